@@ -1,5 +1,6 @@
-/* no_zeros.c - preloaded into a server, says of every file system that it is one of memory, so that the server writes
- * no zeros ahead of its log (vlog/zeros.h). For bench/zeros.py: one binary, with and without. */
+/* no_zeros.c - preloaded into a server, says of every file system that it is one of memory, so that
+ * the server writes no zeros ahead of its log (vlog/zeros.h). For bench/zeros.py: one binary, with
+ * and without. */
 #include <linux/magic.h>
 #include <sys/vfs.h>
 

@@ -1,17 +1,19 @@
-/* queue_load.c - load for queues: Palimpsest and Querator over HTTP, beanstalkd, Redis Streams, RabbitMQ, JetStream.
+/* queue_load.c - load for queues: Palimpsest and Querator over HTTP, beanstalkd, Redis Streams,
+ * RabbitMQ, JetStream.
  *
- *   queue_load WIRE PORT [OPTION]...         WIRE: http beanstalk redis amqp nats; the server is on 127.0.0.1
- *     --producers N --consumers N            connections that put, and that take and finish [1, 0]
- *     --batch N                              items of one operation [1]
+ *   queue_load WIRE PORT [OPTION]...         WIRE: http beanstalk redis amqp nats; the server is on
+ *     127.0.0.1 --producers N --consumers N            connections that put, and that take and
+ *     finish [1, 0] --batch N                              items of one operation [1]
  *     --bytes N                              of an item [200]
  *     --ms N                                 for so long [2000]
- *     --operations N                         or so many operations in all, or items taken: whichever is first
+ *     --operations N                         or so many operations in all, or items taken:
+ *                                            whichever is first
  *     --queue NAME [bench]   --timeout DURATION of takes [30s]   --json   --accept-json   --key KEY
  *     --drain                                consumers end when they find the queue empty
  *
- * Prints one line of JSON: for produce, take and finish the operations, items, rate and quantiles in microseconds;
- * empty takes, refusals, seconds. Quantiles are exact to 1.6 %. One thread, epoll, keep-alive. What cannot be done is
- * said on stderr; exit 1 when a connection broke. */
+ * Prints one line of JSON: for produce, take and finish the operations, items, rate and quantiles
+ * in microseconds; empty takes, refusals, seconds. Quantiles are exact to 1.6 %. One thread, epoll,
+ * keep-alive. What cannot be done is said on stderr; exit 1 when a connection broke. */
 #include "queue_load.h"
 
 #include <arpa/inet.h>
@@ -25,13 +27,23 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLIENTS_MAX = 4096, EVENTS_MAX = 256, READ_BYTES = 256 << 10, SUB_BITS = 6, BUCKETS = 40 << SUB_BITS };
+enum {
+    CLIENTS_MAX = 4096,
+    EVENTS_MAX = 256,
+    READ_BYTES = 256 << 10,
+    SUB_BITS = 6,
+    BUCKETS = 40 << SUB_BITS
+};
 
-struct histogram { uint64_t count, items, max_us; int64_t last_us; uint64_t bucket[BUCKETS]; };
+struct histogram {
+    uint64_t count, items, max_us;
+    int64_t last_us;
+    uint64_t bucket[BUCKETS];
+};
 
 struct client {
     struct load_conn conn;
-    bool producer, ready, waiting;     /* for room to write */
+    bool producer, ready, waiting; /* for room to write */
     int64_t began_us;
 };
 
@@ -127,7 +139,8 @@ void load_complain(const struct load_conn *c, str what)
 {
     static unsigned said;
     if (said++ < 5)
-        fprintf(stderr, "queue_load: connection %u: %.*s\n", c->number, STR_ARG(str_take(what, 300)));
+        fprintf(stderr, "queue_load: connection %u: %.*s\n", c->number,
+                STR_ARG(str_take(what, 300)));
 }
 
 /* ---- one client ---- */
@@ -154,7 +167,8 @@ static void push(struct load *l, struct client *c)
 {
     struct load_conn *conn = &c->conn;
     while (conn->out_at < conn->out.n) {
-        ssize_t sent = send(conn->fd, conn->out.p + conn->out_at, conn->out.n - conn->out_at, MSG_NOSIGNAL);
+        ssize_t sent =
+            send(conn->fd, conn->out.p + conn->out_at, conn->out.n - conn->out_at, MSG_NOSIGNAL);
         if (sent < 0 && errno == EAGAIN) {
             if (!c->waiting)
                 watch(l, c, true);
@@ -213,7 +227,8 @@ static void next(struct load *l, struct client *c, enum load_reply got)
         return;
     }
     if (got == REPLY_DONE)
-        record(&l->of[conn->op], now_us() - c->began_us, conn->op == OP_PRODUCE ? conn->wanted : conn->taken);
+        record(&l->of[conn->op], now_us() - c->began_us,
+               conn->op == OP_PRODUCE ? conn->wanted : conn->taken);
     l->empty += got == REPLY_EMPTY ? 1 : 0;
     l->refused += got == REPLY_REFUSED ? 1 : 0;
     if (got == REPLY_EMPTY && l->drain) {
@@ -261,7 +276,8 @@ static void pull(struct load *l, struct client *c)
 
 static void dial(struct load *l, struct client *c, unsigned number)
 {
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(l->port),
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(l->port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int on = 1;
     struct load_conn *conn = &c->conn;
@@ -321,11 +337,13 @@ static void run(struct load *l)
 static void print_op(const char *name, const struct histogram *h, int64_t began_us)
 {
     double seconds = h->last_us > began_us ? (double)(h->last_us - began_us) / 1e6 : 1;
-    printf("\"%s\":{\"ops\":%llu,\"items\":%llu,\"ops_s\":%.1f,\"items_s\":%.1f,\"p50\":%llu,\"p99\":%llu,"
-           "\"p999\":%llu,\"max\":%llu},", name, (unsigned long long)h->count, (unsigned long long)h->items,
-           (double)h->count / seconds, (double)h->items / seconds, (unsigned long long)quantile(h, 0.5),
-           (unsigned long long)quantile(h, 0.99), (unsigned long long)quantile(h, 0.999),
-           (unsigned long long)h->max_us);
+    printf("\"%s\":{\"ops\":%llu,\"items\":%llu,\"ops_s\":%.1f,\"items_s\":%.1f,\"p50\":%llu,"
+           "\"p99\":%llu,"
+           "\"p999\":%llu,\"max\":%llu},",
+           name, (unsigned long long)h->count, (unsigned long long)h->items,
+           (double)h->count / seconds, (double)h->items / seconds,
+           (unsigned long long)quantile(h, 0.5), (unsigned long long)quantile(h, 0.99),
+           (unsigned long long)quantile(h, 0.999), (unsigned long long)h->max_us);
 }
 
 static void print_result(const struct load *l)
@@ -335,8 +353,9 @@ static void print_result(const struct load *l)
     print_op("produce", &l->of[OP_PRODUCE], l->began_us);
     print_op("take", &l->of[OP_TAKE], l->began_us);
     print_op("finish", &l->of[OP_FINISH], l->began_us);
-    printf("\"empty\":%llu,\"refused\":%llu,\"broken\":%llu,\"seconds\":%.3f}\n", (unsigned long long)l->empty,
-           (unsigned long long)l->refused, (unsigned long long)l->broken, seconds);
+    printf("\"empty\":%llu,\"refused\":%llu,\"broken\":%llu,\"seconds\":%.3f}\n",
+           (unsigned long long)l->empty, (unsigned long long)l->refused,
+           (unsigned long long)l->broken, seconds);
 }
 
 static bool set_number(struct load *l, const char *option, uint64_t n)
@@ -374,9 +393,10 @@ static int read_option(struct load *l, const char *option, const char *value)
         l->drain = true;
         return 1;
     }
-    const char **text = strcmp(option, "--queue") == 0 ? &l->opts.queue
+    const char **text = strcmp(option, "--queue") == 0     ? &l->opts.queue
                         : strcmp(option, "--timeout") == 0 ? &l->opts.timeout
-                        : strcmp(option, "--key") == 0 ? &l->opts.key : NULL;
+                        : strcmp(option, "--key") == 0     ? &l->opts.key
+                                                           : NULL;
     if (value == NULL)
         return 0;
     if (text != NULL)
@@ -388,7 +408,8 @@ static int read_option(struct load *l, const char *option, const char *value)
 
 static bool read_words(struct load *l, int argc, char **argv)
 {
-    static const struct load_wire *const wires[] = { &load_http, &load_beanstalk, &load_redis, &load_nats, &load_amqp };
+    static const struct load_wire *const wires[] = { &load_http, &load_beanstalk, &load_redis,
+                                                     &load_nats, &load_amqp };
     uint64_t port;
     if (argc < 3 || !str_to_u64(str_of(argv[2]), &port) || port > UINT16_MAX)
         return false;
@@ -402,8 +423,8 @@ static bool read_words(struct load *l, int argc, char **argv)
             return false;
         i += words;
     }
-    return l->wire != NULL && l->batch > 0 && l->batch <= LOAD_ITEMS_MAX && l->producers + l->consumers > 0 &&
-           l->producers + l->consumers <= CLIENTS_MAX;
+    return l->wire != NULL && l->batch > 0 && l->batch <= LOAD_ITEMS_MAX &&
+           l->producers + l->consumers > 0 && l->producers + l->consumers <= CLIENTS_MAX;
 }
 
 /* Text that no server can take for zeros. */
@@ -422,10 +443,13 @@ static char *make_payload(size_t n)
 
 int main(int argc, char **argv)
 {
-    static struct load l = { .producers = 1, .batch = 1, .run_ms = 2000,
+    static struct load l = { .producers = 1,
+                             .batch = 1,
+                             .run_ms = 2000,
                              .opts = { .queue = "bench", .timeout = "30s", .item_bytes = 200 } };
     if (!read_words(&l, argc, argv)) {
-        fputs("usage: queue_load http|beanstalk|redis|amqp|nats PORT [OPTION]...; the head of its source tells more\n",
+        fputs("usage: queue_load http|beanstalk|redis|amqp|nats PORT [OPTION]...; the head of its "
+              "source tells more\n",
               stderr);
         return 2;
     }

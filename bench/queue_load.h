@@ -1,7 +1,8 @@
 /* queue_load.h - what the load generator for queues and its wires share.
  *
- * A wire is a protocol as one connection speaks it: it appends bytes for an operation to out and reads the answer from
- * in. One operation is in the air on a connection at a time; it may be of many items. */
+ * A wire is a protocol as one connection speaks it: it appends bytes for an operation to out and
+ * reads the answer from in. One operation is in the air on a connection at a time; it may be of
+ * many items. */
 #ifndef BENCH_QUEUE_LOAD_H
 #define BENCH_QUEUE_LOAD_H
 
@@ -12,7 +13,7 @@
 enum { LOAD_ITEMS_MAX = 1000, LOAD_BUFFER_BYTES_MAX = 64 << 20, LOAD_NAME_BYTES = 64 };
 
 enum load_reply {
-    REPLY_MORE,    /* not all of it has come */
+    REPLY_MORE, /* not all of it has come */
     REPLY_DONE,
     REPLY_EMPTY,   /* of take: there was nothing */
     REPLY_REFUSED, /* an error of the server; the connection goes on */
@@ -21,11 +22,11 @@ enum load_reply {
 enum load_op { OP_HELLO, OP_PRODUCE, OP_TAKE, OP_FINISH, LOAD_OPS };
 
 struct load_opts {
-    const char *queue, *timeout;      /* HTTP: request_timeout of takes */
+    const char *queue, *timeout; /* HTTP: request_timeout of takes */
     size_t item_bytes;
-    const char *payload;              /* item_bytes of them */
-    bool json, accept_json;           /* HTTP: encoding of bodies; answers wanted in JSON */
-    const char *key;                  /* HTTP: bearer key, or NULL */
+    const char *payload;    /* item_bytes of them */
+    bool json, accept_json; /* HTTP: encoding of bodies; answers wanted in JSON */
+    const char *key;        /* HTTP: bearer key, or NULL */
 };
 
 struct load_conn {
@@ -34,19 +35,19 @@ struct load_conn {
     unsigned number;
     struct buf out, in, scratch;
     size_t out_at;
-    unsigned step;                    /* of the greeting */
+    unsigned step; /* of the greeting */
     enum load_op op;
     unsigned wanted, seen, taken;
-    struct buf handles;               /* of what was taken, as the wire likes; taken of them */
-    uint64_t tag, tags;               /* AMQP: confirmed, published; of the last delivery */
-    uint32_t partition;               /* HTTP: of what was taken */
+    struct buf handles; /* of what was taken, as the wire likes; taken of them */
+    uint64_t tag, tags; /* AMQP: confirmed, published; of the last delivery */
+    uint32_t partition; /* HTTP: of what was taken */
 };
 
 struct load_wire {
     const char *name;
-    uint16_t port;                    /* when none is given */
-    /* Appends what to say at step 0, 1, ... of the greeting; reply reads the answer with op OP_HELLO and says
-     * REPLY_DONE when the connection is ready. NULL: it is at once. */
+    uint16_t port; /* when none is given */
+    /* Appends what to say at step 0, 1, ... of the greeting; reply reads the answer with op
+     * OP_HELLO and says REPLY_DONE when the connection is ready. NULL: it is at once. */
     void (*hello)(struct load_conn *c);
     void (*produce)(struct load_conn *c, unsigned items);
     void (*take)(struct load_conn *c, unsigned items);

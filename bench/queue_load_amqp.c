@@ -1,19 +1,40 @@
-/* queue_load_amqp.c - AMQP 0-9-1 as RabbitMQ speaks it: a durable queue, persistent messages, publisher confirms;
- * basic.get and basic.ack. An ack is not answered, so a finish is done when it is sent. */
+/* queue_load_amqp.c - AMQP 0-9-1 as RabbitMQ speaks it: a durable queue, persistent messages,
+ * publisher confirms; basic.get and basic.ack. An ack is not answered, so a finish is done when it
+ * is sent. */
 #include "queue_load.h"
 
 #include <string.h>
 
-enum { FRAME_METHOD = 1, FRAME_HEADER = 2, FRAME_BODY = 3, FRAME_HEARTBEAT = 8, FRAME_END = 0xce, FRAME_HEAD = 7 };
+enum {
+    FRAME_METHOD = 1,
+    FRAME_HEADER = 2,
+    FRAME_BODY = 3,
+    FRAME_HEARTBEAT = 8,
+    FRAME_END = 0xce,
+    FRAME_HEAD = 7
+};
 #define METHOD(class_id, method_id) ((uint32_t)(class_id) << 16 | (method_id))
 enum {
-    CONNECTION_START = METHOD(10, 10), CONNECTION_START_OK = METHOD(10, 11), CONNECTION_TUNE = METHOD(10, 30),
-    CONNECTION_TUNE_OK = METHOD(10, 31), CONNECTION_OPEN = METHOD(10, 40), CONNECTION_OPEN_OK = METHOD(10, 41),
-    CONNECTION_CLOSE = METHOD(10, 50), CHANNEL_OPEN = METHOD(20, 10), CHANNEL_OPEN_OK = METHOD(20, 11),
-    CHANNEL_CLOSE = METHOD(20, 40), QUEUE_DECLARE = METHOD(50, 10), QUEUE_DECLARE_OK = METHOD(50, 11),
-    CONFIRM_SELECT = METHOD(85, 10), CONFIRM_SELECT_OK = METHOD(85, 11), BASIC_PUBLISH = METHOD(60, 40),
-    BASIC_GET = METHOD(60, 70), BASIC_GET_OK = METHOD(60, 71), BASIC_GET_EMPTY = METHOD(60, 72),
-    BASIC_ACK = METHOD(60, 80), BASIC_NACK = METHOD(60, 120),
+    CONNECTION_START = METHOD(10, 10),
+    CONNECTION_START_OK = METHOD(10, 11),
+    CONNECTION_TUNE = METHOD(10, 30),
+    CONNECTION_TUNE_OK = METHOD(10, 31),
+    CONNECTION_OPEN = METHOD(10, 40),
+    CONNECTION_OPEN_OK = METHOD(10, 41),
+    CONNECTION_CLOSE = METHOD(10, 50),
+    CHANNEL_OPEN = METHOD(20, 10),
+    CHANNEL_OPEN_OK = METHOD(20, 11),
+    CHANNEL_CLOSE = METHOD(20, 40),
+    QUEUE_DECLARE = METHOD(50, 10),
+    QUEUE_DECLARE_OK = METHOD(50, 11),
+    CONFIRM_SELECT = METHOD(85, 10),
+    CONFIRM_SELECT_OK = METHOD(85, 11),
+    BASIC_PUBLISH = METHOD(60, 40),
+    BASIC_GET = METHOD(60, 70),
+    BASIC_GET_OK = METHOD(60, 71),
+    BASIC_GET_EMPTY = METHOD(60, 72),
+    BASIC_ACK = METHOD(60, 80),
+    BASIC_NACK = METHOD(60, 120),
 };
 
 static void put_short(struct buf *b, str s)
@@ -200,5 +221,10 @@ static enum load_reply reply(struct load_conn *c)
     }
 }
 
-const struct load_wire load_amqp = { .name = "amqp", .port = 5672, .hello = hello, .produce = produce, .take = take,
-                                     .finish = finish, .reply = reply };
+const struct load_wire load_amqp = { .name = "amqp",
+                                     .port = 5672,
+                                     .hello = hello,
+                                     .produce = produce,
+                                     .take = take,
+                                     .finish = finish,
+                                     .reply = reply };

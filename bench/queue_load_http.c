@@ -1,4 +1,5 @@
-/* queue_load_http.c - Querator's calls, as its Go client makes them: POST, keep-alive, protobuf or JSON. */
+/* queue_load_http.c - Querator's calls, as its Go client makes them: POST, keep-alive, protobuf or
+ * JSON. */
 #include "queue_load.h"
 
 #include <stdio.h>
@@ -56,7 +57,8 @@ static void put_base64(struct buf *b, str s)
     const unsigned char *p = (const unsigned char *)s.p;
     for (size_t i = 0; i < s.n; i += 3) {
         size_t left = s.n - i;
-        uint32_t v = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0u);
+        uint32_t v = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
+                     (left > 2 ? p[i + 2] : 0u);
         buf_put_c(b, digits[v >> 18]);
         buf_put_c(b, digits[v >> 12 & 63]);
         buf_put_c(b, left > 1 ? digits[v >> 6 & 63] : '=');
@@ -69,9 +71,11 @@ static void put_request(struct load_conn *c, const char *call)
 {
     const struct load_opts *o = c->opts;
     buf_printf(&c->out,
-               "POST /v1/%s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/%s\r\nContent-Length: %zu\r\n", call,
-               o->json ? "json" : "protobuf", c->scratch.n);
-    buf_printf(&c->out, "Accept: application/%s\r\n", o->json || o->accept_json ? "json" : "protobuf");
+               "POST /v1/%s HTTP/1.1\r\nHost: bench\r\nContent-Type: "
+               "application/%s\r\nContent-Length: %zu\r\n",
+               call, o->json ? "json" : "protobuf", c->scratch.n);
+    buf_printf(&c->out, "Accept: application/%s\r\n",
+               o->json || o->accept_json ? "json" : "protobuf");
     if (o->key != NULL)
         buf_printf(&c->out, "Authorization: Bearer %s\r\n", o->key);
     buf_put(&c->out, STR("\r\n"));
@@ -85,7 +89,8 @@ static void produce(struct load_conn *c, unsigned items)
     str item = { .p = o->payload, .n = o->item_bytes };
     buf_clear(b);
     if (o->json)
-        buf_printf(b, "{\"queue_name\":\"%s\",\"request_timeout\":\"" TIMEOUT "\",\"items\":[", o->queue);
+        buf_printf(b, "{\"queue_name\":\"%s\",\"request_timeout\":\"" TIMEOUT "\",\"items\":[",
+                   o->queue);
     else {
         put_bytes(b, 1, str_of(o->queue));
         put_bytes(b, 2, STR(TIMEOUT));
@@ -114,7 +119,9 @@ static void take(struct load_conn *c, unsigned items)
     (void)snprintf(name, sizeof name, "load-%u", c->number); /* fits */
     buf_clear(b);
     if (o->json)
-        buf_printf(b, "{\"queue_name\":\"%s\",\"batch_size\":%u,\"client_id\":\"%s\",\"request_timeout\":\"%s\"}",
+        buf_printf(b,
+                   "{\"queue_name\":\"%s\",\"batch_size\":%u,\"client_id\":\"%s\",\"request_"
+                   "timeout\":\"%s\"}",
                    o->queue, items, name, o->timeout);
     else {
         put_bytes(b, 1, str_of(o->queue));
@@ -133,7 +140,9 @@ static void finish(struct load_conn *c)
     str rest = buf_str(&c->handles);
     buf_clear(b);
     if (o->json)
-        buf_printf(b, "{\"queue_name\":\"%s\",\"partition\":%u,\"request_timeout\":\"" TIMEOUT "\",\"ids\":[",
+        buf_printf(b,
+                   "{\"queue_name\":\"%s\",\"partition\":%u,\"request_timeout\":\"" TIMEOUT
+                   "\",\"ids\":[",
                    o->queue, c->partition);
     else {
         put_bytes(b, 1, str_of(o->queue));
@@ -155,7 +164,11 @@ static void finish(struct load_conn *c)
 
 /* ---- answers ---- */
 
-struct head { int status; size_t length, bytes; bool chunked, json; };
+struct head {
+    int status;
+    size_t length, bytes;
+    bool chunked, json;
+};
 
 static bool starts_nocase(str s, str prefix)
 {
@@ -174,7 +187,8 @@ static bool read_head(str in, struct head *h)
     if (line.n >= 12 && str_to_u64(str_take(str_skip(line, 9), 3), &number))
         h->status = (int)number;
     for (rest = str_skip(rest, n); load_line(rest, &line, &n); rest = str_skip(rest, n)) {
-        if (starts_nocase(line, STR("content-length:")) && str_to_u64(str_trim(str_skip(line, 15)), &number))
+        if (starts_nocase(line, STR("content-length:")) &&
+            str_to_u64(str_trim(str_skip(line, 15)), &number))
             h->length = (size_t)number;
         else if (starts_nocase(line, STR("transfer-encoding:")))
             h->chunked = true;
@@ -189,8 +203,10 @@ static bool read_hex(str s, size_t *out)
     *out = 0;
     for (size_t i = 0; i < s.n && s.p[i] != ';'; i++) {
         char ch = s.p[i];
-        int digit = ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
-                    : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+        int digit = ch >= '0' && ch <= '9'   ? ch - '0'
+                    : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+                    : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+                                             : -1;
         if (digit < 0)
             return false;
         *out = *out * 16 + (size_t)digit;
@@ -198,7 +214,8 @@ static bool read_hex(str s, size_t *out)
     return s.n > 0;
 }
 
-/* The body in one piece, in scratch when it came in chunks. False: it has not all come. *bytes: of head and body. */
+/* The body in one piece, in scratch when it came in chunks. False: it has not all come. *bytes: of
+ * head and body. */
 static bool read_body(struct load_conn *c, const struct head *h, str *body, size_t *bytes)
 {
     str in = load_in(c);
@@ -296,5 +313,6 @@ static enum load_reply reply(struct load_conn *c)
     return got;
 }
 
-const struct load_wire load_http = { .name = "http", .produce = produce, .take = take, .finish = finish,
-                                     .reply = reply };
+const struct load_wire load_http = {
+    .name = "http", .produce = produce, .take = take, .finish = finish, .reply = reply
+};

@@ -1,6 +1,8 @@
-/* queue_load_text.c - three protocols of lines: beanstalkd's, Redis (RESP, on a stream), NATS (on JetStream).
+/* queue_load_text.c - three protocols of lines: beanstalkd's, Redis (RESP, on a stream), NATS (on
+ * JetStream).
  *
- * An operation of many items is as many commands, sent at once, where the protocol has no word for many. */
+ * An operation of many items is as many commands, sent at once, where the protocol has no word for
+ * many. */
 #include "queue_load.h"
 
 #include <stdio.h>
@@ -74,7 +76,8 @@ static enum load_reply beanstalk_reply(struct load_conn *c)
                 return REPLY_MORE;
             add_handle(c, id);
             n += body;
-        } else if (!str_eq(verb, STR("INSERTED")) && !str_eq(verb, STR("DELETED")) && !str_eq(verb, STR("TIMED_OUT"))) {
+        } else if (!str_eq(verb, STR("INSERTED")) && !str_eq(verb, STR("DELETED")) &&
+                   !str_eq(verb, STR("TIMED_OUT"))) {
             load_complain(c, line);
             return REPLY_BROKEN;
         }
@@ -84,8 +87,11 @@ static enum load_reply beanstalk_reply(struct load_conn *c)
     return c->op == OP_TAKE && c->taken == 0 ? REPLY_EMPTY : REPLY_DONE;
 }
 
-const struct load_wire load_beanstalk = { .name = "beanstalk", .port = 11300, .produce = beanstalk_produce,
-                                          .take = beanstalk_take, .finish = beanstalk_finish,
+const struct load_wire load_beanstalk = { .name = "beanstalk",
+                                          .port = 11300,
+                                          .produce = beanstalk_produce,
+                                          .take = beanstalk_take,
+                                          .finish = beanstalk_finish,
                                           .reply = beanstalk_reply };
 
 /* ---- Redis: XADD, XREADGROUP of group "g", XACK and XDEL ---- */
@@ -110,8 +116,8 @@ static void redis_produce(struct load_conn *c, unsigned items)
 static void redis_take(struct load_conn *c, unsigned items)
 {
     char number[24], name[LOAD_NAME_BYTES];
-    (void)snprintf(number, sizeof number, "%u", items);         /* fits */
-    (void)snprintf(name, sizeof name, "load-%u", c->number);    /* fits */
+    (void)snprintf(number, sizeof number, "%u", items);      /* fits */
+    (void)snprintf(name, sizeof name, "load-%u", c->number); /* fits */
     buf_put(&c->out, STR("*9\r\n$10\r\nXREADGROUP\r\n$5\r\nGROUP\r\n$1\r\ng\r\n"));
     put_bulk(c, str_of(name));
     buf_put(&c->out, STR("$5\r\nCOUNT\r\n"));
@@ -123,7 +129,10 @@ static void redis_take(struct load_conn *c, unsigned items)
 
 static void redis_finish(struct load_conn *c)
 {
-    static const struct { const char *verb; unsigned words; } calls[] = { { "XACK", 3 }, { "XDEL", 2 } };
+    static const struct {
+        const char *verb;
+        unsigned words;
+    } calls[] = { { "XACK", 3 }, { "XDEL", 2 } };
     for (size_t k = 0; k < COUNT_OF(calls); k++) {
         str rest = buf_str(&c->handles);
         buf_printf(&c->out, "*%u\r\n", calls[k].words + c->taken);
@@ -143,8 +152,8 @@ static bool is_stream_id(str s)
     return dash < s.n && str_to_u64(str_take(s, dash), &n) && str_to_u64(str_skip(s, dash + 1), &n);
 }
 
-/* One whole answer, whatever is nested in it: the number of bytes, or 0 when more must come. Stream ids in it are
- * added when it is of a take. *refused: it is an error. */
+/* One whole answer, whatever is nested in it: the number of bytes, or 0 when more must come. Stream
+ * ids in it are added when it is of a take. *refused: it is an error. */
 static size_t redis_one(struct load_conn *c, bool *refused)
 {
     str in = load_in(c), rest = in, line;
@@ -194,14 +203,19 @@ static enum load_reply redis_reply(struct load_conn *c)
     return c->op == OP_TAKE && c->taken == 0 ? REPLY_EMPTY : REPLY_DONE;
 }
 
-const struct load_wire load_redis = { .name = "redis", .port = 6379, .produce = redis_produce, .take = redis_take,
-                                      .finish = redis_finish, .reply = redis_reply };
+const struct load_wire load_redis = { .name = "redis",
+                                      .port = 6379,
+                                      .produce = redis_produce,
+                                      .take = redis_take,
+                                      .finish = redis_finish,
+                                      .reply = redis_reply };
 
 /* ---- NATS: a stream and a durable consumer "c" of the queue's name ---- */
 
 static void nats_hello(struct load_conn *c)
 {
-    buf_put(&c->out, STR("CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true}\r\n"));
+    buf_put(&c->out,
+            STR("CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true}\r\n"));
     buf_printf(&c->out, "SUB _INBOX.%u 1\r\nPING\r\n", c->number);
 }
 
@@ -221,8 +235,9 @@ static void nats_produce(struct load_conn *c, unsigned items)
 static void nats_take(struct load_conn *c, unsigned items)
 {
     char subject[2 * LOAD_NAME_BYTES], body[LOAD_NAME_BYTES];
-    (void)snprintf(subject, sizeof subject, "$JS.API.CONSUMER.MSG.NEXT.%.60s.c", c->opts->queue); /* fits */
-    (void)snprintf(body, sizeof body, "{\"batch\":%u,\"no_wait\":true}", items);                  /* fits */
+    (void)snprintf(subject, sizeof subject, "$JS.API.CONSUMER.MSG.NEXT.%.60s.c",
+                   c->opts->queue);                                              /* fits */
+    (void)snprintf(body, sizeof body, "{\"batch\":%u,\"no_wait\":true}", items); /* fits */
     nats_publish(c, str_of(subject), str_of(body));
 }
 
@@ -283,5 +298,10 @@ static enum load_reply nats_reply(struct load_conn *c)
     return c->op == OP_TAKE && c->taken == 0 ? REPLY_EMPTY : REPLY_DONE;
 }
 
-const struct load_wire load_nats = { .name = "nats", .port = 4222, .hello = nats_hello, .produce = nats_produce,
-                                     .take = nats_take, .finish = nats_finish, .reply = nats_reply };
+const struct load_wire load_nats = { .name = "nats",
+                                     .port = 4222,
+                                     .hello = nats_hello,
+                                     .produce = nats_produce,
+                                     .take = nats_take,
+                                     .finish = nats_finish,
+                                     .reply = nats_reply };

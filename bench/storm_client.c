@@ -1,14 +1,17 @@
-/* storm_client.c - many requests at one instant, or a few connections asking one after the other; times of each.
+/* storm_client.c - many requests at one instant, or a few connections asking one after the other;
+ * times of each.
  *
- *   storm_client storm PORT HOST PATH COUNT                 COUNT connections are opened; then one request on each, at
- *                                                           once
- *   storm_client pace PORT HOST PATH CONNECTIONS MS [FILE]  one after the other on each connection, for so long;
- *                                                           FILE: "end duration" of each, a line
+ *   storm_client storm PORT HOST PATH COUNT                 COUNT connections are opened; then one
+ *                                                           request on each, at once
+ *   storm_client pace PORT HOST PATH CONNECTIONS MS [FILE]  one after the other on each connection,
+ *                                                           for so long; FILE: "end duration" of
+ *                                                           each, a line
  *
  * PATH may be @FILE: the paths in its lines, in turn.
- * The server is on 127.0.0.1. Prints one line of JSON: instants are CLOCK_MONOTONIC in microseconds, comparable with
- * those of other processes of this machine; storm's quantiles are instants at which an answer was complete, pace's
- * are durations. One thread, epoll; an answer ends where its Content-Length says. Ends after 120 s at the latest. */
+ * The server is on 127.0.0.1. Prints one line of JSON: instants are CLOCK_MONOTONIC in
+ * microseconds, comparable with those of other processes of this machine; storm's quantiles are
+ * instants at which an answer was complete, pace's are durations. One thread, epoll; an answer ends
+ * where its Content-Length says. Ends after 120 s at the latest. */
 #include "base/check.h"
 #include "base/str.h"
 #include "render/title.h"
@@ -25,8 +28,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES_MAX = 4096, REQUEST_BYTES_MAX = 2048, PATHS_BYTES_MAX = 1 << 20, READ_BYTES = 256 << 10,
-       EVENTS_MAX = 512, GIVE_UP_S = 120, SAMPLES_MAX = 4 << 20 };
+enum {
+    HEAD_BYTES_MAX = 4096,
+    REQUEST_BYTES_MAX = 2048,
+    PATHS_BYTES_MAX = 1 << 20,
+    READ_BYTES = 256 << 10,
+    EVENTS_MAX = 512,
+    GIVE_UP_S = 120,
+    SAMPLES_MAX = 4 << 20
+};
 
 struct connection {
     int fd;
@@ -39,14 +49,14 @@ struct connection {
 
 struct run {
     const char *host;
-    str paths, rest;             /* lines; those of this round */
-    char *bytes;                 /* READ_BYTES */
+    str paths, rest; /* lines; those of this round */
+    char *bytes;     /* READ_BYTES */
     unsigned count, open;
     struct connection *connections;
     int epoll;
-    int64_t until_us;            /* pace: no request is begun after it; storm: 0 */
+    int64_t until_us; /* pace: no request is begun after it; storm: 0 */
     int64_t *samples;
-    FILE *each;                  /* NULL: not wanted */
+    FILE *each; /* NULL: not wanted */
     size_t samples_count;
     uint64_t fine, other, broken;
 };
@@ -68,7 +78,8 @@ static _Noreturn void die(const char *what)
 
 static void dial(struct run *r, struct connection *c, uint16_t port)
 {
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port),
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int on = 1;
     c->fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -95,7 +106,8 @@ static void ask(struct run *r, struct connection *c)
     if (r->rest.n == 0)
         r->rest = r->paths;
     str path = str_split(&r->rest, '\n');
-    int n = snprintf(text, sizeof text, "GET %.*s HTTP/1.1\r\nHost: %s\r\n\r\n", STR_ARG(path), r->host);
+    int n = snprintf(text, sizeof text, "GET %.*s HTTP/1.1\r\nHost: %s\r\n\r\n", STR_ARG(path),
+                     r->host);
     c->began_us = now_us();
     c->busy = true;
     c->in_body = false;
@@ -113,7 +125,8 @@ static size_t head_length(str head)
         str line = str_split(&head, '\n');
         str name = str_split(&line, ':');
         uint64_t n;
-        if (str_eq_nocase(name, STR("content-length")) && str_to_u64(str_trim(str_split(&line, '\r')), &n))
+        if (str_eq_nocase(name, STR("content-length")) &&
+            str_to_u64(str_trim(str_split(&line, '\r')), &n))
             return (size_t)n;
     }
     return SIZE_MAX;
@@ -215,11 +228,12 @@ static int64_t quantile(const struct run *r, double q)
 static void print_run(struct run *r, int64_t began_us, int64_t sent_us)
 {
     qsort(r->samples, r->samples_count, sizeof r->samples[0], by_value);
-    printf("{\"began_us\":%lld,\"sent_us\":%lld,\"fine\":%llu,\"other\":%llu,\"broken\":%llu,\"first_us\":%lld,"
-           "\"p50_us\":%lld,\"p99_us\":%lld,\"max_us\":%lld}\n", (long long)began_us, (long long)sent_us,
-           (unsigned long long)r->fine, (unsigned long long)r->other, (unsigned long long)r->broken,
-           (long long)quantile(r, 0), (long long)quantile(r, 0.5), (long long)quantile(r, 0.99),
-           (long long)quantile(r, 1));
+    printf("{\"began_us\":%lld,\"sent_us\":%lld,\"fine\":%llu,\"other\":%llu,\"broken\":%llu,"
+           "\"first_us\":%lld,"
+           "\"p50_us\":%lld,\"p99_us\":%lld,\"max_us\":%lld}\n",
+           (long long)began_us, (long long)sent_us, (unsigned long long)r->fine,
+           (unsigned long long)r->other, (unsigned long long)r->broken, (long long)quantile(r, 0),
+           (long long)quantile(r, 0.5), (long long)quantile(r, 0.99), (long long)quantile(r, 1));
 }
 
 static unsigned number(const char *text, unsigned max)
@@ -260,8 +274,11 @@ int main(int argc, char **argv)
     files.rlim_cur = files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
     uint16_t port = (uint16_t)number(argv[2], UINT16_MAX);
-    struct run r = { .host = argv[3], .paths = read_paths(argv[4]), .count = number(argv[5], 100000),
-                     .epoll = epoll_create1(0), .bytes = malloc(READ_BYTES) };
+    struct run r = { .host = argv[3],
+                     .paths = read_paths(argv[4]),
+                     .count = number(argv[5], 100000),
+                     .epoll = epoll_create1(0),
+                     .bytes = malloc(READ_BYTES) };
     r.connections = calloc(r.count, sizeof r.connections[0]);
     r.samples = calloc(pace ? SAMPLES_MAX : r.count, sizeof r.samples[0]);
     if (argc > 7 && (r.each = fopen(argv[7], "w")) == NULL)

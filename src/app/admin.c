@@ -274,7 +274,8 @@ static void backup_done(struct loop_job *j, bool canceled)
     }
     answer_json(b->x, 200,
                 arena_printf(http_arena(b->x),
-                             "{\"bytes_copied\":%llu,\"bytes_kept\":%llu,\"segments\":%llu,\"segments_replaced\":%llu}",
+                             "{\"bytes_copied\":%llu,\"bytes_kept\":%llu,\"segments\":%llu,"
+                             "\"segments_replaced\":%llu}",
                              (unsigned long long)b->out.bytes_copied,
                              (unsigned long long)b->out.bytes_kept,
                              (unsigned long long)b->out.segments,

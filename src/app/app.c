@@ -16,7 +16,6 @@
 #include "loop/entropy.h"
 
 #include <stdlib.h>
-#include <stdlib.h>
 #include <string.h>
 
 const struct http_route *const app_tables[] = { app_page_routes,
@@ -94,8 +93,8 @@ const struct app_domain *app_domain_find(const struct app *app, str name)
     return NULL;
 }
 
-/* A browser asks before it sends a header of its own, such as If-None-Match, to another site. What writes
- * is not for other sites' scripts; a transform writes nothing. */
+/* A browser asks before it sends a header of its own, such as If-None-Match, to another site. What
+ * writes is not for other sites' scripts; a transform writes nothing. */
 void app_options(struct http_exchange *x, void *app)
 {
     struct answer w = { .status = 204 };
@@ -106,10 +105,13 @@ void app_options(struct http_exchange *x, void *app)
     (void)str_split(&rest, '/'); /* the domain */
     bool transform = str_starts(rest, STR("v1/transform/"));
     answer_add_security(&w, http_arena(x), STR_NONE, STR_NONE);
-    answer_add(&w, STR("access-control-allow-methods"), transform ? STR("GET,HEAD,POST") : STR("GET,HEAD"));
+    answer_add(&w, STR("access-control-allow-methods"),
+               transform ? STR("GET,HEAD,POST") : STR("GET,HEAD"));
     answer_add(&w, STR("access-control-allow-headers"),
-               STR("accept, accept-datetime, accept-encoding, accept-language, api-user-agent, cache-control, "
-                   "content-length, content-type, dnt, if-match, if-modified-since, if-none-match, range"));
+               STR("accept, accept-datetime, accept-encoding, accept-language, api-user-agent, "
+                   "cache-control, "
+                   "content-length, content-type, dnt, if-match, if-modified-since, if-none-match, "
+                   "range"));
     for (unsigned i = 0; i < w.count; i++)
         http_reply_header(x, w.headers[i].name, w.headers[i].value);
 }
@@ -176,7 +178,8 @@ static void refuse_caller(struct http_exchange *x, enum auth_reason why)
     if (queue)
         rpc_error(x, forbidden ? 403 : 401, text);
     else
-        app_problem(x, forbidden ? 403 : 401, forbidden ? "forbidden" : "unauthorized", NULL, text, STR_NONE);
+        app_problem(x, forbidden ? 403 : 401, forbidden ? "forbidden" : "unauthorized", NULL, text,
+                    STR_NONE);
 }
 
 static bool puts_page(const struct http_exchange *x)
@@ -245,8 +248,8 @@ void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t byte
     if (!a->config->access_log)
         return;
     log_event(a->log, LOG_INFO, "http.request", LOG_CSTR("method", http_method_name(x)),
-              LOG_STR("path", value_target_logged(x)), LOG_INT("status", status), LOG_INT("us", ns / 1000),
-              LOG_INT("bytes", bytes_sent), LOG_STR("peer", http_peer(x)),
+              LOG_STR("path", value_target_logged(x)), LOG_INT("status", status),
+              LOG_INT("us", ns / 1000), LOG_INT("bytes", bytes_sent), LOG_STR("peer", http_peer(x)),
               LOG_CSTR("route", label == NULL ? "" : label),
               LOG_STR("request_id", http_request_id(x)));
 }

@@ -1,5 +1,5 @@
-/* app.h - what the handlers share, and their route tables. Handlers know HTTP and the modules below;
- * the modules know nothing of HTTP. Errors become answers in errors.c alone. */
+/* app.h - what the handlers share, and their route tables. Handlers know HTTP and the modules
+ * below; the modules know nothing of HTTP. Errors become answers in errors.c alone. */
 #ifndef APP_APP_H
 #define APP_APP_H
 
@@ -13,20 +13,20 @@
 enum { APP_BIG_BODY_BYTES = 1 << 20, APP_TRIMS = 2 };
 
 struct app_counters; /* counters.h: requests by route */
-struct app_hot;   /* hot.h: ready answers */
+struct app_hot;      /* hot.h: ready answers */
 struct frame_pool;
-struct pace;      /* pace.h: requests with stash=true by client */
-struct auth;      /* auth/auth.h */
-struct flights;   /* flight/flight.h */
+struct pace;          /* pace.h: requests with stash=true by client */
+struct auth;          /* auth/auth.h */
+struct flights;       /* flight/flight.h */
 struct flight_shared; /* flight/shared.h */
-struct lists;     /* list/list.h */
+struct lists;         /* list/list.h */
 struct http_client;
-struct origin;    /* render/render.h */
+struct origin; /* render/render.h */
 struct origin_metrics;
 struct loop;
-struct queues;    /* queue/queue.h */
+struct queues; /* queue/queue.h */
 struct sysclock;
-struct tables;    /* table/table.h */
+struct tables; /* table/table.h */
 
 /* The object graph the handlers see; built by server/boot.c, which owns every part. */
 struct app {
@@ -48,25 +48,26 @@ struct app {
     struct clock *clock;
     struct sysclock *sysclock;
     struct loop *loop;
-    struct http_client *client;    /* of the three: NULL, as long as no domain has an origin */
+    struct http_client *client; /* of the three: NULL, as long as no domain has an origin */
     struct flights *flights;
-    struct flight_shared *shared;  /* NULL: no Redis is configured */
-    struct lists *lists;           /* never NULL once the server listens */
-    struct page_bucket *stash;     /* of transformed wikitext; reached by transforms alone */
+    struct flight_shared *shared; /* NULL: no Redis is configured */
+    struct lists *lists;          /* never NULL once the server listens */
+    struct page_bucket *stash;    /* of transformed wikitext; reached by transforms alone */
     struct origin_metrics *origin_metrics; /* render/render.h; NULL as client */
-    const struct app_domain *domains; /* sorted by name */
+    const struct app_domain *domains;      /* sorted by name */
     unsigned domains_count;
     _Atomic bool *values_there;     /* value_request.h; set by app_start */
     _Atomic size_t transform_bytes; /* of the bodies of transforms under way */
-    atomic_uint trims;              /* how often yet the timer gives memory back, since a big body came */
+    atomic_uint trims; /* how often yet the timer gives memory back, since a big body came */
     struct http_server *http;
-    /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool thread. */
+    /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool
+     * thread. */
     void (*upkeep_all)(struct app *app);
 };
 
-/* Makes what the handlers keep for themselves (hot, counters) and listens to pages_on_change. Call it when all
- * other members but http are set, before http_server_start; app_stop after http_server_free. Dies when out of
- * memory. */
+/* Makes what the handlers keep for themselves (hot, counters) and listens to pages_on_change. Call
+ * it when all other members but http are set, before http_server_start; app_stop after
+ * http_server_free. Dies when out of memory. */
 void app_start(struct app *app);
 void app_stop(struct app *app);
 /* When queues drain: their calls that wait for their turn are refused. Loop thread. */
@@ -74,14 +75,17 @@ void app_drain_queues(struct app *app);
 /* Threads of the pool that their calls may hold, beside others', with so many stores. */
 unsigned app_queue_threads(unsigned stores);
 
-struct render_told { mono at; uint64_t count; }; /* the last line in the log; failures since */
+struct render_told {
+    mono at;
+    uint64_t count;
+}; /* the last line in the log; failures since */
 struct app_domain {
     str name;
     uint32_t number;
     const struct config_domain *config;
-    struct origin *origin;         /* NULL: it has none */
+    struct origin *origin;          /* NULL: it has none */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
-    struct render_told *told;      /* ERR_CODES of them, loop thread; NULL without an origin */
+    struct render_told *told;       /* ERR_CODES of them, loop thread; NULL without an origin */
 };
 /* A word from another server that shares our Redis (purge_all.h). Loop thread. */
 void app_told(struct app *app, str text);
@@ -94,24 +98,32 @@ const struct app_domain *app_domain_of(struct http_exchange *x, const struct app
 void app_answer_spec(struct http_exchange *x, const struct app *app);
 
 /* Route tables; each ends with a row whose pattern is NULL. */
-extern const struct http_route app_page_routes[];   /* page.c: pages and buckets of that kind */
-extern const struct http_route app_entry_routes[];  /* entry.c: the names below a domain, its API, a bucket */
-extern const struct http_route app_table_routes[];  /* table.c: tables and batches */
-extern const struct http_route app_value_routes[];  /* value.c: key_value, key_rev_value, multi_content */
-extern const struct http_route app_stash_routes[];  /* stash.c: what is kept for editors, for operators */
-extern const struct http_route app_admin_routes[];  /* admin.c: health, metrics, spec, check, backup, tokens */
-extern const struct http_route app_key_routes[];    /* keys.c: keys of the authority, on the admin listener */
+extern const struct http_route app_page_routes[]; /* page.c: pages and buckets of that kind */
+/* entry.c: the names below a domain, its API, a bucket */
+extern const struct http_route app_entry_routes[];
+extern const struct http_route app_table_routes[]; /* table.c: tables and batches */
+/* value.c: key_value, key_rev_value, multi_content */
+extern const struct http_route app_value_routes[];
+/* stash.c: what is kept for editors, for operators */
+extern const struct http_route app_stash_routes[];
+/* admin.c: health, metrics, spec, check, backup, tokens */
+extern const struct http_route app_admin_routes[];
+/* keys.c: keys of the authority, on the admin listener */
+extern const struct http_route app_key_routes[];
 extern const struct http_route app_list_routes[];   /* lists.c: lists by position */
 extern const struct http_route app_flight_routes[]; /* flights.c: what is being made */
-extern const struct http_route app_authority_routes[]; /* authority.c: Querator's namespaces, users, keys, roles */
-extern const struct http_route app_queue_routes[];  /* queue.c: queues, Querator's API and ours; /health */
-extern const struct http_route app_hook_routes[];   /* hooks.c: test.clock; only with --test-hooks */
+/* authority.c: Querator's namespaces, users, keys, roles */
+extern const struct http_route app_authority_routes[];
+/* queue.c: queues, Querator's API and ours; /health */
+extern const struct http_route app_queue_routes[];
+extern const struct http_route app_hook_routes[]; /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, ended by NULL. */
 extern const struct http_route *const app_tables[];
 
-/* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or 403. For routes
- * whose permission is NULL because the namespace stands in the body; that the key is good was asked before. */
+/* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or
+ * 403. For routes whose permission is NULL because the namespace stands in the body; that the key
+ *      is good was asked before. */
 bool app_may(struct http_exchange *x, const char *permission, str space, const struct app *app);
 
 /* What http_hooks wants; app is a struct app. */

@@ -2,32 +2,46 @@
 
 #include <string.h>
 
-enum { AUTHORITY_BODY_BYTES_MAX = 256000, CODE_FAILED = 453, CODE_UNAUTHORIZED = 401, CODE_BAD = 400 };
+enum {
+    AUTHORITY_BODY_BYTES_MAX = 256000,
+    CODE_FAILED = 453,
+    CODE_UNAUTHORIZED = 401,
+    CODE_BAD = 400
+};
 
 /* path, message, permission, where it is asked for, check of the words, change */
-#define AUTHORITY_CALLS(X)                                                                                          \
-    X("namespaces.create", namespace_info, "namespace.create", NULL, space_check, space_create_run)                \
-    X("namespaces.update", namespace_info, "namespace.update", NULL, space_check, space_update_run)                \
-    X("namespaces.list", namespaces_list_request, "namespace.list", NULL, space_list_check, space_list_run)        \
-    X("namespaces.delete", namespaces_delete_request, "namespace.delete", NULL, space_name_check, space_delete_run) \
-    X("users.create", user_create_request, "user.create", NULL, user_check, user_create_run)                       \
-    X("users.list", users_list_request, "user.list", NULL, user_list_check, user_list_run)                         \
-    X("users.delete", users_delete_request, "user.delete", NULL, NULL, user_delete_run)                            \
-    X("apikeys.create", apikey_create_request, "apikey.create", NULL, apikey_check, apikey_create_run)             \
-    X("apikeys.list", apikeys_list_request, "apikey.list", NULL, apikey_list_check, apikey_list_run)               \
-    X("apikeys.delete", apikeys_delete_request, "apikey.delete", NULL, NULL, apikey_delete_run)                    \
-    X("roles.create", role_create_request, "role.create", role_space, role_check, role_create_run)                 \
-    X("roles.list", roles_list_request, "role.list", role_list_space, role_list_check, role_list_run)              \
-    X("roles.update", role_update_request, "role.update", role_update_space, role_update_check, role_update_run)   \
-    X("roles.delete", roles_delete_request, "role.delete", role_delete_space, NULL, role_delete_run)               \
-    X("rolebindings.create", role_binding_create_request, "rolebinding.create", binding_space, binding_check,      \
-      binding_create_run)                                                                                          \
-    X("rolebindings.list", role_bindings_list_request, "rolebinding.list", binding_list_space, binding_list_check, \
-      binding_list_run)                                                                                            \
-    X("rolebindings.delete", role_binding_delete_request, "rolebinding.delete", binding_delete_space,              \
-      binding_delete_check, binding_delete_run)
+#define AUTHORITY_CALLS(X)                                                                         \
+    X("namespaces.create", namespace_info, "namespace.create", NULL, space_check,                  \
+      space_create_run)                                                                            \
+    X("namespaces.update", namespace_info, "namespace.update", NULL, space_check,                  \
+      space_update_run)                                                                            \
+    X("namespaces.list", namespaces_list_request, "namespace.list", NULL, space_list_check,        \
+      space_list_run)                                                                              \
+    X("namespaces.delete", namespaces_delete_request, "namespace.delete", NULL, space_name_check,  \
+      space_delete_run)                                                                            \
+    X("users.create", user_create_request, "user.create", NULL, user_check, user_create_run)       \
+    X("users.list", users_list_request, "user.list", NULL, user_list_check, user_list_run)         \
+    X("users.delete", users_delete_request, "user.delete", NULL, NULL, user_delete_run)            \
+    X("apikeys.create", apikey_create_request, "apikey.create", NULL, apikey_check,                \
+      apikey_create_run)                                                                           \
+    X("apikeys.list", apikeys_list_request, "apikey.list", NULL, apikey_list_check,                \
+      apikey_list_run)                                                                             \
+    X("apikeys.delete", apikeys_delete_request, "apikey.delete", NULL, NULL, apikey_delete_run)    \
+    X("roles.create", role_create_request, "role.create", role_space, role_check, role_create_run) \
+    X("roles.list", roles_list_request, "role.list", role_list_space, role_list_check,             \
+      role_list_run)                                                                               \
+    X("roles.update", role_update_request, "role.update", role_update_space, role_update_check,    \
+      role_update_run)                                                                             \
+    X("roles.delete", roles_delete_request, "role.delete", role_delete_space, NULL,                \
+      role_delete_run)                                                                             \
+    X("rolebindings.create", role_binding_create_request, "rolebinding.create", binding_space,     \
+      binding_check, binding_create_run)                                                           \
+    X("rolebindings.list", role_bindings_list_request, "rolebinding.list", binding_list_space,     \
+      binding_list_check, binding_list_run)                                                        \
+    X("rolebindings.delete", role_binding_delete_request, "rolebinding.delete",                    \
+      binding_delete_space, binding_delete_check, binding_delete_run)
 
-#define KIND(path, message, permission, space, check, run) \
+#define KIND(path, message, permission, space, check, run)                                         \
     { &wire__##message##__descriptor, permission, space, check, run },
 static const struct authority_kind kinds[] = { AUTHORITY_CALLS(KIND) };
 #undef KIND
@@ -44,12 +58,14 @@ static void call_run(struct loop_job *j)
 
 /* ---- on the loop ---- */
 
-/* What is not there is a request that failed; a key that is not there says nothing of who else has one. */
+/* What is not there is a request that failed; a key that is not there says nothing of who else has
+ * one. */
 static void refuse(struct authority_call *c)
 {
     bool told = c->note.text[0] != '\0', limit = c->why == ERR_LIMIT && told;
     if (c->why == ERR_NOT_FOUND)
-        rpc_error(c->x, c->kind->run == apikey_delete_run ? CODE_UNAUTHORIZED : CODE_FAILED, str_of(c->note.text));
+        rpc_error(c->x, c->kind->run == apikey_delete_run ? CODE_UNAUTHORIZED : CODE_FAILED,
+                  str_of(c->note.text));
     else if (limit) /* one of ours; asking again does not help */
         rpc_error(c->x, CODE_BAD, str_of(c->note.text));
     else if (c->why == ERR_BAD || c->why == ERR_CONFLICT || c->why == ERR_DENIED)
@@ -62,8 +78,9 @@ static void log_change(const struct authority_call *c)
 {
     char by[AUTH_PREFIX_BYTES_MAX + 1];
     auth_shown(http_common(c->x)->authorization, by);
-    log_event(c->app->log, LOG_INFO, "auth.changed", LOG_CSTR("call", http_route(c->x)->label), LOG_CSTR("by", by),
-              LOG_STR("peer", http_peer(c->x)), LOG_STR("request_id", http_request_id(c->x)));
+    log_event(c->app->log, LOG_INFO, "auth.changed", LOG_CSTR("call", http_route(c->x)->label),
+              LOG_CSTR("by", by), LOG_STR("peer", http_peer(c->x)),
+              LOG_STR("request_id", http_request_id(c->x)));
 }
 
 static void call_done(struct loop_job *j, bool canceled)
@@ -87,9 +104,10 @@ static void call_done(struct loop_job *j, bool canceled)
 
 static void call_begin(struct http_exchange *x, void *app);
 
-#define ROUTE(path, message, permission_unused, space, check, run) \
-    { HTTP_POST, "/v1/" path, call_begin, .body_bytes_max = AUTHORITY_BODY_BYTES_MAX, .label = path },
-const struct http_route app_authority_routes[] = { AUTHORITY_CALLS(ROUTE) { .pattern = NULL } };
+#define ROUTE(path, message, permission_unused, space, check, run)                                 \
+    { HTTP_POST, "/v1/" path, call_begin, .body_bytes_max = AUTHORITY_BODY_BYTES_MAX,              \
+      .label = path },
+const struct http_route app_authority_routes[] = { AUTHORITY_CALLS(ROUTE){ .pattern = NULL } };
 #undef ROUTE
 #undef AUTHORITY_CALLS
 
@@ -105,7 +123,8 @@ static bool may_begin(struct authority_call *c)
         rpc_fail(c->x, why, &c->note);
         return false;
     }
-    return app_may(c->x, kind->permission, kind->space == NULL ? STR(AUTH_SYSTEM) : kind->space(c->m), c->app);
+    return app_may(c->x, kind->permission,
+                   kind->space == NULL ? STR(AUTH_SYSTEM) : kind->space(c->m), c->app);
 }
 
 static void call_begin(struct http_exchange *x, void *app)
@@ -114,13 +133,18 @@ static void call_begin(struct http_exchange *x, void *app)
     struct authority_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
     if (c == NULL || http_draining(x)) {
         rpc_error(x, c == NULL ? CODE_BAD : CODE_FAILED,
-                  c == NULL ? STR("the request needs too much memory") : STR("service is shutting down"));
+                  c == NULL ? STR("the request needs too much memory")
+                            : STR("service is shutting down"));
         return;
     }
     ptrdiff_t index = http_route(x) - app_authority_routes;
     INVARIANT(index >= 0 && (size_t)index < COUNT_OF(kinds));
-    *c = (struct authority_call){ .job = { .run = call_run, .done = call_done }, .x = x, .app = a,
-                                  .kind = &kinds[index], .arena = http_arena(x), .auth = a->auth };
+    *c = (struct authority_call){ .job = { .run = call_run, .done = call_done },
+                                  .x = x,
+                                  .app = a,
+                                  .kind = &kinds[index],
+                                  .arena = http_arena(x),
+                                  .auth = a->auth };
     if (!may_begin(c))
         return;
     http_defer(x);
@@ -140,8 +164,8 @@ err authority_limit_check(int32_t limit, struct err_note *note)
     return ERR_BAD;
 }
 
-err authority_rows(struct authority_call *c, const ProtobufCMessageDescriptor *type, unsigned count, void **first,
-                   ProtobufCMessage ***rows)
+err authority_rows(struct authority_call *c, const ProtobufCMessageDescriptor *type, unsigned count,
+                   void **first, ProtobufCMessage ***rows)
 {
     size_t size = type->sizeof_message;
     char *messages = arena_calloc(c->arena, count, size);

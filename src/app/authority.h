@@ -1,9 +1,10 @@
-/* authority.h - Querator's calls on namespaces, users, keys, roles and bindings: what its files share.
+/* authority.h - Querator's calls on namespaces, users, keys, roles and bindings: what its files
+ * share.
  *
- * Model. A call is a row of the list in authority.c. On the worker its words are checked, then whether who asks may
- * do that in the namespace it names; the change waits for the disk, so it runs on the pool; the answer goes from the
- * loop. Order and sentences are the peer's: its words first, then 403, the same whether the namespace is there or
- * not, then what is stored. */
+ * Model. A call is a row of the list in authority.c. On the worker its words are checked, then
+ * whether who asks may do that in the namespace it names; the change waits for the disk, so it runs
+ * on the pool; the answer goes from the loop. Order and sentences are the peer's: its words first,
+ * then 403, the same whether the namespace is there or not, then what is stored. */
 #ifndef APP_AUTHORITY_H
 #define APP_AUTHORITY_H
 
@@ -17,11 +18,11 @@ struct authority_call {
     struct http_exchange *x;
     struct app *app;
     const struct authority_kind *kind;
-    const void *m;                  /* the request */
+    const void *m; /* the request */
     struct arena *arena;
     struct auth *auth;
-    const ProtobufCMessage *reply;  /* set by run; NULL: nothing to say but that it was done */
-    str answer;                     /* reply, encoded */
+    const ProtobufCMessage *reply; /* set by run; NULL: nothing to say but that it was done */
+    str answer;                    /* reply, encoded */
     err why;
     struct err_note note;
 };
@@ -81,10 +82,10 @@ static inline struct auth_page authority_page(ProtobufCBinaryData pivot, int32_t
 {
     return (struct auth_page){ .pivot = wire_str(pivot), .limit = (unsigned)limit };
 }
-/* The rows of an answer to a list: count messages of this type and the array that points to them, in the arena.
- * ERR_LIMIT. */
-MUST_CHECK err authority_rows(struct authority_call *c, const ProtobufCMessageDescriptor *type, unsigned count,
-                              void **first, ProtobufCMessage ***rows);
+/* The rows of an answer to a list: count messages of this type and the array that points to them,
+ * in the arena. ERR_LIMIT. */
+MUST_CHECK err authority_rows(struct authority_call *c, const ProtobufCMessageDescriptor *type,
+                              unsigned count, void **first, ProtobufCMessage ***rows);
 /* Who asks, as auth_may_give_... and a giver want it. */
 str authority_giver(const struct authority_call *c);
 /* A copy of an id in the arena as a field; one that is not there when the arena is full. */

@@ -8,26 +8,31 @@ struct role_words {
     str permissions[NAMES_MAX];
 };
 
-static err read_words(ProtobufCBinaryData space, ProtobufCBinaryData name, size_t n, const ProtobufCBinaryData *names,
-                      struct role_words *out, struct err_note *note)
+static err read_words(ProtobufCBinaryData space, ProtobufCBinaryData name, size_t n,
+                      const ProtobufCBinaryData *names, struct role_words *out,
+                      struct err_note *note)
 {
     if (n > NAMES_MAX) {
         err_note_set(note, "permissions is invalid; cannot be more than %d", NAMES_MAX);
         return ERR_BAD;
     }
-    out->role = (struct auth_role){ .space = wire_str(space), .name = wire_str(name),
-                                    .permissions = out->permissions, .permissions_count = (unsigned)n };
+    out->role = (struct auth_role){ .space = wire_str(space),
+                                    .name = wire_str(name),
+                                    .permissions = out->permissions,
+                                    .permissions_count = (unsigned)n };
     for (size_t i = 0; i < n; i++)
         out->permissions[i] = wire_str(names[i]);
     return ERR_OK;
 }
 
-static err words_of_create(const Wire__RoleCreateRequest *m, struct role_words *out, struct err_note *note)
+static err words_of_create(const Wire__RoleCreateRequest *m, struct role_words *out,
+                           struct err_note *note)
 {
     return read_words(m->namespace_, m->name, m->n_permissions, m->permissions, out, note);
 }
 
-static err words_of_update(const Wire__RoleUpdateRequest *m, struct role_words *out, struct err_note *note)
+static err words_of_update(const Wire__RoleUpdateRequest *m, struct role_words *out,
+                           struct err_note *note)
 {
     return read_words(m->namespace_, m->name, m->n_permissions, m->permissions, out, note);
 }
@@ -68,8 +73,8 @@ err role_update_check(const void *m, struct err_note *note)
 
 static err may_hold(struct authority_call *c, const struct auth_role *r)
 {
-    return auth_may_give_permissions(c->auth, authority_giver(c), r->space, r->permissions, r->permissions_count,
-                                     &c->note);
+    return auth_may_give_permissions(c->auth, authority_giver(c), r->space, r->permissions,
+                                     r->permissions_count, &c->note);
 }
 
 err role_create_run(struct authority_call *c)
@@ -136,7 +141,8 @@ err role_list_run(struct authority_call *c)
     void *first = NULL;
     ProtobufCMessage **rows = NULL;
     if (why == ERR_OK)
-        why = reply == NULL ? ERR_LIMIT : authority_rows(c, &wire__role__descriptor, count, &first, &rows);
+        why = reply == NULL ? ERR_LIMIT
+                            : authority_rows(c, &wire__role__descriptor, count, &first, &rows);
     for (unsigned i = 0; why == ERR_OK && i < count; i++)
         why = fill_role(c, &roles[i], (Wire__Role *)first + i);
     if (why != ERR_OK)
@@ -152,7 +158,8 @@ err role_list_run(struct authority_call *c)
 
 static struct auth_binding_new new_of(const Wire__RoleBindingCreateRequest *m)
 {
-    return (struct auth_binding_new){ .space = wire_str(m->namespace_), .role_name = wire_str(m->role_name),
+    return (struct auth_binding_new){ .space = wire_str(m->namespace_),
+                                      .role_name = wire_str(m->role_name),
                                       .user_id = wire_str(m->user_id) };
 }
 
@@ -179,7 +186,8 @@ err binding_check(const void *m, struct err_note *note)
 
 err binding_delete_check(const void *m, struct err_note *note)
 {
-    return auth_binding_user_check(wire_str(((const Wire__RoleBindingDeleteRequest *)m)->user_id), note);
+    return auth_binding_user_check(wire_str(((const Wire__RoleBindingDeleteRequest *)m)->user_id),
+                                   note);
 }
 
 err binding_create_run(struct authority_call *c)
@@ -201,7 +209,8 @@ err binding_create_run(struct authority_call *c)
 err binding_delete_run(struct authority_call *c)
 {
     const Wire__RoleBindingDeleteRequest *r = c->m;
-    struct auth_binding_new n = { .space = wire_str(r->namespace_), .role_name = wire_str(r->role_name),
+    struct auth_binding_new n = { .space = wire_str(r->namespace_),
+                                  .role_name = wire_str(r->role_name),
                                   .user_id = wire_str(r->user_id) };
     return auth_binding_delete(c->auth, &n, &c->note);
 }
@@ -217,13 +226,15 @@ err binding_list_run(struct authority_call *c)
     struct auth_page page = authority_page(r->pivot, r->limit);
     struct auth_binding *bindings;
     unsigned count;
-    err why = auth_binding_list(c->auth, wire_str(r->namespace_), wire_str(r->user_id_filter), &page, c->arena,
-                                &bindings, &count);
+    err why = auth_binding_list(c->auth, wire_str(r->namespace_), wire_str(r->user_id_filter),
+                                &page, c->arena, &bindings, &count);
     Wire__RoleBindingsListResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
     void *first;
     ProtobufCMessage **rows;
     if (why == ERR_OK)
-        why = reply == NULL ? ERR_LIMIT : authority_rows(c, &wire__role_binding__descriptor, count, &first, &rows);
+        why = reply == NULL
+                  ? ERR_LIMIT
+                  : authority_rows(c, &wire__role_binding__descriptor, count, &first, &rows);
     if (why != ERR_OK)
         return why;
     Wire__RoleBinding *out = first;

@@ -1,10 +1,11 @@
 #include "app/authority.h"
-#include "queue/queue.h"
 #include "auth/authority.h"
+#include "queue/queue.h"
 
 static struct auth_space space_of(const Wire__NamespaceInfo *m)
 {
-    return (struct auth_space){ .name = wire_str(m->name), .description = wire_str(m->description),
+    return (struct auth_space){ .name = wire_str(m->name),
+                                .description = wire_str(m->description),
                                 .tag = wire_str(m->api_key_tag) };
 }
 
@@ -32,13 +33,15 @@ err space_update_run(struct authority_call *c)
     return auth_space_update(c->auth, &s, &c->note);
 }
 
-/* Of a queue made at this very moment nothing is known yet: it stays without a namespace, and can be deleted. */
+/* Of a queue made at this very moment nothing is known yet: it stays without a namespace, and can
+ * be deleted. */
 err space_delete_run(struct authority_call *c)
 {
     const Wire__NamespacesDeleteRequest *r = c->m;
     struct queues_page page = { .space = wire_str(r->name), .limit = 1 };
     err why = queues_list(c->app->queues, &page, c->arena);
-    return why != ERR_OK ? why : auth_space_delete(c->auth, wire_str(r->name), page.count > 0, &c->note);
+    return why != ERR_OK ? why
+                         : auth_space_delete(c->auth, wire_str(r->name), page.count > 0, &c->note);
 }
 
 err space_list_check(const void *m, struct err_note *note)
@@ -58,7 +61,9 @@ err space_list_run(struct authority_call *c)
     void *first;
     ProtobufCMessage **rows;
     if (why == ERR_OK)
-        why = reply == NULL ? ERR_LIMIT : authority_rows(c, &wire__namespace_info__descriptor, count, &first, &rows);
+        why = reply == NULL
+                  ? ERR_LIMIT
+                  : authority_rows(c, &wire__namespace_info__descriptor, count, &first, &rows);
     if (why != ERR_OK)
         return why;
     Wire__NamespaceInfo *out = first;

@@ -5,7 +5,8 @@
 
 static struct auth_user user_of(const Wire__UserCreateRequest *m)
 {
-    return (struct auth_user){ .name = wire_str(m->username), .email = wire_str(m->email),
+    return (struct auth_user){ .name = wire_str(m->username),
+                               .email = wire_str(m->email),
                                .external_id = wire_str(m->external_id) };
 }
 
@@ -52,7 +53,8 @@ err user_list_run(struct authority_call *c)
     void *first;
     ProtobufCMessage **rows;
     if (why == ERR_OK)
-        why = reply == NULL ? ERR_LIMIT : authority_rows(c, &wire__user__descriptor, count, &first, &rows);
+        why = reply == NULL ? ERR_LIMIT
+                            : authority_rows(c, &wire__user__descriptor, count, &first, &rows);
     if (why != ERR_OK)
         return why;
     Wire__User *out = first;
@@ -75,10 +77,13 @@ err user_list_run(struct authority_call *c)
 
 static struct auth_apikey key_of(const Wire__APIKeyCreateRequest *m)
 {
-    return (struct auth_apikey){ .user_id = wire_str(m->user_id), .name = wire_str(m->name),
-                                 .scope = wire_str(m->namespace_scope), .tag = wire_str(m->key_tag),
-                                 .expires_at = m->expires_at == NULL ? STORE_TIME_NEVER
-                                                                     : wire_time_read(m->expires_at) };
+    return (struct auth_apikey){ .user_id = wire_str(m->user_id),
+                                 .name = wire_str(m->name),
+                                 .scope = wire_str(m->namespace_scope),
+                                 .tag = wire_str(m->key_tag),
+                                 .expires_at = m->expires_at == NULL
+                                                   ? STORE_TIME_NEVER
+                                                   : wire_time_read(m->expires_at) };
 }
 
 err apikey_check(const void *m, struct err_note *note)
@@ -92,8 +97,9 @@ err apikey_create_run(struct authority_call *c)
     struct auth_apikey k = key_of(c->m);
     struct auth_secret made;
     Wire__APIKeyCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    err why = reply == NULL ? ERR_LIMIT
-                            : auth_may_give_key(c->auth, authority_giver(c), k.user_id, k.scope, &c->note);
+    err why = reply == NULL
+                  ? ERR_LIMIT
+                  : auth_may_give_key(c->auth, authority_giver(c), k.user_id, k.scope, &c->note);
     if (why == ERR_OK)
         why = auth_apikey_create(c->auth, &k, &made, &c->note);
     if (why != ERR_OK)
@@ -119,7 +125,8 @@ err apikey_list_check(const void *m, struct err_note *note)
     return authority_limit_check(r->limit, note);
 }
 
-static void fill_key(struct authority_call *c, const struct auth_apikey *k, Wire__APIKeyMetadata *out)
+static void fill_key(struct authority_call *c, const struct auth_apikey *k,
+                     Wire__APIKeyMetadata *out)
 {
     out->id = wire_bytes(k->id);
     out->user_id = wire_bytes(k->user_id);
@@ -142,7 +149,9 @@ err apikey_list_run(struct authority_call *c)
     void *first;
     ProtobufCMessage **rows;
     if (why == ERR_OK)
-        why = reply == NULL ? ERR_LIMIT : authority_rows(c, &wire__apikey_metadata__descriptor, count, &first, &rows);
+        why = reply == NULL
+                  ? ERR_LIMIT
+                  : authority_rows(c, &wire__apikey_metadata__descriptor, count, &first, &rows);
     if (why != ERR_OK)
         return why;
     for (unsigned i = 0; i < count; i++)

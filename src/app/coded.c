@@ -5,9 +5,14 @@
 
 static bool coding_find(str name, enum frame_coding *out)
 {
-    static const struct { str name; enum frame_coding coding; } known[] = {
-        { { "identity", 8 }, FRAME_IDENTITY }, { { "gzip", 4 }, FRAME_GZIP },
-        { { "x-gzip", 6 }, FRAME_GZIP },       { { "zstd", 4 }, FRAME_ZSTD },
+    static const struct {
+        str name;
+        enum frame_coding coding;
+    } known[] = {
+        { { "identity", 8 }, FRAME_IDENTITY },
+        { { "gzip", 4 }, FRAME_GZIP },
+        { { "x-gzip", 6 }, FRAME_GZIP },
+        { { "zstd", 4 }, FRAME_ZSTD },
     };
     *out = FRAME_IDENTITY;
     for (size_t i = 0; i < COUNT_OF(known); i++)
@@ -21,18 +26,23 @@ static bool coding_find(str name, enum frame_coding *out)
 bool coded_same(str one, str other)
 {
     enum frame_coding a, b;
-    return coding_find(str_trim(one), &a) && coding_find(str_trim(other), &b) ? a == b : str_eq_nocase(one, other);
+    return coding_find(str_trim(one), &a) && coding_find(str_trim(other), &b)
+               ? a == b
+               : str_eq_nocase(one, other);
 }
 
 static bool refuse(struct http_exchange *x, err why, size_t raw_max)
 {
     if (why == ERR_LIMIT)
         app_problem(x, 413, "content_too_large", NULL,
-                    arena_printf(http_arena(x), "A body has at most %zu bytes once its coding is undone.", raw_max),
+                    arena_printf(http_arena(x),
+                                 "A body has at most %zu bytes once its coding is undone.",
+                                 raw_max),
                     STR_NONE);
     else if (why == ERR_BAD || why == ERR_CORRUPT)
         app_problem(x, 400, "bad_request#invalid_coding", NULL,
-                    STR("The body is not one whole member of the coding that it names: one frame, nothing behind it, "
+                    STR("The body is not one whole member of the coding that it names: one frame, "
+                        "nothing behind it, "
                         "with the right checksum, of zstd with a window of at most 8 MiB."),
                     STR_NONE);
     else
@@ -40,13 +50,15 @@ static bool refuse(struct http_exchange *x, err why, size_t raw_max)
     return false;
 }
 
-bool coded_body_read(struct http_exchange *x, const struct app *app, str coding, size_t raw_max, struct coded_body *out)
+bool coded_body_read(struct http_exchange *x, const struct app *app, str coding, size_t raw_max,
+                     struct coded_body *out)
 {
     struct coded_body b = { .raw = http_body(x) };
     size_t raw_bytes = 0;
     if (!coding_find(str_trim(coding), &b.coding)) {
         http_reply_header(x, STR("accept-encoding"), STR("gzip, zstd"));
-        app_problem(x, 415, "unsupported_coding", NULL, STR("Send the body as it is, in gzip or in zstd."), STR_NONE);
+        app_problem(x, 415, "unsupported_coding", NULL,
+                    STR("Send the body as it is, in gzip or in zstd."), STR_NONE);
         return false;
     }
     if (b.coding == FRAME_IDENTITY) {

@@ -1,4 +1,5 @@
-/* config.h - what the operator chose, typed: filled by server/options.c from one table of rows, read by all. */
+/* config.h - what the operator chose, typed: filled by server/options.c from one table of rows,
+ * read by all. */
 #ifndef APP_CONFIG_H
 #define APP_CONFIG_H
 
@@ -13,43 +14,52 @@
 #include "queue/queue.h"
 #include "render/render.h"
 
-enum { CONFIG_DOMAINS_MAX = 4096, CONFIG_BUCKETS_MAX = 64, CONFIG_LISTENS_MAX = 8, CONFIG_NAME_BYTES_MAX = 255 };
+enum {
+    CONFIG_DOMAINS_MAX = 4096,
+    CONFIG_BUCKETS_MAX = 64,
+    CONFIG_LISTENS_MAX = 8,
+    CONFIG_NAME_BYTES_MAX = 255
+};
 
 enum config_auth { AUTH_OPEN, AUTH_INTERNAL };
 
-/* Names of contents (CONTRACT 2): 1 to 32 of a-z 0-9 - _ . not begun with a dot; some mean something else. */
+/* Names of contents (CONTRACT 2): 1 to 32 of a-z 0-9 - _ . not begun with a dot; some mean
+ * something else. */
 MUST_CHECK bool config_content_is_plain(str name);
 MUST_CHECK bool config_content_is_reserved(str name);
 
 struct config_domain {
     const char *name;
-    struct origin_opts origin;     /* url NULL: it has none, and what is missing stays missing */
-    bool forward_cookies;          /* to the origin, with transforms */
+    struct origin_opts origin; /* url NULL: it has none, and what is missing stays missing */
+    bool forward_cookies;      /* to the origin, with transforms */
 };
-/* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches of users). */
+/* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches
+ * of users). */
 struct config_value_access {
-    bool cors;                     /* scripts of other sites may read answers */
-    bool listing;                  /* its keys may be listed */
-    const char *cache_control;     /* of answers with a value */
+    bool cors;                 /* scripts of other sites may read answers */
+    bool listing;              /* its keys may be listed */
+    const char *cache_control; /* of answers with a value */
 };
 enum config_kind { KIND_PAGE, KIND_KEY_VALUE, KIND_KEY_REV_VALUE, CONFIG_KINDS };
 struct config_bucket {
     enum config_kind kind;
     struct config_value_access access; /* of values */
-    int64_t value_ttl_ns;          /* of values; NEVER: none */
-    struct page_bucket_opts page;  /* of values: its name, and of key_rev_value what its policy is */
-    const char *cache_control;     /* of answers with content; latest and superseded alike */
-    int64_t stale_if_error_ns;     /* how old a render may be that is served because making it anew failed */
-    unsigned stash_per_s_max;      /* of one client with a public address; 0: no limit */
-    uint64_t stash_bytes_max;      /* of previews and pinned renders in stash_ttl, of all clients; 0: no limit */
+    int64_t value_ttl_ns;              /* of values; NEVER: none */
+    struct page_bucket_opts page; /* of values: its name, and of key_rev_value what its policy is */
+    const char *cache_control;    /* of answers with content; latest and superseded alike */
+    int64_t stale_if_error_ns;    /* how old a render may be that is served because making it anew
+                                     failed */
+    unsigned stash_per_s_max;     /* of one client with a public address; 0: no limit */
+    uint64_t stash_bytes_max; /* of previews and pinned renders in stash_ttl, of all clients; 0: no
+                                 limit */
 };
 
 /* Servers that share one Redis. */
 struct config_redis {
-    const char *url;               /* empty: flights and lists stay within the process */
+    const char *url; /* empty: flights and lists stay within the process */
     struct redis_address address;
-    int64_t timeout_ms;            /* of one command */
-    int64_t lease_ms, jitter_ms;   /* of a flight's leader */
+    int64_t timeout_ms;          /* of one command */
+    int64_t lease_ms, jitter_ms; /* of a flight's leader */
 };
 enum { CONFIG_LISTS_MAX = 64 };
 enum config_degrade { DEGRADE_LOCAL, DEGRADE_FAIL };
@@ -63,7 +73,7 @@ struct config_list {
 enum { CONFIG_STORES_MAX = 64 };
 struct config_store {
     const char *name;
-    const char *path, *url;           /* one of them; path: within the data directory unless absolute */
+    const char *path, *url; /* one of them; path: within the data directory unless absolute */
     unsigned affinity;
 };
 struct config_queue {
@@ -71,9 +81,9 @@ struct config_queue {
     enum queue_lease_durability lease_durability;
     int64_t start_timeout_ms, write_timeout_ms, idempotency_window_ns;
     uint64_t reply_bytes_max;
-    uint32_t partitions_max;          /* of all queues together */
-    const char *deployment;           /* NULL or empty: the one of the data directory */
-    const char *stores_text;          /* as written; NULL or empty: the main store */
+    uint32_t partitions_max; /* of all queues together */
+    const char *deployment;  /* NULL or empty: the one of the data directory */
+    const char *stores_text; /* as written; NULL or empty: the main store */
     struct config_store stores[CONFIG_STORES_MAX];
     unsigned stores_count;
 };
@@ -87,45 +97,46 @@ enum config_hidden { HIDDEN_GONE, HIDDEN_FORBIDDEN };
 struct config {
     struct http_listen listens[CONFIG_LISTENS_MAX]; /* the first is the main one */
     unsigned listens_count;
-    bool exposed;                     /* some listener is not on loopback */
+    bool exposed; /* some listener is not on loopback */
     const char *data_dir;
     struct config_domain *domains;
     unsigned domains_count;
     struct config_bucket buckets[CONFIG_BUCKETS_MAX]; /* the first is "page" */
-    unsigned buckets_count;           /* of pages */
-    struct config_bucket values[CONFIG_BUCKETS_MAX]; /* buckets of values */
+    unsigned buckets_count;                           /* of pages */
+    struct config_bucket values[CONFIG_BUCKETS_MAX];  /* buckets of values */
     unsigned values_count;
     struct config_value_access value_access; /* of those that are not named here */
     enum config_auth auth;
-    const char *public_url;           /* of a domain's API, with {domain}; NULL: its own paths are told */
+    const char *public_url; /* of a domain's API, with {domain}; NULL: its own paths are told */
     enum config_etag compat_etag;     /* of answers in a coding of their own */
     enum config_hidden compat_hidden; /* of a hidden text */
     struct http_limits http;
     const char *proxies_text;
-    struct network proxies[CONFIG_PROXIES_MAX]; /* whose word for where a request comes from is believed */
+    /* whose word for where a request comes from is believed */
+    struct network proxies[CONFIG_PROXIES_MAX];
     unsigned proxies_count;
     struct config_queue queue;
     size_t page_body_bytes_max;
-    size_t page_transform_bytes_max;  /* of the bodies of all transforms under way */
-    size_t hot_bytes;                 /* of ready answers */
-    size_t http_bytes_max;            /* of all requests under way; 0: a quarter of what there is */
-    int64_t leap_ns_max;              /* the machine's clock is believed so far ahead of what is stored */
+    size_t page_transform_bytes_max; /* of the bodies of all transforms under way */
+    size_t hot_bytes;                /* of ready answers */
+    size_t http_bytes_max;           /* of all requests under way; 0: a quarter of what there is */
+    int64_t leap_ns_max; /* the machine's clock is believed so far ahead of what is stored */
     int64_t drain_timeout_ms;
-    int64_t write_timeout_ms;         /* of one put or order */
-    int64_t wait_timeout_ms;          /* of one request for a render or a transform */
-    struct flight_opts flight;        /* limits; boot adds the parts */
-    struct http_client_opts client;   /* as above */
+    int64_t write_timeout_ms;       /* of one put or order */
+    int64_t wait_timeout_ms;        /* of one request for a render or a transform */
+    struct flight_opts flight;      /* limits; boot adds the parts */
+    struct http_client_opts client; /* as above */
     struct config_redis redis;
     struct config_list lists[CONFIG_LISTS_MAX];
     unsigned lists_count;
-    size_t lists_bytes;               /* of lists kept for a moment */
+    size_t lists_bytes; /* of lists kept for a moment */
     uint64_t segment_bytes, index_bytes_max, free_bytes_min;
-    unsigned pool_threads;            /* for what blocks */
+    unsigned pool_threads; /* for what blocks */
     enum log_level log_level;
     enum log_format log_format;
     bool access_log;
     bool test_hooks;
-    bool test_frozen;                 /* --test-hooks=INSTANT */
+    bool test_frozen; /* --test-hooks=INSTANT */
     store_time test_instant;
 };
 

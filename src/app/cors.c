@@ -44,7 +44,8 @@ static bool is_numeric(str host)
     bool six = host.n > 1 && host.p[0] == '[' && host.p[host.n - 1] == ']';
     if (six)
         host = str_take(str_skip(host, 1), host.n - 2);
-    return str_to_cstr(host, text, sizeof text) && inet_pton(six ? AF_INET6 : AF_INET, text, &address) == 1;
+    return str_to_cstr(host, text, sizeof text) &&
+           inet_pton(six ? AF_INET6 : AF_INET, text, &address) == 1;
 }
 
 /* A number, localhost, or a domain that is served here. */
@@ -76,7 +77,8 @@ bool cors_may(struct http_exchange *x, const struct app *app)
         return true;
     if (changes(x) && is_foreign(x)) {
         app_problem(x, 403, "forbidden#site", NULL,
-                    STR("A page of another site may not change anything here while no key is asked for: Origin must "
+                    STR("A page of another site may not change anything here while no key is asked "
+                        "for: Origin must "
                         "name the request's Host, and Sec-Fetch-Site must not be cross-site."),
                     STR_NONE);
         return false;
@@ -85,7 +87,8 @@ bool cors_may(struct http_exchange *x, const struct app *app)
     if (!asks || !http_header(x, "host", &host) || is_known(host, app))
         return true;
     app_problem(x, 403, "forbidden#host", NULL,
-                STR("While no key is asked for, this is done only under a Host that is a numeric address, localhost, "
+                STR("While no key is asked for, this is done only under a Host that is a numeric "
+                    "address, localhost, "
                     "or a domain that is served here."),
                 STR_NONE);
     return false;

@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define COUNTERS_MAGIC 0xc0a17e25u
-_Static_assert((int)READ_KINDS <= (int)HOT_KINDS_MAX, "ready answers are counted by the same kinds");
+_Static_assert((int)READ_KINDS <= (int)HOT_KINDS_MAX,
+               "ready answers are counted by the same kinds");
 enum { ROUTES_MAX = 128, CLASSES = 6, SLOTS = 512 /* of the table by label; a power of two */ };
 
 const char COUNTERS_HOT[] = "page.hot";
@@ -69,7 +70,7 @@ static const struct figure figures[] = {
     TOTAL("engine_updates", "Updates committed since the start.", engine.updates),
     TOTAL("engine_syncs", "Syncs of the value log since the start.", engine.syncs),
     TOTAL("engine_log_written_bytes", "Bytes appended to the value log since the start.",
-           engine.log_bytes_written),
+          engine.log_bytes_written),
     TOTAL("engine_punched_bytes", "Bytes given back by punching holes.", engine.punched_bytes),
     TOTAL("engine_copied_bytes", "Bytes copied out of sparse segments.", engine.copied_bytes),
     LEVEL("engine_overlay_rows", "Rows on disk but not yet in the index.", engine.overlay_rows),
@@ -84,9 +85,10 @@ static const struct figure figures[] = {
     TOTAL("pages_extended", "Reads that extended a life since the start.", pages.extended),
     TOTAL("pages_replanned", "Renders planned anew after a change of policy.", pages.replanned),
     TOTAL("pages_damaged", "Stored rows gone past because they cannot be read.", pages.damaged),
-    TOTAL("tables_damaged", "Rows of tables gone past because they cannot be read.", tables.damaged),
+    TOTAL("tables_damaged", "Rows of tables gone past because they cannot be read.",
+          tables.damaged),
     LEVEL("pages_overdue_ns_max", "The longest a cull came after its due time.",
-           pages.overdue_ns_max),
+          pages.overdue_ns_max),
     TOTAL("hot_hits", "Answers that were ready.", hot.hits),
     TOTAL("hot_misses", "Plain requests that had no ready answer.", hot.misses),
     LEVEL("hot_entries", "Ready answers kept.", hot.entries),
@@ -95,10 +97,12 @@ static const struct figure figures[] = {
     LEVEL("list_entries", "Lists kept by this server, those of displays among them.", lists.kept),
     LEVEL("list_bytes", "Bytes of lists kept by this server.", lists.kept_bytes),
     LEVEL("http_open_requests", "Requests read and not yet answered.", open_requests),
-    LEVEL("http_budget_bytes", "Memory of requests under way: bodies, what they allocate, answers not yet out.",
+    LEVEL("http_budget_bytes",
+          "Memory of requests under way: bodies, what they allocate, answers not yet out.",
           budget_bytes),
     LEVEL("http_budget_bytes_max", "How much that may be (http.bytes_max).", budget_bytes_max),
-    TOTAL("http_budget_refused", "Memory that a request was refused because others held it.", budget_refused),
+    TOTAL("http_budget_refused", "Memory that a request was refused because others held it.",
+          budget_refused),
     TOTAL("loop_stalls", "Callbacks that held the loop for over 5 ms.", loop_stalls),
 };
 #undef LEVEL
@@ -148,8 +152,9 @@ static void add(struct app_counters *c, const char *label)
 static void reads_begin(struct app_counters *c, struct metrics *m)
 {
     static const char *const names[READ_KINDS] = { "current", "recent", "historical", "gone" };
-    struct metric_family *reads = metrics_family(m, METRIC_COUNTER, "reads_total",
-                                                 "Reads of contents of pages, by the state of the render.", "state");
+    struct metric_family *reads =
+        metrics_family(m, METRIC_COUNTER, "reads_total",
+                       "Reads of contents of pages, by the state of the render.", "state");
     for (unsigned kind = 0; kind < READ_KINDS; kind++)
         c->reads_shown[kind] = metric_of(reads, names[kind]);
 }
@@ -206,7 +211,8 @@ enum read_kind counters_read_kind(enum page_state s)
 void counters_read(struct app_counters *c, enum read_kind kind)
 {
     MAGIC_CHECK(c, COUNTERS_MAGIC);
-    (void)atomic_fetch_add_explicit(&c->reads[kind], 1, memory_order_relaxed); /* the old value is of no use */
+    (void)atomic_fetch_add_explicit(&c->reads[kind], 1,
+                                    memory_order_relaxed); /* the old value is of no use */
 }
 
 static void reads_show(struct app_counters *c, const struct hot_stats *hot)

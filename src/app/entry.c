@@ -1,13 +1,15 @@
-/* entry.c - what there is: the names below a domain, below its API and below a bucket, as RESTBase lists them, and the
- * OpenAPI document under a domain's own path. The names say where a client may go on, not what is stored. */
+/* entry.c - what there is: the names below a domain, below its API and below a bucket, as RESTBase
+ * lists them, and the OpenAPI document under a domain's own path. The names say where a client may
+ * go on, not what is stored. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_request.h"
 
 static void answer_items(struct http_exchange *x, const struct buf *items)
 {
-    str body = items->failed ? STR_NONE
-                             : arena_printf(http_arena(x), "{\"items\":[%.*s]}", STR_ARG(buf_str(items)));
+    str body = items->failed
+                   ? STR_NONE
+                   : arena_printf(http_arena(x), "{\"items\":[%.*s]}", STR_ARG(buf_str(items)));
     if (body.p == NULL)
         app_fail(x, ERR_LIMIT, NULL);
     else
@@ -16,7 +18,8 @@ static void answer_items(struct http_exchange *x, const struct buf *items)
 
 static void put_item(struct buf *b, const char *name)
 {
-    buf_printf(b, "%s\"%s\"", b->n > 0 ? "," : "", name); /* names of options and routes need no escape */
+    buf_printf(b, "%s\"%s\"", b->n > 0 ? "," : "",
+               name); /* names of options and routes need no escape */
 }
 
 static void get_domain(struct http_exchange *x, void *app)
@@ -28,8 +31,8 @@ static void get_domain(struct http_exchange *x, void *app)
 /* {domain}/v1/: ?spec gives the document. */
 static void get_api(struct http_exchange *x, void *app)
 {
-    static const char *const others[] = { "batch", "key_rev_value", "key_value", "lists", "multi_content",
-                                          "table", "transform" };
+    static const char *const others[] = { "batch",         "key_rev_value", "key_value", "lists",
+                                          "multi_content", "table",         "transform" };
     const struct app *a = app;
     struct buf b;
     str ignored;
@@ -73,6 +76,7 @@ static void get_bucket(struct http_exchange *x, void *app)
 const struct http_route app_entry_routes[] = {
     { HTTP_GET, "/{domain}/", get_domain, .permission = "page.read", .label = "entry.domain" },
     { HTTP_GET, "/{domain}/v1/", get_api, .permission = "page.read", .label = "entry.api" },
-    { HTTP_GET, "/{domain}/v1/{bucket}/", get_bucket, .permission = "page.read", .label = "entry.bucket" },
+    { HTTP_GET, "/{domain}/v1/{bucket}/", get_bucket, .permission = "page.read",
+      .label = "entry.bucket" },
     { .pattern = NULL },
 };

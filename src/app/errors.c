@@ -64,7 +64,8 @@ static const struct {
     [ERR_TIMEOUT] = { 503, "timeout",
                       "The deadline passed before it was done; nothing was written." },
     [ERR_FULL] = { 507, "disk_full",
-                   "There is no room: the disk has less free than store.free_bytes_min, or the index has reached "
+                   "There is no room: the disk has less free than store.free_bytes_min, or the "
+                   "index has reached "
                    "store.index_bytes_max; nothing was written." },
     [ERR_SHUTDOWN] = { 503, "shutting_down", "The server is shutting down." },
     [ERR_UNAVAILABLE] = { 503, "unavailable", "A part of the service does not answer." },
@@ -162,19 +163,27 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
 }
 
 /* retry_s 0: not said, but with 503. */
-struct problem { int status; const char *type, *title; str detail, extra; int64_t retry_s; const char *cache_control; };
+struct problem {
+    int status;
+    const char *type, *title;
+    str detail, extra;
+    int64_t retry_s;
+    const char *cache_control;
+};
 
-/* Refused for want of memory that others hold: then no code of ours can tell the client's fault, and whoever obeyed a
- * 4xx would drop what is right. */
+/* Refused for want of memory that others hold: then no code of ours can tell the client's fault,
+ * and whoever obeyed a 4xx would drop what is right. */
 static bool is_starved(struct http_exchange *x, int status)
 {
-    return arena_is_starved(http_arena(x)) && ((status >= 400 && status <= 500) || status == 502 || status == 503);
+    return arena_is_starved(http_arena(x)) &&
+           ((status >= 400 && status <= 500) || status == 502 || status == 503);
 }
 
 static void answer_problem(struct http_exchange *x, const struct problem *told)
 {
     static const struct problem starved = {
-        503, "overloaded",
+        503,
+        "overloaded",
         .detail = { .p = APP_STARVED_TEXT, .n = sizeof APP_STARVED_TEXT - 1 },
     };
     const struct problem *p = is_starved(x, told->status) ? &starved : told;
@@ -192,21 +201,24 @@ static void answer_problem(struct http_exchange *x, const struct problem *told)
         w.status = 503;
     }
     answer_add(&w, STR("content-type"), content_type);
-    answer_add(&w, STR("cache-control"), str_of(p->cache_control != NULL ? p->cache_control : HEADERS_CACHE_PRIVATE));
+    answer_add(&w, STR("cache-control"),
+               str_of(p->cache_control != NULL ? p->cache_control : HEADERS_CACHE_PRIVATE));
     if (w.status == 503 || p->retry_s > 0)
         answer_add(&w, STR("retry-after"),
-                   p->retry_s > 1 ? arena_printf(http_arena(x), "%lld", (long long)p->retry_s) : STR("1"));
+                   p->retry_s > 1 ? arena_printf(http_arena(x), "%lld", (long long)p->retry_s)
+                                  : STR("1"));
     answer_add_security(&w, http_arena(x), content_type, STR_NONE);
     answer_send(x, &w);
 }
 
-void app_problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra)
+void app_problem(struct http_exchange *x, int status, const char *type, const char *title,
+                 str detail, str extra)
 {
     app_problem_kept(x, status, type, title, detail, extra, NULL);
 }
 
-void app_problem_kept(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra,
-                      const char *cache_control)
+void app_problem_kept(struct http_exchange *x, int status, const char *type, const char *title,
+                      str detail, str extra, const char *cache_control)
 {
     struct problem p = { status, type, title, detail, extra, .cache_control = cache_control };
     answer_problem(x, &p);
@@ -245,16 +257,18 @@ static void fail(struct http_exchange *x, err why, const struct err_note *note, 
         if (discreet)
             detail = str_of(of_err[why].detail);
     }
-    app_problem_kept(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE, cache_control);
+    app_problem_kept(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE,
+                     cache_control);
 }
 
-void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms)
+void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note,
+                     int64_t retry_ms)
 {
     app_origin_fail_kept(x, why, note, retry_ms, NULL);
 }
 
-void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms,
-                          const char *cache_control)
+void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_note *note,
+                          int64_t retry_ms, const char *cache_control)
 {
     static const struct {
         int status;

@@ -25,18 +25,21 @@ void app_fail(struct http_exchange *x, err why, const struct err_note *note);
 /* The same, and the client hears the note too: an operator, of the folder it named. */
 void app_fail_told(struct http_exchange *x, err why, const struct err_note *note);
 
-/* Why an origin, or a flight to it, gave nothing: 502, 503, 504, and what it said of the page itself. retry_ms: how
- * long asking again is in vain; 0: unknown. */
-void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms);
+/* Why an origin, or a flight to it, gave nothing: 502, 503, 504, and what it said of the page
+ * itself. retry_ms: how long asking again is in vain; 0: unknown. */
+void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note,
+                     int64_t retry_ms);
 /* The same with a Cache-Control, as above. */
-void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms,
-                          const char *cache_control);
+void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_note *note,
+                          int64_t retry_ms, const char *cache_control);
 
 /* What a failure of an origin is to callers. */
 err app_err_of_render(enum render_why why);
 
-/* Memory was refused to a request that others hold (arena_is_starved): 503, whatever was to be said. */
-#define APP_STARVED_TEXT "Requests under way hold all the memory they may have (http.bytes_max); try again later."
+/* Memory was refused to a request that others hold (arena_is_starved): 503, whatever was to be
+ * said. */
+#define APP_STARVED_TEXT                                                                           \
+    "Requests under way hold all the memory they may have (http.bytes_max); try again later."
 
 /* The reason phrase of a status: "Not Found". Static. */
 const char *app_status_text(int status);

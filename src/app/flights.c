@@ -30,7 +30,8 @@ static void put_text(struct show *s, const char *name, str value)
 
 static void put_number(struct show *s, const char *name, uint64_t n)
 {
-    buf_printf(&s->text, "%s\"%s\":%llu", s->text.p[s->text.n - 1] == '{' ? "" : ",", name, (unsigned long long)n);
+    buf_printf(&s->text, "%s\"%s\":%llu", s->text.p[s->text.n - 1] == '{' ? "" : ",", name,
+               (unsigned long long)n);
 }
 
 /* A token is FENCE.NODE: which generation, and who leads. */
@@ -102,7 +103,10 @@ static void put_node(struct show *s)
 {
     const struct flight_shared *shared = s->app->shared;
     bool up = shared != NULL && flight_shared_is_up(shared);
-    buf_printf(&s->text, "{\"redis\":\"%s\",\"degraded\":%s", shared == NULL ? "none" : up ? "up" : "away",
+    buf_printf(&s->text, "{\"redis\":\"%s\",\"degraded\":%s",
+               shared == NULL ? "none"
+               : up           ? "up"
+                              : "away",
                shared != NULL && !up ? "true" : "false");
     if (shared != NULL)
         put_text(s, "node", str_of(flight_shared_node(shared)));
@@ -147,6 +151,7 @@ static void get_flights(struct http_exchange *x, void *ctx)
 }
 
 const struct http_route app_flight_routes[] = {
-    { HTTP_GET, "/v1/admin.flights", get_flights, .permission = "admin.read", .label = "admin.flights", .admin = true },
+    { HTTP_GET, "/v1/admin.flights", get_flights, .permission = "admin.read",
+      .label = "admin.flights", .admin = true },
     { .pattern = NULL },
 };

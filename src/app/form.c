@@ -17,7 +17,8 @@ str form_media_type(str content_type)
     return str_trim(str_take(content_type, str_find(content_type, ';')));
 }
 
-/* At a '"': what is between the quotes, backslashes taken out. *rest is left behind the closing one. False: none. */
+/* At a '"': what is between the quotes, backslashes taken out. *rest is left behind the closing
+ * one. False: none. */
 static bool unquote(struct arena *a, str *rest, str *out)
 {
     char *text = arena_alloc(a, rest->n);
@@ -189,7 +190,8 @@ static err part_line(struct arena *a, str line, str *name, struct err_note *note
     if (str_eq_nocase(field, STR("content-disposition"))) {
         bool fine = name->p == NULL && str_eq_nocase(form_media_type(value), STR("form-data")) &&
                     form_parameter(a, value, STR("name"), name);
-        return fine ? ERR_OK : refuse(note, "a part's Content-Disposition is not form-data with one name");
+        return fine ? ERR_OK
+                    : refuse(note, "a part's Content-Disposition is not form-data with one name");
     }
     if (!str_eq_nocase(field, STR("content-transfer-encoding")))
         return ERR_OK;
@@ -218,9 +220,11 @@ static err part_head(struct arena *a, str *part, str *name, struct err_note *not
     }
 }
 
-static err parse_multipart(struct arena *a, str boundary, str body, struct form *f, struct err_note *note)
+static err parse_multipart(struct arena *a, str boundary, str body, struct form *f,
+                           struct err_note *note)
 {
-    str delimiter = arena_printf(a, "\r\n--%.*s", STR_ARG(boundary)), first = str_skip(delimiter, 2);
+    str delimiter = arena_printf(a, "\r\n--%.*s", STR_ARG(boundary)),
+        first = str_skip(delimiter, 2);
     if (delimiter.p == NULL)
         return ERR_LIMIT;
     size_t at = str_starts(body, first) ? first.n : str_find_str(body, delimiter) + delimiter.n;

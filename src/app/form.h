@@ -1,10 +1,10 @@
 /* form.h - request bodies that are forms: multipart/form-data (RFC 7578, RFC 2046 5.1) and
  * application/x-www-form-urlencoded (WHATWG URL, "urlencoded parsing").
  *
- * Strict where two readers could disagree: a part without a name, a field given twice, a boundary that is none, a
- * transfer encoding, a body that ends before its last boundary are refused. What stands before the first and
- * behind the last boundary is ignored, and so is everything a part says of itself but its name. Values are bytes;
- * whoever needs text checks it. Pure. Thread: any. */
+ * Strict where two readers could disagree: a part without a name, a field given twice, a boundary
+ * that is none, a transfer encoding, a body that ends before its last boundary are refused. What
+ * stands before the first and behind the last boundary is ignored, and so is everything a part says
+ * of itself but its name. Values are bytes; whoever needs text checks it. Pure. Thread: any. */
 #ifndef APP_FORM_H
 #define APP_FORM_H
 
@@ -26,19 +26,21 @@ struct form {
     struct form_field fields[FORM_FIELDS_MAX];
 };
 
-/* content_type: the request's, with its parameters. Fails: ERR_NOT_FOUND (it names no form), ERR_BAD with a note,
- * ERR_LIMIT (the arena). */
-MUST_CHECK err form_parse(struct arena *a, str content_type, str body, struct form *out, struct err_note *note);
+/* content_type: the request's, with its parameters. Fails: ERR_NOT_FOUND (it names no form),
+ * ERR_BAD with a note, ERR_LIMIT (the arena). */
+MUST_CHECK err form_parse(struct arena *a, str content_type, str body, struct form *out,
+                          struct err_note *note);
 /* The value of a field; false when absent. */
 bool form_find(const struct form *f, const char *name, str *value);
 
-/* A flag as a query or a form writes it: true|false, 1|0, yes|no, in any letter case. False: anything else. */
+/* A flag as a query or a form writes it: true|false, 1|0, yes|no, in any letter case. False:
+ * anything else. */
 MUST_CHECK bool form_flag(str text, bool *out);
 
 /* The type without parameters. */
 str form_media_type(str content_type);
-/* The value of a parameter of a field such as Content-Type or Content-Disposition, unquoted; false: absent, or it
- * is not written as RFC 9110 5.6.6 says. Result in field or the arena. */
+/* The value of a parameter of a field such as Content-Type or Content-Disposition, unquoted; false:
+ * absent, or it is not written as RFC 9110 5.6.6 says. Result in field or the arena. */
 MUST_CHECK bool form_parameter(struct arena *a, str field, str name, str *out);
 
 #endif

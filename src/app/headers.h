@@ -1,17 +1,18 @@
 /* headers.h - header fields of content: which may be kept with it, and which every answer carries.
  *
  * Kept: what describes the content and says nothing of the writer. Never kept:
- * - what belongs to one connection, one request or one writer: hop-by-hop fields, host, cookies, credentials,
- *   conditions, accept*, traces, x-client-ip, x-request-*;
- * - what the server states itself: date, etag, vary, content-length, content-encoding; the security fields too, for
- *   a stored one could not be changed any more;
+ * - what belongs to one connection, one request or one writer: hop-by-hop fields, host, cookies,
+ *   credentials, conditions, accept*, traces, x-client-ip, x-request-*;
+ * - what the server states itself: date, etag, vary, content-length, content-encoding; the security
+ *   fields too, for a stored one could not be changed any more;
  * - digests: they are of the bytes that were sent in, not of the bytes that go out;
- * - orders to caches, proxies and browsers. New ones come every year, so most go by a word of their name: whatever
- *   has "policy", "cache" or "origin" in it is one.
- * A list of what may be kept was not taken: RESTBase's clients have names of their own, and its suite wants `a` back.
- * The lists stand in headers.c, and the same in docs/api.md, section 3. Kept lines are "name: value\n", names in
- * lower case. Sources: RESTBase lib/security_response_header_filter.js, whose leaks of the writer's headers are not
- * repeated; RFC 9110 7.6.1; RFC 9213; RFC 9530. Thread: any. */
+ * - orders to caches, proxies and browsers. New ones come every year, so most go by a word of their
+ *   name: whatever has "policy", "cache" or "origin" in it is one.
+ * A list of what may be kept was not taken: RESTBase's clients have names of their own, and its
+ * suite wants `a` back. The lists stand in headers.c, and the same in docs/api.md, section 3. Kept
+ * lines are "name: value\n", names in lower case. Sources: RESTBase
+ * lib/security_response_header_filter.js, whose leaks of the writer's headers are not repeated; RFC
+ * 9110 7.6.1; RFC 9213; RFC 9530. Thread: any. */
 #ifndef APP_HEADERS_H
 #define APP_HEADERS_H
 
@@ -22,8 +23,10 @@
 
 enum headers_rule {
     HEADERS_ALL,     /* every field that may be kept (members of a bundle; key_rev_value) */
-    HEADERS_X_STORE, /* x-store-NAME as NAME, and content-type unless x-store-content-type is there (a raw content) */
-    HEADERS_VALUE,   /* the same, and of vary, location, content-location and last-modified too (key_value) */
+    HEADERS_X_STORE, /* x-store-NAME as NAME, and content-type unless x-store-content-type is there
+                        (a raw content) */
+    HEADERS_VALUE,   /* the same, and of vary, location, content-location and last-modified too
+                        (key_value) */
 };
 
 /* May a field of this name be kept and replayed? The name in any letter case; false for what is no
@@ -54,16 +57,18 @@ struct answer {
 void answer_add(struct answer *w, str name, str value);
 /* Adds every kept line. Those that may not be kept (older rules let them in) are left out. */
 void answer_add_kept(struct answer *w, str lines, enum headers_rule rule);
-/* The answer depends on this request field too: joined with a Vary that is there. Never a second Vary. */
+/* The answer depends on this request field too: joined with a Vary that is there. Never a second
+ * Vary. */
 void answer_add_vary(struct answer *w, struct arena *a, str field);
 /* Adds what every answer carries: nosniff, referrer-policy, x-frame-options, CORS and, by the
  * content type, the content-security-policy. domain: whose style sheets HTML may use; empty:
  * nobody's. */
 void answer_add_security(struct answer *w, struct arena *a, str content_type, str domain);
 /* As that. styles: one more source of style sheets, "https://host:port"; empty: none. */
-void answer_add_security_and(struct answer *w, struct arena *a, str content_type, str domain, str styles);
-/* May pages of other sites read the answers of this route? Contents, yes; the server's own, below /v1/, no; values
- * where value_share said so. */
+void answer_add_security_and(struct answer *w, struct arena *a, str content_type, str domain,
+                             str styles);
+/* May pages of other sites read the answers of this route? Contents, yes; the server's own, below
+ * /v1/, no; values where value_share said so. */
 bool answer_shared(const struct http_exchange *x);
 /* Sends it; adds x-request-id, leaves CORS out where it is not shared. */
 void answer_send(struct http_exchange *x, const struct answer *w);

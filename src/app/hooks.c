@@ -1,4 +1,5 @@
-/* hooks.c - POST /v1/test.clock and /v1/test.pause: only with --test-hooks, only on loopback (CONTRACT 4). */
+/* hooks.c - POST /v1/test.clock and /v1/test.pause: only with --test-hooks, only on loopback
+ * (CONTRACT 4). */
 #include "app/app.h"
 
 #include "app/errors.h"
@@ -116,7 +117,8 @@ static void clock_post(struct http_exchange *x, void *app)
         app_fail(x, call == NULL ? ERR_LIMIT : ERR_SHUTDOWN, NULL);
         return;
     }
-    *call = (struct hook_call){ .job = { .run = upkeep_run, .done = upkeep_done }, .x = x, .app = a };
+    *call =
+        (struct hook_call){ .job = { .run = upkeep_run, .done = upkeep_done }, .x = x, .app = a };
     http_defer(x);
     loop_job_start(a->loop, &call->job);
 }
@@ -144,7 +146,9 @@ static void pause_post(struct http_exchange *x, void *app)
 }
 
 const struct http_route app_hook_routes[] = {
-    { HTTP_POST, "/v1/test.clock", clock_post, .body_bytes_max = HOOK_BODY_BYTES_MAX, .label = "test.clock" },
-    { HTTP_POST, "/v1/test.pause", pause_post, .body_bytes_max = HOOK_BODY_BYTES_MAX, .label = "test.pause" },
+    { HTTP_POST, "/v1/test.clock", clock_post, .body_bytes_max = HOOK_BODY_BYTES_MAX,
+      .label = "test.clock" },
+    { HTTP_POST, "/v1/test.pause", pause_post, .body_bytes_max = HOOK_BODY_BYTES_MAX,
+      .label = "test.pause" },
     { .pattern = NULL },
 };

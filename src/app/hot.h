@@ -8,7 +8,8 @@
  * beginning the view it was made from; and (b) the clock is before valid_until. Two titles of one
  * slot only invalidate each other too often. Sharded by the hash of the key; each shard is a hash
  * table and a CLOCK ring (Corbato 1968) under one lock held for a look-up; what is evicted is what
- * was not hit since the hand passed last. Thread: all functions from any thread, but new and free. */
+ * was not hit since the hand passed last. Thread: all functions from any thread, but new and
+ * free. */
 #ifndef APP_HOT_H
 #define APP_HOT_H
 
@@ -45,16 +46,18 @@ struct hot_key {
 };
 struct hot_entry_opts {
     struct hot_mark mark;
-    store_time valid_until;         /* NEVER: until the title changes */
-    unsigned kind;                  /* below HOT_KINDS_MAX: by which its hits are counted */
-    str tag;                        /* entity tag without quotes */
-    struct http_ready *full, *same; /* 200 (or NULL) and 304; the entry takes references of its own */
+    store_time valid_until; /* NEVER: until the title changes */
+    unsigned kind;          /* below HOT_KINDS_MAX: by which its hits are counted */
+    str tag;                /* entity tag without quotes */
+    struct http_ready *full,
+        *same; /* 200 (or NULL) and 304; the entry takes references of its own */
 };
-/* Was this key asked for before, not long ago? It is remembered in one of HOT_SEEN places, by its hash:
- * an answer is made ready at the second request, so that a walk over all titles costs nothing and
- * evicts nothing. */
+/* Was this key asked for before, not long ago? It is remembered in one of HOT_SEEN places, by its
+ * hash: an answer is made ready at the second request, so that a walk over all titles costs nothing
+ * and evicts nothing. */
 bool hot_wants(struct app_hot *h, struct hot_key key);
-/* Could an answer with a body of that size be kept? A copy for nothing would double what a large answer holds. */
+/* Could an answer with a body of that size be kept? A copy for nothing would double what a large
+ * answer holds. */
 bool hot_takes(const struct app_hot *h, size_t body_bytes);
 /* Keeps an entry in place of one there already; does nothing when it is too large or already dead.
  */

@@ -1,6 +1,7 @@
 /* keys.c - keys of the authority over HTTP, on admin listeners: made, listed, deleted.
  *
- *   POST   /v1/admin.tokens        {"name":, "roles":[...], "domain":, "tag":, "expires":"30d"}   201, the key once
+ *   POST   /v1/admin.tokens        {"name":, "roles":[...], "domain":, "tag":, "expires":"30d"}
+ *          201, the key once
  *   GET    /v1/admin.tokens        {"items":[...], "next"}: as many as have room, from ?page= on
  *   DELETE /v1/admin.tokens/{id}   204
  *   POST   /v1/admin.door          {"open": bool}: does anonymous hold Admin?
@@ -20,9 +21,11 @@
 
 enum {
     KEYS_BODY_BYTES_MAX = 16384,
-    KEYS_ANSWER_ROOM = 64 << 10,     /* beyond a request's memory, for the answer that names a new key */
-    KEYS_ANSWER_BYTES_MAX = 4 << 20, /* a list ends before the key that passes them, after at least one */
-    KEYS_MEMORY = 8,                 /* an answer may have so small a part of a request's memory */
+    /* beyond a request's memory, for the answer that names a new key */
+    KEYS_ANSWER_ROOM = 64 << 10,
+    /* a list ends before the key that passes them, after at least one */
+    KEYS_ANSWER_BYTES_MAX = 4 << 20,
+    KEYS_MEMORY = 8, /* an answer may have so small a part of a request's memory */
 };
 
 /* One call on its way over the pool. Lives in the arena of its exchange. */
@@ -36,7 +39,7 @@ struct key_call {
     json_t *body;               /* or NULL */
     bool open;                  /* of the door */
     err why;
-    int status;                 /* when why is ERR_OK */
+    int status; /* when why is ERR_OK */
     str answer;
     struct err_note note;
 };
@@ -56,10 +59,11 @@ static str key_json(struct arena *a, const struct auth_key *k)
         roles = app_json_string(a, str_of(k->roles));
     if (user.p == NULL || space.p == NULL || roles.p == NULL)
         return STR_NONE;
-    return arena_printf(a,
-                        "\"id\":\"%s\",\"prefix\":\"%s\",\"name\":%.*s,\"namespace\":%.*s,\"roles\":%.*s,"
-                        "\"created_at\":\"%s\",\"expires_at\":%s",
-                        k->id, k->prefix, STR_ARG(user), STR_ARG(space), STR_ARG(roles), created, expires);
+    return arena_printf(
+        a,
+        "\"id\":\"%s\",\"prefix\":\"%s\",\"name\":%.*s,\"namespace\":%.*s,\"roles\":%.*s,"
+        "\"created_at\":\"%s\",\"expires_at\":%s",
+        k->id, k->prefix, STR_ARG(user), STR_ARG(space), STR_ARG(roles), created, expires);
 }
 
 /* ---- on the pool ---- */
@@ -67,7 +71,8 @@ static str key_json(struct arena *a, const struct auth_key *k)
 static str giver(const struct key_call *c)
 {
     str authorization = http_common(c->x)->authorization;
-    return auth_is_bearer(authorization) ? authorization : STR_NONE; /* as when its route was asked for */
+    return auth_is_bearer(authorization) ? authorization
+                                         : STR_NONE; /* as when its route was asked for */
 }
 
 static void create_run(struct loop_job *j)
@@ -82,12 +87,13 @@ static void create_run(struct loop_job *j)
     if (c->why == ERR_OK) {
         arena_raise(a, KEYS_ANSWER_ROOM); /* the key stands, and only this answer has its secret */
         str members = key_json(a, &k);
-        c->answer = members.p == NULL ? STR_NONE
-                                      : arena_printf(a, "{\"key\":\"%s\",%.*s}\n", secret, STR_ARG(members));
+        c->answer = members.p == NULL
+                        ? STR_NONE
+                        : arena_printf(a, "{\"key\":\"%s\",%.*s}\n", secret, STR_ARG(members));
         c->status = 201;
-        log_event(c->app->log, LOG_INFO, "auth.key_made", LOG_CSTR("id", k.id), LOG_CSTR("name", k.user),
-                  LOG_CSTR("roles", k.roles), LOG_CSTR("namespace", k.space),
-                  LOG_STR("request_id", http_request_id(c->x)));
+        log_event(c->app->log, LOG_INFO, "auth.key_made", LOG_CSTR("id", k.id),
+                  LOG_CSTR("name", k.user), LOG_CSTR("roles", k.roles),
+                  LOG_CSTR("namespace", k.space), LOG_STR("request_id", http_request_id(c->x)));
     }
     OPENSSL_cleanse(secret, sizeof secret);
 }
@@ -109,7 +115,8 @@ static bool list_each(void *ctx, const struct auth_key *k)
         return false;
     }
     if (l->count > 0 && l->text.n + members.n > l->bytes_max) {
-        l->next = token_base64url(l->arena, (str){ .p = (const char *)k->place, .n = AUTH_PLACE_BYTES });
+        l->next =
+            token_base64url(l->arena, (str){ .p = (const char *)k->place, .n = AUTH_PLACE_BYTES });
         l->text.failed = l->next.p == NULL;
         return false;
     }
@@ -122,7 +129,8 @@ static void list_run(struct loop_job *j)
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
     struct key_listing l = { .arena = http_arena(c->x) };
     size_t memory = c->app->config->http.arena_bytes_max;
-    l.bytes_max = memory / KEYS_MEMORY < KEYS_ANSWER_BYTES_MAX ? memory / KEYS_MEMORY : KEYS_ANSWER_BYTES_MAX;
+    l.bytes_max =
+        memory / KEYS_MEMORY < KEYS_ANSWER_BYTES_MAX ? memory / KEYS_MEMORY : KEYS_ANSWER_BYTES_MAX;
     buf_init(&l.text, memory);
     buf_put(&l.text, STR("{\"items\":["));
     c->why = auth_key_list(c->app->auth, c->from, list_each, &l);
@@ -185,7 +193,8 @@ static void call_done(struct loop_job *j, bool canceled)
 
 /* ---- on the worker ---- */
 
-static struct key_call *call_new(struct http_exchange *x, struct app *app, void (*run)(struct loop_job *j))
+static struct key_call *call_new(struct http_exchange *x, struct app *app,
+                                 void (*run)(struct loop_job *j))
 {
     struct key_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
     if (c == NULL || http_draining(x)) {
@@ -223,7 +232,8 @@ static err read_roles(const json_t *body, struct auth_key_new *out, struct err_n
     return ERR_OK;
 }
 
-static err read_expiry(const json_t *body, struct clock *clock, store_time *out, struct err_note *note)
+static err read_expiry(const json_t *body, struct clock *clock, store_time *out,
+                       struct err_note *note)
 {
     str text;
     int64_t ns;
@@ -277,14 +287,15 @@ static void keys_list(struct http_exchange *x, void *app)
     str page;
     if (c == NULL)
         return;
-    bool fine = !http_query(x, "page", &page) ||
-                (page.n <= TOKEN_TEXT_BYTES_MAX && token_unbase64(http_arena(x), page, &c->from) == ERR_OK &&
-                 c->from.n == AUTH_PLACE_BYTES);
+    bool fine =
+        !http_query(x, "page", &page) ||
+        (page.n <= TOKEN_TEXT_BYTES_MAX &&
+         token_unbase64(http_arena(x), page, &c->from) == ERR_OK && c->from.n == AUTH_PLACE_BYTES);
     if (fine)
         call_start(c);
     else
-        app_problem(x, 400, "bad_request#invalid_paging_token", NULL, STR("page is not a token that a listing gave."),
-                    STR_NONE);
+        app_problem(x, 400, "bad_request#invalid_paging_token", NULL,
+                    STR("page is not a token that a listing gave."), STR_NONE);
 }
 
 static void keys_delete(struct http_exchange *x, void *app)
@@ -316,9 +327,10 @@ static void door_post(struct http_exchange *x, void *app)
 
 const struct http_route app_key_routes[] = {
     { HTTP_POST, "/v1/admin.tokens", keys_create, .body_bytes_max = KEYS_BODY_BYTES_MAX,
-      .permission = "apikey.create", .label = "admin.tokens.create", .urgent = true, .admin = true },
-    { HTTP_GET, "/v1/admin.tokens", keys_list, .permission = "apikey.list", .label = "admin.tokens.list",
-      .urgent = true, .admin = true },
+      .permission = "apikey.create", .label = "admin.tokens.create", .urgent = true,
+      .admin = true },
+    { HTTP_GET, "/v1/admin.tokens", keys_list, .permission = "apikey.list",
+      .label = "admin.tokens.list", .urgent = true, .admin = true },
     { HTTP_DELETE, "/v1/admin.tokens/{id}", keys_delete, .permission = "apikey.delete",
       .label = "admin.tokens.delete", .urgent = true, .admin = true },
     { HTTP_POST, "/v1/admin.door", door_post, .body_bytes_max = KEYS_BODY_BYTES_MAX,

@@ -17,11 +17,11 @@ enum { POSITION_DIGITS_MAX = 5, TAG_BYTES = FLIGHT_TOKEN_BYTES_MAX + 8, WAIT_S_M
 struct list_get {
     struct http_exchange *x;
     const struct app *app;
-    unsigned position;              /* 0: the whole list */
+    unsigned position; /* 0: the whole list */
     struct list_request request;
     mono began;
-    str named;                      /* List-Version of the request */
-    bool waiting, conditional;      /* If-Match: never makes a new one */
+    str named;                 /* List-Version of the request */
+    bool waiting, conditional; /* If-Match: never makes a new one */
 };
 
 /* Nobody keeps an error, but what is remembered here as well: fail, and a position past the end. */
@@ -60,7 +60,8 @@ static bool parse_display(struct http_exchange *x, str *out)
     str display = http_param(x, "display");
     *out = str_eq(display, STR("*")) ? STR("") : display;
     if (out->n > 0 && !is_unreserved(display))
-        return bad(x, "bad_request#display", "A display is 1 to 128 of A-Z a-z 0-9 . _ ~ -, or * for none.");
+        return bad(x, "bad_request#display",
+                   "A display is 1 to 128 of A-Z a-z 0-9 . _ ~ -, or * for none.");
     return true;
 }
 
@@ -87,14 +88,16 @@ static int param_index(const struct list_bucket_opts *b, str name)
     return -1;
 }
 
-static bool parse_params(struct http_exchange *x, const struct list_bucket_opts *b, str params[LIST_PARAMS_MAX])
+static bool parse_params(struct http_exchange *x, const struct list_bucket_opts *b,
+                         str params[LIST_PARAMS_MAX])
 {
     struct http_pair pairs[LIST_PARAMS_MAX + 1];
     unsigned count = http_query_all(x, pairs, COUNT_OF(pairs));
     for (unsigned i = 0; i < count; i++) {
         int at = param_index(b, pairs[i].name);
         if (at < 0)
-            return bad(x, "bad_request#param", "The query holds a parameter this list does not have.");
+            return bad(x, "bad_request#param",
+                       "The query holds a parameter this list does not have.");
         if (params[at].p != NULL)
             return bad(x, "bad_request#param", "The query holds a parameter twice.");
         if (pairs[i].value.n > LIST_VALUE_BYTES_MAX)
@@ -114,7 +117,8 @@ static mono deadline_of(const struct list_get *g)
     if (http_header(g->x, "Prefer", &prefer)) {
         while (prefer.n > 0) {
             word = str_trim(str_split(&prefer, ','));
-            bool asks = str_starts(word, STR("wait=")) && str_to_u64(str_skip(word, 5), &s) && s <= WAIT_S_MAX;
+            bool asks = str_starts(word, STR("wait=")) && str_to_u64(str_skip(word, 5), &s) &&
+                        s <= WAIT_S_MAX;
             if (asks && (int64_t)s * 1000 < ms)
                 ms = (int64_t)s * 1000;
         }
@@ -127,10 +131,12 @@ static bool parse_wishes(struct list_get *g)
     const struct http_common *c = http_common(g->x);
     struct list_request *r = &g->request;
     g->conditional = c->if_match.n > 0;
-    r->only_cached = g->conditional || http_cache_control_has(c->cache_control, STR("only-if-cached"));
+    r->only_cached =
+        g->conditional || http_cache_control_has(c->cache_control, STR("only-if-cached"));
     r->no_cache = !r->only_cached && http_cache_control_has(c->cache_control, STR("no-cache"));
     if (r->no_cache && !r->bucket->no_cache_allowed)
-        r->no_cache = false; /* as a shared cache may (RFC 9111 5.2.1.4 is a wish); the bucket decides */
+        r->no_cache =
+            false; /* as a shared cache may (RFC 9111 5.2.1.4 is a wish); the bucket decides */
     if (http_header(g->x, "List-Version", &g->named))
         r->want = g->named;
     r->deadline = deadline_of(g);
@@ -165,15 +171,19 @@ static void cache_status(struct list_get *g, int64_t fresh_ms)
     struct arena *a = http_arena(g->x);
     if (r->hit) {
         int64_t ttl_s = r->pinned && fresh_ms < 0 ? 0 : fresh_ms / 1000;
-        header(g->x, "Cache-Status", arena_printf(a, "palimpsest; hit; ttl=%lld", (long long)ttl_s));
+        header(g->x, "Cache-Status",
+               arena_printf(a, "palimpsest; hit; ttl=%lld", (long long)ttl_s));
         return;
     }
     const char *detail = fresh_ms <= 0 && !r->pinned ? "stale" : flight_detail_name(r->detail);
-    const char *collapsed = r->detail == FLIGHT_WAITED || r->detail == FLIGHT_REMOTE ? "; collapsed" : "";
-    header(g->x, "Cache-Status", arena_printf(a, "palimpsest; fwd=miss%s; detail=%s", collapsed, detail));
+    const char *collapsed =
+        r->detail == FLIGHT_WAITED || r->detail == FLIGHT_REMOTE ? "; collapsed" : "";
+    header(g->x, "Cache-Status",
+           arena_printf(a, "palimpsest; fwd=miss%s; detail=%s", collapsed, detail));
 }
 
-/* A client that named a version learns whether it still has that one. Without a display the name decides. */
+/* A client that named a version learns whether it still has that one. Without a display the name
+ * decides. */
 static void tell_pin(struct list_get *g, const struct list_value *v)
 {
     bool kept = str_eq(g->named, str_of(v->version));
@@ -195,7 +205,8 @@ static void headers(struct list_get *g, const struct list_value *v, str tag)
     header(g->x, "List-Size", arena_printf(a, "%u", v->count));
     tell_pin(g, v);
     header(g->x, "Age", arena_printf(a, "%lld", (long long)(list_age_ms(v, now) / 1000)));
-    header(g->x, "Server-Timing", arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
+    header(g->x, "Server-Timing",
+           arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
     cache_status(g, fresh_ms);
 }
 
@@ -203,17 +214,20 @@ static const char *cache_control(const struct list_get *g, const struct list_val
 {
     const struct list_bucket_opts *b = g->request.bucket;
     struct arena *a = http_arena(g->x);
-    int64_t fresh_ms = list_fresh_ms(v, clock_mono(g->app->clock)), left_s = fresh_ms > 0 ? fresh_ms / 1000 : 0;
+    int64_t fresh_ms = list_fresh_ms(v, clock_mono(g->app->clock)),
+            left_s = fresh_ms > 0 ? fresh_ms / 1000 : 0;
     int64_t stale_s = b->stale_ttl_ms / 1000;
     return arena_printf(a, "%s, max-age=%lld, stale-while-revalidate=%lld, stale-if-error=%lld",
                         b->is_public ? "public" : "private", (long long)left_s, (long long)stale_s,
-                        (long long)stale_s).p;
+                        (long long)stale_s)
+        .p;
 }
 
 static str item_json(struct arena *a, const struct list_item *item, unsigned position)
 {
     bool is_empty = item->text.n == 2; /* {} */
-    return arena_printf(a, "{\"position\":%u%s%.*s", position, is_empty ? "" : ",", STR_ARG(str_skip(item->text, 1)));
+    return arena_printf(a, "{\"position\":%u%s%.*s", position, is_empty ? "" : ",",
+                        STR_ARG(str_skip(item->text, 1)));
 }
 
 static str whole_json(struct arena *a, const struct list_value *v)
@@ -244,7 +258,8 @@ static bool matches(const struct list_get *g, const struct list_value *v, str ta
 static void answer(struct list_get *g, const struct list_value *v)
 {
     struct arena *a = http_arena(g->x);
-    str tag = g->position > 0 ? arena_printf(a, "%s-%u", v->version, g->position) : str_of(v->version);
+    str tag =
+        g->position > 0 ? arena_printf(a, "%s-%u", v->version, g->position) : str_of(v->version);
     str none_match = http_common(g->x)->if_none_match;
     if (!matches(g, v, tag)) {
         refuse(g->x, 412, "precondition_failed", "Another list is shown by now.");
@@ -253,10 +268,12 @@ static void answer(struct list_get *g, const struct list_value *v)
     headers(g, v, tag);
     const char *cached = cache_control(g, v);
     if (g->position > v->count) {
-        app_problem_kept(g->x, 404, "not_found#position", NULL, STR("This list is shorter."), STR_NONE, cached);
+        app_problem_kept(g->x, 404, "not_found#position", NULL, STR("This list is shorter."),
+                         STR_NONE, cached);
         return;
     }
-    str body = g->position > 0 ? item_json(a, &v->items[g->position - 1], g->position) : whole_json(a, v);
+    str body =
+        g->position > 0 ? item_json(a, &v->items[g->position - 1], g->position) : whole_json(a, v);
     if (tag.p == NULL || body.p == NULL || cached == NULL) {
         refuse_own(g->x, ERR_LIMIT);
         return;
@@ -280,13 +297,15 @@ static void fail(struct list_get *g, err why, const struct err_note *note)
         header(g->x, "Cache-Status", arena_printf(a, "palimpsest; fwd=miss; detail=%s", detail));
         if (retry_ms > 0) /* remembered for so long, as Retry-After says it */
             cached = arena_printf(a, "private, max-age=%lld", (long long)(retry_ms + 999) / 1000).p;
-        app_origin_fail_kept(g->x, why, note, retry_ms > 0 ? retry_ms : 1000, cached != NULL ? cached : "no-store");
+        app_origin_fail_kept(g->x, why, note, retry_ms > 0 ? retry_ms : 1000,
+                             cached != NULL ? cached : "no-store");
     }
 }
 
 /* ---- waiting ---- */
 
-static void flown(struct list_request *r, err why, struct list_value *v, const struct err_note *note)
+static void flown(struct list_request *r, err why, struct list_value *v,
+                  const struct err_note *note)
 {
     struct list_get *g = CONTAINER_OF(r, struct list_get, request);
     g->waiting = false;
@@ -379,7 +398,7 @@ static void list_delete(struct http_exchange *x, void *app)
 const struct http_route app_list_routes[] = {
     { HTTP_GET, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_get, .permission = "page.read",
       .label = "list" },
-    { HTTP_DELETE, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_delete, .permission = "page.purge",
-      .label = "list" },
+    { HTTP_DELETE, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_delete,
+      .permission = "page.purge", .label = "list" },
     { .pattern = NULL },
 };

@@ -12,8 +12,8 @@
 enum { NETWORK_BYTES = 8 };
 
 struct slot {
-    uint64_t hash;      /* 0: free */
-    mono full_at;       /* when its bucket will be full */
+    uint64_t hash; /* 0: free */
+    mono full_at;  /* when its bucket will be full */
 };
 struct pace {
     uint32_t magic;
@@ -22,7 +22,7 @@ struct pace {
     int64_t ttl_ns;
     pthread_mutex_t lock;
     struct slot slots[PACE_SLOTS];
-    uint64_t kept;      /* bytes, as of kept_at */
+    uint64_t kept; /* bytes, as of kept_at */
     store_time kept_at;
 };
 
@@ -96,7 +96,8 @@ static bool keep(struct pace *p, uint64_t n, bool must, store_time now)
     INVARIANT(pthread_mutex_lock(&p->lock) == 0);
     int64_t elapsed = now.ns - p->kept_at.ns;
     bool all = elapsed >= p->ttl_ns;
-    double back = all ? (double)p->kept : (double)p->bytes_max * (double)elapsed / (double)p->ttl_ns;
+    double back =
+        all ? (double)p->kept : (double)p->bytes_max * (double)elapsed / (double)p->ttl_ns;
     if (all || back >= 1) { /* less than a byte is for a later call */
         p->kept -= back >= (double)p->kept ? p->kept : (uint64_t)back;
         p->kept_at = now;

@@ -123,12 +123,13 @@ static str page_url(const struct page_get *g, str name)
     struct arena *a = g->arena;
     str base = app_page_base(g->app, a, g->target.domain->name);
     return arena_printf(a, "%.*s/%s/%.*s/%.*s%s%.*s", STR_ARG(base), g->target.config->page.name,
-                        STR_ARG(g->target.content), STR_ARG(http_encode(a, g->target.title)), name.n > 0 ? "/" : "",
-                        STR_ARG(name));
+                        STR_ARG(g->target.content), STR_ARG(http_encode(a, g->target.title)),
+                        name.n > 0 ? "/" : "", STR_ARG(name));
 }
 
-/* The exact render; with a public URL, as RESTBase has it, the address that was asked for, under the page's own title,
- * from which clients read where a redirect led. A memento names itself always. */
+/* The exact render; with a public URL, as RESTBase has it, the address that was asked for, under
+ * the page's own title, from which clients read where a redirect led. A memento names itself
+ * always. */
 static str content_location(const struct page_get *g)
 {
     char tag[PAGE_TAG_BYTES + 1];
@@ -138,7 +139,8 @@ static str content_location(const struct page_get *g)
         name = g->target.has_rev ? str_take(name, str_find(name, '/')) : STR("");
     if (canonical && g->x != NULL && g->hops == 0)
         query = http_query_raw(g->x);
-    return arena_printf(g->arena, "%.*s%s%.*s", STR_ARG(page_url(g, name)), query.n > 0 ? "?" : "", STR_ARG(query));
+    return arena_printf(g->arena, "%.*s%s%.*s", STR_ARG(page_url(g, name)), query.n > 0 ? "?" : "",
+                        STR_ARG(query));
 }
 
 /* What else the answer depends on. */
@@ -146,7 +148,8 @@ static str vary_of(const struct page_get *g)
 {
     bool gate = !g->target.has_rev, origin = g->target.domain->origin != NULL;
     if (origin)
-        return gate ? STR("Accept, Accept-Encoding, Accept-Datetime, Origin") : STR("Accept, Accept-Encoding, Origin");
+        return gate ? STR("Accept, Accept-Encoding, Accept-Datetime, Origin")
+                    : STR("Accept, Accept-Encoding, Origin");
     return gate ? STR("Accept-Encoding, Accept-Datetime") : STR("Accept-Encoding");
 }
 
@@ -192,10 +195,11 @@ static void add_source(struct page_get *g, struct answer *w)
     };
     const char *detail = g->how_detail;
     answer_add(w, STR("cache-status"),
-               g->how == HOW_HIT ? STR("palimpsest; hit")
-                                 : arena_printf(g->arena, "palimpsest; %s%s%s%s", said[g->how].status,
-                                                g->collapsed ? "; collapsed" : "", detail == NULL ? "" : "; detail=",
-                                                detail == NULL ? "" : detail));
+               g->how == HOW_HIT
+                   ? STR("palimpsest; hit")
+                   : arena_printf(g->arena, "palimpsest; %s%s%s%s", said[g->how].status,
+                                  g->collapsed ? "; collapsed" : "",
+                                  detail == NULL ? "" : "; detail=", detail == NULL ? "" : detail));
     if (g->how == HOW_STALE)
         answer_add(w, STR("warning"), STR("111 palimpsest \"Revalidation Failed\""));
     if (g->target.domain->origin != NULL)
@@ -226,7 +230,8 @@ static void build_content(struct page_get *g, struct answer *w)
         answer_add(w, STR("content-type"), type);
     add_validators(g, w);
     if (g->status == 302)
-        answer_add(w, STR("location"), title_location(g->arena, &g->target, g->location, http_query_raw(g->x)));
+        answer_add(w, STR("location"),
+                   title_location(g->arena, &g->target, g->location, http_query_raw(g->x)));
     if (g->coding == CODING_IDENTITY)
         answer_add(w, STR("accept-ranges"), STR("bytes"));
     else
@@ -234,8 +239,8 @@ static void build_content(struct page_get *g, struct answer *w)
     if (g->status == 206) {
         w->body = str_take(str_skip(g->body, g->range.first), g->range.last - g->range.first + 1);
         answer_add(w, STR("content-range"),
-                   arena_printf(g->arena, "bytes %" PRIu64 "-%" PRIu64 "/%zu",
-                                g->range.first, g->range.last, g->body.n));
+                   arena_printf(g->arena, "bytes %" PRIu64 "-%" PRIu64 "/%zu", g->range.first,
+                                g->range.last, g->body.n));
     }
     str domain = g->target.domain->name;
     answer_add_security_and(w, g->arena, type, domain, app_page_styles(g->app, g->arena, domain));
@@ -252,14 +257,15 @@ static void build_same(struct page_get *g, struct answer *w)
 
 /* ---- ready answers ---- */
 
-/* Until when the ready answer is as good as a look into the store: while the render is not due, in the state it is
- * counted in, and for one that is named while a read of it needs no longer life. */
+/* Until when the ready answer is as good as a look into the store: while the render is not due, in
+ * the state it is counted in, and for one that is named while a read of it needs no longer life. */
 static store_time valid_until(const struct page_get *g)
 {
     const struct page_policy *policy = &g->target.config->page.policy;
     store_time until = g->render.due_at;
     if (g->render.state == PAGE_RECENT)
-        until = store_time_min(until, store_time_add(g->render.superseded_at, policy->grace_ttl_ns));
+        until =
+            store_time_min(until, store_time_add(g->render.superseded_at, policy->grace_ttl_ns));
     if (g->which.select != SELECT_LATEST)
         until = store_time_min(until, page_lasts_until(g->target.bucket, &g->render));
     return until;
@@ -289,8 +295,8 @@ static bool may_be_ready(const struct page_get *g)
            (g->status == 200 || g->status == 304);
 }
 
-/* Keeps a ready copy of the 304, and of the 200 when it is at hand. Returns the one that g is answered with, with a
- * reference; NULL when there is none. */
+/* Keeps a ready copy of the 304, and of the 200 when it is at hand. Returns the one that g is
+ * answered with, with a reference; NULL when there is none. */
 static struct http_ready *keep_ready(struct page_get *g, const struct answer *full)
 {
     int variant = page_get_variant(http_common(g->x));
@@ -398,8 +404,10 @@ void page_get_answer(struct page_get *g)
         answer_same(g);
         return;
     case 406:
-        app_problem(g->x, 406, "not_acceptable", NULL,
-                    STR("None of the codings accepted is there, or none of the specification's versions."), STR_NONE);
+        app_problem(
+            g->x, 406, "not_acceptable", NULL,
+            STR("None of the codings accepted is there, or none of the specification's versions."),
+            STR_NONE);
         return;
     case 412:
         app_problem(g->x, 412, "precondition_failed", NULL,

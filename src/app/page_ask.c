@@ -5,9 +5,13 @@
 
 static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
 {
-    a->marks[a->marks_count++] = (struct page_order){ .kind = ORDER_MARK, .domain = a->target->domain->number,
-                                                      .title = a->target->title, .name = { .rev = first },
-                                                      .rev_last = last, .mark = state, .said_at = a->began };
+    a->marks[a->marks_count++] = (struct page_order){ .kind = ORDER_MARK,
+                                                      .domain = a->target->domain->number,
+                                                      .title = a->target->title,
+                                                      .name = { .rev = first },
+                                                      .rev_last = last,
+                                                      .mark = state,
+                                                      .said_at = a->began };
 }
 
 /* The marks there could be. Pure but for them. */
@@ -46,7 +50,8 @@ static void collect(struct page_ask *a)
     }
 }
 
-/* Others may have stored what we have not, so a no is told always; what is fine, when it was news to us. */
+/* Others may have stored what we have not, so a no is told always; what is fine, when it was news
+ * to us. */
 static void tell(const struct page_ask *a)
 {
     for (unsigned i = 0; i < a->marks_count; i++)
@@ -77,8 +82,9 @@ static void marked(struct page_order *o, err why)
 {
     struct page_ask *a = o->ctx;
     if (why != ERR_OK)
-        log_event(a->app->log, LOG_WARN, "page.mark_failed", LOG_STR("domain", a->target->domain->name),
-                  LOG_STR("title", a->target->title), LOG_CSTR("why", err_name(why)));
+        log_event(a->app->log, LOG_WARN, "page.mark_failed",
+                  LOG_STR("domain", a->target->domain->name), LOG_STR("title", a->target->title),
+                  LOG_CSTR("why", err_name(why)));
     a->job = (struct loop_job){ .run = nothing_run, .done = go_on };
     loop_job_start(a->app->loop, &a->job);
 }

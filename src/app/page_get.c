@@ -48,7 +48,8 @@ static void inspect(struct page_get *g)
     if (!page_miss_can(g))
         return;
     bool redirects = g->follow && headers_find(g->headers, STR("location"), &g->location);
-    g->unfollowed = redirects && g->no_cache; /* who has it made anew wants this page, not the other */
+    g->unfollowed =
+        redirects && g->no_cache; /* who has it made anew wants this page, not the other */
     if (redirects && !g->no_cache) {
         g->status = 302;
         return;
@@ -76,7 +77,8 @@ static err take(struct page_get *g)
 static void read_run(struct loop_job *j)
 {
     struct page_get *g = CONTAINER_OF(j, struct page_get, job);
-    g->read_result = page_read(g->target.bucket, &g->render, g->content, g->arena, false, &g->headers, &g->frame);
+    g->read_result = page_read(g->target.bucket, &g->render, g->content, g->arena, false,
+                               &g->headers, &g->frame);
     if (g->read_result == ERR_OK)
         g->read_result = take(g);
 }
@@ -101,7 +103,8 @@ static void read_start(struct page_get *g)
     loop_job_start(g->app->loop, &g->job);
 }
 
-void page_get_fail(struct page_get *g, err why, const struct page_trace *trace, const struct err_note *note)
+void page_get_fail(struct page_get *g, err why, const struct page_trace *trace,
+                   const struct err_note *note)
 {
     if (why == ERR_GONE)
         counters_read(g->app->counters, READ_GONE);
@@ -112,8 +115,10 @@ static void order_done(struct page_order *o, err why)
 {
     struct page_get *g = CONTAINER_OF(o, struct page_get, order);
     int64_t ttl_ns = g->target.config->page.policy.stash_ttl_ns;
-    stash_keep(g->app, g->taken, why == ERR_OK ? stash_part(page_render_bytes(&g->render), o->pinned_ns, ttl_ns) : 0);
-    bool unwritten = why == ERR_FULL && o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
+    stash_keep(g->app, g->taken,
+               why == ERR_OK ? stash_part(page_render_bytes(&g->render), o->pinned_ns, ttl_ns) : 0);
+    bool unwritten = why == ERR_FULL &&
+                     o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
     if (why != ERR_OK && !unwritten) {
         unpin(g);
         page_get_fail(g, why, &o->trace, &o->note);
@@ -164,21 +169,26 @@ void page_get_again(struct page_get *g)
 
 /* ---- redirects of the wiki ---- */
 
-/* Scripts of another site cannot follow a redirect: they get the page it leads to. False: nothing to follow. */
+/* Scripts of another site cannot follow a redirect: they get the page it leads to. False: nothing
+ * to follow. */
 static bool follow(struct page_get *g)
 {
     str origin, key;
     if (g->status != 302 || g->hops == PAGE_HOPS_MAX || !http_header(g->x, "origin", &origin))
         return false;
-    if (http_decode(g->arena, str_take(g->location, str_find(g->location, '#')), false, &key) != ERR_OK)
+    if (http_decode(g->arena, str_take(g->location, str_find(g->location, '#')), false, &key) !=
+        ERR_OK)
         return false;
     if (!g->deferred && !app_page_may_wait(g->x))
         return true;
     if (!g->deferred)
         page_miss_defer(g);
     if (g->hops++ == 0)
-        g->from = (struct page_from){ .target = g->target, .name = g->render.name, .how = g->how,
-                                      .how_detail = g->how_detail, .named = g->named };
+        g->from = (struct page_from){ .target = g->target,
+                                      .name = g->render.name,
+                                      .how = g->how,
+                                      .how_detail = g->how_detail,
+                                      .named = g->named };
     g->target.title = key;
     g->target.has_rev = g->named = g->made = g->settled = false;
     g->how = HOW_HIT;
@@ -227,7 +237,9 @@ static bool select_render(struct page_get *g)
         bool fine = date_parse_any(text, &g->which.at.ns);
         if (!fine || g->target.has_rev) {
             app_problem(x, 400, "bad_request#invalid_instant", NULL,
-                        fine ? STR("With at the path names no revision.") : STR("at is " DATE_WANTED "."), STR_NONE);
+                        fine ? STR("With at the path names no revision.")
+                             : STR("at is " DATE_WANTED "."),
+                        STR_NONE);
             return false;
         }
         g->which.select = SELECT_SERVED_AT;
@@ -235,7 +247,8 @@ static bool select_render(struct page_get *g)
     } else if (c->accept_datetime.n > 0 && !g->target.has_rev) {
         if (!date_parse_http(c->accept_datetime, &g->which.at.ns)) {
             app_problem(x, 400, "bad_request#invalid_datetime", NULL,
-                        STR("Accept-Datetime is an HTTP date, of the years " DATE_YEAR_FIRST " to " DATE_YEAR_LAST "."),
+                        STR("Accept-Datetime is an HTTP date, of the years " DATE_YEAR_FIRST
+                            " to " DATE_YEAR_LAST "."),
                         STR_NONE);
             return false;
         }
@@ -243,9 +256,11 @@ static bool select_render(struct page_get *g)
         g->negotiated = true;
     }
     bool plain = http_query_raw(x).n == 0;
-    if (!plain && (!app_page_flag(x, "stash", &g->stash) || !app_page_flag(x, "redirect", &g->follow)))
+    if (!plain &&
+        (!app_page_flag(x, "stash", &g->stash) || !app_page_flag(x, "redirect", &g->follow)))
         return false;
-    g->no_cache = !g->negotiated && !g->target.has_tid && http_cache_control_has(c->cache_control, STR("no-cache"));
+    g->no_cache = !g->negotiated && !g->target.has_tid &&
+                  http_cache_control_has(c->cache_control, STR("no-cache"));
     return true;
 }
 
@@ -272,7 +287,8 @@ static bool must_order(const struct page_get *g)
 {
     if (g->status != 200 && g->status != 206 && g->status != 302 && g->status != 304)
         return false;
-    return g->stash || (g->named && page_wants_extension(g->target.bucket, &g->render, clock_store(g->app->clock)));
+    return g->stash || (g->named && page_wants_extension(g->target.bucket, &g->render,
+                                                         clock_store(g->app->clock)));
 }
 
 /* A stored redirect or specification stands in the headers, and decides over a 304 too. */
@@ -295,7 +311,8 @@ static enum page_found find(struct page_get *g, struct engine_view *v)
     if (!must_read(g))
         return FOUND_READY;
     g->found = FOUND_READY; /* what take may change */
-    g->why = page_read(g->target.bucket, &g->render, g->content, g->arena, true, &g->headers, &g->frame);
+    g->why =
+        page_read(g->target.bucket, &g->render, g->content, g->arena, true, &g->headers, &g->frame);
     if (g->why == ERR_AGAIN) {
         g->cold = g->pinned = true;
         g->pin = engine_pin(v);
@@ -308,8 +325,8 @@ static enum page_found find(struct page_get *g, struct engine_view *v)
 
 void page_get_find(struct page_get *g)
 {
-    g->mark =
-        hot_mark(g->app->hot, page_bucket_number(g->target.bucket), g->which.domain, g->target.title);
+    g->mark = hot_mark(g->app->hot, page_bucket_number(g->target.bucket), g->which.domain,
+                       g->target.title);
     struct engine_view *v = engine_view_begin(g->app->engine);
     g->found = find(g, v);
     engine_view_end(&v);
@@ -392,8 +409,8 @@ void page_get_next(struct page_get *g)
         if (lacks_what_is_made(g))
             page_miss_start(g);
         else if (!page_get_turn_back(g))
-            app_problem(g->x, 404, "not_found#content", NULL, STR("This render has no content of that name."),
-                        STR_NONE);
+            app_problem(g->x, 404, "not_found#content", NULL,
+                        STR("This render has no content of that name."), STR_NONE);
         return;
     case FOUND_FAILURE:
         app_fail(g->x, g->why, NULL);

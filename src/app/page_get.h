@@ -6,20 +6,20 @@
 #include "app/hot.h"
 #include "app/page_request.h"
 #include "app/title.h"
+#include "bucket/page_write.h"
 #include "flight/flight.h"
 #include "http/negotiate.h"
 #include "loop/loop.h"
 #include "render/render.h"
-#include "bucket/page_write.h"
 
 enum { PAGE_HOPS_MAX = 10 }; /* redirects followed for a script of another site */
 
 /* Where the content comes from; x-restbase-cache and Cache-Status say so. */
 enum page_how {
-    HOW_HIT,      /* it was stored */
-    HOW_MISS,     /* it was not, and was made */
-    HOW_RENEWED,  /* it was made anew, because the client wanted that */
-    HOW_STALE,    /* it should have been, and could not */
+    HOW_HIT,     /* it was stored */
+    HOW_MISS,    /* it was not, and was made */
+    HOW_RENEWED, /* it was made anew, because the client wanted that */
+    HOW_STALE,   /* it should have been, and could not */
 };
 /* What looking for it came to. */
 enum page_found {
@@ -53,22 +53,22 @@ struct page_get {
     const struct page_content *content;
     enum page_how how;
     const char *how_detail; /* of Cache-Status; NULL: none */
-    bool collapsed;  /* another request had asked for the making */
-    bool named;      /* the path names a revision */
-    bool stash;      /* ?stash=true */
-    bool follow;     /* redirects: not ?redirect=false */
-    bool negotiated; /* Accept-Datetime or ?at= chose the render */
-    bool no_cache;   /* to be made anew */
-    bool profiled;   /* Accept names a profile */
-    bool plain;      /* nothing in the request but path and codings: a ready answer will do */
-    bool extended;   /* the answer waited for a longer life */
-    bool made;       /* by the flight this waited for */
-    bool remade;     /* that was purged before it could be read, and is made once more */
-    bool settled;    /* the title is as the wiki writes it, by its rules */
-    bool moved;      /* the wiki itself wrote it in another way, which the title is now */
-    bool unfollowed; /* a redirect of the wiki, answered as the page that it is */
-    bool unlike;     /* the client wrote the title in another way, and is not redirected */
-    unsigned hops;   /* redirects followed */
+    bool collapsed;         /* another request had asked for the making */
+    bool named;             /* the path names a revision */
+    bool stash;             /* ?stash=true */
+    bool follow;            /* redirects: not ?redirect=false */
+    bool negotiated;        /* Accept-Datetime or ?at= chose the render */
+    bool no_cache;          /* to be made anew */
+    bool profiled;          /* Accept names a profile */
+    bool plain;            /* nothing in the request but path and codings: a ready answer will do */
+    bool extended;         /* the answer waited for a longer life */
+    bool made;             /* by the flight this waited for */
+    bool remade;           /* that was purged before it could be read, and is made once more */
+    bool settled;          /* the title is as the wiki writes it, by its rules */
+    bool moved;            /* the wiki itself wrote it in another way, which the title is now */
+    bool unfollowed;       /* a redirect of the wiki, answered as the page that it is */
+    bool unlike;           /* the client wrote the title in another way, and is not redirected */
+    unsigned hops;         /* redirects followed */
     struct page_from from; /* of the first of them */
     /* decided by page_get_decide */
     int status;              /* 200, 206, 302, 304, 406, 412, 416 */
@@ -81,14 +81,14 @@ struct page_get {
     /* waiting */
     bool deferred;
     struct page_order order;
-    uint64_t taken;          /* of what may be kept for editors */
+    uint64_t taken; /* of what may be kept for editors */
     struct engine_pin pin;
     bool pinned, cold;
     struct loop_job job;
     err read_result;
     mono deadline;
     struct title_wait wait;
-    bool waiting;            /* in the flight */
+    bool waiting; /* in the flight */
     struct flight_waiter flight;
 };
 
@@ -97,33 +97,38 @@ struct page_get {
 void page_get_decide(struct page_get *g);
 /* Of a render that was made anew no matter what: does the stored one spare that? Pure. */
 bool page_get_is_younger(const struct page_get *g);
-/* Answers as decided; headers and body are there for 200, 206 and 302. Short: may run on the committer.
+/* Answers as decided; headers and body are there for 200, 206 and 302. Short: may run on the
+ * committer.
  */
 void page_get_answer(struct page_get *g);
 /* Answers that there is none; ERR_GONE is told by the trace. */
-void page_get_fail(struct page_get *g, err why, const struct page_trace *trace, const struct err_note *note);
+void page_get_fail(struct page_get *g, err why, const struct page_trace *trace,
+                   const struct err_note *note);
 /* The 200 as decided, to be sent to many. Owner: caller; NULL when it cannot be made. */
 struct http_ready *page_get_ready(struct page_get *g);
 /* Bits for the variants of a ready answer; -1: what the client accepts is too odd for one. */
 int page_get_variant(const struct http_common *c);
 
-/* Looks for the render, and decides and reads: fills found. Answers nothing. Thread: HTTP worker or pool. */
+/* Looks for the render, and decides and reads: fills found. Answers nothing. Thread: HTTP worker or
+ * pool. */
 void page_get_find(struct page_get *g);
 /* The body, once read, in the coding of the answer. */
 MUST_CHECK err page_get_decode(struct page_get *g);
-/* Goes on with what was found; answers or waits. Thread: HTTP worker, before it deferred; else the loop. */
+/* Goes on with what was found; answers or waits. Thread: HTTP worker, before it deferred; else the
+ * loop. */
 void page_get_next(struct page_get *g);
 /* Looks again on the pool, then goes on. Deferred. */
 void page_get_again(struct page_get *g);
 
-/* The redirects that were followed lead nowhere: answers the first page itself. False: none were. */
+/* The redirects that were followed lead nowhere: answers the first page itself. False: none
+ * were. */
 MUST_CHECK bool page_get_turn_back(struct page_get *g);
 
-/* page_miss.c: settles the title, has the render made if page_miss_can, then looks again; answers when that cannot be.
- * Thread: as page_get_next. */
+/* page_miss.c: settles the title, has the render made if page_miss_can, then looks again; answers
+ * when that cannot be. Thread: as page_get_next. */
 void page_miss_start(struct page_get *g);
-/* What ?stash=true asks for is to be edited. Without the data of a page bundle it could not be saved as it was. True:
- * answered so. */
+/* What ?stash=true asks for is to be edited. Without the data of a page bundle it could not be
+ * saved as it was. True: answered so. */
 bool page_miss_refuses_stash(struct page_get *g);
 /* Puts the request to sleep until something has been waited for. Handler thread. */
 void page_miss_defer(struct page_get *g);

@@ -39,7 +39,8 @@ static void put_damaged(struct buf *b, struct arena *a, str title, const struct 
     buf_put_c(b, '}');
 }
 
-/* A row that is stored and cannot be read takes nobody else's place, and the page it stands on says so. */
+/* A row that is stored and cannot be read takes nobody else's place, and the page it stands on says
+ * so. */
 static bool listing_damaged(void *ctx, str title, const struct page_name *name)
 {
     struct listing *l = ctx;
@@ -73,8 +74,9 @@ static void listing_fini(struct listing *l)
 static void tell_damage(const struct app *a, const struct page_target *t, unsigned count)
 {
     if (count > 0)
-        log_event(a->log, LOG_ERROR, "page.damaged", LOG_STR("domain", t->domain->name), LOG_STR("title", t->title),
-                  LOG_INT("rows", count), LOG_CSTR("what", "left out of a listing; palimpsest check names all damage"));
+        log_event(a->log, LOG_ERROR, "page.damaged", LOG_STR("domain", t->domain->name),
+                  LOG_STR("title", t->title), LOG_INT("rows", count),
+                  LOG_CSTR("what", "left out of a listing; palimpsest check names all damage"));
 }
 
 /* Room for one more item? Sets more when not. */
@@ -111,15 +113,17 @@ static bool history_item(void *ctx, str title, const struct page_render *r)
 }
 
 /* Asked for is a title, so it is not "this render" that is gone. */
-static void fail_of_title(struct http_exchange *x, const struct app *app, err why, const struct page_trace *trace)
+static void fail_of_title(struct http_exchange *x, const struct app *app, err why,
+                          const struct page_trace *trace)
 {
     struct err_note note = { .text = "" };
     if (why == ERR_GONE) {
         char at[DATE_RFC3339_BYTES + 1];
         date_format_ms(trace->at.ns, at);
         bool purged = trace->state == PAGE_PURGED;
-        err_note_set(&note, purged ? "This title was %s at %s: none of its renders is left."
-                                   : "The last render of this title was %s at %s.",
+        err_note_set(&note,
+                     purged ? "This title was %s at %s: none of its renders is left."
+                            : "The last render of this title was %s at %s.",
                      page_state_name(trace->state), at);
     }
     app_page_fail(x, app, why, trace, &note);
@@ -142,7 +146,8 @@ static void answer_no_history(struct http_exchange *x, const struct app *app,
         fail_of_title(x, app, why, &trace);
 }
 
-/* What is asked of the store alone does not wait for the wiki's rules: then the title counts as it is written. */
+/* What is asked of the store alone does not wait for the wiki's rules: then the title counts as it
+ * is written. */
 static bool parse_settled(struct http_exchange *x, const struct app *a, struct page_target *t)
 {
     struct title_seen seen;
@@ -166,7 +171,8 @@ void app_page_get_history(struct http_exchange *x, void *app)
     listing_begin(&l);
     struct engine_view *v = engine_view_begin(a->engine);
     const struct page_each each = { .render = history_item, .damaged = listing_damaged, .ctx = &l };
-    err why = page_history(t.bucket, v, t.domain->number, t.title, page.p == NULL ? NULL : &after, &each);
+    err why =
+        page_history(t.bucket, v, t.domain->number, t.title, page.p == NULL ? NULL : &after, &each);
     engine_view_end(&v);
     tell_damage(a, &t, l.damaged_count);
     if (why != ERR_OK && why != ERR_NOT_FOUND) {
@@ -329,7 +335,8 @@ void app_page_get_titles(struct http_exchange *x, void *app)
     listing_fini(&l);
 }
 
-void app_page_title_stored(struct http_exchange *x, const struct app *a, const struct page_target *t)
+void app_page_title_stored(struct http_exchange *x, const struct app *a,
+                           const struct page_target *t)
 {
     struct page_which which = page_target_which(t);
     struct page_render r;

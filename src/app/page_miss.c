@@ -50,9 +50,9 @@ static void failed(struct page_get *g, err why, const struct err_note *note, int
         return;
     }
     if (why == ERR_GONE) { /* hidden, stored or not */
-        struct page_trace hidden = {
-            .state = PAGE_SUPPRESSED, .at = clock_store(g->app->clock), .policy = g->target.config->page.policy.kind
-        };
+        struct page_trace hidden = { .state = PAGE_SUPPRESSED,
+                                     .at = clock_store(g->app->clock),
+                                     .policy = g->target.config->page.policy.kind };
         page_get_fail(g, ERR_GONE, &hidden, note);
         return;
     }
@@ -65,21 +65,26 @@ static void failed(struct page_get *g, err why, const struct err_note *note, int
 static struct http_ready *ready_for(const struct page_get *g, const struct render_value *value)
 {
     int variant = page_get_variant(http_common(g->x));
-    bool plain = g->plain && g->how == HOW_MISS && g->collapsed && !g->unlike && g->hops == 0 && !g->profiled;
+    bool plain = g->plain && g->how == HOW_MISS && g->collapsed && !g->unlike && g->hops == 0 &&
+                 !g->profiled;
     if (g->named && value->short_lived)
         return NULL; /* its life is made longer first */
-    if (!plain || variant < 0 || http_has_request_id(g->x) || !str_eq(g->target.content, str_of(value->content)))
+    if (!plain || variant < 0 || http_has_request_id(g->x) ||
+        !str_eq(g->target.content, str_of(value->content)))
         return NULL;
     enum http_coding stored = value->codec == PAGE_GZIP ? CODING_GZIP : CODING_ZSTD;
     bool coded = value->codec != PAGE_IDENTITY && ((unsigned)variant & BIT(stored)) != 0;
     return value->ready[coded ? RENDER_CODED : RENDER_RAW];
 }
 
-/* The wiki has the page under another title: readers are sent there, the others get it all the same. */
+/* The wiki has the page under another title: readers are sent there, the others get it all the
+ * same. */
 static void moved(struct page_get *g, const struct render_value *value)
 {
     struct title_seen seen;
-    static const struct err_note again = { .text = "the wiki knows the page by another title, and that by another" };
+    static const struct err_note again = {
+        .text = "the wiki knows the page by another title, and that by another"
+    };
     err why = title_take(g->arena, &g->target, str_of(value->moved_to), value->namespace_id, &seen);
     if (why != ERR_OK || g->moved) {
         failed(g, ERR_UNAVAILABLE, &again, 0);
@@ -92,7 +97,8 @@ static void moved(struct page_get *g, const struct render_value *value)
     page_get_again(g);
 }
 
-static void landed(struct flight_waiter *w, err why, struct flight_value *v, const struct err_note *note)
+static void landed(struct flight_waiter *w, err why, struct flight_value *v,
+                   const struct err_note *note)
 {
     struct page_get *g = CONTAINER_OF(w, struct page_get, flight);
     g->waiting = false;
@@ -169,8 +175,10 @@ bool page_miss_refuses_stash(struct page_get *g)
     bool saves = origin == NULL || origin_opts_of(origin)->kind == ORIGIN_PARSOID;
     if (!g->stash || saves || !str_eq(g->target.content, STR("html")))
         return false;
-    app_problem(g->x, 400, "bad_request#stash", NULL,
-                STR("This domain's origin gives no page bundles: what is edited could not be saved."), STR_NONE);
+    app_problem(
+        g->x, 400, "bad_request#stash", NULL,
+        STR("This domain's origin gives no page bundles: what is edited could not be saved."),
+        STR_NONE);
     return true;
 }
 
@@ -194,8 +202,8 @@ void page_miss_defer(struct page_get *g)
     http_on_gone(g->x, gone, g);
 }
 
-/* Nobody may be asked. Where the wiki's rules are known, the page may be stored under the title as they have it. True:
- * that was looked into, and g goes on. */
+/* Nobody may be asked. Where the wiki's rules are known, the page may be stored under the title as
+ * they have it. True: that was looked into, and g goes on. */
 static bool look_uncached(struct page_get *g)
 {
     bool bad;
@@ -224,8 +232,8 @@ void page_miss_start(struct page_get *g)
     if (http_cache_control_has(http_common(g->x)->cache_control, STR("only-if-cached"))) {
         if (look_uncached(g))
             return;
-        app_problem(g->x, 504, "not_cached", NULL, STR("It would have to be made, and the request forbids that."),
-                    STR_NONE);
+        app_problem(g->x, 504, "not_cached", NULL,
+                    STR("It would have to be made, and the request forbids that."), STR_NONE);
         return;
     }
     if (!g->deferred && !app_page_may_wait(g->x))
@@ -236,7 +244,12 @@ void page_miss_start(struct page_get *g)
         join(g);
         return;
     }
-    g->wait = (struct title_wait){ .x = g->x, .target = &g->target, .deadline = g->deadline, .go = settled,
-                                   .failed = no_rules, .refused = refused, .deferred = true };
+    g->wait = (struct title_wait){ .x = g->x,
+                                   .target = &g->target,
+                                   .deadline = g->deadline,
+                                   .go = settled,
+                                   .failed = no_rules,
+                                   .refused = refused,
+                                   .deferred = true };
     title_wait_start(&g->wait);
 }

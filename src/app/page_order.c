@@ -89,7 +89,8 @@ static struct order *order_new(struct http_exchange *x, const struct app *app,
                                  .allow = http_common(x)->any_conditional ? order_allowed : NULL,
                                  .allow_ctx = o,
                                  .done = order_done };
-    o->wait = (struct title_wait){ .x = x, .target = &o->target, .deadline = app_wait_deadline(x, app) };
+    o->wait =
+        (struct title_wait){ .x = x, .target = &o->target, .deadline = app_wait_deadline(x, app) };
     return o;
 }
 
@@ -130,7 +131,8 @@ void app_page_put_hold(struct http_exchange *x, void *app)
         return;
     if (!parse_until(http_arena(x), http_body(x), clock_store(a->clock), &o->op.until)) {
         app_problem(x, 400, "bad_request#invalid_body", NULL,
-                    STR("The body must be {\"until\": INSTANT}: " DATE_WANTED ", and to come."), STR_NONE);
+                    STR("The body must be {\"until\": INSTANT}: " DATE_WANTED ", and to come."),
+                    STR_NONE);
         return;
     }
     order_start(o);

@@ -7,8 +7,8 @@
 #include "app/page_request.h"
 #include "app/stash.h"
 #include "app/title.h"
-#include "loop/loop.h"
 #include "bucket/page_write.h"
+#include "loop/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ struct put {
     struct title_wait wait;
     struct coded_body body;
     struct page_put op;
-    bool pin;                /* stash=true */
-    uint64_t taken;          /* of what may be kept for editors */
+    bool pin;       /* stash=true */
+    uint64_t taken; /* of what may be kept for editors */
 };
 
 static void answer_stored(struct put *p)
@@ -124,7 +124,8 @@ static void put_begin(struct put *p)
         app_fail(p->x, why, &p->op.note);
 }
 
-/* What compresses is not for the loop. Its memory is its own: the answer may be out before the job is over. */
+/* What compresses is not for the loop. Its memory is its own: the answer may be out before the job
+ * is over. */
 struct put_job {
     struct loop_job job;
     struct put *put;
@@ -163,7 +164,9 @@ static void put_start(struct put *p)
         return;
     if (p->pin && !stash_may_ask(p->x, p->app, p->target.config))
         return;
-    p->wait = (struct title_wait){ .x = p->x, .target = &p->target, .deadline = app_wait_deadline(p->x, p->app),
+    p->wait = (struct title_wait){ .x = p->x,
+                                   .target = &p->target,
+                                   .deadline = app_wait_deadline(p->x, p->app),
                                    .go = put_settled };
     title_wait_start(&p->wait);
 }
@@ -216,8 +219,10 @@ void app_page_put_content(struct http_exchange *x, void *app)
     }
     struct err_note note = { { 0 } };
     struct page_put_content *c = &p->op.contents[0];
-    *c = (struct page_put_content){ .name = p->target.content, .raw = p->body.raw,
-                                     .packed = p->body.frame, .packed_codec = page_codec_of(p->body.coding) };
+    *c = (struct page_put_content){ .name = p->target.content,
+                                    .raw = p->body.raw,
+                                    .packed = p->body.frame,
+                                    .packed_codec = page_codec_of(p->body.coding) };
     err why = raw_headers(x, &c->headers, &note);
     if (why == ERR_LIMIT && note.text[0] == 0) {
         app_fail(x, why, NULL); /* memory, not the headers */

@@ -41,7 +41,8 @@ static bool parse_name(struct http_exchange *x, struct page_target *t, uint64_t 
     str rev = http_param(x, "rev"), tid = http_param(x, "tid");
     t->has_rev = rev.p != NULL;
     t->has_tid = tid.p != NULL;
-    if (t->has_rev && (!str_to_u64(rev, &t->name.rev) || t->name.rev < least || t->name.rev > PAGE_REV_MAX))
+    if (t->has_rev &&
+        (!str_to_u64(rev, &t->name.rev) || t->name.rev < least || t->name.rev > PAGE_REV_MAX))
         return refuse(x, 400, "bad_request#invalid_revision",
                       "A revision is a number from 1 to 2^63-1.");
     if (t->has_tid && !tid_parse(tid, &t->name.tid))
@@ -77,7 +78,8 @@ bool page_target_parse(struct http_exchange *x, const struct app *app, struct pa
     return true;
 }
 
-bool app_page_target_of_page(struct http_exchange *x, const struct app *app, struct page_target *out)
+bool app_page_target_of_page(struct http_exchange *x, const struct app *app,
+                             struct page_target *out)
 {
     struct page_target t = { .domain = app_domain_of(x, app), .config = &app->config->buckets[0] };
     if (t.domain == NULL || !parse_name(x, &t, 0) || !parse_title(x, &t))
@@ -96,8 +98,8 @@ struct page_which page_target_which(const struct page_target *t)
     };
 }
 
-void app_page_fail(struct http_exchange *x, const struct app *app, err why, const struct page_trace *trace,
-                   const struct err_note *note)
+void app_page_fail(struct http_exchange *x, const struct app *app, err why,
+                   const struct page_trace *trace, const struct err_note *note)
 {
     if (why != ERR_GONE || trace == NULL) {
         app_fail(x, why, note);
@@ -107,7 +109,8 @@ void app_page_fail(struct http_exchange *x, const struct app *app, err why, cons
     date_format_ms(trace->at.ns, at);
     const char *reason = page_state_name(trace->state), *type = reason;
     bool deleted = trace->state == PAGE_DELETED;
-    bool forbidden = trace->state == PAGE_SUPPRESSED && app->config->compat_hidden == HIDDEN_FORBIDDEN;
+    bool forbidden =
+        trace->state == PAGE_SUPPRESSED && app->config->compat_hidden == HIDDEN_FORBIDDEN;
     if (deleted || forbidden)
         type = deleted ? "not_found" : "access_denied#revision";
     str extra = arena_printf(http_arena(x), ",\"reason\":\"%s\",\"at\":\"%s\",\"policy\":\"%s\"",
@@ -126,11 +129,11 @@ bool app_page_may_wait(struct http_exchange *x)
     return false;
 }
 
-bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app, const struct page_target *t, err why,
-                           struct tid tid)
+bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
+                           const struct page_target *t, err why, struct tid tid)
 {
-    bool outage = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_AGAIN || why == ERR_CORRUPT ||
-                  why == ERR_LIMIT || why == ERR_SHUTDOWN;
+    bool outage = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_AGAIN ||
+                  why == ERR_CORRUPT || why == ERR_LIMIT || why == ERR_SHUTDOWN;
     str wishes = http_common(x)->cache_control;
     if (!outage || str_find_str(wishes, STR("stale-if-error=0")) < wishes.n)
         return false;
@@ -138,17 +141,21 @@ bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
     return store_time_before(clock_store(app->clock), until);
 }
 
-void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why, int64_t retry_after_s)
+void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why,
+                   int64_t retry_after_s)
 {
     if (why == RENDER_BUSY && t->domain->busy_until_ns != NULL)
-        atomic_store(t->domain->busy_until_ns, mono_add_ms(clock_mono(app->clock), 1000 * retry_after_s).ns);
+        atomic_store(t->domain->busy_until_ns,
+                     mono_add_ms(clock_mono(app->clock), 1000 * retry_after_s).ns);
 }
 
-int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why, int64_t remembered_ms)
+int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why,
+                          int64_t remembered_ms)
 {
     if (why != ERR_AGAIN || t->domain->busy_until_ns == NULL)
         return remembered_ms;
-    int64_t busy_ms = (atomic_load(t->domain->busy_until_ns) - clock_mono(app->clock).ns) / NS_PER_MS;
+    int64_t busy_ms =
+        (atomic_load(t->domain->busy_until_ns) - clock_mono(app->clock).ns) / NS_PER_MS;
     return busy_ms > remembered_ms ? busy_ms : remembered_ms;
 }
 
@@ -183,7 +190,8 @@ mono app_wait_deadline(const struct http_exchange *x, const struct app *app)
     int64_t ms = app->config->wait_timeout_ms;
     uint64_t seconds;
     str field;
-    if (http_header(x, "prefer", &field) && preferred_wait_s(field, &seconds) && seconds < (uint64_t)ms / 1000)
+    if (http_header(x, "prefer", &field) && preferred_wait_s(field, &seconds) &&
+        seconds < (uint64_t)ms / 1000)
         ms = 1000 * (int64_t)seconds;
     return mono_add_ms(clock_mono(app->clock), ms);
 }
@@ -228,7 +236,9 @@ bool app_page_flag(struct http_exchange *x, const char *name, bool *out)
     if (!http_query(x, name, &text) || form_flag(text, out))
         return true;
     app_problem(x, 400, "bad_request", NULL,
-                arena_printf(http_arena(x), "%s is a flag: true or false, 1 or 0, yes or no.", name), STR_NONE);
+                arena_printf(http_arena(x), "%s is a flag: true or false, 1 or 0, yes or no.",
+                             name),
+                STR_NONE);
     return false;
 }
 
@@ -324,13 +334,16 @@ bool app_page_conditions_hold(const struct http_common *c, const struct page_ren
            !http_etag_matches(c->if_none_match, tag, true);
 }
 
-void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n, store_time revised_at)
+void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n,
+                    store_time revised_at)
 {
-    buf_printf(b, "{\"items\":[{\"title\":%.*s,\"page_id\":null,", STR_ARG(app_json_string(a, title)));
+    buf_printf(b, "{\"items\":[{\"title\":%.*s,\"page_id\":null,",
+               STR_ARG(app_json_string(a, title)));
     pagejson_name(b, n);
     buf_put(b, STR(",\"namespace\":null,\"user_id\":null,\"user_text\":null"));
     pagejson_time(b, "timestamp", revised_at);
-    buf_put(b, STR(",\"comment\":null,\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null,"
+    buf_put(b, STR(",\"comment\":null,\"tags\":[],\"restrictions\":[],\"page_language\":null,"
+                   "\"redirect\":null,"
                    "\"page_deleted\":null}]"));
     buf_put(b, STR(",\"count\":1}"));
 }

@@ -25,43 +25,51 @@ struct page_target {
 /* False: answered. */
 MUST_CHECK bool page_target_parse(struct http_exchange *x, const struct app *app,
                                   struct page_target *out);
-/* Of a path without bucket or content: the first bucket; {title}, {rev} optional, {rev} may be 0. False: answered. */
-MUST_CHECK bool app_page_target_of_page(struct http_exchange *x, const struct app *app, struct page_target *out);
+/* Of a path without bucket or content: the first bucket; {title}, {rev} optional, {rev} may be 0.
+ * False: answered. */
+MUST_CHECK bool app_page_target_of_page(struct http_exchange *x, const struct app *app,
+                                        struct page_target *out);
 /* The selection the path itself makes: latest, revision or exact. */
 struct page_which page_target_which(const struct page_target *t);
 
-/* 410 with reason, at and policy when why is ERR_GONE, else app_fail. 404 what the wiki deleted; 403 what is hidden, if
- * compat.hidden says so. trace may be NULL. */
-void app_page_fail(struct http_exchange *x, const struct app *app, err why, const struct page_trace *trace,
-                   const struct err_note *note);
-/* What stands before /{bucket}/{content}/... in addresses that clients are told: public_url with the domain filled in,
- * else /{domain}/v1. */
+/* 410 with reason, at and policy when why is ERR_GONE, else app_fail. 404 what the wiki deleted;
+ * 403 what is hidden, if compat.hidden says so. trace may be NULL. */
+void app_page_fail(struct http_exchange *x, const struct app *app, err why,
+                   const struct page_trace *trace, const struct err_note *note);
+/* What stands before /{bucket}/{content}/... in addresses that clients are told: public_url with
+ * the domain filled in, else /{domain}/v1. */
 str app_page_base(const struct app *app, struct arena *a, str domain);
 /* Refuses with 503 when the server drains: for requests that would have to wait. False: answered.
  */
 MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
-/* After a failure of the origin: may this client be told what is stored instead? Not when it is no outage, the client
- * says stale-if-error=0, or the render is older than stale_if_error. */
-bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app, const struct page_target *t, err why,
-                           struct tid tid);
+/* After a failure of the origin: may this client be told what is stored instead? Not when it is no
+ * outage, the client says stale-if-error=0, or the render is older than stale_if_error. */
+bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
+                           const struct page_target *t, err why, struct tid tid);
 /* The origin failed, and said (BUSY) for how long it wants to be left alone. */
-void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why, int64_t retry_after_s);
-/* When a client may come again whom a failure met that is remembered so long: not before the origin wants. */
-int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why, int64_t remembered_ms);
+void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why,
+                   int64_t retry_after_s);
+/* When a client may come again whom a failure met that is remembered so long: not before the origin
+ * wants. */
+int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why,
+                          int64_t remembered_ms);
 /* 413, naming page.body_bytes_max. */
 void app_page_too_large(struct http_exchange *x, const struct app *app);
 mono app_page_deadline(const struct app *app);
-/* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer: wait=SECONDS (RFC 7240). */
+/* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer:
+ * wait=SECONDS (RFC 7240). */
 mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
 
-/* "https://host:port" of public_url: there the wiki's own style sheets are, too. Empty: there is none. */
+/* "https://host:port" of public_url: there the wiki's own style sheets are, too. Empty: there is
+ * none. */
 str app_page_styles(const struct app *app, struct arena *a, str domain);
 
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
 enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
 str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);
-/* If-Match, If-None-Match and If-Unmodified-Since of a request that writes, against the latest render (NULL:
- * there is none). Judge it in the update itself, so that of two writers one passes. Pure. */
+/* If-Match, If-None-Match and If-Unmodified-Since of a request that writes, against the latest
+ * render (NULL: there is none). Judge it in the update itself, so that of two writers one passes.
+ * Pure. */
 bool app_page_conditions_hold(const struct http_common *c, const struct page_render *latest);
 
 /* A flag of the query: true|false, 1|0, yes|no. *out stays when it is absent. False: answered. */
@@ -78,11 +86,14 @@ void pagejson_name(struct buf *b, struct page_name n);
 void pagejson_successor(struct buf *b, struct page_name n);
 /* The members of a stored render, without braces (history items; CONTRACT 2). */
 void pagejson_render(struct buf *b, const struct page_render *r);
-/* What the store knows of a title, in RESTBase's shape: null for what only a wiki knows. revised_at NEVER: that too. */
-void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n, store_time revised_at);
+/* What the store knows of a title, in RESTBase's shape: null for what only a wiki knows. revised_at
+ * NEVER: that too. */
+void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n,
+                    store_time revised_at);
 
 /* Of the title what the store knows, in RESTBase's shape. */
-void app_page_title_stored(struct http_exchange *x, const struct app *app, const struct page_target *t);
+void app_page_title_stored(struct http_exchange *x, const struct app *app,
+                           const struct page_target *t);
 
 /* Route handlers. */
 void app_page_put_bundle(struct http_exchange *x, void *app);
@@ -102,7 +113,8 @@ void app_page_delete_all(struct http_exchange *x, void *app);
 /* The ready answer to this request, sent; false when there is none. Whoever calls has checked
  * permission. */
 bool app_page_hot_answer(struct http_exchange *x, const struct app *app);
-/* Does Accept name a specification's version? A "profile" with capitals is none: no peer writes it so. */
+/* Does Accept name a specification's version? A "profile" with capitals is none: no peer writes it
+ * so. */
 bool app_page_names_profile(const struct http_exchange *x);
 
 #endif

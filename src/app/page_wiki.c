@@ -1,8 +1,9 @@
-/* page_wiki.c - what only the wiki knows of a page: metadata of a revision, its wikitext, its lint errors.
+/* page_wiki.c - what only the wiki knows of a page: metadata of a revision, its wikitext, its lint
+ * errors.
  *
- * Asked for when it is asked for, once for all who ask at the same time, and not stored. Without an origin the
- * metadata is what the store knows, and there is no wikitext and no lint; nor are there when the wiki is away, and the
- * metadata is then what the store knows, said to be stale. */
+ * Asked for when it is asked for, once for all who ask at the same time, and not stored. Without an
+ * origin the metadata is what the store knows, and there is no wikitext and no lint; nor are there
+ * when the wiki is away, and the metadata is then what the store knows, said to be stale. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_ask.h"
@@ -20,12 +21,12 @@ enum { WIKI_JSON_BYTES_MAX = 1 << 20 };
 /* Shared by all who wait. */
 struct wiki_value {
     struct flight_value v;
-    struct arena arena;         /* of all below */
+    struct arena arena; /* of all below */
     uint64_t rev;
-    struct tid tid;             /* of the newest render that is stored of it; zero: none */
+    struct tid tid; /* of the newest render that is stored of it; zero: none */
     str type, body;
-    str moved_to;               /* the wiki has the page under this title: the rest is empty; else n 0 */
-    int64_t namespace_id;       /* of moved_to */
+    str moved_to;         /* the wiki has the page under this title: the rest is empty; else n 0 */
+    int64_t namespace_id; /* of moved_to */
 };
 
 struct wiki_make {
@@ -45,11 +46,11 @@ struct wiki_get {
     struct page_target target;
     enum render_want want;
     struct title_wait wait;
-    bool moved;                 /* the title is the wiki's own word */
+    bool moved; /* the title is the wiki's own word */
     struct flight_waiter flight;
     /* looking for what is stored instead */
     struct loop_job job;
-    err why;                    /* of the wiki */
+    err why; /* of the wiki */
     struct err_note note;
     int64_t retry_ms;
     struct page_render *stored; /* NULL: none is */
@@ -66,7 +67,8 @@ static void value_free(struct flight_value *v)
 
 static void put_member(struct buf *b, struct arena *a, const char *name, str text)
 {
-    buf_printf(b, "\"%s\":%.*s,", name, STR_ARG(text.n == 0 ? STR("null") : app_json_string(a, text)));
+    buf_printf(b, "\"%s\":%.*s,", name,
+               STR_ARG(text.n == 0 ? STR("null") : app_json_string(a, text)));
 }
 
 /* RESTBase's shape (restbase.md 1.6). */
@@ -80,8 +82,11 @@ static str metadata_json(struct arena *a, const struct render_meta *m, struct ti
     buf_init(&b, WIKI_JSON_BYTES_MAX);
     buf_put(&b, STR("{\"items\":[{"));
     put_member(&b, a, "title", m->title);
-    buf_printf(&b, "\"page_id\":%" PRIu64 ",\"rev\":%" PRIu64 ",\"tid\":%s%s%s,\"namespace\":%" PRId64 ",", m->page_id,
-               m->rev, named ? "\"" : "", named ? text : "null", named ? "\"" : "", m->namespace_id);
+    buf_printf(&b,
+               "\"page_id\":%" PRIu64 ",\"rev\":%" PRIu64 ",\"tid\":%s%s%s,\"namespace\":%" PRId64
+               ",",
+               m->page_id, m->rev, named ? "\"" : "", named ? text : "null", named ? "\"" : "",
+               m->namespace_id);
     if (m->user_hidden)
         buf_put(&b, STR("\"user_id\":null,"));
     else
@@ -89,9 +94,11 @@ static str metadata_json(struct arena *a, const struct render_meta *m, struct ti
     put_member(&b, a, "user_text", m->user_text);
     put_member(&b, a, "timestamp", m->timestamp);
     put_member(&b, a, "comment", m->comment);
-    buf_printf(&b, "\"tags\":%.*s,\"restrictions\":%.*s,", STR_ARG(m->tags_json), STR_ARG(m->restrictions_json));
+    buf_printf(&b, "\"tags\":%.*s,\"restrictions\":%.*s,", STR_ARG(m->tags_json),
+               STR_ARG(m->restrictions_json));
     put_member(&b, a, "page_language", m->page_language);
-    buf_printf(&b, "\"redirect\":%s,\"page_deleted\":null}],\"count\":1}", m->redirect ? "true" : "false");
+    buf_printf(&b, "\"redirect\":%s,\"page_deleted\":null}],\"count\":1}",
+               m->redirect ? "true" : "false");
     str json = b.failed ? STR_NONE : arena_copy(a, buf_str(&b));
     buf_fini(&b);
     return json;
@@ -124,7 +131,9 @@ static void build_run(struct loop_job *j)
 {
     struct wiki_make *m = CONTAINER_OF(j, struct wiki_make, job);
     struct wiki_value *value = m->value;
-    struct page_which which = { .domain = m->target.domain->number, .title = m->target.title, .select = SELECT_REV,
+    struct page_which which = { .domain = m->target.domain->number,
+                                .title = m->target.title,
+                                .select = SELECT_REV,
                                 .name = { .rev = m->ask.request.meta.rev } };
     struct page_render *render = arena_alloc(&value->arena, sizeof *render);
     value->rev = m->ask.request.meta.rev;
@@ -140,7 +149,8 @@ static void build_run(struct loop_job *j)
         return;
     }
     value->type = STR("application/octet-stream");
-    (void)headers_find(m->ask.request.contents[0].headers, STR("content-type"), &value->type); /* else that stands */
+    (void)headers_find(m->ask.request.contents[0].headers, STR("content-type"),
+                       &value->type); /* else that stands */
     value->body = m->ask.request.contents[0].raw;
 }
 
@@ -161,7 +171,8 @@ static void asked(struct page_ask *a)
         return;
     }
     if (a->why != RENDER_FINE) {
-        bool of_page = a->why == RENDER_NO_PAGE || a->why == RENDER_NO_REVISION || a->why == RENDER_SUPPRESSED;
+        bool of_page =
+            a->why == RENDER_NO_PAGE || a->why == RENDER_NO_REVISION || a->why == RENDER_SUPPRESSED;
         bool starved = a->why == RENDER_LIMIT && arena_is_starved(&m->value->arena);
         finish(m, starved ? ERR_LIMIT : app_err_of_render(a->why), !of_page && !starved);
         return;
@@ -175,8 +186,12 @@ static void make_start(struct flight *f, void *ctx)
     struct wiki_make *m = ctx;
     MAGIC_CHECK(m, WIKI_MAGIC);
     m->flight = f;
-    m->ask = (struct page_ask){ .app = m->app, .target = &m->target, .want = m->want, .deadline = flight_deadline(f),
-                                .arena = &m->value->arena, .done = asked };
+    m->ask = (struct page_ask){ .app = m->app,
+                                .target = &m->target,
+                                .want = m->want,
+                                .deadline = flight_deadline(f),
+                                .arena = &m->value->arena,
+                                .done = asked };
     page_ask_start(&m->ask);
 }
 
@@ -196,7 +211,9 @@ static struct wiki_make *make_new(const struct wiki_get *g)
     *value = (struct wiki_value){ .v = { .refs = 1, .free = value_free } };
     arena_init(&value->arena, g->app->config->http.arena_bytes_max);
     arena_share(&value->arena, g->app->budget);
-    *m = (struct wiki_make){ .magic = WIKI_MAGIC, .app = g->app, .target = g->target, .want = g->want, .value = value };
+    *m = (struct wiki_make){
+        .magic = WIKI_MAGIC, .app = g->app, .target = g->target, .want = g->want, .value = value
+    };
     m->target.title = arena_copy(&value->arena, g->target.title);
     m->target.content = STR("");
     if (m->target.title.p != NULL)
@@ -231,7 +248,9 @@ static str cache_control_of(const struct wiki_get *g)
 /* As of a content: clients of RESTBase read the page's own title from it. */
 static void add_location(struct wiki_get *g, struct answer *w)
 {
-    static const char *const contents[] = { [WANT_RENDER] = "html", [WANT_META] = "title", [WANT_WIKITEXT] = "wikitext",
+    static const char *const contents[] = { [WANT_RENDER] = "html",
+                                            [WANT_META] = "title",
+                                            [WANT_WIKITEXT] = "wikitext",
                                             [WANT_LINT] = "lint" };
     struct arena *a = http_arena(g->x);
     str query = http_query_raw(g->x), rev = STR("");
@@ -240,9 +259,11 @@ static void add_location(struct wiki_get *g, struct answer *w)
     if (g->target.has_rev)
         rev = arena_printf(a, "/%" PRIu64, g->target.name.rev);
     answer_add(w, STR("content-location"),
-               arena_printf(a, "%.*s/%s/%s/%.*s%.*s%s%.*s", STR_ARG(app_page_base(g->app, a, g->target.domain->name)),
-                            g->target.config->page.name, contents[g->want], STR_ARG(http_encode(a, g->target.title)),
-                            STR_ARG(rev), query.n > 0 ? "?" : "", STR_ARG(query)));
+               arena_printf(a, "%.*s/%s/%s/%.*s%.*s%s%.*s",
+                            STR_ARG(app_page_base(g->app, a, g->target.domain->name)),
+                            g->target.config->page.name, contents[g->want],
+                            STR_ARG(http_encode(a, g->target.title)), STR_ARG(rev),
+                            query.n > 0 ? "?" : "", STR_ARG(query)));
 }
 
 /* What an answer of either kind says. False: answered, the arena is full. */
@@ -288,7 +309,8 @@ static void answer_value(struct wiki_get *g, const struct wiki_value *value)
         return;
     answer_add(&w, STR("cache-status"),
                arena_printf(a, "palimpsest; fwd=miss; fwd-status=200%s; detail=%s",
-                            g->flight.detail == FLIGHT_LED ? "" : "; collapsed", flight_detail_name(g->flight.detail)));
+                            g->flight.detail == FLIGHT_LED ? "" : "; collapsed",
+                            flight_detail_name(g->flight.detail)));
     answer_add_security(&w, a, type, STR_NONE);
     answer_send(g->x, &w);
 }
@@ -317,7 +339,8 @@ static void stored_run(struct loop_job *j)
 static void stored_done(struct loop_job *j, bool canceled)
 {
     struct wiki_get *g = CONTAINER_OF(j, struct wiki_get, job);
-    if (!canceled && g->stored != NULL && app_page_may_be_stale(g->x, g->app, &g->target, g->why, g->stored->name.tid))
+    if (!canceled && g->stored != NULL &&
+        app_page_may_be_stale(g->x, g->app, &g->target, g->why, g->stored->name.tid))
         answer_stored(g, "palimpsest; hit; fwd=miss; detail=stale-error");
     else
         app_origin_fail(g->x, g->why, &g->note, g->retry_ms);
@@ -354,8 +377,8 @@ static void answer_if_stored(struct wiki_get *g)
     if (g->stored != NULL)
         answer_stored(g, "palimpsest; hit");
     else
-        app_problem(g->x, 504, "not_cached", NULL, STR("The wiki would have to be asked; the request forbids that."),
-                    STR_NONE);
+        app_problem(g->x, 504, "not_cached", NULL,
+                    STR("The wiki would have to be asked; the request forbids that."), STR_NONE);
 }
 
 static void join(void *ctx);
@@ -363,8 +386,11 @@ static void join(void *ctx);
 /* As page_miss.c does. */
 static void moved(struct wiki_get *g, const struct wiki_value *value)
 {
-    static const struct err_note again = { .text = "the wiki knows the page by another title, and that by another" };
-    err why = title_take(http_arena(g->x), &g->target, value->moved_to, value->namespace_id, &g->wait.seen);
+    static const struct err_note again = {
+        .text = "the wiki knows the page by another title, and that by another"
+    };
+    err why = title_take(http_arena(g->x), &g->target, value->moved_to, value->namespace_id,
+                         &g->wait.seen);
     if (why != ERR_OK || g->moved) {
         failed(g, ERR_UNAVAILABLE, &again, 0);
         return;
@@ -375,7 +401,8 @@ static void moved(struct wiki_get *g, const struct wiki_value *value)
     loop_post(g->app->loop, join, g);
 }
 
-static void landed(struct flight_waiter *w, err why, struct flight_value *v, const struct err_note *note)
+static void landed(struct flight_waiter *w, err why, struct flight_value *v,
+                   const struct err_note *note)
 {
     struct wiki_get *g = CONTAINER_OF(w, struct wiki_get, flight);
     if (w->detail == FLIGHT_NEGATIVE)
@@ -395,17 +422,23 @@ static void landed(struct flight_waiter *w, err why, struct flight_value *v, con
 static void join(void *ctx)
 {
     struct wiki_get *g = ctx;
-    static const char *const words[] = { [WANT_RENDER] = "render", [WANT_META] = "title", [WANT_WIKITEXT] = "wikitext",
+    static const char *const words[] = { [WANT_RENDER] = "render",
+                                         [WANT_META] = "title",
+                                         [WANT_WIKITEXT] = "wikitext",
                                          [WANT_LINT] = "lint" };
     str domain = g->target.domain->name;
-    str key = arena_printf(http_arena(g->x), "%s %.*s %" PRIu64 " %.*s", words[g->want], STR_ARG(domain),
-                           g->target.has_rev ? g->target.name.rev : 0, STR_ARG(g->target.title));
+    str key =
+        arena_printf(http_arena(g->x), "%s %.*s %" PRIu64 " %.*s", words[g->want], STR_ARG(domain),
+                     g->target.has_rev ? g->target.name.rev : 0, STR_ARG(g->target.title));
     struct wiki_make *m = key.p == NULL ? NULL : make_new(g);
     if (m == NULL) {
         app_fail(g->x, ERR_LIMIT, NULL);
         return;
     }
-    struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
+    struct flight_maker maker = { .start = make_start,
+                                  .cancel = make_cancel,
+                                  .release = make_release,
+                                  .ctx = m,
                                   .source = render_source(g->target.domain->origin, g->want) };
     g->flight = (struct flight_waiter){ .deadline = g->wait.deadline, .done = landed };
     err why = flight_join(g->app->flights, key, &maker, &g->flight);
@@ -436,7 +469,10 @@ static void get_from_wiki(struct http_exchange *x, const struct app *a, const st
         answer_if_stored(g);
         return;
     }
-    g->wait = (struct title_wait){ .x = x, .target = &g->target, .deadline = app_wait_deadline(x, a), .go = settled,
+    g->wait = (struct title_wait){ .x = x,
+                                   .target = &g->target,
+                                   .deadline = app_wait_deadline(x, a),
+                                   .go = settled,
                                    .failed = no_rules };
     title_wait_start(&g->wait);
 }
@@ -460,8 +496,8 @@ static void get_content(struct http_exchange *x, const struct app *a, enum rende
     if (t.domain->origin != NULL)
         get_from_wiki(x, a, &t, want);
     else
-        app_problem(x, 404, "not_found#content", NULL, STR("Only a wiki has this, and this domain has no origin."),
-                    STR_NONE);
+        app_problem(x, 404, "not_found#content", NULL,
+                    STR("Only a wiki has this, and this domain has no origin."), STR_NONE);
 }
 
 void app_page_get_wikitext(struct http_exchange *x, void *app)

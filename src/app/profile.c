@@ -5,7 +5,7 @@
 enum { VERSION_PARTS = 3, VERSION_PARTS_COMPARED = 2 }; /* the patch number asks for nothing */
 
 struct spec {
-    str name;                    /* what stands before the version, with its slash */
+    str name; /* what stands before the version, with its slash */
     uint64_t version[VERSION_PARTS];
 };
 
@@ -77,7 +77,8 @@ enum profile_verdict profile_judge(struct arena *a, str accept, str content_type
     struct spec stored, wanted;
     str profile;
     bool asked = false, newer = false;
-    if (accept.n == 0 || !form_parameter(a, content_type, STR("profile"), &profile) || !parse_spec(profile, &stored))
+    if (accept.n == 0 || !form_parameter(a, content_type, STR("profile"), &profile) ||
+        !parse_spec(profile, &stored))
         return PROFILE_SERVES;
     while (accept.n > 0) {
         str range = next_member(&accept);

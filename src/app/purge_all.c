@@ -1,8 +1,8 @@
 #include "app/purge_all.h"
 
 #include "app/render_make.h"
-#include "flight/shared.h"
 #include "bucket/page_write.h"
+#include "flight/shared.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +25,9 @@ void app_purge_tell(const struct app *app, const struct page_target *t)
     if (t->has_tid)
         tid_format(t->name.tid, tid);
     uint64_t rev = t->has_rev ? t->name.rev : 0;
-    int n = snprintf(text, sizeof text, "purge %s %s %.*s %llu %s %.*s", flight_shared_node(app->shared),
-                     t->config->page.name, STR_ARG(t->domain->name), (unsigned long long)rev, tid, STR_ARG(t->title));
+    int n = snprintf(text, sizeof text, "purge %s %s %.*s %llu %s %.*s",
+                     flight_shared_node(app->shared), t->config->page.name,
+                     STR_ARG(t->domain->name), (unsigned long long)rev, tid, STR_ARG(t->title));
     INVARIANT(n > 0 && n < TELL_BYTES_MAX); /* names and titles are bounded */
     flight_shared_tell(app->shared, (str){ .p = text, .n = (size_t)n });
     forget_flight(app, t, 0);
@@ -34,13 +35,15 @@ void app_purge_tell(const struct app *app, const struct page_target *t)
         forget_flight(app, t, rev);
 }
 
-void app_mark_tell(const struct app *app, const struct page_target *t, const struct page_order *mark)
+void app_mark_tell(const struct app *app, const struct page_target *t,
+                   const struct page_order *mark)
 {
     if (app->shared == NULL)
         return;
     char text[TELL_BYTES_MAX];
-    int n = snprintf(text, sizeof text, "mark %s %s %.*s %s %llu %llu %lld %.*s", flight_shared_node(app->shared),
-                     t->config->page.name, STR_ARG(t->domain->name), page_state_name(mark->mark),
+    int n = snprintf(text, sizeof text, "mark %s %s %.*s %s %llu %llu %lld %.*s",
+                     flight_shared_node(app->shared), t->config->page.name,
+                     STR_ARG(t->domain->name), page_state_name(mark->mark),
                      (unsigned long long)mark->name.rev, (unsigned long long)mark->rev_last,
                      (long long)mark->said_at.ns, STR_ARG(t->title));
     INVARIANT(n > 0 && n < TELL_BYTES_MAX); /* names and titles are bounded */
@@ -64,10 +67,12 @@ static bool word_open(const struct app *app, str text, struct word *w)
     w->bucket = pages_find(app->pages, str_split(&text, ' '));
     w->domain = app_domain_find(app, str_split(&text, ' '));
     w->rest = text;
-    return w->bucket != NULL && w->domain != NULL && !str_eq(node, str_of(flight_shared_node(app->shared)));
+    return w->bucket != NULL && w->domain != NULL &&
+           !str_eq(node, str_of(flight_shared_node(app->shared)));
 }
 
-/* Words are followed in the order they came in: the loop hands them to the committer one after the other. */
+/* Words are followed in the order they came in: the loop hands them to the committer one after the
+ * other. */
 struct told {
     struct page_order op;
     char title[PAGE_TITLE_BYTES_MAX];
@@ -78,7 +83,8 @@ static void followed(struct page_order *op, err why)
 {
     struct told *t = CONTAINER_OF(op, struct told, op);
     if (why != ERR_OK)
-        log_event(t->app->log, LOG_WARN, op->kind == ORDER_PURGE ? "purge.not_followed" : "mark.not_followed",
+        log_event(t->app->log, LOG_WARN,
+                  op->kind == ORDER_PURGE ? "purge.not_followed" : "mark.not_followed",
                   LOG_STR("title", op->title), LOG_CSTR("why", err_name(why)));
     free(t);
 }
@@ -108,8 +114,10 @@ static bool parse_state(str name, enum page_state *out)
 static bool parse_mark(str *rest, struct page_order *op, store_time now)
 {
     op->kind = ORDER_MARK;
-    if (!parse_state(str_split(rest, ' '), &op->mark) || !str_to_u64(str_split(rest, ' '), &op->name.rev) ||
-        !str_to_u64(str_split(rest, ' '), &op->rev_last) || !str_to_i64(str_split(rest, ' '), &op->said_at.ns))
+    if (!parse_state(str_split(rest, ' '), &op->mark) ||
+        !str_to_u64(str_split(rest, ' '), &op->name.rev) ||
+        !str_to_u64(str_split(rest, ' '), &op->rev_last) ||
+        !str_to_i64(str_split(rest, ' '), &op->said_at.ns))
         return false;
     if (store_time_before(now, op->said_at)) /* whose clock is ahead */
         op->said_at = now;
@@ -137,8 +145,11 @@ void app_told(struct app *app, str text)
         return;
     struct told *t = calloc(1, sizeof *t);
     INVARIANT(t != NULL);
-    *t = (struct told){ .app = app, .op = { .domain = w.domain->number, .elsewhere = w.domain->origin != NULL,
-                                            .deadline = app_page_deadline(app), .done = followed } };
+    *t = (struct told){ .app = app,
+                        .op = { .domain = w.domain->number,
+                                .elsewhere = w.domain->origin != NULL,
+                                .deadline = app_page_deadline(app),
+                                .done = followed } };
     if (parse(app, &w, t))
         page_order_start(w.bucket, &t->op);
     else

@@ -1,10 +1,12 @@
-/* The routes of queues: Querator's, then ours. No permission stands here: each handler asks for it in the namespace
- * of the queue it was given. */
+/* The routes of queues: Querator's, then ours. No permission stands here: each handler asks for it
+ * in the namespace of the queue it was given. */
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
 
-#define CALL(path, handler, bytes, name) \
-    { HTTP_POST, (path), (handler), .body_bytes_max = (bytes), .label = (name) }
+#define CALL(path, handler, bytes, name)                                                           \
+    {                                                                                              \
+        HTTP_POST, (path), (handler), .body_bytes_max = (bytes), .label = (name)                   \
+    }
 #define SMALL QUEUE_BODY_SMALL_BYTES_MAX
 #define PLAIN QUEUE_BODY_BYTES_MAX
 
@@ -23,7 +25,8 @@ const struct http_route app_queue_routes[] = {
     CALL("/v1/queues.delete", app_queues_delete, PLAIN, "queues.delete"),
     CALL("/v1/storage/items.list", app_storage_items, PLAIN, "storage.items"),
     CALL("/v1/storage/scheduled.list", app_storage_scheduled, PLAIN, "storage.scheduled"),
-    CALL("/v1/storage/items.import", app_storage_import, QUEUE_BODY_IMPORT_BYTES_MAX, "storage.import"),
+    CALL("/v1/storage/items.import", app_storage_import, QUEUE_BODY_IMPORT_BYTES_MAX,
+         "storage.import"),
     CALL("/v1/storage/items.delete", app_storage_delete, PLAIN, "storage.delete"),
     { HTTP_GET, "/health", app_health, .label = "health", .urgent = true },
 

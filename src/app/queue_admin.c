@@ -1,5 +1,5 @@
-/* queues.create, .list, .info, .update, .delete; queue.stats, .clear, .reload: what waits for the disk or looks at
- * every partition runs on the pool. */
+/* queues.create, .list, .info, .update, .delete; queue.stats, .clear, .reload: what waits for the
+ * disk or looks at every partition runs on the pool. */
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
 #include "auth/authority.h"
@@ -46,12 +46,14 @@ static bool check_length(struct queue_call *c, const char *what, ProtobufCBinary
 {
     if (text.len <= TIMEOUT_TEXT_BYTES_MAX)
         return true;
-    queue_call_refuse(c, "%s is invalid; cannot be greater than '%d' characters", what, TIMEOUT_TEXT_BYTES_MAX);
+    queue_call_refuse(c, "%s is invalid; cannot be greater than '%d' characters", what,
+                      TIMEOUT_TEXT_BYTES_MAX);
     return false;
 }
 
 /* What unsigned numbers cannot say. False: answered. */
-static bool check_negative(struct queue_call *c, const Wire__QueueInfo *m, const struct queue_info *wanted)
+static bool check_negative(struct queue_call *c, const Wire__QueueInfo *m,
+                           const struct queue_info *wanted)
 {
     const char *wrong = NULL;
     if (m->max_attempts < 0)
@@ -70,7 +72,9 @@ static bool check_negative(struct queue_call *c, const Wire__QueueInfo *m, const
 /* `Queue-Durability`, which no message of Querator's has. False: answered. */
 static bool read_durability(struct queue_call *c, struct queue_info *out)
 {
-    static const char *const names[] = { [QUEUE_SYNC] = "sync", [QUEUE_INTERVAL] = "interval", [QUEUE_NONE] = "none" };
+    static const char *const names[] = {
+        [QUEUE_SYNC] = "sync", [QUEUE_INTERVAL] = "interval", [QUEUE_NONE] = "none"
+    };
     str text;
     if (!http_header(c->x, "queue-durability", &text))
         return true;
@@ -104,7 +108,8 @@ static bool read_info(struct info_call *c, const Wire__QueueInfo *m)
     int64_t *lease_ns = &c->wanted.lease_timeout_ns, *expire_ns = &c->wanted.expire_timeout_ns;
     if (!check_length(call, "lease timeout", m->lease_timeout) ||
         !check_length(call, "expire timeout", m->expire_timeout) ||
-        !queue_call_duration(call, "expire timeout", "60m, 2h or 24h", m->expire_timeout, expire_ns) ||
+        !queue_call_duration(call, "expire timeout", "60m, 2h or 24h", m->expire_timeout,
+                             expire_ns) ||
         !queue_call_duration(call, "lease timeout", "8m, 15m or 1h", m->lease_timeout, lease_ns) ||
         !read_durability(call, &c->wanted))
         return false;
@@ -123,9 +128,11 @@ static void create_run(struct queue_call *call)
 {
     struct info_call *c = CONTAINER_OF(call, struct info_call, call);
     call->why = queues_create(call->app->queues, &c->wanted, &call->note);
-    if (call->why != ERR_OK || queues_find(call->app->queues, c->wanted.name, &call->queue, NULL) != ERR_OK)
+    if (call->why != ERR_OK ||
+        queues_find(call->app->queues, c->wanted.name, &call->queue, NULL) != ERR_OK)
         return;
-    queue_await_read(call->queue, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(call->app->clock), QUEUE_READ_MS_MAX));
+    queue_await_read(call->queue, QUEUE_PARTS_ALL,
+                     mono_add_ms(clock_mono(call->app->clock), QUEUE_READ_MS_MAX));
 }
 
 void app_queues_create(struct http_exchange *x, void *app)
@@ -162,7 +169,8 @@ void app_queues_update(struct http_exchange *x, void *app)
     if (m == NULL || !read_info(c, m))
         return;
     c->call.audited = true;
-    if (queue_call_find(&c->call, m->queue_name, "queue.update") && check_negative(&c->call, m, &c->wanted))
+    if (queue_call_find(&c->call, m->queue_name, "queue.update") &&
+        check_negative(&c->call, m, &c->wanted))
         queue_call_change_job(&c->call, update_run, ok_answer);
 }
 
@@ -185,7 +193,8 @@ static void list_answer(struct queue_call *call)
     struct arena *a = http_arena(call->x);
     Wire__QueuesListResponse reply = WIRE__QUEUES_LIST_RESPONSE__INIT;
     Wire__QueueInfo *items = queue_call_memory(call, page->count, sizeof *items);
-    reply.items = items == NULL ? NULL : queue_call_memory(call, page->count, sizeof(Wire__QueueInfo *));
+    reply.items =
+        items == NULL ? NULL : queue_call_memory(call, page->count, sizeof(Wire__QueueInfo *));
     if (reply.items == NULL)
         return;
     str next = page->next.n > 0 ? http_encode(a, page->next) : STR("");
@@ -206,16 +215,19 @@ static void list_answer(struct queue_call *call)
 void app_queues_list(struct http_exchange *x, void *app)
 {
     struct list_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueuesListRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queues_list_request__descriptor);
+    const Wire__QueuesListRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queues_list_request__descriptor);
     if (m == NULL)
         return;
     struct queues_page *page = &c->page;
     page->pivot = wire_str(m->pivot);
     page->space = m->namespace_.len == 0 ? STR(AUTH_SYSTEM) : wire_str(m->namespace_);
-    if (!app_may(x, "queue.list", page->space, app) || !queue_call_limit(&c->call, m->limit, &page->limit))
+    if (!app_may(x, "queue.list", page->space, app) ||
+        !queue_call_limit(&c->call, m->limit, &page->limit))
         return;
     if (str_find(page->pivot, '~') < page->pivot.n)
-        queue_call_refuse(&c->call, "pivot is invalid; '%.*s' cannot contain '~' character", STR_ARG(page->pivot));
+        queue_call_refuse(&c->call, "pivot is invalid; '%.*s' cannot contain '~' character",
+                          STR_ARG(page->pivot));
     else
         queue_call_job(&c->call, list_run, list_answer);
 }
@@ -223,7 +235,8 @@ void app_queues_list(struct http_exchange *x, void *app)
 void app_queues_info(struct http_exchange *x, void *app)
 {
     struct queue_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueuesInfoRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queues_info_request__descriptor);
+    const Wire__QueuesInfoRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queues_info_request__descriptor);
     Wire__QueueInfo reply;
     if (m == NULL || !queue_call_find(c, m->queue_name, "queue.stats"))
         return;
@@ -244,7 +257,8 @@ static void delete_run(struct queue_call *call)
     call->why = queues_delete(call->app->queues, call->name, named_too, &call->note);
 }
 
-/* `Queue-Delete: unnamed`, which Querator's clients do not send: they delete any. False: answered. */
+/* `Queue-Delete: unnamed`, which Querator's clients do not send: they delete any. False:
+ * answered. */
 static bool read_unnamed(struct delete_call *c)
 {
     str text;
@@ -258,7 +272,8 @@ static bool read_unnamed(struct delete_call *c)
 void app_queues_delete(struct http_exchange *x, void *app)
 {
     struct delete_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueuesDeleteRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queues_delete_request__descriptor);
+    const Wire__QueuesDeleteRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queues_delete_request__descriptor);
     if (m == NULL)
         return;
     struct queue_call *call = &c->call;
@@ -289,7 +304,8 @@ static int32_t clamp(uint64_t n)
     return n > INT32_MAX ? INT32_MAX : (int32_t)n;
 }
 
-static bool part_message(struct arena *a, const struct queue_part_stats *p, Wire__QueuePartitionStats *out)
+static bool part_message(struct arena *a, const struct queue_part_stats *p,
+                         Wire__QueuePartitionStats *out)
 {
     wire__queue_partition_stats__init(out);
     out->partition = (int32_t)p->partition;
@@ -308,13 +324,15 @@ static void stats_answer(struct queue_call *call)
     Wire__QueueStatsResponse reply = WIRE__QUEUE_STATS_RESPONSE__INIT;
     Wire__QueueLogicalStats logical = WIRE__QUEUE_LOGICAL_STATS__INIT, *one = &logical;
     Wire__QueuePartitionStats *parts = queue_call_memory(call, s->parts_count, sizeof *parts);
-    logical.partitions =
-        parts == NULL ? NULL : queue_call_memory(call, s->parts_count, sizeof(Wire__QueuePartitionStats *));
+    logical.partitions = parts == NULL ? NULL
+                                       : queue_call_memory(call, s->parts_count,
+                                                           sizeof(Wire__QueuePartitionStats *));
     if (logical.partitions == NULL)
         return;
     for (; logical.n_partitions < s->parts_count; logical.n_partitions++) {
         logical.partitions[logical.n_partitions] = &parts[logical.n_partitions];
-        if (!part_message(http_arena(call->x), &s->parts[logical.n_partitions], &parts[logical.n_partitions])) {
+        if (!part_message(http_arena(call->x), &s->parts[logical.n_partitions],
+                          &parts[logical.n_partitions])) {
             queue_call_end(call, ERR_LIMIT, NULL);
             return;
         }
@@ -332,7 +350,8 @@ static void stats_answer(struct queue_call *call)
 void app_queue_stats(struct http_exchange *x, void *app)
 {
     struct stats_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueStatsRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_stats_request__descriptor);
+    const Wire__QueueStatsRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_stats_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats"))
         queue_call_memory_job(&c->call, stats_run, stats_answer);
 }
@@ -353,7 +372,8 @@ static void clear_run(struct queue_call *call)
 void app_queue_clear(struct http_exchange *x, void *app)
 {
     struct clear_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueClearRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_clear_request__descriptor);
+    const Wire__QueueClearRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_clear_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.clear"))
         return;
     c->wanted = m;
@@ -361,7 +381,8 @@ void app_queue_clear(struct http_exchange *x, void *app)
     if (m->queue || m->scheduled)
         queue_call_part_job(&c->call, QUEUE_PARTS_ALL, clear_run, ok_answer);
     else
-        queue_call_refuse(&c->call, "invalid clear request; one of 'queue', 'scheduled' must be true");
+        queue_call_refuse(&c->call,
+                          "invalid clear request; one of 'queue', 'scheduled' must be true");
 }
 
 static void reload_run(struct queue_call *c)
@@ -372,7 +393,8 @@ static void reload_run(struct queue_call *c)
 void app_queue_reload(struct http_exchange *x, void *app)
 {
     struct queue_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueReloadRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_reload_request__descriptor);
+    const Wire__QueueReloadRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_reload_request__descriptor);
     if (m == NULL || !queue_call_find(c, m->queue_name, "queue.update"))
         return;
     c->audited = true;

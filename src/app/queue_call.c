@@ -28,9 +28,9 @@ void *queue_call_new(struct http_exchange *x, void *app, size_t size)
 static void audit(const struct queue_call *c, err why)
 {
     struct log *log = c->app->log;
-    log_event(log, LOG_INFO, "queue.audit", LOG_CSTR("what", http_route(c->x)->label), LOG_STR("queue", c->name),
-              LOG_CSTR("outcome", err_name(why)), LOG_STR("peer", http_peer(c->x)),
-              LOG_STR("request_id", http_request_id(c->x)));
+    log_event(log, LOG_INFO, "queue.audit", LOG_CSTR("what", http_route(c->x)->label),
+              LOG_STR("queue", c->name), LOG_CSTR("outcome", err_name(why)),
+              LOG_STR("peer", http_peer(c->x)), LOG_STR("request_id", http_request_id(c->x)));
 }
 
 /* The last use of c but its exchange. */
@@ -62,7 +62,8 @@ void queue_call_refuse(struct queue_call *c, const char *format, ...)
     va_end(args);
     INVARIANT(n >= 0);
     leave(c, ERR_BAD);
-    rpc_error(c->x, 400, (str){ .p = text, .n = (size_t)n < sizeof text ? (size_t)n : sizeof text - 1 });
+    rpc_error(c->x, 400,
+              (str){ .p = text, .n = (size_t)n < sizeof text ? (size_t)n : sizeof text - 1 });
 }
 
 void queue_call_reply(struct queue_call *c, const ProtobufCMessage *m)
@@ -86,16 +87,20 @@ static bool check_name(struct queue_call *c)
     }
     if (str_find(c->name, '~') == c->name.n)
         return true;
-    queue_call_refuse(c, "queue name is invalid; '%.*s' cannot contain '~' character", STR_ARG(c->name));
+    queue_call_refuse(c, "queue name is invalid; '%.*s' cannot contain '~' character",
+                      STR_ARG(c->name));
     return false;
 }
 
-bool queue_call_may(struct queue_call *c, str name, const char *permission, struct queue **q, struct queue_info *info)
+bool queue_call_may(struct queue_call *c, str name, const char *permission, struct queue **q,
+                    struct queue_info *info)
 {
     err why = queues_find(c->app->queues, name, q, &c->note);
     if (why == ERR_OK)
         why = queue_info_get(*q, http_arena(c->x), info);
-    str space = why == ERR_OK ? info->space : STR(AUTH_ANYWHERE); /* who may nowhere is not told which there are */
+    str space = why == ERR_OK
+                    ? info->space
+                    : STR(AUTH_ANYWHERE); /* who may nowhere is not told which there are */
     if (!app_may(c->x, permission, space, c->app))
         leave(c, ERR_DENIED);
     else if (why != ERR_OK)
@@ -119,8 +124,8 @@ bool queue_call_partition(struct queue_call *c, int32_t partition)
     return false;
 }
 
-bool queue_call_duration(struct queue_call *c, const char *what, const char *examples, ProtobufCBinaryData text,
-                         int64_t *ns)
+bool queue_call_duration(struct queue_call *c, const char *what, const char *examples,
+                         ProtobufCBinaryData text, int64_t *ns)
 {
     str why = STR_NONE;
     *ns = 0;
@@ -128,7 +133,8 @@ bool queue_call_duration(struct queue_call *c, const char *what, const char *exa
         return true;
     err e = goduration_parse(wire_str(text), ns, http_arena(c->x), &why);
     if (e == ERR_BAD)
-        queue_call_refuse(c, "%s is invalid; %.*s - expected format: %s", what, STR_ARG(why), examples);
+        queue_call_refuse(c, "%s is invalid; %.*s - expected format: %s", what, STR_ARG(why),
+                          examples);
     else if (e != ERR_OK)
         queue_call_end(c, e, NULL);
     return e == ERR_OK;
@@ -171,7 +177,8 @@ static void job_run(struct loop_job *j)
 {
     struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
     if (c->gated && c->queue != NULL)
-        queue_await_read(c->queue, c->awaited, mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
+        queue_await_read(c->queue, c->awaited,
+                         mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
     c->run(c);
 }
 
@@ -187,7 +194,8 @@ static void job_done(struct loop_job *j, bool canceled)
         queue_call_end(c, why, canceled ? NULL : &c->note);
 }
 
-void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
+void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c),
+                     void (*answer)(struct queue_call *c))
 {
     c->run = run;
     c->answer = answer;
@@ -195,7 +203,8 @@ void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c), vo
     loop_job_start(c->app->loop, &c->job);
 }
 
-void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
+void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c),
+                    void (*answer)(struct queue_call *c))
 {
     http_defer(c->x);
     queue_call_pool(c, run, answer);
@@ -207,7 +216,8 @@ static void turn_refused(struct queue_turn *t, err why)
 {
     struct queue_call *c = CONTAINER_OF(t, struct queue_call, turn);
     if (why == ERR_LIMIT)
-        err_note_set(&c->note, "queue is overloaded; too many calls wait for its stores, try again later");
+        err_note_set(&c->note,
+                     "queue is overloaded; too many calls wait for its stores, try again later");
     queue_call_end(c, why, why == ERR_LIMIT ? &c->note : NULL);
 }
 
@@ -217,7 +227,8 @@ static void turn_gone(struct http_exchange *x, void *ctx)
     (void)x; /* it is c's */
     if (!queue_gate_quit(c->app->queue_gate, &c->turn))
         return;
-    err_note_set(&c->note, QUEUE_GONE_NOTE "nothing was done"); /* who only stopped sending reads it */
+    err_note_set(&c->note,
+                 QUEUE_GONE_NOTE "nothing was done"); /* who only stopped sending reads it */
     queue_call_end(c, ERR_GONE, &c->note);
 }
 
@@ -228,15 +239,18 @@ static void in_turn(struct queue_call *c, struct queue_need need, void (*run)(st
     c->answer = answer;
     c->job = (struct loop_job){ .run = job_run, .done = job_done };
     c->gated = true;
-    c->turn = (struct queue_turn){ .need = need, .job = &c->job, .refused = turn_refused,
-                                   .deadline = mono_add_ms(clock_mono(c->app->clock), QUEUE_TURN_MS_MAX) };
+    c->turn = (struct queue_turn){ .need = need,
+                                   .job = &c->job,
+                                   .refused = turn_refused,
+                                   .deadline =
+                                       mono_add_ms(clock_mono(c->app->clock), QUEUE_TURN_MS_MAX) };
     http_defer(c->x);
     http_on_gone_late(c->x, turn_gone, c);
     queue_gate_enter(c->app->queue_gate, &c->turn);
 }
 
-void queue_call_part_job(struct queue_call *c, uint32_t partition, void (*run)(struct queue_call *c),
-                         void (*answer)(struct queue_call *c))
+void queue_call_part_job(struct queue_call *c, uint32_t partition,
+                         void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
 {
     struct queue_need need = { .stores = queue_stores(c->queue, partition) };
     if (c->other != NULL)

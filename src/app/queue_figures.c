@@ -1,6 +1,7 @@
-/* GET /health as Querator has it, and what queues add to GET /metrics: counts and ages of partitions, of at most
- * QUEUES_MAX queues, PARTITIONS_MAX partitions and the text that all other figures left, so that a scrape is bounded
- * whatever clients create. palimpsest_queue_left_out says whether there are more. */
+/* GET /health as Querator has it, and what queues add to GET /metrics: counts and ages of
+ * partitions, of at most QUEUES_MAX queues, PARTITIONS_MAX partitions and the text that all other
+ * figures left, so that a scrape is bounded whatever clients create. palimpsest_queue_left_out says
+ * whether there are more. */
 #include "app/queue_figures.h"
 
 #include "app/errors.h"
@@ -13,8 +14,11 @@
 #include <string.h>
 
 enum {
-    QUEUES_MAX = 256, PARTITIONS_MAX = 2048, FIGURES_ARENA_BYTES = 64 << 20,
-    STORES_BYTES = 128 << 10,      /* of the text: what stores take, CONFIG_STORES_MAX of them, and headings */
+    QUEUES_MAX = 256,
+    PARTITIONS_MAX = 2048,
+    FIGURES_ARENA_BYTES = 64 << 20,
+    /* of the text: what stores take, CONFIG_STORES_MAX of them, and headings */
+    STORES_BYTES = 128 << 10,
 };
 
 /* ---- health ---- */
@@ -29,14 +33,17 @@ static void health_answer(struct queue_call *c)
 {
     char now[DATE_RFC3339_BYTES + 1];
     bool fine = c->why == ERR_OK;
-    const char *fault = c->why == ERR_SHUTDOWN ? "the server is shutting down" : "storage check failed";
+    const char *fault =
+        c->why == ERR_SHUTDOWN ? "the server is shutting down" : "storage check failed";
     date_format_ms(clock_wall(c->app->clock).ns, now);
-    str body = arena_printf(http_arena(c->x),
-                            "{\"status\":\"%s\",\"version\":\"" APP_VERSION "\",\"checks\":{\"queues:storage\":[{"
-                            "\"componentType\":\"datastore\",\"status\":\"%s\",\"time\":\"%s\"%s%s%s}]}}\n",
-                            fine ? "pass" : "fail", fine ? "pass" : "fail", now,
-                            fine ? "" : ",\"output\":\"", fine ? "" : fault, fine ? "" : "\"");
-    struct answer w = { .status = fine && body.p != NULL ? 200 : 503, .body = body.p != NULL ? body : STR("{}") };
+    str body = arena_printf(
+        http_arena(c->x),
+        "{\"status\":\"%s\",\"version\":\"" APP_VERSION "\",\"checks\":{\"queues:storage\":[{"
+        "\"componentType\":\"datastore\",\"status\":\"%s\",\"time\":\"%s\"%s%s%s}]}}\n",
+        fine ? "pass" : "fail", fine ? "pass" : "fail", now, fine ? "" : ",\"output\":\"",
+        fine ? "" : fault, fine ? "" : "\"");
+    struct answer w = { .status = fine && body.p != NULL ? 200 : 503,
+                        .body = body.p != NULL ? body : STR("{}") };
     answer_add(&w, STR("content-type"), STR("application/health+json"));
     answer_add(&w, STR("cache-control"), STR("no-store"));
     answer_add(&w, STR("x-content-type-options"), STR("nosniff"));
@@ -77,20 +84,27 @@ void app_health(struct http_exchange *x, void *app)
 /* ---- figures ---- */
 
 enum {
-    FIGURE_ITEMS, FIGURE_FAILURES, FIGURE_DAMAGED, FIGURE_OLDEST, FIGURE_WAITING, FIGURE_MOVING,
-    FIGURE_MOVES_FAILED, FIGURES
+    FIGURE_ITEMS,
+    FIGURE_FAILURES,
+    FIGURE_DAMAGED,
+    FIGURE_OLDEST,
+    FIGURE_WAITING,
+    FIGURE_MOVING,
+    FIGURE_MOVES_FAILED,
+    FIGURES
 };
-static const char *const figure_names[FIGURES] = { "items",   "failures", "damaged",     "oldest_age_ms",
-                                                   "waiting", "moving",   "moves_failed" };
+static const char *const figure_names[FIGURES] = { "items",         "failures", "damaged",
+                                                   "oldest_age_ms", "waiting",  "moving",
+                                                   "moves_failed" };
 
 enum { WAITING_LINES = 3, PARTITION_LINES = 9, LINE_BYTES = 128 /* beside the label */ };
 
 struct figures {
-    struct buf out[FIGURES];     /* the lines of one figure stand together */
-    size_t left;                 /* bytes of all of them */
-    bool left_out;               /* there is more than is shown */
-    struct arena arena;          /* of one queue */
-    unsigned partitions;         /* so far */
+    struct buf out[FIGURES]; /* the lines of one figure stand together */
+    size_t left;             /* bytes of all of them */
+    bool left_out;           /* there is more than is shown */
+    struct arena arena;      /* of one queue */
+    unsigned partitions;     /* so far */
 };
 
 /* As the text format wants it in quotes. */
@@ -103,7 +117,8 @@ static void put_label(struct buf *b, str name)
     }
 }
 
-/* Room for so many lines of a queue? Then it is taken, for a label of which every byte is escaped. */
+/* Room for so many lines of a queue? Then it is taken, for a label of which every byte is
+ * escaped. */
 static bool figures_room(struct figures *f, str queue, unsigned lines)
 {
     size_t bytes = lines * (2 * queue.n + LINE_BYTES);
@@ -113,8 +128,8 @@ static bool figures_room(struct figures *f, str queue, unsigned lines)
     return fits;
 }
 
-static void put_figure(struct figures *f, unsigned figure, str queue, uint32_t partition, const char *state,
-                       uint64_t value)
+static void put_figure(struct figures *f, unsigned figure, str queue, uint32_t partition,
+                       const char *state, uint64_t value)
 {
     struct buf *b = &f->out[figure];
     buf_printf(b, "palimpsest_queue_%s{queue=\"", figure_names[figure]);
@@ -176,8 +191,8 @@ static void put_store_states(struct queues *queues, struct buf *out)
     buf_put(out, STR("# TYPE palimpsest_queue_store_state gauge\n"));
     for (unsigned i = 0; queues_store(queues, i, &s); i++)
         for (size_t k = 0; k < COUNT_OF(states); k++)
-            buf_printf(out, "palimpsest_queue_store_state{store=\"%s\",state=\"%s\"} %d\n", s.name, states[k],
-                       strcmp(s.state, states[k]) == 0);
+            buf_printf(out, "palimpsest_queue_store_state{store=\"%s\",state=\"%s\"} %d\n", s.name,
+                       states[k], strcmp(s.state, states[k]) == 0);
 }
 
 static void put_stores(struct queues *queues, struct buf *out)
@@ -186,7 +201,8 @@ static void put_stores(struct queues *queues, struct buf *out)
     put_store_states(queues, out);
     buf_put(out, STR("# TYPE palimpsest_queue_store_failures counter\n"));
     for (unsigned i = 0; queues_store(queues, i, &s); i++)
-        buf_printf(out, "palimpsest_queue_store_failures{store=\"%s\"} %llu\n", s.name, (unsigned long long)s.failures);
+        buf_printf(out, "palimpsest_queue_store_failures{store=\"%s\"} %llu\n", s.name,
+                   (unsigned long long)s.failures);
     buf_put(out, STR("# TYPE palimpsest_queue_store_write_us gauge\n"));
     for (unsigned i = 0; queues_store(queues, i, &s); i++)
         buf_printf(out, "palimpsest_queue_store_write_us{store=\"%s\"} %lld\n", s.name,
@@ -217,7 +233,8 @@ void queue_figures_render(struct queues *queues, struct buf *out)
         buf_put(out, buf_str(&f.out[i]));
         buf_fini(&f.out[i]);
     }
-    buf_printf(out, "# TYPE palimpsest_queue_left_out gauge\npalimpsest_queue_left_out %d\n", f.left_out);
+    buf_printf(out, "# TYPE palimpsest_queue_left_out gauge\npalimpsest_queue_left_out %d\n",
+               f.left_out);
     put_stores(queues, out);
     arena_fini(&f.arena);
     arena_fini(&names);

@@ -1,4 +1,5 @@
-/* Invariants: 1. each turn is of one share, inside[i] <= share_max(i). 2. no turn in the line has room in its share. */
+/* Invariants: 1. each turn is of one share, inside[i] <= share_max(i). 2. no turn in the line has
+ * room in its share. */
 #include "app/queue_gate.h"
 
 #include "base/check.h"
@@ -92,11 +93,15 @@ static void unlink_at(struct queue_gate *g, struct queue_turn **at)
     t->waiting = false;
 }
 
-/* Out of the line: those that waited too long into late, those that have room now into admitted, in order. */
-static void advance(struct queue_gate *g, mono now, struct queue_turn **admitted, struct queue_turn **late)
+/* Out of the line: those that waited too long into late, those that have room now into admitted, in
+ * order. */
+static void advance(struct queue_gate *g, mono now, struct queue_turn **admitted,
+                    struct queue_turn **late)
 {
     for (struct queue_turn **at = &g->first; *at != NULL;) {
-        struct queue_turn *t = *at, ***end = now.ns >= t->deadline.ns ? &late : admit(g, t) ? &admitted : NULL;
+        struct queue_turn *t = *at, ***end = now.ns >= t->deadline.ns ? &late
+                                             : admit(g, t)            ? &admitted
+                                                                      : NULL;
         if (end == NULL) {
             at = &t->next;
             continue;

@@ -1,5 +1,6 @@
-/* queue.produce, queue.lease, queue.complete, queue.retry; and lease.take, .complete, .retry, .extend, which carry
- * tokens and are otherwise the same. Checks in the order that Querator's tests pin. */
+/* queue.produce, queue.lease, queue.complete, queue.retry; and lease.take, .complete, .retry,
+ * .extend, which carry tokens and are otherwise the same. Checks in the order that Querator's tests
+ * pin. */
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
 #include "base/utf8.h"
@@ -41,8 +42,8 @@ static bool check_timeout_least(struct queue_call *c, int64_t ns, int64_t least)
 
 /* ---- clients that leave ---- */
 
-/* The queue of a call that another thread may be ending right now: a reference of its own to it, or NULL when it is not
- * the one that has this name (deleted: then its requests were answered). */
+/* The queue of a call that another thread may be ending right now: a reference of its own to it, or
+ * NULL when it is not the one that has this name (deleted: then its requests were answered). */
 static struct queue *queue_held(const struct queue_call *c, const struct queue *of_request)
 {
     struct queue *q = NULL;
@@ -79,11 +80,12 @@ static void produce_gone(struct http_exchange *x, void *ctx)
 
 static void produce_item(const Wire__QueueProduceItem *from, struct queue_item_new *to)
 {
-    *to = (struct queue_item_new){ .encoding = wire_str(from->encoding),
-                                   .kind = wire_str(from->kind),
-                                   .reference = wire_str(from->reference),
-                                   .bytes = wire_str(from->bytes.len > 0 ? from->bytes : from->utf8),
-                                   .enqueue_at = wire_time_read(from->enqueue_at) };
+    *to =
+        (struct queue_item_new){ .encoding = wire_str(from->encoding),
+                                 .kind = wire_str(from->kind),
+                                 .reference = wire_str(from->reference),
+                                 .bytes = wire_str(from->bytes.len > 0 ? from->bytes : from->utf8),
+                                 .enqueue_at = wire_time_read(from->enqueue_at) };
 }
 
 /* A key in a header: one, at most so long, UTF-8. False: answered. */
@@ -97,11 +99,13 @@ static bool header_key(struct queue_call *c, const char *name, str *out)
     }
     if (out->n > 0 && out->n <= HEADER_KEY_BYTES_MAX && utf8_valid(*out))
         return true;
-    queue_call_refuse(c, "%s is invalid; 1 to %d bytes of UTF-8 are wanted", name, HEADER_KEY_BYTES_MAX);
+    queue_call_refuse(c, "%s is invalid; 1 to %d bytes of UTF-8 are wanted", name,
+                      HEADER_KEY_BYTES_MAX);
     return false;
 }
 
-static bool produce_check(struct queue_call *c, const Wire__QueueProduceRequest *m, int64_t timeout_ns)
+static bool produce_check(struct queue_call *c, const Wire__QueueProduceRequest *m,
+                          int64_t timeout_ns)
 {
     if (!require_timeout(c, timeout_ns) || !check_timeout_most(c, timeout_ns, TIMEOUT_MAX_NS - 1) ||
         !check_timeout_least(c, timeout_ns, TIMEOUT_MIN_NS + 1))
@@ -111,18 +115,20 @@ static bool produce_check(struct queue_call *c, const Wire__QueueProduceRequest 
     if (m->n_items == 0)
         queue_call_refuse(c, "items cannot be empty; at least one item is required");
     else
-        queue_call_refuse(c, "items is invalid; max_produce_batch_size is %d but received %zu", QUEUE_PRODUCE_ITEMS_MAX,
-                          m->n_items);
+        queue_call_refuse(c, "items is invalid; max_produce_batch_size is %d but received %zu",
+                          QUEUE_PRODUCE_ITEMS_MAX, m->n_items);
     return false;
 }
 
 void app_queue_produce(struct http_exchange *x, void *app)
 {
     struct produce_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueProduceRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_produce_request__descriptor);
+    const Wire__QueueProduceRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_produce_request__descriptor);
     int64_t timeout_ns;
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.produce") ||
-        !queue_call_timeout(&c->call, m->request_timeout, &timeout_ns) || !produce_check(&c->call, m, timeout_ns))
+        !queue_call_timeout(&c->call, m->request_timeout, &timeout_ns) ||
+        !produce_check(&c->call, m, timeout_ns))
         return;
     struct queue_produce *p = &c->produce;
     if (!header_key(&c->call, "idempotency-key", &p->idempotency_key) ||
@@ -151,10 +157,11 @@ void app_queue_produce(struct http_exchange *x, void *app)
 struct lease_call {
     struct queue_call call;
     struct queue_lease_request lease;
-    str body;                     /* of the answer, when the pool wrote it */
+    str body; /* of the answer, when the pool wrote it */
 };
 
-static err lease_item(struct arena *a, const struct queue_item *from, bool with_token, Wire__LeaseItem *to)
+static err lease_item(struct arena *a, const struct queue_item *from, bool with_token,
+                      Wire__LeaseItem *to)
 {
     wire__lease_item__init(to);
     char *id = arena_alloc(a, KSUID_TEXT_BYTES + 1);
@@ -236,7 +243,8 @@ static void lease_done(struct queue_lease_request *r, err why)
 {
     struct lease_call *c = CONTAINER_OF(r, struct lease_call, lease);
     if (why == ERR_OK && is_large(r)) {
-        queue_call_pool(&c->call, lease_run, lease_answer); /* who calls this has more to do than to write base64 */
+        queue_call_pool(&c->call, lease_run,
+                        lease_answer); /* who calls this has more to do than to write base64 */
         return;
     }
     if (why != ERR_OK) {
@@ -301,7 +309,8 @@ static void lease_start(struct lease_call *c, str client_id, int32_t batch_size,
 void app_queue_lease(struct http_exchange *x, void *app)
 {
     struct lease_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueLeaseRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_lease_request__descriptor);
+    const Wire__QueueLeaseRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_lease_request__descriptor);
     int64_t timeout_ns;
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.lease") &&
         queue_call_timeout(&c->call, m->request_timeout, &timeout_ns))
@@ -315,14 +324,16 @@ static bool lease_timeout(struct queue_call *c, ProtobufCBinaryData text, int64_
         return false;
     if (*ns >= 0 && *ns <= c->info.expire_timeout_ns)
         return true;
-    queue_call_refuse(c, "lease timeout is invalid; it cannot be negative nor greater than the expire timeout");
+    queue_call_refuse(
+        c, "lease timeout is invalid; it cannot be negative nor greater than the expire timeout");
     return false;
 }
 
 void app_queue_take(struct http_exchange *x, void *app)
 {
     struct lease_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__LeaseTakeRequest *m = c == NULL ? NULL : rpc_read(x, &wire__lease_take_request__descriptor);
+    const Wire__LeaseTakeRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__lease_take_request__descriptor);
     int64_t timeout_ns;
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.lease") ||
         !queue_call_timeout(&c->call, m->request_timeout, &timeout_ns) ||
@@ -345,7 +356,8 @@ static void change_done(struct queue_change *ch, err why)
     queue_call_end(&c->call, why, &ch->note);
 }
 
-static void change_start(struct change_call *c, enum queue_change_kind kind, uint32_t partition, int64_t timeout_ns)
+static void change_start(struct change_call *c, enum queue_change_kind kind, uint32_t partition,
+                         int64_t timeout_ns)
 {
     struct queue_change *ch = &c->change;
     ch->queue = c->call.queue;
@@ -368,7 +380,8 @@ static bool check_count(struct queue_call *c, const char *name, size_t count, si
     if (count == 0)
         queue_call_refuse(c, "%s is invalid; list of %s cannot be empty", name, name);
     else
-        queue_call_refuse(c, "%s is invalid; max_complete_batch_size is %zu but received %zu", name, most, count);
+        queue_call_refuse(c, "%s is invalid; max_complete_batch_size is %zu but received %zu", name,
+                          most, count);
     return false;
 }
 
@@ -383,13 +396,15 @@ static struct queue_change_item *change_items(struct change_call *c, size_t coun
 void app_queue_complete(struct http_exchange *x, void *app)
 {
     struct change_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueCompleteRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_complete_request__descriptor);
+    const Wire__QueueCompleteRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_complete_request__descriptor);
     int64_t timeout_ns;
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.complete") ||
         !queue_call_partition(&c->call, m->partition) ||
         !queue_call_timeout(&c->call, m->request_timeout, &timeout_ns) ||
         !check_count(&c->call, "ids", m->n_ids, QUEUE_COMPLETE_IDS_MAX) ||
-        !check_timeout_most(&c->call, timeout_ns, TIMEOUT_MAX_NS) || !require_timeout(&c->call, timeout_ns))
+        !check_timeout_most(&c->call, timeout_ns, TIMEOUT_MAX_NS) ||
+        !require_timeout(&c->call, timeout_ns))
         return;
     struct queue_change_item *items = change_items(c, m->n_ids);
     if (items == NULL)
@@ -402,7 +417,8 @@ void app_queue_complete(struct http_exchange *x, void *app)
 void app_queue_retry(struct http_exchange *x, void *app)
 {
     struct change_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueRetryRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_retry_request__descriptor);
+    const Wire__QueueRetryRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_retry_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.retry") ||
         !queue_call_partition(&c->call, m->partition) ||
         !check_count(&c->call, "items", m->n_items, QUEUE_RETRY_ITEMS_MAX))
@@ -418,7 +434,8 @@ void app_queue_retry(struct http_exchange *x, void *app)
 }
 
 /* Tokens are of our own routes, where every item has one. False: answered. */
-static bool change_with_tokens(struct change_call *c, const Wire__LeaseChangeRequest *m, int64_t extend_ns)
+static bool change_with_tokens(struct change_call *c, const Wire__LeaseChangeRequest *m,
+                               int64_t extend_ns)
 {
     struct queue_change_item *items = change_items(c, m->n_items);
     if (items == NULL)
@@ -431,23 +448,27 @@ static bool change_with_tokens(struct change_call *c, const Wire__LeaseChangeReq
                                                .extend_ns = extend_ns };
         if (str_to_u64(token, &items[i].token) && items[i].token != 0)
             continue;
-        queue_call_refuse(&c->call, "invalid token; '%.*s'", STR_ARG(str_take(token, TOKEN_BYTES_MAX)));
+        queue_call_refuse(&c->call, "invalid token; '%.*s'",
+                          STR_ARG(str_take(token, TOKEN_BYTES_MAX)));
         return false;
     }
     return true;
 }
 
-static void change_by_token(struct http_exchange *x, void *app, enum queue_change_kind kind, const char *permission)
+static void change_by_token(struct http_exchange *x, void *app, enum queue_change_kind kind,
+                            const char *permission)
 {
     struct change_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__LeaseChangeRequest *m = c == NULL ? NULL : rpc_read(x, &wire__lease_change_request__descriptor);
+    const Wire__LeaseChangeRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__lease_change_request__descriptor);
     int64_t timeout_ns, extend_ns;
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, permission) ||
         !queue_call_partition(&c->call, m->partition) ||
         !queue_call_timeout(&c->call, m->request_timeout, &timeout_ns) ||
         !lease_timeout(&c->call, m->lease_timeout, &extend_ns) ||
         !check_count(&c->call, "items", m->n_items, QUEUE_COMPLETE_IDS_MAX) ||
-        !check_timeout_most(&c->call, timeout_ns, TIMEOUT_MAX_NS) || !require_timeout(&c->call, timeout_ns) ||
+        !check_timeout_most(&c->call, timeout_ns, TIMEOUT_MAX_NS) ||
+        !require_timeout(&c->call, timeout_ns) ||
         !change_with_tokens(c, m, extend_ns == 0 ? c->call.info.lease_timeout_ns : extend_ns))
         return;
     change_start(c, kind, (uint32_t)m->partition, timeout_ns);

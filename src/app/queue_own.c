@@ -1,4 +1,5 @@
-/* What is ours beside Querator's API: partitions, moves out of a dead queue, decisions. All on the pool. */
+/* What is ours beside Querator's API: partitions, moves out of a dead queue, decisions. All on the
+ * pool. */
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
 #include "codec/goduration.h"
@@ -27,14 +28,16 @@ static void change_run(struct queue_call *call)
 static void partition_change(struct http_exchange *x, void *app, enum queue_part_order order)
 {
     struct change_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__PartitionChangeRequest *m = c == NULL ? NULL : rpc_read(x, &wire__partition_change_request__descriptor);
+    const Wire__PartitionChangeRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__partition_change_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.update") ||
         (order != PART_ADD && !queue_call_partition(&c->call, m->partition)))
         return;
     c->call.audited = true;
-    c->change = (struct queue_part_change){ .order = order,
-                                            .partition = order == PART_ADD ? 0 : (uint32_t)m->partition,
-                                            .store = wire_str(m->store) };
+    c->change =
+        (struct queue_part_change){ .order = order,
+                                    .partition = order == PART_ADD ? 0 : (uint32_t)m->partition,
+                                    .store = wire_str(m->store) };
     queue_call_change_job(&c->call, change_run, ok_answer);
 }
 
@@ -71,7 +74,8 @@ static void rebalance_run(struct queue_call *c)
 void app_partitions_rebalance(struct http_exchange *x, void *app)
 {
     struct queue_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__PartitionChangeRequest *m = c == NULL ? NULL : rpc_read(x, &wire__partition_change_request__descriptor);
+    const Wire__PartitionChangeRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__partition_change_request__descriptor);
     if (m == NULL || !queue_call_find(c, m->queue_name, "queue.update"))
         return;
     c->audited = true;
@@ -96,7 +100,8 @@ static bool number(struct arena *a, uint64_t n, ProtobufCBinaryData *out)
     return text.p != NULL;
 }
 
-static bool state_message(struct arena *a, const struct queue_part_stats *p, Wire__PartitionState *out)
+static bool state_message(struct arena *a, const struct queue_part_stats *p,
+                          Wire__PartitionState *out)
 {
     char age[GODURATION_BYTES_MAX + 1];
     goduration_format(p->oldest_age_ns, age);
@@ -106,24 +111,28 @@ static bool state_message(struct arena *a, const struct queue_part_stats *p, Wir
     out->store = wire_bytes(str_of(p->store));
     out->state = wire_bytes(str_of(p->state));
     out->oldest_age = wire_bytes(oldest);
-    return oldest.p != NULL && number(a, p->ready, &out->ready) && number(a, p->scheduled, &out->scheduled) &&
-           number(a, p->leased, &out->leased) && number(a, p->placing, &out->placing) &&
-           number(a, p->failures, &out->failures);
+    return oldest.p != NULL && number(a, p->ready, &out->ready) &&
+           number(a, p->scheduled, &out->scheduled) && number(a, p->leased, &out->leased) &&
+           number(a, p->placing, &out->placing) && number(a, p->failures, &out->failures);
 }
 
 static void state_answer(struct queue_call *call)
 {
-    static const char *const durabilities[] = { [QUEUE_SYNC] = "sync", [QUEUE_INTERVAL] = "interval",
-                                                [QUEUE_NONE] = "none" };
+    static const char *const durabilities[] = {
+        [QUEUE_SYNC] = "sync", [QUEUE_INTERVAL] = "interval", [QUEUE_NONE] = "none"
+    };
     struct queue_stats *s = &CONTAINER_OF(call, struct state_call, call)->stats;
     Wire__PartitionsListResponse reply = WIRE__PARTITIONS_LIST_RESPONSE__INIT;
     Wire__PartitionState *parts = queue_call_memory(call, s->parts_count, sizeof *parts);
-    reply.partitions = parts == NULL ? NULL : queue_call_memory(call, s->parts_count, sizeof(Wire__PartitionState *));
+    reply.partitions =
+        parts == NULL ? NULL
+                      : queue_call_memory(call, s->parts_count, sizeof(Wire__PartitionState *));
     if (reply.partitions == NULL)
         return;
     for (; reply.n_partitions < s->parts_count; reply.n_partitions++) {
         reply.partitions[reply.n_partitions] = &parts[reply.n_partitions];
-        if (!state_message(http_arena(call->x), &s->parts[reply.n_partitions], &parts[reply.n_partitions])) {
+        if (!state_message(http_arena(call->x), &s->parts[reply.n_partitions],
+                           &parts[reply.n_partitions])) {
             queue_call_end(call, ERR_LIMIT, NULL);
             return;
         }
@@ -135,7 +144,8 @@ static void state_answer(struct queue_call *call)
 void app_partitions_list(struct http_exchange *x, void *app)
 {
     struct state_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__PartitionsListRequest *m = c == NULL ? NULL : rpc_read(x, &wire__partitions_list_request__descriptor);
+    const Wire__PartitionsListRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__partitions_list_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats"))
         queue_call_memory_job(&c->call, state_run, state_answer);
 }
@@ -170,7 +180,8 @@ static bool requeue_to(struct requeue_call *c, str name)
 void app_queue_requeue(struct http_exchange *x, void *app)
 {
     struct requeue_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueRequeueRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_requeue_request__descriptor);
+    const Wire__QueueRequeueRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_requeue_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.retry"))
         return;
     c->call.audited = true;
@@ -213,7 +224,8 @@ static void why_answer(struct queue_call *call)
 void app_queue_why(struct http_exchange *x, void *app)
 {
     struct why_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueueWhyRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_why_request__descriptor);
+    const Wire__QueueWhyRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_why_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
         queue_call_limit(&c->call, m->limit == 0 ? WHY_DEFAULT : m->limit, &c->limit))
         queue_call_job(&c->call, why_run, why_answer);

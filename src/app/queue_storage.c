@@ -1,4 +1,5 @@
-/* storage/items.list, scheduled.list, items.import, items.delete; queue.peek, over all partitions. All on the pool. */
+/* storage/items.list, scheduled.list, items.import, items.delete; queue.peek, over all partitions.
+ * All on the pool. */
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
 #include "queue/admin.h"
@@ -33,7 +34,8 @@ static bool item_message(struct arena *a, const struct queue_item *q, Wire__Stor
     out->encoding = wire_bytes(q->encoding);
     out->kind = wire_bytes(q->kind);
     out->payload = wire_bytes(q->bytes);
-    return out->id.len > 0 && out->lease_deadline != NULL && out->expire_deadline != NULL && out->created_at != NULL;
+    return out->id.len > 0 && out->lease_deadline != NULL && out->expire_deadline != NULL &&
+           out->created_at != NULL;
 }
 
 /* False: answered. */
@@ -68,8 +70,8 @@ struct items_call {
 static void list_run(struct queue_call *call)
 {
     struct items_call *c = CONTAINER_OF(call, struct items_call, call);
-    call->why = queue_items_list(call->queue, c->partition, c->scheduled, c->pivot, c->limit, http_arena(call->x),
-                                 &c->found, &c->count, &call->note);
+    call->why = queue_items_list(call->queue, c->partition, c->scheduled, c->pivot, c->limit,
+                                 http_arena(call->x), &c->found, &c->count, &call->note);
 }
 
 static void list_answer(struct queue_call *call)
@@ -88,7 +90,8 @@ static void items_list(struct http_exchange *x, void *app, bool scheduled)
     const Wire__StorageItemsListRequest *m =
         c == NULL ? NULL : rpc_read(x, &wire__storage_items_list_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.stats") ||
-        !queue_call_partition(&c->call, m->partition) || !queue_call_limit(&c->call, m->limit, &c->limit))
+        !queue_call_partition(&c->call, m->partition) ||
+        !queue_call_limit(&c->call, m->limit, &c->limit))
         return;
     c->partition = (uint32_t)m->partition;
     c->scheduled = scheduled;
@@ -111,7 +114,8 @@ void app_storage_scheduled(struct http_exchange *x, void *app)
 void app_queue_peek(struct http_exchange *x, void *app)
 {
     struct items_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueuePeekRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_peek_request__descriptor);
+    const Wire__QueuePeekRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_peek_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
         queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->limit)) {
         c->partition = QUEUE_PARTS_ALL;
@@ -130,7 +134,8 @@ struct import_call {
     struct queue_item *items, *stored;
 };
 
-/* How many of the items from there on go into one batch; one with a source_id, which is stored once, alone. */
+/* How many of the items from there on go into one batch; one with a source_id, which is stored
+ * once, alone. */
 static unsigned import_batch(const struct import_call *c, unsigned from)
 {
     size_t bytes = 0;
@@ -154,8 +159,8 @@ static void import_run(struct queue_call *call)
     for (unsigned done = 0; done < c->count && call->why == ERR_OK;) {
         unsigned n = import_batch(c, done);
         struct queue_item *stored = NULL;
-        call->why = queue_items_import(call->queue, c->partition, c->items + done, n, http_arena(call->x), &stored,
-                                       &call->note);
+        call->why = queue_items_import(call->queue, c->partition, c->items + done, n,
+                                       http_arena(call->x), &stored, &call->note);
         if (call->why == ERR_OK)
             memcpy(c->stored + done, stored, n * sizeof *stored);
         done += n;
@@ -184,8 +189,9 @@ static void import_item(const Wire__StorageItem *from, struct queue_item *to)
                                .bytes = wire_str(from->payload),
                                .attempts = (uint32_t)from->attempts,
                                .max_attempts = (uint32_t)from->max_attempts,
-                               .lease_deadline = from->is_leased ? wire_time_read(from->lease_deadline)
-                                                                 : STORE_TIME_ZERO,
+                               .lease_deadline = from->is_leased
+                                                     ? wire_time_read(from->lease_deadline)
+                                                     : STORE_TIME_ZERO,
                                .expire_at = wire_time_read(from->expire_deadline),
                                .source_id = wire_str(from->source_id) };
 }
@@ -223,7 +229,8 @@ static bool import_items(struct import_call *c)
 void app_storage_import(struct http_exchange *x, void *app)
 {
     struct import_call *c = queue_call_new(x, app, sizeof *c);
-    http_arena(x)->bytes_max += http_body(x).n * IMPORT_MEMORY_FACTOR; /* read, stored; answered with escapes */
+    http_arena(x)->bytes_max +=
+        http_body(x).n * IMPORT_MEMORY_FACTOR; /* read, stored; answered with escapes */
     const Wire__StorageItemsImportRequest *m =
         c == NULL ? NULL : rpc_read(x, &wire__storage_items_import_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.produce") ||
@@ -252,10 +259,13 @@ struct delete_call {
 static void delete_run(struct queue_call *call)
 {
     struct delete_call *c = CONTAINER_OF(call, struct delete_call, call);
-    for (unsigned done = 0; done < c->count && call->why == ERR_OK; done += QUEUE_COMPLETE_IDS_MAX) {
+    for (unsigned done = 0; done < c->count && call->why == ERR_OK;
+         done += QUEUE_COMPLETE_IDS_MAX) {
         unsigned left = c->count - done;
-        call->why = queue_items_delete(call->queue, c->partition, c->ids + done,
-                                       left < QUEUE_COMPLETE_IDS_MAX ? left : QUEUE_COMPLETE_IDS_MAX, &call->note);
+        call->why =
+            queue_items_delete(call->queue, c->partition, c->ids + done,
+                               left < QUEUE_COMPLETE_IDS_MAX ? left : QUEUE_COMPLETE_IDS_MAX,
+                               &call->note);
     }
 }
 
@@ -273,7 +283,8 @@ static bool delete_ids(struct delete_call *c, const Wire__StorageItemsDeleteRequ
         c->ids[i] = wire_str(m->ids[i]);
         if (ksuid_parse(c->ids[i], &id))
             continue;
-        queue_call_refuse(&c->call, "invalid storage id; '%.*s': %s", STR_ARG(c->ids[i]), ksuid_refusal(c->ids[i]));
+        queue_call_refuse(&c->call, "invalid storage id; '%.*s': %s", STR_ARG(c->ids[i]),
+                          ksuid_refusal(c->ids[i]));
         return false;
     }
     c->count = (unsigned)m->n_ids;

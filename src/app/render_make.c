@@ -1,23 +1,23 @@
 /* render_make.c - the maker of one flight.
  *
- *   start -> look: in the store? (pool) -(no, or fresh)-> ask the origin (loop) -> name, store (pool)
- *               |   -> stored (committer) -> ready (pool) -> finish (loop)
+ *   start -> look: in the store? (pool) -(no, or fresh)-> ask the origin (loop) -> name, store
+ *               (pool) |   -> stored (committer) -> ready (pool) -> finish (loop)
  *               \-(yes)-> ready (pool) ----------------------/^
  *
  * What the origin denies is marked in the store before it is named or finished (page_ask.h).
- * Invariants: (1) one of look, asking, telling, storing, readying is under way from start to finish; (2) jobs_open
- * counts the jobs whose done has not run, and finish waits for it to be 0: a stored render may be told of before the
- * job that stored it has ended. */
+ * Invariants: (1) one of look, asking, telling, storing, readying is under way from start to
+ * finish; (2) jobs_open counts the jobs whose done has not run, and finish waits for it to be 0: a
+ * stored render may be told of before the job that stored it has ended. */
 #include "app/render_make.h"
 
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_ask.h"
 #include "app/render_travel.h"
+#include "bucket/page_write.h"
 #include "flight/shared.h"
 #include "loop/entropy.h"
 #include "render/title.h"
-#include "bucket/page_write.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@ enum {
     TRAVEL_MS = 30000,      /* how long other servers may take what was made here */
     RENDER_TELL_MS = 60000, /* between two lines about failures of one kind and wiki */
 };
-#define FENCE_OFF_NS (4 * NS_PER_S) /* Redis's clock is believed so far from ours: PAGE_TID_AHEAD_NS is more */
+#define FENCE_OFF_NS                                                                               \
+    (4 * NS_PER_S) /* Redis's clock is believed so far from ours: PAGE_TID_AHEAD_NS is more */
 #define MAKE_MAGIC 0x4a5e4a5eu
 
 struct make {
@@ -37,19 +38,19 @@ struct make {
     const struct app *app;
     struct flight *flight;
     struct arena arena;
-    struct page_target target;       /* its strings are in the arena */
+    struct page_target target; /* its strings are in the arena */
     struct page_which which;
     bool fresh, canceled;
-    bool purged;                     /* a purge came in between: what is made now began after it */
-    bool arrived;                    /* ask was filled by another server, whose name it has */
-    struct tid tid;                  /* then */
+    bool purged;    /* a purge came in between: what is made now began after it */
+    bool arrived;   /* ask was filled by another server, whose name it has */
+    struct tid tid; /* then */
     unsigned tries;
-    struct page_ask ask;             /* its request is filled by another server, too */
+    struct page_ask ask; /* its request is filled by another server, too */
     struct page_put put;
     struct loop_job look, store, ready;
     atomic_uint jobs_open;
     err why;
-    bool keep;                       /* the error is worth remembering */
+    bool keep; /* the error is worth remembering */
     struct err_note note;
     struct render_value *value;
 };
@@ -70,7 +71,9 @@ static void value_set(struct make *m, struct page_name name, bool found)
 {
     struct render_value *value = calloc(1, sizeof *value);
     INVARIANT(value != NULL);
-    *value = (struct render_value){ .v = { .refs = 1, .free = value_free }, .name = name, .found = found };
+    *value = (struct render_value){ .v = { .refs = 1, .free = value_free },
+                                    .name = name,
+                                    .found = found };
     INVARIANT(str_to_cstr(m->target.content, value->content, sizeof value->content));
     m->value = value;
 }
@@ -88,10 +91,10 @@ static void value_set_moved(struct make *m, const struct render_meta *meta)
 /* An answer for all who ask plainly, in this coding. Left out when something is in the way. */
 static void make_ready(struct make *m, struct page_get *g, enum render_coding which)
 {
-    g->coding = which == RENDER_RAW                     ? CODING_IDENTITY
-                : g->content->codec == PAGE_GZIP        ? CODING_GZIP
-                : g->content->codec == PAGE_ZSTD        ? CODING_ZSTD
-                                                        : CODING_IDENTITY;
+    g->coding = which == RENDER_RAW              ? CODING_IDENTITY
+                : g->content->codec == PAGE_GZIP ? CODING_GZIP
+                : g->content->codec == PAGE_ZSTD ? CODING_ZSTD
+                                                 : CODING_IDENTITY;
     if ((which == RENDER_CODED) != (g->coding != CODING_IDENTITY) || page_get_decode(g) != ERR_OK)
         return;
     m->value->ready[which] = page_get_ready(g);
@@ -103,21 +106,28 @@ static void make_all_ready(struct make *m)
     str target;
     if (g == NULL)
         return;
-    *g = (struct page_get){ .app = m->app, .arena = &m->arena, .target = m->target, .which = m->which,
-                            .how = HOW_MISS, .collapsed = true, .how_detail = flight_detail_name(FLIGHT_WAITED) };
+    *g = (struct page_get){ .app = m->app,
+                            .arena = &m->arena,
+                            .target = m->target,
+                            .which = m->which,
+                            .how = HOW_MISS,
+                            .collapsed = true,
+                            .how_detail = flight_detail_name(FLIGHT_WAITED) };
     g->which.select = SELECT_EXACT;
     g->which.name = m->value->name;
     struct engine_view *v = engine_view_begin(m->app->engine);
     err why = page_find(m->target.bucket, v, &g->which, &g->render, NULL);
     g->content = why == ERR_OK ? page_content_find(&g->render, m->target.content) : NULL;
     if (g->content != NULL)
-        why = page_read(m->target.bucket, &g->render, g->content, &m->arena, true, &g->headers, &g->frame);
+        why = page_read(m->target.bucket, &g->render, g->content, &m->arena, true, &g->headers,
+                        &g->frame);
     engine_view_end(&v);
     if (g->content == NULL || why != ERR_OK || headers_find(g->headers, STR("location"), &target))
         return;
     m->value->codec = g->content->codec;
     m->value->state = g->render.state;
-    m->value->short_lived = page_wants_extension(m->target.bucket, &g->render, clock_store(m->app->clock));
+    m->value->short_lived =
+        page_wants_extension(m->target.bucket, &g->render, clock_store(m->app->clock));
     make_ready(m, g, RENDER_RAW);
     make_ready(m, g, RENDER_CODED);
 }
@@ -143,7 +153,8 @@ static void tell_failed(struct make *m)
         return;
     log_event(m->app->log, LOG_WARN, "render.failed", LOG_STR("domain", m->target.domain->name),
               LOG_STR("title", m->target.title), LOG_INT("rev", m->target.name.rev),
-              LOG_CSTR("why", err_name(m->why)), LOG_CSTR("note", m->note.text), LOG_INT("count", told->count));
+              LOG_CSTR("why", err_name(m->why)), LOG_CSTR("note", m->note.text),
+              LOG_INT("count", told->count));
     *told = (struct render_told){ .at = now };
 }
 
@@ -253,8 +264,8 @@ static bool add_target(struct make *m, struct page_put_content *html)
     str title = http_encode(&m->arena, r->redirect_to), fragment = r->redirect_fragment;
     if (r->redirect_to.n == 0 || !headers_value_is_sane(fragment))
         return true;
-    html->headers = arena_printf(&m->arena, "%.*slocation: %.*s%s%.*s\n", STR_ARG(html->headers), STR_ARG(title),
-                                 fragment.n > 0 ? "#" : "", STR_ARG(fragment));
+    html->headers = arena_printf(&m->arena, "%.*slocation: %.*s%s%.*s\n", STR_ARG(html->headers),
+                                 STR_ARG(title), fragment.n > 0 ? "#" : "", STR_ARG(fragment));
     return html->headers.p != NULL && title.p != NULL;
 }
 
@@ -274,15 +285,16 @@ static err fill_contents(struct make *m, struct page_put *put)
     return put->contents_count > 0 ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Across servers the fence orders renders of one key, as the lease did (notes flights.md 2.5); but it is older than a
- * purge that came under that lease. */
+/* Across servers the fence orders renders of one key, as the lease did (notes flights.md 2.5); but
+ * it is older than a purge that came under that lease. */
 static store_time instant_of(const struct make *m)
 {
     uint64_t fence_us = flight_fence(m->flight);
     if (fence_us == 0 || fence_us > INT64_MAX / 1000 || m->purged)
         return m->ask.began;
     int64_t fence_ns = (int64_t)fence_us * 1000, off = fence_ns - m->ask.began.ns;
-    return off < FENCE_OFF_NS && off > -FENCE_OFF_NS ? (store_time){ .ns = fence_ns } : m->ask.began;
+    return off < FENCE_OFF_NS && off > -FENCE_OFF_NS ? (store_time){ .ns = fence_ns }
+                                                     : m->ask.began;
 }
 
 static err mint(struct make *m, uint64_t rev, struct tid *tid)
@@ -368,7 +380,8 @@ static void asked(struct page_ask *a)
         return;
     }
     fail(m, app_err_of_render(a->why), a->request.note.text);
-    m->keep = a->why != RENDER_NO_PAGE && a->why != RENDER_NO_REVISION && a->why != RENDER_SUPPRESSED;
+    m->keep =
+        a->why != RENDER_NO_PAGE && a->why != RENDER_NO_REVISION && a->why != RENDER_SUPPRESSED;
     finish(m);
 }
 
@@ -376,8 +389,13 @@ static void ask_start(struct make *m)
 {
     m->arrived = false;
     m->tries++;
-    m->ask = (struct page_ask){ .app = m->app, .target = &m->target, .want = WANT_RENDER, .fresh = m->fresh,
-                                .deadline = flight_deadline(m->flight), .arena = &m->arena, .done = asked };
+    m->ask = (struct page_ask){ .app = m->app,
+                                .target = &m->target,
+                                .want = WANT_RENDER,
+                                .fresh = m->fresh,
+                                .deadline = flight_deadline(m->flight),
+                                .arena = &m->arena,
+                                .done = asked };
     page_ask_start(&m->ask);
 }
 
@@ -450,7 +468,9 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
     if (value->found || value->moved_to != NULL) /* it was not made now: who lacks it makes it */
         return ERR_LIMIT;
     const struct render_request *r = &m->ask.request;
-    struct render_travel t = { .name = value->name, .latest = m->put.behind == 0, .redirect_to = r->redirect_to,
+    struct render_travel t = { .name = value->name,
+                               .latest = m->put.behind == 0,
+                               .redirect_to = r->redirect_to,
                                .redirect_fragment = r->redirect_fragment };
     for (; t.contents_count < r->contents_count; t.contents_count++)
         t.contents[t.contents_count] = r->contents[t.contents_count];
@@ -466,7 +486,8 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     m->ask.began = clock_store(m->app->clock);
     str bytes = arena_copy(&m->arena, a->bytes);
     bool fine = bytes.p != NULL && render_travel_get(bytes, &t) == ERR_OK;
-    if (!fine || store_time_before(store_time_add(m->ask.began, PAGE_TID_AHEAD_NS), tid_time(t.name.tid))) {
+    if (!fine ||
+        store_time_before(store_time_add(m->ask.began, PAGE_TID_AHEAD_NS), tid_time(t.name.tid))) {
         ask_start(m); /* another version's, no render at all, or from a time to come */
         return;
     }
@@ -474,7 +495,8 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
                                               .redirect_to = t.redirect_to,
                                               .redirect_fragment = t.redirect_fragment };
     for (; m->ask.request.contents_count < t.contents_count; m->ask.request.contents_count++)
-        m->ask.request.contents[m->ask.request.contents_count] = t.contents[m->ask.request.contents_count];
+        m->ask.request.contents[m->ask.request.contents_count] =
+            t.contents[m->ask.request.contents_count];
     m->arrived = true;
     m->tid = t.name.tid;
     store_start(m);
@@ -484,7 +506,8 @@ void render_share_id(const struct page_target *t, uint64_t rev, unsigned char ou
 {
     char number[24];
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)rev); /* fits */
-    str parts[] = { STR("render"), str_of(t->config->page.name), t->domain->name, str_of(number), t->title };
+    str parts[] = { STR("render"), str_of(t->config->page.name), t->domain->name, str_of(number),
+                    t->title };
     flight_share_id(parts, COUNT_OF(parts), out);
 }
 
@@ -511,14 +534,22 @@ err render_make_join(struct page_get *g, bool fresh, struct flight_waiter *w)
 {
     str key = arena_printf(g->arena, "render %s %.*s %llu %.*s", g->target.config->page.name,
                            STR_ARG(g->target.domain->name),
-                           (unsigned long long)(g->target.has_rev ? g->target.name.rev : 0), STR_ARG(g->target.title));
+                           (unsigned long long)(g->target.has_rev ? g->target.name.rev : 0),
+                           STR_ARG(g->target.title));
     struct make *m = key.p == NULL ? NULL : make_new(g, fresh);
     if (m == NULL)
         return ERR_LIMIT;
-    struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
-                                  .keep_idle = true, .fresh = fresh, .travels = true,
-                                  .source = render_source(g->target.domain->origin, WANT_RENDER),
-                                  .share = { .fresh_ms = TRAVEL_MS, .encode = make_encode, .accept = make_accept } };
+    struct flight_maker maker = {
+        .start = make_start,
+        .cancel = make_cancel,
+        .release = make_release,
+        .ctx = m,
+        .keep_idle = true,
+        .fresh = fresh,
+        .travels = true,
+        .source = render_source(g->target.domain->origin, WANT_RENDER),
+        .share = { .fresh_ms = TRAVEL_MS, .encode = make_encode, .accept = make_accept }
+    };
     render_share_id(&g->target, g->target.has_rev ? g->target.name.rev : 0, maker.share.id);
     return flight_join(g->app->flights, key, &maker, w);
 }

@@ -46,7 +46,8 @@ static bool take_text(str *rest, str *out)
     return take(rest, 4, &n) && take(rest, get_be32(n.p), out);
 }
 
-/* "name: value\n" lines, as they are sent: nothing else may be in them, whoever wrote into Redis. */
+/* "name: value\n" lines, as they are sent: nothing else may be in them, whoever wrote into
+ * Redis. */
 static bool headers_are_fine(str lines)
 {
     while (lines.n > 0) {
@@ -71,11 +72,13 @@ err render_travel_get(str bytes, struct render_travel *out)
     struct render_travel t = { .contents_count = 0 };
     str rest = bytes, version, rev, tid, flags, count;
     bool fine = take(&rest, 1, &version) && version.p[0] == VERSION && take(&rest, 8, &rev) &&
-                take(&rest, TID_KEY_BYTES, &tid) && take(&rest, 1, &flags) && take_text(&rest, &t.redirect_to) &&
-                take_text(&rest, &t.redirect_fragment) && take(&rest, 1, &count);
+                take(&rest, TID_KEY_BYTES, &tid) && take(&rest, 1, &flags) &&
+                take_text(&rest, &t.redirect_to) && take_text(&rest, &t.redirect_fragment) &&
+                take(&rest, 1, &count);
     if (!fine || (unsigned char)count.p[0] > COUNT_OF(t.contents))
         return ERR_CORRUPT;
-    t.name = (struct page_name){ .rev = get_be64(rev.p), .tid = tid_from_key((const unsigned char *)tid.p) };
+    t.name = (struct page_name){ .rev = get_be64(rev.p),
+                                 .tid = tid_from_key((const unsigned char *)tid.p) };
     t.latest = ((unsigned char)flags.p[0] & FLAG_LATEST) != 0;
     for (; t.contents_count < (unsigned char)count.p[0]; t.contents_count++)
         if (!take_content(&rest, &t.contents[t.contents_count]))

@@ -1,8 +1,9 @@
-/* render_travel.h - a render made here, as bytes for the servers that wait for it; and back. Private to render*.c.
+/* render_travel.h - a render made here, as bytes for the servers that wait for it; and back.
+ * Private to render*.c.
  *
- *   version 1 | rev u64 | tid 16 | flags u8 (latest) | redirect, fragment | count u8, each: name, headers, raw
- * where every text is its length as u32 and its bytes, big-endian. The HTML is the origin's: who stores it puts the
- * tid into its head. Pure. Thread: any. */
+ *   version 1 | rev u64 | tid 16 | flags u8 (latest) | redirect, fragment | count u8, each: name,
+ * headers, raw where every text is its length as u32 and its bytes, big-endian. The HTML is the
+ * origin's: who stores it puts the tid into its head. Pure. Thread: any. */
 #ifndef APP_RENDER_TRAVEL_H
 #define APP_RENDER_TRAVEL_H
 

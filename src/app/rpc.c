@@ -7,7 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CODE_SHUTDOWN = 453, CODE_RETRY = 454, CODE_CONTENT = 455, CODE_INTERNAL = 500, MESSAGE_BYTES_MAX = 4096 };
+enum {
+    CODE_SHUTDOWN = 453,
+    CODE_RETRY = 454,
+    CODE_CONTENT = 455,
+    CODE_INTERNAL = 500,
+    MESSAGE_BYTES_MAX = 4096
+};
 
 static const struct {
     int code;
@@ -79,7 +85,8 @@ enum { SEND_HEADERS = 2 };
 static void send_headers(enum wire_encoding encoding, struct http_pair out[SEND_HEADERS])
 {
     bool json = encoding == WIRE_JSON;
-    out[0] = (struct http_pair){ STR("content-type"), json ? STR("application/json") : STR("application/protobuf") };
+    out[0] = (struct http_pair){ STR("content-type"),
+                                 json ? STR("application/json") : STR("application/protobuf") };
     out[1] = (struct http_pair){ STR("x-content-type-options"), STR("nosniff") };
 }
 
@@ -159,7 +166,8 @@ static str readable(str message, char out[MESSAGE_BYTES_MAX])
 /* As errors.c has it, but for 454, which says "again" by itself. */
 static bool is_starved(struct http_exchange *x, int code)
 {
-    return arena_is_starved(http_arena(x)) && code >= 400 && code <= 500 && code != CODE_RETRY && code != CODE_SHUTDOWN;
+    return arena_is_starved(http_arena(x)) && code >= 400 && code <= 500 && code != CODE_RETRY &&
+           code != CODE_SHUTDOWN;
 }
 
 void rpc_error(struct http_exchange *x, int code, str message)
@@ -208,12 +216,14 @@ void rpc_fail(struct http_exchange *x, err why, const struct err_note *note)
     bool told = note != NULL && note->text[0] != '\0';
     if (codes[why] == 0) { /* what broke is for the log, not for the client */
         struct arena *a = http_arena(x);
-        http_state_set(x, arena_cstr(a, arena_printf(a, "%s: %s", err_name(why), told ? note->text : "")));
+        http_state_set(x, arena_cstr(a, arena_printf(a, "%s: %s", err_name(why),
+                                                     told ? note->text : "")));
         rpc_error(x, CODE_INTERNAL, STR("Internal Error"));
     } else if (why == ERR_SHUTDOWN) {
         rpc_error(x, 453, told ? str_of(note->text) : STR("queue is shutting down"));
     } else {
-        rpc_error(x, codes[why], told ? str_of(note->text) : STR("internal error, try your request again"));
+        rpc_error(x, codes[why],
+                  told ? str_of(note->text) : STR("internal error, try your request again"));
     }
 }
 
@@ -233,7 +243,8 @@ const void *rpc_read(struct http_exchange *x, const ProtobufCMessageDescriptor *
         return NULL;
     }
     if (!encoding_of(c->content_type, &encoding)) {
-        rpc_errorf(x, CODE_CONTENT, "Content-Type header '%.*s' is invalid format or unrecognized content type",
+        rpc_errorf(x, CODE_CONTENT,
+                   "Content-Type header '%.*s' is invalid format or unrecognized content type",
                    STR_ARG(c->content_type));
         return NULL;
     }

@@ -1,10 +1,12 @@
-/* rpc.h - calls as Querator takes and answers them: one message in, one out, each as protobuf or JSON.
+/* rpc.h - calls as Querator takes and answers them: one message in, one out, each as protobuf or
+ * JSON.
  *
- * Model. A call is POST /v1/name; its body is a message by Content-Type (none, any type, any application,
- * application/json: JSON; application/protobuf). The answer is a message by Accept in the same words; without Accept:
- * JSON, as DUH has it. Other types: 455. Errors are a Reply with the status as its code, whatever was asked for.
- *   The key of a caller is checked before its body is read; what it may do, when the handler knows in which namespace
- * (app_may). Bodies over the route's limit: 400.
+ * Model. A call is POST /v1/name; its body is a message by Content-Type (none, any type, any
+ * application, application/json: JSON; application/protobuf). The answer is a message by Accept in
+ * the same words; without Accept: JSON, as DUH has it. Other types: 455. Errors are a Reply with
+ * the status as its code, whatever was asked for.
+ *   The key of a caller is checked before its body is read; what it may do, when the handler knows
+ * in which namespace (app_may). Bodies over the route's limit: 400.
  * Thread: as http.h. */
 #ifndef APP_RPC_H
 #define APP_RPC_H
@@ -27,8 +29,8 @@ void rpc_send(struct http_exchange *x, str body);
 /* Answers with an error of this code. What is no UTF-8 in message becomes '?'. */
 void rpc_error(struct http_exchange *x, int code, str message);
 void rpc_errorf(struct http_exchange *x, int code, const char *format, ...) PRINTF_LIKE(3, 4);
-/* The code of an error as queue.h means it; its note, but 500 `Internal Error` for what broke in us, which goes to
- * the log. */
+/* The code of an error as queue.h means it; its note, but 500 `Internal Error` for what broke in
+ * us, which goes to the log. */
 void rpc_fail(struct http_exchange *x, err why, const struct err_note *note);
 
 /* Refuses a body over the route's limit. */

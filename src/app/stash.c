@@ -7,8 +7,8 @@
 #include "app/token.h"
 #include "base/address.h"
 #include "base/log.h"
-#include "loop/loop.h"
 #include "bucket/page_write.h"
+#include "loop/loop.h"
 
 #include <string.h>
 
@@ -25,7 +25,8 @@ static bool is_proxy(const struct config *c, str address)
     return false;
 }
 
-/* The last of X-Forwarded-For that is no proxy of ours: those before it anybody may have written. */
+/* The last of X-Forwarded-For that is no proxy of ours: those before it anybody may have
+ * written. */
 static str forwarded_for(const struct config *c, str field)
 {
     for (;;) {
@@ -41,9 +42,10 @@ static str forwarded_for(const struct config *c, str field)
 
 /* Where a request comes from, as far as who says it is believed. */
 struct asker {
-    str addresses[2];   /* a proxy sets one of two fields, and the other may be its client's own: both are paced */
+    str addresses[2]; /* a proxy sets one of two fields, and the other may be its client's own: both
+                         are paced */
     unsigned count;
-    bool own;           /* from our own network, through no proxy */
+    bool own; /* from our own network, through no proxy */
 };
 
 /* What is no address is one client together (pace.h). */
@@ -65,7 +67,8 @@ static struct asker asker_of(const struct http_exchange *x, const struct config 
     struct asker k = { .count = 0 };
     struct address a;
     str peer = http_peer(x), said, path;
-    bool is_said = http_header(x, "x-client-ip", &said), is_path = http_header(x, "x-forwarded-for", &path);
+    bool is_said = http_header(x, "x-client-ip", &said),
+         is_path = http_header(x, "x-forwarded-for", &path);
     bool believed = is_proxy(c, peer) && (is_said || is_path);
     k.own = !is_said && !is_path && address_parse(peer, &a) && address_is_private(&a);
     if (!believed)
@@ -77,7 +80,8 @@ static struct asker asker_of(const struct http_exchange *x, const struct config 
     return k;
 }
 
-bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct config_bucket *config)
+bool stash_may_ask(struct http_exchange *x, const struct app *app,
+                   const struct config_bucket *config)
 {
     const struct asker k = asker_of(x, app->config);
     bool may = true;
@@ -87,7 +91,8 @@ bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct 
         return true;
     http_reply_header(x, STR("retry-after"), STR("1"));
     app_problem(x, 429, "request_rate_exceeded", NULL,
-                STR("Too many requests with stash=true from this address (stash_per_s_max; the clients of a proxy "
+                STR("Too many requests with stash=true from this address (stash_per_s_max; the "
+                    "clients of a proxy "
                     "count as one unless http.trusted_proxies names it)."),
                 STR_NONE);
     return false;
@@ -113,13 +118,15 @@ void stash_keep(const struct app *app, uint64_t taken, uint64_t kept)
 {
     if (kept < taken)
         pace_give(app->pace, taken - kept);
-    else if (kept > taken) /* a pin on it ended meanwhile, or what was there already is larger than what was sent */
+    else if (kept > taken) /* a pin on it ended meanwhile, or what was there already is larger than
+                              what was sent */
         pace_keep_too(app->pace, kept - taken, clock_store(app->clock));
 }
 
 void stash_keep_put(const struct app *app, uint64_t taken, const struct page_put *put, err why)
 {
-    stash_keep(app, taken, why == ERR_OK ? stash_part(put->bytes, put->pinned_ns, put->stash_ns) : 0);
+    stash_keep(app, taken,
+               why == ERR_OK ? stash_part(put->bytes, put->pinned_ns, put->stash_ns) : 0);
 }
 
 uint64_t stash_put_bytes(const struct page_put *put)
@@ -148,8 +155,8 @@ uint64_t stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time
 
 void stash_answer_full(struct http_exchange *x)
 {
-    app_problem(x, 507, "stash_full", NULL, STR("Too much is kept for editors already (page.stash_bytes_max)."),
-                STR_NONE);
+    app_problem(x, 507, "stash_full", NULL,
+                STR("Too much is kept for editors already (page.stash_bytes_max)."), STR_NONE);
 }
 
 /* ---- what is kept ---- */
@@ -157,9 +164,9 @@ void stash_answer_full(struct http_exchange *x)
 /* A row of it. */
 struct kept {
     struct page_bucket *bucket;
-    const char *bucket_name;   /* NULL: a preview */
-    str key, title;            /* as stored; of the page */
-    str user;                  /* digits; empty: nobody in particular */
+    const char *bucket_name; /* NULL: a preview */
+    str key, title;          /* as stored; of the page */
+    str user;                /* digits; empty: nobody in particular */
     struct page_name name;
     store_time until;
     uint64_t bytes;
@@ -178,7 +185,8 @@ struct kept_list {
 static struct page_bucket *bucket_at(const struct kept_list *l, unsigned at)
 {
     const struct config *c = l->app->config;
-    return at < c->buckets_count ? pages_find(l->app->pages, str_of(c->buckets[at].page.name)) : l->app->stash;
+    return at < c->buckets_count ? pages_find(l->app->pages, str_of(c->buckets[at].page.name))
+                                 : l->app->stash;
 }
 
 static bool is_preview(const struct kept_list *l)
@@ -196,8 +204,11 @@ static bool keep_item(void *ctx, str key, const struct page_render *r)
     if (l->count == l->limit)
         return false;
     struct kept *k = &l->items[l->count++];
-    *k = (struct kept){ .bucket = bucket_at(l, l->at), .key = arena_copy(http_arena(l->x), key), .name = r->name,
-                        .until = r->stash_until, .bytes = page_render_bytes(r) };
+    *k = (struct kept){ .bucket = bucket_at(l, l->at),
+                        .key = arena_copy(http_arena(l->x), key),
+                        .name = r->name,
+                        .until = r->stash_until,
+                        .bytes = page_render_bytes(r) };
     k->title = str_skip(k->key, key.n - title.n);
     k->user = mark < key.n ? str_take(k->key, mark) : STR("");
     l->failed = l->failed || k->key.p == NULL;
@@ -249,8 +260,9 @@ static str next_of(const struct kept_list *l)
     const struct page_place *p = &l->walk.after;
     char tid[TID_TEXT_BYTES + 1];
     tid_format(p->name.tid, tid);
-    return token_of_title(a, arena_printf(a, "%u %llu %s %.*s", l->at, (unsigned long long)p->name.rev, tid,
-                                          (int)p->title_bytes, p->title));
+    return token_of_title(a,
+                          arena_printf(a, "%u %llu %s %.*s", l->at, (unsigned long long)p->name.rev,
+                                       tid, (int)p->title_bytes, p->title));
 }
 
 static bool read_place(struct kept_list *l, str token)
@@ -258,8 +270,9 @@ static bool read_place(struct kept_list *l, str token)
     str rest, tid;
     uint64_t at;
     struct page_place p;
-    if (!token_to_title(http_arena(l->x), token, &rest) || !str_to_u64(str_split(&rest, ' '), &at) ||
-        at > l->app->config->buckets_count || !str_to_u64(str_split(&rest, ' '), &p.name.rev))
+    if (!token_to_title(http_arena(l->x), token, &rest) ||
+        !str_to_u64(str_split(&rest, ' '), &at) || at > l->app->config->buckets_count ||
+        !str_to_u64(str_split(&rest, ' '), &p.name.rev))
         return false;
     tid = str_split(&rest, ' ');
     p.title_bytes = rest.n;
@@ -281,9 +294,11 @@ static bool parse_list(struct kept_list *l)
     struct title_seen seen;
     str title, page;
     bool bad = false;
-    l->target = (struct page_target){ .domain = app_domain_find(l->app, http_param(x, "domain")), .title = STR("") };
+    l->target = (struct page_target){ .domain = app_domain_find(l->app, http_param(x, "domain")),
+                                      .title = STR("") };
     if (l->target.domain == NULL) {
-        app_problem(x, 404, "domain_not_found", NULL, STR("This domain is not configured."), STR_NONE);
+        app_problem(x, 404, "domain_not_found", NULL, STR("This domain is not configured."),
+                    STR_NONE);
         return false;
     }
     if (!app_page_listing(x, &l->limit, &page))
@@ -298,8 +313,8 @@ static bool parse_list(struct kept_list *l)
             return false;
     }
     if (page.p != NULL && !read_place(l, page)) {
-        app_problem(x, 400, "bad_request#invalid_paging_token", NULL, STR("page is not a token that a listing gave."),
-                    STR_NONE);
+        app_problem(x, 400, "bad_request#invalid_paging_token", NULL,
+                    STR("page is not a token that a listing gave."), STR_NONE);
         return false;
     }
     l->walk.domain = l->target.domain->number;
@@ -307,7 +322,8 @@ static bool parse_list(struct kept_list *l)
     return true;
 }
 
-static struct kept_list *list_new(struct http_exchange *x, const struct app *app, unsigned limit_max)
+static struct kept_list *list_new(struct http_exchange *x, const struct app *app,
+                                  unsigned limit_max)
 {
     struct kept_list *l = arena_calloc(http_arena(x), 1, sizeof *l);
     if (l == NULL) {
@@ -418,9 +434,16 @@ static void removal_next(void *ctx)
     }
     const struct kept *k = &l->items[r->done++];
     bool preview = k->bucket_name == NULL;
-    r->order = (struct page_order){ .kind = ORDER_UNSTASH, .domain = l->target.domain->number, .title = k->key,
-                                    .has_rev = true, .has_tid = true, .name = k->name, .drop = preview,
-                                    .deadline = app_page_deadline(l->app), .done = removal_did, .ctx = r };
+    r->order = (struct page_order){ .kind = ORDER_UNSTASH,
+                                    .domain = l->target.domain->number,
+                                    .title = k->key,
+                                    .has_rev = true,
+                                    .has_tid = true,
+                                    .name = k->name,
+                                    .drop = preview,
+                                    .deadline = app_page_deadline(l->app),
+                                    .done = removal_did,
+                                    .ctx = r };
     if (preview)
         r->order.name.rev++;
     page_order_start(k->bucket, &r->order);
@@ -442,8 +465,8 @@ static void delete_stashes(struct http_exchange *x, void *app)
 }
 
 const struct http_route app_stash_routes[] = {
-    { HTTP_GET, "/v1/admin.stash/{domain}", get_stashes, .permission = "admin.read", .label = "admin.stash.list",
-      .admin = true },
+    { HTTP_GET, "/v1/admin.stash/{domain}", get_stashes, .permission = "admin.read",
+      .label = "admin.stash.list", .admin = true },
     { HTTP_DELETE, "/v1/admin.stash/{domain}", delete_stashes, .permission = "page.purge",
       .label = "admin.stash.remove", .admin = true },
     { .pattern = NULL },

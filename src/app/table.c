@@ -1,5 +1,5 @@
-/* Tables and batches over HTTP (CONTRACT 3): schemas, queries in JSON. A get answers at once from memory; what is
- * cold is read on the pool. Writes answer when they are on disk. */
+/* Tables and batches over HTTP (CONTRACT 3): schemas, queries in JSON. A get answers at once from
+ * memory; what is cold is read on the pool. Writes answer when they are on disk. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/table_request.h"
@@ -90,7 +90,8 @@ static bool table_of(struct http_exchange *x, str *out)
     *out = http_param(x, "table");
     if (!str_starts(*out, STR(TABLE_OWN_PREFIX)))
         return true;
-    app_problem(x, 400, "bad_request#invalid_table", NULL, STR("A table name must not begin with a dot."), STR_NONE);
+    app_problem(x, 400, "bad_request#invalid_table", NULL,
+                STR("A table name must not begin with a dot."), STR_NONE);
     return false;
 }
 
@@ -99,8 +100,8 @@ static bool table_of(struct http_exchange *x, str *out)
 struct schema_request {
     struct http_exchange *x;
     struct app *app;
-    unsigned domain, domains_end;  /* indexes of app->domains still to do */
-    bool any;                      /* at least one domain had it */
+    unsigned domain, domains_end; /* indexes of app->domains still to do */
+    bool any;                     /* at least one domain had it */
     struct table_schema_change change;
 };
 
@@ -112,7 +113,8 @@ static void schema_answer(struct schema_request *r, err why)
     else if (drop)
         http_answer(r->x, 204, STR_NONE);
     else
-        answer_json(r->x, 201, STR("{\"type\":\"table_created\",\"title\":\"The table is there.\"}"), NULL);
+        answer_json(r->x, 201,
+                    STR("{\"type\":\"table_created\",\"title\":\"The table is there.\"}"), NULL);
 }
 
 static void schema_next(struct schema_request *r)
@@ -123,7 +125,8 @@ static void schema_next(struct schema_request *r)
         schema_answer(r, why);
 }
 
-/* With domain `*` the domains are done one after the other; a drop skips those without the table. */
+/* With domain `*` the domains are done one after the other; a drop skips those without the
+ * table. */
 static void schema_done(struct table_schema_change *c, err why)
 {
     struct schema_request *r = CONTAINER_OF(c, struct schema_request, change);
@@ -159,8 +162,11 @@ static void schema_start(struct http_exchange *x, struct app *app, enum table_sc
         return;
     }
     *r = (struct schema_request){ .x = x, .app = app };
-    r->change = (struct table_schema_change){ .action = action, .json = http_body(x), .arena = http_arena(x),
-                                              .deadline = table_deadline(app), .done = schema_done };
+    r->change = (struct table_schema_change){ .action = action,
+                                              .json = http_body(x),
+                                              .arena = http_arena(x),
+                                              .deadline = table_deadline(app),
+                                              .done = schema_done };
     if (!domains_of(x, r) || !table_of(x, &r->change.table) || !table_may_wait(x))
         return;
     http_defer(x);
@@ -184,7 +190,7 @@ struct read_request {
     struct app *app;
     uint32_t domain;
     str table;
-    bool schema;                   /* the schema is asked for, not rows */
+    bool schema; /* the schema is asked for, not rows */
     struct table_answer answer;
     struct err_note note;
     err why;
@@ -196,7 +202,8 @@ static err read_try(struct read_request *r, bool now)
     struct arena *a = http_arena(r->x);
     if (r->schema)
         return tables_schema(r->app->tables, r->domain, r->table, a, now, &r->answer.json);
-    return tables_get_json(r->app->tables, r->domain, r->table, http_body(r->x), a, now, &r->answer, &r->note);
+    return tables_get_json(r->app->tables, r->domain, r->table, http_body(r->x), a, now, &r->answer,
+                           &r->note);
 }
 
 static void read_answer(struct read_request *r, err why)
@@ -205,7 +212,8 @@ static void read_answer(struct read_request *r, err why)
         table_tell_damage(r->app, r->x, r->table, r->answer.damaged);
     if (why != ERR_OK)
         table_fail(r->x, why, &r->note, NULL);
-    else if (!r->schema && r->answer.rows == 0 && r->answer.damaged == 0 && !r->answer.more && !r->answer.went_on)
+    else if (!r->schema && r->answer.rows == 0 && r->answer.damaged == 0 && !r->answer.more &&
+             !r->answer.went_on)
         app_problem(r->x, 404, "not_found", NULL, STR("No row matches."), STR(",\"items\":[]"));
     else
         answer_json(r->x, 200, r->answer.json, NULL);
@@ -285,7 +293,8 @@ static void write_done(struct table_change *c, err why)
     else if (w->query.kind == QUERY_DELETE)
         http_answer(w->x, 204, STR_NONE);
     else if (w->query.kind == QUERY_BATCH || is_conditional(&c->update))
-        answer_json(w->x, 201, applied ? STR("{\"applied\":true}") : STR("{\"applied\":false}"), NULL);
+        answer_json(w->x, 201, applied ? STR("{\"applied\":true}") : STR("{\"applied\":false}"),
+                    NULL);
     else
         http_answer(w->x, 201, STR_NONE);
 }
@@ -293,7 +302,8 @@ static void write_done(struct table_change *c, err why)
 static err write_parse(struct write_request *w)
 {
     struct table_update *u = &w->change.update;
-    err why = tables_parse(w->change.app->tables, u->domain, &w->query, http_arena(w->x), u, &u->note);
+    err why =
+        tables_parse(w->change.app->tables, u->domain, &w->query, http_arena(w->x), u, &u->note);
     for (unsigned i = 0; why == ERR_OK && i < u->writes_count; i++)
         if (str_starts(u->writes[i].table, STR(TABLE_OWN_PREFIX))) {
             err_note_set(&u->note, "operation %u: a table name must not begin with a dot", i);
@@ -365,16 +375,20 @@ static void table_batch(struct http_exchange *x, void *app)
 }
 
 const struct http_route app_table_routes[] = {
-    { HTTP_PUT, "/{domain}/v1/table/{table}", table_create, .body_bytes_max = TABLE_SCHEMA_BODY_BYTES_MAX,
-      .permission = "table.write", .label = "table.create" },
-    { HTTP_GET, "/{domain}/v1/table/{table}", table_schema, .permission = "table.read", .label = "table.schema" },
-    { HTTP_DELETE, "/{domain}/v1/table/{table}", table_drop, .permission = "table.purge", .label = "table.drop" },
-    { HTTP_POST, "/{domain}/v1/table/{table}/get", table_get, .body_bytes_max = TABLE_BODY_BYTES_MAX,
-      .permission = "table.read", .label = "table.get" },
-    { HTTP_POST, "/{domain}/v1/table/{table}/put", table_put, .body_bytes_max = TABLE_BODY_BYTES_MAX,
-      .permission = "table.write", .label = "table.put" },
-    { HTTP_POST, "/{domain}/v1/table/{table}/delete", table_delete, .body_bytes_max = TABLE_BODY_BYTES_MAX,
-      .permission = "table.write", .label = "table.delete" },
+    { HTTP_PUT, "/{domain}/v1/table/{table}", table_create,
+      .body_bytes_max = TABLE_SCHEMA_BODY_BYTES_MAX, .permission = "table.write",
+      .label = "table.create" },
+    { HTTP_GET, "/{domain}/v1/table/{table}", table_schema, .permission = "table.read",
+      .label = "table.schema" },
+    { HTTP_DELETE, "/{domain}/v1/table/{table}", table_drop, .permission = "table.purge",
+      .label = "table.drop" },
+    { HTTP_POST, "/{domain}/v1/table/{table}/get", table_get,
+      .body_bytes_max = TABLE_BODY_BYTES_MAX, .permission = "table.read", .label = "table.get" },
+    { HTTP_POST, "/{domain}/v1/table/{table}/put", table_put,
+      .body_bytes_max = TABLE_BODY_BYTES_MAX, .permission = "table.write", .label = "table.put" },
+    { HTTP_POST, "/{domain}/v1/table/{table}/delete", table_delete,
+      .body_bytes_max = TABLE_BODY_BYTES_MAX, .permission = "table.write",
+      .label = "table.delete" },
     { HTTP_POST, "/{domain}/v1/batch", table_batch, .body_bytes_max = TABLE_BODY_BYTES_MAX,
       .permission = "table.write", .label = "table.batch" },
     { .pattern = NULL },

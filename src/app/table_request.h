@@ -1,6 +1,8 @@
-/* table_request.h - what the routes on tables and on buckets of values share. Private to table*.c and value*.c.
+/* table_request.h - what the routes on tables and on buckets of values share. Private to table*.c
+ * and value*.c.
  *
- * A function that says "false: answered" has given the client its answer; the handler just returns. */
+ * A function that says "false: answered" has given the client its answer; the handler just
+ * returns. */
 #ifndef APP_TABLE_REQUEST_H
 #define APP_TABLE_REQUEST_H
 
@@ -18,7 +20,8 @@ enum {
 #define TABLE_OWN_PREFIX "."
 
 mono table_deadline(const struct app *app);
-/* Refuses with 503 when the server drains: for requests that would have to wait. False: answered. */
+/* Refuses with 503 when the server drains: for requests that would have to wait. False:
+ * answered. */
 MUST_CHECK bool table_may_wait(struct http_exchange *x);
 /* Answers what a function of tables gave: 404 unknown_table (or missing, when not NULL), 400, 410
  * expired, 413, else as app_fail. */
@@ -27,10 +30,11 @@ void table_fail(struct http_exchange *x, err why, const struct err_note *note, c
 /* Logs that an answer went past rows of a table that cannot be read. Thread: loop. */
 void table_tell_damage(const struct app *app, struct http_exchange *x, str table, unsigned rows);
 
-/* One update of tables for a request, with its reading of cold rows. The memory is the caller's until done. */
+/* One update of tables for a request, with its reading of cold rows. The memory is the caller's
+ * until done. */
 struct table_change {
     struct app *app;
-    struct table_update update;   /* writes, and what table_change_start fills in */
+    struct table_update update; /* writes, and what table_change_start fills in */
     void (*done)(struct table_change *c, err why); /* engine, loop or calling thread; short */
     struct loop_job job;
 };

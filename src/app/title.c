@@ -29,7 +29,8 @@ static struct title_seen seen_of(bool changed, int64_t namespace_id)
     return (struct title_seen){ .changed = changed, .user = user };
 }
 
-err title_take(struct arena *a, struct page_target *target, str title, int64_t namespace_id, struct title_seen *seen)
+err title_take(struct arena *a, struct page_target *target, str title, int64_t namespace_id,
+               struct title_seen *seen)
 {
     str key, own = arena_copy(a, title);
     err why = own.p == NULL ? ERR_LIMIT : page_title_key(a, own, &key, NULL);
@@ -41,7 +42,8 @@ err title_take(struct arena *a, struct page_target *target, str title, int64_t n
 }
 
 /* ERR_AGAIN: the rules are not known; else not ERR_OK: answer_bad has yet to tell. */
-static err settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, struct err_note *note)
+static err settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen,
+                  struct err_note *note)
 {
     struct title_key key;
     struct origin *origin = target->domain->origin;
@@ -70,7 +72,8 @@ static void answer_bad(struct http_exchange *x, err why, const struct err_note *
         app_fail(x, why, note);
 }
 
-bool title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, bool *bad)
+bool title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen,
+                  bool *bad)
 {
     struct err_note note = { { 0 } };
     err why = settle(x, target, seen, &note);
@@ -114,16 +117,19 @@ void title_wait_start(struct title_wait *w)
     origin_siteinfo_wait(w->target->domain->origin, &w->siteinfo);
 }
 
-bool title_answer_moved(struct http_exchange *x, const struct page_target *target, struct title_seen seen)
+bool title_answer_moved(struct http_exchange *x, const struct page_target *target,
+                        struct title_seen seen)
 {
     str origin;
-    if (!seen.changed || seen.user || http_cache_control_has(http_common(x)->cache_control, STR("no-cache")) ||
+    if (!seen.changed || seen.user ||
+        http_cache_control_has(http_common(x)->cache_control, STR("no-cache")) ||
         http_header(x, "origin", &origin))
         return false;
     const char *cache_control = target->config->cache_control;
     struct answer w = { .status = 301 };
     answer_add(&w, STR("location"), title_location_same(http_arena(x), target, http_query_raw(x)));
-    answer_add(&w, STR("cache-control"), str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
+    answer_add(&w, STR("cache-control"),
+               str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
     answer_add(&w, STR("vary"), STR("Origin"));
     answer_add_security(&w, http_arena(x), STR_NONE, STR_NONE);
     answer_send(x, &w);
@@ -140,8 +146,11 @@ str title_location(struct arena *a, const struct page_target *from, str target_k
     size_t hash = str_find(target_key, '#');
     str title = str_take(target_key, hash), fragment = str_skip(target_key, hash);
     bool itself = str_eq(title, http_encode(a, from->title));
-    return arena_printf(a, "%s%.*s%s%.*s%s%.*s", way_back(from), STR_ARG(title), query.n > 0 || itself ? "?" : "",
-                        STR_ARG(query), !itself ? "" : query.n > 0 ? "&redirect=false" : "redirect=false",
+    return arena_printf(a, "%s%.*s%s%.*s%s%.*s", way_back(from), STR_ARG(title),
+                        query.n > 0 || itself ? "?" : "", STR_ARG(query),
+                        !itself       ? ""
+                        : query.n > 0 ? "&redirect=false"
+                                      : "redirect=false",
                         STR_ARG(fragment));
 }
 
@@ -151,6 +160,7 @@ str title_location_same(struct arena *a, const struct page_target *target, str q
     if (target->has_tid)
         tid_format(target->name.tid, tid);
     str rev = target->has_rev ? arena_printf(a, "/%" PRIu64, target->name.rev) : STR("");
-    return arena_printf(a, "%s%.*s%.*s%s%s%s%.*s", way_back(target), STR_ARG(http_encode(a, target->title)),
-                        STR_ARG(rev), target->has_tid ? "/" : "", tid, query.n > 0 ? "?" : "", STR_ARG(query));
+    return arena_printf(a, "%s%.*s%.*s%s%s%s%.*s", way_back(target),
+                        STR_ARG(http_encode(a, target->title)), STR_ARG(rev),
+                        target->has_tid ? "/" : "", tid, query.n > 0 ? "?" : "", STR_ARG(query));
 }

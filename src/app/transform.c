@@ -1,16 +1,17 @@
-/* transform.c - POST /{domain}/v1/transform/{from}/to/{to}[/{title}[/{revision}]]: what editors have the wiki do, with
- * the render that they began with (mediawiki.md 4). The way of a request:
+/* transform.c - POST /{domain}/v1/transform/{from}/to/{to}[/{title}[/{revision}]]: what editors
+ * have the wiki do, with the render that they began with (mediawiki.md 4). The way of a request:
  *
  *   read the body -> settle the title -> look for the original (pool) -> ask the origin -> answer
  *                         who asks? <-/        keep it for the edit (pool) <-/|
  *                                                    -> answer                 \-> 404: gone?
  *
- * The original is named by If-Match, else by the tid in the head of the HTML, and sent with the HTML, so that what was
- * not touched comes back as it was. html to html brings that render itself up to date (red links, a variant of its
- * language), which an origin does between bundles. Transformed wikitext that is to be kept stands in a bucket of its
- * own, under its revision + 1 (a page that does not exist yet has revision 0). What was made with a user's cookies is
- * kept for that user alone, as the wiki knows her: sessions and cookies change during an edit.
- * Invariant: from the deferral on, one of wait, job, ask, meta is under way, and the last of them answers. */
+ * The original is named by If-Match, else by the tid in the head of the HTML, and sent with the
+ * HTML, so that what was not touched comes back as it was. html to html brings that render itself
+ * up to date (red links, a variant of its language), which an origin does between bundles.
+ * Transformed wikitext that is to be kept stands in a bucket of its own, under its revision + 1 (a
+ * page that does not exist yet has revision 0). What was made with a user's cookies is kept for
+ * that user alone, as the wiki knows her: sessions and cookies change during an edit. Invariant:
+ * from the deferral on, one of wait, job, ask, meta is under way, and the last of them answers. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
@@ -38,7 +39,8 @@ static void fail(struct transform *t, err why)
 {
     if (why == ERR_NOT_FOUND)
         app_problem(t->x, 404, "not_found", NULL,
-                    STR("The render that If-Match or the document's head names is not stored."), STR_NONE);
+                    STR("The render that If-Match or the document's head names is not stored."),
+                    STR_NONE);
     else if (why == ERR_BAD)
         app_problem(t->x, 400, "bad_request#original", NULL, str_of(t->note.text), STR_NONE);
     else
@@ -77,7 +79,8 @@ static err unwrap(struct transform *t)
         return why == ERR_LIMIT ? why : ERR_CORRUPT;
     t->unwrapped = html->raw;
     /* Who edits a render that was brought up to date names that render: by the head. */
-    bool named = t->kind != HTML_TO_HTML || render_head_put(t->arena, html->raw, t->base.name.tid, &t->unwrapped);
+    bool named = t->kind != HTML_TO_HTML ||
+                 render_head_put(t->arena, html->raw, t->base.name.tid, &t->unwrapped);
     return named ? ERR_OK : ERR_LIMIT;
 }
 
@@ -120,7 +123,8 @@ static str origin_message(struct transform *t)
     if (jsonread_value(t->ask.reply, &value) &&
         jsonread_members(t->arena, value, members, ORIGIN_MEMBERS_MAX, &count) == ERR_OK) {
         const struct jsonread_member *message = jsonread_find(members, count, "message");
-        if (message != NULL && jsonread_string(t->arena, message->value, &text) == ERR_OK && text.n > 0)
+        if (message != NULL && jsonread_string(t->arena, message->value, &text) == ERR_OK &&
+            text.n > 0)
             return str_take(text, SHOWN_BYTES_MAX);
     }
     return str_of(t->ask.note.text);
@@ -149,7 +153,8 @@ static void meta_asked(struct render_request *r, enum render_why why)
     if (why == RENDER_NO_PAGE || why == RENDER_NO_REVISION)
         app_problem(t->x, 410, "deleted", NULL, STR("The page was deleted."), STR_NONE);
     else if (why == RENDER_SUPPRESSED)
-        app_problem(t->x, 409, "restricted", NULL, STR("The text of this revision is hidden."), STR_NONE);
+        app_problem(t->x, 409, "restricted", NULL, STR("The text of this revision is hidden."),
+                    STR_NONE);
     else if (why == RENDER_FINE)
         app_origin_fail(t->x, ERR_UNAVAILABLE, NULL, 0);
     else
@@ -158,9 +163,15 @@ static void meta_asked(struct render_request *r, enum render_why why)
 
 static void meta_start(struct transform *t)
 {
-    t->meta = (struct render_request){ .origin = t->target.domain->origin, .want = WANT_META, .title = t->target.title,
-                                       .rev = t->ask.rev, .cookie = cookie_of(t), .deadline = t->deadline,
-                                       .arena = t->arena, .done = meta_asked, .ctx = t };
+    t->meta = (struct render_request){ .origin = t->target.domain->origin,
+                                       .want = WANT_META,
+                                       .title = t->target.title,
+                                       .rev = t->ask.rev,
+                                       .cookie = cookie_of(t),
+                                       .deadline = t->deadline,
+                                       .arena = t->arena,
+                                       .done = meta_asked,
+                                       .ctx = t };
     render_start(&t->meta);
 }
 
@@ -171,7 +182,8 @@ static void asked(struct transform_request *r, enum render_why why)
     buf_fini(&t->body);
     if (why == RENDER_NO_REVISION && t->ask.rev != 0) {
         meta_start(t);
-    } else if (why == RENDER_NO_REVISION) { /* of none; to an editor a 404 is a page to begin, without what was typed */
+    } else if (why == RENDER_NO_REVISION) { /* of none; to an editor a 404 is a page to begin,
+                                               without what was typed */
         app_origin_fail(t->x, ERR_UNAVAILABLE, &r->note, 0);
     } else if (why == RENDER_REFUSED || why == RENDER_DENIED) {
         answer_refused(t);
@@ -193,8 +205,9 @@ static void ask_start(struct transform *t)
     bool of_bundle = (t->kind == HTML_TO_WIKITEXT && t->has_base) || t->kind == HTML_TO_HTML;
     /* Of a bundle's HTML the ids tie it to its data; other HTML carries the data inline. */
     bool to_bundle = t->bundles && (t->kind == WIKITEXT_TO_HTML || t->kind == HTML_TO_HTML);
-    static const enum transform_empty empty[] = { [HOLDS_NOTHING] = EMPTY_FINE, [HOLDS_ELEMENTS] = EMPTY_IF_NAMED,
-                                                  [HOLDS_TEXT] = EMPTY_NEVER };
+    static const enum transform_empty empty[] = {
+        [HOLDS_NOTHING] = EMPTY_FINE, [HOLDS_ELEMENTS] = EMPTY_IF_NAMED, [HOLDS_TEXT] = EMPTY_NEVER
+    };
     t->ask = (struct transform_request){ .origin = t->target.domain->origin,
                                          .from = of_bundle ? "pagebundle" : kinds[t->kind].from,
                                          .to = to_bundle ? "pagebundle" : kinds[t->kind].to,
@@ -202,7 +215,8 @@ static void ask_start(struct transform *t)
                                          .rev = t->has_base ? t->base.name.rev : t->target.name.rev,
                                          .body = buf_str(&t->body),
                                          .empty = empty[t->holds],
-                                         .accept = t->kind == HTML_TO_HTML ? header(t, "accept") : STR_NONE,
+                                         .accept = t->kind == HTML_TO_HTML ? header(t, "accept")
+                                                                           : STR_NONE,
                                          .accept_language = header(t, "accept-language"),
                                          .cookie = cookie_of(t),
                                          .deadline = t->deadline,
@@ -216,8 +230,8 @@ static void ask_start(struct transform *t)
 
 /* ---- the original ---- */
 
-static err read_part(struct transform *t, struct page_bucket *b, const struct page_render *r, const char *name,
-                     struct transform_part *out)
+static err read_part(struct transform *t, struct page_bucket *b, const struct page_render *r,
+                     const char *name, struct transform_part *out)
 {
     const struct page_content *c = page_content_find(r, str_of(name));
     str headers, frame;
@@ -235,7 +249,9 @@ static err read_part(struct transform *t, struct page_bucket *b, const struct pa
 static err find_in(struct transform *t, struct engine_view *v, bool stash)
 {
     struct page_bucket *b = stash ? t->app->stash : t->target.bucket;
-    struct page_which which = { .domain = t->target.domain->number, .select = SELECT_EXACT, .name = t->base.name,
+    struct page_which which = { .domain = t->target.domain->number,
+                                .select = SELECT_EXACT,
+                                .name = t->base.name,
                                 .title = stash ? t->kept_title : t->target.title,
                                 .deleted_too = true }; /* who edits it still may save it anew */
     struct page_render *r = arena_alloc(t->arena, sizeof *r);
@@ -270,7 +286,8 @@ static err find_original(struct transform *t)
     engine_view_end(&v);
     if (why != ERR_OK)
         return why;
-    if (t->original.html.body.p == NULL || !transform_parsoid_has_ids(t->arena, t->original.data_parsoid.body)) {
+    if (t->original.html.body.p == NULL ||
+        !transform_parsoid_has_ids(t->arena, t->original.data_parsoid.body)) {
         err_note_set(&t->note, "the stored render has no html, or no data-parsoid with ids");
         return ERR_BAD;
     }
@@ -332,7 +349,8 @@ static void user_asked(struct render_request *r, enum render_why why)
         return;
     }
     if (r->user_id != 0) /* no title holds # */
-        t->kept_title = arena_printf(t->arena, "%" PRIu64 "#%.*s", r->user_id, STR_ARG(t->target.title));
+        t->kept_title =
+            arena_printf(t->arena, "%" PRIu64 "#%.*s", r->user_id, STR_ARG(t->target.title));
     if (t->kept_title.p != NULL)
         prepare_start(t);
     else
@@ -346,7 +364,8 @@ static void refuse_none(struct transform *t, const char *detail)
 
 static void settled(struct title_wait *w);
 
-static void transforms_told(struct siteinfo_waiter *s, enum render_why why, const struct err_note *note)
+static void transforms_told(struct siteinfo_waiter *s, enum render_why why,
+                            const struct err_note *note)
 {
     struct title_wait *w = CONTAINER_OF(s, struct title_wait, siteinfo);
     if (why == RENDER_FINE)
@@ -367,8 +386,9 @@ static void settled(struct title_wait *w)
         return;
     }
     if (has == TRANSFORMS_UNKNOWN) { /* without a title nobody asked for the rules */
-        t->wait.siteinfo = (struct siteinfo_waiter){ .deadline = t->deadline, .transforms = true,
-                                                      .got = transforms_told };
+        t->wait.siteinfo = (struct siteinfo_waiter){ .deadline = t->deadline,
+                                                     .transforms = true,
+                                                     .got = transforms_told };
         origin_siteinfo_wait(origin, &t->wait.siteinfo);
         return;
     }
@@ -377,8 +397,13 @@ static void settled(struct title_wait *w)
         prepare_start(t);
         return;
     }
-    t->meta = (struct render_request){ .origin = t->target.domain->origin, .want = WANT_USER, .cookie = cookie,
-                                       .deadline = t->deadline, .arena = t->arena, .done = user_asked, .ctx = t };
+    t->meta = (struct render_request){ .origin = t->target.domain->origin,
+                                       .want = WANT_USER,
+                                       .cookie = cookie,
+                                       .deadline = t->deadline,
+                                       .arena = t->arena,
+                                       .done = user_asked,
+                                       .ctx = t };
     render_start(&t->meta);
 }
 
@@ -403,8 +428,11 @@ static bool parse_path(struct transform *t)
         refuse_none(t, "There is no such transform.");
     else if (origin == NULL || origin_transforms(origin) == TRANSFORMS_NONE)
         refuse_none(t, "This domain has no origin that transforms.");
-    else if (!t->bundles && (t->kind == HTML_TO_HTML || (t->kind == HTML_TO_WIKITEXT && t->target.name.rev > 0)))
-        refuse_none(t, "This domain's origin gives no page bundles: what was not edited would change, too.");
+    else if (!t->bundles &&
+             (t->kind == HTML_TO_HTML || (t->kind == HTML_TO_WIKITEXT && t->target.name.rev > 0)))
+        refuse_none(
+            t,
+            "This domain's origin gives no page bundles: what was not edited would change, too.");
     else
         return true;
     return false;
@@ -415,9 +443,11 @@ static bool parse_updates(struct transform *t)
 {
     const struct transform_fields *f = &t->fields;
     if (t->target.title.n == 0 || t->target.name.rev == 0)
-        return refuse(t, "bad_request#revision", "Only a stored render can be updated: title and revision are wanted.");
+        return refuse(t, "bad_request#revision",
+                      "Only a stored render can be updated: title and revision are wanted.");
     if (!f->redlinks && f->variant_target.n == 0)
-        return refuse(t, "bad_request#updates", "The field updates is missing: redlinks, or a variant.");
+        return refuse(t, "bad_request#updates",
+                      "The field updates is missing: redlinks, or a variant.");
     return f->html.p != NULL || http_common(t->x)->if_match.n > 0 ||
            refuse(t, "bad_request#html", "Neither the field html nor If-Match names the render.");
 }
@@ -426,7 +456,8 @@ static bool parse_body(struct transform *t)
 {
     struct err_note note = { { 0 } };
     struct transform_fields *f = &t->fields;
-    err why = transform_body_parse(t->arena, http_common(t->x)->content_type, http_body(t->x), f, &note);
+    err why =
+        transform_body_parse(t->arena, http_common(t->x)->content_type, http_body(t->x), f, &note);
     if (why == ERR_BAD)
         return refuse(t, "bad_request#invalid_body", note.text);
     if (why != ERR_OK) {
@@ -442,7 +473,8 @@ static bool parse_body(struct transform *t)
     if (!f->stash || t->kind != WIKITEXT_TO_HTML)
         return true;
     if (!t->bundles)
-        return refuse(t, "bad_request#stash", "This domain's origin gives no data to save it by later.");
+        return refuse(t, "bad_request#stash",
+                      "This domain's origin gives no data to save it by later.");
     if (t->target.title.n == 0)
         return refuse(t, "bad_request#stash", "Data can be stashed only for a specific title.");
     if (f->body_only)
@@ -465,15 +497,18 @@ static bool parse_base(struct transform *t)
     if (t->has_base || (match.n == 0 && t->target.name.rev == 0))
         return true;
     return refuse(t, "bad_request#no_etag",
-                  "No or invalid If-Match header supplied, or missing mw:TimeUuid meta element in the supplied HTML.");
+                  "No or invalid If-Match header supplied, or missing mw:TimeUuid meta element in "
+                  "the supplied HTML.");
 }
 
 /* A body is held several times over until the wiki has answered, which may take long. */
 static bool charge(struct http_exchange *x, struct app *app)
 {
-    if (http_charge(x, &app->transform_bytes, http_body(x).n, app->config->page_transform_bytes_max))
+    if (http_charge(x, &app->transform_bytes, http_body(x).n,
+                    app->config->page_transform_bytes_max))
         return true;
-    app_problem(x, 503, "overloaded", NULL, STR("The bodies of too many transforms are held already; try again later."),
+    app_problem(x, 503, "overloaded", NULL,
+                STR("The bodies of too many transforms are held already; try again later."),
                 STR_NONE);
     return false;
 }
@@ -491,8 +526,9 @@ void app_transform_post(struct http_exchange *x, void *app)
     if (!parse_path(t) || !parse_body(t) || !parse_base(t) || !app_page_may_wait(x))
         return;
     t->deadline = app_wait_deadline(x, app);
-    t->wait = (struct title_wait){ .x = x, .target = &t->target, .deadline = t->deadline, .go = settled,
-                                   .deferred = true };
+    t->wait = (struct title_wait){
+        .x = x, .target = &t->target, .deadline = t->deadline, .go = settled, .deferred = true
+    };
     http_defer(x);
     http_on_gone(x, gone, t);
     title_wait_start(&t->wait);

@@ -18,11 +18,13 @@ static err refuse(struct err_note *note, const char *why)
 
 static err bad_updates(struct err_note *note)
 {
-    return refuse(note, "updates must be {\"redlinks\": true} or {\"variant\": {\"target\": code}}");
+    return refuse(note,
+                  "updates must be {\"redlinks\": true} or {\"variant\": {\"target\": code}}");
 }
 
 /* {"target": code, "source": code}: texts that are not empty. */
-static err parse_variant(struct arena *a, str value, struct transform_fields *f, struct err_note *note)
+static err parse_variant(struct arena *a, str value, struct transform_fields *f,
+                         struct err_note *note)
 {
     struct jsonread_member members[UPDATES_MEMBERS_MAX];
     unsigned count;
@@ -42,7 +44,8 @@ static err parse_variant(struct arena *a, str value, struct transform_fields *f,
 }
 
 /* One kind of update, as the origin takes but one. */
-static err parse_updates(struct arena *a, str text, struct transform_fields *f, struct err_note *note)
+static err parse_updates(struct arena *a, str text, struct transform_fields *f,
+                         struct err_note *note)
 {
     struct jsonread_member members[UPDATES_MEMBERS_MAX];
     unsigned count;
@@ -63,8 +66,9 @@ static err take_field(struct transform_fields *f, str name, str value, struct er
         str *text;
         bool *flag;
     } fields[] = {
-        { "html", &f->html, NULL },           { "wikitext", &f->wikitext, NULL }, { "title", &f->title, NULL },
-        { "body_only", NULL, &f->body_only }, { "stash", NULL, &f->stash },
+        { "html", &f->html, NULL },   { "wikitext", &f->wikitext, NULL },
+        { "title", &f->title, NULL }, { "body_only", NULL, &f->body_only },
+        { "stash", NULL, &f->stash },
     };
     for (size_t i = 0; i < COUNT_OF(fields); i++) {
         if (!str_eq(name, str_of(fields[i].name)))
@@ -123,7 +127,8 @@ static bool fits(enum member is, str value)
     return is == MEMBER_TEXT ? text : str_eq(value, STR("true")) || str_eq(value, STR("false"));
 }
 
-static err parse_json(struct arena *a, str body, struct transform_fields *out, struct err_note *note)
+static err parse_json(struct arena *a, str body, struct transform_fields *out,
+                      struct err_note *note)
 {
     struct jsonread_member members[MEMBERS_MAX];
     unsigned count;
@@ -163,7 +168,9 @@ err transform_body_parse(struct arena *a, str content_type, str body, struct tra
     } else {
         why = form_parse(a, content_type, body, &form, note);
         if (why == ERR_NOT_FOUND)
-            return refuse(note, "the body must be JSON, multipart/form-data or application/x-www-form-urlencoded");
+            return refuse(
+                note,
+                "the body must be JSON, multipart/form-data or application/x-www-form-urlencoded");
         for (unsigned i = 0; why == ERR_OK && i < form.count; i++)
             why = str_eq(form.fields[i].name, STR("updates"))
                       ? parse_updates(a, form.fields[i].value, &fields, note)
@@ -312,7 +319,8 @@ static str tag_name(str tag)
 /* An element that is nothing by itself, and was made of nothing else. */
 static bool is_empty_element(str tag)
 {
-    static const char *const names[] = { "!doctype", "html", "body", "section", "div", "p", "span", "br" };
+    static const char *const names[] = { "!doctype", "html", "body", "section",
+                                         "div",      "p",    "span", "br" };
     if (str_find_str(tag, STR("typeof")) < tag.n)
         return false;
     for (size_t i = 0; i < COUNT_OF(names); i++)
@@ -321,7 +329,8 @@ static bool is_empty_element(str tag)
     return false;
 }
 
-/* A tag opens where a letter, a slash or a declaration follows. A comment is text: the wiki keeps comments. */
+/* A tag opens where a letter, a slash or a declaration follows. A comment is text: the wiki keeps
+ * comments. */
 static bool is_tag(str s)
 {
     char c = s.n > 1 ? s.p[1] : ' ';

@@ -1,6 +1,7 @@
 /* transform_impl.h - one transform under way.
  *
- * Private to transform.c, the way of a request, and transform_keep.c, which keeps transformed wikitext for the edit. */
+ * Private to transform.c, the way of a request, and transform_keep.c, which keeps transformed
+ * wikitext for the edit. */
 #ifndef APP_TRANSFORM_IMPL_H
 #define APP_TRANSFORM_IMPL_H
 
@@ -8,11 +9,17 @@
 #include "app/tag.h"
 #include "app/title.h"
 #include "app/transform_body.h"
+#include "bucket/page_write.h"
 #include "loop/loop.h"
 #include "render/render.h"
-#include "bucket/page_write.h"
 
-enum transform_kind { HTML_TO_WIKITEXT, HTML_TO_HTML, WIKITEXT_TO_HTML, WIKITEXT_TO_LINT, TRANSFORM_KINDS };
+enum transform_kind {
+    HTML_TO_WIKITEXT,
+    HTML_TO_HTML,
+    WIKITEXT_TO_HTML,
+    WIKITEXT_TO_LINT,
+    TRANSFORM_KINDS
+};
 enum { TRANSFORM_PARTS_MAX = 4 };
 
 struct transform {
@@ -22,19 +29,19 @@ struct transform {
     enum transform_kind kind;
     struct page_target target; /* of the page bucket; name.rev may be 0 */
     struct transform_fields fields;
-    bool bundles;              /* the origin gives and takes them: the original goes with what is sent */
+    bool bundles; /* the origin gives and takes them: the original goes with what is sent */
     bool has_base;
     struct tag base;
     mono deadline;
     struct title_wait wait;
-    str kept_title;            /* under which what is kept for who asks stands */
+    str kept_title; /* under which what is kept for who asks stands */
     struct loop_job job;
     /* found */
     err why;
     struct page_trace trace;
     struct err_note note;
     struct transform_original original;
-    struct buf body; /* what the origin is asked with */
+    struct buf body;            /* what the origin is asked with */
     enum transform_holds holds; /* of html to wikitext */
     /* asked */
     bool asking;
@@ -46,7 +53,7 @@ struct transform {
     str unwrapped;
     store_time began;
     bool stash_full;
-    uint64_t taken;          /* of what may be kept for editors */
+    uint64_t taken; /* of what may be kept for editors */
     struct page_put put;
 };
 

@@ -1,5 +1,6 @@
-/* transform_keep.c - transformed wikitext that an editor comes back to (stash=true). The wikitext and the bundle that
- * the origin made of it stand in a bucket of their own under a new tid, and the answer names them.
+/* transform_keep.c - transformed wikitext that an editor comes back to (stash=true). The wikitext
+ * and the bundle that the origin made of it stand in a bucket of their own under a new tid, and the
+ * answer names them.
  *
  *   mint a tid, put (pool) -> stored, or not -> answer
  *
@@ -7,9 +8,9 @@
 #include "app/errors.h"
 #include "app/stash.h"
 #include "app/transform_impl.h"
+#include "bucket/page_write.h"
 #include "loop/entropy.h"
 #include "render/title.h"
-#include "bucket/page_write.h"
 
 #include <inttypes.h>
 
@@ -41,7 +42,8 @@ static void answer_kept(struct transform *t)
         app_page_fail(t->x, t->app, t->why, NULL, &t->put.note);
         return;
     }
-    bool same = tid_cmp(t->put.stored.tid, t->put.tid) == 0; /* else it had been kept before, under that name */
+    bool same = tid_cmp(t->put.stored.tid, t->put.tid) ==
+                0; /* else it had been kept before, under that name */
     if (!same && !render_head_put(t->arena, html->raw, t->put.stored.tid, &body)) {
         app_fail(t->x, ERR_LIMIT, NULL);
         return;
@@ -68,29 +70,41 @@ static void put_done(struct page_put *put, err why)
 
 static err keep(struct transform *t)
 {
-    struct page_which which = { .domain = t->target.domain->number, .title = t->kept_title, .select = SELECT_REV,
+    struct page_which which = { .domain = t->target.domain->number,
+                                .title = t->kept_title,
+                                .select = SELECT_REV,
                                 .name = { .rev = t->target.name.rev + 1 } };
-    err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, TRANSFORM_PARTS_MAX, &t->parts_count,
-                              &t->note);
-    const struct render_content *html = part_find(t, "html"), *parsoid = part_find(t, "data-parsoid");
+    err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, TRANSFORM_PARTS_MAX,
+                               &t->parts_count, &t->note);
+    const struct render_content *html = part_find(t, "html"),
+                                *parsoid = part_find(t, "data-parsoid");
     if (why != ERR_OK || html == NULL || parsoid == NULL)
         return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
-    t->put = (struct page_put){ .domain = which.domain, .title = which.title, .rev = which.name.rev, .has_tid = true,
+    t->put = (struct page_put){ .domain = which.domain,
+                                .title = which.title,
+                                .rev = which.name.rev,
+                                .has_tid = true,
                                 .stash_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns,
-                                .deadline = app_page_deadline(t->app), .arena = t->arena,
-                                .contents_count = STASHED_CONTENTS, .done = put_done };
+                                .deadline = app_page_deadline(t->app),
+                                .arena = t->arena,
+                                .contents_count = STASHED_CONTENTS,
+                                .done = put_done };
     struct engine_view *v = engine_view_begin(t->app->engine);
     why = page_mint(t->app->stash, v, &which, t->began, entropy_u64(), &t->put.tid);
     engine_view_end(&v);
     if (why != ERR_OK)
         return why;
     t->put.contents[0] = (struct page_put_content){ .name = html->name, .headers = html->headers };
-    t->put.contents[1] = (struct page_put_content){ .name = parsoid->name, .headers = parsoid->headers,
+    t->put.contents[1] = (struct page_put_content){ .name = parsoid->name,
+                                                    .headers = parsoid->headers,
                                                     .raw = parsoid->raw };
-    t->put.contents[2] = (struct page_put_content){ .name = STR("wikitext"), .raw = t->fields.wikitext,
-                                                    .headers = STR("content-type: text/plain; charset=utf-8; profile="
-                                                                   "\"https://www.mediawiki.org/wiki/Specs/wikitext/"
-                                                                   "1.0.0\"\n") };
+    t->put.contents[2] =
+        (struct page_put_content){ .name = STR("wikitext"),
+                                   .raw = t->fields.wikitext,
+                                   .headers =
+                                       STR("content-type: text/plain; charset=utf-8; profile="
+                                           "\"https://www.mediawiki.org/wiki/Specs/wikitext/"
+                                           "1.0.0\"\n") };
     if (!render_head_put(t->arena, html->raw, t->put.tid, &t->put.contents[0].raw))
         return ERR_LIMIT;
     uint64_t taken = stash_put_bytes(&t->put);

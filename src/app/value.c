@@ -1,6 +1,6 @@
-/* Buckets of values over HTTP, with the semantics of RESTBase (notes of the peer, 1.3 to 1.5): key_value here,
- * key_rev_value in value_rev.c, creating and listing in value_bucket.c. multi_content is the handlers of page buckets
- * under the peer's paths. */
+/* Buckets of values over HTTP, with the semantics of RESTBase (notes of the peer, 1.3 to 1.5):
+ * key_value here, key_rev_value in value_rev.c, creating and listing in value_bucket.c.
+ * multi_content is the handlers of page buckets under the peer's paths. */
 #include "app/value_request.h"
 
 #include "app/errors.h"
@@ -12,7 +12,10 @@
 
 #include <string.h>
 
-enum { MULTI_BODY_BYTES_MAX = ENGINE_BLOB_BYTES_MAX /* page.body_bytes_max says less */, VALUE_SHOWN_BYTES_MAX = 64 };
+enum {
+    MULTI_BODY_BYTES_MAX = ENGINE_BLOB_BYTES_MAX /* page.body_bytes_max says less */,
+    VALUE_SHOWN_BYTES_MAX = 64
+};
 
 /* ---- key_value: GET ---- */
 
@@ -29,7 +32,8 @@ static bool etag_time(str etag, int64_t *ns)
     return true;
 }
 
-/* no-cache asks for a new rendering: 404 makes the caller do it, unless what is stored is old enough for it. */
+/* no-cache asks for a new rendering: 404 makes the caller do it, unless what is stored is old
+ * enough for it. */
 static bool fresh_enough(struct value_request *r)
 {
     const struct http_common *c = http_common(r->x);
@@ -37,14 +41,15 @@ static bool fresh_enough(struct value_request *r)
     if (!http_cache_control_has(c->cache_control, STR("no-cache")))
         return true;
     if (c->if_unmodified_since.n == 0) {
-        app_problem(r->x, 404, "not_found", NULL, STR("no-cache: nothing stored will do."), STR_NONE);
+        app_problem(r->x, 404, "not_found", NULL, STR("no-cache: nothing stored will do."),
+                    STR_NONE);
         return false;
     }
-    bool older = etag_time(r->row.etag, &stored_ns) && date_parse_http(c->if_unmodified_since, &since_ns) &&
-                 stored_ns < since_ns;
+    bool older = etag_time(r->row.etag, &stored_ns) &&
+                 date_parse_http(c->if_unmodified_since, &since_ns) && stored_ns < since_ns;
     if (!older)
-        app_problem(r->x, 412, "precondition_failed", NULL, STR("The stored value is not older than the date given."),
-                    STR_NONE);
+        app_problem(r->x, 412, "precondition_failed", NULL,
+                    STR("The stored value is not older than the date given."), STR_NONE);
     return older;
 }
 
@@ -53,7 +58,8 @@ static void get_read(struct value_request *r, err why)
     if (why != ERR_OK)
         value_fail(r, why);
     else if (!r->row.found)
-        app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."), STR_NONE);
+        app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."),
+                    STR_NONE);
     else if (fresh_enough(r))
         value_answer(r, r->row.etag);
 }
@@ -67,21 +73,23 @@ static void plain_get(struct http_exchange *x, void *app)
 
 /* ---- key_value: PUT ---- */
 
-/* The conditions of a PUT, and what is stored as they are judged, when that is what is being written.
+/* The conditions of a PUT, and what is stored as they are judged, when that is what is being
+ * written.
  *
- * A value in gzip is undone only to be compared, and not in the update that decides: one whose tail speaks of the same
- * bytes is read and undone on the pool, and the update asked again. It takes that word for the very frame alone. */
+ * A value in gzip is undone only to be compared, and not in the update that decides: one whose tail
+ * speaks of the same bytes is read and undone on the pool, and the update asked again. It takes
+ * that word for the very frame alone. */
 struct put_condition {
     struct value_request *r;
-    bool by_hash;              /* If-None-Hash-Match is among them */
-    str headers, coding;       /* to be written */
-    struct frame_sum sum;      /* of what is */
-    str known;                 /* a frame of gzip that was undone; borrowed from the arena, behind mark */
-    bool known_same;           /* it holds the same bytes */
-    bool is_open;              /* another frame may: nothing was written */
+    bool by_hash;         /* If-None-Hash-Match is among them */
+    str headers, coding;  /* to be written */
+    struct frame_sum sum; /* of what is */
+    str known;       /* a frame of gzip that was undone; borrowed from the arena, behind mark */
+    bool known_same; /* it holds the same bytes */
+    bool is_open;    /* another frame may: nothing was written */
     unsigned looks;
     struct arena_mark mark;
-    char *kept;                /* a copy of the stored headers, then of the stored etag */
+    char *kept; /* a copy of the stored headers, then of the stored etag */
     size_t headers_bytes, etag_bytes;
 };
 enum { SAME_KEPT_BYTES_MAX = 2 * PAGE_HEADERS_BYTES_MAX, LOOKS_MAX = 8 };
@@ -90,7 +98,7 @@ static bool same_type(const struct put_condition *s, str stored)
 {
     str is = STR_NONE, was = STR_NONE;
     if (!headers_find(s->headers, STR("content-type"), &is))
-        return true; /* it says nothing of it */
+        return true;                                       /* it says nothing of it */
     (void)headers_find(stored, STR("content-type"), &was); /* none: compared as empty */
     return str_eq(is, was);
 }
@@ -98,7 +106,8 @@ static bool same_type(const struct put_condition *s, str stored)
 /* By the bytes that both hold: each may have been sent in a coding of its own. */
 static bool same_value(struct put_condition *s, const struct table_row *stored)
 {
-    str value = table_row_value(stored, STR("value")), coding = table_row_value(stored, STR("coding"));
+    str value = table_row_value(stored, STR("value")),
+        coding = table_row_value(stored, STR("coding"));
     if (str_eq(value, s->r->body) && str_eq(coding, s->coding))
         return true;
     if (coding.n == 0)
@@ -113,7 +122,8 @@ static bool is_other(struct put_condition *s, const struct table_row *stored)
 {
     if (stored == NULL)
         return true;
-    str headers = table_row_value(stored, STR("headers")), etag = table_row_value(stored, STR("etag"));
+    str headers = table_row_value(stored, STR("headers")),
+        etag = table_row_value(stored, STR("etag"));
     bool same = same_type(s, headers) && same_value(s, stored);
     if (s->is_open)
         return false;
@@ -179,11 +189,14 @@ static void answer_same(const struct value_request *r, const struct put_conditio
     struct http_pair line;
     str lines = { .p = s->kept, .n = s->headers_bytes };
     while (headers_next(&lines, &line))
-        if (!str_eq_nocase(line.name, STR("content-type")) && headers_may_keep(line.name, HEADERS_VALUE))
+        if (!str_eq_nocase(line.name, STR("content-type")) &&
+            headers_may_keep(line.name, HEADERS_VALUE))
             http_reply_header(r->x, line.name, line.value);
     if (s->etag_bytes > 0)
-        http_reply_header(r->x, STR("etag"), (str){ .p = s->kept + s->headers_bytes, .n = s->etag_bytes });
-    app_problem(r->x, 412, "precondition_failed", NULL, STR("The same value is stored already."), STR_NONE);
+        http_reply_header(r->x, STR("etag"),
+                          (str){ .p = s->kept + s->headers_bytes, .n = s->etag_bytes });
+    app_problem(r->x, 412, "precondition_failed", NULL, STR("The same value is stored already."),
+                STR_NONE);
 }
 
 static void put_written(struct value_request *r, err why)
@@ -209,8 +222,9 @@ static bool put_conditional(struct value_request *r, bool by_hash)
         app_fail(r->x, ERR_LIMIT, NULL);
         return false;
     }
-    *s = (struct put_condition){ .r = r, .by_hash = by_hash, .headers = r->row.headers, .coding = r->row.coding,
-                                 .kept = kept };
+    *s = (struct put_condition){
+        .r = r, .by_hash = by_hash, .headers = r->row.headers, .coding = r->row.coding, .kept = kept
+    };
     if (by_hash)
         s->sum = frame_sum_of(r->raw);
     r->write.condition = IF_ALLOWED;
@@ -286,7 +300,8 @@ static void revs_keys(struct http_exchange *x, void *app)
 /* ---- multi_content: a bucket of configuration ---- */
 
 /* {"name", "value_type"} of a content that the bucket has. */
-static err multi_content_check(const struct page_bucket_opts *o, const json_t *json, struct err_note *note)
+static err multi_content_check(const struct page_bucket_opts *o, const json_t *json,
+                               struct err_note *note)
 {
     static const char *const known[] = { "name", "value_type", NULL };
     str name;
@@ -299,12 +314,15 @@ static err multi_content_check(const struct page_bucket_opts *o, const json_t *j
     for (unsigned i = 0; !found && i < o->contents_count; i++)
         found = str_eq(name, str_of(o->contents[i]));
     if (!found)
-        err_note_set(note, "%.*s is not among the contents of this bucket, which come from the configuration",
-                     STR_ARG(str_take(name, VALUE_SHOWN_BYTES_MAX)));
+        err_note_set(
+            note,
+            "%.*s is not among the contents of this bucket, which come from the configuration",
+            STR_ARG(str_take(name, VALUE_SHOWN_BYTES_MAX)));
     return found ? ERR_OK : ERR_BAD;
 }
 
-static err multi_contents_check(const struct page_bucket_opts *o, const json_t *json, struct err_note *note)
+static err multi_contents_check(const struct page_bucket_opts *o, const json_t *json,
+                                struct err_note *note)
 {
     const json_t *main_one, *others;
     err e = json_body_object(json, "main_content_type", &main_one, note);
@@ -318,12 +336,21 @@ static err multi_contents_check(const struct page_bucket_opts *o, const json_t *
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* The peer's options (notes 1.5), as far as they say what the bucket is: it cannot become another by them. */
+/* The peer's options (notes 1.5), as far as they say what the bucket is: it cannot become another
+ * by them. */
 static err multi_check(const struct page_bucket_opts *o, const json_t *json, struct err_note *note)
 {
-    static const char *const known[] = { "main_content_type", "dependent_content_types", "table_name_prefix",
-                                         "grace_ttl", "index_ttl", "delete_probability", "renew_expiring", "version",
-                                         "compression", "updates", NULL };
+    static const char *const known[] = { "main_content_type",
+                                         "dependent_content_types",
+                                         "table_name_prefix",
+                                         "grace_ttl",
+                                         "index_ttl",
+                                         "delete_probability",
+                                         "renew_expiring",
+                                         "version",
+                                         "compression",
+                                         "updates",
+                                         NULL };
     int64_t grace_ttl_s;
     if (!json_is_object(json)) {
         err_note_set(note, "the options of a bucket are a JSON object");
@@ -360,7 +387,8 @@ static void multi_create(struct http_exchange *x, void *app)
     if (why != ERR_OK)
         app_fail(x, why, &note);
     else
-        answer_json(x, 201, STR("{\"type\":\"bucket_created\",\"title\":\"The bucket is there.\"}"), NULL);
+        answer_json(x, 201, STR("{\"type\":\"bucket_created\",\"title\":\"The bucket is there.\"}"),
+                    NULL);
 }
 
 #define KEY_VALUE "/{domain}/v1/key_value/{bucket}"
@@ -368,44 +396,52 @@ static void multi_create(struct http_exchange *x, void *app)
 #define MULTI_CONTENT "/{domain}/v1/multi_content/{bucket}"
 
 const struct http_route app_value_routes[] = {
-    { HTTP_PUT, KEY_VALUE, plain_create, .body_bytes_max = VALUE_SCHEMA_BODY_BYTES_MAX, .permission = "page.write",
-      .label = "key_value.create" },
+    { HTTP_PUT, KEY_VALUE, plain_create, .body_bytes_max = VALUE_SCHEMA_BODY_BYTES_MAX,
+      .permission = "page.write", .label = "key_value.create" },
     { HTTP_DELETE, KEY_VALUE, plain_drop, .permission = "page.purge", .label = "key_value.drop" },
     { HTTP_GET, KEY_VALUE "/", plain_keys, .permission = "page.read", .label = "key_value.keys" },
-    { HTTP_GET, KEY_VALUE "/{key}", plain_get, .permission = "page.read", .label = "key_value.get" },
-    { HTTP_PUT, KEY_VALUE "/{key}", plain_put, .body_bytes_max = VALUE_BODY_BYTES_MAX, .permission = "page.write",
-      .label = "key_value.put" },
-    { HTTP_POST, KEY_VALUE "/{key}", plain_put, .body_bytes_max = VALUE_BODY_BYTES_MAX, .permission = "page.write",
-      .label = "key_value.put" },
-    { HTTP_DELETE, KEY_VALUE "/{key}", plain_delete, .permission = "page.purge", .label = "key_value.delete" },
+    { HTTP_GET, KEY_VALUE "/{key}", plain_get, .permission = "page.read",
+      .label = "key_value.get" },
+    { HTTP_PUT, KEY_VALUE "/{key}", plain_put, .body_bytes_max = VALUE_BODY_BYTES_MAX,
+      .permission = "page.write", .label = "key_value.put" },
+    { HTTP_POST, KEY_VALUE "/{key}", plain_put, .body_bytes_max = VALUE_BODY_BYTES_MAX,
+      .permission = "page.write", .label = "key_value.put" },
+    { HTTP_DELETE, KEY_VALUE "/{key}", plain_delete, .permission = "page.purge",
+      .label = "key_value.delete" },
 
-    { HTTP_PUT, KEY_REV_VALUE, revs_create, .body_bytes_max = VALUE_SCHEMA_BODY_BYTES_MAX, .permission = "page.write",
-      .label = "key_rev_value.create" },
-    { HTTP_DELETE, KEY_REV_VALUE, revs_drop, .permission = "page.purge", .label = "key_rev_value.drop" },
-    { HTTP_GET, KEY_REV_VALUE "/", revs_keys, .permission = "page.read", .label = "key_rev_value.keys" },
-    { HTTP_GET, KEY_REV_VALUE "/{key}/", value_key_revs, .permission = "page.read", .label = "key_rev_value.revs" },
+    { HTTP_PUT, KEY_REV_VALUE, revs_create, .body_bytes_max = VALUE_SCHEMA_BODY_BYTES_MAX,
+      .permission = "page.write", .label = "key_rev_value.create" },
+    { HTTP_DELETE, KEY_REV_VALUE, revs_drop, .permission = "page.purge",
+      .label = "key_rev_value.drop" },
+    { HTTP_GET, KEY_REV_VALUE "/", revs_keys, .permission = "page.read",
+      .label = "key_rev_value.keys" },
+    { HTTP_GET, KEY_REV_VALUE "/{key}/", value_key_revs, .permission = "page.read",
+      .label = "key_rev_value.revs" },
     { HTTP_GET, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_get, .permission = "page.read",
       .label = "key_rev_value.get" },
-    { HTTP_PUT, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_put, .body_bytes_max = VALUE_BODY_BYTES_MAX,
-      .permission = "page.write", .label = "key_rev_value.put" },
-    { HTTP_POST, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_put, .body_bytes_max = VALUE_BODY_BYTES_MAX,
-      .permission = "page.write", .label = "key_rev_value.put" },
-    { HTTP_DELETE, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_delete, .permission = "page.purge",
-      .label = "key_rev_value.delete" },
+    { HTTP_PUT, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_put,
+      .body_bytes_max = VALUE_BODY_BYTES_MAX, .permission = "page.write",
+      .label = "key_rev_value.put" },
+    { HTTP_POST, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_put,
+      .body_bytes_max = VALUE_BODY_BYTES_MAX, .permission = "page.write",
+      .label = "key_rev_value.put" },
+    { HTTP_DELETE, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_delete,
+      .permission = "page.purge", .label = "key_rev_value.delete" },
 
-    { HTTP_PUT, MULTI_CONTENT, multi_create, .body_bytes_max = VALUE_SCHEMA_BODY_BYTES_MAX, .permission = "page.write",
-      .label = "multi_content.create" },
+    { HTTP_PUT, MULTI_CONTENT, multi_create, .body_bytes_max = VALUE_SCHEMA_BODY_BYTES_MAX,
+      .permission = "page.write", .label = "multi_content.create" },
     { HTTP_PUT, MULTI_CONTENT "/", multi_create, .body_bytes_max = VALUE_SCHEMA_BODY_BYTES_MAX,
       .permission = "page.write", .label = "multi_content.create" },
-    { HTTP_PUT, MULTI_CONTENT "/all/{title}/{rev}[/{tid}]", app_page_put_bundle, .body_bytes_max = MULTI_BODY_BYTES_MAX,
-      .permission = "page.write", .label = "multi_content.put" },
-    { HTTP_DELETE, MULTI_CONTENT "/all/{title}[/{rev}[/{tid}]]", app_page_delete_all, .permission = "page.purge",
-      .label = "multi_content.purge" },
+    { HTTP_PUT, MULTI_CONTENT "/all/{title}/{rev}[/{tid}]", app_page_put_bundle,
+      .body_bytes_max = MULTI_BODY_BYTES_MAX, .permission = "page.write",
+      .label = "multi_content.put" },
+    { HTTP_DELETE, MULTI_CONTENT "/all/{title}[/{rev}[/{tid}]]", app_page_delete_all,
+      .permission = "page.purge", .label = "multi_content.purge" },
     { HTTP_GET, MULTI_CONTENT "/history/{title}", app_page_get_history, .permission = "page.read",
       .label = "multi_content.history" },
     { HTTP_GET, MULTI_CONTENT "/title/", app_page_get_titles, .permission = "page.read",
       .label = "multi_content.titles" },
-    { HTTP_GET, MULTI_CONTENT "/{content}/{title}[/{rev}[/{tid}]]", app_page_get_content, .permission = "page.read",
-      .label = "multi_content.get" },
+    { HTTP_GET, MULTI_CONTENT "/{content}/{title}[/{rev}[/{tid}]]", app_page_get_content,
+      .permission = "page.read", .label = "multi_content.get" },
     { .pattern = NULL },
 };

@@ -23,7 +23,8 @@ static void change_answer(struct bucket_request *b, err why)
     else if (b->change.action == SCHEMA_DROP)
         http_answer(b->r->x, 204, STR_NONE);
     else
-        answer_json(b->r->x, 201, STR("{\"type\":\"table_created\",\"title\":\"The bucket is there.\"}"), NULL);
+        answer_json(b->r->x, 201,
+                    STR("{\"type\":\"table_created\",\"title\":\"The bucket is there.\"}"), NULL);
 }
 
 static void change_done(struct table_schema_change *c, err why)
@@ -38,8 +39,10 @@ static void change_start(struct http_exchange *x, struct app *app, enum value_bu
     if (r == NULL)
         return;
     if (r->configured != NULL && action == SCHEMA_DROP) {
-        app_problem(x, 409, "conflict", NULL,
-                    STR("This bucket stands in the configuration (buckets): take it out there first."), STR_NONE);
+        app_problem(
+            x, 409, "conflict", NULL,
+            STR("This bucket stands in the configuration (buckets): take it out there first."),
+            STR_NONE);
         return;
     }
     struct bucket_request *b = arena_calloc(http_arena(x), 1, sizeof *b);
@@ -48,10 +51,14 @@ static void change_start(struct http_exchange *x, struct app *app, enum value_bu
         return;
     }
     b->r = r;
-    b->change = (struct table_schema_change){ .action = action, .domain = r->domain->number, .table = r->table,
-                                              .arena = http_arena(x), .deadline = table_deadline(app),
+    b->change = (struct table_schema_change){ .action = action,
+                                              .domain = r->domain->number,
+                                              .table = r->table,
+                                              .arena = http_arena(x),
+                                              .deadline = table_deadline(app),
                                               .done = change_done };
-    err why = action == SCHEMA_CREATE ? value_schema_read(r, &b->change.json, &b->change.note) : ERR_OK;
+    err why =
+        action == SCHEMA_CREATE ? value_schema_read(r, &b->change.json, &b->change.note) : ERR_OK;
     if (why != ERR_OK || (r->configured != NULL && action == SCHEMA_CREATE)) {
         change_answer(b, why);
         return;
@@ -75,7 +82,8 @@ void value_bucket_drop(struct http_exchange *x, struct app *app, enum value_buck
 
 /* ---- listings ---- */
 
-/* A listing under way. Its buffers live in list_run only: an answer frees the arena that it is in. */
+/* A listing under way. Its buffers live in list_run only: an answer frees the arena that it is
+ * in. */
 struct listing {
     struct value_request *r;
     struct table_get get;
@@ -98,8 +106,8 @@ static bool token_in(struct value_request *r, str *next)
     if (page.n > 0 && page.n <= TOKEN_TEXT_BYTES_MAX && token_unbase64(a, page, &bytes) == ERR_OK &&
         base64_encode(a, bytes, next) == ERR_OK)
         return true;
-    app_problem(r->x, 400, "bad_request#invalid_paging_token", NULL, STR("page is not a token that a listing gave."),
-                STR_NONE);
+    app_problem(r->x, 400, "bad_request#invalid_paging_token", NULL,
+                STR("page is not a token that a listing gave."), STR_NONE);
     return false;
 }
 
@@ -107,10 +115,12 @@ static bool limit_in(struct value_request *r, uint32_t *limit)
 {
     uint64_t n = VALUE_LIMIT_DEFAULT;
     str text;
-    bool fine = !http_query(r->x, "limit", &text) || (str_to_u64(text, &n) && n > 0 && n <= VALUE_LIMIT_MAX);
+    bool fine = !http_query(r->x, "limit", &text) ||
+                (str_to_u64(text, &n) && n > 0 && n <= VALUE_LIMIT_MAX);
     *limit = (uint32_t)n;
     if (!fine)
-        app_problem(r->x, 400, "bad_request#invalid_limit", NULL, STR("limit is a number from 1 to 1000."), STR_NONE);
+        app_problem(r->x, 400, "bad_request#invalid_limit", NULL,
+                    STR("limit is a number from 1 to 1000."), STR_NONE);
     return fine;
 }
 
@@ -128,7 +138,8 @@ static void put_rev(struct buf *b, const struct table_row *row)
 {
     char tid[TID_TEXT_BYTES + 1];
     tid_format(table_tid(table_row_value(row, STR("tid"))), tid);
-    buf_printf(b, "\"revision\":%" PRId64 ",\"tid\":\"%s\"", table_long(table_row_value(row, STR("rev"))), tid);
+    buf_printf(b, "\"revision\":%" PRId64 ",\"tid\":\"%s\"",
+               table_long(table_row_value(row, STR("rev"))), tid);
 }
 
 static bool rev_item(void *ctx, const struct table_row *row)
@@ -140,7 +151,8 @@ static bool rev_item(void *ctx, const struct table_row *row)
     return true;
 }
 
-/* {"key":...,"revision":...,"tid":...}, the latter two in key_rev_value; {}: not even the key can be read. */
+/* {"key":...,"revision":...,"tid":...}, the latter two in key_rev_value; {}: not even the key can
+ * be read. */
 static bool damaged_item(void *ctx, const struct table_row *row)
 {
     struct listing *l = ctx;
@@ -183,8 +195,12 @@ static void list_run(struct loop_job *j)
 {
     struct listing *l = CONTAINER_OF(j, struct listing, job);
     struct value_request *r = l->r;
-    struct table_reader reader = { .tables = r->app->tables, .arena = http_arena(r->x), .each = l->each,
-                                   .damaged = damaged_item, .ctx = l, .note = &r->note };
+    struct table_reader reader = { .tables = r->app->tables,
+                                   .arena = http_arena(r->x),
+                                   .each = l->each,
+                                   .damaged = damaged_item,
+                                   .ctx = l,
+                                   .note = &r->note };
     str next;
     buf_init(&l->out, TABLE_ANSWER_BYTES_MAX);
     buf_init(&l->damaged, TABLE_ANSWER_BYTES_MAX);
@@ -208,8 +224,10 @@ static void list_done(struct loop_job *j, bool canceled)
         answer_json(r->x, 200, STR("{\"items\":[]}"), NULL); /* nothing was put yet */
     else if (why != ERR_OK)
         value_fail(r, why);
-    else if (l->count == 0 && l->damaged_count == 0 && l->get.predicates_count > 0 && l->get.next.n == 0)
-        app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."), STR_NONE);
+    else if (l->count == 0 && l->damaged_count == 0 && l->get.predicates_count > 0 &&
+             l->get.next.n == 0)
+        app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."),
+                    STR_NONE);
     else
         answer_json(r->x, 200, l->body, NULL);
 }
@@ -223,7 +241,9 @@ static void list(struct value_request *r, const struct table_get *get,
         app_fail(r->x, ERR_LIMIT, NULL);
         return;
     }
-    *l = (struct listing){ .r = r, .get = *get, .each = each, .job = { .run = list_run, .done = list_done } };
+    *l = (struct listing){
+        .r = r, .get = *get, .each = each, .job = { .run = list_run, .done = list_done }
+    };
     l->get.table = r->table;
     if (limit_in(r, &l->get.limit) && token_in(r, &l->get.next) && value_defer(r))
         loop_job_start(r->app->loop, &l->job);
@@ -238,10 +258,12 @@ void value_bucket_keys(struct http_exchange *x, struct app *app, enum value_buck
     if (r->access->listing)
         list(r, &g, key_item);
     else
-        app_problem(x, 403, "forbidden#listing", NULL,
-                    STR("The keys of this bucket are not listed: they may be secrets. The configuration allows it "
-                        "(buckets.NAME.listing, or value.listing for buckets that it does not name)."),
-                    STR_NONE);
+        app_problem(
+            x, 403, "forbidden#listing", NULL,
+            STR("The keys of this bucket are not listed: they may be secrets. The configuration "
+                "allows it "
+                "(buckets.NAME.listing, or value.listing for buckets that it does not name)."),
+            STR_NONE);
 }
 
 void value_key_revs(struct http_exchange *x, void *app)
@@ -250,7 +272,9 @@ void value_key_revs(struct http_exchange *x, void *app)
     struct value_request *r = value_request_new(x, app, BUCKET_REVS);
     if (r == NULL)
         return;
-    struct table_get g = { .predicates = r->predicates, .predicates_count = value_predicates(r), .proj = names,
+    struct table_get g = { .predicates = r->predicates,
+                           .predicates_count = value_predicates(r),
+                           .proj = names,
                            .proj_count = COUNT_OF(names) };
     if (g.predicates_count == 0)
         app_fail(x, ERR_LIMIT, NULL); /* without them it would be a listing of the whole bucket */

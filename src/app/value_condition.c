@@ -1,5 +1,5 @@
-/* value_condition.c - If-Match and If-None-Match of what changes a value (RFC 9110 13.1.1, 13.1.2): judged in the
- * update that decides, by the row that a GET of the same path would answer. */
+/* value_condition.c - If-Match and If-None-Match of what changes a value (RFC 9110 13.1.1, 13.1.2):
+ * judged in the update that decides, by the row that a GET of the same path would answer. */
 #include "app/value_request.h"
 
 #include "app/errors.h"
@@ -12,9 +12,10 @@ bool value_is_conditional(const struct value_request *r)
     return c->if_match.n > 0 || c->if_none_match.n > 0;
 }
 
-/* What the stored value's etag says: as the writer gave it, and there may be none; of a revision it is of its key. */
-static str stored_tag(const struct value_request *r, const struct table_row *stored, char text[VALUE_REV_TAG_BYTES],
-                      bool *weak)
+/* What the stored value's etag says: as the writer gave it, and there may be none; of a revision it
+ * is of its key. */
+static str stored_tag(const struct value_request *r, const struct table_row *stored,
+                      char text[VALUE_REV_TAG_BYTES], bool *weak)
 {
     *weak = false;
     if (r->kind == BUCKET_PLAIN)
@@ -24,7 +25,8 @@ static str stored_tag(const struct value_request *r, const struct table_row *sto
     return str_of(text);
 }
 
-static bool names_stored(const struct value_request *r, str field, const struct table_row *stored, bool weak)
+static bool names_stored(const struct value_request *r, str field, const struct table_row *stored,
+                         bool weak)
 {
     char text[VALUE_REV_TAG_BYTES];
     bool is_weak;
@@ -64,5 +66,6 @@ bool value_judge(struct value_request *r)
 
 void value_unmet(struct value_request *r)
 {
-    app_problem(r->x, 412, "precondition_failed", NULL, STR("A condition of the request does not hold."), STR_NONE);
+    app_problem(r->x, 412, "precondition_failed", NULL,
+                STR("A condition of the request does not hold."), STR_NONE);
 }

@@ -19,9 +19,11 @@ void value_fail(struct value_request *r, err why)
 {
     const struct err_note *note = r->note.text[0] != 0 ? &r->note : &r->change.update.note;
     if (why == ERR_NOT_FOUND && r->configured != NULL)
-        app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."), STR_NONE);
+        app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."),
+                    STR_NONE);
     else if (why == ERR_NOT_FOUND)
-        app_problem(r->x, 404, "unknown_bucket", NULL, STR("There is no bucket of this name."), STR_NONE);
+        app_problem(r->x, 404, "unknown_bucket", NULL, STR("There is no bucket of this name."),
+                    STR_NONE);
     else
         table_fail(r->x, why, note, NULL);
 }
@@ -43,7 +45,8 @@ static bool parse_bucket(struct value_request *r)
 {
     str name = http_param(r->x, "bucket");
     const char *kind = r->kind == BUCKET_PLAIN ? "key_value" : "key_rev_value";
-    bool dots = str_eq(name, STR(".")) || str_eq(name, STR("..")); /* clients take them out of a path */
+    bool dots =
+        str_eq(name, STR(".")) || str_eq(name, STR("..")); /* clients take them out of a path */
     if (name.n == 0 || name.n > TABLE_NAME_BYTES_MAX - 16 || str_find(name, '/') < name.n || dots)
         return refuse(r->x, 404, "unknown_bucket", "No bucket can have this name.");
     r->table = arena_printf(http_arena(r->x), TABLE_OWN_PREFIX "%s.%.*s", kind, STR_ARG(name));
@@ -53,7 +56,8 @@ static bool parse_bucket(struct value_request *r)
 }
 
 /* NULL: the configuration does not name it. */
-static const struct config_bucket *find_configured(const struct config *c, enum value_bucket_kind kind, str name)
+static const struct config_bucket *find_configured(const struct config *c,
+                                                   enum value_bucket_kind kind, str name)
 {
     enum config_kind wanted = kind == BUCKET_PLAIN ? KIND_KEY_VALUE : KIND_KEY_REV_VALUE;
     for (unsigned i = 0; i < c->values_count; i++)
@@ -80,7 +84,8 @@ static int hex_digit(char c)
 static char take_char(str *s)
 {
     char c = s->p[0];
-    int high = c == '%' && s->n > 2 ? hex_digit(s->p[1]) : -1, low = high >= 0 ? hex_digit(s->p[2]) : -1;
+    int high = c == '%' && s->n > 2 ? hex_digit(s->p[1]) : -1,
+        low = high >= 0 ? hex_digit(s->p[2]) : -1;
     *s = str_skip(*s, low >= 0 ? 3 : 1);
     c = low >= 0 ? (char)(high * 16 + low) : c;
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
@@ -104,7 +109,8 @@ static str behind_slash(str s)
     return s;
 }
 
-/* No route of values took the target: whatever is behind a kind and a name may be a key that was meant for a bucket. */
+/* No route of values took the target: whatever is behind a kind and a name may be a key that was
+ * meant for a bucket. */
 static str odd_target_logged(str target)
 {
     for (str at = target, rest; at.n > 0; at = str_skip(at, 1))
@@ -119,8 +125,11 @@ str value_target_logged(const struct http_exchange *x)
 {
     enum { PARTS_LOGGED = 5 }; /* "", domain, v1, kind, bucket */
     const struct http_route *route = http_route(x);
-    str target = http_target(x), rest = target, pattern = route == NULL ? STR("") : str_of(route->pattern);
-    if (route == NULL || str_starts(pattern, STR("/{domain}/v1/{"))) /* of buckets by any name: of none, or of pages */
+    str target = http_target(x), rest = target,
+        pattern = route == NULL ? STR("") : str_of(route->pattern);
+    if (route == NULL ||
+        str_starts(pattern,
+                   STR("/{domain}/v1/{"))) /* of buckets by any name: of none, or of pages */
         return odd_target_logged(target);
     if (!value_path(pattern))
         return target;
@@ -140,7 +149,8 @@ void value_share(struct http_exchange *x, const struct app *app)
         return;
     if (http_decode(http_arena(x), str_split(&rest, '/'), false, &name) != ERR_OK)
         return;
-    const struct config_bucket *b = find_configured(app->config, plain ? BUCKET_PLAIN : BUCKET_REVS, name);
+    const struct config_bucket *b =
+        find_configured(app->config, plain ? BUCKET_PLAIN : BUCKET_REVS, name);
     if (b == NULL ? app->config->value_access.cors : b->access.cors)
         http_share(x);
 }
@@ -151,13 +161,15 @@ static bool parse_name(struct value_request *r)
     r->has_rev = rev.p != NULL;
     r->has_tid = tid.p != NULL;
     if (r->has_rev && (!str_to_i64(rev, &r->rev) || r->rev < 0))
-        return refuse(r->x, 400, "bad_request#invalid_revision", "A revision is a number from 0 to 2^63-1.");
+        return refuse(r->x, 400, "bad_request#invalid_revision",
+                      "A revision is a number from 0 to 2^63-1.");
     if (r->has_tid && !tid_parse(tid, &r->tid))
         return refuse(r->x, 400, "bad_request#invalid_tid", "A tid is a version-1 UUID.");
     return true;
 }
 
-struct value_request *value_request_new(struct http_exchange *x, struct app *app, enum value_bucket_kind kind)
+struct value_request *value_request_new(struct http_exchange *x, struct app *app,
+                                        enum value_bucket_kind kind)
 {
     const struct app_domain *domain = app_domain_of(x, app);
     if (domain == NULL)
@@ -183,9 +195,11 @@ unsigned value_predicates(struct value_request *r)
     unsigned count = 0;
     r->predicates[count++] = (struct table_predicate){ .name = STR("key"), .value = r->key };
     if (r->has_rev)
-        r->predicates[count++] = (struct table_predicate){ .name = STR("rev"), .value = table_value_long(a, r->rev) };
+        r->predicates[count++] =
+            (struct table_predicate){ .name = STR("rev"), .value = table_value_long(a, r->rev) };
     if (r->has_tid)
-        r->predicates[count++] = (struct table_predicate){ .name = STR("tid"), .value = table_value_tid(a, r->tid) };
+        r->predicates[count++] =
+            (struct table_predicate){ .name = STR("tid"), .value = table_value_tid(a, r->tid) };
     return r->predicates[count - 1].value.p == NULL ? 0 : count;
 }
 
@@ -222,8 +236,12 @@ static err read_try(struct value_request *r, bool now)
 {
     static const str key_only[] = { { .p = "rev", .n = 3 }, { .p = "tid", .n = 3 } };
     struct table_get g = { .table = r->table, .predicates = r->predicates, .limit = 1 };
-    struct table_reader reader = { .tables = r->app->tables, .arena = http_arena(r->x), .now = now, .each = take_row,
-                                   .ctx = r, .note = &r->note };
+    struct table_reader reader = { .tables = r->app->tables,
+                                   .arena = http_arena(r->x),
+                                   .now = now,
+                                   .each = take_row,
+                                   .ctx = r,
+                                   .note = &r->note };
     str next = STR_NONE;
     g.predicates_count = value_predicates(r);
     g.proj = key_only;
@@ -235,8 +253,10 @@ static err read_try(struct value_request *r, bool now)
     reader.view = engine_view_begin(r->app->engine);
     err why = ERR_OK;
     unsigned scans = 0;
-    do { /* one get gives up after TABLE_SCAN_ROWS_MAX rows, expired ones mostly, and says where to go on */
-        why = scans++ == READ_SCANS_MAX ? ERR_LIMIT : tables_get(&reader, r->domain->number, &g, &next);
+    do { /* one get gives up after TABLE_SCAN_ROWS_MAX rows, expired ones mostly, and says where to
+            go on */
+        why = scans++ == READ_SCANS_MAX ? ERR_LIMIT
+                                        : tables_get(&reader, r->domain->number, &g, &next);
         g.next = next;
         if (why == ERR_OK && now && !r->row.found && next.n > 0)
             why = ERR_AGAIN; /* that long: on the pool */
@@ -263,7 +283,8 @@ static void read_done(struct loop_job *j, bool canceled)
     r->read_done(r, canceled ? ERR_SHUTDOWN : r->why);
 }
 
-void value_read(struct value_request *r, bool with_body, void (*done)(struct value_request *r, err why))
+void value_read(struct value_request *r, bool with_body,
+                void (*done)(struct value_request *r, err why))
 {
     r->with_body = with_body;
     r->read_done = done;
@@ -280,7 +301,8 @@ void value_read(struct value_request *r, bool with_body, void (*done)(struct val
 
 /* ---- writing ---- */
 
-/* A member of gzip is stored as it came, once all of it was looked at: those who take it get it without any work. */
+/* A member of gzip is stored as it came, once all of it was looked at: those who take it get it
+ * without any work. */
 bool value_take_body(struct value_request *r, enum headers_rule rule)
 {
     str sent = STR_NONE, named = STR_NONE;
@@ -289,8 +311,9 @@ bool value_take_body(struct value_request *r, enum headers_rule rule)
     if (rule == HEADERS_VALUE)
         (void)http_header(r->x, "x-store-content-encoding", &named); /* absent is fine */
     if (sent.n > 0 && named.n > 0 && !coded_same(sent, named))
-        return refuse(r->x, 400, "bad_request#invalid_coding",
-                      "Content-Encoding and x-store-content-encoding name different codings of one body.");
+        return refuse(
+            r->x, 400, "bad_request#invalid_coding",
+            "Content-Encoding and x-store-content-encoding name different codings of one body.");
     if (!coded_body_read(r->x, r->app, named.n > 0 ? named : sent, VALUE_BODY_BYTES_MAX, &body))
         return false;
     bool as_it_came = body.coding == FRAME_GZIP;
@@ -336,7 +359,8 @@ static void change_start(struct value_request *r)
         table_change_start(&r->change, r->x);
 }
 
-void value_write(struct value_request *r, const struct value_row *row, void (*done)(struct value_request *r, err why))
+void value_write(struct value_request *r, const struct value_row *row,
+                 void (*done)(struct value_request *r, err why))
 {
     struct arena *a = http_arena(r->x);
     unsigned n = 0;
@@ -389,7 +413,8 @@ bool value_unchanged(const struct value_request *r, str etag)
     str field = http_common(r->x)->if_none_match;
     bool weak;
     str tag = http_etag_bare(etag, &weak);
-    return str_eq(str_trim(field), STR("*")) || (field.n > 0 && tag.n > 0 && http_etag_matches(field, tag, true));
+    return str_eq(str_trim(field), STR("*")) ||
+           (field.n > 0 && tag.n > 0 && http_etag_matches(field, tag, true));
 }
 
 /* The bytes of a gzip frame whose trailer names their size. */
@@ -398,7 +423,8 @@ static err gunzip(struct value_request *r, str frame, str *raw)
     if (frame.n < GZIP_TRAILER_BYTES)
         return ERR_CORRUPT;
     const unsigned char *end = (const unsigned char *)frame.p + frame.n - GZIP_TRAILER_BYTES;
-    size_t size = (size_t)end[0] | (size_t)end[1] << 8 | (size_t)end[2] << 16 | (size_t)end[3] << 24;
+    size_t size =
+        (size_t)end[0] | (size_t)end[1] << 8 | (size_t)end[2] << 16 | (size_t)end[3] << 24;
     struct frame_codec *codec = frame_codec_new();
     err why = frame_decompress(codec, FRAME_GZIP, frame, size, http_arena(r->x), raw);
     frame_codec_free(&codec);
@@ -413,7 +439,8 @@ static bool body_for(struct value_request *r, str *body, bool *coded)
     if (!*coded)
         return true;
     struct http_accept accept = http_accept_encoding(http_common(r->x)->accept_encoding);
-    if (accept.weight[CODING_GZIP] > 0 && accept.weight[CODING_GZIP] >= accept.weight[CODING_IDENTITY])
+    if (accept.weight[CODING_GZIP] > 0 &&
+        accept.weight[CODING_GZIP] >= accept.weight[CODING_IDENTITY])
         return true;
     *coded = false;
     err why = gunzip(r, r->row.body, body);
@@ -424,12 +451,14 @@ static bool body_for(struct value_request *r, str *body, bool *coded)
         return false;
     }
     app_problem(r->x, 406, "not_acceptable", NULL,
-                STR("The value was stored in gzip, which the client does not accept and which cannot be undone."),
+                STR("The value was stored in gzip, which the client does not accept and which "
+                    "cannot be undone."),
                 STR_NONE);
     return false;
 }
 
-/* The gzip of a value is another representation than its bytes: no strong tag is of both (RFC 9110 8.8.3). */
+/* The gzip of a value is another representation than its bytes: no strong tag is of both (RFC 9110
+ * 8.8.3). */
 static str tag_of_coded(const struct value_request *r, str etag)
 {
     if (r->app->config->compat_etag == ETAG_STRONG || !str_starts(etag, STR("\"")))

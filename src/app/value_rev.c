@@ -1,4 +1,5 @@
-/* key_rev_value: values by key, revision and tid; the newest tid of the highest revision is the latest. */
+/* key_rev_value: values by key, revision and tid; the newest tid of the highest revision is the
+ * latest. */
 #include "app/value_request.h"
 
 #include "app/errors.h"
@@ -51,8 +52,9 @@ static void put_written(struct value_request *r, err why)
     struct answer w = { .status = 201 };
     str type;
     tid_format(r->tid, tid);
-    w.body = arena_printf(http_arena(r->x),
-                          "{\"message\":\"Created.\",\"rev\":%" PRId64 ",\"tid\":\"%s\"}", r->rev, tid);
+    w.body =
+        arena_printf(http_arena(r->x),
+                     "{\"message\":\"Created.\",\"rev\":%" PRId64 ",\"tid\":\"%s\"}", r->rev, tid);
     if (!headers_find(r->row.headers, STR("content-type"), &type)) {
         type = STR("application/octet-stream");
         answer_add(&w, STR("content-type"), type);
@@ -84,7 +86,8 @@ static void put_read(struct value_request *r, err why)
     uint64_t ticks = tid_ticks(clock_store(r->app->clock));
     if (r->row.found && r->row.tid.ticks == TID_TICKS_MAX) {
         app_problem(r->x, 409, "conflict", NULL,
-                    STR("The newest tid of this revision is the last there can be: name one."), STR_NONE);
+                    STR("The newest tid of this revision is the last there can be: name one."),
+                    STR_NONE);
         return;
     }
     if (r->row.found && r->row.tid.ticks >= ticks)
@@ -107,7 +110,8 @@ void value_rev_put(struct http_exchange *x, void *app)
     if (r == NULL)
         return;
     if (!r->has_rev)
-        app_problem(x, 400, "bad_request#invalid_revision", NULL, STR("A PUT names its revision."), STR_NONE);
+        app_problem(x, 400, "bad_request#invalid_revision", NULL, STR("A PUT names its revision."),
+                    STR_NONE);
     else if (value_take_body(r, HEADERS_ALL))
         value_there(r, put_start);
 }

@@ -1,4 +1,5 @@
-/* value_schema.c - which table a bucket of values is: by a PUT of the bucket, or by the configuration.
+/* value_schema.c - which table a bucket of values is: by a PUT of the bucket, or by the
+ * configuration.
  *
  * A PUT says keyType, valueType, version, default_time_to_live and, of key_rev_value,
  * revisionRetentionPolicy. The table layer checks options of another database (compression,
@@ -15,24 +16,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tables of buckets are of version 5000 and up, so that the layout can change under versions of clients. */
+/* Tables of buckets are of version 5000 and up, so that the layout can change under versions of
+ * clients. */
 enum { BUCKET_VERSION_BASE = 5000 };
 
-static const char *const plain_schema =
-    "\"attributes\":{\"key\":\"string\",\"headers\":\"string\",\"etag\":\"string\",\"coding\":\"string\","
-    "\"value\":\"blob\"},"
-    "\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"}]";
+static const char *const plain_schema = "\"attributes\":{\"key\":\"string\",\"headers\":\"string\","
+                                        "\"etag\":\"string\",\"coding\":\"string\","
+                                        "\"value\":\"blob\"},"
+                                        "\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"}]";
 static const char *const revs_schema =
-    "\"attributes\":{\"key\":\"string\",\"rev\":\"long\",\"tid\":\"timeuuid\",\"headers\":\"string\","
-    "\"coding\":\"string\",\"value\":\"blob\"},\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"},"
+    "\"attributes\":{\"key\":\"string\",\"rev\":\"long\",\"tid\":\"timeuuid\",\"headers\":"
+    "\"string\","
+    "\"coding\":\"string\",\"value\":\"blob\"},\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"}"
+    ","
     "{\"attribute\":\"rev\",\"type\":\"range\",\"order\":\"desc\"},"
     "{\"attribute\":\"tid\",\"type\":\"range\",\"order\":\"desc\"}]";
 
 /* What a bucket is beyond its kind. */
 struct bucket_says {
-    int64_t version, ttl_s;    /* ttl_s -1: not said */
-    const json_t *policy;      /* NULL: not said */
-    json_t *options;           /* of the table; owned */
+    int64_t version, ttl_s; /* ttl_s -1: not said */
+    const json_t *policy;   /* NULL: not said */
+    json_t *options;        /* of the table; owned */
 };
 
 static err schema_text(struct value_request *r, const struct bucket_says *b, str *out)
@@ -45,7 +49,8 @@ static err schema_text(struct value_request *r, const struct bucket_says *b, str
     if (options != NULL && (b->policy == NULL || policy != NULL))
         *out = arena_printf(a, "{\"version\":%" PRId64 ",%s,\"options\":%s%s%s}", b->version,
                             r->kind == BUCKET_PLAIN ? plain_schema : revs_schema, options,
-                            policy == NULL ? "" : ",\"revisionRetentionPolicy\":", policy == NULL ? "" : policy);
+                            policy == NULL ? "" : ",\"revisionRetentionPolicy\":",
+                            policy == NULL ? "" : policy);
     free(options);
     free(policy);
     return out->p == NULL ? ERR_LIMIT : ERR_OK;
@@ -53,7 +58,8 @@ static err schema_text(struct value_request *r, const struct bucket_says *b, str
 
 /* ---- by a PUT ---- */
 
-static err word_is(const json_t *json, const char *name, const char *const *words, struct err_note *note)
+static err word_is(const json_t *json, const char *name, const char *const *words,
+                   struct err_note *note)
 {
     const json_t *value = json_object_get(json, name);
     for (; value != NULL && json_is_string(value) && *words != NULL; words++)
@@ -65,12 +71,15 @@ static err word_is(const json_t *json, const char *name, const char *const *word
     return ERR_BAD;
 }
 
-/* Storage options stand beside the others or in `options`, as of a table; twice they must be the same. */
+/* Storage options stand beside the others or in `options`, as of a table; twice they must be the
+ * same. */
 static err options_add(struct bucket_says *b, const json_t *from, struct err_note *note)
 {
-    static const char *const names[] = { "compression", "updates", "default_time_to_live", "durability" };
+    static const char *const names[] = { "compression", "updates", "default_time_to_live",
+                                         "durability" };
     for (unsigned i = 0; i < COUNT_OF(names); i++) {
-        json_t *value = json_object_get(from, names[i]), *other = json_object_get(b->options, names[i]);
+        json_t *value = json_object_get(from, names[i]),
+               *other = json_object_get(b->options, names[i]);
         if (value == NULL)
             continue;
         if (other != NULL && !json_equal(value, other)) {
@@ -85,7 +94,8 @@ static err options_add(struct bucket_says *b, const json_t *from, struct err_not
 
 static err options_read(struct bucket_says *b, const json_t *json, struct err_note *note)
 {
-    static const char *const known[] = { "compression", "updates", "durability", "default_time_to_live", NULL };
+    static const char *const known[] = { "compression", "updates", "durability",
+                                         "default_time_to_live", NULL };
     const json_t *inner = NULL;
     err why = json_body_object(json, "options", &inner, note);
     if (why == ERR_OK)
@@ -96,7 +106,8 @@ static err options_read(struct bucket_says *b, const json_t *json, struct err_no
     if (why == ERR_OK && inner != NULL)
         why = options_add(b, inner, note);
     if (why == ERR_OK)
-        why = json_body_i64(b->options, "default_time_to_live", 0, TABLE_TTL_S_MAX, &b->ttl_s, note);
+        why =
+            json_body_i64(b->options, "default_time_to_live", 0, TABLE_TTL_S_MAX, &b->ttl_s, note);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
@@ -111,7 +122,8 @@ static err policy_read(const struct value_request *r, struct bucket_says *b, con
         if (why == ERR_NOT_FOUND)
             continue;
         if (why == ERR_OK && r->kind == BUCKET_PLAIN) {
-            err_note_set(note, "%s is of key_rev_value: key_value has one value for each key", names[i]);
+            err_note_set(note, "%s is of key_rev_value: key_value has one value for each key",
+                         names[i]);
             why = ERR_BAD;
         } else if (why == ERR_OK && b->policy != NULL && !json_equal(policy, b->policy)) {
             err_note_set(note, "%s is said twice, and differently", names[i]);
@@ -127,8 +139,10 @@ static err policy_read(const struct value_request *r, struct bucket_says *b, con
 /* The peer's modules name the table and the domain once more. */
 static err names_agree(const struct value_request *r, const json_t *json, struct err_note *note)
 {
-    const struct { const char *name; str want; } rows[] = { { "table", http_param(r->x, "bucket") },
-                                                            { "domain", r->domain->name } };
+    const struct {
+        const char *name;
+        str want;
+    } rows[] = { { "table", http_param(r->x, "bucket") }, { "domain", r->domain->name } };
     for (unsigned i = 0; i < COUNT_OF(rows); i++) {
         const json_t *value = json_object_get(json, rows[i].name);
         if (value == NULL || str_eq(json_body_text(value), rows[i].want))
@@ -139,11 +153,22 @@ static err names_agree(const struct value_request *r, const json_t *json, struct
     return ERR_OK;
 }
 
-static err says_read(const struct value_request *r, const json_t *json, struct bucket_says *b, struct err_note *note)
+static err says_read(const struct value_request *r, const json_t *json, struct bucket_says *b,
+                     struct err_note *note)
 {
-    static const char *const known[] = { "keyType", "valueType", "version", "compression", "updates", "durability",
-                                         "default_time_to_live", "options", "revisionRetentionPolicy",
-                                         "retention_policy", "table", "domain", NULL };
+    static const char *const known[] = { "keyType",
+                                         "valueType",
+                                         "version",
+                                         "compression",
+                                         "updates",
+                                         "durability",
+                                         "default_time_to_live",
+                                         "options",
+                                         "revisionRetentionPolicy",
+                                         "retention_policy",
+                                         "table",
+                                         "domain",
+                                         NULL };
     static const char *const key_types[] = { "string", NULL };
     static const char *const value_types[] = { "blob", "string", "json", NULL };
     int64_t version = 1;
@@ -177,10 +202,11 @@ static json_t *policy_configured(const struct page_policy *p)
     case POLICY_LATEST_HASH:
         return json_pack("{s:s, s:I}", "type", "latest_hash", "grace_ttl", grace_s);
     case POLICY_LATEST:
-        return json_pack("{s:s, s:I, s:I}", "type", "latest", "count", (json_int_t)p->count, "grace_ttl", grace_s);
+        return json_pack("{s:s, s:I, s:I}", "type", "latest", "count", (json_int_t)p->count,
+                         "grace_ttl", grace_s);
     case POLICY_INTERVAL:
-        return json_pack("{s:s, s:I, s:I, s:I}", "type", "interval", "count", (json_int_t)p->count, "interval",
-                         (json_int_t)(p->interval_ns / NS_PER_S), "grace_ttl", grace_s);
+        return json_pack("{s:s, s:I, s:I, s:I}", "type", "interval", "count", (json_int_t)p->count,
+                         "interval", (json_int_t)(p->interval_ns / NS_PER_S), "grace_ttl", grace_s);
     case POLICY_ALL:
     case POLICY_APP_TTL:
     case POLICY_TTL:
@@ -196,7 +222,8 @@ static int64_t ttl_configured(const struct config_bucket *c)
 }
 
 /* What a PUT says of a configured bucket cannot change it. */
-static err says_same(const struct config_bucket *c, const struct bucket_says *b, struct err_note *note)
+static err says_same(const struct config_bucket *c, const struct bucket_says *b,
+                     struct err_note *note)
 {
     if (b->ttl_s >= 0 && b->ttl_s != ttl_configured(c)) {
         err_note_set(note, "default_time_to_live of this bucket is %lld s, by the configuration",
@@ -206,10 +233,13 @@ static err says_same(const struct config_bucket *c, const struct bucket_says *b,
     json_t *policy = policy_configured(&c->page.policy), *value;
     const char *name;
     err why = policy == NULL ? ERR_LIMIT : ERR_OK;
-    json_object_foreach((json_t *)(uintptr_t)b->policy, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)b->policy, name, value)
+    {
         if (why != ERR_OK || json_equal(json_object_get(policy, name), value))
             continue;
-        err_note_set(note, "revisionRetentionPolicy.%s of this bucket is another, by the configuration", name);
+        err_note_set(note,
+                     "revisionRetentionPolicy.%s of this bucket is another, by the configuration",
+                     name);
         why = ERR_BAD;
     }
     json_decref(policy);
@@ -224,7 +254,8 @@ static err configured_text(struct value_request *r, int64_t version, str *out)
     b.policy = policy;
     err why = b.options == NULL || (r->kind == BUCKET_REVS && policy == NULL) ? ERR_LIMIT : ERR_OK;
     if (why == ERR_OK && ttl_configured(c) > 0 &&
-        json_object_set_new(b.options, "default_time_to_live", json_integer(ttl_configured(c))) != 0)
+        json_object_set_new(b.options, "default_time_to_live", json_integer(ttl_configured(c))) !=
+            0)
         why = ERR_LIMIT;
     if (why == ERR_OK)
         why = schema_text(r, &b, out);
@@ -253,7 +284,8 @@ err value_schema_read(struct value_request *r, str *out, struct err_note *note)
 
 void value_there_init(struct app *app)
 {
-    app->values_there = calloc((size_t)app->domains_count * app->config->values_count + 1, sizeof(atomic_bool));
+    app->values_there =
+        calloc((size_t)app->domains_count * app->config->values_count + 1, sizeof(atomic_bool));
     INVARIANT(app->values_there != NULL);
 }
 
@@ -266,8 +298,11 @@ static atomic_bool *there_flag(const struct value_request *r)
 
 static err change_to(struct value_request *r, int64_t version)
 {
-    struct table_schema_change c = { .action = SCHEMA_CREATE, .domain = r->domain->number, .table = r->table,
-                                     .arena = http_arena(r->x), .deadline = table_deadline(r->app) };
+    struct table_schema_change c = { .action = SCHEMA_CREATE,
+                                     .domain = r->domain->number,
+                                     .table = r->table,
+                                     .arena = http_arena(r->x),
+                                     .deadline = table_deadline(r->app) };
     err why = configured_text(r, version, &c.json);
     if (why == ERR_OK)
         why = tables_change_wait(r->app->tables, &c);
@@ -281,7 +316,8 @@ static err stored_version(struct value_request *r, int64_t *version)
     str text;
     json_t *json;
     *version = 0;
-    err why = tables_schema(r->app->tables, r->domain->number, r->table, http_arena(r->x), false, &text);
+    err why =
+        tables_schema(r->app->tables, r->domain->number, r->table, http_arena(r->x), false, &text);
     if (why != ERR_OK)
         return why == ERR_NOT_FOUND ? ERR_OK : why;
     why = json_body_parse(text, &json, &r->note);

@@ -1,7 +1,7 @@
 /* apikey.c - keys of users that are there already. */
+#include "auth/authority.h"
 #include "auth/list.h"
 #include "auth/txn.h"
-#include "auth/authority.h"
 
 #include <openssl/crypto.h>
 #include <string.h>
@@ -13,7 +13,8 @@ err auth_apikey_check(const struct auth_apikey *k, struct err_note *note)
         return ERR_BAD;
     }
     if (k->name.n > AUTH_KEY_NAME_BYTES_MAX) {
-        err_note_set(note, "name is invalid; cannot be greater than '%d' characters", AUTH_KEY_NAME_BYTES_MAX);
+        err_note_set(note, "name is invalid; cannot be greater than '%d' characters",
+                     AUTH_KEY_NAME_BYTES_MAX);
         return ERR_BAD;
     }
     err why = k->scope.n > 0 ? auth_space_name_check(k->scope, note) : ERR_OK;
@@ -41,7 +42,8 @@ static err put_rows(struct engine_txn *t, const struct row_secret *r)
 }
 
 /* The tag asked for, else that of the scope, else "live". */
-static err choose_tag(struct engine_txn *t, const struct secret_new *n, char tag[AUTH_TAG_BYTES_MAX + 1])
+static err choose_tag(struct engine_txn *t, const struct secret_new *n,
+                      char tag[AUTH_TAG_BYTES_MAX + 1])
 {
     tag[0] = '\0';
     err why = ERR_OK;
@@ -62,7 +64,8 @@ err secret_put_new(struct engine_txn *t, const struct secret_new *n, struct err_
     row_key1(&k, 'o', n->user_id);
     err why = rows_count(engine_txn_view(t), &k, AUTH_KEYS_OF_USER_MAX, &owned);
     if (why == ERR_OK && owned >= AUTH_KEYS_OF_USER_MAX) {
-        err_note_set(note, "keys of a user are limited; there are %d already", AUTH_KEYS_OF_USER_MAX);
+        err_note_set(note, "keys of a user are limited; there are %d already",
+                     AUTH_KEYS_OF_USER_MAX);
         return ERR_LIMIT;
     }
     if (why == ERR_OK)
@@ -73,9 +76,13 @@ err secret_put_new(struct engine_txn *t, const struct secret_new *n, struct err_
         return why;
     secret_format(str_of(tag), n->random, n->secret);
     secret_prefix(str_of(n->secret), n->prefix);
-    return put_rows(t, &(struct row_secret){ .hash = secret_hash(str_of(n->secret)), .id = n->id,
-                                             .user_id = n->user_id, .scope = n->scope, .prefix = str_of(n->prefix),
-                                             .name = n->name, .created_at = engine_txn_now(t),
+    return put_rows(t, &(struct row_secret){ .hash = secret_hash(str_of(n->secret)),
+                                             .id = n->id,
+                                             .user_id = n->user_id,
+                                             .scope = n->scope,
+                                             .prefix = str_of(n->prefix),
+                                             .name = n->name,
+                                             .created_at = engine_txn_now(t),
                                              .expires_at = n->expires_at });
 }
 
@@ -99,7 +106,8 @@ static err find_secret(struct engine_view *v, str id, struct row_secret *out)
     return why != ERR_OK ? why : row_get_secret(row.value, out);
 }
 
-err secret_delete(struct engine_txn *t, str id, char user_id[AUTH_ID_BYTES + 1], struct err_note *note)
+err secret_delete(struct engine_txn *t, str id, char user_id[AUTH_ID_BYTES + 1],
+                  struct err_note *note)
 {
     struct row_secret r;
     err why = find_secret(engine_txn_view(t), id, &r);
@@ -141,7 +149,8 @@ static err decide_create(struct engine_txn *t, void *ctx)
     return why != ERR_OK ? why : secret_put_new(t, &c->n, c->change.note);
 }
 
-err auth_apikey_create(struct auth *a, const struct auth_apikey *k, struct auth_secret *out, struct err_note *note)
+err auth_apikey_create(struct auth *a, const struct auth_apikey *k, struct auth_secret *out,
+                       struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     err why = auth_apikey_check(k, note);
@@ -151,8 +160,14 @@ err auth_apikey_create(struct auth *a, const struct auth_apikey *k, struct auth_
     struct apikey_change c = { .change = { .auth = a, .note = note } };
     draw_id(a, made.id);
     a->entropy(c.random, sizeof c.random);
-    c.n = (struct secret_new){ .id = str_of(made.id), .user_id = k->user_id, .scope = k->scope, .name = k->name,
-                               .tag = k->tag, .expires_at = k->expires_at, .random = c.random, .secret = made.key,
+    c.n = (struct secret_new){ .id = str_of(made.id),
+                               .user_id = k->user_id,
+                               .scope = k->scope,
+                               .name = k->name,
+                               .tag = k->tag,
+                               .expires_at = k->expires_at,
+                               .random = c.random,
+                               .secret = made.key,
                                .prefix = made.prefix };
     why = change_run(&c.change, decide_create, &c);
     if (why == ERR_OK)
@@ -172,7 +187,8 @@ static err decide_delete(struct engine_txn *t, void *ctx)
 err auth_apikey_delete(struct auth *a, str id, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct apikey_change c = { .change = { .auth = a, .note = note, .removes = true }, .n = { .id = id } };
+    struct apikey_change c = { .change = { .auth = a, .note = note, .removes = true },
+                               .n = { .id = id } };
     return change_run(&c.change, decide_delete, &c);
 }
 
@@ -186,9 +202,13 @@ static err add_secret(struct listing *l, str id)
         why = ERR_CORRUPT;
     struct auth_apikey *k = why == ERR_OK ? listing_add(l) : NULL;
     if (k != NULL)
-        *k = (struct auth_apikey){ .id = listing_text(l, r.id), .user_id = listing_text(l, r.user_id),
-                                   .name = listing_text(l, r.name), .prefix = listing_text(l, r.prefix),
-                                   .scope = listing_text(l, r.scope), .tag = STR(""), .created_at = r.created_at,
+        *k = (struct auth_apikey){ .id = listing_text(l, r.id),
+                                   .user_id = listing_text(l, r.user_id),
+                                   .name = listing_text(l, r.name),
+                                   .prefix = listing_text(l, r.prefix),
+                                   .scope = listing_text(l, r.scope),
+                                   .tag = STR(""),
+                                   .created_at = r.created_at,
                                    .expires_at = r.expires_at };
     return why;
 }
@@ -213,7 +233,10 @@ err auth_apikey_list(struct auth *a, str user_id, const struct auth_page *page, 
                      struct auth_apikey **out, unsigned *count)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct listing l = { .auth = a, .arena = arena, .page = page, .size = sizeof **out,
+    struct listing l = { .auth = a,
+                         .arena = arena,
+                         .page = page,
+                         .size = sizeof **out,
                          .each = user_id.n > 0 ? list_by_user : list_by_id };
     if (user_id.n > 0)
         row_key1(&l.prefix, 'o', user_id);

@@ -14,8 +14,12 @@ err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *n
     INVARIANT(a != NULL);
     uint64_t seed;
     opts->entropy(&seed, sizeof seed);
-    *a = (struct auth){ .magic = AUTH_MAGIC, .engine = opts->engine, .clock = opts->clock,
-                        .entropy = opts->entropy, .enabled = opts->enabled, .exposed = opts->exposed,
+    *a = (struct auth){ .magic = AUTH_MAGIC,
+                        .engine = opts->engine,
+                        .clock = opts->clock,
+                        .entropy = opts->entropy,
+                        .enabled = opts->enabled,
+                        .exposed = opts->exposed,
                         .cache = grants_cache_new(seed) };
     err why = auth_bootstrap(a);
     if (why != ERR_OK) {
@@ -78,8 +82,10 @@ void auth_shown(str authorization, char out[AUTH_PREFIX_BYTES_MAX + 1])
         INVARIANT(str_to_cstr(STR(AUTH_ANONYMOUS), out, AUTH_PREFIX_BYTES_MAX + 1));
 }
 
-/* From the cache, else from the rows. h NULL: anonymous, whose place in the cache is the hash of nothing. */
-static err ask(struct auth *a, const struct secret_hash *h, uint64_t bit, str space, struct grants_verdict *out)
+/* From the cache, else from the rows. h NULL: anonymous, whose place in the cache is the hash of
+ * nothing. */
+static err ask(struct auth *a, const struct secret_hash *h, uint64_t bit, str space,
+               struct grants_verdict *out)
 {
     struct secret_hash of_nothing = { .bytes = { 0 } };
     const struct secret_hash *place = h != NULL ? h : &of_nothing;
@@ -90,7 +96,8 @@ static err ask(struct auth *a, const struct secret_hash *h, uint64_t bit, str sp
     err why = grants_load(a->engine, h, &g);
     if (why != ERR_OK)
         return why;
-    *out = (struct grants_verdict){ .allowed = grants_allow(g, bit, space), .expires_at = g->expires_at };
+    *out = (struct grants_verdict){ .allowed = grants_allow(g, bit, space),
+                                    .expires_at = g->expires_at };
     grants_cache_add(a->cache, place, g, generation);
     return ERR_OK;
 }
@@ -101,7 +108,8 @@ static err denied(enum auth_reason reason, enum auth_reason *why)
     return ERR_DENIED;
 }
 
-err auth_check(struct auth *a, str authorization, const char *permission, str space, enum auth_reason *why)
+err auth_check(struct auth *a, str authorization, const char *permission, str space,
+               enum auth_reason *why)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     bool has_key = authorization.p != NULL;

@@ -24,8 +24,8 @@ static inline str space_meant(str space)
 }
 /* The key of an Authorization field. False: it is not "Bearer <key>". */
 bool auth_bearer_key(str field, str *key);
-/* Writes what a store lacks: `_system`; with checks, anonymous with the open door and the standard roles as
- * this version has them. A door that was closed stays closed. */
+/* Writes what a store lacks: `_system`; with checks, anonymous with the open door and the standard
+ * roles as this version has them. A door that was closed stays closed. */
 MUST_CHECK err auth_bootstrap(struct auth *a);
 
 #endif

@@ -1,7 +1,7 @@
 /* binding.c - bindings: who has which role where. */
+#include "auth/authority.h"
 #include "auth/list.h"
 #include "auth/txn.h"
-#include "auth/authority.h"
 
 #include <string.h>
 
@@ -15,7 +15,8 @@ err auth_binding_user_check(str user_id, struct err_note *note)
 {
     if (str_find(user_id, ':') == user_id.n)
         return ERR_OK;
-    err_note_set(note, "user_id is invalid; '%.*s' cannot contain ':' character", STR_ARG(shown(user_id)));
+    err_note_set(note, "user_id is invalid; '%.*s' cannot contain ':' character",
+                 STR_ARG(shown(user_id)));
     return ERR_BAD;
 }
 
@@ -39,15 +40,19 @@ static err check_new(struct engine_txn *t, const struct binding_new *n, struct e
     err why = txn_find(t, &k, &row);
     if (why == ERR_OK) {
         err_note_set(note,
-                     "role binding already exists; binding for user '%.*s' to role '%.*s' in namespace '%.*s' already "
-                     "exists", STR_ARG(n->user_id), STR_ARG(n->role_id), STR_ARG(str_take(shown(n->space), 80)));
+                     "role binding already exists; binding for user '%.*s' to role '%.*s' in "
+                     "namespace '%.*s' already "
+                     "exists",
+                     STR_ARG(n->user_id), STR_ARG(n->role_id),
+                     STR_ARG(str_take(shown(n->space), 80)));
         return ERR_CONFLICT;
     }
     row_key1(&k, 'b', n->user_id);
     if (why == ERR_NOT_FOUND)
         why = rows_count(engine_txn_view(t), &k, AUTH_GRANTS_MAX, &count);
     if (why == ERR_OK && count >= AUTH_GRANTS_MAX) {
-        err_note_set(note, "role bindings of a user are limited; there are %d already", AUTH_GRANTS_MAX);
+        err_note_set(note, "role bindings of a user are limited; there are %d already",
+                     AUTH_GRANTS_MAX);
         return ERR_LIMIT;
     }
     return why;
@@ -61,7 +66,9 @@ err binding_put_new(struct engine_txn *t, const struct binding_new *n, struct er
     struct rowkey k;
     struct buf b;
     buf_init(&b, ROW_VALUE_BYTES_MAX);
-    row_put_binding(&b, &(struct row_binding){ .id = n->id, .role_space = n->role_space, .role_name = n->role_name,
+    row_put_binding(&b, &(struct row_binding){ .id = n->id,
+                                               .role_space = n->role_space,
+                                               .role_name = n->role_name,
                                                .created_at = engine_txn_now(t) });
     row_key3(&k, 'b', n->user_id, n->space, n->role_id);
     why = txn_put(t, &k, &b);
@@ -76,7 +83,8 @@ err binding_put_new(struct engine_txn *t, const struct binding_new *n, struct er
 }
 
 /* The three rows of a binding. */
-static err delete_rows(struct engine_txn *t, const struct rowkey *key, str space, str role_id, str id)
+static err delete_rows(struct engine_txn *t, const struct rowkey *key, str space, str role_id,
+                       str id)
 {
     struct rowkey k;
     row_key2(&k, 'B', space, id);
@@ -121,7 +129,8 @@ struct binding_change {
 static err role_missing(const struct binding_change *c)
 {
     err_note_set(c->change.note, "role does not exist; '%.*s:%.*s' was not found",
-                 STR_ARG(str_take(shown(c->n.space), 80)), STR_ARG(str_take(shown(c->n.role_name), 80)));
+                 STR_ARG(str_take(shown(c->n.space), 80)),
+                 STR_ARG(str_take(shown(c->n.role_name), 80)));
     return ERR_NOT_FOUND;
 }
 
@@ -144,25 +153,32 @@ static err decide_create(struct engine_txn *t, void *ctx)
     }
     if (why != ERR_OK)
         return why == ERR_NOT_FOUND ? role_missing(c) : why;
-    why = give_check(t, &(struct give){ .auth = c->change.auth, .giver = c->n.giver, .space = c->n.space,
-                                        .role_space = role_space, .role_name = c->n.role_name, .owned = true },
+    why = give_check(t,
+                     &(struct give){ .auth = c->change.auth,
+                                     .giver = c->n.giver,
+                                     .space = c->n.space,
+                                     .role_space = role_space,
+                                     .role_name = c->n.role_name,
+                                     .owned = true },
                      c->change.note);
     row_key1(&k, 'u', c->n.user_id);
     if (why == ERR_OK)
         why = txn_find(t, &k, &row);
     if (why == ERR_NOT_FOUND)
         return not_found(c->change.note, "user", c->n.user_id);
-    return why != ERR_OK
-               ? why
-               : binding_put_new(t,
-                                 &(struct binding_new){ .id = str_of(c->id), .user_id = c->n.user_id,
-                                                        .space = c->n.space, .role_space = role_space,
-                                                        .role_name = c->n.role_name, .role_id = str_of(role_id) },
-                                 c->change.note);
+    return why != ERR_OK ? why
+                         : binding_put_new(t,
+                                           &(struct binding_new){ .id = str_of(c->id),
+                                                                  .user_id = c->n.user_id,
+                                                                  .space = c->n.space,
+                                                                  .role_space = role_space,
+                                                                  .role_name = c->n.role_name,
+                                                                  .role_id = str_of(role_id) },
+                                           c->change.note);
 }
 
-err auth_binding_create(struct auth *a, const struct auth_binding_new *n, char id[AUTH_ID_BYTES + 1],
-                        struct err_note *note)
+err auth_binding_create(struct auth *a, const struct auth_binding_new *n,
+                        char id[AUTH_ID_BYTES + 1], struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct binding_change c = { .change = { .auth = a, .note = note }, .n = *n };
@@ -178,8 +194,8 @@ err auth_binding_create(struct auth *a, const struct auth_binding_new *n, char i
     return why;
 }
 
-/* Deletes the binding to the role of that name in role_space. ERR_NOT_FOUND: no such role, role_id empty; or no
- * such binding. */
+/* Deletes the binding to the role of that name in role_space. ERR_NOT_FOUND: no such role, role_id
+ * empty; or no such binding. */
 static err delete_bound(struct engine_txn *t, const struct binding_change *c, str role_space,
                         char role_id[AUTH_ID_BYTES + 1])
 {
@@ -211,7 +227,8 @@ static err decide_delete(struct engine_txn *t, void *ctx)
     if (role_id[0] == '\0' && system_id[0] == '\0')
         return role_missing(c);
     err_note_set(c->change.note, "role binding does not exist; '%.*s:%.*s:%s' was not found",
-                 STR_ARG(str_take(shown(c->n.space), 80)), STR_ARG(str_take(shown(c->n.user_id), 80)),
+                 STR_ARG(str_take(shown(c->n.space), 80)),
+                 STR_ARG(str_take(shown(c->n.user_id), 80)),
                  role_id[0] != '\0' ? role_id : system_id);
     return ERR_NOT_FOUND;
 }
@@ -240,8 +257,10 @@ static err list_binding(struct listing *l, const struct engine_row *row)
         why = row_get_bound(row->value, &bound);
     if (why != ERR_OK || (l->filter.n > 0 && !str_eq(l->filter, bound.user_id)))
         return why;
-    struct auth_binding out = { .id = listing_text(l, texts[1]), .space = listing_text(l, texts[0]),
-                                .user_id = listing_text(l, bound.user_id), .role_id = listing_text(l, bound.role_id) };
+    struct auth_binding out = { .id = listing_text(l, texts[1]),
+                                .space = listing_text(l, texts[0]),
+                                .user_id = listing_text(l, bound.user_id),
+                                .role_id = listing_text(l, bound.role_id) };
     if (l->failed)
         return ERR_LIMIT;
     row_key3(&k, 'b', out.user_id, out.space, out.role_id);
@@ -256,11 +275,15 @@ static err list_binding(struct listing *l, const struct engine_row *row)
     return why == ERR_NOT_FOUND ? ERR_CORRUPT : why;
 }
 
-err auth_binding_list(struct auth *a, str space, str user_id, const struct auth_page *page, struct arena *arena,
-                      struct auth_binding **out, unsigned *count)
+err auth_binding_list(struct auth *a, str space, str user_id, const struct auth_page *page,
+                      struct arena *arena, struct auth_binding **out, unsigned *count)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct listing l = { .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_binding,
+    struct listing l = { .auth = a,
+                         .arena = arena,
+                         .page = page,
+                         .size = sizeof **out,
+                         .each = list_binding,
                          .filter = user_id };
     row_key1(&l.prefix, 'B', space_meant(space));
     err why = listing_run(&l);

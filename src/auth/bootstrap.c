@@ -1,7 +1,7 @@
 /* bootstrap.c - what every store has, and the open door.
  *
- * The standard roles tell a store that was opened with checks before: they cannot be deleted. Only the first
- * time is anonymous given Admin, so that a door once closed stays closed. */
+ * The standard roles tell a store that was opened with checks before: they cannot be deleted. Only
+ * the first time is anonymous given Admin, so that a door once closed stays closed. */
 #include "auth/txn.h"
 
 #include <string.h>
@@ -27,7 +27,9 @@ static err ensure_role(struct engine_txn *t, const struct standard_role *role, c
 {
     struct rowkey k, by_id;
     struct engine_row row;
-    struct row_role now = { .id = str_of(fresh_id), .standard = true, .created_at = engine_txn_now(t) };
+    struct row_role now = { .id = str_of(fresh_id),
+                            .standard = true,
+                            .created_at = engine_txn_now(t) };
     char id[AUTH_ID_BYTES + 1];
     row_key2(&k, 'r', STR(AUTH_SYSTEM), str_of(role->name));
     err why = txn_find(t, &k, &row);
@@ -57,8 +59,11 @@ static err bind_anonymous(struct engine_txn *t, str id)
     if (why != ERR_OK)
         return why;
     return binding_put_new(t,
-                           &(struct binding_new){ .id = id, .user_id = STR(AUTH_ANONYMOUS), .space = STR(AUTH_SYSTEM),
-                                                  .role_space = STR(AUTH_SYSTEM), .role_name = STR("Admin"),
+                           &(struct binding_new){ .id = id,
+                                                  .user_id = STR(AUTH_ANONYMOUS),
+                                                  .space = STR(AUTH_SYSTEM),
+                                                  .role_space = STR(AUTH_SYSTEM),
+                                                  .role_name = STR("Admin"),
                                                   .role_id = str_of(role_id) },
                            NULL);
 }
@@ -71,7 +76,8 @@ static err ensure_anonymous(struct engine_txn *t)
     err why = txn_find(t, &k, &row);
     if (why != ERR_NOT_FOUND)
         return why;
-    return user_put_new(t, &(struct user_new){ .id = STR(AUTH_ANONYMOUS), .name = STR(AUTH_ANONYMOUS) }, NULL);
+    return user_put_new(
+        t, &(struct user_new){ .id = STR(AUTH_ANONYMOUS), .name = STR(AUTH_ANONYMOUS) }, NULL);
 }
 
 static err ensure_system(struct engine_txn *t)
@@ -120,7 +126,9 @@ err auth_bootstrap(struct auth *a)
 
 err exposed(struct err_note *note)
 {
-    err_note_set(note, "a listener is not on loopback: everybody who reaches it could do what anonymous may");
+    err_note_set(
+        note,
+        "a listener is not on loopback: everybody who reaches it could do what anonymous may");
     return ERR_CONFLICT;
 }
 

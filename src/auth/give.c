@@ -1,12 +1,13 @@
-/* give.c - nobody gives what he has not. Otherwise who may make keys, or bind roles where that counts everywhere, could
- * make himself whatever there is. */
+/* give.c - nobody gives what he has not. Otherwise who may make keys, or bind roles where that
+ * counts everywhere, could make himself whatever there is. */
 #include "auth/secret.h"
 #include "auth/txn.h"
 
 #include <stdlib.h>
 
 /* What the sender of this field may do. ERR_DENIED: its key went away since auth_check passed. */
-static err giver_load(struct engine_view *v, str authorization, struct grants **out, struct err_note *note)
+static err giver_load(struct engine_view *v, str authorization, struct grants **out,
+                      struct err_note *note)
 {
     str key;
     if (!auth_bearer_key(authorization, &key))
@@ -27,13 +28,15 @@ static err covers(const struct grants *giver, uint64_t bits, str space, struct e
         return ERR_OK;
     if (permission_names(missing, names) == 0) /* a role of a later version */
         names[0] = STR("a permission that is not known here");
-    err_note_set(note, "access denied; who has not %.*s in '%.*s' himself cannot give it", STR_ARG(names[0]),
-                 STR_ARG(shown(space)));
+    err_note_set(note, "access denied; who has not %.*s in '%.*s' himself cannot give it",
+                 STR_ARG(names[0]), STR_ARG(shown(space)));
     return ERR_DENIED;
 }
 
-/* What is given in `_system` counts everywhere, and a key with a scope opens that namespace alone. */
-static err covers_beyond(const struct grants *giver, uint64_t bits, str space, struct err_note *note)
+/* What is given in `_system` counts everywhere, and a key with a scope opens that namespace
+ * alone. */
+static err covers_beyond(const struct grants *giver, uint64_t bits, str space,
+                         struct err_note *note)
 {
     if (bits == 0 || giver->scope[0] == '\0' || !str_eq(space, STR(AUTH_SYSTEM)))
         return covers(giver, bits, space, note);
@@ -42,7 +45,8 @@ static err covers_beyond(const struct grants *giver, uint64_t bits, str space, s
     return ERR_DENIED;
 }
 
-static err may_give_bits(struct engine_view *v, str authorization, str space, uint64_t bits, struct err_note *note)
+static err may_give_bits(struct engine_view *v, str authorization, str space, uint64_t bits,
+                         struct err_note *note)
 {
     struct grants *giver;
     err why = giver_load(v, authorization, &giver, note);
@@ -53,8 +57,8 @@ static err may_give_bits(struct engine_view *v, str authorization, str space, ui
     return why;
 }
 
-/* Who may bind roles in a namespace of queues gives there what he likes: it counts nowhere else. Rights on content do:
- * in the domain of that name. */
+/* Who may bind roles in a namespace of queues gives there what he likes: it counts nowhere else.
+ * Rights on content do: in the domain of that name. */
 static uint64_t asked_of_an_owner(uint64_t bits, str space)
 {
     return str_eq(space, STR(AUTH_SYSTEM)) ? bits : bits & permission_of_content();
@@ -69,7 +73,8 @@ err give_check(struct engine_txn *t, const struct give *g, struct err_note *note
     err why = grants_role_bits(v, g->role_space, g->role_name, &bits);
     if (why != ERR_OK)
         return why;
-    return may_give_bits(v, *g->giver, g->space, g->owned ? asked_of_an_owner(bits, g->space) : bits, note);
+    return may_give_bits(v, *g->giver, g->space,
+                         g->owned ? asked_of_an_owner(bits, g->space) : bits, note);
 }
 
 err auth_may_open_door(struct auth *a, str authorization, struct err_note *note)
@@ -86,8 +91,8 @@ err auth_may_open_door(struct auth *a, str authorization, struct err_note *note)
     return why;
 }
 
-err auth_may_give_permissions(struct auth *a, str authorization, str space, const str *permissions, unsigned count,
-                              struct err_note *note)
+err auth_may_give_permissions(struct auth *a, str authorization, str space, const str *permissions,
+                              unsigned count, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     uint64_t all = 0, bit;
@@ -97,14 +102,16 @@ err auth_may_give_permissions(struct auth *a, str authorization, str space, cons
         if (permission_bit(permissions[i], &bit))
             all |= bit;
     struct engine_view *v = engine_view_begin(a->engine);
-    err why = may_give_bits(v, authorization, space_meant(space), asked_of_an_owner(all, space_meant(space)), note);
+    err why = may_give_bits(v, authorization, space_meant(space),
+                            asked_of_an_owner(all, space_meant(space)), note);
     engine_view_end(&v);
     return why;
 }
 
-/* What the key would have of one of its user's grants: without a scope all that it says; with one, in that namespace,
- * and what is of `_system` there as well. */
-static err may_give_grant(const struct grants *giver, const struct grant *g, str scope, struct err_note *note)
+/* What the key would have of one of its user's grants: without a scope all that it says; with one,
+ * in that namespace, and what is of `_system` there as well. */
+static err may_give_grant(const struct grants *giver, const struct grant *g, str scope,
+                          struct err_note *note)
 {
     str space = str_of(g->space);
     bool of_system = str_eq(space, STR(AUTH_SYSTEM));
@@ -116,7 +123,8 @@ static err may_give_grant(const struct grants *giver, const struct grant *g, str
     return why == ERR_OK && of_system ? covers(giver, g->bits, space, note) : why;
 }
 
-err auth_may_give_key(struct auth *a, str authorization, str user_id, str scope, struct err_note *note)
+err auth_may_give_key(struct auth *a, str authorization, str user_id, str scope,
+                      struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct grants *giver = NULL, *user = NULL;

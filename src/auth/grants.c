@@ -31,7 +31,8 @@ static err bound_bits(struct engine_view *v, const struct row_binding *b, uint64
 }
 
 /* What a binding's row says, copied into a: the next call on the view lets go of it. */
-static err read_binding(const struct engine_row *row, struct arena *a, str *space, struct row_binding *b)
+static err read_binding(const struct engine_row *row, struct arena *a, str *space,
+                        struct row_binding *b)
 {
     str key = arena_copy(a, row->key), value = arena_copy(a, row->value), texts[3];
     if (key.p == NULL || value.p == NULL)
@@ -61,8 +62,10 @@ static err load_bindings(struct engine_view *v, str user_id, struct arena *a, st
     row_key1(&from, 'b', user_id);
     until = from;
     rowkey_prefix_end(&until);
-    struct engine_cursor *c = engine_cursor_open(
-        v, &(struct engine_range){ .space = SPACE_AUTH, .from = rowkey_str(&from), .until = rowkey_str(&until) });
+    struct engine_cursor *c =
+        engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH,
+                                                      .from = rowkey_str(&from),
+                                                      .until = rowkey_str(&until) });
     err why = ERR_OK;
     for (unsigned i = 0; i < AUTH_GRANTS_MAX && why == ERR_OK; i++) {
         struct engine_row row;
@@ -81,8 +84,8 @@ static err load_bindings(struct engine_view *v, str user_id, struct arena *a, st
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-static err load_key(struct engine_view *v, const struct secret_hash *h, struct arena *a, struct grants *g,
-                    str *user_id)
+static err load_key(struct engine_view *v, const struct secret_hash *h, struct arena *a,
+                    struct grants *g, str *user_id)
 {
     struct rowkey k;
     row_key_of_secret(&k, h);
@@ -97,11 +100,13 @@ static err load_key(struct engine_view *v, const struct secret_hash *h, struct a
         return ERR_NOT_FOUND;
     g->expires_at = secret.expires_at;
     *user_id = arena_copy(a, secret.user_id);
-    return user_id->p != NULL && str_to_cstr(secret.scope, g->scope, sizeof g->scope) ? ERR_OK : ERR_CORRUPT;
+    return user_id->p != NULL && str_to_cstr(secret.scope, g->scope, sizeof g->scope) ? ERR_OK
+                                                                                      : ERR_CORRUPT;
 }
 
 /* h NULL: of this user. */
-static err load(struct engine_view *v, const struct secret_hash *h, str user_id, struct grants **out)
+static err load(struct engine_view *v, const struct secret_hash *h, str user_id,
+                struct grants **out)
 {
     struct grants *g = calloc(1, sizeof *g + AUTH_GRANTS_MAX * sizeof g->of[0]);
     INVARIANT(g != NULL);
@@ -167,7 +172,7 @@ bool grants_allow(const struct grants *g, uint64_t bit, str space)
 
 struct grants_cache {
     pthread_rwlock_t lock;
-    struct map *map;        /* hash -> struct grants */
+    struct map *map; /* hash -> struct grants */
     uint64_t seed, generation;
 };
 
@@ -217,7 +222,8 @@ err grants_cache_ask(struct grants_cache *c, const struct secret_hash *h, uint64
     INVARIANT(pthread_rwlock_rdlock(&c->lock) == 0);
     const struct grants *g = map_get(c->map, key_of(h));
     if (g != NULL)
-        *out = (struct grants_verdict){ .allowed = grants_allow(g, bit, space), .expires_at = g->expires_at };
+        *out = (struct grants_verdict){ .allowed = grants_allow(g, bit, space),
+                                        .expires_at = g->expires_at };
     INVARIANT(pthread_rwlock_unlock(&c->lock) == 0);
     return g != NULL ? ERR_OK : ERR_NOT_FOUND;
 }
@@ -230,7 +236,8 @@ uint64_t grants_cache_generation(struct grants_cache *c)
     return generation;
 }
 
-void grants_cache_add(struct grants_cache *c, const struct secret_hash *h, struct grants *g, uint64_t generation)
+void grants_cache_add(struct grants_cache *c, const struct secret_hash *h, struct grants *g,
+                      uint64_t generation)
 {
     struct grants *old = g; /* stays this when it is too old to keep */
     INVARIANT(pthread_rwlock_wrlock(&c->lock) == 0);

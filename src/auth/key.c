@@ -14,7 +14,7 @@ struct create {
     char binding_ids[AUTH_ROLES_OF_KEY_MAX][AUTH_ID_BYTES + 1];
     char name_text[AUTH_NAME_BYTES_MAX + 1];
     unsigned char random[SECRET_RANDOM_BYTES];
-    char *secret;                                 /* the caller's, AUTH_KEY_BYTES_MAX + 1 */
+    char *secret; /* the caller's, AUTH_KEY_BYTES_MAX + 1 */
     char prefix[AUTH_PREFIX_BYTES_MAX + 1];
     store_time created_at;
 };
@@ -64,13 +64,20 @@ static err bind_role(struct engine_txn *t, struct create *c, str role, const cha
         return ERR_BAD;
     }
     if (why == ERR_OK)
-        why = give_check(t, &(struct give){ .auth = c->change.auth, .giver = c->n->giver, .space = c->space,
-                                            .role_space = role_space, .role_name = role },
+        why = give_check(t,
+                         &(struct give){ .auth = c->change.auth,
+                                         .giver = c->n->giver,
+                                         .space = c->space,
+                                         .role_space = role_space,
+                                         .role_name = role },
                          c->change.note);
     if (why == ERR_OK)
         why = binding_put_new(t,
-                              &(struct binding_new){ .id = str_of(id), .user_id = str_of(c->user_id),
-                                                     .space = c->space, .role_space = role_space, .role_name = role,
+                              &(struct binding_new){ .id = str_of(id),
+                                                     .user_id = str_of(c->user_id),
+                                                     .space = c->space,
+                                                     .role_space = role_space,
+                                                     .role_name = role,
                                                      .role_id = str_of(role_id) },
                               c->change.note);
     return why == ERR_CONFLICT ? ERR_OK : why; /* a role named twice */
@@ -86,16 +93,22 @@ static err decide_create(struct engine_txn *t, void *ctx)
     if (why == ERR_NOT_FOUND)
         why = space_put_new(t, c->space, c->change.note);
     if (why == ERR_OK)
-        why = user_put_new(t, &(struct user_new){ .id = str_of(c->user_id), .name = c->name }, c->change.note);
+        why = user_put_new(t, &(struct user_new){ .id = str_of(c->user_id), .name = c->name },
+                           c->change.note);
     for (unsigned i = 0; i < c->n->roles_count && why == ERR_OK; i++)
         why = bind_role(t, c, c->n->roles[i], c->binding_ids[i]);
     c->created_at = engine_txn_now(t);
     if (why != ERR_OK)
         return why;
-    struct secret_new secret = { .id = str_of(c->key_id), .user_id = str_of(c->user_id),
-                                 .scope = str_eq(c->space, STR(AUTH_SYSTEM)) ? STR("") : c->space, .name = c->name,
-                                 .tag = c->n->tag, .expires_at = c->n->expires_at, .random = c->random,
-                                 .secret = c->secret, .prefix = c->prefix };
+    struct secret_new secret = { .id = str_of(c->key_id),
+                                 .user_id = str_of(c->user_id),
+                                 .scope = str_eq(c->space, STR(AUTH_SYSTEM)) ? STR("") : c->space,
+                                 .name = c->name,
+                                 .tag = c->n->tag,
+                                 .expires_at = c->n->expires_at,
+                                 .random = c->random,
+                                 .secret = c->secret,
+                                 .prefix = c->prefix };
     return secret_put_new(t, &secret, c->change.note);
 }
 
@@ -186,8 +199,10 @@ static err fill_roles(struct engine_view *v, str user_id, struct arena *a, struc
     row_key2(&from, 'b', user_id, str_of(out->space));
     until = from;
     rowkey_prefix_end(&until);
-    struct engine_cursor *c = engine_cursor_open(
-        v, &(struct engine_range){ .space = SPACE_AUTH, .from = rowkey_str(&from), .until = rowkey_str(&until) });
+    struct engine_cursor *c =
+        engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH,
+                                                      .from = rowkey_str(&from),
+                                                      .until = rowkey_str(&until) });
     size_t n = 0;
     err why = ERR_OK;
     while (why == ERR_OK) {
@@ -199,7 +214,8 @@ static err fill_roles(struct engine_view *v, str user_id, struct arena *a, struc
             why = value.p == NULL ? ERR_LIMIT : row_get_binding(value, &b);
         if (why != ERR_OK)
             break;
-        int more = snprintf(out->roles + n, sizeof out->roles - n, "%s%.*s", n > 0 ? "," : "", STR_ARG(b.role_name));
+        int more = snprintf(out->roles + n, sizeof out->roles - n, "%s%.*s", n > 0 ? "," : "",
+                            STR_ARG(b.role_name));
         if ((size_t)more >= sizeof out->roles - n)
             why = ERR_NOT_FOUND; /* full: the rest is cut */
         n += (size_t)more;
@@ -208,7 +224,8 @@ static err fill_roles(struct engine_view *v, str user_id, struct arena *a, struc
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-static err fill_key(struct engine_view *v, const struct engine_row *row, struct arena *a, struct auth_key *out)
+static err fill_key(struct engine_view *v, const struct engine_row *row, struct arena *a,
+                    struct auth_key *out)
 {
     struct row_secret r;
     err why = row_get_secret(row->value, &r);
@@ -217,7 +234,8 @@ static err fill_key(struct engine_view *v, const struct engine_row *row, struct 
     *out = (struct auth_key){ .created_at = r.created_at, .expires_at = r.expires_at };
     str user_id = arena_copy(a, r.user_id), space = space_meant(r.scope);
     if (user_id.p == NULL || !str_to_cstr(r.id, out->id, sizeof out->id) ||
-        !str_to_cstr(r.prefix, out->prefix, sizeof out->prefix) || !str_to_cstr(space, out->space, sizeof out->space))
+        !str_to_cstr(r.prefix, out->prefix, sizeof out->prefix) ||
+        !str_to_cstr(space, out->space, sizeof out->space))
         return ERR_CORRUPT;
     struct rowkey k;
     struct engine_row user_row;
@@ -233,7 +251,8 @@ static err fill_key(struct engine_view *v, const struct engine_row *row, struct 
     return why != ERR_OK ? why : fill_roles(v, user_id, a, out);
 }
 
-err auth_key_list(struct auth *a, str place, bool (*each)(void *ctx, const struct auth_key *k), void *ctx)
+err auth_key_list(struct auth *a, str place, bool (*each)(void *ctx, const struct auth_key *k),
+                  void *ctx)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct rowkey from, until;
@@ -243,8 +262,10 @@ err auth_key_list(struct auth *a, str place, bool (*each)(void *ctx, const struc
     rowkey_prefix_end(&until);
     rowkey_put_raw(&from, str_take(place, AUTH_PLACE_BYTES));
     struct engine_view *v = engine_view_begin(a->engine);
-    struct engine_cursor *c = engine_cursor_open(
-        v, &(struct engine_range){ .space = SPACE_AUTH, .from = rowkey_str(&from), .until = rowkey_str(&until) });
+    struct engine_cursor *c =
+        engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH,
+                                                      .from = rowkey_str(&from),
+                                                      .until = rowkey_str(&until) });
     struct arena texts;
     arena_init(&texts, 1u << 20);
     bool more = true;

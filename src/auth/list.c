@@ -1,7 +1,7 @@
 #include "auth/list.h"
 
-#include "auth/txn.h"
 #include "auth/authority.h"
+#include "auth/txn.h"
 
 #include <string.h>
 
@@ -55,7 +55,8 @@ static err walk(struct listing *l, struct engine_cursor *c)
 {
     unsigned limit = limit_of(l->page);
     err why = ERR_OK;
-    while (why == ERR_OK && l->count < limit && l->bytes + l->count * l->size <= AUTH_PAGE_BYTES_MAX) {
+    while (why == ERR_OK && l->count < limit &&
+           l->bytes + l->count * l->size <= AUTH_PAGE_BYTES_MAX) {
         struct engine_row row;
         why = engine_cursor_next(c, &row);
         if (why == ERR_OK)
@@ -75,8 +76,10 @@ err listing_run(struct listing *l)
     if (rowkey_status(&from) != ERR_OK) /* a namespace too long to have rows */
         return ERR_OK;
     l->view = engine_view_begin(l->auth->engine);
-    struct engine_cursor *c = engine_cursor_open(
-        l->view, &(struct engine_range){ .space = SPACE_AUTH, .from = rowkey_str(&from), .until = rowkey_str(&until) });
+    struct engine_cursor *c =
+        engine_cursor_open(l->view, &(struct engine_range){ .space = SPACE_AUTH,
+                                                            .from = rowkey_str(&from),
+                                                            .until = rowkey_str(&until) });
     err why = walk(l, c);
     engine_cursor_close(&c);
     engine_view_end(&l->view);

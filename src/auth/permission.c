@@ -2,23 +2,59 @@
 
 #include "auth/auth.h"
 
-enum role_of { OWNER = 1, VIEWER = 2, READ = 4, WRITE = 8, PURGE = 16, ADMIN = 32 }; /* Admin has all */
+enum role_of {
+    OWNER = 1,
+    VIEWER = 2,
+    READ = 4,
+    WRITE = 8,
+    PURGE = 16,
+    ADMIN = 32
+}; /* Admin has all */
 
 /* The bit of a permission is its place here. */
-static const struct { const char *name; unsigned roles; } permissions[] = {
-    { "namespace.create", 0 }, { "namespace.delete", 0 }, { "namespace.list", 0 }, { "namespace.update", 0 },
-    { "queue.create", OWNER }, { "queue.delete", OWNER }, { "queue.update", OWNER }, { "queue.list", OWNER },
-    { "queue.produce", OWNER }, { "queue.lease", OWNER }, { "queue.complete", OWNER }, { "queue.retry", OWNER },
-    { "queue.stats", OWNER }, { "queue.clear", OWNER },
-    { "user.create", 0 }, { "user.delete", 0 }, { "user.list", 0 },
-    { "apikey.create", ADMIN }, { "apikey.delete", ADMIN }, { "apikey.list", ADMIN },
-    { "role.create", OWNER }, { "role.update", OWNER }, { "role.delete", OWNER }, { "role.list", OWNER },
-    { "rolebinding.create", OWNER }, { "rolebinding.delete", OWNER }, { "rolebinding.list", OWNER },
-    { "system.health", OWNER | VIEWER | ADMIN }, { "system.metrics", OWNER | VIEWER | ADMIN },
+static const struct {
+    const char *name;
+    unsigned roles;
+} permissions[] = {
+    { "namespace.create", 0 },
+    { "namespace.delete", 0 },
+    { "namespace.list", 0 },
+    { "namespace.update", 0 },
+    { "queue.create", OWNER },
+    { "queue.delete", OWNER },
+    { "queue.update", OWNER },
+    { "queue.list", OWNER },
+    { "queue.produce", OWNER },
+    { "queue.lease", OWNER },
+    { "queue.complete", OWNER },
+    { "queue.retry", OWNER },
+    { "queue.stats", OWNER },
+    { "queue.clear", OWNER },
+    { "user.create", 0 },
+    { "user.delete", 0 },
+    { "user.list", 0 },
+    { "apikey.create", ADMIN },
+    { "apikey.delete", ADMIN },
+    { "apikey.list", ADMIN },
+    { "role.create", OWNER },
+    { "role.update", OWNER },
+    { "role.delete", OWNER },
+    { "role.list", OWNER },
+    { "rolebinding.create", OWNER },
+    { "rolebinding.delete", OWNER },
+    { "rolebinding.list", OWNER },
+    { "system.health", OWNER | VIEWER | ADMIN },
+    { "system.metrics", OWNER | VIEWER | ADMIN },
     /* the last of Querator's is system.metrics; from here on they are ours */
-    { "page.read", READ | WRITE | ADMIN }, { "page.write", WRITE | ADMIN }, { "page.purge", PURGE | ADMIN },
-    { "table.read", READ | WRITE | ADMIN }, { "table.write", WRITE | ADMIN },
-    { "admin.read", ADMIN }, { "admin.write", ADMIN }, { "admin.check", ADMIN }, { "admin.backup", ADMIN },
+    { "page.read", READ | WRITE | ADMIN },
+    { "page.write", WRITE | ADMIN },
+    { "page.purge", PURGE | ADMIN },
+    { "table.read", READ | WRITE | ADMIN },
+    { "table.write", WRITE | ADMIN },
+    { "admin.read", ADMIN },
+    { "admin.write", ADMIN },
+    { "admin.check", ADMIN },
+    { "admin.backup", ADMIN },
     { "table.purge", PURGE | ADMIN },
 };
 enum { OF_QUEUES = 29 };
@@ -59,9 +95,12 @@ bool auth_permission_known(const char *permission)
     return permission_bit(str_of(permission), &bit);
 }
 
-static const struct { const char *name; unsigned role; } names[STANDARD_ROLES] = {
-    { "Admin", 0 }, { "NamespaceOwner", OWNER }, { "PublicViewer", VIEWER }, { "read", READ },
-    { "write", WRITE }, { "purge", PURGE }, { "admin", ADMIN },
+static const struct {
+    const char *name;
+    unsigned role;
+} names[STANDARD_ROLES] = {
+    { "Admin", 0 },     { "NamespaceOwner", OWNER }, { "PublicViewer", VIEWER }, { "read", READ },
+    { "write", WRITE }, { "purge", PURGE },          { "admin", ADMIN },
 };
 
 bool standard_role_named(str name)

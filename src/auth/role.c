@@ -1,7 +1,7 @@
 /* role.c - roles: named sets of permissions in a namespace. */
+#include "auth/authority.h"
 #include "auth/list.h"
 #include "auth/txn.h"
-#include "auth/authority.h"
 
 #include <string.h>
 
@@ -28,7 +28,8 @@ static err check(const struct auth_role *r, uint64_t *bits, struct err_note *not
     }
     err why = text_name_check(r->name, AUTH_ROLE_BYTES_MAX, "name", note);
     if (why == ERR_OK && str_find(r->name, ':') < r->name.n) {
-        err_note_set(note, "name is invalid; '%.*s' cannot contain ':' character", STR_ARG(r->name));
+        err_note_set(note, "name is invalid; '%.*s' cannot contain ':' character",
+                     STR_ARG(r->name));
         return ERR_BAD;
     }
     return why != ERR_OK ? why : bits_of(r, bits, note);
@@ -44,7 +45,8 @@ static err check_not_standard(str name, struct err_note *note)
 {
     if (!standard_role_named(name))
         return ERR_OK;
-    err_note_set(note, "cannot modify or delete standard role; '%.*s' is a standard role", STR_ARG(name));
+    err_note_set(note, "cannot modify or delete standard role; '%.*s' is a standard role",
+                 STR_ARG(name));
     return ERR_BAD;
 }
 
@@ -52,8 +54,8 @@ static err check_not_standard(str name, struct err_note *note)
 
 static err role_not_found(struct err_note *note, str space, str name)
 {
-    err_note_set(note, "role does not exist; '%.*s:%.*s' was not found", STR_ARG(str_take(shown(space), 80)),
-                 STR_ARG(str_take(shown(name), 80)));
+    err_note_set(note, "role does not exist; '%.*s:%.*s' was not found",
+                 STR_ARG(str_take(shown(space), 80)), STR_ARG(str_take(shown(name), 80)));
     return ERR_NOT_FOUND;
 }
 
@@ -115,14 +117,18 @@ static err decide_create(struct engine_txn *t, void *ctx)
         why = txn_count(t, 'r', 1, AUTH_ROLES_MAX, "roles", c->change.note);
     return why != ERR_OK ? why
                          : put_role(t, c->space, c->name,
-                                    &(struct row_role){ .id = str_of(c->id), .bits = c->bits,
+                                    &(struct row_role){ .id = str_of(c->id),
+                                                        .bits = c->bits,
                                                         .created_at = engine_txn_now(t) });
 }
 
-err auth_role_create(struct auth *a, const struct auth_role *r, char id[AUTH_ID_BYTES + 1], struct err_note *note)
+err auth_role_create(struct auth *a, const struct auth_role *r, char id[AUTH_ID_BYTES + 1],
+                     struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct role_change c = { .change = { .auth = a, .note = note }, .space = r->space, .name = r->name };
+    struct role_change c = { .change = { .auth = a, .note = note },
+                             .space = r->space,
+                             .name = r->name };
     err why = check(r, &c.bits, note);
     if (why == ERR_OK)
         why = check_not_standard(r->name, note);
@@ -152,14 +158,18 @@ static err decide_update(struct engine_txn *t, void *ctx)
         why = ERR_CORRUPT;
     return why != ERR_OK ? why
                          : put_role(t, c->space, c->name,
-                                    &(struct row_role){ .id = str_of(id), .bits = c->bits,
-                                                        .standard = was.standard, .created_at = was.created_at });
+                                    &(struct row_role){ .id = str_of(id),
+                                                        .bits = c->bits,
+                                                        .standard = was.standard,
+                                                        .created_at = was.created_at });
 }
 
 err auth_role_update(struct auth *a, const struct auth_role *r, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct role_change c = { .change = { .auth = a, .note = note }, .space = r->space, .name = r->name };
+    struct role_change c = { .change = { .auth = a, .note = note },
+                             .space = r->space,
+                             .name = r->name };
     err why = check(r, &c.bits, note);
     if (why == ERR_OK)
         why = check_not_standard(r->name, note);
@@ -179,7 +189,8 @@ static err decide_delete(struct engine_txn *t, void *ctx)
     if (why == ERR_OK)
         why = rows_any(engine_txn_view(t), &k, &bound);
     if (why == ERR_OK && bound) {
-        err_note_set(c->change.note, "role has active bindings; '%.*s' has active bindings, delete bindings first",
+        err_note_set(c->change.note,
+                     "role has active bindings; '%.*s' has active bindings, delete bindings first",
                      STR_ARG(shown(c->name)));
         return ERR_CONFLICT;
     }
@@ -196,7 +207,8 @@ err auth_role_delete(struct auth *a, str space, str name, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct role_change c = { .change = { .auth = a, .note = note, .removes = true },
-                             .space = space_meant(space), .name = name };
+                             .space = space_meant(space),
+                             .name = name };
     err why = check_not_standard(name, note);
     return why != ERR_OK ? why : change_run(&c.change, decide_delete, &c);
 }
@@ -227,9 +239,13 @@ static err list_role(struct listing *l, const struct engine_row *row)
     if (out == NULL)
         return why == ERR_NOT_FOUND ? ERR_CORRUPT : why == ERR_OK ? ERR_LIMIT : why;
     bool admin = r.standard && str_eq(name, STR("Admin"));
-    *out = (struct auth_role){ .id = listing_text(l, r.id), .space = space, .name = name,
-                               .permissions = permissions, .created_at = r.created_at };
-    out->permissions_count = permission_names(admin ? r.bits & permission_of_queues() : r.bits, permissions);
+    *out = (struct auth_role){ .id = listing_text(l, r.id),
+                               .space = space,
+                               .name = name,
+                               .permissions = permissions,
+                               .created_at = r.created_at };
+    out->permissions_count =
+        permission_names(admin ? r.bits & permission_of_queues() : r.bits, permissions);
     l->bytes += AUTH_PERMISSIONS_MAX * sizeof *permissions;
     return ERR_OK;
 }
@@ -238,7 +254,9 @@ err auth_role_list(struct auth *a, str space, const struct auth_page *page, stru
                    struct auth_role **out, unsigned *count)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct listing l = { .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_role };
+    struct listing l = {
+        .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_role
+    };
     row_key1(&l.prefix, 'R', space_meant(space));
     err why = listing_run(&l);
     if (why == ERR_OK) {

@@ -109,8 +109,11 @@ err row_get_user(str value, struct row_user *r)
     store_time created_at = get_time(&c), updated_at = get_time(&c);
     if (!known || !cursor_done(&c))
         return ERR_CORRUPT;
-    *r = (struct row_user){ .name = name, .email = email, .external_id = external_id,
-                            .created_at = created_at, .updated_at = updated_at };
+    *r = (struct row_user){ .name = name,
+                            .email = email,
+                            .external_id = external_id,
+                            .created_at = created_at,
+                            .updated_at = updated_at };
     return ERR_OK;
 }
 
@@ -133,7 +136,9 @@ err row_get_role(str value, struct row_role *r)
     store_time created_at = get_time(&c);
     if (!known || !cursor_done(&c) || standard > 1 || id.n != AUTH_ID_BYTES)
         return ERR_CORRUPT;
-    *r = (struct row_role){ .id = id, .bits = bits, .standard = standard == 1, .created_at = created_at };
+    *r = (struct row_role){
+        .id = id, .bits = bits, .standard = standard == 1, .created_at = created_at
+    };
     return ERR_OK;
 }
 
@@ -154,8 +159,9 @@ err row_get_binding(str value, struct row_binding *r)
     store_time created_at = get_time(&c);
     if (!known || !cursor_done(&c) || id.n != AUTH_ID_BYTES)
         return ERR_CORRUPT;
-    *r = (struct row_binding){ .id = id, .role_space = role_space, .role_name = role_name,
-                               .created_at = created_at };
+    *r = (struct row_binding){
+        .id = id, .role_space = role_space, .role_name = role_name, .created_at = created_at
+    };
     return ERR_OK;
 }
 
@@ -200,8 +206,13 @@ err row_get_secret(str value, struct row_secret *r)
     store_time created_at = get_time(&c), expires_at = get_time(&c);
     if (!known || !cursor_done(&c) || id.n != AUTH_ID_BYTES || prefix.n > AUTH_PREFIX_BYTES_MAX)
         return ERR_CORRUPT;
-    *r = (struct row_secret){ .id = id, .user_id = user_id, .scope = scope, .prefix = prefix, .name = name,
-                              .created_at = created_at, .expires_at = expires_at };
+    *r = (struct row_secret){ .id = id,
+                              .user_id = user_id,
+                              .scope = scope,
+                              .prefix = prefix,
+                              .name = name,
+                              .created_at = created_at,
+                              .expires_at = expires_at };
     memcpy(r->hash.bytes, hash.p, SECRET_HASH_BYTES);
     return ERR_OK;
 }

@@ -46,18 +46,21 @@ err tag_check(str tag, const char *field, struct err_note *note)
     if (tag.n == 0 || secret_tag_valid(tag))
         return ERR_OK;
     if (tag.n > AUTH_TAG_BYTES_MAX)
-        err_note_set(note, "%s is invalid; cannot be greater than %d characters", field, AUTH_TAG_BYTES_MAX);
+        err_note_set(note, "%s is invalid; cannot be greater than %d characters", field,
+                     AUTH_TAG_BYTES_MAX);
     else
         err_note_set(note, "%s is invalid; must be lowercase alphanumeric only", field);
     return ERR_BAD;
 }
 
-void secret_format(str tag, const unsigned char random[SECRET_RANDOM_BYTES], char out[AUTH_KEY_BYTES_MAX + 1])
+void secret_format(str tag, const unsigned char random[SECRET_RANDOM_BYTES],
+                   char out[AUTH_KEY_BYTES_MAX + 1])
 {
     INVARIANT(secret_tag_valid(tag));
     char entropy[ENTROPY_DIGITS + 1];
     base62(random, SECRET_RANDOM_BYTES, entropy, ENTROPY_DIGITS);
-    (void)snprintf(out, AUTH_KEY_BYTES_MAX + 1, "qtr-%.*s-%s", STR_ARG(tag), entropy); /* fits by its size */
+    (void)snprintf(out, AUTH_KEY_BYTES_MAX + 1, "qtr-%.*s-%s", STR_ARG(tag),
+                   entropy); /* fits by its size */
     OPENSSL_cleanse(entropy, sizeof entropy);
 }
 

@@ -2,8 +2,8 @@
 #include "auth/list.h"
 #include "auth/txn.h"
 
-#include "base/utf8.h"
 #include "auth/authority.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -20,7 +20,8 @@ static bool has_control(str s)
 err text_name_check(str name, size_t bytes_max, const char *what, struct err_note *note)
 {
     if (name.n > bytes_max)
-        err_note_set(note, "%s is invalid; cannot be greater than '%zu' characters", what, bytes_max);
+        err_note_set(note, "%s is invalid; cannot be greater than '%zu' characters", what,
+                     bytes_max);
     else if (utf8_is_blank(name))
         err_note_set(note, "%s is invalid; cannot be empty", what);
     else if (has_control(name))
@@ -34,14 +35,16 @@ static err char_check(str name, char c, struct err_note *note)
 {
     if (str_find(name, c) == name.n)
         return ERR_OK;
-    err_note_set(note, "namespace name is invalid; '%.*s' cannot contain '%c' character", STR_ARG(shown(name)), c);
+    err_note_set(note, "namespace name is invalid; '%.*s' cannot contain '%c' character",
+                 STR_ARG(shown(name)), c);
     return ERR_BAD;
 }
 
 err auth_space_name_check(str name, struct err_note *note)
 {
     if (name.n <= AUTH_NAME_BYTES_MAX && !utf8_is_blank(name) && utf8_has_space(name)) {
-        err_note_set(note, "namespace name is invalid; '%.*s' cannot contain whitespace", STR_ARG(shown(name)));
+        err_note_set(note, "namespace name is invalid; '%.*s' cannot contain whitespace",
+                     STR_ARG(shown(name)));
         return ERR_BAD;
     }
     err why = text_name_check(name, AUTH_NAME_BYTES_MAX, "namespace name", note);
@@ -56,7 +59,8 @@ err auth_space_check(const struct auth_space *s, struct err_note *note)
     if (why == ERR_OK)
         why = tag_check(s->tag, "api_key_tag", note);
     if (why == ERR_OK && s->description.n > AUTH_TEXT_BYTES_MAX) {
-        err_note_set(note, "description is invalid; cannot be greater than '%d' characters", AUTH_TEXT_BYTES_MAX);
+        err_note_set(note, "description is invalid; cannot be greater than '%d' characters",
+                     AUTH_TEXT_BYTES_MAX);
         return ERR_BAD;
     }
     return why;
@@ -66,7 +70,8 @@ static err check_not_reserved(str name, struct err_note *note)
 {
     if (!str_starts(name, STR("_")))
         return ERR_OK;
-    err_note_set(note, "namespace name is reserved; '%.*s' names starting with '_' are reserved", STR_ARG(shown(name)));
+    err_note_set(note, "namespace name is reserved; '%.*s' names starting with '_' are reserved",
+                 STR_ARG(shown(name)));
     return ERR_BAD;
 }
 
@@ -116,7 +121,8 @@ err space_put_new(struct engine_txn *t, str space, struct err_note *note)
 {
     err why = count_new(t, space, note);
     return why != ERR_OK ? why
-                         : put_space(t, &(struct auth_space){ .name = space, .created_at = engine_txn_now(t) });
+                         : put_space(t, &(struct auth_space){ .name = space,
+                                                              .created_at = engine_txn_now(t) });
 }
 
 /* ---- changes ---- */
@@ -135,7 +141,8 @@ static err decide_create(struct engine_txn *t, void *ctx)
     err why = space_tag(t, c->s->name, tag);
     if (why == ERR_OK) {
         str name = shown(c->s->name);
-        err_note_set(c->change.note, "namespace already exists; '%.*s' already exists", STR_ARG(name));
+        err_note_set(c->change.note, "namespace already exists; '%.*s' already exists",
+                     STR_ARG(name));
         return ERR_CONFLICT;
     }
     if (why == ERR_NOT_FOUND)
@@ -168,7 +175,8 @@ static err decide_update(struct engine_txn *t, void *ctx)
     return put_space(t, &now);
 }
 
-static err check_unused(struct engine_txn *t, char kind, str name, const char *what, struct err_note *note)
+static err check_unused(struct engine_txn *t, char kind, str name, const char *what,
+                        struct err_note *note)
 {
     struct rowkey k;
     bool any;
@@ -176,7 +184,8 @@ static err check_unused(struct engine_txn *t, char kind, str name, const char *w
     err why = rows_any(engine_txn_view(t), &k, &any);
     if (why != ERR_OK || !any)
         return why;
-    err_note_set(note, "namespace has %s; '%.*s' has %s, delete %s first", what, STR_ARG(shown(name)), what, what);
+    err_note_set(note, "namespace has %s; '%.*s' has %s, delete %s first", what,
+                 STR_ARG(shown(name)), what, what);
     return ERR_CONFLICT;
 }
 
@@ -226,7 +235,8 @@ err auth_space_delete(struct auth *a, str name, bool in_use, struct err_note *no
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct space_change c = { .change = { .auth = a, .note = note, .removes = true },
-                              .name = name, .in_use = in_use };
+                              .name = name,
+                              .in_use = in_use };
     err why = auth_space_name_check(name, note);
     if (why == ERR_OK)
         why = check_not_reserved(name, note);
@@ -250,7 +260,8 @@ err auth_space_find(struct auth *a, str name, struct err_note *note)
     return why == ERR_NOT_FOUND ? not_found(note, "namespace", name) : why;
 }
 
-static err read_description(struct engine *e, const struct engine_blob *blob, struct arena *a, str *out)
+static err read_description(struct engine *e, const struct engine_blob *blob, struct arena *a,
+                            str *out)
 {
     *out = STR("");
     if (blob->n == 0)
@@ -277,18 +288,21 @@ static err list_space(struct listing *l, const struct engine_row *row)
     struct auth_space *s = why == ERR_OK ? listing_add(l) : NULL;
     if (s == NULL)
         return why != ERR_OK ? why : ERR_LIMIT;
-    *s = (struct auth_space){ .name = listing_text(l, name), .tag = listing_text(l, r.tag),
+    *s = (struct auth_space){ .name = listing_text(l, name),
+                              .tag = listing_text(l, r.tag),
                               .created_at = r.created_at };
     why = read_description(l->auth->engine, &blob, l->arena, &s->description);
     l->bytes += s->description.n;
     return why;
 }
 
-err auth_space_list(struct auth *a, const struct auth_page *page, struct arena *arena, struct auth_space **out,
-                    unsigned *count)
+err auth_space_list(struct auth *a, const struct auth_page *page, struct arena *arena,
+                    struct auth_space **out, unsigned *count)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct listing l = { .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_space };
+    struct listing l = {
+        .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_space
+    };
     row_key_of_all(&l.prefix, 'n');
     err why = listing_run(&l);
     if (why == ERR_OK) {

@@ -14,7 +14,8 @@ err change_run(struct change *c, err (*decide)(struct engine_txn *t, void *ctx),
     bool told = c->note != NULL && c->note->text[0] != '\0';
     if (why != ERR_OK && !told)
         err_note_set(c->note, "the store refused");
-    return why == ERR_LIMIT && !told ? ERR_AGAIN : why; /* the engine's, which passes; ours do not */
+    return why == ERR_LIMIT && !told ? ERR_AGAIN
+                                     : why; /* the engine's, which passes; ours do not */
 }
 
 void draw_id(struct auth *a, char id[AUTH_ID_BYTES + 1])
@@ -48,7 +49,8 @@ err txn_put(struct engine_txn *t, const struct rowkey *k, const struct buf *valu
     err why = rowkey_status(k);
     if (why == ERR_OK)
         why = buf_status(value);
-    return why != ERR_OK ? why : engine_txn_put(t, SPACE_AUTH, rowkey_str(k), buf_str(value), STR_NONE);
+    return why != ERR_OK ? why
+                         : engine_txn_put(t, SPACE_AUTH, rowkey_str(k), buf_str(value), STR_NONE);
 }
 
 err txn_put_empty(struct engine_txn *t, const struct rowkey *k)
@@ -79,8 +81,9 @@ static struct engine_cursor *open_under(struct engine_view *v, const struct rowk
 {
     struct rowkey until = *prefix;
     rowkey_prefix_end(&until);
-    return engine_cursor_open(
-        v, &(struct engine_range){ .space = SPACE_AUTH, .from = rowkey_str(prefix), .until = rowkey_str(&until) });
+    return engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH,
+                                                         .from = rowkey_str(prefix),
+                                                         .until = rowkey_str(&until) });
 }
 
 err rows_first(struct engine_view *v, const struct rowkey *prefix, struct row_copy *out)
@@ -129,7 +132,8 @@ err rows_any(struct engine_view *v, const struct rowkey *prefix, bool *any)
     return why;
 }
 
-err txn_count(struct engine_txn *t, char kind, int by, uint64_t max, const char *what, struct err_note *note)
+err txn_count(struct engine_txn *t, char kind, int by, uint64_t max, const char *what,
+              struct err_note *note)
 {
     struct rowkey k;
     struct engine_row row;

@@ -1,7 +1,7 @@
 /* user.c - users, and all that goes with one. */
+#include "auth/authority.h"
 #include "auth/list.h"
 #include "auth/txn.h"
-#include "auth/authority.h"
 
 #include <string.h>
 
@@ -18,7 +18,8 @@ err auth_user_check(const struct auth_user *u, struct err_note *note)
     err why = text_name_check(u->name, AUTH_USER_BYTES_MAX, "username", note);
     if (why == ERR_OK)
         why = length_check(u->email, AUTH_MAIL_BYTES_MAX, "email", note);
-    return why != ERR_OK ? why : length_check(u->external_id, AUTH_MAIL_BYTES_MAX, "external_id", note);
+    return why != ERR_OK ? why
+                         : length_check(u->external_id, AUTH_MAIL_BYTES_MAX, "external_id", note);
 }
 
 /* ---- rows ---- */
@@ -30,7 +31,8 @@ err user_put_new(struct engine_txn *t, const struct user_new *u, struct err_note
     row_key1(&k, 'U', u->name);
     err why = txn_find(t, &k, &row);
     if (why == ERR_OK) {
-        err_note_set(note, "username is already taken; '%.*s' is already taken", STR_ARG(shown(u->name)));
+        err_note_set(note, "username is already taken; '%.*s' is already taken",
+                     STR_ARG(shown(u->name)));
         return ERR_CONFLICT;
     }
     if (why != ERR_NOT_FOUND)
@@ -41,8 +43,11 @@ err user_put_new(struct engine_txn *t, const struct user_new *u, struct err_note
     why = txn_put(t, &k, &b);
     buf_clear(&b);
     store_time now = engine_txn_now(t);
-    row_put_user(&b, &(struct row_user){ .name = u->name, .email = u->email, .external_id = u->external_id,
-                                         .created_at = now, .updated_at = now });
+    row_put_user(&b, &(struct row_user){ .name = u->name,
+                                         .email = u->email,
+                                         .external_id = u->external_id,
+                                         .created_at = now,
+                                         .updated_at = now });
     row_key1(&k, 'u', u->id);
     if (why == ERR_OK)
         why = txn_put(t, &k, &b);
@@ -108,13 +113,15 @@ static err decide_create(struct engine_txn *t, void *ctx)
 {
     const struct user_change *c = ctx;
     if (str_eq(c->n.name, STR(AUTH_ANONYMOUS))) { /* kept for the one that checks bring along */
-        err_note_set(c->change.note, "username is already taken; '" AUTH_ANONYMOUS "' is already taken");
+        err_note_set(c->change.note,
+                     "username is already taken; '" AUTH_ANONYMOUS "' is already taken");
         return ERR_CONFLICT;
     }
     return user_put_new(t, &c->n, c->change.note);
 }
 
-err auth_user_create(struct auth *a, const struct auth_user *u, char id[AUTH_ID_BYTES + 1], struct err_note *note)
+err auth_user_create(struct auth *a, const struct auth_user *u, char id[AUTH_ID_BYTES + 1],
+                     struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     err why = auth_user_check(u, note);
@@ -122,7 +129,9 @@ err auth_user_create(struct auth *a, const struct auth_user *u, char id[AUTH_ID_
         return why;
     struct user_change c = { .change = { .auth = a, .note = note } };
     draw_id(a, c.id);
-    c.n = (struct user_new){ .id = str_of(c.id), .name = u->name, .email = u->email, .external_id = u->external_id };
+    c.n = (struct user_new){
+        .id = str_of(c.id), .name = u->name, .email = u->email, .external_id = u->external_id
+    };
     why = change_run(&c.change, decide_create, &c);
     if (why == ERR_OK)
         memcpy(id, c.id, sizeof c.id);
@@ -138,7 +147,8 @@ static err decide_delete(struct engine_txn *t, void *ctx)
 err auth_user_delete(struct auth *a, str id, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct user_change c = { .change = { .auth = a, .note = note, .removes = true }, .n = { .id = id } };
+    struct user_change c = { .change = { .auth = a, .note = note, .removes = true },
+                             .n = { .id = id } };
     return change_run(&c.change, decide_delete, &c);
 }
 
@@ -153,17 +163,22 @@ static err list_user(struct listing *l, const struct engine_row *row)
         why = row_get_user(row->value, &r);
     struct auth_user *u = why == ERR_OK ? listing_add(l) : NULL;
     if (u != NULL)
-        *u = (struct auth_user){ .id = listing_text(l, id), .name = listing_text(l, r.name),
-                                 .external_id = listing_text(l, r.external_id), .email = listing_text(l, r.email),
-                                 .created_at = r.created_at, .updated_at = r.updated_at };
+        *u = (struct auth_user){ .id = listing_text(l, id),
+                                 .name = listing_text(l, r.name),
+                                 .external_id = listing_text(l, r.external_id),
+                                 .email = listing_text(l, r.email),
+                                 .created_at = r.created_at,
+                                 .updated_at = r.updated_at };
     return why;
 }
 
-err auth_user_list(struct auth *a, const struct auth_page *page, struct arena *arena, struct auth_user **out,
-                   unsigned *count)
+err auth_user_list(struct auth *a, const struct auth_page *page, struct arena *arena,
+                   struct auth_user **out, unsigned *count)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct listing l = { .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_user };
+    struct listing l = {
+        .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_user
+    };
     row_key_of_all(&l.prefix, 'u');
     err why = listing_run(&l);
     if (why == ERR_OK) {

@@ -26,8 +26,8 @@ bool address_is_v4(const struct address *a)
 
 static bool is_private_v4(const unsigned char *a)
 {
-    return a[0] == 127 || a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) || (a[0] == 192 && a[1] == 168) ||
-           (a[0] == 169 && a[1] == 254);
+    return a[0] == 127 || a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) ||
+           (a[0] == 192 && a[1] == 168) || (a[0] == 169 && a[1] == 254);
 }
 
 bool address_is_private(const struct address *a)
@@ -35,7 +35,8 @@ bool address_is_private(const struct address *a)
     static const unsigned char loopback[ADDRESS_BYTES] = { [15] = 1 };
     if (address_is_v4(a))
         return is_private_v4(a->at + ADDRESS_V4_AT);
-    bool unique_local = (a->at[0] & 0xfe) == 0xfc, link_local = a->at[0] == 0xfe && (a->at[1] & 0xc0) == 0x80;
+    bool unique_local = (a->at[0] & 0xfe) == 0xfc,
+         link_local = a->at[0] == 0xfe && (a->at[1] & 0xc0) == 0x80;
     return memcmp(a->at, loopback, sizeof loopback) == 0 || unique_local || link_local;
 }
 

@@ -1,5 +1,5 @@
-/* address.h - IP addresses and networks as numbers. An IPv4 address counts as ::ffff:a.b.c.d, however it is written.
- * Pure. Thread: any. */
+/* address.h - IP addresses and networks as numbers. An IPv4 address counts as ::ffff:a.b.c.d,
+ * however it is written. Pure. Thread: any. */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
 
@@ -8,7 +8,9 @@
 
 enum { ADDRESS_BYTES = 16, ADDRESS_V4_AT = 12 };
 
-struct address { unsigned char at[ADDRESS_BYTES]; };
+struct address {
+    unsigned char at[ADDRESS_BYTES];
+};
 /* False: no numeric address; *out untouched. */
 MUST_CHECK bool address_parse(str text, struct address *out);
 bool address_is_v4(const struct address *a);
@@ -16,9 +18,12 @@ bool address_is_v4(const struct address *a);
 bool address_is_private(const struct address *a);
 
 /* All addresses whose first bits are these. */
-struct network { struct address first; unsigned bits; };
-/* "192.0.2.0/24", "2001:db8::/32"; an address alone is a network of one. False: no such thing, or bits set behind its
- * prefix; *out untouched. */
+struct network {
+    struct address first;
+    unsigned bits;
+};
+/* "192.0.2.0/24", "2001:db8::/32"; an address alone is a network of one. False: no such thing, or
+ * bits set behind its prefix; *out untouched. */
 MUST_CHECK bool network_parse(str text, struct network *out);
 bool network_holds(const struct network *n, const struct address *a);
 

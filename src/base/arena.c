@@ -62,7 +62,9 @@ bool arena_is_starved(const struct arena *a)
 struct arena_mark arena_mark(const struct arena *a)
 {
     struct arena_chunk *newest = a->chunks;
-    return (struct arena_mark){ .newest = newest, .behind = newest == NULL ? NULL : newest->next, .used = a->used };
+    return (struct arena_mark){ .newest = newest,
+                                .behind = newest == NULL ? NULL : newest->next,
+                                .used = a->used };
 }
 
 static void chunk_free(struct arena *a, struct arena_chunk **at)
@@ -94,7 +96,8 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size)
         return NULL;
     if (size > SIZE_MAX - sizeof(struct arena_chunk))
         return NULL;
-    struct arena_chunk *chunk = budget_part_set(&a->part, a->total + size) ? malloc(sizeof *chunk + size) : NULL;
+    struct arena_chunk *chunk =
+        budget_part_set(&a->part, a->total + size) ? malloc(sizeof *chunk + size) : NULL;
     if (chunk == NULL) {
         a->starved = true;
         INVARIANT(budget_part_set(&a->part, a->total)); /* less than it was, or the same */

@@ -1,8 +1,8 @@
 /* arena.h - memory that lives and ends together: one per request, one reset instead of many frees.
  *
- * Grows in chunks up to a ceiling; past it allocation returns NULL and the request fails with ERR_LIMIT. NULL is also
- * returned where the machine, or the budget that the arena shares with others, has no more: then arena_is_starved, and
- * the same request may well succeed later.
+ * Grows in chunks up to a ceiling; past it allocation returns NULL and the request fails with
+ * ERR_LIMIT. NULL is also returned where the machine, or the budget that the arena shares with
+ * others, has no more: then arena_is_starved, and the same request may well succeed later.
  * Built with ARENA_DEBUG every allocation is a malloc of its own, so that sanitizers see overruns.
  * Thread: one at a time. */
 #ifndef BASE_ARENA_H
@@ -27,9 +27,11 @@ void arena_init(struct arena *a, size_t bytes_max);
 /* Frees everything but keeps the arena usable. */
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
-/* Before the first allocation: it grows by at least so many bytes at once [8192]. For one of many that hold little. */
+/* Before the first allocation: it grows by at least so many bytes at once [8192]. For one of many
+ * that hold little. */
 void arena_chunks(struct arena *a, size_t bytes);
-/* Its ceiling is so much higher from now on: for one whose owner learns only later how much there is. */
+/* Its ceiling is so much higher from now on: for one whose owner learns only later how much there
+ * is. */
 void arena_raise(struct arena *a, size_t more);
 /* Before the first allocation: what it takes counts against b, which outlives it. */
 void arena_share(struct arena *a, struct budget *b);
@@ -38,9 +40,12 @@ void arena_urgent(struct arena *a);
 /* Was anything refused since the last reset although it was below the ceiling? */
 bool arena_is_starved(const struct arena *a);
 
-/* What is allocated now. arena_release frees all that was allocated since, for who tries again; good until a reset, or
- * the release of an earlier mark. */
-struct arena_mark { struct arena_chunk *newest, *behind; size_t used; };
+/* What is allocated now. arena_release frees all that was allocated since, for who tries again;
+ * good until a reset, or the release of an earlier mark. */
+struct arena_mark {
+    struct arena_chunk *newest, *behind;
+    size_t used;
+};
 struct arena_mark arena_mark(const struct arena *a);
 void arena_release(struct arena *a, struct arena_mark m);
 

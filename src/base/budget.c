@@ -17,7 +17,8 @@ static void peak_raise(struct budget *b, size_t held)
 static size_t most_of(const struct budget *b, bool urgent)
 {
     size_t reserve = urgent ? b->reserve : 0;
-    return b->bytes_max == 0 || reserve > SIZE_MAX - b->bytes_max ? SIZE_MAX : b->bytes_max + reserve;
+    return b->bytes_max == 0 || reserve > SIZE_MAX - b->bytes_max ? SIZE_MAX
+                                                                  : b->bytes_max + reserve;
 }
 
 static bool take(struct budget *b, size_t bytes, bool urgent)
@@ -26,7 +27,8 @@ static bool take(struct budget *b, size_t bytes, bool urgent)
     do {
         size_t used = held > SIZE_MAX - beside ? SIZE_MAX : held + beside;
         if (used > max || bytes > max - used) {
-            (void)atomic_fetch_add_explicit(&b->refused, 1, memory_order_relaxed); /* the old value is of no use */
+            (void)atomic_fetch_add_explicit(&b->refused, 1,
+                                            memory_order_relaxed); /* the old value is of no use */
             return false;
         }
     } while (!atomic_compare_exchange_weak(&b->held, &held, held + bytes));

@@ -1,7 +1,7 @@
 /* buf.h - a growing byte buffer with a maximum, and big-endian put/get for disk and wire.
  *
- * A failed append (past the maximum, out of memory) sets failed, and every later append does nothing, so
- * that a builder checks once at its end. Thread: one at a time. */
+ * A failed append (past the maximum, out of memory) sets failed, and every later append does
+ * nothing, so that a builder checks once at its end. Thread: one at a time. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 

@@ -1,6 +1,7 @@
-/* date.h - instants as text: RFC 3339 in and out, HTTP dates (RFC 9110 5.6.7) in and out. UTC, proleptic
- * Gregorian. An instant is nanoseconds in 63 bits, so they go from DATE_YEAR_FIRST to DATE_YEAR_LAST, and a few days or
- * months more; beyond is refused. No leap seconds: :60 is read as the next second. */
+/* date.h - instants as text: RFC 3339 in and out, HTTP dates (RFC 9110 5.6.7) in and out. UTC,
+ * proleptic Gregorian. An instant is nanoseconds in 63 bits, so they go from DATE_YEAR_FIRST to
+ * DATE_YEAR_LAST, and a few days or months more; beyond is refused. No leap seconds: :60 is read as
+ * the next second. */
 #ifndef BASE_DATE_H
 #define BASE_DATE_H
 
@@ -11,9 +12,11 @@ enum { DATE_RFC3339_BYTES = 30, DATE_HTTP_BYTES = 29 };
 #define DATE_YEAR_FIRST "1678"
 #define DATE_YEAR_LAST "2261"
 /* What messages say is wanted. */
-#define DATE_WANTED "an instant such as 2026-01-01T00:00:00Z, of the years " DATE_YEAR_FIRST " to " DATE_YEAR_LAST
+#define DATE_WANTED                                                                                \
+    "an instant such as 2026-01-01T00:00:00Z, of the years " DATE_YEAR_FIRST " to " DATE_YEAR_LAST
 
-/* "2026-01-01T00:00:00Z", up to 9 fraction digits kept, offsets "+01:00" taken. False: *ns untouched. */
+/* "2026-01-01T00:00:00Z", up to 9 fraction digits kept, offsets "+01:00" taken. False: *ns
+ * untouched. */
 MUST_CHECK bool date_parse_rfc3339(str text, int64_t *ns);
 /* All three HTTP forms (IMF-fixdate, RFC 850, asctime). */
 MUST_CHECK bool date_parse_http(str text, int64_t *ns);

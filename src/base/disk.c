@@ -39,7 +39,8 @@ void disk_free_text(const char *path, char out[DISK_FREE_BYTES])
     size_t unit = 0;
     for (; n >= 999.95 && unit + 1 < sizeof units / sizeof units[0]; unit++)
         n /= 1000;
-    (void)snprintf(out, DISK_FREE_BYTES, unit == 0 ? "%.0f %s free" : "%.1f %s free", n, units[unit]); /* fits */
+    (void)snprintf(out, DISK_FREE_BYTES, unit == 0 ? "%.0f %s free" : "%.1f %s free", n,
+                   units[unit]); /* fits */
 }
 
 err disk_fail(struct err_note *note, const char *doing, const char *path, int errno_value)
@@ -63,11 +64,13 @@ void disk_note_full(struct err_note *note, err why, const char *dir)
         return;
     first = *note;
     disk_free_text(dir, text);
-    err_note_set(note, "%.140s: the disk of %.60s has %s, and store.free_bytes_min of it stays free",
+    err_note_set(note,
+                 "%.140s: the disk of %.60s has %s, and store.free_bytes_min of it stays free",
                  first.text, dir, text);
 }
 
-/* The folder that path is, or would be made in, without links. False: it cannot be said, and opening it will fail. */
+/* The folder that path is, or would be made in, without links. False: it cannot be said, and
+ * opening it will fail. */
 static bool real_folder(const char *path, char out[PATH_MAX])
 {
     char above[PATH_MAX];

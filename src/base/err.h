@@ -1,7 +1,7 @@
 /* err.h - errors are values: one code per action the caller may take, text for the human beside it.
  *
- * Codes say what to do, the note says what happened. Only src/app/errors.c turns a code into an HTTP
- * status. A note is the caller's; it is written only when a call fails. Thread: any. */
+ * Codes say what to do, the note says what happened. Only src/app/errors.c turns a code into an
+ * HTTP status. A note is the caller's; it is written only when a call fails. Thread: any. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 

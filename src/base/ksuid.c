@@ -64,9 +64,10 @@ bool ksuid_parse(str text, struct ksuid *out)
 
 const char *ksuid_refusal(str text)
 {
-    return text.n != KSUID_TEXT_BYTES ? "Valid encoded KSUIDs are 27 characters"
-                                      : "Valid encoded KSUIDs are bounded by 000000000000000000000000000 and "
-                                        "aWgEPTl1tmebfsQzFP4bxwgy80V";
+    return text.n != KSUID_TEXT_BYTES
+               ? "Valid encoded KSUIDs are 27 characters"
+               : "Valid encoded KSUIDs are bounded by 000000000000000000000000000 and "
+                 "aWgEPTl1tmebfsQzFP4bxwgy80V";
 }
 
 void ksuid_format(struct ksuid k, char out[KSUID_TEXT_BYTES + 1])
@@ -138,5 +139,7 @@ void ksuid_key(struct ksuid k, unsigned char out[KSUID_BYTES])
 
 struct ksuid ksuid_from_key(const unsigned char key[KSUID_BYTES])
 {
-    return (struct ksuid){ .seconds = get_be32(key), .high = get_be64(key + 4), .low = get_be64(key + 12) };
+    return (struct ksuid){ .seconds = get_be32(key),
+                           .high = get_be64(key + 4),
+                           .low = get_be64(key + 12) };
 }

@@ -1,6 +1,6 @@
-/* ksuid.h - K-sortable unique ids: 20 bytes, four of seconds since 2014-05-13T16:53:20Z and sixteen of
- * payload; as text 27 characters of base62, whose order is the order of the bytes (segment.io's KSUID).
- * Pure. Thread: any. */
+/* ksuid.h - K-sortable unique ids: 20 bytes, four of seconds since 2014-05-13T16:53:20Z and sixteen
+ * of payload; as text 27 characters of base62, whose order is the order of the bytes (segment.io's
+ * KSUID). Pure. Thread: any. */
 #ifndef BASE_KSUID_H
 #define BASE_KSUID_H
 
@@ -13,7 +13,10 @@
 enum { KSUID_BYTES = 20, KSUID_TEXT_BYTES = 27 };
 #define KSUID_EPOCH_S INT64_C(1400000000)
 
-struct ksuid { uint32_t seconds; uint64_t high, low; };
+struct ksuid {
+    uint32_t seconds;
+    uint64_t high, low;
+};
 #define KSUID_NIL ((struct ksuid){ .seconds = 0 })
 
 /* 27 base62 characters, not above the greatest id. False: *out untouched. */

@@ -1,5 +1,5 @@
-/* list.h - a doubly linked list of embedded links; a link knows its neighbours, so removal needs no list.
- * A list is a link that points at itself when empty. Thread: one at a time. */
+/* list.h - a doubly linked list of embedded links; a link knows its neighbours, so removal needs no
+ * list. A list is a link that points at itself when empty. Thread: one at a time. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
@@ -8,7 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct list { struct list *prev, *next; };
+struct list {
+    struct list *prev, *next;
+};
 
 /* For CONTAINER_OF in functions that compare and only look. */
 static inline void *unconst(const void *p)

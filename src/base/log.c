@@ -89,8 +89,9 @@ static str hex_escape(char prefix, unsigned value, unsigned digits, char *out)
     return (str){ .p = out, .n = 2 + digits };
 }
 
-/* The next character of *rest as it may stand within quotes: escaped when it is a quote, a backslash, a
- * control (C0, DEL, C1: terminals obey those) or not UTF-8. scratch holds the escape. */
+/* The next character of *rest as it may stand within quotes: escaped when it is a quote, a
+ * backslash, a control (C0, DEL, C1: terminals obey those) or not UTF-8. scratch holds the
+ * escape. */
 static str escape_next(str *rest, enum log_format format, char scratch[8])
 {
     ucs4_t c = 0;
@@ -175,12 +176,14 @@ static bool put_field(struct line *line, enum log_format format, const struct lo
     return false;
 }
 
-static void put_head(struct line *line, const struct log *l, enum log_level level, const char *event)
+static void put_head(struct line *line, const struct log *l, enum log_level level,
+                     const char *event)
 {
     char when[DATE_RFC3339_BYTES + 1];
     date_format_ms(clock_wall(l->clock).ns, when);
-    const char *const json[] = { "{\"time\":\"", when, "\",\"level\":\"", level_names[level],
-                                 "\",\"event\":\"", event, "\"" };
+    const char *const json[] = {
+        "{\"time\":\"", when, "\",\"level\":\"", level_names[level], "\",\"event\":\"", event, "\""
+    };
     const char *const text[] = { "", when, " ", level_names[level], " ", event, "" };
     for (size_t i = 0; i < COUNT_OF(json); i++)
         if (!line_put(line, str_of(l->format == LOG_JSON ? json[i] : text[i])))
@@ -195,14 +198,14 @@ static void write_line(int fd, const char *p, size_t n)
     } while (wrote < 0 && errno == EINTR);
 }
 
-void log_write(struct log *l, enum log_level level, const char *event, const struct log_field *fields,
-               unsigned count)
+void log_write(struct log *l, enum log_level level, const char *event,
+               const struct log_field *fields, unsigned count)
 {
     char bytes[LOG_LINE_BYTES_MAX];
     static const struct log_field cut = { .name = "cut", .number = 1, .is_int = true };
     if (!log_enabled(l, level))
         return;
-    int saved = errno; /* callers log between a failure and its report */
+    int saved = errno;        /* callers log between a failure and its report */
     enum { TAIL_BYTES = 16 }; /* of ',"cut":1' and the end of the line */
     struct line line = { .p = bytes, .room = sizeof bytes - TAIL_BYTES };
     bool whole = true;

@@ -3,8 +3,9 @@
  *   log_event(log, LOG_INFO, "page.put", LOG_STR("title", title), LOG_INT("rev", rev));
  *   2026-01-01T00:00:00.123Z info page.put title="Main Page" rev=7
  *
- * Values are quoted when they hold anything but plain characters, control bytes escaped, each cut at
- * LOG_VALUE_BYTES_MAX: a line is one line whatever a client sends. Thread: any; one write per line. */
+ * Values are quoted when they hold anything but plain characters, control bytes escaped, each cut
+ * at LOG_VALUE_BYTES_MAX: a line is one line whatever a client sends. Thread: any; one write per
+ * line. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -17,16 +18,18 @@ enum log_format { LOG_TEXT, LOG_JSON };
 
 struct log_field {
     const char *name;
-    str text;         /* used when is_int is false */
+    str text; /* used when is_int is false */
     int64_t number;
     bool is_int;
 };
 #define LOG_STR(field, value) ((struct log_field){ .name = (field), .text = (value) })
 #define LOG_CSTR(field, value) ((struct log_field){ .name = (field), .text = str_of(value) })
-#define LOG_INT(field, value) ((struct log_field){ .name = (field), .number = (int64_t)(value), .is_int = true })
+#define LOG_INT(field, value)                                                                      \
+    ((struct log_field){ .name = (field), .number = (int64_t)(value), .is_int = true })
 
 struct log;
-/* fd is borrowed. clock gives the wall time of each line. Owner: caller. Dies when out of memory. */
+/* fd is borrowed. clock gives the wall time of each line. Owner: caller. Dies when out of
+ * memory. */
 struct log *log_new(int fd, enum log_level least, enum log_format format, struct clock *clock);
 void log_free(struct log **lp);
 /* "info". */
@@ -35,11 +38,12 @@ const char *log_level_name(enum log_level level);
 void log_level_set(struct log *l, enum log_level least);
 bool log_enabled(const struct log *l, enum log_level level);
 /* l may be NULL: nothing is logged. A line that cannot be written is dropped. */
-void log_write(struct log *l, enum log_level level, const char *event, const struct log_field *fields,
-               unsigned count);
-#define log_event(l, level, event, ...)                                                    \
-    log_write((l), (level), (event), (const struct log_field[]){ __VA_ARGS__ },            \
-              (unsigned)(sizeof((const struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field)))
+void log_write(struct log *l, enum log_level level, const char *event,
+               const struct log_field *fields, unsigned count);
+#define log_event(l, level, event, ...)                                                            \
+    log_write((l), (level), (event), (const struct log_field[]){ __VA_ARGS__ },                    \
+              (unsigned)(sizeof((const struct log_field[]){ __VA_ARGS__ }) /                       \
+                         sizeof(struct log_field)))
 #define log_note(l, level, event) log_write((l), (level), (event), NULL, 0)
 
 #endif

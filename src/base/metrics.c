@@ -14,12 +14,11 @@ struct bucket {
     const char *le; /* the same in seconds, as it is printed */
 };
 static const struct bucket buckets[METRIC_BUCKETS] = {
-    { 50000, "0.00005" },     { 100000, "0.0001" },     { 250000, "0.00025" },
-    { 500000, "0.0005" },     { 1000000, "0.001" },     { 2500000, "0.0025" },
-    { 5000000, "0.005" },     { 10000000, "0.01" },     { 25000000, "0.025" },
-    { 50000000, "0.05" },     { 100000000, "0.1" },     { 250000000, "0.25" },
-    { 500000000, "0.5" },     { 1000000000, "1" },      { 2500000000, "2.5" },
-    { 5000000000, "5" },      { 10000000000, "10" },
+    { 50000, "0.00005" },  { 100000, "0.0001" },  { 250000, "0.00025" }, { 500000, "0.0005" },
+    { 1000000, "0.001" },  { 2500000, "0.0025" }, { 5000000, "0.005" },  { 10000000, "0.01" },
+    { 25000000, "0.025" }, { 50000000, "0.05" },  { 100000000, "0.1" },  { 250000000, "0.25" },
+    { 500000000, "0.5" },  { 1000000000, "1" },   { 2500000000, "2.5" }, { 5000000000, "5" },
+    { 10000000000, "10" },
 };
 static const char *const kind_names[] = {
     [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"
@@ -28,7 +27,7 @@ static const char *const kind_names[] = {
 struct metric {
     enum metric_kind kind;
     char label[METRICS_LABEL_BYTES_MAX + 1];
-    _Atomic int64_t value; /* of a histogram: the sum in ns */
+    _Atomic int64_t value;   /* of a histogram: the sum in ns */
     _Atomic int64_t *counts; /* of a histogram: METRIC_BUCKETS + 1, each alone */
 };
 
@@ -101,7 +100,8 @@ struct metric_family *metrics_family(struct metrics *m, enum metric_kind kind, c
     return f;
 }
 
-/* Valid UTF-8 of at most METRICS_LABEL_BYTES_MAX, cut between characters; other bytes become '?'. */
+/* Valid UTF-8 of at most METRICS_LABEL_BYTES_MAX, cut between characters; other bytes become
+ * '?'. */
 static void label_clean(const char *value, char out[METRICS_LABEL_BYTES_MAX + 1])
 {
     str rest = str_of(value);

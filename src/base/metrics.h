@@ -1,8 +1,8 @@
 /* metrics.h - counters, gauges and latency histograms, and their Prometheus text (format 0.0.4).
  *
  * A registry owns families; a family owns its series, one per label value, all created up front or
- * bounded by METRICS_SERIES_MAX with the rest counted as "other": labels never grow with what clients
- * send. Updates are relaxed atomics. Histograms have fixed buckets from 50 us to 10 s.
+ * bounded by METRICS_SERIES_MAX with the rest counted as "other": labels never grow with what
+ * clients send. Updates are relaxed atomics. Histograms have fixed buckets from 50 us to 10 s.
  * Thread: creating on one thread before use, updating and rendering from any. */
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H
@@ -15,18 +15,19 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metrics;
 struct metric_family;
-struct metric;             /* one series */
+struct metric; /* one series */
 
 /* prefix is a static string put before every name in the exposition; may be empty. */
 struct metrics *metrics_new(const char *prefix);
 void metrics_free(struct metrics **mp);
-/* name and help are static strings; label is the label's name, NULL for a single series; several stand
- * with commas, and a value then has as many parts with METRICS_LABEL_BREAK between them (one that is cut, or "other",
- * gives its last part to the labels left). Invariant: names are unique and at most METRICS_FAMILIES_MAX of them.
- * Borrowed from the registry. */
-struct metric_family *metrics_family(struct metrics *m, enum metric_kind kind, const char *name, const char *help,
-                                     const char *label);
-/* The series of a label value (copied; cut and escaped as needed); the same again for the same value. */
+/* name and help are static strings; label is the label's name, NULL for a single series; several
+ * stand with commas, and a value then has as many parts with METRICS_LABEL_BREAK between them (one
+ * that is cut, or "other", gives its last part to the labels left). Invariant: names are unique and
+ * at most METRICS_FAMILIES_MAX of them. Borrowed from the registry. */
+struct metric_family *metrics_family(struct metrics *m, enum metric_kind kind, const char *name,
+                                     const char *help, const char *label);
+/* The series of a label value (copied; cut and escaped as needed); the same again for the same
+ * value. */
 struct metric *metric_of(struct metric_family *f, const char *label_value);
 void metric_add(struct metric *m, int64_t n);
 void metric_set(struct metric *m, int64_t value);

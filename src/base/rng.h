@@ -1,12 +1,15 @@
 /* rng.h - pseudo-random numbers from a seed (xoshiro256**, Blackman and Vigna 2018).
  *
- * Not for secrets: keys and tokens come from the kernel through loop/entropy.h. Thread: one at a time. */
+ * Not for secrets: keys and tokens come from the kernel through loop/entropy.h. Thread: one at a
+ * time. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 
 #include <stdint.h>
 
-struct rng { uint64_t s[4]; };
+struct rng {
+    uint64_t s[4];
+};
 
 /* Any seed will do; equal seeds give equal sequences. */
 void rng_init(struct rng *r, uint64_t seed);

@@ -1,8 +1,9 @@
 /* tid.h - the name of a render: a version-1 UUID (RFC 4122) whose 60-bit time is the render's time.
  *
- * Order is by time, then by the remaining eight bytes (clock sequence and node), unsigned; this is the
- * order of Cassandra's timeuuid within one time but with unsigned low bytes, and it is total. The time
- * counts 100 ns from 1582-10-15; store_time is rounded up, so a tid is never older than its instant. */
+ * Order is by time, then by the remaining eight bytes (clock sequence and node), unsigned; this is
+ * the order of Cassandra's timeuuid within one time but with unsigned low bytes, and it is total.
+ * The time counts 100 ns from 1582-10-15; store_time is rounded up, so a tid is never older than
+ * its instant. */
 #ifndef BASE_TID_H
 #define BASE_TID_H
 
@@ -14,8 +15,8 @@ enum { TID_TEXT_BYTES = 36, TID_KEY_BYTES = 16 };
 #define TID_TICKS_MAX 0x0fffffffffffffffull
 
 struct tid {
-    uint64_t ticks;   /* 100 ns since 1582-10-15T00:00:00Z, 60 bits */
-    uint64_t low;     /* variant, clock sequence and node, as big-endian number; top bits 10 */
+    uint64_t ticks; /* 100 ns since 1582-10-15T00:00:00Z, 60 bits */
+    uint64_t low;   /* variant, clock sequence and node, as big-endian number; top bits 10 */
 };
 
 /* Canonical or upper-case text, 36 bytes, version 1 and variant 10 only. False: *out untouched. */

@@ -1,18 +1,25 @@
 /* times.h - three kinds of time that do not mix, and the interface through which time is read.
  *
- * mono: real elapsed time; sockets, request deadlines, drain. wall: what a human sees. store_time: leases,
- * schedules, expiry, culls, tids; never goes back, and the only one that test hooks move (DESIGN 4).
- * All count nanoseconds; wall and store_time since 1970-01-01T00:00:00Z. A duration is int64_t with its
- * unit in the name. Nobody below src/loop reads a kernel clock: a struct clock is handed down. */
+ * mono: real elapsed time; sockets, request deadlines, drain. wall: what a human sees. store_time:
+ * leases, schedules, expiry, culls, tids; never goes back, and the only one that test hooks move
+ * (DESIGN 4). All count nanoseconds; wall and store_time since 1970-01-01T00:00:00Z. A duration is
+ * int64_t with its unit in the name. Nobody below src/loop reads a kernel clock: a struct clock is
+ * handed down. */
 #ifndef BASE_TIMES_H
 #define BASE_TIMES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct mono { int64_t ns; } mono;
-typedef struct wall { int64_t ns; } wall;
-typedef struct store_time { int64_t ns; } store_time;
+typedef struct mono {
+    int64_t ns;
+} mono;
+typedef struct wall {
+    int64_t ns;
+} wall;
+typedef struct store_time {
+    int64_t ns;
+} store_time;
 
 #define NS_PER_MS ((int64_t)1000000)
 #define NS_PER_S ((int64_t)1000000000)

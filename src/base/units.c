@@ -15,7 +15,10 @@ static const struct unit duration_units[] = {
     { "s", 1000000000 },     { "ms", 1000000 },
 };
 static const struct unit size_units[] = {
-    { "T", 1ull << 40 }, { "G", 1ull << 30 }, { "M", 1ull << 20 }, { "k", 1ull << 10 },
+    { "T", 1ull << 40 },
+    { "G", 1ull << 30 },
+    { "M", 1ull << 20 },
+    { "k", 1ull << 10 },
 };
 
 static size_t digits_count(str text)

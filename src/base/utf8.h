@@ -1,5 +1,5 @@
-/* utf8.h - validity, spaces and normal form of titles and names (UTF-8 by RFC 3629, the rest by Unicode through
- * libunistring). */
+/* utf8.h - validity, spaces and normal form of titles and names (UTF-8 by RFC 3629, the rest by
+ * Unicode through libunistring). */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -10,10 +10,12 @@
 bool utf8_valid(str s);
 /* Writes c, which is no surrogate and at most U+10FFFF, and says in how many bytes: 4 at most. */
 size_t utf8_put(char *out, uint32_t c);
-/* Does any character of s (valid UTF-8) have Unicode's property White_Space? And has every one (also of none)? */
+/* Does any character of s (valid UTF-8) have Unicode's property White_Space? And has every one
+ * (also of none)? */
 bool utf8_has_space(str s);
 bool utf8_is_blank(str s);
-/* The NFC form, in the arena (or s itself when it is in that form already). ERR_BAD: not UTF-8; ERR_LIMIT. */
+/* The NFC form, in the arena (or s itself when it is in that form already). ERR_BAD: not UTF-8;
+ * ERR_LIMIT. */
 MUST_CHECK err utf8_nfc(struct arena *a, str s, str *out);
 
 #endif

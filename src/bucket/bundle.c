@@ -10,14 +10,17 @@
 
 static enum frame_coding coding_of(enum page_codec codec)
 {
-    static const enum frame_coding codings[] = { [PAGE_IDENTITY] = FRAME_IDENTITY, [PAGE_GZIP] = FRAME_GZIP,
-                                                 [PAGE_ZSTD] = FRAME_ZSTD };
+    static const enum frame_coding codings[] = {
+        [PAGE_IDENTITY] = FRAME_IDENTITY, [PAGE_GZIP] = FRAME_GZIP, [PAGE_ZSTD] = FRAME_ZSTD
+    };
     INVARIANT(codec < COUNT_OF(codings));
     return codings[codec];
 }
 
-/* The frame as it came, where the bucket stores that coding: nothing is compressed a second time. out: raw.n bytes. */
-static bool packed_take(const struct bundle_way *way, const struct page_put_content *in, char *out, size_t *n)
+/* The frame as it came, where the bucket stores that coding: nothing is compressed a second time.
+ * out: raw.n bytes. */
+static bool packed_take(const struct bundle_way *way, const struct page_put_content *in, char *out,
+                        size_t *n)
 {
     if (in->packed.n == 0 || in->packed.n >= in->raw.n || in->packed_codec != way->codec)
         return false;
@@ -27,18 +30,20 @@ static bool packed_take(const struct bundle_way *way, const struct page_put_cont
     return true;
 }
 
-static void content_build(const struct bundle_way *way, const struct page_put_content *in, char *blob, size_t *n,
-                          struct page_content *out)
+static void content_build(const struct bundle_way *way, const struct page_put_content *in,
+                          char *blob, size_t *n, struct page_content *out)
 {
     char *at = blob + *n;
-    *out = (struct page_content){ .offset = (uint32_t)*n, .headers_bytes = (uint32_t)in->headers.n,
+    *out = (struct page_content){ .offset = (uint32_t)*n,
+                                  .headers_bytes = (uint32_t)in->headers.n,
                                   .raw_bytes = (uint32_t)in->raw.n };
     INVARIANT(str_to_cstr(in->name, out->name, sizeof(out->name)));
     if (in->headers.n > 0)
         memcpy(at, in->headers.p, in->headers.n);
     size_t stored = 0;
-    bool smaller = packed_take(way, in, at + in->headers.n, &stored) ||
-                   frame_squeeze(way->frames, coding_of(way->codec), in->raw, at + in->headers.n, &stored);
+    bool smaller =
+        packed_take(way, in, at + in->headers.n, &stored) ||
+        frame_squeeze(way->frames, coding_of(way->codec), in->raw, at + in->headers.n, &stored);
     out->codec = smaller ? way->codec : PAGE_IDENTITY;
     if (stored == 0 && in->raw.n > 0)
         memcpy(at + in->headers.n, in->raw.p, in->raw.n);
@@ -47,12 +52,13 @@ static void content_build(const struct bundle_way *way, const struct page_put_co
     *n += in->headers.n + out->stored_bytes;
 }
 
-err bundle_build(const struct bundle_way *way, const struct page_put_content *contents, unsigned count,
-                 struct arena *a, struct page_render *row, str *blob)
+err bundle_build(const struct bundle_way *way, const struct page_put_content *contents,
+                 unsigned count, struct arena *a, struct page_render *row, str *blob)
 {
     size_t total = 0, n = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (contents[i].raw.n > ENGINE_BLOB_BYTES_MAX || contents[i].headers.n > PAGE_HEADERS_BYTES_MAX)
+        if (contents[i].raw.n > ENGINE_BLOB_BYTES_MAX ||
+            contents[i].headers.n > PAGE_HEADERS_BYTES_MAX)
             return ERR_LIMIT;
         total += contents[i].headers.n + contents[i].raw.n;
     }
@@ -122,7 +128,8 @@ static void hash_end(EVP_MD_CTX *h, unsigned char out[EVP_MAX_MD_SIZE])
 }
 
 /* Places of contents in order of their names. */
-static void by_name(const struct page_put_content *contents, unsigned count, unsigned order[PAGE_CONTENTS_MAX])
+static void by_name(const struct page_put_content *contents, unsigned count,
+                    unsigned order[PAGE_CONTENTS_MAX])
 {
     for (unsigned i = 0; i < count; i++) {
         unsigned at = i;
@@ -154,10 +161,10 @@ static bool contains_nocase(str text, str lower)
 /* Both digests in one pass over the bytes: what is cut out, and where, goes to the second hash. */
 struct both {
     EVP_MD_CTX *plain, *rest;
-    EVP_MD_CTX *headers;      /* but content-type; NULL: there are none */
+    EVP_MD_CTX *headers; /* but content-type; NULL: there are none */
     str raw;
     uint64_t plain_n;
-    size_t seen;              /* bytes of raw before it are in one of the two */
+    size_t seen; /* bytes of raw before it are in one of the two */
 };
 
 static void cut_piece(struct both *b, size_t until)
@@ -211,7 +218,8 @@ static void hash_content(struct both *b, const struct page_put_content *c)
 }
 
 void bundle_digests(const struct page_put_content *contents, unsigned count,
-                    unsigned char digest[PAGE_DIGEST_BYTES], unsigned char plain_digest[PAGE_DIGEST_BYTES])
+                    unsigned char digest[PAGE_DIGEST_BYTES],
+                    unsigned char plain_digest[PAGE_DIGEST_BYTES])
 {
     unsigned order[PAGE_CONTENTS_MAX] = { 0 };
     struct both b = { .plain = hash_begin() };
@@ -222,7 +230,8 @@ void bundle_digests(const struct page_put_content *contents, unsigned count,
         hash_content(&b, &contents[order[i]]);
     hash_end(b.plain, plain);
     hash_bytes(b.rest, (str){ .p = (const char *)plain, .n = SHA256_DIGEST_LENGTH });
-    if (b.headers != NULL) { /* beside the plain hash: so digest, and what is stored without them, stay as they were */
+    if (b.headers != NULL) { /* beside the plain hash: so digest, and what is stored without them,
+                                stay as they were */
         hash_bytes(b.headers, (str){ .p = (const char *)plain, .n = SHA256_DIGEST_LENGTH });
         hash_end(b.headers, plain);
     }

@@ -6,7 +6,10 @@
 enum { PLAN_REPLANNED = 1, PLAN_TTL_EVER = 2 };
 enum { CATALOG_VERSION = 1, PLAN_ROW_BYTES_MAX = 128, CATALOG_NAME_BYTES_MAX = 255 };
 
-struct catalog_key { char p[CATALOG_NAME_BYTES_MAX + 1]; size_t n; };
+struct catalog_key {
+    char p[CATALOG_NAME_BYTES_MAX + 1];
+    size_t n;
+};
 
 static bool catalog_key(struct catalog_key *k, char kind, str name)
 {
@@ -36,8 +39,9 @@ static void bucket_key(struct catalog_key *k, char kind, const struct page_bucke
 static str plan_encode(uint16_t number, const struct page_plan *plan, char *out)
 {
     const struct page_policy *p = &plan->policy;
-    const int64_t times[] = { p->grace_ttl_ns, p->historical_ttl_ns, p->stash_ttl_ns, p->ledger_ttl_ns,
-                              p->interval_ns,  p->ttl_ns,            plan->changed_at.ns };
+    const int64_t times[] = { p->grace_ttl_ns,    p->historical_ttl_ns, p->stash_ttl_ns,
+                              p->ledger_ttl_ns,   p->interval_ns,       p->ttl_ns,
+                              plan->changed_at.ns };
     char *at = out;
     *at++ = CATALOG_VERSION;
     put_be16(at, number);
@@ -61,8 +65,9 @@ static err plan_decode(str value, uint16_t *number, struct page_plan *plan)
     uint8_t kind = cursor_u8(&c), flags = cursor_u8(&c);
     plan->number = cursor_be32(&c);
     p->count = cursor_be32(&c);
-    int64_t *const times[] = { &p->grace_ttl_ns, &p->historical_ttl_ns, &p->stash_ttl_ns, &p->ledger_ttl_ns,
-                               &p->interval_ns,  &p->ttl_ns,            &plan->changed_at.ns };
+    int64_t *const times[] = { &p->grace_ttl_ns,    &p->historical_ttl_ns, &p->stash_ttl_ns,
+                               &p->ledger_ttl_ns,   &p->interval_ns,       &p->ttl_ns,
+                               &plan->changed_at.ns };
     for (unsigned i = 0; i < COUNT_OF(times); i++)
         *times[i] = (int64_t)cursor_be64(&c);
     if (!cursor_done(&c) || version != CATALOG_VERSION || kind >= POLICY_KINDS)
@@ -84,7 +89,8 @@ static bool plans_alike(const struct page_policy *a, const struct page_policy *b
     case POLICY_LATEST:
         return a->grace_ttl_ns == b->grace_ttl_ns && a->count == b->count;
     case POLICY_INTERVAL:
-        return a->grace_ttl_ns == b->grace_ttl_ns && a->count == b->count && a->interval_ns == b->interval_ns;
+        return a->grace_ttl_ns == b->grace_ttl_ns && a->count == b->count &&
+               a->interval_ns == b->interval_ns;
     case POLICY_TTL:
         return a->ttl_ns == b->ttl_ns;
     case POLICY_ALL:
@@ -117,10 +123,14 @@ static err number_give(struct engine_txn *t, unsigned kind, uint32_t *out)
         return ERR_LIMIT;
     put_be32(value + 4 * (size_t)kind, last + 1);
     *out = last + 1;
-    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), (str){ .p = value, .n = sizeof(value) }, STR_NONE);
+    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), (str){ .p = value, .n = sizeof(value) },
+                          STR_NONE);
 }
 
-struct domain_job { str name; uint32_t number; };
+struct domain_job {
+    str name;
+    uint32_t number;
+};
 
 static err domain_decide(struct engine_txn *t, void *ctx)
 {
@@ -142,7 +152,8 @@ static err domain_decide(struct engine_txn *t, void *ctx)
     if (e != ERR_OK)
         return e;
     put_be32(value, job->number);
-    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), (str){ .p = value, .n = sizeof(value) }, STR_NONE);
+    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), (str){ .p = value, .n = sizeof(value) },
+                          STR_NONE);
 }
 
 err pages_domain(struct pages *p, str domain, uint32_t *out)
@@ -169,7 +180,8 @@ static err plan_put(struct engine_txn *t, const struct page_bucket *b, const str
     char value[PLAN_ROW_BYTES_MAX];
     if (!catalog_key(&k, 'b', str_of(b->opts.name)))
         return ERR_BAD;
-    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), plan_encode(b->number, plan, value), STR_NONE);
+    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), plan_encode(b->number, plan, value),
+                          STR_NONE);
 }
 
 static err bucket_load(struct engine_txn *t, struct bucket_job *job)
@@ -199,7 +211,9 @@ static err bucket_decide(struct engine_txn *t, void *ctx)
         if (e != ERR_OK)
             return e;
         b->number = (uint16_t)number;
-        b->plan = (struct page_plan){ .policy = *job->policy, .number = 1, .replanned = true,
+        b->plan = (struct page_plan){ .policy = *job->policy,
+                                      .number = 1,
+                                      .replanned = true,
                                       .ttl_ever = job->policy->kind == POLICY_TTL };
         return plan_put(t, b, &b->plan);
     }
@@ -269,7 +283,9 @@ static void bucket_init(struct page_bucket *b, struct pages *p, const struct pag
 
 static struct engine_cursor *buckets_open(struct engine_view *v)
 {
-    const struct engine_range range = { .space = SPACE_CATALOG, .from = STR("b"), .until = STR("c") };
+    const struct engine_range range = { .space = SPACE_CATALOG,
+                                        .from = STR("b"),
+                                        .until = STR("c") };
     return engine_cursor_open(v, &range);
 }
 
@@ -319,7 +335,8 @@ static err dormant_open(struct pages *p, unsigned room)
 
 static err policy_check(const struct page_policy *p, struct err_note *note)
 {
-    const int64_t times[] = { p->grace_ttl_ns, p->historical_ttl_ns, p->stash_ttl_ns, p->ledger_ttl_ns, p->ttl_ns };
+    const int64_t times[] = { p->grace_ttl_ns, p->historical_ttl_ns, p->stash_ttl_ns,
+                              p->ledger_ttl_ns, p->ttl_ns };
     for (unsigned i = 0; i < COUNT_OF(times); i++)
         if (times[i] < 0) {
             err_note_set(note, "a time of a page policy is negative");
@@ -327,7 +344,8 @@ static err policy_check(const struct page_policy *p, struct err_note *note)
         }
     bool grouped = retention_grouped(p);
     if (grouped && (p->count < 1 || p->count > PAGE_POLICY_COUNT_MAX)) {
-        err_note_set(note, "policy %s: count must be 1 to %d", page_policy_name(p->kind), PAGE_POLICY_COUNT_MAX);
+        err_note_set(note, "policy %s: count must be 1 to %d", page_policy_name(p->kind),
+                     PAGE_POLICY_COUNT_MAX);
         return ERR_BAD;
     }
     if (p->kind == POLICY_INTERVAL && p->interval_ns <= 0) {
@@ -349,8 +367,9 @@ static void bucket_fini(struct page_bucket *b)
     b->magic = 0;
 }
 
-err pages_new(struct engine *e, struct clock *clock, uint64_t seed, const struct page_bucket_opts *buckets,
-              unsigned count, struct pages **out, struct err_note *note)
+err pages_new(struct engine *e, struct clock *clock, uint64_t seed,
+              const struct page_bucket_opts *buckets, unsigned count, struct pages **out,
+              struct err_note *note)
 {
     for (unsigned i = 0; i < count; i++) {
         err why = policy_check(&buckets[i].policy, note);
@@ -374,7 +393,8 @@ err pages_new(struct engine *e, struct clock *clock, uint64_t seed, const struct
         p->count = i + 1;
         why = bucket_open(p, &p->buckets[i]);
         if (why != ERR_OK)
-            err_note_set(note, "bucket %s: cannot load its catalog row: %s", buckets[i].name, err_name(why));
+            err_note_set(note, "bucket %s: cannot load its catalog row: %s", buckets[i].name,
+                         err_name(why));
     }
     if (why == ERR_OK)
         why = dormant_open(p, room);
@@ -432,20 +452,23 @@ uint16_t page_bucket_number(const struct page_bucket *b)
 
 const char *page_policy_name(enum page_policy_kind k)
 {
-    static const char *const names[POLICY_KINDS] = { "app_ttl", "all", "latest_hash", "latest", "interval", "ttl" };
+    static const char *const names[POLICY_KINDS] = { "app_ttl", "all",      "latest_hash",
+                                                     "latest",  "interval", "ttl" };
     INVARIANT(k < POLICY_KINDS);
     return names[k];
 }
 
 const char *page_state_name(enum page_state s)
 {
-    static const char *const names[PAGE_STATES] = { "current", "recent", "historical", "held",   "archive",
-                                                    "culled",  "purged", "suppressed", "unknown", "deleted" };
+    static const char *const names[PAGE_STATES] = { "current", "recent", "historical", "held",
+                                                    "archive", "culled", "purged",     "suppressed",
+                                                    "unknown", "deleted" };
     INVARIANT(s < PAGE_STATES);
     return names[s];
 }
 
-void pages_on_change(struct pages *p, void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
+void pages_on_change(struct pages *p,
+                     void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
                      void *ctx)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
@@ -463,10 +486,14 @@ void pages_stats_get(struct pages *p, struct pages_stats *out)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
     *out = (struct pages_stats){
-        .culled = atomic_load(&p->culled), .purged = atomic_load(&p->purged),
-        .extended = atomic_load(&p->extended), .overdue_ns_max = atomic_load(&p->overdue_ns_max),
-        .superseded = atomic_load(&p->superseded), .puts = atomic_load(&p->puts),
-        .duplicates = atomic_load(&p->duplicates), .replanned = atomic_load(&p->replanned),
+        .culled = atomic_load(&p->culled),
+        .purged = atomic_load(&p->purged),
+        .extended = atomic_load(&p->extended),
+        .overdue_ns_max = atomic_load(&p->overdue_ns_max),
+        .superseded = atomic_load(&p->superseded),
+        .puts = atomic_load(&p->puts),
+        .duplicates = atomic_load(&p->duplicates),
+        .replanned = atomic_load(&p->replanned),
         .damaged = atomic_load(&p->damaged),
     };
 }

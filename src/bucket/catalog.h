@@ -1,9 +1,10 @@
 /* catalog.h - all page buckets of a store: their numbers, the policy in force, and what they share.
  *
- * Space of the catalog: 'b' name -> bucket number and plan; 'd' domain -> number; 'n' -> the last numbers given;
- * 'r' bucket number -> how far replanning came. Numbers are never given twice. A changed policy becomes the
- * next plan; while rows of the plan before are left, both are known, and a policy changed again first
- * waits (at start) for the replanning before it. Private to this folder. */
+ * Space of the catalog: 'b' name -> bucket number and plan; 'd' domain -> number; 'n' -> the last
+ * numbers given; 'r' bucket number -> how far replanning came. Numbers are never given twice. A
+ * changed policy becomes the next plan; while rows of the plan before are left, both are known, and
+ * a policy changed again first waits (at start) for the replanning before it. Private to this
+ * folder. */
 #ifndef BUCKET_CATALOG_H
 #define BUCKET_CATALOG_H
 
@@ -17,11 +18,11 @@
 struct page_bucket {
     uint32_t magic;
     struct pages *pages;
-    struct page_bucket_opts opts;  /* its own copies */
+    struct page_bucket_opts opts; /* its own copies */
     uint16_t number;
-    struct page_plan plan;         /* .replanned: as it was at start; see below */
+    struct page_plan plan; /* .replanned: as it was at start; see below */
     _Atomic bool replanned;
-    bool dormant;                  /* known to the catalog alone: culled by its last policy, not found */
+    bool dormant; /* known to the catalog alone: culled by its last policy, not found */
 };
 #define PAGE_BUCKET_MAGIC 0xb0c4e701u
 
@@ -29,13 +30,14 @@ struct pages {
     uint32_t magic;
     struct engine *engine;
     struct clock *clock;
-    struct rng rng;                /* committer only: minted tids */
+    struct rng rng; /* committer only: minted tids */
     struct frame_pool frames;
     struct page_bucket *buckets;
     unsigned count;
     void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title);
     void *changed_ctx;
-    _Atomic uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned, damaged;
+    _Atomic uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates,
+        replanned, damaged;
 };
 #define PAGES_MAGIC 0xb0c4e702u
 
@@ -47,7 +49,8 @@ void pages_tell(struct pages *p, uint16_t bucket, uint32_t domain, str title);
 /* Plans the next rows of a bucket whose policy changed; the last batch sets replanned. cull.c */
 MUST_CHECK err bucket_replan(struct page_bucket *b, bool *more);
 /* Where replanning goes on; in an update. key has PAGE_BOUND_BYTES_MAX bytes. */
-MUST_CHECK err catalog_cursor_get(struct engine_txn *t, const struct page_bucket *b, struct page_key *key);
+MUST_CHECK err catalog_cursor_get(struct engine_txn *t, const struct page_bucket *b,
+                                  struct page_key *key);
 MUST_CHECK err catalog_cursor_put(struct engine_txn *t, const struct page_bucket *b, str key);
 /* Records that no row of an earlier plan is left. */
 MUST_CHECK err catalog_replanned(struct engine_txn *t, const struct page_bucket *b);

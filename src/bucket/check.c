@@ -1,5 +1,5 @@
-/* check.c - what rows must hold among each other. Each title is looked at in one view; between titles the
- * view ends now and then, so that a long check keeps no space from being reused. */
+/* check.c - what rows must hold among each other. Each title is looked at in one view; between
+ * titles the view ends now and then, so that a long check keeps no space from being reused. */
 #include "bucket/ledger.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ struct check {
     void *ctx;
     uint64_t damages;
     struct engine_view *view;
-    char title[PAGE_TITLE_BYTES_MAX + 1];   /* being looked at, for the texts */
+    char title[PAGE_TITLE_BYTES_MAX + 1]; /* being looked at, for the texts */
 };
 
 static void damage(struct check *c, const char *what, const struct page_name *name)
@@ -22,8 +22,10 @@ static void damage(struct check *c, const char *what, const struct page_name *na
     c->damages++;
     if (name != NULL && name->tid.ticks < (uint64_t)1 << 60)
         tid_format(name->tid, tid);
-    (void)snprintf(text, sizeof(text), "title \"%s\"%s%.0llu%s%s: %s", c->title, name == NULL ? "" : " render ",
-                   name == NULL ? 0ull : (unsigned long long)name->rev, tid[0] == 0 ? "" : "/", tid, what);
+    (void)snprintf(text, sizeof(text), "title \"%s\"%s%.0llu%s%s: %s", c->title,
+                   name == NULL ? "" : " render ",
+                   name == NULL ? 0ull : (unsigned long long)name->rev, tid[0] == 0 ? "" : "/", tid,
+                   what);
     c->found(c->ctx, text);
 }
 
@@ -93,7 +95,8 @@ static unsigned check_renders(struct check *c, struct look *k)
 }
 
 /* Filed alone, as stores before did, or with the others of its title and step. */
-static void check_trace_due(struct check *c, const struct look *k, str row_key, const struct page_trace_row *t)
+static void check_trace_due(struct check *c, const struct look *k, str row_key,
+                            const struct page_trace_row *t)
 {
     struct page_key due;
     struct engine_row found;
@@ -137,14 +140,15 @@ static unsigned check_ledger(struct check *c, struct look *k)
 }
 
 /* The title whose prefix starts the first key at or after from in this space; false: none. */
-static bool next_title(struct check *c, enum engine_space space, const struct page_key *from, struct page_key *out)
+static bool next_title(struct check *c, enum engine_space space, const struct page_key *from,
+                       struct page_key *out)
 {
     const struct engine_range range = { .space = space, .from = page_key_str(from) };
     struct engine_cursor *cursor = engine_cursor_open(c->view, &range);
     struct engine_row found;
     err e = engine_cursor_next(cursor, &found);
-    bool ok = e == ERR_OK && found.key.n > 7 && found.key.n <= PAGE_KEY_BYTES_MAX
-              && str_find(str_skip(found.key, 6), '\0') < found.key.n - 6;
+    bool ok = e == ERR_OK && found.key.n > 7 && found.key.n <= PAGE_KEY_BYTES_MAX &&
+              str_find(str_skip(found.key, 6), '\0') < found.key.n - 6;
     if (ok)
         page_key_prefix_of(out, found.key);
     else if (e != ERR_NOT_FOUND)
@@ -176,7 +180,8 @@ static void check_titles(struct check *c)
     while (next_of_all(c, &from, &title)) {
         struct look k = { .view = c->view, .now = clock_store(c->pages->clock), .title = title };
         k.bucket = pages_numbered(c->pages, get_be16(title.p));
-        (void)str_to_cstr(str_take(str_skip(page_key_str(&title), 6), title.n - 7), c->title, sizeof(c->title));
+        (void)str_to_cstr(str_take(str_skip(page_key_str(&title), 6), title.n - 7), c->title,
+                          sizeof(c->title));
         if (k.bucket != NULL)
             rows += check_renders(c, &k) + check_ledger(c, &k) + 1;
         from = title;
@@ -203,15 +208,16 @@ static void check_due(struct check *c, str key)
     }
     if (kind == DUE_TRACES || !page_key_parse(row_key, &parts))
         return; /* its traces may have gone by other ways */
-    struct look k = { .bucket = pages_numbered(c->pages, parts.bucket), .view = c->view,
+    struct look k = { .bucket = pages_numbered(c->pages, parts.bucket),
+                      .view = c->view,
                       .now = clock_store(c->pages->clock) };
     if (k.bucket == NULL)
         return;
     page_key_title(&k.title, parts.bucket, parts.domain, parts.title);
     (void)str_to_cstr(parts.title, c->title, sizeof(c->title));
-    bool right = kind == DUE_RENDER ? look_get(&k, parts.name, &row) == ERR_OK && row.due_stored.ns == at.ns
-                                    : ledger_get(&k, parts.name, &trace) == ERR_OK
-                                          && trace.forget_at.ns == at.ns;
+    bool right = kind == DUE_RENDER
+                     ? look_get(&k, parts.name, &row) == ERR_OK && row.due_stored.ns == at.ns
+                     : ledger_get(&k, parts.name, &trace) == ERR_OK && trace.forget_at.ns == at.ns;
     if (!right)
         damage(c, "a due row is filed for what is not there", &parts.name);
 }

@@ -1,30 +1,32 @@
-/* cull.c - what time does: renders past due become traces, traces are forgotten, changed policies planned.
+/* cull.c - what time does: renders past due become traces, traces are forgotten, changed policies
+ * planned.
  *
- * The first due row says whether there is anything to do; a batch takes the next PAGE_CULL_BATCH of them in
- * one update. The cost of one cull is a few seeks, whatever its title went through. */
+ * The first due row says whether there is anything to do; a batch takes the next PAGE_CULL_BATCH of
+ * them in one update. The cost of one cull is a few seeks, whatever its title went through. */
 #include "bucket/ledger.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct due {
-    struct page_key key;         /* of the due row */
+    struct page_key key; /* of the due row */
     store_time at;
     enum page_due_kind kind;
-    str row_key;                 /* in key */
-    bool damaged;                /* the key alone is known */
+    str row_key;  /* in key */
+    bool damaged; /* the key alone is known */
 };
 
 struct cull {
     struct pages *pages;
-    struct due *dues;            /* PAGE_CULL_BATCH */
-    bool *culled;                /* which of them removed a render */
+    struct due *dues; /* PAGE_CULL_BATCH */
+    bool *culled;     /* which of them removed a render */
     unsigned count;
-    unsigned count_max;          /* of this update: PAGE_CULL_BATCH, and less where there is little room */
-    unsigned looked;             /* at traces, in this update */
+    unsigned count_max; /* of this update: PAGE_CULL_BATCH, and less where there is little room */
+    unsigned looked;    /* at traces, in this update */
     int64_t overdue_ns_max;
 };
-/* A batch takes no more due rows beyond: it writes at most two rows for each trace, and blocks the committer. */
+/* A batch takes no more due rows beyond: it writes at most two rows for each trace, and blocks the
+ * committer. */
 enum { TRACES_LOOKED_MAX = 4096, CULL_SHRINK = 4 };
 
 /* Does what the cursor found lie where its key says, so that it can be deleted? */
@@ -34,8 +36,9 @@ static bool lies_there(struct engine_view *v, err found, str key)
     return found == ERR_OK || engine_get(v, SPACE_DUE, key, &row) == ERR_CORRUPT;
 }
 
-/* The next due row. One that fails its sum is as good as any: what it is filed for is judged by a row of its own. One
- * without meaning is due at once, to be dropped. ERR_NOT_FOUND; ERR_CORRUPT: too much is damaged. */
+/* The next due row. One that fails its sum is as good as any: what it is filed for is judged by a
+ * row of its own. One without meaning is due at once, to be dropped. ERR_NOT_FOUND; ERR_CORRUPT:
+ * too much is damaged. */
 static err next_due_row(struct engine_view *v, struct engine_cursor *c, struct due *out)
 {
     struct engine_row found;
@@ -50,7 +53,8 @@ static err next_due_row(struct engine_view *v, struct engine_cursor *c, struct d
             memcpy(out->key.p, found.key.p, found.key.n);
         if (!lies_there(v, e, page_key_str(&out->key)))
             continue;
-        out->damaged = !page_key_due_parse(page_key_str(&out->key), &out->at, &out->kind, &out->row_key);
+        out->damaged =
+            !page_key_due_parse(page_key_str(&out->key), &out->at, &out->kind, &out->row_key);
         if (out->damaged)
             out->at = STORE_TIME_ZERO;
         return ERR_OK;
@@ -79,7 +83,8 @@ static err collect(struct cull *u, struct engine_txn *t)
     struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &all);
     err e = ERR_OK;
     u->count = 0;
-    while (u->count < u->count_max && (e = next_due_row(engine_txn_view(t), c, &u->dues[u->count])) == ERR_OK) {
+    while (u->count < u->count_max &&
+           (e = next_due_row(engine_txn_view(t), c, &u->dues[u->count])) == ERR_OK) {
         if (store_time_before(engine_txn_now(t), u->dues[u->count].at))
             break;
         u->count++;
@@ -93,7 +98,8 @@ static err drop_due(struct engine_txn *t, const struct due *d)
     return engine_txn_delete(t, SPACE_DUE, page_key_str(&d->key));
 }
 
-/* A row that is due and cannot be read must not keep the rest from being culled: it goes without a trace. */
+/* A row that is due and cannot be read must not keep the rest from being culled: it goes without a
+ * trace. */
 static err drop_damaged(struct title *t, const struct due *d, enum engine_space space)
 {
     err e = engine_txn_delete(t->txn, space, d->row_key);
@@ -117,7 +123,8 @@ static err forget_traces(struct cull *u, struct title *t, const struct due *d)
     return e == ERR_OK && !more ? drop_due(t->txn, d) : e;
 }
 
-static err cull_render(struct cull *u, struct title *t, const struct due *d, struct page_name name, bool *culled)
+static err cull_render(struct cull *u, struct title *t, const struct due *d, struct page_name name,
+                       bool *culled)
 {
     struct page_row row;
     err e = look_get(&t->look, name, &row);
@@ -136,8 +143,8 @@ static err cull_render(struct cull *u, struct title *t, const struct due *d, str
     return title_remove(t, &row, PAGE_CULLED);
 }
 
-/* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are culled. So does what
- * a due row without meaning was for. */
+/* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are
+ * culled. So does what a due row without meaning was for. */
 static err pass_over(struct cull *u, struct engine_txn *txn, const struct due *d)
 {
     atomic_fetch_add(&u->pages->damaged, 1);
@@ -153,7 +160,8 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     u->culled[i] = false;
     if (d->damaged)
         return pass_over(u, txn, d);
-    bool right = d->kind == DUE_TRACES ? page_key_title_parse(d->row_key, &parts) : page_key_parse(d->row_key, &parts);
+    bool right = d->kind == DUE_TRACES ? page_key_title_parse(d->row_key, &parts)
+                                       : page_key_parse(d->row_key, &parts);
     INVARIANT(right);
     struct page_bucket *b = pages_numbered(u->pages, parts.bucket);
     if (b == NULL)
@@ -194,7 +202,8 @@ static err cull_decide(struct engine_txn *t, void *ctx)
 static void cull_told(struct cull *u)
 {
     struct page_key_parts parts;
-    uint64_t culled = 0, before = atomic_load(&u->pages->overdue_ns_max), now = (uint64_t)u->overdue_ns_max;
+    uint64_t culled = 0, before = atomic_load(&u->pages->overdue_ns_max),
+             now = (uint64_t)u->overdue_ns_max;
     for (unsigned i = 0; i < u->count; i++) {
         if (!u->culled[i] || !page_key_parse(u->dues[i].row_key, &parts))
             continue;
@@ -254,14 +263,16 @@ struct replan {
     bool over;
 };
 
-/* The next keys of the bucket from the cursor on, but for damaged rows; leaves the cursor behind them. */
+/* The next keys of the bucket from the cursor on, but for damaged rows; leaves the cursor behind
+ * them. */
 static err replan_collect(struct replan *r, struct engine_txn *t, struct page_key *cursor)
 {
     struct page_key first;
     char end[PAGE_BOUND_BYTES_MAX];
     put_be16(first.p, r->bucket->number);
     first.n = 2;
-    struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(cursor->n > 0 ? cursor : &first),
+    struct engine_range range = { .space = SPACE_RENDER,
+                                  .from = page_key_str(cursor->n > 0 ? cursor : &first),
                                   .until = engine_prefix_end(page_key_str(&first), end) };
     struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
     struct engine_row found;
@@ -300,8 +311,10 @@ static err replan_one(struct replan *r, struct engine_txn *txn, const struct pag
         e = look_get(&t.look, parts.name, &row);
     const struct page_plan *plan = &r->bucket->plan;
     if (e == ERR_CORRUPT)
-        return ERR_OK; /* one damaged row does not keep the others from the new policy; pages_check tells */
-    if (e != ERR_OK || row.plan == plan->number || !store_time_before(plan->changed_at, row.due_stored))
+        return ERR_OK; /* one damaged row does not keep the others from the new policy; pages_check
+                          tells */
+    if (e != ERR_OK || row.plan == plan->number ||
+        !store_time_before(plan->changed_at, row.due_stored))
         return e; /* gone before: its due row stands, a cull will take it */
     r->planned++;
     return title_update(&t, &row);
@@ -319,7 +332,8 @@ static err replan_decide(struct engine_txn *t, void *ctx)
         e = replan_one(r, t, &(*r->keys)[i]);
     if (e != ERR_OK)
         return e;
-    return r->over ? catalog_replanned(t, r->bucket) : catalog_cursor_put(t, r->bucket, page_key_str(&cursor));
+    return r->over ? catalog_replanned(t, r->bucket)
+                   : catalog_cursor_put(t, r->bucket, page_key_str(&cursor));
 }
 
 err bucket_replan(struct page_bucket *b, bool *more)

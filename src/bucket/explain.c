@@ -9,7 +9,8 @@ static bool passed(void *ctx, str title, const struct page_name *name)
     return true;
 }
 
-static err find(const struct look *title, const struct page_which *w, struct page_row *row, struct page_explanation *x)
+static err find(const struct look *title, const struct page_which *w, struct page_row *row,
+                struct page_explanation *x)
 {
     const struct page_each each = { .damaged = passed, .ctx = x };
     struct look_damage damage = { .each = &each };

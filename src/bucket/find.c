@@ -1,4 +1,5 @@
-/* find.c - reading: one render, a history, the titles of a domain. Walks stop at the first answer. */
+/* find.c - reading: one render, a history, the titles of a domain. Walks stop at the first
+ * answer. */
 #include "bucket/ledger.h"
 
 #include <string.h>
@@ -25,8 +26,11 @@ static err gone_or_never(const struct look *k, struct page_name low, struct page
 static err hidden(const struct page_row *row, struct page_trace *trace)
 {
     if (trace != NULL)
-        *trace = (struct page_trace){ .name = row->r.name, .state = row->r.hidden, .at = row->r.hidden_at,
-                                      .policy = row->policy, .superseded_at = row->r.superseded_at,
+        *trace = (struct page_trace){ .name = row->r.name,
+                                      .state = row->r.hidden,
+                                      .at = row->r.hidden_at,
+                                      .policy = row->policy,
+                                      .superseded_at = row->r.superseded_at,
                                       .superseded_by = row->r.superseded_by };
     return ERR_GONE;
 }
@@ -40,18 +44,22 @@ static err find_latest(const struct look *k, struct page_row *out, struct page_t
         return ERR_OK;
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
-    if (!passed && look_newest_alive(k, look_first, look_last, &newest) == ERR_OK && newest.r.hidden != PAGE_CURRENT)
+    if (!passed && look_newest_alive(k, look_first, look_last, &newest) == ERR_OK &&
+        newest.r.hidden != PAGE_CURRENT)
         return hidden(&newest, trace);
     return gone_or_never(k, look_first, look_last, trace);
 }
 
-static err find_rev(const struct look *k, uint64_t rev, struct page_row *out, struct page_trace *trace)
+static err find_rev(const struct look *k, uint64_t rev, struct page_row *out,
+                    struct page_trace *trace)
 {
     err e = look_newest_alive(k, page_name_low(rev), page_name_high(rev), out);
-    return e == ERR_NOT_FOUND ? gone_or_never(k, page_name_low(rev), page_name_high(rev), trace) : e;
+    return e == ERR_NOT_FOUND ? gone_or_never(k, page_name_low(rev), page_name_high(rev), trace)
+                              : e;
 }
 
-static err find_exact(const struct look *k, struct page_name name, struct page_row *out, struct page_trace *trace)
+static err find_exact(const struct look *k, struct page_name name, struct page_row *out,
+                      struct page_trace *trace)
 {
     err e = look_get(k, name, out);
     if (e == ERR_OK && !look_alive(k, out))
@@ -94,7 +102,8 @@ static err served_trace(const struct look *k, store_time at, struct page_trace *
     ledger_open(&ledger, k, look_first, look_last, false);
     do
         e = ledger_next(&ledger, &t);
-    while (e == ERR_OK && !(look_trace_alive(k, &t) && served_at(t.stored_at, t.trace.superseded_at, at)));
+    while (e == ERR_OK &&
+           !(look_trace_alive(k, &t) && served_at(t.stored_at, t.trace.superseded_at, at)));
     ledger_close(&ledger);
     if (e != ERR_OK && (e != ERR_NOT_FOUND || !has_gone))
         return e;
@@ -105,9 +114,10 @@ static err served_trace(const struct look *k, store_time at, struct page_trace *
     return ERR_GONE;
 }
 
-/* Times of latestness of stored renders follow each other as their names do, so the first render below which
- * nothing can match ends the walk. */
-static err find_served_at(const struct look *k, store_time at, struct page_row *out, struct page_trace *trace)
+/* Times of latestness of stored renders follow each other as their names do, so the first render
+ * below which nothing can match ends the walk. */
+static err find_served_at(const struct look *k, store_time at, struct page_row *out,
+                          struct page_trace *trace)
 {
     struct look_walk w;
     bool found = false;
@@ -132,7 +142,8 @@ static err find_served_at(const struct look *k, store_time at, struct page_row *
 static err next_rev(const struct look *k, uint64_t below, uint64_t *rev)
 {
     struct page_name name;
-    err e = below == 0 ? ERR_NOT_FOUND : look_greatest_known(k, look_first, page_name_high(below - 1), &name);
+    err e = below == 0 ? ERR_NOT_FOUND
+                       : look_greatest_known(k, look_first, page_name_high(below - 1), &name);
     if (e == ERR_OK)
         *rev = name.rev;
     return e;
@@ -171,7 +182,8 @@ static err oldest_known(const struct look *k, uint64_t rev, store_time *out)
     return ERR_OK;
 }
 
-static err find_current_at(const struct look *k, store_time at, struct page_row *out, struct page_trace *trace)
+static err find_current_at(const struct look *k, store_time at, struct page_row *out,
+                           struct page_trace *trace)
 {
     uint64_t rev = (uint64_t)PAGE_REV_MAX + 1;
     store_time oldest;
@@ -187,7 +199,8 @@ static err find_current_at(const struct look *k, store_time at, struct page_row 
     }
 }
 
-static err find_any(const struct look *k, const struct page_which *w, struct page_row *out, struct page_trace *trace)
+static err find_any(const struct look *k, const struct page_which *w, struct page_row *out,
+                    struct page_trace *trace)
 {
     switch (w->select) {
     case SELECT_LATEST:
@@ -204,10 +217,12 @@ static err find_any(const struct look *k, const struct page_which *w, struct pag
     return find_current_at(k, w->at, out, trace);
 }
 
-err look_find(const struct look *k, const struct page_which *w, struct page_row *out, struct page_trace *trace)
+err look_find(const struct look *k, const struct page_which *w, struct page_row *out,
+              struct page_trace *trace)
 {
     err e = find_any(k, w, out, trace);
-    if (e != ERR_OK || out->r.hidden == PAGE_CURRENT || (w->deleted_too && out->r.hidden == PAGE_DELETED))
+    if (e != ERR_OK || out->r.hidden == PAGE_CURRENT ||
+        (w->deleted_too && out->r.hidden == PAGE_DELETED))
         return e;
     return hidden(out, trace);
 }
@@ -217,15 +232,16 @@ static bool title_fits(str title)
     return title.n >= 1 && title.n <= PAGE_TITLE_BYTES_MAX;
 }
 
-static void look_init(struct look *k, struct page_bucket *b, struct engine_view *v, uint32_t domain, str title)
+static void look_init(struct look *k, struct page_bucket *b, struct engine_view *v, uint32_t domain,
+                      str title)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
     *k = (struct look){ .bucket = b, .view = v, .now = clock_store(b->pages->clock) };
     page_key_title(&k->title, b->number, domain, title);
 }
 
-err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w, struct page_render *out,
-              struct page_trace *trace)
+err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
+              struct page_render *out, struct page_trace *trace)
 {
     struct look k;
     struct page_row row;
@@ -273,7 +289,8 @@ err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, 
 
 /* ---- over many titles ---- */
 
-/* A walk over rows of a domain; row, one of them: ERR_OK goes on, unless it says that this is over. */
+/* A walk over rows of a domain; row, one of them: ERR_OK goes on, unless it says that this is
+ * over. */
 struct rows {
     struct page_bucket *bucket;
     struct engine_view *view;
@@ -294,7 +311,8 @@ static struct engine_cursor *rows_open(struct engine_view *v, const struct page_
                                        const struct page_key *prefix)
 {
     char end[PAGE_BOUND_BYTES_MAX];
-    const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(from),
+    const struct engine_range range = { .space = SPACE_RENDER,
+                                        .from = page_key_str(from),
                                         .until = engine_prefix_end(page_key_str(prefix), end) };
     return engine_cursor_open(v, &range);
 }
@@ -314,8 +332,8 @@ static err rows_next(struct rows *all, struct engine_cursor *c)
     return e == ERR_CORRUPT && look_passes(&k, page_key_str(&key)) ? ERR_OK : e;
 }
 
-/* The newest of its title. After a damaged row, which may have been that, the title's next rows are looked at: one that
- * is superseded is not listed. */
+/* The newest of its title. After a damaged row, which may have been that, the title's next rows are
+ * looked at: one that is superseded is not listed. */
 static err titles_row(struct rows *all, const struct engine_row *found, struct engine_cursor *c)
 {
     const struct page_each *each = all->damage.each;
@@ -398,7 +416,8 @@ static err stashes_row(struct rows *all, const struct engine_row *found, struct 
     memcpy(at.title, parts.title.p, parts.title.n);
     look_init(&k, all->bucket, all->view, parts.domain, place_title(&at));
     err e = look_decode(&k, parts.name, found, &row);
-    bool stashed = e == ERR_OK && look_alive(&k, &row) && store_time_before(k.now, row.r.stash_until);
+    bool stashed =
+        e == ERR_OK && look_alive(&k, &row) && store_time_before(k.now, row.r.stash_until);
     all->over = stashed && !each->render(each->ctx, place_title(&at), &row.r);
     if (!all->over)
         all->stashes->after = at;
@@ -409,7 +428,9 @@ err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash
                  const struct page_each *each, bool *more)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    struct rows all = { .bucket = b, .view = v, .row = stashes_row, .stashes = w, .damage = { .each = each } };
+    struct rows all = {
+        .bucket = b, .view = v, .row = stashes_row, .stashes = w, .damage = { .each = each }
+    };
     err e = ERR_OK;
     *more = false;
     if (w->title.n > PAGE_TITLE_BYTES_MAX)
@@ -440,8 +461,8 @@ uint64_t page_render_bytes(const struct page_render *r)
     return n;
 }
 
-err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c, struct arena *a,
-              bool now, str *headers, str *frame)
+err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c,
+              struct arena *a, bool now, str *headers, str *frame)
 {
     struct engine *engine = b->pages->engine;
     uint64_t n = (uint64_t)c->headers_bytes + c->stored_bytes;

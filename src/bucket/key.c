@@ -29,7 +29,8 @@ void page_key_name(struct page_key *k, const struct page_key *title, struct page
     k->n = title->n + PAGE_NAME_BYTES;
 }
 
-void page_key_fence(struct page_key *k, const struct page_key *title, const uint64_t *rev, const struct tid *tid)
+void page_key_fence(struct page_key *k, const struct page_key *title, const uint64_t *rev,
+                    const struct tid *tid)
 {
     memcpy(k->p, title->p, title->n);
     k->n = title->n;
@@ -82,7 +83,9 @@ bool page_key_parse(str key, struct page_key_parts *out)
     for (unsigned i = 0; i < TID_KEY_BYTES; i++)
         tid[i] = (unsigned char)~(unsigned char)name[8 + i];
     *out = (struct page_key_parts){
-        .bucket = get_be16(key.p), .domain = get_be32(key.p + 2), .title = title,
+        .bucket = get_be16(key.p),
+        .domain = get_be32(key.p + 2),
+        .title = title,
         .name = { .rev = ~get_be64(name), .tid = tid_from_key(tid) },
     };
     return true;
@@ -95,7 +98,9 @@ bool page_key_title_parse(str key, struct page_key_parts *out)
     str title = { .p = key.p + PREFIX_BYTES, .n = key.n - PREFIX_BYTES - 1 };
     if (key.p[key.n - 1] != 0 || str_find(title, '\0') != title.n)
         return false;
-    *out = (struct page_key_parts){ .bucket = get_be16(key.p), .domain = get_be32(key.p + 2), .title = title };
+    *out = (struct page_key_parts){ .bucket = get_be16(key.p),
+                                    .domain = get_be32(key.p + 2),
+                                    .title = title };
     return true;
 }
 

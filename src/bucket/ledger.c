@@ -2,16 +2,16 @@
 
 #include <string.h>
 
-/* A trace stays on disk for up to a step longer than it is known, so that one due row stands for all of a title in it.
- * A step is this part of ledger_ttl, at most so long. */
+/* A trace stays on disk for up to a step longer than it is known, so that one due row stands for
+ * all of a title in it. A step is this part of ledger_ttl, at most so long. */
 enum { TRACES_STEPS = 64 };
 #define TRACES_STEP_NS_MAX (6 * 3600 * NS_PER_S)
 
 /* ---- rows ---- */
 
 struct ledger_row {
-    struct page_key key;        /* empty: it is new */
-    struct page_name lowest;    /* the key's */
+    struct page_key key;     /* empty: it is new */
+    struct page_name lowest; /* the key's */
     bool damaged;
     struct page_traces t;
 };
@@ -47,18 +47,22 @@ static struct engine_cursor *rows_from(const struct look *k, struct page_name na
     struct page_key from, until = k->title;
     page_key_name(&from, &k->title, name);
     page_key_title_end(&until);
-    const struct engine_range range = { .space = SPACE_LEDGER, .from = page_key_str(&from),
+    const struct engine_range range = { .space = SPACE_LEDGER,
+                                        .from = page_key_str(&from),
                                         .until = page_key_str(&until) };
     return engine_cursor_open(k->view, &range);
 }
 
 /* Rows behind a key, lowest first, up to the one whose lowest name is `high`. */
-static struct engine_cursor *rows_above(const struct look *k, const struct page_key *until, struct page_name high)
+static struct engine_cursor *rows_above(const struct look *k, const struct page_key *until,
+                                        struct page_name high)
 {
     struct page_key from;
     page_key_name(&from, &k->title, high);
-    const struct engine_range range = { .space = SPACE_LEDGER, .from = page_key_str(&from),
-                                        .until = page_key_str(until), .reversed = true };
+    const struct engine_range range = { .space = SPACE_LEDGER,
+                                        .from = page_key_str(&from),
+                                        .until = page_key_str(until),
+                                        .reversed = true };
     return engine_cursor_open(k->view, &range);
 }
 
@@ -87,8 +91,8 @@ static unsigned place_of(const struct page_traces *t, struct page_name name, boo
 
 /* ---- reading ---- */
 
-void ledger_open(struct ledger_walk *w, const struct look *k, struct page_name low, struct page_name high,
-                 bool rising)
+void ledger_open(struct ledger_walk *w, const struct look *k, struct page_name low,
+                 struct page_name high, bool rising)
 {
     struct ledger_row row;
     *w = (struct ledger_walk){ .low = low, .high = high, .rising = rising };
@@ -96,7 +100,8 @@ void ledger_open(struct ledger_walk *w, const struct look *k, struct page_name l
         w->cursor = rows_from(k, high);
         return;
     }
-    if (row_of(k, low, &row) != ERR_OK) /* there is none, or the walk meets what is wrong by itself */
+    if (row_of(k, low, &row) !=
+        ERR_OK) /* there is none, or the walk meets what is wrong by itself */
         page_key_name(&row.key, &k->title, low);
     page_key_after(&row.key);
     w->cursor = rows_above(k, &row.key, high);
@@ -115,7 +120,8 @@ err ledger_next(struct ledger_walk *w, struct page_trace_row *out)
     for (;;) {
         while (w->left > 0) {
             const struct page_trace_row *t = row_tells(w);
-            bool under = page_name_cmp(t->trace.name, w->low) < 0, over = page_name_cmp(t->trace.name, w->high) > 0;
+            bool under = page_name_cmp(t->trace.name,
+                                       w->low)<0, over = page_name_cmp(t->trace.name, w->high)> 0;
             if (w->rising ? over : under)
                 return ERR_NOT_FOUND;
             if (under || over)
@@ -149,7 +155,8 @@ err ledger_get(const struct look *k, struct page_name name, struct page_trace_ro
     return e;
 }
 
-err ledger_greatest(const struct look *k, struct page_name low, struct page_name high, struct page_name *out)
+err ledger_greatest(const struct look *k, struct page_name low, struct page_name high,
+                    struct page_name *out)
 {
     struct ledger_walk w;
     struct page_trace_row t;
@@ -175,13 +182,16 @@ static err row_write(struct title *t, const struct ledger_row *row)
         e = engine_txn_delete(t->txn, SPACE_LEDGER, page_key_str(&row->key));
     if (e != ERR_OK || row->t.count == 0)
         return e;
-    return engine_txn_put(t->txn, SPACE_LEDGER, page_key_str(&key), page_traces_encode(&row->t, value), STR_NONE);
+    return engine_txn_put(t->txn, SPACE_LEDGER, page_key_str(&key),
+                          page_traces_encode(&row->t, value), STR_NONE);
 }
 
 /* A row of a store before may have a due row of its own. */
 static err row_unfile(struct title *t, const struct ledger_row *row)
 {
-    return row->t.alone ? title_unfile(t, row->t.trace[0].forget_at, DUE_LEDGER, page_key_str(&row->key)) : ERR_OK;
+    return row->t.alone
+               ? title_unfile(t, row->t.trace[0].forget_at, DUE_LEDGER, page_key_str(&row->key))
+               : ERR_OK;
 }
 
 /* Not below what is left: one title that lost its row must not end all culling. */
@@ -219,7 +229,8 @@ static err row_for(const struct title *t, struct page_name name, struct ledger_r
     err e = row_of(&t->look, name, out);
     if (e == ERR_OK && takes_more(out))
         return ERR_OK;
-    if (e == ERR_OK && !out->damaged && page_name_cmp(out->t.trace[out->t.count - 1].trace.name, name) >= 0)
+    if (e == ERR_OK && !out->damaged &&
+        page_name_cmp(out->t.trace[out->t.count - 1].trace.name, name) >= 0)
         return ERR_OK;
     if (e == ERR_OK || e == ERR_NOT_FOUND) {
         page_key_name(&key, &t->look.title, name);
@@ -254,7 +265,8 @@ static err row_insert(struct title *t, const struct page_trace_row *trace)
     e = row_unfile(t, &row);
     row.t.alone = false;
     if (!there) {
-        memmove(row.t.trace + at + 1, row.t.trace + at, (row.t.count - at) * sizeof(row.t.trace[0]));
+        memmove(row.t.trace + at + 1, row.t.trace + at,
+                (row.t.count - at) * sizeof(row.t.trace[0]));
         row.t.count++;
         t->row.ledger_count++;
     }
@@ -269,7 +281,8 @@ store_time ledger_due(const struct page_trace_row *trace)
     int64_t forget = trace->forget_at.ns;
     if (forget > INT64_MAX - TRACES_STEP_NS_MAX)
         return STORE_TIME_NEVER;
-    int64_t known = store_time_before(trace->trace.at, trace->forget_at) ? forget - trace->trace.at.ns : 0;
+    int64_t known =
+        store_time_before(trace->trace.at, trace->forget_at) ? forget - trace->trace.at.ns : 0;
     int64_t step = known / TRACES_STEPS;
     step = step < 1 ? 1 : step > TRACES_STEP_NS_MAX ? TRACES_STEP_NS_MAX : step;
     int64_t over = forget % step;
@@ -360,7 +373,8 @@ static struct engine_cursor *rows_rising(const struct title *t)
     return rows_above(&t->look, &end, look_last);
 }
 
-/* Several at once: each search for the lowest steps over what was deleted there and is not indexed yet. */
+/* Several at once: each search for the lowest steps over what was deleted there and is not indexed
+ * yet. */
 static err drop_lowest(struct title *t)
 {
     struct page_key keys[PAGE_LEDGER_DROP];
@@ -368,7 +382,8 @@ static err drop_lowest(struct title *t)
     unsigned count = 0, traces = 0;
     struct engine_cursor *c = rows_rising(t);
     err e = ERR_OK;
-    while (count < PAGE_LEDGER_DROP && traces < PAGE_LEDGER_DROP && (e = row_next(c, &row)) == ERR_OK) {
+    while (count < PAGE_LEDGER_DROP && traces < PAGE_LEDGER_DROP &&
+           (e = row_next(c, &row)) == ERR_OK) {
         keys[count++] = row.key;
         traces += row.damaged ? 0 : row.t.count;
     }

@@ -4,21 +4,25 @@
 #include <string.h>
 
 const struct page_name look_first = { .rev = 0 };
-const struct page_name look_last = { .rev = UINT64_MAX, .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
+const struct page_name look_last = { .rev = UINT64_MAX,
+                                     .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
 
-struct engine_cursor *look_names_open(const struct look *k, struct page_name low, struct page_name high, bool rising)
+struct engine_cursor *look_names_open(const struct look *k, struct page_name low,
+                                      struct page_name high, bool rising)
 {
     struct page_key from, until; /* the greatest name has the least key */
     page_key_name(&from, &k->title, high);
     page_key_name(&until, &k->title, low);
     page_key_after(&until);
-    const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(&from),
-                                        .until = page_key_str(&until), .reversed = rising };
+    const struct engine_range range = { .space = SPACE_RENDER,
+                                        .from = page_key_str(&from),
+                                        .until = page_key_str(&until),
+                                        .reversed = rising };
     return engine_cursor_open(k->view, &range);
 }
 
-/* Do `count` renders that stay precede this one in its group? The greater ones that are out do not change the
- * answer: as many that stay precede those too. */
+/* Do `count` renders that stay precede this one in its group? The greater ones that are out do not
+ * change the answer: as many that stay precede those too. */
 static err group_is_full(const struct look *k, struct page_name name, bool *full)
 {
     const struct page_plan *plan = &k->bucket->plan;
@@ -42,7 +46,8 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
             break;
         e = page_row_decode(found.value, &row);
         if (e == ERR_OK)
-            count += store_time_before(row.plan == plan->number ? k->now : plan->changed_at, row.due_stored);
+            count += store_time_before(row.plan == plan->number ? k->now : plan->changed_at,
+                                       row.due_stored);
     }
     engine_cursor_close(&c);
     *full = count == plan->policy.count;
@@ -69,7 +74,8 @@ static err settle(const struct look *k, struct page_row *row)
     return ERR_OK;
 }
 
-err look_decode(const struct look *k, struct page_name name, const struct engine_row *found, struct page_row *out)
+err look_decode(const struct look *k, struct page_name name, const struct engine_row *found,
+                struct page_row *out)
 {
     struct engine_blob blob = found->blob;
     err e = page_row_decode(found->value, out);
@@ -94,8 +100,8 @@ err look_get(const struct look *k, struct page_name name, struct page_row *out)
     return e == ERR_OK ? look_decode(k, name, &found, out) : e;
 }
 
-void look_walk_open(struct look_walk *w, const struct look *k, struct page_name low, struct page_name high,
-                    bool rising)
+void look_walk_open(struct look_walk *w, const struct look *k, struct page_name low,
+                    struct page_name high, bool rising)
 {
     *w = (struct look_walk){ .look = k, .cursor = look_names_open(k, low, high, rising) };
 }
@@ -106,9 +112,10 @@ bool look_passes(const struct look *k, str key)
     struct page_key_parts parts;
     if (d == NULL || d->each->damaged == NULL || d->count == PAGE_DAMAGED_MAX || key.n == 0)
         return false;
-    bool named = page_key_parse(key, &parts) && parts.name.rev >= 1 && parts.name.rev <= PAGE_REV_MAX
-                 && parts.name.tid.ticks <= TID_TICKS_MAX;
-    d->stopped = !d->each->damaged(d->each->ctx, named ? parts.title : STR(""), named ? &parts.name : NULL);
+    bool named = page_key_parse(key, &parts) && parts.name.rev >= 1 &&
+                 parts.name.rev <= PAGE_REV_MAX && parts.name.tid.ticks <= TID_TICKS_MAX;
+    d->stopped =
+        !d->each->damaged(d->each->ctx, named ? parts.title : STR(""), named ? &parts.name : NULL);
     if (d->stopped)
         return false;
     d->count++;
@@ -127,8 +134,9 @@ err look_walk_next(struct look_walk *w, struct page_row *out)
             return e;
         page_key_of(&key, found.key);
         if (e == ERR_OK)
-            e = !page_key_parse(page_key_str(&key), &parts) ? ERR_CORRUPT
-                                                            : look_decode(w->look, parts.name, &found, out);
+            e = !page_key_parse(page_key_str(&key), &parts)
+                    ? ERR_CORRUPT
+                    : look_decode(w->look, parts.name, &found, out);
         if (e != ERR_CORRUPT || !look_passes(w->look, page_key_str(&key)))
             return e;
     }
@@ -148,8 +156,8 @@ void look_walk_close(struct look_walk *w)
     engine_cursor_close(&w->cursor);
 }
 
-static err first_shown(const struct look *k, struct page_name low, struct page_name high, bool rising,
-                       struct page_row *out)
+static err first_shown(const struct look *k, struct page_name low, struct page_name high,
+                       bool rising, struct page_row *out)
 {
     struct look_walk w;
     look_walk_open(&w, k, low, high, rising);
@@ -161,7 +169,8 @@ static err first_shown(const struct look *k, struct page_name low, struct page_n
     return e;
 }
 
-err look_newest_alive(const struct look *k, struct page_name low, struct page_name high, struct page_row *out)
+err look_newest_alive(const struct look *k, struct page_name low, struct page_name high,
+                      struct page_row *out)
 {
     struct look_walk w;
     look_walk_open(&w, k, low, high, false);
@@ -170,17 +179,20 @@ err look_newest_alive(const struct look *k, struct page_name low, struct page_na
     return e;
 }
 
-err look_newest_shown(const struct look *k, struct page_name low, struct page_name high, struct page_row *out)
+err look_newest_shown(const struct look *k, struct page_name low, struct page_name high,
+                      struct page_row *out)
 {
     return first_shown(k, low, high, false, out);
 }
 
-err look_oldest_shown(const struct look *k, struct page_name low, struct page_name high, struct page_row *out)
+err look_oldest_shown(const struct look *k, struct page_name low, struct page_name high,
+                      struct page_row *out)
 {
     return first_shown(k, low, high, true, out);
 }
 
-static err greatest_stored(const struct look *k, struct page_name low, struct page_name high, struct page_name *out)
+static err greatest_stored(const struct look *k, struct page_name low, struct page_name high,
+                           struct page_name *out)
 {
     struct engine_row found;
     struct page_key_parts parts;
@@ -194,7 +206,8 @@ static err greatest_stored(const struct look *k, struct page_name low, struct pa
     return e;
 }
 
-err look_greatest_known(const struct look *k, struct page_name low, struct page_name high, struct page_name *out)
+err look_greatest_known(const struct look *k, struct page_name low, struct page_name high,
+                        struct page_name *out)
 {
     struct page_name stored = look_first, traced = look_first;
     err e = greatest_stored(k, low, high, &stored);
@@ -213,9 +226,12 @@ void look_trace_of(const struct look *k, const struct page_row *gone, struct pag
 {
     const struct page_plan *plan = &k->bucket->plan;
     *out = (struct page_trace_row){
-        .trace = { .name = gone->r.name, .state = PAGE_CULLED, .at = gone->r.due_at,
+        .trace = { .name = gone->r.name,
+                   .state = PAGE_CULLED,
+                   .at = gone->r.due_at,
                    .policy = gone->policy,
-                   .superseded_at = gone->r.superseded_at, .superseded_by = gone->r.superseded_by },
+                   .superseded_at = gone->r.superseded_at,
+                   .superseded_by = gone->r.superseded_by },
         .stored_at = gone->r.stored_at,
         .forget_at = store_time_add(gone->r.due_at, plan->policy.ledger_ttl_ns),
     };
@@ -252,7 +268,8 @@ static err newest_gone(const struct look *k, struct page_name low, struct page_n
     return e;
 }
 
-err look_newest_trace(const struct look *k, struct page_name low, struct page_name high, struct page_trace_row *out)
+err look_newest_trace(const struct look *k, struct page_name low, struct page_name high,
+                      struct page_trace_row *out)
 {
     struct page_trace_row gone;
     err e = newest_ledger(k, low, high, out);

@@ -1,8 +1,8 @@
 /* look.h - reading rows of one title as the policy in force sees them.
  *
- * A row planned under an earlier policy is settled when read: as the new policy would have planned it when it
- * came into force. So readers never wait for replanning. Gone (past due_at) rows that no cull has met
- * yet are seen by walks and left out by look_*_alive. Private to this folder. */
+ * A row planned under an earlier policy is settled when read: as the new policy would have planned
+ * it when it came into force. So readers never wait for replanning. Gone (past due_at) rows that no
+ * cull has met yet are seen by walks and left out by look_*_alive. Private to this folder. */
 #ifndef BUCKET_LOOK_H
 #define BUCKET_LOOK_H
 
@@ -13,7 +13,7 @@
 struct look_damage {
     const struct page_each *each;
     unsigned count;
-    bool stopped;               /* each said so: the walk ended with ERR_CORRUPT for it */
+    bool stopped; /* each said so: the walk ended with ERR_CORRUPT for it */
 };
 struct look {
     struct page_bucket *bucket;
@@ -38,17 +38,19 @@ struct look_walk {
     const struct look *look;
     struct engine_cursor *cursor;
 };
-void look_walk_open(struct look_walk *w, const struct look *k, struct page_name low, struct page_name high,
-                    bool rising);
+void look_walk_open(struct look_walk *w, const struct look *k, struct page_name low,
+                    struct page_name high, bool rising);
 /* ERR_NOT_FOUND at the end. */
 MUST_CHECK err look_walk_next(struct look_walk *w, struct page_row *out);
 MUST_CHECK err look_walk_alive(struct look_walk *w, struct page_row *out);
 void look_walk_close(struct look_walk *w);
 
 /* The keys alone, undecoded: for who must get past damaged rows. */
-struct engine_cursor *look_names_open(const struct look *k, struct page_name low, struct page_name high, bool rising);
+struct engine_cursor *look_names_open(const struct look *k, struct page_name low,
+                                      struct page_name high, bool rising);
 
-/* Asks the caller's own condition about the latest render that is shown (NULL: none). ERR_PRECONDITION: no. */
+/* Asks the caller's own condition about the latest render that is shown (NULL: none).
+ * ERR_PRECONDITION: no. */
 MUST_CHECK err look_allowed(const struct look *k, page_allow_fn *allow, const void *ctx);
 /* The newest (oldest) render still alive and not hidden between two names. */
 MUST_CHECK err look_newest_shown(const struct look *k, struct page_name low, struct page_name high,
@@ -62,15 +64,16 @@ MUST_CHECK err look_newest_alive(const struct look *k, struct page_name low, str
 extern const struct page_name look_first, look_last;
 
 /* The greatest name between two, stored or traced. ERR_NOT_FOUND. */
-MUST_CHECK err look_greatest_known(const struct look *k, struct page_name low, struct page_name high,
-                                   struct page_name *out);
+MUST_CHECK err look_greatest_known(const struct look *k, struct page_name low,
+                                   struct page_name high, struct page_name *out);
 
-/* The least ticks, at least those given, that are greater than all of the revision's tids, stored or traced. */
+/* The least ticks, at least those given, that are greater than all of the revision's tids, stored
+ * or traced. */
 MUST_CHECK err look_next_ticks(const struct look *k, uint64_t rev, uint64_t *ticks);
 
 /* Decodes a row found by other means, and settles it. look->title must be its title. */
-MUST_CHECK err look_decode(const struct look *k, struct page_name name, const struct engine_row *found,
-                           struct page_row *out);
+MUST_CHECK err look_decode(const struct look *k, struct page_name name,
+                           const struct engine_row *found, struct page_row *out);
 
 /* What is left of a render that is gone but not culled yet. */
 void look_trace_of(const struct look *k, const struct page_row *gone, struct page_trace_row *out);

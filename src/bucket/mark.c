@@ -12,7 +12,8 @@ static bool changes(const struct title_mark *m, const struct page_render *r)
 }
 
 /* The newest row at or below high that is alive and changes. */
-static err next_row(const struct look *k, const struct title_mark *m, struct page_name high, struct page_row *out)
+static err next_row(const struct look *k, const struct title_mark *m, struct page_name high,
+                    struct page_row *out)
 {
     struct look_walk w;
     err e;
@@ -30,7 +31,8 @@ static err change(struct title *t, const struct title_mark *m, struct page_row *
     row->r.hidden = m->state;
     row->r.hidden_at = m->state == PAGE_CURRENT ? STORE_TIME_ZERO : m->said_at;
     if (row->r.superseded_at.ns == STORE_TIME_NEVER.ns) {
-        retention_supersede(policy, &row->r, (struct page_name){ .rev = row->r.name.rev + 1 }, t->look.now);
+        retention_supersede(policy, &row->r, (struct page_name){ .rev = row->r.name.rev + 1 },
+                            t->look.now);
         if (!look_alive(&t->look, row)) /* a word that is taken back must find it */
             retention_extend(policy, &row->r, t->look.now);
     }
@@ -74,7 +76,8 @@ err title_mark_set(struct title *t, struct title_mark *m)
     bool has_latest = e == ERR_OK && latest.r.superseded_at.ns == STORE_TIME_NEVER.ns;
     if (e == ERR_NOT_FOUND)
         e = ERR_OK;
-    while (e == ERR_OK && written < MARK_BATCH && (e = next_row(&t->look, m, high, &row)) == ERR_OK) {
+    while (e == ERR_OK && written < MARK_BATCH &&
+           (e = next_row(&t->look, m, high, &row)) == ERR_OK) {
         e = change(t, m, &row); /* a walk is not kept open over its own writes */
         high = row.r.name;
         written++;
@@ -94,7 +97,9 @@ err title_mark_set(struct title *t, struct title_mark *m)
 bool page_wants_mark(struct page_bucket *b, struct engine_view *v, const struct page_order *mark)
 {
     struct look k = { .bucket = b, .view = v, .now = clock_store(b->pages->clock) };
-    struct title_mark m = { .low = page_name_low(mark->name.rev), .state = mark->mark, .said_at = mark->said_at };
+    struct title_mark m = { .low = page_name_low(mark->name.rev),
+                            .state = mark->mark,
+                            .said_at = mark->said_at };
     struct page_row row;
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
     page_key_title(&k.title, b->number, mark->domain, mark->title);

@@ -1,8 +1,9 @@
 /* mark.h - hides renders the origin says are suppressed or deleted, and shows them again.
  *
- * Invariant, over the rows of a title: what is hidden is superseded, as a rule by a revision not made; so no hidden
- * render is the latest. The latest word holds: a mark spares what was stored after the origin was asked, and showing
- * spares what was hidden after that. SUPPRESSED is stronger than DELETED. Private to this folder. */
+ * Invariant, over the rows of a title: what is hidden is superseded, as a rule by a revision not
+ * made; so no hidden render is the latest. The latest word holds: a mark spares what was stored
+ * after the origin was asked, and showing spares what was hidden after that. SUPPRESSED is stronger
+ * than DELETED. Private to this folder. */
 #ifndef BUCKET_MARK_H
 #define BUCKET_MARK_H
 
@@ -14,7 +15,7 @@ struct title_mark {
     store_time said_at;
     /* out */
     bool changed;
-    bool more;                  /* MARK_BATCH rows were written: again, with high = next */
+    bool more; /* MARK_BATCH rows were written: again, with high = next */
     struct page_name next;
 };
 /* Newest first. */

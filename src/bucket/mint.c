@@ -1,6 +1,6 @@
 /* mint.c - names for renders that are made here: greater than all the revision had. */
-#include "bucket/title.h"
 #include "bucket/page_write.h"
+#include "bucket/title.h"
 
 err look_next_ticks(const struct look *k, uint64_t rev, uint64_t *ticks)
 {
@@ -11,8 +11,8 @@ err look_next_ticks(const struct look *k, uint64_t rev, uint64_t *ticks)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_which *rev, store_time began,
-              uint64_t random, struct tid *out)
+err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_which *rev,
+              store_time began, uint64_t random, struct tid *out)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
     struct title t = { .look = { .bucket = b, .view = v, .now = clock_store(b->pages->clock) } };

@@ -1,14 +1,19 @@
-/* order.c - what somebody asks for one render or title: extend, stash, unstash, hold, release, purge, mark.
+/* order.c - what somebody asks for one render or title: extend, stash, unstash, hold, release,
+ * purge, mark.
  *
- * A purge deletes at most PURGE_BATCH renders an update, oldest first, so that the latest stays until the last
- * one; the fence is in the first, and what is put after it is spared. A release ends at most RELEASE_BATCH holds an
- * update, newest first. */
+ * A purge deletes at most PURGE_BATCH renders an update, oldest first, so that the latest stays
+ * until the last one; the fence is in the first, and what is put after it is spared. A release ends
+ * at most RELEASE_BATCH holds an update, newest first. */
 #include "bucket/mark.h"
 #include "bucket/page_write.h"
 
 #include <string.h>
 
-enum { RELEASE_BATCH = 1024, PURGE_BATCH = 2048, PURGE_CHUNK = 128 }; /* a render purged writes up to 6 rows */
+enum {
+    RELEASE_BATCH = 1024,
+    PURGE_BATCH = 2048,
+    PURGE_CHUNK = 128
+}; /* a render purged writes up to 6 rows */
 
 static const struct page_policy *policy_of(const struct page_order *o)
 {
@@ -68,7 +73,8 @@ static err release_all(struct page_order *o, struct title *t, uint64_t rev)
 {
     struct page_name low = page_name_low(rev), high = o->phase == 0 ? page_name_high(rev) : o->from;
     struct page_row row;
-    for (unsigned ended = 0; ended < RELEASE_BATCH; ended++) { /* a walk is not kept open over its own writes */
+    for (unsigned ended = 0; ended < RELEASE_BATCH;
+         ended++) { /* a walk is not kept open over its own writes */
         struct look_walk w;
         look_walk_open(&w, &t->look, low, high, false);
         err e;
@@ -140,7 +146,8 @@ struct purge {
     bool took_latest, at_end;
 };
 
-/* In a later update: was this render put after the purge began? (In the same instant: as if before.) */
+/* In a later update: was this render put after the purge began? (In the same instant: as if
+ * before.) */
 static bool is_spared(const struct page_order *o, const struct page_row *row)
 {
     return o->phase > 0 && store_time_before(o->fenced_at, row->r.stored_at);
@@ -151,7 +158,8 @@ static err purge_one(struct purge *p, struct page_name name)
     struct page_row row;
     struct page_key key;
     err e = look_get(&p->title->look, name, &row);
-    if (e == ERR_CORRUPT) { /* goes without a trace; a cull will find its due row filed for nothing */
+    if (e ==
+        ERR_CORRUPT) { /* goes without a trace; a cull will find its due row filed for nothing */
         page_key_name(&key, &p->title->look.title, name);
         p->took_latest = true; /* it may have been */
         p->order->purged_now++;
@@ -166,8 +174,8 @@ static err purge_one(struct purge *p, struct page_name name)
     return title_remove(p->title, &row, PAGE_PURGED);
 }
 
-/* The next name a walk over names comes by. A row that fails its sum has one too, unless that is what is damaged:
- * then it is gone past, and pages_check tells. */
+/* The next name a walk over names comes by. A row that fails its sum has one too, unless that is
+ * what is damaged: then it is gone past, and pages_check tells. */
 static err next_name(struct engine_cursor *c, struct page_name after, struct page_name *out)
 {
     struct page_key_parts parts;
@@ -251,8 +259,9 @@ static err refill_group(struct purge *p)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* A row of an earlier plan is settled by how many precede it: before one of those goes, its group is written
- * as the plan sees it, or what ran out would come back. Only while a policy change is being worked in. */
+/* A row of an earlier plan is settled by how many precede it: before one of those goes, its group
+ * is written as the plan sees it, or what ran out would come back. Only while a policy change is
+ * being worked in. */
 static err settle_group(struct page_order *o, struct title *t)
 {
     const struct page_plan *plan = &o->bucket->plan;
@@ -263,10 +272,12 @@ static err settle_group(struct page_order *o, struct title *t)
     retention_group(&plan->policy, o->name, &low, &high);
     while (e == ERR_OK && written < PURGE_BATCH) {
         struct look_walk w;
-        look_walk_open(&w, &t->look, low, high, true); /* lowest first: none is settled by what is written */
+        look_walk_open(&w, &t->look, low, high,
+                       true); /* lowest first: none is settled by what is written */
         do
             e = look_walk_next(&w, &row);
-        while (e == ERR_OK && (row.plan == plan->number || !store_time_before(plan->changed_at, row.due_stored)));
+        while (e == ERR_OK &&
+               (row.plan == plan->number || !store_time_before(plan->changed_at, row.due_stored)));
         look_walk_close(&w);
         low = row.r.name;
         written++;
@@ -294,7 +305,8 @@ static err purge(struct page_order *o, struct title *t)
     }
     if (o->phase == 0) {
         o->fenced_at = t->look.now;
-        e = title_fence_set(t, o->has_rev ? &o->name.rev : NULL, o->has_tid ? &o->name.tid : NULL, o->fenced_at);
+        e = title_fence_set(t, o->has_rev ? &o->name.rev : NULL, o->has_tid ? &o->name.tid : NULL,
+                            o->fenced_at);
     }
     while (e == ERR_OK && !p.at_end && p.looked < PURGE_BATCH)
         e = purge_chunk(&p);
@@ -312,8 +324,10 @@ static err purge(struct page_order *o, struct title *t)
 
 static err mark(struct page_order *o, struct title *t)
 {
-    struct title_mark m = { .low = page_name_low(o->name.rev), .high = page_name_high(o->rev_last),
-                            .state = o->mark, .said_at = o->said_at };
+    struct title_mark m = { .low = page_name_low(o->name.rev),
+                            .high = page_name_high(o->rev_last),
+                            .state = o->mark,
+                            .said_at = o->said_at };
     if (o->phase > 0)
         m.high = o->from;
     err e = title_mark_set(t, &m);
@@ -389,11 +403,14 @@ static void order_done(void *ctx, err why)
 
 static void order_submit(struct page_order *o)
 {
-    o->update = (struct engine_update){ .decide = order_decide, .done = order_done, .ctx = o,
-                                        .deadline = o->phase == 0 ? o->deadline : (mono){ .ns = INT64_MAX },
-                                        .partition = STR_NONE,
-                                        .frees = o->kind == ORDER_PURGE || o->kind == ORDER_RELEASE ||
-                                                 o->kind == ORDER_MARK || o->kind == ORDER_UNSTASH };
+    o->update =
+        (struct engine_update){ .decide = order_decide,
+                                .done = order_done,
+                                .ctx = o,
+                                .deadline = o->phase == 0 ? o->deadline : (mono){ .ns = INT64_MAX },
+                                .partition = STR_NONE,
+                                .frees = o->kind == ORDER_PURGE || o->kind == ORDER_RELEASE ||
+                                         o->kind == ORDER_MARK || o->kind == ORDER_UNSTASH };
     engine_submit(o->bucket->pages->engine, &o->update);
 }
 
@@ -405,7 +422,8 @@ void page_order_start(struct page_bucket *b, struct page_order *o)
     o->purged = 0;
     o->from = look_first;
     if (o->title.n < 1 || o->title.n > PAGE_TITLE_BYTES_MAX || (o->has_tid && !o->has_rev)) {
-        err_note_set(&o->note, "the title is empty or too long, or a tid is given without its revision");
+        err_note_set(&o->note,
+                     "the title is empty or too long, or a tid is given without its revision");
         o->done(o, ERR_BAD);
         return;
     }

@@ -1,18 +1,22 @@
-/* page.h - page buckets: revisioned renders, their precedence and retention (DESIGN 7 and 8, CONTRACT 2).
+/* page.h - page buckets: revisioned renders, their precedence and retention (DESIGN 7 and 8,
+ * CONTRACT 2).
  *
- * Model. A title of a domain has renders, ordered by (rev, tid); the greatest is the latest. A render is a
- * bundle of named contents stored, read, superseded and culled together. A put takes its sorted place:
- * greater than all, it is the latest and supersedes the one that was; else it is superseded at its arrival
- * by its next greater neighbour, or by a newer revision known to exist elsewhere, of which no render is stored yet
- * (a name with tid zero: then no stored render is the latest). Each change of a title is one engine update.
- *   due_at is when a render is gone: policy's (from superseded_at) or later by a request, a stash or a hold;
- * NEVER for what policy keeps. A row past due_at is not served, whether or not it was culled already. A cull
- * deletes the row and leaves a trace in the ledger for ledger_ttl. A purge leaves a fence: tids in
- * its range not after the purge are refused. A mark hides renders the origin says are suppressed or deleted: to reads
- * they are gone (ERR_GONE, the trace's state says which), and never the latest; they stay until they are due, and a put
- * of their revision shows them again. Fences do not run out with the traces: an import puts renders of any age,
- * so after any time they could come back. They are bounded by number: PAGE_FENCES_MAX rows a title, then one.
- * Source: RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
+ * Model. A title of a domain has renders, ordered by (rev, tid); the greatest is the latest. A
+ * render is a bundle of named contents stored, read, superseded and culled together. A put takes
+ * its sorted place: greater than all, it is the latest and supersedes the one that was; else it is
+ * superseded at its arrival by its next greater neighbour, or by a newer revision known to exist
+ * elsewhere, of which no render is stored yet (a name with tid zero: then no stored render is the
+ * latest). Each change of a title is one engine update.
+ *   due_at is when a render is gone: policy's (from superseded_at) or later by a request, a stash
+ *     or a hold;
+ * NEVER for what policy keeps. A row past due_at is not served, whether or not it was culled
+ * already. A cull deletes the row and leaves a trace in the ledger for ledger_ttl. A purge leaves a
+ * fence: tids in its range not after the purge are refused. A mark hides renders the origin says
+ * are suppressed or deleted: to reads they are gone (ERR_GONE, the trace's state says which), and
+ * never the latest; they stay until they are due, and a put of their revision shows them again.
+ * Fences do not run out with the traces: an import puts renders of any age, so after any time they
+ * could come back. They are bounded by number: PAGE_FENCES_MAX rows a title, then one. Source:
+ * RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
 #ifndef BUCKET_PAGE_H
 #define BUCKET_PAGE_H
 
@@ -22,67 +26,76 @@
 
 enum {
     PAGE_TITLE_BYTES_MAX = 440,
-    PAGE_HEADERS_MAX = 32,             /* of one content */
+    PAGE_HEADERS_MAX = 32, /* of one content */
     PAGE_HEADERS_BYTES_MAX = 8192,
-    PAGE_TITLE_TRACES_MAX = 10000,     /* beyond, the lowest are forgotten, PAGE_LEDGER_DROP or a few more together */
+    /* beyond, the lowest are forgotten, PAGE_LEDGER_DROP or a few more together */
+    PAGE_TITLE_TRACES_MAX = 10000,
     PAGE_LEDGER_DROP = 128,
-    PAGE_CULL_BATCH = 256,             /* due rows of one cull update */
-    PAGE_FENCES_MAX = 64,              /* of one title; more become one for the whole title */
-    PAGE_AT_STEPS_MAX = 100000,        /* rows (SERVED_AT) or revisions (CURRENT_AT) looked at for one answer */
-    PAGE_DAMAGED_MAX = 1000,           /* damaged rows one listing goes past */
+    PAGE_CULL_BATCH = 256, /* due rows of one cull update */
+    PAGE_FENCES_MAX = 64,  /* of one title; more become one for the whole title */
+    /* rows (SERVED_AT) or revisions (CURRENT_AT) looked at for one answer */
+    PAGE_AT_STEPS_MAX = 100000,
+    PAGE_DAMAGED_MAX = 1000, /* damaged rows one listing goes past */
 };
 #define PAGE_REV_MAX INT64_MAX
 #define PAGE_TID_AHEAD_NS (5 * NS_PER_S) /* a tid further in the future is refused */
 
 struct pages; /* all page buckets of a store */
 struct page_bucket;
-/* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the background by
- * pages_upkeep. seed: of minted tids. The engine is started; blocks. A changed policy judges what is stored as of the
- * change: nothing is gone earlier than that, what was gone stays gone, and what latest or interval do not keep went
- * out then (or when it did, if the policy before was one of them). A bucket no longer given is culled by its
- * last policy. Fails: ERR_BAD (a policy contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
-MUST_CHECK err pages_new(struct engine *e, struct clock *clock, uint64_t seed, const struct page_bucket_opts *buckets,
-                         unsigned count, struct pages **out, struct err_note *note);
+/* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the
+ * background by pages_upkeep. seed: of minted tids. The engine is started; blocks. A changed policy
+ * judges what is stored as of the change: nothing is gone earlier than that, what was gone stays
+ * gone, and what latest or interval do not keep went out then (or when it did, if the policy before
+ * was one of them). A bucket no longer given is culled by its last policy. Fails: ERR_BAD (a policy
+ * contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
+MUST_CHECK err pages_new(struct engine *e, struct clock *clock, uint64_t seed,
+                         const struct page_bucket_opts *buckets, unsigned count, struct pages **out,
+                         struct err_note *note);
 void pages_free(struct pages **pp);
 struct page_bucket *pages_find(struct pages *p, str bucket_name); /* NULL: unknown */
 const struct page_bucket_opts *page_bucket_opts_of(const struct page_bucket *b);
 /* The number a configured domain is stored under, on every start. Blocks: start-up only. */
 MUST_CHECK err pages_domain(struct pages *p, str domain, uint32_t *out);
 
-/* The key of a title: UTF-8, NFC, 1 to PAGE_TITLE_BYTES_MAX bytes, no control bytes, not "." or ".."; else ERR_BAD. */
+/* The key of a title: UTF-8, NFC, 1 to PAGE_TITLE_BYTES_MAX bytes, no control bytes, not "." or
+ * ".."; else ERR_BAD. */
 MUST_CHECK err page_title_key(struct arena *a, str title, str *out, struct err_note *note);
 
 /* ---- reading. Thread: any. Never blocks. ---- */
 enum page_select { SELECT_LATEST, SELECT_REV, SELECT_EXACT, SELECT_SERVED_AT, SELECT_CURRENT_AT };
 struct page_which {
     uint32_t domain;
-    str title;                 /* a key */
+    str title; /* a key */
     enum page_select select;
-    struct page_name name;     /* rev for REV; rev and tid for EXACT */
-    bool deleted_too;          /* EXACT: also what is deleted at the origin, for who edits it still */
-    store_time at;             /* SERVED_AT: of those stored the one that was latest then; CURRENT_AT: the newest of the
-                                  greatest revision of which a render not newer than at is known or traced */
+    struct page_name name; /* rev for REV; rev and tid for EXACT */
+    bool deleted_too;      /* EXACT: also what is deleted at the origin, for who edits it still */
+    store_time at; /* SERVED_AT: of those stored the one that was latest then; CURRENT_AT: the
+                      newest of the greatest revision of which a render not newer than at is known
+                      or traced */
 };
-/* ERR_OK and *out; ERR_GONE and *trace (may be NULL; the newest of what was asked for); ERR_NOT_FOUND; ERR_CORRUPT;
- * ERR_IO. Under policy ttl the latest may run out before renders put late: then there is none. Cost: a few seeks;
- * SERVED_AT and CURRENT_AT walk the title's renders down to the instant: ERR_LIMIT beyond PAGE_AT_STEPS_MAX. */
+/* ERR_OK and *out; ERR_GONE and *trace (may be NULL; the newest of what was asked for);
+ * ERR_NOT_FOUND; ERR_CORRUPT; ERR_IO. Under policy ttl the latest may run out before renders put
+ * late: then there is none. Cost: a few seeks; SERVED_AT and CURRENT_AT walk the title's renders
+ * down to the instant: ERR_LIMIT beyond PAGE_AT_STEPS_MAX. */
 MUST_CHECK err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
                          struct page_render *out, struct page_trace *trace);
 /* Must a read that names this revision extend its life first (then call page_extend)? */
 bool page_wants_extension(const struct page_bucket *b, const struct page_render *r, store_time now);
-/* Up to and with which instant does no such read have to, as long as the title does not change? NEVER: at no time. */
+/* Up to and with which instant does no such read have to, as long as the title does not change?
+ * NEVER: at no time. */
 store_time page_lasts_until(const struct page_bucket *b, const struct page_render *r);
 
-/* What a listing tells, until one returns false. A row that cannot be read is gone past and told to damaged: title
- * empty and name NULL when its key cannot be read either. damaged NULL, or PAGE_DAMAGED_MAX of them: ERR_CORRUPT. */
+/* What a listing tells, until one returns false. A row that cannot be read is gone past and told to
+ * damaged: title empty and name NULL when its key cannot be read either. damaged NULL, or
+ * PAGE_DAMAGED_MAX of them: ERR_CORRUPT. */
 struct page_each {
     bool (*render)(void *ctx, str title, const struct page_render *r);
     bool (*damaged)(void *ctx, str title, const struct page_name *name);
     void *ctx;
 };
 /* Renders of a title, newest first, strictly after *after (NULL: all). None past due. */
-MUST_CHECK err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
-                            const struct page_name *after, const struct page_each *each);
+MUST_CHECK err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain,
+                            str title, const struct page_name *after, const struct page_each *each);
 /* Titles of a domain in key order, after the given one, each with its latest. */
 MUST_CHECK err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
                            const struct page_each *each);
@@ -90,52 +103,60 @@ MUST_CHECK err page_titles(struct page_bucket *b, struct engine_view *v, uint32_
 /* A render in the order of keys. */
 struct page_place {
     char title[PAGE_TITLE_BYTES_MAX];
-    size_t title_bytes;        /* 0: before the first */
+    size_t title_bytes; /* 0: before the first */
     struct page_name name;
 };
 struct page_stash_walk {
     uint32_t domain;
-    str title;                 /* a key: its renders alone; empty: of the whole domain */
-    struct page_place after;   /* strictly after this one. Out: the last that was looked at */
-    unsigned steps;            /* so many renders are looked at at most. Out: how many are left */
+    str title;               /* a key: its renders alone; empty: of the whole domain */
+    struct page_place after; /* strictly after this one. Out: the last that was looked at */
+    unsigned steps;          /* so many renders are looked at at most. Out: how many are left */
 };
-/* Renders that a stash pins now, by title, newest first, until each->render returns false (which is not gone past) or
- * steps are used up: *more. There is no index of them: all of a domain's renders are looked at. Where a damaged row
- * stands is not believed, so with no more steps than PAGE_DAMAGED_MAX a walk may come no further. */
+/* Renders that a stash pins now, by title, newest first, until each->render returns false (which is
+ * not gone past) or steps are used up: *more. There is no index of them: all of a domain's renders
+ * are looked at. Where a damaged row stands is not believed, so with no more steps than
+ * PAGE_DAMAGED_MAX a walk may come no further. */
 MUST_CHECK err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash_walk *w,
                             const struct page_each *each, bool *more);
 
 struct page_explanation {
-    struct page_render render;   /* when stored */
-    struct page_trace trace;     /* when gone */
-    enum page_state state;       /* UNKNOWN: neither */
-    const char *reason;          /* a sentence, static */
+    struct page_render render; /* when stored */
+    struct page_trace trace;   /* when gone */
+    enum page_state state;     /* UNKNOWN: neither */
+    const char *reason;        /* a sentence, static */
     bool stashed, held, requested;
-    unsigned passed;             /* newer renders gone past because they are damaged (not when EXACT: ERR_CORRUPT) */
+    /* newer renders gone past because they are damaged (not when EXACT: ERR_CORRUPT) */
+    unsigned passed;
     struct page_name passed_name; /* the newest; rev 0: unreadable */
 };
-MUST_CHECK err page_explain(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
-                            struct page_explanation *out);
+MUST_CHECK err page_explain(struct page_bucket *b, struct engine_view *v,
+                            const struct page_which *w, struct page_explanation *out);
 
-/* One content of a found render: its headers ("name: value\n" lines) and its frame, in the arena, verified. now: only
- * from memory, ERR_AGAIN otherwise (then again on the pool). ERR_CORRUPT, ERR_LIMIT. */
-MUST_CHECK err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c,
-                         struct arena *a, bool now, str *headers, str *frame);
-/* The frame as raw bytes (decompressed, or itself when identity), in the arena. ERR_CORRUPT, ERR_LIMIT. */
+/* One content of a found render: its headers ("name: value\n" lines) and its frame, in the arena,
+ * verified. now: only from memory, ERR_AGAIN otherwise (then again on the pool). ERR_CORRUPT,
+ * ERR_LIMIT. */
+MUST_CHECK err page_read(struct page_bucket *b, const struct page_render *r,
+                         const struct page_content *c, struct arena *a, bool now, str *headers,
+                         str *frame);
+/* The frame as raw bytes (decompressed, or itself when identity), in the arena. ERR_CORRUPT,
+ * ERR_LIMIT. */
 MUST_CHECK err page_frame_raw(const struct page_content *c, str frame, struct arena *a, str *raw);
 
 /* ---- upkeep ---- */
-/* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch. *more: there is more to
- * do now; *next: when the next row falls due (NEVER: none). Blocks until on disk: a pool job. */
+/* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch.
+ * *more: there is more to do now; *next: when the next row falls due (NEVER: none). Blocks until on
+ * disk: a pool job. */
 MUST_CHECK err pages_upkeep(struct pages *p, bool *more, store_time *next);
 struct pages_stats {
     uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned;
-    uint64_t damaged;           /* rows listings, checks and culls went past */
+    uint64_t damaged; /* rows listings, checks and culls went past */
 };
 void pages_stats_get(struct pages *p, struct pages_stats *out);
 
-/* Told, on the engine's thread, of every title that changed, after it is on disk and before done. One listener. */
-void pages_on_change(struct pages *p, void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
+/* Told, on the engine's thread, of every title that changed, after it is on disk and before done.
+ * One listener. */
+void pages_on_change(struct pages *p,
+                     void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
                      void *ctx);
 uint16_t page_bucket_number(const struct page_bucket *b);
 

@@ -2,19 +2,21 @@
 
 #include <string.h>
 
-/* A scanner over HTML that is not a parser: it knows start tags, their quoted values and comments. */
+/* A scanner over HTML that is not a parser: it knows start tags, their quoted values and
+ * comments. */
 struct scan {
     str text;
-    size_t at;      /* next byte */
-    size_t kept;    /* bytes before it are passed on */
+    size_t at;   /* next byte */
+    size_t kept; /* bytes before it are passed on */
     void (*piece)(void *ctx, str bytes);
     void *ctx;
 };
 
 enum { SPACE = 1, NAME_END = 2 };
 static const unsigned char kinds[256] = {
-    [' '] = SPACE | NAME_END, ['\t'] = SPACE | NAME_END, ['\n'] = SPACE | NAME_END, ['\r'] = SPACE | NAME_END,
-    ['\f'] = SPACE | NAME_END, ['='] = NAME_END, ['>'] = NAME_END, ['/'] = NAME_END, ['"'] = NAME_END,
+    [' '] = SPACE | NAME_END,  ['\t'] = SPACE | NAME_END, ['\n'] = SPACE | NAME_END,
+    ['\r'] = SPACE | NAME_END, ['\f'] = SPACE | NAME_END, ['='] = NAME_END,
+    ['>'] = NAME_END,          ['/'] = NAME_END,          ['"'] = NAME_END,
     ['\''] = NAME_END,
 };
 

@@ -1,11 +1,18 @@
-/* policy.h - what a page bucket is configured with: how long renders are kept, and in which form. Part of page.h. */
+/* policy.h - what a page bucket is configured with: how long renders are kept, and in which form.
+ * Part of page.h. */
 #ifndef BUCKET_POLICY_H
 #define BUCKET_POLICY_H
 
 #include <stdint.h>
 
 enum page_policy_kind {
-    POLICY_APP_TTL, POLICY_ALL, POLICY_LATEST_HASH, POLICY_LATEST, POLICY_INTERVAL, POLICY_TTL, POLICY_KINDS
+    POLICY_APP_TTL,
+    POLICY_ALL,
+    POLICY_LATEST_HASH,
+    POLICY_LATEST,
+    POLICY_INTERVAL,
+    POLICY_TTL,
+    POLICY_KINDS
 };
 const char *page_policy_name(enum page_policy_kind k); /* "app_ttl" */
 
@@ -15,19 +22,20 @@ struct page_policy {
     int64_t grace_ttl_ns;      /* app_ttl, latest, interval: after it stops being kept */
     int64_t historical_ttl_ns; /* from the last request that named it */
     int64_t stash_ttl_ns;
-    int64_t ledger_ttl_ns;     /* of what is gone */
-    uint32_t count;            /* latest: renders kept of one revision; interval: of each interval of one revision */
+    int64_t ledger_ttl_ns; /* of what is gone */
+    uint32_t count; /* latest: renders kept of one revision; interval: of each interval of one
+                       revision */
     int64_t interval_ns;
-    int64_t ttl_ns;            /* ttl: from the put, superseded or not */
+    int64_t ttl_ns; /* ttl: from the put, superseded or not */
 };
 
 enum page_codec { PAGE_IDENTITY, PAGE_GZIP, PAGE_ZSTD };
 
 struct page_bucket_opts {
-    const char *name;                  /* "page"; interned by the catalog */
+    const char *name; /* "page"; interned by the catalog */
     struct page_policy policy;
-    enum page_codec codec;             /* how contents are stored [gzip] */
-    const char *const *contents;       /* allowed names; NULL: any */
+    enum page_codec codec;       /* how contents are stored [gzip] */
+    const char *const *contents; /* allowed names; NULL: any */
     unsigned contents_count;
 };
 

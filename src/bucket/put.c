@@ -1,12 +1,14 @@
 /* put.c - a render takes its sorted place.
  *
  * Invariants, after every update, over the renders of a title that are neither gone nor hidden:
- *   1 at most one has superseded_at NEVER, and it is the greatest; there is exactly one, unless the greatest one
- *     that ever was ran out under policy ttl, or the greatest is superseded by a revision not made yet;
+ *   1 at most one has superseded_at NEVER, and it is the greatest; there is exactly one, unless the
+ *     greatest one that ever was ran out under policy ttl, or the greatest is superseded by a
+ *     revision not made yet;
  *   2 grouped policies: those with out_at NEVER are the newest `count` of their group;
  *   3 a row has a due row exactly when due_stored is not NEVER, and it is filed under due_stored.
- * A put reads the title's row, the fences over its name, the row of its name, the newest of its revision and of
- * its title, its next greater neighbour, and at most `count` rows of its group: nothing grows with history. */
+ * A put reads the title's row, the fences over its name, the row of its name, the newest of its
+ * revision and of its title, its next greater neighbour, and at most `count` rows of its group:
+ * nothing grows with history. */
 #include "bucket/bundle.h"
 #include "bucket/mark.h"
 #include "bucket/page_write.h"
@@ -16,27 +18,31 @@
 struct insert {
     struct page_put *put;
     struct title title;
-    struct page_row row;             /* the new one */
-    struct page_row same;            /* of its name: gone, to be replaced */
+    struct page_row row;  /* the new one */
+    struct page_row same; /* of its name: gone, to be replaced */
     bool has_same;
-    struct page_row latest;          /* the greatest that is not gone */
+    struct page_row latest; /* the greatest that is not gone */
     bool has_latest;
-    bool greatest;                   /* the new one is greater than all that are not gone */
-    struct page_row faller;          /* grouped: the one that falls out */
+    bool greatest;          /* the new one is greater than all that are not gone */
+    struct page_row faller; /* grouped: the one that falls out */
     bool has_faller;
 };
 
 static err gone(struct page_put *p, enum page_state state, store_time at, const char *note)
 {
-    p->trace = (struct page_trace){ .name = { .rev = p->rev, .tid = p->tid }, .state = state, .at = at,
-                                    .policy = p->bucket->plan.policy.kind, .superseded_at = STORE_TIME_NEVER };
+    p->trace = (struct page_trace){ .name = { .rev = p->rev, .tid = p->tid },
+                                    .state = state,
+                                    .at = at,
+                                    .policy = p->bucket->plan.policy.kind,
+                                    .superseded_at = STORE_TIME_NEVER };
     err_note_set(&p->note, "%s", note);
     return ERR_GONE;
 }
 
 /* ---- what is stored already ---- */
 
-/* What is made on request, and is not the latest, lives as after a read that names it. True: it lives longer now. */
+/* What is made on request, and is not the latest, lives as after a read that names it. True: it
+ * lives longer now. */
 static bool extend_asked(const struct page_put *p, struct page_render *r, store_time now)
 {
     const struct page_policy *policy = &p->bucket->plan.policy;
@@ -53,7 +59,8 @@ static err correct_place(struct insert *in, struct page_row *row)
     struct page_put *p = in->put;
     bool latest = row->r.superseded_at.ns == INT64_MAX;
     if (latest && p->behind > row->r.name.rev) {
-        retention_supersede(policy, &row->r, (struct page_name){ .rev = p->behind }, in->title.look.now);
+        retention_supersede(policy, &row->r, (struct page_name){ .rev = p->behind },
+                            in->title.look.now);
         p->changed = p->superseded = true;
     } else if (!latest && p->behind == 0 && page_name_is_unmade(row->r.superseded_by)) {
         struct page_row greatest;
@@ -112,7 +119,8 @@ static err find_duplicate(struct insert *in)
 {
     struct page_put *p = in->put;
     struct page_row newest;
-    err e = look_newest_alive(&in->title.look, page_name_low(p->rev), page_name_high(p->rev), &newest);
+    err e =
+        look_newest_alive(&in->title.look, page_name_low(p->rev), page_name_high(p->rev), &newest);
     if (e != ERR_OK)
         return e;
     if (memcmp(newest.plain_digest, p->plain_digest, PAGE_DIGEST_BYTES) != 0)
@@ -138,19 +146,23 @@ static err show(struct insert *in)
 {
     struct page_put *p = in->put;
     const struct look *k = &in->title.look;
-    struct title_mark m = { .low = page_name_low(p->rev), .high = page_name_high(p->rev), .state = PAGE_CURRENT,
+    struct title_mark m = { .low = page_name_low(p->rev),
+                            .high = page_name_high(p->rev),
+                            .state = PAGE_CURRENT,
                             .said_at = p->said_at.ns == 0 ? k->now : p->said_at };
     struct page_row newest, same;
     err e = look_newest_alive(k, look_first, look_last, &newest);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     if (title_mark_is_after(&newest, m.said_at))
-        return gone(p, newest.r.hidden, newest.r.hidden_at, "hidden or deleted at the wiki while it was made");
+        return gone(p, newest.r.hidden, newest.r.hidden_at,
+                    "hidden or deleted at the wiki while it was made");
     e = look_newest_alive(k, m.low, m.high, &same);
     if (e != ERR_OK || same.r.hidden == PAGE_CURRENT)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     if (title_mark_is_after(&same, m.said_at))
-        return gone(p, same.r.hidden, same.r.hidden_at, "hidden or deleted at the wiki while it was made");
+        return gone(p, same.r.hidden, same.r.hidden_at,
+                    "hidden or deleted at the wiki while it was made");
     e = title_mark_set(&in->title, &m);
     p->changed = m.changed;
     return e;
@@ -190,16 +202,19 @@ static err place_among_all(struct insert *in)
     retention_make_latest(policy, &in->row.r);
     in->greatest = !in->has_latest || page_name_cmp(in->row.r.name, in->latest.r.name) > 0;
     if (in->greatest && in->put->behind > in->put->rev)
-        retention_supersede(policy, &in->row.r, (struct page_name){ .rev = in->put->behind }, k->now);
+        retention_supersede(policy, &in->row.r, (struct page_name){ .rev = in->put->behind },
+                            k->now);
     if (in->greatest)
         return ERR_OK;
-    e = look_oldest_shown(k, in->row.r.name, look_last, &greater); /* its own name is not there, or gone */
+    e = look_oldest_shown(k, in->row.r.name, look_last,
+                          &greater); /* its own name is not there, or gone */
     if (e == ERR_OK)
         retention_supersede(policy, &in->row.r, greater.r.name, k->now);
     return e == ERR_NOT_FOUND ? ERR_CORRUPT : e;
 }
 
-/* Grouped policies: is the new render among the newest `count` of its group, and which one does it push out? */
+/* Grouped policies: is the new render among the newest `count` of its group, and which one does it
+ * push out? */
 static err place_in_group(struct insert *in)
 {
     const struct page_policy *policy = &in->put->bucket->plan.policy;
@@ -214,7 +229,8 @@ static err place_in_group(struct insert *in)
         e = look_walk_alive(&w, &in->faller);
         if (e == ERR_NOT_FOUND)
             break;
-        if (!placed && rank < policy->count && page_name_cmp(in->faller.r.name, in->row.r.name) < 0) {
+        if (!placed && rank < policy->count &&
+            page_name_cmp(in->faller.r.name, in->row.r.name) < 0) {
             placed = true;
             rank++;
         }
@@ -266,12 +282,14 @@ static err apply(struct insert *in)
     struct page_put *p = in->put;
     bool latest = in->row.r.superseded_at.ns == INT64_MAX;
     bool supersedes = in->greatest && in->has_latest && in->latest.r.superseded_at.ns == INT64_MAX;
-    bool one = supersedes && in->has_faller && page_name_cmp(in->faller.r.name, in->latest.r.name) == 0;
+    bool one =
+        supersedes && in->has_faller && page_name_cmp(in->faller.r.name, in->latest.r.name) == 0;
     err e = ERR_OK;
     if (one)
         in->latest.r.out_at = in->faller.r.out_at;
     if (supersedes) {
-        retention_supersede(&p->bucket->plan.policy, &in->latest.r, in->row.r.name, in->title.look.now);
+        retention_supersede(&p->bucket->plan.policy, &in->latest.r, in->row.r.name,
+                            in->title.look.now);
         e = write_or_cull(in, &in->latest);
     }
     if (e == ERR_OK && in->has_faller && !one)
@@ -367,7 +385,8 @@ static err check_content(struct page_put *p, unsigned i)
     const struct page_put_content *c = &p->contents[i];
     unsigned lines = 0;
     if (!name_is_fine(c->name))
-        return refuse(p, "a content name is empty, too long, or holds other than visible characters");
+        return refuse(p,
+                      "a content name is empty, too long, or holds other than visible characters");
     if (!name_is_allowed(p->bucket, c->name)) {
         err_note_set(&p->note, "this bucket has no content %.*s", STR_ARG(c->name));
         return ERR_BAD;
@@ -378,8 +397,8 @@ static err check_content(struct page_put *p, unsigned i)
     for (size_t at = 0; at < c->headers.n; at++)
         lines += c->headers.p[at] == '\n';
     if (c->headers.n > PAGE_HEADERS_BYTES_MAX || lines > PAGE_HEADERS_MAX) {
-        err_note_set(&p->note, "headers of a content: at most %d lines and %d bytes", PAGE_HEADERS_MAX,
-                     PAGE_HEADERS_BYTES_MAX);
+        err_note_set(&p->note, "headers of a content: at most %d lines and %d bytes",
+                     PAGE_HEADERS_MAX, PAGE_HEADERS_BYTES_MAX);
         return ERR_LIMIT;
     }
     return ERR_OK;
@@ -389,7 +408,8 @@ static err check_put(struct page_put *p)
 {
     if (p->rev < 1 || p->rev > PAGE_REV_MAX)
         return refuse(p, "a revision is 1 to 2^63-1");
-    if (p->title.n < 1 || p->title.n > PAGE_TITLE_BYTES_MAX || str_find(p->title, '\0') < p->title.n)
+    if (p->title.n < 1 || p->title.n > PAGE_TITLE_BYTES_MAX ||
+        str_find(p->title, '\0') < p->title.n)
         return refuse(p, "the title is empty, too long, or holds a zero byte");
     if (p->contents_count < 1 || p->contents_count > PAGE_CONTENTS_MAX)
         return refuse(p, "a bundle has 1 to 16 contents");
@@ -415,15 +435,19 @@ err page_put_start(struct page_bucket *b, struct page_put *p)
     if (!p->has_tid)
         p->tid = (struct tid){ 0 };
     bundle_digests(p->contents, p->contents_count, p->digest, p->plain_digest);
-    struct bundle_way way = { .codec = b->opts.codec, .frames = frame_pool_take(&b->pages->frames) };
+    struct bundle_way way = { .codec = b->opts.codec,
+                              .frames = frame_pool_take(&b->pages->frames) };
     e = bundle_build(&way, p->contents, p->contents_count, p->arena, &p->row, &p->bundle);
     frame_pool_give(&b->pages->frames, &way.frames);
     if (e != ERR_OK) {
         err_note_set(&p->note, "the bundle is too large");
         return e;
     }
-    p->update = (struct engine_update){ .decide = put_decide, .done = put_done, .ctx = p,
-                                        .deadline = p->deadline, .partition = STR_NONE };
+    p->update = (struct engine_update){ .decide = put_decide,
+                                        .done = put_done,
+                                        .ctx = p,
+                                        .deadline = p->deadline,
+                                        .partition = STR_NONE };
     engine_submit(b->pages->engine, &p->update);
     return ERR_OK;
 }

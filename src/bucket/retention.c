@@ -92,7 +92,8 @@ void retention_make_latest(const struct page_policy *p, struct page_render *r)
     plan_alone(p, r);
 }
 
-void retention_supersede(const struct page_policy *p, struct page_render *r, struct page_name by, store_time now)
+void retention_supersede(const struct page_policy *p, struct page_render *r, struct page_name by,
+                         store_time now)
 {
     r->superseded_at = now;
     r->superseded_by = by;
@@ -123,8 +124,8 @@ int64_t retention_stash_left(const struct page_render *r, store_time now)
     return store_time_before(now, r->stash_until) ? r->stash_until.ns - now.ns : 0;
 }
 
-void retention_replan(const struct page_plan *plan, enum page_policy_kind before, struct page_render *r,
-                      bool out_of_group)
+void retention_replan(const struct page_plan *plan, enum page_policy_kind before,
+                      struct page_render *r, bool out_of_group)
 {
     const struct page_policy *p = &plan->policy;
     if (retention_grouped(p)) {
@@ -152,7 +153,8 @@ static bool is_recent(const struct page_policy *p, const struct page_render *r, 
     return store_time_before(now, store_time_add(r->superseded_at, p->grace_ttl_ns));
 }
 
-enum page_state retention_state(const struct page_policy *p, const struct page_render *r, store_time now)
+enum page_state retention_state(const struct page_policy *p, const struct page_render *r,
+                                store_time now)
 {
     if (!store_time_before(now, r->due_at))
         return PAGE_CULLED;
@@ -175,15 +177,19 @@ const char *retention_reason(const struct page_policy *p, enum page_state s)
         [POLICY_APP_TTL] = "kept by its policy",
         [POLICY_ALL] = "its policy keeps every render",
         [POLICY_LATEST_HASH] = "kept by its policy",
-        [POLICY_LATEST] = "one of the newest renders of its revision, or fell out of them less than grace_ttl ago",
-        [POLICY_INTERVAL] = "one of the newest renders of its interval, or fell out of them less than grace_ttl ago",
+        [POLICY_LATEST] = "one of the newest renders of its revision, or fell out of them less "
+                          "than grace_ttl ago",
+        [POLICY_INTERVAL] = "one of the newest renders of its interval, or fell out of them less "
+                            "than grace_ttl ago",
         [POLICY_TTL] = "stored less than ttl ago",
     };
     switch (s) {
     case PAGE_CURRENT:
-        return p->kind == POLICY_TTL ? "the latest render, stored less than ttl ago" : "the latest render";
+        return p->kind == POLICY_TTL ? "the latest render, stored less than ttl ago"
+                                     : "the latest render";
     case PAGE_RECENT:
-        return p->kind == POLICY_TTL ? "superseded, stored less than ttl ago" : "superseded less than grace_ttl ago";
+        return p->kind == POLICY_TTL ? "superseded, stored less than ttl ago"
+                                     : "superseded less than grace_ttl ago";
     case PAGE_HISTORICAL:
         return "asked for less than historical_ttl ago";
     case PAGE_HELD:
@@ -205,8 +211,8 @@ const char *retention_reason(const struct page_policy *p, enum page_state s)
     return "never stored, or so long ago that its trace is gone";
 }
 
-/* The window at each supersession to come must be enough, or a request that is written already. Stashes and
- * holds do not count: both can be released. */
+/* The window at each supersession to come must be enough, or a request that is written already.
+ * Stashes and holds do not count: both can be released. */
 store_time retention_lasts_until(const struct page_policy *p, const struct page_render *r)
 {
     bool enough = window_ns(p) >= p->historical_ttl_ns;
@@ -217,10 +223,12 @@ store_time retention_lasts_until(const struct page_policy *p, const struct page_
         end = store_time_max(end, store_time_add(r->out_at, window_ns(p)));
     if (is_never(end))
         return end;
-    return p->historical_ttl_ns == DURATION_NEVER ? STORE_TIME_ZERO : store_time_add(end, -p->historical_ttl_ns);
+    return p->historical_ttl_ns == DURATION_NEVER ? STORE_TIME_ZERO
+                                                  : store_time_add(end, -p->historical_ttl_ns);
 }
 
-bool retention_wants_extension(const struct page_policy *p, const struct page_render *r, store_time now)
+bool retention_wants_extension(const struct page_policy *p, const struct page_render *r,
+                               store_time now)
 {
     return store_time_before(retention_lasts_until(p, r), now);
 }
@@ -228,7 +236,8 @@ bool retention_wants_extension(const struct page_policy *p, const struct page_re
 void retention_extend(const struct page_policy *p, struct page_render *r, store_time now)
 {
     store_time until = store_time_add(now, p->historical_ttl_ns);
-    until = store_time_add(until, p->historical_ttl_ns == DURATION_NEVER ? 0 : p->historical_ttl_ns / 4);
+    until = store_time_add(until,
+                           p->historical_ttl_ns == DURATION_NEVER ? 0 : p->historical_ttl_ns / 4);
     r->requested_until = store_time_max(r->requested_until, until);
     retention_repin(p, r, now);
 }

@@ -6,7 +6,13 @@
 
 enum { ROW_VERSION = 1 };
 enum {
-    HAS_SUPERSEDED = 1, HAS_OUT = 2, HAS_REQUESTED = 4, HAS_STASH = 8, HAS_HOLD = 16, HAS_DUE = 32, HAS_HIDDEN = 64,
+    HAS_SUPERSEDED = 1,
+    HAS_OUT = 2,
+    HAS_REQUESTED = 4,
+    HAS_STASH = 8,
+    HAS_HOLD = 16,
+    HAS_DUE = 32,
+    HAS_HIDDEN = 64,
     HAS_ALL = 127
 };
 
@@ -67,10 +73,10 @@ static bool is_never(store_time t)
 
 static int row_flags(const struct page_render *r)
 {
-    return (is_never(r->superseded_at) ? 0 : HAS_SUPERSEDED) | (is_never(r->out_at) ? 0 : HAS_OUT)
-           | (r->requested_until.ns == 0 ? 0 : HAS_REQUESTED) | (r->stash_until.ns == 0 ? 0 : HAS_STASH)
-           | (r->hold_until.ns == 0 ? 0 : HAS_HOLD) | (is_never(r->due_at) ? 0 : HAS_DUE)
-           | (r->hidden == PAGE_CURRENT ? 0 : HAS_HIDDEN);
+    return (is_never(r->superseded_at) ? 0 : HAS_SUPERSEDED) | (is_never(r->out_at) ? 0 : HAS_OUT) |
+           (r->requested_until.ns == 0 ? 0 : HAS_REQUESTED) |
+           (r->stash_until.ns == 0 ? 0 : HAS_STASH) | (r->hold_until.ns == 0 ? 0 : HAS_HOLD) |
+           (is_never(r->due_at) ? 0 : HAS_DUE) | (r->hidden == PAGE_CURRENT ? 0 : HAS_HIDDEN);
 }
 
 static char *times_put(char *at, const struct page_render *r, int flags)
@@ -201,7 +207,8 @@ err page_row_decode(str value, struct page_row *out)
     int flags = cursor_u8(&c);
     if (c.failed || version != ROW_VERSION || (flags & ~HAS_ALL) != 0)
         return ERR_CORRUPT;
-    *out = (struct page_row){ .r = { .superseded_at = STORE_TIME_NEVER, .out_at = STORE_TIME_NEVER,
+    *out = (struct page_row){ .r = { .superseded_at = STORE_TIME_NEVER,
+                                     .out_at = STORE_TIME_NEVER,
                                      .due_at = STORE_TIME_NEVER } };
     out->plan = varint_get_u32(&c);
     uint8_t policy = cursor_u8(&c);

@@ -1,8 +1,9 @@
-/* row.h - the values of rows of page buckets: renders, titles, fences; those of traces: traces.h. Pure; fuzzed.
+/* row.h - the values of rows of page buckets: renders, titles, fences; those of traces: traces.h.
+ * Pure; fuzzed.
  *
- * Each value starts with its version. A render with PAGE_CONTENTS_MAX contents of the longest names fits
- * ENGINE_VALUE_BYTES_MAX (test row_of_the_greatest_bundle_fits); offsets are not stored, contents lie in the
- * blob one after the other. Private to this folder. */
+ * Each value starts with its version. A render with PAGE_CONTENTS_MAX contents of the longest names
+ * fits ENGINE_VALUE_BYTES_MAX (test row_of_the_greatest_bundle_fits); offsets are not stored,
+ * contents lie in the blob one after the other. Private to this folder. */
 #ifndef BUCKET_ROW_H
 #define BUCKET_ROW_H
 
@@ -11,19 +12,20 @@
 
 enum { PAGE_DIGEST_BYTES = 16 };
 
-/* One stored render. r.due_at is effective once settled (look.h); due_stored is what the row says and its
- * due row is filed under. */
+/* One stored render. r.due_at is effective once settled (look.h); due_stored is what the row says
+ * and its due row is filed under. */
 struct page_row {
     struct page_render r;
-    uint32_t plan;           /* of the bucket's policy, at which out_at and due_stored were computed */
+    uint32_t plan; /* of the bucket's policy, at which out_at and due_stored were computed */
     enum page_policy_kind policy; /* that plan's */
     store_time due_stored;
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
 };
-/* out has ENGINE_VALUE_BYTES_MAX bytes. Writes r.due_at as the stored one. Invariant: contents_count and
- * names are within their limits. */
+/* out has ENGINE_VALUE_BYTES_MAX bytes. Writes r.due_at as the stored one. Invariant:
+ * contents_count and names are within their limits. */
 str page_row_encode(const struct page_row *row, char *out);
-/* Everything but r.name, r.blob and r.state, which the value does not hold. ERR_CORRUPT: *out undefined. */
+/* Everything but r.name, r.blob and r.state, which the value does not hold. ERR_CORRUPT: *out
+ * undefined. */
 MUST_CHECK err page_row_decode(str value, struct page_row *out);
 
 /* One title: it has a row while it has traces or fences. */
@@ -42,7 +44,8 @@ MUST_CHECK err page_fence_decode(str value, store_time *at);
 struct page_trace_row {
     struct page_trace trace;
     store_time stored_at;
-    store_time forget_at; /* when the trace is gone too; its due row is filed under it; NEVER: it has none */
+    store_time forget_at; /* when the trace is gone too; its due row is filed under it; NEVER: it
+                             has none */
 };
 
 /* Little-endian base 128, as in protobuf; the shortest form only. Shared with the catalog. */

@@ -1,4 +1,5 @@
-/* stored.h - one render of a page bucket, as its row says it, and what is left of it when it is gone. Part of page.h.
+/* stored.h - one render of a page bucket, as its row says it, and what is left of it when it is
+ * gone. Part of page.h.
  *
  * Plain values: copy them freely. */
 #ifndef BUCKET_STORED_H
@@ -13,20 +14,30 @@
 enum { PAGE_CONTENTS_MAX = 16, PAGE_CONTENT_NAME_BYTES_MAX = 32 };
 
 enum page_state {
-    PAGE_CURRENT, PAGE_RECENT, PAGE_HISTORICAL, PAGE_HELD, PAGE_ARCHIVE,
-    PAGE_CULLED, PAGE_PURGED, PAGE_SUPPRESSED, PAGE_UNKNOWN, PAGE_DELETED, PAGE_STATES
+    PAGE_CURRENT,
+    PAGE_RECENT,
+    PAGE_HISTORICAL,
+    PAGE_HELD,
+    PAGE_ARCHIVE,
+    PAGE_CULLED,
+    PAGE_PURGED,
+    PAGE_SUPPRESSED,
+    PAGE_UNKNOWN,
+    PAGE_DELETED,
+    PAGE_STATES
 };
 const char *page_state_name(enum page_state s);
 
 struct page_content {
     char name[PAGE_CONTENT_NAME_BYTES_MAX + 1];
     enum page_codec codec;
-    uint32_t offset, headers_bytes, stored_bytes, raw_bytes; /* headers, then the stored frame, at offset in the blob */
-    uint64_t sum;                                            /* XXH3-64 of headers and frame */
+    uint32_t offset, headers_bytes, stored_bytes,
+        raw_bytes; /* headers, then the stored frame, at offset in the blob */
+    uint64_t sum;  /* XXH3-64 of headers and frame */
 };
 struct page_name {
     uint64_t rev;
-    struct tid tid;            /* zero: no render of rev was seen yet */
+    struct tid tid; /* zero: no render of rev was seen yet */
 };
 static inline bool page_name_is_unmade(struct page_name n)
 {
@@ -34,18 +45,19 @@ static inline bool page_name_is_unmade(struct page_name n)
 }
 struct page_render {
     struct page_name name;
-    store_time stored_at;       /* arrival */
-    store_time superseded_at;   /* NEVER: it is the latest */
+    store_time stored_at;     /* arrival */
+    store_time superseded_at; /* NEVER: it is the latest */
     struct page_name superseded_by;
-    store_time out_at;          /* when policy stopped keeping it, NEVER while it does; ttl: stored_at */
+    store_time out_at; /* when policy stopped keeping it, NEVER while it does; ttl: stored_at */
     store_time requested_until, stash_until, hold_until; /* ZERO: none */
-    enum page_state hidden;     /* CURRENT: no; SUPPRESSED, DELETED: what the origin said of it, as of hidden_at */
+    /* CURRENT: no; SUPPRESSED, DELETED: what the origin said of it, as of hidden_at */
+    enum page_state hidden;
     store_time hidden_at;
-    store_time due_at;          /* NEVER or the greatest that applies */
+    store_time due_at; /* NEVER or the greatest that applies */
     unsigned contents_count;
     struct page_content contents[PAGE_CONTENTS_MAX];
-    struct engine_blob blob;    /* valid as engine.h says */
-    enum page_state state;      /* at the time it was read */
+    struct engine_blob blob; /* valid as engine.h says */
+    enum page_state state;   /* at the time it was read */
 };
 const struct page_content *page_content_find(const struct page_render *r, str name); /* NULL */
 /* As stored: headers and frames. Pure. */
@@ -54,7 +66,7 @@ uint64_t page_render_bytes(const struct page_render *r);
 /* What is left of a render that is gone. */
 struct page_trace {
     struct page_name name;
-    enum page_state state;      /* culled, purged, suppressed */
+    enum page_state state; /* culled, purged, suppressed */
     store_time at;
     enum page_policy_kind policy;
     store_time superseded_at;

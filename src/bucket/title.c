@@ -2,11 +2,15 @@
 
 #include <string.h>
 
-err title_begin(struct title *t, struct engine_txn *txn, struct page_bucket *b, const struct page_key *key)
+err title_begin(struct title *t, struct engine_txn *txn, struct page_bucket *b,
+                const struct page_key *key)
 {
     struct engine_row found;
-    *t = (struct title){ .txn = txn, .look = { .bucket = b, .view = engine_txn_view(txn),
-                                               .now = engine_txn_now(txn), .title = *key } };
+    *t = (struct title){ .txn = txn,
+                         .look = { .bucket = b,
+                                   .view = engine_txn_view(txn),
+                                   .now = engine_txn_now(txn),
+                                   .title = *key } };
     err e = engine_get(t->look.view, SPACE_TITLE, page_key_str(key), &found);
     if (e == ERR_OK)
         e = page_title_decode(found.value, &t->row);
@@ -17,8 +21,8 @@ err title_begin(struct title *t, struct engine_txn *txn, struct page_bucket *b, 
 
 static bool title_row_eq(const struct page_title_row *a, const struct page_title_row *b)
 {
-    return a->ledger_count == b->ledger_count && a->fence_count == b->fence_count && a->fenced == b->fenced
-           && a->fence_at.ns == b->fence_at.ns;
+    return a->ledger_count == b->ledger_count && a->fence_count == b->fence_count &&
+           a->fenced == b->fenced && a->fence_at.ns == b->fence_at.ns;
 }
 
 err title_end(struct title *t)
@@ -110,13 +114,14 @@ err title_remove(struct title *t, const struct page_row *row, enum page_state st
         trace.trace.at = t->look.now;
         trace.forget_at = store_time_add(t->look.now, t->look.bucket->plan.policy.ledger_ttl_ns);
     }
-    return look_trace_alive(&t->look, &trace) ? ledger_put(t, &trace) : ledger_remove(t, row->r.name);
+    return look_trace_alive(&t->look, &trace) ? ledger_put(t, &trace)
+                                              : ledger_remove(t, row->r.name);
 }
 
 /* ---- fences ---- */
 
-static err fence_get(const struct title *t, const uint64_t *rev, const struct tid *tid, bool *fenced,
-                     store_time *at)
+static err fence_get(const struct title *t, const uint64_t *rev, const struct tid *tid,
+                     bool *fenced, store_time *at)
 {
     struct page_key key;
     struct engine_row found;
@@ -132,7 +137,8 @@ static err fence_get(const struct title *t, const uint64_t *rev, const struct ti
     return ERR_OK;
 }
 
-err title_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool *fenced, store_time *at)
+err title_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool *fenced,
+                store_time *at)
 {
     *fenced = t->row.fenced;
     *at = t->row.fence_at;
@@ -152,14 +158,16 @@ static err fences_join(struct title *t, store_time at)
     struct engine_row found;
     struct page_key keys[PAGE_FENCES_MAX + 1];
     unsigned count = 0;
-    const struct engine_range range = { .space = SPACE_TITLE, .from = page_key_str(&t->look.title),
+    const struct engine_range range = { .space = SPACE_TITLE,
+                                        .from = page_key_str(&t->look.title),
                                         .until = page_key_str(&until) };
     struct engine_cursor *c = engine_cursor_open(t->look.view, &range);
     err e = ERR_OK;
     bool more = true;
     while (more && count < COUNT_OF(keys)) {
         e = engine_cursor_next(c, &found);
-        more = e == ERR_OK || (e == ERR_CORRUPT && found.key.n > 0); /* one that fails its sum goes too */
+        more = e == ERR_OK ||
+               (e == ERR_CORRUPT && found.key.n > 0); /* one that fails its sum goes too */
         if (more)
             page_key_of(&keys[count], found.key);
         count += more && keys[count].n > t->look.title.n;
@@ -190,5 +198,6 @@ err title_fence_set(struct title *t, const uint64_t *rev, const struct tid *tid,
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
     t->row.fence_count += e == ERR_NOT_FOUND;
-    return engine_txn_put(t->txn, SPACE_TITLE, page_key_str(&key), page_fence_encode(at, value), STR_NONE);
+    return engine_txn_put(t->txn, SPACE_TITLE, page_key_str(&key), page_fence_encode(at, value),
+                          STR_NONE);
 }

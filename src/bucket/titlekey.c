@@ -9,15 +9,18 @@ static err refuse(struct err_note *note, const char *why)
 
 static err too_long(struct err_note *note, size_t bytes)
 {
-    err_note_set(note, "the title takes %zu bytes in UTF-8 (a character takes 1 to 4); at most %d can be stored", bytes,
-                 PAGE_TITLE_BYTES_MAX);
+    err_note_set(
+        note,
+        "the title takes %zu bytes in UTF-8 (a character takes 1 to 4); at most %d can be stored",
+        bytes, PAGE_TITLE_BYTES_MAX);
     return ERR_BAD;
 }
 
 err page_title_key(struct arena *a, str title, str *out, struct err_note *note)
 {
     str key;
-    if (title.n > 4 * (size_t)PAGE_TITLE_BYTES_MAX) /* no normal form is that much shorter: spare the work */
+    if (title.n >
+        4 * (size_t)PAGE_TITLE_BYTES_MAX) /* no normal form is that much shorter: spare the work */
         return too_long(note, title.n);
     if (!utf8_valid(title))
         return refuse(note, "the title is not UTF-8");

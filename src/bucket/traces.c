@@ -7,15 +7,16 @@
 enum { TRACE_VERSION_ALONE = 1, TRACES_VERSION = 2 };
 enum {
     TRACE_SUPERSEDED = 1,
-    TRACE_BY_NEXT = 2,      /* by the next one of the row */
-    TRACE_AT_NEXT = 4,      /* at the arrival of the next one */
-    TRACE_GONE_SAME = 8,    /* gone as long after as the one before was */
-    TRACE_KNOWN_SAME = 16,  /* known as long as the one before */
+    TRACE_BY_NEXT = 2,     /* by the next one of the row */
+    TRACE_AT_NEXT = 4,     /* at the arrival of the next one */
+    TRACE_GONE_SAME = 8,   /* gone as long after as the one before was */
+    TRACE_KNOWN_SAME = 16, /* known as long as the one before */
     TRACE_KNOWN_EVER = 32,
 };
 enum { TRACE_STATE_SHIFT = 3, TRACE_POLICY_MASK = 7 };
 _Static_assert((int)POLICY_KINDS <= TRACE_POLICY_MASK + 1, "a policy fits its bits");
-_Static_assert((int)PAGE_TRACES_BYTES_MAX <= (int)ENGINE_VALUE_BYTES_MAX, "a full row fits the engine's");
+_Static_assert((int)PAGE_TRACES_BYTES_MAX <= (int)ENGINE_VALUE_BYTES_MAX,
+               "a full row fits the engine's");
 
 static bool is_never(store_time t)
 {
@@ -132,9 +133,13 @@ str page_traces_encode(const struct page_traces *t, char *out)
 }
 
 /* Of one trace: what stands in the row, before the neighbours are known. */
-struct read_trace { int flags; uint64_t gone_after, known_for; };
+struct read_trace {
+    int flags;
+    uint64_t gone_after, known_for;
+};
 
-static void trace_get(struct cursor *c, struct page_traces *row, unsigned i, struct read_trace *read)
+static void trace_get(struct cursor *c, struct page_traces *row, unsigned i,
+                      struct read_trace *read)
 {
     struct page_trace_row *t = &row->trace[i];
     struct page_name *name = &t->trace.name;
@@ -178,7 +183,8 @@ static void trace_complete(struct page_traces *row, unsigned i, const struct rea
             t->trace.superseded_by = t[1].trace.name;
     }
     t->trace.at = later(out_at(t), read->gone_after);
-    t->forget_at = (read->flags & TRACE_KNOWN_EVER) != 0 ? STORE_TIME_NEVER : later(t->trace.at, read->known_for);
+    t->forget_at = (read->flags & TRACE_KNOWN_EVER) != 0 ? STORE_TIME_NEVER
+                                                         : later(t->trace.at, read->known_for);
 }
 
 static bool kinds_are_right(const struct page_trace *t)
@@ -199,7 +205,8 @@ static bool trace_is_right(const struct page_traces *row, unsigned i, int flags)
 static err alone_decode(struct cursor *c, struct page_name name, struct page_traces *out)
 {
     uint8_t state = cursor_u8(c), policy = cursor_u8(c);
-    struct page_trace_row t = { .trace = { .name = name, .state = (enum page_state)state,
+    struct page_trace_row t = { .trace = { .name = name,
+                                           .state = (enum page_state)state,
                                            .policy = (enum page_policy_kind)policy } };
     store_time *const times[] = { &t.trace.at, &t.stored_at, &t.forget_at, &t.trace.superseded_at };
     for (unsigned i = 0; i < COUNT_OF(times); i++)

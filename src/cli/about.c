@@ -19,8 +19,9 @@ enum cli_exit verb_version(struct cli_call *call)
         printf("palimpsest %s\n", CLI_VERSION);
         return CLI_OK;
     }
-    json_t *doc = json_pack("{s:s, s:s, s:s, s:s}", "version", CLI_VERSION, "curl", curl->version, "jansson",
-                            jansson_version_str(), "cmark-gfm", render_markdown_version());
+    json_t *doc =
+        json_pack("{s:s, s:s, s:s, s:s}", "version", CLI_VERSION, "curl", curl->version, "jansson",
+                  jansson_version_str(), "cmark-gfm", render_markdown_version());
     out_json(stdout, doc);
     json_decref(doc);
     return CLI_OK;
@@ -30,7 +31,8 @@ enum cli_exit verb_completion(struct cli_call *call)
 {
     if (help_completion(stdout, str_of(call->operands[0])))
         return CLI_OK;
-    return cli_fail(call, CLI_USAGE, "completion: bash, zsh or fish, not \"%s\"", call->operands[0]);
+    return cli_fail(call, CLI_USAGE, "completion: bash, zsh or fish, not \"%s\"",
+                    call->operands[0]);
 }
 
 /* One page under its name; verb NULL: the overview. */
@@ -80,7 +82,8 @@ static bool make_folder(const char *dir)
 static enum cli_exit write_pages(const struct cli_call *call, const char *dir)
 {
     if (!make_folder(dir))
-        return cli_fail(call, CLI_FAILED, "man: cannot make the folder %s: %s", dir, strerror(errno));
+        return cli_fail(call, CLI_FAILED, "man: cannot make the folder %s: %s", dir,
+                        strerror(errno));
     bool ok = write_page(call, dir, NULL);
     for (const struct cli_verb *v = cli_verbs; ok && v->name != NULL; v++)
         ok = write_page(call, dir, v);

@@ -59,15 +59,16 @@ const struct cli_option *args_json_option(void)
     return find_in(cli_client_options, STR("json"), '\0');
 }
 
-/* Words that an option of all client verbs takes at argv[0], its value with it; 0: it is none, or its value is
- * missing. */
+/* Words that an option of all client verbs takes at argv[0], its value with it; 0: it is none, or
+ * its value is missing. */
 static int global_words(int argc, char **argv)
 {
     str name = str_of(argv[0]);
     if (!str_starts(name, STR("--")))
         return 0;
     name = str_skip(name, 2);
-    const struct cli_option *o = find_in(cli_client_options, str_take(name, str_find(name, '=')), '\0');
+    const struct cli_option *o =
+        find_in(cli_client_options, str_take(name, str_find(name, '=')), '\0');
     int words = o == NULL ? 0 : o->value == NULL || str_find(name, '=') < name.n ? 1 : 2;
     return words <= argc ? words : 0;
 }
@@ -118,8 +119,8 @@ static err take_option(struct cli_call *c, int argc, char **argv, int *at, struc
     const char *value = name.n < rest.n ? rest.p + name.n + (is_long ? 1 : 0) : NULL;
     const struct cli_option *o = find_option(c->verb, name, is_long ? '\0' : word[1]);
     if (o == NULL) {
-        err_note_set(note, "unknown option %s%.*s (a word that is no option goes behind --)", is_long ? "--" : "-",
-                     STR_ARG(name));
+        err_note_set(note, "unknown option %s%.*s (a word that is no option goes behind --)",
+                     is_long ? "--" : "-", STR_ARG(name));
         return ERR_BAD;
     }
     if (o->value == NULL && value != NULL) {
@@ -141,7 +142,8 @@ static err take_option(struct cli_call *c, int argc, char **argv, int *at, struc
         err_note_set(note, "more than %d options", CLI_GIVEN_MAX);
         return ERR_BAD;
     }
-    c->given[c->given_count++] = (struct cli_given){ .option = o, .value = value != NULL ? value : "" };
+    c->given[c->given_count++] =
+        (struct cli_given){ .option = o, .value = value != NULL ? value : "" };
     return ERR_OK;
 }
 
@@ -151,14 +153,15 @@ static err check_operands(const struct cli_call *c, struct err_note *note)
     if (c->help || (c->operands_count >= v->operands_min && c->operands_count <= v->operands_max))
         return ERR_OK;
     err_note_set(note, "%s: palimpsest %s%s%s",
-                 c->operands_count < v->operands_min ? "something is missing" : "too many words", v->name,
-                 v->usage[0] != '\0' ? " " : "", v->usage);
+                 c->operands_count < v->operands_min ? "something is missing" : "too many words",
+                 v->name, v->usage[0] != '\0' ? " " : "", v->usage);
     return ERR_BAD;
 }
 
 /* ---- text ---- */
 
-/* Files, and what git calls its own, may have any name; all else becomes text, of a request or of an answer. */
+/* Files, and what git calls its own, may have any name; all else becomes text, of a request or of
+ * an answer. */
 static bool is_text(const struct cli_option *o)
 {
     static const char *const others[] = { "FILE", "DIR", "REF", "PATTERN" };
@@ -177,8 +180,8 @@ static void refuse_operand(str word, struct err_note *note)
     err_note_set(note, "\"%.*s\" is not UTF-8", (int)n, shown);
 }
 
-/* A name made valid would be the name of something else; an empty one, as of a variable that is not set, names
- * nothing. Where no word is wanted at all, an empty one says as much. */
+/* A name made valid would be the name of something else; an empty one, as of a variable that is not
+ * set, names nothing. Where no word is wanted at all, an empty one says as much. */
 static err check_text(const struct cli_call *c, struct err_note *note)
 {
     for (unsigned i = 0; i < c->given_count; i++) {
@@ -191,7 +194,8 @@ static err check_text(const struct cli_call *c, struct err_note *note)
     unsigned count = c->verb->files_from > 0 ? c->verb->files_from - 1 : c->operands_count;
     for (unsigned i = 0; i < count && i < c->operands_count; i++) {
         if (c->operands[i][0] == '\0' && c->verb->operands_min > 0) {
-            err_note_set(note, "word %u is empty: palimpsest %s %s", i + 1, c->verb->name, c->verb->usage);
+            err_note_set(note, "word %u is empty: palimpsest %s %s", i + 1, c->verb->name,
+                         c->verb->usage);
             return ERR_BAD;
         }
         if (!utf8_valid(str_of(c->operands[i]))) {
@@ -205,10 +209,12 @@ static err check_text(const struct cli_call *c, struct err_note *note)
 /* -1 is a number that its verb refuses, unless the verb has an option of that letter. */
 static bool is_number(const struct cli_verb *verb, const char *word)
 {
-    return strspn(word + 1, "0123456789") == strlen(word + 1) && find_option(verb, STR_NONE, word[1]) == NULL;
+    return strspn(word + 1, "0123456789") == strlen(word + 1) &&
+           find_option(verb, STR_NONE, word[1]) == NULL;
 }
 
-err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_call *out, struct err_note *note)
+err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_call *out,
+               struct err_note *note)
 {
     struct cli_call c = { .verb = verb };
     bool options_over = false;

@@ -5,12 +5,12 @@
 #include "base/err.h"
 #include "cli/cli.h"
 
-/* The verb that argv (behind the program's name) begins with: the longest name wins. *words gets 1 or 2.
- * NULL: none. */
+/* The verb that argv (behind the program's name) begins with: the longest name wins. *words gets 1
+ * or 2. NULL: none. */
 const struct cli_verb *args_verb(const struct cli_verb *verbs, int argc, char **argv, int *words);
-/* Moves options of cli_client_options from before the verb's words, and from between them, to behind them: "--json
- * queue --domain D ls" becomes "queue ls --json --domain D". Gives how many words stood before. Without a verb:
- * nothing. */
+/* Moves options of cli_client_options from before the verb's words, and from between them, to
+ * behind them: "--json queue --domain D ls" becomes "queue ls --json --domain D". Gives how many
+ * words stood before. Without a verb: nothing. */
 int args_verb_first(const struct cli_verb *verbs, int argc, char **argv);
 /* The option of every verb that no verb lists. */
 extern const struct cli_option args_help_option;

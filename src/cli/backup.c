@@ -1,5 +1,5 @@
-/* backup.c - palimpsest backup and restore. A backup is a store of its own; restore verifies it, copies it and
- * verifies the copy before it gets its name. */
+/* backup.c - palimpsest backup and restore. A backup is a store of its own; restore verifies it,
+ * copies it and verifies the copy before it gets its name. */
 #include "base/disk.h"
 #include "cli/client.h"
 #include "cli/copy.h"
@@ -23,9 +23,10 @@
 static void print_backup(bool json, const char *dir, const struct engine_backup_result *r)
 {
     if (json) {
-        json_t *doc = json_pack("{s:s, s:I, s:I, s:I}", "backup", dir, "bytes_copied", (json_int_t)r->bytes_copied,
-                                "bytes_kept", (json_int_t)r->bytes_kept, "segments_replaced",
-                                (json_int_t)r->segments_replaced);
+        json_t *doc =
+            json_pack("{s:s, s:I, s:I, s:I}", "backup", dir, "bytes_copied",
+                      (json_int_t)r->bytes_copied, "bytes_kept", (json_int_t)r->bytes_kept,
+                      "segments_replaced", (json_int_t)r->segments_replaced);
         out_json(stdout, doc);
         json_decref(doc);
         return;
@@ -36,7 +37,8 @@ static void print_backup(bool json, const char *dir, const struct engine_backup_
     printf("backup in %s: %s copied, %s were there already\n", dir, a, b);
     if (r->segments_replaced > 0)
         printf("%llu log %s of the backup before %s damaged, and copied anew\n",
-               (unsigned long long)r->segments_replaced, r->segments_replaced == 1 ? "segment" : "segments",
+               (unsigned long long)r->segments_replaced,
+               r->segments_replaced == 1 ? "segment" : "segments",
                r->segments_replaced == 1 ? "was" : "were");
 }
 
@@ -58,7 +60,10 @@ static enum cli_exit backup_offline(const struct cli_call *call, const char *dat
     e = engine_backup(engine, dir, &r, &note);
     engine_close(&engine);
     if (e != ERR_OK)
-        return cli_fail(call, e == ERR_CONFLICT ? CLI_REFUSED : e == ERR_BAD ? CLI_FAILED : store_exit(e),
+        return cli_fail(call,
+                        e == ERR_CONFLICT ? CLI_REFUSED
+                        : e == ERR_BAD    ? CLI_FAILED
+                                          : store_exit(e),
                         "backup: %s", note.text);
     print_backup(cli_flag(call, "json"), dir, &r);
     return CLI_OK;
@@ -88,14 +93,20 @@ static enum cli_exit backup_online(const struct cli_call *call, const char *dir)
     if (body == NULL)
         c.failed = cli_fail(call, CLI_FAILED, "backup: the name of %s is not UTF-8", dir);
     else
-        doc = client_ask_json(&c, &(struct client_request){
-            .method = "POST", .path = STR("/v1/admin.backup"), .has_body = true, .body = str_of(body),
-            .patient = true, .member = "bytes_copied" });
+        doc = client_ask_json(&c, &(struct client_request){ .method = "POST",
+                                                            .path = STR("/v1/admin.backup"),
+                                                            .has_body = true,
+                                                            .body = str_of(body),
+                                                            .patient = true,
+                                                            .member = "bytes_copied" });
     if (doc != NULL)
-        print_backup(c.json, json_string_value(json_object_get(to, "to")), &(struct engine_backup_result){
-            .bytes_copied = (uint64_t)json_integer_value(json_object_get(doc, "bytes_copied")),
-            .bytes_kept = (uint64_t)json_integer_value(json_object_get(doc, "bytes_kept")),
-            .segments_replaced = (uint64_t)json_integer_value(json_object_get(doc, "segments_replaced")) });
+        print_backup(
+            c.json, json_string_value(json_object_get(to, "to")),
+            &(struct engine_backup_result){
+                .bytes_copied = (uint64_t)json_integer_value(json_object_get(doc, "bytes_copied")),
+                .bytes_kept = (uint64_t)json_integer_value(json_object_get(doc, "bytes_kept")),
+                .segments_replaced =
+                    (uint64_t)json_integer_value(json_object_get(doc, "segments_replaced")) });
     code = doc != NULL ? CLI_OK : c.failed;
     json_decref(doc);
     json_decref(to);
@@ -137,11 +148,15 @@ static enum cli_exit verify(const struct cli_call *call, const char *dir, bool i
     if (first == NULL)
         first = c.note.text;
     if (e == ERR_CORRUPT && is_backup)
-        (void)cli_fail(call, code, "restore: the backup in %s is damaged, nothing is restored: %s (where its store is "
-                       "still whole, one more backup into it mends it)", dir, first);
+        (void)cli_fail(
+            call, code,
+            "restore: the backup in %s is damaged, nothing is restored: %s (where its store is "
+            "still whole, one more backup into it mends it)",
+            dir, first);
     else if (e == ERR_CORRUPT)
-        (void)cli_fail(call, code, "restore: the copy of the backup in %s is damaged, nothing is restored: %s", dir,
-                       first);
+        (void)cli_fail(call, code,
+                       "restore: the copy of the backup in %s is damaged, nothing is restored: %s",
+                       dir, first);
     else if (e != ERR_OK)
         (void)cli_fail(call, code, "restore: %s: %s", dir, first);
     json_decref(c.found);
@@ -165,7 +180,8 @@ static err copy_backup(const char *backup, const char *part, uint64_t *bytes, st
     return e;
 }
 
-static enum cli_exit restore_to(const struct cli_call *call, const char *backup, const char *dir, const char *part)
+static enum cli_exit restore_to(const struct cli_call *call, const char *backup, const char *dir,
+                                const char *part)
 {
     uint64_t bytes;
     struct err_note note;
@@ -174,8 +190,10 @@ static enum cli_exit restore_to(const struct cli_call *call, const char *backup,
         return code;
     err e = copy_backup(backup, part, &bytes, &note);
     if (e == ERR_CONFLICT)
-        return cli_fail(call, CLI_REFUSED, "restore: %s exists: another restore is under way, or one was cut off and "
-                        "left it; remove it then", part);
+        return cli_fail(call, CLI_REFUSED,
+                        "restore: %s exists: another restore is under way, or one was cut off and "
+                        "left it; remove it then",
+                        part);
     if (e != ERR_OK) {
         if (e != ERR_UNAVAILABLE) /* else nothing was copied */
             copy_remove(part);
@@ -189,7 +207,8 @@ static enum cli_exit restore_to(const struct cli_call *call, const char *backup,
         return code;
     }
     if (whole_sync_name(dir, &note) != ERR_OK)
-        return cli_fail(call, CLI_FAILED, "restore: %s is restored, but may be gone after a power cut: %s", dir,
+        return cli_fail(call, CLI_FAILED,
+                        "restore: %s is restored, but may be gone after a power cut: %s", dir,
                         note.text);
     char size[OUT_SIZE_BYTES];
     out_size(bytes, size);
@@ -216,7 +235,9 @@ enum cli_exit verb_restore(struct cli_call *call)
     char part[COPY_PATH_BYTES], real[PATH_MAX];
     if (given == NULL || given[0] == '\0')
         return cli_fail(call, CLI_USAGE, "restore: --data says where to");
-    const char *dir = realpath(given, real) != NULL ? real : given; /* a link stays, what it leads to is replaced */
+    const char *dir = realpath(given, real) != NULL
+                          ? real
+                          : given; /* a link stays, what it leads to is replaced */
     size_t n = strlen(dir);
     while (n > 1 && dir[n - 1] == '/')
         n--;
@@ -227,12 +248,15 @@ enum cli_exit verb_restore(struct cli_call *call)
     if (used < 0 || used >= COPY_PATH_BYTES)
         return cli_fail(call, CLI_FAILED, "restore: the name of %s is too long", given);
     if (disk_lies_in(dir, backup))
-        return cli_fail(call, CLI_REFUSED, "restore: %s lies in the backup itself: choose a folder outside of it",
+        return cli_fail(call, CLI_REFUSED,
+                        "restore: %s lies in the backup itself: choose a folder outside of it",
                         given);
     if (!is_free(dir))
         return cli_fail(call, CLI_REFUSED, "restore: %s is not empty; it is left as it is", given);
     if (is_mount_point(dir))
-        return cli_fail(call, CLI_REFUSED, "restore: %s is where a disk is mounted, which cannot be replaced at once: "
-                        "name a folder in it", given);
+        return cli_fail(call, CLI_REFUSED,
+                        "restore: %s is where a disk is mounted, which cannot be replaced at once: "
+                        "name a folder in it",
+                        given);
     return restore_to(call, backup, dir, part);
 }

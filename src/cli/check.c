@@ -1,4 +1,5 @@
-/* check.c - palimpsest check: verifies a store, that of a running server or, with --data, one at rest. */
+/* check.c - palimpsest check: verifies a store, that of a running server or, with --data, one at
+ * rest. */
 #include "cli/client.h"
 #include "cli/out.h"
 #include "cli/store.h"
@@ -11,7 +12,8 @@ static void print_found(const json_t *found, uint64_t damages)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(found, i, item) {
+    json_array_foreach(found, i, item)
+    {
         out_text(stdout, (str){ .p = json_string_value(item), .n = json_string_length(item) });
         fputc('\n', stdout);
     }
@@ -36,8 +38,8 @@ static enum cli_exit check_offline(const struct cli_call *call, const char *dir)
     else if (!json)
         print_found(c.found, c.damages);
     if (json) {
-        json_t *doc = json_pack("{s:b, s:I, s:O}", "ok", e == ERR_OK, "damages", (json_int_t)c.damages, "found",
-                                c.found);
+        json_t *doc = json_pack("{s:b, s:I, s:O}", "ok", e == ERR_OK, "damages",
+                                (json_int_t)c.damages, "found", c.found);
         if (!opened)
             json_object_set_new(doc, "detail", json_string(c.note.text));
         out_json(stdout, doc);
@@ -53,9 +55,12 @@ static enum cli_exit check_online(const struct cli_call *call)
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
-    json_t *doc = client_ask_json(&c, &(struct client_request){
-        .method = "POST", .path = STR("/v1/admin.check"), .has_body = true, .body = STR("{}"),
-        .patient = true, .member = "ok" });
+    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "POST",
+                                                                .path = STR("/v1/admin.check"),
+                                                                .has_body = true,
+                                                                .body = STR("{}"),
+                                                                .patient = true,
+                                                                .member = "ok" });
     if (doc == NULL) {
         code = c.failed;
     } else {

@@ -26,13 +26,14 @@ static err spawn(struct child *c, const char *const *argv, int in, int out, stru
     INVARIANT(e == 0);
     e = posix_spawnattr_init(&attr);
     INVARIANT(e == 0);
-    (void)posix_spawnattr_setsigdefault(&attr, &defaults);            /* fail only on a bad attr */
+    (void)posix_spawnattr_setsigdefault(&attr, &defaults); /* fail only on a bad attr */
     (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
     e = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     if (e == 0)
         e = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     if (e == 0)
-        e = posix_spawnp(&c->pid, argv[0], &actions, &attr, (char *const *)(uintptr_t)argv, environ);
+        e = posix_spawnp(&c->pid, argv[0], &actions, &attr, (char *const *)(uintptr_t)argv,
+                         environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
     if (e == 0)
@@ -74,7 +75,8 @@ err child_start(struct child *c, const char *const *argv, int stdin_fd, struct e
     return ERR_OK;
 }
 
-/* Waits for its end. A signal that asks for ours ends it at once: it only reads, and need not agree. */
+/* Waits for its end. A signal that asks for ours ends it at once: it only reads, and need not
+ * agree. */
 static pid_t reap(const struct child *c, int *status)
 {
     pid_t got = 0;
@@ -103,7 +105,8 @@ err child_end(struct child *c, struct err_note *note)
     int status = 0;
     pid_t got = reap(c, &status);
     if (got != c->pid || (WIFEXITED(status) && WEXITSTATUS(status) != 0)) {
-        err_note_set(note, "%s exited with %d", c->name, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+        err_note_set(note, "%s exited with %d", c->name,
+                     WIFEXITED(status) ? WEXITSTATUS(status) : -1);
         return ERR_IO;
     }
     if (WIFSIGNALED(status) && WTERMSIG(status) != SIGPIPE) {

@@ -11,9 +11,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { RETRY_ROOM_BYTES = ERR_NOTE_BYTES - 80 }; /* of a note, so that what is added to it is not cut */
+enum {
+    RETRY_ROOM_BYTES = ERR_NOTE_BYTES - 80
+}; /* of a note, so that what is added to it is not cut */
 
-static const char *given_or(const struct cli_call *call, const char *name, const char *env, const char *fallback)
+static const char *given_or(const struct cli_call *call, const char *name, const char *env,
+                            const char *fallback)
 {
     const char *value = cli_value(call, name);
     if (value == NULL && env != NULL)
@@ -30,7 +33,8 @@ enum cli_exit client_open_at(struct client *c, const struct cli_call *call, cons
 {
     *c = (struct client){
         .call = call,
-        .server = at != NULL ? at : given_or(call, "server", "PALIMPSEST_SERVER", CLIENT_SERVER_DEFAULT),
+        .server =
+            at != NULL ? at : given_or(call, "server", "PALIMPSEST_SERVER", CLIENT_SERVER_DEFAULT),
         .token = given_or(call, "token", "PALIMPSEST_TOKEN", NULL),
         .domain = given_or(call, "domain", NULL, "localhost"),
         .bucket = given_or(call, "bucket", NULL, "page"),
@@ -38,8 +42,8 @@ enum cli_exit client_open_at(struct client *c, const struct cli_call *call, cons
     };
     str server = str_of(c->server);
     if (!str_starts(server, STR("http://")) && !str_starts(server, STR("https://"))) {
-        return cli_fail(call, CLI_USAGE, "a server is a URL such as %s, not \"%s\"", CLIENT_SERVER_DEFAULT,
-                        c->server);
+        return cli_fail(call, CLI_USAGE, "a server is a URL such as %s, not \"%s\"",
+                        CLIENT_SERVER_DEFAULT, c->server);
     }
     if (c->token != NULL && strpbrk(c->token, "\r\n") != NULL) {
         return cli_fail(call, CLI_USAGE, "--token holds a line break");
@@ -56,7 +60,8 @@ void client_close(struct client *c)
     c->curl = NULL;
 }
 
-static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
+static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total,
+                       curl_off_t up_now)
 {
     (void)ctx;
     (void)total;
@@ -69,12 +74,14 @@ static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
 void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers)
 {
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* a name server that hangs is not waited for at the end */
+    curl_easy_setopt(curl, CURLOPT_QUICK_EXIT,
+                     1L); /* a name server that hangs is not waited for at the end */
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CLIENT_CONNECT_TIMEOUT_S);
-    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L); /* a host that is gone is noticed by the patient, too */
+    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE,
+                     1L); /* a host that is gone is noticed by the patient, too */
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)CLIENT_STALL_TIMEOUT_S);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
@@ -101,8 +108,8 @@ void client_path_text(struct buf *out, str text)
     static const char hex[] = "0123456789ABCDEF";
     for (size_t i = 0; i < text.n; i++) {
         unsigned char ch = (unsigned char)text.p[i];
-        bool plain = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '-' ||
-                     ch == '.' || ch == '_' || ch == '~';
+        bool plain = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+                     (ch >= '0' && ch <= '9') || ch == '-' || ch == '.' || ch == '_' || ch == '~';
         if (plain) {
             buf_put_c(out, (char)ch);
             continue;
@@ -131,7 +138,8 @@ void client_path_bucket(const struct client *c, struct buf *out)
     client_path_segment(out, str_of(c->bucket));
 }
 
-void client_path_render(const struct client *c, struct buf *out, str what, str title, const char *const *name)
+void client_path_render(const struct client *c, struct buf *out, str what, str title,
+                        const char *const *name)
 {
     client_path_bucket(c, out);
     client_path_segment(out, what);
@@ -146,12 +154,15 @@ bool client_check_name(const struct cli_call *call, unsigned operand)
     struct tid tid;
     const char *name[2] = { call->operands[operand], call->operands[operand + 1] };
     if (name[0] != NULL && (!str_to_u64(str_of(name[0]), &rev) || rev == 0 || rev > INT64_MAX)) {
-        (void)cli_fail(call, CLI_USAGE, "%s: REV is a whole number from 1 on, not \"%s\"", call->verb->name, name[0]);
+        (void)cli_fail(call, CLI_USAGE, "%s: REV is a whole number from 1 on, not \"%s\"",
+                       call->verb->name, name[0]);
         return false;
     }
     if (name[0] != NULL && name[1] != NULL && !tid_parse(str_of(name[1]), &tid)) {
-        (void)cli_fail(call, CLI_USAGE, "%s: TID is a time UUID such as 3f6c1e80-0000-11ee-8000-000000000000, not "
-                       "\"%s\"", call->verb->name, name[1]);
+        (void)cli_fail(call, CLI_USAGE,
+                       "%s: TID is a time UUID such as 3f6c1e80-0000-11ee-8000-000000000000, not "
+                       "\"%s\"",
+                       call->verb->name, name[1]);
         return false;
     }
     return true;
@@ -159,7 +170,13 @@ bool client_check_name(const struct cli_call *call, unsigned operand)
 
 /* ---- one request ---- */
 
-struct receiving { CURL *curl; struct client_answer *answer; FILE *to; int write_errno; bool render; };
+struct receiving {
+    CURL *curl;
+    struct client_answer *answer;
+    FILE *to;
+    int write_errno;
+    bool render;
+};
 
 bool client_is_render(const char *etag, const char *cache_status)
 {
@@ -206,7 +223,8 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     str line = { .p = p, .n = size * n };
     if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
         r->answer->etag[0] = r->answer->content_type[0] = r->answer->cache_status[0] = '\0';
-    r->answer->head_whole = !str_starts(line, STR("HTTP/")) && (r->answer->head_whole || client_ends_head(line));
+    r->answer->head_whole =
+        !str_starts(line, STR("HTTP/")) && (r->answer->head_whole || client_ends_head(line));
     client_field_keep(line, STR("etag:"), r->answer->etag);
     client_field_keep(line, STR("content-type:"), r->answer->content_type);
     client_field_keep(line, STR("cache-status:"), r->answer->cache_status);
@@ -222,8 +240,8 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
 /* Another program than a web server, or a web server behind TLS that is none. */
 static bool is_other_program(CURLcode code)
 {
-    return code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_GOT_NOTHING ||
-           code == CURLE_SSL_CONNECT_ERROR || code == CURLE_HTTP2;
+    return code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY ||
+           code == CURLE_GOT_NOTHING || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_HTTP2;
 }
 
 err client_explain_curl(const struct client *c, CURLcode code, struct err_note *note)
@@ -233,20 +251,23 @@ err client_explain_curl(const struct client *c, CURLcode code, struct err_note *
         return ERR_SHUTDOWN;
     }
     bool absent = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
-    err_note_set(note, "%s: %s%s", c->server, curl_easy_strerror(code),
-                 c->call == NULL ? ""
-             : absent        ? " (is it running? --server or $PALIMPSEST_SERVER names it; see palimpsest help serve)"
-                 : is_other_program(code)
-                     ? " (is this the URL of a Palimpsest? --server or $PALIMPSEST_SERVER names it)"
-                     : "");
+    err_note_set(
+        note, "%s: %s%s", c->server, curl_easy_strerror(code),
+        c->call == NULL ? ""
+        : absent
+            ? " (is it running? --server or $PALIMPSEST_SERVER names it; see palimpsest help serve)"
+        : is_other_program(code)
+            ? " (is this the URL of a Palimpsest? --server or $PALIMPSEST_SERVER names it)"
+            : "");
     return code == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE;
 }
 
-static err outcome(const struct client *c, CURLcode code, const struct client_request *r, const struct receiving *got,
-                   struct err_note *note)
+static err outcome(const struct client *c, CURLcode code, const struct client_request *r,
+                   const struct receiving *got, struct err_note *note)
 {
     if (code == CURLE_OK && !got->answer->head_whole)
-        code = CURLE_PARTIAL_FILE; /* libcurl takes what ends within its head for one without a body */
+        code =
+            CURLE_PARTIAL_FILE; /* libcurl takes what ends within its head for one without a body */
     if (code == CURLE_OK)
         return ERR_OK;
     if (got->answer->body.failed) {
@@ -255,7 +276,8 @@ static err outcome(const struct client *c, CURLcode code, const struct client_re
     }
     if (code == CURLE_WRITE_ERROR) {
         bool named = r->to_name != NULL;
-        return disk_fail(note, "write", named ? r->to_name : "what the server sent", got->write_errno);
+        return disk_fail(note, "write", named ? r->to_name : "what the server sent",
+                         got->write_errno);
     }
     return client_explain_curl(c, code, note);
 }
@@ -265,8 +287,8 @@ static struct curl_slist *request_headers(const struct client_request *r)
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
     char line[CLIENT_FIELD_BYTES_MAX];
     if (r->has_body) {
-        snprintf(line, sizeof line, "Content-Type: %s", r->content_type != NULL ? r->content_type
-                                                                                : "application/json");
+        snprintf(line, sizeof line, "Content-Type: %s",
+                 r->content_type != NULL ? r->content_type : "application/json");
         list = curl_slist_append(list, line);
     }
     if (r->header != NULL)
@@ -277,7 +299,8 @@ static struct curl_slist *request_headers(const struct client_request *r)
     return list;
 }
 
-err client_send(struct client *c, const struct client_request *r, struct client_answer *out, struct err_note *note)
+err client_send(struct client *c, const struct client_request *r, struct client_answer *out,
+                struct err_note *note)
 {
     *out = (struct client_answer){ 0 };
     buf_init(&out->body, CLIENT_ANSWER_BYTES_MAX);
@@ -293,7 +316,9 @@ err client_send(struct client *c, const struct client_request *r, struct client_
         err_note_set(note, "the title, or another word, is too long for a request");
         return ERR_LIMIT;
     }
-    struct receiving receiving = { .curl = c->curl, .answer = out, .to = r->to, .render = r->render };
+    struct receiving receiving = {
+        .curl = c->curl, .answer = out, .to = r->to, .render = r->render
+    };
     struct curl_slist *headers = request_headers(r);
     curl_easy_reset(c->curl);
     client_setup(c, c->curl, headers);
@@ -365,7 +390,8 @@ static bool is_too_long(long status)
     return status == 414 || status == 431;
 }
 
-enum cli_exit client_explain(const struct client *c, const struct client_answer *a, struct err_note *note)
+enum cli_exit client_explain(const struct client *c, const struct client_answer *a,
+                             struct err_note *note)
 {
     str body = buf_str(&a->body);
     json_t *doc = body.n > 0 ? json_loadb(body.p, body.n, 0, NULL) : NULL;
@@ -377,12 +403,15 @@ enum cli_exit client_explain(const struct client *c, const struct client_answer 
         detail = message;
     if (ours)
         err_note_set(note, "the server answered %ld%s%s%s%s", a->status, title != NULL ? " " : "",
-                     title != NULL ? title : "", detail != NULL ? ": " : "", detail != NULL ? detail : "");
+                     title != NULL ? title : "", detail != NULL ? ": " : "",
+                     detail != NULL ? detail : "");
     else if (is_too_long(a->status))
         err_note_set(note, "the server answered %ld: the request is too long", a->status);
     else
-        err_note_set(note, "%s answered %ld, and not as a Palimpsest does: is this its URL? --server or "
-                     "$PALIMPSEST_SERVER names it", c->server, a->status);
+        err_note_set(note,
+                     "%s answered %ld, and not as a Palimpsest does: is this its URL? --server or "
+                     "$PALIMPSEST_SERVER names it",
+                     c->server, a->status);
     json_decref(doc);
     return ours || is_too_long(a->status) ? exit_of_status(a->status) : CLI_NO_SERVER;
 }
@@ -392,7 +421,8 @@ static bool is_wrong_listener(const struct client_request *r, const struct clien
 {
     str body = buf_str(&a->body);
     bool method = str_find_str(body, STR("http method")) < body.n;
-    return str_starts(r->path, STR("/v1/admin.")) && (a->status == 501 || (a->status == 400 && method));
+    return str_starts(r->path, STR("/v1/admin.")) &&
+           (a->status == 501 || (a->status == 400 && method));
 }
 
 bool client_ask(struct client *c, const struct client_request *r, struct client_answer *out)
@@ -411,9 +441,13 @@ bool client_ask(struct client *c, const struct client_request *r, struct client_
         err_note_set(&note, "%s (Retry-After: %.40s)", said, out->retry_after);
     }
     if (e == ERR_OK && is_wrong_listener(r, out))
-        err_note_set(&note, "%s has no admin routes: --server wants the URL of the server's admin listener "
-                     "(admin_listen)", c->server);
-    (void)cli_fail_status(c->call, c->failed, e == ERR_OK ? out->status : 0, note.text); /* gives failed back */
+        err_note_set(
+            &note,
+            "%s has no admin routes: --server wants the URL of the server's admin listener "
+            "(admin_listen)",
+            c->server);
+    (void)cli_fail_status(c->call, c->failed, e == ERR_OK ? out->status : 0,
+                          note.text); /* gives failed back */
     return false;
 }
 
@@ -433,7 +467,8 @@ bool client_order(struct client *c, const struct client_request *r)
     return done;
 }
 
-/* An object with what the request wants of it, that says in no page to go on at the same place as the page before. */
+/* An object with what the request wants of it, that says in no page to go on at the same place as
+ * the page before. */
 static bool is_answer(struct client *c, const struct client_request *r, const json_t *doc)
 {
     const json_t *next = json_object_get(doc, "next");
@@ -455,8 +490,10 @@ json_t *client_ask_json(struct client *c, const struct client_request *r)
         str body = buf_str(&a.body);
         doc = json_loadb(body.p != NULL ? body.p : "", body.n, 0, NULL);
         if (!is_answer(c, r, doc)) {
-            c->failed = cli_fail(c->call, CLI_NO_SERVER, "the answer of %s is not JSON as a Palimpsest sends it: is "
-                                 "this its URL? --server or $PALIMPSEST_SERVER names it", c->server);
+            c->failed = cli_fail(c->call, CLI_NO_SERVER,
+                                 "the answer of %s is not JSON as a Palimpsest sends it: is "
+                                 "this its URL? --server or $PALIMPSEST_SERVER names it",
+                                 c->server);
             json_decref(doc);
             doc = NULL;
         }

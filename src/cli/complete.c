@@ -1,5 +1,6 @@
-/* complete.c - shell completion out of the table of verbs: verbs, the second words of those that have two, options, and
- * the values of options where there are few. Behind help and man come verbs. */
+/* complete.c - shell completion out of the table of verbs: verbs, the second words of those that
+ * have two, options, and the values of options where there are few. Behind help and man come
+ * verbs. */
 #include "cli/help.h"
 
 #include "server/options.h"
@@ -8,11 +9,11 @@
 #include <string.h>
 
 /* Values that an option may have; of all others with a value the kind is known by its name. */
-static const struct { const char *option, *words; } option_values[] = {
-    { "role", "read write purge admin Admin" },
-    { "durability", "sync interval none" },
-    { "content", "html data-parsoid lint source" },
-    { "domain", "localhost" },
+static const struct {
+    const char *option, *words;
+} option_values[] = {
+    { "role", "read write purge admin Admin" },     { "durability", "sync interval none" },
+    { "content", "html data-parsoid lint source" }, { "domain", "localhost" },
     { "server", "http://127.0.0.1:7231" },
 };
 
@@ -71,7 +72,8 @@ static void choice_words(FILE *to, const struct cli_verb *v)
     }
 }
 
-static void each_row(FILE *to, const struct cli_option *rows, void (*each)(FILE *to, const struct cli_option *o))
+static void each_row(FILE *to, const struct cli_option *rows,
+                     void (*each)(FILE *to, const struct cli_option *o))
 {
     for (const struct cli_option *o = rows; o != NULL && o->name != NULL; o++)
         each(to, o);
@@ -167,19 +169,21 @@ static void case_values(FILE *to)
     fputs("    esac\n    [ -z \"$words\" ] || { echo \"$words\"; return; }\n", to);
 }
 
-/* What may follow, for bash and zsh alike: words, "@files" or "@nothing". $1: what was typed before, each word with a
- * blank behind it; $2: the last of these. */
+/* What may follow, for bash and zsh alike: words, "@files" or "@nothing". $1: what was typed
+ * before, each word with a blank behind it; $2: the last of these. */
 static void words_function(FILE *to)
 {
     fputs("_palimpsest_words() {\n"
-          "    local typed=\"$1\" prev=\"$2\" words=\"\"\n", to);
+          "    local typed=\"$1\" prev=\"$2\" words=\"\"\n",
+          to);
     case_values(to);
     fputs("    case \"$typed\" in\n"
           "        \"help \"*) typed=\"${typed#help }\" ;;\n"
           "        \"man \"[!-]*|\"man \") typed=\"${typed#man }\" ;;\n"
           "    esac\n"
           "    [ -n \"$typed\" ] || typed=\" \"\n"
-          "    case \"$typed\" in\n        \" \") words=\"", to);
+          "    case \"$typed\" in\n        \" \") words=\"",
+          to);
     first_words(to);
     fputs("\" ;;\n", to);
     case_second_words(to);
@@ -187,7 +191,8 @@ static void words_function(FILE *to)
         case_verb(to, v);
     fputs("    esac\n"
           "    echo \"${words# }\"\n"
-          "}\n", to);
+          "}\n",
+          to);
 }
 
 /* COMP_WORDBREAKS parts --role=read at its =. */
@@ -195,18 +200,20 @@ static void bash(FILE *to)
 {
     fputs("# bash completion of palimpsest\n", to);
     words_function(to);
-    fputs("_palimpsest() {\n"
-          "    local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\" words\n"
-          "    [ \"$cur\" != \"=\" ] || cur=\"\"\n"
-          "    [ \"$prev\" != \"=\" ] || prev=\"${COMP_WORDS[COMP_CWORD-2]}\"\n"
-          "    words=\"$(_palimpsest_words \"${COMP_WORDS[*]:1:COMP_CWORD-1} \" \"$prev\")\"\n"
-          "    COMPREPLY=()\n"
-          "    [ \"$words\" != \"@nothing\" ] || return\n"
-          "    [ \"$words\" = \"@files\" ] || COMPREPLY=( $(compgen -W \"$words\" -- \"$cur\") )\n"
-          "    if [ \"${#COMPREPLY[@]}\" -eq 0 ]; then COMPREPLY=( $(compgen -f -- \"$cur\") ); fi\n"
-          "    if [[ \"${COMPREPLY[0]}\" == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
-          "}\n"
-          "complete -o filenames -F _palimpsest palimpsest\n", to);
+    fputs(
+        "_palimpsest() {\n"
+        "    local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\" words\n"
+        "    [ \"$cur\" != \"=\" ] || cur=\"\"\n"
+        "    [ \"$prev\" != \"=\" ] || prev=\"${COMP_WORDS[COMP_CWORD-2]}\"\n"
+        "    words=\"$(_palimpsest_words \"${COMP_WORDS[*]:1:COMP_CWORD-1} \" \"$prev\")\"\n"
+        "    COMPREPLY=()\n"
+        "    [ \"$words\" != \"@nothing\" ] || return\n"
+        "    [ \"$words\" = \"@files\" ] || COMPREPLY=( $(compgen -W \"$words\" -- \"$cur\") )\n"
+        "    if [ \"${#COMPREPLY[@]}\" -eq 0 ]; then COMPREPLY=( $(compgen -f -- \"$cur\") ); fi\n"
+        "    if [[ \"${COMPREPLY[0]}\" == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
+        "}\n"
+        "complete -o filenames -F _palimpsest palimpsest\n",
+        to);
 }
 
 /* words is a parameter of zsh's own there: the ones to offer are called otherwise. */
@@ -225,7 +232,8 @@ static void zsh(FILE *to)
           "    [[ \"$PREFIX\" == -* || \"$offered\" != *--* ]] && compadd -- ${=offered}\n"
           "    [[ \"$PREFIX\" == -* || \"$offered\" != *--* ]] || _files\n"
           "}\n"
-          "_palimpsest \"$@\"\n", to);
+          "_palimpsest \"$@\"\n",
+          to);
 }
 
 /* Single quotes of fish: only backslash and the quote itself are special. */
@@ -275,10 +283,13 @@ static void fish_options(FILE *to, const struct cli_verb *v, const struct cli_op
     }
 }
 
-/* The words that may come behind `before`, as `palimpsest before` and `palimpsest help before` have them. */
+/* The words that may come behind `before`, as `palimpsest before` and `palimpsest help before` have
+ * them. */
 static void fish_words(FILE *to, const char *before, unsigned count)
 {
-    fprintf(to, "complete -c palimpsest -n '__palimpsest_is %s; and test (count (commandline -opc)) -eq %u' -f -a '",
+    fprintf(to,
+            "complete -c palimpsest -n '__palimpsest_is %s; and test (count (commandline -opc)) "
+            "-eq %u' -f -a '",
             before, count);
 }
 
@@ -295,7 +306,8 @@ static void fish_verb(FILE *to, const struct cli_verb *v)
         static const char *const before[] = { "", "help ", "man " };
         for (unsigned i = 0; i < COUNT_OF(before); i++) {
             char words[64];
-            (void)snprintf(words, sizeof words, "%s%.*s", before[i], STR_ARG(word)); /* verbs are short */
+            (void)snprintf(words, sizeof words, "%s%.*s", before[i],
+                           STR_ARG(word)); /* verbs are short */
             fish_words(to, words, i == 0 ? 2 : 3);
             second_words(to, v, word);
             fputs("'\n", to);
@@ -319,7 +331,8 @@ static void fish(FILE *to)
           "    test (count $typed) -ge $n; or return 1\n"
           "    set -l head $typed[1..$n]\n"
           "    test \"$head\" = \"$argv\"\n"
-          "end\n", to);
+          "end\n",
+          to);
     fish_words(to, "help", 2);
     first_words(to);
     fputs("'\n", to);
@@ -332,8 +345,13 @@ static void fish(FILE *to)
 
 bool help_completion(FILE *to, str shell)
 {
-    static const struct { const char *name; void (*print)(FILE *to); } shells[] = {
-        { "bash", bash }, { "zsh", zsh }, { "fish", fish },
+    static const struct {
+        const char *name;
+        void (*print)(FILE *to);
+    } shells[] = {
+        { "bash", bash },
+        { "zsh", zsh },
+        { "fish", fish },
     };
     for (size_t i = 0; i < COUNT_OF(shells); i++)
         if (str_eq(shell, str_of(shells[i].name))) {

@@ -3,10 +3,10 @@
 
 #include "base/disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,9 +96,11 @@ static err sync_dir(const char *path, struct err_note *note)
     return e;
 }
 
-static err copy_dir(const char *from, const char *to, unsigned depth, uint64_t *bytes, struct err_note *note);
+static err copy_dir(const char *from, const char *to, unsigned depth, uint64_t *bytes,
+                    struct err_note *note);
 
-static err copy_entry(const char *from, const char *to, unsigned depth, uint64_t *bytes, struct err_note *note)
+static err copy_entry(const char *from, const char *to, unsigned depth, uint64_t *bytes,
+                      struct err_note *note)
 {
     struct stat st;
     if (lstat(from, &st) != 0)
@@ -112,7 +114,8 @@ static err copy_entry(const char *from, const char *to, unsigned depth, uint64_t
 }
 
 /* Depth is bounded by COPY_DEPTH_MAX. */
-static err copy_dir(const char *from, const char *to, unsigned depth, uint64_t *bytes, struct err_note *note)
+static err copy_dir(const char *from, const char *to, unsigned depth, uint64_t *bytes,
+                    struct err_note *note)
 {
     if (mkdir(to, 0700) != 0)
         return say(note, "create", to);
@@ -154,5 +157,6 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 void copy_remove(const char *dir)
 {
-    (void)nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT); /* what stays is in the way of nobody */
+    (void)nftw(dir, remove_one, 8,
+               FTW_DEPTH | FTW_PHYS | FTW_MOUNT); /* what stays is in the way of nobody */
 }

@@ -1,5 +1,6 @@
-/* dump.c - exports of MediaWiki through expat: the leaves that matter are kept, cut at their limits, until their
- * revision ends. Only XML that cannot be read, and what would expand, ends the parsing. */
+/* dump.c - exports of MediaWiki through expat: the leaves that matter are kept, cut at their
+ * limits, until their revision ends. Only XML that cannot be read, and what would expand, ends the
+ * parsing. */
 #include "cli/dump.h"
 #include "base/buf.h"
 #include "base/date.h"
@@ -12,10 +13,25 @@ enum { DUMP_MAGIC = 0x50350a7e };
 
 /* Where we are. What is not in the table is EL_OTHER, with all below it. */
 enum element {
-    EL_NONE, EL_OTHER, EL_MEDIAWIKI, EL_PAGE, EL_TITLE, EL_REVISION, EL_ID, EL_TIMESTAMP, EL_MODEL, EL_FORMAT,
-    EL_TEXT, ELEMENTS
+    EL_NONE,
+    EL_OTHER,
+    EL_MEDIAWIKI,
+    EL_PAGE,
+    EL_TITLE,
+    EL_REVISION,
+    EL_ID,
+    EL_TIMESTAMP,
+    EL_MODEL,
+    EL_FORMAT,
+    EL_TEXT,
+    ELEMENTS
 };
-struct element_row { enum element parent; const char *name; enum element element; size_t bytes_max; };
+struct element_row {
+    enum element parent;
+    const char *name;
+    enum element element;
+    size_t bytes_max;
+};
 static const struct element_row rows[] = {
     { EL_NONE, "mediawiki", EL_MEDIAWIKI, 0 },
     { EL_MEDIAWIKI, "page", EL_PAGE, 0 },
@@ -34,9 +50,9 @@ struct dump {
     XML_Parser parser;
     const struct element_row *stack[DUMP_DEPTH_MAX]; /* NULL: other */
     unsigned depth;
-    struct buf fields[ELEMENTS];  /* text of the leaves */
+    struct buf fields[ELEMENTS]; /* text of the leaves */
     bool no_text, text_promised;
-    bool too_long[ELEMENTS];      /* the leaf had more than its limit, and was cut */
+    bool too_long[ELEMENTS]; /* the leaf had more than its limit, and was cut */
     uint64_t fed;
     err failed;
     struct err_note why;
@@ -47,7 +63,8 @@ static void fail(struct dump *d, err code, const char *what)
     if (d->failed != ERR_OK)
         return;
     d->failed = code;
-    err_note_set(&d->why, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber64(d->parser), what);
+    err_note_set(&d->why, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber64(d->parser),
+                 what);
     XML_StopParser(d->parser, XML_FALSE);
 }
 
@@ -150,8 +167,11 @@ static const char *read_fields(const struct dump *d, struct dump_revision *r)
 
 static void end_revision(struct dump *d)
 {
-    struct dump_revision r = { .title = field(d, EL_TITLE), .text = field(d, EL_TEXT), .model = field(d, EL_MODEL),
-                               .format = field(d, EL_FORMAT), .no_text = d->no_text,
+    struct dump_revision r = { .title = field(d, EL_TITLE),
+                               .text = field(d, EL_TEXT),
+                               .model = field(d, EL_MODEL),
+                               .format = field(d, EL_FORMAT),
+                               .no_text = d->no_text,
                                .too_large = d->too_long[EL_TEXT] };
     r.unfit = read_fields(d, &r);
     if (r.too_large)
@@ -175,8 +195,8 @@ static void XMLCALL on_end(void *ctx, const XML_Char *name)
         end_revision(d);
 }
 
-static void XMLCALL on_doctype(void *ctx, const XML_Char *name, const XML_Char *system, const XML_Char *public,
-                               int internal)
+static void XMLCALL on_doctype(void *ctx, const XML_Char *name, const XML_Char *system,
+                               const XML_Char *public, int internal)
 {
     (void)name;
     (void)system;

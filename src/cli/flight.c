@@ -10,18 +10,21 @@ enum { CELL_BYTES = 32, NODE_SHOWN_BYTES = 8 };
 static str text_of(const json_t *doc, const char *name)
 {
     const json_t *t = json_object_get(doc, name);
-    return json_is_string(t) ? (str){ .p = json_string_value(t), .n = json_string_length(t) } : STR("-");
+    return json_is_string(t) ? (str){ .p = json_string_value(t), .n = json_string_length(t) }
+                             : STR("-");
 }
 
 static const char *count_of(const json_t *doc, const char *name, char out[CELL_BYTES])
 {
-    (void)snprintf(out, CELL_BYTES, "%lld", (long long)json_integer_value(json_object_get(doc, name))); /* fits */
+    (void)snprintf(out, CELL_BYTES, "%lld",
+                   (long long)json_integer_value(json_object_get(doc, name))); /* fits */
     return out;
 }
 
 static const char *seconds_of(const json_t *doc, const char *name, char out[CELL_BYTES])
 {
-    (void)snprintf(out, CELL_BYTES, "%.1fs", (double)json_integer_value(json_object_get(doc, name)) / 1000.0);
+    (void)snprintf(out, CELL_BYTES, "%.1fs",
+                   (double)json_integer_value(json_object_get(doc, name)) / 1000.0);
     return out;
 }
 
@@ -43,14 +46,17 @@ static const char *colour_of(str state)
 static void add_server(struct out_table *t, const char *server, const json_t *doc)
 {
     const json_t *counts = json_object_get(doc, "counts");
-    char flights[CELL_BYTES], waiters[CELL_BYTES], takeovers[CELL_BYTES], alone[CELL_BYTES], away[CELL_BYTES];
+    char flights[CELL_BYTES], waiters[CELL_BYTES], takeovers[CELL_BYTES], alone[CELL_BYTES],
+        away[CELL_BYTES];
     bool degraded = json_is_true(json_object_get(doc, "degraded"));
-    out_table_row(t, (const str[]){ str_of(server), node_of(doc, "node"), text_of(doc, "redis"),
-                                    str_of(count_of(counts, "flights", flights)),
-                                    str_of(count_of(counts, "waiters", waiters)),
-                                    str_of(count_of(counts, "takeovers", takeovers)),
-                                    str_of(count_of(counts, "alone", alone)),
-                                    str_of(seconds_of(counts, "degraded_ms", away)) }, degraded ? "33" : NULL);
+    out_table_row(t,
+                  (const str[]){ str_of(server), node_of(doc, "node"), text_of(doc, "redis"),
+                                 str_of(count_of(counts, "flights", flights)),
+                                 str_of(count_of(counts, "waiters", waiters)),
+                                 str_of(count_of(counts, "takeovers", takeovers)),
+                                 str_of(count_of(counts, "alone", alone)),
+                                 str_of(seconds_of(counts, "degraded_ms", away)) },
+                  degraded ? "33" : NULL);
 }
 
 static void add_flights(struct out_table *t, const json_t *doc)
@@ -58,22 +64,26 @@ static void add_flights(struct out_table *t, const json_t *doc)
     char waiters[CELL_BYTES], age[CELL_BYTES], generation[CELL_BYTES];
     const json_t *f;
     size_t i;
-    json_array_foreach(json_object_get(doc, "flights"), i, f) {
+    json_array_foreach(json_object_get(doc, "flights"), i, f)
+    {
         bool led = json_object_get(f, "generation") != NULL;
-        out_table_row(t, (const str[]){ node_of(doc, "node"), text_of(f, "state"), node_of(f, "leader"),
-                                        led ? str_of(count_of(f, "generation", generation)) : STR("-"),
-                                        str_of(count_of(f, "waiters", waiters)), str_of(seconds_of(f, "age_ms", age)),
-                                        text_of(f, "what") }, colour_of(text_of(f, "state")));
+        out_table_row(t,
+                      (const str[]){ node_of(doc, "node"), text_of(f, "state"),
+                                     node_of(f, "leader"),
+                                     led ? str_of(count_of(f, "generation", generation)) : STR("-"),
+                                     str_of(count_of(f, "waiters", waiters)),
+                                     str_of(seconds_of(f, "age_ms", age)), text_of(f, "what") },
+                      colour_of(text_of(f, "state")));
     }
 }
 
 static const struct out_column server_columns[] = {
-    { "SERVER", false }, { "NODE", false }, { "REDIS", false }, { "FLIGHTS", true }, { "WAITERS", true },
-    { "TAKEOVERS", true }, { "ALONE", true }, { "DEGRADED", true },
+    { "SERVER", false }, { "NODE", false },     { "REDIS", false }, { "FLIGHTS", true },
+    { "WAITERS", true }, { "TAKEOVERS", true }, { "ALONE", true },  { "DEGRADED", true },
 };
 static const struct out_column flight_columns[] = {
-    { "NODE", false }, { "STATE", false }, { "LEADER", false }, { "GENERATION", true }, { "WAITERS", true },
-    { "AGE", true }, { "WHAT", false },
+    { "NODE", false },   { "STATE", false }, { "LEADER", false }, { "GENERATION", true },
+    { "WAITERS", true }, { "AGE", true },    { "WHAT", false },
 };
 
 /* ---- asking ---- */
@@ -91,7 +101,8 @@ static enum cli_exit ask(struct listing *l, const char *server)
     enum cli_exit code = client_open_at(&c, l->call, server);
     if (code != CLI_OK)
         return code;
-    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = STR("/v1/admin.flights"),
+    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET",
+                                                                .path = STR("/v1/admin.flights"),
                                                                 .member = "flights" });
     if (doc != NULL && c.json) {
         INVARIANT(json_object_set_new(doc, "server", json_string(c.server)) == 0);

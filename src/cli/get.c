@@ -12,7 +12,8 @@ static void query_of(const struct client *c, const struct cli_call *call, struct
 {
     const char *content = cli_value(call, "content");
     const char *name[2] = { call->operands[1], call->operands[2] };
-    client_path_render(c, path, content != NULL ? str_of(content) : STR("html"), str_of(call->operands[0]), name);
+    client_path_render(c, path, content != NULL ? str_of(content) : STR("html"),
+                       str_of(call->operands[0]), name);
     const char *at = cli_value(call, "at");
     if (at != NULL) {
         buf_put(path, STR("?at="));
@@ -26,9 +27,9 @@ static void print_json(const struct cli_call *call, const struct client_answer *
     str tid;
     uint64_t number;
     (void)client_etag_read(a->etag, &number, &tid); /* 0 when the server has no revisions to tell */
-    json_t *doc = json_pack("{s:s, s:I, s:s%, s:s, s:I}", "title", call->operands[0], "rev", (json_int_t)number,
-                            "tid", tid.p, tid.n, "content_type", a->content_type, "bytes",
-                            (json_int_t)body.n);
+    json_t *doc = json_pack("{s:s, s:I, s:s%, s:s, s:I}", "title", call->operands[0], "rev",
+                            (json_int_t)number, "tid", tid.p, tid.n, "content_type",
+                            a->content_type, "bytes", (json_int_t)body.n);
     if (u8_check((const uint8_t *)body.p, body.n) == NULL)
         json_object_set_new(doc, "body", json_stringn(body.p != NULL ? body.p : "", body.n));
     out_json(stdout, doc);
@@ -38,8 +39,14 @@ static void print_json(const struct cli_call *call, const struct client_answer *
 static bool ask_into(struct client *c, str path, FILE *to, const char *name)
 {
     struct client_answer a;
-    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .to = to, .to_name = name,
-                                                       .follow = true, .render = true }, &a);
+    bool ok = client_ask(c,
+                         &(struct client_request){ .method = "GET",
+                                                   .path = path,
+                                                   .to = to,
+                                                   .to_name = name,
+                                                   .follow = true,
+                                                   .render = true },
+                         &a);
     client_answer_fini(&a);
     return ok;
 }
@@ -48,8 +55,10 @@ static bool ask_into(struct client *c, str path, FILE *to, const char *name)
 static bool get_to_terminal(struct client *c, str path)
 {
     struct client_answer a;
-    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .follow = true,
-                                                      .render = true }, &a);
+    bool ok = client_ask(c,
+                         &(struct client_request){
+                             .method = "GET", .path = path, .follow = true, .render = true },
+                         &a);
     if (ok)
         out_shown(stdout, buf_str(&a.body));
     client_answer_fini(&a);
@@ -72,8 +81,10 @@ static bool get_to_file(struct client *c, str path, const char *file)
 static bool get_json(struct client *c, const struct cli_call *call, str path)
 {
     struct client_answer a;
-    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .follow = true,
-                                                      .render = true }, &a);
+    bool ok = client_ask(c,
+                         &(struct client_request){
+                             .method = "GET", .path = path, .follow = true, .render = true },
+                         &a);
     if (ok)
         print_json(call, &a);
     client_answer_fini(&a);

@@ -3,13 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A repository may be somebody else's, with a configuration that names programs to run: the monitor of its files, which
- * reading the index asks, and whatever brings objects that are missing. None of them is run for an import. */
+/* A repository may be somebody else's, with a configuration that names programs to run: the monitor
+ * of its files, which reading the index asks, and whatever brings objects that are missing. None of
+ * them is run for an import. */
 #define GIT_IN(repository) "git", "-c", "core.fsmonitor=false", "-C", repository
 
 void git_guard(void)
 {
-    INVARIANT(setenv("GIT_ALLOW_PROTOCOL", "", 1) == 0); /* goes before what the repository allows */
+    INVARIANT(setenv("GIT_ALLOW_PROTOCOL", "", 1) ==
+              0); /* goes before what the repository allows */
     INVARIANT(setenv("GIT_NO_LAZY_FETCH", "1", 1) == 0); /* git 2.45 on */
 }
 
@@ -38,10 +40,13 @@ static err take_commit(struct git_history *h, str line, struct err_note *note)
     return ERR_OK;
 }
 
-err git_history_read(const char *repository, const char *ref, struct git_history *out, struct err_note *note)
+err git_history_read(const char *repository, const char *ref, struct git_history *out,
+                     struct err_note *note)
 {
-    const char *const argv[] = { GIT_IN(repository), "rev-list", "--reverse", "--date-order", "--timestamp",
-                                 "--parents", "--end-of-options", ref, "--", NULL };
+    const char *const argv[] = {
+        GIT_IN(repository), "rev-list",         "--reverse", "--date-order", "--timestamp",
+        "--parents",        "--end-of-options", ref,         "--",           NULL
+    };
     struct child child;
     *out = (struct git_history){ 0 };
     err e = child_start(&child, argv, -1, note);
@@ -88,11 +93,11 @@ struct git_changes {
     uint32_t magic;
     const struct git_history *history;
     struct child child;
-    FILE *ids;             /* stdin of diff-tree: a file without a name, so that nobody waits for anybody */
-    size_t next_index;     /* the commit whose id comes next, at the earliest */
-    bool any;              /* a commit's id was read */
-    bool ended;            /* the child was waited for */
-    char *word;            /* as getdelim wants it */
+    FILE *ids; /* stdin of diff-tree: a file without a name, so that nobody waits for anybody */
+    size_t next_index; /* the commit whose id comes next, at the earliest */
+    bool any;          /* a commit's id was read */
+    bool ended;        /* the child was waited for */
+    char *word;        /* as getdelim wants it */
     size_t word_size;
 };
 
@@ -113,8 +118,10 @@ static FILE *ids_file(const struct git_history *h)
 err git_changes_begin(const char *repository, const struct git_history *h, struct git_changes **out,
                       struct err_note *note)
 {
-    const char *const argv[] = { GIT_IN(repository), "diff-tree", "--stdin", "-r", "-m", "--root", "--raw", "-z",
-                                 "--no-renames", "--no-abbrev", "--no-ext-diff", NULL };
+    const char *const argv[] = {
+        GIT_IN(repository), "diff-tree",   "--stdin",       "-r", "-m", "--root", "--raw", "-z",
+        "--no-renames",     "--no-abbrev", "--no-ext-diff", NULL
+    };
     struct git_changes *g = calloc(1, sizeof *g);
     INVARIANT(g != NULL);
     *g = (struct git_changes){ .magic = CHANGES_MAGIC, .history = h, .ids = ids_file(h) };
@@ -156,7 +163,8 @@ bool git_raw_parse(str record, struct git_change *out)
     str field[5];
     for (unsigned i = 0; i < 5; i++)
         field[i] = str_split(&rest, ' ');
-    if (rest.n > 0 || field[4].n == 0 || field[3].n < 40 || !str_to_cstr(field[3], out->oid, sizeof out->oid))
+    if (rest.n > 0 || field[4].n == 0 || field[3].n < 40 ||
+        !str_to_cstr(field[3], out->oid, sizeof out->oid))
         return false;
     bool regular = str_eq(field[1], STR("100644")) || str_eq(field[1], STR("100755"));
     out->deleted = !regular;
@@ -176,7 +184,8 @@ static err next_word(struct git_changes *g, str *out, struct err_note *note)
     return ERR_OK;
 }
 
-/* Ids come in the order they were sent; commits without changes are left out, merges come once a parent. */
+/* Ids come in the order they were sent; commits without changes are left out, merges come once a
+ * parent. */
 static bool take_id(struct git_changes *g, str id)
 {
     if (g->any && str_eq(id, str_of(g->history->commits[g->next_index].oid)))
@@ -203,7 +212,8 @@ err git_changes_next(struct git_changes *g, struct git_change *out, struct err_n
         }
     if (e != ERR_OK)
         return e;
-    struct git_change change = { .commit_index = g->next_index, .merge = g->history->commits[g->next_index].merge };
+    struct git_change change = { .commit_index = g->next_index,
+                                 .merge = g->history->commits[g->next_index].merge };
     if (!g->any || !git_raw_parse(word, &change)) {
         err_note_set(note, "git diff-tree said \"%.*s\"", STR_ARG(str_take(word, 80)));
         return ERR_BAD;
@@ -266,12 +276,14 @@ err git_blob_read(struct git_blobs *b, const char *oid, struct buf *out, struct 
         return ERR_NOT_FOUND;
     }
     if (size > GIT_BLOB_BYTES_MAX) {
-        err_note_set(note, "%llu bytes, at most %d are imported", (unsigned long long)size, GIT_BLOB_BYTES_MAX);
+        err_note_set(note, "%llu bytes, at most %d are imported", (unsigned long long)size,
+                     GIT_BLOB_BYTES_MAX);
         return skip_bytes(b->child.from, size + 1) ? ERR_LIMIT : ERR_IO;
     }
     char *dst = size > 0 ? buf_extend(out, (size_t)size) : NULL;
-    bool whole = (size == 0 || (dst != NULL && fread(dst, 1, (size_t)size, b->child.from) == size)) &&
-                 skip_bytes(b->child.from, 1);
+    bool whole =
+        (size == 0 || (dst != NULL && fread(dst, 1, (size_t)size, b->child.from) == size)) &&
+        skip_bytes(b->child.from, 1);
     if (!whole) {
         err_note_set(note, "git cat-file ended within blob %s", oid);
         return ERR_IO;

@@ -9,11 +9,14 @@ enum { HELP_COLUMNS = 79, HELP_OPTION_INDENT = 32, HELP_LINE_BYTES = 2048 };
 static const struct cli_option no_options = { NULL, 0, NULL, NULL };
 
 /* The options of a verb, its own first; calls each. */
-static void each_option(const struct cli_verb *v, void (*each)(FILE *to, const struct cli_option *o), FILE *to)
+static void each_option(const struct cli_verb *v,
+                        void (*each)(FILE *to, const struct cli_option *o), FILE *to)
 {
-    for (const struct cli_option *o = v->options != NULL ? v->options : &no_options; o->name != NULL; o++)
+    for (const struct cli_option *o = v->options != NULL ? v->options : &no_options;
+         o->name != NULL; o++)
         each(to, o);
-    for (const struct cli_option *o = v->client ? cli_client_options : &no_options; o->name != NULL; o++)
+    for (const struct cli_option *o = v->client ? cli_client_options : &no_options; o->name != NULL;
+         o++)
         each(to, o);
     each(to, &args_help_option);
 }
@@ -56,7 +59,8 @@ static const char *const exits[CLI_EXITS] = {
 void help_overview(FILE *to)
 {
     fputs("Usage: palimpsest VERB [OPTION]... [OPERAND]...\n"
-          "       (--server, --token, --domain, --bucket and --json also before VERB)\n\n", to);
+          "       (--server, --token, --domain, --bucket and --json also before VERB)\n\n",
+          to);
     list_verbs(to, "");
     fputs("\nExit status (with --json errors are documents on standard error):\n", to);
     for (size_t i = 0; i < COUNT_OF(exits); i++)
@@ -74,7 +78,8 @@ void help_group(FILE *to, const char *group)
     list_verbs(to, group);
 }
 
-/* Paragraphs, broken between words; `at` is the column where the first one begins, indent that of further lines. */
+/* Paragraphs, broken between words; `at` is the column where the first one begins, indent that of
+ * further lines. */
 static void help_fill(FILE *to, const char *text, size_t at, size_t indent)
 {
     size_t column = at;
@@ -121,7 +126,8 @@ static void help_option_line(FILE *to, const struct cli_option *o)
 
 void cli_print_help(const struct cli_verb *v)
 {
-    printf("Usage: palimpsest %s [OPTION]...%s%s\n\n", v->name, v->usage[0] != '\0' ? " " : "", v->usage);
+    printf("Usage: palimpsest %s [OPTION]...%s%s\n\n", v->name, v->usage[0] != '\0' ? " " : "",
+           v->usage);
     help_fill(stdout, v->prose, 0, 0);
     fputs("\nOptions:\n", stdout);
     each_option(v, help_option_line, stdout);
@@ -201,8 +207,10 @@ void help_man_overview(FILE *to)
     fputs(".TH PALIMPSEST 1\n.SH NAME\npalimpsest \\- a revisioned render store\n"
           ".SH SYNOPSIS\n\\fBpalimpsest\\fR \\fIVERB\\fR [\\fIOPTION\\fR]... [\\fIOPERAND\\fR]...\n"
           ".SH DESCRIPTION\n"
-          "Keeps the newest render of every page at hand, and what it replaced for as long as somebody may\n"
-          "still need it. One binary is server and client.\n.SH VERBS\n", to);
+          "Keeps the newest render of every page at hand, and what it replaced for as long as "
+          "somebody may\n"
+          "still need it. One binary is server and client.\n.SH VERBS\n",
+          to);
     for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++) {
         fprintf(to, ".TP\n\\fB%s\\fR ", v->name);
         man_text(to, v->usage);
@@ -215,8 +223,10 @@ void help_man_overview(FILE *to)
     fputs(".SH EXIT STATUS\n", to);
     for (size_t i = 0; i < COUNT_OF(exits); i++)
         fprintf(to, ".TP\n%zu\n%s\n", i, exits[i]);
-    fputs(".PP\nWith \\-\\-json each failure is one document on standard error, with error, exit,\n"
-          "message and, where the server answered, status.\n.SH ENVIRONMENT\n"
-          "\\fBPALIMPSEST_SERVER\\fR, \\fBPALIMPSEST_TOKEN\\fR: as the options of the client verbs.\n"
-          "\\fBNO_COLOR\\fR: no colours, also on a terminal.\n", to);
+    fputs(
+        ".PP\nWith \\-\\-json each failure is one document on standard error, with error, exit,\n"
+        "message and, where the server answered, status.\n.SH ENVIRONMENT\n"
+        "\\fBPALIMPSEST_SERVER\\fR, \\fBPALIMPSEST_TOKEN\\fR: as the options of the client verbs.\n"
+        "\\fBNO_COLOR\\fR: no colours, also on a terminal.\n",
+        to);
 }

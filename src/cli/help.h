@@ -1,4 +1,5 @@
-/* help.h - what the table of verbs says, as help text, man pages and shell completion. Private to cli. */
+/* help.h - what the table of verbs says, as help text, man pages and shell completion. Private to
+ * cli. */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 
@@ -8,7 +9,8 @@
 
 /* All verbs, a line each. */
 void help_overview(FILE *to);
-/* Lines of text, broken between words where they are wider than help is; what goes on keeps their indent. */
+/* Lines of text, broken between words where they are wider than help is; what goes on keeps their
+ * indent. */
 void help_lines(FILE *to, str text);
 /* Is word the first of two of some verb ("import" of "import git")? Then its verbs, a line each. */
 bool help_is_group(const char *word);

@@ -10,7 +10,8 @@ enum { HISTORY_PAGE = 200 };
 static str text_of(const json_t *item, const char *name)
 {
     const json_t *t = json_object_get(item, name);
-    return json_is_string(t) ? (str){ .p = json_string_value(t), .n = json_string_length(t) } : STR("-");
+    return json_is_string(t) ? (str){ .p = json_string_value(t), .n = json_string_length(t) }
+                             : STR("-");
 }
 
 static const char *colour_of(str state)
@@ -29,12 +30,14 @@ static void add_row(struct out_table *t, const json_t *item)
     uint64_t bytes = 0;
     const char *name;
     json_t *n;
-    json_object_foreach(json_object_get(item, "bytes"), name, n)
-        bytes += (uint64_t)json_integer_value(n);
+    json_object_foreach(json_object_get(item, "bytes"), name, n) bytes +=
+        (uint64_t)json_integer_value(n);
     out_size(bytes, size);
     str state = text_of(item, "state");
-    out_table_row(t, (const str[]){ str_of(rev), text_of(item, "tid"), text_of(item, "rendered_at"), state,
-                                    text_of(item, "due_at"), str_of(size) }, colour_of(state));
+    out_table_row(t,
+                  (const str[]){ str_of(rev), text_of(item, "tid"), text_of(item, "rendered_at"),
+                                 state, text_of(item, "due_at"), str_of(size) },
+                  colour_of(state));
 }
 
 static json_t *ask_page(struct client *c, const struct cli_call *call, const char *next)
@@ -47,8 +50,9 @@ static json_t *ask_page(struct client *c, const struct cli_call *call, const cha
         buf_put(&path, STR("&page="));
         client_path_text(&path, str_of(next));
     }
-    json_t *page = client_ask_json(c, &(struct client_request){ .method = "GET", .path = client_path(&path),
-                                                                 .member = "items" });
+    json_t *page =
+        client_ask_json(c, &(struct client_request){
+                               .method = "GET", .path = client_path(&path), .member = "items" });
     buf_fini(&path);
     return page;
 }
@@ -57,7 +61,8 @@ static void take_items(const struct client *c, struct out_table *table, const js
 {
     size_t i;
     json_t *item;
-    json_array_foreach(items, i, item) {
+    json_array_foreach(items, i, item)
+    {
         if (c->json)
             out_json(stdout, item);
         else
@@ -68,8 +73,8 @@ static void take_items(const struct client *c, struct out_table *table, const js
 enum cli_exit verb_history(struct cli_call *call)
 {
     static const struct out_column columns[] = {
-        { "REV", true }, { "TID", false }, { "RENDERED", false }, { "STATE", false }, { "DUE", false },
-        { "BYTES", true },
+        { "REV", true },    { "TID", false }, { "RENDERED", false },
+        { "STATE", false }, { "DUE", false }, { "BYTES", true },
     };
     struct client c;
     enum cli_exit code = client_open(&c, call);
@@ -102,7 +107,8 @@ enum cli_exit verb_history(struct cli_call *call)
 static void print_value(const char *name, const json_t *value)
 {
     if (json_is_string(value)) {
-        out_pair(stdout, name, (str){ .p = json_string_value(value), .n = json_string_length(value) });
+        out_pair(stdout, name,
+                 (str){ .p = json_string_value(value), .n = json_string_length(value) });
         return;
     }
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -123,8 +129,9 @@ enum cli_exit verb_explain(struct cli_call *call)
     buf_init(&path, 8192);
     const char *name[2] = { call->operands[1], call->operands[2] };
     client_path_render(&c, &path, STR("explain"), str_of(call->operands[0]), name);
-    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = client_path(&path),
-                                                                .member = "title" });
+    json_t *doc =
+        client_ask_json(&c, &(struct client_request){
+                                .method = "GET", .path = client_path(&path), .member = "title" });
     buf_fini(&path);
     client_close(&c);
     if (doc == NULL)
@@ -134,8 +141,7 @@ enum cli_exit verb_explain(struct cli_call *call)
     } else {
         const char *key;
         json_t *value;
-        json_object_foreach(doc, key, value)
-            print_value(key, value);
+        json_object_foreach(doc, key, value) print_value(key, value);
     }
     code = out_damaged(call, doc) ? CLI_FAILED : CLI_OK;
     json_decref(doc);

@@ -1,4 +1,5 @@
-/* import.h - what the imports share: client, upload, state, progress. Private to cli. Thread: one. */
+/* import.h - what the imports share: client, upload, state, progress. Private to cli. Thread:
+ * one. */
 #ifndef CLI_IMPORT_H
 #define CLI_IMPORT_H
 
@@ -6,7 +7,10 @@
 #include "cli/resume.h"
 #include "cli/upload.h"
 
-enum { IMPORT_HTML_BYTES_MAX = 32 << 20, IMPORT_SELECTION_BYTES_MAX = 1 << 19 /* three arguments */ };
+enum {
+    IMPORT_HTML_BYTES_MAX = 32 << 20,
+    IMPORT_SELECTION_BYTES_MAX = 1 << 19 /* three arguments */
+};
 
 struct sysclock;
 struct import {
@@ -19,21 +23,23 @@ struct import {
     struct out_progress progress;
     unsigned parallel;
     bool quiet;
-    bool unchecked;        /* no checksum covers yet what is put: nothing of it is saved as done */
-    bool fresh;            /* of uploads_opts */
+    bool unchecked; /* no checksum covers yet what is put: nothing of it is saved as done */
+    bool fresh;     /* of uploads_opts */
 };
-/* Reads the options all imports take (--parallel, --state, --restart, --quiet). input names this import among all
- * that go to this server; empty: nothing is kept unless --state says where. selection: options that choose what of
- * the input is imported. Prints what is wrong; nothing is open then. Owner: import_close. */
-MUST_CHECK enum cli_exit import_open(struct import *im, const struct cli_call *call, str input, str selection);
+/* Reads the options all imports take (--parallel, --state, --restart, --quiet). input names this
+ * import among all that go to this server; empty: nothing is kept unless --state says where.
+ * selection: options that choose what of the input is imported. Prints what is wrong; nothing is
+ * open then. Owner: import_close. */
+MUST_CHECK enum cli_exit import_open(struct import *im, const struct cli_call *call, str input,
+                                     str selection);
 /* Asks the server whether it knows what the state file says. */
 MUST_CHECK err import_resume(struct import *im, struct err_note *note);
 /* From here on items may be put; the first has the number resume.done + 1. */
 void import_begin(struct import *im, const char *progress_what, const char *progress_unit);
 /* After each item: draws and saves. */
 void import_step(struct import *im, uint64_t done, uint64_t total);
-/* Waits for what is in the air, also when e says that the input went wrong, saves, and tells how many
- * items differ from what is stored. Returns the first error. */
+/* Waits for what is in the air, also when e says that the input went wrong, saves, and tells how
+ * many items differ from what is stored. Returns the first error. */
 MUST_CHECK err import_finish(struct import *im, err e, struct err_note *note);
 /* Says why it failed, or that it was interrupted: how much is stored, and how to go on. */
 enum cli_exit import_fail(const struct import *im, err why, const struct err_note *note);

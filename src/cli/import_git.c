@@ -1,4 +1,5 @@
-/* import_git.c - palimpsest import git: each commit that touches a text document is a revision of its page. */
+/* import_git.c - palimpsest import git: each commit that touches a text document is a revision of
+ * its page. */
 #include "base/map.h"
 #include "base/utf8.h"
 #include "cli/git.h"
@@ -12,7 +13,8 @@
 #include <string.h>
 #include <unistr.h>
 
-/* Nanoseconds of a later one pass 63 bits. The server refuses what is more than seconds ahead of its clock. */
+/* Nanoseconds of a later one pass 63 bits. The server refuses what is more than seconds ahead of
+ * its clock. */
 #define COMMIT_TIME_S_MAX (INT64_MAX / NS_PER_S)
 
 struct import_git {
@@ -21,15 +23,16 @@ struct import_git {
     struct git_history history;
     struct git_changes *changes;
     struct git_blobs blobs;
-    struct map *tree;          /* path -> oid of the blob last seen there, in the order of commits */
-    struct map *titles;        /* title in NFC, where it is not ASCII -> struct titled */
+    struct map *tree;   /* path -> oid of the blob last seen there, in the order of commits */
+    struct map *titles; /* title in NFC, where it is not ASCII -> struct titled */
     bool shallow;
     struct buf source, html;
-    uint64_t item;             /* number of the last one seen */
+    uint64_t item; /* number of the last one seen */
     uint64_t binary, too_large, odd_name, same_title, deleted, unreadable;
 };
 
-/* The file that was last a revision of a title: names that differ in their normal form alone are one title. */
+/* The file that was last a revision of a title: names that differ in their normal form alone are
+ * one title. */
 struct titled {
     size_t commit_index;
     bool told;
@@ -54,11 +57,14 @@ static struct tid commit_tid(const struct git_commit *c)
     return tid_make(tid_ticks(at), oid_number(c->oid));
 }
 
-/* Keeps the tree as of this change. True: the document is new or another than the one last imported. */
+/* Keeps the tree as of this change. True: the document is new or another than the one last
+ * imported. */
 static bool note_change(struct import_git *g, const struct git_change *change)
 {
-    char *old = change->deleted ? map_remove(g->tree, change->path) : map_get(g->tree, change->path);
-    bool news = !change->deleted && (!change->merge || old == NULL || strcmp(old, change->oid) != 0);
+    char *old =
+        change->deleted ? map_remove(g->tree, change->path) : map_get(g->tree, change->path);
+    bool news =
+        !change->deleted && (!change->merge || old == NULL || strcmp(old, change->oid) != 0);
     if (change->deleted) {
         g->deleted += old != NULL;
     } else {
@@ -78,7 +84,8 @@ static bool wanted(const struct import_git *g, str path)
     return str_to_cstr(path, name, sizeof name) && fnmatch(g->match, name, 0) == 0;
 }
 
-/* Takes the title for this file; true: another one of the same commit has it. new: the change is not an old one. */
+/* Takes the title for this file; true: another one of the same commit has it. new: the change is
+ * not an old one. */
 static bool title_is_taken(struct import_git *g, const struct git_change *change, bool new)
 {
     struct arena a;
@@ -90,7 +97,8 @@ static bool title_is_taken(struct import_git *g, const struct git_change *change
     bool taken = other && had->commit_index == change->commit_index;
     bool mixes = other && !taken && map_get(g->tree, str_of(had->path)) != NULL;
     if (mixes && new && !had->told)
-        import_warned(&g->im, change->path, "is one title with a file whose name differs in Unicode normalisation "
+        import_warned(&g->im, change->path,
+                      "is one title with a file whose name differs in Unicode normalisation "
                       "alone, so their revisions mix");
     if (!odd && !taken) {
         struct titled *t = calloc(1, sizeof *t + change->path.n + 1);
@@ -120,8 +128,8 @@ static err blobs_again(struct import_git *g, struct err_note *note)
 }
 
 /* Reads and renders; parts_count stays 0 when there is nothing to store. */
-static err render_item(struct import_git *g, const struct git_change *change, struct upload_item *item,
-                       struct err_note *note)
+static err render_item(struct import_git *g, const struct git_change *change,
+                       struct upload_item *item, struct err_note *note)
 {
     err e = git_blob_read(&g->blobs, change->oid, &g->source, note);
     if (e == ERR_LIMIT) {
@@ -150,10 +158,12 @@ static err render_item(struct import_git *g, const struct git_change *change, st
         g->too_large++;
         return ERR_OK;
     }
-    item->parts[item->parts_count++] =
-        (struct upload_part){ .content = "html", .type = "text/html; charset=utf-8", .bytes = buf_str(&g->html) };
+    item->parts[item->parts_count++] = (struct upload_part){ .content = "html",
+                                                             .type = "text/html; charset=utf-8",
+                                                             .bytes = buf_str(&g->html) };
     item->parts[item->parts_count++] = (struct upload_part){
-        .content = "source", .type = render_source_type(change->path, kind), .bytes = source };
+        .content = "source", .type = render_source_type(change->path, kind), .bytes = source
+    };
     return ERR_OK;
 }
 
@@ -168,13 +178,16 @@ static err take_change(struct import_git *g, const struct git_change *change, st
     g->same_title += taken;
     if (old)
         return ERR_OK;
-    struct upload_item item = { .title = change->path, .rev = change->commit_index + 1, .tid = commit_tid(commit),
+    struct upload_item item = { .title = change->path,
+                                .rev = change->commit_index + 1,
+                                .tid = commit_tid(commit),
                                 .mark = str_of(commit->oid) };
     if (u8_check((const uint8_t *)change->path.p, change->path.n) != NULL) {
         import_skipped(&g->im, item.title, item.rev, "its name is not UTF-8");
         g->odd_name++;
     } else if (taken) {
-        import_skipped(&g->im, item.title, item.rev, "its name is the same title as another file of this commit: "
+        import_skipped(&g->im, item.title, item.rev,
+                       "its name is the same title as another file of this commit: "
                        "they differ in Unicode normalisation alone");
     } else {
         err e = render_item(g, change, &item, note);
@@ -198,7 +211,8 @@ static err run_changes(struct import_git *g, struct err_note *note)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* What the state file says must be of this history; else everything is sent again, which does no harm. */
+/* What the state file says must be of this history; else everything is sent again, which does no
+ * harm. */
 static void match_resume(struct import_git *g)
 {
     struct resume *r = &g->im.resume;
@@ -206,11 +220,13 @@ static void match_resume(struct import_git *g)
         return;
     if (r->rev <= g->history.count && strcmp(g->history.commits[r->rev - 1].oid, r->mark) == 0)
         return;
-    cli_warn(g->im.call,
-             "import git: commits before the last import's are others now (rewritten, or of a branch merged "
-             "since). Revisions are numbered by their place, so all of it is sent again; what was imported "
-             "under other numbers stays until it is culled or removed (palimpsest rm), and the greatest number "
-             "stays the latest");
+    cli_warn(g->im.call, "import git: commits before the last import's are others now (rewritten, "
+                         "or of a branch merged "
+                         "since). Revisions are numbered by their place, so all of it is sent "
+                         "again; what was imported "
+                         "under other numbers stays until it is culled or removed (palimpsest rm), "
+                         "and the greatest number "
+                         "stays the latest");
     resume_forget(r);
 }
 
@@ -226,10 +242,11 @@ static err run_import(struct import_git *g, struct err_note *note)
     if (e != ERR_OK)
         return e;
     if (g->shallow)
-        cli_warn(g->im.call,
-                 "import git: this is a shallow clone: the history before its cut is missing, and revisions are "
-                 "numbered from there, so a whole one does not go on from this; git fetch --unshallow makes it "
-                 "whole");
+        cli_warn(g->im.call, "import git: this is a shallow clone: the history before its cut is "
+                             "missing, and revisions are "
+                             "numbered from there, so a whole one does not go on from this; git "
+                             "fetch --unshallow makes it "
+                             "whole");
     match_resume(g);
     import_begin(&g->im, "importing", "commits");
     e = git_changes_begin(g->repository, &g->history, &g->changes, note);
@@ -248,21 +265,21 @@ static void print_result(const struct import_git *g)
     struct upload_counts n = uploads_counts(g->im.uploads);
     uint64_t before = g->im.resume.done;
     if (g->im.client.json) {
-        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
-                                "commits",
-                                (json_int_t)g->history.count, "documents", (json_int_t)map_count(g->tree), "stored",
-                                (json_int_t)n.stored, "already", (json_int_t)n.already, "imported_before",
-                                (json_int_t)before, "refused", (json_int_t)n.refused, "binary",
-                                (json_int_t)g->binary, "too_large", (json_int_t)g->too_large, "odd_name",
-                                (json_int_t)g->odd_name, "same_title", (json_int_t)g->same_title, "deleted",
-                                (json_int_t)g->deleted, "unreadable",
-                                (json_int_t)g->unreadable, "shallow", (int)g->shallow);
+        json_t *doc =
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
+                      "commits", (json_int_t)g->history.count, "documents",
+                      (json_int_t)map_count(g->tree), "stored", (json_int_t)n.stored, "already",
+                      (json_int_t)n.already, "imported_before", (json_int_t)before, "refused",
+                      (json_int_t)n.refused, "binary", (json_int_t)g->binary, "too_large",
+                      (json_int_t)g->too_large, "odd_name", (json_int_t)g->odd_name, "same_title",
+                      (json_int_t)g->same_title, "deleted", (json_int_t)g->deleted, "unreadable",
+                      (json_int_t)g->unreadable, "shallow", (int)g->shallow);
         out_json(stdout, doc);
         json_decref(doc);
         return;
     }
-    printf("%zu commits: %llu revisions stored, %llu already there", g->history.count, (unsigned long long)n.stored,
-           (unsigned long long)n.already);
+    printf("%zu commits: %llu revisions stored, %llu already there", g->history.count,
+           (unsigned long long)n.stored, (unsigned long long)n.already);
     if (before > 0)
         printf(", %llu passed over: stored or refused before", (unsigned long long)before);
     if (n.refused > 0)
@@ -306,7 +323,8 @@ enum cli_exit verb_import_git(struct cli_call *call)
 {
     const char *ref = cli_value(call, "ref");
     struct import_git g = { .repository = call->operands_count > 0 ? call->operands[0] : ".",
-                            .ref = ref != NULL ? ref : "HEAD", .match = cli_value(call, "match") };
+                            .ref = ref != NULL ? ref : "HEAD",
+                            .match = cli_value(call, "match") };
     struct buf what;
     buf_init(&what, IMPORT_SELECTION_BYTES_MAX);
     buf_put(&what, STR("git\n"));
@@ -314,7 +332,8 @@ enum cli_exit verb_import_git(struct cli_call *call)
     buf_printf(&what, "\n%s\n%s", g.ref, g.match != NULL ? g.match : "");
     struct buf selection;
     buf_init(&selection, IMPORT_SELECTION_BYTES_MAX);
-    buf_printf(&selection, "--ref %s%s%s", g.ref, g.match != NULL ? " --match " : "", g.match != NULL ? g.match : "");
+    buf_printf(&selection, "--ref %s%s%s", g.ref, g.match != NULL ? " --match " : "",
+               g.match != NULL ? g.match : "");
     enum cli_exit code = import_open(&g.im, call, buf_str(&what), buf_str(&selection));
     buf_fini(&selection);
     buf_fini(&what);
@@ -330,8 +349,10 @@ enum cli_exit verb_import_git(struct cli_call *call)
         print_result(&g);
     if (e == ERR_OK && g.unreadable > 0)
         code = cli_fail(call, CLI_FAILED,
-                        "import git: %llu documents cannot be read from the repository (git fsck tells why); once "
-                        "they can, --restart sends them", (unsigned long long)g.unreadable);
+                        "import git: %llu documents cannot be read from the repository (git fsck "
+                        "tells why); once "
+                        "they can, --restart sends them",
+                        (unsigned long long)g.unreadable);
     else if (e != ERR_OK)
         code = import_fail(&g.im, e, &note);
     fini(&g);

@@ -16,13 +16,13 @@ struct import_xml {
     struct import im;
     const char *path;
     FILE *file;
-    uint64_t file_bytes;       /* 0: unknown */
+    uint64_t file_bytes; /* 0: unknown */
     struct unpack *unpack;
     struct dump *dump;
     struct buf html;
     uint64_t item, pages, no_text, too_large, unfit;
     char page[DUMP_TITLE_BYTES_MAX + 1];
-    uint64_t doubt;            /* the first revision that no sum has covered yet; 0: all are */
+    uint64_t doubt; /* the first revision that no sum has covered yet; 0: all are */
     char doubt_page[DUMP_TITLE_BYTES_MAX + 1];
 };
 
@@ -44,25 +44,30 @@ static void count_page(struct import_xml *x, str title)
 
 static err other_file(const struct import_xml *x, struct err_note *note)
 {
-    err_note_set(note, "%s is not the file of the last import any more; start over with --restart", x->path);
+    err_note_set(note, "%s is not the file of the last import any more; start over with --restart",
+                 x->path);
     return ERR_BAD;
 }
 
 /* Where the last import stopped there must be the same revision now. */
-static err check_resumed(const struct import_xml *x, const struct dump_revision *r, struct err_note *note)
+static err check_resumed(const struct import_xml *x, const struct dump_revision *r,
+                         struct err_note *note)
 {
     const struct resume *from = &x->im.resume;
     char mark[24];
     snprintf(mark, sizeof mark, "%llu", (unsigned long long)x->item);
     if (strcmp(mark, from->mark) != 0)
         return ERR_OK;
-    return r->id == from->rev && str_eq(r->title, str_of(from->title)) ? ERR_OK : other_file(x, note);
+    return r->id == from->rev && str_eq(r->title, str_of(from->title)) ? ERR_OK
+                                                                       : other_file(x, note);
 }
 
-static void render_revision(struct import_xml *x, const struct dump_revision *r, struct upload_item *item)
+static void render_revision(struct import_xml *x, const struct dump_revision *r,
+                            struct upload_item *item)
 {
     if (r->unfit != NULL) {
-        import_skipped(&x->im, r->title.n > 0 ? r->title : STR("a page without a title"), r->id, r->unfit);
+        import_skipped(&x->im, r->title.n > 0 ? r->title : STR("a page without a title"), r->id,
+                       r->unfit);
         x->unfit++;
         return;
     }
@@ -78,11 +83,14 @@ static void render_revision(struct import_xml *x, const struct dump_revision *r,
         return;
     }
     bool wiki = r->model.n == 0 || str_eq(r->model, STR("wikitext"));
+    item->parts[item->parts_count++] = (struct upload_part){ .content = "html",
+                                                             .type = "text/html; charset=utf-8",
+                                                             .bytes = buf_str(&x->html) };
     item->parts[item->parts_count++] =
-        (struct upload_part){ .content = "html", .type = "text/html; charset=utf-8", .bytes = buf_str(&x->html) };
-    item->parts[item->parts_count++] = (struct upload_part){
-        .content = "source", .type = wiki ? "text/x-wiki; charset=utf-8" : "text/plain; charset=utf-8",
-        .bytes = r->text };
+        (struct upload_part){ .content = "source",
+                              .type =
+                                  wiki ? "text/x-wiki; charset=utf-8" : "text/plain; charset=utf-8",
+                              .bytes = r->text };
 }
 
 static err take_revision(void *ctx, const struct dump_revision *r, struct err_note *note)
@@ -137,9 +145,11 @@ static err run_import(struct import_xml *x, struct err_note *note)
     if (e == ERR_OK && x->item < x->im.resume.done)
         e = other_file(x, note); /* it ends before the last one's end */
     if (e != ERR_OK && x->doubt > 0)
-        cli_warn(x->im.call, "import mediawiki-xml: no checksum covers what was stored from revision %llu of \"%s\" "
-                 "on: it may be damaged. Import the whole file: it tells which revisions differ",
-                 (unsigned long long)x->doubt, x->doubt_page);
+        cli_warn(
+            x->im.call,
+            "import mediawiki-xml: no checksum covers what was stored from revision %llu of \"%s\" "
+            "on: it may be damaged. Import the whole file: it tells which revisions differ",
+            (unsigned long long)x->doubt, x->doubt_page);
     return import_finish(&x->im, e, note);
 }
 
@@ -148,12 +158,13 @@ static void print_result(const struct import_xml *x)
     struct upload_counts n = uploads_counts(x->im.uploads);
     uint64_t before = x->im.resume.done;
     if (x->im.client.json) {
-        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pages", (json_int_t)x->pages,
-                                "revisions",
-                                (json_int_t)x->item, "stored", (json_int_t)n.stored, "already", (json_int_t)n.already,
-                                "imported_before", (json_int_t)before, "refused", (json_int_t)n.refused, "no_text",
-                                (json_int_t)x->no_text, "too_large", (json_int_t)x->too_large, "unfit",
-                                (json_int_t)x->unfit);
+        json_t *doc =
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pages",
+                      (json_int_t)x->pages, "revisions", (json_int_t)x->item, "stored",
+                      (json_int_t)n.stored, "already", (json_int_t)n.already, "imported_before",
+                      (json_int_t)before, "refused", (json_int_t)n.refused, "no_text",
+                      (json_int_t)x->no_text, "too_large", (json_int_t)x->too_large, "unfit",
+                      (json_int_t)x->unfit);
         out_json(stdout, doc);
         json_decref(doc);
         return;

@@ -1,4 +1,5 @@
-/* list.c - palimpsest list get: a list of a display, or one position of it, and in what state it is. */
+/* list.c - palimpsest list get: a list of a display, or one position of it, and in what state it
+ * is. */
 #include "cli/client.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
@@ -46,13 +47,15 @@ static bool make_path(const struct client *c, const struct cli_call *call, struc
     return true;
 }
 
-/* A member of Cache-Status or Cache-Control: "detail" of "...; fwd=miss; detail=leader". Empty: it has none. */
+/* A member of Cache-Status or Cache-Control: "detail" of "...; fwd=miss; detail=leader". Empty: it
+ * has none. */
 static str member_of(const char *field, const char *name)
 {
     str rest = str_of(field);
     size_t n = strlen(name);
     while (rest.n > 0) {
-        size_t at = str_find(rest, ';') < str_find(rest, ',') ? str_find(rest, ';') : str_find(rest, ',');
+        size_t at =
+            str_find(rest, ';') < str_find(rest, ',') ? str_find(rest, ';') : str_find(rest, ',');
         str word = str_trim(str_take(rest, at));
         rest = str_skip(rest, at < rest.n ? at + 1 : at);
         if (word.n > n && str_starts(word, str_of(name)) && word.p[n] == '=')
@@ -86,14 +89,16 @@ static json_t *document(const struct cli_call *call, const struct client_answer 
 {
     bool whole = call->operands_count < 3;
     str how = how_of(a);
-    json_t *doc = json_pack("{s:s, s:s, s:s, s:s, s:s%, s:I, s:I, s:I}", "list", call->operands[0], "display",
-                            call->operands[1], "version", a->list_version, "state", state_of(a), "how", how.p, how.n,
-                            "size", (json_int_t)number_of(str_of(a->list_size)), "age_s",
-                            (json_int_t)number_of(str_of(a->age)), "fresh_s",
-                            (json_int_t)number_of(member_of(a->cache_control, "max-age")));
+    json_t *doc =
+        json_pack("{s:s, s:s, s:s, s:s, s:s%, s:I, s:I, s:I}", "list", call->operands[0], "display",
+                  call->operands[1], "version", a->list_version, "state", state_of(a), "how", how.p,
+                  how.n, "size", (json_int_t)number_of(str_of(a->list_size)), "age_s",
+                  (json_int_t)number_of(str_of(a->age)), "fresh_s",
+                  (json_int_t)number_of(member_of(a->cache_control, "max-age")));
     INVARIANT(doc != NULL);
     json_t *part = whole ? json_object_get(body, "items") : body;
-    INVARIANT(json_object_set(doc, whole ? "items" : "item", part != NULL ? part : json_null()) == 0);
+    INVARIANT(json_object_set(doc, whole ? "items" : "item", part != NULL ? part : json_null()) ==
+              0);
     return doc;
 }
 
@@ -128,8 +133,7 @@ static void print_human(const struct client_answer *a, json_t *doc)
         printf("\n");
     }
     size_t i;
-    json_array_foreach(items, i, item)
-        print_item(item);
+    json_array_foreach(items, i, item) print_item(item);
     if (items == NULL)
         print_item(json_object_get(doc, "item"));
 }
@@ -138,13 +142,18 @@ static bool get(struct client *c, const struct cli_call *call, str path)
 {
     const char *wish = cli_flag(call, "cached") ? "Cache-Control: only-if-cached" : NULL;
     struct client_answer a;
-    bool fine = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .header = wish,
-                                                         .only_stored = wish != NULL }, &a);
+    bool fine =
+        client_ask(c,
+                   &(struct client_request){
+                       .method = "GET", .path = path, .header = wish, .only_stored = wish != NULL },
+                   &a);
     str text = buf_str(&a.body);
     json_t *body = fine ? json_loadb(text.p != NULL ? text.p : "", text.n, 0, NULL) : NULL;
     if (fine && (!json_is_object(body) || a.list_version[0] == '\0')) {
-        c->failed = cli_fail(call, CLI_NO_SERVER, "the answer of %s is not JSON as a Palimpsest sends it: is this "
-                             "its URL? --server or $PALIMPSEST_SERVER names it", c->server);
+        c->failed = cli_fail(call, CLI_NO_SERVER,
+                             "the answer of %s is not JSON as a Palimpsest sends it: is this "
+                             "its URL? --server or $PALIMPSEST_SERVER names it",
+                             c->server);
         json_decref(body);
         body = NULL;
     }
@@ -173,7 +182,8 @@ enum cli_exit verb_list_get(struct cli_call *call)
     if (!make_path(&c, call, &path))
         code = CLI_USAGE;
     else if (buf_status(&path) != ERR_OK)
-        code = cli_fail(call, CLI_REFUSED, "list get: its name and parameters are too long for a request");
+        code = cli_fail(call, CLI_REFUSED,
+                        "list get: its name and parameters are too long for a request");
     else if (!get(&c, call, buf_str(&path)))
         code = c.failed;
     buf_fini(&path);

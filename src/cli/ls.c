@@ -18,7 +18,8 @@ static void print_items(const struct client *c, const json_t *items, str prefix)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(items, i, item) {
+    json_array_foreach(items, i, item)
+    {
         str title = title_of(item);
         if (title.p == NULL || !str_starts(title, prefix))
             continue;
@@ -67,7 +68,8 @@ enum cli_exit verb_ls(struct cli_call *call)
         struct buf path;
         buf_init(&path, 16384);
         list_path(&c, &path, json_string_value(json_object_get(doc, "next")));
-        json_t *page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = client_path(&path),
+        json_t *page = client_ask_json(&c, &(struct client_request){ .method = "GET",
+                                                                     .path = client_path(&path),
                                                                      .member = "items" });
         buf_fini(&path);
         json_decref(doc);

@@ -6,11 +6,14 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* A stream that was closed before us would be the next file opened: what is printed would go into a store. It gets
- * what can neither be read nor written as it would be, so that each use fails as before. */
+/* A stream that was closed before us would be the next file opened: what is printed would go into a
+ * store. It gets what can neither be read nor written as it would be, so that each use fails as
+ * before. */
 static void hold_streams(void)
 {
-    static const int modes[] = { [STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_RDONLY };
+    static const int modes[] = {
+        [STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_RDONLY
+    };
     for (int fd = 0; fd < (int)COUNT_OF(modes); fd++)
         if (fcntl(fd, F_GETFD) < 0)
             INVARIANT(open("/dev/null", modes[fd]) == fd); /* the lowest that is free */
@@ -19,6 +22,7 @@ static void hold_streams(void)
 int main(int argc, char **argv)
 {
     hold_streams();
-    INVARIANT(signal(SIGXFSZ, SIG_IGN) != SIG_ERR); /* RLIMIT_FSIZE: the write fails instead, which is told */
+    INVARIANT(signal(SIGXFSZ, SIG_IGN) !=
+              SIG_ERR); /* RLIMIT_FSIZE: the write fails instead, which is told */
     return (int)cli_run(argc, argv);
 }

@@ -1,7 +1,8 @@
-/* origin_check.c - palimpsest origin check: asks the configured origins what a server would ask them.
+/* origin_check.c - palimpsest origin check: asks the configured origins what a server would ask
+ * them.
  *
- * Each check is a step that starts one request and leads to the next; all run on a loop of our own, on this thread.
- * Invariant: one request is under way, or the check is over. */
+ * Each check is a step that starts one request and leads to the next; all run on a loop of our own,
+ * on this thread. Invariant: one request is under way, or the check is over. */
 #include "cli/out.h"
 #include "cli/verbs.h"
 #include "http/client.h"
@@ -33,7 +34,7 @@ struct check {
     mono began;
     uint64_t rev;
     unsigned failed;
-    json_t *steps;      /* of --json; NULL: printed as they come */
+    json_t *steps; /* of --json; NULL: printed as they come */
 };
 
 static const char *const kind_names[ORIGIN_KINDS] = { "parsoid", "rest", "template" };
@@ -45,8 +46,8 @@ static void tell(struct check *c, const char *name, bool fine, const char *text)
     int64_t ms = (clock_mono(c->clock).ns - c->began.ns) / NS_PER_MS;
     c->failed += !fine;
     if (c->steps != NULL) {
-        json_array_append_new(c->steps, json_pack("{s:s, s:b, s:s, s:I}", "check", name, "ok", fine, "text", text, "ms",
-                                                  (json_int_t)ms));
+        json_array_append_new(c->steps, json_pack("{s:s, s:b, s:s, s:I}", "check", name, "ok", fine,
+                                                  "text", text, "ms", (json_int_t)ms));
         return;
     }
     printf("  %-7s %-10s ", fine ? "ok" : "FAILED", name);
@@ -88,7 +89,8 @@ static const char *advice(enum render_why why, const char *step)
     case RENDER_BUSY:
         return "; it is overloaded or under maintenance";
     case RENDER_FAILED:
-        return site ? "; is it up, and is origin.api its api.php?" : "; is it up, and is origin.url its rest.php?";
+        return site ? "; is it up, and is origin.api its api.php?"
+                    : "; is it up, and is origin.url its rest.php?";
     case RENDER_TIMEOUT:
         return "; see origin.timeout";
     case RENDER_LIMIT:
@@ -97,10 +99,12 @@ static const char *advice(enum render_why why, const char *step)
     return "";
 }
 
-static void tell_failure(struct check *c, const char *name, enum render_why why, const struct err_note *note)
+static void tell_failure(struct check *c, const char *name, enum render_why why,
+                         const struct err_note *note)
 {
     char text[512];
-    snprintf(text, sizeof text, "%s: %.300s%s", render_why_name(why), note->text, advice(why, name));
+    snprintf(text, sizeof text, "%s: %.300s%s", render_why_name(why), note->text,
+             advice(why, name));
     tell(c, name, false, text);
 }
 
@@ -114,7 +118,8 @@ static void begin(struct check *c)
 
 static mono deadline(const struct check *c)
 {
-    return mono_add_ms(c->began, 2 * origin_opts_of(c->origin)->timeout_ms); /* two requests at most */
+    return mono_add_ms(c->began,
+                       2 * origin_opts_of(c->origin)->timeout_ms); /* two requests at most */
 }
 
 static void transformed(struct transform_request *t, enum render_why why)
@@ -136,9 +141,16 @@ static void check_transform(struct check *c)
         return;
     }
     begin(c);
-    c->transform = (struct transform_request){ .origin = c->origin, .from = "wikitext", .to = "html",
-        .title = str_of(c->title), .body = STR("{\"wikitext\":\"'''" CHECK_WORD "'''\",\"body_only\":true}"),
-        .deadline = deadline(c), .arena = &c->arena, .done = transformed, .ctx = c };
+    c->transform = (struct transform_request){ .origin = c->origin,
+                                               .from = "wikitext",
+                                               .to = "html",
+                                               .title = str_of(c->title),
+                                               .body = STR("{\"wikitext\":\"'''" CHECK_WORD
+                                                           "'''\",\"body_only\":true}"),
+                                               .deadline = deadline(c),
+                                               .arena = &c->arena,
+                                               .done = transformed,
+                                               .ctx = c };
     transform_start(&c->transform);
 }
 
@@ -146,8 +158,14 @@ static void start_request(struct check *c, enum render_want want, str title, uin
                           void (*done)(struct render_request *r, enum render_why why))
 {
     begin(c);
-    c->request = (struct render_request){ .origin = c->origin, .want = want, .title = title, .rev = rev,
-                                          .deadline = deadline(c), .arena = &c->arena, .done = done, .ctx = c };
+    c->request = (struct render_request){ .origin = c->origin,
+                                          .want = want,
+                                          .title = title,
+                                          .rev = rev,
+                                          .deadline = deadline(c),
+                                          .arena = &c->arena,
+                                          .done = done,
+                                          .ctx = c };
     render_start(&c->request);
 }
 
@@ -155,8 +173,8 @@ static void stranger_answered(struct render_request *r, enum render_why why)
 {
     struct check *c = r->ctx;
     if (why == RENDER_NO_PAGE || why == RENDER_NO_REVISION)
-        tell_fine(c, "revision", "revision %llu belongs to %s and to no other page", (unsigned long long)c->rev,
-                  c->title);
+        tell_fine(c, "revision", "revision %llu belongs to %s and to no other page",
+                  (unsigned long long)c->rev, c->title);
     else if (why == RENDER_FINE)
         tell(c, "revision", false, "a page that is not there was said to own the revision");
     else
@@ -222,7 +240,9 @@ static void check_site(void *ctx)
     }
     begin(c);
     mono late = mono_add_ms(c->began, 3 * origin_opts_of(c->origin)->timeout_ms);
-    c->site = (struct siteinfo_waiter){ .deadline = late, .transforms = true, .got = site_known, .ctx = c };
+    c->site = (struct siteinfo_waiter){
+        .deadline = late, .transforms = true, .got = site_known, .ctx = c
+    };
     origin_siteinfo_wait(c->origin, &c->site);
 }
 
@@ -248,23 +268,26 @@ static void run_steps(struct check *c, const struct config *config)
     http_client_free(&c->client);
 }
 
-static bool check_domain(const struct config *config, const struct config_domain *domain, const char *title,
-                         json_t *all)
+static bool check_domain(const struct config *config, const struct config_domain *domain,
+                         const char *title, json_t *all)
 {
     struct sysclock *sysclock = sysclock_new();
     struct check *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
-    *c = (struct check){ .domain = domain, .title = title, .clock = sysclock_clock(sysclock),
-                         .loop = loop_new(2), .steps = all != NULL ? json_array() : NULL };
+    *c = (struct check){ .domain = domain,
+                         .title = title,
+                         .clock = sysclock_clock(sysclock),
+                         .loop = loop_new(2),
+                         .steps = all != NULL ? json_array() : NULL };
     arena_init(&c->arena, CHECK_ARENA_BYTES);
     const struct origin_opts *o = &domain->origin;
     if (all == NULL)
         printf("%s: %s at %s\n", domain->name, kind_names[o->kind], o->url);
     run_steps(c, config);
     if (all != NULL)
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:b, s:o}", "domain", domain->name, "kind",
-                                             kind_names[o->kind], "url", o->url, "ok", c->failed == 0, "checks",
-                                             c->steps));
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:b, s:o}", "domain", domain->name,
+                                             "kind", kind_names[o->kind], "url", o->url, "ok",
+                                             c->failed == 0, "checks", c->steps));
     bool fine = c->failed == 0;
     arena_fini(&c->arena);
     loop_free(&c->loop);
@@ -285,7 +308,8 @@ static enum cli_exit load(struct options *o, const struct cli_call *call)
         if (!is_config && strcmp(name, "set") != 0)
             continue;
         args[count++] = is_config ? config : set;
-        args[count++] = (char *)(uintptr_t)call->given[i].value; /* argv's own, and not written to */
+        args[count++] =
+            (char *)(uintptr_t)call->given[i].value; /* argv's own, and not written to */
     }
     args[count] = NULL;
     struct err_note note;
@@ -315,7 +339,8 @@ static enum cli_exit check_all(const struct config *config, const struct cli_cal
         return fine ? CLI_OK : CLI_FAILED;
     if (only != NULL)
         return cli_fail(call, CLI_USAGE, "origin check: %s has no origin", only);
-    return cli_fail(call, CLI_USAGE, "origin check: no domain has an origin; domains.NAME.origin.url names one");
+    return cli_fail(call, CLI_USAGE,
+                    "origin check: no domain has an origin; domains.NAME.origin.url names one");
 }
 
 enum cli_exit verb_origin_check(struct cli_call *call)

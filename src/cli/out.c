@@ -117,7 +117,10 @@ void out_line(FILE *to, str line, size_t columns)
 
 /* ---- tables ---- */
 
-struct out_row { char *cells[OUT_COLUMNS_MAX]; const char *colour; };
+struct out_row {
+    char *cells[OUT_COLUMNS_MAX];
+    const char *colour;
+};
 struct out_table {
     FILE *to;
     const struct out_column *columns;
@@ -132,7 +135,9 @@ struct out_table *out_table_new(FILE *to, const struct out_column *columns, unsi
     INVARIANT(count <= OUT_COLUMNS_MAX);
     struct out_table *t = calloc(1, sizeof *t);
     INVARIANT(t != NULL);
-    *t = (struct out_table){ .to = to, .columns = columns, .columns_count = count, .colours = out_colours(to) };
+    *t = (struct out_table){
+        .to = to, .columns = columns, .columns_count = count, .colours = out_colours(to)
+    };
     return t;
 }
 
@@ -242,14 +247,16 @@ bool out_damaged(const struct cli_call *call, const json_t *listing)
         const char *title = json_string_value(json_object_get(row, "title"));
         char revision[OUT_SIZE_BYTES + 16] = "";
         if (json_is_integer(rev))
-            (void)snprintf(revision, sizeof revision, " revision %lld", (long long)json_integer_value(rev)); /* fits */
+            (void)snprintf(revision, sizeof revision, " revision %lld",
+                           (long long)json_integer_value(rev)); /* fits */
         cli_warn(call, "damaged on the server, left out: %s%s",
                  title != NULL ? title : "a row whose name cannot be read", revision);
     }
     return json_array_size(rows) > 0;
 }
 
-/* A control character that JSON may hold as it is and a terminal obeys, U+007F to U+009F: its bytes; 0: none. */
+/* A control character that JSON may hold as it is and a terminal obeys, U+007F to U+009F: its
+ * bytes; 0: none. */
 static size_t json_control(const char *p)
 {
     const unsigned char *c = (const unsigned char *)p;
@@ -293,7 +300,9 @@ enum { PROGRESS_CELLS = 30 };
 
 void out_progress_begin(struct out_progress *p, const char *what, const char *unit, mono now)
 {
-    *p = (struct out_progress){ .what = what, .unit = unit, .shown = out_is_terminal(stderr), .began = now };
+    *p = (struct out_progress){
+        .what = what, .unit = unit, .shown = out_is_terminal(stderr), .began = now
+    };
 }
 
 static void print_amount(const struct out_progress *p, uint64_t n)
@@ -314,7 +323,8 @@ void out_progress_step(struct out_progress *p, uint64_t done, uint64_t total, mo
     fprintf(stderr, "\r\033[K%s ", p->what);
     if (total > 0) {
         int filled = (int)(done >= total ? PROGRESS_CELLS : done * PROGRESS_CELLS / total);
-        fprintf(stderr, "[%.*s%*s] ", filled, "##############################", PROGRESS_CELLS - filled, "");
+        fprintf(stderr, "[%.*s%*s] ", filled, "##############################",
+                PROGRESS_CELLS - filled, "");
     }
     print_amount(p, done);
     if (total > 0) {

@@ -1,7 +1,8 @@
-/* out.h - what people see: aligned tables, colours on a terminal only, a progress bar. Private to cli.
+/* out.h - what people see: aligned tables, colours on a terminal only, a progress bar. Private to
+ * cli.
  *
- * Text that came from a server is printed through out_text, which takes control bytes away: a title cannot
- * move anybody's cursor. Thread: one. */
+ * Text that came from a server is printed through out_text, which takes control bytes away: a title
+ * cannot move anybody's cursor. Thread: one. */
 #ifndef CLI_OUT_H
 #define CLI_OUT_H
 
@@ -22,13 +23,17 @@ void out_text(FILE *to, str s);
 str out_fit(str s, size_t columns);
 /* A line with SGR sequences of ours, of the rest what fits into so many columns. No line end. */
 void out_line(FILE *to, str line, size_t columns);
-/* A whole document for a terminal: line ends and tabs as they are, all else that out_text takes away as \xHH. */
+/* A whole document for a terminal: line ends and tabs as they are, all else that out_text takes
+ * away as \xHH. */
 void out_shown(FILE *to, str s);
 
-/* A table keeps its rows until it is printed, at most OUT_ROWS_MAX of them, then prints what it has and
- * goes on. Owner: caller. */
+/* A table keeps its rows until it is printed, at most OUT_ROWS_MAX of them, then prints what it has
+ * and goes on. Owner: caller. */
 struct out_table;
-struct out_column { const char *title; bool right; };
+struct out_column {
+    const char *title;
+    bool right;
+};
 /* columns is borrowed until the table's end. */
 struct out_table *out_table_new(FILE *to, const struct out_column *columns, unsigned count);
 /* Whether rows get their colours; without a call, when to is a terminal that wants them. */
@@ -45,7 +50,8 @@ void out_pair(FILE *to, const char *name, str value);
 /* One JSON document and a newline, without a control byte. */
 void out_json(FILE *to, const json_t *value);
 
-/* Tells on stderr what a listing of the server left out because it is damaged there. True: something. */
+/* Tells on stderr what a listing of the server left out because it is damaged there. True:
+ * something. */
 struct cli_call;
 bool out_damaged(const struct cli_call *call, const json_t *listing);
 
@@ -55,11 +61,11 @@ void out_size(uint64_t bytes, char text[OUT_SIZE_BYTES]);
 
 /* A bar on stderr, drawn on a terminal only, at most ten times a second. */
 struct out_progress {
-    const char *what;      /* "importing" */
-    const char *unit;      /* "commits"; NULL: bytes */
+    const char *what; /* "importing" */
+    const char *unit; /* "commits"; NULL: bytes */
     bool shown;
     mono began, drawn_at;
-    uint64_t done_before;  /* not counted in the rate: skipped on resuming */
+    uint64_t done_before; /* not counted in the rate: skipped on resuming */
 };
 void out_progress_begin(struct out_progress *p, const char *what, const char *unit, mono now);
 /* total 0: unknown. */

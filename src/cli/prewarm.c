@@ -1,4 +1,5 @@
-/* prewarm.c - palimpsest prewarm: has the server render what it does not hold yet, title by title. */
+/* prewarm.c - palimpsest prewarm: has the server render what it does not hold yet, title by
+ * title. */
 #include "cli/prewarm.h"
 #include "cli/import.h"
 #include "cli/stop.h"
@@ -15,14 +16,15 @@ struct prewarm {
     const char *list, *wiki;
     int64_t namespace_only;
     FILE *file;
-    uint64_t item, total;    /* total 0: unknown */
-    uint64_t left_out;       /* of the wiki, which cannot be asked for */
+    uint64_t item, total; /* total 0: unknown */
+    uint64_t left_out;    /* of the wiki, which cannot be asked for */
     char from_title[PREWARM_TITLE_BYTES_MAX + 1], from_mark[PREWARM_TITLE_BYTES_MAX + 1];
 };
 
 static err put_title(struct prewarm *p, str title, str mark, struct err_note *note)
 {
-    err e = uploads_put(p->im.uploads, &(struct upload_item){ .title = title, .mark = mark, .ask = true }, note);
+    err e = uploads_put(p->im.uploads,
+                        &(struct upload_item){ .title = title, .mark = mark, .ask = true }, note);
     if (e == ERR_OK)
         import_step(&p->im, p->item, p->total);
     return e;
@@ -31,11 +33,13 @@ static err put_title(struct prewarm *p, str title, str mark, struct err_note *no
 /* ---- titles of a list ---- */
 
 /* Where the last run stopped there must be the same title now. */
-static err check_resumed(const struct prewarm *p, str title, const char *mark, struct err_note *note)
+static err check_resumed(const struct prewarm *p, str title, const char *mark,
+                         struct err_note *note)
 {
     if (strcmp(mark, p->from_mark) != 0 || str_eq(title, str_of(p->from_title)))
         return ERR_OK;
-    err_note_set(note, "%s is not the list of the last run any more; start over with --restart", p->list);
+    err_note_set(note, "%s is not the list of the last run any more; start over with --restart",
+                 p->list);
     return ERR_BAD;
 }
 
@@ -51,8 +55,8 @@ static err take_line(struct prewarm *p, str line, struct err_note *note)
     return put_title(p, title, str_of(mark), note);
 }
 
-/* A line without its end, "\n" or "\r\n", cut behind LINE_BYTES_MAX bytes: too long for a title then, and told as such.
- * False: there is none. */
+/* A line without its end, "\n" or "\r\n", cut behind LINE_BYTES_MAX bytes: too long for a title
+ * then, and told as such. False: there is none. */
 static bool read_line(FILE *from, struct buf *line)
 {
     buf_clear(line);
@@ -124,16 +128,24 @@ static void on_wiki_counted(void *ctx, uint64_t pages)
 static err list_wiki(struct prewarm *p, struct err_note *note)
 {
     p->item = p->im.resume.done;
-    return prewarm_wiki_list(&(struct prewarm_wiki){ .api = p->wiki, .namespace_only = p->namespace_only,
-        .from_mark = str_of(p->from_mark), .from_title = str_of(p->from_title), .each = on_wiki_title,
-        .left_out = on_wiki_left_out, .counted = on_wiki_counted, .ctx = p }, note);
+    return prewarm_wiki_list(&(struct prewarm_wiki){ .api = p->wiki,
+                                                     .namespace_only = p->namespace_only,
+                                                     .from_mark = str_of(p->from_mark),
+                                                     .from_title = str_of(p->from_title),
+                                                     .each = on_wiki_title,
+                                                     .left_out = on_wiki_left_out,
+                                                     .counted = on_wiki_counted,
+                                                     .ctx = p },
+                             note);
 }
 
 /* ---- the verb ---- */
 
 static err err_of(enum cli_exit code)
 {
-    return code == CLI_NO_SERVER ? ERR_UNAVAILABLE : code == CLI_REFUSED ? ERR_DENIED : ERR_NOT_FOUND;
+    return code == CLI_NO_SERVER ? ERR_UNAVAILABLE
+           : code == CLI_REFUSED ? ERR_DENIED
+                                 : ERR_NOT_FOUND;
 }
 
 /* A domain that is not served would be told for each title. */
@@ -144,8 +156,9 @@ static err ask_domain(struct prewarm *p, struct err_note *note)
     client_path_bucket(&p->im.client, &path);
     buf_put(&path, STR("/title/?limit=1"));
     struct client_answer a;
-    err e = client_send(&p->im.client, &(struct client_request){ .method = "GET", .path = client_path(&path) },
-                        &a, note);
+    err e = client_send(&p->im.client,
+                        &(struct client_request){ .method = "GET", .path = client_path(&path) }, &a,
+                        note);
     if (e == ERR_OK && a.status != 200)
         e = err_of(client_explain(&p->im.client, &a, note));
     client_answer_fini(&a);
@@ -161,7 +174,8 @@ static err run_prewarm(struct prewarm *p, struct err_note *note)
     if (e != ERR_OK)
         return e;
     if (p->im.resume.done > 0) {
-        (void)str_to_cstr(str_of(p->im.resume.title), p->from_title, sizeof p->from_title); /* they are of one size */
+        (void)str_to_cstr(str_of(p->im.resume.title), p->from_title,
+                          sizeof p->from_title); /* they are of one size */
         (void)str_to_cstr(str_of(p->im.resume.mark), p->from_mark, sizeof p->from_mark);
     }
     import_begin(&p->im, "rendering", "pages");
@@ -174,15 +188,16 @@ static void print_result(const struct prewarm *p)
     struct upload_counts n = uploads_counts(p->im.uploads);
     uint64_t before = p->im.resume.done;
     if (p->im.client.json) {
-        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I}", "titles", (json_int_t)p->item, "rendered",
-                                (json_int_t)n.stored, "already", (json_int_t)n.already, "asked_before",
-                                (json_int_t)before, "refused", (json_int_t)(n.refused + p->left_out));
+        json_t *doc =
+            json_pack("{s:I, s:I, s:I, s:I, s:I}", "titles", (json_int_t)p->item, "rendered",
+                      (json_int_t)n.stored, "already", (json_int_t)n.already, "asked_before",
+                      (json_int_t)before, "refused", (json_int_t)(n.refused + p->left_out));
         out_json(stdout, doc);
         json_decref(doc);
         return;
     }
-    printf("%llu titles: %llu rendered, %llu already there", (unsigned long long)p->item, (unsigned long long)n.stored,
-           (unsigned long long)n.already);
+    printf("%llu titles: %llu rendered, %llu already there", (unsigned long long)p->item,
+           (unsigned long long)n.stored, (unsigned long long)n.already);
     if (before > 0)
         printf(", %llu passed over as asked for before", (unsigned long long)before);
     if (n.refused + p->left_out > 0)
@@ -196,11 +211,14 @@ static enum cli_exit read_call(struct prewarm *p, const struct cli_call *call, s
     p->wiki = cli_value(call, "wiki");
     p->list = call->operands_count > 0 ? call->operands[0] : NULL;
     if ((p->wiki == NULL) == (p->list == NULL)) {
-        return cli_fail(call, CLI_USAGE, "prewarm wants a FILE of titles or --wiki URL, one of the two");
+        return cli_fail(call, CLI_USAGE,
+                        "prewarm wants a FILE of titles or --wiki URL, one of the two");
     }
-    if (namespace_only != NULL && (p->wiki == NULL || !str_to_i64(str_of(namespace_only), &p->namespace_only) ||
-                                   p->namespace_only < 0)) {
-        return cli_fail(call, CLI_USAGE, "prewarm: --namespace wants a number from 0 on, and goes with --wiki");
+    if (namespace_only != NULL &&
+        (p->wiki == NULL || !str_to_i64(str_of(namespace_only), &p->namespace_only) ||
+         p->namespace_only < 0)) {
+        return cli_fail(call, CLI_USAGE,
+                        "prewarm: --namespace wants a number from 0 on, and goes with --wiki");
     }
     if (p->wiki != NULL && !str_starts(str_of(p->wiki), STR("http://")) &&
         !str_starts(str_of(p->wiki), STR("https://"))) {

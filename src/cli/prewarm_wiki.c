@@ -9,9 +9,10 @@ struct walk {
     int64_t namespaces[PREWARM_NAMESPACES_MAX];
     unsigned namespaces_count;
     char from[PREWARM_TITLE_BYTES_MAX + 1]; /* allpages starts here; "": at the first */
-    char seen[PREWARM_TITLE_BYTES_MAX + 1]; /* an earlier start; a list that comes back to it has no end (Brent 1980) */
-    err failed;                             /* why the last answer was none */
-    uint64_t lots, lots_seen;               /* of this namespace; when seen was set */
+    char seen[PREWARM_TITLE_BYTES_MAX +
+              1]; /* an earlier start; a list that comes back to it has no end (Brent 1980) */
+    err failed;   /* why the last answer was none */
+    uint64_t lots, lots_seen; /* of this namespace; when seen was set */
 };
 
 str prewarm_bare_title(str title, int64_t namespace_id)
@@ -38,15 +39,19 @@ static json_t *ask(struct walk *w, str query, struct err_note *note)
     buf_put(&path, query);
     struct client_answer a;
     json_t *doc = NULL;
-    err e = client_send(&w->client, &(struct client_request){ .method = "GET", .path = client_path(&path) }, &a, note);
+    err e = client_send(&w->client,
+                        &(struct client_request){ .method = "GET", .path = client_path(&path) }, &a,
+                        note);
     w->failed = e == ERR_OK ? ERR_IO : e;
     if (e == ERR_OK && a.status != 200) {
         err_note_set(note, "%s: answered %ld", w->wiki->api, a.status);
     } else if (e == ERR_OK) {
         doc = json_loadb(a.body.p != NULL ? a.body.p : "", a.body.n, 0, NULL);
-        const char *info = json_string_value(json_object_get(json_object_get(doc, "error"), "info"));
+        const char *info =
+            json_string_value(json_object_get(json_object_get(doc, "error"), "info"));
         if (info != NULL || json_object_get(doc, "query") == NULL) {
-            err_note_set(note, "%s: %s", w->wiki->api, info != NULL ? info : "no api.php of a MediaWiki answers here");
+            err_note_set(note, "%s: %s", w->wiki->api,
+                         info != NULL ? info : "no api.php of a MediaWiki answers here");
             json_decref(doc);
             doc = NULL;
         }
@@ -70,16 +75,19 @@ static err read_namespaces(struct walk *w, struct err_note *note)
     const json_t *query = json_object_get(doc, "query");
     const char *key;
     json_t *namespace;
-    json_object_foreach(json_object_get(query, "namespaces"), key, namespace) {
+    json_object_foreach(json_object_get(query, "namespaces"), key, namespace)
+    {
         int64_t id = json_integer_value(json_object_get(namespace, "id"));
         bool wanted = id >= 0 && (w->wiki->namespace_only < 0 || w->wiki->namespace_only == id);
         if (wanted && w->namespaces_count < PREWARM_NAMESPACES_MAX)
             w->namespaces[w->namespaces_count++] = id;
     }
-    json_int_t pages = json_integer_value(json_object_get(json_object_get(query, "statistics"), "pages"));
+    json_int_t pages =
+        json_integer_value(json_object_get(json_object_get(query, "statistics"), "pages"));
     json_decref(doc);
     if (w->namespaces_count == 0) {
-        err_note_set(note, "%s: no such namespace: %lld", w->wiki->api, (long long)w->wiki->namespace_only);
+        err_note_set(note, "%s: no such namespace: %lld", w->wiki->api,
+                     (long long)w->wiki->namespace_only);
         return ERR_BAD;
     }
     qsort(w->namespaces, w->namespaces_count, sizeof w->namespaces[0], by_number);
@@ -115,8 +123,8 @@ static err read_place(struct walk *w, const json_t *doc, bool *goes_on, struct e
     if (!*goes_on)
         return ERR_OK;
     if (text.n == 0 || !str_to_cstr(text, w->from, sizeof w->from)) {
-        err_note_set(note, "%s: its list goes on at no title, or at one over %d bytes", w->wiki->api,
-                     PREWARM_TITLE_BYTES_MAX);
+        err_note_set(note, "%s: its list goes on at no title, or at one over %d bytes",
+                     w->wiki->api, PREWARM_TITLE_BYTES_MAX);
         return ERR_BAD;
     }
     bool no_page = json_array_size(json_object_get(json_object_get(doc, "query"), "allpages")) == 0;
@@ -147,9 +155,8 @@ static err list_lot(struct walk *w, const char *mark, bool *goes_on, struct err_
     err e = ERR_OK;
     size_t i;
     json_t *page;
-    json_array_foreach(json_object_get(json_object_get(doc, "query"), "allpages"), i, page)
-        if (e == ERR_OK)
-            e = hand_over(w, page, str_of(mark), note);
+    json_array_foreach(json_object_get(json_object_get(doc, "query"), "allpages"), i,
+                       page) if (e == ERR_OK) e = hand_over(w, page, str_of(mark), note);
     if (e == ERR_OK)
         e = read_place(w, doc, goes_on, note);
     json_decref(doc);
@@ -176,7 +183,8 @@ err prewarm_wiki_list(const struct prewarm_wiki *wiki, struct err_note *note)
     int64_t from = -1;
     err e = read_namespaces(&w, note);
     if (wiki->from_title.n > 0 && str_to_i64(wiki->from_mark, &from))
-        (void)str_to_cstr(prewarm_bare_title(wiki->from_title, from), w.from, sizeof w.from); /* else from the first */
+        (void)str_to_cstr(prewarm_bare_title(wiki->from_title, from), w.from,
+                          sizeof w.from); /* else from the first */
     for (unsigned i = 0; i < w.namespaces_count && e == ERR_OK; i++) {
         if (w.namespaces[i] < from)
             continue;

@@ -14,15 +14,30 @@
 
 enum { PUT_CONTENTS_MAX = 16, PUT_FILE_BYTES_MAX = 64 << 20 };
 
-struct put_part { str content; const char *file; const char *type; struct buf bytes; };
-struct put_call { const char *name[2]; struct put_part parts[PUT_CONTENTS_MAX]; unsigned count; };
+struct put_part {
+    str content;
+    const char *file;
+    const char *type;
+    struct buf bytes;
+};
+struct put_call {
+    const char *name[2];
+    struct put_part parts[PUT_CONTENTS_MAX];
+    unsigned count;
+};
 
 static const char *type_of(str content, const char *file)
 {
-    static const struct { const char *suffix, *type; } types[] = {
-        { ".html", "text/html; charset=utf-8" }, { ".htm", "text/html; charset=utf-8" },
-        { ".json", "application/json" }, { ".txt", "text/plain; charset=utf-8" },
-        { ".md", "text/markdown; charset=utf-8" }, { ".xml", "application/xml" }, { ".svg", "image/svg+xml" },
+    static const struct {
+        const char *suffix, *type;
+    } types[] = {
+        { ".html", "text/html; charset=utf-8" },
+        { ".htm", "text/html; charset=utf-8" },
+        { ".json", "application/json" },
+        { ".txt", "text/plain; charset=utf-8" },
+        { ".md", "text/markdown; charset=utf-8" },
+        { ".xml", "application/xml" },
+        { ".svg", "image/svg+xml" },
     };
     for (size_t i = 0; i < COUNT_OF(types); i++)
         if (str_ends(str_of(file), str_of(types[i].suffix)))
@@ -99,13 +114,15 @@ static bool read_part(const struct cli_call *call, struct put_part *part)
     if (!is_stdin)
         fclose(from);
     if (part->bytes.failed)
-        (void)cli_fail(call, CLI_FAILED, "put: %s has more than %d bytes", part->file, PUT_FILE_BYTES_MAX);
+        (void)cli_fail(call, CLI_FAILED, "put: %s has more than %d bytes", part->file,
+                       PUT_FILE_BYTES_MAX);
     return !part->bytes.failed;
 }
 
 static json_t *part_json(const struct put_part *part)
 {
-    str bytes = part->bytes.n > 0 ? buf_str(&part->bytes) : STR(""); /* an empty buffer has no memory */
+    str bytes =
+        part->bytes.n > 0 ? buf_str(&part->bytes) : STR(""); /* an empty buffer has no memory */
     json_t *headers = json_pack("{s:s}", "content-type", part->type);
     if (u8_check((const uint8_t *)bytes.p, bytes.n) == NULL && memchr(bytes.p, 0, bytes.n) == NULL)
         return json_pack("{s:o, s:o}", "headers", headers, "body", json_stringn(bytes.p, bytes.n));
@@ -114,7 +131,8 @@ static json_t *part_json(const struct put_part *part)
     str text;
     err e = base64_encode(&a, bytes, &text);
     INVARIANT(e == ERR_OK); /* the arena is twice the largest file */
-    json_t *part_doc = json_pack("{s:o, s:s, s:s%}", "headers", headers, "encoding", "base64", "body", text.p, text.n);
+    json_t *part_doc = json_pack("{s:o, s:s, s:s%}", "headers", headers, "encoding", "base64",
+                                 "body", text.p, text.n);
     arena_fini(&a);
     return part_doc;
 }
@@ -123,15 +141,19 @@ static json_t *send_bundle(struct client *c, const struct cli_call *call, const 
 {
     json_t *bundle = json_object();
     for (unsigned i = 0; i < p->count; i++)
-        json_object_setn_new(bundle, p->parts[i].content.p, p->parts[i].content.n, part_json(&p->parts[i]));
+        json_object_setn_new(bundle, p->parts[i].content.p, p->parts[i].content.n,
+                             part_json(&p->parts[i]));
     char *body = json_dumps(bundle, JSON_COMPACT);
     json_decref(bundle);
     INVARIANT(body != NULL);
     struct buf path;
     buf_init(&path, 8192);
     client_path_render(c, &path, STR("all"), str_of(call->operands[0]), p->name);
-    json_t *doc = client_ask_json(c, &(struct client_request){
-        .method = "PUT", .path = client_path(&path), .has_body = true, .body = str_of(body), .member = "tid" });
+    json_t *doc = client_ask_json(c, &(struct client_request){ .method = "PUT",
+                                                               .path = client_path(&path),
+                                                               .has_body = true,
+                                                               .body = str_of(body),
+                                                               .member = "tid" });
     buf_fini(&path);
     free(body);
     return doc;
@@ -142,9 +164,12 @@ static json_t *send_one(struct client *c, const struct cli_call *call, const str
     struct buf path;
     buf_init(&path, 8192);
     client_path_render(c, &path, p->parts[0].content, str_of(call->operands[0]), p->name);
-    json_t *doc = client_ask_json(c, &(struct client_request){
-        .method = "PUT", .path = client_path(&path), .has_body = true, .body = buf_str(&p->parts[0].bytes),
-        .content_type = p->parts[0].type, .member = "tid" });
+    json_t *doc = client_ask_json(c, &(struct client_request){ .method = "PUT",
+                                                               .path = client_path(&path),
+                                                               .has_body = true,
+                                                               .body = buf_str(&p->parts[0].bytes),
+                                                               .content_type = p->parts[0].type,
+                                                               .member = "tid" });
     buf_fini(&path);
     return doc;
 }
@@ -165,16 +190,18 @@ static void print_stored(const struct client *c, const json_t *doc)
 }
 
 /* Both files of a content that is given twice, and how to tell them apart. */
-static void refuse_twice(const struct cli_call *call, const struct put_part *a, const struct put_part *b)
+static void refuse_twice(const struct cli_call *call, const struct put_part *a,
+                         const struct put_part *b)
 {
     struct tid tid;
     const char *word = call->operands[2];
-    bool meant_as_tid = a->file == word &&
-                        strcmp(word, "-") != 0 && !tid_parse(str_of(word), &tid) && access(word, F_OK) != 0;
+    bool meant_as_tid = a->file == word && strcmp(word, "-") != 0 &&
+                        !tid_parse(str_of(word), &tid) && access(word, F_OK) != 0;
     if (meant_as_tid)
         (void)cli_fail(call, CLI_USAGE, "put: \"%s\" is neither a TID nor a file", word);
     else
-        (void)cli_fail(call, CLI_USAGE, "put: content %.*s is given twice, as %s and as %s: name them CONTENT=FILE",
+        (void)cli_fail(call, CLI_USAGE,
+                       "put: content %.*s is given twice, as %s and as %s: name them CONTENT=FILE",
                        STR_ARG(a->content), a->file, b->file);
 }
 
@@ -189,8 +216,10 @@ static bool check_twice(const struct cli_call *call, const struct put_call *p)
                 return false;
             }
             if (strcmp(a->file, "-") == 0 && strcmp(b->file, "-") == 0) {
-                (void)cli_fail(call, CLI_USAGE, "put: - is standard input, which can be read once, not for %.*s and "
-                               "for %.*s", STR_ARG(a->content), STR_ARG(b->content));
+                (void)cli_fail(call, CLI_USAGE,
+                               "put: - is standard input, which can be read once, not for %.*s and "
+                               "for %.*s",
+                               STR_ARG(a->content), STR_ARG(b->content));
                 return false;
             }
         }
@@ -202,7 +231,8 @@ static bool check_type(const struct cli_call *call)
     const char *type = cli_value(call, "type");
     if (type == NULL || is_media_type(str_of(type)))
         return true;
-    (void)cli_fail(call, CLI_USAGE, "put: --type wants a media type such as text/html; charset=utf-8, not \"%s\"",
+    (void)cli_fail(call, CLI_USAGE,
+                   "put: --type wants a media type such as text/html; charset=utf-8, not \"%s\"",
                    type);
     return false;
 }
@@ -214,7 +244,8 @@ static bool read_call(const struct cli_call *call, struct put_call *p)
     uint64_t rev;
     p->name[0] = call->operands[1];
     if (!str_to_u64(str_of(p->name[0]), &rev) || rev == 0 || rev > INT64_MAX) {
-        (void)cli_fail(call, CLI_USAGE, "put: REV is a whole number from 1 on, not \"%s\"", p->name[0]);
+        (void)cli_fail(call, CLI_USAGE, "put: REV is a whole number from 1 on, not \"%s\"",
+                       p->name[0]);
         return false;
     }
     if (call->operands_count > 3 && tid_parse(str_of(call->operands[2]), &tid))

@@ -15,13 +15,17 @@
 #include <unistr.h>
 
 enum { READ_BYTES = 64 << 10, PATH_BYTES = 64, AGE_ARENA_BYTES = 4096, NEXT_ARENA_BYTES = 8192 };
-enum { SLACK_MS = 15000 };                                    /* of a slow server and network */
-#define REQUEST_TIMEOUT_MAX_NS (15 * 60 * NS_PER_S)            /* the server's */
-enum { STATUS_TRY_AGAIN = 453, STATUS_IN_VAIN = 454 }; /* Querator's own: it was not done, later it may be */
+enum { SLACK_MS = 15000 };                          /* of a slow server and network */
+#define REQUEST_TIMEOUT_MAX_NS (15 * 60 * NS_PER_S) /* the server's */
+enum {
+    STATUS_TRY_AGAIN = 453,
+    STATUS_IN_VAIN = 454
+}; /* Querator's own: it was not done, later it may be */
 
 /* ---- calls ---- */
 
-static json_t *read_reply(const struct client *c, const struct client_answer *a, struct queue_reply *reply)
+static json_t *read_reply(const struct client *c, const struct client_answer *a,
+                          struct queue_reply *reply)
 {
     str body = buf_str(&a->body);
     json_t *doc = json_loadb(body.p != NULL ? body.p : "", body.n, JSON_ALLOW_NUL, NULL);
@@ -32,7 +36,8 @@ static json_t *read_reply(const struct client *c, const struct client_answer *a,
     reply->exit = client_explain(c, a, &reply->note);
     if (message != NULL)
         err_note_set(&reply->note, "%s", message);
-    if (a->status == 400 && str_find_str(str_of(reply->note.text), STR("does not exist")) < strlen(reply->note.text))
+    if (a->status == 400 &&
+        str_find_str(str_of(reply->note.text), STR("does not exist")) < strlen(reply->note.text))
         reply->exit = CLI_NOT_FOUND;
     if (a->status == STATUS_TRY_AGAIN || a->status == STATUS_IN_VAIN)
         reply->exit = CLI_FAILED;
@@ -40,7 +45,8 @@ static json_t *read_reply(const struct client *c, const struct client_answer *a,
     return NULL;
 }
 
-/* What the server may take for a call with a request_timeout, beyond which it hangs; 0: it has none. */
+/* What the server may take for a call with a request_timeout, beyond which it hangs; 0: it has
+ * none. */
 static int64_t patience_ms(const json_t *body)
 {
     struct arena a;
@@ -50,9 +56,11 @@ static int64_t patience_ms(const json_t *body)
     if (timeout == NULL)
         return 0;
     arena_init(&a, AGE_ARENA_BYTES);
-    bool read = goduration_parse(str_of(timeout), &ns, &a, &why) == ERR_OK && ns > 0 && ns <= REQUEST_TIMEOUT_MAX_NS;
+    bool read = goduration_parse(str_of(timeout), &ns, &a, &why) == ERR_OK && ns > 0 &&
+                ns <= REQUEST_TIMEOUT_MAX_NS;
     arena_fini(&a);
-    return (read ? ns : REQUEST_TIMEOUT_MAX_NS) / NS_PER_MS + SLACK_MS; /* the server refuses another one */
+    return (read ? ns : REQUEST_TIMEOUT_MAX_NS) / NS_PER_MS +
+           SLACK_MS; /* the server refuses another one */
 }
 
 /* Does it take as long as there are items? No byte comes before its end. */
@@ -78,8 +86,12 @@ json_t *queue_post(struct client *c, const char *name, json_t *body, const char 
     json_decref(body);
     *reply = (struct queue_reply){ .status = 0 };
     struct client_answer a;
-    struct client_request r = { .method = "POST", .path = str_of(path), .has_body = true, .body = str_of(text),
-                                .patient = timeout_ms > 0 || lasts(name), .timeout_ms = timeout_ms };
+    struct client_request r = { .method = "POST",
+                                .path = str_of(path),
+                                .has_body = true,
+                                .body = str_of(text),
+                                .patient = timeout_ms > 0 || lasts(name),
+                                .timeout_ms = timeout_ms };
     if (headers != NULL) {
         r.header = headers[0];
         r.header_more = headers[1];
@@ -102,7 +114,8 @@ static bool read_next(const struct queue_reply *reply, char pivot[QUEUE_NAME_BYT
     memcpy(before, pivot, sizeof before);
     arena_init(&a, 2 * CLIENT_FIELD_BYTES_MAX + NEXT_ARENA_BYTES);
     bool fine = http_decode(&a, str_of(reply->next), false, &next) == ERR_OK &&
-                str_to_cstr(next, pivot, QUEUE_NAME_BYTES_MAX + 1) && (next.n == 0 || strcmp(pivot, before) > 0);
+                str_to_cstr(next, pivot, QUEUE_NAME_BYTES_MAX + 1) &&
+                (next.n == 0 || strcmp(pivot, before) > 0);
     arena_fini(&a);
     return fine;
 }
@@ -123,14 +136,16 @@ json_t *queue_list_page(struct client *c, char pivot[QUEUE_NAME_BYTES_MAX + 1], 
     return NULL;
 }
 
-enum cli_exit queue_fail(const struct cli_call *call, const char *before, const struct queue_reply *reply)
+enum cli_exit queue_fail(const struct cli_call *call, const char *before,
+                         const struct queue_reply *reply)
 {
     struct err_note note;
     err_note_set(&note, "%s%s", before, reply->note.text);
     return cli_fail_status(call, reply->exit, reply->status, note.text);
 }
 
-json_t *queue_ask_with(struct client *c, const char *name, json_t *body, const char *const headers[2])
+json_t *queue_ask_with(struct client *c, const char *name, json_t *body,
+                       const char *const headers[2])
 {
     struct queue_reply reply;
     json_t *doc = queue_post(c, name, body, headers, &reply);
@@ -163,7 +178,8 @@ void queue_set(json_t *body, const char *member, const char *value)
 {
     if (value == NULL)
         return;
-    INVARIANT(json_object_set_new(body, member, json_string(value)) == 0); /* args_parse lets through UTF-8 alone */
+    INVARIANT(json_object_set_new(body, member, json_string(value)) ==
+              0); /* args_parse lets through UTF-8 alone */
 }
 
 /* ---- options and operands ---- */
@@ -173,15 +189,16 @@ static bool number_of(const char *text, int64_t min, int64_t max, int64_t *value
     return str_to_i64(str_of(text), value) && *value >= min && *value <= max;
 }
 
-bool queue_number(const struct cli_call *call, const char *option, int64_t min, int64_t max, int64_t *value)
+bool queue_number(const struct cli_call *call, const char *option, int64_t min, int64_t max,
+                  int64_t *value)
 {
     const char *text = cli_value(call, option);
     int64_t n;
     if (text == NULL)
         return true;
     if (!number_of(text, min, max, &n)) {
-        (void)cli_fail(call, CLI_USAGE, "%s: --%s wants a number from %lld to %lld, not \"%s\"", call->verb->name,
-                       option, (long long)min, (long long)max, text);
+        (void)cli_fail(call, CLI_USAGE, "%s: --%s wants a number from %lld to %lld, not \"%s\"",
+                       call->verb->name, option, (long long)min, (long long)max, text);
         return false;
     }
     *value = n;
@@ -192,8 +209,8 @@ bool queue_partition(const struct cli_call *call, unsigned operand, int64_t *val
 {
     if (number_of(call->operands[operand], 0, QUEUE_PARTITIONS_MAX - 1, value))
         return true;
-    (void)cli_fail(call, CLI_USAGE, "%s: a partition is a number from 0 to %d, not \"%s\"", call->verb->name,
-                   QUEUE_PARTITIONS_MAX - 1, call->operands[operand]);
+    (void)cli_fail(call, CLI_USAGE, "%s: a partition is a number from 0 to %d, not \"%s\"",
+                   call->verb->name, QUEUE_PARTITIONS_MAX - 1, call->operands[operand]);
     return false;
 }
 
@@ -233,7 +250,8 @@ void queue_number_cell(int64_t n, char out[QUEUE_CELL_BYTES])
 
 void queue_age_cell(int64_t ns, char out[QUEUE_CELL_BYTES])
 {
-    _Static_assert((int)QUEUE_CELL_BYTES > (int)GODURATION_BYTES_MAX, "an age is longer than a cell");
+    _Static_assert((int)QUEUE_CELL_BYTES > (int)GODURATION_BYTES_MAX,
+                   "an age is longer than a cell");
     int64_t unit = ns < 10 * NS_PER_S ? NS_PER_MS : NS_PER_S;
     if (ns < NS_PER_MS)
         (void)snprintf(out, QUEUE_CELL_BYTES, "-"); /* fits */
@@ -241,7 +259,8 @@ void queue_age_cell(int64_t ns, char out[QUEUE_CELL_BYTES])
         goduration_format(ns - ns % unit, out);
 }
 
-bool queue_bytes(const struct cli_call *call, const json_t *item, const char *member, struct arena *a, str *out)
+bool queue_bytes(const struct cli_call *call, const json_t *item, const char *member,
+                 struct arena *a, str *out)
 {
     if (base64_decode(a, str_of(queue_text(item, member)), out) == ERR_OK)
         return true;
@@ -268,7 +287,9 @@ json_t *queue_item_json(const json_t *item, const char *member, str bytes)
 void queue_lines_init(struct queue_lines *l, const struct cli_call *call, int fd, const char *file)
 {
     bool named = file != NULL && strcmp(file, "-") != 0;
-    *l = (struct queue_lines){ .call = call, .fd = fd, .file = named ? file : "standard input",
+    *l = (struct queue_lines){ .call = call,
+                               .fd = fd,
+                               .file = named ? file : "standard input",
                                .end = cli_flag(call, "null") ? '\0' : '\n' };
     buf_init(&l->buf, QUEUE_ITEM_BYTES_MAX + READ_BYTES);
 }
@@ -295,7 +316,8 @@ static bool read_more(struct queue_lines *l)
     size_t before = l->buf.n;
     char *room = buf_extend(&l->buf, READ_BYTES);
     if (room == NULL) {
-        (void)cli_fail(l->call, CLI_FAILED, "a line of more than %d bytes in %s", QUEUE_ITEM_BYTES_MAX, l->file);
+        (void)cli_fail(l->call, CLI_FAILED, "a line of more than %d bytes in %s",
+                       QUEUE_ITEM_BYTES_MAX, l->file);
         return false;
     }
     ssize_t got;
@@ -334,7 +356,8 @@ bool queue_stdin_once(const struct cli_call *call)
     for (unsigned i = 1; i < call->operands_count; i++)
         times += strcmp(call->operands[i], "-") == 0;
     if (times > 1)
-        (void)cli_fail(call, CLI_USAGE, "%s: - is standard input, which can be read once", call->verb->name);
+        (void)cli_fail(call, CLI_USAGE, "%s: - is standard input, which can be read once",
+                       call->verb->name);
     return times <= 1;
 }
 

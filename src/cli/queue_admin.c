@@ -8,11 +8,17 @@
 
 /* ---- create, update ---- */
 
-static const struct { const char *option, *member; } texts[] = {
-    { "lease-timeout", "lease_timeout" }, { "expire-timeout", "expire_timeout" }, { "dead-queue", "dead_queue" },
-    { "reference", "reference" }, { "namespace", "namespace" },
+static const struct {
+    const char *option, *member;
+} texts[] = {
+    { "lease-timeout", "lease_timeout" }, { "expire-timeout", "expire_timeout" },
+    { "dead-queue", "dead_queue" },       { "reference", "reference" },
+    { "namespace", "namespace" },
 };
-static const struct { const char *option, *member; int64_t min, max; } numbers[] = {
+static const struct {
+    const char *option, *member;
+    int64_t min, max;
+} numbers[] = {
     { "max-attempts", "max_attempts", 0, QUEUE_ATTEMPTS_MAX },
     { "partitions", "requested_partitions", 1, QUEUE_PARTITIONS_MAX },
 };
@@ -44,12 +50,13 @@ static bool read_durability(const struct cli_call *call, char out[QUEUE_TEXT_BYT
     }
     if (text == NULL || out[0] != '\0')
         return true;
-    (void)cli_fail(call, CLI_USAGE, "%s: --durability wants sync, interval or none, not \"%s\"", call->verb->name,
-                   text);
+    (void)cli_fail(call, CLI_USAGE, "%s: --durability wants sync, interval or none, not \"%s\"",
+                   call->verb->name, text);
     return false;
 }
 
-static enum cli_exit send_info(struct cli_call *call, struct client *c, const char *name, json_t *info)
+static enum cli_exit send_info(struct cli_call *call, struct client *c, const char *name,
+                               json_t *info)
 {
     char durability[QUEUE_TEXT_BYTES];
     if (!set_given(call, info) || !read_durability(call, durability)) {
@@ -106,21 +113,28 @@ static str or_dash(const char *text)
 static void add_row(struct out_table *t, const json_t *q)
 {
     char partitions[24], attempts[24];
-    (void)snprintf(partitions, sizeof partitions, "%lld", (long long)queue_count(q, "requested_partitions"));
+    (void)snprintf(partitions, sizeof partitions, "%lld",
+                   (long long)queue_count(q, "requested_partitions"));
     (void)snprintf(attempts, sizeof attempts, "%lld", (long long)queue_count(q, "max_attempts"));
     bool limited = queue_count(q, "max_attempts") > 0;
-    out_table_row(t, (const str[]){ str_of(queue_text(q, "queue_name")), str_of(partitions),
-                                    or_dash(queue_text(q, "lease_timeout")), or_dash(queue_text(q, "expire_timeout")),
-                                    limited ? str_of(attempts) : STR("-"), or_dash(queue_text(q, "dead_queue")),
-                                    or_dash(queue_text(q, "reference")) }, NULL);
+    out_table_row(t,
+                  (const str[]){ str_of(queue_text(q, "queue_name")), str_of(partitions),
+                                 or_dash(queue_text(q, "lease_timeout")),
+                                 or_dash(queue_text(q, "expire_timeout")),
+                                 limited ? str_of(attempts) : STR("-"),
+                                 or_dash(queue_text(q, "dead_queue")),
+                                 or_dash(queue_text(q, "reference")) },
+                  NULL);
 }
 
 /* Those that begin so. */
-static void print_page(const struct client *c, struct out_table *t, const json_t *page, const char *prefix)
+static void print_page(const struct client *c, struct out_table *t, const json_t *page,
+                       const char *prefix)
 {
     json_t *q;
     size_t i;
-    json_array_foreach(json_object_get(page, "items"), i, q) {
+    json_array_foreach(json_object_get(page, "items"), i, q)
+    {
         if (!str_starts(str_of(queue_text(q, "queue_name")), str_of(prefix)))
             break;
         if (c->json)
@@ -152,8 +166,8 @@ static bool print_pages(struct client *c, struct out_table *t, const char *prefi
 enum cli_exit verb_queue_ls(struct cli_call *call)
 {
     static const struct out_column columns[] = {
-        { "QUEUE", false }, { "PARTITIONS", true }, { "LEASE", true }, { "EXPIRE", true }, { "ATTEMPTS", true },
-        { "DEAD", false }, { "REFERENCE", false },
+        { "QUEUE", false },   { "PARTITIONS", true }, { "LEASE", true },      { "EXPIRE", true },
+        { "ATTEMPTS", true }, { "DEAD", false },      { "REFERENCE", false },
     };
     struct client c;
     enum cli_exit code = client_open(&c, call);
@@ -186,9 +200,11 @@ enum cli_exit verb_queue_info(struct cli_call *call)
     if (c.json) {
         out_json(stdout, info);
     } else {
-        json_object_foreach(info, key, value) {
+        json_object_foreach(info, key, value)
+        {
             char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-            out_pair(stdout, key, json_is_string(value) ? str_of(json_string_value(value)) : str_of(text));
+            out_pair(stdout, key,
+                     json_is_string(value) ? str_of(json_string_value(value)) : str_of(text));
             free(text);
         }
     }
@@ -212,7 +228,8 @@ enum cli_exit verb_queue_rm(struct cli_call *call)
 
 /* ---- partitions ---- */
 
-static enum cli_exit change_partition(struct cli_call *call, const char *name, bool partition, const char *store)
+static enum cli_exit change_partition(struct cli_call *call, const char *name, bool partition,
+                                      const char *store)
 {
     int64_t number = 0;
     if (partition && !queue_partition(call, 1, &number))
@@ -251,7 +268,8 @@ enum cli_exit verb_queue_move(struct cli_call *call)
 
 enum cli_exit verb_queue_add(struct cli_call *call)
 {
-    return change_partition(call, "partitions.add", false, call->operands_count > 1 ? call->operands[1] : NULL);
+    return change_partition(call, "partitions.add", false,
+                            call->operands_count > 1 ? call->operands[1] : NULL);
 }
 
 enum cli_exit verb_queue_rebalance(struct cli_call *call)
@@ -296,7 +314,8 @@ enum cli_exit verb_queue_why(struct cli_call *call)
     INVARIANT(json_object_set_new(body, "limit", json_integer(limit)) == 0);
     json_t *doc = queue_ask(&c, "queue.why", body);
     size_t i;
-    json_array_foreach(json_object_get(doc, "decisions"), i, line) {
+    json_array_foreach(json_object_get(doc, "decisions"), i, line)
+    {
         out_text(stdout, str_of(json_string_value(line)));
         putchar('\n');
     }

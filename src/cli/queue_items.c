@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 enum {
-    HANDLE_BYTES = 48, CLIENT_BYTES = 80, ESCAPE_BYTES = 4 /* \xHH */,
+    HANDLE_BYTES = 48,
+    CLIENT_BYTES = 80,
+    ESCAPE_BYTES = 4 /* \xHH */,
     ITEMS_ARENA_BYTES = 512 << 20, /* an item, and the same escaped */
 };
 
@@ -40,7 +42,8 @@ static bool escape(const struct cli_call *call, str bytes, struct arena *a, str 
     }
     for (size_t i = 0; i < bytes.n; i++) {
         unsigned char c = (unsigned char)bytes.p[i];
-        bool named = c == '\n' || c == '\t' || c == '\\', plain = c >= 0x20 && c != 0x7f && c != '\\';
+        bool named = c == '\n' || c == '\t' || c == '\\',
+             plain = c >= 0x20 && c != 0x7f && c != '\\';
         if (plain) {
             p[n++] = (char)c;
             continue;
@@ -56,21 +59,27 @@ static bool escape(const struct cli_call *call, str bytes, struct arena *a, str 
     return true;
 }
 
-/* Behind a handle no item may look like the end of its record, and what follows like the next handle. */
-static bool behind_handle(const struct cli_call *call, const char *handle, str bytes, struct arena *a, str *out)
+/* Behind a handle no item may look like the end of its record, and what follows like the next
+ * handle. */
+static bool behind_handle(const struct cli_call *call, const char *handle, str bytes,
+                          struct arena *a, str *out)
 {
     if (!cli_flag(call, "null"))
         return escape(call, bytes, a, out);
     *out = bytes;
     if (str_find(bytes, '\0') == bytes.n)
         return true;
-    (void)cli_fail(call, CLI_FAILED, "%s: %s is an item that holds NUL: it can be had without --null, with --json, or "
-                   "alone with --body", call->verb->name, handle);
+    (void)cli_fail(
+        call, CLI_FAILED,
+        "%s: %s is an item that holds NUL: it can be had without --null, with --json, or "
+        "alone with --body",
+        call->verb->name, handle);
     return false;
 }
 
 /* "PARTITION/ID<tab>BYTES" and a line end, or the bytes alone, as they are. */
-static bool print_item(const struct cli_call *call, const json_t *item, const char *member, const char *handle)
+static bool print_item(const struct cli_call *call, const json_t *item, const char *member,
+                       const char *handle)
 {
     struct arena a;
     str bytes;
@@ -99,7 +108,7 @@ static bool print_item(const struct cli_call *call, const json_t *item, const ch
 struct leasing {
     struct client c;
     const struct cli_call *call;
-    int64_t count, left;           /* asked for, still wanted */
+    int64_t count, left; /* asked for, still wanted */
     char client_id[CLIENT_BYTES];
     const char *timeout;
 };
@@ -116,12 +125,15 @@ static bool complete_ids(struct leasing *l, int64_t partition, json_t *ids)
 static bool print_leased(const struct leasing *l, int64_t partition, json_t *item)
 {
     char handle[HANDLE_BYTES];
-    int n = snprintf(handle, sizeof handle, "%lld/%s", (long long)partition, queue_text(item, "id"));
+    int n =
+        snprintf(handle, sizeof handle, "%lld/%s", (long long)partition, queue_text(item, "id"));
     if (n < 0 || n >= HANDLE_BYTES) {
-        (void)cli_fail(l->call, CLI_FAILED, "queue lease: the server's answer holds an item whose id is too long");
+        (void)cli_fail(l->call, CLI_FAILED,
+                       "queue lease: the server's answer holds an item whose id is too long");
         return false;
     }
-    (void)json_object_set_new(item, "partition", json_integer(partition)); /* dies with its document */
+    (void)json_object_set_new(item, "partition",
+                              json_integer(partition)); /* dies with its document */
     return print_item(l->call, item, "bytes", handle);
 }
 
@@ -131,13 +143,14 @@ static bool take_reply(struct leasing *l, const json_t *reply)
     json_t *items = json_object_get(reply, "items"), *printed = json_array(), *item;
     int64_t partition = queue_count(reply, "partition");
     size_t i;
-    json_array_foreach(items, i, item)
-        if (print_leased(l, partition, item))
-            (void)json_array_append(printed, json_object_get(item, "id")); /* without an id: as one not printed */
+    json_array_foreach(items, i, item) if (print_leased(l, partition, item))(void)
+        json_array_append(printed,
+                          json_object_get(item, "id")); /* without an id: as one not printed */
     bool fine = json_array_size(printed) == json_array_size(items);
     l->left -= (int64_t)json_array_size(items);
     if (cli_flag(l->call, "complete") && fflush(stdout) != 0) {
-        (void)cli_fail(l->call, CLI_FAILED, "queue lease: cannot write to standard output; what was leased is not "
+        (void)cli_fail(l->call, CLI_FAILED,
+                       "queue lease: cannot write to standard output; what was leased is not "
                        "completed");
         fine = false;
     } else if (cli_flag(l->call, "complete") && json_array_size(printed) > 0) {
@@ -157,16 +170,20 @@ static enum cli_exit lease_once(struct leasing *l, bool *empty)
     queue_set(body, "request_timeout", l->timeout);
     queue_set(body, "lease_timeout", cli_value(l->call, "lease-timeout"));
     struct queue_reply reply;
-    bool own = cli_value(l->call, "lease-timeout") != NULL; /* a word that Querator's call does not know */
+    bool own =
+        cli_value(l->call, "lease-timeout") != NULL; /* a word that Querator's call does not know */
     json_t *doc = queue_post(&l->c, own ? "lease.take" : "queue.lease", body, NULL, &reply);
     *empty = doc == NULL && reply.status == 454 &&
              str_starts(str_of(reply.note.text), STR("request timeout; no items"));
     if (doc == NULL)
         return *empty ? CLI_OK : queue_fail(l->call, "queue lease: ", &reply);
-    if (json_array_size(json_object_get(doc, "items")) == 0) { /* it would be asked for without an end */
+    if (json_array_size(json_object_get(doc, "items")) ==
+        0) { /* it would be asked for without an end */
         json_decref(doc);
-        return cli_fail(l->call, CLI_NO_SERVER, "queue lease: the answer of %s holds no items: is this the URL of a "
-                        "Palimpsest? --server or $PALIMPSEST_SERVER names it", l->c.server);
+        return cli_fail(l->call, CLI_NO_SERVER,
+                        "queue lease: the answer of %s holds no items: is this the URL of a "
+                        "Palimpsest? --server or $PALIMPSEST_SERVER names it",
+                        l->c.server);
     }
     bool fine = take_reply(l, doc);
     json_decref(doc);
@@ -191,7 +208,8 @@ static bool read_lease(struct leasing *l)
                                          (unsigned long long)entropy_u64());
     if (n < CLIENT_BYTES)
         return true;
-    (void)cli_fail(l->call, CLI_USAGE, "queue lease: --client is longer than %d bytes", CLIENT_BYTES - 1);
+    (void)cli_fail(l->call, CLI_USAGE, "queue lease: --client is longer than %d bytes",
+                   CLIENT_BYTES - 1);
     return false;
 }
 
@@ -217,11 +235,11 @@ enum cli_exit verb_queue_lease(struct cli_call *call)
 struct changing {
     struct client c;
     const struct cli_call *call;
-    const char *name;              /* of the call */
-    json_t *by_partition;          /* partition as text -> ids */
+    const char *name;     /* of the call */
+    json_t *by_partition; /* partition as text -> ids */
     char retry_at[DATE_RFC3339_BYTES + 1];
     bool retries;
-    enum cli_exit failed;          /* CLI_OK: no call did */
+    enum cli_exit failed; /* CLI_OK: no call did */
     uint64_t done;
 };
 
@@ -236,7 +254,8 @@ static json_t *change_body(const struct changing *ch, int64_t partition, const j
     }
     json_t *items = json_array();
     size_t i;
-    json_array_foreach(ids, i, id) {
+    json_array_foreach(ids, i, id)
+    {
         json_t *item = json_object();
         (void)json_object_set(item, "id", id); /* dies with its document */
         queue_set(item, "retry_at", ch->retry_at[0] != '\0' ? ch->retry_at : NULL);
@@ -262,7 +281,8 @@ static void send_ids(struct changing *ch, const char *partition, const json_t *i
     INVARIANT(str_to_i64(str_of(partition), &number)); /* add_handle read it */
     json_t *batch = json_array(), *id;
     size_t i;
-    json_array_foreach(ids, i, id) {
+    json_array_foreach(ids, i, id)
+    {
         (void)json_array_append(batch, id); /* dies with its document */
         if (json_array_size(batch) < QUEUE_BATCH_MAX && i + 1 < json_array_size(ids))
             continue;
@@ -277,13 +297,15 @@ static bool add_handle(struct changing *ch, str line)
 {
     char partition[24];
     size_t tab = str_find(line, '\t'), blank = str_find(line, ' ');
-    str handle = str_take(line, tab < blank ? tab : blank), rest = handle, number = str_split(&rest, '/');
+    str handle = str_take(line, tab < blank ? tab : blank), rest = handle,
+        number = str_split(&rest, '/');
     uint64_t n;
     if (handle.n == 0)
         return true;
-    if (rest.n == 0 || !str_to_u64(number, &n) || n > INT32_MAX || !str_to_cstr(number, partition, sizeof partition)) {
-        ch->failed = cli_fail(ch->call, CLI_USAGE, "%s: a handle is PARTITION/ID, not \"%.*s\"", ch->call->verb->name,
-                       STR_ARG(str_take(handle, 60)));
+    if (rest.n == 0 || !str_to_u64(number, &n) || n > INT32_MAX ||
+        !str_to_cstr(number, partition, sizeof partition)) {
+        ch->failed = cli_fail(ch->call, CLI_USAGE, "%s: a handle is PARTITION/ID, not \"%.*s\"",
+                              ch->call->verb->name, STR_ARG(str_take(handle, 60)));
         return false;
     }
     json_t *ids = json_object_get(ch->by_partition, partition), *id = json_stringn(rest.p, rest.n);
@@ -292,7 +314,8 @@ static bool add_handle(struct changing *ch, str line)
         INVARIANT(json_object_set_new(ch->by_partition, partition, ids) == 0);
     }
     if (id == NULL) {
-        ch->failed = cli_fail(ch->call, CLI_USAGE, "%s: a handle is PARTITION/ID in UTF-8", ch->call->verb->name);
+        ch->failed = cli_fail(ch->call, CLI_USAGE, "%s: a handle is PARTITION/ID in UTF-8",
+                              ch->call->verb->name);
         return false;
     }
     INVARIANT(json_array_append_new(ids, id) == 0);
@@ -327,14 +350,14 @@ static enum cli_exit change(struct cli_call *call, struct changing *ch)
     if (call->operands_count == 1)
         fine = add_stdin(ch);
     for (unsigned i = 1; i < call->operands_count && fine; i++)
-        fine = strcmp(call->operands[i], "-") == 0 ? add_stdin(ch) : add_handle(ch, str_of(call->operands[i]));
+        fine = strcmp(call->operands[i], "-") == 0 ? add_stdin(ch)
+                                                   : add_handle(ch, str_of(call->operands[i]));
     const char *partition;
     json_t *ids;
-    json_object_foreach(ch->by_partition, partition, ids)
-        if (fine)
-            send_ids(ch, partition, ids);
+    json_object_foreach(ch->by_partition, partition, ids) if (fine) send_ids(ch, partition, ids);
     if (ch->c.json) {
-        json_t *doc = json_pack("{s:s, s:I}", "queue_name", call->operands[0], "items", (json_int_t)ch->done);
+        json_t *doc =
+            json_pack("{s:s, s:I}", "queue_name", call->operands[0], "items", (json_int_t)ch->done);
         out_json(stdout, doc);
         json_decref(doc);
     }
@@ -364,7 +387,8 @@ static bool read_when(const struct cli_call *call, char out[DATE_RFC3339_BYTES +
     }
     if (in != NULL) {
         if (!units_parse_duration(str_of(in), &ns) || ns == DURATION_NEVER) {
-            (void)cli_fail(call, CLI_USAGE, "queue retry: --in wants a duration such as 5m, not \"%s\"", in);
+            (void)cli_fail(call, CLI_USAGE,
+                           "queue retry: --in wants a duration such as 5m, not \"%s\"", in);
             return false;
         }
         struct sysclock *sysclock = sysclock_new();
@@ -413,7 +437,8 @@ static bool peek_page(struct peeking *p)
     struct ksuid last = KSUID_NIL;
     bool more = false;
     size_t i;
-    json_array_foreach(json_object_get(doc, "items"), i, item) {
+    json_array_foreach(json_object_get(doc, "items"), i, item)
+    {
         if (!print_item(p->call, item, "payload", queue_text(item, "id")))
             p->code = CLI_FAILED;
         more = ksuid_parse(str_of(queue_text(item, "id")), &last) && --p->left > 0;
@@ -435,7 +460,9 @@ enum cli_exit verb_queue_peek(struct cli_call *call)
     bool scheduled = cli_flag(call, "scheduled");
     if (scheduled && p.partition < 0)
         p.partition = 0;
-    p.name = p.partition < 0 ? "queue.peek" : scheduled ? "storage/scheduled.list" : "storage/items.list";
+    p.name = p.partition < 0 ? "queue.peek"
+             : scheduled     ? "storage/scheduled.list"
+                             : "storage/items.list";
     enum cli_exit code = client_open(&p.c, call);
     if (code != CLI_OK)
         return code;

@@ -1,7 +1,8 @@
 /* queue_produce.c - palimpsest queue produce: items from lines, pieces or whole files.
  *
- * What stands in a pipe is sent when the batch is full or nothing more has come yet. A request carries an
- * idempotency key of its own, so that it may be sent again when its outcome is unknown: nothing is stored twice. */
+ * What stands in a pipe is sent when the batch is full or nothing more has come yet. A request
+ * carries an idempotency key of its own, so that it may be sent again when its outcome is unknown:
+ * nothing is stored twice. */
 #include "base/arena.h"
 #include "base/date.h"
 #include "base/units.h"
@@ -21,8 +22,9 @@
 enum {
     BATCH_DEFAULT = 100,
     PATIENCE_DEFAULT_S = 60,
-    PATIENCE_MAX_S = 240,        /* within the window in which the server knows a key */
-    PAUSE_MS = 50, PAUSE_MAX_MS = 1000,
+    PATIENCE_MAX_S = 240, /* within the window in which the server knows a key */
+    PAUSE_MS = 50,
+    PAUSE_MAX_MS = 1000,
     HEADER_BYTES = 400,
     REQUEST_BYTES_MAX = 5000000, /* the server's limit */
     AROUND_BYTES = 4096,         /* of a request, beside its items */
@@ -35,12 +37,12 @@ struct producing {
     struct clock *clock;
     int64_t batch_max, patience_ns;
     char enqueue_at[DATE_RFC3339_BYTES + 1];
-    json_t *fields;              /* of each item, all but its bytes */
+    json_t *fields; /* of each item, all but its bytes */
     size_t fields_bytes;
     json_t *items;
-    size_t bytes;                /* of items, as they are sent */
+    size_t bytes; /* of items, as they are sent */
     uint64_t run, batches, produced;
-    enum cli_exit failed;        /* CLI_FAILED, unless the server said why */
+    enum cli_exit failed; /* CLI_FAILED, unless the server said why */
     char order_header[HEADER_BYTES];
 };
 
@@ -52,15 +54,18 @@ static bool read_options(struct producing *p)
     p->patience_ns = PATIENCE_DEFAULT_S * NS_PER_S;
     if (!queue_number(p->call, "batch", 1, QUEUE_BATCH_MAX, &p->batch_max))
         return false;
-    if (timeout != NULL && (!units_parse_duration(str_of(timeout), &p->patience_ns) ||
-                            p->patience_ns > PATIENCE_MAX_S * NS_PER_S || p->patience_ns < NS_PER_S)) {
-        (void)cli_fail(p->call, CLI_USAGE, "queue produce: --timeout wants a duration from 1s to %ds, not \"%s\"",
+    if (timeout != NULL &&
+        (!units_parse_duration(str_of(timeout), &p->patience_ns) ||
+         p->patience_ns > PATIENCE_MAX_S * NS_PER_S || p->patience_ns < NS_PER_S)) {
+        (void)cli_fail(p->call, CLI_USAGE,
+                       "queue produce: --timeout wants a duration from 1s to %ds, not \"%s\"",
                        PATIENCE_MAX_S, timeout);
         return false;
     }
     int64_t ns;
     if (at != NULL && !date_parse_any(str_of(at), &ns)) {
-        (void)cli_fail(p->call, CLI_USAGE, "queue produce: --at wants " DATE_WANTED ", not \"%s\"", at);
+        (void)cli_fail(p->call, CLI_USAGE, "queue produce: --at wants " DATE_WANTED ", not \"%s\"",
+                       at);
         return false;
     }
     if (at != NULL)
@@ -69,10 +74,12 @@ static bool read_options(struct producing *p)
         (void)cli_fail(p->call, CLI_USAGE, "queue produce: --order-key is empty");
         return false;
     }
-    bool fits = order == NULL || (strpbrk(order, "\r\n") == NULL &&
-                                  snprintf(p->order_header, HEADER_BYTES, "Order-Key: %s", order) < HEADER_BYTES);
+    bool fits = order == NULL ||
+                (strpbrk(order, "\r\n") == NULL &&
+                 snprintf(p->order_header, HEADER_BYTES, "Order-Key: %s", order) < HEADER_BYTES);
     if (!fits)
-        (void)cli_fail(p->call, CLI_USAGE, "queue produce: --order-key is too long or holds a line break");
+        (void)cli_fail(p->call, CLI_USAGE,
+                       "queue produce: --order-key is too long or holds a line break");
     return fits;
 }
 
@@ -92,7 +99,8 @@ static json_t *request_of(const struct producing *p, int64_t left_ns)
 /* Statuses after which the same request may do better. */
 static bool may_pass(long status)
 {
-    return status == 0 || status == 429 || status == 453 || status == 454 || (status >= 500 && status != 501);
+    return status == 0 || status == 429 || status == 453 || status == 454 ||
+           (status >= 500 && status != 501);
 }
 
 static bool send_batch(struct producing *p)
@@ -102,10 +110,11 @@ static bool send_batch(struct producing *p)
     int64_t end_ns = clock_mono(p->clock).ns + p->patience_ns;
     (void)snprintf(key, sizeof key, "Idempotency-Key: %016llx-%llu", (unsigned long long)p->run,
                    (unsigned long long)p->batches++); /* fits */
-    for (int pause_ms = PAUSE_MS;; pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS) {
+    for (int pause_ms = PAUSE_MS;;
+         pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS) {
         struct queue_reply reply;
-        json_t *doc = queue_post(&p->c, "queue.produce", request_of(p, end_ns - clock_mono(p->clock).ns), headers,
-                                 &reply);
+        json_t *doc = queue_post(&p->c, "queue.produce",
+                                 request_of(p, end_ns - clock_mono(p->clock).ns), headers, &reply);
         json_decref(doc);
         if (doc != NULL)
             return true;
@@ -151,7 +160,8 @@ static json_t *item_of(const struct producing *p, str bytes)
     arena_init(&a, bytes.n * 2 + (1 << 16));
     INVARIANT(base64_encode(&a, bytes, &text) == ERR_OK);
     json_t *item = json_copy(p->fields);
-    INVARIANT(json_object_set_new(item, "bytes", json_stringn(text.n > 0 ? text.p : "", text.n)) == 0);
+    INVARIANT(json_object_set_new(item, "bytes", json_stringn(text.n > 0 ? text.p : "", text.n)) ==
+              0);
     arena_fini(&a);
     return item;
 }
@@ -168,8 +178,10 @@ static bool add_item(struct producing *p, str bytes)
     if (p->bytes + sent > most && !flush_batch(p))
         return false;
     if (sent > most) {
-        (void)cli_fail(p->call, CLI_FAILED, "queue produce: an item of %zu bytes is too long: in base64 it makes a "
-                       "request of more than %d bytes, which is the server's limit", bytes.n, REQUEST_BYTES_MAX);
+        (void)cli_fail(p->call, CLI_FAILED,
+                       "queue produce: an item of %zu bytes is too long: in base64 it makes a "
+                       "request of more than %d bytes, which is the server's limit",
+                       bytes.n, REQUEST_BYTES_MAX);
         return false;
     }
     INVARIANT(json_array_append_new(p->items, item_of(p, bytes)) == 0);
@@ -216,9 +228,11 @@ static bool add_file(struct producing *p, const char *file)
         buf_put(&all, (str){ .p = piece, .n = n });
     fine = fine && !ferror(from);
     if (!fine)
-        (void)cli_fail(p->call, CLI_FAILED, "queue produce: cannot read %s: %s", file, strerror(errno));
+        (void)cli_fail(p->call, CLI_FAILED, "queue produce: cannot read %s: %s", file,
+                       strerror(errno));
     else if (buf_status(&all) != ERR_OK)
-        (void)cli_fail(p->call, CLI_FAILED, "queue produce: %s has more than %d bytes", file, QUEUE_ITEM_BYTES_MAX);
+        (void)cli_fail(p->call, CLI_FAILED, "queue produce: %s has more than %d bytes", file,
+                       QUEUE_ITEM_BYTES_MAX);
     fine = fine && buf_status(&all) == ERR_OK;
     if (from != NULL && from != stdin)
         (void)fclose(from); /* it was read alone */

@@ -1,5 +1,5 @@
-/* queue_top.c - palimpsest queue top: all queues, live. On a terminal a table in place, the troubled and the fullest
- * first, as many as fit; else a line for each queue each time. */
+/* queue_top.c - palimpsest queue top: all queues, live. On a terminal a table in place, the
+ * troubled and the fullest first, as many as fit; else a line for each queue each time. */
 #include "base/date.h"
 #include "cli/out.h"
 #include "cli/queue.h"
@@ -15,25 +15,25 @@
 
 enum {
     QUEUES_SHOWN_MAX = 1000,
-    LINES_AROUND = 5,      /* head, blank, titles, how many more, the cursor's */
+    LINES_AROUND = 5, /* head, blank, titles, how many more, the cursor's */
     LINES_OF_HEAD = 2,
     ROWS_FOR_HEAD = LINES_AROUND + 1,
 };
 
 struct top_row {
-    const char *name;          /* borrowed from the names */
+    const char *name; /* borrowed from the names */
     int64_t partitions, ready, scheduled, leased, waiting, oldest_ns;
     bool ill;
 };
 struct top {
     struct client c;
     const struct cli_call *call;
-    bool live, began;          /* a first picture was shown */
+    bool live, began; /* a first picture was shown */
     char at[DATE_RFC3339_BYTES + 1];
-    json_t *names;             /* of this picture */
+    json_t *names; /* of this picture */
     struct top_row *rows;
     size_t rows_count;
-    struct queue_reply reply;  /* why there are none */
+    struct queue_reply reply; /* why there are none */
     enum cli_exit failed;
 };
 
@@ -44,12 +44,16 @@ static bool list_names(struct top *t, json_t *names)
 {
     char pivot[QUEUE_NAME_BYTES_MAX + 1] = "";
     do {
-        json_t *page = queue_list_page(&t->c, pivot, QUEUES_SHOWN_MAX - (int64_t)json_array_size(names), &t->reply), *q;
+        json_t *page =
+                   queue_list_page(&t->c, pivot, QUEUES_SHOWN_MAX - (int64_t)json_array_size(names),
+                                   &t->reply),
+               *q;
         size_t i;
         if (page == NULL)
             return false;
-        json_array_foreach(json_object_get(page, "items"), i, q)
-            (void)json_array_append(names, json_object_get(q, "queue_name")); /* one without a name is none */
+        json_array_foreach(json_object_get(page, "items"), i, q)(void)
+            json_array_append(names,
+                              json_object_get(q, "queue_name")); /* one without a name is none */
         json_decref(page);
     } while (pivot[0] != '\0' && json_array_size(names) < QUEUES_SHOWN_MAX);
     return true;
@@ -70,7 +74,8 @@ static void add_counts(struct top_row *row, const json_t *state, const json_t *s
 {
     json_t *p, *logical;
     size_t i;
-    json_array_foreach(json_object_get(state, "partitions"), i, p) {
+    json_array_foreach(json_object_get(state, "partitions"), i, p)
+    {
         int64_t oldest_ns = queue_age_ns(p, "oldest_age");
         row->partitions++;
         row->ready += queue_count(p, "ready");
@@ -79,16 +84,18 @@ static void add_counts(struct top_row *row, const json_t *state, const json_t *s
         row->ill = row->ill || strcmp(queue_text(p, "state"), "available") != 0;
         row->oldest_ns = oldest_ns > row->oldest_ns ? oldest_ns : row->oldest_ns;
     }
-    json_array_foreach(json_object_get(stats, "logicalQueues"), i, logical)
-        row->waiting += queue_count(logical, "lease_waiting");
+    json_array_foreach(json_object_get(stats, "logicalQueues"), i, logical) row->waiting +=
+        queue_count(logical, "lease_waiting");
 }
 
 /* True: there is a row more, or the queue has gone since it was listed. */
 static bool look(struct top *t, const char *name)
 {
     json_t *state = queue_post(&t->c, "partitions.list", queue_named(name), NULL, &t->reply);
-    json_t *stats = state != NULL ? queue_post(&t->c, "queue.stats", queue_named(name), NULL, &t->reply) : NULL;
-    bool gone = stats == NULL && t->reply.status == 400 && (t->began || t->call->operands_count == 0);
+    json_t *stats =
+        state != NULL ? queue_post(&t->c, "queue.stats", queue_named(name), NULL, &t->reply) : NULL;
+    bool gone =
+        stats == NULL && t->reply.status == 400 && (t->began || t->call->operands_count == 0);
     if (stats != NULL) {
         struct top_row *row = &t->rows[t->rows_count++];
         *row = (struct top_row){ .name = name };
@@ -119,8 +126,7 @@ static bool look_all(struct top *t)
     fine = t->names != NULL;
     t->rows = calloc(json_array_size(t->names) + 1, sizeof *t->rows);
     INVARIANT(t->rows != NULL);
-    json_array_foreach(t->names, i, name)
-        fine = fine && look(t, json_string_value(name));
+    json_array_foreach(t->names, i, name) fine = fine && look(t, json_string_value(name));
     return fine;
 }
 
@@ -129,7 +135,8 @@ static bool look_all(struct top *t)
 static int by_urgency(const void *a, const void *b)
 {
     const struct top_row *x = a, *y = b;
-    int64_t held_x = x->ready + x->leased + x->scheduled, held_y = y->ready + y->leased + y->scheduled;
+    int64_t held_x = x->ready + x->leased + x->scheduled,
+            held_y = y->ready + y->leased + y->scheduled;
     if (x->ill != y->ill)
         return x->ill ? -1 : 1;
     if (held_x != held_y)
@@ -140,15 +147,19 @@ static int by_urgency(const void *a, const void *b)
 /* The name has half the terminal at most: the numbers are what is watched. */
 static void add_row(struct out_table *table, const struct top_row *row, size_t name_columns)
 {
-    const int64_t numbers[] = { row->partitions, row->ready, row->scheduled, row->leased, row->waiting };
+    const int64_t numbers[] = { row->partitions, row->ready, row->scheduled, row->leased,
+                                row->waiting };
     char cells[COUNT_OF(numbers)][QUEUE_CELL_BYTES], oldest[QUEUE_CELL_BYTES];
     for (size_t i = 0; i < COUNT_OF(numbers); i++)
         queue_number_cell(numbers[i], cells[i]);
     queue_age_cell(row->oldest_ns, oldest);
     str name = out_fit(str_of(row->name), name_columns);
-    out_table_row(table, (const str[]){ name, str_of(cells[0]), str_of(cells[1]), str_of(cells[2]),
-                                        str_of(cells[3]), str_of(cells[4]), str_of(oldest) },
-                  row->ill ? "33" : row->ready == 0 && row->leased == 0 ? "2" : NULL);
+    out_table_row(table,
+                  (const str[]){ name, str_of(cells[0]), str_of(cells[1]), str_of(cells[2]),
+                                 str_of(cells[3]), str_of(cells[4]), str_of(oldest) },
+                  row->ill                              ? "33"
+                  : row->ready == 0 && row->leased == 0 ? "2"
+                                                        : NULL);
 }
 
 /* The terminal's size as it is now. */
@@ -163,8 +174,8 @@ static struct winsize window(void)
 static void print_table(const struct top *t, FILE *to, struct winsize size, size_t around)
 {
     static const struct out_column columns[] = {
-        { "QUEUE", false }, { "PARTITIONS", true }, { "READY", true }, { "SCHEDULED", true }, { "LEASED", true },
-        { "WAITING", true }, { "OLDEST", true },
+        { "QUEUE", false }, { "PARTITIONS", true }, { "READY", true },  { "SCHEDULED", true },
+        { "LEASED", true }, { "WAITING", true },    { "OLDEST", true },
     };
     struct out_table *table = out_table_new(to, columns, COUNT_OF(columns));
     size_t fit = size.ws_row > around ? size.ws_row - around : 1;
@@ -177,7 +188,8 @@ static void print_table(const struct top *t, FILE *to, struct winsize size, size
         fprintf(to, "and %zu more\n", t->rows_count - shown);
 }
 
-/* The lines of a picture, cut at both edges: a line or a column more would write over what is there. */
+/* The lines of a picture, cut at both edges: a line or a column more would write over what is
+ * there. */
 static void print_cut(str picture, struct winsize size)
 {
     fputs("\033[?7l\033[H\033[2J", stdout);
@@ -211,10 +223,11 @@ static void show_live(const struct top *t, bool fine)
 static void print_line(const struct top *t, const struct top_row *row)
 {
     if (t->c.json) {
-        json_t *doc = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "at", t->at, "queue_name", row->name,
-                                "partitions", (json_int_t)row->partitions, "ready", (json_int_t)row->ready,
-                                "scheduled", (json_int_t)row->scheduled, "leased", (json_int_t)row->leased,
-                                "lease_waiting", (json_int_t)row->waiting);
+        json_t *doc =
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "at", t->at, "queue_name", row->name,
+                      "partitions", (json_int_t)row->partitions, "ready", (json_int_t)row->ready,
+                      "scheduled", (json_int_t)row->scheduled, "leased", (json_int_t)row->leased,
+                      "lease_waiting", (json_int_t)row->waiting);
         out_json(stdout, doc);
         json_decref(doc);
         return;
@@ -266,7 +279,8 @@ static bool wait_or_q(int64_t interval_ms, bool *keys)
     char pressed[64];
     ssize_t n = read(STDIN_FILENO, pressed, sizeof pressed);
     *keys = n > 0;
-    return n > 0 && (memchr(pressed, 'q', (size_t)n) != NULL || memchr(pressed, 'Q', (size_t)n) != NULL);
+    return n > 0 &&
+           (memchr(pressed, 'q', (size_t)n) != NULL || memchr(pressed, 'Q', (size_t)n) != NULL);
 }
 
 static bool watch(struct top *t, int64_t interval_ms, int64_t count, bool keys)
@@ -298,7 +312,8 @@ enum cli_exit verb_queue_top(struct cli_call *call)
     t.live = out_is_terminal(stdout) && !t.c.json;
     bool keys = t.live && keys_begin(&before);
     if (t.live)
-        (void)setvbuf(stdout, NULL, _IOFBF, BUFSIZ * 8); /* a picture at once; without it, it flickers */
+        (void)setvbuf(stdout, NULL, _IOFBF,
+                      BUFSIZ * 8); /* a picture at once; without it, it flickers */
     if (keys)
         stop_watch(); /* the terminal is put back first */
     code = watch(&t, interval_ms, count, keys) ? CLI_OK : t.failed;

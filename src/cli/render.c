@@ -45,11 +45,20 @@ void render_escape(struct buf *out, str s)
     for (size_t i = 0; i < s.n; i++) {
         str with = STR_NONE;
         switch (s.p[i]) {
-        case '&': with = STR("&amp;"); break;
-        case '<': with = STR("&lt;"); break;
-        case '>': with = STR("&gt;"); break;
-        case '"': with = STR("&quot;"); break;
-        default: continue;
+        case '&':
+            with = STR("&amp;");
+            break;
+        case '<':
+            with = STR("&lt;");
+            break;
+        case '>':
+            with = STR("&gt;");
+            break;
+        case '"':
+            with = STR("&quot;");
+            break;
+        default:
+            continue;
         }
         buf_put(out, (str){ .p = s.p + from, .n = i - from });
         buf_put(out, with);
@@ -60,7 +69,8 @@ void render_escape(struct buf *out, str s)
 
 static void put_markdown(str source, struct buf *out)
 {
-    static const char *const names[] = { "table", "autolink", "strikethrough", "tasklist", "tagfilter" };
+    static const char *const names[] = { "table", "autolink", "strikethrough", "tasklist",
+                                         "tagfilter" };
     cmark_gfm_core_extensions_ensure_registered();
     cmark_parser *parser = cmark_parser_new(CMARK_OPT_VALIDATE_UTF8 | CMARK_OPT_FOOTNOTES);
     for (size_t i = 0; i < COUNT_OF(names); i++) {

@@ -1,7 +1,7 @@
 /* render.h - documents of a repository as HTML: what the import stores. Pure. Private to cli.
  *
- * Markdown goes through cmark-gfm with tables, autolinks, strikethrough and task lists, raw HTML filtered
- * as GitHub does (no unsafe output); other text becomes an escaped <pre>. Thread: one. */
+ * Markdown goes through cmark-gfm with tables, autolinks, strikethrough and task lists, raw HTML
+ * filtered as GitHub does (no unsafe output); other text becomes an escaped <pre>. Thread: one. */
 #ifndef CLI_RENDER_H
 #define CLI_RENDER_H
 

@@ -40,10 +40,11 @@ static void default_path(struct resume *r, const struct client *c, str what)
     buf_fini(&key);
     int n = -1;
     if (state != NULL && state[0] == '/')
-        n = snprintf(r->path, sizeof r->path, "%s/palimpsest/import-%016llx.json", state, (unsigned long long)hash);
-    else if (home != NULL && home[0] == '/')
-        n = snprintf(r->path, sizeof r->path, "%s/.local/state/palimpsest/import-%016llx.json", home,
+        n = snprintf(r->path, sizeof r->path, "%s/palimpsest/import-%016llx.json", state,
                      (unsigned long long)hash);
+    else if (home != NULL && home[0] == '/')
+        n = snprintf(r->path, sizeof r->path, "%s/.local/state/palimpsest/import-%016llx.json",
+                     home, (unsigned long long)hash);
     if (n < 0 || (size_t)n >= sizeof r->path || !make_dirs(r->path))
         r->path[0] = '\0';
 }
@@ -51,7 +52,8 @@ static void default_path(struct resume *r, const struct client *c, str what)
 static bool copy_text(const json_t *doc, const char *name, char *dst, size_t size)
 {
     const json_t *t = json_object_get(doc, name);
-    return json_is_string(t) && str_to_cstr((str){ .p = json_string_value(t), .n = json_string_length(t) }, dst, size);
+    return json_is_string(t) &&
+           str_to_cstr((str){ .p = json_string_value(t), .n = json_string_length(t) }, dst, size);
 }
 
 static bool read_fields(struct resume *r, const json_t *doc)
@@ -59,7 +61,8 @@ static bool read_fields(struct resume *r, const json_t *doc)
     json_int_t done = json_integer_value(json_object_get(doc, "done"));
     json_int_t rev = json_integer_value(json_object_get(doc, "rev"));
     if (done <= 0 || rev <= 0 || !copy_text(doc, "title", r->title, sizeof r->title) ||
-        !copy_text(doc, "mark", r->mark, sizeof r->mark) || !copy_text(doc, "tid", r->tid, sizeof r->tid))
+        !copy_text(doc, "mark", r->mark, sizeof r->mark) ||
+        !copy_text(doc, "tid", r->tid, sizeof r->tid))
         return false;
     r->done = (uint64_t)done;
     r->rev = (uint64_t)rev;
@@ -74,7 +77,8 @@ static void sum_of(json_t *doc, char sum[SUM_BYTES])
     (void)json_object_del(rest, "sum"); /* there need be none */
     char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
     INVARIANT(text != NULL);
-    (void)snprintf(sum, SUM_BYTES, "%016llx", (unsigned long long)XXH3_64bits(text, strlen(text))); /* fits */
+    (void)snprintf(sum, SUM_BYTES, "%016llx",
+                   (unsigned long long)XXH3_64bits(text, strlen(text))); /* fits */
     free(text);
     json_decref(rest);
 }
@@ -142,7 +146,8 @@ static bool is_whole(json_t *doc, struct resume *found)
 }
 
 /* Its fields, when they are whole and of this import. */
-static err take_state(struct resume *r, str text, json_t *doc, const struct resume_opts *opts, struct err_note *note)
+static err take_state(struct resume *r, str text, json_t *doc, const struct resume_opts *opts,
+                      struct err_note *note)
 {
     struct resume found = *r;
     const char *of = json_string_value(json_object_get(doc, "of"));
@@ -158,7 +163,8 @@ static err take_state(struct resume *r, str text, json_t *doc, const struct resu
         return ERR_CONFLICT;
     }
     if (of != NULL && strcmp(of, r->of) != 0) {
-        err_note_set(note, "%s is of another import, \"%s\": name another, or --restart", r->path, of);
+        err_note_set(note, "%s is of another import, \"%s\": name another, or --restart", r->path,
+                     of);
         return ERR_CONFLICT;
     }
     *r = found;
@@ -187,7 +193,8 @@ static void set_of(struct resume *r, str of)
                        (unsigned long long)XXH3_64bits(of.p, of.n)); /* fits */
 }
 
-err resume_open(struct resume *r, const struct client *c, const struct resume_opts *opts, struct err_note *note)
+err resume_open(struct resume *r, const struct client *c, const struct resume_opts *opts,
+                struct err_note *note)
 {
     *r = (struct resume){ .call = c->call };
     set_of(r, opts->of);
@@ -216,9 +223,11 @@ err resume_verify(struct resume *r, struct client *c, struct err_note *note)
     snprintf(rev, sizeof rev, "%llu", (unsigned long long)r->rev);
     struct buf path;
     buf_init(&path, 16384);
-    client_path_render(c, &path, STR("explain"), str_of(r->title), (const char *const[]){ rev, r->tid });
+    client_path_render(c, &path, STR("explain"), str_of(r->title),
+                       (const char *const[]){ rev, r->tid });
     struct client_answer a;
-    err e = client_send(c, &(struct client_request){ .method = "GET", .path = client_path(&path) }, &a, note);
+    err e = client_send(c, &(struct client_request){ .method = "GET", .path = client_path(&path) },
+                        &a, note);
     buf_fini(&path);
     bool known = false;
     if (e == ERR_OK && a.status == 200) {
@@ -251,10 +260,10 @@ void resume_save(struct resume *r, const struct uploads *u, mono now, bool force
     r->saved_at = now;
     char tid[TID_TEXT_BYTES + 1];
     tid_format(last.tid, tid);
-    json_t *doc = json_pack("{s:s, s:I, s:s%, s:s%, s:I, s:s}", "of", r->of, "done",
-                            (json_int_t)uploads_done_through(u), "title",
-                            last.title.p, last.title.n, "mark", last.mark.p, last.mark.n, "rev", (json_int_t)last.rev,
-                            "tid", tid);
+    json_t *doc =
+        json_pack("{s:s, s:I, s:s%, s:s%, s:I, s:s}", "of", r->of, "done",
+                  (json_int_t)uploads_done_through(u), "title", last.title.p, last.title.n, "mark",
+                  last.mark.p, last.mark.n, "rev", (json_int_t)last.rev, "tid", tid);
     struct err_note note = { .text = "it holds what is no UTF-8" };
     char sum[SUM_BYTES];
     if (doc != NULL) {

@@ -15,7 +15,8 @@ enum cli_exit verb_rm(struct cli_call *call)
     buf_init(&path, 8192);
     const char *name[2] = { call->operands[1], call->operands[2] };
     client_path_render(&c, &path, STR("all"), str_of(call->operands[0]), name);
-    bool ok = client_order(&c, &(struct client_request){ .method = "DELETE", .path = client_path(&path) });
+    bool ok = client_order(&c, &(struct client_request){ .method = "DELETE",
+                                                         .path = client_path(&path) });
     if (ok && c.json) {
         json_t *doc = json_pack("{s:s, s:b}", "title", call->operands[0], "purged", 1);
         out_json(stdout, doc);

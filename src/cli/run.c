@@ -11,7 +11,8 @@ static struct cli_call bare_call(int argc, char **argv)
     struct cli_call call = { .verb = NULL };
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--json") == 0 && call.given_count == 0)
-            call.given[call.given_count++] = (struct cli_given){ .option = args_json_option(), .value = "" };
+            call.given[call.given_count++] =
+                (struct cli_given){ .option = args_json_option(), .value = "" };
     return call;
 }
 
@@ -26,13 +27,16 @@ static enum cli_exit no_verb(int argc, char **argv, bool asked)
         return asked ? CLI_OK : CLI_USAGE;
     }
     if (is_group && argv[1][0] == '-')
-        return cli_fail(call, CLI_USAGE, "%s: a verb is missing, before %s; try palimpsest help %s", argv[0], argv[1],
-                        argv[0]);
+        return cli_fail(call, CLI_USAGE, "%s: a verb is missing, before %s; try palimpsest help %s",
+                        argv[0], argv[1], argv[0]);
     if (is_group)
-        return cli_fail(call, CLI_USAGE, "no verb \"%s %s\"; try palimpsest help %s", argv[0], argv[1], argv[0]);
+        return cli_fail(call, CLI_USAGE, "no verb \"%s %s\"; try palimpsest help %s", argv[0],
+                        argv[1], argv[0]);
     if (argv[0][0] == '-')
-        return cli_fail(call, CLI_USAGE, "a verb is missing, before %s (--server, --token, --domain, --bucket and "
-                        "--json alone may stand before it); try palimpsest help", argv[0]);
+        return cli_fail(call, CLI_USAGE,
+                        "a verb is missing, before %s (--server, --token, --domain, --bucket and "
+                        "--json alone may stand before it); try palimpsest help",
+                        argv[0]);
     return cli_fail(call, CLI_USAGE, "no verb \"%s\"; try palimpsest help", argv[0]);
 }
 

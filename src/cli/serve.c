@@ -1,8 +1,9 @@
-/* serve.c - palimpsest serve and options: the server itself, and the table of what it can be told. */
+/* serve.c - palimpsest serve and options: the server itself, and the table of what it can be
+ * told. */
+#include "server/serve.h"
 #include "cli/help.h"
 #include "cli/verbs.h"
 #include "server/options.h"
-#include "server/serve.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,8 @@ static void put_query(struct buf *path, const char *name, const char *value)
     client_path_text(path, str_of(value));
 }
 
-/* The next part of the listing or of the removal; doc is the one before, or NULL. NULL: it was said why. */
+/* The next part of the listing or of the removal; doc is the one before, or NULL. NULL: it was said
+ * why. */
 static json_t *ask(struct client *c, const char *method, const char *title, const json_t *doc)
 {
     const char *next = json_string_value(json_object_get(doc, "next"));
@@ -26,8 +27,10 @@ static json_t *ask(struct client *c, const char *method, const char *title, cons
         put_query(&path, "title", title);
     if (next != NULL)
         put_query(&path, "page", next);
-    json_t *answer = client_ask_json(c, &(struct client_request){ .method = method, .path = client_path(&path),
-        .member = strcmp(method, "GET") == 0 ? "items" : "removed" });
+    json_t *answer = client_ask_json(
+        c, &(struct client_request){ .method = method,
+                                     .path = client_path(&path),
+                                     .member = strcmp(method, "GET") == 0 ? "items" : "removed" });
     buf_fini(&path);
     return answer;
 }
@@ -37,19 +40,25 @@ static json_t *ask(struct client *c, const char *method, const char *title, cons
 static str text_of(const json_t *item, const char *name)
 {
     const json_t *t = json_object_get(item, name);
-    return json_is_string(t) ? (str){ .p = json_string_value(t), .n = json_string_length(t) } : STR("-");
+    return json_is_string(t) ? (str){ .p = json_string_value(t), .n = json_string_length(t) }
+                             : STR("-");
 }
 
 static void print_item(struct out_table *t, const json_t *item)
 {
     char rev[OUT_SIZE_BYTES], user[OUT_SIZE_BYTES], bytes[OUT_SIZE_BYTES];
     json_int_t id = json_integer_value(json_object_get(item, "user"));
-    (void)snprintf(rev, sizeof rev, "%lld", (long long)json_integer_value(json_object_get(item, "rev"))); /* fits */
+    (void)snprintf(rev, sizeof rev, "%lld",
+                   (long long)json_integer_value(json_object_get(item, "rev"))); /* fits */
     (void)snprintf(user, sizeof user, "%lld", (long long)id);
     out_size((uint64_t)json_integer_value(json_object_get(item, "bytes")), bytes);
-    str kind = json_is_string(json_object_get(item, "bucket")) ? text_of(item, "bucket") : text_of(item, "kind");
-    out_table_row(t, (const str[]){ kind, text_of(item, "title"), str_of(rev), text_of(item, "tid"),
-                                    id == 0 ? STR("-") : str_of(user), text_of(item, "until"), str_of(bytes) }, NULL);
+    str kind = json_is_string(json_object_get(item, "bucket")) ? text_of(item, "bucket")
+                                                               : text_of(item, "kind");
+    out_table_row(t,
+                  (const str[]){ kind, text_of(item, "title"), str_of(rev), text_of(item, "tid"),
+                                 id == 0 ? STR("-") : str_of(user), text_of(item, "until"),
+                                 str_of(bytes) },
+                  NULL);
 }
 
 static const struct out_column columns[] = {
@@ -72,7 +81,8 @@ enum cli_exit verb_stash_ls(struct cli_call *call)
         size_t i;
         json_decref(doc);
         doc = page;
-        json_array_foreach(json_object_get(doc, "items"), i, item) {
+        json_array_foreach(json_object_get(doc, "items"), i, item)
+        {
             printed++;
             if (c.json)
                 out_json(stdout, item);
@@ -109,7 +119,8 @@ enum cli_exit verb_stash_rm(struct cli_call *call)
     const char *title = call->operands_count > 0 ? call->operands[0] : NULL;
     struct client c;
     if ((title == NULL) != cli_flag(call, "all")) {
-        return cli_fail(call, CLI_USAGE, "stash rm: name a TITLE, or say --all for all of the domain");
+        return cli_fail(call, CLI_USAGE,
+                        "stash rm: name a TITLE, or say --all for all of the domain");
     }
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)

@@ -52,7 +52,8 @@ int stop_fd(void)
 
 bool stop_wait(int fd, int timeout_ms)
 {
-    struct pollfd both[] = { { .fd = fd, .events = POLLIN }, { .fd = stop_pipe[0], .events = POLLIN } };
+    struct pollfd both[] = { { .fd = fd, .events = POLLIN },
+                             { .fd = stop_pipe[0], .events = POLLIN } };
     int n = -1;
     while (n < 0 && !stop_asked()) {
         n = poll(both, COUNT_OF(both), timeout_ms);
@@ -63,7 +64,9 @@ bool stop_wait(int fd, int timeout_ms)
 
 /* ---- streams ---- */
 
-struct stop_reading { int fd; };
+struct stop_reading {
+    int fd;
+};
 
 static ssize_t reading_read(void *cookie, char *dst, size_t size)
 {
@@ -103,8 +106,10 @@ FILE *stop_stream(int fd)
     struct stop_reading *r = malloc(sizeof *r);
     INVARIANT(r != NULL);
     r->fd = fd;
-    FILE *stream = fopencookie(r, "rb", (cookie_io_functions_t){ .read = reading_read, .seek = reading_seek,
-                                                                 .close = reading_close });
+    FILE *stream =
+        fopencookie(r, "rb",
+                    (cookie_io_functions_t){
+                        .read = reading_read, .seek = reading_seek, .close = reading_close });
     INVARIANT(stream != NULL);
     return stream;
 }

@@ -1,5 +1,6 @@
-/* tell.c - what goes wrong, on stderr: a line for people, a document a line with --json. One place, so that no verb
- * forgets the one or the other, and no text of a server reaches a terminal as it is. */
+/* tell.c - what goes wrong, on stderr: a line for people, a document a line with --json. One place,
+ * so that no verb forgets the one or the other, and no text of a server reaches a terminal as it
+ * is. */
 #include "cli/cli.h"
 #include "cli/out.h"
 
@@ -9,12 +10,8 @@
 #include <unistr.h>
 
 static const char *const exit_names[CLI_EXITS] = {
-    [CLI_OK] = "ok",
-    [CLI_FAILED] = "failed",
-    [CLI_USAGE] = "usage",
-    [CLI_DAMAGED] = "damaged",
-    [CLI_NO_SERVER] = "no_server",
-    [CLI_NOT_FOUND] = "not_found",
+    [CLI_OK] = "ok",           [CLI_FAILED] = "failed",       [CLI_USAGE] = "usage",
+    [CLI_DAMAGED] = "damaged", [CLI_NO_SERVER] = "no_server", [CLI_NOT_FOUND] = "not_found",
     [CLI_REFUSED] = "refused",
 };
 
@@ -76,8 +73,8 @@ static enum cli_exit fail(const struct cli_call *call, enum cli_exit code, long 
         print_line(text);
         return code;
     }
-    json_t *doc = json_pack("{s:s, s:i, s:o}", "error", exit_names[code], "exit", (int)code, "message",
-                            text_json(text));
+    json_t *doc = json_pack("{s:s, s:i, s:o}", "error", exit_names[code], "exit", (int)code,
+                            "message", text_json(text));
     if (status > 0)
         (void)json_object_set_new(doc, "status", json_integer(status)); /* dies with its document */
     out_json(stderr, doc);
@@ -96,7 +93,8 @@ enum cli_exit cli_fail(const struct cli_call *call, enum cli_exit code, const ch
     return code;
 }
 
-enum cli_exit cli_fail_status(const struct cli_call *call, enum cli_exit code, long status, const char *text)
+enum cli_exit cli_fail_status(const struct cli_call *call, enum cli_exit code, long status,
+                              const char *text)
 {
     char *copy = strdup(text);
     INVARIANT(copy != NULL);

@@ -1,5 +1,5 @@
-/* token.c - palimpsest token: keys made, listed and deleted; in a data directory whose server is stopped
- * (--data), else through the admin routes of a running one. */
+/* token.c - palimpsest token: keys made, listed and deleted; in a data directory whose server is
+ * stopped (--data), else through the admin routes of a running one. */
 #include "auth/auth.h"
 #include "base/date.h"
 #include "base/disk.h"
@@ -45,9 +45,12 @@ static enum cli_exit store_open(const struct cli_call *call, struct token_store 
     if (offline_open(&s->offline, dir, &status, &note) != ERR_OK)
         return cli_fail(call, (enum cli_exit)status, "token: %s", note.text);
     if (s->offline.leap)
-        cli_warn(call, "token: the machine's clock is far ahead of the last stored time and is not followed: --expires "
-                 "counts from the stored one (clock.leap)");
-    struct auth_opts opts = { .engine = s->offline.engine, .clock = s->offline.clock, .entropy = entropy_bytes };
+        cli_warn(call, "token: the machine's clock is far ahead of the last stored time and is not "
+                       "followed: --expires "
+                       "counts from the stored one (clock.leap)");
+    struct auth_opts opts = { .engine = s->offline.engine,
+                              .clock = s->offline.clock,
+                              .entropy = entropy_bytes };
     err why = auth_new(&opts, &s->auth, &note);
     disk_note_full(&note, why, dir);
     if (why != ERR_OK) {
@@ -76,18 +79,20 @@ static json_t *time_json(store_time t)
 
 static json_t *key_json(const struct auth_key *k)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "id", k->id, "prefix", k->prefix, "name", k->user,
-                     "namespace", k->space, "roles", k->roles, "created_at", time_json(k->created_at), "expires_at",
-                     time_json(k->expires_at));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "id", k->id, "prefix", k->prefix,
+                     "name", k->user, "namespace", k->space, "roles", k->roles, "created_at",
+                     time_json(k->created_at), "expires_at", time_json(k->expires_at));
 }
 
 static str member(const json_t *key, const char *name)
 {
     const json_t *v = json_object_get(key, name);
-    return json_is_string(v) ? (str){ .p = json_string_value(v), .n = json_string_length(v) } : STR("-");
+    return json_is_string(v) ? (str){ .p = json_string_value(v), .n = json_string_length(v) }
+                             : STR("-");
 }
 
-/* The key alone on stdout, so that a script can keep it; the rest is for people. False: it did not get there. */
+/* The key alone on stdout, so that a script can keep it; the rest is for people. False: it did not
+ * get there. */
 static bool print_created(const json_t *key, bool as_json)
 {
     if (as_json) {
@@ -101,8 +106,10 @@ static bool print_created(const json_t *key, bool as_json)
     if (fflush(stdout) != 0 || ferror(stdout))
         return false;
     char line[PATH_BYTES_MAX];
-    (void)snprintf(line, sizeof line, "id %.*s, roles %.*s, namespace %.*s, expires %.*s; it is not shown again",
-                   STR_ARG(id), STR_ARG(roles), STR_ARG(space), STR_ARG(expires)); /* what is longer is cut */
+    (void)snprintf(line, sizeof line,
+                   "id %.*s, roles %.*s, namespace %.*s, expires %.*s; it is not shown again",
+                   STR_ARG(id), STR_ARG(roles), STR_ARG(space),
+                   STR_ARG(expires)); /* what is longer is cut */
     out_text(stderr, str_of(line));
     fputc('\n', stderr);
     return true;
@@ -110,15 +117,18 @@ static bool print_created(const json_t *key, bool as_json)
 
 static void print_list(const json_t *items, bool as_json)
 {
-    static const struct out_column columns[] = { { "id", false },    { "key", false },     { "name", false },
-                                                 { "namespace", false }, { "roles", false }, { "created", false },
+    static const struct out_column columns[] = { { "id", false },     { "key", false },
+                                                 { "name", false },   { "namespace", false },
+                                                 { "roles", false },  { "created", false },
                                                  { "expires", false } };
-    static const char *const members[COUNT_OF(columns)] = { "id", "prefix", "name", "namespace", "roles",
-                                                            "created_at", "expires_at" };
+    static const char *const members[COUNT_OF(columns)] = { "id",        "prefix", "name",
+                                                            "namespace", "roles",  "created_at",
+                                                            "expires_at" };
     struct out_table *t = as_json ? NULL : out_table_new(stdout, columns, COUNT_OF(columns));
     size_t i;
     json_t *item;
-    json_array_foreach(items, i, item) {
+    json_array_foreach(items, i, item)
+    {
         if (as_json) {
             out_json(stdout, item);
             continue;
@@ -141,7 +151,9 @@ static bool read_expiry(const struct cli_call *call, int64_t *ns)
         return true;
     if (units_parse_duration(str_of(text), ns) && *ns > 0)
         return true;
-    (void)cli_fail(call, CLI_USAGE, "token create: --expires wants a duration over 0, such as 30d, not \"%s\"", text);
+    (void)cli_fail(call, CLI_USAGE,
+                   "token create: --expires wants a duration over 0, such as 30d, not \"%s\"",
+                   text);
     return false;
 }
 
@@ -151,7 +163,8 @@ static bool read_roles(const struct cli_call *call, struct auth_key_new *n)
         if (strcmp(call->given[i].option->name, "role") != 0)
             continue;
         if (n->roles_count == AUTH_ROLES_OF_KEY_MAX) {
-            (void)cli_fail(call, CLI_USAGE, "token create: at most %d roles", AUTH_ROLES_OF_KEY_MAX);
+            (void)cli_fail(call, CLI_USAGE, "token create: at most %d roles",
+                           AUTH_ROLES_OF_KEY_MAX);
             return false;
         }
         n->roles[n->roles_count++] = str_of(call->given[i].value);
@@ -161,8 +174,8 @@ static bool read_roles(const struct cli_call *call, struct auth_key_new *n)
     return true;
 }
 
-static enum cli_exit create_offline(const struct cli_call *call, struct auth_key_new *n, int64_t expires_ns,
-                                    json_t **key)
+static enum cli_exit create_offline(const struct cli_call *call, struct auth_key_new *n,
+                                    int64_t expires_ns, json_t **key)
 {
     struct token_store s;
     enum cli_exit code = store_open(call, &s);
@@ -185,25 +198,34 @@ static enum cli_exit create_offline(const struct cli_call *call, struct auth_key
     return cli_fail(call, why == ERR_BAD ? CLI_USAGE : cli_exit_of(why), "token: %s", note.text);
 }
 
-static enum cli_exit create_online(const struct cli_call *call, const struct auth_key_new *n, json_t **key)
+static enum cli_exit create_online(const struct cli_call *call, const struct auth_key_new *n,
+                                   json_t **key)
 {
     struct client c;
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
-    static const struct { const char *option, *member; } texts[] = {
-        { "name", "name" }, { "domain", "domain" }, { "tag", "tag" }, { "expires", "expires" } };
+    static const struct {
+        const char *option, *member;
+    } texts[] = {
+        { "name", "name" }, { "domain", "domain" }, { "tag", "tag" }, { "expires", "expires" }
+    };
     json_t *roles = json_array(), *body = json_object();
     for (unsigned i = 0; i < n->roles_count; i++)
-        (void)json_array_append_new(roles, json_stringn(n->roles[i].p, n->roles[i].n)); /* dies with its document */
+        (void)json_array_append_new(
+            roles, json_stringn(n->roles[i].p, n->roles[i].n)); /* dies with its document */
     (void)json_object_set_new(body, "roles", roles);
     for (size_t i = 0; i < COUNT_OF(texts); i++)
         if (cli_value(call, texts[i].option) != NULL)
-            (void)json_object_set_new(body, texts[i].member, json_string(cli_value(call, texts[i].option)));
+            (void)json_object_set_new(body, texts[i].member,
+                                      json_string(cli_value(call, texts[i].option)));
     char *text = json_dumps(body, JSON_COMPACT);
-    *key = client_ask_json(&c, &(struct client_request){ .method = "POST", .path = STR("/v1/admin.tokens"),
-                                                         .has_body = true, .body = str_of(text),
-                                                         .content_type = "application/json", .member = "key" });
+    *key = client_ask_json(&c, &(struct client_request){ .method = "POST",
+                                                         .path = STR("/v1/admin.tokens"),
+                                                         .has_body = true,
+                                                         .body = str_of(text),
+                                                         .content_type = "application/json",
+                                                         .member = "key" });
     free(text);
     json_decref(body);
     client_close(&c);
@@ -248,10 +270,12 @@ static enum cli_exit list_online(const struct cli_call *call, json_t **items)
         if (next != NULL)
             buf_printf(&path, "?page=%s", next); /* base64url */
         json_decref(page);
-        page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = client_path(&path),
+        page = client_ask_json(&c, &(struct client_request){ .method = "GET",
+                                                             .path = client_path(&path),
                                                              .member = "items" });
         buf_fini(&path);
-        (void)json_array_extend(*items, json_object_get(page, "items")); /* without items there is nothing to list */
+        (void)json_array_extend(
+            *items, json_object_get(page, "items")); /* without items there is nothing to list */
         next = json_string_value(json_object_get(page, "next"));
     } while (next != NULL);
     code = page != NULL ? CLI_OK : c.failed;
@@ -297,7 +321,8 @@ static enum cli_exit remove_online(const struct cli_call *call, str id)
     client_path_segment(&path, id);
     if (buf_status(&path) != ERR_OK)
         code = cli_fail(call, CLI_NOT_FOUND, "token rm: no key has so long an id");
-    else if (!client_order(&c, &(struct client_request){ .method = "DELETE", .path = client_path(&path) }))
+    else if (!client_order(&c, &(struct client_request){ .method = "DELETE",
+                                                         .path = client_path(&path) }))
         code = c.failed;
     buf_fini(&path);
     client_close(&c);
@@ -317,22 +342,30 @@ enum cli_exit verb_token_rm(struct cli_call *call)
 /* A key that nobody has seen must not stay valid. */
 static enum cli_exit take_back(const struct cli_call *call, str id)
 {
-    enum cli_exit removed = cli_value(call, "data") != NULL ? remove_offline(call, id) : remove_online(call, id);
+    enum cli_exit removed =
+        cli_value(call, "data") != NULL ? remove_offline(call, id) : remove_online(call, id);
     clearerr(stdout); /* told here */
-    return cli_fail(call, CLI_FAILED, "token create: cannot write to standard output; the key %.*s is %s", STR_ARG(id),
-                    removed == CLI_OK ? "deleted again" : "valid and nobody knows it: palimpsest token rm deletes it");
+    return cli_fail(call, CLI_FAILED,
+                    "token create: cannot write to standard output; the key %.*s is %s",
+                    STR_ARG(id),
+                    removed == CLI_OK
+                        ? "deleted again"
+                        : "valid and nobody knows it: palimpsest token rm deletes it");
 }
 
 enum cli_exit verb_token_create(struct cli_call *call)
 {
     int64_t expires_ns = DURATION_NEVER;
-    struct auth_key_new n = { .name = str_of(cli_value(call, "name")), .space = str_of(cli_value(call, "domain")),
-                              .tag = str_of(cli_value(call, "tag")), .expires_at = STORE_TIME_NEVER };
+    struct auth_key_new n = { .name = str_of(cli_value(call, "name")),
+                              .space = str_of(cli_value(call, "domain")),
+                              .tag = str_of(cli_value(call, "tag")),
+                              .expires_at = STORE_TIME_NEVER };
     if (!read_expiry(call, &expires_ns) || !read_roles(call, &n))
         return CLI_USAGE;
     const char *dir = cli_value(call, "data");
     json_t *key = NULL;
-    enum cli_exit code = dir != NULL ? create_offline(call, &n, expires_ns, &key) : create_online(call, &n, &key);
+    enum cli_exit code =
+        dir != NULL ? create_offline(call, &n, expires_ns, &key) : create_online(call, &n, &key);
     if (code == CLI_OK && !print_created(key, cli_flag(call, "json")))
         code = take_back(call, member(key, "id"));
     json_decref(key);
@@ -349,8 +382,12 @@ static enum cli_exit set_door(const struct cli_call *call, bool open)
         enum cli_exit code = client_open(&c, call);
         if (code == CLI_OK) {
             str body = open ? STR("{\"open\":true}") : STR("{\"open\":false}");
-            json_t *doc = client_ask_json(&c, &(struct client_request){
-                .method = "POST", .path = STR("/v1/admin.door"), .has_body = true, .body = body, .member = "open" });
+            json_t *doc =
+                client_ask_json(&c, &(struct client_request){ .method = "POST",
+                                                              .path = STR("/v1/admin.door"),
+                                                              .has_body = true,
+                                                              .body = body,
+                                                              .member = "open" });
             code = doc != NULL ? CLI_OK : c.failed;
             json_decref(doc);
             client_close(&c);

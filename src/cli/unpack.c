@@ -13,23 +13,23 @@
 
 enum { UNPACK_MAGIC = 0x0badc0de };
 
-/* One step of a decoder: takes from in, gives to out, moves both. between: a stream has ended and no other has
- * begun, so the file may end here. */
+/* One step of a decoder: takes from in, gives to out, moves both. between: a stream has ended and
+ * no other has begun, so the file may end here. */
 struct unpack {
     uint32_t magic;
     FILE *from;
     enum unpack_kind kind;
     char chunk[UNPACK_CHUNK_BYTES];
-    str in;               /* what is left of chunk */
+    str in; /* what is left of chunk */
     uint64_t consumed;
     bool file_ended, between, over;
     union {
         bz_stream bz;
         lzma_stream xz;
         z_stream gz;
-    } s;                  /* by kind */
+    } s; /* by kind */
     ZSTD_DStream *zstd;
-    struct buf held;      /* decoded, up to ready to be given; of that, given is out */
+    struct buf held; /* decoded, up to ready to be given; of that, given is out */
     size_t given, ready;
     bool checked;
 };
@@ -44,7 +44,8 @@ enum unpack_kind unpack_sniff(str first)
 {
     if (str_starts(first, STR("BZh")))
         return UNPACK_BZIP2;
-    if (str_starts(first, STR("\xfd" "7zXZ\0")))
+    if (str_starts(first, STR("\xfd"
+                              "7zXZ\0")))
         return UNPACK_XZ;
     if (str_starts(first, STR("\x28\xb5\x2f\xfd")))
         return UNPACK_ZSTD;
@@ -84,8 +85,8 @@ static bool start_stream(struct unpack *u)
         return lzma_stream_decoder(&u->s.xz, UNPACK_MEMORY_MAX, LZMA_CONCATENATED) == LZMA_OK;
     case UNPACK_ZSTD:
         u->zstd = ZSTD_createDStream();
-        return u->zstd != NULL &&
-               !ZSTD_isError(ZSTD_DCtx_setParameter(u->zstd, ZSTD_d_windowLogMax, UNPACK_ZSTD_WINDOW_LOG_MAX));
+        return u->zstd != NULL && !ZSTD_isError(ZSTD_DCtx_setParameter(u->zstd, ZSTD_d_windowLogMax,
+                                                                       UNPACK_ZSTD_WINDOW_LOG_MAX));
     case UNPACK_GZIP:
         u->s.gz = (z_stream){ 0 };
         return inflateInit2(&u->s.gz, 15 + 16) == Z_OK;
@@ -205,7 +206,8 @@ static err step_zstd(struct unpack *u, char *dst, size_t size, size_t *n)
     *n = out.pos;
     u->in = str_skip(u->in, in.pos);
     if (ZSTD_isError(code))
-        return ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge ? ERR_LIMIT : ERR_CORRUPT;
+        return ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge ? ERR_LIMIT
+                                                                                   : ERR_CORRUPT;
     u->between = code == 0;
     return ERR_OK;
 }
@@ -242,12 +244,17 @@ static err step_plain(struct unpack *u, char *dst, size_t size, size_t *n)
 static err step(struct unpack *u, char *dst, size_t size, size_t *n)
 {
     switch (u->kind) {
-    case UNPACK_BZIP2: return step_bzip2(u, dst, size, n);
-    case UNPACK_XZ: return step_xz(u, dst, size, n);
-    case UNPACK_ZSTD: return step_zstd(u, dst, size, n);
-    case UNPACK_GZIP: return step_gzip(u, dst, size, n);
+    case UNPACK_BZIP2:
+        return step_bzip2(u, dst, size, n);
+    case UNPACK_XZ:
+        return step_xz(u, dst, size, n);
+    case UNPACK_ZSTD:
+        return step_zstd(u, dst, size, n);
+    case UNPACK_GZIP:
+        return step_gzip(u, dst, size, n);
     case UNPACK_PLAIN:
-    case UNPACK_KINDS: break;
+    case UNPACK_KINDS:
+        break;
     }
     return step_plain(u, dst, size, n);
 }
@@ -268,8 +275,8 @@ static err explain(const struct unpack *u, err e, struct err_note *note)
         err_note_set(note, "the %s data is damaged near byte %llu", unpack_kind_name(u->kind),
                      (unsigned long long)(u->consumed - u->in.n));
     if (e == ERR_LIMIT)
-        err_note_set(note, "the %s data wants more memory than %llu bytes", unpack_kind_name(u->kind),
-                     (unsigned long long)UNPACK_MEMORY_MAX);
+        err_note_set(note, "the %s data wants more memory than %llu bytes",
+                     unpack_kind_name(u->kind), (unsigned long long)UNPACK_MEMORY_MAX);
     return e;
 }
 
@@ -296,7 +303,8 @@ static err decode(struct unpack *u, char *dst, size_t size, size_t *n, struct er
     return ERR_OK;
 }
 
-/* Decodes until there is something to give: at the end of a part, or when no more of it can be held. */
+/* Decodes until there is something to give: at the end of a part, or when no more of it can be
+ * held. */
 static err hold(struct unpack *u, struct err_note *note)
 {
     char chunk[UNPACK_CHUNK_BYTES];

@@ -6,7 +6,8 @@
 
 enum { JOB_MAGIC = 0x0b10ad01, UPLOADS_MAGIC = 0x0b10ad02, NAME_BYTES = 1024 };
 
-/* A job waits, is in the air, or is answered; it leaves the list when it and all before it are answered. */
+/* A job waits, is in the air, or is answered; it leaves the list when it and all before it are
+ * answered. */
 struct job {
     uint32_t magic;
     struct job *next;
@@ -16,7 +17,7 @@ struct job {
     size_t title_n, mark_n;
     uint64_t rev;
     struct tid tid;
-    CURL *curl;          /* in the air; NULL: not */
+    CURL *curl; /* in the air; NULL: not */
     bool ask, answered, accepted, head_whole;
     char etag[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
     unsigned tries;
@@ -37,7 +38,7 @@ struct uploads {
     struct upload_counts counts;
     struct upload_last last;
     char last_title[NAME_BYTES], last_mark[NAME_BYTES];
-    bool answered;             /* something did, once */
+    bool answered; /* something did, once */
     err failed;
     struct err_note why;
 };
@@ -48,8 +49,11 @@ struct uploads *uploads_new(const struct uploads_opts *opts)
     INVARIANT(opts->parallel <= UPLOAD_PARALLEL_MAX);
     struct uploads *u = calloc(1, sizeof *u);
     INVARIANT(u != NULL);
-    *u = (struct uploads){ .magic = UPLOADS_MAGIC, .opts = *opts, .multi = curl_multi_init(),
-                           .last_number = opts->first - 1, .done_through = opts->first - 1 };
+    *u = (struct uploads){ .magic = UPLOADS_MAGIC,
+                           .opts = *opts,
+                           .multi = curl_multi_init(),
+                           .last_number = opts->first - 1,
+                           .done_through = opts->first - 1 };
     u->headers = curl_slist_append(NULL, "Content-Type: application/json");
     u->headers = curl_slist_append(u->headers, "Expect:");
     INVARIANT(u->multi != NULL && u->headers != NULL);
@@ -202,7 +206,8 @@ static size_t on_answer(char *p, size_t size, size_t n, void *ctx)
 {
     struct job *j = ctx;
     MAGIC_CHECK(j, JOB_MAGIC);
-    buf_put(&j->answer, (str){ .p = p, .n = size * n }); /* too long: cut off, it is read for its detail only */
+    buf_put(&j->answer,
+            (str){ .p = p, .n = size * n }); /* too long: cut off, it is read for its detail only */
     return size * n;
 }
 
@@ -213,7 +218,8 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     str line = { .p = p, .n = size * n };
     if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
         j->etag[0] = j->cache_status[0] = '\0';
-    j->head_whole = !str_starts(line, STR("HTTP/")) && (j->head_whole || client_ends_head(line)); /* then trailers */
+    j->head_whole = !str_starts(line, STR("HTTP/")) &&
+                    (j->head_whole || client_ends_head(line)); /* then trailers */
     client_field_keep(line, STR("etag:"), j->etag);
     client_field_keep(line, STR("cache-status:"), j->cache_status);
     return line.n;
@@ -295,7 +301,8 @@ static void again_or_fail(struct uploads *u, struct job *j, err code, const char
 static bool is_other_server(struct uploads *u, const struct job *j, const struct client_answer *a,
                             struct err_note *note)
 {
-    bool odd = a->status >= 300 || (a->status >= 200 && !client_is_render(j->etag, j->cache_status));
+    bool odd =
+        a->status >= 300 || (a->status >= 200 && !client_is_render(j->etag, j->cache_status));
     bool other = client_explain(u->opts.client, a, note) == CLI_NO_SERVER && odd && a->status < 500;
     if (other)
         fail(u, ERR_UNAVAILABLE, note->text);
@@ -406,7 +413,8 @@ static void take_messages(struct uploads *u)
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &private);
         struct job *j = (void *)private;
         MAGIC_CHECK(j, JOB_MAGIC);
-        CURLcode code = m->data.result != CURLE_OK || j->head_whole ? m->data.result : CURLE_PARTIAL_FILE;
+        CURLcode code =
+            m->data.result != CURLE_OK || j->head_whole ? m->data.result : CURLE_PARTIAL_FILE;
         long status = 0;
         curl_easy_getinfo(m->easy_handle, CURLINFO_RESPONSE_CODE, &status);
         land(u, j);
@@ -425,7 +433,9 @@ static void keep_last(struct uploads *u, const struct job *j)
     memcpy(u->last_title, j->title, j->title_n);
     memcpy(u->last_mark, j->mark, j->mark_n);
     u->last = (struct upload_last){ .title = { .p = u->last_title, .n = j->title_n },
-                                    .mark = { .p = u->last_mark, .n = j->mark_n }, .rev = j->rev, .tid = j->tid };
+                                    .mark = { .p = u->last_mark, .n = j->mark_n },
+                                    .rev = j->rev,
+                                    .tid = j->tid };
 }
 
 static void drop_answered(struct uploads *u)
@@ -474,7 +484,8 @@ static err turn(struct uploads *u, bool wait, struct err_note *note)
     }
     if (wait && u->flying == before && u->head != NULL) {
         struct curl_waitfd stop = { .fd = stop_fd(), .events = CURL_WAIT_POLLIN };
-        code = curl_multi_poll(u->multi, &stop, stop.fd >= 0, poll_ms(u, clock_mono(u->opts.clock)), NULL);
+        code = curl_multi_poll(u->multi, &stop, stop.fd >= 0, poll_ms(u, clock_mono(u->opts.clock)),
+                               NULL);
         INVARIANT(code == CURLM_OK);
     }
     return ERR_OK;
@@ -484,7 +495,8 @@ err uploads_put(struct uploads *u, const struct upload_item *item, struct err_no
 {
     MAGIC_CHECK(u, UPLOADS_MAGIC);
     INVARIANT(item->parts_count <= UPLOAD_PARTS_MAX);
-    while (u->failed == ERR_OK && (u->jobs_count >= UPLOAD_WINDOW || u->jobs_bytes >= UPLOAD_WINDOW_BYTES)) {
+    while (u->failed == ERR_OK &&
+           (u->jobs_count >= UPLOAD_WINDOW || u->jobs_bytes >= UPLOAD_WINDOW_BYTES)) {
         err e = turn(u, true, note);
         if (e != ERR_OK)
             return e;

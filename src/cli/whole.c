@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BASE_BYTES_MAX = 200 };          /* of a name in a part's: with its ending it stays below NAME_MAX */
+enum { BASE_BYTES_MAX = 200 }; /* of a name in a part's: with its ending it stays below NAME_MAX */
 
 /* Bytes of a path before its last name: "dir/" of "dir/file". */
 static size_t folder_bytes(const char *path)
@@ -25,11 +25,12 @@ static size_t folder_bytes(const char *path)
 static void folder_of(const char *path, char folder[PATH_MAX])
 {
     size_t n = folder_bytes(path);
-    (void)snprintf(folder, PATH_MAX, "%.*s", (int)(n == 0 ? 1 : n), n == 0 ? "." : path); /* shorter than path */
+    (void)snprintf(folder, PATH_MAX, "%.*s", (int)(n == 0 ? 1 : n),
+                   n == 0 ? "." : path); /* shorter than path */
 }
 
-/* In a folder where all may write and nobody may remove what is another's, a link is trusted as its owner is: the
- * rule of protected_symlinks, proc_sys_fs(5). */
+/* In a folder where all may write and nobody may remove what is another's, a link is trusted as its
+ * owner is: the rule of protected_symlinks, proc_sys_fs(5). */
 static bool is_trusted(const char *link, const struct stat *st)
 {
     char folder[PATH_MAX];
@@ -49,7 +50,8 @@ static bool follow(char name[PATH_MAX])
     if (n <= 0)
         return false;
     target[n] = '\0';
-    int used = snprintf(next, sizeof next, "%.*s%s", target[0] == '/' ? 0 : (int)folder_bytes(name), name, target);
+    int used = snprintf(next, sizeof next, "%.*s%s", target[0] == '/' ? 0 : (int)folder_bytes(name),
+                        name, target);
     if (used < 0 || used >= PATH_MAX) {
         errno = ENAMETOOLONG;
         return false;
@@ -58,8 +60,10 @@ static bool follow(char name[PATH_MAX])
     return true;
 }
 
-/* Where the bytes belong, into w->name: behind links. st: of what is there; *there false: nothing is. */
-static err find_target(struct whole *w, const char *file, struct stat *st, bool *there, struct err_note *note)
+/* Where the bytes belong, into w->name: behind links. st: of what is there; *there false: nothing
+ * is. */
+static err find_target(struct whole *w, const char *file, struct stat *st, bool *there,
+                       struct err_note *note)
 {
     if (!str_to_cstr(str_of(file), w->name, sizeof w->name)) {
         err_note_set(note, "the name of %.100s... is too long", file);
@@ -76,8 +80,9 @@ static err find_target(struct whole *w, const char *file, struct stat *st, bool 
     unsigned links = 0;
     while (lstat(w->name, &at) == 0 && S_ISLNK(at.st_mode)) {
         if (!is_trusted(w->name, &at)) {
-            err_note_set(note, "cannot write %s: %s is a link that somebody else put into a folder of all", file,
-                         w->name);
+            err_note_set(
+                note, "cannot write %s: %s is a link that somebody else put into a folder of all",
+                file, w->name);
             return ERR_DENIED;
         }
         if (links++ == WHOLE_LINKS_MAX || !follow(w->name))
@@ -106,8 +111,8 @@ static bool take_rights(int fd, const struct stat *st)
 static int create_part(struct whole *w, const struct stat *st, bool there)
 {
     size_t folder = folder_bytes(w->name);
-    int n = snprintf(w->part, sizeof w->part, "%.*s%.*s.%08x.part", (int)folder, w->name, BASE_BYTES_MAX,
-                     w->name + folder, (unsigned)(entropy_u64() & UINT32_MAX));
+    int n = snprintf(w->part, sizeof w->part, "%.*s%.*s.%08x.part", (int)folder, w->name,
+                     BASE_BYTES_MAX, w->name + folder, (unsigned)(entropy_u64() & UINT32_MAX));
     if (n < 0 || n >= PATH_MAX) {
         errno = ENAMETOOLONG;
         w->part[0] = '\0';
@@ -142,7 +147,8 @@ err whole_begin(struct whole *w, const char *file, struct err_note *note)
     return ERR_OK;
 }
 
-/* A folder that we may write to and not read, and a file system without such a thing, have no sync. */
+/* A folder that we may write to and not read, and a file system without such a thing, have no
+ * sync. */
 err whole_sync_name(const char *name, struct err_note *note)
 {
     char folder[PATH_MAX];
@@ -151,7 +157,9 @@ err whole_sync_name(const char *name, struct err_note *note)
     int why = fd < 0 || fsync(fd) != 0 ? errno : 0;
     if (fd >= 0)
         close(fd);
-    return why == 0 || why == EACCES || why == EINVAL ? ERR_OK : disk_fail(note, "sync the folder of", name, why);
+    return why == 0 || why == EACCES || why == EINVAL
+               ? ERR_OK
+               : disk_fail(note, "sync the folder of", name, why);
 }
 
 /* All that was written, onto disk; 0, or errno. Closes. */

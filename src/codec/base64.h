@@ -1,4 +1,5 @@
-/* base64.h - RFC 4648 section 4, strict: padded, no line ends, no stray bits, so that one text is one value. */
+/* base64.h - RFC 4648 section 4, strict: padded, no line ends, no stray bits, so that one text is
+ * one value. */
 #ifndef CODEC_BASE64_H
 #define CODEC_BASE64_H
 

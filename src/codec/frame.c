@@ -11,8 +11,8 @@
 enum {
     GZIP_LEVEL = 1,
     GZIP_WORK_BYTES = ISAL_DEF_LVL1_DEFAULT,
-    GZIP_FRAME_BYTES = 64,      /* more than head and tail of a member take */
-    GZIP_BLOCK_BYTES = 65535,   /* of a stored block, which costs GZIP_BLOCK_HEAD_BYTES */
+    GZIP_FRAME_BYTES = 64,    /* more than head and tail of a member take */
+    GZIP_BLOCK_BYTES = 65535, /* of a stored block, which costs GZIP_BLOCK_HEAD_BYTES */
     GZIP_BLOCK_HEAD_BYTES = 5,
     ZSTD_LEVEL = 3
 };
@@ -20,7 +20,7 @@ enum {
 struct frame_codec {
     uint32_t magic;
     /* Each made at its first use: most threads need one of them. */
-    unsigned char *deflate;     /* GZIP_WORK_BYTES */
+    unsigned char *deflate; /* GZIP_WORK_BYTES */
     struct libdeflate_decompressor *inflate;
     ZSTD_CCtx *zstd;
     ZSTD_DCtx *unzstd;
@@ -75,7 +75,8 @@ static size_t gzip_into(struct frame_codec *f, str raw, char *out, size_t size)
         return 0;
     struct isal_zstream z;
     isal_deflate_stateless_init(&z);
-    memcpy(&z.next_in, &raw.p, sizeof z.next_in); /* the library does not write to it, nor says so */
+    memcpy(&z.next_in, &raw.p,
+           sizeof z.next_in); /* the library does not write to it, nor says so */
     z.avail_in = (uint32_t)raw.n;
     z.next_out = (uint8_t *)out;
     z.avail_out = (uint32_t)size;
@@ -104,7 +105,8 @@ bool frame_squeeze(struct frame_codec *f, enum frame_coding coding, str raw, cha
     INVARIANT(coding < FRAME_CODINGS);
     if (coding == FRAME_IDENTITY || raw.n < 2)
         return false;
-    size_t made = coding == FRAME_GZIP ? gzip_into(f, raw, out, raw.n - 1) : zstd_into(f, raw, out, raw.n - 1);
+    size_t made = coding == FRAME_GZIP ? gzip_into(f, raw, out, raw.n - 1)
+                                       : zstd_into(f, raw, out, raw.n - 1);
     if (made == 0)
         return false;
     *n = made;
@@ -131,7 +133,8 @@ err frame_compress(struct frame_codec *f, enum frame_coding coding, str raw, str
     char *frame = arena_alloc(a, size);
     if (frame == NULL)
         return ERR_LIMIT;
-    size_t n = coding == FRAME_GZIP ? gzip_into(f, raw, frame, size) : zstd_into(f, raw, frame, size);
+    size_t n =
+        coding == FRAME_GZIP ? gzip_into(f, raw, frame, size) : zstd_into(f, raw, frame, size);
     if (n == 0) /* it fits, so it was memory */
         return ERR_UNAVAILABLE;
     *out = (str){ .p = frame, .n = n };

@@ -1,6 +1,7 @@
-/* Frames that strangers made: how much they hold, before memory is got for it. A size is believed only as far as it is
- * needed to refuse, or to get memory that the caller allows; unpacking then checks each byte and the very size.
- * Sources: RFC 1952 (gzip), RFC 8878 (zstd), RFC 9659 (its window over HTTP). */
+/* Frames that strangers made: how much they hold, before memory is got for it. A size is believed
+ * only as far as it is needed to refuse, or to get memory that the caller allows; unpacking then
+ * checks each byte and the very size. Sources: RFC 1952 (gzip), RFC 8878 (zstd), RFC 9659 (its
+ * window over HTTP). */
 #include "codec/frame.h"
 
 #include <libdeflate.h>
@@ -14,15 +15,15 @@ enum {
     GZIP_TIME_AT = 4,
     GZIP_TIME_BYTES = 4,
     GZIP_FLAGS_AT = 3,
-    GZIP_TAIL_BYTES = 8,      /* CRC-32, then the size */
+    GZIP_TAIL_BYTES = 8, /* CRC-32, then the size */
     GZIP_STEP_BYTES = 32 << 10,
     DEFLATE_RATIO_MAX = 1032, /* 258 bytes for two bits */
     ZSTD_MAGIC_BYTES = 4,
-    ZSTD_HEAD_BYTES_MIN = 6,  /* with the byte after its descriptor */
+    ZSTD_HEAD_BYTES_MIN = 6, /* with the byte after its descriptor */
     ZSTD_SINGLE_SEGMENT = 1 << 5,
     ZSTD_WINDOW_LOG_MIN = 10,
     ZSTD_STEP_BYTES = 32 << 10,
-    ZLIB_GZIP_BITS = 15 + 16  /* zlib's way to say gzip only */
+    ZLIB_GZIP_BITS = 15 + 16 /* zlib's way to say gzip only */
 };
 _Static_assert(FRAME_WINDOW_BYTES_MAX == 1 << 23, "as ZSTD_WINDOW_LOG_MAX says");
 enum { ZSTD_WINDOW_LOG_MAX = 23 };
@@ -74,7 +75,8 @@ static err zstd_count(ZSTD_DCtx *d, str frame, size_t raw_max, size_t *raw_bytes
         ZSTD_outBuffer out = { .dst = room, .size = sizeof room };
         left = ZSTD_decompressStream(d, &out, &in);
         if (ZSTD_isError(left))
-            return ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation ? ERR_UNAVAILABLE : ERR_BAD;
+            return ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation ? ERR_UNAVAILABLE
+                                                                           : ERR_BAD;
         count += out.pos;
         if (count > raw_max)
             return ERR_LIMIT;
@@ -92,7 +94,8 @@ static err zstd_measure(str frame, size_t raw_max, size_t *raw_bytes)
         return ERR_BAD;
     unsigned long long content = ZSTD_getFrameContentSize(frame.p, frame.n);
     bool known = content != ZSTD_CONTENTSIZE_UNKNOWN;
-    if (content == ZSTD_CONTENTSIZE_ERROR || ZSTD_findFrameCompressedSize(frame.p, frame.n) != frame.n)
+    if (content == ZSTD_CONTENTSIZE_ERROR ||
+        ZSTD_findFrameCompressedSize(frame.p, frame.n) != frame.n)
         return ERR_BAD;
     if (known && content > raw_max)
         return ERR_LIMIT;
@@ -134,8 +137,10 @@ static err gzip_unpack(str frame, size_t raw_bytes, struct arena *a, str *out)
     char *raw = arena_alloc(a, raw_bytes + 1); /* one more, to see that it ends there */
     if (raw == NULL)
         return ERR_LIMIT;
-    z_stream z = { .next_in = (z_const Bytef *)(uintptr_t)frame.p, .avail_in = (uInt)frame.n,
-                   .next_out = (Bytef *)raw, .avail_out = (uInt)raw_bytes + 1 };
+    z_stream z = { .next_in = (z_const Bytef *)(uintptr_t)frame.p,
+                   .avail_in = (uInt)frame.n,
+                   .next_out = (Bytef *)raw,
+                   .avail_out = (uInt)raw_bytes + 1 };
     if (frame.n > UINT32_MAX || raw_bytes >= UINT32_MAX)
         return ERR_LIMIT;
     if (inflateInit2(&z, ZLIB_GZIP_BITS) != Z_OK)
@@ -147,8 +152,8 @@ static err gzip_unpack(str frame, size_t raw_bytes, struct arena *a, str *out)
     return whole ? ERR_OK : said == Z_MEM_ERROR ? ERR_UNAVAILABLE : ERR_CORRUPT;
 }
 
-err frame_unpack(struct frame_codec *f, enum frame_coding coding, str frame, size_t raw_bytes, struct arena *a,
-                 str *out)
+err frame_unpack(struct frame_codec *f, enum frame_coding coding, str frame, size_t raw_bytes,
+                 struct arena *a, str *out)
 {
     if (coding == FRAME_GZIP)
         return gzip_unpack(frame, raw_bytes, a, out);
@@ -175,7 +180,8 @@ static err gzip_compare(z_stream *z, str raw, bool *holds)
 
 struct frame_sum frame_sum_of(str raw)
 {
-    return (struct frame_sum){ .bytes = raw.n, .crc = libdeflate_crc32(0, raw.n == 0 ? "" : raw.p, raw.n) };
+    return (struct frame_sum){ .bytes = raw.n,
+                               .crc = libdeflate_crc32(0, raw.n == 0 ? "" : raw.p, raw.n) };
 }
 
 bool frame_gzip_says(str frame, struct frame_sum sum)
@@ -201,7 +207,8 @@ err frame_gzip_holds(str frame, str raw, bool *holds)
 
 bool frame_is_plain(enum frame_coding coding, str frame)
 {
-    return coding == FRAME_ZSTD || (coding == FRAME_GZIP && is_gzip(frame) && frame.p[GZIP_FLAGS_AT] == 0);
+    return coding == FRAME_ZSTD ||
+           (coding == FRAME_GZIP && is_gzip(frame) && frame.p[GZIP_FLAGS_AT] == 0);
 }
 
 void frame_clean(enum frame_coding coding, char *frame, size_t n)

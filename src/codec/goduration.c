@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#define NS_MAX ((uint64_t)1 << 63) /* of the size of a duration; the positive ones end one before */
+/* Of the size of a duration; the positive ones end one before. */
+#define NS_MAX ((uint64_t)1 << 63)
 
 static const struct {
     str name;
@@ -55,8 +56,8 @@ static err refuse(struct arena *a, const char *what, str part, str text, str *wh
     str quoted = quote(a, text), unit = part.n == 0 ? STR("") : quote(a, part);
     if (quoted.p == NULL || unit.p == NULL)
         return ERR_LIMIT;
-    *why = arena_printf(a, "time: %s%.*s%sduration %.*s", what, STR_ARG(unit), part.n == 0 ? "" : " in ",
-                        STR_ARG(quoted));
+    *why = arena_printf(a, "time: %s%.*s%sduration %.*s", what, STR_ARG(unit),
+                        part.n == 0 ? "" : " in ", STR_ARG(quoted));
     return why->p == NULL ? ERR_LIMIT : ERR_BAD;
 }
 

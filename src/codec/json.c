@@ -32,10 +32,12 @@ static struct shape shape_of(str text)
     return shape;
 }
 
-/* NULL: the library has said what is wrong in error.text; nothing, when it found no memory at all. */
+/* NULL: the library has said what is wrong in error.text; nothing, when it found no memory at
+ * all. */
 static json_t *load(str text, json_error_t *error)
 {
-    return json_loadb(text.n == 0 ? "" : text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, error);
+    return json_loadb(text.n == 0 ? "" : text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                      error);
 }
 
 err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_note *note)
@@ -52,15 +54,18 @@ err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_no
     }
     json_t *root = load(text, &error);
     if (root == NULL && error.text[0] != '\0')
-        root = load(text, &error); /* a string that finds no memory is called an invalid token: a second try tells */
+        root = load(text, &error); /* a string that finds no memory is called an invalid token: a
+                                      second try tells */
     if (root == NULL && error.text[0] == '\0') {
         err_note_set(note, "no memory to read the JSON");
         return ERR_UNAVAILABLE;
     }
     if (root == NULL) {
         bool large = json_error_code(&error) == json_error_numeric_overflow;
-        err_note_set(note, "not JSON: %s, line %d, column %d%s", error.text, error.line, error.column,
-                     large ? "; a number beyond 64 bits is written as a string, where one is taken" : "");
+        err_note_set(note, "not JSON: %s, line %d, column %d%s", error.text, error.line,
+                     error.column,
+                     large ? "; a number beyond 64 bits is written as a string, where one is taken"
+                           : "");
         return ERR_BAD;
     }
     *out = root;
@@ -72,7 +77,8 @@ err json_body_parse(str text, json_t **out, struct err_note *note)
     return json_body_parse_few(text, SIZE_MAX, out, note);
 }
 
-/* The member, ERR_NOT_FOUND, or ERR_BAD when it is not what is wanted (whose phrase is for the note). */
+/* The member, ERR_NOT_FOUND, or ERR_BAD when it is not what is wanted (whose phrase is for the
+ * note). */
 static err member(const json_t *object, const char *key, bool (*wanted)(const json_t *value),
                   const char *phrase, const json_t **out, struct err_note *note)
 {
@@ -167,7 +173,8 @@ err json_body_object(const json_t *object, const char *key, const json_t **out,
     return member(object, key, is_object, "an object", out, note);
 }
 
-err json_body_array(const json_t *object, const char *key, const json_t **out, struct err_note *note)
+err json_body_array(const json_t *object, const char *key, const json_t **out,
+                    struct err_note *note)
 {
     return member(object, key, is_array, "an array", out, note);
 }
@@ -189,7 +196,8 @@ err json_body_only(const json_t *object, const char *const *known, struct err_no
         return ERR_OK;
     root = json_incref((json_t *)(uintptr_t)object); /* jansson's iteration is not const */
     err e = ERR_OK;
-    json_object_foreach(root, key, value) {
+    json_object_foreach(root, key, value)
+    {
         if (e == ERR_OK && !is_among(str_of(key), known)) {
             err_note_set(note, "%s is not known here", key);
             e = ERR_BAD;

@@ -63,7 +63,8 @@ err json_text_unescape(struct arena *a, str quoted, str *out)
         *out = quoted;
         return ERR_OK;
     }
-    char *text = arena_alloc(a, quoted.n), *end = text; /* an escape is never shorter than what it means */
+    char *text = arena_alloc(a, quoted.n),
+         *end = text; /* an escape is never shorter than what it means */
     if (text == NULL)
         return ERR_LIMIT;
     for (;;) {

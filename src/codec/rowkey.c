@@ -137,11 +137,13 @@ struct tid rowkey_get_tid_desc(struct cursor *c)
     return c->failed ? t : (struct tid){ .ticks = ~t.ticks, .low = ~t.low };
 }
 
-/* Bytes of the encoded text before its end, or false when it has none or holds an unknown escape. */
+/* Bytes of the encoded text before its end, or false when it has none or holds an unknown
+ * escape. */
 static bool text_measure(str s, size_t *encoded, size_t *escapes)
 {
     *escapes = 0;
-    for (size_t i = str_find(s, ESCAPE); i + 1 < s.n; i += 2 + str_find(str_skip(s, i + 2), ESCAPE)) {
+    for (size_t i = str_find(s, ESCAPE); i + 1 < s.n;
+         i += 2 + str_find(str_skip(s, i + 2), ESCAPE)) {
         unsigned char after = (unsigned char)s.p[i + 1];
         *encoded = i;
         if (after == TEXT_END)

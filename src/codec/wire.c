@@ -58,7 +58,8 @@ static bool time_is_valid(const Wire__Timestamp *t)
 static const struct wire_field *settle(const struct wire_message *m, ProtobufCMessage *message);
 
 /* count values of one field: NULL, or the field in them that is wrong. */
-static const struct wire_field *settle_values(const struct wire_field *f, void *values, size_t count)
+static const struct wire_field *settle_values(const struct wire_field *f, void *values,
+                                              size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         ProtobufCMessage *inner = f->kind == WIRE_TEXT ? NULL : ((ProtobufCMessage **)values)[i];
@@ -77,8 +78,8 @@ static const struct wire_field *settle_values(const struct wire_field *f, void *
     return NULL;
 }
 
-/* Forgets unknown fields; NULL, or the first field with a text that is no UTF-8 or an instant that is none. Nests as
- * deep as the types do. */
+/* Forgets unknown fields; NULL, or the first field with a text that is no UTF-8 or an instant that
+ * is none. Nests as deep as the types do. */
 static const struct wire_field *settle(const struct wire_message *m, ProtobufCMessage *message)
 {
     const struct wire_field *wrong = NULL;
@@ -90,19 +91,21 @@ static const struct wire_field *settle(const struct wire_message *m, ProtobufCMe
         if (f->kind != WIRE_TEXT && f->kind != WIRE_MESSAGE && f->kind != WIRE_TIME)
             continue;
         if (d->label == PROTOBUF_C_LABEL_REPEATED)
-            wrong = settle_values(f, *(void **)at, *(size_t *)(void *)((char *)message + d->quantifier_offset));
+            wrong = settle_values(f, *(void **)at,
+                                  *(size_t *)(void *)((char *)message + d->quantifier_offset));
         else
             wrong = settle_values(f, at, 1);
     }
     return wrong;
 }
 
-static err protobuf_decode(struct arena *a, const struct wire_message *m, str bytes, ProtobufCMessage **out,
-                           struct err_note *note)
+static err protobuf_decode(struct arena *a, const struct wire_message *m, str bytes,
+                           ProtobufCMessage **out, struct err_note *note)
 {
     struct room room = { .arena = a };
     ProtobufCAllocator allocator = { .alloc = allocate, .free = leave, .allocator_data = &room };
-    ProtobufCMessage *message = protobuf_c_message_unpack(m->type, &allocator, bytes.n, (const uint8_t *)bytes.p);
+    ProtobufCMessage *message =
+        protobuf_c_message_unpack(m->type, &allocator, bytes.n, (const uint8_t *)bytes.p);
     if (message == NULL && room.full)
         return ERR_LIMIT;
     if (message == NULL) {
@@ -132,8 +135,9 @@ static err protobuf_encode(struct arena *a, const ProtobufCMessage *m, str *out)
 
 /* ---- either ---- */
 
-err wire_decode(struct arena *a, const ProtobufCMessageDescriptor *type, enum wire_encoding encoding, str bytes,
-                ProtobufCMessage **out, struct err_note *note)
+err wire_decode(struct arena *a, const ProtobufCMessageDescriptor *type,
+                enum wire_encoding encoding, str bytes, ProtobufCMessage **out,
+                struct err_note *note)
 {
     const struct wire_message *m = wire_message_of(type);
     err why = encoding == WIRE_JSON ? wire_json_decode(a, m, bytes, out, note)
@@ -171,7 +175,8 @@ store_time wire_time_read(const Wire__Timestamp *t)
     int64_t ns;
     if (t == NULL || (t->seconds == ZERO_SECONDS && t->nanos == 0))
         return STORE_TIME_ZERO;
-    if (__builtin_mul_overflow(t->seconds, NS_PER_S, &ns) || __builtin_add_overflow(ns, (int64_t)t->nanos, &ns))
+    if (__builtin_mul_overflow(t->seconds, NS_PER_S, &ns) ||
+        __builtin_add_overflow(ns, (int64_t)t->nanos, &ns))
         return (store_time){ .ns = t->seconds < 0 ? INT64_MIN : INT64_MAX - 1 };
     return (store_time){ .ns = ns == INT64_MAX ? ns - 1 : ns };
 }

@@ -4,7 +4,8 @@ static const char letters[65] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 
 enum { NO_LETTER = 255, LINE_END = 254, PADDING = 253 };
 
-/* Six bits of each character in the standard alphabet; in the other one - and _ stand for + and /. */
+/* Six bits of each character in the standard alphabet; in the other one - and _ stand for + and
+ * /. */
 static unsigned char value_of(char c, bool url)
 {
     if (c >= 'A' && c <= 'Z')

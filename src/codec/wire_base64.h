@@ -1,5 +1,6 @@
-/* wire_base64.h - base64 as JSON of protobuf has it: either alphabet in, padded or not; the standard one out.
- * As Go reads it: line ends inside are passed over, stray bits at the end too. Private to codec/wire*.c. */
+/* wire_base64.h - base64 as JSON of protobuf has it: either alphabet in, padded or not; the
+ * standard one out. As Go reads it: line ends inside are passed over, stray bits at the end too.
+ * Private to codec/wire*.c. */
 #ifndef CODEC_WIRE_BASE64_H
 #define CODEC_WIRE_BASE64_H
 

@@ -1,5 +1,6 @@
-/* JSON into messages, in one pass and guided by the table. Calls nest as deep as messages do in their types, which do
- * not contain themselves; what a client nests deeper is an unknown field or of the wrong kind. */
+/* JSON into messages, in one pass and guided by the table. Calls nest as deep as messages do in
+ * their types, which do not contain themselves; what a client nests deeper is an unknown field or
+ * of the wrong kind. */
 #include "codec/wire_table.h"
 
 #include "base/utf8.h"
@@ -83,12 +84,13 @@ static err take_text(struct reader *r, str *out)
 
 /* ---- numbers ---- */
 
-/* A number as JSON writes it, taken apart: digits without the point, and the power of ten they are times. */
+/* A number as JSON writes it, taken apart: digits without the point, and the power of ten they are
+ * times. */
 struct number {
     bool minus;
-    char digits[24];  /* without zeros at the front */
+    char digits[24]; /* without zeros at the front */
     size_t n;
-    bool many;        /* more digits than that which are not zero */
+    bool many; /* more digits than that which are not zero */
     int64_t exponent;
 };
 
@@ -189,7 +191,8 @@ static err take_int32(struct reader *r, int32_t *out)
         return refuse(r, "a whole number is wanted", STR_NONE);
     if (!is_quoted)
         r->p = p;
-    return number_to_int32(&n, out) ? ERR_OK : refuse(r, "a whole number of 32 bits is wanted", STR_NONE);
+    return number_to_int32(&n, out) ? ERR_OK
+                                    : refuse(r, "a whole number of 32 bits is wanted", STR_NONE);
 }
 
 /* ---- values ---- */
@@ -213,7 +216,8 @@ static err take_time(struct reader *r, Wire__Timestamp **out)
     err why = take_text(r, &text);
     if (why != ERR_OK)
         return why;
-    Wire__Timestamp *t = (Wire__Timestamp *)wire_message_new(r->arena, &wire__timestamp__descriptor);
+    Wire__Timestamp *t =
+        (Wire__Timestamp *)wire_message_new(r->arena, &wire__timestamp__descriptor);
     if (t == NULL)
         return ERR_LIMIT;
     if (!wire_time_parse(text, &t->seconds, &t->nanos))
@@ -242,8 +246,9 @@ static err take_value(struct reader *r, const struct wire_field *f, void *at)
         return take_int32(r, at);
     case WIRE_BOOL:
         *(protobuf_c_boolean *)at = take_word(r, STR("true"));
-        return *(protobuf_c_boolean *)at || take_word(r, STR("false")) ? ERR_OK
-                                                                       : refuse(r, "true or false is wanted", STR_NONE);
+        return *(protobuf_c_boolean *)at || take_word(r, STR("false"))
+                   ? ERR_OK
+                   : refuse(r, "true or false is wanted", STR_NONE);
     case WIRE_TIME:
         return take_time(r, at);
     case WIRE_MESSAGE:
@@ -299,14 +304,16 @@ static err take_list(struct reader *r, const struct wire_field *f, void **out, s
     return ERR_OK;
 }
 
-static err take_member(struct reader *r, const struct wire_message *m, char *message, uint32_t *seen)
+static err take_member(struct reader *r, const struct wire_message *m, char *message,
+                       uint32_t *seen)
 {
     str name;
     err why = take_text(r, &name);
     if (why != ERR_OK)
         return why;
     unsigned i = 0;
-    while (i < m->type->n_fields && !str_eq(m->fields[i].name, name) && !str_eq(m->fields[i].other, name))
+    while (i < m->type->n_fields && !str_eq(m->fields[i].name, name) &&
+           !str_eq(m->fields[i].other, name))
         i++;
     if (i == m->type->n_fields)
         return refuse(r, "unknown field", name);
@@ -343,10 +350,12 @@ static err take_message(struct reader *r, const struct wire_message *m, Protobuf
     return take(r, '}') ? ERR_OK : refuse(r, "',' or '}' is wanted", STR_NONE);
 }
 
-err wire_json_decode(struct arena *a, const struct wire_message *m, str text, ProtobufCMessage **out,
-                     struct err_note *note)
+err wire_json_decode(struct arena *a, const struct wire_message *m, str text,
+                     ProtobufCMessage **out, struct err_note *note)
 {
-    struct reader r = { .p = text.p, .begin = text.p, .end = text.p + text.n, .arena = a, .note = note };
+    struct reader r = {
+        .p = text.p, .begin = text.p, .end = text.p + text.n, .arena = a, .note = note
+    };
     ProtobufCMessage *message;
     if (text.n == 0) {
         err_note_set(note, "JSON: an object is wanted, not an empty body");

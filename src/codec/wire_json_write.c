@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct writer {
-    char *p;  /* NULL: only counts */
+    char *p; /* NULL: only counts */
     size_t n;
 };
 
@@ -22,7 +22,8 @@ static void put(struct writer *w, str s)
 
 static void put_escaped(struct writer *w, unsigned char c)
 {
-    static const char plain[] = "\"\\\b\f\n\r\t", shorts[] = "\"\\bfnrt", hex[] = "0123456789abcdef";
+    static const char plain[] = "\"\\\b\f\n\r\t", shorts[] = "\"\\bfnrt",
+                      hex[] = "0123456789abcdef";
     const char *at = memchr(plain, c, sizeof plain - 1);
     char text[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
     if (at != NULL)
@@ -102,7 +103,8 @@ static bool is_zero(const struct wire_field *f, const void *at)
     check_failed(__FILE__, __LINE__, "a field of no kind");
 }
 
-static void put_message(struct writer *w, const struct wire_message *m, const ProtobufCMessage *message);
+static void put_message(struct writer *w, const struct wire_message *m,
+                        const ProtobufCMessage *message);
 
 static void put_value(struct writer *w, const struct wire_field *f, const void *at)
 {
@@ -148,7 +150,8 @@ static void put_list(struct writer *w, const struct wire_field *f, const char *l
     put(w, STR("]"));
 }
 
-static void put_message(struct writer *w, const struct wire_message *m, const ProtobufCMessage *message)
+static void put_message(struct writer *w, const struct wire_message *m,
+                        const ProtobufCMessage *message)
 {
     bool first = true;
     INVARIANT(message->descriptor == m->type);
@@ -158,7 +161,9 @@ static void put_message(struct writer *w, const struct wire_message *m, const Pr
         const struct wire_field *f = &m->fields[i];
         const char *at = (const char *)message + d->offset;
         bool list = d->label == PROTOBUF_C_LABEL_REPEATED;
-        size_t count = list ? *(const size_t *)(const void *)((const char *)message + d->quantifier_offset) : 0;
+        size_t count =
+            list ? *(const size_t *)(const void *)((const char *)message + d->quantifier_offset)
+                 : 0;
         if (list ? count == 0 : is_zero(f, at))
             continue;
         put(w, first ? STR("\"") : STR(",\""));
@@ -173,7 +178,8 @@ static void put_message(struct writer *w, const struct wire_message *m, const Pr
     put(w, STR("}"));
 }
 
-err wire_json_encode(struct arena *a, const struct wire_message *m, const ProtobufCMessage *message, str *out)
+err wire_json_encode(struct arena *a, const struct wire_message *m, const ProtobufCMessage *message,
+                     str *out)
 {
     struct writer count = { .p = NULL }, w = { .n = 0 };
     put_message(&count, m, message);

@@ -1,4 +1,5 @@
-/* wire_table.h - what JSON calls the fields of messages. Private to codec/wire*.c; filled by tools/wire_table.py. */
+/* wire_table.h - what JSON calls the fields of messages. Private to codec/wire*.c; filled by
+ * tools/wire_table.py. */
 #ifndef CODEC_WIRE_TABLE_H
 #define CODEC_WIRE_TABLE_H
 
@@ -12,7 +13,7 @@ enum { WIRE_FIELDS_MAX = 32, WIRE_TIME_BYTES = 30 };
 
 struct wire_message;
 struct wire_field {
-    str name, other;               /* as written; also read so */
+    str name, other; /* as written; also read so */
     enum wire_kind kind;
     const struct wire_message *of; /* MESSAGE */
 };
@@ -27,10 +28,10 @@ const struct wire_message *wire_message_of(const ProtobufCMessageDescriptor *typ
 
 /* A new message with nothing in it; NULL when the arena is full. */
 ProtobufCMessage *wire_message_new(struct arena *a, const ProtobufCMessageDescriptor *type);
-MUST_CHECK err wire_json_decode(struct arena *a, const struct wire_message *m, str text, ProtobufCMessage **out,
-                                struct err_note *note);
-MUST_CHECK err wire_json_encode(struct arena *a, const struct wire_message *m, const ProtobufCMessage *message,
-                                str *out);
+MUST_CHECK err wire_json_decode(struct arena *a, const struct wire_message *m, str text,
+                                ProtobufCMessage **out, struct err_note *note);
+MUST_CHECK err wire_json_encode(struct arena *a, const struct wire_message *m,
+                                const ProtobufCMessage *message, str *out);
 
 /* RFC 3339, strict, years 0001 to 9999; false: no such instant. */
 MUST_CHECK bool wire_time_parse(str text, int64_t *seconds, int32_t *nanos);

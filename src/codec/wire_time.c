@@ -1,5 +1,5 @@
-/* Instants of years 0001 to 9999 by way of base/date.h, which knows as many as fit in 64 bits of nanoseconds: the
- * calendar repeats each 400 years, so years are moved to 1700..2099 and back. */
+/* Instants of years 0001 to 9999 by way of base/date.h, which knows as many as fit in 64 bits of
+ * nanoseconds: the calendar repeats each 400 years, so years are moved to 1700..2099 and back. */
 #include "codec/wire_table.h"
 
 #include "base/date.h"
@@ -7,9 +7,9 @@
 
 enum { CYCLE_YEARS = 400, FIRST_YEAR = 1700, YEAR_DIGITS = 4, TEXT_BYTES_MIN = 20 };
 #define CYCLE_S (INT64_C(146097) * 86400)
-#define FIRST_YEAR_S INT64_C(-8520336000)    /* 1700-01-01T00:00:00Z */
-#define LEAST_S INT64_C(-62135596800)        /* 0001-01-01T00:00:00Z */
-#define GREATEST_S INT64_C(253402300799)     /* 9999-12-31T23:59:59Z */
+#define FIRST_YEAR_S INT64_C(-8520336000) /* 1700-01-01T00:00:00Z */
+#define LEAST_S INT64_C(-62135596800)     /* 0001-01-01T00:00:00Z */
+#define GREATEST_S INT64_C(253402300799)  /* 9999-12-31T23:59:59Z */
 
 /* Forms that date_parse_rfc3339 takes and protojson does not. */
 static bool is_strict(str text)
@@ -20,14 +20,16 @@ static bool is_strict(str text)
     if (text.p[17] == '6')
         return false; /* no leap second */
     size_t digits = 0;
-    while (dot + 1 + digits < text.n && text.p[dot + 1 + digits] >= '0' && text.p[dot + 1 + digits] <= '9')
+    while (dot + 1 + digits < text.n && text.p[dot + 1 + digits] >= '0' &&
+           text.p[dot + 1 + digits] <= '9')
         digits++;
     return digits <= 9;
 }
 
 static bool year_of(str text, int64_t *year)
 {
-    return text.n > YEAR_DIGITS && str_to_i64(str_take(text, YEAR_DIGITS), year) && text.p[0] != '-';
+    return text.n > YEAR_DIGITS && str_to_i64(str_take(text, YEAR_DIGITS), year) &&
+           text.p[0] != '-';
 }
 
 static void year_put(char *at, int64_t year)

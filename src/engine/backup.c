@@ -2,19 +2,21 @@
  *
  *   pin            nothing the copy needs is punched or unlinked from here on
  *   index          LMDB's own consistent copy, to index/data.mdb.new
- *   tail           where the log ends now; not before the index's position. A folder with more behind it is refused
- *   segments       up to the tail, in order, beside those that are there: each complete as .next, or not at all; one
- *                  that is there in full is kept, and none replaced by one that is damaged in the store
- *   switch         STORE goes, the new segments and the new index replace the old, segments the source no longer has
- *                  go, STORE comes back
- *   verify         the copy is opened for reading and checked; if segments are damaged that were kept, all of this runs
- *                  once more, copying them anew
- * An interrupted backup is finished by running it again. Until the switch the folder opens as the backup before; in
- * the switch, and in a first backup, it has no STORE and does not open. Half files (.new) go when a backup fails and
- * when one begins, whole segments (.next) are kept for the next one, but on a full disk. */
+ *   tail           where the log ends now; not before the index's position. A folder with more
+ *   behind it is refused segments       up to the tail, in order, beside those that are there: each
+ *                  complete as .next, or not at all; one that is there in full is kept, and none
+ *   replaced by one that is damaged in the store switch         STORE goes, the new segments and
+ *                  the new index replace the old, segments the source no longer has go, STORE comes
+ *                  back
+ *   verify         the copy is opened for reading and checked; if segments are damaged that were
+ *                  kept, all of this runs once more, copying them anew
+ * An interrupted backup is finished by running it again. Until the switch the folder opens as the
+ * backup before; in the switch, and in a first backup, it has no STORE and does not open. Half
+ * files (.new) go when a backup fails and when one begins, whole segments (.next) are kept for the
+ * next one, but on a full disk. */
 #include "base/disk.h"
-#include "engine/store_file.h"
 #include "engine/store.h"
+#include "engine/store_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -29,15 +31,15 @@
 enum {
     COPY_BYTES = 1 << 20,
     PART_NAME_BYTES = VLOG_NAME_BYTES + 8,
-    SUSPECTS_MAX = 256,      /* with more, all segments are copied anew */
+    SUSPECTS_MAX = 256, /* with more, all segments are copied anew */
 };
 
 struct backup {
     struct engine *engine;
     const char *dir;
     int dir_fd, log_fd, index_fd, lock_fd;
-    bool had_store;          /* a whole backup was there */
-    bool opened, switching;  /* how far it came */
+    bool had_store;         /* a whole backup was there */
+    bool opened, switching; /* how far it came */
     struct vlog_tail tail;
     char *buffer;
     struct engine_backup_result result;
@@ -53,12 +55,13 @@ static err refuse(struct backup *b, const char *what, int errno_value)
     char room[DISK_FREE_BYTES] = "";
     if (full)
         disk_free_text(b->dir, room);
-    err_note_set(&b->note, "%s %s: %s%s%s%s", what, b->dir, strerror(errno_value), full ? " (" : "", room,
-                 full ? ")" : "");
+    err_note_set(&b->note, "%s %s: %s%s%s%s", what, b->dir, strerror(errno_value), full ? " (" : "",
+                 room, full ? ")" : "");
     return full ? ERR_FULL : ERR_IO;
 }
 
-/* The same before anything was done: as a rule it is the wrong place, which is the caller's to mend. */
+/* The same before anything was done: as a rule it is the wrong place, which is the caller's to
+ * mend. */
 static err refuse_place(struct backup *b, const char *what, int errno_value)
 {
     static const int wrong[] = { ENOENT, ENOTDIR, EACCES, EPERM, EROFS, ENAMETOOLONG, ELOOP };
@@ -91,7 +94,8 @@ static err target_lock(struct backup *b)
 /* Is there what neither a first backup that was interrupted nor an empty disk has, and no STORE? */
 static bool target_is_foreign(const struct backup *b)
 {
-    static const char *const known[] = { ".", "..", "LOCK", "log", "index", "STORE.new", "lost+found" };
+    static const char *const known[] = { ".",     "..",        "LOCK",      "log",
+                                         "index", "STORE.new", "lost+found" };
     if (faccessat(b->dir_fd, "STORE", F_OK, 0) == 0)
         return false;
     int fd = openat(b->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -126,7 +130,8 @@ static err target_is_ours(struct backup *b)
         return ERR_CONFLICT;
     }
     if (why == ERR_CORRUPT) {
-        err_note_set(&b->note, "%s: %s (a backup has the same file STORE as its store)", b->dir, note.text);
+        err_note_set(&b->note, "%s: %s (a backup has the same file STORE as its store)", b->dir,
+                     note.text);
         return ERR_CONFLICT;
     }
     return why == ERR_OK ? ERR_OK : refuse(b, "cannot read STORE in", EIO);
@@ -164,7 +169,8 @@ void backup_sweep(const struct engine *e)
 static err target_open(struct backup *b)
 {
     if (disk_lies_in(b->dir, b->engine->dir)) { /* it would go with the store */
-        err_note_set(&b->note, "%s lies in the folder of the store itself: choose one outside of %s", b->dir,
+        err_note_set(&b->note,
+                     "%s lies in the folder of the store itself: choose one outside of %s", b->dir,
                      b->engine->dir);
         return ERR_CONFLICT;
     }
@@ -194,7 +200,8 @@ static err target_open(struct backup *b)
 static err copy_index(struct backup *b)
 {
     int fd = -1;
-    int why = file_open(b->engine->faults, b->index_fd, "data.mdb.new", O_RDWR | O_CREAT | O_TRUNC, &fd);
+    int why =
+        file_open(b->engine->faults, b->index_fd, "data.mdb.new", O_RDWR | O_CREAT | O_TRUNC, &fd);
     if (why != 0)
         return refuse(b, "cannot write the index in", why);
     why = mdb_env_copyfd(b->engine->env, fd);
@@ -218,7 +225,8 @@ static const char *part_name(uint32_t number, const char *behind, char out[PART_
     return out;
 }
 
-/* What of [0, end) is no hole: only that is ever copied. Where the file system cannot say, all of it. */
+/* What of [0, end) is no hole: only that is ever copied. Where the file system cannot say, all of
+ * it. */
 static uint64_t data_bytes(int fd, uint64_t end)
 {
     uint64_t sum = 0, at = 0;
@@ -237,7 +245,8 @@ static uint64_t data_bytes(int fd, uint64_t end)
 }
 
 /* Is the segment there already, of this store and as long as it should be? *bytes: of its data. */
-static bool is_kept(struct backup *b, const char *name, uint32_t number, uint64_t end, uint64_t *bytes)
+static bool is_kept(struct backup *b, const char *name, uint32_t number, uint64_t end,
+                    uint64_t *bytes)
 {
     char header[RECORD_SEGMENT_BYTES];
     int fd = -1;
@@ -295,7 +304,8 @@ static int copy_file(struct backup *b, uint32_t number, uint64_t end)
     int from = -1;
     int to = -1;
     part_name(number, ".new", part);
-    int why = file_open(b->engine->faults, b->engine->log_fd, part_name(number, "", name), O_RDONLY, &from);
+    int why = file_open(b->engine->faults, b->engine->log_fd, part_name(number, "", name), O_RDONLY,
+                        &from);
     if (why != 0)
         return why;
     why = file_open(b->engine->faults, b->log_fd, part, O_RDWR | O_CREAT | O_TRUNC, &to);
@@ -304,7 +314,9 @@ static int copy_file(struct backup *b, uint32_t number, uint64_t end)
         close(to);
     }
     close(from);
-    return why == 0 ? file_rename(b->engine->faults, b->log_fd, part, part_name(number, ".next", next)) : why;
+    return why == 0
+               ? file_rename(b->engine->faults, b->log_fd, part, part_name(number, ".next", next))
+               : why;
 }
 
 static int unlink_part(struct backup *b, uint32_t number, const char *behind)
@@ -336,8 +348,10 @@ static err source_is_whole(struct backup *b, uint32_t number)
     err why = engine_check(b->engine, &opts);
     struct err_note first = b->note;
     if (why == ERR_CORRUPT)
-        err_note_set(&b->note, "%s, in the store itself. It does not replace the one in %s: back up to another folder",
-                     first.text, b->dir);
+        err_note_set(
+            &b->note,
+            "%s, in the store itself. It does not replace the one in %s: back up to another folder",
+            first.text, b->dir);
     return why;
 }
 
@@ -350,7 +364,8 @@ static err copy_anew(struct backup *b, uint32_t number, uint64_t end)
     if (why != ERR_OK)
         return why;
     int failed = copy_file(b, number, end);
-    return failed == 0 || failed == ENOENT ? file_err(failed) : refuse(b, "cannot copy a log segment in", failed);
+    return failed == 0 || failed == ENOENT ? file_err(failed)
+                                           : refuse(b, "cannot copy a log segment in", failed);
 }
 
 static err copy_segment(struct backup *b, const struct vlog_segment *s)
@@ -386,11 +401,13 @@ static err copy_segments(struct backup *b)
             why = vlog_segment_next(b->engine->log, s.number + 1, &s);
     }
     if (why == ERR_NOT_FOUND || why == ERR_OK)
-        return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK : refuse(b, "cannot sync in", EIO);
+        return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK
+                                                            : refuse(b, "cannot sync in", EIO);
     return why;
 }
 
-/* Puts the segments of the copy up to the tail in place and drops those that the store no longer has. */
+/* Puts the segments of the copy up to the tail in place and drops those that the store no longer
+ * has. */
 static err place_segments(struct backup *b)
 {
     struct vlog_segment s = { .number = 0 };
@@ -430,7 +447,8 @@ static err switch_over(struct backup *b)
     if (why != 0)
         return refuse(b, "cannot put the index in place in", why);
     is = store_write_id(ff, b->dir_fd, b->engine->id);
-    return is == ERR_OK ? ERR_OK : refuse(b, "cannot write STORE in", is == ERR_FULL ? ENOSPC : EIO);
+    return is == ERR_OK ? ERR_OK
+                        : refuse(b, "cannot write STORE in", is == ERR_FULL ? ENOSPC : EIO);
 }
 
 static void fd_close(int *fd)
@@ -454,7 +472,9 @@ static err verify(struct backup *b)
     MDB_envinfo info;
     if (mdb_env_info(b->engine->env, &info) != 0)
         return ERR_IO;
-    struct engine_opts opts = { .dir = b->dir, .read_only = true, .index_bytes_max = info.me_mapsize };
+    struct engine_opts opts = { .dir = b->dir,
+                                .read_only = true,
+                                .index_bytes_max = info.me_mapsize };
     struct engine *copy = NULL;
     store_time greatest;
     b->note.text[0] = '\0';
@@ -477,8 +497,9 @@ static struct vlog_tail acknowledged(struct engine *e)
     return tail;
 }
 
-/* Is there more behind the tail, in its segment or in others? Then the folder goes on where this store, restored from
- * an older one, has taken another way: not to be overwritten, nor to be mixed with. */
+/* Is there more behind the tail, in its segment or in others? Then the folder goes on where this
+ * store, restored from an older one, has taken another way: not to be overwritten, nor to be mixed
+ * with. */
 static bool target_is_ahead(const struct backup *b)
 {
     char last[VLOG_NAME_BYTES];
@@ -504,16 +525,20 @@ static err copy_and_switch(struct backup *b)
     err why = target_open(b);
     if (why != ERR_OK)
         return why;
-    /* So that the log of the copy has next to no tail that the index does not know: damage there would look like a
-     * write that was cut off. A store that cannot write any more is copied with its tail. */
+    /* So that the log of the copy has next to no tail that the index does not know: damage there
+     * would look like a write that was cut off. A store that cannot write any more is copied with
+     * its tail. */
     why = engine_flush(b->engine);
     if (why != ERR_OK && why != ERR_FULL)
         return why;
     why = copy_index(b);
     b->tail = acknowledged(b->engine);
     if (why == ERR_OK && target_is_ahead(b)) {
-        err_note_set(&b->note, "%s holds a later state of this store than it is in now, which would be lost: choose"
-                     " another folder", b->dir);
+        err_note_set(
+            &b->note,
+            "%s holds a later state of this store than it is in now, which would be lost: choose"
+            " another folder",
+            b->dir);
         return ERR_CONFLICT;
     }
     if (why == ERR_OK)
@@ -533,10 +558,11 @@ static void clear_up(struct backup *b, err why)
     struct err_note first = b->note;
     const char *what = first.text[0] != '\0' ? first.text : err_name(why);
     err_note_set(&b->note, "%s%s%s", what, emptied ? "; what was copied is removed again" : "",
-                 b->switching ? "; the folder holds no whole backup until backup has run there again"
+                 b->switching
+                     ? "; the folder holds no whole backup until backup has run there again"
                  : b->suspect_count > 0 ? "; the copy there is damaged, too"
-                 : b->had_store ? "; the backup that was there before is whole"
-                                : "; there is no backup there yet");
+                 : b->had_store         ? "; the backup that was there before is whole"
+                                        : "; there is no backup there yet");
 }
 
 /* One time through, up to the verifying. */
@@ -573,13 +599,16 @@ static err run(struct backup *b)
     }
     if (why == ERR_CORRUPT) {
         struct err_note first = b->note;
-        err_note_set(&b->note, "%s, in the copy just made in %s. The store seems to be damaged itself: run check on it",
+        err_note_set(&b->note,
+                     "%s, in the copy just made in %s. The store seems to be damaged itself: run "
+                     "check on it",
                      first.text, b->dir);
     }
     return why;
 }
 
-err engine_backup(struct engine *e, const char *dir, struct engine_backup_result *out, struct err_note *note)
+err engine_backup(struct engine *e, const char *dir, struct engine_backup_result *out,
+                  struct err_note *note)
 {
     MAGIC_CHECK(e, ENGINE_MAGIC);
     struct backup b = { .engine = e, .dir = dir };

@@ -1,13 +1,14 @@
 /* check.c - verifies that a store is whole: every row, every record, every byte accounted for.
  *
  *   1. rows: each row's sum; how many own a value in the log
- *   2. segments: walked from end to end (walk.c); each live record must be the blob of exactly its row, its bytes
- *      must fit the hash; the dead bytes must add up to what the index counts
+ *   2. segments: walked from end to end (walk.c); each live record must be the blob of exactly its
+ *      row, its bytes must fit the hash; the dead bytes must add up to what the index counts
  *   3. rows again, only when 1 and 2 do not match: which rows point to no record
  *   4. rows that are not indexed yet: their values
- * Works on one view, so a running store may go on; the view keeps what it sees from being punched. */
-#include "engine/walk.h"
+ * Works on one view, so a running store may go on; the view keeps what it sees from being
+ * punched. */
 #include "engine/store.h"
+#include "engine/walk.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +25,8 @@ struct check {
     struct engine_view *view;
     uint64_t found;
     uint64_t rows_in_log, records_matched;
-    uint64_t rows_damaged;      /* each leaves one record without an owner, which is no damage of its own */
+    /* each leaves one record without an owner, which is no damage of its own */
+    uint64_t rows_damaged;
     uint64_t done, total;
     uint64_t since_pause;
     struct vlog_extent reported[REPORTED_MAX]; /* ranges of a log that cannot be read */
@@ -69,7 +71,8 @@ static void progress(struct check *c, uint64_t bytes)
     if (c->opts->pace_bytes_per_s == 0 || c->since_pause < PACE_BYTES)
         return;
     uint64_t ns = c->since_pause * 1000 / c->opts->pace_bytes_per_s * 1000000;
-    struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+    struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000),
+                           .tv_nsec = (long)(ns % 1000000000) };
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL); /* shorter is fine */
     c->since_pause = 0;
 }
@@ -95,15 +98,16 @@ static void each_row(struct check *c, row_fn *fn, bool report)
     INVARIANT(rc == 0);
     MDB_val k, v;
     char text[48];
-    for (rc = mdb_cursor_get(cursor, &k, &v, MDB_FIRST); rc == 0; rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) {
+    for (rc = mdb_cursor_get(cursor, &k, &v, MDB_FIRST); rc == 0;
+         rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) {
         str key = { .p = k.mv_data, .n = k.mv_size };
         struct engine_row row;
         if (index_row_decode(key, v, &row) == ERR_OK) {
             fn(c, key, &row);
         } else if (report) {
             c->rows_damaged++;
-            found(c, INDEX, ": row %s in space %d fails its checksum", key_text(str_skip(key, 1), text),
-                  key.n > 0 ? (unsigned char)key.p[0] : 0);
+            found(c, INDEX, ": row %s in space %d fails its checksum",
+                  key_text(str_skip(key, 1), text), key.n > 0 ? (unsigned char)key.p[0] : 0);
         }
     }
     mdb_cursor_close(cursor);
@@ -117,7 +121,8 @@ static void count_row(struct check *c, str key, const struct engine_row *row)
     if (blob_in_log(&row->blob))
         c->rows_in_log++;
     else if (row->blob.n > 0 && XXH3_64bits(row->blob.mem, row->blob.n) != row->blob.hash)
-        found(c, INDEX, ": the value in row %s fails its checksum", key_text(str_skip(key, 1), text));
+        found(c, INDEX, ": the value in row %s fails its checksum",
+              key_text(str_skip(key, 1), text));
 }
 
 static bool is_reported(const struct check *c, const struct engine_blob *b)
@@ -159,8 +164,8 @@ static void find_lost(struct check *c, str key, const struct engine_row *row)
     err why = index_dead_at(c->engine, c->view->txn, b->segment, b->extent_offset, &dead);
     bool is_dead = why == ERR_OK && dead.offset <= b->extent_offset;
     if (is_dead || !record_stands(c, key, b))
-        found(c, b->segment, " at offset %llu: the value of row %s is not there", (unsigned long long)b->extent_offset,
-              key_text(str_skip(key, 1), text));
+        found(c, b->segment, " at offset %llu: the value of row %s is not there",
+              (unsigned long long)b->extent_offset, key_text(str_skip(key, 1), text));
 }
 
 /* ---- segments ---- */
@@ -180,7 +185,8 @@ static void check_owner(struct check *c, const struct walk_record *r)
     if (rc == 0 && blob_same_place(&row.blob, &r->blob)) {
         c->records_matched++;
         if (row.blob.n != r->blob.n || row.blob.hash != r->blob.hash)
-            found(c, r->blob.segment, " at offset %llu: the record and its row %s in index/data.mdb differ",
+            found(c, r->blob.segment,
+                  " at offset %llu: the record and its row %s in index/data.mdb differ",
                   (unsigned long long)r->blob.extent_offset, key_text(key, text));
         return;
     }
@@ -200,14 +206,15 @@ static void check_value(struct check *c, const struct engine_blob *b, str key)
     bool fits = why == ERR_OK && XXH3_64bits(bytes, b->n) == b->hash;
     free(bytes);
     if (!fits)
-        found(c, b->segment, " at offset %llu: the value of row %s %s", (unsigned long long)b->extent_offset,
-              key_text(key, text), why == ERR_IO ? "cannot be read" : "fails its checksum");
+        found(c, b->segment, " at offset %llu: the value of row %s %s",
+              (unsigned long long)b->extent_offset, key_text(key, text),
+              why == ERR_IO ? "cannot be read" : "fails its checksum");
 }
 
 static void report_gap(struct check *c, const struct walk *w, uint64_t from)
 {
-    found(c, w->segment, " at offset %llu: %llu bytes are neither dead nor a record", (unsigned long long)from,
-          (unsigned long long)(w->at - from));
+    found(c, w->segment, " at offset %llu: %llu bytes are neither dead nor a record",
+          (unsigned long long)from, (unsigned long long)(w->at - from));
     if (c->reported_count < REPORTED_MAX)
         c->reported[c->reported_count++] =
             (struct vlog_extent){ .segment = w->segment, .offset = from, .size = w->at - from };
@@ -255,7 +262,8 @@ static void check_segment(struct check *c, const struct index_segment *s)
     if (vlog_segment_next(c->engine->log, s->number, &file) != ERR_OK || file.number != s->number) {
         found(c, s->number, " is missing");
         if (c->reported_count < REPORTED_MAX)
-            c->reported[c->reported_count++] = (struct vlog_extent){ .segment = s->number, .size = s->end };
+            c->reported[c->reported_count++] =
+                (struct vlog_extent){ .segment = s->number, .size = s->end };
         return;
     }
     check_header(c, s->number);
@@ -264,8 +272,8 @@ static void check_segment(struct check *c, const struct index_segment *s)
     size_t gaps = c->reported_count;
     walk_segment(c, &w);
     if (w.dead_bytes != s->dead && gaps == c->reported_count)
-        found(c, INDEX, " counts %llu dead bytes in segment %u, which has %llu", (unsigned long long)s->dead, s->number,
-              (unsigned long long)w.dead_bytes);
+        found(c, INDEX, " counts %llu dead bytes in segment %u, which has %llu",
+              (unsigned long long)s->dead, s->number, (unsigned long long)w.dead_bytes);
     walk_fini(&w);
 }
 
@@ -292,7 +300,8 @@ static void check_overlay(struct check *c, const struct overlay *o, uint64_t seq
     uint32_t only = c->opts->segment;
     if (o == NULL)
         return;
-    for (const struct overlay_node *n = overlay_next(o, NULL, seq); n != NULL; n = overlay_next(o, n, seq))
+    for (const struct overlay_node *n = overlay_next(o, NULL, seq); n != NULL;
+         n = overlay_next(o, n, seq))
         if (blob_in_log(&n->blob) && (only == 0 || n->blob.segment == only))
             check_value(c, &n->blob, str_skip(overlay_key(n), 1));
 }

@@ -1,4 +1,5 @@
-/* committer.c - takes what waits, decides one after the other, writes one group, answers all in order.
+/* committer.c - takes what waits, decides one after the other, writes one group, answers all in
+ * order.
  *
  * A group with a synced or early update:
  *   decide all -> write -> answer early, unsynced -> sync -> publish -> answer the others
@@ -7,13 +8,14 @@
  *
  * Invariants
  *  1. A decision sees everything acknowledged and everything decided before it in its group.
- *  2. done of a synced update is called after the group and all groups before it are on disk, in the order of
- *     submission; an error too, because it may rest on rows of the same group. Also when it wrote nothing.
- *  3. After a failed write or sync nothing is acknowledged any more.
- *  4. What is let in fits into the index's map besides all that is not in LMDB yet (index_room.c, 2). Who does not fit
- *     is decided again, first in a group begun when everything is in LMDB, before it is refused.
- *  5. A group is not left unsynced when an older one has been for sync_interval_ms. The indexer syncs what nothing
- *     follows: LMDB never holds a group that the log may still lose. */
+ *  2. done of a synced update is called after the group and all groups before it are on disk, in
+ *     the order of submission; an error too, because it may rest on rows of the same group. Also
+ *  when it wrote nothing. 3. After a failed write or sync nothing is acknowledged any more.
+ *  4. What is let in fits into the index's map besides all that is not in LMDB yet (index_room.c,
+ *     2). Who does not fit is decided again, first in a group begun when everything is in LMDB,
+ *  before it is refused. 5. A group is not left unsynced when an older one has been for
+ *     sync_interval_ms. The indexer syncs what nothing follows: LMDB never holds a group that the
+ *     log may still lose. */
 #include "engine/parts.h"
 
 #include <stdlib.h>
@@ -27,16 +29,17 @@ struct group {
     struct engine_update *updates[GROUP_UPDATES_MAX];
     err results[GROUP_UPDATES_MAX];
     uint32_t count;
-    uint64_t seq;             /* of the last update, within the group */
-    uint64_t bytes;           /* at most this much in the log */
+    uint64_t seq;   /* of the last update, within the group */
+    uint64_t bytes; /* at most this much in the log */
     uint64_t rows;
-    bool no_space;            /* the disk is low: only updates that free */
-    struct index_room room;   /* of the index, when the group began */
+    bool no_space;             /* the disk is low: only updates that free */
+    struct index_room room;    /* of the index, when the group began */
     struct index_load aborted; /* what failed decisions left in pending: it goes nowhere */
-    struct index_load ahead[2]; /* and what will go into it before: the frozen and the active overlay */
-    bool emptied;             /* nothing: everything is in LMDB */
-    bool crowded;             /* an update waits for the next group, and for an index that is emptied */
-    uint64_t pages_wanted;    /* by that update */
+    /* and what will go into it before: the frozen and the active overlay */
+    struct index_load ahead[2];
+    bool emptied; /* nothing: everything is in LMDB */
+    bool crowded; /* an update waits for the next group, and for an index that is emptied */
+    uint64_t pages_wanted; /* by that update */
     struct record_mutation *mutations;
     size_t mutations_size;
 };
@@ -97,7 +100,8 @@ static err txn_write(struct engine_txn *t, struct overlay_row *row)
 
 static bool sizes_fit(str key, str value, str bytes)
 {
-    return key.n <= ENGINE_KEY_BYTES_MAX && value.n <= ENGINE_VALUE_BYTES_MAX && bytes.n <= ENGINE_BLOB_BYTES_MAX;
+    return key.n <= ENGINE_KEY_BYTES_MAX && value.n <= ENGINE_VALUE_BYTES_MAX &&
+           bytes.n <= ENGINE_BLOB_BYTES_MAX;
 }
 
 err engine_txn_put(struct engine_txn *t, enum engine_space space, str key, str value, str bytes)
@@ -107,7 +111,9 @@ err engine_txn_put(struct engine_txn *t, enum engine_space space, str key, str v
     char buf[DB_KEY_BYTES_MAX];
     struct overlay_row row = { .key = db_key(space, key, buf), .value = value };
     if (bytes.n > 0) {
-        row.blob = (struct engine_blob){ .n = bytes.n, .hash = XXH3_64bits(bytes.p, bytes.n), .mem = bytes.p };
+        row.blob = (struct engine_blob){ .n = bytes.n,
+                                         .hash = XXH3_64bits(bytes.p, bytes.n),
+                                         .mem = bytes.p };
         row.fresh = bytes.n > ENGINE_INLINE_BYTES_MAX;
     }
     return txn_write(t, &row);
@@ -146,14 +152,16 @@ err engine_txn_delete(struct engine_txn *t, enum engine_space space, str key)
 static struct index_load group_load(const struct group *g)
 {
     struct index_load all = overlay_load(g->pending);
-    return (struct index_load){ .rows = all.rows - g->aborted.rows, .bytes = all.bytes - g->aborted.bytes };
+    return (struct index_load){ .rows = all.rows - g->aborted.rows,
+                                .bytes = all.bytes - g->aborted.bytes };
 }
 
 /* Has the index room for the group with what was just written? */
 static bool index_has_room(struct group *g, bool frees)
 {
     const struct index_load loads[] = { g->ahead[0], g->ahead[1], group_load(g) };
-    uint64_t growing = frees ? g->room.reserve / 4 : g->room.reserve, steady = frees ? 0 : g->room.reserve / 2;
+    uint64_t growing = frees ? g->room.reserve / 4 : g->room.reserve,
+             steady = frees ? 0 : g->room.reserve / 2;
     if (index_fits(&g->room, loads, COUNT_OF(loads), growing))
         return true;
     if (g->emptied && g->rows == 0 && index_fits(&g->room, loads, COUNT_OF(loads), steady) &&
@@ -186,7 +194,8 @@ static void abort_rows(struct group *g, const struct engine_txn *t, struct index
     for (struct overlay_node *n = t->written; n != NULL; n = n->written_before)
         n->aborted = true;
     struct index_load all = overlay_load(g->pending);
-    g->aborted = (struct index_load){ .rows = all.rows - before.rows, .bytes = all.bytes - before.bytes };
+    g->aborted =
+        (struct index_load){ .rows = all.rows - before.rows, .bytes = all.bytes - before.bytes };
 }
 
 static err decide(struct group *g, struct engine_update *u)
@@ -250,8 +259,8 @@ static struct engine_blob blob_of(const struct record_mutation *m)
     return b;
 }
 
-/* Did the blob come with a group of this overlay? An older one is the index's to free: it knows the row that
- * owned it, whatever stood here in between. */
+/* Did the blob come with a group of this overlay? An older one is the index's to free: it knows the
+ * row that owned it, whatever stood here in between. */
 static bool written_since(const struct overlay *o, const struct engine_blob *b)
 {
     if (!blob_in_log(b))
@@ -368,7 +377,9 @@ static void group_write(struct group *g)
 {
     struct engine *e = g->engine;
     bool sync = group_wants_sync(g);
-    struct vlog_group lg = { .seq = vlog_tail(e->log).seq + 1, .time = e->last_now, .count = collect(g) };
+    struct vlog_group lg = { .seq = vlog_tail(e->log).seq + 1,
+                             .time = e->last_now,
+                             .count = collect(g) };
     lg.no_zeros = g->no_space;
     lg.mutations = g->mutations;
     struct vlog_extent whole;
@@ -393,11 +404,12 @@ static void group_refuse(struct group *g)
 /* Must the group wait for the index? Under its lock. */
 static bool index_is_behind(const struct engine *e)
 {
-    return e->pages_wanted > 0 || e->active->rows >= OVERLAY_ROWS_MAX || e->active->bytes >= OVERLAY_BYTES_MAX;
+    return e->pages_wanted > 0 || e->active->rows >= OVERLAY_ROWS_MAX ||
+           e->active->bytes >= OVERLAY_BYTES_MAX;
 }
 
-/* Waits while the index is too far behind, and until it holds everything when an update was put off for that.
- * ERR_FULL: it cannot follow, the disk is full. */
+/* Waits while the index is too far behind, and until it holds everything when an update was put off
+ * for that. ERR_FULL: it cannot follow, the disk is full. */
 static err wait_for_room(struct group *g)
 {
     struct engine *e = g->engine;
@@ -442,8 +454,8 @@ static void group_begin(struct group *g)
 /* Bounds what goes into the log, and the memory, which also holds what failed decisions wrote. */
 static bool group_is_full(const struct group *g)
 {
-    return g->count == GROUP_UPDATES_MAX || g->bytes >= GROUP_BYTES_MAX || g->rows >= GROUP_ROWS_MAX ||
-           g->pending->bytes >= GROUP_BYTES_MAX;
+    return g->count == GROUP_UPDATES_MAX || g->bytes >= GROUP_BYTES_MAX ||
+           g->rows >= GROUP_ROWS_MAX || g->pending->bytes >= GROUP_BYTES_MAX;
 }
 
 /* Runs one group off the front of list; returns what is left of it. */
@@ -579,7 +591,8 @@ err engine_submit_wait(struct engine *e, const struct engine_update *update)
     return w.why;
 }
 
-err engine_update_wait(struct engine *e, err (*decide_fn)(struct engine_txn *t, void *ctx), void *ctx)
+err engine_update_wait(struct engine *e, err (*decide_fn)(struct engine_txn *t, void *ctx),
+                       void *ctx)
 {
     struct engine_update u = { .decide = decide_fn, .ctx = ctx };
     return engine_submit_wait(e, &u);

@@ -6,8 +6,8 @@
  *   index/data.mdb     LMDB (index.c)
  *   log/NNNNNNNN.seg   the value log (vlog/vlog.h) */
 #include "engine/parts.h"
-#include "engine/store_file.h"
 #include "engine/store.h"
+#include "engine/store_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,12 @@
 #define SEGMENT_BYTES_DEFAULT ((uint64_t)256 << 20)
 #define INDEX_BYTES_DEFAULT ((uint64_t)256 << 30)
 #define FREE_BYTES_DEFAULT ((uint64_t)64 << 20)
-enum { WAITING_DEFAULT = 65536, SYNC_INTERVAL_MS_DEFAULT = 50, REST_MS_DEFAULT = 20000, SEGMENT_BYTES_MIN = 1 << 16 };
+enum {
+    WAITING_DEFAULT = 65536,
+    SYNC_INTERVAL_MS_DEFAULT = 50,
+    REST_MS_DEFAULT = 20000,
+    SEGMENT_BYTES_MIN = 1 << 16
+};
 
 static void fail_default(void *ctx, const char *what)
 {
@@ -89,7 +94,8 @@ static struct engine *engine_new(const struct engine_opts *opts)
     e->read_only = opts->read_only;
     e->free_bytes_min = opts->free_bytes_min == 0 ? FREE_BYTES_DEFAULT : opts->free_bytes_min;
     e->waiting_max = opts->waiting_max == 0 ? WAITING_DEFAULT : opts->waiting_max;
-    e->sync_interval_ms = opts->sync_interval_ms == 0 ? SYNC_INTERVAL_MS_DEFAULT : opts->sync_interval_ms;
+    e->sync_interval_ms =
+        opts->sync_interval_ms == 0 ? SYNC_INTERVAL_MS_DEFAULT : opts->sync_interval_ms;
     e->rest_ms = opts->rest_ms == 0 ? REST_MS_DEFAULT : (int)opts->rest_ms;
     e->dir_fd = e->log_fd = e->index_fd = e->lock_fd = e->data_fd = -1;
     e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -155,7 +161,9 @@ static err log_open(struct engine *e, const struct engine_opts *with, struct err
         .read_only = e->read_only,
         .zeros_always = with->zeros_always,
     };
-    struct vlog_replay_calls calls = { .group = replay_group, .mutation = replay_mutation, .ctx = e };
+    struct vlog_replay_calls calls = { .group = replay_group,
+                                       .mutation = replay_mutation,
+                                       .ctx = e };
     err why = vlog_open(&opts, &e->log, note);
     if (why != ERR_OK)
         return why;
@@ -192,7 +200,9 @@ static err open_parts(struct engine *e, const struct engine_opts *opts, struct e
 {
     err why = store_open(e, note);
     if (why == ERR_OK)
-        why = index_open(e, opts->index_bytes_max == 0 ? INDEX_BYTES_DEFAULT : opts->index_bytes_max, note);
+        why =
+            index_open(e, opts->index_bytes_max == 0 ? INDEX_BYTES_DEFAULT : opts->index_bytes_max,
+                       note);
     if (why == ERR_OK) {
         why = log_open(e, opts, note);
         if (why == ERR_CORRUPT && opts->despite_damage)
@@ -207,7 +217,8 @@ static err open_parts(struct engine *e, const struct engine_opts *opts, struct e
     return why;
 }
 
-err engine_open(const struct engine_opts *opts, struct engine **out, store_time *greatest, struct err_note *note)
+err engine_open(const struct engine_opts *opts, struct engine **out, store_time *greatest,
+                struct err_note *note)
 {
     struct engine *e = engine_new(opts);
     if (note != NULL)
@@ -279,7 +290,8 @@ void engine_close(struct engine **ep)
 static void stats_of_files(struct engine *e, struct engine_stats *out)
 {
     struct vlog_segment s = { .number = 0 };
-    for (err why = vlog_segment_next(e->log, 0, &s); why == ERR_OK; why = vlog_segment_next(e->log, s.number + 1, &s))
+    for (err why = vlog_segment_next(e->log, 0, &s); why == ERR_OK;
+         why = vlog_segment_next(e->log, s.number + 1, &s))
         out->disk_bytes += s.allocated;
     struct stat st;
     if (fstat(e->data_fd, &st) == 0)

@@ -6,7 +6,9 @@
 #include <string.h>
 
 enum {
-    KIND_NONE, KIND_INLINE, KIND_LOG,
+    KIND_NONE,
+    KIND_INLINE,
+    KIND_LOG,
     ROW_HEAD = INDEX_SUM_BYTES + 1,
     INLINE_HEAD = 10,
     LOG_HEAD = 32,
@@ -86,7 +88,8 @@ static size_t blob_encode(const struct engine_blob *b, char *out)
         out[0] = KIND_NONE;
         return 1;
     }
-    if (!blob_in_log(b) && b->n <= ENGINE_INLINE_BYTES_MAX) { /* a larger one has its place to come: index_grows */
+    if (!blob_in_log(b) &&
+        b->n <= ENGINE_INLINE_BYTES_MAX) { /* a larger one has its place to come: index_grows */
         out[0] = KIND_INLINE;
         put_be16(out + 1, (uint16_t)b->n);
         put_be64(out + 3, b->hash);
@@ -110,7 +113,8 @@ static size_t row_encode(const struct overlay_node *n, char *out)
     if (n->value_n > 0)
         memcpy(out + at, n->value, n->value_n);
     at += n->value_n;
-    put_be64(out, index_sum(overlay_key(n), (str){ .p = out + INDEX_SUM_BYTES, .n = at - INDEX_SUM_BYTES }));
+    put_be64(out, index_sum(overlay_key(n),
+                            (str){ .p = out + INDEX_SUM_BYTES, .n = at - INDEX_SUM_BYTES }));
     return at;
 }
 
@@ -136,7 +140,9 @@ static void dead_list_add(struct dead_list *l, struct vlog_extent x)
 
 static struct vlog_extent extent_of(const struct engine_blob *b)
 {
-    return (struct vlog_extent){ .segment = b->segment, .offset = b->extent_offset, .size = b->extent_size };
+    return (struct vlog_extent){ .segment = b->segment,
+                                 .offset = b->extent_offset,
+                                 .size = b->extent_size };
 }
 
 /* Writes one row; what its old version owned alone becomes dead. */
@@ -174,7 +180,8 @@ static int apply_rows(struct engine *e, MDB_txn *txn, struct overlay *o, struct 
 }
 
 /* The new ends of the segments from where the index stood to where the overlay ends. */
-static int apply_ends(struct engine *e, MDB_txn *txn, const struct overlay *o, struct dead_list *dead)
+static int apply_ends(struct engine *e, MDB_txn *txn, const struct overlay *o,
+                      struct dead_list *dead)
 {
     for (uint32_t s = e->indexed.segment; s <= o->end.segment; s++) {
         struct index_segment seg;
@@ -215,7 +222,8 @@ static int apply_dead(struct engine *e, MDB_txn *txn, struct dead_list *dead)
     for (size_t i = 0; i < dead->count && rc == 0; i++) {
         rc = index_dead_add(e, txn, c, dead->all[i]);
         bytes += dead->all[i].size;
-        bool last_of_segment = i + 1 == dead->count || dead->all[i + 1].segment != dead->all[i].segment;
+        bool last_of_segment =
+            i + 1 == dead->count || dead->all[i + 1].segment != dead->all[i].segment;
         if (rc == 0 && last_of_segment) {
             rc = segment_add_dead(e, txn, dead->all[i].segment, bytes);
             bytes = 0;
@@ -311,4 +319,3 @@ err index_apply(struct engine *e, struct overlay *o, struct dead_batch **batch, 
         return ERR_FULL; /* index_room.c, 4 */
     return rc == 0 ? ERR_OK : ERR_IO;
 }
-

@@ -1,12 +1,15 @@
 /* index.h - the tables in LMDB: who reads and writes which bytes. Private to index*.c.
  *
  *   row      space, key            -> sum 8, kind 1, [blob], value
- *                                     kind 1: bytes 2, hash 8, the bytes; kind 2: place 32 as in vlog/record.h
- *   dead     segment 4, offset 8   -> bytes 8, sum 8      ranges nobody owns, merged with their neighbours
+ *                                     kind 1: bytes 2, hash 8, the bytes; kind 2: place 32 as in
+ *                                     vlog/record.h
+ *   dead     segment 4, offset 8   -> bytes 8, sum 8      ranges nobody owns, merged with their
+ *            neighbours
  *   segment  number 4              -> end 8, dead bytes 8, sum 8
  *   meta     "position"            -> seq 8, segment 4, offset 8, greatest store_time 8, sum 8
  *            "store"               -> id 16, sum 8
- * A sum is XXH3 over key and value: LMDB has no checksums of its own. The int results are LMDB's. */
+ * A sum is XXH3 over key and value: LMDB has no checksums of its own. The int results are
+ * LMDB's. */
 #ifndef ENGINE_INDEX_H
 #define ENGINE_INDEX_H
 
@@ -42,7 +45,8 @@ err index_segment_get(struct engine *e, MDB_txn *txn, uint32_t number, struct in
 int index_segment_put(struct engine *e, MDB_txn *txn, const struct index_segment *s);
 /* Adds a range and merges it with its neighbours. c: any cursor on the dead ranges. */
 int index_dead_add(struct engine *e, MDB_txn *txn, MDB_cursor *c, struct vlog_extent x);
-/* LMDB's free list, oldest transaction first, of those before oldest; each may end it with false. */
+/* LMDB's free list, oldest transaction first, of those before oldest; each may end it with
+ * false. */
 typedef bool index_free_cb(void *ctx, const size_t *pages, size_t count);
 int index_free_each(MDB_txn *txn, uint64_t oldest, index_free_cb *each, void *ctx);
 /* Lowers *oldest to the transaction of the oldest reader. */
@@ -50,14 +54,16 @@ int index_oldest_reader(struct engine *e, uint64_t *oldest);
 int index_position_put(struct engine *e, MDB_txn *txn, struct vlog_tail at, store_time greatest);
 
 /* ---- index_blocks.c; all of it under the space lock but index_rest ---- */
-/* Blocks for data.mdb ahead of its last page, enough for o (NULL: only the reserve). ERR_FULL; ERR_IO. */
+/* Blocks for data.mdb ahead of its last page, enough for o (NULL: only the reserve). ERR_FULL;
+ * ERR_IO. */
 MUST_CHECK err index_headroom(struct engine *e, const struct overlay *o);
 /* Whether the file has holes; once, at the start. */
 void index_find_holes(struct engine *e);
-/* Fills the holes: before each write transaction that index_headroom does not precede. ERR_FULL; ERR_IO. */
+/* Fills the holes: before each write transaction that index_headroom does not precede. ERR_FULL;
+ * ERR_IO. */
 MUST_CHECK err index_fill(struct engine *e);
-/* Nothing was written for a while: gives blocks back where the disk has plenty, else takes them again. Bounded work;
- * true: there is more to give. What cannot be given stays. */
+/* Nothing was written for a while: gives blocks back where the disk has plenty, else takes them
+ * again. Bounded work; true: there is more to give. What cannot be given stays. */
 bool index_rest(struct engine *e);
 
 #endif

@@ -1,15 +1,15 @@
 /* index_blocks.c - the blocks of data.mdb.
  *
- * While rows come there are more blocks than LMDB uses: what is in the log must get into the index when the disk is
- * full, too. LMDB's file never shrinks, and a commit copies what it changes; after much was written most of the file
- * may be pages that LMDB holds free. At rest these blocks and those ahead go back to the disk, if it has plenty;
- * before the next commit they are there again.
+ * While rows come there are more blocks than LMDB uses: what is in the log must get into the index
+ * when the disk is full, too. LMDB's file never shrinks, and a commit copies what it changes; after
+ * much was written most of the file may be pages that LMDB holds free. At rest these blocks and
+ * those ahead go back to the disk, if it has plenty; before the next commit they are there again.
  *
  * Invariants
  *  1. No write transaction that may commit begins while the file has holes: index_fill comes first.
- *  2. A page is punched only when LMDB itself could take it now: the transaction that freed it is older than the last
- *     committed one and than every reader. Nobody commits meanwhile: all that do hold the space lock.
- *  3. Holes outlive the process: the next start looks for them. */
+ *  2. A page is punched only when LMDB itself could take it now: the transaction that freed it is
+ *     older than the last committed one and than every reader. Nobody commits meanwhile: all that
+ *  do hold the space lock. 3. Holes outlive the process: the next start looks for them. */
 #include "engine/index.h"
 
 #include <stdlib.h>
@@ -18,14 +18,14 @@
 #include <unistd.h>
 
 enum {
-    PAGES_PER_ROW = 6,        /* leaf, branches and free list touched by one row, at most */
+    PAGES_PER_ROW = 6, /* leaf, branches and free list touched by one row, at most */
     PAGES_SPARE = 64,
-    PAGES_AHEAD_MIN = 1024,   /* 4 MiB */
-    PAGES_AHEAD_MAX = 4096,   /* 16 MiB */
-    REST_PAGES_MIN = 1024,    /* fewer free pages are not worth the holes */
-    REST_PAGES_PART = 8,      /* nor are less than an eighth of the file */
-    REST_HOLES = 2048,        /* of one call */
-    REST_SPACE_FACTOR = 4,    /* times free_bytes_min: less on the disk is not plenty */
+    PAGES_AHEAD_MIN = 1024, /* 4 MiB */
+    PAGES_AHEAD_MAX = 4096, /* 16 MiB */
+    REST_PAGES_MIN = 1024,  /* fewer free pages are not worth the holes */
+    REST_PAGES_PART = 8,    /* nor are less than an eighth of the file */
+    REST_HOLES = 2048,      /* of one call */
+    REST_SPACE_FACTOR = 4,  /* times free_bytes_min: less on the disk is not plenty */
 };
 #define REST_SPACE_MIN ((uint64_t)128 << 20)
 
@@ -35,8 +35,8 @@ static uint64_t pages_used(struct engine *e)
     return mdb_env_info(e->env, &info) == 0 ? (uint64_t)info.me_last_pgno + 1 : 0;
 }
 
-/* A file system that cannot tell says there are none, and then has none. What was reserved and never written looks
- * like a hole, too, and is filled at no cost. */
+/* A file system that cannot tell says there are none, and then has none. What was reserved and
+ * never written looks like a hole, too, and is filled at no cost. */
 void index_find_holes(struct engine *e)
 {
     off_t hole = lseek(e->data_fd, 0, SEEK_HOLE);
@@ -59,7 +59,8 @@ err index_fill(struct engine *e)
     return ERR_OK;
 }
 
-/* Pages an index commit may write: copies of the pages it touches, at most all there are, and new ones. */
+/* Pages an index commit may write: copies of the pages it touches, at most all there are, and new
+ * ones. */
 static uint64_t pages_needed(const struct overlay *o, uint64_t used)
 {
     if (o == NULL)
@@ -85,7 +86,8 @@ err index_headroom(struct engine *e, const struct overlay *o)
     if (mdb_env_info(e->env, &info) != 0)
         return ERR_IO;
     uint64_t used = (uint64_t)info.me_last_pgno + 1;
-    uint64_t map = info.me_mapsize / INDEX_PAGE_BYTES; /* nothing lies beyond; whether it has room: index_room.c */
+    uint64_t map = info.me_mapsize /
+                   INDEX_PAGE_BYTES; /* nothing lies beyond; whether it has room: index_room.c */
     uint64_t need = used + pages_needed(o, used);
     uint64_t want = used + pages_ahead(used) > need ? used + pages_ahead(used) : need;
     need = need > map ? map : need;
@@ -98,7 +100,8 @@ err index_headroom(struct engine *e, const struct overlay *o)
     if (want <= base) { /* enough was reserved, or the map was made smaller than what is in it */
         e->index_pages = base;
     } else {
-        int why = file_reserve(e->faults, e->data_fd, base * INDEX_PAGE_BYTES, (want - base) * INDEX_PAGE_BYTES);
+        int why = file_reserve(e->faults, e->data_fd, base * INDEX_PAGE_BYTES,
+                               (want - base) * INDEX_PAGE_BYTES);
         full = file_err(why) == ERR_FULL;
         if (why != 0 && !full)
             return ERR_IO;
@@ -111,7 +114,9 @@ err index_headroom(struct engine *e, const struct overlay *o)
 
 /* ---- at rest ---- */
 
-struct free_pages { size_t *all, count, size; };
+struct free_pages {
+    size_t *all, count, size;
+};
 
 static bool add_free(void *ctx, const size_t *pages, size_t count)
 {
@@ -160,7 +165,8 @@ static err punch_free_pages(struct engine *e, const struct free_pages *f)
             i++;
         uint64_t bytes = (uint64_t)(i - first) * INDEX_PAGE_BYTES;
         e->index_holed = true;
-        err why = file_err(file_punch(e->faults, e->data_fd, f->all[first] * INDEX_PAGE_BYTES, bytes));
+        err why =
+            file_err(file_punch(e->faults, e->data_fd, f->all[first] * INDEX_PAGE_BYTES, bytes));
         if (why != ERR_OK)
             return why;
         e->rested_to = f->all[i - 1] + 1;
@@ -175,7 +181,8 @@ static err give_back(struct engine *e, uint64_t used)
     struct stat st;
     struct free_pages f = { .all = NULL };
     if (e->index_pages > used && fstat(e->data_fd, &st) == 0 &&
-        file_truncate(e->faults, e->data_fd, (uint64_t)st.st_size) == 0) /* ends what lies behind its end */
+        file_truncate(e->faults, e->data_fd, (uint64_t)st.st_size) ==
+            0) /* ends what lies behind its end */
         e->index_pages = used;
     err why = free_pages_list(e, &f);
     if (why == ERR_OK && f.count >= REST_PAGES_MIN && f.count >= used / REST_PAGES_PART)

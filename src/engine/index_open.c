@@ -55,7 +55,8 @@ static err read_position(struct engine *e, MDB_txn *txn, struct err_note *note)
     if (why == ERR_OK)
         why = index_position(e, txn, &e->indexed, &e->greatest);
     if (why != ERR_OK) {
-        err_note_set(note, "the index does not say how far it goes; restore the store from a backup");
+        err_note_set(note,
+                     "the index does not say how far it goes; restore the store from a backup");
         return ERR_CORRUPT;
     }
     return ERR_OK;
@@ -118,7 +119,9 @@ static err open_tables(struct engine *e, struct err_note *note)
 static err make_anew(struct engine *e, struct err_note *note)
 {
     if (store_has_segments(e)) {
-        err_note_set(note, "index/data.mdb is missing or cut off beside a log; restore the store from a backup");
+        err_note_set(
+            note,
+            "index/data.mdb is missing or cut off beside a log; restore the store from a backup");
         return ERR_CORRUPT;
     }
     return file_err(file_truncate(e->faults, e->data_fd, 0)); /* LMDB makes it */
@@ -156,7 +159,8 @@ static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
     rc = mdb_env_open(e->env, path, flags, 0600);
     if (rc == 0)
         return ERR_OK;
-    bool damage = rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED || rc == ENOENT;
+    bool damage =
+        rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED || rc == ENOENT;
     err_note_set(note, "the index cannot be opened: %s%s", mdb_strerror(rc),
                  damage ? "; restore the store from a backup" : "");
     if (damage)
@@ -183,17 +187,20 @@ static err guard(struct engine *e, struct err_note *note)
     mdb_txn_abort(txn);
     if (why != ERR_OK || number > info.me_last_pgno) {
         e->mapped = NULL;
-        err_note_set(note, "the index does not lie where its pages say; restore the store from a backup");
+        err_note_set(note,
+                     "the index does not lie where its pages say; restore the store from a backup");
         return ERR_CORRUPT;
     }
-    (void)snprintf(path, sizeof(path), "%s/index/data.mdb", e->dir); /* env_open has seen that it fits */
+    (void)snprintf(path, sizeof(path), "%s/index/data.mdb",
+                   e->dir); /* env_open has seen that it fits */
     map_guard_add(e->mapped, info.me_mapsize, path);
     return ERR_OK;
 }
 
 static err open_all(struct engine *e, uint64_t map_bytes, struct err_note *note)
 {
-    int rc = file_open(e->faults, e->index_fd, "data.mdb", e->read_only ? O_RDONLY : O_RDWR | O_CREAT, &e->data_fd);
+    int rc = file_open(e->faults, e->index_fd, "data.mdb",
+                       e->read_only ? O_RDONLY : O_RDWR | O_CREAT, &e->data_fd);
     if (rc != 0) {
         err_note_set(note, "index/data.mdb cannot be opened: %s", strerror(rc));
         return rc == ENOENT ? ERR_CORRUPT : ERR_IO;
@@ -237,19 +244,23 @@ static err check_one(struct engine *e, const struct index_segment *s, struct err
 {
     struct vlog_segment file;
     if (s->dead + RECORD_SEGMENT_BYTES > s->end) {
-        err_note_set(note, "the index counts more dead than written bytes in segment %u", s->number);
+        err_note_set(note, "the index counts more dead than written bytes in segment %u",
+                     s->number);
         return ERR_CORRUPT;
     }
     if (s->dead + RECORD_SEGMENT_BYTES == s->end && s->number < e->indexed.segment)
         return ERR_OK; /* nothing of it is needed, and a backup leaves it out */
     if (vlog_segment_next(e->log, s->number, &file) != ERR_OK || file.number != s->number) {
-        err_note_set(note, "log segment %u is missing. Put the file back, or restore the store from a backup",
-                     s->number);
+        err_note_set(
+            note,
+            "log segment %u is missing. Put the file back, or restore the store from a backup",
+            s->number);
         return ERR_CORRUPT;
     }
     if (file.end < s->end) {
-        err_note_set(note, "log segment %u is cut off (%llu of %llu bytes); restore the store from a backup",
-                     s->number, (unsigned long long)file.end, (unsigned long long)s->end);
+        err_note_set(
+            note, "log segment %u is cut off (%llu of %llu bytes); restore the store from a backup",
+            s->number, (unsigned long long)file.end, (unsigned long long)s->end);
         return ERR_CORRUPT;
     }
     return ERR_OK;
@@ -275,4 +286,3 @@ err index_check_segments(struct engine *e, struct err_note *note)
     atomic_store(&e->live_bytes, live);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
-

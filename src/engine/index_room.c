@@ -1,36 +1,44 @@
-/* index_room.c - how much the index may still take of its map, and what of that is promised already.
+/* index_room.c - how much the index may still take of its map, and what of that is promised
+ * already.
  *
- * LMDB copies every page it changes. It takes new ones from its free list, from records of transactions older than the
- * last committed one and than every reader, and only when none is left from behind its last page. What wants several
- * pages in a row, the record of a large commit's own freed pages, is taken there too when the list has no such run.
+ * LMDB copies every page it changes. It takes new ones from its free list, from records of
+ * transactions older than the last committed one and than every reader, and only when none is left
+ * from behind its last page. What wants several pages in a row, the record of a large commit's own
+ * freed pages, is taken there too when the list has no such run.
  *
  * Invariants
- *  1. Pages counted as free stay free until a commit takes them: readers that begin later see later transactions.
- *  2. An update is let in only when what it may take, together with all that is let in and not in LMDB yet, fits;
- *     so a frozen overlay can always be applied. Growth leaves a reserve besides, for updates that free, and these,
- *     which may leave traces, a quarter of it. LMDB keeps a page down to a quarter full, so deletes leave room in
- *     pages before they free any: when a trial shows that the rows go into pages that are there, growth leaves half
- *     of the reserve, and what frees leaves nothing.
- *  3. Single pages never take the last KEEP of the tail; they are there for runs.
- *  4. Should a commit find the map full all the same (the map was made smaller, or an estimate is wrong), nothing is
- *     lost: LMDB has written nothing that its last state reaches, the transaction is thrown away whole, its rows and
- *     the position with them; the overlay stays, readers look at it first, the log keeps its records (space.c, 1), and
- *     the commit is tried again, as after a full disk, behind one of next to nothing: what the last commit freed is
+ *  1. Pages counted as free stay free until a commit takes them: readers that begin later see later
+ *     transactions.
+ *  2. An update is let in only when what it may take, together with all that is let in and not in
+ *     LMDB yet, fits; so a frozen overlay can always be applied. Growth leaves a reserve besides,
+ *     for updates that free, and these, which may leave traces, a quarter of it. LMDB keeps a page
+ *     down to a quarter full, so deletes leave room in pages before they free any: when a trial
+ *     shows that the rows go into pages that are there, growth leaves half of the reserve, and what
+ *  frees leaves nothing. 3. Single pages never take the last KEEP of the tail; they are there for
+ *    runs.
+ *  4. Should a commit find the map full all the same (the map was made smaller, or an estimate is
+ *     wrong), nothing is lost: LMDB has written nothing that its last state reaches, the
+ *     transaction is thrown away whole, its rows and the position with them; the overlay stays,
+ *     readers look at it first, the log keeps its records (space.c, 1), and the commit is tried
+ *     again, as after a full disk, behind one of next to nothing: what the last commit freed is
  *     taken by the one after the next at the earliest.
  *
- * The bounds, per tree: a row changes one leaf and the branches above it, and each of these is split in two or touches
- * one sibling; never more leaves than there are and than the bytes written can make. */
+ * The bounds, per tree: a row changes one leaf and the branches above it, and each of these is
+ * split in two or touches one sibling; never more leaves than there are and than the bytes written
+ * can make. */
 #include "engine/index.h"
 
 #include <string.h>
 
 enum {
-    SPARE_PAGES = 64,          /* main tree, meta, a segment forgotten meanwhile */
-    BYTES_PER_NEW_PAGE = 512,  /* an eighth of a page: halves of splits are a quarter full at least */
-    DEAD_WRITES_PER_ROW = 6,   /* the row, one before it in the overlay, their group; each may merge with a neighbour */
-    RUN_PAGES_MIN = 509,       /* the record of so many freed pages fits in one page */
-    RUN_TRIES = 3,             /* the record grows while it is written */
-    ROOM_ENOUGH = 1 << 20,     /* pages: beyond 4 GiB nobody needs to know how many more */
+    SPARE_PAGES = 64, /* main tree, meta, a segment forgotten meanwhile */
+    /* an eighth of a page: halves of splits are a quarter full at least */
+    BYTES_PER_NEW_PAGE = 512,
+    /* the row, one before it in the overlay, their group; each may merge with a neighbour */
+    DEAD_WRITES_PER_ROW = 6,
+    RUN_PAGES_MIN = 509,   /* the record of so many freed pages fits in one page */
+    RUN_TRIES = 3,         /* the record grows while it is written */
+    ROOM_ENOUGH = 1 << 20, /* pages: beyond 4 GiB nobody needs to know how many more */
     RESERVE_PAGES_MAX = 1 << 19,
     KEEP_PAGES_MAX = 1 << 13,
 };
@@ -66,7 +74,8 @@ uint64_t index_pages(const struct index_room *r, struct index_load load)
     return load_pages(r, load, 0);
 }
 
-bool index_fits(const struct index_room *r, const struct index_load loads[], size_t count, uint64_t besides)
+bool index_fits(const struct index_room *r, const struct index_load loads[], size_t count,
+                uint64_t besides)
 {
     uint64_t pages = 0;
     uint64_t before = 0;
@@ -104,7 +113,8 @@ int index_free_each(MDB_txn *txn, uint64_t oldest, index_free_cb *each, void *ct
     int rc = mdb_cursor_open(txn, FREE_LIST, &c);
     if (rc != 0)
         return rc;
-    for (rc = mdb_cursor_get(c, &k, &v, MDB_FIRST); rc == 0; rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) {
+    for (rc = mdb_cursor_get(c, &k, &v, MDB_FIRST); rc == 0;
+         rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) {
         size_t id;
         const size_t *list = v.mv_data; /* how many, then each */
         memcpy(&id, k.mv_data, sizeof(id));
@@ -115,7 +125,9 @@ int index_free_each(MDB_txn *txn, uint64_t oldest, index_free_cb *each, void *ct
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-struct free_count { uint64_t pages, enough; };
+struct free_count {
+    uint64_t pages, enough;
+};
 
 static bool count_free(void *ctx, const size_t *pages, size_t count)
 {
@@ -136,7 +148,9 @@ static int tree_measure(MDB_txn *txn, MDB_dbi dbi, struct index_tree *out, uint6
     int rc = mdb_stat(txn, dbi, &st);
     if (rc != 0)
         return rc;
-    *out = (struct index_tree){ .depth = st.ms_depth + 1, .leaves = st.ms_leaf_pages, .branches = st.ms_branch_pages };
+    *out = (struct index_tree){ .depth = st.ms_depth + 1,
+                                .leaves = st.ms_leaf_pages,
+                                .branches = st.ms_branch_pages };
     *all = st.ms_leaf_pages + st.ms_branch_pages + st.ms_overflow_pages;
     return 0;
 }
@@ -198,7 +212,8 @@ err index_measure(struct engine *e)
 
 /* ---- asking for more ---- */
 
-/* What the last commit freed is free for the one after the next. This one writes the position it finds. */
+/* What the last commit freed is free for the one after the next. This one writes the position it
+ * finds. */
 static err step(struct engine *e)
 {
     MDB_txn *txn;

@@ -76,7 +76,9 @@ err index_segment_next(struct engine *e, MDB_txn *txn, uint32_t from, struct ind
     if (rc != 0 || k.mv_size != sizeof(at) || index_small_check(k, v, 16) != ERR_OK)
         return ERR_CORRUPT;
     const char *p = v.mv_data;
-    *out = (struct index_segment){ .number = get_be32(k.mv_data), .end = get_be64(p), .dead = get_be64(p + 8) };
+    *out = (struct index_segment){ .number = get_be32(k.mv_data),
+                                   .end = get_be64(p),
+                                   .dead = get_be64(p + 8) };
     return ERR_OK;
 }
 
@@ -93,12 +95,16 @@ static err dead_decode(MDB_val k, MDB_val v, struct vlog_extent *out)
     if (k.mv_size != 12 || index_small_check(k, v, 8) != ERR_OK)
         return ERR_CORRUPT;
     const char *p = k.mv_data;
-    *out = (struct vlog_extent){ .segment = get_be32(p), .offset = get_be64(p + 4), .size = get_be64(v.mv_data) };
+    *out = (struct vlog_extent){ .segment = get_be32(p),
+                                 .offset = get_be64(p + 4),
+                                 .size = get_be64(v.mv_data) };
     return ERR_OK;
 }
 
-/* Moves the cursor by op (SET_RANGE: to near) and reads the range there, if it is of the same segment. */
-static int dead_step(MDB_cursor *c, MDB_cursor_op op, const struct vlog_extent *near, struct vlog_extent *out)
+/* Moves the cursor by op (SET_RANGE: to near) and reads the range there, if it is of the same
+ * segment. */
+static int dead_step(MDB_cursor *c, MDB_cursor_op op, const struct vlog_extent *near,
+                     struct vlog_extent *out)
 {
     char at[12];
     dead_key(near, at);
@@ -160,7 +166,8 @@ int index_dead_add(struct engine *e, MDB_txn *txn, MDB_cursor *c, struct vlog_ex
     return dead_put(e, txn, &x);
 }
 
-err index_dead_at(struct engine *e, MDB_txn *txn, uint32_t segment, uint64_t offset, struct vlog_extent *out)
+err index_dead_at(struct engine *e, MDB_txn *txn, uint32_t segment, uint64_t offset,
+                  struct vlog_extent *out)
 {
     MDB_cursor *c;
     if (mdb_cursor_open(txn, e->dead, &c) != 0)

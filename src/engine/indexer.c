@@ -21,7 +21,8 @@ void indexer_wake(struct engine *e)
     (void)!write(e->wake_fd, &one, sizeof(one)); /* full means it is awake */
 }
 
-/* Waits for a wake, at most ms (-1: for ever); false: nobody called. Real time, whatever the engine's clock says. */
+/* Waits for a wake, at most ms (-1: for ever); false: nobody called. Real time, whatever the
+ * engine's clock says. */
 static bool wait_for_wake(struct engine *e, int ms)
 {
     struct pollfd p = { .fd = e->wake_fd, .events = POLLIN };
@@ -37,8 +38,8 @@ static bool has_rows(const struct engine *e)
     return e->active->end.seq > e->indexed.seq;
 }
 
-/* How long to wait for rows, in ms. While the index has no headroom only updates that free are let in, and there may be
- * none: then nobody but the indexer finds out that the disk has room again. */
+/* How long to wait for rows, in ms. While the index has no headroom only updates that free are let
+ * in, and there may be none: then nobody but the indexer finds out that the disk has room again. */
 static int patience(struct engine *e)
 {
     if (!atomic_load(&e->index_full))
@@ -65,12 +66,14 @@ static void rest(struct engine *e)
 static bool reader_keeps(struct engine *e, uint64_t wanted)
 {
     pthread_mutex_lock(&e->index);
-    bool keeps = e->room.pages < wanted && e->room.oldest < e->room.txn && e->room.oldest != e->waited_for;
+    bool keeps =
+        e->room.pages < wanted && e->room.oldest < e->room.txn && e->room.oldest != e->waited_for;
     pthread_mutex_unlock(&e->index);
     return keeps;
 }
 
-/* Tells the committer what there is now that everything is in LMDB. Under the index lock, given up meanwhile. */
+/* Tells the committer what there is now that everything is in LMDB. Under the index lock, given up
+ * meanwhile. */
 static void answer_wanted(struct engine *e)
 {
     uint64_t wanted = e->pages_wanted;
@@ -88,7 +91,8 @@ static void answer_wanted(struct engine *e)
     pthread_cond_broadcast(&e->index_moved);
 }
 
-/* Waits for a reason to index; false: stop, nothing is left. Under the index lock, given up while it waits. */
+/* Waits for a reason to index; false: stop, nothing is left. Under the index lock, given up while
+ * it waits. */
 static bool wait_for_work(struct engine *e)
 {
     for (;;) {
@@ -154,7 +158,8 @@ static err apply_and_drop(struct engine *e, const char **detail)
     return why;
 }
 
-/* On disk first: what the index holds the log may not lose. Also what came since, while the index cannot follow. */
+/* On disk first: what the index holds the log may not lose. Also what came since, while the index
+ * cannot follow. */
 static err sync_log(struct engine *e)
 {
     pthread_mutex_lock(&e->index);
@@ -166,8 +171,8 @@ static err sync_log(struct engine *e)
     return why;
 }
 
-/* Waits before the commit that found no room is tried again. On a disk that is not full the map was: then with what
- * the commit before it freed, which only the one after the next can take. */
+/* Waits before the commit that found no room is tried again. On a disk that is not full the map
+ * was: then with what the commit before it freed, which only the one after the next can take. */
 static err wait_for_pages(struct engine *e)
 {
     (void)wait_for_wake(e, FULL_RETRY_MS); /* tries again whoever woke it */

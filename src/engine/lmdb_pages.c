@@ -9,13 +9,17 @@ enum {
     PAGE_BYTES = 4096,
     PAGE_HEADER = 16,
     NODE_HEADER = 8,
-    DEPTH_MAX = 32,            /* LMDB's own limit */
+    DEPTH_MAX = 32, /* LMDB's own limit */
     KEY_BYTES_MAX = 511,
     TREES_MAX = 8,
     META_BYTES = 136,
     DB_BYTES = 48,
-    P_BRANCH = 1, P_LEAF = 2, P_OVERFLOW = 4, P_META = 8,
-    F_BIGDATA = 1, F_SUBDATA = 2,
+    P_BRANCH = 1,
+    P_LEAF = 2,
+    P_OVERFLOW = 4,
+    P_META = 8,
+    F_BIGDATA = 1,
+    F_SUBDATA = 2,
 };
 #define META_MAGIC 0xBEEFC0DEu
 #define PAGE_NONE UINT64_MAX
@@ -23,7 +27,7 @@ enum {
 struct tree {
     uint64_t root, entries;
     uint16_t depth;
-    bool is_free, is_main;     /* the two that LMDB keeps itself */
+    bool is_free, is_main; /* the two that LMDB keeps itself */
 };
 
 /* A page on the way from the root to where we are. */
@@ -36,12 +40,12 @@ struct frame {
 struct pages {
     const struct lmdb_pages_opts *opts;
     struct err_note *note;
-    uint64_t last;             /* number of the last page in use */
+    uint64_t last; /* number of the last page in use */
     bool with_leaves;
-    unsigned char *seen;       /* a bit a page */
+    unsigned char *seen; /* a bit a page */
     struct tree trees[TREES_MAX];
     unsigned tree_count;
-    struct frame *frames;      /* DEPTH_MAX */
+    struct frame *frames; /* DEPTH_MAX */
     uint64_t *free_list;
     size_t free_count, free_size;
 };
@@ -69,7 +73,8 @@ static uint64_t u64_at(const void *p)
 
 static err damaged(struct pages *p, uint64_t number, const char *what)
 {
-    err_note_set(p->note, "index/data.mdb is damaged at page %llu: %s; restore the store from a backup",
+    err_note_set(p->note,
+                 "index/data.mdb is damaged at page %llu: %s; restore the store from a backup",
                  (unsigned long long)number, what);
     return ERR_CORRUPT;
 }
@@ -83,7 +88,8 @@ static err read_bytes(struct pages *p, void *dst, size_t n, uint64_t number)
     return ERR_IO;
 }
 
-/* Takes count pages for the tree that is walked; false when one is outside the file or taken already. */
+/* Takes count pages for the tree that is walked; false when one is outside the file or taken
+ * already. */
 static bool claim(struct pages *p, uint64_t number, uint64_t count)
 {
     if (number < 2 || number > p->last || count > p->last - number + 1)
@@ -110,7 +116,8 @@ static str node_key(const unsigned char *node)
 
 static uint64_t node_child(const unsigned char *node)
 {
-    return (uint64_t)u16_at(node) | (uint64_t)u16_at(node + 2) << 16 | (uint64_t)u16_at(node + 4) << 32;
+    return (uint64_t)u16_at(node) | (uint64_t)u16_at(node + 2) << 16 |
+           (uint64_t)u16_at(node + 4) << 32;
 }
 
 static uint32_t node_size(const unsigned char *node)
@@ -161,7 +168,8 @@ static void free_add(struct pages *p, uint64_t number)
     p->free_list[p->free_count++] = number;
 }
 
-/* A record of the free list: a count and that many page numbers. They are looked at when all trees are known. */
+/* A record of the free list: a count and that many page numbers. They are looked at when all trees
+ * are known. */
 static err free_record(struct pages *p, uint64_t number, const unsigned char *data, size_t n)
 {
     uint64_t count = n < 8 ? UINT64_MAX : u64_at(data);
@@ -184,7 +192,8 @@ static err tree_record(struct pages *p, uint64_t number, const unsigned char *da
     return ERR_OK;
 }
 
-static err leaf_value(struct pages *p, const struct tree *t, uint64_t number, const unsigned char *data, size_t n)
+static err leaf_value(struct pages *p, const struct tree *t, uint64_t number,
+                      const unsigned char *data, size_t n)
 {
     if (t->is_free)
         return free_record(p, number, data, n);
@@ -235,7 +244,8 @@ static err leaf_values(struct pages *p, const struct tree *t, const struct frame
 /* ---- trees ---- */
 
 /* Reads and checks one page of a tree into frame f. */
-static err page_read(struct pages *p, const struct tree *t, struct frame *f, uint64_t number, bool leaf)
+static err page_read(struct pages *p, const struct tree *t, struct frame *f, uint64_t number,
+                     bool leaf)
 {
     if (!claim(p, number, 1))
         return damaged(p, number, "it lies outside the file or belongs to two parents");
@@ -264,7 +274,8 @@ static err page_read(struct pages *p, const struct tree *t, struct frame *f, uin
 static err tree_check(struct pages *p, const struct tree *t)
 {
     if (t->root == PAGE_NONE)
-        return t->entries == 0 && t->depth == 0 ? ERR_OK : damaged(p, 0, "an empty table has entries");
+        return t->entries == 0 && t->depth == 0 ? ERR_OK
+                                                : damaged(p, 0, "an empty table has entries");
     if (t->depth == 0 || t->depth > DEPTH_MAX)
         return damaged(p, t->root, "the depth of its table");
     bool leaves = p->with_leaves || t->is_free || t->is_main;
@@ -314,8 +325,9 @@ static err meta_read(struct pages *p, unsigned number, unsigned char meta[META_B
     if (why != ERR_OK)
         return why;
     memcpy(meta, bytes + PAGE_HEADER, META_BYTES);
-    bool fits = u64_at(bytes) == number && u16_at(bytes + 10) == P_META && u32_at(meta) == META_MAGIC &&
-                u32_at(meta + 4) == 1 && u32_at(meta + 24) == PAGE_BYTES;
+    bool fits = u64_at(bytes) == number && u16_at(bytes + 10) == P_META &&
+                u32_at(meta) == META_MAGIC && u32_at(meta + 4) == 1 &&
+                u32_at(meta + 24) == PAGE_BYTES;
     return fits ? ERR_OK : damaged(p, number, "it is no meta page of this version");
 }
 
@@ -374,8 +386,9 @@ err lmdb_pages_check(const struct lmdb_pages_opts *opts, struct err_note *note)
     p.seen = calloc(p.last / 8 + 1, 1);
     p.frames = malloc(DEPTH_MAX * sizeof(*p.frames));
     INVARIANT(p.seen != NULL && p.frames != NULL);
-    why = (p.last + 1) * PAGE_BYTES > size && u64_at(meta + 128) > 0 ? damaged(&p, p.last, "the file is cut off")
-                                                                    : check_trees(&p, meta);
+    why = (p.last + 1) * PAGE_BYTES > size && u64_at(meta + 128) > 0
+              ? damaged(&p, p.last, "the file is cut off")
+              : check_trees(&p, meta);
     free(p.seen);
     free(p.frames);
     free(p.free_list);

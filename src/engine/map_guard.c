@@ -58,7 +58,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
         say(maps[i].path, maps[i].path_n);
         say_text("\" offset=");
         say_number(at - base);
-        say_text(" what=\"the index cannot be read there: the file was cut off, or the disk fails; restore the store "
+        say_text(" what=\"the index cannot be read there: the file was cut off, or the disk fails; "
+                 "restore the store "
                  "from a backup\"\n");
         _exit(MAP_GUARD_EXIT);
     }

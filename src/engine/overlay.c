@@ -81,7 +81,8 @@ void overlay_unref(struct overlay **op)
 
 static struct overlay_node *next_of(const struct overlay_node *n, int level)
 {
-    return atomic_load_explicit(&((struct overlay_node *)(uintptr_t)n)->next[level], memory_order_acquire);
+    return atomic_load_explicit(&((struct overlay_node *)(uintptr_t)n)->next[level],
+                                memory_order_acquire);
 }
 
 /* Order of nodes: key up, version down. */
@@ -91,12 +92,14 @@ static bool node_before(const struct overlay_node *n, str key, uint64_t seq)
     return c < 0 || (c == 0 && n->seq > seq);
 }
 
-/* The last node before (key, seq) on every level; before[] may be NULL. Returns that of level 0. *after: the node
- * that stood behind it; read again it may be one that was just put between, of a lesser key. May be NULL. */
-static struct overlay_node *seek(const struct overlay *o, str key, uint64_t seq, struct overlay_node **before,
-                                 struct overlay_node **after)
+/* The last node before (key, seq) on every level; before[] may be NULL. Returns that of level 0.
+ * *after: the node that stood behind it; read again it may be one that was just put between, of a
+ * lesser key. May be NULL. */
+static struct overlay_node *seek(const struct overlay *o, str key, uint64_t seq,
+                                 struct overlay_node **before, struct overlay_node **after)
 {
-    int level = atomic_load_explicit(&((struct overlay *)(uintptr_t)o)->height, memory_order_relaxed) - 1;
+    int level =
+        atomic_load_explicit(&((struct overlay *)(uintptr_t)o)->height, memory_order_relaxed) - 1;
     struct overlay_node *n = o->head;
     for (;;) {
         struct overlay_node *next = next_of(n, level);
@@ -152,7 +155,8 @@ struct overlay_node *overlay_add(struct overlay *o, const struct overlay_row *ro
     if ((int)height > have)
         atomic_store_explicit(&o->height, (int)height, memory_order_relaxed);
     for (unsigned i = 0; i < height; i++) {
-        struct overlay_node *after = atomic_load_explicit(&before[i]->next[i], memory_order_relaxed);
+        struct overlay_node *after =
+            atomic_load_explicit(&before[i]->next[i], memory_order_relaxed);
         atomic_store_explicit(&n->next[i], after, memory_order_relaxed);
         atomic_store_explicit(&before[i]->next[i], n, memory_order_release);
     }
@@ -231,7 +235,8 @@ struct overlay_node *overlay_before(const struct overlay *o, str key, bool inclu
     return NULL;
 }
 
-struct overlay_node *overlay_next(const struct overlay *o, const struct overlay_node *n, uint64_t seq)
+struct overlay_node *overlay_next(const struct overlay *o, const struct overlay_node *n,
+                                  uint64_t seq)
 {
     if (n == NULL)
         return first_visible(next_of(o->head, 0), seq);

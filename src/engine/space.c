@@ -1,15 +1,18 @@
 /* space.c - dead extents become holes, empty segments go, sparse ones are copied out.
  *
  * Invariants
- *  1. A byte is punched only when the index, on disk, says it is dead, and no view or pin can reach it.
- *  2. A segment is unlinked only when the index has forgotten it, on disk, and the same holds for its bytes.
- *  3. What was not punched before a crash is found again by the sweep over all dead ranges after each start.
+ *  1. A byte is punched only when the index, on disk, says it is dead, and no view or pin can reach
+ *     it.
+ *  2. A segment is unlinked only when the index has forgotten it, on disk, and the same holds for
+ *     its bytes.
+ *  3. What was not punched before a crash is found again by the sweep over all dead ranges after
+ *     each start.
  *
  *   index commit --batch, tagged with the epoch--> waiting --epoch over--> punched
- * The lock space makes an index commit and the arrival of its batch one step for reclaim: whatever a read
- * transaction begun under it shows as dead is either released or in a waiting batch. */
-#include "engine/walk.h"
+ * The lock space makes an index commit and the arrival of its batch one step for reclaim: whatever
+ * a read transaction begun under it shows as dead is either released or in a waiting batch. */
 #include "engine/store.h"
+#include "engine/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +74,8 @@ static void take_released(struct reclaim *r)
     r->more = e->batches != NULL && epoch_is_over(e, e->batches->epoch);
 }
 
-/* Under the lock; sorted by reclaim_begin outside of it, since a long pin makes it long and index commits wait. */
+/* Under the lock; sorted by reclaim_begin outside of it, since a long pin makes it long and index
+ * commits wait. */
 static void list_waiting(struct reclaim *r)
 {
     size_t count = 0;
@@ -110,7 +114,8 @@ static err punch(struct reclaim *r, uint32_t segment, uint64_t from, uint64_t to
     if (from >= to)
         return ERR_OK;
     atomic_fetch_add(&r->engine->punched_bytes, to - from);
-    return vlog_punch(r->engine->log, (struct vlog_extent){ .segment = segment, .offset = from, .size = to - from });
+    return vlog_punch(r->engine->log, (struct vlog_extent){
+                                          .segment = segment, .offset = from, .size = to - from });
 }
 
 /* Punches a range that is dead, except for what is still waiting inside. */
@@ -146,7 +151,8 @@ static err punch_extent(struct reclaim *r, struct vlog_extent x)
         from = whole.offset;
     if (to > whole_end)
         to = whole_end;
-    return punch_free(r, (struct vlog_extent){ .segment = x.segment, .offset = from, .size = to - from });
+    return punch_free(r, (struct vlog_extent){
+                             .segment = x.segment, .offset = from, .size = to - from });
 }
 
 static err punch_released(struct reclaim *r)
@@ -214,7 +220,7 @@ struct copy {
 struct copies {
     struct copy *all;
     size_t count, bytes;
-    size_t written;            /* by the last run of the decision */
+    size_t written; /* by the last run of the decision */
 };
 
 /* Writes each record again, unless its row has another blob by now. Runs on the committer. */
@@ -270,13 +276,16 @@ static err copy_collect(struct reclaim *r, const struct index_segment *s, struct
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-/* *copied is set when anything was: a segment with nothing but damaged records must not stop the others. */
+/* *copied is set when anything was: a segment with nothing but damaged records must not stop the
+ * others. */
 static err copy_out(struct reclaim *r, const struct index_segment *s, bool *copied)
 {
     struct copies list = { .all = calloc(COPY_RECORDS, sizeof(*list.all)) };
     INVARIANT(list.all != NULL);
     err why = copy_collect(r, s, &list);
-    const struct engine_update again = { .decide = copy_decide, .ctx = &list, .frees = true }; /* ends in more room */
+    const struct engine_update again = { .decide = copy_decide,
+                                         .ctx = &list,
+                                         .frees = true }; /* ends in more room */
     if (why == ERR_OK && list.count > 0)
         why = engine_submit_wait(r->engine, &again);
     if (why == ERR_OK && list.count > 0)

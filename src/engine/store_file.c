@@ -25,7 +25,8 @@ static bool hex_id(str hex, unsigned char id[RECORD_ID_BYTES])
     return true;
 }
 
-static err parse_store(str text, unsigned char id[RECORD_ID_BYTES], uint64_t *format, struct err_note *note)
+static err parse_store(str text, unsigned char id[RECORD_ID_BYTES], uint64_t *format,
+                       struct err_note *note)
 {
     str first = str_split(&text, '\n');
     str second = str_split(&text, '\n');
@@ -34,8 +35,10 @@ static err parse_store(str text, unsigned char id[RECORD_ID_BYTES], uint64_t *fo
         return ERR_CORRUPT;
     }
     if (*format < STORE_FORMAT_OLDEST || *format > STORE_FORMAT) {
-        err_note_set(note, "the store has format %llu, this program knows %d to %d; use the program that wrote it",
-                     (unsigned long long)*format, STORE_FORMAT_OLDEST, STORE_FORMAT);
+        err_note_set(
+            note,
+            "the store has format %llu, this program knows %d to %d; use the program that wrote it",
+            (unsigned long long)*format, STORE_FORMAT_OLDEST, STORE_FORMAT);
         return ERR_CORRUPT;
     }
     if (!str_starts(second, STR("id ")) || !hex_id(str_skip(second, 3), id)) {
@@ -45,8 +48,8 @@ static err parse_store(str text, unsigned char id[RECORD_ID_BYTES], uint64_t *fo
     return ERR_OK;
 }
 
-static err read_store(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES], uint64_t *format,
-                      struct err_note *note)
+static err read_store(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES],
+                      uint64_t *format, struct err_note *note)
 {
     int fd = -1;
     int why = file_open(ff, dir_fd, "STORE", O_RDONLY, &fd);
@@ -59,13 +62,15 @@ static err read_store(const struct file_faults *ff, int dir_fd, unsigned char id
     return why == 0 ? parse_store((str){ .p = text, .n = n }, id, format, note) : ERR_IO;
 }
 
-err store_read_id(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES], struct err_note *note)
+err store_read_id(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES],
+                  struct err_note *note)
 {
     uint64_t format = 0;
     return read_store(ff, dir_fd, id, &format, note);
 }
 
-err store_write_id(const struct file_faults *ff, int dir_fd, const unsigned char id[RECORD_ID_BYTES])
+err store_write_id(const struct file_faults *ff, int dir_fd,
+                   const unsigned char id[RECORD_ID_BYTES])
 {
     char text[STORE_TEXT_BYTES];
     int n = snprintf(text, sizeof(text), "store %d\nid ", STORE_FORMAT);
@@ -113,7 +118,8 @@ bool store_has_segments(const struct engine *e)
 static err create_id(struct engine *e, struct err_note *note)
 {
     if (store_has_segments(e) || holds(e->dir_fd, "index", ".mdb")) {
-        err_note_set(note, "the file STORE is missing beside an index and a log; put it back from a backup");
+        err_note_set(
+            note, "the file STORE is missing beside an index and a log; put it back from a backup");
         return ERR_CORRUPT;
     }
     int fd = -1;
@@ -129,11 +135,13 @@ static err create_id(struct engine *e, struct err_note *note)
 
 static err take_lock(struct engine *e, struct err_note *note)
 {
-    int why = file_open(e->faults, e->dir_fd, "LOCK", e->read_only ? O_RDONLY : O_RDWR | O_CREAT, &e->lock_fd);
+    int why = file_open(e->faults, e->dir_fd, "LOCK", e->read_only ? O_RDONLY : O_RDWR | O_CREAT,
+                        &e->lock_fd);
     if (why == ENOENT)
         return ERR_OK; /* read_only: nobody who writes was ever here */
     if (why != 0) {
-        err_note_set(note, "the store at %s cannot be opened: its file LOCK: %s", e->dir, strerror(why));
+        err_note_set(note, "the store at %s cannot be opened: its file LOCK: %s", e->dir,
+                     strerror(why));
         return ERR_IO;
     }
     if (flock(e->lock_fd, LOCK_EX | LOCK_NB) == 0)
@@ -146,7 +154,9 @@ static err take_lock(struct engine *e, struct err_note *note)
 
 err store_never_finished(const struct engine *e, struct err_note *note)
 {
-    err_note_set(note, "the store at %s was never finished; the next start of the server makes it whole", e->dir);
+    err_note_set(note,
+                 "the store at %s was never finished; the next start of the server makes it whole",
+                 e->dir);
     return ERR_NOT_FOUND;
 }
 
@@ -159,7 +169,8 @@ static err open_folder(struct engine *e, const char *name, int *fd, struct err_n
         return why == 0 ? ERR_OK : ERR_IO;
     if (!store_has_segments(e) && !holds(e->dir_fd, "index", ".mdb"))
         return store_never_finished(e, note);
-    err_note_set(note, "the folder %s of the store at %s is missing; put it back from a backup", name, e->dir);
+    err_note_set(note, "the folder %s of the store at %s is missing; put it back from a backup",
+                 name, e->dir);
     return ERR_CORRUPT;
 }
 
@@ -199,9 +210,12 @@ err store_open(struct engine *e, struct err_note *note)
     if (why == ERR_OK && format < STORE_FORMAT && !e->read_only)
         why = store_write_id(e->faults, e->dir_fd, e->id);
     if (why == ERR_NOT_FOUND && e->read_only)
-        err_note_set(note, store_has_segments(e) ? "the file STORE is missing in %s beside a log: run the backup there"
-                                                   " again, or put it back from one"
-                                                 : "there is no store at %s", e->dir);
+        err_note_set(note,
+                     store_has_segments(e)
+                         ? "the file STORE is missing in %s beside a log: run the backup there"
+                           " again, or put it back from one"
+                         : "there is no store at %s",
+                     e->dir);
     if (why == ERR_NOT_FOUND && !e->read_only)
         why = create_id(e, note);
     if (why == ERR_OK)

@@ -1,9 +1,10 @@
 /* view.c - one consistent state: pending > active overlay > frozen overlay > LMDB.
  *
- * Why it is consistent. Under the state lock a view takes the number of the last published group, the two
- * overlays and a read transaction of LMDB. LMDB may already hold what the frozen overlay holds, but never
- * anything of the active one (which must be frozen first, under the same lock), so whichever commit it shows,
- * the overlays cover the difference. Versions published later are above the view's number. */
+ * Why it is consistent. Under the state lock a view takes the number of the last published group,
+ * the two overlays and a read transaction of LMDB. LMDB may already hold what the frozen overlay
+ * holds, but never anything of the active one (which must be frozen first, under the same lock), so
+ * whichever commit it shows, the overlays cover the difference. Versions published later are above
+ * the view's number. */
 #include "engine/parts.h"
 
 #include <stdlib.h>
@@ -77,7 +78,8 @@ void views_free(struct engine *e)
 
 static int view_txn(struct engine *e, struct engine_view *v)
 {
-    return v->txn == NULL ? mdb_txn_begin(e->env, NULL, MDB_RDONLY, &v->txn) : mdb_txn_renew(v->txn);
+    return v->txn == NULL ? mdb_txn_begin(e->env, NULL, MDB_RDONLY, &v->txn)
+                          : mdb_txn_renew(v->txn);
 }
 
 struct engine_view *view_begin_pending(struct engine *e, struct overlay *pending)
@@ -284,8 +286,8 @@ static struct engine_cursor *cursor_take(struct engine_view *v)
     return c;
 }
 
-/* A bound as a database key. One too long to be a row's key is cut and a NUL put behind it: no row lies
- * between the two, so it keeps its order against all rows. */
+/* A bound as a database key. One too long to be a row's key is cut and a NUL put behind it: no row
+ * lies between the two, so it keeps its order against all rows. */
 static uint16_t bound_set(char *dst, enum engine_space space, str key)
 {
     size_t n = db_key(space, str_take(key, ENGINE_KEY_BYTES_MAX), dst).n;
@@ -365,7 +367,8 @@ static void layer_advance(struct engine_cursor *c, int i)
 {
     struct overlay *o = c->view->layers[i];
     uint64_t seq = c->view->seqs[i];
-    c->at[i] = c->reversed ? overlay_before(o, overlay_key(c->at[i]), false, seq) : overlay_next(o, c->at[i], seq);
+    c->at[i] = c->reversed ? overlay_before(o, overlay_key(c->at[i]), false, seq)
+                           : overlay_next(o, c->at[i], seq);
 }
 
 /* Takes the row of key from the first source that has it, and moves all sources past it. */
@@ -430,7 +433,8 @@ str engine_prefix_end(str prefix, char *out)
 
 /* ---- blobs ---- */
 
-static err blob_read(struct engine *e, const struct engine_blob *b, uint64_t offset, struct iovec to, bool now)
+static err blob_read(struct engine *e, const struct engine_blob *b, uint64_t offset,
+                     struct iovec to, bool now)
 {
     MAGIC_CHECK(e, ENGINE_MAGIC);
     size_t n = to.iov_len;
@@ -447,12 +451,14 @@ static err blob_read(struct engine *e, const struct engine_blob *b, uint64_t off
                : vlog_read(e->log, b->segment, at, n, to.iov_base);
 }
 
-err engine_blob_read(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst)
+err engine_blob_read(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n,
+                     char *dst)
 {
     return blob_read(e, b, offset, (struct iovec){ .iov_base = dst, .iov_len = n }, false);
 }
 
-err engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst)
+err engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n,
+                         char *dst)
 {
     return blob_read(e, b, offset, (struct iovec){ .iov_base = dst, .iov_len = n }, true);
 }

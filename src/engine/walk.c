@@ -7,7 +7,9 @@ enum { HEAD_BYTES = RECORD_VALUE_BYTES + ENGINE_KEY_BYTES_MAX };
 
 void walk_init(struct walk *w, struct engine *e, MDB_txn *txn, uint32_t segment, uint64_t end)
 {
-    *w = (struct walk){ .engine = e, .txn = txn, .segment = segment, .at = RECORD_SEGMENT_BYTES, .end = end };
+    *w = (struct walk){
+        .engine = e, .txn = txn, .segment = segment, .at = RECORD_SEGMENT_BYTES, .end = end
+    };
     w->window = malloc(WALK_WINDOW_BYTES);
     INVARIANT(w->window != NULL);
 }
@@ -18,7 +20,8 @@ void walk_fini(struct walk *w)
     w->window = NULL;
 }
 
-/* At most n bytes at offset, fewer at the end of the segment; p is NULL when they cannot be read. */
+/* At most n bytes at offset, fewer at the end of the segment; p is NULL when they cannot be
+ * read. */
 static str bytes_at(struct walk *w, uint64_t offset, size_t n)
 {
     if (n > w->end - offset)
@@ -71,7 +74,8 @@ static err skip_dead(struct walk *w)
     return ERR_OK;
 }
 
-/* Where the value header of the extent at w->at stands: behind the group's header and meta, if it has them. */
+/* Where the value header of the extent at w->at stands: behind the group's header and meta, if it
+ * has them. */
 static err value_offset(struct walk *w, uint64_t *offset)
 {
     struct record_group g;

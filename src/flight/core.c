@@ -1,12 +1,15 @@
 /* Invariants:
- * 1. A key has at most one flight in the map (its current one). Only behind one that is MAKING may another stand
- *    as after, which is AFTER and begins when the first has ended.
- * 2. making counts flights MAKING or STOPPING, at most makes_max, and of one source at most makes_source_max.
- * 3. A waiter is in one list: a flight's that is AFTER, QUEUED or MAKING, or an outcome's. waiters counts them.
- * 4. AFTER and QUEUED have waiters. While a key's error lives, no flight of it is AFTER, QUEUED or begins.
+ * 1. A key has at most one flight in the map (its current one). Only behind one that is MAKING may
+ *    another stand as after, which is AFTER and begins when the first has ended.
+ * 2. making counts flights MAKING or STOPPING, at most makes_max, and of one source at most
+ *    makes_source_max.
+ * 3. A waiter is in one list: a flight's that is AFTER, QUEUED or MAKING, or an outcome's. waiters
+ *    counts them.
+ * 4. AFTER and QUEUED have waiters. While a key's error lives, no flight of it is AFTER, QUEUED or
+ *    begins.
  * 5. A flight with todo != 0 is in the todo list; ENDED ones live until their release was called.
  *
- *   AFTER --> QUEUED --> MAKING --> STOPPING      told to stop, or too late: its outcome is nobody's
+ *   AFTER --> QUEUED --> MAKING --> STOPPING      told to stop, or too late: nobody's outcome
  *     |         |          |           |
  *     +---------+--> ENDED <-----------+ */
 #include "flight/core_impl.h"
@@ -48,7 +51,8 @@ struct flight_core *flight_core_new(const struct flight_opts *opts, void *owner)
     c->todo_end = &c->todo_first;
     heap_init(&c->deadlines, waiter_first);
     heap_init(&c->makes, make_first);
-    flight_errors_init(&c->errors, opts->seed, opts->errors_max, opts->error_base_ms, opts->error_max_ms);
+    flight_errors_init(&c->errors, opts->seed, opts->errors_max, opts->error_base_ms,
+                       opts->error_max_ms);
     outcomes_init(&c->ready);
     outcomes_init(&c->spent);
     return c;
@@ -140,7 +144,8 @@ static int64_t rest_ms(mono now, const struct flight_error *error)
 }
 
 /* All waiters of f get o; retry_ms: the life of a remembered error, else 0. */
-static void settle(struct flight_core *c, struct flight *f, struct flight_outcome *o, int64_t retry_ms)
+static void settle(struct flight_core *c, struct flight *f, struct flight_outcome *o,
+                   int64_t retry_ms)
 {
     while (f->waiters.first != NULL) {
         struct flight_waiter *w = f->waiters.first;
@@ -192,7 +197,8 @@ static void detach(struct flight_core *c, struct flight *f)
 }
 
 /* The outcome is a remembered error: the flight after this one is not begun, it has its answer. */
-static void settle_error(struct flight_core *c, mono now, struct flight *f, const struct flight_error *error)
+static void settle_error(struct flight_core *c, mono now, struct flight *f,
+                         const struct flight_error *error)
 {
     struct flight_outcome *o = outcomes_add(&c->ready, error->why, NULL, &error->note);
     settle(c, f, o, rest_ms(now, error));
@@ -232,7 +238,8 @@ static void join_waiter(struct flight_core *c, struct flight *f, struct flight_w
     c->stats.waiters++;
 }
 
-static void join_error(struct flight_core *c, mono now, const struct flight_error *error, struct flight_waiter *w)
+static void join_error(struct flight_core *c, mono now, const struct flight_error *error,
+                       struct flight_waiter *w)
 {
     w->detail = FLIGHT_NEGATIVE;
     w->retry_after_ms = rest_ms(now, error);
@@ -259,7 +266,8 @@ static err join_flight(struct flight_core *c, struct flight *f, const struct fli
     return ERR_OK;
 }
 
-static void join_new(struct flight_core *c, mono now, const struct flight_join *j, struct flight *before)
+static void join_new(struct flight_core *c, mono now, const struct flight_join *j,
+                     struct flight *before)
 {
     struct flight *f = flight_new(c, now, j);
     if (before == NULL) {
@@ -272,7 +280,8 @@ static void join_new(struct flight_core *c, mono now, const struct flight_join *
     join_waiter(c, f, j->waiter);
 }
 
-static err join(struct flight_core *c, mono now, const struct flight_join *j, struct flight_maker *spare)
+static err join(struct flight_core *c, mono now, const struct flight_join *j,
+                struct flight_maker *spare)
 {
     if (c->drained)
         return ERR_SHUTDOWN;
@@ -299,7 +308,8 @@ static err join(struct flight_core *c, mono now, const struct flight_join *j, st
     return ERR_OK;
 }
 
-err flight_core_join(struct flight_core *c, mono now, const struct flight_join *j, struct flight_maker *spare)
+err flight_core_join(struct flight_core *c, mono now, const struct flight_join *j,
+                     struct flight_maker *spare)
 {
     *waiting_of(j->waiter) = (struct waiting){ .state = WAITER_CALLED }; /* until it is in */
     j->waiter->retry_after_ms = 0;
@@ -327,7 +337,8 @@ bool flight_core_leave(struct flight_core *c, struct flight_waiter *w)
     return true;
 }
 
-static void finish_current(struct flight_core *c, mono now, struct flight *f, const struct flight_result *r)
+static void finish_current(struct flight_core *c, mono now, struct flight *f,
+                           const struct flight_result *r)
 {
     if (r->why == ERR_OK) {
         settle(c, f, outcomes_add(&c->ready, ERR_OK, r->value, NULL), 0);
@@ -341,7 +352,8 @@ static void finish_current(struct flight_core *c, mono now, struct flight *f, co
     detach(c, f);
 }
 
-void flight_core_finish(struct flight_core *c, mono now, struct flight *f, const struct flight_result *r)
+void flight_core_finish(struct flight_core *c, mono now, struct flight *f,
+                        const struct flight_result *r)
 {
     MAGIC_CHECK(f, FLIGHT_MAGIC);
     INVARIANT((r->why == ERR_OK) == (r->value != NULL));
@@ -349,7 +361,8 @@ void flight_core_finish(struct flight_core *c, mono now, struct flight *f, const
     if (f->state == FLIGHT_MAKING)
         finish_current(c, now, f, r);
     else
-        (void)outcomes_add(&c->ready, r->why, r->value, r->note); /* nobody's: the value is let go in its turn */
+        (void)outcomes_add(&c->ready, r->why, r->value,
+                           r->note); /* nobody's: the value is let go in its turn */
     if (r->why == ERR_OK)
         c->stats.made += f->made != FLIGHT_REMOTE, flight_errors_forget(&c->errors, flight_key(f));
     else
@@ -364,13 +377,16 @@ void flight_core_finish(struct flight_core *c, mono now, struct flight *f, const
 static void waiters_tick(struct flight_core *c, mono now)
 {
     struct flight_outcome *late = NULL;
-    for (struct heap_node *n = heap_first(&c->deadlines); n != NULL; n = heap_first(&c->deadlines)) {
+    for (struct heap_node *n = heap_first(&c->deadlines); n != NULL;
+         n = heap_first(&c->deadlines)) {
         struct flight_waiter *w = waiter_of(n);
         if (w->deadline.ns > now.ns)
             break;
         struct flight *f = waiting_of(w)->flight;
         if (late == NULL) {
-            static const struct err_note why = { .text = "it was not made before the request's deadline" };
+            static const struct err_note why = {
+                .text = "it was not made before the request's deadline"
+            };
             late = outcomes_add(&c->ready, ERR_TIMEOUT, NULL, &why);
         }
         unwait(c, w);
@@ -388,7 +404,8 @@ static void makes_tick(struct flight_core *c, mono now)
             break;
         struct err_note why;
         err_note_set(&why, "it was not made within %lld ms", (long long)c->opts.make_timeout_ms);
-        settle_error(c, now, f, flight_errors_add(&c->errors, now, flight_key(f), ERR_TIMEOUT, &why));
+        settle_error(c, now, f,
+                     flight_errors_add(&c->errors, now, flight_key(f), ERR_TIMEOUT, &why));
         stop(c, f);
     }
 }
@@ -406,7 +423,8 @@ static void begin(struct flight_core *c, mono now, struct flight *f)
 
 void flight_core_tick(struct flight_core *c, mono now)
 {
-    makes_tick(c, now); /* first: its error is remembered also when all who wait run out of time with it */
+    makes_tick(
+        c, now); /* first: its error is remembered also when all who wait run out of time with it */
     waiters_tick(c, now);
     while (sources_next(&c->sources) != NULL && c->stats.making < c->opts.makes_max)
         begin(c, now, sources_next(&c->sources));

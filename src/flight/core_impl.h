@@ -1,5 +1,5 @@
-/* core_impl.h - what a flight and the table of all consist of; core.c has the invariants. Private to core.c,
- * effects.c and source.c. */
+/* core_impl.h - what a flight and the table of all consist of; core.c has the invariants. Private
+ * to core.c, effects.c and source.c. */
 #ifndef FLIGHT_CORE_IMPL_H
 #define FLIGHT_CORE_IMPL_H
 
@@ -10,28 +10,35 @@
 enum { FLIGHT_VERSION_BYTES_MAX = 64 };
 #define FLIGHT_MAGIC 0xf119417eu
 
-enum flight_state { FLIGHT_AFTER, FLIGHT_QUEUED, FLIGHT_MAKING, FLIGHT_STOPPING, FLIGHT_ENDED, FLIGHT_STATES };
+enum flight_state {
+    FLIGHT_AFTER,
+    FLIGHT_QUEUED,
+    FLIGHT_MAKING,
+    FLIGHT_STOPPING,
+    FLIGHT_ENDED,
+    FLIGHT_STATES
+};
 struct flight {
     uint32_t magic;
     struct flight_core *core;
     struct source *source;
     enum flight_state state;
-    struct flight *prev, *next;             /* all */
-    struct list queued;                     /* in its source's queue while QUEUED */
+    struct flight *prev, *next; /* all */
+    struct list queued;         /* in its source's queue while QUEUED */
     struct flight *before, *after;
     struct flight *todo_next;
     bool in_todo;
-    unsigned todo;                          /* bits of enum flight_do */
-    struct heap_node node;                  /* by deadline, while MAKING */
+    unsigned todo;         /* bits of enum flight_do */
+    struct heap_node node; /* by deadline, while MAKING */
     mono born, began, deadline;
     struct flight_maker maker;
     struct waiters waiters;
-    struct share_call *share;               /* takes part across servers; loop thread sets it */
+    struct share_call *share; /* takes part across servers; loop thread sets it */
     uint64_t fence;
-    enum flight_detail made;                /* LED: here; REMOTE: elsewhere; DEGRADED: here, see flight_alone */
-    enum flight_detail detail;              /* of its waiters, when not how they came */
+    enum flight_detail made;   /* LED: here; REMOTE: elsewhere; DEGRADED: here, see flight_alone */
+    enum flight_detail detail; /* of its waiters, when not how they came */
     char version[FLIGHT_VERSION_BYTES_MAX + 1];
-    bool current;                           /* in the map */
+    bool current; /* in the map */
     size_t key_bytes;
     char key[];
 };
@@ -43,7 +50,7 @@ struct flight_core {
     struct flight *all;
     struct sources sources;
     struct flight *todo_first, **todo_end;
-    struct heap deadlines, makes;           /* of waiters, of flights MAKING */
+    struct heap deadlines, makes; /* of waiters, of flights MAKING */
     struct flight_errors errors;
     struct outcomes ready, spent;
     struct flight_stats stats;

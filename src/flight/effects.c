@@ -169,7 +169,7 @@ mono flight_core_wake(const struct flight_core *c)
 static struct flight_seen look_at(const struct flight *f, mono now)
 {
     static const char *const names[FLIGHT_STATES] = {
-        [FLIGHT_AFTER] = "queued", [FLIGHT_QUEUED] = "queued", [FLIGHT_MAKING] = "making",
+        [FLIGHT_AFTER] = "queued",      [FLIGHT_QUEUED] = "queued", [FLIGHT_MAKING] = "making",
         [FLIGHT_STOPPING] = "stopping", [FLIGHT_ENDED] = "ended",
     };
     struct flight_seen s = { .key = flight_key(f),
@@ -184,8 +184,8 @@ static struct flight_seen look_at(const struct flight *f, mono now)
     return s;
 }
 
-void flight_core_each(const struct flight_core *c, mono now, bool (*each)(void *ctx, const struct flight_seen *s),
-                      void *ctx)
+void flight_core_each(const struct flight_core *c, mono now,
+                      bool (*each)(void *ctx, const struct flight_seen *s), void *ctx)
 {
     for (const struct flight *f = c->all; f != NULL; f = f->next) {
         struct flight_seen s = look_at(f, now);

@@ -9,7 +9,8 @@ enum { JITTER_PERCENT = 20 };
 
 static const struct flight_error *error_of(const struct heap_node *n)
 {
-    return (const struct flight_error *)(const void *)((const char *)n - offsetof(struct flight_error, node));
+    return (const struct flight_error *)(const void *)((const char *)n -
+                                                       offsetof(struct flight_error, node));
 }
 
 static bool ends_before(const struct heap_node *a, const struct heap_node *b)
@@ -22,7 +23,8 @@ static str key_of(const struct flight_error *r)
     return (str){ .p = r->key, .n = r->key_bytes };
 }
 
-void flight_errors_init(struct flight_errors *e, uint64_t seed, size_t count_max, int64_t base_ms, int64_t max_ms)
+void flight_errors_init(struct flight_errors *e, uint64_t seed, size_t count_max, int64_t base_ms,
+                        int64_t max_ms)
 {
     *e = (struct flight_errors){
         .by_key = map_new(seed), .count_max = count_max, .base_ms = base_ms, .max_ms = max_ms

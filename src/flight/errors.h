@@ -1,8 +1,9 @@
-/* errors.h - errors remembered by key: how long they are answered from memory. Private to this folder.
+/* errors.h - errors remembered by key: how long they are answered from memory. Private to this
+ * folder.
  *
- * The n-th failure in a row of a key lives min(max, base * 2^(n-1)), +-20 %. The row is forgotten when the key
- * succeeds, or when it was not asked for again within error_max_ms after its error ended. When there are
- * too many, the one that ends first goes. Pure. */
+ * The n-th failure in a row of a key lives min(max, base * 2^(n-1)), +-20 %. The row is forgotten
+ * when the key succeeds, or when it was not asked for again within error_max_ms after its error
+ * ended. When there are too many, the one that ends first goes. Pure. */
 #ifndef FLIGHT_ERRORS_H
 #define FLIGHT_ERRORS_H
 
@@ -30,7 +31,8 @@ struct flight_error {
     char key[];
 };
 
-void flight_errors_init(struct flight_errors *e, uint64_t seed, size_t count_max, int64_t base_ms, int64_t max_ms);
+void flight_errors_init(struct flight_errors *e, uint64_t seed, size_t count_max, int64_t base_ms,
+                        int64_t max_ms);
 void flight_errors_fini(struct flight_errors *e);
 /* The error that answers for key now, or NULL; borrowed until the next call. */
 const struct flight_error *flight_errors_find(struct flight_errors *e, mono now, str key);

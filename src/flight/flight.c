@@ -1,5 +1,6 @@
 /* One lock around the decisions (core.h); the loop's turns perform the effects with the lock free.
- * A turn is posted when there is something to do and none is posted: posted is true from then until it runs. */
+ * A turn is posted when there is something to do and none is posted: posted is true from then until
+ * it runs. */
 #include "flight/flight.h"
 
 #include "base/metrics.h"
@@ -18,10 +19,14 @@ static const struct {
     size_t offset;
 } rows[] = {
     { METRIC_GAUGE, "flights", "Keys in the air.", offsetof(struct flight_stats, flights) },
-    { METRIC_GAUGE, "flight_waiters", "Requests that wait for a flight.", offsetof(struct flight_stats, waiters) },
-    { METRIC_GAUGE, "flight_makes", "Computations running.", offsetof(struct flight_stats, making) },
-    { METRIC_COUNTER, "flight_made_total", "Computations that gave a value.", offsetof(struct flight_stats, made) },
-    { METRIC_COUNTER, "flight_failed_total", "Computations that gave none.", offsetof(struct flight_stats, failed) },
+    { METRIC_GAUGE, "flight_waiters", "Requests that wait for a flight.",
+      offsetof(struct flight_stats, waiters) },
+    { METRIC_GAUGE, "flight_makes", "Computations running.",
+      offsetof(struct flight_stats, making) },
+    { METRIC_COUNTER, "flight_made_total", "Computations that gave a value.",
+      offsetof(struct flight_stats, made) },
+    { METRIC_COUNTER, "flight_failed_total", "Computations that gave none.",
+      offsetof(struct flight_stats, failed) },
     { METRIC_COUNTER, "flight_shared_total", "Waiters answered by what another had asked for.",
       offsetof(struct flight_stats, shared) },
     { METRIC_COUNTER, "flight_negative_total", "Requests answered by a remembered error.",
@@ -36,16 +41,17 @@ struct flights {
     uint32_t magic;
     struct loop *loop;
     struct clock *clock;
-    struct flight_shared *shared;   /* NULL: none */
-    struct loop_timer *timer;       /* loop thread */
+    struct flight_shared *shared; /* NULL: none */
+    struct loop_timer *timer;     /* loop thread */
     struct metric *metrics[COUNT_OF(rows)], *make_time;
-    pthread_mutex_t lock;           /* of the rest */
+    pthread_mutex_t lock; /* of the rest */
     struct flight_core *core;
     bool posted;
-    mono armed;                     /* when the timer fires; INT64_MAX: not */
+    mono armed; /* when the timer fires; INT64_MAX: not */
 };
 
-static const char *const detail_names[FLIGHT_DETAILS] = { "leader", "waiter", "negative", "remote", "degraded" };
+static const char *const detail_names[FLIGHT_DETAILS] = { "leader", "waiter", "negative", "remote",
+                                                          "degraded" };
 
 const char *flight_detail_name(enum flight_detail d)
 {
@@ -63,10 +69,12 @@ static void lock(struct flights *fs)
 /* Sees to a turn of the loop when one is wanted, and unlocks. */
 static void unlock(struct flights *fs)
 {
-    bool post = !fs->posted && (flight_core_busy(fs->core) || flight_core_wake(fs->core).ns < fs->armed.ns);
+    bool post =
+        !fs->posted && (flight_core_busy(fs->core) || flight_core_wake(fs->core).ns < fs->armed.ns);
     if (post) {
         fs->posted = true;
-        loop_post(fs->loop, turn, fs); /* under the lock: nobody may find us idle and free us before */
+        loop_post(fs->loop, turn,
+                  fs); /* under the lock: nobody may find us idle and free us before */
     }
     INVARIANT(pthread_mutex_unlock(&fs->lock) == 0);
 }
@@ -144,7 +152,8 @@ static void turn(void *ctx)
     flight_core_tick(fs->core, clock_mono(fs->clock));
     unsigned todo_count = flight_core_todo(fs->core, todo, COUNT_OF(todo));
     unsigned calls_count = flight_core_calls(fs->core, calls, COUNT_OF(calls));
-    INVARIANT(pthread_mutex_unlock(&fs->lock) == 0); /* posted stays true: what comes meanwhile is seen below */
+    INVARIANT(pthread_mutex_unlock(&fs->lock) ==
+              0); /* posted stays true: what comes meanwhile is seen below */
     perform(fs, todo, todo_count);
     for (unsigned i = 0; i < calls_count; i++)
         flight_call(&calls[i]);
@@ -209,10 +218,13 @@ struct flights *flights_new(const struct flight_opts *opts)
     fs->timer = loop_timer_new(o.loop, on_timer, fs);
     fs->core = flight_core_new(&o, fs);
     for (size_t i = 0; o.metrics != NULL && i < COUNT_OF(rows); i++)
-        fs->metrics[i] = metric_of(metrics_family(o.metrics, rows[i].kind, rows[i].name, rows[i].help, NULL), NULL);
+        fs->metrics[i] =
+            metric_of(metrics_family(o.metrics, rows[i].kind, rows[i].name, rows[i].help, NULL),
+                      NULL);
     if (o.metrics != NULL)
         fs->make_time = metric_of(metrics_family(o.metrics, METRIC_HISTOGRAM, "flight_make_seconds",
-                                                 "How long computations took.", NULL), NULL);
+                                                 "How long computations took.", NULL),
+                                  NULL);
     return fs;
 }
 
@@ -249,13 +261,16 @@ void flights_free(struct flights **fsp)
     *fsp = NULL;
 }
 
-err flight_join(struct flights *fs, str key, const struct flight_maker *maker, struct flight_waiter *w)
+err flight_join(struct flights *fs, str key, const struct flight_maker *maker,
+                struct flight_waiter *w)
 {
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     struct flight_maker spare = *maker;
     mono now = clock_mono(fs->clock);
     lock(fs);
-    err e = flight_core_join(fs->core, now, &(struct flight_join){ .key = key, .maker = maker, .waiter = w }, &spare);
+    err e =
+        flight_core_join(fs->core, now,
+                         &(struct flight_join){ .key = key, .maker = maker, .waiter = w }, &spare);
     unlock(fs);
     if (spare.release != NULL)
         spare.release(spare.ctx);
@@ -294,7 +309,8 @@ void flight_finish(struct flight *f, err why, struct flight_value *value, bool k
         flight_end_now(f, &r, flight_made(f));
 }
 
-void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct flight_seen *s), void *ctx)
+void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct flight_seen *s),
+                  void *ctx)
 {
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     mono now = clock_mono(fs->clock);

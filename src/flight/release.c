@@ -3,7 +3,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-_Static_assert(sizeof(struct waiting) <= sizeof(((struct flight_waiter *)0)->own), "waiting lies in own");
+_Static_assert(sizeof(struct waiting) <= sizeof(((struct flight_waiter *)0)->own),
+               "waiting lies in own");
 
 struct waiting *waiting_of(struct flight_waiter *w)
 {
@@ -96,7 +97,8 @@ static unsigned take_share(struct flight_outcome *o, struct flight_call *out, un
     return n;
 }
 
-unsigned outcomes_take(struct outcomes *q, struct outcomes *spent, struct flight_call *out, unsigned max)
+unsigned outcomes_take(struct outcomes *q, struct outcomes *spent, struct flight_call *out,
+                       unsigned max)
 {
     unsigned n = 0;
     while (n < max && q->first != NULL) {

@@ -1,9 +1,9 @@
-/* Calls across servers: events of Redis, of timers and of makers go into the machine of share_core.h, and what it says
- * is done here.
+/* Calls across servers: events of Redis, of timers and of makers go into the machine of
+ * share_core.h, and what it says is done here.
  *
- * Invariants: (1) a call is in `all` and in by_id until its flight ended, and lives until no reply of Redis and no
- * post is on its way; (2) a grant that comes too late is given back; (3) a flight is ended once, by end_with or by
- * whoever accepted an arrival. */
+ * Invariants: (1) a call is in `all` and in by_id until its flight ended, and lives until no reply
+ * of Redis and no post is on its way; (2) a grant that comes too late is given back; (3) a flight
+ * is ended once, by end_with or by whoever accepted an arrival. */
 #include "flight/share_impl.h"
 
 #include "base/buf.h"
@@ -98,7 +98,9 @@ static void end_ours(struct share_call *c, enum flight_detail detail)
 {
     INVARIANT(c->has_result);
     struct err_note note = c->result_note;
-    struct flight_result r = { .why = c->result_why, .keep_error = c->result_keep, .value = c->result, .note = &note };
+    struct flight_result r = {
+        .why = c->result_why, .keep_error = c->result_keep, .value = c->result, .note = &note
+    };
     c->result = NULL; /* its reference passes on */
     end_with(c, &r, detail);
 }
@@ -109,7 +111,8 @@ static int64_t clip(int64_t n, int64_t least, int64_t most)
 }
 
 /* As a value made here would be, at most. */
-static struct flight_arrival believed(const struct flight_arrival *a, const struct flight_share *share)
+static struct flight_arrival believed(const struct flight_arrival *a,
+                                      const struct flight_share *share)
 {
     struct flight_arrival out = *a;
     int64_t most = share->fresh_ms + share->stale_ms;
@@ -166,9 +169,12 @@ static bool news_of_value(const struct redis_reply *r, struct share_news *out)
     *out = (struct share_news){
         .event = SHARE_GOT_VALUE,
         .fence = share_fence_of(redis_text(redis_at(r, 1))),
-        .value = { .version = redis_text(redis_at(r, 1)), .fresh_ms = redis_integer(redis_at(r, 2)),
-                   .stale_ms = redis_integer(redis_at(r, 3)), .age_ms = redis_integer(redis_at(r, 4)),
-                   .bytes = redis_text(redis_at(r, 6)), .refresh = redis_integer(redis_at(r, 7)) == 1 },
+        .value = { .version = redis_text(redis_at(r, 1)),
+                   .fresh_ms = redis_integer(redis_at(r, 2)),
+                   .stale_ms = redis_integer(redis_at(r, 3)),
+                   .age_ms = redis_integer(redis_at(r, 4)),
+                   .bytes = redis_text(redis_at(r, 6)),
+                   .refresh = redis_integer(redis_at(r, 7)) == 1 },
     };
     return true;
 }
@@ -177,8 +183,10 @@ static void give_back(struct share_call *c, str token)
 {
     struct flight_shared *s = c->shared;
     char gen[NUMBER_BYTES], base[NUMBER_BYTES];
-    str args[] = { token, str_of(c->id), number(s->opts.make_timeout_ms, gen), number(s->opts.error_base_ms, base) };
-    if (redis_run(s->redis, SHARE_ABORT, str_of(c->key), args, COUNT_OF(args), NULL, NULL) != ERR_OK)
+    str args[] = { token, str_of(c->id), number(s->opts.make_timeout_ms, gen),
+                   number(s->opts.error_base_ms, base) };
+    if (redis_run(s->redis, SHARE_ABORT, str_of(c->key), args, COUNT_OF(args), NULL, NULL) !=
+        ERR_OK)
         return; /* Redis is away: the lease runs out by itself */
 }
 
@@ -237,13 +245,15 @@ static void got_wait(struct share_call *c, const struct redis_reply *r)
     }
     int64_t left = redis_integer(redis_at(r, 2));
     left = left < 1 ? 1 : left > s->opts.lease_ms ? s->opts.lease_ms : left;
-    loop_timer_start(c->timer, left + 1 + (int64_t)rng_below(&s->rng, (uint64_t)s->opts.jitter_ms), 0);
+    loop_timer_start(c->timer, left + 1 + (int64_t)rng_below(&s->rng, (uint64_t)s->opts.jitter_ms),
+                     0);
 }
 
 /* For JOINs of a maker that wants a fresh value: only what was begun after this one will do. */
 static void remember_since(struct share_call *c, const struct redis_reply *r, unsigned at)
 {
-    if (strcmp(c->since, "-1") == 0 && !str_to_cstr(redis_text(redis_at(r, at)), c->since, sizeof c->since))
+    if (strcmp(c->since, "-1") == 0 &&
+        !str_to_cstr(redis_text(redis_at(r, at)), c->since, sizeof c->since))
         return; /* stays -1 */
 }
 
@@ -254,7 +264,8 @@ static bool offer_held(struct share_call *c, uint64_t fence)
 {
     const struct flight_maker *m = flight_maker_of(c->flight);
     struct flight_arrival a;
-    if (c->offered || m->share.held == NULL || !m->share.held(&a, m->ctx) || share_fence_of(a.version) <= fence)
+    if (c->offered || m->share.held == NULL || !m->share.held(&a, m->ctx) ||
+        share_fence_of(a.version) <= fence)
         return false;
     c->offered = true;
     flight_shared_offer(c->shared, m->share.id, &m->share.keeping, &a);
@@ -311,7 +322,8 @@ static void joined(struct share_call *c, const struct redis_reply *r)
     }
 }
 
-static void join_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+static void join_done(void *ctx, err why, const struct redis_reply *reply,
+                      const struct err_note *note)
 {
     struct share_call *c = ctx;
     (void)note; /* redis logged it when it broke */
@@ -338,18 +350,30 @@ static void join(struct share_call *c)
     char most[6][NUMBER_BYTES], index[SHARE_KEY_BYTES + 1];
     double soon = m->share.early > 0 ? -log(1.0 - rng_unit(&s->rng)) * m->share.early : 0;
     int n = snprintf(early, sizeof early, "%.6f", soon);
-    str args[] = { str_of(s->node), number(s->opts.lease_ms, lease), number(2 * s->opts.lease_ms, lease_max),
-                   number(s->opts.make_timeout_ms, gen), { .p = early, .n = (size_t)n }, str_of(c->since),
-                   m->share.look ? STR("2") : m->share.peek ? STR("1") : STR("0"), holds(c) ? STR("1") : STR("0"),
-                   number(m->share.fresh_ms, most[0]), number(m->share.stale_ms, most[1]),
-                   number(s->opts.error_max_ms, most[2]), number((int64_t)s->opts.value_bytes_max, most[3]),
-                   number(m->share.keeping.touch_ms, most[4]), m->share.want, share_index(&m->share.keeping, index),
+    str args[] = { str_of(s->node),
+                   number(s->opts.lease_ms, lease),
+                   number(2 * s->opts.lease_ms, lease_max),
+                   number(s->opts.make_timeout_ms, gen),
+                   { .p = early, .n = (size_t)n },
+                   str_of(c->since),
+                   m->share.look   ? STR("2")
+                   : m->share.peek ? STR("1")
+                                   : STR("0"),
+                   holds(c) ? STR("1") : STR("0"),
+                   number(m->share.fresh_ms, most[0]),
+                   number(m->share.stale_ms, most[1]),
+                   number(s->opts.error_max_ms, most[2]),
+                   number((int64_t)s->opts.value_bytes_max, most[3]),
+                   number(m->share.keeping.touch_ms, most[4]),
+                   m->share.want,
+                   share_index(&m->share.keeping, index),
                    number(m->share.keeping.pins_max, most[5]) };
     s->stats.joins++;
     free(c->kept);
     c->kept = NULL;
     c->replies++;
-    if (redis_run(s->redis, SHARE_JOIN, str_of(c->key), args, COUNT_OF(args), join_done, c) == ERR_OK)
+    if (redis_run(s->redis, SHARE_JOIN, str_of(c->key), args, COUNT_OF(args), join_done, c) ==
+        ERR_OK)
         return;
     c->replies--;
     redis_is_away(c);
@@ -357,14 +381,16 @@ static void join(struct share_call *c)
 
 /* ---- Redis: PUT and RENEW ---- */
 
-static void put_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+static void put_done(void *ctx, err why, const struct redis_reply *reply,
+                     const struct err_note *note)
 {
     struct share_call *c = ctx;
     (void)note;
     MAGIC_CHECK(c, SHARE_CALL_MAGIC);
     struct flight_shared *s = c->shared;
     struct share_news n = { .event = SHARE_GOT_VALUE };
-    bool stored = why == ERR_OK && redis_count(reply) > 0 && str_eq(redis_text(redis_at(reply, 0)), STR("OK"));
+    bool stored = why == ERR_OK && redis_count(reply) > 0 &&
+                  str_eq(redis_text(redis_at(reply, 0)), STR("OK"));
     s->stats.puts += stored;
     if (stored && redis_count(reply) > 2)
         s->stats.unpinned += (uint64_t)clip(redis_integer(redis_at(reply, 2)), 0, UNPINNED_MAX);
@@ -387,14 +413,20 @@ static void put_done(void *ctx, err why, const struct redis_reply *reply, const 
     reply_over(c);
 }
 
-struct payload { str kind, bytes; int64_t error_base_ms, error_max_ms; };
+struct payload {
+    str kind, bytes;
+    int64_t error_base_ms, error_max_ms;
+};
 
-/* A value too large to travel, or one that has no bytes, is published as everybody's own to make. */
-static struct payload payload_of(struct share_call *c, struct buf *b, char class[FLIGHT_CLASS_BYTES_MAX])
+/* A value too large to travel, or one that has no bytes, is published as everybody's own to
+ * make. */
+static struct payload payload_of(struct share_call *c, struct buf *b,
+                                 char class[FLIGHT_CLASS_BYTES_MAX])
 {
     struct flight_shared *s = c->shared;
     const struct flight_maker *m = flight_maker_of(c->flight);
-    struct payload p = { .kind = STR("E"), .error_base_ms = s->opts.error_base_ms,
+    struct payload p = { .kind = STR("E"),
+                         .error_base_ms = s->opts.error_base_ms,
                          .error_max_ms = s->opts.error_max_ms };
     if (c->result_why != ERR_OK) {
         p.bytes = share_class(c->result_why, &c->result_note, class);
@@ -423,12 +455,22 @@ static void publish(struct share_call *c)
     struct payload p = payload_of(c, &b, class);
     int length = snprintf(jitter, sizeof jitter, "%.3f", 0.8 + 0.4 * rng_unit(&s->rng));
     int64_t took = (now_of(c).ns - c->make_began.ns) / NS_PER_MS;
-    str args[] = { str_of(c->token), p.kind, p.bytes, number(sh->fresh_ms, n[0]), number(sh->stale_ms, n[1]),
-                   number(took, n[2]), number(s->opts.make_timeout_ms, n[3]),
-                   number((int64_t)s->opts.push_bytes_max, n[4]), str_of(c->id), number(p.error_base_ms, n[5]),
-                   number(p.error_max_ms, n[6]), { .p = jitter, .n = (size_t)length },
-                   number((int64_t)s->opts.value_bytes_max, n[7]), number(sh->keeping.touch_ms, n[8]),
-                   number(sh->keeping.versions_max, n[9]), share_index(&sh->keeping, index),
+    str args[] = { str_of(c->token),
+                   p.kind,
+                   p.bytes,
+                   number(sh->fresh_ms, n[0]),
+                   number(sh->stale_ms, n[1]),
+                   number(took, n[2]),
+                   number(s->opts.make_timeout_ms, n[3]),
+                   number((int64_t)s->opts.push_bytes_max, n[4]),
+                   str_of(c->id),
+                   number(p.error_base_ms, n[5]),
+                   number(p.error_max_ms, n[6]),
+                   { .p = jitter, .n = (size_t)length },
+                   number((int64_t)s->opts.value_bytes_max, n[7]),
+                   number(sh->keeping.touch_ms, n[8]),
+                   number(sh->keeping.versions_max, n[9]),
+                   share_index(&sh->keeping, index),
                    number(sh->keeping.pins_max, n[10]) };
     c->replies++;
     err why = redis_run(s->redis, SHARE_PUT, str_of(c->key), args, COUNT_OF(args), put_done, c);
@@ -439,12 +481,14 @@ static void publish(struct share_call *c)
     step(c, SHARE_PUT_FAILED);
 }
 
-static void renew_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+static void renew_done(void *ctx, err why, const struct redis_reply *reply,
+                       const struct err_note *note)
 {
     struct share_call *c = ctx;
     (void)note;
     MAGIC_CHECK(c, SHARE_CALL_MAGIC);
-    c->shared->stats.renewals_failed += why != ERR_OK || redis_integer(reply) != 1; /* PUT will tell */
+    c->shared->stats.renewals_failed +=
+        why != ERR_OK || redis_integer(reply) != 1; /* PUT will tell */
     reply_over(c);
 }
 
@@ -452,9 +496,11 @@ static void renew(struct share_call *c)
 {
     struct flight_shared *s = c->shared;
     char lease[NUMBER_BYTES], gen[NUMBER_BYTES];
-    str args[] = { str_of(c->token), number(s->opts.lease_ms, lease), number(s->opts.make_timeout_ms, gen) };
+    str args[] = { str_of(c->token), number(s->opts.lease_ms, lease),
+                   number(s->opts.make_timeout_ms, gen) };
     c->replies++;
-    if (redis_run(s->redis, SHARE_RENEW, str_of(c->key), args, COUNT_OF(args), renew_done, c) == ERR_OK)
+    if (redis_run(s->redis, SHARE_RENEW, str_of(c->key), args, COUNT_OF(args), renew_done, c) ==
+        ERR_OK)
         return;
     c->replies--;
     s->stats.renewals_failed++;
@@ -522,7 +568,10 @@ void share_start(struct flight_shared *s, struct flight *f)
     const struct flight_maker *m = flight_maker_of(f);
     struct share_call *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
-    *c = (struct share_call){ .magic = SHARE_CALL_MAGIC, .shared = s, .flight = f, .next = s->all,
+    *c = (struct share_call){ .magic = SHARE_CALL_MAGIC,
+                              .shared = s,
+                              .flight = f,
+                              .next = s->all,
                               .began = clock_mono(s->opts.clock) };
     share_id_text(m->share.id, c->id);
     (void)snprintf(c->key, sizeof c->key, "pal:f:{%s}", c->id); /* fits */

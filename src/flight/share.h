@@ -6,8 +6,8 @@
 #include "flight/shared.h"
 
 struct share_call;
-/* Takes part for a flight whose maker travels, in place of the maker's start. It ends the flight through
- * flight_end_now. Loop thread. */
+/* Takes part for a flight whose maker travels, in place of the maker's start. It ends the flight
+ * through flight_end_now. Loop thread. */
 void share_start(struct flight_shared *s, struct flight *f);
 /* Its state and token, for flights_each. Loop thread. */
 void share_look(const struct share_call *c, struct flight_seen *s);

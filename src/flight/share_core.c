@@ -1,12 +1,13 @@
-/* Invariants: (1) making is true exactly in LEADING and ALONE, and in OVER until a stopped maker has finished;
- * (2) each machine is answered once; (3) PUT is asked for only with the token of a grant that was the last. */
+/* Invariants: (1) making is true exactly in LEADING and ALONE, and in OVER until a stopped maker
+ * has finished; (2) each machine is answered once; (3) PUT is asked for only with the token of a
+ * grant that was the last. */
 #include "flight/share_core.h"
 
 const char *share_state_name(enum share_state s)
 {
     static const char *const names[SHARE_STATES] = {
-        [SHARE_JOINING] = "joining", [SHARE_WAITING] = "waiting", [SHARE_LEADING] = "leading",
-        [SHARE_PUBLISHING] = "publishing", [SHARE_ALONE] = "alone", [SHARE_OVER] = "over",
+        [SHARE_JOINING] = "joining",       [SHARE_WAITING] = "waiting", [SHARE_LEADING] = "leading",
+        [SHARE_PUBLISHING] = "publishing", [SHARE_ALONE] = "alone",     [SHARE_OVER] = "over",
     };
     return names[s];
 }

@@ -12,36 +12,37 @@
 #include <stdatomic.h>
 
 enum { SHARE_ID_TEXT = 2 * FLIGHT_ID_BYTES, SHARE_KEY_BYTES = SHARE_ID_TEXT + 9 };
-#define SHARE_FENCE_MAX UINT64_C(9000000000000000) /* microseconds; Lua's numbers hold it exactly */
+/* Microseconds; Lua's numbers hold it exactly. */
+#define SHARE_FENCE_MAX UINT64_C(9000000000000000)
 
 /* What came for a call: a value, or why there is none. bytes are of the call when kept. */
 struct share_news {
-    enum share_event event;       /* GOT_VALUE, GOT_ERROR, GOT_RETRY */
+    enum share_event event; /* GOT_VALUE, GOT_ERROR, GOT_RETRY */
     uint64_t fence;
     struct flight_arrival value;
     err why;
     struct err_note note;
-    int64_t left_ms;              /* of an error: how long Redis answers it */
+    int64_t left_ms; /* of an error: how long Redis answers it */
 };
 
 struct share_call {
     uint32_t magic;
     struct flight_shared *shared;
-    struct flight *flight;        /* NULL: it ended */
+    struct flight *flight; /* NULL: it ended */
     struct share_machine machine;
-    struct share_call *next, *prev;          /* all */
-    struct share_call *same_next;            /* of the same id */
-    struct loop_timer *timer;     /* WAITING: the lease's end; LEADING: renewals */
-    unsigned replies;             /* of Redis that are still to come */
-    bool posted;                  /* made_here waits for its turn of the loop */
+    struct share_call *next, *prev; /* all */
+    struct share_call *same_next;   /* of the same id */
+    struct loop_timer *timer;       /* WAITING: the lease's end; LEADING: renewals */
+    unsigned replies;               /* of Redis that are still to come */
+    bool posted;                    /* made_here waits for its turn of the loop */
     char id[SHARE_ID_TEXT + 1], key[SHARE_KEY_BYTES + 1];
-    char token[FLIGHT_TOKEN_BYTES_MAX + 1];  /* of our lease, or of the one we wait for */
+    char token[FLIGHT_TOKEN_BYTES_MAX + 1]; /* of our lease, or of the one we wait for */
     uint64_t fence;
-    char since[24];               /* for JOIN; empty: any value will do */
-    bool offered;                 /* what the maker holds was given back, or it holds none */
-    bool waited_out;              /* the next JOIN is because a lease ran out */
+    char since[24];  /* for JOIN; empty: any value will do */
+    bool offered;    /* what the maker holds was given back, or it holds none */
+    bool waited_out; /* the next JOIN is because a lease ran out */
     mono began, make_began;
-    char *kept;                   /* a push that came before the answer to JOIN; NULL: none */
+    char *kept; /* a push that came before the answer to JOIN; NULL: none */
     size_t kept_bytes;
     /* what the maker gave */
     bool has_result, result_keep;
@@ -59,7 +60,7 @@ struct flight_shared {
     struct redis *redis;
     struct rng rng;
     struct share_call *all;
-    struct map *by_id;            /* id text to the first of its calls */
+    struct map *by_id; /* id text to the first of its calls */
     struct flight_shared_stats stats;
     struct metric *metrics[17];
     struct metric *up;
@@ -67,8 +68,9 @@ struct flight_shared {
 #define SHARED_MAGIC 0x5a4edf11u
 
 /* share.c */
-void share_pushed(struct share_call *c, const struct share_news *n, str message); /* c may be gone behind it */
-void share_redis_down(struct share_call *c);                                      /* as above */
+void share_pushed(struct share_call *c, const struct share_news *n,
+                  str message);              /* c may be gone behind it */
+void share_redis_down(struct share_call *c); /* as above */
 
 /* shared.c: the figures into the metrics. */
 void share_show(struct flight_shared *s);

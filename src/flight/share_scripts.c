@@ -1,7 +1,7 @@
 #include "flight/share_scripts.h"
 
-/* Every script begins with these: limits of what is believed (a time that is ahead, nodes that wait), now in
- * microseconds and milliseconds, numbers of fields, how long to keep. */
+/* Every script begins with these: limits of what is believed (a time that is ahead, nodes that
+ * wait), now in microseconds and milliseconds, numbers of fields, how long to keep. */
 static const char common[] =
     "local AHEAD_MS, NODES, NODES_BYTES, UNPINS = 1000, 1000, 33000, 16\n"
     "local t = redis.call('TIME')\n"
@@ -13,15 +13,18 @@ static const char common[] =
     "end\n"
     "local function text(n) return string.format('%.0f', n) end\n"
     "local function is_token(s)\n"
-    "  return s and #s <= 64 and string.match(s, '^%d+%.[a-z0-9]+$') and num(string.match(s, '^%d+')) > 0\n"
+    "  return s and #s <= 64 and string.match(s, '^%d+%.[a-z0-9]+$') and num(string.match(s, "
+    "'^%d+')) > 0\n"
     "end\n"
     "local function keep(su, gen)\n"
     "  redis.call('PEXPIRE', KEYS[1], text(math.max(su - now, gen + 1000)))\n"
     "end\n"
-    /* h: val ver k fu su at. Until when it is fresh, and until when it may be shown; 0, 0: it is not believed. */
+    /* h: val ver k fu su at. Until when it is fresh, and until when it may be shown; 0, 0: it is
+     * not believed. */
     "local function life(h, fresh, stale, most)\n"
     "  local at = num(h[6])\n"
-    "  if not h[1] or #h[1] > most or not is_token(h[2]) or at > now + AHEAD_MS then return 0, 0 end\n"
+    "  if not h[1] or #h[1] > most or not is_token(h[2]) or at > now + AHEAD_MS then return 0, 0 "
+    "end\n"
     "  at = math.min(at, now)\n"
     "  return math.min(num(h[4]), at + fresh), math.min(num(h[5]), at + fresh + stale)\n"
     "end\n"
@@ -38,11 +41,13 @@ static const char common[] =
     "  end\n"
     "end\n";
 
-/* For scripts that pin: what is read stays for touch more, and of all that are pinned under index the least recently
- * read lose their place beyond most. Returns how many did. A user of Redis who may not keep the index pins without. */
+/* For scripts that pin: what is read stays for touch more, and of all that are pinned under index
+ * the least recently read lose their place beyond most. Returns how many did. A user of Redis who
+ * may not keep the index pins without. */
 static const char pins[] =
     "local function clear(key)\n"
-    "  redis.call('HDEL', key, 'val', 'ver', 'k', 'fu', 'su', 'at', 'd', 'vb', 'lt', 'lx', 'lb', 'w',\n"
+    "  redis.call('HDEL', key, 'val', 'ver', 'k', 'fu', 'su', 'at', 'd', 'vb', 'lt', 'lx', 'lb', "
+    "'w',\n"
     "    'ek', 'eu', 'en', 'a', 'f', 'o')\n"
     "end\n"
     "local function pin(index, most, touch, gen)\n"
@@ -58,12 +63,14 @@ static const char pins[] =
     "  for i = 1, #out, 2 do if out[i] ~= own then clear('pal:f:{' .. out[i] .. '}') end end\n"
     "  return over\n"
     "end\n"
-    /* h: val ver k fu su at of what is about to be replaced: kept under its version until its end, most at once. */
+    /* h: val ver k fu su at of what is about to be replaced: kept under its version until its end,
+     * most at once. */
     "local function keep_old(h, most, life)\n"
     "  local left = math.min(num(h[5]) - now, life)\n"
     "  if most < 1 or left <= 0 or not h[1] or not is_token(h[2]) then return end\n"
     "  local key = KEYS[1] .. ':' .. h[2]\n"
-    "  redis.call('HSET', key, 'val', h[1], 'ver', h[2], 'k', 'V', 'fu', h[4] or '0', 'su', h[5], 'at', h[6] or '0')\n"
+    "  redis.call('HSET', key, 'val', h[1], 'ver', h[2], 'k', 'V', 'fu', h[4] or '0', 'su', h[5], "
+    "'at', h[6] or '0')\n"
     "  redis.call('PEXPIRE', key, text(left))\n"
     "  local kept = {h[2]}\n"
     "  for ver in string.gmatch(redis.call('HGET', KEYS[1], 'o') or '', '%S+') do\n"
@@ -79,12 +86,14 @@ static const char pins[] =
 static const char join[] =
     "local node, lease, lease_max, gen = ARGV[1], num(ARGV[2]), num(ARGV[3]), num(ARGV[4])\n"
     "local early, since, error_max = num(ARGV[5]), ARGV[6], num(ARGV[11])\n"
-    "local h = redis.call('HMGET', KEYS[1], 'val','ver','k','fu','su','at','lt','lx','ek','eu','w','f','vb','d')\n"
+    "local h = redis.call('HMGET', KEYS[1], "
+    "'val','ver','k','fu','su','at','lt','lx','ek','eu','w','f','vb','d')\n"
     "local fu, su = life(h, num(ARGV[9]), num(ARGV[10]), num(ARGV[12]))\n"
     "local lx, eu = num(h[8]), num(h[10])\n"
     "if eu - now > error_max then eu = 0 end\n"
     "local live = is_token(h[7]) and lx > now and lx - now <= lease_max\n"
-    "local will_do = since == '' or (since ~= '-1' and math.min(num(h[13]), num(h[6])) > num(since))\n"
+    "local will_do = since == '' or (since ~= '-1' and math.min(num(h[13]), num(h[6])) > "
+    "num(since))\n"
     "local idle = not live and eu <= now\n"
     "local soon = early > 0 and idle and now + num(h[14]) * early >= fu\n"
     "local peek = ARGV[7] ~= '0'\n"
@@ -105,12 +114,14 @@ static const char join[] =
     "end\n"
     "if ARGV[8] == '1' and (not h[12] or (h[1] and su == 0)) then return {'GONE', '', ''} end\n"
     "if will_do and now < fu and (peek or not soon) then return value('HIT', h, fu, su, soon) end\n"
-    "if since == '' and now < su and (peek or not idle) then return value('STALE', h, fu, su, idle) end\n"
+    "if since == '' and now < su and (peek or not idle) then return value('STALE', h, fu, su, "
+    "idle) end\n"
     "if ARGV[7] == '2' then return {'NONE', '', ''} end\n"
     "if now < eu and not live then return {'ERR', h[9], text(eu - now)} end\n"
     "if live then\n"
     "  local w = h[11] or ''\n"
-    "  if #w > NODES_BYTES or string.find(w, '[^a-z0-9 ]') or string.find(w, '[^ ]$') then w = '' end\n"
+    "  if #w > NODES_BYTES or string.find(w, '[^a-z0-9 ]') or string.find(w, '[^ ]$') then w = '' "
+    "end\n"
     "  if not string.find(' ' .. w, ' ' .. node .. ' ', 1, true) then w = w .. node .. ' ' end\n"
     "  redis.call('HSET', KEYS[1], 'w', w)\n"
     "  keep(su, gen)\n"
@@ -118,14 +129,17 @@ static const char join[] =
     "end\n"
     "local fence = math.max(num(h[12]) + 1, us)\n"
     "local token = text(fence) .. '.' .. node\n"
-    "redis.call('HSET', KEYS[1], 'lt', token, 'lx', text(now + lease), 'lb', text(now), 'f', text(fence))\n"
+    "redis.call('HSET', KEYS[1], 'lt', token, 'lx', text(now + lease), 'lb', text(now), 'f', "
+    "text(fence))\n"
     "keep(su, gen)\n"
     "return {'GRANT', token, text(now)}\n";
 
 static const char put[] =
-    "local token, kind, payload, fresh, stale = ARGV[1], ARGV[2], ARGV[3], num(ARGV[4]), num(ARGV[5])\n"
+    "local token, kind, payload, fresh, stale = ARGV[1], ARGV[2], ARGV[3], num(ARGV[4]), "
+    "num(ARGV[5])\n"
     "local d, gen, push_max, id = ARGV[6], num(ARGV[7]), num(ARGV[8]), ARGV[9]\n"
-    "local h = redis.call('HMGET', KEYS[1], 'val','ver','k','fu','su','at','lt','w','f','en','lb')\n"
+    "local h = redis.call('HMGET', KEYS[1], "
+    "'val','ver','k','fu','su','at','lt','w','f','en','lb')\n"
     "local fence = num(string.match(token, '^%d+'))\n"
     "local absent = not h[7] and not h[9]\n"
     "if h[7] ~= token and not (absent and us - fence <= gen * 1000) then\n"
@@ -137,7 +151,8 @@ static const char put[] =
     "local touch = num(ARGV[14])\n"
     "if kind == 'E' then\n"
     "  local en = num(h[10]) + 1\n"
-    "  local pause = math.floor(math.min(num(ARGV[11]), num(ARGV[10]) * 2 ^ (en - 1) * num(ARGV[12])))\n"
+    "  local pause = math.floor(math.min(num(ARGV[11]), num(ARGV[10]) * 2 ^ (en - 1) * "
+    "num(ARGV[12])))\n"
     "  until_ = now + pause\n"
     "  redis.call('HSET', KEYS[1], 'ek', payload, 'eu', text(until_), 'en', text(en),\n"
     "    'f', text(math.max(fence, num(h[9]))))\n"
@@ -152,9 +167,11 @@ static const char put[] =
     "    'f', text(math.max(fence, num(h[9]))))\n"
     "  redis.call('HDEL', KEYS[1], 'lt', 'lx', 'lb', 'w', 'a', 'ek', 'eu', 'en')\n"
     "  keep(until_ + stale, gen)\n"
-    "  if touch > 0 then out = pin(ARGV[16], num(ARGV[17]), math.max(touch, fresh + stale), gen) end\n"
+    "  if touch > 0 then out = pin(ARGV[16], num(ARGV[17]), math.max(touch, fresh + stale), gen) "
+    "end\n"
     "  if #payload <= push_max then\n"
-    "    message = table.concat({id, token, kind, text(fresh), text(fresh + stale), '0', payload}, ' ')\n"
+    "    message = table.concat({id, token, kind, text(fresh), text(fresh + stale), '0', payload}, "
+    "' ')\n"
     "  else\n"
     "    message = id .. ' ' .. token .. ' L'\n"
     "  end\n"
@@ -162,11 +179,10 @@ static const char put[] =
     "push(h[8], message)\n"
     "return {'OK', text(until_ - now), text(out or 0)}\n";
 
-static const char renew[] =
-    "if redis.call('HGET', KEYS[1], 'lt') ~= ARGV[1] then return 0 end\n"
-    "redis.call('HSET', KEYS[1], 'lx', text(now + num(ARGV[2])))\n"
-    "keep(num(redis.call('HGET', KEYS[1], 'su')), num(ARGV[3]))\n"
-    "return 1\n";
+static const char renew[] = "if redis.call('HGET', KEYS[1], 'lt') ~= ARGV[1] then return 0 end\n"
+                            "redis.call('HSET', KEYS[1], 'lx', text(now + num(ARGV[2])))\n"
+                            "keep(num(redis.call('HGET', KEYS[1], 'su')), num(ARGV[3]))\n"
+                            "return 1\n";
 
 /* The third leader in a row that gives up is taken for an error. */
 static const char abort_[] =
@@ -177,7 +193,8 @@ static const char abort_[] =
     "redis.call('HSET', KEYS[1], 'a', text(a))\n"
     "if a >= 3 then\n"
     "  local pause = num(ARGV[4])\n"
-    "  redis.call('HSET', KEYS[1], 'a', '0', 'ek', 'aborted', 'eu', text(now + pause), 'en', text(num(h[5]) + 1))\n"
+    "  redis.call('HSET', KEYS[1], 'a', '0', 'ek', 'aborted', 'eu', text(now + pause), 'en', "
+    "text(num(h[5]) + 1))\n"
     "  message = id .. ' ' .. ARGV[1] .. ' E ' .. text(pause) .. ' aborted'\n"
     "end\n"
     "redis.call('HDEL', KEYS[1], 'lt', 'lx', 'lb', 'w')\n"
@@ -190,7 +207,8 @@ static const char drop[] =
     "local h = redis.call('HMGET', KEYS[1], 'f', 'w', 'o')\n"
     "local fence = math.max(num(h[1]) + 1, us)\n"
     "redis.call('HSET', KEYS[1], 'f', text(fence))\n"
-    "redis.call('HDEL', KEYS[1], 'val', 'ver', 'k', 'fu', 'su', 'at', 'd', 'vb', 'lt', 'lx', 'lb', 'w',\n"
+    "redis.call('HDEL', KEYS[1], 'val', 'ver', 'k', 'fu', 'su', 'at', 'd', 'vb', 'lt', 'lx', 'lb', "
+    "'w',\n"
     "  'ek', 'eu', 'en', 'a', 'o')\n"
     "for ver in string.gmatch(h[3] or '', '%S+') do clear(KEYS[1] .. ':' .. ver) end\n"
     "keep(0, num(ARGV[2]))\n"
@@ -206,7 +224,8 @@ static const char offer[] =
     "local fresh, stale, age = num(ARGV[2]), num(ARGV[3]), num(ARGV[4])\n"
     "local touch = num(ARGV[8])\n"
     "if su > 0 and h[2] ~= ARGV[1] then keep_old(h, num(ARGV[9]), stale) end\n"
-    "redis.call('HSET', KEYS[1], 'val', ARGV[6], 'ver', ARGV[1], 'k', ARGV[5], 'fu', text(now + fresh),\n"
+    "redis.call('HSET', KEYS[1], 'val', ARGV[6], 'ver', ARGV[1], 'k', ARGV[5], 'fu', text(now + "
+    "fresh),\n"
     "  'su', text(now + stale), 'at', text(now - age), 'vb', text(now - age), 'd', '0',\n"
     "  'f', string.match(ARGV[1], '^%d+') or '0')\n"
     "keep(now + stale, num(ARGV[7]))\n"

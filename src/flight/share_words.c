@@ -76,18 +76,21 @@ static bool is_node(str name)
     return name.n > 0;
 }
 
-/* A token goes into headers as a version, and its fence into instants: nothing else may be in it. */
+/* A token goes into headers as a version, and its fence into instants: nothing else may be in
+ * it. */
 uint64_t share_fence_of(str token)
 {
     uint64_t fence = 0;
     str node = token;
-    bool fine = token.n <= FLIGHT_TOKEN_BYTES_MAX && str_to_u64(str_split(&node, '.'), &fence) && is_node(node);
+    bool fine = token.n <= FLIGHT_TOKEN_BYTES_MAX && str_to_u64(str_split(&node, '.'), &fence) &&
+                is_node(node);
     return fine && fence <= SHARE_FENCE_MAX ? fence : 0;
 }
 
 str share_class(err why, const struct err_note *note, char out[FLIGHT_CLASS_BYTES_MAX])
 {
-    int n = snprintf(out, FLIGHT_CLASS_BYTES_MAX, "%s %s", err_name(why), note == NULL ? "" : note->text);
+    int n = snprintf(out, FLIGHT_CLASS_BYTES_MAX, "%s %s", err_name(why),
+                     note == NULL ? "" : note->text);
     size_t kept = n < FLIGHT_CLASS_BYTES_MAX ? (size_t)n : FLIGHT_CLASS_BYTES_MAX - 1;
     return (str){ .p = out, .n = kept };
 }
@@ -116,7 +119,8 @@ void share_class_parse(str text, err *why, struct err_note *note)
 
 static bool parse_value(str *rest, struct flight_arrival *v)
 {
-    return str_to_i64(str_split(rest, ' '), &v->fresh_ms) && str_to_i64(str_split(rest, ' '), &v->stale_ms) &&
+    return str_to_i64(str_split(rest, ' '), &v->fresh_ms) &&
+           str_to_i64(str_split(rest, ' '), &v->stale_ms) &&
            str_to_i64(str_split(rest, ' '), &v->age_ms) && v->stale_ms > 0;
 }
 

@@ -15,7 +15,10 @@ static const struct {
     const char *name, *help;
     size_t offset;
 } rows[] = {
-#define ROW(field, text) { "shared_" #field "_total", text, offsetof(struct flight_shared_stats, field) }
+#define ROW(field, text)                                                                           \
+    {                                                                                              \
+        "shared_" #field "_total", text, offsetof(struct flight_shared_stats, field)               \
+    }
     ROW(joins, "JOINs sent."),
     ROW(hits, "JOINs answered with a fresh value."),
     ROW(stale, "JOINs answered with a stale value."),
@@ -53,7 +56,8 @@ static void each_of_id(struct flight_shared *s, str id, const struct share_news 
 {
     struct share_call *calls[CALLS_OF_ID_MAX];
     unsigned count = 0;
-    for (struct share_call *c = map_get(s->by_id, id); c != NULL && count < CALLS_OF_ID_MAX; c = c->same_next)
+    for (struct share_call *c = map_get(s->by_id, id); c != NULL && count < CALLS_OF_ID_MAX;
+         c = c->same_next)
         calls[count++] = c;
     for (unsigned i = 0; i < count; i++)
         share_pushed(calls[i], n, message);
@@ -81,7 +85,8 @@ static void on_message(void *ctx, str channel, str payload)
         each_of_id(s, id, &n, payload);
     } else {
         log_event(s->opts.log, LOG_WARN, "shared.odd_message",
-                  LOG_CSTR("what", "Redis sent what no server of this version sends; it was ignored"));
+                  LOG_CSTR("what",
+                           "Redis sent what no server of this version sends; it was ignored"));
     }
     share_show(s);
 }
@@ -107,7 +112,7 @@ static void on_state(void *ctx, bool up, str run_id)
 
 struct order {
     struct flight_shared *shared;
-    enum share_script script;      /* DROP; SHARE_SCRIPTS: tell */
+    enum share_script script; /* DROP; SHARE_SCRIPTS: tell */
     char id[SHARE_ID_TEXT + 1];
     void (*done)(void *ctx, err why);
     void *ctx;
@@ -115,7 +120,8 @@ struct order {
     char text[];
 };
 
-static void order_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+static void order_done(void *ctx, err why, const struct redis_reply *reply,
+                       const struct err_note *note)
 {
     struct order *o = ctx;
     (void)reply;
@@ -148,7 +154,8 @@ static void order_run(void *ctx)
         order_done(o, why, NULL, NULL);
 }
 
-static struct order *order_new(struct flight_shared *s, enum share_script script, str prefix, str text)
+static struct order *order_new(struct flight_shared *s, enum share_script script, str prefix,
+                               str text)
 {
     struct order *o = malloc(sizeof *o + prefix.n + text.n);
     INVARIANT(o != NULL);
@@ -160,7 +167,8 @@ static struct order *order_new(struct flight_shared *s, enum share_script script
     return o;
 }
 
-void flight_shared_drop(struct flight_shared *s, const unsigned char *id, void (*done)(void *ctx, err why), void *ctx)
+void flight_shared_drop(struct flight_shared *s, const unsigned char *id,
+                        void (*done)(void *ctx, err why), void *ctx)
 {
     MAGIC_CHECK(s, SHARED_MAGIC);
     struct order *o = order_new(s, SHARE_DROP, STR_NONE, STR_NONE);
@@ -177,20 +185,25 @@ void flight_shared_tell(struct flight_shared *s, str text)
     loop_post(s->opts.loop, order_run, order_new(s, SHARE_SCRIPTS, tell_mark, text));
 }
 
-void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const struct flight_keeping *keeping,
-                         const struct flight_arrival *a)
+void flight_shared_offer(struct flight_shared *s, const unsigned char *id,
+                         const struct flight_keeping *keeping, const struct flight_arrival *a)
 {
     MAGIC_CHECK(s, SHARED_MAGIC);
     char text[SHARE_ID_TEXT + 1], key[SHARE_KEY_BYTES + 1], index[SHARE_KEY_BYTES + 1], n[7][24];
-    int64_t numbers[] = { a->fresh_ms, a->stale_ms, a->age_ms, s->opts.make_timeout_ms, keeping->touch_ms,
-                          keeping->versions_max, keeping->pins_max };
+    int64_t numbers[] = { a->fresh_ms,       a->stale_ms,
+                          a->age_ms,         s->opts.make_timeout_ms,
+                          keeping->touch_ms, keeping->versions_max,
+                          keeping->pins_max };
     for (unsigned i = 0; i < COUNT_OF(numbers); i++)
         (void)snprintf(n[i], sizeof n[i], "%lld", (long long)numbers[i]); /* fits */
     s->stats.offers++;
     share_id_text(id, text);
     (void)snprintf(key, sizeof key, "pal:f:{%s}", text); /* fits */
-    str args[] = { a->version, str_of(n[0]), str_of(n[1]), str_of(n[2]), STR("V"), a->bytes, str_of(n[3]),
-                   str_of(n[4]), str_of(n[5]), share_index(keeping, index), str_of(n[6]) };
+    str args[] = {
+        a->version,  str_of(n[0]), str_of(n[1]), str_of(n[2]), STR("V"),
+        a->bytes,    str_of(n[3]), str_of(n[4]), str_of(n[5]), share_index(keeping, index),
+        str_of(n[6])
+    };
     if (redis_run(s->redis, SHARE_OFFER, str_of(key), args, COUNT_OF(args), NULL, NULL) != ERR_OK)
         return; /* then a late comer gets a new value, as the documentation says */
 }
@@ -208,19 +221,28 @@ static void metrics_init(struct flight_shared *s)
     struct metrics *m = s->opts.metrics;
     _Static_assert(COUNT_OF(rows) <= COUNT_OF(s->metrics), "a place each");
     for (size_t i = 0; m != NULL && i < COUNT_OF(rows); i++)
-        s->metrics[i] = metric_of(metrics_family(m, METRIC_COUNTER, rows[i].name, rows[i].help, NULL), NULL);
+        s->metrics[i] =
+            metric_of(metrics_family(m, METRIC_COUNTER, rows[i].name, rows[i].help, NULL), NULL);
     if (m != NULL)
-        s->up = metric_of(metrics_family(m, METRIC_GAUGE, "redis_up", "Is Redis there?", NULL), NULL);
+        s->up =
+            metric_of(metrics_family(m, METRIC_GAUGE, "redis_up", "Is Redis there?", NULL), NULL);
 }
 
 static void redis_init(struct flight_shared *s)
 {
-    struct redis_opts r = { .loop = s->opts.loop, .clock = s->opts.clock, .log = s->opts.log,
-                            .address = s->opts.address, .seed = rng_next(&s->rng),
+    struct redis_opts r = { .loop = s->opts.loop,
+                            .clock = s->opts.clock,
+                            .log = s->opts.log,
+                            .address = s->opts.address,
+                            .seed = rng_next(&s->rng),
                             .timeout_ms = s->opts.redis_timeout_ms,
                             .reply_bytes_max = 2 * s->opts.value_bytes_max + (1 << 20),
-                            .channels = { s->channel, "pal:all" }, .channels_count = 2,
-                            .scripts_count = SHARE_SCRIPTS, .message = on_message, .state = on_state, .ctx = s };
+                            .channels = { s->channel, "pal:all" },
+                            .channels_count = 2,
+                            .scripts_count = SHARE_SCRIPTS,
+                            .message = on_message,
+                            .state = on_state,
+                            .ctx = s };
     memcpy(r.scripts, share_scripts, sizeof share_scripts);
     s->redis = redis_new(&r);
 }

@@ -1,12 +1,14 @@
-/* shared.h - flights across servers: one record in Redis for each key, and whoever is granted its lease makes it.
+/* shared.h - flights across servers: one record in Redis for each key, and whoever is granted its
+ * lease makes it.
  *
- * Given to flights_new, it stands beneath the flights of a process: one JOIN for each key and server, however many
- * wait here. What the leader made is pushed to the servers that wait; nobody polls. A dead leader is succeeded within
- * lease + jitter of its last renewal. Tokens fence: what a leader publishes after its lease was given to another, or
- * after a drop, is refused. Without Redis flights are of this process (or refused, as each maker says).
- *   A value travels as bytes: the maker's share says how it becomes bytes and what to do with bytes that arrive.
- * Protocol, record and scripts: share_scripts.h; machine: share_core.h; both after notes flights.md 2, with models
- * in test/models.
+ * Given to flights_new, it stands beneath the flights of a process: one JOIN for each key and
+ * server, however many wait here. What the leader made is pushed to the servers that wait; nobody
+ * polls. A dead leader is succeeded within lease + jitter of its last renewal. Tokens fence: what a
+ * leader publishes after its lease was given to another, or after a drop, is refused. Without Redis
+ * flights are of this process (or refused, as each maker says).
+ *   A value travels as bytes: the maker's share says how it becomes bytes and what to do with bytes
+ * that arrive. Protocol, record and scripts: share_scripts.h; machine: share_core.h; both after
+ * notes flights.md 2, with models in test/models.
  * Thread: loop, unless said. */
 #ifndef FLIGHT_SHARED_H
 #define FLIGHT_SHARED_H
@@ -14,29 +16,35 @@
 #include "flight/flight.h"
 #include "redis/redis.h"
 
-enum { FLIGHT_ID_BYTES = 16, FLIGHT_NODE_BYTES_MAX = 32, FLIGHT_TOKEN_BYTES_MAX = 64, FLIGHT_CLASS_BYTES_MAX = 256,
-       FLIGHT_VALUE_BYTES_MAX = 1 << 20 };
+enum {
+    FLIGHT_ID_BYTES = 16,
+    FLIGHT_NODE_BYTES_MAX = 32,
+    FLIGHT_TOKEN_BYTES_MAX = 64,
+    FLIGHT_CLASS_BYTES_MAX = 256,
+    FLIGHT_VALUE_BYTES_MAX = 1 << 20
+};
 
 struct flight_shared_opts {
     struct loop *loop;
     struct clock *clock;
-    struct log *log;                /* NULL: silent */
-    struct metrics *metrics;        /* NULL: none */
+    struct log *log;         /* NULL: silent */
+    struct metrics *metrics; /* NULL: none */
     struct redis_address address;
     uint64_t seed;
-    const char *node;               /* this process's name, [a-z0-9]; copied; no two alike */
-    int64_t lease_ms;               /* renewed at each third [2 s] */
-    int64_t jitter_ms;              /* at most so much is waited beyond a lease [20] */
-    int64_t redis_timeout_ms;       /* of one script [100] */
-    int64_t make_timeout_ms;        /* as the flights' [30 s] */
+    const char *node;                    /* this process's name, [a-z0-9]; copied; no two alike */
+    int64_t lease_ms;                    /* renewed at each third [2 s] */
+    int64_t jitter_ms;                   /* at most so much is waited beyond a lease [20] */
+    int64_t redis_timeout_ms;            /* of one script [100] */
+    int64_t make_timeout_ms;             /* as the flights' [30 s] */
     int64_t error_base_ms, error_max_ms; /* as the flights' [500 ms, 30 s] */
-    size_t push_bytes_max;          /* a longer value is fetched by who waits [16 KiB] */
-    size_t value_bytes_max;         /* a longer one is not shared: each server makes its own [1 MiB] */
+    size_t push_bytes_max;               /* a longer value is fetched by who waits [16 KiB] */
+    size_t value_bytes_max; /* a longer one is not shared: each server makes its own [1 MiB] */
     /* A key was dropped, here or elsewhere; id: FLIGHT_ID_BYTES. */
     void (*dropped)(void *ctx, const unsigned char *id);
     /* Another server (or this one) told all. */
     void (*told)(void *ctx, str text);
-    /* Redis is there or not; fresh: its records are gone (another server, or emptied by a restart). */
+    /* Redis is there or not; fresh: its records are gone (another server, or emptied by a
+     * restart). */
     void (*state)(void *ctx, bool up, bool fresh);
     void *ctx;
 };
@@ -46,27 +54,30 @@ struct flight_shared *flight_shared_new(const struct flight_shared_opts *opts);
 void flight_shared_stop(struct flight_shared *s);
 void flight_shared_free(struct flight_shared **sp);
 const char *flight_shared_node(const struct flight_shared *s); /* as given */
-bool flight_shared_is_up(const struct flight_shared *s); /* any thread */
+bool flight_shared_is_up(const struct flight_shared *s);       /* any thread */
 
 /* The id of a key: over its length-prefixed parts, so that "ab","c" and "a","bc" differ. Pure. */
 void flight_share_id(const str *parts, unsigned count, unsigned char out[FLIGHT_ID_BYTES]);
-/* Forgets the value for all servers; no value whose making began before is stored any more. done (may be NULL):
- * ERR_OK, or why Redis did not do it. Thread: any. */
-void flight_shared_drop(struct flight_shared *s, const unsigned char *id, void (*done)(void *ctx, err why), void *ctx);
-/* text to the told of every connected server, this one too; lost when Redis is away. Thread: any. */
+/* Forgets the value for all servers; no value whose making began before is stored any more. done
+ * (may be NULL): ERR_OK, or why Redis did not do it. Thread: any. */
+void flight_shared_drop(struct flight_shared *s, const unsigned char *id,
+                        void (*done)(void *ctx, err why), void *ctx);
+/* text to the told of every connected server, this one too; lost when Redis is away. Thread:
+ * any. */
 void flight_shared_tell(struct flight_shared *s, str text);
-/* A value of before, for a record that is gone or holds an older one: whoever comes to another server late gets the
- * same. */
-void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const struct flight_keeping *keeping,
-                         const struct flight_arrival *a);
+/* A value of before, for a record that is gone or holds an older one: whoever comes to another
+ * server late gets the same. */
+void flight_shared_offer(struct flight_shared *s, const unsigned char *id,
+                         const struct flight_keeping *keeping, const struct flight_arrival *a);
 /* Is it a token, as versions of values made under a lease are? Pure. */
 bool flight_token_is_fine(str token);
 
 struct flight_shared_stats {
     uint64_t joins, hits, stale, errors, waits, grants; /* JOIN by answer */
-    uint64_t takeovers, puts, puts_lost, pushes, pushes_lost, renewals_failed, drops, offers, alone, not_shared;
-    uint64_t unpinned;                                  /* by others, for there were pins_max */
-    uint64_t calls;                                     /* now */
+    uint64_t takeovers, puts, puts_lost, pushes, pushes_lost, renewals_failed, drops, offers, alone,
+        not_shared;
+    uint64_t unpinned; /* by others, for there were pins_max */
+    uint64_t calls;    /* now */
     struct redis_stats redis;
 };
 void flight_shared_stats_get(const struct flight_shared *s, struct flight_shared_stats *out);

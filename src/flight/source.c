@@ -1,4 +1,5 @@
-/* Invariant: a source is in turn while it has a flight QUEUED and fewer than makes_max MAKING or STOPPING. */
+/* Invariant: a source is in turn while it has a flight QUEUED and fewer than makes_max MAKING or
+ * STOPPING. */
 #include "flight/source.h"
 
 #include "base/map.h"
@@ -84,7 +85,8 @@ struct flight *sources_next(const struct sources *all)
     struct list *turn = list_first(&all->turns);
     if (turn == NULL)
         return NULL;
-    return CONTAINER_OF(list_first(&CONTAINER_OF(turn, struct source, turn)->queue), struct flight, queued);
+    return CONTAINER_OF(list_first(&CONTAINER_OF(turn, struct source, turn)->queue), struct flight,
+                        queued);
 }
 
 void source_begun(struct sources *all, struct source *s, struct flight *f)

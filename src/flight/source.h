@@ -1,7 +1,8 @@
 /* source.h - whose turn it is to have a flight begun. Private to core.c and effects.c.
  *
- * Flights of one source (a wiki, a list's generator) are begun in order of joining, at most makes_max of them at once;
- * sources that have one to begin and room for it take turns, so that one that hangs delays nobody else. Pure. */
+ * Flights of one source (a wiki, a list's generator) are begun in order of joining, at most
+ * makes_max of them at once; sources that have one to begin and room for it take turns, so that one
+ * that hangs delays nobody else. Pure. */
 #ifndef FLIGHT_SOURCE_H
 #define FLIGHT_SOURCE_H
 
@@ -11,14 +12,14 @@ struct flight;
 struct map;
 
 struct source {
-    const void *of;                 /* flight_maker.source */
+    const void *of; /* flight_maker.source */
     unsigned flights, making;
-    struct list queue;              /* flights QUEUED, in order of joining */
-    struct list turn;               /* alone: not in turn */
+    struct list queue; /* flights QUEUED, in order of joining */
+    struct list turn;  /* alone: not in turn */
 };
 struct sources {
     struct map *by_of;
-    struct list turns;              /* sources that have a flight to begin, and room */
+    struct list turns; /* sources that have a flight to begin, and room */
     unsigned makes_max;
 };
 

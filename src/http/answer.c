@@ -5,21 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Answers. An answer is stored in the exchange and queued by the worker, with one exception: a ready
- * answer given on the worker itself is queued at once, because the library then holds its own reference. A
- * ready answer is only copied when this request's has to say more: headers of its own, Connection: close. */
+/* Answers. An answer is stored in the exchange and queued by the worker, with one exception: a
+ * ready answer given on the worker itself is queued at once, because the library then holds its own
+ * reference. A ready answer is only copied when this request's has to say more: headers of its own,
+ * Connection: close. */
 
 struct http_ready {
     uint32_t magic;
     atomic_uint refs;
     int status;
-    size_t bytes;                   /* of this whole block */
-    struct budget *of;              /* where they are counted; may be NULL */
-    struct MHD_Response *response;  /* one reference of its own; its end frees this block */
+    size_t bytes;                  /* of this whole block */
+    struct budget *of;             /* where they are counted; may be NULL */
+    struct MHD_Response *response; /* one reference of its own; its end frees this block */
     str body;
-    str head;                       /* as a lane sends it, but for Date and the empty line */
+    str head; /* as a lane sends it, but for Date and the empty line */
     unsigned count;
-    struct http_pair headers[];     /* texts NUL-terminated, behind the array */
+    struct http_pair headers[]; /* texts NUL-terminated, behind the array */
 };
 #define READY_MAGIC 0x04eadc01u
 enum { READY_HEAD_BYTES = 128 }; /* of a head: what is in every one */
@@ -27,7 +28,10 @@ enum { READY_HEAD_BYTES = 128 }; /* of a head: what is in every one */
 /* The library sets these itself; whoever replays stored headers need not filter them. */
 static bool is_servers_own(str name)
 {
-    static const str own[] = { { "content-length", 14 }, { "date", 4 }, { "connection", 10 }, { "keep-alive", 10 },
+    static const str own[] = { { "content-length", 14 },
+                               { "date", 4 },
+                               { "connection", 10 },
+                               { "keep-alive", 10 },
                                { "transfer-encoding", 17 } };
     for (size_t i = 0; i < COUNT_OF(own); i++)
         if (name.n == own[i].n && str_eq_nocase(name, own[i]))
@@ -45,12 +49,14 @@ static void header_must_be_clean(str name, str value)
 
 static bool header_is_sent(str name, str value)
 {
-    return name.n > 0 && value.n > 0 && !is_servers_own(name); /* the library refuses empty values */
+    return name.n > 0 && value.n > 0 &&
+           !is_servers_own(name); /* the library refuses empty values */
 }
 
 static void *unconst(const char *p)
 {
-    return (void *)(uintptr_t)p; /* the library's buffers are not const, though it only reads them */
+    return (
+        void *)(uintptr_t)p; /* the library's buffers are not const, though it only reads them */
 }
 
 static bool is_sent_bare(int status)
@@ -62,7 +68,8 @@ static struct MHD_Response *response_new(str body)
 {
     /* Without a body to send (HEAD, 304) only its size counts. */
     const char *p = body.p == NULL ? "" : body.p;
-    struct MHD_Response *r = MHD_create_response_from_buffer(body.n, unconst(p), MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(body.n, unconst(p), MHD_RESPMEM_PERSISTENT);
     INVARIANT(r != NULL); /* out of memory */
     return r;
 }
@@ -94,8 +101,8 @@ static void resume(struct http_server *s, struct http_exchange *x)
     INVARIANT(atomic_fetch_sub(&s->deferred, 1) > 0);
 }
 
-/* The library sees to all that are resumed before it looks at a socket again: thousands that waited for one answer
- * would hold up everybody else. */
+/* The library sees to all that are resumed before it looks at a socket again: thousands that waited
+ * for one answer would hold up everybody else. */
 void exchange_resume(struct http_exchange *x)
 {
     struct http_server *s = x->conn->server;
@@ -138,7 +145,8 @@ void exchange_pace(struct http_exchange *x)
     }
 }
 
-/* The answer is stored: whoever is on the worker queues it, or the worker is told to come for it. */
+/* The answer is stored: whoever is on the worker queues it, or the worker is told to come for
+ * it. */
 static void answer_stored(struct http_exchange *x)
 {
     if (!x->deferred)
@@ -290,8 +298,8 @@ static void ready_head(struct http_ready *r, char *at)
     r->head = head;
 }
 
-struct http_ready *http_ready_new(struct budget *of, int status, const struct http_pair *headers, unsigned count,
-                                  str body)
+struct http_ready *http_ready_new(struct budget *of, int status, const struct http_pair *headers,
+                                  unsigned count, str body)
 {
     size_t body_copied = body.p == NULL ? 0 : body.n;
     size_t bytes = sizeof(struct http_ready) + count * sizeof(struct http_pair) + body_copied + 1;
@@ -318,7 +326,8 @@ struct http_ready *http_ready_new(struct budget *of, int status, const struct ht
     r->body = (str){ .p = body_at, .n = body.n };
     INVARIANT(body.p != NULL || body.n == 0 || is_sent_bare(status));
     ready_head(r, at);
-    r->response = MHD_create_response_from_buffer_with_free_callback_cls(body.n, body_at, ready_block_free, r);
+    r->response = MHD_create_response_from_buffer_with_free_callback_cls(body.n, body_at,
+                                                                         ready_block_free, r);
     INVARIANT(r->response != NULL);
     for (unsigned i = 0; i < r->count; i++)
         response_header(r->response, r->headers[i].name.p, r->headers[i].value.p);
@@ -377,7 +386,8 @@ void http_answer_ready(struct http_exchange *x, struct http_ready *r)
         return;
     }
     answer_claim(x, r->status);
-    bool bare = is_sent_bare(r->status) || x->method == HTTP_HEAD, as_it_is = x->reply_first == NULL && !must_close(x);
+    bool bare = is_sent_bare(r->status) || x->method == HTTP_HEAD,
+         as_it_is = x->reply_first == NULL && !must_close(x);
     x->answer_bytes = bare ? 0 : r->body.n;
     if (x->conn->lane != NULL) {
         x->ready = http_ready_ref(r);

@@ -61,7 +61,8 @@ static bool authority_take(str authority, struct call_url *out)
         port = str_skip(authority, end);
     }
     uint64_t number = out->tls ? 443 : 80;
-    if (port.n > 0 && (!str_to_u64(str_skip(port, 1), &number) || number == 0 || number > UINT16_MAX))
+    if (port.n > 0 &&
+        (!str_to_u64(str_skip(port, 1), &number) || number == 0 || number > UINT16_MAX))
         return false;
     out->port = (uint16_t)number;
     return host_take(host, bracketed, out);

@@ -1,8 +1,11 @@
 /* Invariants:
  * 1. A transfer is in live and in deadlines from its post's turn on the loop until transfer_end.
- * 2. done is called by transfer_end alone, never inside http_call_start, and after it the call is not touched.
- * 3. running is the sum over hosts, at most connections_max; a host's at most what its next call allows.
- * 4. No function of the library calls back into transfer_end: results are collected when it has returned. */
+ * 2. done is called by transfer_end alone, never inside http_call_start, and after it the call is
+ *    not touched.
+ * 3. running is the sum over hosts, at most connections_max; a host's at most what its next call
+ *    allows.
+ * 4. No function of the library calls back into transfer_end: results are collected when it has
+ *    returned. */
 #include "http/client_impl.h"
 
 #include <assert.h>
@@ -13,7 +16,9 @@
 enum { CLIENT_TIMER_MS_MAX = 3600000 };
 
 /* What is in a call's own words: the transfer may be gone while somebody still cancels the call. */
-struct call_own { uint64_t id; };
+struct call_own {
+    uint64_t id;
+};
 
 static const unsigned state_next[TRANSFER_STATES] = {
     [TRANSFER_POSTED] = BIT(TRANSFER_WAITING) | BIT(TRANSFER_ENDED),
@@ -37,8 +42,10 @@ static str id_key(const uint64_t *id)
 
 static bool deadline_before(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct transfer *x = CONTAINER_OF((struct heap_node *)(uintptr_t)a, struct transfer, deadline);
-    const struct transfer *y = CONTAINER_OF((struct heap_node *)(uintptr_t)b, struct transfer, deadline);
+    const struct transfer *x =
+        CONTAINER_OF((struct heap_node *)(uintptr_t)a, struct transfer, deadline);
+    const struct transfer *y =
+        CONTAINER_OF((struct heap_node *)(uintptr_t)b, struct transfer, deadline);
     return x->call->deadline.ns < y->call->deadline.ns;
 }
 
@@ -65,7 +72,8 @@ static void on_deadline(void *ctx)
     struct http_client *c = ctx;
     MAGIC_CHECK(c, CLIENT_MAGIC);
     mono now = clock_mono(c->opts.clock);
-    for (struct transfer *t = deadline_first(c); t != NULL && t->call->deadline.ns <= now.ns; t = deadline_first(c)) {
+    for (struct transfer *t = deadline_first(c); t != NULL && t->call->deadline.ns <= now.ns;
+         t = deadline_first(c)) {
         err_note_set(&t->call->note, "%s: no whole reply in time", t->url.host);
         transfer_end(t, ERR_TIMEOUT);
     }
@@ -286,7 +294,10 @@ void http_call_start(struct http_client *c, struct http_call *call)
     loop_post(c->opts.loop, begin, t);
 }
 
-struct cancel { struct http_client *client; uint64_t id; };
+struct cancel {
+    struct http_client *client;
+    uint64_t id;
+};
 
 static void cancel_here(void *ctx)
 {

@@ -1,15 +1,19 @@
 /* client.h - HTTP requests to origins and generators, on the loop. On libcurl's multi interface.
  *
- * Model. A call waits for its turn at its host, runs, and is done once; its deadline counts from start to end.
- * Paths go out as they are given. Names are resolved on the pool (the library would start threads) and cached
- * for dns_ttl; connections are kept and reused; at most per_host_max run at once to one host and port, the rest wait in
- * order of arrival until their deadline. TLS is verified against the system's store or ca_file. Redirects are
- * handed to the caller, never followed. No proxy, password, cookie or cache of the environment is used.
- *   A reply's head has at most 64 KiB and 256 lines; its body is bounded and counted against Content-Length. Folded
- * lines, several lengths, controls, transfer codings but chunked, content codings that were not asked for: ERR_BAD.
- *   What is safe (GET, HEAD) and was cut before the first byte of the reply on a kept connection is tried once more.
- * Nothing else is ever sent twice. A kept connection on which something came unasked is not used again.
- *   The process ignores SIGPIPE. The first TLS connection reads the certificates (some 10 ms, on the loop).
+ * Model. A call waits for its turn at its host, runs, and is done once; its deadline counts from
+ * start to end. Paths go out as they are given. Names are resolved on the pool (the library would
+ * start threads) and cached for dns_ttl; connections are kept and reused; at most per_host_max run
+ * at once to one host and port, the rest wait in order of arrival until their deadline. TLS is
+ * verified against the system's store or ca_file. Redirects are handed to the caller, never
+ * followed. No proxy, password, cookie or cache of the environment is used.
+ *   A reply's head has at most 64 KiB and 256 lines; its body is bounded and counted against
+ * Content-Length. Folded lines, several lengths, controls, transfer codings but chunked, content
+ * codings that were not asked for: ERR_BAD.
+ *   What is safe (GET, HEAD) and was cut before the first byte of the reply on a kept connection is
+ * tried once more. Nothing else is ever sent twice. A kept connection on which something came
+ * unasked is not used again.
+ *   The process ignores SIGPIPE. The first TLS connection reads the certificates (some 10 ms, on
+ * the loop).
  * Thread: start and cancel from any thread; done on the loop. */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
@@ -27,50 +31,56 @@ enum { HTTP_CLIENT_CONNECTIONS_MAX = 4096, HTTP_CLIENT_CONNECTION_FILES = 2 };
 struct http_client_opts {
     struct loop *loop;
     struct clock *clock;
-    unsigned per_host_max;       /* running at once [8] */
-    unsigned connections_max;    /* kept and running, in all, HTTP_CLIENT_CONNECTIONS_MAX at most [64] */
-    unsigned waiting_max;        /* calls not yet running [10000]; one more: ERR_LIMIT */
-    int64_t connect_timeout_ms;  /* [3 s] */
-    int64_t dns_ttl_ms;          /* [30 s] */
-    const char *ca_file;         /* NULL: the system's */
+    unsigned per_host_max; /* running at once [8] */
+    /* kept and running, in all, HTTP_CLIENT_CONNECTIONS_MAX at most [64] */
+    unsigned connections_max;
+    unsigned waiting_max;       /* calls not yet running [10000]; one more: ERR_LIMIT */
+    int64_t connect_timeout_ms; /* [3 s] */
+    int64_t dns_ttl_ms;         /* [30 s] */
+    const char *ca_file;        /* NULL: the system's */
     const char *user_agent;
 };
 /* Owner: caller. Dies when out of memory. Thread: the loop's, or before it runs. */
 struct http_client *http_client_new(const struct http_client_opts *opts);
-/* Ends every call with ERR_SHUTDOWN, later, on the loop, and refuses those that start after it. Thread: any. */
+/* Ends every call with ERR_SHUTDOWN, later, on the loop, and refuses those that start after it.
+ * Thread: any. */
 void http_client_stop(struct http_client *c);
-/* Every call was done before. Before loop_free: a name that is still being resolved ends there. Thread: the loop's, or
- * after it ran. */
+/* Every call was done before. Before loop_free: a name that is still being resolved ends there.
+ * Thread: the loop's, or after it ran. */
 void http_client_free(struct http_client **cp);
 
 /* One request; the caller's memory until done. */
 struct http_call {
     /* in; borrowed until done */
-    const char *method;          /* "GET", "POST" */
-    str url;                     /* absolute, http or https; sent byte for byte, no fragment */
-    const struct http_pair *headers; /* those that say where a body ends or what the connection does are left out */
+    const char *method; /* "GET", "POST" */
+    str url;            /* absolute, http or https; sent byte for byte, no fragment */
+    /* those that say where a body ends or what the connection does are left out */
+    const struct http_pair *headers;
     unsigned headers_count;
-    str body;                    /* p NULL: none; POST and PUT send an empty one then */
-    size_t reply_bytes_max;      /* of the body, as received and after decoding */
-    mono deadline;               /* of everything */
-    unsigned per_host_max;       /* 0: the client's */
-    struct arena *arena;         /* the reply is written here, on the loop, right before done */
+    str body;               /* p NULL: none; POST and PUT send an empty one then */
+    size_t reply_bytes_max; /* of the body, as received and after decoding */
+    mono deadline;          /* of everything */
+    unsigned per_host_max;  /* 0: the client's */
+    struct arena *arena;    /* the reply is written here, on the loop, right before done */
     void (*done)(struct http_call *call, err why);
     void *ctx;
-    /* out, on ERR_OK: a whole reply was received. Else ERR_TIMEOUT, ERR_UNAVAILABLE (no connection, cut, name does
-     * not resolve, TLS refused), ERR_LIMIT (reply too large, too many waiting, arena full), ERR_BAD (url, a header;
-     * a reply that is no HTTP, or ended shorter than it said), ERR_SHUTDOWN (canceled) */
+    /* out, on ERR_OK: a whole reply was received. Else ERR_TIMEOUT, ERR_UNAVAILABLE (no connection,
+     * cut, name does not resolve, TLS refused), ERR_LIMIT (reply too large, too many waiting, arena
+     * full), ERR_BAD (url, a header; a reply that is no HTTP, or ended shorter than it said),
+     * ERR_SHUTDOWN (canceled) */
     int status;
     struct http_pair *reply_headers; /* in order of arrival; names as sent */
     unsigned reply_headers_count;
-    str reply_body;              /* decoded: gzip and deflate are undone (Content-Encoding still says so); NUL behind */
-    struct err_note note;        /* what failed, for a log and a problem's detail: host, not the whole url */
-    bool sent;                   /* may have reached the origin */
-    void *own[24];               /* the client's */
+    str reply_body; /* decoded: gzip and deflate are undone (Content-Encoding still says so); NUL
+                       behind */
+    /* what failed, for a log and a problem's detail: host, not the whole url */
+    struct err_note note;
+    bool sent;     /* may have reached the origin */
+    void *own[24]; /* the client's */
 };
 void http_call_start(struct http_client *c, struct http_call *call);
-/* done comes soon with ERR_SHUTDOWN, unless it is on its way already. call was started, and its memory is there still
- * (afterwards it need not be). */
+/* done comes soon with ERR_SHUTDOWN, unless it is on its way already. call was started, and its
+ * memory is there still (afterwards it need not be). */
 void http_call_cancel(struct http_client *c, struct http_call *call);
 /* First of that name in any letter case; STR_NONE. */
 str http_call_header(const struct http_call *call, const char *name);

@@ -1,9 +1,11 @@
-/* The library, driven by the loop: it says which sockets to watch and when to call it again, and is called then.
- * A result is looked at when the library has returned. What it would do behind our backs is taken from it: proxies
- * and passwords from the environment, redirects, resolving, decoding, and asking again on its own.
+/* The library, driven by the loop: it says which sockets to watch and when to call it again, and is
+ * called then. A result is looked at when the library has returned. What it would do behind our
+ * backs is taken from it: proxies and passwords from the environment, redirects, resolving,
+ * decoding, and asking again on its own.
  *
- * Of a kept connection the library only notices that it was closed, not that bytes nobody asked for came on it: they
- * would be taken for the next reply. So its socket is looked into right before a request goes out on it. */
+ * Of a kept connection the library only notices that it was closed, not that bytes nobody asked for
+ * came on it: they would be taken for the next reply. So its socket is looked into right before a
+ * request goes out on it. */
 #include "http/client_impl.h"
 
 #include <arpa/inet.h>
@@ -18,14 +20,15 @@
 
 enum { CLIENT_KEPT_S_MAX = 60, CLIENT_STALE_READS_MAX = 256 };
 
-/* The library may close a socket before it says that it need not be watched any more, and by then another thread may
- * have a file of the same number. So a watch has a descriptor of its own, which is the same socket for sure. */
+/* The library may close a socket before it says that it need not be watched any more, and by then
+ * another thread may have a file of the same number. So a watch has a descriptor of its own, which
+ * is the same socket for sure. */
 struct socket_watch {
     struct http_client *client;
     struct socket_watch *prev, *next;
     struct loop_watch *watch;
-    curl_socket_t fd;               /* the library's */
-    int own;                        /* -1: none was left to have, fd itself is watched */
+    curl_socket_t fd; /* the library's */
+    int own;          /* -1: none was left to have, fd itself is watched */
     unsigned events;
 };
 
@@ -71,7 +74,8 @@ static err result_take(struct transfer *t, CURLcode result)
     const char *text = t->reply.fault != NULL ? t->reply.fault : t->error;
     if (result == CURLE_ABORTED_BY_CALLBACK)
         text = "the connection ended before the reply began";
-    err_note_set(&call->note, "%s: %s", t->url.host, text[0] != 0 ? text : curl_easy_strerror(result));
+    err_note_set(&call->note, "%s: %s", t->url.host,
+                 text[0] != 0 ? text : curl_easy_strerror(result));
     return why;
 }
 
@@ -88,7 +92,8 @@ static void transfer_again(struct transfer *t)
 static void results_collect(struct http_client *c)
 {
     int left;
-    for (CURLMsg *m = curl_multi_info_read(c->multi, &left); m != NULL; m = curl_multi_info_read(c->multi, &left)) {
+    for (CURLMsg *m = curl_multi_info_read(c->multi, &left); m != NULL;
+         m = curl_multi_info_read(c->multi, &left)) {
         INVARIANT(m->msg == CURLMSG_DONE);
         CURLcode result = m->data.result;
         char *private = NULL;
@@ -116,14 +121,16 @@ static void on_ready(void *ctx, unsigned events)
     struct socket_watch *w = ctx;
     struct http_client *c = w->client;
     MAGIC_CHECK(c, CLIENT_MAGIC);
-    int mask = (events & LOOP_READABLE ? CURL_CSELECT_IN : 0) | (events & LOOP_WRITABLE ? CURL_CSELECT_OUT : 0);
+    int mask = (events & LOOP_READABLE ? CURL_CSELECT_IN : 0) |
+               (events & LOOP_WRITABLE ? CURL_CSELECT_OUT : 0);
     if (events & LOOP_ERROR)
         mask = CURL_CSELECT_ERR | (w->events & LOOP_READABLE ? CURL_CSELECT_IN : 0) |
                (w->events & LOOP_WRITABLE ? CURL_CSELECT_OUT : 0);
     int running;
     c->acting = w;
     MULTI_OK(curl_multi_socket_action(c->multi, w->fd, mask, &running));
-    if ((events & LOOP_ERROR) && c->acting == w) /* the loop stopped it, but the library still counts on it */
+    if ((events & LOOP_ERROR) &&
+        c->acting == w) /* the loop stopped it, but the library still counts on it */
         loop_watch_start(w->watch, w->events);
     c->acting = NULL;
     results_collect(c);
@@ -207,8 +214,8 @@ static void on_curl_timer(void *ctx)
     results_collect(c);
 }
 
-/* The library closes a socket that did not connect without a word. So a number may come again that stands in our
- * tables for one that is gone, and what is watched under it is the old one. */
+/* The library closes a socket that did not connect without a word. So a number may come again that
+ * stands in our tables for one that is gone, and what is watched under it is the old one. */
 static void number_forget(struct http_client *c, curl_socket_t fd)
 {
     for (unsigned i = 0; i < c->sockets_count; i++)
@@ -231,7 +238,8 @@ static curl_socket_t on_open(void *ctx, curlsocktype purpose, struct curl_sockad
 {
     (void)purpose;
     struct http_client *c = ctx;
-    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                    address->protocol);
     if (fd < 0)
         return CURL_SOCKET_BAD;
     number_forget(c, fd);
@@ -253,9 +261,13 @@ static int on_close(void *ctx, curl_socket_t fd)
 /* ---- one request ---- */
 
 /* The two ends of a connection, as text. */
-struct ends { const char *own_ip, *to_ip; int own_port, to_port; };
+struct ends {
+    const char *own_ip, *to_ip;
+    int own_port, to_port;
+};
 
-static bool end_is(int (*ask)(int fd, struct sockaddr *at, socklen_t *at_n), int fd, const char *ip, int port)
+static bool end_is(int (*ask)(int fd, struct sockaddr *at, socklen_t *at_n), int fd, const char *ip,
+                   int port)
 {
     struct sockaddr_storage at;
     socklen_t at_n = sizeof at;
@@ -264,13 +276,16 @@ static bool end_is(int (*ask)(int fd, struct sockaddr *at, socklen_t *at_n), int
         return false;
     const struct sockaddr_in *v4 = (const void *)&at;
     const struct sockaddr_in6 *v6 = (const void *)&at;
-    const void *address = at.ss_family == AF_INET6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
+    const void *address =
+        at.ss_family == AF_INET6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
     if (inet_ntop(at.ss_family, address, text, sizeof text) == NULL)
         return false;
-    return ntohs(at.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port) == port && strcmp(text, ip) == 0;
+    return ntohs(at.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port) == port &&
+           strcmp(text, ip) == 0;
 }
 
-/* The socket of the connection with these ends; -1: not found. known: one of those that were found before. */
+/* The socket of the connection with these ends; -1: not found. known: one of those that were found
+ * before. */
 static int socket_find(struct http_client *c, const struct ends *ends, bool known)
 {
     for (unsigned i = 0; i < c->sockets_count; i++) {
@@ -286,8 +301,8 @@ static int socket_find(struct http_client *c, const struct ends *ends, bool know
     return -1;
 }
 
-/* Bytes nobody asked for, or an end. Such a socket is emptied and shut, so that the library finds it closed when it
- * considers it next. */
+/* Bytes nobody asked for, or an end. Such a socket is emptied and shut, so that the library finds
+ * it closed when it considers it next. */
 static bool socket_is_stale(int fd)
 {
     char bytes[512];
@@ -303,7 +318,9 @@ static bool socket_is_stale(int fd)
 static int on_prerequest(void *ctx, char *to_ip, char *own_ip, int to_port, int own_port)
 {
     struct transfer *t = ctx;
-    const struct ends ends = { .own_ip = own_ip, .to_ip = to_ip, .own_port = own_port, .to_port = to_port };
+    const struct ends ends = {
+        .own_ip = own_ip, .to_ip = to_ip, .own_port = own_port, .to_port = to_port
+    };
     long connects = 0;
     (void)curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connects); /* 0 on a kept connection */
     if (t->sends > 0 && (!t->safe || t->sends > 1))
@@ -340,8 +357,9 @@ static void header_add(struct transfer *t, const char *line)
 /* Says where a body ends and what the connection does: the library's own business. */
 static bool is_framing(str name)
 {
-    static const str own[] = { STR_INIT("Content-Length"), STR_INIT("Transfer-Encoding"), STR_INIT("Connection"),
-                               STR_INIT("Expect"),         STR_INIT("Upgrade"),           STR_INIT("TE"),
+    static const str own[] = { STR_INIT("Content-Length"), STR_INIT("Transfer-Encoding"),
+                               STR_INIT("Connection"),     STR_INIT("Expect"),
+                               STR_INIT("Upgrade"),        STR_INIT("TE"),
                                STR_INIT("Trailer"),        STR_INIT("Keep-Alive") };
     for (size_t i = 0; i < COUNT_OF(own); i++)
         if (str_eq_nocase(name, own[i]))
@@ -403,13 +421,14 @@ static void easy_target(struct transfer *t)
 {
     const struct call_url *u = &t->url;
     char base[HTTP_HOST_BYTES_MAX + 32];
-    int n = snprintf(base, sizeof base, u->numeric6 ? "%s://[%s]:%u/" : "%s://%s:%u/", u->tls ? "https" : "http",
-                     u->host, u->port);
+    int n = snprintf(base, sizeof base, u->numeric6 ? "%s://[%s]:%u/" : "%s://%s:%u/",
+                     u->tls ? "https" : "http", u->host, u->port);
     INVARIANT(n > 0 && (size_t)n < sizeof base);
     bool rooted = str_starts(u->target, STR("/"));
     t->target = malloc(u->target.n + 2);
     INVARIANT(t->target != NULL);
-    (void)snprintf(t->target, u->target.n + 2, "%s%.*s", rooted ? "" : "/", STR_ARG(u->target)); /* it fits */
+    (void)snprintf(t->target, u->target.n + 2, "%s%.*s", rooted ? "" : "/",
+                   STR_ARG(u->target)); /* it fits */
     SET(CURLOPT_URL, base);
     SET(CURLOPT_REQUEST_TARGET, t->target);
     SET(CURLOPT_PATH_AS_IS, 1L);
@@ -434,7 +453,8 @@ static void easy_connection(struct transfer *t)
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    SET(CURLOPT_CAPATH, NULL); /* with a folder of certificates the library reads them anew for each connection */
+    SET(CURLOPT_CAPATH,
+        NULL); /* with a folder of certificates the library reads them anew for each connection */
     if (o->ca_file != NULL)
         SET(CURLOPT_CAINFO, o->ca_file);
     if (o->user_agent != NULL)
@@ -470,7 +490,8 @@ void transfer_run(struct transfer *t)
 
 void transfer_halt(struct transfer *t)
 {
-    MULTI_OK(curl_multi_remove_handle(t->client->multi, t->easy)); /* fine also when it was taken out before */
+    MULTI_OK(curl_multi_remove_handle(t->client->multi,
+                                      t->easy)); /* fine also when it was taken out before */
     curl_easy_cleanup(t->easy);
     curl_slist_free_all(t->headers);
     curl_slist_free_all(t->resolve);

@@ -14,7 +14,7 @@ struct resolve_job {
     struct http_client *client;
     struct client_host *host;
     char name[HTTP_HOST_BYTES_MAX + 1];
-    const char *fault;  /* static; NULL: addresses are there */
+    const char *fault; /* static; NULL: addresses are there */
     char addresses[CLIENT_ADDRESSES_MAX * (INET6_ADDRSTRLEN + 3)];
 };
 
@@ -40,13 +40,14 @@ static void resolve_run(struct loop_job *j)
     }
     size_t n = 0;
     unsigned count = 0;
-    for (const struct addrinfo *a = found; a != NULL && count < CLIENT_ADDRESSES_MAX; a = a->ai_next) {
+    for (const struct addrinfo *a = found; a != NULL && count < CLIENT_ADDRESSES_MAX;
+         a = a->ai_next) {
         char text[INET6_ADDRSTRLEN];
         if (!address_format(a, text))
             continue;
         bool v6 = a->ai_family == AF_INET6;
-        n += (size_t)snprintf(job->addresses + n, sizeof job->addresses - n, "%s%s%s%s", count > 0 ? "," : "",
-                              v6 ? "[" : "", text, v6 ? "]" : "");
+        n += (size_t)snprintf(job->addresses + n, sizeof job->addresses - n, "%s%s%s%s",
+                              count > 0 ? "," : "", v6 ? "[" : "", text, v6 ? "]" : "");
         count++;
     }
     freeaddrinfo(found);
@@ -90,7 +91,9 @@ bool host_resolve(struct http_client *c, struct client_host *h)
         return true;
     struct resolve_job *job = calloc(1, sizeof *job);
     INVARIANT(job != NULL);
-    *job = (struct resolve_job){ .job = { .run = resolve_run, .done = resolve_done }, .client = c, .host = h };
+    *job = (struct resolve_job){ .job = { .run = resolve_run, .done = resolve_done },
+                                 .client = c,
+                                 .host = h };
     memcpy(job->name, h->name, sizeof job->name);
     h->job = job;
     loop_job_start(c->opts.loop, &job->job);

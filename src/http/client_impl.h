@@ -1,7 +1,7 @@
 /* client_impl.h - what the client's parts share. Private to http.
  *
- * client.c   calls: begin, queue, deadline, end          client_curl.c   the library: sockets, timer, results
- * client_dns.c   names to addresses, on the pool
+ * client.c   calls: begin, queue, deadline, end          client_curl.c   the library: sockets,
+ * timer, results client_dns.c   names to addresses, on the pool
  * Everything here lives on the loop thread. */
 #ifndef HTTP_CLIENT_IMPL_H
 #define HTTP_CLIENT_IMPL_H
@@ -19,27 +19,33 @@
 enum { CLIENT_HOSTS_MAX = 1024, CLIENT_SOCKETS_MAX = HTTP_CLIENT_CONNECTIONS_MAX };
 
 /*   POSTED -> WAITING -> RUNNING -> ENDED      and from each straight to ENDED */
-enum transfer_state { TRANSFER_POSTED, TRANSFER_WAITING, TRANSFER_RUNNING, TRANSFER_ENDED, TRANSFER_STATES };
+enum transfer_state {
+    TRANSFER_POSTED,
+    TRANSFER_WAITING,
+    TRANSFER_RUNNING,
+    TRANSFER_ENDED,
+    TRANSFER_STATES
+};
 
 struct transfer {
     uint32_t magic;
     enum transfer_state state;
-    uint64_t id;                   /* also the order of arrival */
+    uint64_t id; /* also the order of arrival */
     struct http_client *client;
     struct http_call *call;
-    struct client_host *host;      /* NULL before WAITING */
-    struct transfer *prev, *next;  /* WAITING: in the host's queue */
+    struct client_host *host;     /* NULL before WAITING */
+    struct transfer *prev, *next; /* WAITING: in the host's queue */
     struct heap_node deadline;
     struct call_url url;
     /* RUNNING */
     CURL *easy;
     struct curl_slist *headers, *resolve;
-    char *target;                  /* NUL-terminated copy */
+    char *target; /* NUL-terminated copy */
     struct reply reply;
-    unsigned sends;                /* times the request was about to go out */
-    bool safe;                     /* may be sent twice */
-    bool stale;                    /* refused before it was sent: the kept connection was no good */
-    bool fresh;                    /* on a connection of its own */
+    unsigned sends; /* times the request was about to go out */
+    bool safe;      /* may be sent twice */
+    bool stale;     /* refused before it was sent: the kept connection was no good */
+    bool fresh;     /* on a connection of its own */
     char error[CURL_ERROR_SIZE];
 };
 #define TRANSFER_MAGIC 0x74a25fe4u
@@ -47,30 +53,33 @@ struct transfer {
 struct resolve_job;
 struct client_host {
     struct client_host *prev, *next;
-    char key[HTTP_HOST_BYTES_MAX + 16];  /* "host:port" */
+    char key[HTTP_HOST_BYTES_MAX + 16]; /* "host:port" */
     char name[HTTP_HOST_BYTES_MAX + 1];
     uint16_t port;
     bool numeric;
     unsigned running, waiting;
-    struct transfer *first, *last;       /* waiting, in order of arrival */
-    char *addresses;                     /* "key:address,address"; NULL: not known */
+    struct transfer *first, *last; /* waiting, in order of arrival */
+    char *addresses;               /* "key:address,address"; NULL: not known */
     mono addresses_until;
-    struct resolve_job *job;             /* NULL: none is under way */
+    struct resolve_job *job; /* NULL: none is under way */
 };
 
-/* A socket the library opened: to look into kept ones before they are used again. port: ours; 0 until a request went
- * out on it, and then the library tells when it closes it. */
-struct client_socket { curl_socket_t fd; uint16_t port; };
+/* A socket the library opened: to look into kept ones before they are used again. port: ours; 0
+ * until a request went out on it, and then the library tells when it closes it. */
+struct client_socket {
+    curl_socket_t fd;
+    uint16_t port;
+};
 
 struct socket_watch;
 struct http_client {
     uint32_t magic;
     struct http_client_opts opts;
     CURLM *multi;
-    struct loop_timer *curl_timer;       /* the library's */
+    struct loop_timer *curl_timer; /* the library's */
     struct loop_timer *deadline_timer;
     struct heap deadlines;
-    struct map *live;                    /* id -> struct transfer */
+    struct map *live; /* id -> struct transfer */
     struct map *hosts_by_key;
     struct client_host *hosts;
     unsigned running, waiting;
@@ -89,13 +98,13 @@ void client_more(struct http_client *c);
 /* client_curl.c */
 void client_curl_open(struct http_client *c);
 void client_curl_close(struct http_client *c);
-void transfer_run(struct transfer *t);         /* WAITING's end: hands it to the library */
-void transfer_halt(struct transfer *t);        /* takes it back */
+void transfer_run(struct transfer *t);  /* WAITING's end: hands it to the library */
+void transfer_halt(struct transfer *t); /* takes it back */
 
-/* client_dns.c. True: the host's addresses are known now. Else they are being asked for, and client_more or
- * host_fail follows. */
+/* client_dns.c. True: the host's addresses are known now. Else they are being asked for, and
+ * client_more or host_fail follows. */
 bool host_resolve(struct http_client *c, struct client_host *h);
-void host_resolve_forget(struct client_host *h);  /* the client ends before the answer */
+void host_resolve_forget(struct client_host *h); /* the client ends before the answer */
 void host_fail(struct http_client *c, struct client_host *h, const char *why);
 
 #endif

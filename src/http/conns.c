@@ -10,18 +10,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The table of connections. The library only knows idle time, so slowness is judged here: a sweep sees each
- * connection's phase and cuts it by shutdown(2); the library then notices, ends the request and tells us.
- * A descriptor in the table is open, because the library tells of a connection's end before it closes it.
+/* The table of connections. The library only knows idle time, so slowness is judged here: a sweep
+ * sees each connection's phase and cuts it by shutdown(2); the library then notices, ends the
+ * request and tells us. A descriptor in the table is open, because the library tells of a
+ * connection's end before it closes it.
  *
- *   IDLE   no request line complete. Bytes that arrive without completing one start head_timeout_ms.
+ *   IDLE   no request line complete. Bytes that arrive without completing one start
+ *          head_timeout_ms.
  *   HEAD   line read, head incomplete: head_timeout_ms.
- *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must move:
- *          body bytes we were given, or bytes the client's kernel acknowledged (TCP_INFO).
+ *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must
+ *          move: body bytes we were given, or bytes the client's kernel acknowledged (TCP_INFO).
  *   WORK   ours: no limit here.
  *
- * The library takes a short read for the end of what is there, and so misses a FIN that came with the last
- * bytes. A client that has left while more of its request is awaited is cut here too. */
+ * The library takes a short read for the end of what is there, and so misses a FIN that came with
+ * the last bytes. A client that has left while more of its request is awaited is cut here too. */
 
 enum {
     CONNS_PROBE_NS = 1000000000,
@@ -29,7 +31,8 @@ enum {
     CONNS_STALLED_NS = 1000000000
 };
 
-/* tcpi_state as the kernel counts; <netinet/tcp.h> names them but does not go with <linux/tcp.h>. */
+/* tcpi_state as the kernel counts; <netinet/tcp.h> names them but does not go with
+ * <linux/tcp.h>. */
 enum { TCP_CLOSE_STATE = 7, TCP_CLOSE_WAIT_STATE = 8 };
 
 enum MHD_Result conns_accept(void *listener, const struct sockaddr *addr, socklen_t addr_n)
@@ -148,8 +151,9 @@ static void handed_put(struct listener *l, struct http_conn *c)
     pthread_mutex_unlock(&l->handed_lock);
 }
 
-/* The library closes what it refuses, now or later, and of the latter it says nothing: then the next of that descriptor
- * finds the old one still here. No sweep may touch the descriptor meanwhile. */
+/* The library closes what it refuses, now or later, and of the latter it says nothing: then the
+ * next of that descriptor finds the old one still here. No sweep may touch the descriptor
+ * meanwhile. */
 void conns_hand(struct listener *l, struct MHD_Daemon *to, struct http_conn *c)
 {
     struct sockaddr_storage addr;
@@ -189,7 +193,8 @@ void conns_forget_handed(struct listener *l)
 
 static struct http_conn *conn_of_library(struct listener *l, struct MHD_Connection *mhd)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     int fd = info == NULL ? -1 : info->connect_fd;
     struct http_conn *c = handed_take(l, fd);
     if (c != NULL) {
@@ -202,7 +207,8 @@ static struct http_conn *conn_of_library(struct listener *l, struct MHD_Connecti
     return c;
 }
 
-void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot, enum MHD_ConnectionNotificationCode code)
+void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot,
+                  enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         *slot = conn_of_library(listener, mhd);
@@ -211,7 +217,8 @@ void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot, enum 
     struct http_conn *c = *slot;
     if (c == NULL)
         return;
-    /* libmicrohttpd 1.0.1 forgets a request whose chunk's line filled its memory: it refuses it twice, and closes. */
+    /* libmicrohttpd 1.0.1 forgets a request whose chunk's line filled its memory: it refuses it
+     * twice, and closes. */
     if (c->x.stage != STAGE_IDLE) {
         void *x = &c->x;
         serve_completed(listener, mhd, &x, MHD_REQUEST_TERMINATED_WITH_ERROR);
@@ -269,7 +276,8 @@ static bool idle_is_overdue(const struct http_limits *l, struct http_conn *c, in
 }
 
 /* Did too little move in the window that ends now? Starts the next one when enough did. */
-static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t window_ns_min, int64_t rate, int64_t now)
+static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t window_ns_min,
+                              int64_t rate, int64_t now)
 {
     if (c->window_ns == 0) {
         c->window_ns = now;
@@ -317,15 +325,16 @@ static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, in
     case PHASE_SEND:
         if (c->window_ns != 0 && now - c->window_ns < head_ns)
             return false;
-        return window_is_overdue(c, conn_tcp(c).tcpi_bytes_acked, head_ns, l->send_bytes_per_s_min, now);
+        return window_is_overdue(c, conn_tcp(c).tcpi_bytes_acked, head_ns, l->send_bytes_per_s_min,
+                                 now);
     case PHASE_WORK:
         return false;
     }
     return false;
 }
 
-/* Under the table's lock. A reader that was too slow is reset, or the kernel would keep what it has not taken. Both
- * calls fail only when the client is gone already. */
+/* Under the table's lock. A reader that was too slow is reset, or the kernel would keep what it has
+ * not taken. Both calls fail only when the client is gone already. */
 static void conn_cut(struct http_conn *c)
 {
     const struct linger reset = { .l_onoff = 1 };
@@ -357,21 +366,23 @@ void http_server_sweep(struct http_server *s)
 unsigned http_server_open_requests(const struct http_server *s)
 {
     MAGIC_CHECK(s, SERVER_MAGIC);
-    struct http_server *self = (struct http_server *)(uintptr_t)s; /* the lock is no part of its value */
+    struct http_server *self =
+        (struct http_server *)(uintptr_t)s; /* the lock is no part of its value */
     int64_t now = clock_mono(s->clock).ns;
     unsigned count = 0;
     pthread_mutex_lock(&self->conns_lock);
     for (const struct http_conn *c = s->conns; c != NULL; c = c->next) {
         enum phase phase = phase_of(atomic_load_explicit(&c->phase, memory_order_relaxed));
-        bool stalled = phase == PHASE_BODY && c->moved_ns != 0 && now - c->moved_ns > CONNS_STALLED_NS;
+        bool stalled =
+            phase == PHASE_BODY && c->moved_ns != 0 && now - c->moved_ns > CONNS_STALLED_NS;
         count += phase != PHASE_IDLE && phase != PHASE_HEAD && !stalled;
     }
     pthread_mutex_unlock(&self->conns_lock);
     return count;
 }
 
-/* A worker sets the phase and then looks whether the server drains, or refuses; here that was set before the look at
- * phases. So what does not know of it is seen. */
+/* A worker sets the phase and then looks whether the server drains, or refuses; here that was set
+ * before the look at phases. So what does not know of it is seen. */
 void conns_owe(struct http_server *s)
 {
     pthread_mutex_lock(&s->conns_lock);
@@ -388,13 +399,15 @@ static bool is_owed(const struct http_conn *c)
     uint64_t now = atomic_load(&c->phase), was = c->owed_phase;
     if (!c->owed || now == was)
         return c->owed;
-    return phase_of(was) == PHASE_WORK && phase_of(now) == PHASE_SEND && (now >> PHASE_BITS) == (was >> PHASE_BITS) + 1;
+    return phase_of(was) == PHASE_WORK && phase_of(now) == PHASE_SEND &&
+           (now >> PHASE_BITS) == (was >> PHASE_BITS) + 1;
 }
 
 unsigned http_server_owed_requests(const struct http_server *s)
 {
     MAGIC_CHECK(s, SERVER_MAGIC);
-    struct http_server *self = (struct http_server *)(uintptr_t)s; /* the lock is no part of its value */
+    struct http_server *self =
+        (struct http_server *)(uintptr_t)s; /* the lock is no part of its value */
     unsigned count = 0;
     pthread_mutex_lock(&self->conns_lock);
     for (const struct http_conn *c = s->conns; c != NULL; c = c->next)

@@ -7,7 +7,9 @@ void conn_phase_set(struct http_conn *c, enum phase to)
 {
     uint64_t before = atomic_load_explicit(&c->phase, memory_order_relaxed);
     uint64_t after = (((before >> PHASE_BITS) + 1) << PHASE_BITS) | (uint64_t)to;
-    atomic_store(&c->phase, after); /* one writer: the worker. In order with its looks at draining: see conns_owe */
+    atomic_store(
+        &c->phase,
+        after); /* one writer: the worker. In order with its looks at draining: see conns_owe */
 }
 
 void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const char *line_target)
@@ -26,7 +28,8 @@ void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const c
     x->target = (str){ .p = line_target, .n = (size_t)(mark - line_target) };
     str query = str_skip((str){ .p = line_target, .n = x->line_target_bytes }, x->target.n + 1);
     x->query = arena_copy(&x->arena, query); /* the library's own is hidden from it */
-    INVARIANT(x->query.p != NULL || arena_is_starved(&x->arena)); /* shorter than a head; head_read refuses it */
+    INVARIANT(x->query.p != NULL ||
+              arena_is_starved(&x->arena)); /* shorter than a head; head_read refuses it */
 }
 
 void exchange_body_end(struct http_exchange *x)
@@ -49,8 +52,10 @@ void exchange_end(struct http_exchange *x)
     x->arena.bytes_max = x->conn->server->limits.arena_bytes_max;
     if (x->charged != NULL)
         (void)atomic_fetch_sub(x->charged, x->charge); /* the old value is of no use */
-    size_t from = offsetof(struct http_exchange, method), to = offsetof(struct http_exchange, arena);
-    memset((char *)x + from, 0, to - from); /* headers_inline needs none: headers_count says what is in it */
+    size_t from = offsetof(struct http_exchange, method),
+           to = offsetof(struct http_exchange, arena);
+    memset((char *)x + from, 0,
+           to - from); /* headers_inline needs none: headers_count says what is in it */
     x->headers = x->headers_inline;
     x->stage = STAGE_IDLE;
 }
@@ -144,14 +149,27 @@ unsigned http_query_all(struct http_exchange *x, struct http_pair *out, unsigned
     return count;
 }
 
-/* Fields that are one value, not a list: of several the first counts (the dangerous ones were refused). */
+/* Fields that are one value, not a list: of several the first counts (the dangerous ones were
+ * refused). */
 static bool is_single(str name)
 {
     static const str singles[] = {
-        { "content-type", 12 }, { "content-length", 14 }, { "host", 4 }, { "authorization", 13 }, { "range", 5 },
-        { "if-range", 8 }, { "if-modified-since", 17 }, { "if-unmodified-since", 19 }, { "accept-datetime", 15 },
-        { "user-agent", 10 }, { "referer", 7 }, { "from", 4 }, { "x-request-id", 12 }, { "date", 4 },
-        { "location", 8 }, { "max-forwards", 12 },
+        { "content-type", 12 },
+        { "content-length", 14 },
+        { "host", 4 },
+        { "authorization", 13 },
+        { "range", 5 },
+        { "if-range", 8 },
+        { "if-modified-since", 17 },
+        { "if-unmodified-since", 19 },
+        { "accept-datetime", 15 },
+        { "user-agent", 10 },
+        { "referer", 7 },
+        { "from", 4 },
+        { "x-request-id", 12 },
+        { "date", 4 },
+        { "location", 8 },
+        { "max-forwards", 12 },
     };
     for (size_t i = 0; i < COUNT_OF(singles); i++)
         if (str_eq_nocase(name, singles[i]))
@@ -171,7 +189,8 @@ bool http_header(const struct http_exchange *x, const char *name, str *out)
         }
         if (is_single(wanted))
             break;
-        str more = arena_printf(&x->self->arena, "%.*s, %.*s", STR_ARG(joined), STR_ARG(x->headers[i].value));
+        str more = arena_printf(&x->self->arena, "%.*s, %.*s", STR_ARG(joined),
+                                STR_ARG(x->headers[i].value));
         if (more.p != NULL)
             joined = more;
     }
@@ -263,7 +282,8 @@ static bool id_is_sane(str id)
     for (size_t i = 0; i < id.n; i++) {
         char c = id.p[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.' && c != ':' && c != '/')
+        if (!letter && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.' && c != ':' &&
+            c != '/')
             return false;
     }
     return id.n > 0 && id.n <= HTTP_REQUEST_ID_BYTES_MAX;
@@ -292,7 +312,8 @@ str http_request_id(struct http_exchange *x)
         return x->request_id = x->common.request_id;
     struct http_server *s = x->conn->server;
     uint64_t z = s->ids_seed + (atomic_fetch_add(&s->ids, 1) + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9); /* splitmix64: distinct for distinct counts */
+    z = (z ^ (z >> 30)) *
+        UINT64_C(0xbf58476d1ce4e5b9); /* splitmix64: distinct for distinct counts */
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     x->request_id = arena_printf(&x->arena, "%016llx", (unsigned long long)(z ^ (z >> 31)));
     if (x->request_id.p == NULL)

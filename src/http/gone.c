@@ -10,17 +10,18 @@
 enum {
     GONE_EVENTS_MAX = 64,
     GONE_SLOTS_FIRST = 64,
-    GONE_ENTERED_MAX = 1024, /* of one sweep: each is a system call, on the loop; the next takes others */
+    /* of one sweep: each is a system call, on the loop; the next takes others */
+    GONE_ENTERED_MAX = 1024,
 };
 
 enum slot_state { SLOT_FREE, SLOT_LATER, SLOT_WATCHING, SLOT_TELLING, SLOT_TOLD, SLOT_STATES };
 
 struct slot {
     enum slot_state state;
-    uint32_t generation;       /* of its use, so that an old event is known as one */
-    unsigned next_free;        /* FREE: index + 1 of another one; 0: none */
-    bool answered;             /* TELLING: resume it afterwards */
-    bool swept;                /* LATER: a sweep has seen it */
+    uint32_t generation; /* of its use, so that an old event is known as one */
+    unsigned next_free;  /* FREE: index + 1 of another one; 0: none */
+    bool answered;       /* TELLING: resume it afterwards */
+    bool swept;          /* LATER: a sweep has seen it */
     struct http_exchange *x;
 };
 
@@ -28,10 +29,10 @@ struct gone {
     uint32_t magic;
     int set;
     struct loop_watch *watch;
-    pthread_mutex_t lock;      /* of all below */
+    pthread_mutex_t lock; /* of all below */
     struct slot *slots;
     unsigned slots_count, taken_count, later_count;
-    unsigned free_first;       /* index + 1 */
+    unsigned free_first; /* index + 1 */
 };
 #define GONE_MAGIC 0x60e60e60u
 
@@ -64,7 +65,8 @@ static void unlock(struct gone *g)
 static void slots_grow(struct gone *g)
 {
     unsigned count = g->slots_count == 0 ? GONE_SLOTS_FIRST : g->slots_count * 2;
-    struct slot *more = realloc(g->slots, count * sizeof *more); /* as many as connections that wait */
+    struct slot *more =
+        realloc(g->slots, count * sizeof *more); /* as many as connections that wait */
     INVARIANT(more != NULL);
     for (unsigned i = g->slots_count; i < count; i++) {
         more[i] = (struct slot){ .next_free = g->free_first };
@@ -96,7 +98,8 @@ static void slot_leave(struct gone *g, struct slot *s)
     if (s->state == SLOT_LATER)
         later_ends(g);
     else
-        (void)epoll_ctl(g->set, EPOLL_CTL_DEL, s->x->conn->fd, NULL); /* fails when it never came in */
+        (void)epoll_ctl(g->set, EPOLL_CTL_DEL, s->x->conn->fd,
+                        NULL); /* fails when it never came in */
     slot_move(s, SLOT_FREE);
     s->generation++;
     s->x->gone_slot = 0;
@@ -123,7 +126,8 @@ static void tell(struct gone *g, uint64_t name)
     unsigned index = (unsigned)(name & UINT32_MAX);
     lock(g);
     struct slot *s = &g->slots[index];
-    if (s->generation != name >> 32 || s->state != SLOT_WATCHING) { /* answered since the kernel said so */
+    if (s->generation != name >> 32 ||
+        s->state != SLOT_WATCHING) { /* answered since the kernel said so */
         unlock(g);
         return;
     }
@@ -190,7 +194,8 @@ void gone_watch(struct gone *g, struct http_exchange *x)
 {
     MAGIC_CHECK(g, GONE_MAGIC);
     lock(g);
-    if (atomic_load(&x->answered)) { /* gone_end came first and found nothing, or comes and will find nothing */
+    if (atomic_load(&x->answered)) { /* gone_end came first and found nothing, or comes and will
+                                        find nothing */
         unlock(g);
         return;
     }

@@ -20,15 +20,16 @@ struct head_pass {
 };
 
 static const unsigned char is_tchar[256] = {
-    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,
-    ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1, ['~'] = 1,
-    ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1, ['7'] = 1, ['8'] = 1, ['9'] = 1,
-    ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1, ['f'] = 1, ['g'] = 1, ['h'] = 1, ['i'] = 1, ['j'] = 1,
-    ['k'] = 1, ['l'] = 1, ['m'] = 1, ['n'] = 1, ['o'] = 1, ['p'] = 1, ['q'] = 1, ['r'] = 1, ['s'] = 1, ['t'] = 1,
-    ['u'] = 1, ['v'] = 1, ['w'] = 1, ['x'] = 1, ['y'] = 1, ['z'] = 1,
-    ['A'] = 1, ['B'] = 1, ['C'] = 1, ['D'] = 1, ['E'] = 1, ['F'] = 1, ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1,
-    ['K'] = 1, ['L'] = 1, ['M'] = 1, ['N'] = 1, ['O'] = 1, ['P'] = 1, ['Q'] = 1, ['R'] = 1, ['S'] = 1, ['T'] = 1,
-    ['U'] = 1, ['V'] = 1, ['W'] = 1, ['X'] = 1, ['Y'] = 1, ['Z'] = 1,
+    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1,
+    ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1,  ['~'] = 1, ['0'] = 1,
+    ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1,  ['7'] = 1, ['8'] = 1,
+    ['9'] = 1, ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1,  ['f'] = 1, ['g'] = 1,
+    ['h'] = 1, ['i'] = 1, ['j'] = 1, ['k'] = 1, ['l'] = 1, ['m'] = 1,  ['n'] = 1, ['o'] = 1,
+    ['p'] = 1, ['q'] = 1, ['r'] = 1, ['s'] = 1, ['t'] = 1, ['u'] = 1,  ['v'] = 1, ['w'] = 1,
+    ['x'] = 1, ['y'] = 1, ['z'] = 1, ['A'] = 1, ['B'] = 1, ['C'] = 1,  ['D'] = 1, ['E'] = 1,
+    ['F'] = 1, ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1, ['K'] = 1,  ['L'] = 1, ['M'] = 1,
+    ['N'] = 1, ['O'] = 1, ['P'] = 1, ['Q'] = 1, ['R'] = 1, ['S'] = 1,  ['T'] = 1, ['U'] = 1,
+    ['V'] = 1, ['W'] = 1, ['X'] = 1, ['Y'] = 1, ['Z'] = 1,
 };
 
 static bool is_token(const char *p, size_t n)
@@ -50,7 +51,8 @@ bool head_has_control(const char *p, size_t n, unsigned char least)
         uint64_t del = w ^ (ones * 0x7f);
         if ((low | ((del - ones) & ~del & tops)) == 0)
             continue;
-        for (unsigned i = 0; i < 8; i++) /* the test may point at a neighbour; TAB is allowed in values */
+        for (unsigned i = 0; i < 8;
+             i++) /* the test may point at a neighbour; TAB is allowed in values */
             if (((unsigned char)p[i] < least && !(p[i] == '\t' && least == ' ')) || p[i] == 0x7f)
                 return true;
     }
@@ -143,7 +145,8 @@ static void take_host(struct head_pass *pass, str value)
         fault_set(pass, 400, "Host is not a host");
 }
 
-/* Names by their length: most fields cost one jump and one comparison. raw keeps blanks at the end. */
+/* Names by their length: most fields cost one jump and one comparison. raw keeps blanks at the
+ * end. */
 static void take_common(struct head_pass *pass, str name, str value, str raw)
 {
     struct http_common *c = &pass->x->common;
@@ -233,8 +236,8 @@ static const char *line_end(const char *value_end)
     return p + CRLF_BYTES;
 }
 
-static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_n,
-                                   const char *value, size_t value_n)
+static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_n, const char *value, size_t value_n)
 {
     (void)kind; /* header fields alone were asked for */
     struct head_pass *pass = cls;
@@ -266,7 +269,8 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
 
 static size_t head_bytes(const struct http_exchange *x)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     return info == NULL ? 0 : info->header_size;
 }
 
@@ -290,9 +294,11 @@ static const char *line_fault(struct http_exchange *x, const char *version, str 
     size_t method_n = strlen(x->method_name);
     if (!is_token(x->method_name, method_n))
         return "the method is not a token";
-    if (x->line_target != x->method_name + method_n + 1 || version != x->line_target + x->line_target_bytes + 1)
+    if (x->line_target != x->method_name + method_n + 1 ||
+        version != x->line_target + x->line_target_bytes + 1)
         return "the request line has more than two blanks";
-    if (head_has_control(x->line_target, x->target.n, '!') || head_has_control(x->query.p, x->query.n, '!'))
+    if (head_has_control(x->line_target, x->target.n, '!') ||
+        head_has_control(x->query.p, x->query.n, '!'))
         return "the target holds a blank or a control byte";
     return x->line_target[0] == '/' ? NULL : target_fault(x, authority);
 }
@@ -322,9 +328,9 @@ static const char *fields_fault(const struct head_pass *pass)
 static void conditional_set(struct http_exchange *x)
 {
     const struct http_common *c = &x->common;
-    x->common.any_conditional = c->if_match.p != NULL || c->if_none_match.p != NULL ||
-                                c->if_unmodified_since.p != NULL || c->if_modified_since.p != NULL ||
-                                c->if_range.p != NULL || c->range.p != NULL;
+    x->common.any_conditional =
+        c->if_match.p != NULL || c->if_none_match.p != NULL || c->if_unmodified_since.p != NULL ||
+        c->if_modified_since.p != NULL || c->if_range.p != NULL || c->range.p != NULL;
 }
 
 struct head_fault head_check(struct http_exchange *x, const char *version, size_t head_bytes_max)
@@ -339,15 +345,20 @@ struct head_fault head_check(struct http_exchange *x, const char *version, size_
     const char *line = line_fault(x, version, &pass.authority);
     if (line != NULL)
         return (struct head_fault){ .status = 400, .detail = line };
-    (void)MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, take_header, &pass); /* how many is in x */
+    (void)MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, take_header,
+                                      &pass); /* how many is in x */
     if (pass.fault.status == 0 && pass.hosts == 0 && pass.authority.n > 0)
         (void)header_keep(&pass, STR("Host"), pass.authority); /* the fault is kept */
     if (pass.fault.status != 0)
         return pass.fault;
     if (pass.expected + CRLF_BYTES != x->method_name + bytes)
-        return (struct head_fault){ .status = 400, .detail = "a header line is malformed or does not end in CRLF" };
-    if (bytes + x->headers_count * (size_t)HEAD_FIELD_BYTES > head_bytes_max + HEAD_ROOM_BYTES - HEAD_ANSWER_BYTES)
-        return (struct head_fault){ .status = 431, .detail = "too many header fields for a head of this size" };
+        return (struct head_fault){ .status = 400,
+                                    .detail =
+                                        "a header line is malformed or does not end in CRLF" };
+    if (bytes + x->headers_count * (size_t)HEAD_FIELD_BYTES >
+        head_bytes_max + HEAD_ROOM_BYTES - HEAD_ANSWER_BYTES)
+        return (struct head_fault){ .status = 431,
+                                    .detail = "too many header fields for a head of this size" };
     const char *fields = fields_fault(&pass);
     if (fields != NULL)
         return (struct head_fault){ .status = 400, .detail = fields };
@@ -406,13 +417,15 @@ static bool is_plain_field(str name, str value)
 static bool plain_field(struct head_pass *pass, str line)
 {
     size_t colon = str_find(line, ':');
-    if (colon == line.n || !is_token(line.p, colon) || pass->x->headers_count == HTTP_HEADERS_INLINE)
+    if (colon == line.n || !is_token(line.p, colon) ||
+        pass->x->headers_count == HTTP_HEADERS_INLINE)
         return false;
     str name = str_take(line, colon), raw = str_skip(line, colon + 1);
     while (raw.n > 0 && (raw.p[0] == ' ' || raw.p[0] == '\t'))
         raw = str_skip(raw, 1);
     str value = str_trim(raw);
-    if (head_has_control(raw.p, raw.n, ' ') || !is_plain_field(name, value) || !header_keep(pass, name, value))
+    if (head_has_control(raw.p, raw.n, ' ') || !is_plain_field(name, value) ||
+        !header_keep(pass, name, value))
         return false;
     take_common(pass, name, value, raw);
     return pass->fault.status == 0;

@@ -1,11 +1,12 @@
-/* http.h - HTTP/1.1 in front of handlers: limits, strictness, routes, waiting, drain. On libmicrohttpd.
+/* http.h - HTTP/1.1 in front of handlers: limits, strictness, routes, waiting, drain. On
+ * libmicrohttpd.
  *
- * Model. Worker threads (one pool per listener) parse requests and call handlers. A handler answers at
- * once, or defers: then the connection sleeps and whoever finishes answers it from any thread. Every
- * request that reached a handler is answered exactly once. A request lives in its exchange; its memory is
- * the exchange's arena, which ends after the last byte went out.
- *   Strict where smuggling lives (DESIGN 4): such heads get 400 and the connection is closed. What is
- * slow (head, body, reader, idle) is cut by a sweep over all connections.
+ * Model. Worker threads (one pool per listener) parse requests and call handlers. A handler answers
+ * at once, or defers: then the connection sleeps and whoever finishes answers it from any thread.
+ * Every request that reached a handler is answered exactly once. A request lives in its exchange;
+ * its memory is the exchange's arena, which ends after the last byte went out.
+ *   Strict where smuggling lives (DESIGN 4): such heads get 400 and the connection is closed. What
+ * is slow (head, body, reader, idle) is cut by a sweep over all connections.
  *   Paths are split at '/' while still encoded, each segment is decoded once. */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
@@ -20,37 +21,49 @@ struct http_server;
 struct http_exchange;
 struct loop;
 
-enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE, HTTP_OPTIONS, HTTP_METHODS, HTTP_OTHER };
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_PUT,
+    HTTP_POST,
+    HTTP_DELETE,
+    HTTP_OPTIONS,
+    HTTP_METHODS,
+    HTTP_OTHER
+};
 
-/* One row of the route table. Pattern: literal segments, {name}, and [optional tails]; a pattern that ends
- * in '/' wants the empty last segment; {name} is never empty. A literal segment beats {name} beats {+rest},
- * which takes all that remains (still encoded); the path decides alone, the method after it. HEAD goes to
- * GET, OPTIONS of a known path is answered 204 with Allow. A path that matches with other methods only: 405
- * with Allow. Refused with type names: "bad_request#head" and 400 (closes), "bad_request#path" 400,
- * "not_found#route" 404, "method_not_allowed" 405, "content_too_large" 413, "request_too_large" 431 (closes). */
+/* One row of the route table. Pattern: literal segments, {name}, and [optional tails]; a pattern
+ * that ends in '/' wants the empty last segment; {name} is never empty. A literal segment beats
+ * {name} beats {+rest}, which takes all that remains (still encoded); the path decides alone, the
+ * method after it. HEAD goes to GET, OPTIONS of a known path is answered 204 with Allow. A path
+ * that matches with other methods only: 405 with Allow. Refused with type names: "bad_request#head"
+ * and 400 (closes), "bad_request#path" 400, "not_found#route" 404, "method_not_allowed" 405,
+ * "content_too_large" 413, "request_too_large" 431 (closes). */
 struct http_route {
     enum http_method method;
     const char *pattern;
     void (*handle)(struct http_exchange *x, void *app);
-    size_t body_bytes_max;   /* 0: a body is refused (400 for GET and HEAD, 413 else) */
-    const char *permission;  /* "page.read"; NULL: free to all, or as the hook and the handler say */
-    const char *label;       /* of metrics and logs; bounded by being static */
-    bool urgent;             /* goes on when the budget is full: of its reserve */
-    bool admin;              /* only on a listener with .admin; label "health", "metrics", "spec": on all */
+    size_t body_bytes_max;  /* 0: a body is refused (400 for GET and HEAD, 413 else) */
+    const char *permission; /* "page.read"; NULL: free to all, or as the hook and the handler say */
+    const char *label;      /* of metrics and logs; bounded by being static */
+    bool urgent;            /* goes on when the budget is full: of its reserve */
+    bool admin; /* only on a listener with .admin; label "health", "metrics", "spec": on all */
 };
 
 struct http_listen {
-    const char *address;     /* numeric, "127.0.0.1" or "::1" */
-    uint16_t port;           /* 0: any free one */
-    bool admin;              /* serves admin routes */
-    bool content;            /* serves all other routes (health and metrics answer on both) */
+    const char *address; /* numeric, "127.0.0.1" or "::1" */
+    uint16_t port;       /* 0: any free one */
+    bool admin;          /* serves admin routes */
+    bool content;        /* serves all other routes (health and metrics answer on both) */
 };
 
-struct http_limits {              /* 0: the default in brackets */
-    size_t head_bytes_max;        /* request line and headers [16 KiB]; each connection takes 8 KiB more */
-    size_t body_drain_bytes_max;  /* of a refused body, past its limit, read and dropped before the answer [1 MiB] */
-    size_t arena_bytes_max;       /* of one request [64 MiB] */
-    struct budget *budget;        /* of all requests: bodies, what they allocate, answers until they are out [none] */
+struct http_limits {       /* 0: the default in brackets */
+    size_t head_bytes_max; /* request line and headers [16 KiB]; each connection takes 8 KiB more */
+    size_t body_drain_bytes_max; /* of a refused body, past its limit, read and dropped before the
+                                    answer [1 MiB] */
+    size_t arena_bytes_max;      /* of one request [64 MiB] */
+    /* of all requests: bodies, what they allocate, answers until they are out [none] */
+    struct budget *budget;
     unsigned connections_max;     /* [10000] */
     int64_t head_timeout_ms;      /* first byte to end of head [10 s] */
     int64_t body_bytes_per_s_min; /* [1 KiB] after head_timeout_ms */
@@ -61,71 +74,81 @@ struct http_limits {              /* 0: the default in brackets */
 
 struct http_hooks {
     void *app;
-    /* Before routing, with the head checked. True: answered. For answers that are ready: with it, listeners of
-     * content have lanes, which take http_answer_ready alone; what it answers otherwise is forgotten there, and it is
-     * asked again. */
+    /* Before routing, with the head checked. True: answered. For answers that are ready: with it,
+     * listeners of content have lanes, which take http_answer_ready alone; what it answers
+     * otherwise is forgotten there, and it is asked again. */
     bool (*early)(struct http_exchange *x, void *app);
     /* After routing, before the body; permission may be NULL. False: it has answered (401, 403). */
     bool (*authorize)(struct http_exchange *x, const char *permission, void *app);
     /* Adds headers to the coming answer to OPTIONS on a known path (204, Allow); NULL: none. */
     void (*options)(struct http_exchange *x, void *app);
-    /* Must answer x with this status; type is a short name ("not_found#route"), detail a sentence. */
+    /* Must answer x with this status; type is a short name ("not_found#route"), detail a
+     * sentence. */
     void (*refuse)(struct http_exchange *x, int status, const char *type, str detail, void *app);
-    /* After the last byte went out (or the client left); worker thread. status 0: never answered. */
-    void (*finished)(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app);
+    /* After the last byte went out (or the client left); worker thread. status 0: never
+     * answered. */
+    void (*finished)(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent,
+                     void *app);
 };
 
 struct http_server_opts {
     const struct http_listen *listens;
     unsigned listens_count;
-    const struct http_route *const *tables;  /* each ends with a row whose pattern is NULL */
+    const struct http_route *const *tables; /* each ends with a row whose pattern is NULL */
     unsigned tables_count;
     struct http_limits limits;
     struct http_hooks hooks;
     struct clock *clock;
     struct log *log;
-    struct loop *loop;       /* where http_on_gone tells; NULL: it tells nothing */
-    bool lanes_restless;     /* for tests: connections go from lane to lane in every turn */
+    struct loop *loop;   /* where http_on_gone tells; NULL: it tells nothing */
+    bool lanes_restless; /* for tests: connections go from lane to lane in every turn */
 };
 
-/* Binds, but answers nothing before http_server_start. With a loop: on its thread, or before it runs. http_server_free
- * when it does not run, before loop_free. Fails: ERR_BAD (address, routes), ERR_UNAVAILABLE
- * (port taken), ERR_LIMIT (RLIMIT_NOFILE too low for connections_max: note says both numbers). */
-MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_server **out, struct err_note *note);
+/* Binds, but answers nothing before http_server_start. With a loop: on its thread, or before it
+ * runs. http_server_free when it does not run, before loop_free. Fails: ERR_BAD (address, routes),
+ * ERR_UNAVAILABLE (port taken), ERR_LIMIT (RLIMIT_NOFILE too low for connections_max: note says
+ * both numbers). */
+MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_server **out,
+                               struct err_note *note);
 MUST_CHECK err http_server_start(struct http_server *s, struct err_note *note);
 uint16_t http_server_port(const struct http_server *s, unsigned listen_index);
-/* Cuts what is overdue, and looks after the clients of http_on_gone_late; call every 250 ms or so. Thread: one (the
- * loop). */
+/* Cuts what is overdue, and looks after the clients of http_on_gone_late; call every 250 ms or so.
+ * Thread: one (the loop). */
 void http_server_sweep(struct http_server *s);
 /* From here on every answer carries Connection: close, and new requests are passed to handlers with
  * http_draining(x) true. Listening goes on. */
 void http_server_drain(struct http_server *s);
-/* Requests whose head was read and that are not yet fully answered; a body that stands still is not counted. */
+/* Requests whose head was read and that are not yet fully answered; a body that stands still is not
+ * counted. */
 unsigned http_server_open_requests(const struct http_server *s);
-/* Those of them that were read before http_server_drain, or http_server_refuse, or all that are deferred when those are
- * more: what a drain waits for, whoever comes meanwhile. */
+/* Those of them that were read before http_server_drain, or http_server_refuse, or all that are
+ * deferred when those are more: what a drain waits for, whoever comes meanwhile. */
 unsigned http_server_owed_requests(const struct http_server *s);
-/* When a drain has nothing more to wait for: from here on new reads are refused with 503 shutting_down, ready or not,
- * but for those of label "health", and what is in work or on its way now is owed. So all that was begun can go out
- * whole, and a drain ends although new requests come all the time. */
+/* When a drain has nothing more to wait for: from here on new reads are refused with 503
+ * shutting_down, ready or not, but for those of label "health", and what is in work or on its way
+ * now is owed. So all that was begun can go out whole, and a drain ends although new requests come
+ * all the time. */
 void http_server_refuse(struct http_server *s);
-/* Stops listening, closes all. Every deferred exchange was answered before, or will be without new requests: with a
- * loop that runs here until they are. */
+/* Stops listening, closes all. Every deferred exchange was answered before, or will be without new
+ * requests: with a loop that runs here until they are. */
 void http_server_free(struct http_server **sp);
 
 /* ---- the request; borrowed until the exchange ends. Thread: whoever handles it. ---- */
 enum http_method http_method(const struct http_exchange *x);
-const char *http_method_name(const struct http_exchange *x);   /* as sent */
-str http_target(const struct http_exchange *x);                /* raw path as sent, without the query */
-str http_query_raw(const struct http_exchange *x);             /* after '?', raw; empty when none */
+const char *http_method_name(const struct http_exchange *x); /* as sent */
+str http_target(const struct http_exchange *x);    /* raw path as sent, without the query */
+str http_query_raw(const struct http_exchange *x); /* after '?', raw; empty when none */
 const struct http_route *http_route(const struct http_exchange *x); /* NULL before routing */
 /* Decoded once; STR_NONE (p NULL) when the optional segment is absent. */
 str http_param(const struct http_exchange *x, const char *name);
-/* Decoded value ('+' is a space, a broken escape stays as sent) of the first query parameter of that name;
- * false when absent. */
+/* Decoded value ('+' is a space, a broken escape stays as sent) of the first query parameter of
+ * that name; false when absent. */
 bool http_query(struct http_exchange *x, const char *name, str *out);
-/* All query parameters in order; name and value decoded. Returns how many were written, at most max. */
-struct http_pair { str name, value; };
+/* All query parameters in order; name and value decoded. Returns how many were written, at most
+ * max. */
+struct http_pair {
+    str name, value;
+};
 unsigned http_query_all(struct http_exchange *x, struct http_pair *out, unsigned max);
 /* Name in any letter case; repeated fields of list type are joined with ", ". */
 bool http_header(const struct http_exchange *x, const char *name, str *out);
@@ -136,17 +159,20 @@ str http_body(const struct http_exchange *x);
 struct arena *http_arena(struct http_exchange *x);
 bool http_draining(const struct http_exchange *x);
 bool http_on_admin(const struct http_exchange *x);
-str http_peer(const struct http_exchange *x);                  /* numeric address */
+str http_peer(const struct http_exchange *x); /* numeric address */
 /* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */
 str http_request_id(struct http_exchange *x);
-bool http_has_request_id(const struct http_exchange *x);       /* the client sent a sane one */
-/* A word of the hooks about this request, kept with it: scripts of other sites may read the answer. */
+bool http_has_request_id(const struct http_exchange *x); /* the client sent a sane one */
+/* A word of the hooks about this request, kept with it: scripts of other sites may read the
+ * answer. */
 void http_share(struct http_exchange *x);
 bool http_is_shared(const struct http_exchange *x);
-/* Within the authorize hook: this request's body may have so many bytes, if that is less than its route's. */
+/* Within the authorize hook: this request's body may have so many bytes, if that is less than its
+ * route's. */
 void http_body_limit(struct http_exchange *x, size_t bytes_max);
-/* Adds bytes to *sum until the exchange and its memory have ended. False, and nothing is added: others hold some, and
- * with these it were more than max. Once for an exchange; sum outlives the server. */
+/* Adds bytes to *sum until the exchange and its memory have ended. False, and nothing is added:
+ * others hold some, and with these it were more than max. Once for an exchange; sum outlives the
+ * server. */
 MUST_CHECK bool http_charge(struct http_exchange *x, _Atomic size_t *sum, size_t bytes, size_t max);
 /* A slot for the handler's own state; in the arena as a rule. */
 void http_state_set(struct http_exchange *x, void *state);
@@ -162,40 +188,45 @@ struct http_common {
 const struct http_common *http_common(const struct http_exchange *x);
 
 /* ---- the answer ---- */
-/* Adds a header to the coming answer; copied. CTL in a value is an INVARIANT: filter what clients sent. Left
- * out: empty values, and what the server sets itself (Content-Length, Transfer-Encoding, Date, Connection). */
+/* Adds a header to the coming answer; copied. CTL in a value is an INVARIANT: filter what clients
+ * sent. Left out: empty values, and what the server sets itself (Content-Length, Transfer-Encoding,
+ * Date, Connection). */
 void http_reply_header(struct http_exchange *x, str name, str value);
-/* Answers. body is in the exchange's arena, or static, or kept by the caller until finished. Content-Length
- * and Date are the server's. HEAD and 304 send no body, but body.n becomes Content-Length and must be that of
- * the 200; body.p may then be NULL. Thread: the handler, or any one thread after http_defer. */
+/* Answers. body is in the exchange's arena, or static, or kept by the caller until finished.
+ * Content-Length and Date are the server's. HEAD and 304 send no body, but body.n becomes
+ * Content-Length and must be that of the 200; body.p may then be NULL. Thread: the handler, or any
+ * one thread after http_defer. */
 void http_answer(struct http_exchange *x, int status, str body);
 
-/* A ready answer, shared by all workers and sent unchanged. Reference counted; bytes copied at birth. A 304
- * may have body.p NULL and the size of the 200. */
+/* A ready answer, shared by all workers and sent unchanged. Reference counted; bytes copied at
+ * birth. A 304 may have body.p NULL and the size of the 200. */
 struct http_ready;
 /* of: counted there as kept until its end; NULL: nowhere. NULL when there is no memory. */
-struct http_ready *http_ready_new(struct budget *of, int status, const struct http_pair *headers, unsigned count,
-                                  str body);
+struct http_ready *http_ready_new(struct budget *of, int status, const struct http_pair *headers,
+                                  unsigned count, str body);
 struct http_ready *http_ready_ref(struct http_ready *r);
 void http_ready_unref(struct http_ready **rp);
-size_t http_ready_bytes(const struct http_ready *r);           /* memory it takes, about */
-/* Takes no reference of its own beyond the answer. With headers that http_reply_header added, the head is made for this
- * answer and the body is shared. */
+size_t http_ready_bytes(const struct http_ready *r); /* memory it takes, about */
+/* Takes no reference of its own beyond the answer. With headers that http_reply_header added, the
+ * head is made for this answer and the body is shared. */
 void http_answer_ready(struct http_exchange *x, struct http_ready *r);
 
-/* Puts the connection to sleep; call it BEFORE handing x to whoever will answer. Handler thread only. */
+/* Puts the connection to sleep; call it BEFORE handing x to whoever will answer. Handler thread
+ * only. */
 void http_defer(struct http_exchange *x);
 
-/* Asks to be told when the client of a deferred exchange leaves: it closed, was cut off, or shut its writing side. (The
- * kernel shows the first and the last alike; like nginx and Go's server we take both for leaving. What is answered
- * nevertheless is sent, and a client that still reads gets it.) gone is called on the loop thread, at most once, never
- * before the handler has returned and never after http_answer has. x must still be answered, by gone or by whoever
- * else: when that happens while gone runs, x and its arena stay until it returns. Best effort: not told is possible.
- * Thread: the handler's, after http_defer and before x is handed to whoever will answer. Costs nothing unless used. */
+/* Asks to be told when the client of a deferred exchange leaves: it closed, was cut off, or shut
+ * its writing side. (The kernel shows the first and the last alike; like nginx and Go's server we
+ * take both for leaving. What is answered nevertheless is sent, and a client that still reads gets
+ * it.) gone is called on the loop thread, at most once, never before the handler has returned and
+ * never after http_answer has. x must still be answered, by gone or by whoever else: when that
+ * happens while gone runs, x and its arena stay until it returns. Best effort: not told is
+ * possible. Thread: the handler's, after http_defer and before x is handed to whoever will answer.
+ * Costs nothing unless used. */
 typedef void http_gone_fn(struct http_exchange *x, void *ctx);
 void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx);
-/* The same for what is answered within milliseconds as a rule: its client is looked at from the second
- * http_server_sweep on, and until then it costs no system call. */
+/* The same for what is answered within milliseconds as a rule: its client is looked at from the
+ * second http_server_sweep on, and until then it costs no system call. */
 void http_on_gone_late(struct http_exchange *x, http_gone_fn *gone, void *ctx);
 
 /* Percent-encodes into the arena all but unreserved characters (RFC 3986). */

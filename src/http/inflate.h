@@ -1,7 +1,8 @@
-/* inflate.h - undoes gzip and deflate as the bytes come, into a buffer with a maximum. Private to http.
+/* inflate.h - undoes gzip and deflate as the bytes come, into a buffer with a maximum. Private to
+ * http.
  *
- * gzip may have several members (RFC 1952 2.2). "deflate" is the zlib format, or the bare one that some servers
- * send by that name; the first byte tells them apart. Pure. Thread: one at a time. */
+ * gzip may have several members (RFC 1952 2.2). "deflate" is the zlib format, or the bare one that
+ * some servers send by that name; the first byte tells them apart. Pure. Thread: one at a time. */
 #ifndef HTTP_INFLATE_H
 #define HTTP_INFLATE_H
 

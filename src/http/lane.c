@@ -1,7 +1,8 @@
-/* Invariants: (1) a connection is in the epoll set of its lane alone, and only that lane's thread touches it, but for
- * what the sweep may see; (2) its exchange is IDLE unless it is being answered; (3) rest_head or rest_body is not empty
- * exactly while it waits for EPOLLOUT; (4) the first kept_bytes of what the kernel has of it are answered; (5) it is
- * told of once (EPOLLET), so whoever leaves bytes that were not looked at asks to be told again. */
+/* Invariants: (1) a connection is in the epoll set of its lane alone, and only that lane's thread
+ * touches it, but for what the sweep may see; (2) its exchange is IDLE unless it is being answered;
+ * (3) rest_head or rest_body is not empty exactly while it waits for EPOLLOUT; (4) the first
+ * kept_bytes of what the kernel has of it are answered; (5) it is told of once (EPOLLET), so
+ * whoever leaves bytes that were not looked at asks to be told again. */
 #include "http/lane.h"
 
 #include "base/date.h"
@@ -18,13 +19,15 @@
 #include <unistd.h>
 
 enum {
-    LANE_HEAD_BYTES_MAX = 4096,  /* a longer one is the library's */
-    LANE_KEPT_BYTES_MAX = 512,   /* of answered requests with the kernel; one more look, and they are taken */
+    LANE_HEAD_BYTES_MAX = 4096, /* a longer one is the library's */
+    /* of answered requests with the kernel; one more look, and they are taken */
+    LANE_KEPT_BYTES_MAX = 512,
     LANE_EVENTS_MAX = 64,
-    LANE_PIPELINE_MAX = 16,      /* requests of one connection before others get their turn */
+    LANE_PIPELINE_MAX = 16, /* requests of one connection before others get their turn */
     LANE_ACCEPTS_MAX = 16,
-    LANE_EASE_PERCENT = 30,      /* a lane that runs and waits so much less than a full one gets of its connections */
-    LANE_NO_FILES_MS = 100       /* after an accept that found no descriptor or memory */
+    /* a lane that runs and waits so much less than a full one gets of its connections */
+    LANE_EASE_PERCENT = 30,
+    LANE_NO_FILES_MS = 100 /* after an accept that found no descriptor or memory */
 };
 
 static const uint32_t read_events = EPOLLIN | EPOLLRDHUP | EPOLLET;
@@ -33,13 +36,13 @@ struct lane {
     uint32_t magic;
     struct listener *listener;
     struct http_server *server;
-    struct MHD_Daemon *library;  /* one worker */
+    struct MHD_Daemon *library; /* one worker */
     int set, wake;
     pthread_t thread;
-    bool running, resting;       /* resting: does not accept for a while */
+    bool running, resting; /* resting: does not accept for a while */
     atomic_uint conns_count;
     struct busy busy;
-    int64_t date_s;              /* of date; 0: none yet */
+    int64_t date_s; /* of date; 0: none yet */
     char date[DATE_HTTP_BYTES + 1];
     char head[LANE_KEPT_BYTES_MAX + LANE_HEAD_BYTES_MAX];
 };
@@ -53,8 +56,8 @@ static void request_end(struct http_conn *c, bool whole)
     const struct http_hooks *hooks = &c->server->hooks;
     c->rest_head = c->rest_body = STR_NONE;
     if (hooks->finished != NULL)
-        hooks->finished(x, x->status, clock_mono(c->server->clock).ns - x->began.ns, whole ? x->answer_bytes : 0,
-                        hooks->app);
+        hooks->finished(x, x->status, clock_mono(c->server->clock).ns - x->began.ns,
+                        whole ? x->answer_bytes : 0, hooks->app);
     exchange_end(x);
     conn_phase_set(c, PHASE_IDLE);
 }
@@ -72,7 +75,8 @@ static void conn_end(struct http_conn *c)
     int fd = c->fd;
     if (c->x.stage == STAGE_SENT)
         request_end(c, false);
-    (void)kept_take(c); /* or closing would reset, and the client lose what it has not read; if not, it is gone */
+    (void)kept_take(c); /* or closing would reset, and the client lose what it has not read; if not,
+                           it is gone */
     atomic_fetch_sub(&c->lane->conns_count, 1);
     conns_close(c);
     close(fd);
@@ -165,9 +169,10 @@ static str own_fields(struct http_exchange *x)
     return all;
 }
 
-/* The lane's buffer is for the next connection: what is to be known of this request until its end moves to its arena,
- * and so does what is left of the answer's head. False: no room. */
-static bool request_keep(struct http_conn *c, str request, const struct pieces *p, size_t head_bytes, size_t sent)
+/* The lane's buffer is for the next connection: what is to be known of this request until its end
+ * moves to its arena, and so does what is left of the answer's head. False: no room. */
+static bool request_keep(struct http_conn *c, str request, const struct pieces *p,
+                         size_t head_bytes, size_t sent)
 {
     struct http_exchange *x = &c->x;
     size_t n;
@@ -235,15 +240,16 @@ static void rest_send(struct http_conn *c)
 
 /* ---- requests ---- */
 
-/* Is there a ready answer to the request at the start of bytes, to be sent now? *n: its size. When not, the exchange is
- * as before. */
+/* Is there a ready answer to the request at the start of bytes, to be sent now? *n: its size. When
+ * not, the exchange is as before. */
 static bool request_ready(struct http_conn *c, str bytes, size_t *n)
 {
     struct http_exchange *x = &c->x;
     const struct http_hooks *hooks = &c->server->hooks;
     x->stage = STAGE_RUN;
     x->began = clock_mono(c->server->clock);
-    bool plain = head_plain(x, bytes, n) && *n <= c->server->limits.head_bytes_max, asks = plain && !http_draining(x);
+    bool plain = head_plain(x, bytes, n) && *n <= c->server->limits.head_bytes_max,
+         asks = plain && !http_draining(x);
     if (asks && hooks->early(x, hooks->app) && x->ready != NULL) {
         x->stage = STAGE_SENT;
         conn_phase_set(c, PHASE_SEND);
@@ -256,8 +262,8 @@ static bool request_ready(struct http_conn *c, str bytes, size_t *n)
     return false;
 }
 
-/* Answers what is ready of what has come. more: there may be what bytes do not show. True: c waits for requests
- * here. */
+/* Answers what is ready of what has come. more: there may be what bytes do not show. True: c waits
+ * for requests here. */
 static bool conn_answer(struct http_conn *c, str bytes, bool more)
 {
     for (unsigned i = 0; i < LANE_PIPELINE_MAX && bytes.n > 0; i++) {
@@ -281,13 +287,15 @@ static ssize_t conn_look(struct http_conn *c)
 {
     ssize_t n;
     do
-        n = recv(c->fd, c->lane->head, c->kept_bytes + LANE_HEAD_BYTES_MAX, MSG_PEEK | MSG_DONTWAIT);
+        n = recv(c->fd, c->lane->head, c->kept_bytes + LANE_HEAD_BYTES_MAX,
+                 MSG_PEEK | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     return n;
 }
 
-/* ended: the client sends no more than is there. What was answered is taken when it is much, or nothing is behind it:
- * most requests go without that system call. True: c waits for requests here. */
+/* ended: the client sends no more than is there. What was answered is taken when it is much, or
+ * nothing is behind it: most requests go without that system call. True: c waits for requests
+ * here. */
 static bool conn_read(struct http_conn *c, bool ended)
 {
     ssize_t n = c->kept_bytes > LANE_KEPT_BYTES_MAX && !kept_take(c) ? 0 : conn_look(c);
@@ -305,7 +313,8 @@ static bool conn_read(struct http_conn *c, bool ended)
 
 /* ---- accepting ---- */
 
-/* The first that is not full: threads are few as long as they suffice. All are: the one with the fewest. */
+/* The first that is not full: threads are few as long as they suffice. All are: the one with the
+ * fewest. */
 static struct lane *lane_for_next(struct listener *l)
 {
     mono now = clock_mono(l->server->clock);
@@ -341,7 +350,8 @@ static void accept_some(struct lane *w)
     for (unsigned i = 0; i < LANE_ACCEPTS_MAX; i++) {
         struct sockaddr_storage addr;
         socklen_t addr_n = sizeof addr;
-        int fd = accept4(w->listener->fd, (struct sockaddr *)&addr, &addr_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(w->listener->fd, (struct sockaddr *)&addr, &addr_n,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             conn_begin(w->listener, fd, (const struct sockaddr *)&addr);
             continue;
@@ -399,7 +409,8 @@ static void *lane_run(void *lane)
         bool restless = w->server->lanes_restless;
         struct lane *relief = busy_look(&w->busy, now) || restless ? lane_relief(w, now) : NULL;
         for (int i = 0; i < n; i++)
-            event_see(w, &events[i], i % 2 == 1 || restless ? relief : NULL); /* of every two one goes */
+            event_see(w, &events[i],
+                      i % 2 == 1 || restless ? relief : NULL); /* of every two one goes */
     }
     return NULL;
 }
@@ -437,7 +448,8 @@ static struct http_conn *conn_left(struct listener *l)
     struct http_server *s = l->server;
     pthread_mutex_lock(&s->conns_lock);
     struct http_conn *c = s->conns;
-    while (c != NULL && (c->listen != &l->opts || c->lane == NULL)) /* in this order: others' lanes may run */
+    while (c != NULL &&
+           (c->listen != &l->opts || c->lane == NULL)) /* in this order: others' lanes may run */
         c = c->next;
     pthread_mutex_unlock(&s->conns_lock);
     return c;

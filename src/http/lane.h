@@ -1,28 +1,31 @@
 /* lane.h - ready answers without the library. Private to http.
  *
- * Model. Where the early hook may have answers, accepted connections belong to lanes first: one thread a worker, with
- * an epoll set of its own and a worker of the library beside it. A lane looks at what has come without taking it
- * (MSG_PEEK). A plain head (head_plain) for which the early hook has a ready answer is answered with one sendmsg, and
- * taken later, with others. Anything else, and so whatever must be judged, goes to the library with the connection,
- * unread and for good.
+ * Model. Where the early hook may have answers, accepted connections belong to lanes first: one
+ * thread a worker, with an epoll set of its own and a worker of the library beside it. A lane looks
+ * at what has come without taking it (MSG_PEEK). A plain head (head_plain) for which the early hook
+ * has a ready answer is answered with one sendmsg, and taken later, with others. Anything else, and
+ * so whatever must be judged, goes to the library with the connection, unread and for good.
  *
- *   connection   READING -> SENDING -> READING     its kernel had no room; nothing is read meanwhile
- *                READING -> the library's          MHD_add_connection
+ *   connection   READING -> SENDING -> READING     its kernel had no room; nothing is read
+ *                meanwhile READING -> the library's          MHD_add_connection
  *
- *   The first lane that is not full (loop/busy.h) gets what is accepted. A full one gives every second connection of a
- * turn to one that has much less to do, after each window in which it was: there are no more threads at work
- * than were needed once. What was given away stays where it is.
+ *   The first lane that is not full (loop/busy.h) gets what is accepted. A full one gives every
+ * second connection of a turn to one that has much less to do, after each window in which it was:
+ * there are no more threads at work than were needed once. What was given away stays where it is.
  *
- * Lanes' connections stand in the table of all (conns.c) with the phases IDLE and SEND: the sweep cuts the idle and the
- * slow there as everywhere, and the limit and the drain count them. Why: docs/adr/0011. */
+ * Lanes' connections stand in the table of all (conns.c) with the phases IDLE and SEND: the sweep
+ * cuts the idle and the slow there as everywhere, and the limit and the drain count them. Why:
+ * docs/adr/0011. */
 #ifndef HTTP_LANE_H
 #define HTTP_LANE_H
 
 #include "http/server.h"
 
-/* Takes l's listening socket into count lanes, and starts as many workers of the library. False: it does not start. */
+/* Takes l's listening socket into count lanes, and starts as many workers of the library. False: it
+ * does not start. */
 MUST_CHECK bool lanes_start(struct listener *l, unsigned count);
-/* The threads end, and with them accepting and all connections that are theirs. Twice is once; none is none. */
+/* The threads end, and with them accepting and all connections that are theirs. Twice is once; none
+ * is none. */
 void lanes_quit(struct listener *l);
 /* Also the library's workers behind them. Frees all. */
 void lanes_stop(struct listener *l);

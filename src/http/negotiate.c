@@ -1,20 +1,24 @@
 #include "http/negotiate.h"
 #include "base/check.h"
 
-/* Lists are read leniently where nothing hangs on it (a coding we cannot read is skipped) and strictly where
- * something does (entity tags: what is not well-formed matches nothing). */
+/* Lists are read leniently where nothing hangs on it (a coding we cannot read is skipped) and
+ * strictly where something does (entity tags: what is not well-formed matches nothing). */
 
 const char *http_coding_name(enum http_coding c)
 {
-    static const char *const names[CODINGS] = { [CODING_IDENTITY] = "identity", [CODING_GZIP] = "gzip",
-                                                [CODING_ZSTD] = "zstd" };
+    static const char *const names[CODINGS] = {
+        [CODING_IDENTITY] = "identity", [CODING_GZIP] = "gzip", [CODING_ZSTD] = "zstd"
+    };
     INVARIANT(c < CODINGS);
     return names[c];
 }
 
 /* ---- Accept-Encoding (RFC 9110 12.5.3, weights 12.4.2) ---- */
 
-enum { WEIGHT_MAX = 1000, WEIGHT_UNNAMED = 1 /* identity that nobody asked for: allowed, liked least */ };
+enum {
+    WEIGHT_MAX = 1000,
+    WEIGHT_UNNAMED = 1 /* identity that nobody asked for: allowed, liked least */
+};
 
 /* "0", "0.5", "1.000" in thousandths; -1 when it is none of that. */
 static int weight_parse(str s)
@@ -75,7 +79,10 @@ struct http_accept http_accept_encoding(str field)
 
 /* ---- entity tags (RFC 9110 8.8.3, 13.1) ---- */
 
-struct etag { str opaque; bool weak; };
+struct etag {
+    str opaque;
+    bool weak;
+};
 
 static bool is_etag_byte(char c)
 {
@@ -165,7 +172,9 @@ static struct http_range range_one(str spec, uint64_t size)
         return none;
     if (first >= size)
         return (struct http_range){ .kind = RANGE_UNSATISFIABLE };
-    return (struct http_range){ .kind = RANGE_ONE, .first = first, .last = last < size ? last : size - 1 };
+    return (struct http_range){ .kind = RANGE_ONE,
+                                .first = first,
+                                .last = last < size ? last : size - 1 };
 }
 
 struct http_range http_range(str field, uint64_t size)

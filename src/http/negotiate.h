@@ -1,4 +1,5 @@
-/* negotiate.h - pure reading of header fields: codings, entity tags, ranges (RFC 9110 8.8, 12.5, 13, 14). */
+/* negotiate.h - pure reading of header fields: codings, entity tags, ranges (RFC 9110 8.8, 12.5,
+ * 13, 14). */
 #ifndef HTTP_NEGOTIATE_H
 #define HTTP_NEGOTIATE_H
 
@@ -7,20 +8,28 @@
 enum http_coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODINGS };
 const char *http_coding_name(enum http_coding c);
 
-/* Weight in thousandths each coding has for this Accept-Encoding; absent field: identity 1000, others 0.
- * identity is 0 only where the client forbids it by identity;q=0 or *;q=0. */
-struct http_accept { int weight[CODINGS]; };
+/* Weight in thousandths each coding has for this Accept-Encoding; absent field: identity 1000,
+ * others 0. identity is 0 only where the client forbids it by identity;q=0 or *;q=0. */
+struct http_accept {
+    int weight[CODINGS];
+};
 struct http_accept http_accept_encoding(str field);
 
-/* Does a list of entity tags ("*" or "a", W/"b") match tag (without quotes)? weak: W/ is ignored. */
+/* Does a list of entity tags ("*" or "a", W/"b") match tag (without quotes)? weak: W/ is
+ * ignored. */
 bool http_etag_matches(str field, str tag, bool weak);
 
-/* What an entity tag says: without W/ and without its quotes, when it has both. *weak: it had W/. Borrowed. */
+/* What an entity tag says: without W/ and without its quotes, when it has both. *weak: it had W/.
+ * Borrowed. */
 str http_etag_bare(str tag, bool *weak);
 
-/* One byte range of a body of size bytes. Several ranges or another unit: NONE, the whole is sent. */
+/* One byte range of a body of size bytes. Several ranges or another unit: NONE, the whole is
+ * sent. */
 enum http_range_kind { RANGE_NONE, RANGE_ONE, RANGE_UNSATISFIABLE };
-struct http_range { enum http_range_kind kind; uint64_t first, last; };
+struct http_range {
+    enum http_range_kind kind;
+    uint64_t first, last;
+};
 struct http_range http_range(str field, uint64_t size);
 
 /* Is directive among Cache-Control's (in any letter case)? */

@@ -1,4 +1,5 @@
-/* percent.h - percent-encoding (RFC 3986 2.1). Private to http; http_encode and http_decode are here too. */
+/* percent.h - percent-encoding (RFC 3986 2.1). Private to http; http_encode and http_decode are
+ * here too. */
 #ifndef HTTP_PERCENT_H
 #define HTTP_PERCENT_H
 

@@ -134,7 +134,8 @@ bool reply_line(struct reply *r, str line)
     if (r->head_done && r->status >= 200) /* trailers: nobody asks for them */
         return true;
     if (r->status == 0 || r->head_done)
-        return str_starts(line, STR("HTTP/")) ? status_line(r, line) : fail(r, ERR_BAD, "no status line");
+        return str_starts(line, STR("HTTP/")) ? status_line(r, line)
+                                              : fail(r, ERR_BAD, "no status line");
     if (line.n > 0)
         return field_line(r, line);
     r->head_done = true;
@@ -157,30 +158,36 @@ bool reply_data(struct reply *r, str data)
     err why = inflater_push(&r->inflater, data, &r->body);
     if (why == ERR_OK)
         return true;
-    return fail(r, why, why == ERR_LIMIT ? "the decoded reply is too large" : "the body is not in the coding it names");
+    return fail(r, why,
+                why == ERR_LIMIT ? "the decoded reply is too large"
+                                 : "the body is not in the coding it names");
 }
 
 /* ---- the end ---- */
 
 static bool headers_write(struct reply *r, struct arena *a, struct http_pair **out)
 {
-    struct http_pair *pairs = arena_calloc(a, r->lines_count > 0 ? r->lines_count : 1, sizeof *pairs);
+    struct http_pair *pairs =
+        arena_calloc(a, r->lines_count > 0 ? r->lines_count : 1, sizeof *pairs);
     str rest = arena_copy(a, buf_str(&r->head));
     if (pairs == NULL || rest.p == NULL)
         return false;
     for (unsigned i = 0; i < r->lines_count; i++) {
         str line = str_split(&rest, '\n');
         size_t colon = str_find(line, ':');
-        pairs[i] = (struct http_pair){ .name = str_take(line, colon), .value = str_skip(line, colon + 1) };
+        pairs[i] =
+            (struct http_pair){ .name = str_take(line, colon), .value = str_skip(line, colon + 1) };
     }
     *out = pairs;
     return true;
 }
 
-err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers, unsigned *headers_count, str *body)
+err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers,
+                 unsigned *headers_count, str *body)
 {
     if (r->why == ERR_OK && !r->head_done)
-        (void)fail(r, ERR_UNAVAILABLE, "the connection ended within the head"); /* why is looked at below */
+        (void)fail(r, ERR_UNAVAILABLE,
+                   "the connection ended within the head"); /* why is looked at below */
     if (r->why == ERR_OK && r->status < 200)
         (void)fail(r, ERR_BAD, "no final head"); /* as above */
     if (r->why == ERR_OK && r->has_coding && inflater_end(&r->inflater) != ERR_OK)

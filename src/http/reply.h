@@ -1,9 +1,10 @@
-/* reply.h - a reply as it arrives: its head's lines, its body's bytes, each within limits. Private to http.
+/* reply.h - a reply as it arrives: its head's lines, its body's bytes, each within limits. Private
+ * to http.
  *
- * Model. The client gives line by line what came before the body (interim heads too) and piece by piece the body as
- * sent, without chunk framing. Strict where a lie would be believed: no folded lines, names are tokens, values hold
- * no controls, one length, no transfer coding but chunked, at most one content coding and a known one. Pure; fuzzed.
- * Thread: one at a time. */
+ * Model. The client gives line by line what came before the body (interim heads too) and piece by
+ * piece the body as sent, without chunk framing. Strict where a lie would be believed: no folded
+ * lines, names are tokens, values hold no controls, one length, no transfer coding but chunked, at
+ * most one content coding and a known one. Pure; fuzzed. Thread: one at a time. */
 #ifndef HTTP_REPLY_H
 #define HTTP_REPLY_H
 
@@ -17,16 +18,16 @@ enum {
 };
 
 struct reply {
-    int status;              /* of the newest head; 0: none yet */
-    err why;                 /* ERR_OK, or what ended it */
-    const char *fault;       /* static; what was wrong */
+    int status;        /* of the newest head; 0: none yet */
+    err why;           /* ERR_OK, or what ended it */
+    const char *fault; /* static; what was wrong */
     /* the rest is reply.c's */
-    struct buf head, body;   /* "name: value\n" lines; decoded bytes */
+    struct buf head, body; /* "name: value\n" lines; decoded bytes */
     unsigned lines_count;
     size_t head_bytes;
-    uint64_t body_bytes;     /* as sent */
+    uint64_t body_bytes; /* as sent */
     size_t body_bytes_max;
-    uint64_t length;         /* what Content-Length says */
+    uint64_t length; /* what Content-Length says */
     bool has_length, head_done, has_coding;
     struct inflater inflater;
 };
@@ -40,9 +41,9 @@ void reply_fini(struct reply *r);
 /* False: why and fault say what is wrong, and nothing more is to be given. */
 bool reply_line(struct reply *r, str line);
 bool reply_data(struct reply *r, str data);
-/* All has come. Writes the headers in their order and the decoded body into the arena. ERR_UNAVAILABLE, ERR_BAD:
- * not whole; ERR_LIMIT: the arena is full. */
-MUST_CHECK err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers, unsigned *headers_count,
-                            str *body);
+/* All has come. Writes the headers in their order and the decoded body into the arena.
+ * ERR_UNAVAILABLE, ERR_BAD: not whole; ERR_LIMIT: the arena is full. */
+MUST_CHECK err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers,
+                            unsigned *headers_count, str *body);
 
 #endif

@@ -9,7 +9,7 @@
  * 2. A node has at most one {name} child and one {+rest} child; literal children differ in text.
  * 3. A row stands at every node where its pattern may end. */
 struct node {
-    str literal;                  /* of a literal child; borrowed from the pattern */
+    str literal; /* of a literal child; borrowed from the pattern */
     struct node *parent;
     struct node *literals, *next; /* children, and the next child of the parent */
     struct node *param, *rest;
@@ -83,7 +83,8 @@ static bool row_name_add(struct router_row *row, str name)
 }
 
 /* The child for one segment of a pattern; NULL when it makes no sense. */
-static struct node *segment_add(struct router *r, struct node *n, str segment, struct router_row *row)
+static struct node *segment_add(struct router *r, struct node *n, str segment,
+                                struct router_row *row)
 {
     bool braces = segment.n >= 2 && segment.p[0] == '{' && segment.p[segment.n - 1] == '}';
     if (!braces) {
@@ -156,7 +157,8 @@ err router_new(const struct http_route *const *tables, unsigned tables_count, st
             struct router_row *row = router_calloc(r, sizeof *row);
             row->route = route;
             bool known = route->method < HTTP_METHODS && route->handle != NULL;
-            const char *wrong = known ? pattern_add(r, row) : "a row needs a method we know and a handler";
+            const char *wrong =
+                known ? pattern_add(r, row) : "a row needs a method we know and a handler";
             if (wrong != NULL) {
                 err_note_set(note, "route \"%s\": %s", route->pattern, wrong);
                 router_free(&r);
@@ -182,10 +184,10 @@ void router_free(struct router **rp)
 /* ---- matching ---- */
 
 struct split {
-    str raw[ROUTER_SEGMENTS_MAX];     /* from the segment to the end of the path, for {+rest} */
+    str raw[ROUTER_SEGMENTS_MAX]; /* from the segment to the end of the path, for {+rest} */
     str decoded[ROUTER_SEGMENTS_MAX];
     unsigned count;
-    bool deeper;                      /* the path has more segments than any pattern */
+    bool deeper; /* the path has more segments than any pattern */
 };
 
 static enum router_result path_split(str path, struct arena *a, struct split *s)
@@ -237,11 +239,15 @@ static unsigned node_methods(const struct node *n, const struct http_listen *fro
     return methods;
 }
 
-/* The best node with a visible row, and its methods. Depth first, better children on top of the stack. */
-static const struct node *node_find(const struct node *root, const struct split *s, const struct http_listen *from,
-                                    unsigned *methods)
+/* The best node with a visible row, and its methods. Depth first, better children on top of the
+ * stack. */
+static const struct node *node_find(const struct node *root, const struct split *s,
+                                    const struct http_listen *from, unsigned *methods)
 {
-    struct { const struct node *n; unsigned depth; } stack[2 * ROUTER_SEGMENTS_MAX + 4];
+    struct {
+        const struct node *n;
+        unsigned depth;
+    } stack[2 * ROUTER_SEGMENTS_MAX + 4];
     unsigned top = 0;
     stack[top].n = root;
     stack[top++].depth = 0;
@@ -288,7 +294,8 @@ static void params_collect(const struct node *n, const struct split *s, struct r
 }
 
 enum router_result router_match(const struct router *r, str path, enum http_method method,
-                                const struct http_listen *seen_from, struct arena *a, struct router_match *out)
+                                const struct http_listen *seen_from, struct arena *a,
+                                struct router_match *out)
 {
     MAGIC_CHECK(r, ROUTER_MAGIC);
     INVARIANT(path.n > 0 && path.p[0] == '/');
@@ -301,7 +308,8 @@ enum router_result router_match(const struct router *r, str path, enum http_meth
     if (n == NULL)
         return ROUTER_NO_PATH;
     out->allowed = methods;
-    enum http_method wanted = method == HTTP_HEAD && !(methods & BIT(HTTP_HEAD)) ? HTTP_GET : method;
+    enum http_method wanted =
+        method == HTTP_HEAD && !(methods & BIT(HTTP_HEAD)) ? HTTP_GET : method;
     if (wanted >= HTTP_METHODS || !(methods & BIT(wanted)))
         return ROUTER_NO_METHOD;
     out->row = n->rows[wanted];

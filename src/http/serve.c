@@ -3,15 +3,19 @@
 
 #include <string.h>
 
-/* What the library calls, on the worker that owns the connection: once for the request line, once for the
- * head, for each piece of the body, and once when all was read (again after a resume).
- * 1. The library closes a connection whose answer is queued before the body was read, and when it is
- *    queued in the call for the head: so answers wait for the last call, except refusals that shall close.
+/* What the library calls, on the worker that owns the connection: once for the request line, once
+ * for the head, for each piece of the body, and once when all was read (again after a resume).
+ * 1. The library closes a connection whose answer is queued before the body was read, and when it
+ *    is queued in the call for the head: so answers wait for the last call, except refusals that
+ *    shall close.
  * 2. While a body arrives no answer can be queued: an early one waits in STAGE_DROP. */
 
 static enum http_method method_of(const char *name)
 {
-    static const struct { const char *name; enum http_method method; } methods[] = {
+    static const struct {
+        const char *name;
+        enum http_method method;
+    } methods[] = {
         { "GET", HTTP_GET },   { "HEAD", HTTP_HEAD },     { "PUT", HTTP_PUT },
         { "POST", HTTP_POST }, { "DELETE", HTTP_DELETE }, { "OPTIONS", HTTP_OPTIONS },
     };
@@ -31,12 +35,16 @@ static void refuse(struct http_exchange *x, int status, const char *type, const 
 /* The request may be as it should: others hold what it needs. */
 static void refuse_starved(struct http_exchange *x)
 {
-    refuse(x, 503, "overloaded", "requests under way hold all the memory they may have (http.bytes_max); try again");
+    refuse(x, 503, "overloaded",
+           "requests under way hold all the memory they may have (http.bytes_max); try again");
 }
 
 static void allow_header(struct http_exchange *x, unsigned allowed)
 {
-    static const struct { enum http_method method; const char *name; } names[] = {
+    static const struct {
+        enum http_method method;
+        const char *name;
+    } names[] = {
         { HTTP_GET, "GET" },   { HTTP_HEAD, "HEAD" },     { HTTP_PUT, "PUT" },
         { HTTP_POST, "POST" }, { HTTP_DELETE, "DELETE" }, { HTTP_OPTIONS, "OPTIONS" },
     };
@@ -81,7 +89,8 @@ static bool route(struct http_exchange *x)
         if (arena_is_starved(&x->arena))
             refuse_starved(x);
         else
-            refuse(x, 413, "content_too_large", "the request needs more memory than a request may have");
+            refuse(x, 413, "content_too_large",
+                   "the request needs more memory than a request may have");
         return false;
     }
     x->routed = true;
@@ -102,8 +111,9 @@ static void refuse_large(struct http_exchange *x)
     refuse(x, 413, "content_too_large", "the body is larger than this route accepts");
 }
 
-/* x was answered before its body: read and drop the body first, unless that is hopeless or not wanted. allowed: how
- * much of it would have been taken anyway; the limit on what is dropped counts from there. */
+/* x was answered before its body: read and drop the body first, unless that is hopeless or not
+ * wanted. allowed: how much of it would have been taken anyway; the limit on what is dropped counts
+ * from there. */
 static enum MHD_Result answer_before_body(struct http_exchange *x, uint64_t allowed)
 {
     uint64_t most = x->conn->server->limits.body_drain_bytes_max + allowed;
@@ -157,7 +167,8 @@ static enum MHD_Result body_refuse(struct http_exchange *x, size_t n, bool large
     else
         refuse_starved(x);
     x->stage = STAGE_DROP;
-    x->dropped_max = x->conn->server->limits.body_drain_bytes_max + x->match.row->route->body_bytes_max;
+    x->dropped_max =
+        x->conn->server->limits.body_drain_bytes_max + x->match.row->route->body_bytes_max;
     return body_drop(x, n);
 }
 
@@ -236,7 +247,8 @@ static enum MHD_Result all_read(struct http_exchange *x)
         return exchange_queue(x);
     }
     x->stage = STAGE_RUN;
-    x->arena.bytes_max -= x->body.n; /* http.arena_bytes_max is of both; body_begin left HTTP_ANSWER_ROOM */
+    x->arena.bytes_max -=
+        x->body.n; /* http.arena_bytes_max is of both; body_begin left HTTP_ANSWER_ROOM */
     conn_phase_set(x->conn, PHASE_WORK);
     if (x->status == 0)
         run(x);
@@ -247,24 +259,28 @@ static enum MHD_Result all_read(struct http_exchange *x)
     return MHD_YES;
 }
 
-/* The library would list the query's pieces in the memory of its connection, and when that is full, forget that the
- * request is ours and go on with it. We read our own copy: so its own, which it may write to, ends here. */
+/* The library would list the query's pieces in the memory of its connection, and when that is full,
+ * forget that the request is ours and go on with it. We read our own copy: so its own, which it may
+ * write to, ends here. */
 static void query_hide(const struct http_exchange *x, const char *line_target)
 {
     ((char *)(uintptr_t)line_target)[x->target.n + 1] = '\0';
 }
 
-/* The library would take cookies apart before it calls us, each into memory of its connection, and when that is full
- * answer and go on at once. It looks at the first field of that name only: so there is an empty one before all. */
+/* The library would take cookies apart before it calls us, each into memory of its connection, and
+ * when that is full answer and go on at once. It looks at the first field of that name only: so
+ * there is an empty one before all. */
 static void cookies_hide(struct MHD_Connection *mhd)
 {
-    (void)MHD_set_connection_value(mhd, MHD_HEADER_KIND, head_not_sent, ""); /* no room: then for none of the fields */
+    (void)MHD_set_connection_value(mhd, MHD_HEADER_KIND, head_not_sent,
+                                   ""); /* no room: then for none of the fields */
 }
 
 void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
 {
     (void)listener;
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct http_conn *c = info->socket_context;
     MAGIC_CHECK(c, CONN_MAGIC);
     exchange_begin(&c->x, mhd, target);
@@ -275,13 +291,15 @@ void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
     return &c->x;
 }
 
-enum MHD_Result serve_call(void *listener, struct MHD_Connection *mhd, const char *url, const char *method,
-                           const char *version, const char *data, size_t *data_n, void **slot)
+enum MHD_Result serve_call(void *listener, struct MHD_Connection *mhd, const char *url,
+                           const char *method, const char *version, const char *data,
+                           size_t *data_n, void **slot)
 {
     (void)mhd, (void)url;
     struct http_exchange *x = *slot;
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    if (atomic_load_explicit(&((struct listener *)listener)->server->stopping, memory_order_relaxed))
+    if (atomic_load_explicit(&((struct listener *)listener)->server->stopping,
+                             memory_order_relaxed))
         if (!x->deferred)
             return MHD_NO;
     switch (x->stage) {
@@ -305,7 +323,8 @@ enum MHD_Result serve_call(void *listener, struct MHD_Connection *mhd, const cha
     check_failed(__FILE__, __LINE__, "called for a request that is over");
 }
 
-void serve_completed(void *listener, struct MHD_Connection *mhd, void **slot, enum MHD_RequestTerminationCode why)
+void serve_completed(void *listener, struct MHD_Connection *mhd, void **slot,
+                     enum MHD_RequestTerminationCode why)
 {
     (void)mhd;
     struct http_server *s = ((struct listener *)listener)->server;

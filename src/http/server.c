@@ -19,8 +19,8 @@
 
 enum {
     HTTP_BACKLOG = 4096,
-    HTTP_SPARE_FILES = 128,       /* descriptors that are no connections */
-    HTTP_FREE_LOOKS_MAX = 10000,  /* a millisecond each, or more */
+    HTTP_SPARE_FILES = 128,      /* descriptors that are no connections */
+    HTTP_FREE_LOOKS_MAX = 10000, /* a millisecond each, or more */
     HTTP_FREE_LOOKS_CALM = 3
 };
 
@@ -48,7 +48,8 @@ static err files_raise(unsigned connections_max, struct err_note *note)
     if (files.rlim_cur >= need)
         return ERR_OK;
     if (files.rlim_max < need) {
-        err_note_set(note, "%u connections need %llu open files, but RLIMIT_NOFILE allows at most %llu",
+        err_note_set(note,
+                     "%u connections need %llu open files, but RLIMIT_NOFILE allows at most %llu",
                      connections_max, (unsigned long long)need, (unsigned long long)files.rlim_max);
         return ERR_LIMIT;
     }
@@ -58,7 +59,8 @@ static err files_raise(unsigned connections_max, struct err_note *note)
 
 /* ---- listening sockets ---- */
 
-static bool address_parse(const struct http_listen *l, struct sockaddr_storage *out, socklen_t *out_n)
+static bool address_parse(const struct http_listen *l, struct sockaddr_storage *out,
+                          socklen_t *out_n)
 {
     memset(out, 0, sizeof *out);
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
@@ -86,12 +88,14 @@ static err socket_listen(struct listener *l, const struct sockaddr_storage *addr
     if (l->fd < 0)
         return ERR_UNAVAILABLE;
     bool fine = setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-                setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0; /* connections inherit it */
+                setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) ==
+                    0; /* connections inherit it */
     if (fine && addr->ss_family == AF_INET6)
         fine = setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0;
     struct sockaddr_storage bound;
     socklen_t bound_n = sizeof bound;
-    fine = fine && bind(l->fd, (const struct sockaddr *)addr, addr_n) == 0 && listen(l->fd, HTTP_BACKLOG) == 0 &&
+    fine = fine && bind(l->fd, (const struct sockaddr *)addr, addr_n) == 0 &&
+           listen(l->fd, HTTP_BACKLOG) == 0 &&
            getsockname(l->fd, (struct sockaddr *)&bound, &bound_n) == 0;
     if (!fine)
         return ERR_UNAVAILABLE;
@@ -100,13 +104,15 @@ static err socket_listen(struct listener *l, const struct sockaddr_storage *addr
     return ERR_OK;
 }
 
-static err listener_open(struct http_server *s, const struct http_listen *opts, struct err_note *note)
+static err listener_open(struct http_server *s, const struct http_listen *opts,
+                         struct err_note *note)
 {
     struct sockaddr_storage addr;
     socklen_t addr_n = 0;
     struct listener *l = &s->listeners[s->listeners_count];
     *l = (struct listener){ .opts = *opts, .fd = -1, .server = s };
-    if (!str_to_cstr(str_of(opts->address), l->address, sizeof l->address) || !address_parse(opts, &addr, &addr_n)) {
+    if (!str_to_cstr(str_of(opts->address), l->address, sizeof l->address) ||
+        !address_parse(opts, &addr, &addr_n)) {
         err_note_set(note, "\"%s\" is not a numeric address", opts->address);
         return ERR_BAD;
     }
@@ -115,16 +121,20 @@ static err listener_open(struct http_server *s, const struct http_listen *opts, 
     s->listeners_count++;
     err why = socket_listen(l, &addr, addr_n);
     if (why != ERR_OK)
-        err_note_set(note, "cannot listen on %s port %u: %s", opts->address, opts->port, strerror(errno));
+        err_note_set(note, "cannot listen on %s port %u: %s", opts->address, opts->port,
+                     strerror(errno));
     return why;
 }
 
 /* ---- the server ---- */
 
-static err server_build(struct http_server *s, const struct http_server_opts *opts, struct err_note *note)
+static err server_build(struct http_server *s, const struct http_server_opts *opts,
+                        struct err_note *note)
 {
-    if (opts->listens_count == 0 || opts->listens_count > HTTP_LISTENS_MAX || opts->hooks.refuse == NULL) {
-        err_note_set(note, "a server needs 1 to %d listeners and the refuse hook", HTTP_LISTENS_MAX);
+    if (opts->listens_count == 0 || opts->listens_count > HTTP_LISTENS_MAX ||
+        opts->hooks.refuse == NULL) {
+        err_note_set(note, "a server needs 1 to %d listeners and the refuse hook",
+                     HTTP_LISTENS_MAX);
         return ERR_BAD;
     }
     err why = router_new(opts->tables, opts->tables_count, &s->router, note);
@@ -135,7 +145,8 @@ static err server_build(struct http_server *s, const struct http_server_opts *op
     return why;
 }
 
-err http_server_new(const struct http_server_opts *opts, struct http_server **out, struct err_note *note)
+err http_server_new(const struct http_server_opts *opts, struct http_server **out,
+                    struct err_note *note)
 {
     struct http_server *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
@@ -166,7 +177,8 @@ static size_t unescape_nothing(void *cls, struct MHD_Connection *mhd, char *text
     return strlen(text);
 }
 
-__attribute__((format(printf, 2, 0))) static void library_log(void *server, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void library_log(void *server, const char *format,
+                                                              va_list args)
 {
     const struct http_server *s = server;
     char text[256];
@@ -186,8 +198,8 @@ struct MHD_Daemon *server_library_start(struct listener *l, unsigned threads, bo
         flags |= MHD_USE_IPv6;
     if (s->log != NULL)
         flags |= MHD_USE_ERROR_LOG;
-    /* Since 1.0 the library mends folded lines and bare LFs before we see the head, unless it is strict. Before 1.0
-     * it left them to head.h, and strict was something else. */
+    /* Since 1.0 the library mends folded lines and bare LFs before we see the head, unless it is
+     * strict. Before 1.0 it left them to head.h, and strict was something else. */
     struct MHD_OptionItem some[] = {
         { MHD_VERSION >= 0x01000000 ? MHD_OPTION_STRICT_FOR_CLIENT : MHD_OPTION_CONNECTION_TIMEOUT,
           MHD_VERSION >= 0x01000000, NULL },
@@ -195,19 +207,18 @@ struct MHD_Daemon *server_library_start(struct listener *l, unsigned threads, bo
         { MHD_OPTION_END, 0, NULL },
     };
     return MHD_start_daemon(flags, l->port, lane ? NULL : conns_accept, l, serve_call, l,
-                            MHD_OPTION_EXTERNAL_LOGGER, library_log, s,
-                            MHD_OPTION_ARRAY, some,
+                            MHD_OPTION_EXTERNAL_LOGGER, library_log, s, MHD_OPTION_ARRAY, some,
                             MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u,
                             MHD_OPTION_CONNECTION_LIMIT, s->limits.connections_max * 2,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->limits.head_bytes_max + HEAD_ROOM_BYTES,
-                            MHD_OPTION_URI_LOG_CALLBACK, serve_line, l,
-                            MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            s->limits.head_bytes_max + HEAD_ROOM_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
+                            serve_line, l, MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,
                             MHD_OPTION_NOTIFY_CONNECTION, conns_notify, l,
-                            MHD_OPTION_NOTIFY_COMPLETED, serve_completed, l,
-                            MHD_OPTION_END);
+                            MHD_OPTION_NOTIFY_COMPLETED, serve_completed, l, MHD_OPTION_END);
 }
 
-/* Lanes are for answers that are ready: where none can be, the library takes the connections itself. */
+/* Lanes are for answers that are ready: where none can be, the library takes the connections
+ * itself. */
 static bool listener_start(struct listener *l)
 {
     struct http_server *s = l->server;
@@ -293,9 +304,9 @@ static void work_look_fired(void *ctx)
         loop_stop(w->server->loop);
 }
 
-/* The library aborts when it is stopped with a suspended connection. Answers are given by now, but the last
- * may not have returned yet, and a handler that began before stopping was set may still defer: what it waits for comes
- * from the loop, so that runs meanwhile. */
+/* The library aborts when it is stopped with a suspended connection. Answers are given by now, but
+ * the last may not have returned yet, and a handler that began before stopping was set may still
+ * defer: what it waits for comes from the loop, so that runs meanwhile. */
 static void work_wait(struct http_server *s)
 {
     const struct timespec tick = { .tv_nsec = NS_PER_MS };
@@ -321,7 +332,8 @@ void http_server_free(struct http_server **sp)
     atomic_store(&s->stopping, true);
     for (unsigned i = 0; i < s->listeners_count; i++)
         lanes_quit(&s->listeners[i]);
-    /* A connection may be gone while whoever answered on it is still on the way out of http_answer. */
+    /* A connection may be gone while whoever answered on it is still on the way out of
+     * http_answer. */
     if (atomic_load(&s->conns_count) > 0 || atomic_load(&s->deferred) > 0)
         work_wait(s);
     for (unsigned i = 0; i < s->listeners_count; i++)

@@ -1,5 +1,5 @@
-/* Invariants: (1) an entry is in its chain and in the line of age, or in neither; (2) bytes is the sum of all entries'
- * and at most bytes_max; (3) an entry holds one reference. */
+/* Invariants: (1) an entry is in its chain and in the line of age, or in neither; (2) bytes is the
+ * sum of all entries' and at most bytes_max; (3) an entry holds one reference. */
 #include "list/cache.h"
 
 #include <pthread.h>
@@ -210,14 +210,16 @@ static void take_in(struct list_cache *c, struct entry *e)
     add(c, e);
 }
 
-void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until)
+void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark,
+                    struct list_value *v, mono until)
 {
     struct entry *e = until.ns <= v->at.ns ? NULL : entry_new(id, v, until);
     if (e == NULL)
         return;
     pthread_mutex_lock(&c->lock);
     struct entry *old = *link_of(c, id);
-    bool fits = *mark_of(c, id) == mark && (old == NULL || old->value->turn <= v->turn) && e->bytes <= c->bytes_max;
+    bool fits = *mark_of(c, id) == mark && (old == NULL || old->value->turn <= v->turn) &&
+                e->bytes <= c->bytes_max;
     if (fits) {
         if (old != NULL)
             replace(c, old, v);
@@ -228,14 +230,16 @@ void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark
         free(e);
 }
 
-void list_cache_keep(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v)
+void list_cache_keep(struct list_cache *c, const unsigned char *id, uint32_t mark,
+                     struct list_value *v)
 {
     struct entry *e = entry_new(id, v, end_of(v));
     if (e == NULL)
         return;
     e->kept = true;
     pthread_mutex_lock(&c->lock);
-    bool fits = *mark_of(c, id) == mark && kept_of(c, id, str_of(v->version)) == NULL && e->bytes <= c->bytes_max;
+    bool fits = *mark_of(c, id) == mark && kept_of(c, id, str_of(v->version)) == NULL &&
+                e->bytes <= c->bytes_max;
     if (fits) {
         take_in(c, e);
         trim_kept(c, id);
@@ -245,7 +249,8 @@ void list_cache_keep(struct list_cache *c, const unsigned char *id, uint32_t mar
         free(e);
 }
 
-struct list_value *list_cache_version(struct list_cache *c, const unsigned char *id, str version, mono now)
+struct list_value *list_cache_version(struct list_cache *c, const unsigned char *id, str version,
+                                      mono now)
 {
     struct list_value *v = NULL;
     pthread_mutex_lock(&c->lock);
@@ -293,7 +298,8 @@ static bool is_answered(const struct list_cache *c, const struct entry *e, mono 
     return e->until.ns > now.ns && (alone || young || (e->value->unlike && is_valid(c, e, now)));
 }
 
-struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now, bool alone)
+struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now,
+                                  bool alone)
 {
     struct list_value *v = NULL;
     pthread_mutex_lock(&c->lock);

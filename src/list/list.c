@@ -1,5 +1,5 @@
-/* Lists: what is here is answered from here; what is not flies. A list that asks for its successor gets one flight of
- * its own behind the answer, which nobody waits for. */
+/* Lists: what is here is answered from here; what is not flies. A list that asks for its successor
+ * gets one flight of its own behind the answer, which nobody waits for. */
 #include "list/list_impl.h"
 
 #include "base/log.h"
@@ -22,9 +22,12 @@ static struct metric *counter(struct metrics *m, const char *name, const char *h
 static void metrics_init(struct lists *l)
 {
     struct metrics *m = l->opts.metrics;
-    l->metric_kept = counter(m, "list_pins_kept_total", "Answers with the version of a list that the client named.");
-    l->metric_lost = counter(m, "list_pins_lost_total", "Answers with another version than the client named.");
-    l->metric_evicted = counter(m, "list_pins_evicted_total", "Lists of displays that memory here had no room for.");
+    l->metric_kept = counter(m, "list_pins_kept_total",
+                             "Answers with the version of a list that the client named.");
+    l->metric_lost =
+        counter(m, "list_pins_lost_total", "Answers with another version than the client named.");
+    l->metric_evicted = counter(m, "list_pins_evicted_total",
+                                "Lists of displays that memory here had no room for.");
 }
 
 struct lists *lists_new(const struct lists_opts *opts)
@@ -75,8 +78,10 @@ const struct list_bucket_opts *lists_bucket(const struct lists *l, str name)
 static void name_it(struct list_request *r)
 {
     r->pinned = r->display.n > 0 && r->bucket->display_ttl_ms > 0;
-    r->no_cache = r->no_cache && !r->pinned; /* whoever loads a page anew would else tear its list apart */
-    str parts[4 + LIST_PARAMS_MAX * 2] = { STR("list"), r->domain, str_of(r->bucket->name), r->display };
+    r->no_cache =
+        r->no_cache && !r->pinned; /* whoever loads a page anew would else tear its list apart */
+    str parts[4 + LIST_PARAMS_MAX * 2] = { STR("list"), r->domain, str_of(r->bucket->name),
+                                           r->display };
     unsigned count = 4;
     for (unsigned i = 0; i < r->bucket->params_count; i++) {
         parts[count++] = r->params[i].p == NULL ? STR("-") : STR("+");
@@ -85,8 +90,9 @@ static void name_it(struct list_request *r)
     flight_share_id(parts, count, r->id);
 }
 
-/* mark: who asks after a drop joins no flight of before it. Nor does an error of before it count any more, as in Redis;
- * that goes for the other lists of the mark too, whose generators may so be asked inside their pause. */
+/* mark: who asks after a drop joins no flight of before it. Nor does an error of before it count
+ * any more, as in Redis; that goes for the other lists of the mark too, whose generators may so be
+ * asked inside their pause. */
 static str key_of(char kind, const unsigned char *id, uint32_t mark, char out[KEY_BYTES])
 {
     out[0] = kind;
@@ -112,8 +118,11 @@ struct flight_arrival list_arrival(const struct list_value *v, mono now)
 {
     int64_t gone = (now.ns - v->at.ns) / NS_PER_MS;
     int64_t stale_ms = v->stale_ms - gone < v->pin_ms ? v->pin_ms : v->stale_ms - gone;
-    return (struct flight_arrival){ .bytes = v->json, .version = str_of(v->version), .fresh_ms = v->fresh_ms - gone,
-                                    .stale_ms = stale_ms, .age_ms = v->age_ms + gone };
+    return (struct flight_arrival){ .bytes = v->json,
+                                    .version = str_of(v->version),
+                                    .fresh_ms = v->fresh_ms - gone,
+                                    .stale_ms = stale_ms,
+                                    .age_ms = v->age_ms + gone };
 }
 
 /* ---- behind the answer ---- */
@@ -125,7 +134,8 @@ struct refresh {
     struct flight_waiter waiter;
 };
 
-static void refreshed(struct flight_waiter *w, err why, struct flight_value *value, const struct err_note *note)
+static void refreshed(struct flight_waiter *w, err why, struct flight_value *value,
+                      const struct err_note *note)
 {
     struct refresh *f = CONTAINER_OF(w, struct refresh, waiter);
     (void)note; /* counted as failed; the old one stands */
@@ -151,7 +161,8 @@ static void refresh(struct lists *l, const struct list_request *r)
     m.share.peek = false;
     m.share.held = NULL; /* a new one is wanted */
     l->refreshes++;
-    if (flight_join(l->opts.flights, key_of(REFRESHES, r->id, f->mark, key), &m, &f->waiter) != ERR_OK)
+    if (flight_join(l->opts.flights, key_of(REFRESHES, r->id, f->mark, key), &m, &f->waiter) !=
+        ERR_OK)
         free(f); /* too much is in the air: the next reader asks again */
 }
 
@@ -178,7 +189,8 @@ struct list_value *list_here(struct lists *l, struct list_request *r)
         v = list_cache_get(l->cache, r->id, now, alone);
     if (v == NULL)
         return NULL;
-    if (!found && v->pin_ms == 0 && list_fresh_ms(v, now) <= 0) /* kept because Redis does not have it */
+    if (!found && v->pin_ms == 0 &&
+        list_fresh_ms(v, now) <= 0) /* kept because Redis does not have it */
         refresh(l, r);
     l->here++;
     r->hit = true;
@@ -202,7 +214,8 @@ static void sought_in_vain(struct list_request *r)
         r->done(r, why, NULL, NULL);
 }
 
-static void flown(struct flight_waiter *w, err why, struct flight_value *value, const struct err_note *note)
+static void flown(struct flight_waiter *w, err why, struct flight_value *value,
+                  const struct err_note *note)
 {
     struct list_request *r = CONTAINER_OF(w, struct list_request, waiter);
     struct lists *l = r->lists;
@@ -248,7 +261,10 @@ bool list_leave(struct lists *l, struct list_request *r)
 
 /* ---- dropping ---- */
 
-struct drop { void (*done)(void *ctx, err why); void *ctx; };
+struct drop {
+    void (*done)(void *ctx, err why);
+    void *ctx;
+};
 
 static void dropped_here(void *ctx)
 {
@@ -277,8 +293,8 @@ void lists_dropped(struct lists *l, const unsigned char *id)
     list_cache_drop(l->cache, id);
 }
 
-/* Redis came back empty: whoever of a display comes late to another server is to see the list that was shown. When it
- * is the same one as before, lists were dropped perhaps that we still hold. */
+/* Redis came back empty: whoever of a display comes late to another server is to see the list that
+ * was shown. When it is the same one as before, lists were dropped perhaps that we still hold. */
 void lists_redis(struct lists *l, bool up, bool fresh)
 {
     if (up && !fresh)
@@ -311,9 +327,11 @@ static void tell_lost(struct lists *l, const struct list_request *r)
         *told = (struct list_told){ .at = now };
     INVARIANT(pthread_mutex_unlock(&l->lost_lock) == 0);
     if (tells)
-        log_event(l->opts.log, LOG_WARN, "list.pin_lost", LOG_CSTR("bucket", r->bucket->name),
-                  LOG_STR("display", r->display), LOG_INT("count", count),
-                  LOG_CSTR("what", "clients named a version of a list that is no longer kept, and got another"));
+        log_event(
+            l->opts.log, LOG_WARN, "list.pin_lost", LOG_CSTR("bucket", r->bucket->name),
+            LOG_STR("display", r->display), LOG_INT("count", count),
+            LOG_CSTR("what",
+                     "clients named a version of a list that is no longer kept, and got another"));
 }
 
 void lists_pin_told(struct lists *l, const struct list_request *r, bool kept)
@@ -329,9 +347,15 @@ void lists_pin_told(struct lists *l, const struct list_request *r, bool kept)
 
 void lists_stats_get(struct lists *l, struct lists_stats *out)
 {
-    *out = (struct lists_stats){ .here = l->here, .asked = l->asked, .made = l->made, .failed = l->failed,
-                                 .refused = l->refused, .refreshes = l->refreshes, .unlike = l->unlike,
-                                 .pins_kept = l->pins_kept, .pins_lost = l->pins_lost,
+    *out = (struct lists_stats){ .here = l->here,
+                                 .asked = l->asked,
+                                 .made = l->made,
+                                 .failed = l->failed,
+                                 .refused = l->refused,
+                                 .refreshes = l->refreshes,
+                                 .unlike = l->unlike,
+                                 .pins_kept = l->pins_kept,
+                                 .pins_lost = l->pins_lost,
                                  .pins_evicted = list_cache_evicted(l->cache) };
     list_cache_size(l->cache, &out->kept, &out->kept_bytes);
 }

@@ -8,24 +8,27 @@
 
 #include <pthread.h>
 
-struct list_told { mono at; uint64_t count; }; /* of a bucket: the last line; lists unlike since */
+struct list_told {
+    mono at;
+    uint64_t count;
+}; /* of a bucket: the last line; lists unlike since */
 struct lists {
     uint32_t magic;
     struct lists_opts opts;
     struct list_bucket_opts *buckets;
-    struct list_told *told;          /* as many; loop thread */
-    struct list_told *lost;          /* as many: pins that were lost; under lost_lock */
+    struct list_told *told; /* as many; loop thread */
+    struct list_told *lost; /* as many: pins that were lost; under lost_lock */
     pthread_mutex_t lost_lock;
     struct metric *metric_kept, *metric_lost, *metric_evicted;
     struct list_cache *cache;
     _Atomic uint64_t here, asked, made, failed, refused, refreshes, unlike;
     _Atomic uint64_t pins_kept, pins_lost;
-    _Atomic uint64_t alone;          /* names versions made without Redis */
+    _Atomic uint64_t alone; /* names versions made without Redis */
 };
 #define LISTS_MAGIC 0x11575001u
 
-/* value.c; pure. The items of a generator's answer, or of another server's bytes, checked against the bucket.
- * ERR_BAD with a note that says what is wrong; ERR_LIMIT. */
+/* value.c; pure. The items of a generator's answer, or of another server's bytes, checked against
+ * the bucket. ERR_BAD with a note that says what is wrong; ERR_LIMIT. */
 MUST_CHECK err list_value_parse(const struct list_bucket_opts *b, str json, struct list_value **out,
                                 struct err_note *note);
 

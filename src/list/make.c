@@ -17,14 +17,14 @@ struct list_make {
     struct http_pair headers[3];
     char budget[NUMBER_BYTES];
     bool calling, only_cached, anew, pinned;
-    bool unlike;                  /* what came from another server was no list of this bucket */
+    bool unlike; /* what came from another server was no list of this bucket */
     struct flight_keeping keeping;
     str url, display, want;
     unsigned char id[FLIGHT_ID_BYTES];
-    uint32_t mark;                /* of the cache, when the generator was asked */
-    uint64_t turn;                /* then */
-    struct list_value *held;      /* a reference, or NULL */
-    struct arena arena;           /* of the texts and of the reply */
+    uint32_t mark;           /* of the cache, when the generator was asked */
+    uint64_t turn;           /* then */
+    struct list_value *held; /* a reference, or NULL */
+    struct arena arena;      /* of the texts and of the reply */
 };
 
 static void finish_error(struct list_make *m, err why, const struct err_note *note)
@@ -38,7 +38,8 @@ static void name_version(struct lists *l, struct list_value *v, str version)
     if (version.n > 0 && str_to_cstr(version, v->version, sizeof v->version))
         return;
     unsigned long long us = (unsigned long long)(clock_store(l->opts.clock).ns / 1000);
-    (void)snprintf(v->version, sizeof v->version, "%llu.alone%llu", us, (unsigned long long)++l->alone); /* fits */
+    (void)snprintf(v->version, sizeof v->version, "%llu.alone%llu", us,
+                   (unsigned long long)++l->alone); /* fits */
 }
 
 /* Then nobody else has what is made. A look makes nothing, and has none either. */
@@ -76,8 +77,8 @@ static void take_reply(struct list_make *m)
     }
     if (m->pinned && l->opts.shared != NULL && v->json.n > FLIGHT_VALUE_BYTES_MAX) {
         struct flight_value *value = &v->v;
-        err_note_set(&note, "a display's list has %zu bytes, %d are the most that servers share", v->json.n,
-                     FLIGHT_VALUE_BYTES_MAX);
+        err_note_set(&note, "a display's list has %zu bytes, %d are the most that servers share",
+                     v->json.n, FLIGHT_VALUE_BYTES_MAX);
         flight_value_unref(&value);
         finish_error(m, ERR_CORRUPT, &note);
         return;
@@ -90,8 +91,9 @@ static void take_reply(struct list_make *m)
     v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
     pin(m, v);
     l->made++;
-    v->turn = v->alone ? m->turn : list_cache_turn(l->cache); /* under a lease Redis has the order */
-    if (v->alone) /* whoever asked may have left */
+    v->turn =
+        v->alone ? m->turn : list_cache_turn(l->cache); /* under a lease Redis has the order */
+    if (v->alone)                                       /* whoever asked may have left */
         list_cache_put(l->cache, m->id, m->mark, v, mono_add_ms(v->at, v->stale_ms));
     if (l->metric_evicted != NULL)
         metric_set(l->metric_evicted, (int64_t)list_cache_evicted(l->cache));
@@ -111,8 +113,8 @@ static void call_done(struct http_call *call, err why)
     finish_error(m, why == ERR_BAD || why == ERR_LIMIT ? ERR_UNAVAILABLE : why, &note);
 }
 
-/* Another flight may have ended between the look into the cache and the start of this one. Under a lease Redis was
- * asked for it already. */
+/* Another flight may have ended between the look into the cache and the start of this one. Under a
+ * lease Redis was asked for it already. */
 static bool is_here_by_now(struct list_make *m)
 {
     struct lists *l = m->lists;
@@ -137,7 +139,9 @@ static void ask_generator(struct list_make *m)
 {
     struct lists *l = m->lists;
     if (m->only_cached) {
-        static const struct err_note note = { .text = "no such list is there, and none was to be made" };
+        static const struct err_note note = {
+            .text = "no such list is there, and none was to be made"
+        };
         flight_finish(m->flight, ERR_NOT_FOUND, NULL, false, &note);
         return;
     }
@@ -149,12 +153,20 @@ static void ask_generator(struct list_make *m)
     int n = snprintf(m->budget, sizeof m->budget, "%lld", (long long)budget);
     unsigned count = 0;
     m->headers[count++] = (struct http_pair){ STR("Accept"), STR("application/json") };
-    m->headers[count++] = (struct http_pair){ STR("Request-Timeout-Ms"), { .p = m->budget, .n = (size_t)n } };
+    m->headers[count++] =
+        (struct http_pair){ STR("Request-Timeout-Ms"), { .p = m->budget, .n = (size_t)n } };
     if (m->display.n > 0)
         m->headers[count++] = (struct http_pair){ STR("Palimpsest-Display"), m->display };
-    m->call = (struct http_call){ .method = "GET", .url = m->url, .headers = m->headers, .headers_count = count,
-                                  .reply_bytes_max = (size_t)m->bucket->size * (LIST_ITEM_BYTES_MAX + 64) + 1024,
-                                  .deadline = deadline, .arena = &m->arena, .done = call_done, .ctx = m };
+    m->call = (struct http_call){ .method = "GET",
+                                  .url = m->url,
+                                  .headers = m->headers,
+                                  .headers_count = count,
+                                  .reply_bytes_max =
+                                      (size_t)m->bucket->size * (LIST_ITEM_BYTES_MAX + 64) + 1024,
+                                  .deadline = deadline,
+                                  .arena = &m->arena,
+                                  .done = call_done,
+                                  .ctx = m };
     m->calling = true;
     m->mark = list_cache_mark(l->cache, m->id);
     m->turn = list_cache_turn(l->cache);
@@ -223,9 +235,11 @@ static void tell_unlike(struct list_make *m, const struct err_note *note)
     told->count++;
     if (told->at.ns != 0 && mono_add_ms(told->at, LIST_TELL_MS).ns > now.ns)
         return;
-    log_event(l->opts.log, LOG_WARN, "list.unlike", LOG_CSTR("bucket", m->bucket->name),
-              LOG_STR("display", m->display), LOG_CSTR("note", note->text), LOG_INT("count", told->count),
-              LOG_CSTR("what", "what Redis has is no list by this server's rules for the bucket; made here"));
+    log_event(
+        l->opts.log, LOG_WARN, "list.unlike", LOG_CSTR("bucket", m->bucket->name),
+        LOG_STR("display", m->display), LOG_CSTR("note", note->text), LOG_INT("count", told->count),
+        LOG_CSTR("what",
+                 "what Redis has is no list by this server's rules for the bucket; made here"));
     *told = (struct list_told){ .at = now };
 }
 
@@ -235,7 +249,8 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     struct list_value *v;
     struct err_note note;
     err why = list_value_parse(m->bucket, a->bytes, &v, &note);
-    if (why != ERR_OK) { /* another server has other rules, or somebody wrote into Redis: until that ends, our own */
+    if (why != ERR_OK) { /* another server has other rules, or somebody wrote into Redis: until that
+                            ends, our own */
         if (!m->only_cached)
             tell_unlike(m, &note);
         flight_alone(f);
@@ -244,7 +259,8 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
         ask_generator(m);
         return;
     }
-    if (m->want.n > 0 && !str_eq(a->version, m->want)) { /* of a server that does not know such questions */
+    if (m->want.n > 0 &&
+        !str_eq(a->version, m->want)) { /* of a server that does not know such questions */
         struct flight_value *value = &v->v;
         flight_value_unref(&value);
         m->flight = f;
@@ -284,7 +300,8 @@ static struct flight_keeping keeping_of(const struct list_request *r)
     str parts[] = { STR("pins"), r->domain, str_of(b->name) };
     struct flight_keeping k = { .touch_ms = r->pinned ? b->display_ttl_ms + LIST_CACHE_MS : 0,
                                 .pins_max = b->displays_max,
-                                .versions_max = r->pinned || b->stale_ttl_ms == 0 ? 0 : LIST_VERSIONS_MAX };
+                                .versions_max =
+                                    r->pinned || b->stale_ttl_ms == 0 ? 0 : LIST_VERSIONS_MAX };
     flight_share_id(parts, COUNT_OF(parts), k.index);
     return k;
 }
@@ -307,14 +324,28 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
     memcpy(m->id, r->id, sizeof m->id);
     str label = arena_printf(&m->arena, "list %.*s %s %.*s", STR_ARG(r->domain), b->name,
                              STR_ARG(r->display.n > 0 ? r->display : STR("*")));
-    INVARIANT(m->url.p != NULL); /* LIST_PARAMS_MAX and LIST_VALUE_BYTES_MAX are far below the arena's */
+    INVARIANT(m->url.p !=
+              NULL); /* LIST_PARAMS_MAX and LIST_VALUE_BYTES_MAX are far below the arena's */
     struct flight_maker maker = {
-        .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m, .keep_idle = true,
-        .fresh = m->anew, .travels = true, .label = label,
+        .start = make_start,
+        .cancel = make_cancel,
+        .release = make_release,
+        .ctx = m,
+        .keep_idle = true,
+        .fresh = m->anew,
+        .travels = true,
+        .label = label,
         .source = m->only_cached ? NULL : b, /* a look asks no generator */
-        .share = { .fresh_ms = b->ttl_ms, .stale_ms = b->stale_ttl_ms, .early = r->pinned ? 0 : 1.0, .peek = true,
-                   .look = m->only_cached, .want = m->want, .not_alone = b->fail_alone, .encode = make_encode,
-                   .accept = make_accept, .held = m->anew || r->seeks ? NULL : make_held },
+        .share = { .fresh_ms = b->ttl_ms,
+                   .stale_ms = b->stale_ttl_ms,
+                   .early = r->pinned ? 0 : 1.0,
+                   .peek = true,
+                   .look = m->only_cached,
+                   .want = m->want,
+                   .not_alone = b->fail_alone,
+                   .encode = make_encode,
+                   .accept = make_accept,
+                   .held = m->anew || r->seeks ? NULL : make_held },
     };
     maker.share.keeping = m->keeping;
     memcpy(maker.share.id, r->id, sizeof maker.share.id);

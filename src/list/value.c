@@ -10,8 +10,8 @@ static void value_free(struct flight_value *v)
     free(list_value_of(v));
 }
 
-/* The text of a unique_by field, or of the item when field is NULL: two items with equal texts are duplicates. Any JSON
- * value but null and absent. */
+/* The text of a unique_by field, or of the item when field is NULL: two items with equal texts are
+ * duplicates. Any JSON value but null and absent. */
 static err unique_text(const json_t *item, const char *field, char **out, struct err_note *note)
 {
     const json_t *value = field == NULL ? item : json_object_get(item, field);
@@ -68,7 +68,8 @@ static err check_items(const struct list_bucket_opts *b, const json_t *array, st
             err_note_set(note, "item %zu is no object", i + 1);
             return ERR_BAD;
         }
-        (void)json_object_del(json_array_get(array, i), "position"); /* ours to say; it may not be there */
+        (void)json_object_del(json_array_get(array, i),
+                              "position"); /* ours to say; it may not be there */
     }
     err why = b->unique_count == 0 ? check_unique(array, NULL, note) : ERR_OK;
     for (unsigned i = 0; i < b->unique_count && why == ERR_OK; i++)
@@ -87,7 +88,8 @@ static err dump_item(const json_t *item, char *to, size_t room, size_t *n, struc
     return ERR_OK;
 }
 
-static err dump_all(const json_t *array, struct list_value *v, char *bytes, size_t room, struct err_note *note)
+static err dump_all(const json_t *array, struct list_value *v, char *bytes, size_t room,
+                    struct err_note *note)
 {
     size_t at = 0;
     bytes[at++] = '[';
@@ -136,7 +138,8 @@ static err build(const json_t *array, struct list_value **out, struct err_note *
     return ERR_OK;
 }
 
-err list_value_parse(const struct list_bucket_opts *b, str json, struct list_value **out, struct err_note *note)
+err list_value_parse(const struct list_bucket_opts *b, str json, struct list_value **out,
+                     struct err_note *note)
 {
     json_t *array;
     err why = json_body_parse(json, &array, note);

@@ -12,8 +12,8 @@
 
 enum {
     WAITED_BYTES_MAX = 128,
-    STAT_BYTES = 4096,           /* read at once; a line is shorter */
-    PROCESSOR_SETS = 8           /* of 1,024: as many as Linux knows */
+    STAT_BYTES = 4096, /* read at once; a line is shorter */
+    PROCESSOR_SETS = 8 /* of 1,024: as many as Linux knows */
 };
 
 /* ---- what the kernel says ---- */
@@ -21,7 +21,8 @@ enum {
 int64_t busy_waited_ns(str text)
 {
     uint64_t ran, waited;
-    str rest = str_take(text, str_find(text, '\n')), first = str_split(&rest, ' '), second = str_split(&rest, ' ');
+    str rest = str_take(text, str_find(text, '\n')), first = str_split(&rest, ' '),
+        second = str_split(&rest, ' ');
     if (!str_to_u64(first, &ran) || !str_to_u64(second, &waited) || waited > INT64_MAX)
         return -1;
     return (int64_t)waited;
@@ -124,12 +125,14 @@ static int64_t difference(int64_t before, int64_t now)
 static int64_t worked_percent(const struct busy_sample *before, const struct busy_sample *s)
 {
     int64_t took = s->at.ns - before->at.ns;
-    return percent_of(s->ran_ns - before->ran_ns + difference(before->waited_ns, s->waited_ns), took);
+    return percent_of(s->ran_ns - before->ran_ns + difference(before->waited_ns, s->waited_ns),
+                      took);
 }
 
 bool busy_is_restless(const struct busy *b, const struct busy_sample *s)
 {
-    return b->last.at.ns != 0 && s->at.ns > b->last.at.ns && worked_percent(&b->last, s) >= BUSY_FULL_PERCENT;
+    return b->last.at.ns != 0 && s->at.ns > b->last.at.ns &&
+           worked_percent(&b->last, s) >= BUSY_FULL_PERCENT;
 }
 
 bool busy_add(struct busy *b, const struct busy_sample *s)
@@ -142,7 +145,8 @@ bool busy_add(struct busy *b, const struct busy_sample *s)
         return false;
     int64_t idle_ms = difference(before.idle_ms, s->idle_ms);
     bool spare = b->blind || percent_of(idle_ms * NS_PER_MS, took) >= BUSY_SPARE_PERCENT;
-    bool waited = percent_of(difference(before.waited_ns, s->waited_ns), took) >= BUSY_WAITED_PERCENT;
+    bool waited =
+        percent_of(difference(before.waited_ns, s->waited_ns), took) >= BUSY_WAITED_PERCENT;
     b->waited_windows = waited ? b->waited_windows + 1 : 0;
     bool full = restless && (spare || b->waited_windows >= BUSY_WAITED_WINDOWS);
     atomic_store(&b->percent, (unsigned)worked_percent(&before, s));
@@ -157,9 +161,13 @@ bool busy_look(struct busy *b, mono now)
     if (now.ns - b->last.at.ns < BUSY_WINDOW_MS * NS_PER_MS)
         return false;
     INVARIANT(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran) == 0);
-    struct busy_sample s = { .at = now, .ran_ns = (int64_t)ran.tv_sec * NS_PER_S + ran.tv_nsec,
-                             .waited_ns = waited_read(), .idle_ms = -1 };
-    if (busy_is_restless(b, &s)) /* /proc/stat takes the kernel a while: so the second such window counts first */
+    struct busy_sample s = { .at = now,
+                             .ran_ns = (int64_t)ran.tv_sec * NS_PER_S + ran.tv_nsec,
+                             .waited_ns = waited_read(),
+                             .idle_ms = -1 };
+    if (busy_is_restless(
+            b,
+            &s)) /* /proc/stat takes the kernel a while: so the second such window counts first */
         s.idle_ms = idle_read(&b->blind);
     return busy_add(b, &s);
 }

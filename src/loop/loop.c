@@ -2,7 +2,8 @@
  * 1. Handles of libuv are touched on the loop thread only; other threads reach it through posts.
  * 2. Every started job stands in jobs from loop_job_start's turn on the loop until its done.
  * 3. done is called once, from the loop, never inside loop_job_start.
- * 4. Who waits in a lane waits behind a job of it that stands in jobs, so nothing is left when jobs is empty. */
+ * 4. Who waits in a lane waits behind a job of it that stands in jobs, so nothing is left when jobs
+ *    is empty. */
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -22,10 +23,11 @@
 enum { LOOP_THREADS_MAX = 1024 }; /* of libuv */
 static const int signal_numbers[] = { SIGTERM, SIGINT, SIGHUP };
 
-/* The process's, as signals are. libuv does not handle them: its end restores what a signal does by default, which
- * here is to kill, and leaves no moment in which to ignore them first. */
-static int signals_fd = -1;        /* an eventfd; stays open, a handler may still be at it on another thread */
-static atomic_uint signals_came;   /* a bit for each of signal_numbers */
+/* The process's, as signals are. libuv does not handle them: its end restores what a signal does by
+ * default, which here is to kill, and leaves no moment in which to ignore them first. */
+static int signals_fd =
+    -1; /* an eventfd; stays open, a handler may still be at it on another thread */
+static atomic_uint signals_came; /* a bit for each of signal_numbers */
 
 struct post {
     struct post *next;
@@ -43,7 +45,7 @@ struct loop {
     uint32_t magic;
     uv_loop_t uv;
     uv_async_t wake;
-    uv_poll_t signals; /* of signals_fd, once there is a got */
+    uv_poll_t signals;                         /* of signals_fd, once there is a got */
     void (*got)(void *ctx, int signal_number); /* NULL until loop_signals */
     void *got_ctx;
     pthread_mutex_t lock; /* of the two below */
@@ -154,7 +156,7 @@ static void signal_came(int signal_number)
     for (size_t i = 0; i < COUNT_OF(signal_numbers); i++)
         if (signal_numbers[i] == signal_number)
             (void)atomic_fetch_or(&signals_came, 1u << i); /* what came before is still there */
-    (void)eventfd_write(signals_fd, 1); /* EAGAIN: it is readable */
+    (void)eventfd_write(signals_fd, 1);                    /* EAGAIN: it is readable */
     errno = before;
 }
 
@@ -320,7 +322,8 @@ static void on_poll_closed(uv_handle_t *uv)
     free(uv->data);
 }
 
-struct loop_watch *loop_watch_new(struct loop *l, int fd, void (*ready)(void *ctx, unsigned events), void *ctx)
+struct loop_watch *loop_watch_new(struct loop *l, int fd, void (*ready)(void *ctx, unsigned events),
+                                  void *ctx)
 {
     loop_assert_here(l);
     struct loop_watch *w = malloc(sizeof *w);
@@ -365,7 +368,8 @@ void loop_watch_free(struct loop_watch **wp)
     INVARIANT(w->loop->watches_count > 0);
     w->loop->watches_count--;
     w->magic = 0;
-    uv_close((uv_handle_t *)&w->uv, on_poll_closed); /* takes the descriptor from the kernel's set at once */
+    uv_close((uv_handle_t *)&w->uv,
+             on_poll_closed); /* takes the descriptor from the kernel's set at once */
     *wp = NULL;
 }
 
@@ -426,7 +430,8 @@ static void on_worked(uv_work_t *work, int status)
     if (next != NULL)
         work_begin(next);
     uint64_t began = turn_begin();
-    job->done(job, status == UV_ECANCELED); /* may free the job, and its lane when nobody waits there */
+    job->done(job,
+              status == UV_ECANCELED); /* may free the job, and its lane when nobody waits there */
     turn_end(l, began);
 }
 

@@ -1,4 +1,5 @@
-/* The memory of the machine, as the kernel and its control groups tell. What cannot be read is no limit. */
+/* The memory of the machine, as the kernel and its control groups tell. What cannot be read is no
+ * limit. */
 #include "loop/machine.h"
 
 #include "base/check.h"
@@ -46,11 +47,13 @@ static uint64_t group_limit(const char *root, const char *tree, char *group, con
     }
 }
 
-/* A line of /proc/self/cgroup: "0::/group" of version 2, "7:memory:/group" or "7:cpu,memory:/group" of version 1. */
+/* A line of /proc/self/cgroup: "0::/group" of version 2, "7:memory:/group" or "7:cpu,memory:/group"
+ * of version 1. */
 static uint64_t line_limit(const char *root, char *line)
 {
     line[strcspn(line, "\n")] = '\0';
-    char *controllers = strchr(line, ':'), *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
+    char *controllers = strchr(line, ':'),
+         *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
     if (group == NULL)
         return UINT64_MAX;
     *group++ = '\0';

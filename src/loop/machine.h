@@ -1,7 +1,9 @@
-/* machine.h - how much memory this process may have: the machine's, or less where a control group says so.
+/* machine.h - how much memory this process may have: the machine's, or less where a control group
+ * says so.
  *
- * Read are memory.max of cgroup version 2 and memory.limit_in_bytes of version 1, of this process's group and of all
- * above it. Thread: any. Blocks for some reads of files of the kernel: at the start. */
+ * Read are memory.max of cgroup version 2 and memory.limit_in_bytes of version 1, of this process's
+ * group and of all above it. Thread: any. Blocks for some reads of files of the kernel: at the
+ * start. */
 #ifndef LOOP_MACHINE_H
 #define LOOP_MACHINE_H
 

@@ -1,7 +1,8 @@
-/* slew.h - the arithmetic of store_time: runs with the machine's elapsed time and leans towards a target.
+/* slew.h - the arithmetic of store_time: runs with the machine's elapsed time and leans towards a
+ * target.
  *
- * From an anchor (boot_ns, store_ns) time runs on at the rate of CLOCK_BOOTTIME, corrected by at most
- * SYSCLOCK_SLEW_PPM until offset_ns is used up; it never overshoots and never falls. Pure. */
+ * From an anchor (boot_ns, store_ns) time runs on at the rate of CLOCK_BOOTTIME, corrected by at
+ * most SYSCLOCK_SLEW_PPM until offset_ns is used up; it never overshoots and never falls. Pure. */
 #ifndef LOOP_SLEW_H
 #define LOOP_SLEW_H
 

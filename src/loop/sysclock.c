@@ -40,7 +40,8 @@ static int64_t kernel_ns(clockid_t id)
 
 enum { READ_APART_NS_MAX = 10 * 1000 * 1000, READ_TRIES_MAX = 100 };
 
-/* CLOCK_BOOTTIME and wall at one instant: a thread that lost its turn between them would see a step that was none. */
+/* CLOCK_BOOTTIME and wall at one instant: a thread that lost its turn between them would see a step
+ * that was none. */
 static int64_t read_both(int64_t *wall_ns)
 {
     int64_t before, after;
@@ -224,7 +225,8 @@ struct sysclock_look sysclock_tick(struct sysclock *c)
 {
     write_begin(c);
     bool frozen = atomic_load(&c->frozen);
-    struct sysclock_look look = frozen ? (struct sysclock_look){ .verdict = SYSCLOCK_NEAR } : lean(c);
+    struct sysclock_look look =
+        frozen ? (struct sysclock_look){ .verdict = SYSCLOCK_NEAR } : lean(c);
     write_end(c);
     return look;
 }

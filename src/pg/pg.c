@@ -1,10 +1,12 @@
 /* pg.c - connecting, and running a list of statements.
  *
  * Invariants
- *  1. Every wait ends at its deadline, or when *ended is set; after one that was missed the connection is broken.
- *  2. An outcome is definite only when the server said so: the commit is known by an answer for each statement and
- *     one for the list's end, a failure by an error of one of its statements or of the commit. The end of the
- *     connection after all statements were answered, with or without a word, says nothing. */
+ *  1. Every wait ends at its deadline, or when *ended is set; after one that was missed the
+ *     connection is broken.
+ *  2. An outcome is definite only when the server said so: the commit is known by an answer for
+ *     each statement and one for the list's end, a failure by an error of one of its statements or
+ *     of the commit. The end of the connection after all statements were answered, with or without
+ *     a word, says nothing. */
 #include "pg/pg.h"
 
 #include "base/buf.h"
@@ -33,15 +35,16 @@ enum { LOOK_MS = 100, ANSWER_BYTES_MAX = 256 << 20 };
 
 /* ---- connecting ---- */
 
-/* One of the URL's addresses: libpq itself would wait for the first one as long as there is time. */
+/* One of the URL's addresses: libpq itself would wait for the first one as long as there is
+ * time. */
 struct address {
     char *host, *hostaddr, *port;
-    const char *session;         /* NULL: as the URL has it */
-    const char *options;         /* the URL's */
+    const char *session; /* NULL: as the URL has it */
+    const char *options; /* the URL's */
 };
 
-/* Number i of count. Of several servers one is the primary: the others take connections too, and show what it was a
- * moment ago. */
+/* Number i of count. Of several servers one is the primary: the others take connections too, and
+ * show what it was a moment ago. */
 static struct address address_at(const PQconninfoOption *options, unsigned i, unsigned count)
 {
     const char *ports = pg_url_option(options, "port");
@@ -105,7 +108,8 @@ static void note_of(struct err_note *note, const char *what, const char *text)
 
 enum { SQL_SHOWN_BYTES = 48 };
 
-/* What the server said of a statement. A right that is missing: which statement wanted it, and of which table. */
+/* What the server said of a statement. A right that is missing: which statement wanted it, and of
+ * which table. */
 static void note_of_result(struct err_note *note, const PGresult *result, const char *sql)
 {
     struct err_note said;
@@ -113,11 +117,12 @@ static void note_of_result(struct err_note *note, const PGresult *result, const 
     note_of(&said, "PostgreSQL", PQresultErrorMessage(result));
     *note = said;
     if (sql != NULL && state != NULL && strcmp(state, DENIED_STATE) == 0)
-        err_note_set(note, "%s; '%.*s...' needs SELECT, INSERT, UPDATE or DELETE there", said.text, SQL_SHOWN_BYTES,
-                     sql);
+        err_note_set(note, "%s; '%.*s...' needs SELECT, INSERT, UPDATE or DELETE there", said.text,
+                     SQL_SHOWN_BYTES, sql);
 }
 
-/* Where "SQLSTATE: " stands in what is said of a connection, with PQERRORS_VERBOSE; text.n: nowhere. */
+/* Where "SQLSTATE: " stands in what is said of a connection, with PQERRORS_VERBOSE; text.n:
+ * nowhere. */
 static size_t state_at(str text)
 {
     for (size_t i = 0; i + PG_STATE_BYTES + 1 <= text.n; i++) {
@@ -125,20 +130,21 @@ static size_t state_at(str text)
         while (n < PG_STATE_BYTES - 1 && ((text.p[i + n] >= '0' && text.p[i + n] <= '9') ||
                                           (text.p[i + n] >= 'A' && text.p[i + n] <= 'Z')))
             n++;
-        bool begins = i > 1 && text.p[i - 1] == ' ' && text.p[i - 2] == ' '; /* FATAL, before it, has one */
+        bool begins =
+            i > 1 && text.p[i - 1] == ' ' && text.p[i - 2] == ' '; /* FATAL, before it, has one */
         if (begins && n == PG_STATE_BYTES - 1 && str_starts(str_skip(text, i + n), STR(": ")))
             return i;
     }
     return text.n;
 }
 
-/* Why there is no connection. Who used a password is denied for what the server says of it alone: there may be no
- * connection left for them, or no primary. */
+/* Why there is no connection. Who used a password is denied for what the server says of it alone:
+ * there may be no connection left for them, or no primary. */
 static err refused(PGconn *conn, struct err_note *note)
 {
     str text = str_of(PQerrorMessage(conn));
     text = str_take(text, str_find_str(text, STR("\nLOCATION:"))); /* in the server's source */
-    text = str_take(text, str_find_str(text, STR("\n\t")));       /* libpq asks whether it runs */
+    text = str_take(text, str_find_str(text, STR("\n\t")));        /* libpq asks whether it runs */
     size_t state = state_at(text);
     str behind = str_skip(text, state == text.n ? text.n : state + PG_STATE_BYTES + 1);
     struct err_note said;
@@ -151,7 +157,8 @@ static err refused(PGconn *conn, struct err_note *note)
 static err connect_wait(struct pg *c, mono deadline, struct err_note *note)
 {
     PostgresPollingStatusType status = PGRES_POLLING_WRITING;
-    (void)PQsetErrorVerbosity(c->conn, PQERRORS_VERBOSE); /* with the SQLSTATE, which libpq keeps for itself */
+    (void)PQsetErrorVerbosity(
+        c->conn, PQERRORS_VERBOSE); /* with the SQLSTATE, which libpq keeps for itself */
     while (status != PGRES_POLLING_OK) {
         if (status == PGRES_POLLING_FAILED || PQstatus(c->conn) == CONNECTION_BAD)
             return refused(c->conn, note);
@@ -166,18 +173,24 @@ static err connect_wait(struct pg *c, mono deadline, struct err_note *note)
     return ERR_OK;
 }
 
-/* The URL's options, and what holds whatever it, a role or a database says: no statement is waited for longer than
- * somebody waits for the answer, and no lock as long, so that it is named; no session ends while it is idle, and a
- * row that another changed meanwhile is no failure. False: they do not fit. */
-static bool session_options(const struct pg_opts *opts, const char *of_url, char out[OPTIONS_BYTES_MAX])
+/* The URL's options, and what holds whatever it, a role or a database says: no statement is waited
+ * for longer than somebody waits for the answer, and no lock as long, so that it is named; no
+ * session ends while it is idle, and a row that another changed meanwhile is no failure. False:
+ * they do not fit. */
+static bool session_options(const struct pg_opts *opts, const char *of_url,
+                            char out[OPTIONS_BYTES_MAX])
 {
-    long long ms = opts->statement_timeout_ms, lock_ms = ms < 3 ? ms : ms / 3 * 2; /* 0 is for ever */
-    int n = snprintf(out, OPTIONS_BYTES_MAX,
-                     "%s -c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
-                     " -c idle_session_timeout=0 -c default_transaction_isolation=read\\ committed"
-                     " -c client_min_messages=error -c tcp_keepalives_idle=%d -c tcp_keepalives_interval=%d"
-                     " -c tcp_keepalives_count=3 -c jit=off %s", of_url, ms, lock_ms, ms, KEEPALIVE_S, KEEPALIVE_S,
-                     opts->settings == NULL ? "" : opts->settings);
+    long long ms = opts->statement_timeout_ms,
+              lock_ms = ms < 3 ? ms : ms / 3 * 2; /* 0 is for ever */
+    int n = snprintf(
+        out, OPTIONS_BYTES_MAX,
+        "%s -c statement_timeout=%lld -c lock_timeout=%lld -c "
+        "idle_in_transaction_session_timeout=%lld"
+        " -c idle_session_timeout=0 -c default_transaction_isolation=read\\ committed"
+        " -c client_min_messages=error -c tcp_keepalives_idle=%d -c tcp_keepalives_interval=%d"
+        " -c tcp_keepalives_count=3 -c jit=off %s",
+        of_url, ms, lock_ms, ms, KEEPALIVE_S, KEEPALIVE_S,
+        opts->settings == NULL ? "" : opts->settings);
     return n > 0 && n < OPTIONS_BYTES_MAX;
 }
 
@@ -192,22 +205,35 @@ static PGconn *connect_start(const struct pg_opts *opts, const struct address *a
     char options[OPTIONS_BYTES_MAX], keepalive[16];
     INVARIANT(session_options(opts, at->options, options)); /* the URL's were measured */
     (void)snprintf(keepalive, sizeof(keepalive), "%d", KEEPALIVE_S);
-    const char *keys[] = { "dbname", "options", "application_name", "keepalives_idle", "keepalives_interval",
-                           "client_encoding", "host", "hostaddr", "port", "target_session_attrs", NULL };
-    const char *values[] = { opts->url, options, opts->application, keepalive, keepalive, "UTF8", at->host,
-                             at->hostaddr, at->port, at->session, NULL };
-    PGconn *conn = PQconnectStartParams(keys, values, 1); /* the URL is taken apart where dbname stands */
+    const char *keys[] = { "dbname",
+                           "options",
+                           "application_name",
+                           "keepalives_idle",
+                           "keepalives_interval",
+                           "client_encoding",
+                           "host",
+                           "hostaddr",
+                           "port",
+                           "target_session_attrs",
+                           NULL };
+    const char *values[] = { opts->url, options,  opts->application, keepalive, keepalive,
+                             "UTF8",    at->host, at->hostaddr,      at->port,  at->session,
+                             NULL };
+    PGconn *conn =
+        PQconnectStartParams(keys, values, 1); /* the URL is taken apart where dbname stands */
     INVARIANT(conn != NULL);
     (void)PQsetNoticeReceiver(conn, drop_notice, NULL);
     return conn;
 }
 
-static err open_at(const struct pg_opts *opts, const struct address *at, mono deadline, struct pg **out,
-                   struct err_note *note)
+static err open_at(const struct pg_opts *opts, const struct address *at, mono deadline,
+                   struct pg **out, struct err_note *note)
 {
     struct pg *c = calloc(1, sizeof(*c));
     INVARIANT(c != NULL);
-    *c = (struct pg){ .magic = PG_MAGIC, .conn = connect_start(opts, at), .clock = opts->clock,
+    *c = (struct pg){ .magic = PG_MAGIC,
+                      .conn = connect_start(opts, at),
+                      .clock = opts->clock,
                       .ended = opts->ended };
     err why = connect_wait(c, deadline, note);
     if (why == ERR_OK && (PQsetnonblocking(c->conn, 1) != 0 || PQenterPipelineMode(c->conn) != 1)) {
@@ -222,9 +248,10 @@ static err open_at(const struct pg_opts *opts, const struct address *at, mono de
     return ERR_OK;
 }
 
-/* Tries them in turn, from that of the last connection on; as libpq, none behind one that denies. */
-static err open_any(const struct pg_opts *opts, const PQconninfoOption *options, mono deadline, struct pg **out,
-                    struct err_note *note)
+/* Tries them in turn, from that of the last connection on; as libpq, none behind one that
+ * denies. */
+static err open_any(const struct pg_opts *opts, const PQconninfoOption *options, mono deadline,
+                    struct pg **out, struct err_note *note)
 {
     unsigned count = pg_url_count(pg_url_addresses(options));
     unsigned first = opts->address == NULL ? 0 : atomic_load(opts->address);
@@ -235,7 +262,8 @@ static err open_any(const struct pg_opts *opts, const PQconninfoOption *options,
         unsigned index = (first + i) % count;
         struct address at = address_at(options, index, count);
         int64_t now_ns = clock_mono(opts->clock).ns;
-        why = open_at(opts, &at, (mono){ .ns = now_ns + (deadline.ns - now_ns) / (count - i) }, out, &one);
+        why = open_at(opts, &at, (mono){ .ns = now_ns + (deadline.ns - now_ns) / (count - i) }, out,
+                      &one);
         address_free(&at);
         if (why == ERR_OK && opts->address != NULL)
             atomic_store(opts->address, index);
@@ -284,7 +312,9 @@ bool pg_broken(const struct pg *c)
 
 /* ---- rows ---- */
 
-struct pg_rows { PGresult *result; };
+struct pg_rows {
+    PGresult *result;
+};
 
 unsigned pg_rows_count(const struct pg_rows *r)
 {
@@ -341,12 +371,12 @@ static struct pg_rows *rows_of(PGresult *result)
 struct run {
     struct pg *c;
     const struct pg_statement *list;
-    unsigned count, at;          /* statements; answered ones */
+    unsigned count, at; /* statements; answered ones */
     struct pg_rows **rows;
     struct pg_outcome *out;
     bool failed, ended;
-    uint64_t received_before;    /* on this connection, as TCP counts */
-    uint64_t received;           /* bytes: libpq keeps all of an answer in memory */
+    uint64_t received_before; /* on this connection, as TCP counts */
+    uint64_t received;        /* bytes: libpq keeps all of an answer in memory */
 };
 
 static err send_one(struct pg *c, const struct pg_statement *s)
@@ -354,11 +384,13 @@ static err send_one(struct pg *c, const struct pg_statement *s)
     static const int binary[PG_PARAMS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     const struct pg_params *p = s->params;
     int sent = p == NULL ? PQsendQueryParams(c->conn, s->sql, 0, NULL, NULL, NULL, NULL, 1)
-                         : PQsendQueryParams(c->conn, s->sql, (int)p->count, p->types, p->values, p->sizes, binary, 1);
+                         : PQsendQueryParams(c->conn, s->sql, (int)p->count, p->types, p->values,
+                                             p->sizes, binary, 1);
     return sent == 1 ? ERR_OK : ERR_UNAVAILABLE;
 }
 
-/* What an SQLSTATE means for who asked; the statement it came from may mean something else to them. */
+/* What an SQLSTATE means for who asked; the statement it came from may mean something else to
+ * them. */
 static err err_of_state(const char *state)
 {
     if (strcmp(state, "53100") == 0)
@@ -380,11 +412,13 @@ static void take_error(struct run *r, const PGresult *result)
         return;
     r->failed = true;
     r->out->failed = r->at;
-    bool last_word = severity != NULL && strcmp(severity, "ERROR") != 0; /* FATAL: it goes; after a commit, perhaps */
+    bool last_word = severity != NULL &&
+                     strcmp(severity, "ERROR") != 0; /* FATAL: it goes; after a commit, perhaps */
     bool lost = state == NULL || (last_word && r->at == r->count);
     r->c->broken = r->c->broken || state == NULL || last_word;
     if (state != NULL)
-        (void)str_to_cstr(str_of(state), r->out->state, sizeof(r->out->state)); /* five characters */
+        (void)str_to_cstr(str_of(state), r->out->state,
+                          sizeof(r->out->state)); /* five characters */
     r->out->why = lost ? ERR_IO : err_of_state(r->out->state);
     note_of_result(&r->out->note, result, r->at < r->count ? r->list[r->at].sql : NULL);
 }
@@ -414,7 +448,8 @@ static void take_result(struct run *r, PGresult *result)
         take_error(r, result);
         r->at++;
         break;
-    default: /* a COPY, rows one by one, what a later libpq knows: nobody asked for it, it would come again */
+    default: /* a COPY, rows one by one, what a later libpq knows: nobody asked for it, it would
+                come again */
         take_error(r, result);
         r->c->broken = true;
         break;
@@ -437,7 +472,8 @@ static void take_results(struct run *r)
         r->c->broken = true;
 }
 
-/* What TCP says it has received since the connection was made. False: it is a socket in a folder. */
+/* What TCP says it has received since the connection was made. False: it is a socket in a
+ * folder. */
 static bool tcp_received(struct pg *c, uint64_t *bytes)
 {
     struct tcp_info info = { .tcpi_state = 0 };
@@ -447,8 +483,8 @@ static bool tcp_received(struct pg *c, uint64_t *bytes)
     return told;
 }
 
-/* libpq reads until nothing is there, as much as the server sends meanwhile: of a socket in a folder, which counts
- * nothing, some of that is not seen. */
+/* libpq reads until nothing is there, as much as the server sends meanwhile: of a socket in a
+ * folder, which counts nothing, some of that is not seen. */
 static bool is_too_large(struct run *r)
 {
     uint64_t bytes;
@@ -460,7 +496,8 @@ static bool is_too_large(struct run *r)
     return r->received > ANSWER_BYTES_MAX;
 }
 
-/* Sends what waits and takes what comes, until the end or the deadline. ERR_TIMEOUT, ERR_LIMIT, ERR_IO. */
+/* Sends what waits and takes what comes, until the end or the deadline. ERR_TIMEOUT, ERR_LIMIT,
+ * ERR_IO. */
 static err exchange(struct run *r, mono deadline)
 {
     PGconn *conn = r->c->conn;
@@ -488,8 +525,8 @@ static void rows_drop(struct run *r)
         pg_rows_free(&r->rows[i]);
 }
 
-void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono deadline, struct pg_rows **rows,
-            struct pg_outcome *out)
+void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono deadline,
+            struct pg_rows **rows, struct pg_outcome *out)
 {
     MAGIC_CHECK(c, PG_MAGIC);
     struct run r = { .c = c, .list = list, .count = count, .rows = rows, .out = out };
@@ -515,16 +552,18 @@ void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono 
         c->broken = true;
         if (!r.failed) {
             out->why = ERR_IO;
-            note_of(&out->note, "PostgreSQL", why == ERR_TIMEOUT ? "no answer in time"
-                    : why == ERR_LIMIT ? "the answer is too large" : PQerrorMessage(c->conn));
+            note_of(&out->note, "PostgreSQL",
+                    why == ERR_TIMEOUT ? "no answer in time"
+                    : why == ERR_LIMIT ? "the answer is too large"
+                                       : PQerrorMessage(c->conn));
         }
     }
     if (out->why != ERR_OK)
         rows_drop(&r);
 }
 
-void pg_run_one(struct pg *c, const char *sql, const struct pg_params *params, mono deadline, struct pg_rows **rows,
-                struct pg_outcome *out)
+void pg_run_one(struct pg *c, const char *sql, const struct pg_params *params, mono deadline,
+                struct pg_rows **rows, struct pg_outcome *out)
 {
     struct pg_statement one = { .sql = sql, .params = params };
     pg_run(c, &one, 1, deadline, rows, out);

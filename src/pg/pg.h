@@ -1,10 +1,10 @@
-/* pg.h - one connection to PostgreSQL: lists of statements, each list one transaction in one round trip, with a
- * deadline.
+/* pg.h - one connection to PostgreSQL: lists of statements, each list one transaction in one round
+ * trip, with a deadline.
  *
- * On libpq in pipeline mode. What is sent up to the list's end is one implicit transaction: all of it is committed or
- * nothing. Parameters and results are binary. Blocks: for threads of the pool; a connection is used from one
- * thread at a time. Addresses are numeric (or the folder of a Unix socket): libpq would resolve names without a
- * deadline. */
+ * On libpq in pipeline mode. What is sent up to the list's end is one implicit transaction: all of
+ * it is committed or nothing. Parameters and results are binary. Blocks: for threads of the pool; a
+ * connection is used from one thread at a time. Addresses are numeric (or the folder of a Unix
+ * socket): libpq would resolve names without a deadline. */
 #ifndef PG_PG_H
 #define PG_PG_H
 
@@ -16,26 +16,31 @@
 
 struct pg;
 
-/* ERR_BAD: no such URL, a name instead of an address, no address at all, a port or sslmode that is none. note quotes
- * nothing of it: any part may be of a password. */
+/* ERR_BAD: no such URL, a name instead of an address, no address at all, a port or sslmode that is
+ * none. note quotes nothing of it: any part may be of a password. */
 MUST_CHECK err pg_url_check(const char *url, struct err_note *note);
 
-/* Of the process: nobody is asked at the terminal for the passphrase of a client's key. Before the first pg_open. */
+/* Of the process: nobody is asked at the terminal for the passphrase of a client's key. Before the
+ * first pg_open. */
 void pg_ask_nobody(void);
 
 struct pg_opts {
-    const char *url;              /* postgresql://user:password@1.2.3.4:5432/db */
-    const char *application;      /* shown in pg_stat_activity */
-    const char *settings;         /* more of the session's, as "-c name=value ..."; NULL: none */
+    const char *url;         /* postgresql://user:password@1.2.3.4:5432/db */
+    const char *application; /* shown in pg_stat_activity */
+    const char *settings;    /* more of the session's, as "-c name=value ..."; NULL: none */
     struct clock *clock;
-    atomic_uint *address;         /* which of the URL's took the last connection, for the next; NULL: the first one */
-    const atomic_bool *ended;     /* outlives the connection; once set every wait is over, soon; NULL: never */
-    int64_t statement_timeout_ms; /* the server gives a statement up; a lock after two thirds of it */
+    atomic_uint *address; /* which of the URL's took the last connection, for the next; NULL: the
+                             first one */
+    /* outlives the connection; once set every wait is over, soon; NULL: never */
+    const atomic_bool *ended;
+    /* the server gives a statement up; a lock after two thirds of it */
+    int64_t statement_timeout_ms;
 };
-/* Of several addresses each has its share of the time, so that one that never answers hides no other, and only a
- * primary is taken, unless the URL has target_session_attrs.
+/* Of several addresses each has its share of the time, so that one that never answers hides no
+ * other, and only a primary is taken, unless the URL has target_session_attrs.
  * Owner: caller, pg_close. ERR_BAD, ERR_TIMEOUT, ERR_DENIED (user or password), ERR_UNAVAILABLE. */
-MUST_CHECK err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct err_note *note);
+MUST_CHECK err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out,
+                       struct err_note *note);
 void pg_close(struct pg **cp);
 
 /* ---- statements ---- */
@@ -46,7 +51,7 @@ enum { PG_PARAMS_MAX = 16, PG_STATE_BYTES = 6 };
 struct pg_params {
     struct arena *arena;
     unsigned count;
-    bool failed;                  /* the arena is full, or there are too many */
+    bool failed; /* the arena is full, or there are too many */
     unsigned types[PG_PARAMS_MAX];
     const char *values[PG_PARAMS_MAX];
     int sizes[PG_PARAMS_MAX];
@@ -77,19 +82,20 @@ int64_t pg_i64(const struct pg_rows *r, unsigned row, unsigned column);
 void pg_rows_free(struct pg_rows **rp);
 
 struct pg_outcome {
-    err why;                     /* ERR_OK: committed. ERR_IO: unknown, the connection is of no more use. Else nothing
-                                    of it is or will be there; ERR_UNAVAILABLE without a state: never sent */
-    unsigned failed;             /* which statement; count: the commit */
-    char state[PG_STATE_BYTES];  /* SQLSTATE, or empty */
+    err why; /* ERR_OK: committed. ERR_IO: unknown, the connection is of no more use. Else nothing
+                of it is or will be there; ERR_UNAVAILABLE without a state:
+                never sent */
+    unsigned failed;            /* which statement; count: the commit */
+    char state[PG_STATE_BYTES]; /* SQLSTATE, or empty */
     struct err_note note;
 };
-/* Runs them as one transaction. rows: count of them, the caller's to free, NULL each on failure; or NULL: nobody
- * looks. */
-void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono deadline, struct pg_rows **rows,
-            struct pg_outcome *out);
+/* Runs them as one transaction. rows: count of them, the caller's to free, NULL each on failure; or
+ * NULL: nobody looks. */
+void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono deadline,
+            struct pg_rows **rows, struct pg_outcome *out);
 /* One statement. */
-void pg_run_one(struct pg *c, const char *sql, const struct pg_params *params, mono deadline, struct pg_rows **rows,
-                struct pg_outcome *out);
+void pg_run_one(struct pg *c, const char *sql, const struct pg_params *params, mono deadline,
+                struct pg_rows **rows, struct pg_outcome *out);
 /* Of no more use. */
 bool pg_broken(const struct pg *c);
 

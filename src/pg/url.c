@@ -1,7 +1,7 @@
 /* url.c - what a URL says, as libpq reads it, and whether it can be used.
  *
- * Invariant: no note quotes anything of it, nor of what libpq says of it: any part may be of a password that was not
- * written as it has to be. */
+ * Invariant: no note quotes anything of it, nor of what libpq says of it: any part may be of a
+ * password that was not written as it has to be. */
 #include "pg/url.h"
 
 #include <arpa/inet.h>
@@ -64,8 +64,9 @@ static err hosts_check(const PQconninfoOption *options, struct err_note *note)
     while (rest.p != NULL) {
         str host = str_split(&rest, ',');
         if (!is_address(host)) {
-            err_note_set(note, "the PostgreSQL URL names a host: only numeric addresses can be used, such as"
-                         " 127.0.0.1");
+            err_note_set(
+                note, "the PostgreSQL URL names a host: only numeric addresses can be used, such as"
+                      " 127.0.0.1");
             return ERR_BAD;
         }
     }
@@ -79,7 +80,8 @@ static err hosts_check(const PQconninfoOption *options, struct err_note *note)
 static err ports_check(const PQconninfoOption *options, struct err_note *note)
 {
     const char *ports = pg_url_option(options, "port");
-    if (pg_url_count(ports) != 1 && pg_url_count(ports) != pg_url_count(pg_url_addresses(options))) {
+    if (pg_url_count(ports) != 1 &&
+        pg_url_count(ports) != pg_url_count(pg_url_addresses(options))) {
         err_note_set(note, "the PostgreSQL URL has one port for all addresses, or one for each");
         return ERR_BAD;
     }
@@ -95,9 +97,12 @@ static err ports_check(const PQconninfoOption *options, struct err_note *note)
 }
 
 /* libpq looks at these when it connects, which is when nobody reads what it says. */
-static const struct { const char *keyword, *words[7]; } WORDS[] = {
+static const struct {
+    const char *keyword, *words[7];
+} WORDS[] = {
     { "sslmode", { "disable", "allow", "prefer", "require", "verify-ca", "verify-full" } },
-    { "target_session_attrs", { "any", "read-write", "read-only", "primary", "standby", "prefer-standby" } },
+    { "target_session_attrs",
+      { "any", "read-write", "read-only", "primary", "standby", "prefer-standby" } },
 };
 
 static err words_check(const PQconninfoOption *options, struct err_note *note)
@@ -108,38 +113,44 @@ static err words_check(const PQconninfoOption *options, struct err_note *note)
         for (size_t k = 0; WORDS[i].words[k] != NULL && !known; k++)
             known = strcmp(word, WORDS[i].words[k]) == 0;
         if (!known) {
-            err_note_set(note, "the PostgreSQL URL has a value of %s that is none", WORDS[i].keyword);
+            err_note_set(note, "the PostgreSQL URL has a value of %s that is none",
+                         WORDS[i].keyword);
             return ERR_BAD;
         }
     }
     if (strlen(pg_url_option(options, "options")) > PG_URL_OPTIONS_BYTES_MAX) {
-        err_note_set(note, "the PostgreSQL URL has options of more than %d bytes", PG_URL_OPTIONS_BYTES_MAX);
+        err_note_set(note, "the PostgreSQL URL has options of more than %d bytes",
+                     PG_URL_OPTIONS_BYTES_MAX);
         return ERR_BAD;
     }
     return ERR_OK;
 }
 
-/* Is an @ where user and password cannot be? Then part of a password is taken for a host or a database, whose names
- * are told when they cannot be had. */
+/* Is an @ where user and password cannot be? Then part of a password is taken for a host or a
+ * database, whose names are told when they cannot be had. */
 static bool at_is_astray(str url)
 {
     str rest = str_skip(url, str_find_str(url, STR("://")) + 3);
     str who = str_take(rest, str_find(rest, '/')), path = str_skip(rest, who.n);
     path = str_take(path, str_find(path, '?'));
     size_t at = str_find(who, '@');
-    return str_find(path, '@') < path.n || (at < who.n && str_find(str_skip(who, at + 1), '@') < who.n - at - 1);
+    return str_find(path, '@') < path.n ||
+           (at < who.n && str_find(str_skip(who, at + 1), '@') < who.n - at - 1);
 }
 
 err pg_url_check(const char *url, struct err_note *note)
 {
-    if (!str_starts(str_of(url), STR("postgresql://")) && !str_starts(str_of(url), STR("postgres://"))) {
+    if (!str_starts(str_of(url), STR("postgresql://")) &&
+        !str_starts(str_of(url), STR("postgres://"))) {
         err_note_set(note, "a PostgreSQL URL begins with postgresql://");
         return ERR_BAD;
     }
     PQconninfoOption *options = at_is_astray(str_of(url)) ? NULL : PQconninfoParse(url, NULL);
     if (options == NULL) {
-        err_note_set(note, "the PostgreSQL URL cannot be read; what is special in a user or password is written as"
-                     " %%40 (@), %%2F (/), %%3A (:), %%25 (%%)");
+        err_note_set(
+            note,
+            "the PostgreSQL URL cannot be read; what is special in a user or password is written as"
+            " %%40 (@), %%2F (/), %%3A (:), %%25 (%%)");
         return ERR_BAD;
     }
     err why = hosts_check(options, note);

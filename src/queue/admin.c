@@ -10,7 +10,9 @@
 #include <string.h>
 
 enum {
-    ADMIN_CHUNK = 500, WHY_BYTES_MAX = 4 << 20, ADMIN_WAIT_MS = 60000,
+    ADMIN_CHUNK = 500,
+    WHY_BYTES_MAX = 4 << 20,
+    ADMIN_WAIT_MS = 60000,
     ADMIN_ARENA_BYTES_MAX = 64 << 20
 };
 
@@ -31,7 +33,8 @@ static struct part *part_at(struct queue *q, uint32_t partition)
     return p;
 }
 
-/* A store that does not answer may not do so for long: nobody waits for it on a thread of the pool. */
+/* A store that does not answer may not do so for long: nobody waits for it on a thread of the
+ * pool. */
 err part_readable(const struct part *p, struct err_note *note)
 {
     queue_enter(p->queue);
@@ -40,7 +43,8 @@ err part_readable(const struct part *p, struct err_note *note)
     return why;
 }
 
-/* Its store did not answer who looked there: it is probed, and those who come meanwhile do not wait. */
+/* Its store did not answer who looked there: it is probed, and those who come meanwhile do not
+ * wait. */
 void part_looked(const struct part *p, err why)
 {
     if (why != ERR_UNAVAILABLE && why != ERR_TIMEOUT)
@@ -53,7 +57,11 @@ void part_looked(const struct part *p, err why)
 
 /* ---- stats ---- */
 
-struct ages { store_time now; double sum_ns, leased_sum_ns; uint64_t count, leased_count; };
+struct ages {
+    store_time now;
+    double sum_ns, leased_sum_ns;
+    uint64_t count, leased_count;
+};
 
 static int64_t average_ns(double sum_ns, uint64_t count)
 {
@@ -71,7 +79,8 @@ static void add_age(void *ctx, struct hash_node *n)
     a->sum_ns += age_ns > 0 ? (double)age_ns : 0;
     if (it->state == QITEM_LEASED) {
         a->leased_count++;
-        a->leased_sum_ns += left_ns > 0 ? (double)left_ns : 0; /* one past its deadline may wait for its store */
+        a->leased_sum_ns +=
+            left_ns > 0 ? (double)left_ns : 0; /* one past its deadline may wait for its store */
     }
 }
 
@@ -95,14 +104,22 @@ static void part_stats(struct part *p, store_time now, struct queue_part_stats *
     hash_each(&p->items, add_age, &ages);
     int64_t ready = p->ready - p->granting;
     *out = (struct queue_part_stats){
-        .partition = p->number, .ready = ready < 0 ? 0 : (uint64_t)ready, .scheduled = (uint64_t)p->scheduled,
-        .leased = (uint64_t)(p->leased + p->granting), .placing = (uint64_t)p->placing, .failures = p->failures,
+        .partition = p->number,
+        .ready = ready < 0 ? 0 : (uint64_t)ready,
+        .scheduled = (uint64_t)p->scheduled,
+        .leased = (uint64_t)(p->leased + p->granting),
+        .placing = (uint64_t)p->placing,
+        .failures = p->failures,
         .damaged = atomic_load(&p->damaged),
-        .moving = move_items(p), .moves_failed = p->moves_failed,
+        .moving = move_items(p),
+        .moves_failed = p->moves_failed,
         .average_age_ns = average_ns(ages.sum_ns, ages.count),
         .average_leased_age_ns = average_ns(ages.leased_sum_ns, ages.leased_count),
-        .oldest_age_ns = head == NULL ? 0 : store_time_max(now, head->ready_at).ns - head->ready_at.ns,
-        .state = state_of(p, stores_status(p->queue->all, p->store)), .store = part_store(p)->name };
+        .oldest_age_ns =
+            head == NULL ? 0 : store_time_max(now, head->ready_at).ns - head->ready_at.ns,
+        .state = state_of(p, stores_status(p->queue->all, p->store)),
+        .store = part_store(p)->name
+    };
 }
 
 err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out)
@@ -115,9 +132,12 @@ err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out)
     store_time now = clock_store(q->all->opts.clock);
     for (uint32_t i = 0; i < count; i++)
         part_stats(q->parts[i], now, &parts[i]);
-    *out = (struct queue_stats){ .produce_waiting = q->produces_waiting, .lease_waiting = q->leases_waiting,
-                                 .complete_waiting = q->changes_waiting, .in_flight = q->requests,
-                                 .parts = parts, .parts_count = count };
+    *out = (struct queue_stats){ .produce_waiting = q->produces_waiting,
+                                 .lease_waiting = q->leases_waiting,
+                                 .complete_waiting = q->changes_waiting,
+                                 .in_flight = q->requests,
+                                 .parts = parts,
+                                 .parts_count = count };
     queue_leave(q);
     return ERR_OK;
 }
@@ -130,8 +150,8 @@ static void changed(struct queue_change *c, err why)
 }
 
 /* Deletes them, or clears those of the kinds that are named. */
-static err remove_wait(struct queue *q, const struct queue_kinds *kinds, uint32_t partition, const str *ids,
-                       unsigned count, struct err_note *note)
+static err remove_wait(struct queue *q, const struct queue_kinds *kinds, uint32_t partition,
+                       const str *ids, unsigned count, struct err_note *note)
 {
     struct arena a;
     struct waiter w;
@@ -144,11 +164,18 @@ static err remove_wait(struct queue *q, const struct queue_kinds *kinds, uint32_
     waiter_init(&w);
     for (unsigned i = 0; i < count; i++)
         items[i].id = ids[i];
-    struct queue_change c = { .queue = q, .kind = kinds == NULL ? CHANGE_DELETE : CHANGE_CLEAR,
-                              .clears = kinds == NULL ? (struct queue_kinds){ .ready = false } : *kinds,
-                              .partition = partition, .items = items, .items_count = count,
-                              .arena = &a, .done = changed, .ctx = &w,
-                              .deadline = mono_add_ms(clock_mono(q->all->opts.clock), ADMIN_WAIT_MS) };
+    struct queue_change c = { .queue = q,
+                              .kind = kinds == NULL ? CHANGE_DELETE : CHANGE_CLEAR,
+                              .clears =
+                                  kinds == NULL ? (struct queue_kinds){ .ready = false } : *kinds,
+                              .partition = partition,
+                              .items = items,
+                              .items_count = count,
+                              .arena = &a,
+                              .done = changed,
+                              .ctx = &w,
+                              .deadline =
+                                  mono_add_ms(clock_mono(q->all->opts.clock), ADMIN_WAIT_MS) };
     waiter_expect(&w);
     err why = queue_change_start(&c);
     if (why == ERR_OK)
@@ -162,7 +189,8 @@ static err remove_wait(struct queue *q, const struct queue_kinds *kinds, uint32_
     return why;
 }
 
-err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsigned count, struct err_note *note)
+err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsigned count,
+                       struct err_note *note)
 {
     err why = part_check(q, partition, note);
     if (why == ERR_OK && count == 0) {
@@ -174,7 +202,11 @@ err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsi
     return why == ERR_OK ? remove_wait(q, NULL, partition, ids, count, note) : why;
 }
 
-struct gather { struct ksuid ids[ADMIN_CHUNK]; unsigned count; struct ksuid last; };
+struct gather {
+    struct ksuid ids[ADMIN_CHUNK];
+    unsigned count;
+    struct ksuid last;
+};
 
 static bool gather_ready(void *ctx, const struct queue_entry *e, bool in_place)
 {
@@ -195,8 +227,8 @@ static bool gather_scheduled(void *ctx, const struct queue_entry *e)
     return g->count < ADMIN_CHUNK;
 }
 
-static err remove_gathered(struct queue *q, struct part *p, const struct gather *g, const struct queue_kinds *kinds,
-                           struct err_note *note)
+static err remove_gathered(struct queue *q, struct part *p, const struct gather *g,
+                           const struct queue_kinds *kinds, struct err_note *note)
 {
     char texts[ADMIN_CHUNK][KSUID_TEXT_BYTES + 1];
     str ids[ADMIN_CHUNK];
@@ -208,14 +240,16 @@ static err remove_gathered(struct queue *q, struct part *p, const struct gather 
 }
 
 /* moved: to another store meanwhile; what was seen says nothing then. */
-static err gather(struct queue *q, struct part *p, bool scheduled, struct ksuid from, struct gather *g, bool *moved)
+static err gather(struct queue *q, struct part *p, bool scheduled, struct ksuid from,
+                  struct gather *g, bool *moved)
 {
     struct queue_part place = { .queue = q->number, .partition = p->number };
     g->count = 0;
     queue_enter(q);
     struct queue_store *store = part_store(p);
     queue_leave(q);
-    err why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, gather_scheduled, g)
+    err why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL,
+                                                gather_scheduled, g)
                         : store->ops->ready(store, place, from, gather_ready, g);
     queue_enter(q);
     *moved = store != part_store(p);
@@ -224,8 +258,8 @@ static err gather(struct queue *q, struct part *p, bool scheduled, struct ksuid 
 }
 
 /* All ready or scheduled ones that were there when it began, and are still of one of the kinds. */
-static err clear_part(struct queue *q, struct part *p, bool scheduled, const struct queue_kinds *kinds,
-                      struct err_note *note)
+static err clear_part(struct queue *q, struct part *p, bool scheduled,
+                      const struct queue_kinds *kinds, struct err_note *note)
 {
     struct gather g = { .count = 0 };
     struct ksuid from = KSUID_NIL;
@@ -254,9 +288,12 @@ static err clear_part(struct queue *q, struct part *p, bool scheduled, const str
     }
 }
 
-err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, struct err_note *note)
+err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive,
+                struct err_note *note)
 {
-    const struct queue_kinds kinds = { .ready = ready, .scheduled = scheduled, .leased = ready && destructive };
+    const struct queue_kinds kinds = { .ready = ready,
+                                       .scheduled = scheduled,
+                                       .leased = ready && destructive };
     err why = ERR_OK;
     if (!ready && !scheduled) {
         err_note_set(note, "invalid clear request; one of 'queue', 'scheduled' must be true");
@@ -282,7 +319,8 @@ static void put_decision(struct buf *b, struct queue *q, const struct place_deci
 {
     char at[DATE_RFC3339_BYTES + 1];
     date_format_ms(d->at.ns, at);
-    buf_printf(b, "{\"seq\":%llu,\"at\":\"%s\",\"items\":%u,\"partition\":", (unsigned long long)d->seq, at, d->items);
+    buf_printf(b, "{\"seq\":%llu,\"at\":\"%s\",\"items\":%u,\"partition\":",
+               (unsigned long long)d->seq, at, d->items);
     if (d->partition == PLACE_NONE)
         buf_put(b, STR("null"));
     else
@@ -294,11 +332,12 @@ static void put_decision(struct buf *b, struct queue *q, const struct place_deci
     buf_put(b, STR("],\"stores\":["));
     for (unsigned i = 0; i < q->all->opts.stores_count; i++) {
         const struct place_store *s = &d->stores[i];
-        buf_printf(b, "%s{\"name\":\"%s\",\"state\":\"%s\",\"in_flight\":%u,\"write_us\":%lld", i == 0 ? "" : ",",
-                   q->all->opts.stores[i]->name, place_status_name(s->status), s->in_flight,
-                   (long long)(s->write_ns / 1000));
+        buf_printf(b, "%s{\"name\":\"%s\",\"state\":\"%s\",\"in_flight\":%u,\"write_us\":%lld",
+                   i == 0 ? "" : ",", q->all->opts.stores[i]->name, place_status_name(s->status),
+                   s->in_flight, (long long)(s->write_ns / 1000));
         if (s->partition != PLACE_NONE)
-            buf_printf(b, ",\"partition\":%u,\"load\":%llu", s->partition, (unsigned long long)s->load);
+            buf_printf(b, ",\"partition\":%u,\"load\":%llu", s->partition,
+                       (unsigned long long)s->load);
         buf_put_c(b, '}');
     }
     buf_put(b, STR("]}\n"));

@@ -1,5 +1,5 @@
-/* admin.h - looking into queues and administering them: figures, listings, imports, partitions. Part of queue.h: the same
- * errors and words. */
+/* admin.h - looking into queues and administering them: figures, listings, imports, partitions.
+ * Part of queue.h: the same errors and words. */
 #ifndef QUEUE_ADMIN_H
 #define QUEUE_ADMIN_H
 
@@ -11,24 +11,30 @@ struct queue_part_stats {
     uint64_t ready, scheduled, leased, placing, failures, damaged;
     uint64_t moving, moves_failed; /* ready and leased items on their way to another queue; tries */
     int64_t average_age_ns, average_leased_age_ns, oldest_age_ns;
-    const char *state, *store;   /* "available", "suspect", "error", "standby", "draining", "paused" */
+    const char *state,
+        *store; /* "available", "suspect", "error", "standby", "draining", "paused" */
 };
 struct queue_stats {
-    uint64_t produce_waiting, lease_waiting, complete_waiting, in_flight; /* in_flight: all requests that wait */
+    uint64_t produce_waiting, lease_waiting, complete_waiting,
+        in_flight; /* in_flight: all requests that wait */
     struct queue_part_stats *parts;
     unsigned parts_count;
 };
 MUST_CHECK err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out);
-/* Of a partition, or QUEUE_PARTS_ALL, in order of ids from pivot (inclusive; empty: the first): the oldest first. */
-MUST_CHECK err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit,
-                                struct arena *a, struct queue_item **out, unsigned *count, struct err_note *note);
-/* One item with a source_id: not while one with it is there that was imported within the idempotency window; the id
- * is that of the first then. */
-MUST_CHECK err queue_items_import(struct queue *q, uint32_t partition, const struct queue_item *items, unsigned count,
-                                  struct arena *a, struct queue_item **out, struct err_note *note);
-MUST_CHECK err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsigned count,
-                                  struct err_note *note);
-MUST_CHECK err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, struct err_note *note);
+/* Of a partition, or QUEUE_PARTS_ALL, in order of ids from pivot (inclusive; empty: the first): the
+ * oldest first. */
+MUST_CHECK err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot,
+                                unsigned limit, struct arena *a, struct queue_item **out,
+                                unsigned *count, struct err_note *note);
+/* One item with a source_id: not while one with it is there that was imported within the
+ * idempotency window; the id is that of the first then. */
+MUST_CHECK err queue_items_import(struct queue *q, uint32_t partition,
+                                  const struct queue_item *items, unsigned count, struct arena *a,
+                                  struct queue_item **out, struct err_note *note);
+MUST_CHECK err queue_items_delete(struct queue *q, uint32_t partition, const str *ids,
+                                  unsigned count, struct err_note *note);
+MUST_CHECK err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive,
+                           struct err_note *note);
 MUST_CHECK err queue_reload(struct queue *q, struct err_note *note);
 /* Items from a dead queue back to the tail of another: at most count, *moved of them. */
 MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
@@ -36,17 +42,23 @@ MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned coun
 
 /* How store number index does; false: there are not so many. Thread: any; never blocks. */
 struct queue_store_stats {
-    const char *name, *state;    /* the store's; "available", "suspect", "error" */
-    uint64_t failures;           /* writes, reads and probes, so far */
-    int64_t write_ns;            /* a write takes about so long */
+    const char *name, *state; /* the store's; "available", "suspect", "error" */
+    uint64_t failures;        /* writes, reads and probes, so far */
+    int64_t write_ns;         /* a write takes about so long */
 };
 bool queues_store(struct queues *qs, unsigned index, struct queue_store_stats *out);
 enum queue_part_order { PART_ADD, PART_DRAIN, PART_PAUSE, PART_RESUME, PART_MOVE };
-struct queue_part_change { enum queue_part_order order; uint32_t partition; str store; };
-MUST_CHECK err queue_part_change(struct queue *q, const struct queue_part_change *c, struct err_note *note);
+struct queue_part_change {
+    enum queue_part_order order;
+    uint32_t partition;
+    str store;
+};
+MUST_CHECK err queue_part_change(struct queue *q, const struct queue_part_change *c,
+                                 struct err_note *note);
 /* Spreads partitions over stores by affinity while requests run; returns when done. */
 MUST_CHECK err queue_rebalance(struct queue *q, struct err_note *note);
-/* Why requests went where: the last decisions, as JSON lines; each can be replayed from what it recorded (place.h). */
+/* Why requests went where: the last decisions, as JSON lines; each can be replayed from what it
+ * recorded (place.h). */
 MUST_CHECK err queue_why(struct queue *q, unsigned limit, struct arena *a, str *out);
 
 #endif

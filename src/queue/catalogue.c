@@ -8,10 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum {
-    ROW_VERSION = 1, KEY_BYTES = 5, ROW_BYTES_MAX = 1 << 20,
-    LOAD_ARENA_BYTES_MAX = 4 << 20
-};
+enum { ROW_VERSION = 1, KEY_BYTES = 5, ROW_BYTES_MAX = 1 << 20, LOAD_ARENA_BYTES_MAX = 4 << 20 };
 
 /* ---- the blob ---- */
 
@@ -78,7 +75,8 @@ err catalogue_decode(str bytes, struct arena *a, struct catalogue_row *out)
             return ERR_LIMIT;
     }
     row.info.partitions = cursor_be32(&c);
-    if (c.failed || row.info.partitions > QUEUE_PARTITIONS_MAX || c.rest.n != 2 * (size_t)row.info.partitions)
+    if (c.failed || row.info.partitions > QUEUE_PARTITIONS_MAX ||
+        c.rest.n != 2 * (size_t)row.info.partitions)
         return ERR_CORRUPT;
     row.parts = arena_calloc(a, row.info.partitions, sizeof *row.parts);
     if (row.parts == NULL)
@@ -102,7 +100,8 @@ static str key_of(char kind, uint32_t number, char key[KEY_BYTES])
     return (str){ .p = key, .n = kind == 'n' || kind == 'i' ? 1 : KEY_BYTES };
 }
 
-static err read_row(struct engine *e, const struct engine_row *r, struct arena *a, struct catalogue_row *out)
+static err read_row(struct engine *e, const struct engine_row *r, struct arena *a,
+                    struct catalogue_row *out)
 {
     char *bytes = r->blob.n > ROW_BYTES_MAX ? NULL : arena_alloc(a, r->blob.n);
     if (bytes == NULL)
@@ -149,7 +148,11 @@ err catalogue_load(struct engine *e, uint32_t *next_number,
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-struct change { char put, remove; uint32_t number, next_number; str bytes; };
+struct change {
+    char put, remove;
+    uint32_t number, next_number;
+    str bytes;
+};
 
 static err decide(struct engine_txn *t, void *ctx)
 {
@@ -158,12 +161,14 @@ static err decide(struct engine_txn *t, void *ctx)
     char version = ROW_VERSION;
     err why = ERR_OK;
     if (c->put != '\0')
-        why = engine_txn_put(t, SPACE_QUEUE, key_of(c->put, c->number, key), (str){ .p = &version, .n = 1 }, c->bytes);
+        why = engine_txn_put(t, SPACE_QUEUE, key_of(c->put, c->number, key),
+                             (str){ .p = &version, .n = 1 }, c->bytes);
     if (why == ERR_OK && c->remove != '\0')
         why = engine_txn_delete(t, SPACE_QUEUE, key_of(c->remove, c->number, key));
     put_be32(next, c->next_number);
     if (why == ERR_OK && c->next_number != 0)
-        why = engine_txn_put(t, SPACE_QUEUE, key_of('n', 0, key), (str){ .p = next, .n = sizeof next }, STR_NONE);
+        why = engine_txn_put(t, SPACE_QUEUE, key_of('n', 0, key),
+                             (str){ .p = next, .n = sizeof next }, STR_NONE);
     return why;
 }
 
@@ -181,7 +186,8 @@ static err change(struct engine *e, const struct catalogue_row *row, struct chan
 
 err catalogue_put(struct engine *e, const struct catalogue_row *row, uint32_t next_number)
 {
-    return change(e, row, &(struct change){ .put = 'q', .number = row->number, .next_number = next_number });
+    return change(
+        e, row, &(struct change){ .put = 'q', .number = row->number, .next_number = next_number });
 }
 
 err catalogue_delete(struct engine *e, const struct catalogue_row *row)
@@ -202,7 +208,8 @@ static err deployment_read(struct engine *e, char out[QUEUE_DEPLOYMENT_MADE_BYTE
     char key[KEY_BYTES];
     struct engine_view *v = engine_view_begin(e);
     err why = engine_get(v, SPACE_QUEUE, key_of('i', 0, key), &r);
-    if (why == ERR_OK && (r.value.n != QUEUE_DEPLOYMENT_MADE_BYTES - 1 || !str_to_cstr(r.value, out, r.value.n + 1)))
+    if (why == ERR_OK &&
+        (r.value.n != QUEUE_DEPLOYMENT_MADE_BYTES - 1 || !str_to_cstr(r.value, out, r.value.n + 1)))
         why = ERR_CORRUPT;
     engine_view_end(&v);
     return why;
@@ -214,7 +221,8 @@ static err deployment_decide(struct engine_txn *t, void *ctx)
     return engine_txn_put(t, SPACE_QUEUE, key_of('i', 0, key), str_of(ctx), STR_NONE);
 }
 
-err queue_deployment(struct engine *e, uint64_t high, uint64_t low, char out[QUEUE_DEPLOYMENT_MADE_BYTES])
+err queue_deployment(struct engine *e, uint64_t high, uint64_t low,
+                     char out[QUEUE_DEPLOYMENT_MADE_BYTES])
 {
     err why = deployment_read(e, out);
     if (why != ERR_NOT_FOUND)
@@ -226,7 +234,8 @@ err queue_deployment(struct engine *e, uint64_t high, uint64_t low, char out[QUE
 
 err queue_deployment_check(const char *name, struct err_note *note)
 {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t n = strlen(name);
     if (n > 0 && n <= QUEUE_DEPLOYMENT_BYTES_MAX && strspn(name, allowed) == n)
         return ERR_OK;
@@ -235,17 +244,23 @@ err queue_deployment_check(const char *name, struct err_note *note)
     return ERR_BAD;
 }
 
-err queue_owner_check(const char *store, const char *what, str owner, const char *ours, struct err_note *note)
+err queue_owner_check(const char *store, const char *what, str owner, const char *ours,
+                      struct err_note *note)
 {
     if (str_eq(owner, str_of(ours)))
         return ERR_OK;
-    err_note_set(note, "store %s: its %s belongs to the deployment '%.*s', this one is '%s'; to stand by for it"
-                 " or to take over what is there, set queue.deployment to its name", store, what,
-                 STR_ARG(str_take(owner, QUEUE_DEPLOYMENT_BYTES_MAX)), ours);
+    err_note_set(
+        note,
+        "store %s: its %s belongs to the deployment '%.*s', this one is '%s'; to stand by for it"
+        " or to take over what is there, set queue.deployment to its name",
+        store, what, STR_ARG(str_take(owner, QUEUE_DEPLOYMENT_BYTES_MAX)), ours);
     return ERR_BAD;
 }
 
-struct usage { const char *name; bool used; };
+struct usage {
+    const char *name;
+    bool used;
+};
 
 static err look_for_use(void *ctx, const struct catalogue_row *row, bool deleted)
 {

@@ -1,21 +1,29 @@
-/* change.c - complete, retry, extend: all of a request or nothing, fenced by the id, and by the token if there is one.
+/* change.c - complete, retry, extend: all of a request or nothing, fenced by the id, and by the
+ * token if there is one.
  *
- * A request is judged when its write is built: then nothing else is changing its items. One whose item is in a write on
- * its way waits for that. What memory does not know, because it lies behind the window, the store is asked for. */
+ * A request is judged when its write is built: then nothing else is changing its items. One whose
+ * item is in a write on its way waits for that. What memory does not know, because it lies behind
+ * the window, the store is asked for. */
 #include "queue/flush.h"
 
 #include <stdlib.h>
 
-enum { RECENT_MAX = 1024 /* completions with a token remembered, so that saying it again is no error */ };
+enum {
+    RECENT_MAX = 1024 /* completions with a token remembered, so that saying it again is no error */
+};
 
 static const char *verb_of(const struct queue_change *c)
 {
     switch (c->kind) {
-    case CHANGE_COMPLETE: return "completed";
-    case CHANGE_RETRY: return "retried";
-    case CHANGE_EXTEND: return "extended";
+    case CHANGE_COMPLETE:
+        return "completed";
+    case CHANGE_RETRY:
+        return "retried";
+    case CHANGE_EXTEND:
+        return "extended";
     case CHANGE_DELETE:
-    case CHANGE_CLEAR: return "deleted";
+    case CHANGE_CLEAR:
+        return "deleted";
     }
     return "changed";
 }
@@ -59,8 +67,9 @@ static err change_check(struct queue_change *c)
         return ERR_BAD;
     }
     if (c->items_count > QUEUE_COMPLETE_IDS_MAX) {
-        err_note_set(&c->note, retry ? "items is invalid; max_retry_batch_size is %d but received %u"
-                                     : "ids is invalid; max_complete_batch_size is %d but received %u",
+        err_note_set(&c->note,
+                     retry ? "items is invalid; max_retry_batch_size is %d but received %u"
+                           : "ids is invalid; max_complete_batch_size is %d but received %u",
                      QUEUE_COMPLETE_IDS_MAX, c->items_count);
         return ERR_BAD;
     }
@@ -124,7 +133,8 @@ static void remember(struct part *p, const struct queue_change *c)
         if (p->recent == NULL)
             p->recent = calloc(RECENT_MAX, sizeof *p->recent);
         INVARIANT(p->recent != NULL);
-        p->recent[p->recent_at++ % RECENT_MAX] = (struct recent){ .id = own->ids[i], .token = c->items[i].token };
+        p->recent[p->recent_at++ % RECENT_MAX] =
+            (struct recent){ .id = own->ids[i], .token = c->items[i].token };
     }
 }
 
@@ -143,7 +153,8 @@ static err refuse(struct queue_change *c, unsigned i, err why, const char *what)
 static err judge_unknown(struct part *p, struct queue_change *c, unsigned i)
 {
     struct own_change *own = own_change(c);
-    if (c->kind == CHANGE_COMPLETE && c->items[i].token != 0 && was_completed(p, own->ids[i], c->items[i].token))
+    if (c->kind == CHANGE_COMPLETE && c->items[i].token != 0 &&
+        was_completed(p, own->ids[i], c->items[i].token))
         return ERR_OK;
     bool behind = !p->whole && ksuid_cmp(own->ids[i], p->edge) > 0;
     if (!own->looked && (behind || !p->whole_due)) {
@@ -189,7 +200,8 @@ static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
     case QITEM_SCHEDULED:
         return removes(c) ? ERR_OK : refuse(c, i, ERR_CONFLICT, "is not marked as leased");
     case QITEM_FREE:
-    case QITEM_STATES: break;
+    case QITEM_STATES:
+        break;
     }
     check_failed(__FILE__, __LINE__, "an item in use");
 }
@@ -224,8 +236,8 @@ static err judge(struct part *p, struct queue_change *c)
 
 /* ---- doing ---- */
 
-static void retry_item(struct part *p, struct slot *s, struct queue_change *c, unsigned i, struct qitem *it,
-                       store_time now)
+static void retry_item(struct part *p, struct slot *s, struct queue_change *c, unsigned i,
+                       struct qitem *it, store_time now)
 {
     const struct queue_change_item *want = &c->items[i];
     if (want->dead || item_dies(it, now))
@@ -246,7 +258,8 @@ static bool is_kept(const struct queue_change *c, enum qitem_state state)
     return state == QITEM_SCHEDULED ? !c->clears.scheduled : !c->clears.ready;
 }
 
-/* The item; one that memory does not know is made only to be removed. NULL: it is not there, or stays. */
+/* The item; one that memory does not know is made only to be removed. NULL: it is not there, or
+ * stays. */
 static struct qitem *wanted(struct part *p, struct queue_change *c, unsigned i)
 {
     struct own_change *own = own_change(c);
@@ -268,9 +281,15 @@ static void apply(struct part *p, struct slot *s, struct queue_change *c, store_
         switch (c->kind) {
         case CHANGE_COMPLETE:
         case CHANGE_DELETE:
-        case CHANGE_CLEAR: step_gone(s, it); break;
-        case CHANGE_RETRY: retry_item(p, s, c, i, it, now); break;
-        case CHANGE_EXTEND: step_extend(s, it, store_time_add(now, c->items[i].extend_ns)); break;
+        case CHANGE_CLEAR:
+            step_gone(s, it);
+            break;
+        case CHANGE_RETRY:
+            retry_item(p, s, c, i, it, now);
+            break;
+        case CHANGE_EXTEND:
+            step_extend(s, it, store_time_add(now, c->items[i].extend_ns));
+            break;
         }
     }
     list_remove(&own->req.link);
@@ -333,7 +352,8 @@ void change_again(struct queue_change *c)
     struct own_change *own = own_change(c);
     INVARIANT(own->left > 0);
     own->left--;
-    if (own->left > 0 || own->req.part->queue->draining) { /* part of it is on its way to a dead queue */
+    if (own->left > 0 ||
+        own->req.part->queue->draining) { /* part of it is on its way to a dead queue */
         own->left++;
         change_outcome(c, ERR_UNAVAILABLE);
         return;

@@ -1,11 +1,13 @@
 /* damage.c - items whose bodies cannot be had: told, counted, and out of the way of the others.
  *
- *   A row that points at nothing: a lease, or an entry, whose batch is gone. It is found when the partition is read,
- * which is when nothing is written there. Nothing of the item is left to mend, so the row goes with the next write. The
- * counts of the partition become those of its rows, when all of them were read.
- *   An item that cannot be read: its batch is there, and its bytes fail their check. It is found by a lease. The item
- * stays in the store, where a backup may mend it, and stands aside in memory (QITEM_DAMAGED) until it is cleared or
- * expires. The next reading of the partition forgets that, and the next lease finds it again. */
+ *   A row that points at nothing: a lease, or an entry, whose batch is gone. It is found when the
+ * partition is read, which is when nothing is written there. Nothing of the item is left to mend,
+ * so the row goes with the next write. The counts of the partition become those of its rows, when
+ * all of them were read.
+ *   An item that cannot be read: its batch is there, and its bytes fail their check. It is found by
+ * a lease. The item stays in the store, where a backup may mend it, and stands aside in memory
+ * (QITEM_DAMAGED) until it is cleared or expires. The next reading of the partition forgets that,
+ * and the next lease finds it again. */
 #include "queue/flush.h"
 
 #include "base/log.h"
@@ -13,10 +15,11 @@
 #include <stdlib.h>
 
 struct damage {
-    struct queue_op *ops;                /* deletes of rows */
+    struct queue_op *ops; /* deletes of rows */
     unsigned count, size;
-    bool is_starved;                     /* more rows point at nothing: there was no memory for them */
-    int64_t ready, scheduled, leased;    /* what the counts of the partition change by, once all rows are gone */
+    bool is_starved; /* more rows point at nothing: there was no memory for them */
+    int64_t ready, scheduled,
+        leased; /* what the counts of the partition change by, once all rows are gone */
 };
 
 bool damage_is(err why)
@@ -29,8 +32,9 @@ void damage_tell(struct part *p, uint64_t items, struct ksuid id, const char *wh
     char text[KSUID_TEXT_BYTES + 1];
     ksuid_format(id, text);
     (void)atomic_fetch_add(&p->damaged, items);
-    log_event(p->queue->all->opts.log, LOG_ERROR, "queue.damaged", LOG_STR("queue", p->queue->info.name),
-              LOG_INT("partition", p->number), LOG_INT("items", items), LOG_CSTR("id", text), LOG_CSTR("why", why));
+    log_event(p->queue->all->opts.log, LOG_ERROR, "queue.damaged",
+              LOG_STR("queue", p->queue->info.name), LOG_INT("partition", p->number),
+              LOG_INT("items", items), LOG_CSTR("id", text), LOG_CSTR("why", why));
 }
 
 /* ---- rows that point at nothing ---- */
@@ -84,23 +88,32 @@ void damage_entry(struct part *p, const struct queue_entry *e)
         damage_of(p)->ready--;
 }
 
-struct counts { int64_t ready, scheduled, leased; };
+struct counts {
+    int64_t ready, scheduled, leased;
+};
 
 static void count_item(void *ctx, struct hash_node *n)
 {
     struct counts *c = ctx;
     switch ((enum qitem_state)CONTAINER_OF(n, struct qitem, by_id)->state) {
-    case QITEM_LEASED: c->leased++; return;
-    case QITEM_SCHEDULED: c->scheduled++; return;
+    case QITEM_LEASED:
+        c->leased++;
+        return;
+    case QITEM_SCHEDULED:
+        c->scheduled++;
+        return;
     case QITEM_READY:
     case QITEM_TAIL:
     case QITEM_BEHIND:
     case QITEM_GRANTING:
     case QITEM_DAMAGED:
     case QITEM_ENDING:
-    case QITEM_MOVING: c->ready++; return;
+    case QITEM_MOVING:
+        c->ready++;
+        return;
     case QITEM_FREE:
-    case QITEM_STATES: break;
+    case QITEM_STATES:
+        break;
     }
     check_failed(__FILE__, __LINE__, "an item in use");
 }
@@ -118,7 +131,8 @@ void damage_found(struct part *p, bool whole)
     whole &= d == NULL || !d->is_starved;
     if (whole)
         hash_each(&p->items, count_item, &c);
-    bool counts = whole && (c.ready != p->ready || c.scheduled != p->scheduled || c.leased != p->leased);
+    bool counts =
+        whole && (c.ready != p->ready || c.scheduled != p->scheduled || c.leased != p->leased);
     if (d == NULL && !counts)
         return;
     d = damage_of(p);
@@ -132,8 +146,9 @@ void damage_found(struct part *p, bool whole)
     d->leased = at_least(d->leased, p->leased);
     int64_t items = -(d->ready + d->scheduled + d->leased);
     const struct queue_op *first = d->count > 0 ? &d->ops[0] : NULL;
-    struct ksuid id = first == NULL ? KSUID_NIL
-                      : first->kind == OP_LEASE_DELETE ? first->u.lease.id : first->u.entry.id;
+    struct ksuid id = first == NULL                    ? KSUID_NIL
+                      : first->kind == OP_LEASE_DELETE ? first->u.lease.id
+                                                       : first->u.entry.id;
     damage_tell(p, items > 0 ? (uint64_t)items : 0, id, "their bodies are gone from the store");
     queue_work(p);
 }
@@ -181,5 +196,6 @@ void damage_aside(struct part *p, struct qitem *it, err why)
     qitem_move(it, QITEM_DAMAGED);
     it->due_at = it->expire_at;
     due_add(it, it->due_at);
-    damage_tell(p, 1, it->id, why == ERR_NOT_FOUND ? "its body is gone from the store" : "its body is damaged");
+    damage_tell(p, 1, it->id,
+                why == ERR_NOT_FOUND ? "its body is gone from the store" : "its body is damaged");
 }

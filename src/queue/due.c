@@ -1,4 +1,5 @@
-/* due.c - what is due: leases that ended, schedules, items past their time. To the tail, a dead queue, or gone. */
+/* due.c - what is due: leases that ended, schedules, items past their time. To the tail, a dead
+ * queue, or gone. */
 #include "queue/flush.h"
 
 enum { DUE_BUILD_MAX = 512 };
@@ -12,7 +13,8 @@ bool item_dies(const struct qitem *it, store_time now)
 
 static void due_item(struct part *p, struct slot *s, struct qitem *it, store_time now)
 {
-    bool dies = it->state == QITEM_LEASED ? item_dies(it, now) : !store_time_before(now, it->expire_at);
+    bool dies =
+        it->state == QITEM_LEASED ? item_dies(it, now) : !store_time_before(now, it->expire_at);
     if (it->state == QITEM_DAMAGED)
         step_gone(s, it); /* no queue takes an item without a body */
     else if (dies)
@@ -21,7 +23,8 @@ static void due_item(struct part *p, struct slot *s, struct qitem *it, store_tim
         step_return(s, it, now);
 }
 
-static void expire_list(struct part *p, struct slot *s, struct list *items, store_time now, store_time *next)
+static void expire_list(struct part *p, struct slot *s, struct list *items, store_time now,
+                        store_time *next)
 {
     for (struct list *n = items->next, *after; n != items; n = after) {
         after = n->next;
@@ -33,7 +36,11 @@ static void expire_list(struct part *p, struct slot *s, struct list *items, stor
     }
 }
 
-struct expiry { struct part *part; struct slot *slot; store_time now, next; };
+struct expiry {
+    struct part *part;
+    struct slot *slot;
+    store_time now, next;
+};
 
 static void expire_okey(void *ctx, struct hash_node *n)
 {
@@ -43,7 +50,8 @@ static void expire_okey(void *ctx, struct hash_node *n)
 
 void due_build(struct part *p, struct slot *s, store_time now)
 {
-    for (unsigned i = 0; i < DUE_BUILD_MAX && slot_room(s, STEP_OPS_MAX) && !list_empty(&p->due); i++)
+    for (unsigned i = 0; i < DUE_BUILD_MAX && slot_room(s, STEP_OPS_MAX) && !list_empty(&p->due);
+         i++)
         due_item(p, s, CONTAINER_OF(list_take(&p->due), struct qitem, link), now);
     if (p->expire_due) {
         struct expiry e = { .part = p, .slot = s, .now = now, .next = STORE_TIME_NEVER };

@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOLD_MS = 50, HOLD_MS_MAX = 1000, RESTING_MAX = 64 /* slots kept by a queue for its next writes */ };
+enum {
+    HOLD_MS = 50,
+    HOLD_MS_MAX = 1000,
+    RESTING_MAX = 64 /* slots kept by a queue for its next writes */
+};
 
 /* ---- slots ---- */
 
@@ -12,7 +16,8 @@ static void slot_arrived(struct arrival *a);
 struct slot *slot_new(struct part *p, bool is_early)
 {
     struct list *resting = list_take(&p->queue->resting);
-    struct slot *s = resting == NULL ? calloc(1, sizeof *s) : CONTAINER_OF(resting, struct slot, link);
+    struct slot *s =
+        resting == NULL ? calloc(1, sizeof *s) : CONTAINER_OF(resting, struct slot, link);
     INVARIANT(s != NULL);
     p->queue->resting_count -= resting != NULL;
     s->part = p;
@@ -82,7 +87,8 @@ bool slot_room(struct slot *s, unsigned ops)
         return false;
     s->ops = room(s, s->ops, s->ops_count + s->dirty_count + ops, &s->ops_size, sizeof *s->ops);
     s->steps = room(s, s->steps, s->steps_count + ops, &s->steps_size, sizeof *s->steps);
-    s->batches = room(s, s->batches, s->batches_count + ops, &s->batches_size, sizeof(struct batch *));
+    s->batches =
+        room(s, s->batches, s->batches_count + ops, &s->batches_size, sizeof(struct batch *));
     s->dirty = room(s, s->dirty, s->dirty_count + ops, &s->dirty_size, sizeof(struct batch *));
     return !s->is_starved;
 }
@@ -130,7 +136,8 @@ static void slot_clear(struct slot *s)
     s->move = NULL;
     s->generation = s->part->generation;
     s->write.parts_count = 1;
-    *w = (struct queue_write_part){ .part = { .queue = s->part->queue->number, .partition = s->part->number },
+    *w = (struct queue_write_part){ .part = { .queue = s->part->queue->number,
+                                              .partition = s->part->number },
                                     .epoch = s->part->epoch };
 }
 
@@ -146,9 +153,12 @@ static void slot_written(struct queue_write *w, err why)
 static bool lease_is_synced(const struct part *p)
 {
     switch (p->queue->all->opts.lease_durability) {
-    case QUEUE_LEASE_AUTO: return part_store(p)->dies_alone;
-    case QUEUE_LEASE_WRITTEN: return false;
-    case QUEUE_LEASE_SYNC: return true;
+    case QUEUE_LEASE_AUTO:
+        return part_store(p)->dies_alone;
+    case QUEUE_LEASE_WRITTEN:
+        return false;
+    case QUEUE_LEASE_SYNC:
+        return true;
     }
     return true;
 }
@@ -185,8 +195,11 @@ static void put_states(struct slot *s)
     for (unsigned i = 0; i < s->dirty_count; i++) {
         struct batch *b = s->dirty[i];
         struct queue_op *op = slot_op(s, OP_BATCH_STATES);
-        op->u.batch = (struct queue_batch){ .first = b->first, .count = b->count, .states = b->states,
-                                            .created_at = b->created_at, .expire_at = b->expire_at,
+        op->u.batch = (struct queue_batch){ .first = b->first,
+                                            .count = b->count,
+                                            .states = b->states,
+                                            .created_at = b->created_at,
+                                            .expire_at = b->expire_at,
                                             .order_key = b->order_key };
     }
 }
@@ -194,8 +207,8 @@ static void put_states(struct slot *s)
 static bool main_wanted(const struct part *p)
 {
     return !list_empty(&p->produces) || !list_empty(&p->changes) || !list_empty(&p->due) ||
-           !list_empty(&p->orphans) || !list_empty(&p->moves) ||
-           !list_empty(&p->dying) || p->damage != NULL || p->expire_due || !list_empty(&p->old_idems);
+           !list_empty(&p->orphans) || !list_empty(&p->moves) || !list_empty(&p->dying) ||
+           p->damage != NULL || p->expire_due || !list_empty(&p->old_idems);
 }
 
 /* Who found no room in the last write comes first in this one: others may fill each. */
@@ -241,7 +254,8 @@ static bool flush_main(struct part *p, mono now)
     if (s->ops_count == 0 && !s->mends) {
         INVARIANT(s->batches_count == 0);
         slot_rest(s);
-        return frees_only && flush_main(p, now); /* nothing to remove: all else now, nobody comes back for it */
+        return frees_only &&
+               flush_main(p, now); /* nothing to remove: all else now, nobody comes back for it */
     }
     slot_start(s);
     return true;

@@ -1,5 +1,5 @@
-/* hash.h - a chained hash table of embedded nodes: no memory of its own but the slots. The caller compares keys
- * and gives the hash. Thread: one at a time. Private to queue. */
+/* hash.h - a chained hash table of embedded nodes: no memory of its own but the slots. The caller
+ * compares keys and gives the hash. Thread: one at a time. Private to queue. */
 #ifndef QUEUE_HASH_H
 #define QUEUE_HASH_H
 
@@ -9,7 +9,10 @@
 
 #include <stdint.h>
 
-struct hash_node { struct hash_node *next; uint64_t hash; };
+struct hash_node {
+    struct hash_node *next;
+    uint64_t hash;
+};
 struct hash {
     struct hash_node **slots; /* a power of two of them; NULL until the first node */
     size_t slots_count, count;

@@ -2,7 +2,9 @@
 
 static void average(struct health *h, mono now, int64_t took_ns)
 {
-    h->write_ns = h->written_at.ns == 0 ? took_ns : h->write_ns + (took_ns - h->write_ns) / HEALTH_AVERAGE_OVER;
+    h->write_ns = h->written_at.ns == 0
+                      ? took_ns
+                      : h->write_ns + (took_ns - h->write_ns) / HEALTH_AVERAGE_OVER;
     h->written_at = now;
 }
 
@@ -34,7 +36,8 @@ static uint32_t failures_of(const struct health *h)
 static bool is_calm(const struct health *h, mono now)
 {
     int64_t ms = 2 * backoff_ms(failures_of(h));
-    return h->relapses == 0 || now.ns >= mono_add_ms(h->ok_at, ms > HEALTH_CALM_MS ? ms : HEALTH_CALM_MS).ns;
+    return h->relapses == 0 ||
+           now.ns >= mono_add_ms(h->ok_at, ms > HEALTH_CALM_MS ? ms : HEALTH_CALM_MS).ns;
 }
 
 static void count_failure(struct health *h, mono now, err why)
@@ -99,10 +102,13 @@ bool health_silent(const struct health *h)
 const char *health_why(const struct health *h)
 {
     static const char *const texts[ERR_CODES] = {
-        [ERR_FULL] = "it is full", [ERR_LIMIT] = "it is full", [ERR_TIMEOUT] = "no answer in time",
+        [ERR_FULL] = "it is full",
+        [ERR_LIMIT] = "it is full",
+        [ERR_TIMEOUT] = "no answer in time",
         [ERR_UNAVAILABLE] = "it does not answer, or refuses",
         [ERR_IO] = "its connection is lost, or what became of a write is not known",
-        [ERR_CORRUPT] = "damage", [ERR_DENIED] = "it denies what writes need",
+        [ERR_CORRUPT] = "damage",
+        [ERR_DENIED] = "it denies what writes need",
     };
     return texts[h->why] == NULL ? err_name(h->why) : texts[h->why];
 }
@@ -153,6 +159,8 @@ void health_wanted(struct health *h, mono now)
 
 struct place_store health_view(const struct health *h)
 {
-    return (struct place_store){ .status = h->status, .in_flight = h->in_flight, .write_ns = h->write_ns,
+    return (struct place_store){ .status = h->status,
+                                 .in_flight = h->in_flight,
+                                 .write_ns = h->write_ns,
                                  .partition = PLACE_NONE };
 }

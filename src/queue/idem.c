@@ -1,10 +1,12 @@
-/* idem.c - idempotency keys: within its window a key stands for one produce, over all partitions of the queue.
+/* idem.c - idempotency keys: within its window a key stands for one produce, over all partitions of
+ * the queue.
  *
  *   none -> being written (in its writer's batch; others with the key wait) -> stored
  *        -> past its window -> none
- * The key's row is in the same write as the batch, and with it a digest of what was asked for: the key with another
- * request is refused, whether the first was stored or is on its way. Source: draft-ietf-httpapi-idempotency-key-header,
- * "Idempotency Fingerprint". Keys of imports, of moves and of older stores have no digest and stand for any request. */
+ * The key's row is in the same write as the batch, and with it a digest of what was asked for: the
+ * key with another request is refused, whether the first was stored or is on its way. Source:
+ * draft-ietf-httpapi-idempotency-key-header, "Idempotency Fingerprint". Keys of imports, of moves
+ * and of older stores have no digest and stand for any request. */
 #include "queue/flush.h"
 
 #include "base/buf.h"
@@ -92,7 +94,8 @@ void idem_digest(const struct queue_produce *r, unsigned char out[QUEUE_DIGEST_B
 static bool same_request(const struct idem *m, struct queue_produce *r)
 {
     static const unsigned char none[QUEUE_DIGEST_BYTES];
-    return memcmp(m->digest, own_produce(r)->digest, sizeof none) == 0 || memcmp(m->digest, none, sizeof none) == 0;
+    return memcmp(m->digest, own_produce(r)->digest, sizeof none) == 0 ||
+           memcmp(m->digest, none, sizeof none) == 0;
 }
 
 static err refuse_other(struct queue_produce *r)
@@ -134,7 +137,9 @@ err idem_join(struct queue *q, struct queue_produce *r)
         return ERR_OK;
     }
     if (q->idems.count >= IDEMS_MAX) {
-        err_note_set(&r->note, "queue is overloaded; too many idempotency keys within their window, try again later");
+        err_note_set(
+            &r->note,
+            "queue is overloaded; too many idempotency keys within their window, try again later");
         return ERR_LIMIT;
     }
     own->idem = idem_new(q, hash);
@@ -243,10 +248,12 @@ void idem_expire(struct queue *q, store_time now)
 void idem_delete(struct part *p, struct slot *s)
 {
     struct list *n;
-    for (unsigned i = 0; i < DELETES_MAX && slot_room(s, 1) && (n = list_first(&p->old_idems)) != NULL; i++) {
+    for (unsigned i = 0;
+         i < DELETES_MAX && slot_room(s, 1) && (n = list_first(&p->old_idems)) != NULL; i++) {
         struct idem *m = CONTAINER_OF(n, struct idem, age);
         memcpy(slot_op(s, OP_KEY_DELETE)->u.key.hash, m->hash, 16);
-        idem_free(p->queue, m); /* should the write fail, the row is found and deleted at the next start */
+        idem_free(p->queue,
+                  m); /* should the write fail, the row is found and deleted at the next start */
     }
 }
 
@@ -268,7 +275,8 @@ void idem_load(struct part *p, const struct queue_key *k)
     settle_stored(q, m);
     struct list *at = m->age.prev;
     list_remove(&m->age);
-    while (at != &q->idems_by_age && CONTAINER_OF(at, struct idem, age)->expire_at.ns > m->expire_at.ns)
+    while (at != &q->idems_by_age &&
+           CONTAINER_OF(at, struct idem, age)->expire_at.ns > m->expire_at.ns)
         at = at->prev;
     list_put_before(at->next, &m->age);
 }

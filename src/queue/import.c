@@ -1,9 +1,10 @@
-/* import.c - items that were elsewhere before, into the partition that was named: a produce whose caller blocks.
+/* import.c - items that were elsewhere before, into the partition that was named: a produce whose
+ * caller blocks.
  *
  * An item with a source_id is stored once: its key is that of an idempotent produce. */
+#include "queue/admin.h"
 #include "queue/flush.h"
 #include "queue/wait.h"
-#include "queue/admin.h"
 
 enum { IMPORT_WAIT_MS = 60000, IMPORT_PAGE_BYTES_MAX = 64 << 20 };
 
@@ -18,12 +19,12 @@ struct import {
     uint32_t partition;
     const struct queue_item *items;
     unsigned count;
-    str key;                      /* of an item with a source_id */
+    str key; /* of an item with a source_id */
     struct arena *arena;
     /* out */
     struct ksuid first;
-    bool repeated;                /* nothing was stored: the key knows first */
-    uint32_t max_attempts;        /* the queue's: an item has none of its own */
+    bool repeated;         /* nothing was stored: the key knows first */
+    uint32_t max_attempts; /* the queue's: an item has none of its own */
     store_time created_at, expire_at;
 };
 
@@ -34,8 +35,11 @@ static err import_encode(const struct import *m, str *encoded, struct err_note *
         return ERR_LIMIT;
     for (unsigned i = 0; i < m->count; i++) {
         const struct queue_item *it = &m->items[i];
-        plain[i] = (struct item){ .encoding = it->encoding, .kind = it->kind, .bytes = it->bytes,
-                                  .reference = it->reference, .source_id = it->source_id };
+        plain[i] = (struct item){ .encoding = it->encoding,
+                                  .kind = it->kind,
+                                  .bytes = it->bytes,
+                                  .reference = it->reference,
+                                  .source_id = it->source_id };
     }
     if (item_batch_encode(plain, m->count, m->arena, encoded) == ERR_OK &&
         encoded->n <= QUEUE_REQUEST_BYTES_MAX)
@@ -65,11 +69,18 @@ static err import_run(struct import *m, struct err_note *note)
     err why = import_encode(m, &encoded, note);
     if (why != ERR_OK)
         return why;
-    struct queue_produce r = { .queue = q, .items_count = m->count, .arena = m->arena, .done = imported, .ctx = &w,
-                               .deadline = mono_add_ms(clock_mono(q->all->opts.clock), IMPORT_WAIT_MS),
+    struct queue_produce r = { .queue = q,
+                               .items_count = m->count,
+                               .arena = m->arena,
+                               .done = imported,
+                               .ctx = &w,
+                               .deadline =
+                                   mono_add_ms(clock_mono(q->all->opts.clock), IMPORT_WAIT_MS),
                                .idempotency_key = m->key };
     struct own_produce *own = own_produce(&r);
-    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .fixed = m->partition, .import = m->items };
+    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE },
+                                 .fixed = m->partition,
+                                 .import = m->items };
     own->encoded = shared_new(encoded);
     if (own->encoded == NULL)
         return ERR_LIMIT;
@@ -113,8 +124,8 @@ static err source_find(struct import *m, bool scheduled, bool *found, struct err
         char pivot[KSUID_TEXT_BYTES + 1];
         ksuid_format(from, pivot);
         arena_reset(&page);
-        why = queue_items_list(m->queue, m->partition, scheduled, str_of(pivot), QUEUE_LEASE_ITEMS_MAX, &page, &items,
-                               &count, note);
+        why = queue_items_list(m->queue, m->partition, scheduled, str_of(pivot),
+                               QUEUE_LEASE_ITEMS_MAX, &page, &items, &count, note);
         for (unsigned i = 0; why == ERR_OK && i < count && !*found; i++) {
             from = ksuid_add(items[i].id, 1);
             *found = str_eq(items[i].source_id, m->items[0].source_id);
@@ -126,7 +137,8 @@ static err source_find(struct import *m, bool scheduled, bool *found, struct err
     return why;
 }
 
-/* The key was given before. An item that was completed since then is no longer in the way of its source_id. */
+/* The key was given before. An item that was completed since then is no longer in the way of its
+ * source_id. */
 static err import_again(struct import *m, struct err_note *note)
 {
     bool found = false;
@@ -141,8 +153,9 @@ static err import_again(struct import *m, struct err_note *note)
     return m->key.p == NULL ? ERR_LIMIT : import_run(m, note);
 }
 
-err queue_items_import(struct queue *q, uint32_t partition, const struct queue_item *items, unsigned count,
-                       struct arena *a, struct queue_item **out, struct err_note *note)
+err queue_items_import(struct queue *q, uint32_t partition, const struct queue_item *items,
+                       unsigned count, struct arena *a, struct queue_item **out,
+                       struct err_note *note)
 {
     struct queue_item *copies = arena_calloc(a, (size_t)count + 1, sizeof *copies);
     if (copies == NULL)
@@ -152,13 +165,17 @@ err queue_items_import(struct queue *q, uint32_t partition, const struct queue_i
         return ERR_BAD;
     }
     if (count == 0 || count > QUEUE_PRODUCE_ITEMS_MAX) {
-        err_note_set(note, count == 0 ? "items is invalid; cannot be empty"
-                                      : "items is invalid; max_import_batch_size is %d but received %u",
+        err_note_set(note,
+                     count == 0 ? "items is invalid; cannot be empty"
+                                : "items is invalid; max_import_batch_size is %d but received %u",
                      QUEUE_PRODUCE_ITEMS_MAX, count);
         return ERR_BAD;
     }
-    struct import m = { .queue = q, .partition = partition, .items = items, .count = count, .arena = a };
-    if (count == 1 && items[0].source_id.n > 0) /* no client's key begins so: it comes in a header */
+    struct import m = {
+        .queue = q, .partition = partition, .items = items, .count = count, .arena = a
+    };
+    if (count == 1 &&
+        items[0].source_id.n > 0) /* no client's key begins so: it comes in a header */
         m.key = arena_printf(a, "\001source %.*s", STR_ARG(items[0].source_id));
     err why = import_run(&m, note);
     if (why == ERR_OK && m.repeated)

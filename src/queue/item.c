@@ -10,7 +10,8 @@ enum { BATCH_VERSION = 1, ITEM_VERSION = 1 };
 
 static uint64_t item_bytes(const struct item *it)
 {
-    return (uint64_t)ITEM_HEAD_BYTES + it->encoding.n + it->kind.n + it->reference.n + it->source_id.n + it->bytes.n;
+    return (uint64_t)ITEM_HEAD_BYTES + it->encoding.n + it->kind.n + it->reference.n +
+           it->source_id.n + it->bytes.n;
 }
 
 static bool item_fields_fit(const struct item *it)
@@ -85,7 +86,8 @@ struct item_place item_slot_place(unsigned index)
     return (struct item_place){ .offset = slots_end(index - 1), .n = ITEM_SLOTS_BYTES };
 }
 
-err item_slot_decode(str slots, unsigned index, unsigned count, uint64_t batch_bytes, struct item_span *out)
+err item_slot_decode(str slots, unsigned index, unsigned count, uint64_t batch_bytes,
+                     struct item_span *out)
 {
     struct item_place place = item_slot_place(index);
     if (slots.n != place.n || index >= count || slots_end(count) > batch_bytes)

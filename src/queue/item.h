@@ -1,10 +1,13 @@
-/* item.h - the bytes of a batch: what producers gave, item by item, so that one can be read without the rest.
+/* item.h - the bytes of a batch: what producers gave, item by item, so that one can be read without
+ * the rest.
  *
- *   batch = version 1, zero 1, count 2, count slots, count items                     all numbers big-endian
+ *   batch = version 1, zero 1, count 2, count slots, count items                     all numbers
+ *     big-endian
  *   slot  = offset behind the item's last byte 4, XXH3-64 of the item seeded with its index 8
- *   item  = version 1, lengths of encoding, kind, reference, source_id 2 each, of bytes 4, enqueue_at 8, then these
- * Items lie side by side in order. Whoever reads one reads its slot and the one before (item_slot_place), then the
- * item where they say, and checks it against the slot. Pure. Thread: any. */
+ *   item  = version 1, lengths of encoding, kind, reference, source_id 2 each, of bytes 4,
+ * enqueue_at 8, then these Items lie side by side in order. Whoever reads one reads its slot and
+ * the one before (item_slot_place), then the item where they say, and checks it against the slot.
+ * Pure. Thread: any. */
 #ifndef QUEUE_ITEM_H
 #define QUEUE_ITEM_H
 
@@ -23,20 +26,26 @@ enum {
 /* Borrowed slices. */
 struct item {
     str encoding, kind, reference, source_id, bytes;
-    store_time enqueue_at;   /* as the producer said; ZERO: it did not */
+    store_time enqueue_at; /* as the producer said; ZERO: it did not */
 };
 
-/* count items (1 to QUEUE_BATCH_ITEMS_MAX) as one batch, in the arena. ERR_LIMIT: a field too long, a batch over
- * QUEUE_BATCH_BYTES_MAX, the arena full. */
-MUST_CHECK err item_batch_encode(const struct item *items, unsigned count, struct arena *a, str *out);
+/* count items (1 to QUEUE_BATCH_ITEMS_MAX) as one batch, in the arena. ERR_LIMIT: a field too long,
+ * a batch over QUEUE_BATCH_BYTES_MAX, the arena full. */
+MUST_CHECK err item_batch_encode(const struct item *items, unsigned count, struct arena *a,
+                                 str *out);
 /* Checks a whole batch of count items. ERR_CORRUPT. */
 MUST_CHECK err item_batch_check(str bytes, unsigned count);
 
-struct item_place { uint64_t offset, n; };
-struct item_span { uint64_t offset, n, hash; };
+struct item_place {
+    uint64_t offset, n;
+};
+struct item_span {
+    uint64_t offset, n, hash;
+};
 /* What of a batch to read for the slots of item index. */
 struct item_place item_slot_place(unsigned index);
-/* Where item index of count is, from what item_slot_place said; batch_bytes: of the whole batch. ERR_CORRUPT. */
+/* Where item index of count is, from what item_slot_place said; batch_bytes: of the whole batch.
+ * ERR_CORRUPT. */
 MUST_CHECK err item_slot_decode(str slots, unsigned index, unsigned count, uint64_t batch_bytes,
                                 struct item_span *out);
 /* Is this the item of the slot? */

@@ -1,10 +1,13 @@
-/* lease.c - ready items to waiting requests: a round promises, shares, reads bodies and writes leases.
+/* lease.c - ready items to waiting requests: a round promises, shares, reads bodies and writes
+ * leases.
  *
- * Round. Each request in order of arrival goes to the partition with the oldest ready head not yet promised; when all
- * is promised, to the partition served last, as long as that has an item for each. Then the requests of a
- * partition take its items one each per turn. A reply is from one partition. Whoever got nothing waits on.
- *   Bodies in memory: the lease is written at once, bodies are copied meanwhile. Otherwise they are read first, because
- * their size decides how many fit into the reply; what does not fit goes back to its place. */
+ * Round. Each request in order of arrival goes to the partition with the oldest ready head not yet
+ * promised; when all is promised, to the partition served last, as long as that has an item for
+ * each. Then the requests of a partition take its items one each per turn. A reply is from one
+ * partition. Whoever got nothing waits on.
+ *   Bodies in memory: the lease is written at once, bodies are copied meanwhile. Otherwise they are
+ * read first, because their size decides how many fit into the reply; what does not fit goes back
+ * to its place. */
 #include "queue/flush.h"
 
 #include <string.h>
@@ -31,8 +34,9 @@ static err lease_admit(struct queue *q, struct queue_lease_request *r)
     if (why != ERR_OK || r->client_id.n == 0)
         return why;
     if (same_client(q, r->client_id) != NULL) {
-        err_note_set(&r->note,
-                     "duplicate client id; a client cannot make multiple leased requests to the same queue");
+        err_note_set(
+            &r->note,
+            "duplicate client id; a client cannot make multiple leased requests to the same queue");
         return ERR_BAD;
     }
     hash_add(&q->clients, &own_lease(r)->by_client, hash_of_str(r->client_id, q->number));
@@ -45,7 +49,8 @@ err queue_lease_start(struct queue_lease_request *r)
     struct queue *q = r->queue;
     struct own_lease *own = own_lease(r);
     if (r->batch_size == 0 || r->batch_size > QUEUE_LEASE_ITEMS_MAX) {
-        err_note_set(&r->note, "invalid batch size; max_lease_batch_size is %d, but %u was requested",
+        err_note_set(&r->note,
+                     "invalid batch size; max_lease_batch_size is %d, but %u was requested",
                      QUEUE_LEASE_ITEMS_MAX, r->batch_size);
         return ERR_BAD;
     }
@@ -58,7 +63,8 @@ err queue_lease_start(struct queue_lease_request *r)
     if (why == ERR_OK) {
         req_add(q, &own->req, r->deadline);
         list_append(q->paused ? &q->held : &q->waiting, &own->req.link);
-        if (heap_first(&q->heads) == NULL) /* it waits: what it waits for may be in a store that is back */
+        if (heap_first(&q->heads) ==
+            NULL) /* it waits: what it waits for may be in a store that is back */
             stores_all_wanted(q->all);
     }
     queue_leave(q);
@@ -125,16 +131,18 @@ static void wait_again(struct queue *q, struct queue_lease_request *r)
 /* What a partition has for this round, and who shares it. */
 struct share {
     struct part *part;
-    struct list *next;     /* first item not promised */
-    uint64_t left;         /* items not promised */
+    struct list *next; /* first item not promised */
+    uint64_t left;     /* items not promised */
     uint64_t items;
     unsigned requests;
-    struct list takers;    /* requests */
+    struct list takers; /* requests */
 };
 
 static void share_begin(struct share *h, struct part *p)
 {
-    *h = (struct share){ .part = p, .next = p->ready_list.next, .left = p->ready_items, .items = p->ready_items };
+    *h = (struct share){
+        .part = p, .next = p->ready_list.next, .left = p->ready_items, .items = p->ready_items
+    };
     list_init(&h->takers);
 }
 
@@ -190,7 +198,8 @@ static void deal(struct share *h)
 static bool fill(struct queue_lease_request *r, struct part *p, store_time now)
 {
     struct own_lease *own = own_lease(r);
-    int64_t timeout = r->lease_timeout_ns > 0 ? r->lease_timeout_ns : p->queue->info.lease_timeout_ns;
+    int64_t timeout =
+        r->lease_timeout_ns > 0 ? r->lease_timeout_ns : p->queue->info.lease_timeout_ns;
     r->items = arena_calloc(r->arena, own->count, sizeof *r->items);
     own->batches = arena_calloc(r->arena, own->count, sizeof(struct batch *));
     own->places = arena_calloc(r->arena, own->count, sizeof *own->places);
@@ -201,9 +210,13 @@ static bool fill(struct queue_lease_request *r, struct part *p, store_time now)
         struct qitem *it = CONTAINER_OF(n, struct qitem, link);
         it->due_at = store_time_add(now, timeout);
         it->token = r->wants_token ? (p->epoch << 40) + ++p->tokens : 0;
-        r->items[i] = (struct queue_item){ .id = it->id, .attempts = it->attempts, .lease_deadline = it->due_at,
-                                           .expire_at = it->expire_at, .created_at = it->created_at,
-                                           .token = it->token, .max_attempts = p->queue->info.max_attempts };
+        r->items[i] = (struct queue_item){ .id = it->id,
+                                           .attempts = it->attempts,
+                                           .lease_deadline = it->due_at,
+                                           .expire_at = it->expire_at,
+                                           .created_at = it->created_at,
+                                           .token = it->token,
+                                           .max_attempts = p->queue->info.max_attempts };
         own->places[i] = (struct queue_place){ .batch = it->batch->first, .index = it->index };
         own->batches[i] = it->batch;
         batch_ref(it->batch);
@@ -365,7 +378,10 @@ static err read_bodies(struct queue_lease_request *r, bool now)
     struct own_lease *own = own_lease(r);
     if (own->sized)
         return copy_known(r);
-    struct queue_bodies b = { .at = own->places, .count = own->count, .now = now, .arena = r->arena,
+    struct queue_bodies b = { .at = own->places,
+                              .count = own->count,
+                              .now = now,
+                              .arena = r->arena,
                               .bytes_max = r->queue->all->opts.reply_bytes_max };
     b.out = arena_calloc(r->arena, own->count, sizeof *b.out);
     if (b.out == NULL)
@@ -378,7 +394,9 @@ static err read_bodies(struct queue_lease_request *r, bool now)
             break;
         }
     }
-    return damage_is(why) && own->read > 0 ? ERR_OK : why; /* the next lease begins with what cannot be read */
+    return damage_is(why) && own->read > 0
+               ? ERR_OK
+               : why; /* the next lease begins with what cannot be read */
 }
 
 /* What does not fit into the reply goes back; the first always fits. */
@@ -445,8 +463,9 @@ static void aside(struct part *p, struct qitem *it, err why)
     damage_aside(p, it, why);
 }
 
-/* Its bodies cannot be read: the items are back in their place. A store that is away is left alone for a while, and the
- * request waits for what another has. Of damage the first item is out of the way, and the request waits for others. */
+/* Its bodies cannot be read: the items are back in their place. A store that is away is left alone
+ * for a while, and the request waits for what another has. Of damage the first item is out of the
+ * way, and the request waits for others. */
 static void unread(struct queue *q, struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
@@ -537,7 +556,8 @@ void lease_fetch_all(struct queue *q, struct list *fetches)
 bool lease_build(struct part *p, struct slot *s)
 {
     for (struct list *n; (n = list_first(&p->grants)) != NULL;) {
-        struct own_lease *own = CONTAINER_OF(CONTAINER_OF(n, struct req, link), struct own_lease, req);
+        struct own_lease *own =
+            CONTAINER_OF(CONTAINER_OF(n, struct req, link), struct own_lease, req);
         if (!slot_room(s, own->count))
             break;
         for (struct list *l = own->items.next; l != &own->items; l = l->next) {

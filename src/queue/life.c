@@ -1,4 +1,5 @@
-/* life.c - beginning and end: loading the catalogue, draining, what the clock hook wants done, old partitions. */
+/* life.c - beginning and end: loading the catalogue, draining, what the clock hook wants done, old
+ * partitions. */
 #include "queue/catalogue.h"
 #include "queue/flush.h"
 
@@ -16,7 +17,9 @@ struct drop_job {
     struct loop_job job;
     struct queues *all;
     uint32_t number, count;
-    struct drop_part { uint32_t store, partition; } *parts;
+    struct drop_part {
+        uint32_t store, partition;
+    } * parts;
     err why;
 };
 
@@ -26,7 +29,8 @@ static void drop_run(struct loop_job *j)
     d->why = ERR_OK;
     for (uint32_t i = 0; i < d->count && d->why == ERR_OK; i++) {
         struct queue_store *store = d->all->opts.stores[d->parts[i].store];
-        d->why = store->ops->drop(store, (struct queue_part){ .queue = d->number, .partition = d->parts[i].partition });
+        d->why = store->ops->drop(store, (struct queue_part){ .queue = d->number,
+                                                              .partition = d->parts[i].partition });
     }
     if (d->why == ERR_OK && !d->all->draining)
         d->why = catalogue_forget(d->all->opts.engine, d->number);
@@ -36,9 +40,11 @@ static void drop_done(struct loop_job *j, bool canceled)
 {
     struct drop_job *d = CONTAINER_OF(j, struct drop_job, job);
     if (!canceled && d->why != ERR_OK) /* the row says so at the next start */
-        log_event(d->all->opts.log, LOG_WARN, "queue.drop", LOG_INT("queue_number", d->number),
-                  LOG_CSTR("why", err_name(d->why)),
-                  LOG_CSTR("what", "items of a deleted queue are still on disk; the next start removes them"));
+        log_event(
+            d->all->opts.log, LOG_WARN, "queue.drop", LOG_INT("queue_number", d->number),
+            LOG_CSTR("why", err_name(d->why)),
+            LOG_CSTR("what",
+                     "items of a deleted queue are still on disk; the next start removes them"));
     (void)atomic_fetch_sub(&d->all->jobs, 1);
     free(d->parts);
     free(d);
@@ -48,8 +54,9 @@ static struct drop_job *drop_new(struct queues *qs, uint32_t number, uint32_t co
 {
     struct drop_job *d = calloc(1, sizeof *d);
     INVARIANT(d != NULL);
-    *d = (struct drop_job){ .job = { .run = drop_run, .done = drop_done }, .all = qs, .number = number,
-                            .count = count };
+    *d = (struct drop_job){
+        .job = { .run = drop_run, .done = drop_done }, .all = qs, .number = number, .count = count
+    };
     d->parts = calloc(count + 1, sizeof *d->parts);
     INVARIANT(d->parts != NULL);
     return d;
@@ -140,7 +147,8 @@ void queues_drain(struct queues *qs)
     MAGIC_CHECK(qs, QUEUES_MAGIC);
     if (qs->opts.on_drain != NULL)
         qs->opts.on_drain(qs->opts.ctx);
-    qs->draining = true; /* a queue that is being made either is in the list by now, or sees this and ends itself */
+    qs->draining = true; /* a queue that is being made either is in the list by now, or sees this
+                            and ends itself */
     struct queue **all = snapshot(qs, &count);
     for (size_t i = 0; i < count; i++) {
         queue_end(all[i], false);
@@ -154,7 +162,8 @@ static bool is_calm(struct queue *q)
     queue_enter(q);
     bool calm = q->busy == 0 && q->requests == 0;
     queue_leave(q);
-    return calm && atomic_load(&q->refs) == 2; /* the list's and ours: nobody is leaving it either */
+    return calm &&
+           atomic_load(&q->refs) == 2; /* the list's and ours: nobody is leaving it either */
 }
 
 bool queues_idle(struct queues *qs)
@@ -198,7 +207,8 @@ static bool is_quiet(struct queue *q)
 {
     queue_enter(q);
     struct heap_node *n = heap_first(&q->due);
-    bool due = n != NULL && CONTAINER_OF(n, struct qitem, due)->wake_at.ns <= clock_store(q->all->opts.clock).ns;
+    bool due = n != NULL &&
+               CONTAINER_OF(n, struct qitem, due)->wake_at.ns <= clock_store(q->all->opts.clock).ns;
     bool quiet = q->busy == 0 && list_empty(&q->work) && !due;
     queue_leave(q);
     return quiet;
@@ -211,7 +221,8 @@ static bool work_off(struct queue *q, mono deadline)
     for (;;) {
         queue_enter(q);
         struct heap_node *n = heap_first(&q->due);
-        bool due = n != NULL && CONTAINER_OF(n, struct qitem, due)->wake_at.ns <= clock_store(clock).ns;
+        bool due =
+            n != NULL && CONTAINER_OF(n, struct qitem, due)->wake_at.ns <= clock_store(clock).ns;
         bool calm = q->busy == 0 && list_empty(&q->work);
         queue_leave(q); /* does what is due */
         if ((calm && !due) || clock_mono(clock).ns >= deadline.ns)
@@ -228,7 +239,8 @@ void queues_upkeep_all(struct queues *qs)
         size_t count;
         struct queue **all = snapshot(qs, &count);
         again = false;
-        for (size_t i = 0; i < count; i++) { /* a queue may bring items to one that was calm: once more round */
+        for (size_t i = 0; i < count;
+             i++) { /* a queue may bring items to one that was calm: once more round */
             again |= !is_quiet(all[i]);
             (void)work_off(all[i], deadline);
             queue_unref(&all[i]);
@@ -239,7 +251,10 @@ void queues_upkeep_all(struct queues *qs)
 
 /* ---- the beginning ---- */
 
-struct loading { struct queues *qs; struct err_note *note; };
+struct loading {
+    struct queues *qs;
+    struct err_note *note;
+};
 
 static err store_index(struct queues *qs, const char *name, uint32_t *out)
 {
@@ -263,14 +278,16 @@ static err load_row(void *ctx, const struct catalogue_row *row, bool deleted)
             used |= row->parts[i].store == s;
         if (store_index(qs, row->stores[s], &stores[s]) == ERR_OK || !used)
             continue;
-        err_note_set(l->note, "queue '%.*s' has partitions on store '%s', which queue.stores does not name",
+        err_note_set(l->note,
+                     "queue '%.*s' has partitions on store '%s', which queue.stores does not name",
                      STR_ARG(str_take(row->info.name, 100)), row->stores[s]);
         return ERR_BAD;
     }
     if (deleted) {
         struct drop_job *d = drop_new(qs, row->number, row->info.partitions);
         for (uint32_t i = 0; i < row->info.partitions; i++)
-            d->parts[i] = (struct drop_part){ .store = stores[row->parts[i].store], .partition = i };
+            d->parts[i] =
+                (struct drop_part){ .store = stores[row->parts[i].store], .partition = i };
         drop_start(d);
         return ERR_OK;
     }
@@ -286,7 +303,8 @@ static err load_row(void *ctx, const struct catalogue_row *row, bool deleted)
     return ERR_OK;
 }
 
-/* Owns as many partitions as one call takes: one sync for all of them. What fails is owned when it is read. */
+/* Owns as many partitions as one call takes: one sync for all of them. What fails is owned when it
+ * is read. */
 static void own_all(struct queues *qs, uint32_t store)
 {
     struct queue_part *places = calloc(QUEUE_OWN_MAX, sizeof *places);
@@ -434,9 +452,15 @@ static void resume(struct queue *q)
     for (struct list *n; (n = list_take(&held)) != NULL;) {
         struct req *r = CONTAINER_OF(n, struct req, link);
         switch ((enum req_kind)r->kind) {
-        case REQ_PRODUCE: produce_begin(q, req_produce(r)); break;
-        case REQ_LEASE: req_park(&q->waiting, r); break;
-        case REQ_CHANGE: change_begin(q, req_change(r)); break;
+        case REQ_PRODUCE:
+            produce_begin(q, req_produce(r));
+            break;
+        case REQ_LEASE:
+            req_park(&q->waiting, r);
+            break;
+        case REQ_CHANGE:
+            change_begin(q, req_change(r));
+            break;
         }
     }
     q->placing_wanted = true;

@@ -1,9 +1,12 @@
 /* listing.c - items as somebody looks at them: of one partition, or of all. Pool threads.
  *
- * 1. Entries are gathered first, those with the least ids: never more than one answer may have, whatever there is.
- * 2. Their bodies are read in that order, until the answer has reply_bytes_max. What is gone meanwhile is left out.
+ * 1. Entries are gathered first, those with the least ids: never more than one answer may have,
+ *    whatever there is.
+ * 2. Their bodies are read in that order, until the answer has reply_bytes_max. What is gone
+ *    meanwhile is left out.
  * 3. A partition that moved meanwhile was looked for where it is not: all of it is done again.
- * Ids of all partitions are in order of time (part_ids), so the least ids of a queue are its oldest items. */
+ * Ids of all partitions are in order of time (part_ids), so the least ids of a queue are its oldest
+ * items. */
 #include "queue/flush.h"
 
 #include "base/heap.h"
@@ -12,8 +15,9 @@
 enum {
     LIST_ITEMS_MAX = 65536,
     LIST_DEFAULT = 1000,
-    LIST_CHUNK = 16,           /* bodies asked for at once */
-    LIST_ITEM_BYTES = 512,     /* of an item in an answer, about, beside its body: ids, times, names of members */
+    LIST_CHUNK = 16, /* bodies asked for at once */
+    /* of an item in an answer, about, beside its body: ids, times, names of members */
+    LIST_ITEM_BYTES = 512,
     LIST_TRIES = 3,
     LIST_ARENA_BYTES_MAX = 64 << 20,
 };
@@ -26,18 +30,18 @@ struct found {
 
 struct listing {
     struct queue *q;
-    uint32_t first, end;       /* partitions */
+    uint32_t first, end; /* partitions */
     bool scheduled;
     struct ksuid from;
     struct found *found;
-    struct found **order;      /* by id, once all are found */
+    struct found **order; /* by id, once all are found */
     unsigned count, max;
-    struct heap greatest;      /* of found, the greatest id first */
-    uint32_t partition;        /* being walked */
-    struct arena *arena;       /* of the answer */
+    struct heap greatest; /* of found, the greatest id first */
+    uint32_t partition;   /* being walked */
+    struct arena *arena;  /* of the answer */
     struct queue_item *items;
     unsigned items_count;
-    uint64_t left;             /* bytes of the answer */
+    uint64_t left; /* bytes of the answer */
     bool is_full;
 };
 
@@ -98,8 +102,10 @@ static struct place_now place_now(const struct listing *l, uint32_t partition)
     queue_enter(l->q);
     const struct part *p = l->q->parts[partition];
     int64_t items = l->scheduled ? p->scheduled : p->ready + p->leased;
-    struct place_now now = { .part = p, .place = { .queue = l->q->number, .partition = partition },
-                             .store = part_store(p), .is_empty = p->loaded && items == 0 };
+    struct place_now now = { .part = p,
+                             .place = { .queue = l->q->number, .partition = partition },
+                             .store = part_store(p),
+                             .is_empty = p->loaded && items == 0 };
     queue_leave(l->q);
     return now;
 }
@@ -111,8 +117,9 @@ static err walk(struct listing *l, struct err_note *note)
     err why = part_readable(at.part, note);
     if (why != ERR_OK || at.is_empty)
         return why;
-    why = l->scheduled ? ops->scheduled(at.store, at.place, STORE_TIME_ZERO, KSUID_NIL, keep_scheduled, l)
-                       : ops->ready(at.store, at.place, l->from, keep_ready, l);
+    why = l->scheduled
+              ? ops->scheduled(at.store, at.place, STORE_TIME_ZERO, KSUID_NIL, keep_scheduled, l)
+              : ops->ready(at.store, at.place, l->from, keep_ready, l);
     part_looked(at.part, why);
     return why;
 }
@@ -155,15 +162,22 @@ static err put_item(struct listing *l, struct found *f, str body)
         return why;
     l->left -= bytes < l->left ? bytes : l->left;
     l->order[l->items_count] = f;
-    l->items[l->items_count++] = (struct queue_item){
-        .id = e->id, .encoding = it.encoding, .kind = it.kind, .reference = it.reference, .bytes = it.bytes,
-        .source_id = it.source_id, .attempts = e->attempts, .created_at = e->created_at, .expire_at = e->expire_at,
-        .enqueue_at = l->scheduled ? e->enqueue_at : STORE_TIME_ZERO };
+    l->items[l->items_count++] =
+        (struct queue_item){ .id = e->id,
+                             .encoding = it.encoding,
+                             .kind = it.kind,
+                             .reference = it.reference,
+                             .bytes = it.bytes,
+                             .source_id = it.source_id,
+                             .attempts = e->attempts,
+                             .created_at = e->created_at,
+                             .expire_at = e->expire_at,
+                             .enqueue_at = l->scheduled ? e->enqueue_at : STORE_TIME_ZERO };
     return ERR_OK;
 }
 
-/* Items of one partition, from order[at] on. ERR_NOT_FOUND, ERR_CORRUPT: b->read of them, the next one is
- * gone, or damaged. */
+/* Items of one partition, from order[at] on. ERR_NOT_FOUND, ERR_CORRUPT: b->read of them, the next
+ * one is gone, or damaged. */
 static err read_run(struct listing *l, unsigned at, struct queue_bodies *b)
 {
     struct queue_place places[LIST_CHUNK];
@@ -270,17 +284,23 @@ static unsigned most_items(const struct queue *q, unsigned limit)
     return fit < most ? (unsigned)fit : most;
 }
 
-err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit, struct arena *a,
-                     struct queue_item **out, unsigned *count, struct err_note *note)
+err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit,
+                     struct arena *a, struct queue_item **out, unsigned *count,
+                     struct err_note *note)
 {
     bool is_all = partition == QUEUE_PARTS_ALL;
-    struct listing l = { .q = q, .first = is_all ? 0 : partition, .scheduled = scheduled, .max = most_items(q, limit),
-                         .end = is_all ? atomic_load(&q->parts_shown) : partition + 1, .arena = a };
+    struct listing l = { .q = q,
+                         .first = is_all ? 0 : partition,
+                         .scheduled = scheduled,
+                         .max = most_items(q, limit),
+                         .end = is_all ? atomic_load(&q->parts_shown) : partition + 1,
+                         .arena = a };
     err why = is_all ? ERR_OK : part_check(q, partition, note);
     if (why != ERR_OK)
         return why;
     if (pivot.n > 0 && !ksuid_parse(pivot, &l.from)) {
-        err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(pivot, 100)), ksuid_refusal(pivot));
+        err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(pivot, 100)),
+                     ksuid_refusal(pivot));
         return ERR_BAD;
     }
     struct arena rows;

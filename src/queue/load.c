@@ -1,18 +1,21 @@
-/* load.c - what a partition's memory is read from: all at first and after errors, the next of the window later.
+/* load.c - what a partition's memory is read from: all at first and after errors, the next of the
+ * window later.
  *
- * A job reads without the lock; what changed meanwhile is seen when it is merged: items that are in memory are known
- * better there, batches too; where rows may have changed unseen (part.churn), it is read again. What became ready
- * meanwhile waits in the tail.
- *   A first of an order key that was returned behind the window may have more followers than memory holds: it is
- * fetched alone then, by the id it was left with, or, after a start, from among the rows that left their place. */
+ * A job reads without the lock; what changed meanwhile is seen when it is merged: items that are in
+ * memory are known better there, batches too; where rows may have changed unseen (part.churn), it
+ * is read again. What became ready meanwhile waits in the tail.
+ *   A first of an order key that was returned behind the window may have more followers than memory
+ * holds: it is fetched alone then, by the id it was left with, or, after a start, from among the
+ * rows that left their place. */
 #include "queue/load.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    JOB_ARENA_BYTES_MAX = 64 << 20,  /* for the rows of a window, and of requests whose outcome is unknown */
-    JOB_CHUNK_BYTES = 512            /* all partitions may be read at once */
+    /* for the rows of a window, and of requests whose outcome is unknown */
+    JOB_ARENA_BYTES_MAX = 64 << 20,
+    JOB_CHUNK_BYTES = 512 /* all partitions may be read at once */
 };
 
 /* ---- merging: under the lock ---- */
@@ -46,7 +49,8 @@ static void drop_unused(struct part *p, struct batch *b)
     }
 }
 
-static struct qitem *merge_item(struct part *p, struct part_job *j, const struct queue_entry *e, bool in_place)
+static struct qitem *merge_item(struct part *p, struct part_job *j, const struct queue_entry *e,
+                                bool in_place)
 {
     if (part_item(p, e->id) != NULL)
         return NULL;
@@ -105,14 +109,16 @@ static void merge_firsts(struct part *p, struct part_job *j)
 {
     for (unsigned i = 0; i < j->ready.count; i++) {
         const struct queue_entry *e = &j->ready.rows[i].entry;
-        struct qitem *it = is_first_away(p, j, e) ? merge_item(p, j, e, j->ready.rows[i].in_place) : NULL;
+        struct qitem *it =
+            is_first_away(p, j, e) ? merge_item(p, j, e, j->ready.rows[i].in_place) : NULL;
         if (it != NULL)
             part_ready_put(p, it);
     }
     for (unsigned i = 0; i < j->firsts_count; i++) {
         const struct first *f = &j->firsts[i];
         struct okey *k = part_okey(p, f->hash, false);
-        if (k != NULL && k->active == NULL && ksuid_cmp(k->away_id, f->id) == 0 && part_item(p, f->id) == NULL)
+        if (k != NULL && k->active == NULL && ksuid_cmp(k->away_id, f->id) == 0 &&
+            part_item(p, f->id) == NULL)
             k->away_id = KSUID_NIL; /* not there: not asked for again */
     }
     if (j->seeks) {
@@ -145,8 +151,11 @@ static void merge_leases(struct part *p, struct part_job *j)
     part_lost_sort(p);
     for (unsigned i = 0; i < j->leases_count; i++) {
         const struct queue_lease *l = &j->leases[i];
-        struct queue_entry e = { .id = l->id, .place = l->place, .attempts = l->attempts,
-                                 .created_at = l->created_at, .expire_at = l->expire_at };
+        struct queue_entry e = { .id = l->id,
+                                 .place = l->place,
+                                 .attempts = l->attempts,
+                                 .created_at = l->created_at,
+                                 .expire_at = l->expire_at };
         struct qitem *it = merge_item(p, j, &e, l->in_place);
         if (it == NULL)
             continue;
@@ -236,7 +245,8 @@ void part_fresh(struct part *p, const struct queue_part_record *record)
     part_opened(p);
 }
 
-static bool is_dangling(struct part *p, struct part_job *j, const struct queue_place *at, bool in_place)
+static bool is_dangling(struct part *p, struct part_job *j, const struct queue_place *at,
+                        bool in_place)
 {
     const struct batch *b = part_batch(p, at->batch);
     const struct read_batch *read = b == NULL ? load_batch_of(j, at->batch) : NULL;
@@ -265,7 +275,8 @@ static void merge_damage(struct part *p, struct part_job *j)
     for (unsigned k = 0; k < COUNT_OF(kinds); k++)
         for (unsigned i = 0; i < kinds[k]->count; i++) {
             const struct queue_entry *e = &kinds[k]->rows[i].entry;
-            if (!kinds[k]->rows[i].in_place && is_dangling(p, j, &e->place, false) && !is_leased(j, e->id))
+            if (!kinds[k]->rows[i].in_place && is_dangling(p, j, &e->place, false) &&
+                !is_leased(j, e->id))
                 damage_entry(p, e);
         }
     damage_found(p, !j->ready.more && !j->scheduled.more);
@@ -377,10 +388,17 @@ static struct part_job *job_new(struct part *p, enum job_kind kind)
     struct queue *q = p->queue;
     struct part_job *j = calloc(1, sizeof *j);
     INVARIANT(j != NULL);
-    *j = (struct part_job){ .job = { .run = load_run, .done = job_done }, .part = p, .store = part_store(p),
-                            .place = { .queue = q->number, .partition = p->number }, .kind = kind,
-                            .owned = p->owned, .generation = p->generation, .churn = p->churn, .store_index = p->store,
-                            .ready.max = PART_WINDOW_ITEMS, .scheduled.max = PART_SCHEDULED_ITEMS };
+    *j = (struct part_job){ .job = { .run = load_run, .done = job_done },
+                            .part = p,
+                            .store = part_store(p),
+                            .place = { .queue = q->number, .partition = p->number },
+                            .kind = kind,
+                            .owned = p->owned,
+                            .generation = p->generation,
+                            .churn = p->churn,
+                            .store_index = p->store,
+                            .ready.max = PART_WINDOW_ITEMS,
+                            .scheduled.max = PART_SCHEDULED_ITEMS };
     hash_init(&j->batches);
     arena_init(&j->arena, JOB_ARENA_BYTES_MAX);
     arena_chunks(&j->arena, JOB_CHUNK_BYTES);
@@ -407,7 +425,8 @@ static bool ask_unknown(struct part_job *j)
     if (j->unknown == NULL || j->unknown_there == NULL)
         return false;
     for (struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
-        j->unknown[j->unknown_count++] = own_produce(req_produce(CONTAINER_OF(l, struct req, link)))->batch;
+        j->unknown[j->unknown_count++] =
+            own_produce(req_produce(CONTAINER_OF(l, struct req, link)))->batch;
     return true;
 }
 
@@ -486,7 +505,8 @@ static void gather_first(void *ctx, struct hash_node *n)
     }
 }
 
-/* As much as memory may hold waits for firsts of order keys: those that stand further on are fetched. */
+/* As much as memory may hold waits for firsts of order keys: those that stand further on are
+ * fetched. */
 static void start_firsts(struct part *p)
 {
     struct part_job *j = job_new(p, JOB_FIRSTS);

@@ -1,9 +1,13 @@
-/* load_read.c - what a job reads of a partition: rows into arrays, then the batches that they point at. */
+/* load_read.c - what a job reads of a partition: rows into arrays, then the batches that they point
+ * at. */
 #include "queue/load.h"
 
 #include <stdlib.h>
 
-enum { JOB_LEASE_BYTES = 2048 /* of the arena for each lease: its batch may have no other item in memory */ };
+enum {
+    JOB_LEASE_BYTES =
+        2048 /* of the arena for each lease: its batch may have no other item in memory */
+};
 
 /* The array with room for one more. NULL: there is no memory, and the array is as it was. */
 static void *grown(struct part_job *j, void *array, unsigned count, unsigned *size, size_t each)
@@ -17,7 +21,8 @@ static void *grown(struct part_job *j, void *array, unsigned count, unsigned *si
     return array;
 }
 
-static bool add_row(struct part_job *j, struct rows *rows, const struct queue_entry *e, bool in_place)
+static bool add_row(struct part_job *j, struct rows *rows, const struct queue_entry *e,
+                    bool in_place)
 {
     if (rows->count == rows->max) {
         rows->more = true;
@@ -171,8 +176,8 @@ void load_run(struct loop_job *job)
     if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_READY))
         j->why = ops->ready(j->store, j->place, j->from, each_ready, j);
     if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_SCHEDULED))
-        j->why = ops->scheduled(j->store, j->place, j->from_at, j->kind == JOB_LOAD ? KSUID_NIL : j->from,
-                                each_scheduled, j);
+        j->why = ops->scheduled(j->store, j->place, j->from_at,
+                                j->kind == JOB_LOAD ? KSUID_NIL : j->from, each_scheduled, j);
     if (j->why == ERR_OK && j->is_starved)
         j->why = ERR_LIMIT;
     if (j->why == ERR_OK)

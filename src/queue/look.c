@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-struct search { struct ksuid id; struct looked *found; };
+struct search {
+    struct ksuid id;
+    struct looked *found;
+};
 
 static bool first_ready(void *ctx, const struct queue_entry *e, bool in_place)
 {
@@ -13,7 +16,10 @@ static bool first_ready(void *ctx, const struct queue_entry *e, bool in_place)
     return false;
 }
 
-struct searches { const struct own_change *own; unsigned count, left; };
+struct searches {
+    const struct own_change *own;
+    unsigned count, left;
+};
 
 static bool each_scheduled(void *ctx, const struct queue_entry *e)
 {
@@ -40,7 +46,8 @@ static err look(struct queue_change *c)
         all.left += !own->there[i].there;
     }
     if (why == ERR_OK && all.left > 0)
-        why = ops->scheduled(own->store, own->place, STORE_TIME_ZERO, KSUID_NIL, each_scheduled, &all);
+        why = ops->scheduled(own->store, own->place, STORE_TIME_ZERO, KSUID_NIL, each_scheduled,
+                             &all);
     for (unsigned i = 0; i < c->items_count && why == ERR_OK; i++) {
         struct looked *l = &own->there[i];
         l->entry.order_key = STR_NONE; /* the batch has it */
@@ -69,7 +76,8 @@ static void look_done(struct loop_job *j, bool canceled)
     queue_enter(q);
     own->looking = false;
     if (canceled || own->look_why != ERR_OK || p->failing || q->draining) {
-        err_note_set(&c->note, q->draining ? "queue is shutting down" : "internal error, try your request again");
+        err_note_set(&c->note, q->draining ? "queue is shutting down"
+                                           : "internal error, try your request again");
         req_answer(q, &own->req, q->draining ? ERR_SHUTDOWN : ERR_UNAVAILABLE);
     } else {
         own->looked = own->churn == p->churn; /* else it may be old: asked again */

@@ -1,11 +1,13 @@
-/* machine.h - one queue: its requests, writes and effects under one lock; all queues of a server. Private to queue.
+/* machine.h - one queue: its requests, writes and effects under one lock; all queues of a server.
+ * Private to queue.
  *
- * A call enters the queue (lock), decides, starts writes in the order they were decided, and leaves: on leaving it
- * settles what came of it until nothing changes (queue_settle), unlocks, and carries the effects out: answers, copies
- * of bodies. Whoever brings an outcome (a store's thread, the loop) puts it into queue.arrived and enters if nobody is
- * inside; who is inside looks there again after unlocking. So no store's thread ever waits for a queue.
- * A partition has two writes on their way at most: early (leases alone) and main (all else); what comes meanwhile
- * goes together into the next. */
+ * A call enters the queue (lock), decides, starts writes in the order they were decided, and
+ * leaves: on leaving it settles what came of it until nothing changes (queue_settle), unlocks, and
+ * carries the effects out: answers, copies of bodies. Whoever brings an outcome (a store's thread,
+ * the loop) puts it into queue.arrived and enters if nobody is inside; who is inside looks there
+ * again after unlocking. So no store's thread ever waits for a queue. A partition has two writes on
+ * their way at most: early (leases alone) and main (all else); what comes meanwhile goes together
+ * into the next. */
 #ifndef QUEUE_MACHINE_H
 #define QUEUE_MACHINE_H
 
@@ -21,7 +23,10 @@
 #include <stdatomic.h>
 
 /* An outcome brought in by any thread; arrived is called under the lock of the queue. */
-struct arrival { struct list link; void (*arrived)(struct arrival *a); };
+struct arrival {
+    struct list link;
+    void (*arrived)(struct arrival *a);
+};
 
 enum step_kind {
     STEP_GONE,     /* complete, delete, die without a dead queue */
@@ -31,39 +36,45 @@ enum step_kind {
     STEP_RELEASE,  /* back in its place, as if never leased */
     STEP_ARRIVE    /* scheduled by its producer */
 };
-struct step { enum step_kind kind; struct qitem *item; struct ksuid id; store_time at, expire_at; };
+struct step {
+    enum step_kind kind;
+    struct qitem *item;
+    struct ksuid id;
+    store_time at, expire_at;
+};
 
 struct move;
 /* A write of a partition, used again and again; while it rests, by any partition of its queue. */
 struct slot {
-    struct list link;             /* in queue.resting */
+    struct list link; /* in queue.resting */
     struct queue_write write;
     struct part *part;
     struct arrival arrival;
     err outcome;
     bool busy, is_early;
-    bool is_starved;              /* there was no memory for more rows */
+    bool is_starved; /* there was no memory for more rows */
     mono started, overdue_at;
-    struct heap_node overdue;     /* in queue.overdue */
+    struct heap_node overdue; /* in queue.overdue */
     struct queue_op *ops;
     struct step *steps;
-    struct batch **batches;       /* put by this write */
-    struct batch **dirty;         /* whose states it changes */
-    unsigned ops_count, ops_size, steps_count, steps_size, batches_count, batches_size, dirty_count, dirty_size;
+    struct batch **batches; /* put by this write */
+    struct batch **dirty;   /* whose states it changes */
+    unsigned ops_count, ops_size, steps_count, steps_size, batches_count, batches_size, dirty_count,
+        dirty_size;
     struct list requests, idems, orphans;
     struct move *move;
-    uint32_t placing;             /* items */
+    uint32_t placing; /* items */
     uint32_t requests_placed;
-    unsigned mended;              /* rows of damage it removes */
-    bool mends;                   /* the last of them, and the counts */
-    uint64_t bytes;               /* of the batches put by this write */
-    uint64_t generation;          /* of the part, as it was built */
+    unsigned mended;     /* rows of damage it removes */
+    bool mends;          /* the last of them, and the counts */
+    uint64_t bytes;      /* of the batches put by this write */
+    uint64_t generation; /* of the part, as it was built */
 };
 
 struct idem {
     struct hash_node node;
     unsigned char hash[16];
-    struct list age;              /* in queue.idems_by_age; until stored in the write that puts it */
+    struct list age; /* in queue.idems_by_age; until stored in the write that puts it */
     uint32_t partition, count;
     bool stored;
     struct ksuid first;
@@ -80,16 +91,17 @@ struct queue {
     uint32_t number;
     pthread_mutex_t lock;
     pthread_mutex_t arrived_lock;
-    struct list arrived;          /* struct arrival */
+    struct list arrived; /* struct arrival */
     bool deleted, draining, paused, placing_wanted;
-    bool fresh;                   /* new partitions are being owned: nothing is read yet */
-    unsigned unseen;              /* partitions whose keys were never read */
-    unsigned unsure;              /* partitions where items were moved to, or not: nobody knows until they are read */
-    struct queue_info info;       /* texts are own memory */
+    bool fresh;      /* new partitions are being owned: nothing is read yet */
+    unsigned unseen; /* partitions whose keys were never read */
+    /* partitions where items were moved to, or not: nobody knows until they are read */
+    unsigned unsure;
+    struct queue_info info; /* texts are own memory */
     struct part **parts;
     uint32_t parts_count;
-    atomic_uint parts_shown;      /* the same, for a look without the lock */
-    uint32_t keyed_count;         /* partitions that order keys are spread over */
+    atomic_uint parts_shown; /* the same, for a look without the lock */
+    uint32_t keyed_count;    /* partitions that order keys are spread over */
     struct place *place;
     struct list parked;           /* produce, by seq */
     struct list waiting;          /* leases, by seq */
@@ -100,25 +112,25 @@ struct queue {
     unsigned resting_count;
     struct hash clients, idems;
     struct list idems_by_age;
-    struct heap due;              /* items by due_at */
-    struct heap deadlines;        /* requests */
-    struct heap overdue;          /* busy slots */
-    struct heap heads;            /* parts by age of their head */
-    struct heap expires;          /* parts by expire_min */
+    struct heap due;       /* items by due_at */
+    struct heap deadlines; /* requests */
+    struct heap overdue;   /* busy slots */
+    struct heap heads;     /* parts by age of their head */
+    struct heap expires;   /* parts by expire_min */
     struct rng rng;
-    store_time ids_at;            /* of the last ids, of whichever partition */
+    store_time ids_at; /* of the last ids, of whichever partition */
     uint64_t seq, marks, requests, produces_waiting, leases_waiting, changes_waiting;
-    unsigned busy;                /* writes, jobs and moves on their way */
-    mono retry_at;                /* of what is parked; INT64_MAX: nothing is */
+    unsigned busy; /* writes, jobs and moves on their way */
+    mono retry_at; /* of what is parked; INT64_MAX: nothing is */
     int64_t retry_ms;
-    mono unplaced_at;             /* since when no partition takes a produce; ns INT64_MAX: one does */
-    bool unplaced_said;           /* in the log */
-    mono held_at;                 /* the first part that may be written again */
-    mono move_told_at;            /* that moves fail is told then again */
+    mono unplaced_at;   /* since when no partition takes a produce; ns INT64_MAX: one does */
+    bool unplaced_said; /* in the log */
+    mono held_at;       /* the first part that may be written again */
+    mono move_told_at;  /* that moves fail is told then again */
     struct list free_items;
     struct qitem **chunks;
     unsigned chunks_count;
-    uint32_t last_part;           /* served last */
+    uint32_t last_part; /* served last */
     /* in queues.timers */
     struct heap_node due_node, wait_node;
     store_time due_at;
@@ -127,14 +139,14 @@ struct queue {
 
 struct store_state {
     struct health health;
-    struct loop_lane lane;        /* jobs that read from it */
+    struct loop_lane lane; /* jobs that read from it */
     struct loop_job job;
     struct queues *all;
     uint32_t index;
     mono started;
     err outcome;
     bool recovering, turned, recovered; /* turned, recovered: to be told to the queues */
-    uint32_t foreign;             /* partitions that another process owns */
+    uint32_t foreign;                   /* partitions that another process owns */
 };
 
 struct queues {
@@ -142,25 +154,25 @@ struct queues {
     struct queues_opts opts;
     unsigned affinities[QUEUE_STORES_MAX]; /* weights of the stores */
     unsigned char boot[QUEUE_BOOT_BYTES];
-    pthread_rwlock_t lock;        /* names */
-    pthread_mutex_t change_lock;  /* one change of the catalogue at a time */
+    pthread_rwlock_t lock;       /* names */
+    pthread_mutex_t change_lock; /* one change of the catalogue at a time */
     struct map *names;
-    struct queue **sorted;        /* by name */
+    struct queue **sorted; /* by name */
     size_t count, size;
     uint32_t next_number;
-    uint64_t partitions;          /* of all queues; under change_lock */
-    atomic_bool draining;        /* set by the loop; jobs look */
+    uint64_t partitions;  /* of all queues; under change_lock */
+    atomic_bool draining; /* set by the loop; jobs look */
     pthread_mutex_t health_lock;
     struct store_state stores[QUEUE_STORES_MAX];
-    struct loop_lane drops;       /* jobs that drop partitions, of all stores: one at a time */
+    struct loop_lane drops; /* jobs that drop partitions, of all stores: one at a time */
     pthread_mutex_t timers_lock;
     struct heap due, wait;
-    mono probe_at;                /* the stores are looked at then */
-    mono armed;                   /* the timer fires then at the latest */
+    mono probe_at; /* the stores are looked at then */
+    mono armed;    /* the timer fires then at the latest */
     bool arming, stopped;
     struct loop_timer *timer;
     atomic_uint_least64_t bytes_cached;
-    atomic_uint jobs, alive;      /* alive: struct queue */
+    atomic_uint jobs, alive; /* alive: struct queue */
     struct rng rng;
 };
 
@@ -171,34 +183,44 @@ void queue_leave(struct queue *q);
 void queue_rest(void);
 void queue_ref(struct queue *q);
 void queue_arrive(struct queue *q, struct arrival *a);
-err queue_grow(struct queue *q, struct err_note *note); /* one more partition. Blocks, under change_lock */
-/* Forgets what is in memory and reads it again. ERR_UNAVAILABLE: a requeue is between its two writes. */
+err queue_grow(struct queue *q,
+               struct err_note *note); /* one more partition. Blocks, under change_lock */
+/* Forgets what is in memory and reads it again. ERR_UNAVAILABLE: a requeue is between its two
+ * writes. */
 err part_reread(struct queue *q, uint32_t partition, struct err_note *note);
-err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note *note); /* as above */
-err queue_save(struct queue *q);                        /* its row. As above */
-err queue_save_grown(struct queue *q, uint32_t store);  /* its row with one more partition, on store. As above */
-err queues_room(const struct queues *qs, uint32_t more, struct err_note *note); /* for partitions. Under change_lock */
-void queue_end(struct queue *q, bool deleted);          /* answers what waits */
-void queue_drop(struct queue *q);                       /* its partitions, when it can */
+err part_migrate(struct queue *q, uint32_t partition, str store,
+                 struct err_note *note); /* as above */
+err queue_save(struct queue *q);         /* its row. As above */
+err queue_save_grown(struct queue *q,
+                     uint32_t store); /* its row with one more partition, on store. As above */
+err queues_room(const struct queues *qs, uint32_t more,
+                struct err_note *note);        /* for partitions. Under change_lock */
+void queue_end(struct queue *q, bool deleted); /* answers what waits */
+void queue_drop(struct queue *q);              /* its partitions, when it can */
 void queues_enlist(struct queues *qs, struct queue *q);
-struct queue *queues_by_number(struct queues *qs, uint32_t number); /* a reference; NULL: there is none */
+struct queue *queues_by_number(struct queues *qs,
+                               uint32_t number); /* a reference; NULL: there is none */
 uint32_t queues_store_for(struct queues *qs, const uint32_t *counts);
-void part_own(struct part *p, const struct queue_part_record *record); /* epoch and counts are known */
-void part_fresh(struct part *p, const struct queue_part_record *record); /* a new one: nothing to read */
+void part_own(struct part *p,
+              const struct queue_part_record *record); /* epoch and counts are known */
+void part_fresh(struct part *p,
+                const struct queue_part_record *record); /* a new one: nothing to read */
 void queue_own_fresh(struct queue *q, uint32_t from); /* partitions from number from on. Blocks */
 void queue_part_add(struct queue *q, uint32_t store);
 void queue_info_own(struct queue_info *to, const struct queue_info *from);
 void queue_info_free(struct queue_info *info);
 struct queue *queue_new(struct queues *all, const struct queue_info *info, uint32_t number);
-void queue_work(struct part *p); /* has something to write, or to read */
+void queue_work(struct part *p);                   /* has something to write, or to read */
 void part_arrive(struct part *p, struct batch *b); /* is in the store now: its ready items */
-void part_loads(struct part *p); /* its load changed */
-void part_heads(struct part *p); /* its head changed */
-bool part_usable(const struct part *p); /* loaded, and its store not in error */
-/* It is away: its memory was lost or never read, and its store does not answer, or is in error. Nobody waits for it. */
+void part_loads(struct part *p);                   /* its load changed */
+void part_heads(struct part *p);                   /* its head changed */
+bool part_usable(const struct part *p);            /* loaded, and its store not in error */
+/* It is away: its memory was lost or never read, and its store does not answer, or is in error.
+ * Nobody waits for it. */
 void part_set_foreign(struct part *p, bool foreign);
 bool part_failing(const struct part *p);
-err part_failing_note(const struct part *p, struct err_note *note); /* for who asked; its store is probed soon */
+err part_failing_note(const struct part *p,
+                      struct err_note *note); /* for who asked; its store is probed soon */
 struct queue_store *part_store(const struct part *p);
 /* queues.c: tells every queue how a store does. */
 void queues_each(struct queues *all, uint32_t store, bool recovered);

@@ -1,8 +1,10 @@
-/* migrate.c - a partition to another store while its queue goes on: closed, copied row by row, switched, dropped.
+/* migrate.c - a partition to another store while its queue goes on: closed, copied row by row,
+ * switched, dropped.
  *
- * The partition takes no requests meanwhile (they wait, or go to others). Its rows are read from one store and
- * written to the other under the ids they have; the catalogue's row decides which of the two counts, so a crash before
- * it leaves the old one whole and a copy that the next try drops first. */
+ * The partition takes no requests meanwhile (they wait, or go to others). Its rows are read from
+ * one store and written to the other under the ids they have; the catalogue's row decides which of
+ * the two counts, so a crash before it leaves the old one whole and a copy that the next try drops
+ * first. */
 #include "queue/flush.h"
 #include "queue/wait.h"
 
@@ -11,19 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPY_ROWS_MAX = 1000, COPY_BYTES_MAX = 4 << 20, COPY_ARENA_BYTES_MAX = 64 << 20, QUIET_MS = 10000 };
+enum {
+    COPY_ROWS_MAX = 1000,
+    COPY_BYTES_MAX = 4 << 20,
+    COPY_ARENA_BYTES_MAX = 64 << 20,
+    QUIET_MS = 10000
+};
 
 struct copy {
     struct queue *queue;
     struct queue_store *from, *to;
     struct queue_part place;
-    struct queue_part_record record;  /* of the copy */
+    struct queue_part_record record; /* of the copy */
     struct arena arena;
     struct queue_op *ops;
     unsigned ops_count;
     int64_t ready, scheduled, leased;
     uint64_t bytes;
-    bool is_starved;                  /* a row found no memory: the copy is worth nothing */
+    bool is_starved; /* a row found no memory: the copy is worth nothing */
 };
 
 static void written(struct queue_write *w, err why)
@@ -44,10 +51,15 @@ static err flush(struct copy *c)
     waiter_init(&waiter);
     waiter_expect(&waiter);
     struct queue_write w = { .parts_count = 1, .done = written, .ctx = &waiter };
-    w.parts[0] = (struct queue_write_part){ .part = c->place, .epoch = c->record.epoch, .ready = c->ready,
-                                            .scheduled = c->scheduled, .leased = c->leased,
+    w.parts[0] = (struct queue_write_part){ .part = c->place,
+                                            .epoch = c->record.epoch,
+                                            .ready = c->ready,
+                                            .scheduled = c->scheduled,
+                                            .leased = c->leased,
                                             .last_id = c->record.last_id,
-                                            .settled = c->record.last_id, .ops = c->ops, .ops_count = c->ops_count };
+                                            .settled = c->record.last_id,
+                                            .ops = c->ops,
+                                            .ops_count = c->ops_count };
     c->to->ops->write(c->to, &w);
     err why = waiter_wait(&waiter);
     waiter_fini(&waiter);
@@ -73,7 +85,11 @@ static void *grown(void *array, size_t count, size_t *size, size_t each)
     return array;
 }
 
-struct firsts { struct ksuid *ids; size_t count, size; bool is_starved; };
+struct firsts {
+    struct ksuid *ids;
+    size_t count, size;
+    bool is_starved;
+};
 
 static bool add_first(struct firsts *f, struct ksuid id)
 {
@@ -144,7 +160,8 @@ static err copy_batches(struct copy *c)
     struct firsts f = { .ids = NULL };
     err why = c->from->ops->ready(c->from, c->place, KSUID_NIL, first_of_ready, &f);
     if (why == ERR_OK)
-        why = c->from->ops->scheduled(c->from, c->place, STORE_TIME_ZERO, KSUID_NIL, first_of_scheduled, &f);
+        why = c->from->ops->scheduled(c->from, c->place, STORE_TIME_ZERO, KSUID_NIL,
+                                      first_of_scheduled, &f);
     if (why == ERR_OK && f.is_starved)
         why = ERR_LIMIT;
     if (why == ERR_OK && f.count > 0)
@@ -156,7 +173,8 @@ static err copy_batches(struct copy *c)
     return why == ERR_OK ? flush(c) : why;
 }
 
-/* ---- rows that point into batches: gathered inside the store's callbacks, written between them ---- */
+/* ---- rows that point into batches: gathered inside the store's callbacks, written between them
+ * ---- */
 
 static struct queue_op *row(struct copy *c, enum queue_op_kind kind)
 {
@@ -219,7 +237,12 @@ static err copy_entries(struct copy *c)
     return why;
 }
 
-struct small_rows { struct queue_lease *leases; struct queue_key *keys; size_t count, size; struct copy *copy; };
+struct small_rows {
+    struct queue_lease *leases;
+    struct queue_key *keys;
+    size_t count, size;
+    struct copy *copy;
+};
 
 static bool keep_lease(void *ctx, const struct queue_lease *l)
 {
@@ -279,7 +302,8 @@ static err copy_all(struct copy *c, struct err_note *note)
 {
     struct queue_part_record old;
     mono deadline = mono_add_ms(clock_mono(c->queue->all->opts.clock), QUIET_MS);
-    err why = c->from->ops->heartbeat(c->from, deadline); /* what was written early is seen behind a synced write */
+    err why = c->from->ops->heartbeat(
+        c->from, deadline); /* what was written early is seen behind a synced write */
     if (why == ERR_OK)
         why = c->from->ops->record(c->from, c->place, &old);
     if (why == ERR_OK)
@@ -300,10 +324,12 @@ static err copy_all(struct copy *c, struct err_note *note)
     bool same = why == ERR_OK && copied.ready == old.ready && copied.scheduled == old.scheduled &&
                 copied.leased == old.leased;
     if (why == ERR_OK && !same) {
-        err_note_set(note, "the copy has %llu ready, %llu scheduled, %llu leased items, not %llu, %llu, %llu",
-                     (unsigned long long)copied.ready, (unsigned long long)copied.scheduled,
-                     (unsigned long long)copied.leased, (unsigned long long)old.ready,
-                     (unsigned long long)old.scheduled, (unsigned long long)old.leased);
+        err_note_set(
+            note,
+            "the copy has %llu ready, %llu scheduled, %llu leased items, not %llu, %llu, %llu",
+            (unsigned long long)copied.ready, (unsigned long long)copied.scheduled,
+            (unsigned long long)copied.leased, (unsigned long long)old.ready,
+            (unsigned long long)old.scheduled, (unsigned long long)old.leased);
         why = ERR_CORRUPT;
     }
     return why;
@@ -311,16 +337,17 @@ static err copy_all(struct copy *c, struct err_note *note)
 
 /* ---- closing and opening ---- */
 
-/* placing: what a move of another queue puts here, since nothing that is produced is placed in a closed one. */
+/* placing: what a move of another queue puts here, since nothing that is produced is placed in a
+ * closed one. */
 static bool is_quiet(const struct part *p)
 {
-    return (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy) && p->placing == 0 &&
-           !p->loading && !p->refilling && !p->refilling_due && list_empty(&p->movers) && list_empty(&p->fetching) &&
-           list_empty(&p->unknown);
+    return (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy) &&
+           p->placing == 0 && !p->loading && !p->refilling && !p->refilling_due &&
+           list_empty(&p->movers) && list_empty(&p->fetching) && list_empty(&p->unknown);
 }
 
-/* Stops all work of a partition, but not between the two writes of a requeue: its items would stand in both queues.
- * False: it was waited for in vain; the partition is open, as it was. */
+/* Stops all work of a partition, but not between the two writes of a requeue: its items would stand
+ * in both queues. False: it was waited for in vain; the partition is open, as it was. */
 static bool close_part(struct queue *q, struct part *p)
 {
     struct clock *clock = q->all->opts.clock;
@@ -371,7 +398,9 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
 {
     struct queues *all = q->all;
     uint32_t from = p->store;
-    struct copy c = { .queue = q, .from = all->opts.stores[from], .to = all->opts.stores[to],
+    struct copy c = { .queue = q,
+                      .from = all->opts.stores[from],
+                      .to = all->opts.stores[to],
                       .place = { .queue = q->number, .partition = p->number } };
     c.ops = calloc(COPY_ROWS_MAX + 1, sizeof *c.ops);
     if (c.ops == NULL)
@@ -388,10 +417,14 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
     queue_leave(q);
     why = queue_save(q);
     if (why == ERR_OK) {
-        if (c.from->ops->drop(c.from, c.place) != ERR_OK) /* dropped when the partition comes back to that store */
-            log_event(all->opts.log, LOG_WARN, "queue.drop", LOG_STR("name", q->info.name),
-                      LOG_INT("partition", p->number), LOG_CSTR("store", c.from->name),
-                      LOG_CSTR("what", "the partition was moved; what it left on that store goes when it comes back"));
+        if (c.from->ops->drop(c.from, c.place) !=
+            ERR_OK) /* dropped when the partition comes back to that store */
+            log_event(
+                all->opts.log, LOG_WARN, "queue.drop", LOG_STR("name", q->info.name),
+                LOG_INT("partition", p->number), LOG_CSTR("store", c.from->name),
+                LOG_CSTR(
+                    "what",
+                    "the partition was moved; what it left on that store goes when it comes back"));
         return ERR_OK;
     }
     queue_enter(q);
@@ -403,14 +436,17 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
 
 static err not_closed(const struct part *p, struct err_note *note)
 {
-    err_note_set(note, "partition not available; items of partition '%u' are on their way to another queue, try again",
+    err_note_set(note,
+                 "partition not available; items of partition '%u' are on their way to another "
+                 "queue, try again",
                  p->number);
     return ERR_UNAVAILABLE;
 }
 
 static err failing(const struct part *p, struct err_note *note)
 {
-    err_note_set(note, "partition not available; partition '%u' is failing, retry again", p->number);
+    err_note_set(note, "partition not available; partition '%u' is failing, retry again",
+                 p->number);
     return ERR_UNAVAILABLE;
 }
 
@@ -432,7 +468,8 @@ err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note
     while (to < all->opts.stores_count && !str_eq(str_of(all->opts.stores[to]->name), store))
         to++;
     if (to == all->opts.stores_count) {
-        err_note_set(note, "store is invalid; there is no store named '%.*s'", STR_ARG(str_take(store, 150)));
+        err_note_set(note, "store is invalid; there is no store named '%.*s'",
+                     STR_ARG(str_take(store, 150)));
         return ERR_BAD;
     }
     if (to == p->store)

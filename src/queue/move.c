@@ -2,13 +2,16 @@
  *
  *   gathered (source) -> round by round: bodies read, batch made in the target (pool, move_in.c)
  *                         -> same store: one write for both sides
- *                         -> else: doomed here (DOOM), inserted there (INSERT), removed here (REMOVE)
- * The item stays in its source until it is durable in the target. Across stores the target keeps a key for each item,
- * so that a second try after a crash inserts nothing twice; the key goes when the source is rid of the item. Doomed
- * is a lease that says so (move_out.c): nobody gets that item again, and after a crash its move goes on.
- *   A round that fails is told, and tried again, later and later, as long as there is a target. What a
- * client ordered to the dead queue is put back after MOVE_ORDER_TRIES, unless it is doomed; requeued items are given
- * back at once, unless they may be in the target. Of those the move goes on when nobody waits for it any more. */
+ *                         -> else: doomed here (DOOM), inserted there (INSERT), removed here
+ *                           (REMOVE)
+ * The item stays in its source until it is durable in the target. Across stores the target keeps a
+ * key for each item, so that a second try after a crash inserts nothing twice; the key goes when
+ * the source is rid of the item. Doomed is a lease that says so (move_out.c): nobody gets that item
+ * again, and after a crash its move goes on.
+ *   A round that fails is told, and tried again, later and later, as long as there is a target.
+ * What a client ordered to the dead queue is put back after MOVE_ORDER_TRIES, unless it is doomed;
+ * requeued items are given back at once, unless they may be in the target. Of those the move goes
+ * on when nobody waits for it any more. */
 #include "queue/move.h"
 #include "queue/wait.h"
 
@@ -18,12 +21,14 @@
 #include <string.h>
 
 enum {
-    MOVES_RUNNING_MAX = 4,            /* of a partition: each holds the bodies of a round */
+    MOVES_RUNNING_MAX = 4, /* of a partition: each holds the bodies of a round */
     MOVE_ITEMS_FIRST = 4,
     MOVE_CHUNK_BYTES = 512,
-    MOVE_RETRY_MS = 1000, MOVE_RETRY_MS_MAX = 30000,
-    MOVE_ORDER_TRIES = 3,             /* then the client of an order is told */
-    MOVE_TOLD_TRIES = 3, MOVE_TOLD_MS = 60000, /* then the operator is; so often for a queue */
+    MOVE_RETRY_MS = 1000,
+    MOVE_RETRY_MS_MAX = 30000,
+    MOVE_ORDER_TRIES = 3, /* then the client of an order is told */
+    MOVE_TOLD_TRIES = 3,
+    MOVE_TOLD_MS = 60000, /* then the operator is; so often for a queue */
 };
 
 /* ---- gathering: under the lock of the source ---- */
@@ -66,12 +71,14 @@ void move_add(struct move *m, struct qitem *it)
         m->items = reallocarray(m->items, m->size, sizeof *m->items);
         INVARIANT(m->items != NULL);
     }
-    m->items[m->count++] = (struct moved){ .item = it, .id = it->id,
-                                           .place = { .batch = it->batch->first, .index = it->index } };
+    m->items[m->count++] = (struct moved){
+        .item = it, .id = it->id, .place = { .batch = it->batch->first, .index = it->index }
+    };
 }
 
 /* One more item of this order, for this queue. */
-static bool move_takes(const struct move *m, const struct queue_change *c, str to, uint32_t to_number)
+static bool move_takes(const struct move *m, const struct queue_change *c, str to,
+                       uint32_t to_number)
 {
     return m->change == c && !m->keeps && m->count < MOVE_ITEMS_MAX && m->to_number == to_number &&
            (to_number > 0 || str_eq((str){ .p = m->to_name, .n = m->to_name_bytes }, to));
@@ -79,7 +86,9 @@ static bool move_takes(const struct move *m, const struct queue_change *c, str t
 
 void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_change *c)
 {
-    uint32_t number = it->state == QITEM_LEASED && (it->attempts & ATTEMPTS_ORDERED) != 0 ? (uint32_t)it->token : 0;
+    uint32_t number = it->state == QITEM_LEASED && (it->attempts & ATTEMPTS_ORDERED) != 0
+                          ? (uint32_t)it->token
+                          : 0;
     str to = p->queue->info.dead_queue;
     if (number == 0 && to.n == 0) {
         step_gone(s, it);
@@ -152,7 +161,8 @@ static void tell_client(struct move *m, err why)
     change_outcome(c, why);
 }
 
-/* Under the lock of the source: m is over there, its items are gone, back or lost with the memory they stood in. */
+/* Under the lock of the source: m is over there, its items are gone, back or lost with the memory
+ * they stood in. */
 void move_end(struct move *m, err why)
 {
     struct part *p = m->part;
@@ -239,7 +249,8 @@ static bool give_up(struct move *m, err why)
     return !m->doomed;
 }
 
-/* What an order began is given back where nothing of it can be in the target; what it left is done, if it can be. */
+/* What an order began is given back where nothing of it can be in the target; what it left is done,
+ * if it can be. */
 static bool gives_back(const struct move *m, err why)
 {
     if (m->keeps)
@@ -392,8 +403,8 @@ static void move_done(struct loop_job *j, bool canceled)
     }
 }
 
-/* A move from before the memory was thrown away may still be writing into its target: until what came of that is known
- * there, its items, read again since, would be written there once more. */
+/* A move from before the memory was thrown away may still be writing into its target: until what
+ * came of that is known there, its items, read again since, would be written there once more. */
 static bool is_still_moving(const struct part *p)
 {
     for (const struct list *n = p->movers.next; n != &p->movers; n = n->next)

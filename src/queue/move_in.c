@@ -1,8 +1,9 @@
-/* move_in.c - the side of a move that goes into the target: bodies read, a place, the batch; then what came of it.
+/* move_in.c - the side of a move that goes into the target: bodies read, a place, the batch; then
+ * what came of it.
  *
- * A round takes as many items as have MOVE_BYTES_MAX bytes together, one at least. An item that dies and
- * cannot be read goes to no queue: it is told of, and removed. Of requeued items those go behind the
- * others, which are moved; when only such items are left, the round fails. */
+ * A round takes as many items as have MOVE_BYTES_MAX bytes together, one at least. An item that
+ * dies and cannot be read goes to no queue: it is told of, and removed. Of requeued items those go
+ * behind the others, which are moved; when only such items are left, the round fails. */
 #include "queue/move.h"
 
 #include "base/buf.h"
@@ -50,7 +51,7 @@ static void pass_over(struct move *m, unsigned i)
 
 /* Items of a round on their way into its batch. */
 struct packing {
-    unsigned at[MOVE_ITEMS_MAX];  /* which of the move */
+    unsigned at[MOVE_ITEMS_MAX]; /* which of the move */
     struct queue_bodies bodies;
     struct item *items;
 };
@@ -58,7 +59,8 @@ struct packing {
 static bool pack_begin(struct move *m, struct packing *k)
 {
     struct queue_place *places = arena_calloc(&m->arena, m->count, sizeof *places);
-    k->bodies = (struct queue_bodies){ .bytes_max = MOVE_BYTES_MAX, .arena = &m->arena, .at = places };
+    k->bodies =
+        (struct queue_bodies){ .bytes_max = MOVE_BYTES_MAX, .arena = &m->arena, .at = places };
     k->bodies.out = arena_calloc(&m->arena, m->count, sizeof *k->bodies.out);
     k->items = arena_calloc(&m->arena, m->count, sizeof *k->items);
     if (places == NULL || k->bodies.out == NULL || k->items == NULL)
@@ -96,7 +98,8 @@ static err encode(struct move *m, str *out)
     m->what = "its store cannot be read";
     err why = m->store->ops->bodies(m->store, m->place, &k.bodies), packed = ERR_OK;
     unsigned n = 0;
-    while ((why == ERR_OK || damage_is(why)) && n < k.bodies.read && (packed = pack(m, &k, n)) == ERR_OK)
+    while ((why == ERR_OK || damage_is(why)) && n < k.bodies.read &&
+           (packed = pack(m, &k, n)) == ERR_OK)
         n++;
     why = packed == ERR_OK ? why : packed;
     if (why != ERR_OK && !damage_is(why))
@@ -139,7 +142,8 @@ static struct part *place_for(struct move *m)
     return p != NULL && part_usable(p) && !m->to->draining && !m->to->deleted ? p : NULL;
 }
 
-/* Under the lock of the target: what of it is there already; and whether the others can go there. */
+/* Under the lock of the target: what of it is there already; and whether the others can go
+ * there. */
 static err find_there(struct move *m)
 {
     unsigned char hash[16];
@@ -166,7 +170,8 @@ static void put_keys(struct move *m, store_time now)
             continue;
         struct queue_op *op = &m->ops[m->ops_count++];
         *op = (struct queue_op){ .kind = OP_KEY_PUT,
-                                 .u.key = { .first = ksuid_add(m->batch->first, at++), .count = 1,
+                                 .u.key = { .first = ksuid_add(m->batch->first, at++),
+                                            .count = 1,
                                             .expire_at = store_time_add(now, MOVE_KEY_NS) } };
         key_of(m, i, op->u.key.hash);
     }
@@ -194,10 +199,13 @@ static err settle_in(struct move *m, str encoded)
     m->batch->created_at = now;
     m->batch->expire_at = store_time_add(now, to->info.expire_timeout_ns);
     batch_ref(m->batch);
-    m->ops[m->ops_count++] = (struct queue_op){
-        .kind = OP_BATCH_PUT, .u.batch = { .first = m->batch->first, .count = m->batch->count, .created_at = now,
-                                           .expire_at = m->batch->expire_at, .states = m->batch->states,
-                                           .bytes = encoded } };
+    m->ops[m->ops_count++] = (struct queue_op){ .kind = OP_BATCH_PUT,
+                                                .u.batch = { .first = m->batch->first,
+                                                             .count = m->batch->count,
+                                                             .created_at = now,
+                                                             .expire_at = m->batch->expire_at,
+                                                             .states = m->batch->states,
+                                                             .bytes = encoded } };
     put_keys(m, now);
     p->placing += m->new_count;
     part_loads(p);
@@ -214,12 +222,16 @@ static bool find_target(struct move *m)
     if (m->to_number > 0) {
         m->to = queues_by_number(from->all, m->to_number);
         if (m->to != NULL && m->to_name_bytes == 0)
-            m->to_name_bytes = str_to_cstr(m->to->info.name, m->to_name, sizeof m->to_name) ? m->to->info.name.n : 0;
+            m->to_name_bytes = str_to_cstr(m->to->info.name, m->to_name, sizeof m->to_name)
+                                   ? m->to->info.name.n
+                                   : 0;
         return m->to != NULL;
     }
-    if (queues_find(from->all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) != ERR_OK)
+    if (queues_find(from->all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) !=
+        ERR_OK)
         return false;
-    if (!str_eq(m->to->info.space, from->info.space)) /* who orders a move was asked for its rights */
+    if (!str_eq(m->to->info.space,
+                from->info.space)) /* who orders a move was asked for its rights */
         queue_unref(&m->to);
     return m->to != NULL;
 }
@@ -246,7 +258,8 @@ err move_prepare(struct move *m)
     m->round = m->count;
     m->what = "there is no such queue";
     if (!find_target(m))
-        return m->to_number > 0 ? ERR_NOT_FOUND : ERR_OK; /* without a dead queue the items are deleted */
+        return m->to_number > 0 ? ERR_NOT_FOUND
+                                : ERR_OK; /* without a dead queue the items are deleted */
     err why = choose_round(m, &encoded);
     if (why != ERR_OK || encoded.n == 0)
         return why;
@@ -262,9 +275,12 @@ err move_prepare(struct move *m)
 
 void move_side_of_target(const struct move *m, struct queue_write_part *w)
 {
-    *w = (struct queue_write_part){ .part = { .queue = m->to->number, .partition = m->to_part->number },
-                                    .epoch = m->to_epoch, .ready = m->new_count,
-                                    .last_id = ksuid_add(m->batch->first, m->new_count - 1), .ops = m->ops,
+    *w = (struct queue_write_part){ .part = { .queue = m->to->number,
+                                              .partition = m->to_part->number },
+                                    .epoch = m->to_epoch,
+                                    .ready = m->new_count,
+                                    .last_id = ksuid_add(m->batch->first, m->new_count - 1),
+                                    .ops = m->ops,
                                     .ops_count = m->ops_count };
 }
 

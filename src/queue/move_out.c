@@ -1,8 +1,8 @@
 /* move_out.c - the side of a move that leaves the source: items are doomed, removed, or put back.
  *
- * Doomed is a lease whose attempts say so: nobody is given that item any more, also after a restart, which goes on with
- * its move. Of items that were ordered to another queue (queue.requeue) the lease names the queue: its token is that
- * queue's number. */
+ * Doomed is a lease whose attempts say so: nobody is given that item any more, also after a
+ * restart, which goes on with its move. Of items that were ordered to another queue (queue.requeue)
+ * the lease names the queue: its token is that queue's number. */
 #include "queue/move.h"
 #include "queue/wait.h"
 
@@ -26,11 +26,13 @@ static void doomed(struct move *m)
 {
     m->doomed = true;
     m->inserts = m->keeps;
-    for (unsigned i = 0; i < m->round && m->generation == m->part->generation && m->to_number > 0; i++)
+    for (unsigned i = 0; i < m->round && m->generation == m->part->generation && m->to_number > 0;
+         i++)
         m->items[i].item->from = QITEM_LEASED;
 }
 
-/* As if nobody had ordered anything. What stands in the target already is not given back: only its removal is left. */
+/* As if nobody had ordered anything. What stands in the target already is not given back: only its
+ * removal is left. */
 static void give_back(struct part *p, struct qitem *it)
 {
     it->attempts = (it->attempts & ~ATTEMPTS_MARKS) + 1; /* a release takes it away again */
@@ -44,7 +46,8 @@ void move_put_back(struct move *m, const struct moved *moved)
     struct part *p = m->part;
     struct qitem *it = moved->item;
     qitem_move(it, (enum qitem_state)it->from);
-    if (it->state == QITEM_LEASED && (it->attempts & ATTEMPTS_ORDERED) != 0 && m->gives_back && !moved->skip) {
+    if (it->state == QITEM_LEASED && (it->attempts & ATTEMPTS_ORDERED) != 0 && m->gives_back &&
+        !moved->skip) {
         give_back(p, it);
     } else if (it->state == QITEM_LEASED || it->state == QITEM_SCHEDULED) {
         due_add(it, it->attempts >= ATTEMPTS_DOOMED ? STORE_TIME_ZERO : it->due_at);

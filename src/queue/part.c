@@ -43,7 +43,8 @@ void shared_unref(struct shared **sp)
         free(s);
 }
 
-void batch_keep(struct batch *b, struct shared *bytes, atomic_uint_least64_t *cached, uint64_t bytes_max)
+void batch_keep(struct batch *b, struct shared *bytes, atomic_uint_least64_t *cached,
+                uint64_t bytes_max)
 {
     INVARIANT(b->bytes == NULL);
     (void)atomic_fetch_add_explicit(&bytes->refs, 1, memory_order_relaxed);
@@ -73,7 +74,8 @@ void batch_unref(struct part *p, struct batch *b)
     if (b->known) {
         INVARIANT(p != NULL);
         hash_remove(&p->batches, &b->node);
-        if (memchr(b->states, ITEM_IN_PLACE, b->count) != NULL || memchr(b->states, ITEM_ELSEWHERE, b->count) != NULL)
+        if (memchr(b->states, ITEM_IN_PLACE, b->count) != NULL ||
+            memchr(b->states, ITEM_ELSEWHERE, b->count) != NULL)
             p->churn++;
     }
     if (b->bytes != NULL && b->cached != NULL)
@@ -117,7 +119,8 @@ bool batch_item(const struct batch *b, unsigned index, str *out)
 
 void part_okey_hash(str key, unsigned char out[16])
 {
-    static const uint64_t apart = 0x6f72646572206b65; /* from idempotency keys, which stand in the same rows */
+    static const uint64_t apart =
+        0x6f72646572206b65; /* from idempotency keys, which stand in the same rows */
     XXH128_canonical_t c;
     XXH128_canonicalFromHash(&c, XXH3_128bits_withSeed(key.p, key.n, apart));
     memcpy(out, c.digest, 16);
@@ -185,7 +188,8 @@ void part_okey_end(struct part *p, struct qitem *it)
     }
 }
 
-/* it leaves memory. Others that are in a write or a move are in no list of the key: it goes with the last of all. */
+/* it leaves memory. Others that are in a write or a move are in no list of the key: it goes with
+ * the last of all. */
 static void okey_leave(struct part *p, struct qitem *it)
 {
     struct okey *k = it->key;
@@ -210,10 +214,10 @@ static const unsigned qitem_next[QITEM_STATES] = {
     [QITEM_DAMAGED] = BIT(QITEM_ENDING),
     [QITEM_LEASED] = BIT(QITEM_ENDING) | BIT(QITEM_MOVING),
     [QITEM_SCHEDULED] = BIT(QITEM_ENDING) | BIT(QITEM_MOVING),
-    [QITEM_ENDING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) | BIT(QITEM_SCHEDULED) |
-                     BIT(QITEM_DAMAGED),
-    [QITEM_MOVING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) | BIT(QITEM_SCHEDULED) |
-                     BIT(QITEM_ENDING),
+    [QITEM_ENDING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) |
+                     BIT(QITEM_SCHEDULED) | BIT(QITEM_DAMAGED),
+    [QITEM_MOVING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) |
+                     BIT(QITEM_SCHEDULED) | BIT(QITEM_ENDING),
 };
 
 void qitem_move(struct qitem *it, enum qitem_state to)
@@ -255,8 +259,14 @@ struct qitem *part_item_new(struct part *p, struct batch *b, unsigned index, str
 {
     INVARIANT(index < b->count);
     struct qitem *it = take_free(p->queue);
-    *it = (struct qitem){ .batch = b, .part = p, .id = id, .index = (uint16_t)index, .state = QITEM_READY,
-                          .in_place = true, .created_at = b->created_at, .expire_at = b->expire_at,
+    *it = (struct qitem){ .batch = b,
+                          .part = p,
+                          .id = id,
+                          .index = (uint16_t)index,
+                          .state = QITEM_READY,
+                          .in_place = true,
+                          .created_at = b->created_at,
+                          .expire_at = b->expire_at,
                           .ready_at = b->created_at };
     list_init(&it->link);
     batch_ref(b);
@@ -277,14 +287,15 @@ void part_item_free(struct part *p, struct qitem *it)
     list_append(&p->queue->free_items, &it->link);
 }
 
-/* The payload begins with the nanoseconds of the second, so ids of all partitions are in order of time; no two calls
- * have the same. A zero bit behind them leaves room to count up. */
+/* The payload begins with the nanoseconds of the second, so ids of all partitions are in order of
+ * time; no two calls have the same. A zero bit behind them leaves room to count up. */
 struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t random)
 {
     struct queue *q = p->queue;
     q->ids_at = store_time_max(now, store_time_add(q->ids_at, 1));
     uint64_t ns = (uint64_t)(q->ids_at.ns % NS_PER_S);
-    struct ksuid at = ksuid_at(q->ids_at, ns << ID_NS_SHIFT | random >> ID_RANDOM_SHIFT, random * ID_SPREAD);
+    struct ksuid at =
+        ksuid_at(q->ids_at, ns << ID_NS_SHIFT | random >> ID_RANDOM_SHIFT, random * ID_SPREAD);
     struct ksuid first = ksuid_cmp(at, p->last_id) > 0 ? at : ksuid_add(p->last_id, 1);
     p->last_id = ksuid_add(first, n - 1);
     return first;
@@ -293,7 +304,8 @@ struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t rando
 store_time id_time(struct ksuid id)
 {
     int64_t ns = (int64_t)(id.high >> ID_NS_SHIFT);
-    return (store_time){ .ns = ((int64_t)id.seconds + KSUID_EPOCH_S) * NS_PER_S + (ns < NS_PER_S ? ns : NS_PER_S - 1) };
+    return (store_time){ .ns = ((int64_t)id.seconds + KSUID_EPOCH_S) * NS_PER_S +
+                               (ns < NS_PER_S ? ns : NS_PER_S - 1) };
 }
 
 static int cmp_listed(struct list *n, const struct qitem *it)
@@ -301,7 +313,8 @@ static int cmp_listed(struct list *n, const struct qitem *it)
     return ksuid_cmp(CONTAINER_OF(n, struct qitem, link)->id, it->id);
 }
 
-/* Puts it into a list in order of ids; most go to its end or near it, those returned to its beginning. */
+/* Puts it into a list in order of ids; most go to its end or near it, those returned to its
+ * beginning. */
 static void put_sorted(struct list *l, struct qitem *it)
 {
     struct list *last = l->prev;
@@ -418,7 +431,8 @@ static int lost_cmp(const void *a, const void *b)
 {
     const struct lost_lease *x = a, *y = b;
     int by_id = ksuid_cmp(x->id, y->id);
-    return by_id != 0 ? by_id : (x->deadline.ns > y->deadline.ns) - (x->deadline.ns < y->deadline.ns);
+    return by_id != 0 ? by_id
+                      : (x->deadline.ns > y->deadline.ns) - (x->deadline.ns < y->deadline.ns);
 }
 
 void part_lost_sort(struct part *p)
@@ -430,7 +444,8 @@ void part_lost_sort(struct part *p)
 bool part_was_lost(const struct part *p, const struct qitem *it)
 {
     const struct lost_lease its = { .id = it->id, .deadline = it->due_at };
-    return p->lost_count > 0 && bsearch(&its, p->lost, p->lost_count, sizeof *p->lost, lost_cmp) != NULL;
+    return p->lost_count > 0 &&
+           bsearch(&its, p->lost, p->lost_count, sizeof *p->lost, lost_cmp) != NULL;
 }
 
 void part_lost_end(struct part *p)
@@ -444,7 +459,9 @@ void part_lost_end(struct part *p)
 
 void part_init(struct part *p, struct queue *q, uint32_t number, uint32_t store)
 {
-    *p = (struct part){ .queue = q, .number = number, .store = store, .expire_min = STORE_TIME_NEVER };
+    *p = (struct part){
+        .queue = q, .number = number, .store = store, .expire_min = STORE_TIME_NEVER
+    };
     hash_init(&p->items);
     hash_init(&p->batches);
     hash_init(&p->okeys);
@@ -488,7 +505,8 @@ static void forget_okey(void *ctx, struct hash_node *n)
 static void forget_batch(void *ctx, struct hash_node *n)
 {
     (void)ctx;
-    CONTAINER_OF(n, struct batch, node)->known = false; /* whoever still looks at it has the last reference */
+    CONTAINER_OF(n, struct batch, node)->known =
+        false; /* whoever still looks at it has the last reference */
 }
 
 void part_forget(struct part *p)

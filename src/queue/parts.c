@@ -25,13 +25,15 @@ static err not_saved(struct err_note *note)
 static err grow_on(struct queue *q, uint32_t store, struct err_note *note)
 {
     if (q->parts_count >= QUEUE_PARTITIONS_MAX) {
-        err_note_set(note, "partitions is invalid; cannot be greater than %d", QUEUE_PARTITIONS_MAX);
+        err_note_set(note, "partitions is invalid; cannot be greater than %d",
+                     QUEUE_PARTITIONS_MAX);
         return ERR_BAD;
     }
     err why = queues_room(q->all, 1, note);
     if (why != ERR_OK)
         return why;
-    if (queue_save_grown(q, store) != ERR_OK) /* before anything is put there: it would not be found again */
+    if (queue_save_grown(q, store) !=
+        ERR_OK) /* before anything is put there: it would not be found again */
         return not_saved(note);
     queue_enter(q);
     q->fresh = true;
@@ -59,7 +61,8 @@ static err add_part(struct queue *q, str store, struct err_note *note)
         if (str_eq(str_of(opts->stores[i]->name), store))
             return grow_on(q, i, note);
     }
-    err_note_set(note, "store is invalid; there is no store named '%.*s'", STR_ARG(str_take(store, 150)));
+    err_note_set(note, "store is invalid; there is no store named '%.*s'",
+                 STR_ARG(str_take(store, 150)));
     return ERR_BAD;
 }
 
@@ -75,7 +78,8 @@ static void set_mode(struct queue *q, struct part *p, enum part_mode mode)
     queue_leave(q);
 }
 
-static err change_mode(struct queue *q, uint32_t partition, enum part_mode mode, struct err_note *note)
+static err change_mode(struct queue *q, uint32_t partition, enum part_mode mode,
+                       struct err_note *note)
 {
     struct part *p = q->parts[partition];
     enum part_mode before = p->mode;
@@ -89,11 +93,16 @@ static err change_mode(struct queue *q, uint32_t partition, enum part_mode mode,
 static const char *name_of(enum queue_part_order order)
 {
     switch (order) {
-    case PART_ADD: return "add";
-    case PART_DRAIN: return "drain";
-    case PART_PAUSE: return "pause";
-    case PART_RESUME: return "resume";
-    case PART_MOVE: return "move";
+    case PART_ADD:
+        return "add";
+    case PART_DRAIN:
+        return "drain";
+    case PART_PAUSE:
+        return "pause";
+    case PART_RESUME:
+        return "resume";
+    case PART_MOVE:
+        return "move";
     }
     return "";
 }
@@ -101,7 +110,8 @@ static const char *name_of(enum queue_part_order order)
 static err change_part(struct queue *q, const struct queue_part_change *c, struct err_note *note)
 {
     if (q->deleted) {
-        err_note_set(note, "queue does not exist; no such queue named '%.*s'", STR_ARG(str_take(q->info.name, 180)));
+        err_note_set(note, "queue does not exist; no such queue named '%.*s'",
+                     STR_ARG(str_take(q->info.name, 180)));
         return ERR_NOT_FOUND;
     }
     if (c->order != PART_ADD && c->partition >= q->parts_count) {
@@ -109,11 +119,16 @@ static err change_part(struct queue *q, const struct queue_part_change *c, struc
         return ERR_BAD;
     }
     switch (c->order) {
-    case PART_ADD: return add_part(q, c->store, note);
-    case PART_DRAIN: return change_mode(q, c->partition, PART_DRAINING, note);
-    case PART_PAUSE: return change_mode(q, c->partition, PART_PAUSED, note);
-    case PART_RESUME: return change_mode(q, c->partition, PART_OPEN, note);
-    case PART_MOVE: return part_migrate(q, c->partition, c->store, note);
+    case PART_ADD:
+        return add_part(q, c->store, note);
+    case PART_DRAIN:
+        return change_mode(q, c->partition, PART_DRAINING, note);
+    case PART_PAUSE:
+        return change_mode(q, c->partition, PART_PAUSED, note);
+    case PART_RESUME:
+        return change_mode(q, c->partition, PART_OPEN, note);
+    case PART_MOVE:
+        return part_migrate(q, c->partition, c->store, note);
     }
     return ERR_BAD;
 }
@@ -124,8 +139,8 @@ err queue_part_change(struct queue *q, const struct queue_part_change *c, struct
     err why = change_part(q, c, note);
     unlock_changes(q);
     log_event(q->all->opts.log, LOG_INFO, "queue.partition", LOG_STR("name", q->info.name),
-              LOG_CSTR("order", name_of(c->order)), LOG_INT("partition", c->partition), LOG_STR("store", c->store),
-              LOG_CSTR("outcome", err_name(why)));
+              LOG_CSTR("order", name_of(c->order)), LOG_INT("partition", c->partition),
+              LOG_STR("store", c->store), LOG_CSTR("outcome", err_name(why)));
     return why;
 }
 
@@ -133,13 +148,15 @@ err queue_reload(struct queue *q, struct err_note *note)
 {
     uint32_t count = atomic_load(&q->parts_shown);
     err why = ERR_OK;
-    for (uint32_t i = 0; i < count; i++) { /* what cannot be read now is tried again, like after any failure */
+    for (uint32_t i = 0; i < count;
+         i++) { /* what cannot be read now is tried again, like after any failure */
         lock_changes(q);
         err one = part_reread(q, i, note);
         unlock_changes(q);
         why = one == ERR_OK ? why : one;
     }
-    queue_await_read(q, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(q->all->opts.clock), RELOAD_MS_MAX));
+    queue_await_read(q, QUEUE_PARTS_ALL,
+                     mono_add_ms(clock_mono(q->all->opts.clock), RELOAD_MS_MAX));
     return why;
 }
 

@@ -1,16 +1,22 @@
 /* Invariants
- *  1. Node n of a store's tree is the better of its two children: less load, then the lower number; node 1 is the best.
- *  2. Members of a tree are in order of partition numbers, so the left child wins ties.
- *  3. A closed partition never wins over an open one; the root of a tree without an open one is NONE. */
+ *  1. Node n of a store's tree is the better of its two children: less load, then the lower number;
+ *  node 1 is the best. 2. Members of a tree are in order of partition numbers, so the left child
+ *    wins ties.
+ *  3. A closed partition never wins over an open one; the root of a tree without an open one is
+ *     NONE. */
 #include "queue/place.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct place_part { uint64_t load; uint32_t store, leaf; bool open; };
+struct place_part {
+    uint64_t load;
+    uint32_t store, leaf;
+    bool open;
+};
 struct tree {
-    uint32_t *members;   /* partitions, ascending */
-    uint32_t *nodes;     /* 2 * width: partitions or PLACE_NONE; leaves from width up */
+    uint32_t *members; /* partitions, ascending */
+    uint32_t *nodes;   /* 2 * width: partitions or PLACE_NONE; leaves from width up */
     uint32_t count, width;
 };
 struct place {
@@ -51,7 +57,8 @@ static unsigned keep(const bool *pass, bool *in, unsigned count, unsigned in_cou
     return left;
 }
 
-static unsigned drop_crowded(const struct place_store *stores, unsigned count, bool *in, unsigned in_count)
+static unsigned drop_crowded(const struct place_store *stores, unsigned count, bool *in,
+                             unsigned in_count)
 {
     uint64_t sum = 0;
     bool pass[PLACE_STORES_MAX];
@@ -80,9 +87,11 @@ static void drop_slow(const struct place_store *stores, unsigned count, bool *in
         if (in[i])
             times[n++] = stores[i].write_ns;
     qsort(times, n, sizeof *times, time_cmp);
-    int64_t median = times[(n - 1) / 2]; /* of two the faster: a slow one is seen beside one other */
+    int64_t median =
+        times[(n - 1) / 2]; /* of two the faster: a slow one is seen beside one other */
     for (unsigned i = 0; i < count; i++)
-        pass[i] = stores[i].write_ns <= PLACE_SLOW_NS || stores[i].write_ns / PLACE_SLOW_FACTOR <= median;
+        pass[i] =
+            stores[i].write_ns <= PLACE_SLOW_NS || stores[i].write_ns / PLACE_SLOW_FACTOR <= median;
     (void)keep(pass, in, count, in_count, (in_count + 1) / 2);
 }
 
@@ -275,7 +284,8 @@ void place_record(struct place *p, const struct place_decision *d)
 
 unsigned place_decisions(const struct place *p)
 {
-    return p->decisions_made < PLACE_DECISIONS_MAX ? (unsigned)p->decisions_made : PLACE_DECISIONS_MAX;
+    return p->decisions_made < PLACE_DECISIONS_MAX ? (unsigned)p->decisions_made
+                                                   : PLACE_DECISIONS_MAX;
 }
 
 const struct place_decision *place_decision_at(const struct place *p, unsigned index)
@@ -291,5 +301,6 @@ bool place_replays(const struct place *p, const struct place_decision *d)
     uint32_t store = place_pick(d->stores, p->stores_count);
     if (store != d->store)
         return false;
-    return store == PLACE_NONE ? d->partition == PLACE_NONE : d->stores[store].partition == d->partition;
+    return store == PLACE_NONE ? d->partition == PLACE_NONE
+                               : d->stores[store].partition == d->partition;
 }

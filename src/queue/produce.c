@@ -1,4 +1,5 @@
-/* produce.c - requests to the partitions that place.h names, whole, in order of arrival; then into one write. */
+/* produce.c - requests to the partitions that place.h names, whole, in order of arrival; then into
+ * one write. */
 #include "queue/flush.h"
 
 #include "base/log.h"
@@ -7,14 +8,16 @@
 #include <xxhash.h>
 
 enum {
-    PRODUCE_APART_BYTES = 64 << 10,  /* a larger request is encoded by its own thread, as a batch of its own */
-    PRODUCE_GROUP_BYTES = 1 << 20,   /* of requests that share a batch */
+    /* a larger request is encoded by its own thread, as a batch of its own */
+    PRODUCE_APART_BYTES = 64 << 10,
+    PRODUCE_GROUP_BYTES = 1 << 20,      /* of requests that share a batch */
     PRODUCE_GROUP_MEMORY_MAX = 2 << 20, /* to encode one */
-    PRODUCE_WRITE_BYTES = 16 << 20,  /* of batches in one write: it takes no more beyond */
-    PRODUCE_OPS_MAX = 2 * QUEUE_BATCH_ITEMS_MAX + 2, /* two for each item, a batch, an import's key */
-    PRODUCE_ITEM_BYTES = 64,         /* about, beside what the client gave */
-    PRODUCE_UNPLACED_MS = 1000,      /* a queue that takes no request for longer is told of in the log */
-    CACHE_BYTES_MAX = 128 << 20,     /* bodies of all queues kept until they are consumed */
+    PRODUCE_WRITE_BYTES = 16 << 20,     /* of batches in one write: it takes no more beyond */
+    /* two for each item, a batch, an import's key */
+    PRODUCE_OPS_MAX = 2 * QUEUE_BATCH_ITEMS_MAX + 2,
+    PRODUCE_ITEM_BYTES = 64,    /* about, beside what the client gave */
+    PRODUCE_UNPLACED_MS = 1000, /* a queue that takes no request for longer is told of in the log */
+    CACHE_BYTES_MAX = 128 << 20, /* bodies of all queues kept until they are consumed */
 };
 
 /* ---- a request comes ---- */
@@ -24,7 +27,9 @@ static err item_check(const struct queue_item_new *it, unsigned index, struct er
     if (it->encoding.n <= QUEUE_FIELD_BYTES_MAX && it->kind.n <= QUEUE_FIELD_BYTES_MAX &&
         it->reference.n <= QUEUE_FIELD_BYTES_MAX)
         return ERR_OK;
-    err_note_set(note, "items is invalid; encoding, kind and reference of item %u cannot be greater than '%d' bytes",
+    err_note_set(note,
+                 "items is invalid; encoding, kind and reference of item %u cannot be greater than "
+                 "'%d' bytes",
                  index, QUEUE_FIELD_BYTES_MAX);
     return ERR_BAD;
 }
@@ -33,8 +38,10 @@ static err request_check(struct queue_produce *r, uint64_t *bytes)
 {
     *bytes = 0;
     if (r->items_count == 0 || r->items_count > QUEUE_PRODUCE_ITEMS_MAX) {
-        err_note_set(&r->note, r->items_count == 0 ? "items cannot be empty; at least one item is required"
-                                                   : "items is invalid; max_produce_batch_size is %d but received %u",
+        err_note_set(&r->note,
+                     r->items_count == 0
+                         ? "items cannot be empty; at least one item is required"
+                         : "items is invalid; max_produce_batch_size is %d but received %u",
                      QUEUE_PRODUCE_ITEMS_MAX, r->items_count);
         return ERR_BAD;
     }
@@ -45,7 +52,8 @@ static err request_check(struct queue_produce *r, uint64_t *bytes)
             return why;
         *bytes += it->encoding.n + it->kind.n + it->reference.n + it->bytes.n + PRODUCE_ITEM_BYTES;
         if (r->order_key.n > 0 && it->enqueue_at.ns != 0) {
-            err_note_set(&r->note, "order key is invalid; items with an order key cannot be scheduled");
+            err_note_set(&r->note,
+                         "order key is invalid; items with an order key cannot be scheduled");
             return ERR_BAD;
         }
     }
@@ -54,9 +62,11 @@ static err request_check(struct queue_produce *r, uint64_t *bytes)
                      QUEUE_REQUEST_BYTES_MAX);
         return ERR_BAD;
     }
-    if (r->order_key.n > QUEUE_ORDER_KEY_BYTES_MAX || r->idempotency_key.n > QUEUE_ORDER_KEY_BYTES_MAX) {
+    if (r->order_key.n > QUEUE_ORDER_KEY_BYTES_MAX ||
+        r->idempotency_key.n > QUEUE_ORDER_KEY_BYTES_MAX) {
         err_note_set(&r->note, "%s key is invalid; cannot be greater than '%d' bytes",
-                     r->order_key.n > QUEUE_ORDER_KEY_BYTES_MAX ? "order" : "idempotency", QUEUE_ORDER_KEY_BYTES_MAX);
+                     r->order_key.n > QUEUE_ORDER_KEY_BYTES_MAX ? "order" : "idempotency",
+                     QUEUE_ORDER_KEY_BYTES_MAX);
         return ERR_BAD;
     }
     return ERR_OK;
@@ -66,8 +76,11 @@ static void items_of(const struct queue_produce *r, struct item *out)
 {
     for (unsigned i = 0; i < r->items_count; i++) {
         const struct queue_item_new *it = &r->items[i];
-        out[i] = (struct item){ .encoding = it->encoding, .kind = it->kind, .reference = it->reference,
-                                .bytes = it->bytes, .enqueue_at = it->enqueue_at };
+        out[i] = (struct item){ .encoding = it->encoding,
+                                .kind = it->kind,
+                                .reference = it->reference,
+                                .bytes = it->bytes,
+                                .enqueue_at = it->enqueue_at };
     }
 }
 
@@ -91,7 +104,8 @@ err req_admit(struct queue *q, struct err_note *note)
         return ERR_SHUTDOWN;
     }
     if (q->deleted) {
-        err_note_set(note, "queue does not exist; no such queue named '%.*s'", STR_ARG(q->info.name));
+        err_note_set(note, "queue does not exist; no such queue named '%.*s'",
+                     STR_ARG(q->info.name));
         return ERR_NOT_FOUND;
     }
     if (q->requests >= QUEUE_REQUESTS_MAX) {
@@ -126,7 +140,8 @@ err queue_produce_start(struct queue_produce *r)
     err why = request_check(r, &bytes);
     if (why != ERR_OK)
         return why;
-    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .bytes = bytes, .fixed = PLACE_NONE };
+    *own =
+        (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .bytes = bytes, .fixed = PLACE_NONE };
     r->repeated = false;
     if (r->idempotency_key.n > 0)
         idem_digest(r, own->digest);
@@ -173,13 +188,17 @@ static struct part *part_of_key(struct queue *q, str key)
     return q->parts[XXH3_64bits(key.p, key.n) % n];
 }
 
-static void keep_decision(struct queue *q, const struct queue_produce *r, struct place_store *stores, uint32_t store,
-                          uint32_t partition)
+static void keep_decision(struct queue *q, const struct queue_produce *r,
+                          struct place_store *stores, uint32_t store, uint32_t partition)
 {
     const struct own_produce *own = own_produce((struct queue_produce *)(uintptr_t)r);
-    place_record(q->place, &(struct place_decision){
-        .seq = own->req.seq, .at = clock_store(q->all->opts.clock), .items = r->items_count, .store = store,
-        .partition = partition, .fixed = own->fixed != PLACE_NONE, .stores = stores });
+    place_record(q->place, &(struct place_decision){ .seq = own->req.seq,
+                                                     .at = clock_store(q->all->opts.clock),
+                                                     .items = r->items_count,
+                                                     .store = store,
+                                                     .partition = partition,
+                                                     .fixed = own->fixed != PLACE_NONE,
+                                                     .stores = stores });
 }
 
 /* No partition takes a request: stores that are away are probed soon. */
@@ -219,7 +238,8 @@ void place_round(struct queue *q)
         if (r->idempotency_key.n > 0 && own->idem == NULL && !idem_ready(q, r))
             continue;
         if (own->fixed != PLACE_NONE) {
-            struct part *p = own->import != NULL ? q->parts[own->fixed] : part_of_key(q, r->order_key);
+            struct part *p =
+                own->import != NULL ? q->parts[own->fixed] : part_of_key(q, r->order_key);
             own->fixed = p->number;
             if (p->mode == PART_OPEN && part_usable(p) && stores[p->store].status == PLACE_OK) {
                 keep_decision(q, r, stores, p->store, p->number);
@@ -304,7 +324,8 @@ void queue_produce_cancel(struct queue_produce *r)
 /* ---- writing ---- */
 
 /* A schedule of its own for an item that its producer wants later. */
-static void put_later(struct part *p, struct slot *s, struct batch *b, unsigned index, store_time at)
+static void put_later(struct part *p, struct slot *s, struct batch *b, unsigned index,
+                      store_time at)
 {
     if (!b->known)
         part_batch_add(p, b);
@@ -321,7 +342,8 @@ static void put_later(struct part *p, struct slot *s, struct batch *b, unsigned 
 }
 
 /* An item that was elsewhere before: its attempts, and its lease when it has one. */
-static void put_imported(struct slot *s, struct batch *b, unsigned index, const struct queue_item *from)
+static void put_imported(struct slot *s, struct batch *b, unsigned index,
+                         const struct queue_item *from)
 {
     struct part *p = s->part;
     if (!b->known)
@@ -346,7 +368,8 @@ static void put_imported(struct slot *s, struct batch *b, unsigned index, const 
 }
 
 /* Adds the items of r to batch b from offset on. */
-static void put_request(struct slot *s, struct queue_produce *r, struct batch *b, uint32_t offset, store_time now)
+static void put_request(struct slot *s, struct queue_produce *r, struct batch *b, uint32_t offset,
+                        store_time now)
 {
     struct part *p = s->part;
     struct own_produce *own = own_produce(r);
@@ -371,7 +394,8 @@ static void put_request(struct slot *s, struct queue_produce *r, struct batch *b
         idem_build(s, r, ksuid_add(b->first, offset), now);
 }
 
-static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, struct shared *bytes, store_time now)
+static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, struct shared *bytes,
+                               store_time now)
 {
     struct part *p = s->part;
     struct queues *all = p->queue->all;
@@ -382,10 +406,14 @@ static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, st
     batch_keep(b, bytes, &all->bytes_cached, CACHE_BYTES_MAX);
     s->bytes += bytes->n;
     slot_batch(s, b);
-    slot_op(s, OP_BATCH_PUT)->u.batch = (struct queue_batch){
-        .first = b->first, .count = b->count, .created_at = b->created_at, .expire_at = b->expire_at,
-        .order_key = b->order_key, .states = b->states,
-        .bytes = { .p = bytes->bytes, .n = bytes->n } };
+    slot_op(s, OP_BATCH_PUT)->u.batch =
+        (struct queue_batch){ .first = b->first,
+                              .count = b->count,
+                              .created_at = b->created_at,
+                              .expire_at = b->expire_at,
+                              .order_key = b->order_key,
+                              .states = b->states,
+                              .bytes = { .p = bytes->bytes, .n = bytes->n } };
     return b;
 }
 
@@ -395,7 +423,9 @@ static unsigned rows_of(const struct queue_produce *r, store_time now)
     const struct own_produce *own = (const struct own_produce *)(const void *)r->own;
     unsigned rows = own->idem != NULL;
     for (unsigned i = 0; i < r->items_count; i++)
-        rows += own->import != NULL ? 2 : r->items[i].enqueue_at.ns > store_time_add(now, QUEUE_SOON_NS).ns;
+        rows += own->import != NULL
+                    ? 2
+                    : r->items[i].enqueue_at.ns > store_time_add(now, QUEUE_SOON_NS).ns;
     return rows;
 }
 
@@ -438,7 +468,8 @@ static void refuse_group(struct part *p, uint32_t items)
     }
 }
 
-/* As many small requests as go into one batch, from the first on. False: there is no memory for their rows. */
+/* As many small requests as go into one batch, from the first on. False: there is no memory for
+ * their rows. */
 static bool put_group(struct part *p, struct slot *s, store_time now)
 {
     uint32_t items = 0;
@@ -480,7 +511,8 @@ void produce_build(struct part *p, struct slot *s, store_time now)
         if (is_apart ? !slot_room(s, 1 + rows_of(r, now)) : !put_group(p, s, now))
             return;
         if (is_apart)
-            put_request(s, r, put_batch(s, r->items_count, r->order_key, own->encoded, now), 0, now);
+            put_request(s, r, put_batch(s, r->items_count, r->order_key, own->encoded, now), 0,
+                        now);
     }
 }
 

@@ -9,9 +9,12 @@
 
 enum { DUE_STEPS_MAX = 1024, RETRY_MS = 50, RETRY_MS_MAX = 1000 };
 
-_Static_assert(sizeof(struct own_produce) <= sizeof(((struct queue_produce *)NULL)->own), "own is too small");
-_Static_assert(sizeof(struct own_lease) <= sizeof(((struct queue_lease_request *)NULL)->own), "own is too small");
-_Static_assert(sizeof(struct own_change) <= sizeof(((struct queue_change *)NULL)->own), "own is too small");
+_Static_assert(sizeof(struct own_produce) <= sizeof(((struct queue_produce *)NULL)->own),
+               "own is too small");
+_Static_assert(sizeof(struct own_lease) <= sizeof(((struct queue_lease_request *)NULL)->own),
+               "own is too small");
+_Static_assert(sizeof(struct own_change) <= sizeof(((struct queue_change *)NULL)->own),
+               "own is too small");
 
 /* ---- requests ---- */
 
@@ -51,9 +54,12 @@ struct queue_change *req_change(struct req *r)
 struct err_note *req_note(struct req *r)
 {
     switch ((enum req_kind)r->kind) {
-    case REQ_PRODUCE: return &req_produce(r)->note;
-    case REQ_LEASE: return &req_lease(r)->note;
-    case REQ_CHANGE: return &req_change(r)->note;
+    case REQ_PRODUCE:
+        return &req_produce(r)->note;
+    case REQ_LEASE:
+        return &req_lease(r)->note;
+    case REQ_CHANGE:
+        return &req_change(r)->note;
     }
     return NULL;
 }
@@ -61,9 +67,12 @@ struct err_note *req_note(struct req *r)
 static uint64_t *waiting_count(struct queue *q, const struct req *r)
 {
     switch ((enum req_kind)r->kind) {
-    case REQ_PRODUCE: return &q->produces_waiting;
-    case REQ_LEASE: return &q->leases_waiting;
-    case REQ_CHANGE: return &q->changes_waiting;
+    case REQ_PRODUCE:
+        return &q->produces_waiting;
+    case REQ_LEASE:
+        return &q->leases_waiting;
+    case REQ_CHANGE:
+        return &q->changes_waiting;
     }
     return NULL;
 }
@@ -134,7 +143,8 @@ void part_heads(struct part *p)
     if (p->head.place != 0)
         heap_remove(heads, &p->head);
     bool orphans = p->releasing > 0 || !list_empty(&p->orphans);
-    if (part_usable(p) && !p->held && !p->expire_due && !orphans && p->mode != PART_PAUSED && part_head(p) != NULL)
+    if (part_usable(p) && !p->held && !p->expire_due && !orphans && p->mode != PART_PAUSED &&
+        part_head(p) != NULL)
         heap_add(heads, &p->head);
 }
 
@@ -175,7 +185,8 @@ void queue_work(struct part *p)
 
 static bool is_before(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct req *x = CONTAINER_OF(unconst(a), struct req, until), *y = CONTAINER_OF(unconst(b), struct req, until);
+    const struct req *x = CONTAINER_OF(unconst(a), struct req, until),
+                     *y = CONTAINER_OF(unconst(b), struct req, until);
     return x->deadline.ns < y->deadline.ns;
 }
 
@@ -183,7 +194,8 @@ static bool is_due_before(const struct heap_node *a, const struct heap_node *b)
 {
     const struct qitem *x = CONTAINER_OF(unconst(a), struct qitem, due);
     const struct qitem *y = CONTAINER_OF(unconst(b), struct qitem, due);
-    return x->wake_at.ns != y->wake_at.ns ? x->wake_at.ns < y->wake_at.ns : ksuid_cmp(x->id, y->id) < 0;
+    return x->wake_at.ns != y->wake_at.ns ? x->wake_at.ns < y->wake_at.ns
+                                          : ksuid_cmp(x->id, y->id) < 0;
 }
 
 static bool is_overdue_before(const struct heap_node *a, const struct heap_node *b)
@@ -213,9 +225,12 @@ static bool expires_before(const struct heap_node *a, const struct heap_node *b)
 static bool is_looked_at(struct req *r)
 {
     switch ((enum req_kind)r->kind) {
-    case REQ_PRODUCE: return false;
-    case REQ_LEASE: return own_lease(req_lease(r))->copying;
-    case REQ_CHANGE: return own_change(req_change(r))->looking;
+    case REQ_PRODUCE:
+        return false;
+    case REQ_LEASE:
+        return own_lease(req_lease(r))->copying;
+    case REQ_CHANGE:
+        return own_change(req_change(r))->looking;
     }
     return false;
 }
@@ -233,7 +248,8 @@ static void note_wait(struct req *r)
         err_note_set(req_note(r), "request timeout; '%s' is on its way to another queue, try again",
                      id);
     else
-        err_note_set(req_note(r), "request timeout; nothing was changed in partition '%u', try again",
+        err_note_set(req_note(r),
+                     "request timeout; nothing was changed in partition '%u', try again",
                      req_change(r)->partition);
 }
 
@@ -437,9 +453,15 @@ static void answer(struct list *replies, struct queue *q)
         struct req *r = CONTAINER_OF(n, struct req, link);
         err why = r->why; /* r is its owner's again once done is called */
         switch ((enum req_kind)r->kind) {
-        case REQ_PRODUCE: req_produce(r)->done(req_produce(r), why); break;
-        case REQ_LEASE: req_lease(r)->done(req_lease(r), why); break;
-        case REQ_CHANGE: req_change(r)->done(req_change(r), why); break;
+        case REQ_PRODUCE:
+            req_produce(r)->done(req_produce(r), why);
+            break;
+        case REQ_LEASE:
+            req_lease(r)->done(req_lease(r), why);
+            break;
+        case REQ_CHANGE:
+            req_change(r)->done(req_change(r), why);
+            break;
         }
         struct queue *mine = q;
         queue_unref(&mine);
@@ -540,8 +562,10 @@ struct queue *queue_new(struct queues *all, const struct queue_info *info, uint3
     INVARIANT(pthread_mutex_init(&q->lock, NULL) == 0);
     INVARIANT(pthread_mutex_init(&q->arrived_lock, NULL) == 0);
     queue_info_own(&q->info, info);
-    struct list *lists[] = { &q->arrived, &q->parked, &q->waiting, &q->held, &q->replies, &q->fetches, &q->work,
-                             &q->idems_by_age, &q->free_items, &q->resting };
+    struct list *lists[] = {
+        &q->arrived, &q->parked, &q->waiting,      &q->held,       &q->replies,
+        &q->fetches, &q->work,   &q->idems_by_age, &q->free_items, &q->resting
+    };
     for (size_t i = 0; i < COUNT_OF(lists); i++)
         list_init(lists[i]);
     hash_init(&q->clients);

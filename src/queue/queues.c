@@ -31,8 +31,9 @@ static void unlock(struct queues *qs)
 
 static bool is_space_at(str s, size_t i)
 {
-    static const str wide[] = { STR_INIT("\xc2\x85"), STR_INIT("\xc2\xa0"), STR_INIT("\xe1\x9a\x80"),
-                                STR_INIT("\xe2\x80\xa8"), STR_INIT("\xe2\x80\xa9"), STR_INIT("\xe2\x80\xaf"),
+    static const str wide[] = { STR_INIT("\xc2\x85"),     STR_INIT("\xc2\xa0"),
+                                STR_INIT("\xe1\x9a\x80"), STR_INIT("\xe2\x80\xa8"),
+                                STR_INIT("\xe2\x80\xa9"), STR_INIT("\xe2\x80\xaf"),
                                 STR_INIT("\xe2\x81\x9f"), STR_INIT("\xe3\x80\x80") };
     unsigned char c = (unsigned char)s.p[i];
     str rest = str_skip(s, i);
@@ -58,15 +59,18 @@ static bool has_space(str s)
 static err check_text(const char *what, str name, struct err_note *note)
 {
     if (name.n > QUEUE_NAME_BYTES_MAX) {
-        err_note_set(note, "%s is invalid; cannot be greater than '%d' characters", what, QUEUE_NAME_BYTES_MAX);
+        err_note_set(note, "%s is invalid; cannot be greater than '%d' characters", what,
+                     QUEUE_NAME_BYTES_MAX);
         return ERR_BAD;
     }
     if (has_space(name)) {
-        err_note_set(note, "%s is invalid; '%.*s' cannot contain whitespace", what, STR_ARG(str_take(name, 150)));
+        err_note_set(note, "%s is invalid; '%.*s' cannot contain whitespace", what,
+                     STR_ARG(str_take(name, 150)));
         return ERR_BAD;
     }
     if (str_find(name, '~') < name.n) {
-        err_note_set(note, "%s is invalid; '%.*s' cannot contain '~' character", what, STR_ARG(str_take(name, 150)));
+        err_note_set(note, "%s is invalid; '%.*s' cannot contain '~' character", what,
+                     STR_ARG(str_take(name, 150)));
         return ERR_BAD;
     }
     if (!utf8_valid(name)) {
@@ -83,7 +87,8 @@ static err check_text(const char *what, str name, struct err_note *note)
 err queue_name_check(str name, struct err_note *note)
 {
     size_t spaces = 0;
-    while (spaces < name.n && (name.p[spaces] == ' ' || (name.p[spaces] >= '\t' && name.p[spaces] <= '\r')))
+    while (spaces < name.n &&
+           (name.p[spaces] == ' ' || (name.p[spaces] >= '\t' && name.p[spaces] <= '\r')))
         spaces++;
     if (spaces == name.n) {
         err_note_set(note, "queue name is invalid; queue name cannot be empty");
@@ -107,7 +112,8 @@ err queues_find(struct queues *qs, str name, struct queue **out, struct err_note
     struct queue *q = find(qs, name);
     unlock(qs);
     if (q == NULL) {
-        err_note_set(note, "queue does not exist; no such queue named '%.*s'", STR_ARG(str_take(name, 180)));
+        err_note_set(note, "queue does not exist; no such queue named '%.*s'",
+                     STR_ARG(str_take(name, 180)));
         return ERR_NOT_FOUND;
     }
     *out = q;
@@ -141,13 +147,15 @@ static err check_dead_queue(struct queues *qs, const struct queue_info *info, st
         return ERR_BAD;
     }
     struct queue *q = map_get(qs->names, dead);
-    if (q == NULL || !str_eq(q->info.space, info->space)) { /* nobody is told which queues others have */
+    if (q == NULL ||
+        !str_eq(q->info.space, info->space)) { /* nobody is told which queues others have */
         err_note_set(note, "dead_queue does not exist; '%.*s' was not found, create it first",
                      STR_ARG(str_take(dead, 150)));
         return ERR_BAD;
     }
     if (q->info.dead_queue.n > 0) { /* changed under change_lock alone, which we hold */
-        err_note_set(note, "dead_queue is invalid; '%.*s' already has its own dead_queue configured",
+        err_note_set(note,
+                     "dead_queue is invalid; '%.*s' already has its own dead_queue configured",
                      STR_ARG(str_take(dead, 120)));
         return ERR_BAD;
     }
@@ -162,7 +170,8 @@ static err check_numbers(const struct queue_info *info, struct err_note *note)
         return ERR_BAD;
     }
     if (info->max_attempts > QUEUE_ATTEMPTS_MAX) {
-        err_note_set(note, "max attempts is invalid; cannot be greater than %d", QUEUE_ATTEMPTS_MAX);
+        err_note_set(note, "max attempts is invalid; cannot be greater than %d",
+                     QUEUE_ATTEMPTS_MAX);
         return ERR_BAD;
     }
     if (info->partitions < 1) {
@@ -170,7 +179,8 @@ static err check_numbers(const struct queue_info *info, struct err_note *note)
         return ERR_BAD;
     }
     if (info->partitions > QUEUE_PARTITIONS_MAX) {
-        err_note_set(note, "partitions is invalid; cannot be greater than %d", QUEUE_PARTITIONS_MAX);
+        err_note_set(note, "partitions is invalid; cannot be greater than %d",
+                     QUEUE_PARTITIONS_MAX);
         return ERR_BAD;
     }
     return ERR_OK;
@@ -190,7 +200,9 @@ static err check_timeouts(const struct queue_info *info, struct err_note *note)
         char lease[GODURATION_BYTES_MAX + 1], expire[GODURATION_BYTES_MAX + 1];
         goduration_format(info->lease_timeout_ns, lease);
         goduration_format(info->expire_timeout_ns, expire);
-        err_note_set(note, "lease timeout is too long; %s cannot be greater than the expire timeout %s", lease, expire);
+        err_note_set(note,
+                     "lease timeout is too long; %s cannot be greater than the expire timeout %s",
+                     lease, expire);
         return ERR_BAD;
     }
     return ERR_OK;
@@ -206,22 +218,27 @@ static err check_info(struct queues *qs, const struct queue_info *info, struct e
 
 /* ---- rows of the catalogue ---- */
 
-/* Partition i goes to the store that is shortest of its weight; with equal weights to store i mod n. */
+/* Partition i goes to the store that is shortest of its weight; with equal weights to store i mod
+ * n. */
 uint32_t queues_store_for(struct queues *qs, const uint32_t *counts)
 {
     uint32_t best = 0;
     for (uint32_t s = 1; s < qs->opts.stores_count; s++) {
-        if ((counts[s] + 1) * (uint64_t)qs->affinities[best] < (counts[best] + 1) * (uint64_t)qs->affinities[s])
+        if ((counts[s] + 1) * (uint64_t)qs->affinities[best] <
+            (counts[best] + 1) * (uint64_t)qs->affinities[s])
             best = s;
     }
     return best;
 }
 
-/* The row of q as it is; its texts are q's, parts, with room for one more, the caller's to free. Under change_lock. */
+/* The row of q as it is; its texts are q's, parts, with room for one more, the caller's to free.
+ * Under change_lock. */
 static struct catalogue_row row_of(struct queue *q)
 {
     struct queues *qs = q->all;
-    struct catalogue_row row = { .number = q->number, .keyed_count = q->keyed_count, .info = q->info,
+    struct catalogue_row row = { .number = q->number,
+                                 .keyed_count = q->keyed_count,
+                                 .info = q->info,
                                  .stores_count = qs->opts.stores_count };
     for (unsigned s = 0; s < row.stores_count; s++)
         row.stores[s] = qs->opts.stores[s]->name;
@@ -245,7 +262,8 @@ err queue_save(struct queue *q)
 err queue_save_grown(struct queue *q, uint32_t store)
 {
     struct catalogue_row row = row_of(q);
-    row.parts[row.info.partitions++] = (struct catalogue_part){ .store = (uint16_t)store, .mode = PART_OPEN };
+    row.parts[row.info.partitions++] =
+        (struct catalogue_part){ .store = (uint16_t)store, .mode = PART_OPEN };
     err why = catalogue_put(q->all->opts.engine, &row, 0);
     free(row.parts);
     return why;
@@ -255,8 +273,10 @@ err queues_room(const struct queues *qs, uint32_t more, struct err_note *note)
 {
     if (more == 0 || qs->partitions + more <= qs->opts.partitions_max)
         return ERR_OK;
-    err_note_set(note, "partitions is invalid; all queues together have %llu and cannot have more than %u"
-                 " (queue.partitions_max)", (unsigned long long)qs->partitions, qs->opts.partitions_max);
+    err_note_set(note,
+                 "partitions is invalid; all queues together have %llu and cannot have more than %u"
+                 " (queue.partitions_max)",
+                 (unsigned long long)qs->partitions, qs->opts.partitions_max);
     return ERR_BAD;
 }
 
@@ -319,11 +339,13 @@ static err check_create(struct queues *qs, const struct queue_info *info, struct
         return ERR_SHUTDOWN;
     }
     if (map_get(qs->names, info->name) != NULL) {
-        err_note_set(note, "invalid queue; '%.*s' already exists", STR_ARG(str_take(info->name, 180)));
+        err_note_set(note, "invalid queue; '%.*s' already exists",
+                     STR_ARG(str_take(info->name, 180)));
         return ERR_CONFLICT;
     }
     if (qs->count >= QUEUE_QUEUES_MAX) {
-        err_note_set(note, "queue is overloaded; there are %d queues, which is the limit", QUEUE_QUEUES_MAX);
+        err_note_set(note, "queue is overloaded; there are %d queues, which is the limit",
+                     QUEUE_QUEUES_MAX);
         return ERR_LIMIT;
     }
     why = check_info(qs, info, note);
@@ -402,7 +424,8 @@ static uint64_t stores_of(struct queue *q, uint32_t partition, bool unread_alone
     uint64_t stores = 0;
     queue_enter(q);
     for (uint32_t i = 0; i < q->parts_count; i++)
-        if ((partition == QUEUE_PARTS_ALL || partition == i) && (!unread_alone || is_unread(q->parts[i])))
+        if ((partition == QUEUE_PARTS_ALL || partition == i) &&
+            (!unread_alone || is_unread(q->parts[i])))
             stores |= UINT64_C(1) << q->parts[i]->store;
     queue_leave(q);
     return stores;
@@ -423,7 +446,8 @@ void queue_await_read(struct queue *q, uint32_t partition, mono deadline)
     struct clock *clock = q->all->opts.clock;
     for (;;) {
         queue_enter(q);
-        bool over = is_read(q, partition) || q->draining || q->deleted || clock_mono(clock).ns >= deadline.ns;
+        bool over = is_read(q, partition) || q->draining || q->deleted ||
+                    clock_mono(clock).ns >= deadline.ns;
         queue_leave(q);
         if (over)
             return;
@@ -436,23 +460,27 @@ static void take_info(struct queue *q, struct queue_info *info)
 {
     struct queue_info old = q->info, to;
     queue_info_own(&to, info);
-    struct queue_info spare = { .name = to.name, .space = to.space, .dead_queue = old.dead_queue,
-                                .reference = old.reference };
+    struct queue_info spare = {
+        .name = to.name, .space = to.space, .dead_queue = old.dead_queue, .reference = old.reference
+    };
     to.name = old.name; /* others look at these two without our lock */
     to.space = old.space;
     q->info = to;
     queue_info_free(&spare);
 }
 
-static err update(struct queues *qs, struct queue *q, const struct queue_info *info, struct err_note *note)
+static err update(struct queues *qs, struct queue *q, const struct queue_info *info,
+                  struct err_note *note)
 {
     struct queue_info to = *info;
     const struct queue_info *old = &q->info;
     to.space = old->space;
     to.created_at = old->created_at;
     to.updated_at = clock_store(qs->opts.clock);
-    to.lease_timeout_ns = info->lease_timeout_ns != 0 ? info->lease_timeout_ns : old->lease_timeout_ns;
-    to.expire_timeout_ns = info->expire_timeout_ns != 0 ? info->expire_timeout_ns : old->expire_timeout_ns;
+    to.lease_timeout_ns =
+        info->lease_timeout_ns != 0 ? info->lease_timeout_ns : old->lease_timeout_ns;
+    to.expire_timeout_ns =
+        info->expire_timeout_ns != 0 ? info->expire_timeout_ns : old->expire_timeout_ns;
     to.partitions = info->partitions != 0 ? info->partitions : q->parts_count;
     if (!info->has_durability) {
         to.has_durability = old->has_durability;
@@ -462,8 +490,9 @@ static err update(struct queues *qs, struct queue *q, const struct queue_info *i
     if (why != ERR_OK)
         return why;
     if (to.partitions < q->parts_count) {
-        err_note_set(note, "partitions is invalid; a queue has %u and cannot have fewer, drain them instead",
-                     q->parts_count);
+        err_note_set(
+            note, "partitions is invalid; a queue has %u and cannot have fewer, drain them instead",
+            q->parts_count);
         return ERR_BAD;
     }
     why = queues_room(qs, to.partitions - q->parts_count, note);
@@ -516,11 +545,13 @@ static unsigned count_naming(const struct queues *qs, const struct queue *dead)
     return count;
 }
 
-static err delete(struct queues *qs, struct queue *q, bool named_too, struct err_note *note)
+static err delete (struct queues *qs, struct queue *q, bool named_too, struct err_note *note)
 {
     unsigned naming = count_naming(qs, q);
     if (naming > 0 && !named_too) {
-        err_note_set(note, "queue is in use; it is the dead queue of others (%u), give them another first", naming);
+        err_note_set(
+            note, "queue is in use; it is the dead queue of others (%u), give them another first",
+            naming);
         return ERR_CONFLICT;
     }
     struct catalogue_row row = row_of(q);
@@ -532,8 +563,8 @@ static err delete(struct queues *qs, struct queue *q, bool named_too, struct err
     }
     delist(qs, q);
     queue_end(q, true);
-    log_event(qs->opts.log, naming > 0 ? LOG_WARN : LOG_INFO, "queue.delete", LOG_STR("name", q->info.name),
-              LOG_INT("dead_queue_of", naming));
+    log_event(qs->opts.log, naming > 0 ? LOG_WARN : LOG_INFO, "queue.delete",
+              LOG_STR("name", q->info.name), LOG_INT("dead_queue_of", naming));
     struct queue *listed = q;
     queue_drop(q);
     queue_unref(&listed);
@@ -546,7 +577,7 @@ err queues_delete(struct queues *qs, str name, bool named_too, struct err_note *
     lock_changes(qs);
     err why = queues_find(qs, name, &q, note);
     if (why == ERR_OK) {
-        why = delete(qs, q, named_too, note);
+        why = delete (qs, q, named_too, note);
         queue_unref(&q);
     }
     unlock_changes(qs);

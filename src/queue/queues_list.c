@@ -1,16 +1,18 @@
 /* queues_list.c - one queue as it is, and pages of all queues by name. Pool threads.
  *
- * 1. A page ends before reply_bytes_max, counted as its answer in JSON has it: texts with their escapes, and
- *    LIST_QUEUE_BYTES for all else of a queue.
+ * 1. A page ends before reply_bytes_max, counted as its answer in JSON has it: texts with their
+ *    escapes, and LIST_QUEUE_BYTES for all else of a queue.
  * 2. It holds at least one queue, if there is one: so who goes on from next comes to the end.
- * 3. The memory of its answer is at most three times those bytes: messages, JSON, and texts once more. */
+ * 3. The memory of its answer is at most three times those bytes: messages, JSON, and texts once
+ *    more. */
 #include "queue/machine.h"
 
 #include "codec/wire.h"
 
 enum {
     LIST_MAX = 65536,
-    LIST_QUEUE_BYTES = 384, /* of a queue in an answer, beside its texts: names of members, times, numbers */
+    /* of a queue in an answer, beside its texts: names of members, times, numbers */
+    LIST_QUEUE_BYTES = 384,
 };
 
 static err copy_text(struct arena *a, str *s)

@@ -1,4 +1,5 @@
-/* request.h - what the module keeps of each request, in the room its struct has for that. Private to queue.
+/* request.h - what the module keeps of each request, in the room its struct has for that. Private
+ * to queue.
  *
  *   PARKED -> PENDING -> WRITING -> ANSWERED      produce: WRITING -> UNKNOWN -> ANSWERED or PARKED
  *          \-> FETCHING -/                        a lease reads bodies first
@@ -22,11 +23,11 @@ enum req_state {
 };
 /* At the beginning of own of each request. */
 struct req {
-    struct list link;             /* where it waits */
-    struct heap_node until;       /* in queue.deadlines */
+    struct list link;       /* where it waits */
+    struct heap_node until; /* in queue.deadlines */
     mono deadline;
     struct part *part;
-    uint64_t seq;                 /* order of arrival */
+    uint64_t seq; /* order of arrival */
     err why;
     unsigned char kind, state;
     bool canceled, paused;
@@ -36,30 +37,30 @@ struct own_produce {
     struct req req;
     struct idem *idem;
     unsigned char digest[QUEUE_DIGEST_BYTES]; /* with an idempotency key; zero: none */
-    uint64_t bytes;               /* of the items, about */
-    struct shared *encoded;       /* as a batch of its own; NULL: shares one */
-    struct ksuid batch;           /* of the write on its way */
-    uint32_t offset;              /* first item in that batch */
+    uint64_t bytes;                           /* of the items, about */
+    struct shared *encoded;                   /* as a batch of its own; NULL: shares one */
+    struct ksuid batch;                       /* of the write on its way */
+    uint32_t offset;                          /* first item in that batch */
     store_time created_at, expire_at;
-    uint32_t fixed;               /* partition by its order key or an import, or PLACE_NONE */
+    uint32_t fixed;                  /* partition by its order key or an import, or PLACE_NONE */
     const struct queue_item *import; /* with what they were before; NULL: new items */
-    bool attached;                /* waits for the request that had its key first */
+    bool attached;                   /* waits for the request that had its key first */
 };
 struct own_lease {
     struct req req;
     struct hash_node by_client;
-    struct list items, fetch;     /* struct qitem in order of the reply; in queue.fetches */
-    struct batch **batches;       /* of each item, held while copying */
+    struct list items, fetch; /* struct qitem in order of the reply; in queue.fetches */
+    struct batch **batches;   /* of each item, held while copying */
     struct queue_place *places;
     struct queue_store *store;
     struct slot *slot;
     struct queue_part place;
     uint64_t bytes;
     uint32_t store_index;
-    unsigned count, read;         /* items; bodies of them that were read */
+    unsigned count, read; /* items; bodies of them that were read */
     bool named, copying, written, again, sized;
     err fetch_why;
-    struct arena_mark tries;      /* of the request's memory: what a try takes goes with it */
+    struct arena_mark tries; /* of the request's memory: what a try takes goes with it */
     struct loop_job job;
 };
 /* What the store said of an id. */
@@ -71,13 +72,14 @@ struct looked {
 struct own_change {
     struct req req;
     struct ksuid *ids;
-    struct looked *there;         /* of each id, once looked */
-    unsigned left;                /* outcomes awaited */
+    struct looked *there; /* of each id, once looked */
+    unsigned left;        /* outcomes awaited */
     bool ask, looked, looking;
     err worst, look_why;
-    uint64_t churn;               /* of the part, when the store was asked */
-    struct arena_mark looks;      /* of the request's memory: what the store said goes when it is asked again */
-    struct ksuid moving;          /* an item that it waits for; NIL: none */
+    uint64_t churn; /* of the part, when the store was asked */
+    /* of the request's memory: what the store said goes when it is asked again */
+    struct arena_mark looks;
+    struct ksuid moving; /* an item that it waits for; NIL: none */
     struct queue_part place;
     struct queue_store *store;
     uint32_t store_index;

@@ -1,8 +1,9 @@
-/* requeue.c - the items of a dead queue back to another, by order: from every partition, until as many are moved as are
- * wanted or none is left. A partition that is being read is waited for; of one that is away the answer says so. */
+/* requeue.c - the items of a dead queue back to another, by order: from every partition, until as
+ * many are moved as are wanted or none is left. A partition that is being read is waited for; of
+ * one that is away the answer says so. */
+#include "queue/admin.h"
 #include "queue/move.h"
 #include "queue/wait.h"
-#include "queue/admin.h"
 
 enum {
     REQUEUE_READ_MS_MAX = 10000, /* that no item is moved because partitions are being read */
@@ -15,7 +16,7 @@ struct requeue {
     unsigned left;              /* items wanted */
     unsigned moves;             /* of this round */
     const struct part *reading; /* it may have more, which memory will know soon; NULL: none has */
-    const struct part *away;    /* it may have more, and nobody knows when memory will; NULL: none */
+    const struct part *away; /* it may have more, and nobody knows when memory will; NULL: none */
 };
 
 /* At most left ready items of a partition on their way; how many. */
@@ -64,7 +65,8 @@ static err requeue_round(struct requeue *r, struct err_note *note)
     r->reading = r->away = NULL;
     queue_enter(q);
     err why = q->draining || q->deleted ? req_admit(q, note) : ERR_OK;
-    for (uint32_t i = 0; i < q->parts_count && r->left > 0 && r->moves < REQUEUE_MOVES_MAX && why == ERR_OK; i++)
+    for (uint32_t i = 0;
+         i < q->parts_count && r->left > 0 && r->moves < REQUEUE_MOVES_MAX && why == ERR_OK; i++)
         requeue_look(r, q->parts[i]);
     queue_leave(q);
     return why;
@@ -76,7 +78,9 @@ static err requeue_lacks(const struct part *p, struct err_note *note)
     queue_enter(p->queue);
     (void)part_failing_note(p, note); /* its store is probed soon */
     err_note_set(note, "partition not available; partition '%u' is %s", p->number,
-                 p->foreign ? "owned by another process" : part_failing(p) ? "failing" : "being read");
+                 p->foreign        ? "owned by another process"
+                 : part_failing(p) ? "failing"
+                                   : "being read");
     queue_leave(p->queue);
     return ERR_UNAVAILABLE;
 }
@@ -90,7 +94,8 @@ static err requeue_all(struct requeue *r, struct err_note *note)
         if (why != ERR_OK)
             return why;
         if (waiter_wait(&r->waiter) != ERR_OK) {
-            err_note_set(note, "queue '%.*s' does not take the items", STR_ARG(str_take(r->to->info.name, 150)));
+            err_note_set(note, "queue '%.*s' does not take the items",
+                         STR_ARG(str_take(r->to->info.name, 150)));
             return ERR_UNAVAILABLE;
         }
         if (r->moves > 0)
@@ -105,7 +110,8 @@ static err requeue_all(struct requeue *r, struct err_note *note)
     return ERR_OK;
 }
 
-err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved, struct err_note *note)
+err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
+                  struct err_note *note)
 {
     struct requeue r = { .from = dead, .to = to, .left = count };
     struct err_note said;
@@ -118,6 +124,7 @@ err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned
     *moved = r.waiter.good;
     waiter_fini(&r.waiter);
     if (why != ERR_OK)
-        err_note_set(note, "%s; %u were moved%s", said.text, *moved, why == ERR_UNAVAILABLE ? ", try again" : "");
+        err_note_set(note, "%s; %u were moved%s", said.text, *moved,
+                     why == ERR_UNAVAILABLE ? ", try again" : "");
     return why;
 }

@@ -10,23 +10,31 @@ static int64_t *count_of(struct queue_write_part *w, enum qitem_state state)
     case QITEM_TAIL:
     case QITEM_BEHIND:
     case QITEM_GRANTING:
-    case QITEM_DAMAGED: return &w->ready;
-    case QITEM_LEASED: return &w->leased;
-    case QITEM_SCHEDULED: return &w->scheduled;
+    case QITEM_DAMAGED:
+        return &w->ready;
+    case QITEM_LEASED:
+        return &w->leased;
+    case QITEM_SCHEDULED:
+        return &w->scheduled;
     case QITEM_FREE:
     case QITEM_ENDING:
     case QITEM_MOVING:
-    case QITEM_STATES: break;
+    case QITEM_STATES:
+        break;
     }
     check_failed(__FILE__, __LINE__, "an item that is counted");
 }
 
 struct queue_entry qitem_entry(const struct qitem *it, enum queue_entry_kind kind)
 {
-    return (struct queue_entry){
-        .kind = kind, .id = it->id, .place = { .batch = it->batch->first, .index = it->index },
-        .enqueue_at = kind == ENTRY_SCHEDULED ? it->due_at : it->ready_at, .attempts = it->attempts,
-        .created_at = it->created_at, .expire_at = it->expire_at, .order_key = it->batch->order_key };
+    return (struct queue_entry){ .kind = kind,
+                                 .id = it->id,
+                                 .place = { .batch = it->batch->first, .index = it->index },
+                                 .enqueue_at = kind == ENTRY_SCHEDULED ? it->due_at : it->ready_at,
+                                 .attempts = it->attempts,
+                                 .created_at = it->created_at,
+                                 .expire_at = it->expire_at,
+                                 .order_key = it->batch->order_key };
 }
 
 static void set_state(struct slot *s, struct qitem *it, enum queue_item_state to)
@@ -48,7 +56,8 @@ static void begin(struct slot *s, struct qitem *it)
     qitem_move(it, QITEM_ENDING);
 }
 
-/* The row that makes an item first of its order key, when it leaves its place in the order of ids. */
+/* The row that makes an item first of its order key, when it leaves its place in the order of
+ * ids. */
 static void mark_order(struct slot *s, struct qitem *it)
 {
     if (it->key == NULL || it->key->active != it || !it->in_place)
@@ -74,8 +83,10 @@ static void leave(struct slot *s, struct qitem *it)
     if (!it->in_place) {
         bool scheduled = it->from == QITEM_SCHEDULED;
         struct queue_op *op = slot_op(s, OP_ENTRY_DELETE);
-        op->u.entry = (struct queue_entry){ .kind = scheduled ? ENTRY_SCHEDULED : ENTRY_READY, .id = it->id,
-                                            .enqueue_at = scheduled ? it->due_at : STORE_TIME_ZERO };
+        op->u.entry =
+            (struct queue_entry){ .kind = scheduled ? ENTRY_SCHEDULED : ENTRY_READY,
+                                  .id = it->id,
+                                  .enqueue_at = scheduled ? it->due_at : STORE_TIME_ZERO };
     }
 }
 
@@ -119,7 +130,8 @@ void step_schedule(struct slot *s, struct qitem *it, store_time at)
         set_state(s, it, ITEM_ELSEWHERE);
     }
     s->write.parts[0].scheduled++;
-    slot_step(s, &(struct step){ .kind = STEP_SCHEDULE, .item = it, .at = at, .expire_at = e.expire_at });
+    slot_step(s, &(struct step){
+                     .kind = STEP_SCHEDULE, .item = it, .at = at, .expire_at = e.expire_at });
 }
 
 store_time queue_expiry(const struct queue *q, store_time due)
@@ -129,9 +141,14 @@ store_time queue_expiry(const struct queue *q, store_time due)
 
 struct queue_lease qitem_lease(const struct qitem *it, store_time deadline)
 {
-    return (struct queue_lease){ .id = it->id, .place = { .batch = it->batch->first, .index = it->index },
-                                 .in_place = it->in_place, .deadline = deadline, .attempts = it->attempts,
-                                 .token = it->token, .created_at = it->created_at, .expire_at = it->expire_at,
+    return (struct queue_lease){ .id = it->id,
+                                 .place = { .batch = it->batch->first, .index = it->index },
+                                 .in_place = it->in_place,
+                                 .deadline = deadline,
+                                 .attempts = it->attempts,
+                                 .token = it->token,
+                                 .created_at = it->created_at,
+                                 .expire_at = it->expire_at,
                                  .order_key = it->batch->order_key };
 }
 
@@ -161,7 +178,8 @@ static void rehash(struct part *p, struct qitem *it, struct ksuid id)
     hash_add(&p->items, &it->by_id, hash_of_ksuid(id));
 }
 
-/* Memory holds what is near the head; what lies behind its edge is read again when its turn comes. */
+/* Memory holds what is near the head; what lies behind its edge is read again when its turn
+ * comes. */
 static bool is_near(const struct part *p, struct ksuid id)
 {
     if (ksuid_cmp(id, p->edge) <= 0)
@@ -288,7 +306,8 @@ void step_undo(struct part *p, const struct step *s)
     if (s->kind != STEP_EXTEND && s->kind != STEP_RELEASE)
         it->batch->states[it->index] = it->in_place ? ITEM_IN_PLACE : ITEM_ELSEWHERE;
     it->state = it->from;
-    if (s->kind == STEP_RELEASE && !p->queue->draining) { /* nobody has it: given back as soon as that can be written */
+    if (s->kind == STEP_RELEASE &&
+        !p->queue->draining) { /* nobody has it: given back as soon as that can be written */
         list_append(&p->orphans, &it->link);
         return;
     }
@@ -307,7 +326,8 @@ void step_undo(struct part *p, const struct step *s)
     case QITEM_GRANTING:
     case QITEM_ENDING:
     case QITEM_MOVING:
-    case QITEM_STATES: break;
+    case QITEM_STATES:
+        break;
     }
     check_failed(__FILE__, __LINE__, "an item that was somewhere");
 }

@@ -1,8 +1,9 @@
 /* store_local.c - a store of partitions on the embedded engine.
  *
- * Who uses the engine stands in the gate for reading; recover exchanges the engine and stands in it for writing. This
- * is the only gate: queues ask a store whenever they like, and are told that it is away.
- * Nobody waits at the gate: the engine's own thread, which answers writes, may come here while recover waits for it. */
+ * Who uses the engine stands in the gate for reading; recover exchanges the engine and stands in it
+ * for writing. This is the only gate: queues ask a store whenever they like, and are told that it
+ * is away. Nobody waits at the gate: the engine's own thread, which answers writes, may come here
+ * while recover waits for it. */
 #include "queue/store_local.h"
 #include "engine/store.h"
 
@@ -104,7 +105,8 @@ static err beat_decide(struct engine_txn *t, void *ctx)
     if (why != ERR_OK && why != ERR_NOT_FOUND)
         return why;
     char buf[ROW_VALUE_BYTES_MAX];
-    return engine_txn_put(t, SPACE_PARTITION, row_key_str(&key), row_heartbeat_encode(count + 1, buf), STR_NONE);
+    return engine_txn_put(t, SPACE_PARTITION, row_key_str(&key),
+                          row_heartbeat_encode(count + 1, buf), STR_NONE);
 }
 
 static err local_heartbeat(struct queue_store *s, mono deadline)
@@ -234,8 +236,8 @@ static const char *copy_text(const char *text)
     return copy;
 }
 
-err queue_local_open(const struct queue_local_opts *opts, struct queue_store **out, store_time *greatest,
-                     struct err_note *note)
+err queue_local_open(const struct queue_local_opts *opts, struct queue_store **out,
+                     store_time *greatest, struct err_note *note)
 {
     INVARIANT((opts->engine == NULL) != (opts->dir == NULL));
     struct local *l = calloc(1, sizeof(*l));

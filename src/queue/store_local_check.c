@@ -1,8 +1,8 @@
 /* store_local_check.c - whether what partitions hold fits together.
  *
- * One walk over a partition's rows, in the order of their kinds: the record first, then batches, then what points at
- * them. Which places are elsewhere and which places entries point at is compared by a sum of hashes, so memory does not
- * depend on how much is stored. */
+ * One walk over a partition's rows, in the order of their kinds: the record first, then batches,
+ * then what points at them. Which places are elsewhere and which places entries point at is
+ * compared by a sum of hashes, so memory does not depend on how much is stored. */
 #include "base/buf.h"
 #include "queue/item.h"
 #include "queue/store_local.h"
@@ -54,7 +54,8 @@ static uint64_t place_hash(struct queue_place place)
 
 /* ---- batches ---- */
 
-static void check_bodies(struct check *c, const struct engine_blob *blob, const struct queue_batch *b, const char *id)
+static void check_bodies(struct check *c, const struct engine_blob *blob,
+                         const struct queue_batch *b, const char *id)
 {
     char *bytes = malloc(blob->n + 1);
     INVARIANT(bytes != NULL);
@@ -82,7 +83,8 @@ static void count_states(struct check *c, const struct queue_batch *b, const cha
         found(c, "all items of batch %s are gone and it is still there", id);
 }
 
-static void check_batch(struct check *c, const struct row_key_parts *key, const struct engine_row *row)
+static void check_batch(struct check *c, const struct row_key_parts *key,
+                        const struct engine_row *row)
 {
     char id[KSUID_TEXT_BYTES + 1];
     struct local_batch b;
@@ -183,8 +185,9 @@ static void part_end(struct check *c)
         n->ready -= n->leased;
     if (r->ready != n->ready || r->scheduled != n->scheduled || r->leased != n->leased)
         found(c, "counts say %llu ready, %llu scheduled, %llu leased, rows %llu, %llu, %llu",
-              (unsigned long long)r->ready, (unsigned long long)r->scheduled, (unsigned long long)r->leased,
-              (unsigned long long)n->ready, (unsigned long long)n->scheduled, (unsigned long long)n->leased);
+              (unsigned long long)r->ready, (unsigned long long)r->scheduled,
+              (unsigned long long)r->leased, (unsigned long long)n->ready,
+              (unsigned long long)n->scheduled, (unsigned long long)n->leased);
     if (r->bytes != n->bytes)
         found(c, "counts say %llu bytes, batches have %llu", (unsigned long long)r->bytes,
               (unsigned long long)n->bytes);
@@ -211,7 +214,8 @@ static void check_small(struct check *c, const struct row_key_parts *key, str va
         found(c, "a row of kind %d cannot be read", (int)key->kind);
 }
 
-static void check_row(struct check *c, const struct row_key_parts *key, const struct engine_row *row)
+static void check_row(struct check *c, const struct row_key_parts *key,
+                      const struct engine_row *row)
 {
     switch (key->kind) {
     case ROW_RECORD:

@@ -1,7 +1,8 @@
 /* store_local_owner.c - whose the folder of a local store is, and whether it is there at all.
  *
- * A folder that is away looks like one that was never used. Which it is is known from the catalogue: what has
- * partitions was used, and then it has rows, since a partition is made when it is first owned. */
+ * A folder that is away looks like one that was never used. Which it is is known from the
+ * catalogue: what has partitions was used, and then it has rows, since a partition is made when it
+ * is first owned. */
 #include "queue/catalogue.h"
 #include "queue/store_local.h"
 
@@ -30,8 +31,11 @@ static bool is_given_up(const struct local *l)
 
 static err away(const struct local *l, struct err_note *note)
 {
-    err_note_set(note, "store %s is away: partitions lie in it and there is none at %s; mount it or put it back, or"
-                 " give up what it held by an empty file " QUEUE_ANEW_FILE " there", l->store.name, l->opts.dir);
+    err_note_set(note,
+                 "store %s is away: partitions lie in it and there is none at %s; mount it or put "
+                 "it back, or"
+                 " give up what it held by an empty file " QUEUE_ANEW_FILE " there",
+                 l->store.name, l->opts.dir);
     return ERR_UNAVAILABLE;
 }
 
@@ -72,16 +76,18 @@ static err read_empty(struct engine_view *v, bool *empty)
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-/* What lies in the folder of another store would be missed, and what is put there not be found again. One in which
- * nothing of ours lies may take over the folder of one that was given up. */
+/* What lies in the folder of another store would be missed, and what is put there not be found
+ * again. One in which nothing of ours lies may take over the folder of one that was given up. */
 static err check_name(const struct local *l, str name, struct err_note *note)
 {
     if (str_eq(name, str_of(l->store.name)))
         return ERR_OK;
     if (!l->opts.used)
         return ERR_NOT_FOUND;
-    err_note_set(note, "store %s: its folder %s is that of store '%.*s': were paths of queue.stores exchanged?",
-                 l->store.name, l->opts.dir, STR_ARG(name));
+    err_note_set(
+        note,
+        "store %s: its folder %s is that of store '%.*s': were paths of queue.stores exchanged?",
+        l->store.name, l->opts.dir, STR_ARG(name));
     return ERR_BAD;
 }
 
@@ -114,7 +120,8 @@ static err mark_decide(struct engine_txn *t, void *ctx)
     for (uint32_t of = 0; of < COUNT_OF(marks) && why == ERR_OK; of++) {
         char buf[ROW_VALUE_BYTES_MAX];
         struct row_key key = owner_key(of);
-        why = engine_txn_put(t, SPACE_PARTITION, row_key_str(&key), row_owner_encode(str_of(marks[of]), buf), STR_NONE);
+        why = engine_txn_put(t, SPACE_PARTITION, row_key_str(&key),
+                             row_owner_encode(str_of(marks[of]), buf), STR_NONE);
     }
     return why;
 }
@@ -144,6 +151,8 @@ err local_owner_mark(const struct local *l, struct engine *e, struct err_note *n
     if (why == ERR_OK)
         forget_anew(l);
     else
-        err_note_set(note, "store %s: its folder cannot be marked as ours: %s", l->store.name, err_name(why));
-    return why == ERR_FULL && !empty ? ERR_OK : why; /* a full disk is served; it is marked another time */
+        err_note_set(note, "store %s: its folder cannot be marked as ours: %s", l->store.name,
+                     err_name(why));
+    return why == ERR_FULL && !empty ? ERR_OK
+                                     : why; /* a full disk is served; it is marked another time */
 }

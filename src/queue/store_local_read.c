@@ -15,7 +15,8 @@ err local_record_get(struct engine_view *v, struct queue_part p, struct queue_pa
     return why == ERR_OK ? row_record_decode(row.value, out) : why;
 }
 
-err local_batch_find(struct engine_view *v, struct queue_part p, struct ksuid first, struct local_batch *out)
+err local_batch_find(struct engine_view *v, struct queue_part p, struct ksuid first,
+                     struct local_batch *out)
 {
     struct engine_row row;
     err why = ERR_NOT_FOUND;
@@ -83,7 +84,8 @@ struct rows {
     struct engine_cursor *cursor;
 };
 
-static struct rows rows_open(struct engine_view *v, struct queue_part p, enum row_kind kind, const struct row_key *from)
+static struct rows rows_open(struct engine_view *v, struct queue_part p, enum row_kind kind,
+                             const struct row_key *from)
 {
     char end[ROW_PREFIX_BYTES];
     struct row_key prefix = row_key_prefix(p, kind);
@@ -111,7 +113,7 @@ static err end_is_fine(err why)
 struct walk_call {
     struct queue_part part;
     enum row_kind kind;
-    struct row_key from;  /* n 0: the first */
+    struct row_key from; /* n 0: the first */
     err (*one)(struct walk_call *w, const struct row_key_parts *key, str value, bool *more);
     union {
         bool (*entry)(void *ctx, const struct queue_entry *e);
@@ -144,7 +146,8 @@ static err walk_all(struct queue_store *s, struct walk_call *w)
     return end_is_fine(why);
 }
 
-static err one_scheduled(struct walk_call *w, const struct row_key_parts *key, str value, bool *more)
+static err one_scheduled(struct walk_call *w, const struct row_key_parts *key, str value,
+                         bool *more)
 {
     struct queue_entry e;
     err why = row_entry_decode(value, &e);
@@ -159,7 +162,9 @@ static err one_scheduled(struct walk_call *w, const struct row_key_parts *key, s
 err local_scheduled(struct queue_store *s, struct queue_part p, store_time at, struct ksuid from,
                     bool (*each)(void *ctx, const struct queue_entry *e), void *ctx)
 {
-    struct walk_call w = { .part = p, .kind = ROW_SCHEDULED, .one = one_scheduled, .each.entry = each, .ctx = ctx };
+    struct walk_call w = {
+        .part = p, .kind = ROW_SCHEDULED, .one = one_scheduled, .each.entry = each, .ctx = ctx
+    };
     w.from = row_key_scheduled(p, at, from);
     return walk_all(s, &w);
 }
@@ -174,10 +179,12 @@ static err one_lease(struct walk_call *w, const struct row_key_parts *key, str v
     return why;
 }
 
-err local_leases(struct queue_store *s, struct queue_part p, bool (*each)(void *ctx, const struct queue_lease *l),
-                 void *ctx)
+err local_leases(struct queue_store *s, struct queue_part p,
+                 bool (*each)(void *ctx, const struct queue_lease *l), void *ctx)
 {
-    struct walk_call w = { .part = p, .kind = ROW_LEASE, .one = one_lease, .each.lease = each, .ctx = ctx };
+    struct walk_call w = {
+        .part = p, .kind = ROW_LEASE, .one = one_lease, .each.lease = each, .ctx = ctx
+    };
     return walk_all(s, &w);
 }
 
@@ -191,14 +198,17 @@ static err one_key(struct walk_call *w, const struct row_key_parts *key, str val
     return why;
 }
 
-err local_keys(struct queue_store *s, struct queue_part p, bool (*each)(void *ctx, const struct queue_key *k),
-               void *ctx)
+err local_keys(struct queue_store *s, struct queue_part p,
+               bool (*each)(void *ctx, const struct queue_key *k), void *ctx)
 {
-    struct walk_call w = { .part = p, .kind = ROW_KEY, .one = one_key, .each.key = each, .ctx = ctx };
+    struct walk_call w = {
+        .part = p, .kind = ROW_KEY, .one = one_key, .each.key = each, .ctx = ctx
+    };
     return walk_all(s, &w);
 }
 
-static err one_supersede(struct walk_call *w, const struct row_key_parts *key, str value, bool *more)
+static err one_supersede(struct walk_call *w, const struct row_key_parts *key, str value,
+                         bool *more)
 {
     struct queue_supersede x = { .partition = key->partition, .first = key->id };
     err why = row_supersede_decode(value);
@@ -210,7 +220,9 @@ static err one_supersede(struct walk_call *w, const struct row_key_parts *key, s
 err local_supersedes(struct queue_store *s, struct queue_part p,
                      bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx)
 {
-    struct walk_call w = { .part = p, .kind = ROW_SUPERSEDE, .one = one_supersede, .each.supersede = each, .ctx = ctx };
+    struct walk_call w = {
+        .part = p, .kind = ROW_SUPERSEDE, .one = one_supersede, .each.supersede = each, .ctx = ctx
+    };
     return walk_all(s, &w);
 }
 
@@ -221,7 +233,7 @@ struct merge {
     struct ksuid from;
     struct rows batches, entries;
     bool has_batch, has_entry;
-    unsigned index;            /* of the item of the batch that comes next */
+    unsigned index; /* of the item of the batch that comes next */
     struct queue_batch batch;
     struct queue_entry entry;
     unsigned char states[QUEUE_BATCH_ITEMS_MAX];
@@ -237,7 +249,8 @@ static void keep_order(str *key, char *buf)
 }
 
 /* The key of the batch that holds from, or of from itself. */
-static err batch_from(struct engine_view *v, struct queue_part p, struct ksuid from, struct row_key *out)
+static err batch_from(struct engine_view *v, struct queue_part p, struct ksuid from,
+                      struct row_key *out)
 {
     struct row_key prefix = row_key_prefix(p, ROW_BATCH);
     struct row_key above = row_key_id(p, ROW_BATCH, from);
@@ -326,7 +339,8 @@ static err merge_open(struct merge *m, struct engine_view *v)
     return why == ERR_OK ? next_entry(m) : why;
 }
 
-static err merge_all(struct merge *m, bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
+static err merge_all(struct merge *m,
+                     bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
 {
     err why = ERR_OK;
     while (why == ERR_OK && (m->has_batch || m->has_entry)) {

@@ -1,9 +1,11 @@
-/* store_local_write.c - a write is one update of the engine: what it finds is checked, then rows are put.
+/* store_local_write.c - a write is one update of the engine: what it finds is checked, then rows
+ * are put.
  *
  * Invariants
  *  1. A write changes the record of each of its partitions in the same update as its rows.
- *  2. Nothing is decided but whether the writer is the owner and whether the change fits what is there; a refused
- *     write leaves nothing, since the engine throws away what a failed decision wrote. */
+ *  2. Nothing is decided but whether the writer is the owner and whether the change fits what is
+ *     there; a refused write leaves nothing, since the engine throws away what a failed decision
+ *     wrote. */
 #include "queue/store_local.h"
 
 #include <string.h>
@@ -83,7 +85,8 @@ static err batch_states(struct change *c, const struct queue_batch *b)
         memcpy(order, now.order_key.p, now.order_key.n);
     now.order_key.p = order;
     now.states = b->states;
-    return engine_txn_put_value(c->txn, SPACE_PARTITION, row_key_str(&key), row_batch_encode(&now, buf));
+    return engine_txn_put_value(c->txn, SPACE_PARTITION, row_key_str(&key),
+                                row_batch_encode(&now, buf));
 }
 
 static struct row_key entry_key(const struct change *c, const struct queue_entry *e)
@@ -101,20 +104,23 @@ static err apply_op(struct change *c, const struct queue_op *op)
     case OP_BATCH_STATES:
         return batch_states(c, &op->u.batch);
     case OP_ENTRY_PUT:
-        return put_row(c, entry_key(c, &op->u.entry), row_entry_encode(&op->u.entry, buf), STR_NONE);
+        return put_row(c, entry_key(c, &op->u.entry), row_entry_encode(&op->u.entry, buf),
+                       STR_NONE);
     case OP_ENTRY_DELETE:
         return delete_row(c, entry_key(c, &op->u.entry));
     case OP_LEASE_PUT:
-        return put_row(c, row_key_id(c->part, ROW_LEASE, op->u.lease.id), row_lease_encode(&op->u.lease, buf),
-                       STR_NONE);
+        return put_row(c, row_key_id(c->part, ROW_LEASE, op->u.lease.id),
+                       row_lease_encode(&op->u.lease, buf), STR_NONE);
     case OP_LEASE_DELETE:
         return delete_row(c, row_key_id(c->part, ROW_LEASE, op->u.lease.id));
     case OP_KEY_PUT:
-        return put_row(c, row_key_hash(c->part, op->u.key.hash), row_key_encode(&op->u.key, buf), STR_NONE);
+        return put_row(c, row_key_hash(c->part, op->u.key.hash), row_key_encode(&op->u.key, buf),
+                       STR_NONE);
     case OP_KEY_DELETE:
         return delete_row(c, row_key_hash(c->part, op->u.key.hash));
     case OP_SUPERSEDE_PUT:
-        return put_row(c, row_key_supersede(c->part, &op->u.supersede), row_supersede_encode(buf), STR_NONE);
+        return put_row(c, row_key_supersede(c->part, &op->u.supersede), row_supersede_encode(buf),
+                       STR_NONE);
     case OP_SUPERSEDE_DELETE:
         return delete_row(c, row_key_supersede(c->part, &op->u.supersede));
     case OP_KINDS:
@@ -136,7 +142,8 @@ static bool count_add(uint64_t *count, int64_t by)
 static err apply_record(struct change *c, const struct queue_write_part *p)
 {
     struct queue_part_record *r = &c->record;
-    if (!count_add(&r->ready, p->ready) || !count_add(&r->scheduled, p->scheduled) || !count_add(&r->leased, p->leased))
+    if (!count_add(&r->ready, p->ready) || !count_add(&r->scheduled, p->scheduled) ||
+        !count_add(&r->leased, p->leased))
         return ERR_CORRUPT;
     if (ksuid_cmp(p->last_id, r->last_id) > 0)
         r->last_id = p->last_id;
@@ -230,7 +237,8 @@ static err own_decide(struct engine_txn *t, void *ctx)
         o->out[i] = now;
         memcpy(now.boot, o->boot, sizeof(now.boot));
         struct row_key key = row_key_prefix(o->parts[i], ROW_RECORD);
-        why = engine_txn_put(t, SPACE_PARTITION, row_key_str(&key), row_record_encode(&now, buf), STR_NONE);
+        why = engine_txn_put(t, SPACE_PARTITION, row_key_str(&key), row_record_encode(&now, buf),
+                             STR_NONE);
         if (why != ERR_OK)
             return why;
     }
@@ -238,16 +246,19 @@ static err own_decide(struct engine_txn *t, void *ctx)
 }
 
 err local_own(struct queue_store *s, const struct queue_part *parts, unsigned count,
-              const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out, struct err_note *note)
+              const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
+              struct err_note *note)
 {
     struct local *l = local_of(s);
     struct engine *e = NULL;
     if (count > QUEUE_OWN_MAX) {
-        err_note_set(note, "%u partitions are more than the %d that can be owned at once", count, QUEUE_OWN_MAX);
+        err_note_set(note, "%u partitions are more than the %d that can be owned at once", count,
+                     QUEUE_OWN_MAX);
         return ERR_LIMIT;
     }
     struct owning o = { .parts = parts, .count = count, .boot = boot, .out = out };
-    err why = atomic_load(&l->away) ? ERR_IO : local_enter(l, &e); /* one that is away is in error at once */
+    err why = atomic_load(&l->away) ? ERR_IO
+                                    : local_enter(l, &e); /* one that is away is in error at once */
     if (why == ERR_OK) {
         why = engine_update_wait(e, own_decide, &o);
         local_leave(l);

@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1, OWN_STATEMENTS_MAX = 16, SCHEMA_LOCK = 0x71756575, SCHEMA_ARENA_BYTES_MAX = 64 << 10 };
+enum {
+    FORMAT_VERSION = 1,
+    OWN_STATEMENTS_MAX = 16,
+    SCHEMA_LOCK = 0x71756575,
+    SCHEMA_ARENA_BYTES_MAX = 64 << 10
+};
 
 struct store_pg *store_pg_of(struct queue_store *q)
 {
@@ -23,11 +28,14 @@ mono store_pg_deadline(const struct store_pg *s)
 
 /* ---- connections ---- */
 
-/* By key alone, whatever the tables' statistics say: they count what lives, not what a held snapshot keeps. */
-static const char SETTINGS[] = "-c enable_seqscan=off -c enable_mergejoin=off -c enable_hashjoin=off";
+/* By key alone, whatever the tables' statistics say: they count what lives, not what a held
+ * snapshot keeps. */
+static const char SETTINGS[] =
+    "-c enable_seqscan=off -c enable_mergejoin=off -c enable_hashjoin=off";
 
-/* What is acknowledged is committed as durably as the cluster can. Any other setting of a role or database stands, but
- * for a limit that later servers know, and that a walk would meet. Last: did the session begin as it was to? */
+/* What is acknowledged is committed as durably as the cluster can. Any other setting of a role or
+ * database stands, but for a limit that later servers know, and that a walk would meet. Last: did
+ * the session begin as it was to? */
 static const struct pg_statement SESSION[] = {
     { .sql = "SELECT set_config('synchronous_commit', 'on', false)"
              " WHERE current_setting('synchronous_commit') = 'off'" },
@@ -36,7 +44,8 @@ static const struct pg_statement SESSION[] = {
     { .sql = "SELECT (current_setting('client_min_messages') = 'error')::int4" },
 };
 
-/* What a session needs. ERR_BAD: what it was to begin with did not reach it, so that no limit of time holds. */
+/* What a session needs. ERR_BAD: what it was to begin with did not reach it, so that no limit of
+ * time holds. */
 static err session_begin(struct pg *c, mono deadline, struct err_note *note)
 {
     struct pg_rows *rows[COUNT_OF(SESSION)];
@@ -50,8 +59,10 @@ static err session_begin(struct pg *c, mono deadline, struct err_note *note)
     for (size_t i = 0; i < COUNT_OF(SESSION); i++)
         pg_rows_free(&rows[i]);
     if (!is_ours)
-        err_note_set(note, "something before PostgreSQL, a pooler perhaps, drops the options of its sessions; each"
-                     " has to be ours alone, with these options");
+        err_note_set(
+            note,
+            "something before PostgreSQL, a pooler perhaps, drops the options of its sessions; each"
+            " has to be ours alone, with these options");
     return is_ours ? ERR_OK : ERR_BAD;
 }
 
@@ -64,7 +75,8 @@ err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
         .clock = s->clock,
         .address = &s->address,
         .ended = &s->ended,
-        .statement_timeout_ms = s->timeout_ms / 4 * 3, /* before we give it up: then nothing of it is there */
+        .statement_timeout_ms =
+            s->timeout_ms / 4 * 3, /* before we give it up: then nothing of it is there */
     };
     struct pg *c = NULL;
     mono deadline = store_pg_deadline(s);
@@ -98,7 +110,8 @@ err store_pg_reader(struct store_pg *s, struct pg_reader **out)
     if (i == PG_READERS)
         pthread_mutex_lock(&r->lock); /* each ends at its deadline */
     pthread_mutex_lock(&s->lock);
-    bool failed = s->failed || (i == PG_READERS && s->missed != before); /* else who waits waits that long once more */
+    bool failed = s->failed || (i == PG_READERS &&
+                                s->missed != before); /* else who waits waits that long once more */
     pthread_mutex_unlock(&s->lock);
     err why = failed ? ERR_UNAVAILABLE : ERR_OK;
     if (why == ERR_OK && r->conn == NULL)
@@ -148,7 +161,8 @@ static void store_pg_said(struct queue_store *q, struct err_note *note)
 const char *store_pg_sql(struct arena *a, struct queue_part p, const char *format)
 {
     char family[32];
-    int n = snprintf(family, sizeof(family), "queue_%u_%u_", (unsigned)p.queue, (unsigned)p.partition);
+    int n =
+        snprintf(family, sizeof(family), "queue_%u_%u_", (unsigned)p.queue, (unsigned)p.partition);
     size_t count = 0;
     for (const char *at = strchr(format, '{'); at != NULL; at = strchr(at + 1, '{'))
         count++;
@@ -187,30 +201,42 @@ bool pg_id(const struct pg_rows *r, unsigned row, unsigned column, struct ksuid 
 /* ---- the schema ---- */
 
 static const char *const SCHEMA[] = {
-    "CREATE TABLE IF NOT EXISTS queue_store (version int4 PRIMARY KEY, beats int8 NOT NULL) WITH (fillfactor = 10)",
-    ("CREATE TABLE IF NOT EXISTS queue_part (queue int8, partition int4, epoch int8 NOT NULL, owner int8 NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS queue_store (version int4 PRIMARY KEY, beats int8 NOT NULL) WITH "
+    "(fillfactor = 10)",
+    ("CREATE TABLE IF NOT EXISTS queue_part (queue int8, partition int4, epoch int8 NOT NULL, "
+     "owner int8 NOT NULL,"
      " boot bytea NOT NULL, PRIMARY KEY (queue, partition)) WITH (fillfactor = 50)"),
     "INSERT INTO queue_store SELECT 1, 0 WHERE NOT EXISTS (SELECT FROM queue_store)",
     "CREATE TABLE IF NOT EXISTS queue_deployment (name bytea NOT NULL)",
 };
-#define DEPLOYMENT_SQL "INSERT INTO queue_deployment SELECT $1 WHERE NOT EXISTS (SELECT FROM queue_deployment)"
+#define DEPLOYMENT_SQL                                                                             \
+    "INSERT INTO queue_deployment SELECT $1 WHERE NOT EXISTS (SELECT FROM queue_deployment)"
 
 #define VACUUM "autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.1"
 static const char *const FAMILY[] = {
-    ("CREATE TABLE {b} (first bytea PRIMARY KEY, count int4 NOT NULL, created int8 NOT NULL, expire int8 NOT NULL,"
-     " aside int4 NOT NULL, order_key bytea NOT NULL, size int4 NOT NULL, bytes bytea NOT NULL) WITH (" VACUUM ")"),
+    ("CREATE TABLE {b} (first bytea PRIMARY KEY, count int4 NOT NULL, created int8 NOT NULL, "
+     "expire int8 NOT NULL,"
+     " aside int4 NOT NULL, order_key bytea NOT NULL, size int4 NOT NULL, bytes bytea NOT NULL) "
+     "WITH (" VACUUM ")"),
     "ALTER TABLE {b} ALTER bytes SET STORAGE EXTERNAL",
-    "CREATE TABLE {s} (first bytea PRIMARY KEY, states bytea NOT NULL) WITH (fillfactor = 70, " VACUUM ")",
-    ("CREATE TABLE {e} (kind int4, at int8, id bytea, batch bytea NOT NULL, idx int4 NOT NULL, attempts int8 NOT NULL,"
-     " created int8 NOT NULL, expire int8 NOT NULL, order_key bytea NOT NULL, PRIMARY KEY (kind, at, id))"
+    "CREATE TABLE {s} (first bytea PRIMARY KEY, states bytea NOT NULL) WITH (fillfactor = "
+    "70, " VACUUM ")",
+    ("CREATE TABLE {e} (kind int4, at int8, id bytea, batch bytea NOT NULL, idx int4 NOT NULL, "
+     "attempts int8 NOT NULL,"
+     " created int8 NOT NULL, expire int8 NOT NULL, order_key bytea NOT NULL, PRIMARY KEY (kind, "
+     "at, id))"
      " WITH (" VACUUM ")"),
-    ("CREATE TABLE {l} (id bytea PRIMARY KEY, batch bytea NOT NULL, idx int4 NOT NULL, in_place int4 NOT NULL,"
+    ("CREATE TABLE {l} (id bytea PRIMARY KEY, batch bytea NOT NULL, idx int4 NOT NULL, in_place "
+     "int4 NOT NULL,"
      " deadline int8 NOT NULL, attempts int8 NOT NULL, token int8 NOT NULL, created int8 NOT NULL,"
      " expire int8 NOT NULL, order_key bytea NOT NULL) WITH (fillfactor = 70, " VACUUM ")"),
-    ("CREATE TABLE {k} (kind int4, name bytea, first bytea NOT NULL, count int8 NOT NULL, expire int8 NOT NULL,"
+    ("CREATE TABLE {k} (kind int4, name bytea, first bytea NOT NULL, count int8 NOT NULL, expire "
+     "int8 NOT NULL,"
      " PRIMARY KEY (kind, name)) WITH (" VACUUM ")"),
-    ("CREATE TABLE {r} (n int8 PRIMARY KEY, ready int8 CHECK (ready >= 0), scheduled int8 CHECK (scheduled >= 0),"
-     " leased int8 CHECK (leased >= 0), bytes int8 CHECK (bytes >= 0), last_id bytea NOT NULL, settled bytea NOT NULL)"
+    ("CREATE TABLE {r} (n int8 PRIMARY KEY, ready int8 CHECK (ready >= 0), scheduled int8 CHECK "
+     "(scheduled >= 0),"
+     " leased int8 CHECK (leased >= 0), bytes int8 CHECK (bytes >= 0), last_id bytea NOT NULL, "
+     "settled bytea NOT NULL)"
      " WITH (" VACUUM ")"),
     "INSERT INTO {r} SELECT 0, 0, 0, 0, 0, n, n FROM (SELECT decode(repeat('00', 20), 'hex') n) z",
 };
@@ -239,12 +265,14 @@ static err schema_make(struct store_pg *s, struct pg *c, struct err_note *note)
     pg_params_init(&params, &a);
     pg_put_bytes(&params, str_of(s->deployment));
     INVARIANT(!params.failed);
-    (void)snprintf(text, sizeof(text), "SELECT pg_advisory_xact_lock(%d)", SCHEMA_LOCK); /* two may begin at once */
+    (void)snprintf(text, sizeof(text), "SELECT pg_advisory_xact_lock(%d)",
+                   SCHEMA_LOCK); /* two may begin at once */
     list[count++] = (struct pg_statement){ .sql = text };
     for (size_t i = 0; i < COUNT_OF(SCHEMA); i++)
         list[count++] = (struct pg_statement){ .sql = SCHEMA[i] };
     list[count++] = (struct pg_statement){ .sql = DEPLOYMENT_SQL, .params = &params };
-    list[count++] = (struct pg_statement){ .sql = "SELECT version, name FROM queue_store, queue_deployment" };
+    list[count++] =
+        (struct pg_statement){ .sql = "SELECT version, name FROM queue_store, queue_deployment" };
     pg_run(c, list, (unsigned)count, store_pg_deadline(s), rows, &out);
     arena_fini(&a);
     if (out.why != ERR_OK) {
@@ -257,7 +285,8 @@ static err schema_make(struct store_pg *s, struct pg *c, struct err_note *note)
     return why;
 }
 
-/* Says that this process lives. While an earlier connection of it lingers its lock does the same. */
+/* Says that this process lives. While an earlier connection of it lingers its lock does the
+ * same. */
 static err owner_lock(struct store_pg *s, struct pg *c)
 {
     char text[64];
@@ -289,7 +318,8 @@ static err record_take(const struct pg_rows *rows, struct queue_part_record *out
     return ERR_OK;
 }
 
-#define RECORD_SQL "SELECT ready, scheduled, leased, bytes, last_id, settled FROM {r} ORDER BY n DESC LIMIT 1"
+#define RECORD_SQL                                                                                 \
+    "SELECT ready, scheduled, leased, bytes, last_id, settled FROM {r} ORDER BY n DESC LIMIT 1"
 
 static void part_params(struct pg_params *p, struct arena *a, struct queue_part part)
 {
@@ -353,9 +383,11 @@ err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_par
 }
 
 #define TABLE_THERE_STATE "42P07"
-#define OWN_SQL \
-    "INSERT INTO queue_part AS p VALUES ($1, $2, 1, $3, $4) ON CONFLICT (queue, partition) DO UPDATE" \
-    " SET epoch = p.epoch + 1, owner = $3, boot = $4 WHERE p.owner = $3 OR pg_try_advisory_xact_lock(p.owner)" \
+#define OWN_SQL                                                                                    \
+    "INSERT INTO queue_part AS p VALUES ($1, $2, 1, $3, $4) ON CONFLICT (queue, partition) DO "    \
+    "UPDATE"                                                                                       \
+    " SET epoch = p.epoch + 1, owner = $3, boot = $4 WHERE p.owner = $3 OR "                       \
+    "pg_try_advisory_xact_lock(p.owner)"                                                           \
     " RETURNING epoch"
 
 /* Those that writes did not come to; also when it is another's, whom they are of no use either. */
@@ -443,8 +475,9 @@ static err store_pg_drop(struct queue_store *q, struct queue_part p)
     struct pg_outcome o;
     arena_init(&a, PG_ARENA_BYTES_MAX);
     part_params(&params, &a, p);
-    list[0] = (struct pg_statement){ .sql = "DELETE FROM queue_part WHERE queue = $1 AND partition = $2",
-                                     .params = &params };
+    list[0] =
+        (struct pg_statement){ .sql = "DELETE FROM queue_part WHERE queue = $1 AND partition = $2",
+                               .params = &params };
     for (size_t i = 0; i < COUNT_OF(FAMILY_TABLES); i++) {
         char text[32];
         (void)snprintf(text, sizeof(text), "DROP TABLE IF EXISTS %s", FAMILY_TABLES[i]);
@@ -563,7 +596,10 @@ err queue_pg_url_check(const char *url, struct err_note *note)
 }
 
 /* Of its own: the store may be closed before the loop comes to done. */
-struct opening { struct loop_job job; struct store_pg *s; };
+struct opening {
+    struct loop_job job;
+    struct store_pg *s;
+};
 
 static void opening_over(struct opening *o, err why, const struct err_note *note)
 {
@@ -635,7 +671,9 @@ err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, st
         .job = { .run = store_pg_job_run, .done = store_pg_job_done },
     };
     INVARIANT(s->name != NULL && s->url != NULL && s->deployment != NULL);
-    s->store = (struct queue_store){ .ops = &pg_ops, .name = s->name, .dies_alone = true, .jobs_max = PG_READERS };
+    s->store = (struct queue_store){
+        .ops = &pg_ops, .name = s->name, .dies_alone = true, .jobs_max = PG_READERS
+    };
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->idle, NULL);
     for (unsigned i = 0; i < PG_READERS; i++)

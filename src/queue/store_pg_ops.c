@@ -1,9 +1,9 @@
 /* store_pg_ops.c - the ops of a write as statements over arrays.
  *
- * Of the rows of one key that a write changes several times only the last change counts, so the deletes and the
- * puts of a table are one statement each, and their order does not matter.
- *   Rows are looked for by key, one subquery each: a join may be turned round when the tables' statistics say that
- * next to nothing is there, and then reads all that a held snapshot keeps. */
+ * Of the rows of one key that a write changes several times only the last change counts, so the
+ * deletes and the puts of a table are one statement each, and their order does not matter.
+ *   Rows are looked for by key, one subquery each: a join may be turned round when the tables'
+ * statistics say that next to nothing is there, and then reads all that a held snapshot keeps. */
 #include "queue/store_pg.h"
 #include "queue/store_rows.h"
 
@@ -24,7 +24,7 @@ struct keyed {
 struct part_writer {
     struct pg_group *b;
     const struct queue_write_part *part;
-    struct keyed *last;        /* the last op of each row */
+    struct keyed *last; /* the last op of each row */
     unsigned last_count;
 };
 
@@ -36,8 +36,9 @@ static struct row_key key_of(struct queue_part p, const struct queue_op *op)
         return row_key_id(p, ROW_BATCH, op->u.batch.first);
     case OP_ENTRY_PUT:
     case OP_ENTRY_DELETE:
-        return op->u.entry.kind == ENTRY_SCHEDULED ? row_key_scheduled(p, op->u.entry.enqueue_at, op->u.entry.id)
-                                                   : row_key_id(p, ROW_READY, op->u.entry.id);
+        return op->u.entry.kind == ENTRY_SCHEDULED
+                   ? row_key_scheduled(p, op->u.entry.enqueue_at, op->u.entry.id)
+                   : row_key_id(p, ROW_READY, op->u.entry.id);
     case OP_LEASE_PUT:
     case OP_LEASE_DELETE:
         return row_key_id(p, ROW_LEASE, op->u.lease.id);
@@ -72,10 +73,12 @@ static void find_last(struct part_writer *w)
         return;
     }
     for (unsigned i = 0; i < p->ops_count; i++)
-        w->last[i] = (struct keyed){ .key = key_of(p->part, &p->ops[i]), .index = i, .op = &p->ops[i] };
+        w->last[i] =
+            (struct keyed){ .key = key_of(p->part, &p->ops[i]), .index = i, .op = &p->ops[i] };
     qsort(w->last, p->ops_count, sizeof(*w->last), keyed_cmp);
     for (unsigned i = 0; i < p->ops_count; i++)
-        if (i + 1 == p->ops_count || !str_eq(row_key_str(&w->last[i].key), row_key_str(&w->last[i + 1].key)))
+        if (i + 1 == p->ops_count ||
+            !str_eq(row_key_str(&w->last[i].key), row_key_str(&w->last[i + 1].key)))
             w->last[w->last_count++] = w->last[i];
 }
 
@@ -212,9 +215,10 @@ static str batch_states(struct part_writer *w, const struct queue_op *op)
 
 static void put_batches(struct columns *c)
 {
-    c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "INSERT INTO {b} SELECT * FROM unnest($1::bytea[], $2::int4[], $3::int8[], $4::int8[],"
-                              " $5::int4[], $6::bytea[], $7::int4[], $8::bytea[])");
+    c->params = statement_add(
+        c->w, PG_TAG_CHANGE,
+        "INSERT INTO {b} SELECT * FROM unnest($1::bytea[], $2::int4[], $3::int8[], $4::int8[],"
+        " $5::int4[], $6::bytea[], $7::int4[], $8::bytea[])");
     if (c->params == NULL)
         return;
     put_bytes_column(c, batch_first);
@@ -230,9 +234,10 @@ static void put_batches(struct columns *c)
 /* Fails unless all of them are there, of that size. */
 static void check_batches(struct columns *c)
 {
-    c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "SELECT 1 / (count(*) = $3)::int4 FROM unnest($1::bytea[], $2::int4[]) u(f, c)"
-                              " WHERE (SELECT count FROM {b} WHERE first = f) = c");
+    c->params = statement_add(
+        c->w, PG_TAG_CHANGE,
+        "SELECT 1 / (count(*) = $3)::int4 FROM unnest($1::bytea[], $2::int4[]) u(f, c)"
+        " WHERE (SELECT count FROM {b} WHERE first = f) = c");
     if (c->params == NULL)
         return;
     put_bytes_column(c, batch_first);
@@ -253,7 +258,8 @@ static void put_states(struct columns *c)
 
 static void delete_states(struct columns *c)
 {
-    c->params = statement_add(c->w, PG_TAG_CHANGE, "DELETE FROM {s} WHERE first = ANY($1::bytea[])");
+    c->params =
+        statement_add(c->w, PG_TAG_CHANGE, "DELETE FROM {s} WHERE first = ANY($1::bytea[])");
     if (c->params != NULL)
         put_bytes_column(c, batch_first);
 }
@@ -315,12 +321,13 @@ static void put_entry_key(struct columns *c)
 
 static void put_entries(struct columns *c)
 {
-    c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "INSERT INTO {e} SELECT * FROM unnest($1::int4[], $2::int8[], $3::bytea[], $4::bytea[],"
-                              " $5::int4[], $6::int8[], $7::int8[], $8::int8[], $9::bytea[])"
-                              " ON CONFLICT (kind, at, id) DO UPDATE SET batch = excluded.batch, idx = excluded.idx,"
-                              " attempts = excluded.attempts, created = excluded.created, expire = excluded.expire,"
-                              " order_key = excluded.order_key");
+    c->params = statement_add(
+        c->w, PG_TAG_CHANGE,
+        "INSERT INTO {e} SELECT * FROM unnest($1::int4[], $2::int8[], $3::bytea[], $4::bytea[],"
+        " $5::int4[], $6::int8[], $7::int8[], $8::int8[], $9::bytea[])"
+        " ON CONFLICT (kind, at, id) DO UPDATE SET batch = excluded.batch, idx = excluded.idx,"
+        " attempts = excluded.attempts, created = excluded.created, expire = excluded.expire,"
+        " order_key = excluded.order_key");
     if (c->params == NULL)
         return;
     put_entry_key(c);
@@ -334,9 +341,10 @@ static void put_entries(struct columns *c)
 
 static void delete_entries(struct columns *c)
 {
-    c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "DELETE FROM {e} WHERE ctid = ANY(ARRAY(SELECT (SELECT x.ctid FROM {e} x WHERE kind = k"
-                              " AND at = a AND id = i) FROM unnest($1::int4[], $2::int8[], $3::bytea[]) u(k, a, i)))");
+    c->params = statement_add(
+        c->w, PG_TAG_CHANGE,
+        "DELETE FROM {e} WHERE ctid = ANY(ARRAY(SELECT (SELECT x.ctid FROM {e} x WHERE kind = k"
+        " AND at = a AND id = i) FROM unnest($1::int4[], $2::int8[], $3::bytea[]) u(k, a, i)))");
     if (c->params != NULL)
         put_entry_key(c);
 }
@@ -394,13 +402,14 @@ static str lease_order(struct part_writer *w, const struct queue_op *op)
 
 static void put_leases(struct columns *c)
 {
-    c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "INSERT INTO {l} SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::int4[], $4::int4[],"
-                              " $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::bytea[])"
-                              " ON CONFLICT (id) DO UPDATE SET deadline = excluded.deadline,"
-                              " attempts = excluded.attempts, token = excluded.token, batch = excluded.batch,"
-                              " idx = excluded.idx, in_place = excluded.in_place, created = excluded.created,"
-                              " expire = excluded.expire, order_key = excluded.order_key");
+    c->params = statement_add(
+        c->w, PG_TAG_CHANGE,
+        "INSERT INTO {l} SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::int4[], $4::int4[],"
+        " $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::bytea[])"
+        " ON CONFLICT (id) DO UPDATE SET deadline = excluded.deadline,"
+        " attempts = excluded.attempts, token = excluded.token, batch = excluded.batch,"
+        " idx = excluded.idx, in_place = excluded.in_place, created = excluded.created,"
+        " expire = excluded.expire, order_key = excluded.order_key");
     if (c->params == NULL)
         return;
     put_bytes_column(c, lease_id);
@@ -447,7 +456,8 @@ static str key_first(struct part_writer *w, const struct queue_op *op)
     ksuid_key(op->u.key.first, bytes);
     memcpy(bytes + KSUID_BYTES, op->u.key.digest, QUEUE_DIGEST_BYTES);
     bool digest = queue_key_has_digest(&op->u.key);
-    return copy_bytes(w, (str){ .p = (const char *)bytes, .n = digest ? sizeof(bytes) : KSUID_BYTES });
+    return copy_bytes(w,
+                      (str){ .p = (const char *)bytes, .n = digest ? sizeof(bytes) : KSUID_BYTES });
 }
 
 static int64_t key_count(const struct queue_op *op)
@@ -462,10 +472,11 @@ static int64_t key_expire(const struct queue_op *op)
 
 static void put_keys(struct columns *c)
 {
-    c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "INSERT INTO {k} SELECT * FROM unnest($1::int4[], $2::bytea[], $3::bytea[], $4::int8[],"
-                              " $5::int8[]) ON CONFLICT (kind, name) DO UPDATE SET first = excluded.first,"
-                              " count = excluded.count, expire = excluded.expire");
+    c->params = statement_add(
+        c->w, PG_TAG_CHANGE,
+        "INSERT INTO {k} SELECT * FROM unnest($1::int4[], $2::bytea[], $3::bytea[], $4::int8[],"
+        " $5::int8[]) ON CONFLICT (kind, name) DO UPDATE SET first = excluded.first,"
+        " count = excluded.count, expire = excluded.expire");
     if (c->params == NULL)
         return;
     put_i32_column(c, key_kind);
@@ -477,9 +488,10 @@ static void put_keys(struct columns *c)
 
 static void delete_keys(struct columns *c)
 {
-    c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "DELETE FROM {k} WHERE ctid = ANY(ARRAY(SELECT (SELECT x.ctid FROM {k} x WHERE kind = k"
-                              " AND name = n) FROM unnest($1::int4[], $2::bytea[]) u(k, n)))");
+    c->params = statement_add(
+        c->w, PG_TAG_CHANGE,
+        "DELETE FROM {k} WHERE ctid = ANY(ARRAY(SELECT (SELECT x.ctid FROM {k} x WHERE kind = k"
+        " AND name = n) FROM unnest($1::int4[], $2::bytea[]) u(k, n)))");
     if (c->params == NULL)
         return;
     put_i32_column(c, key_kind);
@@ -489,9 +501,11 @@ static void delete_keys(struct columns *c)
 /* ---- the whole part ---- */
 
 /* Adds the statement for those of the last ops that fit. */
-static void add_for(struct part_writer *w, bool (*fits)(const struct queue_op *op), void (*add)(struct columns *c))
+static void add_for(struct part_writer *w, bool (*fits)(const struct queue_op *op),
+                    void (*add)(struct columns *c))
 {
-    struct columns c = { .w = w, .ops = arena_calloc(&w->b->arena, w->last_count + 1u, sizeof(*c.ops)) };
+    struct columns c = { .w = w,
+                         .ops = arena_calloc(&w->b->arena, w->last_count + 1u, sizeof(*c.ops)) };
     if (c.ops == NULL) {
         w->b->full = true;
         return;
@@ -552,10 +566,10 @@ static bool is_key_delete(const struct queue_op *op)
 
 static void add_fence(struct part_writer *w)
 {
-    struct pg_params *params =
-        statement_add(w, PG_TAG_FENCE,
-                      "SELECT 1 / count(*)::int4 FROM (SELECT FROM queue_part WHERE queue = $1 AND partition = $2"
-                      " AND epoch = $3 FOR SHARE) o");
+    struct pg_params *params = statement_add(
+        w, PG_TAG_FENCE,
+        "SELECT 1 / count(*)::int4 FROM (SELECT FROM queue_part WHERE queue = $1 AND partition = $2"
+        " AND epoch = $3 FOR SHARE) o");
     if (params == NULL)
         return;
     pg_put_i64(params, w->part->part.queue);
@@ -567,7 +581,8 @@ static void add_fence(struct part_writer *w)
 static void add_batches(struct part_writer *w, uint64_t *bytes, struct ksuid *last_id)
 {
     const struct queue_write_part *p = w->part;
-    struct columns c = { .w = w, .ops = arena_calloc(&w->b->arena, p->ops_count + 1u, sizeof(*c.ops)) };
+    struct columns c = { .w = w,
+                         .ops = arena_calloc(&w->b->arena, p->ops_count + 1u, sizeof(*c.ops)) };
     if (c.ops == NULL) {
         w->b->full = true;
         return;
@@ -590,16 +605,19 @@ static str gone_first(struct part_writer *w, const struct queue_op *op)
     return id_bytes(w, op->u.batch.first);
 }
 
-/* Counts from the newest row on, whatever failed before; batches that are gone go with it, for their bytes. */
+/* Counts from the newest row on, whatever failed before; batches that are gone go with it, for
+ * their bytes. */
 static void add_record(struct part_writer *w, uint64_t bytes, struct ksuid last_id)
 {
-    struct columns c = { .w = w, .ops = arena_calloc(&w->b->arena, w->last_count + 1u, sizeof(*c.ops)) };
-    c.params = statement_add(w, PG_TAG_CHANGE,
-                             "WITH d AS (DELETE FROM {b} WHERE first = ANY($7::bytea[]) RETURNING size), i AS ("
-                             "INSERT INTO {r} SELECT n + 1, ready + $1, scheduled + $2, leased + $3,"
-                             " bytes + $4 - coalesce((SELECT sum(size) FROM d), 0), greatest(last_id, $5),"
-                             " greatest(settled, $6) FROM {r} ORDER BY n DESC LIMIT 1 RETURNING 1)"
-                             " SELECT 1 / count(*)::int4 FROM i");
+    struct columns c = { .w = w,
+                         .ops = arena_calloc(&w->b->arena, w->last_count + 1u, sizeof(*c.ops)) };
+    c.params = statement_add(
+        w, PG_TAG_CHANGE,
+        "WITH d AS (DELETE FROM {b} WHERE first = ANY($7::bytea[]) RETURNING size), i AS ("
+        "INSERT INTO {r} SELECT n + 1, ready + $1, scheduled + $2, leased + $3,"
+        " bytes + $4 - coalesce((SELECT sum(size) FROM d), 0), greatest(last_id, $5),"
+        " greatest(settled, $6) FROM {r} ORDER BY n DESC LIMIT 1 RETURNING 1)"
+        " SELECT 1 / count(*)::int4 FROM i");
     if (c.ops == NULL || c.params == NULL) {
         w->b->full = true;
         return;
@@ -616,13 +634,14 @@ static void add_record(struct part_writer *w, uint64_t bytes, struct ksuid last_
     put_bytes_column(&c, gone_first);
 }
 
-/* Old records go, looked for among the newest only: behind are those that a held snapshot keeps. The few that are
- * missed go at the next own. */
+/* Old records go, looked for among the newest only: behind are those that a held snapshot keeps.
+ * The few that are missed go at the next own. */
 static void add_prune(struct part_writer *w)
 {
-    struct pg_params *params = statement_add(w, PG_TAG_OTHER,
-                                             "WITH m AS (SELECT max(n) AS n FROM {r}) DELETE FROM {r}"
-                                             " WHERE n < (SELECT n FROM m) - $1 AND n > (SELECT n FROM m) - $2");
+    struct pg_params *params =
+        statement_add(w, PG_TAG_OTHER,
+                      "WITH m AS (SELECT max(n) AS n FROM {r}) DELETE FROM {r}"
+                      " WHERE n < (SELECT n FROM m) - $1 AND n > (SELECT n FROM m) - $2");
     if (params == NULL)
         return;
     pg_put_i64(params, RECORDS_KEPT);

@@ -1,7 +1,7 @@
 /* store_pg_read.c - what a partition holds, out of PostgreSQL.
  *
- * A walk is one REPEATABLE READ transaction on a reader's connection, with a server-side cursor for each kind of
- * row, so it sees one state and holds a page of it at a time. */
+ * A walk is one REPEATABLE READ transaction on a reader's connection, with a server-side cursor for
+ * each kind of row, so it sees one state and holds a page of it at a time. */
 #include "queue/item.h"
 #include "queue/store_pg.h"
 
@@ -15,7 +15,7 @@ struct look {
     struct queue_part part;
     struct pg_reader *reader;
     struct arena arena;
-    bool walking;              /* a transaction is open */
+    bool walking; /* a transaction is open */
 };
 
 static err look_begin(struct look *k, struct queue_store *q, struct queue_part p)
@@ -46,7 +46,8 @@ static err look_err(const struct pg_outcome *o)
     return strcmp(o->state, "42P01") == 0 ? ERR_NOT_FOUND : ERR_UNAVAILABLE;
 }
 
-static err look_sql(struct look *k, const char *format, const struct pg_params *params, struct pg_rows **rows)
+static err look_sql(struct look *k, const char *format, const struct pg_params *params,
+                    struct pg_rows **rows)
 {
     struct pg_outcome o;
     const char *sql = store_pg_sql(&k->arena, k->part, format);
@@ -97,7 +98,11 @@ static err pager_next(struct pager *p, bool *more)
 }
 
 /* Columns of a row, each within its limits; out of them once, the row is damage. */
-struct row { const struct pg_rows *rows; unsigned at; bool damaged; };
+struct row {
+    const struct pg_rows *rows;
+    unsigned at;
+    bool damaged;
+};
 
 static struct row row_of(const struct pager *p)
 {
@@ -131,7 +136,8 @@ static store_time row_time(struct row *r, unsigned column)
 static struct queue_place row_place(struct row *r, unsigned batch, unsigned index)
 {
     return (struct queue_place){ .batch = row_id(r, batch),
-                                 .index = (uint16_t)row_number(r, index, 0, QUEUE_BATCH_ITEMS_MAX - 1) };
+                                 .index =
+                                     (uint16_t)row_number(r, index, 0, QUEUE_BATCH_ITEMS_MAX - 1) };
 }
 
 /* Borrowed of the rows. */
@@ -178,8 +184,10 @@ static err scheduled_walk(struct look *k, store_time at, struct ksuid from,
     pg_put_id(&params, from);
     err why = walk_begin(k);
     if (why == ERR_OK)
-        why = pager_open(&p, "DECLARE ce NO SCROLL CURSOR FOR SELECT " ENTRY_COLUMNS " FROM {e}"
-                         " WHERE kind = 1 AND (at, id) >= ($1, $2) ORDER BY at, id", &params);
+        why = pager_open(&p,
+                         "DECLARE ce NO SCROLL CURSOR FOR SELECT " ENTRY_COLUMNS " FROM {e}"
+                         " WHERE kind = 1 AND (at, id) >= ($1, $2) ORDER BY at, id",
+                         &params);
     while (why == ERR_OK && more) {
         struct queue_entry e;
         why = pager_next(&p, &more);
@@ -192,8 +200,9 @@ static err scheduled_walk(struct look *k, store_time at, struct ksuid from,
     return why;
 }
 
-err store_pg_scheduled(struct queue_store *q, struct queue_part part, store_time at, struct ksuid from,
-                       bool (*each)(void *ctx, const struct queue_entry *e), void *ctx)
+err store_pg_scheduled(struct queue_store *q, struct queue_part part, store_time at,
+                       struct ksuid from, bool (*each)(void *ctx, const struct queue_entry *e),
+                       void *ctx)
 {
     struct look k;
     err why = look_begin(&k, q, part);
@@ -271,13 +280,19 @@ static err merge_open(struct merge *m, struct look *k)
     m->entries = (struct pager){ .k = k, .fetch = PAGE_SQL "ce" };
     err why = walk_begin(k);
     if (why == ERR_OK) /* from may lie within a batch */
-        why = pager_open(&m->batches, "DECLARE cb NO SCROLL CURSOR FOR SELECT " BATCH_COLUMNS
-                         " FROM {b} b LEFT JOIN {s} s ON s.first = b.first WHERE aside = 0 AND b.first >= coalesce("
-                         "(SELECT first FROM {b} WHERE first <= $1 ORDER BY first DESC LIMIT 1), $1)"
-                         " ORDER BY b.first", &params);
+        why =
+            pager_open(&m->batches,
+                       "DECLARE cb NO SCROLL CURSOR FOR SELECT " BATCH_COLUMNS
+                       " FROM {b} b LEFT JOIN {s} s ON s.first = b.first WHERE aside = 0 AND "
+                       "b.first >= coalesce("
+                       "(SELECT first FROM {b} WHERE first <= $1 ORDER BY first DESC LIMIT 1), $1)"
+                       " ORDER BY b.first",
+                       &params);
     if (why == ERR_OK)
-        why = pager_open(&m->entries, "DECLARE ce NO SCROLL CURSOR FOR SELECT " ENTRY_COLUMNS
-                         " FROM {e} WHERE kind = 0 AND at = 0 AND id >= $1 ORDER BY id", &params);
+        why = pager_open(&m->entries,
+                         "DECLARE ce NO SCROLL CURSOR FOR SELECT " ENTRY_COLUMNS
+                         " FROM {e} WHERE kind = 0 AND at = 0 AND id >= $1 ORDER BY id",
+                         &params);
     if (why == ERR_OK)
         why = next_in_place(m);
     return why == ERR_OK ? next_entry(m) : why;
@@ -295,7 +310,8 @@ static struct queue_entry entry_in_place(const struct merge *m)
     };
 }
 
-static err merge_all(struct merge *m, bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
+static err merge_all(struct merge *m,
+                     bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
 {
     err why = ERR_OK;
     while (why == ERR_OK && (m->has_batch || m->has_entry)) {
@@ -348,10 +364,12 @@ static err lease_at(const struct pager *p, struct queue_lease *out)
 static err key_at(const struct pager *p, struct queue_key *out)
 {
     struct row r = row_of(p);
-    struct queue_key k = { .count = (uint32_t)row_number(&r, 2, 0, UINT32_MAX), .expire_at = row_time(&r, 3) };
+    struct queue_key k = { .count = (uint32_t)row_number(&r, 2, 0, UINT32_MAX),
+                           .expire_at = row_time(&r, 3) };
     str name = pg_bytes(p->rows, p->at, 0), first = pg_bytes(p->rows, p->at, 1);
     str digest = str_skip(first, KSUID_BYTES);
-    r.damaged |= name.n != sizeof(k.hash) || first.n < KSUID_BYTES || (digest.n != 0 && digest.n != sizeof(k.digest));
+    r.damaged |= name.n != sizeof(k.hash) || first.n < KSUID_BYTES ||
+                 (digest.n != 0 && digest.n != sizeof(k.digest));
     if (r.damaged)
         return ERR_CORRUPT;
     memcpy(k.hash, name.p, name.n);
@@ -395,7 +413,8 @@ static err one_supersede(const struct walk_call *w, const struct pager *p, bool 
 {
     struct row r = row_of(p);
     struct queue_supersede x = { .first = row_id(&r, 1),
-                                 .partition = (uint32_t)row_number(&r, 2, 0, QUEUE_PARTITIONS_MAX - 1) };
+                                 .partition =
+                                     (uint32_t)row_number(&r, 2, 0, QUEUE_PARTITIONS_MAX - 1) };
     err why = row_status(&r);
     if (why == ERR_OK)
         *more = w->each.supersede(w->ctx, &x);
@@ -423,21 +442,23 @@ static err walk_all(struct queue_store *q, struct queue_part part, const struct 
     return missing_is_empty(why);
 }
 
-err store_pg_leases(struct queue_store *q, struct queue_part part, bool (*each)(void *ctx, const struct queue_lease *l),
-                    void *ctx)
+err store_pg_leases(struct queue_store *q, struct queue_part part,
+                    bool (*each)(void *ctx, const struct queue_lease *l), void *ctx)
 {
     struct walk_call w = { .one = one_lease, .each.lease = each, .ctx = ctx };
-    w.declare = "DECLARE c NO SCROLL CURSOR FOR SELECT id, batch, idx, in_place, deadline, attempts, token, created,"
+    w.declare = "DECLARE c NO SCROLL CURSOR FOR SELECT id, batch, idx, in_place, deadline, "
+                "attempts, token, created,"
                 " expire, order_key FROM {l} ORDER BY id";
     return walk_all(q, part, &w);
 }
 
-err store_pg_keys(struct queue_store *q, struct queue_part part, bool (*each)(void *ctx, const struct queue_key *k),
-                  void *ctx)
+err store_pg_keys(struct queue_store *q, struct queue_part part,
+                  bool (*each)(void *ctx, const struct queue_key *k), void *ctx)
 {
     struct walk_call w = { .one = one_key, .each.key = each, .ctx = ctx };
-    w.declare = "DECLARE c NO SCROLL CURSOR FOR SELECT name, first, count, expire FROM {k} WHERE kind = 7"
-                " ORDER BY name";
+    w.declare =
+        "DECLARE c NO SCROLL CURSOR FOR SELECT name, first, count, expire FROM {k} WHERE kind = 7"
+        " ORDER BY name";
     return walk_all(q, part, &w);
 }
 
@@ -445,8 +466,9 @@ err store_pg_supersedes(struct queue_store *q, struct queue_part part,
                         bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx)
 {
     struct walk_call w = { .one = one_supersede, .each.supersede = each, .ctx = ctx };
-    w.declare = "DECLARE c NO SCROLL CURSOR FOR SELECT name, first, count, expire FROM {k} WHERE kind = 8"
-                " ORDER BY name";
+    w.declare =
+        "DECLARE c NO SCROLL CURSOR FOR SELECT name, first, count, expire FROM {k} WHERE kind = 8"
+        " ORDER BY name";
     return walk_all(q, part, &w);
 }
 
@@ -464,8 +486,8 @@ static err batch_copy(const struct queue_batch *b, struct arena *a, struct queue
     return ERR_OK;
 }
 
-err store_pg_batch(struct queue_store *q, struct queue_part part, struct ksuid first, struct arena *a,
-                   struct queue_batch *out)
+err store_pg_batch(struct queue_store *q, struct queue_part part, struct ksuid first,
+                   struct arena *a, struct queue_batch *out)
 {
     struct look k;
     struct pg_rows *rows = NULL;
@@ -476,7 +498,9 @@ err store_pg_batch(struct queue_store *q, struct queue_part part, struct ksuid f
         return why;
     pg_params_init(&params, &k.arena);
     pg_put_id(&params, first);
-    why = look_sql(&k, "SELECT " BATCH_COLUMNS " FROM {b} b LEFT JOIN {s} s ON s.first = b.first WHERE b.first = $1",
+    why = look_sql(&k,
+                   "SELECT " BATCH_COLUMNS
+                   " FROM {b} b LEFT JOIN {s} s ON s.first = b.first WHERE b.first = $1",
                    &params, &rows);
     if (why == ERR_OK)
         why = pg_rows_count(rows) == 1 ? batch_at(rows, 0, &b) : ERR_NOT_FOUND;
@@ -496,14 +520,16 @@ struct body_batch {
 };
 
 /* n bytes at offset of a large batch, as rows hold them. */
-static err bytes_fetch(struct look *k, const struct body_batch *b, struct item_place at, struct pg_rows **rows)
+static err bytes_fetch(struct look *k, const struct body_batch *b, struct item_place at,
+                       struct pg_rows **rows)
 {
     struct pg_params params;
     pg_params_init(&params, &k->arena);
     pg_put_id(&params, b->first);
     pg_put_i32(&params, (int32_t)at.offset + 1);
     pg_put_i32(&params, (int32_t)at.n);
-    err why = look_sql(k, "SELECT substring(bytes from $2 for $3) FROM {b} WHERE first = $1", &params, rows);
+    err why = look_sql(k, "SELECT substring(bytes from $2 for $3) FROM {b} WHERE first = $1",
+                       &params, rows);
     if (why == ERR_OK && pg_rows_count(*rows) != 1)
         why = ERR_NOT_FOUND;
     return why;
@@ -555,7 +581,8 @@ static err body_read(struct look *k, const struct body_batch *b, unsigned index,
 }
 
 /* The rows of all batches that places name, ordered by id. */
-static err batches_fetch(struct look *k, const struct queue_place *at, unsigned count, struct pg_rows **rows)
+static err batches_fetch(struct look *k, const struct queue_place *at, unsigned count,
+                         struct pg_rows **rows)
 {
     unsigned char(*ids)[KSUID_BYTES] = arena_calloc(&k->arena, count, sizeof(*ids));
     str *firsts = arena_calloc(&k->arena, count, sizeof(*firsts));
@@ -569,8 +596,11 @@ static err batches_fetch(struct look *k, const struct queue_place *at, unsigned 
     pg_params_init(&params, &k->arena);
     pg_put_bytes_array(&params, firsts, count);
     pg_put_i32(&params, BODY_WHOLE_BYTES_MAX);
-    return look_sql(k, "SELECT first, count, size, CASE WHEN size <= $2 AND octet_length(bytes) = size THEN bytes"
-                    " ELSE ''::bytea END FROM {b} WHERE first = ANY($1) ORDER BY first", &params, rows);
+    return look_sql(
+        k,
+        "SELECT first, count, size, CASE WHEN size <= $2 AND octet_length(bytes) = size THEN bytes"
+        " ELSE ''::bytea END FROM {b} WHERE first = ANY($1) ORDER BY first",
+        &params, rows);
 }
 
 static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_batch *out)

@@ -1,16 +1,18 @@
 /* store_pg_write.c - writes go to PostgreSQL in the order they came, many in one transaction.
  *
- * A job of the pool takes what waits, sends it in one pipeline and answers. When a transaction fails for one of
- * its writes, each is tried alone: the failure was definite. When it waited too long for one of them, as for a lock of
- * another session, that one and all of its partitions are told so, and the others are sent again. For a while after
- * that locks are waited for shortly, since one that waits holds up all that come behind.
+ * A job of the pool takes what waits, sends it in one pipeline and answers. When a transaction
+ * fails for one of its writes, each is tried alone: the failure was definite. When it waited too
+ * long for one of them, as for a lock of another session, that one and all of its partitions are
+ * told so, and the others are sent again. For a while after that locks are waited for shortly,
+ * since one that waits holds up all that come behind.
  *
  * Invariants
  *  1. One job at a time, so writes are applied in order.
- *  2. Every write first locks the row of its partition with its epoch; without one the transaction fails.
+ *  2. Every write first locks the row of its partition with its epoch; without one the transaction
+ *     fails.
  *  3. After an unknown outcome nothing more is sent until recover.
- *  4. A write of no part is a heartbeat: it takes the way of the others, in a transaction of its own, because other
- *     servers write the same row. */
+ *  4. A write of no part is a heartbeat: it takes the way of the others, in a transaction of its
+ *     own, because other servers write the same row. */
 #include "queue/store_pg.h"
 #include "queue/wait.h"
 
@@ -18,7 +20,11 @@
 #include <string.h>
 
 enum { WRITE_PARTS_MAX = 2 };
-enum { LOCKED_S = 10, LOCKED_PATIENCE = 32 /* the part of a write's time */, LOCKED_SQL_BYTES = 80 };
+enum {
+    LOCKED_S = 10,
+    LOCKED_PATIENCE = 32 /* the part of a write's time */,
+    LOCKED_SQL_BYTES = 80
+};
 
 static struct queue_write **next_of(struct queue_write *w)
 {
@@ -42,7 +48,8 @@ static bool is_lazy(const struct queue_write *w)
     return w->early || w->unsynced;
 }
 
-/* The writes at the front that go together: all to be synced, or none. False: nothing waits, the job ends. */
+/* The writes at the front that go together: all to be synced, or none. False: nothing waits, the
+ * job ends. */
 static bool take_group(struct store_pg *s, struct pg_group *g)
 {
     uint64_t bytes = 0;
@@ -52,7 +59,8 @@ static bool take_group(struct store_pg *s, struct pg_group *g)
         struct queue_write *w = s->first;
         bytes += batches_bytes(w);
         bool alone = w->parts_count == 0 || (g->count > 0 && g->writes[0]->parts_count == 0);
-        if (g->count > 0 && (alone || bytes > PG_GROUP_BYTES_MAX || is_lazy(w) != is_lazy(g->writes[0])))
+        if (g->count > 0 &&
+            (alone || bytes > PG_GROUP_BYTES_MAX || is_lazy(w) != is_lazy(g->writes[0])))
             break;
         s->first = *next_of(w);
         if (s->first == NULL)
@@ -144,7 +152,8 @@ static void keep_words(struct store_pg *s, err why, const struct pg_outcome *o)
 {
     struct pg_outcome told = *o;
     if (why == ERR_CORRUPT)
-        err_note_set(&told.note, "a row that a write needs is gone, or contradicts it (SQLSTATE %s)", o->state);
+        err_note_set(&told.note,
+                     "a row that a write needs is gone, or contradicts it (SQLSTATE %s)", o->state);
     if (why != ERR_CONFLICT)
         store_pg_keep(s, &told);
 }
@@ -213,7 +222,8 @@ static bool shares_partition(const struct queue_write *a, const struct queue_wri
     return false;
 }
 
-/* Tells the write that was waited for in vain, and those of its partitions: they would wait for the same in turn. */
+/* Tells the write that was waited for in vain, and those of its partitions: they would wait for the
+ * same in turn. */
 static void drop_stuck(struct pg_group *g)
 {
     struct queue_write *stuck = g->writes[g->stuck];
@@ -296,7 +306,8 @@ err store_pg_heartbeat(struct queue_store *q, mono deadline)
 {
     struct waiter over;
     if (is_failed(store_pg_of(q)))
-        return ERR_IO; /* nothing but recover helps, and another process may own its partitions by then */
+        return ERR_IO; /* nothing but recover helps, and another process may own its partitions by
+                          then */
     struct queue_write w = { .deadline = deadline, .done = beaten, .ctx = &over };
     waiter_init(&over);
     waiter_expect(&over);

@@ -126,7 +126,10 @@ err row_key_parse(str key, struct row_key_parts *out)
 /* ---- values ---- */
 
 /* Writes into a buffer that is large enough. */
-struct writer { char *p; size_t n; };
+struct writer {
+    char *p;
+    size_t n;
+};
 
 static struct writer writer_begin(char *buf)
 {
@@ -249,7 +252,8 @@ str row_batch_encode(const struct queue_batch *b, char *buf)
     memset(at, 0, packed);
     for (size_t i = 0; i < b->count; i++) {
         INVARIANT(b->states[i] < ITEM_STATES);
-        at[i / STATES_PER_BYTE] = (char)(at[i / STATES_PER_BYTE] | b->states[i] << i % STATES_PER_BYTE * STATE_BITS);
+        at[i / STATES_PER_BYTE] =
+            (char)(at[i / STATES_PER_BYTE] | b->states[i] << i % STATES_PER_BYTE * STATE_BITS);
     }
     w.n += packed;
     worder(&w, b->order_key);
@@ -269,7 +273,8 @@ static err unpack_states(str packed, size_t count, unsigned char *states)
     return ERR_OK;
 }
 
-err row_batch_decode(str value, unsigned char states[QUEUE_BATCH_ITEMS_MAX], struct queue_batch *out)
+err row_batch_decode(str value, unsigned char states[QUEUE_BATCH_ITEMS_MAX],
+                     struct queue_batch *out)
 {
     struct cursor c = reader_begin(value);
     struct queue_batch b = { .count = cursor_be16(&c), .states = states };

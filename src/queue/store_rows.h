@@ -1,21 +1,24 @@
-/* store_rows.h - how a local store lays partitions out in SPACE_PARTITION. Private to store_local*.c.
+/* store_rows.h - how a local store lays partitions out in SPACE_PARTITION. Private to
+ * store_local*.c.
  *
- *   key: queue 4, partition 2, kind 1, then          -> value; all start with a version, 1; numbers big-endian
- *   1 record     -                                   -> ready 8, scheduled 8, leased 8, bytes 8, last id 20,
- *                                                       settled 20, epoch 8, boot 16
- *   2 batch      first id 20                         -> count 2, created 8, expire 8, states in 2 bits each from the
- *                                                       low end, order key; its blob: the bodies (item.h)
- *   3 aside      first id 20                         -> the same: a batch put without an item in place, so that a walk
- *                                                       over what is in place does not meet it
- *   4 ready      id 20                               -> batch 20, index 2, attempts 4, created 8, expire 8, order key
- *   5 scheduled  enqueue_at 8 (sign flipped), id 20  -> the same
- *   6 lease      id 20                               -> batch 20, index 2, in place 1, deadline 8, attempts 4, token 8,
- *                                                       created 8, expire 8, order key
- *   7 key        hash 16                             -> first id 20, count 4, expire 8, digest 16 or nothing
- *   8 supersede  partition 2, first id 20            -> -
- *   9 heartbeat  - (queue 0 only)                    -> count 8
- *  10 owner      - (queue 0 only)                    -> the name of the deployment whose store it is; of partition 1
- *                                                       the name of the store there
+ *   key: queue 4, partition 2, kind 1, then          -> value; all start with a version, 1; numbers
+ *     big-endian
+ *   1 record     -                                   -> ready 8, scheduled 8, leased 8, bytes 8,
+ *                                                       last id 20, settled 20, epoch 8, boot 16
+ *   2 batch      first id 20                         -> count 2, created 8, expire 8, states in 2
+ *                                                       bits each from the low end, order key; its
+ *   blob: the bodies (item.h) 3 aside      first id 20                         -> the same: a batch
+ *                                                       put without an item in place, so that a
+ *   walk over what is in place does not meet it 4 ready      id 20                               ->
+ *   batch 20, index 2, attempts 4, created 8, expire 8, order key 5 scheduled  enqueue_at 8 (sign
+ *   flipped), id 20  -> the same 6 lease      id 20                               -> batch 20,
+ *                                                       index 2, in place 1, deadline 8, attempts
+ *   4, token 8, created 8, expire 8, order key 7 key        hash 16                             ->
+ *   first id 20, count 4, expire 8, digest 16 or nothing 8 supersede  partition 2, first id 20
+ *         -> - 9 heartbeat  - (queue 0 only)                    -> count 8
+ *  10 owner      - (queue 0 only)                    -> the name of the deployment whose store it
+ *                                                       is; of partition 1 the name of the store
+ *                                                       there
  * The order key is what is left of a value. Pure. Thread: any. */
 #ifndef QUEUE_STORE_ROWS_H
 #define QUEUE_STORE_ROWS_H
@@ -42,7 +45,10 @@ enum {
     ROW_VALUE_BYTES_MAX = 19 + QUEUE_BATCH_ITEMS_MAX / 4 + QUEUE_ORDER_KEY_BYTES_MAX,
 };
 
-struct row_key { size_t n; char bytes[ROW_KEY_BYTES_MAX]; };
+struct row_key {
+    size_t n;
+    char bytes[ROW_KEY_BYTES_MAX];
+};
 static inline str row_key_str(const struct row_key *k)
 {
     return (str){ .p = k->bytes, .n = k->n };
@@ -58,19 +64,21 @@ struct row_key row_key_supersede(struct queue_part p, const struct queue_superse
 struct row_key_parts {
     struct queue_part part;
     enum row_kind kind;
-    struct ksuid id;         /* batch, aside, ready, scheduled, lease, supersede */
-    store_time at;           /* scheduled */
+    struct ksuid id; /* batch, aside, ready, scheduled, lease, supersede */
+    store_time at;   /* scheduled */
     unsigned char hash[16];
-    uint32_t partition;      /* supersede */
+    uint32_t partition; /* supersede */
 };
 MUST_CHECK err row_key_parse(str key, struct row_key_parts *out);
 
-/* Values. Encoding writes at most ROW_VALUE_BYTES_MAX to buf and returns what it wrote; INVARIANT: counts and order
- * keys fit. Decoding: ERR_CORRUPT; order keys and states point into value and states; key fields are the caller's. */
+/* Values. Encoding writes at most ROW_VALUE_BYTES_MAX to buf and returns what it wrote; INVARIANT:
+ * counts and order keys fit. Decoding: ERR_CORRUPT; order keys and states point into value and
+ * states; key fields are the caller's. */
 str row_record_encode(const struct queue_part_record *r, char *buf);
 MUST_CHECK err row_record_decode(str value, struct queue_part_record *out);
 str row_batch_encode(const struct queue_batch *b, char *buf);
-MUST_CHECK err row_batch_decode(str value, unsigned char states[QUEUE_BATCH_ITEMS_MAX], struct queue_batch *out);
+MUST_CHECK err row_batch_decode(str value, unsigned char states[QUEUE_BATCH_ITEMS_MAX],
+                                struct queue_batch *out);
 str row_entry_encode(const struct queue_entry *e, char *buf);
 MUST_CHECK err row_entry_decode(str value, struct queue_entry *out);
 str row_lease_encode(const struct queue_lease *l, char *buf);

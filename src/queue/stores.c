@@ -1,4 +1,5 @@
-/* stores.c - how the stores are doing, for all queues; probes and recoveries, one at a time a store, on the pool. */
+/* stores.c - how the stores are doing, for all queues; probes and recoveries, one at a time a
+ * store, on the pool. */
 #include "queue/flush.h"
 
 #include "base/log.h"
@@ -46,7 +47,8 @@ void part_set_foreign(struct part *p, bool foreign)
     unlock(all);
     if (first)
         log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", part_store(p)->name),
-                  LOG_CSTR("state", "standby"), LOG_CSTR("why", "another process owns its partitions"));
+                  LOG_CSTR("state", "standby"),
+                  LOG_CSTR("why", "another process owns its partitions"));
     else if (last && p->loaded)
         log_event(all->opts.log, LOG_INFO, "queue.store", LOG_CSTR("store", part_store(p)->name),
                   LOG_CSTR("state", "owner"));
@@ -55,7 +57,8 @@ void part_set_foreign(struct part *p, bool foreign)
 bool part_failing(const struct part *p)
 {
     struct queues *all = p->queue->all;
-    return p->failing || stores_status(all, p->store) == PLACE_ERROR || (!p->loaded && stores_silent(all, p->store));
+    return p->failing || stores_status(all, p->store) == PLACE_ERROR ||
+           (!p->loaded && stores_silent(all, p->store));
 }
 
 err part_failing_note(const struct part *p, struct err_note *note)
@@ -80,8 +83,10 @@ bool queues_store(struct queues *all, unsigned index, struct queue_store_stats *
         return false;
     lock(all);
     const struct health *h = &all->stores[index].health;
-    *out = (struct queue_store_stats){ .name = all->opts.stores[index]->name, .state = place_status_name(h->status),
-                                       .failures = h->failures_total, .write_ns = h->write_ns };
+    *out = (struct queue_store_stats){ .name = all->opts.stores[index]->name,
+                                       .state = place_status_name(h->status),
+                                       .failures = h->failures_total,
+                                       .write_ns = h->write_ns };
     unlock(all);
     return true;
 }
@@ -176,7 +181,8 @@ static void probe_done(struct loop_job *j, bool canceled)
     struct queues *all = st->all;
     mono now = clock_mono(all->opts.clock);
     lock(all);
-    bool turned = health_probed(&st->health, now, canceled ? ERR_SHUTDOWN : st->outcome, now.ns - st->started.ns);
+    bool turned = health_probed(&st->health, now, canceled ? ERR_SHUTDOWN : st->outcome,
+                                now.ns - st->started.ns);
     st->recovered |= turned && st->recovering;
     unlock(all);
     (void)atomic_fetch_sub(&all->jobs, 1);
@@ -209,7 +215,8 @@ mono stores_probe(struct queues *all, mono now)
     for (unsigned i = 0; i < all->opts.stores_count; i++) {
         struct store_state *st = &all->stores[i];
         lock(all);
-        bool turned = st->turned, recovered = st->recovered, probe = !all->draining && health_probe(&st->health, now);
+        bool turned = st->turned, recovered = st->recovered,
+             probe = !all->draining && health_probe(&st->health, now);
         st->turned = st->recovered = false;
         st->recovering = probe ? st->health.status == PLACE_ERROR : st->recovering;
         mono at = health_next(&st->health);
@@ -233,7 +240,8 @@ void stores_init(struct queues *all)
     INVARIANT(pthread_mutex_init(&all->health_lock, NULL) == 0);
     all->drops.running_max = 1;
     for (unsigned i = 0; i < all->opts.stores_count; i++) {
-        all->stores[i] = (struct store_state){ .all = all, .index = i,
+        all->stores[i] = (struct store_state){ .all = all,
+                                               .index = i,
                                                .lane.running_max = all->opts.stores[i]->jobs_max };
     }
 }

@@ -1,10 +1,11 @@
-/* timers.c - when a queue has something to do by time alone: one timer on the loop for all of them. */
+/* timers.c - when a queue has something to do by time alone: one timer on the loop for all of
+ * them. */
 #include "queue/flush.h"
 
 enum {
-    TIMERS_QUEUES_MAX = 64,   /* served before the loop gets a turn */
-    TIMERS_FROZEN_MS = 50,    /* store_time may stand still: look again then */
-    TIMERS_FAR_MS = 1000      /* store_time may be set forward with the machine's clock */
+    TIMERS_QUEUES_MAX = 64, /* served before the loop gets a turn */
+    TIMERS_FROZEN_MS = 50,  /* store_time may stand still: look again then */
+    TIMERS_FAR_MS = 1000    /* store_time may be set forward with the machine's clock */
 };
 
 static bool due_before(const struct heap_node *a, const struct heap_node *b)
@@ -39,7 +40,8 @@ static mono first(struct queues *all)
     if (wait != NULL && CONTAINER_OF(wait, struct queue, wait_node)->wait_at.ns < at.ns)
         at = CONTAINER_OF(wait, struct queue, wait_node)->wait_at;
     if (due != NULL) {
-        int64_t left = CONTAINER_OF(due, struct queue, due_node)->due_at.ns - clock_store(all->opts.clock).ns;
+        int64_t left =
+            CONTAINER_OF(due, struct queue, due_node)->due_at.ns - clock_store(all->opts.clock).ns;
         int64_t then = left > INT64_MAX - now.ns ? INT64_MAX : now.ns + (left < 0 ? 0 : left);
         at.ns = then < at.ns ? then : at.ns;
     }
@@ -107,7 +109,8 @@ static void fired(void *ctx)
         queue_unref(&ready[i]);
     }
     arm(all);
-    if (idle && all->armed.ns <= now.ns && !all->stopped) /* store_time was moved or stands: no spinning */
+    if (idle && all->armed.ns <= now.ns &&
+        !all->stopped) /* store_time was moved or stands: no spinning */
         loop_timer_start(all->timer, TIMERS_FROZEN_MS, 0);
 }
 

@@ -28,7 +28,8 @@ void waiter_done(struct waiter *w, err why, unsigned items)
     w->left--;
     w->good += why == ERR_OK ? items : 0;
     w->worst = why == ERR_OK ? w->worst : why;
-    (void)pthread_cond_broadcast(&w->changed); /* inside: who waits may free w as soon as it has the lock */
+    (void)pthread_cond_broadcast(
+        &w->changed); /* inside: who waits may free w as soon as it has the lock */
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
 }
 

@@ -1,4 +1,5 @@
-/* wait.h - a call that blocks until requests or moves it began are done. Private to queue. Thread: pool or tests. */
+/* wait.h - a call that blocks until requests or moves it began are done. Private to queue. Thread:
+ * pool or tests. */
 #ifndef QUEUE_WAIT_H
 #define QUEUE_WAIT_H
 
@@ -9,8 +10,8 @@
 struct waiter {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned left;     /* outcomes awaited */
-    unsigned good;     /* items whose outcome was ERR_OK */
+    unsigned left; /* outcomes awaited */
+    unsigned good; /* items whose outcome was ERR_OK */
     err worst;
 };
 void waiter_init(struct waiter *w);

@@ -1,6 +1,6 @@
-/* Invariants: (1) the watch asks for writing exactly while something is unsent or the connect is under way; (2) inside
- * a callback the connection may be closed: `gone` is looked at after each, and memory goes when the last frame
- * that is inside has left. */
+/* Invariants: (1) the watch asks for writing exactly while something is unsent or the connect is
+ * under way; (2) inside a callback the connection may be closed: `gone` is looked at after each,
+ * and memory goes when the last frame that is inside has left. */
 #include "redis/conn.h"
 
 #include "base/buf.h"
@@ -14,7 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 << 10, READS_A_TURN = 16, REPLY_DEPTH_MAX = 8, PART_BYTES_MIN = 4 /* ":1\r\n" */ };
+enum {
+    READ_BYTES = 64 << 10,
+    READS_A_TURN = 16,
+    REPLY_DEPTH_MAX = 8,
+    PART_BYTES_MIN = 4 /* ":1\r\n" */
+};
 
 /* As hiredis announces the parts of an array: int before hiredis 1.0. */
 #if HIREDIS_MAJOR >= 1
@@ -30,9 +35,10 @@ struct conn {
     redisReader *reader;
     redisReplyObjectFunctions makers; /* hiredis's own, but for arrays */
     void *(*make_array)(const redisReadTask *task, parts_announced count);
-    bool too_many;          /* parts were announced */
-    size_t reply_bytes;     /* of the reply that is not yet whole; the reader gives its parts' own back */
-    char *out;              /* unsent: from out_from to out_to */
+    bool too_many; /* parts were announced */
+    /* of the reply that is not yet whole; the reader gives its parts' own back */
+    size_t reply_bytes;
+    char *out; /* unsent: from out_from to out_to */
     size_t out_from, out_to, out_size;
     int fd;
     bool connected, gone, inside;
@@ -124,8 +130,9 @@ err conn_send(struct conn *c, const str *args, unsigned count)
     if (c->out_to - c->out_from + bytes > CONN_OUT_BYTES_MAX)
         return ERR_LIMIT;
     char *text = NULL;
-    long long n = redisFormatCommandArgv(&text, (int)count, argv, lengths); /* int before hiredis 1.1 */
-    INVARIANT(n > 0); /* out of memory */
+    long long n =
+        redisFormatCommandArgv(&text, (int)count, argv, lengths); /* int before hiredis 1.1 */
+    INVARIANT(n > 0);                                             /* out of memory */
     memcpy(room(c, (size_t)n), text, (size_t)n);
     c->out_to += (size_t)n;
     redisFreeCommand(text);
@@ -136,7 +143,8 @@ err conn_send(struct conn *c, const str *args, unsigned count)
 
 /* ---- in ---- */
 
-/* hiredis gets memory for all parts of an array as it is announced: for no more than a reply may have. */
+/* hiredis gets memory for all parts of an array as it is announced: for no more than a reply may
+ * have. */
 static void *make_array(const redisReadTask *task, parts_announced count)
 {
     struct conn *c = task->privdata;
@@ -245,8 +253,10 @@ struct conn *conn_open(const struct conn_opts *opts, const char **why)
         return NULL;
     }
     int one = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* slower without, not wrong */
-    if (connect(fd, (const struct sockaddr *)&opts->address, opts->address_bytes) != 0 && errno != EINPROGRESS) {
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one,
+                     sizeof one); /* slower without, not wrong */
+    if (connect(fd, (const struct sockaddr *)&opts->address, opts->address_bytes) != 0 &&
+        errno != EINPROGRESS) {
         *why = strerror(errno);
         close(fd);
         return NULL;

@@ -1,7 +1,8 @@
-/* conn.h - one connection to Redis: connects, writes what it is given, hands over whole replies in order.
+/* conn.h - one connection to Redis: connects, writes what it is given, hands over whole replies in
+ * order.
  *
- * Knows nothing of what was asked. Ends itself on any error: broken is called once, later no call at all. Private to
- * redis. Thread: loop. */
+ * Knows nothing of what was asked. Ends itself on any error: broken is called once, later no call
+ * at all. Private to redis. Thread: loop. */
 #ifndef REDIS_CONN_H
 #define REDIS_CONN_H
 

@@ -1,5 +1,5 @@
-/* hello.c - what each new connection says first: who we are, which database, which scripts and channels; and whether
- * the server is one that can be used. */
+/* hello.c - what each new connection says first: who we are, which database, which scripts and
+ * channels; and whether the server is one that can be used. */
 #include "redis/redis_impl.h"
 
 #include "redis/reply.h"
@@ -18,7 +18,8 @@ static bool hello_fine(struct redis *r, err why, const struct err_note *note)
     return false;
 }
 
-static void hello_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+static void hello_done(void *ctx, err why, const struct redis_reply *reply,
+                       const struct err_note *note)
 {
     struct redis *r = ctx;
     (void)reply; /* +OK */
@@ -28,7 +29,8 @@ static void hello_done(void *ctx, err why, const struct redis_reply *reply, cons
     redis_maybe_up(r);
 }
 
-static void info_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+static void info_done(void *ctx, err why, const struct redis_reply *reply,
+                      const struct err_note *note)
 {
     struct redis *r = ctx;
     if (!hello_fine(r, why, note))
@@ -40,13 +42,16 @@ static void info_done(void *ctx, err why, const struct redis_reply *reply, const
     size_t end = 0;
     while (end < id.n && end < REDIS_RUN_ID_BYTES_MAX && id.p[end] > ' ')
         end++;
-    (void)str_to_cstr(str_take(id, end), r->run_id, sizeof r->run_id); /* empty when it does not say */
+    (void)str_to_cstr(str_take(id, end), r->run_id,
+                      sizeof r->run_id); /* empty when it does not say */
     r->hello_wanted--;
     redis_maybe_up(r);
 }
 
-/* A replica reads what another wrote, and takes no lease: as good as none. It is tried again until it is a master. */
-static void role_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+/* A replica reads what another wrote, and takes no lease: as good as none. It is tried again until
+ * it is a master. */
+static void role_done(void *ctx, err why, const struct redis_reply *reply,
+                      const struct err_note *note)
 {
     struct redis *r = ctx;
     if (!hello_fine(r, why, note))
@@ -61,8 +66,12 @@ static void role_done(void *ctx, err why, const struct redis_reply *reply, const
 }
 
 /* Digests come in the order of the scripts; each pending says which by its script. */
-struct loaded { struct redis *r; unsigned index; };
-static void load_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+struct loaded {
+    struct redis *r;
+    unsigned index;
+};
+static void load_done(void *ctx, err why, const struct redis_reply *reply,
+                      const struct err_note *note)
 {
     struct loaded l = *(struct loaded *)ctx;
     free(ctx);
@@ -77,7 +86,8 @@ static void load_done(void *ctx, err why, const struct redis_reply *reply, const
     redis_maybe_up(l.r);
 }
 
-static void hello_send(struct redis *r, const str *args, unsigned count, redis_done_fn *done, void *ctx)
+static void hello_send(struct redis *r, const str *args, unsigned count, redis_done_fn *done,
+                       void *ctx)
 {
     struct pending *p = pending_new(r, args, count, false);
     p->done = done;

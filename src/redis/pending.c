@@ -1,4 +1,5 @@
-/* pending.c - commands in flight: their replies come in order; a script that the server forgot is sent once more. */
+/* pending.c - commands in flight: their replies come in order; a script that the server forgot is
+ * sent once more. */
 #include "redis/redis_impl.h"
 
 #include "base/log.h"
@@ -32,7 +33,8 @@ static struct pending *pending_pop(struct redis *r)
     return p;
 }
 
-void pending_finish(struct pending *p, err why, const struct redis_reply *reply, const struct err_note *note)
+void pending_finish(struct pending *p, err why, const struct redis_reply *reply,
+                    const struct err_note *note)
 {
     if (p->done != NULL)
         p->done(p->ctx, why, reply, note);
@@ -52,7 +54,8 @@ struct pending *pending_new(struct redis *r, const str *args, unsigned count, bo
     size_t head = sizeof(struct pending) + (keeps ? count * sizeof(str) : 0);
     struct pending *p = malloc(head + (keeps ? bytes_of(args, count) : 0));
     INVARIANT(p != NULL);
-    *p = (struct pending){ .script = -1, .deadline = mono_add_ms(redis_now(r), r->opts.timeout_ms) };
+    *p =
+        (struct pending){ .script = -1, .deadline = mono_add_ms(redis_now(r), r->opts.timeout_ms) };
     if (!keeps)
         return p;
     char *at = (char *)p + head;
@@ -102,7 +105,8 @@ static void tell_refused(struct redis *r, const char *why)
     if (r->refused_at.ns != 0 && mono_add_ms(r->refused_at, REFUSED_TELL_MS).ns > redis_now(r).ns)
         return;
     log_event(r->opts.log, LOG_WARN, "redis.refused", LOG_CSTR("host", r->opts.address.host),
-              LOG_INT("port", r->opts.address.port), LOG_CSTR("why", why), LOG_INT("count", r->refused));
+              LOG_INT("port", r->opts.address.port), LOG_CSTR("why", why),
+              LOG_INT("count", r->refused));
     r->refused_at = redis_now(r);
     r->refused = 0;
 }

@@ -1,10 +1,12 @@
 /* Invariants
- *  1. pending holds what was sent and not answered, in order; replies of the command connection take from its front.
+ *  1. pending holds what was sent and not answered, in order; replies of the command connection
+ *     take from its front.
  *  2. Whatever breaks, breaks both connections: state DOWN has none, and pending is empty then.
  *  3. UP: each script has its digest, each channel its acknowledgement.
  *
  *   DOWN --retry timer--> RESOLVING --address--> CONNECTING --both said hello--> UP
- *    ^___________________________________________________________________________|  anything breaks */
+ *    ^___________________________________________________________________________|  anything
+ *    breaks */
 #include "redis/redis_impl.h"
 
 #include "base/log.h"
@@ -57,7 +59,8 @@ static void on_push(void *ctx, const struct redis_reply *reply)
     str error = reply_error(reply);
     if (error.p != NULL) {
         char text[ERR_NOTE_BYTES];
-        (void)snprintf(text, sizeof text, "%.*s", STR_ARG(str_take(error, sizeof text - 1))); /* cut when longer */
+        (void)snprintf(text, sizeof text, "%.*s",
+                       STR_ARG(str_take(error, sizeof text - 1))); /* cut when longer */
         redis_break(r, ERR_UNAVAILABLE, text);
         return;
     }
@@ -93,7 +96,8 @@ static void on_echo(void *ctx)
 
 /* ---- up and down ---- */
 
-static void log_state(struct redis *r, enum log_level level, const char *event, struct log_field more)
+static void log_state(struct redis *r, enum log_level level, const char *event,
+                      struct log_field more)
 {
     log_event(r->opts.log, level, event, LOG_CSTR("host", r->opts.address.host),
               LOG_INT("port", r->opts.address.port), more);
@@ -135,7 +139,8 @@ void redis_break(struct redis *r, err why, const char *what)
     if (was_up)
         r->down_since = redis_now(r);
     if (was_up && mono_add_ms(r->up_since, r->opts.retry_max_ms).ns <= redis_now(r).ns)
-        r->retry_ms = r->opts.retry_min_ms; /* else it comes and goes: what it lets in it does not serve */
+        r->retry_ms =
+            r->opts.retry_min_ms; /* else it comes and goes: what it lets in it does not serve */
     log_state(r, LOG_WARN, was_up ? "redis.down" : "redis.not_up", LOG_CSTR("why", kept));
     close_all(r, why, kept);
     if (r->state != DOWN) /* somebody stopped it meanwhile */
@@ -172,9 +177,13 @@ static void connect_both(struct redis *r, const struct addrinfo *to)
     move(r, CONNECTING);
     r->subscribed = 0;
     r->hello_wanted = 1;
-    struct conn_opts opts = { .loop = r->opts.loop, .address_bytes = to->ai_addrlen,
-                              .reply_bytes_max = r->opts.reply_bytes_max, .connected = hello_commands,
-                              .reply = pending_reply, .broken = on_broken, .ctx = r };
+    struct conn_opts opts = { .loop = r->opts.loop,
+                              .address_bytes = to->ai_addrlen,
+                              .reply_bytes_max = r->opts.reply_bytes_max,
+                              .connected = hello_commands,
+                              .reply = pending_reply,
+                              .broken = on_broken,
+                              .ctx = r };
     memcpy(&opts.address, to->ai_addr, to->ai_addrlen);
     const char *why = NULL;
     r->commands = conn_open(&opts, &why);
@@ -370,7 +379,8 @@ err redis_command(struct redis *r, const str *args, unsigned count, redis_done_f
     return ERR_OK;
 }
 
-err redis_run(struct redis *r, unsigned index, str key, const str *args, unsigned count, redis_done_fn *done, void *ctx)
+err redis_run(struct redis *r, unsigned index, str key, const str *args, unsigned count,
+              redis_done_fn *done, void *ctx)
 {
     INVARIANT(index < r->opts.scripts_count);
     INVARIANT(count + 4 <= REDIS_ARGS_MAX);

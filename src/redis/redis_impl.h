@@ -24,15 +24,15 @@ struct pending {
     redis_done_fn *done;
     void *ctx;
     mono deadline;
-    int script;             /* its number; -1: none */
-    bool in_full;           /* EVAL: a second NOSCRIPT is an error */
+    int script;   /* its number; -1: none */
+    bool in_full; /* EVAL: a second NOSCRIPT is an error */
     unsigned args_count;
-    str args[];             /* their bytes behind them */
+    str args[]; /* their bytes behind them */
 };
 
-struct lookup {             /* getaddrinfo on the pool; outlives a stop */
+struct lookup { /* getaddrinfo on the pool; outlives a stop */
     struct loop_job job;
-    struct redis *owner;    /* NULL: nobody waits any more */
+    struct redis *owner; /* NULL: nobody waits any more */
     char host[REDIS_HOST_BYTES_MAX + 1], port[8];
     struct addrinfo *found;
     int result;
@@ -48,21 +48,21 @@ struct redis {
     struct rng rng;
     struct loop_timer *retry, *tick, *echo;
     struct lookup *lookup;
-    unsigned address;           /* of those that a name has, which one is tried */
+    unsigned address; /* of those that a name has, which one is tried */
     struct conn *commands, *messages;
     struct pending *first, **end;
     unsigned pending_count;
     bool ticking;
-    unsigned hello_wanted;      /* answers to the hello that are still out */
+    unsigned hello_wanted; /* answers to the hello that are still out */
     unsigned subscribed;
-    bool subscriber_let_in;     /* AUTH on the subscriber, when there is one, was answered */
+    bool subscriber_let_in; /* AUTH on the subscriber, when there is one, was answered */
     char sha[REDIS_SCRIPTS_MAX][REDIS_SHA_BYTES + 1];
     char run_id[REDIS_RUN_ID_BYTES_MAX + 1];
     int64_t retry_ms;
     uint64_t echo_sent, echo_seen;
     mono down_since, up_since;
-    mono refused_at;            /* the last line about refusals */
-    uint64_t refused;           /* since then */
+    mono refused_at;  /* the last line about refusals */
+    uint64_t refused; /* since then */
     struct redis_stats stats;
 };
 #define REDIS_MAGIC 0x4ed15001u
@@ -76,7 +76,8 @@ void redis_maybe_up(struct redis *r);
 /* pending.c. keeps: the arguments may be needed again. */
 struct pending *pending_new(struct redis *r, const str *args, unsigned count, bool keeps);
 void pending_push(struct redis *r, struct pending *p);
-void pending_finish(struct pending *p, err why, const struct redis_reply *reply, const struct err_note *note);
+void pending_finish(struct pending *p, err why, const struct redis_reply *reply,
+                    const struct err_note *note);
 void pending_reply(void *ctx, const struct redis_reply *reply); /* of the command connection */
 void pending_tick(void *ctx);                                   /* ends what is overdue */
 

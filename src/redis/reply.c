@@ -83,7 +83,9 @@ static str without_script(str text)
 {
     str mark = STR(": -");
     size_t at = str_find_str(text, mark);
-    return str_starts(text, STR("ERR Error running script")) && at < text.n ? str_skip(text, at + mark.n) : text;
+    return str_starts(text, STR("ERR Error running script")) && at < text.n
+               ? str_skip(text, at + mark.n)
+               : text;
 }
 
 err reply_error_code(str whole, bool *broken)

@@ -4,7 +4,8 @@
 
 enum { PORT_DEFAULT = 6379, DB_MAX = 1 << 20 };
 
-/* Undoes percent-encoding into dst, which holds REDIS_NAME_BYTES_MAX + 1. No NUL, no control bytes. */
+/* Undoes percent-encoding into dst, which holds REDIS_NAME_BYTES_MAX + 1. No NUL, no control
+ * bytes. */
 static bool decode(str s, char *dst)
 {
     size_t n = 0;
@@ -31,7 +32,8 @@ static bool parse_login(str login, struct redis_address *a)
     size_t colon = str_find(login, ':');
     if (colon == login.n) /* a password alone, as older URLs have it, would be a user without one */
         return false;
-    return decode(str_take(login, colon), a->user) && decode(str_skip(login, colon + 1), a->password);
+    return decode(str_take(login, colon), a->user) &&
+           decode(str_skip(login, colon + 1), a->password);
 }
 
 /* host, host:port, [v6], [v6]:port */
@@ -75,7 +77,8 @@ static bool parse_db(str path, uint32_t *db)
 err redis_url_parse(str url, struct redis_address *out, struct err_note *note)
 {
     if (str_starts(url, STR("rediss://"))) {
-        err_note_set(note, "rediss:// is not spoken: run stunnel4 as a client of the server and give "
+        err_note_set(note,
+                     "rediss:// is not spoken: run stunnel4 as a client of the server and give "
                      "redis://127.0.0.1:PORT of it");
         return ERR_BAD;
     }
@@ -91,7 +94,8 @@ err redis_url_parse(str url, struct redis_address *out, struct err_note *note)
         rest = str_skip(rest, at + 1);
     }
     size_t slash = str_find(rest, '/');
-    fine = fine && parse_host(str_take(rest, slash), &a) && parse_db(str_skip(rest, slash + 1), &a.db);
+    fine =
+        fine && parse_host(str_take(rest, slash), &a) && parse_db(str_skip(rest, slash + 1), &a.db);
     if (!fine) {
         /* Without a word of it: it may hold a password. */
         err_note_set(note, "not a URL of Redis: redis://[[user]:password@]host[:port][/db]");

@@ -8,14 +8,16 @@
 
 str api_query(struct arena *a, const struct api_asked *asked)
 {
-    static const char what[] = "prop=info%7Crevisions&rvprop=ids%7Ctimestamp%7Cuser%7Cuserid%7Csha1%7Csize%7C"
-                               "comment%7Ctags";
+    static const char what[] =
+        "prop=info%7Crevisions&rvprop=ids%7Ctimestamp%7Cuser%7Cuserid%7Csha1%7Csize%7C"
+        "comment%7Ctags";
     if (asked->rev != 0)
         return arena_printf(a, "%s&revids=%" PRIu64, what, asked->rev);
     str title = http_encode(a, asked->title);
     if (title.p == NULL)
         return STR_NONE;
-    return arena_printf(a, "%s&titles=%%1F%.*s", what, STR_ARG(title)); /* U+001F first: a | is not a second title */
+    return arena_printf(a, "%s&titles=%%1F%.*s", what,
+                        STR_ARG(title)); /* U+001F first: a | is not a second title */
 }
 
 static enum render_why refuse(struct err_note *note, enum render_why why, const char *what)
@@ -88,9 +90,9 @@ static str restrictions(struct arena *a, const json_t *revision)
     INVARIANT(names != NULL);
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)revision, key, value)
-        if (ends_hidden(key) && json_is_true(value))
-            INVARIANT(json_array_append_new(names, json_string(key)) == 0);
+    json_object_foreach((json_t *)(uintptr_t)revision, key,
+                        value) if (ends_hidden(key) && json_is_true(value))
+        INVARIANT(json_array_append_new(names, json_string(key)) == 0);
     str s = array_text(a, names);
     json_decref(names);
     return s;
@@ -98,7 +100,8 @@ static str restrictions(struct arena *a, const json_t *revision)
 
 static bool copy_texts(struct arena *a, struct render_meta *m)
 {
-    str *const all[] = { &m->user_text, &m->comment, &m->timestamp, &m->page_language, &m->content_model };
+    str *const all[] = { &m->user_text, &m->comment, &m->timestamp, &m->page_language,
+                         &m->content_model };
     for (size_t i = 0; i < COUNT_OF(all); i++) {
         *all[i] = arena_copy(a, *all[i]);
         if (all[i]->p == NULL)
@@ -107,10 +110,13 @@ static bool copy_texts(struct arena *a, struct render_meta *m)
     return m->title.p != NULL && m->tags_json.p != NULL && m->restrictions_json.p != NULL;
 }
 
-static bool fill(struct arena *a, const json_t *page, const json_t *revision, struct render_meta *out)
+static bool fill(struct arena *a, const json_t *page, const json_t *revision,
+                 struct render_meta *out)
 {
-    bool user_hidden = flag(revision, "userhidden"), comment_hidden = flag(revision, "commenthidden");
-    int64_t rev = number(revision, "revid"), parent = number(revision, "parentid"), id = number(page, "pageid");
+    bool user_hidden = flag(revision, "userhidden"),
+         comment_hidden = flag(revision, "commenthidden");
+    int64_t rev = number(revision, "revid"), parent = number(revision, "parentid"),
+            id = number(page, "pageid");
     int64_t user = number(revision, "userid");
     struct render_meta m = {
         .title = as_key(a, text(page, "title")),
@@ -142,15 +148,17 @@ static bool fill(struct arena *a, const json_t *page, const json_t *revision, st
 static const json_t *revision_of(const json_t *page)
 {
     const json_t *revisions = NULL;
-    if (json_body_array(page, "revisions", &revisions, NULL) != ERR_OK || json_array_size(revisions) == 0)
+    if (json_body_array(page, "revisions", &revisions, NULL) != ERR_OK ||
+        json_array_size(revisions) == 0)
         return NULL;
     const json_t *revision = json_array_get(revisions, 0);
     return json_is_object(revision) ? revision : NULL;
 }
 
 /* The page has another title than asked. Asked by title, the wiki has normalised that title. */
-static enum render_why read_other(struct arena *a, const json_t *page, const struct api_asked *asked,
-                                  const struct siteinfo *s, struct render_meta *out, struct err_note *note)
+static enum render_why read_other(struct arena *a, const json_t *page,
+                                  const struct api_asked *asked, const struct siteinfo *s,
+                                  struct render_meta *out, struct err_note *note)
 {
     struct title_key key = { .key = as_key(a, text(page, "title")) };
     if (key.key.n == 0 || (s != NULL && title_normalise(s, a, key.key, &key, NULL) != ERR_OK))
@@ -162,7 +170,8 @@ static enum render_why read_other(struct arena *a, const json_t *page, const str
 }
 
 static enum render_why read_page(struct arena *a, const json_t *page, const struct api_asked *asked,
-                                 const struct siteinfo *s, struct render_meta *out, struct err_note *note)
+                                 const struct siteinfo *s, struct render_meta *out,
+                                 struct err_note *note)
 {
     enum render_why none = asked->rev != 0 ? RENDER_NO_REVISION : RENDER_NO_PAGE;
     const json_t *revision = revision_of(page);
@@ -172,19 +181,24 @@ static enum render_why read_page(struct arena *a, const json_t *page, const stru
         return read_other(a, page, asked, s, out, note);
     if (flag(page, "missing"))
         return refuse(note, none, "the wiki has no such page or revision");
-    if (revision == NULL || text(page, "title").n == 0) /* it has the page: nobody is to begin it anew */
-        return refuse(note, RENDER_FAILED, "the wiki's API told of a page without title or revision");
+    if (revision == NULL ||
+        text(page, "title").n == 0) /* it has the page: nobody is to begin it anew */
+        return refuse(note, RENDER_FAILED,
+                      "the wiki's API told of a page without title or revision");
     struct render_meta m;
     if (!fill(a, page, revision, &m))
         return refuse(note, RENDER_LIMIT, "the page's metadata is too large");
     if (asked->title.n > 0)
-        m.title = arena_copy(a, asked->title); /* the neutral one, where the wiki's is of a user's gender */
+        m.title =
+            arena_copy(a,
+                       asked->title); /* the neutral one, where the wiki's is of a user's gender */
     if (m.title.p == NULL)
         return refuse(note, RENDER_LIMIT, "the page's metadata is too large");
     if (m.rev == 0 || (asked->rev != 0 && m.rev != asked->rev))
         return refuse(note, RENDER_FAILED, "the wiki answered for another revision");
     *out = m;
-    return m.text_hidden ? refuse(note, RENDER_SUPPRESSED, "the revision's text is hidden") : RENDER_FINE;
+    return m.text_hidden ? refuse(note, RENDER_SUPPRESSED, "the revision's text is hidden")
+                         : RENDER_FINE;
 }
 
 /* An error of the API, which comes with status 200. */
@@ -204,7 +218,8 @@ static enum render_why judge_error(const json_t *error, struct err_note *note)
 }
 
 /* Parses json; *root is the caller's, NULL when it is none. */
-static enum render_why read_query(str json, json_t **root, const json_t **query, struct err_note *note)
+static enum render_why read_query(str json, json_t **root, const json_t **query,
+                                  struct err_note *note)
 {
     *root = NULL;
     if (json_body_parse(json, root, NULL) != ERR_OK)
@@ -217,21 +232,23 @@ static enum render_why read_query(str json, json_t **root, const json_t **query,
     return RENDER_FINE;
 }
 
-static enum render_why read_pages(struct arena *a, const json_t *query, const struct api_asked *asked,
-                                  const struct siteinfo *s, struct render_meta *out, struct err_note *note)
+static enum render_why read_pages(struct arena *a, const json_t *query,
+                                  const struct api_asked *asked, const struct siteinfo *s,
+                                  struct render_meta *out, struct err_note *note)
 {
     const json_t *pages = NULL, *bad = NULL, *other = NULL;
     if (asked->rev != 0 && json_body_object(query, "badrevids", &bad, NULL) == ERR_OK)
         return refuse(note, RENDER_NO_REVISION, "the wiki has no such revision");
-    if (json_object_get(query, "pages") == NULL && json_body_array(query, "interwiki", &other, NULL) == ERR_OK)
+    if (json_object_get(query, "pages") == NULL &&
+        json_body_array(query, "interwiki", &other, NULL) == ERR_OK)
         return refuse(note, RENDER_NO_PAGE, "the page is of another wiki");
     if (json_body_array(query, "pages", &pages, NULL) != ERR_OK || json_array_size(pages) != 1)
         return refuse(note, RENDER_FAILED, "the wiki's API did not answer for one page");
     return read_page(a, json_array_get(pages, 0), asked, s, out, note);
 }
 
-enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked, const struct siteinfo *s,
-                          struct render_meta *out, struct err_note *note)
+enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked,
+                          const struct siteinfo *s, struct render_meta *out, struct err_note *note)
 {
     json_t *root;
     const json_t *query;
@@ -246,7 +263,8 @@ enum render_why api_parse_error(str json, struct err_note *note)
 {
     json_t *root = NULL;
     enum render_why why = RENDER_FINE;
-    if (json_body_parse(json, &root, NULL) == ERR_OK && json_is_object(json_object_get(root, "error")))
+    if (json_body_parse(json, &root, NULL) == ERR_OK &&
+        json_is_object(json_object_get(root, "error")))
         why = judge_error(json_object_get(root, "error"), note);
     json_decref(root);
     return why;

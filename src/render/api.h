@@ -4,15 +4,21 @@
 
 #include "render/siteinfo.h"
 
-struct api_asked { str title; uint64_t rev; }; /* title: a key, may be empty when rev is not 0; rev 0: the newest */
+struct api_asked {
+    str title;
+    uint64_t rev;
+}; /* title: a key, may be empty when rev is not 0; rev 0: the newest */
 
-/* Query behind "action=query&...": by revision when there is one, else by title. p NULL: the arena is full. */
+/* Query behind "action=query&...": by revision when there is one, else by title. p NULL: the arena
+ * is full. */
 str api_query(struct arena *a, const struct api_asked *asked);
-/* *out in the arena; filled for FINE and SUPPRESSED. Asked for a title, the wiki may know the page by another:
- * OTHER_TITLE. NO_REVISION also when the revision is another title's (s, NULL when unknown, tells which names mean the
- * same). Of both *out has title and namespace_id alone; no title where the wiki has no such revision at all. */
-MUST_CHECK enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked, const struct siteinfo *s,
-                                     struct render_meta *out, struct err_note *note);
+/* *out in the arena; filled for FINE and SUPPRESSED. Asked for a title, the wiki may know the page
+ * by another: OTHER_TITLE. NO_REVISION also when the revision is another title's (s, NULL when
+ * unknown, tells which names mean the same). Of both *out has title and namespace_id alone; no
+ * title where the wiki has no such revision at all. */
+MUST_CHECK enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked,
+                                     const struct siteinfo *s, struct render_meta *out,
+                                     struct err_note *note);
 
 /* A reply of api.php that is an error, and why; FINE: it is none, or no JSON. */
 enum render_why api_parse_error(str json, struct err_note *note);

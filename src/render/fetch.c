@@ -5,8 +5,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static const char *const why_names[] = { "fine",   "no_page", "no_revision", "suppressed", "other_title", "denied",
-                                         "refused", "busy",   "failed",      "timeout",    "limit",       "canceled" };
+static const char *const why_names[] = { "fine",        "no_page", "no_revision", "suppressed",
+                                         "other_title", "denied",  "refused",     "busy",
+                                         "failed",      "timeout", "limit",       "canceled" };
 _Static_assert(COUNT_OF(why_names) == RENDER_WHYS, "a name each");
 
 const char *render_why_name(enum render_why w)
@@ -34,7 +35,8 @@ str fetch_bundle_accept(struct arena *a, str accept)
         return STR_NONE;
     while (accept.n > 0) {
         size_t i = 0;
-        while (i < COUNT_OF(words) && !str_eq_nocase(str_take(accept, words[i].from.n), words[i].from))
+        while (i < COUNT_OF(words) &&
+               !str_eq_nocase(str_take(accept, words[i].from.n), words[i].from))
             i++;
         str put = i < COUNT_OF(words) ? words[i].to : str_take(accept, 1);
         memcpy(at, put.p, put.n);
@@ -56,17 +58,18 @@ static void try_now(struct fetch *f)
     if (f->tries > 0)
         meter_again(f->origin->meter);
     f->tries++;
-    f->call = (struct http_call){ .method = f->body.p == NULL ? "GET" : "POST",
-                                  .url = f->url,
-                                  .headers = f->headers,
-                                  .headers_count = f->headers_count,
-                                  .body = f->body,
-                                  .reply_bytes_max = f->reply_bytes_max,
-                                  .deadline = until.ns < f->deadline.ns ? until : f->deadline,
-                                  .per_host_max = o->concurrency + 2 * origin_half_max(o) + FETCH_ASIDE,
-                                  .arena = f->arena,
-                                  .done = call_done,
-                                  .ctx = f };
+    f->call =
+        (struct http_call){ .method = f->body.p == NULL ? "GET" : "POST",
+                            .url = f->url,
+                            .headers = f->headers,
+                            .headers_count = f->headers_count,
+                            .body = f->body,
+                            .reply_bytes_max = f->reply_bytes_max,
+                            .deadline = until.ns < f->deadline.ns ? until : f->deadline,
+                            .per_host_max = o->concurrency + 2 * origin_half_max(o) + FETCH_ASIDE,
+                            .arena = f->arena,
+                            .done = call_done,
+                            .ctx = f };
     http_call_start(f->origin->client, &f->call);
 }
 
@@ -122,7 +125,8 @@ static enum render_why judge(struct fetch *f, err why)
     case ERR_SHUTDOWN:
         return RENDER_CANCELED;
     case ERR_LIMIT:
-        return f->call.sent ? RENDER_LIMIT : RENDER_BUSY; /* too large, or too many waiting for this origin */
+        return f->call.sent ? RENDER_LIMIT
+                            : RENDER_BUSY; /* too large, or too many waiting for this origin */
     default:
         return RENDER_FAILED;
     }

@@ -1,25 +1,31 @@
 /* fetch.h - one request to an origin, tried again where that is safe. Private to this folder.
  *
- * At most the origin's concurrency of renders run at once, half as many transforms, as many questions for metadata
- * (each behind a gate), and FETCH_ASIDE more, so that the rules of titles can be asked for while all gates are full.
- * Again, after FETCH_AGAIN_MS for each time before: a GET whose connection failed or was cut, or that got 500, 502
- * or 504, up to the origin's retries and while its deadline leaves time. 408, 425, 429 and 503 are answers: the origin
- * asks to be left alone. Thread: start from any, done and cancel on the loop. */
+ * At most the origin's concurrency of renders run at once, half as many transforms, as many
+ * questions for metadata (each behind a gate), and FETCH_ASIDE more, so that the rules of titles
+ * can be asked for while all gates are full. Again, after FETCH_AGAIN_MS for each time before: a
+ * GET whose connection failed or was cut, or that got 500, 502 or 504, up to the origin's retries
+ * and while its deadline leaves time. 408, 425, 429 and 503 are answers: the origin asks to be left
+ * alone. Thread: start from any, done and cancel on the loop. */
 #ifndef RENDER_FETCH_H
 #define RENDER_FETCH_H
 
 #include "render/measure.h"
 #include "render/origin.h"
 
-enum { FETCH_AGAIN_MS = 100, FETCH_ASIDE = 1, FETCH_HEADERS_MAX = 6, FETCH_RETRY_AFTER_S_MAX = 86400 };
+enum {
+    FETCH_AGAIN_MS = 100,
+    FETCH_ASIDE = 1,
+    FETCH_HEADERS_MAX = 6,
+    FETCH_RETRY_AFTER_S_MAX = 86400
+};
 
 struct fetch {
     /* in */
     struct origin *origin;
     enum fetch_kind kind;
-    str url, body;               /* body.p NULL: a GET */
+    str url, body; /* body.p NULL: a GET */
     size_t reply_bytes_max;
-    mono deadline;               /* and the origin's time-out from each try on */
+    mono deadline; /* and the origin's time-out from each try on */
     struct arena *arena;
     void (*done)(struct fetch *f, enum render_why why);
     void *ctx;
@@ -36,11 +42,13 @@ struct fetch {
 };
 /* Before start. An empty value is left out. */
 void fetch_header(struct fetch *f, const char *name, str value);
-/* Accept as a client of HTML sends it, said for bundles: of the same version. p NULL: the arena is full. */
+/* Accept as a client of HTML sends it, said for bundles: of the same version. p NULL: the arena is
+ * full. */
 str fetch_bundle_accept(struct arena *a, str accept);
 void fetch_start(struct fetch *f);
 void fetch_cancel(struct fetch *f);
-/* After FINE, once: FINE still, or why the reply was of no use. Other outcomes are counted before done. */
+/* After FINE, once: FINE still, or why the reply was of no use. Other outcomes are counted before
+ * done. */
 void fetch_count(const struct fetch *f, enum render_why why);
 
 #endif

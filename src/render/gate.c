@@ -1,4 +1,5 @@
-/* Invariant: who waits does so because at_once_max are in. Timer and go are the loop's; the rest is under the lock. */
+/* Invariant: who waits does so because at_once_max are in. Timer and go are the loop's; the rest is
+ * under the lock. */
 #include "render/gate.h"
 
 #include "loop/loop.h"
@@ -10,12 +11,12 @@
 struct gate {
     struct loop *loop;
     struct clock *clock;
-    struct loop_timer *timer;     /* NULL until somebody waited */
+    struct loop_timer *timer; /* NULL until somebody waited */
     pthread_mutex_t lock;
     unsigned at_once_max, waiting_max, in;
-    struct list waiting;          /* in order of arrival */
-    struct heap deadlines;        /* of who waits */
-    struct meter *meter;          /* NULL: nobody measures */
+    struct list waiting;   /* in order of arrival */
+    struct heap deadlines; /* of who waits */
+    struct meter *meter;   /* NULL: nobody measures */
 };
 
 static struct gate_pass *pass_of(const struct heap_node *n)
@@ -38,12 +39,14 @@ static void unlock(struct gate *g)
     INVARIANT(pthread_mutex_unlock(&g->lock) == 0);
 }
 
-struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max, unsigned waiting_max)
+struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max,
+                      unsigned waiting_max)
 {
     struct gate *g = calloc(1, sizeof *g);
     INVARIANT(g != NULL);
-    *g = (struct gate){ .loop = loop, .clock = clock, .at_once_max = at_once_max,
-                        .waiting_max = waiting_max };
+    *g = (struct gate){
+        .loop = loop, .clock = clock, .at_once_max = at_once_max, .waiting_max = waiting_max
+    };
     list_init(&g->waiting);
     heap_init(&g->deadlines, is_before);
     INVARIANT(pthread_mutex_init(&g->lock, NULL) == 0);
@@ -139,7 +142,8 @@ bool gate_enter(struct gate *g, struct gate_pass *p)
     } else {
         append(g, p);
         if (heap_first(&g->deadlines) == &p->node)
-            loop_post(g->loop, arm, g); /* under the lock: it runs before this pass can be through */
+            loop_post(g->loop, arm,
+                      g); /* under the lock: it runs before this pass can be through */
     }
     unlock(g);
     if (in)

@@ -1,10 +1,12 @@
-/* gate.h - how many renders one origin makes at once; the rest wait in order of arrival. Private here.
+/* gate.h - how many renders one origin makes at once; the rest wait in order of arrival. Private
+ * here.
  *
- * A render is two requests. Let in one by one they would all ask for their metadata first, and then, behind one
- * another, all run out of time; so a render is let in as a whole, and its requests find the way free. Somebody's save
- * (a transform, and before it whose the cookie is) passes a gate of its own, and so does what is asked for alone and is
- * cheap (metadata, wikitext): no crowd of one kind is in the way of another.
- * Thread: enter from any, the rest on the loop. go: on the loop, or inside enter. */
+ * A render is two requests. Let in one by one they would all ask for their metadata first, and
+ * then, behind one another, all run out of time; so a render is let in as a whole, and its requests
+ * find the way free. Somebody's save (a transform, and before it whose the cookie is) passes a gate
+ * of its own, and so does what is asked for alone and is cheap (metadata, wikitext): no crowd of
+ * one kind is in the way of another. Thread: enter from any, the rest on the loop. go: on the loop,
+ * or inside enter. */
 #ifndef RENDER_GATE_H
 #define RENDER_GATE_H
 
@@ -25,7 +27,8 @@ struct gate_pass {
     struct list link;
     struct heap_node node;
 };
-struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max, unsigned waiting_max);
+struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max,
+                      unsigned waiting_max);
 void gate_free(struct gate **gp); /* nobody is in or waits */
 /* Who is in and who waits is counted there too. Before anybody enters; borrowed. */
 void gate_measure(struct gate *g, struct meter *m);

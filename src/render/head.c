@@ -1,16 +1,20 @@
-/* A scanner over HTML that is no parser: start tags with quoted or bare values, comments, and elements whose text is
- * no markup. Every step moves forward, so all is linear; nothing past HEAD_BYTES_MAX is looked at. */
+/* A scanner over HTML that is no parser: start tags with quoted or bare values, comments, and
+ * elements whose text is no markup. Every step moves forward, so all is linear; nothing past
+ * HEAD_BYTES_MAX is looked at. */
 #include "render/title.h"
 
 #include <string.h>
 
 struct tag {
-    str name;      /* as written */
-    str rest;      /* what stands between the name and '>' */
+    str name; /* as written */
+    str rest; /* what stands between the name and '>' */
     size_t begin, end;
     bool closing;
 };
-struct scan { str html; size_t at; };
+struct scan {
+    str html;
+    size_t at;
+};
 
 static bool is_space(char c)
 {
@@ -61,7 +65,8 @@ static void skip_text(struct scan *s, const struct tag *t)
         is_raw = is_raw || tag_is(t, raw[i]);
     while (is_raw && s->at < s->html.n) {
         str here = str_skip(s->html, s->at);
-        if (str_starts(here, STR("</")) && str_eq_nocase(str_take(str_skip(here, 2), t->name.n), t->name))
+        if (str_starts(here, STR("</")) &&
+            str_eq_nocase(str_take(str_skip(here, 2), t->name.n), t->name))
             return;
         s->at += 1 + str_find(str_skip(here, 1), '<');
     }
@@ -137,7 +142,8 @@ static bool next_attribute(str *rest, str *name, str *value)
         s = str_skip(s, 1);
     if (s.n == 0)
         return false;
-    size_t n = count_until(str_skip(s, 1), "=/") + 1; /* at least one byte, so that it always moves */
+    size_t n =
+        count_until(str_skip(s, 1), "=/") + 1; /* at least one byte, so that it always moves */
     *name = str_take(s, n);
     *value = STR("");
     s = skip_spaces(str_skip(s, n));
@@ -276,11 +282,13 @@ static const struct {
     str name;
     char c;
 } entities[] = {
-    { STR_INIT("&amp;"), '&' },  { STR_INIT("&quot;"), '"' }, { STR_INIT("&#34;"), '"' }, { STR_INIT("&apos;"), '\'' },
-    { STR_INIT("&#39;"), '\'' }, { STR_INIT("&lt;"), '<' },   { STR_INIT("&gt;"), '>' },
+    { STR_INIT("&amp;"), '&' },   { STR_INIT("&quot;"), '"' }, { STR_INIT("&#34;"), '"' },
+    { STR_INIT("&apos;"), '\'' }, { STR_INIT("&#39;"), '\'' }, { STR_INIT("&lt;"), '<' },
+    { STR_INIT("&gt;"), '>' },
 };
 
-/* An attribute's value without its references; all that serialisers write in a URL. Others stay as they are. */
+/* An attribute's value without its references; all that serialisers write in a URL. Others stay as
+ * they are. */
 static str unescape(struct arena *a, str s)
 {
     char *copy = arena_alloc(a, s.n + 1), *at = copy;

@@ -47,8 +47,8 @@ static str format_v4(struct arena *a, str address, str range)
     str o[OCTETS];
     if (!split_v4(address, o) || !is_range(range, 32))
         return STR_NONE;
-    return arena_printf(a, "%.*s.%.*s.%.*s.%.*s%.*s", STR_ARG(o[0]), STR_ARG(o[1]), STR_ARG(o[2]), STR_ARG(o[3]),
-                        STR_ARG(range));
+    return arena_printf(a, "%.*s.%.*s.%.*s.%.*s%.*s", STR_ARG(o[0]), STR_ARG(o[1]), STR_ARG(o[2]),
+                        STR_ARG(o[3]), STR_ARG(range));
 }
 
 /* Groups between colons; how many, or GROUPS + 1 when they are none. An empty text has none. */

@@ -20,8 +20,8 @@ struct meter {
     struct metric *seconds[FETCH_KINDS], *outcomes[FETCH_KINDS][RENDER_WHYS];
 };
 
-static const char *const kind_names[FETCH_KINDS] = { "siteinfo", "meta", "render", "wikitext", "lint", "transform",
-                                                   "purge" };
+static const char *const kind_names[FETCH_KINDS] = { "siteinfo", "meta",      "render", "wikitext",
+                                                     "lint",     "transform", "purge" };
 
 struct origin_metrics *origin_metrics_new(struct metrics *m)
 {
@@ -30,18 +30,22 @@ struct origin_metrics *origin_metrics_new(struct metrics *m)
     *all = (struct origin_metrics){
         .magic = MEASURE_MAGIC,
         .requests = metrics_family(m, METRIC_COUNTER, "origin_requests_total",
-                                   "Requests to origins that ended, with their retries as one.", "kind,outcome,domain"),
-        .seconds = metrics_family(m, METRIC_HISTOGRAM, "origin_request_seconds",
-                                  "How long requests to origins took, with their retries.", "kind,domain"),
+                                   "Requests to origins that ended, with their retries as one.",
+                                   "kind,outcome,domain"),
+        .seconds =
+            metrics_family(m, METRIC_HISTOGRAM, "origin_request_seconds",
+                           "How long requests to origins took, with their retries.", "kind,domain"),
         .retries = metrics_family(m, METRIC_COUNTER, "origin_retries_total",
                                   "Tries of requests to origins beyond the first.", "domain"),
-        .remembered = metrics_family(m, METRIC_COUNTER, "origin_remembered_total",
-                                     "Requests answered by a remembered failure of the origin.", "domain"),
-        .open = metrics_family(m, METRIC_GAUGE, "origin_open_requests", "Requests to origins under way.", "domain"),
-        .making = metrics_family(m, METRIC_GAUGE, "origin_renders_making", "Renders an origin is asked for now.",
-                                 "domain"),
-        .waiting = metrics_family(m, METRIC_GAUGE, "origin_renders_waiting", "Renders that wait for their origin.",
-                                  "domain"),
+        .remembered =
+            metrics_family(m, METRIC_COUNTER, "origin_remembered_total",
+                           "Requests answered by a remembered failure of the origin.", "domain"),
+        .open = metrics_family(m, METRIC_GAUGE, "origin_open_requests",
+                               "Requests to origins under way.", "domain"),
+        .making = metrics_family(m, METRIC_GAUGE, "origin_renders_making",
+                                 "Renders an origin is asked for now.", "domain"),
+        .waiting = metrics_family(m, METRIC_GAUGE, "origin_renders_waiting",
+                                  "Renders that wait for their origin.", "domain"),
     };
     return all;
 }
@@ -63,7 +67,9 @@ struct meter *meter_new(struct origin_metrics *all, str domain)
     struct meter *m = calloc(1, sizeof *m);
     INVARIANT(m != NULL);
     m->all = all;
-    str name = all->domains++ < ORIGIN_METRICS_DOMAINS_MAX ? str_take(domain, METRICS_LABEL_BYTES_MAX) : STR("other");
+    str name = all->domains++ < ORIGIN_METRICS_DOMAINS_MAX
+                   ? str_take(domain, METRICS_LABEL_BYTES_MAX)
+                   : STR("other");
     INVARIANT(str_to_cstr(name, m->domain, sizeof m->domain));
     m->retries = metric_of(all->retries, m->domain);
     m->remembered = metric_of(all->remembered, m->domain);
@@ -116,7 +122,8 @@ void meter_took(struct meter *m, enum fetch_kind kind, int64_t ns)
     if (m == NULL)
         return;
     if (m->seconds[kind] == NULL) {
-        (void)snprintf(label, sizeof label, "%s%c%s", kind_names[kind], METRICS_LABEL_BREAK, m->domain); /* fits */
+        (void)snprintf(label, sizeof label, "%s%c%s", kind_names[kind], METRICS_LABEL_BREAK,
+                       m->domain); /* fits */
         m->seconds[kind] = metric_of(m->all->seconds, label);
     }
     metric_observe_ns(m->seconds[kind], ns);
@@ -130,8 +137,8 @@ void meter_outcome(struct meter *m, enum fetch_kind kind, enum render_why why)
     if (m == NULL)
         return;
     if (m->outcomes[kind][why] == NULL) {
-        (void)snprintf(label, sizeof label, "%s%c%s%c%s", kind_names[kind], METRICS_LABEL_BREAK, render_why_name(why),
-                       METRICS_LABEL_BREAK, m->domain); /* fits */
+        (void)snprintf(label, sizeof label, "%s%c%s%c%s", kind_names[kind], METRICS_LABEL_BREAK,
+                       render_why_name(why), METRICS_LABEL_BREAK, m->domain); /* fits */
         m->outcomes[kind][why] = metric_of(m->all->requests, label);
     }
     metric_add(m->outcomes[kind][why], 1);

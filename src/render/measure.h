@@ -1,15 +1,24 @@
-/* measure.h - counts what one origin is asked and how it answers, for /metrics. Private to this folder.
+/* measure.h - counts what one origin is asked and how it answers, for /metrics. Private to this
+ * folder.
  *
- * A request is counted once, by what came of it: by fetch.c when there was no reply to look into, else by whoever
- * looked. Series are made when they are first needed. All take NULL: nobody measures. Thread: any; meter_took
- * and meter_outcome: the loop's. */
+ * A request is counted once, by what came of it: by fetch.c when there was no reply to look into,
+ * else by whoever looked. Series are made when they are first needed. All take NULL: nobody
+ * measures. Thread: any; meter_took and meter_outcome: the loop's. */
 #ifndef RENDER_MEASURE_H
 #define RENDER_MEASURE_H
 
 #include "render/render.h"
 
-enum fetch_kind { FETCH_SITEINFO, FETCH_META, FETCH_RENDER, FETCH_WIKITEXT, FETCH_LINT, FETCH_TRANSFORM, FETCH_PURGE,
-                  FETCH_KINDS };
+enum fetch_kind {
+    FETCH_SITEINFO,
+    FETCH_META,
+    FETCH_RENDER,
+    FETCH_WIKITEXT,
+    FETCH_LINT,
+    FETCH_TRANSFORM,
+    FETCH_PURGE,
+    FETCH_KINDS
+};
 
 struct meter;
 struct meter *meter_new(struct origin_metrics *all, str domain);

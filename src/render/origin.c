@@ -63,9 +63,11 @@ static err check_template(const char *url, struct err_note *note)
             continue;
         size_t i = name_at(s);
         if (i == COUNT_OF(names))
-            return refuse(note, "a template knows {domain}, {title} and {rev}, nothing else in braces");
+            return refuse(note,
+                          "a template knows {domain}, {title} and {rev}, nothing else in braces");
         if (i != NAME_DOMAIN && (size_t)(s.p - url) < path)
-            return refuse(note, "a template has {title} and {rev} in its path or query, not in the host");
+            return refuse(note,
+                          "a template has {title} and {rev} in its path or query, not in the host");
         has[i] = true;
         s = str_skip(s, strlen(names[i]) - 1);
     }
@@ -102,7 +104,8 @@ err origin_check(const struct origin_opts *opts, const char **field, struct err_
     err e = check_url(opts->url, note);
     if (e == ERR_OK && is_template)
         e = check_template(opts->url, note);
-    if (e == ERR_OK && !is_template && opts->api == NULL && !str_ends(url_of(opts), str_of(REST_PHP)))
+    if (e == ERR_OK && !is_template && opts->api == NULL &&
+        !str_ends(url_of(opts), str_of(REST_PHP)))
         return refuse(note, "the URL does not end in rest.php, so api must say where api.php is");
     if (e == ERR_OK && opts->api != NULL) {
         *field = "api";
@@ -120,7 +123,8 @@ static char *api_of(const struct origin_opts *opts)
         return NULL;
     str url = url_of(opts);
     char *api = copy_of(url);
-    memcpy(api + url.n - strlen(REST_PHP), API_PHP, sizeof API_PHP); /* the shorter one, with its end */
+    memcpy(api + url.n - strlen(REST_PHP), API_PHP,
+           sizeof API_PHP); /* the shorter one, with its end */
     return api;
 }
 
@@ -137,8 +141,8 @@ static struct origin_opts filled(const struct origin_opts *opts)
     return o;
 }
 
-err origin_new(struct http_client *client, struct loop *loop, struct clock *clock, const struct origin_opts *opts,
-               struct origin **out, struct err_note *note)
+err origin_new(struct http_client *client, struct loop *loop, struct clock *clock,
+               const struct origin_opts *opts, struct origin **out, struct err_note *note)
 {
     const char *field;
     err e = origin_check(opts, &field, note);
@@ -147,7 +151,9 @@ err origin_new(struct http_client *client, struct loop *loop, struct clock *cloc
     struct origin_opts o = filled(opts);
     struct origin *origin = calloc(1, sizeof *origin);
     INVARIANT(origin != NULL);
-    *origin = (struct origin){ .magic = ORIGIN_MAGIC, .client = client, .loop = loop, .clock = clock, .opts = o };
+    *origin = (struct origin){
+        .magic = ORIGIN_MAGIC, .client = client, .loop = loop, .clock = clock, .opts = o
+    };
     origin->gate = gate_new(loop, clock, o.concurrency, GATE_WAITING_MAX);
     origin->transforms = gate_new(loop, clock, origin_half_max(&o), GATE_WAITING_MAX);
     origin->metas = gate_new(loop, clock, origin_half_max(&o), GATE_METAS_WAITING_MAX);
@@ -196,7 +202,8 @@ bool origin_has_api(const struct origin *o)
 void origin_stats_get(struct origin *o, struct origin_stats *out)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);
-    *out = (struct origin_stats){ .requests = atomic_load(&o->requests), .retries = atomic_load(&o->retries) };
+    *out = (struct origin_stats){ .requests = atomic_load(&o->requests),
+                                  .retries = atomic_load(&o->retries) };
     gate_counts(o->gate, &out->making, &out->waiting);
 }
 
@@ -293,12 +300,13 @@ str origin_purge_url(const struct origin *o, struct arena *a, str title)
     if (encoded.p == NULL)
         return STR_NONE;
     /* U+001F first: a | is not a second title. */
-    return arena_printf(a, "%s%caction=purge&format=json&formatversion=2&titles=%%1F%.*s", o->opts.api, join,
-                        STR_ARG(encoded));
+    return arena_printf(a, "%s%caction=purge&format=json&formatversion=2&titles=%%1F%.*s",
+                        o->opts.api, join, STR_ARG(encoded));
 }
 
 str origin_api_url(const struct origin *o, struct arena *a, str query)
 {
     char join = strchr(o->opts.api, '?') == NULL ? '?' : '&';
-    return arena_printf(a, "%s%caction=query&format=json&formatversion=2&%.*s", o->opts.api, join, STR_ARG(query));
+    return arena_printf(a, "%s%caction=query&format=json&formatversion=2&%.*s", o->opts.api, join,
+                        STR_ARG(query));
 }

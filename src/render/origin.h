@@ -18,23 +18,23 @@ struct origin {
     struct http_client *client;
     struct loop *loop;
     struct clock *clock;
-    struct origin_opts opts;     /* strings are ours */
-    struct gate *gate;           /* of renders */
-    struct gate *transforms;     /* half as many, at least one */
-    struct gate *metas;          /* as many as of those; metadata and wikitext that are asked for alone */
-    struct meter *meter;         /* NULL: nobody measures */
-    struct log *log;             /* NULL: nobody is told */
-    str log_domain;              /* borrowed */
+    struct origin_opts opts; /* strings are ours */
+    struct gate *gate;       /* of renders */
+    struct gate *transforms; /* half as many, at least one */
+    struct gate *metas;  /* as many as of those; metadata and wikitext that are asked for alone */
+    struct meter *meter; /* NULL: nobody measures */
+    struct log *log;     /* NULL: nobody is told */
+    str log_domain;      /* borrowed */
     _Atomic uint64_t requests, retries;
-    struct site *site;           /* NULL without api */
+    struct site *site; /* NULL without api */
 };
 #define ORIGIN_MAGIC 0x0419147eu
 
 /* What an address of the text names. */
 struct origin_page {
-    str title;                   /* a key */
-    uint64_t rev;                /* 0: none, parsoid takes its newest (by a redirect) */
-    const char *path;            /* parsoid: "page/pagebundle", "transform/html/to/wikitext" */
+    str title;        /* a key */
+    uint64_t rev;     /* 0: none, parsoid takes its newest (by a redirect) */
+    const char *path; /* parsoid: "page/pagebundle", "transform/html/to/wikitext" */
 };
 /* Transforms at once, and metadata. */
 unsigned origin_half_max(const struct origin_opts *o);

@@ -15,13 +15,14 @@ static str header(const json_t *part, const char *name)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(json_object_get(part, "headers"), key, value)
-        if (str_eq_nocase(str_of(key), str_of(name)))
-            return json_body_text(value);
+    json_object_foreach(json_object_get(part, "headers"), key,
+                        value) if (str_eq_nocase(str_of(key),
+                                                 str_of(name))) return json_body_text(value);
     return STR_NONE;
 }
 
-static err read_html(struct arena *a, const json_t *part, struct render_content *out, struct err_note *note)
+static err read_html(struct arena *a, const json_t *part, struct render_content *out,
+                     struct err_note *note)
 {
     str body, type = header(part, "content-type");
     if (json_body_str(part, "body", &body, NULL) != ERR_OK)
@@ -29,7 +30,8 @@ static err read_html(struct arena *a, const json_t *part, struct render_content 
     if (!content_type_is(type, STR("text/html")))
         return refuse(note, "the bundle's html is not text/html in UTF-8");
     *out = (struct render_content){ .name = STR("html"),
-                                    .headers = content_headers(a, type, header(part, "content-language")),
+                                    .headers =
+                                        content_headers(a, type, header(part, "content-language")),
                                     .raw = arena_copy(a, body) };
     return out->headers.p != NULL && out->raw.p != NULL ? ERR_OK : ERR_LIMIT;
 }
@@ -51,8 +53,8 @@ static err dump(struct arena *a, const json_t *value, str *out)
     return out->p != NULL ? ERR_OK : ERR_LIMIT;
 }
 
-static err read_json(struct arena *a, const json_t *part, const char *name, struct render_content *out,
-                     struct err_note *note)
+static err read_json(struct arena *a, const json_t *part, const char *name,
+                     struct render_content *out, struct err_note *note)
 {
     const json_t *body = NULL;
     str type = header(part, "content-type");
@@ -64,13 +66,14 @@ static err read_json(struct arena *a, const json_t *part, const char *name, stru
         err_note_set(note, "the bundle's %s is not application/json in UTF-8", name);
         return ERR_BAD;
     }
-    *out = (struct render_content){ .name = str_of(name), .headers = content_headers(a, type, STR("")) };
+    *out = (struct render_content){ .name = str_of(name),
+                                    .headers = content_headers(a, type, STR("")) };
     err e = dump(a, body, &out->raw);
     return out->headers.p != NULL ? e : ERR_LIMIT;
 }
 
-static err read_parts(struct arena *a, const json_t *root, struct render_content *out, unsigned max, unsigned *count,
-                      struct err_note *note)
+static err read_parts(struct arena *a, const json_t *root, struct render_content *out, unsigned max,
+                      unsigned *count, struct err_note *note)
 {
     static const char *const jsons[] = { "data-parsoid", "data-mw" };
     const json_t *html = json_object_get(root, "html");
@@ -80,8 +83,10 @@ static err read_parts(struct arena *a, const json_t *root, struct render_content
         return refuse(note, "the bundle has no html");
     if (!json_is_object(json_object_get(root, "data-parsoid")))
         return refuse(note, "the bundle has no data-parsoid");
-    if (!json_is_object(json_object_get(json_object_get(json_object_get(root, "data-parsoid"), "body"), "ids")))
-        return refuse(note, "the bundle's data-parsoid has no ids: what is typed could not be saved");
+    if (!json_is_object(
+            json_object_get(json_object_get(json_object_get(root, "data-parsoid"), "body"), "ids")))
+        return refuse(note,
+                      "the bundle's data-parsoid has no ids: what is typed could not be saved");
     err e = read_html(a, html, &out[0], note);
     if (e == ERR_OK && !render_head_is(out[0].raw))
         return refuse(note, "the bundle's html has no head");
@@ -95,8 +100,8 @@ static err read_parts(struct arena *a, const json_t *root, struct render_content
     return e;
 }
 
-err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsigned max, unsigned *count,
-                     struct err_note *note)
+err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsigned max,
+                     unsigned *count, struct err_note *note)
 {
     json_t *root = NULL;
     err e = json_body_parse(json, &root, note);
@@ -116,7 +121,8 @@ err pagebundle_html(str json, struct arena *a, struct render_content *out, struc
     if (e != ERR_OK)
         return e;
     const json_t *html = json_object_get(root, "html");
-    e = json_is_object(html) ? read_html(a, html, out, note) : refuse(note, "the bundle has no html");
+    e = json_is_object(html) ? read_html(a, html, out, note)
+                             : refuse(note, "the bundle has no html");
     if (e == ERR_LIMIT)
         err_note_set(note, "the bundle is too large");
     json_decref(root);

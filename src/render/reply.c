@@ -71,7 +71,8 @@ str content_headers(struct arena *a, str type, str language)
         return STR_NONE;
     if (language.n == 0 || !is_plain(language))
         return arena_printf(a, "content-type: %.*s\n", STR_ARG(type));
-    return arena_printf(a, "content-type: %.*s\ncontent-language: %.*s\n", STR_ARG(type), STR_ARG(language));
+    return arena_printf(a, "content-type: %.*s\ncontent-language: %.*s\n", STR_ARG(type),
+                        STR_ARG(language));
 }
 
 static enum render_why refuse(struct err_note *note, const char *what, const char *problem)
@@ -91,7 +92,8 @@ static bool is_array(str json)
 bool reply_is_open(const struct http_call *call)
 {
     str coding = http_call_header(call, "content-encoding"); /* decoded, to its own end */
-    return http_call_header(call, "content-length").n == 0 && http_call_header(call, "transfer-encoding").n == 0 &&
+    return http_call_header(call, "content-length").n == 0 &&
+           http_call_header(call, "transfer-encoding").n == 0 &&
            (coding.n == 0 || str_eq_nocase(coding, STR("identity")));
 }
 
@@ -103,7 +105,8 @@ static str without_line_ends(str s)
     return s;
 }
 
-enum render_why reply_check(const struct http_call *call, enum reply_kind kind, struct err_note *note)
+enum render_why reply_check(const struct http_call *call, enum reply_kind kind,
+                            struct err_note *note)
 {
     static const struct {
         const char *what, *type;
@@ -120,7 +123,8 @@ enum render_why reply_check(const struct http_call *call, enum reply_kind kind, 
     }
     if (!utf8_valid(call->reply_body))
         return refuse(note, what, "cannot be read as UTF-8");
-    if (kind == REPLY_HTML && reply_is_open(call) && !str_ends(without_line_ends(call->reply_body), STR("</html>")))
+    if (kind == REPLY_HTML && reply_is_open(call) &&
+        !str_ends(without_line_ends(call->reply_body), STR("</html>")))
         return refuse(note, what, "may be cut: the reply does not say where it ends");
     if (kind == REPLY_LINT && !is_array(call->reply_body))
         return refuse(note, what, "are no array");

@@ -3,11 +3,12 @@
  *   start --> GATE --> META --> PURGE --> TEXT --> PARSE --> done
  *       \-----/  \--------------------/
  *
- * META: api.php: which revision, and whose (or who asks). PURGE: before a fresh render of core's routes: they cache.
- * TEXT: the render itself. PARSE: taken apart on the pool.
+ * META: api.php: which revision, and whose (or who asks). PURGE: before a fresh render of core's
+ * routes: they cache. TEXT: the render itself. PARSE: taken apart on the pool.
  *
- * Only what costs the origin a parse waits at the GATE. Without api.php there is no META and no PURGE; WANT_META and
- * WANT_USER end behind it. Steps are set on the loop, but for those that start takes at once. */
+ * Only what costs the origin a parse waits at the GATE. Without api.php there is no META and no
+ * PURGE; WANT_META and WANT_USER end behind it. Steps are set on the loop, but for those that start
+ * takes at once. */
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/gate.h"
@@ -26,11 +27,11 @@ struct render_work {
     struct render_request *r;
     enum step step;
     bool canceled;
-    bool by_title;          /* META: of a revision that is not the title's, the title is asked for */
+    bool by_title; /* META: of a revision that is not the title's, the title is asked for */
     struct gate_pass pass;
     struct fetch fetch;
     struct loop_job job;
-    enum render_why why;    /* of PARSE, or of not starting */
+    enum render_why why; /* of PARSE, or of not starting */
 };
 
 static struct gate *gate_for(const struct origin *o, enum render_want want)
@@ -85,7 +86,8 @@ static enum render_why add(struct render_work *w, const char *name, str type, st
     str headers = content_headers(r->arena, type, language);
     if (headers.p == NULL)
         return fail(r, RENDER_LIMIT, "the origin's reply is too large");
-    r->contents[0] = (struct render_content){ .name = str_of(name), .headers = headers, .raw = raw };
+    r->contents[0] =
+        (struct render_content){ .name = str_of(name), .headers = headers, .raw = raw };
     r->contents_count = 1;
     return RENDER_FINE;
 }
@@ -96,8 +98,8 @@ static enum render_why parse_bundle(struct render_work *w)
     enum render_why why = reply_check(&w->fetch.call, REPLY_BUNDLE, &r->note);
     if (why != RENDER_FINE)
         return why;
-    err e = pagebundle_parse(w->fetch.call.reply_body, r->arena, r->contents, COUNT_OF(r->contents), &r->contents_count,
-                             &r->note);
+    err e = pagebundle_parse(w->fetch.call.reply_body, r->arena, r->contents, COUNT_OF(r->contents),
+                             &r->contents_count, &r->note);
     return e == ERR_OK ? RENDER_FINE : e == ERR_LIMIT ? RENDER_LIMIT : RENDER_FAILED;
 }
 
@@ -130,10 +132,12 @@ static enum render_why check_rev(struct render_work *w)
     uint64_t asked = r->meta.rev != 0 ? r->meta.rev : r->rev;
     if (named == 0 && in_head == 0 && (asked == 0 || r->origin->opts.kind == ORIGIN_PARSOID))
         return fail(r, RENDER_FAILED, "the origin does not say which revision it rendered");
-    bool of_newest = r->origin->opts.kind == ORIGIN_TEMPLATE && strstr(r->origin->opts.url, "{rev}") == NULL;
+    bool of_newest =
+        r->origin->opts.kind == ORIGIN_TEMPLATE && strstr(r->origin->opts.url, "{rev}") == NULL;
     if (of_newest && asked != 0 && named != 0 && named != asked)
         return fail(r, RENDER_NO_REVISION, "the origin gives its newest revision alone");
-    if ((named != 0 && in_head != 0 && named != in_head) || (asked != 0 && named != 0 && named != asked) ||
+    if ((named != 0 && in_head != 0 && named != in_head) ||
+        (asked != 0 && named != 0 && named != asked) ||
         (asked != 0 && in_head != 0 && in_head != asked))
         return fail(r, RENDER_FAILED, "the origin rendered another revision than asked");
     if (r->meta.rev == 0)
@@ -149,7 +153,8 @@ static enum render_why parse_render(struct render_work *w)
     if (why == RENDER_FINE)
         why = check_rev(w);
     str target, fragment;
-    if (why == RENDER_FINE && render_head_redirect(r->arena, r->contents[0].raw, &target, &fragment)) {
+    if (why == RENDER_FINE &&
+        render_head_redirect(r->arena, r->contents[0].raw, &target, &fragment)) {
         r->redirect_to = target;
         r->redirect_fragment = fragment;
     }
@@ -185,7 +190,8 @@ static enum render_why parse_wikitext(struct render_work *w)
     if (named != 0 && named != w->r->meta.rev)
         return fail(w->r, RENDER_FAILED, "the origin answered with another revision than asked");
     if (reply_is_open(&w->fetch.call) && (uint64_t)w->r->meta.size != w->fetch.call.reply_body.n)
-        return fail(w->r, RENDER_FAILED, "the wikitext may be cut: the reply does not say where it ends");
+        return fail(w->r, RENDER_FAILED,
+                    "the wikitext may be cut: the reply does not say where it ends");
     return add(w, "wikitext", reply_type(w), w->fetch.call.reply_body);
 }
 
@@ -226,11 +232,13 @@ static void parse_done(struct loop_job *j, bool canceled)
 
 /* ---- TEXT ---- */
 
-/* A 404 for what api.php has just said is there says nothing of the page: to editors that would be an empty one. */
+/* A 404 for what api.php has just said is there says nothing of the page: to editors that would be
+ * an empty one. */
 static enum render_why judge_missing(struct render_request *r)
 {
     if (r->meta.rev != 0)
-        return fail(r, RENDER_FAILED, "the origin has the revision, and answered 404 when asked for it");
+        return fail(r, RENDER_FAILED,
+                    "the origin has the revision, and answered 404 when asked for it");
     return r->rev == 0 ? RENDER_NO_PAGE : RENDER_NO_REVISION;
 }
 
@@ -275,7 +283,8 @@ static str text_url(const struct render_request *r)
 static bool has_text(const struct render_request *r)
 {
     enum origin_kind kind = r->origin->opts.kind;
-    return r->want == WANT_RENDER || kind == ORIGIN_PARSOID || (kind == ORIGIN_REST && r->want == WANT_WIKITEXT);
+    return r->want == WANT_RENDER || kind == ORIGIN_PARSOID ||
+           (kind == ORIGIN_REST && r->want == WANT_WIKITEXT);
 }
 
 static struct fetch fetch_of(struct render_work *w)
@@ -299,10 +308,14 @@ static bool begin_text(struct render_work *w, enum render_why *why)
     }
     w->step = STEP_TEXT;
     w->fetch = fetch_of(w);
-    w->fetch.kind = r->want == WANT_LINT ? FETCH_LINT : r->want == WANT_WIKITEXT ? FETCH_WIKITEXT : FETCH_RENDER;
+    w->fetch.kind = r->want == WANT_LINT       ? FETCH_LINT
+                    : r->want == WANT_WIKITEXT ? FETCH_WIKITEXT
+                                               : FETCH_RENDER;
     w->fetch.done = text_done;
     w->fetch.url = text_url(r);
-    str accept = r->want != WANT_RENDER ? STR("") : bundle ? fetch_bundle_accept(r->arena, r->accept) : r->accept;
+    str accept = r->want != WANT_RENDER ? STR("")
+                 : bundle               ? fetch_bundle_accept(r->arena, r->accept)
+                                        : r->accept;
     if (w->fetch.url.p == NULL || (bundle && accept.p == NULL)) {
         *why = fail(r, RENDER_LIMIT, "the request's memory is full");
         return false;
@@ -338,7 +351,8 @@ static void purge_done(struct fetch *f, enum render_why why)
 static bool begin_render(struct render_work *w, enum render_why *why)
 {
     struct render_request *r = w->r;
-    bool cached = r->origin->opts.kind == ORIGIN_REST && r->meta.latest; /* of older revisions a purge takes nothing */
+    bool cached = r->origin->opts.kind == ORIGIN_REST &&
+                  r->meta.latest; /* of older revisions a purge takes nothing */
     if (r->want != WANT_RENDER || !r->fresh || !cached)
         return begin_text(w, why);
     w->step = STEP_PURGE;
@@ -387,8 +401,8 @@ static enum render_why parse_meta(struct render_work *w)
     return RENDER_NO_REVISION;
 }
 
-/* The revision is of a page whose title may be what the wiki makes of this one: of a prefix that is a namespace since,
- * of a letter whose capital only the wiki knows. */
+/* The revision is of a page whose title may be what the wiki makes of this one: of a prefix that is
+ * a namespace since, of a letter whose capital only the wiki knows. */
 static bool may_be_other_title(const struct render_work *w)
 {
     const struct render_request *r = w->r;
@@ -496,7 +510,9 @@ void render_start(struct render_request *r)
         loop_post(r->origin->loop, refused_here, r);
         return;
     }
-    *w = (struct render_work){ .r = r, .step = STEP_GATE, .pass = { .deadline = r->deadline, .go = passed } };
+    *w = (struct render_work){ .r = r,
+                               .step = STEP_GATE,
+                               .pass = { .deadline = r->deadline, .go = passed } };
     if (!gate_enter(gate_of(r), &w->pass)) {
         w->step = STEP_DONE;
         w->why = fail(r, RENDER_BUSY, "too many requests wait for this origin");

@@ -1,10 +1,12 @@
-/* The rules of one wiki's titles, asked for once for all who wait, and again after siteinfo_ttl. A wiki of kind rest is
- * then asked whether it has core's transforms: a GET of a route that takes POST alone is 405 there, 404 elsewhere.
- * These are two questions, and each keeps its last good answer: no failure takes an answer away. A failed question is
- * asked again after a pause of its own.
+/* The rules of one wiki's titles, asked for once for all who wait, and again after siteinfo_ttl. A
+ * wiki of kind rest is then asked whether it has core's transforms: a GET of a route that takes
+ * POST alone is 405 there, 404 elsewhere. These are two questions, and each keeps its last good
+ * answer: no failure takes an answer away. A failed question is asked again after a pause of its
+ * own.
  *
- * Invariants: fetching from the moment a fetch is decided until its outcome is kept; waiters stand in the list only
- * while fetching. Fields are under the lock; fetch, job, arena and timer are the loop's (the job's while it runs). */
+ * Invariants: fetching from the moment a fetch is decided until its outcome is kept; waiters stand
+ * in the list only while fetching. Fields are under the lock; fetch, job, arena and timer are the
+ * loop's (the job's while it runs). */
 #include "render/site.h"
 
 #include "base/log.h"
@@ -17,28 +19,28 @@
 
 enum { QUESTION_RULES, QUESTION_TRANSFORMS, QUESTIONS };
 struct question {
-    unsigned failures;           /* in a row */
-    mono again_at;               /* not asked before */
-    enum render_why why;         /* of the last failure */
+    unsigned failures;   /* in a row */
+    mono again_at;       /* not asked before */
+    enum render_why why; /* of the last failure */
     struct err_note note;
-    mono told_at;                /* the last line in the log; 0: none */
-    unsigned told_count;         /* failures since */
+    mono told_at;        /* the last line in the log; 0: none */
+    unsigned told_count; /* failures since */
 };
 
 struct site {
     struct origin *origin;
     pthread_mutex_t lock;
     struct siteinfo *info;
-    mono had_at;                 /* of info */
+    mono had_at;                       /* of info */
     enum origin_transforms transforms; /* of kind rest: the wiki's last word */
     struct question questions[QUESTIONS];
-    bool fetching, probe_first;  /* probe_first: the rules are not asked for */
+    bool fetching, probe_first; /* probe_first: the rules are not asked for */
     struct siteinfo_waiter *waiters;
     /* the loop's */
     struct fetch fetch;
     struct loop_job job;
     struct arena arena;
-    struct loop_timer *timer;    /* earliest deadline of a waiter; NULL until the first fetch */
+    struct loop_timer *timer; /* earliest deadline of a waiter; NULL until the first fetch */
     struct siteinfo *parsed;
     enum render_why parsed_why;
 };
@@ -143,7 +145,8 @@ static void on_deadline(void *ctx)
 /* Under the lock. */
 static bool lacks_transforms(const struct site *s, const struct siteinfo_waiter *w)
 {
-    return w->transforms && s->origin->opts.kind == ORIGIN_REST && s->transforms == TRANSFORMS_UNKNOWN;
+    return w->transforms && s->origin->opts.kind == ORIGIN_REST &&
+           s->transforms == TRANSFORMS_UNKNOWN;
 }
 
 /* Takes out who has all that is wanted by now, or all who wait. Under the lock. */
@@ -172,7 +175,8 @@ static struct siteinfo_waiter *end_fetching(struct site *s)
 }
 
 /* The waiters of a fetch that is over are told. */
-static void rest(struct site *s, struct siteinfo_waiter *waiters, enum render_why why, const struct err_note *note)
+static void rest(struct site *s, struct siteinfo_waiter *waiters, enum render_why why,
+                 const struct err_note *note)
 {
     arena_reset(&s->arena);
     loop_timer_stop(s->timer);
@@ -184,12 +188,14 @@ static void log_failure(struct site *s, struct question *q, bool known)
 {
     mono now = clock_mono(s->origin->clock);
     q->told_count++;
-    if (q->why == RENDER_CANCELED || (q->told_at.ns != 0 && mono_add_ms(q->told_at, SITE_TELL_MS).ns > now.ns))
+    if (q->why == RENDER_CANCELED ||
+        (q->told_at.ns != 0 && mono_add_ms(q->told_at, SITE_TELL_MS).ns > now.ns))
         return;
     log_event(s->origin->log, LOG_WARN, "siteinfo.failed", LOG_STR("domain", s->origin->log_domain),
               LOG_CSTR("what", q == &s->questions[QUESTION_RULES] ? "rules" : "transforms"),
               LOG_CSTR("why", render_why_name(q->why)), LOG_CSTR("note", q->note.text),
-              LOG_CSTR("goes_on_with", known ? "what_was_known" : "nothing"), LOG_INT("count", q->told_count));
+              LOG_CSTR("goes_on_with", known ? "what_was_known" : "nothing"),
+              LOG_INT("count", q->told_count));
     q->told_at = now;
     q->told_count = 0;
 }
@@ -226,7 +232,8 @@ static void parse_run(struct loop_job *j)
 static void probed(struct fetch *f, enum render_why why)
 {
     struct site *s = f->ctx;
-    bool told = why == RENDER_REFUSED || why == RENDER_NO_REVISION || why == RENDER_DENIED || why == RENDER_FINE;
+    bool told = why == RENDER_REFUSED || why == RENDER_NO_REVISION || why == RENDER_DENIED ||
+                why == RENDER_FINE;
     if (!told) {
         fail(s, QUESTION_TRANSFORMS, why);
         return;
@@ -245,7 +252,8 @@ static void probe(struct site *s)
     s->fetch = (struct fetch){ .origin = o,
                                .kind = FETCH_SITEINFO,
                                .url = origin_core_url(o, &s->arena,
-                                                      &(struct origin_page){ .path = "transform/wikitext/to/html" }),
+                                                      &(struct origin_page){
+                                                          .path = "transform/wikitext/to/html" }),
                                .reply_bytes_max = ORIGIN_API_REPLY_BYTES_MAX,
                                .deadline = mono_add_ms(clock_mono(o->clock), o->opts.timeout_ms),
                                .arena = &s->arena,
@@ -255,7 +263,8 @@ static void probe(struct site *s)
     fetch_start(&s->fetch);
 }
 
-/* Under the lock. A failed probe is repeated when its pause is over; one that was answered goes with the rules. */
+/* Under the lock. A failed probe is repeated when its pause is over; one that was answered goes
+ * with the rules. */
 static bool transforms_due(const struct site *s, mono now)
 {
     const struct question *q = &s->questions[QUESTION_TRANSFORMS];
@@ -322,15 +331,17 @@ static void begin(void *ctx)
         probe(s);
         return;
     }
-    s->fetch = (struct fetch){ .origin = o,
-                               .kind = FETCH_SITEINFO,
-                               .url = origin_api_url(o, &s->arena, STR("meta=siteinfo&siprop=general%7Cnamespaces%7C"
-                                                                       "namespacealiases%7Cinterwikimap")),
-                               .reply_bytes_max = ORIGIN_API_REPLY_BYTES_MAX,
-                               .deadline = mono_add_ms(clock_mono(o->clock), o->opts.timeout_ms),
-                               .arena = &s->arena,
-                               .done = fetched,
-                               .ctx = s };
+    s->fetch =
+        (struct fetch){ .origin = o,
+                        .kind = FETCH_SITEINFO,
+                        .url = origin_api_url(o, &s->arena,
+                                              STR("meta=siteinfo&siprop=general%7Cnamespaces%7C"
+                                                  "namespacealiases%7Cinterwikimap")),
+                        .reply_bytes_max = ORIGIN_API_REPLY_BYTES_MAX,
+                        .deadline = mono_add_ms(clock_mono(o->clock), o->opts.timeout_ms),
+                        .arena = &s->arena,
+                        .done = fetched,
+                        .ctx = s };
     INVARIANT(s->fetch.url.p != NULL); /* an empty arena of megabytes */
     arm(s);
     fetch_start(&s->fetch);
@@ -349,9 +360,11 @@ static void arm_post(void *ctx)
 /* Under the lock: whether the caller is to post begin. */
 static bool decide(struct site *s, mono now)
 {
-    bool old = s->info == NULL || now.ns > mono_add_ms(s->had_at, s->origin->opts.siteinfo_ttl_ms).ns;
+    bool old =
+        s->info == NULL || now.ns > mono_add_ms(s->had_at, s->origin->opts.siteinfo_ttl_ms).ns;
     bool rules = old && now.ns >= s->questions[QUESTION_RULES].again_at.ns;
-    bool again = s->info != NULL && s->questions[QUESTION_TRANSFORMS].failures > 0 && transforms_due(s, now);
+    bool again =
+        s->info != NULL && s->questions[QUESTION_TRANSFORMS].failures > 0 && transforms_due(s, now);
     if (s->fetching || !(rules || again))
         return false;
     s->fetching = true;

@@ -46,7 +46,8 @@ bool siteinfo_fold(str name, struct folded *out)
     size_t n = sizeof out->text;
     if (name.n == 0 || name.n > SITEINFO_NAME_BYTES_MAX)
         return false;
-    const uint8_t *lower = u8_tolower((const uint8_t *)name.p, name.n, NULL, UNINORM_NFC, (uint8_t *)out->text, &n);
+    const uint8_t *lower =
+        u8_tolower((const uint8_t *)name.p, name.n, NULL, UNINORM_NFC, (uint8_t *)out->text, &n);
     if (lower == NULL)
         return false;
     if (lower != (const uint8_t *)out->text) { /* it did not fit */
@@ -161,7 +162,8 @@ static err read_namespaces(struct siteinfo *s, const json_t *query, struct err_n
     s->names = arena_calloc(&s->arena, SITEINFO_NAMES_MAX, sizeof s->names[0]);
     if (s->namespaces == NULL || s->names == NULL)
         return refuse(note, "too large");
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
         err e = read_namespace(s, value, note);
         if (e != ERR_OK)
             return e;
@@ -198,7 +200,8 @@ static err read_interwikis(struct siteinfo *s, const json_t *query, struct err_n
     for (size_t i = 0; i < json_array_size(array); i++) {
         str prefix;
         struct folded f;
-        if (json_body_str(json_array_get(array, i), "prefix", &prefix, NULL) != ERR_OK || !siteinfo_fold(prefix, &f))
+        if (json_body_str(json_array_get(array, i), "prefix", &prefix, NULL) != ERR_OK ||
+            !siteinfo_fold(prefix, &f))
             return refuse(note, "an interwiki without prefix");
         (void)map_put(s->interwikis, folded_str(&f), s); /* said twice: the same */
     }

@@ -1,8 +1,10 @@
-/* The rules of MediaWiki 1.39 (MediaWikiTitleCodec) and of the library mediawiki-title, which RESTBase uses.
+/* The rules of MediaWiki 1.39 (MediaWikiTitleCodec) and of the library mediawiki-title, which
+ * RESTBase uses.
  *
- * Wikis differ on the capitals of some letters: by PHP, by $wgOverrideUcfirstCharacters. Those are letters with a title
- * case of their own (dz, Georgian) and letters whose capital is several letters (sharp s, Greek with iota below). Such
- * a first letter stays as it was written, and the wiki is left to say how it writes the title (RENDER_OTHER_TITLE). */
+ * Wikis differ on the capitals of some letters: by PHP, by $wgOverrideUcfirstCharacters. Those are
+ * letters with a title case of their own (dz, Georgian) and letters whose capital is several
+ * letters (sharp s, Greek with iota below). Such a first letter stays as it was written, and the
+ * wiki is left to say how it writes the title (RENDER_OTHER_TITLE). */
 #include "render/siteinfo.h"
 
 #include "base/utf8.h"
@@ -23,7 +25,8 @@ static err refuse(struct err_note *note, const char *why)
 
 static bool is_blank(ucs4_t c)
 {
-    static const ucs4_t others[] = { ' ', '_', 0xa0, 0x1680, 0x180e, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000 };
+    static const ucs4_t others[] = { ' ',    '_',    0xa0,   0x1680, 0x180e,
+                                     0x2028, 0x2029, 0x202f, 0x205f, 0x3000 };
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (c == others[i])
             return true;
@@ -103,9 +106,13 @@ static const struct site_namespace *main_namespace(const struct siteinfo *s)
     return NULL; /* siteinfo_json_parse sees to it that there is one */
 }
 
-struct split { const struct site_namespace *in; str prefix, rest; };
+struct split {
+    const struct site_namespace *in;
+    str prefix, rest;
+};
 
-static err split_namespace(const struct siteinfo *s, str title, struct split *out, struct err_note *note)
+static err split_namespace(const struct siteinfo *s, str title, struct split *out,
+                           struct err_note *note)
 {
     str prefix = STR_NONE, rest = title, inner, inner_rest;
     *out = (struct split){ .in = main_namespace(s), .prefix = STR(""), .rest = title };
@@ -114,7 +121,8 @@ static err split_namespace(const struct siteinfo *s, str title, struct split *ou
         return ERR_OK;
     const struct site_namespace *ns = siteinfo_namespace(s, prefix);
     if (ns == NULL)
-        return siteinfo_is_interwiki(s, prefix) ? refuse(note, "the title names another wiki") : ERR_OK;
+        return siteinfo_is_interwiki(s, prefix) ? refuse(note, "the title names another wiki")
+                                                : ERR_OK;
     *out = (struct split){ .in = ns, .prefix = prefix, .rest = rest };
     inner_rest = rest;
     if (ns->id != NS_TALK || !split_prefix(&inner_rest, &inner))
@@ -155,9 +163,9 @@ static err check_bytes(const struct siteinfo *s, str title, struct err_note *not
 
 static bool is_relative(str t)
 {
-    return str_eq(t, STR(".")) || str_eq(t, STR("..")) || str_starts(t, STR("./")) || str_starts(t, STR("../")) ||
-           str_find_str(t, STR("/./")) < t.n || str_find_str(t, STR("/../")) < t.n || str_ends(t, STR("/.")) ||
-           str_ends(t, STR("/.."));
+    return str_eq(t, STR(".")) || str_eq(t, STR("..")) || str_starts(t, STR("./")) ||
+           str_starts(t, STR("../")) || str_find_str(t, STR("/./")) < t.n ||
+           str_find_str(t, STR("/../")) < t.n || str_ends(t, STR("/.")) || str_ends(t, STR("/.."));
 }
 
 static err check(const struct siteinfo *s, const struct split *p, struct err_note *note)
@@ -173,7 +181,8 @@ static err check(const struct siteinfo *s, const struct split *p, struct err_not
     if (str_find_str(t, STR("~~~")) < t.n)
         return refuse(note, "the title holds ~~~, which signs");
     if (t.n > (p->in->id == NS_SPECIAL ? TITLE_SPECIAL_BYTES_MAX : TITLE_BYTES_MAX))
-        return refuse(note, "the title takes more than 255 bytes in UTF-8, which is all that a wiki allows");
+        return refuse(
+            note, "the title takes more than 255 bytes in UTF-8, which is all that a wiki allows");
     return ERR_OK;
 }
 
@@ -209,7 +218,8 @@ static str capital(const struct siteinfo *s, struct arena *a, str t)
     return arena_printf(a, "%.*s%.*s", upper_n, (const char *)first, STR_ARG(rest));
 }
 
-static err build(const struct siteinfo *s, struct arena *a, str wrote, struct split *p, struct title_key *out)
+static err build(const struct siteinfo *s, struct arena *a, str wrote, struct split *p,
+                 struct title_key *out)
 {
     if (p->in->first_letter)
         p->rest = capital(s, a, p->rest);
@@ -227,12 +237,15 @@ static err build(const struct siteinfo *s, struct arena *a, str wrote, struct sp
                    : key;
     if (key.p == NULL || same.p == NULL)
         return ERR_LIMIT;
-    *out = (struct title_key){ .key = key, .namespace_id = p->in->id, .changed = !str_eq(same, wrote) };
+    *out = (struct title_key){ .key = key,
+                               .namespace_id = p->in->id,
+                               .changed = !str_eq(same, wrote) };
     return ERR_OK;
 }
 
-/* The wiki reads a title once as HTML would, before its rules. Of references only the ampersand's is known here; any
- * other, and one that this makes, is refused by check_bytes. p NULL: the arena is full. */
+/* The wiki reads a title once as HTML would, before its rules. Of references only the ampersand's
+ * is known here; any other, and one that this makes, is refused by check_bytes. p NULL: the arena
+ * is full. */
 static str read_ampersands(struct arena *a, str title)
 {
     const str reference = STR("&amp;");
@@ -247,7 +260,8 @@ static str read_ampersands(struct arena *a, str title)
     return (str){ .p = copy, .n = n };
 }
 
-err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct title_key *out, struct err_note *note)
+err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct title_key *out,
+                    struct err_note *note)
 {
     struct split p;
     str t = read_ampersands(a, title);

@@ -1,4 +1,5 @@
-/* GATE --> ASK --> CHECK --> done. Only ASK holds a place at the gate: the origin has done its part then. */
+/* GATE --> ASK --> CHECK --> done. Only ASK holds a place at the gate: the origin has done its part
+ * then. */
 #include "render/fetch.h"
 #include "render/gate.h"
 #include "render/reply.h"
@@ -33,7 +34,8 @@ static void finish(struct transform_work *w, enum render_why why)
     w->t->done(w->t, why);
 }
 
-/* PHP that died sends no type of a specification: MediaWiki writes the head when the answer is complete. */
+/* PHP that died sends no type of a specification: MediaWiki writes the head when the answer is
+ * complete. */
 static bool names_wikitext(str content_type)
 {
     return str_find_str(content_type, STR("/Specs/wikitext/")) < content_type.n;
@@ -45,9 +47,11 @@ static void check_run(struct loop_job *j)
     struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
     struct transform_request *t = w->t;
     w->why = reply_check(&w->fetch.call, kind_of(t), &t->note);
-    bool fine = t->empty == EMPTY_FINE || (t->empty == EMPTY_IF_NAMED && names_wikitext(t->content_type));
+    bool fine =
+        t->empty == EMPTY_FINE || (t->empty == EMPTY_IF_NAMED && names_wikitext(t->content_type));
     if (w->why == RENDER_FINE && kind_of(t) == REPLY_WIKITEXT && reply_is_open(&w->fetch.call)) {
-        err_note_set(&t->note, "the origin's wikitext may be cut: the reply does not say where it ends");
+        err_note_set(&t->note,
+                     "the origin's wikitext may be cut: the reply does not say where it ends");
         w->why = RENDER_FAILED;
     }
     if (w->why == RENDER_FINE && t->reply.n == 0 && !fine) {
@@ -83,7 +87,8 @@ static void fetched(struct fetch *f, enum render_why why)
     loop_job_start(t->origin->loop, &w->job);
 }
 
-/* Editors send the version of HTML they want with every transform; where none comes back the origin would refuse. */
+/* Editors send the version of HTML they want with every transform; where none comes back the origin
+ * would refuse. */
 static str accept_of(const struct transform_request *t)
 {
     if (str_eq(str_of(t->to), STR("pagebundle")))

@@ -1,5 +1,5 @@
-/* Order: clock, log, metrics, engine, buckets, tables, authority, loop, origins, handlers, upkeep, listeners. The store
- * is open before anything listens. */
+/* Order: clock, log, metrics, engine, buckets, tables, authority, loop, origins, handlers, upkeep,
+ * listeners. The store is open before anything listens. */
 #include "server/boot.h"
 
 #include "auth/auth.h"
@@ -42,18 +42,22 @@ static void open_clock(struct server *s)
         INVARIANT(sysclock_freeze(s->app.sysclock, s->config->test_instant, &note) == ERR_OK);
 }
 
-/* A store that cannot write can promise nothing any more: the process ends, the next start replays. */
+/* A store that cannot write can promise nothing any more: the process ends, the next start
+ * replays. */
 static void engine_failed(void *ctx, const char *what)
 {
     struct server *s = ctx;
-    log_event(s->app.log, LOG_ERROR, "store.failed", LOG_CSTR("what", what),
-              LOG_CSTR("then", "the server ends; start it when the disk is well: what was acknowledged is there"));
+    log_event(
+        s->app.log, LOG_ERROR, "store.failed", LOG_CSTR("what", what),
+        LOG_CSTR(
+            "then",
+            "the server ends; start it when the disk is well: what was acknowledged is there"));
     _exit(SERVER_FAILED);
 }
 
-/* Threads that begin from here on have it too: a reload that is asked for waits until serve.c hears of it. What asks us
- * to end does so, by the signal, but where boot_queue.c listens: the replay of logs takes as long as it takes, and
- * nothing is lost. */
+/* Threads that begin from here on have it too: a reload that is asked for waits until serve.c hears
+ * of it. What asks us to end does so, by the signal, but where boot_queue.c listens: the replay of
+ * logs takes as long as it takes, and nothing is lost. */
 static void reload_hold(int how)
 {
     sigset_t set;
@@ -96,7 +100,8 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
         buckets[count] = s->config->buckets[count].page;
     if (origins_wanted(s->config))
         buckets[count++] = origins_stash_opts(s->config);
-    err why = pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, count, &s->app.pages, note);
+    err why =
+        pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, count, &s->app.pages, note);
     if (why == ERR_OK)
         why = tables_new(s->app.engine, s->app.clock, &s->app.tables, note);
     *status = server_exit_of(why);
@@ -120,7 +125,8 @@ static err open_domains(struct server *s, enum server_exit *status, struct err_n
         domains[i].name = str_of(domains[i].config->name);
         err why = pages_domain(s->app.pages, domains[i].name, &domains[i].number);
         if (why != ERR_OK) {
-            err_note_set(note, "domain %s has no place in the store: %s", s->config->domains[i].name, err_name(why));
+            err_note_set(note, "domain %s has no place in the store: %s",
+                         s->config->domains[i].name, err_name(why));
             *status = server_exit_of(why);
             return why;
         }
@@ -132,8 +138,11 @@ static err open_domains(struct server *s, enum server_exit *status, struct err_n
 
 static err open_auth(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    struct auth_opts opts = { .engine = s->app.engine, .clock = s->app.clock, .entropy = entropy_bytes,
-                              .enabled = s->config->auth == AUTH_INTERNAL, .exposed = s->config->exposed };
+    struct auth_opts opts = { .engine = s->app.engine,
+                              .clock = s->app.clock,
+                              .entropy = entropy_bytes,
+                              .enabled = s->config->auth == AUTH_INTERNAL,
+                              .exposed = s->config->exposed };
     err why = auth_new(&opts, &s->app.auth, note);
     *status = server_exit_of(why);
     bool door_open = false;
@@ -144,21 +153,28 @@ static err open_auth(struct server *s, enum server_exit *status, struct err_note
     for (unsigned i = 0; i < s->config->listens_count; i++) {
         if (options_is_loopback(s->config->listens[i].address))
             continue;
-        err_note_set(note, "anonymous still holds rights here, so %s is refused as a listener; make a key and take "
-                     "them away: palimpsest token create --role Admin --data %s; palimpsest token lock --data %s",
+        err_note_set(note,
+                     "anonymous still holds rights here, so %s is refused as a listener; make a "
+                     "key and take "
+                     "them away: palimpsest token create --role Admin --data %s; palimpsest token "
+                     "lock --data %s",
                      s->config->listens[i].address, s->config->data_dir, s->config->data_dir);
         *status = SERVER_USAGE;
         return ERR_DENIED;
     }
-    log_event(s->app.log, LOG_WARN, "auth.door_open",
-              LOG_CSTR("what", "callers without a key may do what the roles of anonymous allow; palimpsest token lock "
-                       "ends that"));
+    log_event(
+        s->app.log, LOG_WARN, "auth.door_open",
+        LOG_CSTR(
+            "what",
+            "callers without a key may do what the roles of anonymous allow; palimpsest token lock "
+            "ends that"));
     return ERR_OK;
 }
 
 /* ---- listeners ---- */
 
-/* As many files as connections need, clients' and to origins, or as many connections as there are files for. */
+/* As many files as connections need, clients' and to origins, or as many connections as there are
+ * files for. */
 static void fit_connections(struct server *s, struct http_limits *limits)
 {
     struct rlimit files;
@@ -175,11 +191,16 @@ static void fit_connections(struct server *s, struct http_limits *limits)
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
         return;
     rlim_t fit = files.rlim_cur > 2 * beside ? files.rlim_cur - beside : files.rlim_cur / 2;
-    fit = fit < limits->connections_max ? fit : limits->connections_max; /* then the others may lack some */
-    log_event(s->app.log, LOG_WARN, "serve.connections_cut", LOG_INT("wanted", limits->connections_max),
-              LOG_INT("now", fit), LOG_INT("nofile", files.rlim_cur),
-              LOG_CSTR("what", "too few files for http.connections_max and client.connections_max: raise the limit of "
-                       "open files (ulimit -n, LimitNOFILE=)"));
+    fit = fit < limits->connections_max
+              ? fit
+              : limits->connections_max; /* then the others may lack some */
+    log_event(
+        s->app.log, LOG_WARN, "serve.connections_cut", LOG_INT("wanted", limits->connections_max),
+        LOG_INT("now", fit), LOG_INT("nofile", files.rlim_cur),
+        LOG_CSTR(
+            "what",
+            "too few files for http.connections_max and client.connections_max: raise the limit of "
+            "open files (ulimit -n, LimitNOFILE=)"));
     limits->connections_max = (unsigned)fit;
 }
 
@@ -209,13 +230,22 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
         tables[count++] = app_hook_routes;
     for (unsigned i = 0; i < count; i++)
         check_permissions(tables[i]);
-    bool ready = s->config->auth == AUTH_OPEN && s->config->hot_bytes > 0; /* else lanes would look for nothing */
-    struct http_server_opts opts = {
-        .listens = s->config->listens, .listens_count = s->config->listens_count,
-        .tables = tables, .tables_count = count, .limits = s->config->http,
-        .hooks = { .app = &s->app, .early = ready ? app_early : NULL, .authorize = app_authorize,
-                   .options = app_options, .refuse = app_refuse, .finished = app_finished },
-        .clock = s->app.clock, .log = s->app.log, .loop = s->app.loop };
+    bool ready = s->config->auth == AUTH_OPEN &&
+                 s->config->hot_bytes > 0; /* else lanes would look for nothing */
+    struct http_server_opts opts = { .listens = s->config->listens,
+                                     .listens_count = s->config->listens_count,
+                                     .tables = tables,
+                                     .tables_count = count,
+                                     .limits = s->config->http,
+                                     .hooks = { .app = &s->app,
+                                                .early = ready ? app_early : NULL,
+                                                .authorize = app_authorize,
+                                                .options = app_options,
+                                                .refuse = app_refuse,
+                                                .finished = app_finished },
+                                     .clock = s->app.clock,
+                                     .log = s->app.log,
+                                     .loop = s->app.loop };
     opts.limits.budget = s->app.budget;
     fit_connections(s, &opts.limits);
     err why = http_server_new(&opts, &s->app.http, note);
@@ -245,7 +275,9 @@ static void open_budget(struct server *s)
     enum { SHARE = 4, RESERVE_BYTES = 8 << 20 }; /* of an operator: the longest scrape, twice */
     const struct config *c = s->config;
     uint64_t share = machine_memory_bytes("") / SHARE, least = c->http.arena_bytes_max;
-    s->budget.bytes_max = c->http_bytes_max != 0 ? c->http_bytes_max : share > least ? share : least;
+    s->budget.bytes_max = c->http_bytes_max != 0 ? c->http_bytes_max
+                          : share > least        ? share
+                                                 : least;
     s->budget.kept_max = c->hot_bytes;
     s->budget.reserve = RESERVE_BYTES;
     s->app.budget = &s->budget;
@@ -258,7 +290,8 @@ static void open_app(struct server *s)
     s->upkeep = upkeep_new(&s->app);
 }
 
-err server_boot(struct server *s, const struct config *config, enum server_exit *status, struct err_note *note)
+err server_boot(struct server *s, const struct config *config, enum server_exit *status,
+                struct err_note *note)
 {
     *s = (struct server){ .config = config, .app = { .config = config } };
     (void)umask(0077); /* returns the old one; it never fails */
@@ -299,7 +332,8 @@ void server_unboot(struct server *s)
         origins_close(&s->app, s->domains);
         loop_free(&s->app.loop);
     }
-    engine_close(&s->app.engine); /* finishes what other servers told us to do, which uses all below */
+    engine_close(
+        &s->app.engine); /* finishes what other servers told us to do, which uses all below */
     if (started)
         app_stop(&s->app);
     auth_free(&s->app.auth);

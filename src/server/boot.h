@@ -1,4 +1,5 @@
-/* boot.h - the object graph of a server: built in order, torn down in reverse. Private to server. */
+/* boot.h - the object graph of a server: built in order, torn down in reverse. Private to
+ * server. */
 #ifndef SERVER_BOOT_H
 #define SERVER_BOOT_H
 
@@ -8,29 +9,32 @@
 #include "server/upkeep.h"
 
 struct server {
-    const struct config *config;   /* borrowed */
-    struct app app;                /* its members are the parts; handlers see this alone */
-    struct app_domain *domains;    /* app.domains, as they are filled in */
+    const struct config *config; /* borrowed */
+    struct app app;              /* its members are the parts; handlers see this alone */
+    struct app_domain *domains;  /* app.domains, as they are filled in */
     struct upkeep *upkeep;
     struct timekeep timekeep;
-    struct budget budget;          /* app.budget */
-    struct queue_store **stores;   /* of queues */
+    struct budget budget;        /* app.budget */
+    struct queue_store **stores; /* of queues */
     unsigned stores_count;
 };
 
-/* Builds everything up to listeners that are bound and answer. On failure what was built is gone again and
- * *status says with what to exit. s is filled in place. Thread: the one that will run the loop. */
+/* Builds everything up to listeners that are bound and answer. On failure what was built is gone
+ * again and *status says with what to exit. s is filled in place. Thread: the one that will run the
+ * loop. */
 MUST_CHECK err server_boot(struct server *s, const struct config *config, enum server_exit *status,
                            struct err_note *note);
 /* The loop has stopped and no request is open. */
 void server_unboot(struct server *s);
 
-/* boot_queue.c: pool_threads and as many more as stores and calls on them may hold while they do not answer, so that
- * those are nobody else's loss. */
+/* boot_queue.c: pool_threads and as many more as stores and calls on them may hold while they do
+ * not answer, so that those are nobody else's loss. */
 unsigned server_pool_threads(const struct config *c);
 
-/* boot_queue.c: the stores and the queues, after the loop is there; closing works on what was half built. */
-MUST_CHECK err server_open_queues(struct server *s, enum server_exit *status, struct err_note *note);
+/* boot_queue.c: the stores and the queues, after the loop is there; closing works on what was half
+ * built. */
+MUST_CHECK err server_open_queues(struct server *s, enum server_exit *status,
+                                  struct err_note *note);
 void server_close_queues(struct server *s);
 
 #endif

@@ -1,4 +1,5 @@
-/* boot_queue.c - the stores of queues, and the queues on them. Without queue.stores the main store is the only one. */
+/* boot_queue.c - the stores of queues, and the queues on them. Without queue.stores the main store
+ * is the only one. */
 #include "server/boot.h"
 
 #include "loop/entropy.h"
@@ -23,7 +24,8 @@ enum { OPENING_POLL_MS = 5, STORE_UPKEEP_THREADS = 1 /* a disk that does not ans
 static void store_failed(void *ctx, const char *store, const char *what)
 {
     struct server *s = ctx;
-    log_event(s->app.log, LOG_ERROR, "queue.store_failed", LOG_CSTR("store", store), LOG_CSTR("what", what));
+    log_event(s->app.log, LOG_ERROR, "queue.store_failed", LOG_CSTR("store", store),
+              LOG_CSTR("what", what));
 }
 
 static void store_recovered(void *ctx, store_time greatest)
@@ -33,7 +35,8 @@ static void store_recovered(void *ctx, store_time greatest)
 }
 
 /* The name of this deployment: as configured, or made, then in made. */
-static err deployment_of(struct server *s, const char *store, char made[QUEUE_DEPLOYMENT_MADE_BYTES], const char **out,
+static err deployment_of(struct server *s, const char *store,
+                         char made[QUEUE_DEPLOYMENT_MADE_BYTES], const char **out,
                          struct err_note *note)
 {
     *out = s->config->queue.deployment;
@@ -42,20 +45,31 @@ static err deployment_of(struct server *s, const char *store, char made[QUEUE_DE
     *out = made;
     err why = queue_deployment(s->app.engine, entropy_u64(), entropy_u64(), made);
     if (why != ERR_OK)
-        err_note_set(note, "queue.stores: %s: the name of this deployment cannot be had: %s", store, err_name(why));
+        err_note_set(note, "queue.stores: %s: the name of this deployment cannot be had: %s", store,
+                     err_name(why));
     return why;
 }
 
-struct local_where { const char *dir, *deployment; bool used; }; /* all none: the data directory */
+struct local_where {
+    const char *dir, *deployment;
+    bool used;
+}; /* all none: the data directory */
 
-static err local_open(struct server *s, const char *name, struct local_where at, struct queue_store **out,
-                      struct err_note *note)
+static err local_open(struct server *s, const char *name, struct local_where at,
+                      struct queue_store **out, struct err_note *note)
 {
-    struct queue_local_opts opts = { .name = name, .engine = at.dir == NULL ? s->app.engine : NULL, .dir = at.dir,
-                                     .deployment = at.deployment, .used = at.used, .recovered = store_recovered,
-                                     .clock = s->app.clock, .segment_bytes = s->config->segment_bytes,
+    struct queue_local_opts opts = { .name = name,
+                                     .engine = at.dir == NULL ? s->app.engine : NULL,
+                                     .dir = at.dir,
+                                     .deployment = at.deployment,
+                                     .used = at.used,
+                                     .recovered = store_recovered,
+                                     .clock = s->app.clock,
+                                     .segment_bytes = s->config->segment_bytes,
                                      .index_bytes_max = s->config->index_bytes_max,
-                                     .free_bytes_min = s->config->free_bytes_min, .failed = store_failed, .ctx = s };
+                                     .free_bytes_min = s->config->free_bytes_min,
+                                     .failed = store_failed,
+                                     .ctx = s };
     store_time greatest = STORE_TIME_ZERO;
     err why = queue_local_open(&opts, out, &greatest, note);
     if (why == ERR_OK)
@@ -63,12 +77,13 @@ static err local_open(struct server *s, const char *name, struct local_where at,
     return why;
 }
 
-static err dir_open(struct server *s, const struct config_store *store, struct queue_store **out, struct err_note *note)
+static err dir_open(struct server *s, const struct config_store *store, struct queue_store **out,
+                    struct err_note *note)
 {
     char path[PATH_MAX];
     bool absolute = store->path[0] == '/';
-    int n = snprintf(path, sizeof path, "%s%s%s", absolute ? "" : s->config->data_dir, absolute ? "" : "/",
-                     store->path);
+    int n = snprintf(path, sizeof path, "%s%s%s", absolute ? "" : s->config->data_dir,
+                     absolute ? "" : "/", store->path);
     if (n < 0 || (size_t)n >= sizeof path) {
         err_note_set(note, "queue.stores: the path of %s is too long", store->name);
         return ERR_BAD;
@@ -80,7 +95,8 @@ static err dir_open(struct server *s, const struct config_store *store, struct q
         return why;
     why = queue_store_used(s->app.engine, store->name, &at.used);
     if (why != ERR_OK) {
-        err_note_set(note, "queue.stores: %s: what lies there cannot be read: %s", store->name, err_name(why));
+        err_note_set(note, "queue.stores: %s: what lies there cannot be read: %s", store->name,
+                     err_name(why));
         return why;
     }
     if (!at.used && mkdir(path, 0700) != 0 && errno != EEXIST) {
@@ -95,8 +111,12 @@ static err store_open(struct server *s, const struct config_store *store, struct
 {
     if (store->url == NULL)
         return dir_open(s, store, out, note);
-    struct queue_pg_opts opts = { .name = store->name, .url = store->url, .loop = s->app.loop, .clock = s->app.clock,
-                                  .write_timeout_ms = s->config->queue.write_timeout_ms, .later = true };
+    struct queue_pg_opts opts = { .name = store->name,
+                                  .url = store->url,
+                                  .loop = s->app.loop,
+                                  .clock = s->app.clock,
+                                  .write_timeout_ms = s->config->queue.write_timeout_ms,
+                                  .later = true };
     char made[QUEUE_DEPLOYMENT_MADE_BYTES];
     err why = deployment_of(s, store->name, made, &opts.deployment, note);
     return why == ERR_OK ? queue_pg_open(&opts, out, note) : why;
@@ -122,9 +142,12 @@ static void end_asked(int signal_number)
     atomic_store(&asked_to_end, true);
 }
 
-struct handlers { struct sigaction term, interrupt; };
+struct handlers {
+    struct sigaction term, interrupt;
+};
 
-/* Until handlers_restore; before and after such a signal ends the process, unless serve.c hears of it. */
+/* Until handlers_restore; before and after such a signal ends the process, unless serve.c hears of
+ * it. */
 static void handlers_set(struct handlers *before)
 {
     struct sigaction action = { .sa_handler = end_asked, .sa_flags = SA_RESTART };
@@ -139,7 +162,10 @@ static void handlers_restore(const struct handlers *before)
     INVARIANT(sigaction(SIGINT, &before->interrupt, NULL) == 0);
 }
 
-struct opening { struct server *s; mono deadline; };
+struct opening {
+    struct server *s;
+    mono deadline;
+};
 
 static bool is_pg(const struct server *s, unsigned i)
 {
@@ -169,8 +195,9 @@ static err stores_opened(struct server *s, struct err_note *note)
         err_note_set(note, "%s", reason.text);
         if (why != ERR_AGAIN && why != ERR_UNAVAILABLE)
             continue;
-        log_event(s->app.log, LOG_WARN, "queue.store", LOG_CSTR("store", s->config->queue.stores[i].name),
-                  LOG_CSTR("state", "error"), LOG_CSTR("why", reason.text));
+        log_event(s->app.log, LOG_WARN, "queue.store",
+                  LOG_CSTR("store", s->config->queue.stores[i].name), LOG_CSTR("state", "error"),
+                  LOG_CSTR("why", reason.text));
         why = ERR_OK;
     }
     return why;
@@ -181,9 +208,10 @@ static void leases_warn(struct server *s)
 {
     for (unsigned i = 0; i < s->stores_count; i++)
         if (is_pg(s, i) && s->config->queue.lease_durability == QUEUE_LEASE_WRITTEN)
-            log_event(s->app.log, LOG_WARN, "queue.lease_durability",
-                      LOG_CSTR("store", s->config->queue.stores[i].name), LOG_CSTR("leases", "written"),
-                      LOG_CSTR("why", "items leased in a PostgreSQL that dies are given out twice"));
+            log_event(
+                s->app.log, LOG_WARN, "queue.lease_durability",
+                LOG_CSTR("store", s->config->queue.stores[i].name), LOG_CSTR("leases", "written"),
+                LOG_CSTR("why", "items leased in a PostgreSQL that dies are given out twice"));
 }
 
 /* ERR_SHUTDOWN: a signal asked us to end meanwhile. */
@@ -194,8 +222,9 @@ static err stores_await(struct server *s, struct err_note *note)
         any = any || is_pg(s, i);
     if (!any)
         return ERR_OK;
-    struct opening o = { .s = s,
-                         .deadline = mono_add_ms(clock_mono(s->app.clock), s->config->queue.start_timeout_ms) };
+    struct opening o = {
+        .s = s, .deadline = mono_add_ms(clock_mono(s->app.clock), s->config->queue.start_timeout_ms)
+    };
     struct loop_timer *timer = loop_timer_new(s->app.loop, opening_fired, &o);
     struct handlers before;
     handlers_set(&before);
@@ -217,7 +246,8 @@ static err stores_open(struct server *s, struct err_note *note)
     queue_pg_init();
     err why = ERR_OK;
     if (q->stores_count == 0)
-        why = local_open(s, "main", (struct local_where){ .dir = NULL }, &s->stores[s->stores_count], note);
+        why = local_open(s, "main", (struct local_where){ .dir = NULL },
+                         &s->stores[s->stores_count], note);
     if (q->stores_count == 0 && why == ERR_OK)
         s->stores_count = 1;
     for (unsigned i = 0; i < q->stores_count && why == ERR_OK; i++) {
@@ -226,11 +256,13 @@ static err stores_open(struct server *s, struct err_note *note)
     }
     if (why == ERR_OK)
         leases_warn(s);
-    err opened = stores_await(s, why == ERR_OK ? note : NULL); /* whatever became of others: it ends those that began */
+    err opened = stores_await(
+        s, why == ERR_OK ? note : NULL); /* whatever became of others: it ends those that began */
     return why == ERR_OK ? opened : why;
 }
 
-/* The kernel's id of this boot, which tells whether leases were written in it; zero when the kernel does not say. */
+/* The kernel's id of this boot, which tells whether leases were written in it; zero when the kernel
+ * does not say. */
 static void read_boot(unsigned char out[16])
 {
     char text[64];
@@ -262,14 +294,23 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
         affinities[i] = q->stores[i].affinity;
     err why = stores_open(s, note);
     if (why == ERR_OK) {
-        struct queues_opts opts = { .engine = s->app.engine, .stores = s->stores, .affinities = affinities,
-                                    .stores_count = s->stores_count, .clock = s->app.clock, .loop = s->app.loop,
-                                    .log = s->app.log, .metrics = s->app.metrics, .seed = entropy_u64(),
-                                    .durability = q->durability, .lease_durability = q->lease_durability,
+        struct queues_opts opts = { .engine = s->app.engine,
+                                    .stores = s->stores,
+                                    .affinities = affinities,
+                                    .stores_count = s->stores_count,
+                                    .clock = s->app.clock,
+                                    .loop = s->app.loop,
+                                    .log = s->app.log,
+                                    .metrics = s->app.metrics,
+                                    .seed = entropy_u64(),
+                                    .durability = q->durability,
+                                    .lease_durability = q->lease_durability,
                                     .write_timeout_ms = q->write_timeout_ms,
                                     .idempotency_window_ns = q->idempotency_window_ns,
-                                    .reply_bytes_max = q->reply_bytes_max, .partitions_max = q->partitions_max,
-                                    .on_drain = drained, .ctx = s };
+                                    .reply_bytes_max = q->reply_bytes_max,
+                                    .partitions_max = q->partitions_max,
+                                    .on_drain = drained,
+                                    .ctx = s };
         read_boot(opts.boot);
         why = queues_new(&opts, &s->app.queues, note);
     }

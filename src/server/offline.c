@@ -21,7 +21,8 @@ enum server_exit server_exit_of(err why)
     return why == ERR_CORRUPT || why == ERR_BAD ? SERVER_DAMAGED : SERVER_FAILED;
 }
 
-err offline_open(struct offline *f, const char *dir, enum server_exit *status, struct err_note *note)
+err offline_open(struct offline *f, const char *dir, enum server_exit *status,
+                 struct err_note *note)
 {
     *f = (struct offline){ .sysclock = sysclock_new() };
     f->clock = sysclock_clock(f->sysclock);

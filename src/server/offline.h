@@ -1,4 +1,5 @@
-/* offline.h - the store of a directory without a server: for tools that run while no server does. */
+/* offline.h - the store of a directory without a server: for tools that run while no server
+ * does. */
 #ifndef SERVER_OFFLINE_H
 #define SERVER_OFFLINE_H
 
@@ -15,13 +16,14 @@ struct sysclock;
 struct offline {
     struct sysclock *sysclock;
     struct clock *clock;
-    struct engine *engine;  /* started: may be written */
-    bool leap;              /* the machine's clock is ahead of what is stored by more than the default of
-                               clock.leap_max, which alone counts here: it is not followed */
+    struct engine *engine; /* started: may be written */
+    bool leap; /* the machine's clock is ahead of what is stored by more than the default of
+                  clock.leap_max, which alone counts here: it is not followed */
 };
-/* Makes the store when it is missing. Fails as engine_open does (ERR_CONFLICT: a server has it), with a note
- * and *status. Owner: caller, by offline_close; nothing is open after a failure. */
-MUST_CHECK err offline_open(struct offline *f, const char *dir, enum server_exit *status, struct err_note *note);
+/* Makes the store when it is missing. Fails as engine_open does (ERR_CONFLICT: a server has it),
+ * with a note and *status. Owner: caller, by offline_close; nothing is open after a failure. */
+MUST_CHECK err offline_open(struct offline *f, const char *dir, enum server_exit *status,
+                            struct err_note *note);
 void offline_close(struct offline *f);
 
 #endif

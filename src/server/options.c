@@ -1,7 +1,7 @@
 /* options.c - names to rows, the sources in their order, and what options say together.
  *
- * Invariants: 1. a row's origin is set exactly when a source named it. 2. bucket 0 is "page". 3. nothing of
- * the config points outside options->texts, contents and static text. */
+ * Invariants: 1. a row's origin is set exactly when a source named it. 2. bucket 0 is "page". 3.
+ * nothing of the config points outside options->texts, contents and static text. */
 #include "server/options_impl.h"
 
 #include "base/units.h"
@@ -25,8 +25,12 @@ void option_defaults(struct options *o, const struct option *rows, void *base, u
     for (const struct option *r = rows; r->name != NULL; r++) {
         if (r->initial[0] == '\0' || r->type == OPTION_DOMAINS)
             continue;
-        struct option_value v = { .row = r, .base = base, .name = str_of(r->name), .text = str_of(r->initial),
-                                  .from = from_default, .bucket = bucket };
+        struct option_value v = { .row = r,
+                                  .base = base,
+                                  .name = str_of(r->name),
+                                  .text = str_of(r->initial),
+                                  .from = from_default,
+                                  .bucket = bucket };
         struct err_note note;
         err why = option_store(o, &v, &note);
         if (why != ERR_OK)
@@ -93,14 +97,18 @@ static void grow_domains(struct options *o)
     INVARIANT(o->domain_from != NULL);
 }
 
-err option_add_domain(struct options *o, str name, struct options_from from, unsigned *index, struct err_note *note)
+err option_add_domain(struct options *o, str name, struct options_from from, unsigned *index,
+                      struct err_note *note)
 {
-    static const char *const reserved[] = { "v1", "health", "healthz", "readyz", "metrics", ".", "..", "_system" };
+    static const char *const reserved[] = { "v1",      "health", "healthz", "readyz",
+                                            "metrics", ".",      "..",      "_system" };
     struct config *c = &o->config;
     if (!option_is_plain_name(name, CONFIG_NAME_BYTES_MAX, "-._"))
-        return option_fail(from, STR("domains"), note, "\"%.*s\" is no name of a domain", STR_ARG(str_take(name, 60)));
+        return option_fail(from, STR("domains"), note, "\"%.*s\" is no name of a domain",
+                           STR_ARG(str_take(name, 60)));
     if (option_is_one_of(name, reserved, COUNT_OF(reserved)))
-        return option_fail(from, STR("domains"), note, "\"%.*s\" is a reserved name", STR_ARG(name));
+        return option_fail(from, STR("domains"), note, "\"%.*s\" is a reserved name",
+                           STR_ARG(name));
     for (unsigned i = 0; i < c->domains_count; i++)
         if (str_eq(str_of(c->domains[i].name), name)) {
             if (index != NULL)
@@ -113,7 +121,8 @@ err option_add_domain(struct options *o, str name, struct options_from from, uns
         grow_domains(o);
     const char *copy = arena_cstr(&o->texts, name);
     if (copy == NULL)
-        return option_fail(from, STR("domains"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
+        return option_fail(from, STR("domains"), note, "all values together pass %d bytes",
+                           OPTIONS_TEXT_BYTES_MAX);
     unsigned at = c->domains_count++;
     c->domains[at] = (struct config_domain){ .name = copy };
     o->domain_from[at] = (struct origin_from){ .last = { .file = NULL } };
@@ -123,7 +132,8 @@ err option_add_domain(struct options *o, str name, struct options_from from, uns
     return ERR_OK;
 }
 
-/* domains.NAME.origin.FIELD: a name has dots itself, so the last ".origin." counts. ERR_NOT_FOUND: no such thing. */
+/* domains.NAME.origin.FIELD: a name has dots itself, so the last ".origin." counts. ERR_NOT_FOUND:
+ * no such thing. */
 static err set_origin(struct options *o, struct option_value *v, struct err_note *note)
 {
     const str section = STR("domains."), middle = STR(".origin.");
@@ -131,7 +141,8 @@ static err set_origin(struct options *o, struct option_value *v, struct err_note
     size_t at = rest.n, next = str_find_str(rest, middle);
     if (!str_starts(v->name, section) || next == rest.n)
         return ERR_NOT_FOUND;
-    for (size_t from = 0; from + next < rest.n; from = at + 1, next = str_find_str(str_skip(rest, from), middle))
+    for (size_t from = 0; from + next < rest.n;
+         from = at + 1, next = str_find_str(str_skip(rest, from), middle))
         at = from + next;
     unsigned index;
     v->row = option_find(option_origin_rows, str_skip(rest, at + middle.n));
@@ -153,11 +164,17 @@ static err set_origin(struct options *o, struct option_value *v, struct err_note
     return ERR_OK;
 }
 
-/* The first option below a section: "page.policy" of "page". NULL: it is none. The prefix goes to *section. */
+/* The first option below a section: "page.policy" of "page". NULL: it is none. The prefix goes to
+ * *section. */
 static const struct option *first_of_section(str name, const char **prefix)
 {
-    static const struct { const char *name; const struct option *rows; } others[] = {
-        { "page", option_bucket_rows }, { "lists", option_list_rows }, { "buckets", option_bucket_rows },
+    static const struct {
+        const char *name;
+        const struct option *rows;
+    } others[] = {
+        { "page", option_bucket_rows },
+        { "lists", option_list_rows },
+        { "buckets", option_bucket_rows },
     };
     for (const struct option *r = option_rows; r->name != NULL; r++) {
         str rest = str_of(r->name), section = str_split(&rest, '.');
@@ -193,14 +210,17 @@ err option_unknown(struct options_from from, str name, struct err_note *note)
     const char *prefix;
     const struct option *first = first_of_section(name, &prefix);
     if (first != NULL)
-        return option_fail(from, name, note, "is a section, not a value: %s%s is an option of it", prefix, first->name);
+        return option_fail(from, name, note, "is a section, not a value: %s%s is an option of it",
+                           prefix, first->name);
     const char *longer = longer_name(name, &prefix);
     if (longer != NULL)
-        return option_fail(from, name, note, "there is no such option; %s%s is one", prefix, longer);
+        return option_fail(from, name, note, "there is no such option; %s%s is one", prefix,
+                           longer);
     return option_fail(from, name, note, "there is no such option; palimpsest options lists them");
 }
 
-err options_set(struct options *o, str name, str value, struct options_from from, struct err_note *note)
+err options_set(struct options *o, str name, str value, struct options_from from,
+                struct err_note *note)
 {
     struct option_value v = { .base = &o->config, .name = name, .text = value, .from = from };
     str rest = name;
@@ -213,15 +233,18 @@ err options_set(struct options *o, str name, str value, struct options_from from
     v.row = option_find(option_rows, name);
     if (v.row == NULL && str_starts(name, STR("page.")))
         return option_set_field(o, &v, str_skip(name, 5), note);
-    if (v.row == NULL && str_eq(str_split(&rest, '.'), STR("buckets")) && str_find(rest, '.') < rest.n) {
+    if (v.row == NULL && str_eq(str_split(&rest, '.'), STR("buckets")) &&
+        str_find(rest, '.') < rest.n) {
         err why = option_bucket(o, str_split(&rest, '.'), from, &v.bucket, note);
         return why != ERR_OK ? why : option_set_field(o, &v, rest, note);
     }
     if (v.row == NULL || (v.row->type == OPTION_HOOKS && from.file != from_arguments.file))
-        return v.row == NULL ? option_unknown(from, name, note) : option_fail(from, name, note, "only as a flag");
+        return v.row == NULL ? option_unknown(from, name, note)
+                             : option_fail(from, name, note, "only as a flag");
     const char *shown = arena_cstr(&o->texts, str_take(value, OPTIONS_VALUE_BYTES_MAX));
     if (shown == NULL)
-        return option_fail(from, name, note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
+        return option_fail(from, name, note, "all values together pass %d bytes",
+                           OPTIONS_TEXT_BYTES_MAX);
     err why = option_store(o, &v, note);
     if (why == ERR_OK) {
         o->from[v.row - option_rows] = from;
@@ -275,12 +298,15 @@ static bool is_variable_of(str variable, const char *prefix, const char *name)
 
 static bool variable_name(str variable, char *out, size_t size)
 {
-    static const struct { const struct option *rows; const char *prefix; } tables[] = {
-        { option_rows, "" }, { option_bucket_rows, "page." } };
+    static const struct {
+        const struct option *rows;
+        const char *prefix;
+    } tables[] = { { option_rows, "" }, { option_bucket_rows, "page." } };
     for (size_t t = 0; t < COUNT_OF(tables); t++)
         for (const struct option *r = tables[t].rows; r->name != NULL; r++)
             if (r->type != OPTION_HOOKS && is_variable_of(variable, tables[t].prefix, r->name)) {
-                (void)snprintf(out, size, "%s%s", tables[t].prefix, r->name); /* names of ours fit */
+                (void)snprintf(out, size, "%s%s", tables[t].prefix,
+                               r->name); /* names of ours fit */
                 return true;
             }
     return false;
@@ -289,7 +315,8 @@ static bool variable_name(str variable, char *out, size_t size)
 /* Read by other parts of the program, not by the table. */
 static bool is_other_variable(str variable)
 {
-    return str_eq(variable, STR("CONFIG")) || str_eq(variable, STR("SERVER")) || str_eq(variable, STR("TOKEN"));
+    return str_eq(variable, STR("CONFIG")) || str_eq(variable, STR("SERVER")) ||
+           str_eq(variable, STR("TOKEN"));
 }
 
 /* A variable cannot say where a name ends in it, so it reaches nothing that has one. */
@@ -299,16 +326,19 @@ static bool is_of_a_name(str variable)
            str_starts(variable, STR("DOMAINS_"));
 }
 
-static void tell_unknown(str variable, const char *pair, void (*unknown)(void *ctx, const char *variable), void *ctx)
+static void tell_unknown(str variable, const char *pair,
+                         void (*unknown)(void *ctx, const char *variable), void *ctx)
 {
     char text[256];
-    (void)snprintf(text, sizeof text, "PALIMPSEST_%.*s (what has a name of its own is set in the file or with --set)",
+    (void)snprintf(text, sizeof text,
+                   "PALIMPSEST_%.*s (what has a name of its own is set in the file or with --set)",
                    STR_ARG(str_take(variable, 128)));
     unknown(ctx, is_of_a_name(variable) ? text : pair);
 }
 
-err options_environment(struct options *o, char *const *envp, void (*unknown)(void *ctx, const char *variable),
-                        void *ctx, struct err_note *note)
+err options_environment(struct options *o, char *const *envp,
+                        void (*unknown)(void *ctx, const char *variable), void *ctx,
+                        struct err_note *note)
 {
     for (; *envp != NULL; envp++) {
         str value = str_of(*envp);
@@ -329,7 +359,10 @@ err options_environment(struct options *o, char *const *envp, void (*unknown)(vo
 }
 
 /* One argument, split at '=' or completed by the next one. */
-struct argument { str flag, value; bool has_value; };
+struct argument {
+    str flag, value;
+    bool has_value;
+};
 
 static struct argument argument_at(int argc, char **argv, int *i)
 {
@@ -346,10 +379,12 @@ static struct argument argument_at(int argc, char **argv, int *i)
 static err take_argument(struct options *o, struct argument a, struct err_note *note)
 {
     if (str_eq(a.flag, STR("--test-hooks")))
-        return options_set(o, STR("test_hooks"), a.has_value ? a.value : STR("true"), from_arguments, note);
+        return options_set(o, STR("test_hooks"), a.has_value ? a.value : STR("true"),
+                           from_arguments, note);
     const struct option *row = NULL;
     for (const struct option *r = option_rows; r->name != NULL; r++)
-        if (r->flag != NULL && str_starts(a.flag, STR("--")) && str_eq(str_skip(a.flag, 2), str_of(r->flag)))
+        if (r->flag != NULL && str_starts(a.flag, STR("--")) &&
+            str_eq(str_skip(a.flag, 2), str_of(r->flag)))
             row = r;
     bool is_set = str_eq(a.flag, STR("--set")), is_config = str_eq(a.flag, STR("--config"));
     if (row == NULL && !is_set && !is_config)
@@ -379,7 +414,8 @@ err options_arguments(struct options *o, int argc, char **argv, struct err_note 
     return ERR_OK;
 }
 
-err options_config_path(int argc, char **argv, char *const *envp, const char **path, struct err_note *note)
+err options_config_path(int argc, char **argv, char *const *envp, const char **path,
+                        struct err_note *note)
 {
     const char *found = NULL;
     for (int i = 0; i < argc; i++) {

@@ -11,10 +11,13 @@
 
 static const char *const kinds[CONFIG_KINDS] = { "page", "key_value", "key_rev_value" };
 
-err option_bucket(struct options *o, str name, struct options_from from, unsigned *index, struct err_note *note)
+err option_bucket(struct options *o, str name, struct options_from from, unsigned *index,
+                  struct err_note *note)
 {
-    static const char *const reserved[] = { "page", "v1", "table", "batch", "key_value", "key_rev_value",
-                                            "multi_content", "lists", "transform", "_stash" };
+    static const char *const reserved[] = { "page",          "v1",        "table",
+                                            "batch",         "key_value", "key_rev_value",
+                                            "multi_content", "lists",     "transform",
+                                            "_stash" };
     struct config *c = &o->config;
     for (unsigned i = 1; i < c->buckets_count; i++)
         if (str_eq(str_of(c->buckets[i].page.name), name)) {
@@ -25,7 +28,8 @@ err option_bucket(struct options *o, str name, struct options_from from, unsigne
         return option_fail(from, STR("buckets"), note, "\"%.*s\" is no name of a bucket",
                            STR_ARG(str_take(name, 60)));
     if (option_is_one_of(name, reserved, COUNT_OF(reserved)))
-        return option_fail(from, STR("buckets"), note, "\"%.*s\" is a reserved name", STR_ARG(name));
+        return option_fail(from, STR("buckets"), note, "\"%.*s\" is a reserved name",
+                           STR_ARG(name));
     if (c->buckets_count == CONFIG_BUCKETS_MAX)
         return option_fail(from, STR("buckets"), note, "more than %d buckets", CONFIG_BUCKETS_MAX);
     const char *copy = arena_cstr(&o->texts, name);
@@ -48,7 +52,8 @@ static err set_kind(struct options *o, const struct option_value *v, struct err_
             o->config.buckets[v->bucket].kind = (enum config_kind)kind;
             return ERR_OK;
         }
-    return option_fail(v->from, v->name, note, "\"%.*s\" is none of: page%s", STR_ARG(str_take(v->text, 60)),
+    return option_fail(v->from, v->name, note, "\"%.*s\" is none of: page%s",
+                       STR_ARG(str_take(v->text, 60)),
                        v->bucket > 0 ? ", key_value, key_rev_value" : "");
 }
 
@@ -87,20 +92,26 @@ static struct options_from from_of(const struct options *o, unsigned bucket, con
     return o->bucket_from[bucket][row_of(field) - option_bucket_rows];
 }
 
-static err fail_bucket(const struct options *o, unsigned bucket, struct options_from from, const char *field,
-                       const char *what, struct err_note *note)
+static err fail_bucket(const struct options *o, unsigned bucket, struct options_from from,
+                       const char *field, const char *what, struct err_note *note)
 {
     char name[64] = "";
     struct err_note full;
-    err_note_set(&full, "%s%s.%s", bucket > 0 ? "buckets." : "", o->config.buckets[bucket].page.name, field);
-    (void)str_to_cstr(str_take(str_of(full.text), sizeof name - 1), name, sizeof name); /* cut to fit */
+    err_note_set(&full, "%s%s.%s", bucket > 0 ? "buckets." : "",
+                 o->config.buckets[bucket].page.name, field);
+    (void)str_to_cstr(str_take(str_of(full.text), sizeof name - 1), name,
+                      sizeof name); /* cut to fit */
     return option_fail(from, str_of(name), note, "%s", what);
 }
 
-/* Fields that only some policies look at; given with another one they would be silently without effect. */
+/* Fields that only some policies look at; given with another one they would be silently without
+ * effect. */
 static err finish_policy(const struct options *o, unsigned bucket, struct err_note *note)
 {
-    static const struct { const char *field; unsigned policies; } fields[] = {
+    static const struct {
+        const char *field;
+        unsigned policies;
+    } fields[] = {
         { "count", BIT(POLICY_LATEST) | BIT(POLICY_INTERVAL) },
         { "interval", BIT(POLICY_INTERVAL) },
         { "ttl", BIT(POLICY_TTL) },
@@ -112,7 +123,8 @@ static err finish_policy(const struct options *o, unsigned bucket, struct err_no
         if (from.file == NULL || of_values || (fields[i].policies & BIT(b->page.policy.kind)) != 0)
             continue;
         struct err_note what;
-        err_note_set(&what, "contradicts policy %s, which has none", row_of("policy")->choices[b->page.policy.kind]);
+        err_note_set(&what, "contradicts policy %s, which has none",
+                     row_of("policy")->choices[b->page.policy.kind]);
         return fail_bucket(o, bucket, from, fields[i].field, what.text, note);
     }
     return ERR_OK;
@@ -122,11 +134,13 @@ static err finish_page(struct options *o, unsigned bucket, struct err_note *note
 {
     struct options_from from = from_of(o, bucket, "stash_bytes_max");
     if (bucket > 0 && from.file != NULL)
-        return fail_bucket(o, bucket, from, "stash_bytes_max", "is one for all buckets: page.stash_bytes_max", note);
+        return fail_bucket(o, bucket, from, "stash_bytes_max",
+                           "is one for all buckets: page.stash_bytes_max", note);
     for (const struct option *r = option_value_rows; r->name != NULL; r++) {
         from = o->value_from[bucket][r - option_value_rows];
         if (from.file != NULL && option_find(option_bucket_rows, str_of(r->name)) == NULL)
-            return fail_bucket(o, bucket, from, r->name, "is of buckets of values only (kind: key_value)", note);
+            return fail_bucket(o, bucket, from, r->name,
+                               "is of buckets of values only (kind: key_value)", note);
     }
     return finish_policy(o, bucket, note);
 }
@@ -145,7 +159,8 @@ static err finish_values(struct options *o, unsigned bucket, struct err_note *no
     for (const struct option *r = option_bucket_rows; r->name != NULL; r++) {
         struct options_from from = o->bucket_from[bucket][r - option_bucket_rows];
         bool fits = option_find(option_value_rows, str_of(r->name)) != NULL ||
-                    (b->kind == KIND_KEY_REV_VALUE && option_is_one_of(str_of(r->name), of_revs, COUNT_OF(of_revs)));
+                    (b->kind == KIND_KEY_REV_VALUE &&
+                     option_is_one_of(str_of(r->name), of_revs, COUNT_OF(of_revs)));
         if (from.file != NULL && !fits)
             return fail_bucket(o, bucket, from, r->name, "is of no bucket of this kind", note);
     }
@@ -153,7 +168,8 @@ static err finish_values(struct options *o, unsigned bucket, struct err_note *no
         policy->kind = POLICY_ALL;
     if (policy->kind == POLICY_APP_TTL || policy->kind == POLICY_TTL)
         return fail_bucket(o, bucket, from_of(o, bucket, "policy"), "policy",
-                           "of key_rev_value is one of all, latest_hash, latest, interval; its ttl is the option ttl",
+                           "of key_rev_value is one of all, latest_hash, latest, interval; its ttl "
+                           "is the option ttl",
                            note);
     if (!is_table_ttl(b->value_ttl_ns))
         return fail_bucket(o, bucket, from_of(o, bucket, "ttl"), "ttl",

@@ -1,6 +1,6 @@
 /* options_describe.c - the table as text, for --help, the manual and the man page. */
-#include "server/options_table.h"
 #include "server/options.h"
+#include "server/options_table.h"
 
 #include "base/units.h"
 
@@ -29,13 +29,25 @@ static void limits_of(const struct option *r, struct buf *out)
         units_format_duration((int64_t)r->max, most);
         buf_printf(out, "%s to %s", least, most);
         return;
-    case OPTION_FLAG: buf_put(out, STR("true, false")); return;
-    case OPTION_TEXT: buf_put(out, STR("text")); return;
+    case OPTION_FLAG:
+        buf_put(out, STR("true, false"));
+        return;
+    case OPTION_TEXT:
+        buf_put(out, STR("text"));
+        return;
     case OPTION_NAMES:
-    case OPTION_DOMAINS: buf_put(out, STR("names")); return;
-    case OPTION_LISTENS: buf_put(out, STR("addresses")); return;
-    case OPTION_LISTEN_ADMIN: buf_put(out, STR("address")); return;
-    case OPTION_HOOKS: buf_put(out, STR("nothing or an instant")); return;
+    case OPTION_DOMAINS:
+        buf_put(out, STR("names"));
+        return;
+    case OPTION_LISTENS:
+        buf_put(out, STR("addresses"));
+        return;
+    case OPTION_LISTEN_ADMIN:
+        buf_put(out, STR("address"));
+        return;
+    case OPTION_HOOKS:
+        buf_put(out, STR("nothing or an instant"));
+        return;
     }
 }
 
@@ -78,11 +90,14 @@ static void describe_name(const char *section, const struct option *r, struct bu
 
 void options_describe(enum options_form form, struct buf *out)
 {
-    static void (*const describe[])(const char *, const struct option *, struct buf *) = {
-        [OPTIONS_TEXT] = describe_text, [OPTIONS_MARKDOWN] = describe_markdown, [OPTIONS_ROFF] = describe_roff,
-        [OPTIONS_NAMES] = describe_name };
+    static void (*const describe[])(const char *, const struct option *,
+                                    struct buf *) = { [OPTIONS_TEXT] = describe_text,
+                                                      [OPTIONS_MARKDOWN] = describe_markdown,
+                                                      [OPTIONS_ROFF] = describe_roff,
+                                                      [OPTIONS_NAMES] = describe_name };
     if (form == OPTIONS_MARKDOWN)
-        buf_put(out, STR("| option | values | default | what it does |\n| --- | --- | --- | --- |\n"));
+        buf_put(out,
+                STR("| option | values | default | what it does |\n| --- | --- | --- | --- |\n"));
     for (const struct option *r = option_rows; r->name != NULL; r++)
         describe[form]("", r, out);
     for (const struct option *r = option_bucket_rows; r->name != NULL; r++)

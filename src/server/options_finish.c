@@ -40,8 +40,8 @@ static err finish_listens(struct options *o, struct err_note *note)
             if (strcmp(c->listens[i].address, c->listens[k].address) != 0)
                 continue;
             const char *name = c->listens[i].content ? "listen" : "admin_listen";
-            return option_fail(from_of(o, name), str_of(name), note, "%s:%u is there twice", c->listens[i].address,
-                               c->listens[i].port);
+            return option_fail(from_of(o, name), str_of(name), note, "%s:%u is there twice",
+                               c->listens[i].address, c->listens[i].port);
         }
     return ERR_OK;
 }
@@ -68,7 +68,8 @@ static err finish_exposure(struct options *o, struct err_note *note)
         bool given = o->from[row_of("auth")].file != NULL;
         const char *name = given ? "auth" : outside->content ? "listen" : "admin_listen";
         return option_fail(from_of(o, name), str_of(name), note,
-                           "%sopen lets everybody do everything, so it is refused on %s; set auth: internal and make "
+                           "%sopen lets everybody do everything, so it is refused on %s; set auth: "
+                           "internal and make "
                            "a key: palimpsest token create --role Admin --data DIR --new; "
                            "palimpsest token lock --data DIR",
                            given ? "" : "auth: ", outside->address);
@@ -106,14 +107,18 @@ static err finish_memory(struct options *o, struct err_note *note)
     bool given = o->from[row_of("page.body_bytes_max")].file != NULL;
     const char *name = given ? "page.body_bytes_max" : "http.arena_bytes_max";
     return option_fail(from_of(o, name), str_of(name), note,
-                       "http.arena_bytes_max must be at least %d times page.body_bytes_max", BODY_COPIES);
+                       "http.arena_bytes_max must be at least %d times page.body_bytes_max",
+                       BODY_COPIES);
 }
 
 /* field: ".url", ".api", or "" of the origin itself. */
-static err fail_origin(const struct options *o, unsigned i, const char *field, const char *what, struct err_note *note)
+static err fail_origin(const struct options *o, unsigned i, const char *field, const char *what,
+                       struct err_note *note)
 {
     const struct origin_from *all = &o->domain_from[i];
-    struct options_from from = field[0] == '\0' ? all->last : strcmp(field, ".api") == 0 ? all->api : all->url;
+    struct options_from from = field[0] == '\0'             ? all->last
+                               : strcmp(field, ".api") == 0 ? all->api
+                                                            : all->url;
     struct err_note name;
     err_note_set(&name, "domains.%s.origin%s", o->config.domains[i].name, field);
     return option_fail(from, str_of(name.text), note, "%s", what);
@@ -127,19 +132,22 @@ static err finish_domain(struct options *o, unsigned i, struct err_note *note)
     if (d->origin.domain == NULL)
         d->origin.domain = d->name;
     if (d->origin.url == NULL)
-        return o->domain_from[i].last.file == NULL ? ERR_OK : fail_origin(o, i, "", "has no url", note);
+        return o->domain_from[i].last.file == NULL ? ERR_OK
+                                                   : fail_origin(o, i, "", "has no url", note);
     if (origin_check(&d->origin, &field, &what) == ERR_OK)
         return ERR_OK;
     return fail_origin(o, i, strcmp(field, "api") == 0 ? ".api" : ".url", what.text, note);
 }
 
-/* A failure is remembered for error_base at first: longer than the longest is no order that can be carried out. */
+/* A failure is remembered for error_base at first: longer than the longest is no order that can be
+ * carried out. */
 static err finish_flights(struct options *o, struct err_note *note)
 {
     const struct flight_opts *f = &o->config.flight;
     if (f->error_base_ms <= f->error_max_ms)
         return ERR_OK;
-    const char *name = o->from[row_of("flight.error_base")].file != NULL ? "flight.error_base" : "flight.error_max";
+    const char *name = o->from[row_of("flight.error_base")].file != NULL ? "flight.error_base"
+                                                                         : "flight.error_max";
     char base[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES];
     units_format_duration(f->error_base_ms * NS_PER_MS, base);
     units_format_duration(f->error_max_ms * NS_PER_MS, most);
@@ -147,22 +155,25 @@ static err finish_flights(struct options *o, struct err_note *note)
                        "flight.error_base (%s) is longer than flight.error_max (%s)", base, most);
 }
 
-/* A URL with a host, to which /page/... is put; {domain} is filled in, other braces mean nothing. */
+/* A URL with a host, to which /page/... is put; {domain} is filled in, other braces mean
+ * nothing. */
 static err finish_public_url(struct options *o, struct err_note *note)
 {
     static const char name[] = "public_url";
     const str hole = STR("{domain}");
     str url = str_of(o->config.public_url), rest = url;
     size_t scheme = str_starts(url, STR("https://")) ? 8 : str_starts(url, STR("http://")) ? 7 : 0;
-    bool fine = url.n == 0 || (scheme > 0 && url.n > scheme && url.p[scheme] != '/' && !str_ends(url, STR("/")));
+    bool fine = url.n == 0 ||
+                (scheme > 0 && url.n > scheme && url.p[scheme] != '/' && !str_ends(url, STR("/")));
     for (; fine && rest.n > 0; rest = str_skip(rest, str_starts(rest, hole) ? hole.n : 1)) {
         unsigned char c = (unsigned char)rest.p[0];
         fine = str_starts(rest, hole) || (c > ' ' && c < 0x7f && strchr("{}<>\"?#;,", c) == NULL);
     }
     if (fine)
         return ERR_OK;
-    return option_fail(from_of(o, name), str_of(name), note,
-                       "is no URL such as https://{domain}/api/rest_v1, without a slash at the end");
+    return option_fail(
+        from_of(o, name), str_of(name), note,
+        "is no URL such as https://{domain}/api/rest_v1, without a slash at the end");
 }
 
 static err finish_proxies(struct options *o, struct err_note *note)
@@ -173,10 +184,12 @@ static err finish_proxies(struct options *o, struct err_note *note)
     while (rest.n > 0) {
         str one = str_trim(str_split(&rest, ','));
         if (c->proxies_count == CONFIG_PROXIES_MAX)
-            return option_fail(from_of(o, name), str_of(name), note, "has more than %d of them", CONFIG_PROXIES_MAX);
+            return option_fail(from_of(o, name), str_of(name), note, "has more than %d of them",
+                               CONFIG_PROXIES_MAX);
         if (!network_parse(one, &c->proxies[c->proxies_count++]))
             return option_fail(from_of(o, name), str_of(name), note,
-                               "\"%.*s\" is no numeric address or network such as 192.0.2.0/24", STR_ARG(one));
+                               "\"%.*s\" is no numeric address or network such as 192.0.2.0/24",
+                               STR_ARG(one));
     }
     return ERR_OK;
 }
@@ -186,7 +199,8 @@ err options_finish(struct options *o, struct err_note *note)
     INVARIANT(!o->finished);
     err why = ERR_OK;
     if (o->config.domains_count == 0)
-        why = option_add_domain(o, STR("localhost"), (struct options_from){ .file = "default" }, NULL, note);
+        why = option_add_domain(o, STR("localhost"), (struct options_from){ .file = "default" },
+                                NULL, note);
     if (why == ERR_OK)
         why = finish_listens(o, note);
     if (why == ERR_OK)
@@ -239,9 +253,10 @@ static bool same_text(const struct option *r, const void *a, const void *b)
 static bool same_fields(const struct option *rows, const void *a, const void *b)
 {
     for (const struct option *r = rows; r->name != NULL; r++)
-        if (r->type == OPTION_TEXT ? !same_text(r, a, b)
-                                   : r->type != OPTION_NAMES && memcmp((const char *)a + r->offset,
-                                                                       (const char *)b + r->offset, r->width) != 0)
+        if (r->type == OPTION_TEXT
+                ? !same_text(r, a, b)
+                : r->type != OPTION_NAMES && memcmp((const char *)a + r->offset,
+                                                    (const char *)b + r->offset, r->width) != 0)
             return false;
     return true;
 }
@@ -271,13 +286,15 @@ static bool same_contents(const struct page_bucket_opts *a, const struct page_bu
     return true;
 }
 
-
 static bool same_row(const struct option *r, const struct config *a, const struct config *b)
 {
     switch (r->type) {
-    case OPTION_LISTENS: return same_listens(a, b);
-    case OPTION_DOMAINS: return same_domains(a, b);
-    case OPTION_TEXT: return same_text(r, a, b);
+    case OPTION_LISTENS:
+        return same_listens(a, b);
+    case OPTION_DOMAINS:
+        return same_domains(a, b);
+    case OPTION_TEXT:
+        return same_text(r, a, b);
     case OPTION_LISTEN_ADMIN: /* seen with the listeners */
     case OPTION_NAMES:        /* of buckets only */
     case OPTION_HOOKS:        /* the command line stays as it is */
@@ -287,7 +304,8 @@ static bool same_row(const struct option *r, const struct config *a, const struc
     case OPTION_COUNT:
     case OPTION_SIZE:
     case OPTION_MS:
-    case OPTION_NS: break;
+    case OPTION_NS:
+        break;
     }
     return memcmp((const char *)a + r->offset, (const char *)b + r->offset, r->width) == 0;
 }
@@ -296,11 +314,12 @@ static bool same_bucket(const struct config_bucket *a, const struct config_bucke
 {
     if (strcmp(a->page.name, b->page.name) != 0 || !same_contents(&a->page, &b->page))
         return false;
-    return a->kind == b->kind && same_fields(option_bucket_rows, a, b) && same_fields(option_value_rows, a, b);
+    return a->kind == b->kind && same_fields(option_bucket_rows, a, b) &&
+           same_fields(option_value_rows, a, b);
 }
 
-void options_differences(const struct options *a, const struct options *b, void (*each)(void *ctx, const char *name),
-                         void *ctx)
+void options_differences(const struct options *a, const struct options *b,
+                         void (*each)(void *ctx, const char *name), void *ctx)
 {
     const struct config *x = options_config(a), *y = options_config(b);
     for (const struct option *r = option_rows; r->name != NULL; r++)

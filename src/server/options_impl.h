@@ -7,16 +7,19 @@
 #include "server/options_table.h"
 
 /* Where an origin was said; file NULL: it was not. */
-struct origin_from { struct options_from last, url, api; };
+struct origin_from {
+    struct options_from last, url, api;
+};
 
 struct options {
     struct config config;
-    struct options_from list_from[CONFIG_LISTS_MAX];                       /* of the list itself */
+    struct options_from list_from[CONFIG_LISTS_MAX]; /* of the list itself */
     struct arena texts;
-    struct options_from from[OPTION_ROWS_MAX];                             /* file NULL: the default stands */
+    struct options_from from[OPTION_ROWS_MAX]; /* file NULL: the default stands */
     struct options_from bucket_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];
-    struct options_from value_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];   /* fields of buckets of values */
-    const char *shown[OPTION_ROWS_MAX];                                    /* last value as written */
+    struct options_from value_from[CONFIG_BUCKETS_MAX]
+                                  [OPTION_ROWS_MAX]; /* fields of buckets of values */
+    const char *shown[OPTION_ROWS_MAX];              /* last value as written */
     const char *contents[CONFIG_BUCKETS_MAX][PAGE_CONTENTS_MAX];
     struct origin_from *domain_from;
     unsigned domains_size;
@@ -26,15 +29,16 @@ struct options {
 /* One value on its way to its place. */
 struct option_value {
     const struct option *row;
-    void *base;             /* the struct that row->offset counts in */
-    str name;               /* as the operator wrote it, for messages */
+    void *base; /* the struct that row->offset counts in */
+    str name;   /* as the operator wrote it, for messages */
     str text;
     struct options_from from;
-    unsigned bucket;        /* for bucket rows */
+    unsigned bucket; /* for bucket rows */
 };
 MUST_CHECK err option_store(struct options *o, const struct option_value *v, struct err_note *note);
 /* The list in queue.stores, from the text that was written. */
-MUST_CHECK err options_finish_stores(struct options *o, struct options_from from, struct err_note *note);
+MUST_CHECK err options_finish_stores(struct options *o, struct options_from from,
+                                     struct err_note *note);
 /* A name that no option has: fails, and says what may have been meant. */
 MUST_CHECK err option_unknown(struct options_from from, str name, struct err_note *note);
 /* Formats "FILE:LINE: NAME: " and the rest, control bytes replaced; always returns ERR_BAD. */
@@ -45,8 +49,8 @@ MUST_CHECK bool option_parse_listen(struct options *o, str text, struct http_lis
 /* The row of this name, or NULL. */
 const struct option *option_find(const struct option *rows, str name);
 /* Adds a domain unless it is there; *index (NULL allowed). */
-MUST_CHECK err option_add_domain(struct options *o, str name, struct options_from from, unsigned *index,
-                                 struct err_note *note);
+MUST_CHECK err option_add_domain(struct options *o, str name, struct options_from from,
+                                 unsigned *index, struct err_note *note);
 /* Every default of rows into base. */
 void option_defaults(struct options *o, const struct option *rows, void *base, unsigned bucket);
 /* options_list.c. lists.NAME.FIELD; ERR_NOT_FOUND: no such thing. */
@@ -54,9 +58,11 @@ MUST_CHECK err option_set_list(struct options *o, struct option_value *v, struct
 MUST_CHECK err option_list(struct options *o, str name, struct options_from from, unsigned *index,
                            struct err_note *note);
 /* Looks at lists and Redis as a whole. from: of redis.url. */
-MUST_CHECK err options_finish_lists(struct options *o, struct options_from from, struct err_note *note);
+MUST_CHECK err options_finish_lists(struct options *o, struct options_from from,
+                                    struct err_note *note);
 /* options_bucket.c. Sets a field of a bucket, also before its kind is known. */
-MUST_CHECK err option_set_field(struct options *o, struct option_value *v, str field, struct err_note *note);
+MUST_CHECK err option_set_field(struct options *o, struct option_value *v, str field,
+                                struct err_note *note);
 /* Looks at each bucket as a whole, and sets those of values apart. */
 MUST_CHECK err options_finish_buckets(struct options *o, struct err_note *note);
 /* Of lower-case letters, digits and extra; not begun with extra. */

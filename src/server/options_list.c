@@ -1,4 +1,5 @@
-/* options_list.c - lists.NAME.FIELD, and Redis: their rows, their sections, and what they must be as a whole. */
+/* options_list.c - lists.NAME.FIELD, and Redis: their rows, their sections, and what they must be
+ * as a whole. */
 #include "server/options_impl.h"
 
 #include <stdio.h>
@@ -9,40 +10,47 @@ enum { LIST_OPTION_BYTES = 160 }; /* "lists.NAME.FIELD" */
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
 #define HOUR (3600 * SECOND)
-#define LIST(field) \
-    .offset = offsetof(struct config_list, field), .width = sizeof(((struct config_list *)NULL)->field)
+#define LIST(field)                                                                                \
+    .offset = offsetof(struct config_list, field),                                                 \
+    .width = sizeof(((struct config_list *)NULL)->field)
 
 static const char *const degrades[] = { "local", "fail", NULL }; /* enum config_degrade */
 
 const struct option option_list_rows[] = {
-    { "generator", NULL, OPTION_TEXT, .initial = "", .prose = "URL that computes the list, without a query",
-      LIST(list.generator) },
-    { "params", NULL, OPTION_TEXT, .initial = "", .prose = "Names of the parameters that make lists differ",
-      LIST(params_text) },
+    { "generator", NULL, OPTION_TEXT, .initial = "",
+      .prose = "URL that computes the list, without a query", LIST(list.generator) },
+    { "params", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Names of the parameters that make lists differ", LIST(params_text) },
     { "unique_by", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Fields in each of which no two items may be equal; none: as a whole", LIST(unique_text) },
-    { "size", NULL, OPTION_COUNT, 1, LIST_SIZE_MAX, .initial = "5", .prose = "Most items, and the last position",
-      LIST(list.size) },
+      .prose = "Fields in each of which no two items may be equal; none: as a whole",
+      LIST(unique_text) },
+    { "size", NULL, OPTION_COUNT, 1, LIST_SIZE_MAX, .initial = "5",
+      .prose = "Most items, and the last position", LIST(list.size) },
     { "ttl", NULL, OPTION_MS, SECOND, 365 * 24 * HOUR, .initial = "60s",
-      .prose = "How long everybody sees the same list, but displays, which keep theirs for display_ttl",
+      .prose =
+          "How long everybody sees the same list, but displays, which keep theirs for display_ttl",
       LIST(list.ttl_ms) },
     { "stale_ttl", NULL, OPTION_MS, 0, 365 * 24 * HOUR, .initial = "60s",
-      .prose = "How long after that it is answered while the next is made, or cannot be", LIST(list.stale_ttl_ms) },
+      .prose = "How long after that it is answered while the next is made, or cannot be",
+      LIST(list.stale_ttl_ms) },
     { "display_ttl", NULL, OPTION_MS, 0, 365 * 24 * HOUR, .initial = "10m",
-      .prose = "How long after it was read last a display keeps its list; 0: for ttl and stale_ttl, as lists of no"
+      .prose = "How long after it was read last a display keeps its list; 0: for ttl and "
+               "stale_ttl, as lists of no"
                " display",
       LIST(list.display_ttl_ms) },
     { "displays_max", NULL, OPTION_COUNT, 1, 100000000, .initial = "100000",
-      .prose = "Displays of one domain that keep their list in Redis; of more, those read least recently lose it",
+      .prose = "Displays of one domain that keep their list in Redis; of more, those read least "
+               "recently lose it",
       LIST(list.displays_max) },
-    { "timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s", .prose = "How long the generator may take",
-      LIST(list.make_timeout_ms) },
-    { "wait", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "5s", .prose = "How long a request waits that does not say",
-      LIST(list.wait_timeout_ms) },
+    { "timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s",
+      .prose = "How long the generator may take", LIST(list.make_timeout_ms) },
+    { "wait", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "5s",
+      .prose = "How long a request waits that does not say", LIST(list.wait_timeout_ms) },
     { "degrade", NULL, OPTION_CHOICE, .choices = degrades, .initial = "local",
       .prose = "Without Redis: each server makes its own, or none is answered", LIST(degrade) },
     { "no_cache", NULL, OPTION_FLAG, .initial = "false",
-      .prose = "Requests may have a new one made by Cache-Control: no-cache, or get what another server is making just"
+      .prose = "Requests may have a new one made by Cache-Control: no-cache, or get what another "
+               "server is making just"
                " then; others show it within 5 s",
       LIST(list.no_cache_allowed) },
     { "public", NULL, OPTION_FLAG, .initial = "false", .prose = "Shared caches may keep it too",
@@ -60,7 +68,8 @@ static bool is_list_name(str name)
     return name.n > 0 && name.n <= 32;
 }
 
-err option_list(struct options *o, str name, struct options_from from, unsigned *index, struct err_note *note)
+err option_list(struct options *o, str name, struct options_from from, unsigned *index,
+                struct err_note *note)
 {
     struct config *c = &o->config;
     for (unsigned i = 0; i < c->lists_count; i++)
@@ -69,12 +78,14 @@ err option_list(struct options *o, str name, struct options_from from, unsigned 
             return ERR_OK;
         }
     if (!is_list_name(name))
-        return option_fail(from, STR("lists"), note, "\"%.*s\" is no name of a list", STR_ARG(str_take(name, 60)));
+        return option_fail(from, STR("lists"), note, "\"%.*s\" is no name of a list",
+                           STR_ARG(str_take(name, 60)));
     if (c->lists_count == CONFIG_LISTS_MAX)
         return option_fail(from, STR("lists"), note, "more than %d lists", CONFIG_LISTS_MAX);
     const char *copy = arena_cstr(&o->texts, name);
     if (copy == NULL)
-        return option_fail(from, STR("lists"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
+        return option_fail(from, STR("lists"), note, "all values together pass %d bytes",
+                           OPTIONS_TEXT_BYTES_MAX);
     *index = c->lists_count++;
     c->lists[*index] = (struct config_list){ .list = { .name = copy } };
     o->list_from[*index] = from;
@@ -101,7 +112,8 @@ err option_set_list(struct options *o, struct option_value *v, struct err_note *
 }
 
 /* "a, b" into names. NULL or what is wrong. */
-static const char *split_names(struct options *o, const char *text, const char **names, unsigned max, unsigned *count)
+static const char *split_names(struct options *o, const char *text, const char **names,
+                               unsigned max, unsigned *count)
 {
     str rest = str_of(text);
     while (rest.n > 0) {
@@ -121,7 +133,8 @@ static const char *split_names(struct options *o, const char *text, const char *
 /* As the operator writes it. */
 static str list_option(char *to, const struct config_list *l, const char *field)
 {
-    (void)snprintf(to, LIST_OPTION_BYTES, "lists.%s.%s", l->list.name, field); /* cut, a long name still is one */
+    (void)snprintf(to, LIST_OPTION_BYTES, "lists.%s.%s", l->list.name,
+                   field); /* cut, a long name still is one */
     return str_of(to);
 }
 
@@ -135,7 +148,8 @@ static err finish_list(struct options *o, unsigned index, struct err_note *note)
     if (!is_url || str_find(url, '?') < url.n || str_find(url, '#') < url.n)
         return option_fail(from, list_option(option, l, "generator"), note,
                            "the list wants a generator: an http or https URL without a query");
-    const char *wrong = split_names(o, l->params_text, l->params, LIST_PARAMS_MAX, &l->list.params_count);
+    const char *wrong =
+        split_names(o, l->params_text, l->params, LIST_PARAMS_MAX, &l->list.params_count);
     if (wrong != NULL)
         return option_fail(from, list_option(option, l, "params"), note, "%s", wrong);
     wrong = split_names(o, l->unique_text, l->unique_by, LIST_UNIQUE_MAX, &l->list.unique_count);
@@ -151,7 +165,8 @@ err options_finish_lists(struct options *o, struct options_from from, struct err
 {
     struct config_redis *r = &o->config.redis;
     struct err_note why_not;
-    if (r->url != NULL && r->url[0] != 0 && redis_url_parse(str_of(r->url), &r->address, &why_not) != ERR_OK)
+    if (r->url != NULL && r->url[0] != 0 &&
+        redis_url_parse(str_of(r->url), &r->address, &why_not) != ERR_OK)
         return option_fail(from, STR("redis.url"), note, "%s", why_not.text);
     err why = ERR_OK;
     for (unsigned i = 0; i < o->config.lists_count && why == ERR_OK; i++)

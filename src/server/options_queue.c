@@ -1,5 +1,5 @@
-/* options_queue.c - the stores of queues: "NAME=PATH, NAME*WEIGHT=postgresql://..." into a list. A file may say it as
- * a list of sections, which options_yaml.c writes so. */
+/* options_queue.c - the stores of queues: "NAME=PATH, NAME*WEIGHT=postgresql://..." into a list. A
+ * file may say it as a list of sections, which options_yaml.c writes so. */
 #include "queue/store_open.h"
 #include "server/options_impl.h"
 
@@ -47,7 +47,8 @@ static const char *parse_store(struct options *o, str entry, struct config_store
     size_t equals = str_find(entry, '=');
     str name, where = str_trim(str_skip(entry, equals + 1));
     if (equals == entry.n || !parse_head(str_take(entry, equals), &name, &out->affinity))
-        return "is no store of queues; NAME=PATH or NAME=postgresql://... is wanted, names of a-z 0-9 - _";
+        return "is no store of queues; NAME=PATH or NAME=postgresql://... is wanted, names of a-z "
+               "0-9 - _";
     bool is_url = str_starts(where, STR("postgresql://")) || str_starts(where, STR("postgres://"));
     if (where.n == 0 || (!is_url && str_find_str(where, STR("://")) < where.n))
         return "is neither a path nor a postgresql:// URL";

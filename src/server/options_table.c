@@ -3,16 +3,19 @@
 #include "app/config.h"
 #include "engine/engine.h"
 
-static const char *const auths[] = { "open", "internal", NULL };               /* enum config_auth */
-static const char *const etags[] = { "weak", "strong", NULL };                 /* enum config_etag */
-static const char *const hiddens[] = { "410", "403", NULL };                   /* enum config_hidden */
+static const char *const auths[] = { "open", "internal", NULL }; /* enum config_auth */
+static const char *const etags[] = { "weak", "strong", NULL };   /* enum config_etag */
+static const char *const hiddens[] = { "410", "403", NULL };     /* enum config_hidden */
 static const char *const levels[] = { "debug", "info", "warn", "error", NULL }; /* enum log_level */
-static const char *const formats[] = { "text", "json", NULL };                 /* enum log_format */
-static const char *const policies[] = { "app_ttl", "all", "latest_hash", "latest", "interval", "ttl", NULL };
-static const char *const origins[] = { "parsoid", "rest", "template", NULL };   /* enum origin_kind */
-static const char *const durabilities[] = { "sync", "interval", "none", NULL }; /* enum queue_durability */
-static const char *const lease_durabilities[] = { "auto", "written", "sync", NULL }; /* enum queue_lease_durability */
-static const char *const codecs[] = { "identity", "gzip", "zstd", NULL };      /* enum page_codec */
+static const char *const formats[] = { "text", "json", NULL }; /* enum log_format */
+static const char *const policies[] = { "app_ttl",  "all", "latest_hash", "latest",
+                                        "interval", "ttl", NULL };
+static const char *const origins[] = { "parsoid", "rest", "template", NULL }; /* enum origin_kind */
+static const char *const durabilities[] = { "sync", "interval", "none",
+                                            NULL }; /* enum queue_durability */
+static const char *const lease_durabilities[] = { "auto", "written", "sync",
+                                                  NULL }; /* enum queue_lease_durability */
+static const char *const codecs[] = { "identity", "gzip", "zstd", NULL }; /* enum page_codec */
 _Static_assert(COUNT_OF(auths) == AUTH_INTERNAL + 2, "a name each");
 _Static_assert(COUNT_OF(etags) == ETAG_STRONG + 2, "a name each");
 _Static_assert(COUNT_OF(hiddens) == HIDDEN_FORBIDDEN + 2, "a name each");
@@ -33,46 +36,59 @@ _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 #define HOUR (3600 * SECOND)
 #define DAY (24 * HOUR)
 #define NEVER ((uint64_t)INT64_MAX)
-#define AT(field) .offset = offsetof(struct config, field), .width = sizeof(((struct config *)NULL)->field)
-#define OF(field) \
-    .offset = offsetof(struct config_bucket, field), .width = sizeof(((struct config_bucket *)NULL)->field)
-#define BY(field) \
-    .offset = offsetof(struct config_domain, field), .width = sizeof(((struct config_domain *)NULL)->field)
+#define AT(field)                                                                                  \
+    .offset = offsetof(struct config, field), .width = sizeof(((struct config *)NULL)->field)
+#define OF(field)                                                                                  \
+    .offset = offsetof(struct config_bucket, field),                                               \
+    .width = sizeof(((struct config_bucket *)NULL)->field)
+#define BY(field)                                                                                  \
+    .offset = offsetof(struct config_domain, field),                                               \
+    .width = sizeof(((struct config_domain *)NULL)->field)
 
 const struct option option_rows[] = {
     { "listen", "listen", OPTION_LISTENS, .initial = "127.0.0.1:7231",
-      .prose = "Addresses to answer on, ADDR:PORT or [ADDR]:PORT; port 0 is any free one", AT(listens) },
+      .prose = "Addresses to answer on, ADDR:PORT or [ADDR]:PORT; port 0 is any free one",
+      AT(listens) },
     { "admin_listen", "admin-listen", OPTION_LISTEN_ADMIN, .initial = "",
-      .prose = "Address for the admin routes alone; without it they answer on loopback listeners", AT(listens) },
-    { "data", "data", OPTION_TEXT, .initial = "data", .prose = "Directory of the store, made when missing",
-      AT(data_dir) },
+      .prose = "Address for the admin routes alone; without it they answer on loopback listeners",
+      AT(listens) },
+    { "data", "data", OPTION_TEXT, .initial = "data",
+      .prose = "Directory of the store, made when missing", AT(data_dir) },
     { "domains", "domain", OPTION_DOMAINS, .initial = "localhost",
       .prose = "Names of the domains served; file, environment and flags add up", AT(domains) },
     { "auth", NULL, OPTION_CHOICE, .choices = auths, .initial = "open",
-      .prose = "Who may do what: open to everybody (loopback only), or keys, roles and bindings", AT(auth) },
+      .prose = "Who may do what: open to everybody (loopback only), or keys, roles and bindings",
+      AT(auth) },
     { "public_url", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Where clients reach a domain's API, as https://{domain}/api/rest_v1; Content-Location and Link name it",
+      .prose = "Where clients reach a domain's API, as https://{domain}/api/rest_v1; "
+               "Content-Location and Link name it",
       AT(public_url) },
     { "compat.etag", NULL, OPTION_CHOICE, .choices = etags, .initial = "weak",
-      .prose = "ETag of answers in a content coding, of pages and values: weak as RFC 9110 wants, or strong as "
+      .prose = "ETag of answers in a content coding, of pages and values: weak as RFC 9110 wants, "
+               "or strong as "
                "RESTBase's",
       AT(compat_etag) },
     { "compat.hidden", NULL, OPTION_CHOICE, .choices = hiddens, .initial = "410",
-      .prose = "Status of a render whose text is hidden: 410, or 403 as RESTBase's", AT(compat_hidden) },
+      .prose = "Status of a render whose text is hidden: 410, or 403 as RESTBase's",
+      AT(compat_hidden) },
     { "drain_timeout", NULL, OPTION_MS, 0, HOUR, .initial = "10s",
       .prose = "After SIGTERM, how long requests already read may take", AT(drain_timeout_ms) },
     { "write_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s",
-      .prose = "How long a write may wait for its turn before it is refused", AT(write_timeout_ms) },
+      .prose = "How long a write may wait for its turn before it is refused",
+      AT(write_timeout_ms) },
     { "clock.leap_max", NULL, OPTION_NS, HOUR, NEVER, .initial = OPTION_LEAP_MAX_INITIAL,
-      .prose = "How far the machine's clock may be ahead of the last stored time; one further ahead is not followed",
+      .prose = "How far the machine's clock may be ahead of the last stored time; one further "
+               "ahead is not followed",
       AT(leap_ns_max) },
     { "flight.wait_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "30s",
-      .prose = "How long a request waits for a render or a transform; Prefer: wait=SECONDS asks for less",
+      .prose = "How long a request waits for a render or a transform; Prefer: wait=SECONDS asks "
+               "for less",
       AT(wait_timeout_ms) },
     { "flight.make_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "30s",
       .prose = "How long the making of one render may take", AT(flight.make_timeout_ms) },
     { "flight.keys_max", NULL, OPTION_COUNT, 1, 1000000, .initial = "4096",
-      .prose = "Missing renders asked for at once; requests for more are refused", AT(flight.flights_max) },
+      .prose = "Missing renders asked for at once; requests for more are refused",
+      AT(flight.flights_max) },
     { "flight.keys_source_max", NULL, OPTION_COUNT, 1, 1000000, .initial = "3072",
       .prose = "Of these, of one wiki or one generator of lists", AT(flight.flights_source_max) },
     { "flight.waiters_max", NULL, OPTION_COUNT, 1, 1000000, .initial = "10000",
@@ -82,9 +98,11 @@ const struct option option_rows[] = {
     { "flight.makes_max", NULL, OPTION_COUNT, 1, 10000, .initial = "64",
       .prose = "Renders in the making at once; the rest wait their turn", AT(flight.makes_max) },
     { "flight.makes_source_max", NULL, OPTION_COUNT, 1, 10000, .initial = "16",
-      .prose = "Of these, of one wiki or one generator of lists; they take turns", AT(flight.makes_source_max) },
+      .prose = "Of these, of one wiki or one generator of lists; they take turns",
+      AT(flight.makes_source_max) },
     { "flight.error_base", NULL, OPTION_MS, MS, HOUR, .initial = "500ms",
-      .prose = "How long a failure is remembered; twice as long with each one more", AT(flight.error_base_ms) },
+      .prose = "How long a failure is remembered; twice as long with each one more",
+      AT(flight.error_base_ms) },
     { "flight.error_max", NULL, OPTION_MS, MS, DAY, .initial = "30s",
       .prose = "The longest a failure is remembered", AT(flight.error_max_ms) },
     { "client.connections_max", NULL, OPTION_COUNT, 1, HTTP_CLIENT_CONNECTIONS_MAX, .initial = "64",
@@ -94,7 +112,8 @@ const struct option option_rows[] = {
     { "client.dns_ttl", NULL, OPTION_MS, MS, DAY, .initial = "30s",
       .prose = "How long the address of an origin is believed", AT(client.dns_ttl_ms) },
     { "client.ca_file", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Certificates that origins are checked against, instead of the system's", AT(client.ca_file) },
+      .prose = "Certificates that origins are checked against, instead of the system's",
+      AT(client.ca_file) },
     { "hot_bytes", NULL, OPTION_SIZE, 0, TI, .initial = "64M",
       .prose = "Memory for answers kept ready", AT(hot_bytes) },
     { "pool_threads", NULL, OPTION_COUNT, 2, 128, .initial = "4",
@@ -111,15 +130,18 @@ const struct option option_rows[] = {
     { "http.head_bytes_max", NULL, OPTION_SIZE, KI, MI, .initial = "16k",
       .prose = "Largest request head", AT(http.head_bytes_max) },
     { "http.body_drain_bytes_max", NULL, OPTION_SIZE, 1, GI, .initial = "1M",
-      .prose = "How much of a refused body is read before the answer", AT(http.body_drain_bytes_max) },
+      .prose = "How much of a refused body is read before the answer",
+      AT(http.body_drain_bytes_max) },
     { "http.arena_bytes_max", NULL, OPTION_SIZE, MI, 4 * GI, .initial = "64M",
       .prose = "Memory of one request", AT(http.arena_bytes_max) },
     { "http.bytes_max", NULL, OPTION_SIZE, 0, TI, .initial = "0",
-      .prose = "Memory of all requests under way, bodies and answers with it; beyond it they are refused (503). 0 is a"
+      .prose = "Memory of all requests under way, bodies and answers with it; beyond it they are "
+               "refused (503). 0 is a"
                " quarter of the machine's, or of what the control group may have",
       AT(http_bytes_max) },
     { "http.head_timeout", NULL, OPTION_MS, 100 * MS, HOUR, .initial = "10s",
-      .prose = "From the first byte of a request to the end of its head", AT(http.head_timeout_ms) },
+      .prose = "From the first byte of a request to the end of its head",
+      AT(http.head_timeout_ms) },
     { "http.idle_timeout", NULL, OPTION_MS, 100 * MS, DAY, .initial = "60s",
       .prose = "How long a connection may rest between requests", AT(http.idle_timeout_ms) },
     { "http.body_bytes_per_s_min", NULL, OPTION_SIZE, 1, GI, .initial = "1k",
@@ -127,65 +149,86 @@ const struct option option_rows[] = {
     { "http.send_bytes_per_s_min", NULL, OPTION_SIZE, 1, GI, .initial = "1k",
       .prose = "Slowest reader accepted, in bytes a second", AT(http.send_bytes_per_s_min) },
     { "http.trusted_proxies", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Proxies whose X-Client-IP or X-Forwarded-For is believed: addresses, networks, as 192.0.2.7,fd00::/8",
+      .prose = "Proxies whose X-Client-IP or X-Forwarded-For is believed: addresses, networks, as "
+               "192.0.2.7,fd00::/8",
       AT(proxies_text) },
     { "store.segment_bytes", NULL, OPTION_SIZE, MI, 4 * GI - MI, .initial = "256M",
       .prose = "Size of one file of the value log", AT(segment_bytes) },
     { "store.index_bytes_max", NULL, OPTION_SIZE, 16 * MI, 64 * TI, .initial = "256G",
-      .prose = "Address space for the index; no disk is taken before it is needed", AT(index_bytes_max) },
+      .prose = "Address space for the index; no disk is taken before it is needed",
+      AT(index_bytes_max) },
     { "store.free_bytes_min", NULL, OPTION_SIZE, MI, TI, .initial = "64M",
       .prose = "Puts are refused when the disk has less than this left", AT(free_bytes_min) },
     { "value.cors", NULL, OPTION_FLAG, .initial = "false",
-      .prose = "Buckets of values that are not named in buckets: scripts of other sites may read their answers",
+      .prose = "Buckets of values that are not named in buckets: scripts of other sites may read "
+               "their answers",
       AT(value_access.cors) },
-    { "value.listing", NULL, OPTION_FLAG, .initial = "false", .prose = "The same: their keys may be listed",
-      AT(value_access.listing) },
+    { "value.listing", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "The same: their keys may be listed", AT(value_access.listing) },
     { "value.cache_control", NULL, OPTION_TEXT, .initial = "no-store",
       .prose = "The same: Cache-Control of answers with a value", AT(value_access.cache_control) },
     { "redis.url", NULL, OPTION_TEXT, .initial = "",
-      .prose = "redis://[[user]:password@]host[:port][/db] that servers share; none: flights stay within the process",
+      .prose = "redis://[[user]:password@]host[:port][/db] that servers share; none: flights stay "
+               "within the process",
       AT(redis.url) },
     { "redis.timeout", NULL, OPTION_MS, 10 * MS, 60 * SECOND, .initial = "100ms",
-      .prose = "How long one of its answers may take; then it counts as away", AT(redis.timeout_ms) },
+      .prose = "How long one of its answers may take; then it counts as away",
+      AT(redis.timeout_ms) },
     { "redis.lease", NULL, OPTION_MS, 100 * MS, HOUR, .initial = "2s",
-      .prose = "How long a server that makes a value is believed alive without a word", AT(redis.lease_ms) },
+      .prose = "How long a server that makes a value is believed alive without a word",
+      AT(redis.lease_ms) },
     { "redis.jitter", NULL, OPTION_MS, MS, SECOND, .initial = "20ms",
-      .prose = "Most that is waited beyond a lease, so that not all ask at once", AT(redis.jitter_ms) },
+      .prose = "Most that is waited beyond a lease, so that not all ask at once",
+      AT(redis.jitter_ms) },
     { "list.bytes", NULL, OPTION_SIZE, 0, TI, .initial = "64M",
-      .prose = "Memory for lists; they are held while they are fresh, and given back to a Redis that lost them",
+      .prose = "Memory for lists; they are held while they are fresh, and given back to a Redis "
+               "that lost them",
       AT(lists_bytes) },
     { "queue.durability", NULL, OPTION_CHOICE, .choices = durabilities, .initial = "sync",
-      .prose = "Of queues that do not say: acknowledged on disk, on disk within moments, or whenever",
+      .prose =
+          "Of queues that do not say: acknowledged on disk, on disk within moments, or whenever",
       AT(queue.durability) },
-    { "queue.lease_durability", NULL, OPTION_CHOICE, .choices = lease_durabilities, .initial = "auto",
-      .prose = "A lease is answered when written (kill -9 keeps it), or when synced; auto: written on local stores,"
-               " sync on PostgreSQL", AT(queue.lease_durability) },
+    { "queue.lease_durability", NULL, OPTION_CHOICE, .choices = lease_durabilities,
+      .initial = "auto",
+      .prose = "A lease is answered when written (kill -9 keeps it), or when synced; auto: written "
+               "on local stores,"
+               " sync on PostgreSQL",
+      AT(queue.lease_durability) },
     { "queue.start_timeout", NULL, OPTION_MS, 0, HOUR, .initial = "1s",
       .prose = "How long a start waits for stores in PostgreSQL; one that answers later comes then",
       AT(queue.start_timeout_ms) },
     { "queue.write_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "3s",
       .prose = "How long one write to a store of queues may take", AT(queue.write_timeout_ms) },
     { "queue.idempotency_window", NULL, OPTION_NS, 0, 7 * DAY, .initial = "5m",
-      .prose = "How long an Idempotency-Key of a produce is remembered", AT(queue.idempotency_window_ns) },
+      .prose = "How long an Idempotency-Key of a produce is remembered",
+      AT(queue.idempotency_window_ns) },
     { "queue.reply_bytes_max", NULL, OPTION_SIZE, 64 * KI, 32 * MI, .initial = "8M",
-      .prose = "Where replies with items, and lists of queues, stop after at least one", AT(queue.reply_bytes_max) },
+      .prose = "Where replies with items, and lists of queues, stop after at least one",
+      AT(queue.reply_bytes_max) },
     { "queue.partitions_max", NULL, OPTION_COUNT, 1, 4 * MI, .initial = "131072",
-      .prose = "Partitions of all queues together: each takes about 2.5 kB of memory, 4 kB with items, the items apart;"
-               " a store that holds more is opened all the same", AT(queue.partitions_max) },
+      .prose = "Partitions of all queues together: each takes about 2.5 kB of memory, 4 kB with "
+               "items, the items apart;"
+               " a store that holds more is opened all the same",
+      AT(queue.partitions_max) },
     { "queue.stores", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Where partitions are: NAME=PATH, NAME*WEIGHT=postgresql://...; none: the main store",
+      .prose =
+          "Where partitions are: NAME=PATH, NAME*WEIGHT=postgresql://...; none: the main store",
       AT(queue.stores_text) },
     { "queue.deployment", NULL, OPTION_TEXT, .initial = "",
-      .prose = "The name by which the stores of queue.stores are this server's and of those that stand by for it; none:"
-               " one made at the first start", AT(queue.deployment) },
+      .prose = "The name by which the stores of queue.stores are this server's and of those that "
+               "stand by for it; none:"
+               " one made at the first start",
+      AT(queue.deployment) },
     { "log.level", NULL, OPTION_CHOICE, .choices = levels, .initial = "info",
       .prose = "Least level that is logged; read again on SIGHUP", AT(log_level) },
     { "log.format", NULL, OPTION_CHOICE, .choices = formats, .initial = "text",
       .prose = "Form of a log line", AT(log_format) },
     { "log.access", NULL, OPTION_FLAG, .initial = "false",
-      .prose = "A line for each request; what failed inside (500, 507) is logged anyway", AT(access_log) },
+      .prose = "A line for each request; what failed inside (500, 507) is logged anyway",
+      AT(access_log) },
     { "test_hooks", "test-hooks", OPTION_HOOKS, .initial = "",
-      .prose = "Routes that move the clock, for tests; loopback only, command line only; an instant freezes it there",
+      .prose = "Routes that move the clock, for tests; loopback only, command line only; an "
+               "instant freezes it there",
       AT(test_hooks) },
     { .name = NULL },
 };
@@ -196,16 +239,19 @@ const struct option option_bucket_rows[] = {
     { "grace_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
       .prose = "How long a superseded render stays readable", OF(page.policy.grace_ttl_ns) },
     { "historical_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
-      .prose = "How long a render stays after the last request that named it, superseded then or only later",
+      .prose = "How long a render stays after the last request that named it, superseded then or "
+               "only later",
       OF(page.policy.historical_ttl_ns) },
     { "stash_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
-      .prose = "How long ?stash=true pins a render; while it is never in one bucket, page.stash_bytes_max of all comes"
+      .prose = "How long ?stash=true pins a render; while it is never in one bucket, "
+               "page.stash_bytes_max of all comes"
                " back only by stash rm or a restart",
       OF(page.policy.stash_ttl_ns) },
     { "ledger_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "30d",
       .prose = "How long it is known that a render was there", OF(page.policy.ledger_ttl_ns) },
     { "count", NULL, OPTION_COUNT, 1, PAGE_POLICY_COUNT_MAX, .initial = "1",
-      .prose = "Policies latest and interval: renders kept of a revision, of an interval", OF(page.policy.count) },
+      .prose = "Policies latest and interval: renders kept of a revision, of an interval",
+      OF(page.policy.count) },
     { "interval", NULL, OPTION_NS, SECOND, NEVER, .initial = "1d",
       .prose = "Policy interval: its length", OF(page.policy.interval_ns) },
     { "ttl", NULL, OPTION_NS, MS, NEVER, .initial = "30d",
@@ -214,54 +260,61 @@ const struct option option_bucket_rows[] = {
       .prose = "How contents are stored", OF(page.codec) },
     { "contents", NULL, OPTION_NAMES, .initial = "",
       .prose = "Names of contents that are accepted; none given: any", OF(page.contents) },
-    { "cache_control", NULL, OPTION_TEXT, .initial = "private, max-age=0, s-maxage=0, must-revalidate",
+    { "cache_control", NULL, OPTION_TEXT,
+      .initial = "private, max-age=0, s-maxage=0, must-revalidate",
       .prose = "Cache-Control of answers with content", OF(cache_control) },
     { "stale_if_error", NULL, OPTION_NS, 0, NEVER, .initial = "7d",
-      .prose = "How old a render may be that is served because making it anew failed", OF(stale_if_error_ns) },
+      .prose = "How old a render may be that is served because making it anew failed",
+      OF(stale_if_error_ns) },
     { "stash_per_s_max", NULL, OPTION_COUNT, 0, 1000000, .initial = "5",
-      .prose = "Requests with stash=true a second from one public address; 0 is no limit", OF(stash_per_s_max) },
+      .prose = "Requests with stash=true a second from one public address; 0 is no limit",
+      OF(stash_per_s_max) },
     { "stash_bytes_max", NULL, OPTION_SIZE, 0, UINT64_C(1) << 50, .initial = "1G",
-      .prose = "Bytes that stash=true keeps in one stash_ttl, the longest of any bucket, of all clients and buckets:"
+      .prose = "Bytes that stash=true keeps in one stash_ttl, the longest of any bucket, of all "
+               "clients and buckets:"
                " previews and pinned renders; 0 is no limit",
       OF(stash_bytes_max) },
     { .name = NULL },
 };
 
-/* A name that is in the rows above too is set in both: which of them counts, the bucket's kind says. */
+/* A name that is in the rows above too is set in both: which of them counts, the bucket's kind
+ * says. */
 const struct option option_value_rows[] = {
     { "ttl", NULL, OPTION_NS, MS, NEVER, .initial = "never",
       .prose = "How long a value stays after its last put", OF(value_ttl_ns) },
-    { "cors", NULL, OPTION_FLAG, .initial = "false", .prose = "Scripts of other sites may read its answers",
-      OF(access.cors) },
-    { "listing", NULL, OPTION_FLAG, .initial = "false", .prose = "Its keys may be listed", OF(access.listing) },
-    { "cache_control", NULL, OPTION_TEXT, .initial = "no-store", .prose = "Cache-Control of answers with a value",
-      OF(access.cache_control) },
+    { "cors", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "Scripts of other sites may read its answers", OF(access.cors) },
+    { "listing", NULL, OPTION_FLAG, .initial = "false", .prose = "Its keys may be listed",
+      OF(access.listing) },
+    { "cache_control", NULL, OPTION_TEXT, .initial = "no-store",
+      .prose = "Cache-Control of answers with a value", OF(access.cache_control) },
     { .name = NULL },
 };
 
 const struct option option_origin_rows[] = {
     { "kind", NULL, OPTION_CHOICE, .choices = origins, .initial = "parsoid",
-      .prose = "How it is asked: Parsoid's v3 routes, the wiki's own REST routes, or a URL with {domain}, {title}, "
+      .prose = "How it is asked: Parsoid's v3 routes, the wiki's own REST routes, or a URL with "
+               "{domain}, {title}, "
                "{rev}",
       BY(origin.kind) },
-    { "url", NULL, OPTION_TEXT, .initial = "", .prose = "Of rest.php, or the template; none: no origin",
-      BY(origin.url) },
-    { "api", NULL, OPTION_TEXT, .initial = "", .prose = "Of api.php; default: url with rest.php -> api.php",
-      BY(origin.api) },
-    { "domain", NULL, OPTION_TEXT, .initial = "", .prose = "The name the origin knows; default: ours",
-      BY(origin.domain) },
-    { "timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "30s", .prose = "How long one of its answers may take",
-      BY(origin.timeout_ms) },
-    { "concurrency", NULL, OPTION_COUNT, 1, 10000, .initial = "8", .prose = "Requests to it at once",
-      BY(origin.concurrency) },
-    { "retries", NULL, OPTION_COUNT, 0, 10, .initial = "1", .prose = "Of what is safe, after a 5xx or a cut",
-      BY(origin.retries) },
-    { "reply_bytes_max", NULL, OPTION_SIZE, KI, GI, .initial = "32M", .prose = "Largest answer it may give",
-      BY(origin.reply_bytes_max) },
+    { "url", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Of rest.php, or the template; none: no origin", BY(origin.url) },
+    { "api", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Of api.php; default: url with rest.php -> api.php", BY(origin.api) },
+    { "domain", NULL, OPTION_TEXT, .initial = "",
+      .prose = "The name the origin knows; default: ours", BY(origin.domain) },
+    { "timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "30s",
+      .prose = "How long one of its answers may take", BY(origin.timeout_ms) },
+    { "concurrency", NULL, OPTION_COUNT, 1, 10000, .initial = "8",
+      .prose = "Requests to it at once", BY(origin.concurrency) },
+    { "retries", NULL, OPTION_COUNT, 0, 10, .initial = "1",
+      .prose = "Of what is safe, after a 5xx or a cut", BY(origin.retries) },
+    { "reply_bytes_max", NULL, OPTION_SIZE, KI, GI, .initial = "32M",
+      .prose = "Largest answer it may give", BY(origin.reply_bytes_max) },
     { "siteinfo_ttl", NULL, OPTION_MS, SECOND, NEVER, .initial = "1h",
       .prose = "How long its rules of titles are believed", BY(origin.siteinfo_ttl_ms) },
-    { "forward_cookies", NULL, OPTION_FLAG, .initial = "false", .prose = "Pass cookies on to it with transforms",
-      BY(forward_cookies) },
+    { "forward_cookies", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "Pass cookies on to it with transforms", BY(forward_cookies) },
     { .name = NULL },
 };
 _Static_assert(COUNT_OF(option_rows) <= OPTION_ROWS_MAX, "origins are kept in arrays");

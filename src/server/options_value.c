@@ -12,7 +12,8 @@
 #define LISTEN_WANTED "is no ADDR:PORT; ADDR is a number such as 127.0.0.1 or [::1], or localhost"
 enum { SHOWN_BYTES_MAX = 60, SHOWN_PATH_BYTES_MAX = 100 };
 
-/* What may be shown of what somebody wrote: of a URL the scheme, a password may be anywhere behind it. */
+/* What may be shown of what somebody wrote: of a URL the scheme, a password may be anywhere behind
+ * it. */
 static str shown_of(str text)
 {
     return str_take(str_take(text, str_find_str(text, STR("://"))), SHOWN_BYTES_MAX);
@@ -32,7 +33,8 @@ err option_fail(struct options_from from, str name, struct err_note *note, const
     if (from.line > 0)
         (void)snprintf(line, sizeof line, ":%u", from.line); /* always fits */
     str shown = shown_of(name);
-    err_note_set(note, "%s%.*s%s: %.*s%s%s", cut, STR_ARG(file), line, STR_ARG(shown), shown.n > 0 ? ": " : "", why);
+    err_note_set(note, "%s%.*s%s: %.*s%s%s", cut, STR_ARG(file), line, STR_ARG(shown),
+                 shown.n > 0 ? ": " : "", why);
     if (note != NULL)
         for (char *p = note->text; *p != '\0'; p++)
             if ((unsigned char)*p < 0x20 || *p == 0x7f)
@@ -78,7 +80,8 @@ static void format_limit(const struct option *r, uint64_t limit, char out[UNITS_
         units_format_duration((int64_t)limit, out);
 }
 
-static err put_limited(const struct option_value *v, uint64_t number, uint64_t unit, struct err_note *note)
+static err put_limited(const struct option_value *v, uint64_t number, uint64_t unit,
+                       struct err_note *note)
 {
     const struct option *r = v->row;
     if (number < r->min || number > r->max) {
@@ -86,7 +89,8 @@ static err put_limited(const struct option_value *v, uint64_t number, uint64_t u
         format_limit(r, r->min, least);
         format_limit(r, r->max, most);
         str shown = shown_of(v->text);
-        return option_fail(v->from, v->name, note, "\"%.*s\" is not within %s to %s", STR_ARG(shown), least, most);
+        return option_fail(v->from, v->name, note, "\"%.*s\" is not within %s to %s",
+                           STR_ARG(shown), least, most);
     }
     put_number(v, number / unit);
     return ERR_OK;
@@ -125,7 +129,8 @@ static err store_choice(const struct option_value *v, struct err_note *note)
             put_number(v, i);
             return ERR_OK;
         }
-        int more = snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", v->row->choices[i]);
+        int more =
+            snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", v->row->choices[i]);
         n += (size_t)more < sizeof names - n ? (size_t)more : 0;
     }
     str shown = shown_of(v->text);
@@ -150,7 +155,8 @@ static const char *kept(struct options *o, str text)
 
 static err too_much(const struct option_value *v, struct err_note *note)
 {
-    (void)option_fail(v->from, v->name, note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
+    (void)option_fail(v->from, v->name, note, "all values together pass %d bytes",
+                      OPTIONS_TEXT_BYTES_MAX);
     return ERR_LIMIT;
 }
 
@@ -223,7 +229,8 @@ bool option_parse_listen(struct options *o, str text, struct http_listen *out)
     uint64_t port;
     char address[INET6_ADDRSTRLEN];
     unsigned char parsed[sizeof(struct in6_addr)];
-    if (!str_to_u64(port_text, &port) || port > UINT16_MAX || !str_to_cstr(host, address, sizeof address))
+    if (!str_to_u64(port_text, &port) || port > UINT16_MAX ||
+        !str_to_cstr(host, address, sizeof address))
         return false;
     if (inet_pton(bracketed ? AF_INET6 : AF_INET, address, parsed) != 1)
         return false;
@@ -242,9 +249,11 @@ static err store_listens(struct options *o, const struct option_value *v, struct
     do {
         str one = str_trim(str_split(&rest, ','));
         if (count == CONFIG_LISTENS_MAX - 1) /* one is left for admin_listen */
-            return option_fail(v->from, v->name, note, "more than %d addresses", CONFIG_LISTENS_MAX - 1);
+            return option_fail(v->from, v->name, note, "more than %d addresses",
+                               CONFIG_LISTENS_MAX - 1);
         if (!option_parse_listen(o, one, &parsed[count]))
-            return option_fail(v->from, v->name, note, "\"%.*s\" " LISTEN_WANTED, STR_ARG(shown_of(one)));
+            return option_fail(v->from, v->name, note, "\"%.*s\" " LISTEN_WANTED,
+                               STR_ARG(shown_of(one)));
         count++;
     } while (rest.n > 0);
     memcpy(o->config.listens, parsed, count * sizeof parsed[0]);
@@ -278,22 +287,35 @@ static err store_domains(struct options *o, const struct option_value *v, struct
 err option_store(struct options *o, const struct option_value *v, struct err_note *note)
 {
     if (v->text.n > OPTIONS_VALUE_BYTES_MAX && v->row->type != OPTION_DOMAINS)
-        return option_fail(v->from, v->name, note, "a value of more than %d bytes", OPTIONS_VALUE_BYTES_MAX);
+        return option_fail(v->from, v->name, note, "a value of more than %d bytes",
+                           OPTIONS_VALUE_BYTES_MAX);
     struct http_listen admin;
     switch (v->row->type) {
-    case OPTION_TEXT: return store_text(o, v, note);
-    case OPTION_CHOICE: return store_choice(v, note);
-    case OPTION_FLAG: return store_flag(v, note);
-    case OPTION_COUNT: return store_count(v, note);
-    case OPTION_SIZE: return store_size(v, note);
-    case OPTION_MS: return store_duration(v, (uint64_t)NS_PER_MS, note);
-    case OPTION_NS: return store_duration(v, 1, note);
-    case OPTION_NAMES: return store_names(o, v, note);
-    case OPTION_LISTENS: return store_listens(o, v, note);
+    case OPTION_TEXT:
+        return store_text(o, v, note);
+    case OPTION_CHOICE:
+        return store_choice(v, note);
+    case OPTION_FLAG:
+        return store_flag(v, note);
+    case OPTION_COUNT:
+        return store_count(v, note);
+    case OPTION_SIZE:
+        return store_size(v, note);
+    case OPTION_MS:
+        return store_duration(v, (uint64_t)NS_PER_MS, note);
+    case OPTION_NS:
+        return store_duration(v, 1, note);
+    case OPTION_NAMES:
+        return store_names(o, v, note);
+    case OPTION_LISTENS:
+        return store_listens(o, v, note);
     case OPTION_LISTEN_ADMIN: /* joins the others in options_finish */
-        return option_parse_listen(o, v->text, &admin) ? ERR_OK : fail_value(v, note, LISTEN_WANTED);
-    case OPTION_DOMAINS: return store_domains(o, v, note);
-    case OPTION_HOOKS: return store_hooks(o, v, note);
+        return option_parse_listen(o, v->text, &admin) ? ERR_OK
+                                                       : fail_value(v, note, LISTEN_WANTED);
+    case OPTION_DOMAINS:
+        return store_domains(o, v, note);
+    case OPTION_HOOKS:
+        return store_hooks(o, v, note);
     }
     return ERR_BAD;
 }

@@ -1,12 +1,16 @@
-/* options_yaml.c - the configuration file, through libyaml's documents: at most four levels are looked at,
- * so nothing here recurses on what a file says. */
+/* options_yaml.c - the configuration file, through libyaml's documents: at most four levels are
+ * looked at, so nothing here recurses on what a file says. */
 #include "server/options_impl.h"
 
 #include <string.h>
 #include <yaml.h>
 
-enum { PAIRS_MAX = CONFIG_DOMAINS_MAX + 64, SEQUENCE_MAX = CONFIG_DOMAINS_MAX, NAME_BYTES_MAX = 512,
-       YAML_DEPTH_MAX = 32 };
+enum {
+    PAIRS_MAX = CONFIG_DOMAINS_MAX + 64,
+    SEQUENCE_MAX = CONFIG_DOMAINS_MAX,
+    NAME_BYTES_MAX = 512,
+    YAML_DEPTH_MAX = 32
+};
 
 struct yaml_walk {
     struct options *o;
@@ -36,9 +40,11 @@ static bool is_null(const yaml_node_t *n)
 
 /* Walks the pairs of a mapping: keys are scalars, each there once. */
 static err each_pair(const struct yaml_walk *w, const yaml_node_t *map, str prefix,
-                     err (*each)(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value))
+                     err (*each)(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                                 yaml_node_t *value))
 {
-    const yaml_node_pair_t *first = map->data.mapping.pairs.start, *end = map->data.mapping.pairs.top;
+    const yaml_node_pair_t *first = map->data.mapping.pairs.start,
+                           *end = map->data.mapping.pairs.top;
     if (end - first > PAIRS_MAX)
         return option_fail(from_node(w, map), prefix, w->note, "more than %d entries", PAIRS_MAX);
     for (const yaml_node_pair_t *p = first; p < end; p++) {
@@ -48,8 +54,8 @@ static err each_pair(const struct yaml_walk *w, const yaml_node_t *map, str pref
         for (const yaml_node_pair_t *q = first; q < p; q++) {
             const yaml_node_t *earlier = yaml_document_get_node(w->doc, q->key);
             if (str_eq(scalar_text(earlier), scalar_text(key)))
-                return option_fail(from_node(w, key), scalar_text(key), w->note, "is there twice, first on line %u",
-                                   from_node(w, earlier).line);
+                return option_fail(from_node(w, key), scalar_text(key), w->note,
+                                   "is there twice, first on line %u", from_node(w, earlier).line);
         }
         err why = each(w, prefix, key, yaml_document_get_node(w->doc, p->value));
         if (why != ERR_OK)
@@ -59,20 +65,25 @@ static err each_pair(const struct yaml_walk *w, const yaml_node_t *map, str pref
 }
 
 /* The texts of a list, joined by commas, in *out. */
-static err join_sequence(const struct yaml_walk *w, str name, const yaml_node_t *list, struct buf *out)
+static err join_sequence(const struct yaml_walk *w, str name, const yaml_node_t *list,
+                         struct buf *out)
 {
-    const yaml_node_item_t *first = list->data.sequence.items.start, *end = list->data.sequence.items.top;
+    const yaml_node_item_t *first = list->data.sequence.items.start,
+                           *end = list->data.sequence.items.top;
     if (end - first > SEQUENCE_MAX)
         return option_fail(from_node(w, list), name, w->note, "more than %d entries", SEQUENCE_MAX);
     for (const yaml_node_item_t *i = first; i < end; i++) {
         const yaml_node_t *item = yaml_document_get_node(w->doc, *i);
-        if (item->type != YAML_SCALAR_NODE || str_find(scalar_text(item), ',') < scalar_text(item).n)
+        if (item->type != YAML_SCALAR_NODE ||
+            str_find(scalar_text(item), ',') < scalar_text(item).n)
             return option_fail(from_node(w, item), name, w->note, "an entry is no plain text");
         if (i > first)
             buf_put_c(out, ',');
         buf_put(out, scalar_text(item));
     }
-    return buf_status(out) == ERR_OK ? ERR_OK : option_fail(from_node(w, list), name, w->note, "is too long");
+    return buf_status(out) == ERR_OK
+               ? ERR_OK
+               : option_fail(from_node(w, list), name, w->note, "is too long");
 }
 
 static err set_node(const struct yaml_walk *w, str name, const yaml_node_t *value)
@@ -95,7 +106,8 @@ static err set_node(const struct yaml_walk *w, str name, const yaml_node_t *valu
 /* The field of a section in a list; NULL: it has none. */
 static const yaml_node_t *section_field(const struct yaml_walk *w, const yaml_node_t *map, str name)
 {
-    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
+         p++) {
         const yaml_node_t *key = yaml_document_get_node(w->doc, p->key);
         if (key->type == YAML_SCALAR_NODE && str_eq(scalar_text(key), name))
             return yaml_document_get_node(w->doc, p->value);
@@ -117,7 +129,9 @@ static err join_store(const struct yaml_walk *w, const yaml_node_t *map, struct 
     static const char *const names[] = { "name", "kind", "path", "url", "affinity" };
     str texts[COUNT_OF(names)] = { STR_NONE };
     bool is_map = map->type == YAML_MAPPING_NODE;
-    size_t found = 0, there = is_map ? (size_t)(map->data.mapping.pairs.top - map->data.mapping.pairs.start) : 0;
+    size_t found = 0,
+           there =
+               is_map ? (size_t)(map->data.mapping.pairs.top - map->data.mapping.pairs.start) : 0;
     for (size_t i = 0; there > 0 && i < COUNT_OF(names); i++) {
         const yaml_node_t *value = section_field(w, map, str_of(names[i]));
         found += value == NULL ? 0 : 1;
@@ -128,12 +142,14 @@ static err join_store(const struct yaml_walk *w, const yaml_node_t *map, struct 
     str where = local ? texts[2] : texts[3];
     if (found == 0 || found != there || texts[0].n == 0 || local == postgres || where.n == 0)
         return option_fail(from_node(w, map), STR("queue.stores"), w->note,
-                           "{name, kind: local, path} or {name, kind: postgres, url} is wanted, affinity too or not");
+                           "{name, kind: local, path} or {name, kind: postgres, url} is wanted, "
+                           "affinity too or not");
     if (str_find(where, ',') < where.n || has_any(texts[0], ",=*") || has_any(texts[4], ",=*"))
         return option_fail(from_node(w, map), STR("queue.stores"), w->note,
                            "a comma cannot stand in a store, nor = or * in its name or affinity");
-    buf_printf(out, "%s%.*s%s%.*s=%.*s", out->n == 0 ? "" : ",", STR_ARG(texts[0]), texts[4].n == 0 ? "" : "*",
-               (int)texts[4].n, texts[4].n == 0 ? "" : texts[4].p, STR_ARG(where));
+    buf_printf(out, "%s%.*s%s%.*s=%.*s", out->n == 0 ? "" : ",", STR_ARG(texts[0]),
+               texts[4].n == 0 ? "" : "*", (int)texts[4].n, texts[4].n == 0 ? "" : texts[4].p,
+               STR_ARG(where));
     return ERR_OK;
 }
 
@@ -154,23 +170,26 @@ static err take_stores(const struct yaml_walk *w, const yaml_node_t *list)
 }
 
 /* prefix "page": one entry of a section. */
-static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                      yaml_node_t *value)
 {
     struct buf name;
     bool stores = str_eq(prefix, STR("queue")) && str_eq(scalar_text(key), STR("stores"));
     if (stores && value->type == YAML_SEQUENCE_NODE)
         return take_stores(w, value);
     buf_init(&name, NAME_BYTES_MAX);
-    buf_printf(&name, "%.*s.%.*s", STR_ARG(prefix), STR_ARG(str_take(scalar_text(key), NAME_BYTES_MAX)));
-    err why = buf_status(&name) != ERR_OK
-                  ? option_fail(from_node(w, key), scalar_text(key), w->note, "there is no such option")
-                  : set_node(w, buf_str(&name), value);
+    buf_printf(&name, "%.*s.%.*s", STR_ARG(prefix),
+               STR_ARG(str_take(scalar_text(key), NAME_BYTES_MAX)));
+    err why = buf_status(&name) != ERR_OK ? option_fail(from_node(w, key), scalar_text(key),
+                                                        w->note, "there is no such option")
+                                          : set_node(w, buf_str(&name), value);
     buf_fini(&name);
     return why;
 }
 
 /* An entry of buckets: its name, and its fields. */
-static err take_bucket(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+static err take_bucket(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                       yaml_node_t *value)
 {
     (void)prefix; /* "buckets" */
     unsigned index;
@@ -178,7 +197,8 @@ static err take_bucket(const struct yaml_walk *w, str prefix, const yaml_node_t 
     if (why != ERR_OK || is_null(value))
         return why;
     if (value->type != YAML_MAPPING_NODE)
-        return option_fail(from_node(w, value), scalar_text(key), w->note, "a bucket is a section, not a value");
+        return option_fail(from_node(w, value), scalar_text(key), w->note,
+                           "a bucket is a section, not a value");
     char name[64];
     struct err_note full;
     err_note_set(&full, "buckets.%s", w->o->config.buckets[index].page.name);
@@ -188,7 +208,8 @@ static err take_bucket(const struct yaml_walk *w, str prefix, const yaml_node_t 
 }
 
 /* An entry of lists: its name, and its fields. */
-static err take_list(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+static err take_list(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                     yaml_node_t *value)
 {
     (void)prefix; /* "lists" */
     unsigned index;
@@ -196,21 +217,25 @@ static err take_list(const struct yaml_walk *w, str prefix, const yaml_node_t *k
     if (why != ERR_OK || is_null(value))
         return why;
     if (value->type != YAML_MAPPING_NODE)
-        return option_fail(from_node(w, value), scalar_text(key), w->note, "a list is a section, not a value");
+        return option_fail(from_node(w, value), scalar_text(key), w->note,
+                           "a list is a section, not a value");
     struct err_note section;
     err_note_set(&section, "lists.%s", w->o->config.lists[index].list.name); /* names are short */
     return each_pair(w, value, str_of(section.text), take_field);
 }
 
 /* A field of a domain: its origin is the only one there is. prefix: "domains.NAME". */
-static err take_origin(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+static err take_origin(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                       yaml_node_t *value)
 {
     if (!str_eq(scalar_text(key), STR("origin")))
-        return option_fail(from_node(w, key), scalar_text(key), w->note, "there is no such option of a domain");
+        return option_fail(from_node(w, key), scalar_text(key), w->note,
+                           "there is no such option of a domain");
     if (is_null(value))
         return ERR_OK;
     if (value->type != YAML_MAPPING_NODE)
-        return option_fail(from_node(w, value), STR("origin"), w->note, "is a section, not a value");
+        return option_fail(from_node(w, value), STR("origin"), w->note,
+                           "is a section, not a value");
     struct buf section;
     buf_init(&section, NAME_BYTES_MAX);
     buf_printf(&section, "%.*s.origin", STR_ARG(prefix));
@@ -221,7 +246,8 @@ static err take_origin(const struct yaml_walk *w, str prefix, const yaml_node_t 
 }
 
 /* An entry of domains: a name, with nothing or a section behind it. */
-static err take_domain(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+static err take_domain(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                       yaml_node_t *value)
 {
     (void)prefix; /* "domains" */
     str name = scalar_text(key);
@@ -229,13 +255,16 @@ static err take_domain(const struct yaml_walk *w, str prefix, const yaml_node_t 
     if (why != ERR_OK || is_null(value))
         return why;
     if (value->type != YAML_MAPPING_NODE)
-        return option_fail(from_node(w, value), name, w->note, "a domain is a section, not a value");
+        return option_fail(from_node(w, value), name, w->note,
+                           "a domain is a section, not a value");
     char section[sizeof "domains." + CONFIG_NAME_BYTES_MAX] = "domains.";
-    INVARIANT(str_to_cstr(name, section + sizeof "domains." - 1, CONFIG_NAME_BYTES_MAX + 1)); /* checked above */
+    INVARIANT(str_to_cstr(name, section + sizeof "domains." - 1,
+                          CONFIG_NAME_BYTES_MAX + 1)); /* checked above */
     return each_pair(w, value, str_of(section), take_origin);
 }
 
-static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                    yaml_node_t *value)
 {
     str name = scalar_text(key);
     bool is_map = value->type == YAML_MAPPING_NODE;
@@ -245,9 +274,10 @@ static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *ke
     if (str_eq(name, STR("lists")) && (is_map || is_null(value)))
         return is_map ? each_pair(w, value, name, take_list) : ERR_OK;
     if (str_eq(name, STR("buckets")))
-        return is_map       ? each_pair(w, value, name, take_bucket)
-               : is_null(value) ? ERR_OK
-                                : option_fail(from_node(w, value), name, w->note, "is a section, not a value");
+        return is_map ? each_pair(w, value, name, take_bucket)
+               : is_null(value)
+                   ? ERR_OK
+                   : option_fail(from_node(w, value), name, w->note, "is a section, not a value");
     if (is_map && option_find(option_rows, name) == NULL)
         return each_pair(w, value, name, take_field);
     return set_node(w, name, value);
@@ -266,9 +296,12 @@ static err take_document(const struct yaml_walk *w)
 /* What libyaml says is for those who know its scanner. */
 static const char *plain_problem(const yaml_parser_t *p, str text)
 {
-    static const struct { const char *problem, *plain; } words[] = {
+    static const struct {
+        const char *problem, *plain;
+    } words[] = {
         { "mapping values are not allowed in this context",
-          "a colon with a blank behind it within a value: put the value in quotes, or begin a new line" },
+          "a colon with a blank behind it within a value: put the value in quotes, or begin a new "
+          "line" },
         { "could not find expected ':'", "NAME: VALUE is wanted, and there is no colon" },
         { "did not find expected key", "this line is not at the column of the lines above it" },
         { "did not find expected ',' or ']'", "a list that begins with [ does not end with ]" },
@@ -302,8 +335,10 @@ static err check_depth(str text, const char *file, struct err_note *note)
     err why = ERR_OK;
     INVARIANT(yaml_parser_initialize(&parser) == 1);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
-    while (!over && why == ERR_OK && yaml_parser_parse(&parser, &event) != 0) { /* the loader tells what is wrong */
-        bool begins = event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
+    while (!over && why == ERR_OK &&
+           yaml_parser_parse(&parser, &event) != 0) { /* the loader tells what is wrong */
+        bool begins =
+            event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
         bool ends = event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
         struct options_from from = { .file = file, .line = (unsigned)event.start_mark.line + 1 };
         over = event.type == YAML_STREAM_END_EVENT;
@@ -341,7 +376,8 @@ err options_yaml(struct options *o, str text, const char *file_name, struct err_
             why = parse_failed(&parser, file, text, note);
         } else if (why == ERR_OK) {
             if (yaml_document_get_root_node(&doc) != NULL)
-                why = option_fail((struct options_from){ .file = file }, STR_NONE, note, "more than one document");
+                why = option_fail((struct options_from){ .file = file }, STR_NONE, note,
+                                  "more than one document");
             yaml_document_delete(&doc);
         }
     }

@@ -24,7 +24,8 @@ struct page_bucket_opts origins_stash_opts(const struct config *config)
     struct page_policy policy = config->buckets[0].page.policy;
     policy.kind = POLICY_TTL;
     policy.ttl_ns = policy.stash_ttl_ns;
-    return (struct page_bucket_opts){ .name = ORIGINS_STASH_NAME, .policy = policy,
+    return (struct page_bucket_opts){ .name = ORIGINS_STASH_NAME,
+                                      .policy = policy,
                                       .codec = config->buckets[0].page.codec };
 }
 
@@ -52,23 +53,39 @@ static void shared_open(struct app *app)
     const struct config *c = app->config;
     char node[2 * sizeof(uint64_t) + 1];
     (void)snprintf(node, sizeof node, "%016llx", (unsigned long long)entropy_u64()); /* fits */
-    struct flight_shared_opts opts = { .loop = app->loop, .clock = app->clock, .log = app->log,
-                                       .metrics = app->metrics, .address = c->redis.address,
-                                       .seed = entropy_u64(), .node = node, .lease_ms = c->redis.lease_ms,
-                                       .jitter_ms = c->redis.jitter_ms, .redis_timeout_ms = c->redis.timeout_ms,
+    struct flight_shared_opts opts = { .loop = app->loop,
+                                       .clock = app->clock,
+                                       .log = app->log,
+                                       .metrics = app->metrics,
+                                       .address = c->redis.address,
+                                       .seed = entropy_u64(),
+                                       .node = node,
+                                       .lease_ms = c->redis.lease_ms,
+                                       .jitter_ms = c->redis.jitter_ms,
+                                       .redis_timeout_ms = c->redis.timeout_ms,
                                        .make_timeout_ms = c->flight.make_timeout_ms,
                                        .error_base_ms = c->flight.error_base_ms,
                                        .error_max_ms = c->flight.error_max_ms,
-                                       .dropped = on_dropped, .told = on_told, .state = on_redis, .ctx = app };
+                                       .dropped = on_dropped,
+                                       .told = on_told,
+                                       .state = on_redis,
+                                       .ctx = app };
     app->shared = flight_shared_new(&opts);
 }
 
 static void lists_open(struct app *app)
 {
     const struct config *c = app->config;
-    struct lists_opts opts = { .loop = app->loop, .clock = app->clock, .log = app->log, .client = app->client,
-                               .metrics = app->metrics, .flights = app->flights, .shared = app->shared,
-                               .seed = entropy_u64(), .bytes_max = c->lists_bytes, .buckets_count = c->lists_count };
+    struct lists_opts opts = { .loop = app->loop,
+                               .clock = app->clock,
+                               .log = app->log,
+                               .client = app->client,
+                               .metrics = app->metrics,
+                               .flights = app->flights,
+                               .shared = app->shared,
+                               .seed = entropy_u64(),
+                               .bytes_max = c->lists_bytes,
+                               .buckets_count = c->lists_count };
     struct list_bucket_opts buckets[CONFIG_LISTS_MAX];
     for (unsigned i = 0; i < c->lists_count; i++)
         buckets[i] = c->lists[i].list;
@@ -80,7 +97,8 @@ static void flights_open(struct app *app)
 {
     struct flight_opts opts = app->config->flight;
     opts.shared = app->shared;
-    if (app->shared != NULL) /* who waits for another server takes a place too; origins bound what runs here */
+    if (app->shared !=
+        NULL) /* who waits for another server takes a place too; origins bound what runs here */
         opts.makes_max = opts.makes_source_max = app->config->flight.flights_max;
     opts.loop = app->loop;
     opts.clock = app->clock;
@@ -119,7 +137,8 @@ err origins_open(struct app *app, struct app_domain *domains, struct err_note *n
         if (d->config->origin.url == NULL)
             continue;
         struct err_note why;
-        err e = origin_new(app->client, app->loop, app->clock, &d->config->origin, &d->origin, &why);
+        err e =
+            origin_new(app->client, app->loop, app->clock, &d->config->origin, &d->origin, &why);
         if (e != ERR_OK) {
             err_note_set(note, "domains.%.*s.origin: %s", STR_ARG(str_take(d->name, 80)), why.text);
             return e;

@@ -1,18 +1,20 @@
-/* origins.h - what asks others: an HTTP client, flights, an origin for each domain that has one, lists, and the Redis
- * that servers share. What the configuration does not want is not there. Private to server. */
+/* origins.h - what asks others: an HTTP client, flights, an origin for each domain that has one,
+ * lists, and the Redis that servers share. What the configuration does not want is not there.
+ * Private to server. */
 #ifndef SERVER_ORIGINS_H
 #define SERVER_ORIGINS_H
 
 #include "app/app.h"
 #include "bucket/page.h"
 
-/* Stands in the store beside the configured buckets and is reached by no path: wikitext that was transformed, kept
- * for the life of an edit. */
+/* Stands in the store beside the configured buckets and is reached by no path: wikitext that was
+ * transformed, kept for the life of an edit. */
 #define ORIGINS_STASH_NAME "_stash"
 struct page_bucket_opts origins_stash_opts(const struct config *config);
 bool origins_wanted(const struct config *config);
 
-/* domains: app's, to be filled in. The loop and the pages are there. ERR_BAD: an origin's options make no sense. */
+/* domains: app's, to be filled in. The loop and the pages are there. ERR_BAD: an origin's options
+ * make no sense. */
 MUST_CHECK err origins_open(struct app *app, struct app_domain *domains, struct err_note *note);
 /* Whoever waits gets ERR_SHUTDOWN, and nothing more is asked. */
 void origins_drain(struct app *app);

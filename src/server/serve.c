@@ -1,7 +1,7 @@
 /* States: SERVING -> DRAINING -> REFUSING -> over.
- * Invariants: 1. draining begins once. 2. refusing begins when every request read before the signal is answered and no
- * upkeep job is in the air. 3. the loop stops when the answers that were on their way then are out, or at the drain
- * deadline. */
+ * Invariants: 1. draining begins once. 2. refusing begins when every request read before the signal
+ * is answered and no upkeep job is in the air. 3. the loop stops when the answers that were on
+ * their way then are out, or at the drain deadline. */
 #include "server/serve.h"
 
 #include "engine/engine.h"
@@ -37,7 +37,8 @@ static void warn_unknown(void *ctx, const char *variable)
     (void)ctx; /* there is no log yet */
     str name = str_of(variable);
     name = str_split(&name, '=');
-    (void)fprintf(stderr, "palimpsest: environment: %.*s: there is no such option; ignored\n", STR_ARG(name));
+    (void)fprintf(stderr, "palimpsest: environment: %.*s: there is no such option; ignored\n",
+                  STR_ARG(name));
 }
 
 /* ---- signals ---- */
@@ -63,7 +64,8 @@ static void reload(struct serve *v)
         struct reload r = { .log = log };
         log_level_set(log, options_config(fresh)->log_level);
         options_differences(v->options, fresh, say_not_reloaded, &r);
-        log_event(log, LOG_INFO, "reload.done", LOG_CSTR("log_level", log_level_name(options_config(fresh)->log_level)),
+        log_event(log, LOG_INFO, "reload.done",
+                  LOG_CSTR("log_level", log_level_name(options_config(fresh)->log_level)),
                   LOG_CSTR("needs_restart", r.changed ? "yes" : "no"));
     } else {
         log_event(log, LOG_ERROR, "reload.refused", LOG_CSTR("why", note.text));
@@ -84,7 +86,8 @@ static void drain_cut(struct serve *v)
     begin_refusing(v); /* again, maybe: what is cut counts whenever it began */
     log_event(v->server.app.log, LOG_WARN, "serve.drain_cut",
               LOG_INT("requests", http_server_owed_requests(v->server.app.http)),
-              LOG_CSTR("what", "drain_timeout is over, or a second signal came: these are cut off"));
+              LOG_CSTR("what",
+                       "drain_timeout is over, or a second signal came: these are cut off"));
     v->cut = true;
     loop_stop(v->server.app.loop);
 }
@@ -92,8 +95,9 @@ static void drain_cut(struct serve *v)
 static void drain_fired(void *ctx)
 {
     struct serve *v = ctx;
-    bool calm = http_server_owed_requests(v->server.app.http) == 0 && !upkeep_busy(v->server.upkeep) &&
-                origins_idle(&v->server.app) && queues_idle(v->server.app.queues);
+    bool calm = http_server_owed_requests(v->server.app.http) == 0 &&
+                !upkeep_busy(v->server.upkeep) && origins_idle(&v->server.app) &&
+                queues_idle(v->server.app.queues);
     v->calm = calm ? v->calm + 1 : 0;
     if (v->calm >= CALM_POLLS && v->refusing)
         loop_stop(v->server.app.loop);
@@ -165,12 +169,13 @@ static void announce(const struct server *s)
     for (unsigned i = 0; i < s->config->listens_count; i++) {
         const struct http_listen *l = &s->config->listens[i];
         bool v6 = strchr(l->address, ':') != NULL;
-        (void)printf("%s on http://%s%s%s:%u\n", l->content ? "listening" : "admin", v6 ? "[" : "", l->address,
-                     v6 ? "]" : "", http_server_port(s->app.http, i));
+        (void)printf("%s on http://%s%s%s:%u\n", l->content ? "listening" : "admin", v6 ? "[" : "",
+                     l->address, v6 ? "]" : "", http_server_port(s->app.http, i));
     }
     (void)fflush(stdout); /* who closed stdout does not want the line */
     log_event(s->app.log, LOG_INFO, "serve.ready", LOG_CSTR("data", s->config->data_dir),
-              LOG_INT("domains", s->config->domains_count), LOG_INT("port", http_server_port(s->app.http, 0)));
+              LOG_INT("domains", s->config->domains_count),
+              LOG_INT("port", http_server_port(s->app.http, 0)));
     if (s->config->test_hooks)
         log_event(s->app.log, LOG_WARN, "serve.test_hooks",
                   LOG_CSTR("what", "anybody on this machine may move the clock of this store"));
@@ -190,7 +195,8 @@ static int run(struct serve *v, const struct config *config)
     announce(&v->server);
     loop_run(v->server.app.loop);
     if (v->cut) {
-        /* Somebody still waits, so memory in use cannot be taken down; what was acknowledged is on disk. */
+        /* Somebody still waits, so memory in use cannot be taken down; what was acknowledged is on
+         * disk. */
         (void)fflush(NULL);
         _exit(SERVER_FINE);
     }

@@ -1,12 +1,14 @@
 /* serve.h - `palimpsest serve`: boots, says where it listens, runs until a signal, drains.
  *
- * First line on stdout, printed once requests are answered: "listening on http://ADDR:PORT"; then one for each
- * further listener, "admin on http://ADDR:PORT" for the admin one. SIGTERM and SIGINT drain (CONTRACT 1); a
- * second one ends at once. SIGHUP reads the options again, applies log.level and names what it cannot. */
+ * First line on stdout, printed once requests are answered: "listening on http://ADDR:PORT"; then
+ * one for each further listener, "admin on http://ADDR:PORT" for the admin one. SIGTERM and SIGINT
+ * drain (CONTRACT 1); a second one ends at once. SIGHUP reads the options again, applies log.level
+ * and names what it cannot. */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
 
-/* args are those behind the verb; envp ends with NULL. Returns the exit status. Once per process. */
+/* args are those behind the verb; envp ends with NULL. Returns the exit status. Once per
+ * process. */
 int serve_main(int argc, char **argv, char *const *envp);
 
 #endif

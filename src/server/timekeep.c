@@ -2,24 +2,35 @@
 
 #include "base/date.h"
 
-void timekeep_init(struct timekeep *t, struct sysclock *sysclock, struct log *log, struct metrics *metrics)
+void timekeep_init(struct timekeep *t, struct sysclock *sysclock, struct log *log,
+                   struct metrics *metrics)
 {
-    struct metric_family *ahead = metrics_family(metrics, METRIC_GAUGE, "clock_ahead_seconds",
-                                                 "How far stored time is ahead of the machine's clock.", NULL);
+    struct metric_family *ahead =
+        metrics_family(metrics, METRIC_GAUGE, "clock_ahead_seconds",
+                       "How far stored time is ahead of the machine's clock.", NULL);
     *t = (struct timekeep){ .sysclock = sysclock, .log = log, .ahead = metric_of(ahead, NULL) };
 }
 
 static void tell(const struct timekeep *t, struct sysclock_look look)
 {
-    static const struct { const char *event, *what; enum log_level level; } words[] = {
-        [SYSCLOCK_NEAR] = { "clock.together", "stored time and the machine's clock agree again", LOG_INFO },
-        [SYSCLOCK_STEPPED] = { "clock.stepped", "the machine's clock was set forward; stored time has followed it",
+    static const struct {
+        const char *event, *what;
+        enum log_level level;
+    } words[] = {
+        [SYSCLOCK_NEAR] = { "clock.together", "stored time and the machine's clock agree again",
+                            LOG_INFO },
+        [SYSCLOCK_STEPPED] = { "clock.stepped",
+                               "the machine's clock was set forward; stored time has followed it",
                                LOG_WARN },
-        [SYSCLOCK_BEHIND] = { "clock.behind", "the machine's clock is behind stored time, which does not go back",
+        [SYSCLOCK_BEHIND] = { "clock.behind",
+                              "the machine's clock is behind stored time, which does not go back",
                               LOG_WARN },
-        [SYSCLOCK_LEAP] = { "clock.leap", "the machine's clock is ahead of the last stored time by more than "
-                            "clock.leap_max, and is not followed; set it right, or if it is, start once with "
-                            "--set clock.leap_max=never", LOG_WARN },
+        [SYSCLOCK_LEAP] = { "clock.leap",
+                            "the machine's clock is ahead of the last stored time by more than "
+                            "clock.leap_max, and is not followed; set it right, or if it is, start "
+                            "once with "
+                            "--set clock.leap_max=never",
+                            LOG_WARN },
     };
     struct clock *clock = sysclock_clock(t->sysclock);
     char stored[DATE_RFC3339_BYTES + 1], machine[DATE_RFC3339_BYTES + 1];

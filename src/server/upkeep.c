@@ -1,6 +1,7 @@
-/* Invariants: 1. each job is in the air at most once (busy). 2. rounds of culling hold lock, so that the timer's
- * and the clock hook's never mix. 3. after stopped no timer is started. 4. a part that failed stands still for
- * UPKEEP_PERIOD_MS, or until the clock hook asks; the other goes on. */
+/* Invariants: 1. each job is in the air at most once (busy). 2. rounds of culling hold lock, so
+ * that the timer's and the clock hook's never mix. 3. after stopped no timer is started. 4. a part
+ * that failed stands still for UPKEEP_PERIOD_MS, or until the clock hook asks; the other goes
+ * on. */
 #include "server/upkeep.h"
 
 #include "engine/store.h"
@@ -17,32 +18,33 @@
 /* What is culled apart from the other. */
 struct part {
     const char *name;
-    mono again_at;                       /* after it failed */
+    mono again_at; /* after it failed */
     bool more;
     store_time next;
 };
 
-/* Space of one store. Each has jobs of its own: one whose disk does not answer holds up no other. */
+/* Space of one store. Each has jobs of its own: one whose disk does not answer holds up no
+ * other. */
 struct reclaim {
     struct upkeep *upkeep;
-    struct queue_store *store;           /* NULL: the main store */
+    struct queue_store *store; /* NULL: the main store */
     struct loop_timer *timer;
     struct loop_job job;
     bool busy;
-    bool more;                           /* the job's result */
+    bool more; /* the job's result */
     struct reclaim *next;
 };
 
 struct upkeep {
     uint32_t magic;
     struct app *app;
-    pthread_mutex_t lock;                /* of one round, and of the parts */
+    pthread_mutex_t lock; /* of one round, and of the parts */
     struct part pages, tables;
     struct loop_timer *cull_timer;
     struct loop_job cull;
     bool cull_busy, stopped;
-    bool cull_more;                      /* the job's result */
-    struct reclaim *reclaims;            /* the main store's is the last */
+    bool cull_more;           /* the job's result */
+    struct reclaim *reclaims; /* the main store's is the last */
     store_time cull_next;
     struct metric *failures, *batches;
 };
@@ -67,10 +69,13 @@ static void part_end(struct upkeep *u, struct part *p, err why)
     if (why == ERR_SHUTDOWN)
         return;
     metric_add(u->failures, 1);
-    log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", p->name), LOG_CSTR("why", err_name(why)),
-              LOG_CSTR("what", why == ERR_FULL ? "culling found no room on the disk, or below store.index_bytes_max; "
-                                                 "it is tried again"
-                                               : "culling failed; it is tried again"));
+    log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", p->name),
+              LOG_CSTR("why", err_name(why)),
+              LOG_CSTR("what",
+                       why == ERR_FULL
+                           ? "culling found no room on the disk, or below store.index_bytes_max; "
+                             "it is tried again"
+                           : "culling failed; it is tried again"));
 }
 
 /* One batch of every part that does not stand still. */
@@ -129,8 +134,8 @@ static void cull_done(struct loop_job *j, bool canceled)
         loop_timer_start(u->cull_timer, cull_wait_ms(u), 0);
 }
 
-/* What a big body was taken apart into lies scattered over the workers' heaps: free() alone keeps all of it. So it does
- * with what large answers were. */
+/* What a big body was taken apart into lies scattered over the workers' heaps: free() alone keeps
+ * all of it. So it does with what large answers were. */
 static void trim(struct app *app)
 {
     if (budget_fallen(app->budget) >= UPKEEP_FALLEN_BYTES)
@@ -150,13 +155,15 @@ static void reclaim_run(struct loop_job *j)
     r->more = false;
     if (r->store == NULL)
         trim(u->app);
-    err why = r->store == NULL ? engine_reclaim(u->app->engine, &r->more) : r->store->ops->reclaim(r->store, &r->more);
+    err why = r->store == NULL ? engine_reclaim(u->app->engine, &r->more)
+                               : r->store->ops->reclaim(r->store, &r->more);
     if (why == ERR_OK || why == ERR_SHUTDOWN || (r->store != NULL && why == ERR_UNAVAILABLE))
         return; /* of a store that is away the queues tell */
     r->more = false;
     metric_add(u->failures, 1);
     log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", "space"),
-              LOG_CSTR("store", r->store == NULL ? "main" : r->store->name), LOG_CSTR("why", err_name(why)),
+              LOG_CSTR("store", r->store == NULL ? "main" : r->store->name),
+              LOG_CSTR("why", err_name(why)),
               LOG_CSTR("what", "freed space was not given back; it is tried again"));
 }
 
@@ -216,9 +223,11 @@ struct upkeep *upkeep_new(struct app *app)
     u->cull_timer = loop_timer_new(app->loop, cull_fired, u);
     reclaim_add(u, NULL);
     u->batches = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "upkeep_batches_total",
-                                         "Batches of culling and forgetting.", NULL), NULL);
+                                          "Batches of culling and forgetting.", NULL),
+                           NULL);
     u->failures = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "upkeep_failures_total",
-                                           "Upkeep that failed and will be tried again.", NULL), NULL);
+                                           "Upkeep that failed and will be tried again.", NULL),
+                            NULL);
     return u;
 }
 

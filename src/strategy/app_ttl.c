@@ -1,20 +1,28 @@
-/* app_ttl.c - the seed's choice: one wide table, timelines of what was superseded, range deletes by what
- * the timelines say. Together: one batch for the bundle with one timeline; else each content for itself. */
+/* app_ttl.c - the seed's choice: one wide table, timelines of what was superseded, range deletes by
+ * what the timelines say. Together: one batch for the bundle with one timeline; else each content
+ * for itself. */
 #include "strategy/statement.h"
 
 static struct strategy_key content_key(const struct strategy_render *r, unsigned content)
 {
-    return (struct strategy_key){ .table = TABLE_CURRENT, .content = content, .depth = KEY_TID, .domain = r->domain,
-                                  .title = r->title, .name = r->name };
+    return (struct strategy_key){ .table = TABLE_CURRENT,
+                                  .content = content,
+                                  .depth = KEY_TID,
+                                  .domain = r->domain,
+                                  .title = r->title,
+                                  .name = r->name };
 }
 
-/* Each index is a domain of its own in the timelines: instance, content (0 when together), domain. */
-static struct timeline_where index_of(const struct strategy *s, const struct strategy_render *r, unsigned content)
+/* Each index is a domain of its own in the timelines: instance, content (0 when together),
+ * domain. */
+static struct timeline_where index_of(const struct strategy *s, const struct strategy_render *r,
+                                      unsigned content)
 {
     bool new_revision = r->previous.rev < r->name.rev;
     return (struct timeline_where){
         .kind = new_revision ? TIMELINE_REVISION : TIMELINE_RENDER,
-        .domain = (uint32_t)s->opts.instance << 24 | (uint32_t)content << 20 | (r->domain & 0xfffffu),
+        .domain =
+            (uint32_t)s->opts.instance << 24 | (uint32_t)content << 20 | (r->domain & 0xfffffu),
         .title = r->title,
         .rev = r->previous.rev,
     };
@@ -29,7 +37,8 @@ static void add_insert(struct strategy_batch *b, const struct strategy_render *r
     st->value = r->contents[content];
 }
 
-static void add_index(struct strategy_batch *b, const struct strategy_render *r, unsigned content, store_time now)
+static void add_index(struct strategy_batch *b, const struct strategy_render *r, unsigned content,
+                      store_time now)
 {
     if (!r->has_previous)
         return;
@@ -51,8 +60,10 @@ static void add_delete(struct strategy_batch *b, const struct strategy_render *r
     st->renders_only = w->kind == TIMELINE_RENDER;
 }
 
-/* Steps 2 to 4 of the seed's "Writes": ask the index, delete what it names. Contents first to one past last. */
-static err cull(struct strategy *s, const struct strategy_render *r, unsigned first, unsigned past, store_time now)
+/* Steps 2 to 4 of the seed's "Writes": ask the index, delete what it names. Contents first to one
+ * past last. */
+static err cull(struct strategy *s, const struct strategy_render *r, unsigned first, unsigned past,
+                store_time now)
 {
     if (!r->has_previous || !strategy_chance(s))
         return ERR_OK;

@@ -1,12 +1,13 @@
-/* per_query.c - one table for each question: current, by_rev, by_tid; copy on update. Option A keeps one row
- * a title in current and lets the greatest (rev, tid) win; option B keeps wide rows by revision and deletes the
- * lower ones in the batch of the insert. Contents go in reverse, the main one (0) last, as in the seed. */
+/* per_query.c - one table for each question: current, by_rev, by_tid; copy on update. Option A
+ * keeps one row a title in current and lets the greatest (rev, tid) win; option B keeps wide rows
+ * by revision and deletes the lower ones in the batch of the insert. Contents go in reverse, the
+ * main one (0) last, as in the seed. */
 #include "strategy/statement.h"
 
 enum { COPY_ARENA_BYTES_MAX = 128 << 20 };
 
-static void add_copy(struct strategy_batch *b, const struct strategy_key *k, enum strategy_table table,
-                     const struct strategy_row *row)
+static void add_copy(struct strategy_batch *b, const struct strategy_key *k,
+                     enum strategy_table table, const struct strategy_row *row)
 {
     struct statement *st = batch_add(b);
     st->kind = STATEMENT_INSERT_GREATEST; /* by_rev: the newest render of the revision stays */
@@ -20,7 +21,8 @@ static void add_copy(struct strategy_batch *b, const struct strategy_key *k, enu
 }
 
 /* Each copy is a write of its own: the seed takes these values for too large to batch. */
-static err write_copies(struct strategy *s, const struct strategy_key *k, const struct strategy_row *row)
+static err write_copies(struct strategy *s, const struct strategy_key *k,
+                        const struct strategy_row *row)
 {
     static const enum strategy_table tables[] = { TABLE_BY_TID, TABLE_BY_REV };
     for (unsigned i = 0; i < COUNT_OF(tables); i++) {
@@ -33,7 +35,8 @@ static err write_copies(struct strategy *s, const struct strategy_key *k, const 
     return ERR_OK;
 }
 
-static err write_current(struct strategy *s, const struct strategy_key *k, const struct strategy_render *r)
+static err write_current(struct strategy *s, const struct strategy_key *k,
+                         const struct strategy_render *r)
 {
     bool wide = s->opts.kind == STRATEGY_PER_QUERY_B;
     struct strategy_batch b = { .s = s };
@@ -53,13 +56,19 @@ static err write_current(struct strategy *s, const struct strategy_key *k, const
     return batch_run(&b);
 }
 
-static err content_put(struct strategy *s, const struct strategy_render *r, unsigned content, store_time now)
+static err content_put(struct strategy *s, const struct strategy_render *r, unsigned content,
+                       store_time now)
 {
     struct arena a;
     struct strategy_row old;
     store_time expires_at = store_time_add(now, s->opts.historical_ttl_ns);
-    struct strategy_row new = { .name = r->name, .value = r->contents[content], .expires_at = expires_at };
-    struct strategy_key k = { .table = TABLE_CURRENT, .content = content, .depth = KEY_TITLE, .domain = r->domain,
+    struct strategy_row new = { .name = r->name,
+                                .value = r->contents[content],
+                                .expires_at = expires_at };
+    struct strategy_key k = { .table = TABLE_CURRENT,
+                              .content = content,
+                              .depth = KEY_TITLE,
+                              .domain = r->domain,
                               .title = r->title };
     arena_init(&a, COPY_ARENA_BYTES_MAX);
     err found = select_first(s, &k, now, &a, &old);

@@ -9,9 +9,13 @@ enum {
     KEY_BYTES_MAX = KEY_FIXED_BYTES + STRATEGY_TITLE_BYTES_MAX + 8 + TID_KEY_BYTES,
     ROW_BYTES = 8 + 8 + TID_KEY_BYTES,
 };
-_Static_assert((int)KEY_BYTES_MAX <= (int)ENGINE_KEY_BYTES_MAX, "a strategy's key fits the engine's");
+_Static_assert((int)KEY_BYTES_MAX <= (int)ENGINE_KEY_BYTES_MAX,
+               "a strategy's key fits the engine's");
 
-struct key_bytes { unsigned char bytes[KEY_BYTES_MAX]; size_t n; };
+struct key_bytes {
+    unsigned char bytes[KEY_BYTES_MAX];
+    size_t n;
+};
 
 static void put_name(unsigned char *p, struct strategy_name_of name, enum key_depth depth)
 {
@@ -85,7 +89,8 @@ static int name_cmp(struct strategy_name_of a, struct strategy_name_of b)
     return tid_cmp(a.tid, b.tid);
 }
 
-/* Option A's conflict resolution: equal write times, so the greater value (rev, tid first) stays. */
+/* Option A's conflict resolution: equal write times, so the greater value (rev, tid first)
+ * stays. */
 static err insert_greatest(struct engine_txn *t, const struct statement *st, str key, str value)
 {
     struct engine_row old;
@@ -114,7 +119,8 @@ static err insert_run(struct strategy *s, struct engine_txn *t, const struct sta
     return engine_txn_put(t, SPACE_COMPARE, key_str(&key), value, st->value);
 }
 
-/* rev <= bound, or rev = bound.rev and tid <= bound.tid: both are one range of complemented keys. */
+/* rev <= bound, or rev = bound.rev and tid <= bound.tid: both are one range of complemented
+ * keys. */
 static err delete_run(struct strategy_batch *b, struct engine_txn *t, const struct statement *st)
 {
     struct key_bytes from, prefix;
@@ -127,7 +133,8 @@ static err delete_run(struct strategy_batch *b, struct engine_txn *t, const stru
         why = key_encode(b->s, &k, &prefix);
     if (why != ERR_OK)
         return why;
-    struct engine_range range = { .space = SPACE_COMPARE, .from = key_str(&from),
+    struct engine_range range = { .space = SPACE_COMPARE,
+                                  .from = key_str(&from),
                                   .until = engine_prefix_end(key_str(&prefix), end) };
     struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
     struct engine_row row;
@@ -211,7 +218,8 @@ err batch_run(struct strategy_batch *b)
     return ERR_OK;
 }
 
-static err row_read(struct strategy *s, const struct engine_row *row, struct arena *a, struct strategy_row *out)
+static err row_read(struct strategy *s, const struct engine_row *row, struct arena *a,
+                    struct strategy_row *out)
 {
     err why = row_decode(row->value, out);
     if (why != ERR_OK)
@@ -238,7 +246,8 @@ err select_first(struct strategy *s, const struct strategy_key *k, store_time no
     if (why != ERR_OK)
         return why;
     struct engine_view *v = engine_view_begin(s->opts.engine);
-    struct engine_range range = { .space = SPACE_COMPARE, .from = key_str(&key),
+    struct engine_range range = { .space = SPACE_COMPARE,
+                                  .from = key_str(&key),
                                   .until = engine_prefix_end(key_str(&key), end) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     while ((why = engine_cursor_next(c, &row)) == ERR_OK) {

@@ -44,7 +44,8 @@ const struct strategy_counts *strategy_counts_of(const struct strategy *s)
 
 err strategy_put(struct strategy *s, const struct strategy_render *r, store_time now)
 {
-    static err (*const put[STRATEGY_KINDS])(struct strategy *, const struct strategy_render *, store_time) = {
+    static err (*const put[STRATEGY_KINDS])(struct strategy *, const struct strategy_render *,
+                                            store_time) = {
         [STRATEGY_APP_TTL] = app_ttl_put,
         [STRATEGY_TWO_TABLE] = two_table_put,
         [STRATEGY_PER_QUERY_A] = per_query_put,
@@ -55,12 +56,17 @@ err strategy_put(struct strategy *s, const struct strategy_render *r, store_time
 }
 
 /* Where what is asked for may lie, in the order it is looked for. */
-struct place { enum strategy_table table; enum key_depth depth; };
+struct place {
+    enum strategy_table table;
+    enum key_depth depth;
+};
 
-static unsigned places_of(const struct strategy *s, const struct strategy_which *w, struct place out[2])
+static unsigned places_of(const struct strategy *s, const struct strategy_which *w,
+                          struct place out[2])
 {
-    static const enum key_depth depths[] = { [STRATEGY_LATEST] = KEY_TITLE, [STRATEGY_REV] = KEY_REV,
-                                             [STRATEGY_EXACT] = KEY_TID };
+    static const enum key_depth depths[] = {
+        [STRATEGY_LATEST] = KEY_TITLE, [STRATEGY_REV] = KEY_REV, [STRATEGY_EXACT] = KEY_TID
+    };
     bool per_query = s->opts.kind == STRATEGY_PER_QUERY_A || s->opts.kind == STRATEGY_PER_QUERY_B;
     enum key_depth depth = depths[w->select];
     if (!per_query) {
@@ -86,7 +92,8 @@ static bool is_wanted(const struct strategy_which *w, const struct strategy_row 
 }
 
 /* The seed's footnote 3: a historical hit with less than half its time left is written again. */
-static err refresh(struct strategy *s, const struct strategy_key *k, const struct strategy_row *row, store_time now)
+static err refresh(struct strategy *s, const struct strategy_key *k, const struct strategy_row *row,
+                   store_time now)
 {
     if (k->table != TABLE_HISTORICAL)
         return ERR_OK;
@@ -104,16 +111,20 @@ static err refresh(struct strategy *s, const struct strategy_key *k, const struc
     return batch_run(&b);
 }
 
-err strategy_get(struct strategy *s, const struct strategy_which *w, store_time now, struct arena *a,
-                 struct strategy_name_of *name, str *value)
+err strategy_get(struct strategy *s, const struct strategy_which *w, store_time now,
+                 struct arena *a, struct strategy_name_of *name, str *value)
 {
     struct place places[2];
     unsigned count = places_of(s, w, places);
     s->counts.gets++;
     for (unsigned i = 0; i < count; i++) {
         struct strategy_row row;
-        struct strategy_key k = { .table = places[i].table, .content = w->content, .depth = places[i].depth,
-                                  .domain = w->domain, .title = w->title, .name = w->name };
+        struct strategy_key k = { .table = places[i].table,
+                                  .content = w->content,
+                                  .depth = places[i].depth,
+                                  .domain = w->domain,
+                                  .title = w->title,
+                                  .name = w->name };
         err why = select_first(s, &k, now, a, &row);
         if (why == ERR_NOT_FOUND || (why == ERR_OK && !is_wanted(w, &row)))
             continue;
@@ -136,8 +147,12 @@ err strategy_put_historical(struct strategy *s, const struct strategy_render *r,
     for (unsigned i = 0; i < s->opts.contents; i++) {
         struct statement *st = batch_add(&b);
         st->kind = STATEMENT_INSERT;
-        st->key = (struct strategy_key){ .table = per_query ? TABLE_BY_TID : TABLE_HISTORICAL, .content = i,
-                                         .depth = KEY_TID, .domain = r->domain, .title = r->title, .name = r->name };
+        st->key = (struct strategy_key){ .table = per_query ? TABLE_BY_TID : TABLE_HISTORICAL,
+                                         .content = i,
+                                         .depth = KEY_TID,
+                                         .domain = r->domain,
+                                         .title = r->title,
+                                         .name = r->name };
         st->name = r->name;
         st->value = r->contents[i];
         st->expires_at = store_time_add(now, s->opts.historical_ttl_ns);
@@ -155,7 +170,8 @@ err strategy_put_historical(struct strategy *s, const struct strategy_render *r,
 struct expiry {
     struct strategy *s;
     store_time now;
-    char at[ENGINE_KEY_BYTES_MAX], next[ENGINE_KEY_BYTES_MAX]; /* this batch begins, the next one begins */
+    char at[ENGINE_KEY_BYTES_MAX],
+        next[ENGINE_KEY_BYTES_MAX]; /* this batch begins, the next one begins */
     size_t at_bytes, next_bytes;
     uint64_t removed, rows, bytes;
     bool more;
@@ -170,7 +186,8 @@ static struct engine_cursor *rows_of(struct strategy *s, struct engine_view *v, 
 {
     char first = (char)s->opts.instance, end[1];
     str prefix = { .p = &first, .n = 1 };
-    struct engine_range range = { .space = SPACE_COMPARE, .from = from.n == 0 ? prefix : from,
+    struct engine_range range = { .space = SPACE_COMPARE,
+                                  .from = from.n == 0 ? prefix : from,
                                   .until = engine_prefix_end(prefix, end) };
     return engine_cursor_open(v, &range);
 }
@@ -182,7 +199,8 @@ static err expire_some(struct engine_txn *t, void *ctx)
     unsigned seen = 0;
     uint64_t removed = 0;
     x->next_bytes = 0;
-    struct engine_cursor *c = rows_of(x->s, engine_txn_view(t), (str){ .p = x->at, .n = x->at_bytes });
+    struct engine_cursor *c =
+        rows_of(x->s, engine_txn_view(t), (str){ .p = x->at, .n = x->at_bytes });
     err why = ERR_OK;
     while (seen < EXPIRE_ROWS && (why = engine_cursor_next(c, &row)) == ERR_OK) {
         memcpy(x->next, row.key.p, row.key.n);

@@ -1,11 +1,12 @@
-/* two_table.c - current kept small by range deletes, recent_and_historical by a TTL; what is replaced is
- * copied on update, and so is what is written (the seed's footnote 2: two updates at once would lose one). */
+/* two_table.c - current kept small by range deletes, recent_and_historical by a TTL; what is
+ * replaced is copied on update, and so is what is written (the seed's footnote 2: two updates at
+ * once would lose one). */
 #include "strategy/statement.h"
 
 enum { COPY_ARENA_BYTES_MAX = 128 << 20 };
 
-static err write_row(struct strategy *s, const struct strategy_key *k, struct strategy_name_of name, str value,
-                     store_time expires_at)
+static err write_row(struct strategy *s, const struct strategy_key *k, struct strategy_name_of name,
+                     str value, store_time expires_at)
 {
     struct strategy_batch b = { .s = s };
     struct statement *st = batch_add(&b);
@@ -18,7 +19,8 @@ static err write_row(struct strategy *s, const struct strategy_key *k, struct st
     return batch_run(&b);
 }
 
-static err delete_replaced(struct strategy *s, const struct strategy_key *k, const struct strategy_render *r)
+static err delete_replaced(struct strategy *s, const struct strategy_key *k,
+                           const struct strategy_render *r)
 {
     if (!r->has_previous || !strategy_chance(s))
         return ERR_OK;
@@ -31,13 +33,17 @@ static err delete_replaced(struct strategy *s, const struct strategy_key *k, con
     return batch_run(&b);
 }
 
-static err content_put(struct strategy *s, const struct strategy_render *r, unsigned content, store_time now)
+static err content_put(struct strategy *s, const struct strategy_render *r, unsigned content,
+                       store_time now)
 {
     struct arena a;
     struct strategy_row old;
     store_time expires_at = store_time_add(now, s->opts.historical_ttl_ns);
-    struct strategy_key current = { .table = TABLE_CURRENT, .content = content, .depth = KEY_TITLE,
-                                    .domain = r->domain, .title = r->title };
+    struct strategy_key current = { .table = TABLE_CURRENT,
+                                    .content = content,
+                                    .depth = KEY_TITLE,
+                                    .domain = r->domain,
+                                    .title = r->title };
     struct strategy_key historical = current;
     historical.table = TABLE_HISTORICAL;
     historical.depth = KEY_TID;

@@ -1,4 +1,5 @@
-/* Creating, migrating and dropping tables, and the upkeep that removes what expired or was dropped. */
+/* Creating, migrating and dropping tables, and the upkeep that removes what expired or was
+ * dropped. */
 #include "table/index.h"
 #include "table/key.h"
 #include "table/row.h"
@@ -27,7 +28,8 @@ static err number_next(struct engine_txn *t, uint32_t *number)
         return ERR_LIMIT;
     *number = last + 1;
     put_be32(bytes, *number);
-    return engine_txn_put(t, SPACE_SCHEMA, number_key, (str){ .p = bytes, .n = sizeof bytes }, STR_NONE);
+    return engine_txn_put(t, SPACE_SCHEMA, number_key, (str){ .p = bytes, .n = sizeof bytes },
+                          STR_NONE);
 }
 
 static err schema_write(struct engine_txn *t, struct table_schema_change *c, const struct schema *s)
@@ -56,7 +58,8 @@ static err create_decide(struct engine_txn *t, void *ctx)
     struct table_schema_change *c = ctx;
     struct schema next = *c->schema, *old;
     c->created = c->changed = false;
-    err e = store_schema(c->tables, engine_txn_view(t), c->domain, c->table, c->arena, false, &old, NULL);
+    err e = store_schema(c->tables, engine_txn_view(t), c->domain, c->table, c->arena, false, &old,
+                         NULL);
     if (e == ERR_NOT_FOUND) {
         uint32_t number;
         e = number_next(t, &number);
@@ -87,7 +90,8 @@ static err drop_decide(struct engine_txn *t, void *ctx)
     struct schema *old;
     struct key_buf key;
     char dropped[DROPPED_KEY_BYTES];
-    err e = store_schema(c->tables, engine_txn_view(t), c->domain, c->table, c->arena, false, &old, &c->note);
+    err e = store_schema(c->tables, engine_txn_view(t), c->domain, c->table, c->arena, false, &old,
+                         &c->note);
     if (e != ERR_OK)
         return e;
     store_schema_key(&key, c->domain, c->table);
@@ -99,7 +103,8 @@ static err drop_decide(struct engine_txn *t, void *ctx)
         return e;
     c->changed = true;
     dropped_key(dropped, c->domain, old->number);
-    return engine_txn_put(t, SPACE_SCHEMA, (str){ .p = dropped, .n = sizeof dropped }, STR_NONE, STR_NONE);
+    return engine_txn_put(t, SPACE_SCHEMA, (str){ .p = dropped, .n = sizeof dropped }, STR_NONE,
+                          STR_NONE);
 }
 
 static void change_done(void *ctx, err why)
@@ -120,8 +125,11 @@ static err change_prepare(struct tables *ts, struct table_schema_change *c)
         if (e != ERR_OK)
             return e;
     }
-    c->update = (struct engine_update){ .decide = drop ? drop_decide : create_decide, .done = change_done, .ctx = c,
-                                        .deadline = c->deadline, .frees = drop };
+    c->update = (struct engine_update){ .decide = drop ? drop_decide : create_decide,
+                                        .done = change_done,
+                                        .ctx = c,
+                                        .deadline = c->deadline,
+                                        .frees = drop };
     return ERR_OK;
 }
 
@@ -177,7 +185,9 @@ static struct engine_range expiry_range(char from[1], char until[9], store_time 
 {
     from[0] = until[0] = KEY_EXPIRY;
     put_be64(until + 1, (uint64_t)now.ns + 1);
-    return (struct engine_range){ .space = SPACE_ROW, .from = { .p = from, .n = 1 }, .until = { .p = until, .n = 9 } };
+    return (struct engine_range){ .space = SPACE_ROW,
+                                  .from = { .p = from, .n = 1 },
+                                  .until = { .p = until, .n = 9 } };
 }
 
 static err expired_remove(struct engine_txn *t, struct upkeep *k)
@@ -191,7 +201,8 @@ static err expired_remove(struct engine_txn *t, struct upkeep *k)
     while (count < TABLE_UPKEEP_BATCH) {
         struct engine_row row;
         e = engine_cursor_next(c, &row);
-        bool damaged = e == ERR_CORRUPT && row.key.n > 0 && row.key.p[0] == KEY_EXPIRY; /* its key says all */
+        bool damaged =
+            e == ERR_CORRUPT && row.key.n > 0 && row.key.p[0] == KEY_EXPIRY; /* its key says all */
         if (e != ERR_OK && !damaged)
             break;
         e = ERR_OK;
@@ -220,8 +231,8 @@ static err first_dropped(struct engine_view *v, char out[DROPPED_KEY_BYTES])
 }
 
 /* Entries and trails first: rows found without them cost nothing more. */
-static err dropped_collect(struct engine_view *v, const char dropped[DROPPED_KEY_BYTES], store_time now,
-                           struct store_doomed *out)
+static err dropped_collect(struct engine_view *v, const char dropped[DROPPED_KEY_BYTES],
+                           store_time now, struct store_doomed *out)
 {
     static const char kinds[] = { KEY_INDEX, KEY_TRAIL, KEY_ROW };
     err e = ERR_OK;
@@ -230,7 +241,9 @@ static err dropped_collect(struct engine_view *v, const char dropped[DROPPED_KEY
         head[0] = kinds[i];
         memcpy(head + 1, dropped + 1, sizeof head - 1);
         str prefix = { .p = head, .n = sizeof head };
-        struct engine_range range = { .space = SPACE_ROW, .from = prefix, .until = engine_prefix_end(prefix, end) };
+        struct engine_range range = { .space = SPACE_ROW,
+                                      .from = prefix,
+                                      .until = engine_prefix_end(prefix, end) };
         e = store_collect(v, &range, TABLE_UPKEEP_BATCH, now, out);
     }
     return e;
@@ -264,7 +277,10 @@ static err upkeep_decide(struct engine_txn *t, void *ctx)
 }
 
 /* What there is to do now, and when the next row expires. */
-struct ahead { bool rows, indexes, policies; store_time next; };
+struct ahead {
+    bool rows, indexes, policies;
+    store_time next;
+};
 
 static err look_at(struct engine_view *v, struct ahead *out)
 {
@@ -279,7 +295,8 @@ static err look_at(struct engine_view *v, struct ahead *out)
         return e;
     struct engine_cursor *c = engine_cursor_open(v, &range);
     e = engine_cursor_next(c, &row);
-    if (e == ERR_CORRUPT || (e == ERR_OK && row_expiry_split(row.key, &out->next, &key) != ERR_OK)) {
+    if (e == ERR_CORRUPT ||
+        (e == ERR_OK && row_expiry_split(row.key, &out->next, &key) != ERR_OK)) {
         out->next = STORE_TIME_ZERO; /* what cannot be read is removed at once */
         e = ERR_OK;
     }
@@ -315,7 +332,8 @@ err tables_upkeep(struct tables *ts, bool *more, store_time *next)
     }
     if (e == ERR_OK && ahead.indexes)
         e = index_upkeep(ts);
-    if (e == ERR_OK && ahead.policies && !k.more) /* after what is due: it goes past all that is dead */
+    if (e == ERR_OK && ahead.policies &&
+        !k.more) /* after what is due: it goes past all that is dead */
         e = trim_upkeep(ts);
     if (e != ERR_OK || (!ahead.rows && !ahead.indexes && !ahead.policies))
         return e;

@@ -19,7 +19,8 @@ static err read_exponent(str text, int64_t *exponent, struct err_note *note)
         text = str_skip(text, 1);
     uint64_t value;
     if (!str_to_u64(text, &value) || value > 2 * DECIMAL_EXPONENT_MAX) {
-        err_note_set(note, "exponent is not a number up to %d (DECIMAL_EXPONENT_MAX)", DECIMAL_EXPONENT_MAX);
+        err_note_set(note, "exponent is not a number up to %d (DECIMAL_EXPONENT_MAX)",
+                     DECIMAL_EXPONENT_MAX);
         return ERR_BAD;
     }
     *exponent = negative ? -(int64_t)value : (int64_t)value;
@@ -27,7 +28,8 @@ static err read_exponent(str text, int64_t *exponent, struct err_note *note)
 }
 
 /* Digits of mantissa without zeros in front; *fraction: how many stood behind the point. */
-static err read_digits(str mantissa, bool whole, struct number *n, int64_t *fraction, struct err_note *note)
+static err read_digits(str mantissa, bool whole, struct number *n, int64_t *fraction,
+                       struct err_note *note)
 {
     bool point = false, any = false;
     *fraction = 0;
@@ -46,7 +48,8 @@ static err read_digits(str mantissa, bool whole, struct number *n, int64_t *frac
         if (c == '0' && n->count == 0)
             continue;
         if (n->count == DECIMAL_DIGITS_MAX) {
-            err_note_set(note, "number has more than %d digits (DECIMAL_DIGITS_MAX)", DECIMAL_DIGITS_MAX);
+            err_note_set(note, "number has more than %d digits (DECIMAL_DIGITS_MAX)",
+                         DECIMAL_DIGITS_MAX);
             return ERR_BAD;
         }
         n->digits[n->count++] = (char)(c - '0');
@@ -88,12 +91,15 @@ static err number_read(str text, bool whole, struct number *n, struct err_note *
     int64_t scale = fraction - exponent;
     if (n->count == 0) {
         n->negative = false;
-        n->zeros = scale < 0 ? 0 : scale > DECIMAL_DIGITS_MAX ? DECIMAL_DIGITS_MAX : (uint32_t)scale;
+        n->zeros = scale < 0                    ? 0
+                   : scale > DECIMAL_DIGITS_MAX ? DECIMAL_DIGITS_MAX
+                                                : (uint32_t)scale;
         return ERR_OK;
     }
     int64_t places = (int64_t)n->count - scale;
     if (places > DECIMAL_EXPONENT_MAX || places < -DECIMAL_EXPONENT_MAX) {
-        err_note_set(note, "number has an exponent of more than %d (DECIMAL_EXPONENT_MAX)", DECIMAL_EXPONENT_MAX);
+        err_note_set(note, "number has an exponent of more than %d (DECIMAL_EXPONENT_MAX)",
+                     DECIMAL_EXPONENT_MAX);
         return ERR_BAD;
     }
     n->exponent = (int32_t)places;
@@ -112,7 +118,8 @@ static str number_write(struct arena *a, const struct number *n)
         put_be32(p + EXPONENT_AT, (uint32_t)n->exponent ^ 0x80000000u);
         at = DIGITS_AT;
         for (unsigned i = 0; i < n->count; i += 2)
-            p[at++] = (unsigned char)(n->digits[i] * 10 + (i + 1 < n->count ? n->digits[i + 1] : 0) + 1);
+            p[at++] =
+                (unsigned char)(n->digits[i] * 10 + (i + 1 < n->count ? n->digits[i + 1] : 0) + 1);
         p[at++] = 0;
         for (size_t i = 1; n->negative && i < at; i++)
             p[i] = (unsigned char)~p[i];
@@ -215,7 +222,8 @@ static void put_scientific(struct buf *b, const struct number *n)
 
 static bool fits(const struct number *n, bool whole)
 {
-    return !whole || n->count == 0 || (n->exponent >= (int32_t)n->count && n->exponent <= DECIMAL_DIGITS_MAX);
+    return !whole || n->count == 0 ||
+           (n->exponent >= (int32_t)n->count && n->exponent <= DECIMAL_DIGITS_MAX);
 }
 
 bool decimal_valid(str s, bool whole)

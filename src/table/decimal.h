@@ -14,10 +14,11 @@
 
 enum { DECIMAL_DIGITS_MAX = 2048, DECIMAL_EXPONENT_MAX = 1000000, DECIMAL_ZEROS_BYTES = 2 };
 
-/* "[+-]digits[.digits][e[+-]digits]" to the ordered form followed by be16: how many zeros the text had behind
- * its last other digit, so that "1.50" stays "1.50". whole: digits alone are allowed.
+/* "[+-]digits[.digits][e[+-]digits]" to the ordered form followed by be16: how many zeros the text
+ * had behind its last other digit, so that "1.50" stays "1.50". whole: digits alone are allowed.
  * ERR_BAD with a note, ERR_LIMIT of the arena without. Result in the arena. */
-MUST_CHECK err decimal_parse(struct arena *a, str text, bool whole, str *out, struct err_note *note);
+MUST_CHECK err decimal_parse(struct arena *a, str text, bool whole, str *out,
+                             struct err_note *note);
 /* Bytes of the ordered form at the start of s; 0: malformed. */
 size_t decimal_size(str s);
 /* Could decimal_parse have made s, with or without the zeros behind (whole: without)? */

@@ -7,7 +7,8 @@
 
 /* ---- entries ---- */
 
-static err entry_build(struct buf *b, const struct schema *s, const struct schema_index *ix, const str *values)
+static err entry_build(struct buf *b, const struct schema *s, const struct schema_index *ix,
+                       const str *values)
 {
     for (unsigned i = 0; i < ix->hash_count + ix->range_count; i++) {
         const struct schema_attr *at = &s->attrs[ix->keys[i]];
@@ -22,8 +23,8 @@ static err entry_build(struct buf *b, const struct schema *s, const struct schem
     return buf_status(b);
 }
 
-err index_entry(uint32_t domain, const struct schema *s, const struct schema_index *ix, const str *values,
-                struct key_buf *out, struct err_note *note)
+err index_entry(uint32_t domain, const struct schema *s, const struct schema_index *ix,
+                const str *values, struct key_buf *out, struct err_note *note)
 {
     struct buf b;
     buf_init(&b, TABLE_KEY_BYTES_MAX);
@@ -38,7 +39,8 @@ err index_entry(uint32_t domain, const struct schema *s, const struct schema_ind
     buf_fini(&b);
     if (e == ERR_OK || e == ERR_NOT_FOUND)
         return ERR_OK;
-    err_note_set(note, "the entry in index %.*s is longer than %d bytes (TABLE_KEY_BYTES_MAX) encoded",
+    err_note_set(note,
+                 "the entry in index %.*s is longer than %d bytes (TABLE_KEY_BYTES_MAX) encoded",
                  STR_ARG(ix->name), TABLE_KEY_BYTES_MAX);
     return ERR_BAD;
 }
@@ -74,7 +76,8 @@ err index_stored(struct engine_view *v, str row_key, uint16_t index, struct key_
     return e == ERR_NOT_FOUND || e == ERR_CORRUPT ? ERR_OK : e;
 }
 
-static err entry_change(struct engine_txn *t, str row_key, uint16_t index, const struct key_buf *next)
+static err entry_change(struct engine_txn *t, str row_key, uint16_t index,
+                        const struct key_buf *next)
 {
     struct key_buf old, trail;
     err e = index_stored(engine_txn_view(t), row_key, index, &old);
@@ -111,14 +114,17 @@ static void append(struct buf *keys, str key, unsigned *count)
     (*count)++;
 }
 
-/* A trail is as long as the row's key and its number: longer ones are of rows whose keys begin like this one. */
+/* A trail is as long as the row's key and its number: longer ones are of rows whose keys begin like
+ * this one. */
 err index_trails(struct engine_view *v, str row_key, struct buf *keys, unsigned *count)
 {
     struct key_buf first, last;
     trail_key(&first, row_key, 0);
     trail_key(&last, row_key, UINT16_MAX);
     last.bytes[last.n++] = 0;
-    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&first), .until = key_buf_str(&last) };
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = key_buf_str(&first),
+                                  .until = key_buf_str(&last) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     err e;
     for (;;) {

@@ -1,11 +1,11 @@
 /* Indexes that migrations add and take away: filled and removed some rows at a time.
  *
- * Job in SPACE_SCHEMA: SPACE_KEY_FILL or SPACE_KEY_UNINDEX, domain, table number, index number. Value of one that
- * fills: state, be16 size and bytes of the table's name, and the key of the last row looked at. A row is read in a
- * view, where its bytes may be waited for, and its entry written in an update that finds the row as it was; a put that
- * came between has written the entry itself.
- * Invariants: 1. while there is a fill job, its index answers nothing. 2. a job goes in the update that did the last of
- * it. */
+ * Job in SPACE_SCHEMA: SPACE_KEY_FILL or SPACE_KEY_UNINDEX, domain, table number, index number.
+ * Value of one that fills: state, be16 size and bytes of the table's name, and the key of the last
+ * row looked at. A row is read in a view, where its bytes may be waited for, and its entry written
+ * in an update that finds the row as it was; a put that came between has written the entry itself.
+ * Invariants: 1. while there is a fill job, its index answers nothing. 2. a job goes in the update
+ * that did the last of it. */
 #include "table/index.h"
 
 #include "table/jsontext.h"
@@ -18,7 +18,8 @@
 
 enum { JOB_KEY_BYTES = 11, FILL_GOING = 0, FILL_FAILED = 1 };
 
-static str job_key(char out[JOB_KEY_BYTES], char kind, uint32_t domain, uint32_t table, uint16_t index)
+static str job_key(char out[JOB_KEY_BYTES], char kind, uint32_t domain, uint32_t table,
+                   uint16_t index)
 {
     out[0] = kind;
     put_be32(out + 1, domain);
@@ -45,10 +46,12 @@ static err fill_begin(struct engine_txn *t, uint32_t domain, const struct schema
     return e;
 }
 
-static err removal_begin(struct engine_txn *t, uint32_t domain, const struct schema *s, uint16_t index)
+static err removal_begin(struct engine_txn *t, uint32_t domain, const struct schema *s,
+                         uint16_t index)
 {
     char key[JOB_KEY_BYTES];
-    err e = engine_txn_delete(t, SPACE_SCHEMA, job_key(key, SPACE_KEY_FILL, domain, s->number, index));
+    err e =
+        engine_txn_delete(t, SPACE_SCHEMA, job_key(key, SPACE_KEY_FILL, domain, s->number, index));
     if (e != ERR_OK)
         return e;
     str job = job_key(key, SPACE_KEY_UNINDEX, domain, s->number, index);
@@ -68,23 +71,28 @@ static err fill_again(struct engine_txn *t, uint32_t domain, const struct schema
     return e == ERR_OK || e == ERR_CORRUPT ? fill_begin(t, domain, s, index) : e;
 }
 
-/* The first job of a kind; of one table, when prefix says so. ERR_NOT_FOUND. Borrowed as rows are. */
+/* The first job of a kind; of one table, when prefix says so. ERR_NOT_FOUND. Borrowed as rows
+ * are. */
 static err job_first(struct engine_view *v, str prefix, bool going, struct engine_row *out)
 {
     char end[JOB_KEY_BYTES];
-    struct engine_range range = { .space = SPACE_SCHEMA, .from = prefix, .until = engine_prefix_end(prefix, end) };
+    struct engine_range range = { .space = SPACE_SCHEMA,
+                                  .from = prefix,
+                                  .until = engine_prefix_end(prefix, end) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     err e;
     do {
         e = engine_cursor_next(c, out);
-    } while ((e == ERR_CORRUPT && out->key.n > 0) || /* its index answers nothing, the other jobs go on */
+    } while ((e == ERR_CORRUPT &&
+              out->key.n > 0) || /* its index answers nothing, the other jobs go on */
              (e == ERR_OK && going && (out->value.n == 0 || out->value.p[0] != FILL_GOING)));
     engine_cursor_close(&c);
     return e == ERR_OK && out->key.n != JOB_KEY_BYTES ? ERR_CORRUPT : e;
 }
 
 /* Rows keep the trails of removed indexes until those are gone; this bounds them. */
-static err removals_over(struct engine_txn *t, uint32_t domain, const struct schema *s, struct err_note *note)
+static err removals_over(struct engine_txn *t, uint32_t domain, const struct schema *s,
+                         struct err_note *note)
 {
     char key[JOB_KEY_BYTES];
     struct engine_row row;
@@ -93,12 +101,13 @@ static err removals_over(struct engine_txn *t, uint32_t domain, const struct sch
     if (e == ERR_NOT_FOUND)
         return ERR_OK;
     if (e == ERR_OK)
-        err_note_set(note, "an index that table %.*s had is still being removed: try again", STR_ARG(s->name));
+        err_note_set(note, "an index that table %.*s had is still being removed: try again",
+                     STR_ARG(s->name));
     return e == ERR_OK ? ERR_CONFLICT : e;
 }
 
-err index_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old, const struct schema *next,
-                  struct err_note *note)
+err index_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old,
+                  const struct schema *next, struct err_note *note)
 {
     err e = ERR_OK;
     if (old == NULL)
@@ -107,7 +116,8 @@ err index_migrate(struct engine_txn *t, uint32_t domain, const struct schema *ol
         e = removals_over(t, domain, old, note);
     for (unsigned i = 0; e == ERR_OK && i < next->indexes_count; i++) {
         uint16_t number = next->indexes[i].number;
-        e = number > old->indexes_made ? fill_begin(t, domain, next, number) : fill_again(t, domain, next, number);
+        e = number > old->indexes_made ? fill_begin(t, domain, next, number)
+                                       : fill_again(t, domain, next, number);
     }
     for (unsigned i = 0; e == ERR_OK && i < old->indexes_count; i++)
         if (schema_index_numbered(next, old->indexes[i].number) == NULL)
@@ -120,8 +130,8 @@ err index_drop(struct engine_txn *t, uint32_t domain, const struct schema *s)
     err e = ERR_OK;
     char key[JOB_KEY_BYTES];
     for (unsigned i = 0; e == ERR_OK && i < s->indexes_count; i++)
-        e = engine_txn_delete(t, SPACE_SCHEMA,
-                              job_key(key, SPACE_KEY_FILL, domain, s->number, s->indexes[i].number));
+        e = engine_txn_delete(
+            t, SPACE_SCHEMA, job_key(key, SPACE_KEY_FILL, domain, s->number, s->indexes[i].number));
     return e;
 }
 
@@ -136,7 +146,8 @@ static err stopped_at(struct buf *b, struct arena *a, const struct schema *s, st
         return ERR_CORRUPT;
     err e = key_split(a, s, c.rest, &parts);
     for (unsigned i = 0; e == ERR_OK && i < s->hash_count + s->range_count; i++) {
-        const struct schema_attr *at = &s->attrs[i < s->hash_count ? s->hash[i] : s->range[i - s->hash_count]];
+        const struct schema_attr *at =
+            &s->attrs[i < s->hash_count ? s->hash[i] : s->range[i - s->hash_count]];
         buf_put_c(b, i == 0 ? '{' : ',');
         jsontext_string(b, at->name);
         buf_put_c(b, ':');
@@ -146,7 +157,8 @@ static err stopped_at(struct buf *b, struct arena *a, const struct schema *s, st
     return e == ERR_OK ? buf_status(b) : e;
 }
 
-static void failed_note(const struct schema *s, const struct schema_index *ix, str job, struct err_note *note)
+static void failed_note(const struct schema *s, const struct schema_index *ix, str job,
+                        struct err_note *note)
 {
     struct arena a;
     struct buf b;
@@ -154,24 +166,30 @@ static void failed_note(const struct schema *s, const struct schema_index *ix, s
     buf_init(&b, 64 << 10);
     err e = stopped_at(&b, &a, s, job);
     str row = e == ERR_OK ? buf_str(&b) : STR("it cannot be told");
-    err_note_set(note, "index %.*s could not be filled: the entry of a row is longer than %d bytes "
-                       "(TABLE_KEY_BYTES_MAX). Shorten or delete it, then put a higher version of the schema: %.*s",
+    err_note_set(note,
+                 "index %.*s could not be filled: the entry of a row is longer than %d bytes "
+                 "(TABLE_KEY_BYTES_MAX). Shorten or delete it, then put a higher version of the "
+                 "schema: %.*s",
                  STR_ARG(ix->name), TABLE_KEY_BYTES_MAX, STR_ARG(row));
     buf_fini(&b);
     arena_fini(&a);
 }
 
-err index_ready(struct engine_view *v, uint32_t domain, const struct schema *s, const struct schema_index *ix,
-                struct err_note *note)
+err index_ready(struct engine_view *v, uint32_t domain, const struct schema *s,
+                const struct schema_index *ix, struct err_note *note)
 {
     char key[JOB_KEY_BYTES];
     struct engine_row row;
     if (ix->lacking) {
-        err_note_set(note, "index %.*s was made by an earlier server, without all of the table's key: put the schema "
-                           "again, and it is filled anew", STR_ARG(ix->name));
+        err_note_set(note,
+                     "index %.*s was made by an earlier server, without all of the table's key: "
+                     "put the schema "
+                     "again, and it is filled anew",
+                     STR_ARG(ix->name));
         return ERR_BAD;
     }
-    err e = engine_get(v, SPACE_SCHEMA, job_key(key, SPACE_KEY_FILL, domain, s->number, ix->number), &row);
+    err e = engine_get(v, SPACE_SCHEMA, job_key(key, SPACE_KEY_FILL, domain, s->number, ix->number),
+                       &row);
     if (e == ERR_NOT_FOUND)
         return ERR_OK;
     if (e != ERR_OK)
@@ -180,8 +198,9 @@ err index_ready(struct engine_view *v, uint32_t domain, const struct schema *s, 
         failed_note(s, ix, row.value, note);
         return ERR_BAD;
     }
-    err_note_set(note, "index %.*s is still being filled with the rows that were there before it: try again",
-                 STR_ARG(ix->name));
+    err_note_set(
+        note, "index %.*s is still being filled with the rows that were there before it: try again",
+        STR_ARG(ix->name));
     return ERR_CONFLICT;
 }
 
@@ -229,11 +248,14 @@ static err entries_delete(struct engine_txn *t, const struct buf *entries, uint1
     return e;
 }
 
-/* Entries and their rows' keys, TABLE_UPKEEP_BATCH at most; a damaged one goes without its row's. */
+/* Entries and their rows' keys, TABLE_UPKEEP_BATCH at most; a damaged one goes without its
+ * row's. */
 static err entries_collect(struct engine_view *v, str prefix, struct buf *out, unsigned *count)
 {
     char end[KEY_INDEX_HEAD_BYTES];
-    struct engine_range range = { .space = SPACE_ROW, .from = prefix, .until = engine_prefix_end(prefix, end) };
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = prefix,
+                                  .until = engine_prefix_end(prefix, end) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     err e = ERR_OK;
     for (*count = 0; *count < TABLE_UPKEEP_BATCH; (*count)++) {
@@ -283,19 +305,20 @@ static err removal_decide(struct engine_txn *t, void *ctx)
 struct fill {
     struct tables *tables;
     char job[JOB_KEY_BYTES];
-    struct buf value, found;   /* the job's value as read */
-    size_t name_end;           /* in value: what is behind is the position */
-    struct key_buf at;         /* the row looked at last */
+    struct buf value, found; /* the job's value as read */
+    size_t name_end;         /* in value: what is behind is the position */
+    struct key_buf at;       /* the row looked at last */
     const struct schema *schema;
     const struct schema_index *index;
-    struct arena arena;        /* of the schema */
-    struct arena scratch;      /* of a row */
+    struct arena arena;   /* of the schema */
+    struct arena scratch; /* of a row */
     bool stale, over, failed;
 };
 
 static uint64_t fingerprint(const struct engine_row *row)
 {
-    return XXH3_64bits(row->value.p, row->value.n) ^ (row->blob.n > 0 ? row->blob.hash + row->blob.n : 0);
+    return XXH3_64bits(row->value.p, row->value.n) ^
+           (row->blob.n > 0 ? row->blob.hash + row->blob.n : 0);
 }
 
 /* Values of a stored row by the schema's attributes; they and the key's are in scratch. */
@@ -356,7 +379,8 @@ static err fill_walk(struct fill *f, struct engine_view *v)
         return ERR_CORRUPT;
     if (last.n > 0)
         from.bytes[from.n++] = 0;
-    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&from),
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = key_buf_str(&from),
                                   .until = engine_prefix_end(prefix, end) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     err e = ERR_OK;
@@ -438,7 +462,8 @@ static err fill_decide(struct engine_txn *t, void *ctx)
 {
     const struct fill *f = ctx;
     struct engine_row row;
-    err e = engine_get(engine_txn_view(t), SPACE_SCHEMA, (str){ .p = f->job, .n = sizeof f->job }, &row);
+    err e = engine_get(engine_txn_view(t), SPACE_SCHEMA, (str){ .p = f->job, .n = sizeof f->job },
+                       &row);
     if (e == ERR_NOT_FOUND || (e == ERR_OK && !str_eq(row.value, buf_str(&f->value))))
         return ERR_OK; /* the table was dropped or migrated meanwhile */
     if (e == ERR_OK && !f->stale) {

@@ -7,7 +7,9 @@
 
 static void put_escaped(struct buf *b, char c)
 {
-    static const char short_form[] = { ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r' };
+    static const char short_form[] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
+    };
     unsigned char u = (unsigned char)c;
     if (c == '"' || c == '\\') {
         buf_put_c(b, '\\');
@@ -70,7 +72,10 @@ void jsontext_float(struct buf *b, float v)
     put_shortest(b, (double)v, true);
 }
 
-struct writer { struct buf *out; bool sorted; };
+struct writer {
+    struct buf *out;
+    bool sorted;
+};
 
 static err put_any(const struct writer *w, const json_t *json, unsigned depth);
 
@@ -94,7 +99,8 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*left, *right);
 }
 
-static err put_members(const struct writer *w, const json_t *json, const char *const *keys, unsigned depth)
+static err put_members(const struct writer *w, const json_t *json, const char *const *keys,
+                       unsigned depth)
 {
     err e = ERR_OK;
     buf_put_c(w->out, '{');
@@ -117,8 +123,7 @@ static err put_object(const struct writer *w, const json_t *json, unsigned depth
     size_t count = 0;
     if (keys == NULL)
         return ERR_LIMIT;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value)
-        keys[count++] = key;
+    json_object_foreach((json_t *)(uintptr_t)json, key, value) keys[count++] = key;
     if (w->sorted)
         qsort(keys, count, sizeof *keys, by_bytes);
     err e = put_members(w, json, keys, depth);
@@ -137,7 +142,8 @@ static err put_any(const struct writer *w, const json_t *json, unsigned depth)
     case JSON_ARRAY:
         return put_array(w, json, depth);
     case JSON_STRING:
-        jsontext_string(w->out, (str){ .p = json_string_value(json), .n = json_string_length(json) });
+        jsontext_string(w->out,
+                        (str){ .p = json_string_value(json), .n = json_string_length(json) });
         return ERR_OK;
     case JSON_INTEGER:
         buf_printf(w->out, "%" JSON_INTEGER_FORMAT, json_integer_value(json));
@@ -170,14 +176,16 @@ err jsontext_sorted(struct buf *b, const json_t *json)
 
 void jsontext_base64(struct buf *b, str bytes)
 {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char *at = buf_extend(b, (bytes.n + 2) / 3 * 4);
     if (at == NULL)
         return;
     const unsigned char *p = (const unsigned char *)bytes.p;
     for (size_t i = 0; i < bytes.n; i += 3) {
         size_t left = bytes.n - i;
-        unsigned v = (unsigned)p[i] << 16 | (left > 1 ? (unsigned)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0u);
+        unsigned v = (unsigned)p[i] << 16 | (left > 1 ? (unsigned)p[i + 1] << 8 : 0) |
+                     (left > 2 ? p[i + 2] : 0u);
         *at++ = alphabet[v >> 18];
         *at++ = alphabet[v >> 12 & 63];
         *at++ = left > 1 ? alphabet[v >> 6 & 63] : '=';

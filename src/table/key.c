@@ -70,7 +70,9 @@ size_t key_component_size(enum table_type type, bool desc, str rest)
 {
     unsigned char turn = desc ? 0xff : 0;
     size_t fixed = value_fixed_size(type);
-    size_t n = fixed != 0 ? fixed : is_number(type) ? number_size(rest, turn) : escaped_size(rest, turn);
+    size_t n = fixed != 0        ? fixed
+               : is_number(type) ? number_size(rest, turn)
+                                 : escaped_size(rest, turn);
     return n <= rest.n ? n : 0;
 }
 

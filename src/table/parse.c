@@ -16,12 +16,15 @@ struct parsing {
     struct err_note *note;
 };
 
-static err write_read(const struct parsing *p, str table, const json_t *json, bool is_delete, struct table_write *out)
+static err write_read(const struct parsing *p, str table, const json_t *json, bool is_delete,
+                      struct table_write *out)
 {
     struct schema *s;
-    err e = store_schema(p->tables, p->view, p->domain, table, p->arena, p->query->now, &s, p->note);
+    err e =
+        store_schema(p->tables, p->view, p->domain, table, p->arena, p->query->now, &s, p->note);
     if (e == ERR_OK)
-        e = is_delete ? query_delete(p->arena, s, json, out, p->note) : query_put(p->arena, s, json, out, p->note);
+        e = is_delete ? query_delete(p->arena, s, json, out, p->note)
+                      : query_put(p->arena, s, json, out, p->note);
     if (e == ERR_OK)
         out->schema = s;
     return e;
@@ -92,7 +95,9 @@ err tables_parse(struct tables *ts, uint32_t domain, const struct table_query *q
         return e;
     struct err_note why = { .text = "" };
     struct engine_view *v = engine_view_begin(ts->engine);
-    struct parsing p = { .tables = ts, .view = v, .domain = domain, .query = q, .arena = a, .note = &why };
+    struct parsing p = {
+        .tables = ts, .view = v, .domain = domain, .query = q, .arena = a, .note = &why
+    };
     e = parse(&p, json, out);
     engine_view_end(&v);
     json_decref(json);

@@ -3,8 +3,8 @@
 #include "base/date.h"
 #include "codec/json.h"
 #include "table/store.h"
-#include "table/value.h"
 #include "table/table_write.h"
+#include "table/value.h"
 
 #include <string.h>
 #include <strings.h>
@@ -37,14 +37,16 @@ static err members_check(const json_t *json, const char *const *known, struct er
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+    {
         const char *const *k = known;
         while (*k != NULL && strcmp(*k, key) != 0)
             k++;
         if (*k != NULL)
             continue;
         if (strcmp(key, "timestamp") == 0)
-            err_note_set(note, "timestamp: writes are ordered by their arrival, not by a time of their own");
+            err_note_set(
+                note, "timestamp: writes are ordered by their arrival, not by a time of their own");
         else
             err_note_set(note, "%s is not a member of this query", key);
         return ERR_BAD;
@@ -52,7 +54,8 @@ static err members_check(const json_t *json, const char *const *known, struct er
     return ERR_OK;
 }
 
-static err value_read(const struct reading *r, const struct schema_attr *at, const json_t *json, str *out)
+static err value_read(const struct reading *r, const struct schema_attr *at, const json_t *json,
+                      str *out)
 {
     struct err_note why = { .text = "" };
     err e = value_from_json(r->arena, at->kind, json, out, &why);
@@ -71,7 +74,8 @@ static err attr_find(const struct reading *r, const char *name, const struct sch
         err_note_set(r->note, "there is no attribute %s in index %.*s of table %.*s", name,
                      STR_ARG(r->schema->through->name), STR_ARG(r->schema->name));
     else
-        err_note_set(r->note, "there is no attribute %s in table %.*s", name, STR_ARG(r->schema->name));
+        err_note_set(r->note, "there is no attribute %s in table %.*s", name,
+                     STR_ARG(r->schema->name));
     return ERR_BAD;
 }
 
@@ -79,8 +83,12 @@ static err attr_find(const struct reading *r, const char *name, const struct sch
 
 static bool op_parse(const char *name, enum table_op *op)
 {
-    static const struct { const char *name; enum table_op op; } ops[] = {
-        { "eq", OP_EQ }, { "lt", OP_LT }, { "le", OP_LE }, { "gt", OP_GT }, { "ge", OP_GE } };
+    static const struct {
+        const char *name;
+        enum table_op op;
+    } ops[] = {
+        { "eq", OP_EQ }, { "lt", OP_LT }, { "le", OP_LE }, { "gt", OP_GT }, { "ge", OP_GE }
+    };
     for (unsigned i = 0; i < COUNT_OF(ops); i++)
         if (strcasecmp(name, ops[i].name) == 0) {
             *op = ops[i].op;
@@ -95,9 +103,10 @@ struct predicates {
     const struct schema_attr *ranged; /* the one attribute with another operator than eq */
 };
 
-/* An instant as bound of a timeuuid is the first tid of that time (lt, ge), or of the time behind it (le, gt). */
-static bool bound_by_time(const struct reading *r, const struct schema_attr *at, const json_t *json, enum table_op *op,
-                          str *value)
+/* An instant as bound of a timeuuid is the first tid of that time (lt, ge), or of the time behind
+ * it (le, gt). */
+static bool bound_by_time(const struct reading *r, const struct schema_attr *at, const json_t *json,
+                          enum table_op *op, str *value)
 {
     const uint64_t low_least = UINT64_C(1) << 63; /* the variant's bits */
     int64_t ns;
@@ -111,8 +120,8 @@ static bool bound_by_time(const struct reading *r, const struct schema_attr *at,
     return true;
 }
 
-static err predicate_add(const struct reading *r, struct predicates *ps, const struct schema_attr *at,
-                         enum table_op op, const json_t *json)
+static err predicate_add(const struct reading *r, struct predicates *ps,
+                         const struct schema_attr *at, enum table_op op, const json_t *json)
 {
     str value;
     bool by_time = bound_by_time(r, at, json, &op, &value);
@@ -120,17 +129,19 @@ static err predicate_add(const struct reading *r, struct predicates *ps, const s
     if (e != ERR_OK)
         return e;
     if (value.p == NULL || ps->count == TABLE_PREDICATES_MAX) {
-        err_note_set(r->note, "attribute %.*s cannot be compared with null, nor more than %d times", STR_ARG(at->name),
-                     TABLE_PREDICATES_MAX);
+        err_note_set(r->note, "attribute %.*s cannot be compared with null, nor more than %d times",
+                     STR_ARG(at->name), TABLE_PREDICATES_MAX);
         return ERR_BAD;
     }
     if (op != OP_EQ && ps->ranged != NULL && ps->ranged != at) {
-        err_note_set(r->note, "only one attribute may have another condition than eq, not %.*s and %.*s",
+        err_note_set(r->note,
+                     "only one attribute may have another condition than eq, not %.*s and %.*s",
                      STR_ARG(ps->ranged->name), STR_ARG(at->name));
         return ERR_BAD;
     }
     if (op != OP_EQ && at->role != ROLE_RANGE) {
-        err_note_set(r->note, "attribute %.*s is not a range attribute and allows eq only", STR_ARG(at->name));
+        err_note_set(r->note, "attribute %.*s is not a range attribute and allows eq only",
+                     STR_ARG(at->name));
         return ERR_BAD;
     }
     if (op != OP_EQ)
@@ -143,15 +154,16 @@ static err between_add(const struct reading *r, struct predicates *ps, const str
                        const json_t *json)
 {
     if (!json_is_array(json) || json_array_size(json) != 2) {
-        err_note_set(r->note, "between of attribute %.*s needs an array of two values", STR_ARG(at->name));
+        err_note_set(r->note, "between of attribute %.*s needs an array of two values",
+                     STR_ARG(at->name));
         return ERR_BAD;
     }
     err e = predicate_add(r, ps, at, OP_GE, json_array_get(json, 0));
     return e == ERR_OK ? predicate_add(r, ps, at, OP_LE, json_array_get(json, 1)) : e;
 }
 
-static err operators_add(const struct reading *r, struct predicates *ps, const struct schema_attr *at,
-                         const json_t *json)
+static err operators_add(const struct reading *r, struct predicates *ps,
+                         const struct schema_attr *at, const json_t *json)
 {
     const char *name;
     json_t *value;
@@ -159,7 +171,8 @@ static err operators_add(const struct reading *r, struct predicates *ps, const s
         err_note_set(r->note, "attribute %.*s has no condition", STR_ARG(at->name));
         return ERR_BAD;
     }
-    json_object_foreach((json_t *)(uintptr_t)json, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, name, value)
+    {
         enum table_op op;
         err e;
         if (strcasecmp(name, "between") == 0) {
@@ -179,11 +192,12 @@ static err operators_add(const struct reading *r, struct predicates *ps, const s
 /* {"base64": ...} is a blob, not operators. */
 static bool is_operators(const struct schema_attr *at, const json_t *json)
 {
-    return json_is_object(json) && !(at->kind.type == TYPE_BLOB && json_object_get(json, "base64") != NULL);
+    return json_is_object(json) &&
+           !(at->kind.type == TYPE_BLOB && json_object_get(json, "base64") != NULL);
 }
 
-static err predicates_read(const struct reading *r, const json_t *json, const struct table_predicate **list,
-                           unsigned *count)
+static err predicates_read(const struct reading *r, const json_t *json,
+                           const struct table_predicate **list, unsigned *count)
 {
     *count = 0;
     if (json == NULL)
@@ -197,7 +211,8 @@ static err predicates_read(const struct reading *r, const json_t *json, const st
     }
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, name, value)
+    {
         const struct schema_attr *at;
         err e = attr_find(r, name, &at);
         if (e == ERR_OK && at->role != ROLE_HASH && at->role != ROLE_RANGE) {
@@ -205,7 +220,8 @@ static err predicates_read(const struct reading *r, const json_t *json, const st
             e = ERR_BAD;
         }
         if (e == ERR_OK)
-            e = is_operators(at, value) ? operators_add(r, ps, at, value) : predicate_add(r, ps, at, OP_EQ, value);
+            e = is_operators(at, value) ? operators_add(r, ps, at, value)
+                                        : predicate_add(r, ps, at, OP_EQ, value);
         if (e != ERR_OK)
             return e;
     }
@@ -264,7 +280,8 @@ static err order_read(const struct reading *r, const json_t *json, struct table_
         err_note_set(r->note, "order must be an object of range attributes and asc or desc");
         return ERR_BAD;
     }
-    json_object_foreach((json_t *)(uintptr_t)json, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, name, value)
+    {
         const struct schema_attr *at;
         err e = attr_find(r, name, &at);
         if (e != ERR_OK)
@@ -272,12 +289,14 @@ static err order_read(const struct reading *r, const json_t *json, struct table_
         const char *word = json_body_word(value);
         bool desc = word != NULL && strcmp(word, "desc") == 0;
         if (at->role != ROLE_RANGE || word == NULL || (!desc && strcmp(word, "asc") != 0)) {
-            err_note_set(r->note, "order of %s: it must be a range attribute, and asc or desc", name);
+            err_note_set(r->note, "order of %s: it must be a range attribute, and asc or desc",
+                         name);
             return ERR_BAD;
         }
         bool reversed = desc != at->desc;
         if (!first && reversed != g->reversed) {
-            err_note_set(r->note, "order must be the order of the index or the whole of it reversed");
+            err_note_set(r->note,
+                         "order must be the order of the index or the whole of it reversed");
             return ERR_BAD;
         }
         g->reversed = reversed;
@@ -345,11 +364,14 @@ static err index_read(struct reading *r, const json_t *json, struct table_get *g
     const char *name = json_body_word(json);
     if (json == NULL || json_is_null(json))
         return ERR_OK;
-    const struct schema_index *ix = name == NULL ? NULL : schema_index_find(r->schema, str_of(name));
+    const struct schema_index *ix =
+        name == NULL ? NULL : schema_index_find(r->schema, str_of(name));
     if (ix == NULL) {
-        err_note_set(r->note, "there is no index %s in table %.*s; one that was declared before indexes were kept "
-                              "comes with a higher version of the schema", name == NULL ? "but by a name" : name,
-                     STR_ARG(r->schema->name));
+        err_note_set(
+            r->note,
+            "there is no index %s in table %.*s; one that was declared before indexes were kept "
+            "comes with a higher version of the schema",
+            name == NULL ? "but by a name" : name, STR_ARG(r->schema->name));
         return ERR_BAD;
     }
     g->index = ix->name;
@@ -359,7 +381,8 @@ static err index_read(struct reading *r, const json_t *json, struct table_get *g
 
 static err get_read(struct reading *r, const json_t *json, struct table_get *g)
 {
-    static const char *const known[] = { "table", "index", "attributes", "proj", "order", "limit", "next", "withTTL",
+    static const char *const known[] = { "table",    "index",       "attributes", "proj",
+                                         "order",    "limit",       "next",       "withTTL",
                                          "distinct", "consistency", NULL };
     err e = members_check(json, known, r->note);
     if (e == ERR_OK)
@@ -369,7 +392,8 @@ static err get_read(struct reading *r, const json_t *json, struct table_get *g)
     if (e == ERR_OK)
         e = consistency_check(r, json);
     if (e == ERR_OK)
-        e = predicates_read(r, json_object_get(json, "attributes"), &g->predicates, &g->predicates_count);
+        e = predicates_read(r, json_object_get(json, "attributes"), &g->predicates,
+                            &g->predicates_count);
     if (e == ERR_OK)
         e = proj_read(r, json_object_get(json, "proj"), g);
     if (e == ERR_OK)
@@ -383,7 +407,8 @@ static err get_read(struct reading *r, const json_t *json, struct table_get *g)
     return e;
 }
 
-err query_get(struct arena *a, const struct schema *s, str text, struct table_get *out, struct err_note *note)
+err query_get(struct arena *a, const struct schema *s, str text, struct table_get *out,
+              struct err_note *note)
 {
     struct reading r = { .arena = a, .schema = s, .note = note };
     struct table_get g = { .table = s->name };
@@ -405,7 +430,8 @@ static err ttl_read(const struct reading *r, const json_t *json, struct table_wr
     w->ttl_s = json_integer_value(json);
     if (json_is_integer(json) && w->ttl_s >= 1 && w->ttl_s <= TABLE_TTL_S_MAX)
         return ERR_OK;
-    err_note_set(r->note, "_ttl must be a whole number of seconds from 1 to %lld", (long long)TABLE_TTL_S_MAX);
+    err_note_set(r->note, "_ttl must be a whole number of seconds from 1 to %lld",
+                 (long long)TABLE_TTL_S_MAX);
     return ERR_BAD;
 }
 
@@ -422,7 +448,8 @@ static err put_attrs_read(const struct reading *r, const json_t *json, struct ta
     w->attrs = attrs;
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, name, value)
+    {
         const struct schema_attr *at;
         err e;
         if (strcmp(name, "_ttl") == 0) {
@@ -454,7 +481,8 @@ static const json_t *condition_value(const struct schema_attr *at, const json_t 
     return at->kind.type != TYPE_JSON && is_operators(at, json) ? NULL : json;
 }
 
-static err equal_add(const struct reading *r, struct table_attr *to, const char *name, const json_t *json)
+static err equal_add(const struct reading *r, struct table_attr *to, const char *name,
+                     const json_t *json)
 {
     const struct schema_attr *at;
     err e = attr_find(r, name, &at);
@@ -480,7 +508,8 @@ static err condition_read(const struct reading *r, const json_t *json, struct ta
     }
     size_t size = json_object_size(json);
     if (!json_is_object(json) || size == 0) {
-        err_note_set(r->note, "if must be \"not exists\" or an object of attributes and {\"eq\": value}");
+        err_note_set(r->note,
+                     "if must be \"not exists\" or an object of attributes and {\"eq\": value}");
         return ERR_BAD;
     }
     struct table_attr *equal = arena_calloc(r->arena, size, sizeof *equal);
@@ -490,7 +519,8 @@ static err condition_read(const struct reading *r, const json_t *json, struct ta
     json_t *value;
     w->condition = IF_EQUAL;
     w->equal = equal;
-    json_object_foreach((json_t *)(uintptr_t)json, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, name, value)
+    {
         err e = equal_add(r, &equal[w->equal_count++], name, value);
         if (e != ERR_OK)
             return e;
@@ -501,7 +531,8 @@ static err condition_read(const struct reading *r, const json_t *json, struct ta
 err query_put(struct arena *a, const struct schema *s, const json_t *json, struct table_write *out,
               struct err_note *note)
 {
-    static const char *const known[] = { "op", "table", "attributes", "if", "consistency", "_ttl", NULL };
+    static const char *const known[] = { "op",          "table", "attributes", "if",
+                                         "consistency", "_ttl",  NULL };
     struct reading r = { .arena = a, .schema = s, .note = note };
     struct table_write w = { .table = s->name };
     err e = members_check(json, known, note);
@@ -522,8 +553,8 @@ err query_put(struct arena *a, const struct schema *s, const json_t *json, struc
 
 /* ---- delete ---- */
 
-err query_delete(struct arena *a, const struct schema *s, const json_t *json, struct table_write *out,
-                 struct err_note *note)
+err query_delete(struct arena *a, const struct schema *s, const json_t *json,
+                 struct table_write *out, struct err_note *note)
 {
     static const char *const known[] = { "op", "table", "attributes", "consistency", NULL };
     struct reading r = { .arena = a, .schema = s, .note = note };
@@ -534,7 +565,8 @@ err query_delete(struct arena *a, const struct schema *s, const json_t *json, st
     if (e == ERR_OK)
         e = consistency_check(&r, json);
     if (e == ERR_OK)
-        e = predicates_read(&r, json_object_get(json, "attributes"), &w.predicates, &w.predicates_count);
+        e = predicates_read(&r, json_object_get(json, "attributes"), &w.predicates,
+                            &w.predicates_count);
     if (e == ERR_OK)
         *out = w;
     return e;

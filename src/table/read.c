@@ -1,8 +1,9 @@
-/* Gets: a walk over the keys a plan allows, filtered, merged with the static row of each partition; or over the entries
- * of an index, each with the row it stands for.
+/* Gets: a walk over the keys a plan allows, filtered, merged with the static row of each partition;
+ * or over the entries of an index, each with the row it stands for.
  *
- * Invariants: 1. a token names the last key looked at: what is behind it has not been seen. 2. through a grouped index
- * a group is looked at once, at the first of its entries met, and passed then. */
+ * Invariants: 1. a token names the last key looked at: what is behind it has not been seen. 2.
+ * through a grouped index a group is looked at once, at the first of its entries met, and passed
+ * then. */
 #include "codec/base64.h"
 #include "table/index.h"
 #include "table/jsontext.h"
@@ -15,30 +16,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* First byte of a token. Upper case: what shares the key's partition (distinct) or group is not done with. */
-enum { TOKEN_FORWARD = 'f', TOKEN_REVERSED = 'r', TOKEN_INSIDE = 'f' - 'F', SCRATCH_KEEP_BYTES = 256 << 10 };
+/* First byte of a token. Upper case: what shares the key's partition (distinct) or group is not
+ * done with. */
+enum {
+    TOKEN_FORWARD = 'f',
+    TOKEN_REVERSED = 'r',
+    TOKEN_INSIDE = 'f' - 'F',
+    SCRATCH_KEEP_BYTES = 256 << 10
+};
 
 /* One get under way. */
 struct scan {
     const struct table_reader *r;
     const struct table_get *g;
     uint32_t domain;
-    const struct schema *table, *schema; /* schema: of the keys walked, the table's or as seen through an index */
+    const struct schema *table,
+        *schema; /* schema: of the keys walked, the table's or as seen through an index */
     struct plan plan;
     bool wanted[TABLE_ATTRS_MAX];
     bool wants_plain, wants_static;
     store_time now;
-    struct arena scratch;          /* of the row under way */
-    struct key_buf met;            /* key looked at now */
-    struct key_buf last_key;       /* looked at before: the token */
-    struct key_buf row_key;        /* of the row in the table */
-    struct key_buf partition;      /* whose static row is in statics */
+    struct arena scratch;     /* of the row under way */
+    struct key_buf met;       /* key looked at now */
+    struct key_buf last_key;  /* looked at before: the token */
+    struct key_buf row_key;   /* of the row in the table */
+    struct key_buf partition; /* whose static row is in statics */
     struct arena static_arena;
-    str statics;                   /* its attributes; empty: none */
+    str statics; /* its attributes; empty: none */
     unsigned emitted, scanned, damaged;
-    bool passed;                   /* all of last_key's partition or group is done with */
-    bool sated;                    /* each, or damaged, wants no more */
-    bool full;                     /* the key met is for the next answer */
+    bool passed; /* all of last_key's partition or group is done with */
+    bool sated;  /* each, or damaged, wants no more */
+    bool full;   /* the key met is for the next answer */
 };
 
 str table_row_value(const struct table_row *r, str name)
@@ -55,11 +63,13 @@ static err want(struct scan *s, str name)
 {
     const struct schema_attr *at = schema_find(s->schema, name);
     if (at == NULL) {
-        err_note_set(s->r->note, "proj names an attribute that is not in the table: %.*s", STR_ARG(str_take(name, 64)));
+        err_note_set(s->r->note, "proj names an attribute that is not in the table: %.*s",
+                     STR_ARG(str_take(name, 64)));
         return ERR_BAD;
     }
     if (s->g->distinct && at->role != ROLE_HASH) {
-        err_note_set(s->r->note, "distinct gives hash attributes only, not %.*s", STR_ARG(at->name));
+        err_note_set(s->r->note, "distinct gives hash attributes only, not %.*s",
+                     STR_ARG(at->name));
         return ERR_BAD;
     }
     s->wanted[at - s->schema->attrs] = true;
@@ -94,7 +104,8 @@ static bool is_grouped(const struct scan *s)
     return s->schema->through != NULL && s->schema->through->grouped;
 }
 
-/* What key has in common with all of its partition (distinct) or group; else all of it. ERR_CORRUPT: no key. */
+/* What key has in common with all of its partition (distinct) or group; else all of it.
+ * ERR_CORRUPT: no key. */
 static err common_part(const struct scan *s, str key, str *out)
 {
     size_t partition_size;
@@ -112,7 +123,8 @@ static err common_part(const struct scan *s, str key, str *out)
     return ERR_OK;
 }
 
-/* The bound behind key, in the direction of the walk; whole: behind all of its partition or group. */
+/* The bound behind key, in the direction of the walk; whole: behind all of its partition or
+ * group. */
 static err bound_behind(const struct scan *s, str key, bool whole, struct key_buf *bound)
 {
     char end[ENGINE_KEY_BYTES_MAX];
@@ -145,7 +157,8 @@ static err token_apply(struct scan *s)
         (token.p[0] != kind && token.p[0] != kind - TOKEN_INSIDE))
         return token_bad(s);
     str key = str_skip(token, 1);
-    if (str_cmp(key, key_buf_str(&s->plan.from)) < 0 || str_cmp(key, key_buf_str(&s->plan.until)) >= 0)
+    if (str_cmp(key, key_buf_str(&s->plan.from)) < 0 ||
+        str_cmp(key, key_buf_str(&s->plan.until)) >= 0)
         return token_bad(s);
     e = bound_behind(s, key, token.p[0] == kind, s->g->reversed ? &s->plan.until : &s->plan.from);
     return e == ERR_OK ? ERR_OK : token_bad(s);
@@ -158,7 +171,8 @@ static err token_make(const struct scan *s, str *next)
         return ERR_OK;
     struct buf b;
     char token[1 + ENGINE_KEY_BYTES_MAX];
-    token[0] = (char)((s->g->reversed ? TOKEN_REVERSED : TOKEN_FORWARD) - (s->passed ? 0 : TOKEN_INSIDE));
+    token[0] =
+        (char)((s->g->reversed ? TOKEN_REVERSED : TOKEN_FORWARD) - (s->passed ? 0 : TOKEN_INSIDE));
     memcpy(token + 1, s->last_key.bytes, s->last_key.n);
     buf_init(&b, 2048);
     jsontext_base64(&b, (str){ .p = token, .n = 1 + s->last_key.n });
@@ -236,9 +250,9 @@ static err emit(struct scan *s, const struct key_parts *parts, str plain, store_
         if (!s->wanted[i])
             continue;
         bool in_key = at->role == ROLE_HASH || at->role == ROLE_RANGE;
-        str value = in_key                     ? key_part(s->schema, parts, at)
+        str value = in_key                    ? key_part(s->schema, parts, at)
                     : at->role == ROLE_STATIC ? row_attr(s->statics, at->number)
-                                               : row_attr(plain, at->number);
+                                              : row_attr(plain, at->number);
         attrs[count++] = (struct table_attr){ .name = at->name, .value = value };
     }
     struct table_row row = { .attrs = attrs, .count = count, .with_ttl = s->g->with_ttl };
@@ -260,7 +274,8 @@ static bool limit_met(const struct scan *s)
 }
 
 /* A row that is alive and whose key matches: the limit first, then its bytes. */
-static err take(struct scan *s, const struct engine_row *row, const struct key_parts *parts, store_time expiry)
+static err take(struct scan *s, const struct engine_row *row, const struct key_parts *parts,
+                store_time expiry)
 {
     if (limit_met(s)) {
         s->full = true;
@@ -291,18 +306,22 @@ static err look_row(struct scan *s, const struct engine_row *row)
 
 /* ---- one entry of an index ---- */
 
-/* Makes row_key the newest row that is alive among those that differ in their version. ERR_NOT_FOUND. */
+/* Makes row_key the newest row that is alive among those that differ in their version.
+ * ERR_NOT_FOUND. */
 static err newest_find(struct scan *s)
 {
     char end[ENGINE_KEY_BYTES_MAX];
     str group = str_take(key_buf_str(&s->row_key), s->row_key.n - KEY_VERSION_BYTES);
-    struct engine_range range = { .space = SPACE_ROW, .from = group, .until = engine_prefix_end(group, end) };
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = group,
+                                  .until = engine_prefix_end(group, end) };
     struct engine_cursor *c = engine_cursor_open(s->r->view, &range);
     struct engine_row row;
     struct row_head head;
     err e;
     do {
-        e = s->scanned++ > TABLE_NOW_ROWS_MAX && s->r->now ? ERR_AGAIN : engine_cursor_next(c, &row);
+        e = s->scanned++ > TABLE_NOW_ROWS_MAX && s->r->now ? ERR_AGAIN
+                                                           : engine_cursor_next(c, &row);
         if (e == ERR_OK)
             e = row_head_read(row.value, &head);
     } while (e == ERR_OK && !store_time_before(s->now, head.expiry));
@@ -385,7 +404,8 @@ static err damage_tell(struct scan *s)
     for (unsigned i = 0; e == ERR_OK && i < s->schema->attrs_count; i++) {
         const struct schema_attr *at = &s->schema->attrs[i];
         if (at->name.n > 0 && (at->role == ROLE_HASH || at->role == ROLE_RANGE))
-            attrs[row.count++] = (struct table_attr){ .name = at->name, .value = key_part(s->schema, &parts, at) };
+            attrs[row.count++] =
+                (struct table_attr){ .name = at->name, .value = key_part(s->schema, &parts, at) };
     }
     s->damaged++;
     atomic_fetch_add_explicit(&s->r->tables->damaged, 1, memory_order_relaxed);
@@ -460,13 +480,16 @@ static err scan_run(struct scan *s, str *next)
     if (e == ERR_OK)
         e = wants_read(s);
     if (e == ERR_OK)
-        e = plan_make(s->schema, s->domain, s->g->predicates, s->g->predicates_count, &s->plan, s->r->note);
+        e = plan_make(s->schema, s->domain, s->g->predicates, s->g->predicates_count, &s->plan,
+                      s->r->note);
     if (e == ERR_OK && !s->plan.empty)
         e = token_apply(s);
     if (e != ERR_OK || s->plan.empty)
         return e;
-    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&s->plan.from),
-                                  .until = key_buf_str(&s->plan.until), .reversed = s->g->reversed };
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = key_buf_str(&s->plan.from),
+                                  .until = key_buf_str(&s->plan.until),
+                                  .reversed = s->g->reversed };
     struct engine_cursor *c = engine_cursor_open(s->r->view, &range);
     e = walk(s, c);
     engine_cursor_close(&c);
@@ -483,7 +506,11 @@ err tables_get(const struct table_reader *r, uint32_t domain, const struct table
     struct scan *s = calloc(1, sizeof *s);
     if (s == NULL)
         return ERR_LIMIT;
-    *s = (struct scan){ .r = r, .g = g, .domain = domain, .table = schema, .schema = schema,
+    *s = (struct scan){ .r = r,
+                        .g = g,
+                        .domain = domain,
+                        .table = schema,
+                        .schema = schema,
                         .now = clock_store(r->tables->clock) };
     arena_init(&s->scratch, 2 * (size_t)ENGINE_BLOB_BYTES_MAX);
     arena_init(&s->static_arena, ENGINE_BLOB_BYTES_MAX);
@@ -498,7 +525,8 @@ err tables_get(const struct table_reader *r, uint32_t domain, const struct table
     return e;
 }
 
-err tables_schema(struct tables *ts, uint32_t domain, str table, struct arena *a, bool now, str *json)
+err tables_schema(struct tables *ts, uint32_t domain, str table, struct arena *a, bool now,
+                  str *json)
 {
     MAGIC_CHECK(ts, TABLES_MAGIC);
     struct schema *s;
@@ -517,7 +545,7 @@ enum { BESIDE_ROWS_BYTES = 128 << 10, DAMAGED_BYTES_MAX = 2 << 20 };
 
 struct json_answer {
     struct buf out, damaged;
-    size_t bytes_max;          /* of both */
+    size_t bytes_max; /* of both */
     struct err_note *note;
     const struct schema *schema;
     unsigned rows, damaged_rows;
@@ -532,7 +560,8 @@ static void json_attrs(struct json_answer *j, struct buf *to, const struct table
             buf_put_c(to, ',');
         jsontext_string(to, row->attrs[i].name);
         buf_put_c(to, ':');
-        j->status = value_to_json(to, schema_find(j->schema, row->attrs[i].name)->kind, row->attrs[i].value);
+        j->status = value_to_json(to, schema_find(j->schema, row->attrs[i].name)->kind,
+                                  row->attrs[i].value);
     }
 }
 
@@ -558,9 +587,13 @@ static bool row_over(struct json_answer *j, size_t before)
         j->status = ERR_UNAVAILABLE;
         return false;
     }
-    err_note_set(j->note, "an answer of %zu bytes (%s) cannot hold the row that comes next: name fewer of its "
-                          "attributes in proj; next goes on behind it", j->bytes_max,
-                 j->bytes_max < TABLE_ANSWER_BYTES_MAX ? "what http.arena_bytes_max leaves" : "TABLE_ANSWER_BYTES_MAX");
+    err_note_set(
+        j->note,
+        "an answer of %zu bytes (%s) cannot hold the row that comes next: name fewer of its "
+        "attributes in proj; next goes on behind it",
+        j->bytes_max,
+        j->bytes_max < TABLE_ANSWER_BYTES_MAX ? "what http.arena_bytes_max leaves"
+                                              : "TABLE_ANSWER_BYTES_MAX");
     j->status = ERR_LIMIT;
     return false;
 }
@@ -607,8 +640,11 @@ static err json_finish(struct json_answer *j, str next, struct arena *a, struct 
     str text = arena_copy(a, buf_str(&j->out));
     if (text.p == NULL)
         return ERR_LIMIT;
-    *out = (struct table_answer){ .json = text, .rows = j->rows, .damaged = j->damaged_rows,
-                                  .more = next.p != NULL, .went_on = j->went_on };
+    *out = (struct table_answer){ .json = text,
+                                  .rows = j->rows,
+                                  .damaged = j->damaged_rows,
+                                  .more = next.p != NULL,
+                                  .went_on = j->went_on };
     return ERR_OK;
 }
 
@@ -620,7 +656,8 @@ static size_t answer_room(const struct arena *a)
     return room < TABLE_ANSWER_BYTES_MAX ? room : TABLE_ANSWER_BYTES_MAX;
 }
 
-static err get_json(const struct table_reader *r, uint32_t domain, const struct table_get *g, struct table_answer *out)
+static err get_json(const struct table_reader *r, uint32_t domain, const struct table_get *g,
+                    struct table_answer *out)
 {
     struct json_answer *j = r->ctx;
     str next;
@@ -636,8 +673,8 @@ static err get_json(const struct table_reader *r, uint32_t domain, const struct 
     return e;
 }
 
-err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, struct arena *a, bool now,
-                    struct table_answer *out, struct err_note *note)
+err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, struct arena *a,
+                    bool now, struct table_answer *out, struct err_note *note)
 {
     MAGIC_CHECK(ts, TABLES_MAGIC);
     struct engine_view *v = engine_view_begin(ts->engine);
@@ -648,9 +685,18 @@ err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, st
     if (e == ERR_OK)
         e = query_get(a, schema, query, &g, &why);
     if (e == ERR_OK) {
-        struct json_answer j = { .schema = schema, .note = &why, .went_on = g.next.n > 0, .status = ERR_OK };
-        struct table_reader r = { .tables = ts, .view = v, .arena = a, .now = now, .each = json_row, .fits = json_fits,
-                                  .damaged = json_damaged, .ctx = &j, .note = &why };
+        struct json_answer j = {
+            .schema = schema, .note = &why, .went_on = g.next.n > 0, .status = ERR_OK
+        };
+        struct table_reader r = { .tables = ts,
+                                  .view = v,
+                                  .arena = a,
+                                  .now = now,
+                                  .each = json_row,
+                                  .fits = json_fits,
+                                  .damaged = json_damaged,
+                                  .ctx = &j,
+                                  .note = &why };
         e = get_json(&r, domain, &g, out);
     }
     engine_view_end(&v);

@@ -77,7 +77,8 @@ static char *put_attr(char *at, uint16_t number, str value)
     return at + ROW_ATTR_HEAD_BYTES + value.n;
 }
 
-err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes, struct err_note *note)
+err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes,
+             struct err_note *note)
 {
     size_t size = 2;
     uint16_t count = 0;
@@ -87,7 +88,8 @@ err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes,
             count++;
         }
     if (size > ENGINE_BLOB_BYTES_MAX) {
-        err_note_set(note, "the row would be longer than %d bytes (ENGINE_BLOB_BYTES_MAX)", ENGINE_BLOB_BYTES_MAX);
+        err_note_set(note, "the row would be longer than %d bytes (ENGINE_BLOB_BYTES_MAX)",
+                     ENGINE_BLOB_BYTES_MAX);
         return ERR_LIMIT;
     }
     char *p = arena_alloc(a, ROW_HEAD_BYTES + size);

@@ -7,11 +7,14 @@
 
 #include <string.h>
 
-enum { SCHEMA_TEXT_BYTES_MAX = (64 << 10) + 1024 }; /* what a body of 64 KiB may say, table and version added */
+enum {
+    SCHEMA_TEXT_BYTES_MAX = (64 << 10) + 1024
+}; /* what a body of 64 KiB may say, table and version added */
 
 bool schema_name_valid(str table)
 {
-    if (table.n == 0 || table.n > TABLE_NAME_BYTES_MAX || str_eq(table, STR(".")) || str_eq(table, STR("..")))
+    if (table.n == 0 || table.n > TABLE_NAME_BYTES_MAX || str_eq(table, STR(".")) ||
+        str_eq(table, STR("..")))
         return false;
     for (size_t i = 0; i < table.n; i++)
         if ((unsigned char)table.p[i] < 0x20 || table.p[i] == 0x7f || table.p[i] == '/')
@@ -34,14 +37,15 @@ static err attr_read(struct arena *a, const char *key, const json_t *json, struc
 {
     str name = str_of(key);
     if (name.n == 0 || name.n > TABLE_ATTR_NAME_BYTES_MAX || name.p[0] == '_') {
-        err_note_set(note, "attribute name \"%.*s\" must have 1 to %d bytes and not begin with _", STR_ARG(name),
-                     TABLE_ATTR_NAME_BYTES_MAX);
+        err_note_set(note, "attribute name \"%.*s\" must have 1 to %d bytes and not begin with _",
+                     STR_ARG(name), TABLE_ATTR_NAME_BYTES_MAX);
         return ERR_BAD;
     }
     struct table_kind kind;
     const char *type = json_body_word(json);
     if (type == NULL || !value_kind_parse(str_of(type), &kind)) {
-        err_note_set(note, "attribute %s has an unknown type: %s", key, type == NULL ? "not a word" : type);
+        err_note_set(note, "attribute %s has an unknown type: %s", key,
+                     type == NULL ? "not a word" : type);
         return ERR_BAD;
     }
     str copy = arena_copy(a, name);
@@ -55,12 +59,14 @@ static err attrs_read(struct arena *a, const json_t *json, struct schema *s, str
 {
     size_t count = json_object_size(json);
     if (!json_is_object(json) || count == 0 || count > TABLE_ATTRS_MAX) {
-        err_note_set(note, "attributes must be an object of 1 to %d names and types", TABLE_ATTRS_MAX);
+        err_note_set(note, "attributes must be an object of 1 to %d names and types",
+                     TABLE_ATTRS_MAX);
         return ERR_BAD;
     }
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+    {
         err e = attr_read(a, key, value, &s->attrs[s->attrs_count], note);
         if (e != ERR_OK)
             return e;
@@ -82,7 +88,8 @@ static err range_add(struct schema *s, unsigned index, const json_t *entry, stru
     const char *order = json_object_get(entry, "order") == NULL ? "asc" : member(entry, "order");
     bool desc = strcmp(order, "desc") == 0;
     if (!desc && strcmp(order, "asc") != 0) {
-        err_note_set(note, "index order of %.*s must be asc or desc", STR_ARG(s->attrs[index].name));
+        err_note_set(note, "index order of %.*s must be asc or desc",
+                     STR_ARG(s->attrs[index].name));
         return ERR_BAD;
     }
     if (s->range_count == TABLE_KEY_ATTRS_MAX) {
@@ -133,7 +140,8 @@ static err index_add(struct schema *s, const json_t *entry, struct err_note *not
         s->statics_count++;
         return ERR_OK;
     }
-    err_note_set(note, "index type \"%s\" of attribute \"%s\" must be hash, range or static", type, name);
+    err_note_set(note, "index type \"%s\" of attribute \"%s\" must be hash, range or static", type,
+                 name);
     return ERR_BAD;
 }
 
@@ -174,12 +182,14 @@ static err compression_check(const json_t *list, struct err_note *note)
 {
     static const char *const algorithms[] = { "lz4", "deflate", "snappy", "lzma", NULL };
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *entry = json_array_get(list, i), *block = json_object_get(entry, "block_size");
+        const json_t *entry = json_array_get(list, i),
+                     *block = json_object_get(entry, "block_size");
         bool sized = block == NULL || (json_is_integer(block) && json_integer_value(block) >= 64 &&
                                        json_integer_value(block) <= 1024);
         if (!sized || !one_of(json_object_get(entry, "algorithm"), algorithms)) {
-            err_note_set(note, "options.compression needs an algorithm (lz4, deflate, snappy, lzma) and a "
-                               "block_size of 64 to 1024");
+            err_note_set(
+                note, "options.compression needs an algorithm (lz4, deflate, snappy, lzma) and a "
+                      "block_size of 64 to 1024");
             return ERR_BAD;
         }
     }
@@ -190,7 +200,8 @@ static err compression_check(const json_t *list, struct err_note *note)
     return ERR_OK;
 }
 
-static err option_check(struct schema *s, const char *key, const json_t *value, struct err_note *note)
+static err option_check(struct schema *s, const char *key, const json_t *value,
+                        struct err_note *note)
 {
     static const char *const patterns[] = { "random-update", "write-once", "timeseries", NULL };
     static const char *const durabilities[] = { "low", "standard", NULL };
@@ -200,13 +211,14 @@ static err option_check(struct schema *s, const char *key, const json_t *value, 
         const json_t *pattern = json_object_get(value, "pattern");
         if (json_is_object(value) && (pattern == NULL || one_of(pattern, patterns)))
             return ERR_OK;
-        err_note_set(note, "options.updates.pattern must be random-update, write-once or timeseries");
+        err_note_set(note,
+                     "options.updates.pattern must be random-update, write-once or timeseries");
         return ERR_BAD;
     }
     if (strcmp(key, "durability") == 0 && one_of(value, durabilities))
         return ERR_OK;
-    if (strcmp(key, "default_time_to_live") == 0 && json_is_integer(value) && json_integer_value(value) >= 0 &&
-        json_integer_value(value) <= TABLE_TTL_S_MAX) {
+    if (strcmp(key, "default_time_to_live") == 0 && json_is_integer(value) &&
+        json_integer_value(value) >= 0 && json_integer_value(value) <= TABLE_TTL_S_MAX) {
         s->ttl_s = json_integer_value(value);
         return ERR_OK;
     }
@@ -221,7 +233,8 @@ static err text_of(struct arena *a, const json_t *json, str *out, struct err_not
     buf_init(&b, SCHEMA_TEXT_BYTES_MAX);
     err e = jsontext_any(&b, json);
     if (b.failed) {
-        err_note_set(note, "the schema is longer than %d bytes (SCHEMA_TEXT_BYTES_MAX)", SCHEMA_TEXT_BYTES_MAX);
+        err_note_set(note, "the schema is longer than %d bytes (SCHEMA_TEXT_BYTES_MAX)",
+                     SCHEMA_TEXT_BYTES_MAX);
         e = ERR_LIMIT;
     } else if (e != ERR_OK) {
         err_note_set(note, "the schema is nested deeper than %d", JSONTEXT_DEPTH_MAX);
@@ -244,7 +257,8 @@ static err options_read(const json_t *json, struct schema *s, struct err_note *n
     }
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+    {
         err e = option_check(s, key, value, note);
         if (e != ERR_OK)
             return e;
@@ -256,8 +270,11 @@ static err options_read(const json_t *json, struct schema *s, struct err_note *n
 
 static err member_check(const char *key, struct err_note *note)
 {
-    static const char *const known[] = { "table", "version", "attributes", "index", "options", "domain",
-                                         "secondaryIndexes", "revisionRetentionPolicy", NULL };
+    static const char *const known[] = {
+        "table",   "version", "attributes",       "index",
+        "options", "domain",  "secondaryIndexes", "revisionRetentionPolicy",
+        NULL
+    };
     for (const char *const *k = known; *k != NULL; k++)
         if (strcmp(key, *k) == 0)
             return ERR_OK;
@@ -273,12 +290,14 @@ static err head_read(const json_t *json, str table, struct schema *s, struct err
         err_note_set(note, "a schema must be a JSON object");
         return ERR_BAD;
     }
-    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+    {
         err e = member_check(key, note);
         if (e != ERR_OK)
             return e;
     }
-    const json_t *name = json_object_get(json, "table"), *version = json_object_get(json, "version");
+    const json_t *name = json_object_get(json, "table"),
+                 *version = json_object_get(json, "version");
     if (name != NULL && !str_eq(json_body_text(name), table)) {
         err_note_set(note, "the schema's table is not the one in the path");
         return ERR_BAD;
@@ -324,7 +343,9 @@ static err schema_read(struct arena *a, json_t *json, struct schema *s, struct e
 err schema_parse(struct arena *a, str table, str json, struct schema **out, struct err_note *note)
 {
     if (!schema_name_valid(table)) {
-        err_note_set(note, "a table name must have 1 to %d bytes, none of them / or control bytes, and not be . or ..",
+        err_note_set(note,
+                     "a table name must have 1 to %d bytes, none of them / or control bytes, and "
+                     "not be . or ..",
                      TABLE_NAME_BYTES_MAX);
         return ERR_BAD;
     }

@@ -32,8 +32,8 @@ struct reading {
 
 static err refuse(const struct reading *r, const char *what, str attr)
 {
-    err_note_set(r->note, "secondaryIndexes.%.*s: %s%s%.*s", STR_ARG(r->index->name), what, attr.n > 0 ? ": " : "",
-                 STR_ARG(str_take(attr, TABLE_ATTR_NAME_BYTES_MAX)));
+    err_note_set(r->note, "secondaryIndexes.%.*s: %s%s%.*s", STR_ARG(r->index->name), what,
+                 attr.n > 0 ? ": " : "", STR_ARG(str_take(attr, TABLE_ATTR_NAME_BYTES_MAX)));
     return ERR_BAD;
 }
 
@@ -46,7 +46,8 @@ static err key_add(struct reading *r, unsigned attr, bool hash, bool desc)
 {
     struct schema_index *ix = r->index;
     if ((hash ? ix->hash_count : ix->range_count) == TABLE_KEY_ATTRS_MAX)
-        return refuse(r, "more than 16 hash or range attributes, with those of the table's own key", STR_NONE);
+        return refuse(r, "more than 16 hash or range attributes, with those of the table's own key",
+                      STR_NONE);
     ix->desc[keys_count(ix)] = desc;
     ix->keys[keys_count(ix)] = (uint8_t)attr;
     if (hash)
@@ -62,7 +63,8 @@ static const char *member(const json_t *json, const char *name)
     return text == NULL ? "" : text;
 }
 
-/* Hash attributes come first in the key wherever they are named, so they are read in a round of their own. */
+/* Hash attributes come first in the key wherever they are named, so they are read in a round of
+ * their own. */
 static err entry_read(struct reading *r, const json_t *entry, bool hashes)
 {
     str name = str_of(member(entry, "attribute"));
@@ -84,7 +86,9 @@ static err entry_read(struct reading *r, const json_t *entry, bool hashes)
     if (at->kind.set)
         return refuse(r, "a set cannot be hash or range", name);
     if (at->role == ROLE_STATIC)
-        return refuse(r, "a static attribute cannot be hash or range: it would change the entries of a whole partition",
+        return refuse(r,
+                      "a static attribute cannot be hash or range: it would change the entries of "
+                      "a whole partition",
                       name);
     const char *order = json_object_get(entry, "order") == NULL ? "asc" : member(entry, "order");
     if (strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0)
@@ -107,7 +111,8 @@ static bool in_key(const struct schema_index *ix, unsigned attr)
     return false;
 }
 
-/* Of the table's key: also what is named to be shown only, so that each row has an entry of its own. */
+/* Of the table's key: also what is named to be shown only, so that each row has an entry of its
+ * own. */
 static err rest_add(struct reading *r, const uint8_t *list, unsigned count)
 {
     err e = ERR_OK;
@@ -138,17 +143,20 @@ static err index_read(struct reading *r, const json_t *list)
     return e == ERR_OK ? rest_add(r, r->schema->range, r->schema->range_count) : e;
 }
 
-err schema_indexes_read(struct arena *a, const json_t *json, struct schema *s, struct err_note *note)
+err schema_indexes_read(struct arena *a, const json_t *json, struct schema *s,
+                        struct err_note *note)
 {
     const char *name;
     json_t *list;
     if (json == NULL || json_is_null(json))
         return ERR_OK;
     if (!json_is_object(json) || json_object_size(json) > TABLE_INDEXES_MAX) {
-        err_note_set(note, "secondaryIndexes must be an object of at most %d names and arrays", TABLE_INDEXES_MAX);
+        err_note_set(note, "secondaryIndexes must be an object of at most %d names and arrays",
+                     TABLE_INDEXES_MAX);
         return ERR_BAD;
     }
-    json_object_foreach((json_t *)(uintptr_t)json, name, list) {
+    json_object_foreach((json_t *)(uintptr_t)json, name, list)
+    {
         struct reading r = { .schema = s, .index = &s->indexes[s->indexes_count], .note = note };
         r.index->name = arena_copy(a, str_of(name));
         if (r.index->name.p == NULL)
@@ -176,10 +184,11 @@ static bool has_whole_key(const struct schema *s, const struct schema_index *ix)
 }
 
 /* Do both have the same entries? What they show is not in them. */
-static bool same_entries(const struct schema *a, const struct schema_index *x, const struct schema *b,
-                         const struct schema_index *y)
+static bool same_entries(const struct schema *a, const struct schema_index *x,
+                         const struct schema *b, const struct schema_index *y)
 {
-    if (x->hash_count != y->hash_count || x->range_count != y->range_count || x->grouped != y->grouped)
+    if (x->hash_count != y->hash_count || x->range_count != y->range_count ||
+        x->grouped != y->grouped)
         return false;
     for (unsigned i = 0; i < keys_count(x); i++)
         if (a->attrs[x->keys[i]].number != b->attrs[y->keys[i]].number || x->desc[i] != y->desc[i])
@@ -267,7 +276,8 @@ bool schema_indexes_unpack(struct cursor *c, struct schema *s)
 /* ---- seen as a table ---- */
 
 /* Puts the attribute into the view of the index; a hidden version without its name. */
-static uint8_t through_add(struct schema *to, const struct schema *s, unsigned attr, enum schema_role role)
+static uint8_t through_add(struct schema *to, const struct schema *s, unsigned attr,
+                           enum schema_role role)
 {
     for (unsigned i = 0; i < to->attrs_count; i++)
         if (to->attrs[i].number == s->attrs[attr].number)
@@ -278,7 +288,8 @@ static uint8_t through_add(struct schema *to, const struct schema *s, unsigned a
     return (uint8_t)to->attrs_count++;
 }
 
-const struct schema *schema_through(struct arena *a, const struct schema *s, const struct schema_index *ix)
+const struct schema *schema_through(struct arena *a, const struct schema *s,
+                                    const struct schema_index *ix)
 {
     struct schema *to = arena_calloc(a, 1, sizeof *to);
     if (to == NULL)

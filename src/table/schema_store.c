@@ -43,7 +43,8 @@ static bool same_key(const struct schema *a, const struct schema *b)
 /* Is that member of both the same JSON, whatever the order of its members? */
 static bool same_member(const struct schema *a, const struct schema *b, const char *name)
 {
-    json_t *left = json_loadb(a->text.p, a->text.n, 0, NULL), *right = json_loadb(b->text.p, b->text.n, 0, NULL);
+    json_t *left = json_loadb(a->text.p, a->text.n, 0, NULL),
+           *right = json_loadb(b->text.p, b->text.n, 0, NULL);
     const json_t *l = json_object_get(left, name), *r = json_object_get(right, name);
     bool same = l == r || (l != NULL && r != NULL && json_equal(l, r) != 0);
     json_decref(left);
@@ -65,14 +66,16 @@ static bool same_schema(const struct schema *a, const struct schema *b)
     return true;
 }
 
-static err attr_follows(const struct schema_attr *was, const struct schema_attr *is, struct err_note *note)
+static err attr_follows(const struct schema_attr *was, const struct schema_attr *is,
+                        struct err_note *note)
 {
     if (!same_kind(was->kind, is->kind)) {
         err_note_set(note, "attribute %.*s cannot change its type", STR_ARG(is->name));
         return ERR_BAD;
     }
     if (was->role != is->role) {
-        err_note_set(note, "attribute %.*s cannot change its place in the index", STR_ARG(is->name));
+        err_note_set(note, "attribute %.*s cannot change its place in the index",
+                     STR_ARG(is->name));
         return ERR_BAD;
     }
     return ERR_OK;
@@ -100,11 +103,13 @@ static err attrs_follow(const struct schema *old, struct schema *next, struct er
     return ERR_OK;
 }
 
-err schema_migrate(const struct schema *old, struct schema *next, bool *changed, struct err_note *note)
+err schema_migrate(const struct schema *old, struct schema *next, bool *changed,
+                   struct err_note *note)
 {
     if (!same_schema(old, next)) {
         if (next->version <= old->version) {
-            err_note_set(note, "the table exists with another schema: version must be higher than %lld",
+            err_note_set(note,
+                         "the table exists with another schema: version must be higher than %lld",
                          (long long)old->version);
             return ERR_BAD;
         }
@@ -119,7 +124,8 @@ err schema_migrate(const struct schema *old, struct schema *next, bool *changed,
     err e = attrs_follow(old, next, note);
     if (e == ERR_OK)
         e = schema_indexes_follow(old, next, note);
-    *changed |= next->indexes_made > old->indexes_made; /* the same schema, of which an index was lacking */
+    *changed |=
+        next->indexes_made > old->indexes_made; /* the same schema, of which an index was lacking */
     next->number = old->number;
     next->changes = old->changes + (*changed ? 1u : 0u);
     return e;
@@ -162,7 +168,8 @@ static bool unpack_attr(struct cursor *c, struct schema_attr *at)
     at->number = cursor_be16(c);
     uint8_t type = cursor_u8(c), role = cursor_u8(c), flags = cursor_u8(c);
     at->name = cursor_bytes(c, cursor_be16(c));
-    if (type >= TABLE_TYPES || role >= SCHEMA_ROLES || at->name.n == 0 || at->name.n > TABLE_ATTR_NAME_BYTES_MAX)
+    if (type >= TABLE_TYPES || role >= SCHEMA_ROLES || at->name.n == 0 ||
+        at->name.n > TABLE_ATTR_NAME_BYTES_MAX)
         return false;
     at->kind = (struct table_kind){ .type = (enum table_type)type, .set = (flags & ATTR_SET) != 0 };
     at->role = (enum schema_role)role;
@@ -170,14 +177,16 @@ static bool unpack_attr(struct cursor *c, struct schema_attr *at)
     return !c->failed;
 }
 
-static bool unpack_key(struct cursor *c, const struct schema *s, enum schema_role role, uint8_t *list, unsigned *count)
+static bool unpack_key(struct cursor *c, const struct schema *s, enum schema_role role,
+                       uint8_t *list, unsigned *count)
 {
     *count = cursor_u8(c);
     if (*count > TABLE_KEY_ATTRS_MAX)
         return false;
     for (unsigned i = 0; i < *count; i++) {
         list[i] = cursor_u8(c);
-        if (list[i] >= s->attrs_count || s->attrs[list[i]].role != role || s->attrs[list[i]].kind.set)
+        if (list[i] >= s->attrs_count || s->attrs[list[i]].role != role ||
+            s->attrs[list[i]].kind.set)
             return false;
     }
     return !c->failed;
@@ -204,7 +213,8 @@ static bool unpack(struct cursor *c, struct schema *s)
     }
     return unpack_key(c, s, ROLE_HASH, s->hash, &s->hash_count) &&
            unpack_key(c, s, ROLE_RANGE, s->range, &s->range_count) && s->hash_count > 0 &&
-           (version == PACK_VERSION || (schema_indexes_unpack(c, s) && trim_unpack(c, s))) && cursor_done(c);
+           (version == PACK_VERSION || (schema_indexes_unpack(c, s) && trim_unpack(c, s))) &&
+           cursor_done(c);
 }
 
 err schema_unpack(struct arena *a, str name, str bytes, struct schema **out)

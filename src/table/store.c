@@ -45,18 +45,24 @@ void tables_free(struct tables **tp)
 
 void tables_stats_get(struct tables *ts, struct tables_stats *out)
 {
-    *out = (struct tables_stats){ .puts = ts->puts, .deletes = ts->deletes, .gets = ts->gets, .expired = ts->expired,
-                                  .dropped_rows = ts->dropped_rows, .damaged = ts->damaged };
+    *out = (struct tables_stats){ .puts = ts->puts,
+                                  .deletes = ts->deletes,
+                                  .gets = ts->gets,
+                                  .expired = ts->expired,
+                                  .dropped_rows = ts->dropped_rows,
+                                  .damaged = ts->damaged };
 }
 
-err store_blob(struct engine *e, const struct engine_blob *blob, struct arena *a, bool now, str *out)
+err store_blob(struct engine *e, const struct engine_blob *blob, struct arena *a, bool now,
+               str *out)
 {
     if (blob->n > ENGINE_BLOB_BYTES_MAX)
         return ERR_CORRUPT;
     char *p = arena_alloc(a, (size_t)blob->n);
     if (p == NULL)
         return ERR_LIMIT;
-    err why = now ? engine_blob_read_now(e, blob, 0, blob->n, p) : engine_blob_read(e, blob, 0, blob->n, p);
+    err why = now ? engine_blob_read_now(e, blob, 0, blob->n, p)
+                  : engine_blob_read(e, blob, 0, blob->n, p);
     if (why != ERR_OK)
         return why;
     if (XXH3_64bits(p, (size_t)blob->n) != blob->hash)
@@ -75,8 +81,8 @@ void store_schema_key(struct key_buf *k, uint32_t domain, str table)
     k->n = 5 + table.n;
 }
 
-err store_schema(struct tables *ts, struct engine_view *v, uint32_t domain, str table, struct arena *a, bool now,
-                 struct schema **out, struct err_note *note)
+err store_schema(struct tables *ts, struct engine_view *v, uint32_t domain, str table,
+                 struct arena *a, bool now, struct schema **out, struct err_note *note)
 {
     struct key_buf key;
     struct engine_row row;
@@ -86,7 +92,8 @@ err store_schema(struct tables *ts, struct engine_view *v, uint32_t domain, str 
         why = engine_get(v, SPACE_SCHEMA, key_buf_str(&key), &row);
     }
     if (why == ERR_NOT_FOUND)
-        err_note_set(note, "there is no table %.*s", STR_ARG(str_take(table, TABLE_NAME_BYTES_MAX)));
+        err_note_set(note, "there is no table %.*s",
+                     STR_ARG(str_take(table, TABLE_NAME_BYTES_MAX)));
     if (why != ERR_OK)
         return why;
     str bytes = row.value;
@@ -116,13 +123,18 @@ err store_schema_same(struct engine_view *v, uint32_t domain, const struct schem
 void store_memory_note(err e, const struct arena *a, struct err_note *note)
 {
     if (e == ERR_LIMIT && note != NULL && note->text[0] == 0 && !arena_is_starved(a))
-        err_note_set(note, "it needs more than the memory of one request, %zu bytes (http.arena_bytes_max): ask for "
-                           "less at once", a->bytes_max);
+        err_note_set(note,
+                     "it needs more than the memory of one request, %zu bytes "
+                     "(http.arena_bytes_max): ask for "
+                     "less at once",
+                     a->bytes_max);
 }
 
 /* ---- deletion ---- */
 
-enum { DOOMED_WRITES_MAX = ENGINE_UPDATE_ROWS_MAX - 384 }; /* the last row may pass it by what it has in indexes */
+enum {
+    DOOMED_WRITES_MAX = ENGINE_UPDATE_ROWS_MAX - 384
+}; /* the last row may pass it by what it has in indexes */
 
 void store_doomed_init(struct store_doomed *d)
 {
@@ -142,8 +154,10 @@ static void doom_key(struct store_doomed *d, str key)
     d->writes++;
 }
 
-/* An entry of an index, or a trail, is only its key. A row that cannot be read goes too; its expiry entry when due. */
-static err doom(struct store_doomed *d, struct engine_view *v, const struct engine_row *row, store_time now)
+/* An entry of an index, or a trail, is only its key. A row that cannot be read goes too; its expiry
+ * entry when due. */
+static err doom(struct store_doomed *d, struct engine_view *v, const struct engine_row *row,
+                store_time now)
 {
     struct row_head head;
     struct key_buf key, due;
@@ -165,8 +179,8 @@ static err doom(struct store_doomed *d, struct engine_view *v, const struct engi
     return head.indexed ? index_trails(v, key_buf_str(&key), &d->keys, &d->writes) : ERR_OK;
 }
 
-err store_collect(struct engine_view *v, const struct engine_range *range, unsigned max, store_time now,
-                  struct store_doomed *out)
+err store_collect(struct engine_view *v, const struct engine_range *range, unsigned max,
+                  store_time now, struct store_doomed *out)
 {
     struct engine_cursor *c = engine_cursor_open(v, range);
     err e = ERR_OK;
@@ -174,7 +188,8 @@ err store_collect(struct engine_view *v, const struct engine_range *range, unsig
     while (e == ERR_OK) {
         struct engine_row row;
         e = engine_cursor_next(c, &row);
-        if (e == ERR_CORRUPT && str_cmp(row.key, range->from) >= 0 && str_cmp(row.key, range->until) < 0) {
+        if (e == ERR_CORRUPT && str_cmp(row.key, range->from) >= 0 &&
+            str_cmp(row.key, range->until) < 0) {
             row.value = STR_NONE;
             e = ERR_OK;
         }
@@ -231,7 +246,8 @@ static void bound_lower(struct key_buf *until, str key)
 static enum table_op encoded_op(enum table_op op, bool desc)
 {
     static const enum table_op turned[] = {
-        [OP_EQ] = OP_EQ, [OP_LT] = OP_GT, [OP_LE] = OP_GE, [OP_GT] = OP_LT, [OP_GE] = OP_LE };
+        [OP_EQ] = OP_EQ, [OP_LT] = OP_GT, [OP_LE] = OP_GE, [OP_GT] = OP_LT, [OP_GE] = OP_LE
+    };
     return desc ? turned[op] : op;
 }
 
@@ -266,7 +282,7 @@ struct planner {
     unsigned count, used;
     struct buf prefix;
     struct plan *plan;
-    bool open;                 /* an attribute without eq was passed: bounds are as tight as they get */
+    bool open; /* an attribute without eq was passed: bounds are as tight as they get */
 };
 
 static const struct table_predicate *find_eq(const struct planner *w, str name)
@@ -279,8 +295,10 @@ static const struct table_predicate *find_eq(const struct planner *w, str name)
 
 enum { BOUND_BYTES_MAX = 16 << 10 }; /* of a text, many times a key; a number has fewer */
 
-/* No key is as long, and no component the beginning of another: the part that a key could have says on which side. */
-static void bound_cut(struct planner *w, const struct schema_attr *at, const struct table_predicate *p)
+/* No key is as long, and no component the beginning of another: the part that a key could have says
+ * on which side. */
+static void bound_cut(struct planner *w, const struct schema_attr *at,
+                      const struct table_predicate *p)
 {
     struct buf b;
     buf_init(&b, 4 * BOUND_BYTES_MAX);
@@ -333,13 +351,14 @@ static void plan_attr(struct planner *w, const struct schema_attr *at)
     w->open = w->plan->empty;
 }
 
-static err predicates_check(const struct schema *s, const struct table_predicate *predicates, unsigned count,
-                            struct err_note *note)
+static err predicates_check(const struct schema *s, const struct table_predicate *predicates,
+                            unsigned count, struct err_note *note)
 {
     for (unsigned i = 0; i < count; i++) {
         const struct schema_attr *at = schema_find(s, predicates[i].name);
         if (at == NULL) {
-            err_note_set(note, "there is no attribute %.*s", STR_ARG(str_take(predicates[i].name, 64)));
+            err_note_set(note, "there is no attribute %.*s",
+                         STR_ARG(str_take(predicates[i].name, 64)));
             return ERR_BAD;
         }
         if (at->role != ROLE_HASH && at->role != ROLE_RANGE) {
@@ -354,8 +373,8 @@ static err predicates_check(const struct schema *s, const struct table_predicate
     return ERR_OK;
 }
 
-err plan_make(const struct schema *s, uint32_t domain, const struct table_predicate *predicates, unsigned count,
-              struct plan *out, struct err_note *note)
+err plan_make(const struct schema *s, uint32_t domain, const struct table_predicate *predicates,
+              unsigned count, struct plan *out, struct err_note *note)
 {
     err e = predicates_check(s, predicates, count, note);
     if (e != ERR_OK)
@@ -371,7 +390,8 @@ err plan_make(const struct schema *s, uint32_t domain, const struct table_predic
         plan_attr(&w, &s->attrs[s->hash[i]]);
     out->one_partition = !w.open && !out->empty;
     out->whole_partition = out->one_partition && w.used == count;
-    bool agree = str_eq(key_buf_str(&out->from), buf_str(&w.prefix)); /* else two conditions on one attribute differ */
+    bool agree = str_eq(key_buf_str(&out->from),
+                        buf_str(&w.prefix)); /* else two conditions on one attribute differ */
     out->partition_size = out->one_partition && agree ? w.prefix.n : 0;
     if (out->one_partition) {
         buf_put_u8(&w.prefix, KEY_REGULAR);

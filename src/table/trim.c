@@ -44,8 +44,9 @@ err trim_entry_put(struct engine_txn *t, str key, store_time expiry, store_time 
 /* When the policy ends a row that it counts for itself, whatever others there are. */
 static store_time policy_end(const struct schema *s, store_time written_at)
 {
-    return s->policy.kind == POLICY_TTL ? store_time_add(written_at, s->policy.grace_ttl_s * NS_PER_S)
-                                        : STORE_TIME_NEVER;
+    return s->policy.kind == POLICY_TTL
+               ? store_time_add(written_at, s->policy.grace_ttl_s * NS_PER_S)
+               : STORE_TIME_NEVER;
 }
 
 store_time trim_put_end(const struct schema *s, store_time now, store_time own)
@@ -86,24 +87,25 @@ static err end_move(struct engine_txn *t, str key, store_time wanted)
 /* ---- a group: rows of which the newest stay ---- */
 
 enum {
-    TRIM_LOOKS_MAX = 64,  /* alive rows behind those that stay, looked at by one put */
-    TRIM_PASSED_MAX = 64, /* rows before them that end by themselves and do not count, by one put or delete */
+    TRIM_LOOKS_MAX = 64, /* alive rows behind those that stay, looked at by one put */
+    /* rows before them that end by themselves and do not count, by one put or delete */
+    TRIM_PASSED_MAX = 64,
     TRIM_WALK_ROWS = 1024 /* either, by one step of the upkeep */
 };
 
 struct group {
     struct key_buf from, until;
     int64_t keep;
-    store_time now, expiry;    /* of a row that falls out now */
-    str written;               /* a put's row, or empty */
-    str seen;                  /* rows before it were seen to, counted tells how many stay; or empty */
+    store_time now, expiry; /* of a row that falls out now */
+    str written;            /* a put's row, or empty */
+    str seen;               /* rows before it were seen to, counted tells how many stay; or empty */
     unsigned passed_max, looks_max, changes_max;
     /* found */
-    struct key_buf at;         /* the row looked at last, when any was */
+    struct key_buf at; /* the row looked at last, when any was */
     int64_t counted;
     unsigned looks, changes, fell;
     bool written_stays, over;
-    struct buf moves;          /* of each change be16 size and key, and the end wanted as be64 */
+    struct buf moves; /* of each change be16 size and key, and the end wanted as be64 */
 };
 
 static void move_add(struct group *g, store_time wanted)
@@ -114,10 +116,14 @@ static void move_add(struct group *g, store_time wanted)
     g->changes++;
 }
 
-struct alive { struct key_buf key; struct row_head head; };
+struct alive {
+    struct key_buf key;
+    struct row_head head;
+};
 
 /* The next row that is alive; damaged ones are gone past, as by readers. */
-static err alive_next(struct engine_cursor *c, store_time now, struct key_buf *key, struct row_head *head)
+static err alive_next(struct engine_cursor *c, store_time now, struct key_buf *key,
+                      struct row_head *head)
 {
     for (;;) {
         struct engine_row row;
@@ -132,8 +138,9 @@ static err alive_next(struct engine_cursor *c, store_time now, struct key_buf *k
     }
 }
 
-/* The newest rows, until as many as stay were counted. One that ends by itself before what falls out now would is not
- * counted: it must not take another with it. One that had fallen out comes back. */
+/* The newest rows, until as many as stay were counted. One that ends by itself before what falls
+ * out now would is not counted: it must not take another with it. One that had fallen out comes
+ * back. */
 static err group_stay(struct engine_cursor *c, struct engine_view *v, struct group *g)
 {
     unsigned passed = 0;
@@ -147,7 +154,8 @@ static err group_stay(struct engine_cursor *c, struct engine_view *v, struct gro
             return e;
         g->looks++;
         g->written_stays |= str_eq(key_buf_str(&g->at), g->written);
-        if (store_time_before(head.expiry, own)) /* it had fallen out, or an earlier policy made it end */
+        if (store_time_before(head.expiry,
+                              own)) /* it had fallen out, or an earlier policy made it end */
             move_add(g, STORE_TIME_NEVER);
         if (store_time_before(g->expiry, own))
             g->counted++;
@@ -177,7 +185,9 @@ static err group_fall(struct engine_cursor *c, struct group *g)
 static err group_walk(struct engine_view *v, struct group *g)
 {
     str from = g->seen.n > 0 ? g->seen : key_buf_str(&g->from);
-    struct engine_range range = { .space = SPACE_ROW, .from = from, .until = key_buf_str(&g->until) };
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = from,
+                                  .until = key_buf_str(&g->until) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     err e = group_stay(c, v, g);
     if (e == ERR_OK && g->counted == g->keep)
@@ -214,7 +224,8 @@ static void ticks_bound(struct key_buf *k, str prefix, uint64_t ticks)
 static struct group group_of(const struct engine_txn *t, const struct schema *s, str key)
 {
     const struct schema_policy *p = &s->policy;
-    struct group g = { .keep = p->kind == POLICY_LATEST_HASH ? 1 : p->count, .now = engine_txn_now(t) };
+    struct group g = { .keep = p->kind == POLICY_LATEST_HASH ? 1 : p->count,
+                       .now = engine_txn_now(t) };
     char end[ENGINE_KEY_BYTES_MAX];
     str prefix = str_take(key, key.n - KEY_VERSION_BYTES);
     g.expiry = store_time_add(g.now, p->grace_ttl_s * NS_PER_S);
@@ -223,8 +234,9 @@ static struct group group_of(const struct engine_txn *t, const struct schema *s,
     if (p->kind != POLICY_INTERVAL)
         return g;
     uint64_t interval = (uint64_t)p->interval_s * TICKS_PER_S, ticks = ~get_be64(key.p + prefix.n);
-    uint64_t past = ticks >= TICKS_AT_1970 ? (ticks - TICKS_AT_1970) % interval
-                                           : (interval - (TICKS_AT_1970 - ticks) % interval) % interval;
+    uint64_t past = ticks >= TICKS_AT_1970
+                        ? (ticks - TICKS_AT_1970) % interval
+                        : (interval - (TICKS_AT_1970 - ticks) % interval) % interval;
     ticks_bound(&g.from, prefix, ticks + (interval - 1 - past));
     if (ticks > past) /* the first interval begins with the ticks */
         ticks_bound(&g.until, prefix, ticks - past - 1);
@@ -237,10 +249,12 @@ static err gone(struct err_note *note, const char *why)
     return ERR_GONE;
 }
 
-/* A group that was gone through and is left alone has no more rows that stay than its policy says, and no other that
- * does not end: so a put takes one row's place at most, and once that is found there is none behind it. Not so in one
- * that an earlier server left, which looked at 64 and left no job: there some stay until a migration. */
-static err written_trim(struct engine_txn *t, const struct schema *s, str key, struct err_note *note)
+/* A group that was gone through and is left alone has no more rows that stay than its policy says,
+ * and no other that does not end: so a put takes one row's place at most, and once that is found
+ * there is none behind it. Not so in one that an earlier server left, which looked at 64 and left
+ * no job: there some stay until a migration. */
+static err written_trim(struct engine_txn *t, const struct schema *s, str key,
+                        struct err_note *note)
 {
     struct group g = group_of(t, s, key);
     g.written = key;
@@ -255,7 +269,8 @@ static err written_trim(struct engine_txn *t, const struct schema *s, str key, s
         return gone(note, "it keeps newer rows than this, and grace_ttl is 0");
     if (!stays)
         e = end_move(t, key, g.expiry);
-    bool all = g.over || (g.counted == g.keep && g.changes < g.changes_max && (!stays || g.fell > 0));
+    bool all =
+        g.over || (g.counted == g.keep && g.changes < g.changes_max && (!stays || g.fell > 0));
     return e == ERR_OK ? trim_leave(t, s, key_buf_str(&g.from), all) : e;
 }
 
@@ -271,8 +286,10 @@ static err alive_first(struct engine_txn *t, str from, str until, struct alive *
     return e;
 }
 
-/* Of the first row of the partition that is alive: its key up to and with its first range attribute. */
-static err first_find(struct engine_txn *t, const struct schema *s, str regular, struct key_buf *out)
+/* Of the first row of the partition that is alive: its key up to and with its first range
+ * attribute. */
+static err first_find(struct engine_txn *t, const struct schema *s, str regular,
+                      struct key_buf *out)
 {
     char end[ENGINE_KEY_BYTES_MAX];
     struct alive row;
@@ -280,13 +297,17 @@ static err first_find(struct engine_txn *t, const struct schema *s, str regular,
     if (e != ERR_OK)
         return e;
     const struct schema_attr *at = &s->attrs[s->range[0]];
-    size_t size = key_component_size(at->kind.type, at->desc, str_skip(key_buf_str(&row.key), regular.n));
+    size_t size =
+        key_component_size(at->kind.type, at->desc, str_skip(key_buf_str(&row.key), regular.n));
     *out = row.key;
     out->n = regular.n + size;
     return size == 0 ? ERR_CORRUPT : ERR_OK;
 }
 
-struct deleted { unsigned rows; bool all; }; /* all: there were no more */
+struct deleted {
+    unsigned rows;
+    bool all;
+}; /* all: there were no more */
 
 /* Deletes rows of the partition behind those that begin so, at most so many. */
 static err rest_delete(struct engine_txn *t, str regular, str first, unsigned max,
@@ -294,7 +315,8 @@ static err rest_delete(struct engine_txn *t, str regular, str first, unsigned ma
 {
     char from[ENGINE_KEY_BYTES_MAX], until[ENGINE_KEY_BYTES_MAX];
     struct store_doomed doomed;
-    struct engine_range range = { .space = SPACE_ROW, .from = engine_prefix_end(first, from),
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = engine_prefix_end(first, from),
                                   .until = engine_prefix_end(regular, until) };
     store_doomed_init(&doomed);
     err e = store_collect(engine_txn_view(t), &range, max, engine_txn_now(t), &doomed);
@@ -315,7 +337,8 @@ static err hash_trim(struct engine_txn *t, const struct schema *s, str key, size
     if (e != ERR_OK)
         return e;
     if (!str_starts(key, key_buf_str(&first)))
-        return gone(note, "latest_hash keeps the row that is first in the order of the index, and one before this is "
+        return gone(note, "latest_hash keeps the row that is first in the order of the index, and "
+                          "one before this is "
                           "there");
     e = rest_delete(t, regular, key_buf_str(&first), TABLE_TRIM_ROWS, &rest);
     if (e == ERR_OK && !rest.all)
@@ -325,7 +348,8 @@ static err hash_trim(struct engine_txn *t, const struct schema *s, str key, size
 
 /* ---- what others see to ---- */
 
-err trim_written(struct engine_txn *t, const struct schema *s, str key, size_t partition_size, struct err_note *note)
+err trim_written(struct engine_txn *t, const struct schema *s, str key, size_t partition_size,
+                 struct err_note *note)
 {
     switch (s->policy.kind) {
     case POLICY_ALL:
@@ -379,7 +403,8 @@ static void pass(struct key_buf *at, const struct key_buf *row)
 }
 
 /* What one step does not finish is left apart, so that the tables behind it need not wait. */
-static err stored_group(struct engine_txn *t, const struct schema *s, str row, struct trim_stored *at)
+static err stored_group(struct engine_txn *t, const struct schema *s, str row,
+                        struct trim_stored *at)
 {
     struct group g = group_of(t, s, row);
     g.passed_max = at->looks_max;
@@ -391,16 +416,18 @@ static err stored_group(struct engine_txn *t, const struct schema *s, str row, s
     return e == ERR_OK ? trim_leave(t, s, key_buf_str(&g.from), g.over) : e;
 }
 
-/* A row that is counted with no other: what an earlier policy made of its end is taken back, this one makes its own. */
-static err stored_alone(struct engine_txn *t, const struct schema *s, const struct alive *row, struct trim_stored *at)
+/* A row that is counted with no other: what an earlier policy made of its end is taken back, this
+ * one makes its own. */
+static err stored_alone(struct engine_txn *t, const struct schema *s, const struct alive *row,
+                        struct trim_stored *at)
 {
     pass(&at->key, &row->key);
     return end_move(t, key_buf_str(&row->key), policy_end(s, row->head.written_at));
 }
 
 /* A row of a partition, whose rows begin with regular: all behind its first go. */
-static err stored_hash(struct engine_txn *t, const struct schema *s, const struct alive *row, str regular,
-                       struct trim_stored *at)
+static err stored_hash(struct engine_txn *t, const struct schema *s, const struct alive *row,
+                       str regular, struct trim_stored *at)
 {
     struct key_buf first;
     char end[ENGINE_KEY_BYTES_MAX];
@@ -409,7 +436,8 @@ static err stored_hash(struct engine_txn *t, const struct schema *s, const struc
     if (e != ERR_OK)
         return e;
     if (str_starts(key_buf_str(&row->key), key_buf_str(&first)))
-        return trim_versions(s) ? stored_group(t, s, key_buf_str(&row->key), at) : stored_alone(t, s, row, at);
+        return trim_versions(s) ? stored_group(t, s, key_buf_str(&row->key), at)
+                                : stored_alone(t, s, row, at);
     e = rest_delete(t, regular, key_buf_str(&first), at->looks_max, &rest);
     at->looks += rest.rows;
     INVARIANT(key_buf_set(&at->key, engine_prefix_end(regular, end)));
@@ -427,7 +455,8 @@ err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct 
     if (e != ERR_OK)
         return at->over ? ERR_OK : e;
     str key = key_buf_str(&row.key);
-    if (trim_compares(s) && key_partition(s, key, &partition_size, &is_static) == ERR_OK && !is_static) {
+    if (trim_compares(s) && key_partition(s, key, &partition_size, &is_static) == ERR_OK &&
+        !is_static) {
         if (s->policy.kind == POLICY_LATEST_HASH)
             return stored_hash(t, s, &row, str_take(key, partition_size + 1), at);
         if (versioned(s, key))
@@ -477,7 +506,8 @@ err trim_rest(struct engine_txn *t, const struct schema *s, struct trim_rest *at
     at->over = true;
     if (!trim_compares(s) || at->from.n <= KEY_HEAD_BYTES)
         return ERR_OK;
-    err e = alive_first(t, at->from, engine_prefix_end(str_take(at->from, KEY_HEAD_BYTES), end), &row);
+    err e =
+        alive_first(t, at->from, engine_prefix_end(str_take(at->from, KEY_HEAD_BYTES), end), &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     str key = key_buf_str(&row.key);

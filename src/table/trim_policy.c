@@ -9,7 +9,8 @@
 
 bool trim_versions(const struct schema *s)
 {
-    const struct schema_attr *last = s->range_count == 0 ? NULL : &s->attrs[s->range[s->range_count - 1]];
+    const struct schema_attr *last =
+        s->range_count == 0 ? NULL : &s->attrs[s->range[s->range_count - 1]];
     return last != NULL && last->kind.type == TYPE_TIMEUUID && last->desc;
 }
 
@@ -19,7 +20,8 @@ static err refuse(struct err_note *note, const char *what)
     return ERR_BAD;
 }
 
-static bool whole_in(const json_t *json, const char *name, int64_t least, int64_t most, int64_t *out)
+static bool whole_in(const json_t *json, const char *name, int64_t least, int64_t most,
+                     int64_t *out)
 {
     const json_t *value = json_object_get(json, name);
     if (value == NULL)
@@ -28,11 +30,13 @@ static bool whole_in(const json_t *json, const char *name, int64_t least, int64_
     return json_is_integer(value) && *out >= least && *out <= most;
 }
 
-static err numbers_read(const json_t *json, struct schema_policy *p, int64_t *ttl_s, struct err_note *note)
+static err numbers_read(const json_t *json, struct schema_policy *p, int64_t *ttl_s,
+                        struct err_note *note)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+    {
         static const char *const known[] = { "type", "count", "grace_ttl", "interval", "ttl" };
         unsigned i = 0;
         while (i < COUNT_OF(known) && strcmp(known[i], key) != 0)
@@ -47,12 +51,14 @@ static err numbers_read(const json_t *json, struct schema_policy *p, int64_t *tt
     if (!whole_in(json, "grace_ttl", 0, TABLE_TTL_S_MAX, &p->grace_ttl_s) ||
         !whole_in(json, "interval", 1, TABLE_TTL_S_MAX, &p->interval_s) ||
         !whole_in(json, "ttl", 1, TABLE_TTL_S_MAX, ttl_s))
-        return refuse(note, "grace_ttl, interval and ttl must be whole numbers of seconds, to 20 years");
+        return refuse(note,
+                      "grace_ttl, interval and ttl must be whole numbers of seconds, to 20 years");
     return ERR_OK;
 }
 
 /* Is what the kind needs there, and does the key allow it? */
-static err policy_check(const struct schema *s, const struct schema_policy *p, struct err_note *note)
+static err policy_check(const struct schema *s, const struct schema_policy *p,
+                        struct err_note *note)
 {
     bool versions = trim_versions(s);
     switch (p->kind) {
@@ -62,23 +68,31 @@ static err policy_check(const struct schema *s, const struct schema_policy *p, s
         return p->grace_ttl_s > 0 ? ERR_OK : refuse(note, "ttl needs ttl");
     case POLICY_LATEST:
     case POLICY_INTERVAL:
-        if (p->count == 0 || p->grace_ttl_s < 0 || (p->kind == POLICY_INTERVAL && p->interval_s == 0))
+        if (p->count == 0 || p->grace_ttl_s < 0 ||
+            (p->kind == POLICY_INTERVAL && p->interval_s == 0))
             return refuse(note, "latest needs count and grace_ttl, interval needs interval too");
-        return versions ? ERR_OK : refuse(note, "the last range attribute must be a timeuuid, descending");
+        return versions ? ERR_OK
+                        : refuse(note, "the last range attribute must be a timeuuid, descending");
     case POLICY_LATEST_HASH:
         if (s->indexes_count > 0)
             return refuse(note, "latest_hash goes not with secondaryIndexes");
         return s->range_count > (versions ? 1u : 0u)
-                   ? ERR_OK : refuse(note, "latest_hash needs a range attribute besides the version");
+                   ? ERR_OK
+                   : refuse(note, "latest_hash needs a range attribute besides the version");
     }
     return ERR_OK;
 }
 
 err trim_read(const json_t *json, struct schema *s, struct err_note *note)
 {
-    static const struct { const char *name; enum schema_policy_kind kind; } kinds[] = {
-        { "all", POLICY_ALL }, { "ttl", POLICY_TTL }, { "latest", POLICY_LATEST }, { "interval", POLICY_INTERVAL },
-        { "latest_hash", POLICY_LATEST_HASH } };
+    static const struct {
+        const char *name;
+        enum schema_policy_kind kind;
+    } kinds[] = { { "all", POLICY_ALL },
+                  { "ttl", POLICY_TTL },
+                  { "latest", POLICY_LATEST },
+                  { "interval", POLICY_INTERVAL },
+                  { "latest_hash", POLICY_LATEST_HASH } };
     struct schema_policy p = { .grace_ttl_s = -1 };
     int64_t ttl_s = 0;
     if (json == NULL || json_is_null(json) || (json_is_object(json) && json_object_size(json) == 0))
@@ -123,7 +137,8 @@ bool trim_unpack(struct cursor *c, struct schema *s)
     s->policy.grace_ttl_s = (int64_t)cursor_be64(c);
     s->policy.interval_s = (int64_t)cursor_be64(c);
     bool sane = s->policy.count >= 0 && s->policy.count <= TABLE_KEEP_MAX &&
-                (kind == POLICY_ALL || s->policy.grace_ttl_s >= 0) && s->policy.grace_ttl_s <= TABLE_TTL_S_MAX &&
-                s->policy.interval_s >= 0 && s->policy.interval_s <= TABLE_TTL_S_MAX;
+                (kind == POLICY_ALL || s->policy.grace_ttl_s >= 0) &&
+                s->policy.grace_ttl_s <= TABLE_TTL_S_MAX && s->policy.interval_s >= 0 &&
+                s->policy.interval_s <= TABLE_TTL_S_MAX;
     return !c->failed && sane && policy_check(s, &s->policy, NULL) == ERR_OK;
 }

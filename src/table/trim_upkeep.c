@@ -1,11 +1,14 @@
-/* Retention policies that migrations bring, and what puts and deletes did not finish, some rows at a time.
+/* Retention policies that migrations bring, and what puts and deletes did not finish, some rows at
+ * a time.
  *
- * Jobs in SPACE_SCHEMA. SPACE_KEY_TRIM, domain, table number: a whole table; value: be16 size and bytes of the table's
- * name, and the key to go on at. A migration begins the job anew; it goes in the update that did the last of it. Puts
- * need not wait for it: what they themselves let fall out is never more than a few rows.
- *   The same and the rest of a row's key: the group, or the partition, that begins there (trim_leave); value: the name,
- * be16 how many rows before the key to go on at stay, that key. A put or a delete in it begins it anew. So a group in
- * which more is put than one step of it looks at may wait; others do not: jobs are taken by turns. */
+ * Jobs in SPACE_SCHEMA. SPACE_KEY_TRIM, domain, table number: a whole table; value: be16 size and
+ * bytes of the table's name, and the key to go on at. A migration begins the job anew; it goes in
+ * the update that did the last of it. Puts need not wait for it: what they themselves let fall out
+ * is never more than a few rows.
+ *   The same and the rest of a row's key: the group, or the partition, that begins there
+ * (trim_leave); value: the name, be16 how many rows before the key to go on at stay, that key. A
+ * put or a delete in it begins it anew. So a group in which more is put than one step of it looks
+ * at may wait; others do not: jobs are taken by turns. */
 #include "table/trim.h"
 
 #include "table/key.h"
@@ -16,7 +19,8 @@ enum { JOB_KEY_BYTES = 9, TRIM_SHRINK = 4 };
 
 static const str first_key = { .p = "T", .n = 1 };
 _Static_assert(SPACE_KEY_TRIM == 'T', "jobs lie from first_key to U");
-_Static_assert((int)KEY_HEAD_BYTES == (int)JOB_KEY_BYTES, "a job has the key of its rows but for the first byte");
+_Static_assert((int)KEY_HEAD_BYTES == (int)JOB_KEY_BYTES,
+               "a job has the key of its rows but for the first byte");
 
 static err job_put(struct engine_txn *t, str job, str name, const int64_t *counted, str at)
 {
@@ -48,7 +52,8 @@ err trim_leave(struct engine_txn *t, const struct schema *s, str from, bool all)
     return e == ERR_NOT_FOUND || e == ERR_CORRUPT ? ERR_OK : e;
 }
 
-err trim_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old, const struct schema *next)
+err trim_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old,
+                 const struct schema *next)
 {
     char job[JOB_KEY_BYTES];
     if (old->policy.kind == POLICY_ALL && next->policy.kind == POLICY_ALL)
@@ -59,7 +64,8 @@ err trim_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old
     return job_put(t, (str){ .p = job, .n = sizeof job }, next->name, NULL, STR_NONE);
 }
 
-/* The first job from a key on; one that cannot be read is gone past. ERR_NOT_FOUND. Borrowed as rows are. */
+/* The first job from a key on; one that cannot be read is gone past. ERR_NOT_FOUND. Borrowed as
+ * rows are. */
 static err job_first(struct engine_view *v, str from, struct engine_row *out)
 {
     struct engine_range range = { .space = SPACE_SCHEMA, .from = from, .until = STR("U") };
@@ -81,10 +87,17 @@ err trim_due(struct engine_view *v, bool *any)
 }
 
 /* One batch under way: of the first job from a key on. */
-struct trimming { struct tables *tables; struct arena arena; struct key_buf from; bool found; unsigned looks_max; };
+struct trimming {
+    struct tables *tables;
+    struct arena arena;
+    struct key_buf from;
+    bool found;
+    unsigned looks_max;
+};
 
 /* Goes through the table for a while. */
-static err table_trim(struct engine_txn *t, str job, const struct schema *s, str from, unsigned looks_max)
+static err table_trim(struct engine_txn *t, str job, const struct schema *s, str from,
+                      unsigned looks_max)
 {
     char head[KEY_HEAD_BYTES], end[KEY_HEAD_BYTES];
     struct trim_stored at = { .looks_max = looks_max };
@@ -98,11 +111,13 @@ static err table_trim(struct engine_txn *t, str job, const struct schema *s, str
         e = trim_stored(t, s, until, &at);
     if (e != ERR_OK)
         return e;
-    return at.over ? engine_txn_delete(t, SPACE_SCHEMA, job) : job_put(t, job, s->name, NULL, key_buf_str(&at.key));
+    return at.over ? engine_txn_delete(t, SPACE_SCHEMA, job)
+                   : job_put(t, job, s->name, NULL, key_buf_str(&at.key));
 }
 
 /* Goes on with a group or a partition. */
-static err rest_trim(struct engine_txn *t, str job, const struct schema *s, struct cursor value, unsigned changes_max)
+static err rest_trim(struct engine_txn *t, str job, const struct schema *s, struct cursor value,
+                     unsigned changes_max)
 {
     struct key_buf from;
     struct trim_rest at = { .changes_max = changes_max, .counted = cursor_be16(&value) };
@@ -137,12 +152,14 @@ static err trim_decide(struct engine_txn *t, void *ctx)
     str name = cursor_str16(&c);
     if (value.p == NULL || c.failed)
         return engine_txn_delete(t, SPACE_SCHEMA, job);
-    e = store_schema(k->tables, engine_txn_view(t), get_be32(job.p + 1), name, &k->arena, false, &s, NULL);
+    e = store_schema(k->tables, engine_txn_view(t), get_be32(job.p + 1), name, &k->arena, false, &s,
+                     NULL);
     if (e == ERR_NOT_FOUND || e == ERR_CORRUPT || (e == ERR_OK && s->number != get_be32(job.p + 5)))
         return engine_txn_delete(t, SPACE_SCHEMA, job);
     if (e != ERR_OK)
         return e;
-    return job.n == JOB_KEY_BYTES ? table_trim(t, job, s, c.rest, k->looks_max) : rest_trim(t, job, s, c, k->looks_max);
+    return job.n == JOB_KEY_BYTES ? table_trim(t, job, s, c.rest, k->looks_max)
+                                  : rest_trim(t, job, s, c, k->looks_max);
 }
 
 /* One batch of a job, smaller when it does not fit. */
@@ -176,7 +193,8 @@ err trim_upkeep(struct tables *ts)
         e = next_trim(&k);
     }
     err first = e;
-    while ((e == ERR_CORRUPT || e == ERR_LIMIT) && k.found) /* it stays, and does not hold up those behind it */
+    while ((e == ERR_CORRUPT || e == ERR_LIMIT) &&
+           k.found) /* it stays, and does not hold up those behind it */
         e = next_trim(&k);
     ts->trimmed = k.from;
     arena_fini(&k.arena);

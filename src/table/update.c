@@ -1,30 +1,33 @@
 /* Puts, deletes and batches. Prepared on the caller's thread into steps, decided on the engine's.
  *
- * Invariants: 1. A decision writes nothing before all its schemas and conditions were found to hold. 2. What a
- * decision keeps between two runs of itself is set anew at its start. 3. A row with an expiry has exactly one
- * expiry entry, written and deleted in the same update as the row. 4. So have its entries in indexes. */
+ * Invariants: 1. A decision writes nothing before all its schemas and conditions were found to
+ * hold. 2. What a decision keeps between two runs of itself is set anew at its start. 3. A row with
+ * an expiry has exactly one expiry entry, written and deleted in the same update as the row. 4. So
+ * have its entries in indexes. */
 #include "table/index.h"
 #include "table/key.h"
 #include "table/query.h"
 #include "table/row.h"
 #include "table/store.h"
+#include "table/table_write.h"
 #include "table/trim.h"
 #include "table/value.h"
-#include "table/table_write.h"
 
 #include <string.h>
 
-enum { FIRST_DEAD_ROWS_MAX = 10000 /* before the first that is alive; the upkeep removes them soon */ };
+enum {
+    FIRST_DEAD_ROWS_MAX = 10000 /* before the first that is alive; the upkeep removes them soon */
+};
 
 struct table_step {
     const struct table_write *write;
     const struct schema *schema;
-    struct key_buf key;            /* put: of the row; delete: of the partition */
+    struct key_buf key; /* put: of the row; delete: of the partition */
     size_t partition_size;
-    str *values;                   /* put: by index of attributes */
+    str *values; /* put: by index of attributes */
     bool *named;
-    bool names_static, names_all;  /* names_all: no plain attribute keeps its old value */
-    struct plan plan;              /* of predicates */
+    bool names_static, names_all; /* names_all: no plain attribute keeps its old value */
+    struct plan plan;             /* of predicates */
 };
 
 /* ---- preparing ---- */
@@ -33,8 +36,8 @@ static err put_attr(struct table_step *st, const struct table_attr *attr, struct
 {
     const struct schema_attr *at = schema_find(st->schema, attr->name);
     if (at == NULL) {
-        err_note_set(note, "there is no attribute %.*s in table %.*s", STR_ARG(str_take(attr->name, 64)),
-                     STR_ARG(st->schema->name));
+        err_note_set(note, "there is no attribute %.*s in table %.*s",
+                     STR_ARG(str_take(attr->name, 64)), STR_ARG(st->schema->name));
         return ERR_BAD;
     }
     unsigned index = (unsigned)(at - st->schema->attrs);
@@ -48,7 +51,8 @@ static err put_attr(struct table_step *st, const struct table_attr *attr, struct
     return ERR_OK;
 }
 
-/* The last range attribute of a key, a timeuuid, when a put leaves it out: now. Puts of one batch keep their order. */
+/* The last range attribute of a key, a timeuuid, when a put leaves it out: now. Puts of one batch
+ * keep their order. */
 static err version_make(struct table_update *u, struct table_step *st)
 {
     const struct schema *s = st->schema;
@@ -61,7 +65,8 @@ static err version_make(struct table_update *u, struct table_step *st)
     return st->values[last].p == NULL ? ERR_LIMIT : ERR_OK;
 }
 
-static err key_attr(struct buf *b, const struct table_step *st, unsigned index, struct err_note *note)
+static err key_attr(struct buf *b, const struct table_step *st, unsigned index,
+                    struct err_note *note)
 {
     const struct schema_attr *at = &st->schema->attrs[index];
     if (st->values[index].p == NULL) {
@@ -85,7 +90,8 @@ static err key_build(struct buf *b, struct table_step *st, uint32_t domain, stru
     if (e != ERR_OK)
         return e;
     if (buf_status(b) != ERR_OK) {
-        err_note_set(note, "the key is longer than %d bytes (TABLE_KEY_BYTES_MAX) encoded", TABLE_KEY_BYTES_MAX);
+        err_note_set(note, "the key is longer than %d bytes (TABLE_KEY_BYTES_MAX) encoded",
+                     TABLE_KEY_BYTES_MAX);
         return ERR_BAD;
     }
     INVARIANT(key_buf_set(&st->key, buf_str(b)));
@@ -96,7 +102,8 @@ static err key_build(struct buf *b, struct table_step *st, uint32_t domain, stru
 static err range_prepare(struct table_update *u, struct table_step *st)
 {
     const struct table_write *w = st->write;
-    err e = plan_make(st->schema, u->domain, w->predicates, w->predicates_count, &st->plan, &u->note);
+    err e =
+        plan_make(st->schema, u->domain, w->predicates, w->predicates_count, &st->plan, &u->note);
     if (e != ERR_OK || st->plan.empty)
         return e;
     if (!st->plan.one_partition) {
@@ -104,7 +111,9 @@ static err range_prepare(struct table_update *u, struct table_step *st)
         return ERR_BAD;
     }
     if (!st->plan.exact) {
-        err_note_set(&u->note, "a delete must give range attributes in the order of the index, the last with a range");
+        err_note_set(
+            &u->note,
+            "a delete must give range attributes in the order of the index, the last with a range");
         return ERR_BAD;
     }
     return ERR_OK;
@@ -130,7 +139,8 @@ static err put_prepare(struct table_update *u, struct table_step *st)
         st->names_all &= st->named[i] || st->schema->attrs[i].role != ROLE_PLAIN;
     for (unsigned i = 0; i < w->equal_count; i++)
         if (schema_find(st->schema, w->equal[i].name) == NULL) {
-            err_note_set(&u->note, "there is no attribute %.*s", STR_ARG(str_take(w->equal[i].name, 64)));
+            err_note_set(&u->note, "there is no attribute %.*s",
+                         STR_ARG(str_take(w->equal[i].name, 64)));
             return ERR_BAD;
         }
     struct buf b;
@@ -155,12 +165,14 @@ static err delete_prepare(struct table_update *u, struct table_step *st)
     return ERR_OK;
 }
 
-static err step_prepare(struct table_update *u, struct engine_view *v, struct table_step *st, bool now)
+static err step_prepare(struct table_update *u, struct engine_view *v, struct table_step *st,
+                        bool now)
 {
     st->schema = st->write->schema;
     if (st->schema == NULL) {
         struct schema *s;
-        err e = store_schema(u->tables, v, u->domain, st->write->table, u->arena, now, &s, &u->note);
+        err e =
+            store_schema(u->tables, v, u->domain, st->write->table, u->arena, now, &s, &u->note);
         if (e != ERR_OK)
             return e;
         st->schema = s;
@@ -183,7 +195,8 @@ static err steps_prepare(struct table_update *u, struct engine_view *v, bool now
             return e;
         bool nowhere = u->steps[i].partition_size == 0; /* a delete of a key that cannot exist */
         if (i > 0 && (nowhere || !str_eq(partition_of(&u->steps[0]), partition_of(&u->steps[i])))) {
-            err_note_set(&u->note, "a batch must stay on one partition key: operation %u is on another", i);
+            err_note_set(&u->note,
+                         "a batch must stay on one partition key: operation %u is on another", i);
             return ERR_BAD;
         }
         u->update.frees &= u->writes[i].is_delete;
@@ -197,10 +210,11 @@ static err steps_prepare(struct table_update *u, struct engine_view *v, bool now
 struct old_row {
     bool there, alive;
     store_time expiry;
-    str attrs;                 /* empty unless asked for and alive */
+    str attrs; /* empty unless asked for and alive */
 };
 
-static err old_read(struct engine_txn *t, struct table_update *u, str key, bool with_attrs, struct old_row *out)
+static err old_read(struct engine_txn *t, struct table_update *u, str key, bool with_attrs,
+                    struct old_row *out)
 {
     struct engine_row row;
     struct row_head head;
@@ -230,20 +244,23 @@ static struct key_buf static_key(const struct table_step *st)
     return key;
 }
 
-static bool equal_holds(const struct table_step *st, const struct table_attr *want, const struct old_row *row,
-                        const struct old_row *statics)
+static bool equal_holds(const struct table_step *st, const struct table_attr *want,
+                        const struct old_row *row, const struct old_row *statics)
 {
     const struct schema_attr *at = schema_find(st->schema, want->name);
-    str is = at->role == ROLE_STATIC ? row_attr(statics->attrs, at->number) : row_attr(row->attrs, at->number);
+    str is = at->role == ROLE_STATIC ? row_attr(statics->attrs, at->number)
+                                     : row_attr(row->attrs, at->number);
     if (at->role == ROLE_HASH || at->role == ROLE_RANGE)
         is = row->alive ? st->values[at - st->schema->attrs] : STR_NONE;
     return value_cmp(at->kind, is, want->value) == 0;
 }
 
 /* Makes key that of the first row of the step's range that is alive. ERR_NOT_FOUND. */
-static err first_find(struct engine_view *v, const struct table_step *st, store_time now, struct key_buf *key)
+static err first_find(struct engine_view *v, const struct table_step *st, store_time now,
+                      struct key_buf *key)
 {
-    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&st->plan.from),
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = key_buf_str(&st->plan.from),
                                   .until = key_buf_str(&st->plan.until) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     struct engine_row row;
@@ -251,7 +268,8 @@ static err first_find(struct engine_view *v, const struct table_step *st, store_
     size_t partition_size;
     bool is_static = false;
     err e = st->plan.empty ? ERR_NOT_FOUND : ERR_OK;
-    for (unsigned dead = 0; e == ERR_OK && (is_static || !store_time_before(now, head.expiry)); dead++) {
+    for (unsigned dead = 0; e == ERR_OK && (is_static || !store_time_before(now, head.expiry));
+         dead++) {
         e = dead == FIRST_DEAD_ROWS_MAX ? ERR_UNAVAILABLE : engine_cursor_next(c, &row);
         if (e == ERR_OK)
             e = row_head_read(row.value, &head);
@@ -265,15 +283,18 @@ static err first_find(struct engine_view *v, const struct table_step *st, store_
 }
 
 /* The row that IF_ALLOWED asks about. */
-static err judged_find(struct engine_view *v, const struct table_step *st, store_time now, struct key_buf *key)
+static err judged_find(struct engine_view *v, const struct table_step *st, store_time now,
+                       struct key_buf *key)
 {
     *key = st->key;
-    return st->write->is_delete || st->write->predicates_count > 0 ? first_find(v, st, now, key) : ERR_OK;
+    return st->write->is_delete || st->write->predicates_count > 0 ? first_find(v, st, now, key)
+                                                                   : ERR_OK;
 }
 
 /* What is not null, static attributes left out. */
-static err row_of(struct table_update *u, const struct table_step *st, str key, const struct old_row *old,
-                  struct table_attr attrs[TABLE_ATTRS_MAX], unsigned *count)
+static err row_of(struct table_update *u, const struct table_step *st, str key,
+                  const struct old_row *old, struct table_attr attrs[TABLE_ATTRS_MAX],
+                  unsigned *count)
 {
     const struct schema *s = st->schema;
     struct key_parts parts;
@@ -281,14 +302,16 @@ static err row_of(struct table_update *u, const struct table_step *st, str key, 
     *count = 0;
     for (unsigned i = 0; e == ERR_OK && i < s->attrs_count; i++) {
         bool in_key = s->attrs[i].role == ROLE_HASH || s->attrs[i].role == ROLE_RANGE;
-        str value = in_key ? key_part(s, &parts, &s->attrs[i]) : row_attr(old->attrs, s->attrs[i].number);
+        str value =
+            in_key ? key_part(s, &parts, &s->attrs[i]) : row_attr(old->attrs, s->attrs[i].number);
         if (value.p != NULL && s->attrs[i].role != ROLE_STATIC)
             attrs[(*count)++] = (struct table_attr){ s->attrs[i].name, value };
     }
     return e;
 }
 
-static err allowed(struct engine_txn *t, struct table_update *u, const struct table_step *st, bool *holds)
+static err allowed(struct engine_txn *t, struct table_update *u, const struct table_step *st,
+                   bool *holds)
 {
     const struct table_write *w = st->write;
     struct table_attr attrs[TABLE_ATTRS_MAX];
@@ -306,7 +329,8 @@ static err allowed(struct engine_txn *t, struct table_update *u, const struct ta
     return ERR_OK;
 }
 
-static err condition_holds(struct engine_txn *t, struct table_update *u, const struct table_step *st, bool *holds)
+static err condition_holds(struct engine_txn *t, struct table_update *u,
+                           const struct table_step *st, bool *holds)
 {
     const struct table_write *w = st->write;
     struct old_row row, statics = { .there = false };
@@ -336,7 +360,8 @@ static store_time put_own_end(const struct engine_txn *t, const struct table_ste
     return ttl_s > 0 ? store_time_add(engine_txn_now(t), ttl_s * NS_PER_S) : STORE_TIME_NEVER;
 }
 
-static err expiry_move(struct engine_txn *t, str key, const struct old_row *old, store_time expiry, store_time own)
+static err expiry_move(struct engine_txn *t, str key, const struct old_row *old, store_time expiry,
+                       store_time own)
 {
     struct key_buf due;
     err e = ERR_OK;
@@ -347,8 +372,8 @@ static err expiry_move(struct engine_txn *t, str key, const struct old_row *old,
     return e == ERR_OK && expiry.ns != INT64_MAX ? trim_entry_put(t, key, expiry, own) : e;
 }
 
-static err row_write(struct engine_txn *t, struct table_update *u, const struct table_step *st, str key,
-                     enum schema_role role)
+static err row_write(struct engine_txn *t, struct table_update *u, const struct table_step *st,
+                     str key, enum schema_role role)
 {
     const struct schema *s = st->schema;
     struct old_row old;
@@ -363,7 +388,9 @@ static err row_write(struct engine_txn *t, struct table_update *u, const struct 
         values[i] = st->named[i] ? st->values[i] : row_attr(old.attrs, s->attrs[i].number);
     store_time now = engine_txn_now(t), own = put_own_end(t, st);
     struct row_write w = { .head = { .expiry = trim_put_end(s, now, own), .written_at = now },
-                           .schema = s, .role = role, .values = values };
+                           .schema = s,
+                           .role = role,
+                           .values = values };
     struct index_row entries = { .domain = u->domain, .schema = s, .key = key, .values = values };
     str value, bytes;
     if (role == ROLE_PLAIN)
@@ -395,7 +422,8 @@ static bool may_go_on(const struct table_update *u)
 }
 
 /* Of rows of one group, or of one in the midst of a range, some may be left: those at its ends. */
-static err delete_trim(struct engine_txn *t, const struct table_step *st, const struct store_doomed *doomed)
+static err delete_trim(struct engine_txn *t, const struct table_step *st,
+                       const struct store_doomed *doomed)
 {
     if (doomed->count == 0 || st->plan.whole_partition)
         return ERR_OK;
@@ -406,7 +434,8 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
 {
     if (st->plan.empty)
         return ERR_OK;
-    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&st->plan.from),
+    struct engine_range range = { .space = SPACE_ROW,
+                                  .from = key_buf_str(&st->plan.from),
                                   .until = key_buf_str(&st->plan.until) };
     struct store_doomed doomed;
     store_doomed_init(&doomed);
@@ -414,8 +443,11 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
         doomed.writes_max -= TRIM_BACK_WRITES_MAX;
     err e = store_collect(engine_txn_view(t), &range, u->delete_rows, engine_txn_now(t), &doomed);
     if (e == ERR_OK && doomed.more && !may_go_on(u)) {
-        err_note_set(&u->note, "a delete in a batch may take %d rows at most, and fewer of a table with indexes, or "
-                     "where rows have ends and a revisionRetentionPolicy that counts rows", TABLE_DELETE_ROWS_MAX);
+        err_note_set(
+            &u->note,
+            "a delete in a batch may take %d rows at most, and fewer of a table with indexes, or "
+            "where rows have ends and a revisionRetentionPolicy that counts rows",
+            TABLE_DELETE_ROWS_MAX);
         e = ERR_LIMIT;
     }
     if (e == ERR_OK)
@@ -452,7 +484,8 @@ static err decide(struct engine_txn *t, struct table_update *u)
             return e;
     }
     for (unsigned i = 0; i < u->writes_count; i++) {
-        err e = u->writes[i].is_delete ? delete_apply(t, u, &u->steps[i]) : put_apply(t, u, &u->steps[i]);
+        err e = u->writes[i].is_delete ? delete_apply(t, u, &u->steps[i])
+                                       : put_apply(t, u, &u->steps[i]);
         if (e != ERR_OK)
             return e;
     }
@@ -471,8 +504,11 @@ static err update_decide(struct engine_txn *t, void *ctx)
         return ERR_UNAVAILABLE;
     }
     if (e == ERR_LIMIT && u->note.text[0] == 0)
-        err_note_set(&u->note, "one step writes and deletes %d rows at most, with what they have in indexes and what "
-                               "expires (ENGINE_UPDATE_ROWS_MAX): do less at once", ENGINE_UPDATE_ROWS_MAX);
+        err_note_set(
+            &u->note,
+            "one step writes and deletes %d rows at most, with what they have in indexes and what "
+            "expires (ENGINE_UPDATE_ROWS_MAX): do less at once",
+            ENGINE_UPDATE_ROWS_MAX);
     return e;
 }
 
@@ -482,7 +518,8 @@ static void count_writes(struct table_update *u)
 {
     for (unsigned i = 0; i < u->writes_count; i++) {
         bool is_delete = u->writes[i].is_delete;
-        atomic_fetch_add_explicit(is_delete ? &u->tables->deletes : &u->tables->puts, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(is_delete ? &u->tables->deletes : &u->tables->puts, 1,
+                                  memory_order_relaxed);
     }
 }
 
@@ -491,7 +528,8 @@ static bool goes_on(struct table_update *u, err why)
 {
     if (why == ERR_OK && u->more) {
         u->deleted_before = u->rows_deleted;
-        u->update.deadline = (mono){ .ns = INT64_MAX }; /* what was begun is not given up half done */
+        u->update.deadline =
+            (mono){ .ns = INT64_MAX }; /* what was begun is not given up half done */
         return true;
     }
     bool smaller = why == ERR_FULL && may_go_on(u) && u->delete_rows > 1;
@@ -500,13 +538,17 @@ static bool goes_on(struct table_update *u, err why)
     return smaller;
 }
 
-/* A delete ends early, with rows gone. Its code: ERR_LIMIT, of a note, would say that it was too large. */
+/* A delete ends early, with rows gone. Its code: ERR_LIMIT, of a note, would say that it was too
+ * large. */
 static err ended_early(struct table_update *u, err why)
 {
     const char *cause = why == ERR_FULL       ? "there is no room"
-                        : why == ERR_CONFLICT ? "the table was changed meanwhile" : err_name(why);
-    err_note_set(&u->note, "%llu rows are deleted, the others are not (%s); the same delete again goes on with them",
-                 (unsigned long long)u->deleted_before, cause);
+                        : why == ERR_CONFLICT ? "the table was changed meanwhile"
+                                              : err_name(why);
+    err_note_set(
+        &u->note,
+        "%llu rows are deleted, the others are not (%s); the same delete again goes on with them",
+        (unsigned long long)u->deleted_before, cause);
     return why == ERR_LIMIT ? ERR_UNAVAILABLE : why;
 }
 
@@ -538,8 +580,11 @@ err tables_update(struct tables *ts, struct table_update *u, bool now)
     u->deleted_before = 0;
     u->may_block = false;
     u->delete_rows = TABLE_DELETE_ROWS_MAX;
-    u->update = (struct engine_update){ .decide = update_decide, .done = update_done, .ctx = u,
-                                        .deadline = u->deadline, .frees = true };
+    u->update = (struct engine_update){ .decide = update_decide,
+                                        .done = update_done,
+                                        .ctx = u,
+                                        .deadline = u->deadline,
+                                        .frees = true };
     u->steps = arena_calloc(u->arena, u->writes_count, sizeof *u->steps);
     struct engine_view *v = engine_view_begin(ts->engine);
     err e = u->steps == NULL ? ERR_LIMIT : steps_prepare(u, v, now);
@@ -553,7 +598,8 @@ err tables_update(struct tables *ts, struct table_update *u, bool now)
     return ERR_OK;
 }
 
-/* Brings a row's bytes into memory. What fails here fails again in the decision, and is told there. */
+/* Brings a row's bytes into memory. What fails here fails again in the decision, and is told
+ * there. */
 static err warm(struct table_update *u, struct engine_view *v, str key)
 {
     struct engine_row row;

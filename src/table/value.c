@@ -15,11 +15,16 @@
 
 enum { UUID_TEXT_BYTES = 36, UUID_BYTES = 16, ELEMENT_HEAD_BYTES = 4, TEXT_GROWTH = 6 };
 
-static const struct { const char *name; size_t fixed; } types[TABLE_TYPES] = {
-    [TYPE_BLOB] = { "blob", 0 },         [TYPE_DECIMAL] = { "decimal", 0 }, [TYPE_DOUBLE] = { "double", 8 },
-    [TYPE_FLOAT] = { "float", 4 },       [TYPE_BOOLEAN] = { "boolean", 1 }, [TYPE_INT] = { "int", 4 },
-    [TYPE_VARINT] = { "varint", 0 },     [TYPE_STRING] = { "string", 0 },   [TYPE_TIMEUUID] = { "timeuuid", 16 },
-    [TYPE_UUID] = { "uuid", 16 },        [TYPE_TIMESTAMP] = { "timestamp", 8 }, [TYPE_JSON] = { "json", 0 },
+static const struct {
+    const char *name;
+    size_t fixed;
+} types[TABLE_TYPES] = {
+    [TYPE_BLOB] = { "blob", 0 },           [TYPE_DECIMAL] = { "decimal", 0 },
+    [TYPE_DOUBLE] = { "double", 8 },       [TYPE_FLOAT] = { "float", 4 },
+    [TYPE_BOOLEAN] = { "boolean", 1 },     [TYPE_INT] = { "int", 4 },
+    [TYPE_VARINT] = { "varint", 0 },       [TYPE_STRING] = { "string", 0 },
+    [TYPE_TIMEUUID] = { "timeuuid", 16 },  [TYPE_UUID] = { "uuid", 16 },
+    [TYPE_TIMESTAMP] = { "timestamp", 8 }, [TYPE_JSON] = { "json", 0 },
     [TYPE_LONG] = { "long", 8 },
 };
 
@@ -52,12 +57,18 @@ size_t value_fixed_size(enum table_type type)
 static err bad_type(enum table_type type, struct err_note *note)
 {
     static const char *const wants[TABLE_TYPES] = {
-        [TYPE_BLOB] = "{\"base64\": \"...\"} or a string", [TYPE_DECIMAL] = "a number or a string of digits",
-        [TYPE_DOUBLE] = "a number", [TYPE_FLOAT] = "a number in the range of a float", [TYPE_BOOLEAN] = "true or false",
+        [TYPE_BLOB] = "{\"base64\": \"...\"} or a string",
+        [TYPE_DECIMAL] = "a number or a string of digits",
+        [TYPE_DOUBLE] = "a number",
+        [TYPE_FLOAT] = "a number in the range of a float",
+        [TYPE_BOOLEAN] = "true or false",
         [TYPE_INT] = "a whole number of 32 bits, as number or string",
         [TYPE_VARINT] = "a whole number or a string of digits",
-        [TYPE_STRING] = "a string", [TYPE_TIMEUUID] = "a version 1 UUID", [TYPE_UUID] = "a UUID",
-        [TYPE_TIMESTAMP] = "milliseconds since 1970, or " DATE_WANTED, [TYPE_JSON] = "JSON nested at most 64 deep",
+        [TYPE_STRING] = "a string",
+        [TYPE_TIMEUUID] = "a version 1 UUID",
+        [TYPE_UUID] = "a UUID",
+        [TYPE_TIMESTAMP] = "milliseconds since 1970, or " DATE_WANTED,
+        [TYPE_JSON] = "JSON nested at most 64 deep",
         [TYPE_LONG] = "a whole number of 64 bits, as string or number",
     };
     err_note_set(note, "a %s must be %s", types[type].name, wants[type]);
@@ -148,7 +159,8 @@ static bool uuid_parse(str text, unsigned char out[UUID_BYTES])
     return true;
 }
 
-/* RFC 3339; also "2026-01-01", a blank for the T, and an offset without its colon, as the peer's clients write. */
+/* RFC 3339; also "2026-01-01", a blank for the T, and an offset without its colon, as the peer's
+ * clients write. */
 static bool timestamp_parse(str text, int64_t *ns)
 {
     if (date_parse_rfc3339(text, ns))
@@ -171,7 +183,8 @@ static bool timestamp_parse(str text, int64_t *ns)
     return date_parse_rfc3339(str_of(copy), ns);
 }
 
-static err from_number(struct arena *a, enum table_type type, const json_t *json, str *out, struct err_note *note)
+static err from_number(struct arena *a, enum table_type type, const json_t *json, str *out,
+                       struct err_note *note)
 {
     if (json_is_string(json))
         return decimal_parse(a, json_body_text(json), type == TYPE_VARINT, out, note);
@@ -227,7 +240,8 @@ static err from_any(struct arena *a, const json_t *json, str *out, struct err_no
     return e;
 }
 
-static err from_integer(struct arena *a, enum table_type type, const json_t *json, str *out, struct err_note *note)
+static err from_integer(struct arena *a, enum table_type type, const json_t *json, str *out,
+                        struct err_note *note)
 {
     int64_t v;
     if (json_is_integer(json))
@@ -244,7 +258,8 @@ static err from_integer(struct arena *a, enum table_type type, const json_t *jso
     return ERR_OK;
 }
 
-static err from_real(struct arena *a, enum table_type type, const json_t *json, str *out, struct err_note *note)
+static err from_real(struct arena *a, enum table_type type, const json_t *json, str *out,
+                     struct err_note *note)
 {
     if (!json_is_number(json))
         return bad_type(type, note);
@@ -255,7 +270,8 @@ static err from_real(struct arena *a, enum table_type type, const json_t *json, 
     return ERR_OK;
 }
 
-static err from_uuid(struct arena *a, enum table_type type, const json_t *json, str *out, struct err_note *note)
+static err from_uuid(struct arena *a, enum table_type type, const json_t *json, str *out,
+                     struct err_note *note)
 {
     unsigned char bytes[UUID_BYTES];
     struct tid tid;
@@ -287,7 +303,8 @@ static err from_timestamp(struct arena *a, const json_t *json, str *out, struct 
     return ERR_OK;
 }
 
-static err from_scalar(struct arena *a, enum table_type type, const json_t *json, str *out, struct err_note *note)
+static err from_scalar(struct arena *a, enum table_type type, const json_t *json, str *out,
+                       struct err_note *note)
 {
     switch (type) {
     case TYPE_BLOB:
@@ -357,11 +374,13 @@ static err pack_set(struct arena *a, enum table_type type, str *elements, size_t
     return ERR_OK;
 }
 
-static err from_set(struct arena *a, enum table_type type, const json_t *json, str *out, struct err_note *note)
+static err from_set(struct arena *a, enum table_type type, const json_t *json, str *out,
+                    struct err_note *note)
 {
     size_t count = json_array_size(json);
     if (!json_is_array(json) || count > VALUE_SET_ELEMENTS_MAX) {
-        err_note_set(note, "a set<%s> must be an array of at most %d values", types[type].name, VALUE_SET_ELEMENTS_MAX);
+        err_note_set(note, "a set<%s> must be an array of at most %d values", types[type].name,
+                     VALUE_SET_ELEMENTS_MAX);
         return ERR_BAD;
     }
     if (count == 0) {
@@ -381,7 +400,8 @@ static err from_set(struct arena *a, enum table_type type, const json_t *json, s
     return pack_set(a, type, elements, count, out);
 }
 
-static err from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out, struct err_note *note)
+static err from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out,
+                     struct err_note *note)
 {
     if (kind.set)
         return from_set(a, kind.type, json, out, note);
@@ -389,8 +409,9 @@ static err from_json(struct arena *a, struct table_kind kind, const json_t *json
     return e == ERR_OK && out->p == NULL ? ERR_LIMIT : e;
 }
 
-/* Can an answer hold it? A byte of a text becomes six there, no other more, but zeros behind of a decimal: these a body
- * spells, too, and is far from the limit (TABLE_BODY_BYTES_MAX). What is far from it is not looked at. */
+/* Can an answer hold it? A byte of a text becomes six there, no other more, but zeros behind of a
+ * decimal: these a body spells, too, and is far from the limit (TABLE_BODY_BYTES_MAX). What is far
+ * from it is not looked at. */
 static bool answerable(struct table_kind kind, str value)
 {
     if (value.n <= TABLE_TEXT_BYTES_MAX / (2 * TEXT_GROWTH))
@@ -402,7 +423,8 @@ static bool answerable(struct table_kind kind, str value)
     return fits;
 }
 
-err value_from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out, struct err_note *note)
+err value_from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out,
+                    struct err_note *note)
 {
     str value = STR_NONE;
     err e = json_is_null(json) ? ERR_OK : from_json(a, kind, json, &value, note);
@@ -419,7 +441,8 @@ static void put_uuid(struct buf *b, const char bytes[UUID_BYTES])
 {
     buf_put_c(b, '"');
     for (size_t i = 0; i < UUID_BYTES; i++)
-        buf_printf(b, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", (unsigned char)bytes[i]);
+        buf_printf(b, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
+                   (unsigned char)bytes[i]);
     buf_put_c(b, '"');
 }
 
@@ -433,7 +456,8 @@ static void put_tid(struct buf *b, str stored)
 static void put_timestamp(struct buf *b, int64_t ms)
 {
     int64_t ns;
-    if (__builtin_mul_overflow(ms, NS_PER_MS, &ns)) { /* beyond what dates can say: the number itself */
+    if (__builtin_mul_overflow(ms, NS_PER_MS,
+                               &ns)) { /* beyond what dates can say: the number itself */
         buf_printf(b, "%" PRId64, ms);
         return;
     }
@@ -619,7 +643,8 @@ bool value_valid(struct table_kind kind, str stored)
         str element = cursor_bytes(&c, n);
         if (c.failed || !scalar_valid(kind.type, element))
             return false;
-        if (before.p != NULL && value_cmp((struct table_kind){ .type = kind.type }, before, element) >= 0)
+        if (before.p != NULL &&
+            value_cmp((struct table_kind){ .type = kind.type }, before, element) >= 0)
             return false;
         before = element;
     }

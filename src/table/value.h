@@ -1,7 +1,7 @@
 /* value.h - the types of attributes: JSON to stored bytes and back.
  *
- * A value is kept in one form everywhere, its stored form: bytes whose order is the order of the values
- * (sets aside). A null has p NULL. Forms:
+ * A value is kept in one form everywhere, its stored form: bytes whose order is the order of the
+ * values (sets aside). A null has p NULL. Forms:
  *   blob, string, json   the bytes (json: compact text)        boolean    one byte, 0 or 1
  *   int, long            be32, be64 with the sign bit turned   timestamp  as long, ms since 1970
  *   double, float        IEEE bits, negative ones inverted, positive ones with the sign bit turned
@@ -25,11 +25,12 @@ enum { VALUE_KIND_BYTES = 16, VALUE_SET_ELEMENTS_MAX = 65535 };
 MUST_CHECK bool value_kind_parse(str name, struct table_kind *out);
 void value_kind_name(struct table_kind kind, char out[VALUE_KIND_BYTES]);
 
-/* JSON null and the empty set give STR_NONE. ERR_BAD with a note that completes "attribute x: "; ERR_LIMIT, with one if
- * it is not the arena's. */
-MUST_CHECK err value_from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out,
-                               struct err_note *note);
-/* Appends JSON. ERR_CORRUPT: not a stored form of that kind; what was appended is then without use. */
+/* JSON null and the empty set give STR_NONE. ERR_BAD with a note that completes "attribute x: ";
+ * ERR_LIMIT, with one if it is not the arena's. */
+MUST_CHECK err value_from_json(struct arena *a, struct table_kind kind, const json_t *json,
+                               str *out, struct err_note *note);
+/* Appends JSON. ERR_CORRUPT: not a stored form of that kind; what was appended is then without
+ * use. */
 MUST_CHECK err value_to_json(struct buf *b, struct table_kind kind, str stored);
 /* By value: 1.0 equals 1.00. */
 int value_cmp(struct table_kind kind, str a, str b);

@@ -1,5 +1,5 @@
-/* timeline.c - rows of SPACE_TIMELINE. Key: kind, domain, title, 0x00, [~rev], ~at, ~rev, ~tid; no value.
- * Newest first, so the entry sought is the first at or after a seek. */
+/* timeline.c - rows of SPACE_TIMELINE. Key: kind, domain, title, 0x00, [~rev], ~at, ~rev, ~tid; no
+ * value. Newest first, so the entry sought is the first at or after a seek. */
 #include "timeline/timeline.h"
 
 #include "base/buf.h"
@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    FIXED_BYTES = 1 + 4 + 1 + 8,           /* kind, domain, terminator, the partition's ~rev */
-    TAIL_BYTES = 8 + 8 + TID_KEY_BYTES,    /* ~at, ~rev, ~tid */
+    FIXED_BYTES = 1 + 4 + 1 + 8,        /* kind, domain, terminator, the partition's ~rev */
+    TAIL_BYTES = 8 + 8 + TID_KEY_BYTES, /* ~at, ~rev, ~tid */
     KEY_BYTES_MAX = FIXED_BYTES + TIMELINE_TITLE_BYTES_MAX + TAIL_BYTES,
 };
 _Static_assert((int)KEY_BYTES_MAX <= (int)ENGINE_KEY_BYTES_MAX, "a timeline key fits the engine's");
@@ -70,7 +70,8 @@ static err key_read(const struct timeline_key *k, str key, struct timeline_entry
     return ERR_OK;
 }
 
-err timeline_add(struct engine_txn *t, const struct timeline_where *w, const struct timeline_entry *e)
+err timeline_add(struct engine_txn *t, const struct timeline_where *w,
+                 const struct timeline_entry *e)
 {
     struct timeline_key k;
     err why = key_prefix(w, &k);
@@ -81,13 +82,17 @@ err timeline_add(struct engine_txn *t, const struct timeline_where *w, const str
 }
 
 /* A cursor over the entries of w with at <= not_after, newest first. */
-static struct engine_cursor *entries_from(struct engine_view *v, struct timeline_key *k, store_time not_after)
+static struct engine_cursor *entries_from(struct engine_view *v, struct timeline_key *k,
+                                          store_time not_after)
 {
     char end[KEY_BYTES_MAX];
     str until = engine_prefix_end(key_str(k, 0), end);
-    key_tail(k, &(struct timeline_entry){ .at = not_after, .rev = UINT64_MAX,
+    key_tail(k, &(struct timeline_entry){ .at = not_after,
+                                          .rev = UINT64_MAX,
                                           .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } });
-    struct engine_range range = { .space = SPACE_TIMELINE, .from = key_str(k, TAIL_BYTES), .until = until };
+    struct engine_range range = { .space = SPACE_TIMELINE,
+                                  .from = key_str(k, TAIL_BYTES),
+                                  .until = until };
     return engine_cursor_open(v, &range);
 }
 
@@ -107,9 +112,10 @@ err timeline_find(struct engine_view *v, const struct timeline_where *w, store_t
     return why;
 }
 
-/* Deletes entries with at <= not_after, the first `spare` of them left; at most TIMELINE_FORGET_MAX. */
-static err forget(struct engine_txn *t, const struct timeline_where *w, store_time not_after, unsigned spare,
-                  unsigned *count)
+/* Deletes entries with at <= not_after, the first `spare` of them left; at most
+ * TIMELINE_FORGET_MAX. */
+static err forget(struct engine_txn *t, const struct timeline_where *w, store_time not_after,
+                  unsigned spare, unsigned *count)
 {
     struct timeline_key k;
     err why = key_prefix(w, &k);
@@ -136,13 +142,14 @@ static err forget(struct engine_txn *t, const struct timeline_where *w, store_ti
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-err timeline_applied(struct engine_txn *t, const struct timeline_where *w, const struct timeline_entry *entry,
-                     unsigned *count)
+err timeline_applied(struct engine_txn *t, const struct timeline_where *w,
+                     const struct timeline_entry *entry, unsigned *count)
 {
     return forget(t, w, entry->at, 0, count);
 }
 
-err timeline_expire(struct engine_txn *t, const struct timeline_where *w, store_time before, unsigned *count)
+err timeline_expire(struct engine_txn *t, const struct timeline_where *w, store_time before,
+                    unsigned *count)
 {
     return forget(t, w, (store_time){ .ns = before.ns - 1 }, 1, count);
 }
@@ -154,7 +161,9 @@ err timeline_count(struct engine_view *v, enum timeline_kind kind, uint32_t doma
     prefix[0] = (unsigned char)kind;
     put_be32(prefix + 1, domain);
     str from = { .p = (const char *)prefix, .n = sizeof prefix };
-    struct engine_range range = { .space = SPACE_TIMELINE, .from = from, .until = engine_prefix_end(from, end) };
+    struct engine_range range = { .space = SPACE_TIMELINE,
+                                  .from = from,
+                                  .until = engine_prefix_end(from, end) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     struct engine_row row;
     uint64_t n = 0;

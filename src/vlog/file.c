@@ -100,7 +100,8 @@ int file_write(const struct file_faults *ff, int fd, struct iovec *iov, int coun
     return 0;
 }
 
-int file_read_some(const struct file_faults *ff, int fd, void *dst, size_t n, uint64_t offset, size_t *got)
+int file_read_some(const struct file_faults *ff, int fd, void *dst, size_t n, uint64_t offset,
+                   size_t *got)
 {
     for (;;) {
         int why = fault(ff, FILE_PREAD, &n);
@@ -163,8 +164,8 @@ int file_sync(const struct file_faults *ff, int fd)
     return fsync(fd) == 0 ? 0 : errno;
 }
 
-static int allocate(const struct file_faults *ff, enum file_call call, int fd, int mode, uint64_t offset,
-                    uint64_t n)
+static int allocate(const struct file_faults *ff, enum file_call call, int fd, int mode,
+                    uint64_t offset, uint64_t n)
 {
     for (;;) {
         int why = fault(ff, call, NULL);

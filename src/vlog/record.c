@@ -209,7 +209,8 @@ err record_mutation_decode(struct cursor *c, struct record_mutation *out)
     uint8_t blob = cursor_u8(c);
     if (c->failed || (kind != MUTATION_PUT && kind != MUTATION_DELETE) || blob >= RECORD_BLOBS)
         return ERR_CORRUPT;
-    struct record_mutation m = { .deleted = kind == MUTATION_DELETE, .blob = (enum record_blob)blob };
+    struct record_mutation m = { .deleted = kind == MUTATION_DELETE,
+                                 .blob = (enum record_blob)blob };
     if (m.deleted && m.blob != RECORD_BLOB_NONE)
         return ERR_CORRUPT;
     m.space = cursor_u8(c);

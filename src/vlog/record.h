@@ -4,17 +4,21 @@
  *   group   = group header, meta, value record, value record, ...      one write, one sync
  *   meta    = mutations: the rows of the group as they are after it, each key once
  *   value record = value header, key, value
- * All numbers big-endian. Every sum is seeded with the store's random id and with the place it stands at
- * (segment, offset): bytes that a client stored, or that were copied from elsewhere, never pass for a header.
+ * All numbers big-endian. Every sum is seeded with the store's random id and with the place it
+ * stands at (segment, offset): bytes that a client stored, or that were copied from elsewhere,
+ * never pass for a header.
  *
  *   group header, 64: magic 4, version 2, zero 2, seq 8, store_time 8, meta bytes 4, mutations 4,
- *                     value bytes 8, values 4, unsynced 4, sum of meta 8, sum of the 56 bytes before 8
- *   value header, 40: magic 4, space 1, version 1, key bytes 2, value bytes 4, zero 4, seq 8, XXH3 of value 8,
- *                     sum of the 32 bytes before and the key 8
- *   segment header, 64: magic 8, version 4, number 4, store id 16, zero 24, sum of the 56 bytes before 8
- *   mutation: kind 1, blob 1, space 1, key bytes 2, value bytes 2, [blob], key, value, [inline bytes]
- *             blob of RECORD_BLOB_INLINE: bytes 2, XXH3 8
- *             blob of RECORD_BLOB_LOG: segment 4, extent offset 8, extent bytes 4, value offset 4, bytes 4, XXH3 8 */
+ *                     value bytes 8, values 4, unsynced 4, sum of meta 8, sum of the 56 bytes
+ *                     before 8
+ *   value header, 40: magic 4, space 1, version 1, key bytes 2, value bytes 4, zero 4, seq 8, XXH3
+ *                     of value 8, sum of the 32 bytes before and the key 8
+ *   segment header, 64: magic 8, version 4, number 4, store id 16, zero 24, sum of the 56 bytes
+ *     before 8
+ *   mutation: kind 1, blob 1, space 1, key bytes 2, value bytes 2, [blob], key, value, [inline
+ *             bytes] blob of RECORD_BLOB_INLINE: bytes 2, XXH3 8
+ *             blob of RECORD_BLOB_LOG: segment 4, extent offset 8, extent bytes 4, value offset 4,
+ *               bytes 4, XXH3 8 */
 #ifndef VLOG_RECORD_H
 #define VLOG_RECORD_H
 
@@ -43,7 +47,8 @@ struct record_group {
     uint32_t meta_bytes;
     uint32_t mutations;
     uint32_t values;
-    uint32_t unsynced;   /* so many groups right before this one were not known to be on disk when it was written */
+    uint32_t unsynced; /* so many groups right before this one were not known to be on disk when it
+                          was written */
 };
 
 struct record_value {
@@ -91,8 +96,8 @@ bool record_meta_fits(const char *header, struct record_spot at, str meta);
 
 void record_value_encode(const struct record_value *v, struct record_spot at, str key,
                          char out[RECORD_VALUE_BYTES]);
-/* bytes: header and, behind it, the key. Checks both. ERR_CORRUPT; ERR_LIMIT when the key is cut off: *out
- * then holds lengths that are not yet checked. */
+/* bytes: header and, behind it, the key. Checks both. ERR_CORRUPT; ERR_LIMIT when the key is cut
+ * off: *out then holds lengths that are not yet checked. */
 MUST_CHECK err record_value_decode(str bytes, struct record_spot at, struct record_value *out);
 
 size_t record_mutation_size(const struct record_mutation *m);

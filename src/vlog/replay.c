@@ -1,8 +1,9 @@
 /* replay.c - from the position the index holds to the end of the log.
  *
- * A group that fails its sums is damage when a later one says it was on disk (vlog.c, invariants 3 and 4), and torn
- * otherwise: a power loss leaves of what was not synced whatever blocks it likes, and zeros that were written ahead
- * (zeros.h) are no group. Values are checked of the groups that none is known to say that of. */
+ * A group that fails its sums is damage when a later one says it was on disk (vlog.c, invariants 3
+ * and 4), and torn otherwise: a power loss leaves of what was not synced whatever blocks it likes,
+ * and zeros that were written ahead (zeros.h) are no group. Values are checked of the groups that
+ * none is known to say that of. */
 #include "vlog/tail_reader.h"
 
 #include <errno.h>
@@ -14,11 +15,11 @@ struct replay {
     struct vlog *log;
     const struct vlog_replay_calls *calls;
     struct err_note *note;
-    struct vlog_tail at;       /* behind the last whole group */
+    struct vlog_tail at; /* behind the last whole group */
     struct segment *seg;
     struct tail_reader reader;
-    bool is_last;              /* no segment follows seg */
-    uint64_t known;            /* groups up to this are said to have been on disk */
+    bool is_last;   /* no segment follows seg */
+    uint64_t known; /* groups up to this are said to have been on disk */
     struct buf meta;
 };
 
@@ -27,7 +28,8 @@ static err damaged(struct replay *r, const char *what)
     char name[VLOG_NAME_BYTES];
     vlog_segment_name(r->at.segment, name);
     err_note_set(r->note,
-                 "log/%s is damaged at offset %llu: %s. What was written behind it may be lost; restore the store from"
+                 "log/%s is damaged at offset %llu: %s. What was written behind it may be lost; "
+                 "restore the store from"
                  " a backup, or see with check --data what else is damaged",
                  name, (unsigned long long)r->at.offset, what);
     return ERR_CORRUPT;
@@ -40,8 +42,8 @@ static struct record_spot spot_at(const struct replay *r, uint64_t offset)
 
 /* What headers behind a place say. */
 struct later {
-    bool any;                  /* a group with a higher number is there */
-    uint64_t known;            /* the greatest number said to be on disk */
+    bool any;       /* a group with a higher number is there */
+    uint64_t known; /* the greatest number said to be on disk */
 };
 
 /* The last group that was on disk when g was written. */
@@ -61,7 +63,8 @@ static void window_groups(const struct replay *r, str window, uint64_t offset, s
             return;
         at = (size_t)(hit - window.p);
         struct record_group g;
-        if (record_group_decode(str_skip(window, at), spot_at(r, offset + at), &g) == ERR_OK && g.seq > r->at.seq) {
+        if (record_group_decode(str_skip(window, at), spot_at(r, offset + at), &g) == ERR_OK &&
+            g.seq > r->at.seq) {
             out->any = true;
             out->known = known_by(&g) > out->known ? known_by(&g) : out->known;
         }
@@ -99,7 +102,8 @@ static err torn_or_damaged(struct replay *r)
     if (why != ERR_OK)
         return why;
     bool was_there = later.known > r->at.seq;
-    return was_there ? damaged(r, "a group fails its checksum and one behind it says it was whole") : ERR_OK;
+    return was_there ? damaged(r, "a group fails its checksum and one behind it says it was whole")
+                     : ERR_OK;
 }
 
 /* Reads and checks one value record at *at. ERR_CORRUPT when it does not hold. */
@@ -192,7 +196,8 @@ static err hand_out(struct replay *r, const struct record_group *g)
     return ERR_OK;
 }
 
-/* Goes over the headers from r->at on as far as they are whole, for what they say of those before. */
+/* Goes over the headers from r->at on as far as they are whole, for what they say of those
+ * before. */
 static err learn_known(struct replay *r)
 {
     uint64_t offset = r->at.offset;
@@ -203,9 +208,11 @@ static err learn_known(struct replay *r)
         err why = tail_read(&r->reader, offset, sizeof(header), header);
         if (why != ERR_OK)
             return why;
-        why = record_group_decode((str){ .p = header, .n = sizeof(header) }, spot_at(r, offset), &g);
+        why =
+            record_group_decode((str){ .p = header, .n = sizeof(header) }, spot_at(r, offset), &g);
         uint64_t left = r->reader.size - offset - RECORD_GROUP_BYTES;
-        if (why != ERR_OK || g.seq != seq || g.meta_bytes > left || g.values_bytes > left - g.meta_bytes)
+        if (why != ERR_OK || g.seq != seq || g.meta_bytes > left ||
+            g.values_bytes > left - g.meta_bytes)
             return ERR_OK;
         r->known = known_by(&g) > r->known ? known_by(&g) : r->known;
         offset += RECORD_GROUP_BYTES + (uint64_t)g.meta_bytes + g.values_bytes;
@@ -240,11 +247,13 @@ static err header_state(struct replay *r, bool *good)
         return ERR_OK;
     err why = tail_read(&r->reader, 0, sizeof(header), header);
     if (why == ERR_OK)
-        *good = record_segment_decode((str){ .p = header, .n = sizeof(header) }, spot_at(r, 0)) == ERR_OK;
+        *good = record_segment_decode((str){ .p = header, .n = sizeof(header) }, spot_at(r, 0)) ==
+                ERR_OK;
     return why;
 }
 
-/* A segment whose header is bad: a crash while it was made leaves one without groups; it is dropped. */
+/* A segment whose header is bad: a crash while it was made leaves one without groups; it is
+ * dropped. */
 static err drop_unborn(struct replay *r, bool *dropped)
 {
     struct later later;
@@ -278,7 +287,9 @@ static err replay_segment(struct replay *r, bool *dropped)
 
 static err missing(struct replay *r, uint32_t number)
 {
-    err_note_set(r->note, "log segment %u is missing. Put the file back, or restore the store from a backup", number);
+    err_note_set(r->note,
+                 "log segment %u is missing. Put the file back, or restore the store from a backup",
+                 number);
     return ERR_CORRUPT;
 }
 
@@ -320,8 +331,9 @@ static err replay_all(struct replay *r, struct segment **last)
     }
 }
 
-/* What is behind the tail is cut off before anything is appended there. Synced even when nothing was: a process that
- * was killed may have written the last group, or made the segment, without a sync, and the index takes it for good. */
+/* What is behind the tail is cut off before anything is appended there. Synced even when nothing
+ * was: a process that was killed may have written the last group, or made the segment, without a
+ * sync, and the index takes it for good. */
 static err cut_tail(struct replay *r, struct segment *last)
 {
     struct vlog *log = r->log;
@@ -353,9 +365,12 @@ static err segment_first(struct vlog *log, struct segment **out)
     return why;
 }
 
-err vlog_replay(struct vlog *log, struct vlog_tail from, const struct vlog_replay_calls *calls, struct err_note *note)
+err vlog_replay(struct vlog *log, struct vlog_tail from, const struct vlog_replay_calls *calls,
+                struct err_note *note)
 {
-    struct replay r = { .log = log, .calls = calls, .note = note, .at = from, .reader = { .fd = -1 } };
+    struct replay r = {
+        .log = log, .calls = calls, .note = note, .at = from, .reader = { .fd = -1 }
+    };
     buf_init(&r.meta, (size_t)UINT32_MAX);
     struct segment *last = NULL;
     err why = replay_all(&r, &last);

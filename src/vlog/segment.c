@@ -128,7 +128,8 @@ err segment_fd(struct vlog *log, struct segment *seg, int *fd)
     char name[VLOG_NAME_BYTES];
     vlog_segment_name(seg->number, name);
     int opened = -1;
-    int why = file_open(log->faults, log->dir_fd, name, log->read_only ? O_RDONLY : O_RDWR, &opened);
+    int why =
+        file_open(log->faults, log->dir_fd, name, log->read_only ? O_RDONLY : O_RDWR, &opened);
     if (why != 0)
         return file_err(why);
     int none = -1;
@@ -151,7 +152,8 @@ static void part_name(uint32_t number, char out[PART_NAME_BYTES])
 static int write_header(struct vlog *log, uint32_t number, int fd)
 {
     char header[RECORD_SEGMENT_BYTES];
-    record_segment_encode((struct record_spot){ .id = log->id, .segment = number, .offset = 0 }, header);
+    record_segment_encode((struct record_spot){ .id = log->id, .segment = number, .offset = 0 },
+                          header);
     struct iovec iov = { .iov_base = header, .iov_len = sizeof(header) };
     int why = file_reserve(log->faults, fd, 0, VLOG_AHEAD_BYTES_MIN);
     if (why == 0)

@@ -1,7 +1,9 @@
-/* segment.h - the table of segment files of one log: descriptors, ends, creating and removing files.
+/* segment.h - the table of segment files of one log: descriptors, ends, creating and removing
+ * files.
  *
- * Descriptors are opened at first use and stay open until the segment goes. The table has a lock of its own;
- * whoever reads a segment keeps it from being unlinked by other means (the engine's pins). */
+ * Descriptors are opened at first use and stay open until the segment goes. The table has a lock of
+ * its own; whoever reads a segment keeps it from being unlinked by other means (the engine's
+ * pins). */
 #ifndef VLOG_SEGMENT_H
 #define VLOG_SEGMENT_H
 
@@ -13,10 +15,10 @@
 
 struct segment {
     uint32_t number;
-    atomic_int fd;            /* -1: not opened yet */
-    _Atomic uint64_t end;     /* size of the file without what is torn, zeroed or reserved */
-    uint64_t reserved;        /* the writer's: blocks are there up to this offset */
-    uint64_t zeroed;          /* the writer's: they hold zeros, behind the groups, up to this one, if any */
+    atomic_int fd;        /* -1: not opened yet */
+    _Atomic uint64_t end; /* size of the file without what is torn, zeroed or reserved */
+    uint64_t reserved;    /* the writer's: blocks are there up to this offset */
+    uint64_t zeroed; /* the writer's: they hold zeros, behind the groups, up to this one, if any */
 };
 
 struct segments {
@@ -35,14 +37,15 @@ struct vlog {
     struct segments segments;
     struct segment *active;
     struct vlog_tail tail;
-    pthread_mutex_t sync;      /* one sync at a time: the kernel tells of lost writes once, to whoever asks first */
-    bool sync_failed;          /* under sync */
-    _Atomic uint64_t synced;   /* seq */
-    struct buf meta, heads;    /* the writer's, reused */
+    pthread_mutex_t
+        sync; /* one sync at a time: the kernel tells of lost writes once, to whoever asks first */
+    bool sync_failed;        /* under sync */
+    _Atomic uint64_t synced; /* seq */
+    struct buf meta, heads;  /* the writer's, reused */
     struct iovec *iov;
     size_t iov_size;
-    struct zeros zeros;        /* the writer's */
-    char *zero_bytes;          /* VLOG_ZEROS_BYTES of them */
+    struct zeros zeros; /* the writer's */
+    char *zero_bytes;   /* VLOG_ZEROS_BYTES of them */
     _Atomic uint64_t syncs, groups, bytes_written;
 };
 #define VLOG_MAGIC 0x5106f11eu
@@ -54,16 +57,16 @@ void segments_fini(struct segments *s);
 struct segment *segments_find(struct segments *s, uint32_t number);
 /* Descriptor for reading (and writing, unless read_only). ERR_IO, ERR_NOT_FOUND. */
 MUST_CHECK err segment_fd(struct vlog *log, struct segment *seg, int *fd);
-/* Makes the file of a segment with its header, synced, under a name that no start takes for a segment's: with an empty
- * one behind it a torn group, or zeros, would look like damage. Then segment_add or segment_discard.
- * ERR_FULL, ERR_IO: nothing changed. */
+/* Makes the file of a segment with its header, synced, under a name that no start takes for a
+ * segment's: with an empty one behind it a torn group, or zeros, would look like damage. Then
+ * segment_add or segment_discard. ERR_FULL, ERR_IO: nothing changed. */
 MUST_CHECK err segment_make(struct vlog *log, uint32_t number, struct segment **out);
-/* Gives it its name, on disk, and takes it into the table. ERR_FULL: the folder has no room for the name, nothing
- * changed; ERR_IO is final. */
+/* Gives it its name, on disk, and takes it into the table. ERR_FULL: the folder has no room for the
+ * name, nothing changed; ERR_IO is final. */
 MUST_CHECK err segment_add(struct vlog *log, struct segment *seg);
 void segment_discard(struct vlog *log, struct segment **sp);
-/* Removes the table entry, then the file: who goes over the table finds the file of every entry. The folder is not
- * synced. */
+/* Removes the table entry, then the file: who goes over the table finds the file of every entry.
+ * The folder is not synced. */
 MUST_CHECK err segment_remove(struct vlog *log, struct segment *seg);
 
 #endif

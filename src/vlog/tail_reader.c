@@ -13,7 +13,8 @@ static err open_fd(struct tail_reader *r, bool direct)
     char name[VLOG_NAME_BYTES];
     vlog_segment_name(r->segment, name);
     int fd = -1;
-    int why = file_open(r->log->faults, r->log->dir_fd, name, O_RDONLY | (direct ? O_DIRECT : 0), &fd);
+    int why =
+        file_open(r->log->faults, r->log->dir_fd, name, O_RDONLY | (direct ? O_DIRECT : 0), &fd);
     if (why == EINVAL && direct)
         return open_fd(r, false); /* the file system knows no O_DIRECT */
     if (why != 0)
@@ -27,7 +28,9 @@ static err open_fd(struct tail_reader *r, bool direct)
 
 err tail_reader_init(struct tail_reader *r, struct vlog *log, struct segment *seg)
 {
-    *r = (struct tail_reader){ .log = log, .segment = seg->number, .fd = -1, .size = atomic_load(&seg->end) };
+    *r = (struct tail_reader){
+        .log = log, .segment = seg->number, .fd = -1, .size = atomic_load(&seg->end)
+    };
     r->window = aligned_alloc(ALIGN_BYTES, TAIL_WINDOW_BYTES);
     INVARIANT(r->window != NULL);
     return open_fd(r, true);

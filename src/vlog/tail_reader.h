@@ -1,7 +1,8 @@
 /* tail_reader.h - reads a segment past the page cache where the file system allows.
  *
- * After a failed sync the page cache may show bytes that are not on disk; what is replayed must be what the
- * disk holds, so the tail is read with O_DIRECT, through one aligned buffer. Thread: one at a time. */
+ * After a failed sync the page cache may show bytes that are not on disk; what is replayed must be
+ * what the disk holds, so the tail is read with O_DIRECT, through one aligned buffer. Thread: one
+ * at a time. */
 #ifndef VLOG_TAIL_READER_H
 #define VLOG_TAIL_READER_H
 
@@ -12,10 +13,10 @@ struct tail_reader {
     uint32_t segment;
     int fd;
     bool direct;
-    char *window;          /* TAIL_WINDOW_BYTES, aligned */
+    char *window; /* TAIL_WINDOW_BYTES, aligned */
     uint64_t window_start;
     size_t window_n;
-    uint64_t size;         /* of the file */
+    uint64_t size; /* of the file */
 };
 enum { TAIL_WINDOW_BYTES = 1 << 20 };
 

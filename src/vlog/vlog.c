@@ -1,11 +1,13 @@
 /* vlog.c - opening, appending, reading, punching. Replay is in replay.c, files in segment.c.
  *
  * Invariants
- *  1. Bytes in [0, tail.offset) of the active segment are written; behind them lie zeros (zeros.h) or nothing. Groups
- *     up to synced are on disk, and all of the sealed segments.
+ *  1. Bytes in [0, tail.offset) of the active segment are written; behind them lie zeros (zeros.h)
+ *     or nothing. Groups up to synced are on disk, and all of the sealed segments.
  *  2. vlog_append writes only into blocks that vlog_reserve got before, so ENOSPC is found in time.
- *  3. A segment gets a successor only when all its groups are synced and the file ends with them, on disk.
- *  4. A group's header claims no more of those before it to be on disk than a sync that returned had covered. */
+ *  3. A segment gets a successor only when all its groups are synced and the file ends with them,
+ *     on disk.
+ *  4. A group's header claims no more of those before it to be on disk than a sync that returned
+ *     had covered. */
 #include "vlog/segment.h"
 
 #include <errno.h>
@@ -61,7 +63,8 @@ void vlog_close(struct vlog **lp)
         return;
     MAGIC_CHECK(log, VLOG_MAGIC);
     if (log->active != NULL && !log->read_only && log->active->reserved > log->tail.offset)
-        (void)file_truncate(log->faults, atomic_load(&log->active->fd), log->tail.offset); /* only tidies up */
+        (void)file_truncate(log->faults, atomic_load(&log->active->fd),
+                            log->tail.offset); /* only tidies up */
     segments_fini(&log->segments);
     pthread_rwlock_destroy(&log->segments.lock);
     pthread_mutex_destroy(&log->sync);
@@ -112,7 +115,8 @@ err vlog_sync(struct vlog *log, struct vlog_tail to)
 
 /* ---- appending ---- */
 
-/* How far to reserve beyond what is needed: more in a larger segment, so that a small store stays small. */
+/* How far to reserve beyond what is needed: more in a larger segment, so that a small store stays
+ * small. */
 static uint64_t ahead_bytes(uint64_t end)
 {
     uint64_t ahead = end / 16;
@@ -140,7 +144,8 @@ static err reserve_to(struct vlog *log, struct segment *seg, uint64_t tail, uint
     return ERR_OK;
 }
 
-/* Cuts the active segment behind its groups, for good: in one that has a successor zeros would look like damage. */
+/* Cuts the active segment behind its groups, for good: in one that has a successor zeros would look
+ * like damage. */
 static err seal(struct vlog *log)
 {
     int fd = atomic_load(&log->active->fd);
@@ -149,18 +154,21 @@ static err seal(struct vlog *log)
     return why == 0 && file_sync(log->faults, fd) == 0 ? ERR_OK : ERR_IO;
 }
 
-/* Gives the active segment, cut by seal, the blocks back that it had: a group may be on its way into them. */
+/* Gives the active segment, cut by seal, the blocks back that it had: a group may be on its way
+ * into them. */
 static err unseal(struct vlog *log)
 {
     const struct segment *seg = log->active;
     uint64_t from = log->tail.offset;
     if (seg->reserved <= from)
         return ERR_OK;
-    return file_reserve(log->faults, atomic_load(&seg->fd), from, seg->reserved - from) == 0 ? ERR_OK : ERR_IO;
+    return file_reserve(log->faults, atomic_load(&seg->fd), from, seg->reserved - from) == 0
+               ? ERR_OK
+               : ERR_IO;
 }
 
-/* Seals the active segment and starts the next, with blocks for n bytes of groups. When the disk has no room for it the
- * old one stays as it is: a group may be on its way into it. */
+/* Seals the active segment and starts the next, with blocks for n bytes of groups. When the disk
+ * has no room for it the old one stays as it is: a group may be on its way into it. */
 static err roll(struct vlog *log, uint64_t n)
 {
     struct segment *next = NULL;
@@ -246,17 +254,20 @@ static void iov_room(struct vlog *log, size_t count)
 
 static struct iovec iov_of(str s)
 {
-    return (struct iovec){ .iov_base = (void *)(uintptr_t)s.p, .iov_len = s.n }; /* pwritev reads only */
+    return (struct iovec){ .iov_base = (void *)(uintptr_t)s.p,
+                           .iov_len = s.n }; /* pwritev reads only */
 }
 
-static void encode_values(struct vlog *log, const struct vlog_group *g, struct iovec *iov, int *count)
+static void encode_values(struct vlog *log, const struct vlog_group *g, struct iovec *iov,
+                          int *count)
 {
     char *head = log->heads.p;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct record_mutation *m = &g->mutations[i];
         if (!has_record(m))
             continue;
-        uint64_t at = m->place.extent_offset + m->place.value_offset - m->key.n - RECORD_VALUE_BYTES;
+        uint64_t at =
+            m->place.extent_offset + m->place.value_offset - m->key.n - RECORD_VALUE_BYTES;
         struct record_value v = {
             .seq = g->seq,
             .hash = m->place.hash,
@@ -274,7 +285,8 @@ static void encode_values(struct vlog *log, const struct vlog_group *g, struct i
 }
 
 /* Fills meta, heads and iov; returns the number of iovecs. */
-static int encode_group(struct vlog *log, const struct vlog_group *g, const struct record_group *head, char *header)
+static int encode_group(struct vlog *log, const struct vlog_group *g,
+                        const struct record_group *head, char *header)
 {
     buf_clear(&log->meta);
     for (uint32_t i = 0; i < g->count; i++)
@@ -284,7 +296,9 @@ static int encode_group(struct vlog *log, const struct vlog_group *g, const stru
     INVARIANT(buf_status(&log->meta) == ERR_OK);
     INVARIANT(buf_status(&log->heads) == ERR_OK);
     INVARIANT(log->meta.n == head->meta_bytes);
-    struct record_spot spot = { .id = log->id, .segment = log->tail.segment, .offset = log->tail.offset };
+    struct record_spot spot = { .id = log->id,
+                                .segment = log->tail.segment,
+                                .offset = log->tail.offset };
     record_group_encode(head, spot, buf_str(&log->meta), header);
     iov_room(log, 3 + 3 * (size_t)head->values); /* the last one is for zeros */
     int count = 0;
@@ -324,7 +338,8 @@ err vlog_append(struct vlog *log, struct vlog_group *g, struct vlog_extent *whol
     int why = file_write(log->faults, fd, log->iov, count, log->tail.offset);
     if (why != 0)
         return file_err(why) == ERR_FULL ? ERR_FULL : ERR_IO;
-    *whole = (struct vlog_extent){ .segment = log->tail.segment, .offset = log->tail.offset, .size = n };
+    *whole =
+        (struct vlog_extent){ .segment = log->tail.segment, .offset = log->tail.offset, .size = n };
     log->tail.seq = g->seq;
     log->tail.offset += n;
     if (zeros > 0)
@@ -339,7 +354,8 @@ err vlog_append(struct vlog *log, struct vlog_group *g, struct vlog_extent *whol
 
 typedef int read_fn(const struct file_faults *ff, int fd, void *dst, size_t n, uint64_t offset);
 
-static err read_with(struct vlog *log, uint32_t segment, uint64_t offset, struct iovec to, read_fn *fn)
+static err read_with(struct vlog *log, uint32_t segment, uint64_t offset, struct iovec to,
+                     read_fn *fn)
 {
     struct segment *seg = segments_find(&log->segments, segment);
     if (seg == NULL)
@@ -361,12 +377,14 @@ static err read_with(struct vlog *log, uint32_t segment, uint64_t offset, struct
 
 err vlog_read(struct vlog *log, uint32_t segment, uint64_t offset, size_t n, void *dst)
 {
-    return read_with(log, segment, offset, (struct iovec){ .iov_base = dst, .iov_len = n }, file_read);
+    return read_with(log, segment, offset, (struct iovec){ .iov_base = dst, .iov_len = n },
+                     file_read);
 }
 
 err vlog_read_now(struct vlog *log, uint32_t segment, uint64_t offset, size_t n, void *dst)
 {
-    return read_with(log, segment, offset, (struct iovec){ .iov_base = dst, .iov_len = n }, file_read_now);
+    return read_with(log, segment, offset, (struct iovec){ .iov_base = dst, .iov_len = n },
+                     file_read_now);
 }
 
 err vlog_punch(struct vlog *log, struct vlog_extent hole)

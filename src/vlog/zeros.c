@@ -16,5 +16,6 @@ bool zeros_pay(const struct zeros *z)
     uint64_t sum = 0;
     for (int i = 0; i < VLOG_ZEROS_SYNCS; i++)
         sum += z->of_sync[i];
-    return z->syncs >= VLOG_ZEROS_SYNCS && sum <= (uint64_t)VLOG_ZEROS_SYNCS * VLOG_ZEROS_SYNC_BYTES_MAX;
+    return z->syncs >= VLOG_ZEROS_SYNCS &&
+           sum <= (uint64_t)VLOG_ZEROS_SYNCS * VLOG_ZEROS_SYNC_BYTES_MAX;
 }

@@ -41,7 +41,7 @@ size_t model_bytes(uint64_t version, char *out)
 }
 
 struct write {
-    uint64_t key, version;   /* version 0: delete */
+    uint64_t key, version; /* version 0: delete */
     bool value_only;
     char bytes[MODEL_VALUE_BYTES_MAX];
     size_t n;
@@ -62,7 +62,8 @@ static err step_decide(struct engine_txn *t, void *ctx)
         if (w->version == 0)
             why = engine_txn_delete(t, SPACE_ROW, key_of(w->key, key));
         else if (w->value_only)
-            why = engine_txn_put_value(t, SPACE_ROW, key_of(w->key, key), value_of(w->version, value));
+            why = engine_txn_put_value(t, SPACE_ROW, key_of(w->key, key),
+                                       value_of(w->version, value));
         else
             why = engine_txn_put(t, SPACE_ROW, key_of(w->key, key), value_of(w->version, value),
                                  (str){ .p = w->bytes, .n = w->n });
@@ -97,7 +98,8 @@ void model_step(struct model *m, struct scratch *s)
         w->n = w->version == 0 || w->value_only ? 0 : model_bytes(w->version, w->bytes);
         have[w->key] = w->version;
     }
-    assert_int_equal(engine_update_wait(s->engine, step_decide, &step), step.fails ? ERR_BAD : ERR_OK);
+    assert_int_equal(engine_update_wait(s->engine, step_decide, &step),
+                     step.fails ? ERR_BAD : ERR_OK);
     if (!step.fails)
         apply(m, &step);
 }

@@ -9,7 +9,7 @@ enum { MODEL_KEYS = 64, MODEL_VALUE_BYTES_MAX = 40000 };
 
 struct model {
     struct rng rng;
-    uint64_t version[MODEL_KEYS];   /* 0: not there */
+    uint64_t version[MODEL_KEYS];      /* 0: not there */
     uint64_t blob_version[MODEL_KEYS]; /* the version whose bytes the row has */
     uint64_t versions;
 };

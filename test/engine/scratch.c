@@ -34,7 +34,9 @@ static wall wall_now(struct clock *c)
 void scratch_init(struct scratch *s)
 {
     const char *tmp = getenv("TMPDIR");
-    *s = (struct scratch){ .clock = { .store_now = store_now, .mono_now = mono_now, .wall_now = wall_now } };
+    *s = (struct scratch){
+        .clock = { .store_now = store_now, .mono_now = mono_now, .wall_now = wall_now }
+    };
     atomic_init(&s->store_ns, NS_PER_S);
     assert_true(snprintf(s->dir, sizeof(s->dir), "%s/engine-XXXXXX", tmp == NULL ? "/tmp" : tmp) <
                 (int)sizeof(s->dir));
@@ -93,7 +95,8 @@ void scratch_close(struct scratch *s)
 
 void scratch_path(const struct scratch *s, const char *name, char out[2 * SCRATCH_PATH_BYTES])
 {
-    assert_true(snprintf(out, 2 * SCRATCH_PATH_BYTES, "%s/%s", s->dir, name) < 2 * SCRATCH_PATH_BYTES);
+    assert_true(snprintf(out, 2 * SCRATCH_PATH_BYTES, "%s/%s", s->dir, name) <
+                2 * SCRATCH_PATH_BYTES);
 }
 
 void scratch_copy_file(const char *from, const char *to)
@@ -146,7 +149,8 @@ err scratch_get(struct scratch *s, enum engine_space space, str key, struct scra
         out->bytes = malloc(row.blob.n + 1);
         assert_non_null(out->bytes);
         why = engine_blob_read(s->engine, &row.blob, 0, row.blob.n, out->bytes);
-        if (why == ERR_OK && row.blob.n > 0 && XXH3_64bits(out->bytes, out->bytes_n) != row.blob.hash)
+        if (why == ERR_OK && row.blob.n > 0 &&
+            XXH3_64bits(out->bytes, out->bytes_n) != row.blob.hash)
             why = ERR_CORRUPT;
     }
     if (why != ERR_OK)

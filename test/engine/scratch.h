@@ -9,15 +9,16 @@
 enum { SCRATCH_PATH_BYTES = 64 };
 struct scratch {
     char dir[SCRATCH_PATH_BYTES];
-    struct clock clock;         /* store_time is what the test sets, mono and wall stand still */
+    struct clock clock; /* store_time is what the test sets, mono and wall stand still */
     _Atomic int64_t store_ns;
     const struct file_faults *faults;
     uint64_t segment_bytes;
-    uint64_t free_bytes_min;    /* 0: none */
-    uint64_t index_bytes_max;   /* 0: 4 GiB */
-    uint32_t rest_ms;           /* 0: as the engine has it */
-    bool zeros_always;          /* ahead in the log */
-    void (*failed)(void *ctx, const char *what); /* on_failure from the first write on; NULL: the default */
+    uint64_t free_bytes_min;  /* 0: none */
+    uint64_t index_bytes_max; /* 0: 4 GiB */
+    uint32_t rest_ms;         /* 0: as the engine has it */
+    bool zeros_always;        /* ahead in the log */
+    void (*failed)(void *ctx,
+                   const char *what); /* on_failure from the first write on; NULL: the default */
     void *failed_ctx;
     struct engine *engine;
 };
@@ -42,7 +43,7 @@ err scratch_delete(struct scratch *s, enum engine_space space, str key);
 struct scratch_row {
     char value[ENGINE_VALUE_BYTES_MAX];
     size_t value_n;
-    char *bytes;                /* malloc; free it */
+    char *bytes; /* malloc; free it */
     size_t bytes_n;
 };
 err scratch_get(struct scratch *s, enum engine_space space, str key, struct scratch_row *out);

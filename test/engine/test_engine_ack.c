@@ -1,10 +1,10 @@
-/* Goal: early and unsynced updates are acknowledged when they are written, synced ones when they and all they read are
- * on disk, and views never show what a synced update has not promised yet.
- * Method: the disk's sync waits for what has to happen before it; a fact that does not hold hangs until the time
- * limit. */
+/* Goal: early and unsynced updates are acknowledged when they are written, synced ones when they
+ * and all they read are on disk, and views never show what a synced update has not promised yet.
+ * Method: the disk's sync waits for what has to happen before it; a fact that does not hold hangs
+ * until the time limit. */
+#include "engine/store.h"
 #include "scratch.h"
 #include "vlog/file.h"
-#include "engine/store.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -19,9 +19,9 @@
 struct fixture {
     struct scratch scratch;
     struct file_faults faults;
-    atomic_bool hold;        /* syncs wait while it is set */
+    atomic_bool hold; /* syncs wait while it is set */
     atomic_bool fail;
-    atomic_int syncs;        /* begun */
+    atomic_int syncs; /* begun */
 };
 
 static int hit(void *ctx, enum file_call call, size_t *n)
@@ -61,10 +61,10 @@ static int teardown(void **state)
 struct put {
     struct engine_update update;
     struct fixture *f;
-    const char *key;         /* NULL: reads, writes nothing */
+    const char *key; /* NULL: reads, writes nothing */
     atomic_bool done;
     err why;
-    int syncs;               /* begun when it was done */
+    int syncs; /* begun when it was done */
 };
 
 static err put_decide(struct engine_txn *t, void *ctx)
@@ -119,7 +119,8 @@ static void early_is_told_before_the_sync_and_shown_after_it(void **state)
         (void)sched_yield();
     assert_false(atomic_load(&first.done));
     assert_false(shown(f, "first"));
-    struct put *all[] = { &early, &unsynced, &synced }; /* they wait behind first, and make one group */
+    struct put *all[] = { &early, &unsynced,
+                          &synced }; /* they wait behind first, and make one group */
     for (size_t i = 0; i < COUNT_OF(all); i++)
         submit(all[i]);
     int before = atomic_load(&f->syncs);
@@ -210,7 +211,8 @@ static void a_failed_sync_is_told_to_who_waits_and_stops_the_rest(void **state)
     submit(&synced);
     wait_for(&early);
     wait_for(&synced);
-    assert_true(synced.why == ERR_IO || synced.why == ERR_UNAVAILABLE); /* the latter: in a group of its own */
+    assert_true(synced.why == ERR_IO ||
+                synced.why == ERR_UNAVAILABLE); /* the latter: in a group of its own */
     for (size_t i = 0; i < COUNT_OF(later); i++)
         submit(&later[i]);
     for (size_t i = 0; i < COUNT_OF(later); i++) {

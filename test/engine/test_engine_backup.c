@@ -1,11 +1,11 @@
-/* Goal: a backup that is damaged is named, file and folder, and made whole by the next one of a good store; what a
- * broken-off one leaves behind goes.
- * Method: single bytes of a copy, or of its store, are flipped between backups; files are laid into the folder, or the
- * disk is made to fail. The store's log has zeros ahead of its tail. */
+/* Goal: a backup that is damaged is named, file and folder, and made whole by the next one of a
+ * good store; what a broken-off one leaves behind goes.
+ * Method: single bytes of a copy, or of its store, are flipped between backups; files are laid into
+ * the folder, or the disk is made to fail. The store's log has zeros ahead of its tail. */
 #include "model.h"
 
-#include "vlog/file.h"
 #include "engine/store.h"
+#include "vlog/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ enum { ROWS = 40, VALUE_BYTES = 20000, SEGMENT_BYTES = 256 << 10 };
 struct pair {
     struct scratch store, copy;
     struct file_faults faults;
-    atomic_bool full;               /* writes fail; the store's threads look at it, too */
+    atomic_bool full; /* writes fail; the store's threads look at it, too */
     struct engine_backup_result r;
     struct err_note note;
 };
@@ -46,7 +46,8 @@ static void put(struct pair *p, unsigned row, unsigned version)
     int n = snprintf(key, sizeof(key), "row-%04u", row);
     scratch_bytes(1000 * version + row, bytes, sizeof(bytes));
     assert_int_equal(scratch_put(&p->store, SPACE_ROW, (str){ .p = key, .n = (size_t)n }, STR("v"),
-                                 (str){ .p = bytes, .n = sizeof(bytes) }), ERR_OK);
+                                 (str){ .p = bytes, .n = sizeof(bytes) }),
+                     ERR_OK);
 }
 
 static err back_up(struct pair *p)
@@ -178,7 +179,7 @@ static void a_damaged_store_does_not_overwrite_its_last_good_copy(void **state)
     backed_up(p);
     scratch_path(&p->copy, "log/00000005.seg", path);
     assert_int_not_equal(access(path, F_OK), 0);
-    put(p, ROWS, 1);            /* the last segment grows, so it is copied again */
+    put(p, ROWS, 1); /* the last segment grows, so it is copied again */
     flip(&p->store, last, 10000);
     assert_int_equal(back_up(p), ERR_CORRUPT);
     expect_says(p, last);
@@ -190,7 +191,8 @@ static void a_damaged_store_does_not_overwrite_its_last_good_copy(void **state)
     backed_up(p);
 }
 
-/* The store as after a kill: its index does not know the last row, which is read from the log again. */
+/* The store as after a kill: its index does not know the last row, which is read from the log
+ * again. */
 static void nor_from_one_damaged_where_the_index_does_not_reach(void **state)
 {
     struct pair *p = *state;
@@ -305,7 +307,8 @@ static void a_first_backup_to_a_full_disk_leaves_nothing(void **state)
 static void left_overs_of_a_killed_backup_go(void **state)
 {
     struct pair *p = *state;
-    static const char *const names[] = { "log/00000001.seg.new", "log/00000099.seg.new", "index/data.mdb.new" };
+    static const char *const names[] = { "log/00000001.seg.new", "log/00000099.seg.new",
+                                         "index/data.mdb.new" };
     backed_up(p);
     for (size_t i = 0; i < COUNT_OF(names); i++)
         lay(p, names[i]);
@@ -314,7 +317,7 @@ static void left_overs_of_a_killed_backup_go(void **state)
     lay(p, "log/00000002.seg.next");
     for (size_t i = 0; i < COUNT_OF(names); i++)
         lay(p, names[i]);
-    scratch_open(&p->copy);     /* as a store of its own */
+    scratch_open(&p->copy); /* as a store of its own */
     scratch_close(&p->copy);
     assert_int_equal(left_overs(p), 0);
 }
@@ -394,7 +397,7 @@ static void expect_refused_behind(struct pair *p, unsigned rows)
     for (unsigned i = 0; i < rows; i++)
         put(p, i, 2);
     backed_up(p);
-    scratch_open(&earlier);     /* restored, so to say, and written to */
+    scratch_open(&earlier); /* restored, so to say, and written to */
     assert_int_equal(scratch_put(&earlier, SPACE_ROW, STR("new"), STR("v"), STR_NONE), ERR_OK);
     assert_int_equal(engine_backup(earlier.engine, p->copy.dir, &p->r, &p->note), ERR_CONFLICT);
     expect_says(p, "holds a later state of this store");

@@ -1,9 +1,10 @@
-/* Goal: writers, readers, walkers, reclaim, check and flush at once: every view is one state, every answer true.
- * Method: writers move amounts between accounts whose sum is constant, and give each row bytes that depend on its
- * version; readers sum up in one view, by get and by walk, and read bytes now and later under a pin. For TSan. */
+/* Goal: writers, readers, walkers, reclaim, check and flush at once: every view is one state, every
+ * answer true. Method: writers move amounts between accounts whose sum is constant, and give each
+ * row bytes that depend on its version; readers sum up in one view, by get and by walk, and read
+ * bytes now and later under a pin. For TSan. */
 #include "base/rng.h"
-#include "scratch.h"
 #include "engine/store.h"
+#include "scratch.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -47,7 +48,8 @@ static err set(struct engine_txn *t, uint64_t i, int64_t balance, str bytes)
 {
     char key[16], value[32];
     int n = snprintf(value, sizeof(value), "%lld", (long long)balance);
-    return engine_txn_put(t, SPACE_ROW, account(i, key), (str){ .p = value, .n = (size_t)n }, bytes);
+    return engine_txn_put(t, SPACE_ROW, account(i, key), (str){ .p = value, .n = (size_t)n },
+                          bytes);
 }
 
 static int64_t balance(struct engine_txn *t, uint64_t i)
@@ -151,7 +153,8 @@ static void *read_run(void *ctx)
         sum_by_walk(v, false);
         sum_by_walk(v, true);
         struct engine_row row;
-        if (!pinned && engine_get(v, SPACE_ROW, STR("acc-03"), &row) == ERR_OK && row.blob.mem == NULL) {
+        if (!pinned && engine_get(v, SPACE_ROW, STR("acc-03"), &row) == ERR_OK &&
+            row.blob.mem == NULL) {
             kept = row.blob;
             pin = engine_pin(v);
             pinned = true;
@@ -195,7 +198,9 @@ static void every_view_is_one_state_whatever_runs_beside(void **state)
     atomic_store(&b->writers_left, WRITERS);
     pthread_t threads[WRITERS + READERS + 1];
     for (int i = 0; i < WRITERS + READERS + 1; i++) {
-        void *(*run)(void *) = i < WRITERS ? write_run : i < WRITERS + READERS ? read_run : upkeep_run;
+        void *(*run)(void *) = i < WRITERS             ? write_run
+                               : i < WRITERS + READERS ? read_run
+                                                       : upkeep_run;
         assert_int_equal(pthread_create(&threads[i], NULL, run, b), 0);
     }
     for (int i = 0; i < WRITERS + READERS + 1; i++)
@@ -213,6 +218,7 @@ static void every_view_is_one_state_whatever_runs_beside(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_view_is_one_state_whatever_runs_beside) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(
+        every_view_is_one_state_whatever_runs_beside) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

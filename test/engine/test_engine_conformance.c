@@ -1,8 +1,8 @@
 /* Goal: what engine.h promises, as a list of facts that every engine has to pass.
- * Method: only engine.h; scratch.c makes the engine. Each fact runs twice over its rows where that matters:
- * fresh (overlay) and after engine_flush (index). */
-#include "scratch.h"
+ * Method: only engine.h; scratch.c makes the engine. Each fact runs twice over its rows where that
+ * matters: fresh (overlay) and after engine_flush (index). */
 #include "engine/store.h"
+#include "scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -114,7 +114,8 @@ static void put_value_keeps_the_blob(void **state)
     str bytes = { .p = big, .n = sizeof(big) };
     assert_int_equal(engine_update_wait(s->engine, put_value_decide, NULL), ERR_NOT_FOUND);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(scratch_put(s, SPACE_ROW, STR("k"), STR("old"), i == 0 ? bytes : STR("tiny")), ERR_OK);
+        assert_int_equal(
+            scratch_put(s, SPACE_ROW, STR("k"), STR("old"), i == 0 ? bytes : STR("tiny")), ERR_OK);
         assert_int_equal(engine_update_wait(s->engine, put_value_decide, NULL), ERR_OK);
         expect_row(s, STR("k"), STR("new"), i == 0 ? bytes : STR("tiny"));
         assert_int_equal(engine_flush(s->engine), ERR_OK);
@@ -179,7 +180,8 @@ static void limits_are_refused_and_reached(void **state)
     static const char zeros[2000];
     assert_int_equal(engine_update_wait(s->engine, limits_decide, NULL), ERR_OK);
     for (int i = 0; i < 2; i++) {
-        expect_row(s, (str){ .p = zeros, .n = ENGINE_KEY_BYTES_MAX }, (str){ .p = zeros, .n = ENGINE_VALUE_BYTES_MAX },
+        expect_row(s, (str){ .p = zeros, .n = ENGINE_KEY_BYTES_MAX },
+                   (str){ .p = zeros, .n = ENGINE_VALUE_BYTES_MAX },
                    (str){ .p = zeros, .n = ENGINE_INLINE_BYTES_MAX });
         expect_none(s, STR("more"));
         assert_int_equal(engine_flush(s->engine), ERR_OK);
@@ -187,8 +189,8 @@ static void limits_are_refused_and_reached(void **state)
 }
 
 /* Collects keys of a walk into text "a b c ". */
-static void walk(struct engine_view *v, const struct engine_range *r, const char *skip_at, const char *skip_to,
-                 char *out, size_t size)
+static void walk(struct engine_view *v, const struct engine_range *r, const char *skip_at,
+                 const char *skip_to, char *out, size_t size)
 {
     struct engine_cursor *c = engine_cursor_open(v, r);
     struct engine_row row;
@@ -258,7 +260,9 @@ static void view_does_not_see_later_updates(void **state)
     struct scratch *s = *state;
     char big[3000];
     scratch_bytes(3, big, sizeof(big));
-    assert_int_equal(scratch_put(s, SPACE_ROW, STR("k"), STR("old"), (str){ .p = big, .n = sizeof(big) }), ERR_OK);
+    assert_int_equal(scratch_put(s, SPACE_ROW, STR("k"), STR("old"),
+                                 (str){ .p = big, .n = sizeof(big) }),
+                     ERR_OK);
     struct engine_view *v = engine_view_begin(s->engine);
     assert_int_equal(scratch_put(s, SPACE_ROW, STR("k"), STR("new"), STR_NONE), ERR_OK);
     assert_int_equal(scratch_put(s, SPACE_ROW, STR("l"), STR("new"), STR_NONE), ERR_OK);
@@ -333,7 +337,8 @@ static void updates_are_answered_in_order_and_before_close_returns(void **state)
     int next = 0;
     for (int i = 0; i < COUNT; i++) {
         all[i] = (struct order){ .next = &next, .got = -1 };
-        all[i].update = (struct engine_update){ .decide = order_decide, .done = order_done, .ctx = &all[i] };
+        all[i].update =
+            (struct engine_update){ .decide = order_decide, .done = order_done, .ctx = &all[i] };
         if (i == 100)
             all[i].update.deadline = (mono){ .ns = 999 };
         engine_submit(s->engine, &all[i].update);
@@ -352,7 +357,8 @@ static void pin_keeps_bytes_readable(void **state)
     static char big[100000];
     static char copy[100000];
     scratch_bytes(9, big, sizeof(big));
-    assert_int_equal(scratch_put(s, SPACE_ROW, STR("k"), STR(""), (str){ .p = big, .n = sizeof(big) }), ERR_OK);
+    assert_int_equal(
+        scratch_put(s, SPACE_ROW, STR("k"), STR(""), (str){ .p = big, .n = sizeof(big) }), ERR_OK);
     assert_int_equal(engine_flush(s->engine), ERR_OK);
     struct engine_view *v = engine_view_begin(s->engine);
     struct engine_row row;

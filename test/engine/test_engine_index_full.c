@@ -1,9 +1,10 @@
-/* Goal: an index that reaches store.index_bytes_max refuses what grows, and only that, and goes on as soon as pages
- * are free again, whoever held them; what was acknowledged is there and the engine never fails, whatever the sizes.
- * Method: an index of 3 MiB, filled and emptied, against a reference in memory; also reopened, and with a reader. */
+/* Goal: an index that reaches store.index_bytes_max refuses what grows, and only that, and goes on
+ * as soon as pages are free again, whoever held them; what was acknowledged is there and the engine
+ * never fails, whatever the sizes. Method: an index of 3 MiB, filled and emptied, against a
+ * reference in memory; also reopened, and with a reader. */
 #include "base/rng.h"
-#include "model.h"
 #include "engine/store.h"
+#include "model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,13 +24,13 @@ enum {
     INDEX_BYTES = 3 << 20,
     VALUE_BYTES_MAX = ENGINE_VALUE_BYTES_MAX,
     BLOB_BYTES_MAX = 3000,
-    STEP_BYTES = 32 << 12,     /* for a commit of next to nothing */
+    STEP_BYTES = 32 << 12, /* for a commit of next to nothing */
     INDEX_TIMEOUT_S = 30,
 };
 
 struct store {
     struct scratch scratch;
-    uint32_t version[KEYS];    /* 0: not there */
+    uint32_t version[KEYS]; /* 0: not there */
     uint32_t versions;
     atomic_int failures;
 };
@@ -50,7 +51,9 @@ static str value_of(uint32_t version, char buf[VALUE_BYTES_MAX])
 
 static str blob_of(uint32_t version, char buf[BLOB_BYTES_MAX])
 {
-    size_t n = version % 3 == 0 ? 0 : version * 104729u % (version % 3 == 1 ? ENGINE_INLINE_BYTES_MAX : BLOB_BYTES_MAX);
+    size_t n = version % 3 == 0 ? 0
+                                : version * 104729u %
+                                      (version % 3 == 1 ? ENGINE_INLINE_BYTES_MAX : BLOB_BYTES_MAX);
     scratch_bytes(version + 1, buf, n);
     return (str){ .p = buf, .n = n };
 }
@@ -82,7 +85,7 @@ struct change {
     unsigned keys[ROWS_PER_UPDATE_MAX];
     uint32_t versions[ROWS_PER_UPDATE_MAX]; /* 0: deleted */
     char blobs[ROWS_PER_UPDATE_MAX][BLOB_BYTES_MAX];
-    atomic_int result;         /* -1: not yet */
+    atomic_int result; /* -1: not yet */
 };
 
 static err change_decide(struct engine_txn *t, void *ctx)
@@ -118,7 +121,9 @@ static void change_start(struct store *s, struct change *c)
     for (unsigned i = 0; i < c->count; i++)
         frees = frees && c->versions[i] == 0;
     atomic_store(&c->result, -1);
-    c->update = (struct engine_update){ .decide = change_decide, .done = change_done, .ctx = c, .frees = frees };
+    c->update = (struct engine_update){
+        .decide = change_decide, .done = change_done, .ctx = c, .frees = frees
+    };
     engine_submit(s->scratch.engine, &c->update);
 }
 
@@ -193,7 +198,9 @@ static void puts_go_on_when_half_was_deleted(void **state)
         unsigned tried = 0, done = 0;
         for (unsigned i = 0; i + STEP <= count; i += 2 * STEP, tried++)
             done += change_range(s, i, STEP, false) == ERR_OK;
-        assert_true(done >= tried / 2); /* the sizes are others, and pages are not filled to their last byte */
+        assert_true(done >=
+                    tried /
+                        2); /* the sizes are others, and pages are not filled to their last byte */
         compare(s);
     }
     expect_sound(s->scratch.engine);
@@ -230,7 +237,9 @@ static void a_reader_keeps_freed_pages_until_it_ends(void **state)
     expect_sound(s->scratch.engine);
 }
 
-struct hold { atomic_bool begun, over; };
+struct hold {
+    atomic_bool begun, over;
+};
 
 /* Keeps the committer until the updates that are to share a group are all there. */
 static err hold_decide(struct engine_txn *t, void *ctx)
@@ -272,7 +281,9 @@ static void what_was_refused_takes_no_room_from_the_next(void **state)
     while (!atomic_load(&hold.begun))
         (void)usleep(100);
     atomic_store(&all.result, -1);
-    all.update = (struct engine_update){ .decide = clear_decide, .done = change_done, .ctx = &all, .frees = true };
+    all.update = (struct engine_update){
+        .decide = clear_decide, .done = change_done, .ctx = &all, .frees = true
+    };
     engine_submit(s->scratch.engine, &all.update);
     change_add(&one, 0, 0);
     change_start(s, &one);
@@ -334,7 +345,8 @@ static void random_histories_at_the_limit_match_the_reference(void **state)
     compare(s);
 }
 
-/* The index as it was in the beginning, a log full of rows, and a map too small for them: commits meet its end. */
+/* The index as it was in the beginning, a log full of rows, and a map too small for them: commits
+ * meet its end. */
 static void a_commit_that_meets_the_end_of_the_map_loses_nothing(void **state)
 {
     struct store *s = *state;
@@ -382,7 +394,8 @@ static void a_map_smaller_than_the_index_is_opened_and_loses_nothing(void **stat
     store_open(s);
     compare(s);
     err why = ERR_OK;
-    for (unsigned i = 0; i + STEP <= KEYS && why == ERR_OK; i += STEP) /* as many as pages are free */
+    for (unsigned i = 0; i + STEP <= KEYS && why == ERR_OK;
+         i += STEP) /* as many as pages are free */
         why = change_range(s, i, STEP, false);
     assert_true(why == ERR_OK || why == ERR_FULL);
     compare(s);
@@ -401,8 +414,9 @@ static err all_decide(struct engine_txn *t, void *ctx)
     for (unsigned i = 0; i < KEYS && why == ERR_OK; i++) {
         char key[64], value[VALUE_BYTES_MAX];
         str k = key_of(i, key);
-        why = s->version[i] > 0 ? engine_txn_delete(t, SPACE_ROW, k)
-                                : engine_txn_put(t, SPACE_ROW, k, value_of(3 * (i + 1), value), STR_NONE);
+        why = s->version[i] > 0
+                  ? engine_txn_delete(t, SPACE_ROW, k)
+                  : engine_txn_put(t, SPACE_ROW, k, value_of(3 * (i + 1), value), STR_NONE);
     }
     return why;
 }
@@ -416,7 +430,8 @@ static void change_all(struct store *s)
         s->version[i] = s->version[i] > 0 ? 0 : 3 * (i + 1);
 }
 
-/* Pages that the last commit freed, rows in the log that need them, and next to nothing behind the last page. */
+/* Pages that the last commit freed, rows in the log that need them, and next to nothing behind the
+ * last page. */
 static void a_commit_takes_in_the_end_what_the_one_before_it_freed(void **state)
 {
     struct store *s = *state;
@@ -473,11 +488,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(puts_go_on_when_half_was_deleted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_keeps_freed_pages_until_it_ends, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_was_refused_takes_no_room_from_the_next, setup, teardown),
-        cmocka_unit_test_setup_teardown(random_histories_at_the_limit_match_the_reference, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_commit_that_meets_the_end_of_the_map_loses_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_map_smaller_than_the_index_is_opened_and_loses_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_commit_takes_in_the_end_what_the_one_before_it_freed, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_refused_takes_no_room_from_the_next, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(random_histories_at_the_limit_match_the_reference, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_commit_that_meets_the_end_of_the_map_loses_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_map_smaller_than_the_index_is_opened_and_loses_nothing,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_commit_takes_in_the_end_what_the_one_before_it_freed,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
-/* Goal: at rest the index gives back the blocks it has no rows for; nothing that somebody may read goes with them, and
- * what comes afterwards finds a sound store.
- * Method: thousands of rows come and go, then the file's blocks are counted; histories against the naive model with
- * rests in between; a view that was begun before. */
-#include "model.h"
+/* Goal: at rest the index gives back the blocks it has no rows for; nothing that somebody may read
+ * goes with them, and what comes afterwards finds a sound store.
+ * Method: thousands of rows come and go, then the file's blocks are counted; histories against the
+ * naive model with rests in between; a view that was begun before. */
 #include "engine/store.h"
+#include "model.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -17,7 +17,13 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 16000, KEPT_EVERY = 100, VALUE_BYTES = 900, REST_TIMEOUT_S = 60, REST_BYTES_MAX = 6 << 20 };
+enum {
+    ROWS = 16000,
+    KEPT_EVERY = 100,
+    VALUE_BYTES = 900,
+    REST_TIMEOUT_S = 60,
+    REST_BYTES_MAX = 6 << 20
+};
 enum { DISK_MIB_MIN = 256 };
 
 static int setup(void **state)
@@ -54,7 +60,11 @@ static str key_of(unsigned i, char name[16])
     return str_of(name);
 }
 
-struct span { unsigned from, until; uint64_t seed; bool remove; };
+struct span {
+    unsigned from, until;
+    uint64_t seed;
+    bool remove;
+};
 
 static err write_span(struct engine_txn *t, void *ctx)
 {
@@ -65,7 +75,8 @@ static err write_span(struct engine_txn *t, void *ctx)
         scratch_bytes(w->seed + i, value, sizeof(value));
         str key = key_of(i, name);
         if (!w->remove)
-            why = engine_txn_put(t, SPACE_COMPARE, key, (str){ .p = value, .n = sizeof(value) }, STR(""));
+            why = engine_txn_put(t, SPACE_COMPARE, key, (str){ .p = value, .n = sizeof(value) },
+                                 STR(""));
         else if (i % KEPT_EVERY != 0)
             why = engine_txn_delete(t, SPACE_COMPARE, key);
     }

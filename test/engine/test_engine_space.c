@@ -1,8 +1,8 @@
-/* Goal: freed space goes back to the file system, nothing that somebody may read goes with it, nothing leaks.
- * Method: random histories against a naive model with small segments; reclaim, check, reopening and backup in
- * between; figures from the file system itself. */
-#include "model.h"
+/* Goal: freed space goes back to the file system, nothing that somebody may read goes with it,
+ * nothing leaks. Method: random histories against a naive model with small segments; reclaim,
+ * check, reopening and backup in between; figures from the file system itself. */
 #include "engine/store.h"
+#include "model.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -87,7 +87,8 @@ static void put_seed(struct scratch *s, unsigned key, uint64_t seed, size_t n)
     assert_non_null(bytes);
     scratch_bytes(seed, bytes, n);
     (void)snprintf(name, sizeof(name), "k%05u", key);
-    assert_int_equal(scratch_put(s, SPACE_ROW, str_of(name), STR("v"), (str){ .p = bytes, .n = n }), ERR_OK);
+    assert_int_equal(scratch_put(s, SPACE_ROW, str_of(name), STR("v"), (str){ .p = bytes, .n = n }),
+                     ERR_OK);
     free(bytes);
 }
 
@@ -106,7 +107,8 @@ static void hot_row_does_not_grow_the_disk(void **state)
     assert_true(st.live_bytes < 64 << 10);
     assert_true(st.segments <= 2);
     assert_true(st.punched_bytes > 10 << 20);
-    assert_true(log_disk_bytes(s) < (2 << 20) + 2 * (uint64_t)s->segment_bytes); /* what is reserved ahead */
+    assert_true(log_disk_bytes(s) <
+                (2 << 20) + 2 * (uint64_t)s->segment_bytes); /* what is reserved ahead */
     expect_sound(s->engine);
 }
 
@@ -253,7 +255,8 @@ static void backup_opens_as_the_same_store(void **state)
     reclaim_all(&copy);
     expect_sound(copy.engine);
     model_compare(&m, &copy);
-    assert_int_equal(engine_backup(s->engine, copy.dir, &third, &note), ERR_CONFLICT); /* it is open */
+    assert_int_equal(engine_backup(s->engine, copy.dir, &third, &note),
+                     ERR_CONFLICT); /* it is open */
     scratch_fini(&copy);
 }
 

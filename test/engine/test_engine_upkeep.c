@@ -1,8 +1,9 @@
-/* Goal: reclaim, check and backup each do their work while rows are written, and while the others do theirs.
- * Method: a writer that overwrites a few rows in tiny segments, so that segments empty, are copied out and go all the
- * time; one thread for each kind of upkeep. Every backup verifies itself, the last one is compared. For TSan. */
-#include "model.h"
+/* Goal: reclaim, check and backup each do their work while rows are written, and while the others
+ * do theirs. Method: a writer that overwrites a few rows in tiny segments, so that segments empty,
+ * are copied out and go all the time; one thread for each kind of upkeep. Every backup verifies
+ * itself, the last one is compared. For TSan. */
 #include "engine/store.h"
+#include "model.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -108,8 +109,8 @@ static void upkeep_goes_on_beside_writing(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, runs[i], b), 0);
     for (size_t i = 0; i < COUNT_OF(runs); i++)
         pthread_join(threads[i], NULL);
-    print_message("%u reclaims, %u checks, %u backups\n", atomic_load(&b->reclaims), atomic_load(&b->checks),
-                  atomic_load(&b->backups));
+    print_message("%u reclaims, %u checks, %u backups\n", atomic_load(&b->reclaims),
+                  atomic_load(&b->checks), atomic_load(&b->backups));
     back_up(b);
     struct err_note note;
     assert_int_equal(scratch_try(&b->copy, true, &note), ERR_OK);

@@ -28,7 +28,8 @@ void scenario_init(struct scenario *s, const struct file_faults *faults)
 {
     *s = (struct scenario){ .versions = 0 };
     scratch_init(&s->scratch);
-    assert_true(snprintf(s->backup, sizeof(s->backup), "%s.b", s->scratch.dir) < (int)sizeof(s->backup));
+    assert_true(snprintf(s->backup, sizeof(s->backup), "%s.b", s->scratch.dir) <
+                (int)sizeof(s->backup));
     s->scratch.segment_bytes = 128 << 10;
     s->scratch.faults = faults;
     s->scratch.zeros_always = true;
@@ -50,8 +51,8 @@ static void write_one(struct scenario *s)
     uint64_t k = v * 5 % SCENARIO_KEYS;
     size_t n = model_bytes(v, bytes);
     int vn = snprintf(value, sizeof(value), "%llu", (unsigned long long)v);
-    err why = scratch_put(&s->scratch, SPACE_ROW, key_of(k, key), (str){ .p = value, .n = (size_t)vn },
-                          (str){ .p = bytes, .n = n });
+    err why = scratch_put(&s->scratch, SPACE_ROW, key_of(k, key),
+                          (str){ .p = value, .n = (size_t)vn }, (str){ .p = bytes, .n = n });
     s->tried[k] = v;
     s->refused += why != ERR_OK;
     s->unknown[k] = why == ERR_IO || (s->unknown[k] && why != ERR_OK);

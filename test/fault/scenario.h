@@ -1,8 +1,8 @@
 /* scenario.h - what a store goes through while its disk fails, and what it must show afterwards.
  *
- * Twice: open (or make), write, index, write, reclaim, back up, close, with zeros ahead in the log. Then, without
- * faults: every row shows the version last acknowledged, or a later one whose outcome was unknown, whole; the store is
- * sound; a backup of it works. */
+ * Twice: open (or make), write, index, write, reclaim, back up, close, with zeros ahead in the log.
+ * Then, without faults: every row shows the version last acknowledged, or a later one whose outcome
+ * was unknown, whole; the store is sound; a backup of it works. */
 #ifndef TEST_FAULT_SCENARIO_H
 #define TEST_FAULT_SCENARIO_H
 
@@ -13,12 +13,12 @@ enum { SCENARIO_KEYS = 12, SCENARIO_WRITES = 10 };
 struct scenario {
     struct scratch scratch;
     char backup[SCRATCH_PATH_BYTES];
-    uint64_t acked[SCENARIO_KEYS];      /* version each key must at least show; 0: none */
-    uint64_t tried[SCENARIO_KEYS];      /* the last version submitted */
-    bool unknown[SCENARIO_KEYS];        /* the last write failed with ERR_IO: it may or may not be there */
+    uint64_t acked[SCENARIO_KEYS]; /* version each key must at least show; 0: none */
+    uint64_t tried[SCENARIO_KEYS]; /* the last version submitted */
+    bool unknown[SCENARIO_KEYS]; /* the last write failed with ERR_IO: it may or may not be there */
     uint64_t versions;
-    atomic_int failures;       /* on_failure calls */
-    int refused;               /* updates that were not acknowledged */
+    atomic_int failures; /* on_failure calls */
+    int refused;         /* updates that were not acknowledged */
 };
 
 /* tmpfs when there is one: thousands of syncs. Call first. */

@@ -1,10 +1,11 @@
-/* Goal: a backup that is broken off spoils nothing: the folder opens as the backup before, or not at all, and running
- * it again finishes it.
- * Method: back up, change and reclaim everything, back up again with the Nth disk call failing, for every N. */
+/* Goal: a backup that is broken off spoils nothing: the folder opens as the backup before, or not
+ * at all, and running it again finishes it.
+ * Method: back up, change and reclaim everything, back up again with the Nth disk call failing, for
+ * every N. */
 #include "scenario.h"
 
-#include "vlog/file.h"
 #include "engine/store.h"
+#include "vlog/file.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -19,8 +20,8 @@ enum { ROWS = 12, VALUE_BYTES = 20000 };
 
 struct broken {
     struct scratch store, copy;
-    int fail;             /* errno; 0: off */
-    bool stays;           /* every call from the Nth on */
+    int fail;   /* errno; 0: off */
+    bool stays; /* every call from the Nth on */
     int nth, calls;
     unsigned as_before, as_after, unopened; /* how the folder opened after a failure */
 };
@@ -50,7 +51,8 @@ static void write_all(struct broken *b, unsigned version)
     for (unsigned i = 0; i < ROWS; i++) {
         scratch_bytes(100 * version + i, bytes, sizeof(bytes));
         assert_int_equal(scratch_put(&b->store, SPACE_ROW, key_of(i, key), str_of(value),
-                                     (str){ .p = bytes, .n = sizeof(bytes) }), ERR_OK);
+                                     (str){ .p = bytes, .n = sizeof(bytes) }),
+                         ERR_OK);
     }
     bool more = true;
     assert_int_equal(engine_flush(b->store.engine), ERR_OK);
@@ -132,7 +134,8 @@ static void break_off_everywhere(int fail, bool stays)
     for (int nth = 1; break_off(&b, fail, stays, nth); nth++)
         ;
     assert_true(b.as_before > b.unopened);
-    print_message("%u as before, %u not at all, %u as after\n", b.as_before, b.unopened, b.as_after);
+    print_message("%u as before, %u not at all, %u as after\n", b.as_before, b.unopened,
+                  b.as_after);
 }
 
 static void backup_broken_off_by_any_call_leaves_the_one_before(void **state)

@@ -1,8 +1,8 @@
-/* Goal: whatever disk call fails, and however: no false acknowledgement, nothing acknowledged is lost, nothing half
- * written is seen, and what fails is told.
- * Method: one scenario (scenario.h) run again and again, the Nth disk call of our own failing, for every N until it
- * runs to its end without reaching N. Kinds: EIO and ENOSPC, once and from then on; short and interrupted transfers.
- * LMDB's calls: test_fault_index.c. */
+/* Goal: whatever disk call fails, and however: no false acknowledgement, nothing acknowledged is
+ * lost, nothing half written is seen, and what fails is told.
+ * Method: one scenario (scenario.h) run again and again, the Nth disk call of our own failing, for
+ * every N until it runs to its end without reaching N. Kinds: EIO and ENOSPC, once and from then
+ * on; short and interrupted transfers. LMDB's calls: test_fault_index.c. */
 #include "scenario.h"
 
 #include "vlog/file.h"
@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 struct plan {
-    int fail;             /* errno; 0: shorten the transfer to one byte */
-    bool stays;           /* every call from the Nth on */
+    int fail;   /* errno; 0: shorten the transfer to one byte */
+    bool stays; /* every call from the Nth on */
     int nth;
     atomic_int calls;
     atomic_bool reached;
@@ -29,9 +29,11 @@ static int hit(void *ctx, enum file_call call, size_t *n)
     bool now = p->stays ? i >= p->nth : i == p->nth;
     if (!now)
         return 0;
-    if (p->fail == ENOSPC && (call == FILE_PREAD || call == FILE_UNLINK || call == FILE_PUNCH || call == FILE_STATVFS))
+    if (p->fail == ENOSPC &&
+        (call == FILE_PREAD || call == FILE_UNLINK || call == FILE_PUNCH || call == FILE_STATVFS))
         return 0; /* these do not run out of room */
-    if (p->fail == EINTR && call != FILE_PREAD && call != FILE_PWRITEV && call != FILE_FALLOCATE && call != FILE_PUNCH)
+    if (p->fail == EINTR && call != FILE_PREAD && call != FILE_PWRITEV && call != FILE_FALLOCATE &&
+        call != FILE_PUNCH)
         return 0;
     atomic_store(&p->reached, true);
     if (p->fail == 0 && *n > 1)
@@ -124,7 +126,9 @@ static void nothing_is_acknowledged_before_it_is_synced(void **state)
     scratch_open(&s);
     for (int i = 0; i < 50; i++) {
         int before = atomic_load(&trace.writes);
-        assert_int_equal(scratch_put(&s, SPACE_ROW, STR("k"), STR("v"), i % 2 == 0 ? STR_NONE : STR("b")), ERR_OK);
+        assert_int_equal(scratch_put(&s, SPACE_ROW, STR("k"), STR("v"),
+                                     i % 2 == 0 ? STR_NONE : STR("b")),
+                         ERR_OK);
         assert_true(atomic_load(&trace.writes) > before);
         assert_int_equal(atomic_load(&trace.unsynced), 0);
     }

@@ -1,11 +1,12 @@
 /* Goal: a flipped bit or a cut-off file is told, never served, and never a crash.
- * Method: a store is made and closed; then, again and again, one byte of one of its files is changed or the file cut,
- * and a child opens the copy for reading, reads every row by get and by walk, and checks the store. The child says
- * what it saw: nothing wrong (the byte means nothing), an error from open, read or check, or wrong bytes.
- * FAULT_FLIPS: changes tried in each file (400). */
+ * Method: a store is made and closed; then, again and again, one byte of one of its files is
+ * changed or the file cut, and a child opens the copy for reading, reads every row by get and by
+ * walk, and checks the store. The child says what it saw: nothing wrong (the byte means nothing),
+ * an error from open, read or check, or wrong bytes. FAULT_FLIPS: changes tried in each file
+ * (400). */
 #include "base/rng.h"
-#include "scratch.h"
 #include "engine/store.h"
+#include "scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,16 @@
 #include <cmocka.h>
 
 enum { ROWS = 300, FLIPS = 400, BYTES = 3000 };
-enum verdict { UNTOUCHED = 10, TOLD_AT_OPEN, TOLD_BY_CHECK, TOLD_BY_READ_AND_CHECK, READ_TOLD_CHECK_DID_NOT,
-               WRONG_BYTES, NO_NOTE, VERDICTS };
+enum verdict {
+    UNTOUCHED = 10,
+    TOLD_AT_OPEN,
+    TOLD_BY_CHECK,
+    TOLD_BY_READ_AND_CHECK,
+    READ_TOLD_CHECK_DID_NOT,
+    WRONG_BYTES,
+    NO_NOTE,
+    VERDICTS
+};
 
 static str key_of(unsigned i, char *buf)
 {
@@ -52,7 +61,9 @@ static void build(struct scratch *s)
     scratch_open(s);
     for (unsigned i = 0; i < ROWS; i++) {
         size_t n = bytes_of(i, bytes);
-        assert_int_equal(scratch_put(s, SPACE_ROW, key_of(i, key), STR("value"), (str){ .p = bytes, .n = n }), ERR_OK);
+        assert_int_equal(scratch_put(s, SPACE_ROW, key_of(i, key), STR("value"),
+                                     (str){ .p = bytes, .n = n }),
+                         ERR_OK);
         if (!is_there(i))
             assert_int_equal(scratch_delete(s, SPACE_ROW, key_of(i, key)), ERR_OK);
     }
@@ -198,9 +209,10 @@ static void flip_file(struct scratch *s, const char *name, int counts[VERDICTS +
         counts[v]++;
         patch(&im, at, im.bytes[at]);
     }
-    print_message("%s: %d without meaning, told: %d at open, %d by check, %d by reading too; %d crashes\n", name,
-                  counts[UNTOUCHED], counts[TOLD_AT_OPEN], counts[TOLD_BY_CHECK], counts[TOLD_BY_READ_AND_CHECK],
-                  counts[VERDICTS]);
+    print_message(
+        "%s: %d without meaning, told: %d at open, %d by check, %d by reading too; %d crashes\n",
+        name, counts[UNTOUCHED], counts[TOLD_AT_OPEN], counts[TOLD_BY_CHECK],
+        counts[TOLD_BY_READ_AND_CHECK], counts[VERDICTS]);
     free(im.bytes);
 }
 

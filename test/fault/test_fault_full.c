@@ -1,9 +1,10 @@
-/* Goal: a full disk refuses what would grow the store, before writing; what frees goes on, and afterwards so does
- * everything else; nothing acknowledged is lost.
- * Method: a tmpfs of a few MiB in a mount namespace of our own; where that is not permitted the test is skipped
- * (test_fault_calls.c covers ENOSPC at every call without it). With zeros ahead in the log and without. */
-#include "model.h"
+/* Goal: a full disk refuses what would grow the store, before writing; what frees goes on, and
+ * afterwards so does everything else; nothing acknowledged is lost.
+ * Method: a tmpfs of a few MiB in a mount namespace of our own; where that is not permitted the
+ * test is skipped (test_fault_calls.c covers ENOSPC at every call without it). With zeros ahead in
+ * the log and without. */
 #include "engine/store.h"
+#include "model.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,13 +34,14 @@ static err put(struct scratch *s, unsigned i)
     static char bytes[VALUE_BYTES];
     char key[16];
     scratch_bytes(i, bytes, sizeof(bytes));
-    return scratch_put(s, SPACE_ROW, key_of(i, key), STR("v"), (str){ .p = bytes, .n = sizeof(bytes) });
+    return scratch_put(s, SPACE_ROW, key_of(i, key), STR("v"),
+                       (str){ .p = bytes, .n = sizeof(bytes) });
 }
 
 struct removal {
     struct engine_update update;
     unsigned i;
-    atomic_int result;   /* -1: not yet */
+    atomic_int result; /* -1: not yet */
 };
 
 static err removal_decide(struct engine_txn *t, void *ctx)
@@ -58,7 +60,9 @@ static void removal_done(void *ctx, err why)
 static err remove_freeing(struct scratch *s, unsigned i)
 {
     struct removal r = { .i = i, .result = -1 };
-    r.update = (struct engine_update){ .decide = removal_decide, .done = removal_done, .ctx = &r, .frees = true };
+    r.update = (struct engine_update){
+        .decide = removal_decide, .done = removal_done, .ctx = &r, .frees = true
+    };
     engine_submit(s->engine, &r.update);
     while (atomic_load(&r.result) < 0)
         (void)sched_yield();

@@ -1,6 +1,6 @@
-/* Goal: what goes wrong in the middle of a group harms neither what is in it already nor what comes later.
- * Method: a done callback, which runs on the committer, submits several updates, so that they make one group; the
- * disk fails between two of them. */
+/* Goal: what goes wrong in the middle of a group harms neither what is in it already nor what comes
+ * later. Method: a done callback, which runs on the committer, submits several updates, so that
+ * they make one group; the disk fails between two of them. */
 #include "scenario.h"
 
 #include "vlog/file.h"
@@ -24,17 +24,18 @@ struct member {
     struct group *group;
     int index;
     char *bytes;
-    atomic_int result;         /* -1: not yet */
+    atomic_int result; /* -1: not yet */
 };
 
 struct group {
     struct scratch scratch;
     struct member members[MEMBERS];
     atomic_bool armed;
-    pthread_t committer;       /* the disk is full for it alone: the indexer reserves blocks in its own time */
-    int blocks;                /* how often a new segment may get blocks until the disk is full */
-    bool opened, full;         /* a new segment was opened, was refused blocks */
-    bool named;                /* a new segment got its name before */
+    pthread_t
+        committer; /* the disk is full for it alone: the indexer reserves blocks in its own time */
+    int blocks;    /* how often a new segment may get blocks until the disk is full */
+    bool opened, full; /* a new segment was opened, was refused blocks */
+    bool named;        /* a new segment got its name before */
 };
 
 static int hit(void *ctx, enum file_call call, size_t *n)
@@ -54,7 +55,8 @@ static int hit(void *ctx, enum file_call call, size_t *n)
 static err decide(struct engine_txn *t, void *ctx)
 {
     struct member *m = ctx;
-    return engine_txn_put(t, SPACE_ROW, str_of(KEYS[m->index]), STR("v"), (str){ .p = m->bytes, .n = SIZES[m->index] });
+    return engine_txn_put(t, SPACE_ROW, str_of(KEYS[m->index]), STR("v"),
+                          (str){ .p = m->bytes, .n = SIZES[m->index] });
 }
 
 static void done(void *ctx, err why)
@@ -114,7 +116,8 @@ static void roll_onto_a_full_disk(int blocks)
     atomic_store(&g->armed, false);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(scratch_put(&g->scratch, SPACE_ROW, str_of(KEYS[2]), STR("v"),
-                                     (str){ .p = g->members[2].bytes, .n = SIZES[2] }), ERR_OK);
+                                     (str){ .p = g->members[2].bytes, .n = SIZES[2] }),
+                         ERR_OK);
         for (int i = 0; i < MEMBERS; i++)
             expect_member(g, i);
         expect_sound(g->scratch.engine);
@@ -160,7 +163,8 @@ static err failing_decide(struct engine_txn *t, void *ctx)
         return ERR_OK;
     for (unsigned i = 0; i < FAILING_ROWS; i++) {
         str key = { .p = (const char *)&i, .n = sizeof(i) };
-        err why = engine_txn_put(t, SPACE_ROW, key, (str){ .p = zeros, .n = sizeof(zeros) }, STR_NONE);
+        err why =
+            engine_txn_put(t, SPACE_ROW, key, (str){ .p = zeros, .n = sizeof(zeros) }, STR_NONE);
         if (why != ERR_OK)
             return why;
     }
@@ -189,7 +193,8 @@ static void failed_decisions_do_not_pile_up_in_one_group(void **state)
     scratch_init(&f->scratch);
     scratch_open(&f->scratch);
     for (int i = 0; i < FAILING; i++)
-        f->updates[i] = (struct engine_update){ .decide = failing_decide, .done = failing_done, .ctx = f };
+        f->updates[i] =
+            (struct engine_update){ .decide = failing_decide, .done = failing_done, .ctx = f };
     engine_submit(f->scratch.engine, &f->updates[0]);
     while (atomic_load(&f->done) < FAILING)
         (void)sched_yield();

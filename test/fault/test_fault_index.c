@@ -1,6 +1,7 @@
-/* Goal: whatever call of LMDB on its data file fails: nothing acknowledged is lost, and the store says so and stops.
- * Method: this program defines pwrite, writev, write and fdatasync itself, so that liblmdb calls them here; the Nth
- * call on index/data.mdb fails, for every N until the scenario runs to its end. */
+/* Goal: whatever call of LMDB on its data file fails: nothing acknowledged is lost, and the store
+ * says so and stops. Method: this program defines pwrite, writev, write and fdatasync itself, so
+ * that liblmdb calls them here; the Nth call on index/data.mdb fails, for every N until the
+ * scenario runs to its end. */
 #include "scenario.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 /* Global because LMDB knows no context; set while no engine is open. */
 static struct {
-    int fail;       /* errno; 0: off */
+    int fail; /* errno; 0: off */
     bool stays;
     int nth;
     atomic_int calls;

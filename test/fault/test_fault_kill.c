@@ -1,15 +1,15 @@
-/* Goal: kill -9 at any instant loses nothing acknowledged and shows nothing half written; a power loss loses
- * nothing that was acknowledged as synced, and of the rest only an end; no space leaks.
- * Method: a child writes pairs of rows with a window of updates in flight and tells each acknowledgement through a
- * pipe; the parent kills it after a random number of them (or at once), opens the store and compares. Which row
- * an update writes, and how, follows from its number, so the parent knows what may be there. For a power loss
- * the child notes what each sync covered, and the parent loses random sectors of the log behind that. In turn with
- * zeros ahead in the log and without.
- * FAULT_KILL_CYCLES sets the number of kills (100); FAULT_SEED the seed, printed. */
+/* Goal: kill -9 at any instant loses nothing acknowledged and shows nothing half written; a power
+ * loss loses nothing that was acknowledged as synced, and of the rest only an end; no space leaks.
+ * Method: a child writes pairs of rows with a window of updates in flight and tells each
+ * acknowledgement through a pipe; the parent kills it after a random number of them (or at once),
+ * opens the store and compares. Which row an update writes, and how, follows from its number, so
+ * the parent knows what may be there. For a power loss the child notes what each sync covered, and
+ * the parent loses random sectors of the log behind that. In turn with zeros ahead in the log and
+ * without. FAULT_KILL_CYCLES sets the number of kills (100); FAULT_SEED the seed, printed. */
 #include "base/rng.h"
+#include "engine/store.h"
 #include "scratch.h"
 #include "vlog/file.h"
-#include "engine/store.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,7 +28,15 @@
 
 #include <cmocka.h>
 
-enum { KEYS = 24, WINDOW = 48, BYTES_MAX = 12000, CYCLES = 100, SEGMENTS = 4096, SECTOR = 512, LOOK_BYTES = 1 << 16 };
+enum {
+    KEYS = 24,
+    WINDOW = 48,
+    BYTES_MAX = 12000,
+    CYCLES = 100,
+    SEGMENTS = 4096,
+    SECTOR = 512,
+    LOOK_BYTES = 1 << 16
+};
 
 /* What update number v does: everything follows from v. */
 static uint64_t mixed(uint64_t v)
@@ -78,7 +86,9 @@ struct covered {
 static uint32_t segment_number(const struct dirent *d)
 {
     uint64_t number = 0;
-    return str_to_u64(str_take(str_of(d->d_name), 8), &number) && number < SEGMENTS ? (uint32_t)number : 0;
+    return str_to_u64(str_take(str_of(d->d_name), 8), &number) && number < SEGMENTS
+               ? (uint32_t)number
+               : 0;
 }
 
 /* The end of what is written, without the zeros ahead of it: no group of these ends with a zero. */
@@ -100,7 +110,8 @@ static uint64_t written_end(int fd)
     return 0;
 }
 
-/* What there is of the segments is on disk: a power loss has left it, or a start has synced what it took over. */
+/* What there is of the segments is on disk: a power loss has left it, or a start has synced what it
+ * took over. */
 static void settle(struct covered *c)
 {
     DIR *dir = opendir(c->log);
@@ -152,7 +163,8 @@ static err pair_decide(struct engine_txn *t, void *ctx)
 static void pair_done(void *ctx, err why)
 {
     struct flight *f = ctx;
-    if (why == ERR_OK && write(f->writer->pipe, &f->version, sizeof(f->version)) != (ssize_t)sizeof(f->version))
+    if (why == ERR_OK &&
+        write(f->writer->pipe, &f->version, sizeof(f->version)) != (ssize_t)sizeof(f->version))
         _exit(3);
     atomic_store(&f->busy, false);
 }
@@ -252,8 +264,8 @@ static uint64_t read_side(struct scratch *s, uint64_t key, char side)
     return version;
 }
 
-/* What stands in the store is the state after some update: the last acknowledged one, or one in flight when the
- * kill came. Returns how many of the latter survived. */
+/* What stands in the store is the state after some update: the last acknowledged one, or one in
+ * flight when the kill came. Returns how many of the latter survived. */
 static uint64_t compare(struct truth *t, struct scratch *s)
 {
     uint64_t shown[KEYS];
@@ -289,7 +301,8 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
 
 /* ---- what a power loss leaves ---- */
 
-/* A sync of fewer bytes may come to its end after one of more: on two threads, the committer's and the indexer's. */
+/* A sync of fewer bytes may come to its end after one of more: on two threads, the committer's and
+ * the indexer's. */
 static void note_covered(_Atomic uint64_t *covered, uint64_t bytes)
 {
     uint64_t before = atomic_load(covered);
@@ -396,7 +409,8 @@ static void run_cycles(bool power)
     uint64_t seed = number_of("FAULT_SEED", (uint64_t)getpid());
     struct scratch s;
     struct truth t = { .in_flight_end = 1, .power = power };
-    struct covered *covered = mmap(NULL, sizeof(*covered), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct covered *covered =
+        mmap(NULL, sizeof(*covered), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct file_faults faults = { .hit = note_sync, .ctx = covered };
     assert_true(covered != MAP_FAILED);
     struct rng rng;
@@ -414,8 +428,9 @@ static void run_cycles(bool power)
         cycle(&s, &t, &rng, &unacked);
         acked += t.heard + 1 - first;
     }
-    print_message("%llu kills, %llu acknowledged updates, 0 lost; %llu that were not promised were there\n",
-                  (unsigned long long)cycles, (unsigned long long)acked, (unsigned long long)unacked);
+    print_message(
+        "%llu kills, %llu acknowledged updates, 0 lost; %llu that were not promised were there\n",
+        (unsigned long long)cycles, (unsigned long long)acked, (unsigned long long)unacked);
     scratch_fini(&s);
     munmap(covered, sizeof(*covered));
 }

@@ -1,6 +1,7 @@
-/* Goal: a store whose files are cut off while it is open ends with a sentence or an error, never with a bare signal.
- * Method: a child opens a store, its parent cuts one of the files, and the child reads: of the index it must end by
- * the guard (map_guard.h), of the log it must get an error for what is gone and the bytes of what is not. */
+/* Goal: a store whose files are cut off while it is open ends with a sentence or an error, never
+ * with a bare signal. Method: a child opens a store, its parent cuts one of the files, and the
+ * child reads: of the index it must end by the guard (map_guard.h), of the log it must get an error
+ * for what is gone and the bytes of what is not. */
 #include "scratch.h"
 
 #include <fcntl.h>
@@ -31,7 +32,8 @@ static void build(struct scratch *s)
     scratch_open(s);
     for (unsigned i = 0; i < ROWS; i++) {
         scratch_bytes(i + 1, bytes, sizeof(bytes));
-        assert_int_equal(scratch_put(s, SPACE_ROW, key_of(i, key), STR("value"), (str){ bytes, sizeof(bytes) }),
+        assert_int_equal(scratch_put(s, SPACE_ROW, key_of(i, key), STR("value"),
+                                     (str){ bytes, sizeof(bytes) }),
                          ERR_OK);
     }
     scratch_close(s);
@@ -64,7 +66,8 @@ static _Noreturn void child_run(struct scratch *s, int go, int ready, int err_fd
     _exit(well > 0 && told > 0 && well + told == ROWS ? FINE : UNEXPECTED);
 }
 
-/* Cuts name to bytes under a child that has the store open; its exit status, and what it wrote to stderr. */
+/* Cuts name to bytes under a child that has the store open; its exit status, and what it wrote to
+ * stderr. */
 static int cut_under(struct scratch *s, const char *name, long bytes, char *said, size_t said_size)
 {
     int go[2], ready[2], errs[2], status;
@@ -109,7 +112,8 @@ static void index_cut_off_while_open_ends_with_a_sentence(void **state)
     assert_non_null(strstr(said, "error store.unreadable file=\""));
     assert_non_null(strstr(said, "/index/data.mdb\" offset="));
     struct err_note note;
-    assert_int_equal(scratch_try(&s, false, &note), ERR_CORRUPT); /* and the next start says so too */
+    assert_int_equal(scratch_try(&s, false, &note),
+                     ERR_CORRUPT); /* and the next start says so too */
     scratch_fini(&s);
 }
 

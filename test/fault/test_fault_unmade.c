@@ -1,5 +1,6 @@
-/* Goal: a store whose making was cut off is told from a damaged one, and made whole by the next start.
- * Method: a store is made, then put back to each state its making goes through before the first segment. */
+/* Goal: a store whose making was cut off is told from a damaged one, and made whole by the next
+ * start. Method: a store is made, then put back to each state its making goes through before the
+ * first segment. */
 #include "scratch.h"
 
 #include <lmdb.h>

@@ -1,5 +1,5 @@
-/* Goal: no configuration breaks the reader; what is refused is one line with a file in it, and what is taken
- * is within the limits of the table. */
+/* Goal: no configuration breaks the reader; what is refused is one line with a file in it, and what
+ * is taken is within the limits of the table. */
 #include "server/options.h"
 
 #include <string.h>

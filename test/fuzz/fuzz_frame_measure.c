@@ -1,5 +1,6 @@
-/* Goal: a frame of a stranger's that is taken can be read back as any stored frame, and holds no more than is allowed;
- * zlib too refuses what is refused. Input: a byte for the limit, then the frame. */
+/* Goal: a frame of a stranger's that is taken can be read back as any stored frame, and holds no
+ * more than is allowed; zlib too refuses what is refused. Input: a byte for the limit, then the
+ * frame. */
 #include "codec/frame.h"
 
 #include "base/buf.h"
@@ -13,8 +14,10 @@ enum { GZIP_BITS = 15 + 16, LIMIT_STEP_BYTES = 1024, ROOM_BYTES = 256 << 10 };
 /* One member, nothing behind it, at most max bytes. */
 static bool zlib_takes(str frame, size_t max, char *room)
 {
-    z_stream z = { .next_in = (z_const Bytef *)(uintptr_t)frame.p, .avail_in = (uInt)frame.n,
-                   .next_out = (Bytef *)room, .avail_out = (uInt)max + 1 };
+    z_stream z = { .next_in = (z_const Bytef *)(uintptr_t)frame.p,
+                   .avail_in = (uInt)frame.n,
+                   .next_out = (Bytef *)room,
+                   .avail_out = (uInt)max + 1 };
     INVARIANT(inflateInit2(&z, GZIP_BITS) == Z_OK);
     bool whole = inflate(&z, Z_FINISH) == Z_STREAM_END && z.avail_in == 0 && z.total_out <= max;
     INVARIANT(inflateEnd(&z) == Z_OK);

@@ -1,5 +1,6 @@
-/* Goal: what a lane reads as a plain head is what the library reads: the same fields, the same answer. Method: the head
- * alone, in memory of its exact size; when it is plain, over loopback to both listeners of a server in this process. */
+/* Goal: what a lane reads as a plain head is what the library reads: the same fields, the same
+ * answer. Method: the head alone, in memory of its exact size; when it is plain, over loopback to
+ * both listeners of a server in this process. */
 #include "../unit/http/lane_parts.c"
 #include "../unit/http/wire.c"
 
@@ -21,7 +22,8 @@ static size_t plain(str bytes, bool *head_only)
     if (is) {
         INVARIANT(n >= 4 && n <= bytes.n);
         INVARIANT(memcmp(bytes.p + n - 4, "\r\n\r\n", 4) == 0);
-        INVARIANT(x.target.p > bytes.p && x.target.p + x.target.n < bytes.p + n && x.target.p[0] == '/');
+        INVARIANT(x.target.p > bytes.p && x.target.p + x.target.n < bytes.p + n &&
+                  x.target.p[0] == '/');
         for (unsigned i = 0; i < x.headers_count; i++) {
             INVARIANT(x.headers[i].name.p > x.target.p);
             INVARIANT(x.headers[i].value.p + x.headers[i].value.n <= bytes.p + n - 4);

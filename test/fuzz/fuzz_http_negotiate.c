@@ -1,5 +1,6 @@
-/* Goal: header fields of any bytes give answers within their range, never a read past the end, and agree with
- * what they would say about themselves: a tag matches the list made of it, a range lies within its body. */
+/* Goal: header fields of any bytes give answers within their range, never a read past the end, and
+ * agree with what they would say about themselves: a tag matches the list made of it, a range lies
+ * within its body. */
 #include "base/check.h"
 #include "http/negotiate.h"
 

@@ -1,5 +1,6 @@
-/* Goal: any bytes an origin sends end in a reply within its limits or in a reason, however they are cut into pieces.
- * The first byte says how large the pieces of the body are, the second the limit; the rest is the reply. */
+/* Goal: any bytes an origin sends end in a reply within its limits or in a reason, however they are
+ * cut into pieces. The first byte says how large the pieces of the body are, the second the limit;
+ * the rest is the reply. */
 #include "http/reply.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Goal: a path of any bytes is routed without a read past its end, and means one thing: what was decoded,
- * encoded again and decoded again is the same, and the path built of a match's parameters finds that match. */
+/* Goal: a path of any bytes is routed without a read past its end, and means one thing: what was
+ * decoded, encoded again and decoded again is the same, and the path built of a match's parameters
+ * finds that match. */
 #include "http/router.h"
 
 #include <stdlib.h>
@@ -39,8 +40,8 @@ static void check_rebuilt(const struct router *r, const struct router_match *m, 
     const struct http_listen from = { .content = true };
     if (m->row->route != &routes[0])
         return;
-    str path = arena_printf(a, "/%s/v1/page/%s/%s", http_encode(a, m->params[0]).p, http_encode(a, m->params[1]).p,
-                            http_encode(a, m->params[2]).p);
+    str path = arena_printf(a, "/%s/v1/page/%s/%s", http_encode(a, m->params[0]).p,
+                            http_encode(a, m->params[1]).p, http_encode(a, m->params[2]).p);
     for (unsigned i = 3; i < 5 && m->params[i].p != NULL; i++)
         path = arena_printf(a, "%s/%s", path.p, http_encode(a, m->params[i]).p);
     struct router_match again;

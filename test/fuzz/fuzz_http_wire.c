@@ -1,5 +1,6 @@
-/* Goal: bytes of any kind on a connection never break an invariant of the server, and the server still
- * answers afterwards. Method: the echo server of the unit tests in this process, raw bytes over loopback. */
+/* Goal: bytes of any kind on a connection never break an invariant of the server, and the server
+ * still answers afterwards. Method: the echo server of the unit tests in this process, raw bytes
+ * over loopback. */
 #include "../unit/http/echo.c"
 #include "../unit/http/wire.c"
 
@@ -15,7 +16,8 @@ static bool still_answers(struct echo *e)
     do {
         echo_release(e);
         http_server_sweep(e->server);
-        wire_ask(echo_port(e, 0), STR("GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), &answer);
+        wire_ask(echo_port(e, 0),
+                 STR("GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), &answer);
         if (answer.status == 200)
             return true;
         sched_yield();
@@ -29,7 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct echo *e; /* for all inputs; ends with the process */
     if (e == NULL) {
-        const struct http_limits limits = { .threads = 2, .connections_max = 100, .body_drain_bytes_max = 1000 };
+        const struct http_limits limits = { .threads = 2,
+                                            .connections_max = 100,
+                                            .body_drain_bytes_max = 1000 };
         e = echo_start(&limits);
     }
     int fd = wire_connect(echo_port(e, 0));

@@ -1,5 +1,5 @@
-/* Goal: no body breaks the parser or the helpers, what is parsed is the same when written and parsed again,
- * and base64 takes only what it writes. */
+/* Goal: no body breaks the parser or the helpers, what is parsed is the same when written and
+ * parsed again, and base64 takes only what it writes. */
 #include "codec/base64.h"
 #include "codec/json.h"
 

@@ -1,4 +1,5 @@
-/* Every row and key decoder of page buckets: no bytes crash it, and what it takes is written back the same. */
+/* Every row and key decoder of page buckets: no bytes crash it, and what it takes is written back
+ * the same. */
 #include "bucket/bundle.h"
 #include "bucket/key.h"
 #include "bucket/traces.h"

@@ -1,5 +1,5 @@
-/* What a queue's store reads: batches and items, keys and values of rows. No bytes crash it, and what it takes
- * is written back the same. */
+/* What a queue's store reads: batches and items, keys and values of rows. No bytes crash it, and
+ * what it takes is written back the same. */
 #include "queue/item.h"
 #include "queue/store_rows.h"
 
@@ -14,8 +14,8 @@ static void batch(str in, unsigned count)
     struct item_span span;
     if (item_batch_check(in, count) == ERR_OK)
         INVARIANT(at.offset + at.n <= in.n);
-    if (at.offset + at.n <= in.n &&
-        item_slot_decode(str_take(str_skip(in, at.offset), at.n), count - 1, count, in.n, &span) == ERR_OK)
+    if (at.offset + at.n <= in.n && item_slot_decode(str_take(str_skip(in, at.offset), at.n),
+                                                     count - 1, count, in.n, &span) == ERR_OK)
         INVARIANT(span.offset <= in.n && span.n <= in.n - span.offset);
 }
 

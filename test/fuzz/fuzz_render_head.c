@@ -1,5 +1,5 @@
-/* Goal: HTML of any bytes does the scanner of heads no harm; what was put in is found again, is all that was added, and
- * is not added twice. */
+/* Goal: HTML of any bytes does the scanner of heads no harm; what was put in is found again, is all
+ * that was added, and is not added twice. */
 #include "base/check.h"
 #include "render/title.h"
 

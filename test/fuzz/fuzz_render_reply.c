@@ -1,4 +1,5 @@
-/* Goal: replies of any bytes from an origin give metadata and contents that are whole, or a note of why not. */
+/* Goal: replies of any bytes from an origin give metadata and contents that are whole, or a note of
+ * why not. */
 #include "base/check.h"
 #include "base/utf8.h"
 #include "render/api.h"
@@ -11,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static bool is_lines(str headers)
 {
     for (size_t i = 0; i < headers.n; i++)
-        if (headers.p[i] != '\n' && ((unsigned char)headers.p[i] < 0x20 || (unsigned char)headers.p[i] >= 0x7f))
+        if (headers.p[i] != '\n' &&
+            ((unsigned char)headers.p[i] < 0x20 || (unsigned char)headers.p[i] >= 0x7f))
             return false;
     return headers.n > 0 && headers.p[headers.n - 1] == '\n';
 }

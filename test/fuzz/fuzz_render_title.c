@@ -1,5 +1,6 @@
-/* Goal: titles of any bytes are refused with a note or become keys that are their own keys, whatever a wiki says its
- * rules are. The first line is siteinfo, or empty for rules that are given here; the rest is the title. */
+/* Goal: titles of any bytes are refused with a note or become keys that are their own keys,
+ * whatever a wiki says its rules are. The first line is siteinfo, or empty for rules that are given
+ * here; the rest is the title. */
 #include "../unit/render/sites.h"
 
 #include "base/check.h"

@@ -1,4 +1,5 @@
-/* Goal: no bytes out of Redis make the reader of renders leave its input, and what is read is written back the same. */
+/* Goal: no bytes out of Redis make the reader of renders leave its input, and what is read is
+ * written back the same. */
 #include "app/render_travel.h"
 
 #include <stdlib.h>
@@ -14,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     buf_init(&b, n + 64);
     render_travel_put(&b, &t);
     struct render_travel again;
-    if (render_travel_get(buf_str(&b), &again) != ERR_OK || again.contents_count != t.contents_count ||
-        again.name.rev != t.name.rev)
+    if (render_travel_get(buf_str(&b), &again) != ERR_OK ||
+        again.contents_count != t.contents_count || again.name.rev != t.name.rev)
         abort();
     buf_fini(&b);
     return 0;

@@ -1,5 +1,5 @@
-/* Goal: reading a key that nobody wrote neither runs over nor lies: what reads well encodes to the same bytes.
- * And the keys of two texts order as the texts, whatever stands behind. */
+/* Goal: reading a key that nobody wrote neither runs over nor lies: what reads well encodes to the
+ * same bytes. And the keys of two texts order as the texts, whatever stands behind. */
 #include "codec/rowkey.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
-/* Whatever comes over Redis's channels: a push is taken apart inside its bytes, or refused; so is the class of an error
- * and an id. The first byte chooses. */
+/* Whatever comes over Redis's channels: a push is taken apart inside its bytes, or refused; so is
+ * the class of an error and an id. The first byte chooses. */
 #include "flight/share_impl.h"
 
 #include <stdlib.h>

@@ -1,18 +1,23 @@
-/* Goal: no schema and no query in JSON breaks the table module; what is taken holds to its limits and is stored and
- * read back as it was. The input is a schema, a NUL, and a query; without the NUL the query meets a schema of ours. */
+/* Goal: no schema and no query in JSON breaks the table module; what is taken holds to its limits
+ * and is stored and read back as it was. The input is a schema, a NUL, and a query; without the NUL
+ * the query meets a schema of ours. */
 #include "table/query.h"
-#include "table/value.h"
 #include "table/table_write.h"
+#include "table/value.h"
 
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const ours =
-    "{\"attributes\":{\"k\":\"string\",\"r\":\"decimal\",\"u\":\"timeuuid\",\"b\":\"blob\",\"j\":\"json\","
-    "\"s\":\"set<double>\",\"t\":\"timestamp\",\"v\":\"varint\",\"l\":\"long\",\"st\":\"int\"},\"index\":["
-    "{\"attribute\":\"k\",\"type\":\"hash\"},{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"desc\"},"
-    "{\"attribute\":\"u\",\"type\":\"range\"},{\"attribute\":\"st\",\"type\":\"static\"}],\"secondaryIndexes\":{"
+    "{\"attributes\":{\"k\":\"string\",\"r\":\"decimal\",\"u\":\"timeuuid\",\"b\":\"blob\",\"j\":"
+    "\"json\","
+    "\"s\":\"set<double>\",\"t\":\"timestamp\",\"v\":\"varint\",\"l\":\"long\",\"st\":\"int\"},"
+    "\"index\":["
+    "{\"attribute\":\"k\",\"type\":\"hash\"},{\"attribute\":\"r\",\"type\":\"range\",\"order\":"
+    "\"desc\"},"
+    "{\"attribute\":\"u\",\"type\":\"range\"},{\"attribute\":\"st\",\"type\":\"static\"}],"
+    "\"secondaryIndexes\":{"
     "\"i\":[{\"attribute\":\"v\",\"type\":\"hash\"},{\"attribute\":\"l\",\"type\":\"range\"},"
     "{\"attribute\":\"st\",\"type\":\"proj\"}]}}";
 

@@ -1,5 +1,6 @@
-/* Goal: no stored bytes break the table module, and what it takes for a key or a value says the same when it is written
- * and read again. The first byte chooses the kind of bytes; the rest are they. */
+/* Goal: no stored bytes break the table module, and what it takes for a key or a value says the
+ * same when it is written and read again. The first byte chooses the kind of bytes; the rest are
+ * they. */
 #include "table/key.h"
 #include "table/row.h"
 #include "table/value.h"
@@ -79,7 +80,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (kind < 2 * TABLE_TYPES)
         check_component(&a, (enum table_type)(kind / 2), kind % 2 != 0, bytes);
     else if (kind < 4 * TABLE_TYPES)
-        check_value(&a, (struct table_kind){ .type = (enum table_type)(kind / 2 - TABLE_TYPES), .set = kind % 2 != 0 },
+        check_value(&a,
+                    (struct table_kind){ .type = (enum table_type)(kind / 2 - TABLE_TYPES),
+                                         .set = kind % 2 != 0 },
                     bytes);
     else if (kind % 2 != 0)
         check_schema(&a, bytes);

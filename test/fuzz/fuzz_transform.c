@@ -1,5 +1,6 @@
-/* Goal: no body of a transform breaks its parser; what it takes is UTF-8, and what is written of it for the origin is
- * JSON that another reader reads back as it was. Tags of editors too. Method: the first line is the Content-Type. */
+/* Goal: no body of a transform breaks its parser; what it takes is UTF-8, and what is written of it
+ * for the origin is JSON that another reader reads back as it was. Tags of editors too. Method: the
+ * first line is the Content-Type. */
 #include "app/tag.h"
 #include "app/transform_body.h"
 #include "base/utf8.h"
@@ -28,14 +29,17 @@ static void reads_back(str html)
 static void updates_read_back(const struct transform_fields *f)
 {
     struct buf b;
-    struct transform_original original = { .title = STR("T"), .html = { STR("text/html"), STR("") } };
+    struct transform_original original = { .title = STR("T"),
+                                           .html = { STR("text/html"), STR("") } };
     buf_init(&b, 16 << 20);
     transform_body_updates(&b, f, &original);
     json_t *root = json_loadb(b.p, b.n, JSON_ALLOW_NUL, NULL);
     INVARIANT(root != NULL);
-    const json_t *updates = json_object_get(root, "updates"), *variant = json_object_get(updates, "variant");
+    const json_t *updates = json_object_get(root, "updates"),
+                 *variant = json_object_get(updates, "variant");
     INVARIANT(json_object_size(updates) == 1);
-    INVARIANT(f->redlinks || json_string_length(json_object_get(variant, "target")) == f->variant_target.n);
+    INVARIANT(f->redlinks ||
+              json_string_length(json_object_get(variant, "target")) == f->variant_target.n);
     json_decref(root);
     buf_fini(&b);
 }

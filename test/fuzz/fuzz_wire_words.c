@@ -1,5 +1,5 @@
-/* Goal: no text breaks the reading of durations, ids, instants and base64; what is read is the same when written and
- * read again. */
+/* Goal: no text breaks the reading of durations, ids, instants and base64; what is read is the same
+ * when written and read again. */
 #include "base/ksuid.h"
 #include "codec/goduration.h"
 #include "codec/wire_base64.h"
@@ -53,7 +53,8 @@ static void base64(struct arena *a, str text)
     char *written = arena_alloc(a, wire_base64_size(bytes.n));
     INVARIANT(written != NULL);
     wire_base64_put(written, bytes);
-    INVARIANT(wire_base64_decode(a, (str){ .p = written, .n = wire_base64_size(bytes.n) }, &again) == ERR_OK);
+    INVARIANT(wire_base64_decode(a, (str){ .p = written, .n = wire_base64_size(bytes.n) },
+                                 &again) == ERR_OK);
     INVARIANT(str_eq(bytes, again));
 }
 

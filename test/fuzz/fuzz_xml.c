@@ -1,5 +1,5 @@
-/* Goal: no file, compressed or not, breaks the import of exports; what it takes for a revision holds to its limits,
- * and the pieces it is read in do not change what comes out. */
+/* Goal: no file, compressed or not, breaks the import of exports; what it takes for a revision
+ * holds to its limits, and the pieces it is read in do not change what comes out. */
 #include "base/buf.h"
 #include "cli/dump.h"
 #include "cli/unpack.h"
@@ -10,7 +10,9 @@ enum { UNPACKED_BYTES_MAX = 1 << 20 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct sum { uint64_t revisions, bytes; };
+struct sum {
+    uint64_t revisions, bytes;
+};
 
 static err count(void *ctx, const struct dump_revision *r, struct err_note *note)
 {

@@ -1,16 +1,19 @@
-/* Goal: page buckets do what CONTRACT 2 says whatever happens in whatever order. Method: random histories on two
- * titles (puts in any order, late, equal, conflicting, minted; pins, purges; a clock that jumps to and around
- * due times; upkeep or none; restarts, kills in the middle of a put, other policies) against a naive
- * reference; after each step every answer about every render is compared, and after upkeep the rows counted.
+/* Goal: page buckets do what CONTRACT 2 says whatever happens in whatever order. Method: random
+ * histories on two titles (puts in any order, late, equal, conflicting, minted; pins, purges; a
+ * clock that jumps to and around due times; upkeep or none; restarts, kills in the middle of a put,
+ * other policies) against a naive reference; after each step every answer about every render is
+ * compared, and after upkeep the rows counted.
  *
- *   model_pages [--seed N] [--histories N] [--steps N] [--seconds N] [--dir DIR]     0 histories: without end
+ *   model_pages [--seed N] [--histories N] [--steps N] [--seconds N] [--dir DIR]     0 histories:
+ *     without end
  *
- * The state of the test lives in shared memory; on a real engine each life of the store is a process. */
+ * The state of the test lives in shared memory; on a real engine each life of the store is a
+ * process. */
 #include "base/rng.h"
+#include "bucket/page_write.h"
 #include "reference.h"
 #include "store.h"
 #include "sync.h"
-#include "bucket/page_write.h"
 
 #include <ftw.h>
 #include <stdarg.h>
@@ -31,7 +34,7 @@ struct shared {
     struct ref_title titles[TITLES];
     struct rng rng;
     uint64_t seed, step, steps, puts, orders, kills, restarts, policies;
-    bool pending;                   /* a put was in the air when the process was killed */
+    bool pending; /* a put was in the air when the process was killed */
     unsigned pending_title;
     struct ref_put put;
 };
@@ -52,7 +55,8 @@ _Noreturn static void differ(const struct model *m, const char *format, ...) PRI
 static void differ(const struct model *m, const char *format, ...)
 {
     va_list args;
-    (void)fprintf(stderr, "model_pages: --seed %llu --histories 1, step %llu, policy %s, now %lld: ",
+    (void)fprintf(stderr,
+                  "model_pages: --seed %llu --histories 1, step %llu, policy %s, now %lld: ",
                   (unsigned long long)m->s->seed, (unsigned long long)m->s->step,
                   page_policy_name(m->s->ref.policy.kind), (long long)(m->s->ref.now.ns - T0));
     va_start(args, format);
@@ -69,9 +73,13 @@ static uint64_t below(struct model *m, uint64_t bound)
 
 /* ---- comparing ---- */
 
-static void compare_times(const struct model *m, const struct page_render *a, const struct ref_render *b)
+static void compare_times(const struct model *m, const struct page_render *a,
+                          const struct ref_render *b)
 {
-    const struct { const char *what; int64_t is, should; } rows[] = {
+    const struct {
+        const char *what;
+        int64_t is, should;
+    } rows[] = {
         { "stored_at", a->stored_at.ns, b->stored_at.ns },
         { "superseded_at", a->superseded_at.ns, b->superseded_at.ns },
         { "superseded_by", (int64_t)a->superseded_by.rev, (int64_t)b->superseded_by.rev },
@@ -87,8 +95,8 @@ static void compare_times(const struct model *m, const struct page_render *a, co
     };
     for (unsigned i = 0; i < COUNT_OF(rows); i++)
         if (rows[i].is != rows[i].should)
-            differ(m, "render %llu: %s is %lld, should be %lld", (unsigned long long)b->name.rev, rows[i].what,
-                   (long long)rows[i].is, (long long)rows[i].should);
+            differ(m, "render %llu: %s is %lld, should be %lld", (unsigned long long)b->name.rev,
+                   rows[i].what, (long long)rows[i].is, (long long)rows[i].should);
 }
 
 static str text_of(char out[64], unsigned text, unsigned about)
@@ -97,7 +105,8 @@ static str text_of(char out[64], unsigned text, unsigned about)
     return (str){ .p = out, .n = (size_t)n };
 }
 
-static void compare_bytes(const struct model *m, const struct page_render *a, const struct ref_render *b)
+static void compare_bytes(const struct model *m, const struct page_render *a,
+                          const struct ref_render *b)
 {
     struct arena arena;
     char text[64];
@@ -107,26 +116,33 @@ static void compare_bytes(const struct model *m, const struct page_render *a, co
     if (e == ERR_OK)
         e = page_frame_raw(&a->contents[0], frame, &arena, &raw);
     if (e != ERR_OK || !str_eq(raw, text_of(text, b->text, b->about)))
-        differ(m, "render %llu: its bytes are not what was put: %s", (unsigned long long)b->name.rev, err_name(e));
+        differ(m, "render %llu: its bytes are not what was put: %s",
+               (unsigned long long)b->name.rev, err_name(e));
     arena_fini(&arena);
 }
 
-static void compare_trace(const struct model *m, const struct page_trace *a, const struct ref_render *b)
+static void compare_trace(const struct model *m, const struct page_trace *a,
+                          const struct ref_render *b)
 {
-    if (page_state_name(a->state) != page_state_name(ref_state(&m->s->ref, b)) || a->at.ns != b->gone_at.ns
-        || a->superseded_at.ns != b->superseded_at.ns || a->superseded_by.rev != b->superseded_by.rev
-        || a->name.rev != b->name.rev || tid_cmp(a->name.tid, b->name.tid) != 0 || a->policy != b->gone_policy)
+    if (page_state_name(a->state) != page_state_name(ref_state(&m->s->ref, b)) ||
+        a->at.ns != b->gone_at.ns || a->superseded_at.ns != b->superseded_at.ns ||
+        a->superseded_by.rev != b->superseded_by.rev || a->name.rev != b->name.rev ||
+        tid_cmp(a->name.tid, b->name.tid) != 0 || a->policy != b->gone_policy)
         differ(m, "trace of %llu: %s at %lld of %llu by %d, should be %s at %lld by %d",
-               (unsigned long long)b->name.rev, page_state_name(a->state), (long long)(a->at.ns - T0),
-               (unsigned long long)a->name.rev, (int)a->policy, page_state_name(ref_state(&m->s->ref, b)),
-               (long long)(b->gone_at.ns - T0), (int)b->gone_policy);
+               (unsigned long long)b->name.rev, page_state_name(a->state),
+               (long long)(a->at.ns - T0), (unsigned long long)a->name.rev, (int)a->policy,
+               page_state_name(ref_state(&m->s->ref, b)), (long long)(b->gone_at.ns - T0),
+               (int)b->gone_policy);
 }
 
-static void compare_find(struct model *m, struct engine_view *v, unsigned title, enum page_select select,
-                         struct page_name name, store_time at)
+static void compare_find(struct model *m, struct engine_view *v, unsigned title,
+                         enum page_select select, struct page_name name, store_time at)
 {
-    const struct page_which w = { .domain = m->domain, .title = str_of(title_names[title]),
-                                  .select = select, .name = name, .at = at };
+    const struct page_which w = { .domain = m->domain,
+                                  .title = str_of(title_names[title]),
+                                  .select = select,
+                                  .name = name,
+                                  .at = at };
     const struct ref_render *should = NULL;
     struct page_render is;
     struct page_trace trace;
@@ -140,7 +156,8 @@ static void compare_find(struct model *m, struct engine_view *v, unsigned title,
         differ(m, "explain fails");
     enum page_state state = want == ERR_NOT_FOUND ? PAGE_UNKNOWN : ref_state(&m->s->ref, should);
     if (x.state != state)
-        differ(m, "explain says %s, should be %s", page_state_name(x.state), page_state_name(state));
+        differ(m, "explain says %s, should be %s", page_state_name(x.state),
+               page_state_name(state));
     if (want == ERR_OK) {
         compare_times(m, &is, should);
         if (select == SELECT_EXACT)
@@ -150,7 +167,11 @@ static void compare_find(struct model *m, struct engine_view *v, unsigned title,
         compare_trace(m, &trace, should);
 }
 
-struct history { const struct model *m; unsigned title; const struct ref_render *next; };
+struct history {
+    const struct model *m;
+    unsigned title;
+    const struct ref_render *next;
+};
 
 static bool compare_item(void *ctx, str of, const struct page_render *r)
 {
@@ -254,17 +275,24 @@ static struct page_name some_name(struct model *m, unsigned title, bool known)
 static void fill_put(const struct model *m, unsigned title, const struct ref_put *r, char text[64],
                      struct page_put *p)
 {
-    *p = (struct page_put){ .domain = m->domain, .title = str_of(title_names[title]), .rev = r->name.rev,
-                            .has_tid = !r->minted, .tid = r->name.tid, .contents_count = 1,
+    *p = (struct page_put){ .domain = m->domain,
+                            .title = str_of(title_names[title]),
+                            .rev = r->name.rev,
+                            .has_tid = !r->minted,
+                            .tid = r->name.tid,
+                            .contents_count = 1,
                             .stash_ns = r->stash_ns };
-    p->contents[0] = (struct page_put_content){ .name = STR("html"), .headers = STR("content-type: text/html\n"),
+    p->contents[0] = (struct page_put_content){ .name = STR("html"),
+                                                .headers = STR("content-type: text/html\n"),
                                                 .raw = text_of(text, r->text, r->about) };
 }
 
 static void draw_put(struct model *m, unsigned title, struct ref_put *r)
 {
-    *r = (struct ref_put){ .name = some_name(m, title, below(m, 4) == 0), .minted = below(m, 3) == 0,
-                           .text = (unsigned)below(m, TEXTS), .about = (unsigned)below(m, 2) };
+    *r = (struct ref_put){ .name = some_name(m, title, below(m, 4) == 0),
+                           .minted = below(m, 3) == 0,
+                           .text = (unsigned)below(m, TEXTS),
+                           .about = (unsigned)below(m, 2) };
     if (below(m, 12) == 0)
         r->stash_ns = (int64_t)below(m, 90) * NS_PER_S;
 }
@@ -295,21 +323,22 @@ static void step_put(struct model *m)
     }
     want = ref_put(&m->s->ref, t, &r);
     if (e != want)
-        differ(m, "put of %llu: %s (%s), should be %s", (unsigned long long)r.name.rev, err_name(e), p.note.text,
-               err_name(want));
+        differ(m, "put of %llu: %s (%s), should be %s", (unsigned long long)r.name.rev, err_name(e),
+               p.note.text, err_name(want));
     if (e == ERR_GONE && p.trace.state != r.gone)
-        differ(m, "put is refused as %s, should be %s", page_state_name(p.trace.state), page_state_name(r.gone));
-    if (e == ERR_OK && (p.applied != r.applied || p.created != r.applied || p.latest != r.latest
-                        || p.stored.rev != r.stored.rev || tid_cmp(p.stored.tid, r.stored.tid) != 0))
-        differ(m, "put of %llu: applied %d latest %d, should be %d %d", (unsigned long long)r.name.rev, p.applied,
-               p.latest, r.applied, r.latest);
+        differ(m, "put is refused as %s, should be %s", page_state_name(p.trace.state),
+               page_state_name(r.gone));
+    if (e == ERR_OK && (p.applied != r.applied || p.created != r.applied || p.latest != r.latest ||
+                        p.stored.rev != r.stored.rev || tid_cmp(p.stored.tid, r.stored.tid) != 0))
+        differ(m, "put of %llu: applied %d latest %d, should be %d %d",
+               (unsigned long long)r.name.rev, p.applied, p.latest, r.applied, r.latest);
     m->s->puts++;
 }
 
 static void step_order(struct model *m)
 {
-    static const enum page_order_kind kinds[] = { ORDER_EXTEND, ORDER_EXTEND, ORDER_STASH, ORDER_HOLD,
-                                                  ORDER_RELEASE, ORDER_PURGE };
+    static const enum page_order_kind kinds[] = { ORDER_EXTEND, ORDER_EXTEND,  ORDER_STASH,
+                                                  ORDER_HOLD,   ORDER_RELEASE, ORDER_PURGE };
     unsigned title = (unsigned)below(m, TITLES);
     struct ref_title *t = &m->s->titles[title];
     struct ref_order r = { .kind = kinds[below(m, COUNT_OF(kinds))] };
@@ -319,14 +348,20 @@ static void step_order(struct model *m)
     r.has_tid = r.has_rev && below(m, 3) != 0;
     r.name = some_name(m, title, below(m, 5) != 0);
     r.until.ns = m->s->ref.now.ns + ((int64_t)below(m, 200) - 10) * NS_PER_S;
-    struct page_order o = { .kind = r.kind, .domain = m->domain, .title = str_of(title_names[title]),
-                            .has_rev = r.has_rev, .has_tid = r.has_tid, .name = r.name, .until = r.until };
+    struct page_order o = { .kind = r.kind,
+                            .domain = m->domain,
+                            .title = str_of(title_names[title]),
+                            .has_rev = r.has_rev,
+                            .has_tid = r.has_tid,
+                            .name = r.name,
+                            .until = r.until };
     err e = sync_order(m->bucket, &o), want = ref_order(&m->s->ref, t, &r);
     if (e != want)
-        differ(m, "order %d on %llu: %s, should be %s", (int)r.kind, (unsigned long long)r.name.rev, err_name(e),
-               err_name(want));
+        differ(m, "order %d on %llu: %s, should be %s", (int)r.kind, (unsigned long long)r.name.rev,
+               err_name(e), err_name(want));
     if (o.purged != r.purged)
-        differ(m, "purged %llu, should be %llu", (unsigned long long)o.purged, (unsigned long long)r.purged);
+        differ(m, "purged %llu, should be %llu", (unsigned long long)o.purged,
+               (unsigned long long)r.purged);
     m->s->orders++;
 }
 
@@ -350,7 +385,8 @@ static void step_clock(struct model *m)
             clock_to(m, r->due.ns + (int64_t)below(m, 3) - 1);
         return;
     }
-    clock_to(m, now + (int64_t)below(m, below(m, 10) == 0 ? 400 : 15) * NS_PER_S + (int64_t)below(m, 2));
+    clock_to(m, now + (int64_t)below(m, below(m, 10) == 0 ? 400 : 15) * NS_PER_S +
+                    (int64_t)below(m, 2));
 }
 
 static void step_upkeep(struct model *m)
@@ -368,7 +404,8 @@ static void put_done(struct page_put *p, err why)
     (void)p, (void)why; /* the process is about to be killed */
 }
 
-/* Submits a put and kills the process while it is in the air: it must be there whole or not at all. */
+/* Submits a put and kills the process while it is in the air: it must be there whole or not at
+ * all. */
 _Noreturn static void step_kill(struct model *m)
 {
     static struct page_put p; /* outlives this function until the process is gone */
@@ -397,8 +434,10 @@ _Noreturn static void step_kill(struct model *m)
 static void settle_pending(struct model *m)
 {
     struct ref_title *t = &m->s->titles[m->s->pending_title];
-    const struct page_which w = { .domain = m->domain, .title = str_of(title_names[m->s->pending_title]),
-                                  .select = SELECT_EXACT, .name = m->s->put.name };
+    const struct page_which w = { .domain = m->domain,
+                                  .title = str_of(title_names[m->s->pending_title]),
+                                  .select = SELECT_EXACT,
+                                  .name = m->s->put.name };
     struct page_render r;
     if (!m->s->pending)
         return;
@@ -418,7 +457,8 @@ static struct page_policy draw_policy(struct rng *rng)
 {
     static const int64_t graces[] = { 0, 20 * NS_PER_S, 60 * NS_PER_S, 100 * NS_PER_S };
     struct page_policy p = { .kind = (enum page_policy_kind)rng_below(rng, POLICY_KINDS),
-                             .historical_ttl_ns = 40 * NS_PER_S, .stash_ttl_ns = 70 * NS_PER_S,
+                             .historical_ttl_ns = 40 * NS_PER_S,
+                             .stash_ttl_ns = 70 * NS_PER_S,
                              .ledger_ttl_ns = TTL_LEDGER };
     p.grace_ttl_ns = graces[rng_below(rng, COUNT_OF(graces))];
     p.count = 1 + (uint32_t)rng_below(rng, 3);
@@ -430,9 +470,11 @@ static struct page_policy draw_policy(struct rng *rng)
 static void pages_begin(struct model *m)
 {
     struct err_note note = { "" };
-    const struct page_bucket_opts opts = { .name = "page", .policy = m->s->ref.policy,
+    const struct page_bucket_opts opts = { .name = "page",
+                                           .policy = m->s->ref.policy,
                                            .codec = (enum page_codec)below(m, 3) };
-    if (pages_new(m->store.engine, &m->clock.clock, rng_next(&m->s->rng), &opts, 1, &m->pages, &note) != ERR_OK)
+    if (pages_new(m->store.engine, &m->clock.clock, rng_next(&m->s->rng), &opts, 1, &m->pages,
+                  &note) != ERR_OK)
         differ(m, "pages_new: %s", note.text);
     m->bucket = pages_find(m->pages, STR("page"));
     if (pages_domain(m->pages, STR("en.example.test"), &m->domain) != ERR_OK)
@@ -504,9 +546,15 @@ static int history(struct shared *s, uint64_t seed, uint64_t steps, const char *
 {
     struct model m = { .s = s, .store = { .dir = dir } };
     int code;
-    uint64_t puts = s->puts, orders = s->orders, kills = s->kills, restarts = s->restarts, policies = s->policies;
-    *s = (struct shared){ .seed = seed, .steps = steps, .puts = puts, .orders = orders, .kills = kills,
-                          .restarts = restarts, .policies = policies };
+    uint64_t puts = s->puts, orders = s->orders, kills = s->kills, restarts = s->restarts,
+             policies = s->policies;
+    *s = (struct shared){ .seed = seed,
+                          .steps = steps,
+                          .puts = puts,
+                          .orders = orders,
+                          .kills = kills,
+                          .restarts = restarts,
+                          .policies = policies };
     rng_init(&s->rng, seed);
     s->ref.now.ns = T0;
     s->ref.policy = draw_policy(&s->rng);
@@ -514,8 +562,8 @@ static int history(struct shared *s, uint64_t seed, uint64_t steps, const char *
         code = live(&m);
     while (code == LIFE_AGAIN);
     if (code != LIFE_OVER)
-        (void)fprintf(stderr, "model_pages: --seed %llu ended with %d at step %llu\n", (unsigned long long)seed,
-                      code, (unsigned long long)s->step);
+        (void)fprintf(stderr, "model_pages: --seed %llu ended with %d at step %llu\n",
+                      (unsigned long long)seed, code, (unsigned long long)s->step);
     else if (model_store_survives)
         (void)nftw(dir, forget, 16, FTW_DEPTH | FTW_PHYS);
     return code;
@@ -531,22 +579,26 @@ int main(int argc, char **argv)
                            : strcmp(argv[i], "--steps") == 0     ? &steps
                            : strcmp(argv[i], "--seconds") == 0   ? &seconds
                                                                  : NULL;
-        if (number != NULL ? !str_to_u64(str_of(argv[i + 1]), number) : strcmp(argv[i], "--dir") != 0)
+        if (number != NULL ? !str_to_u64(str_of(argv[i + 1]), number)
+                           : strcmp(argv[i], "--dir") != 0)
             return 2;
         if (number == NULL)
             (void)snprintf(dir, sizeof(dir), "%s", argv[i + 1]);
     }
     if (dir[0] == 0)
         (void)snprintf(dir, sizeof(dir), "model_pages.%ld", (long)getpid());
-    struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct shared *s =
+        mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     INVARIANT(s != MAP_FAILED);
     time_t end = time(NULL) + (time_t)seconds;
     for (; (histories == 0 || done < histories) && time(NULL) < end; done++, seed++)
         if (history(s, seed, steps, dir) != LIFE_OVER)
             return 1;
-    (void)printf("%llu histories up to seed %llu: %llu puts, %llu orders, %llu restarts, %llu kills, %llu policies\n",
-                 (unsigned long long)done, (unsigned long long)seed - 1, (unsigned long long)s->puts,
-                 (unsigned long long)s->orders, (unsigned long long)s->restarts, (unsigned long long)s->kills,
+    (void)printf("%llu histories up to seed %llu: %llu puts, %llu orders, %llu restarts, %llu "
+                 "kills, %llu policies\n",
+                 (unsigned long long)done, (unsigned long long)seed - 1,
+                 (unsigned long long)s->puts, (unsigned long long)s->orders,
+                 (unsigned long long)s->restarts, (unsigned long long)s->kills,
                  (unsigned long long)s->policies);
     return 0;
 }

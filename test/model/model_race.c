@@ -1,10 +1,11 @@
-/* Goal: puts from many threads leave exactly one latest, and nobody ever reads a latest that goes back. Method:
- * on the embedded engine, sixteen revisions of one title put by sixteen threads while two others read.
+/* Goal: puts from many threads leave exactly one latest, and nobody ever reads a latest that goes
+ * back. Method: on the embedded engine, sixteen revisions of one title put by sixteen threads while
+ * two others read.
  *
  *   model_race [ROUNDS] [DIR] */
+#include "bucket/page_write.h"
 #include "store.h"
 #include "sync.h"
-#include "bucket/page_write.h"
 
 #include <ftw.h>
 #include <pthread.h>
@@ -25,14 +26,19 @@ struct race {
     char title[32];
     atomic_bool over;
 };
-struct racer { struct race *race; uint64_t rev, reads; };
+struct racer {
+    struct race *race;
+    uint64_t rev, reads;
+};
 
 static void *writer(void *ctx)
 {
     struct racer *r = ctx;
     char text[32];
     int n = snprintf(text, sizeof(text), "text %llu", (unsigned long long)r->rev);
-    struct page_put p = { .domain = r->race->domain, .title = str_of(r->race->title), .rev = r->rev,
+    struct page_put p = { .domain = r->race->domain,
+                          .title = str_of(r->race->title),
+                          .rev = r->rev,
                           .contents_count = 1 };
     p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = { text, (size_t)n } };
     INVARIANT(sync_put(r->race->bucket, &p) == ERR_OK);
@@ -66,7 +72,10 @@ static void *reader(void *ctx)
     return NULL;
 }
 
-struct tally { unsigned count, latest; uint64_t rev; };
+struct tally {
+    unsigned count, latest;
+    uint64_t rev;
+};
 
 static bool tally_item(void *ctx, str title, const struct page_render *r)
 {
@@ -95,8 +104,10 @@ static void round_of(struct race *r, unsigned number)
     (void)snprintf(r->title, sizeof(r->title), "Title_%u", number);
     atomic_store(&r->over, false);
     for (unsigned i = 0; i < WRITERS + READERS; i++) {
-        racers[i] = (struct racer){ .race = r, .rev = i < WRITERS ? 1 + (i * 7 + number) % WRITERS : 0 };
-        INVARIANT(pthread_create(&threads[i], NULL, i < WRITERS ? writer : reader, &racers[i]) == 0);
+        racers[i] =
+            (struct racer){ .race = r, .rev = i < WRITERS ? 1 + (i * 7 + number) % WRITERS : 0 };
+        INVARIANT(pthread_create(&threads[i], NULL, i < WRITERS ? writer : reader, &racers[i]) ==
+                  0);
     }
     for (unsigned i = 0; i < WRITERS + READERS; i++) {
         if (i == WRITERS)
@@ -125,7 +136,8 @@ int main(int argc, char **argv)
     uint64_t rounds = 30;
     char dir[256];
     struct err_note note = { "" };
-    const struct page_bucket_opts opts = { .name = "page", .codec = PAGE_GZIP,
+    const struct page_bucket_opts opts = { .name = "page",
+                                           .codec = PAGE_GZIP,
                                            .policy = { .grace_ttl_ns = 3600 * NS_PER_S } };
     if (argc > 1 && !str_to_u64(str_of(argv[1]), &rounds))
         return 2;

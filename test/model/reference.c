@@ -47,7 +47,8 @@ void ref_sweep(const struct ref *ref, struct ref_title *t)
     }
 }
 
-const struct ref_render *ref_next(const struct ref *ref, const struct ref_title *t, const struct page_name *below)
+const struct ref_render *ref_next(const struct ref *ref, const struct ref_title *t,
+                                  const struct page_name *below)
 {
     const struct ref_render *best = NULL;
     for (unsigned i = 0; i < t->count; i++) {
@@ -70,7 +71,9 @@ static struct ref_render *greatest(const struct ref *ref, struct ref_title *t)
 
 static store_time due_of(const struct page_policy *p, const struct ref_render *r)
 {
-    int64_t window = p->kind == POLICY_TTL ? p->ttl_ns : p->kind == POLICY_LATEST_HASH ? 0 : p->grace_ttl_ns;
+    int64_t window = p->kind == POLICY_TTL           ? p->ttl_ns
+                     : p->kind == POLICY_LATEST_HASH ? 0
+                                                     : p->grace_ttl_ns;
     if (never(r->out_at))
         return STORE_TIME_NEVER;
     store_time due = plus(r->out_at, window);
@@ -94,12 +97,14 @@ static bool same_group(const struct page_policy *p, struct page_name a, struct p
     return p->kind == POLICY_LATEST || interval_of(p, a) == interval_of(p, b);
 }
 
-static unsigned rank_in_group(const struct ref *ref, const struct ref_title *t, const struct ref_render *r)
+static unsigned rank_in_group(const struct ref *ref, const struct ref_title *t,
+                              const struct ref_render *r)
 {
     unsigned rank = 0;
     for (unsigned i = 0; i < t->count; i++)
-        if (ref_alive(ref, &t->renders[i]) && same_group(&ref->policy, t->renders[i].name, r->name)
-            && cmp(t->renders[i].name, r->name) > 0)
+        if (ref_alive(ref, &t->renders[i]) &&
+            same_group(&ref->policy, t->renders[i].name, r->name) &&
+            cmp(t->renders[i].name, r->name) > 0)
             rank++;
     return rank;
 }
@@ -224,8 +229,8 @@ static err stored_before(const struct ref *ref, struct ref_title *t, struct ref_
     }
     for (unsigned i = 0; i < t->count; i++) {
         struct ref_render *r = &t->renders[i];
-        if (ref_alive(ref, r) && r->name.rev == p->name.rev
-            && (newest == NULL || cmp(r->name, newest->name) > 0))
+        if (ref_alive(ref, r) && r->name.rev == p->name.rev &&
+            (newest == NULL || cmp(r->name, newest->name) > 0))
             newest = r;
     }
     if (newest != NULL && newest->text == p->text)
@@ -234,12 +239,13 @@ static err stored_before(const struct ref *ref, struct ref_title *t, struct ref_
 }
 
 /* The least stored name above this one. */
-static const struct ref_render *neighbour(const struct ref *ref, const struct ref_title *t, struct page_name name)
+static const struct ref_render *neighbour(const struct ref *ref, const struct ref_title *t,
+                                          struct page_name name)
 {
     const struct ref_render *best = NULL;
     for (unsigned i = 0; i < t->count; i++)
-        if (ref_alive(ref, &t->renders[i]) && cmp(t->renders[i].name, name) > 0
-            && (best == NULL || cmp(t->renders[i].name, best->name) < 0))
+        if (ref_alive(ref, &t->renders[i]) && cmp(t->renders[i].name, name) > 0 &&
+            (best == NULL || cmp(t->renders[i].name, best->name) < 0))
             best = &t->renders[i];
     return best;
 }
@@ -248,7 +254,10 @@ static err insert(const struct ref *ref, struct ref_title *t, struct ref_put *p)
 {
     const struct ref_render *above = neighbour(ref, t, p->name);
     struct ref_render *latest = greatest(ref, t), *slot = named(t, p->name);
-    struct ref_render r = { .name = p->name, .text = p->text, .about = p->about, .stored_at = ref->now,
+    struct ref_render r = { .name = p->name,
+                            .text = p->text,
+                            .about = p->about,
+                            .stored_at = ref->now,
                             .superseded_at = above == NULL ? STORE_TIME_NEVER : ref->now,
                             .out_at = STORE_TIME_NEVER };
     if (above != NULL)
@@ -383,8 +392,11 @@ err ref_order(const struct ref *ref, struct ref_title *t, struct ref_order *o)
     const struct ref_render *found;
     if (o->kind == ORDER_PURGE)
         return purge(ref, t, o);
-    err e = ref_find(ref, t, !o->has_rev ? SELECT_LATEST : o->has_tid ? SELECT_EXACT : SELECT_REV, o->name,
-                     STORE_TIME_ZERO, &found);
+    err e = ref_find(ref, t,
+                     !o->has_rev  ? SELECT_LATEST
+                     : o->has_tid ? SELECT_EXACT
+                                  : SELECT_REV,
+                     o->name, STORE_TIME_ZERO, &found);
     if (e != ERR_OK)
         return e;
     if (o->kind == ORDER_HOLD && o->until.ns <= ref->now.ns)
@@ -400,12 +412,14 @@ err ref_order(const struct ref *ref, struct ref_title *t, struct ref_order *o)
     return ERR_OK;
 }
 
-void ref_policy(struct ref *ref, struct ref_title *titles, unsigned count, const struct page_policy *policy)
+void ref_policy(struct ref *ref, struct ref_title *titles, unsigned count,
+                const struct page_policy *policy)
 {
     bool was_grouped = grouped(&ref->policy);
-    bool alike = ref->policy.kind == policy->kind && ref->policy.grace_ttl_ns == policy->grace_ttl_ns
-                 && ref->policy.count == policy->count && ref->policy.interval_ns == policy->interval_ns
-                 && ref->policy.ttl_ns == policy->ttl_ns;
+    bool alike =
+        ref->policy.kind == policy->kind && ref->policy.grace_ttl_ns == policy->grace_ttl_ns &&
+        ref->policy.count == policy->count && ref->policy.interval_ns == policy->interval_ns &&
+        ref->policy.ttl_ns == policy->ttl_ns;
     for (unsigned i = 0; i < count; i++)
         ref_sweep(ref, &titles[i]);
     ref->policy = *policy;
@@ -433,7 +447,8 @@ static bool served(const struct ref_render *r, store_time at)
 }
 
 /* Of those asked for, the greatest that is stored, or else the greatest whose trace is known. */
-static bool asked_for(const struct ref_render *r, enum page_select select, struct page_name name, store_time at)
+static bool asked_for(const struct ref_render *r, enum page_select select, struct page_name name,
+                      store_time at)
 {
     if (select == SELECT_REV)
         return r->name.rev == name.rev;
@@ -442,7 +457,8 @@ static bool asked_for(const struct ref_render *r, enum page_select select, struc
     return select != SELECT_SERVED_AT || served(r, at);
 }
 
-static err revision_at(const struct ref *ref, const struct ref_title *t, store_time at, uint64_t *rev)
+static err revision_at(const struct ref *ref, const struct ref_title *t, store_time at,
+                       uint64_t *rev)
 {
     bool found = false;
     for (unsigned i = 0; i < t->count; i++) {
@@ -456,8 +472,8 @@ static err revision_at(const struct ref *ref, const struct ref_title *t, store_t
     return found ? ERR_OK : ERR_NOT_FOUND;
 }
 
-err ref_find(const struct ref *ref, const struct ref_title *t, enum page_select select, struct page_name name,
-             store_time at, const struct ref_render **out)
+err ref_find(const struct ref *ref, const struct ref_title *t, enum page_select select,
+             struct page_name name, store_time at, const struct ref_render **out)
 {
     const struct ref_render *stored = NULL, *gone = NULL;
     if (select == SELECT_CURRENT_AT) {

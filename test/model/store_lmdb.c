@@ -1,5 +1,5 @@
-#include "store.h"
 #include "engine/store.h"
+#include "store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,9 @@ const bool model_store_survives = true;
 
 void model_store_open(struct model_store *s, struct clock *clock)
 {
-    const struct engine_opts opts = { .dir = s->dir, .segment_bytes = 1u << 20, .index_bytes_max = 1u << 28 };
+    const struct engine_opts opts = { .dir = s->dir,
+                                      .segment_bytes = 1u << 20,
+                                      .index_bytes_max = 1u << 28 };
     struct err_note note = { "" };
     store_time greatest;
     err e = engine_open(&opts, &s->engine, &greatest, &note);

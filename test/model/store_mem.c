@@ -1,7 +1,7 @@
 #include "store.h"
 
-#include "engine_mem.h"
 #include "engine/store.h"
+#include "engine_mem.h"
 
 const bool model_store_survives = false;
 

@@ -52,7 +52,8 @@ void model_init(struct model *m, uint64_t seed, uint32_t queue)
     rng_init(&m->rng, seed);
     m->now = (store_time){ .ns = 1600000000 * NS_PER_S };
     for (unsigned i = 0; i < MODEL_PARTS; i++)
-        m->parts[i].part = (struct queue_part){ .queue = queue + i / 2, .partition = i % 2 * QUEUE_PARTITIONS_MAX };
+        m->parts[i].part = (struct queue_part){ .queue = queue + i / 2,
+                                                .partition = i % 2 * QUEUE_PARTITIONS_MAX };
 }
 
 err model_own(struct model *m, struct queue_store *s)
@@ -83,8 +84,10 @@ struct side {
 static struct side side_begin(struct model *m, struct model_write *w, struct model_part *part)
 {
     unsigned i = w->write.parts_count++;
-    w->write.parts[i] = (struct queue_write_part){ .part = part->part, .epoch = part->epoch, .ops = w->ops[i] };
-    return (struct side){ .m = m, .part = part, .w = w, .out = &w->write.parts[i], .ops = w->ops[i] };
+    w->write.parts[i] =
+        (struct queue_write_part){ .part = part->part, .epoch = part->epoch, .ops = w->ops[i] };
+    return (
+        struct side){ .m = m, .part = part, .w = w, .out = &w->write.parts[i], .ops = w->ops[i] };
 }
 
 static struct queue_op *op_add(struct side *s, enum queue_op_kind kind)
@@ -210,14 +213,15 @@ static void produce(struct side *s, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         struct model_item *it = &p->items[p->items_count++];
         *it = (struct model_item){ .entry = {
-            .id = ksuid_add(b->first, i),
-            .place = { .batch = b->first, .index = (uint16_t)i },
-            .created_at = b->created_at,
-            .expire_at = b->expire_at,
-        } };
+                                       .id = ksuid_add(b->first, i),
+                                       .place = { .batch = b->first, .index = (uint16_t)i },
+                                       .created_at = b->created_at,
+                                       .expire_at = b->expire_at,
+                                   } };
         bool later = scheduled == 0 || (scheduled == 1 && rng_below(&m->rng, 2) == 0);
         b->states[i] = later ? ITEM_ELSEWHERE : ITEM_IN_PLACE;
-        it->entry.enqueue_at = later ? store_time_add(m->now, (int64_t)rng_below(&m->rng, 9)) : STORE_TIME_ZERO;
+        it->entry.enqueue_at =
+            later ? store_time_add(m->now, (int64_t)rng_below(&m->rng, 9)) : STORE_TIME_ZERO;
         item_arrive(s, it, later ? AS_SCHEDULED : IN_PLACE);
     }
     str states = arena_copy(&s->w->arena, (str){ .p = (const char *)b->states, .n = count });
@@ -311,7 +315,8 @@ static void change_key(struct side *s)
         struct queue_key k = { .first = p->last_id, .count = 3, .expire_at = s->m->now };
         for (size_t i = 0; i < sizeof(k.hash); i++)
             k.hash[i] = (unsigned char)rng_next(r);
-        for (size_t i = 0; i < sizeof(k.digest) && k.hash[0] % 3 > 0; i++) /* older stores had none */
+        for (size_t i = 0; i < sizeof(k.digest) && k.hash[0] % 3 > 0;
+             i++) /* older stores had none */
             k.digest[i] = (unsigned char)rng_next(r);
         p->keys[p->keys_count++] = k;
         op_add(s, OP_KEY_PUT)->u.key = k;
@@ -335,7 +340,8 @@ static void change_supersede(struct side *s)
 static void move_over(struct side *from, struct side *to)
 {
     struct model_item *it = any_item(from, true);
-    if (it == NULL || to->part->batches_count == MODEL_BATCHES || to->part->items_count == MODEL_ITEMS)
+    if (it == NULL || to->part->batches_count == MODEL_BATCHES ||
+        to->part->items_count == MODEL_ITEMS)
         return;
     produce(to, 1);
     item_leave(from, it, ITEM_GONE);
@@ -344,8 +350,9 @@ static void move_over(struct side *from, struct side *to)
 
 static void change_some(struct side *s)
 {
-    static void (*const changes[])(struct side *s) = { lease, lease, lease, extend, complete, complete, move_on,
-                                                       move_on, change_key, change_supersede };
+    static void (*const changes[])(
+        struct side * s) = { lease,    lease,   lease,   extend,     complete,
+                             complete, move_on, move_on, change_key, change_supersede };
     void (*change)(struct side *) = changes[rng_below(&s->m->rng, COUNT_OF(changes))];
     unsigned count = 1 + (unsigned)rng_below(&s->m->rng, 5);
     for (unsigned i = 0; i < count; i++)

@@ -1,5 +1,6 @@
-/* model.h - a naive owner of a few partitions: random changes of queues, what they mean as writes, and what a
- * store has to show after them. Everything follows from the seed and the number of steps; a model is a plain value. */
+/* model.h - a naive owner of a few partitions: random changes of queues, what they mean as writes,
+ * and what a store has to show after them. Everything follows from the seed and the number of
+ * steps; a model is a plain value. */
 #ifndef TEST_QUEUE_STORE_MODEL_H
 #define TEST_QUEUE_STORE_MODEL_H
 
@@ -23,7 +24,7 @@ struct model_batch {
     uint16_t count;
     store_time created_at, expire_at;
     uint64_t bytes;
-    bool has_order;          /* then its key is the text of its id */
+    bool has_order; /* then its key is the text of its id */
     unsigned char states[MODEL_BATCH_ITEMS];
 };
 enum model_where { IN_PLACE, AS_READY, AS_SCHEDULED };
@@ -61,7 +62,8 @@ struct model_write {
 void model_init(struct model *m, uint64_t seed, uint32_t queue);
 /* All partitions, owned; takes over the epochs. */
 err model_own(struct model *m, struct queue_store *s);
-/* One random change: m becomes what is to be after it, w what to write; model_write_fini afterwards. */
+/* One random change: m becomes what is to be after it, w what to write; model_write_fini
+ * afterwards. */
 void model_step(struct model *m, struct model_write *w);
 void model_write_fini(struct model_write *w);
 /* What the items of a batch are; buf: MODEL_ITEM_BYTES_MAX. */
@@ -69,7 +71,8 @@ struct item model_item_of(struct ksuid first, unsigned index, char *buf);
 str model_order(const struct model_batch *b, char text[KSUID_TEXT_BYTES + 1]);
 /* Writes and waits. */
 err model_write_run(struct queue_store *s, struct queue_write *w);
-/* Does the store show exactly this? why: what differs, when it does not. Settled reads only: nothing early waits. */
+/* Does the store show exactly this? why: what differs, when it does not. Settled reads only:
+ * nothing early waits. */
 bool model_shown(const struct model *m, struct queue_store *s, char why[MODEL_WHY_BYTES]);
 
 #endif

@@ -36,10 +36,14 @@ void pg_damage_supersede(struct queue_store *s, struct pg *c, mono deadline)
     struct queue_part p = { .queue = 901, .partition = 0 };
     struct queue_part_record owned;
     assert_int_equal(own_one(s, p, &owned), ERR_OK);
-    run_sql(c, deadline, "INSERT INTO queue_901_0_k VALUES (8, '\\x01', decode(repeat('01', 20), 'hex'), 65534, 0)");
+    run_sql(
+        c, deadline,
+        "INSERT INTO queue_901_0_k VALUES (8, '\\x01', decode(repeat('01', 20), 'hex'), 65534, 0)");
     assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_OK);
     for (unsigned i = 0; i < 2; i++) {
-        run_sql(c, deadline, i == 0 ? "UPDATE queue_901_0_k SET count = 70000" : "UPDATE queue_901_0_k SET count = -1");
+        run_sql(c, deadline,
+                i == 0 ? "UPDATE queue_901_0_k SET count = 70000"
+                       : "UPDATE queue_901_0_k SET count = -1");
         assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_CORRUPT);
     }
 }
@@ -65,32 +69,50 @@ static bool key_any(void *ctx, const struct queue_key *k)
 /* What others wrote into the tables, within what their columns take. */
 void pg_damage_rows(struct queue_store *s, struct pg *c, mono deadline)
 {
-    static const struct { char table; const char *set; } harms[] = {
-        { 'b', "order_key = decode(repeat('61', 257), 'hex')" }, { 'b', "created = -1" },
-        { 'b', "expire = -9223372036854775808" }, { 'b', "count = 65537" },
-        { 'e', "order_key = decode(repeat('61', 257), 'hex')" }, { 'e', "attempts = -1" },
-        { 'e', "attempts = 4294967296" }, { 'e', "idx = 65536" }, { 'e', "created = -1" },
-        { 'l', "order_key = decode(repeat('61', 257), 'hex')" }, { 'l', "attempts = 4294967296" },
-        { 'l', "deadline = -1" }, { 'l', "in_place = 2" }, { 'l', "batch = ''" },
-        { 'k', "count = 4294967296" }, { 'k', "expire = -1" }, { 'k', "name = 'x'" },
+    static const struct {
+        char table;
+        const char *set;
+    } harms[] = {
+        { 'b', "order_key = decode(repeat('61', 257), 'hex')" },
+        { 'b', "created = -1" },
+        { 'b', "expire = -9223372036854775808" },
+        { 'b', "count = 65537" },
+        { 'e', "order_key = decode(repeat('61', 257), 'hex')" },
+        { 'e', "attempts = -1" },
+        { 'e', "attempts = 4294967296" },
+        { 'e', "idx = 65536" },
+        { 'e', "created = -1" },
+        { 'l', "order_key = decode(repeat('61', 257), 'hex')" },
+        { 'l', "attempts = 4294967296" },
+        { 'l', "deadline = -1" },
+        { 'l', "in_place = 2" },
+        { 'l', "batch = ''" },
+        { 'k', "count = 4294967296" },
+        { 'k', "expire = -1" },
+        { 'k', "name = 'x'" },
     };
     struct queue_part p = { .queue = 902, .partition = 0 };
     struct queue_part_record owned;
     char sql[256];
     assert_int_equal(own_one(s, p, &owned), ERR_OK);
     for (size_t i = 0; i < COUNT_OF(harms); i++) {
-        run_sql(c, deadline, "INSERT INTO queue_902_0_b SELECT n, 1, 1, 1, 0, 'key', 1, 'x' FROM"
+        run_sql(c, deadline,
+                "INSERT INTO queue_902_0_b SELECT n, 1, 1, 1, 0, 'key', 1, 'x' FROM"
                 " (SELECT decode(repeat('01', 20), 'hex') n) z");
-        run_sql(c, deadline, "INSERT INTO queue_902_0_e SELECT 0, 0, n, n, 0, 1, 1, 1, 'key' FROM"
+        run_sql(c, deadline,
+                "INSERT INTO queue_902_0_e SELECT 0, 0, n, n, 0, 1, 1, 1, 'key' FROM"
                 " (SELECT decode(repeat('02', 20), 'hex') n) z");
-        run_sql(c, deadline, "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
+        run_sql(c, deadline,
+                "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
                 " (SELECT decode(repeat('01', 20), 'hex') n) z");
-        run_sql(c, deadline, "INSERT INTO queue_902_0_k SELECT 7, '0123456789abcdef', n, 1, 1 FROM"
+        run_sql(c, deadline,
+                "INSERT INTO queue_902_0_k SELECT 7, '0123456789abcdef', n, 1, 1 FROM"
                 " (SELECT decode(repeat('01', 20), 'hex') n) z");
         assert_int_equal(s->ops->ready(s, p, KSUID_NIL, entry_any, NULL), ERR_OK);
         assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
         assert_int_equal(s->ops->keys(s, p, key_any, NULL), ERR_OK);
-        (void)snprintf(sql, sizeof sql, "UPDATE queue_902_0_%c SET %s", harms[i].table, harms[i].set);
+        (void)snprintf(sql, sizeof sql, "UPDATE queue_902_0_%c SET %s", harms[i].table,
+                       harms[i].set);
         run_sql(c, deadline, sql);
         err why = harms[i].table == 'l'   ? s->ops->leases(s, p, lease_any, NULL)
                   : harms[i].table == 'k' ? s->ops->keys(s, p, key_any, NULL)
@@ -104,7 +126,8 @@ void pg_damage_rows(struct queue_store *s, struct pg *c, mono deadline)
     run_sql(c, deadline, "UPDATE queue_902_0_r SET ready = NULL");
     assert_int_equal(s->ops->record(s, p, &r), ERR_CORRUPT);
     assert_int_equal(own_one(s, p, &r), ERR_CORRUPT);
-    run_sql(c, deadline, "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
+    run_sql(c, deadline,
+            "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
             " (SELECT decode(repeat('01', 20), 'hex') n) z");
     assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
     run_sql(c, deadline, "ALTER TABLE queue_902_0_l ALTER attempts TYPE numeric");

@@ -58,7 +58,8 @@ void pg_lock_alone(struct queue_store *s, struct pg *c, struct clock *clock, int
 
 void pg_lock_beside(struct queue_store *s, struct pg *c, struct clock *clock, int64_t timeout_ms)
 {
-    struct queue_part parts[] = { { .queue = 904, .partition = 0 }, { .queue = 904, .partition = 1 } };
+    struct queue_part parts[] = { { .queue = 904, .partition = 0 },
+                                  { .queue = 904, .partition = 1 } };
     struct queue_part_record owned[2], r;
     static struct many m;
     for (unsigned i = 0; i < 2; i++)
@@ -69,7 +70,8 @@ void pg_lock_beside(struct queue_store *s, struct pg *c, struct clock *clock, in
     mono deadline = mono_add_ms(clock_mono(clock), timeout_ms); /* as a queue sets it */
     for (unsigned i = 0; i < WRITES; i++) {
         m.writes[i].deadline = deadline;
-        m.writes[i].parts[0] = (struct queue_write_part){ .part = parts[i % 2], .epoch = owned[i % 2].epoch,
+        m.writes[i].parts[0] = (struct queue_write_part){ .part = parts[i % 2],
+                                                          .epoch = owned[i % 2].epoch,
                                                           .ready = 1 };
         many_start(&m, s, i);
     }

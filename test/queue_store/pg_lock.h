@@ -1,5 +1,6 @@
-/* pg_lock.h - a table of a partition that another session holds locked, as who changes it does: PostgreSQL says
- * in time that nothing was written, and the connection stays. Fails the test else. Thread: one at a time. */
+/* pg_lock.h - a table of a partition that another session holds locked, as who changes it does:
+ * PostgreSQL says in time that nothing was written, and the connection stays. Fails the test else.
+ * Thread: one at a time. */
 #ifndef QUEUE_STORE_PG_LOCK_H
 #define QUEUE_STORE_PG_LOCK_H
 
@@ -9,8 +10,10 @@ struct pg;
 struct queue_store;
 
 /* s: its writes time out after timeout_ms. c: a connection of its own to its database. */
-void pg_lock_alone(struct queue_store *s, struct pg *c, struct clock *clock, int64_t timeout_ms);  /* of queue 903 */
+void pg_lock_alone(struct queue_store *s, struct pg *c, struct clock *clock,
+                   int64_t timeout_ms); /* of queue 903 */
 /* Writes of two partitions in turn, of which one is locked: those of the other are written. */
-void pg_lock_beside(struct queue_store *s, struct pg *c, struct clock *clock, int64_t timeout_ms); /* of 904 */
+void pg_lock_beside(struct queue_store *s, struct pg *c, struct clock *clock,
+                    int64_t timeout_ms); /* of 904 */
 
 #endif

@@ -1,4 +1,5 @@
-/* pg_many.h - writes that are started together and waited for. Fails the test when their outcome does not come. */
+/* pg_many.h - writes that are started together and waited for. Fails the test when their outcome
+ * does not come. */
 #ifndef QUEUE_STORE_PG_MANY_H
 #define QUEUE_STORE_PG_MANY_H
 

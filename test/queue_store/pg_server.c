@@ -24,7 +24,8 @@
 enum { START_MS_MAX = 180000, ANSWER_MS_MAX = 20000, SQL_TIMEOUT_MS = 60000, PIDS_MAX = 64 };
 #define INSTALLED "/usr/lib/postgresql/*/bin/initdb"
 
-/* In a child: as the user postgres when this is root, who may not run it; quiet; gone when the test goes. */
+/* In a child: as the user postgres when this is root, who may not run it; quiet; gone when the test
+ * goes. */
 static _Noreturn void become(struct pg_server *s, char *const argv[])
 {
     char log[PG_SERVER_PATH_BYTES + 8];
@@ -66,8 +67,8 @@ static void make_cluster(struct pg_server *s)
     char data[PG_SERVER_PATH_BYTES + 8], initdb[PG_SERVER_PATH_BYTES + 8];
     (void)snprintf(initdb, sizeof initdb, "%s/initdb", s->bin);
     (void)snprintf(data, sizeof(data), "%s/data", s->dir);
-    char *argv[] = { initdb, "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C",
-                     NULL };
+    char *argv[] = { initdb,  "-D", data, "-U",   "postgres",   "-A",
+                     "trust", "-N", "-E", "UTF8", "--locale=C", NULL };
     int status = -1;
     pid_t pid = spawn(s, argv);
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -93,7 +94,9 @@ void pg_server_init(struct pg_server *s, struct clock *clock)
 
 static bool answers(struct pg_server *s)
 {
-    struct pg_opts opts = { .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 10000 };
+    struct pg_opts opts = {
+        .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 10000
+    };
     struct pg *c = NULL;
     err why = pg_open(&opts, mono_add_ms(clock_mono(s->clock), ANSWER_MS_MAX), &c, NULL);
     pg_close(&c);
@@ -112,16 +115,30 @@ void pg_server_start(struct pg_server *s)
     (void)snprintf(data, sizeof(data), "%s/data", s->dir);
     (void)snprintf(postgres, sizeof postgres, "%s/postgres", s->bin);
     (void)snprintf(port, sizeof(port), "%u", s->port);
-    char *argv[] = { postgres, "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
-                     "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB", NULL };
+    char *argv[] = { postgres,
+                     "-D",
+                     data,
+                     "-p",
+                     port,
+                     "-c",
+                     "listen_addresses=127.0.0.1",
+                     "-c",
+                     "unix_socket_directories=",
+                     "-c",
+                     "fsync=off",
+                     "-c",
+                     "shared_buffers=16MB",
+                     NULL };
     s->pid = spawn(s, argv);
     mono deadline = mono_add_ms(clock_mono(s->clock), START_MS_MAX);
     int status = 0; /* of the one that ended last */
     while (!answers(s)) {
         if (clock_mono(s->clock).ns >= deadline.ns)
-            fail_msg("PostgreSQL does not answer; it ended with exit code %d: %s/log", WEXITSTATUS(status), s->dir);
+            fail_msg("PostgreSQL does not answer; it ended with exit code %d: %s/log",
+                     WEXITSTATUS(status), s->dir);
         wait_a_bit();
-        if (waitpid(s->pid, &status, WNOHANG) != 0) /* refused: a child of the one that was killed has its memory yet */
+        if (waitpid(s->pid, &status, WNOHANG) !=
+            0) /* refused: a child of the one that was killed has its memory yet */
             s->pid = spawn(s, argv);
     }
 }
@@ -189,8 +206,11 @@ void pg_server_fini(struct pg_server *s)
 struct pg *pg_server_connect(struct pg_server *s)
 {
     struct pg *c = NULL;
-    struct pg_opts opts = { .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 0 };
-    assert_int_equal(pg_open(&opts, mono_add_ms(clock_mono(s->clock), SQL_TIMEOUT_MS), &c, NULL), ERR_OK);
+    struct pg_opts opts = {
+        .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 0
+    };
+    assert_int_equal(pg_open(&opts, mono_add_ms(clock_mono(s->clock), SQL_TIMEOUT_MS), &c, NULL),
+                     ERR_OK);
     return c;
 }
 

@@ -1,5 +1,5 @@
-/* pg_server.h - a PostgreSQL of Debian's in a folder of its own on a free port, as an unprivileged user, that a
- * test can kill, stop and start again. It dies with the test. */
+/* pg_server.h - a PostgreSQL of Debian's in a folder of its own on a free port, as an unprivileged
+ * user, that a test can kill, stop and start again. It dies with the test. */
 #ifndef TEST_QUEUE_STORE_PG_SERVER_H
 #define TEST_QUEUE_STORE_PG_SERVER_H
 
@@ -13,7 +13,7 @@ struct pg_server {
     char dir[PG_SERVER_PATH_BYTES];
     char url[PG_SERVER_URL_BYTES];
     unsigned port;
-    pid_t pid;                 /* 0: not running */
+    pid_t pid; /* 0: not running */
     struct clock *clock;
 };
 
@@ -27,7 +27,8 @@ void pg_server_kill(struct pg_server *s);
 /* SIGSTOP, SIGCONT of all its processes. */
 void pg_server_pause(struct pg_server *s, bool pause);
 
-/* A connection of the test's own, and what is asked by it; an error fails the test. rows NULL: none are wanted. */
+/* A connection of the test's own, and what is asked by it; an error fails the test. rows NULL: none
+ * are wanted. */
 struct pg *pg_server_connect(struct pg_server *s);
 void pg_server_run(struct pg_server *s, struct pg *c, const char *sql, struct pg_rows **rows);
 int64_t pg_server_number(struct pg_server *s, struct pg *c, const char *sql);

@@ -71,7 +71,8 @@ static bool entry_eq(const struct queue_entry *a, const struct queue_entry *b)
 static void look_record(struct look *k)
 {
     const struct model_part *p = k->part;
-    struct queue_part_record r, want = { .last_id = p->last_id, .settled = p->settled, .epoch = p->epoch };
+    struct queue_part_record r,
+        want = { .last_id = p->last_id, .settled = p->settled, .epoch = p->epoch };
     for (unsigned i = 0; i < p->items_count; i++) {
         const struct model_item *it = &p->items[i];
         want.scheduled += it->where == AS_SCHEDULED;
@@ -85,14 +86,17 @@ static void look_record(struct look *k)
         (void)differ(k, "record: %s", err_name(why));
     else if (r.ready != want.ready || r.scheduled != want.scheduled || r.leased != want.leased)
         (void)differ(k, "counts %llu %llu %llu, not %llu %llu %llu", (unsigned long long)r.ready,
-                     (unsigned long long)r.scheduled, (unsigned long long)r.leased, (unsigned long long)want.ready,
-                     (unsigned long long)want.scheduled, (unsigned long long)want.leased);
+                     (unsigned long long)r.scheduled, (unsigned long long)r.leased,
+                     (unsigned long long)want.ready, (unsigned long long)want.scheduled,
+                     (unsigned long long)want.leased);
     else if (r.bytes != want.bytes)
-        (void)differ(k, "%llu bytes, not %llu", (unsigned long long)r.bytes, (unsigned long long)want.bytes);
+        (void)differ(k, "%llu bytes, not %llu", (unsigned long long)r.bytes,
+                     (unsigned long long)want.bytes);
     else if (ksuid_cmp(r.last_id, want.last_id) != 0 || ksuid_cmp(r.settled, want.settled) != 0)
         (void)differ(k, "another last or settled id");
     else if (r.epoch != want.epoch)
-        (void)differ(k, "epoch %llu, not %llu", (unsigned long long)r.epoch, (unsigned long long)want.epoch);
+        (void)differ(k, "epoch %llu, not %llu", (unsigned long long)r.epoch,
+                     (unsigned long long)want.epoch);
 }
 
 /* ---- entries ---- */
@@ -123,7 +127,8 @@ static void look_ready(struct look *k, struct ksuid from)
     err why = k->store->ops->ready(k->store, k->part->part, from, look_ready_one, k);
     unsigned want = 0;
     for (unsigned i = 0; i < k->part->items_count; i++)
-        want += k->part->items[i].where != AS_SCHEDULED && ksuid_cmp(k->part->items[i].entry.id, from) >= 0;
+        want += k->part->items[i].where != AS_SCHEDULED &&
+                ksuid_cmp(k->part->items[i].entry.id, from) >= 0;
     if (why != ERR_OK)
         (void)differ(k, "ready: %s", err_name(why));
     else if (k->seen != want)
@@ -157,7 +162,8 @@ static void look_scheduled(struct look *k, store_time at, struct ksuid from)
     for (unsigned i = 0; i < k->part->items_count; i++) {
         const struct queue_entry *e = &k->part->items[i].entry;
         want += k->part->items[i].where == AS_SCHEDULED &&
-                (e->enqueue_at.ns > at.ns || (e->enqueue_at.ns == at.ns && ksuid_cmp(e->id, from) >= 0));
+                (e->enqueue_at.ns > at.ns ||
+                 (e->enqueue_at.ns == at.ns && ksuid_cmp(e->id, from) >= 0));
     }
     if (why != ERR_OK)
         (void)differ(k, "scheduled: %s", err_name(why));
@@ -176,9 +182,10 @@ static bool look_lease_one(void *ctx, const struct queue_lease *l)
     if (it == NULL || !it->leased)
         return differ(k, "%s is shown leased", id);
     const struct queue_lease *w = &it->lease;
-    if (!place_eq(l->place, w->place) || l->in_place != w->in_place || l->deadline.ns != w->deadline.ns ||
-        l->attempts != w->attempts || l->token != w->token || l->created_at.ns != w->created_at.ns ||
-        l->expire_at.ns != w->expire_at.ns || !order_fits(k->part, l->place.batch, l->order_key))
+    if (!place_eq(l->place, w->place) || l->in_place != w->in_place ||
+        l->deadline.ns != w->deadline.ns || l->attempts != w->attempts || l->token != w->token ||
+        l->created_at.ns != w->created_at.ns || l->expire_at.ns != w->expire_at.ns ||
+        !order_fits(k->part, l->place.batch, l->order_key))
         return differ(k, "the lease of %s differs", id);
     k->seen++;
     return true;
@@ -191,7 +198,8 @@ static bool look_key_one(void *ctx, const struct queue_key *x)
         const struct queue_key *w = &k->part->keys[i];
         if (memcmp(w->hash, x->hash, sizeof(w->hash)) != 0)
             continue;
-        if (ksuid_cmp(w->first, x->first) != 0 || w->count != x->count || w->expire_at.ns != x->expire_at.ns ||
+        if (ksuid_cmp(w->first, x->first) != 0 || w->count != x->count ||
+            w->expire_at.ns != x->expire_at.ns ||
             memcmp(w->digest, x->digest, sizeof(w->digest)) != 0)
             return differ(k, "a key differs");
         k->seen++;
@@ -230,7 +238,8 @@ static void look_small(struct look *k)
     k->seen = 0;
     why = ops->supersedes(k->store, k->part->part, look_supersede_one, k);
     if (why != ERR_OK || k->seen != k->part->supersedes_count)
-        (void)differ(k, "%u supersedes (%s), not %u", k->seen, err_name(why), k->part->supersedes_count);
+        (void)differ(k, "%u supersedes (%s), not %u", k->seen, err_name(why),
+                     k->part->supersedes_count);
 }
 
 /* ---- batches and bodies ---- */
@@ -254,9 +263,9 @@ static bool body_fits(str bytes, struct queue_place at)
     static _Thread_local char buf[MODEL_ITEM_BYTES_MAX];
     struct item it;
     struct item want = model_item_of(at.batch, at.index, buf);
-    return item_decode(bytes, &it) == ERR_OK && str_eq(it.encoding, want.encoding) && str_eq(it.kind, want.kind) &&
-           str_eq(it.source_id, want.source_id) && str_eq(it.bytes, want.bytes) &&
-           it.enqueue_at.ns == want.enqueue_at.ns;
+    return item_decode(bytes, &it) == ERR_OK && str_eq(it.encoding, want.encoding) &&
+           str_eq(it.kind, want.kind) && str_eq(it.source_id, want.source_id) &&
+           str_eq(it.bytes, want.bytes) && it.enqueue_at.ns == want.enqueue_at.ns;
 }
 
 static void look_bodies(struct look *k)
@@ -266,8 +275,9 @@ static void look_bodies(struct look *k)
     unsigned count = k->part->items_count;
     for (unsigned i = 0; i < count; i++)
         at[i] = k->part->items[i].entry.place;
-    struct queue_bodies b = { .at = at, .count = count, .bytes_max = UINT64_MAX,
-                              .arena = &k->arena, .out = bodies };
+    struct queue_bodies b = {
+        .at = at, .count = count, .bytes_max = UINT64_MAX, .arena = &k->arena, .out = bodies
+    };
     err why = count == 0 ? ERR_OK : k->store->ops->bodies(k->store, k->part->part, &b);
     if (why != ERR_OK) {
         (void)differ(k, "bodies: %s", err_name(why));

@@ -1,5 +1,6 @@
-/* Goal: each kind of store keeps what it acknowledged, all of it or none, in order, and refuses what contradicts.
- * Method: small cases, and a random history beside a naive model, with restarts in between. */
+/* Goal: each kind of store keeps what it acknowledged, all of it or none, in order, and refuses
+ * what contradicts. Method: small cases, and a random history beside a naive model, with restarts
+ * in between. */
 #include "suite.h"
 
 #include <setjmp.h>
@@ -39,7 +40,8 @@ static struct queue_op batch_put(struct arena *a, struct ksuid first)
 {
     static const unsigned char in_place[1] = { ITEM_IN_PLACE };
     struct item it = { .bytes = STR("four") };
-    struct queue_op op = { .kind = OP_BATCH_PUT, .u.batch = { .first = first, .count = 1, .states = in_place } };
+    struct queue_op op = { .kind = OP_BATCH_PUT,
+                           .u.batch = { .first = first, .count = 1, .states = in_place } };
     assert_int_equal(item_batch_encode(&it, 1, a, &op.u.batch.bytes), ERR_OK);
     return op;
 }
@@ -56,7 +58,9 @@ static void epochs_rise_and_old_owners_change_nothing(struct suite *s)
     struct arena a;
     arena_init(&a, 1 << 20);
     struct queue_op op = batch_put(&a, (struct ksuid){ .low = 5 });
-    struct queue_write_part w = { .part = p, .epoch = first.epoch, .ready = 1, .ops = &op, .ops_count = 1 };
+    struct queue_write_part w = {
+        .part = p, .epoch = first.epoch, .ready = 1, .ops = &op, .ops_count = 1
+    };
     assert_int_equal(write_ops(s, &w), ERR_CONFLICT);
     w.epoch = second.epoch + 1;
     assert_int_equal(write_ops(s, &w), ERR_CONFLICT);
@@ -79,7 +83,9 @@ static void contradictions_change_nothing(struct suite *s)
     struct arena a;
     arena_init(&a, 1 << 20);
     struct queue_op ops[2] = { batch_put(&a, (struct ksuid){ .low = 7 }) };
-    struct queue_write_part w = { .part = p, .epoch = own.epoch, .ready = 1, .ops = ops, .ops_count = 1 };
+    struct queue_write_part w = {
+        .part = p, .epoch = own.epoch, .ready = 1, .ops = ops, .ops_count = 1
+    };
     assert_int_equal(write_ops(s, &w), ERR_OK);
     assert_int_equal(s->store->ops->record(s->store, p, &before), ERR_OK);
     assert_int_equal(write_ops(s, &w), ERR_CORRUPT); /* the same batch again */
@@ -98,7 +104,8 @@ static void contradictions_change_nothing(struct suite *s)
     assert_int_equal(s->store->ops->record(s->store, p, &after), ERR_OK);
     assert_true(after.ready == before.ready && after.leased == 0 && after.bytes == before.bytes);
     struct queue_batch b;
-    assert_int_equal(s->store->ops->batch(s->store, p, (struct ksuid){ .low = 8 }, &a, &b), ERR_NOT_FOUND);
+    assert_int_equal(s->store->ops->batch(s->store, p, (struct ksuid){ .low = 8 }, &a, &b),
+                     ERR_NOT_FOUND);
     struct queue_place at = { .batch = { .low = 7 }, .index = 1 };
     str body;
     struct queue_bodies one = { .at = &at, .count = 1, .arena = &a, .out = &body };
@@ -124,14 +131,17 @@ static void walks_stop_when_told(struct suite *s)
     arena_init(&a, 1 << 20);
     for (uint64_t i = 1; i <= 5; i++) {
         struct queue_op op = batch_put(&a, (struct ksuid){ .low = i });
-        struct queue_write_part w = { .part = p, .epoch = own.epoch, .ready = 1, .ops = &op, .ops_count = 1 };
+        struct queue_write_part w = {
+            .part = p, .epoch = own.epoch, .ready = 1, .ops = &op, .ops_count = 1
+        };
         assert_int_equal(write_ops(s, &w), ERR_OK);
     }
     unsigned left = 3;
     assert_int_equal(s->store->ops->ready(s->store, p, KSUID_NIL, count_entry, &left), ERR_OK);
     assert_int_equal(left, 0);
     left = 10;
-    assert_int_equal(s->store->ops->ready(s->store, p, (struct ksuid){ .low = 4 }, count_entry, &left), ERR_OK);
+    assert_int_equal(
+        s->store->ops->ready(s->store, p, (struct ksuid){ .low = 4 }, count_entry, &left), ERR_OK);
     assert_int_equal(left, 8);
     arena_fini(&a);
 }
@@ -152,16 +162,25 @@ static void a_full_batch_comes_back(struct suite *s)
     memset(order, 'o', sizeof(order));
     for (unsigned i = 0; i < QUEUE_BATCH_ITEMS_MAX; i++) {
         items[i].bytes = (str){ .p = bytes, .n = 4000 + i };
-        at[i] = (struct queue_place){ .batch = { .low = 50 }, .index = (uint16_t)(QUEUE_BATCH_ITEMS_MAX - 1 - i) };
+        at[i] = (struct queue_place){ .batch = { .low = 50 },
+                                      .index = (uint16_t)(QUEUE_BATCH_ITEMS_MAX - 1 - i) };
     }
-    struct queue_op op = { .kind = OP_BATCH_PUT, .u.batch = { .first = { .low = 50 }, .count = QUEUE_BATCH_ITEMS_MAX,
-        .states = states, .order_key = { .p = order, .n = sizeof(order) } } };
-    assert_int_equal(item_batch_encode(items, QUEUE_BATCH_ITEMS_MAX, &a, &op.u.batch.bytes), ERR_OK);
-    struct queue_write_part w = { .part = p, .epoch = own.epoch, .ready = QUEUE_BATCH_ITEMS_MAX, .ops = &op,
-        .ops_count = 1 };
+    struct queue_op op = { .kind = OP_BATCH_PUT,
+                           .u.batch = { .first = { .low = 50 },
+                                        .count = QUEUE_BATCH_ITEMS_MAX,
+                                        .states = states,
+                                        .order_key = { .p = order, .n = sizeof(order) } } };
+    assert_int_equal(item_batch_encode(items, QUEUE_BATCH_ITEMS_MAX, &a, &op.u.batch.bytes),
+                     ERR_OK);
+    struct queue_write_part w = {
+        .part = p, .epoch = own.epoch, .ready = QUEUE_BATCH_ITEMS_MAX, .ops = &op, .ops_count = 1
+    };
     assert_int_equal(write_ops(s, &w), ERR_OK);
-    struct queue_bodies all = { .at = at, .count = QUEUE_BATCH_ITEMS_MAX, .bytes_max = UINT64_MAX,
-                                .arena = &a, .out = bodies };
+    struct queue_bodies all = { .at = at,
+                                .count = QUEUE_BATCH_ITEMS_MAX,
+                                .bytes_max = UINT64_MAX,
+                                .arena = &a,
+                                .out = bodies };
     assert_int_equal(s->store->ops->bodies(s->store, p, &all), ERR_OK);
     assert_int_equal(all.read, QUEUE_BATCH_ITEMS_MAX);
     for (unsigned i = 0; i < QUEUE_BATCH_ITEMS_MAX; i++) {
@@ -170,7 +189,8 @@ static void a_full_batch_comes_back(struct suite *s)
         assert_int_equal(it.bytes.n, 4000 + QUEUE_BATCH_ITEMS_MAX - 1 - i);
     }
     struct queue_batch b;
-    assert_int_equal(s->store->ops->batch(s->store, p, (struct ksuid){ .low = 50 }, &a, &b), ERR_OK);
+    assert_int_equal(s->store->ops->batch(s->store, p, (struct ksuid){ .low = 50 }, &a, &b),
+                     ERR_OK);
     assert_true(b.order_key.n == sizeof(order) && b.count == QUEUE_BATCH_ITEMS_MAX);
     arena_fini(&a);
 }
@@ -189,21 +209,27 @@ static void bodies_end_at_their_limit(struct suite *s, uint32_t queue, size_t si
     for (uint64_t i = 0; i < 3; i++) {
         const struct item it = { .bytes = body };
         struct queue_op op = { .kind = OP_BATCH_PUT,
-            .u.batch = { .first = { .low = 60 + i }, .count = 1, .states = states } };
+                               .u.batch = {
+                                   .first = { .low = 60 + i }, .count = 1, .states = states } };
         assert_int_equal(item_batch_encode(&it, 1, &a, &op.u.batch.bytes), ERR_OK);
-        struct queue_write_part w = { .part = p, .epoch = own.epoch, .ready = 1, .ops = &op,
-            .ops_count = 1 };
+        struct queue_write_part w = {
+            .part = p, .epoch = own.epoch, .ready = 1, .ops = &op, .ops_count = 1
+        };
         assert_int_equal(write_ops(s, &w), ERR_OK);
         at[i] = (struct queue_place){ .batch = { .low = 60 + i } };
     }
     const uint64_t item = size + ITEM_HEAD_BYTES;
-    const struct { uint64_t bytes_max; unsigned read; } cases[] = {
+    const struct {
+        uint64_t bytes_max;
+        unsigned read;
+    } cases[] = {
         { 0, 1 },        { item - 1, 1 },     { 2 * item - 1, 1 },
         { 2 * item, 2 }, { 3 * item - 1, 2 }, { 3 * item, 3 },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct queue_bodies b = { .at = at, .count = 3, .bytes_max = cases[i].bytes_max,
-                                  .arena = &a, .out = bodies };
+        struct queue_bodies b = {
+            .at = at, .count = 3, .bytes_max = cases[i].bytes_max, .arena = &a, .out = bodies
+        };
         assert_int_equal(s->store->ops->bodies(s->store, p, &b), ERR_OK);
         assert_int_equal(b.read, cases[i].read);
         assert_int_equal(bodies[b.read - 1].n, item);
@@ -226,7 +252,9 @@ static void a_dropped_partition_is_gone_and_can_be_made_anew(struct suite *s)
     arena_init(&a, 1 << 20);
     for (uint64_t i = 1; i <= 50; i++) {
         struct queue_op op = batch_put(&a, (struct ksuid){ .low = i });
-        struct queue_write_part w = { .part = p, .epoch = own.epoch, .ready = 1, .ops = &op, .ops_count = 1 };
+        struct queue_write_part w = {
+            .part = p, .epoch = own.epoch, .ready = 1, .ops = &op, .ops_count = 1
+        };
         assert_int_equal(write_ops(s, &w), ERR_OK);
         w.part = next;
         w.epoch = other.epoch;

@@ -1,11 +1,12 @@
-/* Goal: whatever call to the disk fails, whenever the process is killed, however full the disk is: a write is
- * there whole or not at all, what was acknowledged is there, what failed definitely is not, and the store works on.
- * Method: the model's history on a disk that fails the Nth call, for every N; a child that is killed; a disk without
- * room. FAULT_KILL_CYCLES sets the number of kills (60); FAULT_SEED the seed, printed. */
+/* Goal: whatever call to the disk fails, whenever the process is killed, however full the disk is:
+ * a write is there whole or not at all, what was acknowledged is there, what failed definitely is
+ * not, and the store works on. Method: the model's history on a disk that fails the Nth call, for
+ * every N; a child that is killed; a disk without room. FAULT_KILL_CYCLES sets the number of kills
+ * (60); FAULT_SEED the seed, printed. */
+#include "engine/store.h"
 #include "scratch.h"
 #include "suite.h"
 #include "vlog/file.h"
-#include "engine/store.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -27,9 +28,9 @@ struct fixture {
     struct scratch scratch;
     struct file_faults faults;
     struct queue_store *store;
-    atomic_long calls_left;    /* until one fails */
+    atomic_long calls_left; /* until one fails */
     int errno_value;
-    bool hit;                  /* it did */
+    bool hit; /* it did */
     uint64_t free_bytes_min;
     atomic_int failures;
 };
@@ -145,8 +146,8 @@ static void step(struct fixture *f, struct model *m)
         return;
     *m = after;
     if (why != ERR_IO || !model_shown(&after, f->store, why_after))
-        fail_msg("%s at step %llu: before: %s; after: %s", err_name(why), (unsigned long long)after.steps, why_before,
-                 why_after);
+        fail_msg("%s at step %llu: before: %s; after: %s", err_name(why),
+                 (unsigned long long)after.steps, why_before, why_after);
 }
 
 static void shown(struct fixture *f, const struct model *m)
@@ -269,7 +270,8 @@ static void cycle(struct fixture *f, struct model *m, uint64_t count)
     char why[MODEL_WHY_BYTES], why_after[MODEL_WHY_BYTES];
     if (!model_shown(m, f->store, why)) {
         if (!model_shown(&after, f->store, why_after))
-            fail_msg("after step %llu: %s; one more: %s", (unsigned long long)m->steps, why, why_after);
+            fail_msg("after step %llu: %s; one more: %s", (unsigned long long)m->steps, why,
+                     why_after);
         *m = after;
     }
     store_close(f);
@@ -299,7 +301,8 @@ static void kill_loses_no_acknowledged_write(void **state)
     for (uint64_t i = 0; i < cycles; i++)
         cycle(&f, &m, rng_below(&rng, 60));
     expect_sound_at_rest(&f);
-    print_message("%llu kills, %llu writes, 0 lost\n", (unsigned long long)cycles, (unsigned long long)m.steps);
+    print_message("%llu kills, %llu writes, 0 lost\n", (unsigned long long)cycles,
+                  (unsigned long long)m.steps);
     scratch_fini(&f.scratch);
 }
 

@@ -1,5 +1,6 @@
-/* Goal: the local store is a store (suite.h), on an engine of its own and beside other rows in one that is shared;
- * a folder of its own belongs to one deployment, and one that is away is not made anew. */
+/* Goal: the local store is a store (suite.h), on an engine of its own and beside other rows in one
+ * that is shared; a folder of its own belongs to one deployment, and one that is away is not made
+ * anew. */
 #include "scratch.h"
 #include "suite.h"
 
@@ -26,7 +27,9 @@ static void store_open(struct fixture *f)
     struct err_note note = { .text = "" };
     store_time greatest;
     scratch_path(&f->scratch, "queue", dir);
-    struct queue_local_opts opts = { .name = "a", .clock = &f->scratch.clock, .segment_bytes = 1 << 20 };
+    struct queue_local_opts opts = { .name = "a",
+                                     .clock = &f->scratch.clock,
+                                     .segment_bytes = 1 << 20 };
     if (f->shared) {
         scratch_open(&f->scratch);
         opts.engine = f->scratch.engine;
@@ -123,9 +126,15 @@ static void folder_init(struct folder *f)
 
 static err folder_open_as(struct folder *f, const char *name, const char *deployment, bool used)
 {
-    struct queue_local_opts opts = { .name = name, .clock = &f->scratch.clock, .segment_bytes = 1 << 20, .dir = f->dir,
-                                     .deployment = deployment, .used = used, .failed = folder_failed,
-                                     .recovered = folder_recovered, .ctx = f };
+    struct queue_local_opts opts = { .name = name,
+                                     .clock = &f->scratch.clock,
+                                     .segment_bytes = 1 << 20,
+                                     .dir = f->dir,
+                                     .deployment = deployment,
+                                     .used = used,
+                                     .failed = folder_failed,
+                                     .recovered = folder_recovered,
+                                     .ctx = f };
     store_time greatest;
     f->failed[0] = f->note.text[0] = '\0';
     return queue_local_open(&opts, &f->store, &greatest, &f->note);
@@ -175,7 +184,8 @@ static void a_folder_belongs_to_one_deployment(void **state)
     folder_init(&f);
     folder_use(&f, "one", false, 1);
     assert_int_equal(folder_open(&f, "two", true), ERR_BAD);
-    assert_non_null(strstr(f.note.text, "its folder belongs to the deployment 'one', this one is 'two'"));
+    assert_non_null(
+        strstr(f.note.text, "its folder belongs to the deployment 'one', this one is 'two'"));
     folder_use(&f, "one", true, 2);
     scratch_fini(&f.scratch);
 }
@@ -187,7 +197,8 @@ static void a_folder_belongs_to_one_store_while_that_is_used(void **state)
     folder_init(&f);
     folder_use(&f, "one", false, 1);
     assert_int_equal(folder_open_as(&f, "b", "one", true), ERR_BAD);
-    assert_non_null(strstr(f.note.text, "is that of store 'a': were paths of queue.stores exchanged?"));
+    assert_non_null(
+        strstr(f.note.text, "is that of store 'a': were paths of queue.stores exchanged?"));
     folder_use(&f, "one", true, 2);
     assert_int_equal(folder_open_as(&f, "b", "one", false), ERR_OK);
     f.store->ops->close(&f.store);
@@ -214,7 +225,8 @@ static void a_folder_that_is_away_is_not_made_anew(void **state)
     folder_init(&f);
     folder_use(&f, "one", false, 1);
     assert_int_equal(rename(f.dir, f.away), 0);
-    for (int mounted = 0; mounted <= 1; mounted++) { /* the folder is missing, or empty as a mount point */
+    for (int mounted = 0; mounted <= 1;
+         mounted++) { /* the folder is missing, or empty as a mount point */
         assert_int_equal(mounted == 0 ? 0 : mkdir(f.dir, 0700), 0);
         assert_int_equal(folder_open(&f, "one", true), ERR_OK);
         assert_non_null(strstr(f.failed, f.dir));

@@ -1,6 +1,6 @@
-/* Goal: the store in PostgreSQL is a store (suite.h); a lost owner changes nothing; a server that is killed or stopped
- * leaves every write there whole or not at all, and is used again when it is back.
- * Method: PostgreSQL 15 of the test's own. */
+/* Goal: the store in PostgreSQL is a store (suite.h); a lost owner changes nothing; a server that
+ * is killed or stopped leaves every write there whole or not at all, and is used again when it is
+ * back. Method: PostgreSQL 15 of the test's own. */
 #include "pg_damage.h"
 #include "pg_lock.h"
 #include "pg_many.h"
@@ -24,7 +24,12 @@
 
 #include <cmocka.h>
 
-enum { WRITE_TIMEOUT_MS = 60000, STOPPED_TIMEOUT_MS = 1500, LOCKED_TIMEOUT_MS = 4000, RECOVER_TRIES = 12000 };
+enum {
+    WRITE_TIMEOUT_MS = 60000,
+    STOPPED_TIMEOUT_MS = 1500,
+    LOCKED_TIMEOUT_MS = 4000,
+    RECOVER_TRIES = 12000
+};
 
 struct fixture {
     struct pg_server server;
@@ -43,7 +48,8 @@ static void *run_loop(void *loop)
     return NULL;
 }
 
-static err store_try(struct fixture *f, const char *deployment, struct queue_store **out, struct err_note *note)
+static err store_try(struct fixture *f, const char *deployment, struct queue_store **out,
+                     struct err_note *note)
 {
     struct queue_pg_opts opts = {
         .name = "p",
@@ -123,8 +129,8 @@ static void nap(void)
     (void)nanosleep(&ts, NULL); /* between two looks */
 }
 
-/* While the first lives the second stands by; when it has gone the second takes over and the first, if it were still
- * there, could change nothing. */
+/* While the first lives the second stands by; when it has gone the second takes over and the first,
+ * if it were still there, could change nothing. */
 static void a_second_owner_waits_for_the_first_to_go(void **state)
 {
     struct fixture *f = *state;
@@ -163,9 +169,11 @@ static void own_again(struct queue_store *s, struct model *m)
     }
 }
 
-static void own_again_part(struct queue_store *s, struct queue_part p, struct queue_part_record *out)
+static void own_again_part(struct queue_store *s, struct queue_part p,
+                           struct queue_part_record *out)
 {
-    for (int tries = 0; s->ops->recover(s, NULL) != ERR_OK || own_one(s, p, out) != ERR_OK; tries++) {
+    for (int tries = 0; s->ops->recover(s, NULL) != ERR_OK || own_one(s, p, out) != ERR_OK;
+         tries++) {
         assert_true(tries < RECOVER_TRIES);
         nap();
     }
@@ -173,7 +181,8 @@ static void own_again_part(struct queue_store *s, struct queue_part p, struct qu
 
 enum { STATES = 12 };
 static struct model now;
-static struct model states[STATES]; /* that the store may show: since the last write that was synced */
+static struct model
+    states[STATES]; /* that the store may show: since the last write that was synced */
 static unsigned states_count;
 static struct model_write one_write;
 
@@ -325,8 +334,10 @@ static void a_database_of_another_deployment_is_refused(void **state)
 
 static void names_of_deployments_have_limits(void **state)
 {
-    static const char *const bad[] = { "", "a b", "a'b", "\xc3\xa4", "a/b",
-        "0123456789012345678901234567890123456789012345678901234567890123x" };
+    static const char *const bad[] = {
+        "",         "a b", "a'b",
+        "\xc3\xa4", "a/b", "0123456789012345678901234567890123456789012345678901234567890123x"
+    };
     struct queue_store *s = NULL;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err_note note = { .text = "" };
@@ -342,10 +353,12 @@ static void *look(void *store)
 {
     struct queue_store *s = store;
     struct queue_part_record r;
-    return s->ops->record(s, (struct queue_part){ .queue = 899 }, &r) == ERR_UNAVAILABLE ? store : NULL;
+    return s->ops->record(s, (struct queue_part){ .queue = 899 }, &r) == ERR_UNAVAILABLE ? store
+                                                                                         : NULL;
 }
 
-/* Many want one of few connections to a server that does not answer: one deadline for all, not one after the other. */
+/* Many want one of few connections to a server that does not answer: one deadline for all, not one
+ * after the other. */
 static void who_waits_for_a_connection_waits_for_one_deadline(void **state)
 {
     struct fixture *f = *state;
@@ -365,7 +378,8 @@ static void who_waits_for_a_connection_waits_for_one_deadline(void **state)
     }
     int64_t waited_ms = (clock_mono(clock).ns - before.ns) / NS_PER_MS;
     pg_server_pause(&f->server, false);
-    assert_true(waited_ms < WAITS_MAX * STOPPED_TIMEOUT_MS); /* one after the other would be twice that */
+    assert_true(waited_ms <
+                WAITS_MAX * STOPPED_TIMEOUT_MS); /* one after the other would be twice that */
     s->ops->close(&s);
 }
 
@@ -386,10 +400,12 @@ static void one_refused_write_harms_no_other(void **state)
     for (unsigned i = 0; i < MANY; i++) {
         uint64_t id = i % 10 == 9 ? i : i + 1; /* the one before, again */
         m.ops[i] = (struct queue_op){ .kind = OP_BATCH_PUT };
-        m.ops[i].u.batch = (struct queue_batch){ .first = { .low = id }, .count = 1, .states = in_place };
+        m.ops[i].u.batch =
+            (struct queue_batch){ .first = { .low = id }, .count = 1, .states = in_place };
         assert_int_equal(item_batch_encode(&it, 1, &a, &m.ops[i].u.batch.bytes), ERR_OK);
-        m.writes[i].parts[0] = (struct queue_write_part){ .part = p, .epoch = own.epoch, .ready = 1, .ops = &m.ops[i],
-            .ops_count = 1 };
+        m.writes[i].parts[0] = (struct queue_write_part){
+            .part = p, .epoch = own.epoch, .ready = 1, .ops = &m.ops[i], .ops_count = 1
+        };
     }
     for (unsigned i = 0; i < MANY; i++)
         many_start(&m, s, i);
@@ -405,7 +421,9 @@ static void one_refused_write_harms_no_other(void **state)
 /* ---- beside others ---- */
 
 /* Index entries that were read of the partition's tables, live or dead. */
-#define READ_SQL "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname LIKE 'queue\\_950\\_%'"
+#define READ_SQL                                                                                   \
+    "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname LIKE "                 \
+    "'queue\\_950\\_%'"
 
 #define CONNECTED_SQL "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'p'"
 enum { ROUNDS = 150 };
@@ -421,10 +439,13 @@ static void one_round(struct queue_store *s, struct queue_part p, uint64_t epoch
     arena_init(&a, 1 << 16);
     op.u.batch = (struct queue_batch){ .first = { .low = id }, .count = 1, .states = in_place };
     assert_int_equal(item_batch_encode(&it, 1, &a, &op.u.batch.bytes), ERR_OK);
-    struct queue_write_part w = { .part = p, .epoch = epoch, .ready = 1, .ops = &op, .ops_count = 1 };
+    struct queue_write_part w = {
+        .part = p, .epoch = epoch, .ready = 1, .ops = &op, .ops_count = 1
+    };
     struct queue_write produce = { .parts = { w }, .parts_count = 1, .unsynced = true };
     assert_int_equal(model_write_run(s, &produce), ERR_OK);
-    op = (struct queue_op){ .kind = OP_LEASE_PUT, .u.lease = { .id = { .low = id }, .in_place = true } };
+    op = (struct queue_op){ .kind = OP_LEASE_PUT,
+                            .u.lease = { .id = { .low = id }, .in_place = true } };
     op.u.lease.place.batch.low = id;
     w.ready = -1;
     w.leased = 1;
@@ -432,7 +453,9 @@ static void one_round(struct queue_store *s, struct queue_part p, uint64_t epoch
     assert_int_equal(model_write_run(s, &lease), ERR_OK);
     ops[0].u.lease.id.low = id;
     ops[1].u.batch = (struct queue_batch){ .first = { .low = id }, .count = 1, .states = gone };
-    w = (struct queue_write_part){ .part = p, .epoch = epoch, .leased = -1, .ops = ops, .ops_count = 2 };
+    w = (struct queue_write_part){
+        .part = p, .epoch = epoch, .leased = -1, .ops = ops, .ops_count = 2
+    };
     struct queue_write complete = { .parts = { w }, .parts_count = 1, .unsynced = true };
     assert_int_equal(model_write_run(s, &complete), ERR_OK);
     arena_fini(&a);
@@ -449,14 +472,16 @@ static int64_t reads_of(struct fixture *f, struct pg *c, uint64_t *id, unsigned 
     for (unsigned i = 0; i < rounds; i++)
         one_round(s, p, own.epoch, ++*id);
     s->ops->close(&s);
-    for (int tries = 0; pg_server_number(&f->server, c, CONNECTED_SQL) > 0; tries++) { /* they tell their figures when they end */
+    for (int tries = 0; pg_server_number(&f->server, c, CONNECTED_SQL) > 0;
+         tries++) { /* they tell their figures when they end */
         assert_true(tries < RECOVER_TRIES);
         nap();
     }
     return pg_server_number(&f->server, c, READ_SQL) - before;
 }
 
-/* What was deleted stays, as long as somebody may still look at it; writes must not look at it too. */
+/* What was deleted stays, as long as somebody may still look at it; writes must not look at it
+ * too. */
 static void a_held_snapshot_makes_no_write_read_more(void **state)
 {
     struct fixture *f = *state;
@@ -469,11 +494,12 @@ static void a_held_snapshot_makes_no_write_read_more(void **state)
     int64_t start = reads_of(f, c, &id, 0);
     int64_t first = reads_of(f, c, &id, ROUNDS) - start;
     (void)reads_of(f, c, &id, 10 * ROUNDS);
-    pg_server_run(&f->server, c, "ANALYZE", NULL); /* as autovacuum does: it finds next to nothing alive */
+    pg_server_run(&f->server, c, "ANALYZE",
+                  NULL); /* as autovacuum does: it finds next to nothing alive */
     int64_t start_late = reads_of(f, c, &id, 0);
     int64_t late = reads_of(f, c, &id, ROUNDS) - start_late;
-    print_message("%d rounds read %lld index entries at first, %lld behind %d that are gone\n", ROUNDS,
-                  (long long)first, (long long)late, 11 * ROUNDS);
+    print_message("%d rounds read %lld index entries at first, %lld behind %d that are gone\n",
+                  ROUNDS, (long long)first, (long long)late, 11 * ROUNDS);
     assert_true(first > 0);
     assert_true(late <= 3 * first); /* it does not grow; by then ten times as much is gone */
     pg_close(&holder);
@@ -514,10 +540,14 @@ static void a_heartbeat_takes_the_connection_of_writes(void **state)
     struct queue_part_record r;
     struct queue_store *s = store_new(f);
     assert_int_equal(own_one(s, p, &r), ERR_OK);
-    pg_server_run(&f->server, c, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted", NULL);
+    pg_server_run(
+        &f->server, c,
+        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted",
+        NULL);
     err why = s->ops->heartbeat(s, (mono){ .ns = 0 });
     assert_true(why == ERR_IO || why == ERR_UNAVAILABLE);
-    assert_int_equal(s->ops->record(s, p, &r), ERR_UNAVAILABLE); /* until recover: another may own it meanwhile */
+    assert_int_equal(s->ops->record(s, p, &r),
+                     ERR_UNAVAILABLE); /* until recover: another may own it meanwhile */
     own_again_part(s, p, &r);
     assert_int_equal(write_nothing(s, p, r.epoch), ERR_OK);
     pg_close(&c);
@@ -538,7 +568,8 @@ static void rows_that_a_write_needs_are_missed(void **state)
     assert_int_equal(own_one(s, p, &r), ERR_CORRUPT);
     pg_server_run(&f->server, c, "DELETE FROM queue_part WHERE queue = 961", NULL);
     assert_int_equal(write_nothing(s, q, other.epoch), ERR_CONFLICT);
-    assert_int_equal(own_one(s, q, &other), ERR_CORRUPT); /* its tables are there, and nobody knows whose they are */
+    assert_int_equal(own_one(s, q, &other),
+                     ERR_CORRUPT); /* its tables are there, and nobody knows whose they are */
     assert_said(s, "already exists");
     pg_close(&c);
     s->ops->close(&s);
@@ -554,14 +585,21 @@ static void a_right_that_is_missing_is_named(void **state)
     pg_server_run(&f->server, c, "CREATE ROLE modest LOGIN", NULL);
     pg_server_run(&f->server, c, "CREATE DATABASE modest OWNER modest", NULL);
     (void)snprintf(url, sizeof(url), "postgresql://modest@127.0.0.1:%u/modest", f->server.port);
-    struct queue_pg_opts opts = { .name = "p", .url = url, .deployment = "test", .loop = f->loop,
-                                  .clock = sysclock_clock(f->sysclock), .write_timeout_ms = WRITE_TIMEOUT_MS };
+    struct queue_pg_opts opts = { .name = "p",
+                                  .url = url,
+                                  .deployment = "test",
+                                  .loop = f->loop,
+                                  .clock = sysclock_clock(f->sysclock),
+                                  .write_timeout_ms = WRITE_TIMEOUT_MS };
     struct queue_store *s = NULL;
     assert_int_equal(queue_pg_open(&opts, &s, NULL), ERR_OK);
     assert_int_equal(own_one(s, p, &r), ERR_OK);
     struct pg *owner = NULL;
-    struct pg_opts as = { .url = url, .application = "test", .clock = opts.clock, .statement_timeout_ms = 0 };
-    assert_int_equal(pg_open(&as, mono_add_ms(clock_mono(opts.clock), WRITE_TIMEOUT_MS), &owner, NULL), ERR_OK);
+    struct pg_opts as = {
+        .url = url, .application = "test", .clock = opts.clock, .statement_timeout_ms = 0
+    };
+    assert_int_equal(
+        pg_open(&as, mono_add_ms(clock_mono(opts.clock), WRITE_TIMEOUT_MS), &owner, NULL), ERR_OK);
     pg_server_run(&f->server, owner, "REVOKE INSERT ON queue_962_0_r FROM modest", NULL);
     assert_int_equal(write_nothing(s, p, r.epoch), ERR_UNAVAILABLE);
     assert_said(s, "permission denied for table queue_962_0_r");
@@ -586,7 +624,8 @@ static void what_postgresql_says_is_one_clean_line(void **state)
 }
 
 /* One that takes the connection and says nothing. */
-/* What is acknowledged is as durable as the cluster makes it, whatever stands for a role or a database. */
+/* What is acknowledged is as durable as the cluster makes it, whatever stands for a role or a
+ * database. */
 static void writes_are_synced_where_the_database_says_off(void **state)
 {
     struct fixture *f = *state;
@@ -596,19 +635,27 @@ static void writes_are_synced_where_the_database_says_off(void **state)
     struct queue_store *s = store_new(f);
     struct queue_part_record owned;
     assert_int_equal(own_one(s, p, &owned), ERR_OK);
-    pg_server_run(&f->server, c, "CREATE FUNCTION synced() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN"
-            " IF current_setting('synchronous_commit') = 'off' THEN RAISE 'not synced'; END IF; RETURN NEW; END $f$",
-            NULL);
-    pg_server_run(&f->server, c, "CREATE TRIGGER synced BEFORE INSERT ON queue_900_0_r FOR EACH ROW EXECUTE FUNCTION synced()", NULL);
+    pg_server_run(&f->server, c,
+                  "CREATE FUNCTION synced() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN"
+                  " IF current_setting('synchronous_commit') = 'off' THEN RAISE 'not synced'; END "
+                  "IF; RETURN NEW; END $f$",
+                  NULL);
+    pg_server_run(&f->server, c,
+                  "CREATE TRIGGER synced BEFORE INSERT ON queue_900_0_r FOR EACH ROW EXECUTE "
+                  "FUNCTION synced()",
+                  NULL);
     assert_int_equal(write_nothing(s, p, owned.epoch), ERR_OK);
-    struct queue_write lazy = { .parts = { { .part = p, .epoch = owned.epoch } }, .parts_count = 1, .unsynced = true };
+    struct queue_write lazy = { .parts = { { .part = p, .epoch = owned.epoch } },
+                                .parts_count = 1,
+                                .unsynced = true };
     assert_int_not_equal(model_write_run(s, &lazy), ERR_OK); /* the trigger sees it */
     s->ops->close(&s);
     pg_server_run(&f->server, c, "ALTER DATABASE postgres RESET synchronous_commit", NULL);
     pg_close(&c);
 }
 
-static void others_harm(struct fixture *f, void (*harm)(struct queue_store *s, struct pg *c, mono deadline))
+static void others_harm(struct fixture *f,
+                        void (*harm)(struct queue_store *s, struct pg *c, mono deadline))
 {
     struct queue_store *s = store_new(f);
     struct pg *c = pg_server_connect(&f->server);
@@ -627,8 +674,8 @@ static void rows_beyond_their_limits_are_damage(void **state)
     others_harm(*state, pg_damage_rows);
 }
 
-static void others_lock(struct fixture *f,
-                        void (*lock)(struct queue_store *s, struct pg *c, struct clock *clock, int64_t timeout_ms))
+static void others_lock(struct fixture *f, void (*lock)(struct queue_store *s, struct pg *c,
+                                                        struct clock *clock, int64_t timeout_ms))
 {
     f->timeout_ms = LOCKED_TIMEOUT_MS;
     struct queue_store *s = store_new(f);
@@ -652,7 +699,8 @@ static void writes_beside_a_locked_partition_are_written(void **state)
 static void a_first_connection_that_is_not_over_is_given_up_by_close(void **state)
 {
     struct fixture *f = *state;
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
     socklen_t size = sizeof(at);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&at, size), 0);
@@ -661,8 +709,13 @@ static void a_first_connection_that_is_not_over_is_given_up_by_close(void **stat
     char url[64];
     (void)snprintf(url, sizeof(url), "postgresql://u@127.0.0.1:%u/q", ntohs(at.sin_port));
     struct clock *clock = sysclock_clock(f->sysclock);
-    struct queue_pg_opts opts = { .name = "p", .url = url, .deployment = "test", .loop = f->loop, .clock = clock,
-                                  .write_timeout_ms = WRITE_TIMEOUT_MS, .later = true };
+    struct queue_pg_opts opts = { .name = "p",
+                                  .url = url,
+                                  .deployment = "test",
+                                  .loop = f->loop,
+                                  .clock = clock,
+                                  .write_timeout_ms = WRITE_TIMEOUT_MS,
+                                  .later = true };
     struct queue_store *s = NULL;
     struct err_note note = { .text = "" };
     mono began = clock_mono(clock);
@@ -680,13 +733,20 @@ static void names_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "postgresql://localhost/db", "postgresql://u:p@db.example:5432/x", "postgresql:///db", "http://127.0.0.1/",
-        "postgresql://127.0.0.1,db.example/x", "", "postgresql://127.0.0.1/db?nonsense=1", "host=127.0.0.1",
+        "postgresql://localhost/db",
+        "postgresql://u:p@db.example:5432/x",
+        "postgresql:///db",
+        "http://127.0.0.1/",
+        "postgresql://127.0.0.1,db.example/x",
+        "",
+        "postgresql://127.0.0.1/db?nonsense=1",
+        "host=127.0.0.1",
         "postgresql://127.0.0.1.example/x",
     };
     static const char *const good[] = {
-        "postgresql://127.0.0.1/db", "postgres://u:p@10.0.0.1:5433/x?sslmode=disable", "postgresql://[::1]:5432/x",
-        "postgresql://127.0.0.1,127.0.0.2/x", "postgresql://%2Frun%2Fpostgresql/x",
+        "postgresql://127.0.0.1/db",          "postgres://u:p@10.0.0.1:5433/x?sslmode=disable",
+        "postgresql://[::1]:5432/x",          "postgresql://127.0.0.1,127.0.0.2/x",
+        "postgresql://%2Frun%2Fpostgresql/x",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err_note note = { .text = "" };

@@ -1,7 +1,9 @@
-/* What the local store asks of an engine beyond engine_mem.c: in a simulation the engine is there and never fails. */
+/* What the local store asks of an engine beyond engine_mem.c: in a simulation the engine is there
+ * and never fails. */
 #include "engine/store.h"
 
-err engine_open(const struct engine_opts *opts, struct engine **out, store_time *greatest, struct err_note *note)
+err engine_open(const struct engine_opts *opts, struct engine **out, store_time *greatest,
+                struct err_note *note)
 {
     (void)opts, (void)out, (void)greatest, (void)note;
     check_failed(__FILE__, __LINE__, "an engine is given");

@@ -10,7 +10,7 @@
 struct record {
     FILE *file;
     uint64_t ops;
-    bool more;              /* of a list */
+    bool more; /* of a list */
 };
 
 struct record *record_open(const char *path)
@@ -41,7 +41,8 @@ void record_queues(struct record *r, const struct queue_info *infos, unsigned co
     fprintf(r->file, "{\"faulty\": true, \"queues\": {");
     for (unsigned i = 0; i < count; i++) {
         const struct queue_info *q = &infos[i];
-        fprintf(r->file, "%s\"%.*s\": [%" PRIu32 ", ", i == 0 ? "" : ", ", STR_ARG(q->name), q->max_attempts);
+        fprintf(r->file, "%s\"%.*s\": [%" PRIu32 ", ", i == 0 ? "" : ", ", STR_ARG(q->name),
+                q->max_attempts);
         if (q->dead_queue.n > 0)
             fprintf(r->file, "\"%.*s\"", STR_ARG(q->dead_queue));
         else
@@ -53,8 +54,8 @@ void record_queues(struct record *r, const struct queue_info *infos, unsigned co
 
 static uint64_t call(struct record *r, store_time at, const char *kind, const struct queue *q)
 {
-    fprintf(r->file, "{\"op\": %" PRIu64 ", \"at\": %" PRId64 ", \"call\": \"%s\", \"q\": \"%.*s\"", ++r->ops,
-            at.ns, kind, STR_ARG(q->info.name));
+    fprintf(r->file, "{\"op\": %" PRIu64 ", \"at\": %" PRId64 ", \"call\": \"%s\", \"q\": \"%.*s\"",
+            ++r->ops, at.ns, kind, STR_ARG(q->info.name));
     return r->ops;
 }
 
@@ -97,9 +98,13 @@ uint64_t record_change(struct record *r, store_time at, const struct queue_chang
 {
     if (r == NULL)
         return 0;
-    uint64_t op = call(r, at, c->kind == CHANGE_COMPLETE ? "complete" : c->kind == CHANGE_RETRY ? "retry" : "extend",
+    uint64_t op = call(r, at,
+                       c->kind == CHANGE_COMPLETE ? "complete"
+                       : c->kind == CHANGE_RETRY  ? "retry"
+                                                  : "extend",
                        c->queue);
-    fprintf(r->file, ", \"part\": %" PRIu32 ", \"ns\": %" PRId64 ", \"ids\": [", c->partition, c->items[0].extend_ns);
+    fprintf(r->file, ", \"part\": %" PRIu32 ", \"ns\": %" PRId64 ", \"ids\": [", c->partition,
+            c->items[0].extend_ns);
     for (unsigned i = 0; i < c->items_count; i++)
         fprintf(r->file, "%s\"%.*s\"", i == 0 ? "" : ", ", STR_ARG(c->items[i].id));
     fprintf(r->file, "], \"due\": [");
@@ -115,22 +120,28 @@ uint64_t record_change(struct record *r, store_time at, const struct queue_chang
 void record_answer(struct record *r, store_time at, uint64_t op, const char *how)
 {
     if (r != NULL)
-        fprintf(r->file, "{\"op\": %" PRIu64 ", \"at\": %" PRId64 ", \"ret\": \"%s\"}\n", op, at.ns, how);
+        fprintf(r->file, "{\"op\": %" PRIu64 ", \"at\": %" PRId64 ", \"ret\": \"%s\"}\n", op, at.ns,
+                how);
 }
 
-void record_leased(struct record *r, store_time at, uint64_t op, const struct queue_lease_request *l)
+void record_leased(struct record *r, store_time at, uint64_t op,
+                   const struct queue_lease_request *l)
 {
     if (r == NULL)
         return;
-    fprintf(r->file, "{\"op\": %" PRIu64 ", \"at\": %" PRId64 ", \"ret\": \"ok\", \"part\": %" PRIu32, op, at.ns,
-            l->partition);
+    fprintf(r->file,
+            "{\"op\": %" PRIu64 ", \"at\": %" PRId64 ", \"ret\": \"ok\", \"part\": %" PRIu32, op,
+            at.ns, l->partition);
     fprintf(r->file, ", \"items\": [");
     for (unsigned i = 0; i < l->items_count; i++) {
         const struct queue_item *it = &l->items[i];
         char id[KSUID_TEXT_BYTES + 1];
         ksuid_format(it->id, id);
-        fprintf(r->file, "%s{\"item\": \"%.*s\", \"id\": \"%s\", \"attempts\": %" PRIu32 ", \"deadline\": %" PRId64 "}",
-                i == 0 ? "" : ", ", STR_ARG(first_word(it->bytes)), id, it->attempts, it->lease_deadline.ns);
+        fprintf(r->file,
+                "%s{\"item\": \"%.*s\", \"id\": \"%s\", \"attempts\": %" PRIu32
+                ", \"deadline\": %" PRId64 "}",
+                i == 0 ? "" : ", ", STR_ARG(first_word(it->bytes)), id, it->attempts,
+                it->lease_deadline.ns);
     }
     fprintf(r->file, "]}\n");
 }

@@ -1,4 +1,5 @@
-/* sim.h - the queue in a simulated world: what is simulated, and what its clients know. Private to test/sim. */
+/* sim.h - the queue in a simulated world: what is simulated, and what its clients know. Private to
+ * test/sim. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -13,52 +14,64 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STORES = 3, PARTS = 4, ITEMS_MAX = 4000, ASKS_MAX = 64, BATCH_MAX = 6, KEYS = 3, MAX_ATTEMPTS = 4 };
+enum {
+    STORES = 3,
+    PARTS = 4,
+    ITEMS_MAX = 4000,
+    ASKS_MAX = 64,
+    BATCH_MAX = 6,
+    KEYS = 3,
+    MAX_ATTEMPTS = 4
+};
 /* REPLY: room for one reply of items, not for all that a lease may ask for. */
 enum { BODY_LARGE = 1500000, ARENA_SMALL = 1 << 20, ARENA_LARGE = 20 << 20, ARENA_REPLY = 6 << 20 };
 #define LEASE_NS (10 * NS_PER_S)
 
 enum told { TOLD_NOTHING, TOLD_OK, TOLD_FAILED, TOLD_UNKNOWN };
-struct thing {                 /* one item as its clients know it */
+struct thing { /* one item as its clients know it */
     enum told produced, completed;
-    unsigned request;          /* number of its produce */
-    int key;                   /* order key, -1: none */
+    unsigned request; /* number of its produce */
+    int key;          /* order key, -1: none */
     store_time not_before;
-    unsigned grants;           /* delivered */
-    bool held;                 /* by a client, as far as that knows */
-    bool asked, asked_before;  /* an end of it was asked for and the answer is not known */
-    bool dies;                 /* it was asked into the dead queue */
-    bool deleted;              /* its end was asked for by an administrator */
-    struct ksuid place;        /* in its partition; NIL: nobody was told */
+    unsigned grants;          /* delivered */
+    bool held;                /* by a client, as far as that knows */
+    bool asked, asked_before; /* an end of it was asked for and the answer is not known */
+    bool dies;                /* it was asked into the dead queue */
+    bool deleted;             /* its end was asked for by an administrator */
+    struct ksuid place;       /* in its partition; NIL: nobody was told */
     store_time produced_at;
     store_time deadline;
     struct ksuid id;
     uint32_t partition;
     uint64_t token;
-    unsigned seen;             /* in the final count */
+    unsigned seen; /* in the final count */
 };
 
 struct ask {
     struct sim *sim;
     struct arena arena;
     bool used, answered;
-    unsigned first, count;     /* things */
+    unsigned first, count; /* things */
     unsigned things[BATCH_MAX];
     unsigned life;
-    uint64_t op;               /* its number in the record */
-    union { struct queue_produce produce; struct queue_lease_request lease; struct queue_change change; } u;
+    uint64_t op; /* its number in the record */
+    union {
+        struct queue_produce produce;
+        struct queue_lease_request lease;
+        struct queue_change change;
+    } u;
     struct queue_item_new items[BATCH_MAX];
     struct queue_change_item changes[BATCH_MAX];
     char ids[BATCH_MAX][KSUID_TEXT_BYTES + 1];
-    int kind;                  /* enum req_kind */
+    int kind; /* enum req_kind */
 };
 
 struct sim {
     struct world world;
     uint64_t seed;
-    bool wide;                 /* order keys for most; short lives; administrators delete */
-    bool large;                /* bodies of all sizes, so that bytes decide how much goes at once */
-    bool has_dead;             /* what dies goes to the dead queue */
+    bool wide;     /* order keys for most; short lives; administrators delete */
+    bool large;    /* bodies of all sizes, so that bytes decide how much goes at once */
+    bool has_dead; /* what dies goes to the dead queue */
     int64_t expire_ns;
     struct engine *catalogue, *engines[STORES];
     struct queue_store *inner[STORES];
@@ -70,15 +83,16 @@ struct sim {
     unsigned things_count, requests, life;
     struct ask asks[ASKS_MAX];
     uint64_t grants, oks, unknowns, failures, crashes;
-    struct record *record;     /* NULL: none */
+    struct record *record; /* NULL: none */
 };
 
-#define CHECK(s, cond)                                                                                      \
-    do {                                                                                                    \
-        if (!(cond)) {                                                                                      \
-            fprintf(stderr, "seed %llu: %s:%d: %s\n", (unsigned long long)(s)->seed, __FILE__, __LINE__, #cond); \
-            abort();                                                                                        \
-        }                                                                                                   \
+#define CHECK(s, cond)                                                                             \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "seed %llu: %s:%d: %s\n", (unsigned long long)(s)->seed, __FILE__,     \
+                    __LINE__, #cond);                                                              \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 store_time sim_now(const struct sim *s);

@@ -1,6 +1,6 @@
 /* sim_end.c - the end of a history: everything is taken out and counted. */
-#include "sim.h"
 #include "queue/admin.h"
+#include "sim.h"
 
 enum { DRAIN_ITEMS = 50 };
 struct drain {
@@ -35,9 +35,15 @@ static void drain_complete(struct drain *d, struct queue *q)
         ksuid_format(d->r.items[i].id, d->ids[i]);
         d->changes[i] = (struct queue_change_item){ .id = str_of(d->ids[i]) };
     }
-    d->c = (struct queue_change){ .queue = q, .kind = CHANGE_COMPLETE, .partition = d->r.partition, .ctx = d,
-                                  .items = d->changes, .items_count = d->r.items_count, .arena = &d->arena,
-                                  .deadline = { .ns = d->sim->world.now_ns + 5 * NS_PER_S }, .done = drain_changed };
+    d->c = (struct queue_change){ .queue = q,
+                                  .kind = CHANGE_COMPLETE,
+                                  .partition = d->r.partition,
+                                  .ctx = d,
+                                  .items = d->changes,
+                                  .items_count = d->r.items_count,
+                                  .arena = &d->arena,
+                                  .deadline = { .ns = d->sim->world.now_ns + 5 * NS_PER_S },
+                                  .done = drain_changed };
     d->done = false;
     CHECK(d->sim, queue_change_start(&d->c) == ERR_OK);
     drain_wait(d);
@@ -55,8 +61,11 @@ static bool drain_one(struct sim *s, struct queue *q)
 {
     struct drain d = { .sim = s };
     arena_init(&d.arena, s->large ? ARENA_REPLY : ARENA_SMALL);
-    d.r = (struct queue_lease_request){ .queue = q, .batch_size = DRAIN_ITEMS, .arena = &d.arena,
-                                        .done = drained, .ctx = &d,
+    d.r = (struct queue_lease_request){ .queue = q,
+                                        .batch_size = DRAIN_ITEMS,
+                                        .arena = &d.arena,
+                                        .done = drained,
+                                        .ctx = &d,
                                         .lease_timeout_ns = 3600 * 24 * NS_PER_S,
                                         .deadline = { .ns = s->world.now_ns + 500 * NS_PER_MS } };
     CHECK(s, queue_lease_start(&d.r) == ERR_OK);
@@ -79,10 +88,13 @@ static void calm_down(struct sim *s)
         *sim_store_faults(s->stores[i]) = (struct sim_faults){ .delay_ns = NS_PER_MS };
     CHECK(s, queues_test_pause(s->queues, STR("work"), false, &note) == ERR_OK);
     for (uint32_t p = 0; p < PARTS; p++)
-        CHECK(s, queue_part_change(s->q, &(struct queue_part_change){ .order = PART_RESUME, .partition = p }, &note) ==
-                     ERR_OK);
+        CHECK(s,
+              queue_part_change(s->q,
+                                &(struct queue_part_change){ .order = PART_RESUME, .partition = p },
+                                &note) == ERR_OK);
     sim_run(s, 60 * NS_PER_S);
-    for (unsigned i = 0; i < 40 * STORES; i++) /* a recovery that fails is tried again later and later */
+    for (unsigned i = 0; i < 40 * STORES;
+         i++) /* a recovery that fails is tried again later and later */
         if (s->queues->stores[i % STORES].health.status != PLACE_OK)
             sim_run(s, 15 * NS_PER_S);
     sim_run(s, 30 * NS_PER_S);
@@ -91,8 +103,8 @@ static void calm_down(struct sim *s)
     for (unsigned i = 0; i < STORES; i++) {
         const struct health *h = &s->queues->stores[i].health;
         if (h->status != PLACE_OK || sim_store_broken(s->stores[i]))
-            fprintf(stderr, "store %u: status %d, broken %d, failures %u, probe in %lld ms\n", i, h->status,
-                    sim_store_broken(s->stores[i]), h->failures,
+            fprintf(stderr, "store %u: status %d, broken %d, failures %u, probe in %lld ms\n", i,
+                    h->status, sim_store_broken(s->stores[i]), h->failures,
                     (long long)(h->probe_at.ns - s->world.now_ns) / NS_PER_MS);
         CHECK(s, !sim_store_broken(s->stores[i]));
         CHECK(s, h->status == PLACE_OK);
@@ -105,11 +117,13 @@ static void show_parts(struct sim *s)
     for (size_t i = 0; i < COUNT_OF(queues); i++) {
         for (uint32_t n = 0; n < queues[i]->parts_count; n++) {
             const struct part *p = queues[i]->parts[n];
-            fprintf(stderr, "%.*s %u on %u: ready %lld scheduled %lld leased %lld, here: ready %zu behind %zu "
-                            "later %zu, loaded %d whole %d held %d granting %lld\n",
-                    STR_ARG(queues[i]->info.name), n, p->store,
-                    (long long)p->ready, (long long)p->scheduled, (long long)p->leased, p->ready_items,
-                    p->behind_items, p->scheduled_items, p->loaded, p->whole, p->held, (long long)p->granting);
+            fprintf(
+                stderr,
+                "%.*s %u on %u: ready %lld scheduled %lld leased %lld, here: ready %zu behind %zu "
+                "later %zu, loaded %d whole %d held %d granting %lld\n",
+                STR_ARG(queues[i]->info.name), n, p->store, (long long)p->ready,
+                (long long)p->scheduled, (long long)p->leased, p->ready_items, p->behind_items,
+                p->scheduled_items, p->loaded, p->whole, p->held, (long long)p->granting);
         }
     }
 }
@@ -142,14 +156,18 @@ void sim_count_all(struct sim *s)
             show_parts(s);
         shown |= odd;
         if (odd)
-            fprintf(stderr, "item %u of request %u: seen %u, grants %u, dies %d, key %d, later %d, partition %u\n", i,
-                    t->request, t->seen, t->grants, t->dies, t->key, t->not_before.ns != 0, t->partition);
-        CHECK(s, t->seen <= 1);                                             /* I10, I9 */
-        CHECK(s, t->produced != TOLD_FAILED || t->seen == 0);               /* I2 */
+            fprintf(stderr,
+                    "item %u of request %u: seen %u, grants %u, dies %d, key %d, later %d, "
+                    "partition %u\n",
+                    i, t->request, t->seen, t->grants, t->dies, t->key, t->not_before.ns != 0,
+                    t->partition);
+        CHECK(s, t->seen <= 1);                               /* I10, I9 */
+        CHECK(s, t->produced != TOLD_FAILED || t->seen == 0); /* I2 */
         CHECK(s, t->completed != TOLD_OK || t->seen == 0);
-        CHECK(s, !must || t->seen == 1);                                    /* I1 */
+        CHECK(s, !must || t->seen == 1); /* I1 */
     }
-    for (unsigned i = 0, n; i < s->things_count; i = n) { /* I3: those never completed, all or none */
+    for (unsigned i = 0, n; i < s->things_count;
+         i = n) { /* I3: those never completed, all or none */
         unsigned seen = 0, whole = 0;
         for (n = i; n < s->things_count && s->things[n].request == s->things[i].request; n++) {
             bool lasts = s->things[n].completed == TOLD_NOTHING && !is_over(s, &s->things[n]);

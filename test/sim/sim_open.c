@@ -1,6 +1,6 @@
 /* sim_open.c - the simulated world begins, its process dies and begins again, it ends. */
-#include "sim.h"
 #include "engine/store.h"
+#include "sim.h"
 
 store_time sim_now(const struct sim *s)
 {
@@ -27,11 +27,18 @@ unsigned sim_thing(struct sim *s, const struct queue_item *it)
 static void open_queues(struct sim *s)
 {
     struct err_note note = { "" };
-    struct queues_opts o = { .engine = s->catalogue, .stores = s->outer, .stores_count = STORES,
-                             .clock = &s->world.clock, .loop = s->world.loop, .seed = s->seed + s->life,
-                             .durability = QUEUE_SYNC, .write_timeout_ms = 300,
-                             .lease_durability = s->seed % 2 == 0 ? QUEUE_LEASE_WRITTEN : QUEUE_LEASE_SYNC,
-                             .idempotency_window_ns = 60 * NS_PER_S, .reply_bytes_max = s->large ? 3 * BODY_LARGE : 200,
+    struct queues_opts o = { .engine = s->catalogue,
+                             .stores = s->outer,
+                             .stores_count = STORES,
+                             .clock = &s->world.clock,
+                             .loop = s->world.loop,
+                             .seed = s->seed + s->life,
+                             .durability = QUEUE_SYNC,
+                             .write_timeout_ms = 300,
+                             .lease_durability =
+                                 s->seed % 2 == 0 ? QUEUE_LEASE_WRITTEN : QUEUE_LEASE_SYNC,
+                             .idempotency_window_ns = 60 * NS_PER_S,
+                             .reply_bytes_max = s->large ? 3 * BODY_LARGE : 200,
                              .partitions_max = 1000 };
     err why = queues_new(&o, &s->queues, &note);
     if (why != ERR_OK)
@@ -51,24 +58,32 @@ void sim_open(struct sim *s)
     static const char *const names[STORES] = { "s0", "s1", "s2" };
     struct err_note note = { "" };
     static const int64_t lives_s[] = { 400, 30, 12 };
-    s->expire_ns = (s->wide || s->large ? lives_s[s->seed % COUNT_OF(lives_s)] : lives_s[0]) * NS_PER_S;
+    s->expire_ns =
+        (s->wide || s->large ? lives_s[s->seed % COUNT_OF(lives_s)] : lives_s[0]) * NS_PER_S;
     s->has_dead = !s->wide || s->seed % 2 == 0;
     world_init(&s->world, s->seed);
     s->catalogue = engine_mem_new(&s->world.clock);
     for (unsigned i = 0; i < STORES; i++) {
         store_time greatest;
         s->engines[i] = engine_mem_new(&s->world.clock);
-        struct queue_local_opts o = { .name = names[i], .engine = s->engines[i], .clock = &s->world.clock };
+        struct queue_local_opts o = { .name = names[i],
+                                      .engine = s->engines[i],
+                                      .clock = &s->world.clock };
         CHECK(s, queue_local_open(&o, &s->inner[i], &greatest, &note) == ERR_OK);
         s->stores[i] = sim_store_new(&s->world, s->inner[i], names[i]);
         s->outer[i] = sim_store_of(s->stores[i]);
     }
     open_queues(s);
-    struct queue_info infos[] = {
-        { .name = STR("dead"), .lease_timeout_ns = LEASE_NS, .expire_timeout_ns = 3600 * NS_PER_S, .partitions = 2 },
-        { .name = STR("work"), .lease_timeout_ns = LEASE_NS, .expire_timeout_ns = s->expire_ns,
-          .partitions = PARTS, .max_attempts = s->has_dead ? MAX_ATTEMPTS : 0,
-          .dead_queue = s->has_dead ? STR("dead") : STR_NONE } };
+    struct queue_info infos[] = { { .name = STR("dead"),
+                                    .lease_timeout_ns = LEASE_NS,
+                                    .expire_timeout_ns = 3600 * NS_PER_S,
+                                    .partitions = 2 },
+                                  { .name = STR("work"),
+                                    .lease_timeout_ns = LEASE_NS,
+                                    .expire_timeout_ns = s->expire_ns,
+                                    .partitions = PARTS,
+                                    .max_attempts = s->has_dead ? MAX_ATTEMPTS : 0,
+                                    .dead_queue = s->has_dead ? STR("dead") : STR_NONE } };
     for (unsigned i = 0; i < COUNT_OF(infos); i++)
         CHECK(s, queues_create(s->queues, &infos[i], &note) == ERR_OK);
     record_queues(s->record, infos, COUNT_OF(infos));
@@ -86,7 +101,8 @@ void sim_run(struct sim *s, int64_t ns)
     (void)world_run_due(&s->world);
 }
 
-/* The old process: it is told that nothing is written any more, and goes. Then the next one begins. */
+/* The old process: it is told that nothing is written any more, and goes. Then the next one
+ * begins. */
 void sim_restart(struct sim *s, bool killed)
 {
     for (unsigned i = 0; i < STORES && killed; i++)

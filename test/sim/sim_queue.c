@@ -1,16 +1,19 @@
-/* Goal: whatever stores and clients do, the queue keeps I1-I13 (see below). Method: the real machine over real
- * local stores (their engine in memory), a virtual loop and clock, stores that delay, fail, break and are killed,
- * random clients; a naive model of what every client was told; checked after each step, and counted at the end.
- * Everything follows from the seed, which is printed; run one again with --seed N. --record FILE writes down what
- * clients asked and were told; linear.py checks that on its own (not of --wide histories: it knows no administrator).
- * --large: bodies of all sizes up to 1.5 MB, more of which die at once than one move, batch or reply may have.
- * --wide: most items have order keys, live short, with and without a dead queue, and are deleted in any state, several
- * of one key in one write.
+/* Goal: whatever stores and clients do, the queue keeps I1-I13 (see below). Method: the real
+ * machine over real local stores (their engine in memory), a virtual loop and clock, stores that
+ * delay, fail, break and are killed, random clients; a naive model of what every client was told;
+ * checked after each step, and counted at the end. Everything follows from the seed, which is
+ * printed; run one again with --seed N. --record FILE writes down what clients asked and were told;
+ * linear.py checks that on its own (not of --wide histories: it knows no administrator). --large:
+ * bodies of all sizes up to 1.5 MB, more of which die at once than one move, batch or reply may
+ * have. --wide: most items have order keys, live short, with and without a dead queue, and are
+ * deleted in any state, several of one key in one write.
  *
- *   I1 no loss, I2 no phantom, I3 whole requests, I4 one live lease, I5 fenced changes, I7 order keys, I8 attempts,
- *   I9 dead letters once, I10 no duplicates, I11 never early, I12 no lost wake-up, I13 decisions replay */
-#include "sim.h"
+ *   I1 no loss, I2 no phantom, I3 whole requests, I4 one live lease, I5 fenced changes, I7 order
+ * keys, I8 attempts,
+ *   I9 dead letters once, I10 no duplicates, I11 never early, I12 no lost wake-up, I13 decisions
+ * replay */
 #include "queue/admin.h"
+#include "sim.h"
 
 /* ---- what clients are told ---- */
 
@@ -29,10 +32,15 @@ static void produced(struct queue_produce *p, err why)
     CHECK(s, !a->answered);
     a->answered = true;
     if (!late)
-        record_answer(s->record, sim_now(s), a->op, why == ERR_OK ? "ok" : unknown ? "unknown" : "none");
+        record_answer(s->record, sim_now(s), a->op,
+                      why == ERR_OK ? "ok"
+                      : unknown     ? "unknown"
+                                    : "none");
     for (unsigned i = 0; i < a->count; i++) {
         struct thing *t = &s->things[a->first + i];
-        t->produced = why == ERR_OK && !late ? TOLD_OK : late || unknown ? TOLD_UNKNOWN : TOLD_FAILED;
+        t->produced = why == ERR_OK && !late ? TOLD_OK
+                      : late || unknown      ? TOLD_UNKNOWN
+                                             : TOLD_FAILED;
         t->place = why == ERR_OK ? ksuid_add(p->first, i) : KSUID_NIL;
         t->partition = p->partition;
     }
@@ -49,11 +57,12 @@ static void check_order(struct sim *s, unsigned n)
         const struct thing *t = &s->things[i];
         if (t->key != s->things[n].key)
             continue;
-        CHECK(s, !(t->held && store_time_before((store_time){ .ns = s->world.store_ns }, t->deadline)) || t->asked ||
-                     t->deleted);
-        CHECK(s, t->produced != TOLD_OK || t->request >= s->things[n].request || t->completed != TOLD_NOTHING ||
-                     t->asked || t->grants >= MAX_ATTEMPTS || t->dies ||
-                     sim_may_be_over(s, t));
+        CHECK(s, !(t->held &&
+                   store_time_before((store_time){ .ns = s->world.store_ns }, t->deadline)) ||
+                     t->asked || t->deleted);
+        CHECK(s, t->produced != TOLD_OK || t->request >= s->things[n].request ||
+                     t->completed != TOLD_NOTHING || t->asked || t->grants >= MAX_ATTEMPTS ||
+                     t->dies || sim_may_be_over(s, t));
     }
 }
 
@@ -62,13 +71,13 @@ static void granted(struct sim *s, struct queue_lease_request *r, const struct q
     unsigned n = sim_thing(s, it);
     struct thing *t = &s->things[n];
     store_time now = { .ns = s->world.store_ns };
-    CHECK(s, t->produced != TOLD_FAILED);                              /* I2 */
-    CHECK(s, t->completed != TOLD_OK);                                 /* I5, I10 */
+    CHECK(s, t->produced != TOLD_FAILED);                                   /* I2 */
+    CHECK(s, t->completed != TOLD_OK);                                      /* I5, I10 */
     CHECK(s, !t->held || t->asked || !store_time_before(now, t->deadline)); /* I4, I11 */
     CHECK(s, store_time_add(now, QUEUE_SOON_NS).ns >= t->not_before.ns);    /* I11 */
-    CHECK(s, it->attempts >= t->grants + 1);                           /* I8 */
+    CHECK(s, it->attempts >= t->grants + 1);                                /* I8 */
     CHECK(s, it->attempts <= MAX_ATTEMPTS || !s->has_dead);
-    CHECK(s, !t->held || ksuid_cmp(it->id, t->id) > 0);                /* I4: a new id for each grant */
+    CHECK(s, !t->held || ksuid_cmp(it->id, t->id) > 0); /* I4: a new id for each grant */
     check_order(s, n);
     t->held = true;
     t->asked = false;
@@ -94,7 +103,8 @@ static void leased(struct queue_lease_request *r, err why)
     for (unsigned i = 0; i < r->items_count && why == ERR_OK && a->life == s->life; i++)
         granted(s, r, &r->items[i]);
     for (unsigned i = 0; i < r->items_count && why == ERR_OK && a->life != s->life; i++) {
-        struct thing *t = &s->things[sim_thing(s, &r->items[i])]; /* nobody heard of it: it expires */
+        struct thing *t =
+            &s->things[sim_thing(s, &r->items[i])]; /* nobody heard of it: it expires */
         t->asked = true;
     }
     ask_free(a);
@@ -109,7 +119,10 @@ static void changed(struct queue_change *c, err why)
     bool definite = why == ERR_BAD || why == ERR_NOT_FOUND || why == ERR_CONFLICT;
     if (a->life == s->life)
         record_answer(s->record, sim_now(s), a->op,
-                      why == ERR_OK ? "ok" : why == ERR_BAD ? "none" : definite ? "refused" : "unknown");
+                      why == ERR_OK    ? "ok"
+                      : why == ERR_BAD ? "none"
+                      : definite       ? "refused"
+                                       : "unknown");
     for (unsigned i = 0; i < a->count; i++) {
         struct thing *t = &s->things[a->things[i]];
         char id[KSUID_TEXT_BYTES + 1];
@@ -119,8 +132,8 @@ static void changed(struct queue_change *c, err why)
         if (a->life != s->life)
             why = ERR_UNAVAILABLE;
         if (definite) { /* I5: a live lease can be changed */
-            CHECK(s, store_time_before(t->deadline, (store_time){ .ns = s->world.store_ns + 1 }) || t->asked_before ||
-                         a->count > 1 || t->deleted);
+            CHECK(s, store_time_before(t->deadline, (store_time){ .ns = s->world.store_ns + 1 }) ||
+                         t->asked_before || a->count > 1 || t->deleted);
             t->asked = t->asked_before;
         } else if (why == ERR_OK && c->kind == CHANGE_COMPLETE) {
             CHECK(s, t->completed != TOLD_OK);
@@ -184,15 +197,22 @@ static void do_produce(struct sim *s)
     bool scheduled = key < 0 && sim_pick(s, 4) == 0;
     for (unsigned i = 0; i < a->count; i++) {
         struct thing *t = &s->things[s->things_count++];
-        *t = (struct thing){ .request = s->requests, .key = key, .produced_at.ns = s->world.store_ns };
+        *t = (struct thing){ .request = s->requests,
+                             .key = key,
+                             .produced_at.ns = s->world.store_ns };
         if (scheduled && sim_pick(s, 2) == 0)
             t->not_before.ns = s->world.store_ns + (int64_t)sim_pick(s, 20 * NS_PER_S) + NS_PER_MS;
         a->items[i] = (struct queue_item_new){ .bytes = body_of(s, &a->arena, a->first + i),
                                                .enqueue_at = t->not_before };
     }
     s->requests++;
-    a->u.produce = (struct queue_produce){ .queue = s->q, .items = a->items, .items_count = a->count,
-                                           .deadline = soon(s), .arena = &a->arena, .done = produced, .ctx = a };
+    a->u.produce = (struct queue_produce){ .queue = s->q,
+                                           .items = a->items,
+                                           .items_count = a->count,
+                                           .deadline = soon(s),
+                                           .arena = &a->arena,
+                                           .done = produced,
+                                           .ctx = a };
     if (key >= 0)
         a->u.produce.order_key = arena_printf(&a->arena, "key-%d", key);
     a->op = record_produce(s->record, sim_now(s), &a->u.produce);
@@ -213,9 +233,13 @@ static void do_lease(struct sim *s, struct queue *q)
     struct ask *a = ask_new(s, REQ_LEASE);
     if (a == NULL)
         return;
-    a->u.lease = (struct queue_lease_request){ .queue = q, .batch_size = 1 + (unsigned)sim_pick(s, BATCH_MAX),
-                                               .deadline = soon(s), .wants_token = sim_pick(s, 2) == 0,
-                                               .arena = &a->arena, .done = leased, .ctx = a };
+    a->u.lease = (struct queue_lease_request){ .queue = q,
+                                               .batch_size = 1 + (unsigned)sim_pick(s, BATCH_MAX),
+                                               .deadline = soon(s),
+                                               .wants_token = sim_pick(s, 2) == 0,
+                                               .arena = &a->arena,
+                                               .done = leased,
+                                               .ctx = a };
     if (sim_pick(s, 3) == 0)
         a->u.lease.client_id = arena_printf(&a->arena, "client-%u", (unsigned)sim_pick(s, 4));
     a->op = record_lease(s->record, sim_now(s), &a->u.lease);
@@ -254,7 +278,9 @@ static void do_change(struct sim *s)
             continue;
         struct queue_change_item *it = &a->changes[a->count];
         ksuid_format(t->id, a->ids[a->count]);
-        *it = (struct queue_change_item){ .id = str_of(a->ids[a->count]), .token = t->token, .extend_ns = LEASE_NS };
+        *it = (struct queue_change_item){ .id = str_of(a->ids[a->count]),
+                                          .token = t->token,
+                                          .extend_ns = LEASE_NS };
         if (kind == CHANGE_RETRY && sim_pick(s, 3) == 0)
             it->retry_at.ns = s->world.store_ns + (int64_t)sim_pick(s, 10 * NS_PER_S);
         it->dead = kind == CHANGE_RETRY && sim_pick(s, 8) == 0;
@@ -263,9 +289,15 @@ static void do_change(struct sim *s)
         t->asked = true;
         a->things[a->count++] = n;
     }
-    a->u.change = (struct queue_change){ .queue = s->q, .kind = kind, .partition = partition, .items = a->changes,
-                                         .items_count = a->count, .deadline = soon(s), .arena = &a->arena,
-                                         .done = changed, .ctx = a };
+    a->u.change = (struct queue_change){ .queue = s->q,
+                                         .kind = kind,
+                                         .partition = partition,
+                                         .items = a->changes,
+                                         .items_count = a->count,
+                                         .deadline = soon(s),
+                                         .arena = &a->arena,
+                                         .done = changed,
+                                         .ctx = a };
     a->op = record_change(s->record, sim_now(s), &a->u.change);
     err why = queue_change_start(&a->u.change);
     if (why == ERR_OK)
@@ -281,12 +313,18 @@ static void deleted(struct queue_change *c, err why)
 {
     struct ask *a = c->ctx;
     CHECK(a->sim, !a->answered);
-    CHECK(a->sim, why == ERR_OK || why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_SHUTDOWN);
+    CHECK(a->sim,
+          why == ERR_OK || why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_SHUTDOWN);
     a->answered = true;
     ask_free(a);
 }
 
-struct gather { struct sim *sim; struct ask *ask; uint32_t partition; unsigned skip; };
+struct gather {
+    struct sim *sim;
+    struct ask *ask;
+    uint32_t partition;
+    unsigned skip;
+};
 
 /* An item in memory whose producer was told where it is: an end of it is asked for. */
 static void gather_item(void *ctx, struct hash_node *n)
@@ -319,11 +357,18 @@ static void do_delete(struct sim *s)
     struct gather g = { .sim = s, .ask = a, .partition = (uint32_t)sim_pick(s, PARTS) };
     g.skip = (unsigned)sim_pick(s, 8);
     hash_each(&s->q->parts[g.partition]->items, gather_item, &g);
-    a->u.change = (struct queue_change){ .queue = s->q, .kind = sim_pick(s, 2) == 0 ? CHANGE_DELETE : CHANGE_CLEAR,
-                                         .clears = { .ready = true, .scheduled = sim_pick(s, 2) == 0,
+    a->u.change = (struct queue_change){ .queue = s->q,
+                                         .kind = sim_pick(s, 2) == 0 ? CHANGE_DELETE : CHANGE_CLEAR,
+                                         .clears = { .ready = true,
+                                                     .scheduled = sim_pick(s, 2) == 0,
                                                      .leased = sim_pick(s, 2) == 0 },
-                                         .partition = g.partition, .items = a->changes, .items_count = a->count,
-                                         .deadline = soon(s), .arena = &a->arena, .done = deleted, .ctx = a };
+                                         .partition = g.partition,
+                                         .items = a->changes,
+                                         .items_count = a->count,
+                                         .deadline = soon(s),
+                                         .arena = &a->arena,
+                                         .done = deleted,
+                                         .ctx = a };
     if (a->count == 0 || queue_change_start(&a->u.change) != ERR_OK)
         ask_free(a);
 }
@@ -343,12 +388,26 @@ static void do_fault(struct sim *s)
 {
     struct sim_faults *f = sim_store_faults(s->stores[sim_pick(s, STORES)]);
     switch (sim_pick(s, 7)) {
-    case 0: f->fail_permille = (unsigned)sim_pick(s, 2) * (unsigned)sim_pick(s, 300); break;
-    case 1: f->unknown_permille = (unsigned)sim_pick(s, 2) * (unsigned)sim_pick(s, 40); break;
-    case 2: f->delay_ns = (int64_t)sim_pick(s, 2) * NS_PER_MS; break;
-    case 3: f->delay_ns = (int64_t)sim_pick(s, 500) * NS_PER_MS; break;
-    case 4: f->down = sim_pick(s, 3) == 0; break;
-    default: f->fail_permille = f->unknown_permille = 0; f->down = false; f->delay_ns = NS_PER_MS; break;
+    case 0:
+        f->fail_permille = (unsigned)sim_pick(s, 2) * (unsigned)sim_pick(s, 300);
+        break;
+    case 1:
+        f->unknown_permille = (unsigned)sim_pick(s, 2) * (unsigned)sim_pick(s, 40);
+        break;
+    case 2:
+        f->delay_ns = (int64_t)sim_pick(s, 2) * NS_PER_MS;
+        break;
+    case 3:
+        f->delay_ns = (int64_t)sim_pick(s, 500) * NS_PER_MS;
+        break;
+    case 4:
+        f->down = sim_pick(s, 3) == 0;
+        break;
+    default:
+        f->fail_permille = f->unknown_permille = 0;
+        f->down = false;
+        f->delay_ns = NS_PER_MS;
+        break;
     }
 }
 
@@ -356,7 +415,8 @@ static void do_admin(struct sim *s)
 {
     struct err_note note;
     uint32_t partition = (uint32_t)sim_pick(s, PARTS);
-    static const enum queue_part_order orders[] = { PART_DRAIN, PART_PAUSE, PART_RESUME, PART_RESUME };
+    static const enum queue_part_order orders[] = { PART_DRAIN, PART_PAUSE, PART_RESUME,
+                                                    PART_RESUME };
     if (sim_pick(s, 2) == 0) {
         CHECK(s, queues_test_pause(s->queues, STR("work"), sim_pick(s, 3) == 0, &note) == ERR_OK);
         return;
@@ -420,10 +480,12 @@ static void check_part(struct sim *s, struct part *p)
     CHECK(s, counts[QITEM_GRANTING] == (unsigned)p->granting);
     CHECK(s, p->placing >= 0);
     CHECK(s, counts[QITEM_FREE] == 0);
-    bool idle = p->loaded && (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy);
+    bool idle =
+        p->loaded && (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy);
     if (!idle || !p->whole || counts[QITEM_ENDING] + counts[QITEM_MOVING] > 0)
         return;
-    CHECK(s, counts[QITEM_READY] + counts[QITEM_BEHIND] + counts[QITEM_GRANTING] == (unsigned)p->ready);
+    CHECK(s, counts[QITEM_READY] + counts[QITEM_BEHIND] + counts[QITEM_GRANTING] ==
+                 (unsigned)p->ready);
     CHECK(s, counts[QITEM_LEASED] == (unsigned)p->leased);
 }
 
@@ -472,9 +534,11 @@ static void history(uint64_t seed, unsigned steps, enum mode mode, bool verbose,
     sim_count_all(s);
     record_end(s);
     if (verbose)
-        printf("seed %llu: %u items, %llu grants, produce %llu ok %llu unknown %llu failed, %llu crashes\n",
-               (unsigned long long)seed, s->things_count, (unsigned long long)s->grants, (unsigned long long)s->oks,
-               (unsigned long long)s->unknowns, (unsigned long long)s->failures, (unsigned long long)s->crashes);
+        printf("seed %llu: %u items, %llu grants, produce %llu ok %llu unknown %llu failed, %llu "
+               "crashes\n",
+               (unsigned long long)seed, s->things_count, (unsigned long long)s->grants,
+               (unsigned long long)s->oks, (unsigned long long)s->unknowns,
+               (unsigned long long)s->failures, (unsigned long long)s->crashes);
     sim_close(s);
     free(s);
 }
@@ -486,17 +550,21 @@ int main(int argc, char **argv)
     enum mode mode = MODE_PLAIN;
     const char *record = NULL;
     for (int i = 1; i < argc; i++) {
-        uint64_t *to = strcmp(argv[i], "--seed") == 0 ? &first : strcmp(argv[i], "--histories") == 0 ? &count
-                       : strcmp(argv[i], "--steps") == 0 ? &steps : NULL;
+        uint64_t *to = strcmp(argv[i], "--seed") == 0        ? &first
+                       : strcmp(argv[i], "--histories") == 0 ? &count
+                       : strcmp(argv[i], "--steps") == 0     ? &steps
+                                                             : NULL;
         verbose |= strcmp(argv[i], "--verbose") == 0;
-        mode = strcmp(argv[i], "--wide") == 0 ? MODE_WIDE : strcmp(argv[i], "--large") == 0 ? MODE_LARGE : mode;
+        mode = strcmp(argv[i], "--wide") == 0    ? MODE_WIDE
+               : strcmp(argv[i], "--large") == 0 ? MODE_LARGE
+                                                 : mode;
         if (strcmp(argv[i], "--record") == 0 && i + 1 < argc)
             record = argv[i + 1]; /* of the last seed, when there are several */
         if (to != NULL && i + 1 < argc && str_to_u64(str_of(argv[i + 1]), to) && to == &first)
             count = 1;
     }
-    printf("seeds %llu to %llu, %llu steps each\n", (unsigned long long)first, (unsigned long long)(first + count - 1),
-           (unsigned long long)steps);
+    printf("seeds %llu to %llu, %llu steps each\n", (unsigned long long)first,
+           (unsigned long long)(first + count - 1), (unsigned long long)steps);
     for (uint64_t seed = first; seed < first + count; seed++)
         history(seed, (unsigned)steps, mode, verbose, record);
     return 0;

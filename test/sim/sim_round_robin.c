@@ -1,7 +1,7 @@
-/* Goal: show what ADR 19 rejected beside what it chose, with the same failures: round robin splits a request over all
- * partitions and leaves part of it written; the whole request in one partition never does. Method: both place the same
- * requests over four partitions whose writes fail, or are slower than the client waits; nothing else is simulated.
- * Run with --verbose for the counts. */
+/* Goal: show what ADR 19 rejected beside what it chose, with the same failures: round robin splits
+ * a request over all partitions and leaves part of it written; the whole request in one partition
+ * never does. Method: both place the same requests over four partitions whose writes fail, or are
+ * slower than the client waits; nothing else is simulated. Run with --verbose for the counts. */
 #include "base/rng.h"
 #include "queue/place.h"
 
@@ -10,9 +10,13 @@
 
 enum { PARTS = 4, REQUESTS = 20000, TIMEOUT_MS = 1000, SLOW_MS = 5000 };
 
-struct outcome { unsigned whole, refused, partial; uint64_t loads[PARTS]; };
+struct outcome {
+    unsigned whole, refused, partial;
+    uint64_t loads[PARTS];
+};
 enum trouble { NONE, FAILING, ALL_FAILING, DEGRADED, TROUBLES };
-static const char *const names[TROUBLES] = { "none", "one fails now and then", "all fail now and then", "one is slow" };
+static const char *const names[TROUBLES] = { "none", "one fails now and then",
+                                             "all fail now and then", "one is slow" };
 
 /* The fate of one write: ms it takes, -1: it fails. */
 static int write_ms(struct rng *rng, enum trouble t, unsigned part)
@@ -24,8 +28,10 @@ static int write_ms(struct rng *rng, enum trouble t, unsigned part)
     return t == DEGRADED && part == 1 && rng_below(rng, 4) == 0 ? SLOW_MS : 1;
 }
 
-/* Items are dealt one by one from where the last request ended; what failed is dealt again to those that did not. */
-static void round_robin(struct rng *rng, enum trouble t, uint32_t items, unsigned *cursor, struct outcome *out)
+/* Items are dealt one by one from where the last request ended; what failed is dealt again to those
+ * that did not. */
+static void round_robin(struct rng *rng, enum trouble t, uint32_t items, unsigned *cursor,
+                        struct outcome *out)
 {
     uint32_t shares[PARTS] = { 0 }, written = 0, left = items;
     bool failed[PARTS] = { false };
@@ -57,8 +63,10 @@ static void round_robin(struct rng *rng, enum trouble t, uint32_t items, unsigne
     *(written == items ? &out->whole : written == 0 ? &out->refused : &out->partial) += 1;
 }
 
-/* The whole request to the least loaded; after a failure to the next, while there is one and time. */
-static void opportunistic(struct rng *rng, enum trouble t, uint32_t items, struct place *place, struct outcome *out)
+/* The whole request to the least loaded; after a failure to the next, while there is one and
+ * time. */
+static void opportunistic(struct rng *rng, enum trouble t, uint32_t items, struct place *place,
+                          struct outcome *out)
 {
     struct place_store stores[PARTS] = { { .status = PLACE_OK } };
     uint32_t store;
@@ -70,7 +78,8 @@ static void opportunistic(struct rng *rng, enum trouble t, uint32_t items, struc
         int ms = write_ms(rng, t, store);
         if (ms == 1)
             break;
-        stores[store].status = PLACE_SUSPECT; /* also when it is slow: the write is given up before the client does */
+        stores[store].status =
+            PLACE_SUSPECT; /* also when it is slow: the write is given up before the client does */
     }
     *(store == PLACE_NONE ? &out->refused : &out->whole) += 1;
     if (store != PLACE_NONE) {
@@ -103,9 +112,11 @@ static void run(enum trouble t, bool verbose)
         opportunistic(&same, t, items, place, &whole);
     }
     if (verbose)
-        printf("%-24s round robin: %5u whole %5u refused %5u partial | whole requests: %5u whole %5u refused %u "
+        printf("%-24s round robin: %5u whole %5u refused %5u partial | whole requests: %5u whole "
+               "%5u refused %u "
                "partial\n",
-               names[t], robin.whole, robin.refused, robin.partial, whole.whole, whole.refused, whole.partial);
+               names[t], robin.whole, robin.refused, robin.partial, whole.whole, whole.refused,
+               whole.partial);
     INVARIANT(whole.partial == 0);
     INVARIANT((robin.partial > 0) == (t == ALL_FAILING || t == DEGRADED));
     INVARIANT(t != NONE || (robin.whole == REQUESTS && whole.whole == REQUESTS));

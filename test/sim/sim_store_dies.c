@@ -1,11 +1,16 @@
-/* Goal: a store that dies takes no lease with it as long as another store has items, and what it holds waits for it.
- * Method: items on all stores, none of their bodies in memory, in the simulated world of sim.h; one store refuses;
- * single leases, each with a deadline. Seeds vary what is told at once and what later. */
+/* Goal: a store that dies takes no lease with it as long as another store has items, and what it
+ * holds waits for it. Method: items on all stores, none of their bodies in memory, in the simulated
+ * world of sim.h; one store refuses; single leases, each with a deadline. Seeds vary what is told
+ * at once and what later. */
 #include "sim.h"
 
 enum { ITEMS = 16, SEEDS = 20, DEADLINE_MS = 2000 };
 
-struct told_of { struct arena arena; bool done; err why; };
+struct told_of {
+    struct arena arena;
+    bool done;
+    err why;
+};
 
 static void produced_one(struct queue_produce *p, err why)
 {
@@ -39,8 +44,13 @@ static void produce_one(struct sim *s)
     struct told_of t = { .done = false };
     struct queue_item_new item = { .bytes = STR("item") };
     arena_init(&t.arena, 1 << 20);
-    struct queue_produce p = { .queue = s->q, .items = &item, .items_count = 1, .deadline = in_time(s),
-                               .arena = &t.arena, .done = produced_one, .ctx = &t };
+    struct queue_produce p = { .queue = s->q,
+                               .items = &item,
+                               .items_count = 1,
+                               .deadline = in_time(s),
+                               .arena = &t.arena,
+                               .done = produced_one,
+                               .ctx = &t };
     CHECK(s, queue_produce_start(&p) == ERR_OK);
     await(s, &t);
     CHECK(s, t.why == ERR_OK);
@@ -52,8 +62,13 @@ static uint32_t lease_one(struct sim *s)
 {
     struct told_of t = { .done = false };
     arena_init(&t.arena, 1 << 20);
-    struct queue_lease_request r = { .queue = s->q, .batch_size = 1, .lease_timeout_ns = 3600 * NS_PER_S,
-                                     .deadline = in_time(s), .arena = &t.arena, .done = leased_one, .ctx = &t };
+    struct queue_lease_request r = { .queue = s->q,
+                                     .batch_size = 1,
+                                     .lease_timeout_ns = 3600 * NS_PER_S,
+                                     .deadline = in_time(s),
+                                     .arena = &t.arena,
+                                     .done = leased_one,
+                                     .ctx = &t };
     CHECK(s, queue_lease_start(&r) == ERR_OK);
     await(s, &t);
     CHECK(s, t.why == ERR_OK || t.why == ERR_TIMEOUT);

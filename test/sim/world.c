@@ -131,7 +131,10 @@ struct loop_timer *loop_timer_new(struct loop *l, void (*fired)(void *ctx), void
     return t;
 }
 
-struct tick { struct loop_timer *timer; uint64_t generation; };
+struct tick {
+    struct loop_timer *timer;
+    uint64_t generation;
+};
 
 static void timer_fired(void *ctx)
 {
@@ -219,7 +222,10 @@ void world_fini(struct world *w)
 
 /* ---- a store with faults ---- */
 
-struct waiting { struct waiting *next; struct queue_write *write; };
+struct waiting {
+    struct waiting *next;
+    struct queue_write *write;
+};
 struct sim_store {
     struct queue_store base;
     struct queue_store *inner;
@@ -302,7 +308,8 @@ static void serve(void *ctx)
     err why = fate(s, w);
     if (why == ERR_OK) {
         why = apply(s, w);
-    } else if (why == ERR_IO) { /* it breaks: some of what waits was still written, in order, none is told */
+    } else if (why == ERR_IO) { /* it breaks: some of what waits was still written, in order, none
+                                   is told */
         bool written = true;
         s->broken = true;
         for (;;) {
@@ -339,31 +346,44 @@ static bool refuses(const struct sim_store *s)
     return s->broken || s->faults.down || s->faults.crashed;
 }
 
-#define PASS(name, params, args)                                  \
-    static err sim_##name params                                  \
-    {                                                             \
-        struct sim_store *s = mine(base);                         \
-        return refuses(s) ? ERR_UNAVAILABLE : s->inner->ops->name args; \
+#define PASS(name, params, args)                                                                   \
+    static err sim_##name params                                                                   \
+    {                                                                                              \
+        struct sim_store *s = mine(base);                                                          \
+        return refuses(s) ? ERR_UNAVAILABLE : s->inner->ops->name args;                            \
     }
-PASS(own, (struct queue_store *base, const struct queue_part *parts, unsigned count,
-           const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out, struct err_note *note),
+PASS(own,
+     (struct queue_store * base, const struct queue_part *parts, unsigned count,
+      const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
+      struct err_note *note),
      (s->inner, parts, count, boot, out, note))
-PASS(record, (struct queue_store *base, struct queue_part p, struct queue_part_record *out), (s->inner, p, out))
-PASS(ready, (struct queue_store *base, struct queue_part p, struct ksuid from,
-             bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx),
+PASS(record, (struct queue_store * base, struct queue_part p, struct queue_part_record *out),
+     (s->inner, p, out))
+PASS(ready,
+     (struct queue_store * base, struct queue_part p, struct ksuid from,
+      bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx),
      (s->inner, p, from, each, ctx))
-PASS(scheduled, (struct queue_store *base, struct queue_part p, store_time at, struct ksuid from,
-                 bool (*each)(void *ctx, const struct queue_entry *e), void *ctx),
+PASS(scheduled,
+     (struct queue_store * base, struct queue_part p, store_time at, struct ksuid from,
+      bool (*each)(void *ctx, const struct queue_entry *e), void *ctx),
      (s->inner, p, at, from, each, ctx))
-PASS(leases, (struct queue_store *base, struct queue_part p, bool (*each)(void *ctx, const struct queue_lease *l),
-              void *ctx), (s->inner, p, each, ctx))
-PASS(keys, (struct queue_store *base, struct queue_part p, bool (*each)(void *ctx, const struct queue_key *k),
-            void *ctx), (s->inner, p, each, ctx))
-PASS(supersedes, (struct queue_store *base, struct queue_part p,
-                  bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx), (s->inner, p, each, ctx))
-PASS(batch, (struct queue_store *base, struct queue_part p, struct ksuid first, struct arena *a,
-             struct queue_batch *out), (s->inner, p, first, a, out))
-PASS(drop, (struct queue_store *base, struct queue_part p), (s->inner, p))
+PASS(leases,
+     (struct queue_store * base, struct queue_part p,
+      bool (*each)(void *ctx, const struct queue_lease *l), void *ctx),
+     (s->inner, p, each, ctx))
+PASS(keys,
+     (struct queue_store * base, struct queue_part p,
+      bool (*each)(void *ctx, const struct queue_key *k), void *ctx),
+     (s->inner, p, each, ctx))
+PASS(supersedes,
+     (struct queue_store * base, struct queue_part p,
+      bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx),
+     (s->inner, p, each, ctx))
+PASS(batch,
+     (struct queue_store * base, struct queue_part p, struct ksuid first, struct arena *a,
+      struct queue_batch *out),
+     (s->inner, p, first, a, out))
+PASS(drop, (struct queue_store * base, struct queue_part p), (s->inner, p))
 
 static err sim_bodies(struct queue_store *base, struct queue_part p, struct queue_bodies *b)
 {
@@ -394,16 +414,28 @@ static err sim_heartbeat(struct queue_store *base, mono deadline)
 }
 
 static const struct queue_store_ops sim_ops = {
-    .write = sim_write, .own = sim_own, .record = sim_record, .ready = sim_ready, .scheduled = sim_scheduled,
-    .leases = sim_leases, .keys = sim_keys, .supersedes = sim_supersedes, .batch = sim_batch, .bodies = sim_bodies,
-    .drop = sim_drop, .recover = sim_recover, .heartbeat = sim_heartbeat,
+    .write = sim_write,
+    .own = sim_own,
+    .record = sim_record,
+    .ready = sim_ready,
+    .scheduled = sim_scheduled,
+    .leases = sim_leases,
+    .keys = sim_keys,
+    .supersedes = sim_supersedes,
+    .batch = sim_batch,
+    .bodies = sim_bodies,
+    .drop = sim_drop,
+    .recover = sim_recover,
+    .heartbeat = sim_heartbeat,
 };
 
 struct sim_store *sim_store_new(struct world *w, struct queue_store *inner, const char *name)
 {
     struct sim_store *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
-    *s = (struct sim_store){ .base = { .ops = &sim_ops, .name = name }, .inner = inner, .world = w,
+    *s = (struct sim_store){ .base = { .ops = &sim_ops, .name = name },
+                             .inner = inner,
+                             .world = w,
                              .faults.delay_ns = NS_PER_MS };
     s->last = &s->first;
     return s;

@@ -1,5 +1,6 @@
-/* world.h - a virtual machine for deterministic simulation: time, the loop (in the place of src/loop), stores that
- * delay, fail and lose their answers. Everything follows from one seed. Single thread. */
+/* world.h - a virtual machine for deterministic simulation: time, the loop (in the place of
+ * src/loop), stores that delay, fail and lose their answers. Everything follows from one seed.
+ * Single thread. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
@@ -10,8 +11,8 @@
 
 struct world {
     struct rng rng;
-    int64_t now_ns;         /* real time */
-    int64_t store_ns;       /* store_time, which may jump ahead */
+    int64_t now_ns;   /* real time */
+    int64_t store_ns; /* store_time, which may jump ahead */
     struct clock clock;
     struct loop *loop;
 };
@@ -25,7 +26,8 @@ void world_advance(struct world *w, int64_t ns_max);
 int64_t world_next(const struct world *w);
 void world_at(struct world *w, int64_t delay_ns, void (*fn)(void *ctx), void *ctx);
 
-/* A store between the queue and a real one: writes take time, in order; some fail, some get no answer. */
+/* A store between the queue and a real one: writes take time, in order; some fail, some get no
+ * answer. */
 struct sim_faults {
     unsigned fail_permille, unknown_permille; /* of writes */
     int64_t delay_ns;                         /* a write takes up to so long */

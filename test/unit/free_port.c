@@ -26,7 +26,9 @@ static unsigned kernel_first(void)
 
 static bool may_be_had(uint16_t port)
 {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr = { htonl(INADDR_LOOPBACK) } };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     int taken = bind(fd, (const struct sockaddr *)&at, sizeof at);

@@ -26,7 +26,8 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 void scratch_remove(struct scratch *s)
 {
     enum { FDS_MAX = 16 };
-    (void)nftw(s->dir, remove_one, FDS_MAX, FTW_DEPTH | FTW_PHYS); /* what stays is in the temporary directory */
+    (void)nftw(s->dir, remove_one, FDS_MAX,
+               FTW_DEPTH | FTW_PHYS); /* what stays is in the temporary directory */
 }
 
 static store_time still_store(struct clock *c)
@@ -50,7 +51,9 @@ static wall still_wall(struct clock *c)
 void still_clock_init(struct still_clock *c, int64_t ns)
 {
     *c = (struct still_clock){
-        .clock = { .store_now = still_store, .mono_now = still_mono, .wall_now = still_wall }, .ns = ns };
+        .clock = { .store_now = still_store, .mono_now = still_mono, .wall_now = still_wall },
+        .ns = ns
+    };
 }
 
 struct engine *scratch_engine(const struct scratch *s, struct clock *clock)
@@ -58,7 +61,9 @@ struct engine *scratch_engine(const struct scratch *s, struct clock *clock)
     struct engine *e = NULL;
     struct err_note note = { "" };
     store_time greatest;
-    struct engine_opts opts = { .dir = s->dir, .index_bytes_max = 1u << 30, .segment_bytes = 8u << 20 };
+    struct engine_opts opts = { .dir = s->dir,
+                                .index_bytes_max = 1u << 30,
+                                .segment_bytes = 8u << 20 };
     err why = engine_open(&opts, &e, &greatest, &note);
     if (why == ERR_OK)
         why = engine_start(e, clock, &note);

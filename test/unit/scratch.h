@@ -1,10 +1,13 @@
-/* scratch.h - a fresh directory for a test, removed with all in it at the end; and an engine inside one. */
+/* scratch.h - a fresh directory for a test, removed with all in it at the end; and an engine inside
+ * one. */
 #ifndef UNIT_SCRATCH_H
 #define UNIT_SCRATCH_H
 
 #include "engine/engine.h"
 
-struct scratch { char dir[64]; };
+struct scratch {
+    char dir[64];
+};
 /* Dies when it cannot. */
 void scratch_make(struct scratch *s);
 void scratch_remove(struct scratch *s);

@@ -1,5 +1,5 @@
-/* form: bodies as curl and browsers send them are read, ambiguous ones refused. Method: literal bodies, and every
- * prefix of a good one. */
+/* form: bodies as curl and browsers send them are read, ambiguous ones refused. Method: literal
+ * bodies, and every prefix of a good one. */
 #include "app/form.h"
 
 #include <setjmp.h>
@@ -49,7 +49,8 @@ static void urlencoded_is_decoded_once(void **state)
 {
     (void)state;
     str value;
-    assert_int_equal(parse(URLENCODED, "title=A%2FB+c&wikitext=%2541%3D1%26&&stash=true&empty=&bare"), ERR_OK);
+    assert_int_equal(
+        parse(URLENCODED, "title=A%2FB+c&wikitext=%2541%3D1%26&&stash=true&empty=&bare"), ERR_OK);
     assert_int_equal(form.count, 5);
     assert_field("title", "A/B c");
     assert_field("wikitext", "%41=1&");
@@ -83,12 +84,13 @@ static void more_fields_than_the_limit_are_refused(void **state)
     assert_int_equal(parse(URLENCODED, body), ERR_OK);
 }
 
-static const char good[] = "ignored\r\n" MARK "\r\nContent-Disposition: form-data; name=\"html\"\r\n\r\n<p>\r\n--x\r\n"
-                           "\r\n" MARK " \t\r\ncontent-type: text/plain\r\n"
-                           "CONTENT-DISPOSITION: Form-Data; filename=\"a;b\"; name=\"w\\\"x\"\r\n"
-                           "Content-Transfer-Encoding: binary\r\n\r\n"
-                           "\r\n" MARK "\r\nContent-Disposition: form-data; name=stash\r\n\r\ntrue\r\n" MARK
-                           "--\r\nalso ignored";
+static const char good[] =
+    "ignored\r\n" MARK "\r\nContent-Disposition: form-data; name=\"html\"\r\n\r\n<p>\r\n--x\r\n"
+    "\r\n" MARK " \t\r\ncontent-type: text/plain\r\n"
+    "CONTENT-DISPOSITION: Form-Data; filename=\"a;b\"; name=\"w\\\"x\"\r\n"
+    "Content-Transfer-Encoding: binary\r\n\r\n"
+    "\r\n" MARK "\r\nContent-Disposition: form-data; name=stash\r\n\r\ntrue\r\n" MARK
+    "--\r\nalso ignored";
 
 static void multipart_gives_each_part_its_bytes(void **state)
 {
@@ -101,19 +103,23 @@ static void multipart_gives_each_part_its_bytes(void **state)
     assert_int_equal(parse(MULTIPART, MARK "--"), ERR_OK);
     assert_int_equal(form.count, 0);
     assert_int_equal(parse("Multipart/Form-Data; charset=x; boundary=\"a b\"",
-                           "--a b\r\nContent-Disposition: form-data; name=n\r\n\r\nv\r\n--a b--"), ERR_OK);
+                           "--a b\r\nContent-Disposition: form-data; name=n\r\n\r\nv\r\n--a b--"),
+                     ERR_OK);
     assert_field("n", "v");
 }
 
 static void multipart_cut_anywhere_is_refused(void **state)
 {
     (void)state;
-    size_t end = str_find_str(str_of(good), STR("true\r\n" MARK "--")) + sizeof "true\r\n" MARK "--" - 1;
+    size_t end =
+        str_find_str(str_of(good), STR("true\r\n" MARK "--")) + sizeof "true\r\n" MARK "--" - 1;
     for (size_t n = 0; n < end; n++) {
-        assert_int_equal(form_parse(&memory, STR(MULTIPART), (str){ .p = good, .n = n }, &form, &note), ERR_BAD);
+        assert_int_equal(
+            form_parse(&memory, STR(MULTIPART), (str){ .p = good, .n = n }, &form, &note), ERR_BAD);
         arena_reset(&memory);
     }
-    assert_int_equal(form_parse(&memory, STR(MULTIPART), (str){ .p = good, .n = end }, &form, &note), ERR_OK);
+    assert_int_equal(
+        form_parse(&memory, STR(MULTIPART), (str){ .p = good, .n = end }, &form, &note), ERR_OK);
 }
 
 static void multipart_that_two_would_read_differently_is_refused(void **state)
@@ -124,9 +130,10 @@ static void multipart_that_two_would_read_differently_is_refused(void **state)
         MARK "\r\nContent-Type: text/plain\r\n\r\nv\r\n" MARK "--",
         MARK "\r\nContent-Disposition: attachment; name=a\r\n\r\nv\r\n" MARK "--",
         MARK "\r\nContent-Disposition: form-data; name=a; name=b\r\n\r\nv\r\n" MARK "--",
-        MARK "\r\nContent-Disposition: form-data; name=a\r\nContent-Disposition: form-data; name=a\r\n\r\nv\r\n"
-        MARK "--",
-        MARK "\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: base64\r\n\r\nv\r\n" MARK "--",
+        MARK "\r\nContent-Disposition: form-data; name=a\r\nContent-Disposition: form-data; "
+             "name=a\r\n\r\nv\r\n" MARK "--",
+        MARK "\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: "
+             "base64\r\n\r\nv\r\n" MARK "--",
         MARK "\r\nContent-Disposition: form-data; name=\"a\r\n\r\nv\r\n" MARK "--",
         MARK "\r\nno field\r\n\r\nv\r\n" MARK "--",
         MARK "x\r\nContent-Disposition: form-data; name=a\r\n\r\nv\r\n" MARK "--",
@@ -145,9 +152,11 @@ static void a_boundary_is_needed_and_other_types_are_none_of_ours(void **state)
     assert_int_equal(parse("multipart/form-data; boundary=", MARK "--"), ERR_BAD);
     assert_int_equal(parse("multipart/form-data; boundary=\"a ", MARK "--"), ERR_BAD);
     assert_int_equal(parse("multipart/form-data; boundary=a; boundary=b", "--a--"), ERR_BAD);
-    assert_int_equal(parse("multipart/form-data; boundary="
-                           "0123456789012345678901234567890123456789012345678901234567890123456789x", "--0"),
-                     ERR_BAD);
+    assert_int_equal(
+        parse("multipart/form-data; boundary="
+              "0123456789012345678901234567890123456789012345678901234567890123456789x",
+              "--0"),
+        ERR_BAD);
     assert_int_equal(parse("application/json", "{}"), ERR_NOT_FOUND);
     assert_int_equal(parse("", ""), ERR_NOT_FOUND);
 }

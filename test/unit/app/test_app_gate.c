@@ -1,7 +1,8 @@
-/* Goal: calls on a store that does not answer hold their share of the pool and nothing else; who waits can leave, and
- * is refused when it takes too long or the server drains.
- * Method: a gate over a loop; its jobs stay on the pool until they are let go. A thread of the test's own enters and
- * looks; what it expects it waits for, what must not come is looked for once all else has. */
+/* Goal: calls on a store that does not answer hold their share of the pool and nothing else; who
+ * waits can leave, and is refused when it takes too long or the server drains.
+ * Method: a gate over a loop; its jobs stay on the pool until they are let go. A thread of the
+ * test's own enters and looks; what it expects it waits for, what must not come is looked for once
+ * all else has. */
 #include "app/queue_gate.h"
 
 #include "base/check.h"
@@ -64,7 +65,8 @@ static struct call *enter(struct rig *r, uint64_t stores, bool change)
     INVARIANT(r->count < CALLS);
     struct call *c = &r->calls[r->count++];
     c->job = (struct loop_job){ .run = call_run, .done = call_done };
-    c->turn = (struct queue_turn){ .need = { .stores = stores, .change = change }, .job = &c->job,
+    c->turn = (struct queue_turn){ .need = { .stores = stores, .change = change },
+                                   .job = &c->job,
                                    .refused = call_refused,
                                    .deadline = { .ns = atomic_load(&r->now_ns) + TURN_NS } };
     queue_gate_enter(r->gate, &c->turn);
@@ -179,7 +181,8 @@ static void drive_leaving(struct rig *r)
         hung[i] = enter(r, BIT(HUNG), false);
     for (unsigned i = 0; i < COUNT_OF(waits); i++)
         waits[i] = enter(r, BIT(HUNG), false);
-    INVARIANT(queue_gate_quit(r->gate, &waits[2]->turn)); /* the last: who comes next stands behind the others */
+    INVARIANT(queue_gate_quit(
+        r->gate, &waits[2]->turn)); /* the last: who comes next stands behind the others */
     INVARIANT(!queue_gate_quit(r->gate, &waits[2]->turn));
     INVARIANT(queue_gate_quit(r->gate, &waits[0]->turn));
     struct call *late = enter(r, BIT(HUNG), false);

@@ -1,4 +1,5 @@
-/* pace: a public address gets so many a second, each address its own. Method: time is an argument. */
+/* pace: a public address gets so many a second, each address its own. Method: time is an
+ * argument. */
 #include "app/pace.h"
 
 #include <setjmp.h>
@@ -79,7 +80,8 @@ static void what_is_kept_is_bounded_and_given_back_over_its_time(void **state)
     assert_true(pace_keep(p, 500, now));
     now.ns += day;
     assert_true(pace_keep(p, 1000, now));
-    for (int i = 0; i < 100000; i++) { /* who asks without end keeps nothing from being given back */
+    for (int i = 0; i < 100000;
+         i++) { /* who asks without end keeps nothing from being given back */
         now.ns += day / 100000;
         (void)pace_keep(p, 1001, now);
     }

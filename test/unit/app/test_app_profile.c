@@ -1,4 +1,5 @@
-/* profile: which Accept fields stored content satisfies. Method: a table, and every prefix of a long field. */
+/* profile: which Accept fields stored content satisfies. Method: a table, and every prefix of a
+ * long field. */
 #include "app/profile.h"
 
 #include <setjmp.h>
@@ -35,7 +36,8 @@ static const struct {
     { HTML("1.6.0") ", TEXT/HTML", HTML("2.6.0"), PROFILE_SERVES },
     { HTML("1.6.0") ", text/plain, application/*", HTML("2.6.0"), PROFILE_OLDER },
     { HTML("2.4.0"), "text/html", PROFILE_SERVES },
-    { "application/json; " SPEC("HTML", "1.8.0"), HTML("2.6.0"), PROFILE_SERVES }, /* of another media type */
+    { "application/json; " SPEC("HTML", "1.8.0"), HTML("2.6.0"), PROFILE_SERVES }, /* of another
+    media type */
     { "*/*; " SPEC("HTML", "1.8.0"), HTML("2.6.0"), PROFILE_SERVES },
     { "TEXT/html; " SPEC("HTML", "1.8.0"), HTML("2.6.0"), PROFILE_OLDER },
     { HTML("1.0.0"), "text/html; profile=\"else\"", PROFILE_SERVES },
@@ -65,7 +67,8 @@ static void a_field_cut_anywhere_is_read_to_its_end(void **state)
     (void)state;
     arena_init(&a, 1 << 20);
     for (size_t n = 0; n <= accept.n; n++) {
-        str copy = arena_copy(&a, str_take(accept, n)); /* a block of its own: reading past it is seen */
+        str copy = arena_copy(&a, str_take(accept, n)); /* a block of its own: reading past it is
+        seen */
         assert_in_range(profile_judge(&a, copy, STR(HTML("2.6.0"))), PROFILE_SERVES, PROFILE_OLDER);
         arena_reset(&a);
     }

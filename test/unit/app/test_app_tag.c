@@ -41,9 +41,19 @@ static void tags_of_renders_are_read(void **state)
 static void other_tags_are_none_of_ours(void **state)
 {
     static const char *const bad[] = {
-        "", "*", "\"7\"", "\"/" TID "\"", "\"x/" TID "\"", "\"-7/" TID "\"", "\"7/a0b0c000-e6a4-11f0-8000\"",
-        "\"7/a0b0c000-e6a4-41f0-8000-010000000001\"", "\"9223372036854775808/" TID "\"",
-        "\"7/" TID "\", \"8/" TID "\"", "\"", "W/", "\"7/\"",
+        "",
+        "*",
+        "\"7\"",
+        "\"/" TID "\"",
+        "\"x/" TID "\"",
+        "\"-7/" TID "\"",
+        "\"7/a0b0c000-e6a4-11f0-8000\"",
+        "\"7/a0b0c000-e6a4-41f0-8000-010000000001\"",
+        "\"9223372036854775808/" TID "\"",
+        "\"7/" TID "\", \"8/" TID "\"",
+        "\"",
+        "W/",
+        "\"7/\"",
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {

@@ -1,5 +1,5 @@
-/* transform_body: the same fields from three kinds of body, and what the origin is sent. Method: literal bodies; what
- * is written is read back by another JSON reader. */
+/* transform_body: the same fields from three kinds of body, and what the origin is sent. Method:
+ * literal bodies; what is written is read back by another JSON reader. */
 #include "app/transform_body.h"
 
 #include <jansson.h>
@@ -49,7 +49,8 @@ static void json_and_forms_say_the_same(void **state)
     static const struct {
         const char *type, *body;
     } same[] = {
-        { "application/json; charset=utf-8", "{\"html\":\"<p>\\u00e9\",\"stash\":true,\"body_only\":false,\"x\":[1]}" },
+        { "application/json; charset=utf-8",
+          "{\"html\":\"<p>\\u00e9\",\"stash\":true,\"body_only\":false,\"x\":[1]}" },
         { "", "{\"html\":{\"headers\":{},\"body\":\"<p>\\u00e9\"},\"stash\":true}" },
         { FORM, "html=%3Cp%3E%C3%A9&stash=1&body_only=0&x=1" },
         { FORM, "html=%3Cp%3E%C3%A9&stash=yes&body_only=no" },
@@ -96,7 +97,8 @@ static void bodies_that_mean_nothing_are_refused(void **state)
         { "application/json", "{\"updates\":7}" },
         { "application/json", "{\"updates\":{}}" },
         { "application/json", "{\"updates\":{\"redlinks\":false}}" },
-        { "application/json", "{\"updates\":{\"redlinks\":true,\"variant\":{\"target\":\"sr-el\"}}}" },
+        { "application/json",
+          "{\"updates\":{\"redlinks\":true,\"variant\":{\"target\":\"sr-el\"}}}" },
         { "application/json", "{\"updates\":{\"variant\":{}}}" },
         { "application/json", "{\"updates\":{\"variant\":{\"target\":\"\"}}}" },
         { "application/json", "{\"updates\":{\"variant\":{\"target\":7}}}" },
@@ -136,9 +138,11 @@ static void what_is_written_reads_back(void **state)
 {
     (void)state;
     static const char odd[] = "\"\\/\b\f\n\r\t\x01\x1f\x7f<\xc3\xa9\xf0\x9f\x98\x80>";
-    struct transform_original original = {
-        .title = STR("A \"b\""), .rev = 7, .html = { STR("text/html; profile=\"x\""), str_of(odd) },
-        .data_parsoid = { STR("application/json"), STR("{\"ids\":{}}") } };
+    struct transform_original original = { .title = STR("A \"b\""),
+                                           .rev = 7,
+                                           .html = { STR("text/html; profile=\"x\""), str_of(odd) },
+                                           .data_parsoid = { STR("application/json"),
+                                                             STR("{\"ids\":{}}") } };
     struct buf b;
     buf_init(&b, 1 << 20);
     transform_body_html(&b, str_of(odd), &original);
@@ -147,9 +151,11 @@ static void what_is_written_reads_back(void **state)
     assert_string_equal(text_at(o, "title"), "A \"b\"");
     assert_int_equal(json_integer_value(json_object_get(o, "revid")), 7);
     assert_string_equal(text_at(json_object_get(o, "html"), "body"), odd);
-    assert_string_equal(text_at(json_object_get(json_object_get(o, "html"), "headers"), "content-type"),
+    assert_string_equal(text_at(json_object_get(json_object_get(o, "html"), "headers"),
+                                "content-type"),
                         "text/html; profile=\"x\"");
-    assert_non_null(json_object_get(json_object_get(json_object_get(o, "data-parsoid"), "body"), "ids"));
+    assert_non_null(
+        json_object_get(json_object_get(json_object_get(o, "data-parsoid"), "body"), "ids"));
     assert_null(json_object_get(o, "wikitext"));
     json_decref(root);
 
@@ -182,21 +188,24 @@ static json_t *updates_written(const struct transform_original *original)
     buf_init(&b, 1 << 20);
     transform_body_updates(&b, &fields, original);
     json_t *root = written(&b);
-    assert_string_equal(text_at(json_object_get(json_object_get(root, "original"), "html"), "body"), "<p>");
+    assert_string_equal(text_at(json_object_get(json_object_get(root, "original"), "html"), "body"),
+                        "<p>");
     return root;
 }
 
 static void updates_are_read_and_written(void **state)
 {
     (void)state;
-    const struct transform_original original = { .title = STR("A"), .rev = 7,
-                                                .html = { STR("text/html"), STR("<p>") } };
+    const struct transform_original original = { .title = STR("A"),
+                                                 .rev = 7,
+                                                 .html = { STR("text/html"), STR("<p>") } };
     assert_int_equal(parse("application/json", "{\"updates\":{\"redlinks\":true}}"), ERR_OK);
     json_t *root = updates_written(&original);
     assert_true(json_is_true(json_object_get(json_object_get(root, "updates"), "redlinks")));
     json_decref(root);
 
-    assert_int_equal(parse(FORM, "updates=%7B%22variant%22:%7B%22target%22:%22sr-el%22%7D%7D"), ERR_OK);
+    assert_int_equal(parse(FORM, "updates=%7B%22variant%22:%7B%22target%22:%22sr-el%22%7D%7D"),
+                     ERR_OK);
     assert_false(fields.redlinks);
     root = updates_written(&original);
     const json_t *variant = json_object_get(json_object_get(root, "updates"), "variant");
@@ -204,7 +213,9 @@ static void updates_are_read_and_written(void **state)
     assert_int_equal(json_object_size(variant), 1);
     json_decref(root);
 
-    assert_int_equal(parse("", "{\"updates\":{\"variant\":{\"source\":\"sr-ec\",\"target\":\"a\\\"b\"}}}"), ERR_OK);
+    assert_int_equal(
+        parse("", "{\"updates\":{\"variant\":{\"source\":\"sr-ec\",\"target\":\"a\\\"b\"}}}"),
+        ERR_OK);
     root = updates_written(&original);
     variant = json_object_get(json_object_get(root, "updates"), "variant");
     assert_string_equal(text_at(variant, "target"), "a\"b");
@@ -241,7 +252,8 @@ static void a_document_is_known_by_what_it_holds(void **state)
         enum transform_holds holds;
     } rows[] = {
         { "", HOLDS_NOTHING },
-        { "<!DOCTYPE html><html><head><title>T</title></head><body> <section><p><br/></p></section></body></html>",
+        { "<!DOCTYPE html><html><head><title>T</title></head><body> "
+          "<section><p><br/></p></section></body></html>",
           HOLDS_NOTHING },
         { "<p title='a > b'>\n</p>", HOLDS_NOTHING },
         { "<h2></h2>", HOLDS_ELEMENTS },

@@ -2,8 +2,8 @@
 
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
-#include "base/rng.h"
 #include "auth/authority.h"
+#include "base/rng.h"
 #include "engine/store.h"
 
 #include <stdio.h>
@@ -32,8 +32,11 @@ void authtest_restart(struct authtest *f, bool enabled)
 {
     struct err_note note;
     auth_free(&f->auth);
-    struct auth_opts opts = { .engine = f->engine, .clock = &f->clock.clock, .entropy = fake_entropy,
-                              .enabled = enabled, .exposed = f->exposed };
+    struct auth_opts opts = { .engine = f->engine,
+                              .clock = &f->clock.clock,
+                              .entropy = fake_entropy,
+                              .enabled = enabled,
+                              .exposed = f->exposed };
     assert_int_equal(auth_new(&opts, &f->auth, &note), ERR_OK);
 }
 
@@ -42,8 +45,9 @@ int authtest_up(void **state)
     static struct authtest f;
     f = (struct authtest){ .engine = NULL };
     rng_init(&entropy_rng, 7);
-    f.clock = (struct authtest_clock){ .clock = { .store_now = still_store, .mono_now = still_mono },
-                                    .ns = 1800000000 * NS_PER_S };
+    f.clock =
+        (struct authtest_clock){ .clock = { .store_now = still_store, .mono_now = still_mono },
+                                 .ns = 1800000000 * NS_PER_S };
     f.engine = engine_mem_new(&f.clock.clock);
     authtest_restart(&f, true);
     *state = &f;
@@ -76,11 +80,14 @@ enum auth_reason authtest_ask(struct authtest *f, str field, const char *permiss
     return why;
 }
 
-struct authtest_made authtest_make(struct authtest *f, const char *role, const char *space, store_time expires_at)
+struct authtest_made authtest_make(struct authtest *f, const char *role, const char *space,
+                                   store_time expires_at)
 {
     struct authtest_made m;
     struct err_note note;
-    struct auth_key_new n = { .roles = { str_of(role) }, .roles_count = 1, .space = str_of(space),
+    struct auth_key_new n = { .roles = { str_of(role) },
+                              .roles_count = 1,
+                              .space = str_of(space),
                               .expires_at = expires_at };
     if (auth_key_create(f->auth, &n, &m.key, m.secret, &note) != ERR_OK)
         fail_msg("%s", note.text);
@@ -105,7 +112,8 @@ const char *authtest_user(struct authtest *f, const char *name)
 void authtest_space(struct authtest *f, const char *name, const char *tag)
 {
     struct err_note note;
-    if (auth_space_create(f->auth, &(struct auth_space){ .name = str_of(name), .tag = str_of(tag) }, &note) != ERR_OK)
+    if (auth_space_create(f->auth, &(struct auth_space){ .name = str_of(name), .tag = str_of(tag) },
+                          &note) != ERR_OK)
         fail_msg("%s", note.text);
 }
 
@@ -114,7 +122,9 @@ void authtest_role(struct authtest *f, const char *space, const char *name, cons
     struct err_note note;
     char id[AUTH_ID_BYTES + 1];
     str permissions = str_of(permission);
-    struct auth_role r = { .space = str_of(space), .name = str_of(name), .permissions = &permissions,
+    struct auth_role r = { .space = str_of(space),
+                           .name = str_of(name),
+                           .permissions = &permissions,
                            .permissions_count = permissions.n > 0 ? 1 : 0 };
     if (auth_role_create(f->auth, &r, id, &note) != ERR_OK)
         fail_msg("%s", note.text);
@@ -122,7 +132,9 @@ void authtest_role(struct authtest *f, const char *space, const char *name, cons
 
 struct auth_binding_new authtest_binding(const char *space, const char *role, const char *user)
 {
-    return (struct auth_binding_new){ .space = str_of(space), .role_name = str_of(role), .user_id = str_of(user) };
+    return (struct auth_binding_new){ .space = str_of(space),
+                                      .role_name = str_of(role),
+                                      .user_id = str_of(user) };
 }
 
 void authtest_bind(struct authtest *f, const char *space, const char *role, const char *user)
@@ -134,19 +146,22 @@ void authtest_bind(struct authtest *f, const char *space, const char *role, cons
         fail_msg("%s", note.text);
 }
 
-struct auth_secret authtest_key(struct authtest *f, const char *user, const char *scope, const char *tag)
+struct auth_secret authtest_key(struct authtest *f, const char *user, const char *scope,
+                                const char *tag)
 {
     struct auth_secret s;
     struct err_note note;
-    struct auth_apikey k = { .user_id = str_of(user), .scope = str_of(scope), .tag = str_of(tag),
+    struct auth_apikey k = { .user_id = str_of(user),
+                             .scope = str_of(scope),
+                             .tag = str_of(tag),
                              .expires_at = STORE_TIME_NEVER };
     if (auth_apikey_create(f->auth, &k, &s, &note) != ERR_OK)
         fail_msg("%s", note.text);
     return s;
 }
 
-enum auth_reason authtest_ask_key(struct authtest *f, const struct auth_secret *s, const char *permission,
-                                  const char *space)
+enum auth_reason authtest_ask_key(struct authtest *f, const struct auth_secret *s,
+                                  const char *permission, const char *space)
 {
     return authtest_ask(f, authtest_bearer(s->key), permission, str_of(space));
 }

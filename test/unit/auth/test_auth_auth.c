@@ -1,5 +1,6 @@
-/* Goal: keys open what their roles say, where they say, until they expire or are deleted; nothing else opens.
- * Method: the authority on an engine in memory that runs every decision twice; a clock that stands. */
+/* Goal: keys open what their roles say, where they say, until they expire or are deleted; nothing
+ * else opens. Method: the authority on an engine in memory that runs every decision twice; a clock
+ * that stands. */
 #include "authtest.h"
 
 #include "../bucket/engine_mem.h"
@@ -61,21 +62,32 @@ static void a_key_has_the_form_of_the_contract(void **state)
 
 static void roles_are_sets_of_permissions(void **state)
 {
-    static const struct { const char *role, *may, *may_not; } cases[] = {
-        { "read", "page.read", "page.write" },   { "read", "table.read", "table.write" },
-        { "write", "page.write", "page.purge" }, { "write", "page.read", "admin.check" },
-        { "purge", "page.purge", "page.write" }, { "admin", "admin.check", "queue.produce" },
-        { "purge", "table.purge", "table.write" }, { "write", "table.write", "table.purge" },
-        { "admin", "page.purge", "queue.lease" }, { "NamespaceOwner", "queue.lease", "page.read" },
-        { "PublicViewer", "system.health", "queue.stats" }, { "Admin", "namespace.update", "no.such" },
+    static const struct {
+        const char *role, *may, *may_not;
+    } cases[] = {
+        { "read", "page.read", "page.write" },
+        { "read", "table.read", "table.write" },
+        { "write", "page.write", "page.purge" },
+        { "write", "page.read", "admin.check" },
+        { "purge", "page.purge", "page.write" },
+        { "admin", "admin.check", "queue.produce" },
+        { "purge", "table.purge", "table.write" },
+        { "write", "table.write", "table.purge" },
+        { "admin", "page.purge", "queue.lease" },
+        { "NamespaceOwner", "queue.lease", "page.read" },
+        { "PublicViewer", "system.health", "queue.stats" },
+        { "Admin", "namespace.update", "no.such" },
     };
     struct authtest *f = *state;
     authtest_lock(f);
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct authtest_made m = authtest_make(f, cases[i].role, NULL, STORE_TIME_NEVER);
-        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may, STR("en")), AUTH_FINE);
-        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may_not, STR("en")), AUTH_FORBIDDEN);
-        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may_not, STR("")), AUTH_FORBIDDEN);
+        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may, STR("en")),
+                         AUTH_FINE);
+        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may_not, STR("en")),
+                         AUTH_FORBIDDEN);
+        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may_not, STR("")),
+                         AUTH_FORBIDDEN);
     }
 }
 
@@ -84,11 +96,19 @@ static void a_key_of_a_domain_opens_that_domain_alone(void **state)
     struct authtest *f = *state;
     authtest_lock(f);
     struct authtest_made m = authtest_make(f, "write", "en.example.test", STORE_TIME_NEVER);
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("en.example.test")), AUTH_FINE);
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("de.example.test")), AUTH_FORBIDDEN);
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("en.example.tes")), AUTH_FORBIDDEN);
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("")), AUTH_FORBIDDEN);
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "apikey.create", STR(AUTH_SYSTEM)), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write",
+                                  STR("en.example.test")),
+                     AUTH_FINE);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write",
+                                  STR("de.example.test")),
+                     AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write",
+                                  STR("en.example.tes")),
+                     AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("")),
+                     AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "apikey.create", STR(AUTH_SYSTEM)),
+                     AUTH_FORBIDDEN);
 }
 
 static void keys_that_are_none_are_told_apart(void **state)
@@ -98,20 +118,22 @@ static void keys_that_are_none_are_told_apart(void **state)
     char other[AUTH_KEY_BYTES_MAX + 1];
     memcpy(other, m.secret, sizeof other);
     other[20] = other[20] == 'a' ? 'b' : 'a';
-    assert_int_equal(authtest_ask(f, authtest_bearer(other), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
-    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-live-short"), "page.read", STR("en")), AUTH_KEY_INVALID);
-    assert_int_equal(authtest_ask(f, authtest_bearer("xtr-live-0123456789012345678901234567890123456789012"),
-                                  "page.read",
-                                  STR("en")),
+    assert_int_equal(authtest_ask(f, authtest_bearer(other), "page.read", STR("en")),
+                     AUTH_KEY_UNKNOWN);
+    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-live-short"), "page.read", STR("en")),
                      AUTH_KEY_INVALID);
-    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-LIVE-0123456789012345678901234567890123456789012"),
-                                  "page.read",
-                                  STR("en")),
-                     AUTH_KEY_INVALID);
-    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-live-012345678901234567890123456789012345678901!"),
-                                  "page.read",
-                                  STR("en")),
-                     AUTH_KEY_INVALID);
+    assert_int_equal(
+        authtest_ask(f, authtest_bearer("xtr-live-0123456789012345678901234567890123456789012"),
+                     "page.read", STR("en")),
+        AUTH_KEY_INVALID);
+    assert_int_equal(
+        authtest_ask(f, authtest_bearer("qtr-LIVE-0123456789012345678901234567890123456789012"),
+                     "page.read", STR("en")),
+        AUTH_KEY_INVALID);
+    assert_int_equal(
+        authtest_ask(f, authtest_bearer("qtr-live-012345678901234567890123456789012345678901!"),
+                     "page.read", STR("en")),
+        AUTH_KEY_INVALID);
     assert_int_equal(authtest_ask(f, STR("Basic eA=="), "page.read", STR("en")), AUTH_NOT_BEARER);
     assert_int_equal(authtest_ask(f, STR("Bearer"), "page.read", STR("en")), AUTH_NOT_BEARER);
     assert_int_equal(authtest_ask(f, STR("Bearer "), "page.read", STR("en")), AUTH_NOT_BEARER);
@@ -133,9 +155,11 @@ static void a_key_ends_when_it_expires_also_from_the_cache(void **state)
     f->clock.ns += 9;
     assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
     f->clock.ns += 1;
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_KEY_EXPIRED);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")),
+                     AUTH_KEY_EXPIRED);
     authtest_restart(f, true);
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_KEY_EXPIRED);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")),
+                     AUTH_KEY_EXPIRED);
 }
 
 static void a_deleted_key_opens_nothing_and_leaves_nothing(void **state)
@@ -148,13 +172,17 @@ static void a_deleted_key_opens_nothing_and_leaves_nothing(void **state)
     struct authtest_made m = authtest_make(f, "write", NULL, STORE_TIME_NEVER);
     assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
     assert_int_equal(auth_key_delete(f->auth, str_of(m.key.id), &note), ERR_OK);
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")),
+                     AUTH_KEY_UNKNOWN);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_AUTH), rows);
     assert_int_equal(auth_key_delete(f->auth, str_of(m.key.id), &note), ERR_NOT_FOUND);
     assert_int_equal(auth_key_delete(f->auth, STR(""), &note), ERR_NOT_FOUND);
 }
 
-struct listing { unsigned count; struct auth_key last; };
+struct listing {
+    unsigned count;
+    struct auth_key last;
+};
 
 static bool list_each(void *ctx, const struct auth_key *k)
 {
@@ -215,15 +243,20 @@ static void wrong_wishes_are_refused_and_write_nothing(void **state)
     struct auth_key k;
     struct err_note note;
     char secret[AUTH_KEY_BYTES_MAX + 1];
-    static const struct { struct auth_key_new n; err why; } cases[] = {
+    static const struct {
+        struct auth_key_new n;
+        err why;
+    } cases[] = {
         { { .roles_count = 0 }, ERR_BAD },
         { { .roles = { { "none", 4 } }, .roles_count = 1 }, ERR_BAD },
         { { .roles = { { "read", 4 } }, .roles_count = 1, .space = { "_mine", 5 } }, ERR_BAD },
         { { .roles = { { "read", 4 } }, .roles_count = 1, .space = { "a b", 3 } }, ERR_BAD },
         { { .roles = { { "read", 4 } }, .roles_count = 1, .name = { "a:b", 3 } }, ERR_BAD },
         { { .roles = { { "read", 4 } }, .roles_count = 1, .tag = { "Live", 4 } }, ERR_BAD },
-        { { .roles = { { "read", 4 } }, .roles_count = 1, .tag = { "01234567890123456", 17 } }, ERR_BAD },
-        { { .roles = { { "read", 4 } }, .roles_count = 1, .name = { "anonymous", 9 } }, ERR_CONFLICT },
+        { { .roles = { { "read", 4 } }, .roles_count = 1, .tag = { "01234567890123456", 17 } },
+          ERR_BAD },
+        { { .roles = { { "read", 4 } }, .roles_count = 1, .name = { "anonymous", 9 } },
+          ERR_CONFLICT },
         { { .roles_count = AUTH_ROLES_OF_KEY_MAX + 1 }, ERR_BAD },
     };
     uint64_t rows = engine_mem_rows(f->engine, SPACE_AUTH);
@@ -233,7 +266,9 @@ static void wrong_wishes_are_refused_and_write_nothing(void **state)
         assert_int_equal(engine_mem_rows(f->engine, SPACE_AUTH), rows);
     }
     engine_mem_refuse(f->engine, ERR_FULL);
-    struct auth_key_new fine = { .roles = { STR("read") }, .roles_count = 1, .expires_at = STORE_TIME_NEVER };
+    struct auth_key_new fine = { .roles = { STR("read") },
+                                 .roles_count = 1,
+                                 .expires_at = STORE_TIME_NEVER };
     assert_int_equal(auth_key_create(f->auth, &fine, &k, secret, &note), ERR_FULL);
     assert_int_equal(secret[0], 0);
 }
@@ -256,10 +291,12 @@ static void damaged_rows_deny_instead_of_allowing(void **state)
     engine_view_end(&v);
     value[5] ^= 1; /* another key's hash */
     engine_mem_damage(f->engine, SPACE_AUTH, k, broken);
-    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")),
+                     AUTH_KEY_UNKNOWN);
     engine_mem_damage(f->engine, SPACE_AUTH, k, str_take(broken, broken.n - 1));
     enum auth_reason why;
-    assert_int_equal(auth_check(f->auth, authtest_bearer(m.secret), "page.read", STR("en"), &why), ERR_CORRUPT);
+    assert_int_equal(auth_check(f->auth, authtest_bearer(m.secret), "page.read", STR("en"), &why),
+                     ERR_CORRUPT);
 }
 
 static void every_reason_has_its_words(void **state)
@@ -276,9 +313,11 @@ static void anonymous_gets_no_right_while_others_reach_the_server(void **state)
     struct authtest *f = *state;
     struct err_note note = { .text = "" };
     char id[AUTH_ID_BYTES + 1];
-    struct auth_binding_new viewer = { .space = STR("ta"), .role_name = STR("PublicViewer"),
+    struct auth_binding_new viewer = { .space = STR("ta"),
+                                       .role_name = STR("PublicViewer"),
                                        .user_id = STR(AUTH_ANONYMOUS) };
-    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("ta") }, &note), ERR_OK);
+    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("ta") }, &note),
+                     ERR_OK);
     authtest_lock(f);
     f->exposed = true;
     authtest_restart(f, true);

@@ -1,14 +1,15 @@
-/* Goal: namespaces, users, keys, roles and bindings change as Querator's tests pin it, refuse with its sentences,
- * and take along what belongs to them; what they give is in force at once, what they take is gone at once.
- * Method: tables of calls and sentences; the rows in the store are counted after each round trip. */
+/* Goal: namespaces, users, keys, roles and bindings change as Querator's tests pin it, refuse with
+ * its sentences, and take along what belongs to them; what they give is in force at once, what they
+ * take is gone at once. Method: tables of calls and sentences; the rows in the store are counted
+ * after each round trip. */
 #include "authtest.h"
 
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
+#include "auth/authority.h"
 #include "auth/rows.h"
 #include "base/ksuid.h"
 #include "engine/store.h"
-#include "auth/authority.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,9 @@ static void assert_note(const struct err_note *note, const char *want)
 
 static struct auth_role role_of(const char *space, const char *name, const str *permission)
 {
-    return (struct auth_role){ .space = str_of(space), .name = str_of(name), .permissions = permission,
+    return (struct auth_role){ .space = str_of(space),
+                               .name = str_of(name),
+                               .permissions = permission,
                                .permissions_count = permission->n > 0 ? 1 : 0 };
 }
 
@@ -37,16 +40,23 @@ static struct auth_role role_of(const char *space, const char *name, const str *
 
 static void names_of_namespaces_are_checked_in_order(void **state)
 {
-    static const struct { str name; const char *text; } rows[] = {
+    static const struct {
+        str name;
+        const char *text;
+    } rows[] = {
         { STR_INIT(""), "namespace name is invalid; cannot be empty" },
         { STR_INIT("   "), "namespace name is invalid; cannot be empty" },
-        { STR_INIT("my namespace"), "namespace name is invalid; 'my namespace' cannot contain whitespace" },
+        { STR_INIT("my namespace"),
+          "namespace name is invalid; 'my namespace' cannot contain whitespace" },
         { STR_INIT("a ~:"), "namespace name is invalid; 'a ~:' cannot contain whitespace" },
-        { STR_INIT("my~name:space"), "namespace name is invalid; 'my~name:space' cannot contain '~' character" },
+        { STR_INIT("my~name:space"),
+          "namespace name is invalid; 'my~name:space' cannot contain '~' character" },
         { STR_INIT("a:b"), "namespace name is invalid; 'a:b' cannot contain ':' character" },
         { STR_INIT("a\0b"), "namespace name is invalid; cannot contain control characters" },
-        { STR_INIT("_mine"), "namespace name is reserved; '_mine' names starting with '_' are reserved" },
-        { STR_INIT("_system"), "namespace name is reserved; '_system' names starting with '_' are reserved" },
+        { STR_INIT("_mine"),
+          "namespace name is reserved; '_mine' names starting with '_' are reserved" },
+        { STR_INIT("_system"),
+          "namespace name is reserved; '_system' names starting with '_' are reserved" },
     };
     struct authtest *f = *state;
     struct err_note note;
@@ -60,7 +70,8 @@ static void names_of_namespaces_are_checked_in_order(void **state)
         assert_int_equal(auth_space_delete(f->auth, rows[i].name, false, &note), ERR_BAD);
         assert_note(&note, rows[i].text);
     }
-    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("*") }, &note), ERR_BAD);
+    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("*") }, &note),
+                     ERR_BAD);
     assert_note(&note, "namespace name is reserved; '*' stands for all domains");
     struct auth_key_new key = { .roles = { STR("Admin") }, .roles_count = 1, .space = STR("*") };
     struct authtest_made made;
@@ -97,7 +108,8 @@ static void a_namespace_comes_once_and_goes_when_nothing_needs_it(void **state)
     const char *user = authtest_user(f, "somebody");
     authtest_bind(f, "ns", "first", user);
     assert_int_equal(auth_space_delete(f->auth, STR("ns"), true, &note), ERR_CONFLICT);
-    assert_note(&note, "namespace has role bindings; 'ns' has role bindings, delete role bindings first");
+    assert_note(&note,
+                "namespace has role bindings; 'ns' has role bindings, delete role bindings first");
     struct auth_binding_new n = authtest_binding("ns", "first", user);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
     assert_int_equal(auth_space_delete(f->auth, STR("ns"), true, &note), ERR_CONFLICT);
@@ -127,8 +139,10 @@ static void the_tag_of_a_key_is_asked_for_or_its_namespaces_or_live(void **state
     assert_memory_equal(authtest_key(f, user, "ns", "").key, "qtr-stg-", 8);
     assert_memory_equal(authtest_key(f, user, "", "").key, "qtr-live-", 9);
     assert_memory_equal(authtest_key(f, user, "nowhere", "").key, "qtr-live-", 9);
-    assert_int_equal(auth_space_update(f->auth, &(struct auth_space){ .name = STR("ns") }, &note), ERR_OK);
-    assert_memory_equal(authtest_key(f, user, "ns", "").key, "qtr-live-", 9); /* an update without a tag clears it */
+    assert_int_equal(auth_space_update(f->auth, &(struct auth_space){ .name = STR("ns") }, &note),
+                     ERR_OK);
+    assert_memory_equal(authtest_key(f, user, "ns", "").key, "qtr-live-",
+                        9); /* an update without a tag clears it */
 }
 
 /* ---- users and keys ---- */
@@ -139,17 +153,31 @@ static void users_are_refused_with_the_contracts_words(void **state)
     struct err_note note;
     char id[AUTH_ID_BYTES + 1];
     (void)authtest_user(f, "taken");
-    const struct { struct auth_user u; err why; const char *text; } rows[] = {
+    const struct {
+        struct auth_user u;
+        err why;
+        const char *text;
+    } rows[] = {
         { { .name = STR("") }, ERR_BAD, "username is invalid; cannot be empty" },
         { { .name = STR(" \t") }, ERR_BAD, "username is invalid; cannot be empty" },
-        { { .name = STR("a\nb") }, ERR_BAD, "username is invalid; cannot contain control characters" },
-        { { .name = letters(129) }, ERR_BAD, "username is invalid; cannot be greater than '128' characters" },
-        { { .name = STR("x"), .email = letters(257) }, ERR_BAD,
+        { { .name = STR("a\nb") },
+          ERR_BAD,
+          "username is invalid; cannot contain control characters" },
+        { { .name = letters(129) },
+          ERR_BAD,
+          "username is invalid; cannot be greater than '128' characters" },
+        { { .name = STR("x"), .email = letters(257) },
+          ERR_BAD,
           "email is invalid; cannot be greater than '256' characters" },
-        { { .name = STR("x"), .external_id = letters(257) }, ERR_BAD,
+        { { .name = STR("x"), .external_id = letters(257) },
+          ERR_BAD,
           "external_id is invalid; cannot be greater than '256' characters" },
-        { { .name = STR("taken") }, ERR_CONFLICT, "username is already taken; 'taken' is already taken" },
-        { { .name = STR("anonymous") }, ERR_CONFLICT, "username is already taken; 'anonymous' is already taken" },
+        { { .name = STR("taken") },
+          ERR_CONFLICT,
+          "username is already taken; 'taken' is already taken" },
+        { { .name = STR("anonymous") },
+          ERR_CONFLICT,
+          "username is already taken; 'anonymous' is already taken" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_int_equal(auth_user_create(f->auth, &rows[i].u, id, &note), rows[i].why);
@@ -159,7 +187,9 @@ static void users_are_refused_with_the_contracts_words(void **state)
     assert_note(&note, "user does not exist; 'nobody' was not found");
     assert_int_equal(auth_user_delete(f->auth, letters(2000), &note), ERR_NOT_FOUND);
     assert_int_equal(auth_user_delete(f->auth, STR(""), &note), ERR_NOT_FOUND);
-    struct auth_user most = { .name = letters(128), .email = letters(256), .external_id = letters(256) };
+    struct auth_user most = { .name = letters(128),
+                              .email = letters(256),
+                              .external_id = letters(256) };
     assert_int_equal(auth_user_create(f->auth, &most, id, &note), ERR_OK);
     struct ksuid k;
     assert_true(ksuid_parse(str_of(id), &k));
@@ -172,16 +202,26 @@ static void keys_are_refused_with_the_contracts_words(void **state)
     struct err_note note;
     struct auth_secret s;
     const char *user = authtest_user(f, "somebody");
-    const struct { struct auth_apikey k; err why; const char *text; } rows[] = {
+    const struct {
+        struct auth_apikey k;
+        err why;
+        const char *text;
+    } rows[] = {
         { { .user_id = STR("") }, ERR_BAD, "user_id is invalid; cannot be empty" },
-        { { .user_id = STR("nobody") }, ERR_NOT_FOUND, "user does not exist; 'nobody' was not found" },
-        { { .user_id = str_of(user), .tag = STR("PROD") }, ERR_BAD,
+        { { .user_id = STR("nobody") },
+          ERR_NOT_FOUND,
+          "user does not exist; 'nobody' was not found" },
+        { { .user_id = str_of(user), .tag = STR("PROD") },
+          ERR_BAD,
           "key_tag is invalid; must be lowercase alphanumeric only" },
-        { { .user_id = str_of(user), .tag = STR("thistagistoolong1") }, ERR_BAD,
+        { { .user_id = str_of(user), .tag = STR("thistagistoolong1") },
+          ERR_BAD,
           "key_tag is invalid; cannot be greater than 16 characters" },
-        { { .user_id = str_of(user), .name = letters(129) }, ERR_BAD,
+        { { .user_id = str_of(user), .name = letters(129) },
+          ERR_BAD,
           "name is invalid; cannot be greater than '128' characters" },
-        { { .user_id = str_of(user), .scope = STR("a b") }, ERR_BAD,
+        { { .user_id = str_of(user), .scope = STR("a b") },
+          ERR_BAD,
           "namespace name is invalid; 'a b' cannot contain whitespace" },
     };
     uint64_t before = engine_mem_rows(f->engine, SPACE_AUTH);
@@ -230,12 +270,15 @@ static void a_scope_limits_whatever_the_user_may(void **state)
     char user[AUTH_ID_BYTES + 1];
     memcpy(user, authtest_user(f, "root"), sizeof user);
     authtest_bind(f, AUTH_SYSTEM, "Admin", user);
-    struct auth_secret free_key = authtest_key(f, user, "", ""), scoped = authtest_key(f, user, "ns", "");
+    struct auth_secret free_key = authtest_key(f, user, "", ""),
+                       scoped = authtest_key(f, user, "ns", "");
     assert_int_equal(authtest_ask_key(f, &free_key, "queue.create", "other"), AUTH_FINE);
     assert_int_equal(authtest_ask_key(f, &scoped, "queue.create", "ns"), AUTH_FINE);
     assert_int_equal(authtest_ask_key(f, &scoped, "queue.create", "other"), AUTH_FORBIDDEN);
-    assert_int_equal(authtest_ask_key(f, &scoped, "user.list", ""), AUTH_FINE); /* what it may in `_system` itself */
-    assert_int_equal(authtest_ask_key(f, &scoped, "page.purge", "ns"), AUTH_FINE); /* one authority */
+    assert_int_equal(authtest_ask_key(f, &scoped, "user.list", ""),
+                     AUTH_FINE); /* what it may in `_system` itself */
+    assert_int_equal(authtest_ask_key(f, &scoped, "page.purge", "ns"),
+                     AUTH_FINE); /* one authority */
     assert_int_equal(authtest_ask_key(f, &scoped, NULL, ""), AUTH_FINE);
     assert_int_equal(authtest_ask(f, STR_NONE, NULL, STR("")), AUTH_FINE);
     assert_int_equal(authtest_ask(f, STR("Bearer x"), NULL, STR("")), AUTH_KEY_INVALID);
@@ -248,13 +291,19 @@ static void roles_are_refused_with_the_contracts_words(void **state)
     struct authtest *f = *state;
     struct err_note note;
     char id[AUTH_ID_BYTES + 1];
-    static const str fine = STR_INIT("queue.list"), bogus = STR_INIT("bogus.perm"), wild = STR_INIT("queue.*");
+    static const str fine = STR_INIT("queue.list"), bogus = STR_INIT("bogus.perm"),
+                     wild = STR_INIT("queue.*");
     authtest_space(f, "ns", "");
     authtest_role(f, "ns", "there", "queue.list");
-    const struct { struct auth_role r; err create, update; const char *text; } rows[] = {
+    const struct {
+        struct auth_role r;
+        err create, update;
+        const char *text;
+    } rows[] = {
         { role_of("", "x", &fine), ERR_BAD, ERR_BAD, "namespace is invalid; cannot be empty" },
         { role_of("ns", "", &fine), ERR_BAD, ERR_BAD, "name is invalid; cannot be empty" },
-        { role_of("ns", "a:b", &fine), ERR_BAD, ERR_BAD, "name is invalid; 'a:b' cannot contain ':' character" },
+        { role_of("ns", "a:b", &fine), ERR_BAD, ERR_BAD,
+          "name is invalid; 'a:b' cannot contain ':' character" },
         { role_of("ns", "x", &bogus), ERR_BAD, ERR_BAD,
           "permission is invalid; 'bogus.perm' is not a recognized permission" },
         { role_of("ns", "x", &wild), ERR_BAD, ERR_BAD,
@@ -304,13 +353,16 @@ static void an_update_of_a_role_is_in_force_at_once(void **state)
     assert_int_equal(authtest_ask_key(f, &key, "queue.lease", "ns"), AUTH_FINE);
     assert_int_equal(authtest_ask_key(f, &key, "queue.produce", "ns"), AUTH_FORBIDDEN);
     static const str two[] = { STR_INIT("queue.produce"), STR_INIT("page.write") };
-    struct auth_role r = { .space = STR("ns"), .name = STR("worker"), .permissions = two, .permissions_count = 2 };
+    struct auth_role r = {
+        .space = STR("ns"), .name = STR("worker"), .permissions = two, .permissions_count = 2
+    };
     assert_int_equal(auth_role_update(f->auth, &r, &note), ERR_OK);
     assert_int_equal(authtest_ask_key(f, &key, "queue.lease", "ns"), AUTH_FORBIDDEN);
     assert_int_equal(authtest_ask_key(f, &key, "queue.produce", "ns"), AUTH_FINE);
     assert_int_equal(authtest_ask_key(f, &key, "page.write", "ns"), AUTH_FINE);
     assert_int_equal(auth_role_delete(f->auth, STR("ns"), STR("worker"), &note), ERR_CONFLICT);
-    assert_note(&note, "role has active bindings; 'worker' has active bindings, delete bindings first");
+    assert_note(&note,
+                "role has active bindings; 'worker' has active bindings, delete bindings first");
     struct auth_binding_new n = authtest_binding("ns", "worker", user);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
     assert_int_equal(authtest_ask_key(f, &key, "queue.produce", "ns"), AUTH_FORBIDDEN);
@@ -325,13 +377,20 @@ static void bindings_are_refused_with_the_contracts_words(void **state)
     authtest_space(f, "ns", "");
     authtest_role(f, "ns", "worker", "queue.lease");
     memcpy(user, authtest_user(f, "somebody"), sizeof user);
-    const struct { struct auth_binding_new n; err why; const char *text; } rows[] = {
+    const struct {
+        struct auth_binding_new n;
+        err why;
+        const char *text;
+    } rows[] = {
         { authtest_binding("", "worker", user), ERR_BAD, "namespace is invalid; cannot be empty" },
         { authtest_binding("ns", "", user), ERR_BAD, "role_name is invalid; cannot be empty" },
         { authtest_binding("ns", "worker", ""), ERR_BAD, "user_id is invalid; cannot be empty" },
-        { authtest_binding("ns", "worker", "a:b"), ERR_BAD, "user_id is invalid; 'a:b' cannot contain ':' character" },
-        { authtest_binding("ns", "none", user), ERR_NOT_FOUND, "role does not exist; 'ns:none' was not found" },
-        { authtest_binding("ns", "worker", "nobody"), ERR_NOT_FOUND, "user does not exist; 'nobody' was not found" },
+        { authtest_binding("ns", "worker", "a:b"), ERR_BAD,
+          "user_id is invalid; 'a:b' cannot contain ':' character" },
+        { authtest_binding("ns", "none", user), ERR_NOT_FOUND,
+          "role does not exist; 'ns:none' was not found" },
+        { authtest_binding("ns", "worker", "nobody"), ERR_NOT_FOUND,
+          "user does not exist; 'nobody' was not found" },
         { authtest_binding("nowhere", "worker", user), ERR_NOT_FOUND,
           "namespace does not exist; 'nowhere' was not found" },
         { authtest_binding("nowhere", "read", user), ERR_NOT_FOUND,
@@ -469,8 +528,10 @@ static void a_store_that_refuses_changes_nothing(void **state)
     char id[AUTH_ID_BYTES + 1];
     uint64_t rows = engine_mem_rows(f->engine, SPACE_AUTH);
     engine_mem_refuse(f->engine, ERR_FULL);
-    assert_int_equal(auth_user_create(f->auth, &(struct auth_user){ .name = STR("x") }, id, &note), ERR_FULL);
-    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("x") }, &note), ERR_FULL);
+    assert_int_equal(auth_user_create(f->auth, &(struct auth_user){ .name = STR("x") }, id, &note),
+                     ERR_FULL);
+    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("x") }, &note),
+                     ERR_FULL);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_AUTH), rows);
 }
 

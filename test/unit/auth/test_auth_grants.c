@@ -1,5 +1,5 @@
-/* Goal: scope and bindings both limit a key, and the cache keeps nothing from before a change, nor too much.
- * Method: grants as literals; the cache alone. */
+/* Goal: scope and bindings both limit a key, and the cache keeps nothing from before a change, nor
+ * too much. Method: grants as literals; the cache alone. */
 #include "auth/grants.h"
 
 #include "../cmocka_all.h"
@@ -22,15 +22,27 @@ static void scope_and_bindings_both_limit(void **state)
 {
     (void)state;
     static const struct grant of[] = { { "en", 1 }, { "de", 2 }, { AUTH_SYSTEM, 4 } };
-    static const struct { const char *scope, *space; uint64_t allowed; } cases[] = {
-        { "en", "en", 1 | 4 },        { "en", "de", 0 },          { "en", AUTH_SYSTEM, 4 }, { "en", "fr", 0 },
-        { "", "en", 1 | 4 },          { "", "de", 2 | 4 },        { "", "fr", 4 },          { "", AUTH_SYSTEM, 4 },
-        { "fr", "fr", 4 },            { AUTH_SYSTEM, "en", 0 },   { AUTH_SYSTEM, AUTH_SYSTEM, 4 },
+    static const struct {
+        const char *scope, *space;
+        uint64_t allowed;
+    } cases[] = {
+        { "en", "en", 1 | 4 },
+        { "en", "de", 0 },
+        { "en", AUTH_SYSTEM, 4 },
+        { "en", "fr", 0 },
+        { "", "en", 1 | 4 },
+        { "", "de", 2 | 4 },
+        { "", "fr", 4 },
+        { "", AUTH_SYSTEM, 4 },
+        { "fr", "fr", 4 },
+        { AUTH_SYSTEM, "en", 0 },
+        { AUTH_SYSTEM, AUTH_SYSTEM, 4 },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct grants *g = grants_of(cases[i].scope, COUNT_OF(of), of);
         for (uint64_t bit = 1; bit <= 8; bit <<= 1)
-            assert_int_equal(grants_allow(g, bit, str_of(cases[i].space)), (cases[i].allowed & bit) != 0);
+            assert_int_equal(grants_allow(g, bit, str_of(cases[i].space)),
+                             (cases[i].allowed & bit) != 0);
         free(g);
     }
 }

@@ -1,5 +1,5 @@
-/* Goal: lists come in order of name or id, from a pivot that is included and need not exist, no further than asked.
- * Method: many rows of each kind; pages of them beside the whole. */
+/* Goal: lists come in order of name or id, from a pivot that is included and need not exist, no
+ * further than asked. Method: many rows of each kind; pages of them beside the whole. */
 #include "authtest.h"
 
 #include "../bucket/engine_mem.h"
@@ -29,8 +29,10 @@ static void namespaces_are_paged_by_name(void **state)
     arena_init(&a, 1u << 20);
     for (unsigned i = 0; i < ROWS; i++) {
         assert_true(snprintf(name, sizeof name, "ns%02u", i * 2) > 0);
-        struct auth_space s = { .name = str_of(name), .tag = STR("t"),
-                                .description = { .p = description, .n = i == 3 ? sizeof description : i } };
+        struct auth_space s = { .name = str_of(name),
+                                .tag = STR("t"),
+                                .description = { .p = description,
+                                                 .n = i == 3 ? sizeof description : i } };
         assert_int_equal(auth_space_create(f->auth, &s, &note), ERR_OK);
         f->clock.ns += NS_PER_S;
     }
@@ -65,11 +67,13 @@ static void namespaces_are_paged_by_name(void **state)
     memset(pivot, 'z', sizeof pivot);
     assert_int_equal(auth_space_list(f->auth, &page, &a, &some, &count), ERR_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(auth_space_update(f->auth, &(struct auth_space){ .name = STR("ns06") }, &note), ERR_OK);
+    assert_int_equal(auth_space_update(f->auth, &(struct auth_space){ .name = STR("ns06") }, &note),
+                     ERR_OK);
     page = page_of(STR("ns06"), 1);
     assert_int_equal(auth_space_list(f->auth, &page, &a, &some, &count), ERR_OK);
     assert_true(some[0].description.n == 0 && some[0].tag.n == 0);
-    assert_int_equal(some[0].created_at.ns, all[4].created_at.ns); /* an update does not make it younger */
+    assert_int_equal(some[0].created_at.ns,
+                     all[4].created_at.ns); /* an update does not make it younger */
     arena_fini(&a);
 }
 
@@ -85,9 +89,13 @@ static void users_and_keys_are_paged_by_id(void **state)
     arena_init(&a, 1u << 20);
     for (unsigned i = 0; i < ROWS; i++) {
         assert_true(snprintf(name, sizeof name, "user%u", i) > 0);
-        struct auth_user u = { .name = str_of(name), .email = STR("e@x"), .external_id = STR("ext") };
+        struct auth_user u = { .name = str_of(name),
+                               .email = STR("e@x"),
+                               .external_id = STR("ext") };
         assert_int_equal(auth_user_create(f->auth, &u, ids[i], &note), ERR_OK);
-        struct auth_apikey k = { .user_id = str_of(ids[i / 2]), .name = str_of(name), .scope = STR("ns"),
+        struct auth_apikey k = { .user_id = str_of(ids[i / 2]),
+                                 .name = str_of(name),
+                                 .scope = STR("ns"),
                                  .expires_at = { .ns = f->clock.ns + 7 } };
         struct auth_secret s;
         assert_int_equal(auth_apikey_create(f->auth, &k, &s, &note), ERR_OK);
@@ -98,7 +106,8 @@ static void users_and_keys_are_paged_by_id(void **state)
     assert_int_equal(count, ROWS + 1); /* and anonymous */
     for (unsigned i = 0; i < ROWS; i++)
         assert_string_equal(arena_cstr(&a, users[i].id), ids[i]);
-    assert_true(str_eq(users[ROWS].id, STR(AUTH_ANONYMOUS)) && str_eq(users[ROWS].name, STR(AUTH_ANONYMOUS)));
+    assert_true(str_eq(users[ROWS].id, STR(AUTH_ANONYMOUS)) &&
+                str_eq(users[ROWS].name, STR(AUTH_ANONYMOUS)));
     assert_true(str_eq(users[5].name, STR("user5")) && str_eq(users[5].email, STR("e@x")));
     assert_true(str_eq(users[5].external_id, STR("ext")));
     assert_int_equal(users[5].created_at.ns, users[5].updated_at.ns);
@@ -114,13 +123,17 @@ static void users_and_keys_are_paged_by_id(void **state)
     assert_int_equal(keys[6].expires_at.ns, keys[6].created_at.ns + 7);
     page = page_of(keys[6].id, 2);
     assert_int_equal(auth_apikey_list(f->auth, STR(""), &page, &a, &some_keys, &count), ERR_OK);
-    assert_true(count == 2 && str_eq(some_keys[0].id, keys[6].id) && str_eq(some_keys[1].id, keys[7].id));
-    assert_int_equal(auth_apikey_list(f->auth, str_of(ids[3]), &page, &a, &some_keys, &count), ERR_OK);
+    assert_true(count == 2 && str_eq(some_keys[0].id, keys[6].id) &&
+                str_eq(some_keys[1].id, keys[7].id));
+    assert_int_equal(auth_apikey_list(f->auth, str_of(ids[3]), &page, &a, &some_keys, &count),
+                     ERR_OK);
     assert_true(count == 2 && str_eq(some_keys[1].id, keys[7].id));
     page = page_of(keys[7].id, 9);
-    assert_int_equal(auth_apikey_list(f->auth, str_of(ids[3]), &page, &a, &some_keys, &count), ERR_OK);
+    assert_int_equal(auth_apikey_list(f->auth, str_of(ids[3]), &page, &a, &some_keys, &count),
+                     ERR_OK);
     assert_int_equal(count, 1);
-    assert_int_equal(auth_apikey_list(f->auth, str_of(ids[30]), &page, &a, &some_keys, &count), ERR_OK);
+    assert_int_equal(auth_apikey_list(f->auth, str_of(ids[30]), &page, &a, &some_keys, &count),
+                     ERR_OK);
     assert_int_equal(count, 0);
     arena_fini(&a);
 }
@@ -134,9 +147,11 @@ static void roles_and_bindings_are_those_of_one_namespace(void **state)
     struct auth_binding *bindings, *some;
     unsigned count;
     char users[2][AUTH_ID_BYTES + 1], id[AUTH_ID_BYTES + 1], name[20];
-    static const str permissions[] = { STR_INIT("page.read"), STR_INIT("queue.list"), STR_INIT("queue.list") };
+    static const str permissions[] = { STR_INIT("page.read"), STR_INIT("queue.list"),
+                                       STR_INIT("queue.list") };
     arena_init(&a, 1u << 20);
-    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("ns") }, &note), ERR_OK);
+    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("ns") }, &note),
+                     ERR_OK);
     for (unsigned i = 0; i < 2; i++) {
         assert_true(snprintf(name, sizeof name, "user%u", i) > 0);
         struct auth_user u = { .name = str_of(name) };
@@ -144,10 +159,14 @@ static void roles_and_bindings_are_those_of_one_namespace(void **state)
     }
     for (unsigned i = 0; i < ROWS; i++) {
         assert_true(snprintf(name, sizeof name, "role%u", i) > 0);
-        struct auth_role r = { .space = STR("ns"), .name = str_of(name), .permissions = permissions,
+        struct auth_role r = { .space = STR("ns"),
+                               .name = str_of(name),
+                               .permissions = permissions,
                                .permissions_count = COUNT_OF(permissions) };
         assert_int_equal(auth_role_create(f->auth, &r, id, &note), ERR_OK);
-        struct auth_binding_new n = { .space = STR("ns"), .role_name = str_of(name), .user_id = str_of(users[i % 2]) };
+        struct auth_binding_new n = { .space = STR("ns"),
+                                      .role_name = str_of(name),
+                                      .user_id = str_of(users[i % 2]) };
         assert_int_equal(auth_binding_create(f->auth, &n, id, &note), ERR_OK);
         f->clock.ns += NS_PER_S;
     }
@@ -158,15 +177,21 @@ static void roles_and_bindings_are_those_of_one_namespace(void **state)
     assert_int_equal(roles[4].permissions_count, 2);
     assert_true(str_eq(roles[4].permissions[0], STR("queue.list")));
     assert_true(str_eq(roles[4].permissions[1], STR("page.read")));
-    assert_int_equal(auth_binding_list(f->auth, STR("ns"), STR(""), &page, &a, &bindings, &count), ERR_OK);
+    assert_int_equal(auth_binding_list(f->auth, STR("ns"), STR(""), &page, &a, &bindings, &count),
+                     ERR_OK);
     assert_int_equal(count, ROWS);
-    assert_true(str_eq(bindings[4].role_id, roles[4].id) && str_eq(bindings[4].user_id, str_of(users[0])));
+    assert_true(str_eq(bindings[4].role_id, roles[4].id) &&
+                str_eq(bindings[4].user_id, str_of(users[0])));
     assert_int_equal(bindings[4].created_at.ns, roles[4].created_at.ns);
     page = page_of(bindings[4].id, 3);
-    assert_int_equal(auth_binding_list(f->auth, STR("ns"), STR(""), &page, &a, &some, &count), ERR_OK);
-    assert_true(count == 3 && str_eq(some[0].id, bindings[4].id) && str_eq(some[2].id, bindings[6].id));
-    assert_int_equal(auth_binding_list(f->auth, STR("ns"), str_of(users[1]), &page, &a, &some, &count), ERR_OK);
-    assert_true(count == 3 && str_eq(some[0].id, bindings[5].id) && str_eq(some[2].id, bindings[9].id));
+    assert_int_equal(auth_binding_list(f->auth, STR("ns"), STR(""), &page, &a, &some, &count),
+                     ERR_OK);
+    assert_true(count == 3 && str_eq(some[0].id, bindings[4].id) &&
+                str_eq(some[2].id, bindings[6].id));
+    assert_int_equal(
+        auth_binding_list(f->auth, STR("ns"), str_of(users[1]), &page, &a, &some, &count), ERR_OK);
+    assert_true(count == 3 && str_eq(some[0].id, bindings[5].id) &&
+                str_eq(some[2].id, bindings[9].id));
     page = page_of(STR(""), 0);
     assert_int_equal(auth_role_list(f->auth, STR("other"), &page, &a, &roles, &count), ERR_OK);
     assert_int_equal(count, 0);
@@ -175,8 +200,14 @@ static void roles_and_bindings_are_those_of_one_namespace(void **state)
 
 static void the_standard_roles_are_shown_with_what_querator_knows(void **state)
 {
-    static const struct { const char *name; unsigned permissions; } want[] = {
-        { "Admin", 29 }, { "NamespaceOwner", 19 }, { "PublicViewer", 2 }, { "purge", 2 },
+    static const struct {
+        const char *name;
+        unsigned permissions;
+    } want[] = {
+        { "Admin", 29 },
+        { "NamespaceOwner", 19 },
+        { "PublicViewer", 2 },
+        { "purge", 2 },
     };
     struct authtest *f = *state;
     struct arena a;
@@ -196,9 +227,11 @@ static void the_standard_roles_are_shown_with_what_querator_knows(void **state)
                 found++;
             }
     assert_int_equal(found, COUNT_OF(want));
-    assert_int_equal(auth_binding_list(f->auth, STR(""), STR(""), &page, &a, &bindings, &count), ERR_OK);
+    assert_int_equal(auth_binding_list(f->auth, STR(""), STR(""), &page, &a, &bindings, &count),
+                     ERR_OK);
     assert_int_equal(count, 1);
-    assert_true(str_eq(bindings[0].user_id, STR(AUTH_ANONYMOUS)) && str_eq(bindings[0].role_id, admin));
+    assert_true(str_eq(bindings[0].user_id, STR(AUTH_ANONYMOUS)) &&
+                str_eq(bindings[0].role_id, admin));
     struct auth_role *again;
     authtest_restart(f, true);
     assert_int_equal(auth_role_list(f->auth, STR(""), &page, &a, &again, &count), ERR_OK);

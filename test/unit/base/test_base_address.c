@@ -1,5 +1,5 @@
-/* Goal: addresses are told apart as numbers, private ones from public ones, and networks hold what they say. Method:
- * tables. */
+/* Goal: addresses are told apart as numbers, private ones from public ones, and networks hold what
+ * they say. Method: tables. */
 #include "base/address.h"
 
 #include "../cmocka_all.h"
@@ -7,11 +7,15 @@
 static void private_addresses_are_told_from_public_ones(void **state)
 {
     (void)state;
-    static const char *const private[] = { "127.0.0.1", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1",
-                                           "169.254.1.1", "::1", "fd00::1", "fe80::1", "::ffff:10.0.0.1" };
-    static const char *const public[] = { "172.32.0.1", "172.15.0.1", "203.0.113.9", "11.0.0.1", "2001:db8::1",
-                                          "::ffff:203.0.113.9", "ff02::1", "::" };
-    static const char *const none[] = { "", "x", "127.0.0.1 ", "1.2.3", "1.2.3.4:80", "[::1]", "::1%lo", "1.2.3.4/8" };
+    static const char *const private[] = {
+        "127.0.0.1",   "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1",
+        "169.254.1.1", "::1",      "fd00::1",    "fe80::1",        "::ffff:10.0.0.1"
+    };
+    static const char *const public[] = { "172.32.0.1", "172.15.0.1",  "203.0.113.9",
+                                          "11.0.0.1",   "2001:db8::1", "::ffff:203.0.113.9",
+                                          "ff02::1",    "::" };
+    static const char *const none[] = { "",           "x",     "127.0.0.1 ", "1.2.3",
+                                        "1.2.3.4:80", "[::1]", "::1%lo",     "1.2.3.4/8" };
     struct address a;
     for (size_t i = 0; i < COUNT_OF(private); i++) {
         assert_true(address_parse(str_of(private[i]), &a));
@@ -49,8 +53,17 @@ static void networks_hold_what_begins_like_them(void **state)
     assert_true(holds("::/0", "10.0.0.1"));
     assert_true(holds("2001:db8::/33", "2001:db8:7fff::1"));
     assert_false(holds("2001:db8::/33", "2001:db8:8000::1"));
-    static const char *const none[] = { "", "/", "/8", "192.0.2.0/33", "192.0.2.0/", "192.0.2.0/-1", "192.0.2.1/24",
-                                        "2001:db8::/129", "2001:db8::1/64", "proxy.test", "192.0.2.0/24/8" };
+    static const char *const none[] = { "",
+                                        "/",
+                                        "/8",
+                                        "192.0.2.0/33",
+                                        "192.0.2.0/",
+                                        "192.0.2.0/-1",
+                                        "192.0.2.1/24",
+                                        "2001:db8::/129",
+                                        "2001:db8::1/64",
+                                        "proxy.test",
+                                        "192.0.2.0/24/8" };
     struct network n;
     for (size_t i = 0; i < COUNT_OF(none); i++)
         assert_false(network_parse(str_of(none[i]), &n));

@@ -1,4 +1,5 @@
-/* Goal: alignment, the ceiling, and no overflow whatever size is asked for. Method: sizes at the edges. */
+/* Goal: alignment, the ceiling, and no overflow whatever size is asked for. Method: sizes at the
+ * edges. */
 #include "base/arena.h"
 
 #include "../cmocka_all.h"

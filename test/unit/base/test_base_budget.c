@@ -1,5 +1,5 @@
-/* Goal: what requests hold together stays below the limit, small requests are not asked, and what ended is given back.
- * Method: parts and arenas of a small budget. */
+/* Goal: what requests hold together stays below the limit, small requests are not asked, and what
+ * ended is given back. Method: parts and arenas of a small budget. */
 #include "base/arena.h"
 
 #include "../cmocka_all.h"
@@ -22,7 +22,8 @@ static void small_parts_are_free_and_large_ones_add_up(void **state)
     assert_true(budget_part_set(&two, FREE + 100));
     assert_false(budget_part_set(&one, FREE + MAX - 99));
     assert_true(budget_part_set(&one, FREE + 5)); /* less is always true */
-    assert_true(budget_part_set(&small, FREE));   /* and so is what is free, with others at the limit */
+    assert_true(
+        budget_part_set(&small, FREE)); /* and so is what is free, with others at the limit */
     budget_part_end(&one);
     budget_part_end(&two);
     assert_int_equal(budget_held(&b), 0);
@@ -101,7 +102,8 @@ static void what_is_urgent_finds_the_reserve(void **state)
 {
     (void)state;
     struct budget b = { .bytes_max = MAX, .reserve = 1000 };
-    struct budget_part all = { .of = &b }, plain = { .of = &b }, urgent = { .of = &b, .urgent = true };
+    struct budget_part all = { .of = &b }, plain = { .of = &b },
+                       urgent = { .of = &b, .urgent = true };
     assert_true(budget_part_set(&all, FREE + MAX));
     assert_false(budget_part_set(&plain, FREE + 1));
     assert_true(budget_part_set(&urgent, FREE + 1000));

@@ -1,4 +1,5 @@
-/* Goal: the maximum holds to the byte, a failure stays, and what was put is got. Method: edges and round trips. */
+/* Goal: the maximum holds to the byte, a failure stays, and what was put is got. Method: edges and
+ * round trips. */
 #include "base/buf.h"
 
 #include "../cmocka_all.h"
@@ -89,7 +90,10 @@ static void numbers_are_big_endian_both_ways(void **state)
     buf_put_be32(&b, 0x80000001);
     buf_put_be64(&b, 0x8000000000000001);
     buf_put(&b, STR("end"));
-    assert_memory_equal(buf_str(&b).p, "\xfe\x80\x01\x80\0\0\x01\x80\0\0\0\0\0\0\x01" "end", 18);
+    assert_memory_equal(buf_str(&b).p,
+                        "\xfe\x80\x01\x80\0\0\x01\x80\0\0\0\0\0\0\x01"
+                        "end",
+                        18);
     struct cursor c = { .rest = buf_str(&b) };
     assert_int_equal(cursor_u8(&c), 0xfe);
     assert_int_equal(cursor_be16(&c), 0x8001);

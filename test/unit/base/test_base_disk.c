@@ -1,5 +1,5 @@
-/* Goal: a path is told to lie in a folder whatever links lead there, and what fails for lack of room says how much is
- * left.
+/* Goal: a path is told to lie in a folder whatever links lead there, and what fails for lack of
+ * room says how much is left.
  * Method: folders and links of the test's own. */
 #include "base/disk.h"
 
@@ -23,10 +23,22 @@ static void a_path_lies_where_its_links_lead(void **state)
     assert_int_equal(mkdir("store/log", 0700), 0);
     assert_int_equal(mkdir("store-b", 0700), 0);
     assert_int_equal(symlink("store", "link"), 0);
-    static const struct { const char *path; bool lies; } cases[] = {
-        { "store", true }, { "store/", true }, { "store/new", true }, { "store/log/new/", true }, { "link/new", true },
-        { "store-b", false }, { "store-b/new", false }, { "new", false }, { ".", false }, { "..", false },
-        { "store/../new", false }, { "nowhere/new", false },
+    static const struct {
+        const char *path;
+        bool lies;
+    } cases[] = {
+        { "store", true },
+        { "store/", true },
+        { "store/new", true },
+        { "store/log/new/", true },
+        { "link/new", true },
+        { "store-b", false },
+        { "store-b/new", false },
+        { "new", false },
+        { ".", false },
+        { "..", false },
+        { "store/../new", false },
+        { "nowhere/new", false },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++)
         if (disk_lies_in(cases[i].path, "store") != cases[i].lies)

@@ -1,5 +1,5 @@
-/* Goal: every code has a name of its own, notes are cut and never unended, and a broken invariant aborts.
- * Method: all codes; long notes; a child process. */
+/* Goal: every code has a name of its own, notes are cut and never unended, and a broken invariant
+ * aborts. Method: all codes; long notes; a child process. */
 #include "base/err.h"
 
 #include "../cmocka_all.h"
@@ -50,7 +50,7 @@ static void a_broken_invariant_says_where_and_aborts(void **state)
     assert_true(child > 0);
     close(ends[1]);
     size_t n = 0;
-    for (ssize_t got = 1; got > 0 && n < sizeof text - 1; n += got > 0 ? (size_t)got : 0)
+    for (ssize_t got = 1; got > 0 && n<sizeof text - 1; n += got> 0 ? (size_t)got : 0)
         got = read(ends[0], text + n, sizeof text - 1 - n);
     close(ends[0]);
     int status = 0;

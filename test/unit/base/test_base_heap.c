@@ -1,4 +1,5 @@
-/* Goal: the first is the least, any node can go, places are right. Method: random operations, a linear search. */
+/* Goal: the first is the least, any node can go, places are right. Method: random operations, a
+ * linear search. */
 #include "base/heap.h"
 
 #include "base/rng.h"
@@ -12,8 +13,10 @@ struct item {
 
 static bool item_less(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct item *x = (const struct item *)(const void *)((const char *)a - offsetof(struct item, node));
-    const struct item *y = (const struct item *)(const void *)((const char *)b - offsetof(struct item, node));
+    const struct item *x =
+        (const struct item *)(const void *)((const char *)a - offsetof(struct item, node));
+    const struct item *y =
+        (const struct item *)(const void *)((const char *)b - offsetof(struct item, node));
     return x->value < y->value;
 }
 

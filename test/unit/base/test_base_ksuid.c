@@ -1,5 +1,6 @@
-/* Goal: the text of segment.io's ids, its order, and arithmetic over all 160 bits. Method: published vectors (segmentio
- * ksuid: README and tests), and a naive number of 20 bytes beside it. */
+/* Goal: the text of segment.io's ids, its order, and arithmetic over all 160 bits. Method:
+ * published vectors (segmentio ksuid: README and tests), and a naive number of 20 bytes beside
+ * it. */
 #include "base/ksuid.h"
 #include "base/rng.h"
 
@@ -7,7 +8,9 @@
 
 #include <string.h>
 
-struct vector { const char *text, *hex; };
+struct vector {
+    const char *text, *hex;
+};
 static const struct vector VECTORS[] = {
     { "000000000000000000000000000", "0000000000000000000000000000000000000000" },
     { "0ujtsYcgvSTl8PAuAdqWYSMnLOv", "0669F7EFB5A1CD34B5F99D1154FB6853345C9735" },
@@ -46,8 +49,13 @@ static void other_texts_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "", "0ujtsYcgvSTl8PAuAdqWYSMnLO", "0ujtsYcgvSTl8PAuAdqWYSMnLOv0", "0ujtsYcgvSTl8PAuAdqWYSMnLO-",
-        "0ujtsYcgvSTl8PAuAdqWYSMnLO ", "aWgEPTl1tmebfsQzFP4bxwgy80W", "zzzzzzzzzzzzzzzzzzzzzzzzzzz",
+        "",
+        "0ujtsYcgvSTl8PAuAdqWYSMnLO",
+        "0ujtsYcgvSTl8PAuAdqWYSMnLOv0",
+        "0ujtsYcgvSTl8PAuAdqWYSMnLO-",
+        "0ujtsYcgvSTl8PAuAdqWYSMnLO ",
+        "aWgEPTl1tmebfsQzFP4bxwgy80W",
+        "zzzzzzzzzzzzzzzzzzzzzzzzzzz",
         "b00000000000000000000000000",
     };
     struct ksuid k = { .seconds = 1, .high = 2, .low = 3 };
@@ -71,8 +79,11 @@ static struct ksuid random_id(struct rng *r)
 {
     /* Words of all ones and zeros often, so that carries run. */
     uint64_t high = rng_below(r, 3) == 0 ? UINT64_MAX : rng_below(r, 3) == 0 ? 0 : rng_next(r);
-    uint64_t low = rng_below(r, 3) == 0 ? UINT64_MAX - rng_below(r, 4) : rng_next(r) >> rng_below(r, 64);
-    return (struct ksuid){ .seconds = (uint32_t)rng_below(r, UINT32_MAX - 1), .high = high, .low = low };
+    uint64_t low =
+        rng_below(r, 3) == 0 ? UINT64_MAX - rng_below(r, 4) : rng_next(r) >> rng_below(r, 64);
+    return (struct ksuid){ .seconds = (uint32_t)rng_below(r, UINT32_MAX - 1),
+                           .high = high,
+                           .low = low };
 }
 
 static void adding_carries_and_distance_undoes_it(void **state)
@@ -102,7 +113,8 @@ static void too_far_apart_has_no_distance(void **state)
     struct ksuid zero = KSUID_NIL;
     assert_false(ksuid_distance((struct ksuid){ .high = 1 }, zero, &n));
     assert_false(ksuid_distance((struct ksuid){ .seconds = 1 }, zero, &n));
-    assert_false(ksuid_distance((struct ksuid){ .seconds = 2 }, (struct ksuid){ .high = UINT64_MAX, .low = 1 }, &n));
+    assert_false(ksuid_distance((struct ksuid){ .seconds = 2 },
+                                (struct ksuid){ .high = UINT64_MAX, .low = 1 }, &n));
     assert_true(n == 77);
     assert_true(ksuid_distance((struct ksuid){ .high = 1 }, (struct ksuid){ .low = 1 }, &n));
     assert_true(n == UINT64_MAX);

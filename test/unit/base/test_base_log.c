@@ -1,4 +1,5 @@
-/* Goal: one line is one write whatever a client sends, also from many threads. Method: a pipe, read back. */
+/* Goal: one line is one write whatever a client sends, also from many threads. Method: a pipe, read
+ * back. */
 #include "base/log.h"
 
 #include "base/check.h"
@@ -22,7 +23,8 @@ static wall still_wall(struct clock *c)
 }
 static struct clock still = { .wall_now = still_wall };
 
-struct catch {
+struct catch
+{
     int ends[2];
     char *text;
 };
@@ -53,15 +55,22 @@ static void text_and_json_of_one_event(void **state)
         catch_begin(&c);
         struct log *l = log_new(c.ends[1], LOG_INFO, (enum log_format)format, &still);
         log_event(l, LOG_INFO, "page.put", LOG_CSTR("title", "Main Page"), LOG_INT("rev", 7),
-                  LOG_INT("least", INT64_MIN), LOG_CSTR("plain", "a/b?c"), LOG_STR("none", STR_NONE));
+                  LOG_INT("least", INT64_MIN), LOG_CSTR("plain", "a/b?c"),
+                  LOG_STR("none", STR_NONE));
         log_note(l, LOG_WARN, "server.drain");
         log_note(l, LOG_DEBUG, "not.seen");
-        const char *want = format == LOG_TEXT
-            ? "2026-01-01T00:00:00.123Z info page.put title=\"Main Page\" rev=7 least=-9223372036854775808 "
-              "plain=a/b?c none=\"\"\n2026-01-01T00:00:00.123Z warn server.drain\n"
-            : "{\"time\":\"2026-01-01T00:00:00.123Z\",\"level\":\"info\",\"event\":\"page.put\","
-              "\"title\":\"Main Page\",\"rev\":7,\"least\":-9223372036854775808,\"plain\":\"a/b?c\",\"none\":\"\"}\n"
-              "{\"time\":\"2026-01-01T00:00:00.123Z\",\"level\":\"warn\",\"event\":\"server.drain\"}\n";
+        const char *want =
+            format == LOG_TEXT
+                ? "2026-01-01T00:00:00.123Z info page.put title=\"Main Page\" rev=7 "
+                  "least=-9223372036854775808 "
+                  "plain=a/b?c none=\"\"\n2026-01-01T00:00:00.123Z warn server.drain\n"
+                : "{\"time\":\"2026-01-01T00:00:00.123Z\",\"level\":\"info\",\"event\":\"page."
+                  "put\","
+                  "\"title\":\"Main "
+                  "Page\",\"rev\":7,\"least\":-9223372036854775808,\"plain\":\"a/"
+                  "b?c\",\"none\":\"\"}\n"
+                  "{\"time\":\"2026-01-01T00:00:00.123Z\",\"level\":\"warn\",\"event\":\"server."
+                  "drain\"}\n";
         assert_string_equal(catch_end(&c), want);
         log_free(&l);
         assert_null(l);
@@ -82,7 +91,7 @@ static void what_a_client_sends_stays_within_its_quotes(void **state)
         { STR_INIT("\x1b[31m"), "\"\\u001b[31m\"", "\"\\u001b[31m\"" },
         { STR_INIT("say \"hi\" \\"), "\"say \\\"hi\\\" \\\\\"", "\"say \\\"hi\\\" \\\\\"" },
         { STR_INIT("\x7f"), "\"\\u007f\"", "\"\\u007f\"" },
-        { STR_INIT("\xc2\x9b"), "\"\\u009b\"", "\"\\u009b\"" },        /* CSI in one character */
+        { STR_INIT("\xc2\x9b"), "\"\\u009b\"", "\"\\u009b\"" }, /* CSI in one character */
         { STR_INIT("\xe2\x80\xa8"), "\"\\u2028\"", "\"\\u2028\"" },
         { STR_INIT("\xc3\xa9"), "\"\xc3\xa9\"", "\"\xc3\xa9\"" },
         { STR_INIT("a\xff\xc3"), "\"a\\xff\\xc3\"", "\"a\\ufffd\\ufffd\"" },
@@ -139,8 +148,9 @@ static void a_line_over_its_limit_loses_whole_fields_and_says_so(void **state)
         str long_one = { value, sizeof value };
         catch_begin(&c);
         struct log *l = log_new(c.ends[1], LOG_DEBUG, (enum log_format)format, &still);
-        log_event(l, LOG_INFO, "e", LOG_STR("a", long_one), LOG_STR("b", long_one), LOG_STR("c", long_one),
-                  LOG_STR("d", long_one), LOG_STR("f", long_one), LOG_INT("z", 1));
+        log_event(l, LOG_INFO, "e", LOG_STR("a", long_one), LOG_STR("b", long_one),
+                  LOG_STR("c", long_one), LOG_STR("d", long_one), LOG_STR("f", long_one),
+                  LOG_INT("z", 1));
         const char *got = catch_end(&c);
         assert_true(strlen(got) <= LOG_LINE_BYTES_MAX);
         const char *want = format == LOG_TEXT ? " z=1 cut=1\n" : ",\"z\":1,\"cut\":1}\n";
@@ -188,7 +198,8 @@ static void *writer_main(void *ctx)
 {
     struct writer *w = ctx;
     for (int i = 0; i < LINES; i++)
-        log_event(w->log, LOG_INFO, "e", LOG_INT("id", w->id), LOG_INT("i", i), LOG_CSTR("v", "some more bytes"));
+        log_event(w->log, LOG_INFO, "e", LOG_INT("id", w->id), LOG_INT("i", i),
+                  LOG_CSTR("v", "some more bytes"));
     return NULL;
 }
 
@@ -219,7 +230,8 @@ static void lines_of_many_threads_stay_whole(void **state)
         assert_non_null(at);
         int id = at[4] - '0';
         assert_in_range(id, 0, WRITERS - 1);
-        (void)snprintf(want, sizeof want, "2026-01-01T00:00:00.123Z info e id=%d i=%d v=\"some more bytes\"\n", id,
+        (void)snprintf(want, sizeof want,
+                       "2026-01-01T00:00:00.123Z info e id=%d i=%d v=\"some more bytes\"\n", id,
                        next[id]++);
         assert_string_equal(line, want);
         count++;

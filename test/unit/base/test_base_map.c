@@ -1,5 +1,5 @@
-/* Goal: puts, gets and removes as a plain list would have them, whatever the keys. Method: a model of a list,
- * random operations. */
+/* Goal: puts, gets and removes as a plain list would have them, whatever the keys. Method: a model
+ * of a list, random operations. */
 #include "base/map.h"
 
 #include "base/rng.h"

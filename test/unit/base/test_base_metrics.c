@@ -1,4 +1,5 @@
-/* Goal: the exposition to the byte, bounded series, exact sums from many threads. Method: render and compare. */
+/* Goal: the exposition to the byte, bounded series, exact sums from many threads. Method: render
+ * and compare. */
 #include "base/metrics.h"
 
 #include "../cmocka_all.h"
@@ -22,8 +23,10 @@ static void counters_and_gauges(void **state)
 {
     (void)state;
     struct metrics *m = metrics_new("");
-    struct metric_family *single = metrics_family(m, METRIC_GAUGE, "open_connections", "Now open.", NULL);
-    struct metric_family *routes = metrics_family(m, METRIC_COUNTER, "requests_total", "A \\ and\na line.", "route");
+    struct metric_family *single =
+        metrics_family(m, METRIC_GAUGE, "open_connections", "Now open.", NULL);
+    struct metric_family *routes =
+        metrics_family(m, METRIC_COUNTER, "requests_total", "A \\ and\na line.", "route");
     metric_set(metric_of(single, NULL), 5);
     metric_add(metric_of(single, NULL), -7);
     metric_add(metric_of(routes, "GET \"/\"\n\\"), 2);
@@ -49,8 +52,12 @@ static void several_labels_stand_in_one_value(void **state)
 {
     (void)state;
     struct metrics *m = metrics_new("");
-    struct metric_family *asks = metrics_family(m, METRIC_COUNTER, "asks_total", "A.", "kind,outcome,domain");
-    metric_add(metric_of(asks, "render\x1f" "fine\x1f" "a\"b"), 2);
+    struct metric_family *asks =
+        metrics_family(m, METRIC_COUNTER, "asks_total", "A.", "kind,outcome,domain");
+    metric_add(metric_of(asks, "render\x1f"
+                               "fine\x1f"
+                               "a\"b"),
+               2);
     metric_add(metric_of(asks, "other"), 3);
     char *text = rendered(m);
     assert_string_equal(text, "# HELP asks_total A.\n"
@@ -73,7 +80,9 @@ static void histograms_are_cumulative_with_le_inclusive(void **state)
     (void)state;
     struct metrics *m = metrics_new("");
     struct metric *h = metric_of(metrics_family(m, METRIC_HISTOGRAM, "t_seconds", "T.", "r"), "x");
-    static const int64_t ns[] = { -5, 0, 50000, 50001, 1000000, 9999999999, 10000000000, 10000000001 };
+    static const int64_t ns[] = {
+        -5, 0, 50000, 50001, 1000000, 9999999999, 10000000000, 10000000001
+    };
     for (size_t i = 0; i < COUNT_OF(ns); i++)
         metric_observe_ns(h, ns[i]);
     assert_int_equal(metric_value(h), COUNT_OF(ns));

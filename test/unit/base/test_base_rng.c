@@ -1,5 +1,5 @@
-/* Goal: the published generator, equal seeds equal, fair bounds. Method: reference values computed by the
- * definition in the test, counts within wide bounds. */
+/* Goal: the published generator, equal seeds equal, fair bounds. Method: reference values computed
+ * by the definition in the test, counts within wide bounds. */
 #include "base/rng.h"
 
 #include "base/check.h"

@@ -1,4 +1,5 @@
-/* Goal: slices with NULL, empty, NUL and overlapping content, and numbers at their ends. Method: tables. */
+/* Goal: slices with NULL, empty, NUL and overlapping content, and numbers at their ends. Method:
+ * tables. */
 #include "base/check.h"
 #include "base/str.h"
 
@@ -87,8 +88,18 @@ static void splitting_gives_each_piece_once(void **state)
 static void numbers_are_digits_only_and_fit(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "",   "-",  "+1", " 1",   "1 ",  "1.0", "0x1",
-                                       "1a", "--", "-+", "١", "18446744073709551616",
+    static const char *const bad[] = { "",
+                                       "-",
+                                       "+1",
+                                       " 1",
+                                       "1 ",
+                                       "1.0",
+                                       "0x1",
+                                       "1a",
+                                       "--",
+                                       "-+",
+                                       "١",
+                                       "18446744073709551616",
                                        "99999999999999999999999" };
     uint64_t u = 7;
     int64_t i = 7;

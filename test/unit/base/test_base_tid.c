@@ -1,4 +1,5 @@
-/* Goal: only version-1 UUIDs, the order of Cassandra's time with unsigned rest, exact times. Method: tables. */
+/* Goal: only version-1 UUIDs, the order of Cassandra's time with unsigned rest, exact times.
+ * Method: tables. */
 #include "base/tid.h"
 
 #include "../cmocka_all.h"
@@ -8,7 +9,8 @@
 static void text_comes_back_in_lower_case(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "00000000-0000-1000-8000-000000000000", "ffffffff-ffff-1fff-bfff-ffffffffffff",
+    static const char *const texts[] = { "00000000-0000-1000-8000-000000000000",
+                                         "ffffffff-ffff-1fff-bfff-ffffffffffff",
                                          "6ba7b810-9dad-11d1-80b4-00c04fd430c8" };
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         struct tid t;
@@ -27,13 +29,17 @@ static void other_texts_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "", "6ba7b810-9dad-11d1-80b4-00c04fd430c", "6ba7b810-9dad-11d1-80b4-00c04fd430c80",
-        "6ba7b810-9dad-41d1-80b4-00c04fd430c8",  /* version 4 */
-        "6ba7b810-9dad-01d1-80b4-00c04fd430c8",  /* version 0 */
-        "6ba7b810-9dad-11d1-00b4-00c04fd430c8",  /* variant 00 */
-        "6ba7b810-9dad-11d1-c0b4-00c04fd430c8",  /* variant 11 */
-        "6ba7b810-9dad-11d1-80b4-00c04fd430cg", "6ba7b8109-dad-11d1-80b4-00c04fd430c8",
-        "6ba7b810_9dad_11d1_80b4_00c04fd430c8", "{6ba7b810-9dad-11d1-80b4-00c04fd430}",
+        "",
+        "6ba7b810-9dad-11d1-80b4-00c04fd430c",
+        "6ba7b810-9dad-11d1-80b4-00c04fd430c80",
+        "6ba7b810-9dad-41d1-80b4-00c04fd430c8", /* version 4 */
+        "6ba7b810-9dad-01d1-80b4-00c04fd430c8", /* version 0 */
+        "6ba7b810-9dad-11d1-00b4-00c04fd430c8", /* variant 00 */
+        "6ba7b810-9dad-11d1-c0b4-00c04fd430c8", /* variant 11 */
+        "6ba7b810-9dad-11d1-80b4-00c04fd430cg",
+        "6ba7b8109-dad-11d1-80b4-00c04fd430c8",
+        "6ba7b810_9dad_11d1_80b4_00c04fd430c8",
+        "{6ba7b810-9dad-11d1-80b4-00c04fd430}",
         "6ba7b810-9dad-11d1-80b4--0c04fd430c8",
     };
     struct tid t = { .ticks = 1, .low = 2 };
@@ -86,7 +92,8 @@ static void times_round_up_and_are_clamped(void **state)
     int64_t sample = 1767225600123456700;
     assert_true(tid_time(tid_make(tid_ticks((store_time){ .ns = sample }), 9)).ns == sample);
     store_time odd = { .ns = sample + 1 };
-    assert_true(tid_time(tid_make(tid_ticks(odd), 9)).ns >= odd.ns); /* never older than its instant */
+    assert_true(tid_time(tid_make(tid_ticks(odd), 9)).ns >=
+                odd.ns); /* never older than its instant */
     (void)tid_ticks(STORE_TIME_NEVER);
     (void)tid_ticks((store_time){ .ns = INT64_MIN });
 }

@@ -1,4 +1,5 @@
-/* Goal: what configuration writes, nothing else, and no silent overflow. Method: tables, round trips. */
+/* Goal: what configuration writes, nothing else, and no silent overflow. Method: tables, round
+ * trips. */
 #include "base/units.h"
 
 #include "base/times.h"
@@ -42,10 +43,24 @@ static void durations_both_ways(void **state)
 static void other_durations_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "",    "1",    "d",    "-1d",  "+1d", "1 d",     "1D",       "1d ",
-                                       "1.5h", "1w",  "1us",  "1h30m", "Never", "00", "106752d",
+    static const char *const bad[] = { "",
+                                       "1",
+                                       "d",
+                                       "-1d",
+                                       "+1d",
+                                       "1 d",
+                                       "1D",
+                                       "1d ",
+                                       "1.5h",
+                                       "1w",
+                                       "1us",
+                                       "1h30m",
+                                       "Never",
+                                       "00",
+                                       "106752d",
                                        "9999999999999999999999s",
-                                       "18446744073709551616ms", "1sec" };
+                                       "18446744073709551616ms",
+                                       "1sec" };
     int64_t ns = 7;
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         if (units_parse_duration(str_of(bad[i]), &ns))
@@ -60,9 +75,17 @@ static void sizes_both_ways(void **state)
         const char *text;
         uint64_t bytes;
     } rows[] = {
-        { "0", 0 },           { "1", 1 },          { "1023", 1023 },      { "1k", 1024 },
-        { "64k", 65536 },     { "8M", 8388608 },   { "1G", 1073741824 },  { "1T", 1099511627776 },
-        { "1025k", 1049600 }, { "16777215T", 18446742974197923840u }, { "18446744073709551615", UINT64_MAX },
+        { "0", 0 },
+        { "1", 1 },
+        { "1023", 1023 },
+        { "1k", 1024 },
+        { "64k", 65536 },
+        { "8M", 8388608 },
+        { "1G", 1073741824 },
+        { "1T", 1099511627776 },
+        { "1025k", 1049600 },
+        { "16777215T", 18446742974197923840u },
+        { "18446744073709551615", UINT64_MAX },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint64_t bytes = 7;
@@ -77,8 +100,9 @@ static void sizes_both_ways(void **state)
 static void other_sizes_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "", "k", "-1", "1K", "1m", "1g", "1kB", "1 k", "1.5k", "0x10",
-                                       "16777216T", "18446744073709551616" };
+    static const char *const bad[] = { "",     "k",    "-1",        "1K",
+                                       "1m",   "1g",   "1kB",       "1 k",
+                                       "1.5k", "0x10", "16777216T", "18446744073709551616" };
     uint64_t bytes = 7;
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         if (units_parse_size(str_of(bad[i]), &bytes))

@@ -1,4 +1,5 @@
-/* Goal: RFC 3629 validity and NFC. Method: the classic bad sequences; composed and decomposed pairs. */
+/* Goal: RFC 3629 validity and NFC. Method: the classic bad sequences; composed and decomposed
+ * pairs. */
 #include "base/utf8.h"
 
 #include "../cmocka_all.h"
@@ -6,11 +7,28 @@
 static void validity_is_that_of_rfc_3629(void **state)
 {
     (void)state;
-    const str good[] = { STR_NONE, STR(""), STR("a\0b"), STR("\xc2\x80"), STR("\xef\xbf\xbf"), STR("\xf0\x90\x80\x80"),
-                         STR("\xf4\x8f\xbf\xbf"), STR("\xed\x9f\xbf"), STR("\xee\x80\x80") };
-    const str bad[] = { STR("\x80"), STR("\xc3"), STR("\xc0\x80"), STR("\xc1\xbf"), STR("\xe0\x9f\xbf"),
-                        STR("\xed\xa0\x80"), STR("\xed\xbf\xbf"), STR("\xf0\x8f\xbf\xbf"), STR("\xf4\x90\x80\x80"),
-                        STR("\xf5\x80\x80\x80"), STR("\xff"), STR("a\xe2\x82"), STR("\xe2\x28\xa1") };
+    const str good[] = { STR_NONE,
+                         STR(""),
+                         STR("a\0b"),
+                         STR("\xc2\x80"),
+                         STR("\xef\xbf\xbf"),
+                         STR("\xf0\x90\x80\x80"),
+                         STR("\xf4\x8f\xbf\xbf"),
+                         STR("\xed\x9f\xbf"),
+                         STR("\xee\x80\x80") };
+    const str bad[] = { STR("\x80"),
+                        STR("\xc3"),
+                        STR("\xc0\x80"),
+                        STR("\xc1\xbf"),
+                        STR("\xe0\x9f\xbf"),
+                        STR("\xed\xa0\x80"),
+                        STR("\xed\xbf\xbf"),
+                        STR("\xf0\x8f\xbf\xbf"),
+                        STR("\xf4\x90\x80\x80"),
+                        STR("\xf5\x80\x80\x80"),
+                        STR("\xff"),
+                        STR("a\xe2\x82"),
+                        STR("\xe2\x28\xa1") };
     for (size_t i = 0; i < COUNT_OF(good); i++)
         assert_true(utf8_valid(good[i]));
     for (size_t i = 0; i < COUNT_OF(bad); i++)
@@ -25,10 +43,11 @@ static void titles_come_out_composed(void **state)
     } rows[] = {
         { STR_INIT("Cafe\xcc\x81"), STR_INIT("Caf\xc3\xa9") },
         { STR_INIT("A\xcc\x8a"), STR_INIT("\xc3\x85") },
-        { STR_INIT("\xe2\x84\xab"), STR_INIT("\xc3\x85") },                         /* angstrom sign */
+        { STR_INIT("\xe2\x84\xab"), STR_INIT("\xc3\x85") }, /* angstrom sign */
         { STR_INIT("\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab"), STR_INIT("\xed\x95\x9c") }, /* hangul */
-        { STR_INIT("q\xcc\x87\xcc\xa3"), STR_INIT("q\xcc\xa3\xcc\x87") },           /* marks in order */
-        { STR_INIT("\xef\xac\x81"), STR_INIT("\xef\xac\x81") }, /* a ligature is compatible, not equal */
+        { STR_INIT("q\xcc\x87\xcc\xa3"), STR_INIT("q\xcc\xa3\xcc\x87") }, /* marks in order */
+        { STR_INIT("\xef\xac\x81"),
+          STR_INIT("\xef\xac\x81") }, /* a ligature is compatible, not equal */
     };
     struct arena a;
     arena_init(&a, 1 << 16);
@@ -60,14 +79,17 @@ static void ascii_and_nothing_need_no_memory(void **state)
 static void spaces_are_those_of_unicode(void **state)
 {
     (void)state;
-    static const struct { str s; bool any, all; } rows[] = {
+    static const struct {
+        str s;
+        bool any, all;
+    } rows[] = {
         { STR_INIT(""), false, true },
         { STR_INIT("name"), false, false },
         { STR_INIT("  \t\n\v\f\r"), true, true },
         { STR_INIT("a b"), true, false },
-        { STR_INIT("a\xc2\xa0"), true, false },            /* no-break space */
+        { STR_INIT("a\xc2\xa0"), true, false },               /* no-break space */
         { STR_INIT("\xe2\x80\x83\xe3\x80\x80"), true, true }, /* em space, ideographic space */
-        { STR_INIT("a\xe2\x80\x8b"), false, false },        /* zero width space is none */
+        { STR_INIT("a\xe2\x80\x8b"), false, false },          /* zero width space is none */
         { STR_INIT("\xff\xe2\x80"), false, false },
         { STR_INIT("a\0b"), false, false },
     };

@@ -6,11 +6,30 @@
 #include <string.h>
 #include <xxhash.h>
 
-struct row { enum engine_space space; bool rotten; size_t key_n, value_n, blob_n; char bytes[]; };
-struct undo { struct row *was; enum engine_space space; size_t key_n; char key[ENGINE_KEY_BYTES_MAX]; };
+struct row {
+    enum engine_space space;
+    bool rotten;
+    size_t key_n, value_n, blob_n;
+    char bytes[];
+};
+struct undo {
+    struct row *was;
+    enum engine_space space;
+    size_t key_n;
+    char key[ENGINE_KEY_BYTES_MAX];
+};
 
-struct engine_view { struct engine *engine; bool locked; struct engine_cursor *cursors; };
-struct engine_txn { struct engine_view view; struct undo *undo; size_t undo_count, undo_size; store_time now; };
+struct engine_view {
+    struct engine *engine;
+    bool locked;
+    struct engine_cursor *cursors;
+};
+struct engine_txn {
+    struct engine_view view;
+    struct undo *undo;
+    size_t undo_count, undo_size;
+    store_time now;
+};
 struct engine {
     pthread_rwlock_t rows_lock;
     pthread_mutex_t queue_lock;
@@ -29,7 +48,8 @@ struct engine_cursor {
     struct engine_cursor *next, **link; /* of its view, with which it ends */
     struct engine *engine;
     enum engine_space space;
-    char from[ENGINE_KEY_BYTES_MAX + 8], until[ENGINE_KEY_BYTES_MAX + 8], at[ENGINE_KEY_BYTES_MAX + 8];
+    char from[ENGINE_KEY_BYTES_MAX + 8], until[ENGINE_KEY_BYTES_MAX + 8],
+        at[ENGINE_KEY_BYTES_MAX + 8];
     size_t from_n, until_n, at_n;
     bool reversed, started, inclusive;
 };
@@ -74,7 +94,8 @@ static err fill(const struct row *r, struct engine_row *out)
     }
     *out = (struct engine_row){ .key = row_key(r), .value = { .p = value, .n = r->value_n } };
     if (r->blob_n > 0)
-        out->blob = (struct engine_blob){ .n = r->blob_n, .mem = value + r->value_n,
+        out->blob = (struct engine_blob){ .n = r->blob_n,
+                                          .mem = value + r->value_n,
                                           .hash = XXH3_64bits(value + r->value_n, r->blob_n) };
     return ERR_OK;
 }
@@ -152,8 +173,11 @@ struct engine_cursor *engine_cursor_open(struct engine_view *v, const struct eng
     struct engine_cursor *c = calloc(1, sizeof(*c));
     INVARIANT(c != NULL);
     INVARIANT(range->from.n <= sizeof(c->from) && range->until.n <= sizeof(c->until));
-    *c = (struct engine_cursor){ .engine = v->engine, .space = range->space, .reversed = range->reversed,
-                                 .from_n = range->from.n, .until_n = range->until.n };
+    *c = (struct engine_cursor){ .engine = v->engine,
+                                 .space = range->space,
+                                 .reversed = range->reversed,
+                                 .from_n = range->from.n,
+                                 .until_n = range->until.n };
     if (range->from.n > 0)
         memcpy(c->from, range->from.p, range->from.n);
     if (range->until.n > 0)
@@ -234,7 +258,8 @@ str engine_prefix_end(str prefix, char *out)
     return (str){ .p = out, .n = n };
 }
 
-err engine_blob_read(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst)
+err engine_blob_read(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n,
+                     char *dst)
 {
     (void)e; /* bytes are where the blob says */
     if (offset > b->n || n > b->n - offset)
@@ -243,7 +268,8 @@ err engine_blob_read(struct engine *e, const struct engine_blob *b, uint64_t off
     return ERR_OK;
 }
 
-err engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst)
+err engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n,
+                         char *dst)
 {
     return engine_blob_read(e, b, offset, n, dst);
 }
@@ -378,7 +404,13 @@ void engine_submit(struct engine *e, struct engine_update *u)
     INVARIANT(pthread_mutex_unlock(&e->queue_lock) == 0);
 }
 
-struct wait { const struct engine_update *update; pthread_mutex_t lock; pthread_cond_t over; bool done; err why; };
+struct wait {
+    const struct engine_update *update;
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool done;
+    err why;
+};
 
 static void wait_done(void *ctx, err why)
 {
@@ -398,7 +430,9 @@ static err wait_decide(struct engine_txn *t, void *ctx)
 
 err engine_submit_wait(struct engine *e, const struct engine_update *update)
 {
-    struct wait w = { .update = update, .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER };
+    struct wait w = { .update = update,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .over = PTHREAD_COND_INITIALIZER };
     struct engine_update u = *update;
     u.decide = wait_decide;
     u.done = wait_done;

@@ -1,7 +1,9 @@
-/* engine_mem.h - engine.h in memory, for tests of what stands on it: a sorted array, updates one at a time.
+/* engine_mem.h - engine.h in memory, for tests of what stands on it: a sorted array, updates one at
+ * a time.
  *
- * Stricter than a real engine where that finds faults: every decision is run twice, the first time thrown away;
- * rows are moved on each write; and updates can be made to fail. Nothing survives engine_close. */
+ * Stricter than a real engine where that finds faults: every decision is run twice, the first time
+ * thrown away; rows are moved on each write; and updates can be made to fail. Nothing survives
+ * engine_close. */
 #ifndef TEST_ENGINE_MEM_H
 #define TEST_ENGINE_MEM_H
 
@@ -11,7 +13,9 @@ struct engine *engine_mem_new(struct clock *clock);
 /* The next update that is submitted gets this instead of being decided; ERR_OK: no longer. */
 void engine_mem_refuse(struct engine *e, err why);
 /* How many rows the last decision read and wrote: cost must not grow with history. */
-struct engine_mem_cost { uint64_t reads, writes; };
+struct engine_mem_cost {
+    uint64_t reads, writes;
+};
 struct engine_mem_cost engine_mem_last_cost(struct engine *e);
 /* How many rows of a space there are. */
 uint64_t engine_mem_rows(struct engine *e, enum engine_space space);

@@ -1,6 +1,6 @@
 #include "fixture.h"
-#include "engine/store.h"
 #include "bucket/page_write.h"
+#include "engine/store.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +14,14 @@ static void on_change(void *ctx, uint16_t bucket, uint32_t domain, str title)
 
 struct page_policy fix_policy(enum page_policy_kind kind)
 {
-    return (struct page_policy){ .kind = kind, .grace_ttl_ns = GRACE, .historical_ttl_ns = HOUR,
-                                 .stash_ttl_ns = 2 * HOUR, .ledger_ttl_ns = 240 * HOUR, .count = 2,
-                                 .interval_ns = 60 * NS_PER_S, .ttl_ns = 50 * NS_PER_S };
+    return (struct page_policy){ .kind = kind,
+                                 .grace_ttl_ns = GRACE,
+                                 .historical_ttl_ns = HOUR,
+                                 .stash_ttl_ns = 2 * HOUR,
+                                 .ledger_ttl_ns = 240 * HOUR,
+                                 .count = 2,
+                                 .interval_ns = 60 * NS_PER_S,
+                                 .ttl_ns = 50 * NS_PER_S };
 }
 
 static void pages_start(struct fixture *f, struct page_policy p)
@@ -62,12 +67,19 @@ void fix_restart(struct fixture *f, struct page_policy p)
 
 err fix_put_as(struct fixture *f, uint64_t rev, int64_t tid_s, const char *text, struct page_put *p)
 {
-    *p = (struct page_put){ .domain = f->domain, .title = STR("T"), .rev = rev, .has_tid = tid_s >= 0,
-                            .contents_count = 1, .stash_ns = p->stash_ns, .behind = p->behind, .asked = p->asked,
+    *p = (struct page_put){ .domain = f->domain,
+                            .title = STR("T"),
+                            .rev = rev,
+                            .has_tid = tid_s >= 0,
+                            .contents_count = 1,
+                            .stash_ns = p->stash_ns,
+                            .behind = p->behind,
+                            .asked = p->asked,
                             .said_at = p->said_at };
     if (tid_s >= 0)
         p->tid = tid_at(T0 + tid_s * NS_PER_S, 1);
-    p->contents[0] = (struct page_put_content){ .name = STR("html"), .headers = STR("content-type: text/html\n"),
+    p->contents[0] = (struct page_put_content){ .name = STR("html"),
+                                                .headers = STR("content-type: text/html\n"),
                                                 .raw = str_of(text) };
     return sync_put(f->bucket, p);
 }
@@ -82,10 +94,12 @@ struct page_name fix_put(struct fixture *f, uint64_t rev, int64_t tid_s)
     return p.stored;
 }
 
-err fix_find(struct fixture *f, enum page_select select, struct page_name name, struct page_render *r,
-                struct page_trace *trace)
+err fix_find(struct fixture *f, enum page_select select, struct page_name name,
+             struct page_render *r, struct page_trace *trace)
 {
-    struct page_which w = { .domain = f->domain, .title = STR("T"), .select = select, .name = name };
+    struct page_which w = {
+        .domain = f->domain, .title = STR("T"), .select = select, .name = name
+    };
     struct engine_view *v = engine_view_begin(f->engine);
     err e = page_find(f->bucket, v, &w, r, trace);
     engine_view_end(&v);
@@ -145,11 +159,20 @@ void fix_upkeep(struct fixture *f)
     assert_true(next.ns > f->clock.now_ns);
 }
 
-err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name name, struct page_order *o)
+err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name name,
+              struct page_order *o)
 {
     const struct page_order as = *o;
-    *o = (struct page_order){ .kind = kind, .domain = f->domain, .title = STR("T"), .until = as.until, .name = name,
-                              .has_rev = name.rev != 0, .has_tid = name.tid.low != 0, .elsewhere = as.elsewhere,
-                              .rev_last = as.rev_last, .mark = as.mark, .said_at = as.said_at };
+    *o = (struct page_order){ .kind = kind,
+                              .domain = f->domain,
+                              .title = STR("T"),
+                              .until = as.until,
+                              .name = name,
+                              .has_rev = name.rev != 0,
+                              .has_tid = name.tid.low != 0,
+                              .elsewhere = as.elsewhere,
+                              .rev_last = as.rev_last,
+                              .mark = as.mark,
+                              .said_at = as.said_at };
     return sync_order(f->bucket, o);
 }

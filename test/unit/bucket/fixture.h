@@ -1,12 +1,13 @@
-/* fixture.h - a page bucket on an engine in memory, on a clock the test moves; puts and reads that assert.
+/* fixture.h - a page bucket on an engine in memory, on a clock the test moves; puts and reads that
+ * assert.
  *
  * All on the title "T" of one domain. fixture_free checks the store. */
 #ifndef TEST_BUCKET_FIXTURE_H
 #define TEST_BUCKET_FIXTURE_H
 
+#include "bucket/page_write.h"
 #include "engine_mem.h"
 #include "sync.h"
-#include "bucket/page_write.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,11 +39,12 @@ void fixture_free(struct fixture *f);
 void fix_restart(struct fixture *f, struct page_policy p);
 /* Puts text as html. tid_s < 0: minted; else T0 + that many seconds. Keeps p->stash_ns, behind,
  * asked and said_at. */
-err fix_put_as(struct fixture *f, uint64_t rev, int64_t tid_s, const char *text, struct page_put *p);
+err fix_put_as(struct fixture *f, uint64_t rev, int64_t tid_s, const char *text,
+               struct page_put *p);
 /* A text of its own; asserts that it is stored. */
 struct page_name fix_put(struct fixture *f, uint64_t rev, int64_t tid_s);
-err fix_find(struct fixture *f, enum page_select select, struct page_name name, struct page_render *r,
-             struct page_trace *trace);
+err fix_find(struct fixture *f, enum page_select select, struct page_name name,
+             struct page_render *r, struct page_trace *trace);
 struct page_render fix_latest(struct fixture *f);
 struct page_render fix_exact(struct fixture *f, struct page_name name);
 err fix_gone(struct fixture *f, struct page_name name, struct page_trace *t);
@@ -52,6 +54,7 @@ unsigned fix_history(struct fixture *f);
 /* Until nothing is due. */
 void fix_upkeep(struct fixture *f);
 /* name: rev 0 is the title, tid 0 the revision. Keeps o->until, elsewhere and what is of a mark. */
-err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name name, struct page_order *o);
+err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name name,
+              struct page_order *o);
 
 #endif

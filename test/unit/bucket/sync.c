@@ -7,7 +7,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct waiter { pthread_mutex_t lock; pthread_cond_t over; bool done; err why; };
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool done;
+    err why;
+};
 
 static store_time fake_store(struct clock *c)
 {
@@ -26,7 +31,8 @@ static wall fake_wall(struct clock *c)
 
 void fake_clock_init(struct fake_clock *c, int64_t now_ns)
 {
-    c->clock = (struct clock){ .store_now = fake_store, .mono_now = fake_mono, .wall_now = fake_wall };
+    c->clock =
+        (struct clock){ .store_now = fake_store, .mono_now = fake_mono, .wall_now = fake_wall };
     atomic_init(&c->now_ns, now_ns);
 }
 
@@ -121,7 +127,8 @@ uint64_t traces_stored(struct engine *e)
     struct page_traces traces;
     uint64_t n = 0;
     while (engine_cursor_next(c, &row) == ERR_OK)
-        if (page_key_parse(row.key, &parts) && page_traces_decode(row.value, parts.name, &traces) == ERR_OK)
+        if (page_key_parse(row.key, &parts) &&
+            page_traces_decode(row.value, parts.name, &traces) == ERR_OK)
             n += traces.count;
     engine_cursor_close(&c);
     engine_view_end(&v);
@@ -130,7 +137,8 @@ uint64_t traces_stored(struct engine *e)
 
 str old_trace(const struct page_trace_row *t, char out[OLD_TRACE_BYTES_MAX])
 {
-    const int64_t times[] = { t->trace.at.ns, t->stored_at.ns, t->forget_at.ns, t->trace.superseded_at.ns };
+    const int64_t times[] = { t->trace.at.ns, t->stored_at.ns, t->forget_at.ns,
+                              t->trace.superseded_at.ns };
     char *at = out;
     *at++ = 1;
     *at++ = (char)t->trace.state;

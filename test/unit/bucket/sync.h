@@ -2,14 +2,18 @@
 #ifndef TEST_BUCKET_SYNC_H
 #define TEST_BUCKET_SYNC_H
 
-#include "bucket/traces.h"
 #include "bucket/page_write.h"
+#include "bucket/traces.h"
 
-struct fake_clock { struct clock clock; _Atomic int64_t now_ns; };
+struct fake_clock {
+    struct clock clock;
+    _Atomic int64_t now_ns;
+};
 void fake_clock_init(struct fake_clock *c, int64_t now_ns);
 void fake_clock_advance(struct fake_clock *c, int64_t ns);
 
-/* Fill in everything but the module's own, arena, done and ctx; return what done got, or the refusal. */
+/* Fill in everything but the module's own, arena, done and ctx; return what done got, or the
+ * refusal. */
 err sync_put(struct page_bucket *b, struct page_put *p);
 err sync_order(struct page_bucket *b, struct page_order *o);
 /* Upkeep until there is nothing more to do now. */

@@ -1,4 +1,5 @@
-/* Goal: frames unpack to what went in, digests tell bundles apart exactly as bundle.h says. Method: tables. */
+/* Goal: frames unpack to what went in, digests tell bundles apart exactly as bundle.h says. Method:
+ * tables. */
 #include "base/buf.h"
 #include "bucket/bundle.h"
 #include "bucket/page_write.h"
@@ -18,7 +19,9 @@ static void collect(void *ctx, str bytes)
 static void plain_leaves_out_about_and_time_uuid(void **state)
 {
     (void)state; /* unused */
-    static const struct { const char *html, *plain; } rows[] = {
+    static const struct {
+        const char *html, *plain;
+    } rows[] = {
         { "<p about=\"#mwt1\">x</p>", "<p>x</p>" },
         { "<p about='#mwt1' id=\"a\">x</p>", "<p id=\"a\">x</p>" },
         { "<p\n about = \"1\" >x</p>", "<p\n >x</p>" },
@@ -35,7 +38,11 @@ static void plain_leaves_out_about_and_time_uuid(void **state)
         { "<metal mw:TimeUuid>", "<metal mw:TimeUuid>" },
         { "<p about=\"a>b\"><", "<p><" },
         { "<a/about=\"1\" about=\"2\"/>", "<a/about=\"1\"/>" },
-        { "", "" }, { "<", "<" }, { "<p", "<p" }, { "<p about", "<p about" }, { "<p =\"x\">", "<p =\"x\">" },
+        { "", "" },
+        { "<", "<" },
+        { "<p", "<p" },
+        { "<p about", "<p about" },
+        { "<p =\"x\">", "<p =\"x\">" },
         { "</p about=\"1\">", "</p about=\"1\">" },
     };
     for (unsigned i = 0; i < COUNT_OF(rows); i++) {
@@ -52,8 +59,12 @@ static void plain_leaves_out_about_and_time_uuid(void **state)
 static bool plain_equal(const char *type_a, const char *a, const char *type_b, const char *b)
 {
     unsigned char da[PAGE_DIGEST_BYTES], db[PAGE_DIGEST_BYTES];
-    struct page_put_content ca = { .name = STR("html"), .headers = str_of(type_a), .raw = str_of(a) };
-    struct page_put_content cb = { .name = STR("html"), .headers = str_of(type_b), .raw = str_of(b) };
+    struct page_put_content ca = { .name = STR("html"),
+                                   .headers = str_of(type_a),
+                                   .raw = str_of(a) };
+    struct page_put_content cb = { .name = STR("html"),
+                                   .headers = str_of(type_b),
+                                   .raw = str_of(b) };
     unsigned char ignored[PAGE_DIGEST_BYTES];
     bundle_digests(&ca, 1, ignored, da);
     bundle_digests(&cb, 1, ignored, db);
@@ -63,7 +74,8 @@ static bool plain_equal(const char *type_a, const char *a, const char *type_b, c
 static void plain_digest_looks_at_html_only(void **state)
 {
     (void)state; /* unused */
-    static const char html[] = "Content-Type: text/html; charset=utf-8\n", json[] = "content-type: application/json\n";
+    static const char html[] = "Content-Type: text/html; charset=utf-8\n",
+                      json[] = "content-type: application/json\n";
     assert_true(plain_equal(html, "<p about=\"1\">", html, "<p about=\"2\">"));
     assert_true(plain_equal("", "<p about=\"1\">", "", "<p about=\"2\">"));
     assert_true(plain_equal("x: y\n", "<p about=\"1\">", "x: y\n", "<p about=\"2\">"));
@@ -77,8 +89,10 @@ static void plain_digest_looks_at_html_only(void **state)
 static void digest_is_of_everything_in_any_order(void **state)
 {
     (void)state; /* unused */
-    const struct page_put_content a[] = { { .name = STR("html"), .headers = STR("h: 1\n"), .raw = STR("x") },
-                                          { .name = STR("data"), .headers = STR(""), .raw = STR("y") } };
+    const struct page_put_content a[] = {
+        { .name = STR("html"), .headers = STR("h: 1\n"), .raw = STR("x") },
+        { .name = STR("data"), .headers = STR(""), .raw = STR("y") }
+    };
     const struct page_put_content b[] = { a[1], a[0] };
     struct page_put_content c[] = { a[0], a[1] };
     unsigned char da[PAGE_DIGEST_BYTES], db[PAGE_DIGEST_BYTES], ignored[PAGE_DIGEST_BYTES];
@@ -101,10 +115,17 @@ static void digest_is_of_what_is_not_plain_too(void **state)
 {
     (void)state; /* unused */
     static const char *const same_plain[] = {
-        "<p about=\"1\"><p>", "<p about=\"2\"><p>", "<p><p about=\"1\">", "<p><p>", "<p about='1'><p>",
-        "<p><p about=\"1\" about=\"1\">", "<p><p><meta content=mw:TimeUuid>", "<meta content=mw:TimeUuid><p><p>",
+        "<p about=\"1\"><p>",
+        "<p about=\"2\"><p>",
+        "<p><p about=\"1\">",
+        "<p><p>",
+        "<p about='1'><p>",
+        "<p><p about=\"1\" about=\"1\">",
+        "<p><p><meta content=mw:TimeUuid>",
+        "<meta content=mw:TimeUuid><p><p>",
     };
-    unsigned char digests[COUNT_OF(same_plain)][PAGE_DIGEST_BYTES], plain[COUNT_OF(same_plain)][PAGE_DIGEST_BYTES];
+    unsigned char digests[COUNT_OF(same_plain)][PAGE_DIGEST_BYTES],
+        plain[COUNT_OF(same_plain)][PAGE_DIGEST_BYTES];
     for (unsigned i = 0; i < COUNT_OF(same_plain); i++) {
         struct page_put_content c = { .name = STR("html"), .raw = str_of(same_plain[i]) };
         bundle_digests(&c, 1, digests[i], plain[i]);
@@ -133,8 +154,11 @@ static void a_frame_of_the_buckets_coding_is_stored_as_it_came(void **state)
     memset(gzip + 4, 'T', 4);
     for (int sent = PAGE_GZIP; sent <= PAGE_ZSTD; sent++)
         for (int codec = PAGE_IDENTITY; codec <= PAGE_ZSTD; codec++) {
-            const struct page_put_content in = { .name = STR("a"), .headers = STR("h: 1\n"), .raw = all,
-                                                 .packed = frames[sent], .packed_codec = (enum page_codec)sent };
+            const struct page_put_content in = { .name = STR("a"),
+                                                 .headers = STR("h: 1\n"),
+                                                 .raw = all,
+                                                 .packed = frames[sent],
+                                                 .packed_codec = (enum page_codec)sent };
             way.codec = (enum page_codec)codec;
             assert_int_equal(bundle_build(&way, &in, 1, &a, &row, &blob), ERR_OK);
             const struct page_content *c = &row.contents[0];
@@ -182,15 +206,19 @@ static void frames_unpack_to_what_went_in(void **state)
         assert_true(row.contents[0].stored_bytes < 200);
         struct page_content cut = row.contents[0];
         cut.stored_bytes--;
-        assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw), ERR_CORRUPT);
+        assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw),
+                         ERR_CORRUPT);
         cut = row.contents[0];
         cut.raw_bytes--;
-        assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw), ERR_CORRUPT);
+        assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw),
+                         ERR_CORRUPT);
     }
     frame_codec_free(&way.frames);
     arena_fini(&a);
     arena_init(&a, 100);
-    const struct page_put_content big = { .name = STR("a"), .headers = STR(""), .raw = { text, sizeof(text) } };
+    const struct page_put_content big = { .name = STR("a"),
+                                          .headers = STR(""),
+                                          .raw = { text, sizeof(text) } };
     way.codec = PAGE_GZIP;
     assert_int_equal(bundle_build(&way, &big, 1, &a, &row, &blob), ERR_LIMIT);
     arena_fini(&a);

@@ -1,12 +1,13 @@
-/* Goal: a row that fails its sum stops nothing that can go on without it: culls, purges, a changed policy. Method: rows
- * of the engine in memory are made to fail theirs, one of each kind. */
-#include "fixture.h"
+/* Goal: a row that fails its sum stops nothing that can go on without it: culls, purges, a changed
+ * policy. Method: rows of the engine in memory are made to fail theirs, one of each kind. */
 #include "bucket/page_write.h"
+#include "fixture.h"
 
 #include <string.h>
 
 /* The key of the first row of a space (reversed: the last). */
-static str key_of(struct fixture *f, enum engine_space space, bool reversed, char key[ENGINE_KEY_BYTES_MAX])
+static str key_of(struct fixture *f, enum engine_space space, bool reversed,
+                  char key[ENGINE_KEY_BYTES_MAX])
 {
     const struct engine_range all = { .space = space, .reversed = reversed };
     struct engine_view *v = engine_view_begin(f->engine);
@@ -124,7 +125,8 @@ static void fence_row_does_not_keep_its_title_from_being_purged(void **state)
     (void)fix_put(f, 1, 0);
     assert_int_equal(fix_order(f, ORDER_PURGE, (struct page_name){ .rev = 1 }, &o), ERR_OK);
     rot(f, SPACE_TITLE, true);
-    assert_int_equal(fix_put_as(f, 1, 0, "x", &p), ERR_CORRUPT); /* nobody knows whether it was purged */
+    assert_int_equal(fix_put_as(f, 1, 0, "x", &p),
+                     ERR_CORRUPT); /* nobody knows whether it was purged */
     assert_int_equal(fix_order(f, ORDER_PURGE, (struct page_name){ 0 }, &o), ERR_OK);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_TITLE), 1);
     assert_int_equal(fix_put_as(f, 1, 0, "x", &p), ERR_GONE);

@@ -1,7 +1,8 @@
-/* Goal: none of the ten defects of the published implementation (RESTBase: parsoid_bucket, multi_content_bucket,
- * and its table modules). Method: each is brought about as it was there; a test is named by its defect. */
-#include "fixture.h"
+/* Goal: none of the ten defects of the published implementation (RESTBase: parsoid_bucket,
+ * multi_content_bucket, and its table modules). Method: each is brought about as it was there; a
+ * test is named by its defect. */
 #include "bucket/page_write.h"
+#include "fixture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,13 +25,20 @@ static void r0001_late_render_never_deletes_the_latest(void **state)
     fixture_free(f);
 }
 
-struct racer { struct fixture *f; uint64_t rev; err why; bool created; };
+struct racer {
+    struct fixture *f;
+    uint64_t rev;
+    err why;
+    bool created;
+};
 
 static void *race(void *ctx)
 {
     struct racer *r = ctx;
     char text[32];
-    struct page_put p = { .domain = r->f->domain, .title = STR("T"), .rev = r->rev, .contents_count = 1 };
+    struct page_put p = {
+        .domain = r->f->domain, .title = STR("T"), .rev = r->rev, .contents_count = 1
+    };
     (void)snprintf(text, sizeof(text), "racer %llu", (unsigned long long)r->rev);
     p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = str_of(text) };
     r->why = sync_put(r->f->bucket, &p);
@@ -57,7 +65,8 @@ static void r0002_concurrent_revisions_leave_exactly_one_latest(void **state)
     assert_int_equal(fix_history(f), 16);
     for (uint64_t rev = 1; rev < 16; rev++) {
         struct page_render r;
-        assert_int_equal(fix_find(f, SELECT_REV, (struct page_name){ .rev = rev }, &r, NULL), ERR_OK);
+        assert_int_equal(fix_find(f, SELECT_REV, (struct page_name){ .rev = rev }, &r, NULL),
+                         ERR_OK);
         assert_int_equal(r.superseded_at.ns, T0);
         assert_true(r.superseded_by.rev > rev);
     }
@@ -114,7 +123,8 @@ static void r0005_title_never_edited_again_is_culled(void **state)
     fake_clock_advance(&f->clock, GRACE - 1);
     assert_int_equal(fix_exact(f, old).due_at.ns, T0 + GRACE);
     fake_clock_advance(&f->clock, 1);
-    assert_int_equal(fix_gone(f, old, &t), ERR_GONE); /* at its due time, not when a cull comes by */
+    assert_int_equal(fix_gone(f, old, &t),
+                     ERR_GONE); /* at its due time, not when a cull comes by */
     assert_int_equal(engine_mem_rows(f->engine, SPACE_RENDER), 2);
     fix_upkeep(f);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_RENDER), 1);

@@ -1,8 +1,9 @@
-/* Goal: renders that are made on request, while the newest revision is made elsewhere: an old one is never taken for
- * the latest, what is learned of newer revisions corrects what is stored, names rise and respect purges. Method: puts
- * and purges on a frozen clock; the store is checked at the end of each. */
-#include "fixture.h"
+/* Goal: renders that are made on request, while the newest revision is made elsewhere: an old one
+ * is never taken for the latest, what is learned of newer revisions corrects what is stored, names
+ * rise and respect purges. Method: puts and purges on a frozen clock; the store is checked at the
+ * end of each. */
 #include "bucket/page_write.h"
+#include "fixture.h"
 
 static const struct page_name nothing = { 0 };
 
@@ -136,7 +137,9 @@ static void a_purge_of_one_render_leaves_the_same_bytes_to_become_the_latest(voi
 
 static err mint(struct fixture *f, uint64_t rev, int64_t began_ns, struct tid *out)
 {
-    struct page_which w = { .domain = f->domain, .title = STR("T"), .select = SELECT_REV, .name = { .rev = rev } };
+    struct page_which w = {
+        .domain = f->domain, .title = STR("T"), .select = SELECT_REV, .name = { .rev = rev }
+    };
     struct engine_view *v = engine_view_begin(f->engine);
     err e = page_mint(f->bucket, v, &w, (store_time){ .ns = began_ns }, 77, out);
     engine_view_end(&v);
@@ -174,7 +177,11 @@ static void what_began_before_a_purge_gets_no_name(void **state)
     assert_int_equal(mint(f, 5, T0 - 1, &tid), ERR_GONE);
     assert_int_equal(mint(f, 6, T0 - 1, &tid), ERR_OK);
     assert_int_equal(mint(f, 5, T0, &tid), ERR_OK); /* in the same instant: as if after */
-    p = (struct page_put){ .domain = f->domain, .title = STR("T"), .rev = 5, .has_tid = true, .tid = tid,
+    p = (struct page_put){ .domain = f->domain,
+                           .title = STR("T"),
+                           .rev = 5,
+                           .has_tid = true,
+                           .tid = tid,
                            .contents_count = 1 };
     p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = STR("x") };
     assert_int_equal(sync_put(f->bucket, &p), ERR_OK);

@@ -1,4 +1,5 @@
-/* Goal: reads find what there is, in both times, and the check finds damage. Method: as test_bucket_page.c. */
+/* Goal: reads find what there is, in both times, and the check finds damage. Method: as
+ * test_bucket_page.c. */
 #include "fixture.h"
 
 #include "base/buf.h"
@@ -11,7 +12,9 @@
 
 static err find_at(struct fixture *f, enum page_select select, int64_t at, struct page_render *r)
 {
-    struct page_which w = { .domain = f->domain, .title = STR("T"), .select = select, .at = { at } };
+    struct page_which w = {
+        .domain = f->domain, .title = STR("T"), .select = select, .at = { at }
+    };
     struct engine_view *v = engine_view_begin(f->engine);
     err e = page_find(f->bucket, v, &w, r, NULL);
     engine_view_end(&v);
@@ -48,7 +51,9 @@ static void two_clocks_are_told_apart(void **state)
     fixture_free(f);
 }
 
-struct listing { char text[64]; };
+struct listing {
+    char text[64];
+};
 
 static bool list_title(void *ctx, str title, const struct page_render *r)
 {
@@ -66,7 +71,9 @@ static void titles_come_in_order_once_each(void **state)
     struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
     static const char *const titles[] = { "b", "a", "ab", "c", "b" };
     for (unsigned i = 0; i < COUNT_OF(titles); i++) {
-        struct page_put p = { .domain = f->domain, .title = str_of(titles[i]), .rev = i + 1, .contents_count = 1 };
+        struct page_put p = {
+            .domain = f->domain, .title = str_of(titles[i]), .rev = i + 1, .contents_count = 1
+        };
         p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = STR("x") };
         assert_int_equal(sync_put(f->bucket, &p), ERR_OK);
     }
@@ -147,11 +154,19 @@ static void explain_answers_for_everything(void **state)
     fake_clock_advance(&f->clock, GRACE);
     (void)fix_put(f, 3, 2);
     assert_int_equal(fix_order(f, ORDER_PURGE, b, &o), ERR_OK);
-    const struct { struct page_name name; enum page_state state; } rows[] = {
-        { a, PAGE_CULLED }, { b, PAGE_PURGED }, { fix_latest(f).name, PAGE_CURRENT }, { { .rev = 9 }, PAGE_UNKNOWN },
+    const struct {
+        struct page_name name;
+        enum page_state state;
+    } rows[] = {
+        { a, PAGE_CULLED },
+        { b, PAGE_PURGED },
+        { fix_latest(f).name, PAGE_CURRENT },
+        { { .rev = 9 }, PAGE_UNKNOWN },
     };
     for (unsigned i = 0; i < COUNT_OF(rows); i++) {
-        struct page_which w = { .domain = f->domain, .title = STR("T"), .select = SELECT_EXACT, .name = rows[i].name };
+        struct page_which w = {
+            .domain = f->domain, .title = STR("T"), .select = SELECT_EXACT, .name = rows[i].name
+        };
         struct page_explanation x;
         struct engine_view *v = engine_view_begin(f->engine);
         assert_int_equal(page_explain(f->bucket, v, &w, &x), ERR_OK);
@@ -164,12 +179,16 @@ static void explain_answers_for_everything(void **state)
 
 /* ---- what cannot be read ---- */
 
-struct told { char text[160]; unsigned stop_at; };
+struct told {
+    char text[160];
+    unsigned stop_at;
+};
 
 static void told_add(struct told *t, const char *kind, str title, uint64_t rev)
 {
     size_t n = strlen(t->text);
-    (void)snprintf(t->text + n, sizeof(t->text) - n, "%s%.*s%llu ", kind, STR_ARG(title), (unsigned long long)rev);
+    (void)snprintf(t->text + n, sizeof(t->text) - n, "%s%.*s%llu ", kind, STR_ARG(title),
+                   (unsigned long long)rev);
 }
 
 static bool told_render(void *ctx, str title, const struct page_render *r)
@@ -198,7 +217,8 @@ static void damage_render(struct fixture *f, str title, struct page_name name)
     struct engine_row row;
     while (n == 0 && engine_cursor_next(c, &row) == ERR_OK) {
         str names = str_skip(row.key, row.key.n - 24);
-        bool its = str_eq(str_take(str_skip(row.key, 6), row.key.n - 31), title) && ~get_be64(names.p) == name.rev;
+        bool its = str_eq(str_take(str_skip(row.key, 6), row.key.n - 31), title) &&
+                   ~get_be64(names.p) == name.rev;
         if (!its)
             continue;
         memcpy(key, row.key.p, row.key.n);
@@ -259,7 +279,9 @@ static void titles_go_past_damaged_rows_and_name_them(void **state)
     struct fixture *f = fixture_new(fix_policy(POLICY_ALL));
     static const char *const titles[] = { "a", "T", "T", "z" };
     for (unsigned i = 0; i < COUNT_OF(titles); i++) {
-        struct page_put p = { .domain = f->domain, .title = str_of(titles[i]), .rev = i + 1, .contents_count = 1 };
+        struct page_put p = {
+            .domain = f->domain, .title = str_of(titles[i]), .rev = i + 1, .contents_count = 1
+        };
         p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = STR("x") };
         assert_int_equal(sync_put(f->bucket, &p), ERR_OK);
     }
@@ -292,7 +314,8 @@ static void explain_goes_past_damaged_rows_and_names_them(void **state)
     w.name = b;
     assert_int_equal(page_explain(f->bucket, v, &w, &x), ERR_CORRUPT);
     w.select = SELECT_REV;
-    assert_int_equal(page_explain(f->bucket, v, &w, &x), ERR_CORRUPT); /* nothing else is known of it */
+    assert_int_equal(page_explain(f->bucket, v, &w, &x),
+                     ERR_CORRUPT); /* nothing else is known of it */
     engine_view_end(&v);
     undamage_render(f, b);
     fixture_free(f);
@@ -303,7 +326,7 @@ static void explain_goes_past_damaged_rows_and_names_them(void **state)
 struct many {
     char key[600], value[ENGINE_VALUE_BYTES_MAX], blob[4096];
     size_t key_n, value_n, blob_n;
-    uint64_t high, low;   /* revisions of one update */
+    uint64_t high, low; /* revisions of one update */
     bool gone;
 };
 
@@ -313,12 +336,14 @@ static err many_decide(struct engine_txn *t, void *ctx)
     char key[600];
     err e = ERR_OK;
     memcpy(key, m->key, m->key_n);
-    for (uint64_t i = 0; i <= m->high - m->low && e == ERR_OK; i++) { /* both at the end of the rows: cheap */
+    for (uint64_t i = 0; i <= m->high - m->low && e == ERR_OK;
+         i++) { /* both at the end of the rows: cheap */
         uint64_t rev = m->gone ? m->low + i : m->high - i;
         put_be64(key + m->key_n - 24, ~rev);
         str k = { key, m->key_n };
         e = m->gone ? engine_txn_delete(t, SPACE_RENDER, k)
-                    : engine_txn_put(t, SPACE_RENDER, k, (str){ m->value, m->value_n }, (str){ m->blob, m->blob_n });
+                    : engine_txn_put(t, SPACE_RENDER, k, (str){ m->value, m->value_n },
+                                     (str){ m->blob, m->blob_n });
     }
     return e;
 }
@@ -378,7 +403,8 @@ static void title_keys_are_normal_and_bounded(void **state)
     arena_init(&a, 1u << 20);
     assert_int_equal(page_title_key(&a, STR("e\xcc\x81"), &key, &note), ERR_OK);
     assert_true(str_eq(key, STR("\xc3\xa9")));
-    assert_int_equal(page_title_key(&a, (str){ longest, PAGE_TITLE_BYTES_MAX }, &key, &note), ERR_OK);
+    assert_int_equal(page_title_key(&a, (str){ longest, PAGE_TITLE_BYTES_MAX }, &key, &note),
+                     ERR_OK);
     assert_int_equal(page_title_key(&a, (str){ longest, sizeof(longest) }, &key, &note), ERR_BAD);
     static const char *const bad[] = { "", ".", "..", "a\x01", "a\x7f", "\xff", "\xed\xa0\x80" };
     for (unsigned i = 0; i < COUNT_OF(bad); i++)
@@ -464,7 +490,9 @@ static void damaged_title_does_not_stop_the_culls_of_others(void **state)
     fix_upkeep(f);
     (void)fix_put(f, 3, -1);
     for (uint64_t rev = 1; rev <= 2; rev++) {
-        struct page_put p = { .domain = f->domain, .title = STR("U"), .rev = rev, .contents_count = 1 };
+        struct page_put p = {
+            .domain = f->domain, .title = STR("U"), .rev = rev, .contents_count = 1
+        };
         p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = STR("x") };
         assert_int_equal(sync_put(f->bucket, &p), ERR_OK);
     }

@@ -1,6 +1,7 @@
-/* Goal: traces that share rows are put, found, walked and forgotten as if each had a row of its own, rows of stores
- * before among them; and a damaged row costs no more than what it held. Method: random names put and removed in random
- * order against an array of flags; every walk and every name compared after each step. */
+/* Goal: traces that share rows are put, found, walked and forgotten as if each had a row of its
+ * own, rows of stores before among them; and a damaged row costs no more than what it held. Method:
+ * random names put and removed in random order against an array of flags; every walk and every name
+ * compared after each step. */
 #include "base/rng.h"
 #include "bucket/ledger.h"
 #include "fixture.h"
@@ -12,8 +13,8 @@ enum { REVS = 4, TIDS = 20, NAMES = REVS * TIDS, STEPS = 600, FORGOTTEN_SOON = 2
 struct field {
     struct fixture *f;
     struct rng rng;
-    bool there[NAMES];          /* in order of names */
-    bool soon[NAMES];           /* known for an hour, the others for ever */
+    bool there[NAMES]; /* in order of names */
+    bool soon[NAMES];  /* known for an hour, the others for ever */
     enum { PUT, REMOVE, FORGET } what;
     unsigned which;
     store_time put_at;
@@ -21,7 +22,8 @@ struct field {
 
 static struct page_name name_of(unsigned i)
 {
-    return (struct page_name){ .rev = 1 + i / TIDS, .tid = tid_at(T0 + (int64_t)(i % TIDS) * NS_PER_S, 1) };
+    return (struct page_name){ .rev = 1 + i / TIDS,
+                               .tid = tid_at(T0 + (int64_t)(i % TIDS) * NS_PER_S, 1) };
 }
 
 static struct look look_at(struct field *x, struct engine_view *v)
@@ -33,8 +35,10 @@ static struct look look_at(struct field *x, struct engine_view *v)
 
 static struct page_trace_row trace_of(const struct field *x, unsigned i)
 {
-    struct page_trace_row t = { .trace = { .name = name_of(i), .state = PAGE_CULLED, .superseded_by = name_of(i + 1) },
-                                .forget_at = { x->soon[i] ? x->put_at.ns + HOUR : INT64_MAX } };
+    struct page_trace_row t = {
+        .trace = { .name = name_of(i), .state = PAGE_CULLED, .superseded_by = name_of(i + 1) },
+        .forget_at = { x->soon[i] ? x->put_at.ns + HOUR : INT64_MAX }
+    };
     t.trace.at = t.stored_at = t.trace.superseded_at = x->put_at;
     return t;
 }
@@ -75,14 +79,16 @@ static void put_alone(struct field *x)
     struct engine_view *v = engine_view_begin(x->f->engine);
     struct engine_row found;
     page_key_name(&key, &k.title, name_of(x->which));
-    bool alone = engine_get(v, SPACE_LEDGER, page_key_str(&key), &found) == ERR_OK
-                 && page_traces_decode(found.value, name_of(x->which), &row) == ERR_OK && row.count == 1;
+    bool alone = engine_get(v, SPACE_LEDGER, page_key_str(&key), &found) == ERR_OK &&
+                 page_traces_decode(found.value, name_of(x->which), &row) == ERR_OK &&
+                 row.count == 1;
     engine_view_end(&v);
     if (alone)
         engine_mem_damage(x->f->engine, SPACE_LEDGER, page_key_str(&key), old_trace(&t, value));
 }
 
-static void compare_walk(struct field *x, const struct look *k, unsigned low, unsigned high, bool rising)
+static void compare_walk(struct field *x, const struct look *k, unsigned low, unsigned high,
+                         bool rising)
 {
     struct ledger_walk w;
     struct page_trace_row t;
@@ -115,7 +121,8 @@ static void compare_all(struct field *x)
         if (e == ERR_OK)
             assert_name(greatest, name_of(top - 1));
     }
-    unsigned low = (unsigned)rng_below(&x->rng, NAMES), high = low + (unsigned)rng_below(&x->rng, NAMES - low);
+    unsigned low = (unsigned)rng_below(&x->rng, NAMES),
+             high = low + (unsigned)rng_below(&x->rng, NAMES - low);
     compare_walk(x, &k, 0, NAMES - 1, false);
     compare_walk(x, &k, 0, NAMES - 1, true);
     compare_walk(x, &k, low, high, false);
@@ -211,7 +218,9 @@ static void damaged_row_takes_only_its_own_traces_with_it(void **state)
     k = look_at(&x, v);
     for (unsigned i = 0; i < NAMES; i++) {
         bool lost = i / PAGE_ROW_TRACES_MAX == 1;
-        err lone = i % PAGE_ROW_TRACES_MAX == 0 ? ERR_CORRUPT : ERR_NOT_FOUND; /* its lowest is all that is known */
+        err lone = i % PAGE_ROW_TRACES_MAX == 0
+                       ? ERR_CORRUPT
+                       : ERR_NOT_FOUND; /* its lowest is all that is known */
         assert_int_equal(ledger_get(&k, name_of(i), &t), lost ? lone : ERR_OK);
     }
     assert_int_equal(ledger_greatest(&k, name_of(TIDS), name_of(NAMES - 1), &greatest), ERR_OK);

@@ -1,8 +1,8 @@
-/* Goal: what the origin says against stored renders holds for every way to read them, also after a start, loses
- * nothing, and ends when it says otherwise. Method: puts and marks on a clock the test moves; the store is checked at
- * the end of each. */
-#include "fixture.h"
+/* Goal: what the origin says against stored renders holds for every way to read them, also after a
+ * start, loses nothing, and ends when it says otherwise. Method: puts and marks on a clock the test
+ * moves; the store is checked at the end of each. */
 #include "bucket/page_write.h"
+#include "fixture.h"
 
 static const struct page_name nothing = { 0 };
 
@@ -26,7 +26,9 @@ static void assert_hidden(struct fixture *f, struct page_name name, enum page_st
     assert_int_equal(fix_gone(f, name, &t), ERR_GONE);
     assert_int_equal(t.state, state);
     assert_int_equal(fix_find(f, SELECT_REV, name, &r, NULL), ERR_GONE);
-    struct page_which w = { .domain = f->domain, .title = STR("T"), .select = SELECT_EXACT, .name = name };
+    struct page_which w = {
+        .domain = f->domain, .title = STR("T"), .select = SELECT_EXACT, .name = name
+    };
     struct page_explanation x;
     struct engine_view *v = engine_view_begin(f->engine);
     assert_int_equal(page_explain(f->bucket, v, &w, &x), ERR_OK);
@@ -72,7 +74,10 @@ static void a_deleted_title_has_no_render_and_comes_back_whole(void **state)
     assert_hidden(f, old, PAGE_DELETED);
     assert_hidden(f, newest, PAGE_DELETED);
     assert_int_equal(find_latest(f), ERR_GONE);
-    struct page_which w = { .domain = f->domain, .title = STR("T"), .select = SELECT_EXACT, .name = newest,
+    struct page_which w = { .domain = f->domain,
+                            .title = STR("T"),
+                            .select = SELECT_EXACT,
+                            .name = newest,
                             .deleted_too = true };
     struct page_render r;
     struct engine_view *v = engine_view_begin(f->engine);
@@ -106,7 +111,8 @@ static void a_newest_revision_that_went_down_is_the_latest(void **state)
 {
     (void)state; /* unused */
     struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
-    struct page_name good = put_again(f, 5, "good").stored, bad = put_again(f, PAGE_REV_MAX, "bad").stored;
+    struct page_name good = put_again(f, 5, "good").stored,
+                     bad = put_again(f, PAGE_REV_MAX, "bad").stored;
     assert_int_equal(mark(f, PAGE_DELETED, 6, PAGE_REV_MAX), ERR_OK);
     assert_hidden(f, bad, PAGE_DELETED);
     assert_true(put_again(f, 5, "good").latest);
@@ -114,9 +120,11 @@ static void a_newest_revision_that_went_down_is_the_latest(void **state)
     struct page_name newer = put_again(f, 7, "newer").stored;
     assert_name(fix_latest(f).name, newer);
     assert_hidden(f, bad, PAGE_DELETED);
-    assert_int_equal(mark(f, PAGE_CURRENT, PAGE_REV_MAX, PAGE_REV_MAX), ERR_OK); /* it was there after all */
+    assert_int_equal(mark(f, PAGE_CURRENT, PAGE_REV_MAX, PAGE_REV_MAX),
+                     ERR_OK); /* it was there after all */
     assert_name(fix_exact(f, newer).superseded_by, bad);
-    assert_int_equal(find_latest(f), ERR_NOT_FOUND); /* the origin has not said that it is the newest */
+    assert_int_equal(find_latest(f),
+                     ERR_NOT_FOUND); /* the origin has not said that it is the newest */
     assert_true(put_again(f, PAGE_REV_MAX, "bad").latest);
     fixture_free(f);
 }
@@ -125,7 +133,9 @@ static void the_later_word_holds(void **state)
 {
     (void)state; /* unused */
     struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
-    struct page_order o = { .mark = PAGE_DELETED, .rev_last = PAGE_REV_MAX, .said_at = { .ns = f->clock.now_ns } };
+    struct page_order o = { .mark = PAGE_DELETED,
+                            .rev_last = PAGE_REV_MAX,
+                            .said_at = { .ns = f->clock.now_ns } };
     fake_clock_advance(&f->clock, NS_PER_S);
     struct page_name name = put_again(f, 9, "nine").stored; /* the origin was asked before */
     assert_int_equal(fix_order(f, ORDER_MARK, nothing, &o), ERR_OK);
@@ -133,7 +143,8 @@ static void the_later_word_holds(void **state)
     struct page_put p = { .said_at = { .ns = f->clock.now_ns } };
     fake_clock_advance(&f->clock, NS_PER_S);
     assert_int_equal(mark(f, PAGE_DELETED, 0, PAGE_REV_MAX), ERR_OK);
-    assert_int_equal(fix_put_as(f, 9, -1, "nine", &p), ERR_GONE); /* asked for before it was deleted */
+    assert_int_equal(fix_put_as(f, 9, -1, "nine", &p),
+                     ERR_GONE); /* asked for before it was deleted */
     assert_int_equal(p.trace.state, PAGE_DELETED);
     assert_hidden(f, name, PAGE_DELETED);
     fixture_free(f);

@@ -1,5 +1,5 @@
-/* Goal: puts, policies and orders do what CONTRACT 2 says. Method: a bucket on an engine in memory that runs each
- * decision twice, on a clock the test moves. */
+/* Goal: puts, policies and orders do what CONTRACT 2 says. Method: a bucket on an engine in memory
+ * that runs each decision twice, on a clock the test moves. */
 #include "bucket/key.h"
 #include "fixture.h"
 
@@ -21,7 +21,8 @@ static void put_again_is_answered_with_what_is_stored(void **state)
     assert_int_equal(fix_put_as(f, 3, 2, "<p about=\"a\">x</p>", &p), ERR_OK);
     assert_true(!p.created && !p.applied && p.latest);
     assert_int_equal(fix_put_as(f, 3, 2, "<p about=\"b\">x</p>", &p), ERR_CONFLICT);
-    assert_int_equal(fix_put_as(f, 3, 4, "<p about='b'>x</p>", &p), ERR_OK); /* equal but for about */
+    assert_int_equal(fix_put_as(f, 3, 4, "<p about='b'>x</p>", &p),
+                     ERR_OK); /* equal but for about */
     assert_true(!p.created && !p.applied);
     assert_name(p.stored, first.stored);
     assert_int_equal(fix_put_as(f, 3, -1, "<p>x</p>", &p), ERR_OK);
@@ -64,7 +65,8 @@ static void bytes_come_back_as_they_were_put(void **state)
     static char text[20000];
     memset(text, 'x', sizeof(text));
     struct page_put p = { .domain = f->domain, .title = STR("T"), .rev = 1, .contents_count = 3 };
-    p.contents[0] = (struct page_put_content){ .name = STR("html"), .headers = STR("a: b\n"),
+    p.contents[0] = (struct page_put_content){ .name = STR("html"),
+                                               .headers = STR("a: b\n"),
                                                .raw = { text, sizeof(text) } };
     p.contents[1] = (struct page_put_content){ .name = STR("empty"), .headers = STR("c: d\n") };
     p.contents[2] = (struct page_put_content){ .name = STR("small"), .raw = STR("q") };
@@ -88,7 +90,8 @@ static void bytes_come_back_as_they_were_put(void **state)
     assert_true(r.contents[0].stored_bytes < 1000);
     r.contents[0].sum ^= 1;
     str headers, frame;
-    assert_int_equal(page_read(f->bucket, &r, &r.contents[0], &a, false, &headers, &frame), ERR_CORRUPT);
+    assert_int_equal(page_read(f->bucket, &r, &r.contents[0], &a, false, &headers, &frame),
+                     ERR_CORRUPT);
     engine_view_end(&v);
     arena_fini(&a);
     fixture_free(f);
@@ -114,7 +117,8 @@ static void minted_tids_rise_on_a_frozen_clock(void **state)
 static void cost_of_a_put_does_not_grow(void **state)
 {
     (void)state; /* unused */
-    static const enum page_policy_kind kinds[] = { POLICY_APP_TTL, POLICY_LATEST, POLICY_INTERVAL, POLICY_LATEST_HASH };
+    static const enum page_policy_kind kinds[] = { POLICY_APP_TTL, POLICY_LATEST, POLICY_INTERVAL,
+                                                   POLICY_LATEST_HASH };
     for (unsigned k = 0; k < COUNT_OF(kinds); k++) {
         struct fixture *f = fixture_new(fix_policy(kinds[k]));
         struct engine_mem_cost early = { 0 };
@@ -191,7 +195,8 @@ static void interval_keeps_the_newest_of_each_interval(void **state)
     pol.count = 1;
     struct fixture *f = fixture_new(pol);
     fake_clock_advance(&f->clock, HOUR);
-    struct page_name a = fix_put(f, 1, 0), b = fix_put(f, 1, 59), c = fix_put(f, 1, 60), d = fix_put(f, 1, 119);
+    struct page_name a = fix_put(f, 1, 0), b = fix_put(f, 1, 59), c = fix_put(f, 1, 60),
+                     d = fix_put(f, 1, 119);
     assert_int_equal(fix_exact(f, a).out_at.ns, T0 + HOUR);
     assert_int_equal(fix_exact(f, b).due_at.ns, INT64_MAX);
     assert_int_equal(fix_exact(f, c).out_at.ns, T0 + HOUR);
@@ -299,8 +304,12 @@ static void condition_of_the_caller_is_judged_where_it_is_decided(void **state)
 {
     (void)state; /* unused */
     struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
-    struct page_put p = { .domain = f->domain, .title = STR("T"), .rev = 3, .contents_count = 1,
-                          .allow = allow_newer, .allow_ctx = &p };
+    struct page_put p = { .domain = f->domain,
+                          .title = STR("T"),
+                          .rev = 3,
+                          .contents_count = 1,
+                          .allow = allow_newer,
+                          .allow_ctx = &p };
     p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = STR("x") };
     assert_int_equal(sync_put(f->bucket, &p), ERR_OK);
     assert_int_equal(sync_put(f->bucket, &p), ERR_PRECONDITION);
@@ -316,7 +325,8 @@ static void policy_that_contradicts_itself_is_refused(void **state)
     struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
     struct page_bucket_opts opts[4];
     for (unsigned i = 0; i < COUNT_OF(opts); i++)
-        opts[i] = (struct page_bucket_opts){ .name = "other", .policy = fix_policy(POLICY_INTERVAL) };
+        opts[i] =
+            (struct page_bucket_opts){ .name = "other", .policy = fix_policy(POLICY_INTERVAL) };
     opts[0].policy.count = 0;
     opts[1].policy.count = PAGE_POLICY_COUNT_MAX + 1;
     opts[2].policy.interval_ns = 0;
@@ -394,7 +404,8 @@ static void fence_stands_when_its_traces_are_forgotten(void **state)
     assert_int_equal(traces_stored(f->engine), 0);
     assert_int_equal(fix_put_as(f, 1, 0, "an import, again", &p), ERR_GONE);
     assert_int_equal(p.trace.state, PAGE_PURGED);
-    assert_int_equal(fix_find(f, SELECT_EXACT, old, &(struct page_render){ 0 }, NULL), ERR_NOT_FOUND);
+    assert_int_equal(fix_find(f, SELECT_EXACT, old, &(struct page_render){ 0 }, NULL),
+                     ERR_NOT_FOUND);
     fixture_free(f);
 }
 
@@ -445,7 +456,8 @@ static void pins_hold_until_they_are_released(void **state)
     struct page_name a = fix_put(f, 1, -1);
     struct page_order o = { .until = { T0 + 30 * HOUR } };
     struct page_trace t;
-    assert_int_equal(fix_order(f, ORDER_EXTEND, a, &o), ERR_OK); /* the latest: for when it is superseded */
+    assert_int_equal(fix_order(f, ORDER_EXTEND, a, &o),
+                     ERR_OK); /* the latest: for when it is superseded */
     assert_int_equal(fix_latest(f).requested_until.ns, T0 + HOUR + HOUR / 4);
     assert_int_equal(fix_latest(f).due_at.ns, INT64_MAX);
     (void)fix_put(f, 2, -1);
@@ -502,7 +514,8 @@ static void culled_render_put_again_lives_a_full_grace(void **state)
         assert_name(a, again);
         assert_int_equal(fix_exact(f, a).due_at.ns, T0 + 2 * GRACE);
         assert_int_equal(traces_stored(f->engine), 0);
-        assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), culled ? 2 : 1); /* its trace's finds nothing, later */
+        assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE),
+                         culled ? 2 : 1); /* its trace's finds nothing, later */
         fixture_free(f);
     }
 }
@@ -554,7 +567,8 @@ static err file_alone(struct engine_txn *t, void *ctx)
     if (e == ERR_OK)
         e = engine_txn_put(t, SPACE_DUE, (str){ key, n }, STR(""), STR_NONE);
     if (e == ERR_OK)
-        e = engine_txn_put(t, SPACE_LEDGER, (str){ key + 9, n - 9 }, old_trace(&traces.trace[0], value), STR_NONE);
+        e = engine_txn_put(t, SPACE_LEDGER, (str){ key + 9, n - 9 },
+                           old_trace(&traces.trace[0], value), STR_NONE);
     const struct engine_range dues = { .space = SPACE_DUE, .reversed = true };
     c = engine_cursor_open(engine_txn_view(t), &dues);
     if (e == ERR_OK)
@@ -631,7 +645,8 @@ static void ledger_of_a_title_is_bounded(void **state)
     assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 1); /* all were culled at one instant */
     const uint64_t lowest = PAGE_TITLE_TRACES_MAX + 20 - traces;
     struct tid tid = tid_at(T0 + NS_PER_S, 1);
-    assert_int_equal(fix_gone(f, (struct page_name){ .rev = lowest - 1, .tid = tid }, &t), ERR_NOT_FOUND);
+    assert_int_equal(fix_gone(f, (struct page_name){ .rev = lowest - 1, .tid = tid }, &t),
+                     ERR_NOT_FOUND);
     assert_int_equal(fix_gone(f, (struct page_name){ .rev = lowest, .tid = tid }, &t), ERR_GONE);
     fixture_free(f);
 }

@@ -1,4 +1,5 @@
-/* Goal: the pure rules of retention.h at their edges. Method: tables of one render, and random names for groups. */
+/* Goal: the pure rules of retention.h at their edges. Method: tables of one render, and random
+ * names for groups. */
 #include "base/rng.h"
 #include "bucket/retention.h"
 
@@ -12,22 +13,32 @@
 
 static struct page_policy policy(enum page_policy_kind kind)
 {
-    return (struct page_policy){ .kind = kind, .grace_ttl_ns = 100 * S, .historical_ttl_ns = 40 * S, .count = 2,
-                                 .interval_ns = 60 * S, .ttl_ns = 50 * S };
+    return (struct page_policy){ .kind = kind,
+                                 .grace_ttl_ns = 100 * S,
+                                 .historical_ttl_ns = 40 * S,
+                                 .count = 2,
+                                 .interval_ns = 60 * S,
+                                 .ttl_ns = 50 * S };
 }
 
 static struct page_render latest_at(int64_t s)
 {
-    return (struct page_render){ .name = { .rev = 1 }, .stored_at = { s * S }, .superseded_at = STORE_TIME_NEVER,
-                                 .out_at = STORE_TIME_NEVER, .due_at = STORE_TIME_NEVER };
+    return (struct page_render){ .name = { .rev = 1 },
+                                 .stored_at = { s * S },
+                                 .superseded_at = STORE_TIME_NEVER,
+                                 .out_at = STORE_TIME_NEVER,
+                                 .due_at = STORE_TIME_NEVER };
 }
 
 static void due_is_as_each_policy_says(void **state)
 {
     (void)state; /* unused */
-    static const struct { int64_t latest_s, superseded_s; } due[POLICY_KINDS] = {
-        [POLICY_APP_TTL] = { -1, 120 }, [POLICY_ALL] = { -1, -1 }, [POLICY_LATEST_HASH] = { -1, 20 },
-        [POLICY_LATEST] = { -1, -1 },   [POLICY_INTERVAL] = { -1, -1 }, [POLICY_TTL] = { 60, 60 },
+    static const struct {
+        int64_t latest_s, superseded_s;
+    } due[POLICY_KINDS] = {
+        [POLICY_APP_TTL] = { -1, 120 },    [POLICY_ALL] = { -1, -1 },
+        [POLICY_LATEST_HASH] = { -1, 20 }, [POLICY_LATEST] = { -1, -1 },
+        [POLICY_INTERVAL] = { -1, -1 },    [POLICY_TTL] = { 60, 60 },
     };
     for (int kind = 0; kind < POLICY_KINDS; kind++) {
         struct page_policy p = policy((enum page_policy_kind)kind);
@@ -35,7 +46,8 @@ static void due_is_as_each_policy_says(void **state)
         retention_make_latest(&p, &r);
         assert_int_equal(r.due_at.ns, due[kind].latest_s < 0 ? INT64_MAX : due[kind].latest_s * S);
         retention_supersede(&p, &r, (struct page_name){ .rev = 2 }, (store_time){ 20 * S });
-        assert_int_equal(r.due_at.ns, due[kind].superseded_s < 0 ? INT64_MAX : due[kind].superseded_s * S);
+        assert_int_equal(r.due_at.ns,
+                         due[kind].superseded_s < 0 ? INT64_MAX : due[kind].superseded_s * S);
         assert_int_equal(r.superseded_by.rev, 2);
         if (!retention_grouped(&p))
             continue;
@@ -59,7 +71,8 @@ static void pins_only_ever_lengthen(void **state)
     r.requested_until.ns = 300 * S;
     assert_int_equal(retention_due(&p, &r).ns, 300 * S);
     r.requested_until = r.stash_until = STORE_TIME_ZERO;
-    retention_repin(&p, &r, (store_time){ 150 * S }); /* released: gone from now on, not from before */
+    retention_repin(&p, &r,
+                    (store_time){ 150 * S }); /* released: gone from now on, not from before */
     assert_int_equal(r.due_at.ns, 150 * S);
     p.grace_ttl_ns = DURATION_NEVER;
     assert_int_equal(retention_due(&p, &r).ns, INT64_MAX);
@@ -68,7 +81,8 @@ static void pins_only_ever_lengthen(void **state)
 static void states_are_the_first_that_keeps_it(void **state)
 {
     (void)state; /* unused */
-    struct page_policy p = policy(POLICY_APP_TTL), all = policy(POLICY_ALL), ttl = policy(POLICY_TTL);
+    struct page_policy p = policy(POLICY_APP_TTL), all = policy(POLICY_ALL),
+                       ttl = policy(POLICY_TTL);
     struct page_render r = latest_at(10);
     store_time now = { 20 * S };
     assert_int_equal(retention_state(&p, &r, now), PAGE_CURRENT);
@@ -76,9 +90,12 @@ static void states_are_the_first_that_keeps_it(void **state)
     r.requested_until.ns = 300 * S;
     r.hold_until.ns = 400 * S;
     r.due_at = retention_due(&p, &r);
-    const struct { int64_t s; enum page_state state; } rows[] = {
-        { 119, PAGE_RECENT }, { 120, PAGE_HISTORICAL }, { 299, PAGE_HISTORICAL }, { 300, PAGE_HELD },
-        { 399, PAGE_HELD },   { 400, PAGE_CULLED },
+    const struct {
+        int64_t s;
+        enum page_state state;
+    } rows[] = {
+        { 119, PAGE_RECENT }, { 120, PAGE_HISTORICAL }, { 299, PAGE_HISTORICAL },
+        { 300, PAGE_HELD },   { 399, PAGE_HELD },       { 400, PAGE_CULLED },
     };
     for (unsigned i = 0; i < COUNT_OF(rows); i++)
         assert_int_equal(retention_state(&p, &r, (store_time){ rows[i].s * S }), rows[i].state);
@@ -118,7 +135,9 @@ static void intervals_hold_exactly_their_tids(void **state)
         assert_true(page_name_cmp(low, name) <= 0);
         assert_true(page_name_cmp(name, high) <= 0);
         int64_t own = floor_div(tid_time(name.tid).ns, p.interval_ns);
-        const struct tid edges[] = { low.tid, high.tid, { low.tid.ticks - 1, 0 }, { high.tid.ticks + 1, 0 } };
+        const struct tid edges[] = {
+            low.tid, high.tid, { low.tid.ticks - 1, 0 }, { high.tid.ticks + 1, 0 }
+        };
         for (unsigned j = 0; j < COUNT_OF(edges); j++)
             assert_int_equal(floor_div(tid_time(edges[j]).ns, p.interval_ns) == own, j < 2);
     }
@@ -127,7 +146,9 @@ static void intervals_hold_exactly_their_tids(void **state)
 static void replanning_is_as_of_the_change(void **state)
 {
     (void)state; /* unused */
-    struct page_plan plan = { .policy = policy(POLICY_APP_TTL), .number = 2, .changed_at = { 500 * S } };
+    struct page_plan plan = { .policy = policy(POLICY_APP_TTL),
+                              .number = 2,
+                              .changed_at = { 500 * S } };
     struct page_render r = latest_at(10);
     retention_replan(&plan, POLICY_ALL, &r, false);
     assert_int_equal(r.due_at.ns, INT64_MAX);
@@ -150,9 +171,14 @@ static void replanning_is_as_of_the_change(void **state)
 static void extension_is_wanted_where_the_window_is_too_short(void **state)
 {
     (void)state; /* unused */
-    static const struct { enum page_policy_kind kind; int64_t grace_s; bool wants; } rows[] = {
-        { POLICY_APP_TTL, 40, false }, { POLICY_APP_TTL, 39, true }, { POLICY_LATEST, 40, false },
-        { POLICY_LATEST, 39, true },   { POLICY_INTERVAL, 39, true }, { POLICY_LATEST_HASH, 100, true },
+    static const struct {
+        enum page_policy_kind kind;
+        int64_t grace_s;
+        bool wants;
+    } rows[] = {
+        { POLICY_APP_TTL, 40, false }, { POLICY_APP_TTL, 39, true },
+        { POLICY_LATEST, 40, false },  { POLICY_LATEST, 39, true },
+        { POLICY_INTERVAL, 39, true }, { POLICY_LATEST_HASH, 100, true },
         { POLICY_ALL, 0, false },
     };
     for (unsigned i = 0; i < COUNT_OF(rows); i++) {
@@ -167,7 +193,8 @@ static void extension_is_wanted_where_the_window_is_too_short(void **state)
         retention_extend(&p, &r, (store_time){ 20 * S });
         assert_int_equal(r.requested_until.ns, 70 * S);
         assert_int_equal(r.due_at.ns, INT64_MAX);
-        assert_int_equal(retention_lasts_until(&p, &r).ns, 30 * S); /* a quarter of historical_ttl */
+        assert_int_equal(retention_lasts_until(&p, &r).ns,
+                         30 * S); /* a quarter of historical_ttl */
         assert_false(retention_wants_extension(&p, &r, (store_time){ 30 * S }));
         assert_true(retention_wants_extension(&p, &r, (store_time){ 30 * S + 1 }));
     }
@@ -180,7 +207,8 @@ static void extension_goes_by_the_end_that_is_known(void **state)
     struct page_render r = latest_at(0);
     retention_make_latest(&p, &r);
     assert_false(retention_wants_extension(&p, &r, (store_time){ 10 * S }));
-    assert_true(retention_wants_extension(&p, &r, (store_time){ 10 * S + 1 })); /* the latest runs out as well */
+    assert_true(retention_wants_extension(
+        &p, &r, (store_time){ 10 * S + 1 })); /* the latest runs out as well */
     retention_supersede(&p, &r, (struct page_name){ .rev = 2 }, (store_time){ S });
     assert_false(retention_wants_extension(&p, &r, (store_time){ 10 * S }));
     assert_true(retention_wants_extension(&p, &r, (store_time){ 10 * S + 1 }));

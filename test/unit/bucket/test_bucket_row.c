@@ -1,5 +1,6 @@
-/* Goal: rows and keys come back as they were written, fit their space, keep order, and no bytes crash a decoder.
- * Method: the greatest row there can be, random rows, all cuts and single-byte changes of a row. */
+/* Goal: rows and keys come back as they were written, fit their space, keep order, and no bytes
+ * crash a decoder. Method: the greatest row there can be, random rows, all cuts and single-byte
+ * changes of a row. */
 #include "base/rng.h"
 #include "bucket/key.h"
 #include "bucket/traces.h"
@@ -14,13 +15,20 @@
 
 static struct page_row greatest_row(void)
 {
-    struct page_row row = { .r = { .superseded_by = { INT64_MAX, { ((uint64_t)1 << 60) - 1, UINT64_MAX } },
-                                   .stored_at = { INT64_MAX - 1 }, .superseded_at = { INT64_MAX - 1 },
-                                   .out_at = { INT64_MAX - 1 }, .requested_until = { INT64_MAX },
-                                   .stash_until = { INT64_MAX }, .hold_until = { INT64_MAX },
-                                   .hidden = PAGE_DELETED, .hidden_at = { INT64_MAX },
-                                   .due_at = { INT64_MAX - 1 }, .contents_count = PAGE_CONTENTS_MAX },
-                            .plan = UINT32_MAX, .policy = POLICY_TTL };
+    struct page_row row = { .r = { .superseded_by = { INT64_MAX,
+                                                      { ((uint64_t)1 << 60) - 1, UINT64_MAX } },
+                                   .stored_at = { INT64_MAX - 1 },
+                                   .superseded_at = { INT64_MAX - 1 },
+                                   .out_at = { INT64_MAX - 1 },
+                                   .requested_until = { INT64_MAX },
+                                   .stash_until = { INT64_MAX },
+                                   .hold_until = { INT64_MAX },
+                                   .hidden = PAGE_DELETED,
+                                   .hidden_at = { INT64_MAX },
+                                   .due_at = { INT64_MAX - 1 },
+                                   .contents_count = PAGE_CONTENTS_MAX },
+                            .plan = UINT32_MAX,
+                            .policy = POLICY_TTL };
     memset(row.digest, 0xff, sizeof(row.digest));
     for (unsigned i = 0; i < PAGE_CONTENTS_MAX; i++) {
         struct page_content *c = &row.r.contents[i];
@@ -89,7 +97,7 @@ static void keys_keep_order(void **state)
         page_key_name(&a, &title, x);
         page_key_name(&b, &title, y);
         int keys = str_cmp(page_key_str(&a), page_key_str(&b)), names = page_name_cmp(x, y);
-        assert_int_equal(keys < 0, names > 0);
+        assert_int_equal(keys<0, names> 0);
         assert_int_equal(keys == 0, names == 0);
         assert_true(page_key_parse(page_key_str(&a), &parts));
         assert_int_equal(page_name_cmp(parts.name, x), 0);
@@ -139,7 +147,11 @@ static void titles_come_back(void **state)
 {
     (void)state; /* unused */
     char value[ENGINE_VALUE_BYTES_MAX];
-    struct page_title_row t = { .ledger_count = 10000, .fence_count = 64, .fenced = true, .fence_at = { 5 } }, t2;
+    struct page_title_row t = { .ledger_count = 10000,
+                                .fence_count = 64,
+                                .fenced = true,
+                                .fence_at = { 5 } },
+                          t2;
     assert_int_equal(page_title_decode(page_title_encode(&t, value), &t2), ERR_OK);
     assert_int_equal(t2.ledger_count, 10000);
     assert_int_equal(t2.fence_at.ns, 5);
@@ -180,11 +192,14 @@ static struct page_traces usual_traces(void)
     struct rng rng;
     rng_init(&rng, 11);
     for (unsigned i = 0; i <= PAGE_ROW_TRACES_MAX; i++) {
-        store_time made = { 1767225600 * NS_PER_S + (int64_t)i * 60 * NS_PER_S + (int64_t)rng_below(&rng, NS_PER_S) };
+        store_time made = { 1767225600 * NS_PER_S + (int64_t)i * 60 * NS_PER_S +
+                            (int64_t)rng_below(&rng, NS_PER_S) };
         struct page_trace_row *r = &t.trace[i];
         *r = (struct page_trace_row){ .stored_at = store_time_add(made, 3 * NS_PER_MS) };
-        r->trace = (struct page_trace){ .name = { .rev = 1000 + i, .tid = tid_make(tid_ticks(made), rng_next(&rng)) },
-                                        .state = PAGE_CULLED };
+        r->trace =
+            (struct page_trace){ .name = { .rev = 1000 + i,
+                                           .tid = tid_make(tid_ticks(made), rng_next(&rng)) },
+                                 .state = PAGE_CULLED };
         if (i == 0)
             continue;
         r[-1].trace.superseded_by = r->trace.name;
@@ -215,7 +230,8 @@ static struct page_name any_name(struct rng *rng)
 {
     static const uint64_t far[] = { 0, 1, 7, INT64_MAX, UINT64_MAX };
     return (struct page_name){ far[rng_below(rng, COUNT_OF(far))],
-                               { far[rng_below(rng, COUNT_OF(far))], far[rng_below(rng, COUNT_OF(far))] } };
+                               { far[rng_below(rng, COUNT_OF(far))],
+                                 far[rng_below(rng, COUNT_OF(far))] } };
 }
 
 static void any_trace(struct rng *rng, struct page_trace_row *r)
@@ -271,7 +287,8 @@ static void damaged_traces_are_refused_or_read_as_others(void **state)
         for (int bit = 0; bit < 8; bit++) {
             value[i] ^= (char)(1 << bit);
             if (page_traces_decode(bytes, lowest, &back) == ERR_OK)
-                assert_true(str_eq(page_traces_encode(&back, again), bytes)); /* one encoding each */
+                assert_true(
+                    str_eq(page_traces_encode(&back, again), bytes)); /* one encoding each */
             value[i] ^= (char)(1 << bit);
         }
 }

@@ -8,10 +8,17 @@
 #include <string.h>
 
 static const struct cli_option options[] = {
-    { "output", 'o', "FILE", "where" }, { "quiet", 'q', NULL, "no word" }, { NULL, 0, NULL, NULL },
+    { "output", 'o', "FILE", "where" },
+    { "quiet", 'q', NULL, "no word" },
+    { NULL, 0, NULL, NULL },
 };
 static const struct cli_verb verbs[] = {
-    { .name = "get", .usage = "A [B]", .operands_min = 1, .operands_max = 2, .options = options, .client = true },
+    { .name = "get",
+      .usage = "A [B]",
+      .operands_min = 1,
+      .operands_max = 2,
+      .options = options,
+      .client = true },
     { .name = "import", .usage = "", .operands_max = 1 },
     { .name = "import git", .usage = "", .operands_max = 1 },
     { .name = "put", .usage = "A FILE", .operands_max = 2, .files_from = 2 },
@@ -83,10 +90,16 @@ static void two_dashes_end_options(void **state)
 static void wrong_lines_say_what_is_wrong(void **state)
 {
     (void)state;
-    static const struct { const char *line, *says; } wrong[] = {
-        { "", "something is missing" }, { "a b c", "too many words" }, { "a --bogus", "unknown option --bogus" },
-        { "a -z", "unknown option -z" }, { "a --output", "--output wants a value" },
-        { "a --quiet=yes", "--quiet takes no value" }, { "a -qx", "--quiet takes no value" },
+    static const struct {
+        const char *line, *says;
+    } wrong[] = {
+        { "", "something is missing" },
+        { "a b c", "too many words" },
+        { "a --bogus", "unknown option --bogus" },
+        { "a -z", "unknown option -z" },
+        { "a --output", "--output wants a value" },
+        { "a --quiet=yes", "--quiet takes no value" },
+        { "a -qx", "--quiet takes no value" },
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct cli_call c;
@@ -99,9 +112,13 @@ static void wrong_lines_say_what_is_wrong(void **state)
 static void words_are_utf8_unless_they_name_files(void **state)
 {
     (void)state;
-    static const struct { const char *line, *says; } wrong[] = {
-        { "\xff", "\"?\" is not UTF-8" }, { "a b\xc0\xaf", "\"b??\" is not UTF-8" },
-        { "a --domain=\xed\xa0\x80", "--domain is not UTF-8" }, { "a --token \xfe", "--token is not UTF-8" },
+    static const struct {
+        const char *line, *says;
+    } wrong[] = {
+        { "\xff", "\"?\" is not UTF-8" },
+        { "a b\xc0\xaf", "\"b??\" is not UTF-8" },
+        { "a --domain=\xed\xa0\x80", "--domain is not UTF-8" },
+        { "a --token \xfe", "--token is not UTF-8" },
     };
     struct cli_call c;
     struct err_note note;
@@ -148,9 +165,11 @@ static void assert_first(const char *line, const char *want)
         assert_true(str_to_cstr(str_split(&rest, ' '), words[argc], sizeof words[argc]));
         argv[argc] = words[argc];
     }
-    assert_int_equal(args_verb_first(verbs, argc, argv) > 0, line[0] == '-' && strcmp(line, want) != 0);
+    assert_int_equal(args_verb_first(verbs, argc, argv) > 0,
+                     line[0] == '-' && strcmp(line, want) != 0);
     for (int i = 0; i < argc; i++)
-        (void)snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", i > 0 ? " " : "", argv[i]);
+        (void)snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", i > 0 ? " " : "",
+                       argv[i]);
     assert_string_equal(got, want);
 }
 

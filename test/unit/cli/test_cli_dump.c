@@ -1,5 +1,5 @@
-/* Goal: every revision of an export comes out as it went in, in whatever pieces the file is read, and what is no
- * export, or a trap, is refused with its line.
+/* Goal: every revision of an export comes out as it went in, in whatever pieces the file is read,
+ * and what is no export, or a trap, is refused with its line.
  * Method: small exports fed whole, byte by byte, and with one thing wrong. */
 #include "cli/dump.h"
 
@@ -11,19 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD "<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\" version=\"0.11\" xml:lang=\"en\">\n"
-#define REVISION(id, text) \
-    "<revision><id>" id "</id><parentid>1</parentid><timestamp>2020-01-02T03:04:05Z</timestamp>" \
-    "<contributor><username>U</username><id>999</id></contributor><model>wikitext</model>" \
+#define HEAD                                                                                       \
+    "<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\" version=\"0.11\" "             \
+    "xml:lang=\"en\">\n"
+#define REVISION(id, text)                                                                         \
+    "<revision><id>" id "</id><parentid>1</parentid><timestamp>2020-01-02T03:04:05Z</timestamp>"   \
+    "<contributor><username>U</username><id>999</id></contributor><model>wikitext</model>"         \
     "<format>text/x-wiki</format>" text "<sha1>x</sha1></revision>\n"
-#define PAGE(title, revisions) "<page><title>" title "</title><ns>0</ns><id>7</id>" revisions "</page>\n"
+#define PAGE(title, revisions)                                                                     \
+    "<page><title>" title "</title><ns>0</ns><id>7</id>" revisions "</page>\n"
 
-static const char whole[] =
-    HEAD "<siteinfo><sitename>S</sitename><namespaces><namespace key=\"0\"/></namespaces></siteinfo>\n"
-    PAGE("A &amp; B", REVISION("5", "<text bytes=\"9\" xml:space=\"preserve\">a &lt;b&gt; c</text>")
-                      REVISION("6", "<text bytes=\"0\" />"))
-    PAGE("\xc3\x84", REVISION("8", "<text deleted=\"deleted\" />") REVISION("9", "<text bytes=\"77\" id=\"3\" />"))
-    "</mediawiki>\n";
+static const char whole[] = HEAD
+    "<siteinfo><sitename>S</sitename><namespaces><namespace "
+    "key=\"0\"/></namespaces></siteinfo>\n" PAGE(
+        "A &amp; B", REVISION("5", "<text bytes=\"9\" xml:space=\"preserve\">a &lt;b&gt; c</text>")
+                         REVISION("6", "<text bytes=\"0\" />"))
+        PAGE("\xc3\x84", REVISION("8", "<text deleted=\"deleted\" />")
+                             REVISION("9", "<text bytes=\"77\" id=\"3\" />")) "</mediawiki>\n";
 static const char whole_says[] = "A & B/5@1577934245000000000 wikitext [a <b> c]\n"
                                  "A & B/6@1577934245000000000 wikitext []\n"
                                  "\xc3\x84/8@1577934245000000000 wikitext no text\n"
@@ -33,8 +37,8 @@ static err write_down(void *ctx, const struct dump_revision *r, struct err_note 
 {
     (void)note;
     struct buf *b = ctx;
-    buf_printf(b, "%.*s/%llu@%lld %.*s ", STR_ARG(r->title), (unsigned long long)r->id, (long long)r->time_ns,
-               STR_ARG(r->model));
+    buf_printf(b, "%.*s/%llu@%lld %.*s ", STR_ARG(r->title), (unsigned long long)r->id,
+               (long long)r->time_ns, STR_ARG(r->model));
     if (r->unfit != NULL)
         buf_printf(b, "unfit: %s\n", r->unfit);
     else if (r->no_text)
@@ -93,11 +97,14 @@ static void every_cut_is_an_error(void **state)
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct { const char *xml, *says; } wrong[] = {
+    static const struct {
+        const char *xml, *says;
+    } wrong[] = {
         { "", "line 1" },
         { "no xml", "line 1" },
         { "\n\n<html></html>", "line 3: this is no MediaWiki export" },
-        { "<!DOCTYPE m [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]>" HEAD "</mediawiki>", "document type" },
+        { "<!DOCTYPE m [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]>" HEAD "</mediawiki>",
+          "document type" },
         { HEAD PAGE("T", REVISION("5", "<text>&bomb;</text>")) "</mediawiki>", "undefined entity" },
         { HEAD "\n\n<page></oops>", "line 4" },
         { HEAD "</mediawiki>\n<more/>", "line 3" },
@@ -120,25 +127,35 @@ static void a_wrong_field_leaves_out_its_revision_alone(void **state)
 #define NEXT REVISION("6", "<text>b</text>") "</page></mediawiki>"
 #define LONG "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define LONGER LONG LONG LONG LONG LONG
-    static const struct { const char *xml, *says; } wrong[] = {
+    static const struct {
+        const char *xml, *says;
+    } wrong[] = {
         { HEAD "<page>" REVISION("5", "<text/>") "<title>T</title>" NEXT, "no title before it" },
         { HEAD "<page><title>T</title>" REVISION("0", "<text/>") NEXT, "no proper id" },
         { HEAD "<page><title>T</title>" REVISION("-5", "<text/>") NEXT, "no proper id" },
-        { HEAD "<page><title>T</title>" REVISION("9223372036854775808", "<text/>") NEXT, "no proper id" },
-        { HEAD "<page><title>T</title>" REVISION(LONGER, "<text/>") NEXT, "no proper id" },
-        { HEAD "<page><title>T</title><revision><timestamp>2020-01-02T03:04:05Z</timestamp></revision>" NEXT,
+        { HEAD "<page><title>T</title>" REVISION("9223372036854775808", "<text/>") NEXT,
           "no proper id" },
-        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>soon</timestamp><text/></revision>" NEXT,
+        { HEAD "<page><title>T</title>" REVISION(LONGER, "<text/>") NEXT, "no proper id" },
+        { HEAD "<page><title>T</title><revision><timestamp>2020-01-02T03:04:05Z</timestamp></"
+               "revision>" NEXT,
+          "no proper id" },
+        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>soon</timestamp><text/></"
+               "revision>" NEXT,
           "no proper timestamp" },
-        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>9999-99-99T99:99:99Z</timestamp></revision>" NEXT,
+        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>9999-99-99T99:99:99Z</"
+               "timestamp></revision>" NEXT,
           "no proper timestamp" },
-        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>" LONGER "</timestamp></revision>" NEXT,
+        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>" LONGER
+               "</timestamp></revision>" NEXT,
           "no proper timestamp" },
-        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>2020-01-02T03:04:05Z</timestamp><model>" LONGER
-          "</model></revision>" NEXT, "model or format is too long" },
-        { HEAD "<page><title>" LONGER LONGER LONGER LONGER "</title>" REVISION("5", "<text/>")
-          "</page><page><title>T</title>" NEXT, "the title of its page is too long" },
-        { HEAD "<page><title>T</title><ns>main</ns><revision><id></id></revision>" NEXT, "no proper id" },
+        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>2020-01-02T03:04:05Z</"
+               "timestamp><model>" LONGER "</model></revision>" NEXT,
+          "model or format is too long" },
+        { HEAD "<page><title>" LONGER LONGER LONGER LONGER
+               "</title>" REVISION("5", "<text/>") "</page><page><title>T</title>" NEXT,
+          "the title of its page is too long" },
+        { HEAD "<page><title>T</title><ns>main</ns><revision><id></id></revision>" NEXT,
+          "no proper id" },
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct buf said;
@@ -180,15 +197,19 @@ static void a_text_over_the_limit_is_told_and_the_next_is_whole(void **state)
     struct buf xml, said;
     struct err_note note;
     buf_init(&xml, 16 << 20);
-    buf_put(&xml, STR(HEAD "<page><title>T</title><revision><id>5</id><timestamp>2020-01-02T03:04:05Z</timestamp>"
-                           "<text>"));
+    buf_put(
+        &xml,
+        STR(HEAD
+            "<page><title>T</title><revision><id>5</id><timestamp>2020-01-02T03:04:05Z</timestamp>"
+            "<text>"));
     for (unsigned i = 0; i < DUMP_TEXT_BYTES_MAX / 16 + 1; i++)
         buf_put(&xml, STR("aaaaaaaaaaaaaaaa"));
     buf_put(&xml, STR("</text></revision>" REVISION("6", "<text>b</text>") "</page></mediawiki>"));
     assert_int_equal(buf_status(&xml), ERR_OK);
     assert_int_equal(feed(buf_str(&xml), 65536, &said, &note), ERR_OK);
     buf_put_c(&said, '\0');
-    assert_string_equal(said.p, "T/5@1577934245000000000  too large\nT/6@1577934245000000000 wikitext [b]\n");
+    assert_string_equal(
+        said.p, "T/5@1577934245000000000  too large\nT/6@1577934245000000000 wikitext [b]\n");
     buf_fini(&said);
     buf_fini(&xml);
 }

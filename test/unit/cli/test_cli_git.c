@@ -35,8 +35,13 @@ static void other_records_are_refused(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
-        "", ":", ":100644 100644", "100644 100644 " OID_A " " OID_A " M", ":100644 100644 " OID_A " abc M",
-        ":100644 100644 " OID_A " " OID_A, ":100644 100644 " OID_A " " OID_A " M x",
+        "",
+        ":",
+        ":100644 100644",
+        "100644 100644 " OID_A " " OID_A " M",
+        ":100644 100644 " OID_A " abc M",
+        ":100644 100644 " OID_A " " OID_A,
+        ":100644 100644 " OID_A " " OID_A " M x",
         ":100644 100644 " OID_A " " OID_A OID_A " M",
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {

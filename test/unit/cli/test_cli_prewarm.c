@@ -1,4 +1,5 @@
-/* Goal: what prewarm and render read of answers is what the server and the wiki said. Method: texts as they come. */
+/* Goal: what prewarm and render read of answers is what the server and the wiki said. Method: texts
+ * as they come. */
 #include "cli/client.h"
 #include "cli/prewarm.h"
 
@@ -9,7 +10,11 @@
 static void an_entity_tag_names_a_render_or_none(void **state)
 {
     (void)state;
-    static const struct { const char *etag; uint64_t rev; const char *tid; } rows[] = {
+    static const struct {
+        const char *etag;
+        uint64_t rev;
+        const char *tid;
+    } rows[] = {
         { "\"12/" TID "\"", 12, TID },
         { "W/\"12/" TID "\"", 12, TID },
         { "\"12/" TID "/stash\"", 12, TID },

@@ -1,12 +1,13 @@
-/* Goal: documents become the HTML that their format promises, and nothing in them becomes markup that is not theirs.
- * Method: sources and pieces that must, or must not, be in the result. */
+/* Goal: documents become the HTML that their format promises, and nothing in them becomes markup
+ * that is not theirs. Method: sources and pieces that must, or must not, be in the result. */
 #include "cli/render.h"
 
 #include "../cmocka_all.h"
 
 #include <string.h>
 
-static const char *html_of(enum render_kind kind, const char *title, const char *source, struct buf *b)
+static const char *html_of(enum render_kind kind, const char *title, const char *source,
+                           struct buf *b)
 {
     buf_init(b, 1 << 20);
     assert_int_equal(render_html(kind, str_of(title), str_of(source), b), ERR_OK);
@@ -38,7 +39,8 @@ static void raw_html_and_scripts_do_not_pass(void **state)
 {
     (void)state;
     struct buf b;
-    const char *html = html_of(RENDER_MARKDOWN, "t", "<script>alert(1)</script>\n\n[x](javascript:alert(1))\n", &b);
+    const char *html = html_of(RENDER_MARKDOWN, "t",
+                               "<script>alert(1)</script>\n\n[x](javascript:alert(1))\n", &b);
     assert_null(strstr(html, "<script"));
     assert_null(strstr(html, "javascript:"));
     buf_fini(&b);
@@ -57,10 +59,16 @@ static void other_text_is_escaped(void **state)
 static void kinds_go_by_name_and_bytes(void **state)
 {
     (void)state;
-    const struct { str path, bytes; enum render_kind kind; } cases[] = {
-        { STR("a.md"), STR("x"), RENDER_MARKDOWN },     { STR("A.MD"), STR(""), RENDER_MARKDOWN },
-        { STR("a.markdown"), STR("x"), RENDER_MARKDOWN }, { STR("md"), STR("x"), RENDER_TEXT },
-        { STR("a.md"), STR("a\0b"), RENDER_BINARY },    { STR("a.c"), STR("\xff"), RENDER_BINARY },
+    const struct {
+        str path, bytes;
+        enum render_kind kind;
+    } cases[] = {
+        { STR("a.md"), STR("x"), RENDER_MARKDOWN },
+        { STR("A.MD"), STR(""), RENDER_MARKDOWN },
+        { STR("a.markdown"), STR("x"), RENDER_MARKDOWN },
+        { STR("md"), STR("x"), RENDER_TEXT },
+        { STR("a.md"), STR("a\0b"), RENDER_BINARY },
+        { STR("a.c"), STR("\xff"), RENDER_BINARY },
         { STR("a.c"), STR("\xc3\xa4"), RENDER_TEXT },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++)

@@ -1,5 +1,6 @@
-/* Goal: every wait ends on a signal, also on one that came just before the wait, when nothing interrupts it any more.
- * Method: a process of its own for each case takes the signal first and waits then; the test waits for its end. */
+/* Goal: every wait ends on a signal, also on one that came just before the wait, when nothing
+ * interrupts it any more. Method: a process of its own for each case takes the signal first and
+ * waits then; the test waits for its end. */
 #include "cli/child.h"
 #include "cli/stop.h"
 #include "cli/upload.h"
@@ -96,7 +97,8 @@ static bool ends_a_child(void)
 {
     struct err_note note;
     struct child c;
-    const char *const argv[] = { "sh", "-c", "trap '' TERM PIPE; echo here; exec sleep 1000", NULL };
+    const char *const argv[] = { "sh", "-c", "trap '' TERM PIPE; echo here; exec sleep 1000",
+                                 NULL };
     if (child_start(&c, argv, -1, &note) != ERR_OK)
         return false;
     return child_end(&c, &note) == ERR_IO && kill(c.pid, 0) != 0;
@@ -113,15 +115,15 @@ static bool uploads_to_nobody(void)
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t n = sizeof at;
-    if (listener < 0 || bind(listener, (struct sockaddr *)&at, n) != 0 || listen(listener, 8) != 0 ||
-        getsockname(listener, (struct sockaddr *)&at, &n) != 0)
+    if (listener < 0 || bind(listener, (struct sockaddr *)&at, n) != 0 ||
+        listen(listener, 8) != 0 || getsockname(listener, (struct sockaddr *)&at, &n) != 0)
         return false;
     char url[64];
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%d", ntohs(at.sin_port));
     struct client c = { .server = url, .domain = "localhost", .bucket = "page" };
     struct sysclock *sysclock = sysclock_new();
-    struct uploads *u = uploads_new(&(struct uploads_opts){ .client = &c, .clock = sysclock_clock(sysclock),
-                                                            .parallel = 1, .first = 1 });
+    struct uploads *u = uploads_new(&(struct uploads_opts){
+        .client = &c, .clock = sysclock_clock(sysclock), .parallel = 1, .first = 1 });
     struct err_note note;
     struct upload_item item = { .title = STR("T"), .ask = true };
     err e = uploads_put(u, &item, &note);

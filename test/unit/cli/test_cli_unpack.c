@@ -1,5 +1,6 @@
-/* Goal: compressed files come out as they were, whatever their name says; cut or damaged ones are told.
- * Method: files made by the formats' own libraries, read in pieces of several sizes, then cut at every byte. */
+/* Goal: compressed files come out as they were, whatever their name says; cut or damaged ones are
+ * told. Method: files made by the formats' own libraries, read in pieces of several sizes, then cut
+ * at every byte. */
 #include "cli/unpack.h"
 
 #include "base/buf.h"
@@ -48,8 +49,9 @@ static size_t pack(enum unpack_kind kind, char *dst)
         assert_int_equal(BZ2_bzBuffToBuffCompress(dst, &bz_n, raw, sizeof raw, 1, 0, 0), BZ_OK);
         return bz_n;
     case UNPACK_XZ:
-        assert_int_equal(lzma_easy_buffer_encode(1, LZMA_CHECK_CRC32, NULL, (const uint8_t *)raw, sizeof raw,
-                                                 (uint8_t *)dst, &n, PACKED_BYTES), LZMA_OK);
+        assert_int_equal(lzma_easy_buffer_encode(1, LZMA_CHECK_CRC32, NULL, (const uint8_t *)raw,
+                                                 sizeof raw, (uint8_t *)dst, &n, PACKED_BYTES),
+                         LZMA_OK);
         return n;
     case UNPACK_ZSTD:
         n = ZSTD_compress(dst, PACKED_BYTES, raw, sizeof raw, 1);
@@ -149,7 +151,8 @@ static void damaged_files_are_told(void **state)
         buf_init(&out, 2 * RAW_BYTES);
         err e = read_all(packed, n, UNPACK_CHUNK_BYTES, &out, &note);
         bool same = out.n == sizeof raw && memcmp(out.p, raw, sizeof raw) == 0;
-        assert_true(e == ERR_CORRUPT || (k == UNPACK_ZSTD && !same)); /* zstd's simple API writes no checksum */
+        assert_true(e == ERR_CORRUPT ||
+                    (k == UNPACK_ZSTD && !same)); /* zstd's simple API writes no checksum */
         buf_fini(&out);
     }
 }
@@ -229,7 +232,8 @@ static void what_came_before_its_sum_is_told(void **state)
     assert_int_equal(total, doubted);
     assert_true(doubted > 0 && !checked);
     unsigned bz_n = PACKED_BYTES;
-    assert_int_equal(BZ2_bzBuffToBuffCompress(packed, &bz_n, zeros, (unsigned)large, 1, 0, 0), BZ_OK);
+    assert_int_equal(BZ2_bzBuffToBuffCompress(packed, &bz_n, zeros, (unsigned)large, 1, 0, 0),
+                     BZ_OK);
     assert_int_equal(read_large(packed, bz_n, &total, &doubted, &checked), ERR_OK);
     assert_int_equal(total, large);
     assert_int_equal(doubted, 0);

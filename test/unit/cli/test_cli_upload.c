@@ -1,4 +1,5 @@
-/* Goal: the body of a bundle is JSON whatever bytes the documents hold. Method: parsed again by jansson. */
+/* Goal: the body of a bundle is JSON whatever bytes the documents hold. Method: parsed again by
+ * jansson. */
 #include "cli/upload.h"
 
 #include "../cmocka_all.h"
@@ -10,7 +11,9 @@ static void a_bundle_is_json_and_holds_the_bytes(void **state)
     (void)state;
     static const char odd[] = "\"\\/\b\f\n\r\t\x01\x1f \xc3\xa4 \xf0\x9f\x98\x80 </script>";
     struct upload_item item = {
-        .parts = { { .content = "html", .type = "text/html; charset=utf-8", .bytes = STR("<p>\n</p>") },
+        .parts = { { .content = "html",
+                     .type = "text/html; charset=utf-8",
+                     .bytes = STR("<p>\n</p>") },
                    { .content = "sour\"ce", .type = "text/plain", .bytes = str_of(odd) } },
         .parts_count = 2,
     };
@@ -23,9 +26,11 @@ static void a_bundle_is_json_and_holds_the_bytes(void **state)
     assert_int_equal(json_object_size(doc), 2);
     const json_t *html = json_object_get(doc, "html");
     assert_string_equal(json_string_value(json_object_get(html, "body")), "<p>\n</p>");
-    assert_string_equal(json_string_value(json_object_get(json_object_get(html, "headers"), "content-type")),
+    assert_string_equal(json_string_value(
+                            json_object_get(json_object_get(html, "headers"), "content-type")),
                         "text/html; charset=utf-8");
-    assert_string_equal(json_string_value(json_object_get(json_object_get(doc, "sour\"ce"), "body")), odd);
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(doc, "sour\"ce"), "body")), odd);
     json_decref(doc);
     buf_fini(&b);
 }
@@ -36,7 +41,8 @@ static void paths_are_encoded_a_segment_each(void **state)
     struct client c = { .domain = "en.example.test", .bucket = "page" };
     struct buf b;
     buf_init(&b, 4096);
-    client_path_render(&c, &b, STR("all"), STR("a/b c\xc3\xa4%?#..~"), (const char *const[]){ "7", NULL });
+    client_path_render(&c, &b, STR("all"), STR("a/b c\xc3\xa4%?#..~"),
+                       (const char *const[]){ "7", NULL });
     buf_put_c(&b, '\0');
     assert_string_equal(b.p, "/en.example.test/v1/page/all/a%2Fb%20c%C3%A4%25%3F%23..~/7");
     buf_fini(&b);

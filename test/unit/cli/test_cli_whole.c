@@ -1,5 +1,6 @@
-/* Goal: a file is replaced whole and on disk or not at all, nothing is left beside it, and nobody gains rights over it.
- * Method: in a folder of its own; fsync and rename are ours, write down their order, and fail when told to. */
+/* Goal: a file is replaced whole and on disk or not at all, nothing is left beside it, and nobody
+ * gains rights over it. Method: in a folder of its own; fsync and rename are ours, write down their
+ * order, and fail when told to. */
 #include "cli/whole.h"
 
 #include "../cmocka_all.h"

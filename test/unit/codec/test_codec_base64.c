@@ -1,4 +1,5 @@
-/* Goal: RFC 4648's vectors, round trips, and one text only for one value. Method: tables and all lengths. */
+/* Goal: RFC 4648's vectors, round trips, and one text only for one value. Method: tables and all
+ * lengths. */
 #include "codec/base64.h"
 
 #include "base/rng.h"
@@ -42,9 +43,10 @@ static void the_vectors_hold_both_ways(void **state)
 static void other_texts_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "Z",        "Zg",       "Zg=",      "Zm9",  "====",     "Z===",
-                                       "=Zg=",     "Zg==Zg==", "Zm8=Zm8=", "Zh==", "Zm9=",     "Zm9v\n",
-                                       "Zm 9v===", "Zm9-",     "Zm9_",     "Zm9.", "Zm9\xc3\xa4" };
+    static const char *const bad[] = {
+        "Z",    "Zg",   "Zg=",    "Zm9",      "====", "Z===", "=Zg=", "Zg==Zg==",   "Zm8=Zm8=",
+        "Zh==", "Zm9=", "Zm9v\n", "Zm 9v===", "Zm9-", "Zm9_", "Zm9.", "Zm9\xc3\xa4"
+    };
     struct arena a;
     arena_init(&a, 1 << 20);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {

@@ -1,5 +1,5 @@
-/* Goal: frames come back exactly, are the same each time, and damage is found. Method: sizes at and around
- * the edges, every truncation, foreign decoders, bit flips. */
+/* Goal: frames come back exactly, are the same each time, and damage is found. Method: sizes at and
+ * around the edges, every truncation, foreign decoders, bit flips. */
 #include "codec/frame.h"
 
 #include "base/rng.h"
@@ -72,8 +72,10 @@ static void what_cannot_get_smaller_is_not_squeezed(void **state)
             noise[k] = (char)rng_next(&r);
         str raw = { noise, size };
         assert_false(frame_squeeze(f, codings[i % COUNT_OF(codings)], raw, out, &n));
-        assert_int_equal(frame_compress(f, codings[i % COUNT_OF(codings)], raw, &a, &frame), ERR_OK);
-        assert_int_equal(frame_decompress(f, codings[i % COUNT_OF(codings)], frame, size, &a, &back), ERR_OK);
+        assert_int_equal(frame_compress(f, codings[i % COUNT_OF(codings)], raw, &a, &frame),
+                         ERR_OK);
+        assert_int_equal(
+            frame_decompress(f, codings[i % COUNT_OF(codings)], frame, size, &a, &back), ERR_OK);
         assert_true(str_eq(back, raw));
         frame_pool_give(&pool, &f);
         assert_null(f);
@@ -97,7 +99,8 @@ static void a_wrong_size_or_a_changed_end_is_damage(void **state)
         assert_int_equal(frame_decompress(f, codings[i], frame, raw.n - 1, &a, &back), ERR_CORRUPT);
         assert_int_equal(frame_decompress(f, codings[i], frame, raw.n + 1, &a, &back), ERR_CORRUPT);
         for (size_t n = 0; n < frame.n; n++)
-            assert_int_equal(frame_decompress(f, codings[i], str_take(frame, n), raw.n, &a, &back), ERR_CORRUPT);
+            assert_int_equal(frame_decompress(f, codings[i], str_take(frame, n), raw.n, &a, &back),
+                             ERR_CORRUPT);
         char *longer = malloc(2 * frame.n);
         assert_non_null(longer);
         memcpy(longer, frame.p, frame.n);
@@ -106,7 +109,8 @@ static void a_wrong_size_or_a_changed_end_is_damage(void **state)
         assert_int_equal(frame_decompress(f, codings[i], more, raw.n, &a, &back), ERR_CORRUPT);
         assert_int_equal(frame_decompress(f, codings[i], twice, raw.n, &a, &back), ERR_CORRUPT);
         if (codings[i] != FRAME_IDENTITY)
-            assert_int_equal(frame_decompress(f, codings[i], twice, 2 * raw.n, &a, &back), ERR_CORRUPT);
+            assert_int_equal(frame_decompress(f, codings[i], twice, 2 * raw.n, &a, &back),
+                             ERR_CORRUPT);
         free(longer);
     }
     assert_true(str_eq(back, STR("kept")));
@@ -147,7 +151,8 @@ static void a_full_arena_is_a_limit(void **state)
     arena_init(&a, 1 << 20);
     arena_init(&small, 4);
     for (size_t i = 1; i < COUNT_OF(codings); i++) {
-        assert_int_equal(frame_compress(f, codings[i], STR("some bytes"), &small, &frame), ERR_LIMIT);
+        assert_int_equal(frame_compress(f, codings[i], STR("some bytes"), &small, &frame),
+                         ERR_LIMIT);
         assert_int_equal(frame_compress(f, codings[i], STR("some bytes"), &a, &frame), ERR_OK);
         assert_int_equal(frame_decompress(f, codings[i], frame, 10, &small, &back), ERR_LIMIT);
         assert_int_equal(frame_decompress(f, codings[i], frame, SIZE_MAX, &a, &back), ERR_LIMIT);
@@ -181,9 +186,11 @@ static void want_of_memory_is_no_damage(void **state)
     arena_init(&a, 1 << 20);
     assert_int_equal(frame_compress(f, FRAME_GZIP, STR("some text"), &a, &frame), ERR_OK);
     libdeflate_set_memory_allocator(no_memory, free);
-    assert_int_equal(frame_decompress(fresh, FRAME_GZIP, frame, strlen("some text"), &a, &raw), ERR_UNAVAILABLE);
+    assert_int_equal(frame_decompress(fresh, FRAME_GZIP, frame, strlen("some text"), &a, &raw),
+                     ERR_UNAVAILABLE);
     libdeflate_set_memory_allocator(malloc, free);
-    assert_int_equal(frame_decompress(fresh, FRAME_GZIP, frame, strlen("some text"), &a, &raw), ERR_OK);
+    assert_int_equal(frame_decompress(fresh, FRAME_GZIP, frame, strlen("some text"), &a, &raw),
+                     ERR_OK);
     frame_codec_free(&f);
     frame_codec_free(&fresh);
     arena_fini(&a);

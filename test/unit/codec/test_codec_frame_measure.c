@@ -1,5 +1,6 @@
-/* Goal: a frame of a stranger's is taken when it is one whole member, and costs no more memory than it may hold.
- * Method: frames made by zlib, libzstd and by hand; every truncation; lies about sizes; bombs. */
+/* Goal: a frame of a stranger's is taken when it is one whole member, and costs no more memory than
+ * it may hold. Method: frames made by zlib, libzstd and by hand; every truncation; lies about
+ * sizes; bombs. */
 #include "codec/frame.h"
 
 #include "base/buf.h"
@@ -159,10 +160,16 @@ static void two_and_what_follows_are_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(codings); i++) {
         str a = made(codings[i], text_of(1000)), b = made(codings[i], text_of(500)), out;
         static const char skippable[] = { 0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 'x' };
-        str others[] = { both(a, a), both(a, b), both(b, a), both(a, STR("x")), both(STR("x"), a),
+        str others[] = { both(a, a),
+                         both(a, b),
+                         both(b, a),
+                         both(a, STR("x")),
+                         both(STR("x"), a),
                          both(a, (str){ .p = skippable, .n = sizeof skippable }),
                          both((str){ .p = skippable, .n = sizeof skippable }, a),
-                         { .p = skippable, .n = sizeof skippable }, STR(""), STR("x") };
+                         { .p = skippable, .n = sizeof skippable },
+                         STR(""),
+                         STR("x") };
         for (size_t k = 0; k < COUNT_OF(others); k++)
             assert_true(unpack(codings[i], others[k], MAX, &out) != ERR_OK);
         arena_reset(&memory);
@@ -192,12 +199,14 @@ static void codes_that_stand_for_nothing_are_refused(void **state)
 {
     (void)state;
     static const unsigned char frame[] = {
-        0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xb3, 0x29, 0xb0, 0x2b, 0xce, 0xcf, 0x4d, 0x55,
-        0x28, 0x49, 0xad, 0x28, 0xd1, 0x51, 0x80, 0x33, 0x6d, 0xf4, 0x0b, 0xec, 0x6c, 0xc6, 0xa5, 0x46, 0xb6, 0x14,
-        0x00, 0xa0, 0xa8, 0xcc, 0x80, 0x1c, 0x02, 0x00, 0x00,
+        0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xb3, 0x29, 0xb0, 0x2b, 0xce,
+        0xcf, 0x4d, 0x55, 0x28, 0x49, 0xad, 0x28, 0xd1, 0x51, 0x80, 0x33, 0x6d, 0xf4, 0x0b, 0xec,
+        0x6c, 0xc6, 0xa5, 0x46, 0xb6, 0x14, 0x00, 0xa0, 0xa8, 0xcc, 0x80, 0x1c, 0x02, 0x00, 0x00,
     };
     str out;
-    assert_int_equal(unpack(FRAME_GZIP, (str){ .p = (const char *)frame, .n = sizeof frame }, MAX, &out), ERR_CORRUPT);
+    assert_int_equal(unpack(FRAME_GZIP, (str){ .p = (const char *)frame, .n = sizeof frame }, MAX,
+                            &out),
+                     ERR_CORRUPT);
     arena_reset(&memory);
 }
 

@@ -1,4 +1,5 @@
-/* Goal: durations are read and written as Go does, its errors to the letter. Method: a table of what Go 1.26 said. */
+/* Goal: durations are read and written as Go does, its errors to the letter. Method: a table of
+ * what Go 1.26 said. */
 #include "codec/goduration.h"
 
 #include "base/check.h"

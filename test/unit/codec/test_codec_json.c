@@ -1,4 +1,5 @@
-/* Goal: the limits on bodies, and members that say what is wrong with them. Method: small bodies. */
+/* Goal: the limits on bodies, and members that say what is wrong with them. Method: small
+ * bodies. */
 #include "codec/json.h"
 
 #include "base/check.h"
@@ -23,9 +24,28 @@ static void bad_bodies_are_refused_with_a_place(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "", " ", "1", "\"text\"", "null", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "{\"a\":1} x",
-        "{\"a\":1}{}", "{\"a\":1,\"a\":2}", "{\"x\":{\"a\":1,\"a\":1}}", "[\"\xff\"]", "[\"\xc0\x80\"]",
-        "[\"\\ud800\"]", "[99999999999999999999]", "[1e999]", "[NaN]", "[01]", "[\"\n\"]", "{\"a\\u0000b\":1}",
+        "",
+        " ",
+        "1",
+        "\"text\"",
+        "null",
+        "{",
+        "[1,]",
+        "{\"a\":1,}",
+        "{'a':1}",
+        "{\"a\":1} x",
+        "{\"a\":1}{}",
+        "{\"a\":1,\"a\":2}",
+        "{\"x\":{\"a\":1,\"a\":1}}",
+        "[\"\xff\"]",
+        "[\"\xc0\x80\"]",
+        "[\"\\ud800\"]",
+        "[99999999999999999999]",
+        "[1e999]",
+        "[NaN]",
+        "[01]",
+        "[\"\n\"]",
+        "{\"a\\u0000b\":1}",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err_note note = { .text = "" };
@@ -70,20 +90,23 @@ static void values_are_counted_outside_texts_before_they_take_memory(void **stat
     (void)state;
     struct err_note note;
     json_t *root = NULL;
-    assert_int_equal(json_body_parse_few(STR("[{},{\"a,[{\":\",,,\"},3]"), 8, &root, &note), ERR_OK);
+    assert_int_equal(json_body_parse_few(STR("[{},{\"a,[{\":\",,,\"},3]"), 8, &root, &note),
+                     ERR_OK);
     assert_int_equal(json_array_size(root), 3);
     json_decref(root);
     root = NULL;
     assert_int_equal(json_body_parse_few(STR("[{},{},{},{}]"), 8, &root, &note), ERR_LIMIT);
     assert_null(root);
     assert_string_equal(note.text, "JSON of more than 8 values");
-    assert_int_equal(json_body_parse_few(STR("{\"a\":1,\"b\":2,\"c\":3}"), 3, &root, &note), ERR_LIMIT);
+    assert_int_equal(json_body_parse_few(STR("{\"a\":1,\"b\":2,\"c\":3}"), 3, &root, &note),
+                     ERR_LIMIT);
 }
 
 static void members_come_by_type(void **state)
 {
     (void)state;
-    json_t *root = parsed("{\"s\":\"a\\u0000b\",\"t\":true,\"f\":false,\"i\":-7,\"o\":{\"x\":1},\"l\":[1,2]}");
+    json_t *root =
+        parsed("{\"s\":\"a\\u0000b\",\"t\":true,\"f\":false,\"i\":-7,\"o\":{\"x\":1},\"l\":[1,2]}");
     str s;
     bool flag = false;
     int64_t number;
@@ -141,7 +164,8 @@ static void unknown_members_are_named(void **state)
     (void)state;
     static const char *const known[] = { "a", "b", NULL };
     struct err_note note = { .text = "" };
-    json_t *fine = parsed("{\"b\":1,\"a\":2}"), *wrong = parsed("{\"a\":1,\"c\":2}"), *list = parsed("[]");
+    json_t *fine = parsed("{\"b\":1,\"a\":2}"), *wrong = parsed("{\"a\":1,\"c\":2}"),
+           *list = parsed("[]");
     assert_int_equal(json_body_only(fine, known, &note), ERR_OK);
     assert_int_equal(json_body_only(list, known, &note), ERR_OK);
     assert_int_equal(json_body_only(wrong, known, &note), ERR_BAD);

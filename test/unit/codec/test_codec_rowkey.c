@@ -12,8 +12,17 @@
 
 enum { ARENA_BYTES = 1 << 20 };
 
-static const uint64_t ugly[] = { 0, 1, 2, 127, 128, 255, 256, 0x7fffffffffffffff, 0x8000000000000000,
-                                 0xfffffffffffffffe, 0xffffffffffffffff };
+static const uint64_t ugly[] = { 0,
+                                 1,
+                                 2,
+                                 127,
+                                 128,
+                                 255,
+                                 256,
+                                 0x7fffffffffffffff,
+                                 0x8000000000000000,
+                                 0xfffffffffffffffe,
+                                 0xffffffffffffffff };
 
 static int sign(int v)
 {
@@ -35,12 +44,14 @@ static void numbers_order_both_ways(void **state)
             rowkey_init(&b);
             rowkey_put_u64(&a, ugly[i]);
             rowkey_put_u64(&b, ugly[j]);
-            assert_int_equal(sign(str_cmp(rowkey_str(&a), rowkey_str(&b))), order_u64(ugly[i], ugly[j]));
+            assert_int_equal(sign(str_cmp(rowkey_str(&a), rowkey_str(&b))),
+                             order_u64(ugly[i], ugly[j]));
             rowkey_init(&a);
             rowkey_init(&b);
             rowkey_put_u64_desc(&a, ugly[i]);
             rowkey_put_u64_desc(&b, ugly[j]);
-            assert_int_equal(sign(str_cmp(rowkey_str(&a), rowkey_str(&b))), order_u64(ugly[j], ugly[i]));
+            assert_int_equal(sign(str_cmp(rowkey_str(&a), rowkey_str(&b))),
+                             order_u64(ugly[j], ugly[i]));
             rowkey_init(&a);
             rowkey_init(&b);
             int64_t x = (int64_t)ugly[i], y = (int64_t)ugly[j];
@@ -80,10 +91,10 @@ static void tids_order_as_tid_cmp_and_against_it(void **state)
 static void texts_order_whatever_stands_behind_them(void **state)
 {
     (void)state;
-    const str texts[] = { STR(""),      STR("\0"),      STR("\0\0"), STR("\0\x01"), STR("\0\xff"),
-                          STR("\x01"),  STR("a"),       STR("a\0"),  STR("a\0b"),   STR("a\0\xff"),
-                          STR("a\x01"), STR("ab"),      STR("b"),    STR("\xff"),   STR("\xff\0"),
-                          STR("\xff\xff") };
+    const str texts[] = { STR(""),       STR("\0"),      STR("\0\0"),   STR("\0\x01"),
+                          STR("\0\xff"), STR("\x01"),    STR("a"),      STR("a\0"),
+                          STR("a\0b"),   STR("a\0\xff"), STR("a\x01"),  STR("ab"),
+                          STR("b"),      STR("\xff"),    STR("\xff\0"), STR("\xff\xff") };
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         for (size_t j = 0; j < COUNT_OF(texts); j++) {
             struct rowkey a, b;
@@ -161,7 +172,8 @@ static void a_key_over_the_limit_fails_whole(void **state)
 static void bad_texts_fail_the_cursor(void **state)
 {
     (void)state;
-    const str bad[] = { STR(""), STR("a"), STR("a\0"), STR("a\0\x02"), STR("\0\xff"), STR("a\0\xff\0") };
+    const str bad[] = { STR(""),        STR("a"),      STR("a\0"),
+                        STR("a\0\x02"), STR("\0\xff"), STR("a\0\xff\0") };
     struct arena arena;
     arena_init(&arena, ARENA_BYTES);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {

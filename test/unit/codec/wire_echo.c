@@ -1,5 +1,6 @@
-/* Reads messages in one encoding and writes them in both, for test_wire.py: on stdin "NAME json|protobuf SIZE\n" and
- * SIZE bytes; on stdout "ok SIZE SIZE\n" with the JSON and the protobuf, or "bad SIZE\n" with why. */
+/* Reads messages in one encoding and writes them in both, for test_wire.py: on stdin "NAME
+ * json|protobuf SIZE\n" and SIZE bytes; on stdout "ok SIZE SIZE\n" with the JSON and the protobuf,
+ * or "bad SIZE\n" with why. */
 #include "codec/wire.h"
 #include "codec/wire_table.h"
 
@@ -54,7 +55,8 @@ int main(void)
         char *body = malloc(n + 1);
         INVARIANT(body != NULL);
         INVARIANT(fread(body, 1, n, stdin) == n);
-        echo(name, strcmp(encoding, "json") == 0 ? WIRE_JSON : WIRE_PROTOBUF, (str){ .p = body, .n = n });
+        echo(name, strcmp(encoding, "json") == 0 ? WIRE_JSON : WIRE_PROTOBUF,
+             (str){ .p = body, .n = n });
         free(body);
     }
     return 0;

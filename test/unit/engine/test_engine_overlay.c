@@ -1,6 +1,6 @@
 /* Goal: the overlay finds what a sorted array would find, in both directions, at every version.
- * Method: random writes to both; lookups, neighbours and walks compared at random versions; then readers beside
- * a writer (for TSan). */
+ * Method: random writes to both; lookups, neighbours and walks compared at random versions; then
+ * readers beside a writer (for TSan). */
 #include "base/rng.h"
 #include "engine/overlay.h"
 
@@ -108,7 +108,9 @@ static void rows_are_copies(void **state)
     (void)state;
     struct overlay *o = overlay_new();
     char key[] = "\1k", value[] = "v", mem[] = "inline";
-    struct overlay_row row = { .key = { .p = key, .n = 2 }, .value = { .p = value, .n = 1 }, .seq = 1,
+    struct overlay_row row = { .key = { .p = key, .n = 2 },
+                               .value = { .p = value, .n = 1 },
+                               .seq = 1,
                                .blob = { .n = 6, .mem = mem } };
     overlay_add(o, &row);
     key[1] = value[0] = mem[0] = 'X';

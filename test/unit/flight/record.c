@@ -7,7 +7,8 @@
 static void must(const struct record *r, bool holds, const char *what)
 {
     if (!holds)
-        fail_msg("seed %llu, step %llu: %s", (unsigned long long)r->opts.seed, (unsigned long long)r->step, what);
+        fail_msg("seed %llu, step %llu: %s", (unsigned long long)r->opts.seed,
+                 (unsigned long long)r->step, what);
 }
 
 void record_init(struct record *r, const struct record_opts *opts)
@@ -19,7 +20,8 @@ static void forget(struct record *r)
 {
     r->there = r->has_value = false;
     r->fence = r->lease = r->version = r->bytes = r->waits = 0;
-    r->lease_until = r->lease_began = r->fresh_until = r->stale_until = r->error_until = r->dies_at = 0;
+    r->lease_until = r->lease_began = r->fresh_until = r->stale_until = r->error_until =
+        r->dies_at = 0;
     r->errors = r->aborts = 0;
 }
 
@@ -45,14 +47,16 @@ static void keep(struct record *r, int64_t until)
 
 static bool live(const struct record *r)
 {
-    return r->lease != 0 && r->lease_until > r->now && r->lease_until - r->now <= 2 * r->opts.lease_ms;
+    return r->lease != 0 && r->lease_until > r->now &&
+           r->lease_until - r->now <= 2 * r->opts.lease_ms;
 }
 
 static void push_all(struct record *r, enum push_kind kind, uint64_t fence, uint64_t bytes)
 {
     for (unsigned node = 0; node < RECORD_NODES_MAX; node++)
         if ((r->waits >> node & 1) != 0)
-            r->pushes[r->pushes_count++] = (struct record_push){ node, kind, fence, bytes, r->losses };
+            r->pushes[r->pushes_count++] =
+                (struct record_push){ node, kind, fence, bytes, r->losses };
     r->waits = 0;
 }
 
@@ -88,14 +92,17 @@ static struct joined answer_join(struct record *r, unsigned node)
     if (r->has_value && r->now < r->stale_until && (leads || r->error_until > r->now))
         return value;
     if (r->now < r->error_until && !leads) {
-        must(r, !r->has_value || r->now >= r->stale_until, "S6: an error in place of a value that will do");
+        must(r, !r->has_value || r->now >= r->stale_until,
+             "S6: an error in place of a value that will do");
         return (struct joined){ .answer = JOIN_ERROR, .left_ms = r->error_until - r->now };
     }
     if (!leads)
         return grant(r);
     r->waits |= UINT64_C(1) << node;
     keep(r, r->stale_until);
-    return (struct joined){ .answer = JOIN_WAIT, .token = r->lease, .left_ms = r->lease_until - r->now };
+    return (struct joined){ .answer = JOIN_WAIT,
+                            .token = r->lease,
+                            .left_ms = r->lease_until - r->now };
 }
 
 struct joined record_join(struct record *r, unsigned node)
@@ -153,7 +160,8 @@ struct put record_put(struct record *r, uint64_t token, bool is_error, uint64_t 
     if (r->lease != token && !(absent && young)) {
         r->refused++;
         if (r->has_value && r->now < r->fresh_until)
-            return (struct put){ .answer = PUT_LOST_VALUE, .version = r->version, .bytes = r->bytes };
+            return (
+                struct put){ .answer = PUT_LOST_VALUE, .version = r->version, .bytes = r->bytes };
         return (struct put){ .answer = PUT_LOST };
     }
     if (r->fence < token)

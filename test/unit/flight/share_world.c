@@ -66,7 +66,8 @@ void finish(struct node *n, struct flight *f, unsigned number, struct plan plan)
     char *large = plan.bytes > 0 ? malloc(plan.bytes) : NULL;
     if (large != NULL)
         memset(large, 'a' + (int)(number % 26), plan.bytes);
-    str bytes = large != NULL ? (str){ .p = large, .n = plan.bytes } : (str){ .p = text, .n = (size_t)length };
+    str bytes = large != NULL ? (str){ .p = large, .n = plan.bytes }
+                              : (str){ .p = text, .n = (size_t)length };
     flight_finish(f, ERR_OK, value_new(bytes, flight_version(f)), false, NULL);
     free(large);
 }
@@ -109,7 +110,8 @@ static void maker_accept(struct flight *f, const struct flight_arrival *a, void 
     flight_finish(f, ERR_OK, v, false, NULL);
 }
 
-static void waiter_done(struct flight_waiter *waiter, err why, struct flight_value *value, const struct err_note *note)
+static void waiter_done(struct flight_waiter *waiter, err why, struct flight_value *value,
+                        const struct err_note *note)
 {
     struct asked *a = CONTAINER_OF(waiter, struct asked, waiter);
     lock(a->world);
@@ -126,9 +128,18 @@ void ask(struct world *w, unsigned node, const char *key, struct how how)
 {
     struct node *n = &w->nodes[node];
     struct flight_maker m = {
-        .start = maker_start, .ctx = n, .keep_idle = true, .fresh = how.fresh, .travels = true,
-        .share = { .fresh_ms = how.fresh_ms, .stale_ms = how.stale_ms, .early = how.early, .peek = how.peek,
-                   .not_alone = how.not_alone, .encode = maker_encode, .accept = maker_accept },
+        .start = maker_start,
+        .ctx = n,
+        .keep_idle = true,
+        .fresh = how.fresh,
+        .travels = true,
+        .share = { .fresh_ms = how.fresh_ms,
+                   .stale_ms = how.stale_ms,
+                   .early = how.early,
+                   .peek = how.peek,
+                   .not_alone = how.not_alone,
+                   .encode = maker_encode,
+                   .accept = maker_accept },
     };
     str parts[] = { STR("test"), str_of(key) };
     flight_share_id(parts, COUNT_OF(parts), m.share.id);
@@ -164,7 +175,8 @@ void clear(struct world *w)
 void let_go(struct world *w)
 {
     for (unsigned i = 0; i < w->held_count; i++)
-        finish(&w->nodes[0], w->held[i], i + 1, (struct plan){ .why = w->plan.why, .bytes = w->plan.bytes });
+        finish(&w->nodes[0], w->held[i], i + 1,
+               (struct plan){ .why = w->plan.why, .bytes = w->plan.bytes });
     lock(w);
     w->held_count = 0;
     unlock(w);
@@ -221,14 +233,26 @@ static void node_begin(struct world *w, unsigned number)
     char name[16];
     *n = (struct node){ .world = w, .number = number };
     snprintf(name, sizeof name, "node%u", number);
-    struct flight_shared_opts s = { .loop = w->loop, .clock = sysclock_clock(w->clock), .node = name,
-                                    .seed = number + 1, .lease_ms = w->lease_ms, .redis_timeout_ms = 10000,
-                                    .error_base_ms = 60000, .error_max_ms = 60000,
+    struct flight_shared_opts s = { .loop = w->loop,
+                                    .clock = sysclock_clock(w->clock),
+                                    .node = name,
+                                    .seed = number + 1,
+                                    .lease_ms = w->lease_ms,
+                                    .redis_timeout_ms = 10000,
+                                    .error_base_ms = 60000,
+                                    .error_max_ms = 60000,
                                     .address = { .host = "127.0.0.1", .port = w->server.port },
-                                    .dropped = on_dropped, .told = on_told, .state = on_state, .ctx = n };
+                                    .dropped = on_dropped,
+                                    .told = on_told,
+                                    .state = on_state,
+                                    .ctx = n };
     n->shared = flight_shared_new(&s);
-    struct flight_opts o = { .loop = w->loop, .clock = s.clock, .seed = number, .shared = n->shared,
-                             .error_base_ms = 1, .error_max_ms = 1 };
+    struct flight_opts o = { .loop = w->loop,
+                             .clock = s.clock,
+                             .seed = number,
+                             .shared = n->shared,
+                             .error_base_ms = 1,
+                             .error_max_ms = 1 };
     n->flights = flights_new(&o);
 }
 
@@ -243,9 +267,13 @@ void world_begin_leased(struct world *w, const char *const *extra, int64_t lease
     w->clock = sysclock_new();
     for (unsigned i = 0; i < NODES; i++)
         node_begin(w, i);
-    struct redis_opts f = { .loop = w->loop, .clock = sysclock_clock(w->clock), .timeout_ms = 10000,
+    struct redis_opts f = { .loop = w->loop,
+                            .clock = sysclock_clock(w->clock),
+                            .timeout_ms = 10000,
                             .address = { .host = "127.0.0.1", .port = w->server.port },
-                            .state = on_foreign_state, .ctx = w, .scripts_count = SHARE_SCRIPTS };
+                            .state = on_foreign_state,
+                            .ctx = w,
+                            .scripts_count = SHARE_SCRIPTS };
     memcpy(f.scripts, share_scripts, sizeof share_scripts);
     w->foreign = redis_new(&f);
     assert_int_equal(pthread_create(&w->thread, NULL, run_loop, w->loop), 0);
@@ -294,7 +322,8 @@ void world_end(struct world *w)
     pthread_mutex_destroy(&w->lock);
 }
 
-static void on_reply(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+static void on_reply(void *ctx, err why, const struct redis_reply *reply,
+                     const struct err_note *note)
 {
     struct world *w = ctx;
     (void)note;
@@ -325,7 +354,8 @@ static void foreign_step(void *ctx)
     unsigned count = 0;
     for (; c->args[count] != NULL; count++)
         args[count] = str_of(c->args[count]);
-    assert_int_equal(redis_run(c->w->foreign, c->script, str_of(key), args, count, on_reply, c->w), ERR_OK);
+    assert_int_equal(redis_run(c->w->foreign, c->script, str_of(key), args, count, on_reply, c->w),
+                     ERR_OK);
 }
 
 void foreign(struct world *w, enum share_script script, const char *key, const char *const *args)

@@ -1,8 +1,9 @@
-/* share_world.h - four nodes, each with flights and connections of its own, on one loop and one real redis-server; and a
- * foreign leader, played by running the scripts by hand. */
+/* share_world.h - four nodes, each with flights and connections of its own, on one loop and one
+ * real redis-server; and a foreign leader, played by running the scripts by hand. */
 #ifndef TEST_SHARE_WORLD_H
 #define TEST_SHARE_WORLD_H
 
+#include "../cmocka_all.h"
 #include "base/buf.h"
 #include "flight/flight.h"
 #include "flight/share_scripts.h"
@@ -10,7 +11,6 @@
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "redis_server.h"
-#include "../cmocka_all.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@
 #include <time.h>
 
 enum { NODES = 4, WAITERS_MAX = 400, WAIT_S = 120, KEY_BYTES = 64 };
-/* Of tests that are about leases, and of all others: there a loop that stands for a while loses none. */
+/* Of tests that are about leases, and of all others: there a loop that stands for a while loses
+ * none. */
 enum { LEASE_SHORT_MS = 1000, LEASE_MS = 60000 };
 
 struct value {
@@ -32,11 +33,11 @@ struct value {
 
 /* How makers behave; under the world's lock. */
 struct plan {
-    err why;             /* ERR_OK: a value */
-    size_t bytes;        /* of the value; 0: a short text */
-    bool hold;           /* do not finish before let_go */
+    err why;      /* ERR_OK: a value */
+    size_t bytes; /* of the value; 0: a short text */
+    bool hold;    /* do not finish before let_go */
     bool keep_error;
-    bool wants_none;     /* of what others made: makes its own */
+    bool wants_none; /* of what others made: makes its own */
 };
 
 struct world;
@@ -61,7 +62,7 @@ struct world {
     struct sysclock *clock;
     int64_t lease_ms;
     struct redis_server server;
-    struct redis *foreign;           /* the test's own connection */
+    struct redis *foreign; /* the test's own connection */
     struct node nodes[NODES];
     struct plan plan;
     unsigned up, downs, made, held_count, done, replies, dropped, told;
@@ -72,17 +73,33 @@ struct world {
     unsigned asked_count;
 };
 
-struct how { bool fresh, peek, not_alone; double early; int64_t fresh_ms, stale_ms; };
+struct how {
+    bool fresh, peek, not_alone;
+    double early;
+    int64_t fresh_ms, stale_ms;
+};
 /* ---- the foreign leader ---- */
 
-struct foreign_call { struct world *w; enum share_script script; const char *key; const char *const *args; };
+struct foreign_call {
+    struct world *w;
+    enum share_script script;
+    const char *key;
+    const char *const *args;
+};
 
 /* Arguments of JOIN behind its flags, and of PUT behind its jitter: what is believed. */
 #define LIMITS "60000", "60000", "60000", "1048576"
-#define FOREIGN(w, script, key, ...) foreign((w), (script), (key), (const char *const[]){ __VA_ARGS__, NULL })
+#define FOREIGN(w, script, key, ...)                                                               \
+    foreign((w), (script), (key), (const char *const[]){ __VA_ARGS__, NULL })
 
-struct sum_wait { struct world *w; size_t offset; uint64_t wanted; struct loop_timer *timer; };
-#define WAIT_FOR_SUM(w, field, wanted) wait_for_sum((w), offsetof(struct flight_shared_stats, field), (wanted))
+struct sum_wait {
+    struct world *w;
+    size_t offset;
+    uint64_t wanted;
+    struct loop_timer *timer;
+};
+#define WAIT_FOR_SUM(w, field, wanted)                                                             \
+    wait_for_sum((w), offsetof(struct flight_shared_stats, field), (wanted))
 
 void lock(struct world *w);
 void unlock(struct world *w);

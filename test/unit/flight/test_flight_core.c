@@ -1,6 +1,7 @@
-/* Goal: the invariants of flights (S3 to S6, L1 of the design notes) after every step of random schedules, and single
- * facts. Method: the decisions alone, a clock that is a number, makers that are entries of a table; what ought to
- * hold is kept beside in a model that knows only joins, starts, ends and times. The seed is printed. */
+/* Goal: the invariants of flights (S3 to S6, L1 of the design notes) after every step of random
+ * schedules, and single facts. Method: the decisions alone, a clock that is a number, makers that
+ * are entries of a table; what ought to hold is kept beside in a model that knows only joins,
+ * starts, ends and times. The seed is printed. */
 #include "../cmocka_all.h"
 
 #include "base/rng.h"
@@ -14,7 +15,10 @@
 enum { KEYS = 6, SOURCES = 3, GUESTS = 120, MAKES = 4000, STEPS = 6000, SCHEDULES = 60 };
 enum { BASE_MS = 500, MAX_MS = 4000, MAKE_MS = 3000 };
 
-struct thing { struct flight_value value; unsigned make; };
+struct thing {
+    struct flight_value value;
+    unsigned make;
+};
 enum guest_state { GUEST_OUT, GUEST_IN };
 struct make {
     unsigned key;
@@ -29,10 +33,11 @@ struct guest {
     uint64_t order;
     bool fresh;
 };
-struct row { /* what is known of one key */
+struct row {              /* what is known of one key */
     int64_t silent_until; /* no computation may begin before: the shortest life of its last error */
     int64_t error_until;  /* and the longest one */
-    unsigned failures_min, failures_max; /* in a row; whether old ones count is known only before and after a while */
+    unsigned failures_min,
+        failures_max; /* in a row; whether old ones count is known only before and after a while */
 };
 struct world {
     struct flight_core *core;
@@ -125,10 +130,16 @@ static void world_free(struct world *w)
     free(w);
 }
 
-static const struct flight_opts roomy = { .flights_max = 100, .waiters_max = 1000, .waiters_all_max = 1000,
-                                          .makes_max = 10, .makes_source_max = 10, .flights_source_max = 100,
-                                          .errors_max = 100, .make_timeout_ms = MAKE_MS,
-                                          .error_base_ms = BASE_MS, .error_max_ms = MAX_MS };
+static const struct flight_opts roomy = { .flights_max = 100,
+                                          .waiters_max = 1000,
+                                          .waiters_all_max = 1000,
+                                          .makes_max = 10,
+                                          .makes_source_max = 10,
+                                          .flights_source_max = 100,
+                                          .errors_max = 100,
+                                          .make_timeout_ms = MAKE_MS,
+                                          .error_base_ms = BASE_MS,
+                                          .error_max_ms = MAX_MS };
 
 /* ---- what waiters get ---- */
 
@@ -142,7 +153,8 @@ static void check_value(const struct guest *g, struct flight_value *v)
         assert_true(m->start_step >= g->join_step); /* begun from its join on */
 }
 
-static void guest_done(struct flight_waiter *waiter, err why, struct flight_value *v, const struct err_note *note)
+static void guest_done(struct flight_waiter *waiter, err why, struct flight_value *v,
+                       const struct err_note *note)
 {
     struct guest *g = CONTAINER_OF(waiter, struct guest, waiter);
     assert_int_equal(g->state, GUEST_IN); /* exactly once */
@@ -160,15 +172,22 @@ static void guest_done(struct flight_waiter *waiter, err why, struct flight_valu
 
 /* ---- steps ---- */
 
-static bool guest_join(struct world *w, struct guest *g, unsigned key, int64_t wait_ms, bool fresh, bool keep_idle)
+static bool guest_join(struct world *w, struct guest *g, unsigned key, int64_t wait_ms, bool fresh,
+                       bool keep_idle)
 {
     assert_true(w->makes_count < MAKES);
     struct make *m = &w->makes[w->makes_count++];
     *m = (struct make){ .key = key, .fresh = fresh };
-    struct flight_maker maker = { .start = never_start, .cancel = never_cancel, .release = release, .ctx = m,
-                                  .keep_idle = keep_idle, .fresh = fresh, .source = source_of(key) };
+    struct flight_maker maker = { .start = never_start,
+                                  .cancel = never_cancel,
+                                  .release = release,
+                                  .ctx = m,
+                                  .keep_idle = keep_idle,
+                                  .fresh = fresh,
+                                  .source = source_of(key) };
     struct flight_maker spare = maker;
-    g->waiter = (struct flight_waiter){ .deadline = mono_add_ms(w->now, wait_ms), .done = guest_done };
+    g->waiter =
+        (struct flight_waiter){ .deadline = mono_add_ms(w->now, wait_ms), .done = guest_done };
     g->key = key, g->fresh = fresh, g->join_step = w->step, g->order = ++w->orders;
     struct flight_join j = { .key = key_of(key), .maker = &maker, .waiter = &g->waiter };
     err e = flight_core_join(w->core, w->now, &j, &spare);
@@ -236,7 +255,8 @@ static void turn(struct world *w, unsigned max)
     struct flight_todo todo[64];
     struct flight_call calls[64];
     flight_core_tick(w->core, w->now);
-    unsigned n = flight_core_todo(w->core, todo, max), calls_count = flight_core_calls(w->core, calls, max);
+    unsigned n = flight_core_todo(w->core, todo, max),
+             calls_count = flight_core_calls(w->core, calls, max);
     for (unsigned i = 0; i < n; i++)
         perform(w, &todo[i]);
     for (unsigned i = 0; i < calls_count; i++)
@@ -285,8 +305,10 @@ static void make_finish(struct world *w, struct make *m, err why, bool keep)
         note_failure(w, m->key);
     else if (heard && why != ERR_SHUTDOWN)
         w->rows[m->key] = (struct row){ 0 };
-    struct flight_result r = { .why = why, .keep_error = keep,
-                               .value = why == ERR_OK ? thing_new((unsigned)(m - w->makes)) : NULL };
+    struct flight_result r = { .why = why,
+                               .keep_error = keep,
+                               .value =
+                                   why == ERR_OK ? thing_new((unsigned)(m - w->makes)) : NULL };
     flight_core_finish(w->core, w->now, m->flight, &r);
 }
 
@@ -304,14 +326,18 @@ static void step_leave(struct world *w)
 {
     struct guest *g = &w->guests[below(w, GUESTS)];
     bool left = flight_core_leave(w->core, &g->waiter);
-    assert_int_equal(left, g->state == GUEST_IN); /* in this world nobody is between taken and called */
+    assert_int_equal(left,
+                     g->state == GUEST_IN); /* in this world nobody is between taken and called */
     g->state = GUEST_OUT;
 }
 
 static void step_finish(struct world *w)
 {
-    static const struct { err why; bool keep; } ends[] = {
-        { ERR_OK, false },        { ERR_OK, false },       { ERR_UNAVAILABLE, true },
+    static const struct {
+        err why;
+        bool keep;
+    } ends[] = {
+        { ERR_OK, false },        { ERR_OK, false },      { ERR_UNAVAILABLE, true },
         { ERR_NOT_FOUND, false }, { ERR_SHUTDOWN, true },
     };
     unsigned from = below(w, w->makes_count + 1), kind = below(w, COUNT_OF(ends));
@@ -320,21 +346,24 @@ static void step_finish(struct world *w)
         if (!m->begun || m->finished)
             continue;
         bool counts = ends[kind].why != ERR_OK && ends[kind].why != ERR_SHUTDOWN;
-        if (counts) /* whether it is heard depends on a cancel that may be on its way: let it arrive */
+        /* whether it is heard depends on a cancel that may be on its way: let it arrive */
+        if (counts)
             settle(w);
         make_finish(w, m, ends[kind].why, ends[kind].keep);
         return;
     }
 }
 
-/* A computation out of time is canceled by the tick; the model learns of it here, before START of another. */
+/* A computation out of time is canceled by the tick; the model learns of it here, before START of
+ * another. */
 static void step_time(struct world *w)
 {
     settle(w);
     w->now = mono_add_ms(w->now, (int64_t)below(w, 800));
     for (unsigned i = 0; i < w->makes_count; i++) {
         struct make *m = &w->makes[i];
-        if (m->begun && !m->finished && !m->canceled && flight_deadline(m->flight).ns <= w->now.ns) {
+        if (m->begun && !m->finished && !m->canceled &&
+            flight_deadline(m->flight).ns <= w->now.ns) {
             m->canceled = true;
             note_failure(w, m->key);
         }
@@ -403,16 +432,25 @@ static void invariants_hold_after_every_step(void **state)
 /* ---- sources ---- */
 
 enum { HUNG = 0, WELL = 1, FROM_EACH = 20, PLACES = 6, PLACES_OF_ONE = 4 };
-struct line { char key[2]; struct make make; struct guest guest; };
+struct line {
+    char key[2];
+    struct make make;
+    struct guest guest;
+};
 
 static err line_join(struct world *w, struct line *l, char name, unsigned source)
 {
     *l = (struct line){ .key = { name }, .make = { .key = source } };
-    struct flight_maker maker = { .start = never_start, .release = release, .ctx = &l->make, .keep_idle = true,
+    struct flight_maker maker = { .start = never_start,
+                                  .release = release,
+                                  .ctx = &l->make,
+                                  .keep_idle = true,
                                   .source = source_of(source) };
     struct flight_maker spare = maker;
-    l->guest = (struct guest){ .state = GUEST_IN, .key = source,
-                               .waiter = { .deadline = mono_add_ms(w->now, MAKE_MS), .done = guest_done } };
+    l->guest = (struct guest){ .state = GUEST_IN,
+                               .key = source,
+                               .waiter = { .deadline = mono_add_ms(w->now, MAKE_MS),
+                                           .done = guest_done } };
     struct flight_join j = { .key = str_of(l->key), .maker = &maker, .waiter = &l->guest.waiter };
     err why = flight_core_join(w->core, w->now, &j, &spare);
     if (spare.release != NULL)
@@ -466,7 +504,8 @@ static unsigned begun_of(const struct line *lines)
     return n;
 }
 
-/* All that a hung source has was asked for first: the other one's are made all the same, in order. */
+/* All that a hung source has was asked for first: the other one's are made all the same, in
+ * order. */
 static void a_source_that_hangs_delays_no_other(void **state)
 {
     (void)state;

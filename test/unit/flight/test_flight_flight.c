@@ -1,12 +1,12 @@
-/* Goal: flights on a real loop with real threads: one computation for ten thousand, exactly one outcome each, nobody
- * starved meanwhile, nothing leaked when it is refused, left, timed out or drained. Method: makers that hold
- * their flight until the test lets it go; waiting is polling with a deadline. Off the main thread an INVARIANT is
- * the assertion. */
+/* Goal: flights on a real loop with real threads: one computation for ten thousand, exactly one
+ * outcome each, nobody starved meanwhile, nothing leaked when it is refused, left, timed out or
+ * drained. Method: makers that hold their flight until the test lets it go; waiting is polling with
+ * a deadline. Off the main thread an INVARIANT is the assertion. */
 #include "../cmocka_all.h"
 
-#include "flight/flight.h"
 #include "base/metrics.h"
 #include "base/rng.h"
+#include "flight/flight.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 
@@ -28,11 +28,14 @@ struct bench {
     bool running;
 };
 
-struct value { struct flight_value base; atomic_int *alive; };
+struct value {
+    struct flight_value base;
+    atomic_int *alive;
+};
 struct maker {
     atomic_int starts, cancels, releases, alive; /* alive: values */
     _Atomic(struct flight *) flight;
-    err answer;                                  /* given by start at once, when instant */
+    err answer; /* given by start at once, when instant */
     bool instant, keep_error;
 };
 struct caller {
@@ -40,7 +43,7 @@ struct caller {
     atomic_int done;
     err why;
     enum flight_detail detail;
-    unsigned order;                              /* in which it was called */
+    unsigned order; /* in which it was called */
 };
 static atomic_uint called;
 
@@ -135,7 +138,8 @@ static struct flight_value *value_new(struct maker *m)
 static void finish(struct maker *m, struct flight *f, err why)
 {
     static const struct err_note note = { .text = "as the test wished" };
-    flight_finish(f, why, why == ERR_OK ? value_new(m) : NULL, m->keep_error, why == ERR_OK ? NULL : &note);
+    flight_finish(f, why, why == ERR_OK ? value_new(m) : NULL, m->keep_error,
+                  why == ERR_OK ? NULL : &note);
 }
 
 static void start(struct flight *f, void *ctx)
@@ -166,7 +170,8 @@ static struct flight_maker maker_of(struct maker *m)
     return (struct flight_maker){ .start = start, .cancel = cancel, .release = release, .ctx = m };
 }
 
-static void done(struct flight_waiter *w, err why, struct flight_value *v, const struct err_note *note)
+static void done(struct flight_waiter *w, err why, struct flight_value *v,
+                 const struct err_note *note)
 {
     struct caller *c = CONTAINER_OF(w, struct caller, waiter);
     INVARIANT((why == ERR_OK) == (v != NULL));
@@ -177,7 +182,8 @@ static void done(struct flight_waiter *w, err why, struct flight_value *v, const
     INVARIANT(atomic_fetch_add(&c->done, 1) == 0);
 }
 
-static err join(struct bench *b, struct caller *c, const char *key, struct maker *m, int64_t wait_ms)
+static err join(struct bench *b, struct caller *c, const char *key, struct maker *m,
+                int64_t wait_ms)
 {
     struct flight_maker maker = maker_of(m);
     c->waiter = (struct flight_waiter){ .deadline = in_ms(b, wait_ms), .done = done };
@@ -199,7 +205,13 @@ static struct flight *held(struct bench *b, struct maker *m)
 
 /* ---- the storm ---- */
 
-struct gang { struct bench *bench; struct maker *maker; struct caller *callers; unsigned count; atomic_int refused; };
+struct gang {
+    struct bench *bench;
+    struct maker *maker;
+    struct caller *callers;
+    unsigned count;
+    atomic_int refused;
+};
 
 static void *gang_join(void *ctx)
 {
@@ -215,7 +227,9 @@ static void join_all(struct bench *b, struct maker *m, struct caller *callers)
     struct gang gangs[THREADS];
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
-        gangs[i] = (struct gang){ .bench = b, .maker = m, .callers = callers + i * (CROWD / THREADS),
+        gangs[i] = (struct gang){ .bench = b,
+                                  .maker = m,
+                                  .callers = callers + i * (CROWD / THREADS),
                                   .count = CROWD / THREADS };
         assert_int_equal(pthread_create(&threads[i], NULL, gang_join, &gangs[i]), 0);
     }
@@ -278,7 +292,8 @@ static void others_are_served_while_many_are_released(void **state)
 static void errors_are_shared_and_remembered(void **state)
 {
     (void)state;
-    struct bench *b = bench_new(&(struct flight_opts){ .error_base_ms = FAR_MS, .error_max_ms = FAR_MS });
+    struct bench *b =
+        bench_new(&(struct flight_opts){ .error_base_ms = FAR_MS, .error_max_ms = FAR_MS });
     struct caller a = { 0 }, c = { 0 }, late = { 0 }, fine = { 0 };
     struct maker m = { .keep_error = true }, again = { .instant = true };
     bench_run(b);
@@ -369,8 +384,8 @@ static void each_waiter_has_its_own_deadline(void **state)
 static void a_computation_has_a_deadline_too(void **state)
 {
     (void)state;
-    struct bench *b = bench_new(&(struct flight_opts){ .make_timeout_ms = 5, .error_base_ms = FAR_MS,
-                                                       .error_max_ms = FAR_MS });
+    struct bench *b = bench_new(&(struct flight_opts){
+        .make_timeout_ms = 5, .error_base_ms = FAR_MS, .error_max_ms = FAR_MS });
     struct caller c = { 0 }, late = { 0 };
     struct maker m = { 0 };
     bench_run(b);
@@ -414,7 +429,9 @@ enum { PLACES = 12 };
 
 static void check_limits(const struct flight_opts *opts, unsigned keys)
 {
-    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l" };
+    static const char *const names[] = {
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"
+    };
     struct bench *b = bench_new(opts);
     struct caller callers[PLACES] = { 0 };
     struct maker m = { .instant = true };
@@ -440,9 +457,16 @@ static void joins_are_refused_at_every_limit(void **state)
 {
     (void)state;
     for (unsigned n = 1; n < PLACES; n++) {
-        check_limits(&(struct flight_opts){ .flights_max = n, .waiters_max = 1, .waiters_all_max = PLACES }, PLACES);
-        check_limits(&(struct flight_opts){ .flights_max = 1, .waiters_max = n, .waiters_all_max = PLACES }, 1);
-        check_limits(&(struct flight_opts){ .flights_max = 2, .waiters_max = PLACES / 2, .waiters_all_max = n }, 2);
+        check_limits(
+            &(struct flight_opts){ .flights_max = n, .waiters_max = 1, .waiters_all_max = PLACES },
+            PLACES);
+        check_limits(
+            &(struct flight_opts){ .flights_max = 1, .waiters_max = n, .waiters_all_max = PLACES },
+            1);
+        check_limits(&(struct flight_opts){ .flights_max = 2,
+                                            .waiters_max = PLACES / 2,
+                                            .waiters_all_max = n },
+                     2);
     }
     char key[FLIGHT_KEY_BYTES_MAX + 2];
     memset(key, 'x', sizeof key - 1);
@@ -458,7 +482,13 @@ static void joins_are_refused_at_every_limit(void **state)
 /* ---- many threads at once ---- */
 
 enum { CHURN_KEYS = 5, CHURN_EACH = 400 };
-struct churner { struct bench *bench; uint64_t seed; struct caller *callers; struct maker *makers; atomic_int left; };
+struct churner {
+    struct bench *bench;
+    uint64_t seed;
+    struct caller *callers;
+    struct maker *makers;
+    atomic_int left;
+};
 
 static void *churn(void *ctx)
 {
@@ -468,8 +498,10 @@ static void *churn(void *ctx)
     rng_init(&rng, h->seed);
     for (unsigned i = 0; i < CHURN_EACH; i++) {
         struct maker *m = &h->makers[i];
-        *m = (struct maker){ .instant = true, .answer = rng_below(&rng, 4) == 0 ? ERR_UNAVAILABLE : ERR_OK };
-        INVARIANT(join(h->bench, &h->callers[i], keys[rng_below(&rng, CHURN_KEYS)], m, FAR_MS) == ERR_OK);
+        *m = (struct maker){ .instant = true,
+                             .answer = rng_below(&rng, 4) == 0 ? ERR_UNAVAILABLE : ERR_OK };
+        INVARIANT(join(h->bench, &h->callers[i], keys[rng_below(&rng, CHURN_KEYS)], m, FAR_MS) ==
+                  ERR_OK);
         struct caller *any = &h->callers[rng_below(&rng, i + 1)];
         if (rng_below(&rng, 3) == 0 && flight_leave(h->bench->flights, &any->waiter)) {
             INVARIANT(atomic_fetch_add(&any->done, 1) == 0);
@@ -488,7 +520,9 @@ static void threads_join_and_leave_at_will(void **state)
     int left = 0;
     bench_run(b);
     for (unsigned i = 0; i < THREADS; i++) {
-        churners[i] = (struct churner){ .bench = b, .seed = i, .callers = calloc(CHURN_EACH, sizeof(struct caller)),
+        churners[i] = (struct churner){ .bench = b,
+                                        .seed = i,
+                                        .callers = calloc(CHURN_EACH, sizeof(struct caller)),
                                         .makers = calloc(CHURN_EACH, sizeof(struct maker)) };
         assert_int_equal(pthread_create(&threads[i], NULL, churn, &churners[i]), 0);
     }

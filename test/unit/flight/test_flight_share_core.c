@@ -1,9 +1,10 @@
-/* Goal: whatever order JOINs, answers, pushes, timers and ends come in, and whatever is lost on the way, a node's part
- * in a flight across servers (share_core.h) holds S1-S8 and L1, L2 of notes flights.md 2.6.
- * Method: nodes with the machine under test, a record that runs the transitions of the scripts (record.h), a clock of
- * our own, and schedules drawn from a seed: in each step something is delivered, runs out, dies, is lost or ends early.
- * What must hold is asserted in each step; then faults cease and everybody who lives has to get an answer. The seed is
- * in what a failure says; SHARE_SEED runs that one alone, SHARE_RUNS so many. */
+/* Goal: whatever order JOINs, answers, pushes, timers and ends come in, and whatever is lost on the
+ * way, a node's part in a flight across servers (share_core.h) holds S1-S8 and L1, L2 of notes
+ * flights.md 2.6. Method: nodes with the machine under test, a record that runs the transitions of
+ * the scripts (record.h), a clock of our own, and schedules drawn from a seed: in each step
+ * something is delivered, runs out, dies, is lost or ends early. What must hold is asserted in each
+ * step; then faults cease and everybody who lives has to get an answer. The seed is in what a
+ * failure says; SHARE_SEED runs that one alone, SHARE_RUNS so many. */
 #include "base/rng.h"
 #include "base/str.h"
 #include "flight/share_core.h"
@@ -18,34 +19,38 @@ enum { PLACES = 4, QUEUE_MAX = 64, STEPS = 400, CALLS_MAX = 120, SETTLE_MS = 200
 enum { LEASE_MS = 300, JITTER_MS = 20, GEN_MS = 3000, FRESH_MS = 800, STALE_MS = 500 };
 
 enum op { OP_JOIN, OP_PUT, OP_RENEW, OP_ABORT };
-struct message {                /* to the record, or its answer */
+struct message { /* to the record, or its answer */
     enum op op;
-    uint64_t epoch;             /* losses of the record so far, when it was done */
+    uint64_t epoch; /* losses of the record so far, when it was done */
     unsigned call;
     uint64_t token, bytes;
     bool is_error, failed;
     struct joined joined;
     struct put put;
 };
-struct queue { struct message m[QUEUE_MAX]; unsigned first, count; };
+struct queue {
+    struct message m[QUEUE_MAX];
+    unsigned first, count;
+};
 
 struct call {
     bool exists, over;
     struct share_machine machine;
     uint64_t token, bytes, kept_fence;
-    int64_t timer, renewal, made_at;   /* 0: not set */
+    int64_t timer, renewal, made_at; /* 0: not set */
     bool is_error, has_kept;
     struct record_push kept;
     unsigned answers, degraded, commands;
 };
 /* A process; when it dies another takes its place, under a new name. */
 struct place {
-    unsigned name, call;        /* call: index into calls; CALLS_MAX: none */
+    unsigned name, call; /* call: index into calls; CALLS_MAX: none */
     struct queue out, in;
     struct record_push pushed[QUEUE_MAX];
     unsigned pushed_count;
-    bool stopped;               /* SIGSTOP: nothing of it runs, the world goes on */
-    uint64_t seen, epoch;       /* newest version it was given, and how often the record had been lost by then */
+    bool stopped; /* SIGSTOP: nothing of it runs, the world goes on */
+    uint64_t seen,
+        epoch; /* newest version it was given, and how often the record had been lost by then */
 };
 struct world {
     struct record record;
@@ -55,8 +60,8 @@ struct world {
     unsigned calls_count, names, faults, alone, crashes, pushes_lost, outages;
     bool down, calm;
     int64_t now;
-    uint64_t bytes;             /* names of what is made */
-    uint64_t made_of[1024];     /* bytes of the version at that place of versions */
+    uint64_t bytes;         /* names of what is made */
+    uint64_t made_of[1024]; /* bytes of the version at that place of versions */
     uint64_t versions[1024];
     unsigned versions_count;
 };
@@ -104,7 +109,8 @@ static void answer(struct world *w, struct call *c, bool degraded)
 }
 
 /* Equal versions are equal bytes; a node never goes back. */
-static void answer_theirs(struct world *w, struct place *p, uint64_t version, uint64_t bytes, uint64_t epoch)
+static void answer_theirs(struct world *w, struct place *p, uint64_t version, uint64_t bytes,
+                          uint64_t epoch)
 {
     unsigned i = 0;
     while (i < w->versions_count && w->versions[i] != version)
@@ -115,7 +121,8 @@ static void answer_theirs(struct world *w, struct place *p, uint64_t version, ui
         w->versions_count++;
     }
     must(w, i >= w->versions_count || w->made_of[i] == bytes, "S1: two values of one version");
-    must(w, epoch != p->epoch || version >= p->seen, "S7: a node was given an older version than before");
+    must(w, epoch != p->epoch || version >= p->seen,
+         "S7: a node was given an older version than before");
     if (epoch >= p->epoch) {
         p->seen = version;
         p->epoch = epoch;
@@ -155,7 +162,9 @@ static void act(struct world *w, struct place *p, unsigned actions)
         send(w, p, (struct message){ .op = OP_JOIN });
     }
     if ((actions & SHARE_DO_PUT) != 0)
-        send(w, p, (struct message){ .op = OP_PUT, .token = c->token, .bytes = c->bytes, .is_error = c->is_error });
+        send(w, p,
+             (struct message){
+                 .op = OP_PUT, .token = c->token, .bytes = c->bytes, .is_error = c->is_error });
     if ((actions & SHARE_DO_MAKE) != 0)
         make(w, c);
     if ((actions & SHARE_DO_CANCEL) != 0)
@@ -171,7 +180,10 @@ static void step(struct world *w, struct place *p, enum share_event e)
 }
 
 /* What came for a call; the machine says whether it is wanted. */
-struct news { enum share_event event; uint64_t version, bytes, epoch; };
+struct news {
+    enum share_event event;
+    uint64_t version, bytes, epoch;
+};
 
 static void deliver(struct world *w, struct place *p, struct news n)
 {
@@ -187,7 +199,8 @@ static void deliver(struct world *w, struct place *p, struct news n)
 
 static void deliver_push(struct world *w, struct place *p, const struct record_push *n)
 {
-    static const enum share_event events[] = { [PUSH_VALUE] = SHARE_GOT_VALUE, [PUSH_ERROR] = SHARE_GOT_ERROR,
+    static const enum share_event events[] = { [PUSH_VALUE] = SHARE_GOT_VALUE,
+                                               [PUSH_ERROR] = SHARE_GOT_ERROR,
                                                [PUSH_RETRY] = SHARE_GOT_RETRY };
     deliver(w, p, (struct news){ events[n->kind], n->fence, n->bytes, n->epoch });
 }
@@ -252,7 +265,8 @@ static void take_reply(struct world *w, struct place *p)
     struct call *c = &w->calls[m.call];
     c->commands--;
     if (m.call != p->call)
-        return; /* of a call that is over; a grant for it was given back by the abort of its end, or runs out */
+        return; /* of a call that is over; a grant for it was given back by the abort of its end, or
+                   runs out */
     if (m.op == OP_JOIN && m.failed)
         step(w, p, SHARE_NO_REDIS);
     else if (m.op == OP_JOIN)
@@ -524,13 +538,19 @@ static void settle(struct world *w)
         calm_tick(w);
     must(w, !busy(w), "L1: somebody still waits, though nothing fails any more");
     for (unsigned i = 0; i < w->calls_count; i++)
-        must(w, !w->calls[i].exists || w->calls[i].answers == 1, "S4: a call of a living node has no answer");
+        must(w, !w->calls[i].exists || w->calls[i].answers == 1,
+             "S4: a call of a living node has no answer");
 }
 
 static void world_init(struct world *w, uint64_t seed)
 {
-    struct record_opts opts = { .lease_ms = LEASE_MS, .gen_ms = GEN_MS, .fresh_ms = FRESH_MS, .stale_ms = STALE_MS,
-                                .neg_base_ms = 100, .neg_max_ms = 1000, .seed = seed };
+    struct record_opts opts = { .lease_ms = LEASE_MS,
+                                .gen_ms = GEN_MS,
+                                .fresh_ms = FRESH_MS,
+                                .stale_ms = STALE_MS,
+                                .neg_base_ms = 100,
+                                .neg_max_ms = 1000,
+                                .seed = seed };
     *w = (struct world){ .now = 1000 };
     rng_init(&w->rng, seed);
     record_init(&w->record, &opts);
@@ -557,8 +577,10 @@ static struct world *world_new(void)
 static void the_invariants_hold_in_every_order(void **state)
 {
     (void)state;
-    uint64_t only = number_of("SHARE_SEED", 0), runs = only != 0 ? 1 : number_of("SHARE_RUNS", RUNS);
-    uint64_t granted = 0, accepted = 0, refused = 0, takeovers = 0, losses = 0, errors = 0, lost = 0, alone = 0;
+    uint64_t only = number_of("SHARE_SEED", 0),
+             runs = only != 0 ? 1 : number_of("SHARE_RUNS", RUNS);
+    uint64_t granted = 0, accepted = 0, refused = 0, takeovers = 0, losses = 0, errors = 0,
+             lost = 0, alone = 0;
     struct world *w = world_new();
     for (uint64_t i = 0; i < runs; i++) {
         world_init(w, only != 0 ? only : i + 1);

@@ -1,6 +1,6 @@
-/* Goal: servers that share a Redis make a missing value once, whoever asks wherever, and all get the same bytes;
- * whatever dies, is late, too large or too full costs what notes flights.md 2.6 allows and no more.
- * Method: share_world.h. */
+/* Goal: servers that share a Redis make a missing value once, whoever asks wherever, and all get
+ * the same bytes; whatever dies, is late, too large or too full costs what notes flights.md 2.6
+ * allows and no more. Method: share_world.h. */
 #include "share_world.h"
 
 static void a_storm_over_four_servers_makes_one_value(void **state)
@@ -68,8 +68,8 @@ static void a_dead_leader_is_succeeded_by_one(void **state)
     wait_for(&w, &w.done, NODES);
     assert_int_equal(w.made, 1);
     WAIT_FOR_SUM(&w, takeovers, 1);
-    FOREIGN(&w, SHARE_PUT, "key", token, "V", "late", "60000", "0", "1", "30000", "16384", "x", "1", "1", "1",
-            "1048576");
+    FOREIGN(&w, SHARE_PUT, "key", token, "V", "late", "60000", "0", "1", "30000", "16384", "x", "1",
+            "1", "1", "1048576");
     assert_string_equal(w.reply[0], "LOST"); /* and is told whose value stands */
     assert_string_equal(w.reply[1], value_of(&w.asked[0])->version);
     FOREIGN(&w, SHARE_RENEW, "key", token, "300", "30000");
@@ -182,7 +182,8 @@ static void a_full_redis_refuses_whole_and_costs_only_sharing(void **state)
 {
     (void)state;
     struct world w;
-    world_begin(&w, (const char *const[]){ "--maxmemory", "1", "--maxmemory-policy", "noeviction", NULL });
+    world_begin(&w, (const char *const[]){ "--maxmemory", "1", "--maxmemory-policy", "noeviction",
+                                           NULL });
     for (unsigned i = 0; i < NODES; i++)
         ask(&w, i, "key", plain);
     wait_for(&w, &w.done, NODES);
@@ -228,7 +229,8 @@ static void a_stale_value_is_answered_and_asks_for_its_refresh(void **state)
     } while (!value_of(&w.asked[0])->refresh);
     all_are(&w, "made 1 by node 0");
     clear(&w);
-    ask(&w, 1, "key", (struct how){ .fresh_ms = 60000, .stale_ms = 60000 }); /* the refresh itself */
+    ask(&w, 1, "key",
+        (struct how){ .fresh_ms = 60000, .stale_ms = 60000 }); /* the refresh itself */
     wait_for(&w, &w.done, 1);
     all_are(&w, "made 2 by node 1");
     clear(&w);

@@ -41,7 +41,9 @@ static wall wall_now(struct clock *c)
 
 struct clock *echo_clock(void)
 {
-    static struct clock clock = { .store_now = store_now, .mono_now = mono_now, .wall_now = wall_now };
+    static struct clock clock = { .store_now = store_now,
+                                  .mono_now = mono_now,
+                                  .wall_now = wall_now };
     return &clock;
 }
 
@@ -63,16 +65,19 @@ static void get_echo(struct http_exchange *x, void *app)
     (void)http_header(x, "x-list", &list);
     (void)http_header(x, "host", &host);
     text_type(x);
-    str a = http_param(x, "a"), b = or_absent(http_param(x, "b")), id = http_request_id(x), peer = http_peer(x);
+    str a = http_param(x, "a"), b = or_absent(http_param(x, "b")), id = http_request_id(x),
+        peer = http_peer(x);
     str target = http_target(x), query = http_query_raw(x);
     str encoding = or_absent(http_common(x)->accept_encoding);
-    http_answer(x, 200,
-                arena_printf(http_arena(x),
-                             "method=%s\ntarget=%.*s\nquery=%.*s\na=%.*s\na_bytes=%zu\nb=%.*s\nq=%.*s\nlist=%.*s\n"
-                             "encoding=%.*s\nid=%.*s\npeer=%.*s\nconditional=%d\nhost=%.*s\n",
-                             http_method_name(x), STR_ARG(target), STR_ARG(query), STR_ARG(a), a.n, STR_ARG(b),
-                             STR_ARG(q), STR_ARG(list), STR_ARG(encoding), STR_ARG(id), STR_ARG(peer),
-                             http_common(x)->any_conditional, STR_ARG(host)));
+    http_answer(
+        x, 200,
+        arena_printf(
+            http_arena(x),
+            "method=%s\ntarget=%.*s\nquery=%.*s\na=%.*s\na_bytes=%zu\nb=%.*s\nq=%.*s\nlist=%.*s\n"
+            "encoding=%.*s\nid=%.*s\npeer=%.*s\nconditional=%d\nhost=%.*s\n",
+            http_method_name(x), STR_ARG(target), STR_ARG(query), STR_ARG(a), a.n, STR_ARG(b),
+            STR_ARG(q), STR_ARG(list), STR_ARG(encoding), STR_ARG(id), STR_ARG(peer),
+            http_common(x)->any_conditional, STR_ARG(host)));
 }
 
 static void get_rest(struct http_exchange *x, void *app)
@@ -192,12 +197,14 @@ static void refuse(struct http_exchange *x, int status, const char *type, str de
     http_answer(x, status, arena_printf(http_arena(x), "%s: %.*s\n", type, STR_ARG(detail)));
 }
 
-static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app)
+static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent,
+                     void *app)
 {
     (void)x, (void)bytes_sent;
     struct echo *e = app;
     INVARIANT(ns >= 0);
-    atomic_fetch_add_explicit(status == 0 ? &e->never_answered : &e->finished, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(status == 0 ? &e->never_answered : &e->finished, 1,
+                              memory_order_relaxed);
 }
 
 static const struct http_route routes[] = {
@@ -209,7 +216,8 @@ static const struct http_route routes[] = {
     { HTTP_POST, "/release", post_release, .label = "release" },
     { HTTP_GET, "/not-modified", get_not_modified, .label = "not_modified" },
     { HTTP_POST, "/count", post_count, .body_bytes_max = ECHO_BODY_BYTES_MAX, .label = "count" },
-    { HTTP_PUT, "/forbidden", answer_fine, .body_bytes_max = ECHO_BODY_BYTES_MAX, .permission = "page.write" },
+    { HTTP_PUT, "/forbidden", answer_fine, .body_bytes_max = ECHO_BODY_BYTES_MAX,
+      .permission = "page.write" },
     { HTTP_DELETE, "/thing", answer_empty, .label = "thing" },
     { HTTP_GET, "/admin/only", answer_fine, .admin = true, .label = "admin" },
     { HTTP_GET, "/alive", answer_fine, .label = "health" },
@@ -229,9 +237,17 @@ struct echo *echo_start(const struct http_limits *limits)
     const struct http_route *tables[] = { routes };
     struct err_note note = { "" };
     const struct http_server_opts opts = {
-        .listens = listens, .listens_count = COUNT_OF(listens), .tables = tables, .tables_count = 1,
-        .limits = *limits, .clock = echo_clock(),
-        .hooks = { .app = e, .early = early, .authorize = authorize, .refuse = refuse, .finished = finished },
+        .listens = listens,
+        .listens_count = COUNT_OF(listens),
+        .tables = tables,
+        .tables_count = 1,
+        .limits = *limits,
+        .clock = echo_clock(),
+        .hooks = { .app = e,
+                   .early = early,
+                   .authorize = authorize,
+                   .refuse = refuse,
+                   .finished = finished },
     };
     INVARIANT(http_server_new(&opts, &e->server, &note) == ERR_OK);
     INVARIANT(http_server_start(e->server, &note) == ERR_OK);

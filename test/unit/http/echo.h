@@ -1,11 +1,12 @@
 /* echo.h - a small server of every feature, for the live tests and as a program (http_echo).
  *
- *   GET  /echo/{a}[/{b}]     what was asked: method, target, query, params, chosen headers, one a line
+ *   GET  /echo/{a}[/{b}]     what was asked: method, target, query, params, chosen headers, one a
+ *        line
  *   GET  /rest/{+rest}       the rest, still encoded
  *   GET  /size/{n}           n bytes of 'x'
  *   GET  /wide/{n}           a header of n bytes
- *   GET  /park               deferred until another thread answers it (POST /release, or echo_release); with ?ready by
- *                            the ready answer
+ *   GET  /park               deferred until another thread answers it (POST /release, or
+ *                            echo_release); with ?ready by the ready answer
  *   GET  /ready              a ready answer, from the early hook; ?note= adds X-Note
  *   GET  /not-modified       304 with the size that a 200 would have
  *   POST /count              length and sum of a body of at most ECHO_BODY_BYTES_MAX
@@ -21,7 +22,9 @@
 enum { ECHO_BODY_BYTES_MAX = 1 << 20, ECHO_PARKED_MAX = 512 };
 
 struct echo;
-struct echo_counts { unsigned finished, never_answered, early; };
+struct echo_counts {
+    unsigned finished, never_answered, early;
+};
 
 /* Starts on 127.0.0.1: listener 0 serves content, listener 1 admin. Dies on failure. */
 struct echo *echo_start(const struct http_limits *limits);

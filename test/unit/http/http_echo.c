@@ -1,5 +1,5 @@
-/* http_echo - the echo server as a program: for scenes written before the real one, and for counting
- * instructions. Prints "listening on http://ADDR:PORT", drains and ends on SIGTERM. */
+/* http_echo - the echo server as a program: for scenes written before the real one, and for
+ * counting instructions. Prints "listening on http://ADDR:PORT", drains and ends on SIGTERM. */
 #include "echo.h"
 
 #include <signal.h>

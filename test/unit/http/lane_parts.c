@@ -30,11 +30,12 @@ static str tell(struct http_exchange *x)
     const struct http_common *c = http_common(x);
     unsigned count = http_headers_all(x, headers, TOLD_HEADERS_MAX);
     str target = http_target(x), query = http_query_raw(x);
-    str s = arena_printf(a, "%s\n%.*s\n%.*s\n%d %.*s|%.*s|%.*s|%.*s\n", http_method_name(x), STR_ARG(target),
-                         STR_ARG(query), c->any_conditional, STR_ARG(c->accept), STR_ARG(c->accept_encoding),
-                         STR_ARG(c->if_none_match), STR_ARG(c->range));
+    str s = arena_printf(a, "%s\n%.*s\n%.*s\n%d %.*s|%.*s|%.*s|%.*s\n", http_method_name(x),
+                         STR_ARG(target), STR_ARG(query), c->any_conditional, STR_ARG(c->accept),
+                         STR_ARG(c->accept_encoding), STR_ARG(c->if_none_match), STR_ARG(c->range));
     for (unsigned i = 0; i < count; i++)
-        s = arena_printf(a, "%.*s%.*s=%.*s\n", STR_ARG(s), STR_ARG(headers[i].name), STR_ARG(headers[i].value));
+        s = arena_printf(a, "%.*s%.*s=%.*s\n", STR_ARG(s), STR_ARG(headers[i].name),
+                         STR_ARG(headers[i].value));
     return s;
 }
 
@@ -77,7 +78,8 @@ static void refuse(struct http_exchange *x, int status, const char *type, str de
     http_answer(x, status, arena_printf(http_arena(x), "%s: %.*s\n", type, STR_ARG(detail)));
 }
 
-static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app)
+static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent,
+                     void *app)
 {
     (void)status, (void)bytes_sent;
     struct parts *p = app;
@@ -101,7 +103,8 @@ static void get_health(struct http_exchange *x, void *app)
     http_answer(x, 200, STR("fine"));
 }
 
-static const struct http_route routes[] = { /* labels of routes that are on every listener */
+static const struct http_route routes[] = {
+    /* labels of routes that are on every listener */
     { HTTP_GET, "/large", get_large, .label = "metrics" },
     { HTTP_GET, "/healthz", get_health, .label = "health" },
     { HTTP_GET, "/healthz/large", get_large, .label = "health" },
@@ -121,13 +124,19 @@ struct parts *parts_start(unsigned threads, bool restless)
     p->same = http_ready_new(NULL, 304, &tag, 1, (str){ .n = 1234 });
     p->large = http_ready_new(NULL, 200, &tag, 1, (str){ .p = large, .n = PARTS_LARGE_BYTES });
     free(large);
-    const struct http_listen listens[] = { [PARTS_LANES] = { .address = "127.0.0.1", .content = true },
-                                           [PARTS_LIBRARY] = { .address = "127.0.0.1", .admin = true } };
+    const struct http_listen listens[] = {
+        [PARTS_LANES] = { .address = "127.0.0.1", .content = true },
+        [PARTS_LIBRARY] = { .address = "127.0.0.1", .admin = true }
+    };
     struct err_note note = { "" };
     const struct http_server_opts opts = {
-        .listens = listens, .listens_count = COUNT_OF(listens), .tables = tables, .tables_count = 1,
+        .listens = listens,
+        .listens_count = COUNT_OF(listens),
+        .tables = tables,
+        .tables_count = 1,
         .limits = { .threads = threads, .connections_max = PARTS_CONNECTIONS_MAX },
-        .clock = sysclock_clock(p->clock), .lanes_restless = restless,
+        .clock = sysclock_clock(p->clock),
+        .lanes_restless = restless,
         .hooks = { .app = p, .early = early, .refuse = refuse, .finished = finished },
     };
     INVARIANT(http_server_new(&opts, &p->server, &note) == ERR_OK);

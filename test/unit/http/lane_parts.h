@@ -1,4 +1,5 @@
-/* lane_parts.h - one server with lanes on one listener and none on another, for comparing them; for tests and a fuzzer.
+/* lane_parts.h - one server with lanes on one listener and none on another, for comparing them; for
+ * tests and a fuzzer.
  *
  *   /told...   a ready answer that says what was seen of the request
  *   /same      a ready 304
@@ -19,11 +20,11 @@ struct parts *parts_start(unsigned threads, bool restless);
 void parts_stop(struct parts **pp);
 uint16_t parts_port(const struct parts *p, unsigned listen_index);
 struct http_server *parts_server(struct parts *p);
-unsigned parts_asked(struct parts *p);           /* how often the early hook was */
-unsigned parts_threads(struct parts *p);         /* how many threads asked it; PARTS_THREADS_MAX at most */
-const char *parts_last_target(struct parts *p);  /* of the request that finished last; static */
-/* Sends one request to both; dies when they differ in more than Date and the order of fields, or one does not answer.
- * head_only: it is answered without a body. */
+unsigned parts_asked(struct parts *p);   /* how often the early hook was */
+unsigned parts_threads(struct parts *p); /* how many threads asked it; PARTS_THREADS_MAX at most */
+const char *parts_last_target(struct parts *p); /* of the request that finished last; static */
+/* Sends one request to both; dies when they differ in more than Date and the order of fields, or
+ * one does not answer. head_only: it is answered without a body. */
 void parts_compare(struct parts *p, str request, bool head_only);
 
 #endif

@@ -6,13 +6,13 @@
 #include "loop/loop.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -52,7 +52,8 @@ static void *play_main(void *ctx)
 static void *accept_main(void *ctx)
 {
     struct rogue *r = ctx;
-    for (int fd = accept(r->listening, NULL, NULL); fd >= 0; fd = accept(r->listening, NULL, NULL)) {
+    for (int fd = accept(r->listening, NULL, NULL); fd >= 0;
+         fd = accept(r->listening, NULL, NULL)) {
         pthread_mutex_lock(&r->lock);
         if (r->stopping) {
             close(fd);
@@ -151,7 +152,8 @@ bool rogue_read(struct rogue *r, int fd, char request[ROGUE_REQUEST_BYTES_MAX])
     while (n < want) {
         size_t room = ROGUE_REQUEST_BYTES_MAX - 1 - n;
         INVARIANT(room > 0);
-        ssize_t got = recv(fd, request + n, want == SIZE_MAX ? 1 : room, 0); /* no byte of the next one */
+        ssize_t got =
+            recv(fd, request + n, want == SIZE_MAX ? 1 : room, 0); /* no byte of the next one */
         if (got <= 0)
             return false;
         n += (size_t)got;
@@ -209,7 +211,8 @@ void rogue_reset(int fd)
 void asker_begin(struct asker *a, const struct http_client_opts *opts)
 {
     *a = (struct asker){ .loop = loop_new(2) };
-    struct http_client_opts o = opts == NULL ? (struct http_client_opts){ .user_agent = "asker" } : *opts;
+    struct http_client_opts o =
+        opts == NULL ? (struct http_client_opts){ .user_agent = "asker" } : *opts;
     o.loop = a->loop;
     o.clock = echo_clock();
     a->client = http_client_new(&o);
@@ -238,7 +241,8 @@ void ask_begin(struct ask *q, struct asker *a, uint16_t port, const char *path)
 {
     *q = (struct ask){ .asker = a };
     arena_init(&q->arena, 64 << 20);
-    (void)snprintf(q->url, sizeof q->url, "http://127.0.0.1:%u%s", port, path); /* tests' paths are short */
+    (void)snprintf(q->url, sizeof q->url, "http://127.0.0.1:%u%s", port,
+                   path); /* tests' paths are short */
     q->call = (struct http_call){
         .method = "GET",
         .url = str_of(q->url),
@@ -289,6 +293,7 @@ void ask_expect(struct asker *a, uint16_t port, const char *path, err why)
     ask_begin(&q, a, port, path);
     ask_now(&q);
     if (q.why != why)
-        fail_msg("%s: %s (%s) instead of %s", path, err_name(q.why), q.call.note.text, err_name(why));
+        fail_msg("%s: %s (%s) instead of %s", path, err_name(q.why), q.call.note.text,
+                 err_name(why));
     ask_end(&q);
 }

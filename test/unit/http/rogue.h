@@ -1,8 +1,8 @@
-/* rogue.h - an HTTP server that does to its connections whatever a test says, and a client on a loop to ask it;
- * for tests.
+/* rogue.h - an HTTP server that does to its connections whatever a test says, and a client on a
+ * loop to ask it; for tests.
  *
- * Each connection has a thread of its own that runs the test's function on it. A function that waits for the peer ends
- * when rogue_stop shuts its connection. */
+ * Each connection has a thread of its own that runs the test's function on it. A function that
+ * waits for the peer ends when rogue_stop shuts its connection. */
 #ifndef TEST_HTTP_ROGUE_H
 #define TEST_HTTP_ROGUE_H
 
@@ -24,7 +24,8 @@ unsigned rogue_connections(struct rogue *r);
 unsigned rogue_requests(struct rogue *r);
 void rogue_count(struct rogue *r);
 
-/* One request, with its body when it has a Content-Length; NUL-terminated. False: the peer is gone. */
+/* One request, with its body when it has a Content-Length; NUL-terminated. False: the peer is
+ * gone. */
 bool rogue_read(struct rogue *r, int fd, char request[ROGUE_REQUEST_BYTES_MAX]);
 /* False: the peer is gone. */
 bool rogue_send(int fd, str bytes);
@@ -41,7 +42,7 @@ void rogue_reset(int fd);
 struct asker {
     struct loop *loop;
     struct http_client *client;
-    unsigned left, finished;  /* calls not done yet; done */
+    unsigned left, finished; /* calls not done yet; done */
 };
 struct ask {
     struct http_call call;
@@ -50,7 +51,7 @@ struct ask {
     char url[4096];
     err why;
     unsigned dones;
-    unsigned order;           /* of being done, from 0 */
+    unsigned order; /* of being done, from 0 */
 };
 
 /* opts may be NULL; its loop and clock are filled in. */

@@ -1,5 +1,5 @@
-/* Goal: what the client sends and gives back: bytes, order, reuse, codings, limits, and where it goes.
- * Method: a real loop asks a server in this process that answers as each test says. */
+/* Goal: what the client sends and gives back: bytes, order, reuse, codings, limits, and where it
+ * goes. Method: a real loop asks a server in this process that answers as each test says. */
 #include "rogue.h"
 
 #include "../cmocka_all.h"
@@ -14,7 +14,8 @@ static void play_mirror(struct rogue *r, int fd, unsigned nth)
 {
     char request[ROGUE_REQUEST_BYTES_MAX], head[256];
     while (rogue_read(r, fd, request)) {
-        (void)snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nX-Nth: %u\r\nContent-Length: %zu\r\n\r\n", nth,
+        (void)snprintf(head, sizeof head,
+                       "HTTP/1.1 200 OK\r\nX-Nth: %u\r\nContent-Length: %zu\r\n\r\n", nth,
                        strlen(request));
         if (!rogue_say(fd, head) || !rogue_say(fd, request))
             return;
@@ -29,7 +30,8 @@ static void a_get_sends_the_path_as_it_is_and_brings_the_reply(void **state)
     struct ask q;
     asker_begin(&a, NULL);
     ask_begin(&q, &a, rogue_port(r), "/a/../b/./%2e%2E//c%2Fd?x=%41&y=[]{}|\\^`");
-    const struct http_pair headers[] = { { STR_INIT("X-One"), STR_INIT("1") }, { STR_INIT("X-Empty"), STR_INIT("") } };
+    const struct http_pair headers[] = { { STR_INIT("X-One"), STR_INIT("1") },
+                                         { STR_INIT("X-Empty"), STR_INIT("") } };
     q.call.headers = headers;
     q.call.headers_count = 2;
     ask_now(&q);
@@ -37,10 +39,12 @@ static void a_get_sends_the_path_as_it_is_and_brings_the_reply(void **state)
     assert_int_equal(q.call.status, 200);
     assert_true(q.call.sent);
     char expected[1024];
-    (void)snprintf(expected, sizeof expected,
-                   "GET /a/../b/./%%2e%%2E//c%%2Fd?x=%%41&y=[]{}|\\^` HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
-                   "User-Agent: asker\r\nAccept: */*\r\nX-One: 1\r\nX-Empty:\r\nAccept-Encoding: gzip, deflate\r\n\r\n",
-                   rogue_port(r));
+    (void)snprintf(
+        expected, sizeof expected,
+        "GET /a/../b/./%%2e%%2E//c%%2Fd?x=%%41&y=[]{}|\\^` HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
+        "User-Agent: asker\r\nAccept: */*\r\nX-One: 1\r\nX-Empty:\r\nAccept-Encoding: gzip, "
+        "deflate\r\n\r\n",
+        rogue_port(r));
     assert_string_equal(q.call.reply_body.p, expected);
     assert_true(str_eq(http_call_header(&q.call, "x-nth"), STR("1")));
     assert_null(http_call_header(&q.call, "x-none").p);
@@ -101,7 +105,8 @@ static void play_reply(struct rogue *r, int fd, unsigned nth)
 static void headers_keep_their_order_and_letters(void **state)
 {
     (void)state;
-    str reply = STR("HTTP/1.1 200 Fine\r\nSet-Cookie: a=1\r\nx-B:\r\nSET-COOKIE:   b=2  \r\nContent-Length: 0\r\n\r\n");
+    str reply = STR("HTTP/1.1 200 Fine\r\nSet-Cookie: a=1\r\nx-B:\r\nSET-COOKIE:   b=2  "
+                    "\r\nContent-Length: 0\r\n\r\n");
     struct rogue *r = rogue_start(play_reply, &reply);
     struct asker a;
     struct ask q;
@@ -129,7 +134,8 @@ static void headers_keep_their_order_and_letters(void **state)
 static void a_redirect_is_handed_over_and_cookies_are_not_kept(void **state)
 {
     (void)state;
-    str reply = STR("HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nSet-Cookie: a=1\r\nContent-Length: 4\r\n\r\nover");
+    str reply = STR("HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nSet-Cookie: "
+                    "a=1\r\nContent-Length: 4\r\n\r\nover");
     struct rogue *r = rogue_start(play_reply, &reply);
     struct asker a;
     struct ask q;
@@ -149,7 +155,8 @@ static void a_redirect_is_handed_over_and_cookies_are_not_kept(void **state)
 static void a_head_has_the_size_but_no_body(void **state)
 {
     (void)state;
-    str reply = STR("HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\nContent-Encoding: gzip\r\n\r\n");
+    str reply =
+        STR("HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\nContent-Encoding: gzip\r\n\r\n");
     struct rogue *r = rogue_start(play_reply, &reply);
     struct asker a;
     asker_begin(&a, NULL);
@@ -183,7 +190,8 @@ static str coded_reply(struct arena *arena, const char *coding, int bits, str te
         n += size - z.avail_out;
         assert_int_equal(deflateEnd(&z), Z_OK);
     }
-    str head = arena_printf(arena, "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %zu\r\n\r\n", coding, n);
+    str head = arena_printf(
+        arena, "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %zu\r\n\r\n", coding, n);
     char *reply = arena_alloc(arena, head.n + n);
     assert_non_null(reply);
     memcpy(reply, head.p, head.n);
@@ -194,10 +202,16 @@ static str coded_reply(struct arena *arena, const char *coding, int bits, str te
 static void codings_are_undone(void **state)
 {
     (void)state;
-    static const struct { const char *coding; int bits; unsigned parts; } codings[] = {
-        { "gzip", 31, 1 }, { "x-gzip", 31, 1 }, { "GZip", 31, 3 }, { "deflate", 15, 1 }, { "deflate", -15, 1 },
+    static const struct {
+        const char *coding;
+        int bits;
+        unsigned parts;
+    } codings[] = {
+        { "gzip", 31, 1 },    { "x-gzip", 31, 1 },   { "GZip", 31, 3 },
+        { "deflate", 15, 1 }, { "deflate", -15, 1 },
     };
-    const str text = STR("the same again, the same again, the same again, and now for something else");
+    const str text =
+        STR("the same again, the same again, the same again, and now for something else");
     for (size_t i = 0; i < COUNT_OF(codings); i++) {
         struct arena arena;
         arena_init(&arena, 1 << 20);
@@ -245,8 +259,10 @@ static void a_coding_that_ends_early_is_no_reply(void **state)
     arena_init(&arena, 1 << 20);
     str coded = coded_reply(&arena, "gzip", 31, STR("some text, some text, some text"), 1);
     size_t head_n = str_find_str(coded, STR("\r\n\r\n")) + 4;
-    str body = str_take(str_skip(coded, head_n), coded.n - head_n - 9); /* without its checksum and one byte more */
-    str head = arena_printf(&arena, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n", body.n);
+    str body = str_take(str_skip(coded, head_n),
+                        coded.n - head_n - 9); /* without its checksum and one byte more */
+    str head = arena_printf(
+        &arena, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n", body.n);
     char *reply = arena_alloc(&arena, head.n + body.n);
     assert_non_null(reply);
     memcpy(reply, head.p, head.n);
@@ -293,11 +309,32 @@ static void what_is_no_url_is_refused_unsent(void **state)
 {
     (void)state;
     static const char *const urls[] = {
-        "", "/", "127.0.0.1/", "ftp://127.0.0.1/", "file:///etc/passwd", "http://", "http:///", "http:/127.0.0.1/",
-        "http://user@127.0.0.1/", "http://127.0.0.1:0/", "http://127.0.0.1:65536/", "http://127.0.0.1:x/",
-        "http://127.0.0.1:/", "http://127.0.0.1/#a", "http://127.0.0.1/a b", "http://127.0.0.1/a\nb",
-        "http://127.0.0.1/\x7f", "http://127.0.0.1/\xc3\xa9", "http://[::1/", "http://::1/", "http://[127.0.0.1]/",
-        "http://[::1]x/", "http://a\\b/", "http://.a/", "gopher://a/", "http://ex%41mple/",
+        "",
+        "/",
+        "127.0.0.1/",
+        "ftp://127.0.0.1/",
+        "file:///etc/passwd",
+        "http://",
+        "http:///",
+        "http:/127.0.0.1/",
+        "http://user@127.0.0.1/",
+        "http://127.0.0.1:0/",
+        "http://127.0.0.1:65536/",
+        "http://127.0.0.1:x/",
+        "http://127.0.0.1:/",
+        "http://127.0.0.1/#a",
+        "http://127.0.0.1/a b",
+        "http://127.0.0.1/a\nb",
+        "http://127.0.0.1/\x7f",
+        "http://127.0.0.1/\xc3\xa9",
+        "http://[::1/",
+        "http://::1/",
+        "http://[127.0.0.1]/",
+        "http://[::1]x/",
+        "http://a\\b/",
+        "http://.a/",
+        "gopher://a/",
+        "http://ex%41mple/",
     };
     struct asker a;
     asker_begin(&a, NULL);
@@ -317,7 +354,8 @@ static void a_header_that_would_end_its_line_is_refused(void **state)
 {
     (void)state;
     static const struct http_pair wrong[] = {
-        { STR_INIT("X-A"), STR_INIT("1\r\nX-B: 2") }, { STR_INIT("X A"), STR_INIT("1") },
+        { STR_INIT("X-A"), STR_INIT("1\r\nX-B: 2") },
+        { STR_INIT("X A"), STR_INIT("1") },
         { STR_INIT(""), STR_INIT("1") },
     };
     struct asker a;

@@ -1,6 +1,7 @@
-/* Goal: whatever an origin does, the caller gets one outcome that says so, in time, within limits, and never another
- * request's reply.
- * Method: a server in this process that cuts, lies, drips, never ends, or sends what nobody asked for. */
+/* Goal: whatever an origin does, the caller gets one outcome that says so, in time, within limits,
+ * and never another request's reply.
+ * Method: a server in this process that cuts, lies, drips, never ends, or sends what nobody asked
+ * for. */
 #include "http/client_impl.h"
 #include "rogue.h"
 
@@ -18,25 +19,31 @@ struct canned {
     const char *name;
     const char *reply;
     err why;
-    const char *body;  /* of a reply that is fine */
+    const char *body; /* of a reply that is fine */
 };
 
 static const struct canned canned[] = {
     { "fine", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", ERR_OK, "ok" },
-    { "interim", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
-                 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", ERR_OK, "ok" },
+    { "interim",
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+      ERR_OK, "ok" },
     { "until-close", "HTTP/1.0 200 OK\r\n\r\nok", ERR_OK, "ok" },
-    { "chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-                 "1;x=y\r\no\r\n1\r\nk\r\n0\r\nX-Trailer: 1\r\n\r\n",
+    { "chunked",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "1;x=y\r\no\r\n1\r\nk\r\n0\r\nX-Trailer: 1\r\n\r\n",
       ERR_OK, "ok" },
     { "no-content", "HTTP/1.1 204 No Content\r\n\r\n", ERR_OK, "" },
     { "empty", "", ERR_UNAVAILABLE, NULL },
     { "half-a-line", "HTTP/1.1 20", ERR_UNAVAILABLE, NULL },
     { "half-a-head", "HTTP/1.1 200 OK\r\nContent-Le", ERR_UNAVAILABLE, NULL },
     { "short-body", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok", ERR_BAD, NULL },
-    { "short-chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", ERR_BAD, NULL },
-    { "no-last-chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", ERR_BAD, NULL },
-    { "bad-chunk-size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n", ERR_BAD, NULL },
+    { "short-chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", ERR_BAD,
+      NULL },
+    { "no-last-chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", ERR_BAD,
+      NULL },
+    { "bad-chunk-size",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n", ERR_BAD, NULL },
     { "no-http", "ICY 200 OK\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
     { "just-text", "hello there, this is no HTTP at all\n", ERR_BAD, NULL },
     { "status-999", "HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
@@ -46,16 +53,24 @@ static const struct canned canned[] = {
     { "no-colon", "HTTP/1.1 200 OK\r\nnonsense\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
     { "blank-name", "HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok", ERR_BAD, NULL },
     { "control", "HTTP/1.1 200 OK\r\nX-A: a\x01z\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
-    { "two-lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 1\r\n\r\nok", ERR_BAD, NULL },
-    { "length-twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", ERR_OK, "ok" },
+    { "two-lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 1\r\n\r\nok", ERR_BAD,
+      NULL },
+    { "length-twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", ERR_OK,
+      "ok" },
     { "negative-length", "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok", ERR_BAD, NULL },
     { "large-length", "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\nok", ERR_LIMIT, NULL },
-    { "huge-length", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nok", ERR_LIMIT, NULL },
-    { "coded-transfer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", ERR_BAD,
+    { "huge-length", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nok", ERR_LIMIT,
       NULL },
-    { "unasked-coding", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
-    { "no-gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
-    { "coded-twice", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
+    { "coded-transfer",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", ERR_BAD,
+      NULL },
+    { "unasked-coding", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok",
+      ERR_BAD, NULL },
+    { "no-gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok",
+      ERR_BAD, NULL },
+    { "coded-twice",
+      "HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: 2\r\n\r\nok", ERR_BAD,
+      NULL },
 };
 
 static void play_canned(struct rogue *r, int fd, unsigned nth)
@@ -83,8 +98,9 @@ static void each_wrong_reply_is_told_for_what_it_is(void **state)
         (void)snprintf(path, sizeof path, "/%s", canned[i].name);
         ask_begin(&q, &a, rogue_port(r), path);
         ask_now(&q);
-        bool told = q.why == ERR_OK ? canned[i].body != NULL && strcmp(q.call.reply_body.p, canned[i].body) == 0
-                                    : strstr(q.call.note.text, "127.0.0.1: ") != NULL;
+        bool told = q.why == ERR_OK
+                        ? canned[i].body != NULL && strcmp(q.call.reply_body.p, canned[i].body) == 0
+                        : strstr(q.call.note.text, "127.0.0.1: ") != NULL;
         if (q.why != canned[i].why || !told) {
             print_error("%s: %s (%s) instead of %s\n", path, err_name(q.why), q.call.note.text,
                         err_name(canned[i].why));
@@ -129,7 +145,8 @@ static void play_endless(struct rogue *r, int fd, unsigned nth)
     }
     if (!rogue_say(fd, begin))
         return;
-    if (strstr(request, "/blocks") != NULL && !rogue_send(fd, STR("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03")))
+    if (strstr(request, "/blocks") != NULL &&
+        !rogue_send(fd, STR("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03")))
         return;
     while (rogue_send(fd, piece)) {
     }
@@ -195,7 +212,9 @@ static void a_drip_is_taken_while_time_is_left(void **state)
 static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /* Answers one request; then ends the connection at the next, as the test says. */
-struct ends { bool reset, always; };
+struct ends {
+    bool reset, always;
+};
 
 static void play_end_on_reuse(struct rogue *r, int fd, unsigned nth)
 {
@@ -256,7 +275,8 @@ static void play_reset_in_body(struct rogue *r, int fd, unsigned nth)
 {
     (void)nth;
     char request[ROGUE_REQUEST_BYTES_MAX];
-    if (!rogue_read(r, fd, request) || !rogue_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok"))
+    if (!rogue_read(r, fd, request) ||
+        !rogue_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok"))
         return;
     rogue_reset(fd);
 }
@@ -290,7 +310,8 @@ static void a_closed_port_is_unavailable_and_nothing_was_sent(void **state)
     asker_end(&a);
 }
 
-/* A name whose first addresses refuse. That it has any is put in by hand: it is one no resolver is asked about. */
+/* A name whose first addresses refuse. That it has any is put in by hand: it is one no resolver is
+ * asked about. */
 static void the_next_address_is_tried_when_one_refuses(void **state)
 {
     (void)state;
@@ -300,7 +321,8 @@ static void the_next_address_is_tried_when_one_refuses(void **state)
     asker_begin(&a, NULL);
     for (unsigned i = 0; i < 3; i++) {
         ask_begin(&q, &a, rogue_port(r), "/");
-        (void)snprintf(q.url, sizeof q.url, "http://two..addresses:%u/fine", rogue_port(r)); /* it fits */
+        (void)snprintf(q.url, sizeof q.url, "http://two..addresses:%u/fine",
+                       rogue_port(r)); /* it fits */
         q.call.url = str_of(q.url);
         ask_now(&q);
         assert_int_equal(q.why, i == 0 ? ERR_UNAVAILABLE : ERR_OK);
@@ -308,7 +330,8 @@ static void the_next_address_is_tried_when_one_refuses(void **state)
         assert_string_equal(h->name, "two..addresses");
         if (i == 0) {
             char text[400];
-            (void)snprintf(text, sizeof text, "%s:127.0.0.2,127.0.0.3,127.0.0.1", h->key); /* it fits */
+            (void)snprintf(text, sizeof text, "%s:127.0.0.2,127.0.0.3,127.0.0.1",
+                           h->key); /* it fits */
             h->addresses = strdup(text);
             h->addresses_until = q.call.deadline;
         }
@@ -421,7 +444,9 @@ static void play_early_no(struct rogue *r, int fd, unsigned nth)
     char bytes[4096];
     if (recv(fd, bytes, sizeof bytes, 0) <= 0)
         return;
-    if (!rogue_say(fd, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"))
+    if (!rogue_say(
+            fd,
+            "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"))
         return;
     rogue_wait(fd);
 }

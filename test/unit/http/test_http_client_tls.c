@@ -16,7 +16,7 @@
 struct identity {
     EVP_PKEY *key;
     X509 *certificate;
-    char file[64];    /* the certificate, as PEM */
+    char file[64]; /* the certificate, as PEM */
     SSL_CTX *tls;
 };
 
@@ -40,14 +40,17 @@ static void identity_make(struct identity *id, const char *names, long ends_s)
     assert_non_null(X509_gmtime_adj(X509_getm_notBefore(id->certificate), -7200));
     assert_non_null(X509_gmtime_adj(X509_getm_notAfter(id->certificate), ends_s));
     X509_NAME *name = X509_get_subject_name(id->certificate);
-    assert_int_equal(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0), 1);
+    assert_int_equal(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                                                (const unsigned char *)"test", -1, -1, 0),
+                     1);
     assert_int_equal(X509_set_issuer_name(id->certificate, name), 1);
     assert_int_equal(X509_set_pubkey(id->certificate, id->key), 1);
     extension_add(id->certificate, NID_subject_alt_name, names);
     extension_add(id->certificate, NID_basic_constraints, "critical,CA:TRUE");
     assert_true(X509_sign(id->certificate, id->key, EVP_sha256()) > 0);
     const char *folder = getenv("TMPDIR");
-    (void)snprintf(id->file, sizeof id->file, "%.40s/http-tls-XXXXXX", folder == NULL ? "/tmp" : folder); /* it fits */
+    (void)snprintf(id->file, sizeof id->file, "%.40s/http-tls-XXXXXX",
+                   folder == NULL ? "/tmp" : folder); /* it fits */
     int fd = mkstemp(id->file);
     assert_true(fd >= 0);
     FILE *file = fdopen(fd, "w");
@@ -106,7 +109,8 @@ static void ask_tls(struct identity *id, const char *ca_file, const char *host, 
         q.call.url = str_of(q.url);
         ask_now(&q);
         if (q.why != why)
-            fail_msg("%s: %s (%s) instead of %s", host, err_name(q.why), q.call.note.text, err_name(why));
+            fail_msg("%s: %s (%s) instead of %s", host, err_name(q.why), q.call.note.text,
+                     err_name(why));
         assert_int_equal(q.call.sent, why == ERR_OK);
         ask_end(&q);
     }
@@ -162,7 +166,8 @@ static void a_certificate_that_has_ended_gets_no_request(void **state)
 static void play_plain(struct rogue *r, int fd, unsigned nth)
 {
     (void)r, (void)nth;
-    (void)rogue_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"); /* the client may be gone */
+    (void)rogue_say(fd,
+                    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"); /* the client may be gone */
     rogue_wait(fd);
 }
 

@@ -1,5 +1,6 @@
-/* Goal: who waits for whom, how long, and what ends a wait: deadlines, turns at a host, limits, cancels, the end.
- * Method: a real loop asks servers in this process that hold their replies until a test lets them go. */
+/* Goal: who waits for whom, how long, and what ends a wait: deadlines, turns at a host, limits,
+ * cancels, the end. Method: a real loop asks servers in this process that hold their replies until
+ * a test lets them go. */
 #include "rogue.h"
 
 #include "loop/loop.h"
@@ -44,7 +45,6 @@ static void a_silent_server_costs_no_more_than_the_deadline(void **state)
     asker_end(&a);
     rogue_stop(&r);
 }
-
 
 /* Answers each request with ok, and counts how many it had at once. */
 struct crowd {
@@ -282,7 +282,8 @@ static void full_begin(struct full *f)
     for (unsigned i = 0; i < FULL_FILLERS; i++) {
         f->fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
         assert_true(f->fillers[i] >= 0);
-        (void)connect(f->fillers[i], (struct sockaddr *)&at, sizeof at); /* EINPROGRESS, all but the first for good */
+        (void)connect(f->fillers[i], (struct sockaddr *)&at,
+                      sizeof at); /* EINPROGRESS, all but the first for good */
     }
 }
 
@@ -318,7 +319,8 @@ static unsigned files_open(void)
     return count;
 }
 
-/* Found by TSan only: the number of a socket that the library has closed is touched while it is another thread's. */
+/* Found by TSan only: the number of a socket that the library has closed is touched while it is
+ * another thread's. */
 static void what_never_connected_leaves_its_number_to_others(void **state)
 {
     (void)state;

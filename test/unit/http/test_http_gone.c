@@ -1,5 +1,6 @@
-/* Goal: the handler of a deferred exchange hears that its client left, once, and never when it answered before.
- * Method: a server whose loop runs on the test's thread; a second thread plays the clients, and others answer. */
+/* Goal: the handler of a deferred exchange hears that its client left, once, and never when it
+ * answered before. Method: a server whose loop runs on the test's thread; a second thread plays the
+ * clients, and others answer. */
 #include "echo.h"
 #include "wire.h"
 
@@ -30,10 +31,10 @@ struct bench {
     unsigned parked_count, parked_ever;
     bool answer_when_told;
     atomic_uint told, finished, answered_at_told;
-    sem_t told_now, go_on;   /* used when hold is set, and by /unasked: the told one waits inside */
+    sem_t told_now, go_on; /* used when hold is set, and by /unasked: the told one waits inside */
     bool hold;
-    bool unasked;            /* its handler goes on when the loop has ended */
-    bool late;               /* they ask by http_on_gone_late; the loop sweeps as often as is wanted */
+    bool unasked; /* its handler goes on when the loop has ended */
+    bool late;    /* they ask by http_on_gone_late; the loop sweeps as often as is wanted */
     atomic_uint sweeps_wanted, sweeps_done;
     atomic_bool ended;
 };
@@ -120,7 +121,8 @@ static void refuse(struct http_exchange *x, int status, const char *type, str de
     http_answer(x, status, detail);
 }
 
-static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app)
+static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent,
+                     void *app)
 {
     (void)x, (void)status, (void)ns, (void)bytes_sent; /* who left in time has no status */
     struct bench *b = app;
@@ -171,8 +173,13 @@ static void bench_run(struct bench *b, void (*clients)(struct bench *b))
     const struct http_route *tables[] = { routes };
     struct err_note note = { "" };
     const struct http_server_opts opts = {
-        .listens = listens, .listens_count = 1, .tables = tables, .tables_count = 1,
-        .limits = { .connections_max = 3 * CLIENTS_MAX, .threads = 2 }, .clock = echo_clock(), .loop = b->loop,
+        .listens = listens,
+        .listens_count = 1,
+        .tables = tables,
+        .tables_count = 1,
+        .limits = { .connections_max = 3 * CLIENTS_MAX, .threads = 2 },
+        .clock = echo_clock(),
+        .loop = b->loop,
         .hooks = { .app = b, .refuse = refuse, .finished = finished },
     };
     assert_int_equal(http_server_new(&opts, &b->server, &note), ERR_OK);
@@ -259,7 +266,8 @@ static void sweep_once(struct bench *b)
     until(&b->sweeps_done, atomic_fetch_add(&b->sweeps_wanted, 1) + 1);
 }
 
-/* One is answered before any sweep, one when it is watched; one leaves before any sweep, one when it is watched. */
+/* One is answered before any sweep, one when it is watched; one leaves before any sweep, one when
+ * it is watched. */
 static void clients_of_the_sweep(struct bench *b)
 {
     struct wire_answer a;
@@ -273,7 +281,8 @@ static void clients_of_the_sweep(struct bench *b)
     until_parked(b, 4);
     close(leaves);
     sweep_once(b);
-    INVARIANT(atomic_load(&b->told) == 0); /* the second enters it, or the third: it may have come after the first */
+    INVARIANT(atomic_load(&b->told) ==
+              0); /* the second enters it, or the third: it may have come after the first */
     sweep_once(b);
     sweep_once(b);
     until(&b->told, 1);
@@ -479,7 +488,8 @@ static void leaving_and_answering_at_once_is_one_answer(void **state)
     bench_run(b, clients_leave_while_others_answer);
     assert_true(atomic_load(&b->told) <= b->parked_ever);
     assert_true(b->parked_ever > 0);
-    assert_true(atomic_load(&b->finished) >= b->parked_ever); /* some left before their handler was called */
+    assert_true(atomic_load(&b->finished) >=
+                b->parked_ever); /* some left before their handler was called */
     free(b);
 }
 

@@ -1,6 +1,7 @@
-/* Goal: what a lane answers is what the library would answer, all of it, in order, to slow readers too; what it does
- * not answer reaches the library whole. Method: the same bytes to a listener with lanes and to one without, whose early
- * hook makes a ready answer that tells what was seen of the request; raw sockets. */
+/* Goal: what a lane answers is what the library would answer, all of it, in order, to slow readers
+ * too; what it does not answer reaches the library whole. Method: the same bytes to a listener with
+ * lanes and to one without, whose early hook makes a ready answer that tells what was seen of the
+ * request; raw sockets. */
 #include "lane_parts.h"
 #include "wire.h"
 
@@ -53,7 +54,10 @@ static void answers_are_those_of_the_library(void **state)
 {
     (void)state;
     static const char *const requests[] = {
-        GET("/told", ""), GET("/told/a%20b?x=y&z", ""), "HEAD /told HTTP/1.1\r\nHost: a\r\n\r\n", GET("/same", ""),
+        GET("/told", ""),
+        GET("/told/a%20b?x=y&z", ""),
+        "HEAD /told HTTP/1.1\r\nHost: a\r\n\r\n",
+        GET("/same", ""),
         GET("/told", "X-Request-Id: mine\r\nAccept: text/html\r\nAccept: */*\r\n"),
         GET("/told", "X: \t y \t\r\nEmpty:\r\n"),
         GET("/told", "If-None-Match: \"1\"\r\nCookie: a=b\r\nConnection: keep-alive\r\n"),
@@ -132,7 +136,8 @@ static void the_hook_is_asked_once_a_request(void **state)
     (void)state;
     static struct wire_answer answer;
     int fd = wire_connect(parts_port(parts, PARTS_LANES));
-    for (unsigned i = 0; i < 5; i++) { /* the first three in a lane, the fourth finds nothing there */
+    for (unsigned i = 0; i < 5;
+         i++) { /* the first three in a lane, the fourth finds nothing there */
         assert_true(wire_send(fd, i == 3 ? STR(GET("/other", "")) : STR(GET("/told", ""))));
         wire_read(fd, false, &answer);
         assert_int_equal(answer.status, i == 3 ? 404 : 200);
@@ -146,7 +151,8 @@ static void ask_told(int fd, unsigned number, int pad)
 {
     static struct wire_answer answer;
     char text[2048], target[32];
-    (void)snprintf(text, sizeof text, "GET /told/%u HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", number, pad, 1);
+    (void)snprintf(text, sizeof text, "GET /told/%u HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", number,
+                   pad, 1);
     (void)snprintf(target, sizeof target, "/told/%u\n", number);
     assert_true(wire_send(fd, str_of(text)));
     wire_read(fd, false, &answer);
@@ -250,7 +256,8 @@ static void who_leaves_in_the_middle_is_told_as_finished(void **state)
 static void stopping_ends_what_is_on_its_way(void **state)
 {
     (void)state;
-    int fd = wire_connect(parts_port(parts, PARTS_LANES)), idle = wire_connect(parts_port(parts, PARTS_LANES));
+    int fd = wire_connect(parts_port(parts, PARTS_LANES)),
+        idle = wire_connect(parts_port(parts, PARTS_LANES));
     assert_true(wire_send(fd, STR(GET("/large", ""))));
     until_open(1);
     parts_stop(&parts);
@@ -405,8 +412,11 @@ static void what_is_the_librarys_goes_to_its_workers_in_turn(void **state)
 
 int main(void)
 {
-#define FACT(fact) cmocka_unit_test_setup_teardown(fact, setup, teardown), \
-                   { #fact " between lanes", fact, setup_restless, teardown, NULL }
+#define FACT(fact)                                                                                 \
+    cmocka_unit_test_setup_teardown(fact, setup, teardown),                                        \
+    {                                                                                              \
+#fact " between lanes", fact, setup_restless, teardown, NULL                               \
+    }
     const struct CMUnitTest tests[] = {
         FACT(answers_are_those_of_the_library),
         FACT(pipelined_ready_answers_come_in_order),
@@ -422,8 +432,10 @@ int main(void)
         FACT(what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole),
         FACT(more_connections_than_the_limit_are_closed),
         cmocka_unit_test_setup_teardown(one_thread_serves_what_does_not_fill_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(all_threads_serve_when_lanes_give_away, setup_restless, teardown),
-        cmocka_unit_test_setup_teardown(what_is_the_librarys_goes_to_its_workers_in_turn, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_threads_serve_when_lanes_give_away, setup_restless,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_the_librarys_goes_to_its_workers_in_turn, setup,
+                                        teardown),
     };
 #undef FACT
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,8 @@
 static void accept_is(const char *field, int identity, int gzip, int zstd)
 {
     struct http_accept a = http_accept_encoding(str_of(field));
-    if (a.weight[CODING_IDENTITY] != identity || a.weight[CODING_GZIP] != gzip || a.weight[CODING_ZSTD] != zstd)
+    if (a.weight[CODING_IDENTITY] != identity || a.weight[CODING_GZIP] != gzip ||
+        a.weight[CODING_ZSTD] != zstd)
         fail_msg("\"%s\": identity %d gzip %d zstd %d", field == NULL ? "(absent)" : field,
                  a.weight[CODING_IDENTITY], a.weight[CODING_GZIP], a.weight[CODING_ZSTD]);
 }
@@ -63,7 +64,8 @@ static void coding_names(void **state)
 static void etag_is(const char *field, const char *tag, bool weak, bool wanted)
 {
     if (http_etag_matches(str_of(field), str_of(tag), weak) != wanted)
-        fail_msg("%s against %s, weak %d: not %d", field == NULL ? "no field" : field, tag, weak, wanted);
+        fail_msg("%s against %s, weak %d: not %d", field == NULL ? "no field" : field, tag, weak,
+                 wanted);
 }
 
 static void etag_comparison_of_the_rfc(void **state)
@@ -121,7 +123,8 @@ static void etag_lists_that_are_malformed_match_nothing(void **state)
     etag_is("\"a\" , , \"b\"", "b", false, true);
 }
 
-static void range_is(const char *field, uint64_t size, enum http_range_kind kind, uint64_t first, uint64_t last)
+static void range_is(const char *field, uint64_t size, enum http_range_kind kind, uint64_t first,
+                     uint64_t last)
 {
     struct http_range r = http_range(str_of(field), size);
     if (r.kind != kind || (kind == RANGE_ONE && (r.first != first || r.last != last)))
@@ -152,15 +155,17 @@ static void range_of_the_rfc(void **state)
 static void range_survives_ugly_input(void **state)
 {
     (void)state;
-    static const char *const ugly[] = { "",          "bytes",      "bytes=",      "bytes=-",    "bytes=5-4",
-                                        "bytes=a-b", "bytes=1",    "bytes=1-2-3", "bytes=--1",  "bytes=+1-2",
-                                        "bytes=,,",  "bytes=1 -2", "0-1",         "bytes=0x1-", NULL };
+    static const char *const ugly[] = { "",          "bytes",      "bytes=",   "bytes=-",
+                                        "bytes=5-4", "bytes=a-b",  "bytes=1",  "bytes=1-2-3",
+                                        "bytes=--1", "bytes=+1-2", "bytes=,,", "bytes=1 -2",
+                                        "0-1",       "bytes=0x1-", NULL };
     for (size_t i = 0; i < COUNT_OF(ugly); i++)
         range_is(ugly[i], 100, RANGE_NONE, 0, 0);
     range_is("bytes=99999999999999999999999-", 100, RANGE_UNSATISFIABLE, 0, 0);
     range_is("bytes=0-99999999999999999999999", 100, RANGE_ONE, 0, 99);
     range_is("bytes=-99999999999999999999999", 100, RANGE_ONE, 0, 99);
-    range_is("bytes=18446744073709551616-18446744073709551617", UINT64_MAX, RANGE_UNSATISFIABLE, 0, 0);
+    range_is("bytes=18446744073709551616-18446744073709551617", UINT64_MAX, RANGE_UNSATISFIABLE, 0,
+             0);
 }
 
 static void cache_control_directives(void **state)
@@ -168,7 +173,8 @@ static void cache_control_directives(void **state)
     (void)state;
     assert_true(http_cache_control_has(STR("no-cache"), STR("no-cache")));
     assert_true(http_cache_control_has(STR("max-age=0, No-Cache"), STR("no-cache")));
-    assert_true(http_cache_control_has(STR(" , no-cache=\"Set-Cookie, x\" , no-store"), STR("no-store")));
+    assert_true(
+        http_cache_control_has(STR(" , no-cache=\"Set-Cookie, x\" , no-store"), STR("no-store")));
     assert_true(http_cache_control_has(STR("max-age=5"), STR("max-age")));
     assert_false(http_cache_control_has(STR("x=\"no-cache, no-cache\""), STR("no-cache")));
     assert_false(http_cache_control_has(STR("no-cachex, xno-cache"), STR("no-cache")));

@@ -1,5 +1,5 @@
-/* Goal: each path finds the row a reader of the table would pick, and tables that contradict themselves are
- * refused at start. Method: small tables, matched without a server. */
+/* Goal: each path finds the row a reader of the table would pick, and tables that contradict
+ * themselves are refused at start. Method: small tables, matched without a server. */
 #include "http/router.h"
 
 #include <setjmp.h>
@@ -63,7 +63,8 @@ static int teardown(void **state)
 }
 
 /* "label p1|p2|-" where - is an absent parameter; or why not. */
-static const char *found(struct fixture *f, enum http_method method, const char *path, const struct http_listen *from)
+static const char *found(struct fixture *f, enum http_method method, const char *path,
+                         const struct http_listen *from)
 {
     static char text[512];
     struct router_match m;
@@ -82,7 +83,10 @@ static const char *found(struct fixture *f, enum http_method method, const char 
 
 static void paths_find_their_rows(void **state)
 {
-    static const struct { enum http_method method; const char *path, *wanted; } rows[] = {
+    static const struct {
+        enum http_method method;
+        const char *path, *wanted;
+    } rows[] = {
         { HTTP_GET, "/en/v1/page/html/Main%20Page", "page en|html|Main Page|-|-" },
         { HTTP_GET, "/en/v1/page/html/A%2FB/7", "page en|html|A/B|7|-" },
         { HTTP_GET, "/en/v1/page/html/A/7/x", "page en|html|A|7|x" },
@@ -112,9 +116,15 @@ static void paths_find_their_rows(void **state)
 
 static void paths_that_are_unknown(void **state)
 {
-    static const char *const paths[] = { "/en/v1/page/html",   "/en/v1/page/html/", "/en/v1/page/html//7",
-                                         "/en/v1/page/html/A/7/x/y", "//v1/page/html/A",  "/en/v1/page/title",
-                                         "/files",             "/healthz/",         "/v1/queue.produc",
+    static const char *const paths[] = { "/en/v1/page/html",
+                                         "/en/v1/page/html/",
+                                         "/en/v1/page/html//7",
+                                         "/en/v1/page/html/A/7/x/y",
+                                         "//v1/page/html/A",
+                                         "/en/v1/page/title",
+                                         "/files",
+                                         "/healthz/",
+                                         "/v1/queue.produc",
                                          "/EN/V1/PAGE/HTML/A" };
     for (size_t i = 0; i < COUNT_OF(paths); i++)
         assert_string_equal(found(*state, HTTP_GET, paths[i], &content), "no path");
@@ -123,7 +133,8 @@ static void paths_that_are_unknown(void **state)
 static void a_literal_hides_what_is_less_exact_whatever_its_methods(void **state)
 {
     char wanted[64];
-    (void)snprintf(wanted, sizeof wanted, "no method, allowed %x", BIT(HTTP_PUT) | BIT(HTTP_DELETE));
+    (void)snprintf(wanted, sizeof wanted, "no method, allowed %x",
+                   BIT(HTTP_PUT) | BIT(HTTP_DELETE));
     assert_string_equal(found(*state, HTTP_GET, "/en/v1/page/all/T/7", &content), wanted);
     (void)snprintf(wanted, sizeof wanted, "no method, allowed %x", BIT(HTTP_GET) | BIT(HTTP_PUT));
     assert_string_equal(found(*state, HTTP_OTHER, "/en/v1/page/html/T/7", &content), wanted);
@@ -152,7 +163,8 @@ static void a_nul_stays_a_byte(void **state)
 {
     struct fixture *f = *state;
     struct router_match m;
-    assert_int_equal(router_match(f->router, STR("/en/v1/page/html/a%00b"), HTTP_GET, &content, &f->arena, &m),
+    assert_int_equal(router_match(f->router, STR("/en/v1/page/html/a%00b"), HTTP_GET, &content,
+                                  &f->arena, &m),
                      ROUTER_FOUND);
     assert_int_equal(m.params[2].n, 3);
     assert_memory_equal(m.params[2].p, "a\0b", 3);
@@ -166,24 +178,41 @@ static void depth_has_a_limit_that_only_rest_passes(void **state)
     for (int i = 0; i < 1000; i++, n += 2)
         memcpy(path + n, "/x", 3);
     struct router_match m;
-    assert_int_equal(router_match(f->router, str_of(path), HTTP_GET, &content, &f->arena, &m), ROUTER_FOUND);
+    assert_int_equal(router_match(f->router, str_of(path), HTTP_GET, &content, &f->arena, &m),
+                     ROUTER_FOUND);
     assert_int_equal(m.params[0].n, n - strlen("/files/"));
     path[1] = 'g';
-    assert_int_equal(router_match(f->router, str_of(path), HTTP_GET, &content, &f->arena, &m), ROUTER_NO_PATH);
+    assert_int_equal(router_match(f->router, str_of(path), HTTP_GET, &content, &f->arena, &m),
+                     ROUTER_NO_PATH);
     memcpy(path + n, "/%", 3);
-    assert_int_equal(router_match(f->router, str_of(path), HTTP_GET, &content, &f->arena, &m), ROUTER_BROKEN);
+    assert_int_equal(router_match(f->router, str_of(path), HTTP_GET, &content, &f->arena, &m),
+                     ROUTER_BROKEN);
 }
 
 static void tables_that_contradict_themselves_are_refused(void **state)
 {
     (void)state;
-    static const struct { const char *one, *two; } bad[] = {
-        { "/a/{x}", "/a/{y}" },      { "/a[/{x}]", "/a" },        { "/a/{x}[/{y}]", "/a/{x}/{y}" },
-        { "a", NULL },               { "", NULL },                { "/a/{x", NULL },
-        { "/a/x}", NULL },           { "/a/{}", NULL },           { "/a/{x}/{x}", NULL },
-        { "/a[/b", NULL },           { "/a/b]", NULL },           { "/a[/b]/c", NULL },
-        { "/{+rest}/b", NULL },      { "/a/{x}y", NULL },         { "/a/{X y}", NULL },
-        { "/a[b]", NULL },           { "/a%2f", NULL },           { "/[/a]]", NULL },
+    static const struct {
+        const char *one, *two;
+    } bad[] = {
+        { "/a/{x}", "/a/{y}" },
+        { "/a[/{x}]", "/a" },
+        { "/a/{x}[/{y}]", "/a/{x}/{y}" },
+        { "a", NULL },
+        { "", NULL },
+        { "/a/{x", NULL },
+        { "/a/x}", NULL },
+        { "/a/{}", NULL },
+        { "/a/{x}/{x}", NULL },
+        { "/a[/b", NULL },
+        { "/a/b]", NULL },
+        { "/a[/b]/c", NULL },
+        { "/{+rest}/b", NULL },
+        { "/a/{x}y", NULL },
+        { "/a/{X y}", NULL },
+        { "/a[b]", NULL },
+        { "/a%2f", NULL },
+        { "/[/a]]", NULL },
         { "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}", NULL },
         { "/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5", NULL },
     };
@@ -195,7 +224,8 @@ static void tables_that_contradict_themselves_are_refused(void **state)
         struct router *r = NULL;
         struct err_note note = { "" };
         if (router_new(tables, 1, &r, &note) != ERR_BAD || strstr(note.text, "route") == NULL)
-            fail_msg("\"%s\" and \"%s\" were accepted", bad[i].one, bad[i].two == NULL ? "" : bad[i].two);
+            fail_msg("\"%s\" and \"%s\" were accepted", bad[i].one,
+                     bad[i].two == NULL ? "" : bad[i].two);
         assert_null(r);
     }
 }
@@ -203,8 +233,10 @@ static void tables_that_contradict_themselves_are_refused(void **state)
 static void same_path_with_other_methods_is_fine(void **state)
 {
     (void)state;
-    const struct http_route one[] = { { HTTP_GET, "/a/{x}", nothing, .label = "get" }, { .pattern = NULL } };
-    const struct http_route two[] = { { HTTP_PUT, "/a/{y}", nothing, .label = "put" }, { .pattern = NULL } };
+    const struct http_route one[] = { { HTTP_GET, "/a/{x}", nothing, .label = "get" },
+                                      { .pattern = NULL } };
+    const struct http_route two[] = { { HTTP_PUT, "/a/{y}", nothing, .label = "put" },
+                                      { .pattern = NULL } };
     const struct http_route *tables[] = { one, two };
     struct fixture f = { .router = NULL };
     arena_init(&f.arena, 1 << 16);
@@ -220,7 +252,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(paths_find_their_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(paths_that_are_unknown, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_literal_hides_what_is_less_exact_whatever_its_methods, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_literal_hides_what_is_less_exact_whatever_its_methods,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(listeners_see_their_own_routes, setup, teardown),
         cmocka_unit_test_setup_teardown(broken_escapes_are_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_nul_stays_a_byte, setup, teardown),

@@ -1,6 +1,6 @@
-/* Goal: each request is answered once, whoever answers and whatever the client does meanwhile, and bodies
- * have their limits. Method: raw bytes to a live server; deferred answers from other threads (run this
- * under the thread sanitizer too). */
+/* Goal: each request is answered once, whoever answers and whatever the client does meanwhile, and
+ * bodies have their limits. Method: raw bytes to a live server; deferred answers from other threads
+ * (run this under the thread sanitizer too). */
 #include "base/buf.h"
 #include "echo.h"
 #include "wire.h"
@@ -26,7 +26,9 @@ static struct wire_answer answer; /* large; one test at a time */
 
 static int setup(void **state)
 {
-    const struct http_limits limits = { .threads = 2, .connections_max = 500, .body_drain_bytes_max = DRAIN_BYTES };
+    const struct http_limits limits = { .threads = 2,
+                                        .connections_max = 500,
+                                        .body_drain_bytes_max = DRAIN_BYTES };
     *state = echo_start(&limits);
     return 0;
 }
@@ -70,7 +72,8 @@ static void one_connection_carries_many_requests(void **state)
     struct echo *e = *state;
     int fd = wire_connect(echo_port(e, 0));
     for (int i = 0; i < 100; i++) {
-        assert_true(wire_send(fd, i % 2 == 0 ? STR(READY) : STR("GET /echo/a HTTP/1.1\r\nHost: a\r\n\r\n")));
+        assert_true(wire_send(fd, i % 2 == 0 ? STR(READY)
+                                             : STR("GET /echo/a HTTP/1.1\r\nHost: a\r\n\r\n")));
         wire_read(fd, false, &answer);
         assert_int_equal(answer.status, 200);
         assert_false(answer.close);
@@ -85,8 +88,9 @@ static void pipelined_requests_are_answered_in_order(void **state)
 {
     struct echo *e = *state;
     int fd = wire_connect(echo_port(e, 0));
-    assert_true(wire_send(fd, STR(READY "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
-                                        "GET /size/7 HTTP/1.1\r\nHost: a\r\n\r\n" READY)));
+    assert_true(
+        wire_send(fd, STR(READY "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
+                                "GET /size/7 HTTP/1.1\r\nHost: a\r\n\r\n" READY)));
     static const char *const bodies[] = { "ready\n", "3 294\n", "xxxxxxx", "ready\n" };
     for (size_t i = 0; i < COUNT_OF(bodies); i++) {
         wire_read(fd, false, &answer);
@@ -169,7 +173,8 @@ static void head_answers_as_get_does_without_the_body(void **state)
         n = snprintf(request, sizeof request, "HEAD %s HTTP/1.1\r\nHost: a\r\n\r\n", paths[i]);
         assert_true(wire_send(fd, (str){ .p = request, .n = (size_t)n }));
         wire_read(fd, true, &answer);
-        (void)memcpy(strstr(head, "Date:"), strstr(answer.head, "Date:"), 30); /* a second may have passed */
+        (void)memcpy(strstr(head, "Date:"), strstr(answer.head, "Date:"),
+                     30); /* a second may have passed */
         assert_string_equal(answer.head, head);
     }
     close(fd);
@@ -223,7 +228,8 @@ static void put_chunks(struct buf *b, size_t n, size_t chunk)
     buf_put(b, STR("0\r\n\r\n"));
 }
 
-/* Sends a body of n bytes, declared or in chunks of chunk bytes. Returns the connection; the answer is read. */
+/* Sends a body of n bytes, declared or in chunks of chunk bytes. Returns the connection; the answer
+ * is read. */
 static int send_body(struct echo *e, const char *line, size_t n, size_t chunk)
 {
     struct buf b;
@@ -264,9 +270,19 @@ static void goes_on_unless_chunked(int fd, bool chunked)
 
 static void bodies_up_to_the_limit_arrive_whole(void **state)
 {
-    static const struct { size_t n, chunk; } sizes[] = {
-        { 0, 0 }, { 1, 0 }, { 20000, 0 }, { ECHO_BODY_BYTES_MAX, 0 }, { 0, 5 }, { 1, 1 }, { 1000, 1 },
-        { 70000, 4096 }, { ECHO_BODY_BYTES_MAX, 60000 }, { ECHO_BODY_BYTES_MAX, ECHO_BODY_BYTES_MAX },
+    static const struct {
+        size_t n, chunk;
+    } sizes[] = {
+        { 0, 0 },
+        { 1, 0 },
+        { 20000, 0 },
+        { ECHO_BODY_BYTES_MAX, 0 },
+        { 0, 5 },
+        { 1, 1 },
+        { 1000, 1 },
+        { 70000, 4096 },
+        { ECHO_BODY_BYTES_MAX, 60000 },
+        { ECHO_BODY_BYTES_MAX, ECHO_BODY_BYTES_MAX },
     };
     struct echo *e = *state;
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
@@ -322,7 +338,8 @@ static void a_body_beyond_the_budget_is_503_and_keeps_nothing(void **state)
     int half = wire_connect(echo_port(e, 0));
     char *many = calloc(1, 300000);
     assert_non_null(many);
-    assert_true(wire_send(half, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n")));
+    assert_true(
+        wire_send(half, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n")));
     assert_true(wire_send(half, (str){ .p = many, .n = 300000 }));
     int64_t until = wire_now_ms() + WIRE_DEADLINE_MS;
     while ((atomic_load(&budget.refused) < 3 || budget_held(&budget) > 0) && wire_now_ms() < until)
@@ -347,7 +364,10 @@ static void expect_continue_is_told_to_go_on_or_refused_at_once(void **state)
     wire_read(fd, false, &answer);
     assert_string_equal(answer.body, "3 294\n");
     close(fd);
-    static const struct { const char *line; int status; } refused[] = {
+    static const struct {
+        const char *line;
+        int status;
+    } refused[] = {
         { "POST /count HTTP/1.1\r\nContent-Length: 2000000", 413 },
         { "PUT /none HTTP/1.1\r\nContent-Length: 3", 404 },
         { "PUT /forbidden HTTP/1.1\r\nContent-Length: 3", 403 },
@@ -356,7 +376,8 @@ static void expect_continue_is_told_to_go_on_or_refused_at_once(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(refused); i++) {
         char request[256];
-        int n = snprintf(request, sizeof request, "%s\r\nHost: a\r\nExpect: 100-continue\r\n\r\n", refused[i].line);
+        int n = snprintf(request, sizeof request, "%s\r\nHost: a\r\nExpect: 100-continue\r\n\r\n",
+                         refused[i].line);
         wire_ask(echo_port(e, 0), (str){ .p = request, .n = (size_t)n }, &answer);
         assert_int_equal(answer.status, refused[i].status);
         assert_true(answer.close);
@@ -366,12 +387,16 @@ static void expect_continue_is_told_to_go_on_or_refused_at_once(void **state)
 static void clients_that_leave_in_the_middle_do_no_harm(void **state)
 {
     struct echo *e = *state;
-    static const char *const parts[] = { "", "G", "GET /echo/a HTTP/1.1\r\nHost",
-                                         "POST /count HTTP/1.1\r\nHost: a\r\nContent-Le",
-                                         "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
-                                         "POST /count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
-                                         "PUT /none HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
-                                         "GET /size/3000000 HTTP/1.1\r\nHost: a\r\n\r\n" };
+    static const char *const parts[] = {
+        "",
+        "G",
+        "GET /echo/a HTTP/1.1\r\nHost",
+        "POST /count HTTP/1.1\r\nHost: a\r\nContent-Le",
+        "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
+        "POST /count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        "PUT /none HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
+        "GET /size/3000000 HTTP/1.1\r\nHost: a\r\n\r\n"
+    };
     for (int reset = 0; reset < 2; reset++) {
         for (size_t i = 0; i < COUNT_OF(parts); i++) {
             int fd = wire_connect(echo_port(e, 0));
@@ -448,7 +473,11 @@ static void all_of_a_crowd_are_answered(void **state)
     assert_int_equal(answer.status, 200);
 }
 
-struct crowd { struct echo *e; atomic_bool over; atomic_int parked_answers, releasers; };
+struct crowd {
+    struct echo *e;
+    atomic_bool over;
+    atomic_int parked_answers, releasers;
+};
 
 static void *crowd_client(void *at)
 {
@@ -561,7 +590,8 @@ static void every_request_is_told_finished_once(void **state)
     int fd = wire_connect(echo_port(e, 0));
     for (int i = 0; i < 10; i++)
         assert_true(serves_on(fd));
-    assert_true(wire_send(fd, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")));
+    assert_true(
+        wire_send(fd, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")));
     until_open(e, 1);
     close(fd);
     int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
@@ -574,14 +604,21 @@ static void every_request_is_told_finished_once(void **state)
 static void a_port_that_is_taken_is_told(void **state)
 {
     struct echo *e = *state;
-    const struct http_listen listen = { .address = "127.0.0.1", .port = echo_port(e, 0), .content = true };
+    const struct http_listen listen = { .address = "127.0.0.1",
+                                        .port = echo_port(e, 0),
+                                        .content = true };
     const struct http_route none[] = { { .pattern = NULL } }, *tables[] = { none };
-    struct http_server_opts opts = { .listens = &listen, .listens_count = 1, .tables = tables, .tables_count = 1,
-                                     .limits = { .connections_max = 10 }, .clock = echo_clock() };
+    struct http_server_opts opts = { .listens = &listen,
+                                     .listens_count = 1,
+                                     .tables = tables,
+                                     .tables_count = 1,
+                                     .limits = { .connections_max = 10 },
+                                     .clock = echo_clock() };
     struct http_server *s = NULL;
     struct err_note note = { "" };
     assert_int_equal(http_server_new(&opts, &s, &note), ERR_BAD); /* no refuse hook */
-    opts.hooks.refuse = (void (*)(struct http_exchange *, int, const char *, str, void *))(uintptr_t)1;
+    opts.hooks.refuse =
+        (void (*)(struct http_exchange *, int, const char *, str, void *))(uintptr_t)1;
     assert_int_equal(http_server_new(&opts, &s, &note), ERR_UNAVAILABLE);
     assert_non_null(strstr(note.text, "127.0.0.1"));
     const struct http_listen named = { .address = "localhost", .content = true };
@@ -599,22 +636,31 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_connection_carries_many_requests, setup, teardown),
         cmocka_unit_test(a_body_beyond_the_budget_is_503_and_keeps_nothing),
         cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(pipelined_requests_behind_a_deferred_one_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_ready_answer_takes_headers_of_its_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(pipelined_requests_behind_a_deferred_one_wait, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_ready_answer_takes_headers_of_its_request, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_ready_answer_is_given_by_another_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(head_answers_as_get_does_without_the_body, setup, teardown),
-        cmocka_unit_test_setup_teardown(not_modified_has_the_length_of_what_it_stands_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(not_modified_has_the_length_of_what_it_stands_for, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(http_10_closes_unless_asked, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_up_to_the_limit_arrive_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_past_the_limit_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(expect_continue_is_told_to_go_on_or_refused_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(clients_that_leave_in_the_middle_do_no_harm, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_deferred_request_is_answered_by_another_thread, setup, teardown),
-        cmocka_unit_test_setup_teardown(clients_that_leave_while_deferred_do_no_harm, setup, teardown),
+        cmocka_unit_test_setup_teardown(expect_continue_is_told_to_go_on_or_refused_at_once, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(clients_that_leave_in_the_middle_do_no_harm, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_deferred_request_is_answered_by_another_thread, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(clients_that_leave_while_deferred_do_no_harm, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(all_of_a_crowd_are_answered, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_deferred_requests_race_with_many_answers, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_deferred_requests_race_with_many_answers, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(draining_answers_all_and_closes_each, setup, teardown),
-        cmocka_unit_test_setup_teardown(stopping_at_once_with_deferred_requests_does_not_abort, setup, teardown),
+        cmocka_unit_test_setup_teardown(stopping_at_once_with_deferred_requests_does_not_abort,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(every_request_is_told_finished_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_port_that_is_taken_is_told, setup, teardown),
     };

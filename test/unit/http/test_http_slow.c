@@ -1,5 +1,6 @@
-/* Goal: whoever is slow is cut in the time its limit says and nobody else is; ten thousand idle connections
- * hold. Method: tiny limits, raw sockets, the sweep called from the test as the loop would. */
+/* Goal: whoever is slow is cut in the time its limit says and nobody else is; ten thousand idle
+ * connections hold. Method: tiny limits, raw sockets, the sweep called from the test as the loop
+ * would. */
 #include "echo.h"
 #include "wire.h"
 
@@ -19,8 +20,17 @@
 
 #include <cmocka.h>
 
-/* A window of rate holds WINDOW_MS, so that a busy machine keeps it; what is cut is cut in the shorter HEAD_MS. */
-enum { HEAD_MS = 300, WINDOW_MS = 1000, IDLE_MS = 2400, NEVER_MS = 3600000, RATE = 2000, MANY = 10000, TICK_MS = 10 };
+/* A window of rate holds WINDOW_MS, so that a busy machine keeps it; what is cut is cut in the
+ * shorter HEAD_MS. */
+enum {
+    HEAD_MS = 300,
+    WINDOW_MS = 1000,
+    IDLE_MS = 2400,
+    NEVER_MS = 3600000,
+    RATE = 2000,
+    MANY = 10000,
+    TICK_MS = 10
+};
 
 #define READY "GET /ready HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -28,8 +38,11 @@ static struct wire_answer answer;
 
 static void begin(void **state, int64_t head_ms, int64_t idle_ms)
 {
-    const struct http_limits limits = { .threads = 2, .connections_max = 100, .head_timeout_ms = head_ms,
-                                        .idle_timeout_ms = idle_ms, .body_bytes_per_s_min = RATE,
+    const struct http_limits limits = { .threads = 2,
+                                        .connections_max = 100,
+                                        .head_timeout_ms = head_ms,
+                                        .idle_timeout_ms = idle_ms,
+                                        .body_bytes_per_s_min = RATE,
                                         .send_bytes_per_s_min = RATE };
     *state = echo_start(&limits);
 }
@@ -65,7 +78,8 @@ static bool readable(int fd, int ms)
     return poll(&p, 1, ms) > 0;
 }
 
-/* Sweeps until something can be read of fd or ms have passed; drip (may be "") is sent each tick. Returns ms. */
+/* Sweeps until something can be read of fd or ms have passed; drip (may be "") is sent each tick.
+ * Returns ms. */
 static int64_t sweep_until_readable(struct echo *e, int fd, int64_t ms, const char *drip)
 {
     int64_t began = wire_now_ms();
@@ -79,7 +93,8 @@ static int64_t sweep_until_readable(struct echo *e, int fd, int64_t ms, const ch
     return wire_now_ms() - began;
 }
 
-static void cut_within(struct echo *e, str first, const char *drip, int64_t least_ms, int64_t most_ms)
+static void cut_within(struct echo *e, str first, const char *drip, int64_t least_ms,
+                       int64_t most_ms)
 {
     int fd = wire_connect(echo_port(e, 0));
     if (first.n > 0)
@@ -95,7 +110,8 @@ static void cut_within(struct echo *e, str first, const char *drip, int64_t leas
 static void slow_heads_are_cut(void **state)
 {
     cut_within(*state, STR("GET /ready HTTP/1.1\r\nHo"), "", HEAD_MS, WIRE_DEADLINE_MS);
-    cut_within(*state, STR("GET /ready HTTP/1.1\r\nHost: a\r\n"), "X: y\r\n", HEAD_MS, WIRE_DEADLINE_MS);
+    cut_within(*state, STR("GET /ready HTTP/1.1\r\nHost: a\r\n"), "X: y\r\n", HEAD_MS,
+               WIRE_DEADLINE_MS);
 }
 
 static void slow_request_lines_are_cut_before_they_are_idle(void **state)
@@ -137,14 +153,14 @@ static void idle_connections_are_cut_late(void **state)
 
 static void slow_bodies_are_cut(void **state)
 {
-    cut_within(*state, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n"), "", HEAD_MS,
-               WIRE_DEADLINE_MS);
-    cut_within(*state, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n"), "abc", HEAD_MS,
-               WIRE_DEADLINE_MS);
-    cut_within(*state, STR("POST /count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"), "1\r\na\r\n",
+    cut_within(*state, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n"), "",
                HEAD_MS, WIRE_DEADLINE_MS);
-    cut_within(*state, STR("PUT /none HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n"), "abc", HEAD_MS,
-               WIRE_DEADLINE_MS);
+    cut_within(*state, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n"),
+               "abc", HEAD_MS, WIRE_DEADLINE_MS);
+    cut_within(*state, STR("POST /count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"),
+               "1\r\na\r\n", HEAD_MS, WIRE_DEADLINE_MS);
+    cut_within(*state, STR("PUT /none HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n"),
+               "abc", HEAD_MS, WIRE_DEADLINE_MS);
 }
 
 static void a_body_that_keeps_moving_is_not_cut(void **state)
@@ -154,7 +170,8 @@ static void a_body_that_keeps_moving_is_not_cut(void **state)
     memset(piece, 'a', sizeof piece - 1);
     piece[sizeof piece - 1] = 0;
     int fd = wire_connect(echo_port(e, 0));
-    assert_true(wire_send(fd, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 409600\r\n\r\n")));
+    assert_true(
+        wire_send(fd, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 409600\r\n\r\n")));
     for (int i = 0; i < 100; i++) { /* three windows, at many times the least rate */
         http_server_sweep(echo_server(e));
         assert_true(wire_send(fd, str_of(piece)));
@@ -173,7 +190,8 @@ static int connect_large(struct echo *e)
     return fd;
 }
 
-/* What the kernel still had for such a reader it must drop: megabytes a connection, and nobody counts them. */
+/* What the kernel still had for such a reader it must drop: megabytes a connection, and nobody
+ * counts them. */
 static void slow_readers_are_cut(void **state)
 {
     struct echo *e = *state;
@@ -181,9 +199,11 @@ static void slow_readers_are_cut(void **state)
     ssize_t n;
     int fd = connect_large(e);
     int64_t began = wire_now_ms();
-    while (http_server_open_requests(echo_server(e)) == 0 && wire_now_ms() - began < WIRE_DEADLINE_MS)
+    while (http_server_open_requests(echo_server(e)) == 0 &&
+           wire_now_ms() - began < WIRE_DEADLINE_MS)
         (void)poll(NULL, 0, TICK_MS);
-    while (http_server_open_requests(echo_server(e)) > 0 && wire_now_ms() - began < WIRE_DEADLINE_MS) {
+    while (http_server_open_requests(echo_server(e)) > 0 &&
+           wire_now_ms() - began < WIRE_DEADLINE_MS) {
         http_server_sweep(echo_server(e));
         (void)poll(NULL, 0, TICK_MS);
     }
@@ -235,9 +255,9 @@ static void what_waits_for_us_is_not_cut(void **state)
 
 /* ---- many ---- */
 
-/* In a process of its own, because both ends would not fit under one RLIMIT_NOFILE. Reads a port, opens count
- * connections, says so, and holds them until its input ends. Each is asked on, because the kernel calls one open that
- * no thread of the server has counted yet. */
+/* In a process of its own, because both ends would not fit under one RLIMIT_NOFILE. Reads a port,
+ * opens count connections, says so, and holds them until its input ends. Each is asked on, because
+ * the kernel calls one open that no thread of the server has counted yet. */
 static void hold_many(int from, int to, unsigned count)
 {
     struct rlimit files;
@@ -306,14 +326,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_thousand_idle_connections_hold),
         cmocka_unit_test_setup_teardown(slow_heads_are_cut, setup_strict, teardown),
-        cmocka_unit_test_setup_teardown(slow_request_lines_are_cut_before_they_are_idle, setup_strict, teardown),
-        cmocka_unit_test_setup_teardown(a_request_line_begun_right_behind_an_answer_is_cut_before_it_is_idle,
+        cmocka_unit_test_setup_teardown(slow_request_lines_are_cut_before_they_are_idle,
                                         setup_strict, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_request_line_begun_right_behind_an_answer_is_cut_before_it_is_idle, setup_strict,
+            teardown),
         cmocka_unit_test_setup_teardown(idle_connections_are_cut_late, setup_idle, teardown),
         cmocka_unit_test_setup_teardown(slow_bodies_are_cut, setup_strict, teardown),
-        cmocka_unit_test_setup_teardown(a_body_that_keeps_moving_is_not_cut, setup_moving, teardown),
+        cmocka_unit_test_setup_teardown(a_body_that_keeps_moving_is_not_cut, setup_moving,
+                                        teardown),
         cmocka_unit_test_setup_teardown(slow_readers_are_cut, setup_strict, teardown),
-        cmocka_unit_test_setup_teardown(a_reader_that_keeps_reading_is_not_cut, setup_moving, teardown),
+        cmocka_unit_test_setup_teardown(a_reader_that_keeps_reading_is_not_cut, setup_moving,
+                                        teardown),
         cmocka_unit_test_setup_teardown(what_waits_for_us_is_not_cut, setup_idle, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

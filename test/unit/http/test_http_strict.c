@@ -1,5 +1,6 @@
-/* Goal: a head that two HTTP readers could read differently never reaches a handler; what the library
- * answers by itself stays as it is known to be. Method: raw bytes to a live server, one connection each. */
+/* Goal: a head that two HTTP readers could read differently never reaches a handler; what the
+ * library answers by itself stays as it is known to be. Method: raw bytes to a live server, one
+ * connection each. */
 #include "echo.h"
 #include "wire.h"
 
@@ -30,15 +31,26 @@ static int teardown(void **state)
 #define GET_A "GET /echo/a HTTP/1.1\r\n"
 #define POST_C "POST /count HTTP/1.1\r\nHost: a\r\n"
 
-struct shape { str bytes; const char *detail; };
-#define SHAPE(bytes, detail) { { (bytes), sizeof(bytes) - 1 }, (detail) }
+struct shape {
+    str bytes;
+    const char *detail;
+};
+#define SHAPE(bytes, detail)                                                                       \
+    {                                                                                              \
+        { (bytes), sizeof(bytes) - 1 }, (detail)                                                   \
+    }
 
 static const struct shape refused[] = {
-    SHAPE(POST_C "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "more than one Content-Length"),
-    SHAPE(POST_C "Content-Length: 3\r\nContent-Length: 30\r\n\r\nabc", "more than one Content-Length"),
-    SHAPE(POST_C "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "both Content-Length"),
-    SHAPE(POST_C "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", "both Content-Length"),
-    SHAPE(POST_C "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "more than one Tran"),
+    SHAPE(POST_C "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+          "more than one Content-Length"),
+    SHAPE(POST_C "Content-Length: 3\r\nContent-Length: 30\r\n\r\nabc",
+          "more than one Content-Length"),
+    SHAPE(POST_C "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+          "both Content-Length"),
+    SHAPE(POST_C "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+          "both Content-Length"),
+    SHAPE(POST_C "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+          "more than one Tran"),
     SHAPE(POST_C "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "other than chunked"),
     SHAPE(POST_C "Transfer-Encoding: identity\r\n\r\n", "other than chunked"),
     SHAPE(POST_C "Transfer-Encoding: chunked \r\n\r\n0\r\n\r\n", "other than chunked"),
@@ -47,10 +59,12 @@ static const struct shape refused[] = {
     SHAPE(POST_C "Transfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n", "header name"),
     SHAPE(POST_C "Content-Length : 3\r\n\r\nabc", "header name"),
     SHAPE(POST_C " Content-Length: 3\r\n\r\nabc", "folded"),
-    SHAPE(POST_C "Content-\r\n Length: 3\r\n\r\nabc", NULL), /* no colon in the first line: the library's 400 */
+    SHAPE(POST_C "Content-\r\n Length: 3\r\n\r\nabc",
+          NULL), /* no colon in the first line: the library's 400 */
     SHAPE(POST_C "Content-: 3\r\n Length\r\n\r\nabc", "folded"),
     SHAPE(POST_C "X-A: b\r\n\tContent-Length: 3\r\n\r\nabc", "folded"),
-    SHAPE("POST /count HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "in HTTP/1.0"),
+    SHAPE("POST /count HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+          "in HTTP/1.0"),
     SHAPE(GET_A "Host: a\r\nHost: a\r\n\r\n", "more than one Host"),
     SHAPE(GET_A "Host: a\r\nHost: b\r\n\r\n", "more than one Host"),
     SHAPE("GET /echo/a HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", "more than one Host"),
@@ -102,16 +116,20 @@ static const struct shape refused[] = {
     SHAPE(GET_A "Host: a\r\nContent-Length: 1\r\n\r\nx", "takes no body"),
     SHAPE("HEAD /echo/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx", "takes no body"),
     SHAPE(GET_A "Host: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "takes no body"),
-    SHAPE(GET_A "Host: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n", "more than one Auth"),
-    SHAPE(POST_C "Content-Type: a/b\r\nContent-Type: c/d\r\nContent-Length: 0\r\n\r\n", "more than one Content-T"),
+    SHAPE(GET_A "Host: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
+          "more than one Auth"),
+    SHAPE(POST_C "Content-Type: a/b\r\nContent-Type: c/d\r\nContent-Length: 0\r\n\r\n",
+          "more than one Content-T"),
 };
 
-/* Since 1.0 the library refuses more itself: in HTML of its own, with a Content-Type, and its head comes once. */
+/* Since 1.0 the library refuses more itself: in HTML of its own, with a Content-Type, and its head
+ * comes once. */
 enum { LIBRARY_IS_STRICT = MHD_VERSION >= 0x01000000 };
 
 static bool says(const struct wire_answer *a, const char *detail)
 {
-    return strstr(a->body, detail) != NULL || (LIBRARY_IS_STRICT && strncmp(a->body, "<html>", 6) == 0);
+    return strstr(a->body, detail) != NULL ||
+           (LIBRARY_IS_STRICT && strncmp(a->body, "<html>", 6) == 0);
 }
 
 /* A blank behind the value is no part of it (RFC 9110 5.5); before 1.0 the library thought so. */
@@ -128,13 +146,15 @@ static void shapes_of_smuggling_are_refused_and_closed(void **state)
             continue;
         struct wire_answer *a = malloc(sizeof *a);
         int fd = wire_connect(echo_port(e, 0));
-        bool sent = wire_send(fd, refused[i].bytes) && wire_send(fd, STR("GET /ready HTTP/1.1\r\nHost: a\r\n\r\n"));
+        bool sent = wire_send(fd, refused[i].bytes) &&
+                    wire_send(fd, STR("GET /ready HTTP/1.1\r\nHost: a\r\n\r\n"));
         wire_read(fd, strncmp(refused[i].bytes.p, "HEAD", 4) == 0, a);
         bool told = refused[i].detail == NULL || strncmp(refused[i].bytes.p, "HEAD", 4) == 0 ||
                     says(a, refused[i].detail);
         bool ends = a->status == 0 || (a->status == 400 && a->close && wire_is_closed(fd));
         if (!ends || !told || (refused[i].detail != NULL && a->status != 400))
-            fail_msg("shape %zu \"%s\": sent %d, got %d \"%s\"", i, refused[i].bytes.p, sent, a->status, a->body);
+            fail_msg("shape %zu \"%s\": sent %d, got %d \"%s\"", i, refused[i].bytes.p, sent,
+                     a->status, a->body);
         close(fd);
         free(a);
     }
@@ -150,19 +170,22 @@ static const struct shape accepted[] = {
     SHAPE(GET_A "Host:a\r\nX-List:\t b \t\r\n\r\n", "list=b\n"),
     SHAPE(GET_A "Host: a\r\nX-List: one\r\nx-list: two\r\n\r\n", "list=one, two\n"),
     SHAPE(GET_A "Host: a\r\nX-List: \xc3\xa9\tb\r\n\r\n", "list=\xc3\xa9\tb\n"),
-    SHAPE(GET_A "Host: a\r\nAccept-Encoding: gzip\r\nAccept-Encoding: zstd\r\n\r\n", "encoding=gzip, zstd\n"),
+    SHAPE(GET_A "Host: a\r\nAccept-Encoding: gzip\r\nAccept-Encoding: zstd\r\n\r\n",
+          "encoding=gzip, zstd\n"),
     SHAPE(GET_A "Host: a\r\nContent-Length: 0\r\n\r\n", "a=a\n"),
     SHAPE("GET http://b:80/echo/a?q=x HTTP/1.1\r\nHost: a\r\n\r\n", "target=/echo/a\nquery=q=x\n"),
     SHAPE("GET http://b:80/echo/a HTTP/1.1\r\nHost: a\r\n\r\n", "host=b:80\n"),
     SHAPE("GET HTTPS://[::1]/echo/x HTTP/1.1\r\nhost:\r\n\r\n", "host=[::1]\n"),
     SHAPE("GET http://b/echo/a HTTP/1.0\r\n\r\n", "host=b\n"),
     SHAPE("GET http://b/rest/http://c/d HTTP/1.1\r\nHost: a\r\n\r\n", "http://c/d"),
-    SHAPE("GET /echo/a%2Fb/c?q=%C3%A9+x&q=2 HTTP/1.1\r\nHost: a\r\n\r\n", "a=a/b\na_bytes=3\nb=c\nq=\xc3\xa9 x\n"),
+    SHAPE("GET /echo/a%2Fb/c?q=%C3%A9+x&q=2 HTTP/1.1\r\nHost: a\r\n\r\n",
+          "a=a/b\na_bytes=3\nb=c\nq=\xc3\xa9 x\n"),
     SHAPE("GET /echo/a%00b HTTP/1.1\r\nHost: a\r\n\r\n", "target=/echo/a%00b\n"),
     SHAPE("GET /echo/a%00b HTTP/1.1\r\nHost: a\r\n\r\n", "a_bytes=3\n"),
     SHAPE("GET /echo/%252F HTTP/1.1\r\nHost: a\r\n\r\n", "a=%2F\n"),
     SHAPE("GET /echo/.. HTTP/1.1\r\nHost: a\r\n\r\n", "a=..\n"),
-    SHAPE("GET /echo/a?a=1&&=&b%3D=c%26&q HTTP/1.1\r\nHost: a\r\n\r\n", "query=a=1&&=&b%3D=c%26&q\n"),
+    SHAPE("GET /echo/a?a=1&&=&b%3D=c%26&q HTTP/1.1\r\nHost: a\r\n\r\n",
+          "query=a=1&&=&b%3D=c%26&q\n"),
     SHAPE("GET /echo/a?q=1+%2B HTTP/1.1\r\nHost: a\r\n\r\n", "q=1 +\n"),
     SHAPE("GET /echo/a?q=100% HTTP/1.1\r\nHost: a\r\n\r\n", "q=100%\n"),
     SHAPE("GET /echo/a?q=x?y HTTP/1.1\r\nHost: a\r\n\r\n", "q=x?y\n"),
@@ -184,11 +207,14 @@ static void heads_that_are_only_unusual_are_accepted(void **state)
     }
 }
 
-/* What never reaches us. The library sends no Content-Type here and closes; for a bad Content-Length it sends
- * its head twice, so that the body seems to be cut. */
+/* What never reaches us. The library sends no Content-Type here and closes; for a bad
+ * Content-Length it sends its head twice, so that the body seems to be cut. */
 static void answers_of_the_library_itself(void **state)
 {
-    const struct { str bytes; int status; } own[] = {
+    const struct {
+        str bytes;
+        int status;
+    } own[] = {
         { STR("GET /echo/a\r\n\r\n"), 400 },
         { STR("GET /echo/a HTTP/1.1x\r\n\r\n"), 400 },
         { STR("GET /echo/a http/1.1\r\nHost: a\r\n\r\n"), 400 },
@@ -218,7 +244,8 @@ static void answers_of_the_library_itself(void **state)
         (void)wire_send(fd, own[i].bytes);
         wire_read(fd, false, a);
         bool twice = !LIBRARY_IS_STRICT && strstr(own[i].bytes.p, "Content-Length:") != NULL;
-        bool ends = a->status == 0 || (a->close && wire_bytes_left(fd) == (twice ? strlen(a->head) : 0));
+        bool ends =
+            a->status == 0 || (a->close && wire_bytes_left(fd) == (twice ? strlen(a->head) : 0));
         bool typed = wire_header(a, "content-type")[0] != 0;
         if (a->status != own[i].status || !ends || (typed && !LIBRARY_IS_STRICT))
             fail_msg("\"%s\": %d, not %d: %s", own[i].bytes.p, a->status, own[i].status, a->head);
@@ -227,8 +254,8 @@ static void answers_of_the_library_itself(void **state)
     }
 }
 
-/* Whatever somebody before us takes for the end of such a body: nothing behind it is answered. Each of these holds a
- * second request for one reader or the other. */
+/* Whatever somebody before us takes for the end of such a body: nothing behind it is answered. Each
+ * of these holds a second request for one reader or the other. */
 static void nothing_behind_chunks_is_read_as_a_request(void **state)
 {
     struct echo *e = *state;
@@ -253,8 +280,8 @@ static void nothing_behind_chunks_is_read_as_a_request(void **state)
     }
 }
 
-/* An extension larger than the library's memory of a connection ends the connection. The library answers 500 there
- * itself, or is cut off by what the client still sends; we are not asked. */
+/* An extension larger than the library's memory of a connection ends the connection. The library
+ * answers 500 there itself, or is cut off by what the client still sends; we are not asked. */
 static void an_endless_chunk_extension_ends_the_connection(void **state)
 {
     struct echo *e = *state;
@@ -265,7 +292,8 @@ static void an_endless_chunk_extension_ends_the_connection(void **state)
     memset(extension, 'x', n);
     int fd = wire_connect(echo_port(e, 0));
     assert_true(wire_send(fd, STR(POST_C "Transfer-Encoding: chunked\r\n\r\n1;")));
-    bool sent = wire_send(fd, (str){ .p = extension, .n = n }) && wire_send(fd, STR("\r\nx\r\n0\r\n\r\n"));
+    bool sent =
+        wire_send(fd, (str){ .p = extension, .n = n }) && wire_send(fd, STR("\r\nx\r\n0\r\n\r\n"));
     if (sent && !LIBRARY_IS_STRICT) { /* 1.0.1 says nothing and waits: the sweep ends it */
         wire_read(fd, false, a);
         assert_true(a->status == 500 || a->status == 0);
@@ -279,18 +307,23 @@ static void an_endless_chunk_extension_ends_the_connection(void **state)
     free(extension);
 }
 
-/* Chunk extensions and trailers are the library's: ignored, never seen as header fields. The strict one refuses
- * extensions: 1.0.1 counts the end of their line wrong, and finds the next line where it is not. */
+/* Chunk extensions and trailers are the library's: ignored, never seen as header fields. The strict
+ * one refuses extensions: 1.0.1 counts the end of their line wrong, and finds the next line where
+ * it is not. */
 static void chunk_extensions_and_trailers_are_dropped(void **state)
 {
     struct echo *e = *state;
     struct wire_answer *a = malloc(sizeof *a);
-    wire_ask(echo_port(e, 0), STR(POST_C "Transfer-Encoding: chunked\r\n\r\n2;x=\"y\"\r\nab\r\n"
-                                         "1\r\nc\r\n0\r\n\r\n"), a);
+    wire_ask(echo_port(e, 0),
+             STR(POST_C "Transfer-Encoding: chunked\r\n\r\n2;x=\"y\"\r\nab\r\n"
+                        "1\r\nc\r\n0\r\n\r\n"),
+             a);
     if (a->status != 400 || !LIBRARY_IS_STRICT)
         assert_string_equal(a->body, "3 294\n");
-    wire_ask(echo_port(e, 0), STR(POST_C "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
-                                         "0\r\nHost: b\r\nX-List: c\r\n\r\n"), a);
+    wire_ask(echo_port(e, 0),
+             STR(POST_C "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+                        "0\r\nHost: b\r\nX-List: c\r\n\r\n"),
+             a);
     assert_int_equal(a->status, 200);
     assert_string_equal(a->body, "3 294\n");
     free(a);
@@ -314,10 +347,15 @@ static str head_of(char *text, size_t text_size, size_t target_n, unsigned heade
 
 static void heads_up_to_the_limit_are_read_and_larger_ones_refused(void **state)
 {
-    static const struct { size_t target_n; unsigned headers; size_t value_n; int status; } heads[] = {
-        { 15000, 1, 1, 200 },   { 1, 1, 15000, 200 },  { 1, 15, 1000, 200 },   { 1, 126, 50, 200 },
-        { 1, 200, 5, 431 },     { 1, 1, 17000, 431 },  { 17000, 1, 1, 431 },   { 40000, 1, 1, 414 },
-        { 1, 1, 40000, 431 },   { 1, 1500, 20, 431 },  { 1, 40, 5000, 431 },
+    static const struct {
+        size_t target_n;
+        unsigned headers;
+        size_t value_n;
+        int status;
+    } heads[] = {
+        { 15000, 1, 1, 200 }, { 1, 1, 15000, 200 }, { 1, 15, 1000, 200 }, { 1, 126, 50, 200 },
+        { 1, 200, 5, 431 },   { 1, 1, 17000, 431 }, { 17000, 1, 1, 431 }, { 40000, 1, 1, 414 },
+        { 1, 1, 40000, 431 }, { 1, 1500, 20, 431 }, { 1, 40, 5000, 431 },
     };
     struct echo *e = *state;
     char *text = malloc(1 << 20);
@@ -325,8 +363,10 @@ static void heads_up_to_the_limit_are_read_and_larger_ones_refused(void **state)
         struct wire_answer *a = malloc(sizeof *a);
         str head = head_of(text, 1 << 20, heads[i].target_n, heads[i].headers, heads[i].value_n);
         wire_ask(echo_port(e, 0), head, a);
-        /* A head of several buffers may be reset under the client's hands: no answer then, but no 200. */
-        if (a->status != heads[i].status && !(heads[i].status >= 400 && a->status == 0 && head.n > 32 << 10))
+        /* A head of several buffers may be reset under the client's hands: no answer then, but no
+         * 200. */
+        if (a->status != heads[i].status &&
+            !(heads[i].status >= 400 && a->status == 0 && head.n > 32 << 10))
             fail_msg("head %zu of %zu bytes: %d, not %d", i, head.n, a->status, heads[i].status);
         free(a);
     }
@@ -350,7 +390,11 @@ static str wide_head(char *text, size_t text_size, unsigned fields, size_t bytes
 
 static void the_largest_head_leaves_room_for_a_wide_answer(void **state)
 {
-    static const struct { unsigned fields; size_t bytes; int status; } heads[] = {
+    static const struct {
+        unsigned fields;
+        size_t bytes;
+        int status;
+    } heads[] = {
         { 2, 16384, 200 }, { 60, 16384, 200 }, { 100, 14000, 200 }, { 128, 12288, 200 },
         { 2, 16385, 431 }, { 70, 16384, 431 }, { 128, 13000, 431 }, { 129, 12000, 431 },
     };
@@ -385,7 +429,8 @@ static void as_many_cookies_as_a_head_holds_are_let_pass(void **state)
             memcpy(text + n, pieces[i], piece_n);
             n += piece_n;
         }
-        n += (size_t)snprintf(text + n, 1 << 10, "x\r\nHost: a\r\ncookie: b=c\r\nX-List: last\r\n\r\n");
+        n += (size_t)snprintf(text + n, 1 << 10,
+                              "x\r\nHost: a\r\ncookie: b=c\r\nX-List: last\r\n\r\n");
         int fd = wire_connect(echo_port(e, 0));
         for (unsigned again = 0; again < 2; again++) {
             assert_true(wire_send(fd, (str){ .p = text, .n = n }));
@@ -402,11 +447,17 @@ static void as_many_cookies_as_a_head_holds_are_let_pass(void **state)
 
 static void methods_and_paths_are_told_apart(void **state)
 {
-    const struct { str bytes; int status; const char *allow; } asked[] = {
+    const struct {
+        str bytes;
+        int status;
+        const char *allow;
+    } asked[] = {
         { STR("GET /none HTTP/1.1\r\nHost: a\r\n\r\n"), 404, "" },
         { STR("PUT /none HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), 404, "" },
-        { STR("PUT /echo/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), 405, "GET, HEAD, OPTIONS" },
-        { STR("PATCH /count HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), 405, "POST, OPTIONS" },
+        { STR("PUT /echo/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), 405,
+          "GET, HEAD, OPTIONS" },
+        { STR("PATCH /count HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), 405,
+          "POST, OPTIONS" },
         { STR("get /count HTTP/1.1\r\nHost: a\r\n\r\n"), 405, "POST, OPTIONS" },
         { STR("TRACE /echo/a HTTP/1.1\r\nHost: a\r\n\r\n"), 405, "GET, HEAD, OPTIONS" },
         { STR("OPTIONS /count HTTP/1.1\r\nHost: a\r\n\r\n"), 204, "POST, OPTIONS" },
@@ -428,7 +479,8 @@ static void methods_and_paths_are_told_apart(void **state)
         int fd = wire_connect(echo_port(e, 0));
         assert_true(wire_send(fd, asked[i].bytes));
         wire_read(fd, false, a);
-        if (a->status != asked[i].status || a->close || strcmp(wire_header(a, "allow"), asked[i].allow) != 0)
+        if (a->status != asked[i].status || a->close ||
+            strcmp(wire_header(a, "allow"), asked[i].allow) != 0)
             fail_msg("\"%s\": %s", asked[i].bytes.p, a->head);
         /* None of these ends the connection. */
         assert_true(wire_send(fd, STR("GET /ready HTTP/1.1\r\nHost: a\r\n\r\n")));

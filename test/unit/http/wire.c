@@ -42,7 +42,8 @@ static bool read_head(int fd, struct wire_answer *out)
     size_t n = 0;
     while (n < sizeof out->head - 1) {
         ssize_t got = recv(fd, out->head + n, 1, 0);
-        INVARIANT(got >= 0 || errno == ECONNRESET); /* a deadline that passed is a failure of the test */
+        INVARIANT(got >= 0 ||
+                  errno == ECONNRESET); /* a deadline that passed is a failure of the test */
         if (got <= 0)
             break;
         n++;
@@ -57,7 +58,8 @@ static void read_body(int fd, uint64_t length, struct wire_answer *out)
 {
     char rest[65536];
     while (out->body_n < length) {
-        size_t want = length - out->body_n < sizeof rest ? (size_t)(length - out->body_n) : sizeof rest;
+        size_t want =
+            length - out->body_n < sizeof rest ? (size_t)(length - out->body_n) : sizeof rest;
         ssize_t got = recv(fd, rest, want, 0);
         INVARIANT(got >= 0 || errno == ECONNRESET);
         if (got <= 0)

@@ -1,22 +1,27 @@
-/* wire.h - an HTTP client that sends exactly the bytes it is told to and reads what comes; for tests. */
+/* wire.h - an HTTP client that sends exactly the bytes it is told to and reads what comes; for
+ * tests. */
 #ifndef TEST_HTTP_WIRE_H
 #define TEST_HTTP_WIRE_H
 
 #include "base/str.h"
 
-enum { WIRE_BYTES_MAX = 4 << 20, WIRE_DEADLINE_MS = 50000 }; /* less than the idle timeout of a server */
+enum {
+    WIRE_BYTES_MAX = 4 << 20,
+    WIRE_DEADLINE_MS = 50000
+}; /* less than the idle timeout of a server */
 
-/* A blocking socket to 127.0.0.1 whose reads and writes give up after WIRE_DEADLINE_MS. Dies on failure. */
+/* A blocking socket to 127.0.0.1 whose reads and writes give up after WIRE_DEADLINE_MS. Dies on
+ * failure. */
 int wire_connect(uint16_t port);
 /* Sends all; false when the peer is gone. */
 bool wire_send(int fd, str bytes);
 
 struct wire_answer {
-    int status;           /* 0: the connection ended first */
-    bool close;           /* Connection: close */
-    char head[8192];      /* NUL-terminated */
-    char body[65536];     /* cut; NUL-terminated */
-    size_t body_n;        /* as received, also what was cut */
+    int status;       /* 0: the connection ended first */
+    bool close;       /* Connection: close */
+    char head[8192];  /* NUL-terminated */
+    char body[65536]; /* cut; NUL-terminated */
+    size_t body_n;    /* as received, also what was cut */
 };
 /* Reads one answer, 1xx too. head_only: answers a HEAD, or a status without body is expected. */
 void wire_read(int fd, bool head_only, struct wire_answer *out);

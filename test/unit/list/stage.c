@@ -74,11 +74,14 @@ static void answer(int fd, int status, const char *text, unsigned number)
 {
     char body[512], head[160];
     if (text == NULL) {
-        (void)snprintf(body, sizeof body, "[{\"link\":\"a%u\",\"image\":1},{\"link\":\"b%u\",\"image\":2},"
-                       "{\"link\":\"c%u\",\"image\":3}]", number, number, number);
+        (void)snprintf(body, sizeof body,
+                       "[{\"link\":\"a%u\",\"image\":1},{\"link\":\"b%u\",\"image\":2},"
+                       "{\"link\":\"c%u\",\"image\":3}]",
+                       number, number, number);
         text = body;
     }
-    (void)snprintf(head, sizeof head, "HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+    (void)snprintf(head, sizeof head,
+                   "HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
                    status, strlen(text));
     (void)(rogue_say(fd, head) && rogue_say(fd, text)); /* who asked may be gone */
 }
@@ -194,26 +197,47 @@ static void *run_loop(void *arg)
     return NULL;
 }
 
-static void node_begin(struct world *w, unsigned number, struct list_bucket_opts *buckets, unsigned flights_max)
+static void node_begin(struct world *w, unsigned number, struct list_bucket_opts *buckets,
+                       unsigned flights_max)
 {
     buckets[3].size = number == 1 ? 1 : 3;
     struct node *n = &w->nodes[number];
     char name[16];
     n->world = w;
     (void)snprintf(name, sizeof name, "node%u", number);
-    struct flight_shared_opts s = { .loop = w->loop, .clock = &w->clock.clock, .node = name, .seed = number + 1,
-                                    .lease_ms = 30000, .redis_timeout_ms = 20000, .error_base_ms = 60000,
-                                    .error_max_ms = 60000, .dropped = on_dropped, .state = on_state, .ctx = n,
+    struct flight_shared_opts s = { .loop = w->loop,
+                                    .clock = &w->clock.clock,
+                                    .node = name,
+                                    .seed = number + 1,
+                                    .lease_ms = 30000,
+                                    .redis_timeout_ms = 20000,
+                                    .error_base_ms = 60000,
+                                    .error_max_ms = 60000,
+                                    .dropped = on_dropped,
+                                    .state = on_state,
+                                    .ctx = n,
                                     .address = { .host = "127.0.0.1", .port = w->redis.port } };
     if (w->has_redis)
         n->shared = flight_shared_new(&s);
-    struct flight_opts f = { .loop = w->loop, .clock = &w->clock.clock, .seed = number, .shared = n->shared,
-                             .flights_max = flights_max, .make_timeout_ms = FOREVER_MS, .error_base_ms = 60000,
+    struct flight_opts f = { .loop = w->loop,
+                             .clock = &w->clock.clock,
+                             .seed = number,
+                             .shared = n->shared,
+                             .flights_max = flights_max,
+                             .make_timeout_ms = FOREVER_MS,
+                             .error_base_ms = 60000,
                              .error_max_ms = 60000 };
     n->flights = flights_new(&f);
-    struct lists_opts l = { .loop = w->loop, .clock = &w->clock.clock, .client = w->client, .flights = n->flights,
-                            .shared = n->shared, .log = w->log, .seed = number, .bytes_max = 1 << 20,
-                            .buckets = buckets, .buckets_count = BUCKETS };
+    struct lists_opts l = { .loop = w->loop,
+                            .clock = &w->clock.clock,
+                            .client = w->client,
+                            .flights = n->flights,
+                            .shared = n->shared,
+                            .log = w->log,
+                            .seed = number,
+                            .bytes_max = 1 << 20,
+                            .buckets = buckets,
+                            .buckets_count = BUCKETS };
     n->lists = lists_new(&l);
 }
 
@@ -237,11 +261,21 @@ void stage_begin(struct world *w, unsigned nodes, bool has_redis, unsigned fligh
     w->log_file = tmpfile();
     assert_non_null(w->log_file);
     w->log = log_new(fileno(w->log_file), LOG_INFO, LOG_TEXT, &w->clock.clock);
-    struct http_client_opts c = { .loop = w->loop, .clock = &w->clock.clock, .user_agent = "lists" };
+    struct http_client_opts c = { .loop = w->loop,
+                                  .clock = &w->clock.clock,
+                                  .user_agent = "lists" };
     w->client = http_client_new(&c);
     struct list_bucket_opts buckets[BUCKETS] = {
-        { .name = "related", .generator = url, .params = params, .params_count = 2, .unique_by = fields,
-          .unique_count = 2, .size = 3, .ttl_ms = TTL_MS, .stale_ttl_ms = STALE_MS, .make_timeout_ms = FOREVER_MS,
+        { .name = "related",
+          .generator = url,
+          .params = params,
+          .params_count = 2,
+          .unique_by = fields,
+          .unique_count = 2,
+          .size = 3,
+          .ttl_ms = TTL_MS,
+          .stale_ttl_ms = STALE_MS,
+          .make_timeout_ms = FOREVER_MS,
           .wait_timeout_ms = FOREVER_MS },
     };
     buckets[1] = buckets[2] = buckets[3] = buckets[0];
@@ -322,7 +356,8 @@ void stage_end(struct world *w)
 
 /* ---- asking ---- */
 
-static void on_done(struct list_request *r, err why, struct list_value *value, const struct err_note *note)
+static void on_done(struct list_request *r, err why, struct list_value *value,
+                    const struct err_note *note)
 {
     struct asked *a = r->ctx;
     lock(a->world);
@@ -341,12 +376,18 @@ struct asked *stage_asked(struct world *w, unsigned node, const char *display, s
     assert_true(w->asked_count < ASKED_MAX);
     struct asked *a = &w->asked[w->asked_count++];
     *a = (struct asked){ .world = w };
-    a->r = (struct list_request){ .domain = STR("d"), .display = str_of(display), .params = { STR("a b") },
-                                  .no_cache = wish.no_cache, .only_cached = wish.only_cached, .done = on_done,
+    a->r = (struct list_request){ .domain = STR("d"),
+                                  .display = str_of(display),
+                                  .params = { STR("a b") },
+                                  .no_cache = wish.no_cache,
+                                  .only_cached = wish.only_cached,
+                                  .done = on_done,
                                   .want = wish.want != NULL ? str_of(wish.want) : STR(""),
                                   .ctx = a };
-    a->r.bucket = lists_bucket(w->nodes[node].lists, str_of(wish.bucket != NULL ? wish.bucket : "related"));
-    a->r.deadline = mono_add_ms(clock_mono(&w->clock.clock), wish.wait_ms > 0 ? wish.wait_ms : FOREVER_MS);
+    a->r.bucket =
+        lists_bucket(w->nodes[node].lists, str_of(wish.bucket != NULL ? wish.bucket : "related"));
+    a->r.deadline =
+        mono_add_ms(clock_mono(&w->clock.clock), wish.wait_ms > 0 ? wish.wait_ms : FOREVER_MS);
     return a;
 }
 
@@ -438,14 +479,14 @@ void stage_drop(struct world *w, unsigned node, const char *display)
     assert_int_equal(stage_wait(a)->why, ERR_OK);
 }
 
-
 /* ---- Redis by hand ---- */
 
 const char *stage_redis(struct world *w, const char *command)
 {
     static char reply[1024];
     char line[1024];
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(w->redis.port),
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons(w->redis.port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);

@@ -1,7 +1,7 @@
-/* Goal: what was just seen is found again until its time or its memory is over, and a drop is never undone by a list
- * that was on its way.
- * Method: the cache alone, with values of known size and a clock that is an argument; threads that put, drop and
- * get. */
+/* Goal: what was just seen is found again until its time or its memory is over, and a drop is never
+ * undone by a list that was on its way.
+ * Method: the cache alone, with values of known size and a clock that is an argument; threads that
+ * put, drop and get. */
 #include "list/cache.h"
 
 #include "../cmocka_all.h"
@@ -51,7 +51,8 @@ static void put(struct list_cache *c, unsigned n, int64_t at_ms, int64_t until_m
     unsigned char id[FLIGHT_ID_BYTES];
     struct list_value *v = value_new((mono){ at_ms * NS_PER_MS }, JSON_BYTES);
     v->fresh_ms = until_ms - at_ms;
-    list_cache_put(c, id_of(n, id), list_cache_mark(c, id_of(n, id)), v, (mono){ until_ms * NS_PER_MS });
+    list_cache_put(c, id_of(n, id), list_cache_mark(c, id_of(n, id)), v,
+                   (mono){ until_ms * NS_PER_MS });
     unref(v);
 }
 
@@ -228,7 +229,8 @@ static void what_may_have_been_dropped_is_held_no_longer(void **state)
     assert_int_equal(values_alive, 0);
 }
 
-static struct list_value *version_new(struct list_cache *c, unsigned n, const char *version, int64_t at_ms)
+static struct list_value *version_new(struct list_cache *c, unsigned n, const char *version,
+                                      int64_t at_ms)
 {
     unsigned char id[FLIGHT_ID_BYTES];
     struct list_value *v = value_new((mono){ at_ms * NS_PER_MS }, JSON_BYTES);
@@ -243,7 +245,8 @@ static struct list_value *version_new(struct list_cache *c, unsigned n, const ch
 static bool has_version(struct list_cache *c, unsigned n, const char *version, int64_t now_ms)
 {
     unsigned char id[FLIGHT_ID_BYTES];
-    struct list_value *v = list_cache_version(c, id_of(n, id), str_of(version), (mono){ now_ms * NS_PER_MS });
+    struct list_value *v =
+        list_cache_version(c, id_of(n, id), str_of(version), (mono){ now_ms * NS_PER_MS });
     if (v != NULL)
         unref(v);
     return v != NULL;
@@ -352,7 +355,8 @@ static void what_was_made_alone_is_asked_for_again_when_others_are_back(void **s
     put(c, 1, 1000, 1000 + 4 * LIST_CACHE_MS);
     assert_true(answers(c, 1, 1000 + LIST_CACHE_MS - 1, false));
     assert_false(answers(c, 1, 1000 + LIST_CACHE_MS, false));
-    assert_true(answers(c, 1, 1000 + LIST_CACHE_MS, true)); /* it is still held, and they may go again */
+    assert_true(
+        answers(c, 1, 1000 + LIST_CACHE_MS, true)); /* it is still held, and they may go again */
     assert_false(answers(c, 1, 1000 + 4 * LIST_CACHE_MS, true));
     assert_int_equal(count_of(c), 0);
     list_cache_free(&c);
@@ -390,7 +394,8 @@ static void what_was_begun_before_does_not_take_the_place(void **state)
     (void)state;
     unsigned char id[FLIGHT_ID_BYTES];
     struct list_cache *c = list_cache_new(BYTES_MAX, 1);
-    struct list_value *older = value_new((mono){ 0 }, JSON_BYTES), *newer = value_new((mono){ 0 }, JSON_BYTES);
+    struct list_value *older = value_new((mono){ 0 }, JSON_BYTES),
+                      *newer = value_new((mono){ 0 }, JSON_BYTES);
     const mono until = { 100 * NS_PER_MS };
     older->turn = list_cache_turn(c);
     newer->turn = list_cache_turn(c);

@@ -1,6 +1,6 @@
-/* Goal: a list is made once, by a generator that may answer anything, late or not at all; it is the same for all who
- * ask while it is fresh, stale while or because the next is not there, and dropped when told.
- * Method: one server's lists against a generator over HTTP (stage.h). */
+/* Goal: a list is made once, by a generator that may answer anything, late or not at all; it is the
+ * same for all who ask while it is fresh, stale while or because the next is not there, and dropped
+ * when told. Method: one server's lists against a generator over HTTP (stage.h). */
 #include "stage.h"
 
 #include "../cmocka_all.h"
@@ -39,7 +39,12 @@ static void what_is_no_list_is_refused_saying_why(void **state)
     static char long_item[9000], long_reply[64000];
     (void)snprintf(long_item, sizeof long_item, "[{\"link\":\"%08500d\",\"image\":1}]", 1);
     (void)snprintf(long_reply, sizeof long_reply, "[\"%063000d\"]", 1);
-    const struct { int status; const char *body; err why; const char *said; } wrong[] = {
+    const struct {
+        int status;
+        const char *body;
+        err why;
+        const char *said;
+    } wrong[] = {
         { 500, "[]", ERR_UNAVAILABLE, "answered 500" },
         { 404, "[]", ERR_UNAVAILABLE, "answered 404" },
         { 200, "", ERR_CORRUPT, "no list" },
@@ -47,9 +52,13 @@ static void what_is_no_list_is_refused_saying_why(void **state)
         { 200, "{}", ERR_CORRUPT, "it is no array" },
         { 200, "[1]", ERR_CORRUPT, "item 1 is no object" },
         { 200, "[{\"link\":1}]", ERR_CORRUPT, "no \"image\"" },
-        { 200, "[{\"link\":1,\"image\":1},{\"link\":1,\"image\":2}]", ERR_CORRUPT, "same \"link\"" },
-        { 200, "[{\"link\":1,\"image\":2},{\"link\":2,\"image\":2}]", ERR_CORRUPT, "same \"image\"" },
-        { 200, "[{\"link\":1,\"image\":1},{\"link\":2,\"image\":2},{\"link\":3,\"image\":3},{\"link\":4,\"image\":4}]",
+        { 200, "[{\"link\":1,\"image\":1},{\"link\":1,\"image\":2}]", ERR_CORRUPT,
+          "same \"link\"" },
+        { 200, "[{\"link\":1,\"image\":2},{\"link\":2,\"image\":2}]", ERR_CORRUPT,
+          "same \"image\"" },
+        { 200,
+          "[{\"link\":1,\"image\":1},{\"link\":2,\"image\":2},{\"link\":3,\"image\":3},{\"link\":4,"
+          "\"image\":4}]",
           ERR_CORRUPT, "4 items, 3 are the most" },
         { 200, long_item, ERR_CORRUPT, "8192 are the most" },
         { 200, long_reply, ERR_UNAVAILABLE, "generator" },
@@ -99,7 +108,8 @@ static void a_generator_that_ends_or_hangs_is_an_error_in_time(void **state)
     assert_int_equal(stage_get(&w, 0, "cut")->why, ERR_UNAVAILABLE);
     stage_cut(&w, false);
     stage_hold(&w, true);
-    const struct asked *slow = stage_wait(stage_ask(&w, 0, "slow", (struct wish){ .bucket = "hasty" }));
+    const struct asked *slow =
+        stage_wait(stage_ask(&w, 0, "slow", (struct wish){ .bucket = "hasty" }));
     assert_int_equal(slow->why, ERR_TIMEOUT);
     stage_end(&w);
 }
@@ -111,7 +121,8 @@ static void whoever_cannot_wait_or_leaves_stops_nobody(void **state)
     stage_begin(&w, 1, false, 0);
     stage_hold(&w, true);
     struct asked *patient = stage_ask(&w, 0, "d", (struct wish){ 0 });
-    assert_int_equal(stage_wait(stage_ask(&w, 0, "d", (struct wish){ .wait_ms = 20 }))->why, ERR_TIMEOUT);
+    assert_int_equal(stage_wait(stage_ask(&w, 0, "d", (struct wish){ .wait_ms = 20 }))->why,
+                     ERR_TIMEOUT);
     struct asked *gone = stage_ask(&w, 0, "d", (struct wish){ 0 });
     struct asked *alone = stage_ask(&w, 0, "e", (struct wish){ 0 });
     stage_wait_calls(&w, 2);
@@ -149,11 +160,13 @@ static void more_lists_than_may_be_made_at_once_are_refused(void **state)
     struct world w;
     stage_begin(&w, 1, false, 2);
     stage_hold(&w, true);
-    struct asked *a = stage_ask(&w, 0, "a", (struct wish){ 0 }), *b = stage_ask(&w, 0, "b", (struct wish){ 0 });
+    struct asked *a = stage_ask(&w, 0, "a", (struct wish){ 0 }),
+                 *b = stage_ask(&w, 0, "b", (struct wish){ 0 });
     struct asked *c = stage_asked(&w, 0, "c", (struct wish){ 0 });
     assert_null(list_here(w.nodes[0].lists, &c->r));
     assert_int_equal(list_start(w.nodes[0].lists, &c->r), ERR_LIMIT);
-    struct asked *again = stage_ask(&w, 0, "a", (struct wish){ 0 }); /* one more for a list under way is no more */
+    struct asked *again =
+        stage_ask(&w, 0, "a", (struct wish){ 0 }); /* one more for a list under way is no more */
     stage_hold(&w, false);
     (void)stage_call_of(stage_wait(a));
     (void)stage_call_of(stage_wait(b));
@@ -223,11 +236,14 @@ static void a_wish_makes_a_new_one_or_none(void **state)
     (void)state;
     struct world w;
     stage_begin(&w, 1, false, 0);
-    assert_int_equal(stage_wait(stage_ask(&w, 0, "d", (struct wish){ .only_cached = true }))->why, ERR_NOT_FOUND);
+    assert_int_equal(stage_wait(stage_ask(&w, 0, "d", (struct wish){ .only_cached = true }))->why,
+                     ERR_NOT_FOUND);
     assert_int_equal(stage_calls(&w), 0);
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1);
-    assert_int_equal(stage_call_of(stage_wait(stage_ask(&w, 0, "d", (struct wish){ .only_cached = true }))), 1);
-    assert_int_equal(stage_call_of(stage_wait(stage_ask(&w, 0, "d", (struct wish){ .no_cache = true }))), 2);
+    assert_int_equal(
+        stage_call_of(stage_wait(stage_ask(&w, 0, "d", (struct wish){ .only_cached = true }))), 1);
+    assert_int_equal(
+        stage_call_of(stage_wait(stage_ask(&w, 0, "d", (struct wish){ .no_cache = true }))), 2);
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 2);
     stage_end(&w);
 }
@@ -314,7 +330,8 @@ static void what_began_later_and_was_quicker_stays(void **state)
     stage_pass(&w, 3);
     wait_here(&w, 3);
     stage_hold(&w, false);
-    assert_int_equal(stage_call_of(stage_wait(slow)), 2); /* it was promised no older than when it was asked for */
+    assert_int_equal(stage_call_of(stage_wait(slow)),
+                     2); /* it was promised no older than when it was asked for */
     stage_wait_idle(&w);
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 3);
     stage_end(&w);
@@ -372,7 +389,8 @@ static void a_drop_ends_the_pause_after_an_error(void **state)
     stage_say(&w, 500, "no");
     assert_int_equal(stage_get(&w, 0, "d")->why, ERR_UNAVAILABLE);
     stage_say(&w, 200, NULL);
-    assert_int_equal(stage_get(&w, 0, "d")->why, ERR_UNAVAILABLE); /* its generator is not asked again so soon */
+    assert_int_equal(stage_get(&w, 0, "d")->why,
+                     ERR_UNAVAILABLE); /* its generator is not asked again so soon */
     assert_int_equal(stage_calls(&w), 1);
     stage_drop(&w, 0, "d");
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 2);

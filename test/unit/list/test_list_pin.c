@@ -1,7 +1,7 @@
-/* Goal: a display keeps the list it saw first, on every server, as long as it is read; of a list without a display a
- * client keeps the version it names; what limits and losses cost is told.
- * Method: lists that are fresh for 20 ms, or made anew by no-cache, on two servers that share a real Redis, on one that
- * has none, and on one whose Redis dies (stage.h). */
+/* Goal: a display keeps the list it saw first, on every server, as long as it is read; of a list
+ * without a display a client keeps the version it names; what limits and losses cost is told.
+ * Method: lists that are fresh for 20 ms, or made anew by no-cache, on two servers that share a
+ * real Redis, on one that has none, and on one whose Redis dies (stage.h). */
 #include "stage.h"
 
 #include "../cmocka_all.h"
@@ -97,7 +97,8 @@ static void who_has_a_list_shows_it_when_redis_dies(void **state)
     (void)state;
     struct world w;
     stage_begin(&w, 2, true, 0);
-    const char *pinned = get_pinned(&w, 0, "d")->value->version, *fresh = stage_get(&w, 0, "d")->value->version;
+    const char *pinned = get_pinned(&w, 0, "d")->value->version,
+               *fresh = stage_get(&w, 0, "d")->value->version;
     redis_server_signal(&w.redis, SIGKILL);
     for (unsigned i = 0; i < 3; i++) {
         stage_advance(&w, LIST_CACHE_MS + 1);
@@ -146,7 +147,8 @@ static char *large_list(unsigned count)
     char *body = malloc((size_t)count * 8200 + 2), *at = body;
     assert_non_null(body);
     for (unsigned i = 0; i < count; i++)
-        at += snprintf(at, 8200, "%c{\"link\":%u,\"image\":%u,\"text\":\"%08000u\"}", i == 0 ? '[' : ',', i, i, i);
+        at += snprintf(at, 8200, "%c{\"link\":%u,\"image\":%u,\"text\":\"%08000u\"}",
+                       i == 0 ? '[' : ',', i, i, i);
     (void)snprintf(at, 2, "]");
     return body;
 }
@@ -202,7 +204,8 @@ static const char *make_next(struct world *w, unsigned node)
 
 static void keeps_versions(struct world *w, unsigned other)
 {
-    const char *first = stage_get(w, 0, "")->value->version, *second = make_next(w, 0), *third = make_next(w, 0);
+    const char *first = stage_get(w, 0, "")->value->version, *second = make_next(w, 0),
+               *third = make_next(w, 0);
     assert_string_not_equal(first, second);
     is_version(get_version(w, other, first), first); /* where it was never shown */
     is_version(get_version(w, 0, second), second);

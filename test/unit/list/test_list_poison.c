@@ -1,8 +1,9 @@
-/* Goal: whatever stands in Redis, by a clock that was set back, a replica that is behind or another program, a request
- * is answered in its time, and no list is fresh or shown for longer than its ttl and stale_ttl say.
- * Method: one server makes a list, the test writes into its record or speaks on its channel, another server reads
- * (stage.h). What is written is first what a stepped clock leaves, then fields and texts drawn from a seed: POISON_SEED
- * runs that one alone, POISON_RUNS so many. */
+/* Goal: whatever stands in Redis, by a clock that was set back, a replica that is behind or another
+ * program, a request is answered in its time, and no list is fresh or shown for longer than its ttl
+ * and stale_ttl say. Method: one server makes a list, the test writes into its record or speaks on
+ * its channel, another server reads (stage.h). What is written is first what a stepped clock
+ * leaves, then fields and texts drawn from a seed: POISON_SEED runs that one alone, POISON_RUNS so
+ * many. */
 #include "stage.h"
 
 #include "../cmocka_all.h"
@@ -128,8 +129,9 @@ static void a_fence_that_is_no_number_of_ours_hinders_nobody(void **state)
 {
     (void)state;
     static const char *const fences[] = {
-        "1e300", "nan", "inf", "-1", "9e15", "9300000000000000", "x", "",
-        "999999999999999999999999999999999999999999999999999999999999",
+        "1e300", "nan",  "inf",
+        "-1",    "9e15", "9300000000000000",
+        "x",     "",     "999999999999999999999999999999999999999999999999999999999999",
     };
     struct world w;
     char key[KEY_BYTES];
@@ -149,19 +151,62 @@ static void a_fence_that_is_no_number_of_ours_hinders_nobody(void **state)
 
 /* ---- drawn ---- */
 
-static const char *const record_fields[] = { "val", "ver", "k", "fu", "su", "at", "d", "vb", "lt", "lx",
-                                             "lb",  "w",   "ek", "eu", "en", "f", "a", "pin" };
+static const char *const record_fields[] = {
+    "val", "ver", "k", "fu", "su", "at", "d", "vb", "lt",
+    "lx",  "lb",  "w", "ek", "eu", "en", "f", "a",  "pin"
+};
 static const char *const texts[] = {
-    "", "0", "-1", "1", "nan", "-nan", "inf", "-inf", "1e300", "-1e300", "0x7fffffffffffffff", "9e15", " 7", "7.5",
-    "8999999999999999", "9223372036854775807", "9223372036854775808", "18446744073709551615",
-    "99999999999999999999999999999", "\\xff\\xfe", "a\\r\\nX-Evil: 1", "1.a\\r\\nX-Evil: 1", "5.node0",
-    "9999999999999999.node0", "1e300.node0", "not_shared", "OK", "timeout", "unavailable \\x01\\xff", "[]", "[{}]",
-    "{}", "null", "node0 node1 node0 ", "pal:all",
+    "",
+    "0",
+    "-1",
+    "1",
+    "nan",
+    "-nan",
+    "inf",
+    "-inf",
+    "1e300",
+    "-1e300",
+    "0x7fffffffffffffff",
+    "9e15",
+    " 7",
+    "7.5",
+    "8999999999999999",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551615",
+    "99999999999999999999999999999",
+    "\\xff\\xfe",
+    "a\\r\\nX-Evil: 1",
+    "1.a\\r\\nX-Evil: 1",
+    "5.node0",
+    "9999999999999999.node0",
+    "1e300.node0",
+    "not_shared",
+    "OK",
+    "timeout",
+    "unavailable \\x01\\xff",
+    "[]",
+    "[{}]",
+    "{}",
+    "null",
+    "node0 node1 node0 ",
+    "pal:all",
 };
 static const char *const words[] = {
-    "V 9223372036854775807 9223372036854775807 0 []", "V -9223372036854775808 1 -9223372036854775808 []",
-    "V 1 1 9223372036854775807 []", "V 60000 -5 0 []", "V x y z []", "E 9223372036854775807 timeout",
-    "E -9223372036854775808 OK", "E 5 \\xff\\xff", "T", "L", "L L", "Q", "V", "E",
+    "V 9223372036854775807 9223372036854775807 0 []",
+    "V -9223372036854775808 1 -9223372036854775808 []",
+    "V 1 1 9223372036854775807 []",
+    "V 60000 -5 0 []",
+    "V x y z []",
+    "E 9223372036854775807 timeout",
+    "E -9223372036854775808 OK",
+    "E 5 \\xff\\xff",
+    "T",
+    "L",
+    "L L",
+    "Q",
+    "V",
+    "E",
 };
 
 static const char *one_of(struct rng *r, const char *const *of, unsigned count)
@@ -181,7 +226,8 @@ static void poison(struct world *w, struct rng *r, const char *key)
         return;
     }
     case 1:
-        (void)snprintf(command, sizeof command, "PUBLISH pal:all \"%s\"", one_of(r, texts, COUNT_OF(texts)));
+        (void)snprintf(command, sizeof command, "PUBLISH pal:all \"%s\"",
+                       one_of(r, texts, COUNT_OF(texts)));
         (void)stage_redis(w, command);
         return;
     case 2: /* of another type */
@@ -192,21 +238,26 @@ static void poison(struct world *w, struct rng *r, const char *key)
         (void)stage_redis(w, "SCRIPT FLUSH");
         return;
     default:
-        (void)snprintf(command, sizeof command, "EVAL \"if redis.call('TYPE', KEYS[1]).ok == 'string' then "
-                       "redis.call('DEL', KEYS[1]) end\" 1 %s", key);
+        (void)snprintf(command, sizeof command,
+                       "EVAL \"if redis.call('TYPE', KEYS[1]).ok == 'string' then "
+                       "redis.call('DEL', KEYS[1]) end\" 1 %s",
+                       key);
         (void)stage_redis(w, command);
         for (unsigned n = (unsigned)rng_below(r, 6) + 1; n > 0; n--)
-            set(w, key, one_of(r, record_fields, COUNT_OF(record_fields)), one_of(r, texts, COUNT_OF(texts)));
+            set(w, key, one_of(r, record_fields, COUNT_OF(record_fields)),
+                one_of(r, texts, COUNT_OF(texts)));
     }
 }
 
 /* A list of zero items is one, too; an error is told at once. */
 static void is_harmless(const struct asked *a, uint64_t seed)
 {
-    bool fine = a->why != ERR_OK ||
-                (a->value->fresh_ms <= TTL_MS && a->value->stale_ms <= TTL_MS + STALE_MS && a->value->age_ms >= 0);
+    bool fine =
+        a->why != ERR_OK || (a->value->fresh_ms <= TTL_MS &&
+                             a->value->stale_ms <= TTL_MS + STALE_MS && a->value->age_ms >= 0);
     if (!fine || a->why == ERR_TIMEOUT)
-        fail_msg("seed %llu: %s", (unsigned long long)seed, a->why == ERR_OK ? "beyond its time" : err_name(a->why));
+        fail_msg("seed %llu: %s", (unsigned long long)seed,
+                 a->why == ERR_OK ? "beyond its time" : err_name(a->why));
     if (a->why == ERR_OK && strspn(a->value->version, "0123456789abcdefghijklmnopqrstuvwxyz.") !=
                                 strlen(a->value->version))
         fail_msg("seed %llu: version %s", (unsigned long long)seed, a->value->version);

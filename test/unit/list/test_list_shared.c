@@ -1,5 +1,5 @@
-/* Goal: servers that share a Redis show one list of a display while it is fresh, also when Redis loses it, and none
- * of them shows one that was dropped.
+/* Goal: servers that share a Redis show one list of a display while it is fresh, also when Redis
+ * loses it, and none of them shows one that was dropped.
  * Method: two servers' lists and a real redis-server that is emptied (stage.h). */
 #include "stage.h"
 
@@ -30,7 +30,8 @@ static void a_list_that_takes_long_is_made_anew_before_its_time(void **state)
     stage_hold(&w, true);
     struct asked *first = stage_ask(&w, 0, "d", (struct wish){ 0 });
     stage_wait_calls(&w, 1);
-    stage_advance(&w, 30 * TTL_MS); /* it takes thirty times as long as it lives: a reader refreshes it with 29 in 30 */
+    stage_advance(&w, 30 * TTL_MS); /* it takes thirty times as long as it lives: a reader refreshes
+                                       it with 29 in 30 */
     stage_hold(&w, false);
     assert_int_equal(stage_call_of(stage_wait(first)), 1);
     for (unsigned i = 0; i < EARLY_TRIES && stage_calls(&w) == 1; i++) {
@@ -71,7 +72,8 @@ static void of_two_lists_given_back_the_newer_stands(void **state)
     struct world w;
     stage_begin(&w, 2, true, 0);
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1);
-    assert_int_equal(stage_call_of(stage_wait(stage_ask(&w, 1, "d", (struct wish){ .no_cache = true }))), 2);
+    assert_int_equal(
+        stage_call_of(stage_wait(stage_ask(&w, 1, "d", (struct wish){ .no_cache = true }))), 2);
     stage_advance(&w, LIST_CACHE_MS + 1);
     stage_redis(&w, "FLUSHALL");
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1); /* nobody has told it better */
@@ -129,7 +131,8 @@ static void what_another_has_and_is_no_list_here_stays_the_others(void **state)
     stage_redis(&w, "FLUSHALL");
     assert_string_equal(get_uneven(&w, 1)->value->version, ours->value->version);
     stage_advance(&w, LIST_CACHE_MS + 1);
-    assert_string_equal(get_uneven(&w, 0)->value->version, theirs->value->version); /* given back: nobody else did */
+    assert_string_equal(get_uneven(&w, 0)->value->version,
+                        theirs->value->version); /* given back: nobody else did */
     assert_int_equal(stage_calls(&w), 2);
     stage_advance(&w, TTL_MS);
     const struct asked *next = get_uneven(&w, 1);
@@ -150,7 +153,8 @@ static void many_that_are_unlike_are_told_in_one_line_a_minute(void **state)
         assert_int_equal(stage_wait(stage_ask(&w, 0, displays[i], uneven))->why, ERR_OK);
     stage_say(&w, 200, "[{\"link\":\"mine\",\"image\":1}]");
     struct wish look = { .bucket = "uneven", .only_cached = true };
-    assert_int_equal(stage_wait(stage_ask(&w, 1, "a", look))->why, ERR_NOT_FOUND); /* makes none: of no interest */
+    assert_int_equal(stage_wait(stage_ask(&w, 1, "a", look))->why,
+                     ERR_NOT_FOUND); /* makes none: of no interest */
     for (unsigned i = 0; i < COUNT_OF(displays); i++) {
         if (i == COUNT_OF(displays) - 1)
             stage_advance(&w, LIST_TELL_MS);

@@ -1,5 +1,5 @@
-/* Goal: what a generator answers becomes a list of items that differ as the bucket wants, or is refused saying why; a
- * list that travelled reads as the one that was sent.
+/* Goal: what a generator answers becomes a list of items that differ as the bucket wants, or is
+ * refused saying why; a list that travelled reads as the one that was sent.
  * Method: texts and what comes of them. */
 #include "list/list_impl.h"
 
@@ -9,7 +9,9 @@
 #include <string.h>
 
 static const char *const fields[] = { "link", "image" };
-static const struct list_bucket_opts bucket = { .name = "b", .unique_by = fields, .unique_count = 2, .size = 3 };
+static const struct list_bucket_opts bucket = {
+    .name = "b", .unique_by = fields, .unique_count = 2, .size = 3
+};
 
 static struct list_value *parse(str text)
 {
@@ -40,12 +42,14 @@ static void unref(struct list_value *v)
 static void items_are_compact_and_in_order(void **state)
 {
     (void)state;
-    struct list_value *v =
-        parse(STR(" [ {\"link\": 1, \"image\": \"a\"} ,\n {\"image\":\"b\", \"link\":2, \"x\":[1,null]} ] "));
+    struct list_value *v = parse(STR(
+        " [ {\"link\": 1, \"image\": \"a\"} ,\n {\"image\":\"b\", \"link\":2, \"x\":[1,null]} ] "));
     assert_int_equal(v->count, 2);
     assert_true(str_eq(v->items[0].text, STR("{\"link\":1,\"image\":\"a\"}")));
     assert_true(str_eq(v->items[1].text, STR("{\"image\":\"b\",\"link\":2,\"x\":[1,null]}")));
-    assert_true(str_eq(v->json, STR("[{\"link\":1,\"image\":\"a\"},{\"image\":\"b\",\"link\":2,\"x\":[1,null]}]")));
+    assert_true(
+        str_eq(v->json,
+               STR("[{\"link\":1,\"image\":\"a\"},{\"image\":\"b\",\"link\":2,\"x\":[1,null]}]")));
     unref(v);
 }
 
@@ -75,7 +79,8 @@ static void what_is_no_list_is_refused(void **state)
     refuse(STR(""), "");
     refuse(STR("[{\"link\":1"), "");
     refuse(STR("[{\"link\":\"\xff\",\"image\":1}]"), "");
-    refuse(STR("[{\"link\":1,\"image\":1},{\"link\":2,\"image\":2},{\"link\":3,\"image\":3},{\"link\":4,\"image\":4}]"),
+    refuse(STR("[{\"link\":1,\"image\":1},{\"link\":2,\"image\":2},{\"link\":3,\"image\":3},{"
+               "\"link\":4,\"image\":4}]"),
            "4 items, 3");
 }
 
@@ -86,8 +91,11 @@ static void each_field_is_distinct_by_itself(void **state)
     refuse(STR("[{\"link\":1,\"image\":1},{\"link\":2,\"image\":1}]"), "image");
     refuse(STR("[{\"link\":1}]"), "image");
     refuse(STR("[{\"link\":null,\"image\":1}]"), "link");
-    refuse(STR("[{\"link\":{\"a\":1,\"b\":2},\"image\":1},{\"link\":{\"b\":2,\"a\":1},\"image\":2}]"), "link");
-    unref(parse(STR("[{\"link\":1,\"image\":2},{\"link\":2,\"image\":1},{\"link\":\"1\",\"image\":\"2\"}]")));
+    refuse(
+        STR("[{\"link\":{\"a\":1,\"b\":2},\"image\":1},{\"link\":{\"b\":2,\"a\":1},\"image\":2}]"),
+        "link");
+    unref(parse(STR(
+        "[{\"link\":1,\"image\":2},{\"link\":2,\"image\":1},{\"link\":\"1\",\"image\":\"2\"}]")));
 }
 
 static void without_fields_no_two_items_are_the_same(void **state)
@@ -132,7 +140,8 @@ static void an_item_has_a_most_of_bytes(void **state)
 static void what_travelled_reads_the_same(void **state)
 {
     (void)state;
-    struct list_value *v = parse(STR("[{\"link\":\"\\u00fc/\\\"\",\"image\":1.50},{\"link\":\"b\",\"image\":true}]"));
+    struct list_value *v =
+        parse(STR("[{\"link\":\"\\u00fc/\\\"\",\"image\":1.50},{\"link\":\"b\",\"image\":true}]"));
     struct list_value *again = parse(v->json);
     assert_true(str_eq(again->json, v->json));
     assert_int_equal(again->count, v->count);

@@ -1,5 +1,6 @@
-/* Goal: a thread is full when it hardly rests and another would carry work on: a processor is left, or others take its
- * own for long. Never else, and not for long after it went to sleep. Method: given samples; once a thread itself. */
+/* Goal: a thread is full when it hardly rests and another would carry work on: a processor is left,
+ * or others take its own for long. Never else, and not for long after it went to sleep. Method:
+ * given samples; once a thread itself. */
 #include "loop/busy.h"
 
 #include <setjmp.h>
@@ -27,7 +28,9 @@ static bool next(struct busy *b, unsigned ran, unsigned waited, unsigned idle)
 static struct busy begun(void)
 {
     struct busy b = { .full = false };
-    const struct busy_sample first = { .at = { .ns = 5000 }, .ran_ns = 70, .waited_ns = 9000000, .idle_ms = 1000 };
+    const struct busy_sample first = {
+        .at = { .ns = 5000 }, .ran_ns = 70, .waited_ns = 9000000, .idle_ms = 1000
+    };
     assert_false(busy_add(&b, &first));
     return b;
 }
@@ -46,11 +49,13 @@ static void full_is_who_never_rests_beside_an_idle_processor(void **state)
     assert_true(next(&b, 100, 0, 800));
     assert_false(next(&b, 20, 0, 800));
     assert_int_equal(busy_percent(&b, b.last.at), 20);
-    assert_true(next(&b, 40, BUSY_FULL_PERCENT - 40, BUSY_SPARE_PERCENT)); /* to wait is not to rest */
+    assert_true(
+        next(&b, 40, BUSY_FULL_PERCENT - 40, BUSY_SPARE_PERCENT)); /* to wait is not to rest */
     assert_int_equal(busy_percent(&b, b.last.at), BUSY_FULL_PERCENT);
 }
 
-/* Two threads on two processors, one of them no lane: what a second lane would have to share with. */
+/* Two threads on two processors, one of them no lane: what a second lane would have to share
+ * with. */
 static void who_has_a_processor_alone_stays_alone_when_none_is_left(void **state)
 {
     (void)state;
@@ -70,9 +75,9 @@ static void who_shares_its_processor_for_long_is_full(void **state)
     assert_true(next(&b, 50, 50, 0));
     assert_true(busy_full(&b, b.last.at));
     assert_int_equal(busy_percent(&b, b.last.at), 100);
-    assert_true(next(&b, 12, 88, 0));      /* however little it is left */
+    assert_true(next(&b, 12, 88, 0)); /* however little it is left */
     assert_true(next(&b, 100 - BUSY_WAITED_PERCENT, BUSY_WAITED_PERCENT, 0));
-    assert_false(next(&b, 100, 0, 0));     /* the others have ended */
+    assert_false(next(&b, 100, 0, 0)); /* the others have ended */
     assert_false(busy_full(&b, b.last.at));
 }
 
@@ -109,7 +114,8 @@ static void who_sleeps_is_not_full_for_long(void **state)
     assert_int_equal(busy_percent(&b, later), 0);
 }
 
-/* The idle time is read of restless windows alone: of the second it is known what it was at the begin. */
+/* The idle time is read of restless windows alone: of the second it is known what it was at the
+ * begin. */
 static void a_figure_that_was_not_read_counts_as_none(void **state)
 {
     (void)state;
@@ -131,7 +137,8 @@ static void a_figure_that_was_not_read_counts_as_none(void **state)
     assert_false(busy_add(&b, &s));
 }
 
-/* The wait is a sum since the thread began: one that was not read is no zero, of which the next would be minutes. */
+/* The wait is a sum since the thread began: one that was not read is no zero, of which the next
+ * would be minutes. */
 static void a_wait_that_was_not_read_counts_as_none(void **state)
 {
     (void)state;
@@ -142,7 +149,7 @@ static void a_wait_that_was_not_read_counts_as_none(void **state)
     s.at.ns += WINDOW_NS;
     s.ran_ns += BUSY_FULL_PERCENT * PERCENT_NS;
     s.waited_ns = -1;
-    assert_true(busy_add(&b, &s));        /* what it ran still counts */
+    assert_true(busy_add(&b, &s)); /* what it ran still counts */
     assert_int_equal(busy_percent(&b, s.at), BUSY_FULL_PERCENT);
     s.at.ns += WINDOW_NS;
     s.waited_ns = sum;
@@ -166,7 +173,8 @@ static void the_wait_is_the_second_figure(void **state)
     (void)state;
     assert_int_equal(busy_waited_ns(STR("9054 66574 1\n")), 66574);
     assert_int_equal(busy_waited_ns(STR("0 9223372036854775807 0")), INT64_MAX);
-    static const char *const wrong[] = { "", "\n", "1", "1 ", "1 \n2", "1 -2 3", "x 2 3", "1 9223372036854775808 1" };
+    static const char *const wrong[] = { "",      "\n",     "1",     "1 ",
+                                         "1 \n2", "1 -2 3", "x 2 3", "1 9223372036854775808 1" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_int_equal(busy_waited_ns(str_of(wrong[i])), -1);
 }
@@ -176,15 +184,27 @@ static void who_waits_for_a_disk_leaves_its_processor(void **state)
     (void)state;
     unsigned number = 0;
     int64_t ticks = 0;
-    assert_true(busy_processor(STR("cpu0 3482827 424421 1092851 2345202 99126 0 97829 45169 0 0"), &number, &ticks));
+    assert_true(busy_processor(STR("cpu0 3482827 424421 1092851 2345202 99126 0 97829 45169 0 0"),
+                               &number, &ticks));
     assert_int_equal(number, 0);
     assert_int_equal(ticks, 2345202 + 99126);
     assert_true(busy_processor(STR("cpu1023 0 0 0 7 5"), &number, &ticks));
     assert_int_equal(number, 1023);
     assert_int_equal(ticks, 12);
     static const char *const wrong[] = {
-        "", "cpu", "cpu  1 2 3 4 5", "cpu0", "cpu0 1 2 3 4", "cpu0 1 2 3 4 ", "cpu0 1 2 3 x 5", "cpux 1 2 3 4 5",
-        "intr 1 2 3 4 5", "cpu0  1 2 3 4 5", "cpu0 1 2 3 -4 5", "cpu99999999999 1 2 3 4 5", "cpu0 1 2 3 4 100000000001",
+        "",
+        "cpu",
+        "cpu  1 2 3 4 5",
+        "cpu0",
+        "cpu0 1 2 3 4",
+        "cpu0 1 2 3 4 ",
+        "cpu0 1 2 3 x 5",
+        "cpux 1 2 3 4 5",
+        "intr 1 2 3 4 5",
+        "cpu0  1 2 3 4 5",
+        "cpu0 1 2 3 -4 5",
+        "cpu99999999999 1 2 3 4 5",
+        "cpu0 1 2 3 4 100000000001",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_false(busy_processor(str_of(wrong[i]), &number, &ticks));
@@ -206,10 +226,10 @@ static void a_thread_that_runs_is_seen_running(void **state)
     (void)busy_look(&b, now);
     assert_int_equal(b.last.at.ns, now.ns);
     assert_true(b.last.ran_ns > began);
-    assert_true(b.last.waited_ns >= -1);  /* a kernel may have no such figure, */
+    assert_true(b.last.waited_ns >= -1);         /* a kernel may have no such figure, */
     assert_true(b.last.idle_ms >= 0 || b.blind); /* or zeroes */
     now = mono_add_ms(now, BUSY_WINDOW_MS * 1000);
-    assert_false(busy_look(&b, now));     /* it rested, by that clock */
+    assert_false(busy_look(&b, now)); /* it rested, by that clock */
     assert_int_equal(b.last.idle_ms, -1);
 }
 

@@ -1,5 +1,6 @@
 /* Goal: order of posts, one done per job, timers, signals, and an end that waits.
- * Method: real loops and threads; whatever is waited for ends the loop, and a watchdog timer fails it. */
+ * Method: real loops and threads; whatever is waited for ends the loop, and a watchdog timer fails
+ * it. */
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -210,8 +211,8 @@ static void the_end_waits_for_running_jobs_and_takes_back_the_others(void **stat
     struct gate gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER };
     struct gated_job jobs[GATED];
     for (unsigned i = 0; i < GATED; i++) {
-        jobs[i] = (struct gated_job){ .job = { .run = gated_run, .done = gated_done },
-                                      .gate = &gate };
+        jobs[i] =
+            (struct gated_job){ .job = { .run = gated_run, .done = gated_done }, .gate = &gate };
         loop_job_start(l, &jobs[i].job);
     }
     loop_post(l, stop_now, l);
@@ -237,13 +238,13 @@ enum { LANE_JOBS = 20, LANE_MAX = THREADS - 1 };
 struct laned_job {
     struct loop_job job;
     struct gate *gate;
-    unsigned *dones;              /* of all */
+    unsigned *dones; /* of all */
     bool canceled;
 };
 struct opener {
     struct loop_job job;
     struct gate *gate;
-    unsigned standing;            /* when it was done */
+    unsigned standing; /* when it was done */
 };
 
 static void laned_run(struct loop_job *j)
@@ -291,7 +292,8 @@ static void a_lane_leaves_threads_to_other_jobs(void **state)
     struct opener opener = { .job = { .run = opener_run, .done = opener_done }, .gate = &gate };
     unsigned dones = 0;
     for (unsigned i = 0; i < LANE_JOBS; i++) {
-        jobs[i] = (struct laned_job){ .job = { .run = laned_run, .done = laned_done }, .gate = &gate,
+        jobs[i] = (struct laned_job){ .job = { .run = laned_run, .done = laned_done },
+                                      .gate = &gate,
                                       .dones = &dones };
         loop_job_start_in(l, &lane, &jobs[i].job);
     }
@@ -310,11 +312,14 @@ static void who_waits_in_a_lane_is_taken_back_at_the_end(void **state)
     (void)state;
     struct loop *l = loop_new(THREADS);
     struct loop_lane lane = { .running_max = 1 };
-    struct gate gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER, .open = true };
+    struct gate gate = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                         .opened = PTHREAD_COND_INITIALIZER,
+                         .open = true };
     struct laned_job jobs[LANE_JOBS];
     unsigned dones = 0, canceled = 0;
     for (unsigned i = 0; i < LANE_JOBS; i++) {
-        jobs[i] = (struct laned_job){ .job = { .run = laned_run, .done = laned_done }, .gate = &gate,
+        jobs[i] = (struct laned_job){ .job = { .run = laned_run, .done = laned_done },
+                                      .gate = &gate,
                                       .dones = &dones };
         loop_job_start_in(l, &lane, &jobs[i].job);
     }
@@ -434,7 +439,7 @@ struct hasty {
     struct loop *loop;
     struct loop_timer *timer;
     unsigned fired;
-    bool heard;               /* what was posted at its first firing has run */
+    bool heard; /* what was posted at its first firing has run */
 };
 
 static void hasty_heard(void *ctx)

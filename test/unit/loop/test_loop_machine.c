@@ -1,5 +1,5 @@
-/* Goal: the memory of the machine is what the least of its control groups says. Method: trees of files such as the
- * kernel shows. */
+/* Goal: the memory of the machine is what the least of its control groups says. Method: trees of
+ * files such as the kernel shows. */
 #include "loop/machine.h"
 
 #include "base/check.h"
@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct scratch { char dir[64]; };
+struct scratch {
+    char dir[64];
+};
 
 static void scratch_make(struct scratch *s)
 {
@@ -66,7 +68,8 @@ static void the_least_group_above_counts(void **state)
     assert_int_equal(machine_memory_bytes(s.dir), 3000000);
     put(&s, "/sys/fs/cgroup/a/b/memory.max", "2000000\n");
     assert_int_equal(machine_memory_bytes(s.dir), 2000000);
-    put(&s, "/sys/fs/cgroup/memory.max", "1000000\n"); /* of a container, that sees its own group as the root */
+    put(&s, "/sys/fs/cgroup/memory.max",
+        "1000000\n"); /* of a container, that sees its own group as the root */
     assert_int_equal(machine_memory_bytes(s.dir), 1000000);
     scratch_remove(&s);
 }
@@ -85,7 +88,8 @@ static void groups_of_version_1_count_too(void **state)
 
 static void what_makes_no_sense_is_no_limit(void **state)
 {
-    static const char *const groups[] = { "", "\n", "0", "0:", "0::", ":::::\n", "0::/../../..\n", "x" };
+    static const char *const groups[] = { "", "\n", "0", "0:", "0::", ":::::\n", "0::/../../..\n",
+                                          "x" };
     (void)state;
     struct scratch s;
     scratch_make(&s);

@@ -1,4 +1,5 @@
-/* Goal: store_time never falls, leans by 500 ppm at most, never overshoots. Method: given readings. */
+/* Goal: store_time never falls, leans by 500 ppm at most, never overshoots. Method: given
+ * readings. */
 #include "base/rng.h"
 #include "base/times.h"
 #include "loop/slew.h"

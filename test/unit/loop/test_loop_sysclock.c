@@ -1,5 +1,6 @@
 /* Goal: the hooks of CONTRACT 4, and readers that never see time fall beside a writer.
- * Method: the real kernel clocks, CLOCK_REALTIME set by a shift of the test; bounds instead of exact readings. */
+ * Method: the real kernel clocks, CLOCK_REALTIME set by a shift of the test; bounds instead of
+ * exact readings. */
 #include "loop/sysclock.h"
 
 #include "base/check.h"
@@ -341,7 +342,8 @@ int main(void)
         cmocka_unit_test(frozen_before_the_store_it_stands_at_least_where_that_ends),
         cmocka_unit_test_teardown(set_forward_it_follows_and_says_so, wall_is_right),
         cmocka_unit_test_teardown(set_back_it_runs_on_until_wall_has_come_up, wall_is_right),
-        cmocka_unit_test_teardown(years_ahead_at_the_start_it_goes_on_from_what_is_stored, wall_is_right),
+        cmocka_unit_test_teardown(years_ahead_at_the_start_it_goes_on_from_what_is_stored,
+                                  wall_is_right),
         cmocka_unit_test_teardown(years_ahead_later_it_runs_on_as_if_nothing_was, wall_is_right),
         cmocka_unit_test_teardown(told_that_it_is_right_years_ahead_is_believed, wall_is_right),
         cmocka_unit_test_teardown(a_clock_that_nobody_had_set_is_left_for_any_other, wall_is_right),

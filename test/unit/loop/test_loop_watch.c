@@ -1,5 +1,6 @@
-/* Goal: a watch says what its socket is ready for, again while it is, and nothing once it was stopped.
- * Method: socketpairs and TCP sockets on a real loop; a watchdog timer fails what waits for ever. */
+/* Goal: a watch says what its socket is ready for, again while it is, and nothing once it was
+ * stopped. Method: socketpairs and TCP sockets on a real loop; a watchdog timer fails what waits
+ * for ever. */
 #include "loop/loop.h"
 
 #include "../cmocka_all.h"
@@ -16,9 +17,9 @@ enum { THREADS = 1, WATCHDOG_MS = 120000 };
 struct seen {
     struct loop *loop;
     struct loop_watch *watch;
-    int fds[2];               /* ours, the peer's */
+    int fds[2];                /* ours, the peer's */
     unsigned calls, calls_max; /* the loop stops at that many */
-    unsigned events;          /* all that came */
+    unsigned events;           /* all that came */
     bool free_inside, stop_inside;
 };
 
@@ -200,7 +201,8 @@ static void a_reset_is_an_error_and_stops_the_watch(void **state)
     seen_end(&s);
 }
 
-/* The kernel's set knows descriptors by number: a number used again must not be taken for the old one. */
+/* The kernel's set knows descriptors by number: a number used again must not be taken for the old
+ * one. */
 static void a_number_used_again_is_another_descriptor(void **state)
 {
     (void)state;

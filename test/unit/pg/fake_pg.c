@@ -20,7 +20,8 @@ void fake_pg_init(struct fake_pg *f)
     assert_int_equal(bind(f->fd, (struct sockaddr *)&a, n), 0);
     assert_int_equal(listen(f->fd, 8), 0);
     assert_int_equal(getsockname(f->fd, (struct sockaddr *)&a, &n), 0);
-    (void)snprintf(f->url, sizeof(f->url), "postgresql://u@127.0.0.1:%u/d?sslmode=disable&gssencmode=disable",
+    (void)snprintf(f->url, sizeof(f->url),
+                   "postgresql://u@127.0.0.1:%u/d?sslmode=disable&gssencmode=disable",
                    ntohs(a.sin_port));
     buf_init(&f->hello, FAKE_BYTES_MAX);
     buf_init(&f->answer, FAKE_BYTES_MAX);
@@ -92,7 +93,14 @@ void fake_ready(struct buf *b)
 void fake_row(struct buf *b, uint64_t value)
 {
     static const char column[] = /* one, its name, table, number, type, size, modifier, binary */
-        "\0\1" "n\0" "\0\0\0\0" "\0\0" "\0\0\0\24" "\0\10" "\377\377\377\377" "\0\1";
+        "\0\1"
+        "n\0"
+        "\0\0\0\0"
+        "\0\0"
+        "\0\0\0\24"
+        "\0\10"
+        "\377\377\377\377"
+        "\0\1";
     char row[14] = "\0\1\0\0\0\10";
     put_be64(row + 6, value);
     fake_message(b, '1', STR_NONE);

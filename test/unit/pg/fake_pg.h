@@ -11,8 +11,9 @@ struct fake_pg {
     int fd;
     pthread_t thread;
     char url[FAKE_URL_BYTES];
-    struct buf hello, answer; /* sent after the start-up message; after the first bytes of a statement */
-    bool holds;               /* does not close its side behind them */
+    struct buf hello,
+        answer; /* sent after the start-up message; after the first bytes of a statement */
+    bool holds; /* does not close its side behind them */
 };
 
 /* Listens; fill hello and answer, then serve. hello is empty: never a word. */

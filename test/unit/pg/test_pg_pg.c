@@ -1,5 +1,5 @@
-/* Goal: what goes to PostgreSQL comes back, a list of statements is one transaction, an outcome is called definite only
- * when it is, and every wait ends at its deadline.
+/* Goal: what goes to PostgreSQL comes back, a list of statements is one transaction, an outcome is
+ * called definite only when it is, and every wait ends at its deadline.
  * Method: PostgreSQL 15 of the test's own; and a server that says what a test tells it to. */
 #include "fake_pg.h"
 #include "pg_server.h"
@@ -54,10 +54,12 @@ static mono within(const struct fixture *f, int64_t ms)
     return mono_add_ms(clock_mono(f->clock), ms);
 }
 
-static err open_at(struct fixture *f, const char *url, int64_t statement_timeout_ms, int64_t ms, struct pg **out,
-                   struct err_note *note)
+static err open_at(struct fixture *f, const char *url, int64_t statement_timeout_ms, int64_t ms,
+                   struct pg **out, struct err_note *note)
 {
-    struct pg_opts opts = { .url = url, .application = "test", .clock = f->clock,
+    struct pg_opts opts = { .url = url,
+                            .application = "test",
+                            .clock = f->clock,
                             .statement_timeout_ms = statement_timeout_ms };
     return pg_open(&opts, within(f, ms), out, note);
 }
@@ -114,8 +116,11 @@ static void values_come_back_as_they_went(void **state)
     pg_put_bytes_array(&p, texts, COUNT_OF(texts));
     pg_put_i64s(&p, large, 0);
     assert_false(p.failed);
-    pg_run_one(c, "SELECT $1, $2, $3, $4, $5[4], $6[2], $7[1], $7[3], length($7[2]), cardinality($8), 7::int2,"
-               " NULL::bytea", &p, within(f, LONG_MS), &rows, &o);
+    pg_run_one(c,
+               "SELECT $1, $2, $3, $4, $5[4], $6[2], $7[1], $7[3], length($7[2]), cardinality($8), "
+               "7::int2,"
+               " NULL::bytea",
+               &p, within(f, LONG_MS), &rows, &o);
     assert_int_equal(o.why, ERR_OK);
     assert_int_equal(pg_i64(rows, 0, 0), -5);
     assert_true(pg_i64(rows, 0, 1) == INT64_MIN);
@@ -167,7 +172,9 @@ static void large_values_pass_both_ways(void **state)
     pg_params_init(&p, &f->arena);
     pg_put_bytes(&p, (str){ .p = bytes, .n = BIG_BYTES });
     struct pg_statement list[] = {
-        { .sql = "SELECT $1", .params = &p }, { .sql = "SELECT $1", .params = &p }, { .sql = "SELECT 3" },
+        { .sql = "SELECT $1", .params = &p },
+        { .sql = "SELECT $1", .params = &p },
+        { .sql = "SELECT 3" },
     };
     pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), rows, &o);
     assert_int_equal(o.why, ERR_OK);
@@ -190,7 +197,9 @@ static void an_error_in_the_middle_undoes_all(void **state)
     struct pg_rows *rows[4];
     run_sql(f, c, "CREATE TABLE middle (n int4 PRIMARY KEY)");
     struct pg_statement list[] = {
-        { .sql = "INSERT INTO middle VALUES (1)" }, { .sql = "SELECT 7" }, { .sql = "SELECT 1 / 0" },
+        { .sql = "INSERT INTO middle VALUES (1)" },
+        { .sql = "SELECT 7" },
+        { .sql = "SELECT 1 / 0" },
         { .sql = "INSERT INTO middle VALUES (2)" },
     };
     pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), rows, &o);
@@ -216,7 +225,8 @@ static void an_error_of_the_commit_is_definite(void **state)
     struct pg_outcome o;
     run_sql(f, c, "CREATE TABLE late (n int4 UNIQUE DEFERRABLE INITIALLY DEFERRED)");
     struct pg_statement list[] = {
-        { .sql = "INSERT INTO late VALUES (1)" }, { .sql = "INSERT INTO late VALUES (1)" },
+        { .sql = "INSERT INTO late VALUES (1)" },
+        { .sql = "INSERT INTO late VALUES (1)" },
     };
     pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), NULL, &o);
     assert_int_equal(o.why, ERR_PRECONDITION);
@@ -260,7 +270,8 @@ static void a_missed_deadline_leaves_the_outcome_unknown(void **state)
 {
     struct fixture *f = *state;
     struct pg_outcome o;
-    for (int64_t ms = -1; ms < SHORT_MS; ms += SHORT_MS) { /* one that is over before it begins, too */
+    for (int64_t ms = -1; ms < SHORT_MS;
+         ms += SHORT_MS) { /* one that is over before it begins, too */
         struct pg *c = connected(f, LONG_MS);
         pg_run_one(c, "SELECT pg_sleep(600)", NULL, within(f, ms), NULL, &o);
         assert_int_equal(o.why, ERR_IO);
@@ -278,7 +289,8 @@ static void a_server_that_ends_a_statement_says_so(void **state)
     struct pg *c = connected(f, LONG_MS);
     struct pg_outcome o;
     struct pg_statement list[] = {
-        { .sql = "SELECT 1" }, { .sql = "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(600)" },
+        { .sql = "SELECT 1" },
+        { .sql = "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(600)" },
         { .sql = "SELECT 2" },
     };
     pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), NULL, &o);
@@ -317,7 +329,8 @@ static void a_refused_connection_says_why(void **state)
     assert_int_equal(open_at(f, url, LONG_MS, LONG_MS, &c, &note), ERR_UNAVAILABLE);
     assert_non_null(strstr(note.text, "stranger"));
     assert_null(strchr(note.text, '\n'));
-    assert_int_equal(open_at(f, "postgresql://u@localhost/d", LONG_MS, LONG_MS, &c, &note), ERR_BAD);
+    assert_int_equal(open_at(f, "postgresql://u@localhost/d", LONG_MS, LONG_MS, &c, &note),
+                     ERR_BAD);
     assert_null(c);
 }
 
@@ -348,15 +361,20 @@ static void a_host_that_never_answers_hides_no_other(void **state)
     fake_pg_init(&fake);
     fake.holds = true;
     assert_int_equal(sscanf(strrchr(fake.url, ':'), ":%u", &port), 1);
-    (void)snprintf(url, sizeof(url), "postgresql://postgres@/postgres?host=127.0.0.1,127.0.0.1&port=%u,%u", port,
+    (void)snprintf(url, sizeof(url),
+                   "postgresql://postgres@/postgres?host=127.0.0.1,127.0.0.1&port=%u,%u", port,
                    f->server.port);
     fake_pg_serve(&fake);
     for (int i = 0; i < 2; i++) {
         struct pg *c = NULL;
         struct err_note note = { .text = "" };
-        struct pg_opts opts = { .url = url, .application = "test", .clock = f->clock,
-                                .statement_timeout_ms = LONG_MS, .address = &address };
-        if (pg_open(&opts, within(f, HOSTS_MS), &c, &note) != ERR_OK) /* the second time at once: the fake takes one */
+        struct pg_opts opts = { .url = url,
+                                .application = "test",
+                                .clock = f->clock,
+                                .statement_timeout_ms = LONG_MS,
+                                .address = &address };
+        if (pg_open(&opts, within(f, HOSTS_MS), &c, &note) !=
+            ERR_OK) /* the second time at once: the fake takes one */
             fail_msg("%s", note.text);
         run_sql(f, c, "SELECT 1");
         assert_int_equal(atomic_load(&address), 1);
@@ -381,7 +399,8 @@ static void lists_of_hosts_and_ports_are_read_as_libpq_reads_them(void **state)
         struct pg *c = NULL;
         struct err_note note = { .text = "" };
         str rest = str_of(urls[i]), before = str_split(&rest, '%');
-        (void)snprintf(url, sizeof(url), "%.*s%u%.*s", STR_ARG(before), f->server.port, STR_ARG(str_skip(rest, 1)));
+        (void)snprintf(url, sizeof(url), "%.*s%u%.*s", STR_ARG(before), f->server.port,
+                       STR_ARG(str_skip(rest, 1)));
         if (open_at(f, url, LONG_MS, LONG_MS, &c, &note) != ERR_OK)
             fail_msg("%s: %s", url, note.text);
         pg_close(&c);
@@ -392,31 +411,48 @@ static void each_address_that_was_tried_has_its_reason(void **state)
 {
     struct pg *c = NULL;
     struct err_note note = { .text = "" };
-    assert_int_equal(open_at(*state, "postgresql://u@127.0.0.1:1,127.0.0.9:1/d", LONG_MS, LONG_MS, &c, &note),
+    assert_int_equal(open_at(*state, "postgresql://u@127.0.0.1:1,127.0.0.9:1/d", LONG_MS, LONG_MS,
+                             &c, &note),
                      ERR_UNAVAILABLE);
-    assert_string_equal(note.text, "PostgreSQL refuses: connection to server at \"127.0.0.1\", port 1 failed:"
-                        " Connection refused; PostgreSQL refuses: connection to server at \"127.0.0.9\", port 1 failed:"
+    assert_string_equal(note.text,
+                        "PostgreSQL refuses: connection to server at \"127.0.0.1\", port 1 failed:"
+                        " Connection refused; PostgreSQL refuses: connection to server at "
+                        "\"127.0.0.9\", port 1 failed:"
                         " Connection refused");
 }
 
 static void urls_of_addresses_are_taken_and_lists_that_do_not_fit_refused(void **state)
 {
     static const char *const fine[] = {
-        "postgresql://u@[::1]/d", "postgresql://u@[::1]:5433,[fe80::7]:5434,10.0.0.7/d", "postgres://u@10.0.0.7:/d",
-        "postgresql://%2Ftmp/d", "postgresql://u:p%40%3A%2F%25@%2Fvar%2Frun:5433/d", "postgresql:///d?host=/tmp",
-        "postgresql://u@10.0.0.7,10.0.0.8/d?port=5433", "postgresql://u@10.0.0.7/d?hostaddr=",
+        "postgresql://u@[::1]/d",
+        "postgresql://u@[::1]:5433,[fe80::7]:5434,10.0.0.7/d",
+        "postgres://u@10.0.0.7:/d",
+        "postgresql://%2Ftmp/d",
+        "postgresql://u:p%40%3A%2F%25@%2Fvar%2Frun:5433/d",
+        "postgresql:///d?host=/tmp",
+        "postgresql://u@10.0.0.7,10.0.0.8/d?port=5433",
+        "postgresql://u@10.0.0.7/d?hostaddr=",
         "postgresql:///d?host=::1",
         "postgresql:///d?host=one,two&hostaddr=10.0.0.7,10.0.0.8&port=5432,5433",
         "postgresql://u@10.0.0.7/d?options=-c%20search_path%3Dqueues",
     };
     static const char *const bad[] = {
-        "postgresql:///d?host=10.0.0.7,10.0.0.8&port=1,2,3", "postgresql:///d?host=10.0.0.7&port=1,2",
+        "postgresql:///d?host=10.0.0.7,10.0.0.8&port=1,2,3",
+        "postgresql:///d?host=10.0.0.7&port=1,2",
         "postgresql:///d?host=10.0.0.7,10.0.0.8,10.0.0.9&port=1,2",
         "postgresql:///d?host=one&hostaddr=10.0.0.7,10.0.0.8",
-        "postgresql:///d?host=one,two&hostaddr=10.0.0.7", "postgresql://u@10.0.0.7,/d", "postgresql://u@one,10.0.0.7/d",
-        "postgresql://u@10.0.0.7:99999/d", "postgresql://u@10.0.0.7:x/d", "postgresql://u@10.0.0.7/d?port=0",
-        "postgresql://u@/d", "postgresql://u@10.0.0.7%00/d", "postgresql://u@[::1/d", "postgresql://u@%40abstract/d",
-        "postgresql://u@10.0.0.7/d?sslmode=perhaps", "postgresql://u@10.0.0.7/d?target_session_attrs=perhaps",
+        "postgresql:///d?host=one,two&hostaddr=10.0.0.7",
+        "postgresql://u@10.0.0.7,/d",
+        "postgresql://u@one,10.0.0.7/d",
+        "postgresql://u@10.0.0.7:99999/d",
+        "postgresql://u@10.0.0.7:x/d",
+        "postgresql://u@10.0.0.7/d?port=0",
+        "postgresql://u@/d",
+        "postgresql://u@10.0.0.7%00/d",
+        "postgresql://u@[::1/d",
+        "postgresql://u@%40abstract/d",
+        "postgresql://u@10.0.0.7/d?sslmode=perhaps",
+        "postgresql://u@10.0.0.7/d?target_session_attrs=perhaps",
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(fine); i++) {
@@ -426,7 +462,8 @@ static void urls_of_addresses_are_taken_and_lists_that_do_not_fit_refused(void *
     }
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err_note note = { .text = "" };
-        if (pg_url_check(bad[i], &note) != ERR_BAD || note.text[0] == '\0' || strstr(note.text, "perhaps") != NULL)
+        if (pg_url_check(bad[i], &note) != ERR_BAD || note.text[0] == '\0' ||
+            strstr(note.text, "perhaps") != NULL)
             fail_msg("%s: '%s'", bad[i], note.text);
     }
 }
@@ -436,9 +473,15 @@ static void sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_say
 {
     struct fixture *f = *state;
     static const char *const roles[] = {
-        "default_transaction_isolation = 'serializable'", "idle_session_timeout = '1min'", "statement_timeout = '1ms'",
-        "lock_timeout = '1ms'", "idle_in_transaction_session_timeout = '1ms'", "client_min_messages = 'debug1'",
-        "client_encoding = 'latin1'", "standard_conforming_strings = off", "search_path = nowhere",
+        "default_transaction_isolation = 'serializable'",
+        "idle_session_timeout = '1min'",
+        "statement_timeout = '1ms'",
+        "lock_timeout = '1ms'",
+        "idle_in_transaction_session_timeout = '1ms'",
+        "client_min_messages = 'debug1'",
+        "client_encoding = 'latin1'",
+        "standard_conforming_strings = off",
+        "search_path = nowhere",
     };
     char url[PG_SERVER_URL_BYTES + 96], long_url[2048];
     struct pg *c = NULL, *admin = connected(f, LONG_MS);
@@ -448,16 +491,23 @@ static void sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_say
         (void)snprintf(text, sizeof text, "ALTER ROLE odd SET %s", roles[i]);
         run_sql(f, admin, text);
     }
-    (void)snprintf(url, sizeof url, "postgresql://odd@127.0.0.1:%u/postgres?options=%s", f->server.port,
-                   "-c%20search_path%3Delsewhere%20-c%20lock_timeout%3D7");
+    (void)snprintf(url, sizeof url, "postgresql://odd@127.0.0.1:%u/postgres?options=%s",
+                   f->server.port, "-c%20search_path%3Delsewhere%20-c%20lock_timeout%3D7");
     assert_int_equal(open_at(f, url, STATEMENT_MS, LONG_MS, &c, NULL), ERR_OK);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('default_transaction_isolation')"
-                               " = 'read committed')::int4"), 1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('idle_session_timeout') = '0')::int4"), 1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('statement_timeout') = '2s')::int4"), 1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('lock_timeout') = '1332ms')::int4"), 1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('client_encoding') = 'UTF8')::int4"), 1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('search_path') = 'elsewhere')::int4"), 1);
+    assert_int_equal(number_of(f, c,
+                               "SELECT (current_setting('default_transaction_isolation')"
+                               " = 'read committed')::int4"),
+                     1);
+    assert_int_equal(
+        number_of(f, c, "SELECT (current_setting('idle_session_timeout') = '0')::int4"), 1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('statement_timeout') = '2s')::int4"),
+                     1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('lock_timeout') = '1332ms')::int4"),
+                     1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('client_encoding') = 'UTF8')::int4"),
+                     1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('search_path') = 'elsewhere')::int4"),
+                     1);
     pg_close(&c);
     int n = snprintf(long_url, sizeof long_url, "%s", url);
     memset(long_url + n, 'x', sizeof long_url - 1 - (size_t)n); /* more than fits beside ours */
@@ -476,7 +526,8 @@ static void an_answer_has_a_limit(void **state)
     struct pg *c = connected(f, LONG_MS);
     struct pg_outcome o;
     struct pg_rows *rows = NULL;
-    pg_run_one(c, "SELECT repeat('x', 16777216) FROM generate_series(1, 100)", NULL, within(f, LONG_MS), &rows, &o);
+    pg_run_one(c, "SELECT repeat('x', 16777216) FROM generate_series(1, 100)", NULL,
+               within(f, LONG_MS), &rows, &o);
     assert_int_equal(o.why, ERR_IO);
     assert_non_null(strstr(o.note.text, "too large"));
     assert_null(rows);
@@ -484,7 +535,8 @@ static void an_answer_has_a_limit(void **state)
     pg_close(&c);
 }
 
-/* A warning at each connection, of a collation's version, say, is nothing for the log of a server. */
+/* A warning at each connection, of a collation's version, say, is nothing for the log of a
+ * server. */
 static void notices_are_not_printed(void **state)
 {
     struct fixture *f = *state;
@@ -517,9 +569,14 @@ static void what_is_no_postgres_is_no_connection(void **state)
 {
     struct fixture *f = *state;
     static const str words[] = {
-        STR_INIT(""), STR_INIT("HTTP/1.1 400 Bad Request\r\n\r\n"), STR_INIT("R\0\0\0\4"),
-        STR_INIT("R\0\0\0\10\0\0\0\143"), STR_INIT("Z\0\0\0\5I"),
-        STR_INIT("R\177\377\377\377"), STR_INIT("\0\0\0\0\0\0\0\0\0\0"), STR_INIT("E\0\0\0\5"),
+        STR_INIT(""),
+        STR_INIT("HTTP/1.1 400 Bad Request\r\n\r\n"),
+        STR_INIT("R\0\0\0\4"),
+        STR_INIT("R\0\0\0\10\0\0\0\143"),
+        STR_INIT("Z\0\0\0\5I"),
+        STR_INIT("R\177\377\377\377"),
+        STR_INIT("\0\0\0\0\0\0\0\0\0\0"),
+        STR_INIT("E\0\0\0\5"),
     };
     for (size_t i = 0; i < COUNT_OF(words); i++) {
         struct pg *c = NULL;
@@ -536,7 +593,8 @@ static void what_is_no_postgres_is_no_connection(void **state)
 }
 
 /* Two statements to a server that answers with what is in the fake. */
-static struct pg_outcome two_at(struct fixture *f, struct fake_pg *fake, int64_t ms, int64_t values[2])
+static struct pg_outcome two_at(struct fixture *f, struct fake_pg *fake, int64_t ms,
+                                int64_t values[2])
 {
     struct pg_statement list[] = { { .sql = "SELECT 1" }, { .sql = "SELECT 2" } };
     struct pg_rows *rows[COUNT_OF(list)];
@@ -632,7 +690,8 @@ static void a_last_word_is_definite_only_before_the_commit(void **state)
     assert_int_equal(two_at(*state, &fake, LONG_MS, NULL).why, ERR_FULL);
 }
 
-/* Nothing that comes over the wire is believed to be well formed: no crash, no wait beyond the end. */
+/* Nothing that comes over the wire is believed to be well formed: no crash, no wait beyond the
+ * end. */
 static void damaged_answers_harm_nobody(void **state)
 {
     struct rng rng;

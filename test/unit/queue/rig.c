@@ -1,8 +1,8 @@
 #include "rig.h"
 
-#include "queue/machine.h"
-#include "queue/admin.h"
 #include "engine/store.h"
+#include "queue/admin.h"
+#include "queue/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +26,12 @@ void rig_open(struct rig *r)
         static const char *const names[RIG_STORES_MAX] = { "s0", "s1", "s2", "s3" };
         char dir[128];
         (void)snprintf(dir, sizeof dir, "%s/store-%u", r->scratch.dir, i);
-        struct queue_local_opts o = { .name = names[i], .engine = i == 0 ? r->engine : NULL, .dir = i == 0 ? NULL : dir,
+        struct queue_local_opts o = { .name = names[i],
+                                      .engine = i == 0 ? r->engine : NULL,
+                                      .dir = i == 0 ? NULL : dir,
                                       .clock = r->clock,
-                                      .segment_bytes = 8u << 20, .index_bytes_max = 1u << 30 };
+                                      .segment_bytes = 8u << 20,
+                                      .index_bytes_max = 1u << 30 };
         err why = queue_local_open(&o, &r->stores[i], &greatest, &note);
         if (why != ERR_OK)
             fail_msg("store: %s", note.text);
@@ -52,8 +55,11 @@ void rig_prepare(struct rig *r, unsigned stores)
     r->clock = sysclock_clock(r->sysclock);
     sysclock_start(r->sysclock, STORE_TIME_ZERO);
     r->stores_count = stores;
-    r->opts = (struct queues_opts){ .seed = 7, .durability = QUEUE_SYNC, .write_timeout_ms = RIG_WAIT_MS / 2,
-                                    .idempotency_window_ns = 300 * NS_PER_S, .reply_bytes_max = 8u << 20,
+    r->opts = (struct queues_opts){ .seed = 7,
+                                    .durability = QUEUE_SYNC,
+                                    .write_timeout_ms = RIG_WAIT_MS / 2,
+                                    .idempotency_window_ns = 300 * NS_PER_S,
+                                    .reply_bytes_max = 8u << 20,
                                     .partitions_max = 1u << 20 };
 }
 
@@ -79,8 +85,8 @@ void rig_close(struct rig *r)
                 fprintf(stderr, "queue %zu: busy %u, requests %llu, refs %u\n", n, q->busy,
                         (unsigned long long)q->requests, q->refs);
             }
-            fail_msg("queues do not come to rest: %u jobs, %u of %zu queues", r->queues->jobs, r->queues->alive,
-                     r->queues->count);
+            fail_msg("queues do not come to rest: %u jobs, %u of %zu queues", r->queues->jobs,
+                     r->queues->alive, r->queues->count);
         }
         pause_ms(1);
     }
@@ -233,7 +239,8 @@ struct ask *rig_produce_begin(struct rig *r, struct queue *q, const char *body, 
 {
     struct ask *a = ask_new();
     for (unsigned i = 0; i < count; i++)
-        a->items[i] = (struct queue_item_new){ .bytes = arena_printf(&a->arena, "%s%u", body, i), .kind = STR("k") };
+        a->items[i] = (struct queue_item_new){ .bytes = arena_printf(&a->arena, "%s%u", body, i),
+                                               .kind = STR("k") };
     ask_produce(r, q, a, count);
     return a;
 }
@@ -248,8 +255,8 @@ uint32_t rig_produce(struct rig *r, struct queue *q, const char *body, unsigned 
     return partition;
 }
 
-struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *body, const char *idempotency,
-                                    const char *order)
+struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *body,
+                                    const char *idempotency, const char *order)
 {
     struct ask *a = ask_new();
     a->items[0].bytes = str_of(body);
@@ -259,8 +266,8 @@ struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *
     return a;
 }
 
-struct ask *rig_produce_keyed(struct rig *r, struct queue *q, const char *body, const char *idempotency,
-                              const char *order)
+struct ask *rig_produce_keyed(struct rig *r, struct queue *q, const char *body,
+                              const char *idempotency, const char *order)
 {
     struct ask *a = rig_produce_keyed_begin(r, q, body, idempotency, order);
     if (ask_wait(a) != ERR_OK)
@@ -268,12 +275,18 @@ struct ask *rig_produce_keyed(struct rig *r, struct queue *q, const char *body, 
     return a;
 }
 
-struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count, int64_t timeout_ms)
+struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count,
+                            int64_t timeout_ms)
 {
     struct ask *a = ask_new();
-    a->u.lease = (struct queue_lease_request){ .queue = q, .batch_size = count, .client_id = str_of(client),
-                                               .deadline = mono_add_ms(clock_mono(r->clock), timeout_ms),
-                                               .arena = &a->arena, .done = leased, .ctx = a };
+    a->u.lease =
+        (struct queue_lease_request){ .queue = q,
+                                      .batch_size = count,
+                                      .client_id = str_of(client),
+                                      .deadline = mono_add_ms(clock_mono(r->clock), timeout_ms),
+                                      .arena = &a->arena,
+                                      .done = leased,
+                                      .ctx = a };
     if (queue_lease_start(&a->u.lease) != ERR_OK)
         fail_msg("lease: %s", a->u.lease.note.text);
     return a;
@@ -281,8 +294,9 @@ struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, 
 
 void rig_lease_with(struct rig *r, struct queue *q, struct ask *a, unsigned count)
 {
-    a->u.lease = (struct queue_lease_request){ .queue = q, .batch_size = count, .arena = &a->arena,
-                                               .done = leased, .ctx = a };
+    a->u.lease = (struct queue_lease_request){
+        .queue = q, .batch_size = count, .arena = &a->arena, .done = leased, .ctx = a
+    };
     a->u.lease.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
     if (queue_lease_start(&a->u.lease) != ERR_OK)
         fail_msg("lease: %s", a->u.lease.note.text);
@@ -291,9 +305,14 @@ void rig_lease_with(struct rig *r, struct queue *q, struct ask *a, unsigned coun
 struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count)
 {
     struct ask *a = ask_new();
-    a->u.lease = (struct queue_lease_request){ .queue = q, .batch_size = count, .wants_token = true,
-                                               .deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS),
-                                               .arena = &a->arena, .done = leased, .ctx = a };
+    a->u.lease =
+        (struct queue_lease_request){ .queue = q,
+                                      .batch_size = count,
+                                      .wants_token = true,
+                                      .deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS),
+                                      .arena = &a->arena,
+                                      .done = leased,
+                                      .ctx = a };
     if (queue_lease_start(&a->u.lease) != ERR_OK)
         fail_msg("lease: %s", a->u.lease.note.text);
     assert_int_equal(ask_wait(a), ERR_OK);

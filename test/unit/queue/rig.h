@@ -1,5 +1,5 @@
-/* rig.h - queues over local stores in scratch directories, with a real loop on a thread and a clock a test can move;
- * and calls that wait for their answer. */
+/* rig.h - queues over local stores in scratch directories, with a real loop on a thread and a clock
+ * a test can move; and calls that wait for their answer. */
 #ifndef UNIT_QUEUE_RIG_H
 #define UNIT_QUEUE_RIG_H
 
@@ -68,20 +68,24 @@ void ask_produce(struct rig *r, struct queue *q, struct ask *a, unsigned count);
 /* Begin: do not wait. They fail the test when the start fails. */
 struct ask *rig_produce_begin(struct rig *r, struct queue *q, const char *body, unsigned count);
 void rig_lease_with(struct rig *r, struct queue *q, struct ask *a, unsigned count); /* a is new */
-struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count, int64_t timeout_ms);
+struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count,
+                            int64_t timeout_ms);
 /* Waits. produce: the partition. */
 uint32_t rig_produce(struct rig *r, struct queue *q, const char *body, unsigned count);
-/* One item under an idempotency key and an order key, "" for none. Waits until it is stored; begin: waits not. */
-struct ask *rig_produce_keyed(struct rig *r, struct queue *q, const char *body, const char *idempotency,
-                              const char *order);
-struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *body, const char *idempotency,
-                                    const char *order);
+/* One item under an idempotency key and an order key, "" for none. Waits until it is stored; begin:
+ * waits not. */
+struct ask *rig_produce_keyed(struct rig *r, struct queue *q, const char *body,
+                              const char *idempotency, const char *order);
+struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *body,
+                                    const char *idempotency, const char *order);
 err rig_change(struct rig *r, struct queue *q, enum queue_change_kind kind, uint32_t partition,
                const struct ksuid *ids, unsigned count, struct err_note *note);
 err rig_change_items(struct rig *r, struct queue *q, struct ask *a);
-void rig_change_begin(struct rig *r, struct queue *q, struct ask *a); /* waits not; fails the test when it is refused */
+void rig_change_begin(struct rig *r, struct queue *q,
+                      struct ask *a); /* waits not; fails the test when it is refused */
 struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count); /* waits for items */
-struct ask *rig_lease_soon(struct rig *r, struct queue *q, unsigned count); /* items, or none after 300 ms */
+struct ask *rig_lease_soon(struct rig *r, struct queue *q,
+                           unsigned count); /* items, or none after 300 ms */
 struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count); /* waits for items */
 struct queue_part_stats rig_stats(struct queue *q, uint32_t partition);
 bool rig_body_is(const struct queue_item *it, const char *text);

@@ -2,8 +2,8 @@
  * Method: the store's look at what is there is over only when a consumer has changed it. */
 #include "rig.h"
 
-#include "queue/machine.h"
 #include "queue/admin.h"
+#include "queue/machine.h"
 
 #include <pthread.h>
 
@@ -19,7 +19,7 @@ static struct {
 
 static void others(void)
 {
-    void (*meanwhile)(struct queue *q) = bent.meanwhile;
+    void (*meanwhile)(struct queue * q) = bent.meanwhile;
     if (meanwhile == NULL || !pthread_equal(pthread_self(), bent.clearer))
         return;
     bent.meanwhile = NULL;
@@ -27,14 +27,16 @@ static void others(void)
 }
 
 static err look_at_ready(struct queue_store *s, struct queue_part p, struct ksuid from,
-                         bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
+                         bool (*each)(void *ctx, const struct queue_entry *e, bool in_place),
+                         void *ctx)
 {
     err why = bent.real->ready(s, p, from, each, ctx);
     others();
     return why;
 }
 
-static err look_at_scheduled(struct queue_store *s, struct queue_part p, store_time from_at, struct ksuid from,
+static err look_at_scheduled(struct queue_store *s, struct queue_part p, store_time from_at,
+                             struct ksuid from,
                              bool (*each)(void *ctx, const struct queue_entry *e), void *ctx)
 {
     err why = bent.real->scheduled(s, p, from_at, from, each, ctx);
@@ -43,7 +45,8 @@ static err look_at_scheduled(struct queue_store *s, struct queue_part p, store_t
 }
 
 /* Clears while meanwhile happens behind the first look. */
-static void clear(struct queue *q, bool ready, bool scheduled, bool destructive, void (*meanwhile)(struct queue *q))
+static void clear(struct queue *q, bool ready, bool scheduled, bool destructive,
+                  void (*meanwhile)(struct queue *q))
 {
     struct err_note note = { "" };
     struct queue_store *s = rig.stores[0];
@@ -204,11 +207,16 @@ static void what_memory_does_not_hold_stays_and_is_due_in_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_given_back_for_later_meanwhile_stays, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(what_is_taken_meanwhile_stays_unless_leased_ones_go, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(what_was_scheduled_and_is_taken_meanwhile_stays, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(what_is_due_meanwhile_goes_where_both_kinds_do, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(what_memory_does_not_hold_stays_and_is_due_in_time, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(what_is_given_back_for_later_meanwhile_stays, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(what_is_taken_meanwhile_stays_unless_leased_ones_go,
+                                        rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(what_was_scheduled_and_is_taken_meanwhile_stays, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(what_is_due_meanwhile_goes_where_both_kinds_do, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(what_memory_does_not_hold_stays_and_is_due_in_time,
+                                        rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* Goal: an item whose body cannot be had is told, counted and out of the way; all others are given, and their counts
- * are those of the rows.
- * Method: queues over local stores, whose answers of bodies and batches are bent between opening and looking. */
-#include "rig.h"
+/* Goal: an item whose body cannot be had is told, counted and out of the way; all others are given,
+ * and their counts are those of the rows.
+ * Method: queues over local stores, whose answers of bodies and batches are bent between opening
+ * and looking. */
 #include "queue/admin.h"
+#include "rig.h"
 
 #include <string.h>
 
@@ -31,8 +32,8 @@ static err bent_bodies(struct queue_store *s, struct queue_part p, struct queue_
     return why == ERR_OK && bad && all ? bend.body : why;
 }
 
-static err bent_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
-                      struct queue_batch *out)
+static err bent_batch(struct queue_store *s, struct queue_part p, struct ksuid first,
+                      struct arena *a, struct queue_batch *out)
 {
     return bend.batch != ERR_OK ? bend.batch : bend.real->batch(s, p, first, a, out);
 }
@@ -166,8 +167,9 @@ static void one_that_dies_unreadable_holds_no_other_up(void **state)
 {
     (void)state;
     struct queue *dead = rig_queue(&rig, "dead", 1);
-    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("dying"), .dead_queue = STR("dead"),
-                                                            .max_attempts = 1 });
+    struct queue *q =
+        rig_create(&rig, (struct queue_info){
+                             .name = STR("dying"), .dead_queue = STR("dead"), .max_attempts = 1 });
     (void)rig_produce(&rig, q, "x", ITEMS);
     struct ask *a = rig_lease(&rig, q, ITEMS);
     store_bend(ERR_CORRUPT, ERR_OK);
@@ -186,10 +188,13 @@ static void one_that_dies_unreadable_holds_no_other_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_whose_bytes_are_damaged_is_passed, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(one_whose_bytes_are_damaged_is_passed, rig_setup,
+                                        rig_teardown),
         cmocka_unit_test_setup_teardown(one_whose_batch_went_is_passed, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_item_ends_when_it_expires, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(one_that_dies_unreadable_holds_no_other_up, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_item_ends_when_it_expires, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(one_that_dies_unreadable_holds_no_other_up, rig_setup,
+                                        rig_teardown),
         cmocka_unit_test_setup_teardown(rows_that_point_at_nothing_go, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

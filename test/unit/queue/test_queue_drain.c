@@ -1,7 +1,7 @@
-/* Goal: the end of a server does not wait for what is being changed about its queues. Method: as test_queue_queue.c,
- * with a store that holds a partition's move until it is told to go on. */
-#include "rig.h"
+/* Goal: the end of a server does not wait for what is being changed about its queues. Method: as
+ * test_queue_queue.c, with a store that holds a partition's move until it is told to go on. */
 #include "queue/admin.h"
+#include "rig.h"
 
 #include <time.h>
 
@@ -55,7 +55,11 @@ static err held_drop(struct queue_store *s, struct queue_part p)
     return gate.inner->drop(s, p);
 }
 
-struct mover { struct queue *queue; err why; struct err_note note; };
+struct mover {
+    struct queue *queue;
+    err why;
+    struct err_note note;
+};
 
 static void *move_run(void *arg)
 {
@@ -118,7 +122,9 @@ static void no_queue_is_made_while_draining(void **state)
     (void)state;
     struct err_note note = { "" };
     queues_drain(rig.queues);
-    struct queue_info info = { .name = STR("late"), .lease_timeout_ns = NS_PER_S, .expire_timeout_ns = NS_PER_S,
+    struct queue_info info = { .name = STR("late"),
+                               .lease_timeout_ns = NS_PER_S,
+                               .expire_timeout_ns = NS_PER_S,
                                .partitions = 1 };
     assert_int_equal(queues_create(rig.queues, &info, &note), ERR_SHUTDOWN);
 }
@@ -126,7 +132,8 @@ static void no_queue_is_made_while_draining(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(drain_does_not_wait_for_a_partition_that_moves, setup, teardown),
+        cmocka_unit_test_setup_teardown(drain_does_not_wait_for_a_partition_that_moves, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(no_queue_is_made_while_draining, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
-/* Goal: many threads at one queue lose nothing, get nothing twice, and data races are seen by the thread sanitizer; a
- * process killed at a random moment has lost nothing it acknowledged; order keys go on however their items end. Method:
- * producers and consumers on real stores, every item counted; short lives, retries and clears; a child that produces
- * and consumes, and tells through a pipe what it was told, killed by signal 9 again and again on the same directory. */
-#include "rig.h"
+/* Goal: many threads at one queue lose nothing, get nothing twice, and data races are seen by the
+ * thread sanitizer; a process killed at a random moment has lost nothing it acknowledged; order
+ * keys go on however their items end. Method: producers and consumers on real stores, every item
+ * counted; short lives, retries and clears; a child that produces and consumes, and tells through a
+ * pipe what it was told, killed by signal 9 again and again on the same directory. */
 #include "queue/admin.h"
+#include "rig.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,7 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PRODUCERS = 4, CONSUMERS = 4, REQUESTS = 60, PER_REQUEST = 5, ITEMS = PRODUCERS * REQUESTS * PER_REQUEST };
+enum {
+    PRODUCERS = 4,
+    CONSUMERS = 4,
+    REQUESTS = 60,
+    PER_REQUEST = 5,
+    ITEMS = PRODUCERS * REQUESTS * PER_REQUEST
+};
 
 static struct queue *queue;
 static atomic_uint seen[ITEMS], consumed;
@@ -45,15 +52,17 @@ static void *consume(void *ctx)
 {
     (void)ctx;
     while (atomic_load(&consumed) < ITEMS) {
-        struct ask *a = rig_lease_begin(&rig, queue, "", 1 + (unsigned)atomic_load(&consumed) % 7, 200);
+        struct ask *a =
+            rig_lease_begin(&rig, queue, "", 1 + (unsigned)atomic_load(&consumed) % 7, 200);
         struct ksuid ids[8];
         if (ask_wait(a) == ERR_OK) {
             unsigned count = a->u.lease.items_count;
             for (unsigned i = 0; i < count; i++)
                 ids[i] = a->u.lease.items[i].id;
-            bool retry = number_of(&a->u.lease.items[0]) % 5 == 0 && a->u.lease.items[0].attempts == 1;
-            if (rig_change(&rig, queue, retry ? CHANGE_RETRY : CHANGE_COMPLETE, a->u.lease.partition, ids, count,
-                           NULL) != ERR_OK)
+            bool retry =
+                number_of(&a->u.lease.items[0]) % 5 == 0 && a->u.lease.items[0].attempts == 1;
+            if (rig_change(&rig, queue, retry ? CHANGE_RETRY : CHANGE_COMPLETE,
+                           a->u.lease.partition, ids, count, NULL) != ERR_OK)
                 abort();
             for (unsigned i = 0; i < count && !retry; i++)
                 (void)atomic_fetch_add(&seen[number_of(&a->u.lease.items[i])], 1);
@@ -111,7 +120,8 @@ static void *produce_keyed(void *ctx)
     return NULL;
 }
 
-/* Takes some, completes them, gives them back or forgets them; what was cleared meanwhile is none of its business. */
+/* Takes some, completes them, gives them back or forgets them; what was cleared meanwhile is none
+ * of its business. */
 static void *consume_keyed(void *ctx)
 {
     (void)ctx;
@@ -122,8 +132,8 @@ static void *consume_keyed(void *ctx)
             for (unsigned n = 0; n < a->u.lease.items_count; n++)
                 ids[n] = a->u.lease.items[n].id;
             if (i % 3 != 0)
-                (void)rig_change(&rig, queue, i % 3 == 1 ? CHANGE_RETRY : CHANGE_COMPLETE, a->u.lease.partition, ids,
-                                 a->u.lease.items_count, NULL);
+                (void)rig_change(&rig, queue, i % 3 == 1 ? CHANGE_RETRY : CHANGE_COMPLETE,
+                                 a->u.lease.partition, ids, a->u.lease.items_count, NULL);
         }
         ask_free(a);
     }
@@ -149,10 +159,14 @@ static uint64_t keyed_left(void)
 
 static void order_keys_that_end_in_every_way_at_once_go_on(void **state)
 {
-    static void *(*const all[])(void *ctx) = { produce_keyed, produce_keyed, consume_keyed, consume_keyed,
-                                               clear_keyed };
-    struct queue_info info = { .name = STR("keyed"), .lease_timeout_ns = 5 * NS_PER_MS, .partitions = 2,
-                               .expire_timeout_ns = 20 * NS_PER_MS, .max_attempts = 2, .dead_queue = STR("dead") };
+    static void *(*const all[])(void *ctx) = { produce_keyed, produce_keyed, consume_keyed,
+                                               consume_keyed, clear_keyed };
+    struct queue_info info = { .name = STR("keyed"),
+                               .lease_timeout_ns = 5 * NS_PER_MS,
+                               .partitions = 2,
+                               .expire_timeout_ns = 20 * NS_PER_MS,
+                               .max_attempts = 2,
+                               .dead_queue = STR("dead") };
     pthread_t threads[COUNT_OF(all)];
     struct err_note note;
     (void)state;
@@ -176,8 +190,9 @@ static void order_keys_that_end_in_every_way_at_once_go_on(void **state)
         ask_free(rig_produce_keyed(&rig, queue, "1", "", keys[i]));
         struct ask *a = rig_lease(&rig, queue, 10);
         assert_int_equal(a->u.lease.items_count, 1);
-        assert_int_equal(rig_change(&rig, queue, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[0].id, 1,
-                                    NULL), ERR_OK);
+        assert_int_equal(rig_change(&rig, queue, CHANGE_COMPLETE, a->u.lease.partition,
+                                    &a->u.lease.items[0].id, 1, NULL),
+                         ERR_OK);
         ask_free(a);
     }
     assert_int_equal(keyed_left(), 0);
@@ -189,7 +204,10 @@ static void order_keys_that_end_in_every_way_at_once_go_on(void **state)
 
 enum { KILLS = 12, KILL_ITEMS = 100000 };
 enum told { NOTHING, PRODUCING, PRODUCED, COMPLETING, COMPLETED };
-struct word { unsigned item; unsigned told; };
+struct word {
+    unsigned item;
+    unsigned told;
+};
 
 static void tell(int to, unsigned item, enum told what)
 {
@@ -219,7 +237,8 @@ static void child(struct rig *r, int to, unsigned first)
         if (a->u.lease.items_count == 1 && n % 3 != 0) {
             unsigned item = number_of(&a->u.lease.items[0]);
             tell(to, item, COMPLETING);
-            if (rig_change(r, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[0].id, 1, NULL) != ERR_OK)
+            if (rig_change(r, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[0].id, 1,
+                           NULL) != ERR_OK)
                 _exit(5);
             tell(to, item, COMPLETED);
         }
@@ -229,7 +248,8 @@ static void child(struct rig *r, int to, unsigned first)
 
 typedef void life_fn(struct rig *r, int to, unsigned first);
 
-static unsigned live_and_die(struct rig *r, life_fn *life, unsigned char *told, unsigned first, unsigned words)
+static unsigned live_and_die(struct rig *r, life_fn *life, unsigned char *told, unsigned first,
+                             unsigned words)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -295,8 +315,10 @@ static void a_killed_process_has_lost_nothing(void **state)
 
 enum { LARGE_KILLS = 5, LARGE_ITEMS = 8, LARGE_BODY = 1500000 };
 
-static const struct queue_info large_info = { .name = STR_INIT("large"), .partitions = 2,
-                                              .lease_timeout_ns = 2 * NS_PER_S, .max_attempts = 1,
+static const struct queue_info large_info = { .name = STR_INIT("large"),
+                                              .partitions = 2,
+                                              .lease_timeout_ns = 2 * NS_PER_S,
+                                              .max_attempts = 1,
                                               .dead_queue = STR_INIT("dead") };
 
 static struct ask *produce_large(struct rig *r, struct queue *q, unsigned first)
@@ -320,7 +342,8 @@ static void complete_some(struct rig *r, struct queue *q, const struct ask *a, i
     for (unsigned i = 0; i < a->u.lease.items_count; i += 4) {
         unsigned item = number_of(&a->u.lease.items[i]);
         tell(to, item, COMPLETING);
-        if (rig_change(r, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[i].id, 1, NULL) == ERR_OK)
+        if (rig_change(r, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[i].id, 1,
+                       NULL) == ERR_OK)
             tell(to, item, COMPLETED);
     }
 }
@@ -382,7 +405,8 @@ static void a_killed_process_has_lost_no_large_body_that_died(void **state)
     (void)state;
     rig_prepare(&rig, 2);
     for (unsigned i = 0; i < LARGE_KILLS; i++)
-        next = live_and_die(&rig, child_large, told, (next + LARGE_ITEMS) / LARGE_ITEMS * LARGE_ITEMS, 200 + 61 * i);
+        next = live_and_die(&rig, child_large, told,
+                            (next + LARGE_ITEMS) / LARGE_ITEMS * LARGE_ITEMS, 200 + 61 * i);
     rig_open(&rig);
     struct err_note note;
     struct queue *q, *dead;

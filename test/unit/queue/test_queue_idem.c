@@ -1,18 +1,20 @@
-/* Goal: an idempotency key stands for one produce within its window, over partitions, stores and restarts, and for no
- * other request. Method: as test_queue_queue.c. */
+/* Goal: an idempotency key stands for one produce within its window, over partitions, stores and
+ * restarts, and for no other request. Method: as test_queue_queue.c. */
 #include "rig.h"
 
+#include "engine/store.h"
 #include "queue/machine.h"
 #include "queue/store_rows.h"
-#include "engine/store.h"
 
 #include <string.h>
 
-static void refuses_another(struct queue *q, const char *body, const char *idempotency, const char *order)
+static void refuses_another(struct queue *q, const char *body, const char *idempotency,
+                            const char *order)
 {
     struct ask *a = rig_produce_keyed_begin(&rig, q, body, idempotency, order);
     assert_int_equal(ask_wait(a), ERR_PRECONDITION);
-    assert_non_null(strstr(a->u.produce.note.text, "idempotency-key is invalid; it was used for another request"));
+    assert_non_null(strstr(a->u.produce.note.text,
+                           "idempotency-key is invalid; it was used for another request"));
     ask_free(a);
 }
 
@@ -107,7 +109,8 @@ static void written(struct queue_write *w, err why)
     *(err *)w->ctx = why;
 }
 
-/* Rewrites the key of partition 0 as stores wrote it that kept no digests. Closes both: nobody else has them. */
+/* Rewrites the key of partition 0 as stores wrote it that kept no digests. Closes both: nobody else
+ * has them. */
 static void take_digest(struct engine **e, struct queue_store *s, uint32_t queue)
 {
     struct queue_part part = { .queue = queue };
@@ -121,8 +124,12 @@ static void take_digest(struct engine **e, struct queue_store *s, uint32_t queue
     memset(k.digest, 0, sizeof k.digest);
     err why = ERR_AGAIN;
     struct queue_op op = { .kind = OP_KEY_PUT, .u.key = k };
-    struct queue_write w = { .parts = { { .part = part, .epoch = record.epoch, .ops = &op, .ops_count = 1 } },
-                             .parts_count = 1, .done = written, .ctx = &why };
+    struct queue_write w = {
+        .parts = { { .part = part, .epoch = record.epoch, .ops = &op, .ops_count = 1 } },
+        .parts_count = 1,
+        .done = written,
+        .ctx = &why
+    };
     s->ops->write(s, &w);
     s->ops->close(&s);
     engine_close(e); /* answers first */
@@ -156,13 +163,14 @@ static void key_of_an_older_store_answers_any_request(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(key_stands_for_one_produce_also_after_a_restart, rig_setup_two,
+        cmocka_unit_test_setup_teardown(key_stands_for_one_produce_also_after_a_restart,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(key_of_another_request_is_refused_also_after_a_restart,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(key_that_is_being_written_is_refused_to_another_request,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(key_of_an_older_store_answers_any_request, rig_setup,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(key_of_another_request_is_refused_also_after_a_restart, rig_setup_two,
-                                        rig_teardown),
-        cmocka_unit_test_setup_teardown(key_that_is_being_written_is_refused_to_another_request, rig_setup_two,
-                                        rig_teardown),
-        cmocka_unit_test_setup_teardown(key_of_an_older_store_answers_any_request, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

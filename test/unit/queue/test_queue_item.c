@@ -13,8 +13,12 @@
 enum { ITEMS = 5 };
 
 static const struct item ITEM[ITEMS] = {
-    { .encoding = STR_INIT("json"), .kind = STR_INIT("k"), .reference = STR_INIT("a/b"), .source_id = STR_INIT("s-1"),
-      .bytes = STR_INIT("{}"), .enqueue_at = { .ns = 5 } },
+    { .encoding = STR_INIT("json"),
+      .kind = STR_INIT("k"),
+      .reference = STR_INIT("a/b"),
+      .source_id = STR_INIT("s-1"),
+      .bytes = STR_INIT("{}"),
+      .enqueue_at = { .ns = 5 } },
     { .bytes = STR_INIT("\0with\0nul") },
     { .kind = STR_INIT("no bytes") },
     { .enqueue_at = { .ns = INT64_MAX } },
@@ -43,7 +47,8 @@ static err read_one(str batch, unsigned index, unsigned count, struct item *out)
     struct item_span span;
     if (at.offset + at.n > batch.n)
         return ERR_CORRUPT;
-    err why = item_slot_decode(str_take(str_skip(batch, at.offset), at.n), index, count, batch.n, &span);
+    err why =
+        item_slot_decode(str_take(str_skip(batch, at.offset), at.n), index, count, batch.n, &span);
     if (why != ERR_OK)
         return why;
     str one = str_take(str_skip(batch, span.offset), span.n);

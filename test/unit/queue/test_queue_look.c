@@ -1,10 +1,11 @@
-/* Goal: what a queue shows of itself: items by age over all partitions, whole pages and those that end at their bytes.
- * Method: as test_queue_queue.c; the clock stands still or is moved between two produces, so ages are known. */
+/* Goal: what a queue shows of itself: items by age over all partitions, whole pages and those that
+ * end at their bytes. Method: as test_queue_queue.c; the clock stands still or is moved between two
+ * produces, so ages are known. */
 #include "rig.h"
 
 #include "base/rng.h"
-#include "queue/machine.h"
 #include "queue/admin.h"
+#include "queue/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static void ids_of_all_partitions_are_in_order_of_time(void **state)
     }
     struct ksuid again = part_ids(&p[0], 1, (store_time){ .ns = now.ns - NS_PER_S }, 0);
     struct ksuid next = part_ids(&p[0], 1, (store_time){ .ns = now.ns - NS_PER_S }, UINT64_MAX);
-    assert_true(ksuid_cmp(again, last) > 0 && ksuid_cmp(next, again) > 0); /* of a clock that went back */
+    assert_true(ksuid_cmp(again, last) > 0 &&
+                ksuid_cmp(next, again) > 0); /* of a clock that went back */
 }
 
 /* ---- looking at all partitions ---- */
@@ -37,14 +39,20 @@ static void ids_of_all_partitions_are_in_order_of_time(void **state)
 enum { SHOWN_MAX = 64, LOOK_BYTES = 1 << 20 };
 
 /* What is looked at, as one text. memory: of the answer. */
-struct look { struct arena arena; struct queue_item *items; unsigned count; char text[SHOWN_MAX * 8]; };
+struct look {
+    struct arena arena;
+    struct queue_item *items;
+    unsigned count;
+    char text[SHOWN_MAX * 8];
+};
 
 static err look(struct queue *q, uint32_t partition, str pivot, unsigned limit, struct look *out)
 {
     struct err_note note;
     out->count = 0;
     out->text[0] = '\0';
-    err why = queue_items_list(q, partition, false, pivot, limit, &out->arena, &out->items, &out->count, &note);
+    err why = queue_items_list(q, partition, false, pivot, limit, &out->arena, &out->items,
+                               &out->count, &note);
     for (unsigned i = 0; i < out->count && i < SHOWN_MAX; i++) {
         size_t n = strlen(out->text);
         int more = snprintf(out->text + n, sizeof out->text - n, "%s%.*s", i == 0 ? "" : " ",
@@ -71,7 +79,8 @@ static void pages_show(struct queue *q, unsigned limit, const char *text)
         arena_init(&l.arena, LOOK_BYTES);
         assert_int_equal(look(q, QUEUE_PARTS_ALL, str_of(pivot), limit, &l), ERR_OK);
         size_t n = strlen(all);
-        int more = snprintf(all + n, sizeof all - n, "%s%s", n == 0 || l.count == 0 ? "" : " ", l.text);
+        int more =
+            snprintf(all + n, sizeof all - n, "%s%s", n == 0 || l.count == 0 ? "" : " ", l.text);
         assert_in_range(more, 0, sizeof all - n - 1);
         if (l.count > 0)
             ksuid_format(ksuid_add(l.items[l.count - 1].id, 1), pivot);
@@ -100,7 +109,8 @@ static void reopen(struct queue **q, const char *name)
     queue_await_read(*q, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS));
 }
 
-/* Over partitions, over stores, over a restart; what was given back is at the end, what is leased where it was. */
+/* Over partitions, over stores, over a restart; what was given back is at the end, what is leased
+ * where it was. */
 static void oldest_of_all_partitions_come_first(void **state)
 {
     static const char all[] = "00 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16 17 18 19";
@@ -120,7 +130,8 @@ static void oldest_of_all_partitions_come_first(void **state)
         struct ask *l = rig_lease(&rig, q, 1);
         is_third = rig_body_is(&l->u.lease.items[0], "030");
         if (is_third)
-            assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, l->u.lease.partition, &l->u.lease.items[0].id, 1, NULL),
+            assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, l->u.lease.partition,
+                                        &l->u.lease.items[0].id, 1, NULL),
                              ERR_OK);
         ask_free(l);
     }
@@ -146,7 +157,13 @@ static unsigned counted(struct queue *q, uint32_t partition, size_t memory)
 
 static void answers_end_at_their_bytes_whatever_the_limit(void **state)
 {
-    enum { LARGE = 1 << 20, REPLY = 4 << 20, MEMORY = REPLY + LARGE + (1 << 20), PARTITIONS = 3, EACH = 8 };
+    enum {
+        LARGE = 1 << 20,
+        REPLY = 4 << 20,
+        MEMORY = REPLY + LARGE + (1 << 20),
+        PARTITIONS = 3,
+        EACH = 8
+    };
     (void)state;
     rig_close(&rig);
     rig.opts.reply_bytes_max = REPLY;
@@ -208,7 +225,8 @@ static void many_partitions_need_no_memory_of_an_answer(void **state)
 
 enum { NAMES = 300 };
 
-/* Queues "000..." and so on, each with texts as long as may be, of that byte; every second in space "odd". */
+/* Queues "000..." and so on, each with texts as long as may be, of that byte; every second in space
+ * "odd". */
 static void queues_with_long_texts(char fill_with)
 {
     static char name[QUEUE_NAME_BYTES_MAX], reference[QUEUE_REFERENCE_BYTES_MAX];
@@ -218,14 +236,18 @@ static void queues_with_long_texts(char fill_with)
         char number[8];
         assert_int_equal(snprintf(number, sizeof number, "%03u", i), 3);
         memcpy(name, number, 3);
-        struct queue *q = rig_create(&rig, (struct queue_info){
-            .name = { .p = name, .n = sizeof name }, .reference = { .p = reference, .n = sizeof reference },
-            .space = i % 2 == 1 ? STR("odd") : STR_NONE, .partitions = 1 });
+        struct queue *q =
+            rig_create(&rig,
+                       (struct queue_info){ .name = { .p = name, .n = sizeof name },
+                                            .reference = { .p = reference, .n = sizeof reference },
+                                            .space = i % 2 == 1 ? STR("odd") : STR_NONE,
+                                            .partitions = 1 });
         queue_unref(&q);
     }
 }
 
-/* Goes on by the cursor until there is none; each page is at least one queue, and needs no more memory than given. */
+/* Goes on by the cursor until there is none; each page is at least one queue, and needs no more
+ * memory than given. */
 static unsigned pages_of_queues(str space, unsigned limit, size_t memory, unsigned step)
 {
     char pivot[QUEUE_NAME_BYTES_MAX];
@@ -289,11 +311,13 @@ static void a_list_of_queues_says_when_it_was_cut_by_number(void **state)
 static struct {
     struct queue_store_ops ops;
     const struct queue_store_ops *real;
-    struct queue *queue;     /* NULL: it was done */
-    struct ksuid gone;       /* deleted before bodies are read; NIL: the partition moves before rows are */
+    struct queue *queue; /* NULL: it was done */
+    /* deleted before bodies are read; NIL: the partition moves before rows are */
+    struct ksuid gone;
 } beside;
 
-static err bodies_beside_delete(struct queue_store *store, struct queue_part p, struct queue_bodies *b)
+static err bodies_beside_delete(struct queue_store *store, struct queue_part p,
+                                struct queue_bodies *b)
 {
     struct queue *q = beside.queue;
     char text[KSUID_TEXT_BYTES + 1];
@@ -307,7 +331,8 @@ static err bodies_beside_delete(struct queue_store *store, struct queue_part p, 
 }
 
 static err rows_beside_move(struct queue_store *store, struct queue_part p, struct ksuid from,
-                            bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
+                            bool (*each)(void *ctx, const struct queue_entry *e, bool in_place),
+                            void *ctx)
 {
     struct queue *q = beside.queue;
     struct queue_part_change c = { .order = PART_MOVE, .partition = 0, .store = STR("s1") };
@@ -361,15 +386,23 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_of_all_partitions_are_in_order_of_time),
-        cmocka_unit_test_setup_teardown(oldest_of_all_partitions_come_first, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(answers_end_at_their_bytes_whatever_the_limit, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(oldest_of_all_partitions_come_first, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(answers_end_at_their_bytes_whatever_the_limit, rig_setup,
+                                        rig_teardown),
         cmocka_unit_test_setup_teardown(answers_of_small_items_end_too, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(many_partitions_need_no_memory_of_an_answer, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(lists_of_queues_end_at_their_bytes_and_go_on, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(a_list_of_queues_that_has_no_room_gives_one, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(a_list_of_queues_says_when_it_was_cut_by_number, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(what_is_consumed_meanwhile_is_left_out, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(looking_follows_a_partition_that_moves, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(many_partitions_need_no_memory_of_an_answer, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(lists_of_queues_end_at_their_bytes_and_go_on, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(a_list_of_queues_that_has_no_room_gives_one, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(a_list_of_queues_says_when_it_was_cut_by_number, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(what_is_consumed_meanwhile_is_left_out, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(looking_follows_a_partition_that_moves, rig_setup_two,
+                                        rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
 /* Goal: what the queue does beyond its peer: order keys, tokens, schedules, clearing, importing,
- * partitions added, drained and moved, windows smaller than the backlog. Method: as test_queue_queue.c. */
+ * partitions added, drained and moved, windows smaller than the backlog. Method: as
+ * test_queue_queue.c. */
 #include "rig.h"
 
+#include "queue/admin.h"
 #include "queue/machine.h"
 #include "queue/part.h"
-#include "queue/admin.h"
 
 #include <string.h>
 
@@ -23,7 +24,8 @@ static void order_key_has_one_in_flight_also_after_a_return_and_a_restart(void *
     struct ask *a = rig_lease(&rig, q, 10);
     assert_int_equal(a->u.lease.items_count, 1);
     assert_true(rig_body_is(&a->u.lease.items[0], "1"));
-    assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, partition, &a->u.lease.items[0].id, 1, NULL), ERR_OK);
+    assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, partition, &a->u.lease.items[0].id, 1, NULL),
+                     ERR_OK);
     queue_unref(&q);
     rig_close(&rig);
     rig_open(&rig);
@@ -33,19 +35,23 @@ static void order_key_has_one_in_flight_also_after_a_return_and_a_restart(void *
         struct ask *b = rig_lease(&rig, q, 10);
         assert_int_equal(b->u.lease.items_count, 1);
         assert_true(rig_body_is(&b->u.lease.items[0], bodies[i]));
-        assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, partition, &b->u.lease.items[0].id, 1, NULL), ERR_OK);
+        assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, partition, &b->u.lease.items[0].id, 1,
+                                    NULL),
+                         ERR_OK);
         ask_free(b);
     }
     ask_free(a);
     queue_unref(&q);
 }
 
-static struct ask *change_one(struct queue *q, enum queue_change_kind kind, const struct queue_item *it, uint64_t token,
-                              err want)
+static struct ask *change_one(struct queue *q, enum queue_change_kind kind,
+                              const struct queue_item *it, uint64_t token, err want)
 {
     struct ask *a = ask_new();
     ksuid_format(it->id, a->ids[0]);
-    a->changes[0] = (struct queue_change_item){ .id = str_of(a->ids[0]), .token = token, .extend_ns = 100 * NS_PER_S };
+    a->changes[0] = (struct queue_change_item){ .id = str_of(a->ids[0]),
+                                                .token = token,
+                                                .extend_ns = 100 * NS_PER_S };
     a->u.change.kind = kind;
     a->u.change.items_count = 1;
     assert_int_equal(rig_change_items(&rig, q, a), want);
@@ -74,8 +80,9 @@ static void token_fences_and_completing_again_is_no_error(void **state)
 static void produce_later(struct queue *q, const char *body, int64_t in_ns)
 {
     struct ask *a = ask_new();
-    a->items[0] = (struct queue_item_new){ .bytes = str_of(body),
-                                           .enqueue_at = store_time_add(clock_store(rig.clock), in_ns) };
+    a->items[0] =
+        (struct queue_item_new){ .bytes = str_of(body),
+                                 .enqueue_at = store_time_add(clock_store(rig.clock), in_ns) };
     ask_produce(&rig, q, a, 1);
     assert_int_equal(ask_wait(a), ERR_OK);
     ask_free(a);
@@ -99,7 +106,8 @@ static void schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease(void **sta
     rig_advance(&rig, 60 * NS_PER_S);
     assert_int_equal(ask_wait(a), ERR_OK);
     assert_true(rig_body_is(&a->u.lease.items[0], "first"));
-    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &a->u.lease.items[0].id, 1, NULL), ERR_OK);
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &a->u.lease.items[0].id, 1, NULL),
+                     ERR_OK);
     rig_advance(&rig, 100 * NS_PER_S);
     struct ask *b = rig_lease(&rig, q, 1);
     assert_true(rig_body_is(&b->u.lease.items[0], "second"));
@@ -118,12 +126,15 @@ static struct queue_item leased_one(struct queue *q)
     return it;
 }
 
-/* Through its schedule, an end before it was due for what was produced with it, and another by a retry. */
+/* Through its schedule, an end before it was due for what was produced with it, and another by a
+ * retry. */
 static void item_expires_its_time_after_it_is_due(void **state)
 {
     (void)state;
-    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("ends"), .lease_timeout_ns = 3600 * NS_PER_S,
-                                                            .expire_timeout_ns = LIFE_S * NS_PER_S });
+    struct queue *q =
+        rig_create(&rig, (struct queue_info){ .name = STR("ends"),
+                                              .lease_timeout_ns = 3600 * NS_PER_S,
+                                              .expire_timeout_ns = LIFE_S * NS_PER_S });
     store_time due = store_time_add(clock_store(rig.clock), DUE_S * NS_PER_S);
     (void)rig_produce(&rig, q, "now", 1);
     produce_later(q, "later", DUE_S * NS_PER_S);
@@ -136,8 +147,9 @@ static void item_expires_its_time_after_it_is_due(void **state)
     assert_true(life_ns > (LIFE_S - 10) * NS_PER_S && life_ns < (LIFE_S + 10) * NS_PER_S);
     struct ask *c = ask_new();
     ksuid_format(it.id, c->ids[0]);
-    c->changes[0] = (struct queue_change_item){ .id = str_of(c->ids[0]),
-                                                .retry_at = store_time_add(it.expire_at, LIFE_S * NS_PER_S) };
+    c->changes[0] =
+        (struct queue_change_item){ .id = str_of(c->ids[0]),
+                                    .retry_at = store_time_add(it.expire_at, LIFE_S * NS_PER_S) };
     c->u.change.kind = CHANGE_RETRY;
     c->u.change.items_count = 1;
     assert_int_equal(rig_change_items(&rig, q, c), ERR_OK);
@@ -154,8 +166,10 @@ static void item_expires_its_time_after_it_is_due(void **state)
 static void retry_never_shortens_a_life(void **state)
 {
     (void)state;
-    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("keeps"), .lease_timeout_ns = NS_PER_S,
-                                                            .expire_timeout_ns = LIFE_S * NS_PER_S });
+    struct queue *q =
+        rig_create(&rig, (struct queue_info){ .name = STR("keeps"),
+                                              .lease_timeout_ns = NS_PER_S,
+                                              .expire_timeout_ns = LIFE_S * NS_PER_S });
     struct err_note note = { "" };
     (void)rig_produce(&rig, q, "kept", 1);
     const struct queue_info shorter = { .name = STR("keeps"), .expire_timeout_ns = 60 * NS_PER_S };
@@ -163,8 +177,9 @@ static void retry_never_shortens_a_life(void **state)
     struct ask *l = rig_lease(&rig, q, 1), *c = ask_new();
     store_time end = l->u.lease.items[0].expire_at;
     ksuid_format(l->u.lease.items[0].id, c->ids[0]);
-    c->changes[0] = (struct queue_change_item){ .id = str_of(c->ids[0]),
-                                                .retry_at = store_time_add(clock_store(rig.clock), 30 * NS_PER_S) };
+    c->changes[0] = (struct queue_change_item){
+        .id = str_of(c->ids[0]), .retry_at = store_time_add(clock_store(rig.clock), 30 * NS_PER_S)
+    };
     c->u.change.kind = CHANGE_RETRY;
     c->u.change.items_count = 1;
     assert_int_equal(rig_change_items(&rig, q, c), ERR_OK);
@@ -190,7 +205,8 @@ static void clear_removes_what_it_was_told_to(void **state)
     assert_int_equal(queue_clear(q, true, true, true, &note), ERR_OK);
     assert_int_equal(rig_stats(q, 0).leased + rig_stats(q, 1).leased, 0);
     assert_int_equal(rig_stats(q, 0).scheduled + rig_stats(q, 1).scheduled, 0);
-    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[0].id, 1, NULL),
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, a->u.lease.partition,
+                                &a->u.lease.items[0].id, 1, NULL),
                      ERR_NOT_FOUND);
     ask_free(a);
     queue_unref(&q);
@@ -212,13 +228,15 @@ static void window_is_smaller_than_the_backlog(void **state)
     struct queue_item *items;
     unsigned count;
     arena_init(&arena, 64 << 20);
-    assert_int_equal(queue_items_list(q, 0, false, STR(""), 12000, &arena, &items, &count, &note), ERR_OK);
+    assert_int_equal(queue_items_list(q, 0, false, STR(""), 12000, &arena, &items, &count, &note),
+                     ERR_OK);
     assert_int_equal(count, REQUESTS * EACH);
     char text[2][KSUID_TEXT_BYTES + 1];
     ksuid_format(items[11000].id, text[0]);
     ksuid_format(items[11001].id, text[1]);
     str ids[3] = { str_of(text[0]), str_of(text[1]), str_of(text[0]) };
-    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &items[11002].id, 1, &note), ERR_CONFLICT);
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &items[11002].id, 1, &note),
+                     ERR_CONFLICT);
     assert_int_equal(queue_items_delete(q, 0, ids, 3, &note), ERR_OK);
     unsigned taken = 0;
     while (taken < REQUESTS * EACH - 2) {
@@ -230,7 +248,8 @@ static void window_is_smaller_than_the_backlog(void **state)
             assert_true(ksuid_cmp(got[i], last) > 0);
             last = got[i];
         }
-        assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, got, a->u.lease.items_count, NULL), ERR_OK);
+        assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, got, a->u.lease.items_count, NULL),
+                         ERR_OK);
         taken += a->u.lease.items_count;
         ask_free(a);
     }
@@ -240,12 +259,14 @@ static void window_is_smaller_than_the_backlog(void **state)
     queue_unref(&q);
 }
 
-/* Who asked for some of a full window left: they go back to its beginning, whatever came meanwhile at its end. */
+/* Who asked for some of a full window left: they go back to its beginning, whatever came meanwhile
+ * at its end. */
 static void items_go_back_to_the_beginning_of_a_full_window(void **state)
 {
     enum { LEFT = 10, ROUNDS = 5 };
     (void)state;
-    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("full"), .lease_timeout_ns = 3600 * NS_PER_S });
+    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("full"),
+                                                            .lease_timeout_ns = 3600 * NS_PER_S });
     unsigned all = PART_WINDOW_ITEMS;
     for (unsigned n = 0; n < all; n += 512)
         (void)rig_produce(&rig, q, "f", 512);
@@ -274,9 +295,12 @@ static void imported_items_keep_attempts_and_leases(void **state)
     struct queue *q = rig_queue(&rig, "imported", 2);
     struct err_note note = { "" };
     struct arena arena;
-    struct queue_item *out, in[3] = { { .bytes = STR_INIT("a"), .attempts = 3 }, { .bytes = STR_INIT("b") },
-                                      { .bytes = STR_INIT("c"), .attempts = 1,
-                                        .lease_deadline = store_time_add(clock_store(rig.clock), 50 * NS_PER_S) } };
+    struct queue_item *out,
+        in[3] = { { .bytes = STR_INIT("a"), .attempts = 3 },
+                  { .bytes = STR_INIT("b") },
+                  { .bytes = STR_INIT("c"),
+                    .attempts = 1,
+                    .lease_deadline = store_time_add(clock_store(rig.clock), 50 * NS_PER_S) } };
     arena_init(&arena, 1 << 20);
     assert_int_equal(queue_items_import(q, 1, in, 3, &arena, &out, &note), ERR_OK);
     assert_int_equal(rig_stats(q, 1).ready, 2);
@@ -303,11 +327,13 @@ static void partition_moves_to_another_store_with_all_it_holds(void **state)
     produce_later(q, "l", 100 * NS_PER_S);
     struct ask *a = rig_lease(&rig, q, 7);
     struct ask *k = rig_produce_keyed(&rig, q, "k", "key", "");
-    assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, 0, &a->u.lease.items[0].id, 1, NULL), ERR_OK);
+    assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, 0, &a->u.lease.items[0].id, 1, NULL),
+                     ERR_OK);
     struct queue_part_change c = { .order = PART_MOVE, .partition = 0, .store = STR("s1") };
     if (queue_part_change(q, &c, &note) != ERR_OK)
         fail_msg("move: %s", note.text);
-    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &a->u.lease.items[1].id, 1, NULL), ERR_OK);
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &a->u.lease.items[1].id, 1, NULL),
+                     ERR_OK);
     assert_string_equal(rig_stats(q, 0).store, "s1");
     assert_int_equal(rig_stats(q, 0).ready, 295);
     assert_int_equal(rig_stats(q, 0).leased, 5);
@@ -333,7 +359,8 @@ static struct {
 } slow_look;
 
 static err look_beside_move(struct queue_store *store, struct queue_part p, struct ksuid from,
-                            bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
+                            bool (*each)(void *ctx, const struct queue_entry *e, bool in_place),
+                            void *ctx)
 {
     struct queue *q = slow_look.moved;
     struct queue_part_change c = { .order = PART_MOVE, .partition = 0, .store = STR("s1") };
@@ -368,7 +395,11 @@ static void clearing_follows_a_partition_that_moves(void **state)
 }
 
 /* Counts the times that the store is opened again, in vain. */
-static struct { struct queue_store_ops ops; const struct queue_store_ops *real; atomic_uint times; } closed;
+static struct {
+    struct queue_store_ops ops;
+    const struct queue_store_ops *real;
+    atomic_uint times;
+} closed;
 
 static err recover_in_vain(struct queue_store *s, struct err_note *note)
 {
@@ -413,18 +444,25 @@ static void partitions_are_drained_added_and_rebalanced(void **state)
     (void)state;
     struct queue *q = rig_queue(&rig, "parts", 2);
     struct err_note note = { "" };
-    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_DRAIN, .partition = 0 }, &note),
+    assert_int_equal(
+        queue_part_change(q, &(struct queue_part_change){ .order = PART_DRAIN, .partition = 0 },
+                          &note),
+        ERR_OK);
+    assert_int_equal(rig_produce(&rig, q, "a", 3), 1);
+    assert_int_equal(rig_produce(&rig, q, "a", 3), 1);
+    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_ADD }, &note),
                      ERR_OK);
-    assert_int_equal(rig_produce(&rig, q, "a", 3), 1);
-    assert_int_equal(rig_produce(&rig, q, "a", 3), 1);
-    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_ADD }, &note), ERR_OK);
     assert_int_equal(rig_produce(&rig, q, "a", 3), 2);
-    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_PAUSE, .partition = 1 }, &note),
-                     ERR_OK);
+    assert_int_equal(
+        queue_part_change(q, &(struct queue_part_change){ .order = PART_PAUSE, .partition = 1 },
+                          &note),
+        ERR_OK);
     struct ask *a = rig_lease(&rig, q, 10);
     assert_int_equal(a->u.lease.partition, 2);
-    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_RESUME, .partition = 1 }, &note),
-                     ERR_OK);
+    assert_int_equal(
+        queue_part_change(q, &(struct queue_part_change){ .order = PART_RESUME, .partition = 1 },
+                          &note),
+        ERR_OK);
     struct ask *b = rig_lease(&rig, q, 10);
     assert_int_equal(b->u.lease.partition, 1);
     struct queue_part_change c = { .order = PART_MOVE, .partition = 2, .store = STR("s1") };
@@ -449,7 +487,8 @@ static void import_is_refused_at_once_where_nothing_is_taken(void **state)
     arena_init(&arena, 1 << 20);
     assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
     assert_int_equal(queue_items_import(q, 1, &in, 1, &arena, &out, &note), ERR_UNAVAILABLE);
-    assert_string_equal(note.text, "partition not available; partition '1' is draining, retry again");
+    assert_string_equal(note.text,
+                        "partition not available; partition '1' is draining, retry again");
     c.order = PART_PAUSE;
     assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
     assert_int_equal(queue_items_import(q, 1, &in, 1, &arena, &out, &note), ERR_UNAVAILABLE);
@@ -488,11 +527,16 @@ static void dead_queue_is_kept_until_nobody_names_it_or_by_order(void **state)
     (void)state;
     struct err_note note;
     struct queue *dead = rig_queue(&rig, "dead", 1);
-    struct queue *a = rig_create(&rig, (struct queue_info){ .name = STR("a"), .dead_queue = STR("dead") });
-    struct queue *b = rig_create(&rig, (struct queue_info){ .name = STR("b"), .dead_queue = STR("dead") });
-    struct queue_info keep = { .name = STR("b"), .lease_timeout_ns = NS_PER_S, .expire_timeout_ns = NS_PER_S };
+    struct queue *a =
+        rig_create(&rig, (struct queue_info){ .name = STR("a"), .dead_queue = STR("dead") });
+    struct queue *b =
+        rig_create(&rig, (struct queue_info){ .name = STR("b"), .dead_queue = STR("dead") });
+    struct queue_info keep = { .name = STR("b"),
+                               .lease_timeout_ns = NS_PER_S,
+                               .expire_timeout_ns = NS_PER_S };
     assert_int_equal(queues_delete(rig.queues, STR("dead"), false, &note), ERR_CONFLICT);
-    assert_string_equal(note.text, "queue is in use; it is the dead queue of others (2), give them another first");
+    assert_string_equal(
+        note.text, "queue is in use; it is the dead queue of others (2), give them another first");
     (void)rig_produce(&rig, dead, "x", 1);
     assert_int_equal(queues_delete(rig.queues, STR("a"), false, &note), ERR_OK);
     assert_int_equal(queues_delete(rig.queues, STR("dead"), false, &note), ERR_CONFLICT);
@@ -515,11 +559,14 @@ static void refuses_partitions(err why, const struct err_note *note, const char 
 static void partitions_of_all_queues_have_a_limit_and_more_are_opened(void **state)
 {
     (void)state;
-    static const char over[] = "partitions is invalid; all queues together have 5 and cannot have more than 5"
-                               " (queue.partitions_max)";
+    static const char over[] =
+        "partitions is invalid; all queues together have 5 and cannot have more than 5"
+        " (queue.partitions_max)";
     struct err_note note;
     struct queue_part_change add = { .order = PART_ADD };
-    struct queue_info more = { .name = STR("b"), .lease_timeout_ns = NS_PER_S, .expire_timeout_ns = NS_PER_S,
+    struct queue_info more = { .name = STR("b"),
+                               .lease_timeout_ns = NS_PER_S,
+                               .expire_timeout_ns = NS_PER_S,
                                .partitions = 3 };
     rig_close(&rig);
     rig.opts.partitions_max = 5;
@@ -570,27 +617,38 @@ static void lost_lease_is_none_that_another_server_gave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(order_key_has_one_in_flight_also_after_a_return_and_a_restart, rig_setup_two,
+        cmocka_unit_test_setup_teardown(
+            order_key_has_one_in_flight_also_after_a_return_and_a_restart, rig_setup_two,
+            rig_teardown),
+        cmocka_unit_test_setup_teardown(token_fences_and_completing_again_is_no_error, rig_setup,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(token_fences_and_completing_again_is_no_error, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease, rig_setup,
+        cmocka_unit_test_setup_teardown(schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease,
+                                        rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(item_expires_its_time_after_it_is_due, rig_setup,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(item_expires_its_time_after_it_is_due, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(retry_never_shortens_a_life, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(clear_removes_what_it_was_told_to, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(window_is_smaller_than_the_backlog, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(items_go_back_to_the_beginning_of_a_full_window, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(imported_items_keep_attempts_and_leases, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, rig_setup_two,
+        cmocka_unit_test_setup_teardown(window_is_smaller_than_the_backlog, rig_setup,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(clearing_follows_a_partition_that_moves, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(a_lease_that_waits_has_stores_looked_at, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(import_is_refused_at_once_where_nothing_is_taken, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(items_go_back_to_the_beginning_of_a_full_window, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(imported_items_keep_attempts_and_leases, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(clearing_follows_a_partition_that_moves, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(a_lease_that_waits_has_stores_looked_at, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(import_is_refused_at_once_where_nothing_is_taken, rig_setup,
+                                        rig_teardown),
         cmocka_unit_test_setup_teardown(queue_made_again_is_empty, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(dead_queue_is_kept_until_nobody_names_it_or_by_order, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(partitions_of_all_queues_have_a_limit_and_more_are_opened, rig_setup,
-                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(dead_queue_is_kept_until_nobody_names_it_or_by_order,
+                                        rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(partitions_of_all_queues_have_a_limit_and_more_are_opened,
+                                        rig_setup, rig_teardown),
         cmocka_unit_test(lost_lease_is_none_that_another_server_gave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,10 @@
-/* Goal: items reach their dead queue and come back from it whatever their size, and a move that cannot
- * go on is told and stops nobody. Method: as test_queue_sizes.c, on one store and across two; a dead
- * queue that is paused; a store whose bodies of some items cannot be read. */
+/* Goal: items reach their dead queue and come back from it whatever their size, and a move that
+ * cannot go on is told and stops nobody. Method: as test_queue_sizes.c, on one store and across
+ * two; a dead queue that is paused; a store whose bodies of some items cannot be read. */
 #include "rig.h"
 
-#include "queue/store.h"
 #include "queue/admin.h"
+#include "queue/store.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -17,15 +17,18 @@ static struct queue *dead, *q;
 static void make_queues(void)
 {
     dead = rig_queue(&rig, "dead", rig.stores_count);
-    q = rig_create(&rig, (struct queue_info){ .name = STR("q"), .partitions = rig.stores_count,
-                                              .max_attempts = 1, .dead_queue = STR("dead") });
+    q = rig_create(&rig, (struct queue_info){ .name = STR("q"),
+                                              .partitions = rig.stores_count,
+                                              .max_attempts = 1,
+                                              .dead_queue = STR("dead") });
 }
 
 static void only_partition(struct queue *of, uint32_t partition)
 {
     struct err_note note;
     for (uint32_t i = 0; i < rig.stores_count; i++) {
-        struct queue_part_change c = { .partition = i, .order = i == partition ? PART_RESUME : PART_PAUSE };
+        struct queue_part_change c = { .partition = i,
+                                       .order = i == partition ? PART_RESUME : PART_PAUSE };
         assert_int_equal(queue_part_change(of, &c, &note), ERR_OK);
     }
 }
@@ -199,11 +202,13 @@ static void an_order_that_the_dead_queue_does_not_take_is_told_and_undone(void *
     produce(5, 10);
     struct ask *l = rig_lease(&rig, q, 5);
     assert_int_equal(retry_dead(l, &note), ERR_UNAVAILABLE);
-    assert_string_equal(note.text, "dead queue 'dead' does not take the items; those that were not moved are "
-                                   "leased as before, try again");
+    assert_string_equal(note.text,
+                        "dead queue 'dead' does not take the items; those that were not moved are "
+                        "leased as before, try again");
     assert_int_equal(leased(), 5);
     assert_true(rig_stats(q, 0).failures > 0);
-    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &l->u.lease.items[0].id, 1, &note), ERR_OK);
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &l->u.lease.items[0].id, 1, &note),
+                     ERR_OK);
     only_partition(dead, 0);
     rig_advance(&rig, 61 * NS_PER_S);
     await(dead, 4);
@@ -221,7 +226,8 @@ static void items_that_the_dead_queue_does_not_take_can_be_deleted(void **state)
     struct ask *l = rig_lease(&rig, q, 5);
     rig_advance(&rig, 61 * NS_PER_S);
     const mono begin = clock_mono(rig.clock);
-    assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, &l->u.lease.items[2].id, 1, &note), ERR_OK);
+    assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, &l->u.lease.items[2].id, 1, &note),
+                     ERR_OK);
     assert_int_equal(leased(), 4);
     assert_int_equal(queue_clear(q, true, true, true, &note), ERR_OK);
     assert_int_equal(leased() + ready(q), 0);
@@ -276,7 +282,10 @@ static void items_that_cannot_be_read_stop_no_others(void **state)
 }
 
 #define ONE_STORE(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
-#define TWO_STORES(name) { #name "_of_another_store", name, rig_setup_two, rig_teardown, NULL }
+#define TWO_STORES(name)                                                                           \
+    {                                                                                              \
+#name "_of_another_store", name, rig_setup_two, rig_teardown, NULL                         \
+    }
 
 int main(void)
 {

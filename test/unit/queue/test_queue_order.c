@@ -1,9 +1,10 @@
-/* Goal: items of one order key end in every way, alone and several in one write, and neither the server nor the key
- * is stuck after it. Method: as test_queue_more.c; after each end the key has to give its next item, and only that. */
+/* Goal: items of one order key end in every way, alone and several in one write, and neither the
+ * server nor the key is stuck after it. Method: as test_queue_more.c; after each end the key has to
+ * give its next item, and only that. */
 #include "rig.h"
 
-#include "queue/machine.h"
 #include "queue/admin.h"
+#include "queue/machine.h"
 
 #include <time.h>
 
@@ -13,14 +14,17 @@
 
 static struct queue *make(const char *name, const char *dead)
 {
-    return rig_create(&rig, (struct queue_info){ .name = str_of(name), .lease_timeout_ns = LEASE_NS,
+    return rig_create(&rig, (struct queue_info){ .name = str_of(name),
+                                                 .lease_timeout_ns = LEASE_NS,
                                                  .expire_timeout_ns = EXPIRE_NS,
-                                                 .dead_queue = str_of(dead), .partitions = 1 });
+                                                 .dead_queue = str_of(dead),
+                                                 .partitions = 1 });
 }
 
 static struct queue *make_dead(void)
 {
-    return rig_create(&rig, (struct queue_info){ .name = STR("dead"), .expire_timeout_ns = 100 * EXPIRE_NS });
+    return rig_create(&rig, (struct queue_info){ .name = STR("dead"),
+                                                 .expire_timeout_ns = 100 * EXPIRE_NS });
 }
 
 static void produce(struct queue *q, const char *body, unsigned count, const char *order)
@@ -63,7 +67,8 @@ static void goes_on(struct queue *q, const char *order)
 /* What died is counted where it came from first, in the dead queue a moment later. */
 static void holds(struct queue *dead, uint64_t count)
 {
-    for (int64_t waited_ms = 0; rig_stats(dead, 0).ready != count && waited_ms < RIG_WAIT_MS; waited_ms++)
+    for (int64_t waited_ms = 0; rig_stats(dead, 0).ready != count && waited_ms < RIG_WAIT_MS;
+         waited_ms++)
         (void)nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
     assert_int_equal(rig_stats(dead, 0).ready, count);
 }
@@ -76,7 +81,8 @@ static unsigned list_ids(struct queue *q, struct ksuid *ids, unsigned max)
     struct err_note note;
     unsigned count;
     arena_init(&arena, 64 << 20);
-    assert_int_equal(queue_items_list(q, 0, false, STR(""), max, &arena, &items, &count, &note), ERR_OK);
+    assert_int_equal(queue_items_list(q, 0, false, STR(""), max, &arena, &items, &count, &note),
+                     ERR_OK);
     for (unsigned i = 0; i < count; i++)
         ids[i] = items[i].id;
     arena_fini(&arena);
@@ -114,7 +120,8 @@ static void any_of_a_key_can_be_deleted_in_any_order(void **state)
     for (unsigned first = 0; first < 5; first++) {
         produce(q, "a", 5, "k");
         assert_int_equal(list_ids(q, ids, 5), 5);
-        assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, ids + first, 5 - first, NULL), ERR_OK);
+        assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, ids + first, 5 - first, NULL),
+                         ERR_OK);
         if (first > 0)
             assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, ids, first, NULL), ERR_OK);
         goes_on(q, "k");
@@ -165,10 +172,12 @@ static void last_attempt_of_a_key_gives_the_next_its_turn(void **state)
 {
     (void)state;
     struct queue *dead = make_dead();
-    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("tries"), .max_attempts = 1,
+    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("tries"),
+                                                            .max_attempts = 1,
                                                             .lease_timeout_ns = LEASE_NS,
                                                             .expire_timeout_ns = EXPIRE_NS,
-                                                            .dead_queue = STR("dead"), .partitions = 1 });
+                                                            .dead_queue = STR("dead"),
+                                                            .partitions = 1 });
     produce(q, "a", 4, "k");
     change(q, CHANGE_RETRY, takes(q, "a0"));
     (void)takes(q, "a1");
@@ -180,7 +189,8 @@ static void last_attempt_of_a_key_gives_the_next_its_turn(void **state)
     queue_unref(&q), queue_unref(&dead);
 }
 
-/* The first of a key is returned behind a full window: it keeps its turn there, and gives it up when it is deleted. */
+/* The first of a key is returned behind a full window: it keeps its turn there, and gives it up
+ * when it is deleted. */
 static void first_of_a_key_behind_the_window(bool again, bool deleted)
 {
     struct queue *q = make("deep", "");
@@ -202,7 +212,8 @@ static void first_of_a_key_behind_the_window(bool again, bool deleted)
     if (deleted)
         change(q, CHANGE_DELETE, ids[count - 1]);
     for (unsigned i = 1; i + 1 < count; i += 1000)
-        assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, ids + i, i + 1001 < count ? 1000 : count - 1 - i, NULL),
+        assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, ids + i,
+                                    i + 1001 < count ? 1000 : count - 1 - i, NULL),
                          ERR_OK);
     if (!deleted)
         change(q, CHANGE_COMPLETE, takes(q, "k0"));
@@ -226,7 +237,8 @@ static void deleting_the_first_of_a_key_behind_the_window_frees_the_key(void **s
     first_of_a_key_behind_the_window(true, true);
 }
 
-/* Memory holds no more than its bound, what was being read when it was reached, and what came meanwhile. */
+/* Memory holds no more than its bound, what was being read when it was reached, and what came
+ * meanwhile. */
 static void memory_is_bounded(struct queue *q)
 {
     (void)pthread_mutex_lock(&q->lock);
@@ -235,7 +247,8 @@ static void memory_is_bounded(struct queue *q)
     assert_in_range(behind, PART_BEHIND_ITEMS / 2, PART_BEHIND_ITEMS + 2 * PART_WINDOW_ITEMS);
 }
 
-/* More than memory holds wait behind the first of a key, and that is returned to where nothing was read yet. */
+/* More than memory holds wait behind the first of a key, and that is returned to where nothing was
+ * read yet. */
 static void first_of_a_key_is_found_behind_more_than_memory_holds(void **state)
 {
     enum { EACH = 1000, ALL = (PART_BEHIND_ITEMS + 4 * PART_WINDOW_ITEMS) / EACH };
@@ -265,14 +278,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(clear_of_a_key_ends_all_of_it, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(any_of_a_key_can_be_deleted_in_any_order, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(expiry_with_and_without_a_dead_queue, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(last_attempt_of_a_key_gives_the_next_its_turn, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(first_of_a_key_keeps_its_turn_behind_the_window, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(deleting_the_first_of_a_key_behind_the_window_frees_the_key, rig_setup,
+        cmocka_unit_test_setup_teardown(any_of_a_key_can_be_deleted_in_any_order, rig_setup,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(first_of_a_key_is_found_behind_more_than_memory_holds, rig_setup,
+        cmocka_unit_test_setup_teardown(expiry_with_and_without_a_dead_queue, rig_setup,
                                         rig_teardown),
+        cmocka_unit_test_setup_teardown(last_attempt_of_a_key_gives_the_next_its_turn, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(first_of_a_key_keeps_its_turn_behind_the_window, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(deleting_the_first_of_a_key_behind_the_window_frees_the_key,
+                                        rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(first_of_a_key_is_found_behind_more_than_memory_holds,
+                                        rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Goal: requests go where ADR 19 says, figure by figure, alone and in a batch; stores that fail or lag are left
- * out as the rules say; a decision can be made again from its record. Method: the ADR's example and the failure
- * cases as vectors; random loads against a naive search. */
+/* Goal: requests go where ADR 19 says, figure by figure, alone and in a batch; stores that fail or
+ * lag are left out as the rules say; a decision can be made again from its record. Method: the
+ * ADR's example and the failure cases as vectors; random loads against a naive search. */
 #include "queue/health.h"
 
 #include "../cmocka_all.h"
@@ -32,8 +32,11 @@ static uint32_t put(struct table *t, uint32_t items)
     place_look(t->place, t->stores);
     uint32_t store = place_pick(t->stores, t->stores_count);
     uint32_t to = store == PLACE_NONE ? PLACE_NONE : t->stores[store].partition;
-    place_record(t->place, &(struct place_decision){ .seq = t->seq++, .items = items, .store = store,
-                                                     .partition = to, .stores = t->stores });
+    place_record(t->place, &(struct place_decision){ .seq = t->seq++,
+                                                     .items = items,
+                                                     .store = store,
+                                                     .partition = to,
+                                                     .stores = t->stores });
     if (to != PLACE_NONE)
         place_load(t->place, to, place_load_of(t->place, to) + items);
     return to;
@@ -44,8 +47,9 @@ static void expect_loads(const struct table *t, const uint64_t *loads, unsigned 
     for (unsigned i = 0; i < count; i++)
         assert_int_equal(place_load_of(t->place, i), loads[i]);
 }
-#define EXPECT(t, ...)                                                                                       \
-    expect_loads(t, (const uint64_t[]){ __VA_ARGS__ }, sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
+#define EXPECT(t, ...)                                                                             \
+    expect_loads(t, (const uint64_t[]){ __VA_ARGS__ },                                             \
+                 sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
 
 static void place_gives_the_figures_of_the_adr_one_after_another(void **state)
 {
@@ -132,22 +136,23 @@ static void place_leaves_a_slow_store_out_unless_too_few_are_left(void **state)
         s[i] = (struct place_store){ .partition = i, .load = i, .write_ns = NS_PER_MS };
     s[0].write_ns = 100 * NS_PER_MS;
     assert_int_equal(place_pick(s, 4), 1);
-    assert_int_equal(place_pick(s, 2), 1);       /* beside one other */
-    assert_int_equal(place_pick(s, 1), 0);       /* alone: nothing to compare with */
+    assert_int_equal(place_pick(s, 2), 1); /* beside one other */
+    assert_int_equal(place_pick(s, 1), 0); /* alone: nothing to compare with */
     s[0].write_ns = 9 * NS_PER_MS;
-    assert_int_equal(place_pick(s, 4), 0);       /* many times the median, but quick */
+    assert_int_equal(place_pick(s, 4), 0); /* many times the median, but quick */
     s[0].write_ns = s[1].write_ns = s[2].write_ns = 100 * NS_PER_MS;
-    assert_int_equal(place_pick(s, 4), 0);       /* the median is slow too */
+    assert_int_equal(place_pick(s, 4), 0); /* the median is slow too */
 }
 
 static void place_leaves_a_crowded_store_out(void **state)
 {
     (void)state;
-    struct place_store s[3] = { { .partition = 0, .in_flight = 9 }, { .partition = 1, .load = 5, .in_flight = 2 },
+    struct place_store s[3] = { { .partition = 0, .in_flight = 9 },
+                                { .partition = 1, .load = 5, .in_flight = 2 },
                                 { .partition = 2, .load = 6, .in_flight = 1 } };
-    assert_int_equal(place_pick(s, 3), 1);       /* mean 4, bound 6 */
+    assert_int_equal(place_pick(s, 3), 1); /* mean 4, bound 6 */
     s[0].in_flight = 3;
-    assert_int_equal(place_pick(s, 3), 0);       /* fewer than the least bound */
+    assert_int_equal(place_pick(s, 3), 0); /* fewer than the least bound */
     s[0].in_flight = s[1].in_flight = s[2].in_flight = 50;
     assert_int_equal(place_pick(s, 3), 0);
     assert_int_equal(place_pick(s, 1), 0);
@@ -168,10 +173,20 @@ static void place_agrees_with_a_naive_search(void **state)
     for (unsigned step = 0; step < STEPS; step++) {
         uint32_t p = (uint32_t)rng_below(&rng, PARTS);
         switch (rng_below(&rng, 8)) {
-        case 0: open[p] = !open[p]; place_open(t.place, p, open[p]); break;
-        case 1: store_of[p] = (uint32_t)rng_below(&rng, 5), open[p] = false; place_put(t.place, p, store_of[p]); break;
-        case 2: t.stores[p % 5].status = rng_below(&rng, 2) ? PLACE_OK : PLACE_ERROR; break;
-        default: place_load(t.place, p, rng_below(&rng, 9)); break;
+        case 0:
+            open[p] = !open[p];
+            place_open(t.place, p, open[p]);
+            break;
+        case 1:
+            store_of[p] = (uint32_t)rng_below(&rng, 5), open[p] = false;
+            place_put(t.place, p, store_of[p]);
+            break;
+        case 2:
+            t.stores[p % 5].status = rng_below(&rng, 2) ? PLACE_OK : PLACE_ERROR;
+            break;
+        default:
+            place_load(t.place, p, rng_below(&rng, 9));
+            break;
         }
         uint32_t best = PLACE_NONE;
         for (uint32_t i = 0; i < PARTS; i++)
@@ -211,7 +226,8 @@ static void health_is_suspect_until_probed_and_in_error_until_recovered(void **s
 }
 
 /* Passes every probe and refuses every write. */
-static void health_of_one_that_refuses_every_write_ends_in_error_and_swings_ever_slower(void **state)
+static void
+health_of_one_that_refuses_every_write_ends_in_error_and_swings_ever_slower(void **state)
 {
     struct health h = { .status = PLACE_OK };
     mono now = { .ns = 1 };
@@ -244,7 +260,8 @@ static void health_is_probed_soon_when_a_request_waits(void **state)
     }
     assert_true(health_next(&h).ns >= mono_add_ms(now, HEALTH_BACKOFF_MS_MAX).ns);
     health_wanted(&h, now);
-    assert_int_equal(health_next(&h).ns, mono_add_ms(now, HEALTH_WANTED_MS).ns); /* not at once: one was just made */
+    assert_int_equal(health_next(&h).ns,
+                     mono_add_ms(now, HEALTH_WANTED_MS).ns); /* not at once: one was just made */
     now = mono_add_ms(now, HEALTH_BACKOFF_MS_MAX / 2);
     health_wanted(&h, now);
     assert_true(health_probe(&h, now));
@@ -265,7 +282,8 @@ static void health_average_is_not_moved_by_one_slow_write(void **state)
     struct place_store both[] = { health_view(&quick), health_view(&slow) };
     both[0].partition = 0, both[0].load = 1000;
     both[1].partition = 1, both[1].load = 0;
-    assert_int_equal(place_pick(both, 2), 0); /* the peak of the quick one does not hide the slow one */
+    assert_int_equal(place_pick(both, 2),
+                     0); /* the peak of the quick one does not hide the slow one */
     now = mono_add_ms(now, HEALTH_SLOW_PROBE_MS);
     assert_true(health_probe(&slow, now)); /* nothing else would show that it got better */
     (void)health_probed(&slow, now, ERR_OK, NS_PER_MS);
@@ -287,7 +305,8 @@ int main(void)
         cmocka_unit_test(place_leaves_a_crowded_store_out),
         cmocka_unit_test(place_agrees_with_a_naive_search),
         cmocka_unit_test(health_is_suspect_until_probed_and_in_error_until_recovered),
-        cmocka_unit_test(health_of_one_that_refuses_every_write_ends_in_error_and_swings_ever_slower),
+        cmocka_unit_test(
+            health_of_one_that_refuses_every_write_ends_in_error_and_swings_ever_slower),
         cmocka_unit_test(health_is_probed_soon_when_a_request_waits),
         cmocka_unit_test(health_average_is_not_moved_by_one_slow_write),
     };

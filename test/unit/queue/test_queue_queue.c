@@ -1,7 +1,8 @@
-/* Goal: a queue over a real local store does what its contract says: produce, lease, complete, retry, expiry,
- * schedules, dead queue, restart. Method: queues, stores and loop as in the server; the clock is moved. */
-#include "rig.h"
+/* Goal: a queue over a real local store does what its contract says: produce, lease, complete,
+ * retry, expiry, schedules, dead queue, restart. Method: queues, stores and loop as in the server;
+ * the clock is moved. */
 #include "queue/admin.h"
+#include "rig.h"
 
 #include <string.h>
 
@@ -121,8 +122,9 @@ static void queue_wakes_a_waiting_lease(void **state)
     dup->u.lease = a->u.lease;
     memset(dup->u.lease.own, 0, sizeof dup->u.lease.own);
     assert_int_equal(queue_lease_start(&dup->u.lease), ERR_BAD);
-    assert_string_equal(dup->u.lease.note.text,
-                        "duplicate client id; a client cannot make multiple leased requests to the same queue");
+    assert_string_equal(
+        dup->u.lease.note.text,
+        "duplicate client id; a client cannot make multiple leased requests to the same queue");
     ask_free(dup);
     (void)rig_produce(&rig, q, "w", 1);
     assert_int_equal(ask_wait(a), ERR_OK);
@@ -130,7 +132,8 @@ static void queue_wakes_a_waiting_lease(void **state)
     ask_free(a);
     struct ask *late = rig_lease_begin(&rig, q, "c1", 5, 30);
     assert_int_equal(ask_wait(late), ERR_TIMEOUT);
-    assert_string_equal(late->u.lease.note.text, "request timeout; no items are in the queue, try again");
+    assert_string_equal(late->u.lease.note.text,
+                        "request timeout; no items are in the queue, try again");
     ask_free(late);
     queue_unref(&q);
 }
@@ -141,7 +144,8 @@ static void queue_changes_all_or_nothing(void **state)
     struct queue *q = rig_queue(&rig, "all", 1);
     (void)rig_produce(&rig, q, "a", 3);
     struct ask *a = rig_lease(&rig, q, 2);
-    struct ksuid ids[3] = { a->u.lease.items[0].id, a->u.lease.items[1].id, ksuid_add(a->u.lease.items[1].id, 1) };
+    struct ksuid ids[3] = { a->u.lease.items[0].id, a->u.lease.items[1].id,
+                            ksuid_add(a->u.lease.items[1].id, 1) };
     struct err_note note;
     assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, ids, 3, &note), ERR_CONFLICT);
     assert_non_null(strstr(note.text, "is not marked as leased"));
@@ -160,8 +164,9 @@ static void queue_keeps_everything_over_a_restart(void **state)
     (void)rig_produce(&rig, q, "b", 3);
     struct ask *a = rig_lease(&rig, q, 2);
     struct ask *later = ask_new();
-    later->items[0] = (struct queue_item_new){ .bytes = STR("later"),
-                                               .enqueue_at = store_time_add(clock_store(rig.clock), 100 * NS_PER_S) };
+    later->items[0] = (struct queue_item_new){
+        .bytes = STR("later"), .enqueue_at = store_time_add(clock_store(rig.clock), 100 * NS_PER_S)
+    };
     queue_unref(&q);
     rig_close(&rig);
     rig_open(&rig);
@@ -172,7 +177,8 @@ static void queue_keeps_everything_over_a_restart(void **state)
     uint64_t leased = rig_stats(q, 0).leased + rig_stats(q, 1).leased;
     assert_int_equal(ready, 5);
     assert_int_equal(leased, 2);
-    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[0].id, 1, &note),
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, a->u.lease.partition,
+                                &a->u.lease.items[0].id, 1, &note),
                      ERR_OK);
     struct ask *b = rig_lease(&rig, q, 10), *c = rig_lease(&rig, q, 10);
     assert_int_equal(b->u.lease.items_count + c->u.lease.items_count, 5);
@@ -185,9 +191,12 @@ static void queue_keeps_everything_over_a_restart(void **state)
 
 static void dead_queue_move(const char *name)
 {
-    struct queue *dead = rig_create(&rig, (struct queue_info){ .name = STR("dead"), .partitions = 1 });
-    struct queue *q = rig_create(&rig, (struct queue_info){ .name = str_of(name), .partitions = 2, .max_attempts = 1,
-                                                             .dead_queue = STR("dead") });
+    struct queue *dead =
+        rig_create(&rig, (struct queue_info){ .name = STR("dead"), .partitions = 1 });
+    struct queue *q = rig_create(&rig, (struct queue_info){ .name = str_of(name),
+                                                            .partitions = 2,
+                                                            .max_attempts = 1,
+                                                            .dead_queue = STR("dead") });
     for (unsigned i = 0; i < 4; i++)
         (void)rig_produce(&rig, q, "d", 1);
     for (unsigned i = 0; i < 4; i++)
@@ -231,8 +240,10 @@ static void queue_brings_scheduled_items_out_on_time(void **state)
         assert_int_equal(ask_wait(a), ERR_OK);
         ask_free(a);
         a = ask_new();
-        a->items[0] = (struct queue_item_new){ .bytes = i == 0 ? STR("far") : STR("near"),
-                                               .enqueue_at = store_time_add(now, (200 - 100 * (int64_t)i) * NS_PER_S) };
+        a->items[0] =
+            (struct queue_item_new){ .bytes = i == 0 ? STR("far") : STR("near"),
+                                     .enqueue_at =
+                                         store_time_add(now, (200 - 100 * (int64_t)i) * NS_PER_S) };
         struct ask *p = rig_produce_begin(&rig, q, "x", 1);
         assert_int_equal(ask_wait(p), ERR_OK);
         ask_free(p);
@@ -245,16 +256,22 @@ static void queue_brings_scheduled_items_out_on_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(queue_gives_items_in_order_and_completes_them, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(queue_shares_items_one_each_per_turn, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(queue_places_as_the_adr_says_in_sequence_and_as_a_batch, rig_setup,
+        cmocka_unit_test_setup_teardown(queue_gives_items_in_order_and_completes_them, rig_setup,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(queue_returns_an_expired_lease_under_a_new_id, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_shares_items_one_each_per_turn, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_places_as_the_adr_says_in_sequence_and_as_a_batch,
+                                        rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_returns_an_expired_lease_under_a_new_id, rig_setup,
+                                        rig_teardown),
         cmocka_unit_test_setup_teardown(queue_wakes_a_waiting_lease, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(queue_changes_all_or_nothing, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(queue_keeps_everything_over_a_restart, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(queue_moves_dying_items_to_the_dead_queue, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(queue_brings_scheduled_items_out_on_time, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_keeps_everything_over_a_restart, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_moves_dying_items_to_the_dead_queue, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_brings_scheduled_items_out_on_time, rig_setup,
+                                        rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

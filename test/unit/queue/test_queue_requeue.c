@@ -1,10 +1,10 @@
-/* Goal: an order to move all items of a dead queue moves all of them, or its answer says how many were moved and why
- * no more. Method: queues over local stores; one store whose leases cannot be read, or are read late; more items than
- * memory holds. */
+/* Goal: an order to move all items of a dead queue moves all of them, or its answer says how many
+ * were moved and why no more. Method: queues over local stores; one store whose leases cannot be
+ * read, or are read late; more items than memory holds. */
 #include "rig.h"
 
-#include "queue/machine.h"
 #include "queue/admin.h"
+#include "queue/machine.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -72,11 +72,13 @@ static void a_partition_that_is_away_is_told_with_what_was_moved(void **state)
     bend(true);
     assert_int_equal(queue_reload(dead, &note), ERR_OK);
     assert_int_equal(queue_requeue(dead, to, 1000, &moved, &note), ERR_UNAVAILABLE);
-    assert_string_equal(note.text, "partition not available; partition '1' is failing; 5 were moved, try again");
+    assert_string_equal(
+        note.text, "partition not available; partition '1' is failing; 5 were moved, try again");
     assert_int_equal(moved, ITEMS);
     straighten();
     const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
-    while (queue_requeue(dead, to, 1000, &moved, &note) != ERR_OK) { /* until its store was probed */
+    while (queue_requeue(dead, to, 1000, &moved, &note) !=
+           ERR_OK) { /* until its store was probed */
         assert_int_equal(moved, 0);
         assert_true(clock_mono(rig.clock).ns < deadline.ns);
     }
@@ -151,7 +153,8 @@ static void requeue_between_stores(void)
     to = rig_queue(&rig, "to", 1);
     struct queue_part_change c = { .order = PART_MOVE, .store = STR("s1") };
     assert_int_equal(queue_part_change(to, &c, &note), ERR_OK);
-    queue_await_read(to, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS)); /* else it takes nothing */
+    queue_await_read(to, QUEUE_PARTS_ALL,
+                     mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS)); /* else it takes nothing */
     (void)rig_produce(&rig, dead, "x", ITEMS);
 }
 
@@ -160,7 +163,8 @@ static pthread_t closer;
 /* The insert into the target waits until the source is closed, or would be. */
 static void late_write(struct queue_store *s, struct queue_write *w)
 {
-    if (w->parts[0].ops_count > 0 && w->parts[0].ops[0].kind == OP_BATCH_PUT && !atomic_exchange(&entered, true)) {
+    if (w->parts[0].ops_count > 0 && w->parts[0].ops[0].kind == OP_BATCH_PUT &&
+        !atomic_exchange(&entered, true)) {
         const mono until = mono_add_ms(clock_mono(rig.clock), LATE_MS);
         bool is_closed = false;
         assert_int_equal(pthread_create(&closer, NULL, reload, NULL), 0);
@@ -212,7 +216,8 @@ static void *requeue(void *ctx)
 {
     unsigned *moved = ctx;
     struct err_note note;
-    assert_int_equal(queue_requeue(dead, to, 1000, moved, &note), ERR_UNAVAILABLE); /* told when the removal failed */
+    assert_int_equal(queue_requeue(dead, to, 1000, moved, &note),
+                     ERR_UNAVAILABLE); /* told when the removal failed */
     return NULL;
 }
 
@@ -248,8 +253,10 @@ static void a_partition_is_not_closed_while_its_items_are_in_both_queues(void **
     assert_int_equal(rig_stats(to, 0).ready, ITEMS);
     assert_int_equal(ordered, ERR_UNAVAILABLE);
     assert_int_equal(reloaded, ERR_UNAVAILABLE);
-    assert_string_equal(note.text, "partition not available; items of partition '0' are on their way to another queue, "
-                                   "try again");
+    assert_string_equal(
+        note.text,
+        "partition not available; items of partition '0' are on their way to another queue, "
+        "try again");
     let_queues_go();
 }
 
@@ -296,8 +303,8 @@ static void a_requeue_that_is_cut_by_the_end_of_the_server_is_completed(void **s
     let_queues_go();
 }
 
-/* Once, the first write that puts a batch, or the first that removes one, has an unknown outcome; told true: though it
- * was done. */
+/* Once, the first write that puts a batch, or the first that removes one, has an unknown outcome;
+ * told true: though it was done. */
 static enum queue_op_kind lost_kind;
 static atomic_bool lost, told;
 
@@ -423,7 +430,8 @@ static void items_on_their_way_to_a_queue_that_is_deleted_are_given_back(void **
     assert_int_equal(queue_requeue(dead, to, 1000, &moved, &note), ERR_UNAVAILABLE);
     assert_int_equal(queues_delete(rig.queues, STR("to"), true, &note), ERR_OK);
     const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
-    while (rig_stats(dead, 0).ready + rig_stats(to, 0).ready < ITEMS && clock_mono(rig.clock).ns < deadline.ns)
+    while (rig_stats(dead, 0).ready + rig_stats(to, 0).ready < ITEMS &&
+           clock_mono(rig.clock).ns < deadline.ns)
         queues_upkeep_all(rig.queues);
     struct ask *a = rig_lease_soon(&rig, dead, ITEMS);
     assert_int_equal(a->u.lease.items_count + rig_stats(to, 0).ready, ITEMS); /* which came first */
@@ -455,7 +463,8 @@ static void *move_target(void *ctx)
 
 static void write_before_drop(struct queue_store *s, struct queue_write *w)
 {
-    if (w->parts[0].ops_count > 0 && w->parts[0].ops[0].kind == OP_BATCH_PUT && !atomic_exchange(&entered, true)) {
+    if (w->parts[0].ops_count > 0 && w->parts[0].ops[0].kind == OP_BATCH_PUT &&
+        !atomic_exchange(&entered, true)) {
         assert_int_equal(pthread_create(&closer, NULL, move_target, NULL), 0);
         await(&dropping);
     }
@@ -502,7 +511,8 @@ static void *look(void *ctx)
     for (unsigned n = 0; !atomic_load(&over); n++) {
         assert_true(rig_stats(dead, 0).moving <= LARGE_ITEMS);
         err why = n < RELOADS ? queue_reload(dead, &note) : ERR_OK; /* each stops the moves */
-        assert_true(why == ERR_OK || why == ERR_UNAVAILABLE); /* while items are on their way it is refused */
+        assert_true(why == ERR_OK ||
+                    why == ERR_UNAVAILABLE); /* while items are on their way it is refused */
     }
     return NULL;
 }
@@ -521,7 +531,8 @@ static void moves_may_be_looked_at_while_they_go_on(void **state)
         (void)rig_produce(&rig, dead, body, 1);
     atomic_store(&over, false);
     assert_int_equal(pthread_create(&thread, NULL, look, NULL), 0);
-    for (const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS); all < LARGE_ITEMS; all += moved) {
+    for (const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS); all < LARGE_ITEMS;
+         all += moved) {
         err why = queue_requeue(dead, to, 1000, &moved, &note);
         assert_true(why == ERR_OK || why == ERR_UNAVAILABLE);
         assert_true(clock_mono(rig.clock).ns < deadline.ns);
@@ -542,7 +553,8 @@ static void a_queue_that_was_deleted_is_told(void **state)
     make_queues();
     assert_int_equal(queues_delete(rig.queues, STR("dead"), true, &note), ERR_OK);
     assert_int_equal(queue_requeue(dead, to, 1000, &moved, &note), ERR_NOT_FOUND);
-    assert_string_equal(note.text, "queue does not exist; no such queue named 'dead'; 0 were moved");
+    assert_string_equal(note.text,
+                        "queue does not exist; no such queue named 'dead'; 0 were moved");
     assert_int_equal(moved, 0);
     let_queues_go();
 }
@@ -550,29 +562,39 @@ static void a_queue_that_was_deleted_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_partition_that_is_away_is_told_with_what_was_moved, rig_setup_two,
-                                        rig_teardown),
-        cmocka_unit_test_setup_teardown(as_many_as_are_wanted_need_no_partition_that_is_away, rig_setup_two,
-                                        rig_teardown),
-        cmocka_unit_test_setup_teardown(a_partition_that_is_being_read_is_waited_for, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(more_items_than_memory_holds_are_all_moved, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(items_are_never_in_both_queues_when_a_partition_is_closed_meanwhile,
+        cmocka_unit_test_setup_teardown(a_partition_that_is_away_is_told_with_what_was_moved,
                                         rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(a_partition_is_not_closed_while_its_items_are_in_both_queues, rig_setup_two,
+        cmocka_unit_test_setup_teardown(as_many_as_are_wanted_need_no_partition_that_is_away,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_partition_that_is_being_read_is_waited_for, rig_setup_two,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(a_requeue_that_is_cut_by_the_end_of_the_server_is_completed, rig_setup_two,
+        cmocka_unit_test_setup_teardown(more_items_than_memory_holds_are_all_moved, rig_setup,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(an_insert_of_unknown_outcome_is_looked_for, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(an_insert_of_unknown_outcome_that_was_not_done_is_done, rig_setup_two,
+        cmocka_unit_test_setup_teardown(
+            items_are_never_in_both_queues_when_a_partition_is_closed_meanwhile, rig_setup_two,
+            rig_teardown),
+        cmocka_unit_test_setup_teardown(
+            a_partition_is_not_closed_while_its_items_are_in_both_queues, rig_setup_two,
+            rig_teardown),
+        cmocka_unit_test_setup_teardown(a_requeue_that_is_cut_by_the_end_of_the_server_is_completed,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(an_insert_of_unknown_outcome_is_looked_for, rig_setup_two,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(a_removal_of_unknown_outcome_is_looked_for, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(a_removal_of_unknown_outcome_that_was_not_done_is_done, rig_setup_two,
+        cmocka_unit_test_setup_teardown(an_insert_of_unknown_outcome_that_was_not_done_is_done,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_removal_of_unknown_outcome_is_looked_for, rig_setup_two,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(items_that_the_target_refuses_are_given_back, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(items_on_their_way_to_a_queue_that_is_deleted_are_given_back, rig_setup_two,
+        cmocka_unit_test_setup_teardown(a_removal_of_unknown_outcome_that_was_not_done_is_done,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(items_that_the_target_refuses_are_given_back, rig_setup_two,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(a_target_that_is_moved_meanwhile_loses_no_items, rig_setup_two, rig_teardown),
-        cmocka_unit_test_setup_teardown(moves_may_be_looked_at_while_they_go_on, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(
+            items_on_their_way_to_a_queue_that_is_deleted_are_given_back, rig_setup_two,
+            rig_teardown),
+        cmocka_unit_test_setup_teardown(a_target_that_is_moved_meanwhile_loses_no_items,
+                                        rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(moves_may_be_looked_at_while_they_go_on, rig_setup_two,
+                                        rig_teardown),
         cmocka_unit_test_setup_teardown(a_queue_that_was_deleted_is_told, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Goal: rows of partitions come back as they were put, keys order as ids and instants do, what is damaged is refused.
- * Method: round trips of extremes, every cut of a value. */
+/* Goal: rows of partitions come back as they were put, keys order as ids and instants do, what is
+ * damaged is refused. Method: round trips of extremes, every cut of a value. */
 #include "queue/store_rows.h"
 
 #include "base/buf.h"
@@ -43,7 +43,8 @@ static void keys_come_back(void **state)
             assert_memory_equal(p.hash, hash, sizeof(hash));
         if (p.kind == ROW_SUPERSEDE)
             assert_int_equal(p.partition, 7);
-        if (p.kind != ROW_RECORD && p.kind != ROW_HEARTBEAT && p.kind != ROW_OWNER && p.kind != ROW_KEY)
+        if (p.kind != ROW_RECORD && p.kind != ROW_HEARTBEAT && p.kind != ROW_OWNER &&
+            p.kind != ROW_KEY)
             assert_int_equal(ksuid_cmp(p.id, ID), 0);
         for (size_t n = 0; n < keys[i].n; n++)
             assert_int_equal(row_key_parse(str_take(row_key_str(&keys[i]), n), &p), ERR_CORRUPT);
@@ -62,7 +63,8 @@ static void scheduled_rows_order_by_instant_then_id(void **state)
     struct row_key last = { .n = 0 };
     for (size_t i = 0; i < COUNT_OF(at); i++)
         for (uint64_t low = 0; low < 2; low++) {
-            struct row_key k = row_key_scheduled(PART, (store_time){ .ns = at[i] }, (struct ksuid){ .low = low });
+            struct row_key k =
+                row_key_scheduled(PART, (store_time){ .ns = at[i] }, (struct ksuid){ .low = low });
             assert_true(str_cmp(row_key_str(&last), row_key_str(&k)) < 0);
             last = k;
         }
@@ -72,14 +74,21 @@ static void records_come_back(void **state)
 {
     (void)state;
     char buf[ROW_VALUE_BYTES_MAX];
-    struct queue_part_record r = { .ready = 1, .scheduled = 2, .leased = UINT64_MAX, .bytes = 4, .last_id = ID,
-        .settled = { .low = 9 }, .epoch = 5, .boot = { 1, 2, 3 } };
+    struct queue_part_record r = { .ready = 1,
+                                   .scheduled = 2,
+                                   .leased = UINT64_MAX,
+                                   .bytes = 4,
+                                   .last_id = ID,
+                                   .settled = { .low = 9 },
+                                   .epoch = 5,
+                                   .boot = { 1, 2, 3 } };
     struct queue_part_record back;
     str value = row_record_encode(&r, buf);
     assert_int_equal(row_record_decode(value, &back), ERR_OK);
     char again[ROW_VALUE_BYTES_MAX];
     assert_true(str_eq(row_record_encode(&back, again), value));
-    assert_true(back.leased == UINT64_MAX && back.epoch == 5 && back.settled.low == 9 && back.boot[2] == 3);
+    assert_true(back.leased == UINT64_MAX && back.epoch == 5 && back.settled.low == 9 &&
+                back.boot[2] == 3);
     assert_int_equal(ksuid_cmp(back.last_id, ID), 0);
     for (size_t n = 0; n < value.n; n++)
         assert_int_equal(row_record_decode(str_take(value, n), &back), ERR_CORRUPT);
@@ -96,8 +105,12 @@ static void batches_of_every_size_come_back(void **state)
     for (unsigned count = 1; count <= QUEUE_BATCH_ITEMS_MAX; count++) {
         for (unsigned i = 0; i < count; i++)
             states[i] = (unsigned char)rng_below(&rng, ITEM_STATES);
-        struct queue_batch b = { .count = (uint16_t)count, .created_at = { .ns = -1 }, .expire_at = STORE_TIME_NEVER,
-            .order_key = { .p = order, .n = rng_below(&rng, sizeof(order) + 1) }, .states = states };
+        struct queue_batch b = { .count = (uint16_t)count,
+                                 .created_at = { .ns = -1 },
+                                 .expire_at = STORE_TIME_NEVER,
+                                 .order_key = { .p = order,
+                                                .n = rng_below(&rng, sizeof(order) + 1) },
+                                 .states = states };
         struct queue_batch back;
         str value = row_batch_encode(&b, buf);
         assert_int_equal(row_batch_decode(value, back_states, &back), ERR_OK);
@@ -138,7 +151,8 @@ static void keys_come_back_with_and_without_a_digest(struct queue_key k, str old
     assert_int_equal(row_key_decode(value, &back), ERR_OK);
     assert_memory_equal(back.digest, k.digest, sizeof(k.digest));
     for (size_t n = 0; n < value.n; n++)
-        assert_int_equal(row_key_decode(str_take(value, n), &back), n == old.n ? ERR_OK : ERR_CORRUPT);
+        assert_int_equal(row_key_decode(str_take(value, n), &back),
+                         n == old.n ? ERR_OK : ERR_CORRUPT);
     memset(buf + old.n, 0, sizeof(k.digest)); /* not how none is written */
     assert_int_equal(row_key_decode(value, &back), ERR_CORRUPT);
 }
@@ -148,13 +162,25 @@ static void entries_leases_and_keys_come_back(void **state)
     (void)state;
     char buf[ROW_VALUE_BYTES_MAX];
     struct queue_place place = { .batch = ID, .index = QUEUE_BATCH_ITEMS_MAX - 1 };
-    struct queue_entry e = { .place = place, .attempts = 4, .created_at = { .ns = 1 }, .expire_at = { .ns = 2 },
-        .order_key = STR("key") }, e2;
+    struct queue_entry e = { .place = place,
+                             .attempts = 4,
+                             .created_at = { .ns = 1 },
+                             .expire_at = { .ns = 2 },
+                             .order_key = STR("key") },
+                       e2;
     assert_int_equal(row_entry_decode(row_entry_encode(&e, buf), &e2), ERR_OK);
-    assert_true(e2.attempts == 4 && e2.place.index == place.index && ksuid_cmp(e2.place.batch, ID) == 0);
+    assert_true(e2.attempts == 4 && e2.place.index == place.index &&
+                ksuid_cmp(e2.place.batch, ID) == 0);
     assert_true(e2.created_at.ns == 1 && e2.expire_at.ns == 2 && str_eq(e2.order_key, STR("key")));
-    struct queue_lease l = { .place = place, .in_place = true, .deadline = { .ns = 3 }, .attempts = 5, .token = 6,
-        .created_at = { .ns = 1 }, .expire_at = { .ns = 2 }, .order_key = STR("key") }, l2;
+    struct queue_lease l = { .place = place,
+                             .in_place = true,
+                             .deadline = { .ns = 3 },
+                             .attempts = 5,
+                             .token = 6,
+                             .created_at = { .ns = 1 },
+                             .expire_at = { .ns = 2 },
+                             .order_key = STR("key") },
+                       l2;
     assert_int_equal(row_lease_decode(row_lease_encode(&l, buf), &l2), ERR_OK);
     assert_true(l2.in_place && l2.deadline.ns == 3 && l2.attempts == 5 && l2.token == 6);
     assert_true(l2.place.index == place.index && l2.created_at.ns == 1 && l2.expire_at.ns == 2);

@@ -2,8 +2,8 @@
  * requests behind a slow write, many rows in one write. Method: as test_queue_queue.c. */
 #include "rig.h"
 
-#include "queue/store.h"
 #include "queue/admin.h"
+#include "queue/store.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -90,7 +90,8 @@ static void a_lease_whose_answer_cannot_be_made_is_given_back(void **state)
     enum { ITEMS = 3, SIZE = 600000 };
     (void)state;
     struct queue *q = rig_queue(&rig, "copied", 1);
-    stored(produce_begin(q, ITEMS, SIZE)); /* in memory: the lease is written while bodies are copied */
+    stored(produce_begin(q, ITEMS,
+                         SIZE)); /* in memory: the lease is written while bodies are copied */
     struct ask *a = ask_new();
     a->arena.bytes_max = 1 << 20;
     rig_lease_with(&rig, q, a, ITEMS);
@@ -202,8 +203,11 @@ static struct ask *produce_with_rows(struct queue *q, unsigned n, store_time at)
 
 static void requests_of_more_rows_than_a_write_has_are_all_stored(void **state)
 {
-    enum { BATCH = QUEUE_BATCH_ITEMS_MAX, ALONE = QUEUE_WRITE_OPS_MAX - 2 * BATCH - (2 * BATCH + 1),
-           REQUESTS = 2 * BATCH + ALONE };
+    enum {
+        BATCH = QUEUE_BATCH_ITEMS_MAX,
+        ALONE = QUEUE_WRITE_OPS_MAX - 2 * BATCH - (2 * BATCH + 1),
+        REQUESTS = 2 * BATCH + ALONE
+    };
     (void)state;
     struct queue *q = rig_queue(&rig, "rows", 1);
     store_time later = store_time_add(clock_store(rig.clock), 3600 * NS_PER_S);

@@ -1,13 +1,13 @@
-/* Goal: neither the number of leases that a partition has nor lack of memory keeps it from being read, or ends the
- * process. Method: queues over local stores; a store that tells of very many leases; allocations that fail, the Nth and
- * all after it, for every N. */
+/* Goal: neither the number of leases that a partition has nor lack of memory keeps it from being
+ * read, or ends the process. Method: queues over local stores; a store that tells of very many
+ * leases; allocations that fail, the Nth and all after it, for every N. */
 #include "rig.h"
 
-#include "queue/machine.h"
 #include "queue/admin.h"
+#include "queue/machine.h"
 
-#include <stdatomic.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ void *__real_reallocarray(void *p, size_t count, size_t size);
 void *__wrap_reallocarray(void *p, size_t count, size_t size);
 void *__wrap_reallocarray(void *p, size_t count, size_t size)
 {
-    bool is_list = size <= sizeof(void *); /* of times and slots: small, and the end where they cannot grow */
+    bool is_list =
+        size <= sizeof(void *); /* of times and slots: small, and the end where they cannot grow */
     return is_list || atomic_fetch_sub(&left, 1) > 0 ? __real_reallocarray(p, count, size) : NULL;
 }
 
@@ -50,21 +51,27 @@ static err many_leases(struct queue_store *s, struct queue_part p,
     char key[KEY_BYTES];
     (void)s, (void)p;
     for (unsigned i = 0; i < LEASES; i++) {
-        struct queue_lease l = { .id = batch_of(i), .place = { .batch = batch_of(i) }, .in_place = true,
-                                 .deadline = STORE_TIME_NEVER, .attempts = 1, .order_key = key_of(i, key) };
+        struct queue_lease l = { .id = batch_of(i),
+                                 .place = { .batch = batch_of(i) },
+                                 .in_place = true,
+                                 .deadline = STORE_TIME_NEVER,
+                                 .attempts = 1,
+                                 .order_key = key_of(i, key) };
         if (!each(ctx, &l))
             break;
     }
     return ERR_OK;
 }
 
-static err large_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
-                       struct queue_batch *out)
+static err large_batch(struct queue_store *s, struct queue_part p, struct ksuid first,
+                       struct arena *a, struct queue_batch *out)
 {
     char key[KEY_BYTES];
     (void)s, (void)p;
     str its = arena_copy(a, key_of((unsigned)first.high - 1, key));
-    *out = (struct queue_batch){ .first = first, .count = BATCH, .expire_at = STORE_TIME_NEVER, .order_key = its };
+    *out = (struct queue_batch){
+        .first = first, .count = BATCH, .expire_at = STORE_TIME_NEVER, .order_key = its
+    };
     char *copy = arena_alloc(a, BATCH);
     if (its.p == NULL || copy == NULL)
         return ERR_LIMIT;
@@ -211,7 +218,8 @@ static bool all_is_done_later(struct queue *q, long n)
     store_time later = store_time_add(clock_store(rig.clock), 3600 * NS_PER_S);
     for (unsigned i = 0; i < ASKS; i++) {
         struct ask *a = asks[count++] = ask_new();
-        a->items[0] = (struct queue_item_new){ .bytes = STR("x"), .enqueue_at = i % 2 == 0 ? later : STORE_TIME_ZERO };
+        a->items[0] = (struct queue_item_new){ .bytes = STR("x"),
+                                               .enqueue_at = i % 2 == 0 ? later : STORE_TIME_ZERO };
         a->u.produce.idempotency_key = arena_printf(&a->arena, "%u", i);
         ask_produce(&rig, q, a, 1);
     }
@@ -259,7 +267,8 @@ static void a_partition_that_finds_no_memory_stays_in_its_store(void **state)
     for (long n = 0; hit; n++) {
         const char *at = rig_stats(q, 0).store;
         bool is_first = str_eq(str_of(at), STR("s0"));
-        struct queue_part_change c = { .order = PART_MOVE, .store = is_first ? STR("s1") : STR("s0") };
+        struct queue_part_change c = { .order = PART_MOVE,
+                                       .store = is_first ? STR("s1") : STR("s0") };
         note.text[0] = '\0';
         starve(n);
         err why = queue_part_change(q, &c, &note);
@@ -275,11 +284,14 @@ static void a_partition_that_finds_no_memory_stays_in_its_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_partition_is_read_however_many_leases_it_has, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(a_partition_is_read_when_there_is_memory_again, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(what_finds_no_memory_for_its_rows_is_written_later, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(a_partition_that_finds_no_memory_stays_in_its_store, rig_setup_two,
+        cmocka_unit_test_setup_teardown(a_partition_is_read_however_many_leases_it_has, rig_setup,
                                         rig_teardown),
+        cmocka_unit_test_setup_teardown(a_partition_is_read_when_there_is_memory_again, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(what_finds_no_memory_for_its_rows_is_written_later,
+                                        rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_partition_that_finds_no_memory_stays_in_its_store,
+                                        rig_setup_two, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@ enum { START_TRIES = 20000, TRY_NS = 5000000, ARGS_MAX = 32 };
 static int try_connect(uint16_t port)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port),
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
                               .sin_addr = { htonl(INADDR_LOOPBACK) } };
     int failed = connect(fd, (const struct sockaddr *)&at, sizeof at);
     close(fd);
@@ -35,8 +36,11 @@ static void run(const struct redis_server *s, const char *const *extra)
     char port[8];
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* does not outlive a test that breaks down */
     snprintf(port, sizeof port, "%u", s->port);
-    const char *args[ARGS_MAX] = { "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", s->dir, "--save", "",
-                                   "--appendonly", "no", "--loglevel", "warning", "--logfile", "log" };
+    const char *args[ARGS_MAX] = { "redis-server", "--port",    port,
+                                   "--bind",       "127.0.0.1", "--dir",
+                                   s->dir,         "--save",    "",
+                                   "--appendonly", "no",        "--loglevel",
+                                   "warning",      "--logfile", "log" };
     unsigned count = 15;
     while (extra != NULL && *extra != NULL)
         args[count++] = *extra++;
@@ -56,7 +60,8 @@ void redis_server_start(struct redis_server *s, uint16_t port, const char *const
     for (int i = 0; i < START_TRIES; i++) {
         if (try_connect(s->port) == 0)
             return;
-        assert_int_equal(waitpid(s->pid, NULL, WNOHANG), 0); /* it ended: is redis-server installed? */
+        assert_int_equal(waitpid(s->pid, NULL, WNOHANG),
+                         0); /* it ended: is redis-server installed? */
         nanosleep(&(struct timespec){ .tv_nsec = TRY_NS }, NULL);
     }
     fail_msg("redis-server does not answer");

@@ -5,9 +5,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct redis_server { pid_t pid; uint16_t port; char dir[64]; };
-/* extra: arguments behind the usual ones, ended by NULL; may be NULL. port 0: a free one. Waits until it answers;
- * a failure ends the test. */
+struct redis_server {
+    pid_t pid;
+    uint16_t port;
+    char dir[64];
+};
+/* extra: arguments behind the usual ones, ended by NULL; may be NULL. port 0: a free one. Waits
+ * until it answers; a failure ends the test. */
 void redis_server_start(struct redis_server *s, uint16_t port, const char *const *extra);
 void redis_server_signal(const struct redis_server *s, int signal_number);
 /* SIGKILL, and its folder is removed. */

@@ -1,6 +1,7 @@
-/* Goal: the client keeps its promises on a real server that dies, stops, forgets, refuses and comes back: every command
- * ends once, nothing is sent while it is down, and it is up again by itself.
- * Method: a redis-server of our own; the loop on a thread of its own; steps are posted to it and waited for. */
+/* Goal: the client keeps its promises on a real server that dies, stops, forgets, refuses and comes
+ * back: every command ends once, nothing is sent while it is down, and it is up again by itself.
+ * Method: a redis-server of our own; the loop on a thread of its own; steps are posted to it and
+ * waited for. */
 #include "base/log.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
@@ -20,9 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -71,15 +72,16 @@ static void on_message(void *ctx, str channel, str payload)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void on_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+static void on_done(void *ctx, err why, const struct redis_reply *reply,
+                    const struct err_note *note)
 {
     struct world *w = ctx;
     pthread_mutex_lock(&w->lock);
     w->done++;
     w->by_code[why]++;
     if (why == ERR_OK) {
-        const struct redis_reply *r = redis_type(reply) == REDIS_ARRAY && redis_count(reply) > 0 ? redis_at(reply, 0)
-                                                                                               : reply;
+        const struct redis_reply *r =
+            redis_type(reply) == REDIS_ARRAY && redis_count(reply) > 0 ? redis_at(reply, 0) : reply;
         keep(w->text, redis_text(r));
         w->integer = redis_integer(r);
     } else {
@@ -133,9 +135,9 @@ static void run_step(void *ctx)
     for (; s->args != NULL && s->args[count] != NULL; count++)
         args[count] = str_of(s->args[count]);
     for (unsigned i = 0; i < s->times; i++) {
-        err why = s->script < 0
-                      ? redis_command(s->w->redis, args, count, on_done, s->w)
-                      : redis_run(s->w->redis, (unsigned)s->script, args[0], args + 1, count - 1, on_done, s->w);
+        err why = s->script < 0 ? redis_command(s->w->redis, args, count, on_done, s->w)
+                                : redis_run(s->w->redis, (unsigned)s->script, args[0], args + 1,
+                                            count - 1, on_done, s->w);
         pthread_mutex_lock(&s->w->lock);
         if (why != ERR_OK) {
             s->w->refused++;
@@ -163,12 +165,14 @@ static void post_and_wait(struct world *w, void (*fn)(void *), void *ctx)
 
 static void ask(struct world *w, const char *const *args, unsigned times)
 {
-    post_and_wait(w, run_step, &(struct step){ .w = w, .args = args, .script = -1, .times = times });
+    post_and_wait(w, run_step,
+                  &(struct step){ .w = w, .args = args, .script = -1, .times = times });
 }
 
 static void ask_script(struct world *w, unsigned script, const char *const *args)
 {
-    post_and_wait(w, run_step, &(struct step){ .w = w, .args = args, .script = (int)script, .times = 1 });
+    post_and_wait(w, run_step,
+                  &(struct step){ .w = w, .args = args, .script = (int)script, .times = 1 });
 }
 
 #define ASK(w, ...) ask((w), (const char *const[]){ __VA_ARGS__, NULL }, 1)
@@ -239,7 +243,8 @@ static struct redis_opts at(const struct redis_server *s)
 static void by_hand(const struct redis_server *s, const char *line)
 {
     char reply[16];
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(s->port),
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(s->port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
@@ -389,8 +394,9 @@ static void passwords_and_users_are_sent(void **state)
     (void)state;
     struct redis_server s;
     struct world w;
-    redis_server_start(&s, 0, (const char *const[]){ "--requirepass", "secret", "--user", "app", "on", ">pw", "~*",
-                                                     "&*", "+@all", NULL });
+    redis_server_start(&s, 0,
+                       (const char *const[]){ "--requirepass", "secret", "--user", "app", "on",
+                                              ">pw", "~*", "&*", "+@all", NULL });
     struct redis_opts opts = at(&s);
     snprintf(opts.address.password, sizeof opts.address.password, "%s", "secret");
     world_begin(&w, opts);
@@ -407,7 +413,9 @@ static void passwords_and_users_are_sent(void **state)
     assert_string_equal(w.text, "app");
     world_end(&w);
     redis_server_end(&s);
-    redis_server_start(&s, 0, (const char *const[]){ "--user", "free", "on", "nopass", "~*", "&*", "+@all", NULL });
+    redis_server_start(&s, 0,
+                       (const char *const[]){ "--user", "free", "on", "nopass", "~*", "&*", "+@all",
+                                              NULL });
     opts = at(&s); /* a user who needs no password is no default user */
     snprintf(opts.address.user, sizeof opts.address.user, "%s", "free");
     world_begin(&w, opts);
@@ -476,11 +484,14 @@ static void what_a_script_may_not_do_on_a_replica_breaks_it(void **state)
     redis_server_start(&s, 0, NULL);
     world_begin(&w, at(&s));
     wait_for(&w, &w.ups, 1);
-    ASK(&w, "EVAL", "return {err = 'ERR Error running script (call to f_0): @user_script:1: -OOM no'}", "0");
+    ASK(&w, "EVAL",
+        "return {err = 'ERR Error running script (call to f_0): @user_script:1: -OOM no'}", "0");
     wait_for(&w, &w.done, 1);
     assert_int_equal(w.by_code[ERR_FULL], 1);
     assert_int_equal(seen(&w, &w.downs), 0);
-    ASK(&w, "EVAL", "return {err = 'ERR Error running script (call to f_0): @user_script:1: -READONLY no'}", "0");
+    ASK(&w, "EVAL",
+        "return {err = 'ERR Error running script (call to f_0): @user_script:1: -READONLY no'}",
+        "0");
     wait_for(&w, &w.downs, 1);
     world_end(&w);
     redis_server_end(&s);
@@ -491,7 +502,9 @@ static void a_full_server_refuses_and_stays(void **state)
     (void)state;
     struct redis_server s;
     struct world w;
-    redis_server_start(&s, 0, (const char *const[]){ "--maxmemory", "1", "--maxmemory-policy", "noeviction", NULL });
+    redis_server_start(&s, 0,
+                       (const char *const[]){ "--maxmemory", "1", "--maxmemory-policy",
+                                              "noeviction", NULL });
     world_begin(&w, at(&s));
     wait_for(&w, &w.ups, 1);
     ASK(&w, "SET", "k", "v");
@@ -548,7 +561,13 @@ static void a_reply_has_a_limit_whatever_its_parts(void **state)
 }
 
 /* A server that sends each who connects the same words. */
-struct liar { int listener; uint16_t port; const char *words; pthread_t thread; atomic_uint told; };
+struct liar {
+    int listener;
+    uint16_t port;
+    const char *words;
+    pthread_t thread;
+    atomic_uint told;
+};
 
 static void *lie(void *ctx)
 {
@@ -566,9 +585,11 @@ static void *lie(void *ctx)
 
 static void liar_begin(struct liar *l, const char *words)
 {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
     socklen_t size = sizeof at;
-    *l = (struct liar){ .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .words = words };
+    *l =
+        (struct liar){ .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .words = words };
     assert_int_equal(bind(l->listener, (struct sockaddr *)&at, size), 0);
     assert_int_equal(listen(l->listener, 8), 0);
     assert_int_equal(getsockname(l->listener, (struct sockaddr *)&at, &size), 0);
@@ -599,15 +620,19 @@ static unsigned long long peak_bytes(void)
 
 static void no_memory_is_got_for_parts_that_are_only_announced(void **state)
 {
-    static const char *const words[] = { "*67108864\r\n", "*134217728\r\n:1\r\n", "*2147483647\r\n",
-                                         "*2\r\n*134217728\r\n", "*4294967296\r\n", "*9223372036854775807\r\n" };
+    static const char *const words[] = { "*67108864\r\n",   "*134217728\r\n:1\r\n",
+                                         "*2147483647\r\n", "*2\r\n*134217728\r\n",
+                                         "*4294967296\r\n", "*9223372036854775807\r\n" };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(words); i++) {
         struct liar l;
         struct world w;
         liar_begin(&l, words[i]);
-        struct redis_opts opts = { .address = { .port = l.port }, .timeout_ms = 60000, .connect_timeout_ms = 60000,
-                                   .retry_min_ms = 5, .retry_max_ms = 20 };
+        struct redis_opts opts = { .address = { .port = l.port },
+                                   .timeout_ms = 60000,
+                                   .connect_timeout_ms = 60000,
+                                   .retry_min_ms = 5,
+                                   .retry_max_ms = 20 };
         snprintf(opts.address.host, sizeof opts.address.host, "127.0.0.1");
         unsigned long long before = peak_bytes();
         world_begin(&w, opts);
@@ -622,8 +647,8 @@ static void no_memory_is_got_for_parts_that_are_only_announced(void **state)
 }
 
 /* In place of libc's, for one name: two addresses, the first of nobody. */
-int getaddrinfo(const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
-                struct addrinfo **restrict out)
+int getaddrinfo(const char *restrict name, const char *restrict service,
+                const struct addrinfo *restrict hints, struct addrinfo **restrict out)
 {
     int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
@@ -655,7 +680,8 @@ static void it_can_be_stopped_at_any_time(void **state)
         struct world w;
         struct redis_opts opts = at(&s);
         if (i % 2 == 0)
-            snprintf(opts.address.host, sizeof opts.address.host, "%s", "localhost"); /* looked up on the pool */
+            snprintf(opts.address.host, sizeof opts.address.host, "%s",
+                     "localhost"); /* looked up on the pool */
         world_begin(&w, opts);
         nanosleep(&(struct timespec){ .tv_nsec = (long)i * 100000 }, NULL);
         if (i % 3 == 0)

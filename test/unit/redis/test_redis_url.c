@@ -9,7 +9,12 @@
 
 #include <cmocka.h>
 
-struct fine { const char *url, *host; uint16_t port; uint32_t db; const char *user, *password; };
+struct fine {
+    const char *url, *host;
+    uint16_t port;
+    uint32_t db;
+    const char *user, *password;
+};
 static const struct fine fines[] = {
     { "redis://127.0.0.1:6379/0", "127.0.0.1", 6379, 0, "", "" },
     { "redis://h", "h", 6379, 0, "", "" },
@@ -43,11 +48,27 @@ static void others_are_refused_without_a_word_of_them(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "", "redis", "redis:/h", "redis://", "redis://:secret@", "http://h", "redis://h:", "redis://h:0",
+        "",
+        "redis",
+        "redis:/h",
+        "redis://",
+        "redis://:secret@",
+        "http://h",
+        "redis://h:",
+        "redis://h:0",
         "redis://h:65536",
-        "redis://h:x", "redis://h/x", "redis://h/-1", "redis://h/0/1", "redis://[::1", "redis://[::1]x",
+        "redis://h:x",
+        "redis://h/x",
+        "redis://h/-1",
+        "redis://h/0/1",
+        "redis://[::1",
+        "redis://[::1]x",
         "redis://secret@h",
-        "redis://a:%zz@h", "redis://a:%4@h", "redis://a:%00@h", "redis://a b", "redis://h/9999999999",
+        "redis://a:%zz@h",
+        "redis://a:%4@h",
+        "redis://a:%00@h",
+        "redis://a b",
+        "redis://h/9999999999",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct redis_address a;

@@ -12,11 +12,13 @@ static const struct rule *choose(struct stage *s, const char *request)
     const struct rule *rule = NULL;
     (void)pthread_mutex_lock(&s->lock); /* cannot fail */
     if (s->said_count < SAID_MAX)
-        (void)snprintf(s->said[s->said_count++], SAID_BYTES_MAX, "%s", request); /* cut where it is long */
+        (void)snprintf(s->said[s->said_count++], SAID_BYTES_MAX, "%s",
+                       request); /* cut where it is long */
     for (size_t i = 0; rule == NULL && s->rules[i].path != NULL; i++) {
         const char *target_end = strstr(request, " HTTP/1.1\r\n");
         const char *at = strstr(request, s->rules[i].path);
-        if (at == NULL || at > target_end || (s->rules[i].times > 0 && s->used[i] >= s->rules[i].times))
+        if (at == NULL || at > target_end ||
+            (s->rules[i].times > 0 && s->used[i] >= s->rules[i].times))
             continue;
         s->used[i]++;
         rule = &s->rules[i];
@@ -34,11 +36,12 @@ static bool act(int fd, const struct rule *rule)
         return false;
     }
     size_t claimed = rule->act == ACT_CUT ? n + 10 : rule->act == ACT_ENDLESS ? (size_t)1 << 40 : n;
-    (void)snprintf(reply, sizeof reply, "HTTP/1.1 %sContent-Length: %zu\r\n\r\n%s", rule->head, claimed,
-                   n == 0 ? "" : rule->body); /* tests' replies are shorter */
+    (void)snprintf(reply, sizeof reply, "HTTP/1.1 %sContent-Length: %zu\r\n\r\n%s", rule->head,
+                   claimed, n == 0 ? "" : rule->body); /* tests' replies are shorter */
     bool up = rogue_say(fd, reply);
     while (up && rule->act == ACT_ENDLESS)
-        up = rogue_say(fd, "and so on, and so on, and so on, and so on, and so on, and so on, and so on, and so on");
+        up = rogue_say(fd, "and so on, and so on, and so on, and so on, and so on, and so on, and "
+                           "so on, and so on");
     return up && rule->act == ACT_REPLY;
 }
 
@@ -79,7 +82,8 @@ struct stage *stage_new(const struct origin_opts *opts, const char *path, const 
     struct origin_opts o = *opts;
     o.url = url;
     o.domain = "wiki.example";
-    assert_int_equal(origin_new(s->asker.client, s->asker.loop, echo_clock(), &o, &s->origin, NULL), ERR_OK);
+    assert_int_equal(origin_new(s->asker.client, s->asker.loop, echo_clock(), &o, &s->origin, NULL),
+                     ERR_OK);
     return s;
 }
 
@@ -145,7 +149,8 @@ void wish_now(struct wish *w, enum render_why why)
     asker_run(&w->stage->asker);
     assert_int_equal(w->dones, 1);
     if (w->why != why)
-        fail_msg("%s (%s) instead of %s", render_why_name(w->why), w->r.note.text, render_why_name(why));
+        fail_msg("%s (%s) instead of %s", render_why_name(w->why), w->r.note.text,
+                 render_why_name(why));
     assert_int_equal(why == RENDER_FINE, w->r.note.text[0] == 0);
     assert_true(why == RENDER_FINE || w->r.contents_count == 0);
 }

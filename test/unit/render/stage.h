@@ -1,4 +1,5 @@
-/* stage.h - an origin in this process that answers each path from rules, and renders asked of it; for tests. */
+/* stage.h - an origin in this process that answers each path from rules, and renders asked of it;
+ * for tests. */
 #ifndef TEST_RENDER_STAGE_H
 #define TEST_RENDER_STAGE_H
 
@@ -12,11 +13,11 @@ enum { SAID_MAX = 64, SAID_BYTES_MAX = 2048, WAIT_MS = 50000 };
 
 enum act { ACT_REPLY, ACT_CUT, ACT_HANG, ACT_ENDLESS };
 struct rule {
-    const char *path;      /* a request whose target holds this; NULL: the end */
+    const char *path; /* a request whose target holds this; NULL: the end */
     enum act act;
-    const char *head;      /* status line's rest and headers, "200 OK\r\nX: y\r\n" */
+    const char *head; /* status line's rest and headers, "200 OK\r\nX: y\r\n" */
     const char *body;
-    unsigned times;        /* how often it applies; 0: always */
+    unsigned times; /* how often it applies; 0: always */
 };
 struct stage {
     struct rogue *rogue;
@@ -37,7 +38,6 @@ struct wish {
     unsigned dones;
 };
 
-
 /* opts: its url is made of the rogue's address and path. Ends with origin_idle. */
 struct stage *stage_new(const struct origin_opts *opts, const char *path, const struct rule *rules);
 void stage_free(struct stage *s);
@@ -51,17 +51,25 @@ void wish_start(struct wish *w);
 void wish_now(struct wish *w, enum render_why why);
 void wish_end(struct wish *w);
 
-#define META(rev, more)                                                                                    \
-    "{\"query\":{\"pages\":[{\"pageid\":5,\"ns\":0,\"title\":\"A/B c\",\"lastrevid\":9,"               \
-    "\"revisions\":[{\"revid\":" rev                                                  \
-    ",\"parentid\":7,\"tags\":[]" more "}]}]}}"
+#define META(rev, more)                                                                            \
+    "{\"query\":{\"pages\":[{\"pageid\":5,\"ns\":0,\"title\":\"A/B c\",\"lastrevid\":9,"           \
+    "\"revisions\":[{\"revid\":" rev ",\"parentid\":7,\"tags\":[]" more "}]}]}}"
 #define HTML(rev) "<html about=\\\"//w/revision/" rev "\\\"><head></head><body>x</body></html>"
-#define BUNDLE(rev)                                                                                        \
-    "{\"html\":{\"headers\":{\"content-type\":\"text/html; charset=utf-8\"},\"body\":\"" HTML(rev) "\"},"     \
-    "\"data-parsoid\":{\"headers\":{\"content-type\":\"application/json\"},\"body\":{\"ids\":{}}}}"
-#define FINE_META { .path = "/w/api.php?", .head = "200 OK\r\n", .body = META("9", "") }
-#define BUNDLE_HEAD(rev) "200 OK\r\nContent-Type: application/json; charset=utf-8\r\nContent-Revision-Id: " rev "\r\n"
+#define BUNDLE(rev)                                                                                \
+    "{\"html\":{\"headers\":{\"content-type\":\"text/html; charset=utf-8\"},\"body\":\"" HTML(     \
+        rev) "\"},"                                                                                \
+             "\"data-parsoid\":{\"headers\":{\"content-type\":\"application/"                      \
+             "json\"},\"body\":{\"ids\":{}}}}"
+#define FINE_META                                                                                  \
+    {                                                                                              \
+        .path = "/w/api.php?", .head = "200 OK\r\n", .body = META("9", "")                         \
+    }
+#define BUNDLE_HEAD(rev)                                                                           \
+    "200 OK\r\nContent-Type: application/json; charset=utf-8\r\nContent-Revision-Id: " rev "\r\n"
 
-#define TEXT(...) { .path = "pagebundle", __VA_ARGS__ }
+#define TEXT(...)                                                                                  \
+    {                                                                                              \
+        .path = "pagebundle", __VA_ARGS__                                                          \
+    }
 
 #endif

@@ -1,4 +1,5 @@
-/* Goal: what is put into heads is found again, and nothing else changes; broken and hostile HTML does no harm. */
+/* Goal: what is put into heads is found again, and nothing else changes; broken and hostile HTML
+ * does no harm. */
 #include "../cmocka_all.h"
 
 #include "render/title.h"
@@ -51,8 +52,10 @@ static void put_goes_behind_the_head_tag(void **state)
 static void put_takes_an_older_one_out(void **state)
 {
     (void)state;
-    check_put("<html><head><meta content='00000000-c6a1-11f0-8001-010203040506' property='a mw:TimeUuid'><title>"
-              "<meta property=\"mw:TimeUuid\"></title></head><body><meta property=\"mw:TimeUuid\" content=\"x\"/>",
+    check_put("<html><head><meta content='00000000-c6a1-11f0-8001-010203040506' property='a "
+              "mw:TimeUuid'><title>"
+              "<meta property=\"mw:TimeUuid\"></title></head><body><meta property=\"mw:TimeUuid\" "
+              "content=\"x\"/>",
               "<html><head>" META "<title><meta property=\"mw:TimeUuid\"></title></head><body>"
               "<meta property=\"mw:TimeUuid\" content=\"x\"/>");
 }
@@ -60,8 +63,17 @@ static void put_takes_an_older_one_out(void **state)
 static void what_has_no_head_stays(void **state)
 {
     (void)state;
-    static const char *const pages[] = { "", "<", "<html>", "<p>head</p>", "<body><head></head>", "<head", "<headless>",
-                                         "<!-- <head>", "<a b='<head>'>", "</head>", "<script><head></script>" };
+    static const char *const pages[] = { "",
+                                         "<",
+                                         "<html>",
+                                         "<p>head</p>",
+                                         "<body><head></head>",
+                                         "<head",
+                                         "<headless>",
+                                         "<!-- <head>",
+                                         "<a b='<head>'>",
+                                         "</head>",
+                                         "<script><head></script>" };
     for (size_t i = 0; i < COUNT_OF(pages); i++)
         check_put(pages[i], pages[i]);
 }
@@ -69,8 +81,11 @@ static void what_has_no_head_stays(void **state)
 static void revision_is_found_in_about(void **state)
 {
     (void)state;
-    assert_int_equal(render_head_rev(STR("<!DOCTYPE html><html prefix=\"dc: x\" about=\"http://h/w/index.php/Special:"
-                                         "Redirect/revision/3450\"><head>")), 3450);
+    assert_int_equal(
+        render_head_rev(
+            STR("<!DOCTYPE html><html prefix=\"dc: x\" about=\"http://h/w/index.php/Special:"
+                "Redirect/revision/3450\"><head>")),
+        3450);
     assert_int_equal(render_head_rev(STR("<html about='//h/revision/7'>")), 7);
     assert_int_equal(render_head_rev(STR("<html about='//h/revision/7x'>")), 0);
     assert_int_equal(render_head_rev(STR("<html about='//h/revision/99999999999999999999'>")), 0);
@@ -94,11 +109,14 @@ static void redirect_target_is_decoded(void **state)
 {
     (void)state;
     check_redirect("<html><head></head><body><section>"
-                   "<link rel=\"mw:PageProp/redirect\" href=\"./Target%3F_a#b_c\" id=\"x\"/>", "Target?_a", "b_c");
+                   "<link rel=\"mw:PageProp/redirect\" href=\"./Target%3F_a#b_c\" id=\"x\"/>",
+                   "Target?_a", "b_c");
     check_redirect("<link rel=\"mw:PageProp/redirect\" href=\"./B#a b%20c\xc3\xa9\r\n\"/>", "B",
                    "a%20b%20c%C3%A9%0D%0A");
-    check_redirect("<link rel=\"mw:PageProp/redirect x\" href=\"../../A%26B&amp;C\"/>", "A&B&C", "");
-    check_redirect("<link href='./T?action=edit&amp;redlink=1' rel='mw:PageProp/redirect'/>", "T", "");
+    check_redirect("<link rel=\"mw:PageProp/redirect x\" href=\"../../A%26B&amp;C\"/>", "A&B&C",
+                   "");
+    check_redirect("<link href='./T?action=edit&amp;redlink=1' rel='mw:PageProp/redirect'/>", "T",
+                   "");
     check_redirect("<link rel=\"mw:PageProp/Category\" href=\"./A\"/>", NULL, NULL);
     check_redirect("<link rel=\"mw:PageProp/redirect\" href=\"https://elsewhere/A\"/>", NULL, NULL);
     check_redirect("<link rel=\"mw:PageProp/redirect\" href=\"//elsewhere/A\"/>", NULL, NULL);
@@ -138,9 +156,12 @@ static void a_full_arena_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(put_goes_behind_the_head_tag), cmocka_unit_test(put_takes_an_older_one_out),
-        cmocka_unit_test(what_has_no_head_stays),       cmocka_unit_test(revision_is_found_in_about),
-        cmocka_unit_test(redirect_target_is_decoded),   cmocka_unit_test(nothing_far_behind_is_looked_at),
+        cmocka_unit_test(put_goes_behind_the_head_tag),
+        cmocka_unit_test(put_takes_an_older_one_out),
+        cmocka_unit_test(what_has_no_head_stays),
+        cmocka_unit_test(revision_is_found_in_about),
+        cmocka_unit_test(redirect_target_is_decoded),
+        cmocka_unit_test(nothing_far_behind_is_looked_at),
         cmocka_unit_test(a_full_arena_is_told),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,5 +1,5 @@
-/* Goal: each kind of origin is asked in its own way and believed by its own signs; transforms go out as they must;
- * siteinfo is asked for once for many. Method: as test_render_origin. */
+/* Goal: each kind of origin is asked in its own way and believed by its own signs; transforms go
+ * out as they must; siteinfo is asked for once for many. Method: as test_render_origin. */
 #include "stage.h"
 
 #include "../cmocka_all.h"
@@ -27,53 +27,149 @@ struct given {
     const char *content, *raw, *headers, *target;
 };
 static const struct given givens[] = {
-    { "wikitext", ORIGIN_PARSOID, WANT_WIKITEXT,
-      { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n", .body = "a\n" } },
-      RENDER_FINE, "wikitext", "a\n", "content-type: text/plain; charset=utf-8\n", "/v3/page/wikitext/A%2FB_c/9 " },
-    { "wikitext of a quoted parameter", ORIGIN_PARSOID, WANT_WIKITEXT,
+    { "wikitext",
+      ORIGIN_PARSOID,
+      WANT_WIKITEXT,
       { FINE_META,
-        { .path = "x", .head = "200 OK\r\nContent-Type: text/plain;x=\"a;b\\\";c\";charset=UTF-8\r\n", .body = "a" } },
-      RENDER_FINE, "wikitext", "a", "content-type: text/plain; x=\"a;b\\\";c\"; charset=utf-8\n",
+        { .path = "x",
+          .head = "200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n",
+          .body = "a\n" } },
+      RENDER_FINE,
+      "wikitext",
+      "a\n",
+      "content-type: text/plain; charset=utf-8\n",
       "/v3/page/wikitext/A%2FB_c/9 " },
-    { "wikitext of another revision", ORIGIN_PARSOID, WANT_WIKITEXT,
+    { "wikitext of a quoted parameter",
+      ORIGIN_PARSOID,
+      WANT_WIKITEXT,
       { FINE_META,
-        { .path = "x", .head = "200 OK\r\nContent-Type: text/plain\r\nContent-Revision-Id: 8\r\n", .body = "a" } },
-      RENDER_FAILED, NULL, NULL, NULL, NULL },
-    { "wikitext of another type", ORIGIN_PARSOID, WANT_WIKITEXT,
+        { .path = "x",
+          .head = "200 OK\r\nContent-Type: text/plain;x=\"a;b\\\";c\";charset=UTF-8\r\n",
+          .body = "a" } },
+      RENDER_FINE,
+      "wikitext",
+      "a",
+      "content-type: text/plain; x=\"a;b\\\";c\"; charset=utf-8\n",
+      "/v3/page/wikitext/A%2FB_c/9 " },
+    { "wikitext of another revision",
+      ORIGIN_PARSOID,
+      WANT_WIKITEXT,
+      { FINE_META,
+        { .path = "x",
+          .head = "200 OK\r\nContent-Type: text/plain\r\nContent-Revision-Id: 8\r\n",
+          .body = "a" } },
+      RENDER_FAILED,
+      NULL,
+      NULL,
+      NULL,
+      NULL },
+    { "wikitext of another type",
+      ORIGIN_PARSOID,
+      WANT_WIKITEXT,
       { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: text/html\r\n", .body = "a" } },
-      RENDER_FAILED, NULL, NULL, NULL, NULL },
-    { "wikitext that is no UTF-8", ORIGIN_PARSOID, WANT_WIKITEXT,
-      { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: text/plain\r\n", .body = "\xff" } },
-      RENDER_FAILED, NULL, NULL, NULL, NULL },
-    { "wikitext of another charset", ORIGIN_PARSOID, WANT_WIKITEXT,
-      { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: text/plain; charset=\"latin1\"\r\n", .body = "a" } },
-      RENDER_FAILED, NULL, NULL, NULL, NULL },
-    { "lint", ORIGIN_PARSOID, WANT_LINT,
-      { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: application/json\r\n", .body = "[{}]" } },
-      RENDER_FINE, "lint", "[{}]", "content-type: application/json\n", "/v3/page/lint/A%2FB_c/9 " },
-    { "lint that is no array", ORIGIN_PARSOID, WANT_LINT,
-      { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: application/json\r\n", .body = "{}" } },
-      RENDER_FAILED, NULL, NULL, NULL, NULL },
-    { "core html", ORIGIN_REST, WANT_RENDER,
-      { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: text/html;charset=UTF-8\r\nContent-Language: en\r\n"
-                                          "ETag: \"9/7d5a1a00-c6a1-11f0-8001-010203040506/view/html\"\r\n",
-                     .body = "<html>x" } },
-      RENDER_FINE, "html", "<html>x", "content-type: text/html; charset=utf-8\ncontent-language: en\n",
-      "/w/rest.php/v1/revision/9/html " },
-    { "core html of another revision", ORIGIN_REST, WANT_RENDER,
+      RENDER_FAILED,
+      NULL,
+      NULL,
+      NULL,
+      NULL },
+    { "wikitext that is no UTF-8",
+      ORIGIN_PARSOID,
+      WANT_WIKITEXT,
       { FINE_META,
-        { .path = "x", .head = "200 OK\r\nContent-Type: text/html\r\nETag: W/\"8/x\"\r\n", .body = "<html>x" } },
-      RENDER_FAILED, NULL, NULL, NULL, NULL },
-    { "core html that is no UTF-8", ORIGIN_REST, WANT_RENDER,
-      { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: text/html\r\n", .body = "<html>\xc3" } },
-      RENDER_FAILED, NULL, NULL, NULL, NULL },
-    { "core source", ORIGIN_REST, WANT_WIKITEXT,
-      { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: application/json\r\n",
-                     .body = "{\"id\":9,\"source\":\"a\\u00e9\"}" } },
-      RENDER_FINE, "wikitext", "a\xc3\xa9", "content-type: text/plain; charset=utf-8\n", "/w/rest.php/v1/revision/9 " },
-    { "core source of another revision", ORIGIN_REST, WANT_WIKITEXT,
+        { .path = "x", .head = "200 OK\r\nContent-Type: text/plain\r\n", .body = "\xff" } },
+      RENDER_FAILED,
+      NULL,
+      NULL,
+      NULL,
+      NULL },
+    { "wikitext of another charset",
+      ORIGIN_PARSOID,
+      WANT_WIKITEXT,
+      { FINE_META,
+        { .path = "x",
+          .head = "200 OK\r\nContent-Type: text/plain; charset=\"latin1\"\r\n",
+          .body = "a" } },
+      RENDER_FAILED,
+      NULL,
+      NULL,
+      NULL,
+      NULL },
+    { "lint",
+      ORIGIN_PARSOID,
+      WANT_LINT,
+      { FINE_META,
+        { .path = "x", .head = "200 OK\r\nContent-Type: application/json\r\n", .body = "[{}]" } },
+      RENDER_FINE,
+      "lint",
+      "[{}]",
+      "content-type: application/json\n",
+      "/v3/page/lint/A%2FB_c/9 " },
+    { "lint that is no array",
+      ORIGIN_PARSOID,
+      WANT_LINT,
+      { FINE_META,
+        { .path = "x", .head = "200 OK\r\nContent-Type: application/json\r\n", .body = "{}" } },
+      RENDER_FAILED,
+      NULL,
+      NULL,
+      NULL,
+      NULL },
+    { "core html",
+      ORIGIN_REST,
+      WANT_RENDER,
+      { FINE_META,
+        { .path = "x",
+          .head = "200 OK\r\nContent-Type: text/html;charset=UTF-8\r\nContent-Language: en\r\n"
+                  "ETag: \"9/7d5a1a00-c6a1-11f0-8001-010203040506/view/html\"\r\n",
+          .body = "<html>x" } },
+      RENDER_FINE,
+      "html",
+      "<html>x",
+      "content-type: text/html; charset=utf-8\ncontent-language: en\n",
+      "/w/rest.php/v1/revision/9/html " },
+    { "core html of another revision",
+      ORIGIN_REST,
+      WANT_RENDER,
+      { FINE_META,
+        { .path = "x",
+          .head = "200 OK\r\nContent-Type: text/html\r\nETag: W/\"8/x\"\r\n",
+          .body = "<html>x" } },
+      RENDER_FAILED,
+      NULL,
+      NULL,
+      NULL,
+      NULL },
+    { "core html that is no UTF-8",
+      ORIGIN_REST,
+      WANT_RENDER,
+      { FINE_META,
+        { .path = "x", .head = "200 OK\r\nContent-Type: text/html\r\n", .body = "<html>\xc3" } },
+      RENDER_FAILED,
+      NULL,
+      NULL,
+      NULL,
+      NULL },
+    { "core source",
+      ORIGIN_REST,
+      WANT_WIKITEXT,
+      { FINE_META,
+        { .path = "x",
+          .head = "200 OK\r\nContent-Type: application/json\r\n",
+          .body = "{\"id\":9,\"source\":\"a\\u00e9\"}" } },
+      RENDER_FINE,
+      "wikitext",
+      "a\xc3\xa9",
+      "content-type: text/plain; charset=utf-8\n",
+      "/w/rest.php/v1/revision/9 " },
+    { "core source of another revision",
+      ORIGIN_REST,
+      WANT_WIKITEXT,
       { FINE_META, { .path = "x", .head = "200 OK\r\n", .body = "{\"id\":8,\"source\":\"a\"}" } },
-      RENDER_FAILED, NULL, NULL, NULL, NULL },
+      RENDER_FAILED,
+      NULL,
+      NULL,
+      NULL,
+      NULL },
     { "core lint", ORIGIN_REST, WANT_LINT, { FINE_META }, RENDER_REFUSED, NULL, NULL, NULL, NULL },
     { "metadata", ORIGIN_REST, WANT_META, { FINE_META }, RENDER_FINE, NULL, NULL, NULL, NULL },
 };
@@ -118,10 +214,15 @@ static void each_kind_gives_what_it_has(void **state)
 
 /* ---- whose a cookie is ---- */
 
-struct user { const char *body; enum render_why why; uint64_t id; };
+struct user {
+    const char *body;
+    enum render_why why;
+    uint64_t id;
+};
 static const struct user users[] = {
     { "{\"query\":{\"userinfo\":{\"id\":42,\"name\":\"Alice\"}}}", RENDER_FINE, 42 },
-    { "{\"query\":{\"userinfo\":{\"id\":0,\"name\":\"127.0.0.1\",\"anon\":true}}}", RENDER_FINE, 0 },
+    { "{\"query\":{\"userinfo\":{\"id\":0,\"name\":\"127.0.0.1\",\"anon\":true}}}", RENDER_FINE,
+      0 },
     { "{\"query\":{\"userinfo\":{\"id\":-1}}}", RENDER_FAILED, 0 },
     { "{\"query\":{\"userinfo\":{\"id\":\"42\"}}}", RENDER_FAILED, 0 },
     { "{\"query\":{\"userinfo\":[]}}", RENDER_FAILED, 0 },
@@ -135,7 +236,9 @@ static void the_wiki_says_whose_a_cookie_is(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(users); i++) {
-        const struct rule rules[] = { { .path = "/w/api.php?", .head = "200 OK\r\n", .body = users[i].body }, { 0 } };
+        const struct rule rules[] = {
+            { .path = "/w/api.php?", .head = "200 OK\r\n", .body = users[i].body }, { 0 }
+        };
         struct stage *s = stage_new(&parsoid, REST, rules);
         struct wish w;
         print_message("%s\n", users[i].body);
@@ -154,27 +257,36 @@ static void the_wiki_says_whose_a_cookie_is(void **state)
 
 /* ---- templates ---- */
 
-struct filled { const char *template, *target, *head, *body; uint64_t rev, named; };
+struct filled {
+    const char *template, *target, *head, *body;
+    uint64_t rev, named;
+};
 #define PAGE "200 OK\r\nContent-Type: text/html\r\n"
 static const struct filled fills[] = {
-    { "/{domain}/{title}/{rev}", "GET /wiki.example/A%2FB_c/9 ", PAGE "Content-Revision-Id: 9\r\n", "x", 9, 9 },
-    { "/{domain}/{title}/{rev}", "GET /wiki.example/A%2FB_c ", PAGE "Content-Revision-Id: 9\r\n", "x", 0, 9 },
-    { "/w?t={title}&oldid={rev}&x=1", "GET /w?t=A%2FB_c&oldid=&x=1 ", PAGE "ETag: W/\"7/abc\"\r\n", "x", 0, 7 },
+    { "/{domain}/{title}/{rev}", "GET /wiki.example/A%2FB_c/9 ", PAGE "Content-Revision-Id: 9\r\n",
+      "x", 9, 9 },
+    { "/{domain}/{title}/{rev}", "GET /wiki.example/A%2FB_c ", PAGE "Content-Revision-Id: 9\r\n",
+      "x", 0, 9 },
+    { "/w?t={title}&oldid={rev}&x=1", "GET /w?t=A%2FB_c&oldid=&x=1 ", PAGE "ETag: W/\"7/abc\"\r\n",
+      "x", 0, 7 },
     { "/w/{title}", "GET /w/A%2FB_c ", PAGE, "<html about='//w/revision/5'>", 0, 5 },
     { "/w/{title}/{rev}", "GET /w/A%2FB_c/9 ", PAGE, "x", 9, 9 },
     { "/w/{title}", "GET /w/A%2FB_c ", PAGE, "x", 0, 0 },
     { "/w/{title}/{rev}", "GET /w/A%2FB_c/9 ", PAGE "Content-Revision-Id: 8\r\n", "x", 9, 0 },
     { "/w/{title}", "GET /w/A%2FB_c ", PAGE "ETag: \"abc\"\r\n", "x", 0, 0 },
     { "/w/{title}", "GET /w/A%2FB_c ", PAGE "ETag: \"99999999999999999999\"\r\n", "x", 0, 0 },
-    { "/w/{title}", "GET /w/A%2FB_c ", "200 OK\r\nContent-Type: text/plain\r\nContent-Revision-Id: 9\r\n", "x", 9, 0 },
+    { "/w/{title}", "GET /w/A%2FB_c ",
+      "200 OK\r\nContent-Type: text/plain\r\nContent-Revision-Id: 9\r\n", "x", 9, 0 },
 };
 
 static void templates_are_filled_in(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(fills); i++) {
-        const struct rule rules[] = { { .path = "/", .head = fills[i].head, .body = fills[i].body }, { 0 } };
-        struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, fills[i].template, rules);
+        const struct rule rules[] = { { .path = "/", .head = fills[i].head, .body = fills[i].body },
+                                      { 0 } };
+        struct stage *s =
+            stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, fills[i].template, rules);
         struct wish w;
         assert_false(origin_has_api(s->origin));
         wish_begin(&w, s, "A/B_c", fills[i].rev);
@@ -195,7 +307,8 @@ static void a_template_tells_no_page_from_no_revision(void **state)
 {
     (void)state;
     static const struct rule rules[] = { { .path = "/", .head = "404 Not Found\r\n" }, { 0 } };
-    struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, "/{title}/{rev}", rules);
+    struct stage *s =
+        stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, "/{title}/{rev}", rules);
     struct wish w;
     wish_begin(&w, s, "A", 0);
     wish_now(&w, RENDER_NO_PAGE);
@@ -209,8 +322,11 @@ static void a_template_tells_no_page_from_no_revision(void **state)
 static void a_template_without_revision_has_the_newest_alone(void **state)
 {
     (void)state;
-    static const struct rule rules[] = { { .path = "/", .head = PAGE "ETag: \"9/x\"\r\n", .body = "x" }, { 0 } };
-    struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, "/{title}", rules);
+    static const struct rule rules[] = {
+        { .path = "/", .head = PAGE "ETag: \"9/x\"\r\n", .body = "x" }, { 0 }
+    };
+    struct stage *s =
+        stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, "/{title}", rules);
     struct wish w;
     wish_begin(&w, s, "A", 9);
     wish_now(&w, RENDER_FINE);
@@ -270,7 +386,8 @@ static void change_done(struct transform_request *t, enum render_why why)
         loop_stop(c->stage->asker.loop);
 }
 
-static void change_now(struct change *c, struct stage *s, const struct transform_request *t, enum render_why why)
+static void change_now(struct change *c, struct stage *s, const struct transform_request *t,
+                       enum render_why why)
 {
     *c = (struct change){ .stage = s, .t = *t };
     arena_init(&c->arena, 16 << 20);
@@ -284,7 +401,8 @@ static void change_now(struct change *c, struct stage *s, const struct transform
     asker_run(&s->asker);
     assert_int_equal(c->dones, 1);
     if (c->why != why)
-        fail_msg("%s (%s) instead of %s", render_why_name(c->why), c->t.note.text, render_why_name(why));
+        fail_msg("%s (%s) instead of %s", render_why_name(c->why), c->t.note.text,
+                 render_why_name(why));
     assert_int_equal(why == RENDER_FINE, c->t.note.text[0] == 0);
 }
 
@@ -292,8 +410,11 @@ static void transforms_go_out_as_they_must(void **state)
 {
     (void)state;
     static const struct rule rules[] = {
-        { .path = "html/to/wikitext", .head = "200 OK\r\nContent-Type: text/plain\r\n", .body = "''a''" },
-        { .path = "to/pagebundle", .head = "400 No\r\nContent-Type: application/json\r\n",
+        { .path = "html/to/wikitext",
+          .head = "200 OK\r\nContent-Type: text/plain\r\n",
+          .body = "''a''" },
+        { .path = "to/pagebundle",
+          .head = "400 No\r\nContent-Type: application/json\r\n",
           .body = "{\"message\":\"no\"}" },
         { .path = "to/lint", .head = "503 Later\r\nRetry-After: 3\r\n" },
         { .path = "to/html", .head = "500 Oops\r\n" },
@@ -303,22 +424,33 @@ static void transforms_go_out_as_they_must(void **state)
     opts.retries = 3;
     struct stage *s = stage_new(&opts, REST, rules);
     struct change c;
-    struct transform_request t = { .from = "html", .to = "wikitext", .title = STR("A/B_c"), .rev = 9,
-                                   .body = STR("{\"a\":1}"), .accept = STR("text/html"),
-                                   .accept_language = STR("de"), .cookie = STR("k=v") };
+    struct transform_request t = { .from = "html",
+                                   .to = "wikitext",
+                                   .title = STR("A/B_c"),
+                                   .rev = 9,
+                                   .body = STR("{\"a\":1}"),
+                                   .accept = STR("text/html"),
+                                   .accept_language = STR("de"),
+                                   .cookie = STR("k=v") };
     change_now(&c, s, &t, RENDER_FINE);
     assert_int_equal(c.t.status, 200);
     assert_true(str_eq(c.t.reply, STR("''a''")));
     assert_true(str_eq(c.t.content_type, STR("text/plain")));
-    assert_int_equal(said(s, "POST /w/rest.php/wiki.example/v3/transform/html/to/wikitext/A%2FB_c/9 HTTP/1.1"), 1);
-    static const char *const parts[] = { "romise-non-write-api-action: true", "ontent-type: application/json", "k=v",
+    assert_int_equal(
+        said(s, "POST /w/rest.php/wiki.example/v3/transform/html/to/wikitext/A%2FB_c/9 HTTP/1.1"),
+        1);
+    static const char *const parts[] = { "romise-non-write-api-action: true",
+                                         "ontent-type: application/json", "k=v",
                                          "ccept-language: de", "\r\n\r\n{\"a\":1}" };
     assert_int_equal(said(s, "text/html"), 0);
     for (size_t i = 0; i < COUNT_OF(parts); i++)
         if (said(s, parts[i]) != 1)
             fail_msg("%s was not said", parts[i]);
     arena_fini(&c.arena);
-    t = (struct transform_request){ .from = "wikitext", .to = "pagebundle", .title = STR("A"), .body = STR("{}"),
+    t = (struct transform_request){ .from = "wikitext",
+                                    .to = "pagebundle",
+                                    .title = STR("A"),
+                                    .body = STR("{}"),
                                     .accept = STR("text/html; profile=\"x/HTML/1\"") };
     change_now(&c, s, &t, RENDER_REFUSED);
     assert_int_equal(c.t.status, 400);
@@ -338,7 +470,8 @@ static void transforms_go_out_as_they_must(void **state)
     stage_free(s);
 }
 
-static void an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_says_so(void **state)
+static void
+an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_says_so(void **state)
 {
     (void)state;
     static const struct {
@@ -347,7 +480,8 @@ static void an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_
         enum render_why why;
     } rows[] = {
         { EMPTY_NEVER, "text/plain; profile=\"https://x/Specs/wikitext/1.0.0\"", RENDER_FAILED },
-        { EMPTY_IF_NAMED, "text/plain; charset=utf-8; profile=\"https://x/Specs/wikitext/1.0.0\"", RENDER_FINE },
+        { EMPTY_IF_NAMED, "text/plain; charset=utf-8; profile=\"https://x/Specs/wikitext/1.0.0\"",
+          RENDER_FINE },
         { EMPTY_IF_NAMED, "text/plain; charset=utf-8", RENDER_FAILED },
         { EMPTY_IF_NAMED, "text/html; profile=\"https://x/Specs/wikitext/1.0.0\"", RENDER_FAILED },
         { EMPTY_FINE, "text/plain", RENDER_FINE },
@@ -359,7 +493,9 @@ static void an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_
         const struct rule rules[] = { { .path = "to/wikitext", .head = head, .body = "" }, { 0 } };
         struct stage *s = stage_new(&parsoid, REST, rules);
         struct change c;
-        struct transform_request t = { .from = "html", .to = "wikitext", .body = STR("{}"), .empty = rows[i].empty };
+        struct transform_request t = {
+            .from = "html", .to = "wikitext", .body = STR("{}"), .empty = rows[i].empty
+        };
         change_now(&c, s, &t, rows[i].why);
         arena_fini(&c.arena);
         stage_free(s);
@@ -369,11 +505,13 @@ static void an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_
 static void a_save_finds_room_while_renders_wait(void **state)
 {
     (void)state;
-    static const struct rule rules[] = {
-        { .path = "api", .act = ACT_HANG },
-        { .path = "html/to/wikitext", .head = "200 OK\r\nContent-Type: text/plain\r\n", .body = "a" }, { 0 }
-    };
-    struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_PARSOID, .concurrency = 1 }, REST, rules);
+    static const struct rule rules[] = { { .path = "api", .act = ACT_HANG },
+                                         { .path = "html/to/wikitext",
+                                           .head = "200 OK\r\nContent-Type: text/plain\r\n",
+                                           .body = "a" },
+                                         { 0 } };
+    struct stage *s =
+        stage_new(&(struct origin_opts){ .kind = ORIGIN_PARSOID, .concurrency = 1 }, REST, rules);
     struct transform_request t = { .from = "html", .to = "wikitext", .body = STR("{}") };
     struct wish first, second;
     struct change c;
@@ -409,7 +547,12 @@ static void other_kinds_have_no_transforms(void **state)
 
 /* ---- siteinfo ---- */
 
-struct curious { struct siteinfo_waiter w; struct stage *stage; enum render_why why; unsigned gots; };
+struct curious {
+    struct siteinfo_waiter w;
+    struct stage *stage;
+    enum render_why why;
+    unsigned gots;
+};
 
 static void got(struct siteinfo_waiter *w, enum render_why why, const struct err_note *note)
 {
@@ -424,7 +567,9 @@ static void got(struct siteinfo_waiter *w, enum render_why why, const struct err
 static void wait(struct curious *c, struct stage *s, int64_t ms)
 {
     *c = (struct curious){ .stage = s };
-    c->w = (struct siteinfo_waiter){ .deadline = mono_add_ms(clock_mono(echo_clock()), ms), .got = got, .ctx = c };
+    c->w = (struct siteinfo_waiter){ .deadline = mono_add_ms(clock_mono(echo_clock()), ms),
+                                     .got = got,
+                                     .ctx = c };
     s->asker.left++;
     origin_siteinfo_wait(s->origin, &c->w);
 }
@@ -465,7 +610,8 @@ static void siteinfo_that_is_old_serves_while_asked_again(void **state)
     (void)state;
     static const struct rule rules[] = {
         { .path = "meta=siteinfo", .head = "200 OK\r\n", .body = SITE_JSON("de"), .times = 1 },
-        { .path = "meta=siteinfo", .head = "500 Oops\r\n" }, { 0 }
+        { .path = "meta=siteinfo", .head = "500 Oops\r\n" },
+        { 0 }
     };
     struct origin_opts brief = parsoid;
     brief.siteinfo_ttl_ms = 1;
@@ -492,7 +638,9 @@ static void siteinfo_that_is_old_serves_while_asked_again(void **state)
 static void siteinfo_that_cannot_be_had_is_told_to_all(void **state)
 {
     (void)state;
-    static const struct rule rules[] = { { .path = "meta=siteinfo", .head = "200 OK\r\n", .body = "{}" }, { 0 } };
+    static const struct rule rules[] = {
+        { .path = "meta=siteinfo", .head = "200 OK\r\n", .body = "{}" }, { 0 }
+    };
     struct stage *s = stage_new(&parsoid, REST, rules);
     struct curious c[3];
     wait(&c[0], s, WAIT_MS);
@@ -531,7 +679,8 @@ int main(void)
         cmocka_unit_test(a_template_without_revision_has_the_newest_alone),
         cmocka_unit_test(what_is_no_origin_is_refused),
         cmocka_unit_test(transforms_go_out_as_they_must),
-        cmocka_unit_test(an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_says_so),
+        cmocka_unit_test(
+            an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_says_so),
         cmocka_unit_test(a_save_finds_room_while_renders_wait),
         cmocka_unit_test(other_kinds_have_no_transforms),
         cmocka_unit_test(siteinfo_is_asked_for_once),

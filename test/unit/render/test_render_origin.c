@@ -1,6 +1,7 @@
-/* Goal: whatever an origin does, a render has one outcome that says so, in time; what it lies about is not believed;
- * what is safe is tried again, nothing else is. Method: an origin in this process that answers each path from a table,
- * or cuts, hangs, drips without end; the real client on a real loop. */
+/* Goal: whatever an origin does, a render has one outcome that says so, in time; what it lies about
+ * is not believed; what is safe is tried again, nothing else is. Method: an origin in this process
+ * that answers each path from a table, or cuts, hangs, drips without end; the real client on a real
+ * loop. */
 #include "stage.h"
 
 #include "../cmocka_all.h"
@@ -12,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct origin_opts parsoid = { .kind = ORIGIN_PARSOID, .retries = 1, .reply_bytes_max = 1 << 20 };
+static const struct origin_opts parsoid = { .kind = ORIGIN_PARSOID,
+                                            .retries = 1,
+                                            .reply_bytes_max = 1 << 20 };
 static const char REST[] = "/w/rest.php";
 
 static void the_newest_is_rendered(void **state)
@@ -36,48 +39,145 @@ static void the_newest_is_rendered(void **state)
     assert_int_equal(asked(s), 2);
     assert_int_equal(said(s, "GET /w/api.php?action=query&format=json&formatversion=2&prop="), 1);
     assert_int_equal(said(s, "&titles=%1FA%2FB_c HTTP/1.1"), 1);
-    assert_int_equal(said(s, "GET /w/rest.php/wiki.example/v3/page/pagebundle/A%2FB_c/9 HTTP/1.1"), 1);
-    assert_int_equal(said(s, "application/json; charset=utf-8; profile=\"https://x/Specs/pagebundle/2.4.0\""), 1);
+    assert_int_equal(said(s, "GET /w/rest.php/wiki.example/v3/page/pagebundle/A%2FB_c/9 HTTP/1.1"),
+                     1);
+    assert_int_equal(
+        said(s, "application/json; charset=utf-8; profile=\"https://x/Specs/pagebundle/2.4.0\""),
+        1);
     assert_int_equal(said(s, "a=b"), 2);
     wish_end(&w);
     stage_free(s);
 }
 
-struct told { const char *name; struct rule rules[4]; uint64_t rev; enum render_why why; unsigned requests; };
+struct told {
+    const char *name;
+    struct rule rules[4];
+    uint64_t rev;
+    enum render_why why;
+    unsigned requests;
+};
 static const struct told tolds[] = {
-    { "revision", { FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")) }, 9, RENDER_FINE, 2 },
-    { "another title's", { { .path = "api", .head = "200 OK\r\n", .body = META("8", "") } }, 9, RENDER_FAILED, 1 },
-    { "unknown", { { .path = "api", .head = "200 OK\r\n", .body = "{\"query\":{\"badrevids\":{\"9\":{}}}}" } }, 9,
-      RENDER_NO_REVISION, 1 },
-    { "hidden", { { .path = "api", .head = "200 OK\r\n", .body = META("9", ",\"texthidden\":true") } }, 9,
-      RENDER_SUPPRESSED, 1 },
-    { "there and 404", { FINE_META, TEXT(.head = "404 Not Found\r\n", .body = "{}") }, 9, RENDER_FAILED, 2 },
-    { "there and 404 as newest", { FINE_META, TEXT(.head = "404 Not Found\r\n", .body = "{}") }, 0, RENDER_FAILED, 2 },
-    { "api away", { { .path = "api", .head = "404 Not Found\r\n", .body = "" } }, 9, RENDER_FAILED, 1 },
-    { "api of HTML", { { .path = "api", .head = "200 OK\r\n", .body = "<html>" } }, 9, RENDER_FAILED, 1 },
-    { "refused", { FINE_META, TEXT(.head = "406 Not Acceptable\r\n", .body = "") }, 0, RENDER_REFUSED, 2 },
-    { "busy", { FINE_META, TEXT(.head = "429 Too Many Requests\r\nRetry-After: 7\r\n") }, 0, RENDER_BUSY, 2 },
-    { "elsewhere", { FINE_META, TEXT(.head = "302 Found\r\nLocation: http://127.0.0.1:1/\r\n") }, 0, RENDER_FAILED, 2 },
-    { "created", { FINE_META, TEXT(.head = "201 Created\r\n", .body = BUNDLE("9")) }, 0, RENDER_FAILED, 2 },
-    { "once 500", { FINE_META, TEXT(.head = "500 Oops\r\n", .times = 1),
-                    TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")) }, 0, RENDER_FINE, 3 },
+    { "revision",
+      { FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")) },
+      9,
+      RENDER_FINE,
+      2 },
+    { "another title's",
+      { { .path = "api", .head = "200 OK\r\n", .body = META("8", "") } },
+      9,
+      RENDER_FAILED,
+      1 },
+    { "unknown",
+      { { .path = "api", .head = "200 OK\r\n", .body = "{\"query\":{\"badrevids\":{\"9\":{}}}}" } },
+      9,
+      RENDER_NO_REVISION,
+      1 },
+    { "hidden",
+      { { .path = "api", .head = "200 OK\r\n", .body = META("9", ",\"texthidden\":true") } },
+      9,
+      RENDER_SUPPRESSED,
+      1 },
+    { "there and 404",
+      { FINE_META, TEXT(.head = "404 Not Found\r\n", .body = "{}") },
+      9,
+      RENDER_FAILED,
+      2 },
+    { "there and 404 as newest",
+      { FINE_META, TEXT(.head = "404 Not Found\r\n", .body = "{}") },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "api away",
+      { { .path = "api", .head = "404 Not Found\r\n", .body = "" } },
+      9,
+      RENDER_FAILED,
+      1 },
+    { "api of HTML",
+      { { .path = "api", .head = "200 OK\r\n", .body = "<html>" } },
+      9,
+      RENDER_FAILED,
+      1 },
+    { "refused",
+      { FINE_META, TEXT(.head = "406 Not Acceptable\r\n", .body = "") },
+      0,
+      RENDER_REFUSED,
+      2 },
+    { "busy",
+      { FINE_META, TEXT(.head = "429 Too Many Requests\r\nRetry-After: 7\r\n") },
+      0,
+      RENDER_BUSY,
+      2 },
+    { "elsewhere",
+      { FINE_META, TEXT(.head = "302 Found\r\nLocation: http://127.0.0.1:1/\r\n") },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "created",
+      { FINE_META, TEXT(.head = "201 Created\r\n", .body = BUNDLE("9")) },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "once 500",
+      { FINE_META, TEXT(.head = "500 Oops\r\n", .times = 1),
+        TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")) },
+      0,
+      RENDER_FINE,
+      3 },
     { "always 500", { FINE_META, TEXT(.head = "500 Oops\r\n") }, 0, RENDER_FAILED, 3 },
     { "always 502", { { .path = "api", .head = "502 Bad\r\n" } }, 0, RENDER_FAILED, 2 },
     { "always 501", { FINE_META, TEXT(.head = "501 Oops\r\n") }, 0, RENDER_FAILED, 2 },
-    { "once cut", { FINE_META, TEXT(.act = ACT_CUT, .head = BUNDLE_HEAD("9"), .body = BUNDLE("9"), .times = 1),
-                    TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")) }, 0, RENDER_FINE, 3 },
-    { "always cut", { FINE_META, TEXT(.act = ACT_CUT, .head = BUNDLE_HEAD("9"), .body = BUNDLE("9")) }, 0,
-      RENDER_FAILED, 3 },
-    { "endless", { FINE_META, TEXT(.act = ACT_ENDLESS, .head = BUNDLE_HEAD("9")) }, 0, RENDER_LIMIT, 2 },
-    { "other revision", { FINE_META, TEXT(.head = BUNDLE_HEAD("8"), .body = BUNDLE("9")) }, 0, RENDER_FAILED, 2 },
-    { "other head", { FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("8")) }, 0, RENDER_FAILED, 2 },
-    { "both other", { FINE_META, TEXT(.head = BUNDLE_HEAD("8"), .body = BUNDLE("8")) }, 0, RENDER_FAILED, 2 },
-    { "other type", { FINE_META, TEXT(.head = "200 OK\r\nContent-Type: text/html\r\n", .body = BUNDLE("9")) }, 0,
-      RENDER_FAILED, 2 },
-    { "no type", { FINE_META, TEXT(.head = "200 OK\r\n", .body = BUNDLE("9")) }, 0, RENDER_FAILED, 2 },
-    { "half JSON", { FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = "{\"html\":") }, 0, RENDER_FAILED, 2 },
-    { "no revision", { FINE_META, TEXT(.head = "200 OK\r\nContent-Type: application/json\r\n", .body = BUNDLE("x")) },
-      0, RENDER_FAILED, 2 },
+    { "once cut",
+      { FINE_META, TEXT(.act = ACT_CUT, .head = BUNDLE_HEAD("9"), .body = BUNDLE("9"), .times = 1),
+        TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")) },
+      0,
+      RENDER_FINE,
+      3 },
+    { "always cut",
+      { FINE_META, TEXT(.act = ACT_CUT, .head = BUNDLE_HEAD("9"), .body = BUNDLE("9")) },
+      0,
+      RENDER_FAILED,
+      3 },
+    { "endless",
+      { FINE_META, TEXT(.act = ACT_ENDLESS, .head = BUNDLE_HEAD("9")) },
+      0,
+      RENDER_LIMIT,
+      2 },
+    { "other revision",
+      { FINE_META, TEXT(.head = BUNDLE_HEAD("8"), .body = BUNDLE("9")) },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "other head",
+      { FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("8")) },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "both other",
+      { FINE_META, TEXT(.head = BUNDLE_HEAD("8"), .body = BUNDLE("8")) },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "other type",
+      { FINE_META, TEXT(.head = "200 OK\r\nContent-Type: text/html\r\n", .body = BUNDLE("9")) },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "no type",
+      { FINE_META, TEXT(.head = "200 OK\r\n", .body = BUNDLE("9")) },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "half JSON",
+      { FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = "{\"html\":") },
+      0,
+      RENDER_FAILED,
+      2 },
+    { "no revision",
+      { FINE_META,
+        TEXT(.head = "200 OK\r\nContent-Type: application/json\r\n", .body = BUNDLE("x")) },
+      0,
+      RENDER_FAILED,
+      2 },
 };
 
 /* The sum of all lines that begin so. */
@@ -171,7 +271,11 @@ static void an_origin_that_hangs_is_left(void **state)
 
 /* ---- cancel ---- */
 
-struct canceler { struct wish *wish; struct loop_timer *timer; unsigned after; };
+struct canceler {
+    struct wish *wish;
+    struct loop_timer *timer;
+    unsigned after;
+};
 
 static void cancel_when_asked(void *ctx)
 {
@@ -227,9 +331,9 @@ static void a_stopped_client_ends_all(void **state)
 static void a_full_arena_is_told(void **state)
 {
     (void)state;
-    static const struct rule rules[] = {
-        FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")), { 0 }
-    };
+    static const struct rule rules[] = { FINE_META,
+                                         TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")),
+                                         { 0 } };
     struct stage *s = stage_new(&parsoid, REST, rules);
     bool fine = false;
     for (size_t bytes = 0; !fine; bytes += bytes < 256 ? 64 : 512) {
@@ -292,7 +396,10 @@ static void wish_meta(struct wish *w, struct stage *s, const char *title)
     w->r.want = WANT_META;
 }
 
-struct held { struct wish *first, *late, *render; struct loop_timer *timer; };
+struct held {
+    struct wish *first, *late, *render;
+    struct loop_timer *timer;
+};
 
 static void cancel_when_others_are_done(void *ctx)
 {
@@ -307,9 +414,10 @@ static void cancel_when_others_are_done(void *ctx)
 static void metadata_waits_at_its_own_gate_and_in_nobodys_way(void **state)
 {
     (void)state;
-    static const struct rule rules[] = {
-        { .path = "%1FHangs", .act = ACT_HANG }, FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")), { 0 }
-    };
+    static const struct rule rules[] = { { .path = "%1FHangs", .act = ACT_HANG },
+                                         FINE_META,
+                                         TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")),
+                                         { 0 } };
     struct origin_opts two = parsoid;
     two.concurrency = 2;
     struct stage *s = stage_new(&two, REST, rules);
@@ -379,9 +487,9 @@ enum { MISSES = 1000, AT_ONCE = 4 };
 static void a_thousand_misses_come_few_at_a_time(void **state)
 {
     (void)state;
-    static const struct rule rules[] = {
-        FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")), { 0 }
-    };
+    static const struct rule rules[] = { FINE_META,
+                                         TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")),
+                                         { 0 } };
     struct origin_opts few = parsoid;
     few.concurrency = AT_ONCE;
     struct stage *s = stage_new(&few, REST, rules);

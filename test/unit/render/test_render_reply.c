@@ -1,5 +1,5 @@
-/* Goal: of what wikis answer only the whole and the asked-for is believed, and hidden things stay hidden. Method:
- * replies as MediaWiki 1.39 gives them, and spoiled ones. */
+/* Goal: of what wikis answer only the whole and the asked-for is believed, and hidden things stay
+ * hidden. Method: replies as MediaWiki 1.39 gives them, and spoiled ones. */
 #include "../cmocka_all.h"
 #include "sites.h"
 
@@ -28,14 +28,18 @@ static int teardown(void **state)
 }
 
 #define REPLY(page) "{\"batchcomplete\":true,\"query\":{\"pages\":[" page "]}}"
-#define PAGE(title, more, revision)                                                                        \
-    "{\"pageid\":5,\"ns\":2,\"title\":\"" title "\",\"contentmodel\":\"wikitext\",\"pagelanguage\":\"de\","    \
-    "\"touched\":\"2026-01-01T00:00:00Z\",\"lastrevid\":9,\"length\":3" more ",\"revisions\":[{" revision "}]}"
-#define REVISION(id, more)                                                                                 \
-    "\"revid\":" id ",\"parentid\":7,\"user\":\"Anna\",\"userid\":3,\"timestamp\":\"2026-01-01T00:00:00Z\","  \
+#define PAGE(title, more, revision)                                                                \
+    "{\"pageid\":5,\"ns\":2,\"title\":\"" title                                                    \
+    "\",\"contentmodel\":\"wikitext\",\"pagelanguage\":\"de\","                                    \
+    "\"touched\":\"2026-01-01T00:00:00Z\",\"lastrevid\":9,\"length\":3" more                       \
+    ",\"revisions\":[{" revision "}]}"
+#define REVISION(id, more)                                                                         \
+    "\"revid\":" id                                                                                \
+    ",\"parentid\":7,\"user\":\"Anna\",\"userid\":3,\"timestamp\":\"2026-01-01T00:00:00Z\","       \
     "\"comment\":\"why \\\"so\\\"\",\"sha1\":\"ab\",\"tags\":[\"visualeditor\",\"x\"]" more
 
-static enum render_why parse(const char *json, const char *title, uint64_t rev, struct render_meta *m)
+static enum render_why parse(const char *json, const char *title, uint64_t rev,
+                             struct render_meta *m)
 {
     struct err_note note = { .text = "" };
     struct api_asked asked = { .title = str_of(title), .rev = rev };
@@ -75,22 +79,32 @@ static void what_is_hidden_is_not_told(void **state)
 {
     (void)state;
     struct render_meta m;
-    const char *user = REPLY(PAGE("A", "", REVISION("9", ",\"userhidden\":true,\"commenthidden\":true")));
+    const char *user =
+        REPLY(PAGE("A", "", REVISION("9", ",\"userhidden\":true,\"commenthidden\":true")));
     assert_int_equal(parse(user, "A", 9, &m), RENDER_FINE);
     assert_int_equal(m.user_text.n + m.comment.n + m.user_id, 0);
     assert_true(str_eq(m.restrictions_json, STR("[\"userhidden\",\"commenthidden\"]")));
-    assert_int_equal(parse(REPLY(PAGE("A", "", REVISION("9", ",\"sha1hidden\":true"))), "A", 9, &m), RENDER_SUPPRESSED);
+    assert_int_equal(parse(REPLY(PAGE("A", "", REVISION("9", ",\"sha1hidden\":true"))), "A", 9, &m),
+                     RENDER_SUPPRESSED);
     assert_int_equal(m.rev, 9);
-    assert_int_equal(parse(REPLY(PAGE("A", "", REVISION("9", ",\"texthidden\":true"))), "A", 0, &m), RENDER_SUPPRESSED);
-    assert_int_equal(parse(REPLY(PAGE("A", "", REVISION("9", ",\"texthidden\":false"))), "A", 0, &m), RENDER_FINE);
+    assert_int_equal(parse(REPLY(PAGE("A", "", REVISION("9", ",\"texthidden\":true"))), "A", 0, &m),
+                     RENDER_SUPPRESSED);
+    assert_int_equal(parse(REPLY(PAGE("A", "", REVISION("9", ",\"texthidden\":false"))), "A", 0,
+                           &m),
+                     RENDER_FINE);
 }
 
-struct case_ { const char *json, *title; uint64_t rev; enum render_why why; };
+struct case_ {
+    const char *json, *title;
+    uint64_t rev;
+    enum render_why why;
+};
 static const struct case_ cases[] = {
     { REPLY("{\"ns\":0,\"title\":\"A\",\"missing\":true}"), "A", 0, RENDER_NO_PAGE },
     { REPLY("{\"ns\":0,\"title\":\"A\",\"missing\":true}"), "A", 9, RENDER_NO_REVISION },
     { REPLY("{\"title\":\"A\",\"invalidreason\":\"x\",\"invalid\":true}"), "A", 0, RENDER_NO_PAGE },
-    { REPLY("{\"ns\":-1,\"title\":\"Special:A\",\"special\":true}"), "Spezial:A", 0, RENDER_NO_PAGE },
+    { REPLY("{\"ns\":-1,\"title\":\"Special:A\",\"special\":true}"), "Spezial:A", 0,
+      RENDER_NO_PAGE },
     { REPLY(PAGE("B", "", REVISION("9", ""))), "A", 9, RENDER_NO_REVISION },
     { REPLY(PAGE("B", "", REVISION("9", ""))), "A", 0, RENDER_OTHER_TITLE },
     { REPLY("{\"ns\":0,\"title\":\"B\",\"missing\":true}"), "A", 0, RENDER_OTHER_TITLE },
@@ -105,13 +119,15 @@ static const struct case_ cases[] = {
     { REPLY("{\"title\":\"A\"}"), "A", 9, RENDER_FAILED },
     { REPLY("{\"revisions\":[{" REVISION("9", "") "}]}"), "", 9, RENDER_FAILED },
     { REPLY("null"), "A", 0, RENDER_FAILED },
-    { REPLY(PAGE("A", "", REVISION("9", "")) "," PAGE("A", "", REVISION("9", ""))), "A", 9, RENDER_FAILED },
+    { REPLY(PAGE("A", "", REVISION("9", "")) "," PAGE("A", "", REVISION("9", ""))), "A", 9,
+      RENDER_FAILED },
     { REPLY(""), "A", 0, RENDER_FAILED },
     { REPLY("7"), "A", 0, RENDER_FAILED },
     { "{\"query\":{\"pages\":{\"5\":{\"missing\":true}}}}", "A", 0, RENDER_FAILED },
     { "{\"query\":{}}", "A", 0, RENDER_FAILED },
     { "{\"query\":{\"interwiki\":[{\"title\":\"x:A\"}]}}", "x:A", 0, RENDER_NO_PAGE },
-    { "{\"query\":{\"badrevids\":{\"9\":{\"revid\":9,\"missing\":true}}}}", "A", 9, RENDER_NO_REVISION },
+    { "{\"query\":{\"badrevids\":{\"9\":{\"revid\":9,\"missing\":true}}}}", "A", 9,
+      RENDER_NO_REVISION },
     { "{\"error\":{\"code\":\"maxlag\",\"info\":\"x\"}}", "A", 9, RENDER_BUSY },
     { "{\"error\":{\"code\":\"readonly\"}}", "A", 9, RENDER_BUSY },
     { "{\"error\":{\"code\":\"internal_api_error_DBQueryError\"}}", "A", 9, RENDER_FAILED },
@@ -145,9 +161,11 @@ static void queries_ask_for_one_title(void **state)
 
 /* ---- bundles ---- */
 
-#define HTML(type, body)                                                                                   \
-    "\"html\":{\"headers\":{\"Content-Type\":" type ",\"content-language\":\"de\"},\"body\":" body "}"
-#define DATA(type, body) "\"data-parsoid\":{\"headers\":{\"content-type\":" type "},\"body\":" body "}"
+#define HTML(type, body)                                                                           \
+    "\"html\":{\"headers\":{\"Content-Type\":" type ",\"content-language\":\"de\"},\"body\":" body \
+    "}"
+#define DATA(type, body)                                                                           \
+    "\"data-parsoid\":{\"headers\":{\"content-type\":" type "},\"body\":" body "}"
 #define HTML_TYPE "\"text/html;charset=UTF-8; profile=\\\"https://x/Specs/HTML/2.6.0\\\"\""
 #define JSON_TYPE "\"application/json\""
 #define DOCUMENT "\"<head>\""
@@ -158,21 +176,28 @@ static void a_bundle_is_taken_apart(void **state)
     (void)state;
     struct render_content c[4];
     unsigned count = 0;
-    const char *json = "{\"contentmodel\":\"wikitext\"," HTML(HTML_TYPE, "\"<head><p>\\u00e9</p>\"") ","
-                       DATA(JSON_TYPE, "{\"ids\":{\"mwAA\":{\"dsr\":[0,3,null,1]}},\"counter\":1}") "}";
+    const char *json =
+        "{\"contentmodel\":\"wikitext\"," HTML(HTML_TYPE, "\"<head><p>\\u00e9</p>\"") "," DATA(
+            JSON_TYPE, "{\"ids\":{\"mwAA\":{\"dsr\":[0,3,null,1]}},\"counter\":1}") "}";
     assert_int_equal(pagebundle_parse(str_of(json), &arena, c, COUNT_OF(c), &count, NULL), ERR_OK);
     assert_int_equal(count, 2);
     assert_true(str_eq(c[0].name, STR("html")));
     assert_true(str_eq(c[0].raw, STR("<head><p>\xc3\xa9</p>")));
-    assert_true(str_eq(c[0].headers, STR("content-type: text/html; charset=utf-8; "
-                                         "profile=\"https://x/Specs/HTML/2.6.0\"\ncontent-language: de\n")));
+    assert_true(str_eq(c[0].headers,
+                       STR("content-type: text/html; charset=utf-8; "
+                           "profile=\"https://x/Specs/HTML/2.6.0\"\ncontent-language: de\n")));
     assert_true(str_eq(c[1].name, STR("data-parsoid")));
     assert_true(str_eq(c[1].raw, STR("{\"ids\":{\"mwAA\":{\"dsr\":[0,3,null,1]}},\"counter\":1}")));
     assert_true(str_eq(c[1].headers, STR("content-type: application/json\n")));
 }
 
 static const char *const no_bundles[] = {
-    "", "x", "[]", "{}", "{" HTML(HTML_TYPE, DOCUMENT) "}", "{" DATA(JSON_TYPE, IDS) "}",
+    "",
+    "x",
+    "[]",
+    "{}",
+    "{" HTML(HTML_TYPE, DOCUMENT) "}",
+    "{" DATA(JSON_TYPE, IDS) "}",
     "{" HTML("\"text/plain\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
     "{" HTML("\"text/htmlx\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
     "{" HTML("7", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
@@ -209,8 +234,10 @@ static void what_is_no_bundle_is_refused(void **state)
     struct render_content c[4];
     unsigned count;
     arena_init(&tiny, 32);
-    assert_int_equal(pagebundle_parse(STR("{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, IDS) "}"), &tiny, c,
-                                      COUNT_OF(c), &count, NULL), ERR_LIMIT);
+    assert_int_equal(
+        pagebundle_parse(STR("{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, IDS) "}"), &tiny, c,
+                         COUNT_OF(c), &count, NULL),
+        ERR_LIMIT);
     arena_fini(&tiny);
 }
 
@@ -219,10 +246,13 @@ static void html_alone_may_be_a_fragment(void **state)
     (void)state;
     struct render_content html;
     struct err_note note = { .text = "" };
-    assert_int_equal(pagebundle_html(STR("{" HTML(HTML_TYPE, "\"<p id=mwAQ>\"") "}"), &arena, &html, &note), ERR_OK);
+    assert_int_equal(pagebundle_html(STR("{" HTML(HTML_TYPE, "\"<p id=mwAQ>\"") "}"), &arena, &html,
+                                     &note),
+                     ERR_OK);
     assert_true(str_eq(html.raw, STR("<p id=mwAQ>")));
     assert_true(str_ends(html.headers, STR("content-language: de\n")));
-    assert_int_equal(pagebundle_html(STR("{" HTML(HTML_TYPE, "\"\"") "}"), &arena, &html, &note), ERR_OK);
+    assert_int_equal(pagebundle_html(STR("{" HTML(HTML_TYPE, "\"\"") "}"), &arena, &html, &note),
+                     ERR_OK);
     assert_int_equal(html.raw.n, 0);
     static const char *const wrong[] = { "", "{}", "{\"html\":7}", "{" HTML(HTML_TYPE, "7") "}",
                                          "{" HTML("\"text/plain\"", DOCUMENT) "}" };
@@ -236,9 +266,12 @@ static void html_alone_may_be_a_fragment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metadata_is_read),          cmocka_unit_test(what_is_hidden_is_not_told),
-        cmocka_unit_test(each_answer_has_its_meaning), cmocka_unit_test(queries_ask_for_one_title),
-        cmocka_unit_test(a_bundle_is_taken_apart),   cmocka_unit_test(what_is_no_bundle_is_refused),
+        cmocka_unit_test(metadata_is_read),
+        cmocka_unit_test(what_is_hidden_is_not_told),
+        cmocka_unit_test(each_answer_has_its_meaning),
+        cmocka_unit_test(queries_ask_for_one_title),
+        cmocka_unit_test(a_bundle_is_taken_apart),
+        cmocka_unit_test(what_is_no_bundle_is_refused),
         cmocka_unit_test(html_alone_may_be_a_fragment),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,5 +1,6 @@
-/* Goal: titles become the keys the wiki has for them, or are refused as the wiki refuses them; what a client may
- * rightly write is not called changed. Method: tables; rules of MediaWiki 1.39 and of mediawiki-title 0.7. */
+/* Goal: titles become the keys the wiki has for them, or are refused as the wiki refuses them; what
+ * a client may rightly write is not called changed. Method: tables; rules of MediaWiki 1.39 and of
+ * mediawiki-title 0.7. */
 #include "../cmocka_all.h"
 #include "sites.h"
 
@@ -29,7 +30,11 @@ static int teardown(void **state)
     return 0;
 }
 
-struct row { const char *wrote, *key; int64_t namespace_id; bool changed; };
+struct row {
+    const char *wrote, *key;
+    int64_t namespace_id;
+    bool changed;
+};
 
 static void check(const struct siteinfo *s, const struct row *r)
 {
@@ -71,22 +76,27 @@ static const struct row normal[] = {
     { "A&amp;amp", "A&amp", 0, true },
     { "A&amp;&amp;", "A&&", 0, true },
     { "\"A\"_'b'", "\"A\"_'b'", 0, false },
-    { "Foo\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xaa" "bar", "Foobar", 0, true },
-    { "Foo\xc2\xa0\xe1\x9a\x80\xe2\x80\x83\xe3\x80\x80" "bar", "Foo_bar", 0, true },
+    { "Foo\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xaa"
+      "bar",
+      "Foobar", 0, true },
+    { "Foo\xc2\xa0\xe1\x9a\x80\xe2\x80\x83\xe3\x80\x80"
+      "bar",
+      "Foo_bar", 0, true },
     { "\xf0\x9f\x92\xa9", "\xf0\x9f\x92\xa9", 0, false },
     { "Cafe\xcc\x81", "Caf\xc3\xa9", 0, true }, /* NFC */
     { "\xc3\xa9t\xc3\xa9", "\xc3\x89t\xc3\xa9", 0, true },
     /* letters that wikis do not agree on stay as they are */
-    { "\xc3\x9f", "\xc3\x9f", 0, false },         /* sharp s has no capital of one letter */
+    { "\xc3\x9f", "\xc3\x9f", 0, false },           /* sharp s has no capital of one letter */
     { "\xef\xac\x81x", "\xef\xac\x81x", 0, false }, /* nor has fi */
     { "\xc5\x89x", "\xc5\x89x", 0, false },         /* nor has 'n */
     { "\xe1\x83\x90", "\xe1\x83\x90", 0, false },   /* Georgian has capitals since Unicode 11 */
-    { "\xc7\x86x", "\xc7\x86x", 0, false },         /* dz with caron, small; and with a capital D; and capital */
+    { "\xc7\x86x", "\xc7\x86x", 0,
+      false }, /* dz with caron, small; and with a capital D; and capital */
     { "\xc7\x85x", "\xc7\x85x", 0, false },
     { "\xc7\x84x", "\xc7\x84x", 0, false },
     { "\xe1\xbe\xb3x", "\xe1\xbe\xb3x", 0, false }, /* alpha with iota below, small and capital */
     { "\xe1\xbe\xbcx", "\xe1\xbe\xbcx", 0, false },
-    { "\xce\xb1x", "\xce\x91x", 0, true },          /* alpha alone */
+    { "\xce\xb1x", "\xce\x91x", 0, true }, /* alpha alone */
     /* namespaces: local name in the key; any of its names, letter for letter, is as good */
     { "Benutzer:Anna", "Benutzer:Anna", 2, false },
     { "User:Anna", "Benutzer:Anna", 2, false },
@@ -133,13 +143,65 @@ static void titles_become_keys(void **state)
 }
 
 static const char *const wrong[] = {
-    "A&amp;eacute;B", "A&amp;amp;B",
-    "", " ", "_", ":", "::", "__  __", "#", "#a", "User:", "User:#", "User: #bar", "Talk:_", ":User:",
-    "A[b", "A]b", "A{b", "A}b", "A<b", "A>b", "A|b", "A\nb", "A\tb", "A\x7f" "b",
-    "A%20B", "A%23B", "A%2523B", "A&eacute;B", "A&\xc3\xa9;",
-    ".", "..", "./A", "../A", "A/./B", "A/../B", "A/.", "A/..", "User:.", "User:..",
-    "A ~~~ B", "~~~~", "\xef\xbf\xbd", "foo\xef\xbf\xbd" "bar", "\xff", "A\xc3", "\xed\xa0\x80",
-    "en:Foo", "EN:Foo", "mw:", ":en:Foo", "Talk:en:Foo", "Talk:File:A", "Diskussion:WP:A", "::A", "User:: :A", ":_:A",
+    "A&amp;eacute;B",
+    "A&amp;amp;B",
+    "",
+    " ",
+    "_",
+    ":",
+    "::",
+    "__  __",
+    "#",
+    "#a",
+    "User:",
+    "User:#",
+    "User: #bar",
+    "Talk:_",
+    ":User:",
+    "A[b",
+    "A]b",
+    "A{b",
+    "A}b",
+    "A<b",
+    "A>b",
+    "A|b",
+    "A\nb",
+    "A\tb",
+    "A\x7f"
+    "b",
+    "A%20B",
+    "A%23B",
+    "A%2523B",
+    "A&eacute;B",
+    "A&\xc3\xa9;",
+    ".",
+    "..",
+    "./A",
+    "../A",
+    "A/./B",
+    "A/../B",
+    "A/.",
+    "A/..",
+    "User:.",
+    "User:..",
+    "A ~~~ B",
+    "~~~~",
+    "\xef\xbf\xbd",
+    "foo\xef\xbf\xbd"
+    "bar",
+    "\xff",
+    "A\xc3",
+    "\xed\xa0\x80",
+    "en:Foo",
+    "EN:Foo",
+    "mw:",
+    ":en:Foo",
+    "Talk:en:Foo",
+    "Talk:File:A",
+    "Diskussion:WP:A",
+    "::A",
+    "User:: :A",
+    ":_:A",
 };
 
 static void what_is_no_title_is_refused(void **state)
@@ -149,13 +211,15 @@ static void what_is_no_title_is_refused(void **state)
         struct title_key k;
         struct err_note note = { .text = "" };
         err e = title_normalise(german, &arena, str_of(wrong[i]), &k, &note);
-        bool address = strcmp(wrong[i], "User:: :A") == 0; /* as a user it may begin so, were it an address */
+        bool address =
+            strcmp(wrong[i], "User:: :A") == 0; /* as a user it may begin so, were it an address */
         if (e != ERR_BAD)
             fail_msg("%s is taken as %.*s", wrong[i], STR_ARG(k.key));
         assert_true(note.text[0] != 0 || address);
     }
     struct title_key k;
-    assert_int_equal(title_normalise(german, &arena, (str){ .p = "A\0b", .n = 3 }, &k, NULL), ERR_BAD);
+    assert_int_equal(title_normalise(german, &arena, (str){ .p = "A\0b", .n = 3 }, &k, NULL),
+                     ERR_BAD);
 }
 
 static err with_length(const char *prefix, size_t n)
@@ -188,7 +252,8 @@ static void a_full_arena_is_told(void **state)
         struct arena tiny;
         struct title_key k;
         arena_init(&tiny, bytes);
-        err e = title_normalise(german, &tiny, STR("user:anna_of_a_name_that_is_long_enough_for_it"), &k, NULL);
+        err e = title_normalise(german, &tiny,
+                                STR("user:anna_of_a_name_that_is_long_enough_for_it"), &k, NULL);
         assert_true(e == ERR_LIMIT || e == ERR_OK);
         assert_true(bytes > 0 || e == ERR_LIMIT);
         arena_fini(&tiny);
@@ -196,8 +261,15 @@ static void a_full_arena_is_told(void **state)
 }
 
 static const char *const no_siteinfo[] = {
-    "", "{}", "[]", "null", "{\"query\":{}}", "{\"query\":[]}", "{\"query\":{" SITE_GENERAL("de") "\"namespaces\":[]}}",
-    "{\"query\":{" SITE_GENERAL("de") "\"namespaces\":{}}}", "{\"query\":{" SITE_NAMESPACES "\"x\":1}}",
+    "",
+    "{}",
+    "[]",
+    "null",
+    "{\"query\":{}}",
+    "{\"query\":[]}",
+    "{\"query\":{" SITE_GENERAL("de") "\"namespaces\":[]}}",
+    "{\"query\":{" SITE_GENERAL("de") "\"namespaces\":{}}}",
+    "{\"query\":{" SITE_NAMESPACES "\"x\":1}}",
     "{\"query\":{" SITE_GENERAL("de") "\"namespaces\":{\"0\":{\"id\":\"0\",\"name\":\"\"}}}}",
     "{\"query\":{" SITE_GENERAL("de") "\"namespaces\":{\"0\":{\"id\":0}}}}",
     "{\"query\":{" SITE_GENERAL("de") SITE_NAMESPACES "\"namespacealiases\":[{\"id\":1}]}}",

@@ -1,6 +1,6 @@
-/* Goal: each of the seed's strategies answers as it promises (latest; recent within grace; gone after) and
- * does as many operations as the seed's table says. Method: a short edit history through each on a real
- * engine, with the clock given. */
+/* Goal: each of the seed's strategies answers as it promises (latest; recent within grace; gone
+ * after) and does as many operations as the seed's table says. Method: a short edit history through
+ * each on a real engine, with the clock given. */
 #include "strategy/strategy.h"
 
 #include "../cmocka_all.h"
@@ -40,10 +40,16 @@ static int tear_down(void **state)
 
 static struct strategy *make(struct fixture *f, enum strategy_kind kind, bool together)
 {
-    return strategy_new(&(struct strategy_opts){
-        .engine = f->engine, .kind = kind, .instance = (uint8_t)(kind * 2u + (together ? 1u : 0u)),
-        .contents = CONTENTS, .together = together, .delete_probability = 1.0, .grace_ttl_ns = GRACE_NS,
-        .historical_ttl_ns = GRACE_NS, .seed = 1 });
+    return strategy_new(
+        &(struct strategy_opts){ .engine = f->engine,
+                                 .kind = kind,
+                                 .instance = (uint8_t)(kind * 2u + (together ? 1u : 0u)),
+                                 .contents = CONTENTS,
+                                 .together = together,
+                                 .delete_probability = 1.0,
+                                 .grace_ttl_ns = GRACE_NS,
+                                 .historical_ttl_ns = GRACE_NS,
+                                 .seed = 1 });
 }
 
 static store_time hour(int n)
@@ -59,18 +65,23 @@ static struct strategy_name_of name(uint64_t rev, int h)
 /* Revision i of 1..count at hour i * step; each content says which it is. */
 static void edit(struct fixture *f, struct strategy *s, int i, int step)
 {
-    struct strategy_render r = { .domain = 1, .title = STR("Page"), .name = name((uint64_t)i, i * step),
-                                 .has_previous = i > 1, .previous = name((uint64_t)i - 1, (i - 1) * step) };
+    struct strategy_render r = { .domain = 1,
+                                 .title = STR("Page"),
+                                 .name = name((uint64_t)i, i * step),
+                                 .has_previous = i > 1,
+                                 .previous = name((uint64_t)i - 1, (i - 1) * step) };
     for (int c = 0; c < CONTENTS; c++)
         r.contents[c] = arena_printf(&f->arena, "content %d of %d", c, i);
     assert_int_equal(strategy_put(s, &r, hour(i * step)), ERR_OK);
 }
 
-static err get(struct fixture *f, struct strategy *s, enum strategy_select select, struct strategy_name_of n,
-               int h, str *value)
+static err get(struct fixture *f, struct strategy *s, enum strategy_select select,
+               struct strategy_name_of n, int h, str *value)
 {
     struct strategy_name_of got;
-    struct strategy_which w = { .domain = 1, .title = STR("Page"), .select = select, .name = n, .content = 1 };
+    struct strategy_which w = {
+        .domain = 1, .title = STR("Page"), .select = select, .name = n, .content = 1
+    };
     return strategy_get(s, &w, hour(h), &f->arena, &got, value);
 }
 
@@ -114,7 +125,8 @@ static void app_ttl_culls_what_was_superseded_before_the_window(void **state)
     str value;
     for (int i = 1; i <= 5; i++)
         edit(f, s, i, 20);
-    /* At hour 100: rev 3 was superseded at 80 (inside), rev 2 at 60 (outside), rev 1 at 40 (outside). */
+    /* At hour 100: rev 3 was superseded at 80 (inside), rev 2 at 60 (outside), rev 1 at 40
+     * (outside). */
     assert_int_equal(get(f, s, STRATEGY_REV, name(1, 20), 100, &value), ERR_NOT_FOUND);
     assert_int_equal(get(f, s, STRATEGY_REV, name(2, 40), 100, &value), ERR_NOT_FOUND);
     assert_int_equal(get(f, s, STRATEGY_REV, name(3, 60), 100, &value), ERR_OK);
@@ -127,8 +139,11 @@ static void renders_of_one_revision_are_culled_apart(void **state)
     struct strategy *s = make(f, STRATEGY_APP_TTL, true);
     str value;
     for (int i = 1; i <= 4; i++) {
-        struct strategy_render r = { .domain = 1, .title = STR("Page"), .name = name(7, 20 * i),
-                                     .has_previous = i > 1, .previous = name(7, 20 * (i - 1)) };
+        struct strategy_render r = { .domain = 1,
+                                     .title = STR("Page"),
+                                     .name = name(7, 20 * i),
+                                     .has_previous = i > 1,
+                                     .previous = name(7, 20 * (i - 1)) };
         for (int c = 0; c < CONTENTS; c++)
             r.contents[c] = STR("x");
         assert_int_equal(strategy_put(s, &r, hour(20 * i)), ERR_OK);
@@ -213,13 +228,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(app_ttl_serves_latest_and_recent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(two_table_serves_latest_and_recent, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(table_per_query_serves_latest_and_recent, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(app_ttl_culls_what_was_superseded_before_the_window, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(renders_of_one_revision_are_culled_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(table_per_query_serves_latest_and_recent, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(app_ttl_culls_what_was_superseded_before_the_window, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(renders_of_one_revision_are_culled_apart, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(ttl_tables_forget_after_their_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_historical_hit_near_its_end_is_written_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_historical_hit_near_its_end_is_written_again, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(operations_are_those_of_the_seed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(option_a_keeps_the_greatest_when_writes_come_late, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(option_a_keeps_the_greatest_when_writes_come_late, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

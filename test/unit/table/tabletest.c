@@ -4,8 +4,8 @@
 
 #include <cmocka.h>
 
-#include "tabletest.h"
 #include "table/table_write.h"
+#include "tabletest.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -55,7 +55,8 @@ void tabletest_up(struct tabletest *t)
 {
     scratch_init(&t->scratch);
     scratch_open(&t->scratch);
-    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock, &t->tables, &t->note), ERR_OK);
+    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock, &t->tables, &t->note),
+                     ERR_OK);
 }
 
 void tabletest_down(struct tabletest *t)
@@ -86,7 +87,8 @@ void tabletest_reopen(struct tabletest *t)
     tables_free(&t->tables);
     scratch_close(&t->scratch);
     scratch_open(&t->scratch);
-    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock, &t->tables, &t->note), ERR_OK);
+    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock, &t->tables, &t->note),
+                     ERR_OK);
 }
 
 void tabletest_advance(struct tabletest *t, int64_t seconds)
@@ -133,13 +135,17 @@ static err change(struct tabletest *t, struct table_schema_change *c, const char
 
 err tabletest_create(struct tabletest *t, uint32_t domain, const char *table, const char *json)
 {
-    struct table_schema_change c = { .action = SCHEMA_CREATE, .domain = domain, .table = str_of(table) };
+    struct table_schema_change c = { .action = SCHEMA_CREATE,
+                                     .domain = domain,
+                                     .table = str_of(table) };
     return change(t, &c, json);
 }
 
 err tabletest_drop(struct tabletest *t, uint32_t domain, const char *table)
 {
-    struct table_schema_change c = { .action = SCHEMA_DROP, .domain = domain, .table = str_of(table) };
+    struct table_schema_change c = { .action = SCHEMA_DROP,
+                                     .domain = domain,
+                                     .table = str_of(table) };
     return change(t, &c, "");
 }
 
@@ -172,14 +178,16 @@ static err update(struct tabletest *t, struct table_update *u, const struct tabl
     return why;
 }
 
-err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind kind, const char *table,
-                    const char *json)
+err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind kind,
+                    const char *table, const char *json)
 {
     struct arena a;
     struct waiting w;
     arena_init(&a, 64 << 20);
     waiting_init(&w);
-    struct table_update u = { .domain = domain, .arena = &a, .deadline = never, .done = update_done, .ctx = &w };
+    struct table_update u = {
+        .domain = domain, .arena = &a, .deadline = never, .done = update_done, .ctx = &w
+    };
     struct table_query q = { .kind = kind, .table = str_of(table), .json = requoted(&a, json) };
     err why = update(t, &u, &q);
     t->note = u.note;
@@ -195,7 +203,8 @@ err tabletest_get(struct tabletest *t, uint32_t domain, const char *table, const
     struct arena a;
     struct table_answer answer;
     arena_init(&a, 64 << 20);
-    err why = tables_get_json(t->tables, domain, str_of(table), requoted(&a, json), &a, false, &answer, &t->note);
+    err why = tables_get_json(t->tables, domain, str_of(table), requoted(&a, json), &a, false,
+                              &answer, &t->note);
     if (why == ERR_OK)
         assert_true(str_to_cstr(answer.json, t->answer, sizeof t->answer));
     for (char *p = t->answer; *p != 0; p++)
@@ -246,5 +255,6 @@ void must_get(struct tabletest *t, const char *table, const char *query, const c
 void must_refuse(struct tabletest *t, err got, err want, const char *says)
 {
     if (got != want || strstr(t->note.text, says) == NULL)
-        fail_msg("got %s: \"%s\", want %s: \"%s\"", err_name(got), t->note.text, err_name(want), says);
+        fail_msg("got %s: \"%s\", want %s: \"%s\"", err_name(got), t->note.text, err_name(want),
+                 says);
 }

@@ -1,4 +1,5 @@
-/* tabletest.h - tables on a real engine for tests: JSON in, JSON out, waited for. Include after cmocka.h.
+/* tabletest.h - tables on a real engine for tests: JSON in, JSON out, waited for. Include after
+ * cmocka.h.
  *
  * JSON is written and answered with ' in place of ", to be readable in C. */
 #ifndef TEST_TABLE_TABLETEST_H
@@ -11,9 +12,9 @@ enum { ANSWER_BYTES = 1 << 16 };
 struct tabletest {
     struct scratch scratch;
     struct tables *tables;
-    struct err_note note;        /* of the last call that failed */
-    char answer[ANSWER_BYTES];   /* of the last get, NUL-terminated */
-    bool applied;                /* of the last put or batch */
+    struct err_note note;      /* of the last call that failed */
+    char answer[ANSWER_BYTES]; /* of the last get, NUL-terminated */
+    bool applied;              /* of the last put or batch */
     uint64_t rows_deleted;
     /* Of the next write: IF_ALLOWED; NULL: as its JSON says. */
     bool (*allow)(void *ctx, const struct table_row *stored);
@@ -31,8 +32,8 @@ void tabletest_advance(struct tabletest *t, int64_t seconds);
 
 err tabletest_create(struct tabletest *t, uint32_t domain, const char *table, const char *json);
 err tabletest_drop(struct tabletest *t, uint32_t domain, const char *table);
-err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind kind, const char *table,
-                    const char *json);
+err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind kind,
+                    const char *table, const char *json);
 /* Fills answer. */
 err tabletest_get(struct tabletest *t, uint32_t domain, const char *table, const char *json);
 /* All upkeep that is due. */

@@ -1,13 +1,14 @@
-/* Goal: what is not in memory never makes a caller wait that said it cannot, and is read right by one that can.
- * Method: the linker puts our engine_blob_read_now before the engine's; while cold is set it answers ERR_AGAIN. */
+/* Goal: what is not in memory never makes a caller wait that said it cannot, and is read right by
+ * one that can. Method: the linker puts our engine_blob_read_now before the engine's; while cold is
+ * set it answers ERR_AGAIN. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
-#include "tabletest.h"
 #include "table/table_write.h"
+#include "tabletest.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,10 +19,13 @@ static atomic_bool cold;
 static atomic_uint refused;
 static struct tabletest *t;
 
-err __real_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst);
-err __wrap_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst);
+err __real_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset,
+                                uint64_t n, char *dst);
+err __wrap_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset,
+                                uint64_t n, char *dst);
 
-err __wrap_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst)
+err __wrap_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset,
+                                uint64_t n, char *dst)
 {
     if (!atomic_load(&cold))
         return __real_engine_blob_read_now(e, b, offset, n, dst);
@@ -45,10 +49,13 @@ static int up(void **state)
     tabletest_up(t);
     atomic_store(&cold, false);
     atomic_store(&refused, 0);
-    must_create(t, "l", "{'attributes':{'k':'string','r':'int','n':'int','v':'string','s':'string'},'index':["
-                        "{'attribute':'k','type':'hash'},{'attribute':'r','type':'range'},"
-                        "{'attribute':'s','type':'static'}]}");
-    (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','r':1,'n':1,'v':'%s'}}", large_value());
+    must_create(
+        t, "l",
+        "{'attributes':{'k':'string','r':'int','n':'int','v':'string','s':'string'},'index':["
+        "{'attribute':'k','type':'hash'},{'attribute':'r','type':'range'},"
+        "{'attribute':'s','type':'static'}]}");
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','r':1,'n':1,'v':'%s'}}",
+                   large_value());
     must_put(t, "l", json);
     atomic_store(&cold, true);
     return 0;
@@ -69,10 +76,13 @@ static void a_get_that_cannot_wait_says_so(void **state)
     struct table_answer answer;
     struct err_note note;
     arena_init(&a, 1 << 20);
-    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), STR("{}"), &a, true, &answer, &note), ERR_AGAIN);
+    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), STR("{}"), &a, true, &answer, &note),
+                     ERR_AGAIN);
     str key_only = STR("{\"proj\":[\"k\",\"r\"]}"); /* keys are never cold */
-    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), key_only, &a, true, &answer, &note), ERR_OK);
-    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), STR("{}"), &a, false, &answer, &note), ERR_OK);
+    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), key_only, &a, true, &answer, &note),
+                     ERR_OK);
+    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), STR("{}"), &a, false, &answer, &note),
+                     ERR_OK);
     assert_true(str_find_str(answer.json, str_of(large_value())) < answer.json.n);
     arena_fini(&a);
 }
@@ -102,7 +112,8 @@ static void conditions_on_cold_rows_hold(void **state)
     must_put(t, "l", "{'attributes':{'k':'x','r':1,'n':2,'v':'s'},'if':{'v':{'eq':'other'}}}");
     assert_false(t->applied);
     assert_true(atomic_load(&refused) > 0);
-    (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','r':1,'n':2,'v':'s'},'if':{'v':{'eq':'%s'}}}",
+    (void)snprintf(json, sizeof json,
+                   "{'attributes':{'k':'x','r':1,'n':2,'v':'s'},'if':{'v':{'eq':'%s'}}}",
                    large_value());
     must_put(t, "l", json);
     assert_true(t->applied);
@@ -110,7 +121,8 @@ static void conditions_on_cold_rows_hold(void **state)
 
 static bool sees_large(void *ctx, const struct table_row *stored)
 {
-    *(bool *)ctx = stored != NULL && str_eq(table_row_value(stored, STR("v")), str_of(large_value()));
+    *(bool *)ctx =
+        stored != NULL && str_eq(table_row_value(stored, STR("v")), str_of(large_value()));
     return true;
 }
 
@@ -143,7 +155,8 @@ static void cold_static_rows_are_merged(void **state)
 {
     (void)state;
     char json[8192], want[8192];
-    (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','r':2,'n':2,'v':null,'s':'%s'}}", large_value());
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','r':2,'n':2,'v':null,'s':'%s'}}",
+                   large_value());
     must_put(t, "l", json);
     must_put(t, "l", "{'attributes':{'k':'x','r':3,'n':3,'v':null}}");
     (void)snprintf(want, sizeof want, "[{'n':3,'s':'%s'}]", large_value());
@@ -172,7 +185,8 @@ static void a_large_schema_is_read_when_cold(void **state)
     must_put(t, "big", "{'attributes':{'k':'x','a99':['2014-11-14T19:10:40.912Z']}}");
     must_get(t, "big", "{'proj':'a99'}", "[{'a99':['2014-11-14T19:10:40.912Z']}]");
     arena_init(&a, 1 << 20);
-    assert_int_equal(tables_get_json(t->tables, 1, STR("big"), STR("{}"), &a, true, &answer, NULL), ERR_AGAIN);
+    assert_int_equal(tables_get_json(t->tables, 1, STR("big"), STR("{}"), &a, true, &answer, NULL),
+                     ERR_AGAIN);
     arena_fini(&a);
 }
 
@@ -182,8 +196,10 @@ static void a_first_try_leaves_no_note(void **state)
     struct arena a;
     struct err_note note = { .text = "" };
     struct table_update u = { .domain = 1 };
-    struct table_query q = { .kind = QUERY_BATCH, .now = true, .json = STR("[{\"op\":\"put\",\"table\":\"big\","
-                             "\"attributes\":{\"k\":\"x\"}}]") };
+    struct table_query q = { .kind = QUERY_BATCH,
+                             .now = true,
+                             .json = STR("[{\"op\":\"put\",\"table\":\"big\","
+                                         "\"attributes\":{\"k\":\"x\"}}]") };
     create_big();
     arena_init(&a, 1 << 20);
     assert_int_equal(tables_parse(t->tables, 1, &q, &a, &u, &note), ERR_AGAIN);
@@ -193,15 +209,17 @@ static void a_first_try_leaves_no_note(void **state)
 
 enum { MI = 1 << 20 };
 
-/* What a row has is read for a decision twice when it was cold: memory of a request for it once will do. */
+/* What a row has is read for a decision twice when it was cold: memory of a request for it once
+ * will do. */
 static void a_cold_row_needs_no_more_memory_than_a_warm_one(void **state)
 {
     (void)state;
     char *json = malloc(12 * MI);
     assert_non_null(json);
     atomic_store(&cold, false);
-    must_create(t, "w", "{'attributes':{'k':'string','p':'string','q':'string','s':'string'},'index':["
-                        "{'attribute':'k','type':'hash'}]}");
+    must_create(t, "w",
+                "{'attributes':{'k':'string','p':'string','q':'string','s':'string'},'index':["
+                "{'attribute':'k','type':'hash'}]}");
     for (int i = 0; i < 2; i++) {
         int head = snprintf(json, 256, "{'attributes':{'k':'a','%s':'", i == 0 ? "p" : "q");
         memset(json + head, 'x', 11 * MI);

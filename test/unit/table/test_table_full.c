@@ -1,16 +1,17 @@
-/* Goal: a long delete that meets a full disk does what there is room for, says how much that was, and goes on later; so
- * does one whose table is migrated meanwhile; a new policy is applied on a full disk, too. Method: from some point on
- * no more blocks can be reserved; what was reserved before is there. Or the disk has less room than the reserve that is
- * kept for what frees. Or the committer is held while the delete and the migration stand behind each other. */
+/* Goal: a long delete that meets a full disk does what there is room for, says how much that was,
+ * and goes on later; so does one whose table is migrated meanwhile; a new policy is applied on a
+ * full disk, too. Method: from some point on no more blocks can be reserved; what was reserved
+ * before is there. Or the disk has less room than the reserve that is kept for what frees. Or the
+ * committer is held while the delete and the migration stand behind each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
+#include "table/table_write.h"
 #include "tabletest.h"
 #include "vlog/file.h"
-#include "table/table_write.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -36,8 +37,10 @@ static char key[KEY_BYTES + 1];
 static void rows_put(void)
 {
     static char json[(KEY_BYTES + 100) * TABLE_OPS_MAX];
-    must_create(t, "r", "{'attributes':{'key':'string','rev':'int'},'index':[{'attribute':'key','type':'hash'},"
-                        "{'attribute':'rev','type':'range','order':'asc'}]}");
+    must_create(
+        t, "r",
+        "{'attributes':{'key':'string','rev':'int'},'index':[{'attribute':'key','type':'hash'},"
+        "{'attribute':'rev','type':'range','order':'asc'}]}");
     for (int row = 0; row < ROWS;) {
         size_t n = (size_t)snprintf(json, sizeof json, "[");
         for (int i = 0; i < TABLE_OPS_MAX && row < ROWS; i++, row++)
@@ -62,11 +65,14 @@ static void a_long_delete_on_a_full_disk_says_what_is_done(void **state)
     err why = tabletest_write(t, 1, QUERY_DELETE, "r", query);
     assert_int_equal(why, ERR_FULL);
     uint64_t deleted = t->rows_deleted;
-    assert_true(deleted > 0 && deleted < TABLE_DELETE_ROWS_MAX); /* in smaller updates than the first */
+    assert_true(deleted > 0 &&
+                deleted < TABLE_DELETE_ROWS_MAX); /* in smaller updates than the first */
     (void)snprintf(says, sizeof says, "%llu rows are deleted", (unsigned long long)deleted);
     must_refuse(t, why, ERR_FULL, says);
-    (void)snprintf(query, sizeof query, "{'attributes':{'key':'%s'},'limit':1,'proj':['rev']}", key);
-    (void)snprintf(left, sizeof left, "[{'rev':%llu}]", (unsigned long long)deleted); /* from the least key on */
+    (void)snprintf(query, sizeof query, "{'attributes':{'key':'%s'},'limit':1,'proj':['rev']}",
+                   key);
+    (void)snprintf(left, sizeof left, "[{'rev':%llu}]",
+                   (unsigned long long)deleted); /* from the least key on */
     assert_int_equal(tabletest_get(t, 1, "r", query), ERR_OK);
     assert_non_null(strstr(t->answer, left));
     atomic_store(&full, false);
@@ -75,7 +81,10 @@ static void a_long_delete_on_a_full_disk_says_what_is_done(void **state)
     assert_int_equal(t->rows_deleted, ROWS - deleted);
 }
 
-struct held { sem_t go, over; struct engine_update update; };
+struct held {
+    sem_t go, over;
+    struct engine_update update;
+};
 
 static err held_decide(struct engine_txn *txn, void *ctx)
 {
@@ -91,7 +100,10 @@ static void held_done(void *ctx, err why)
     sem_post(&h->over);
 }
 
-struct ended { sem_t over; err why; };
+struct ended {
+    sem_t over;
+    err why;
+};
 
 static void ended_set(struct ended *e, err why)
 {
@@ -116,11 +128,23 @@ static void delete_and_migrate(struct table_update *u, struct ended *deletion, s
 {
     struct arena a;
     struct ended migration;
-    struct held h = { .update = { .decide = held_decide, .done = held_done, .ctx = &h, .deadline = never } };
-    struct table_predicate whole = { .name = STR("key"), .op = OP_EQ, .value = { .p = key, .n = KEY_BYTES } };
-    struct table_write w = { .is_delete = true, .table = STR("r"), .predicates = &whole, .predicates_count = 1 };
-    struct table_schema_change c = { .action = SCHEMA_CREATE, .domain = 1, .table = STR("r"), .json = schema,
-                                     .arena = &a, .deadline = never, .done = change_done, .ctx = &migration };
+    struct held h = {
+        .update = { .decide = held_decide, .done = held_done, .ctx = &h, .deadline = never }
+    };
+    struct table_predicate whole = { .name = STR("key"),
+                                     .op = OP_EQ,
+                                     .value = { .p = key, .n = KEY_BYTES } };
+    struct table_write w = {
+        .is_delete = true, .table = STR("r"), .predicates = &whole, .predicates_count = 1
+    };
+    struct table_schema_change c = { .action = SCHEMA_CREATE,
+                                     .domain = 1,
+                                     .table = STR("r"),
+                                     .json = schema,
+                                     .arena = &a,
+                                     .deadline = never,
+                                     .done = change_done,
+                                     .ctx = &migration };
     arena_init(&a, 1 << 20);
     sem_init(&h.go, 0, 0);
     sem_init(&h.over, 0, 0);
@@ -144,16 +168,20 @@ static void a_long_delete_whose_table_is_migrated_says_what_is_done(void **state
     char query[KEY_BYTES + 100];
     struct arena a;
     struct ended deletion;
-    struct table_update u = { .domain = 1, .arena = &a, .deadline = never, .done = delete_done, .ctx = &deletion };
+    struct table_update u = {
+        .domain = 1, .arena = &a, .deadline = never, .done = delete_done, .ctx = &deletion
+    };
     memset(key, 'k', KEY_BYTES);
     rows_put();
     arena_init(&a, 1 << 20);
     sem_init(&deletion.over, 0, 0);
-    delete_and_migrate(&u, &deletion, STR("{\"version\":2,\"attributes\":{\"key\":\"string\",\"rev\":\"int\","
-                       "\"more\":\"int\"},\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"},"
-                       "{\"attribute\":\"rev\",\"type\":\"range\",\"order\":\"asc\"}]}"));
+    delete_and_migrate(&u, &deletion,
+                       STR("{\"version\":2,\"attributes\":{\"key\":\"string\",\"rev\":\"int\","
+                           "\"more\":\"int\"},\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"},"
+                           "{\"attribute\":\"rev\",\"type\":\"range\",\"order\":\"asc\"}]}"));
     t->note = u.note;
-    must_refuse(t, deletion.why, ERR_CONFLICT, "8000 rows are deleted, the others are not (the table was");
+    must_refuse(t, deletion.why, ERR_CONFLICT,
+                "8000 rows are deleted, the others are not (the table was");
     must_refuse(t, deletion.why, ERR_CONFLICT, "the same delete again");
     assert_int_equal(u.rows_deleted, TABLE_DELETE_ROWS_MAX);
     arena_fini(&a);
@@ -163,8 +191,10 @@ static void a_long_delete_whose_table_is_migrated_says_what_is_done(void **state
 }
 
 enum { VERSIONS = 20 };
-#define VERSIONED(version, policy) "{'version':" version ",'attributes':{'key':'string','tid':'timeuuid'},'index':[" \
-    "{'attribute':'key','type':'hash'},{'attribute':'tid','type':'range','order':'desc'}]" policy "}"
+#define VERSIONED(version, policy)                                                                 \
+    "{'version':" version ",'attributes':{'key':'string','tid':'timeuuid'},'index':["              \
+    "{'attribute':'key','type':'hash'},{'attribute':'tid','type':'range','order':'desc'}]" policy  \
+    "}"
 #define LATEST ",'revisionRetentionPolicy':{'type':'latest','count':1,'grace_ttl':60}"
 
 static void versions_put(void)
@@ -180,7 +210,8 @@ static void versions_put(void)
 static void versions_are(const char *want)
 {
     char query[KEY_BYTES + 100];
-    (void)snprintf(query, sizeof query, "{'attributes':{'key':'%s'},'limit':2,'proj':['tid']}", key);
+    (void)snprintf(query, sizeof query, "{'attributes':{'key':'%s'},'limit':2,'proj':['tid']}",
+                   key);
     assert_int_equal(tabletest_get(t, 1, "v", query), ERR_OK);
     assert_non_null(strstr(t->answer, want));
 }
@@ -209,11 +240,12 @@ static void a_new_policy_is_applied_on_a_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_new_policy_is_applied_on_a_full_disk, tabletest_setup, tabletest_teardown),
-        cmocka_unit_test_setup_teardown(a_long_delete_on_a_full_disk_says_what_is_done, tabletest_setup,
+        cmocka_unit_test_setup_teardown(a_new_policy_is_applied_on_a_full_disk, tabletest_setup,
                                         tabletest_teardown),
-        cmocka_unit_test_setup_teardown(a_long_delete_whose_table_is_migrated_says_what_is_done, tabletest_setup,
-                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_long_delete_on_a_full_disk_says_what_is_done,
+                                        tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_long_delete_whose_table_is_migrated_says_what_is_done,
+                                        tabletest_setup, tabletest_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,15 @@
-/* Goal: through an index a get gives what it would if it looked at every row. Method: random puts, upserts, deletes,
- * batches, expiries, upkeep and migrations on a real engine and on a table in memory (the naive reference, which knows
- * no index); after each step a random query through one of two indexes is asked of both, and in pages. */
+/* Goal: through an index a get gives what it would if it looked at every row. Method: random puts,
+ * upserts, deletes, batches, expiries, upkeep and migrations on a real engine and on a table in
+ * memory (the naive reference, which knows no index); after each step a random query through one of
+ * two indexes is asked of both, and in pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
-#include "tabletest.h"
 #include "table/table_write.h"
+#include "tabletest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,15 +18,19 @@
 enum { KEYS = 3, TIDS = 4, TAGS = 3, NUMBERS = 3, NONE = -1, STEPS = 400, SEEDS = 3, TEXT = 4096 };
 
 /* The reference. tag and number: NONE is null. Seconds of the test's clock; until 0: no end. */
-struct cell { bool there; int tag, number; int64_t until; };
+struct cell {
+    bool there;
+    int tag, number;
+    int64_t until;
+};
 struct model {
     struct tabletest *t;
     uint64_t seed;
     struct cell cells[KEYS][TIDS];
     int64_t now;
     int version;
-    bool by_tag, by_number;     /* is it there? */
-    char step[TEXT];            /* the last ones, for a failure's text */
+    bool by_tag, by_number; /* is it there? */
+    char step[TEXT];        /* the last ones, for a failure's text */
 };
 
 static unsigned pick(struct model *m, unsigned below)
@@ -55,15 +60,21 @@ static void migrate(struct model *m)
     char json[TEXT];
     m->by_tag = pick(m, 5) > 0;
     m->by_number = pick(m, 5) > 0;
-    (void)snprintf(json, sizeof json,
-                   "{'version':%d,'attributes':{'key':'string','tid':'timeuuid','tag':'string','number':'int','body':"
-                   "'string'},'index':[{'attribute':'key','type':'hash'},"
-                   "{'attribute':'tid','type':'range','order':'desc'}],'secondaryIndexes':{%s%s%s}}", ++m->version,
-                   m->by_tag ? "'by_tag':[{'attribute':'tag','type':'hash'},{'attribute':'number','type':'range',"
-                               "'order':'desc'}]" : "",
-                   m->by_tag && m->by_number ? "," : "",
-                   m->by_number ? "'by_number':[{'attribute':'number','type':'hash'},"
-                                  "{'attribute':'tid','type':'range'}]" : "");
+    (void)snprintf(
+        json, sizeof json,
+        "{'version':%d,'attributes':{'key':'string','tid':'timeuuid','tag':'string','number':'int',"
+        "'body':"
+        "'string'},'index':[{'attribute':'key','type':'hash'},"
+        "{'attribute':'tid','type':'range','order':'desc'}],'secondaryIndexes':{%s%s%s}}",
+        ++m->version,
+        m->by_tag
+            ? "'by_tag':[{'attribute':'tag','type':'hash'},{'attribute':'number','type':'range',"
+              "'order':'desc'}]"
+            : "",
+        m->by_tag && m->by_number ? "," : "",
+        m->by_number ? "'by_number':[{'attribute':'number','type':'hash'},"
+                       "{'attribute':'tid','type':'range'}]"
+                     : "");
     must_create(m->t, "m", json);
     store_time next;
     tabletest_upkeep(m->t, &next);
@@ -84,7 +95,8 @@ static void put_text(struct model *m, int key, char *out, size_t size)
     }
     if (pick(m, 3) > 0) {
         c->number = (int)pick(m, NUMBERS + 1) - 1;
-        (void)snprintf(number, sizeof number, c->number == NONE ? ",'number':null" : ",'number':%d", c->number);
+        (void)snprintf(number, sizeof number, c->number == NONE ? ",'number':null" : ",'number':%d",
+                       c->number);
     }
     if (pick(m, 4) == 0)
         (void)snprintf(body, sizeof body, ",'body':'%0500d'", (int)pick(m, 100));
@@ -93,8 +105,8 @@ static void put_text(struct model *m, int key, char *out, size_t size)
         c->until = m->now + seconds;
         (void)snprintf(ttl, sizeof ttl, ",'_ttl':%d", seconds);
     }
-    (void)snprintf(out, size, "'attributes':{'key':'k%d','tid':'%s'%s%s%s%s}", key, tid_text(at, tid), tag, number,
-                   body, ttl);
+    (void)snprintf(out, size, "'attributes':{'key':'k%d','tid':'%s'%s%s%s%s}", key,
+                   tid_text(at, tid), tag, number, body, ttl);
 }
 
 static void delete_text(struct model *m, int key, char *out, size_t size)
@@ -106,7 +118,8 @@ static void delete_text(struct model *m, int key, char *out, size_t size)
     for (int i = 0; i < TIDS; i++)
         if (op == 0 ? i == at : op == 1 ? i < at : i >= at)
             m->cells[key][i].there = false;
-    (void)snprintf(out, size, "'attributes':{'key':'k%d','tid':{'%s':'%s'}}", key, ops[op], tid_text(at, tid));
+    (void)snprintf(out, size, "'attributes':{'key':'k%d','tid':{'%s':'%s'}}", key, ops[op],
+                   tid_text(at, tid));
 }
 
 static void write_one(struct model *m)
@@ -137,8 +150,8 @@ static void write_batch(struct model *m)
             put_text(m, key, text, sizeof text);
         else
             delete_text(m, key, text, sizeof text);
-        n += (size_t)snprintf(m->step + n, sizeof m->step - n, "%s{'op':'%s','table':'m',%s}", i == 0 ? "[" : ",",
-                              put ? "put" : "delete", text);
+        n += (size_t)snprintf(m->step + n, sizeof m->step - n, "%s{'op':'%s','table':'m',%s}",
+                              i == 0 ? "[" : ",", put ? "put" : "delete", text);
     }
     (void)snprintf(m->step + n, sizeof m->step - n, "]");
     assert_int_equal(tabletest_write(m->t, 1, QUERY_BATCH, "", m->step), ERR_OK);
@@ -167,7 +180,10 @@ static void step(struct model *m)
 
 /* ---- questions ---- */
 
-struct asked { bool by_tag, reversed; int tag, number, least, key; }; /* NONE: any */
+struct asked {
+    bool by_tag, reversed;
+    int tag, number, least, key;
+}; /* NONE: any */
 
 /* The newest of a key that is alive; NONE: no row. */
 static int newest(const struct model *m, int key)
@@ -178,20 +194,24 @@ static int newest(const struct model *m, int key)
     return NONE;
 }
 
-struct rows { char items[KEYS * TIDS][160]; unsigned count; };
+struct rows {
+    char items[KEYS * TIDS][160];
+    unsigned count;
+};
 
 static void add(struct rows *r, const struct asked *q, int key, int tid, const struct cell *c)
 {
     char text[40];
     if (q->by_tag)
-        (void)snprintf(r->items[r->count++], sizeof r->items[0], "{'key':'k%d','tag':'t%d','number':%d}", key, c->tag,
-                       c->number);
+        (void)snprintf(r->items[r->count++], sizeof r->items[0],
+                       "{'key':'k%d','tag':'t%d','number':%d}", key, c->tag, c->number);
     else
-        (void)snprintf(r->items[r->count++], sizeof r->items[0], "{'key':'k%d','tid':'%s','number':%d}", key,
-                       tid_text(tid, text), c->number);
+        (void)snprintf(r->items[r->count++], sizeof r->items[0],
+                       "{'key':'k%d','tid':'%s','number':%d}", key, tid_text(tid, text), c->number);
 }
 
-/* In the order of by_tag: tag, number descending, key descending; the newest row of a key counts. */
+/* In the order of by_tag: tag, number descending, key descending; the newest row of a key
+ * counts. */
 static void tagged(const struct model *m, const struct asked *q, struct rows *out)
 {
     for (int tag = 0; tag < TAGS; tag++)
@@ -199,7 +219,8 @@ static void tagged(const struct model *m, const struct asked *q, struct rows *ou
             for (int key = KEYS - 1; key >= 0; key--) {
                 int tid = newest(m, key);
                 const struct cell *c = tid == NONE ? NULL : &m->cells[key][tid];
-                if (c != NULL && c->tag == tag && c->number == number && (q->tag == NONE || q->tag == tag) &&
+                if (c != NULL && c->tag == tag && c->number == number &&
+                    (q->tag == NONE || q->tag == tag) &&
                     (q->number == NONE || q->number == number) && number >= q->least &&
                     (q->key == NONE || q->key == key))
                     add(out, q, key, tid, c);
@@ -230,17 +251,20 @@ static void query_text(const struct asked *q, char *out, size_t size)
         (void)snprintf(key, sizeof key, ",'key':'k%d'", q->key);
     char all[160];
     (void)snprintf(all, sizeof all, "%s%s%s", tag, number, key);
-    (void)snprintf(out, size, "'index':'%s','proj':['key','%s','number'],'attributes':{%s},'order':{'%s':'%s'}",
-                   q->by_tag ? "by_tag" : "by_number", q->by_tag ? "tag" : "tid", all[0] == 0 ? "" : all + 1,
-                   q->by_tag ? "number" : "tid", q->by_tag != q->reversed ? "desc" : "asc");
+    (void)snprintf(
+        out, size,
+        "'index':'%s','proj':['key','%s','number'],'attributes':{%s},'order':{'%s':'%s'}",
+        q->by_tag ? "by_tag" : "by_number", q->by_tag ? "tag" : "tid", all[0] == 0 ? "" : all + 1,
+        q->by_tag ? "number" : "tid", q->by_tag != q->reversed ? "desc" : "asc");
 }
 
-static void paged(struct model *m, const char *query, const struct rows *want, unsigned limit, bool reversed)
+static void paged(struct model *m, const char *query, const struct rows *want, unsigned limit,
+                  bool reversed)
 {
     char json[TEXT], next[2048] = "";
     for (unsigned seen = 0; seen < want->count || seen == 0;) {
-        (void)snprintf(json, sizeof json, "{%s,'limit':%u%s%s%s}", query, limit, next[0] == 0 ? "" : ",'next':'", next,
-                       next[0] == 0 ? "" : "'");
+        (void)snprintf(json, sizeof json, "{%s,'limit':%u%s%s%s}", query, limit,
+                       next[0] == 0 ? "" : ",'next':'", next, next[0] == 0 ? "" : "'");
         assert_int_equal(tabletest_get(m->t, 1, "m", json), ERR_OK);
         const char *at = strstr(m->t->answer, "'next':'"), *rest = m->t->answer;
         for (unsigned i = 0; i < limit && seen < want->count; i++, seen++) {
@@ -263,8 +287,12 @@ static void ask(struct model *m)
 {
     if (!m->by_tag && !m->by_number)
         return;
-    struct asked q = { .by_tag = m->by_tag && (!m->by_number || pick(m, 2) == 0), .reversed = pick(m, 2) == 0,
-                       .tag = NONE, .number = NONE, .least = NONE, .key = NONE };
+    struct asked q = { .by_tag = m->by_tag && (!m->by_number || pick(m, 2) == 0),
+                       .reversed = pick(m, 2) == 0,
+                       .tag = NONE,
+                       .number = NONE,
+                       .least = NONE,
+                       .key = NONE };
     if (q.by_tag && pick(m, 4) > 0)
         q.tag = (int)pick(m, TAGS);
     if (pick(m, 3) == 0)

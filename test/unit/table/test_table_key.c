@@ -1,5 +1,6 @@
-/* Goal: encoded keys sort as their values do, and give their values back. Method: random values of every type,
- * made as JSON from numbers whose order is known without the code under test, compared pairwise both ways. */
+/* Goal: encoded keys sort as their values do, and give their values back. Method: random values of
+ * every type, made as JSON from numbers whose order is known without the code under test, compared
+ * pairwise both ways. */
 #include "base/rng.h"
 #include "table/decimal.h"
 #include "table/key.h"
@@ -16,7 +17,7 @@ enum { SAMPLES = 120 };
 
 struct sample {
     json_t *json;
-    double number;    /* what orders it, unless text does */
+    double number; /* what orders it, unless text does */
     char text[64];
     size_t text_n;
     str stored, asc, desc;
@@ -45,7 +46,8 @@ static void sample_uuid(struct rng *r, struct sample *s)
     s->text_n = 16;
     for (size_t i = 0; i < 16; i++) {
         s->text[i] = (char)rng_below(r, 256);
-        at += (size_t)snprintf(text + at, sizeof text - at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02X" : "%02X",
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               i == 4 || i == 6 || i == 8 || i == 10 ? "-%02X" : "%02X",
                                (unsigned char)s->text[i]);
     }
     s->json = json_string(text);
@@ -57,7 +59,8 @@ static void sample_decimal(struct rng *r, int64_t v, struct sample *s)
     char text[64];
     int scale = (int)rng_below(r, 4);
     s->number = (double)v / powers[scale];
-    (void)snprintf(text, sizeof text, "%ld%sE-%d", (long)v, rng_below(r, 2) == 0 ? "" : ".000", scale);
+    (void)snprintf(text, sizeof text, "%ld%sE-%d", (long)v, rng_below(r, 2) == 0 ? "" : ".000",
+                   scale);
     s->json = json_string(text);
 }
 
@@ -65,7 +68,8 @@ static void sample_decimal(struct rng *r, int64_t v, struct sample *s)
 static void sample_make(struct rng *r, enum table_type type, struct sample *s)
 {
     int64_t small = (int64_t)rng_below(r, 41) - 20;
-    int64_t wide = (int64_t)(rng_next(r) >> (12 + rng_below(r, 40))) * (rng_below(r, 2) == 0 ? 1 : -1);
+    int64_t wide =
+        (int64_t)(rng_next(r) >> (12 + rng_below(r, 40))) * (rng_below(r, 2) == 0 ? 1 : -1);
     int64_t v = rng_below(r, 2) == 0 ? small : wide;
     s->number = (double)v; /* below 2^52: exact */
     switch (type) {
@@ -172,7 +176,9 @@ static void order_of_type(enum table_type type, uint64_t seed)
             int want = sign(expected(type, &s[i], &s[j]));
             assert_int_equal(sign(str_cmp(s[i].asc, s[j].asc)), want);
             assert_int_equal(sign(str_cmp(s[i].desc, s[j].desc)), -want);
-            assert_int_equal(sign(value_cmp((struct table_kind){ .type = type }, s[i].stored, s[j].stored)), want);
+            assert_int_equal(sign(value_cmp((struct table_kind){ .type = type }, s[i].stored,
+                                            s[j].stored)),
+                             want);
         }
     for (unsigned i = 0; i < SAMPLES; i++)
         json_decref(s[i].json);
@@ -199,17 +205,47 @@ static str decimal(struct arena *a, const char *text)
 static void decimals_of_any_size_sort(void **state)
 {
     (void)state;
-    static const char *const ascending[] = {
-        "-1e1000", "-123456789012345678901234567890", "-1000", "-999.999", "-10", "-9.9", "-1.1", "-1.09", "-1",
-        "-0.5", "-0.05", "-1e-1000", "0", "1e-1000", "0.001", "0.0011", "0.01", "0.09", "0.1", "0.11", "0.5", "1",
-        "1.0001", "1.1", "9", "9.9", "10", "10.1", "11", "99", "100", "1000", "123456789012345678901234567890",
-        "123456789012345678901234567891", "1e1000" };
+    static const char *const ascending[] = { "-1e1000",
+                                             "-123456789012345678901234567890",
+                                             "-1000",
+                                             "-999.999",
+                                             "-10",
+                                             "-9.9",
+                                             "-1.1",
+                                             "-1.09",
+                                             "-1",
+                                             "-0.5",
+                                             "-0.05",
+                                             "-1e-1000",
+                                             "0",
+                                             "1e-1000",
+                                             "0.001",
+                                             "0.0011",
+                                             "0.01",
+                                             "0.09",
+                                             "0.1",
+                                             "0.11",
+                                             "0.5",
+                                             "1",
+                                             "1.0001",
+                                             "1.1",
+                                             "9",
+                                             "9.9",
+                                             "10",
+                                             "10.1",
+                                             "11",
+                                             "99",
+                                             "100",
+                                             "1000",
+                                             "123456789012345678901234567890",
+                                             "123456789012345678901234567891",
+                                             "1e1000" };
     struct arena a;
     arena_init(&a, 1 << 20);
     for (unsigned i = 0; i < COUNT_OF(ascending); i++)
         for (unsigned j = 0; j < COUNT_OF(ascending); j++) {
-            int order = value_cmp((struct table_kind){ .type = TYPE_DECIMAL }, decimal(&a, ascending[i]),
-                                  decimal(&a, ascending[j]));
+            int order = value_cmp((struct table_kind){ .type = TYPE_DECIMAL },
+                                  decimal(&a, ascending[i]), decimal(&a, ascending[j]));
             assert_int_equal(sign(order), (i > j) - (i < j));
         }
     arena_fini(&a);

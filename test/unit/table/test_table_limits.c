@@ -1,14 +1,14 @@
-/* Goal: what cannot be done at any time is refused by the name of its limit (ERR_LIMIT and a note), and an answer ends
- * before the row that does not fit, so that those behind it are reached. Method: texts of 7f, which is six bytes in an
- * answer; arenas of a size of our own. */
+/* Goal: what cannot be done at any time is refused by the name of its limit (ERR_LIMIT and a note),
+ * and an answer ends before the row that does not fit, so that those behind it are reached. Method:
+ * texts of 7f, which is six bytes in an answer; arenas of a size of our own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
-#include "tabletest.h"
 #include "table/table_write.h"
+#include "tabletest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +18,10 @@ static struct tabletest *const t = &tabletest;
 
 enum { MI = 1 << 20 };
 
-static const char *const wide = "{'attributes':{'k':'string','r':'int','p':'string','q':'string','s':'string',"
-                                "'j':'json','t':'set<string>'},'index':[{'attribute':'k','type':'hash'},"
-                                "{'attribute':'r','type':'range'}]}";
+static const char *const wide =
+    "{'attributes':{'k':'string','r':'int','p':'string','q':'string','s':'string',"
+    "'j':'json','t':'set<string>'},'index':[{'attribute':'k','type':'hash'},"
+    "{'attribute':'r','type':'range'}]}";
 
 /* Puts row r of key a with an attribute of n times c; open and close are what stands around it. */
 static err put_wide(int r, const char *name, const char *open, char c, size_t n, const char *close)
@@ -66,7 +67,7 @@ static void an_answer_ends_before_the_row_that_does_not_fit(void **state)
     must_create(t, "w", wide);
     must_put(t, "w", "{'attributes':{'k':'a','r':1,'s':'x'}}");
     must_put_wide(2, "p", 0x7f, 5 * MI);
-    must_put_wide(2, "q", 0x7f, 5 * MI);         /* 60 MiB as JSON */
+    must_put_wide(2, "q", 0x7f, 5 * MI); /* 60 MiB as JSON */
     must_put(t, "w", "{'attributes':{'k':'a','r':3,'s':'y'}}");
     asks("'proj':['r','p','q']", "", "{'items':[{'r':1,'p':null,'q':null}],'next':'");
     (void)snprintf(query, sizeof query, "{'proj':['r','p','q']%s}", token(next));
@@ -75,7 +76,8 @@ static void an_answer_ends_before_the_row_that_does_not_fit(void **state)
     asks("'proj':['r','s']", next, "{'items':[{'r':2,'s':null},{'r':3,'s':'y'}]}");
     asks("'proj':['r','s'],'limit':1", next, "{'items':[{'r':2,'s':null}],'next':'");
     asks("'proj':['r','p','q']", token(next), "{'items':[{'r':3,'p':null,'q':null}]}");
-    asks("'order':{'r':'desc'},'proj':['r','p','q']", "", "{'items':[{'r':3,'p':null,'q':null}],'next':'");
+    asks("'order':{'r':'desc'},'proj':['r','p','q']", "",
+         "{'items':[{'r':3,'p':null,'q':null}],'next':'");
     (void)snprintf(query, sizeof query, "{'order':{'r':'desc'},'proj':['p','q']%s}", token(next));
     must_refuse(t, tabletest_get(t, 1, "w", query), ERR_LIMIT, "TABLE_ANSWER_BYTES_MAX");
     asks("'order':{'r':'desc'},'proj':'r'", next, "{'items':[{'r':2},{'r':1}]}");
@@ -104,7 +106,8 @@ static void an_answer_ends_where_the_memory_of_a_request_does(void **state)
         must_put_wide(r, "p", 'x', 300 << 10);
     must_put_wide(6, "p", 'x', 2 * MI);
     arena_init(&a, MI);
-    assert_int_equal(tables_get_json(t->tables, 1, STR("w"), STR("{}"), &a, false, &answer, &t->note), ERR_OK);
+    assert_int_equal(
+        tables_get_json(t->tables, 1, STR("w"), STR("{}"), &a, false, &answer, &t->note), ERR_OK);
     assert_int_equal(answer.rows, 2);
     assert_true(answer.more);
     arena_reset(&a);
@@ -141,7 +144,8 @@ static void fill(int from, int before)
     for (int r = from; r < before;) {
         size_t n = 0;
         for (int i = 0; i < TABLE_OPS_MAX && r < before; i++, r++)
-            n += (size_t)snprintf(json + n, sizeof json - n, "%s{'op':'put','table':'w','attributes':{'k':'a','r':%d}}",
+            n += (size_t)snprintf(json + n, sizeof json - n,
+                                  "%s{'op':'put','table':'w','attributes':{'k':'a','r':%d}}",
                                   i == 0 ? "[" : ",", r);
         (void)snprintf(json + n, sizeof json - n, "]");
         assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", json), ERR_OK);
@@ -155,22 +159,28 @@ static void a_batch_deletes_in_one_step_or_says_why_not(void **state)
     (void)state;
     must_create(t, "w", wide);
     fill(0, 16600);
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[" DELETE("'lt':8001") "]"), ERR_LIMIT, "8000");
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[" DELETE("'lt':5600") ","
-                DELETE("'between':[5600,11200]") "," DELETE("'gt':11200") "]"), ERR_LIMIT, "ENGINE_UPDATE_ROWS_MAX");
+    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[" DELETE("'lt':8001") "]"), ERR_LIMIT,
+                "8000");
+    must_refuse(t,
+                tabletest_write(t, 1, QUERY_BATCH, "",
+                                "[" DELETE("'lt':5600") "," DELETE(
+                                    "'between':[5600,11200]") "," DELETE("'gt':11200") "]"),
+                ERR_LIMIT, "ENGINE_UPDATE_ROWS_MAX");
     must_get(t, "w", "{'limit':1,'proj':'r','attributes':{'k':'a','r':0}}", "[{'r':0}]");
     assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", "[" DELETE("'lt':8000") "]"), ERR_OK);
     assert_int_equal(t->rows_deleted, 8000);
     must_delete(t, "w", "{'attributes':{'k':'a'}}");
-    assert_int_equal(t->rows_deleted, 8600);    /* alone it goes on, as several */
+    assert_int_equal(t->rows_deleted, 8600); /* alone it goes on, as several */
 }
 
 /* Such a policy needs no room beside a delete for rows that come back. */
 static void a_batch_deletes_as_much_under_a_ttl(void **state)
 {
     (void)state;
-    must_create(t, "w", "{'attributes':{'k':'string','r':'int'},'index':[{'attribute':'k','type':'hash'},"
-                        "{'attribute':'r','type':'range'}],'revisionRetentionPolicy':{'type':'ttl','ttl':600}}");
+    must_create(
+        t, "w",
+        "{'attributes':{'k':'string','r':'int'},'index':[{'attribute':'k','type':'hash'},"
+        "{'attribute':'r','type':'range'}],'revisionRetentionPolicy':{'type':'ttl','ttl':600}}");
     fill(0, 6000);
     assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", "[" DELETE("'lt':6000") "]"), ERR_OK);
     assert_int_equal(t->rows_deleted, 6000);
@@ -182,8 +192,10 @@ enum { BOUND_BYTES = 600, LONGEST = 470 };
 static void fill_texts(const char *order)
 {
     char json[1024], longest[LONGEST + 1];
-    (void)snprintf(json, sizeof json, "{'attributes':{'k':'string','r':'string'},'index':[{'attribute':'k',"
-                   "'type':'hash'},{'attribute':'r','type':'range','order':'%s'}]}", order);
+    (void)snprintf(json, sizeof json,
+                   "{'attributes':{'k':'string','r':'string'},'index':[{'attribute':'k',"
+                   "'type':'hash'},{'attribute':'r','type':'range','order':'%s'}]}",
+                   order);
     must_create(t, "b", json);
     memset(longest, 'z', LONGEST);
     longest[LONGEST] = 0;
@@ -197,11 +209,16 @@ static void fill_texts(const char *order)
 static void a_bound_may_be_longer_than_a_key(void **state)
 {
     (void)state;
-    static const struct { const char *op; char c; const char *more; unsigned rows; } cases[] = {
-        { "lt", 'z', "", 4 }, { "le", 'z', "", 4 }, { "gt", 'z', "", 0 }, { "ge", 'z', "", 0 },
-        { "lt", 'm', "", 2 }, { "le", 'm', "", 2 }, { "gt", 'm', "", 2 }, { "ge", 'm', "", 2 },
-        { "lt", 'm', ",'ge':'b'", 1 }, { "gt", 'b', ",'lt':'z'", 1 }, { "eq", 'z', "", 0 },
-        { "lt", 'z', ",'gt':'zz'", 1 },
+    static const struct {
+        const char *op;
+        char c;
+        const char *more;
+        unsigned rows;
+    } cases[] = {
+        { "lt", 'z', "", 4 },          { "le", 'z', "", 4 }, { "gt", 'z', "", 0 },
+        { "ge", 'z', "", 0 },          { "lt", 'm', "", 2 }, { "le", 'm', "", 2 },
+        { "gt", 'm', "", 2 },          { "ge", 'm', "", 2 }, { "lt", 'm', ",'ge':'b'", 1 },
+        { "gt", 'b', ",'lt':'z'", 1 }, { "eq", 'z', "", 0 }, { "lt", 'z', ",'gt':'zz'", 1 },
     };
     char bound[BOUND_BYTES + 1], json[1024];
     bound[BOUND_BYTES] = 0;
@@ -209,8 +226,8 @@ static void a_bound_may_be_longer_than_a_key(void **state)
         unsigned at = i / 2, found = 0;
         fill_texts(i % 2 == 0 ? "asc" : "desc");
         memset(bound, cases[at].c, BOUND_BYTES);
-        (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':{'%s':'%s'%s}}}", cases[at].op, bound,
-                       cases[at].more);
+        (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':{'%s':'%s'%s}}}",
+                       cases[at].op, bound, cases[at].more);
         assert_int_equal(tabletest_get(t, 1, "b", json), ERR_OK);
         for (const char *p = t->answer; (p = strstr(p, "'r':")) != NULL; p++)
             found++;
@@ -228,10 +245,12 @@ static void wide_schema(char *json, size_t size, unsigned indexes)
     size_t n = (size_t)snprintf(json, size, "{'attributes':");
     for (int i = 0; i < TABLE_ATTRS_MAX; i++, sep = ',')
         n += (size_t)snprintf(json + n, size - n, "%c'%064d':'string'", sep, i);
-    n += (size_t)snprintf(json + n, size - n, "},'index':[{'attribute':'%064d','type':'hash'}],'secondaryIndexes':", 0);
+    n += (size_t)snprintf(json + n, size - n,
+                          "},'index':[{'attribute':'%064d','type':'hash'}],'secondaryIndexes':", 0);
     sep = '{';
     for (unsigned i = 0; i < indexes; i++, sep = ',') {
-        n += (size_t)snprintf(json + n, size - n, "%c'i%u':[{'attribute':'%064d','type':'hash'}", sep, i, 1);
+        n += (size_t)snprintf(json + n, size - n, "%c'i%u':[{'attribute':'%064d','type':'hash'}",
+                              sep, i, 1);
         for (int k = 2; k < TABLE_ATTRS_MAX; k++)
             n += (size_t)snprintf(json + n, size - n, ",{'attribute':'%064d','type':'proj'}", k);
         n += (size_t)snprintf(json + n, size - n, "]");
@@ -250,7 +269,8 @@ static void a_schema_may_be_as_long_as_its_body(void **state)
     tabletest_reopen(t);
     (void)snprintf(put, sizeof put, "{'attributes':{'%064d':'a','%064d':'b'}}", 0, 1);
     must_put(t, "s", put);
-    (void)snprintf(put, sizeof put, "{'index':'i3','attributes':{'%064d':'b'},'proj':'%064d'}", 1, 1);
+    (void)snprintf(put, sizeof put, "{'index':'i3','attributes':{'%064d':'b'},'proj':'%064d'}", 1,
+                   1);
     assert_int_equal(tabletest_get(t, 1, "s", put), ERR_OK);
     assert_non_null(strstr(t->answer, ":'b'}"));
     wide_schema(json, sizeof json, 5);
@@ -260,19 +280,22 @@ static void a_schema_may_be_as_long_as_its_body(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_answer_ends_before_the_row_that_does_not_fit, tabletest_setup,
+        cmocka_unit_test_setup_teardown(an_answer_ends_before_the_row_that_does_not_fit,
+                                        tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_value_that_no_answer_can_hold_is_not_taken,
+                                        tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(an_answer_ends_where_the_memory_of_a_request_does,
+                                        tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(changes_that_need_more_memory_than_a_request_has_say_so,
+                                        tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_batch_deletes_in_one_step_or_says_why_not,
+                                        tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_batch_deletes_as_much_under_a_ttl, tabletest_setup,
                                         tabletest_teardown),
-        cmocka_unit_test_setup_teardown(a_value_that_no_answer_can_hold_is_not_taken, tabletest_setup,
+        cmocka_unit_test_setup_teardown(a_schema_may_be_as_long_as_its_body, tabletest_setup,
                                         tabletest_teardown),
-        cmocka_unit_test_setup_teardown(an_answer_ends_where_the_memory_of_a_request_does, tabletest_setup,
+        cmocka_unit_test_setup_teardown(a_bound_may_be_longer_than_a_key, tabletest_setup,
                                         tabletest_teardown),
-        cmocka_unit_test_setup_teardown(changes_that_need_more_memory_than_a_request_has_say_so, tabletest_setup,
-                                        tabletest_teardown),
-        cmocka_unit_test_setup_teardown(a_batch_deletes_in_one_step_or_says_why_not, tabletest_setup,
-                                        tabletest_teardown),
-        cmocka_unit_test_setup_teardown(a_batch_deletes_as_much_under_a_ttl, tabletest_setup, tabletest_teardown),
-        cmocka_unit_test_setup_teardown(a_schema_may_be_as_long_as_its_body, tabletest_setup, tabletest_teardown),
-        cmocka_unit_test_setup_teardown(a_bound_may_be_longer_than_a_key, tabletest_setup, tabletest_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-/* Goal: what a put cannot finish of a retention policy the upkeep does, also after a restart (trim.h): groups with
- * more rows that end by themselves, and partitions with more rows that are superseded, than one put looks at; the
- * policy ttl. Method: such groups on a real engine under a clock that the test moves; what is left, compared as
- * text, and random histories beside a reference. */
+/* Goal: what a put cannot finish of a retention policy the upkeep does, also after a restart
+ * (trim.h): groups with more rows that end by themselves, and partitions with more rows that are
+ * superseded, than one put looks at; the policy ttl. Method: such groups on a real engine under a
+ * clock that the test moves; what is left, compared as text, and random histories beside a
+ * reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,17 +10,19 @@
 #include <cmocka.h>
 
 #include "history.h"
-#include "tabletest.h"
 #include "table/table_write.h"
+#include "tabletest.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static struct tabletest *const t = &tabletest;
 
-#define SCHEMA(version, policy) "{'version':" version ",'attributes':{'k':'string','r':'int','tid':'timeuuid'," \
-    "'n':'int','s':'int'},'index':[{'attribute':'k','type':'hash'},{'attribute':'r','type':'range','order':'desc'}," \
-    "{'attribute':'tid','type':'range','order':'desc'},{'attribute':'s','type':'static'}]" \
+#define SCHEMA(version, policy)                                                                    \
+    "{'version':" version ",'attributes':{'k':'string','r':'int','tid':'timeuuid',"                \
+    "'n':'int','s':'int'},'index':[{'attribute':'k','type':'hash'},{'attribute':'r','type':'"      \
+    "range','order':'desc'},"                                                                      \
+    "{'attribute':'tid','type':'range','order':'desc'},{'attribute':'s','type':'static'}]"         \
     ",'revisionRetentionPolicy':{" policy "}}"
 #define LATEST "'type':'latest','count':1,'grace_ttl':100"
 
@@ -33,8 +36,10 @@ static void put_versions(int r, int first, int last, const char *more)
     for (int v = first; v <= last;) {
         size_t n = 0;
         for (int i = 0; i < TABLE_OPS_MAX && v <= last; i++, v++)
-            n += (size_t)snprintf(json + n, sizeof json - n, "%s{'op':'put','table':'t','attributes':{'k':'a','r':%d,"
-                                  "'tid':'%s','n':%d%s}}", i == 0 ? "[" : ",", r, tid_at(v, text), v, more);
+            n += (size_t)snprintf(json + n, sizeof json - n,
+                                  "%s{'op':'put','table':'t','attributes':{'k':'a','r':%d,"
+                                  "'tid':'%s','n':%d%s}}",
+                                  i == 0 ? "[" : ",", r, tid_at(v, text), v, more);
         (void)snprintf(json + n, sizeof json - n, "]");
         assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", json), ERR_OK);
     }
@@ -48,14 +53,16 @@ static void put_version(int r, int version, const char *more)
 static void delete_version(int r, int version)
 {
     char json[PUT_BYTES], text[TID_TEXT_BYTES + 1];
-    (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':%d,'tid':'%s'}}", r, tid_at(version, text));
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':%d,'tid':'%s'}}", r,
+                   tid_at(version, text));
     must_delete(t, "t", json);
 }
 
 static void version_is(int version, const char *want)
 {
     char json[PUT_BYTES], text[TID_TEXT_BYTES + 1];
-    (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':1,'tid':'%s'},'proj':'n','withTTL':true}",
+    (void)snprintf(json, sizeof json,
+                   "{'attributes':{'k':'a','r':1,'tid':'%s'},'proj':'n','withTTL':true}",
                    tid_at(version, text));
     must_get(t, "t", json, want);
 }
@@ -202,7 +209,9 @@ enum { VERSIONS = HISTORY_VERSIONS_MAX, STEPS = 500, GRACE_S = 40 };
 static void random_put(struct history *h)
 {
     int version = history_pick(h, VERSIONS), kind = history_pick(h, 100);
-    int ttl_s = kind < 94 ? GRACE_S - history_pick(h, 5) : kind < 97 ? GRACE_S + history_pick(h, 100) + 1 : 0;
+    int ttl_s = kind < 94   ? GRACE_S - history_pick(h, 5)
+                : kind < 97 ? GRACE_S + history_pick(h, 100) + 1
+                            : 0;
     char more[32] = "";
     if (ttl_s > 0)
         (void)snprintf(more, sizeof more, ",'_ttl':%d", ttl_s);
@@ -251,7 +260,8 @@ static void compare(const struct history *h, int step)
             continue;
         n += (size_t)snprintf(want + n, sizeof want - n, "%s{'n':%d", n == 1 ? "" : ",", v);
         if (end != INT64_MAX)
-            n += (size_t)snprintf(want + n, sizeof want - n, ",'_ttl':%lld", (long long)(end - h->now));
+            n += (size_t)snprintf(want + n, sizeof want - n, ",'_ttl':%lld",
+                                  (long long)(end - h->now));
         n += (size_t)snprintf(want + n, sizeof want - n, "}");
     }
     (void)snprintf(want + n, sizeof want - n, "]");
@@ -265,7 +275,8 @@ static void random_run(int keep, uint64_t seed)
     char json[1024];
     struct history h = { .keep = keep, .grace_s = GRACE_S };
     rng_init(&h.rng, seed);
-    (void)snprintf(json, sizeof json, SCHEMA("1", "'type':'latest','count':%d,'grace_ttl':%d"), keep, GRACE_S);
+    (void)snprintf(json, sizeof json, SCHEMA("1", "'type':'latest','count':%d,'grace_ttl':%d"),
+                   keep, GRACE_S);
     must_create(t, "t", json);
     for (int i = 0; i < STEPS; i++) {
         random_step(&h);
@@ -297,19 +308,23 @@ static void a_partition_loses_all_that_is_superseded(void **state)
         put_versions(r, 1, 30, "");
     must_create(t, "t", SCHEMA("2", "'type':'latest_hash','grace_ttl':100"));
     put_version(21, 1, "");
-    must_put(t, "t", "{'attributes':{'k':'b','r':1,'tid':'c931ec94-6c31-11e4-b6d0-0f67e29867e0','n':9}}");
+    must_put(t, "t",
+             "{'attributes':{'k':'b','r':1,'tid':'c931ec94-6c31-11e4-b6d0-0f67e29867e0','n':9}}");
     tabletest_reopen(t);
     upkeep();
     must_get(t, "t", "{'proj':'r'}", "[{'r':21},{'r':1}]");
 }
 
-/* Neither the version nor a migration helps here: a put alone supersedes more rows than it deletes. */
+/* Neither the version nor a migration helps here: a put alone supersedes more rows than it
+ * deletes. */
 static void a_put_that_supersedes_many_rows_leaves_the_others_to_the_upkeep(void **state)
 {
     (void)state;
     char json[PUT_BYTES];
-    must_create(t, "t", "{'attributes':{'k':'string','rev':'int','name':'int'},'index':[{'attribute':'k',"
-                "'type':'hash'},{'attribute':'rev','type':'range','order':'desc'},{'attribute':'name','type':'range'}],"
+    must_create(t, "t",
+                "{'attributes':{'k':'string','rev':'int','name':'int'},'index':[{'attribute':'k',"
+                "'type':'hash'},{'attribute':'rev','type':'range','order':'desc'},{'attribute':'"
+                "name','type':'range'}],"
                 "'revisionRetentionPolicy':{'type':'latest_hash'}}");
     for (int i = 0; i < 30; i++) {
         (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','rev':5,'name':%d}}", i);
@@ -346,14 +361,18 @@ static void ttl_ends_what_was_stored_before_it(void **state)
 static void ttl_is_the_longest_life_of_a_put(void **state)
 {
     (void)state;
-    must_create(t, "t", "{'attributes':{'k':'string','n':'int'},'index':[{'attribute':'k','type':'hash'}],"
-                "'options':{'default_time_to_live':1000},'revisionRetentionPolicy':{'type':'ttl','ttl':60}}");
+    must_create(t, "t",
+                "{'attributes':{'k':'string','n':'int'},'index':[{'attribute':'k','type':'hash'}],"
+                "'options':{'default_time_to_live':1000},'revisionRetentionPolicy':{'type':'ttl','"
+                "ttl':60}}");
     must_put(t, "t", "{'attributes':{'k':'a','_ttl':1000}}");
     must_put(t, "t", "{'attributes':{'k':'b','_ttl':5}}");
     must_put(t, "t", "{'attributes':{'k':'c'}}");
-    must_get(t, "t", "{'attributes':{'k':'a'},'proj':'n','withTTL':true}", "[{'n':null,'_ttl':60}]");
+    must_get(t, "t", "{'attributes':{'k':'a'},'proj':'n','withTTL':true}",
+             "[{'n':null,'_ttl':60}]");
     must_get(t, "t", "{'attributes':{'k':'b'},'proj':'n','withTTL':true}", "[{'n':null,'_ttl':5}]");
-    must_get(t, "t", "{'attributes':{'k':'c'},'proj':'n','withTTL':true}", "[{'n':null,'_ttl':60}]");
+    must_get(t, "t", "{'attributes':{'k':'c'},'proj':'n','withTTL':true}",
+             "[{'n':null,'_ttl':60}]");
 }
 
 static void what_ttl_would_end_stays_under_another_policy(void **state)
@@ -383,15 +402,19 @@ static void what_ttl_would_end_stays_under_another_policy(void **state)
 static void what_ttl_would_end_stays_first_in_its_partition(void **state)
 {
     (void)state;
-    must_create(t, "t", "{'version':1,'attributes':{'k':'string','r':'int','n':'int'},'index':[{'attribute':'k',"
-                "'type':'hash'},{'attribute':'r','type':'range'},{'attribute':'n','type':'range'}],"
-                "'revisionRetentionPolicy':{'type':'ttl','ttl':60}}");
+    must_create(
+        t, "t",
+        "{'version':1,'attributes':{'k':'string','r':'int','n':'int'},'index':[{'attribute':'k',"
+        "'type':'hash'},{'attribute':'r','type':'range'},{'attribute':'n','type':'range'}],"
+        "'revisionRetentionPolicy':{'type':'ttl','ttl':60}}");
     must_put(t, "t", "{'attributes':{'k':'a','r':1,'n':1}}");
     must_put(t, "t", "{'attributes':{'k':'a','r':1,'n':2}}");
     must_put(t, "t", "{'attributes':{'k':'a','r':2,'n':3}}");
-    must_create(t, "t", "{'version':2,'attributes':{'k':'string','r':'int','n':'int'},'index':[{'attribute':'k',"
-                "'type':'hash'},{'attribute':'r','type':'range'},{'attribute':'n','type':'range'}],"
-                "'revisionRetentionPolicy':{'type':'latest_hash'}}");
+    must_create(
+        t, "t",
+        "{'version':2,'attributes':{'k':'string','r':'int','n':'int'},'index':[{'attribute':'k',"
+        "'type':'hash'},{'attribute':'r','type':'range'},{'attribute':'n','type':'range'}],"
+        "'revisionRetentionPolicy':{'type':'latest_hash'}}");
     upkeep();
     must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':1},{'n':2}]");
 }
@@ -409,7 +432,8 @@ static void what_counts_for_nothing_gets_its_own_end_back(void **state)
     must_get(t, "t", all, "[{'n':2},{'n':1,'_ttl':5}]");
     must_create(t, "t", SCHEMA("3", "'type':'latest','count':2,'grace_ttl':100"));
     upkeep();
-    must_get(t, "t", all, "[{'n':2},{'n':1,'_ttl':50}]"); /* which ends it before it could fall out */
+    must_get(t, "t", all,
+             "[{'n':2},{'n':1,'_ttl':50}]"); /* which ends it before it could fall out */
 }
 
 static void what_falls_out_keeps_an_earlier_end_of_ttl(void **state)
@@ -428,11 +452,15 @@ static void what_falls_out_keeps_an_earlier_end_of_ttl(void **state)
 static void the_first_interval_is_cut_off_not_moved(void **state)
 {
     (void)state;
-    must_create(t, "t", SCHEMA("1", "'type':'interval','interval':604800,'count':1,'grace_ttl':10"));
-    must_put(t, "t", "{'attributes':{'k':'a','r':1,'tid':'93af6000-051b-1000-8000-000000000000','n':6}}");
-    must_put(t, "t", "{'attributes':{'k':'a','r':1,'tid':'2a69c000-00c9-1000-8000-000000000000','n':1}}");
+    must_create(t, "t",
+                SCHEMA("1", "'type':'interval','interval':604800,'count':1,'grace_ttl':10"));
+    must_put(t, "t",
+             "{'attributes':{'k':'a','r':1,'tid':'93af6000-051b-1000-8000-000000000000','n':6}}");
+    must_put(t, "t",
+             "{'attributes':{'k':'a','r':1,'tid':'2a69c000-00c9-1000-8000-000000000000','n':1}}");
     must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':6},{'n':1}]");
-    must_put(t, "t", "{'attributes':{'k':'a','r':1,'tid':'2a69c001-00c9-1000-8000-000000000000','n':2}}");
+    must_put(t, "t",
+             "{'attributes':{'k':'a','r':1,'tid':'2a69c001-00c9-1000-8000-000000000000','n':2}}");
     must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':6},{'n':2},{'n':1,'_ttl':10}]");
 }
 

@@ -1,15 +1,16 @@
-/* Goal: what table.h promises of rows, on a real engine: keys in order, predicates, paging, upserts, statics, expiry,
- * conditions, range deletes, batches, domains apart. Method: JSON queries modelled on the behaviours of the peer's
- * conformance suite (notes 1.8), answers compared as text. */
+/* Goal: what table.h promises of rows, on a real engine: keys in order, predicates, paging,
+ * upserts, statics, expiry, conditions, range deletes, batches, domains apart. Method: JSON queries
+ * modelled on the behaviours of the peer's conformance suite (notes 1.8), answers compared as
+ * text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
-#include "tabletest.h"
 #include "engine/store.h"
 #include "table/table_write.h"
+#include "tabletest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,15 +18,17 @@
 static struct tabletest *const t = &tabletest;
 
 static const char *const revisions =
-    "{'attributes':{'key':'string','rev':'int','tid':'int','latest':'int','body':'string'},'index':["
+    "{'attributes':{'key':'string','rev':'int','tid':'int','latest':'int','body':'string'},'index':"
+    "["
     "{'attribute':'key','type':'hash'},{'attribute':'latest','type':'static'},"
     "{'attribute':'rev','type':'range','order':'desc'},{'attribute':'tid','type':'range'}]}";
 
 static void put_rev(const char *key, int rev, int tid)
 {
     char json[256];
-    (void)snprintf(json, sizeof json, "{'attributes':{'key':'%s','rev':%d,'tid':%d,'body':'%d.%d'}}", key, rev,
-                   tid, rev, tid);
+    (void)snprintf(json, sizeof json,
+                   "{'attributes':{'key':'%s','rev':%d,'tid':%d,'body':'%d.%d'}}", key, rev, tid,
+                   rev, tid);
     must_put(t, "r", json);
 }
 
@@ -61,8 +64,10 @@ static void rows_come_in_the_order_of_the_index(void **state)
     (void)state;
     fill();
     bodies("'attributes':{'key':'a'}", "3.1 3.2 2.1 2.2 1.1 1.2");
-    bodies("'attributes':{'key':'a'},'order':{'rev':'desc','tid':'asc'}", "3.1 3.2 2.1 2.2 1.1 1.2");
-    bodies("'attributes':{'key':'a'},'order':{'rev':'asc','tid':'desc'}", "1.2 1.1 2.2 2.1 3.2 3.1");
+    bodies("'attributes':{'key':'a'},'order':{'rev':'desc','tid':'asc'}",
+           "3.1 3.2 2.1 2.2 1.1 1.2");
+    bodies("'attributes':{'key':'a'},'order':{'rev':'asc','tid':'desc'}",
+           "1.2 1.1 2.2 2.1 3.2 3.1");
     bodies("'attributes':{'key':'a'},'order':{'rev':'asc'}", "1.2 1.1 2.2 2.1 3.2 3.1");
     must_get(t, "r", "{'attributes':{'key':'c'}}", "[]");
     bodies("'attributes':{}", "3.1 3.2 2.1 2.2 1.1 1.2 9.9");
@@ -83,17 +88,20 @@ static void predicates_select(void **state)
     bodies("'attributes':{'key':'a','rev':{'gt':3,'lt':1}}", "");
     bodies("'attributes':{'key':'a','rev':2,'tid':{'ge':2}}", "2.2");
     bodies("'attributes':{'key':'a','rev':2,'tid':2}", "2.2");
-    bodies("'attributes':{'key':'a','tid':2}", "3.2 2.2 1.2");           /* a gap in the key: filtered */
+    bodies("'attributes':{'key':'a','tid':2}", "3.2 2.2 1.2"); /* a gap in the key: filtered */
     bodies("'attributes':{'key':'a','tid':2,'rev':{'lt':3}}", "2.2 1.2");
     bodies("'attributes':{'tid':9}", "9.9");
     bodies("'attributes':{'key':'a','rev':2},'order':{'rev':'asc'}", "2.2 2.1");
-    bodies("'attributes':{'key':'a','rev':{'lt':3}},'order':{'rev':'asc'},'limit':9", "1.2 1.1 2.2 2.1");
+    bodies("'attributes':{'key':'a','rev':{'lt':3}},'order':{'rev':'asc'},'limit':9",
+           "1.2 1.1 2.2 2.1");
 }
 
 static void bad_queries_are_named(void **state)
 {
     (void)state;
-    static const struct { const char *json, *says; } bad[] = {
+    static const struct {
+        const char *json, *says;
+    } bad[] = {
         { "{'attributes':{'body':'x'}}", "body is not a hash or range" },
         { "{'attributes':{'nobody':'x'}}", "nobody" },
         { "{'attributes':{'key':{'gt':'a'}}}", "eq only" },
@@ -130,7 +138,8 @@ static void bad_queries_are_named(void **state)
     for (unsigned i = 0; i < COUNT_OF(bad); i++)
         must_refuse(t, tabletest_get(t, 1, "r", bad[i].json), ERR_BAD, bad[i].says);
     must_refuse(t, tabletest_get(t, 1, "nothing", "{}"), ERR_NOT_FOUND, "nothing");
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "nothing", "{'attributes':{'key':'a'}}"), ERR_NOT_FOUND, "nothing");
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "nothing", "{'attributes':{'key':'a'}}"),
+                ERR_NOT_FOUND, "nothing");
 }
 
 /* Reads a table page by page and joins the bodies; the number of pages. */
@@ -166,7 +175,8 @@ static void pages_join_without_gap_or_repeat(void **state)
         unsigned count = pages("", limit, joined, sizeof joined);
         assert_string_equal(joined, "3.1 3.2 2.1 2.2 1.1 1.2 9.9 ");
         assert_int_equal(count, (7 + limit - 1) / limit); /* no empty last page */
-        count = pages(",'attributes':{'key':'a'},'order':{'rev':'asc'}", limit, joined, sizeof joined);
+        count =
+            pages(",'attributes':{'key':'a'},'order':{'rev':'asc'}", limit, joined, sizeof joined);
         assert_string_equal(joined, "1.2 1.1 2.2 2.1 3.2 3.1 ");
         assert_int_equal(count, (6 + limit - 1) / limit);
     }
@@ -183,7 +193,8 @@ static void a_token_of_another_query_is_refused(void **state)
     *strchr(token, '\'') = 0;
     (void)snprintf(query, sizeof query, "{'attributes':{'key':'b'},'next':'%s'}", token);
     must_refuse(t, tabletest_get(t, 1, "r", query), ERR_BAD, "next");
-    (void)snprintf(query, sizeof query, "{'attributes':{'key':'a'},'order':{'rev':'asc'},'next':'%s'}", token);
+    (void)snprintf(query, sizeof query,
+                   "{'attributes':{'key':'a'},'order':{'rev':'asc'},'next':'%s'}", token);
     must_refuse(t, tabletest_get(t, 1, "r", query), ERR_BAD, "next");
 }
 
@@ -205,19 +216,24 @@ static void distinct_gives_each_partition_once(void **state)
 static void a_put_keeps_what_it_does_not_name(void **state)
 {
     (void)state;
-    must_create(t, "u", "{'attributes':{'k':'string','a':'int','b':'set<int>','c':'json'},"
-                        "'index':[{'attribute':'k','type':'hash'}]}");
+    must_create(t, "u",
+                "{'attributes':{'k':'string','a':'int','b':'set<int>','c':'json'},"
+                "'index':[{'attribute':'k','type':'hash'}]}");
     must_put(t, "u", "{'table':'u','attributes':{'k':'x','a':1,'b':[2,1]}}");
     must_put(t, "u", "{'attributes':{'k':'x','c':{'z':[]}}}");
     must_get(t, "u", "{'attributes':{'k':'x'}}", "[{'k':'x','a':1,'b':[1,2],'c':{'z':[]}}]");
     must_put(t, "u", "{'attributes':{'k':'x','a':null,'b':[]}}");
     must_get(t, "u", "{'attributes':{'k':'x'}}", "[{'k':'x','a':null,'b':null,'c':{'z':[]}}]");
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'a':1}}"), ERR_BAD, "key is missing");
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'k':null}}"), ERR_BAD, "key is missing");
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'k':'y','q':1}}"), ERR_BAD, "q");
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'k':'y','a':'x'}}"), ERR_BAD, "attribute a");
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'k':'y'},'timestamp':1}"), ERR_BAD,
-                "timestamp");
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'a':1}}"), ERR_BAD,
+                "key is missing");
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'k':null}}"), ERR_BAD,
+                "key is missing");
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'k':'y','q':1}}"), ERR_BAD,
+                "q");
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'k':'y','a':'x'}}"),
+                ERR_BAD, "attribute a");
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "u", "{'attributes':{'k':'y'},'timestamp':1}"),
+                ERR_BAD, "timestamp");
     must_get(t, "u", "{}", "[{'k':'x','a':null,'b':null,'c':{'z':[]}}]");
 }
 
@@ -246,8 +262,9 @@ static void large_rows_come_back(void **state)
     for (size_t i = 0; i < sizeof body - 1; i++)
         body[i] = (char)('a' + i * 7 % 26);
     body[sizeof body - 1] = 0;
-    must_create(t, "l", "{'attributes':{'k':'string','n':'int','v':'string'},"
-                        "'index':[{'attribute':'k','type':'hash'}]}");
+    must_create(t, "l",
+                "{'attributes':{'k':'string','n':'int','v':'string'},"
+                "'index':[{'attribute':'k','type':'hash'}]}");
     (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','n':1,'v':'%s'}}", body);
     must_put(t, "l", json);
     must_put(t, "l", "{'attributes':{'k':'x','n':2}}"); /* keeps the large value */
@@ -295,7 +312,8 @@ static void rows_expire_on_time_and_are_removed(void **state)
     bodies("'attributes':{'key':'c'}", "y"); /* at the instant, upkeep or not */
     tabletest_upkeep(t, &next);
     assert_int_equal(next.ns, atomic_load(&t->scratch.store_ns) + 290 * NS_PER_S);
-    must_put(t, "r", "{'attributes':{'key':'c','rev':2,'tid':1}}"); /* without _ttl: for ever again */
+    must_put(t, "r",
+             "{'attributes':{'key':'c','rev':2,'tid':1}}"); /* without _ttl: for ever again */
     tabletest_upkeep(t, &next);
     assert_int_equal(next.ns, INT64_MAX); /* and its entry is gone with the write */
     tabletest_advance(t, 1000);
@@ -320,15 +338,18 @@ static void an_expired_row_does_not_exist(void **state)
     must_get(t, "r", "{'attributes':{'key':'c'},'proj':'body'}", "[{'body':null}]");
     tabletest_upkeep(t, &next);
     must_get(t, "r", "{'attributes':{'key':'c'},'proj':'body'}", "[{'body':null}]");
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "r", "{'attributes':{'key':'c','rev':1,'tid':1,'_ttl':0}}"),
+    must_refuse(t,
+                tabletest_write(t, 1, QUERY_PUT, "r",
+                                "{'attributes':{'key':'c','rev':1,'tid':1,'_ttl':0}}"),
                 ERR_BAD, "_ttl");
 }
 
 static void a_table_can_expire_all_its_rows(void **state)
 {
     (void)state;
-    must_create(t, "d", "{'attributes':{'k':'string'},'index':[{'attribute':'k','type':'hash'}],"
-                        "'options':{'default_time_to_live':5}}");
+    must_create(t, "d",
+                "{'attributes':{'k':'string'},'index':[{'attribute':'k','type':'hash'}],"
+                "'options':{'default_time_to_live':5}}");
     must_put(t, "d", "{'attributes':{'k':'x'}}");
     must_put(t, "d", "{'attributes':{'k':'y','_ttl':50}}");
     must_get(t, "d", "{'withTTL':true}", "[{'k':'x','_ttl':5},{'k':'y','_ttl':50}]");
@@ -342,21 +363,27 @@ static void conditions_are_decided_inside_the_update(void **state)
     fill();
     must_put(t, "r", "{'attributes':{'key':'a','rev':1,'tid':1,'body':'new'},'if':'not exists'}");
     assert_false(t->applied);
-    must_put(t, "r", "{'attributes':{'key':'a','rev':1,'tid':1,'body':'new'},'if':{'body':{'eq':'nope'}}}");
+    must_put(t, "r",
+             "{'attributes':{'key':'a','rev':1,'tid':1,'body':'new'},'if':{'body':{'eq':'nope'}}}");
     assert_false(t->applied);
     bodies("'attributes':{'key':'a','rev':1,'tid':1}", "1.1");
-    must_put(t, "r", "{'attributes':{'key':'a','rev':1,'tid':1,'body':'new'},'if':{'body':{'eq':'1.1'}}}");
+    must_put(t, "r",
+             "{'attributes':{'key':'a','rev':1,'tid':1,'body':'new'},'if':{'body':{'eq':'1.1'}}}");
     assert_true(t->applied);
     bodies("'attributes':{'key':'a','rev':1,'tid':1}", "new");
     must_put(t, "r", "{'attributes':{'key':'a','rev':8,'tid':1,'body':'8'},'if':'not exists'}");
     assert_true(t->applied);
-    must_put(t, "r", "{'attributes':{'key':'a','rev':8,'tid':1,'latest':1},'if':{'latest':{'eq':null}}}");
+    must_put(t, "r",
+             "{'attributes':{'key':'a','rev':8,'tid':1,'latest':1},'if':{'latest':{'eq':null}}}");
     assert_true(t->applied);
-    must_put(t, "r", "{'attributes':{'key':'a','rev':8,'tid':1,'latest':2},'if':{'latest':{'eq':null}}}");
+    must_put(t, "r",
+             "{'attributes':{'key':'a','rev':8,'tid':1,'latest':2},'if':{'latest':{'eq':null}}}");
     assert_false(t->applied);
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "r",
-                                   "{'attributes':{'key':'a','rev':1,'tid':1},'if':{'body':{'gt':'1'}}}"),
-                ERR_BAD, "condition on body");
+    must_refuse(
+        t,
+        tabletest_write(t, 1, QUERY_PUT, "r",
+                        "{'attributes':{'key':'a','rev':1,'tid':1},'if':{'body':{'gt':'1'}}}"),
+        ERR_BAD, "condition on body");
 }
 
 static void deletes_take_points_ranges_and_partitions(void **state)
@@ -366,9 +393,10 @@ static void deletes_take_points_ranges_and_partitions(void **state)
     must_delete(t, "r", "{'attributes':{'key':'a','rev':2,'tid':1}}");
     assert_int_equal(t->rows_deleted, 1);
     bodies("'attributes':{'key':'a'}", "3.1 3.2 2.2 1.1 1.2");
-    must_delete(t, "r", "{'attributes':{'key':'a','rev':3,'tid':{'le':1}}}"); /* rev = r and tid <= t */
+    must_delete(t, "r",
+                "{'attributes':{'key':'a','rev':3,'tid':{'le':1}}}"); /* rev = r and tid <= t */
     bodies("'attributes':{'key':'a'}", "3.2 2.2 1.1 1.2");
-    must_delete(t, "r", "{'attributes':{'key':'a','rev':{'le':2}}}");            /* rev <= r */
+    must_delete(t, "r", "{'attributes':{'key':'a','rev':{'le':2}}}"); /* rev <= r */
     assert_int_equal(t->rows_deleted, 3);
     bodies("'attributes':{'key':'a'}", "3.2");
     must_delete(t, "r", "{'attributes':{'key':'a','rev':77}}");
@@ -376,8 +404,10 @@ static void deletes_take_points_ranges_and_partitions(void **state)
     must_delete(t, "r", "{'attributes':{'key':'a'}}");
     bodies("'attributes':{}", "9.9");
     must_refuse(t, tabletest_write(t, 1, QUERY_DELETE, "r", "{'attributes':{}}"), ERR_BAD, "hash");
-    must_refuse(t, tabletest_write(t, 1, QUERY_DELETE, "r", "{'attributes':{'rev':1}}"), ERR_BAD, "hash");
-    must_refuse(t, tabletest_write(t, 1, QUERY_DELETE, "r", "{'attributes':{'key':'b','tid':1}}"), ERR_BAD, "order");
+    must_refuse(t, tabletest_write(t, 1, QUERY_DELETE, "r", "{'attributes':{'rev':1}}"), ERR_BAD,
+                "hash");
+    must_refuse(t, tabletest_write(t, 1, QUERY_DELETE, "r", "{'attributes':{'key':'b','tid':1}}"),
+                ERR_BAD, "order");
     bodies("'attributes':{}", "9.9");
 }
 
@@ -390,21 +420,27 @@ static void a_long_delete_runs_as_several(void **state)
     for (int row = 0; row < ROWS;) {
         size_t n = (size_t)snprintf(json, sizeof json, "[");
         for (int i = 0; i < TABLE_OPS_MAX && row < ROWS; i++, row++)
-            n += (size_t)snprintf(json + n, sizeof json - n,
-                                  "%s{'op':'put','table':'r','attributes':{'key':'a','rev':%d,'tid':1}}",
-                                  i == 0 ? "" : ",", row);
+            n += (size_t)snprintf(
+                json + n, sizeof json - n,
+                "%s{'op':'put','table':'r','attributes':{'key':'a','rev':%d,'tid':1}}",
+                i == 0 ? "" : ",", row);
         (void)snprintf(json + n, sizeof json - n, "]");
         assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", json), ERR_OK);
     }
     put_rev("b", 1, 1);
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[{'op':'delete','table':'r','attributes':{'key':'a'}},"
-                "{'op':'put','table':'r','attributes':{'key':'a','rev':1,'tid':2}}]"), ERR_LIMIT, "8000");
+    must_refuse(
+        t,
+        tabletest_write(t, 1, QUERY_BATCH, "",
+                        "[{'op':'delete','table':'r','attributes':{'key':'a'}},"
+                        "{'op':'put','table':'r','attributes':{'key':'a','rev':1,'tid':2}}]"),
+        ERR_LIMIT, "8000");
     must_delete(t, "r", "{'attributes':{'key':'a'}}");
     assert_int_equal(t->rows_deleted, ROWS);
     bodies("'attributes':{}", "1.1");
 }
 
-/* Writes copies of the row whose key ends in two ints of 32 bits, rev descending and tid: revs below `from`. */
+/* Writes copies of the row whose key ends in two ints of 32 bits, rev descending and tid: revs
+ * below `from`. */
 struct copies {
     char key[ENGINE_KEY_BYTES_MAX], value[ENGINE_VALUE_BYTES_MAX];
     size_t key_n, value_n;
@@ -416,18 +452,24 @@ static err copies_write(struct engine_txn *txn, void *ctx)
     struct copies *c = ctx;
     err e = ERR_OK;
     for (int i = 0; e == ERR_OK && i < c->count; i++) {
-        uint32_t rev = ~(uint32_t)(c->from - i) ^ 0x80000000u; /* the form of an int, turned for its order */
+        uint32_t rev =
+            ~(uint32_t)(c->from - i) ^ 0x80000000u; /* the form of an int, turned for its order */
         for (unsigned byte = 0; byte < 4; byte++)
             c->key[c->key_n - 8 + byte] = (char)(rev >> (24 - 8 * byte));
-        e = engine_txn_put(txn, SPACE_ROW, (str){ .p = c->key, .n = c->key_n }, (str){ .p = c->value, .n = c->value_n },
-                           STR_NONE);
+        e = engine_txn_put(txn, SPACE_ROW, (str){ .p = c->key, .n = c->key_n },
+                           (str){ .p = c->value, .n = c->value_n }, STR_NONE);
     }
     return e;
 }
 
-/* The one row that matches is the first that a look at TABLE_SCAN_ROWS_MAX rows does not come to. */
+/* The one row that matches is the first that a look at TABLE_SCAN_ROWS_MAX rows does not come
+ * to. */
 /* What a judge saw, and how often; allowed while the row it saw has that body. */
-struct judge { const char *body; unsigned asked; bool saw; };
+struct judge {
+    const char *body;
+    unsigned asked;
+    bool saw;
+};
 
 static bool has_body(void *ctx, const struct table_row *stored)
 {
@@ -449,7 +491,9 @@ static void a_delete_is_judged_by_the_first_row_that_it_names(void **state)
     (void)state;
     struct judge j = { .body = "2.1" };
     fill();
-    must_put(t, "r", "{'attributes':{'key':'a','rev':3,'tid':3,'latest':3,'body':'3.3'}}"); /* and a static row */
+    must_put(t, "r",
+             "{'attributes':{'key':'a','rev':3,'tid':3,'latest':3,'body':'3.3'}}"); /* and a static
+                                                                                       row */
     delete_judged(&j, "{'attributes':{'key':'a'}}");
     assert_false(t->applied);
     delete_judged(&j, "{'attributes':{'key':'a','rev':2}}");
@@ -477,7 +521,8 @@ static void a_long_delete_is_judged_once(void **state)
         size_t n = 0;
         for (unsigned k = i; k < i + TABLE_OPS_MAX; k++)
             n += (size_t)snprintf(batch + n, sizeof batch - n,
-                                  "%c{'op':'put','table':'r','attributes':{'key':'a','rev':1,'tid':%u,'body':'1.%u'}}",
+                                  "%c{'op':'put','table':'r','attributes':{'key':'a','rev':1,'tid':"
+                                  "%u,'body':'1.%u'}}",
                                   k == i ? '[' : ',', k + 1, k + 1);
         (void)snprintf(batch + n, sizeof batch - n, "]");
         assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", batch), ERR_OK);
@@ -516,25 +561,32 @@ static void a_look_that_gives_up_goes_on_where_it_was(void **state)
     assert_string_equal(joined, want);
 }
 
-static const char *const other = "{'attributes':{'title':'string','ts':'long','v':'int'},'index':["
-                                 "{'attribute':'title','type':'hash'},{'attribute':'ts','type':'range'}]}";
+static const char *const other =
+    "{'attributes':{'title':'string','ts':'long','v':'int'},'index':["
+    "{'attribute':'title','type':'hash'},{'attribute':'ts','type':'range'}]}";
 
 static void batches_are_all_or_nothing(void **state)
 {
     (void)state;
     fill();
     must_create(t, "o", other);
-    assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "",
-        "[{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1,'body':'5'}},"
-        "{'op':'put','table':'o','attributes':{'title':'a','ts':'1','v':5}},"
-        "{'op':'delete','table':'r','attributes':{'key':'a','rev':{'lt':3}}}]"), ERR_OK);
+    assert_int_equal(
+        tabletest_write(
+            t, 1, QUERY_BATCH, "",
+            "[{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1,'body':'5'}},"
+            "{'op':'put','table':'o','attributes':{'title':'a','ts':'1','v':5}},"
+            "{'op':'delete','table':'r','attributes':{'key':'a','rev':{'lt':3}}}]"),
+        ERR_OK);
     assert_true(t->applied);
     bodies("'attributes':{'key':'a'}", "5 3.1 3.2");
     must_get(t, "o", "{}", "[{'title':'a','ts':'1','v':5}]");
     /* one condition fails: none of it happens */
-    assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "",
-        "[{'op':'delete','table':'o','attributes':{'title':'a'}},"
-        "{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1},'if':'not exists'}]"), ERR_OK);
+    assert_int_equal(
+        tabletest_write(
+            t, 1, QUERY_BATCH, "",
+            "[{'op':'delete','table':'o','attributes':{'title':'a'}},"
+            "{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1},'if':'not exists'}]"),
+        ERR_OK);
     assert_false(t->applied);
     must_get(t, "o", "{}", "[{'title':'a','ts':'1','v':5}]");
 }
@@ -544,23 +596,41 @@ static void batches_stay_on_one_partition(void **state)
     (void)state;
     fill();
     must_create(t, "o", other);
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "",
-        "[{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1}},"
-        "{'op':'put','table':'o','attributes':{'title':'b','ts':'1'}}]"), ERR_BAD, "one partition key");
+    must_refuse(
+        t,
+        tabletest_write(t, 1, QUERY_BATCH, "",
+                        "[{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1}},"
+                        "{'op':'put','table':'o','attributes':{'title':'b','ts':'1'}}]"),
+        ERR_BAD, "one partition key");
     must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[]"), ERR_BAD, "operations");
     must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "{}"), ERR_BAD, "array");
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[{'op':'get','table':'r'}]"), ERR_BAD, "operation 0");
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "",
-        "[{'op':'put','table':'r\\u0000x','attributes':{'key':'a','rev':5,'tid':1}}]"), ERR_BAD, "a table");
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "",
-        "[{'op':'put\\u0000','table':'r','attributes':{'key':'a','rev':5,'tid':1}}]"), ERR_BAD, "put or delete");
-    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "r",
-        "{'attributes':{'key':'a','rev':5,'tid':1},'if':'not exists\\u0000'}"), ERR_BAD, "not exists");
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "",
-        "[{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1}},"
-        "{'op':'put','table':'o','attributes':{'title':'a'}}]"), ERR_BAD, "key is missing");
-    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "",
-        "[{'op':'put','table':'nope','attributes':{'key':'a'}}]"), ERR_NOT_FOUND, "nope");
+    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[{'op':'get','table':'r'}]"), ERR_BAD,
+                "operation 0");
+    must_refuse(t,
+                tabletest_write(
+                    t, 1, QUERY_BATCH, "",
+                    "[{'op':'put','table':'r\\u0000x','attributes':{'key':'a','rev':5,'tid':1}}]"),
+                ERR_BAD, "a table");
+    must_refuse(t,
+                tabletest_write(
+                    t, 1, QUERY_BATCH, "",
+                    "[{'op':'put\\u0000','table':'r','attributes':{'key':'a','rev':5,'tid':1}}]"),
+                ERR_BAD, "put or delete");
+    must_refuse(
+        t,
+        tabletest_write(t, 1, QUERY_PUT, "r",
+                        "{'attributes':{'key':'a','rev':5,'tid':1},'if':'not exists\\u0000'}"),
+        ERR_BAD, "not exists");
+    must_refuse(
+        t,
+        tabletest_write(t, 1, QUERY_BATCH, "",
+                        "[{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1}},"
+                        "{'op':'put','table':'o','attributes':{'title':'a'}}]"),
+        ERR_BAD, "key is missing");
+    must_refuse(t,
+                tabletest_write(t, 1, QUERY_BATCH, "",
+                                "[{'op':'put','table':'nope','attributes':{'key':'a'}}]"),
+                ERR_NOT_FOUND, "nope");
     bodies("'attributes':{'key':'a','rev':{'gt':3}}", "");
 }
 
@@ -595,7 +665,8 @@ static void a_dropped_table_leaves_nothing(void **state)
     engine_stats_get(t->scratch.engine, &before);
     for (int i = 0; i < 600; i++) {
         char json[128];
-        (void)snprintf(json, sizeof json, "{'attributes':{'title':'t%d','ts':%d,'_ttl':1000}}", i % 7, i);
+        (void)snprintf(json, sizeof json, "{'attributes':{'title':'t%d','ts':%d,'_ttl':1000}}",
+                       i % 7, i);
         must_put(t, "o", json);
     }
     assert_int_equal(tabletest_drop(t, 1, "o"), ERR_OK);
@@ -615,12 +686,14 @@ static void a_dropped_table_leaves_nothing(void **state)
 static void migrations_apply_to_stored_rows(void **state)
 {
     (void)state;
-#define SCHEMA(version, attrs) \
-    "{'version':" version ",'attributes':{'k':'string'" attrs "},'index':[{'attribute':'k','type':'hash'}]}"
+#define SCHEMA(version, attrs)                                                                     \
+    "{'version':" version ",'attributes':{'k':'string'" attrs                                      \
+    "},'index':[{'attribute':'k','type':'hash'}]}"
     must_create(t, "m", SCHEMA("1", ",'a':'int'"));
     must_put(t, "m", "{'attributes':{'k':'x','a':1}}");
     must_create(t, "m", SCHEMA("1", ",'a':'int'")); /* again: nothing happens */
-    must_refuse(t, tabletest_create(t, 1, "m", SCHEMA("1", ",'a':'int','b':'int'")), ERR_BAD, "version");
+    must_refuse(t, tabletest_create(t, 1, "m", SCHEMA("1", ",'a':'int','b':'int'")), ERR_BAD,
+                "version");
     must_create(t, "m", SCHEMA("2", ",'a':'int','b':'int'"));
     must_get(t, "m", "{}", "[{'k':'x','a':1,'b':null}]");
     must_create(t, "m", SCHEMA("3", ",'b':'int'"));
@@ -636,8 +709,9 @@ static void migrations_apply_to_stored_rows(void **state)
 static void several_hash_attributes_make_one_partition(void **state)
 {
     (void)state;
-    must_create(t, "h", "{'attributes':{'a':'string','b':'string','v':'int'},'index':["
-                        "{'attribute':'a','type':'hash'},{'attribute':'b','type':'hash'}]}");
+    must_create(t, "h",
+                "{'attributes':{'a':'string','b':'string','v':'int'},'index':["
+                "{'attribute':'a','type':'hash'},{'attribute':'b','type':'hash'}]}");
     must_put(t, "h", "{'attributes':{'a':'x','b':'yz','v':1}}");
     must_put(t, "h", "{'attributes':{'a':'xy','b':'z','v':2}}");
     must_put(t, "h", "{'attributes':{'a':'x\\u0000','b':'z','v':3}}");

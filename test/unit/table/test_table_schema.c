@@ -1,4 +1,5 @@
-/* Goal: schemas are checked, migrated and stored by the rules of schema.h. Method: pairs of JSON and verdict. */
+/* Goal: schemas are checked, migrated and stored by the rules of schema.h. Method: pairs of JSON
+ * and verdict. */
 #include "table/schema.h"
 
 #include <setjmp.h>
@@ -8,9 +9,11 @@
 #include <cmocka.h>
 
 static const char *const good =
-    "{\"attributes\":{\"key\":\"string\",\"rev\":\"int\",\"tid\":\"timeuuid\",\"latest\":\"timeuuid\","
+    "{\"attributes\":{\"key\":\"string\",\"rev\":\"int\",\"tid\":\"timeuuid\",\"latest\":"
+    "\"timeuuid\","
     "\"body\":\"blob\"},"
-    "\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"},{\"attribute\":\"latest\",\"type\":\"static\"},"
+    "\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"},{\"attribute\":\"latest\",\"type\":"
+    "\"static\"},"
     "{\"attribute\":\"rev\",\"type\":\"range\",\"order\":\"desc\"},"
     "{\"attribute\":\"tid\",\"type\":\"range\",\"order\":\"desc\"}],"
     "\"options\":{\"compression\":[{\"algorithm\":\"deflate\",\"block_size\":256}],"
@@ -20,10 +23,13 @@ static const char *const good =
 #define ATTRS "\"attributes\":{\"k\":\"string\",\"r\":\"int\",\"v\":\"blob\",\"s\":\"set<int>\"}"
 #define HASH "{\"attribute\":\"k\",\"type\":\"hash\"}"
 
-#define INDEXED(indexes) "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\"}," \
+#define INDEXED(indexes)                                                                           \
+    "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\"},"                     \
     "{\"attribute\":\"v\",\"type\":\"static\"}],\"secondaryIndexes\":" indexes "}"
 
-static const struct { const char *json, *says; } bad[] = {
+static const struct {
+    const char *json, *says;
+} bad[] = {
     { "[]", "object" },
     { "{", "JSON" },
     { "{}", "attributes" },
@@ -36,13 +42,18 @@ static const struct { const char *json, *says; } bad[] = {
     { "{" ATTRS ",\"index\":[{\"attribute\":\"r\",\"type\":\"range\"}]}", "hash" },
     { "{" ATTRS ",\"index\":[" HASH "," HASH "]}", "twice" },
     { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"k\",\"type\":\"static\"}]}", "twice" },
-    { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"x\",\"type\":\"range\"}]}", "is not in attributes" },
-    { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"up\"}]}", "asc or desc" },
+    { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"x\",\"type\":\"range\"}]}",
+      "is not in attributes" },
+    { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"up\"}]}",
+      "asc or desc" },
     { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"r\",\"type\":\"proj\"}]}", "proj" },
-    { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"v\",\"type\":\"static\"}]}", "range attribute" },
+    { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"v\",\"type\":\"static\"}]}",
+      "range attribute" },
     { "{" ATTRS ",\"index\":[{\"attribute\":\"s\",\"type\":\"hash\"}]}", "set" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"secondaryIndexes\":{\"by_r\":[]}}", "secondaryIndexes.by_r" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"secondaryIndexes\":{\"i\":[{\"attribute\":\"x\",\"type\":\"hash\"}]}}",
+    { "{" ATTRS ",\"index\":[" HASH "],\"secondaryIndexes\":{\"by_r\":[]}}",
+      "secondaryIndexes.by_r" },
+    { "{" ATTRS ",\"index\":[" HASH
+      "],\"secondaryIndexes\":{\"i\":[{\"attribute\":\"x\",\"type\":\"hash\"}]}}",
       "secondaryIndexes.i" },
     { INDEXED("[]"), "secondaryIndexes must" },
     { INDEXED("{\"i\":{}}"), "i: must be an array" },
@@ -53,16 +64,22 @@ static const struct { const char *json, *says; } bad[] = {
     { INDEXED("{\"i\":[" HASH ",{\"attribute\":\"k\",\"type\":\"proj\"}]}"), "named twice: k" },
     { INDEXED("{\"i\":[{\"attribute\":\"s\",\"type\":\"hash\"}]}"), "a set cannot" },
     { INDEXED("{\"i\":[{\"attribute\":\"v\",\"type\":\"hash\"}]}"), "static" },
-    { INDEXED("{\"i\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"up\"}]}"), "asc or desc: r" },
+    { INDEXED("{\"i\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"up\"}]}"),
+      "asc or desc: r" },
     { INDEXED("{\"i\":[" HASH ",{\"attribute\":\"r\",\"type\":\"index\"}]}"), "type must be" },
-    { INDEXED("{\"a\":[" HASH "],\"b\":[" HASH "],\"c\":[" HASH "],\"d\":[" HASH "],\"e\":[" HASH "],\"f\":[" HASH
-              "],\"g\":[" HASH "],\"h\":[" HASH "],\"i\":[" HASH "]}"), "at most 8" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"revisionRetentionPolicy\":{\"type\":\"latest\"}}", "revisionRetentionPolicy" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"compression\":[{\"algorithm\":\"zip\",\"block_size\":64}]}}",
+    { INDEXED("{\"a\":[" HASH "],\"b\":[" HASH "],\"c\":[" HASH "],\"d\":[" HASH "],\"e\":[" HASH
+              "],\"f\":[" HASH "],\"g\":[" HASH "],\"h\":[" HASH "],\"i\":[" HASH "]}"),
+      "at most 8" },
+    { "{" ATTRS ",\"index\":[" HASH "],\"revisionRetentionPolicy\":{\"type\":\"latest\"}}",
+      "revisionRetentionPolicy" },
+    { "{" ATTRS ",\"index\":[" HASH
+      "],\"options\":{\"compression\":[{\"algorithm\":\"zip\",\"block_size\":64}]}}",
       "compression" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"compression\":[{\"algorithm\":\"lz4\",\"block_size\":32}]}}",
+    { "{" ATTRS ",\"index\":[" HASH
+      "],\"options\":{\"compression\":[{\"algorithm\":\"lz4\",\"block_size\":32}]}}",
       "block_size" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"default_time_to_live\":-1}}", "default_time_to_live" },
+    { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"default_time_to_live\":-1}}",
+      "default_time_to_live" },
     { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"speed\":1}}", "speed" },
     { "{" ATTRS ",\"index\":[" HASH "],\"colour\":1}", "colour" },
     { "{" ATTRS ",\"index\":[" HASH "],\"version\":0}", "version" },
@@ -72,8 +89,10 @@ static const struct { const char *json, *says; } bad[] = {
     { "{\"attributes\":{\"k\":\"string\\u0000\"},\"index\":[" HASH "]}", "unknown type" },
     { "{" ATTRS ",\"index\":[{\"attribute\":\"k\",\"type\":\"hash\\u0000x\"}]}", "must be hash" },
     { INDEXED("{\"i\":[{\"attribute\":\"k\\u0000\",\"type\":\"hash\"}]}"), "is not in attributes" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"durability\":\"low\\u0000\"}}", "durability" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"revisionRetentionPolicy\":{\"type\":\"all\\u0000\"}}", "type must be" },
+    { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"durability\":\"low\\u0000\"}}",
+      "durability" },
+    { "{" ATTRS ",\"index\":[" HASH "],\"revisionRetentionPolicy\":{\"type\":\"all\\u0000\"}}",
+      "type must be" },
 };
 
 static struct arena arena;
@@ -130,7 +149,8 @@ static void a_schema_is_read_and_stored(void **state)
     assert_true(str_eq(again->text, s->text));
     assert_true(str_ends(s->text, STR("\"table\":\"t\",\"version\":1}")));
     for (size_t n = 0; n < b.n; n++) /* every cut is told */
-        assert_int_equal(schema_unpack(&arena, s->name, str_take(buf_str(&b), n), &again), ERR_CORRUPT);
+        assert_int_equal(schema_unpack(&arena, s->name, str_take(buf_str(&b), n), &again),
+                         ERR_CORRUPT);
     buf_fini(&b);
 }
 
@@ -147,24 +167,26 @@ static err migrate(const char *from, const char *to, bool *changed)
     return schema_migrate(stored(from), parse(to), changed, &note);
 }
 
-#define WITH(version, attrs, index) \
-    "{\"version\":" version ",\"attributes\":{\"k\":\"string\",\"r\":\"int\"" attrs "},\"index\":[" HASH \
-    ",{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"desc\"}" index "]}"
+#define WITH(version, attrs, index)                                                                \
+    "{\"version\":" version ",\"attributes\":{\"k\":\"string\",\"r\":\"int\"" attrs                \
+    "},\"index\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"desc\"}" index "]}"
 
 static void options_and_secondary_indexes_need_a_version_to_change(void **state)
 {
     (void)state;
     bool changed;
-#define OPTIONS(version, options, indexes) \
-    "{\"version\":" version ",\"attributes\":{\"k\":\"string\"},\"index\":[" HASH "],\"options\":{" options \
-    "},\"secondaryIndexes\":{" indexes "}}"
+#define OPTIONS(version, options, indexes)                                                         \
+    "{\"version\":" version ",\"attributes\":{\"k\":\"string\"},\"index\":[" HASH                  \
+    "],\"options\":{" options "},\"secondaryIndexes\":{" indexes "}}"
 #define BY_K "\"by_k\":[{\"attribute\":\"k\",\"type\":\"hash\"}]"
     const char *old = OPTIONS("1", "\"durability\":\"low\",\"default_time_to_live\":5", BY_K);
     const char *turned = OPTIONS("1", "\"default_time_to_live\":5,\"durability\":\"low\"", BY_K);
     assert_int_equal(migrate(old, turned, &changed), ERR_OK);
     assert_false(changed);
     assert_int_equal(migrate(old, OPTIONS("1", "\"durability\":\"low\"", BY_K), &changed), ERR_BAD);
-    assert_int_equal(migrate(old, OPTIONS("1", "\"durability\":\"low\",\"default_time_to_live\":5", ""), &changed),
+    assert_int_equal(migrate(old,
+                             OPTIONS("1", "\"durability\":\"low\",\"default_time_to_live\":5", ""),
+                             &changed),
                      ERR_BAD);
     assert_int_equal(migrate(old, OPTIONS("2", "", ""), &changed), ERR_OK);
     assert_true(changed);
@@ -179,22 +201,34 @@ static void migrations_keep_the_key(void **state)
     const char *old = WITH("2", ",\"v\":\"blob\"", "");
     assert_int_equal(migrate(old, old, &changed), ERR_OK);
     assert_false(changed);
-    assert_int_equal(migrate(old, WITH("2", "", ""), &changed), ERR_BAD);                 /* same version */
-    assert_int_equal(migrate(old, WITH("1", "", ""), &changed), ERR_BAD);                 /* lower */
-    assert_int_equal(migrate(old, WITH("3", "", ""), &changed), ERR_OK);                  /* attribute gone */
+    assert_int_equal(migrate(old, WITH("2", "", ""), &changed), ERR_BAD); /* same version */
+    assert_int_equal(migrate(old, WITH("1", "", ""), &changed), ERR_BAD); /* lower */
+    assert_int_equal(migrate(old, WITH("3", "", ""), &changed), ERR_OK);  /* attribute gone */
     assert_true(changed);
-    assert_int_equal(migrate(old, WITH("3", ",\"v\":\"blob\",\"w\":\"int\"", ""), &changed), ERR_OK);
-    assert_int_equal(migrate(old, WITH("3", ",\"v\":\"string\"", ""), &changed), ERR_BAD); /* type */
+    assert_int_equal(migrate(old, WITH("3", ",\"v\":\"blob\",\"w\":\"int\"", ""), &changed),
+                     ERR_OK);
+    assert_int_equal(migrate(old, WITH("3", ",\"v\":\"string\"", ""), &changed),
+                     ERR_BAD); /* type */
     const char *with_static = WITH("3", ",\"v\":\"blob\",\"w\":\"int\"", STATIC_W);
     assert_int_equal(migrate(old, with_static, &changed), ERR_OK);
-    assert_int_equal(migrate(old, WITH("3", ",\"v\":\"blob\"", ",{\"attribute\":\"v\",\"type\":\"static\"}"), &changed),
-                     ERR_BAD);                                                             /* plain to static */
-    assert_int_equal(migrate(old, WITH("3", ",\"v\":\"blob\"", ",{\"attribute\":\"v\",\"type\":\"range\"}"), &changed),
-                     ERR_BAD);                                                             /* longer key */
-    assert_int_equal(migrate(old, "{\"version\":3,\"attributes\":{\"k\":\"string\",\"r\":\"int\"},\"index\":[" HASH
-                             ",{\"attribute\":\"r\",\"type\":\"range\"}]}", &changed), ERR_BAD); /* order */
-    assert_int_equal(migrate(old, "{\"version\":3,\"attributes\":{\"k\":\"string\"},\"index\":[" HASH "]}", &changed),
-                     ERR_BAD);                                                             /* shorter key */
+    assert_int_equal(
+        migrate(old, WITH("3", ",\"v\":\"blob\"", ",{\"attribute\":\"v\",\"type\":\"static\"}"),
+                &changed),
+        ERR_BAD); /* plain to static */
+    assert_int_equal(
+        migrate(old, WITH("3", ",\"v\":\"blob\"", ",{\"attribute\":\"v\",\"type\":\"range\"}"),
+                &changed),
+        ERR_BAD); /* longer key */
+    assert_int_equal(
+        migrate(old,
+                "{\"version\":3,\"attributes\":{\"k\":\"string\",\"r\":\"int\"},\"index\":[" HASH
+                ",{\"attribute\":\"r\",\"type\":\"range\"}]}",
+                &changed),
+        ERR_BAD); /* order */
+    assert_int_equal(
+        migrate(old, "{\"version\":3,\"attributes\":{\"k\":\"string\"},\"index\":[" HASH "]}",
+                &changed),
+        ERR_BAD); /* shorter key */
 }
 
 static void numbers_of_removed_attributes_are_not_used_again(void **state)
@@ -204,7 +238,8 @@ static void numbers_of_removed_attributes_are_not_used_again(void **state)
     bool changed;
     struct schema *first = stored(WITH("1", ",\"v\":\"blob\"", ""));
     uint16_t number = schema_find(first, STR("v"))->number;
-    struct schema *second = parse(WITH("2", "", "")), *third = parse(WITH("3", ",\"v\":\"int\"", ""));
+    struct schema *second = parse(WITH("2", "", "")),
+                  *third = parse(WITH("3", ",\"v\":\"int\"", ""));
     assert_int_equal(schema_migrate(first, second, &changed, &note), ERR_OK);
     assert_int_equal(schema_migrate(second, third, &changed, &note), ERR_OK);
     assert_true(schema_find(third, STR("v"))->number > number);

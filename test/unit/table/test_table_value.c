@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
-struct one { const char *type, *in, *out; };
+struct one {
+    const char *type, *in, *out;
+};
 
 static const struct one ones[] = {
     { "string", "\"a\\u0000\\\"\\n\"", "\"a\\u0000\\\"\\n\"" },
@@ -73,10 +75,12 @@ static const struct one ones[] = {
     { "boolean", "true", "true" },
     { "boolean", "false", "false" },
     { "boolean", "0", NULL },
-    { "uuid", "\"D6938370-c996-4def-96fb-6af7ba9b6f72\"", "\"d6938370-c996-4def-96fb-6af7ba9b6f72\"" },
+    { "uuid", "\"D6938370-c996-4def-96fb-6af7ba9b6f72\"",
+      "\"d6938370-c996-4def-96fb-6af7ba9b6f72\"" },
     { "uuid", "\"d6938370c9964def96fb6af7ba9b6f72\"", NULL },
     { "uuid", "\"d6938370-c996-4def-96fb-6af7ba9b6f7g\"", NULL },
-    { "timeuuid", "\"c931ec94-6c31-11e4-b6d0-0f67e29867e0\"", "\"c931ec94-6c31-11e4-b6d0-0f67e29867e0\"" },
+    { "timeuuid", "\"c931ec94-6c31-11e4-b6d0-0f67e29867e0\"",
+      "\"c931ec94-6c31-11e4-b6d0-0f67e29867e0\"" },
     { "timeuuid", "\"d6938370-c996-4def-96fb-6af7ba9b6f72\"", NULL },
     { "timestamp", "\"2014-11-14T19:10:40.912Z\"", "\"2014-11-14T19:10:40.912Z\"" },
     { "timestamp", "\"2013-08-08 18:43:58-0700\"", "\"2013-08-09T01:43:58.000Z\"" },
@@ -85,8 +89,10 @@ static const struct one ones[] = {
     { "timestamp", "-1", "\"1969-12-31T23:59:59.999Z\"" },
     { "timestamp", "\"yesterday\"", NULL },
     { "timestamp", "\"2014-13-14T19:10:40Z\"", NULL },
-    { "json", "{\"foo\":\"bar\",\"a\":[1,2.5,null,true]}", "{\"a\":[1,2.5,null,true],\"foo\":\"bar\"}" },
-    { "json", "[{\"b\":{\"d\":1,\"c\":{}},\"ab\":2,\"a\":3}]", "[{\"a\":3,\"ab\":2,\"b\":{\"c\":{},\"d\":1}}]" },
+    { "json", "{\"foo\":\"bar\",\"a\":[1,2.5,null,true]}",
+      "{\"a\":[1,2.5,null,true],\"foo\":\"bar\"}" },
+    { "json", "[{\"b\":{\"d\":1,\"c\":{}},\"ab\":2,\"a\":3}]",
+      "[{\"a\":3,\"ab\":2,\"b\":{\"c\":{},\"d\":1}}]" },
     { "json", "\"text\"", "\"text\"" },
     { "json", "[-0.0,-0,1.0]", "[0,0,1]" },
     { "set<string>", "[\"b\",\"a\",\"b\"]", "[\"a\",\"b\"]" },
@@ -159,9 +165,11 @@ static void a_number_of_too_many_digits_names_its_limit(void **state)
         json_t *json = json_stringn(digits, n);
         struct err_note note = { .text = "" };
         str stored;
-        err e = value_from_json(&a, (struct table_kind){ .type = TYPE_VARINT }, json, &stored, &note);
+        err e =
+            value_from_json(&a, (struct table_kind){ .type = TYPE_VARINT }, json, &stored, &note);
         assert_int_equal(e, n > DECIMAL_DIGITS_MAX ? ERR_BAD : ERR_OK);
-        assert_true((strstr(note.text, "2048 digits (DECIMAL_DIGITS_MAX)") != NULL) == (e != ERR_OK));
+        assert_true((strstr(note.text, "2048 digits (DECIMAL_DIGITS_MAX)") != NULL) ==
+                    (e != ERR_OK));
         json_decref(json);
     }
     arena_fini(&a);
@@ -179,7 +187,8 @@ static void equal_decimals_are_one_element(void **state)
     buf_init(&b, 4096);
     assert_int_equal(value_from_json(&a, kind, json, &stored, NULL), ERR_OK);
     assert_int_equal(value_to_json(&b, kind, stored), ERR_OK);
-    bool either = str_eq(buf_str(&b), STR("[\"1.2\",\"1.6\"]")) || str_eq(buf_str(&b), STR("[\"1.20\",\"1.6\"]"));
+    bool either = str_eq(buf_str(&b), STR("[\"1.2\",\"1.6\"]")) ||
+                  str_eq(buf_str(&b), STR("[\"1.20\",\"1.6\"]"));
     assert_true(either);
     json_decref(json);
     buf_fini(&b);
@@ -224,7 +233,8 @@ static void sets_of_equal_decimals_are_equal(void **state)
     arena_init(&a, 1 << 20);
     str set = decimals(&a, "[\"0\",\"1.5\",\"-2.0\"]");
     assert_int_equal(value_cmp(kind, set, decimals(&a, "[\"-2\",\"0.0\",\"1.50\"]")), 0);
-    static const char *const others[] = { "[]", "[0,1.5]", "[0,1.51,-2.0]", "[0,1.5,-2.0,7]", "[0,1.5,7]", "[-2]" };
+    static const char *const others[] = { "[]",        "[0,1.5]", "[0,1.51,-2.0]", "[0,1.5,-2.0,7]",
+                                          "[0,1.5,7]", "[-2]" };
     for (unsigned i = 0; i < COUNT_OF(others); i++)
         assert_int_not_equal(value_cmp(kind, set, decimals(&a, others[i])), 0);
     assert_int_not_equal(value_cmp(kind, set, STR("\0\0\0\7\1")), 0);
@@ -250,11 +260,16 @@ static void damaged_values_are_told(void **state)
     (void)state;
     struct buf b;
     buf_init(&b, 4096);
-    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_INT, false }, STR("abc")), ERR_CORRUPT);
-    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_STRING, false }, STR("\xff")), ERR_CORRUPT);
-    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_DECIMAL, false }, STR("\x02")), ERR_CORRUPT);
-    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_VARINT, false }, STR("")), ERR_CORRUPT);
-    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_INT, true }, STR("\0\0\0\4\1\2")), ERR_CORRUPT);
+    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_INT, false }, STR("abc")),
+                     ERR_CORRUPT);
+    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_STRING, false }, STR("\xff")),
+                     ERR_CORRUPT);
+    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_DECIMAL, false }, STR("\x02")),
+                     ERR_CORRUPT);
+    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_VARINT, false }, STR("")),
+                     ERR_CORRUPT);
+    assert_int_equal(value_to_json(&b, (struct table_kind){ TYPE_INT, true }, STR("\0\0\0\4\1\2")),
+                     ERR_CORRUPT);
     buf_fini(&b);
 }
 

@@ -1,5 +1,5 @@
-/* Goal: timelines answer "what was superseded long enough ago", lose no entry of one instant, and forget no
- * entry that was not applied. Method: entries in a real engine, found and forgotten. */
+/* Goal: timelines answer "what was superseded long enough ago", lose no entry of one instant, and
+ * forget no entry that was not applied. Method: entries in a real engine, found and forgotten. */
 #include "timeline/timeline.h"
 
 #include "../cmocka_all.h"
@@ -61,7 +61,8 @@ static void add(struct fixture *f, const struct timeline_where *w, int64_t at_s,
     assert_int_equal(engine_update_wait(f->engine, add_decide, &j), ERR_OK);
 }
 
-static err find(struct fixture *f, const struct timeline_where *w, int64_t not_after_s, struct timeline_entry *out)
+static err find(struct fixture *f, const struct timeline_where *w, int64_t not_after_s,
+                struct timeline_entry *out)
 {
     struct engine_view *v = engine_view_begin(f->engine);
     err why = timeline_find(v, w, (store_time){ .ns = not_after_s * NS_PER_S }, out);
@@ -78,7 +79,9 @@ static uint64_t count(struct fixture *f, enum timeline_kind kind, uint32_t domai
     return n;
 }
 
-static const struct timeline_where page = { .kind = TIMELINE_REVISION, .domain = 1, .title = { "Page", 4 } };
+static const struct timeline_where page = { .kind = TIMELINE_REVISION,
+                                            .domain = 1,
+                                            .title = { "Page", 4 } };
 
 static void the_newest_old_enough_entry_is_found(void **state)
 {
@@ -109,10 +112,18 @@ static void titles_domains_and_kinds_are_apart(void **state)
 {
     struct fixture *f = *state;
     struct timeline_entry e;
-    struct timeline_where longer = { .kind = TIMELINE_REVISION, .domain = 1, .title = { "Page2", 5 } };
-    struct timeline_where other = { .kind = TIMELINE_REVISION, .domain = 2, .title = { "Page", 4 } };
-    struct timeline_where render = { .kind = TIMELINE_RENDER, .domain = 1, .title = { "Page", 4 }, .rev = 7 };
-    struct timeline_where next = { .kind = TIMELINE_RENDER, .domain = 1, .title = { "Page", 4 }, .rev = 8 };
+    struct timeline_where longer = { .kind = TIMELINE_REVISION,
+                                     .domain = 1,
+                                     .title = { "Page2", 5 } };
+    struct timeline_where other = { .kind = TIMELINE_REVISION,
+                                    .domain = 2,
+                                    .title = { "Page", 4 } };
+    struct timeline_where render = {
+        .kind = TIMELINE_RENDER, .domain = 1, .title = { "Page", 4 }, .rev = 7
+    };
+    struct timeline_where next = {
+        .kind = TIMELINE_RENDER, .domain = 1, .title = { "Page", 4 }, .rev = 8
+    };
     add(f, &longer, 5, 1);
     add(f, &other, 5, 1);
     add(f, &render, 5, 7);
@@ -161,10 +172,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_newest_old_enough_entry_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(two_entries_of_one_instant_are_both_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(two_entries_of_one_instant_are_both_kept, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(titles_domains_and_kinds_are_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_applied_is_forgotten_with_all_older, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(age_never_forgets_the_newest_unapplied_entry, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_applied_is_forgotten_with_all_older, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(age_never_forgets_the_newest_unapplied_entry, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_title_past_its_limit_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

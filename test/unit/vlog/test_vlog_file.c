@@ -1,5 +1,5 @@
-/* Goal: short transfers and EINTR are invisible above file.h; every other failure arrives as its errno.
- * Method: a fault table that shortens or fails calls, on a real file. */
+/* Goal: short transfers and EINTR are invisible above file.h; every other failure arrives as its
+ * errno. Method: a fault table that shortens or fails calls, on a real file. */
 #include "vlog/file.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 
 struct plan {
     enum file_call call;
-    int fail;          /* errno of the first `times` calls */
+    int fail; /* errno of the first `times` calls */
     int times;
-    size_t most;       /* bytes a call may transfer; 0: all */
+    size_t most; /* bytes a call may transfer; 0: all */
     int calls;
 };
 

@@ -1,5 +1,5 @@
-/* Goal: every record of the log reads back as it was written, and any flipped bit of a header is noticed.
- * Method: encode, decode, compare; then each bit in turn. */
+/* Goal: every record of the log reads back as it was written, and any flipped bit of a header is
+ * noticed. Method: encode, decode, compare; then each bit in turn. */
 #include "vlog/record.h"
 
 #include <setjmp.h>
@@ -19,8 +19,12 @@ static struct record_spot spot(uint32_t segment, uint64_t offset)
 static void group_header_reads_back_and_notices_every_bit(void **state)
 {
     (void)state;
-    struct record_group g = { .seq = 7, .time = { .ns = -5 }, .values_bytes = 1ull << 40, .meta_bytes = 9,
-                              .mutations = 2, .values = 1 };
+    struct record_group g = { .seq = 7,
+                              .time = { .ns = -5 },
+                              .values_bytes = 1ull << 40,
+                              .meta_bytes = 9,
+                              .mutations = 2,
+                              .values = 1 };
     struct record_group out;
     char bytes[RECORD_GROUP_BYTES];
     str meta = STR("some meta");
@@ -40,7 +44,8 @@ static void group_header_reads_back_and_notices_every_bit(void **state)
         assert_int_equal(record_group_decode(header, spot(3, 4096), &out), ERR_CORRUPT);
         bytes[bit / 8] ^= (char)(1 << bit % 8);
     }
-    assert_int_equal(record_group_decode(str_take(header, sizeof(bytes) - 1), spot(3, 4096), &out), ERR_CORRUPT);
+    assert_int_equal(record_group_decode(str_take(header, sizeof(bytes) - 1), spot(3, 4096), &out),
+                     ERR_CORRUPT);
 }
 
 static void header_is_valid_only_where_it_was_written(void **state)
@@ -62,7 +67,8 @@ static void value_header_covers_its_key(void **state)
 {
     (void)state;
     char bytes[RECORD_VALUE_BYTES + 3];
-    struct record_value v = { .seq = 9, .hash = 11, .value_bytes = 13, .key_bytes = 3, .space = 2 }, out;
+    struct record_value v = { .seq = 9, .hash = 11, .value_bytes = 13, .key_bytes = 3, .space = 2 },
+                        out;
     record_value_encode(&v, spot(1, 128), STR("key"), bytes);
     memcpy(bytes + RECORD_VALUE_BYTES, "key", 3);
     str record = { .p = bytes, .n = sizeof(bytes) };
@@ -72,7 +78,8 @@ static void value_header_covers_its_key(void **state)
     assert_int_equal(out.value_bytes, 13);
     assert_int_equal(out.key_bytes, 3);
     assert_int_equal(out.space, 2);
-    assert_int_equal(record_value_decode(str_take(record, sizeof(bytes) - 1), spot(1, 128), &out), ERR_LIMIT);
+    assert_int_equal(record_value_decode(str_take(record, sizeof(bytes) - 1), spot(1, 128), &out),
+                     ERR_LIMIT);
     for (size_t bit = 0; bit < sizeof(bytes) * 8; bit++) {
         bytes[bit / 8] ^= (char)(1 << bit % 8);
         assert_int_not_equal(record_value_decode(record, spot(1, 128), &out), ERR_OK);
@@ -110,10 +117,21 @@ static const struct record_mutation MUTATIONS[] = {
     { .space = 1, .key = { .p = "k", .n = 1 }, .value = { .p = "v", .n = 1 } },
     { .space = 2, .key = { .p = "", .n = 0 }, .value = { .p = "", .n = 0 } },
     { .space = 3, .deleted = true, .key = { .p = "gone", .n = 4 } },
-    { .space = 4, .blob = RECORD_BLOB_INLINE, .key = { .p = "k", .n = 1 }, .bytes = { .p = "abc", .n = 3 },
+    { .space = 4,
+      .blob = RECORD_BLOB_INLINE,
+      .key = { .p = "k", .n = 1 },
+      .bytes = { .p = "abc", .n = 3 },
       .place = { .n = 3, .hash = 17 } },
-    { .space = 5, .blob = RECORD_BLOB_LOG, .key = { .p = "k", .n = 1 }, .value = { .p = "v", .n = 1 },
-      .place = { .segment = 1, .extent_offset = 64, .extent_size = 1000, .value_offset = 100, .n = 900, .hash = 23 } },
+    { .space = 5,
+      .blob = RECORD_BLOB_LOG,
+      .key = { .p = "k", .n = 1 },
+      .value = { .p = "v", .n = 1 },
+      .place = { .segment = 1,
+                 .extent_offset = 64,
+                 .extent_size = 1000,
+                 .value_offset = 100,
+                 .n = 900,
+                 .hash = 23 } },
 };
 
 static void mutations_read_back_in_a_row(void **state)

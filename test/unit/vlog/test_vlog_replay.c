@@ -1,7 +1,7 @@
-/* Goal: replay returns every whole group, cuts only what may be torn, and calls everything else damage.
- * Method: a log of a few groups; then each way in which a crash or a bad disk can leave it: cut at every length,
- * every byte flipped, segments missing, empty or without a header. All of it once more with zeros ahead of the log's
- * tail, as a process leaves them that was killed. */
+/* Goal: replay returns every whole group, cuts only what may be torn, and calls everything else
+ * damage. Method: a log of a few groups; then each way in which a crash or a bad disk can leave it:
+ * cut at every length, every byte flipped, segments missing, empty or without a header. All of it
+ * once more with zeros ahead of the log's tail, as a process leaves them that was killed. */
 #include "vlog/vlog.h"
 
 #include <errno.h>
@@ -47,9 +47,13 @@ static void found_mutation(void *ctx, const struct record_mutation *m, uint64_t 
     assert_int_equal(seq, f->groups + 1);
 }
 
-static err replay_from(struct fixture *f, struct vlog_tail from, bool read_only, uint64_t segment_bytes)
+static err replay_from(struct fixture *f, struct vlog_tail from, bool read_only,
+                       uint64_t segment_bytes)
 {
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = segment_bytes, .read_only = read_only,
+    struct vlog_opts opts = { .dir_fd = f->dir_fd,
+                              .id = ID,
+                              .segment_bytes = segment_bytes,
+                              .read_only = read_only,
                               .zeros_always = f->zeros };
     struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
     f->groups = from.seq;
@@ -71,21 +75,33 @@ static void append(struct fixture *f, uint64_t seq)
     memset(a, (int)('a' + seq), sizeof(a));
     memset(b, (int)('A' + seq), sizeof(b));
     struct record_mutation m[] = {
-        { .space = 1, .blob = RECORD_BLOB_LOG, .key = STR("one"), .value = STR("v"), .bytes = { a, sizeof(a) } },
+        { .space = 1,
+          .blob = RECORD_BLOB_LOG,
+          .key = STR("one"),
+          .value = STR("v"),
+          .bytes = { a, sizeof(a) } },
         { .space = 1, .blob = RECORD_BLOB_INLINE, .key = STR("three"), .bytes = STR("inline") },
-        { .space = 2, .blob = RECORD_BLOB_LOG, .key = STR("two"), .value = STR("v"), .bytes = { b, sizeof(b) } },
+        { .space = 2,
+          .blob = RECORD_BLOB_LOG,
+          .key = STR("two"),
+          .value = STR("v"),
+          .bytes = { b, sizeof(b) } },
     };
     for (size_t i = 0; i < COUNT_OF(m); i++) {
         m[i].place.n = (uint32_t)m[i].bytes.n;
         m[i].place.hash = XXH3_64bits(m[i].bytes.p, m[i].bytes.n);
     }
-    struct vlog_group g = { .seq = seq, .time = { .ns = (int64_t)seq }, .mutations = m, .count = COUNT_OF(m) };
+    struct vlog_group g = {
+        .seq = seq, .time = { .ns = (int64_t)seq }, .mutations = m, .count = COUNT_OF(m)
+    };
     struct vlog_extent whole;
     assert_int_equal(vlog_reserve(f->log, 3000), ERR_OK);
     assert_int_equal(vlog_append(f->log, &g, &whole), ERR_OK);
     char got[sizeof(b)];
-    assert_int_equal(vlog_read(f->log, m[2].place.segment, m[2].place.extent_offset + m[2].place.value_offset,
-                               sizeof(got), got), ERR_OK);
+    assert_int_equal(vlog_read(f->log, m[2].place.segment,
+                               m[2].place.extent_offset + m[2].place.value_offset, sizeof(got),
+                               got),
+                     ERR_OK);
     assert_memory_equal(got, b, sizeof(b));
 }
 
@@ -294,7 +310,8 @@ static void flipped_byte_before_a_whole_group_is_damage(void **state)
     free(bytes);
 }
 
-/* A power loss keeps of groups that were not synced whatever it likes: the first that is not whole ends the log. */
+/* A power loss keeps of groups that were not synced whatever it likes: the first that is not whole
+ * ends the log. */
 static void flipped_byte_of_an_unsynced_group_takes_back_all_behind(void **state)
 {
     struct fixture *f = *state;
@@ -323,7 +340,8 @@ static void flipped_byte_before_a_group_that_was_written_after_a_sync_is_damage(
     size_t n;
     char *bytes = load(f, &n);
     for (size_t group = 0; group < 4; group++)
-        for (size_t at = f->ends[group].offset; at < f->ends[group].offset + RECORD_GROUP_BYTES + 60; at += 2) {
+        for (size_t at = f->ends[group].offset;
+             at < f->ends[group].offset + RECORD_GROUP_BYTES + 60; at += 2) {
             bytes[at] ^= 0x01;
             store(f, bytes, n);
             assert_int_equal(replay(f), ERR_CORRUPT);
@@ -366,7 +384,10 @@ static void a_failed_sync_fails_all_later_ones(void **state)
     struct fixture *f = *state;
     int left = -1;
     struct file_faults faults = { .hit = failing_sync, .ctx = &left };
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 1 << 20, .faults = &faults,
+    struct vlog_opts opts = { .dir_fd = f->dir_fd,
+                              .id = ID,
+                              .segment_bytes = 1 << 20,
+                              .faults = &faults,
                               .zeros_always = f->zeros };
     struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
     assert_int_equal(vlog_open(&opts, &f->log, &f->note), ERR_OK);
@@ -446,13 +467,17 @@ static int count_syncs(void *ctx, enum file_call call, size_t *n)
     return 0;
 }
 
-/* A killed process may have left a whole group, or a new segment, that only the page cache holds. */
+/* A killed process may have left a whole group, or a new segment, that only the page cache
+ * holds. */
 static void what_a_start_takes_over_is_synced_with_its_folder(void **state)
 {
     struct fixture *f = *state;
     int syncs = 0;
     struct file_faults ff = { .hit = count_syncs, .ctx = &syncs };
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 1 << 20, .faults = &ff,
+    struct vlog_opts opts = { .dir_fd = f->dir_fd,
+                              .id = ID,
+                              .segment_bytes = 1 << 20,
+                              .faults = &ff,
                               .zeros_always = f->zeros };
     struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
     build(f, 1 << 20);
@@ -479,7 +504,10 @@ static void segment_is_out_of_the_table_before_its_file_goes(void **state)
 {
     struct fixture *f = *state;
     struct file_faults ff = { .hit = look_while_unlinking, .ctx = f };
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 5000, .faults = &ff,
+    struct vlog_opts opts = { .dir_fd = f->dir_fd,
+                              .id = ID,
+                              .segment_bytes = 5000,
+                              .faults = &ff,
                               .zeros_always = f->zeros };
     struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
     build(f, 5000);
@@ -499,7 +527,9 @@ static void stored_log_bytes_are_no_groups(void **state)
     char *bytes = load(f, &n);
     assert_int_equal(replay(f), ERR_OK);
     n = f->ends[GROUPS].offset;
-    struct record_mutation m = { .space = 1, .blob = RECORD_BLOB_LOG, .key = STR("log"), .bytes = { bytes, n } };
+    struct record_mutation m = {
+        .space = 1, .blob = RECORD_BLOB_LOG, .key = STR("log"), .bytes = { bytes, n }
+    };
     m.place.n = (uint32_t)n;
     m.place.hash = XXH3_64bits(bytes, n);
     struct vlog_group g = { .seq = GROUPS + 1, .mutations = &m, .count = 1 };
@@ -508,7 +538,8 @@ static void stored_log_bytes_are_no_groups(void **state)
     assert_int_equal(vlog_append(f->log, &g, &whole), ERR_OK);
     leave(f);
     char *longer = load(f, &n);
-    longer[f->ends[GROUPS].offset + 8] ^= 1; /* the last group is torn now, with whole groups in its value */
+    longer[f->ends[GROUPS].offset + 8] ^=
+        1; /* the last group is torn now, with whole groups in its value */
     store(f, longer, n);
     assert_int_equal(replay(f), ERR_OK);
     expect_tail(f, GROUPS);
@@ -519,7 +550,11 @@ static void stored_log_bytes_are_no_groups(void **state)
 int main(void)
 {
 #define PLAIN(fact) cmocka_unit_test_setup_teardown(fact, setup, teardown)
-#define FACT(fact) PLAIN(fact), { #fact " with zeros", fact, setup_zeros, teardown, NULL }
+#define FACT(fact)                                                                                 \
+    PLAIN(fact),                                                                                   \
+    {                                                                                              \
+#fact " with zeros", fact, setup_zeros, teardown, NULL                                     \
+    }
     const struct CMUnitTest tests[] = {
         FACT(every_group_is_replayed_in_order_over_segments),
         FACT(torn_last_group_is_cut_at_every_length),

@@ -1,7 +1,8 @@
-/* Goal: zeros lie ahead of the log's tail while groups are small, in blocks that are reserved and up to the segment's
- * end at most; and no crash while a segment follows another takes them for damage.
- * Method: the decision alone; then a log that always writes zeros, its file looked at after each step; and a look, at
- * each disk call of a new segment, at what a crash would leave then. Replay of such files: test_vlog_replay.c. */
+/* Goal: zeros lie ahead of the log's tail while groups are small, in blocks that are reserved and
+ * up to the segment's end at most; and no crash while a segment follows another takes them for
+ * damage. Method: the decision alone; then a log that always writes zeros, its file looked at after
+ * each step; and a look, at each disk call of a new segment, at what a crash would leave then.
+ * Replay of such files: test_vlog_replay.c. */
 #include "vlog/vlog.h"
 #include "vlog/zeros.h"
 
@@ -51,7 +52,8 @@ static void none_while_syncs_are_of_much_on_average(void **state)
     assert_false(pays_after(&z, VLOG_ZEROS_SYNCS, VLOG_ZEROS_SYNC_BYTES_MAX + 1));
     assert_true(pays_after(&z, VLOG_ZEROS_SYNCS, SMALL));
     assert_false(pays_after(&z, 1, (uint64_t)VLOG_ZEROS_SYNCS * VLOG_ZEROS_SYNC_BYTES_MAX));
-    assert_false(pays_after(&z, VLOG_ZEROS_SYNCS - 3, SMALL)); /* and one of a byte each time it is asked */
+    assert_false(
+        pays_after(&z, VLOG_ZEROS_SYNCS - 3, SMALL)); /* and one of a byte each time it is asked */
     assert_true(pays_after(&z, 1, SMALL));
 }
 
@@ -77,9 +79,10 @@ struct fixture {
     uint64_t segment_bytes;
     uint64_t seq, replayed;
     bool zeros_always;
-    enum file_call failing;   /* with errno fails, when that is not 0 */
+    enum file_call failing; /* with errno fails, when that is not 0 */
     int fails;
-    bool watched, sealed, named, kept; /* a segment: the old one ends with its groups, the new one's name, on disk */
+    bool watched, sealed, named,
+        kept; /* a segment: the old one ends with its groups, the new one's name, on disk */
 };
 
 static void found_group(void *ctx, const struct vlog_found *g)
@@ -109,7 +112,10 @@ static void replay(struct fixture *f, const struct vlog_opts *opts, struct vlog 
 
 static void open_log(struct fixture *f)
 {
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = f->segment_bytes, .faults = &f->faults,
+    struct vlog_opts opts = { .dir_fd = f->dir_fd,
+                              .id = ID,
+                              .segment_bytes = f->segment_bytes,
+                              .faults = &f->faults,
                               .zeros_always = f->zeros_always };
     replay(f, &opts, &f->log);
 }
@@ -117,7 +123,9 @@ static void open_log(struct fixture *f)
 /* Would a start find every group, if the process ended now? */
 static void look(struct fixture *f)
 {
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = f->segment_bytes, .read_only = true };
+    struct vlog_opts opts = {
+        .dir_fd = f->dir_fd, .id = ID, .segment_bytes = f->segment_bytes, .read_only = true
+    };
     struct vlog *other = NULL;
     replay(f, &opts, &other);
     vlog_close(&other);
@@ -148,7 +156,9 @@ static void append_with(struct fixture *f, size_t n, bool no_zeros)
     char *bytes = malloc(n);
     assert_non_null(bytes);
     memset(bytes, 'a', n);
-    struct record_mutation m = { .space = 1, .blob = RECORD_BLOB_LOG, .key = STR("key"), .bytes = { bytes, n } };
+    struct record_mutation m = {
+        .space = 1, .blob = RECORD_BLOB_LOG, .key = STR("key"), .bytes = { bytes, n }
+    };
     m.place.n = (uint32_t)n;
     m.place.hash = XXH3_64bits(bytes, n);
     struct vlog_group g = { .seq = f->seq + 1, .mutations = &m, .count = 1, .no_zeros = no_zeros };
@@ -351,7 +361,8 @@ static void a_segment_that_gets_no_successor_stays_as_it_is(void **state)
     look(f);
 }
 
-/* The folder may have no room for the name: nothing acknowledged is at stake, and what was reserved is there again. */
+/* The folder may have no room for the name: nothing acknowledged is at stake, and what was reserved
+ * is there again. */
 static void a_segment_whose_successor_gets_no_name_goes_on(void **state)
 {
     struct fixture *f = *state;
