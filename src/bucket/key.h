@@ -4,8 +4,9 @@
  *   render, ledger   title prefix, ~rev u64, ~tid 16 B: the first row of a prefix is the latest
  *   title            title prefix: counts and the fence of the whole title
  *   fence            title prefix, rev u64 [, tid 16 B], in the space of titles, behind its title
- *   due              instant u64 (sign flipped), kind u8, then the key of a render or of a ledger
- * row; of DUE_TRACES a title prefix Private to this folder. Pure. */
+ *   due              instant u64 (sign flipped), kind u8, key of a render or ledger row; of
+ *                    DUE_TRACES a title prefix
+ * Private to this folder. Pure. */
 #ifndef BUCKET_KEY_H
 #define BUCKET_KEY_H
 
