@@ -57,10 +57,10 @@ def check_calls(path, text):
 
 
 def check_guard(path, text):
-    """#ifndef FOLDER_FILE_H, #define of the same, #endif at the end; outside src any name that ends so."""
+    """#ifndef FOLDERS_FILE_H, #define of the same, #endif at the end; outside src any name that ends so."""
     if path.suffix != '.h':
         return
-    name = re.sub(r'\W', '_', '_'.join((path.parent.name, path.name))).upper()
+    name = re.sub(r'\W', '_', '_'.join(path.parts[1:])).upper()
     if path.parts[0] != 'src':
         name = r'\w*' + re.sub(r'\W', '_', path.name).upper()
     code = code_only(text).strip()

@@ -1,6 +1,6 @@
 #include "app/counters.h"
 
-#include "app/hot.h"
+#include "app/page/hot.h"
 #include "engine/store.h"
 #include "flight/flight.h"
 #include "http/http.h"

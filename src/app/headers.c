@@ -1,6 +1,6 @@
 #include "app/headers.h"
 
-#include "app/value_request.h"
+#include "app/table/value_request.h"
 #include "base/buf.h"
 #include "bucket/page.h"
 

@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "engine/store.h"
 #include "loop/sysclock.h"
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 
 struct checking {
     struct store_check *out;

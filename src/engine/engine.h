@@ -47,7 +47,7 @@ enum engine_space {
     SPACE_TIMELINE = 10,  /* timeline/timeline.h */
     SPACE_COMPARE = 11,   /* strategy/strategy.h: two_table, table_per_query */
     SPACE_QUEUE = 12,     /* queue/queue.h: the catalogue of queues */
-    SPACE_PARTITION = 13, /* queue/store.h: partitions of a local store */
+    SPACE_PARTITION = 13, /* queue/store/store.h: partitions of a local store */
 };
 
 struct engine;

@@ -1,6 +1,6 @@
 /* admin.c - looking into a queue and changing what is in it, by calls that block: pool threads. */
-#include "queue/flush.h"
-#include "queue/wait.h"
+#include "queue/lease/wait.h"
+#include "queue/order/flush.h"
 
 #include "base/buf.h"
 #include "base/date.h"

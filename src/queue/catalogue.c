@@ -2,7 +2,7 @@
 
 #include "base/buf.h"
 #include "engine/engine.h"
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 
 #include <stdio.h>
 #include <string.h>

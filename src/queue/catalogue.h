@@ -5,13 +5,13 @@
  *              modes)
  *   d number   -> version; blob: a deleted queue whose partitions still have to be dropped
  *   n          -> the next number; a number is never used twice, so a queue made again begins empty
- *   i          -> the name of this deployment (queue_deployment in store_open.h)
+ *   i          -> the name of this deployment (queue_deployment in open.h)
  * Names go up to 512 bytes, longer than a key may be; stores are named, so that configuration may
  * reorder them. Blocks; Thread: any but the loop. */
 #ifndef QUEUE_CATALOGUE_H
 #define QUEUE_CATALOGUE_H
 
-#include "queue/part.h"
+#include "queue/order/part.h"
 #include "queue/queue.h"
 
 struct buf;

@@ -1,7 +1,7 @@
 #include "queue/item.h"
 
 #include "base/buf.h"
-#include "queue/store.h"
+#include "queue/store/store.h"
 
 #include <string.h>
 #include <xxhash.h>

@@ -1,7 +1,7 @@
 /* life.c - beginning and end: loading the catalogue, draining, what the clock hook wants done, old
  * partitions. */
 #include "queue/catalogue.h"
-#include "queue/flush.h"
+#include "queue/order/flush.h"
 
 #include "base/log.h"
 #include "base/map.h"

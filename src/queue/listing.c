@@ -7,7 +7,7 @@
  * 3. A partition that moved meanwhile was looked for where it is not: all of it is done again.
  * Ids of all partitions are in order of time (part_ids), so the least ids of a queue are its oldest
  * items. */
-#include "queue/flush.h"
+#include "queue/order/flush.h"
 
 #include "base/heap.h"
 #include "queue/admin.h"

@@ -13,9 +13,9 @@
 
 #include "base/rng.h"
 #include "loop/loop.h"
-#include "queue/health.h"
 #include "queue/item.h"
-#include "queue/part.h"
+#include "queue/order/health.h"
+#include "queue/order/part.h"
 #include "queue/queue.h"
 #include "queue/request.h"
 

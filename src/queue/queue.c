@@ -1,5 +1,5 @@
 /* queue.c - the lock of a queue: in, out, and what has to be done before it is out (machine.h). */
-#include "queue/flush.h"
+#include "queue/order/flush.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* queues.c - all queues of a server: made, found, changed, drained. */
 #include "queue/catalogue.h"
-#include "queue/flush.h"
+#include "queue/order/flush.h"
 
 #include "base/log.h"
 #include "base/map.h"

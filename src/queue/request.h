@@ -9,7 +9,7 @@
 #define QUEUE_REQUEST_H
 
 #include "loop/loop.h"
-#include "queue/part.h"
+#include "queue/order/part.h"
 #include "queue/queue.h"
 
 enum req_kind { REQ_PRODUCE, REQ_LEASE, REQ_CHANGE };

@@ -5,7 +5,7 @@
 #include "loop/entropy.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* options_queue.c - the stores of queues: "NAME=PATH, NAME*WEIGHT=postgresql://..." into a list. A
  * file may say it as a list of sections, which options_yaml.c writes so. */
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 #include "server/options_impl.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "engine/store.h"
 #include "loop/loop.h"
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 #include "table/table.h"
 
 #include <malloc.h>

@@ -1,9 +1,9 @@
 /* Goal: no body of a PUT breaks the bundle parser; what it takes has fine names and headers that
  * read back as they were kept, and every value it leaves as written is JSON for another parser too.
  * Tokens of listings likewise. */
-#include "app/bundle.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
+#include "app/page/bundle.h"
 #include "app/token.h"
 #include "bucket/page_write.h"
 

@@ -1,7 +1,7 @@
 /* What a queue's store reads: batches and items, keys and values of rows. No bytes crash it, and
  * what it takes is written back the same. */
 #include "queue/item.h"
-#include "queue/store_rows.h"
+#include "queue/store/local/rows.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Goal: no bytes out of Redis make the reader of renders leave its input, and what is read is
  * written back the same. */
-#include "app/render_travel.h"
+#include "app/page/render_travel.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Goal: no body of a transform breaks its parser; what it takes is UTF-8, and what is written of it
  * for the origin is JSON that another reader reads back as it was. Tags of editors too. Method: the
  * first line is the Content-Type. */
-#include "app/tag.h"
-#include "app/transform_body.h"
+#include "app/page/tag.h"
+#include "app/page/transform_body.h"
 #include "base/utf8.h"
 
 #include <jansson.h>

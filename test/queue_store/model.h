@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "queue/item.h"
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 
 enum {
     MODEL_PARTS = 3,

@@ -1,7 +1,7 @@
 #include "pg_damage.h"
 
 #include "pg/pg.h"
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #ifndef QUEUE_STORE_PG_MANY_H
 #define QUEUE_STORE_PG_MANY_H
 
-#include "queue/store.h"
+#include "queue/store/store.h"
 
 #include <pthread.h>
 

@@ -4,9 +4,9 @@
 #define SIM_SIM_H
 
 #include "../unit/bucket/engine_mem.h"
-#include "queue/flush.h"
+#include "queue/order/flush.h"
 #include "queue/queue.h"
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 #include "record.h"
 #include "world.h"
 

@@ -3,7 +3,7 @@
  * never does. Method: both place the same requests over four partitions whose writes fail, or are
  * slower than the client waits; nothing else is simulated. Run with --verbose for the counts. */
 #include "base/rng.h"
-#include "queue/place.h"
+#include "queue/order/place.h"
 
 #include <stdio.h>
 #include <string.h>

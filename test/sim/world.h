@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "base/times.h"
 #include "loop/loop.h"
-#include "queue/store.h"
+#include "queue/store/store.h"
 
 struct world {
     struct rng rng;

@@ -1,7 +1,7 @@
 /* bundle and headers: what a PUT of a bundle stores, and what of its headers. Method: bodies and
  * their contents. */
-#include "app/bundle.h"
 #include "app/headers.h"
+#include "app/page/bundle.h"
 #include "base/buf.h"
 #include "bucket/page_write.h"
 

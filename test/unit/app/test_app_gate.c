@@ -3,7 +3,7 @@
  * Method: a gate over a loop; its jobs stay on the pool until they are let go. A thread of the
  * test's own enters and looks; what it expects it waits for, what must not come is looked for once
  * all else has. */
-#include "app/queue_gate.h"
+#include "app/queue/queue_gate.h"
 
 #include "base/check.h"
 #include "loop/loop.h"

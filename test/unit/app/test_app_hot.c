@@ -1,7 +1,7 @@
 /* hot: an acknowledged change is never hidden by a ready answer, memory stays within bounds,
  * references balance. Method: ready answers of our own that count their references; threads that
  * write, read and refill. */
-#include "app/hot.h"
+#include "app/page/hot.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* pace: a public address gets so many a second, each address its own. Method: time is an
  * argument. */
-#include "app/pace.h"
+#include "app/page/pace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

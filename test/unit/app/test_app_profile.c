@@ -1,6 +1,6 @@
 /* profile: which Accept fields stored content satisfies. Method: a table, and every prefix of a
  * long field. */
-#include "app/profile.h"
+#include "app/page/profile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* spec: every route is in the document, optional tails as paths of their own. Method: a table of
  * ours, read back. */
-#include "app/spec.h"
+#include "app/admin/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

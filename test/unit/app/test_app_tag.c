@@ -1,5 +1,5 @@
 /* tag: what editors bring back as If-Match names the render it came from. Method: a table. */
-#include "app/tag.h"
+#include "app/page/tag.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "queue/admin.h"
-#include "queue/store_open.h"
+#include "queue/store/open.h"
 
 #include <pthread.h>
 

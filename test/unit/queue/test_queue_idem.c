@@ -4,7 +4,7 @@
 
 #include "engine/store.h"
 #include "queue/machine.h"
-#include "queue/store_rows.h"
+#include "queue/store/local/rows.h"
 
 #include <string.h>
 

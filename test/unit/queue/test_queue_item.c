@@ -3,7 +3,7 @@
 #include "queue/item.h"
 
 #include "base/rng.h"
-#include "queue/store.h"
+#include "queue/store/store.h"
 
 #include "../cmocka_all.h"
 

@@ -5,7 +5,7 @@
 
 #include "queue/admin.h"
 #include "queue/machine.h"
-#include "queue/part.h"
+#include "queue/order/part.h"
 
 #include <string.h>
 

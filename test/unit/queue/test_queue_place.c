@@ -1,7 +1,7 @@
 /* Goal: requests go where ADR 19 says, figure by figure, alone and in a batch; stores that fail or
  * lag are left out as the rules say; a decision can be made again from its record. Method: the
  * ADR's example and the failure cases as vectors; random loads against a naive search. */
-#include "queue/health.h"
+#include "queue/order/health.h"
 
 #include "../cmocka_all.h"
 #include "base/rng.h"

@@ -1,6 +1,6 @@
 /* Goal: rows of partitions come back as they were put, keys order as ids and instants do, what is
  * damaged is refused. Method: round trips of extremes, every cut of a value. */
-#include "queue/store_rows.h"
+#include "queue/store/local/rows.h"
 
 #include "base/buf.h"
 #include "base/rng.h"

@@ -3,7 +3,7 @@
 #include "rig.h"
 
 #include "queue/admin.h"
-#include "queue/store.h"
+#include "queue/store/store.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,0 +1,149 @@
+#include "app/page/bundle.h"
+
+#include "app/config.h"
+#include "app/headers.h"
+#include "app/jsonread.h"
+#include "app/token.h"
+#include "base/utf8.h"
+#include "bucket/page_write.h"
+
+enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
+
+bool config_content_is_plain(str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        bool plain =
+            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+        if (!plain)
+            return false;
+    }
+    return name.n > 0 && name.n <= PAGE_CONTENT_NAME_BYTES_MAX && name.p[0] != '.';
+}
+
+bool config_content_is_reserved(str name)
+{
+    static const char *const reserved[] = { "all",  "history", "explain",  "title",
+                                            "hold", "lint",    "wikitext", "random" };
+    for (size_t i = 0; i < COUNT_OF(reserved); i++)
+        if (str_eq(name, str_of(reserved[i])))
+            return true;
+    return false;
+}
+
+bool bundle_name_is_fine(str name)
+{
+    return config_content_is_plain(name) && !config_content_is_reserved(name);
+}
+
+static err parse_headers(struct arena *a, const struct jsonread_member *in,
+                         const char *fallback_type, str *lines, struct err_note *note)
+{
+    struct jsonread_member members[BUNDLE_HEADERS_MAX];
+    struct http_pair pairs[BUNDLE_HEADERS_MAX + 1];
+    unsigned count = 0;
+    err why =
+        in == NULL ? ERR_OK : jsonread_members(a, in->value, members, BUNDLE_HEADERS_MAX, &count);
+    if (why != ERR_OK) {
+        err_note_set(note, "headers must be an object of at most %d members", BUNDLE_HEADERS_MAX);
+        return why;
+    }
+    bool typed = false;
+    for (unsigned i = 0; i < count; i++) {
+        pairs[i].name = members[i].name;
+        if (jsonread_string(a, members[i].value, &pairs[i].value) != ERR_OK) {
+            err_note_set(note, "the value of every header must be a string");
+            return ERR_BAD;
+        }
+        typed = typed || str_eq_nocase(members[i].name, STR("content-type"));
+        if (str_eq_nocase(members[i].name, STR("content-encoding")) &&
+            !str_eq_nocase(pairs[i].value, STR("identity"))) {
+            err_note_set(note, "a stored content has no content-encoding: send it decoded");
+            return ERR_BAD;
+        }
+    }
+    if (!typed)
+        pairs[count++] =
+            (struct http_pair){ .name = STR("content-type"), .value = str_of(fallback_type) };
+    return headers_keep(a, pairs, count, HEADERS_ALL, lines, note);
+}
+
+static err parse_raw(struct arena *a, str value, const struct jsonread_member *encoding, str *raw,
+                     struct err_note *note)
+{
+    bool base64 = encoding != NULL && str_eq(encoding->value, STR("\"base64\""));
+    if (encoding != NULL && !base64 && !str_eq(encoding->value, STR("\"utf-8\""))) {
+        err_note_set(note, "encoding must be \"base64\" or \"utf-8\"");
+        return ERR_BAD;
+    }
+    if (value.p[0] != '"' && encoding == NULL) {
+        *raw = value;
+        return ERR_OK;
+    }
+    err why = jsonread_string(a, value, raw);
+    if (why == ERR_OK && base64)
+        why = token_unbase64(a, *raw, raw);
+    if (why == ERR_BAD)
+        err_note_set(note,
+                     base64 ? "body is not base64" : "body is not a string of Unicode characters");
+    return why;
+}
+
+static err parse_content(struct arena *a, const struct jsonread_member *in,
+                         struct page_put_content *out, struct err_note *note)
+{
+    struct jsonread_member members[BUNDLE_MEMBERS_MAX];
+    unsigned count = 0;
+    if (!bundle_name_is_fine(in->name)) {
+        err_note_set(note, "\"%.*s\" cannot be the name of a content",
+                     (int)(in->name.n < 64 ? in->name.n : 64), in->name.p);
+        return ERR_BAD;
+    }
+    err why = jsonread_members(a, in->value, members, BUNDLE_MEMBERS_MAX, &count);
+    const struct jsonread_member *headers =
+        why == ERR_OK ? jsonread_find(members, count, "headers") : NULL;
+    const struct jsonread_member *encoding =
+        why == ERR_OK ? jsonread_find(members, count, "encoding") : NULL;
+    const struct jsonread_member *body =
+        why == ERR_OK ? jsonread_find(members, count, "body") : NULL;
+    if (body == NULL || count != 1u + (headers != NULL) + (encoding != NULL)) {
+        err_note_set(note,
+                     "content %.*s must be an object of body and optional headers and encoding",
+                     STR_ARG(in->name));
+        return ERR_BAD;
+    }
+    struct page_put_content c = { .name = in->name };
+    why = parse_raw(a, body->value, encoding, &c.raw, note);
+    if (why == ERR_OK) {
+        const char *type = body->value.p[0] == '"' ? "application/octet-stream"
+                                                   : "application/json; charset=utf-8";
+        why = parse_headers(a, headers, type, &c.headers, note);
+    }
+    if (why == ERR_OK)
+        *out = c;
+    return why;
+}
+
+err bundle_parse(struct arena *a, str body, struct page_put_content *contents, unsigned *count,
+                 struct err_note *note)
+{
+    struct jsonread_member members[PAGE_CONTENTS_MAX];
+    unsigned n = 0;
+    str value;
+    if (!utf8_valid(body) || !jsonread_value(body, &value)) {
+        err_note_set(note, "the body is not JSON");
+        return ERR_BAD;
+    }
+    err why = jsonread_members(a, value, members, PAGE_CONTENTS_MAX, &n);
+    if (why == ERR_LIMIT)
+        err_note_set(note, "a bundle has at most %d contents", PAGE_CONTENTS_MAX);
+    if (why == ERR_BAD || (why == ERR_OK && n == 0)) {
+        err_note_set(note, "the body must be an object of contents, each named once");
+        return ERR_BAD;
+    }
+    for (unsigned i = 0; i < n && why == ERR_OK; i++)
+        why = parse_content(a, &members[i], &contents[i], note);
+    if (why == ERR_OK)
+        *count = n;
+    return why;
+}

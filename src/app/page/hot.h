@@ -1,0 +1,77 @@
+/* hot.h - answers that are ready: sent again without looking at the store, as long as nothing
+ * changed.
+ *
+ * An entry is the whole answer to a plain GET of one raw target in one set of accepted codings, and
+ * its 304; the 304 alone when nobody needed more. It is good while (a) its title did not change:
+ * each title hashes to one of HOT_SLOTS counters, which pages_on_change bumps on the committer,
+ * after publishing and before the acknowledgement; an entry keeps the value its maker saw BEFORE
+ * beginning the view it was made from; and (b) the clock is before valid_until. Two titles of one
+ * slot only invalidate each other too often. Sharded by the hash of the key; each shard is a hash
+ * table and a CLOCK ring (Corbato 1968) under one lock held for a look-up; what is evicted is what
+ * was not hit since the hand passed last. Thread: all functions from any thread, but new and
+ * free. */
+#ifndef APP_PAGE_HOT_H
+#define APP_PAGE_HOT_H
+
+#include "base/check.h"
+#include "base/str.h"
+#include "base/times.h"
+#include "http/http.h"
+
+enum {
+    HOT_SLOTS = 1 << 16,
+    HOT_SEEN = 1 << 16,
+    HOT_SHARDS_MAX = 64,
+    HOT_TARGET_BYTES_MAX = 2048,
+    HOT_TAG_BYTES_MAX = 64,
+    HOT_KINDS_MAX = 4
+};
+
+struct app_hot;
+/* Owner: caller. bytes_max 0: it keeps nothing. seed: of the hashes. Dies when out of memory. */
+struct app_hot *hot_new(size_t bytes_max, uint64_t seed);
+void hot_free(struct app_hot **hp);
+
+struct hot_mark {
+    uint32_t slot, version;
+};
+/* Take it before beginning the view that the answer is made from. */
+struct hot_mark hot_mark(struct app_hot *h, uint16_t bucket, uint32_t domain, str title);
+/* Every entry made of this title before is dead from its return on. */
+void hot_bump(struct app_hot *h, uint16_t bucket, uint32_t domain, str title);
+
+struct hot_key {
+    str target;       /* raw path */
+    unsigned variant; /* what the client accepts; part of the key */
+};
+struct hot_entry_opts {
+    struct hot_mark mark;
+    store_time valid_until; /* NEVER: until the title changes */
+    unsigned kind;          /* below HOT_KINDS_MAX: by which its hits are counted */
+    str tag;                /* entity tag without quotes */
+    struct http_ready *full,
+        *same; /* 200 (or NULL) and 304; the entry takes references of its own */
+};
+/* Was this key asked for before, not long ago? It is remembered in one of HOT_SEEN places, by its
+ * hash: an answer is made ready at the second request, so that a walk over all titles costs nothing
+ * and evicts nothing. */
+bool hot_wants(struct app_hot *h, struct hot_key key);
+/* Could an answer with a body of that size be kept? A copy for nothing would double what a large
+ * answer holds. */
+bool hot_takes(const struct app_hot *h, size_t body_bytes);
+/* Keeps an entry in place of one there already; does nothing when it is too large or already dead.
+ */
+void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts);
+/* The ready answer with a reference for the caller, or NULL. if_none_match (empty: none) chooses
+ * between 200 and 304; an entry that has only the other one is a miss. Reads the clock only for an
+ * entry that ends at an instant. Allocates nothing. */
+struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock,
+                           str if_none_match);
+
+struct hot_stats {
+    uint64_t hits, misses, entries, bytes, evicted;
+    uint64_t hits_of[HOT_KINDS_MAX];
+};
+void hot_stats_get(struct app_hot *h, struct hot_stats *out);
+
+#endif

@@ -1,0 +1,49 @@
+/* page_ask.h - the wiki is asked about a page, and what its answer says against stored renders is
+ * marked in the store before anybody is told.
+ *
+ *   fine          its revision is not hidden; where it is the newest, what is stored of greater
+ *                 ones was deleted
+ *   no page       all of the title was deleted
+ *   no revision   that revision was deleted, or is another title's
+ *   suppressed    that revision's text is hidden
+ *
+ * Reads of latest and of a revision that find such a mark ask the wiki again, and its word takes
+ * the mark away; an exact render is answered from the mark alone. An origin without api.php may
+ * answer from a cache of its own, so it is not believed that its newest revision went down. Servers
+ * that share our Redis are told (purge_all.h). */
+#ifndef APP_PAGE_PAGE_ASK_H
+#define APP_PAGE_PAGE_ASK_H
+
+#include "app/page/page_request.h"
+#include "bucket/page_write.h"
+#include "loop/loop.h"
+#include "render/render.h"
+
+enum { PAGE_MARKS_MAX = 2 };
+
+struct page_ask {
+    /* in; borrowed until done */
+    const struct app *app;
+    const struct page_target *target;
+    enum render_want want;
+    bool fresh; /* a render, from no cache of the wiki's */
+    mono deadline;
+    struct arena *arena;
+    void (*done)(struct page_ask *a);
+    /* out */
+    store_time began; /* when the wiki was asked */
+    enum render_why why;
+    struct render_request request;
+    /* the module's */
+    bool asking;
+    struct loop_job job;
+    struct page_order marks[PAGE_MARKS_MAX];
+    unsigned marks_count, marks_next;
+};
+/* done: once, later, when the marks are on disk; one that could not be written is logged. Thread:
+ * loop, done too. */
+void page_ask_start(struct page_ask *a);
+/* done comes soon; does nothing once the wiki has answered, or before it is asked. Thread: loop. */
+void page_ask_cancel(struct page_ask *a);
+
+#endif

@@ -1,0 +1,237 @@
+/* PUT of a bundle or of one content: reads the body, then hands it to the bucket and answers when
+ * it is on disk. */
+#include "app/coded.h"
+#include "app/errors.h"
+#include "app/headers.h"
+#include "app/page/bundle.h"
+#include "app/page/page_request.h"
+#include "app/page/stash.h"
+#include "app/page/title.h"
+#include "bucket/page_write.h"
+#include "loop/loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PUT_HEADERS_MAX = 128 };
+
+struct put {
+    struct http_exchange *x;
+    const struct app *app;
+    struct page_target target;
+    struct title_wait wait;
+    struct coded_body body;
+    struct page_put op;
+    bool pin;       /* stash=true */
+    uint64_t taken; /* of what may be kept for editors */
+};
+
+static void answer_stored(struct put *p)
+{
+    struct arena *a = http_arena(p->x);
+    char tag[PAGE_TAG_BYTES + 1], tid[TID_TEXT_BYTES + 1];
+    (void)app_page_tag(p->op.stored, tag);
+    tid_format(p->op.stored.tid, tid);
+    str etag = arena_printf(a, "\"%s\"", tag);
+    str body =
+        arena_printf(a, "{\"title\":%.*s,\"rev\":%llu,\"tid\":\"%s\",\"latest\":%s,\"applied\":%s}",
+                     STR_ARG(app_json_string(a, p->target.title)),
+                     (unsigned long long)p->op.stored.rev, tid, p->op.latest ? "true" : "false",
+                     p->op.applied ? "true" : "false");
+    http_reply_header(p->x, STR("etag"), etag);
+    answer_json(p->x, p->op.created ? 201 : 200, body, NULL);
+}
+
+static void answer_refused(struct put *p, err why)
+{
+    if (why == ERR_GONE && p->op.trace.state != PAGE_PURGED &&
+        p->op.trace.state != PAGE_SUPPRESSED) {
+        const struct err_note *note = &p->op.note;
+        app_problem(p->x, 410, "expired", NULL,
+                    note->text[0] != 0 ? str_of(note->text)
+                                       : STR("The policy of this bucket cannot keep this render."),
+                    arena_printf(http_arena(p->x), ",\"reason\":\"expired\",\"policy\":\"%s\"",
+                                 page_policy_name(p->target.config->page.policy.kind)));
+        return;
+    }
+    app_page_fail(p->x, p->app, why, &p->op.trace, &p->op.note);
+}
+
+static void put_done(struct page_put *op, err why)
+{
+    struct put *p = CONTAINER_OF(op, struct put, op);
+    stash_keep_put(p->app, p->taken, op, why);
+    if (why == ERR_OK)
+        answer_stored(p);
+    else
+        answer_refused(p, why);
+}
+
+/* On the committer, with the newest state. */
+static bool put_allowed(const void *ctx, const struct page_render *latest)
+{
+    const struct put *p = ctx;
+    return app_page_conditions_hold(http_common(p->x), latest);
+}
+
+/* ---- starting ---- */
+
+static struct put *put_new(struct http_exchange *x, struct app *app)
+{
+    struct put *p = arena_calloc(http_arena(x), 1, sizeof *p);
+    if (p == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return NULL;
+    }
+    *p = (struct put){ .x = x, .app = app };
+    if (!page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
+        return NULL;
+    str coding = STR_NONE;
+    (void)http_header(x, "content-encoding", &coding); /* absent is fine */
+    return coded_body_read(x, app, coding, app->config->page_body_bytes_max, &p->body) ? p : NULL;
+}
+
+static void put_begin(struct put *p)
+{
+    const struct page_target *t = &p->target;
+    uint64_t taken = p->pin ? stash_put_bytes(&p->op) : 0;
+    if (p->pin && !stash_take(p->app, taken)) {
+        stash_answer_full(p->x);
+        return;
+    }
+    p->taken = taken;
+    p->op.domain = t->domain->number;
+    p->op.title = t->title;
+    p->op.rev = t->name.rev;
+    p->op.has_tid = t->has_tid;
+    p->op.tid = t->name.tid;
+    p->op.stash_ns = p->pin ? t->config->page.policy.stash_ttl_ns : 0;
+    p->op.deadline = app_page_deadline(p->app);
+    p->op.arena = http_arena(p->x);
+    p->op.done = put_done;
+    p->op.ctx = p;
+    p->op.allow = http_common(p->x)->any_conditional ? put_allowed : NULL;
+    p->op.allow_ctx = p;
+    err why = page_put_start(t->bucket, &p->op);
+    if (why != ERR_OK)
+        stash_keep(p->app, p->taken, 0);
+    if (why == ERR_LIMIT)
+        app_problem(p->x, 413, "content_too_large", NULL,
+                    p->op.note.text[0] != 0 ? str_of(p->op.note.text)
+                                            : STR("The contents pass a limit."),
+                    STR_NONE);
+    else if (why != ERR_OK)
+        app_fail(p->x, why, &p->op.note);
+}
+
+/* What compresses is not for the loop. Its memory is its own: the answer may be out before the job
+ * is over. */
+struct put_job {
+    struct loop_job job;
+    struct put *put;
+};
+
+static void put_run(struct loop_job *j)
+{
+    put_begin(CONTAINER_OF(j, struct put_job, job)->put);
+}
+
+static void put_run_done(struct loop_job *j, bool canceled)
+{
+    struct put_job *job = CONTAINER_OF(j, struct put_job, job);
+    if (canceled)
+        app_fail(job->put->x, ERR_SHUTDOWN, NULL);
+    free(job);
+}
+
+static void put_settled(struct title_wait *w)
+{
+    struct put *p = CONTAINER_OF(w, struct put, wait);
+    if (!w->deferred) {
+        http_defer(p->x);
+        put_begin(p);
+        return;
+    }
+    struct put_job *job = malloc(sizeof *job);
+    INVARIANT(job != NULL);
+    *job = (struct put_job){ .job = { .run = put_run, .done = put_run_done }, .put = p };
+    loop_job_start(p->app->loop, &job->job);
+}
+
+static void put_start(struct put *p)
+{
+    if (!app_page_flag(p->x, "stash", &p->pin))
+        return;
+    if (p->pin && !stash_may_ask(p->x, p->app, p->target.config))
+        return;
+    p->wait = (struct title_wait){ .x = p->x,
+                                   .target = &p->target,
+                                   .deadline = app_wait_deadline(p->x, p->app),
+                                   .go = put_settled };
+    title_wait_start(&p->wait);
+}
+
+void app_page_put_bundle(struct http_exchange *x, void *app)
+{
+    struct put *p = put_new(x, app);
+    if (p == NULL)
+        return;
+    struct err_note note = { { 0 } };
+    err why =
+        bundle_parse(http_arena(x), p->body.raw, p->op.contents, &p->op.contents_count, &note);
+    if (why == ERR_LIMIT)
+        app_problem(x, 413, "content_too_large", NULL,
+                    note.text[0] != 0 ? str_of(note.text)
+                                      : STR("The body is too large for one request."),
+                    STR_NONE);
+    else if (why != ERR_OK)
+        app_problem(x, 400, "bad_request#invalid_body", NULL, str_of(note.text), STR_NONE);
+    else
+        put_start(p);
+}
+
+static enum page_codec page_codec_of(enum frame_coding coding)
+{
+    return coding == FRAME_GZIP ? PAGE_GZIP : coding == FRAME_ZSTD ? PAGE_ZSTD : PAGE_IDENTITY;
+}
+
+/* The headers of a raw body: its content-type, and x-store-NAME as NAME. */
+static err raw_headers(struct http_exchange *x, str *lines, struct err_note *note)
+{
+    struct http_pair fields[PUT_HEADERS_MAX + 1];
+    unsigned count = http_headers_all(x, fields, PUT_HEADERS_MAX);
+    str type;
+    if (!http_header(x, "content-type", &type))
+        fields[count++] = (struct http_pair){ .name = STR("content-type"),
+                                              .value = STR("application/octet-stream") };
+    return headers_keep(http_arena(x), fields, count, HEADERS_X_STORE, lines, note);
+}
+
+void app_page_put_content(struct http_exchange *x, void *app)
+{
+    struct put *p = put_new(x, app);
+    if (p == NULL)
+        return;
+    if (!bundle_name_is_fine(p->target.content)) {
+        app_problem(x, 400, "bad_request#invalid_content", NULL,
+                    STR("This cannot be the name of a content."), STR_NONE);
+        return;
+    }
+    struct err_note note = { { 0 } };
+    struct page_put_content *c = &p->op.contents[0];
+    *c = (struct page_put_content){ .name = p->target.content,
+                                    .raw = p->body.raw,
+                                    .packed = p->body.frame,
+                                    .packed_codec = page_codec_of(p->body.coding) };
+    err why = raw_headers(x, &c->headers, &note);
+    if (why == ERR_LIMIT && note.text[0] == 0) {
+        app_fail(x, why, NULL); /* memory, not the headers */
+        return;
+    }
+    if (why != ERR_OK) {
+        app_problem(x, 400, "bad_request#invalid_headers", NULL, str_of(note.text), STR_NONE);
+        return;
+    }
+    p->op.contents_count = 1;
+    put_start(p);
+}

@@ -1,0 +1,120 @@
+/* page_request.h - what the handlers of page routes share: the path, the answers for what is
+ * missing, JSON of renders, listings. Private to page*.c.
+ *
+ * A function that says "false: answered" has given the client its answer; the handler just returns.
+ */
+#ifndef APP_PAGE_PAGE_REQUEST_H
+#define APP_PAGE_PAGE_REQUEST_H
+
+#include "app/app.h"
+#include "base/buf.h"
+#include "bucket/page.h"
+#include "render/render.h"
+
+enum { LISTING_LIMIT_DEFAULT = 100, LISTING_LIMIT_MAX = 1000, LISTING_BYTES_MAX = 8 << 20 };
+
+struct page_target {
+    const struct app_domain *domain;
+    struct page_bucket *bucket;
+    const struct config_bucket *config;
+    str content; /* empty: the route names none */
+    str title;   /* a key; empty: the route names none */
+    bool has_rev, has_tid;
+    struct page_name name;
+};
+/* False: answered. */
+MUST_CHECK bool page_target_parse(struct http_exchange *x, const struct app *app,
+                                  struct page_target *out);
+/* Of a path without bucket or content: the first bucket; {title}, {rev} optional, {rev} may be 0.
+ * False: answered. */
+MUST_CHECK bool app_page_target_of_page(struct http_exchange *x, const struct app *app,
+                                        struct page_target *out);
+/* The selection the path itself makes: latest, revision or exact. */
+struct page_which page_target_which(const struct page_target *t);
+
+/* 410 with reason, at and policy when why is ERR_GONE, else app_fail. 404 what the wiki deleted;
+ * 403 what is hidden, if compat.hidden says so. trace may be NULL. */
+void app_page_fail(struct http_exchange *x, const struct app *app, err why,
+                   const struct page_trace *trace, const struct err_note *note);
+/* What stands before /{bucket}/{content}/... in addresses that clients are told: public_url with
+ * the domain filled in, else /{domain}/v1. */
+str app_page_base(const struct app *app, struct arena *a, str domain);
+/* Refuses with 503 when the server drains: for requests that would have to wait. False: answered.
+ */
+MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
+/* After a failure of the origin: may this client be told what is stored instead? Not when it is no
+ * outage, the client says stale-if-error=0, or the render is older than stale_if_error. */
+bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
+                           const struct page_target *t, err why, struct tid tid);
+/* The origin failed, and said (BUSY) for how long it wants to be left alone. */
+void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why,
+                   int64_t retry_after_s);
+/* When a client may come again whom a failure met that is remembered so long: not before the origin
+ * wants. */
+int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why,
+                          int64_t remembered_ms);
+/* 413, naming page.body_bytes_max. */
+void app_page_too_large(struct http_exchange *x, const struct app *app);
+mono app_page_deadline(const struct app *app);
+/* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer:
+ * wait=SECONDS (RFC 7240). */
+mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
+
+/* "https://host:port" of public_url: there the wiki's own style sheets are, too. Empty: there is
+ * none. */
+str app_page_styles(const struct app *app, struct arena *a, str domain);
+
+/* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
+enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
+str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);
+/* If-Match, If-None-Match and If-Unmodified-Since of a request that writes, against the latest
+ * render (NULL: there is none). Judge it in the update itself, so that of two writers one passes.
+ * Pure. */
+bool app_page_conditions_hold(const struct http_common *c, const struct page_render *latest);
+
+/* A flag of the query: true|false, 1|0, yes|no. *out stays when it is absent. False: answered. */
+MUST_CHECK bool app_page_flag(struct http_exchange *x, const char *name, bool *out);
+/* ?limit= and ?page=; *page is STR_NONE when absent. False: answered. */
+MUST_CHECK bool app_page_listing(struct http_exchange *x, unsigned *limit, str *page);
+/* Answers 200 with what b holds, or 503 when it overflowed. */
+void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *b, str etag);
+/* ,"name":"2026-01-01T00:00:00.123Z" or null for NEVER and ZERO. */
+void pagejson_time(struct buf *b, const char *name, store_time t);
+/* "rev":7,"tid":"..." */
+void pagejson_name(struct buf *b, struct page_name n);
+/* {"rev":8,"tid":"..."}; tid null for a revision of which no render is stored. */
+void pagejson_successor(struct buf *b, struct page_name n);
+/* The members of a stored render, without braces (history items; CONTRACT 2). */
+void pagejson_render(struct buf *b, const struct page_render *r);
+/* What the store knows of a title, in RESTBase's shape: null for what only a wiki knows. revised_at
+ * NEVER: that too. */
+void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n,
+                    store_time revised_at);
+
+/* Of the title what the store knows, in RESTBase's shape. */
+void app_page_title_stored(struct http_exchange *x, const struct app *app,
+                           const struct page_target *t);
+
+/* Route handlers. */
+void app_page_put_bundle(struct http_exchange *x, void *app);
+void app_page_put_content(struct http_exchange *x, void *app);
+void app_page_get_content(struct http_exchange *x, void *app);
+void app_page_get_history(struct http_exchange *x, void *app);
+void app_page_get_explanation(struct http_exchange *x, void *app);
+void app_page_get_titles(struct http_exchange *x, void *app);
+void app_page_get_title(struct http_exchange *x, void *app);
+void app_page_get_wikitext(struct http_exchange *x, void *app);
+void app_page_get_lint(struct http_exchange *x, void *app);
+void app_transform_post(struct http_exchange *x, void *app);
+void app_page_put_hold(struct http_exchange *x, void *app);
+void app_page_delete_hold(struct http_exchange *x, void *app);
+void app_page_delete_all(struct http_exchange *x, void *app);
+
+/* The ready answer to this request, sent; false when there is none. Whoever calls has checked
+ * permission. */
+bool app_page_hot_answer(struct http_exchange *x, const struct app *app);
+/* Does Accept name a specification's version? A "profile" with capitals is none: no peer writes it
+ * so. */
+bool app_page_names_profile(const struct http_exchange *x);
+
+#endif

@@ -1,0 +1,24 @@
+/* purge_all.h - what takes renders away goes to every server that shares our Redis; each does it in
+ * its own store. Told once, best effort: a server that is away or cut off does not learn of it
+ * (docs/operations.md).
+ *
+ *   purge NODE BUCKET DOMAIN REV TID TITLE               REV 0: all; TID -: all of the revision;
+ *     TITLE to the end
+ *   mark NODE BUCKET DOMAIN STATE FIRST LAST AT TITLE    what a wiki says of these revisions, asked
+ *     at AT (ns, UTC)
+ *
+ * Thread: any. */
+#ifndef APP_PAGE_PURGE_ALL_H
+#define APP_PAGE_PURGE_ALL_H
+
+#include "app/page/page_request.h"
+#include "bucket/page_write.h"
+
+/* What was purged here. Does nothing without Redis. */
+void app_purge_tell(const struct app *app, const struct page_target *t);
+/* An ORDER_MARK of ours on t's title. Does nothing without Redis. */
+void app_mark_tell(const struct app *app, const struct page_target *t,
+                   const struct page_order *mark);
+/* app_told (app.h) is the other end. */
+
+#endif

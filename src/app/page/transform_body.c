@@ -1,0 +1,358 @@
+#include "app/page/transform_body.h"
+
+#include "app/form.h"
+#include "app/jsonread.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+
+enum { MEMBERS_MAX = 32, PARSOID_MEMBERS_MAX = 64, UPDATES_MEMBERS_MAX = 4 };
+
+static err refuse(struct err_note *note, const char *why)
+{
+    err_note_set(note, "%s", why);
+    return ERR_BAD;
+}
+
+/* ---- reading ---- */
+
+static err bad_updates(struct err_note *note)
+{
+    return refuse(note,
+                  "updates must be {\"redlinks\": true} or {\"variant\": {\"target\": code}}");
+}
+
+/* {"target": code, "source": code}: texts that are not empty. */
+static err parse_variant(struct arena *a, str value, struct transform_fields *f,
+                         struct err_note *note)
+{
+    struct jsonread_member members[UPDATES_MEMBERS_MAX];
+    unsigned count;
+    str text;
+    err why = jsonread_members(a, value, members, UPDATES_MEMBERS_MAX, &count);
+    for (unsigned i = 0; why == ERR_OK && i < count; i++) {
+        bool target = str_eq(members[i].name, STR("target"));
+        if (!target && !str_eq(members[i].name, STR("source")))
+            return bad_updates(note);
+        why = jsonread_string(a, members[i].value, &text);
+        if (why == ERR_OK && text.n == 0)
+            return bad_updates(note);
+        if (why == ERR_OK)
+            *(target ? &f->variant_target : &f->variant_source) = text;
+    }
+    return why != ERR_OK || f->variant_target.n == 0 ? bad_updates(note) : ERR_OK;
+}
+
+/* One kind of update, as the origin takes but one. */
+static err parse_updates(struct arena *a, str text, struct transform_fields *f,
+                         struct err_note *note)
+{
+    struct jsonread_member members[UPDATES_MEMBERS_MAX];
+    unsigned count;
+    str value;
+    if (!utf8_valid(text) || !jsonread_value(text, &value) ||
+        jsonread_members(a, value, members, UPDATES_MEMBERS_MAX, &count) != ERR_OK || count != 1)
+        return bad_updates(note);
+    if (str_eq(members[0].name, STR("variant")))
+        return parse_variant(a, members[0].value, f, note);
+    f->redlinks = str_eq(members[0].name, STR("redlinks")) && str_eq(members[0].value, STR("true"));
+    return f->redlinks ? ERR_OK : bad_updates(note);
+}
+
+static err take_field(struct transform_fields *f, str name, str value, struct err_note *note)
+{
+    const struct {
+        const char *name;
+        str *text;
+        bool *flag;
+    } fields[] = {
+        { "html", &f->html, NULL },   { "wikitext", &f->wikitext, NULL },
+        { "title", &f->title, NULL }, { "body_only", NULL, &f->body_only },
+        { "stash", NULL, &f->stash },
+    };
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        if (!str_eq(name, str_of(fields[i].name)))
+            continue;
+        if (fields[i].flag != NULL && !form_flag(value, fields[i].flag)) {
+            err_note_set(note, "%s is neither true nor false", fields[i].name);
+            return ERR_BAD;
+        }
+        if (fields[i].text != NULL && !utf8_valid(value)) {
+            err_note_set(note, "%s is not UTF-8", fields[i].name);
+            return ERR_BAD;
+        }
+        if (fields[i].text != NULL)
+            *fields[i].text = value.p == NULL ? STR("") : value;
+        return ERR_OK;
+    }
+    return ERR_OK;
+}
+
+/* Text of a member: a string, {"body": string}, or a flag as it is written. */
+static err member_text(struct arena *a, str value, str *out)
+{
+    struct jsonread_member inner[MEMBERS_MAX];
+    unsigned count;
+    if (value.p[0] == '"')
+        return jsonread_string(a, value, out);
+    *out = value;
+    if (value.p[0] != '{')
+        return value.p[0] == '[' ? ERR_BAD : ERR_OK;
+    err why = jsonread_members(a, value, inner, MEMBERS_MAX, &count);
+    const struct jsonread_member *body = why == ERR_OK ? jsonread_find(inner, count, "body") : NULL;
+    return body == NULL || body->value.p[0] != '"' ? ERR_BAD : jsonread_string(a, body->value, out);
+}
+
+enum member { MEMBER_UNKNOWN, MEMBER_TEXT, MEMBER_FLAG };
+static enum member member_of(str name)
+{
+    static const struct {
+        const char *name;
+        enum member is;
+    } members[] = { { "html", MEMBER_TEXT },
+                    { "wikitext", MEMBER_TEXT },
+                    { "title", MEMBER_TEXT },
+                    { "body_only", MEMBER_FLAG },
+                    { "stash", MEMBER_FLAG } };
+    for (size_t i = 0; i < COUNT_OF(members); i++)
+        if (str_eq(name, str_of(members[i].name)))
+            return members[i].is;
+    return MEMBER_UNKNOWN;
+}
+
+/* JSON has truth of its own: neither a number nor a text is a flag. */
+static bool fits(enum member is, str value)
+{
+    bool text = value.p[0] == '"' || value.p[0] == '{';
+    return is == MEMBER_TEXT ? text : str_eq(value, STR("true")) || str_eq(value, STR("false"));
+}
+
+static err parse_json(struct arena *a, str body, struct transform_fields *out,
+                      struct err_note *note)
+{
+    struct jsonread_member members[MEMBERS_MAX];
+    unsigned count;
+    str value, text;
+    if (!utf8_valid(body) || !jsonread_value(body, &value))
+        return refuse(note, "the body is not JSON");
+    err why = jsonread_members(a, value, members, MEMBERS_MAX, &count);
+    if (why != ERR_OK)
+        return refuse(note, "the body must be an object of at most 32 members, each there once");
+    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
+        if (str_eq(members[i].name, STR("updates")))
+            why = parse_updates(a, members[i].value, out, note);
+        enum member is = member_of(members[i].name);
+        if (is == MEMBER_UNKNOWN)
+            continue;
+        why = fits(is, members[i].value) ? member_text(a, members[i].value, &text) : ERR_BAD;
+        if (why == ERR_BAD) {
+            err_note_set(note, "%.*s must be %s", STR_ARG(members[i].name),
+                         is == MEMBER_FLAG ? "true or false" : "a string");
+            return ERR_BAD;
+        }
+        if (why == ERR_OK)
+            why = take_field(out, members[i].name, text, note);
+    }
+    return why;
+}
+
+err transform_body_parse(struct arena *a, str content_type, str body, struct transform_fields *out,
+                         struct err_note *note)
+{
+    struct transform_fields fields = { .stash = false };
+    struct form form;
+    str type = form_media_type(content_type);
+    err why;
+    if (type.n == 0 || str_eq_nocase(type, STR("application/json"))) {
+        why = parse_json(a, body, &fields, note);
+    } else {
+        why = form_parse(a, content_type, body, &form, note);
+        if (why == ERR_NOT_FOUND)
+            return refuse(
+                note,
+                "the body must be JSON, multipart/form-data or application/x-www-form-urlencoded");
+        for (unsigned i = 0; why == ERR_OK && i < form.count; i++)
+            why = str_eq(form.fields[i].name, STR("updates"))
+                      ? parse_updates(a, form.fields[i].value, &fields, note)
+                      : take_field(&fields, form.fields[i].name, form.fields[i].value, note);
+    }
+    if (why == ERR_OK)
+        *out = fields;
+    return why;
+}
+
+/* ---- writing ---- */
+
+/* s, which is UTF-8, as a JSON string. */
+static void put_string(struct buf *b, str s)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t from = 0;
+    buf_put_c(b, '"');
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        buf_put(b, (str){ .p = s.p + from, .n = i - from });
+        from = i + 1;
+        buf_put_c(b, '\\');
+        if (c == '"' || c == '\\') {
+            buf_put_c(b, (char)c);
+        } else if (c == '\n' || c == '\t') {
+            buf_put_c(b, c == '\n' ? 'n' : 't');
+        } else {
+            buf_put(b, STR("u00"));
+            buf_put_c(b, hex[c >> 4]);
+            buf_put_c(b, hex[c & 15]);
+        }
+    }
+    if (s.n > from)
+        buf_put(b, (str){ .p = s.p + from, .n = s.n - from });
+    buf_put_c(b, '"');
+}
+
+/* json: the body is JSON already. */
+static void put_part(struct buf *b, const char *name, const struct transform_part *part, bool json)
+{
+    if (part->body.p == NULL)
+        return;
+    buf_printf(b, ",\"%s\":{\"headers\":{\"content-type\":", name);
+    put_string(b, part->type);
+    buf_put(b, STR("},\"body\":"));
+    if (json)
+        buf_put(b, part->body);
+    else
+        put_string(b, part->body);
+    buf_put_c(b, '}');
+}
+
+static void put_original(struct buf *b, const struct transform_original *original)
+{
+    buf_put(b, STR("\"original\":{\"title\":"));
+    put_string(b, original->title);
+    if (original->rev > 0)
+        buf_printf(b, ",\"revid\":%" PRIu64, original->rev);
+    put_part(b, "html", &original->html, false);
+    put_part(b, "data-parsoid", &original->data_parsoid, true);
+    put_part(b, "wikitext", &original->wikitext, false);
+    buf_put_c(b, '}');
+}
+
+void transform_body_html(struct buf *b, str html, const struct transform_original *original)
+{
+    buf_put(b, STR("{\"html\":"));
+    put_string(b, html);
+    if (original != NULL) {
+        buf_put_c(b, ',');
+        put_original(b, original);
+    }
+    buf_put_c(b, '}');
+}
+
+void transform_body_updates(struct buf *b, const struct transform_fields *fields,
+                            const struct transform_original *original)
+{
+    buf_put_c(b, '{');
+    put_original(b, original);
+    if (fields->redlinks) {
+        buf_put(b, STR(",\"updates\":{\"redlinks\":true}}"));
+        return;
+    }
+    buf_put(b, STR(",\"updates\":{\"variant\":{\"target\":"));
+    put_string(b, fields->variant_target);
+    if (fields->variant_source.n > 0) {
+        buf_put(b, STR(",\"source\":"));
+        put_string(b, fields->variant_source);
+    }
+    buf_put(b, STR("}}}"));
+}
+
+void transform_body_wikitext(struct buf *b, str wikitext, bool body_only)
+{
+    buf_put(b, STR("{\"wikitext\":"));
+    put_string(b, wikitext);
+    buf_put(b, body_only ? STR(",\"body_only\":true}") : STR("}"));
+}
+
+bool transform_parsoid_has_ids(struct arena *a, str data_parsoid)
+{
+    struct jsonread_member members[PARSOID_MEMBERS_MAX];
+    unsigned count;
+    str value;
+    if (!utf8_valid(data_parsoid) || !jsonread_value(data_parsoid, &value) ||
+        jsonread_members(a, value, members, PARSOID_MEMBERS_MAX, &count) != ERR_OK)
+        return false;
+    const struct jsonread_member *ids = jsonread_find(members, count, "ids");
+    return ids != NULL && ids->value.p[0] == '{';
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Behind the '>' of the tag at the start of s; s.n: it never ends. A '>' between quotes is none. */
+static size_t tag_bytes(str s)
+{
+    char quote = 0;
+    for (size_t i = 1; i < s.n; i++) {
+        char c = s.p[i];
+        if (quote == 0 && c == '>')
+            return i + 1;
+        if (quote == 0 && (c == '"' || c == '\''))
+            quote = c;
+        else if (c == quote)
+            quote = 0;
+    }
+    return s.n;
+}
+
+static str tag_name(str tag)
+{
+    str name = str_skip(tag, str_starts(tag, STR("</")) ? 2 : 1);
+    size_t n = 0;
+    while (n < name.n && !is_space(name.p[n]) && name.p[n] != '/' && name.p[n] != '>')
+        n++;
+    return str_take(name, n);
+}
+
+/* An element that is nothing by itself, and was made of nothing else. */
+static bool is_empty_element(str tag)
+{
+    static const char *const names[] = { "!doctype", "html", "body", "section",
+                                         "div",      "p",    "span", "br" };
+    if (str_find_str(tag, STR("typeof")) < tag.n)
+        return false;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (str_eq_nocase(tag_name(tag), str_of(names[i])))
+            return true;
+    return false;
+}
+
+/* A tag opens where a letter, a slash or a declaration follows. A comment is text: the wiki keeps
+ * comments. */
+static bool is_tag(str s)
+{
+    char c = s.n > 1 ? s.p[1] : ' ';
+    return s.p[0] == '<' && !str_starts(s, STR("<!--")) &&
+           ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '!');
+}
+
+enum transform_holds transform_holds(str html)
+{
+    enum transform_holds holds = HOLDS_NOTHING;
+    size_t body = str_find_str(html, STR("<body")); /* a head says nothing of the page's text */
+    html = str_skip(html, body < html.n ? body : 0);
+    while (html.n > 0) {
+        size_t n = 1;
+        if (is_tag(html)) {
+            n = tag_bytes(html);
+            if (!is_empty_element(str_take(html, n)))
+                holds = HOLDS_ELEMENTS;
+        } else if (!is_space(html.p[0])) {
+            return HOLDS_TEXT;
+        }
+        html = str_skip(html, n);
+    }
+    return holds;
+}

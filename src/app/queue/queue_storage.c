@@ -1,0 +1,310 @@
+/* storage/items.list, scheduled.list, items.import, items.delete; queue.peek, over all partitions.
+ * All on the pool. */
+#include "app/queue/queue_call.h"
+#include "app/queue/queue_routes.h"
+#include "queue/admin.h"
+
+#include <string.h>
+
+enum { IMPORT_MEMORY_FACTOR = 8, IMPORT_BATCH_BYTES = 4 << 20, IMPORT_ATTEMPTS_MAX = 1 << 30 };
+
+/* ---- an item as a message, and back ---- */
+
+static ProtobufCBinaryData id_text(struct arena *a, struct ksuid id)
+{
+    char *text = arena_alloc(a, KSUID_TEXT_BYTES + 1);
+    if (text == NULL)
+        return wire_bytes(STR_NONE);
+    ksuid_format(id, text);
+    return wire_bytes((str){ .p = text, .n = KSUID_TEXT_BYTES });
+}
+
+static bool item_message(struct arena *a, const struct queue_item *q, Wire__StorageItem *out)
+{
+    wire__storage_item__init(out);
+    out->id = id_text(a, q->id);
+    out->source_id = wire_bytes(q->source_id);
+    out->is_leased = q->lease_deadline.ns != 0;
+    out->lease_deadline = wire_time(a, q->lease_deadline);
+    out->expire_deadline = wire_time(a, q->expire_at);
+    out->created_at = wire_time(a, q->created_at);
+    out->attempts = (int32_t)q->attempts;
+    out->max_attempts = (int32_t)q->max_attempts;
+    out->reference = wire_bytes(q->reference);
+    out->encoding = wire_bytes(q->encoding);
+    out->kind = wire_bytes(q->kind);
+    out->payload = wire_bytes(q->bytes);
+    return out->id.len > 0 && out->lease_deadline != NULL && out->expire_deadline != NULL &&
+           out->created_at != NULL;
+}
+
+/* False: answered. */
+static bool items_messages(struct queue_call *c, const struct queue_item *found, unsigned count,
+                           Wire__StorageItem ***out)
+{
+    Wire__StorageItem *items = queue_call_memory(c, count, sizeof *items);
+    *out = items == NULL ? NULL : queue_call_memory(c, count, sizeof(Wire__StorageItem *));
+    if (*out == NULL)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        (*out)[i] = &items[i];
+        if (!item_message(http_arena(c->x), &found[i], &items[i])) {
+            queue_call_end(c, ERR_LIMIT, NULL);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- list ---- */
+
+struct items_call {
+    struct queue_call call;
+    uint32_t partition;
+    bool scheduled;
+    str pivot;
+    unsigned limit, count;
+    struct queue_item *found;
+};
+
+static void list_run(struct queue_call *call)
+{
+    struct items_call *c = CONTAINER_OF(call, struct items_call, call);
+    call->why = queue_items_list(call->queue, c->partition, c->scheduled, c->pivot, c->limit,
+                                 http_arena(call->x), &c->found, &c->count, &call->note);
+}
+
+static void list_answer(struct queue_call *call)
+{
+    struct items_call *c = CONTAINER_OF(call, struct items_call, call);
+    Wire__StorageItemsListResponse reply = WIRE__STORAGE_ITEMS_LIST_RESPONSE__INIT;
+    if (!items_messages(call, c->found, c->count, &reply.items))
+        return;
+    reply.n_items = c->count;
+    queue_call_reply(call, &reply.base);
+}
+
+static void items_list(struct http_exchange *x, void *app, bool scheduled)
+{
+    struct items_call *c = queue_call_new(x, app, sizeof *c);
+    const Wire__StorageItemsListRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__storage_items_list_request__descriptor);
+    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.stats") ||
+        !queue_call_partition(&c->call, m->partition) ||
+        !queue_call_limit(&c->call, m->limit, &c->limit))
+        return;
+    c->partition = (uint32_t)m->partition;
+    c->scheduled = scheduled;
+    c->pivot = str_trim(wire_str(m->pivot)); /* a blank one is none */
+    queue_call_part_job(&c->call, c->partition, list_run, list_answer);
+}
+
+void app_storage_items(struct http_exchange *x, void *app)
+{
+    items_list(x, app, false);
+}
+
+void app_storage_scheduled(struct http_exchange *x, void *app)
+{
+    items_list(x, app, true);
+}
+
+/* ---- peek: of all partitions ---- */
+
+void app_queue_peek(struct http_exchange *x, void *app)
+{
+    struct items_call *c = queue_call_new(x, app, sizeof *c);
+    const Wire__QueuePeekRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__queue_peek_request__descriptor);
+    if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
+        queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->limit)) {
+        c->partition = QUEUE_PARTS_ALL;
+        c->pivot = str_trim(wire_str(m->pivot));
+        queue_call_part_job(&c->call, QUEUE_PARTS_ALL, list_run, list_answer);
+    }
+}
+
+/* ---- import ---- */
+
+struct import_call {
+    struct queue_call call;
+    const Wire__StorageItemsImportRequest *wanted;
+    uint32_t partition;
+    unsigned count;
+    struct queue_item *items, *stored;
+};
+
+/* How many of the items from there on go into one batch; one with a source_id, which is stored
+ * once, alone. */
+static unsigned import_batch(const struct import_call *c, unsigned from)
+{
+    size_t bytes = 0;
+    unsigned n = 0;
+    while (from + n < c->count && n < QUEUE_PRODUCE_ITEMS_MAX) {
+        const struct queue_item *q = &c->items[from + n];
+        if (q->source_id.n > 0)
+            return n == 0 ? 1 : n;
+        bytes += q->bytes.n + q->encoding.n + q->kind.n + q->reference.n;
+        if (n > 0 && bytes > IMPORT_BATCH_BYTES)
+            break;
+        n++;
+    }
+    return n;
+}
+
+/* Batch after batch; what was stored before one is refused stays. */
+static void import_run(struct queue_call *call)
+{
+    struct import_call *c = CONTAINER_OF(call, struct import_call, call);
+    for (unsigned done = 0; done < c->count && call->why == ERR_OK;) {
+        unsigned n = import_batch(c, done);
+        struct queue_item *stored = NULL;
+        call->why = queue_items_import(call->queue, c->partition, c->items + done, n,
+                                       http_arena(call->x), &stored, &call->note);
+        if (call->why == ERR_OK)
+            memcpy(c->stored + done, stored, n * sizeof *stored);
+        done += n;
+    }
+}
+
+static void import_answer(struct queue_call *call)
+{
+    struct import_call *c = CONTAINER_OF(call, struct import_call, call);
+    Wire__StorageItemsImportResponse reply = WIRE__STORAGE_ITEMS_IMPORT_RESPONSE__INIT;
+    if (!items_messages(call, c->stored, c->count, &reply.items))
+        return;
+    reply.n_items = c->count;
+    for (unsigned i = 0; i < c->count; i++) /* Querator gives it back, although it means nothing */
+        if (!c->wanted->items[i]->is_leased && c->wanted->items[i]->lease_deadline != NULL)
+            reply.items[i]->lease_deadline = c->wanted->items[i]->lease_deadline;
+    queue_call_reply(call, &reply.base);
+}
+
+/* id, created_at and enqueue_at are the server's. */
+static void import_item(const Wire__StorageItem *from, struct queue_item *to)
+{
+    *to = (struct queue_item){ .encoding = wire_str(from->encoding),
+                               .kind = wire_str(from->kind),
+                               .reference = wire_str(from->reference),
+                               .bytes = wire_str(from->payload),
+                               .attempts = (uint32_t)from->attempts,
+                               .max_attempts = (uint32_t)from->max_attempts,
+                               .lease_deadline = from->is_leased
+                                                     ? wire_time_read(from->lease_deadline)
+                                                     : STORE_TIME_ZERO,
+                               .expire_at = wire_time_read(from->expire_deadline),
+                               .source_id = wire_str(from->source_id) };
+}
+
+/* False: answered. */
+static bool import_check(struct queue_call *c, const Wire__StorageItem *item)
+{
+    const char *wrong = NULL;
+    if (item->attempts < 0)
+        wrong = "attempts is invalid; cannot be negative number";
+    else if (item->max_attempts < 0)
+        wrong = "max attempts is invalid; cannot be negative number";
+    if (wrong != NULL)
+        queue_call_refuse(c, "%s", wrong);
+    else if (item->attempts > IMPORT_ATTEMPTS_MAX)
+        queue_call_refuse(c, "attempts is invalid; cannot be greater than %d", IMPORT_ATTEMPTS_MAX);
+    return wrong == NULL && item->attempts <= IMPORT_ATTEMPTS_MAX;
+}
+
+/* False: answered. */
+static bool import_items(struct import_call *c)
+{
+    size_t count = c->wanted->n_items;
+    c->items = queue_call_memory(&c->call, count, sizeof *c->items);
+    c->stored = c->items == NULL ? NULL : queue_call_memory(&c->call, count, sizeof *c->stored);
+    for (size_t i = 0; c->stored != NULL && i < count; i++) {
+        if (!import_check(&c->call, c->wanted->items[i]))
+            return false;
+        import_item(c->wanted->items[i], &c->items[i]);
+    }
+    c->count = (unsigned)count;
+    return c->stored != NULL;
+}
+
+void app_storage_import(struct http_exchange *x, void *app)
+{
+    struct import_call *c = queue_call_new(x, app, sizeof *c);
+    http_arena(x)->bytes_max +=
+        http_body(x).n * IMPORT_MEMORY_FACTOR; /* read, stored; answered with escapes */
+    const Wire__StorageItemsImportRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__storage_items_import_request__descriptor);
+    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.produce") ||
+        !queue_call_partition(&c->call, m->partition))
+        return;
+    if (m->n_items == 0) {
+        queue_call_refuse(&c->call, "items is invalid; cannot be empty");
+        return;
+    }
+    c->call.audited = true;
+    c->wanted = m;
+    c->partition = (uint32_t)m->partition;
+    if (import_items(c))
+        queue_call_part_job(&c->call, c->partition, import_run, import_answer);
+}
+
+/* ---- delete ---- */
+
+struct delete_call {
+    struct queue_call call;
+    uint32_t partition;
+    unsigned count;
+    str *ids;
+};
+
+static void delete_run(struct queue_call *call)
+{
+    struct delete_call *c = CONTAINER_OF(call, struct delete_call, call);
+    for (unsigned done = 0; done < c->count && call->why == ERR_OK;
+         done += QUEUE_COMPLETE_IDS_MAX) {
+        unsigned left = c->count - done;
+        call->why =
+            queue_items_delete(call->queue, c->partition, c->ids + done,
+                               left < QUEUE_COMPLETE_IDS_MAX ? left : QUEUE_COMPLETE_IDS_MAX,
+                               &call->note);
+    }
+}
+
+static void delete_answer(struct queue_call *call)
+{
+    queue_call_end(call, ERR_OK, NULL);
+}
+
+/* All of them before one is deleted. False: answered. */
+static bool delete_ids(struct delete_call *c, const Wire__StorageItemsDeleteRequest *m)
+{
+    struct ksuid id;
+    c->ids = queue_call_memory(&c->call, m->n_ids, sizeof *c->ids);
+    for (size_t i = 0; c->ids != NULL && i < m->n_ids; i++) {
+        c->ids[i] = wire_str(m->ids[i]);
+        if (ksuid_parse(c->ids[i], &id))
+            continue;
+        queue_call_refuse(&c->call, "invalid storage id; '%.*s': %s", STR_ARG(c->ids[i]),
+                          ksuid_refusal(c->ids[i]));
+        return false;
+    }
+    c->count = (unsigned)m->n_ids;
+    return c->ids != NULL;
+}
+
+void app_storage_delete(struct http_exchange *x, void *app)
+{
+    struct delete_call *c = queue_call_new(x, app, sizeof *c);
+    const Wire__StorageItemsDeleteRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__storage_items_delete_request__descriptor);
+    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.clear") ||
+        !queue_call_partition(&c->call, m->partition))
+        return;
+    if (m->n_ids == 0) {
+        queue_call_refuse(&c->call, "ids is invalid; cannot be empty");
+        return;
+    }
+    c->call.audited = true;
+    c->partition = (uint32_t)m->partition;
+    if (delete_ids(c, m))
+        queue_call_part_job(&c->call, c->partition, delete_run, delete_answer);
+}

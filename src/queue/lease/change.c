@@ -1,0 +1,385 @@
+/* change.c - complete, retry, extend: all of a request or nothing, fenced by the id, and by the
+ * token if there is one.
+ *
+ * A request is judged when its write is built: then nothing else is changing its items. One whose
+ * item is in a write on its way waits for that. What memory does not know, because it lies behind
+ * the window, the store is asked for. */
+#include "queue/order/flush.h"
+
+#include <stdlib.h>
+
+enum {
+    RECENT_MAX = 1024 /* completions with a token remembered, so that saying it again is no error */
+};
+
+static const char *verb_of(const struct queue_change *c)
+{
+    switch (c->kind) {
+    case CHANGE_COMPLETE:
+        return "completed";
+    case CHANGE_RETRY:
+        return "retried";
+    case CHANGE_EXTEND:
+        return "extended";
+    case CHANGE_DELETE:
+    case CHANGE_CLEAR:
+        return "deleted";
+    }
+    return "changed";
+}
+
+/* ---- a request comes ---- */
+
+static err parse_ids(struct queue_change *c)
+{
+    struct own_change *own = own_change(c);
+    own->ids = arena_calloc(c->arena, c->items_count, sizeof *own->ids);
+    own->there = arena_calloc(c->arena, c->items_count, sizeof *own->there);
+    if (own->ids == NULL || own->there == NULL)
+        return ERR_LIMIT;
+    for (unsigned i = 0; i < c->items_count; i++) {
+        str id = c->items[i].id;
+        if (!ksuid_parse(id, &own->ids[i])) {
+            err_note_set(&c->note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(id, 100)),
+                         ksuid_refusal(id));
+            return ERR_BAD;
+        }
+        if (c->kind == CHANGE_EXTEND && c->items[i].extend_ns <= 0) {
+            err_note_set(&c->note, "extension is invalid; must be greater than zero");
+            return ERR_BAD;
+        }
+    }
+    own->looks = arena_mark(c->arena);
+    return ERR_OK;
+}
+
+static bool removes(const struct queue_change *c)
+{
+    return c->kind == CHANGE_DELETE || c->kind == CHANGE_CLEAR;
+}
+
+static err change_check(struct queue_change *c)
+{
+    bool retry = c->kind == CHANGE_RETRY;
+    if (c->items_count == 0) {
+        err_note_set(&c->note, retry ? "items is invalid; list of items cannot be empty"
+                                     : "ids is invalid; list of ids cannot be empty");
+        return ERR_BAD;
+    }
+    if (c->items_count > QUEUE_COMPLETE_IDS_MAX) {
+        err_note_set(&c->note,
+                     retry ? "items is invalid; max_retry_batch_size is %d but received %u"
+                           : "ids is invalid; max_complete_batch_size is %d but received %u",
+                     QUEUE_COMPLETE_IDS_MAX, c->items_count);
+        return ERR_BAD;
+    }
+    return parse_ids(c);
+}
+
+void change_begin(struct queue *q, struct queue_change *c)
+{
+    struct part *p = q->parts[c->partition];
+    struct req *req = &own_change(c)->req;
+    req->part = p;
+    req->state = REQ_PENDING;
+    list_append(&p->changes, &req->link);
+    queue_work(p);
+}
+
+err queue_change_start(struct queue_change *c)
+{
+    struct queue *q = c->queue;
+    struct own_change *own = own_change(c);
+    if (c->partition >= atomic_load(&q->parts_shown)) {
+        err_note_set(&c->note, "partition is invalid; '%u' is not a valid partition", c->partition);
+        return ERR_BAD;
+    }
+    *own = (struct own_change){ .req = { .kind = REQ_CHANGE } };
+    c->note.text[0] = '\0';
+    err why = change_check(c);
+    if (why != ERR_OK)
+        return why;
+    queue_enter(q);
+    why = req_admit(q, &c->note);
+    if (why == ERR_OK && part_failing(q->parts[c->partition]))
+        why = part_failing_note(q->parts[c->partition], &c->note);
+    if (why == ERR_OK) {
+        req_add(q, &own->req, c->deadline);
+        if (q->paused && !removes(c)) /* what is done by hand goes on */
+            list_append(&q->held, &own->req.link);
+        else
+            change_begin(q, c);
+    }
+    queue_leave(q);
+    return why;
+}
+
+/* ---- judging ---- */
+
+static bool was_completed(const struct part *p, struct ksuid id, uint64_t token)
+{
+    for (unsigned i = 0; p->recent != NULL && i < RECENT_MAX; i++)
+        if (p->recent[i].token == token && ksuid_cmp(p->recent[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+static void remember(struct part *p, const struct queue_change *c)
+{
+    const struct own_change *own = (const struct own_change *)(const void *)c->own;
+    for (unsigned i = 0; i < c->items_count; i++) {
+        if (c->items[i].token == 0)
+            continue;
+        if (p->recent == NULL)
+            p->recent = calloc(RECENT_MAX, sizeof *p->recent);
+        INVARIANT(p->recent != NULL);
+        p->recent[p->recent_at++ % RECENT_MAX] =
+            (struct recent){ .id = own->ids[i], .token = c->items[i].token };
+    }
+}
+
+static err refuse(struct queue_change *c, unsigned i, err why, const char *what)
+{
+    char id[KSUID_TEXT_BYTES + 1];
+    ksuid_format(own_change(c)->ids[i], id);
+    if (why == ERR_NOT_FOUND)
+        err_note_set(&c->note, "invalid storage id; '%s' %s", id, what);
+    else
+        err_note_set(&c->note, "item(s) cannot be %s; '%s' %s", verb_of(c), id, what);
+    return why;
+}
+
+/* An id that memory does not know. ERR_AGAIN: the store has to be asked. */
+static err judge_unknown(struct part *p, struct queue_change *c, unsigned i)
+{
+    struct own_change *own = own_change(c);
+    if (c->kind == CHANGE_COMPLETE && c->items[i].token != 0 &&
+        was_completed(p, own->ids[i], c->items[i].token))
+        return ERR_OK;
+    bool behind = !p->whole && ksuid_cmp(own->ids[i], p->edge) > 0;
+    if (!own->looked && (behind || !p->whole_due)) {
+        own->ask = true;
+        return ERR_AGAIN;
+    }
+    if (removes(c))
+        return ERR_OK;
+    if (own->looked && own->there[i].there)
+        return refuse(c, i, ERR_CONFLICT, "is not marked as leased");
+    return refuse(c, i, ERR_NOT_FOUND, "does not exist");
+}
+
+/* Who removes items need not wait for a move that failed; nobody else waits for it either. */
+static err judge_moving(struct queue_change *c, unsigned i, struct qitem *it)
+{
+    if (removes(c) && move_let_go(it->part, it))
+        return ERR_OK;
+    if (!removes(c) && move_waits(it->part, it))
+        return refuse(c, i, ERR_CONFLICT, "is on its way to another queue");
+    own_change(c)->moving = it->id;
+    return ERR_AGAIN;
+}
+
+static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
+{
+    switch ((enum qitem_state)it->state) {
+    case QITEM_ENDING:
+    case QITEM_GRANTING:
+        return ERR_AGAIN;
+    case QITEM_MOVING:
+        return judge_moving(c, i, it);
+    case QITEM_LEASED:
+        if (it->attempts >= ATTEMPTS_DOOMED && !removes(c))
+            return refuse(c, i, ERR_CONFLICT, "is not marked as leased");
+        if (c->items[i].token != 0 && c->items[i].token != it->token)
+            return refuse(c, i, ERR_CONFLICT, "is leased by another");
+        return ERR_OK;
+    case QITEM_READY:
+    case QITEM_TAIL:
+    case QITEM_BEHIND:
+    case QITEM_DAMAGED:
+    case QITEM_SCHEDULED:
+        return removes(c) ? ERR_OK : refuse(c, i, ERR_CONFLICT, "is not marked as leased");
+    case QITEM_FREE:
+    case QITEM_STATES:
+        break;
+    }
+    check_failed(__FILE__, __LINE__, "an item in use");
+}
+
+/* ERR_OK: all of it can be done. ERR_AGAIN: not yet. Else it is refused, and why is in its note. */
+static err judge(struct part *p, struct queue_change *c)
+{
+    struct own_change *own = own_change(c);
+    err worst = ERR_OK;
+    own->ask = false;
+    own->moving = KSUID_NIL;
+    own->looked &= own->churn == p->churn;
+    uint64_t mark = ++p->queue->marks;
+    for (unsigned i = 0; i < c->items_count; i++) {
+        struct qitem *it = part_item(p, own->ids[i]);
+        err why;
+        if (it == NULL)
+            why = judge_unknown(p, c, i);
+        else if (it->mark == mark && !removes(c))
+            why = refuse(c, i, ERR_BAD, "is listed twice");
+        else
+            why = judge_item(c, i, it);
+        if (it != NULL)
+            it->mark = mark;
+        if (why != ERR_OK && why != ERR_AGAIN)
+            return why;
+        if (why == ERR_AGAIN)
+            worst = why;
+    }
+    return worst;
+}
+
+/* ---- doing ---- */
+
+static void retry_item(struct part *p, struct slot *s, struct queue_change *c, unsigned i,
+                       struct qitem *it, store_time now)
+{
+    const struct queue_change_item *want = &c->items[i];
+    if (want->dead || item_dies(it, now))
+        part_die(p, s, it, c);
+    else if (want->retry_at.ns > store_time_add(now, QUEUE_SOON_NS).ns)
+        step_schedule(s, it, want->retry_at);
+    else
+        step_return(s, it, now);
+}
+
+/* What was seen of a kind that is to go may have become another since. */
+static bool is_kept(const struct queue_change *c, enum qitem_state state)
+{
+    if (c->kind != CHANGE_CLEAR)
+        return false;
+    if (state == QITEM_LEASED)
+        return !c->clears.leased;
+    return state == QITEM_SCHEDULED ? !c->clears.scheduled : !c->clears.ready;
+}
+
+/* The item; one that memory does not know is made only to be removed. NULL: it is not there, or
+ * stays. */
+static struct qitem *wanted(struct part *p, struct queue_change *c, unsigned i)
+{
+    struct own_change *own = own_change(c);
+    struct qitem *it = part_item(p, own->ids[i]);
+    const struct looked *there = it == NULL && removes(c) && own->looked ? &own->there[i] : NULL;
+    if (there != NULL && !is_kept(c, there->scheduled ? QITEM_SCHEDULED : QITEM_READY))
+        return looked_item(p, there);
+    return it != NULL && is_kept(c, it->state) ? NULL : it;
+}
+
+static void apply(struct part *p, struct slot *s, struct queue_change *c, store_time now)
+{
+    struct own_change *own = own_change(c);
+    unsigned before = s->steps_count; /* not ops: a batch that changed becomes one at the end */
+    for (unsigned i = 0; i < c->items_count; i++) {
+        struct qitem *it = wanted(p, c, i);
+        if (it == NULL || it->state == QITEM_ENDING)
+            continue; /* not there, deleted above, or completed before with the same token */
+        switch (c->kind) {
+        case CHANGE_COMPLETE:
+        case CHANGE_DELETE:
+        case CHANGE_CLEAR:
+            step_gone(s, it);
+            break;
+        case CHANGE_RETRY:
+            retry_item(p, s, c, i, it, now);
+            break;
+        case CHANGE_EXTEND:
+            step_extend(s, it, store_time_add(now, c->items[i].extend_ns));
+            break;
+        }
+    }
+    list_remove(&own->req.link);
+    own->req.state = REQ_WRITING;
+    if (s->steps_count > before) {
+        own->left++;
+        list_append(&s->requests, &own->req.link);
+    }
+    if (own->left == 0)
+        req_answer(p->queue, &own->req, ERR_OK);
+}
+
+void change_build(struct part *p, struct slot *s, store_time now)
+{
+    for (struct list *n = p->changes.next, *next; n != &p->changes; n = next) {
+        next = n->next;
+        struct queue_change *c = req_change(CONTAINER_OF(n, struct req, link));
+        struct own_change *own = own_change(c);
+        if (own->looking || (p->frees_only && c->kind != CHANGE_COMPLETE && !removes(c)))
+            continue;
+        if (!slot_room(s, c->items_count * STEP_OPS_MAX)) {
+            p->first = FIRST_CHANGE;
+            return;
+        }
+        err why = judge(p, c);
+        if (why == ERR_OK)
+            apply(p, s, c, now);
+        else if (why != ERR_AGAIN)
+            req_answer(p->queue, &own->req, why);
+        else if (own->ask)
+            part_look(p, c);
+    }
+}
+
+/* One of the writes it waits for was answered. */
+void change_outcome(struct queue_change *c, err why)
+{
+    struct own_change *own = own_change(c);
+    struct part *p = own->req.part;
+    INVARIANT(own->left > 0);
+    own->left--;
+    if (why != ERR_OK)
+        own->worst = why;
+    if (own->left > 0)
+        return;
+    if (own->worst == ERR_OK) {
+        if (c->kind == CHANGE_COMPLETE)
+            remember(p, c);
+        req_answer(p->queue, &own->req, ERR_OK);
+        return;
+    }
+    if (c->note.text[0] == '\0')
+        err_note_set(&c->note, "internal error, try your request again");
+    req_answer(p->queue, &own->req, ERR_UNAVAILABLE);
+}
+
+/* Definitely not written: judged and tried again, until its deadline. */
+void change_again(struct queue_change *c)
+{
+    struct own_change *own = own_change(c);
+    INVARIANT(own->left > 0);
+    own->left--;
+    if (own->left > 0 ||
+        own->req.part->queue->draining) { /* part of it is on its way to a dead queue */
+        own->left++;
+        change_outcome(c, ERR_UNAVAILABLE);
+        return;
+    }
+    own->req.state = REQ_PENDING;
+    own->looked = false;
+    list_append(&own->req.part->changes, &own->req.link);
+    queue_work(own->req.part);
+}
+
+/* It is about to be answered while writes of it are on their way. */
+void change_leave(struct queue_change *c)
+{
+    struct own_change *own = own_change(c);
+    if (own->req.part != NULL && own->left > 0)
+        move_forget_change(own->req.part, c);
+}
+
+/* The partition is not available: what waits there is told so. */
+void change_refuse_all(struct part *p)
+{
+    for (struct list *n = p->changes.next, *next; n != &p->changes; n = next) {
+        next = n->next;
+        struct queue_change *c = req_change(CONTAINER_OF(n, struct req, link));
+        if (own_change(c)->looking)
+            continue;
+        req_answer(p->queue, &own_change(c)->req, part_failing_note(p, &c->note));
+    }
+}

@@ -1,0 +1,65 @@
+/* due.c - what is due: leases that ended, schedules, items past their time. To the tail, a dead
+ * queue, or gone. */
+#include "queue/order/flush.h"
+
+enum { DUE_BUILD_MAX = 512 };
+
+bool item_dies(const struct qitem *it, store_time now)
+{
+    uint32_t max = it->part->queue->info.max_attempts;
+    bool spent = (max > 0 && it->attempts >= max) || it->attempts >= ATTEMPTS_DOOMED;
+    return spent || !store_time_before(now, it->expire_at);
+}
+
+static void due_item(struct part *p, struct slot *s, struct qitem *it, store_time now)
+{
+    bool dies =
+        it->state == QITEM_LEASED ? item_dies(it, now) : !store_time_before(now, it->expire_at);
+    if (it->state == QITEM_DAMAGED)
+        step_gone(s, it); /* no queue takes an item without a body */
+    else if (dies)
+        part_die(p, s, it, NULL);
+    else
+        step_return(s, it, now);
+}
+
+static void expire_list(struct part *p, struct slot *s, struct list *items, store_time now,
+                        store_time *next)
+{
+    for (struct list *n = items->next, *after; n != items; n = after) {
+        after = n->next;
+        struct qitem *it = CONTAINER_OF(n, struct qitem, link);
+        if (!store_time_before(now, it->expire_at) && slot_room(s, STEP_OPS_MAX))
+            part_die(p, s, it, NULL);
+        else if (store_time_before(it->expire_at, *next))
+            *next = it->expire_at;
+    }
+}
+
+struct expiry {
+    struct part *part;
+    struct slot *slot;
+    store_time now, next;
+};
+
+static void expire_okey(void *ctx, struct hash_node *n)
+{
+    struct expiry *e = ctx;
+    expire_list(e->part, e->slot, &CONTAINER_OF(n, struct okey, node)->behind, e->now, &e->next);
+}
+
+void due_build(struct part *p, struct slot *s, store_time now)
+{
+    for (unsigned i = 0; i < DUE_BUILD_MAX && slot_room(s, STEP_OPS_MAX) && !list_empty(&p->due);
+         i++)
+        due_item(p, s, CONTAINER_OF(list_take(&p->due), struct qitem, link), now);
+    if (p->expire_due) {
+        struct expiry e = { .part = p, .slot = s, .now = now, .next = STORE_TIME_NEVER };
+        p->expire_due = false;
+        expire_list(p, s, &p->ready_list, now, &e.next);
+        hash_each(&p->okeys, expire_okey, &e);
+        part_expire_set(p, e.next);
+        part_heads(p);
+    }
+    move_begin(p);
+}

@@ -1,0 +1,184 @@
+/* timers.c - when a queue has something to do by time alone: one timer on the loop for all of
+ * them. */
+#include "queue/order/flush.h"
+
+enum {
+    TIMERS_QUEUES_MAX = 64, /* served before the loop gets a turn */
+    TIMERS_FROZEN_MS = 50,  /* store_time may stand still: look again then */
+    TIMERS_FAR_MS = 1000    /* store_time may be set forward with the machine's clock */
+};
+
+static bool due_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct queue *x = CONTAINER_OF(unconst(a), struct queue, due_node);
+    const struct queue *y = CONTAINER_OF(unconst(b), struct queue, due_node);
+    return x->due_at.ns < y->due_at.ns;
+}
+
+static bool wait_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct queue *x = CONTAINER_OF(unconst(a), struct queue, wait_node);
+    const struct queue *y = CONTAINER_OF(unconst(b), struct queue, wait_node);
+    return x->wait_at.ns < y->wait_at.ns;
+}
+
+static void lock(struct queues *all)
+{
+    INVARIANT(pthread_mutex_lock(&all->timers_lock) == 0);
+}
+
+static void unlock(struct queues *all)
+{
+    INVARIANT(pthread_mutex_unlock(&all->timers_lock) == 0);
+}
+
+/* The first instant of anything; under the lock. */
+static mono first(struct queues *all)
+{
+    struct heap_node *due = heap_first(&all->due), *wait = heap_first(&all->wait);
+    mono now = clock_mono(all->opts.clock), at = all->probe_at;
+    if (wait != NULL && CONTAINER_OF(wait, struct queue, wait_node)->wait_at.ns < at.ns)
+        at = CONTAINER_OF(wait, struct queue, wait_node)->wait_at;
+    if (due != NULL) {
+        int64_t left =
+            CONTAINER_OF(due, struct queue, due_node)->due_at.ns - clock_store(all->opts.clock).ns;
+        int64_t then = left > INT64_MAX - now.ns ? INT64_MAX : now.ns + (left < 0 ? 0 : left);
+        at.ns = then < at.ns ? then : at.ns;
+    }
+    return at;
+}
+
+/* On the loop. */
+static void arm(void *ctx)
+{
+    struct queues *all = ctx;
+    lock(all);
+    all->arming = false;
+    mono at = first(all), now = clock_mono(all->opts.clock);
+    all->armed = at;
+    bool stopped = all->stopped;
+    unlock(all);
+    if (stopped)
+        return;
+    int64_t ms = at.ns <= now.ns ? 0 : (at.ns - now.ns + NS_PER_MS - 1) / NS_PER_MS;
+    loop_timer_start(all->timer, ms < TIMERS_FAR_MS ? ms : TIMERS_FAR_MS, 0);
+}
+
+/* Under the lock: arms anew when the timer would come too late. */
+static bool must_arm(struct queues *all, mono at)
+{
+    if (all->stopped || all->arming || at.ns >= all->armed.ns)
+        return false;
+    all->arming = true;
+    return true;
+}
+
+static void fired(void *ctx)
+{
+    struct queues *all = ctx;
+    struct queue *ready[TIMERS_QUEUES_MAX];
+    unsigned count = 0;
+    mono now = clock_mono(all->opts.clock);
+    store_time at = clock_store(all->opts.clock);
+    mono probe_at = stores_probe(all, now);
+    lock(all);
+    all->probe_at = probe_at;
+    for (struct heap_node *n; count < TIMERS_QUEUES_MAX && (n = heap_first(&all->wait)) != NULL;) {
+        struct queue *q = CONTAINER_OF(n, struct queue, wait_node);
+        if (q->wait_at.ns > now.ns)
+            break;
+        heap_remove(&all->wait, n);
+        q->wait_at.ns = INT64_MAX;
+        queue_ref(q);
+        ready[count++] = q;
+    }
+    for (struct heap_node *n; count < TIMERS_QUEUES_MAX && (n = heap_first(&all->due)) != NULL;) {
+        struct queue *q = CONTAINER_OF(n, struct queue, due_node);
+        if (q->due_at.ns > at.ns)
+            break;
+        heap_remove(&all->due, n);
+        q->due_at = STORE_TIME_NEVER;
+        queue_ref(q);
+        ready[count++] = q;
+    }
+    bool idle = count == 0;
+    unlock(all);
+    for (unsigned i = 0; i < count; i++) {
+        queue_enter(ready[i]);
+        queue_leave(ready[i]);
+        queue_unref(&ready[i]);
+    }
+    arm(all);
+    if (idle && all->armed.ns <= now.ns &&
+        !all->stopped) /* store_time was moved or stands: no spinning */
+        loop_timer_start(all->timer, TIMERS_FROZEN_MS, 0);
+}
+
+void timers_update(struct queue *q, store_time due, mono wait)
+{
+    struct queues *all = q->all;
+    if (q->deleted)
+        due = STORE_TIME_NEVER, wait.ns = q->requests > 0 || q->busy > 0 ? wait.ns : INT64_MAX;
+    lock(all);
+    bool sooner = due.ns < q->due_at.ns || wait.ns < q->wait_at.ns;
+    if (sooner || q->deleted) {
+        if (q->due_node.place != 0)
+            heap_remove(&all->due, &q->due_node);
+        if (q->wait_node.place != 0)
+            heap_remove(&all->wait, &q->wait_node);
+        q->due_at = due;
+        q->wait_at = wait;
+        if (due.ns != STORE_TIME_NEVER.ns && !all->stopped)
+            heap_add(&all->due, &q->due_node);
+        if (wait.ns != INT64_MAX && !all->stopped)
+            heap_add(&all->wait, &q->wait_node);
+        sooner = must_arm(all, first(all));
+    }
+    unlock(all);
+    if (sooner)
+        loop_post(all->opts.loop, arm, all);
+}
+
+void timers_soon(struct queues *all, mono at)
+{
+    lock(all);
+    if (at.ns < all->probe_at.ns)
+        all->probe_at = at;
+    bool post = must_arm(all, all->probe_at);
+    unlock(all);
+    if (post)
+        loop_post(all->opts.loop, arm, all);
+}
+
+void timers_init(struct queues *all)
+{
+    INVARIANT(pthread_mutex_init(&all->timers_lock, NULL) == 0);
+    heap_init(&all->due, due_before);
+    heap_init(&all->wait, wait_before);
+    all->armed.ns = all->probe_at.ns = INT64_MAX;
+    all->timer = loop_timer_new(all->opts.loop, fired, all);
+}
+
+bool timers_idle(struct queues *all)
+{
+    lock(all);
+    bool idle = !all->arming;
+    unlock(all);
+    return idle;
+}
+
+void timers_stop(struct queues *all)
+{
+    lock(all);
+    all->stopped = true;
+    struct heap *heaps[] = { &all->due, &all->wait };
+    for (unsigned i = 0; i < COUNT_OF(heaps); i++)
+        heap_fini(heaps[i]);
+    unlock(all);
+}
+
+void timers_fini(struct queues *all)
+{
+    loop_timer_free(&all->timer);
+    (void)pthread_mutex_destroy(&all->timers_lock);
+}

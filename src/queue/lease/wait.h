@@ -1,0 +1,24 @@
+/* wait.h - a call that blocks until requests or moves it began are done. Private to queue. Thread:
+ * pool or tests. */
+#ifndef QUEUE_LEASE_WAIT_H
+#define QUEUE_LEASE_WAIT_H
+
+#include "base/err.h"
+
+#include <pthread.h>
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned left; /* outcomes awaited */
+    unsigned good; /* items whose outcome was ERR_OK */
+    err worst;
+};
+void waiter_init(struct waiter *w);
+void waiter_fini(struct waiter *w);
+void waiter_expect(struct waiter *w);
+void waiter_done(struct waiter *w, err why, unsigned items);
+/* Until nothing is awaited. */
+MUST_CHECK err waiter_wait(struct waiter *w);
+
+#endif

@@ -1,0 +1,507 @@
+/* move.c - items on their way to another queue: to a dead queue, or back from one by order.
+ *
+ *   gathered (source) -> round by round: bodies read, batch made in the target (pool, move_in.c)
+ *                         -> same store: one write for both sides
+ *                         -> else: doomed here (DOOM), inserted there (INSERT), removed here
+ *                           (REMOVE)
+ * The item stays in its source until it is durable in the target. Across stores the target keeps a
+ * key for each item, so that a second try after a crash inserts nothing twice; the key goes when
+ * the source is rid of the item. Doomed is a lease that says so (move_out.c): nobody gets that item
+ * again, and after a crash its move goes on.
+ *   A round that fails is told, and tried again, later and later, as long as there is a target.
+ * What a client ordered to the dead queue is put back after MOVE_ORDER_TRIES, unless it is doomed;
+ * requeued items are given back at once, unless they may be in the target. Of those the move goes
+ * on when nobody waits for it any more. */
+#include "queue/move/move.h"
+#include "queue/lease/wait.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOVES_RUNNING_MAX = 4, /* of a partition: each holds the bodies of a round */
+    MOVE_ITEMS_FIRST = 4,
+    MOVE_CHUNK_BYTES = 512,
+    MOVE_RETRY_MS = 1000,
+    MOVE_RETRY_MS_MAX = 30000,
+    MOVE_ORDER_TRIES = 3, /* then the client of an order is told */
+    MOVE_TOLD_TRIES = 3,
+    MOVE_TOLD_MS = 60000, /* then the operator is; so often for a queue */
+};
+
+/* ---- gathering: under the lock of the source ---- */
+
+struct move *move_new(struct part *p, struct queue_change *c, str to)
+{
+    struct queue *q = p->queue;
+    struct move *m = calloc(1, sizeof *m);
+    INVARIANT(m != NULL);
+    m->part = p;
+    m->generation = p->generation;
+    m->change = c;
+    m->store = part_store(p);
+    m->store_index = p->store;
+    m->place = (struct queue_part){ .queue = q->number, .partition = p->number };
+    m->to_name_bytes = to.n;
+    if (to.n > 0)
+        memcpy(m->to_name, to.p, to.n);
+    arena_init(&m->arena, MOVE_ARENA_BYTES_MAX);
+    arena_chunks(&m->arena, MOVE_CHUNK_BYTES);
+    list_append(&p->dying, &m->link);
+    list_append(&p->movers, &m->by_part);
+    q->busy++;
+    queue_ref(q);
+    if (c != NULL)
+        own_change(c)->left++;
+    return m;
+}
+
+void move_add(struct move *m, struct qitem *it)
+{
+    struct part *p = m->part;
+    if (it->due.place != 0)
+        heap_remove(&p->queue->due, &it->due);
+    part_unlist(p, it);
+    qitem_move(it, QITEM_MOVING);
+    INVARIANT(m->count < MOVE_ITEMS_MAX);
+    if (m->count == m->size) { /* many partitions may have few items each that die at once */
+        m->size = m->size == 0 ? MOVE_ITEMS_FIRST : 2 * m->size;
+        m->items = reallocarray(m->items, m->size, sizeof *m->items);
+        INVARIANT(m->items != NULL);
+    }
+    m->items[m->count++] = (struct moved){
+        .item = it, .id = it->id, .place = { .batch = it->batch->first, .index = it->index }
+    };
+}
+
+/* One more item of this order, for this queue. */
+static bool move_takes(const struct move *m, const struct queue_change *c, str to,
+                       uint32_t to_number)
+{
+    return m->change == c && !m->keeps && m->count < MOVE_ITEMS_MAX && m->to_number == to_number &&
+           (to_number > 0 || str_eq((str){ .p = m->to_name, .n = m->to_name_bytes }, to));
+}
+
+void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_change *c)
+{
+    uint32_t number = it->state == QITEM_LEASED && (it->attempts & ATTEMPTS_ORDERED) != 0
+                          ? (uint32_t)it->token
+                          : 0;
+    str to = p->queue->info.dead_queue;
+    if (number == 0 && to.n == 0) {
+        step_gone(s, it);
+        return;
+    }
+    struct move *m = list_empty(&p->dying) ? NULL : CONTAINER_OF(p->dying.prev, struct move, link);
+    if (m == NULL || !move_takes(m, c, to, number)) {
+        m = move_new(p, c, number == 0 ? to : STR_NONE);
+        m->to_number = number;
+    }
+    move_add(m, it);
+}
+
+/* ---- rounds ---- */
+
+static void move_run(struct loop_job *j)
+{
+    struct move *m = CONTAINER_OF(j, struct move, job);
+    m->why = move_prepare(m);
+}
+
+/* ---- writing: on the loop, but for what move_build does ---- */
+
+static void move_free(struct move *m)
+{
+    struct queue *from = m->part->queue;
+    INVARIANT(m->batch == NULL);
+    INVARIANT(m->by_part.next == &m->by_part);
+    free(m->ops);
+    free(m->items);
+    arena_fini(&m->arena);
+    queue_unref(&m->to);
+    queue_unref(&from);
+    free(m);
+}
+
+static void finished(void *ctx)
+{
+    struct move *m = ctx;
+    move_deliver(m);
+    move_free(m);
+}
+
+bool move_is_current(const struct move *m)
+{
+    const struct queue *q = m->part->queue;
+    return m->generation == m->part->generation && !q->draining && !q->deleted;
+}
+
+static void stop_running(struct move *m)
+{
+    m->part->moves_running -= m->running;
+    if (m->running && !list_empty(&m->part->dying))
+        queue_work(m->part); /* the next one */
+    m->running = false;
+}
+
+/* Whoever ordered it is told that it failed. Under the lock of the source. */
+static void tell_client(struct move *m, err why)
+{
+    struct queue_change *c = m->change;
+    m->change = NULL;
+    if (c == NULL)
+        return;
+    if (why != ERR_OK)
+        err_note_set(&c->note, "dead queue '%.*s' does not take the items; %s, try again",
+                     (int)(m->to_name_bytes < 150 ? m->to_name_bytes : 150), m->to_name,
+                     m->doomed ? "they are moved as soon as it does"
+                               : "those that were not moved are leased as before");
+    change_outcome(c, why);
+}
+
+/* Under the lock of the source: m is over there, its items are gone, back or lost with the memory
+ * they stood in. */
+void move_end(struct move *m, err why)
+{
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++)
+        move_put_back(m, &m->items[i]);
+    m->removed = why == ERR_OK;
+    if (m->told && why == ERR_OK)
+        log_event(q->all->opts.log, LOG_INFO, "queue.move", LOG_STR("name", q->info.name),
+                  LOG_INT("partition", p->number), LOG_CSTR("state", "moved"));
+    tell_client(m, why);
+    if (m->waiter != NULL)
+        waiter_done(m->waiter, why, m->round);
+    stop_running(m);
+    q->busy--;
+    list_remove(&m->by_part);
+    if (m->why == ERR_OK)
+        m->why = why;
+    loop_post(q->all->opts.loop, finished, m);
+}
+
+/* Under the lock of the source. */
+void move_later(struct move *m)
+{
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    unsigned shift = m->tries == 0 ? 0 : m->tries < 6 ? m->tries - 1 : 5;
+    int64_t ms = (int64_t)MOVE_RETRY_MS << shift;
+    ms = ms < MOVE_RETRY_MS_MAX ? ms : MOVE_RETRY_MS_MAX;
+    m->again_at = mono_add_ms(clock_mono(q->all->opts.clock), ms);
+    list_append(&p->later, &m->link);
+    if (m->again_at.ns < q->held_at.ns)
+        q->held_at = m->again_at;
+    stop_running(m);
+    q->busy--;
+    if (!list_empty(&p->changes))
+        queue_work(p); /* who wants to delete its items need not wait */
+}
+
+/* Under the lock of the source: one more try failed. */
+void move_failed(struct move *m, err why)
+{
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    mono now = clock_mono(q->all->opts.clock);
+    m->tries++;
+    p->failures++;
+    p->moves_failed++;
+    if (m->tries < MOVE_TOLD_TRIES || now.ns < q->move_told_at.ns)
+        return;
+    q->move_told_at = mono_add_ms(now, MOVE_TOLD_MS);
+    m->told = true;
+    str to = { .p = m->to_name, .n = m->to_name_bytes };
+    log_event(q->all->opts.log, LOG_WARN, "queue.move", LOG_STR("name", q->info.name),
+              LOG_INT("partition", p->number), LOG_CSTR("state", "failing"), LOG_STR("to", to),
+              LOG_INT("items", m->count), LOG_INT("tries", m->tries),
+              LOG_CSTR("why", err_name(why)), LOG_CSTR("what", m->what));
+}
+
+/* Nothing is left of the last round but items that it did not move. */
+static void reset(struct move *m)
+{
+    queue_unref(&m->to);
+    m->to = NULL;
+    m->to_part = NULL;
+    free(m->ops);
+    m->ops = NULL;
+    m->ops_count = 0;
+    m->across = m->removed = false;
+    m->why = ERR_OK;
+    m->stage = MOVE_NEW;
+    arena_reset(&m->arena);
+}
+
+/* Under the lock of the source: what a client ordered does not go on for ever; true: it is over. */
+static bool give_up(struct move *m, err why)
+{
+    if (m->change == NULL || m->tries < MOVE_ORDER_TRIES)
+        return false;
+    if (m->doomed)
+        tell_client(m, why);
+    else
+        move_end(m, why);
+    return !m->doomed;
+}
+
+/* What an order began is given back where nothing of it can be in the target; what it left is done,
+ * if it can be. */
+static bool gives_back(const struct move *m, err why)
+{
+    if (m->keeps)
+        return m->stage != MOVE_REMOVE && (m->stage != MOVE_INSERT || why != ERR_IO);
+    return m->to_number > 0 && (why == ERR_NOT_FOUND || why == ERR_CORRUPT);
+}
+
+/* On the loop: nothing came of it; from the beginning, in a while. */
+void move_again(void *ctx)
+{
+    struct move *m = ctx;
+    struct queue *q = m->part->queue;
+    err why = m->why;
+    bool back = gives_back(m, why);
+    move_deliver(m);
+    reset(m);
+    queue_ref(q);
+    queue_enter(q);
+    if (move_is_current(m))
+        move_failed(m, why);
+    m->gives_back = back;
+    if (m->keeps || back || !move_is_current(m))
+        move_end(m, why);
+    else if (!give_up(m, why))
+        move_later(m);
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+/* On the loop: the items of a round are gone; those left are next. */
+static void next_round(void *ctx)
+{
+    struct move *m = ctx;
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    move_deliver(m);
+    reset(m);
+    queue_ref(q);
+    queue_enter(q);
+    m->inserts = false;
+    m->count -= m->round;
+    memmove(m->items, m->items + m->round, m->count * sizeof *m->items);
+    m->round = m->tries = 0;
+    m->doomed = false;
+    if (!move_is_current(m)) {
+        move_end(m, ERR_UNAVAILABLE);
+    } else {
+        stop_running(m);
+        list_append(&p->dying, &m->link);
+        move_begin(p);
+    }
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+/* Under the lock of the source: the items of a round are in the target, and removed here. */
+void move_round_over(struct move *m)
+{
+    if (m->round == m->count) {
+        move_end(m, ERR_OK);
+        return;
+    }
+    if (m->waiter != NULL) {
+        waiter_expect(m->waiter);
+        waiter_done(m->waiter, ERR_OK, m->round);
+    }
+    m->removed = true;
+    loop_post(m->part->queue->all->opts.loop, next_round, m);
+}
+
+mono move_wake(struct part *p, mono now)
+{
+    mono next = { .ns = INT64_MAX };
+    for (struct list *n = p->later.next, *after; n != &p->later; n = after) {
+        after = n->next;
+        struct move *m = CONTAINER_OF(n, struct move, link);
+        if (m->again_at.ns > now.ns) {
+            next.ns = m->again_at.ns < next.ns ? m->again_at.ns : next.ns;
+            continue;
+        }
+        list_remove(n);
+        list_append(m->stage == MOVE_REMOVE ? &p->moves : &p->dying, n);
+        p->queue->busy++;
+        queue_work(p);
+    }
+    return next;
+}
+
+/* On the loop: what is next is a write of the source. */
+static void to_source(struct move *m)
+{
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    queue_ref(q);
+    queue_enter(q);
+    if (!move_is_current(m)) {
+        move_end(m, ERR_UNAVAILABLE);
+    } else {
+        list_append(&p->moves, &m->link);
+        queue_work(p);
+    }
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+static void inserted(void *ctx)
+{
+    struct move *m = ctx;
+    if (m->why != ERR_OK) {
+        move_again(m);
+        return;
+    }
+    move_deliver(m);
+    m->stage = MOVE_REMOVE;
+    to_source(m);
+}
+
+static void insert_written(struct queue_write *w, err why)
+{
+    struct move *m = w->ctx;
+    m->why = why;
+    loop_post(m->part->queue->all->opts.loop, inserted, m);
+}
+
+/* On the loop. */
+void move_insert(void *ctx)
+{
+    struct move *m = ctx;
+    struct queues *all = m->to->all;
+    m->stage = MOVE_INSERT;
+    move_side_of_target(m, &m->write.parts[0]);
+    m->write.parts_count = 1;
+    m->write.deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
+    m->write.done = insert_written;
+    m->write.ctx = m;
+    struct queue_store *store = all->opts.stores[m->to_store_index];
+    store->ops->write(store, &m->write);
+}
+
+static void move_done(struct loop_job *j, bool canceled)
+{
+    struct move *m = CONTAINER_OF(j, struct move, job);
+    if (canceled)
+        m->why = ERR_SHUTDOWN;
+    if (m->why != ERR_OK) {
+        move_again(m);
+    } else {
+        m->stage = m->across && m->placed ? MOVE_DOOM : MOVE_REMOVE;
+        to_source(m);
+    }
+}
+
+/* A move from before the memory was thrown away may still be writing into its target: until what
+ * came of that is known there, its items, read again since, would be written there once more. */
+static bool is_still_moving(const struct part *p)
+{
+    for (const struct list *n = p->movers.next; n != &p->movers; n = n->next)
+        if (CONTAINER_OF(unconst(n), struct move, by_part)->generation != p->generation)
+            return true;
+    return false;
+}
+
+void move_begin(struct part *p)
+{
+    bool wait = !list_empty(&p->dying) && is_still_moving(p);
+    while (p->moves_running < MOVES_RUNNING_MAX && !list_empty(&p->dying)) {
+        struct move *m = CONTAINER_OF(list_take(&p->dying), struct move, link);
+        if (wait) {
+            move_later(m);
+            continue;
+        }
+        m->running = true;
+        p->moves_running++;
+        m->job = (struct loop_job){ .run = move_run, .done = move_done };
+        stores_job_start(p->queue->all, m->store_index, &m->job);
+    }
+}
+
+static void end_all(struct part *p, struct list *moves, bool idle)
+{
+    for (struct list *n; (n = list_take(moves)) != NULL;) {
+        p->queue->busy += idle;
+        move_end(CONTAINER_OF(n, struct move, link), ERR_UNAVAILABLE);
+    }
+}
+
+void move_lost(struct part *p)
+{
+    for (struct list *n = p->movers.next; n != &p->movers; n = n->next)
+        CONTAINER_OF(n, struct move, by_part)->generation = p->generation - 1;
+    move_abandon(p);
+}
+
+bool move_inserts(const struct part *p)
+{
+    for (const struct list *n = p->movers.next; n != &p->movers; n = n->next) {
+        if (CONTAINER_OF(unconst(n), struct move, by_part)->inserts)
+            return true;
+    }
+    return false;
+}
+
+void move_abandon(struct part *p)
+{
+    end_all(p, &p->moves, false);
+    end_all(p, &p->dying, false);
+    end_all(p, &p->later, true);
+}
+
+void move_forget_change(struct part *p, const struct queue_change *c)
+{
+    for (struct list *n = p->movers.next; n != &p->movers; n = n->next) {
+        struct move *m = CONTAINER_OF(n, struct move, by_part);
+        if (m->change == c)
+            m->change = NULL;
+    }
+}
+
+/* The one that waits to be tried again and has it; NULL: none. */
+static struct move *waiting_move(struct part *p, const struct qitem *it)
+{
+    for (struct list *n = p->later.next; n != &p->later; n = n->next) {
+        struct move *m = CONTAINER_OF(n, struct move, link);
+        for (unsigned i = 0; i < m->count && m->generation == p->generation; i++)
+            if (m->items[i].item == it)
+                return m;
+    }
+    return NULL;
+}
+
+bool move_waits(struct part *p, const struct qitem *it)
+{
+    return waiting_move(p, it) != NULL;
+}
+
+bool move_let_go(struct part *p, const struct qitem *it)
+{
+    struct move *m = waiting_move(p, it);
+    if (m == NULL || m->stage != MOVE_NEW)
+        return false;
+    list_remove(&m->link);
+    p->queue->busy++;
+    move_end(m, ERR_UNAVAILABLE);
+    queue_work(p); /* others of it are judged again */
+    return true;
+}
+
+unsigned move_items(const struct part *p)
+{
+    unsigned count = 0;
+    for (const struct list *n = p->movers.next; n != &p->movers; n = n->next)
+        count += CONTAINER_OF(unconst(n), struct move, by_part)->count;
+    return count;
+}

@@ -1,0 +1,327 @@
+/* move_in.c - the side of a move that goes into the target: bodies read, a place, the batch; then
+ * what came of it.
+ *
+ * A round takes as many items as have MOVE_BYTES_MAX bytes together, one at least. An item that
+ * dies and cannot be read goes to no queue: it is told of, and removed. Of requeued items those go
+ * behind the others, which are moved; when only such items are left, the round fails. */
+#include "queue/move/move.h"
+
+#include "base/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define MOVE_KEY_NS (7 * 24 * 3600 * NS_PER_S)
+
+static void key_of(const struct move *m, unsigned i, unsigned char out[16])
+{
+    unsigned char text[8 + KSUID_BYTES];
+    XXH128_canonical_t c;
+    put_be32(text, m->place.queue);
+    put_be32(text + 4, m->place.partition);
+    ksuid_key(m->items[i].id, text + 8);
+    XXH128_canonicalFromHash(&c, XXH3_128bits_withSeed(text, sizeof text, UINT64_C(0x6d6f7665)));
+    memcpy(out, c.digest, 16);
+}
+
+/* ---- bodies ---- */
+
+/* Behind all others. */
+static void put_last(struct move *m, unsigned i)
+{
+    struct moved moved = m->items[i];
+    unsigned last = m->count - 1;
+    memmove(&m->items[i], &m->items[i + 1], (last - i) * sizeof *m->items);
+    moved.skip = false;
+    m->items[last] = moved;
+}
+
+/* Item i of the move cannot be read. */
+static void pass_over(struct move *m, unsigned i)
+{
+    if (m->to_number > 0) {
+        put_last(m, i);
+        return;
+    }
+    m->items[i].skip = true;
+    m->new_count--;
+    damage_tell(m->part, 1, m->items[i].id, "its body cannot be read; it goes to no dead queue");
+}
+
+/* Items of a round on their way into its batch. */
+struct packing {
+    unsigned at[MOVE_ITEMS_MAX]; /* which of the move */
+    struct queue_bodies bodies;
+    struct item *items;
+};
+
+static bool pack_begin(struct move *m, struct packing *k)
+{
+    struct queue_place *places = arena_calloc(&m->arena, m->count, sizeof *places);
+    k->bodies =
+        (struct queue_bodies){ .bytes_max = MOVE_BYTES_MAX, .arena = &m->arena, .at = places };
+    k->bodies.out = arena_calloc(&m->arena, m->count, sizeof *k->bodies.out);
+    k->items = arena_calloc(&m->arena, m->count, sizeof *k->items);
+    if (places == NULL || k->bodies.out == NULL || k->items == NULL)
+        return false;
+    for (unsigned i = 0; i < m->count; i++) {
+        if (m->items[i].skip)
+            continue;
+        k->at[k->bodies.count] = i;
+        places[k->bodies.count++] = m->items[i].place;
+    }
+    return true;
+}
+
+static err pack(struct move *m, struct packing *k, unsigned i)
+{
+    err why = item_decode(k->bodies.out[i], &k->items[i]);
+    char *id = arena_alloc(&m->arena, KSUID_TEXT_BYTES + 1);
+    if (why != ERR_OK || id == NULL)
+        return why != ERR_OK ? why : ERR_LIMIT;
+    ksuid_format(m->items[k->at[i]].id, id);
+    k->items[i].source_id = (str){ .p = id, .n = KSUID_TEXT_BYTES };
+    k->items[i].enqueue_at = STORE_TIME_ZERO;
+    return ERR_OK;
+}
+
+/* The batch of a round; empty when nothing has to go. ERR_AGAIN: its first item was passed over. */
+static err encode(struct move *m, str *out)
+{
+    struct packing k = { .items = NULL };
+    if (!pack_begin(m, &k))
+        return ERR_LIMIT;
+    m->round = m->count;
+    if (k.bodies.count == 0)
+        return ERR_OK;
+    m->what = "its store cannot be read";
+    err why = m->store->ops->bodies(m->store, m->place, &k.bodies), packed = ERR_OK;
+    unsigned n = 0;
+    while ((why == ERR_OK || damage_is(why)) && n < k.bodies.read &&
+           (packed = pack(m, &k, n)) == ERR_OK)
+        n++;
+    why = packed == ERR_OK ? why : packed;
+    if (why != ERR_OK && !damage_is(why))
+        return why;
+    m->what = "items cannot be read";
+    if (n == 0 && k.at[0] > 0) { /* those before it are in the target */
+        m->new_count = 0;
+        m->round = k.at[0];
+        return ERR_OK;
+    }
+    if (n == 0) {
+        pass_over(m, k.at[0]);
+        return ERR_AGAIN;
+    }
+    m->new_count = n;
+    m->round = n == k.bodies.count ? m->count : k.at[n];
+    return item_batch_encode(k.items, n, &m->arena, out);
+}
+
+/* ---- a place ---- */
+
+/* Which partition: on the same store when there is one, for then it is one write. */
+static struct part *choose(struct move *m)
+{
+    struct queue *to = m->to;
+    struct place_store stores[PLACE_STORES_MAX];
+    stores_look(to->all, stores);
+    place_look(to->place, stores);
+    const struct place_store *same = &stores[m->store_index];
+    if (same->status != PLACE_ERROR && same->partition != PLACE_NONE)
+        return to->parts[same->partition];
+    uint32_t store = place_pick(stores, to->all->opts.stores_count);
+    return store == PLACE_NONE ? NULL : to->parts[stores[store].partition];
+}
+
+/* NULL: none takes items now. */
+static struct part *place_for(struct move *m)
+{
+    struct part *p = choose(m);
+    return p != NULL && part_usable(p) && !m->to->draining && !m->to->deleted ? p : NULL;
+}
+
+/* Under the lock of the target: what of it is there already; and whether the others can go
+ * there. */
+static err find_there(struct move *m)
+{
+    unsigned char hash[16];
+    m->what = "the queue is being read";
+    if (m->to->unseen + m->to->unsure > 0)
+        return ERR_UNAVAILABLE;
+    m->new_count = 0;
+    m->round = m->count;
+    for (unsigned i = 0; i < m->count; i++) {
+        key_of(m, i, hash);
+        const struct idem *there = idem_find(m->to, hash);
+        m->items[i].skip = there != NULL && there->stored;
+        m->new_count += !m->items[i].skip;
+    }
+    m->what = "the queue has no partition that takes items";
+    bool fine = m->new_count == 0 || place_for(m) != NULL; /* before bodies are read */
+    return fine ? ERR_OK : ERR_UNAVAILABLE;
+}
+
+static void put_keys(struct move *m, store_time now)
+{
+    for (unsigned i = 0, at = 0; i < m->round && m->across; i++) {
+        if (m->items[i].skip)
+            continue;
+        struct queue_op *op = &m->ops[m->ops_count++];
+        *op = (struct queue_op){ .kind = OP_KEY_PUT,
+                                 .u.key = { .first = ksuid_add(m->batch->first, at++),
+                                            .count = 1,
+                                            .expire_at = store_time_add(now, MOVE_KEY_NS) } };
+        key_of(m, i, op->u.key.hash);
+    }
+}
+
+/* Under the lock of the target: a place, ids, and the ops of its side. */
+static err settle_in(struct move *m, str encoded)
+{
+    struct queue *to = m->to;
+    struct part *p = place_for(m);
+    if (p == NULL)
+        return ERR_UNAVAILABLE;
+    store_time now = clock_store(to->all->opts.clock);
+    m->ops = calloc((size_t)m->new_count + 1, sizeof *m->ops);
+    m->what = "there is no memory";
+    if (m->ops == NULL)
+        return ERR_LIMIT;
+    m->to_part = p;
+    m->to_generation = p->generation;
+    m->to_epoch = p->epoch;
+    m->to_store_index = p->store;
+    m->across = p->store != m->store_index;
+    m->batch = batch_new((uint16_t)m->new_count, STR_NONE);
+    m->batch->first = part_ids(p, m->new_count, now, rng_next(&to->rng));
+    m->batch->created_at = now;
+    m->batch->expire_at = store_time_add(now, to->info.expire_timeout_ns);
+    batch_ref(m->batch);
+    m->ops[m->ops_count++] = (struct queue_op){ .kind = OP_BATCH_PUT,
+                                                .u.batch = { .first = m->batch->first,
+                                                             .count = m->batch->count,
+                                                             .created_at = now,
+                                                             .expire_at = m->batch->expire_at,
+                                                             .states = m->batch->states,
+                                                             .bytes = encoded } };
+    put_keys(m, now);
+    p->placing += m->new_count;
+    part_loads(p);
+    m->placed = true;
+    to->busy++;
+    return ERR_OK;
+}
+
+/* A dead queue that was deleted is none, though somebody else has a queue of its name now. */
+static bool find_target(struct move *m)
+{
+    struct queue *from = m->part->queue;
+    struct err_note note;
+    if (m->to_number > 0) {
+        m->to = queues_by_number(from->all, m->to_number);
+        if (m->to != NULL && m->to_name_bytes == 0)
+            m->to_name_bytes = str_to_cstr(m->to->info.name, m->to_name, sizeof m->to_name)
+                                   ? m->to->info.name.n
+                                   : 0;
+        return m->to != NULL;
+    }
+    if (queues_find(from->all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) !=
+        ERR_OK)
+        return false;
+    if (!str_eq(m->to->info.space,
+                from->info.space)) /* who orders a move was asked for its rights */
+        queue_unref(&m->to);
+    return m->to != NULL;
+}
+
+/* What of it goes this time, as a batch. encoded is empty: nothing has to. */
+static err choose_round(struct move *m, str *encoded)
+{
+    queue_enter(m->to);
+    err why = find_there(m);
+    queue_leave(m->to);
+    if (why != ERR_OK)
+        return why;
+    why = ERR_AGAIN;
+    for (unsigned i = 0; i <= m->count && why == ERR_AGAIN; i++) { /* each may be passed over */
+        arena_reset(&m->arena);
+        why = encode(m, encoded);
+    }
+    return why == ERR_AGAIN ? ERR_CORRUPT : why;
+}
+
+err move_prepare(struct move *m)
+{
+    str encoded = STR_NONE;
+    m->round = m->count;
+    m->what = "there is no such queue";
+    if (!find_target(m))
+        return m->to_number > 0 ? ERR_NOT_FOUND
+                                : ERR_OK; /* without a dead queue the items are deleted */
+    err why = choose_round(m, &encoded);
+    if (why != ERR_OK || encoded.n == 0)
+        return why;
+    m->what = "the queue has no partition that takes items";
+    queue_enter(m->to);
+    why = settle_in(m, encoded);
+    queue_leave(m->to);
+    m->what = why == ERR_OK ? "it cannot be written" : m->what;
+    return why;
+}
+
+/* ---- what came of it ---- */
+
+void move_side_of_target(const struct move *m, struct queue_write_part *w)
+{
+    *w = (struct queue_write_part){ .part = { .queue = m->to->number,
+                                              .partition = m->to_part->number },
+                                    .epoch = m->to_epoch,
+                                    .ready = m->new_count,
+                                    .last_id = ksuid_add(m->batch->first, m->new_count - 1),
+                                    .ops = m->ops,
+                                    .ops_count = m->ops_count };
+}
+
+/* Under the lock of the target. */
+static void settle_placed(struct move *m)
+{
+    struct part *p = m->to_part;
+    struct queue *to = m->to;
+    m->placed = false;
+    p->placing -= m->new_count;
+    to->busy--;
+    if (m->why == ERR_OK && m->to_generation == p->generation) {
+        struct ksuid last = ksuid_add(m->batch->first, m->new_count - 1);
+        p->ready += m->new_count;
+        p->done_id = ksuid_cmp(last, p->done_id) > 0 ? last : p->done_id;
+        part_arrive(p, m->batch);
+    } else if (m->why == ERR_IO) {
+        to->unsure += !p->unsure;
+        p->unsure = true;
+        part_failed(p);
+    }
+    batch_unref(p, m->batch);
+    m->batch = NULL;
+    part_loads(p);
+    for (unsigned i = 0; i < m->ops_count && m->why == ERR_OK; i++)
+        if (m->ops[i].kind == OP_KEY_PUT)
+            idem_load(p, &m->ops[i].u.key);
+}
+
+void move_deliver(struct move *m)
+{
+    struct queue *to = m->to;
+    unsigned char hash[16];
+    if (to == NULL)
+        return;
+    queue_enter(to);
+    if (m->placed)
+        settle_placed(m);
+    for (unsigned i = 0; i < m->round && m->removed; i++) {
+        key_of(m, i, hash);
+        idem_end(to, hash); /* the source is rid of it: the key has done its work */
+    }
+    queue_leave(to);
+}

@@ -1,0 +1,546 @@
+#include "queue/order/part.h"
+
+#include "queue/item.h"
+#include "queue/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { CHUNK_ITEMS = 64, ID_NS_SHIFT = 34, ID_RANDOM_SHIFT = 31 };
+#define ID_SPREAD UINT64_C(0x9e3779b97f4a7c15)
+
+/* ---- batches ---- */
+
+struct batch *batch_new(uint16_t count, str order_key)
+{
+    struct batch *b = calloc(1, sizeof *b + count + order_key.n);
+    INVARIANT(b != NULL);
+    char *key = (char *)b->states + count;
+    if (order_key.n > 0)
+        memcpy(key, order_key.p, order_key.n);
+    b->order_key = (str){ .p = key, .n = order_key.n };
+    b->count = count;
+    return b;
+}
+
+struct shared *shared_new(str bytes)
+{
+    struct shared *s = malloc(sizeof *s + bytes.n);
+    if (s == NULL)
+        return NULL;
+    s->refs = 1;
+    s->n = bytes.n;
+    memcpy(s->bytes, bytes.p, bytes.n);
+    return s;
+}
+
+void shared_unref(struct shared **sp)
+{
+    struct shared *s = *sp;
+    *sp = NULL;
+    if (s != NULL && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+        free(s);
+}
+
+void batch_keep(struct batch *b, struct shared *bytes, atomic_uint_least64_t *cached,
+                uint64_t bytes_max)
+{
+    INVARIANT(b->bytes == NULL);
+    (void)atomic_fetch_add_explicit(&bytes->refs, 1, memory_order_relaxed);
+    b->bytes = bytes;
+    if (atomic_load_explicit(cached, memory_order_relaxed) + bytes->n > bytes_max)
+        return;
+    (void)atomic_fetch_add_explicit(cached, bytes->n, memory_order_relaxed);
+    b->cached = cached;
+}
+
+void batch_written(struct batch *b)
+{
+    if (b->bytes != NULL && b->cached == NULL)
+        shared_unref(&b->bytes);
+}
+
+void batch_ref(struct batch *b)
+{
+    b->refs++;
+}
+
+void batch_unref(struct part *p, struct batch *b)
+{
+    INVARIANT(b->refs > 0);
+    if (--b->refs > 0)
+        return;
+    if (b->known) {
+        INVARIANT(p != NULL);
+        hash_remove(&p->batches, &b->node);
+        if (memchr(b->states, ITEM_IN_PLACE, b->count) != NULL ||
+            memchr(b->states, ITEM_ELSEWHERE, b->count) != NULL)
+            p->churn++;
+    }
+    if (b->bytes != NULL && b->cached != NULL)
+        (void)atomic_fetch_sub_explicit(b->cached, b->bytes->n, memory_order_relaxed);
+    shared_unref(&b->bytes);
+    free(b);
+}
+
+struct batch *part_batch(struct part *p, struct ksuid first)
+{
+    struct hash_node *n = hash_first(&p->batches, hash_of_ksuid(first));
+    for (; n != NULL; n = hash_next(n)) {
+        struct batch *b = CONTAINER_OF(n, struct batch, node);
+        if (ksuid_cmp(b->first, first) == 0)
+            return b;
+    }
+    return NULL;
+}
+
+void part_batch_add(struct part *p, struct batch *b)
+{
+    hash_add(&p->batches, &b->node, hash_of_ksuid(b->first));
+    b->known = true;
+}
+
+bool batch_item(const struct batch *b, unsigned index, str *out)
+{
+    if (b->bytes == NULL)
+        return false;
+    struct item_span span;
+    struct item_place place = item_slot_place(index);
+    str bytes = { .p = b->bytes->bytes, .n = b->bytes->n };
+    str slots = str_take(str_skip(bytes, place.offset), place.n);
+    if (item_slot_decode(slots, index, b->count, bytes.n, &span) != ERR_OK)
+        return false;
+    *out = str_take(str_skip(bytes, span.offset), span.n);
+    return true;
+}
+
+/* ---- order keys ---- */
+
+void part_okey_hash(str key, unsigned char out[16])
+{
+    static const uint64_t apart =
+        0x6f72646572206b65; /* from idempotency keys, which stand in the same rows */
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, XXH3_128bits_withSeed(key.p, key.n, apart));
+    memcpy(out, c.digest, 16);
+}
+
+struct okey *part_okey(struct part *p, const unsigned char hash[16], bool make)
+{
+    uint64_t h = hash_of_str((str){ .p = (const char *)hash, .n = 16 }, 0);
+    struct okey *k = NULL;
+    for (struct hash_node *n = hash_first(&p->okeys, h); n != NULL; n = hash_next(n)) {
+        k = CONTAINER_OF(n, struct okey, node);
+        if (memcmp(k->hash, hash, 16) == 0)
+            return k;
+    }
+    if (!make)
+        return NULL;
+    k = calloc(1, sizeof *k);
+    INVARIANT(k != NULL);
+    memcpy(k->hash, hash, 16);
+    list_init(&k->behind);
+    hash_add(&p->okeys, &k->node, h);
+    return k;
+}
+
+void part_key_of(struct part *p, struct qitem *it)
+{
+    unsigned char hash[16];
+    if (it->batch->order_key.n == 0)
+        return;
+    part_okey_hash(it->batch->order_key, hash);
+    it->key = part_okey(p, hash, true);
+    it->key->items++;
+}
+
+static struct ksuid place_id(const struct qitem *it)
+{
+    return ksuid_add(it->batch->first, it->index);
+}
+
+bool okey_marks(const struct okey *k, const struct qitem *it)
+{
+    return k->marked && ksuid_cmp(k->marked_id, place_id(it)) == 0;
+}
+
+bool okey_may(const struct okey *k, const struct qitem *it)
+{
+    if (k->active != NULL)
+        return k->active == it;
+    return !k->marked || okey_marks(k, it);
+}
+
+void part_okey_end(struct part *p, struct qitem *it)
+{
+    struct okey *k = it->key;
+    if (k == NULL || (k->active != it && !okey_marks(k, it)))
+        return;
+    k->active = NULL;
+    k->marked = false;
+    struct list *next = list_first(&k->behind);
+    if (next != NULL) {
+        struct qitem *follower = CONTAINER_OF(next, struct qitem, link);
+        part_unlist(p, follower);
+        follower->state = QITEM_READY;
+        part_ready_put(p, follower);
+    }
+}
+
+/* it leaves memory. Others that are in a write or a move are in no list of the key: it goes with
+ * the last of all. */
+static void okey_leave(struct part *p, struct qitem *it)
+{
+    struct okey *k = it->key;
+    it->key = NULL;
+    if (k == NULL)
+        return;
+    INVARIANT(k->active != it);
+    INVARIANT(k->items > 0);
+    if (--k->items == 0 && !k->marked) {
+        hash_remove(&p->okeys, &k->node);
+        free(k);
+    }
+}
+
+/* ---- items ---- */
+
+static const unsigned qitem_next[QITEM_STATES] = {
+    [QITEM_READY] = BIT(QITEM_GRANTING) | BIT(QITEM_ENDING) | BIT(QITEM_MOVING) | BIT(QITEM_BEHIND),
+    [QITEM_TAIL] = BIT(QITEM_READY) | BIT(QITEM_ENDING),
+    [QITEM_BEHIND] = BIT(QITEM_READY) | BIT(QITEM_ENDING) | BIT(QITEM_MOVING),
+    [QITEM_GRANTING] = BIT(QITEM_LEASED) | BIT(QITEM_READY) | BIT(QITEM_DAMAGED),
+    [QITEM_DAMAGED] = BIT(QITEM_ENDING),
+    [QITEM_LEASED] = BIT(QITEM_ENDING) | BIT(QITEM_MOVING),
+    [QITEM_SCHEDULED] = BIT(QITEM_ENDING) | BIT(QITEM_MOVING),
+    [QITEM_ENDING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) |
+                     BIT(QITEM_SCHEDULED) | BIT(QITEM_DAMAGED),
+    [QITEM_MOVING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) |
+                     BIT(QITEM_SCHEDULED) | BIT(QITEM_ENDING),
+};
+
+void qitem_move(struct qitem *it, enum qitem_state to)
+{
+    INVARIANT(it->state < QITEM_STATES);
+    INVARIANT(qitem_next[it->state] & BIT(to));
+    if ((to == QITEM_ENDING || to == QITEM_MOVING) && it->state != QITEM_MOVING)
+        it->from = it->state;
+    it->state = (unsigned char)to;
+}
+
+struct qitem *part_item(struct part *p, struct ksuid id)
+{
+    struct hash_node *n = hash_first(&p->items, hash_of_ksuid(id));
+    for (; n != NULL; n = hash_next(n)) {
+        struct qitem *it = CONTAINER_OF(n, struct qitem, by_id);
+        if (ksuid_cmp(it->id, id) == 0)
+            return it;
+    }
+    return NULL;
+}
+
+static struct qitem *take_free(struct queue *q)
+{
+    struct list *n = list_take(&q->free_items);
+    if (n != NULL)
+        return CONTAINER_OF(n, struct qitem, link);
+    struct qitem *chunk = calloc(CHUNK_ITEMS, sizeof *chunk);
+    INVARIANT(chunk != NULL);
+    q->chunks = reallocarray(q->chunks, q->chunks_count + 1, sizeof(struct qitem *));
+    INVARIANT(q->chunks != NULL);
+    q->chunks[q->chunks_count++] = chunk;
+    for (unsigned i = 1; i < CHUNK_ITEMS; i++)
+        list_append(&q->free_items, &chunk[i].link);
+    return chunk;
+}
+
+struct qitem *part_item_new(struct part *p, struct batch *b, unsigned index, struct ksuid id)
+{
+    INVARIANT(index < b->count);
+    struct qitem *it = take_free(p->queue);
+    *it = (struct qitem){ .batch = b,
+                          .part = p,
+                          .id = id,
+                          .index = (uint16_t)index,
+                          .state = QITEM_READY,
+                          .in_place = true,
+                          .created_at = b->created_at,
+                          .expire_at = b->expire_at,
+                          .ready_at = b->created_at };
+    list_init(&it->link);
+    batch_ref(b);
+    hash_add(&p->items, &it->by_id, hash_of_ksuid(id));
+    return it;
+}
+
+void part_item_free(struct part *p, struct qitem *it)
+{
+    INVARIANT(it->state != QITEM_FREE);
+    INVARIANT(it->due.place == 0);
+    okey_leave(p, it);
+    hash_remove(&p->items, &it->by_id);
+    batch_unref(p, it->batch);
+    list_remove(&it->link);
+    it->state = QITEM_FREE;
+    it->batch = NULL;
+    list_append(&p->queue->free_items, &it->link);
+}
+
+/* The payload begins with the nanoseconds of the second, so ids of all partitions are in order of
+ * time; no two calls have the same. A zero bit behind them leaves room to count up. */
+struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t random)
+{
+    struct queue *q = p->queue;
+    q->ids_at = store_time_max(now, store_time_add(q->ids_at, 1));
+    uint64_t ns = (uint64_t)(q->ids_at.ns % NS_PER_S);
+    struct ksuid at =
+        ksuid_at(q->ids_at, ns << ID_NS_SHIFT | random >> ID_RANDOM_SHIFT, random * ID_SPREAD);
+    struct ksuid first = ksuid_cmp(at, p->last_id) > 0 ? at : ksuid_add(p->last_id, 1);
+    p->last_id = ksuid_add(first, n - 1);
+    return first;
+}
+
+store_time id_time(struct ksuid id)
+{
+    int64_t ns = (int64_t)(id.high >> ID_NS_SHIFT);
+    return (store_time){ .ns = ((int64_t)id.seconds + KSUID_EPOCH_S) * NS_PER_S +
+                               (ns < NS_PER_S ? ns : NS_PER_S - 1) };
+}
+
+static int cmp_listed(struct list *n, const struct qitem *it)
+{
+    return ksuid_cmp(CONTAINER_OF(n, struct qitem, link)->id, it->id);
+}
+
+/* Puts it into a list in order of ids; most go to its end or near it, those returned to its
+ * beginning. */
+static void put_sorted(struct list *l, struct qitem *it)
+{
+    struct list *last = l->prev;
+    if (last == l || cmp_listed(last, it) < 0) {
+        list_append(l, &it->link);
+        return;
+    }
+    struct list *front = l->next;
+    while (cmp_listed(front, it) < 0 && last->prev != l && cmp_listed(last->prev, it) > 0) {
+        front = front->next;
+        last = last->prev;
+    }
+    list_put_before(cmp_listed(front, it) > 0 ? front : last, &it->link);
+}
+
+void part_expire_set(struct part *p, store_time at)
+{
+    if (p->expire.place != 0)
+        heap_remove(&p->queue->expires, &p->expire);
+    p->expire_min = at;
+    if (at.ns != STORE_TIME_NEVER.ns)
+        heap_add(&p->queue->expires, &p->expire);
+}
+
+void part_ready_put(struct part *p, struct qitem *it)
+{
+    INVARIANT(it->state == QITEM_READY);
+    if (it->key != NULL && !okey_may(it->key, it)) {
+        qitem_move(it, QITEM_BEHIND);
+        put_sorted(&it->key->behind, it);
+        p->behind_items++;
+    } else {
+        if (it->key != NULL)
+            it->key->active = it;
+        put_sorted(&p->ready_list, it);
+        p->ready_items++;
+    }
+    if (store_time_before(it->expire_at, p->expire_min))
+        part_expire_set(p, it->expire_at);
+    if (p->ready_list.next == &it->link)
+        part_heads(p);
+}
+
+void part_tail_put(struct part *p, struct qitem *it)
+{
+    if (!p->refilling || p->tail_items >= PART_WINDOW_ITEMS) {
+        p->tail_over = true;
+        part_item_free(p, it);
+        return;
+    }
+    it->state = QITEM_TAIL;
+    list_append(&p->tail, &it->link);
+    p->tail_items++;
+}
+
+void part_tail_end(struct part *p, bool all_read)
+{
+    p->whole = all_read && !p->tail_over;
+    for (struct list *n; (n = list_take(&p->tail)) != NULL;) {
+        struct qitem *it = CONTAINER_OF(n, struct qitem, link);
+        if (!p->whole) {
+            part_item_free(p, it);
+            continue;
+        }
+        it->state = QITEM_READY;
+        p->edge = it->id;
+        part_ready_put(p, it);
+    }
+    p->tail_items = 0;
+    p->tail_over = false;
+}
+
+void part_unlist(struct part *p, struct qitem *it)
+{
+    bool first = p->ready_list.next == &it->link, listed = it->link.next != &it->link;
+    if (it->state == QITEM_READY && listed) {
+        INVARIANT(p->ready_items > 0);
+        p->ready_items--;
+    } else if (it->state == QITEM_TAIL && listed) {
+        p->tail_items--;
+    } else if (it->state == QITEM_BEHIND && listed) {
+        INVARIANT(p->behind_items > 0);
+        p->behind_items--;
+    }
+    list_remove(&it->link);
+    if (first)
+        part_heads(p);
+}
+
+struct qitem *part_head(const struct part *p)
+{
+    struct list *n = list_first(&p->ready_list);
+    return n == NULL ? NULL : CONTAINER_OF(n, struct qitem, link);
+}
+
+/* ---- leases nobody was told of ---- */
+
+void part_lose(struct part *p, const struct qitem *it)
+{
+    if (p->lost_count == PART_LOST_MAX)
+        return;
+    if (p->lost_count == p->lost_size) {
+        size_t size = p->lost_size == 0 ? 64 : p->lost_size * 2;
+        struct lost_lease *lost = reallocarray(p->lost, size, sizeof *lost);
+        if (lost == NULL)
+            return; /* it stands until it expires */
+        p->lost = lost;
+        p->lost_size = size;
+    }
+    p->lost[p->lost_count++] = (struct lost_lease){ .id = it->id, .deadline = it->due_at };
+}
+
+static int lost_cmp(const void *a, const void *b)
+{
+    const struct lost_lease *x = a, *y = b;
+    int by_id = ksuid_cmp(x->id, y->id);
+    return by_id != 0 ? by_id
+                      : (x->deadline.ns > y->deadline.ns) - (x->deadline.ns < y->deadline.ns);
+}
+
+void part_lost_sort(struct part *p)
+{
+    if (p->lost_count > 0)
+        qsort(p->lost, p->lost_count, sizeof *p->lost, lost_cmp);
+}
+
+bool part_was_lost(const struct part *p, const struct qitem *it)
+{
+    const struct lost_lease its = { .id = it->id, .deadline = it->due_at };
+    return p->lost_count > 0 &&
+           bsearch(&its, p->lost, p->lost_count, sizeof *p->lost, lost_cmp) != NULL;
+}
+
+void part_lost_end(struct part *p)
+{
+    free(p->lost);
+    p->lost = NULL;
+    p->lost_count = p->lost_size = 0;
+}
+
+/* ---- the whole ---- */
+
+void part_init(struct part *p, struct queue *q, uint32_t number, uint32_t store)
+{
+    *p = (struct part){
+        .queue = q, .number = number, .store = store, .expire_min = STORE_TIME_NEVER
+    };
+    hash_init(&p->items);
+    hash_init(&p->batches);
+    hash_init(&p->okeys);
+    list_init(&p->ready_list);
+    list_init(&p->tail);
+    list_init(&p->work);
+    list_init(&p->produces);
+    list_init(&p->changes);
+    list_init(&p->grants);
+    list_init(&p->fetching);
+    list_init(&p->due);
+    list_init(&p->orphans);
+    list_init(&p->moves);
+    list_init(&p->dying);
+    list_init(&p->later);
+    list_init(&p->movers);
+    list_init(&p->old_idems);
+    list_init(&p->unknown_idems);
+    list_init(&p->unknown);
+}
+
+static void forget_item(void *ctx, struct hash_node *n)
+{
+    struct part *p = ctx;
+    struct qitem *it = CONTAINER_OF(n, struct qitem, by_id);
+    if (it->due.place != 0)
+        heap_remove(&p->queue->due, &it->due);
+    list_remove(&it->link);
+    batch_unref(p, it->batch);
+    it->state = QITEM_FREE;
+    it->batch = NULL;
+    list_append(&p->queue->free_items, &it->link);
+}
+
+static void forget_okey(void *ctx, struct hash_node *n)
+{
+    (void)ctx;
+    free(CONTAINER_OF(n, struct okey, node));
+}
+
+static void forget_batch(void *ctx, struct hash_node *n)
+{
+    (void)ctx;
+    CONTAINER_OF(n, struct batch, node)->known =
+        false; /* whoever still looks at it has the last reference */
+}
+
+void part_forget(struct part *p)
+{
+    hash_each(&p->batches, forget_batch, NULL);
+    hash_fini(&p->batches);
+    hash_each(&p->items, forget_item, p);
+    hash_fini(&p->items);
+    hash_each(&p->okeys, forget_okey, NULL);
+    hash_fini(&p->okeys);
+    list_init(&p->ready_list);
+    list_init(&p->tail);
+    list_init(&p->due);
+    list_init(&p->orphans);
+    p->tail_over = false;
+    p->tail_items = p->ready_items = p->behind_items = p->scheduled_items = 0;
+    p->granting = p->releasing = 0;
+    damage_forget(p);
+    p->whole = p->whole_due = false;
+    p->edge = p->edge_id = p->sought = KSUID_NIL;
+    p->firsts_away = p->sought_all = false;
+    p->edge_at = STORE_TIME_ZERO;
+    p->expire_min = STORE_TIME_NEVER;
+    p->loaded = false;
+    p->generation++;
+    if (p->head.place != 0)
+        heap_remove(&p->queue->heads, &p->head);
+    if (p->expire.place != 0)
+        heap_remove(&p->queue->expires, &p->expire);
+}
+
+void part_fini(struct part *p)
+{
+    part_forget(p);
+    part_lost_end(p);
+    free(p->recent);
+}

@@ -1,0 +1,546 @@
+/* produce.c - requests to the partitions that place.h names, whole, in order of arrival; then into
+ * one write. */
+#include "queue/order/flush.h"
+
+#include "base/log.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+enum {
+    /* a larger request is encoded by its own thread, as a batch of its own */
+    PRODUCE_APART_BYTES = 64 << 10,
+    PRODUCE_GROUP_BYTES = 1 << 20,      /* of requests that share a batch */
+    PRODUCE_GROUP_MEMORY_MAX = 2 << 20, /* to encode one */
+    PRODUCE_WRITE_BYTES = 16 << 20,     /* of batches in one write: it takes no more beyond */
+    /* two for each item, a batch, an import's key */
+    PRODUCE_OPS_MAX = 2 * QUEUE_BATCH_ITEMS_MAX + 2,
+    PRODUCE_ITEM_BYTES = 64,    /* about, beside what the client gave */
+    PRODUCE_UNPLACED_MS = 1000, /* a queue that takes no request for longer is told of in the log */
+    CACHE_BYTES_MAX = 128 << 20, /* bodies of all queues kept until they are consumed */
+};
+
+/* ---- a request comes ---- */
+
+static err item_check(const struct queue_item_new *it, unsigned index, struct err_note *note)
+{
+    if (it->encoding.n <= QUEUE_FIELD_BYTES_MAX && it->kind.n <= QUEUE_FIELD_BYTES_MAX &&
+        it->reference.n <= QUEUE_FIELD_BYTES_MAX)
+        return ERR_OK;
+    err_note_set(note,
+                 "items is invalid; encoding, kind and reference of item %u cannot be greater than "
+                 "'%d' bytes",
+                 index, QUEUE_FIELD_BYTES_MAX);
+    return ERR_BAD;
+}
+
+static err request_check(struct queue_produce *r, uint64_t *bytes)
+{
+    *bytes = 0;
+    if (r->items_count == 0 || r->items_count > QUEUE_PRODUCE_ITEMS_MAX) {
+        err_note_set(&r->note,
+                     r->items_count == 0
+                         ? "items cannot be empty; at least one item is required"
+                         : "items is invalid; max_produce_batch_size is %d but received %u",
+                     QUEUE_PRODUCE_ITEMS_MAX, r->items_count);
+        return ERR_BAD;
+    }
+    for (unsigned i = 0; i < r->items_count; i++) {
+        const struct queue_item_new *it = &r->items[i];
+        err why = item_check(it, i, &r->note);
+        if (why != ERR_OK)
+            return why;
+        *bytes += it->encoding.n + it->kind.n + it->reference.n + it->bytes.n + PRODUCE_ITEM_BYTES;
+        if (r->order_key.n > 0 && it->enqueue_at.ns != 0) {
+            err_note_set(&r->note,
+                         "order key is invalid; items with an order key cannot be scheduled");
+            return ERR_BAD;
+        }
+    }
+    if (*bytes > QUEUE_REQUEST_BYTES_MAX) {
+        err_note_set(&r->note, "items is invalid; a request cannot be greater than '%d' bytes",
+                     QUEUE_REQUEST_BYTES_MAX);
+        return ERR_BAD;
+    }
+    if (r->order_key.n > QUEUE_ORDER_KEY_BYTES_MAX ||
+        r->idempotency_key.n > QUEUE_ORDER_KEY_BYTES_MAX) {
+        err_note_set(&r->note, "%s key is invalid; cannot be greater than '%d' bytes",
+                     r->order_key.n > QUEUE_ORDER_KEY_BYTES_MAX ? "order" : "idempotency",
+                     QUEUE_ORDER_KEY_BYTES_MAX);
+        return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
+static void items_of(const struct queue_produce *r, struct item *out)
+{
+    for (unsigned i = 0; i < r->items_count; i++) {
+        const struct queue_item_new *it = &r->items[i];
+        out[i] = (struct item){ .encoding = it->encoding,
+                                .kind = it->kind,
+                                .reference = it->reference,
+                                .bytes = it->bytes,
+                                .enqueue_at = it->enqueue_at };
+    }
+}
+
+static err encode_apart(struct queue_produce *r)
+{
+    struct item *items = arena_calloc(r->arena, r->items_count, sizeof *items);
+    if (items == NULL)
+        return ERR_LIMIT;
+    str encoded;
+    items_of(r, items);
+    err why = item_batch_encode(items, r->items_count, r->arena, &encoded);
+    if (why == ERR_OK)
+        own_produce(r)->encoded = shared_new(encoded);
+    return why == ERR_OK && own_produce(r)->encoded == NULL ? ERR_LIMIT : why;
+}
+
+err req_admit(struct queue *q, struct err_note *note)
+{
+    if (q->draining) {
+        err_note_set(note, "queue is shutting down");
+        return ERR_SHUTDOWN;
+    }
+    if (q->deleted) {
+        err_note_set(note, "queue does not exist; no such queue named '%.*s'",
+                     STR_ARG(q->info.name));
+        return ERR_NOT_FOUND;
+    }
+    if (q->requests >= QUEUE_REQUESTS_MAX) {
+        err_note_set(note, "queue is overloaded; try again later");
+        return ERR_LIMIT;
+    }
+    return ERR_OK;
+}
+
+void produce_begin(struct queue *q, struct queue_produce *r)
+{
+    struct own_produce *own = own_produce(r);
+    if (r->idempotency_key.n > 0 && q->unseen == 0) {
+        err why = idem_join(q, r);
+        if (why != ERR_AGAIN) {
+            if (why != ERR_OK)
+                req_answer(q, &own->req, why);
+            return;
+        }
+    }
+    bool alone = list_empty(&q->parked);
+    list_append(&q->parked, &own->req.link);
+    if (alone || own->fixed != PLACE_NONE)
+        q->placing_wanted = true;
+}
+
+err queue_produce_start(struct queue_produce *r)
+{
+    struct queue *q = r->queue;
+    struct own_produce *own = own_produce(r);
+    uint64_t bytes;
+    err why = request_check(r, &bytes);
+    if (why != ERR_OK)
+        return why;
+    *own =
+        (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .bytes = bytes, .fixed = PLACE_NONE };
+    r->repeated = false;
+    if (r->idempotency_key.n > 0)
+        idem_digest(r, own->digest);
+    if (r->order_key.n > 0)
+        own->fixed = 0; /* which one: produce_place, under the lock */
+    if (bytes > PRODUCE_APART_BYTES || r->order_key.n > 0)
+        why = encode_apart(r);
+    if (why != ERR_OK)
+        return why;
+    queue_enter(q);
+    why = req_admit(q, &r->note);
+    if (why == ERR_OK) {
+        req_add(q, &own->req, r->deadline);
+        if (q->paused)
+            list_append(&q->held, &own->req.link);
+        else
+            produce_begin(q, r);
+    } else {
+        shared_unref(&own->encoded);
+    }
+    queue_leave(q);
+    return why;
+}
+
+/* ---- placing ---- */
+
+static void produce_place(struct queue_produce *r, struct part *p)
+{
+    struct req *req = &own_produce(r)->req;
+    req->part = p;
+    req->state = REQ_PENDING;
+    list_remove(&req->link);
+    list_append(&p->produces, &req->link);
+    p->placing += r->items_count;
+    part_loads(p);
+    stores_in_flight(p->queue->all, p->store, 1);
+    queue_work(p);
+}
+
+/* The partition of its order key never changes, also when partitions are added. */
+static struct part *part_of_key(struct queue *q, str key)
+{
+    uint32_t n = q->keyed_count < q->parts_count ? q->keyed_count : q->parts_count;
+    return q->parts[XXH3_64bits(key.p, key.n) % n];
+}
+
+static void keep_decision(struct queue *q, const struct queue_produce *r,
+                          struct place_store *stores, uint32_t store, uint32_t partition)
+{
+    const struct own_produce *own = own_produce((struct queue_produce *)(uintptr_t)r);
+    place_record(q->place, &(struct place_decision){ .seq = own->req.seq,
+                                                     .at = clock_store(q->all->opts.clock),
+                                                     .items = r->items_count,
+                                                     .store = store,
+                                                     .partition = partition,
+                                                     .fixed = own->fixed != PLACE_NONE,
+                                                     .stores = stores });
+}
+
+/* No partition takes a request: stores that are away are probed soon. */
+static void place_failed(struct queue *q)
+{
+    mono now = clock_mono(q->all->opts.clock);
+    stores_all_wanted(q->all);
+    if (q->unplaced_at.ns == INT64_MAX)
+        q->unplaced_at = now;
+    if (q->unplaced_said || now.ns < mono_add_ms(q->unplaced_at, PRODUCE_UNPLACED_MS).ns)
+        return;
+    q->unplaced_said = true;
+    log_event(q->all->opts.log, LOG_WARN, "queue.unavailable", LOG_STR("queue", q->info.name),
+              LOG_INT("partitions", q->parts_count), LOG_INT("waiting", q->produces_waiting));
+}
+
+static void place_worked(struct queue *q)
+{
+    if (q->unplaced_said)
+        log_event(q->all->opts.log, LOG_INFO, "queue.available", LOG_STR("queue", q->info.name));
+    q->unplaced_said = false;
+    q->unplaced_at.ns = INT64_MAX;
+}
+
+void place_round(struct queue *q)
+{
+    struct place_store stores[PLACE_STORES_MAX];
+    bool none = false;
+    q->placing_wanted = false;
+    if (list_empty(&q->parked))
+        return;
+    stores_look(q->all, stores);
+    for (struct list *n = q->parked.next, *next; n != &q->parked; n = next) {
+        next = n->next;
+        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
+        struct own_produce *own = own_produce(r);
+        if (r->idempotency_key.n > 0 && own->idem == NULL && !idem_ready(q, r))
+            continue;
+        if (own->fixed != PLACE_NONE) {
+            struct part *p =
+                own->import != NULL ? q->parts[own->fixed] : part_of_key(q, r->order_key);
+            own->fixed = p->number;
+            if (p->mode == PART_OPEN && part_usable(p) && stores[p->store].status == PLACE_OK) {
+                keep_decision(q, r, stores, p->store, p->number);
+                produce_place(r, p);
+            } else if (stores[p->store].status != PLACE_OK) {
+                stores_wanted(q->all, p->store);
+            }
+            continue;
+        }
+        if (none)
+            continue;
+        place_look(q->place, stores);
+        uint32_t store = place_pick(stores, q->all->opts.stores_count);
+        none = store == PLACE_NONE;
+        uint32_t to = none ? PLACE_NONE : stores[store].partition;
+        keep_decision(q, r, stores, store, to);
+        if (none) {
+            place_failed(q);
+            continue;
+        }
+        place_worked(q);
+        produce_place(r, q->parts[to]);
+    }
+}
+
+static void unplace(struct queue_produce *r)
+{
+    struct req *req = &own_produce(r)->req;
+    struct part *p = req->part;
+    INVARIANT(req->state == REQ_PENDING);
+    INVARIANT(p->placing >= r->items_count);
+    p->placing -= r->items_count;
+    part_loads(p);
+    stores_in_flight(p->queue->all, p->store, -1);
+}
+
+void produce_unplace_all(struct part *p)
+{
+    for (struct list *n; (n = list_first(&p->produces)) != NULL;) {
+        struct req *req = CONTAINER_OF(n, struct req, link);
+        unplace(req_produce(req));
+        req_park(&p->queue->parked, req);
+    }
+    p->queue->placing_wanted = true;
+}
+
+void produce_again(struct queue_produce *r)
+{
+    struct req *req = &own_produce(r)->req;
+    struct queue *q = req->part->queue;
+    if (q->draining || q->deleted) {
+        err why = req_admit(q, &r->note);
+        idem_left(q, r);
+        req_answer(q, req, why);
+        return;
+    }
+    req_park(&q->parked, req);
+    q->placing_wanted = true;
+}
+
+void produce_leave(struct queue *q, struct queue_produce *r)
+{
+    struct req *req = &own_produce(r)->req;
+    if (req->state == REQ_PENDING)
+        unplace(r);
+    idem_left(q, r);
+}
+
+void queue_produce_cancel(struct queue_produce *r)
+{
+    struct queue *q = r->queue;
+    struct req *req = &own_produce(r)->req;
+    queue_enter(q);
+    if (req->state == REQ_PARKED || req->state == REQ_PENDING) {
+        produce_leave(q, r);
+        err_note_set(&r->note, QUEUE_GONE_NOTE "nothing was stored");
+        req_answer(q, req, ERR_GONE);
+    }
+    queue_leave(q);
+}
+
+/* ---- writing ---- */
+
+/* A schedule of its own for an item that its producer wants later. */
+static void put_later(struct part *p, struct slot *s, struct batch *b, unsigned index,
+                      store_time at)
+{
+    if (!b->known)
+        part_batch_add(p, b);
+    struct qitem *it = part_item_new(p, b, index, ksuid_add(b->first, index));
+    it->in_place = false;
+    it->due_at = at;
+    it->expire_at = queue_expiry(p->queue, at);
+    it->state = QITEM_ENDING;
+    it->from = QITEM_SCHEDULED;
+    b->states[index] = ITEM_ELSEWHERE;
+    slot_op(s, OP_ENTRY_PUT)->u.entry = qitem_entry(it, ENTRY_SCHEDULED);
+    slot_step(s, &(struct step){ .kind = STEP_ARRIVE, .item = it, .at = at });
+    s->write.parts[0].scheduled++;
+}
+
+/* An item that was elsewhere before: its attempts, and its lease when it has one. */
+static void put_imported(struct slot *s, struct batch *b, unsigned index,
+                         const struct queue_item *from)
+{
+    struct part *p = s->part;
+    if (!b->known)
+        part_batch_add(p, b);
+    struct qitem *it = part_item_new(p, b, index, ksuid_add(b->first, index));
+    bool leased = store_time_before(b->created_at, from->lease_deadline);
+    it->in_place = false;
+    it->attempts = from->attempts;
+    it->expire_at = from->expire_at.ns > 0 ? from->expire_at : it->expire_at;
+    it->due_at = from->lease_deadline;
+    it->state = QITEM_ENDING;
+    it->from = leased ? QITEM_LEASED : QITEM_READY;
+    b->states[index] = ITEM_ELSEWHERE;
+    slot_op(s, OP_ENTRY_PUT)->u.entry = qitem_entry(it, ENTRY_READY);
+    if (leased) {
+        slot_op(s, OP_LEASE_PUT)->u.lease = qitem_lease(it, it->due_at);
+        s->write.parts[0].leased++;
+    } else {
+        s->write.parts[0].ready++;
+    }
+    slot_step(s, &(struct step){ .kind = STEP_ARRIVE, .item = it, .at = it->due_at });
+}
+
+/* Adds the items of r to batch b from offset on. */
+static void put_request(struct slot *s, struct queue_produce *r, struct batch *b, uint32_t offset,
+                        store_time now)
+{
+    struct part *p = s->part;
+    struct own_produce *own = own_produce(r);
+    for (unsigned i = 0; i < r->items_count; i++) {
+        if (own->import != NULL)
+            put_imported(s, b, i, &own->import[i]);
+        else if (r->items[i].enqueue_at.ns > store_time_add(now, QUEUE_SOON_NS).ns)
+            put_later(p, s, b, offset + i, r->items[i].enqueue_at);
+        else
+            s->write.parts[0].ready++;
+    }
+    own->created_at = b->created_at;
+    own->expire_at = b->expire_at;
+    own->batch = b->first;
+    own->offset = offset;
+    own->req.state = REQ_WRITING;
+    list_remove(&own->req.link);
+    list_append(&s->requests, &own->req.link);
+    s->placing += r->items_count;
+    s->requests_placed++;
+    if (own->idem != NULL)
+        idem_build(s, r, ksuid_add(b->first, offset), now);
+}
+
+static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, struct shared *bytes,
+                               store_time now)
+{
+    struct part *p = s->part;
+    struct queues *all = p->queue->all;
+    struct batch *b = batch_new((uint16_t)count, order_key);
+    b->first = part_ids(p, count, now, rng_next(&p->queue->rng));
+    b->created_at = now;
+    b->expire_at = queue_expiry(p->queue, now);
+    batch_keep(b, bytes, &all->bytes_cached, CACHE_BYTES_MAX);
+    s->bytes += bytes->n;
+    slot_batch(s, b);
+    slot_op(s, OP_BATCH_PUT)->u.batch =
+        (struct queue_batch){ .first = b->first,
+                              .count = b->count,
+                              .created_at = b->created_at,
+                              .expire_at = b->expire_at,
+                              .order_key = b->order_key,
+                              .states = b->states,
+                              .bytes = { .p = bytes->bytes, .n = bytes->n } };
+    return b;
+}
+
+/* Of a write, beside that of its batch. */
+static unsigned rows_of(const struct queue_produce *r, store_time now)
+{
+    const struct own_produce *own = (const struct own_produce *)(const void *)r->own;
+    unsigned rows = own->idem != NULL;
+    for (unsigned i = 0; i < r->items_count; i++)
+        rows += own->import != NULL
+                    ? 2
+                    : r->items[i].enqueue_at.ns > store_time_add(now, QUEUE_SOON_NS).ns;
+    return rows;
+}
+
+static bool fits_group(const struct queue_produce *r, uint32_t items, uint64_t bytes)
+{
+    const struct own_produce *own = (const struct own_produce *)(const void *)r->own;
+    if (own->encoded != NULL || items + r->items_count > QUEUE_BATCH_ITEMS_MAX)
+        return false;
+    return items == 0 || bytes + own->bytes <= PRODUCE_GROUP_BYTES;
+}
+
+/* The first requests of p, of so many items together, as one batch. NULL: no memory. */
+static struct shared *encode_group(struct part *p, uint32_t items)
+{
+    struct arena a;
+    struct shared *out = NULL;
+    str encoded;
+    arena_init(&a, PRODUCE_GROUP_MEMORY_MAX);
+    struct item *all = arena_calloc(&a, items, sizeof *all);
+    uint32_t at = 0;
+    for (struct list *n = p->produces.next; all != NULL && at < items; n = n->next) {
+        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
+        items_of(r, all + at);
+        at += r->items_count;
+    }
+    if (all != NULL && item_batch_encode(all, items, &a, &encoded) == ERR_OK)
+        out = shared_new(encoded);
+    arena_fini(&a);
+    return out;
+}
+
+static void refuse_group(struct part *p, uint32_t items)
+{
+    for (uint32_t at = 0; at < items;) {
+        struct queue_produce *r = req_produce(CONTAINER_OF(p->produces.next, struct req, link));
+        at += r->items_count;
+        produce_leave(p->queue, r);
+        err_note_set(&r->note, "queue is overloaded; try again later");
+        req_answer(p->queue, &own_produce(r)->req, ERR_LIMIT);
+    }
+}
+
+/* As many small requests as go into one batch, from the first on. False: there is no memory for
+ * their rows. */
+static bool put_group(struct part *p, struct slot *s, store_time now)
+{
+    uint32_t items = 0;
+    unsigned rows = 1;
+    uint64_t bytes = 0;
+    for (struct list *n = p->produces.next; n != &p->produces; n = n->next) {
+        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
+        if (!fits_group(r, items, bytes))
+            break;
+        items += r->items_count;
+        rows += rows_of(r, now);
+        bytes += own_produce(r)->bytes;
+    }
+    if (!slot_room(s, rows))
+        return false;
+    struct shared *own = encode_group(p, items);
+    if (own == NULL) {
+        refuse_group(p, items);
+        return true;
+    }
+    struct batch *b = put_batch(s, items, STR_NONE, own, now);
+    shared_unref(&own);
+    for (uint32_t at = 0; at < items;) {
+        struct queue_produce *r = req_produce(CONTAINER_OF(p->produces.next, struct req, link));
+        put_request(s, r, b, at, now);
+        at += r->items_count;
+    }
+    return true;
+}
+
+void produce_build(struct part *p, struct slot *s, store_time now)
+{
+    for (struct list *n; (n = list_first(&p->produces)) != NULL;) {
+        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
+        struct own_produce *own = own_produce(r);
+        bool is_apart = own->encoded != NULL;
+        if (s->bytes >= PRODUCE_WRITE_BYTES || !slot_takes(s, PRODUCE_OPS_MAX))
+            return;
+        if (is_apart ? !slot_room(s, 1 + rows_of(r, now)) : !put_group(p, s, now))
+            return;
+        if (is_apart)
+            put_request(s, r, put_batch(s, r->items_count, r->order_key, own->encoded, now), 0,
+                        now);
+    }
+}
+
+void produce_done(struct queue_produce *r)
+{
+    struct own_produce *own = own_produce(r);
+    r->partition = own->req.part->number;
+    r->first = ksuid_add(own->batch, own->offset);
+    req_answer(own->req.part->queue, &own->req, ERR_OK);
+}
+
+/* Only the store knows, and nobody asks it any more when the queue ends. */
+void produce_unknown(struct part *p, struct queue_produce *r)
+{
+    struct req *req = &own_produce(r)->req;
+    req->state = REQ_UNKNOWN;
+    list_append(&p->unknown, &req->link);
+    if (!p->queue->draining && !p->queue->deleted)
+        return;
+    produce_leave(p->queue, r);
+    err_note_set(&r->note, "request timeout; the outcome is unknown, try again");
+    req_answer(p->queue, req, ERR_TIMEOUT);
+}
+
+void produce_known(struct queue_produce *r, bool there)
+{
+    if (there)
+        produce_done(r);
+    else
+        produce_again(r);
+}

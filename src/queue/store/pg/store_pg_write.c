@@ -1,0 +1,342 @@
+/* store_pg_write.c - writes go to PostgreSQL in the order they came, many in one transaction.
+ *
+ * A job of the pool takes what waits, sends it in one pipeline and answers. When a transaction
+ * fails for one of its writes, each is tried alone: the failure was definite. When it waited too
+ * long for one of them, as for a lock of another session, that one and all of its partitions are
+ * told so, and the others are sent again. For a while after that locks are waited for shortly,
+ * since one that waits holds up all that come behind.
+ *
+ * Invariants
+ *  1. One job at a time, so writes are applied in order.
+ *  2. Every write first locks the row of its partition with its epoch; without one the transaction
+ *     fails.
+ *  3. After an unknown outcome nothing more is sent until recover.
+ *  4. A write of no part is a heartbeat: it takes the way of the others, in a transaction of its
+ *     own, because other servers write the same row. */
+#include "queue/lease/wait.h"
+#include "queue/store/pg/store_pg.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WRITE_PARTS_MAX = 2 };
+enum {
+    LOCKED_S = 10,
+    LOCKED_PATIENCE = 32 /* the part of a write's time */,
+    LOCKED_SQL_BYTES = 80
+};
+
+static struct queue_write **next_of(struct queue_write *w)
+{
+    return (struct queue_write **)(void *)&w->store_own[0];
+}
+
+/* ---- taking what waits ---- */
+
+static uint64_t batches_bytes(const struct queue_write *w)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < w->parts_count; i++)
+        for (unsigned k = 0; k < w->parts[i].ops_count; k++)
+            if (w->parts[i].ops[k].kind == OP_BATCH_PUT)
+                n += w->parts[i].ops[k].u.batch.bytes.n;
+    return n;
+}
+
+static bool is_lazy(const struct queue_write *w)
+{
+    return w->early || w->unsynced;
+}
+
+/* The writes at the front that go together: all to be synced, or none. False: nothing waits, the
+ * job ends. */
+static bool take_group(struct store_pg *s, struct pg_group *g)
+{
+    uint64_t bytes = 0;
+    g->count = 0;
+    pthread_mutex_lock(&s->lock);
+    while (s->first != NULL && g->count < PG_GROUP_WRITES_MAX) {
+        struct queue_write *w = s->first;
+        bytes += batches_bytes(w);
+        bool alone = w->parts_count == 0 || (g->count > 0 && g->writes[0]->parts_count == 0);
+        if (g->count > 0 &&
+            (alone || bytes > PG_GROUP_BYTES_MAX || is_lazy(w) != is_lazy(g->writes[0])))
+            break;
+        s->first = *next_of(w);
+        if (s->first == NULL)
+            s->last = NULL;
+        s->waiting--;
+        g->writes[g->count++] = w;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return g->count > 0;
+}
+
+/* ---- sending ---- */
+
+static const char LAZY_SQL[] = "SELECT set_config('synchronous_commit', 'off', true)";
+
+/* Fails when the row is not there. */
+static const char BEAT_SQL[] = "WITH b AS (UPDATE queue_store SET beats = beats + 1 RETURNING 1)"
+                               " SELECT 1 / count(*)::int4 FROM b";
+
+static void add_setting(struct pg_group *g, const char *sql)
+{
+    g->tags[g->statements] = PG_TAG_OTHER;
+    g->list[g->statements++] = (struct pg_statement){ .sql = sql };
+}
+
+/* Of this transaction alone. */
+static void add_patience(struct pg_group *g)
+{
+    struct store_pg *s = g->s;
+    char *sql = arena_alloc(&g->arena, LOCKED_SQL_BYTES);
+    g->full |= sql == NULL;
+    if (sql == NULL)
+        return;
+    (void)snprintf(sql, LOCKED_SQL_BYTES, "SELECT set_config('lock_timeout', '%lld', true)",
+                   (long long)s->timeout_ms / LOCKED_PATIENCE + 1); /* 0 is for ever */
+    add_setting(g, sql);
+}
+
+static bool was_locked(const struct store_pg *s)
+{
+    return s->locked_at.ns != 0 && clock_mono(s->clock).ns < s->locked_at.ns + LOCKED_S * NS_PER_S;
+}
+
+static void add_write(struct pg_group *g, const struct queue_write *w)
+{
+    for (unsigned k = 0; k < w->parts_count; k++)
+        pg_group_add_part(g, &w->parts[k]);
+    if (w->parts_count > 0)
+        return;
+    g->tags[g->statements] = PG_TAG_BEAT;
+    g->list[g->statements++] = (struct pg_statement){ .sql = BEAT_SQL };
+}
+
+static bool prepare(struct pg_group *g, struct queue_write *const *writes, unsigned count)
+{
+    size_t room = (size_t)count * WRITE_PARTS_MAX * PG_PART_STATEMENTS + 2;
+    g->statements = 0;
+    g->full = false;
+    g->list = arena_calloc(&g->arena, room, sizeof(*g->list));
+    g->tags = arena_calloc(&g->arena, room, sizeof(*g->tags));
+    if (g->list == NULL || g->tags == NULL)
+        return false;
+    if (is_lazy(writes[0]))
+        add_setting(g, LAZY_SQL);
+    if (was_locked(g->s))
+        add_patience(g);
+    for (unsigned i = 0; i < count; i++) {
+        add_write(g, writes[i]);
+        g->ends[i] = g->statements;
+    }
+    return !g->full;
+}
+
+/* What the outcome of a transaction says of its writes. */
+static err result_of(const struct pg_group *g, const struct pg_outcome *o)
+{
+    if (o->why == ERR_OK || o->why == ERR_IO)
+        return o->why;
+    enum pg_tag tag = o->failed < g->statements ? g->tags[o->failed] : PG_TAG_OTHER;
+    if (o->why == ERR_PRECONDITION && tag == PG_TAG_FENCE)
+        return ERR_CONFLICT;
+    if (o->why == ERR_PRECONDITION)
+        return tag == PG_TAG_OTHER ? ERR_UNAVAILABLE : ERR_CORRUPT;
+    return o->why == ERR_DENIED ? ERR_UNAVAILABLE : o->why;
+}
+
+/* Its own words for conditions of ours say nothing to who reads them. */
+static void keep_words(struct store_pg *s, err why, const struct pg_outcome *o)
+{
+    struct pg_outcome told = *o;
+    if (why == ERR_CORRUPT)
+        err_note_set(&told.note,
+                     "a row that a write needs is gone, or contradicts it (SQLSTATE %s)", o->state);
+    if (why != ERR_CONFLICT)
+        store_pg_keep(s, &told);
+}
+
+#define LOCKED_STATE "55P03"
+
+static void set_failed(struct store_pg *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->failed = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* One transaction. */
+static err send(struct pg_group *g, struct queue_write *const *writes, unsigned count)
+{
+    struct store_pg *s = g->s;
+    struct pg_outcome o = { .why = ERR_LIMIT };
+    if (prepare(g, writes, count))
+        pg_run(s->conn, g->list, g->statements, store_pg_deadline(s), NULL, &o);
+    err why = o.why == ERR_LIMIT ? ERR_LIMIT : result_of(g, &o);
+    keep_words(s, why, &o);
+    for (g->stuck = 0; g->stuck < count && o.failed >= g->ends[g->stuck];)
+        g->stuck++;
+    if (strcmp(o.state, LOCKED_STATE) == 0)
+        s->locked_at = clock_mono(s->clock);
+    if (pg_broken(s->conn))
+        set_failed(s);
+    arena_reset(&g->arena);
+    return why;
+}
+
+static bool is_failed(struct store_pg *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool failed = s->failed;
+    pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+/* Answers those that are late, or all when the store has failed; what is left is to be sent. */
+static void sort_out(struct pg_group *g)
+{
+    mono now = clock_mono(g->s->clock);
+    bool failed = is_failed(g->s);
+    unsigned left = 0;
+    for (unsigned i = 0; i < g->count; i++) {
+        struct queue_write *w = g->writes[i];
+        if (failed)
+            w->done(w, ERR_UNAVAILABLE);
+        else if (w->deadline.ns > 0 && now.ns >= w->deadline.ns)
+            w->done(w, ERR_TIMEOUT);
+        else
+            g->writes[left++] = w;
+    }
+    g->count = left;
+}
+
+static bool shares_partition(const struct queue_write *a, const struct queue_write *b)
+{
+    for (unsigned i = 0; i < a->parts_count; i++)
+        for (unsigned k = 0; k < b->parts_count; k++)
+            if (a->parts[i].part.queue == b->parts[k].part.queue &&
+                a->parts[i].part.partition == b->parts[k].part.partition)
+                return true;
+    return false;
+}
+
+/* Tells the write that was waited for in vain, and those of its partitions: they would wait for the
+ * same in turn. */
+static void drop_stuck(struct pg_group *g)
+{
+    struct queue_write *stuck = g->writes[g->stuck];
+    unsigned left = 0;
+    for (unsigned i = 0; i < g->count; i++) {
+        struct queue_write *w = g->writes[i];
+        if (w != stuck && shares_partition(w, stuck))
+            w->done(w, ERR_TIMEOUT);
+        else if (w != stuck)
+            g->writes[left++] = w;
+    }
+    g->count = left;
+    stuck->done(stuck, ERR_TIMEOUT);
+}
+
+/* As one transaction, without those that are waited for in vain; they are answered. */
+static err send_group(struct pg_group *g)
+{
+    for (;;) {
+        sort_out(g);
+        err why = g->count == 0 ? ERR_OK : send(g, g->writes, g->count);
+        if (why != ERR_TIMEOUT || g->stuck == g->count)
+            return why;
+        drop_stuck(g);
+    }
+}
+
+/* Nothing of them was committed: each alone. */
+static void send_each(struct pg_group *g)
+{
+    for (unsigned i = 0; i < g->count; i++) {
+        struct queue_write *w = g->writes[i];
+        err why = is_failed(g->s) ? ERR_UNAVAILABLE : send(g, &w, 1);
+        w->done(w, why);
+    }
+}
+
+void store_pg_job_run(struct loop_job *j)
+{
+    struct store_pg *s = CONTAINER_OF(j, struct store_pg, job);
+    MAGIC_CHECK(s, STORE_PG_MAGIC);
+    struct pg_group g = { .s = s };
+    arena_init(&g.arena, PG_ARENA_BYTES_MAX);
+    while (take_group(s, &g)) {
+        err why = send_group(&g);
+        bool again = g.count > 1 && why != ERR_OK && why != ERR_IO && why != ERR_TIMEOUT;
+        if (again)
+            send_each(&g);
+        for (unsigned i = 0; i < g.count && !again; i++)
+            g.writes[i]->done(g.writes[i], why);
+    }
+    arena_fini(&g.arena);
+}
+
+/* The job is over; what came since its last look begins another. */
+void store_pg_job_done(struct loop_job *j, bool canceled)
+{
+    struct store_pg *s = CONTAINER_OF(j, struct store_pg, job);
+    MAGIC_CHECK(s, STORE_PG_MAGIC);
+    struct pg_group g = { .s = s };
+    while (canceled && take_group(s, &g)) /* the loop ends */
+        for (unsigned i = 0; i < g.count; i++)
+            g.writes[i]->done(g.writes[i], ERR_SHUTDOWN);
+    pthread_mutex_lock(&s->lock);
+    bool again = s->first != NULL;
+    s->running = again;
+    if (!again)
+        pthread_cond_broadcast(&s->idle);
+    pthread_mutex_unlock(&s->lock);
+    if (again)
+        loop_job_start(s->loop, &s->job);
+}
+
+static void beaten(struct queue_write *w, err why)
+{
+    waiter_done(w->ctx, why, 0);
+}
+
+err store_pg_heartbeat(struct queue_store *q, mono deadline)
+{
+    struct waiter over;
+    if (is_failed(store_pg_of(q)))
+        return ERR_IO; /* nothing but recover helps, and another process may own its partitions by
+                          then */
+    struct queue_write w = { .deadline = deadline, .done = beaten, .ctx = &over };
+    waiter_init(&over);
+    waiter_expect(&over);
+    store_pg_write(q, &w);
+    err why = waiter_wait(&over);
+    waiter_fini(&over);
+    return why;
+}
+
+void store_pg_write(struct queue_store *q, struct queue_write *w)
+{
+    struct store_pg *s = store_pg_of(q);
+    INVARIANT(w->parts_count <= WRITE_PARTS_MAX);
+    *next_of(w) = NULL;
+    pthread_mutex_lock(&s->lock);
+    err why = s->failed ? ERR_UNAVAILABLE : s->waiting >= PG_WAITING_MAX ? ERR_LIMIT : ERR_OK;
+    bool start = why == ERR_OK && !s->running;
+    if (why == ERR_OK) {
+        if (s->last == NULL)
+            s->first = w;
+        else
+            *next_of(s->last) = w;
+        s->last = w;
+        s->waiting++;
+        s->running = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (why != ERR_OK)
+        w->done(w, why);
+    if (start)
+        loop_job_start(s->loop, &s->job);
+}

@@ -1,0 +1,252 @@
+/* stores.c - how the stores are doing, for all queues; probes and recoveries, one at a time a
+ * store, on the pool. */
+#include "queue/order/flush.h"
+
+#include "base/log.h"
+#include "queue/admin.h"
+
+static void lock(struct queues *all)
+{
+    INVARIANT(pthread_mutex_lock(&all->health_lock) == 0);
+}
+
+static void unlock(struct queues *all)
+{
+    INVARIANT(pthread_mutex_unlock(&all->health_lock) == 0);
+}
+
+enum place_status stores_status(struct queues *all, uint32_t store)
+{
+    lock(all);
+    enum place_status s = all->stores[store].health.status;
+    unlock(all);
+    return s;
+}
+
+bool stores_silent(struct queues *all, uint32_t store)
+{
+    lock(all);
+    bool silent = health_silent(&all->stores[store].health);
+    unlock(all);
+    return silent;
+}
+
+/* The first partition of a store that another process owns is told of, and the last. */
+void part_set_foreign(struct part *p, bool foreign)
+{
+    struct queues *all = p->queue->all;
+    struct store_state *st = &all->stores[p->store];
+    if (p->foreign == foreign)
+        return;
+    p->foreign = foreign;
+    lock(all);
+    INVARIANT(foreign || st->foreign > 0);
+    bool first = foreign && st->foreign == 0;
+    st->foreign += foreign ? 1u : -1u;
+    bool last = st->foreign == 0;
+    unlock(all);
+    if (first)
+        log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", part_store(p)->name),
+                  LOG_CSTR("state", "standby"),
+                  LOG_CSTR("why", "another process owns its partitions"));
+    else if (last && p->loaded)
+        log_event(all->opts.log, LOG_INFO, "queue.store", LOG_CSTR("store", part_store(p)->name),
+                  LOG_CSTR("state", "owner"));
+}
+
+bool part_failing(const struct part *p)
+{
+    struct queues *all = p->queue->all;
+    return p->failing || stores_status(all, p->store) == PLACE_ERROR ||
+           (!p->loaded && stores_silent(all, p->store));
+}
+
+err part_failing_note(const struct part *p, struct err_note *note)
+{
+    err_note_set(note, "partition not available; partition '%u' is %s, retry again", p->number,
+                 p->foreign ? "owned by another process" : "failing");
+    stores_wanted(p->queue->all, p->store);
+    return ERR_UNAVAILABLE;
+}
+
+void stores_look(struct queues *all, struct place_store *out)
+{
+    lock(all);
+    for (unsigned i = 0; i < all->opts.stores_count; i++)
+        out[i] = health_view(&all->stores[i].health);
+    unlock(all);
+}
+
+bool queues_store(struct queues *all, unsigned index, struct queue_store_stats *out)
+{
+    if (index >= all->opts.stores_count)
+        return false;
+    lock(all);
+    const struct health *h = &all->stores[index].health;
+    *out = (struct queue_store_stats){ .name = all->opts.stores[index]->name,
+                                       .state = place_status_name(h->status),
+                                       .failures = h->failures_total,
+                                       .write_ns = h->write_ns };
+    unlock(all);
+    return true;
+}
+
+void stores_in_flight(struct queues *all, uint32_t store, int n)
+{
+    lock(all);
+    struct health *h = &all->stores[store].health;
+    INVARIANT(n > 0 || h->in_flight >= (uint32_t)-n);
+    h->in_flight += (uint32_t)n;
+    unlock(all);
+}
+
+/* A failure is told to every queue, on the loop, and probed in time. */
+static void changed(struct queues *all, uint32_t store, bool turned)
+{
+    lock(all);
+    mono at = health_next(&all->stores[store].health);
+    all->stores[store].turned |= turned;
+    unlock(all);
+    if (at.ns != INT64_MAX || turned)
+        timers_soon(all, turned ? (mono){ .ns = 0 } : at);
+}
+
+void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns, bool counts)
+{
+    struct health *h = &all->stores[store].health;
+    lock(all);
+    mono before = health_next(h);
+    bool turned = health_written(h, clock_mono(all->opts.clock), why, took_ns, counts);
+    mono after = health_next(h);
+    unlock(all);
+    if (turned || after.ns < before.ns)
+        changed(all, store, turned);
+}
+
+void stores_wanted(struct queues *all, uint32_t store)
+{
+    struct health *h = &all->stores[store].health;
+    lock(all);
+    mono before = health_next(h);
+    health_wanted(h, clock_mono(all->opts.clock));
+    mono after = health_next(h);
+    unlock(all);
+    if (after.ns < before.ns)
+        timers_soon(all, after);
+}
+
+void stores_all_wanted(struct queues *all)
+{
+    for (uint32_t i = 0; i < all->opts.stores_count; i++)
+        if (stores_status(all, i) != PLACE_OK)
+            stores_wanted(all, i);
+}
+
+void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns)
+{
+    lock(all);
+    bool turned = health_overdue(&all->stores[store].health, clock_mono(all->opts.clock), took_ns);
+    unlock(all);
+    changed(all, store, turned);
+}
+
+void stores_job_start(struct queues *all, uint32_t store, struct loop_job *j)
+{
+    loop_job_start_in(all->opts.loop, &all->stores[store].lane, j);
+}
+
+/* ---- probes ---- */
+
+static void probe_run(struct loop_job *j)
+{
+    struct store_state *st = CONTAINER_OF(j, struct store_state, job);
+    struct queues *all = st->all;
+    struct queue_store *store = all->opts.stores[st->index];
+    struct err_note note = { .text = "" };
+    if (st->recovering) {
+        st->outcome = store->ops->recover(store, &note);
+    } else {
+        mono deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
+        st->outcome = store->ops->heartbeat(store, deadline);
+    }
+    if (st->outcome != ERR_OK && st->recovering)
+        log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", store->name),
+                  LOG_CSTR("state", place_status_name(PLACE_ERROR)), LOG_CSTR("why", note.text),
+                  LOG_CSTR("error", err_name(st->outcome)));
+}
+
+static void probe_done(struct loop_job *j, bool canceled)
+{
+    struct store_state *st = CONTAINER_OF(j, struct store_state, job);
+    struct queues *all = st->all;
+    mono now = clock_mono(all->opts.clock);
+    lock(all);
+    bool turned = health_probed(&st->health, now, canceled ? ERR_SHUTDOWN : st->outcome,
+                                now.ns - st->started.ns);
+    st->recovered |= turned && st->recovering;
+    unlock(all);
+    (void)atomic_fetch_sub(&all->jobs, 1);
+    changed(all, st->index, turned);
+}
+
+static void tell(struct queues *all, struct store_state *st, bool recovered)
+{
+    lock(all);
+    const struct health h = st->health;
+    unlock(all);
+    struct queue_store *store = all->opts.stores[st->index];
+    const char *name = store->name;
+    struct err_note said = { .text = "" };
+    if (store->ops->said != NULL)
+        store->ops->said(store, &said);
+    if (h.status == PLACE_OK)
+        log_event(all->opts.log, LOG_INFO, "queue.store", LOG_CSTR("store", name),
+                  LOG_CSTR("state", place_status_name(h.status)));
+    else
+        log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", name),
+                  LOG_CSTR("state", place_status_name(h.status)), LOG_CSTR("why", health_why(&h)),
+                  LOG_CSTR("said", said.text));
+    queues_each(all, st->index, recovered);
+}
+
+mono stores_probe(struct queues *all, mono now)
+{
+    mono next = { .ns = INT64_MAX };
+    for (unsigned i = 0; i < all->opts.stores_count; i++) {
+        struct store_state *st = &all->stores[i];
+        lock(all);
+        bool turned = st->turned, recovered = st->recovered,
+             probe = !all->draining && health_probe(&st->health, now);
+        st->turned = st->recovered = false;
+        st->recovering = probe ? st->health.status == PLACE_ERROR : st->recovering;
+        mono at = health_next(&st->health);
+        unlock(all);
+        if (at.ns < next.ns)
+            next = at;
+        if (turned)
+            tell(all, st, recovered);
+        if (probe) {
+            st->started = now;
+            st->job = (struct loop_job){ .run = probe_run, .done = probe_done };
+            (void)atomic_fetch_add(&all->jobs, 1);
+            loop_job_start(all->opts.loop, &st->job);
+        }
+    }
+    return next;
+}
+
+void stores_init(struct queues *all)
+{
+    INVARIANT(pthread_mutex_init(&all->health_lock, NULL) == 0);
+    all->drops.running_max = 1;
+    for (unsigned i = 0; i < all->opts.stores_count; i++) {
+        all->stores[i] = (struct store_state){ .all = all,
+                                               .index = i,
+                                               .lane.running_max = all->opts.stores[i]->jobs_max };
+    }
+}
+
+void stores_fini(struct queues *all)
+{
+    (void)pthread_mutex_destroy(&all->health_lock);
+}
