@@ -1,6 +1,6 @@
 """Is a recorded history of queue clients one that a sequential queue could have given? Exit 0 yes, 1 no.
 
-    linear.py HISTORY...            files of one event a line, as below
+    linear.py HISTORY...            files of one event a line, as below; .gz: compressed
     linear.py --run [--seed N] [--histories N] [--steps N] SIM_QUEUE      records histories of the simulation, each checked
 
 A history is the order in which calls were made and answers came, on one clock: a call is listed before it is sent, an
@@ -36,9 +36,11 @@ not pass over an item of the same partition with a smaller id that was surely re
 request can have had in hand. This is necessary for FIFO, not sufficient: overlapping requests are not ordered.
 
 What is not: which partition is taken, sharing, that an empty answer was right (an item may be in a write just then),
-that several ids of one request change at one instant, order keys, how late expiry is. sim_queue.c checks those it can."""
+that several ids of one request change at one instant, order keys, how late expiry is. sim_queue.c checks those it can.
+Leases whose reply had no room for all of their items are not known here: such a history may be rejected wrongly."""
 import bisect
 import collections
+import gzip
 import json
 import subprocess
 import sys
@@ -437,7 +439,7 @@ def passed_over(history, place, here):
         first = min(left, key=lambda b: b.id)
         if first.id < last.id:
             raise NotLinear(f'in {place}, {last.name} ({last.id}) was given before {first.name} ({first.id}), which was '
-                            f'ready: {lease}')
+                            f'ready since {first.high}: {lease}; then {first.lease}')
     return pairs
 
 
@@ -503,7 +505,7 @@ def main():
             print(f'linear: {dict(run_simulation(arguments[1:]))}')
             return 0
         for path in arguments:
-            with open(path, encoding='utf-8') as file:
+            with (gzip.open if path.endswith('.gz') else open)(path, 'rt', encoding='utf-8') as file:
                 print(f'{path}: {check(read(file))}')
     except NotLinear as error:
         print(f'not linear: {error}', file=sys.stderr)

@@ -4,14 +4,16 @@ Method: producers and consumers over HTTP, each call and answer recorded with it
 the end everything is taken out. Items are leased and completed, returned at once or later, sent to the dead queue, left
 until they expire, completed under stale ids, over kills too; the queue is cleared now and then.
 LINEAR_CYCLES (3) is how often it is killed, SEED repeats a run's choices, LINEAR_HISTORY=FILE keeps the history (for
-linear.py). The long form is SCENE_TIMEOUT=7200 LINEAR_CYCLES=500."""
+linear.py); one that fails is always kept, and where is said. The long form is SCENE_TIMEOUT=7200 LINEAR_CYCLES=500."""
 import base64
 import calendar
 import datetime
+import gzip
 import http.client
 import json
 import os
 import random
+import tempfile
 import threading
 import time
 
@@ -230,10 +232,18 @@ def drain(server, record):
 
 
 def verdict(record):
+    lines = record.lines()
     if 'LINEAR_HISTORY' in os.environ:
         with open(os.environ['LINEAR_HISTORY'], 'w', encoding='utf-8') as file:
-            file.write('\n'.join(record.lines()) + '\n')
-    return linear.check(linear.read(record.lines()))
+            file.write('\n'.join(lines) + '\n')
+    try:
+        return linear.check(linear.read(lines))
+    except linear.NotLinear:
+        number, path = tempfile.mkstemp(prefix=f'linear-{SEED}-', suffix='.gz')
+        with open(number, 'wb') as file:
+            file.write(gzip.compress(('\n'.join(lines) + '\n').encode()))
+        print(f'its history: {path}')
+        raise
 
 
 @scene
