@@ -1,7 +1,8 @@
 """Is a recorded history of queue clients one that a sequential queue could have given? Exit 0 yes, 1 no.
 
     linear.py HISTORY...            files of one event a line, as below; .gz: compressed
-    linear.py --run [--seed N] [--histories N] [--steps N] SIM_QUEUE      records histories of the simulation, each checked
+    linear.py --run [--seed N] [--histories N] [--steps N] SIM_QUEUE [--slow]
+                                    records histories of the simulation, each checked
 
 A history is the order in which calls were made and answers came, on one clock: a call is listed before it is sent, an
 answer after it came. {"call": KIND, "op": N, "at": T, ...} and {"ret": HOW, "op": N, "at": T, ...}, T being store_time
@@ -480,12 +481,12 @@ def run_simulation(arguments):
     options = {'--seed': 1, '--histories': 20, '--steps': 400}
     while arguments and arguments[0] in options:
         options[arguments[0]], arguments = int(arguments[1]), arguments[2:]
-    [binary] = arguments
+    binary, *mode = arguments
     total = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options['--seed'], options['--seed'] + options['--histories']):
             path = f'{folder}/{seed}'
-            subprocess.run([binary, '--seed', str(seed), '--steps', str(options['--steps']), '--record', path],
+            subprocess.run([binary, *mode, '--seed', str(seed), '--steps', str(options['--steps']), '--record', path],
                            check=True, stdout=subprocess.DEVNULL)
             with open(path, encoding='utf-8') as file:
                 try:

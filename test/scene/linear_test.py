@@ -194,6 +194,27 @@ def a_later_item_is_given_first_to_overlapping_requests():
     return told
 
 
+@case(None)
+def a_later_item_is_given_first_while_a_request_may_have_the_other():
+    told = begun('a')
+    told.produce('b')
+    op = told.call('lease', n=5, lease_ns=LEASE)
+    told.lease(('b', 2, 1))
+    told.event(ret='none', op=op)
+    told.lease(('a', 1, 1))
+    return told
+
+
+@case('given before')
+def a_later_item_is_given_first_after_a_request_that_got_none():
+    told = begun('a')
+    told.produce('b')
+    told.do('lease', 'none', n=5, lease_ns=LEASE)
+    told.lease(('b', 2, 1))
+    told.lease(('a', 1, 1))
+    return told
+
+
 @case('after')
 def ids_fall():
     told = begun('a')

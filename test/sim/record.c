@@ -34,11 +34,11 @@ void record_close(struct record **rp)
     *rp = NULL;
 }
 
-void record_queues(struct record *r, const struct queue_info *infos, unsigned count)
+void record_queues(struct record *r, const struct queue_info *infos, unsigned count, bool is_faulty)
 {
     if (r == NULL)
         return;
-    fprintf(r->file, "{\"faulty\": true, \"queues\": {");
+    fprintf(r->file, "{\"faulty\": %s, \"queues\": {", is_faulty ? "true" : "false");
     for (unsigned i = 0; i < count; i++) {
         const struct queue_info *q = &infos[i];
         fprintf(r->file, "%s\"%.*s\": [%" PRIu32 ", ", i == 0 ? "" : ", ", STR_ARG(q->name),

@@ -11,8 +11,9 @@ struct record;
 /* Owner: caller; record_close. NULL: the file cannot be made. */
 struct record *record_open(const char *path);
 void record_close(struct record **rp);
-/* Before anything else: the queues, and that stores fail. */
-void record_queues(struct record *r, const struct queue_info *infos, unsigned count);
+/* Before anything else: the queues, and whether stores fail. */
+void record_queues(struct record *r, const struct queue_info *infos, unsigned count,
+                   bool is_faulty);
 /* The call of an operation, before it is started; its number. The name of an item is its body's
  * first word. */
 uint64_t record_produce(struct record *r, store_time at, const struct queue_produce *p);

@@ -26,6 +26,7 @@ enum {
 /* REPLY: room for one reply of items, not for all that a lease may ask for. */
 enum { BODY_LARGE = 1500000, ARENA_SMALL = 1 << 20, ARENA_LARGE = 20 << 20, ARENA_REPLY = 6 << 20 };
 #define LEASE_NS (10 * NS_PER_S)
+#define SLOW_NS (30 * NS_PER_MS) /* of one write; those that wait for each other end in time */
 
 enum told { TOLD_NOTHING, TOLD_OK, TOLD_FAILED, TOLD_UNKNOWN };
 struct thing { /* one item as its clients know it */
@@ -66,11 +67,17 @@ struct ask {
     int kind; /* enum req_kind */
 };
 
+/* What differs from SIM_PLAIN: */
+enum sim_mode {
+    SIM_PLAIN,
+    SIM_WIDE,  /* order keys for most; short lives; administrators delete */
+    SIM_LARGE, /* bodies of all sizes, so that bytes decide how much goes at once */
+    SIM_SLOW   /* stores delay and never fail; leases wait about as long as a write takes */
+};
 struct sim {
     struct world world;
     uint64_t seed;
-    bool wide;     /* order keys for most; short lives; administrators delete */
-    bool large;    /* bodies of all sizes, so that bytes decide how much goes at once */
+    enum sim_mode mode;
     bool has_dead; /* what dies goes to the dead queue */
     int64_t expire_ns;
     struct engine *catalogue, *engines[STORES];

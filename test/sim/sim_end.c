@@ -60,7 +60,7 @@ static void drained(struct queue_lease_request *r, err why)
 static bool drain_one(struct sim *s, struct queue *q)
 {
     struct drain d = { .sim = s };
-    arena_init(&d.arena, s->large ? ARENA_REPLY : ARENA_SMALL);
+    arena_init(&d.arena, s->mode == SIM_LARGE ? ARENA_REPLY : ARENA_SMALL);
     d.r = (struct queue_lease_request){ .queue = q,
                                         .batch_size = DRAIN_ITEMS,
                                         .arena = &d.arena,

@@ -38,7 +38,8 @@ static void open_queues(struct sim *s)
                              .lease_durability =
                                  s->seed % 2 == 0 ? QUEUE_LEASE_WRITTEN : QUEUE_LEASE_SYNC,
                              .idempotency_window_ns = 60 * NS_PER_S,
-                             .reply_bytes_max = s->large ? 3 * BODY_LARGE : 200,
+                             .reply_bytes_max =
+                                 s->mode == SIM_LARGE || s->mode == SIM_SLOW ? 3 * BODY_LARGE : 200,
                              .partitions_max = 1000 };
     err why = queues_new(&o, &s->queues, &note);
     if (why != ERR_OK)
@@ -59,8 +60,10 @@ void sim_open(struct sim *s)
     struct err_note note = { "" };
     static const int64_t lives_s[] = { 400, 30, 12 };
     s->expire_ns =
-        (s->wide || s->large ? lives_s[s->seed % COUNT_OF(lives_s)] : lives_s[0]) * NS_PER_S;
-    s->has_dead = !s->wide || s->seed % 2 == 0;
+        (s->mode == SIM_WIDE || s->mode == SIM_LARGE ? lives_s[s->seed % COUNT_OF(lives_s)]
+                                                     : lives_s[0]) *
+        NS_PER_S;
+    s->has_dead = s->mode != SIM_WIDE || s->seed % 2 == 0;
     world_init(&s->world, s->seed);
     s->catalogue = engine_mem_new(&s->world.clock);
     for (unsigned i = 0; i < STORES; i++) {
@@ -86,7 +89,7 @@ void sim_open(struct sim *s)
                                     .dead_queue = s->has_dead ? STR("dead") : STR_NONE } };
     for (unsigned i = 0; i < COUNT_OF(infos); i++)
         CHECK(s, queues_create(s->queues, &infos[i], &note) == ERR_OK);
-    record_queues(s->record, infos, COUNT_OF(infos));
+    record_queues(s->record, infos, COUNT_OF(infos), s->mode != SIM_SLOW);
     find_queues(s);
 }
 

@@ -6,7 +6,8 @@
  * linear.py checks that on its own (not of --wide histories: it knows no administrator). --large:
  * bodies of all sizes up to 1.5 MB, more of which die at once than one move, batch or reply may
  * have. --wide: most items have order keys, live short, with and without a dead queue, and are
- * deleted in any state, several of one key in one write.
+ * deleted in any state, several of one key in one write. --slow: stores delay and never fail, and
+ * leases wait about as long as a write takes; so linear.py can check the order of items exactly.
  *
  *   I1 no loss, I2 no phantom, I3 whole requests, I4 one live lease, I5 fenced changes, I7 order
  * keys, I8 attempts,
@@ -162,7 +163,7 @@ static struct ask *ask_new(struct sim *s, int kind)
         a->used = true;
         a->life = s->life;
         a->kind = kind;
-        arena_init(&a->arena, s->large ? ARENA_LARGE : ARENA_SMALL);
+        arena_init(&a->arena, s->mode == SIM_LARGE ? ARENA_LARGE : ARENA_SMALL);
         return a;
     }
     return NULL;
@@ -173,10 +174,16 @@ static mono soon(struct sim *s)
     return (mono){ .ns = s->world.now_ns + (int64_t)sim_pick(s, 3 * NS_PER_S) + 20 * NS_PER_MS };
 }
 
+static mono lease_deadline(struct sim *s)
+{
+    return s->mode == SIM_SLOW ? (mono){ .ns = s->world.now_ns + (int64_t)sim_pick(s, 2 * SLOW_NS) }
+                               : soon(s);
+}
+
 /* Says which thing it is; large: mostly small, some as large as they come. */
 static str body_of(struct sim *s, struct arena *a, unsigned thing)
 {
-    if (!s->large)
+    if (s->mode != SIM_LARGE)
         return arena_printf(a, "t%u %s", thing, sim_pick(s, 9) == 0 ? "................" : "");
     size_t size = 64 + sim_pick(s, sim_pick(s, 3) == 0 ? BODY_LARGE : 2000);
     char *p = arena_calloc(a, 1, size);
@@ -193,7 +200,9 @@ static void do_produce(struct sim *s)
         goto out;
     a->first = s->things_count;
     a->count = 1 + (unsigned)sim_pick(s, BATCH_MAX);
-    int key = sim_pick(s, 4) == 0 || (s->wide && sim_pick(s, 3) != 0) ? (int)sim_pick(s, KEYS) : -1;
+    int key = sim_pick(s, 4) == 0 || (s->mode == SIM_WIDE && sim_pick(s, 3) != 0)
+                  ? (int)sim_pick(s, KEYS)
+                  : -1;
     bool scheduled = key < 0 && sim_pick(s, 4) == 0;
     for (unsigned i = 0; i < a->count; i++) {
         struct thing *t = &s->things[s->things_count++];
@@ -235,7 +244,7 @@ static void do_lease(struct sim *s, struct queue *q)
         return;
     a->u.lease = (struct queue_lease_request){ .queue = q,
                                                .batch_size = 1 + (unsigned)sim_pick(s, BATCH_MAX),
-                                               .deadline = soon(s),
+                                               .deadline = lease_deadline(s),
                                                .wants_token = sim_pick(s, 2) == 0,
                                                .arena = &a->arena,
                                                .done = leased,
@@ -387,6 +396,10 @@ static void do_cancel(struct sim *s)
 static void do_fault(struct sim *s)
 {
     struct sim_faults *f = sim_store_faults(s->stores[sim_pick(s, STORES)]);
+    if (s->mode == SIM_SLOW) {
+        f->delay_ns = (int64_t)sim_pick(s, SLOW_NS);
+        return;
+    }
     switch (sim_pick(s, 7)) {
     case 0:
         f->fail_permille = (unsigned)sim_pick(s, 2) * (unsigned)sim_pick(s, 300);
@@ -428,7 +441,7 @@ static void do_admin(struct sim *s)
 static void step(struct sim *s)
 {
     uint64_t what = sim_pick(s, 100);
-    if (s->wide && sim_pick(s, 20) == 0)
+    if (s->mode == SIM_WIDE && sim_pick(s, 20) == 0)
         do_delete(s);
     if (what < 30)
         do_produce(s);
@@ -482,6 +495,7 @@ static void check_part(struct sim *s, struct part *p)
     CHECK(s, counts[QITEM_FREE] == 0);
     bool idle =
         p->loaded && (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy);
+    CHECK(s, !idle || p->releasing == 0);
     if (!idle || !p->whole || counts[QITEM_ENDING] + counts[QITEM_MOVING] > 0)
         return;
     CHECK(s, counts[QITEM_READY] + counts[QITEM_BEHIND] + counts[QITEM_GRANTING] ==
@@ -515,15 +529,13 @@ static void record_end(struct sim *s)
     record_close(&s->record);
 }
 
-enum mode { MODE_PLAIN, MODE_WIDE, MODE_LARGE };
-
-static void history(uint64_t seed, unsigned steps, enum mode mode, bool verbose, const char *record)
+static void history(uint64_t seed, unsigned steps, enum sim_mode mode, bool verbose,
+                    const char *record)
 {
     struct sim *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
     s->seed = seed;
-    s->wide = mode == MODE_WIDE;
-    s->large = mode == MODE_LARGE;
+    s->mode = mode;
     s->record = record == NULL ? NULL : record_open(record);
     CHECK(s, record == NULL || s->record != NULL);
     sim_open(s);
@@ -547,7 +559,7 @@ int main(int argc, char **argv)
 {
     uint64_t first = 1, count = 200, steps = 400;
     bool verbose = false;
-    enum mode mode = MODE_PLAIN;
+    enum sim_mode mode = SIM_PLAIN;
     const char *record = NULL;
     for (int i = 1; i < argc; i++) {
         uint64_t *to = strcmp(argv[i], "--seed") == 0        ? &first
@@ -555,8 +567,9 @@ int main(int argc, char **argv)
                        : strcmp(argv[i], "--steps") == 0     ? &steps
                                                              : NULL;
         verbose |= strcmp(argv[i], "--verbose") == 0;
-        mode = strcmp(argv[i], "--wide") == 0    ? MODE_WIDE
-               : strcmp(argv[i], "--large") == 0 ? MODE_LARGE
+        mode = strcmp(argv[i], "--wide") == 0    ? SIM_WIDE
+               : strcmp(argv[i], "--large") == 0 ? SIM_LARGE
+               : strcmp(argv[i], "--slow") == 0  ? SIM_SLOW
                                                  : mode;
         if (strcmp(argv[i], "--record") == 0 && i + 1 < argc)
             record = argv[i + 1]; /* of the last seed, when there are several */

@@ -7,7 +7,9 @@
  * partition. Whoever got nothing waits on.
  *   Bodies in memory: the lease is written at once, bodies are copied meanwhile. Otherwise they are
  * read first, because their size decides how many fit into the reply; what does not fit goes back
- * to its place. */
+ * to its place.
+ *   A request may end while its lease is being written. Then the items go back to their place once
+ * that write is answered, by another write. Until they are there, the partition gives nothing. */
 #include "queue/order/flush.h"
 
 #include <string.h>
@@ -625,12 +627,26 @@ void lease_written(struct queue_lease_request *r, bool ok, bool unknown)
 
 void lease_orphans(struct slot *s, bool ok, bool unknown)
 {
+    for (const struct list *n = s->orphans.next; n != &s->orphans; n = n->next) {
+        INVARIANT(s->part->releasing > 0);
+        s->part->releasing--;
+    }
     if (unknown)
         lose_items(s->part, &s->orphans);
     if (ok)
         leased(s->part, &s->orphans, &s->part->orphans);
     else
         back(s->part, &s->orphans);
+}
+
+/* The write of their lease is on its way, and their request ends now. */
+static void orphan(struct part *p, struct slot *s, struct list *items)
+{
+    for (struct list *n; (n = list_take(items)) != NULL;) {
+        list_append(&s->orphans, n);
+        p->releasing++;
+    }
+    part_heads(p);
 }
 
 void lease_detach(struct queue *q, struct queue_lease_request *r)
@@ -640,7 +656,7 @@ void lease_detach(struct queue *q, struct queue_lease_request *r)
     (void)q;
     INVARIANT(!own->copying);
     if (own->req.state == REQ_WRITING && own->slot != NULL)
-        list_join(&own->slot->orphans, &own->items);
+        orphan(p, own->slot, &own->items);
     else if (p != NULL)
         back(p, &own->items);
     own->count = r->items_count = 0;

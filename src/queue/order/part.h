@@ -114,8 +114,9 @@ struct part {
     unsigned looking;      /* jobs that look for ids */
     struct list produces, changes, grants, fetching; /* requests */
     struct list due, orphans; /* items: to be returned; leased without anybody */
-    int64_t releasing; /* orphans on their way back to their place: nothing behind them is given
-                          before */
+    /* items without anybody in a write, of their lease or of their way back to their place: nothing
+     * behind them is given before they are there */
+    int64_t releasing;
     struct lost_lease *lost; /* leases nobody was told of, when memory was thrown away */
     size_t lost_count, lost_size;
     struct list moves;                    /* struct move, ready to be written */

@@ -4,6 +4,7 @@
 #include "queue/admin.h"
 #include "rig.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static void queue_gives_items_in_order_and_completes_them(void **state)
@@ -253,6 +254,63 @@ static void queue_brings_scheduled_items_out_on_time(void **state)
     queue_unref(&q);
 }
 
+/* The next write of a lease is held. */
+static struct held {
+    const struct queue_store_ops *real;
+    struct queue_store_ops ops;
+    atomic_bool wanted;
+    _Atomic(struct queue_write *) write;
+} held;
+
+static void write_held(struct queue_store *s, struct queue_write *w)
+{
+    bool is_lease = w->parts[0].ops_count > 0 && w->parts[0].ops[0].kind == OP_LEASE_PUT;
+    if (is_lease && atomic_exchange(&held.wanted, false))
+        atomic_store(&held.write, w);
+    else
+        held.real->write(s, w);
+}
+
+/* A lease of one item that ends while it is being written; its time is over, or its client is
+ * gone. */
+static void lease_left(struct queue *q, bool by_time)
+{
+    for (int64_t ms = 20; atomic_load(&held.write) == NULL; ms *= 2) { /* it came too late */
+        struct ask *a = rig_lease_begin(&rig, q, "", 1, by_time ? ms : RIG_WAIT_MS);
+        if (!by_time)
+            queue_lease_cancel(&a->u.lease);
+        assert_int_equal(ask_wait(a), by_time ? ERR_TIMEOUT : ERR_GONE);
+        ask_free(a);
+    }
+}
+
+static void nothing_overtakes_what_a_lease_that_ended_still_has(void **state)
+{
+    (void)state;
+    struct queue_store *s = rig.stores[0];
+    held.real = s->ops;
+    held.ops = *s->ops;
+    held.ops.write = write_held;
+    s->ops = &held.ops;
+    for (int by_time = 0; by_time < 2; by_time++) {
+        struct queue *q = rig_queue(&rig, by_time ? "late" : "gone", 1);
+        assert_int_equal(rig_produce(&rig, q, "a", 2), 0);
+        atomic_store(&held.wanted, true);
+        lease_left(q, by_time);
+        struct ask *next = rig_lease_begin(&rig, q, "", 1, RIG_WAIT_MS);
+        held.real->write(s, atomic_exchange(&held.write, NULL));
+        assert_int_equal(ask_wait(next), ERR_OK);
+        assert_true(rig_body_is(&next->u.lease.items[0], "a0"));
+        assert_int_equal(next->u.lease.items[0].attempts, 1);
+        ask_free(next);
+        next = rig_lease(&rig, q, 1);
+        assert_true(rig_body_is(&next->u.lease.items[0], "a1"));
+        ask_free(next);
+        queue_unref(&q);
+    }
+    s->ops = held.real;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +330,8 @@ int main(void)
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(queue_brings_scheduled_items_out_on_time, rig_setup,
                                         rig_teardown),
+        cmocka_unit_test_setup_teardown(nothing_overtakes_what_a_lease_that_ended_still_has,
+                                        rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
