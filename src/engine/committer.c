@@ -1,8 +1,8 @@
 /* committer.c - takes what waits, decides one after the other, writes one group, answers all in
  * order.
  *
- * A group with a synced or early update:
- *   decide all -> write -> answer early, unsynced -> sync -> publish -> answer the others
+ * A group with a synced update:
+ *   decide all -> write -> answer the unsynced -> sync -> publish -> answer the others
  * One of unsynced alone:
  *   decide all -> write -> publish -> answer all
  *
@@ -385,7 +385,6 @@ static void group_write(struct group *g)
     struct vlog_extent whole;
     err why = group_append(g, &lg, &whole);
     if (sync) {
-        answer(g, ENGINE_ACK_EARLY, why);
         answer(g, ENGINE_ACK_UNSYNCED, why);
         why = why == ERR_OK ? log_sync(e) : why;
     }
@@ -397,8 +396,8 @@ static void group_write(struct group *g)
 
 static void group_refuse(struct group *g)
 {
-    for (int ack = ENGINE_ACK_SYNCED; ack <= ENGINE_ACK_UNSYNCED; ack++)
-        answer(g, (enum engine_ack)ack, ERR_UNAVAILABLE);
+    answer(g, ENGINE_ACK_UNSYNCED, ERR_UNAVAILABLE);
+    answer(g, ENGINE_ACK_SYNCED, ERR_UNAVAILABLE);
 }
 
 /* Must the group wait for the index? Under its lock. */

@@ -35,15 +35,15 @@ enum {
 /* Key spaces. Numbers are on disk: never reuse one. Each line names the module that owns the
  * layout. */
 enum engine_space {
-    SPACE_CATALOG = 1,    /* bucket/catalog.h: numbers of domains and buckets, policies in force */
-    SPACE_RENDER = 2,     /* bucket/page.h: one row a stored render */
-    SPACE_TITLE = 3,      /* bucket/page.h: one row a title: fences, ledger count */
-    SPACE_DUE = 4,        /* bucket/page.h: due time -> row to cull, or trace to forget */
-    SPACE_LEDGER = 5,     /* bucket/page.h: traces of what was culled or purged */
-    SPACE_SCHEMA = 6,     /* table/table.h: schemas */
-    SPACE_ROW = 7,        /* table/table.h: rows of tables */
-    SPACE_AUTH = 8,       /* auth/auth.h: users, keys, roles, bindings */
-    SPACE_IMPORT = 9,     /* app/import.c: how far an import came */
+    SPACE_CATALOG = 1, /* bucket/catalog.h: numbers of domains and buckets, policies in force */
+    SPACE_RENDER = 2,  /* bucket/page.h: one row a stored render */
+    SPACE_TITLE = 3,   /* bucket/page.h: one row a title: fences, ledger count */
+    SPACE_DUE = 4,     /* bucket/page.h: due time -> row to cull, or trace to forget */
+    SPACE_LEDGER = 5,  /* bucket/page.h: traces of what was culled or purged */
+    SPACE_SCHEMA = 6,  /* table/table.h: schemas */
+    SPACE_ROW = 7,     /* table/table.h: rows of tables */
+    SPACE_AUTH = 8,    /* auth/auth.h: users, keys, roles, bindings */
+    /* 9 was the place of imports, before any release */
     SPACE_TIMELINE = 10,  /* timeline/timeline.h */
     SPACE_COMPARE = 11,   /* strategy/strategy.h: two_table, table_per_query */
     SPACE_QUEUE = 12,     /* queue/queue.h: the catalogue of queues */
@@ -143,15 +143,13 @@ MUST_CHECK err engine_txn_delete(struct engine_txn *t, enum engine_space space, 
 
 /* When an update is acknowledged.
  *   SYNCED    on disk, with all it read
- *   EARLY     written, before the sync of its group, which follows
  *   UNSYNCED  written; a group of such alone is not synced: it is with the next one that is, at the
  *             latest after engine_opts.sync_interval_ms, or before the index takes it over
  * What was written and not synced survives the process, and is lost, group by group from the end,
  * when the machine stops: never a part of an update, nor an update without all before it. Decisions
  * see it at once. Views show an update's rows when its group is synced, or at done when the group
- * is not going to be; so of an early update, and of an unsynced one in a group with others, a
- * moment after done. */
-enum engine_ack { ENGINE_ACK_SYNCED, ENGINE_ACK_EARLY, ENGINE_ACK_UNSYNCED };
+ * is not going to be; so of an unsynced update in a group with others, a moment after done. */
+enum engine_ack { ENGINE_ACK_SYNCED, ENGINE_ACK_UNSYNCED };
 
 /* One update. The memory is the caller's and must stay until done was called.
  *   decide    runs on the committer. Never blocks, keeps to the rules above. Anything but ERR_OK
