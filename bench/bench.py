@@ -483,7 +483,7 @@ def instructions(b, path, headers, count):
     out = os.path.join(b.dir, "callgrind.out")
     totals = []
     for n in (count, 2 * count):
-        ours = b.palimpsest("cpu", "http.threads=1", "store.index_bytes_max=1G", prefix=["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out])
+        ours = b.palimpsest("cpu", "http.threads=1", prefix=["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out])
         put_page(ours.url, "Page", 1, html(20000, 2))
         put_page(ours.url, "Page", 2, html(20000, 1))
         warm(ours.url + path, ["%s: %s" % h for h in headers.items()])

@@ -130,7 +130,7 @@ struct config {
     struct config_list lists[CONFIG_LISTS_MAX];
     unsigned lists_count;
     size_t lists_bytes; /* of lists kept for a moment */
-    uint64_t segment_bytes, index_bytes_max, free_bytes_min;
+    uint64_t segment_bytes, free_bytes_min;
     unsigned pool_threads; /* for what blocks */
     enum log_level log_level;
     enum log_format log_format;

@@ -64,9 +64,8 @@ static const struct {
     [ERR_TIMEOUT] = { 503, "timeout",
                       "The deadline passed before it was done; nothing was written." },
     [ERR_FULL] = { 507, "disk_full",
-                   "There is no room: the disk has less free than store.free_bytes_min, or the "
-                   "index has reached "
-                   "store.index_bytes_max; nothing was written." },
+                   "There is no room: the disk has less free than store.free_bytes_min; nothing "
+                   "was written." },
     [ERR_SHUTDOWN] = { 503, "shutting_down", "The server is shutting down." },
     [ERR_UNAVAILABLE] = { 503, "unavailable", "A part of the service does not answer." },
     [ERR_CORRUPT] = { 500, "corrupt", "The stored bytes fail their check." },

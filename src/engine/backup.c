@@ -472,9 +472,7 @@ static err verify(struct backup *b)
     MDB_envinfo info;
     if (mdb_env_info(b->engine->env, &info) != 0)
         return ERR_IO;
-    struct engine_opts opts = { .dir = b->dir,
-                                .read_only = true,
-                                .index_bytes_max = info.me_mapsize };
+    struct engine_opts opts = { .dir = b->dir, .read_only = true, .map_bytes = info.me_mapsize };
     struct engine *copy = NULL;
     store_time greatest;
     b->note.text[0] = '\0';

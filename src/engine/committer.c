@@ -11,11 +11,8 @@
  *  2. done of a synced update is called after the group and all groups before it are on disk, in
  *     the order of submission; an error too, because it may rest on rows of the same group. Also
  *  when it wrote nothing. 3. After a failed write or sync nothing is acknowledged any more.
- *  4. What is let in fits into the index's map besides all that is not in LMDB yet (index_room.c,
- *     2). Who does not fit is decided again, first in a group begun when everything is in LMDB,
- *  before it is refused. 5. A group is not left unsynced when an older one has been for
- *     sync_interval_ms. The indexer syncs what nothing follows: LMDB never holds a group that the
- *     log may still lose. */
+ *  4. A group is not left unsynced when an older one has been for sync_interval_ms. The indexer
+ *     syncs what nothing follows: LMDB never holds a group that the log may still lose. */
 #include "engine/parts.h"
 
 #include <stdlib.h>
@@ -32,14 +29,7 @@ struct group {
     uint64_t seq;   /* of the last update, within the group */
     uint64_t bytes; /* at most this much in the log */
     uint64_t rows;
-    bool no_space;             /* the disk is low: only updates that free */
-    struct index_room room;    /* of the index, when the group began */
-    struct index_load aborted; /* what failed decisions left in pending: it goes nowhere */
-    /* and what will go into it before: the frozen and the active overlay */
-    struct index_load ahead[2];
-    bool emptied; /* nothing: everything is in LMDB */
-    bool crowded; /* an update waits for the next group, and for an index that is emptied */
-    uint64_t pages_wanted; /* by that update */
+    bool no_space; /* the disk is low: only updates that free */
     struct record_mutation *mutations;
     size_t mutations_size;
 };
@@ -148,37 +138,11 @@ err engine_txn_delete(struct engine_txn *t, enum engine_space space, str key)
 
 /* ---- one update ---- */
 
-/* What is pending for the index. */
-static struct index_load group_load(const struct group *g)
-{
-    struct index_load all = overlay_load(g->pending);
-    return (struct index_load){ .rows = all.rows - g->aborted.rows,
-                                .bytes = all.bytes - g->aborted.bytes };
-}
-
-/* Has the index room for the group with what was just written? */
-static bool index_has_room(struct group *g, bool frees)
-{
-    const struct index_load loads[] = { g->ahead[0], g->ahead[1], group_load(g) };
-    uint64_t growing = frees ? g->room.reserve / 4 : g->room.reserve,
-             steady = frees ? 0 : g->room.reserve / 2;
-    if (index_fits(&g->room, loads, COUNT_OF(loads), growing))
-        return true;
-    if (g->emptied && g->rows == 0 && index_fits(&g->room, loads, COUNT_OF(loads), steady) &&
-        !index_grows(g->engine, g->pending))
-        return true;
-    g->crowded = !g->emptied || g->rows > 0;
-    g->pages_wanted = index_pages(&g->room, loads[2]) + growing;
-    return false;
-}
-
 /* Is there room for what t wrote, on top of the group so far? */
 static err admit(struct group *g, const struct engine_txn *t, bool frees)
 {
     struct engine *e = g->engine;
     if (!frees && (g->no_space || atomic_load(&e->index_full)))
-        return ERR_FULL;
-    if (!index_has_room(g, frees))
         return ERR_FULL;
     err why = vlog_reserve(e->log, g->bytes + t->bytes);
     if (why == ERR_FULL)
@@ -186,16 +150,6 @@ static err admit(struct group *g, const struct engine_txn *t, bool frees)
     if (why != ERR_OK)
         engine_fail(e, "reserving blocks in the log", err_name(why));
     return why;
-}
-
-/* Takes back what a decision wrote that failed. before: the group's load without it. */
-static void abort_rows(struct group *g, const struct engine_txn *t, struct index_load before)
-{
-    for (struct overlay_node *n = t->written; n != NULL; n = n->written_before)
-        n->aborted = true;
-    struct index_load all = overlay_load(g->pending);
-    g->aborted =
-        (struct index_load){ .rows = all.rows - before.rows, .bytes = all.bytes - before.bytes };
 }
 
 static err decide(struct group *g, struct engine_update *u)
@@ -211,7 +165,6 @@ static err decide(struct group *g, struct engine_update *u)
         .seq = ++g->seq,
         .now = e->last_now,
     };
-    struct index_load before = group_load(g);
     err why = u->decide(&t, u->ctx);
     while (g->view->open != NULL) {
         struct engine_cursor *c = g->view->open;
@@ -220,7 +173,8 @@ static err decide(struct group *g, struct engine_update *u)
     if (why == ERR_OK && t.written != NULL)
         why = admit(g, &t, u->frees);
     if (why != ERR_OK) {
-        abort_rows(g, &t, before);
+        for (struct overlay_node *n = t.written; n != NULL; n = n->written_before)
+            n->aborted = true;
         return why;
     }
     g->bytes += t.bytes;
@@ -403,19 +357,14 @@ static void group_refuse(struct group *g)
 /* Must the group wait for the index? Under its lock. */
 static bool index_is_behind(const struct engine *e)
 {
-    return e->pages_wanted > 0 || e->active->rows >= OVERLAY_ROWS_MAX ||
-           e->active->bytes >= OVERLAY_BYTES_MAX;
+    return e->active->rows >= OVERLAY_ROWS_MAX || e->active->bytes >= OVERLAY_BYTES_MAX;
 }
 
-/* Waits while the index is too far behind, and until it holds everything when an update was put off
- * for that. ERR_FULL: it cannot follow, the disk is full. */
-static err wait_for_room(struct group *g)
+/* Waits while the index is too far behind. ERR_FULL: it cannot follow. */
+static err wait_for_index(struct engine *e)
 {
-    struct engine *e = g->engine;
     pthread_mutex_lock(&e->index);
     err why = ERR_OK;
-    if (g->crowded)
-        e->pages_wanted = g->pages_wanted;
     while (index_is_behind(e)) {
         if (atomic_load(&e->failed))
             why = ERR_UNAVAILABLE;
@@ -426,13 +375,6 @@ static err wait_for_room(struct group *g)
         indexer_wake(e);
         pthread_cond_wait(&e->index_moved, &e->index);
     }
-    if (why != ERR_OK)
-        e->pages_wanted = 0;
-    g->emptied = g->crowded && why == ERR_OK;
-    g->crowded = false;
-    g->room = e->room;
-    g->ahead[0] = e->carried;
-    g->ahead[1] = overlay_load(e->active);
     pthread_mutex_unlock(&e->index);
     return why;
 }
@@ -444,7 +386,6 @@ static void group_begin(struct group *g)
     g->view = view_begin_pending(e, g->pending);
     g->count = 0;
     g->seq = g->bytes = g->rows = 0;
-    g->aborted = (struct index_load){ .rows = 0 };
     uint64_t space = 0;
     int why = file_space(e->faults, e->log_fd, &space);
     g->no_space = why == 0 && space < e->free_bytes_min;
@@ -461,17 +402,14 @@ static bool group_is_full(const struct group *g)
 static struct engine_update *group_run(struct group *g, struct engine_update *list)
 {
     struct engine *e = g->engine;
-    err room = wait_for_room(g);
+    err room = wait_for_index(e);
     group_begin(g);
     while (list != NULL && !group_is_full(g)) {
         struct engine_update *u = list;
         bool dead = atomic_load(&e->failed);
-        g->updates[g->count] = u;
-        g->results[g->count] = dead ? ERR_UNAVAILABLE : room != ERR_OK ? room : decide(g, u);
-        if (g->crowded)
-            break;
         list = u->next;
-        g->count++;
+        g->updates[g->count] = u;
+        g->results[g->count++] = dead ? ERR_UNAVAILABLE : room != ERR_OK ? room : decide(g, u);
     }
     engine_view_end(&g->view);
     if (atomic_load(&e->failed))

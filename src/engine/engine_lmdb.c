@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define SEGMENT_BYTES_DEFAULT ((uint64_t)256 << 20)
-#define INDEX_BYTES_DEFAULT ((uint64_t)256 << 30)
 #define FREE_BYTES_DEFAULT ((uint64_t)64 << 20)
 enum {
     WAITING_DEFAULT = 65536,
@@ -200,9 +199,7 @@ static err open_parts(struct engine *e, const struct engine_opts *opts, struct e
 {
     err why = store_open(e, note);
     if (why == ERR_OK)
-        why =
-            index_open(e, opts->index_bytes_max == 0 ? INDEX_BYTES_DEFAULT : opts->index_bytes_max,
-                       note);
+        why = index_open(e, opts->map_bytes, note);
     if (why == ERR_OK) {
         why = log_open(e, opts, note);
         if (why == ERR_CORRUPT && opts->despite_damage)
@@ -318,8 +315,11 @@ void engine_stats_get(struct engine *e, struct engine_stats *out)
     };
     struct engine_view *v = engine_view_begin(e);
     MDB_stat st;
+    MDB_envinfo info;
     if (!v->broken && mdb_stat(v->txn, e->rows, &st) == 0)
         out->rows = st.ms_entries;
+    if (mdb_env_info(e->env, &info) == 0)
+        out->map_bytes = info.me_mapsize;
     engine_view_end(&v);
     stats_of_files(e, out);
     pthread_mutex_lock(&e->index);

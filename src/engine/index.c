@@ -258,40 +258,6 @@ static int apply_all(struct engine *e, MDB_txn *txn, struct overlay *o, struct d
     return rc;
 }
 
-/* Pages of the trees that rows change. */
-static int pages_count(struct engine *e, MDB_txn *txn, uint64_t *pages)
-{
-    const MDB_dbi trees[] = { e->rows, e->dead, e->segments };
-    int rc = 0;
-    *pages = 0;
-    for (size_t i = 0; i < COUNT_OF(trees) && rc == 0; i++) {
-        MDB_stat st;
-        rc = mdb_stat(txn, trees[i], &st);
-        if (rc == 0)
-            *pages += st.ms_branch_pages + st.ms_leaf_pages + st.ms_overflow_pages;
-    }
-    return rc;
-}
-
-bool index_grows(struct engine *e, struct overlay *o)
-{
-    struct dead_list dead = { .all = NULL };
-    uint64_t before = 0, after = 0;
-    MDB_txn *txn;
-    if (mdb_txn_begin(e->env, NULL, 0, &txn) != 0)
-        return true;
-    int rc = pages_count(e, txn, &before);
-    if (rc == 0)
-        rc = apply_rows(e, txn, o, &dead);
-    if (rc == 0)
-        rc = apply_dead(e, txn, &dead);
-    if (rc == 0)
-        rc = pages_count(e, txn, &after);
-    mdb_txn_abort(txn);
-    free(dead.all);
-    return rc != 0 || after > before;
-}
-
 err index_apply(struct engine *e, struct overlay *o, struct dead_batch **batch, const char **detail)
 {
     err why = index_headroom(e, o);
@@ -316,6 +282,6 @@ err index_apply(struct engine *e, struct overlay *o, struct dead_batch **batch, 
     free(dead.all);
     *detail = rc == 0 ? NULL : mdb_strerror(rc);
     if (rc == MDB_MAP_FULL)
-        return ERR_FULL; /* index_room.c, 4 */
+        return ERR_FULL; /* index_blocks.c, 4 */
     return rc == 0 ? ERR_OK : ERR_IO;
 }

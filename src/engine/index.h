@@ -45,18 +45,15 @@ err index_segment_get(struct engine *e, MDB_txn *txn, uint32_t number, struct in
 int index_segment_put(struct engine *e, MDB_txn *txn, const struct index_segment *s);
 /* Adds a range and merges it with its neighbours. c: any cursor on the dead ranges. */
 int index_dead_add(struct engine *e, MDB_txn *txn, MDB_cursor *c, struct vlog_extent x);
-/* LMDB's free list, oldest transaction first, of those before oldest; each may end it with
- * false. */
-typedef bool index_free_cb(void *ctx, const size_t *pages, size_t count);
-int index_free_each(MDB_txn *txn, uint64_t oldest, index_free_cb *each, void *ctx);
-/* Lowers *oldest to the transaction of the oldest reader. */
-int index_oldest_reader(struct engine *e, uint64_t *oldest);
 int index_position_put(struct engine *e, MDB_txn *txn, struct vlog_tail at, store_time greatest);
 
 /* ---- index_blocks.c; all of it under the space lock but index_rest ---- */
-/* Blocks for data.mdb ahead of its last page, enough for o (NULL: only the reserve). ERR_FULL;
- * ERR_IO. */
+/* Blocks for data.mdb ahead of its last page, enough for o (NULL: only the reserve); sets
+ * e->index_full. ERR_FULL; ERR_IO. */
 MUST_CHECK err index_headroom(struct engine *e, const struct overlay *o);
+/* A commit of next to nothing: what the last one freed is free for the one after the next. Does
+ * nothing when there is no room for it. */
+MUST_CHECK err index_step(struct engine *e);
 /* Whether the file has holes; once, at the start. */
 void index_find_holes(struct engine *e);
 /* Fills the holes: before each write transaction that index_headroom does not precede. ERR_FULL;

@@ -1,4 +1,4 @@
-/* index_blocks.c - the blocks of data.mdb.
+/* index_blocks.c - the blocks of data.mdb, and what is left of its map.
  *
  * While rows come there are more blocks than LMDB uses: what is in the log must get into the index
  * when the disk is full, too. LMDB's file never shrinks, and a commit copies what it changes; after
@@ -9,7 +9,15 @@
  *  1. No write transaction that may commit begins while the file has holes: index_fill comes first.
  *  2. A page is punched only when LMDB itself could take it now: the transaction that freed it is
  *     older than the last committed one and than every reader. Nobody commits meanwhile: all that
- *  do hold the space lock. 3. Holes outlive the process: the next start looks for them. */
+ *     do hold the space lock.
+ *  3. Holes outlive the process: the next start looks for them.
+ *  4. Only updates that free are let in while the map has less than a quarter left, or MARGIN_PAGES
+ *     (4 GiB): behind the last page in use, and free within. That is more than all that is let in
+ *     and not in LMDB yet can take of a map of 16 GiB or more. Should a commit find the map full
+ *     all the same (somebody asked for a small one), nothing is lost: LMDB has written nothing that
+ *     its last state reaches, the transaction is thrown away whole, its rows and the position with
+ *     them; the overlay stays, readers look at it first, the log keeps its records (space.c, 1),
+ * and the commit is tried again, as after a full disk. */
 #include "engine/index.h"
 
 #include <stdlib.h>
@@ -27,6 +35,7 @@ enum {
     REST_HOLES = 2048,      /* of one call */
     REST_SPACE_FACTOR = 4,  /* times free_bytes_min: less on the disk is not plenty */
 };
+enum { MARGIN_PAGES = 1 << 20 };
 #define REST_SPACE_MIN ((uint64_t)128 << 20)
 
 static uint64_t pages_used(struct engine *e)
@@ -80,14 +89,101 @@ static uint64_t pages_ahead(uint64_t used)
     return ahead > PAGES_AHEAD_MAX ? PAGES_AHEAD_MAX : ahead;
 }
 
+/* ---- what LMDB may take ---- */
+
+/* One line of LMDB's table of readers; its last word is the transaction, "-" for none. */
+static int reader_line(const char *line, void *ctx)
+{
+    uint64_t *oldest = ctx;
+    uint64_t txn;
+    str rest = str_of(line);
+    rest = str_take(rest, str_find(rest, '\n'));
+    str word = STR_NONE;
+    while (rest.n > 0)
+        word = str_split(&rest, ' ');
+    if (str_to_u64(word, &txn) && txn < *oldest)
+        *oldest = txn;
+    return 0;
+}
+
+/* Lowers *oldest to the transaction of the oldest reader. */
+static int oldest_reader(struct engine *e, uint64_t *oldest)
+{
+    return mdb_reader_list(e->env, reader_line, oldest) < 0 ? MDB_CORRUPTED : 0;
+}
+
+/* LMDB's free list, oldest transaction first, of those that it may take from; each may end it with
+ * false. */
+typedef bool free_cb(void *ctx, const size_t *pages, size_t count);
+
+static int free_each(MDB_txn *txn, uint64_t oldest, free_cb *each, void *ctx)
+{
+    enum { FREE_LIST = 0 }; /* LMDB's own tree of that number; readable, as by its mdb_stat -f */
+    MDB_cursor *c;
+    MDB_val k, v;
+    int rc = mdb_cursor_open(txn, FREE_LIST, &c);
+    if (rc != 0)
+        return rc;
+    for (rc = mdb_cursor_get(c, &k, &v, MDB_FIRST); rc == 0;
+         rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) {
+        size_t id;
+        const size_t *list = v.mv_data; /* how many, then each */
+        memcpy(&id, k.mv_data, sizeof(id));
+        if (id >= oldest || !each(ctx, list + 1, list[0]))
+            break;
+    }
+    mdb_cursor_close(c);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static err free_pages_each(struct engine *e, free_cb *each, void *ctx)
+{
+    MDB_txn *txn;
+    if (mdb_txn_begin(e->env, NULL, MDB_RDONLY, &txn) != 0)
+        return ERR_IO;
+    uint64_t oldest = mdb_txn_id(txn);
+    int rc = oldest_reader(e, &oldest);
+    if (rc == 0)
+        rc = free_each(txn, oldest, each, ctx);
+    mdb_txn_abort(txn);
+    return rc == 0 ? ERR_OK : ERR_IO;
+}
+
+struct free_count {
+    uint64_t pages, enough;
+};
+
+static bool free_count_add(void *ctx, const size_t *pages, size_t count)
+{
+    struct free_count *f = ctx;
+    (void)pages;
+    f->pages += count;
+    return f->pages < f->enough;
+}
+
+/* Invariant 4. needed: by the next commit. The free list is read only near the end of the map. */
+static err map_is_low(struct engine *e, uint64_t needed, bool *low)
+{
+    MDB_envinfo info;
+    if (mdb_env_info(e->env, &info) != 0)
+        return ERR_IO;
+    uint64_t map = info.me_mapsize / INDEX_PAGE_BYTES;
+    uint64_t used = (uint64_t)info.me_last_pgno + 1;
+    uint64_t margin = map / 4 < MARGIN_PAGES ? map / 4 : MARGIN_PAGES;
+    uint64_t wanted = margin > needed ? margin : needed;
+    struct free_count free = { .enough = used + wanted > map ? used + wanted - map : 0 };
+    err why = free.enough > 0 ? free_pages_each(e, free_count_add, &free) : ERR_OK;
+    *low = free.pages < free.enough;
+    return why;
+}
+
 err index_headroom(struct engine *e, const struct overlay *o)
 {
     MDB_envinfo info;
     if (mdb_env_info(e->env, &info) != 0)
         return ERR_IO;
     uint64_t used = (uint64_t)info.me_last_pgno + 1;
-    uint64_t map = info.me_mapsize /
-                   INDEX_PAGE_BYTES; /* nothing lies beyond; whether it has room: index_room.c */
+    uint64_t map = info.me_mapsize / INDEX_PAGE_BYTES; /* nothing lies beyond */
     uint64_t need = used + pages_needed(o, used);
     uint64_t want = used + pages_ahead(used) > need ? used + pages_ahead(used) : need;
     need = need > map ? map : need;
@@ -97,7 +193,7 @@ err index_headroom(struct engine *e, const struct overlay *o)
         return filled == ERR_FULL && o == NULL ? ERR_OK : filled;
     uint64_t base = e->index_pages > used ? e->index_pages : used;
     bool full = false;
-    if (want <= base) { /* enough was reserved, or the map was made smaller than what is in it */
+    if (want <= base) { /* enough was reserved, or the map is smaller than what is in it */
         e->index_pages = base;
     } else {
         int why = file_reserve(e->faults, e->data_fd, base * INDEX_PAGE_BYTES,
@@ -108,8 +204,39 @@ err index_headroom(struct engine *e, const struct overlay *o)
         if (why == 0)
             e->index_pages = want;
     }
-    atomic_store(&e->index_full, full);
+    bool low = false;
+    err why = map_is_low(e, pages_needed(o, used), &low);
+    atomic_store(&e->index_full, full || low);
+    if (why != ERR_OK)
+        return why;
     return need <= e->index_pages || o == NULL ? ERR_OK : ERR_FULL;
+}
+
+err index_step(struct engine *e)
+{
+    MDB_txn *txn;
+    MDB_envinfo info;
+    struct vlog_tail at;
+    store_time greatest;
+    err why = index_fill(e);
+    if (why == ERR_FULL)
+        return ERR_OK;
+    if (why != ERR_OK || mdb_env_info(e->env, &info) != 0)
+        return ERR_IO;
+    uint64_t last = (uint64_t)info.me_last_pgno + 1 + PAGES_SPARE;
+    uint64_t map = info.me_mapsize / INDEX_PAGE_BYTES;
+    if ((last < map ? last : map) > e->index_pages)
+        return ERR_OK; /* the disk is full, too */
+    if (mdb_txn_begin(e->env, NULL, 0, &txn) != 0)
+        return ERR_IO;
+    int rc = MDB_CORRUPTED;
+    if (index_position(e, txn, &at, &greatest) == ERR_OK)
+        rc = index_position_put(e, txn, at, greatest);
+    if (rc == 0)
+        rc = mdb_txn_commit(txn);
+    else
+        mdb_txn_abort(txn);
+    return rc == 0 || rc == MDB_MAP_FULL ? ERR_OK : ERR_IO;
 }
 
 /* ---- at rest ---- */
@@ -137,20 +264,13 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Pages that LMDB could take now, in order. */
+/* In order. */
 static err free_pages_list(struct engine *e, struct free_pages *out)
 {
-    MDB_txn *txn;
-    if (mdb_txn_begin(e->env, NULL, MDB_RDONLY, &txn) != 0)
-        return ERR_IO;
-    uint64_t oldest = mdb_txn_id(txn);
-    int rc = index_oldest_reader(e, &oldest);
-    if (rc == 0)
-        rc = index_free_each(txn, oldest, add_free, out);
-    mdb_txn_abort(txn);
+    err why = free_pages_each(e, add_free, out);
     if (out->count > 0)
         qsort(out->all, out->count, sizeof(*out->all), by_number);
-    return rc == 0 ? ERR_OK : ERR_IO;
+    return why;
 }
 
 /* Punches from e->rested_to on, as much as one call may; 0 is there when all is done. */

@@ -2,6 +2,7 @@
 #include "engine/index.h"
 #include "engine/lmdb_pages.h"
 #include "engine/map_guard.h"
+#include "engine/store.h"
 #include "engine/store_file.h"
 
 #include <errno.h>
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define MAP_BYTES_MIN ((uint64_t)16 << 30)
 
 enum {
     READERS_MAX = 2048,
@@ -143,6 +146,20 @@ static err check_pages(struct engine *e, struct err_note *note)
     return lmdb_pages_check(&opts, note);
 }
 
+static int env_try(struct engine *e, const char *path, uint64_t map_bytes)
+{
+    unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (e->read_only ? MDB_RDONLY | MDB_NOLOCK : 0);
+    if (e->env != NULL) /* what failed to open is of no more use */
+        mdb_env_close(e->env);
+    int rc = mdb_env_create(&e->env);
+    INVARIANT(rc == 0);
+    (void)mdb_env_set_mapsize(e->env, map_bytes);
+    (void)mdb_env_set_maxdbs(e->env, 8);
+    (void)mdb_env_set_maxreaders(e->env, READERS_MAX);
+    return mdb_env_open(e->env, path, flags, 0600);
+}
+
+/* The map takes address space, not memory; limits of the process or the machine may leave less. */
 static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
 {
     char path[PATH_MAX];
@@ -150,13 +167,12 @@ static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
         err_note_set(note, "the store's path is too long");
         return ERR_IO;
     }
-    unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (e->read_only ? MDB_RDONLY | MDB_NOLOCK : 0);
-    int rc = mdb_env_create(&e->env);
-    INVARIANT(rc == 0);
-    (void)mdb_env_set_mapsize(e->env, map_bytes);
-    (void)mdb_env_set_maxdbs(e->env, 8);
-    (void)mdb_env_set_maxreaders(e->env, READERS_MAX);
-    rc = mdb_env_open(e->env, path, flags, 0600);
+    uint64_t bytes = map_bytes == 0 ? ENGINE_MAP_BYTES : map_bytes;
+    int rc = env_try(e, path, bytes);
+    while (rc == ENOMEM && map_bytes == 0 && bytes > MAP_BYTES_MIN) {
+        bytes /= 2;
+        rc = env_try(e, path, bytes);
+    }
     if (rc == 0)
         return ERR_OK;
     bool damage =
@@ -223,8 +239,7 @@ err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
     if (file_sync(e->faults, e->index_fd) != 0)
         return ERR_IO;
     index_find_holes(e);
-    why = index_headroom(e, NULL);
-    return why == ERR_OK ? index_measure(e) : why;
+    return index_headroom(e, NULL);
 }
 
 void index_close(struct engine *e)

@@ -9,11 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum {
-    FULL_RETRY_MS = 100,
-    READER_POLL_MS = 5,
-    READER_POLLS_MAX = 40, /* for one that keeps pages which are wanted; most are over at once */
-};
+enum { FULL_RETRY_MS = 100 };
 
 void indexer_wake(struct engine *e)
 {
@@ -62,48 +58,15 @@ static void rest(struct engine *e)
         }
 }
 
-/* Is there too little, and a reader that keeps pages and was not waited for? */
-static bool reader_keeps(struct engine *e, uint64_t wanted)
-{
-    pthread_mutex_lock(&e->index);
-    bool keeps =
-        e->room.pages < wanted && e->room.oldest < e->room.txn && e->room.oldest != e->waited_for;
-    pthread_mutex_unlock(&e->index);
-    return keeps;
-}
-
-/* Tells the committer what there is now that everything is in LMDB. Under the index lock, given up
- * meanwhile. */
-static void answer_wanted(struct engine *e)
-{
-    uint64_t wanted = e->pages_wanted;
-    pthread_mutex_unlock(&e->index);
-    err why = index_refresh(e, wanted);
-    for (int i = 0; i < READER_POLLS_MAX && why == ERR_OK && reader_keeps(e, wanted); i++) {
-        (void)poll(NULL, 0, READER_POLL_MS);
-        why = index_refresh(e, wanted);
-    }
-    if (why != ERR_OK)
-        engine_fail(e, "measuring the index", err_name(why));
-    pthread_mutex_lock(&e->index);
-    e->waited_for = e->room.oldest;
-    e->pages_wanted = 0;
-    pthread_cond_broadcast(&e->index_moved);
-}
-
 /* Waits for a reason to index; false: stop, nothing is left. Under the index lock, given up while
  * it waits. */
 static bool wait_for_work(struct engine *e)
 {
     for (;;) {
         bool rows = has_rows(e);
-        if (!rows && e->pages_wanted > 0) {
-            answer_wanted(e);
-            continue;
-        }
         if (!rows && e->index_stop)
             return false;
-        bool flush = e->flush_to > e->indexed.seq || e->pages_wanted > 0 || e->index_stop;
+        bool flush = e->flush_to > e->indexed.seq || e->index_stop;
         if (rows && (flush || e->active->rows >= INDEX_LAG_ROWS))
             return true;
         pthread_mutex_unlock(&e->index);
@@ -125,7 +88,6 @@ static void freeze(struct engine *e)
     e->frozen = e->active;
     e->active = next;
     pthread_rwlock_unlock(&e->state);
-    e->carried = overlay_load(e->frozen);
 }
 
 /* LMDB holds it: readers need the frozen overlay no longer. Under the space lock. */
@@ -149,11 +111,8 @@ static err apply_and_drop(struct engine *e, const char **detail)
     struct dead_batch *batch = NULL;
     pthread_mutex_lock(&e->space);
     err why = index_apply(e, e->frozen, &batch, detail);
-    if (why == ERR_OK) {
+    if (why == ERR_OK)
         drop_frozen(e, batch);
-        *detail = "measuring it";
-        why = index_measure(e);
-    }
     pthread_mutex_unlock(&e->space);
     return why;
 }
@@ -171,16 +130,16 @@ static err sync_log(struct engine *e)
     return why;
 }
 
-/* Waits before the commit that found no room is tried again. On a disk that is not full the map
- * was: then with what the commit before it freed, which only the one after the next can take. */
+/* Waits before the commit that found no room is tried again: with what the commit before it freed,
+ * which only the one after the next can take. */
 static err wait_for_pages(struct engine *e)
 {
     (void)wait_for_wake(e, FULL_RETRY_MS); /* tries again whoever woke it */
-    if (atomic_load(&e->index_full))
-        return ERR_OK;
-    err why = index_refresh(e, UINT64_MAX);
+    pthread_mutex_lock(&e->space);
+    err why = index_step(e);
+    pthread_mutex_unlock(&e->space);
     if (why != ERR_OK)
-        engine_fail(e, "measuring the index", err_name(why));
+        engine_fail(e, "writing the index", err_name(why));
     return why;
 }
 
@@ -222,7 +181,6 @@ static err index_once(struct engine *e)
         return why;
     pthread_mutex_lock(&e->index);
     e->index_stuck = false;
-    e->carried = (struct index_load){ .rows = 0 };
     e->indexed = end;
     e->greatest = greatest;
     pthread_cond_broadcast(&e->index_moved);

@@ -6,7 +6,7 @@
  *                ADR 0001)
  *   view.c       pending > active > frozen > LMDB, as one consistent state      (any thread)
  *   index.c      rows, dead extents, segments and position in LMDB
- *   index_room.c what the index may still take of its map
+ *   index_blocks.c  the blocks of LMDB's file, and what is left of its map
  *   space.c      dead extents -> holes, unlinked and copied-out segments
  *   engine_lmdb.c  opening, closing, waiting, stats
  *
@@ -25,7 +25,6 @@
 #ifndef ENGINE_PARTS_H
 #define ENGINE_PARTS_H
 
-#include "engine/index_room.h"
 #include "engine/overlay.h"
 #include "vlog/vlog.h"
 
@@ -116,13 +115,10 @@ struct engine {
     uint64_t rested;      /* the transaction after which blocks were given back; 0: they were not */
     uint64_t rested_to;   /* holes are made up to this page; 0: as many as there are to be */
     struct vlog_tail indexed; /* under index: where LMDB stands */
-    struct index_room room;   /* read under index or space, written under both */
-    uint64_t stepped;         /* the indexer's: the transaction index_refresh made last */
-    uint64_t waited_for; /* the indexer's: whoever reads that transaction is not waited for again */
-    struct index_load carried; /* under index: the frozen overlay */
     store_time greatest;
     _Atomic uint64_t live_bytes;
-    atomic_bool index_full; /* no headroom for the index: only updates that free go on */
+    /* no headroom for the index on the disk or in its map: only updates that free go on */
+    atomic_bool index_full;
 
     pthread_rwlock_t state;
     struct overlay *active, *frozen;
@@ -140,13 +136,11 @@ struct engine {
 
     pthread_mutex_t index;
     pthread_cond_t index_moved;
-    int wake_fd;           /* eventfd: the indexer has something to look at */
-    uint64_t flush_to;     /* somebody waits for this seq */
-    uint64_t pages_wanted; /* the committer waits for these, or to hear that they are not there; 0:
-                              it does not */
-    mono lag_since;        /* when the active overlay got its first row */
+    int wake_fd;       /* eventfd: the indexer has something to look at */
+    uint64_t flush_to; /* somebody waits for this seq */
+    mono lag_since;    /* when the active overlay got its first row */
     bool index_stop;
-    bool index_stuck; /* an index commit waits for room on the disk */
+    bool index_stuck; /* an index commit waits for room */
     pthread_t committer, indexer;
 
     pthread_mutex_t space;
@@ -179,9 +173,6 @@ MUST_CHECK err index_row_decode(str key, MDB_val value, struct engine_row *out);
  * dead; the caller's. Fails: ERR_FULL, and nothing was written; ERR_IO is final. */
 MUST_CHECK err index_apply(struct engine *e, struct overlay *o, struct dead_batch **batch,
                            const char **detail);
-/* Would applying o, which is pending, take more pages than it gives back? Tries it, and takes it
- * back. All that was published is in LMDB. */
-bool index_grows(struct engine *e, struct overlay *o);
 /* The position a transaction shows. ERR_CORRUPT. */
 MUST_CHECK err index_position(struct engine *e, MDB_txn *txn, struct vlog_tail *at,
                               store_time *greatest);

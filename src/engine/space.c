@@ -199,8 +199,6 @@ static err remove_segment(struct engine *e, uint32_t number)
 {
     pthread_mutex_lock(&e->space);
     err why = index_segment_forget(e, number);
-    if (why == ERR_OK)
-        why = index_measure(e);
     pthread_mutex_unlock(&e->space);
     if (why == ERR_FULL)
         return ERR_OK; /* another time */

@@ -6,11 +6,14 @@
 
 /* ---- opening and upkeep ---- */
 
+/* Of address space for the index; no disk is taken before it is needed. A larger one fails under
+ * ThreadSanitizer. */
+#define ENGINE_MAP_BYTES ((uint64_t)1 << 40)
 struct file_faults;
 struct engine_opts {
     const char *dir;           /* created (0700) when missing; one process at a time */
     uint64_t segment_bytes;    /* of one log file; 0: 256 MiB */
-    uint64_t index_bytes_max;  /* LMDB map size; 0: 256 GiB */
+    uint64_t map_bytes;        /* of the index's map; 0: ENGINE_MAP_BYTES, halved until it maps */
     uint64_t free_bytes_min;   /* puts are refused when the disk has less left; 0: 64 MiB */
     uint32_t waiting_max;      /* updates waiting at once; 0: 65536 */
     uint32_t sync_interval_ms; /* of updates acknowledged unsynced; 0: 50 */
@@ -49,7 +52,7 @@ struct engine_stats {
     uint64_t rows, live_bytes, disk_bytes, index_bytes;
     uint64_t segments, groups, updates, syncs, log_bytes_written, punched_bytes, copied_bytes;
     uint64_t overlay_rows, waiting, index_lag_ms;
-    uint64_t free_bytes;
+    uint64_t free_bytes, map_bytes;
 };
 void engine_stats_get(struct engine *e, struct engine_stats *out);
 

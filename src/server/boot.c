@@ -77,7 +77,6 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
 {
     struct engine_opts opts = { .dir = s->config->data_dir,
                                 .segment_bytes = s->config->segment_bytes,
-                                .index_bytes_max = s->config->index_bytes_max,
                                 .free_bytes_min = s->config->free_bytes_min };
     store_time greatest = STORE_TIME_ZERO;
     err why = engine_open(&opts, &s->app.engine, &greatest, note);
@@ -89,6 +88,13 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
     engine_on_failure(s->app.engine, engine_failed, s);
     why = engine_start(s->app.engine, s->app.clock, note);
     *status = server_exit_of(why);
+    struct engine_stats stats;
+    engine_stats_get(s->app.engine, &stats);
+    if (stats.map_bytes < ENGINE_MAP_BYTES)
+        log_event(s->app.log, LOG_WARN, "store.map_cut", LOG_INT("wanted", ENGINE_MAP_BYTES),
+                  LOG_INT("now", stats.map_bytes),
+                  LOG_CSTR("what", "there is less address space than the index may need: a limit "
+                                   "of the process (ulimit -v), or of the machine"));
     return why;
 }
 

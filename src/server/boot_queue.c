@@ -66,7 +66,6 @@ static err local_open(struct server *s, const char *name, struct local_where at,
                                      .recovered = store_recovered,
                                      .clock = s->app.clock,
                                      .segment_bytes = s->config->segment_bytes,
-                                     .index_bytes_max = s->config->index_bytes_max,
                                      .free_bytes_min = s->config->free_bytes_min,
                                      .failed = store_failed,
                                      .ctx = s };

@@ -68,6 +68,8 @@ MUST_CHECK err options_finish(struct options *o, struct err_note *note);
 /* Borrowed from o; complete after options_finish. */
 const struct config *options_config(const struct options *o);
 
+/* Calls each with the name of every option that was set and does nothing any more. */
+void options_gone(const struct options *o, void (*each)(void *ctx, const char *name), void *ctx);
 /* Calls each with the name of every option whose value differs between two finished ones, log.level
  * aside, which a running server can change. */
 void options_differences(const struct options *a, const struct options *b,

@@ -48,6 +48,9 @@ static void limits_of(const struct option *r, struct buf *out)
     case OPTION_HOOKS:
         buf_put(out, STR("nothing or an instant"));
         return;
+    case OPTION_GONE:
+        buf_put(out, STR("anything"));
+        return;
     }
 }
 

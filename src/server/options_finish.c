@@ -298,6 +298,7 @@ static bool same_row(const struct option *r, const struct config *a, const struc
     case OPTION_LISTEN_ADMIN: /* seen with the listeners */
     case OPTION_NAMES:        /* of buckets only */
     case OPTION_HOOKS:        /* the command line stays as it is */
+    case OPTION_GONE:
         return true;
     case OPTION_CHOICE:
     case OPTION_FLAG:
@@ -316,6 +317,13 @@ static bool same_bucket(const struct config_bucket *a, const struct config_bucke
         return false;
     return a->kind == b->kind && same_fields(option_bucket_rows, a, b) &&
            same_fields(option_value_rows, a, b);
+}
+
+void options_gone(const struct options *o, void (*each)(void *ctx, const char *name), void *ctx)
+{
+    for (const struct option *r = option_rows; r->name != NULL; r++)
+        if (r->type == OPTION_GONE && o->from[r - option_rows].file != NULL)
+            each(ctx, r->name);
 }
 
 void options_differences(const struct options *a, const struct options *b,

@@ -154,9 +154,9 @@ const struct option option_rows[] = {
       AT(proxies_text) },
     { "store.segment_bytes", NULL, OPTION_SIZE, MI, 4 * GI - MI, .initial = "256M",
       .prose = "Size of one file of the value log", AT(segment_bytes) },
-    { "store.index_bytes_max", NULL, OPTION_SIZE, 16 * MI, 64 * TI, .initial = "256G",
-      .prose = "Address space for the index; no disk is taken before it is needed",
-      AT(index_bytes_max) },
+    { "store.index_bytes_max", NULL, OPTION_GONE, .initial = "",
+      .prose = "Does nothing any more: the index may grow as long as the disk has room. The next "
+               "release refuses it" },
     { "store.free_bytes_min", NULL, OPTION_SIZE, MI, TI, .initial = "64M",
       .prose = "Puts are refused when the disk has less than this left", AT(free_bytes_min) },
     { "value.cors", NULL, OPTION_FLAG, .initial = "false",

@@ -18,6 +18,7 @@ enum option_type {
     OPTION_LISTEN_ADMIN,
     OPTION_DOMAINS, /* names that add up */
     OPTION_HOOKS,   /* test hooks: on, off or an instant; command line only */
+    OPTION_GONE,    /* does nothing any more; taken with a warning for one release */
 };
 
 #define OPTION_LEAP_MAX_INITIAL                                                                    \

@@ -316,6 +316,8 @@ err option_store(struct options *o, const struct option_value *v, struct err_not
         return store_domains(o, v, note);
     case OPTION_HOOKS:
         return store_hooks(o, v, note);
+    case OPTION_GONE:
+        return ERR_OK;
     }
     return ERR_BAD;
 }

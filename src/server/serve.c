@@ -41,6 +41,13 @@ static void warn_unknown(void *ctx, const char *variable)
                   STR_ARG(name));
 }
 
+static void warn_gone(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)fprintf(stderr, "palimpsest: %s does nothing any more; the next release refuses it\n",
+                  name);
+}
+
 /* ---- signals ---- */
 
 struct reload {
@@ -217,10 +224,12 @@ int serve_main(int argc, char **argv, char *const *envp)
     int status = SERVER_USAGE;
     struct err_note note;
     INVARIANT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
-    if (options_load(v->options, argc, argv, envp, warn_unknown, NULL, &note) == ERR_OK)
+    if (options_load(v->options, argc, argv, envp, warn_unknown, NULL, &note) == ERR_OK) {
+        options_gone(v->options, warn_gone, NULL);
         status = run(v, options_config(v->options));
-    else
+    } else {
         (void)fprintf(stderr, "palimpsest: %s\n", note.text);
+    }
     options_free(&v->options);
     free(v);
     return status;

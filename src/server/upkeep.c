@@ -71,11 +71,9 @@ static void part_end(struct upkeep *u, struct part *p, err why)
     metric_add(u->failures, 1);
     log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", p->name),
               LOG_CSTR("why", err_name(why)),
-              LOG_CSTR("what",
-                       why == ERR_FULL
-                           ? "culling found no room on the disk, or below store.index_bytes_max; "
-                             "it is tried again"
-                           : "culling failed; it is tried again"));
+              LOG_CSTR("what", why == ERR_FULL
+                                   ? "culling found no room on the disk; it is tried again"
+                                   : "culling failed; it is tried again"));
 }
 
 /* One batch of every part that does not stand still. */

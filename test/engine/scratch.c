@@ -62,7 +62,7 @@ err scratch_try(struct scratch *s, bool read_only, struct err_note *note)
     struct engine_opts opts = {
         .dir = s->dir,
         .segment_bytes = s->segment_bytes,
-        .index_bytes_max = s->index_bytes_max == 0 ? (uint64_t)4 << 30 : s->index_bytes_max,
+        .map_bytes = s->map_bytes == 0 ? (uint64_t)4 << 30 : s->map_bytes,
         .free_bytes_min = s->free_bytes_min == 0 ? 1 : s->free_bytes_min,
         .rest_ms = s->rest_ms,
         .zeros_always = s->zeros_always,

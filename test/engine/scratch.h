@@ -13,10 +13,10 @@ struct scratch {
     _Atomic int64_t store_ns;
     const struct file_faults *faults;
     uint64_t segment_bytes;
-    uint64_t free_bytes_min;  /* 0: none */
-    uint64_t index_bytes_max; /* 0: 4 GiB */
-    uint32_t rest_ms;         /* 0: as the engine has it */
-    bool zeros_always;        /* ahead in the log */
+    uint64_t free_bytes_min; /* 0: none */
+    uint64_t map_bytes;      /* 0: 4 GiB */
+    uint32_t rest_ms;        /* 0: as the engine has it */
+    bool zeros_always;       /* ahead in the log */
     void (*failed)(void *ctx,
                    const char *what); /* on_failure from the first write on; NULL: the default */
     void *failed_ctx;

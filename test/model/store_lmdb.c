@@ -10,7 +10,7 @@ void model_store_open(struct model_store *s, struct clock *clock)
 {
     const struct engine_opts opts = { .dir = s->dir,
                                       .segment_bytes = 1u << 20,
-                                      .index_bytes_max = 1u << 28 };
+                                      .map_bytes = 1u << 28 };
     struct err_note note = { "" };
     store_time greatest;
     err e = engine_open(&opts, &s->engine, &greatest, &note);

@@ -61,9 +61,7 @@ struct engine *scratch_engine(const struct scratch *s, struct clock *clock)
     struct engine *e = NULL;
     struct err_note note = { "" };
     store_time greatest;
-    struct engine_opts opts = { .dir = s->dir,
-                                .index_bytes_max = 1u << 30,
-                                .segment_bytes = 8u << 20 };
+    struct engine_opts opts = { .dir = s->dir, .map_bytes = 1u << 30, .segment_bytes = 8u << 20 };
     err why = engine_open(&opts, &e, &greatest, &note);
     if (why == ERR_OK)
         why = engine_start(e, clock, &note);

@@ -43,7 +43,7 @@ struct queue_local_opts {
     const char *deployment;
     bool used; /* of dir: partitions lie there, queue_store_used */
     struct clock *clock;
-    uint64_t segment_bytes, index_bytes_max, free_bytes_min;
+    uint64_t segment_bytes, free_bytes_min;
     const struct file_faults *faults;
     void (*failed)(void *ctx, const char *store,
                    const char *what); /* own engine only: it acknowledges nothing more */

@@ -30,8 +30,7 @@ void rig_open(struct rig *r)
                                       .engine = i == 0 ? r->engine : NULL,
                                       .dir = i == 0 ? NULL : dir,
                                       .clock = r->clock,
-                                      .segment_bytes = 8u << 20,
-                                      .index_bytes_max = 1u << 30 };
+                                      .segment_bytes = 8u << 20 };
         err why = queue_local_open(&o, &r->stores[i], &greatest, &note);
         if (why != ERR_OK)
             fail_msg("store: %s", note.text);

@@ -649,10 +649,24 @@ static void every_row_is_described_in_every_form(void **state)
     }
 }
 
-static void note_difference(void *ctx, const char *name)
+static void note_name(void *ctx, const char *name)
 {
     struct buf *names = ctx;
     buf_printf(names, "%s ", name);
+}
+
+static void an_option_that_does_nothing_any_more_is_taken_and_named(void **state)
+{
+    struct options *o = fresh(state);
+    struct buf names;
+    buf_init(&names, 1024);
+    options_gone(o, note_name, &names);
+    assert_int_equal(names.n, 0);
+    yaml_fine(o, "store: { index_bytes_max: 64G }\n");
+    (void)finished(o);
+    options_gone(o, note_name, &names);
+    assert_true(str_eq(buf_str(&names), STR("store.index_bytes_max ")));
+    buf_fini(&names);
 }
 
 static void a_reload_knows_what_changed(void **state)
@@ -665,16 +679,16 @@ static void a_reload_knows_what_changed(void **state)
     (void)finished(b);
     struct buf names;
     buf_init(&names, 1024);
-    options_differences(a, b, note_difference, &names);
+    options_differences(a, b, note_name, &names);
     assert_true(str_eq(buf_str(&names), STR("listen data domains hot_bytes page ")));
     buf_clear(&names);
-    options_differences(a, a, note_difference, &names);
+    options_differences(a, a, note_name, &names);
     assert_int_equal(names.n, 0);
     options_free(&b);
     b = options_new();
     yaml_fine(b, "domains: { localhost: { origin: { url: http://x/rest.php } } }\n");
     (void)finished(b);
-    options_differences(a, b, note_difference, &names);
+    options_differences(a, b, note_name, &names);
     assert_true(str_eq(buf_str(&names), STR("domains ")));
     buf_fini(&names);
     options_free(&b);
@@ -706,6 +720,8 @@ int main(void)
         cmocka_unit_test_teardown(a_file_that_is_not_there_is_named, tear_down),
         cmocka_unit_test_teardown(a_line_stays_one_line_whatever_the_file_holds, tear_down),
         cmocka_unit_test_teardown(every_row_is_described_in_every_form, tear_down),
+        cmocka_unit_test_teardown(an_option_that_does_nothing_any_more_is_taken_and_named,
+                                  tear_down),
         cmocka_unit_test_teardown(a_reload_knows_what_changed, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

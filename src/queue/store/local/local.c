@@ -155,7 +155,6 @@ static err own_engine_open(struct local *l, store_time *greatest, struct err_not
     struct engine_opts opts = {
         .dir = l->opts.dir,
         .segment_bytes = l->opts.segment_bytes,
-        .index_bytes_max = l->opts.index_bytes_max,
         .free_bytes_min = l->opts.free_bytes_min,
         .faults = l->opts.faults,
     };
