@@ -1,4 +1,5 @@
 #include "app/errors.h"
+#include "codec/json_text.h"
 
 #include "app/headers.h"
 #include "app/rpc.h"
@@ -80,63 +81,6 @@ const char *app_status_text(int status)
     return "Error";
 }
 
-/* How many bytes at s form one valid character; 0: none do. */
-static size_t character(str s)
-{
-    unsigned char c = (unsigned char)s.p[0];
-    size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-    return n <= s.n && utf8_valid(str_take(s, n)) ? n : 0;
-}
-
-static char *escape(char *out, unsigned char c)
-{
-    static const char hex[] = "0123456789abcdef";
-    static const char shorts[] = "\b"
-                                 "b\f"
-                                 "f\n"
-                                 "n\r"
-                                 "r\t"
-                                 "t\"\"\\\\";
-    for (size_t i = 0; i + 1 < sizeof shorts; i += 2) {
-        if ((unsigned char)shorts[i] != c)
-            continue;
-        *out++ = '\\';
-        *out++ = shorts[i + 1];
-        return out;
-    }
-    memcpy(out, "\\u00", 4);
-    out[4] = hex[c >> 4];
-    out[5] = hex[c & 15];
-    return out + 6;
-}
-
-str app_json_string(struct arena *a, str s)
-{
-    if (s.n > (SIZE_MAX - 2) / 6)
-        return STR_NONE;
-    char *text = arena_alloc(a, s.n * 6 + 2), *out = text; /* the worst: every byte as \u00xx */
-    if (text == NULL)
-        return STR_NONE;
-    *out++ = '"';
-    while (s.n > 0) {
-        size_t n = character(s);
-        unsigned char c = (unsigned char)s.p[0];
-        if (n == 0) {
-            memcpy(out, "\xef\xbf\xbd", 3);
-            out += 3;
-            n = 1;
-        } else if (c < 0x20 || c == 0x7f || c == '"' || c == '\\') {
-            out = escape(out, c);
-        } else {
-            memcpy(out, s.p, n);
-            out += n;
-        }
-        s = str_skip(s, n);
-    }
-    *out++ = '"';
-    return (str){ .p = text, .n = (size_t)(out - text) };
-}
-
 /* Everything under /v1/ speaks Querator's language. */
 static bool is_queue_path(str target)
 {
@@ -156,8 +100,8 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
         a,
         "{\"type\":\"" PROBLEM_TYPE_PREFIX "%s\",\"title\":\"%s\",\"detail\":%.*s,\"method\":%.*s,"
         "\"uri\":%.*s,\"status\":%d%.*s}",
-        type, title == NULL ? app_status_text(status) : title, STR_ARG(app_json_string(a, detail)),
-        STR_ARG(app_json_string(a, str_of(method))), STR_ARG(app_json_string(a, http_target(x))),
+        type, title == NULL ? app_status_text(status) : title, STR_ARG(json_text_quote(a, detail)),
+        STR_ARG(json_text_quote(a, str_of(method))), STR_ARG(json_text_quote(a, http_target(x))),
         status, (int)extra.n, extra.n == 0 ? "" : extra.p);
 }
 

@@ -43,8 +43,4 @@ err app_err_of_render(enum render_why why);
 
 /* The reason phrase of a status: "Not Found". Static. */
 const char *app_status_text(int status);
-/* s as a JSON string with quotes, in the arena; STR_NONE when the arena is full. Bytes that are no
- * UTF-8 become U+FFFD. */
-str app_json_string(struct arena *a, str s);
-
 #endif

@@ -1,4 +1,4 @@
-/* token.h - base64 (RFC 4648), and the opaque `next` tokens of listings: a position in base64url.
+/* token.h - the opaque `next` tokens of listings: a position in base64url.
  *
  * A token is one byte saying which listing it is of, then the position. It is not secret and not
  * signed: a forged one names a position the client could have reached. Pure. Thread: any. */
@@ -11,11 +11,6 @@
 #include "base/tid.h"
 
 enum { TOKEN_TEXT_BYTES_MAX = 1024 };
-
-/* Standard or URL alphabet, padding optional. ERR_BAD, ERR_LIMIT. Result in the arena. */
-MUST_CHECK err token_unbase64(struct arena *a, str text, str *out);
-/* URL alphabet without padding, in the arena; STR_NONE when it is full. */
-str token_base64url(struct arena *a, str bytes);
 
 /* After a render of a history; after a title of a list. STR_NONE when the arena is full. */
 str token_of_render(struct arena *a, uint64_t rev, struct tid tid);

@@ -262,7 +262,7 @@ void queue_age_cell(int64_t ns, char out[QUEUE_CELL_BYTES])
 bool queue_bytes(const struct cli_call *call, const json_t *item, const char *member,
                  struct arena *a, str *out)
 {
-    if (base64_decode(a, str_of(queue_text(item, member)), out) == ERR_OK)
+    if (base64_decode(a, str_of(queue_text(item, member)), BASE64_STRICT, out) == ERR_OK)
         return true;
     (void)cli_fail(call, CLI_FAILED, "the server's answer holds an item that is no base64");
     return false;

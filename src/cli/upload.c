@@ -1,5 +1,6 @@
 #include "cli/upload.h"
 #include "cli/stop.h"
+#include "codec/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,37 +110,16 @@ void uploads_free(struct uploads **up)
 
 /* ---- what is sent ---- */
 
-static void put_json_text(struct buf *out, str s)
-{
-    buf_put_c(out, '"');
-    size_t from = 0;
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        buf_put(out, (str){ .p = s.p + from, .n = i - from });
-        if (c == '\n')
-            buf_put(out, STR("\\n"));
-        else if (c == '"' || c == '\\')
-            buf_printf(out, "\\%c", c);
-        else
-            buf_printf(out, "\\u%04x", c);
-        from = i + 1;
-    }
-    buf_put(out, str_skip(s, from));
-    buf_put_c(out, '"');
-}
-
 void upload_bundle_json(const struct upload_item *item, struct buf *out)
 {
     for (unsigned i = 0; i < item->parts_count; i++) {
         const struct upload_part *p = &item->parts[i];
         buf_put_c(out, i == 0 ? '{' : ',');
-        put_json_text(out, str_of(p->content));
+        json_text_append(out, str_of(p->content));
         buf_put(out, STR(":{\"headers\":{\"content-type\":"));
-        put_json_text(out, str_of(p->type));
+        json_text_append(out, str_of(p->type));
         buf_put(out, STR("},\"body\":"));
-        put_json_text(out, p->bytes);
+        json_text_append(out, p->bytes);
         buf_put_c(out, '}');
     }
     buf_put_c(out, '}');

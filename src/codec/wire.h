@@ -31,8 +31,6 @@ MUST_CHECK err wire_decode(struct arena *a, const ProtobufCMessageDescriptor *ty
 /* Its texts must be UTF-8: an INVARIANT for JSON. Fails: ERR_LIMIT when the arena is full. */
 MUST_CHECK err wire_encode(struct arena *a, const ProtobufCMessage *m, enum wire_encoding encoding,
                            str *out);
-/* How many bytes a text takes in JSON, with its quotes. */
-size_t wire_json_text_size(str s);
 
 static inline str wire_str(ProtobufCBinaryData b)
 {

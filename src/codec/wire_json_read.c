@@ -4,9 +4,9 @@
 #include "codec/wire_table.h"
 
 #include "base/utf8.h"
+#include "codec/base64.h"
 #include "codec/json_text.h"
 #include "codec/querator.pb-c.h"
-#include "codec/wire_base64.h"
 
 #include <string.h>
 
@@ -203,7 +203,7 @@ static err take_bytes(struct reader *r, ProtobufCBinaryData *out)
     err why = take_text(r, &text);
     if (why != ERR_OK)
         return why;
-    why = wire_base64_decode(r->arena, text, &bytes);
+    why = base64_decode(r->arena, text, BASE64_GO, &bytes);
     if (why == ERR_BAD)
         return refuse(r, "base64 is wanted", STR_NONE);
     *out = (ProtobufCBinaryData){ .len = bytes.n, .data = (uint8_t *)(uintptr_t)bytes.p };

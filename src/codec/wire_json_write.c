@@ -2,8 +2,9 @@
 #include "codec/wire_table.h"
 
 #include "base/utf8.h"
+#include "codec/base64.h"
+#include "codec/json_text.h"
 #include "codec/wire.h"
-#include "codec/wire_base64.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,46 +21,19 @@ static void put(struct writer *w, str s)
     w->n += s.n;
 }
 
-static void put_escaped(struct writer *w, unsigned char c)
-{
-    static const char plain[] = "\"\\\b\f\n\r\t", shorts[] = "\"\\bfnrt",
-                      hex[] = "0123456789abcdef";
-    const char *at = memchr(plain, c, sizeof plain - 1);
-    char text[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
-    if (at != NULL)
-        text[1] = shorts[at - plain];
-    put(w, (str){ .p = text, .n = at != NULL ? 2 : 6 });
-}
-
 static void put_text(struct writer *w, str s)
 {
-    put(w, STR("\""));
-    size_t begin = 0;
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)
-            continue;
-        put(w, str_take(str_skip(s, begin), i - begin));
-        put_escaped(w, c);
-        begin = i + 1;
-    }
-    put(w, str_skip(s, begin));
-    put(w, STR("\""));
-}
-
-size_t wire_json_text_size(str s)
-{
-    struct writer w = { .p = NULL };
-    put_text(&w, s);
-    return w.n;
+    if (w->p != NULL)
+        (void)json_text_put(w->p + w->n, s);
+    w->n += json_text_size(s);
 }
 
 static void put_bytes(struct writer *w, str bytes)
 {
     put(w, STR("\""));
     if (w->p != NULL)
-        wire_base64_put(w->p + w->n, bytes);
-    w->n += wire_base64_size(bytes.n);
+        (void)base64_put(w->p + w->n, bytes);
+    w->n += base64_size(bytes.n);
     put(w, STR("\""));
 }
 

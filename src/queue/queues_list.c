@@ -7,6 +7,7 @@
  *    more. */
 #include "queue/machine.h"
 
+#include "codec/json_text.h"
 #include "codec/wire.h"
 
 enum {
@@ -45,8 +46,8 @@ static uint64_t answer_bytes(struct queue *q)
     const struct queue_info *info = &q->info;
     queue_enter(q); /* an update replaces two of the texts */
     uint64_t bytes = LIST_QUEUE_BYTES;
-    bytes += wire_json_text_size(info->name) + wire_json_text_size(info->space);
-    bytes += wire_json_text_size(info->dead_queue) + wire_json_text_size(info->reference);
+    bytes += json_text_size(info->name) + json_text_size(info->space);
+    bytes += json_text_size(info->dead_queue) + json_text_size(info->reference);
     queue_leave(q);
     return bytes;
 }

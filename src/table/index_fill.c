@@ -6,6 +6,7 @@
  * in an update that finds the row as it was; a put that came between has written the entry itself.
  * Invariants: 1. while there is a fill job, its index answers nothing. 2. a job goes in the update
  * that did the last of it. */
+#include "codec/json_text.h"
 #include "table/index.h"
 
 #include "table/jsontext.h"
@@ -149,7 +150,7 @@ static err stopped_at(struct buf *b, struct arena *a, const struct schema *s, st
         const struct schema_attr *at =
             &s->attrs[i < s->hash_count ? s->hash[i] : s->range[i - s->hash_count]];
         buf_put_c(b, i == 0 ? '{' : ',');
-        jsontext_string(b, at->name);
+        json_text_append(b, at->name);
         buf_put_c(b, ':');
         e = value_to_json(b, at->kind, parts.values[i]);
     }

@@ -1,44 +1,11 @@
 #include "table/jsontext.h"
+#include "codec/base64.h"
+#include "codec/json_text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void put_escaped(struct buf *b, char c)
-{
-    static const char short_form[] = {
-        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
-    };
-    unsigned char u = (unsigned char)c;
-    if (c == '"' || c == '\\') {
-        buf_put_c(b, '\\');
-        buf_put_c(b, c);
-    } else if (u < sizeof short_form && short_form[u] != 0) {
-        buf_put_c(b, '\\');
-        buf_put_c(b, short_form[u]);
-    } else {
-        static const char hex[] = "0123456789abcdef";
-        const char form[] = { '\\', 'u', '0', '0', hex[u >> 4], hex[u & 15] };
-        buf_put(b, (str){ .p = form, .n = sizeof form });
-    }
-}
-
-void jsontext_string(struct buf *b, str s)
-{
-    buf_put_c(b, '"');
-    size_t from = 0;
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char u = (unsigned char)s.p[i];
-        if (u >= 0x20 && u != '"' && u != '\\' && u != 0x7f)
-            continue;
-        buf_put(b, (str){ .p = s.p + from, .n = i - from });
-        put_escaped(b, s.p[i]);
-        from = i + 1;
-    }
-    buf_put(b, str_skip(s, from));
-    buf_put_c(b, '"');
-}
 
 /* Does the text of v with this many digits read back as v? */
 static bool reads_back(double v, bool single, int digits, char out[40])
@@ -107,7 +74,7 @@ static err put_members(const struct writer *w, const json_t *json, const char *c
     for (size_t i = 0; e == ERR_OK && i < json_object_size(json); i++) {
         if (i > 0)
             buf_put_c(w->out, ',');
-        jsontext_string(w->out, str_of(keys[i]));
+        json_text_append(w->out, str_of(keys[i]));
         buf_put_c(w->out, ':');
         e = put_any(w, json_object_get(json, keys[i]), depth + 1);
     }
@@ -142,8 +109,8 @@ static err put_any(const struct writer *w, const json_t *json, unsigned depth)
     case JSON_ARRAY:
         return put_array(w, json, depth);
     case JSON_STRING:
-        jsontext_string(w->out,
-                        (str){ .p = json_string_value(json), .n = json_string_length(json) });
+        json_text_append(w->out,
+                         (str){ .p = json_string_value(json), .n = json_string_length(json) });
         return ERR_OK;
     case JSON_INTEGER:
         buf_printf(w->out, "%" JSON_INTEGER_FORMAT, json_integer_value(json));
@@ -176,19 +143,7 @@ err jsontext_sorted(struct buf *b, const json_t *json)
 
 void jsontext_base64(struct buf *b, str bytes)
 {
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *at = buf_extend(b, (bytes.n + 2) / 3 * 4);
-    if (at == NULL)
-        return;
-    const unsigned char *p = (const unsigned char *)bytes.p;
-    for (size_t i = 0; i < bytes.n; i += 3) {
-        size_t left = bytes.n - i;
-        unsigned v = (unsigned)p[i] << 16 | (left > 1 ? (unsigned)p[i + 1] << 8 : 0) |
-                     (left > 2 ? p[i + 2] : 0u);
-        *at++ = alphabet[v >> 18];
-        *at++ = alphabet[v >> 12 & 63];
-        *at++ = left > 1 ? alphabet[v >> 6 & 63] : '=';
-        *at++ = left > 2 ? alphabet[v & 63] : '=';
-    }
+    char *at = buf_extend(b, base64_size(bytes.n));
+    if (at != NULL)
+        (void)base64_put(at, bytes);
 }

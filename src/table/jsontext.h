@@ -1,4 +1,5 @@
-/* jsontext.h - writing JSON text into a buf, and base64 into it. Reading JSON is codec/json.h's.
+/* jsontext.h - writing JSON values into a buf, and base64 into it. Strings are codec/json_text.h's,
+ * reading is codec/json.h's.
  *
  * Pure. Doubles and floats are written as the shortest decimal that reads back as the same number;
  * zero has no sign. */
@@ -12,8 +13,6 @@
 
 enum { JSONTEXT_DEPTH_MAX = 64 };
 
-/* With quotes. Bytes that are no UTF-8 are the caller's to keep out. */
-void jsontext_string(struct buf *b, str s);
 void jsontext_double(struct buf *b, double v);
 void jsontext_float(struct buf *b, float v);
 /* Compact, keys in their order. ERR_LIMIT: nested deeper than JSONTEXT_DEPTH_MAX. */

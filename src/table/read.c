@@ -5,6 +5,7 @@
  * through a grouped index a group is looked at once, at the first of its entries met, and passed
  * then. */
 #include "codec/base64.h"
+#include "codec/json_text.h"
 #include "table/index.h"
 #include "table/jsontext.h"
 #include "table/key.h"
@@ -149,7 +150,7 @@ static err token_apply(struct scan *s)
     if (s->g->next.n == 0)
         return ERR_OK;
     str token;
-    err e = base64_decode(s->r->arena, s->g->next, &token);
+    err e = base64_decode(s->r->arena, s->g->next, BASE64_STRICT, &token);
     if (e == ERR_LIMIT)
         return e;
     char kind = s->g->reversed ? TOKEN_REVERSED : TOKEN_FORWARD;
@@ -558,7 +559,7 @@ static void json_attrs(struct json_answer *j, struct buf *to, const struct table
     for (unsigned i = 0; i < row->count && j->status == ERR_OK; i++) {
         if (i > 0)
             buf_put_c(to, ',');
-        jsontext_string(to, row->attrs[i].name);
+        json_text_append(to, row->attrs[i].name);
         buf_put_c(to, ':');
         j->status = value_to_json(to, schema_find(j->schema, row->attrs[i].name)->kind,
                                   row->attrs[i].value);
@@ -630,7 +631,7 @@ static err json_finish(struct json_answer *j, str next, struct arena *a, struct 
     }
     if (next.p != NULL) {
         buf_put(&j->out, STR(",\"next\":"));
-        jsontext_string(&j->out, next);
+        json_text_append(&j->out, next);
     }
     buf_put_c(&j->out, '}');
     if (j->status != ERR_OK)

@@ -1,4 +1,5 @@
 #include "table/value.h"
+#include "codec/json_text.h"
 
 #include "base/date.h"
 #include "base/utf8.h"
@@ -205,7 +206,7 @@ static err from_blob(struct arena *a, const json_t *json, str *out, struct err_n
 {
     const json_t *base64 = json_object_get(json, "base64");
     if (json_is_string(base64) && json_object_size(json) == 1) {
-        err e = base64_decode(a, json_body_text(base64), out);
+        err e = base64_decode(a, json_body_text(base64), BASE64_STRICT, out);
         if (e == ERR_BAD)
             err_note_set(note, "a blob's base64 is malformed");
         return e;
@@ -523,7 +524,7 @@ static void put_scalar(struct buf *b, enum table_type type, str stored)
         buf_printf(b, "\"%" PRId64 "\"", table_long(stored));
         return;
     case TYPE_STRING:
-        jsontext_string(b, stored);
+        json_text_append(b, stored);
         return;
     case TYPE_TIMEUUID:
         put_tid(b, stored);

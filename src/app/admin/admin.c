@@ -9,6 +9,7 @@
 #include "app/page/hot.h"
 #include "app/queue/queue_figures.h"
 #include "base/utf8.h"
+#include "codec/json_text.h"
 #include "engine/store.h"
 #include "loop/loop.h"
 #include "queue/store/open.h"
@@ -198,7 +199,7 @@ static void check_found(void *ctx, const char *what)
     if (c->damages++ >= DAMAGES_MAX)
         return;
     buf_put(&c->found, c->found.n == 0 ? STR("") : STR(","));
-    buf_put(&c->found, app_json_string(http_arena(c->x), str_of(what)));
+    buf_put(&c->found, json_text_quote(http_arena(c->x), str_of(what)));
 }
 
 static void check_run(struct loop_job *j)

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/date.h"
+#include "codec/json_text.h"
 #include "flight/flight.h"
 #include "flight/shared.h"
 #include "loop/loop.h"
@@ -23,7 +24,7 @@ struct show {
 
 static void put_text(struct show *s, const char *name, str value)
 {
-    str json = app_json_string(http_arena(s->x), value);
+    str json = json_text_quote(http_arena(s->x), value);
     buf_printf(&s->text, ",\"%s\":", name);
     buf_put(&s->text, json.p != NULL ? json : STR("null"));
 }

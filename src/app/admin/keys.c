@@ -7,6 +7,8 @@
  *   POST   /v1/admin.door          {"open": bool}: does anonymous hold Admin?
  * The authority waits for the disk, so each runs on the pool. */
 #include "app/app.h"
+#include "codec/base64.h"
+#include "codec/json_text.h"
 
 #include "app/errors.h"
 #include "app/headers.h"
@@ -55,8 +57,8 @@ static str key_json(struct arena *a, const struct auth_key *k)
         err_note_set(&text, "\"%s\"", at);
         INVARIANT(str_to_cstr(str_of(text.text), expires, sizeof expires));
     }
-    str user = app_json_string(a, str_of(k->user)), space = app_json_string(a, str_of(k->space)),
-        roles = app_json_string(a, str_of(k->roles));
+    str user = json_text_quote(a, str_of(k->user)), space = json_text_quote(a, str_of(k->space)),
+        roles = json_text_quote(a, str_of(k->roles));
     if (user.p == NULL || space.p == NULL || roles.p == NULL)
         return STR_NONE;
     return arena_printf(
@@ -115,8 +117,7 @@ static bool list_each(void *ctx, const struct auth_key *k)
         return false;
     }
     if (l->count > 0 && l->text.n + members.n > l->bytes_max) {
-        l->next =
-            token_base64url(l->arena, (str){ .p = (const char *)k->place, .n = AUTH_PLACE_BYTES });
+        l->next = base64_url(l->arena, (str){ .p = (const char *)k->place, .n = AUTH_PLACE_BYTES });
         l->text.failed = l->next.p == NULL;
         return false;
     }
@@ -287,10 +288,10 @@ static void keys_list(struct http_exchange *x, void *app)
     str page;
     if (c == NULL)
         return;
-    bool fine =
-        !http_query(x, "page", &page) ||
-        (page.n <= TOKEN_TEXT_BYTES_MAX &&
-         token_unbase64(http_arena(x), page, &c->from) == ERR_OK && c->from.n == AUTH_PLACE_BYTES);
+    bool fine = !http_query(x, "page", &page) ||
+                (page.n <= TOKEN_TEXT_BYTES_MAX &&
+                 base64_decode(http_arena(x), page, BASE64_TOKEN, &c->from) == ERR_OK &&
+                 c->from.n == AUTH_PLACE_BYTES);
     if (fine)
         call_start(c);
     else

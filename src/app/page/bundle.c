@@ -1,4 +1,5 @@
 #include "app/page/bundle.h"
+#include "codec/base64.h"
 
 #include "app/config.h"
 #include "app/headers.h"
@@ -82,7 +83,7 @@ static err parse_raw(struct arena *a, str value, const struct jsonread_member *e
     }
     err why = jsonread_string(a, value, raw);
     if (why == ERR_OK && base64)
-        why = token_unbase64(a, *raw, raw);
+        why = base64_decode(a, *raw, BASE64_TOKEN, raw);
     if (why == ERR_BAD)
         err_note_set(note,
                      base64 ? "body is not base64" : "body is not a string of Unicode characters");

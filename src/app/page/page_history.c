@@ -8,6 +8,7 @@
 #include "app/token.h"
 #include "base/date.h"
 #include "base/log.h"
+#include "codec/json_text.h"
 
 struct listing {
     struct http_exchange *x;
@@ -30,7 +31,7 @@ static void put_damaged(struct buf *b, struct arena *a, str title, const struct 
 {
     bool named = name != NULL && name->rev != 0;
     buf_put(b, STR("{\"title\":"));
-    buf_put(b, title.n > 0 ? app_json_string(a, title) : STR("null"));
+    buf_put(b, title.n > 0 ? json_text_quote(a, title) : STR("null"));
     buf_put_c(b, ',');
     if (named)
         pagejson_name(b, *name);
@@ -250,7 +251,7 @@ static void put_explanation(struct buf *b, struct arena *a, const struct page_ta
     else
         pagejson_render(b, &e->render);
     buf_printf(b, ",\"policy\":\"%s\",\"reason\":%.*s,\"holds\":[", page_policy_name(policy),
-               STR_ARG(app_json_string(a, str_of(e->reason))));
+               STR_ARG(json_text_quote(a, str_of(e->reason))));
     if (!gone && e->state != PAGE_UNKNOWN) {
         put_hold(b, "stash", e->stashed ? e->render.stash_until : STORE_TIME_ZERO, &first);
         put_hold(b, "hold", e->held ? e->render.hold_until : STORE_TIME_ZERO, &first);
@@ -283,7 +284,7 @@ void app_page_get_explanation(struct http_exchange *x, void *app)
     }
     struct buf b;
     buf_init(&b, LISTING_BYTES_MAX);
-    buf_printf(&b, "{\"title\":%.*s,", STR_ARG(app_json_string(http_arena(x), t.title)));
+    buf_printf(&b, "{\"title\":%.*s,", STR_ARG(json_text_quote(http_arena(x), t.title)));
     put_explanation(&b, http_arena(x), &t, &e);
     app_page_answer_buf(x, 200, &b, STR_NONE);
     buf_fini(&b);
@@ -297,7 +298,7 @@ static bool title_item(void *ctx, str title, const struct page_render *latest)
     (void)latest; /* RESTBase's items are bare titles */
     if (!listing_next(l))
         return false;
-    str text = app_json_string(http_arena(l->x), title);
+    str text = json_text_quote(http_arena(l->x), title);
     l->last = arena_copy(http_arena(l->x), title);
     l->out.failed = l->out.failed || text.p == NULL || l->last.p == NULL;
     buf_put(&l->out, text);

@@ -9,6 +9,7 @@
 #include "base/date.h"
 #include "base/utf8.h"
 #include "bucket/page_write.h"
+#include "codec/json_text.h"
 
 struct order {
     struct http_exchange *x;
@@ -22,7 +23,7 @@ static void answer_held(struct order *o)
 {
     struct buf b;
     buf_init(&b, LISTING_BYTES_MAX);
-    buf_printf(&b, "{\"title\":%.*s,", STR_ARG(app_json_string(http_arena(o->x), o->target.title)));
+    buf_printf(&b, "{\"title\":%.*s,", STR_ARG(json_text_quote(http_arena(o->x), o->target.title)));
     pagejson_render(&b, &o->op.render);
     pagejson_time(&b, "until", o->op.render.hold_until);
     buf_put_c(&b, '}');

@@ -8,6 +8,7 @@
 #include "app/page/stash.h"
 #include "app/page/title.h"
 #include "bucket/page_write.h"
+#include "codec/json_text.h"
 #include "loop/loop.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static void answer_stored(struct put *p)
     str etag = arena_printf(a, "\"%s\"", tag);
     str body =
         arena_printf(a, "{\"title\":%.*s,\"rev\":%llu,\"tid\":\"%s\",\"latest\":%s,\"applied\":%s}",
-                     STR_ARG(app_json_string(a, p->target.title)),
+                     STR_ARG(json_text_quote(a, p->target.title)),
                      (unsigned long long)p->op.stored.rev, tid, p->op.latest ? "true" : "false",
                      p->op.applied ? "true" : "false");
     http_reply_header(p->x, STR("etag"), etag);

@@ -1,4 +1,5 @@
 #include "app/page/page_request.h"
+#include "codec/json_text.h"
 
 #include "app/errors.h"
 #include "app/form.h"
@@ -338,7 +339,7 @@ void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name 
                     store_time revised_at)
 {
     buf_printf(b, "{\"items\":[{\"title\":%.*s,\"page_id\":null,",
-               STR_ARG(app_json_string(a, title)));
+               STR_ARG(json_text_quote(a, title)));
     pagejson_name(b, n);
     buf_put(b, STR(",\"namespace\":null,\"user_id\":null,\"user_text\":null"));
     pagejson_time(b, "timestamp", revised_at);

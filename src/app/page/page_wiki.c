@@ -8,6 +8,7 @@
 #include "app/headers.h"
 #include "app/page/page_ask.h"
 #include "app/page/title.h"
+#include "codec/json_text.h"
 #include "flight/flight.h"
 #include "http/negotiate.h"
 #include "loop/loop.h"
@@ -68,7 +69,7 @@ static void value_free(struct flight_value *v)
 static void put_member(struct buf *b, struct arena *a, const char *name, str text)
 {
     buf_printf(b, "\"%s\":%.*s,", name,
-               STR_ARG(text.n == 0 ? STR("null") : app_json_string(a, text)));
+               STR_ARG(text.n == 0 ? STR("null") : json_text_quote(a, text)));
 }
 
 /* RESTBase's shape (restbase.md 1.6). */

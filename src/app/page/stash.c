@@ -1,4 +1,5 @@
 #include "app/page/stash.h"
+#include "codec/json_text.h"
 
 #include "app/errors.h"
 #include "app/headers.h"
@@ -345,8 +346,8 @@ static struct kept_list *list_new(struct http_exchange *x, const struct app *app
 static void put_kept(struct buf *b, struct arena *a, const struct kept *k)
 {
     buf_printf(b, "{\"kind\":\"%s\",\"bucket\":", k->bucket_name == NULL ? "preview" : "pin");
-    buf_put(b, k->bucket_name == NULL ? STR("null") : app_json_string(a, str_of(k->bucket_name)));
-    buf_printf(b, ",\"title\":%.*s,", STR_ARG(app_json_string(a, k->title)));
+    buf_put(b, k->bucket_name == NULL ? STR("null") : json_text_quote(a, str_of(k->bucket_name)));
+    buf_printf(b, ",\"title\":%.*s,", STR_ARG(json_text_quote(a, k->title)));
     pagejson_name(b, k->name);
     buf_printf(b, ",\"user\":%.*s", STR_ARG(k->user.n == 0 ? STR("null") : k->user));
     pagejson_time(b, "until", k->until);

@@ -1,4 +1,5 @@
 #include "app/page/transform_body.h"
+#include "codec/json_text.h"
 
 #include "app/form.h"
 #include "app/jsonread.h"
@@ -183,53 +184,25 @@ err transform_body_parse(struct arena *a, str content_type, str body, struct tra
 
 /* ---- writing ---- */
 
-/* s, which is UTF-8, as a JSON string. */
-static void put_string(struct buf *b, str s)
-{
-    static const char hex[] = "0123456789abcdef";
-    size_t from = 0;
-    buf_put_c(b, '"');
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        buf_put(b, (str){ .p = s.p + from, .n = i - from });
-        from = i + 1;
-        buf_put_c(b, '\\');
-        if (c == '"' || c == '\\') {
-            buf_put_c(b, (char)c);
-        } else if (c == '\n' || c == '\t') {
-            buf_put_c(b, c == '\n' ? 'n' : 't');
-        } else {
-            buf_put(b, STR("u00"));
-            buf_put_c(b, hex[c >> 4]);
-            buf_put_c(b, hex[c & 15]);
-        }
-    }
-    if (s.n > from)
-        buf_put(b, (str){ .p = s.p + from, .n = s.n - from });
-    buf_put_c(b, '"');
-}
-
 /* json: the body is JSON already. */
 static void put_part(struct buf *b, const char *name, const struct transform_part *part, bool json)
 {
     if (part->body.p == NULL)
         return;
     buf_printf(b, ",\"%s\":{\"headers\":{\"content-type\":", name);
-    put_string(b, part->type);
+    json_text_append(b, part->type);
     buf_put(b, STR("},\"body\":"));
     if (json)
         buf_put(b, part->body);
     else
-        put_string(b, part->body);
+        json_text_append(b, part->body);
     buf_put_c(b, '}');
 }
 
 static void put_original(struct buf *b, const struct transform_original *original)
 {
     buf_put(b, STR("\"original\":{\"title\":"));
-    put_string(b, original->title);
+    json_text_append(b, original->title);
     if (original->rev > 0)
         buf_printf(b, ",\"revid\":%" PRIu64, original->rev);
     put_part(b, "html", &original->html, false);
@@ -241,7 +214,7 @@ static void put_original(struct buf *b, const struct transform_original *origina
 void transform_body_html(struct buf *b, str html, const struct transform_original *original)
 {
     buf_put(b, STR("{\"html\":"));
-    put_string(b, html);
+    json_text_append(b, html);
     if (original != NULL) {
         buf_put_c(b, ',');
         put_original(b, original);
@@ -259,10 +232,10 @@ void transform_body_updates(struct buf *b, const struct transform_fields *fields
         return;
     }
     buf_put(b, STR(",\"updates\":{\"variant\":{\"target\":"));
-    put_string(b, fields->variant_target);
+    json_text_append(b, fields->variant_target);
     if (fields->variant_source.n > 0) {
         buf_put(b, STR(",\"source\":"));
-        put_string(b, fields->variant_source);
+        json_text_append(b, fields->variant_source);
     }
     buf_put(b, STR("}}}"));
 }
@@ -270,7 +243,7 @@ void transform_body_updates(struct buf *b, const struct transform_fields *fields
 void transform_body_wikitext(struct buf *b, str wikitext, bool body_only)
 {
     buf_put(b, STR("{\"wikitext\":"));
-    put_string(b, wikitext);
+    json_text_append(b, wikitext);
     buf_put(b, body_only ? STR(",\"body_only\":true}") : STR("}"));
 }
 

@@ -1,5 +1,6 @@
 /* Creating, dropping and listing buckets of values. */
 #include "app/table/value_request.h"
+#include "codec/json_text.h"
 
 #include "app/errors.h"
 #include "app/token.h"
@@ -103,7 +104,8 @@ static bool token_in(struct value_request *r, str *next)
     if (!http_query(r->x, "page", &page))
         return true;
     struct arena *a = http_arena(r->x);
-    if (page.n > 0 && page.n <= TOKEN_TEXT_BYTES_MAX && token_unbase64(a, page, &bytes) == ERR_OK &&
+    if (page.n > 0 && page.n <= TOKEN_TEXT_BYTES_MAX &&
+        base64_decode(a, page, BASE64_TOKEN, &bytes) == ERR_OK &&
         base64_encode(a, bytes, next) == ERR_OK)
         return true;
     app_problem(r->x, 400, "bad_request#invalid_paging_token", NULL,
@@ -127,7 +129,7 @@ static bool limit_in(struct value_request *r, uint32_t *limit)
 static bool key_item(void *ctx, const struct table_row *row)
 {
     struct listing *l = ctx;
-    str text = app_json_string(http_arena(l->r->x), table_row_value(row, STR("key")));
+    str text = json_text_quote(http_arena(l->r->x), table_row_value(row, STR("key")));
     if (l->count++ > 0)
         buf_put_c(&l->out, ',');
     buf_put(&l->out, text);
@@ -160,7 +162,7 @@ static bool damaged_item(void *ctx, const struct table_row *row)
     buf_put(&l->damaged, l->damaged_count++ > 0 ? STR(",{") : STR("{"));
     if (key.p != NULL) {
         buf_put(&l->damaged, STR("\"key\":"));
-        buf_put(&l->damaged, app_json_string(http_arena(l->r->x), key));
+        buf_put(&l->damaged, json_text_quote(http_arena(l->r->x), key));
     }
     if (key.p != NULL && l->r->kind == BUCKET_REVS) {
         buf_put_c(&l->damaged, ',');
@@ -182,8 +184,8 @@ static err listing_body(struct listing *l, str next)
         buf_put(&l->out, buf_str(&l->damaged));
         buf_put_c(&l->out, ']');
     }
-    if (next.n > 0 && base64_decode(a, next, &bytes) == ERR_OK) {
-        str token = token_base64url(a, bytes);
+    if (next.n > 0 && base64_decode(a, next, BASE64_STRICT, &bytes) == ERR_OK) {
+        str token = base64_url(a, bytes);
         buf_printf(&l->out, ",\"next\":\"%.*s\"", STR_ARG(token));
     }
     buf_put_c(&l->out, '}');
