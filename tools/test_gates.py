@@ -56,6 +56,16 @@ class Gates(unittest.TestCase):
     def test_layers_see_a_circle(self):
         self.fails('layers.py', {'tools/layers.txt': 'base: http\nhttp: base\napp:\n'}, 'each other')
 
+    def test_tidy_sees_a_second_one_of_what_there_is_one_of(self):
+        letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
+        for line in (f'static const char a[] = "{letters}+/";', f'static const char a[] = "{letters}-_";',
+                     'buf_put(b, STR("u00"));', 'memcpy(out, "\\\\u00", 4);', "char a[] = { 'u', '0', '0' };",
+                     'buf_printf(b, "\\\\u%04x", c);', 'strchr("!#$%&\'*+-.^_`|~", c);', "x[256] = { ['!'] = 1 };",
+                     'str_starts(word, STR("wait="));', 'str_eq(name, STR("wait"));'):
+            self.fails('tidy.py', {'src/app/app.c': f'\n{line}\n'}, 'src/app/app.c:2')
+        code, output = run('tidy.py', {'src/codec/base64.c': f'static const char a[] = "{letters}+/";\n'})
+        self.assertEqual(code, 0, output)
+
     def test_format_sees_what_is_written_in_another_way(self):
         code, output = run('format.py', {})
         if code == 77:

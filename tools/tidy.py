@@ -24,6 +24,14 @@ CALL = re.compile(r'(?<![\w.>])(\w+)\s*\(')
 NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 TODO = re.compile(r'\b(TODO|FIXME|XXX)\b(?!\(?:? ?#\d+)')
 
+# What there is one of in src: how another one would show, its home, what it is.
+ONE_OF_EACH = (
+    (re.compile(r'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789[+-]'), 'src/codec/base64.c', 'base64'),
+    (re.compile(r"""u00"|'u', '0', '0'|\\\\u%"""), 'src/codec/json_text.c', 'JSON strings'),
+    (re.compile(r"""!#\$%&'\*\+-|\['!'\] = 1"""), 'src/http/negotiate.c', 'HTTP tokens'),
+    (re.compile(r'"wait="|STR\("wait"\)'), 'src/http/negotiate.c', 'Prefer'),
+)
+
 
 def code_only(text):
     """The text with comments and literals blanked, line for line."""
@@ -68,6 +76,15 @@ def check_guard(path, text):
         yield 1, f'no include guard {name} around the whole header'
 
 
+def check_one_of_each(path, text):
+    for pattern, home, what in ONE_OF_EACH:
+        if path.parts[0] != 'src' or str(path) == home:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if pattern.search(line):
+                yield number, f'{what}: {home} has it already'
+
+
 def check_functions(root, paths):
     """(path, line, problem) of functions that are too long, as universal-ctags measures them."""
     ctags = subprocess.run(
@@ -90,7 +107,7 @@ def main():
     wrong = list(check_functions(root, paths)) if paths else []
     for path in paths:
         text = (root / path).read_text()
-        for check in (check_lines, check_calls, check_guard):
+        for check in (check_lines, check_calls, check_guard, check_one_of_each):
             wrong += [(str(path), number, problem) for number, problem in check(path, text)]
     for path, number, problem in sorted(wrong):
         print(f'{path}:{number}: {problem}')

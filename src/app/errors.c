@@ -1,9 +1,9 @@
 #include "app/errors.h"
-#include "codec/json_text.h"
 
 #include "app/headers.h"
 #include "app/rpc.h"
 #include "base/utf8.h"
+#include "codec/json_text.h"
 
 #include <string.h>
 

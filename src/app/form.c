@@ -1,6 +1,7 @@
 #include "app/form.h"
 
 #include "http/http.h"
+#include "http/negotiate.h"
 
 #include <string.h>
 
@@ -35,24 +36,6 @@ static bool unquote(struct arena *a, str *rest, str *out)
     return true;
 }
 
-static bool is_token_char(char c)
-{
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
-        return true;
-    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
-}
-
-/* A token, or what RFC 2046 lets stand unquoted in a boundary as curl writes it. Empty: none. */
-static str take_token(str *rest)
-{
-    size_t n = 0;
-    while (n < rest->n && is_token_char(rest->p[n]))
-        n++;
-    str token = str_take(*rest, n);
-    *rest = str_skip(*rest, n);
-    return token;
-}
-
 bool form_parameter(struct arena *a, str field, str name, str *out)
 {
     str rest = str_skip(field, str_find(field, ';'));
@@ -61,7 +44,7 @@ bool form_parameter(struct arena *a, str field, str name, str *out)
         if (rest.p[0] != ';')
             return false;
         rest = str_trim(str_skip(rest, 1));
-        str key = take_token(&rest), value;
+        str key = http_token_take(&rest), value;
         if (key.n == 0 && (rest.n == 0 || rest.p[0] == ';'))
             continue; /* an empty parameter */
         if (rest.n == 0 || rest.p[0] != '=')
@@ -71,7 +54,7 @@ bool form_parameter(struct arena *a, str field, str name, str *out)
             if (!unquote(a, &rest, &value))
                 return false;
         } else {
-            value = take_token(&rest);
+            value = http_token_take(&rest);
         }
         rest = str_trim(rest);
         if (!str_eq_nocase(key, name))

@@ -3,6 +3,7 @@
 #include "app/table/value_request.h"
 #include "base/buf.h"
 #include "bucket/page.h"
+#include "http/negotiate.h"
 
 #include <string.h>
 
@@ -138,21 +139,6 @@ static const char *const dropped_prefixes[] = {
 static const char *const value_fields[] = { "content-location", "last-modified", "location",
                                             "vary" };
 
-static bool is_tchar(char c)
-{
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
-        return true;
-    return c != 0 && strchr("!#$%&'*+-.^_`|~", c) != NULL;
-}
-
-static bool is_token(str s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (!is_tchar(s.p[i]))
-            return false;
-    return s.n > 0;
-}
-
 static bool starts_nocase(str s, str prefix)
 {
     return s.n >= prefix.n && str_eq_nocase(str_take(s, prefix.n), prefix);
@@ -176,7 +162,7 @@ static bool has_dropped_word(str name)
 
 bool headers_may_keep(str name, enum headers_rule rule)
 {
-    if (!is_token(name))
+    if (!http_is_token(name))
         return false;
     if (rule == HEADERS_VALUE && is_among(name, value_fields, COUNT_OF(value_fields)))
         return true;
@@ -289,6 +275,16 @@ bool headers_find(str lines, str name, str *value)
         return true;
     }
     return false;
+}
+
+int64_t headers_wait_ms(const struct http_exchange *x, int64_t most_ms)
+{
+    str field;
+    uint64_t seconds;
+    if (http_header(x, "prefer", &field) && http_prefer_wait(field, &seconds) &&
+        seconds < (uint64_t)most_ms / 1000)
+        return 1000 * (int64_t)seconds;
+    return most_ms;
 }
 
 void answer_add(struct answer *w, str name, str value)

@@ -44,6 +44,10 @@ bool headers_next(str *lines, struct http_pair *out);
 /* The value of a kept field; false when absent. */
 bool headers_find(str lines, str name, str *value);
 
+/* How long a request waits for what others make: at most most_ms, or less by Prefer: wait=SECONDS.
+ */
+int64_t headers_wait_ms(const struct http_exchange *x, int64_t most_ms);
+
 /* An answer under construction: all its fields, so that it can be sent once or made ready and sent
  * often. Names and values are borrowed until it was sent or made. More than ANSWER_HEADERS_MAX is
  * an INVARIANT. */

@@ -1,5 +1,6 @@
 #include "cli/out.h"
 #include "cli/cli.h"
+#include "codec/json_text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -271,10 +272,10 @@ void out_json(FILE *to, const json_t *value)
     INVARIANT(text != NULL);
     for (const char *p = text; *p != '\0';) {
         size_t n = json_control(p);
+        char escaped[6];
         if (n > 0)
-            fprintf(to, "\\u%04x", (unsigned char)p[n - 1]);
-        else
-            fputc(*p, to);
+            json_text_escape(escaped, (unsigned char)p[n - 1]);
+        (void)fwrite(n > 0 ? escaped : p, 1, n > 0 ? sizeof escaped : 1, to);
         p += n > 0 ? n : 1;
     }
     fputc('\n', to); /* a failed write is found when stdout is flushed */

@@ -5,6 +5,7 @@
 #include "cli/out.h"
 #include "cli/verbs.h"
 #include "codec/base64.h"
+#include "http/negotiate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,18 +46,6 @@ static const char *type_of(str content, const char *file)
     return str_eq(content, STR("html")) ? "text/html; charset=utf-8" : "application/octet-stream";
 }
 
-static bool is_token(str s)
-{
-    static const char others[] = "!#$%&'*+-.^_`|~";
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && (c == '\0' || strchr(others, c) == NULL))
-            return false;
-    }
-    return s.n > 0;
-}
-
 /* TYPE/SUBTYPE, and behind a semicolon what is text (RFC 9110, 8.3.1). */
 static bool is_media_type(str s)
 {
@@ -65,7 +54,7 @@ static bool is_media_type(str s)
     for (size_t i = 0; i < s.n; i++)
         if ((unsigned char)s.p[i] < ' ' || s.p[i] == 0x7f)
             return false;
-    return is_token(type) && is_token(essence);
+    return http_is_token(type) && http_is_token(essence);
 }
 
 /* "data-parsoid=file.json" names its content; a plain name is the content of --content. */

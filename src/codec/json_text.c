@@ -25,19 +25,24 @@ size_t json_text_size(str s)
     return n;
 }
 
-static char *escape_put(char *out, char c)
+void json_text_escape(char out[6], unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
+    memcpy(out, "\\u00", 4);
+    out[4] = hex[c >> 4];
+    out[5] = hex[c & 15];
+}
+
+static char *escape_put(char *out, char c)
+{
     const char *at = memchr(short_of, c, sizeof short_of - 1);
-    *out++ = '\\';
-    if (at != NULL) {
-        *out++ = shorts[at - short_of];
-        return out;
+    if (at == NULL) {
+        json_text_escape(out, (unsigned char)c);
+        return out + 6;
     }
-    memcpy(out, "u00", 3);
-    out[3] = hex[(unsigned char)c >> 4];
-    out[4] = hex[c & 15];
-    return out + 5;
+    *out++ = '\\';
+    *out++ = shorts[at - short_of];
+    return out;
 }
 
 /* Copies what is written as it is, up to the next byte that is not; returns how much that was. */

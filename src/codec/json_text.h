@@ -17,6 +17,10 @@ void json_text_append(struct buf *b, str s);
 /* In the arena; STR_NONE when it is full. Bytes that are no UTF-8 become U+FFFD. */
 str json_text_quote(struct arena *a, str s);
 
+/* Writes the long escape of a character below U+0100: six bytes. For what JSON may hold as it is
+ * and a terminal obeys. */
+void json_text_escape(char out[6], unsigned char c);
+
 /* Reading. quoted: between the quotes. *out: quoted itself when nothing in it is escaped, else a
  * copy in the arena, no longer. ERR_BAD: an escape that is none, or half a surrogate pair;
  * ERR_LIMIT: the arena. */

@@ -7,6 +7,7 @@
  * 4. No function of the library calls back into transfer_end: results are collected when it has
  *    returned. */
 #include "http/client_impl.h"
+#include "http/negotiate.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -225,9 +226,9 @@ void transfer_end(struct transfer *t, err why)
 
 static err call_check(struct http_call *call)
 {
-    bool fine = reply_is_name(str_of(call->method));
+    bool fine = http_is_token(str_of(call->method));
     for (unsigned i = 0; fine && i < call->headers_count; i++)
-        fine = reply_is_name(call->headers[i].name) && reply_is_value(call->headers[i].value);
+        fine = http_is_token(call->headers[i].name) && reply_is_value(call->headers[i].value);
     if (!fine)
         err_note_set(&call->note, "the method or a header holds what none may hold");
     return fine ? ERR_OK : ERR_BAD;

@@ -1,5 +1,7 @@
 #include "http/head.h"
 
+#include "http/negotiate.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -18,27 +20,6 @@ struct head_pass {
     bool chunked;
     struct head_fault fault;
 };
-
-static const unsigned char is_tchar[256] = {
-    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1,
-    ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1,  ['~'] = 1, ['0'] = 1,
-    ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1,  ['7'] = 1, ['8'] = 1,
-    ['9'] = 1, ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1,  ['f'] = 1, ['g'] = 1,
-    ['h'] = 1, ['i'] = 1, ['j'] = 1, ['k'] = 1, ['l'] = 1, ['m'] = 1,  ['n'] = 1, ['o'] = 1,
-    ['p'] = 1, ['q'] = 1, ['r'] = 1, ['s'] = 1, ['t'] = 1, ['u'] = 1,  ['v'] = 1, ['w'] = 1,
-    ['x'] = 1, ['y'] = 1, ['z'] = 1, ['A'] = 1, ['B'] = 1, ['C'] = 1,  ['D'] = 1, ['E'] = 1,
-    ['F'] = 1, ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1, ['K'] = 1,  ['L'] = 1, ['M'] = 1,
-    ['N'] = 1, ['O'] = 1, ['P'] = 1, ['Q'] = 1, ['R'] = 1, ['S'] = 1,  ['T'] = 1, ['U'] = 1,
-    ['V'] = 1, ['W'] = 1, ['X'] = 1, ['Y'] = 1, ['Z'] = 1,
-};
-
-static bool is_token(const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!is_tchar[(unsigned char)p[i]])
-            return false;
-    return n > 0;
-}
 
 /* Eight at a time (Mycroft's zero-byte test). */
 bool head_has_control(const char *p, size_t n, unsigned char least)
@@ -247,7 +228,7 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
         fault_set(pass, 400, "a header line is folded, or does not end in CRLF");
         return MHD_NO;
     }
-    if (!is_token(name, name_n)) {
+    if (!http_is_token((str){ .p = name, .n = name_n })) {
         fault_set(pass, 400, "a header name holds what no name may hold");
         return MHD_NO;
     }
@@ -292,7 +273,7 @@ static const char *target_fault(struct http_exchange *x, str *authority)
 static const char *line_fault(struct http_exchange *x, const char *version, str *authority)
 {
     size_t method_n = strlen(x->method_name);
-    if (!is_token(x->method_name, method_n))
+    if (!http_is_token((str){ .p = x->method_name, .n = method_n }))
         return "the method is not a token";
     if (x->line_target != x->method_name + method_n + 1 ||
         version != x->line_target + x->line_target_bytes + 1)
@@ -417,7 +398,7 @@ static bool is_plain_field(str name, str value)
 static bool plain_field(struct head_pass *pass, str line)
 {
     size_t colon = str_find(line, ':');
-    if (colon == line.n || !is_token(line.p, colon) ||
+    if (colon == line.n || !http_is_token(str_take(line, colon)) ||
         pass->x->headers_count == HTTP_HEADERS_INLINE)
         return false;
     str name = str_take(line, colon), raw = str_skip(line, colon + 1);

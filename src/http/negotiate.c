@@ -213,6 +213,46 @@ static str directive_next(str *rest)
     return one;
 }
 
+static const unsigned char tchars[256] = {
+    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1,
+    ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1,  ['~'] = 1, ['0'] = 1,
+    ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1,  ['7'] = 1, ['8'] = 1,
+    ['9'] = 1, ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1,  ['f'] = 1, ['g'] = 1,
+    ['h'] = 1, ['i'] = 1, ['j'] = 1, ['k'] = 1, ['l'] = 1, ['m'] = 1,  ['n'] = 1, ['o'] = 1,
+    ['p'] = 1, ['q'] = 1, ['r'] = 1, ['s'] = 1, ['t'] = 1, ['u'] = 1,  ['v'] = 1, ['w'] = 1,
+    ['x'] = 1, ['y'] = 1, ['z'] = 1, ['A'] = 1, ['B'] = 1, ['C'] = 1,  ['D'] = 1, ['E'] = 1,
+    ['F'] = 1, ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1, ['K'] = 1,  ['L'] = 1, ['M'] = 1,
+    ['N'] = 1, ['O'] = 1, ['P'] = 1, ['Q'] = 1, ['R'] = 1, ['S'] = 1,  ['T'] = 1, ['U'] = 1,
+    ['V'] = 1, ['W'] = 1, ['X'] = 1, ['Y'] = 1, ['Z'] = 1,
+};
+
+str http_token_take(str *s)
+{
+    size_t n = 0;
+    while (n < s->n && tchars[(unsigned char)s->p[n]])
+        n++;
+    str token = str_take(*s, n);
+    *s = str_skip(*s, n);
+    return token;
+}
+
+bool http_is_token(str s)
+{
+    return http_token_take(&s).n > 0 && s.n == 0;
+}
+
+bool http_prefer_wait(str field, uint64_t *seconds)
+{
+    while (field.n > 0) {
+        str one = str_split(&field, ',');
+        str value = str_trim(str_take(one, str_find(one, ';')));
+        str name = str_trim(str_split(&value, '='));
+        if (str_eq_nocase(name, STR("wait")) && str_to_u64(str_trim(value), seconds))
+            return true;
+    }
+    return false;
+}
+
 bool http_cache_control_has(str field, str directive)
 {
     while (field.n > 0) {

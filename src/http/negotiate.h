@@ -1,5 +1,5 @@
-/* negotiate.h - pure reading of header fields: codings, entity tags, ranges (RFC 9110 8.8, 12.5,
- * 13, 14). */
+/* negotiate.h - pure reading of header fields: tokens, codings, entity tags, ranges, preferences
+ * (RFC 9110 5.6.2, 8.8, 12.5, 13, 14). */
 #ifndef HTTP_NEGOTIATE_H
 #define HTTP_NEGOTIATE_H
 
@@ -31,6 +31,15 @@ struct http_range {
     uint64_t first, last;
 };
 struct http_range http_range(str field, uint64_t size);
+
+/* Is s a token (RFC 9110 5.6.2)? It is not empty. */
+bool http_is_token(str s);
+/* Cuts the token s begins with; empty when there is none. */
+str http_token_take(str *s);
+
+/* The seconds that Prefer: wait=SECONDS asks for (RFC 7240, 4.3); the first of several counts.
+ * False: it asks for none. */
+bool http_prefer_wait(str field, uint64_t *seconds);
 
 /* Is directive among Cache-Control's (in any letter case)? */
 bool http_cache_control_has(str field, str directive);

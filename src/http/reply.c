@@ -1,5 +1,7 @@
 #include "http/reply.h"
 
+#include "http/negotiate.h"
+
 #include <string.h>
 
 void reply_init(struct reply *r, size_t body_bytes_max)
@@ -22,17 +24,6 @@ static bool fail(struct reply *r, err why, const char *fault)
     r->why = why;
     r->fault = fault;
     return false;
-}
-
-bool reply_is_name(str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        bool alpha = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!alpha && (c == 0 || strchr("!#$%&'*+-.^_`|~", c) == NULL))
-            return false;
-    }
-    return s.n > 0;
 }
 
 bool reply_is_value(str s)
@@ -104,7 +95,7 @@ static bool field_split(str line, str *name, str *value)
         return false;
     *name = str_take(line, colon);
     *value = str_trim(str_skip(line, colon + 1));
-    return reply_is_name(*name) && reply_is_value(*value);
+    return http_is_token(*name) && reply_is_value(*value);
 }
 
 static bool field_line(struct reply *r, str line)

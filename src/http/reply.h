@@ -32,8 +32,7 @@ struct reply {
     struct inflater inflater;
 };
 
-/* What a header's name and value may hold. */
-bool reply_is_name(str s);
+/* What a header's value may hold. */
 bool reply_is_value(str s);
 
 void reply_init(struct reply *r, size_t body_bytes_max);

@@ -6,9 +6,9 @@
  * in an update that finds the row as it was; a put that came between has written the entry itself.
  * Invariants: 1. while there is a fill job, its index answers nothing. 2. a job goes in the update
  * that did the last of it. */
-#include "codec/json_text.h"
 #include "table/index.h"
 
+#include "codec/json_text.h"
 #include "table/jsontext.h"
 #include "table/key.h"
 #include "table/row.h"

@@ -1,10 +1,10 @@
 #include "table/value.h"
-#include "codec/json_text.h"
 
 #include "base/date.h"
 #include "base/utf8.h"
 #include "codec/base64.h"
 #include "codec/json.h"
+#include "codec/json_text.h"
 #include "table/decimal.h"
 #include "table/jsontext.h"
 

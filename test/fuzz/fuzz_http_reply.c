@@ -1,6 +1,7 @@
 /* Goal: any bytes an origin sends end in a reply within its limits or in a reason, however they are
  * cut into pieces. The first byte says how large the pieces of the body are, the second the limit;
  * the rest is the reply. */
+#include "http/negotiate.h"
 #include "http/reply.h"
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static void check_end(struct reply *r, struct arena *a)
     INVARIANT(count <= HTTP_REPLY_HEADERS_MAX);
     INVARIANT(body.n <= r->body_bytes_max);
     for (unsigned i = 0; i < count; i++) {
-        INVARIANT(reply_is_name(headers[i].name));
+        INVARIANT(http_is_token(headers[i].name));
         INVARIANT(reply_is_value(headers[i].value));
     }
 }

@@ -7,8 +7,6 @@
  *   POST   /v1/admin.door          {"open": bool}: does anonymous hold Admin?
  * The authority waits for the disk, so each runs on the pool. */
 #include "app/app.h"
-#include "codec/base64.h"
-#include "codec/json_text.h"
 
 #include "app/errors.h"
 #include "app/headers.h"
@@ -16,7 +14,9 @@
 #include "auth/auth.h"
 #include "base/date.h"
 #include "base/units.h"
+#include "codec/base64.h"
 #include "codec/json.h"
+#include "codec/json_text.h"
 #include "loop/loop.h"
 
 #include <openssl/crypto.h>

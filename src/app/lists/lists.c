@@ -5,6 +5,7 @@
  *        \-> flies -> answer, or what its failing means  */
 #include "app/app.h"
 #include "app/errors.h"
+#include "app/headers.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "http/negotiate.h"
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-enum { POSITION_DIGITS_MAX = 5, TAG_BYTES = FLIGHT_TOKEN_BYTES_MAX + 8, WAIT_S_MAX = 3600 };
+enum { POSITION_DIGITS_MAX = 5, TAG_BYTES = FLIGHT_TOKEN_BYTES_MAX + 8 };
 
 struct list_get {
     struct http_exchange *x;
@@ -107,25 +108,6 @@ static bool parse_params(struct http_exchange *x, const struct list_bucket_opts 
     return true;
 }
 
-/* Prefer: wait=SECONDS (RFC 7240), at most what the bucket gives. */
-static mono deadline_of(const struct list_get *g)
-{
-    const struct list_bucket_opts *b = g->request.bucket;
-    int64_t ms = b->wait_timeout_ms;
-    uint64_t s;
-    str prefer, word;
-    if (http_header(g->x, "Prefer", &prefer)) {
-        while (prefer.n > 0) {
-            word = str_trim(str_split(&prefer, ','));
-            bool asks = str_starts(word, STR("wait=")) && str_to_u64(str_skip(word, 5), &s) &&
-                        s <= WAIT_S_MAX;
-            if (asks && (int64_t)s * 1000 < ms)
-                ms = (int64_t)s * 1000;
-        }
-    }
-    return mono_add_ms(g->began, ms);
-}
-
 static bool parse_wishes(struct list_get *g)
 {
     const struct http_common *c = http_common(g->x);
@@ -139,7 +121,7 @@ static bool parse_wishes(struct list_get *g)
             false; /* as a shared cache may (RFC 9111 5.2.1.4 is a wish); the bucket decides */
     if (http_header(g->x, "List-Version", &g->named))
         r->want = g->named;
-    r->deadline = deadline_of(g);
+    r->deadline = mono_add_ms(g->began, headers_wait_ms(g->x, g->request.bucket->wait_timeout_ms));
     return true;
 }
 

@@ -1,5 +1,4 @@
 #include "app/page/bundle.h"
-#include "codec/base64.h"
 
 #include "app/config.h"
 #include "app/headers.h"
@@ -7,6 +6,7 @@
 #include "app/token.h"
 #include "base/utf8.h"
 #include "bucket/page_write.h"
+#include "codec/base64.h"
 
 enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
 

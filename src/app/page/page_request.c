@@ -1,11 +1,11 @@
 #include "app/page/page_request.h"
-#include "codec/json_text.h"
 
 #include "app/errors.h"
 #include "app/form.h"
 #include "app/headers.h"
 #include "app/token.h"
 #include "base/date.h"
+#include "codec/json_text.h"
 #include "http/negotiate.h"
 
 #include <inttypes.h>
@@ -173,28 +173,9 @@ mono app_page_deadline(const struct app *app)
     return mono_add_ms(clock_mono(app->clock), app->config->write_timeout_ms);
 }
 
-/* Of a list of preferences, wait's seconds. */
-static bool preferred_wait_s(str field, uint64_t *seconds)
-{
-    while (field.n > 0) {
-        str one = str_split(&field, ',');
-        str value = str_trim(str_take(one, str_find(one, ';')));
-        str name = str_trim(str_split(&value, '='));
-        if (str_eq_nocase(name, STR("wait")) && str_to_u64(str_trim(value), seconds))
-            return true;
-    }
-    return false;
-}
-
 mono app_wait_deadline(const struct http_exchange *x, const struct app *app)
 {
-    int64_t ms = app->config->wait_timeout_ms;
-    uint64_t seconds;
-    str field;
-    if (http_header(x, "prefer", &field) && preferred_wait_s(field, &seconds) &&
-        seconds < (uint64_t)ms / 1000)
-        ms = 1000 * (int64_t)seconds;
-    return mono_add_ms(clock_mono(app->clock), ms);
+    return mono_add_ms(clock_mono(app->clock), headers_wait_ms(x, app->config->wait_timeout_ms));
 }
 
 str app_page_base(const struct app *app, struct arena *a, str domain)

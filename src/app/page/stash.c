@@ -1,5 +1,4 @@
 #include "app/page/stash.h"
-#include "codec/json_text.h"
 
 #include "app/errors.h"
 #include "app/headers.h"
@@ -9,6 +8,7 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "bucket/page_write.h"
+#include "codec/json_text.h"
 #include "loop/loop.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "app/page/transform_body.h"
-#include "codec/json_text.h"
 
 #include "app/form.h"
 #include "app/jsonread.h"
 #include "base/utf8.h"
+#include "codec/json_text.h"
 
 #include <inttypes.h>
 

@@ -1,10 +1,10 @@
 /* Creating, dropping and listing buckets of values. */
 #include "app/table/value_request.h"
-#include "codec/json_text.h"
 
 #include "app/errors.h"
 #include "app/token.h"
 #include "codec/base64.h"
+#include "codec/json_text.h"
 
 #include <inttypes.h>
 #include <string.h>

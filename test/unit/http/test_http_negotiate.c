@@ -182,6 +182,53 @@ static void cache_control_directives(void **state)
     assert_false(http_cache_control_has(STR_NONE, STR("no-cache")));
 }
 
+static void tokens_of_the_rfc(void **state)
+{
+    (void)state;
+    const str every = STR("!#$%&'*+-.^_`|~09azAZ");
+    assert_true(http_is_token(every));
+    assert_false(http_is_token(STR("")));
+    for (unsigned c = 0; c < 256; c++) {
+        char text[2] = { 'a', (char)c };
+        bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        bool is = plain || str_find(every, (char)c) < every.n;
+        assert_int_equal(http_is_token((str){ text, 2 }), is);
+    }
+    str rest = STR("text/html");
+    assert_true(str_eq(http_token_take(&rest), STR("text")));
+    assert_true(str_eq(rest, STR("/html")));
+    assert_int_equal(http_token_take(&rest).n, 0);
+    assert_true(str_eq(rest, STR("/html")));
+}
+
+static void prefer_wait_of_the_rfc(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *field;
+        uint64_t seconds;
+        bool asks;
+    } each[] = {
+        { "wait=5", 5, true },
+        { "respond-async, WAIT = 10", 10, true },
+        { "wait=7; foo=1, wait=9", 7, true },
+        { "wait=x, wait=9", 9, true },
+        { "wait=18446744073709551616", 0, false },
+        { "wait=-1", 0, false },
+        { "wait", 0, false },
+        { "waits=3", 0, false },
+        { "return=minimal; wait=3", 0, false },
+        { "", 0, false },
+        { ",,;=,", 0, false },
+    };
+    for (size_t i = 0; i < COUNT_OF(each); i++) {
+        uint64_t seconds = 0;
+        assert_int_equal(http_prefer_wait(str_of(each[i].field), &seconds), each[i].asks);
+        if (each[i].asks)
+            assert_int_equal(seconds, each[i].seconds);
+    }
+}
+
 static void percent_round_trip(void **state)
 {
     (void)state;
@@ -231,6 +278,8 @@ int main(void)
         cmocka_unit_test(range_of_the_rfc),
         cmocka_unit_test(range_survives_ugly_input),
         cmocka_unit_test(cache_control_directives),
+        cmocka_unit_test(tokens_of_the_rfc),
+        cmocka_unit_test(prefer_wait_of_the_rfc),
         cmocka_unit_test(percent_round_trip),
         cmocka_unit_test(percent_past_the_ceiling_is_a_limit),
     };
