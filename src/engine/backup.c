@@ -14,8 +14,7 @@
  * backup before; in the switch, and in a first backup, it has no STORE and does not open. Half
  * files (.new) go when a backup fails and when one begins, whole segments (.next) are kept for the
  * next one, but on a full disk. */
-#include "base/disk.h"
-#include "engine/store.h"
+#include "engine/backup_parts.h"
 #include "engine/store_file.h"
 
 #include <dirent.h>
@@ -25,177 +24,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
     COPY_BYTES = 1 << 20,
     PART_NAME_BYTES = VLOG_NAME_BYTES + 8,
-    SUSPECTS_MAX = 256, /* with more, all segments are copied anew */
 };
-
-struct backup {
-    struct engine *engine;
-    const char *dir;
-    int dir_fd, log_fd, index_fd, lock_fd;
-    bool had_store;         /* a whole backup was there */
-    bool opened, switching; /* how far it came */
-    struct vlog_tail tail;
-    char *buffer;
-    struct engine_backup_result result;
-    uint32_t suspects[SUSPECTS_MAX];
-    size_t suspect_count;
-    uint64_t bytes_replaced;
-    struct err_note note;
-};
-
-static err refuse(struct backup *b, const char *what, int errno_value)
-{
-    bool full = file_err(errno_value) == ERR_FULL;
-    char room[DISK_FREE_BYTES] = "";
-    if (full)
-        disk_free_text(b->dir, room);
-    err_note_set(&b->note, "%s %s: %s%s%s%s", what, b->dir, strerror(errno_value), full ? " (" : "",
-                 room, full ? ")" : "");
-    return full ? ERR_FULL : ERR_IO;
-}
-
-/* The same before anything was done: as a rule it is the wrong place, which is the caller's to
- * mend. */
-static err refuse_place(struct backup *b, const char *what, int errno_value)
-{
-    static const int wrong[] = { ENOENT, ENOTDIR, EACCES, EPERM, EROFS, ENAMETOOLONG, ELOOP };
-    err why = refuse(b, what, errno_value);
-    for (size_t i = 0; i < COUNT_OF(wrong); i++)
-        if (errno_value == wrong[i])
-            why = ERR_BAD;
-    return why;
-}
-
-static err target_folder(struct backup *b, const char *name, int *fd)
-{
-    if (mkdirat(b->dir_fd, name, 0700) != 0 && errno != EEXIST)
-        return refuse_place(b, "cannot make a folder in", errno);
-    int why = file_open(b->engine->faults, b->dir_fd, name, O_RDONLY | O_DIRECTORY, fd);
-    return why == 0 ? ERR_OK : refuse_place(b, "cannot open a folder in", why);
-}
-
-static err target_lock(struct backup *b)
-{
-    int why = file_open(b->engine->faults, b->dir_fd, "LOCK", O_RDWR | O_CREAT, &b->lock_fd);
-    if (why != 0)
-        return refuse_place(b, "cannot make the file LOCK in", why);
-    if (flock(b->lock_fd, LOCK_EX | LOCK_NB) == 0)
-        return ERR_OK;
-    err_note_set(&b->note, "%s is in use by another process", b->dir);
-    return ERR_CONFLICT;
-}
-
-/* Is there what neither a first backup that was interrupted nor an empty disk has, and no STORE? */
-static bool target_is_foreign(const struct backup *b)
-{
-    static const char *const known[] = { ".",     "..",        "LOCK",      "log",
-                                         "index", "STORE.new", "lost+found" };
-    if (faccessat(b->dir_fd, "STORE", F_OK, 0) == 0)
-        return false;
-    int fd = openat(b->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (dir == NULL) {
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    bool foreign = false;
-    for (struct dirent *d = readdir(dir); d != NULL && !foreign; d = readdir(dir)) {
-        foreign = true;
-        for (size_t i = 0; i < COUNT_OF(known); i++)
-            if (strcmp(d->d_name, known[i]) == 0)
-                foreign = false;
-    }
-    closedir(dir);
-    return foreign;
-}
-
-/* Is what STORE in the folder says this store, or nothing? */
-static err target_is_ours(struct backup *b)
-{
-    unsigned char id[RECORD_ID_BYTES];
-    struct err_note note = { .text = "" };
-    err why = store_read_id(b->engine->faults, b->dir_fd, id, &note);
-    b->had_store = why == ERR_OK;
-    if (why == ERR_NOT_FOUND)
-        return ERR_OK;
-    if (why == ERR_OK && memcmp(id, b->engine->id, sizeof(id)) != 0) {
-        err_note_set(&b->note, "%s holds another store", b->dir);
-        return ERR_CONFLICT;
-    }
-    if (why == ERR_CORRUPT) {
-        err_note_set(&b->note, "%s: %s (a backup has the same file STORE as its store)", b->dir,
-                     note.text);
-        return ERR_CONFLICT;
-    }
-    return why == ERR_OK ? ERR_OK : refuse(b, "cannot read STORE in", EIO);
-}
-
-/* Removes what ends so; what cannot be removed is in the way of nobody. */
-static void sweep(int folder_fd, const char *ending)
-{
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (dir == NULL) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    for (struct dirent *d = readdir(dir); d != NULL; d = readdir(dir))
-        if (str_ends(str_of(d->d_name), str_of(ending)))
-            (void)unlinkat(folder_fd, d->d_name, 0);
-    closedir(dir);
-}
-
-static void sweep_halves(const struct backup *b)
-{
-    sweep(b->log_fd, ".new");
-    sweep(b->index_fd, ".new");
-}
-
-void backup_sweep(const struct engine *e)
-{
-    sweep(e->log_fd, ".new");
-    sweep(e->log_fd, ".next");
-    sweep(e->index_fd, ".new");
-}
-
-static err target_open(struct backup *b)
-{
-    if (disk_lies_in(b->dir, b->engine->dir)) { /* it would go with the store */
-        err_note_set(&b->note,
-                     "%s lies in the folder of the store itself: choose one outside of %s", b->dir,
-                     b->engine->dir);
-        return ERR_CONFLICT;
-    }
-    if (mkdir(b->dir, 0700) != 0 && errno != EEXIST)
-        return refuse_place(b, "cannot make the folder", errno);
-    int why = file_open(b->engine->faults, AT_FDCWD, b->dir, O_RDONLY | O_DIRECTORY, &b->dir_fd);
-    if (why != 0)
-        return refuse_place(b, "cannot open the folder", why);
-    if (target_is_foreign(b)) {
-        err_note_set(&b->note, "%s holds other things than a backup", b->dir);
-        return ERR_CONFLICT;
-    }
-    err is = target_lock(b);
-    if (is == ERR_OK)
-        is = target_is_ours(b);
-    if (is == ERR_OK)
-        is = target_folder(b, "log", &b->log_fd);
-    if (is == ERR_OK)
-        is = target_folder(b, "index", &b->index_fd);
-    if (is != ERR_OK)
-        return is;
-    b->opened = true;
-    sweep_halves(b);
-    return ERR_OK;
-}
 
 static err copy_index(struct backup *b)
 {
@@ -203,7 +38,7 @@ static err copy_index(struct backup *b)
     int why =
         file_open(b->engine->faults, b->index_fd, "data.mdb.new", O_RDWR | O_CREAT | O_TRUNC, &fd);
     if (why != 0)
-        return refuse(b, "cannot write the index in", why);
+        return backup_refuse(b, "cannot write the index in", why);
     why = mdb_env_copyfd(b->engine->env, fd);
     if (why == 0)
         why = file_sync(b->engine->faults, fd);
@@ -211,7 +46,7 @@ static err copy_index(struct backup *b)
     if (why == 0 && fstat(fd, &st) == 0)
         b->result.bytes_copied += (uint64_t)st.st_size;
     close(fd);
-    return why == 0 ? ERR_OK : refuse(b, "cannot write the index in", why > 0 ? why : EIO);
+    return why == 0 ? ERR_OK : backup_refuse(b, "cannot write the index in", why > 0 ? why : EIO);
 }
 
 /* ---- segments ---- */
@@ -331,7 +166,7 @@ static bool is_suspect(const struct backup *b, uint32_t number)
     for (size_t i = 0; i < b->suspect_count; i++)
         if (b->suspects[i] == number)
             return true;
-    return b->suspect_count == SUSPECTS_MAX;
+    return b->suspect_count == BACKUP_SUSPECTS_MAX;
 }
 
 static void note_first(void *ctx, const char *what)
@@ -364,8 +199,9 @@ static err copy_anew(struct backup *b, uint32_t number, uint64_t end)
     if (why != ERR_OK)
         return why;
     int failed = copy_file(b, number, end);
-    return failed == 0 || failed == ENOENT ? file_err(failed)
-                                           : refuse(b, "cannot copy a log segment in", failed);
+    return failed == 0 || failed == ENOENT
+               ? file_err(failed)
+               : backup_refuse(b, "cannot copy a log segment in", failed);
 }
 
 static err copy_segment(struct backup *b, const struct vlog_segment *s)
@@ -381,7 +217,7 @@ static err copy_segment(struct backup *b, const struct vlog_segment *s)
     } else if (is_kept(b, part_name(s->number, "", name), s->number, end, &kept)) {
         b->result.bytes_kept += kept;
         int failed = unlink_part(b, s->number, ".next");
-        why = failed == 0 ? ERR_OK : refuse(b, "cannot remove a log segment in", failed);
+        why = failed == 0 ? ERR_OK : backup_refuse(b, "cannot remove a log segment in", failed);
     } else if (is_kept(b, part_name(s->number, ".next", next), s->number, end, &kept)) {
         b->result.bytes_kept += kept;
     } else {
@@ -401,8 +237,9 @@ static err copy_segments(struct backup *b)
             why = vlog_segment_next(b->engine->log, s.number + 1, &s);
     }
     if (why == ERR_NOT_FOUND || why == ERR_OK)
-        return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK
-                                                            : refuse(b, "cannot sync in", EIO);
+        return file_sync(b->engine->faults, b->log_fd) == 0
+                   ? ERR_OK
+                   : backup_refuse(b, "cannot sync in", EIO);
     return why;
 }
 
@@ -424,9 +261,10 @@ static err place_segments(struct backup *b)
             why = why == 0 ? unlink_part(b, number, "") : why;
         }
         if (why != 0 && why != ENOENT)
-            return refuse(b, "cannot put the segments in place in", why);
+            return backup_refuse(b, "cannot put the segments in place in", why);
     }
-    return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK : refuse(b, "cannot sync in", EIO);
+    return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK
+                                                        : backup_refuse(b, "cannot sync in", EIO);
 }
 
 static err switch_over(struct backup *b)
@@ -437,7 +275,7 @@ static err switch_over(struct backup *b)
     if (why == 0)
         why = file_sync(ff, b->dir_fd);
     if (why != 0 && why != ENOENT)
-        return refuse(b, "cannot take STORE away in", why);
+        return backup_refuse(b, "cannot take STORE away in", why);
     err is = place_segments(b);
     if (is != ERR_OK)
         return is;
@@ -445,10 +283,10 @@ static err switch_over(struct backup *b)
     if (why == 0)
         why = file_sync(ff, b->index_fd);
     if (why != 0)
-        return refuse(b, "cannot put the index in place in", why);
+        return backup_refuse(b, "cannot put the index in place in", why);
     is = store_write_id(ff, b->dir_fd, b->engine->id);
     return is == ERR_OK ? ERR_OK
-                        : refuse(b, "cannot write STORE in", is == ERR_FULL ? ENOSPC : EIO);
+                        : backup_refuse(b, "cannot write STORE in", is == ERR_FULL ? ENOSPC : EIO);
 }
 
 static void fd_close(int *fd)
@@ -520,7 +358,7 @@ static bool target_is_ahead(const struct backup *b)
 
 static err copy_and_switch(struct backup *b)
 {
-    err why = target_open(b);
+    err why = backup_target_open(b);
     if (why != ERR_OK)
         return why;
     /* So that the log of the copy has next to no tail that the index does not know: damage there
@@ -550,9 +388,9 @@ static void clear_up(struct backup *b, err why)
     if (!b->opened)
         return;
     bool emptied = why == ERR_FULL && !b->switching;
-    sweep_halves(b);
+    backup_sweep_halves(b);
     if (emptied)
-        sweep(b->log_fd, ".next");
+        backup_sweep_folder(b->log_fd, ".next");
     struct err_note first = b->note;
     const char *what = first.text[0] != '\0' ? first.text : err_name(why);
     err_note_set(&b->note, "%s%s%s", what, emptied ? "; what was copied is removed again" : "",

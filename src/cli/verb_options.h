@@ -1,0 +1,17 @@
+/* verb_options.h - the options each verb takes. A table ends with a row without a name. Private to
+ * verbs.c. */
+#ifndef CLI_VERB_OPTIONS_H
+#define CLI_VERB_OPTIONS_H
+
+#include "cli/cli.h"
+
+extern const struct cli_option get_options[], put_options[], import_git_options[], import_options[],
+    prewarm_options[], check_options[], backup_options[], restore_options[], serve_options[],
+    origin_check_options[], options_options[], token_options[], token_create_options[],
+    queue_options[], queue_create_options[], queue_update_options[], queue_rm_options[],
+    queue_ls_options[], queue_produce_options[], queue_lease_options[], queue_complete_options[],
+    queue_retry_options[], queue_peek_options[], queue_requeue_options[], queue_why_options[],
+    queue_top_options[], flight_options[], list_get_options[], stash_ls_options[],
+    stash_rm_options[], man_options[], json_options[];
+
+#endif
