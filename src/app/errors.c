@@ -105,15 +105,6 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
         status, (int)extra.n, extra.n == 0 ? "" : extra.p);
 }
 
-/* retry_s 0: not said, but with 503. */
-struct problem {
-    int status;
-    const char *type, *title;
-    str detail, extra;
-    int64_t retry_s;
-    const char *cache_control;
-};
-
 /* Refused for want of memory that others hold: then no code of ours can tell the client's fault,
  * and whoever obeyed a 4xx would drop what is right. */
 static bool is_starved(struct http_exchange *x, int status)
@@ -122,14 +113,14 @@ static bool is_starved(struct http_exchange *x, int status)
            ((status >= 400 && status <= 500) || status == 502 || status == 503);
 }
 
-static void answer_problem(struct http_exchange *x, const struct problem *told)
+void app_problem_told(struct http_exchange *x, const struct app_problem *told)
 {
-    static const struct problem starved = {
+    static const struct app_problem starved = {
         503,
         "overloaded",
         .detail = { .p = APP_STARVED_TEXT, .n = sizeof APP_STARVED_TEXT - 1 },
     };
-    const struct problem *p = is_starved(x, told->status) ? &starved : told;
+    const struct app_problem *p = is_starved(x, told->status) ? &starved : told;
     if (is_queue_path(http_target(x))) {
         if (p->status == 503)
             http_reply_header(x, STR("retry-after"), STR("1"));
@@ -157,14 +148,9 @@ static void answer_problem(struct http_exchange *x, const struct problem *told)
 void app_problem(struct http_exchange *x, int status, const char *type, const char *title,
                  str detail, str extra)
 {
-    app_problem_kept(x, status, type, title, detail, extra, NULL);
-}
-
-void app_problem_kept(struct http_exchange *x, int status, const char *type, const char *title,
-                      str detail, str extra, const char *cache_control)
-{
-    struct problem p = { status, type, title, detail, extra, .cache_control = cache_control };
-    answer_problem(x, &p);
+    app_problem_told(
+        x, &(struct app_problem){
+               .status = status, .type = type, .title = title, .detail = detail, .extra = extra });
 }
 
 err app_err_of_render(enum render_why why)
@@ -200,8 +186,10 @@ static void fail(struct http_exchange *x, err why, const struct err_note *note, 
         if (discreet)
             detail = str_of(of_err[why].detail);
     }
-    app_problem_kept(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE,
-                     cache_control);
+    app_problem_told(x, &(struct app_problem){ .status = of_err[why].status,
+                                               .type = of_err[why].type,
+                                               .detail = detail,
+                                               .cache_control = cache_control });
 }
 
 void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note,
@@ -233,9 +221,9 @@ void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_not
         return;
     }
     str detail = str_of(note != NULL && note->text[0] != 0 ? note->text : of_origin[why].detail);
-    struct problem p = { of_origin[why].status, of_origin[why].type, .detail = detail,
-                         .retry_s = (retry_ms + 999) / 1000, .cache_control = cache_control };
-    answer_problem(x, &p);
+    struct app_problem p = { of_origin[why].status, of_origin[why].type, .detail = detail,
+                             .retry_s = (retry_ms + 999) / 1000, .cache_control = cache_control };
+    app_problem_told(x, &p);
 }
 
 void app_fail(struct http_exchange *x, err why, const struct err_note *note)

@@ -16,9 +16,15 @@
  * (",\"reason\":\"culled\"") or STR_NONE. */
 void app_problem(struct http_exchange *x, int status, const char *type, const char *title,
                  str detail, str extra);
-/* The same with a Cache-Control; NULL: whoever keeps it asks again each time, as all others say. */
-void app_problem_kept(struct http_exchange *x, int status, const char *type, const char *title,
-                      str detail, str extra, const char *cache_control);
+/* The same of a problem that says more. */
+struct app_problem {
+    int status;
+    const char *type, *title;
+    str detail, extra;
+    int64_t retry_s;           /* 0: not said, but with 503 */
+    const char *cache_control; /* NULL: whoever keeps it asks again each time, as all others say */
+};
+void app_problem_told(struct http_exchange *x, const struct app_problem *p);
 /* The standard status and type of a code; detail from note (may be NULL). For 500 and 507 the note
  * goes to the log instead, by way of http_state: app_finished writes it. */
 void app_fail(struct http_exchange *x, err why, const struct err_note *note);

@@ -95,9 +95,13 @@ MUST_CHECK err auth_binding_create(struct auth *a, const struct auth_binding_new
                                    char id[AUTH_ID_BYTES + 1], struct err_note *note);
 MUST_CHECK err auth_binding_delete(struct auth *a, const struct auth_binding_new *n,
                                    struct err_note *note);
-/* Of one user in space, or of all (user_id empty). */
-MUST_CHECK err auth_binding_list(struct auth *a, str space, str user_id,
-                                 const struct auth_page *page, struct arena *arena,
-                                 struct auth_binding **out, unsigned *count);
+struct auth_binding_list {
+    str space, user_id; /* of one user in space, or of all (user_id empty) */
+    const struct auth_page *page;
+    struct auth_binding *bindings; /* out, in the arena */
+    unsigned count;                /* out */
+};
+MUST_CHECK err auth_binding_list(struct auth *a, struct auth_binding_list *list,
+                                 struct arena *arena);
 
 #endif

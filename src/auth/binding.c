@@ -275,21 +275,20 @@ static err list_binding(struct listing *l, const struct engine_row *row)
     return why == ERR_NOT_FOUND ? ERR_CORRUPT : why;
 }
 
-err auth_binding_list(struct auth *a, str space, str user_id, const struct auth_page *page,
-                      struct arena *arena, struct auth_binding **out, unsigned *count)
+err auth_binding_list(struct auth *a, struct auth_binding_list *list, struct arena *arena)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct listing l = { .auth = a,
                          .arena = arena,
-                         .page = page,
-                         .size = sizeof **out,
+                         .page = list->page,
+                         .size = sizeof *list->bindings,
                          .each = list_binding,
-                         .filter = user_id };
-    row_key1(&l.prefix, 'B', space_meant(space));
+                         .filter = list->user_id };
+    row_key1(&l.prefix, 'B', space_meant(list->space));
     err why = listing_run(&l);
     if (why == ERR_OK) {
-        *out = l.items;
-        *count = l.count;
+        list->bindings = l.items;
+        list->count = l.count;
     }
     return why;
 }

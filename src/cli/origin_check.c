@@ -313,7 +313,8 @@ static enum cli_exit load(struct options *o, const struct cli_call *call)
     }
     args[count] = NULL;
     struct err_note note;
-    if (options_load(o, count, args, environ, NULL, NULL, &note) == ERR_OK)
+    struct options_sources from = { .argc = count, .argv = args, .envp = environ };
+    if (options_load(o, &from, &note) == ERR_OK)
         return CLI_OK;
     return cli_fail(call, CLI_USAGE, "%s", note.text);
 }

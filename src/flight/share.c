@@ -183,10 +183,9 @@ static void give_back(struct share_call *c, str token)
 {
     struct flight_shared *s = c->shared;
     char gen[NUMBER_BYTES], base[NUMBER_BYTES];
-    str args[] = { token, str_of(c->id), number(s->opts.make_timeout_ms, gen),
+    str args[] = { str_of(c->key), token, str_of(c->id), number(s->opts.make_timeout_ms, gen),
                    number(s->opts.error_base_ms, base) };
-    if (redis_run(s->redis, SHARE_ABORT, str_of(c->key), args, COUNT_OF(args), NULL, NULL) !=
-        ERR_OK)
+    if (redis_run(s->redis, SHARE_ABORT, args, COUNT_OF(args), NULL, NULL) != ERR_OK)
         return; /* Redis is away: the lease runs out by itself */
 }
 
@@ -350,7 +349,8 @@ static void join(struct share_call *c)
     char most[6][NUMBER_BYTES], index[SHARE_KEY_BYTES + 1];
     double soon = m->share.early > 0 ? -log(1.0 - rng_unit(&s->rng)) * m->share.early : 0;
     int n = snprintf(early, sizeof early, "%.6f", soon);
-    str args[] = { str_of(s->node),
+    str args[] = { str_of(c->key),
+                   str_of(s->node),
                    number(s->opts.lease_ms, lease),
                    number(2 * s->opts.lease_ms, lease_max),
                    number(s->opts.make_timeout_ms, gen),
@@ -372,8 +372,7 @@ static void join(struct share_call *c)
     free(c->kept);
     c->kept = NULL;
     c->replies++;
-    if (redis_run(s->redis, SHARE_JOIN, str_of(c->key), args, COUNT_OF(args), join_done, c) ==
-        ERR_OK)
+    if (redis_run(s->redis, SHARE_JOIN, args, COUNT_OF(args), join_done, c) == ERR_OK)
         return;
     c->replies--;
     redis_is_away(c);
@@ -455,7 +454,8 @@ static void publish(struct share_call *c)
     struct payload p = payload_of(c, &b, class);
     int length = snprintf(jitter, sizeof jitter, "%.3f", 0.8 + 0.4 * rng_unit(&s->rng));
     int64_t took = (now_of(c).ns - c->make_began.ns) / NS_PER_MS;
-    str args[] = { str_of(c->token),
+    str args[] = { str_of(c->key),
+                   str_of(c->token),
                    p.kind,
                    p.bytes,
                    number(sh->fresh_ms, n[0]),
@@ -473,7 +473,7 @@ static void publish(struct share_call *c)
                    share_index(&sh->keeping, index),
                    number(sh->keeping.pins_max, n[10]) };
     c->replies++;
-    err why = redis_run(s->redis, SHARE_PUT, str_of(c->key), args, COUNT_OF(args), put_done, c);
+    err why = redis_run(s->redis, SHARE_PUT, args, COUNT_OF(args), put_done, c);
     buf_fini(&b);
     if (why == ERR_OK)
         return;
@@ -496,11 +496,10 @@ static void renew(struct share_call *c)
 {
     struct flight_shared *s = c->shared;
     char lease[NUMBER_BYTES], gen[NUMBER_BYTES];
-    str args[] = { str_of(c->token), number(s->opts.lease_ms, lease),
+    str args[] = { str_of(c->key), str_of(c->token), number(s->opts.lease_ms, lease),
                    number(s->opts.make_timeout_ms, gen) };
     c->replies++;
-    if (redis_run(s->redis, SHARE_RENEW, str_of(c->key), args, COUNT_OF(args), renew_done, c) ==
-        ERR_OK)
+    if (redis_run(s->redis, SHARE_RENEW, args, COUNT_OF(args), renew_done, c) == ERR_OK)
         return;
     c->replies--;
     s->stats.renewals_failed++;

@@ -141,9 +141,9 @@ static err send_order(struct order *o)
     }
     (void)snprintf(key, sizeof key, "pal:f:{%s}", o->id); /* fits */
     int n = snprintf(gen, sizeof gen, "%lld", (long long)s->opts.make_timeout_ms);
-    str args[] = { str_of(o->id), { .p = gen, .n = (size_t)n } };
+    str args[] = { str_of(key), str_of(o->id), { .p = gen, .n = (size_t)n } };
     s->stats.drops++;
-    return redis_run(s->redis, SHARE_DROP, str_of(key), args, COUNT_OF(args), order_done, o);
+    return redis_run(s->redis, SHARE_DROP, args, COUNT_OF(args), order_done, o);
 }
 
 static void order_run(void *ctx)
@@ -199,12 +199,19 @@ void flight_shared_offer(struct flight_shared *s, const unsigned char *id,
     s->stats.offers++;
     share_id_text(id, text);
     (void)snprintf(key, sizeof key, "pal:f:{%s}", text); /* fits */
-    str args[] = {
-        a->version,  str_of(n[0]), str_of(n[1]), str_of(n[2]), STR("V"),
-        a->bytes,    str_of(n[3]), str_of(n[4]), str_of(n[5]), share_index(keeping, index),
-        str_of(n[6])
-    };
-    if (redis_run(s->redis, SHARE_OFFER, str_of(key), args, COUNT_OF(args), NULL, NULL) != ERR_OK)
+    str args[] = { str_of(key),
+                   a->version,
+                   str_of(n[0]),
+                   str_of(n[1]),
+                   str_of(n[2]),
+                   STR("V"),
+                   a->bytes,
+                   str_of(n[3]),
+                   str_of(n[4]),
+                   str_of(n[5]),
+                   share_index(keeping, index),
+                   str_of(n[6]) };
+    if (redis_run(s->redis, SHARE_OFFER, args, COUNT_OF(args), NULL, NULL) != ERR_OK)
         return; /* then a late comer gets a new value, as the documentation says */
 }
 

@@ -379,20 +379,20 @@ err redis_command(struct redis *r, const str *args, unsigned count, redis_done_f
     return ERR_OK;
 }
 
-err redis_run(struct redis *r, unsigned index, str key, const str *args, unsigned count,
-              redis_done_fn *done, void *ctx)
+err redis_run(struct redis *r, unsigned index, const str *args, unsigned count, redis_done_fn *done,
+              void *ctx)
 {
     INVARIANT(index < r->opts.scripts_count);
-    INVARIANT(count + 4 <= REDIS_ARGS_MAX);
-    str all[REDIS_ARGS_MAX] = { STR("EVALSHA"), str_of(r->sha[index]), STR("1"), key };
+    INVARIANT(count >= 1 && count + 3 <= REDIS_ARGS_MAX);
+    str all[REDIS_ARGS_MAX] = { STR("EVALSHA"), str_of(r->sha[index]), STR("1") };
     for (unsigned i = 0; i < count; i++)
-        all[4 + i] = args[i];
+        all[3 + i] = args[i];
     err why = may_send(r);
     if (why == ERR_OK)
-        why = conn_send(r->commands, all, 4 + count);
+        why = conn_send(r->commands, all, 3 + count);
     if (why != ERR_OK)
         return why;
-    struct pending *p = pending_new(r, all, 4 + count, true);
+    struct pending *p = pending_new(r, all, 3 + count, true);
     p->script = (int)index;
     p->done = done;
     p->ctx = ctx;

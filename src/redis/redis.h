@@ -99,8 +99,8 @@ typedef void redis_done_fn(void *ctx, err why, const struct redis_reply *reply,
  * done may be NULL. */
 MUST_CHECK err redis_command(struct redis *r, const str *args, unsigned count, redis_done_fn *done,
                              void *ctx);
-/* Script number index of the options, with one key. */
-MUST_CHECK err redis_run(struct redis *r, unsigned index, str key, const str *args, unsigned count,
+/* Script number index of the options. It has one key, which is the first argument. */
+MUST_CHECK err redis_run(struct redis *r, unsigned index, const str *args, unsigned count,
                          redis_done_fn *done, void *ctx);
 
 struct redis_stats {

@@ -433,16 +433,15 @@ err options_config_path(int argc, char **argv, char *const *envp, const char **p
     return ERR_OK;
 }
 
-err options_load(struct options *o, int argc, char **argv, char *const *envp,
-                 void (*unknown)(void *ctx, const char *variable), void *ctx, struct err_note *note)
+err options_load(struct options *o, const struct options_sources *from, struct err_note *note)
 {
     const char *path;
-    err why = options_config_path(argc, argv, envp, &path, note);
+    err why = options_config_path(from->argc, from->argv, from->envp, &path, note);
     if (why == ERR_OK && path != NULL)
         why = options_read_file(o, path, note);
     if (why == ERR_OK)
-        why = options_environment(o, envp, unknown, ctx, note);
+        why = options_environment(o, from->envp, from->unknown, from->ctx, note);
     if (why == ERR_OK)
-        why = options_arguments(o, argc, argv, note);
+        why = options_arguments(o, from->argc, from->argv, note);
     return why != ERR_OK ? why : options_finish(o, note);
 }

@@ -59,8 +59,14 @@ MUST_CHECK err options_arguments(struct options *o, int argc, char **argv, struc
 MUST_CHECK err options_config_path(int argc, char **argv, char *const *envp, const char **path,
                                    struct err_note *note);
 /* File, environment, arguments, in this order, and what they say together. */
-MUST_CHECK err options_load(struct options *o, int argc, char **argv, char *const *envp,
-                            void (*unknown)(void *ctx, const char *variable), void *ctx,
+struct options_sources {
+    int argc;
+    char **argv;
+    char *const *envp;
+    void (*unknown)(void *ctx, const char *variable); /* of options_environment */
+    void *ctx;
+};
+MUST_CHECK err options_load(struct options *o, const struct options_sources *from,
                             struct err_note *note);
 
 /* Fills in what depends on several options and refuses contradictions. Once, after all is set. */

@@ -67,7 +67,8 @@ static void reload(struct serve *v)
     struct log *log = v->server.app.log;
     struct err_note note;
     struct options *fresh = options_new();
-    if (options_load(fresh, v->argc, v->argv, v->envp, NULL, NULL, &note) == ERR_OK) {
+    struct options_sources from = { .argc = v->argc, .argv = v->argv, .envp = v->envp };
+    if (options_load(fresh, &from, &note) == ERR_OK) {
         struct reload r = { .log = log };
         log_level_set(log, options_config(fresh)->log_level);
         options_differences(v->options, fresh, say_not_reloaded, &r);
@@ -224,7 +225,8 @@ int serve_main(int argc, char **argv, char *const *envp)
     int status = SERVER_USAGE;
     struct err_note note;
     INVARIANT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
-    if (options_load(v->options, argc, argv, envp, warn_unknown, NULL, &note) == ERR_OK) {
+    struct options_sources from = { argc, argv, envp, .unknown = warn_unknown };
+    if (options_load(v->options, &from, &note) == ERR_OK) {
         options_gone(v->options, warn_gone, NULL);
         status = run(v, options_config(v->options));
     } else {

@@ -224,29 +224,29 @@ err binding_list_run(struct authority_call *c)
 {
     const Wire__RoleBindingsListRequest *r = c->m;
     struct auth_page page = authority_page(r->pivot, r->limit);
-    struct auth_binding *bindings;
-    unsigned count;
-    err why = auth_binding_list(c->auth, wire_str(r->namespace_), wire_str(r->user_id_filter),
-                                &page, c->arena, &bindings, &count);
+    struct auth_binding_list list = { .space = wire_str(r->namespace_),
+                                      .user_id = wire_str(r->user_id_filter),
+                                      .page = &page };
+    err why = auth_binding_list(c->auth, &list, c->arena);
     Wire__RoleBindingsListResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
     void *first;
     ProtobufCMessage **rows;
     if (why == ERR_OK)
         why = reply == NULL
                   ? ERR_LIMIT
-                  : authority_rows(c, &wire__role_binding__descriptor, count, &first, &rows);
+                  : authority_rows(c, &wire__role_binding__descriptor, list.count, &first, &rows);
     if (why != ERR_OK)
         return why;
     Wire__RoleBinding *out = first;
-    for (unsigned i = 0; i < count; i++) {
-        out[i].id = wire_bytes(bindings[i].id);
-        out[i].namespace_ = wire_bytes(bindings[i].space);
-        out[i].user_id = wire_bytes(bindings[i].user_id);
-        out[i].role_id = wire_bytes(bindings[i].role_id);
-        out[i].created_at = wire_time(c->arena, bindings[i].created_at);
+    for (unsigned i = 0; i < list.count; i++) {
+        out[i].id = wire_bytes(list.bindings[i].id);
+        out[i].namespace_ = wire_bytes(list.bindings[i].space);
+        out[i].user_id = wire_bytes(list.bindings[i].user_id);
+        out[i].role_id = wire_bytes(list.bindings[i].role_id);
+        out[i].created_at = wire_time(c->arena, list.bindings[i].created_at);
     }
     *reply = (Wire__RoleBindingsListResponse)WIRE__ROLE_BINDINGS_LIST_RESPONSE__INIT;
-    reply->n_items = count;
+    reply->n_items = list.count;
     reply->items = (Wire__RoleBinding **)(void *)rows;
     c->reply = &reply->base;
     return ERR_OK;

@@ -28,7 +28,10 @@ struct list_get {
 /* Nobody keeps an error, but what is remembered here as well: fail, and a position past the end. */
 static bool refuse(struct http_exchange *x, int status, const char *type, const char *detail)
 {
-    app_problem_kept(x, status, type, NULL, str_of(detail), STR_NONE, "no-store");
+    app_problem_told(x, &(struct app_problem){ .status = status,
+                                               .type = type,
+                                               .detail = str_of(detail),
+                                               .cache_control = "no-store" });
     return false;
 }
 
@@ -250,8 +253,10 @@ static void answer(struct list_get *g, const struct list_value *v)
     headers(g, v, tag);
     const char *cached = cache_control(g, v);
     if (g->position > v->count) {
-        app_problem_kept(g->x, 404, "not_found#position", NULL, STR("This list is shorter."),
-                         STR_NONE, cached);
+        app_problem_told(g->x, &(struct app_problem){ .status = 404,
+                                                      .type = "not_found#position",
+                                                      .detail = STR("This list is shorter."),
+                                                      .cache_control = cached });
         return;
     }
     str body =

@@ -16,6 +16,13 @@ static struct auth_page page_of(str pivot, unsigned limit)
     return (struct auth_page){ .pivot = pivot, .limit = limit };
 }
 
+static err bindings_of(struct authtest *f, str space, str user, const struct auth_page *page,
+                       struct auth_binding_list *out, struct arena *a)
+{
+    *out = (struct auth_binding_list){ .space = space, .user_id = user, .page = page };
+    return auth_binding_list(f->auth, out, a);
+}
+
 static void namespaces_are_paged_by_name(void **state)
 {
     struct authtest *f = *state;
@@ -144,7 +151,7 @@ static void roles_and_bindings_are_those_of_one_namespace(void **state)
     struct err_note note;
     struct arena a;
     struct auth_role *roles;
-    struct auth_binding *bindings, *some;
+    struct auth_binding_list bindings, some;
     unsigned count;
     char users[2][AUTH_ID_BYTES + 1], id[AUTH_ID_BYTES + 1], name[20];
     static const str permissions[] = { STR_INIT("page.read"), STR_INIT("queue.list"),
@@ -177,21 +184,18 @@ static void roles_and_bindings_are_those_of_one_namespace(void **state)
     assert_int_equal(roles[4].permissions_count, 2);
     assert_true(str_eq(roles[4].permissions[0], STR("queue.list")));
     assert_true(str_eq(roles[4].permissions[1], STR("page.read")));
-    assert_int_equal(auth_binding_list(f->auth, STR("ns"), STR(""), &page, &a, &bindings, &count),
-                     ERR_OK);
-    assert_int_equal(count, ROWS);
-    assert_true(str_eq(bindings[4].role_id, roles[4].id) &&
-                str_eq(bindings[4].user_id, str_of(users[0])));
-    assert_int_equal(bindings[4].created_at.ns, roles[4].created_at.ns);
-    page = page_of(bindings[4].id, 3);
-    assert_int_equal(auth_binding_list(f->auth, STR("ns"), STR(""), &page, &a, &some, &count),
-                     ERR_OK);
-    assert_true(count == 3 && str_eq(some[0].id, bindings[4].id) &&
-                str_eq(some[2].id, bindings[6].id));
-    assert_int_equal(
-        auth_binding_list(f->auth, STR("ns"), str_of(users[1]), &page, &a, &some, &count), ERR_OK);
-    assert_true(count == 3 && str_eq(some[0].id, bindings[5].id) &&
-                str_eq(some[2].id, bindings[9].id));
+    assert_int_equal(bindings_of(f, STR("ns"), STR(""), &page, &bindings, &a), ERR_OK);
+    assert_int_equal(bindings.count, ROWS);
+    assert_true(str_eq(bindings.bindings[4].role_id, roles[4].id) &&
+                str_eq(bindings.bindings[4].user_id, str_of(users[0])));
+    assert_int_equal(bindings.bindings[4].created_at.ns, roles[4].created_at.ns);
+    page = page_of(bindings.bindings[4].id, 3);
+    assert_int_equal(bindings_of(f, STR("ns"), STR(""), &page, &some, &a), ERR_OK);
+    assert_true(some.count == 3 && str_eq(some.bindings[0].id, bindings.bindings[4].id) &&
+                str_eq(some.bindings[2].id, bindings.bindings[6].id));
+    assert_int_equal(bindings_of(f, STR("ns"), str_of(users[1]), &page, &some, &a), ERR_OK);
+    assert_true(some.count == 3 && str_eq(some.bindings[0].id, bindings.bindings[5].id) &&
+                str_eq(some.bindings[2].id, bindings.bindings[9].id));
     page = page_of(STR(""), 0);
     assert_int_equal(auth_role_list(f->auth, STR("other"), &page, &a, &roles, &count), ERR_OK);
     assert_int_equal(count, 0);
@@ -212,7 +216,7 @@ static void the_standard_roles_are_shown_with_what_querator_knows(void **state)
     struct authtest *f = *state;
     struct arena a;
     struct auth_role *roles;
-    struct auth_binding *bindings;
+    struct auth_binding_list bindings;
     unsigned count, found = 0;
     str admin = STR_NONE;
     struct auth_page page = page_of(STR(""), 0);
@@ -227,11 +231,10 @@ static void the_standard_roles_are_shown_with_what_querator_knows(void **state)
                 found++;
             }
     assert_int_equal(found, COUNT_OF(want));
-    assert_int_equal(auth_binding_list(f->auth, STR(""), STR(""), &page, &a, &bindings, &count),
-                     ERR_OK);
-    assert_int_equal(count, 1);
-    assert_true(str_eq(bindings[0].user_id, STR(AUTH_ANONYMOUS)) &&
-                str_eq(bindings[0].role_id, admin));
+    assert_int_equal(bindings_of(f, STR(""), STR(""), &page, &bindings, &a), ERR_OK);
+    assert_int_equal(bindings.count, 1);
+    assert_true(str_eq(bindings.bindings[0].user_id, STR(AUTH_ANONYMOUS)) &&
+                str_eq(bindings.bindings[0].role_id, admin));
     struct auth_role *again;
     authtest_restart(f, true);
     assert_int_equal(auth_role_list(f->auth, STR(""), &page, &a, &again, &count), ERR_OK);

@@ -351,11 +351,11 @@ static void foreign_step(void *ctx)
     for (unsigned i = 0; i < FLIGHT_ID_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", id[i]);
     snprintf(key, sizeof key, "pal:f:{%s}", text);
-    unsigned count = 0;
-    for (; c->args[count] != NULL; count++)
-        args[count] = str_of(c->args[count]);
-    assert_int_equal(redis_run(c->w->foreign, c->script, str_of(key), args, count, on_reply, c->w),
-                     ERR_OK);
+    unsigned count = 1;
+    args[0] = str_of(key);
+    for (; c->args[count - 1] != NULL; count++)
+        args[count] = str_of(c->args[count - 1]);
+    assert_int_equal(redis_run(c->w->foreign, c->script, args, count, on_reply, c->w), ERR_OK);
 }
 
 void foreign(struct world *w, enum share_script script, const char *key, const char *const *args)

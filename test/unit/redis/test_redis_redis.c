@@ -135,9 +135,9 @@ static void run_step(void *ctx)
     for (; s->args != NULL && s->args[count] != NULL; count++)
         args[count] = str_of(s->args[count]);
     for (unsigned i = 0; i < s->times; i++) {
-        err why = s->script < 0 ? redis_command(s->w->redis, args, count, on_done, s->w)
-                                : redis_run(s->w->redis, (unsigned)s->script, args[0], args + 1,
-                                            count - 1, on_done, s->w);
+        err why = s->script < 0
+                      ? redis_command(s->w->redis, args, count, on_done, s->w)
+                      : redis_run(s->w->redis, (unsigned)s->script, args, count, on_done, s->w);
         pthread_mutex_lock(&s->w->lock);
         if (why != ERR_OK) {
             s->w->refused++;
