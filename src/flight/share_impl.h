@@ -67,10 +67,26 @@ struct flight_shared {
 };
 #define SHARED_MAGIC 0x5a4edf11u
 
-/* share.c */
+/* share.c; c may be gone behind what ends it: stop, end_theirs, reply_over. */
+void share_call_step(struct share_call *c, enum share_event e);
+void share_call_act(struct share_call *c, unsigned actions); /* what the machine said */
+void share_call_stop(struct share_call *c, err why, const char *what);
+void share_call_end_theirs(struct share_call *c, const struct share_news *n);
+void share_call_reply_over(struct share_call *c);
+mono share_call_now(const struct share_call *c);
+int64_t share_clip(int64_t n, int64_t least, int64_t most);
 void share_pushed(struct share_call *c, const struct share_news *n,
                   str message);              /* c may be gone behind it */
 void share_redis_down(struct share_call *c); /* as above */
+
+/* share_lease.c */
+void share_lease_join(struct share_call *c);
+void share_lease_publish(struct share_call *c);
+void share_lease_renew(struct share_call *c);
+void share_lease_give_back(struct share_call *c, str token);
+void share_lease_redis_away(struct share_call *c);
+/* What came from others, asked for or not. */
+void share_lease_deliver(struct share_call *c, const struct share_news *n);
 
 /* shared.c: the figures into the metrics. */
 void share_show(struct flight_shared *s);
