@@ -6,10 +6,8 @@
  * is ended once, by end_with or by whoever accepted an arrival. */
 #include "flight/share_impl.h"
 
-#include "base/buf.h"
 #include "loop/loop.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
