@@ -143,3 +143,11 @@ struct ksuid ksuid_from_key(const unsigned char key[KSUID_BYTES])
                            .high = get_be64(key + 4),
                            .low = get_be64(key + 12) };
 }
+
+uint64_t ksuid_hash(struct ksuid k)
+{
+    uint64_t x = k.low ^ (k.high * UINT64_C(0x9e3779b97f4a7c15)) ^ ((uint64_t)k.seconds << 32);
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    return x ^ (x >> 32);
+}

@@ -33,5 +33,7 @@ MUST_CHECK bool ksuid_distance(struct ksuid a, struct ksuid b, uint64_t *out);
 struct ksuid ksuid_at(store_time t, uint64_t high, uint64_t low);
 void ksuid_key(struct ksuid k, unsigned char out[KSUID_BYTES]);
 struct ksuid ksuid_from_key(const unsigned char key[KSUID_BYTES]);
+/* For tables; not seeded: clients do not choose ids. */
+uint64_t ksuid_hash(struct ksuid k);
 
 #endif

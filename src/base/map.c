@@ -1,16 +1,16 @@
+/* map.c - entries with their keys, in a table of hash.h. */
 #include "base/map.h"
+
+#include "base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #define MAP_MAGIC 0x3a9c0de1u
-enum { MAP_FIRST_SLOTS = 16 };
 
 struct entry {
-    struct entry *next;
+    struct hash_node node;
     void *value;
-    uint64_t hash;
     size_t key_bytes;
     char key[];
 };
@@ -18,18 +18,27 @@ struct entry {
 struct map {
     uint32_t magic;
     uint64_t seed;
-    struct entry **slots; /* chains; slots_count is a power of two */
-    size_t slots_count, count;
+    struct hash entries;
 };
 
 struct map *map_new(uint64_t seed)
 {
     struct map *m = malloc(sizeof *m);
     INVARIANT(m != NULL);
-    *m = (struct map){ .magic = MAP_MAGIC, .seed = seed, .slots_count = MAP_FIRST_SLOTS };
-    m->slots = calloc(m->slots_count, sizeof(struct entry *));
-    INVARIANT(m->slots != NULL);
+    *m = (struct map){ .magic = MAP_MAGIC, .seed = seed };
+    hash_init(&m->entries);
     return m;
+}
+
+static struct entry *entry_of(struct hash_node *n)
+{
+    return CONTAINER_OF(n, struct entry, node);
+}
+
+static void entry_free(void *ctx, struct hash_node *n)
+{
+    (void)ctx;
+    free(entry_of(n));
 }
 
 void map_free(struct map **mp)
@@ -38,22 +47,11 @@ void map_free(struct map **mp)
     if (m == NULL)
         return;
     MAGIC_CHECK(m, MAP_MAGIC);
-    for (size_t i = 0; i < m->slots_count; i++) {
-        while (m->slots[i] != NULL) {
-            struct entry *e = m->slots[i];
-            m->slots[i] = e->next;
-            free(e);
-        }
-    }
-    free(m->slots);
+    hash_each(&m->entries, entry_free, NULL);
+    hash_fini(&m->entries);
     m->magic = 0;
     free(m);
     *mp = NULL;
-}
-
-static uint64_t hash_of(const struct map *m, str key)
-{
-    return XXH3_64bits_withSeed(key.n == 0 ? "" : key.p, key.n, m->seed);
 }
 
 static str entry_key(const struct entry *e)
@@ -61,37 +59,18 @@ static str entry_key(const struct entry *e)
     return (str){ .p = e->key, .n = e->key_bytes };
 }
 
-/* The link that points at key's entry, or the chain's last link (which holds NULL). */
-static struct entry **find(const struct map *m, str key, uint64_t hash)
+static struct entry *find(const struct map *m, str key, uint64_t hash)
 {
-    struct entry **link = &m->slots[hash & (m->slots_count - 1)];
-    while (*link != NULL && ((*link)->hash != hash || !str_eq(entry_key(*link), key)))
-        link = &(*link)->next;
-    return link;
-}
-
-static void grow(struct map *m)
-{
-    size_t count = m->slots_count * 2;
-    struct entry **slots = calloc(count, sizeof(struct entry *));
-    INVARIANT(slots != NULL);
-    for (size_t i = 0; i < m->slots_count; i++) {
-        while (m->slots[i] != NULL) {
-            struct entry *e = m->slots[i];
-            m->slots[i] = e->next;
-            e->next = slots[e->hash & (count - 1)];
-            slots[e->hash & (count - 1)] = e;
-        }
-    }
-    free(m->slots);
-    m->slots = slots;
-    m->slots_count = count;
+    for (struct hash_node *n = hash_first(&m->entries, hash); n != NULL; n = hash_next(n))
+        if (str_eq(entry_key(entry_of(n)), key))
+            return entry_of(n);
+    return NULL;
 }
 
 void *map_get(const struct map *m, str key)
 {
     MAGIC_CHECK(m, MAP_MAGIC);
-    const struct entry *e = *find(m, key, hash_of(m, key));
+    const struct entry *e = find(m, key, hash_of_str(key, m->seed));
     return e == NULL ? NULL : e->value;
 }
 
@@ -99,51 +78,56 @@ void *map_put(struct map *m, str key, void *value)
 {
     MAGIC_CHECK(m, MAP_MAGIC);
     INVARIANT(value != NULL);
-    uint64_t hash = hash_of(m, key);
-    struct entry *e = *find(m, key, hash);
+    uint64_t hash = hash_of_str(key, m->seed);
+    struct entry *e = find(m, key, hash);
     if (e != NULL) {
         void *before = e->value;
         e->value = value;
         return before;
     }
-    if (m->count >= m->slots_count)
-        grow(m);
     INVARIANT(key.n < SIZE_MAX - sizeof *e);
     e = malloc(sizeof *e + key.n);
     INVARIANT(e != NULL);
-    struct entry **slot = &m->slots[hash & (m->slots_count - 1)];
-    *e = (struct entry){ .next = *slot, .value = value, .hash = hash, .key_bytes = key.n };
+    *e = (struct entry){ .value = value, .key_bytes = key.n };
     if (key.n > 0)
         memcpy(e->key, key.p, key.n);
-    *slot = e;
-    m->count++;
+    hash_add(&m->entries, &e->node, hash);
     return NULL;
 }
 
 void *map_remove(struct map *m, str key)
 {
     MAGIC_CHECK(m, MAP_MAGIC);
-    struct entry **link = find(m, key, hash_of(m, key));
-    struct entry *e = *link;
+    struct entry *e = find(m, key, hash_of_str(key, m->seed));
     if (e == NULL)
         return NULL;
     void *value = e->value;
-    *link = e->next;
+    hash_remove(&m->entries, &e->node);
     free(e);
-    m->count--;
     return value;
 }
 
 size_t map_count(const struct map *m)
 {
     MAGIC_CHECK(m, MAP_MAGIC);
-    return m->count;
+    return m->entries.count;
+}
+
+struct visit {
+    void (*each)(void *ctx, str key, void *value);
+    void *ctx;
+};
+
+static void entry_visit(void *ctx, struct hash_node *n)
+{
+    const struct visit *v = ctx;
+    const struct entry *e = entry_of(n);
+    v->each(v->ctx, entry_key(e), e->value);
 }
 
 void map_each(const struct map *m, void (*each)(void *ctx, str key, void *value), void *ctx)
 {
     MAGIC_CHECK(m, MAP_MAGIC);
-    for (size_t i = 0; i < m->slots_count; i++)
-        for (const struct entry *e = m->slots[i]; e != NULL; e = e->next)
-            each(ctx, entry_key(e), e->value);
+    struct visit v = { .each = each, .ctx = ctx };
+    hash_each(&m->entries, entry_visit, &v);
 }

@@ -1,15 +1,19 @@
-/* Invariants: (1) an entry is in its chain and in the line of age, or in neither; (2) bytes is the
+/* cache.c - lists by id, and in the order of their age.
+ *
+ * Invariants: (1) an entry is in the table and in the line of age, or in neither; (2) bytes is the
  * sum of all entries' and at most bytes_max; (3) an entry holds one reference. */
 #include "list/cache.h"
+
+#include "base/hash.h"
+#include "base/list.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 struct entry {
-    struct entry *chain;
-    struct entry *newer, *older;
+    struct hash_node node;
+    struct list age;
     unsigned char id[FLIGHT_ID_BYTES];
     struct list_value *value;
     mono until;        /* answered before it */
@@ -23,9 +27,8 @@ struct list_cache {
     pthread_mutex_t lock;
     uint64_t seed;
     size_t bytes, bytes_max;
-    uint64_t count;
-    struct entry *newest, *oldest;
-    struct entry *chains[CACHE_CHAINS];
+    struct hash entries;
+    struct list ages; /* the oldest first */
     uint32_t marks[CACHE_MARKS];
     uint32_t cuts;
     uint64_t turns, evicted;
@@ -37,39 +40,57 @@ struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed)
     INVARIANT(c != NULL);
     c->bytes_max = bytes_max;
     c->seed = seed;
+    hash_init(&c->entries);
+    list_init(&c->ages);
     INVARIANT(pthread_mutex_init(&c->lock, NULL) == 0);
     return c;
 }
 
 static uint64_t hash_of(const struct list_cache *c, const unsigned char *id)
 {
-    return XXH3_64bits_withSeed(id, FLIGHT_ID_BYTES, c->seed);
+    return hash_of_str((str){ .p = (const char *)id, .n = FLIGHT_ID_BYTES }, c->seed);
 }
 
-static struct entry **chain_of(struct list_cache *c, const unsigned char *id)
+/* The first entry of the id, and the next; NULL: no more. */
+static struct entry *same_id(struct hash_node *n, const unsigned char *id)
 {
-    return &c->chains[hash_of(c, id) % CACHE_CHAINS];
+    for (; n != NULL; n = hash_next(n)) {
+        struct entry *e = CONTAINER_OF(n, struct entry, node);
+        if (memcmp(e->id, id, FLIGHT_ID_BYTES) == 0)
+            return e;
+    }
+    return NULL;
 }
 
-static bool is_of(const struct entry *e, const unsigned char *id)
+static struct entry *first_of(const struct list_cache *c, const unsigned char *id)
 {
-    return memcmp(e->id, id, FLIGHT_ID_BYTES) == 0;
+    return same_id(hash_first(&c->entries, hash_of(c, id)), id);
 }
 
-static struct entry **link_of(struct list_cache *c, const unsigned char *id)
+static struct entry *next_of(const struct entry *e)
 {
-    struct entry **link = chain_of(c, id);
-    while (*link != NULL && ((*link)->kept || !is_of(*link, id)))
-        link = &(*link)->chain;
-    return link;
+    return same_id(hash_next(&e->node), e->id);
 }
 
-static struct entry *kept_of(struct list_cache *c, const unsigned char *id, str version)
+static struct entry *last_of(const struct list_cache *c, const unsigned char *id)
 {
-    struct entry *e = *chain_of(c, id);
-    while (e != NULL && !(e->kept && is_of(e, id) && str_eq(str_of(e->value->version), version)))
-        e = e->chain;
+    struct entry *e = first_of(c, id);
+    while (e != NULL && e->kept)
+        e = next_of(e);
     return e;
+}
+
+static struct entry *kept_of(const struct list_cache *c, const unsigned char *id, str version)
+{
+    struct entry *e = first_of(c, id);
+    while (e != NULL && !(e->kept && str_eq(str_of(e->value->version), version)))
+        e = next_of(e);
+    return e;
+}
+
+static struct entry *oldest_of(const struct list_cache *c)
+{
+    return CONTAINER_OF(list_first(&c->ages), struct entry, age);
 }
 
 static uint32_t *mark_of(struct list_cache *c, const unsigned char *id)
@@ -79,16 +100,10 @@ static uint32_t *mark_of(struct list_cache *c, const unsigned char *id)
 
 static void take_out(struct list_cache *c, struct entry *e)
 {
-    struct entry **link = chain_of(c, e->id);
-    while (*link != e)
-        link = &(*link)->chain;
-    *link = e->chain;
-    *(e->newer != NULL ? &e->newer->older : &c->newest) = e->older;
-    *(e->older != NULL ? &e->older->newer : &c->oldest) = e->newer;
+    hash_remove(&c->entries, &e->node);
+    list_remove(&e->age);
     INVARIANT(c->bytes >= e->bytes);
-    INVARIANT(c->count > 0);
     c->bytes -= e->bytes;
-    c->count--;
     struct flight_value *v = &e->value->v;
     flight_value_unref(&v);
     free(e);
@@ -99,8 +114,9 @@ void list_cache_free(struct list_cache **cp)
     struct list_cache *c = *cp;
     if (c == NULL)
         return;
-    while (c->oldest != NULL)
-        take_out(c, c->oldest);
+    while (!list_empty(&c->ages))
+        take_out(c, oldest_of(c));
+    hash_fini(&c->entries);
     (void)pthread_mutex_destroy(&c->lock); /* nobody is left to hold it */
     free(c);
     *cp = NULL;
@@ -122,22 +138,11 @@ uint64_t list_cache_turn(struct list_cache *c)
     return turn;
 }
 
-static void add_newest(struct list_cache *c, struct entry *e)
-{
-    e->newer = NULL;
-    e->older = c->newest;
-    *(c->newest != NULL ? &c->newest->newer : &c->oldest) = e;
-    c->newest = e;
-}
-
 static void add(struct list_cache *c, struct entry *e)
 {
-    struct entry **first = chain_of(c, e->id);
-    e->chain = *first;
-    *first = e;
-    add_newest(c, e);
+    hash_add(&c->entries, &e->node, hash_of(c, e->id));
+    list_append(&c->ages, &e->age);
     c->bytes += e->bytes;
-    c->count++;
 }
 
 static bool is_pinned(const struct entry *e, mono now)
@@ -148,8 +153,9 @@ static bool is_pinned(const struct entry *e, mono now)
 static void make_room(struct list_cache *c, size_t bytes, mono now)
 {
     while (c->bytes + bytes > c->bytes_max) {
-        c->evicted += is_pinned(c->oldest, now);
-        take_out(c, c->oldest);
+        struct entry *e = oldest_of(c);
+        c->evicted += is_pinned(e, now);
+        take_out(c, e);
     }
 }
 
@@ -163,8 +169,8 @@ static void trim_kept(struct list_cache *c, const unsigned char *id)
 {
     struct entry *last = NULL;
     unsigned count = 0;
-    for (struct entry *e = *chain_of(c, id); e != NULL; e = e->chain) {
-        if (!e->kept || !is_of(e, id))
+    for (struct entry *e = first_of(c, id); e != NULL; e = next_of(e)) {
+        if (!e->kept)
             continue;
         count++;
         if (last == NULL || e->value->turn < last->value->turn)
@@ -217,7 +223,7 @@ void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark
     if (e == NULL)
         return;
     pthread_mutex_lock(&c->lock);
-    struct entry *old = *link_of(c, id);
+    struct entry *old = last_of(c, id);
     bool fits = *mark_of(c, id) == mark && (old == NULL || old->value->turn <= v->turn) &&
                 e->bytes <= c->bytes_max;
     if (fits) {
@@ -254,7 +260,7 @@ struct list_value *list_cache_version(struct list_cache *c, const unsigned char 
 {
     struct list_value *v = NULL;
     pthread_mutex_lock(&c->lock);
-    struct entry *e = *link_of(c, id);
+    struct entry *e = last_of(c, id);
     if (e == NULL || !str_eq(str_of(e->value->version), version))
         e = kept_of(c, id, version);
     if (e != NULL && e->cuts == c->cuts && end_of(e->value).ns > now.ns) {
@@ -278,11 +284,8 @@ static void touch(struct list_cache *c, struct entry *e, mono now)
     if (e->value->pin_ms == 0)
         return;
     e->pinned_until = mono_add_ms(now, e->value->pin_ms);
-    if (c->newest == e)
-        return;
-    e->newer->older = e->older;
-    *(e->older != NULL ? &e->older->newer : &c->oldest) = e->newer;
-    add_newest(c, e);
+    list_remove(&e->age);
+    list_append(&c->ages, &e->age);
 }
 
 static bool is_held(const struct list_cache *c, const struct entry *e, mono now)
@@ -303,7 +306,7 @@ struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id,
 {
     struct list_value *v = NULL;
     pthread_mutex_lock(&c->lock);
-    struct entry *e = *link_of(c, id);
+    struct entry *e = last_of(c, id);
     if (e != NULL && is_answered(c, e, now, alone)) {
         v = e->value;
         (void)flight_value_ref(&v->v); /* the caller's */
@@ -319,7 +322,7 @@ struct list_value *list_cache_held(struct list_cache *c, const unsigned char *id
 {
     struct list_value *v = NULL;
     pthread_mutex_lock(&c->lock);
-    struct entry *e = *link_of(c, id);
+    struct entry *e = last_of(c, id);
     if (e != NULL && is_held(c, e, now)) {
         v = e->value;
         (void)flight_value_ref(&v->v); /* the caller's */
@@ -339,12 +342,8 @@ void list_cache_drop(struct list_cache *c, const unsigned char *id)
 {
     pthread_mutex_lock(&c->lock);
     ++*mark_of(c, id);
-    struct entry *next;
-    for (struct entry *e = *chain_of(c, id); e != NULL; e = next) {
-        next = e->chain;
-        if (is_of(e, id))
-            take_out(c, e);
-    }
+    for (struct entry *e; (e = first_of(c, id)) != NULL;)
+        take_out(c, e);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -352,7 +351,8 @@ unsigned list_cache_all(struct list_cache *c, mono now, struct list_cached *out,
 {
     unsigned count = 0;
     pthread_mutex_lock(&c->lock);
-    for (struct entry *e = c->newest; e != NULL && count < max; e = e->older) {
+    for (struct list *n = c->ages.prev; n != &c->ages && count < max; n = n->prev) {
+        const struct entry *e = CONTAINER_OF(n, struct entry, age);
         if (e->kept || !is_held(c, e, now))
             continue;
         memcpy(out[count].id, e->id, FLIGHT_ID_BYTES);
@@ -366,7 +366,7 @@ unsigned list_cache_all(struct list_cache *c, mono now, struct list_cached *out,
 void list_cache_size(struct list_cache *c, uint64_t *count, uint64_t *bytes)
 {
     pthread_mutex_lock(&c->lock);
-    *count = c->count;
+    *count = c->entries.count;
     *bytes = c->bytes;
     pthread_mutex_unlock(&c->lock);
 }

@@ -15,7 +15,7 @@
 
 #include "list/list.h"
 
-enum { CACHE_MARKS = 1 << 12, CACHE_CHAINS = 1 << 12 };
+enum { CACHE_MARKS = 1 << 12 };
 struct list_cache;
 struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed);
 void list_cache_free(struct list_cache **cp);

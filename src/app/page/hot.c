@@ -3,6 +3,8 @@
  * answers. */
 #include "app/page/hot.h"
 
+#include "base/hash.h"
+#include "base/list.h"
 #include "http/negotiate.h"
 
 #include <pthread.h>
@@ -12,18 +14,11 @@
 #include <xxhash.h>
 
 #define HOT_MAGIC 0x407a45e0u
-enum {
-    SHARD_BYTES_MIN = 4 << 20,
-    CHAINS_MIN = 64,
-    CHAINS_MAX = 1 << 16,
-    ENTRY_BYTES_TYPICAL = 16384,
-    CACHE_LINE = 64
-};
+enum { SHARD_BYTES_MIN = 4 << 20, CACHE_LINE = 64 };
 
 struct entry {
-    struct entry *chain;          /* next of the same hash */
-    struct entry *before, *after; /* in the ring */
-    uint64_t hash;
+    struct hash_node node;
+    struct list ring; /* the hand looks at the first */
     struct hot_mark mark;
     store_time valid_until;
     struct http_ready *full, *same;
@@ -38,11 +33,10 @@ struct entry {
 
 struct shard {
     _Alignas(CACHE_LINE) pthread_mutex_t lock;
-    struct entry **chains;
-    uint64_t chains_mask;
-    struct entry *hand;
+    struct hash entries; /* by what of the hash did not choose the shard */
+    struct list ring;
     size_t bytes, bytes_max;
-    uint64_t hits_of[HOT_KINDS_MAX], misses, entries, evicted;
+    uint64_t hits_of[HOT_KINDS_MAX], misses, evicted;
 };
 
 struct versions {
@@ -70,11 +64,9 @@ static void *must_alloc(size_t count, size_t size)
 
 static void shard_init(struct shard *s, size_t bytes_max)
 {
-    size_t chains = CHAINS_MIN;
-    while (chains < CHAINS_MAX && chains * ENTRY_BYTES_TYPICAL < bytes_max)
-        chains *= 2;
-    *s = (struct shard){ .chains_mask = chains - 1, .bytes_max = bytes_max };
-    s->chains = must_alloc(chains, sizeof(struct entry *));
+    *s = (struct shard){ .bytes_max = bytes_max };
+    hash_init(&s->entries);
+    list_init(&s->ring);
     int failed = pthread_mutex_init(&s->lock, NULL);
     INVARIANT(failed == 0);
 }
@@ -95,29 +87,21 @@ struct app_hot *hot_new(size_t bytes_max, uint64_t seed)
     return h;
 }
 
-static struct entry **find_link(struct shard *s, const struct entry *e)
-{
-    struct entry **link = &s->chains[e->hash >> 16 & s->chains_mask];
-    while (*link != e)
-        link = &(*link)->chain;
-    return link;
-}
-
 /* Takes an entry out and ends it. */
 static void drop(struct shard *s, struct entry *e)
 {
-    *find_link(s, e) = e->chain;
-    if (s->hand == e)
-        s->hand = e->after == e ? NULL : e->after;
-    e->before->after = e->after;
-    e->after->before = e->before;
+    hash_remove(&s->entries, &e->node);
+    list_remove(&e->ring);
     INVARIANT(s->bytes >= e->bytes);
-    INVARIANT(s->entries > 0);
     s->bytes -= e->bytes;
-    s->entries--;
     http_ready_unref(&e->full);
     http_ready_unref(&e->same);
     free(e);
+}
+
+static struct entry *at_hand(const struct shard *s)
+{
+    return CONTAINER_OF(list_first(&s->ring), struct entry, ring);
 }
 
 void hot_free(struct app_hot **hp)
@@ -129,9 +113,9 @@ void hot_free(struct app_hot **hp)
     h->magic = 0;
     for (unsigned i = 0; i < h->shards_count; i++) {
         struct shard *s = &h->shards[i];
-        while (s->hand != NULL)
-            drop(s, s->hand);
-        free(s->chains);
+        while (!list_empty(&s->ring))
+            drop(s, at_hand(s));
+        hash_fini(&s->entries);
         (void)pthread_mutex_destroy(&s->lock); /* nobody is left to hold it */
     }
     free(h->shards);
@@ -179,25 +163,30 @@ static struct shard *shard_of(struct app_hot *h, uint64_t hash)
     return &h->shards[hash & (h->shards_count - 1)];
 }
 
+/* The low bits are alike in a shard. */
+static uint64_t hash_in_shard(uint64_t hash)
+{
+    return hash >> 16;
+}
+
 static struct entry *find(const struct shard *s, uint64_t hash, struct hot_key key)
 {
-    struct entry *e = s->chains[hash >> 16 & s->chains_mask];
-    while (e != NULL) {
-        bool same = e->hash == hash && e->variant == key.variant && e->target_bytes == key.target.n;
+    for (struct hash_node *n = hash_first(&s->entries, hash_in_shard(hash)); n != NULL;
+         n = hash_next(n)) {
+        struct entry *e = CONTAINER_OF(n, struct entry, node);
+        bool same = e->variant == key.variant && e->target_bytes == key.target.n;
         if (same && memcmp(e->target, key.target.p, key.target.n) == 0)
             return e;
-        e = e->chain;
     }
     return NULL;
 }
 
-static struct entry *entry_new(uint64_t hash, struct hot_key key, const struct hot_entry_opts *o)
+static struct entry *entry_new(struct hot_key key, const struct hot_entry_opts *o)
 {
     struct entry *e = malloc(sizeof *e + key.target.n);
     if (e == NULL)
         return NULL;
-    *e = (struct entry){ .hash = hash,
-                         .mark = o->mark,
+    *e = (struct entry){ .mark = o->mark,
                          .valid_until = o->valid_until,
                          .variant = key.variant,
                          .kind = o->kind,
@@ -215,11 +204,12 @@ static struct entry *entry_new(uint64_t hash, struct hot_key key, const struct h
 /* One turn gives every entry its second chance; the second takes what was not hit meanwhile. */
 static void make_room(struct shard *s, size_t bytes)
 {
-    while (s->hand != NULL && s->bytes > s->bytes_max - bytes) {
-        struct entry *e = s->hand;
+    while (!list_empty(&s->ring) && s->bytes > s->bytes_max - bytes) {
+        struct entry *e = at_hand(s);
         if (e->touched) {
             e->touched = false;
-            s->hand = e->after;
+            list_remove(&e->ring);
+            list_append(&s->ring, &e->ring);
             continue;
         }
         drop(s, e);
@@ -227,22 +217,11 @@ static void make_room(struct shard *s, size_t bytes)
     }
 }
 
-static void insert(struct shard *s, struct entry *e)
+static void insert(struct shard *s, struct entry *e, uint64_t hash)
 {
-    struct entry **head = &s->chains[e->hash >> 16 & s->chains_mask];
-    e->chain = *head;
-    *head = e;
-    if (s->hand == NULL) {
-        e->before = e->after = e;
-        s->hand = e;
-    } else { /* just behind the hand: looked at last */
-        e->after = s->hand;
-        e->before = s->hand->before;
-        e->before->after = e;
-        e->after->before = e;
-    }
+    hash_add(&s->entries, &e->node, hash_in_shard(hash));
+    list_append(&s->ring, &e->ring);
     s->bytes += e->bytes;
-    s->entries++;
     INVARIANT(s->bytes <= s->bytes_max);
 }
 
@@ -275,7 +254,7 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
         return;
     uint64_t hash = hash_of(h, key);
     struct shard *s = shard_of(h, hash);
-    struct entry *e = entry_new(hash, key, opts);
+    struct entry *e = entry_new(key, opts);
     if (e == NULL)
         return;
     pthread_mutex_lock(&s->lock);
@@ -285,7 +264,7 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
     bool fits = e->bytes <= entry_bytes_max(s);
     if (fits) {
         make_room(s, e->bytes);
-        insert(s, e);
+        insert(s, e, hash);
     }
     pthread_mutex_unlock(&s->lock);
     if (fits)
@@ -352,7 +331,7 @@ void hot_stats_get(struct app_hot *h, struct hot_stats *out)
             sum.hits_of[kind] += s->hits_of[kind];
         }
         sum.misses += s->misses;
-        sum.entries += s->entries;
+        sum.entries += s->entries.count;
         sum.bytes += s->bytes;
         sum.evicted += s->evicted;
         pthread_mutex_unlock(&s->lock);

@@ -75,7 +75,7 @@ static bool each_key(void *ctx, const struct queue_key *k)
 
 struct read_batch *load_batch_of(struct part_job *j, struct ksuid first)
 {
-    struct hash_node *n = hash_first(&j->batches, hash_of_ksuid(first));
+    struct hash_node *n = hash_first(&j->batches, ksuid_hash(first));
     for (; n != NULL; n = hash_next(n)) {
         struct read_batch *b = CONTAINER_OF(n, struct read_batch, node);
         if (ksuid_cmp(b->batch.first, first) == 0)
@@ -93,7 +93,7 @@ static err need_batch(struct part_job *j, struct ksuid first)
         return ERR_LIMIT;
     err why = j->store->ops->batch(j->store, j->place, first, &j->arena, &b->batch);
     if (why == ERR_OK)
-        hash_add(&j->batches, &b->node, hash_of_ksuid(first));
+        hash_add(&j->batches, &b->node, ksuid_hash(first));
     return why == ERR_NOT_FOUND ? ERR_OK : why; /* gone meanwhile: the row is left out */
 }
 

@@ -86,7 +86,7 @@ void batch_unref(struct part *p, struct batch *b)
 
 struct batch *part_batch(struct part *p, struct ksuid first)
 {
-    struct hash_node *n = hash_first(&p->batches, hash_of_ksuid(first));
+    struct hash_node *n = hash_first(&p->batches, ksuid_hash(first));
     for (; n != NULL; n = hash_next(n)) {
         struct batch *b = CONTAINER_OF(n, struct batch, node);
         if (ksuid_cmp(b->first, first) == 0)
@@ -97,7 +97,7 @@ struct batch *part_batch(struct part *p, struct ksuid first)
 
 void part_batch_add(struct part *p, struct batch *b)
 {
-    hash_add(&p->batches, &b->node, hash_of_ksuid(b->first));
+    hash_add(&p->batches, &b->node, ksuid_hash(b->first));
     b->known = true;
 }
 
@@ -231,7 +231,7 @@ void qitem_move(struct qitem *it, enum qitem_state to)
 
 struct qitem *part_item(struct part *p, struct ksuid id)
 {
-    struct hash_node *n = hash_first(&p->items, hash_of_ksuid(id));
+    struct hash_node *n = hash_first(&p->items, ksuid_hash(id));
     for (; n != NULL; n = hash_next(n)) {
         struct qitem *it = CONTAINER_OF(n, struct qitem, by_id);
         if (ksuid_cmp(it->id, id) == 0)
@@ -270,7 +270,7 @@ struct qitem *part_item_new(struct part *p, struct batch *b, unsigned index, str
                           .ready_at = b->created_at };
     list_init(&it->link);
     batch_ref(b);
-    hash_add(&p->items, &it->by_id, hash_of_ksuid(id));
+    hash_add(&p->items, &it->by_id, ksuid_hash(id));
     return it;
 }
 

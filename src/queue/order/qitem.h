@@ -3,9 +3,10 @@
 #ifndef QUEUE_ORDER_QITEM_H
 #define QUEUE_ORDER_QITEM_H
 
+#include "base/hash.h"
 #include "base/heap.h"
+#include "base/ksuid.h"
 #include "base/list.h"
-#include "queue/order/hash.h"
 #include "queue/store/store.h"
 
 #include <stdatomic.h>

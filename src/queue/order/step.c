@@ -175,7 +175,7 @@ static void rehash(struct part *p, struct qitem *it, struct ksuid id)
 {
     hash_remove(&p->items, &it->by_id);
     it->id = id;
-    hash_add(&p->items, &it->by_id, hash_of_ksuid(id));
+    hash_add(&p->items, &it->by_id, ksuid_hash(id));
 }
 
 /* Memory holds what is near the head; what lies behind its edge is read again when its turn

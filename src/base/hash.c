@@ -1,4 +1,5 @@
-#include "queue/order/hash.h"
+/* hash.c - chains of embedded nodes; slots double when there are as many nodes. */
+#include "base/hash.h"
 
 #include <stdlib.h>
 #include <xxhash.h>
@@ -59,24 +60,7 @@ void hash_remove(struct hash *h, struct hash_node *n)
     h->count--;
 }
 
-static struct hash_node *same(struct hash_node *n, uint64_t hash)
-{
-    while (n != NULL && n->hash != hash)
-        n = n->next;
-    return n;
-}
-
-struct hash_node *hash_first(const struct hash *h, uint64_t hash)
-{
-    return h->slots_count == 0 ? NULL : same(h->slots[hash & (h->slots_count - 1)], hash);
-}
-
-struct hash_node *hash_next(const struct hash_node *n)
-{
-    return same(n->next, n->hash);
-}
-
-void hash_each(struct hash *h, void (*each)(void *ctx, struct hash_node *n), void *ctx)
+void hash_each(const struct hash *h, void (*each)(void *ctx, struct hash_node *n), void *ctx)
 {
     for (size_t i = 0; i < h->slots_count; i++) {
         for (struct hash_node *n = h->slots[i], *next; n != NULL; n = next) {
@@ -89,12 +73,4 @@ void hash_each(struct hash *h, void (*each)(void *ctx, struct hash_node *n), voi
 uint64_t hash_of_str(str s, uint64_t seed)
 {
     return XXH3_64bits_withSeed(s.n == 0 ? "" : s.p, s.n, seed);
-}
-
-uint64_t hash_of_ksuid(struct ksuid k)
-{
-    uint64_t x = k.low ^ (k.high * UINT64_C(0x9e3779b97f4a7c15)) ^ ((uint64_t)k.seconds << 32);
-    x ^= x >> 32;
-    x *= UINT64_C(0xd6e8feb86659fd93);
-    return x ^ (x >> 32);
 }
