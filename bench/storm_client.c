@@ -14,7 +14,6 @@
  * where its Content-Length says. Ends after 120 s at the latest. */
 #include "base/check.h"
 #include "base/str.h"
-#include "render/title.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
