@@ -169,7 +169,7 @@ static err put_item(struct listing *l, struct found *f, str body)
                              .reference = it.reference,
                              .bytes = it.bytes,
                              .source_id = it.source_id,
-                             .attempts = e->attempts,
+                             .attempts = attempts_counted(e->attempts),
                              .created_at = e->created_at,
                              .expire_at = e->expire_at,
                              .enqueue_at = l->scheduled ? e->enqueue_at : STORE_TIME_ZERO };
@@ -228,8 +228,8 @@ static void fill_leases(struct listing *l)
         if (it == NULL || it->state != QITEM_LEASED)
             continue;
         item->lease_deadline = it->due_at;
-        item->attempts = it->attempts & ~ATTEMPTS_MARKS;
-        item->token = (it->attempts & ATTEMPTS_ORDERED) != 0 ? 0 : it->token;
+        item->attempts = it->attempts;
+        item->token = it->token;
     }
     queue_leave(q);
 }

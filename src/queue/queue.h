@@ -29,7 +29,8 @@ enum {
     QUEUE_NAME_BYTES_MAX = 512,
     QUEUE_CLIENT_BYTES_MAX = 512,
     QUEUE_REFERENCE_BYTES_MAX = 2000,
-    QUEUE_ATTEMPTS_MAX = 65536,
+    QUEUE_ATTEMPTS_MAX = 65536,        /* max_attempts of a queue */
+    QUEUE_ITEM_ATTEMPTS_MAX = 1 << 29, /* of an imported item; rows that say more count as this */
     QUEUE_PRODUCE_ITEMS_MAX = 1000,
     QUEUE_LEASE_ITEMS_MAX = 1000,
     QUEUE_COMPLETE_IDS_MAX = 1000,

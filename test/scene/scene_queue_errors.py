@@ -183,8 +183,8 @@ def storage_and_clear_are_checked(binary):
             ({'queue_name': 'q'}, 'items is invalid; cannot be empty'),
             ({'queue_name': 'q', 'items': [{}, {'attempts': -1}]}, negative),
             ({'queue_name': 'q', 'items': [{'max_attempts': -1}]}, 'max ' + negative),
-            ({'queue_name': 'q', 'items': [{'attempts': 2**31 - 1}]},
-             f'attempts is invalid; cannot be greater than {2**30}'),
+            ({'queue_name': 'q', 'items': [{'attempts': 2**29 + 1}]},
+             f'attempts is invalid; cannot be greater than {2**29}'),
         ])
         eq(fine(server, '/v1/storage/items.list', {'queue_name': 'q'}), {}, 'none of a refused import')
         table(server, '/v1/storage/items.delete', [({'queue_name': 'q', 'partition': 2}, partition),

@@ -17,7 +17,7 @@ import threading
 import time
 
 from harness import Server, check, eq, main, scene, wait_until
-from queue_help import (call, complete, create, fine, lease, produce, queue_server, stats, stored, totals,
+from queue_help import (call, complete, create, fine, lease, produce, queue_server, refused, stats, stored, totals,
                         waits_longer_than_it_lives)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
@@ -541,6 +541,34 @@ def an_item_may_wait_longer_than_it_lives(binary):
     with Cluster(options=('fsync=off',)) as cluster:
         with queue_server(binary, '--set', f'queue.stores=b={cluster.url}') as server:
             waits_longer_than_it_lives(server, 'q', lambda server: server.restart())
+
+
+@scene
+def an_imported_item_goes_to_no_strangers_queue(binary):
+    """Attempts that reach what the store keeps above them, as an earlier release took them too, and a token that ends with the
+    number of a queue: in a folder and in PostgreSQL."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        with queue_server(binary, '--set', f'queue.stores=a=q-a, b={cluster.url}') as server:
+            create(server, 'strangers')     # number 1, as the first token of each partition ends with
+            create(server, 'dead')
+            create(server, 'q', 2, dead_queue='dead', max_attempts=1)
+            one = {'queue_name': 'q', 'partition': 0, 'items': [{'payload': 'YQ==', 'attempts': 2**29 + 1}]}
+            refused(server, '/v1/storage/items.import', one, 400, f'attempts is invalid; cannot be greater than {2**29}')
+            for partition in range(2):
+                one['partition'] = partition
+                one['items'][0]['attempts'] = 2**29
+                fine(server, '/v1/storage/items.import', one)
+            [table] = [name for name in cluster.sql(r"SELECT relname FROM pg_class WHERE relname ~ '^queue_\d+_1_e$'").split()
+                       if cluster.sql(f'SELECT count(*) FROM {name}') == '1']
+            cluster.sql(f'UPDATE {table} SET attempts = {2**30}')     # of an earlier release
+            fine(server, '/v1/queue.reload', {'queue_name': 'q'})
+            taken = [fine(server, '/v1/lease.take', {'queue_name': 'q', 'batch_size': 1, 'client_id': 'c',
+                                                     'request_timeout': '1m'}) for _ in range(2)]
+            eq(sorted(one.get('partition', 0) for one in taken), [0, 1])
+            eq([int(one['items'][0]['token']) % 2**32 for one in taken], [1, 1])
+            server.clock(advance='61s')
+            wait_until(lambda: totals(server, 'dead') == [2], 'both died', WAIT)
+            eq((totals(server, 'q'), totals(server, 'strangers')), ([0, 0], [0]))
 
 
 main()

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { IMPORT_MEMORY_FACTOR = 8, IMPORT_BATCH_BYTES = 4 << 20, IMPORT_ATTEMPTS_MAX = 1 << 30 };
+enum { IMPORT_MEMORY_FACTOR = 8, IMPORT_BATCH_BYTES = 4 << 20 };
 
 /* ---- an item as a message, and back ---- */
 
@@ -206,9 +206,10 @@ static bool import_check(struct queue_call *c, const Wire__StorageItem *item)
         wrong = "max attempts is invalid; cannot be negative number";
     if (wrong != NULL)
         queue_call_refuse(c, "%s", wrong);
-    else if (item->attempts > IMPORT_ATTEMPTS_MAX)
-        queue_call_refuse(c, "attempts is invalid; cannot be greater than %d", IMPORT_ATTEMPTS_MAX);
-    return wrong == NULL && item->attempts <= IMPORT_ATTEMPTS_MAX;
+    else if (item->attempts > QUEUE_ITEM_ATTEMPTS_MAX)
+        queue_call_refuse(c, "attempts is invalid; cannot be greater than %d",
+                          QUEUE_ITEM_ATTEMPTS_MAX);
+    return wrong == NULL && item->attempts <= QUEUE_ITEM_ATTEMPTS_MAX;
 }
 
 /* False: answered. */

@@ -188,7 +188,7 @@ static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
     case QITEM_MOVING:
         return judge_moving(c, i, it);
     case QITEM_LEASED:
-        if (it->attempts >= ATTEMPTS_DOOMED && !removes(c))
+        if (it->doomed && !removes(c))
             return refuse(c, i, ERR_CONFLICT, "is not marked as leased");
         if (c->items[i].token != 0 && c->items[i].token != it->token)
             return refuse(c, i, ERR_CONFLICT, "is leased by another");

@@ -7,7 +7,7 @@ enum { DUE_BUILD_MAX = 512 };
 bool item_dies(const struct qitem *it, store_time now)
 {
     uint32_t max = it->part->queue->info.max_attempts;
-    bool spent = (max > 0 && it->attempts >= max) || it->attempts >= ATTEMPTS_DOOMED;
+    bool spent = (max > 0 && it->attempts >= max) || it->doomed;
     return spent || !store_time_before(now, it->expire_at);
 }
 

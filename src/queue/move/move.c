@@ -86,9 +86,7 @@ static bool move_takes(const struct move *m, const struct queue_change *c, str t
 
 void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_change *c)
 {
-    uint32_t number = it->state == QITEM_LEASED && (it->attempts & ATTEMPTS_ORDERED) != 0
-                          ? (uint32_t)it->token
-                          : 0;
+    uint32_t number = it->ordered_to;
     str to = p->queue->info.dead_queue;
     if (number == 0 && to.n == 0) {
         step_gone(s, it);

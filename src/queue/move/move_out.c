@@ -1,8 +1,8 @@
 /* move_out.c - the side of a move that leaves the source: items are doomed, removed, or put back.
  *
- * Doomed is a lease whose attempts say so: nobody is given that item any more, also after a
- * restart, which goes on with its move. Of items that were ordered to another queue (queue.requeue)
- * the lease names the queue: its token is that queue's number. */
+ * A doomed item is given to nobody any more. The row of its lease says so (step.c), also after a
+ * restart, which goes on with its move. The lease of an ordered item (queue.requeue) names the
+ * queue that the item goes to. */
 #include "queue/lease/wait.h"
 #include "queue/move/move.h"
 
@@ -11,13 +11,12 @@ static void doom(struct slot *s, const struct move *m, struct qitem *it)
     if (it->from != QITEM_LEASED && m->to_number == 0)
         return; /* past its time, also after a restart: it is moved before it is given */
     if (it->from != QITEM_LEASED) {
-        it->attempts |= ATTEMPTS_ORDERED;
-        it->token = m->to_number;
+        it->ordered_to = m->to_number;
         it->due_at = STORE_TIME_ZERO;
         s->write.parts[0].ready--;
         s->write.parts[0].leased++;
     }
-    it->attempts |= ATTEMPTS_DOOMED;
+    it->doomed = true;
     slot_op(s, OP_LEASE_PUT)->u.lease = qitem_lease(it, it->due_at);
 }
 
@@ -35,7 +34,9 @@ static void doomed(struct move *m)
  * removal is left. */
 static void give_back(struct part *p, struct qitem *it)
 {
-    it->attempts = (it->attempts & ~ATTEMPTS_MARKS) + 1; /* a release takes it away again */
+    it->doomed = false;
+    it->ordered_to = 0;
+    it->attempts++; /* a release takes it away again */
     list_append(&p->orphans, &it->link);
     part_heads(p);
     queue_work(p);
@@ -46,13 +47,13 @@ void move_put_back(struct move *m, const struct moved *moved)
     struct part *p = m->part;
     struct qitem *it = moved->item;
     qitem_move(it, (enum qitem_state)it->from);
-    if (it->state == QITEM_LEASED && (it->attempts & ATTEMPTS_ORDERED) != 0 && m->gives_back &&
-        !moved->skip) {
+    if (it->state == QITEM_LEASED && it->ordered_to > 0 && m->gives_back && !moved->skip) {
         give_back(p, it);
     } else if (it->state == QITEM_LEASED || it->state == QITEM_SCHEDULED) {
-        due_add(it, it->attempts >= ATTEMPTS_DOOMED ? STORE_TIME_ZERO : it->due_at);
+        due_add(it, it->doomed ? STORE_TIME_ZERO : it->due_at);
     } else {
-        it->attempts &= ~ATTEMPTS_MARKS;
+        it->doomed = false;
+        it->ordered_to = 0;
         it->token = 0;
         it->state = QITEM_READY;
         part_ready_put(p, it);

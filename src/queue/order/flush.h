@@ -38,6 +38,9 @@ store_time queue_expiry(const struct queue *q,
                         store_time due); /* of an item that may be leased from due on */
 struct queue_entry qitem_entry(const struct qitem *it, enum queue_entry_kind kind);
 struct queue_lease qitem_lease(const struct qitem *it, store_time deadline);
+void qitem_lease_read(struct qitem *it, const struct queue_lease *row); /* what it says of it */
+/* Attempts that a row or a client gave, within their limit. */
+uint32_t attempts_counted(uint32_t attempts);
 void due_add(struct qitem *it, store_time at);
 void due_put(struct qitem *it); /* into queue.due, or out of sight when too far ahead */
 

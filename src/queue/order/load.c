@@ -62,7 +62,7 @@ static struct qitem *merge_item(struct part *p, struct part_job *j, const struct
     }
     struct qitem *it = part_item_new(p, b, e->place.index, e->id);
     it->in_place = in_place;
-    it->attempts = e->attempts;
+    it->attempts = attempts_counted(e->attempts);
     it->created_at = e->created_at;
     it->expire_at = e->expire_at;
     part_key_of(p, it);
@@ -151,23 +151,20 @@ static void merge_leases(struct part *p, struct part_job *j)
     part_lost_sort(p);
     for (unsigned i = 0; i < j->leases_count; i++) {
         const struct queue_lease *l = &j->leases[i];
-        struct queue_entry e = { .id = l->id,
-                                 .place = l->place,
-                                 .attempts = l->attempts,
-                                 .created_at = l->created_at,
-                                 .expire_at = l->expire_at };
+        struct queue_entry e = {
+            .id = l->id, .place = l->place, .created_at = l->created_at, .expire_at = l->expire_at
+        };
         struct qitem *it = merge_item(p, j, &e, l->in_place);
         if (it == NULL)
             continue;
         it->state = QITEM_LEASED;
-        it->token = l->token;
-        it->due_at = l->deadline;
+        qitem_lease_read(it, l);
         if (it->key != NULL)
             it->key->active = it;
-        if (it->attempts < ATTEMPTS_DOOMED && part_was_lost(p, it))
+        if (!it->doomed && part_was_lost(p, it))
             list_append(&p->orphans, &it->link);
         else
-            due_add(it, it->attempts >= ATTEMPTS_DOOMED ? STORE_TIME_ZERO : it->due_at);
+            due_add(it, it->doomed ? STORE_TIME_ZERO : it->due_at);
     }
     part_lost_end(p);
 }

@@ -109,7 +109,7 @@ struct qitem *looked_item(struct part *p, const struct looked *l)
         b = part_batch_of(p, &l->batch);
     struct qitem *it = part_item_new(p, b, l->entry.place.index, l->entry.id);
     it->in_place = l->in_place;
-    it->attempts = l->entry.attempts;
+    it->attempts = attempts_counted(l->entry.attempts);
     it->created_at = l->entry.created_at;
     it->expire_at = l->entry.expire_at;
     part_key_of(p, it);

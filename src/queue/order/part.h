@@ -40,12 +40,6 @@ enum {
     PART_LOST_MAX = 65536, /* leases remembered as lost; more of them stand until they expire */
 };
 
-/* In the attempts of a lease: the item is on its way to another queue; by order, to the one of the
- * token's number. */
-#define ATTEMPTS_DOOMED (UINT32_C(1) << 31)
-#define ATTEMPTS_ORDERED (UINT32_C(1) << 30)
-#define ATTEMPTS_MARKS (ATTEMPTS_DOOMED | ATTEMPTS_ORDERED)
-
 /* Who begins the next write of a partition. */
 enum part_first { FIRST_PRODUCE, FIRST_CHANGE, FIRST_MOVE };
 

@@ -351,7 +351,7 @@ static void put_imported(struct slot *s, struct batch *b, unsigned index,
     struct qitem *it = part_item_new(p, b, index, ksuid_add(b->first, index));
     bool leased = store_time_before(b->created_at, from->lease_deadline);
     it->in_place = false;
-    it->attempts = from->attempts;
+    it->attempts = attempts_counted(from->attempts);
     it->expire_at = from->expire_at.ns > 0 ? from->expire_at : it->expire_at;
     it->due_at = from->lease_deadline;
     it->state = QITEM_ENDING;

@@ -61,8 +61,10 @@ struct qitem {
     store_time wake_at; /* in the heap: due_at, or later after a failure */
     uint64_t token;
     uint32_t attempts;
+    uint32_t ordered_to; /* doomed by an order: the number of the queue it goes to; 0: by none */
     uint16_t index;
     bool in_place;
+    bool doomed; /* LEASED, MOVING: nobody is given it here any more, it goes to another queue */
     unsigned char state, from; /* enum qitem_state; from: what it was before ENDING or MOVING */
     uint64_t mark;             /* of the request that looks at it */
 };

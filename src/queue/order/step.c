@@ -2,6 +2,13 @@
 
 #include <string.h>
 
+/* In the attempts of a lease's row: the item is doomed; by order, and the token is the number of
+ * the queue it goes to. */
+#define ATTEMPTS_DOOMED (UINT32_C(1) << 31)
+#define ATTEMPTS_ORDERED (UINT32_C(1) << 30)
+#define ATTEMPTS_MARKS (ATTEMPTS_DOOMED | ATTEMPTS_ORDERED)
+_Static_assert(QUEUE_ITEM_ATTEMPTS_MAX <= ATTEMPTS_ORDERED / 2, "leases add to it");
+
 /* Where an item was counted, and where it goes. */
 static int64_t *count_of(struct queue_write_part *w, enum qitem_state state)
 {
@@ -139,14 +146,38 @@ store_time queue_expiry(const struct queue *q, store_time due)
     return store_time_add(due, q->info.expire_timeout_ns);
 }
 
+uint32_t attempts_counted(uint32_t attempts)
+{
+    return attempts < QUEUE_ITEM_ATTEMPTS_MAX ? attempts : QUEUE_ITEM_ATTEMPTS_MAX;
+}
+
+/* A client's lease has a deadline, and a token of its own begins with an epoch: so no number that a
+ * client chose makes a row say that its item was ordered somewhere. */
+static bool is_ordered(const struct queue_lease *row)
+{
+    return (row->attempts & ATTEMPTS_MARKS) == ATTEMPTS_MARKS && row->deadline.ns == 0 &&
+           row->token > 0 && row->token <= UINT32_MAX;
+}
+
+void qitem_lease_read(struct qitem *it, const struct queue_lease *row)
+{
+    bool ordered = is_ordered(row);
+    it->doomed = (row->attempts & ATTEMPTS_DOOMED) != 0;
+    it->ordered_to = ordered ? (uint32_t)row->token : 0;
+    it->token = ordered ? 0 : row->token;
+    it->attempts = attempts_counted(row->attempts & (ordered ? ~ATTEMPTS_MARKS : ~ATTEMPTS_DOOMED));
+    it->due_at = row->deadline;
+}
+
 struct queue_lease qitem_lease(const struct qitem *it, store_time deadline)
 {
+    uint32_t marks = it->ordered_to > 0 ? ATTEMPTS_MARKS : it->doomed ? ATTEMPTS_DOOMED : 0;
     return (struct queue_lease){ .id = it->id,
                                  .place = { .batch = it->batch->first, .index = it->index },
                                  .in_place = it->in_place,
-                                 .deadline = deadline,
-                                 .attempts = it->attempts,
-                                 .token = it->token,
+                                 .deadline = it->ordered_to > 0 ? STORE_TIME_ZERO : deadline,
+                                 .attempts = it->attempts | marks,
+                                 .token = it->ordered_to > 0 ? it->ordered_to : it->token,
                                  .created_at = it->created_at,
                                  .expire_at = it->expire_at,
                                  .order_key = it->batch->order_key };

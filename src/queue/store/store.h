@@ -101,8 +101,9 @@ struct queue_lease {
     struct queue_place place;
     bool in_place; /* ready in its batch; else by an entry of its id */
     store_time deadline;
-    uint32_t attempts; /* this grant included */
-    uint64_t token;    /* of our own routes; 0: none */
+    uint32_t
+        attempts;   /* this grant included; with the owner's marks (step.c), which no store reads */
+    uint64_t token; /* of our own routes; 0: none */
     store_time created_at, expire_at;
     str order_key;
 };
