@@ -35,7 +35,7 @@ MUST_CHECK err queue_items_delete(struct queue *q, uint32_t partition, const str
                                   unsigned count, struct err_note *note);
 MUST_CHECK err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive,
                            struct err_note *note);
-MUST_CHECK err queue_reload(struct queue *q, struct err_note *note);
+void queue_reload(struct queue *q);
 /* Items from a dead queue back to the tail of another: at most count, *moved of them. */
 MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
                              struct err_note *note);

@@ -185,9 +185,8 @@ void queue_ref(struct queue *q);
 void queue_arrive(struct queue *q, struct arrival *a);
 err queue_grow(struct queue *q,
                struct err_note *note); /* one more partition. Blocks, under change_lock */
-/* Forgets what is in memory and reads it again. ERR_UNAVAILABLE: a requeue is between its two
- * writes. */
-err part_reread(struct queue *q, uint32_t partition, struct err_note *note);
+/* Forgets what is in memory and reads it again. Blocks, under change_lock. */
+void part_reread(struct queue *q, uint32_t partition);
 err part_migrate(struct queue *q, uint32_t partition, str store,
                  struct err_note *note); /* as above */
 err queue_save(struct queue *q);         /* its row. As above */

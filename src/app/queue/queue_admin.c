@@ -387,7 +387,7 @@ void app_queue_clear(struct http_exchange *x, void *app)
 
 static void reload_run(struct queue_call *c)
 {
-    c->why = queue_reload(c->queue, &c->note);
+    queue_reload(c->queue);
 }
 
 void app_queue_reload(struct http_exchange *x, void *app)

@@ -346,25 +346,15 @@ static bool is_quiet(const struct part *p)
            list_empty(&p->movers) && list_empty(&p->fetching) && list_empty(&p->unknown);
 }
 
-/* Stops all work of a partition, but not between the two writes of a requeue: its items would stand
- * in both queues. False: it was waited for in vain; the partition is open, as it was. */
-static bool close_part(struct queue *q, struct part *p)
+/* All work of a partition ends, also a move between its two writes: the marks of its items are
+ * durable, so it goes on when the partition has been read again. */
+static void close_part(struct queue *q, struct part *p)
 {
-    struct clock *clock = q->all->opts.clock;
-    mono deadline = mono_add_ms(clock_mono(clock), QUIET_MS);
-    for (;;) {
-        queue_enter(q);
-        bool inserts = move_inserts(p);
-        if (!inserts) {
-            p->closed = true;
-            place_open(q->place, p->number, false);
-            part_heads(p);
-        }
-        queue_leave(q);
-        if (!inserts || clock_mono(clock).ns >= deadline.ns)
-            return !inserts;
-        queue_rest();
-    }
+    queue_enter(q);
+    p->closed = true;
+    place_open(q->place, p->number, false);
+    part_heads(p);
+    queue_leave(q);
 }
 
 /* Waits until nothing of a closed partition is on its way. */
@@ -434,15 +424,6 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
     return why;
 }
 
-static err not_closed(const struct part *p, struct err_note *note)
-{
-    err_note_set(note,
-                 "partition not available; items of partition '%u' are on their way to another "
-                 "queue, try again",
-                 p->number);
-    return ERR_UNAVAILABLE;
-}
-
 static err failing(const struct part *p, struct err_note *note)
 {
     err_note_set(note, "partition not available; partition '%u' is failing, retry again",
@@ -450,14 +431,12 @@ static err failing(const struct part *p, struct err_note *note)
     return ERR_UNAVAILABLE;
 }
 
-err part_reread(struct queue *q, uint32_t partition, struct err_note *note)
+void part_reread(struct queue *q, uint32_t partition)
 {
     struct part *p = q->parts[partition];
-    if (!close_part(q, p))
-        return not_closed(p, note);
+    close_part(q, p);
     (void)await_quiet(q, p); /* not in time: it is read as soon as it is */
     open_part(q, p);
-    return ERR_OK;
 }
 
 err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note *note)
@@ -476,8 +455,7 @@ err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note
         return ERR_OK;
     if (stores_status(all, to) != PLACE_OK)
         return failing(p, note);
-    if (!close_part(q, p))
-        return not_closed(p, note);
+    close_part(q, p);
     if (!await_quiet(q, p)) {
         open_part(q, p);
         return failing(p, note);

@@ -3,17 +3,17 @@
  *   gathered (source) -> round by round: bodies read, batch made in the target (pool, move_in.c)
  *                         -> same store: one write for both sides
  *                         -> else: doomed here (DOOM), inserted there (INSERT), removed here
- *                           (REMOVE)
+ *                           (REMOVE); or refused there, and given back here (RELEASE)
  * The item stays in its source until it is durable in the target. Across stores the target keeps a
  * key for each item, so that a second try after a crash inserts nothing twice; the key goes when
- * the source is rid of the item. Doomed is a lease that says so (move_out.c): nobody gets that item
- * again, and after a crash its move goes on.
- *   A round that fails is told, and tried again, later and later, as long as there is a target.
- * What a client ordered to the dead queue is put back after MOVE_ORDER_TRIES, unless it is doomed;
- * requeued items are given back at once, unless they may be in the target. Of those the move goes
- * on when nobody waits for it any more. */
+ * the source is rid of the item. Nobody gets a doomed item again, and after a crash its move goes
+ * on (move_out.c). A round that fails is told, and tried again, later and later, as long as there
+ * is a target. What a client ordered to the dead queue is put back after MOVE_ORDER_TRIES, unless
+ * it is doomed. A requeue ends with the first round that fails. Items that cannot be in the target
+ * are given back, and the client is told when that is written. Items that may be there, or whose
+ * release is not written, are told to be on their way; then the server goes on with them by itself.
+ */
 #include "queue/move/move.h"
-#include "queue/lease/wait.h"
 
 #include "base/log.h"
 
@@ -152,11 +152,33 @@ static void tell_client(struct move *m, err why)
     if (c == NULL)
         return;
     if (why != ERR_OK)
-        err_note_set(&c->note, "dead queue '%.*s' does not take the items; %s, try again",
+        err_note_set(&c->note, "dead queue '%.*s' does not take the items; %s",
                      (int)(m->to_name_bytes < 150 ? m->to_name_bytes : 150), m->to_name,
                      m->doomed ? "they are moved as soon as it does"
-                               : "those that were not moved are leased as before");
+                               : "those that were not moved are leased as before, try again");
     change_outcome(c, why);
+}
+
+/* Whoever waits for the order is told what became of its round. Under the lock of the source. */
+static void tell_order(struct move *m, err why)
+{
+    struct move_order *o = m->order;
+    m->order = NULL;
+    if (o == NULL)
+        return;
+    if (why != ERR_OK && (m->doomed || m->unsure))
+        o->open += m->round - m->returned;
+    waiter_done(&o->waiter, why, m->round);
+}
+
+/* Items from one on are no longer the move's, unless they were lost with the memory they stood in.
+ */
+static void put_back(struct move *m, unsigned from)
+{
+    for (unsigned i = from; i < m->count && m->generation == m->part->generation; i++)
+        if (m->items[i].item != NULL)
+            move_put_back(m, &m->items[i]);
+    m->count = from;
 }
 
 /* Under the lock of the source: m is over there, its items are gone, back or lost with the memory
@@ -165,21 +187,30 @@ void move_end(struct move *m, err why)
 {
     struct part *p = m->part;
     struct queue *q = p->queue;
-    for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++)
-        move_put_back(m, &m->items[i]);
+    if (why != ERR_OK)
+        put_back(m, 0);
     m->removed = why == ERR_OK;
     if (m->told && why == ERR_OK)
         log_event(q->all->opts.log, LOG_INFO, "queue.move", LOG_STR("name", q->info.name),
                   LOG_INT("partition", p->number), LOG_CSTR("state", "moved"));
     tell_client(m, why);
-    if (m->waiter != NULL)
-        waiter_done(m->waiter, why, m->round);
+    tell_order(m, why);
     stop_running(m);
     q->busy--;
     list_remove(&m->by_part);
     if (m->why == ERR_OK)
         m->why = why;
     loop_post(q->all->opts.loop, finished, m);
+}
+
+/* Under the lock of the source: the removal of the round is tried until it is written. Whoever
+ * waits for the order does not wait for that, and other items of it are not moved unseen. */
+void move_stands_in_both(struct move *m, err why)
+{
+    m->unsure = true;
+    if (m->order != NULL)
+        put_back(m, m->round);
+    tell_order(m, why);
 }
 
 /* Under the lock of the source. */
@@ -247,13 +278,22 @@ static bool give_up(struct move *m, err why)
     return !m->doomed;
 }
 
-/* What an order began is given back where nothing of it can be in the target; what it left is done,
- * if it can be. */
+/* Are items that an order doomed to be given back? The target refused them, or it is gone, or they
+ * cannot be read. */
 static bool gives_back(const struct move *m, err why)
 {
     if (m->keeps)
-        return m->stage != MOVE_REMOVE && (m->stage != MOVE_INSERT || why != ERR_IO);
+        return m->stage == MOVE_INSERT && why != ERR_IO;
     return m->to_number > 0 && (why == ERR_NOT_FOUND || why == ERR_CORRUPT);
+}
+
+/* Under the lock of the source. */
+static void release(struct move *m, err why)
+{
+    m->why = why;
+    m->stage = MOVE_RELEASE;
+    list_append(&m->part->moves, &m->link);
+    queue_work(m->part);
 }
 
 /* On the loop: nothing came of it; from the beginning, in a while. */
@@ -269,8 +309,9 @@ void move_again(void *ctx)
     queue_enter(q);
     if (move_is_current(m))
         move_failed(m, why);
-    m->gives_back = back;
-    if (m->keeps || back || !move_is_current(m))
+    if (back && move_is_current(m))
+        release(m, why);
+    else if (m->keeps || !move_is_current(m))
         move_end(m, why);
     else if (!give_up(m, why))
         move_later(m);
@@ -288,11 +329,10 @@ static void next_round(void *ctx)
     reset(m);
     queue_ref(q);
     queue_enter(q);
-    m->inserts = false;
     m->count -= m->round;
     memmove(m->items, m->items + m->round, m->count * sizeof *m->items);
     m->round = m->tries = 0;
-    m->doomed = false;
+    m->doomed = m->unsure = false;
     if (!move_is_current(m)) {
         move_end(m, ERR_UNAVAILABLE);
     } else {
@@ -311,9 +351,9 @@ void move_round_over(struct move *m)
         move_end(m, ERR_OK);
         return;
     }
-    if (m->waiter != NULL) {
-        waiter_expect(m->waiter);
-        waiter_done(m->waiter, ERR_OK, m->round);
+    if (m->order != NULL) {
+        waiter_expect(&m->order->waiter);
+        waiter_done(&m->order->waiter, ERR_OK, m->round);
     }
     m->removed = true;
     loop_post(m->part->queue->all->opts.loop, next_round, m);
@@ -440,15 +480,6 @@ void move_lost(struct part *p)
     for (struct list *n = p->movers.next; n != &p->movers; n = n->next)
         CONTAINER_OF(n, struct move, by_part)->generation = p->generation - 1;
     move_abandon(p);
-}
-
-bool move_inserts(const struct part *p)
-{
-    for (const struct list *n = p->movers.next; n != &p->movers; n = n->next) {
-        if (CONTAINER_OF(unconst(n), struct move, by_part)->inserts)
-            return true;
-    }
-    return false;
 }
 
 void move_abandon(struct part *p)

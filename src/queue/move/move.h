@@ -2,6 +2,7 @@
 #ifndef QUEUE_MOVE_MOVE_H
 #define QUEUE_MOVE_MOVE_H
 
+#include "queue/lease/wait.h"
 #include "queue/order/flush.h"
 
 enum {
@@ -11,12 +12,19 @@ enum {
 };
 
 struct moved {
-    struct qitem *item;
+    struct qitem *item; /* NULL: it was given back, and is no longer the move's */
     struct queue_place place;
     struct ksuid id;
     bool skip; /* the target has it already */
 };
-enum move_stage { MOVE_NEW, MOVE_DOOM, MOVE_INSERT, MOVE_REMOVE };
+enum move_stage { MOVE_NEW, MOVE_DOOM, MOVE_INSERT, MOVE_REMOVE, MOVE_RELEASE };
+
+/* Somebody waits until all moves of an order are over. */
+struct move_order {
+    struct waiter waiter; /* its good: items that were moved */
+    unsigned open; /* items of which nobody can say yet in which queue they end. Source's lock */
+};
+
 struct move {
     struct list link; /* part.dying, part.moves, part.later */
     enum move_stage stage;
@@ -24,16 +32,16 @@ struct move {
     struct part *part;
     uint64_t generation;
     struct queue_change *change; /* that waits for it; NULL: none */
-    struct waiter *waiter;
-    bool keeps;   /* somebody waits for its order: what fails is put back */
-    bool inserts; /* and is in another store soon, or already. As count under the source's lock */
-    bool running, doomed, told; /* doomed: the round is; told: that it cannot go on */
-    bool gives_back;            /* what its order doomed, at its end */
-    unsigned tries;             /* that failed, one after the other */
-    const char *what;           /* why the last one failed */
+    struct move_order *order;    /* NULL: nobody waits for it, or was told already */
+    bool keeps;                  /* it was ordered, and ends with the first round that fails */
+    bool running, doomed, told;  /* doomed: the round is; told: that it cannot go on */
+    bool unsure;      /* a write has an unknown outcome, or the items stand in both queues */
+    unsigned tries;   /* that failed, one after the other */
+    const char *what; /* why the last one failed */
     struct moved *items;
     unsigned count, size;      /* items left; room */
     unsigned round, new_count; /* of this round: the first so many; not skipped */
+    unsigned returned;         /* of this round: given back */
     struct queue_store *store;
     uint32_t store_index;
     struct queue_part place;
@@ -63,16 +71,18 @@ struct move *move_new(struct part *p, struct queue_change *c, str to);
 void move_add(struct move *m, struct qitem *it);
 
 /* move.c. Under the lock of the source: is it still wanted; over; tried again later; one more try
- * failed; the items of its round are in the target, and gone from the source. */
+ * failed; the items of its round are in the target, and gone from the source, or not gone. */
 bool move_is_current(const struct move *m);
 void move_end(struct move *m, err why);
+void move_stands_in_both(struct move *m, err why);
 void move_later(struct move *m);
 void move_failed(struct move *m, err why);
 void move_round_over(struct move *m);
 /* On the loop: into the target; or nothing came of it. */
 void move_insert(void *ctx);
 void move_again(void *ctx);
-/* move_out.c. Under the lock of the source: an item whose move is over is what it was. */
+/* move_out.c. Under the lock of the source: an item whose move is over is what it was, or doomed.
+ */
 void move_put_back(struct move *m, const struct moved *moved);
 
 /* move_in.c. The next round: which items, their bodies, a place for them in the target. Blocks:

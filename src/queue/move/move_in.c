@@ -257,9 +257,12 @@ err move_prepare(struct move *m)
     str encoded = STR_NONE;
     m->round = m->count;
     m->what = "there is no such queue";
-    if (!find_target(m))
+    if (!find_target(m)) {
+        for (unsigned i = 0; i < m->count; i++)
+            m->items[i].skip = false; /* what it had is gone with it */
         return m->to_number > 0 ? ERR_NOT_FOUND
                                 : ERR_OK; /* without a dead queue the items are deleted */
+    }
     err why = choose_round(m, &encoded);
     if (why != ERR_OK || encoded.n == 0)
         return why;

@@ -3,61 +3,92 @@
  * A doomed item is given to nobody any more. The row of its lease says so (step.c), also after a
  * restart, which goes on with its move. The lease of an ordered item (queue.requeue) names the
  * queue that the item goes to. */
-#include "queue/lease/wait.h"
 #include "queue/move/move.h"
 
-static void doom(struct slot *s, const struct move *m, struct qitem *it)
+/* An item past its time is not doomed: after a restart, too, it is moved before it is given. */
+static bool is_to_be_doomed(const struct move *m, const struct qitem *it)
 {
-    if (it->from != QITEM_LEASED && m->to_number == 0)
-        return; /* past its time, also after a restart: it is moved before it is given */
-    if (it->from != QITEM_LEASED) {
-        it->ordered_to = m->to_number;
+    return it->from == QITEM_LEASED || m->to_number > 0;
+}
+
+static void doom_item(const struct move *m, struct qitem *it)
+{
+    it->doomed = true;
+    it->ordered_to = m->to_number;
+    if (it->ordered_to > 0)
         it->due_at = STORE_TIME_ZERO;
+}
+
+static void doom(struct slot *s, const struct move *m, const struct qitem *it)
+{
+    struct qitem then = *it; /* as it is once that is written */
+    if (!is_to_be_doomed(m, it))
+        return;
+    if (it->from != QITEM_LEASED) {
         s->write.parts[0].ready--;
         s->write.parts[0].leased++;
     }
-    it->doomed = true;
-    slot_op(s, OP_LEASE_PUT)->u.lease = qitem_lease(it, it->due_at);
+    doom_item(m, &then);
+    slot_op(s, OP_LEASE_PUT)->u.lease = qitem_lease(&then, then.due_at);
 }
 
-/* What was written: who was ready is leased. */
+/* That was written: an item that was ready counts as leased. */
 static void doomed(struct move *m)
 {
     m->doomed = true;
-    m->inserts = m->keeps;
-    for (unsigned i = 0; i < m->round && m->generation == m->part->generation && m->to_number > 0;
-         i++)
-        m->items[i].item->from = QITEM_LEASED;
+    for (unsigned i = 0; i < m->round && m->generation == m->part->generation; i++) {
+        struct qitem *it = m->items[i].item;
+        if (!is_to_be_doomed(m, it))
+            continue;
+        doom_item(m, it);
+        it->from = QITEM_LEASED;
+    }
 }
 
-/* As if nobody had ordered anything. What stands in the target already is not given back: only its
- * removal is left. */
-static void give_back(struct part *p, struct qitem *it)
+/* Back in its place, as if nobody had ordered anything. An item that stands in the target already
+ * is not given back: only its removal is left. */
+static void give_back(struct slot *s, struct move *m, struct moved *moved)
 {
+    struct qitem *it = moved->item;
+    if (moved->skip)
+        return;
     it->doomed = false;
     it->ordered_to = 0;
     it->attempts++; /* a release takes it away again */
-    list_append(&p->orphans, &it->link);
-    part_heads(p);
-    queue_work(p);
+    step_release(s, it);
+    moved->item = NULL;
+    m->returned++;
 }
 
 void move_put_back(struct move *m, const struct moved *moved)
 {
-    struct part *p = m->part;
     struct qitem *it = moved->item;
     qitem_move(it, (enum qitem_state)it->from);
-    if (it->state == QITEM_LEASED && it->ordered_to > 0 && m->gives_back && !moved->skip) {
-        give_back(p, it);
-    } else if (it->state == QITEM_LEASED || it->state == QITEM_SCHEDULED) {
+    if (it->state == QITEM_LEASED || it->state == QITEM_SCHEDULED) {
         due_add(it, it->doomed ? STORE_TIME_ZERO : it->due_at);
     } else {
-        it->doomed = false;
-        it->ordered_to = 0;
-        it->token = 0;
         it->state = QITEM_READY;
-        part_ready_put(p, it);
+        part_ready_put(m->part, it);
     }
+}
+
+static void build_item(struct slot *s, struct move *m, struct moved *moved)
+{
+    switch (m->stage) {
+    case MOVE_DOOM:
+        doom(s, m, moved->item);
+        return;
+    case MOVE_REMOVE:
+        step_gone(s, moved->item);
+        return;
+    case MOVE_RELEASE:
+        give_back(s, m, moved);
+        return;
+    case MOVE_NEW:
+    case MOVE_INSERT:
+        break;
+    }
+    check_failed(__FILE__, __LINE__, "a move that writes into its source");
 }
 
 void move_build(struct part *p, struct slot *s)
@@ -72,16 +103,13 @@ void move_build(struct part *p, struct slot *s)
     }
     unsigned before = s->ops_count;
     list_remove(n);
-    for (unsigned i = 0; i < m->round; i++) {
-        if (m->stage == MOVE_DOOM)
-            doom(s, m, m->items[i].item);
-        else
-            step_gone(s, m->items[i].item);
-    }
+    for (unsigned i = 0; i < m->round; i++)
+        build_item(s, m, &m->items[i]);
     if (m->stage == MOVE_DOOM && s->ops_count == before) {
         loop_post(p->queue->all->opts.loop, move_insert, m);
         return;
     }
+    INVARIANT(s->ops_count + s->dirty_count > before);
     s->move = m;
     if (m->stage == MOVE_REMOVE && m->placed) {
         move_side_of_target(m, &s->write.parts[1]);
@@ -98,24 +126,35 @@ static void keep_moving(struct part *p, struct qitem *it)
     qitem_move(it, QITEM_MOVING);
 }
 
+/* When that failed, the items are given back as leases are that nobody was told of. */
+static void released(struct move *m, err why, bool current)
+{
+    if (why != ERR_OK)
+        m->returned = 0;
+    if (!current)
+        m->generation = m->part->generation - 1;
+    move_end(m, m->why);
+}
+
 void move_outcome(struct move *m, err why)
 {
     struct part *p = m->part;
     struct loop *loop = p->queue->all->opts.loop;
     bool current = m->generation == p->generation && why != ERR_IO && why != ERR_CORRUPT;
+    m->unsure |= why == ERR_IO;
     if (why != ERR_OK && m->stage == MOVE_REMOVE && current)
         for (unsigned i = 0; i < m->round; i++)
             keep_moving(p, m->items[i].item);
     if (m->stage == MOVE_DOOM && why == ERR_OK) {
         doomed(m);
         loop_post(loop, move_insert, m);
+    } else if (m->stage == MOVE_RELEASE) {
+        released(m, why, current);
     } else if (why == ERR_OK) {
         move_round_over(m);
     } else if (m->stage == MOVE_REMOVE && !m->placed && current && move_is_current(m)) {
         move_failed(m, why);
-        if (m->waiter != NULL) /* the items are in the target: only this is left */
-            waiter_done(m->waiter, why, 0);
-        m->waiter = NULL;
+        move_stands_in_both(m, why);
         move_later(m);
     } else if (!current) {
         m->generation = p->generation - 1; /* its items are about to be thrown away */

@@ -144,20 +144,17 @@ err queue_part_change(struct queue *q, const struct queue_part_change *c, struct
     return why;
 }
 
-err queue_reload(struct queue *q, struct err_note *note)
+void queue_reload(struct queue *q)
 {
     uint32_t count = atomic_load(&q->parts_shown);
-    err why = ERR_OK;
     for (uint32_t i = 0; i < count;
          i++) { /* what cannot be read now is tried again, like after any failure */
         lock_changes(q);
-        err one = part_reread(q, i, note);
+        part_reread(q, i);
         unlock_changes(q);
-        why = one == ERR_OK ? why : one;
     }
     queue_await_read(q, QUEUE_PARTS_ALL,
                      mono_add_ms(clock_mono(q->all->opts.clock), RELOAD_MS_MAX));
-    return why;
 }
 
 err queue_rebalance(struct queue *q, struct err_note *note)

@@ -2,7 +2,6 @@
  * many are moved as are wanted or none is left. A partition that is being read is waited for; of
  * one that is away the answer says so. */
 #include "queue/admin.h"
-#include "queue/lease/wait.h"
 #include "queue/move/move.h"
 
 enum {
@@ -12,7 +11,7 @@ enum {
 
 struct requeue {
     struct queue *from, *to;
-    struct waiter waiter;
+    struct move_order order;
     unsigned left;              /* items wanted */
     unsigned moves;             /* of this round */
     const struct part *reading; /* it may have more, which memory will know soon; NULL: none has */
@@ -30,10 +29,10 @@ static unsigned requeue_part(struct requeue *r, struct part *p)
         move_add(m, it);
     }
     if (m != NULL) {
-        m->waiter = &r->waiter;
+        m->order = &r->order;
         m->keeps = true;
         m->to_number = r->to->number;
-        waiter_expect(&r->waiter);
+        waiter_expect(&r->order.waiter);
     }
     move_begin(p);
     return n;
@@ -85,19 +84,28 @@ static err requeue_lacks(const struct part *p, struct err_note *note)
     return ERR_UNAVAILABLE;
 }
 
+/* A move failed. ordered: of how many items. */
+static err requeue_failed(const struct requeue *r, unsigned ordered, struct err_note *note)
+{
+    if (r->order.waiter.good + r->order.open == ordered)
+        err_note_set(note, "items are still being moved");
+    else
+        err_note_set(note, "queue '%.*s' does not take the items",
+                     STR_ARG(str_take(r->to->info.name, 150)));
+    return ERR_UNAVAILABLE;
+}
+
 static err requeue_all(struct requeue *r, struct err_note *note)
 {
+    unsigned wanted = r->left;
     struct clock *clock = r->from->all->opts.clock;
     mono deadline = mono_add_ms(clock_mono(clock), REQUEUE_READ_MS_MAX);
     while (r->left > 0) {
         err why = requeue_round(r, note);
         if (why != ERR_OK)
             return why;
-        if (waiter_wait(&r->waiter) != ERR_OK) {
-            err_note_set(note, "queue '%.*s' does not take the items",
-                         STR_ARG(str_take(r->to->info.name, 150)));
-            return ERR_UNAVAILABLE;
-        }
+        if (waiter_wait(&r->order.waiter) != ERR_OK)
+            return requeue_failed(r, wanted - r->left, note);
         if (r->moves > 0)
             deadline = mono_add_ms(clock_mono(clock), REQUEUE_READ_MS_MAX);
         else if (r->reading == NULL)
@@ -110,6 +118,18 @@ static err requeue_all(struct requeue *r, struct err_note *note)
     return ERR_OK;
 }
 
+/* again: there may be more to move. */
+static void requeue_tell(const struct requeue *r, const char *why, bool again,
+                         struct err_note *note)
+{
+    unsigned moved = r->order.waiter.good, open = r->order.open;
+    const char *end = again ? ", try again" : "";
+    if (open == 0)
+        err_note_set(note, "%s; %u were moved%s", why, moved, end);
+    else
+        err_note_set(note, "%s; %u were moved, %u are on their way%s", why, moved, open, end);
+}
+
 err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
                   struct err_note *note)
 {
@@ -119,12 +139,11 @@ err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned
         err_note_set(note, "queue is invalid; items cannot be moved to the queue they are in");
         return ERR_BAD;
     }
-    waiter_init(&r.waiter);
+    waiter_init(&r.order.waiter);
     err why = requeue_all(&r, &said);
-    *moved = r.waiter.good;
-    waiter_fini(&r.waiter);
+    *moved = r.order.waiter.good;
+    waiter_fini(&r.order.waiter);
     if (why != ERR_OK)
-        err_note_set(note, "%s; %u were moved%s", said.text, *moved,
-                     why == ERR_UNAVAILABLE ? ", try again" : "");
+        requeue_tell(&r, said.text, why == ERR_UNAVAILABLE && *moved + r.order.open < count, note);
     return why;
 }

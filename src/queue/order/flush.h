@@ -120,8 +120,6 @@ void move_begin(struct part *p);          /* of what part_die gathered */
 mono move_wake(struct part *p, mono now); /* what is tried again; when to look next */
 void move_lost(struct part *p);           /* before the memory is thrown away */
 void move_abandon(struct part *p);        /* the queue ends */
-bool move_inserts(
-    const struct part *p); /* requeued items are in the target soon, or already, and here still */
 void move_forget_change(struct part *p, const struct queue_change *c);
 /* Its move failed, and is tried again later. let_go: such a move is over, its items are back. */
 bool move_waits(struct part *p, const struct qitem *it);
