@@ -105,7 +105,7 @@ static err encode(struct move *m, str *out)
     if (why != ERR_OK && !damage_is(why))
         return why;
     m->what = "items cannot be read";
-    if (n == 0 && k.at[0] > 0) { /* those before it are in the target */
+    if (n == 0 && m->to_number > 0 && k.at[0] > 0) { /* the target has those before it */
         m->new_count = 0;
         m->round = k.at[0];
         return ERR_OK;

@@ -5,6 +5,7 @@
 #include "queue/admin.h"
 #include "rig.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { ITEMS = 5, BAD = 2 };
@@ -184,6 +185,49 @@ static void one_that_dies_unreadable_holds_no_other_up(void **state)
     queue_unref(&dead);
 }
 
+static atomic_uint writes;
+
+static err no_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b)
+{
+    (void)s, (void)p;
+    b->read = 0;
+    return ERR_CORRUPT;
+}
+
+static void write_counted(struct queue_store *s, struct queue_write *w)
+{
+    atomic_fetch_add(&writes, 1);
+    bend.real->write(s, w);
+}
+
+static void many_that_die_unreadable_go_by_one_write(void **state)
+{
+    enum { MANY = 40 };
+    (void)state;
+    struct queue *dead = rig_queue(&rig, "dead", 1);
+    struct queue *q =
+        rig_create(&rig, (struct queue_info){
+                             .name = STR("dying"), .dead_queue = STR("dead"), .max_attempts = 1 });
+    (void)rig_produce(&rig, q, "x", MANY);
+    struct ask *a = rig_lease(&rig, q, MANY);
+    assert_int_equal(rig_stats(q, 0).leased, MANY);
+    store_bend(ERR_CORRUPT, ERR_OK);
+    bend.ops.bodies = no_bodies;
+    bend.ops.write = write_counted;
+    atomic_store(&writes, 0);
+    rig_advance(&rig, 61 * NS_PER_S);
+    mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    while (rig_stats(q, 0).leased > 0)
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+    store_straighten();
+    assert_int_equal(atomic_load(&writes), 1);
+    assert_int_equal(rig_stats(q, 0).damaged, MANY);
+    assert_int_equal(rig_stats(dead, 0).ready, 0);
+    ask_free(a);
+    queue_unref(&q);
+    queue_unref(&dead);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +237,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_damaged_item_ends_when_it_expires, rig_setup,
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(one_that_dies_unreadable_holds_no_other_up, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(many_that_die_unreadable_go_by_one_write, rig_setup,
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(rows_that_point_at_nothing_go, rig_setup, rig_teardown),
     };
