@@ -1,9 +1,11 @@
 """Goal: a value is the bytes it holds, whatever the coding that it was sent, stored or asked for in.
 Method: each value is put and got in every pair of codings, against a real server."""
+import base64
 import concurrent.futures
 import gzip
+import random
 
-from harness import check, eq, main, scene
+from harness import check, eq, main, scene, wait_until
 from page_help import ZSTD_BUCKET, page_server, path, put, zstd_of
 
 KV = '/localhost/v1/key_value'
@@ -73,6 +75,17 @@ def an_equal_value_whose_frame_changes_is_equal_all_the_same(binary):
         eq(put(raw[:-1] + b'!'), 201)
         eq(store(frames[3]), 201)
         eq(put(raw), 412, 'once it rests')
+
+
+@scene
+def a_frame_that_is_undone_gives_its_request_no_second_deadline(binary):
+    with page_server(binary, '--set', 'write_timeout=10ms') as server:
+        wait_until(lambda: server.request('PUT', KV + '/b').status == 201, 'the bucket', 30)
+        raw = base64.b64encode(random.Random(7).randbytes(5 << 20))     # to undo its frame takes longer than 10 ms
+        frame = gzip.compress(raw, 1)
+        store = lambda: server.request('PUT', KV + '/b/k', {**HTML, 'Content-Encoding': 'gzip'}, frame).status
+        wait_until(lambda: store() == 201, 'the value', 30)
+        eq(server.request('PUT', KV + '/b/k', {**HTML, 'If-None-Hash-Match': '*'}, raw).status, 503)
 
 
 def tags_by_coding(server, where, fields=None):

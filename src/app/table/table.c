@@ -79,6 +79,11 @@ void table_change_start(struct table_change *c, struct http_exchange *x)
     c->update.deadline = table_deadline(c->app);
     c->update.random = entropy_u64();
     c->update.done = change_done;
+    table_change_again(c);
+}
+
+void table_change_again(struct table_change *c)
+{
     err why = tables_update(c->app->tables, &c->update, false);
     if (why != ERR_OK)
         c->done(c, why);

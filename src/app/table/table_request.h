@@ -40,5 +40,7 @@ struct table_change {
 };
 /* Submits; done is called exactly once, also when it is refused at once. x is deferred already. */
 void table_change_start(struct table_change *c, struct http_exchange *x);
+/* Once more what was started and is done, until the deadline it got at its start. */
+void table_change_again(struct table_change *c);
 
 #endif

@@ -382,7 +382,7 @@ void value_write(struct value_request *r, const struct value_row *row,
 
 void value_write_again(struct value_request *r)
 {
-    change_start(r);
+    table_change_again(&r->change);
 }
 
 static void delete_done(struct value_request *r, err why)

@@ -119,7 +119,7 @@ void value_unmet(struct value_request *r);
  * is r->body. */
 void value_write(struct value_request *r, const struct value_row *row,
                  void (*done)(struct value_request *r, err why));
-/* The write that was not done, once more; done is called as before. */
+/* The write that was not done, once more, until its first deadline; done is called as before. */
 void value_write_again(struct value_request *r);
 /* Deletes what the path names, if its conditions hold. */
 void value_delete(struct value_request *r);
