@@ -18,7 +18,7 @@ struct table_write {
     /* IF_ALLOWED, also of a delete: asked in the update, maybe more than once. stored is borrowed,
      * lacks what is null, and is NULL when there is no such row. It is that of the key; of a
      * delete, and of a put with predicates, the first that they name. Of a long delete: before its
-     * first update. */
+     * first update. ERR_UNAVAILABLE: FIRST_DEAD_ROWS_MAX expired rows stand before it. */
     bool (*allow)(void *ctx, const struct table_row *stored);
     void *allow_ctx;
     bool allow_by_key; /* stored has but its key: nothing else is read */

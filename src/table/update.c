@@ -16,7 +16,9 @@
 #include <string.h>
 
 enum {
-    FIRST_DEAD_ROWS_MAX = 10000 /* before the first that is alive; the upkeep removes them soon */
+    /* expired rows before the first that is alive; one more look would be too long for the writer,
+     * and the upkeep removes them soon */
+    FIRST_DEAD_ROWS_MAX = 10000
 };
 
 struct table_step {

@@ -462,8 +462,6 @@ static err copies_write(struct engine_txn *txn, void *ctx)
     return e;
 }
 
-/* The one row that matches is the first that a look at TABLE_SCAN_ROWS_MAX rows does not come
- * to. */
 /* What a judge saw, and how often; allowed while the row it saw has that body. */
 struct judge {
     const char *body;
@@ -511,28 +509,60 @@ static void a_delete_is_judged_by_the_first_row_that_it_names(void **state)
     bodies("'attributes':{'key':'a'}", "");
 }
 
+/* Tids 1 to count of revision 1 of "a", with more attributes. */
+static void put_tids(unsigned count, const char *more)
+{
+    static char batch[TABLE_OPS_MAX * 110];
+    for (unsigned tid = 1; tid <= count;) {
+        size_t n = 0;
+        for (unsigned i = 0; i < TABLE_OPS_MAX && tid <= count; i++, tid++)
+            n += (size_t)snprintf(batch + n, sizeof batch - n,
+                                  "%c{'op':'put','table':'r','attributes':{'key':'a','rev':1,'tid':"
+                                  "%u,'body':'1.%u'%s}}",
+                                  i == 0 ? '[' : ',', tid, tid, more);
+        (void)snprintf(batch + n, sizeof batch - n, "]");
+        assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", batch), ERR_OK);
+    }
+}
+
+static void a_row_behind_many_that_expired_is_found_once_they_are_removed(void **state)
+{
+    (void)state;
+    enum { DEAD_ROWS = 10000, LAST = 2 * DEAD_ROWS };
+    store_time next;
+    struct judge j = { .body = "last" };
+    char last[100];
+    must_create(t, "r", revisions);
+    put_tids(DEAD_ROWS, ",'_ttl':10");
+    (void)snprintf(last, sizeof last, "{'attributes':{'key':'a','rev':1,'tid':%d,'body':'last'}}",
+                   LAST);
+    must_put(t, "r", last);
+    tabletest_advance(t, 10);
+    t->allow = has_body;
+    t->allow_ctx = &j;
+    assert_int_equal(tabletest_write(t, 1, QUERY_DELETE, "r", "{'attributes':{'key':'a'}}"),
+                     ERR_UNAVAILABLE);
+    assert_int_equal(j.asked, 0);
+    tabletest_upkeep(t, &next);
+    delete_judged(&j, "{'attributes':{'key':'a'}}");
+    assert_true(t->applied);
+    bodies("'attributes':{'key':'a'}", "");
+}
+
 static void a_long_delete_is_judged_once(void **state)
 {
     (void)state;
     struct judge j = { .body = "1.1" };
     must_create(t, "r", revisions);
-    for (unsigned i = 0; i < TABLE_DELETE_ROWS_MAX + 100; i += TABLE_OPS_MAX) {
-        static char batch[TABLE_OPS_MAX * 100];
-        size_t n = 0;
-        for (unsigned k = i; k < i + TABLE_OPS_MAX; k++)
-            n += (size_t)snprintf(batch + n, sizeof batch - n,
-                                  "%c{'op':'put','table':'r','attributes':{'key':'a','rev':1,'tid':"
-                                  "%u,'body':'1.%u'}}",
-                                  k == i ? '[' : ',', k + 1, k + 1);
-        (void)snprintf(batch + n, sizeof batch - n, "]");
-        assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", batch), ERR_OK);
-    }
+    put_tids(TABLE_DELETE_ROWS_MAX + 100, "");
     delete_judged(&j, "{'attributes':{'key':'a'}}");
     assert_true(t->rows_deleted > TABLE_DELETE_ROWS_MAX);
     assert_int_equal(j.asked, 1);
     bodies("'attributes':{'key':'a'}", "");
 }
 
+/* The one row that matches is the first that a look at TABLE_SCAN_ROWS_MAX rows does not come
+ * to. */
 static void a_look_that_gives_up_goes_on_where_it_was(void **state)
 {
     (void)state;
@@ -744,6 +774,7 @@ int main(void)
         ROW_TEST(deletes_take_points_ranges_and_partitions),
         ROW_TEST(a_long_delete_runs_as_several),
         ROW_TEST(a_delete_is_judged_by_the_first_row_that_it_names),
+        ROW_TEST(a_row_behind_many_that_expired_is_found_once_they_are_removed),
         ROW_TEST(a_long_delete_is_judged_once),
         ROW_TEST(a_look_that_gives_up_goes_on_where_it_was),
         ROW_TEST(batches_are_all_or_nothing),
