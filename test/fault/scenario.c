@@ -32,7 +32,6 @@ void scenario_init(struct scenario *s, const struct file_faults *faults)
                 (int)sizeof(s->backup));
     s->scratch.segment_bytes = 128 << 10;
     s->scratch.faults = faults;
-    s->scratch.zeros_always = true;
     s->scratch.failed = on_failure;
     s->scratch.failed_ctx = s;
 }
@@ -79,8 +78,9 @@ void scenario_run(struct scenario *s)
 {
     struct engine_backup_result r;
     struct err_note note;
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < SCENARIO_ROUNDS; round++) {
         bool more = true;
+        s->scratch.zeros_always = round % 2 == 0;
         if (!open_store(s))
             continue;
         for (int i = 0; i < SCENARIO_WRITES; i++)

@@ -1,14 +1,15 @@
 /* scenario.h - what a store goes through while its disk fails, and what it must show afterwards.
  *
- * Twice: open (or make), write, index, write, reclaim, back up, close, with zeros ahead in the log.
- * Then, without faults: every row shows the version last acknowledged, or a later one whose outcome
- * was unknown, whole; the store is sound; a backup of it works. */
+ * Three times: open (or make), write, index, write, reclaim, back up, close; in turn with zeros
+ * ahead in the log and without. Then, without faults: every row shows the version last
+ * acknowledged, or a later one whose outcome was unknown, whole; the store is sound; a backup of it
+ * works. */
 #ifndef TEST_FAULT_SCENARIO_H
 #define TEST_FAULT_SCENARIO_H
 
 #include "model.h"
 
-enum { SCENARIO_KEYS = 12, SCENARIO_WRITES = 10 };
+enum { SCENARIO_KEYS = 12, SCENARIO_WRITES = 10, SCENARIO_ROUNDS = 3 };
 
 struct scenario {
     struct scratch scratch;
