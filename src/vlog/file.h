@@ -67,9 +67,9 @@ int file_truncate(const struct file_faults *ff, int fd, uint64_t size);
 int file_unlink(const struct file_faults *ff, int dir_fd, const char *name);
 MUST_CHECK int file_rename(const struct file_faults *ff, int dir_fd, const char *from,
                            const char *to);
-/* Is a sync of bytes in blocks that were written before cheaper than in blocks that are only
- * reserved? On ext4 and XFS, whose journal then has nothing to say; not where every write goes to
- * other blocks, nor in memory. */
+/* Is a sync cheaper when its bytes went into blocks that hold zeros, not into reserved ones? It is
+ * on ext4 and XFS, because their journal has nothing to record. It is not in memory, nor in file
+ * systems that write everything to new blocks. */
 bool file_zeros_pay(int fd);
 /* Bytes an ordinary user may still take from the file system of fd. */
 MUST_CHECK int file_space(const struct file_faults *ff, int fd, uint64_t *bytes);

@@ -18,7 +18,7 @@ struct segment {
     atomic_int fd;        /* -1: not opened yet */
     _Atomic uint64_t end; /* size of the file without what is torn, zeroed or reserved */
     uint64_t reserved;    /* the writer's: blocks are there up to this offset */
-    uint64_t zeroed; /* the writer's: they hold zeros, behind the groups, up to this one, if any */
+    uint64_t zeroed;      /* the writer's: blocks behind the groups hold zeros up to here */
 };
 
 struct segments {
@@ -37,6 +37,7 @@ struct vlog {
     struct segments segments;
     struct segment *active;
     struct vlog_tail tail;
+    uint64_t promised; /* the writer's: the group on its way has blocks up to this offset */
     pthread_mutex_t
         sync; /* one sync at a time: the kernel tells of lost writes once, to whoever asks first */
     bool sync_failed;        /* under sync */
@@ -57,16 +58,16 @@ void segments_fini(struct segments *s);
 struct segment *segments_find(struct segments *s, uint32_t number);
 /* Descriptor for reading (and writing, unless read_only). ERR_IO, ERR_NOT_FOUND. */
 MUST_CHECK err segment_fd(struct vlog *log, struct segment *seg, int *fd);
-/* Makes the file of a segment with its header, synced, under a name that no start takes for a
- * segment's: with an empty one behind it a torn group, or zeros, would look like damage. Then
- * segment_add or segment_discard. ERR_FULL, ERR_IO: nothing changed. */
+/* Makes the file of a segment with its header, synced. Its name is not yet a segment's, so a start
+ * does not see it: before an empty segment a torn group, or zeros, would look like damage. The
+ * caller calls segment_add or segment_discard next. ERR_FULL, ERR_IO: nothing changed. */
 MUST_CHECK err segment_make(struct vlog *log, uint32_t number, struct segment **out);
-/* Gives it its name, on disk, and takes it into the table. ERR_FULL: the folder has no room for the
- * name, nothing changed; ERR_IO is final. */
+/* Gives the file its name, synced, and takes the segment into the table. ERR_FULL: the folder has
+ * no room for the name, nothing changed. ERR_IO is final. */
 MUST_CHECK err segment_add(struct vlog *log, struct segment *seg);
 void segment_discard(struct vlog *log, struct segment **sp);
-/* Removes the table entry, then the file: who goes over the table finds the file of every entry.
- * The folder is not synced. */
+/* Removes the table entry first and the file after it, so that every entry has its file. The folder
+ * is not synced. */
 MUST_CHECK err segment_remove(struct vlog *log, struct segment *seg);
 
 #endif

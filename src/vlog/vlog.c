@@ -154,17 +154,17 @@ static err seal(struct vlog *log)
     return why == 0 && file_sync(log->faults, fd) == 0 ? ERR_OK : ERR_IO;
 }
 
-/* Gives the active segment, cut by seal, the blocks back that it had: a group may be on its way
- * into them. */
+/* The active segment, cut by seal, goes on. The group on its way gets the blocks again that it was
+ * promised. No more: the disk is full. */
 static err unseal(struct vlog *log)
 {
-    const struct segment *seg = log->active;
+    struct segment *seg = log->active;
     uint64_t from = log->tail.offset;
-    if (seg->reserved <= from)
+    seg->reserved = log->promised > from ? log->promised : from;
+    if (seg->reserved == from)
         return ERR_OK;
-    return file_reserve(log->faults, atomic_load(&seg->fd), from, seg->reserved - from) == 0
-               ? ERR_OK
-               : ERR_IO;
+    int fd = atomic_load(&seg->fd);
+    return file_reserve(log->faults, fd, from, seg->reserved - from) == 0 ? ERR_OK : ERR_IO;
 }
 
 /* Seals the active segment and starts the next, with blocks for n bytes of groups. When the disk
@@ -200,9 +200,11 @@ err vlog_reserve(struct vlog *log, uint64_t group_bytes)
     INVARIANT(!log->read_only && log->active != NULL);
     uint64_t n = RECORD_GROUP_BYTES + group_bytes;
     uint64_t tail = log->tail.offset;
-    if (tail + n > log->segment_bytes && tail > RECORD_SEGMENT_BYTES)
-        return roll(log, n);
-    return reserve_to(log, log->active, tail, tail + n);
+    bool rolls = tail + n > log->segment_bytes && tail > RECORD_SEGMENT_BYTES;
+    err why = rolls ? roll(log, n) : reserve_to(log, log->active, tail, tail + n);
+    if (why == ERR_OK)
+        log->promised = log->tail.offset + n;
+    return why;
 }
 
 static bool has_record(const struct record_mutation *m)
