@@ -56,18 +56,24 @@ void model_init(struct model *m, uint64_t seed, uint32_t queue)
                                                 .partition = i % 2 * QUEUE_PARTITIONS_MAX };
 }
 
+static const unsigned char this_boot[QUEUE_BOOT_BYTES] = "this boot";
+
 err model_own(struct model *m, struct queue_store *s)
 {
-    static const unsigned char boot[QUEUE_BOOT_BYTES] = "this boot";
     struct queue_part parts[MODEL_PARTS];
     struct queue_part_record records[MODEL_PARTS];
     struct err_note note;
     for (unsigned i = 0; i < MODEL_PARTS; i++)
         parts[i] = m->parts[i].part;
-    err why = s->ops->own(s, parts, MODEL_PARTS, boot, records, &note);
+    err why = s->ops->own(s, parts, MODEL_PARTS, this_boot, records, &note);
     for (unsigned i = 0; why == ERR_OK && i < MODEL_PARTS; i++)
         m->parts[i].epoch = records[i].epoch;
     return why;
+}
+
+err model_own_one(struct queue_store *s, struct queue_part p, struct queue_part_record *out)
+{
+    return s->ops->own(s, &p, 1, this_boot, out, NULL);
 }
 
 /* ---- changes ---- */
@@ -429,4 +435,10 @@ err model_write_run(struct queue_store *s, struct queue_write *w)
     pthread_mutex_destroy(&x.lock);
     pthread_cond_destroy(&x.over);
     return x.why;
+}
+
+err model_write_nothing(struct queue_store *s, struct queue_part p, uint64_t epoch)
+{
+    struct queue_write w = { .parts = { { .part = p, .epoch = epoch } }, .parts_count = 1 };
+    return model_write_run(s, &w);
 }

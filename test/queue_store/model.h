@@ -69,8 +69,11 @@ void model_write_fini(struct model_write *w);
 /* What the items of a batch are; buf: MODEL_ITEM_BYTES_MAX. */
 struct item model_item_of(struct ksuid first, unsigned index, char *buf);
 str model_order(const struct model_batch *b, char text[KSUID_TEXT_BYTES + 1]);
-/* Writes and waits. */
+/* Writes and waits; a write without rows tells whether the epoch is the owner's. */
 err model_write_run(struct queue_store *s, struct queue_write *w);
+err model_write_nothing(struct queue_store *s, struct queue_part p, uint64_t epoch);
+/* One partition, as any process owns it. */
+err model_own_one(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
 /* Does the store show exactly this? why: what differs, when it does not. Settled reads only:
  * nothing early waits. */
 bool model_shown(const struct model *m, struct queue_store *s, char why[MODEL_WHY_BYTES]);

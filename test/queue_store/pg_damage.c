@@ -1,7 +1,7 @@
 #include "pg_damage.h"
 
-#include "pg/pg.h"
-#include "queue/store/open.h"
+#include "model.h"
+#include "pg_server.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,39 +11,27 @@
 
 #include <cmocka.h>
 
-static void run_sql(struct pg *c, mono deadline, const char *sql)
-{
-    struct pg_outcome o;
-    pg_run_one(c, sql, NULL, deadline, NULL, &o);
-    if (o.why != ERR_OK)
-        fail_msg("%s", o.note.text);
-}
-
-static err own_one(struct queue_store *s, struct queue_part p, struct queue_part_record *out)
-{
-    static const unsigned char boot[QUEUE_BOOT_BYTES] = "boot";
-    return s->ops->own(s, &p, 1, boot, out, NULL);
-}
-
 static bool supersede_any(void *ctx, const struct queue_supersede *x)
 {
     (void)ctx, (void)x;
     return true;
 }
 
-void pg_damage_supersede(struct queue_store *s, struct pg *c, mono deadline)
+void pg_damage_supersede(struct queue_store *s, struct pg_server *server, struct pg *c)
 {
     struct queue_part p = { .queue = 901, .partition = 0 };
     struct queue_part_record owned;
-    assert_int_equal(own_one(s, p, &owned), ERR_OK);
-    run_sql(
-        c, deadline,
-        "INSERT INTO queue_901_0_k VALUES (8, '\\x01', decode(repeat('01', 20), 'hex'), 65534, 0)");
+    assert_int_equal(model_own_one(s, p, &owned), ERR_OK);
+    pg_server_run(
+        server, c,
+        "INSERT INTO queue_901_0_k VALUES (8, '\\x01', decode(repeat('01', 20), 'hex'), 65534, 0)",
+        NULL);
     assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_OK);
     for (unsigned i = 0; i < 2; i++) {
-        run_sql(c, deadline,
-                i == 0 ? "UPDATE queue_901_0_k SET count = 70000"
-                       : "UPDATE queue_901_0_k SET count = -1");
+        pg_server_run(server, c,
+                      i == 0 ? "UPDATE queue_901_0_k SET count = 70000"
+                             : "UPDATE queue_901_0_k SET count = -1",
+                      NULL);
         assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_CORRUPT);
     }
 }
@@ -66,8 +54,29 @@ static bool key_any(void *ctx, const struct queue_key *k)
     return true;
 }
 
+/* One row in each table, without damage. */
+static void put_rows(struct pg_server *server, struct pg *c)
+{
+    pg_server_run(server, c,
+                  "INSERT INTO queue_902_0_b SELECT n, 1, 1, 1, 0, 'key', 1, 'x' FROM"
+                  " (SELECT decode(repeat('01', 20), 'hex') n) z",
+                  NULL);
+    pg_server_run(server, c,
+                  "INSERT INTO queue_902_0_e SELECT 0, 0, n, n, 0, 1, 1, 1, 'key' FROM"
+                  " (SELECT decode(repeat('02', 20), 'hex') n) z",
+                  NULL);
+    pg_server_run(server, c,
+                  "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
+                  " (SELECT decode(repeat('01', 20), 'hex') n) z",
+                  NULL);
+    pg_server_run(server, c,
+                  "INSERT INTO queue_902_0_k SELECT 7, '0123456789abcdef', n, 1, 1 FROM"
+                  " (SELECT decode(repeat('01', 20), 'hex') n) z",
+                  NULL);
+}
+
 /* What others wrote into the tables, within what their columns take. */
-void pg_damage_rows(struct queue_store *s, struct pg *c, mono deadline)
+void pg_damage_rows(struct queue_store *s, struct pg_server *server, struct pg *c)
 {
     static const struct {
         char table;
@@ -94,42 +103,33 @@ void pg_damage_rows(struct queue_store *s, struct pg *c, mono deadline)
     struct queue_part p = { .queue = 902, .partition = 0 };
     struct queue_part_record owned;
     char sql[256];
-    assert_int_equal(own_one(s, p, &owned), ERR_OK);
+    assert_int_equal(model_own_one(s, p, &owned), ERR_OK);
     for (size_t i = 0; i < COUNT_OF(harms); i++) {
-        run_sql(c, deadline,
-                "INSERT INTO queue_902_0_b SELECT n, 1, 1, 1, 0, 'key', 1, 'x' FROM"
-                " (SELECT decode(repeat('01', 20), 'hex') n) z");
-        run_sql(c, deadline,
-                "INSERT INTO queue_902_0_e SELECT 0, 0, n, n, 0, 1, 1, 1, 'key' FROM"
-                " (SELECT decode(repeat('02', 20), 'hex') n) z");
-        run_sql(c, deadline,
-                "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
-                " (SELECT decode(repeat('01', 20), 'hex') n) z");
-        run_sql(c, deadline,
-                "INSERT INTO queue_902_0_k SELECT 7, '0123456789abcdef', n, 1, 1 FROM"
-                " (SELECT decode(repeat('01', 20), 'hex') n) z");
+        put_rows(server, c);
         assert_int_equal(s->ops->ready(s, p, KSUID_NIL, entry_any, NULL), ERR_OK);
         assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
         assert_int_equal(s->ops->keys(s, p, key_any, NULL), ERR_OK);
         (void)snprintf(sql, sizeof sql, "UPDATE queue_902_0_%c SET %s", harms[i].table,
                        harms[i].set);
-        run_sql(c, deadline, sql);
+        pg_server_run(server, c, sql, NULL);
         err why = harms[i].table == 'l'   ? s->ops->leases(s, p, lease_any, NULL)
                   : harms[i].table == 'k' ? s->ops->keys(s, p, key_any, NULL)
                                           : s->ops->ready(s, p, KSUID_NIL, entry_any, NULL);
         if (why != ERR_CORRUPT)
             fail_msg("%s: %s", sql, err_name(why));
-        run_sql(c, deadline, "TRUNCATE queue_902_0_b, queue_902_0_e, queue_902_0_l, queue_902_0_k");
+        pg_server_run(server, c,
+                      "TRUNCATE queue_902_0_b, queue_902_0_e, queue_902_0_l, queue_902_0_k", NULL);
     }
     struct queue_part_record r;
     assert_int_equal(s->ops->record(s, p, &r), ERR_OK);
-    run_sql(c, deadline, "UPDATE queue_902_0_r SET ready = NULL");
+    pg_server_run(server, c, "UPDATE queue_902_0_r SET ready = NULL", NULL);
     assert_int_equal(s->ops->record(s, p, &r), ERR_CORRUPT);
-    assert_int_equal(own_one(s, p, &r), ERR_CORRUPT);
-    run_sql(c, deadline,
-            "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
-            " (SELECT decode(repeat('01', 20), 'hex') n) z");
+    assert_int_equal(model_own_one(s, p, &r), ERR_CORRUPT);
+    pg_server_run(server, c,
+                  "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
+                  " (SELECT decode(repeat('01', 20), 'hex') n) z",
+                  NULL);
     assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
-    run_sql(c, deadline, "ALTER TABLE queue_902_0_l ALTER attempts TYPE numeric");
+    pg_server_run(server, c, "ALTER TABLE queue_902_0_l ALTER attempts TYPE numeric", NULL);
     assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_CORRUPT);
 }

@@ -4,14 +4,13 @@
 #ifndef QUEUE_STORE_PG_DAMAGE_H
 #define QUEUE_STORE_PG_DAMAGE_H
 
-#include "base/times.h"
-
 struct pg;
+struct pg_server;
 struct queue_store;
 
-/* c: a connection of its own to the store's database. */
-void pg_damage_supersede(struct queue_store *s, struct pg *c,
-                         mono deadline); /* in the tables of queue 901 */
-void pg_damage_rows(struct queue_store *s, struct pg *c, mono deadline); /* of 902 */
+/* c: a connection of its own to server, which has the store's database. In the tables of queue 901;
+ * of 902. */
+void pg_damage_supersede(struct queue_store *s, struct pg_server *server, struct pg *c);
+void pg_damage_rows(struct queue_store *s, struct pg_server *server, struct pg *c);
 
 #endif

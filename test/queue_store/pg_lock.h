@@ -4,16 +4,19 @@
 #ifndef QUEUE_STORE_PG_LOCK_H
 #define QUEUE_STORE_PG_LOCK_H
 
-#include "base/times.h"
+#include <stdint.h>
 
 struct pg;
+struct pg_server;
 struct queue_store;
 
-/* s: its writes time out after timeout_ms. c: a connection of its own to its database. */
-void pg_lock_alone(struct queue_store *s, struct pg *c, struct clock *clock,
-                   int64_t timeout_ms); /* of queue 903 */
-/* Writes of two partitions in turn, of which one is locked: those of the other are written. */
-void pg_lock_beside(struct queue_store *s, struct pg *c, struct clock *clock,
-                    int64_t timeout_ms); /* of 904 */
+/* s: its writes time out after timeout_ms. c: a connection of its own to server, which has its
+ * database. A table of queue 903 is locked. */
+void pg_lock_alone(struct queue_store *s, struct pg_server *server, struct pg *c,
+                   int64_t timeout_ms);
+/* Writes of two partitions of queue 904 in turn, of which one is locked: those of the other are
+ * written. */
+void pg_lock_beside(struct queue_store *s, struct pg_server *server, struct pg *c,
+                    int64_t timeout_ms);
 
 #endif

@@ -219,13 +219,14 @@ void pg_server_run(struct pg_server *s, struct pg *c, const char *sql, struct pg
     struct pg_outcome o;
     pg_run_one(c, sql, NULL, mono_add_ms(clock_mono(s->clock), SQL_TIMEOUT_MS), rows, &o);
     if (o.why != ERR_OK)
-        fail_msg("%s", o.note.text);
+        fail_msg("%s: %s", sql, o.note.text);
 }
 
 int64_t pg_server_number(struct pg_server *s, struct pg *c, const char *sql)
 {
     struct pg_rows *rows = NULL;
     pg_server_run(s, c, sql, &rows);
+    assert_int_equal(pg_rows_count(rows), 1);
     int64_t n = pg_i64(rows, 0, 0);
     pg_rows_free(&rows);
     return n;

@@ -111,18 +111,6 @@ static void it_is_a_store(void **state)
 
 /* ---- owners ---- */
 
-static err own_one(struct queue_store *s, struct queue_part p, struct queue_part_record *out)
-{
-    static const unsigned char boot[QUEUE_BOOT_BYTES] = "boot";
-    return s->ops->own(s, &p, 1, boot, out, NULL);
-}
-
-static err write_nothing(struct queue_store *s, struct queue_part p, uint64_t epoch)
-{
-    struct queue_write w = { .parts = { { .part = p, .epoch = epoch } }, .parts_count = 1 };
-    return model_write_run(s, &w);
-}
-
 static void nap(void)
 {
     struct timespec ts = { .tv_nsec = 10000000 };
@@ -138,19 +126,19 @@ static void a_second_owner_waits_for_the_first_to_go(void **state)
     struct queue_store *a = store_new(f);
     struct queue_store *b = store_new(f);
     struct queue_part_record of_a, of_b;
-    assert_int_equal(own_one(a, p, &of_a), ERR_OK);
-    assert_int_equal(own_one(b, p, &of_b), ERR_CONFLICT);
-    assert_int_equal(write_nothing(b, p, of_a.epoch + 1), ERR_CONFLICT);
-    assert_int_equal(write_nothing(a, p, of_a.epoch), ERR_OK);
+    assert_int_equal(model_own_one(a, p, &of_a), ERR_OK);
+    assert_int_equal(model_own_one(b, p, &of_b), ERR_CONFLICT);
+    assert_int_equal(model_write_nothing(b, p, of_a.epoch + 1), ERR_CONFLICT);
+    assert_int_equal(model_write_nothing(a, p, of_a.epoch), ERR_OK);
     a->ops->close(&a);
     int tries = 0;
-    while (own_one(b, p, &of_b) != ERR_OK) {
+    while (model_own_one(b, p, &of_b) != ERR_OK) {
         assert_true(tries++ < RECOVER_TRIES); /* the server sees the connection go */
         nap();
     }
     assert_true(of_b.epoch > of_a.epoch);
-    assert_int_equal(write_nothing(b, p, of_a.epoch), ERR_CONFLICT);
-    assert_int_equal(write_nothing(b, p, of_b.epoch), ERR_OK);
+    assert_int_equal(model_write_nothing(b, p, of_a.epoch), ERR_CONFLICT);
+    assert_int_equal(model_write_nothing(b, p, of_b.epoch), ERR_OK);
     b->ops->close(&b);
 }
 
@@ -172,7 +160,7 @@ static void own_again(struct queue_store *s, struct model *m)
 static void own_again_part(struct queue_store *s, struct queue_part p,
                            struct queue_part_record *out)
 {
-    for (int tries = 0; s->ops->recover(s, NULL) != ERR_OK || own_one(s, p, out) != ERR_OK;
+    for (int tries = 0; s->ops->recover(s, NULL) != ERR_OK || model_own_one(s, p, out) != ERR_OK;
          tries++) {
         assert_true(tries < RECOVER_TRIES);
         nap();
@@ -258,7 +246,8 @@ static void a_killed_server_leaves_writes_whole(void **state)
             why = step(s);
         pthread_join(killer, NULL);
         assert_true(why == ERR_IO || why == ERR_UNAVAILABLE);
-        assert_int_equal(write_nothing(s, now.parts[0].part, now.parts[0].epoch), ERR_UNAVAILABLE);
+        assert_int_equal(model_write_nothing(s, now.parts[0].part, now.parts[0].epoch),
+                         ERR_UNAVAILABLE);
         assert_int_not_equal(s->ops->recover(s, NULL), ERR_OK); /* it is still away */
         pg_server_start(&f->server);
         own_again(s, &now);
@@ -277,7 +266,8 @@ static void a_stopped_server_is_given_up_in_time(void **state)
     own_again(s, &now);
     pg_server_pause(&f->server, true);
     assert_int_equal(step(s), ERR_IO); /* it may have got it */
-    assert_int_equal(write_nothing(s, now.parts[0].part, now.parts[0].epoch), ERR_UNAVAILABLE);
+    assert_int_equal(model_write_nothing(s, now.parts[0].part, now.parts[0].epoch),
+                     ERR_UNAVAILABLE);
     assert_int_equal(s->ops->recover(s, NULL), ERR_UNAVAILABLE);
     pg_server_pause(&f->server, false);
     own_again(s, &now);
@@ -292,7 +282,7 @@ static void a_store_that_is_away_at_start_is_recovered(void **state)
     struct queue_part_record r;
     pg_server_kill(&f->server);
     struct queue_store *s = store_new(f);
-    assert_int_equal(own_one(s, p, &r), ERR_UNAVAILABLE);
+    assert_int_equal(model_own_one(s, p, &r), ERR_UNAVAILABLE);
     assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_IO); /* recover it */
     pg_server_start(&f->server);
     int tries = 0;
@@ -300,7 +290,7 @@ static void a_store_that_is_away_at_start_is_recovered(void **state)
         assert_true(tries++ < RECOVER_TRIES);
         nap();
     }
-    assert_int_equal(own_one(s, p, &r), ERR_OK);
+    assert_int_equal(model_own_one(s, p, &r), ERR_OK);
     s->ops->close(&s);
 }
 
@@ -328,7 +318,7 @@ static void a_database_of_another_deployment_is_refused(void **state)
     }
     assert_int_equal(why, ERR_BAD);
     assert_non_null(strstr(note.text, "'other'"));
-    assert_int_equal(own_one(s, p, &r), ERR_UNAVAILABLE);
+    assert_int_equal(model_own_one(s, p, &r), ERR_UNAVAILABLE);
     s->ops->close(&s);
 }
 
@@ -396,7 +386,7 @@ static void one_refused_write_harms_no_other(void **state)
     struct arena a;
     arena_init(&a, 1 << 20);
     many_begin(&m);
-    assert_int_equal(own_one(s, p, &own), ERR_OK);
+    assert_int_equal(model_own_one(s, p, &own), ERR_OK);
     for (unsigned i = 0; i < MANY; i++) {
         uint64_t id = i % 10 == 9 ? i : i + 1; /* the one before, again */
         m.ops[i] = (struct queue_op){ .kind = OP_BATCH_PUT };
@@ -468,7 +458,7 @@ static int64_t reads_of(struct fixture *f, struct pg *c, uint64_t *id, unsigned 
     struct queue_part_record own;
     int64_t before = pg_server_number(&f->server, c, READ_SQL);
     struct queue_store *s = store_new(f);
-    assert_int_equal(own_one(s, p, &own), ERR_OK); /* the one before has gone */
+    assert_int_equal(model_own_one(s, p, &own), ERR_OK); /* the one before has gone */
     for (unsigned i = 0; i < rounds; i++)
         one_round(s, p, own.epoch, ++*id);
     s->ops->close(&s);
@@ -539,7 +529,7 @@ static void a_heartbeat_takes_the_connection_of_writes(void **state)
     struct queue_part p = { .queue = 960, .partition = 0 };
     struct queue_part_record r;
     struct queue_store *s = store_new(f);
-    assert_int_equal(own_one(s, p, &r), ERR_OK);
+    assert_int_equal(model_own_one(s, p, &r), ERR_OK);
     pg_server_run(
         &f->server, c,
         "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted",
@@ -549,7 +539,7 @@ static void a_heartbeat_takes_the_connection_of_writes(void **state)
     assert_int_equal(s->ops->record(s, p, &r),
                      ERR_UNAVAILABLE); /* until recover: another may own it meanwhile */
     own_again_part(s, p, &r);
-    assert_int_equal(write_nothing(s, p, r.epoch), ERR_OK);
+    assert_int_equal(model_write_nothing(s, p, r.epoch), ERR_OK);
     pg_close(&c);
     s->ops->close(&s);
 }
@@ -561,14 +551,14 @@ static void rows_that_a_write_needs_are_missed(void **state)
     struct queue_part p = { .queue = 961, .partition = 0 }, q = { .queue = 961, .partition = 1 };
     struct queue_part_record r, other;
     struct queue_store *s = store_new(f);
-    assert_int_equal(own_one(s, p, &r), ERR_OK);
-    assert_int_equal(own_one(s, q, &other), ERR_OK);
+    assert_int_equal(model_own_one(s, p, &r), ERR_OK);
+    assert_int_equal(model_own_one(s, q, &other), ERR_OK);
     pg_server_run(&f->server, c, "TRUNCATE queue_961_0_r", NULL);
-    assert_int_equal(write_nothing(s, p, r.epoch), ERR_CORRUPT);
-    assert_int_equal(own_one(s, p, &r), ERR_CORRUPT);
+    assert_int_equal(model_write_nothing(s, p, r.epoch), ERR_CORRUPT);
+    assert_int_equal(model_own_one(s, p, &r), ERR_CORRUPT);
     pg_server_run(&f->server, c, "DELETE FROM queue_part WHERE queue = 961", NULL);
-    assert_int_equal(write_nothing(s, q, other.epoch), ERR_CONFLICT);
-    assert_int_equal(own_one(s, q, &other),
+    assert_int_equal(model_write_nothing(s, q, other.epoch), ERR_CONFLICT);
+    assert_int_equal(model_own_one(s, q, &other),
                      ERR_CORRUPT); /* its tables are there, and nobody knows whose they are */
     assert_said(s, "already exists");
     pg_close(&c);
@@ -593,7 +583,7 @@ static void a_right_that_is_missing_is_named(void **state)
                                   .write_timeout_ms = WRITE_TIMEOUT_MS };
     struct queue_store *s = NULL;
     assert_int_equal(queue_pg_open(&opts, &s, NULL), ERR_OK);
-    assert_int_equal(own_one(s, p, &r), ERR_OK);
+    assert_int_equal(model_own_one(s, p, &r), ERR_OK);
     struct pg *owner = NULL;
     struct pg_opts as = {
         .url = url, .application = "test", .clock = opts.clock, .statement_timeout_ms = 0
@@ -601,7 +591,7 @@ static void a_right_that_is_missing_is_named(void **state)
     assert_int_equal(
         pg_open(&as, mono_add_ms(clock_mono(opts.clock), WRITE_TIMEOUT_MS), &owner, NULL), ERR_OK);
     pg_server_run(&f->server, owner, "REVOKE INSERT ON queue_962_0_r FROM modest", NULL);
-    assert_int_equal(write_nothing(s, p, r.epoch), ERR_UNAVAILABLE);
+    assert_int_equal(model_write_nothing(s, p, r.epoch), ERR_UNAVAILABLE);
     assert_said(s, "permission denied for table queue_962_0_r");
     assert_said(s, "needs SELECT, INSERT, UPDATE or DELETE there");
     pg_close(&owner);
@@ -634,7 +624,7 @@ static void writes_are_synced_where_the_database_says_off(void **state)
     pg_server_run(&f->server, c, "ALTER DATABASE postgres SET synchronous_commit = off", NULL);
     struct queue_store *s = store_new(f);
     struct queue_part_record owned;
-    assert_int_equal(own_one(s, p, &owned), ERR_OK);
+    assert_int_equal(model_own_one(s, p, &owned), ERR_OK);
     pg_server_run(&f->server, c,
                   "CREATE FUNCTION synced() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN"
                   " IF current_setting('synchronous_commit') = 'off' THEN RAISE 'not synced'; END "
@@ -644,7 +634,7 @@ static void writes_are_synced_where_the_database_says_off(void **state)
                   "CREATE TRIGGER synced BEFORE INSERT ON queue_900_0_r FOR EACH ROW EXECUTE "
                   "FUNCTION synced()",
                   NULL);
-    assert_int_equal(write_nothing(s, p, owned.epoch), ERR_OK);
+    assert_int_equal(model_write_nothing(s, p, owned.epoch), ERR_OK);
     struct queue_write lazy = { .parts = { { .part = p, .epoch = owned.epoch } },
                                 .parts_count = 1,
                                 .unsynced = true };
@@ -655,11 +645,11 @@ static void writes_are_synced_where_the_database_says_off(void **state)
 }
 
 static void others_harm(struct fixture *f,
-                        void (*harm)(struct queue_store *s, struct pg *c, mono deadline))
+                        void (*harm)(struct queue_store *s, struct pg_server *server, struct pg *c))
 {
     struct queue_store *s = store_new(f);
     struct pg *c = pg_server_connect(&f->server);
-    harm(s, c, mono_add_ms(clock_mono(sysclock_clock(f->sysclock)), WRITE_TIMEOUT_MS));
+    harm(s, &f->server, c);
     s->ops->close(&s);
     pg_close(&c);
 }
@@ -674,14 +664,15 @@ static void rows_beyond_their_limits_are_damage(void **state)
     others_harm(*state, pg_damage_rows);
 }
 
-static void others_lock(struct fixture *f, void (*lock)(struct queue_store *s, struct pg *c,
-                                                        struct clock *clock, int64_t timeout_ms))
+static void others_lock(struct fixture *f,
+                        void (*lock)(struct queue_store *s, struct pg_server *server, struct pg *c,
+                                     int64_t timeout_ms))
 {
     f->timeout_ms = LOCKED_TIMEOUT_MS;
     struct queue_store *s = store_new(f);
     f->timeout_ms = WRITE_TIMEOUT_MS;
     struct pg *c = pg_server_connect(&f->server);
-    lock(s, c, sysclock_clock(f->sysclock), LOCKED_TIMEOUT_MS);
+    lock(s, &f->server, c, LOCKED_TIMEOUT_MS);
     s->ops->close(&s);
     pg_close(&c);
 }

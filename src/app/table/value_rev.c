@@ -41,11 +41,12 @@ void value_rev_get(struct http_exchange *x, void *app)
 
 static void put_written(struct value_request *r, err why)
 {
-    if (why != ERR_OK || r->unmet) {
-        if (why != ERR_OK)
-            value_fail(r, why);
-        else
-            value_unmet(r);
+    if (why != ERR_OK) {
+        value_fail(r, why);
+        return;
+    }
+    if (r->unmet) {
+        value_unmet(r);
         return;
     }
     char tid[TID_TEXT_BYTES + 1];

@@ -73,27 +73,6 @@ static struct pg *connected(struct fixture *f, int64_t statement_timeout_ms)
     return c;
 }
 
-static void run_sql(struct fixture *f, struct pg *c, const char *sql)
-{
-    struct pg_outcome o;
-    pg_run_one(c, sql, NULL, within(f, LONG_MS), NULL, &o);
-    if (o.why != ERR_OK)
-        fail_msg("%s: %s", sql, o.note.text);
-}
-
-static int64_t number_of(struct fixture *f, struct pg *c, const char *sql)
-{
-    struct pg_rows *rows = NULL;
-    struct pg_outcome o;
-    pg_run_one(c, sql, NULL, within(f, LONG_MS), &rows, &o);
-    if (o.why != ERR_OK)
-        fail_msg("%s: %s", sql, o.note.text);
-    assert_int_equal(pg_rows_count(rows), 1);
-    int64_t n = pg_i64(rows, 0, 0);
-    pg_rows_free(&rows);
-    return n;
-}
-
 /* ---- values ---- */
 
 static void values_come_back_as_they_went(void **state)
@@ -195,7 +174,7 @@ static void an_error_in_the_middle_undoes_all(void **state)
     struct pg *c = connected(f, LONG_MS);
     struct pg_outcome o;
     struct pg_rows *rows[4];
-    run_sql(f, c, "CREATE TABLE middle (n int4 PRIMARY KEY)");
+    pg_server_run(&f->server, c, "CREATE TABLE middle (n int4 PRIMARY KEY)", NULL);
     struct pg_statement list[] = {
         { .sql = "INSERT INTO middle VALUES (1)" },
         { .sql = "SELECT 7" },
@@ -210,11 +189,11 @@ static void an_error_in_the_middle_undoes_all(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         assert_null(rows[i]);
     assert_false(pg_broken(c));
-    assert_int_equal(number_of(f, c, "SELECT count(*) FROM middle"), 0);
+    assert_int_equal(pg_server_number(&f->server, c, "SELECT count(*) FROM middle"), 0);
     list[2].sql = "SELECT 9";
     pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), NULL, &o);
     assert_int_equal(o.why, ERR_OK);
-    assert_int_equal(number_of(f, c, "SELECT count(*) FROM middle"), 2);
+    assert_int_equal(pg_server_number(&f->server, c, "SELECT count(*) FROM middle"), 2);
     pg_close(&c);
 }
 
@@ -223,7 +202,8 @@ static void an_error_of_the_commit_is_definite(void **state)
     struct fixture *f = *state;
     struct pg *c = connected(f, LONG_MS);
     struct pg_outcome o;
-    run_sql(f, c, "CREATE TABLE late (n int4 UNIQUE DEFERRABLE INITIALLY DEFERRED)");
+    pg_server_run(&f->server, c, "CREATE TABLE late (n int4 UNIQUE DEFERRABLE INITIALLY DEFERRED)",
+                  NULL);
     struct pg_statement list[] = {
         { .sql = "INSERT INTO late VALUES (1)" },
         { .sql = "INSERT INTO late VALUES (1)" },
@@ -233,7 +213,7 @@ static void an_error_of_the_commit_is_definite(void **state)
     assert_int_equal(o.failed, COUNT_OF(list));
     assert_string_equal(o.state, "23505");
     assert_false(pg_broken(c));
-    assert_int_equal(number_of(f, c, "SELECT count(*) FROM late"), 0);
+    assert_int_equal(pg_server_number(&f->server, c, "SELECT count(*) FROM late"), 0);
     pg_close(&c);
 }
 
@@ -262,7 +242,7 @@ static void a_slow_statement_is_given_up_by_the_server(void **state)
     assert_int_equal(o.why, ERR_TIMEOUT);
     assert_string_equal(o.state, "57014");
     assert_false(pg_broken(c));
-    assert_int_equal(number_of(f, c, "SELECT 5"), 5);
+    assert_int_equal(pg_server_number(&f->server, c, "SELECT 5"), 5);
     pg_close(&c);
 }
 
@@ -376,7 +356,7 @@ static void a_host_that_never_answers_hides_no_other(void **state)
         if (pg_open(&opts, within(f, HOSTS_MS), &c, &note) !=
             ERR_OK) /* the second time at once: the fake takes one */
             fail_msg("%s", note.text);
-        run_sql(f, c, "SELECT 1");
+        pg_server_run(&f->server, c, "SELECT 1", NULL);
         assert_int_equal(atomic_load(&address), 1);
         pg_close(&c);
     }
@@ -485,35 +465,42 @@ static void sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_say
     };
     char url[PG_SERVER_URL_BYTES + 96], long_url[2048];
     struct pg *c = NULL, *admin = connected(f, LONG_MS);
-    run_sql(f, admin, "CREATE ROLE odd LOGIN SUPERUSER");
+    pg_server_run(&f->server, admin, "CREATE ROLE odd LOGIN SUPERUSER", NULL);
     for (size_t i = 0; i < COUNT_OF(roles); i++) {
         char text[128];
         (void)snprintf(text, sizeof text, "ALTER ROLE odd SET %s", roles[i]);
-        run_sql(f, admin, text);
+        pg_server_run(&f->server, admin, text, NULL);
     }
     (void)snprintf(url, sizeof url, "postgresql://odd@127.0.0.1:%u/postgres?options=%s",
                    f->server.port, "-c%20search_path%3Delsewhere%20-c%20lock_timeout%3D7");
     assert_int_equal(open_at(f, url, STATEMENT_MS, LONG_MS, &c, NULL), ERR_OK);
-    assert_int_equal(number_of(f, c,
-                               "SELECT (current_setting('default_transaction_isolation')"
-                               " = 'read committed')::int4"),
+    assert_int_equal(pg_server_number(&f->server, c,
+                                      "SELECT (current_setting('default_transaction_isolation')"
+                                      " = 'read committed')::int4"),
                      1);
     assert_int_equal(
-        number_of(f, c, "SELECT (current_setting('idle_session_timeout') = '0')::int4"), 1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('statement_timeout') = '2s')::int4"),
+        pg_server_number(&f->server, c,
+                         "SELECT (current_setting('idle_session_timeout') = '0')::int4"),
+        1);
+    assert_int_equal(pg_server_number(&f->server, c,
+                                      "SELECT (current_setting('statement_timeout') = '2s')::int4"),
                      1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('lock_timeout') = '1332ms')::int4"),
+    assert_int_equal(pg_server_number(&f->server, c,
+                                      "SELECT (current_setting('lock_timeout') = '1332ms')::int4"),
                      1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('client_encoding') = 'UTF8')::int4"),
+    assert_int_equal(pg_server_number(&f->server, c,
+                                      "SELECT (current_setting('client_encoding') = 'UTF8')::int4"),
                      1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('search_path') = 'elsewhere')::int4"),
-                     1);
+    assert_int_equal(
+        pg_server_number(&f->server, c,
+                         "SELECT (current_setting('search_path') = 'elsewhere')::int4"),
+        1);
     pg_close(&c);
     int n = snprintf(long_url, sizeof long_url, "%s", url);
     memset(long_url + n, 'x', sizeof long_url - 1 - (size_t)n); /* more than fits beside ours */
     long_url[sizeof long_url - 1] = '\0';
     assert_int_equal(pg_url_check(long_url, NULL), ERR_BAD);
-    run_sql(f, admin, "DROP ROLE odd");
+    pg_server_run(&f->server, admin, "DROP ROLE odd", NULL);
     pg_close(&admin);
 }
 
