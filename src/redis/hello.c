@@ -13,7 +13,7 @@ static bool hello_fine(struct redis *r, err why, const struct err_note *note)
 {
     if (why == ERR_OK)
         return true;
-    if (r->state == CONNECTING && r->commands != NULL)
+    if (r->state == REDIS_CONNECTING && r->commands != NULL)
         redis_break(r, ERR_UNAVAILABLE, note->text);
     return false;
 }
@@ -89,11 +89,11 @@ static void load_done(void *ctx, err why, const struct redis_reply *reply,
 static void hello_send(struct redis *r, const str *args, unsigned count, redis_done_fn *done,
                        void *ctx)
 {
-    struct pending *p = pending_new(r, args, count, false);
+    struct redis_pending *p = redis_pending_new(r, args, count, false);
     p->done = done;
     p->ctx = ctx;
     p->deadline = mono_add_ms(redis_now(r), r->opts.connect_timeout_ms);
-    pending_push(r, p);
+    redis_pending_push(r, p);
     r->hello_wanted++;
     INVARIANT(conn_send(r->commands, args, count) == ERR_OK); /* the first of a new connection */
 }
@@ -114,7 +114,7 @@ static bool has_login(const struct redis *r)
     return r->opts.address.password[0] != 0 || r->opts.address.user[0] != 0;
 }
 
-void hello_commands(void *ctx)
+void redis_hello_commands(void *ctx)
 {
     struct redis *r = ctx;
     str args[3];
@@ -138,7 +138,7 @@ void hello_commands(void *ctx)
     r->hello_wanted--; /* the one that stood for the connection itself */
 }
 
-void hello_messages(void *ctx)
+void redis_hello_messages(void *ctx)
 {
     struct redis *r = ctx;
     str args[REDIS_CHANNELS_MAX + 1];

@@ -10,7 +10,7 @@
 
 enum { TICK_MS = 10, REFUSED_TELL_MS = 60000 };
 
-void pending_push(struct redis *r, struct pending *p)
+void redis_pending_push(struct redis *r, struct redis_pending *p)
 {
     p->next = NULL;
     *r->end = p;
@@ -21,9 +21,9 @@ void pending_push(struct redis *r, struct pending *p)
     r->ticking = true;
 }
 
-static struct pending *pending_pop(struct redis *r)
+static struct redis_pending *pending_pop(struct redis *r)
 {
-    struct pending *p = r->first;
+    struct redis_pending *p = r->first;
     INVARIANT(p != NULL);
     r->first = p->next;
     if (r->first == NULL)
@@ -33,8 +33,8 @@ static struct pending *pending_pop(struct redis *r)
     return p;
 }
 
-void pending_finish(struct pending *p, err why, const struct redis_reply *reply,
-                    const struct err_note *note)
+void redis_pending_finish(struct redis_pending *p, err why, const struct redis_reply *reply,
+                          const struct err_note *note)
 {
     if (p->done != NULL)
         p->done(p->ctx, why, reply, note);
@@ -49,13 +49,14 @@ static size_t bytes_of(const str *args, unsigned count)
     return bytes;
 }
 
-struct pending *pending_new(struct redis *r, const str *args, unsigned count, bool keeps)
+struct redis_pending *redis_pending_new(struct redis *r, const str *args, unsigned count,
+                                        bool keeps)
 {
-    size_t head = sizeof(struct pending) + (keeps ? count * sizeof(str) : 0);
-    struct pending *p = malloc(head + (keeps ? bytes_of(args, count) : 0));
+    size_t head = sizeof(struct redis_pending) + (keeps ? count * sizeof(str) : 0);
+    struct redis_pending *p = malloc(head + (keeps ? bytes_of(args, count) : 0));
     INVARIANT(p != NULL);
-    *p =
-        (struct pending){ .script = -1, .deadline = mono_add_ms(redis_now(r), r->opts.timeout_ms) };
+    *p = (struct redis_pending){ .script = -1,
+                                 .deadline = mono_add_ms(redis_now(r), r->opts.timeout_ms) };
     if (!keeps)
         return p;
     char *at = (char *)p + head;
@@ -69,7 +70,7 @@ struct pending *pending_new(struct redis *r, const str *args, unsigned count, bo
     return p;
 }
 
-void pending_tick(void *ctx)
+void redis_pending_tick(void *ctx)
 {
     struct redis *r = ctx;
     if (r->first == NULL) {
@@ -84,7 +85,7 @@ void pending_tick(void *ctx)
 /* ---- replies on the command connection ---- */
 
 /* The same script once more, in full; its place in the order is the end. */
-static void send_in_full(struct redis *r, struct pending *p)
+static void send_in_full(struct redis *r, struct redis_pending *p)
 {
     str args[REDIS_ARGS_MAX];
     memcpy(args, p->args, p->args_count * sizeof(str));
@@ -93,7 +94,7 @@ static void send_in_full(struct redis *r, struct pending *p)
     p->in_full = true;
     p->deadline = mono_add_ms(redis_now(r), r->opts.timeout_ms);
     r->stats.scripts_reloaded++;
-    pending_push(r, p);
+    redis_pending_push(r, p);
     if (conn_send(r->commands, args, p->args_count) != ERR_OK)
         redis_break(r, ERR_UNAVAILABLE, "too much is waiting to be sent");
 }
@@ -111,17 +112,17 @@ static void tell_refused(struct redis *r, const char *why)
     r->refused = 0;
 }
 
-void pending_reply(void *ctx, const struct redis_reply *reply)
+void redis_pending_reply(void *ctx, const struct redis_reply *reply)
 {
     struct redis *r = ctx;
     if (r->first == NULL) {
         redis_break(r, ERR_UNAVAILABLE, "an answer to nothing");
         return;
     }
-    struct pending *p = pending_pop(r);
+    struct redis_pending *p = pending_pop(r);
     str error = reply_error(reply);
     if (error.p == NULL) {
-        pending_finish(p, ERR_OK, reply, NULL);
+        redis_pending_finish(p, ERR_OK, reply, NULL);
         return;
     }
     if (p->script >= 0 && !p->in_full && str_starts(error, STR("NOSCRIPT"))) {
@@ -132,9 +133,9 @@ void pending_reply(void *ctx, const struct redis_reply *reply)
     bool broken;
     err why = reply_error_code(error, &broken);
     err_note_set(&note, "%.*s", STR_ARG(str_take(error, ERR_NOTE_BYTES - 1)));
-    if (!broken && r->state == UP)
+    if (!broken && r->state == REDIS_UP)
         tell_refused(r, note.text);
-    pending_finish(p, why, NULL, &note);
+    redis_pending_finish(p, why, NULL, &note);
     if (broken && r->commands != NULL)
         redis_break(r, ERR_UNAVAILABLE, note.text);
 }

@@ -1,4 +1,4 @@
-/* Invariants
+/* Invariants (states without their REDIS_)
  *  1. pending holds what was sent and not answered, in order; replies of the command connection
  *     take from its front.
  *  2. Whatever breaks, breaks both connections: state DOWN has none, and pending is empty then.
@@ -18,19 +18,19 @@
 
 static const str echo_mark = STR_INIT("\001echo ");
 
-static const unsigned state_next[STATES] = {
-    [DOWN] = 1u << RESOLVING | 1u << STOPPED,
-    [RESOLVING] = 1u << CONNECTING | 1u << DOWN | 1u << STOPPED,
-    [CONNECTING] = 1u << UP | 1u << DOWN | 1u << STOPPED,
-    [UP] = 1u << DOWN | 1u << STOPPED,
-    [STOPPED] = 0,
+static const unsigned state_next[REDIS_STATES] = {
+    [REDIS_DOWN] = 1u << REDIS_RESOLVING | 1u << REDIS_STOPPED,
+    [REDIS_RESOLVING] = 1u << REDIS_CONNECTING | 1u << REDIS_DOWN | 1u << REDIS_STOPPED,
+    [REDIS_CONNECTING] = 1u << REDIS_UP | 1u << REDIS_DOWN | 1u << REDIS_STOPPED,
+    [REDIS_UP] = 1u << REDIS_DOWN | 1u << REDIS_STOPPED,
+    [REDIS_STOPPED] = 0,
 };
 
-static void move(struct redis *r, enum state to)
+static void move(struct redis *r, enum redis_state to)
 {
     INVARIANT(state_next[r->state] & 1u << to);
     r->state = to;
-    atomic_store(&r->up, to == UP);
+    atomic_store(&r->up, to == REDIS_UP);
 }
 
 mono redis_now(const struct redis *r)
@@ -81,7 +81,7 @@ static void on_push(void *ctx, const struct redis_reply *reply)
 static void on_echo(void *ctx)
 {
     struct redis *r = ctx;
-    if (r->state != UP)
+    if (r->state != REDIS_UP)
         return;
     if (r->echo_seen != r->echo_sent) {
         redis_break(r, ERR_UNAVAILABLE, "messages do not arrive any more");
@@ -117,24 +117,24 @@ static void close_all(struct redis *r, err why, const char *what)
     err_note_set(&note, "%s", what);
     conn_close(&r->commands);
     conn_close(&r->messages);
-    struct pending *list = r->first;
+    struct redis_pending *list = r->first;
     r->first = NULL;
     r->end = &r->first;
     r->pending_count = 0;
     while (list != NULL) {
-        struct pending *p = list;
+        struct redis_pending *p = list;
         list = p->next;
-        pending_finish(p, why, NULL, &note);
+        redis_pending_finish(p, why, NULL, &note);
     }
 }
 
 void redis_break(struct redis *r, err why, const char *what)
 {
-    bool was_up = r->state == UP;
+    bool was_up = r->state == REDIS_UP;
     char kept[ERR_NOTE_BYTES];
     (void)snprintf(kept, sizeof kept, "%s", what); /* what may lie in a connection */
     loop_timer_stop(r->echo);
-    move(r, DOWN);
+    move(r, REDIS_DOWN);
     r->address += !was_up;
     if (was_up)
         r->down_since = redis_now(r);
@@ -143,7 +143,7 @@ void redis_break(struct redis *r, err why, const char *what)
             r->opts.retry_min_ms; /* else it comes and goes: what it lets in it does not serve */
     log_state(r, LOG_WARN, was_up ? "redis.down" : "redis.not_up", LOG_CSTR("why", kept));
     close_all(r, why, kept);
-    if (r->state != DOWN) /* somebody stopped it meanwhile */
+    if (r->state != REDIS_DOWN) /* somebody stopped it meanwhile */
         return;
     retry_later(r);
     if (was_up && r->opts.state != NULL)
@@ -152,10 +152,11 @@ void redis_break(struct redis *r, err why, const char *what)
 
 void redis_maybe_up(struct redis *r)
 {
-    if (r->state != CONNECTING || r->hello_wanted > 0 || r->subscribed < r->opts.channels_count)
+    if (r->state != REDIS_CONNECTING || r->hello_wanted > 0 ||
+        r->subscribed < r->opts.channels_count)
         return;
     loop_timer_stop(r->retry);
-    move(r, UP);
+    move(r, REDIS_UP);
     r->stats.ups++;
     r->stats.down_ns += (uint64_t)(redis_now(r).ns - r->down_since.ns);
     r->up_since = redis_now(r);
@@ -174,20 +175,20 @@ static void on_broken(void *ctx, const char *why)
 
 static void connect_both(struct redis *r, const struct addrinfo *to)
 {
-    move(r, CONNECTING);
+    move(r, REDIS_CONNECTING);
     r->subscribed = 0;
     r->hello_wanted = 1;
     struct conn_opts opts = { .loop = r->opts.loop,
                               .address_bytes = to->ai_addrlen,
                               .reply_bytes_max = r->opts.reply_bytes_max,
-                              .connected = hello_commands,
-                              .reply = pending_reply,
+                              .connected = redis_hello_commands,
+                              .reply = redis_pending_reply,
                               .broken = on_broken,
                               .ctx = r };
     memcpy(&opts.address, to->ai_addr, to->ai_addrlen);
     const char *why = NULL;
     r->commands = conn_open(&opts, &why);
-    opts.connected = hello_messages;
+    opts.connected = redis_hello_messages;
     opts.reply = on_push;
     if (r->commands != NULL)
         r->messages = conn_open(&opts, &why);
@@ -200,7 +201,7 @@ static void connect_both(struct redis *r, const struct addrinfo *to)
 
 /* ---- where it is ---- */
 
-static void lookup_free(struct lookup *l)
+static void lookup_free(struct redis_lookup *l)
 {
     if (l->found != NULL)
         freeaddrinfo(l->found);
@@ -209,7 +210,7 @@ static void lookup_free(struct lookup *l)
 
 static void lookup_run(struct loop_job *j)
 {
-    struct lookup *l = CONTAINER_OF(j, struct lookup, job);
+    struct redis_lookup *l = CONTAINER_OF(j, struct redis_lookup, job);
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
     l->result = getaddrinfo(l->host, l->port, &hints, &l->found);
 }
@@ -228,7 +229,7 @@ static const struct addrinfo *address_at(const struct addrinfo *all, unsigned i)
 
 static void lookup_done(struct loop_job *j, bool canceled)
 {
-    struct lookup *l = CONTAINER_OF(j, struct lookup, job);
+    struct redis_lookup *l = CONTAINER_OF(j, struct redis_lookup, job);
     struct redis *r = l->owner;
     if (r != NULL) {
         r->lookup = NULL;
@@ -242,8 +243,8 @@ static void lookup_done(struct loop_job *j, bool canceled)
 
 static void resolve(struct redis *r)
 {
-    move(r, RESOLVING);
-    struct lookup *l = calloc(1, sizeof *l);
+    move(r, REDIS_RESOLVING);
+    struct redis_lookup *l = calloc(1, sizeof *l);
     INVARIANT(l != NULL);
     l->owner = r;
     memcpy(l->host, r->opts.address.host, sizeof l->host);
@@ -257,9 +258,9 @@ static void resolve(struct redis *r)
 static void on_retry(void *ctx)
 {
     struct redis *r = ctx;
-    if (r->state == DOWN)
+    if (r->state == REDIS_DOWN)
         resolve(r);
-    else if (r->state == CONNECTING)
+    else if (r->state == REDIS_CONNECTING)
         redis_break(r, ERR_UNAVAILABLE, "it does not let us in in time");
 }
 
@@ -292,7 +293,7 @@ struct redis *redis_new(const struct redis_opts *opts)
     INVARIANT(opts->scripts_count <= REDIS_SCRIPTS_MAX);
     struct redis *r = calloc(1, sizeof *r);
     INVARIANT(r != NULL);
-    *r = (struct redis){ .magic = REDIS_MAGIC, .opts = *opts, .state = DOWN };
+    *r = (struct redis){ .magic = REDIS_MAGIC, .opts = *opts, .state = REDIS_DOWN };
     r->end = &r->first;
     or_default(&r->opts.timeout_ms, 100);
     or_default(&r->opts.connect_timeout_ms, 1000);
@@ -313,7 +314,7 @@ struct redis *redis_new(const struct redis_opts *opts)
     r->retry_ms = r->opts.retry_min_ms;
     r->down_since = redis_now(r);
     r->retry = loop_timer_new(opts->loop, on_retry, r);
-    r->tick = loop_timer_new(opts->loop, pending_tick, r);
+    r->tick = loop_timer_new(opts->loop, redis_pending_tick, r);
     r->echo = loop_timer_new(opts->loop, on_echo, r);
     loop_timer_start(r->retry, 1, 0);
     return r;
@@ -323,9 +324,9 @@ void redis_stop(struct redis *r)
 {
     MAGIC_CHECK(r, REDIS_MAGIC);
     loop_assert_here(r->opts.loop);
-    if (r->state == STOPPED)
+    if (r->state == REDIS_STOPPED)
         return;
-    move(r, STOPPED);
+    move(r, REDIS_STOPPED);
     if (r->lookup != NULL)
         r->lookup->owner = NULL;
     close_all(r, ERR_SHUTDOWN, "shutting down");
@@ -340,7 +341,7 @@ void redis_free(struct redis **rp)
     if (r == NULL)
         return;
     MAGIC_CHECK(r, REDIS_MAGIC);
-    INVARIANT(r->state == STOPPED);
+    INVARIANT(r->state == REDIS_STOPPED);
     r->magic = 0;
     for (unsigned i = 0; i < r->opts.channels_count; i++)
         free(r->channels[i]);
@@ -359,7 +360,7 @@ static err may_send(struct redis *r)
 {
     MAGIC_CHECK(r, REDIS_MAGIC);
     loop_assert_here(r->opts.loop);
-    if (r->state != UP)
+    if (r->state != REDIS_UP)
         return ERR_UNAVAILABLE;
     return r->pending_count < r->opts.pending_max ? ERR_OK : ERR_LIMIT;
 }
@@ -371,10 +372,10 @@ err redis_command(struct redis *r, const str *args, unsigned count, redis_done_f
         why = conn_send(r->commands, args, count);
     if (why != ERR_OK)
         return why;
-    struct pending *p = pending_new(r, args, count, false);
+    struct redis_pending *p = redis_pending_new(r, args, count, false);
     p->done = done;
     p->ctx = ctx;
-    pending_push(r, p);
+    redis_pending_push(r, p);
     r->stats.commands++;
     return ERR_OK;
 }
@@ -392,11 +393,11 @@ err redis_run(struct redis *r, unsigned index, const str *args, unsigned count, 
         why = conn_send(r->commands, all, 3 + count);
     if (why != ERR_OK)
         return why;
-    struct pending *p = pending_new(r, all, 3 + count, true);
+    struct redis_pending *p = redis_pending_new(r, all, 3 + count, true);
     p->script = (int)index;
     p->done = done;
     p->ctx = ctx;
-    pending_push(r, p);
+    redis_pending_push(r, p);
     r->stats.commands++;
     return ERR_OK;
 }
@@ -404,6 +405,6 @@ err redis_run(struct redis *r, unsigned index, const str *args, unsigned count, 
 void redis_stats_get(const struct redis *r, struct redis_stats *out)
 {
     *out = r->stats;
-    if (r->state != UP)
+    if (r->state != REDIS_UP)
         out->down_ns += (uint64_t)(redis_now(r).ns - r->down_since.ns);
 }

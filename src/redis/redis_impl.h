@@ -16,11 +16,18 @@
 
 enum { REDIS_NUMBER_BYTES = 24, REDIS_RUN_ID_BYTES_MAX = 64 };
 
-enum state { DOWN, RESOLVING, CONNECTING, UP, STOPPED, STATES };
+enum redis_state {
+    REDIS_DOWN,
+    REDIS_RESOLVING,
+    REDIS_CONNECTING,
+    REDIS_UP,
+    REDIS_STOPPED,
+    REDIS_STATES
+};
 
 /* One command in flight. args: of a script, to send it in full when the server does not know it. */
-struct pending {
-    struct pending *next;
+struct redis_pending {
+    struct redis_pending *next;
     redis_done_fn *done;
     void *ctx;
     mono deadline;
@@ -30,7 +37,7 @@ struct pending {
     str args[]; /* their bytes behind them */
 };
 
-struct lookup { /* getaddrinfo on the pool; outlives a stop */
+struct redis_lookup { /* getaddrinfo on the pool; outlives a stop */
     struct loop_job job;
     struct redis *owner; /* NULL: nobody waits any more */
     char host[REDIS_HOST_BYTES_MAX + 1], port[8];
@@ -43,14 +50,14 @@ struct redis {
     struct redis_opts opts;
     char *channels[REDIS_CHANNELS_MAX];
     char *texts[REDIS_SCRIPTS_MAX];
-    enum state state;
+    enum redis_state state;
     atomic_bool up;
     struct rng rng;
     struct loop_timer *retry, *tick, *echo;
-    struct lookup *lookup;
+    struct redis_lookup *lookup;
     unsigned address; /* of those that a name has, which one is tried */
     struct conn *commands, *messages;
-    struct pending *first, **end;
+    struct redis_pending *first, **end;
     unsigned pending_count;
     bool ticking;
     unsigned hello_wanted; /* answers to the hello that are still out */
@@ -74,15 +81,17 @@ void redis_break(struct redis *r, err why, const char *what);
 void redis_maybe_up(struct redis *r);
 
 /* pending.c. keeps: the arguments may be needed again. */
-struct pending *pending_new(struct redis *r, const str *args, unsigned count, bool keeps);
-void pending_push(struct redis *r, struct pending *p);
-void pending_finish(struct pending *p, err why, const struct redis_reply *reply,
-                    const struct err_note *note);
-void pending_reply(void *ctx, const struct redis_reply *reply); /* of the command connection */
-void pending_tick(void *ctx);                                   /* ends what is overdue */
+struct redis_pending *redis_pending_new(struct redis *r, const str *args, unsigned count,
+                                        bool keeps);
+void redis_pending_push(struct redis *r, struct redis_pending *p);
+void redis_pending_finish(struct redis_pending *p, err why, const struct redis_reply *reply,
+                          const struct err_note *note);
+void redis_pending_reply(void *ctx,
+                         const struct redis_reply *reply); /* of the command connection */
+void redis_pending_tick(void *ctx);                        /* ends what is overdue */
 
 /* hello.c: connected of the two. */
-void hello_commands(void *ctx);
-void hello_messages(void *ctx);
+void redis_hello_commands(void *ctx);
+void redis_hello_messages(void *ctx);
 
 #endif

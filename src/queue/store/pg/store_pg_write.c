@@ -25,6 +25,7 @@ enum {
     LOCKED_PATIENCE = 32 /* the part of a write's time */,
     LOCKED_SQL_BYTES = 80
 };
+#define LOCKED_STATE "55P03"
 
 static struct queue_write **next_of(struct queue_write *w)
 {
@@ -157,8 +158,6 @@ static void keep_words(struct store_pg *s, err why, const struct pg_outcome *o)
     if (why != ERR_CONFLICT)
         store_pg_keep(s, &told);
 }
-
-#define LOCKED_STATE "55P03"
 
 static void set_failed(struct store_pg *s)
 {
