@@ -4,15 +4,18 @@
  *                         -> same store: one write for both sides
  *                         -> else: doomed here (DOOM), inserted there (INSERT), removed here
  *                           (REMOVE); or refused there, and given back here (RELEASE)
- * The item stays in its source until it is durable in the target. Across stores the target keeps a
- * key for each item, so that a second try after a crash inserts nothing twice; the key goes when
- * the source is rid of the item. Nobody gets a doomed item again, and after a crash its move goes
- * on (move_out.c). A round that fails is told, and tried again, later and later, as long as there
- * is a target. What a client ordered to the dead queue is put back after MOVE_ORDER_TRIES, unless
- * it is doomed. A requeue ends with the first round that fails. Items that cannot be in the target
- * are given back, and the client is told when that is written. Items that may be there, or whose
- * release is not written, are told to be on their way; then the server goes on with them by itself.
- */
+ *  1. An item stays in its source until it is durable in the target.
+ *  2. Between two stores the target keeps a key for each item until the source has removed the
+ *     item. So a second try, after a crash too, inserts nothing twice.
+ *  3. A doomed item is given to nobody. After a crash its move goes on (move_out.c).
+ *
+ * When a round fails:
+ *  - Dying items: the move tries again, at growing intervals, as long as the dead queue exists.
+ *  - Items that a client sends to the dead queue: after MOVE_ORDER_TRIES the client gets the error.
+ *    The items are put back, but for doomed ones, whose move goes on.
+ *  - Requeued items: the move ends, and the client gets the error. If the target refused the items,
+ *    they are given back first. If they may be in the target, or if the write that gives them back
+ *    fails, the error says that they are on their way, and the server goes on with them. */
 #include "queue/move/move.h"
 
 #include "base/log.h"
@@ -76,11 +79,12 @@ void move_add(struct move *m, struct qitem *it)
     };
 }
 
-/* One more item of this order, for this queue. */
+/* Does m take one more item, of this order and for this queue? */
 static bool move_takes(const struct move *m, const struct queue_change *c, str to,
                        uint32_t to_number)
 {
-    return m->change == c && !m->keeps && m->count < MOVE_ITEMS_MAX && m->to_number == to_number &&
+    return m->change == c && !m->requeues && m->count < MOVE_ITEMS_MAX &&
+           m->to_number == to_number &&
            (to_number > 0 || str_eq((str){ .p = m->to_name, .n = m->to_name_bytes }, to));
 }
 
@@ -144,7 +148,7 @@ static void stop_running(struct move *m)
     m->running = false;
 }
 
-/* Whoever ordered it is told that it failed. Under the lock of the source. */
+/* Under the lock of the source. */
 static void tell_client(struct move *m, err why)
 {
     struct queue_change *c = m->change;
@@ -159,7 +163,7 @@ static void tell_client(struct move *m, err why)
     change_outcome(c, why);
 }
 
-/* Whoever waits for the order is told what became of its round. Under the lock of the source. */
+/* Tells a requeue what became of the round. Under the lock of the source. */
 static void tell_order(struct move *m, err why)
 {
     struct move_order *o = m->order;
@@ -171,8 +175,8 @@ static void tell_order(struct move *m, err why)
     waiter_done(&o->waiter, why, m->round);
 }
 
-/* Items from one on are no longer the move's, unless they were lost with the memory they stood in.
- */
+/* The items from index from on leave the move. When the source's memory was thrown away they went
+ * with it. */
 static void put_back(struct move *m, unsigned from)
 {
     for (unsigned i = from; i < m->count && m->generation == m->part->generation; i++)
@@ -181,8 +185,6 @@ static void put_back(struct move *m, unsigned from)
     m->count = from;
 }
 
-/* Under the lock of the source: m is over there, its items are gone, back or lost with the memory
- * they stood in. */
 void move_end(struct move *m, err why)
 {
     struct part *p = m->part;
@@ -203,8 +205,8 @@ void move_end(struct move *m, err why)
     loop_post(q->all->opts.loop, finished, m);
 }
 
-/* Under the lock of the source: the removal of the round is tried until it is written. Whoever
- * waits for the order does not wait for that, and other items of it are not moved unseen. */
+/* The removal is tried until it is written. A requeue does not wait for that, and its later items
+ * are put back: nobody would be told that they were moved. */
 void move_stands_in_both(struct move *m, err why)
 {
     m->unsure = true;
@@ -213,7 +215,6 @@ void move_stands_in_both(struct move *m, err why)
     tell_order(m, why);
 }
 
-/* Under the lock of the source. */
 void move_later(struct move *m)
 {
     struct part *p = m->part;
@@ -231,7 +232,6 @@ void move_later(struct move *m)
         queue_work(p); /* who wants to delete its items need not wait */
 }
 
-/* Under the lock of the source: one more try failed. */
 void move_failed(struct move *m, err why)
 {
     struct part *p = m->part;
@@ -251,7 +251,7 @@ void move_failed(struct move *m, err why)
               LOG_CSTR("why", err_name(why)), LOG_CSTR("what", m->what));
 }
 
-/* Nothing is left of the last round but items that it did not move. */
+/* Frees what the last round had, but for its items. */
 static void reset(struct move *m)
 {
     queue_unref(&m->to);
@@ -266,7 +266,8 @@ static void reset(struct move *m)
     arena_reset(&m->arena);
 }
 
-/* Under the lock of the source: what a client ordered does not go on for ever; true: it is over. */
+/* Under the lock of the source: the client of an order is not kept waiting for ever. True: the move
+ * is over. */
 static bool give_up(struct move *m, err why)
 {
     if (m->change == NULL || m->tries < MOVE_ORDER_TRIES)
@@ -278,11 +279,11 @@ static bool give_up(struct move *m, err why)
     return !m->doomed;
 }
 
-/* Are items that an order doomed to be given back? The target refused them, or it is gone, or they
- * cannot be read. */
+/* Are doomed items of a requeue to be given back? They are when the target refused them or is gone,
+ * and when they cannot be read. */
 static bool gives_back(const struct move *m, err why)
 {
-    if (m->keeps)
+    if (m->requeues)
         return m->stage == MOVE_INSERT && why != ERR_IO;
     return m->to_number > 0 && (why == ERR_NOT_FOUND || why == ERR_CORRUPT);
 }
@@ -296,7 +297,6 @@ static void release(struct move *m, err why)
     queue_work(m->part);
 }
 
-/* On the loop: nothing came of it; from the beginning, in a while. */
 void move_again(void *ctx)
 {
     struct move *m = ctx;
@@ -311,7 +311,7 @@ void move_again(void *ctx)
         move_failed(m, why);
     if (back && move_is_current(m))
         release(m, why);
-    else if (m->keeps || !move_is_current(m))
+    else if (m->requeues || !move_is_current(m))
         move_end(m, why);
     else if (!give_up(m, why))
         move_later(m);
@@ -319,7 +319,7 @@ void move_again(void *ctx)
     queue_unref(&q);
 }
 
-/* On the loop: the items of a round are gone; those left are next. */
+/* On the loop: goes on with the items that are left. */
 static void next_round(void *ctx)
 {
     struct move *m = ctx;
@@ -344,7 +344,6 @@ static void next_round(void *ctx)
     queue_unref(&q);
 }
 
-/* Under the lock of the source: the items of a round are in the target, and removed here. */
 void move_round_over(struct move *m)
 {
     if (m->round == m->count) {
@@ -377,7 +376,7 @@ mono move_wake(struct part *p, mono now)
     return next;
 }
 
-/* On the loop: what is next is a write of the source. */
+/* On the loop: the next step is a write of the source. */
 static void to_source(struct move *m)
 {
     struct part *p = m->part;
@@ -441,8 +440,9 @@ static void move_done(struct loop_job *j, bool canceled)
     }
 }
 
-/* A move from before the memory was thrown away may still be writing into its target: until what
- * came of that is known there, its items, read again since, would be written there once more. */
+/* A move from before the memory was thrown away may still be writing into its target. Its items
+ * have been read again since. Until the outcome is known, another move would write them a second
+ * time. */
 static bool is_still_moving(const struct part *p)
 {
     for (const struct list *n = p->movers.next; n != &p->movers; n = n->next)
@@ -498,7 +498,7 @@ void move_forget_change(struct part *p, const struct queue_change *c)
     }
 }
 
-/* The one that waits to be tried again and has it; NULL: none. */
+/* The move that has the item and waits to be tried again; NULL: none. */
 static struct move *waiting_move(struct part *p, const struct qitem *it)
 {
     for (struct list *n = p->later.next; n != &p->later; n = n->next) {

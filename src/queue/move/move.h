@@ -1,4 +1,7 @@
-/* move.h - items on their way to another queue. Private to move*.c, which say how. */
+/* move.h - items on their way to another queue. Private to move*.c and requeue.c; move.c says how.
+ *
+ * The source is the queue that the items leave, the target the one they go to. A move works in
+ * rounds, of so many items as one write takes. */
 #ifndef QUEUE_MOVE_MOVE_H
 #define QUEUE_MOVE_MOVE_H
 
@@ -19,10 +22,10 @@ struct moved {
 };
 enum move_stage { MOVE_NEW, MOVE_DOOM, MOVE_INSERT, MOVE_REMOVE, MOVE_RELEASE };
 
-/* Somebody waits until all moves of an order are over. */
+/* A queue.requeue, which waits for its moves. */
 struct move_order {
     struct waiter waiter; /* its good: items that were moved */
-    unsigned open; /* items of which nobody can say yet in which queue they end. Source's lock */
+    unsigned open;        /* items that may still end in either queue; under the source's lock */
 };
 
 struct move {
@@ -31,17 +34,20 @@ struct move {
     mono again_at;
     struct part *part;
     uint64_t generation;
-    struct queue_change *change; /* that waits for it; NULL: none */
-    struct move_order *order;    /* NULL: nobody waits for it, or was told already */
-    bool keeps;                  /* it was ordered, and ends with the first round that fails */
-    bool running, doomed, told;  /* doomed: the round is; told: that it cannot go on */
+    struct queue_change *change; /* a client's order that waits for it; NULL: none does */
+    struct move_order *order;    /* NULL: there is none, or it was told already */
+    bool requeues;               /* of queue.requeue: it ends with the first round that fails */
+    bool running;
+    bool doomed;      /* the items of the round are, on disk */
+    bool told;        /* the operator knows that it cannot go on */
     bool unsure;      /* a write has an unknown outcome, or the items stand in both queues */
     unsigned tries;   /* that failed, one after the other */
     const char *what; /* why the last one failed */
     struct moved *items;
-    unsigned count, size;      /* items left; room */
-    unsigned round, new_count; /* of this round: the first so many; not skipped */
-    unsigned returned;         /* of this round: given back */
+    unsigned count, size; /* items left; room. count changes under the source's lock */
+    unsigned round;       /* the first so many of the items are moved now */
+    unsigned new_count;   /* of these: not skipped */
+    unsigned returned;    /* of these: given back */
     struct queue_store *store;
     uint32_t store_index;
     struct queue_part place;
@@ -64,33 +70,31 @@ struct move {
     err why;
 };
 
-/* One that waits to be begun (move_begin), for queue to; c: the order of a client that waits for
- * it, or NULL. Its items are added then, MOVE_ITEMS_MAX at most. Under the lock of the queue of
- * p. */
+/* A move from p to queue to, without items; move_begin begins it. c: the client's order that waits
+ * for it, or NULL. The caller adds MOVE_ITEMS_MAX items at most. Under the lock of the source. */
 struct move *move_new(struct part *p, struct queue_change *c, str to);
 void move_add(struct move *m, struct qitem *it);
 
-/* move.c. Under the lock of the source: is it still wanted; over; tried again later; one more try
- * failed; the items of its round are in the target, and gone from the source, or not gone. */
-bool move_is_current(const struct move *m);
-void move_end(struct move *m, err why);
+/* move.c. Under the lock of the source: */
+bool move_is_current(const struct move *m); /* its items are in memory, and its queue goes on */
+void move_end(struct move *m, err why);     /* an error: the items it has are put back */
+/* The items of the round are in the target, and their removal from the source failed. */
 void move_stands_in_both(struct move *m, err why);
-void move_later(struct move *m);
-void move_failed(struct move *m, err why);
-void move_round_over(struct move *m);
-/* On the loop: into the target; or nothing came of it. */
+void move_later(struct move *m);           /* tried again after a while */
+void move_failed(struct move *m, err why); /* counts a try, and tells the operator of many */
+void move_round_over(struct move *m);      /* the items of the round are in the target alone */
+/* On the loop: writes into the target; takes up a round of which nothing came. */
 void move_insert(void *ctx);
 void move_again(void *ctx);
-/* move_out.c. Under the lock of the source: an item whose move is over is what it was, or doomed.
- */
+/* move_out.c. Under the lock of the source: the item waits in memory again, as before or doomed. */
 void move_put_back(struct move *m, const struct moved *moved);
 
-/* move_in.c. The next round: which items, their bodies, a place for them in the target. Blocks:
- * pool thread. */
+/* move_in.c. Chooses the items of the next round, reads their bodies and finds a place for them in
+ * the target. Blocks: pool thread. */
 MUST_CHECK err move_prepare(struct move *m);
 /* The target's side of a write. */
 void move_side_of_target(const struct move *m, struct queue_write_part *w);
-/* The target's side is over: its items are there, or not. Under no lock. */
+/* Takes what became of the write into the target's memory. Under no lock. */
 void move_deliver(struct move *m);
 
 #endif

@@ -1,11 +1,12 @@
-/* move_out.c - the side of a move that leaves the source: items are doomed, removed, or put back.
+/* move_out.c - the source's side of a move: items are doomed, removed, given back or put back.
  *
- * A doomed item is given to nobody any more. The row of its lease says so (step.c), also after a
- * restart, which goes on with its move. The lease of an ordered item (queue.requeue) names the
- * queue that the item goes to. */
+ * A doomed item is given to nobody any more. The row of its lease says that it is doomed (step.c),
+ * so its move goes on after a restart. The row of an ordered item (queue.requeue) names the queue
+ * that the item goes to. Giving an item back is a write, which removes that row; putting it back
+ * changes memory alone. */
 #include "queue/move/move.h"
 
-/* An item past its time is not doomed: after a restart, too, it is moved before it is given. */
+/* An item past its time needs no mark: also after a restart it is moved before anybody gets it. */
 static bool is_to_be_doomed(const struct move *m, const struct qitem *it)
 {
     return it->from == QITEM_LEASED || m->to_number > 0;
@@ -32,7 +33,7 @@ static void doom(struct slot *s, const struct move *m, const struct qitem *it)
     slot_op(s, OP_LEASE_PUT)->u.lease = qitem_lease(&then, then.due_at);
 }
 
-/* That was written: an item that was ready counts as leased. */
+/* The marks are written: an item that was ready counts as leased. */
 static void doomed(struct move *m)
 {
     m->doomed = true;
@@ -45,8 +46,8 @@ static void doomed(struct move *m)
     }
 }
 
-/* Back in its place, as if nobody had ordered anything. An item that stands in the target already
- * is not given back: only its removal is left. */
+/* The item is ready in its place, as before the order. An item that is in the target already is not
+ * given back: its removal from here is all that is left. */
 static void give_back(struct slot *s, struct move *m, struct moved *moved)
 {
     struct qitem *it = moved->item;
@@ -117,7 +118,7 @@ void move_build(struct part *p, struct slot *s)
     }
 }
 
-/* Its step was taken back: out of where that put it, still on its way. */
+/* The failed step put the item back among the others. It is still on its way. */
 static void keep_moving(struct part *p, struct qitem *it)
 {
     if (it->due.place != 0)
@@ -126,7 +127,8 @@ static void keep_moving(struct part *p, struct qitem *it)
     qitem_move(it, QITEM_MOVING);
 }
 
-/* When that failed, the items are given back as leases are that nobody was told of. */
+/* After a release that failed the partition gives the items back by a later write, like leases that
+ * nobody was told of. */
 static void released(struct move *m, err why, bool current)
 {
     if (why != ERR_OK)

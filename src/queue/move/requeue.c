@@ -30,7 +30,7 @@ static unsigned requeue_part(struct requeue *r, struct part *p)
     }
     if (m != NULL) {
         m->order = &r->order;
-        m->keeps = true;
+        m->requeues = true;
         m->to_number = r->to->number;
         waiter_expect(&r->order.waiter);
     }
