@@ -18,19 +18,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct http_route *const app_tables[] = { app_page_routes,
-                                                app_entry_routes,
-                                                app_table_routes,
-                                                app_value_routes,
-                                                app_list_routes,
-                                                app_flight_routes,
-                                                app_stash_routes,
-                                                app_admin_routes,
-                                                app_key_routes,
-                                                app_queue_routes,
-                                                app_authority_routes,
-                                                app_hook_routes,
-                                                NULL };
+const struct http_route *const app_tables[APP_TABLES_MAX] = { app_page_routes,
+                                                              app_entry_routes,
+                                                              app_table_routes,
+                                                              app_value_routes,
+                                                              app_list_routes,
+                                                              app_flight_routes,
+                                                              app_stash_routes,
+                                                              app_admin_routes,
+                                                              app_key_routes,
+                                                              app_queue_routes,
+                                                              app_authority_routes,
+                                                              app_hook_routes,
+                                                              NULL };
 
 static void forget(void *ctx, uint16_t bucket, uint32_t domain, str title)
 {

@@ -118,8 +118,9 @@ extern const struct http_route app_authority_routes[];
 extern const struct http_route app_queue_routes[];
 extern const struct http_route app_hook_routes[]; /* hooks.c: test.clock; only with --test-hooks */
 
-/* All of the above, ended by NULL. */
-extern const struct http_route *const app_tables[];
+/* All of the above, app_hook_routes last, ended by NULL: the one list of routes. */
+enum { APP_TABLES_MAX = 16 };
+extern const struct http_route *const app_tables[APP_TABLES_MAX];
 
 /* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or
  * 403. For routes whose permission is NULL because the namespace stands in the body; that the key

@@ -219,23 +219,14 @@ static void check_permissions(const struct http_route *table)
 
 static err open_http(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    const struct http_route *tables[16];
+    const struct http_route *tables[APP_TABLES_MAX];
     unsigned count = 0;
-    tables[count++] = app_page_routes;
-    tables[count++] = app_entry_routes;
-    tables[count++] = app_table_routes;
-    tables[count++] = app_value_routes;
-    tables[count++] = app_list_routes;
-    tables[count++] = app_flight_routes;
-    tables[count++] = app_stash_routes;
-    tables[count++] = app_admin_routes;
-    tables[count++] = app_key_routes;
-    tables[count++] = app_queue_routes;
-    tables[count++] = app_authority_routes;
-    if (s->config->test_hooks)
-        tables[count++] = app_hook_routes;
-    for (unsigned i = 0; i < count; i++)
-        check_permissions(tables[i]);
+    for (; app_tables[count] != NULL; count++) {
+        check_permissions(app_tables[count]);
+        tables[count] = app_tables[count];
+    }
+    if (!s->config->test_hooks)
+        count--; /* they are the last table */
     bool ready = s->config->auth == AUTH_OPEN &&
                  s->config->hot_bytes > 0; /* else lanes would look for nothing */
     struct http_server_opts opts = { .listens = s->config->listens,
