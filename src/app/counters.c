@@ -26,15 +26,9 @@ struct route {
     struct metric *latency;
 };
 
-static const struct {
-    const char *name, *help;
-} class_families[CLASSES] = {
-    { "http_unanswered_total", "Requests whose client left before the answer." },
-    { "http_responses_1xx_total", "Answers with an informational status." },
-    { "http_responses_2xx_total", "Answers with a success status." },
-    { "http_responses_3xx_total", "Answers with a redirection status, 304 among them." },
-    { "http_responses_4xx_total", "Answers that blame the client." },
-    { "http_responses_5xx_total", "Answers that blame the server." },
+static const enum metric_id class_rows[CLASSES] = {
+    METRIC_HTTP_UNANSWERED,    METRIC_HTTP_RESPONSES_1XX, METRIC_HTTP_RESPONSES_2XX,
+    METRIC_HTTP_RESPONSES_3XX, METRIC_HTTP_RESPONSES_4XX, METRIC_HTTP_RESPONSES_5XX,
 };
 
 /* Figures of the store: read where they are kept. */
@@ -47,66 +41,48 @@ struct figures {
     uint64_t open_requests, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
-struct figure {
-    enum metric_kind kind;
-    const char *name, *help;
+static const struct figure {
+    enum metric_id id;
     size_t offset; /* of a uint64_t in struct figures */
+} figures[] = {
+    { METRIC_ENGINE_ROWS, offsetof(struct figures, engine.rows) },
+    { METRIC_ENGINE_LIVE_BYTES, offsetof(struct figures, engine.live_bytes) },
+    { METRIC_ENGINE_DISK_BYTES, offsetof(struct figures, engine.disk_bytes) },
+    { METRIC_ENGINE_INDEX_BYTES, offsetof(struct figures, engine.index_bytes) },
+    { METRIC_ENGINE_SEGMENTS, offsetof(struct figures, engine.segments) },
+    { METRIC_ENGINE_GROUPS, offsetof(struct figures, engine.groups) },
+    { METRIC_ENGINE_UPDATES, offsetof(struct figures, engine.updates) },
+    { METRIC_ENGINE_SYNCS, offsetof(struct figures, engine.syncs) },
+    { METRIC_ENGINE_LOG_WRITTEN_BYTES, offsetof(struct figures, engine.log_bytes_written) },
+    { METRIC_ENGINE_PUNCHED_BYTES, offsetof(struct figures, engine.punched_bytes) },
+    { METRIC_ENGINE_COPIED_BYTES, offsetof(struct figures, engine.copied_bytes) },
+    { METRIC_ENGINE_OVERLAY_ROWS, offsetof(struct figures, engine.overlay_rows) },
+    { METRIC_ENGINE_WAITING_UPDATES, offsetof(struct figures, engine.waiting) },
+    { METRIC_ENGINE_INDEX_LAG_MS, offsetof(struct figures, engine.index_lag_ms) },
+    { METRIC_ENGINE_FREE_BYTES, offsetof(struct figures, engine.free_bytes) },
+    { METRIC_PAGES_PUTS, offsetof(struct figures, pages.puts) },
+    { METRIC_PAGES_DUPLICATES, offsetof(struct figures, pages.duplicates) },
+    { METRIC_PAGES_SUPERSEDED, offsetof(struct figures, pages.superseded) },
+    { METRIC_PAGES_CULLED, offsetof(struct figures, pages.culled) },
+    { METRIC_PAGES_PURGED, offsetof(struct figures, pages.purged) },
+    { METRIC_PAGES_EXTENDED, offsetof(struct figures, pages.extended) },
+    { METRIC_PAGES_REPLANNED, offsetof(struct figures, pages.replanned) },
+    { METRIC_PAGES_DAMAGED, offsetof(struct figures, pages.damaged) },
+    { METRIC_TABLES_DAMAGED, offsetof(struct figures, tables.damaged) },
+    { METRIC_PAGES_OVERDUE_NS_MAX, offsetof(struct figures, pages.overdue_ns_max) },
+    { METRIC_HOT_HITS, offsetof(struct figures, hot.hits) },
+    { METRIC_HOT_MISSES, offsetof(struct figures, hot.misses) },
+    { METRIC_HOT_ENTRIES, offsetof(struct figures, hot.entries) },
+    { METRIC_HOT_BYTES, offsetof(struct figures, hot.bytes) },
+    { METRIC_HOT_EVICTED, offsetof(struct figures, hot.evicted) },
+    { METRIC_LIST_ENTRIES, offsetof(struct figures, lists.kept) },
+    { METRIC_LIST_BYTES, offsetof(struct figures, lists.kept_bytes) },
+    { METRIC_HTTP_OPEN_REQUESTS, offsetof(struct figures, open_requests) },
+    { METRIC_HTTP_BUDGET_BYTES, offsetof(struct figures, budget_bytes) },
+    { METRIC_HTTP_BUDGET_BYTES_MAX, offsetof(struct figures, budget_bytes_max) },
+    { METRIC_HTTP_BUDGET_REFUSED, offsetof(struct figures, budget_refused) },
+    { METRIC_LOOP_STALLS, offsetof(struct figures, loop_stalls) },
 };
-#define LEVEL(name, help, member)                                                                  \
-    {                                                                                              \
-        METRIC_GAUGE, (name), (help), offsetof(struct figures, member)                             \
-    }
-#define TOTAL(name, help, member)                                                                  \
-    {                                                                                              \
-        METRIC_COUNTER, (name "_total"), (help), offsetof(struct figures, member)                  \
-    }
-static const struct figure figures[] = {
-    LEVEL("engine_rows", "Rows in the index.", engine.rows),
-    LEVEL("engine_live_bytes", "Bytes of values that rows refer to.", engine.live_bytes),
-    LEVEL("engine_disk_bytes", "Bytes the value log occupies.", engine.disk_bytes),
-    LEVEL("engine_index_bytes", "Bytes the index occupies.", engine.index_bytes),
-    LEVEL("engine_segments", "Files of the value log.", engine.segments),
-    TOTAL("engine_groups", "Groups committed since the start.", engine.groups),
-    TOTAL("engine_updates", "Updates committed since the start.", engine.updates),
-    TOTAL("engine_syncs", "Syncs of the value log since the start.", engine.syncs),
-    TOTAL("engine_log_written_bytes", "Bytes appended to the value log since the start.",
-          engine.log_bytes_written),
-    TOTAL("engine_punched_bytes", "Bytes given back by punching holes.", engine.punched_bytes),
-    TOTAL("engine_copied_bytes", "Bytes copied out of sparse segments.", engine.copied_bytes),
-    LEVEL("engine_overlay_rows", "Rows on disk but not yet in the index.", engine.overlay_rows),
-    LEVEL("engine_waiting_updates", "Updates waiting for the committer.", engine.waiting),
-    LEVEL("engine_index_lag_ms", "How far the index is behind the log.", engine.index_lag_ms),
-    LEVEL("engine_free_bytes", "Bytes free on the disk.", engine.free_bytes),
-    TOTAL("pages_puts", "Renders stored since the start.", pages.puts),
-    TOTAL("pages_duplicates", "Puts of what was stored already.", pages.duplicates),
-    TOTAL("pages_superseded", "Renders superseded since the start.", pages.superseded),
-    TOTAL("pages_culled", "Renders removed by policy since the start.", pages.culled),
-    TOTAL("pages_purged", "Renders removed by order since the start.", pages.purged),
-    TOTAL("pages_extended", "Reads that extended a life since the start.", pages.extended),
-    TOTAL("pages_replanned", "Renders planned anew after a change of policy.", pages.replanned),
-    TOTAL("pages_damaged", "Stored rows gone past because they cannot be read.", pages.damaged),
-    TOTAL("tables_damaged", "Rows of tables gone past because they cannot be read.",
-          tables.damaged),
-    LEVEL("pages_overdue_ns_max", "The longest a cull came after its due time.",
-          pages.overdue_ns_max),
-    TOTAL("hot_hits", "Answers that were ready.", hot.hits),
-    TOTAL("hot_misses", "Plain requests that had no ready answer.", hot.misses),
-    LEVEL("hot_entries", "Ready answers kept.", hot.entries),
-    LEVEL("hot_bytes", "Bytes of ready answers kept.", hot.bytes),
-    TOTAL("hot_evicted", "Ready answers given up for room.", hot.evicted),
-    LEVEL("list_entries", "Lists kept by this server, those of displays among them.", lists.kept),
-    LEVEL("list_bytes", "Bytes of lists kept by this server.", lists.kept_bytes),
-    LEVEL("http_open_requests", "Requests read and not yet answered.", open_requests),
-    LEVEL("http_budget_bytes",
-          "Memory of requests under way: bodies, what they allocate, answers not yet out.",
-          budget_bytes),
-    LEVEL("http_budget_bytes_max", "How much that may be (http.bytes_max).", budget_bytes_max),
-    TOTAL("http_budget_refused", "Memory that a request was refused because others held it.",
-          budget_refused),
-    TOTAL("loop_stalls", "Callbacks that held the loop for over 5 ms.", loop_stalls),
-};
-#undef LEVEL
-#undef TOTAL
 
 struct app_counters {
     uint32_t magic;
@@ -152,9 +128,7 @@ static void add(struct app_counters *c, const char *label)
 static void reads_begin(struct app_counters *c, struct metrics *m)
 {
     static const char *const names[READ_KINDS] = { "current", "recent", "historical", "gone" };
-    struct metric_family *reads =
-        metrics_family(m, METRIC_COUNTER, "reads_total",
-                       "Reads of contents of pages, by the state of the render.", "state");
+    struct metric_family *reads = metrics_row(m, METRIC_READS);
     for (unsigned kind = 0; kind < READ_KINDS; kind++)
         c->reads_shown[kind] = metric_of(reads, names[kind]);
 }
@@ -165,14 +139,9 @@ struct app_counters *counters_new(struct metrics *m, const struct http_route *co
     INVARIANT(c != NULL);
     c->magic = COUNTERS_MAGIC;
     for (unsigned i = 0; i < CLASSES; i++)
-        c->of_class[i] = metrics_family(m, METRIC_COUNTER, class_families[i].name,
-                                        class_families[i].help, "route");
-    c->latency =
-        metrics_family(m, METRIC_HISTOGRAM, "http_request_duration_seconds",
-                       "From the first byte of a request to the last of its answer.", "route");
-    c->bytes_sent = metric_of(metrics_family(m, METRIC_COUNTER, "http_sent_bytes_total",
-                                             "Bytes of answers sent.", NULL),
-                              NULL);
+        c->of_class[i] = metrics_row(m, class_rows[i]);
+    c->latency = metrics_row(m, METRIC_HTTP_REQUEST_DURATION_SECONDS);
+    c->bytes_sent = metrics_one(m, METRIC_HTTP_SENT_BYTES);
     reads_begin(c, m);
     add(c, no_route);
     add(c, COUNTERS_HOT);
@@ -180,9 +149,7 @@ struct app_counters *counters_new(struct metrics *m, const struct http_route *co
         for (const struct http_route *r = *tables; r->pattern != NULL; r++)
             add(c, r->label);
     for (size_t i = 0; i < COUNT_OF(figures); i++)
-        c->figures[i] =
-            metric_of(metrics_family(m, figures[i].kind, figures[i].name, figures[i].help, NULL),
-                      NULL);
+        c->figures[i] = metrics_one(m, figures[i].id);
     return c;
 }
 

@@ -24,6 +24,13 @@ static const char *const kind_names[] = {
     [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"
 };
 
+const struct metric_row metric_rows[METRIC_IDS] = {
+#define METRIC(id, kind, name, unit, labels, help)                                                 \
+    [METRIC_##id] = { METRIC_##kind, name, unit, labels, help },
+#include "base/metrics.def"
+#undef METRIC
+};
+
 struct metric {
     enum metric_kind kind;
     char label[METRICS_LABEL_BYTES_MAX + 1];
@@ -98,6 +105,18 @@ struct metric_family *metrics_family(struct metrics *m, enum metric_kind kind, c
     if (label == NULL)
         (void)metric_of(f, NULL); /* so that it shows as 0 from the start */
     return f;
+}
+
+struct metric_family *metrics_row(struct metrics *m, enum metric_id id)
+{
+    const struct metric_row *r = &metric_rows[id];
+    return metrics_family(m, r->kind, r->name, r->help, r->labels);
+}
+
+struct metric *metrics_one(struct metrics *m, enum metric_id id)
+{
+    INVARIANT(metric_rows[id].labels == NULL);
+    return metric_of(metrics_row(m, id), NULL);
 }
 
 /* Valid UTF-8 of at most METRICS_LABEL_BYTES_MAX, cut between characters; other bytes become
@@ -255,12 +274,25 @@ static void render_histogram(struct buf *out, const struct metric_family *f, con
     buf_printf(out, " %lld\n", (long long)total);
 }
 
+static void put_head(struct buf *out, const char *prefix, const char *name, const char *help,
+                     enum metric_kind kind)
+{
+    buf_printf(out, "# HELP %s%s ", prefix, name);
+    put_escaped(out, str_of(help), false);
+    buf_printf(out, "\n# TYPE %s%s %s\n", prefix, name, kind_names[kind]);
+}
+
+void metrics_head(const struct metrics *m, enum metric_id id, struct buf *out)
+{
+    MAGIC_CHECK(m, METRICS_MAGIC);
+    const struct metric_row *r = &metric_rows[id];
+    put_head(out, m->prefix, r->name, r->help, r->kind);
+}
+
 static void render_family(struct buf *out, const struct metric_family *f)
 {
     unsigned count = atomic_load_explicit(&f->count, memory_order_acquire);
-    buf_printf(out, "# HELP %s%s ", f->prefix, f->name);
-    put_escaped(out, str_of(f->help), false);
-    buf_printf(out, "\n# TYPE %s%s %s\n", f->prefix, f->name, kind_names[f->kind]);
+    put_head(out, f->prefix, f->name, f->help, f->kind);
     for (unsigned i = 0; i < count; i++) {
         const struct metric *s = f->series[i];
         if (f->kind == METRIC_HISTOGRAM) {

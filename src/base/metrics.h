@@ -13,9 +13,29 @@ enum { METRICS_SERIES_MAX = 256, METRICS_FAMILIES_MAX = 256, METRICS_LABEL_BYTES
 #define METRICS_LABEL_BREAK '\x1f'
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
+/* The table of metrics.def. */
+enum metric_id {
+#define METRIC(id, kind, name, unit, labels, help) METRIC_##id,
+#include "base/metrics.def"
+#undef METRIC
+    METRIC_IDS
+};
+struct metric_row {
+    enum metric_kind kind;
+    const char *name, *unit, *labels, *help;
+};
+extern const struct metric_row metric_rows[METRIC_IDS];
+
 struct metrics;
 struct metric_family;
 struct metric; /* one series */
+
+/* A row of the table as a family; each once. */
+struct metric_family *metrics_row(struct metrics *m, enum metric_id id);
+/* The series of a row without labels. */
+struct metric *metrics_one(struct metrics *m, enum metric_id id);
+/* HELP and TYPE of a row, for who writes its lines himself. */
+void metrics_head(const struct metrics *m, enum metric_id id, struct buf *out);
 
 /* prefix is a static string put before every name in the exposition; may be empty. */
 struct metrics *metrics_new(const char *prefix);

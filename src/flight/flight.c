@@ -14,27 +14,18 @@
 #define FLIGHTS_MAGIC 0xf1195f1eu
 
 static const struct {
-    enum metric_kind kind;
-    const char *name, *help;
+    enum metric_id id;
     size_t offset;
 } rows[] = {
-    { METRIC_GAUGE, "flights", "Keys in the air.", offsetof(struct flight_stats, flights) },
-    { METRIC_GAUGE, "flight_waiters", "Requests that wait for a flight.",
-      offsetof(struct flight_stats, waiters) },
-    { METRIC_GAUGE, "flight_makes", "Computations running.",
-      offsetof(struct flight_stats, making) },
-    { METRIC_COUNTER, "flight_made_total", "Computations that gave a value.",
-      offsetof(struct flight_stats, made) },
-    { METRIC_COUNTER, "flight_failed_total", "Computations that gave none.",
-      offsetof(struct flight_stats, failed) },
-    { METRIC_COUNTER, "flight_shared_total", "Waiters answered by what another had asked for.",
-      offsetof(struct flight_stats, shared) },
-    { METRIC_COUNTER, "flight_negative_total", "Requests answered by a remembered error.",
-      offsetof(struct flight_stats, negative) },
-    { METRIC_COUNTER, "flight_refused_total", "Requests refused by a limit or the drain.",
-      offsetof(struct flight_stats, refused) },
-    { METRIC_COUNTER, "flight_timed_out_total", "Waiters whose own deadline came first.",
-      offsetof(struct flight_stats, timed_out) },
+    { METRIC_FLIGHTS, offsetof(struct flight_stats, flights) },
+    { METRIC_FLIGHT_WAITERS, offsetof(struct flight_stats, waiters) },
+    { METRIC_FLIGHT_MAKES, offsetof(struct flight_stats, making) },
+    { METRIC_FLIGHT_MADE, offsetof(struct flight_stats, made) },
+    { METRIC_FLIGHT_FAILED, offsetof(struct flight_stats, failed) },
+    { METRIC_FLIGHT_SHARED, offsetof(struct flight_stats, shared) },
+    { METRIC_FLIGHT_NEGATIVE, offsetof(struct flight_stats, negative) },
+    { METRIC_FLIGHT_REFUSED, offsetof(struct flight_stats, refused) },
+    { METRIC_FLIGHT_TIMED_OUT, offsetof(struct flight_stats, timed_out) },
 };
 
 struct flights {
@@ -218,13 +209,9 @@ struct flights *flights_new(const struct flight_opts *opts)
     fs->timer = loop_timer_new(o.loop, on_timer, fs);
     fs->core = flight_core_new(&o, fs);
     for (size_t i = 0; o.metrics != NULL && i < COUNT_OF(rows); i++)
-        fs->metrics[i] =
-            metric_of(metrics_family(o.metrics, rows[i].kind, rows[i].name, rows[i].help, NULL),
-                      NULL);
+        fs->metrics[i] = metrics_one(o.metrics, rows[i].id);
     if (o.metrics != NULL)
-        fs->make_time = metric_of(metrics_family(o.metrics, METRIC_HISTOGRAM, "flight_make_seconds",
-                                                 "How long computations took.", NULL),
-                                  NULL);
+        fs->make_time = metrics_one(o.metrics, METRIC_FLIGHT_MAKE_SECONDS);
     return fs;
 }
 

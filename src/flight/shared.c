@@ -12,31 +12,26 @@ static const str all_channel = STR_INIT("pal:all");
 static const str tell_mark = STR_INIT("! ");
 
 static const struct {
-    const char *name, *help;
+    enum metric_id id;
     size_t offset;
 } rows[] = {
-#define ROW(field, text)                                                                           \
-    {                                                                                              \
-        "shared_" #field "_total", text, offsetof(struct flight_shared_stats, field)               \
-    }
-    ROW(joins, "JOINs sent."),
-    ROW(hits, "JOINs answered with a fresh value."),
-    ROW(stale, "JOINs answered with a stale value."),
-    ROW(errors, "JOINs answered with a remembered error."),
-    ROW(waits, "JOINs answered with somebody else's lease."),
-    ROW(grants, "Leases granted to this server."),
-    ROW(takeovers, "Leases granted because a leader's had run out."),
-    ROW(puts, "Values and errors published."),
-    ROW(puts_lost, "Publications refused: the lease was another's, or the key was dropped."),
-    ROW(pushes, "Values and errors that were pushed to this server."),
-    ROW(pushes_lost, "Values found by a timer whose push never came."),
-    ROW(renewals_failed, "Leases that could not be renewed."),
-    ROW(drops, "Keys dropped by this server."),
-    ROW(offers, "Values of before given back to Redis."),
-    ROW(alone, "Computations made without Redis."),
-    ROW(not_shared, "Values too large to travel, made here as well."),
-    ROW(unpinned, "Displays whose list lost its place in Redis to others."),
-#undef ROW
+    { METRIC_SHARED_JOINS, offsetof(struct flight_shared_stats, joins) },
+    { METRIC_SHARED_HITS, offsetof(struct flight_shared_stats, hits) },
+    { METRIC_SHARED_STALE, offsetof(struct flight_shared_stats, stale) },
+    { METRIC_SHARED_ERRORS, offsetof(struct flight_shared_stats, errors) },
+    { METRIC_SHARED_WAITS, offsetof(struct flight_shared_stats, waits) },
+    { METRIC_SHARED_GRANTS, offsetof(struct flight_shared_stats, grants) },
+    { METRIC_SHARED_TAKEOVERS, offsetof(struct flight_shared_stats, takeovers) },
+    { METRIC_SHARED_PUTS, offsetof(struct flight_shared_stats, puts) },
+    { METRIC_SHARED_PUTS_LOST, offsetof(struct flight_shared_stats, puts_lost) },
+    { METRIC_SHARED_PUSHES, offsetof(struct flight_shared_stats, pushes) },
+    { METRIC_SHARED_PUSHES_LOST, offsetof(struct flight_shared_stats, pushes_lost) },
+    { METRIC_SHARED_RENEWALS_FAILED, offsetof(struct flight_shared_stats, renewals_failed) },
+    { METRIC_SHARED_DROPS, offsetof(struct flight_shared_stats, drops) },
+    { METRIC_SHARED_OFFERS, offsetof(struct flight_shared_stats, offers) },
+    { METRIC_SHARED_ALONE, offsetof(struct flight_shared_stats, alone) },
+    { METRIC_SHARED_NOT_SHARED, offsetof(struct flight_shared_stats, not_shared) },
+    { METRIC_SHARED_UNPINNED, offsetof(struct flight_shared_stats, unpinned) },
 };
 
 void share_show(struct flight_shared *s)
@@ -228,11 +223,9 @@ static void metrics_init(struct flight_shared *s)
     struct metrics *m = s->opts.metrics;
     _Static_assert(COUNT_OF(rows) <= COUNT_OF(s->metrics), "a place each");
     for (size_t i = 0; m != NULL && i < COUNT_OF(rows); i++)
-        s->metrics[i] =
-            metric_of(metrics_family(m, METRIC_COUNTER, rows[i].name, rows[i].help, NULL), NULL);
+        s->metrics[i] = metrics_one(m, rows[i].id);
     if (m != NULL)
-        s->up =
-            metric_of(metrics_family(m, METRIC_GAUGE, "redis_up", "Is Redis there?", NULL), NULL);
+        s->up = metrics_one(m, METRIC_REDIS_UP);
 }
 
 static void redis_init(struct flight_shared *s)

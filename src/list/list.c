@@ -14,20 +14,14 @@ enum { OFFERS_MAX = 1024, KEY_BYTES = 1 + sizeof(uint32_t) + FLIGHT_ID_BYTES };
 /* What a flight's key begins with. */
 enum { FLIES = 'L', REFRESHES = 'R', LOOKS = 'O', SEEKS = 'V' };
 
-static struct metric *counter(struct metrics *m, const char *name, const char *help)
-{
-    return m == NULL ? NULL : metric_of(metrics_family(m, METRIC_COUNTER, name, help, NULL), NULL);
-}
-
 static void metrics_init(struct lists *l)
 {
     struct metrics *m = l->opts.metrics;
-    l->metric_kept = counter(m, "list_pins_kept_total",
-                             "Answers with the version of a list that the client named.");
-    l->metric_lost =
-        counter(m, "list_pins_lost_total", "Answers with another version than the client named.");
-    l->metric_evicted = counter(m, "list_pins_evicted_total",
-                                "Lists of displays that memory here had no room for.");
+    if (m == NULL)
+        return;
+    l->metric_kept = metrics_one(m, METRIC_LIST_PINS_KEPT);
+    l->metric_lost = metrics_one(m, METRIC_LIST_PINS_LOST);
+    l->metric_evicted = metrics_one(m, METRIC_LIST_PINS_EVICTED);
 }
 
 struct lists *lists_new(const struct lists_opts *opts)

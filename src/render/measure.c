@@ -29,23 +29,13 @@ struct origin_metrics *origin_metrics_new(struct metrics *m)
     INVARIANT(all != NULL);
     *all = (struct origin_metrics){
         .magic = MEASURE_MAGIC,
-        .requests = metrics_family(m, METRIC_COUNTER, "origin_requests_total",
-                                   "Requests to origins that ended, with their retries as one.",
-                                   "kind,outcome,domain"),
-        .seconds =
-            metrics_family(m, METRIC_HISTOGRAM, "origin_request_seconds",
-                           "How long requests to origins took, with their retries.", "kind,domain"),
-        .retries = metrics_family(m, METRIC_COUNTER, "origin_retries_total",
-                                  "Tries of requests to origins beyond the first.", "domain"),
-        .remembered =
-            metrics_family(m, METRIC_COUNTER, "origin_remembered_total",
-                           "Requests answered by a remembered failure of the origin.", "domain"),
-        .open = metrics_family(m, METRIC_GAUGE, "origin_open_requests",
-                               "Requests to origins under way.", "domain"),
-        .making = metrics_family(m, METRIC_GAUGE, "origin_renders_making",
-                                 "Renders an origin is asked for now.", "domain"),
-        .waiting = metrics_family(m, METRIC_GAUGE, "origin_renders_waiting",
-                                  "Renders that wait for their origin.", "domain"),
+        .requests = metrics_row(m, METRIC_ORIGIN_REQUESTS),
+        .seconds = metrics_row(m, METRIC_ORIGIN_REQUEST_SECONDS),
+        .retries = metrics_row(m, METRIC_ORIGIN_RETRIES),
+        .remembered = metrics_row(m, METRIC_ORIGIN_REMEMBERED),
+        .open = metrics_row(m, METRIC_ORIGIN_OPEN_REQUESTS),
+        .making = metrics_row(m, METRIC_ORIGIN_RENDERS_MAKING),
+        .waiting = metrics_row(m, METRIC_ORIGIN_RENDERS_WAITING),
     };
     return all;
 }

@@ -5,10 +5,9 @@
 void timekeep_init(struct timekeep *t, struct sysclock *sysclock, struct log *log,
                    struct metrics *metrics)
 {
-    struct metric_family *ahead =
-        metrics_family(metrics, METRIC_GAUGE, "clock_ahead_seconds",
-                       "How far stored time is ahead of the machine's clock.", NULL);
-    *t = (struct timekeep){ .sysclock = sysclock, .log = log, .ahead = metric_of(ahead, NULL) };
+    *t = (struct timekeep){ .sysclock = sysclock,
+                            .log = log,
+                            .ahead = metrics_one(metrics, METRIC_CLOCK_AHEAD_SECONDS) };
 }
 
 static void tell(const struct timekeep *t, struct sysclock_look look)

@@ -220,12 +220,8 @@ struct upkeep *upkeep_new(struct app *app)
     u->cull = (struct loop_job){ .run = cull_run, .done = cull_done };
     u->cull_timer = loop_timer_new(app->loop, cull_fired, u);
     reclaim_add(u, NULL);
-    u->batches = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "upkeep_batches_total",
-                                          "Batches of culling and forgetting.", NULL),
-                           NULL);
-    u->failures = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "upkeep_failures_total",
-                                           "Upkeep that failed and will be tried again.", NULL),
-                            NULL);
+    u->batches = metrics_one(app->metrics, METRIC_UPKEEP_BATCHES);
+    u->failures = metrics_one(app->metrics, METRIC_UPKEEP_FAILURES);
     return u;
 }
 

@@ -65,7 +65,7 @@ static void scrape_run(struct loop_job *j)
 {
     struct scrape *s = CONTAINER_OF(j, struct scrape, job);
     counters_render(s->app, &s->text);
-    queue_figures_render(s->app->queues, &s->text);
+    queue_figures_render(s->app->queues, s->app->metrics, &s->text);
 }
 
 static void scrape_done(struct loop_job *j, bool canceled)

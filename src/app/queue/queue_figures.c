@@ -9,6 +9,7 @@
 #include "app/queue/queue_call.h"
 #include "app/queue/queue_routes.h"
 #include "base/date.h"
+#include "base/metrics.h"
 #include "queue/admin.h"
 
 #include <string.h>
@@ -93,9 +94,11 @@ enum {
     FIGURE_MOVES_FAILED,
     FIGURES
 };
-static const char *const figure_names[FIGURES] = { "items",         "failures", "damaged",
-                                                   "oldest_age_ms", "waiting",  "moving",
-                                                   "moves_failed" };
+static const enum metric_id figure_ids[FIGURES] = {
+    METRIC_QUEUE_ITEMS,         METRIC_QUEUE_FAILURES, METRIC_QUEUE_DAMAGED,
+    METRIC_QUEUE_OLDEST_AGE_MS, METRIC_QUEUE_WAITING,  METRIC_QUEUE_MOVING,
+    METRIC_QUEUE_MOVES_FAILED,
+};
 
 enum { WAITING_LINES = 3, PARTITION_LINES = 9, LINE_BYTES = 128 /* beside the label */ };
 
@@ -132,7 +135,7 @@ static void put_figure(struct figures *f, unsigned figure, str queue, uint32_t p
                        const char *state, uint64_t value)
 {
     struct buf *b = &f->out[figure];
-    buf_printf(b, "palimpsest_queue_%s{queue=\"", figure_names[figure]);
+    buf_printf(b, "palimpsest_%s{queue=\"", metric_rows[figure_ids[figure]].name);
     put_label(b, queue);
     buf_printf(b, "\",partition=\"%u\"", (unsigned)partition);
     if (state != NULL)
@@ -184,32 +187,32 @@ static void put_queue(struct figures *f, struct queues *queues, str name)
     arena_reset(&f->arena);
 }
 
-static void put_store_states(struct queues *queues, struct buf *out)
+static void put_store_states(struct queues *queues, const struct metrics *m, struct buf *out)
 {
     static const char *const states[] = { "available", "suspect", "error" };
     struct queue_store_stats s;
-    buf_put(out, STR("# TYPE palimpsest_queue_store_state gauge\n"));
+    metrics_head(m, METRIC_QUEUE_STORE_STATE, out);
     for (unsigned i = 0; queues_store(queues, i, &s); i++)
         for (size_t k = 0; k < COUNT_OF(states); k++)
             buf_printf(out, "palimpsest_queue_store_state{store=\"%s\",state=\"%s\"} %d\n", s.name,
                        states[k], strcmp(s.state, states[k]) == 0);
 }
 
-static void put_stores(struct queues *queues, struct buf *out)
+static void put_stores(struct queues *queues, const struct metrics *m, struct buf *out)
 {
     struct queue_store_stats s;
-    put_store_states(queues, out);
-    buf_put(out, STR("# TYPE palimpsest_queue_store_failures counter\n"));
+    put_store_states(queues, m, out);
+    metrics_head(m, METRIC_QUEUE_STORE_FAILURES, out);
     for (unsigned i = 0; queues_store(queues, i, &s); i++)
         buf_printf(out, "palimpsest_queue_store_failures{store=\"%s\"} %llu\n", s.name,
                    (unsigned long long)s.failures);
-    buf_put(out, STR("# TYPE palimpsest_queue_store_write_us gauge\n"));
+    metrics_head(m, METRIC_QUEUE_STORE_WRITE_US, out);
     for (unsigned i = 0; queues_store(queues, i, &s); i++)
         buf_printf(out, "palimpsest_queue_store_write_us{store=\"%s\"} %lld\n", s.name,
                    (long long)(s.write_ns * 1000 / NS_PER_MS));
 }
 
-void queue_figures_render(struct queues *queues, struct buf *out)
+void queue_figures_render(struct queues *queues, const struct metrics *m, struct buf *out)
 {
     size_t room = out->bytes_max - out->n;
     struct figures f = { .left = room > STORES_BYTES ? room - STORES_BYTES : 0 };
@@ -229,13 +232,13 @@ void queue_figures_render(struct queues *queues, struct buf *out)
     } while (page.limit > 0 && page.next.n > 0);
     f.left_out |= page.next.n > 0;
     for (unsigned i = 0; i < FIGURES; i++) {
-        buf_printf(out, "# TYPE palimpsest_queue_%s gauge\n", figure_names[i]);
+        metrics_head(m, figure_ids[i], out);
         buf_put(out, buf_str(&f.out[i]));
         buf_fini(&f.out[i]);
     }
-    buf_printf(out, "# TYPE palimpsest_queue_left_out gauge\npalimpsest_queue_left_out %d\n",
-               f.left_out);
-    put_stores(queues, out);
+    metrics_head(m, METRIC_QUEUE_LEFT_OUT, out);
+    buf_printf(out, "palimpsest_queue_left_out %d\n", f.left_out);
+    put_stores(queues, m, out);
     arena_fini(&f.arena);
     arena_fini(&names);
 }

@@ -4,8 +4,9 @@
 
 #include "base/buf.h"
 
+struct metrics;
 struct queues;
 /* Appends gauges of partitions, within limits. Blocks: pool thread. */
-void queue_figures_render(struct queues *queues, struct buf *out);
+void queue_figures_render(struct queues *queues, const struct metrics *m, struct buf *out);
 
 #endif
