@@ -450,23 +450,6 @@ uint16_t page_bucket_number(const struct page_bucket *b)
     return b->number;
 }
 
-const char *page_policy_name(enum page_policy_kind k)
-{
-    static const char *const names[POLICY_KINDS] = { "app_ttl", "all",      "latest_hash",
-                                                     "latest",  "interval", "ttl" };
-    INVARIANT(k < POLICY_KINDS);
-    return names[k];
-}
-
-const char *page_state_name(enum page_state s)
-{
-    static const char *const names[PAGE_STATES] = { "current", "recent", "historical", "held",
-                                                    "archive", "culled", "purged",     "suppressed",
-                                                    "unknown", "deleted" };
-    INVARIANT(s < PAGE_STATES);
-    return names[s];
-}
-
 void pages_on_change(struct pages *p,
                      void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
                      void *ctx)

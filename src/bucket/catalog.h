@@ -10,8 +10,10 @@
 
 #include "base/map.h"
 #include "base/rng.h"
-#include "bucket/retention.h"
+#include "bucket/key.h"
+#include "bucket/row.h"
 #include "codec/frame.h"
+#include "title/retention.h"
 
 #include <stdatomic.h>
 

@@ -64,7 +64,7 @@ static unsigned check_renders(struct check *c, struct look *k)
     unsigned rows = 0, alive = 0;
     err e;
     k->damage = &passed;
-    look_walk_open(&w, k, look_first, look_last, false);
+    look_walk_open(&w, k, page_name_first, page_name_last, false);
     while ((e = look_walk_next(&w, &row)) == ERR_OK) {
         const struct page_name name = row.r.name;
         rows++;
@@ -117,9 +117,9 @@ static unsigned check_ledger(struct check *c, struct look *k)
     err e = engine_get(c->view, SPACE_TITLE, page_key_str(&k->title), &found);
     if (e == ERR_OK && page_title_decode(found.value, &title) != ERR_OK)
         damage(c, "its own row is damaged", NULL);
-    struct page_name above = look_last;
+    struct page_name above = page_name_last;
     struct ledger_walk w;
-    ledger_open(&w, k, look_first, look_last, false);
+    ledger_open(&w, k, page_name_first, page_name_last, false);
     while ((e = ledger_next(&w, &t)) == ERR_OK) {
         struct page_row row;
         rows++;

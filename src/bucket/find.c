@@ -38,16 +38,16 @@ static err hidden(const struct page_row *row, struct page_trace *trace)
 static err find_latest(const struct look *k, struct page_row *out, struct page_trace *trace)
 {
     struct page_row newest;
-    err e = look_newest_shown(k, look_first, look_last, out);
+    err e = look_newest_shown(k, page_name_first, page_name_last, out);
     bool passed = k->damage != NULL && k->damage->count > 0; /* the latest may be one of those */
     if (e == ERR_OK && (passed || is_never(out->r.superseded_at)))
         return ERR_OK;
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
-    if (!passed && look_newest_alive(k, look_first, look_last, &newest) == ERR_OK &&
+    if (!passed && look_newest_alive(k, page_name_first, page_name_last, &newest) == ERR_OK &&
         newest.r.hidden != PAGE_CURRENT)
         return hidden(&newest, trace);
-    return gone_or_never(k, look_first, look_last, trace);
+    return gone_or_never(k, page_name_first, page_name_last, trace);
 }
 
 static err find_rev(const struct look *k, uint64_t rev, struct page_row *out,
@@ -89,7 +89,7 @@ static err served_trace(const struct look *k, store_time at, struct page_trace *
     bool has_gone = false;
     unsigned steps = 0;
     err e;
-    look_walk_open(&w, k, look_first, look_last, false);
+    look_walk_open(&w, k, page_name_first, page_name_last, false);
     while (!has_gone && (e = step(&steps, look_walk_next(&w, &row))) == ERR_OK) {
         if (look_alive(k, &row) || !served_at(row.r.stored_at, row.r.superseded_at, at))
             continue;
@@ -99,7 +99,7 @@ static err served_trace(const struct look *k, store_time at, struct page_trace *
     look_walk_close(&w);
     if (!has_gone && e != ERR_NOT_FOUND)
         return e;
-    ledger_open(&ledger, k, look_first, look_last, false);
+    ledger_open(&ledger, k, page_name_first, page_name_last, false);
     do
         e = ledger_next(&ledger, &t);
     while (e == ERR_OK &&
@@ -123,7 +123,7 @@ static err find_served_at(const struct look *k, store_time at, struct page_row *
     bool found = false;
     unsigned steps = 0;
     err e;
-    look_walk_open(&w, k, look_first, look_last, false);
+    look_walk_open(&w, k, page_name_first, page_name_last, false);
     while ((e = step(&steps, look_walk_alive(&w, out))) == ERR_OK) {
         bool was_latest = store_time_before(out->r.stored_at, out->r.superseded_at);
         found = served_at(out->r.stored_at, out->r.superseded_at, at);
@@ -143,7 +143,7 @@ static err next_rev(const struct look *k, uint64_t below, uint64_t *rev)
 {
     struct page_name name;
     err e = below == 0 ? ERR_NOT_FOUND
-                       : look_greatest_known(k, look_first, page_name_high(below - 1), &name);
+                       : look_greatest_known(k, page_name_first, page_name_high(below - 1), &name);
     if (e == ERR_OK)
         *rev = name.rev;
     return e;
@@ -275,7 +275,7 @@ err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, 
         return ERR_OK;
     look_init(&k, b, v, domain, title);
     k.damage = &damage;
-    look_walk_open(&w, &k, look_first, after == NULL ? look_last : *after, false);
+    look_walk_open(&w, &k, page_name_first, after == NULL ? page_name_last : *after, false);
     err e;
     while ((e = look_walk_alive(&w, &row)) == ERR_OK) {
         if (after != NULL && page_name_cmp(row.r.name, *after) == 0)
@@ -445,36 +445,22 @@ err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash
 
 /* ---- bytes ---- */
 
-const struct page_content *page_content_find(const struct page_render *r, str name)
-{
-    for (unsigned i = 0; i < r->contents_count; i++)
-        if (str_eq(name, str_of(r->contents[i].name)))
-            return &r->contents[i];
-    return NULL;
-}
-
-uint64_t page_render_bytes(const struct page_render *r)
-{
-    uint64_t n = 0;
-    for (unsigned i = 0; i < r->contents_count; i++)
-        n += (uint64_t)r->contents[i].headers_bytes + r->contents[i].stored_bytes;
-    return n;
-}
-
 err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c,
               struct arena *a, bool now, str *headers, str *frame)
 {
     struct engine *engine = b->pages->engine;
+    struct engine_blob blob;
+    memcpy(&blob, &r->where, sizeof(blob));
     uint64_t n = (uint64_t)c->headers_bytes + c->stored_bytes;
-    if (c->offset > r->blob.n || n > r->blob.n - c->offset)
+    if (c->offset > blob.n || n > blob.n - c->offset)
         return ERR_CORRUPT;
     char *bytes = arena_alloc(a, n);
     if (bytes == NULL)
         return ERR_LIMIT;
     err e = ERR_OK;
     if (n > 0)
-        e = now ? engine_blob_read_now(engine, &r->blob, c->offset, n, bytes)
-                : engine_blob_read(engine, &r->blob, c->offset, n, bytes);
+        e = now ? engine_blob_read_now(engine, &blob, c->offset, n, bytes)
+                : engine_blob_read(engine, &blob, c->offset, n, bytes);
     if (e != ERR_OK)
         return e;
     if (XXH3_64bits(bytes, n) != c->sum)

@@ -127,20 +127,3 @@ void page_key_prefix_of(struct page_key *k, str key)
     memcpy(k->p, key.p, n);
     k->n = n;
 }
-
-int page_name_cmp(struct page_name a, struct page_name b)
-{
-    if (a.rev != b.rev)
-        return a.rev < b.rev ? -1 : 1;
-    return tid_cmp(a.tid, b.tid);
-}
-
-struct page_name page_name_low(uint64_t rev)
-{
-    return (struct page_name){ .rev = rev };
-}
-
-struct page_name page_name_high(uint64_t rev)
-{
-    return (struct page_name){ .rev = rev, .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
-}

@@ -62,10 +62,4 @@ MUST_CHECK bool page_key_due_parse(str key, store_time *due, enum page_due_kind 
 /* The title prefix of a render or ledger key, or of a title row's own key. */
 void page_key_prefix_of(struct page_key *k, str key);
 
-/* (rev, tid) order: <0, 0, >0. */
-int page_name_cmp(struct page_name a, struct page_name b);
-/* The least and the greatest name of a revision, whatever its tids. */
-struct page_name page_name_low(uint64_t rev);
-struct page_name page_name_high(uint64_t rev);
-
 #endif

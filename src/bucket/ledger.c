@@ -25,7 +25,7 @@ static err row_take(err why, const struct engine_row *found, struct ledger_row *
     page_key_of(&out->key, found->key);
     if (out->key.n == 0)
         return ERR_CORRUPT;
-    out->lowest = look_first;
+    out->lowest = page_name_first;
     out->damaged = true;
     if (!page_key_parse(page_key_str(&out->key), &parts))
         return ERR_OK;
@@ -205,7 +205,7 @@ static err recount(struct title *t)
 {
     struct ledger_row row;
     uint64_t count = 0;
-    struct engine_cursor *c = rows_from(&t->look, look_last);
+    struct engine_cursor *c = rows_from(&t->look, page_name_last);
     err e;
     while ((e = row_next(c, &row)) == ERR_OK)
         count += row.damaged ? 0 : row.t.count;
@@ -234,7 +234,7 @@ static err row_for(const struct title *t, struct page_name name, struct ledger_r
         return ERR_OK;
     if (e == ERR_OK || e == ERR_NOT_FOUND) {
         page_key_name(&key, &t->look.title, name);
-        e = row_first(rows_above(&t->look, &key, look_last), out);
+        e = row_first(rows_above(&t->look, &key, page_name_last), out);
     }
     if (e == ERR_NOT_FOUND || (e == ERR_OK && !takes_more(out))) {
         *out = (struct ledger_row){ .t = { .count = 0 } };
@@ -370,7 +370,7 @@ static struct engine_cursor *rows_rising(const struct title *t)
 {
     struct page_key end = t->look.title;
     page_key_title_end(&end);
-    return rows_above(&t->look, &end, look_last);
+    return rows_above(&t->look, &end, page_name_last);
 }
 
 /* Several at once: each search for the lowest steps over what was deleted there and is not indexed

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-const struct page_name look_first = { .rev = 0 };
-const struct page_name look_last = { .rev = UINT64_MAX,
-                                     .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
-
 struct engine_cursor *look_names_open(const struct look *k, struct page_name low,
                                       struct page_name high, bool rising)
 {
@@ -54,6 +50,9 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+_Static_assert(sizeof(struct engine_blob) == sizeof(struct page_where),
+               "a blob fits where it is kept");
+
 static err settle(const struct look *k, struct page_row *row)
 {
     const struct page_plan *plan = &k->bucket->plan;
@@ -85,7 +84,7 @@ err look_decode(const struct look *k, struct page_name name, const struct engine
     if (blob.n != (uint64_t)last->offset + last->headers_bytes + last->stored_bytes)
         return ERR_CORRUPT;
     out->r.name = name;
-    out->r.blob = blob;
+    memcpy(&out->r.where, &blob, sizeof(blob));
     e = settle(k, out);
     out->r.state = retention_state(&k->bucket->plan.policy, &out->r, k->now);
     return e;
@@ -209,7 +208,7 @@ static err greatest_stored(const struct look *k, struct page_name low, struct pa
 err look_greatest_known(const struct look *k, struct page_name low, struct page_name high,
                         struct page_name *out)
 {
-    struct page_name stored = look_first, traced = look_first;
+    struct page_name stored = page_name_first, traced = page_name_first;
     err e = greatest_stored(k, low, high, &stored);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
@@ -288,7 +287,7 @@ err look_allowed(const struct look *k, page_allow_fn *allow, const void *ctx)
     struct page_row row;
     if (allow == NULL)
         return ERR_OK;
-    err e = look_newest_shown(k, look_first, look_last, &row);
+    err e = look_newest_shown(k, page_name_first, page_name_last, &row);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
     bool is_latest = e == ERR_OK && row.r.superseded_at.ns == INT64_MAX;

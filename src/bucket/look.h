@@ -60,9 +60,6 @@ MUST_CHECK err look_oldest_shown(const struct look *k, struct page_name low, str
 /* The newest render still alive between two names. */
 MUST_CHECK err look_newest_alive(const struct look *k, struct page_name low, struct page_name high,
                                  struct page_row *out);
-/* The least and the greatest name there can be. */
-extern const struct page_name look_first, look_last;
-
 /* The greatest name between two, stored or traced. ERR_NOT_FOUND. */
 MUST_CHECK err look_greatest_known(const struct look *k, struct page_name low,
                                    struct page_name high, struct page_name *out);

@@ -43,7 +43,7 @@ static err change(struct title *t, const struct title_mark *m, struct page_row *
 static err wait_for_origin(struct title *t)
 {
     struct page_row row;
-    err e = look_newest_shown(&t->look, look_first, look_last, &row);
+    err e = look_newest_shown(&t->look, page_name_first, page_name_last, &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     if (row.r.superseded_at.ns == STORE_TIME_NEVER.ns || page_name_is_unmade(row.r.superseded_by))
@@ -59,7 +59,7 @@ static err supersede(struct title *t, struct page_row *latest)
     struct page_name above = latest->r.name;
     if (above.tid.low++ == UINT64_MAX)
         above.tid.ticks++;
-    err e = look_oldest_shown(&t->look, above, look_last, &greater);
+    err e = look_oldest_shown(&t->look, above, page_name_last, &greater);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     retention_supersede(&t->look.bucket->plan.policy, &latest->r, greater.r.name, t->look.now);
@@ -72,7 +72,7 @@ err title_mark_set(struct title *t, struct title_mark *m)
     struct page_name high = m->high;
     unsigned written = 0;
     m->changed = m->more = false;
-    err e = look_newest_shown(&t->look, look_first, look_last, &latest);
+    err e = look_newest_shown(&t->look, page_name_first, page_name_last, &latest);
     bool has_latest = e == ERR_OK && latest.r.superseded_at.ns == STORE_TIME_NEVER.ns;
     if (e == ERR_NOT_FOUND)
         e = ERR_OK;

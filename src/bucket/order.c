@@ -224,7 +224,7 @@ static err purge_chunk(struct purge *p)
 static err promote(struct purge *p)
 {
     struct page_row row;
-    err e = look_newest_shown(&p->title->look, look_first, look_last, &row);
+    err e = look_newest_shown(&p->title->look, page_name_first, page_name_last, &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     if (row.r.superseded_at.ns == INT64_MAX)
@@ -290,7 +290,7 @@ static err settle_group(struct page_order *o, struct title *t)
 
 static err purge(struct page_order *o, struct title *t)
 {
-    struct purge p = { .order = o, .title = t, .low = look_first, .high = look_last };
+    struct purge p = { .order = o, .title = t, .low = page_name_first, .high = page_name_last };
     if (o->has_rev) {
         p.low = o->has_tid ? o->name : page_name_low(o->name.rev);
         p.high = o->has_tid ? o->name : page_name_high(o->name.rev);
@@ -420,7 +420,7 @@ void page_order_start(struct page_bucket *b, struct page_order *o)
     o->bucket = b;
     o->phase = 0;
     o->purged = 0;
-    o->from = look_first;
+    o->from = page_name_first;
     if (o->title.n < 1 || o->title.n > PAGE_TITLE_BYTES_MAX || (o->has_tid && !o->has_rev)) {
         err_note_set(&o->note,
                      "the title is empty or too long, or a tid is given without its revision");

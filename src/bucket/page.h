@@ -22,7 +22,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "bucket/stored.h"
+#include "engine/engine.h"
+#include "title/stored.h"
 
 enum {
     PAGE_TITLE_BYTES_MAX = 440,

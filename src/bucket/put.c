@@ -64,7 +64,7 @@ static err correct_place(struct insert *in, struct page_row *row)
         p->changed = p->superseded = true;
     } else if (!latest && p->behind == 0 && page_name_is_unmade(row->r.superseded_by)) {
         struct page_row greatest;
-        err e = look_newest_shown(&in->title.look, look_first, look_last, &greatest);
+        err e = look_newest_shown(&in->title.look, page_name_first, page_name_last, &greatest);
         if (e != ERR_OK)
             return e;
         if (page_name_cmp(greatest.r.name, row->r.name) == 0) {
@@ -151,7 +151,7 @@ static err show(struct insert *in)
                             .state = PAGE_CURRENT,
                             .said_at = p->said_at.ns == 0 ? k->now : p->said_at };
     struct page_row newest, same;
-    err e = look_newest_alive(k, look_first, look_last, &newest);
+    err e = look_newest_alive(k, page_name_first, page_name_last, &newest);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     if (title_mark_is_after(&newest, m.said_at))
@@ -194,7 +194,7 @@ static err place_among_all(struct insert *in)
     const struct page_policy *policy = &in->put->bucket->plan.policy;
     struct look *k = &in->title.look;
     struct page_row greater;
-    err e = look_newest_shown(k, look_first, look_last, &in->latest);
+    err e = look_newest_shown(k, page_name_first, page_name_last, &in->latest);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
     in->has_latest = e == ERR_OK;
@@ -206,7 +206,7 @@ static err place_among_all(struct insert *in)
                             k->now);
     if (in->greatest)
         return ERR_OK;
-    e = look_oldest_shown(k, in->row.r.name, look_last,
+    e = look_oldest_shown(k, in->row.r.name, page_name_last,
                           &greater); /* its own name is not there, or gone */
     if (e == ERR_OK)
         retention_supersede(policy, &in->row.r, greater.r.name, k->now);

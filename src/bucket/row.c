@@ -214,6 +214,7 @@ err page_row_decode(str value, struct page_row *out)
     uint8_t policy = cursor_u8(&c);
     out->policy = (enum page_policy_kind)policy;
     times_get(&c, &out->r, flags);
+    out->said_at = out->r.stored_at;
     str digests = cursor_bytes(&c, 2 * (size_t)PAGE_DIGEST_BYTES);
     out->r.contents_count = cursor_u8(&c);
     if (c.failed || policy >= POLICY_KINDS || !times_are_shortest(&out->r, flags))

@@ -9,22 +9,13 @@
 
 #include "base/buf.h"
 #include "bucket/page.h"
+#include "engine/engine.h"
+#include "title/row.h"
 
-enum { PAGE_DIGEST_BYTES = 16 };
-
-/* One stored render. r.due_at is effective once settled (look.h); due_stored is what the row says
- * and its due row is filed under. */
-struct page_row {
-    struct page_render r;
-    uint32_t plan; /* of the bucket's policy, at which out_at and due_stored were computed */
-    enum page_policy_kind policy; /* that plan's */
-    store_time due_stored;
-    unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
-};
 /* out has ENGINE_VALUE_BYTES_MAX bytes. Writes r.due_at as the stored one. Invariant:
  * contents_count and names are within their limits. */
 str page_row_encode(const struct page_row *row, char *out);
-/* Everything but r.name, r.blob and r.state, which the value does not hold. ERR_CORRUPT: *out
+/* Everything but r.name, r.where and r.state, which the value does not hold. ERR_CORRUPT: *out
  * undefined. */
 MUST_CHECK err page_row_decode(str value, struct page_row *out);
 
@@ -39,14 +30,6 @@ str page_title_encode(const struct page_title_row *t, char *out);
 MUST_CHECK err page_title_decode(str value, struct page_title_row *out);
 str page_fence_encode(store_time at, char *out);
 MUST_CHECK err page_fence_decode(str value, store_time *at);
-
-/* One trace; several make a row (traces.h). */
-struct page_trace_row {
-    struct page_trace trace;
-    store_time stored_at;
-    store_time forget_at; /* when the trace is gone too; its due row is filed under it; NEVER: it
-                             has none */
-};
 
 /* Little-endian base 128, as in protobuf; the shortest form only. Shared with the catalog. */
 char *varint_put(char *at, uint64_t v);

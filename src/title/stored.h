@@ -1,15 +1,13 @@
-/* stored.h - one render of a page bucket, as its row says it, and what is left of it when it is
- * gone. Part of page.h.
+/* stored.h - one render of a title as its row says it, and what is left of it when it is gone.
  *
- * Plain values: copy them freely. */
-#ifndef BUCKET_STORED_H
-#define BUCKET_STORED_H
+ * Plain values: copy them freely. Pure. */
+#ifndef TITLE_STORED_H
+#define TITLE_STORED_H
 
 #include "base/str.h"
 #include "base/tid.h"
 #include "base/times.h"
-#include "bucket/policy.h"
-#include "engine/engine.h"
+#include "title/policy.h"
 
 enum { PAGE_CONTENTS_MAX = 16, PAGE_CONTENT_NAME_BYTES_MAX = 32 };
 
@@ -43,6 +41,18 @@ static inline bool page_name_is_unmade(struct page_name n)
 {
     return n.tid.ticks == 0 && n.tid.low == 0;
 }
+/* (rev, tid) order: <0, 0, >0. */
+int page_name_cmp(struct page_name a, struct page_name b);
+/* The least and the greatest name of a revision, whatever its tids. */
+struct page_name page_name_low(uint64_t rev);
+struct page_name page_name_high(uint64_t rev);
+/* The least and the greatest name there can be. */
+extern const struct page_name page_name_first, page_name_last;
+
+/* Where a store has the bytes of a render: its own words, which nobody else reads. */
+struct page_where {
+    uint64_t words[6];
+};
 struct page_render {
     struct page_name name;
     store_time stored_at;     /* arrival */
@@ -56,8 +66,8 @@ struct page_render {
     store_time due_at; /* NEVER or the greatest that applies */
     unsigned contents_count;
     struct page_content contents[PAGE_CONTENTS_MAX];
-    struct engine_blob blob; /* valid as engine.h says */
     enum page_state state;   /* at the time it was read */
+    struct page_where where; /* valid as the store says */
 };
 const struct page_content *page_content_find(const struct page_render *r, str name); /* NULL */
 /* As stored: headers and frames. Pure. */

@@ -1,7 +1,7 @@
 /* policy.h - what a page bucket is configured with: how long renders are kept, and in which form.
- * Part of page.h. */
-#ifndef BUCKET_POLICY_H
-#define BUCKET_POLICY_H
+ */
+#ifndef TITLE_POLICY_H
+#define TITLE_POLICY_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "bucket/retention.h"
+#include "title/retention.h"
 
 static bool is_never(store_time t)
 {

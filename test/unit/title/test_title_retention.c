@@ -1,7 +1,7 @@
 /* Goal: the pure rules of retention.h at their edges. Method: tables of one render, and random
  * names for groups. */
 #include "base/rng.h"
-#include "bucket/retention.h"
+#include "title/retention.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

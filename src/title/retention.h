@@ -1,5 +1,4 @@
-/* retention.h - what a policy says about one render. Pure: policy, row and now in, row out (DESIGN
- * 7).
+/* retention.h - what a policy says about one render. Pure: policy, row and now in, row out.
  *
  *   out_at  when policy stopped keeping it, from which its window runs; NEVER while policy keeps
  *     it: app_ttl      superseded_at              window grace_ttl
@@ -9,15 +8,14 @@
  *     interval     the same among the renders of its revision whose tid times are in one interval
  *     ttl          stored_at                  window ttl
  *   due_at  NEVER while out_at is, else the greatest of out_at + window, requested, stashed and
- * held until. latest and interval are grouped: out_at depends on the neighbours; put.c and order.c
- * walk those.
- * Source: RESTBase table layer, revisionPolicy.js (scopes), the seed for app_ttl. Private to this
- * folder. */
-#ifndef BUCKET_RETENTION_H
-#define BUCKET_RETENTION_H
+ * held until. latest and interval are grouped: out_at depends on the neighbours, which place.c and
+ * purge.c walk.
+ * Source: RESTBase table layer, revisionPolicy.js (scopes), the seed for app_ttl. */
+#ifndef TITLE_RETENTION_H
+#define TITLE_RETENTION_H
 
-#include "bucket/key.h"
-#include "bucket/row.h"
+#include "base/check.h"
+#include "title/stored.h"
 
 /* The policy rows are judged by (the catalog's). */
 struct page_plan {
