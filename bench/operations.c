@@ -46,7 +46,7 @@ static const struct column columns[] = {
     { "table_per_query B, p 1.0", STRATEGY_PER_QUERY_B, false, 1.0 },
 };
 
-struct title {
+struct traced {
     struct strategy_name_of latest, before;
     unsigned renders;
 };
@@ -55,7 +55,7 @@ struct trace {
     struct strategy *s;
     struct rng rng;
     struct arena arena;
-    struct title titles[TITLES];
+    struct traced titles[TITLES];
     char *bodies[CONTENTS];
     double *put_us, *get_us;
     unsigned puts, gets, misses;
@@ -107,7 +107,7 @@ static str title_text(unsigned i, char out[16])
 static void put(struct trace *t, unsigned i)
 {
     char text[16];
-    struct title *title = &t->titles[i];
+    struct traced *title = &t->titles[i];
     bool rerender = title->renders > 0 && rng_unit(&t->rng) < 0.3;
     struct strategy_render r = { .domain = 1,
                                  .title = title_text(i, text),
@@ -159,7 +159,7 @@ static void step(struct trace *t)
 {
     double u = rng_unit(&t->rng);
     unsigned i = (unsigned)(u * u * u * TITLES);
-    const struct title *title = &t->titles[i];
+    const struct traced *title = &t->titles[i];
     t->now = store_time_add(t->now, STEP_NS);
     put(t, i);
     for (unsigned n = 0; n < READS_A_PUT; n++)
@@ -206,7 +206,7 @@ static void own_put(struct own *o, unsigned i)
     static const char *const names[CONTENTS] = { "html", "data-parsoid", "section-offsets" };
     struct trace *t = o->trace;
     char text[16];
-    struct title *title = &t->titles[i];
+    struct traced *title = &t->titles[i];
     bool rerender = title->renders > 0 && rng_unit(&t->rng) < 0.3;
     struct strategy_name_of name = { .rev = title->latest.rev + (rerender ? 0 : 1),
                                      .tid = tid_make(tid_ticks(t->now), rng_next(&t->rng)) };
@@ -270,7 +270,7 @@ static void own_step(struct own *o)
     struct trace *t = o->trace;
     double u = rng_unit(&t->rng);
     unsigned i = (unsigned)(u * u * u * TITLES);
-    const struct title *title = &t->titles[i];
+    const struct traced *title = &t->titles[i];
     bool more = true;
     store_time next;
     t->now = store_time_add(t->now, STEP_NS);

@@ -450,6 +450,12 @@ uint16_t page_bucket_number(const struct page_bucket *b)
     return b->number;
 }
 
+const struct page_plan *page_bucket_plan(const struct page_bucket *b)
+{
+    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    return &b->plan;
+}
+
 void pages_on_change(struct pages *p,
                      void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
                      void *ctx)
@@ -463,6 +469,21 @@ void pages_tell(struct pages *p, uint16_t bucket, uint32_t domain, str title)
 {
     if (p->changed != NULL)
         p->changed(p->changed_ctx, bucket, domain, title);
+}
+
+void pages_on_facts(struct pages *p, pages_facts_fn *facts, void *ctx)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    p->facts = facts;
+    p->facts_ctx = ctx;
+}
+
+void pages_tell_facts(struct page_bucket *b, uint32_t domain, str title,
+                      const struct title_answer *a)
+{
+    struct pages *p = b->pages;
+    if (p->facts != NULL && a->facts_count > 0)
+        p->facts(p->facts_ctx, b->number, domain, title, a->facts, a->facts_count);
 }
 
 void pages_stats_get(struct pages *p, struct pages_stats *out)

@@ -13,7 +13,7 @@
 #include "bucket/key.h"
 #include "bucket/row.h"
 #include "codec/frame.h"
-#include "title/retention.h"
+#include "title/decide.h"
 
 #include <stdatomic.h>
 
@@ -38,6 +38,10 @@ struct pages {
     unsigned count;
     void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title);
     void *changed_ctx;
+    pages_facts_fn *facts;
+    void *facts_ctx;
+    store_time fact_at; /* committer only: of the last fact, and its count in that instant */
+    uint32_t fact_n;
     _Atomic uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates,
         replanned, damaged;
 };
@@ -47,6 +51,9 @@ struct pages {
 struct page_bucket *pages_numbered(struct pages *p, uint16_t number);
 /* Tells the listener. */
 void pages_tell(struct pages *p, uint16_t bucket, uint32_t domain, str title);
+/* Gives out the facts of an answer. */
+void pages_tell_facts(struct page_bucket *b, uint32_t domain, str title,
+                      const struct title_answer *a);
 
 /* Plans the next rows of a bucket whose policy changed; the last batch sets replanned. cull.c */
 MUST_CHECK err bucket_replan(struct page_bucket *b, bool *more);

@@ -58,19 +58,19 @@ static unsigned check_renders(struct check *c, struct look *k)
 {
     const struct page_each each = { .damaged = damaged_row, .ctx = c };
     struct look_damage passed = { .each = &each };
-    struct look_walk w;
+    struct title_walk w;
     struct page_row row;
     struct page_key key;
     unsigned rows = 0, alive = 0;
     err e;
-    k->damage = &passed;
-    look_walk_open(&w, k, page_name_first, page_name_last, false);
-    while ((e = look_walk_next(&w, &row)) == ERR_OK) {
+    look_past_damage(k, &passed);
+    title_walk_open(&w, &k->title, page_name_first, page_name_last, false);
+    while ((e = title_walk_next(&w, &row)) == ERR_OK) {
         const struct page_name name = row.r.name;
         rows++;
-        page_key_name(&key, &k->title, name);
+        page_key_name(&key, &k->key, name);
         check_due_row(c, row.due_stored, DUE_RENDER, page_key_str(&key), &name);
-        if (!look_alive(k, &row))
+        if (!title_alive(&k->title, &row))
             continue;
         bool latest = is_never(row.r.superseded_at);
         if (row.r.hidden != PAGE_CURRENT) {
@@ -87,8 +87,9 @@ static unsigned check_renders(struct check *c, struct look *k)
                                : page_name_cmp(row.r.superseded_by, name) <= 0))
             damage(c, "it is superseded by a lesser render", &name);
     }
-    look_walk_close(&w);
+    title_walk_close(&w);
     k->damage = NULL;
+    k->title.passed = NULL;
     if (e != ERR_NOT_FOUND)
         damage(c, "more rows of it are damaged than are told", NULL);
     return rows + passed.count;
@@ -104,7 +105,7 @@ static void check_trace_due(struct check *c, const struct look *k, str row_key,
         return;
     page_key_due(&due, t->forget_at, DUE_LEDGER, row_key);
     if (engine_get(c->view, SPACE_DUE, page_key_str(&due), &found) != ERR_OK)
-        check_due_row(c, ledger_due(t), DUE_TRACES, page_key_str(&k->title), &t->trace.name);
+        check_due_row(c, ledger_due(t), DUE_TRACES, page_key_str(&k->key), &t->trace.name);
 }
 
 static unsigned check_ledger(struct check *c, struct look *k)
@@ -114,7 +115,7 @@ static unsigned check_ledger(struct check *c, struct look *k)
     struct page_title_row title = { 0 };
     struct engine_row found;
     unsigned rows = 0;
-    err e = engine_get(c->view, SPACE_TITLE, page_key_str(&k->title), &found);
+    err e = engine_get(c->view, SPACE_TITLE, page_key_str(&k->key), &found);
     if (e == ERR_OK && page_title_decode(found.value, &title) != ERR_OK)
         damage(c, "its own row is damaged", NULL);
     struct page_name above = page_name_last;
@@ -126,9 +127,9 @@ static unsigned check_ledger(struct check *c, struct look *k)
         if (page_name_cmp(t.trace.name, above) >= 0)
             damage(c, "its traces are not in order", &t.trace.name);
         above = t.trace.name;
-        page_key_name(&key, &k->title, t.trace.name);
+        page_key_name(&key, &k->key, t.trace.name);
         check_trace_due(c, k, page_key_str(&key), &t);
-        if (look_get(k, t.trace.name, &row) != ERR_NOT_FOUND)
+        if (look_get(&k->title, t.trace.name, &row) != ERR_NOT_FOUND)
             damage(c, "it has a trace, yet it is stored", &t.trace.name);
     }
     ledger_close(&w);
@@ -178,12 +179,14 @@ static void check_titles(struct check *c)
     struct page_key from = { .n = 0 }, title;
     unsigned rows = 0;
     while (next_of_all(c, &from, &title)) {
-        struct look k = { .view = c->view, .now = clock_store(c->pages->clock), .title = title };
-        k.bucket = pages_numbered(c->pages, get_be16(title.p));
+        struct page_bucket *bucket = pages_numbered(c->pages, get_be16(title.p));
+        struct look k;
         (void)str_to_cstr(str_take(str_skip(page_key_str(&title), 6), title.n - 7), c->title,
                           sizeof(c->title));
-        if (k.bucket != NULL)
+        if (bucket != NULL) {
+            look_init_key(&k, bucket, c->view, &title);
             rows += check_renders(c, &k) + check_ledger(c, &k) + 1;
+        }
         from = title;
         page_key_title_end(&from);
         if (rows < CHECK_SLICE_ROWS)
@@ -208,15 +211,14 @@ static void check_due(struct check *c, str key)
     }
     if (kind == DUE_TRACES || !page_key_parse(row_key, &parts))
         return; /* its traces may have gone by other ways */
-    struct look k = { .bucket = pages_numbered(c->pages, parts.bucket),
-                      .view = c->view,
-                      .now = clock_store(c->pages->clock) };
-    if (k.bucket == NULL)
+    struct page_bucket *bucket = pages_numbered(c->pages, parts.bucket);
+    struct look k;
+    if (bucket == NULL)
         return;
-    page_key_title(&k.title, parts.bucket, parts.domain, parts.title);
+    look_init(&k, bucket, c->view, parts.domain, parts.title);
     (void)str_to_cstr(parts.title, c->title, sizeof(c->title));
     bool right = kind == DUE_RENDER
-                     ? look_get(&k, parts.name, &row) == ERR_OK && row.due_stored.ns == at.ns
+                     ? look_get(&k.title, parts.name, &row) == ERR_OK && row.due_stored.ns == at.ns
                      : ledger_get(&k, parts.name, &trace) == ERR_OK && trace.forget_at.ns == at.ns;
     if (!right)
         damage(c, "a due row is filed for what is not there", &parts.name);

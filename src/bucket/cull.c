@@ -100,47 +100,47 @@ static err drop_due(struct engine_txn *t, const struct due *d)
 
 /* A row that is due and cannot be read must not keep the rest from being culled: it goes without a
  * trace. */
-static err drop_damaged(struct title *t, const struct due *d, enum engine_space space)
+static err drop_damaged(struct edit *t, const struct due *d, enum engine_space space)
 {
     err e = engine_txn_delete(t->txn, space, d->row_key);
     return e == ERR_OK ? drop_due(t->txn, d) : e;
 }
 
-static err forget_trace(struct title *t, const struct due *d, struct page_name name)
+static err forget_trace(struct edit *t, const struct due *d, struct page_name name)
 {
     err e = ledger_remove(t, name);
     if (e == ERR_CORRUPT) {
-        t->row.ledger_count -= t->row.ledger_count > 0;
+        t->look.row.ledger_count -= t->look.row.ledger_count > 0;
         return drop_damaged(t, d, SPACE_LEDGER);
     }
     return e == ERR_OK ? drop_due(t->txn, d) : e;
 }
 
-static err forget_traces(struct cull *u, struct title *t, const struct due *d)
+static err forget_traces(struct cull *u, struct edit *t, const struct due *d)
 {
     bool more = false;
     err e = ledger_forget_due(t, &u->looked, &more);
     return e == ERR_OK && !more ? drop_due(t->txn, d) : e;
 }
 
-static err cull_render(struct cull *u, struct title *t, const struct due *d, struct page_name name,
+static err cull_render(struct cull *u, struct edit *t, const struct due *d, struct page_name name,
                        bool *culled)
 {
     struct page_row row;
-    err e = look_get(&t->look, name, &row);
+    err e = look_get(&t->look.title, name, &row);
     if (e == ERR_NOT_FOUND || (e == ERR_OK && row.due_stored.ns != d->at.ns))
         return drop_due(t->txn, d); /* filed under what no longer holds */
     if (e == ERR_CORRUPT)
         return drop_damaged(t, d, SPACE_RENDER);
     if (e != ERR_OK)
         return e;
-    if (look_alive(&t->look, &row))
-        return title_update(t, &row); /* a changed policy keeps it longer */
-    int64_t overdue = t->look.now.ns - row.r.due_at.ns;
+    if (title_alive(&t->look.title, &row))
+        return title_update(&t->look.title, &row); /* a changed policy keeps it longer */
+    int64_t overdue = t->look.title.now.ns - row.r.due_at.ns;
     if (overdue > u->overdue_ns_max)
         u->overdue_ns_max = overdue;
     *culled = true;
-    return title_remove(t, &row, PAGE_CULLED);
+    return title_remove(&t->look.title, &row, PAGE_CULLED);
 }
 
 /* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are
@@ -156,7 +156,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     const struct due *d = &u->dues[i];
     struct page_key_parts parts;
     struct page_key key;
-    struct title t;
+    struct edit t;
     u->culled[i] = false;
     if (d->damaged)
         return pass_over(u, txn, d);
@@ -167,7 +167,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     if (b == NULL)
         return pass_over(u, txn, d); /* the catalog knows every number ever given */
     page_key_title(&key, parts.bucket, parts.domain, parts.title);
-    err e = title_begin(&t, txn, b, &key);
+    err e = edit_begin(&t, txn, b, &key);
     if (e == ERR_CORRUPT)
         return pass_over(u, txn, d);
     if (e != ERR_OK)
@@ -183,7 +183,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
         e = forget_traces(u, &t, d);
         break;
     }
-    return e == ERR_OK ? title_end(&t) : e;
+    return e == ERR_OK ? edit_end(&t) : e;
 }
 
 static err cull_decide(struct engine_txn *t, void *ctx)
@@ -302,13 +302,13 @@ static err replan_one(struct replan *r, struct engine_txn *txn, const struct pag
     struct page_key_parts parts;
     struct page_key key;
     struct page_row row;
-    struct title t;
+    struct edit t;
     if (!page_key_parse(page_key_str(row_key), &parts))
         return ERR_CORRUPT;
     page_key_title(&key, parts.bucket, parts.domain, parts.title);
-    err e = title_begin(&t, txn, r->bucket, &key);
+    err e = edit_begin(&t, txn, r->bucket, &key);
     if (e == ERR_OK)
-        e = look_get(&t.look, parts.name, &row);
+        e = look_get(&t.look.title, parts.name, &row);
     const struct page_plan *plan = &r->bucket->plan;
     if (e == ERR_CORRUPT)
         return ERR_OK; /* one damaged row does not keep the others from the new policy; pages_check
@@ -317,7 +317,7 @@ static err replan_one(struct replan *r, struct engine_txn *txn, const struct pag
         !store_time_before(plan->changed_at, row.due_stored))
         return e; /* gone before: its due row stands, a cull will take it */
     r->planned++;
-    return title_update(&t, &row);
+    return title_update(&t.look.title, &row);
 }
 
 static err replan_decide(struct engine_txn *t, void *ctx)

@@ -1,243 +1,19 @@
-/* find.c - reading: one render, a history, the titles of a domain. Walks stop at the first
- * answer. */
+/* find.c - reading: one render (title/find.h), a history, the titles of a domain, bytes. */
 #include "bucket/ledger.h"
 
 #include <string.h>
 #include <xxhash.h>
-
-static bool is_never(store_time t)
-{
-    return t.ns == INT64_MAX;
-}
-
-static err gone_or_never(const struct look *k, struct page_name low, struct page_name high,
-                         struct page_trace *trace)
-{
-    struct page_trace_row found;
-    err e = look_newest_trace(k, low, high, &found);
-    if (e != ERR_OK)
-        return e;
-    if (trace != NULL)
-        *trace = found.trace;
-    return ERR_GONE;
-}
-
-/* What is told of a render that is hidden, and is there. */
-static err hidden(const struct page_row *row, struct page_trace *trace)
-{
-    if (trace != NULL)
-        *trace = (struct page_trace){ .name = row->r.name,
-                                      .state = row->r.hidden,
-                                      .at = row->r.hidden_at,
-                                      .policy = row->policy,
-                                      .superseded_at = row->r.superseded_at,
-                                      .superseded_by = row->r.superseded_by };
-    return ERR_GONE;
-}
-
-static err find_latest(const struct look *k, struct page_row *out, struct page_trace *trace)
-{
-    struct page_row newest;
-    err e = look_newest_shown(k, page_name_first, page_name_last, out);
-    bool passed = k->damage != NULL && k->damage->count > 0; /* the latest may be one of those */
-    if (e == ERR_OK && (passed || is_never(out->r.superseded_at)))
-        return ERR_OK;
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    if (!passed && look_newest_alive(k, page_name_first, page_name_last, &newest) == ERR_OK &&
-        newest.r.hidden != PAGE_CURRENT)
-        return hidden(&newest, trace);
-    return gone_or_never(k, page_name_first, page_name_last, trace);
-}
-
-static err find_rev(const struct look *k, uint64_t rev, struct page_row *out,
-                    struct page_trace *trace)
-{
-    err e = look_newest_alive(k, page_name_low(rev), page_name_high(rev), out);
-    return e == ERR_NOT_FOUND ? gone_or_never(k, page_name_low(rev), page_name_high(rev), trace)
-                              : e;
-}
-
-static err find_exact(const struct look *k, struct page_name name, struct page_row *out,
-                      struct page_trace *trace)
-{
-    err e = look_get(k, name, out);
-    if (e == ERR_OK && !look_alive(k, out))
-        e = ERR_NOT_FOUND;
-    return e == ERR_NOT_FOUND ? gone_or_never(k, name, name, trace) : e;
-}
-
-/* ---- what was served at an instant ---- */
-
-/* Counts one row or revision looked at. */
-static err step(unsigned *steps, err e)
-{
-    return e == ERR_OK && ++*steps > PAGE_AT_STEPS_MAX ? ERR_LIMIT : e;
-}
-
-static bool served_at(store_time stored, store_time superseded, store_time at)
-{
-    return !store_time_before(at, stored) && store_time_before(at, superseded);
-}
-
-static err served_trace(const struct look *k, store_time at, struct page_trace *trace)
-{
-    struct page_trace_row t, gone;
-    struct page_row row;
-    struct look_walk w;
-    struct ledger_walk ledger;
-    bool has_gone = false;
-    unsigned steps = 0;
-    err e;
-    look_walk_open(&w, k, page_name_first, page_name_last, false);
-    while (!has_gone && (e = step(&steps, look_walk_next(&w, &row))) == ERR_OK) {
-        if (look_alive(k, &row) || !served_at(row.r.stored_at, row.r.superseded_at, at))
-            continue;
-        look_trace_of(k, &row, &gone);
-        has_gone = look_trace_alive(k, &gone);
-    }
-    look_walk_close(&w);
-    if (!has_gone && e != ERR_NOT_FOUND)
-        return e;
-    ledger_open(&ledger, k, page_name_first, page_name_last, false);
-    do
-        e = ledger_next(&ledger, &t);
-    while (e == ERR_OK &&
-           !(look_trace_alive(k, &t) && served_at(t.stored_at, t.trace.superseded_at, at)));
-    ledger_close(&ledger);
-    if (e != ERR_OK && (e != ERR_NOT_FOUND || !has_gone))
-        return e;
-    if (e == ERR_NOT_FOUND || (has_gone && page_name_cmp(gone.trace.name, t.trace.name) > 0))
-        t = gone;
-    if (trace != NULL)
-        *trace = t.trace;
-    return ERR_GONE;
-}
-
-/* Times of latestness of stored renders follow each other as their names do, so the first render
- * below which nothing can match ends the walk. */
-static err find_served_at(const struct look *k, store_time at, struct page_row *out,
-                          struct page_trace *trace)
-{
-    struct look_walk w;
-    bool found = false;
-    unsigned steps = 0;
-    err e;
-    look_walk_open(&w, k, page_name_first, page_name_last, false);
-    while ((e = step(&steps, look_walk_alive(&w, out))) == ERR_OK) {
-        bool was_latest = store_time_before(out->r.stored_at, out->r.superseded_at);
-        found = served_at(out->r.stored_at, out->r.superseded_at, at);
-        if (found || (was_latest && !store_time_before(at, out->r.stored_at)))
-            break;
-    }
-    look_walk_close(&w);
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    return found ? ERR_OK : served_trace(k, at, trace);
-}
-
-/* ---- the revision current at an instant ---- */
-
-/* The greatest revision known below `below`, stored or traced. ERR_NOT_FOUND. */
-static err next_rev(const struct look *k, uint64_t below, uint64_t *rev)
-{
-    struct page_name name;
-    err e = below == 0 ? ERR_NOT_FOUND
-                       : look_greatest_known(k, page_name_first, page_name_high(below - 1), &name);
-    if (e == ERR_OK)
-        *rev = name.rev;
-    return e;
-}
-
-/* The time of the oldest render known of a revision: stored, or its trace. */
-static err oldest_known(const struct look *k, uint64_t rev, store_time *out)
-{
-    struct look_walk w;
-    struct ledger_walk ledger;
-    struct page_row row;
-    struct page_trace_row trace;
-    store_time oldest = STORE_TIME_NEVER;
-    err e;
-    look_walk_open(&w, k, page_name_low(rev), page_name_high(rev), true);
-    while ((e = look_walk_next(&w, &row)) == ERR_OK) {
-        look_trace_of(k, &row, &trace);
-        if (look_alive(k, &row) || look_trace_alive(k, &trace)) {
-            oldest = tid_time(row.r.name.tid);
-            break;
-        }
-    }
-    look_walk_close(&w);
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    ledger_open(&ledger, k, page_name_low(rev), page_name_high(rev), true);
-    do
-        e = ledger_next(&ledger, &trace);
-    while (e == ERR_OK && !look_trace_alive(k, &trace));
-    ledger_close(&ledger);
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    if (e == ERR_OK && store_time_before(tid_time(trace.trace.name.tid), oldest))
-        oldest = tid_time(trace.trace.name.tid);
-    *out = oldest;
-    return ERR_OK;
-}
-
-static err find_current_at(const struct look *k, store_time at, struct page_row *out,
-                           struct page_trace *trace)
-{
-    uint64_t rev = (uint64_t)PAGE_REV_MAX + 1;
-    store_time oldest;
-    unsigned steps = 0;
-    for (;;) {
-        err e = step(&steps, next_rev(k, rev, &rev));
-        if (e == ERR_OK)
-            e = oldest_known(k, rev, &oldest);
-        if (e != ERR_OK)
-            return e;
-        if (!is_never(oldest) && !store_time_before(at, oldest))
-            return find_rev(k, rev, out, trace);
-    }
-}
-
-static err find_any(const struct look *k, const struct page_which *w, struct page_row *out,
-                    struct page_trace *trace)
-{
-    switch (w->select) {
-    case SELECT_LATEST:
-        return find_latest(k, out, trace);
-    case SELECT_REV:
-        return find_rev(k, w->name.rev, out, trace);
-    case SELECT_EXACT:
-        return find_exact(k, w->name, out, trace);
-    case SELECT_SERVED_AT:
-        return find_served_at(k, w->at, out, trace);
-    case SELECT_CURRENT_AT:
-        break;
-    }
-    return find_current_at(k, w->at, out, trace);
-}
-
-err look_find(const struct look *k, const struct page_which *w, struct page_row *out,
-              struct page_trace *trace)
-{
-    err e = find_any(k, w, out, trace);
-    if (e != ERR_OK || out->r.hidden == PAGE_CURRENT ||
-        (w->deleted_too && out->r.hidden == PAGE_DELETED))
-        return e;
-    return hidden(out, trace);
-}
 
 static bool title_fits(str title)
 {
     return title.n >= 1 && title.n <= PAGE_TITLE_BYTES_MAX;
 }
 
-static void look_init(struct look *k, struct page_bucket *b, struct engine_view *v, uint32_t domain,
-                      str title)
+struct title_which look_which(const struct page_which *w)
 {
-    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    *k = (struct look){ .bucket = b, .view = v, .now = clock_store(b->pages->clock) };
-    page_key_title(&k->title, b->number, domain, title);
+    return (struct title_which){
+        .select = w->select, .name = w->name, .at = w->at, .deleted_too = w->deleted_too
+    };
 }
 
 err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
@@ -247,8 +23,9 @@ err page_find(struct page_bucket *b, struct engine_view *v, const struct page_wh
     struct page_row row;
     if (!title_fits(w->title))
         return ERR_NOT_FOUND;
+    const struct title_which which = look_which(w);
     look_init(&k, b, v, w->domain, w->title);
-    err e = look_find(&k, w, &row, trace);
+    err e = title_find(&k.title, &which, &row, trace);
     if (e == ERR_OK)
         *out = row.r;
     return e;
@@ -269,21 +46,21 @@ err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, 
 {
     struct look_damage damage = { .each = each };
     struct look k;
-    struct look_walk w;
+    struct title_walk w;
     struct page_row row;
     if (!title_fits(title))
         return ERR_OK;
     look_init(&k, b, v, domain, title);
-    k.damage = &damage;
-    look_walk_open(&w, &k, page_name_first, after == NULL ? page_name_last : *after, false);
+    look_past_damage(&k, &damage);
+    title_walk_open(&w, &k.title, page_name_first, after == NULL ? page_name_last : *after, false);
     err e;
-    while ((e = look_walk_alive(&w, &row)) == ERR_OK) {
+    while ((e = title_walk_alive(&w, &row)) == ERR_OK) {
         if (after != NULL && page_name_cmp(row.r.name, *after) == 0)
             continue;
         if (!each->render(each->ctx, title, &row.r))
             break;
     }
-    look_walk_close(&w);
+    title_walk_close(&w);
     return e == ERR_NOT_FOUND || damage.stopped ? ERR_OK : e;
 }
 
@@ -346,12 +123,12 @@ static err titles_row(struct rows *all, const struct engine_row *found, struct e
     memcpy(title, parts.title.p, parts.title.n);
     look_init(&k, all->bucket, all->view, parts.domain, (str){ .p = title, .n = parts.title.n });
     err e = look_decode(&k, parts.name, found, &row);
-    if (e != ERR_OK || !look_alive(&k, &row) || row.r.hidden != PAGE_CURRENT)
+    if (e != ERR_OK || !title_alive(&k.title, &row) || row.r.hidden != PAGE_CURRENT)
         return e;
-    if (is_never(row.r.superseded_at))
+    if (title_is_latest(&row.r))
         all->over = !each->render(each->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);
-    page_key_title_end(&k.title);
-    engine_cursor_seek(c, page_key_str(&k.title));
+    page_key_title_end(&k.key);
+    engine_cursor_seek(c, page_key_str(&k.key));
     return ERR_OK;
 }
 
@@ -416,8 +193,8 @@ static err stashes_row(struct rows *all, const struct engine_row *found, struct 
     memcpy(at.title, parts.title.p, parts.title.n);
     look_init(&k, all->bucket, all->view, parts.domain, place_title(&at));
     err e = look_decode(&k, parts.name, found, &row);
-    bool stashed =
-        e == ERR_OK && look_alive(&k, &row) && store_time_before(k.now, row.r.stash_until);
+    bool stashed = e == ERR_OK && title_alive(&k.title, &row) &&
+                   store_time_before(k.title.now, row.r.stash_until);
     all->over = stashed && !each->render(each->ctx, place_title(&at), &row.r);
     if (!all->over)
         all->stashes->after = at;

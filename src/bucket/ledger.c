@@ -44,8 +44,8 @@ static err row_next(struct engine_cursor *c, struct ledger_row *out)
 /* Rows whose lowest name is at most this one, greatest first. */
 static struct engine_cursor *rows_from(const struct look *k, struct page_name name)
 {
-    struct page_key from, until = k->title;
-    page_key_name(&from, &k->title, name);
+    struct page_key from, until = k->key;
+    page_key_name(&from, &k->key, name);
     page_key_title_end(&until);
     const struct engine_range range = { .space = SPACE_LEDGER,
                                         .from = page_key_str(&from),
@@ -58,7 +58,7 @@ static struct engine_cursor *rows_above(const struct look *k, const struct page_
                                         struct page_name high)
 {
     struct page_key from;
-    page_key_name(&from, &k->title, high);
+    page_key_name(&from, &k->key, high);
     const struct engine_range range = { .space = SPACE_LEDGER,
                                         .from = page_key_str(&from),
                                         .until = page_key_str(until),
@@ -102,7 +102,7 @@ void ledger_open(struct ledger_walk *w, const struct look *k, struct page_name l
     }
     if (row_of(k, low, &row) !=
         ERR_OK) /* there is none, or the walk meets what is wrong by itself */
-        page_key_name(&row.key, &k->title, low);
+        page_key_name(&row.key, &k->key, low);
     page_key_after(&row.key);
     w->cursor = rows_above(k, &row.key, high);
 }
@@ -171,13 +171,13 @@ err ledger_greatest(const struct look *k, struct page_name low, struct page_name
 /* ---- writing rows ---- */
 
 /* A row of no more traces goes. */
-static err row_write(struct title *t, const struct ledger_row *row)
+static err row_write(struct edit *t, const struct ledger_row *row)
 {
     struct page_key key = { .n = 0 };
     char value[PAGE_TRACES_BYTES_MAX];
     err e = ERR_OK;
     if (row->t.count > 0)
-        page_key_name(&key, &t->look.title, row->t.trace[0].trace.name);
+        page_key_name(&key, &t->look.key, row->t.trace[0].trace.name);
     if (row->key.n > 0 && !str_eq(page_key_str(&row->key), page_key_str(&key)))
         e = engine_txn_delete(t->txn, SPACE_LEDGER, page_key_str(&row->key));
     if (e != ERR_OK || row->t.count == 0)
@@ -187,21 +187,21 @@ static err row_write(struct title *t, const struct ledger_row *row)
 }
 
 /* A row of a store before may have a due row of its own. */
-static err row_unfile(struct title *t, const struct ledger_row *row)
+static err row_unfile(struct edit *t, const struct ledger_row *row)
 {
     return row->t.alone
-               ? title_unfile(t, row->t.trace[0].forget_at, DUE_LEDGER, page_key_str(&row->key))
+               ? edit_unfile(t, row->t.trace[0].forget_at, DUE_LEDGER, page_key_str(&row->key))
                : ERR_OK;
 }
 
 /* Not below what is left: one title that lost its row must not end all culling. */
-static void uncount(struct title *t, unsigned count)
+static void uncount(struct edit *t, unsigned count)
 {
-    t->row.ledger_count -= count < t->row.ledger_count ? count : t->row.ledger_count;
+    t->look.row.ledger_count -= count < t->look.row.ledger_count ? count : t->look.row.ledger_count;
 }
 
 /* Nobody knows how many traces went with a damaged row. */
-static err recount(struct title *t)
+static err recount(struct edit *t)
 {
     struct ledger_row row;
     uint64_t count = 0;
@@ -211,7 +211,7 @@ static err recount(struct title *t)
         count += row.damaged ? 0 : row.t.count;
     engine_cursor_close(&c);
     if (e == ERR_NOT_FOUND)
-        t->row.ledger_count = count;
+        t->look.row.ledger_count = count;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
@@ -223,7 +223,7 @@ static bool takes_more(const struct ledger_row *row)
 }
 
 /* The row a name goes into: the one it lies in, or beside it while that has room, or a new one. */
-static err row_for(const struct title *t, struct page_name name, struct ledger_row *out)
+static err row_for(const struct edit *t, struct page_name name, struct ledger_row *out)
 {
     struct page_key key;
     err e = row_of(&t->look, name, out);
@@ -233,7 +233,7 @@ static err row_for(const struct title *t, struct page_name name, struct ledger_r
         page_name_cmp(out->t.trace[out->t.count - 1].trace.name, name) >= 0)
         return ERR_OK;
     if (e == ERR_OK || e == ERR_NOT_FOUND) {
-        page_key_name(&key, &t->look.title, name);
+        page_key_name(&key, &t->look.key, name);
         e = row_first(rows_above(&t->look, &key, page_name_last), out);
     }
     if (e == ERR_NOT_FOUND || (e == ERR_OK && !takes_more(out))) {
@@ -244,7 +244,7 @@ static err row_for(const struct title *t, struct page_name name, struct ledger_r
 }
 
 /* A row of one too many: what was put at its end goes on alone, else the upper half does. */
-static err row_split(struct title *t, struct ledger_row *row, unsigned put_at)
+static err row_split(struct edit *t, struct ledger_row *row, unsigned put_at)
 {
     struct ledger_row upper = { .t = { .count = 0 } };
     unsigned keep = put_at == PAGE_ROW_TRACES_MAX ? PAGE_ROW_TRACES_MAX : row->t.count / 2;
@@ -254,7 +254,7 @@ static err row_split(struct title *t, struct ledger_row *row, unsigned put_at)
     return row_write(t, &upper);
 }
 
-static err row_insert(struct title *t, const struct page_trace_row *trace)
+static err row_insert(struct edit *t, const struct page_trace_row *trace)
 {
     struct ledger_row row;
     bool there = false;
@@ -268,7 +268,7 @@ static err row_insert(struct title *t, const struct page_trace_row *trace)
         memmove(row.t.trace + at + 1, row.t.trace + at,
                 (row.t.count - at) * sizeof(row.t.trace[0]));
         row.t.count++;
-        t->row.ledger_count++;
+        t->look.row.ledger_count++;
     }
     row.t.trace[at] = *trace;
     if (e == ERR_OK && row.t.count > PAGE_ROW_TRACES_MAX)
@@ -290,26 +290,26 @@ store_time ledger_due(const struct page_trace_row *trace)
 }
 
 /* Files it, when no other of its title and step is. */
-static err trace_file(struct title *t, const struct page_trace_row *trace)
+static err trace_file(struct edit *t, const struct page_trace_row *trace)
 {
     struct page_key k;
     struct engine_row found;
-    str title = page_key_str(&t->look.title);
+    str title = page_key_str(&t->look.key);
     store_time due = ledger_due(trace);
     if (due.ns == INT64_MAX)
         return ERR_OK;
     page_key_due(&k, due, DUE_TRACES, title);
     err e = engine_get(t->look.view, SPACE_DUE, page_key_str(&k), &found);
-    return e == ERR_NOT_FOUND ? title_file(t, due, DUE_TRACES, title) : e;
+    return e == ERR_NOT_FOUND ? edit_file(t, due, DUE_TRACES, title) : e;
 }
 
 /* ---- forgetting ---- */
 
-err ledger_remove(struct title *t, struct page_name name)
+err ledger_remove(struct edit *t, struct page_name name)
 {
     struct ledger_row row;
     bool there = false;
-    if (t->row.ledger_count == 0)
+    if (t->look.row.ledger_count == 0)
         return ERR_OK;
     err e = row_of(&t->look, name, &row);
     if (e != ERR_OK)
@@ -326,16 +326,16 @@ err ledger_remove(struct title *t, struct page_name name)
     return e == ERR_OK ? row_write(t, &row) : e;
 }
 
-static unsigned count_dead(const struct title *t, const struct page_traces *traces)
+static unsigned count_dead(const struct edit *t, const struct page_traces *traces)
 {
     unsigned dead = 0;
     for (unsigned i = 0; i < traces->count; i++)
-        dead += !look_trace_alive(&t->look, &traces->trace[i]);
+        dead += !title_trace_alive(&t->look.title, &traces->trace[i]);
     return dead;
 }
 
 /* The row of this key: its dead traces, or all. */
-static err row_forget(struct title *t, const struct page_key *key, bool all, bool *damaged)
+static err row_forget(struct edit *t, const struct page_key *key, bool all, bool *damaged)
 {
     struct engine_row found;
     struct ledger_row row;
@@ -350,14 +350,14 @@ static err row_forget(struct title *t, const struct page_key *key, bool all, boo
         return engine_txn_delete(t->txn, SPACE_LEDGER, page_key_str(key));
     e = row_unfile(t, &row);
     for (unsigned i = 0; i < row.t.count; i++)
-        if (!all && look_trace_alive(&t->look, &row.t.trace[i]))
+        if (!all && title_trace_alive(&t->look.title, &row.t.trace[i]))
             row.t.trace[kept++] = row.t.trace[i];
     uncount(t, row.t.count - kept);
     row.t.count = kept;
     return e == ERR_OK ? row_write(t, &row) : e;
 }
 
-static err rows_forget(struct title *t, const struct page_key *keys, unsigned count, bool all)
+static err rows_forget(struct edit *t, const struct page_key *keys, unsigned count, bool all)
 {
     bool damaged = false;
     err e = ERR_OK;
@@ -366,16 +366,16 @@ static err rows_forget(struct title *t, const struct page_key *keys, unsigned co
     return e == ERR_OK && damaged ? recount(t) : e;
 }
 
-static struct engine_cursor *rows_rising(const struct title *t)
+static struct engine_cursor *rows_rising(const struct edit *t)
 {
-    struct page_key end = t->look.title;
+    struct page_key end = t->look.key;
     page_key_title_end(&end);
     return rows_above(&t->look, &end, page_name_last);
 }
 
 /* Several at once: each search for the lowest steps over what was deleted there and is not indexed
  * yet. */
-static err drop_lowest(struct title *t)
+static err drop_lowest(struct edit *t)
 {
     struct page_key keys[PAGE_LEDGER_DROP];
     struct ledger_row row;
@@ -391,7 +391,7 @@ static err drop_lowest(struct title *t)
     return e == ERR_OK || e == ERR_NOT_FOUND ? rows_forget(t, keys, count, true) : e;
 }
 
-err ledger_forget_due(struct title *t, unsigned *looked, bool *more)
+err ledger_forget_due(struct edit *t, unsigned *looked, bool *more)
 {
     struct page_key keys[PAGE_LEDGER_DROP];
     struct ledger_row row;
@@ -408,10 +408,10 @@ err ledger_forget_due(struct title *t, unsigned *looked, bool *more)
     return e == ERR_OK || e == ERR_NOT_FOUND ? rows_forget(t, keys, count, false) : e;
 }
 
-err ledger_put(struct title *t, const struct page_trace_row *trace)
+err ledger_put(struct edit *t, const struct page_trace_row *trace)
 {
     err e = row_insert(t, trace);
     if (e == ERR_OK)
         e = trace_file(t, trace);
-    return e == ERR_OK && t->row.ledger_count > PAGE_TITLE_TRACES_MAX ? drop_lowest(t) : e;
+    return e == ERR_OK && t->look.row.ledger_count > PAGE_TITLE_TRACES_MAX ? drop_lowest(t) : e;
 }

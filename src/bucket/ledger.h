@@ -9,7 +9,7 @@
 #ifndef BUCKET_LEDGER_H
 #define BUCKET_LEDGER_H
 
-#include "bucket/title.h"
+#include "bucket/edit.h"
 #include "bucket/traces.h"
 
 /* Traces with low <= name <= high, newest first (rising: oldest first). */
@@ -33,12 +33,12 @@ MUST_CHECK err ledger_greatest(const struct look *k, struct page_name low, struc
                                struct page_name *out);
 
 /* Puts a trace that is still to be known, in the place of one of its name, and files it. */
-MUST_CHECK err ledger_put(struct title *t, const struct page_trace_row *trace);
+MUST_CHECK err ledger_put(struct edit *t, const struct page_trace_row *trace);
 /* Removes the trace of a name, if there is one. */
-MUST_CHECK err ledger_remove(struct title *t, struct page_name name);
+MUST_CHECK err ledger_remove(struct edit *t, struct page_name name);
 /* Removes traces that are to be forgotten, and damaged rows: of PAGE_LEDGER_DROP rows at most, then
  * *more. Adds to *looked the traces looked at. */
-MUST_CHECK err ledger_forget_due(struct title *t, unsigned *looked, bool *more);
+MUST_CHECK err ledger_forget_due(struct edit *t, unsigned *looked, bool *more);
 /* When a trace to be forgotten is removed, with all others of its step; until then it is not seen.
  * NEVER: never. */
 store_time ledger_due(const struct page_trace_row *trace);

@@ -1,14 +1,53 @@
+/* look.c - rows of one title in a view: settled by the policy in force, found by their keys. */
 #include "bucket/ledger.h"
-#include "bucket/page_write.h"
 
 #include <string.h>
+
+_Static_assert(sizeof(struct engine_blob) == sizeof(struct page_where),
+               "a render has room for where its blob is");
+_Static_assert(sizeof(struct ledger_walk) <= TITLE_TRACE_WALK_BYTES,
+               "a walk over traces has room for that of the ledger");
+
+static const struct look *look_of(const struct title *t)
+{
+    return (const struct look *)(const void *)((const char *)t - offsetof(struct look, title));
+}
+
+void look_init_key(struct look *k, struct page_bucket *b, struct engine_view *v,
+                   const struct page_key *key)
+{
+    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    *k = (struct look){ .title = { .ops = &edit_ops,
+                                   .plan = &b->plan,
+                                   .now = clock_store(b->pages->clock),
+                                   .serial = true },
+                        .bucket = b,
+                        .view = v };
+    k->key.n = key->n;
+    memcpy(k->key.p, key->p, key->n);
+}
+
+void look_init(struct look *k, struct page_bucket *b, struct engine_view *v, uint32_t domain,
+               str title)
+{
+    struct page_key key;
+    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    page_key_title(&key, b->number, domain, title);
+    look_init_key(k, b, v, &key);
+}
+
+void look_past_damage(struct look *k, struct look_damage *d)
+{
+    k->damage = d;
+    k->title.passed = &d->count;
+}
 
 struct engine_cursor *look_names_open(const struct look *k, struct page_name low,
                                       struct page_name high, bool rising)
 {
     struct page_key from, until; /* the greatest name has the least key */
-    page_key_name(&from, &k->title, high);
-    page_key_name(&until, &k->title, low);
+    page_key_name(&from, &k->key, high);
+    page_key_name(&until, &k->key, low);
     page_key_after(&until);
     const struct engine_range range = { .space = SPACE_RENDER,
                                         .from = page_key_str(&from),
@@ -16,6 +55,8 @@ struct engine_cursor *look_names_open(const struct look *k, struct page_name low
                                         .reversed = rising };
     return engine_cursor_open(k->view, &range);
 }
+
+/* ---- one row ---- */
 
 /* Do `count` renders that stay precede this one in its group? The greater ones that are out do not
  * change the answer: as many that stay precede those too. */
@@ -42,16 +83,13 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
             break;
         e = page_row_decode(found.value, &row);
         if (e == ERR_OK)
-            count += store_time_before(row.plan == plan->number ? k->now : plan->changed_at,
+            count += store_time_before(row.plan == plan->number ? k->title.now : plan->changed_at,
                                        row.due_stored);
     }
     engine_cursor_close(&c);
     *full = count == plan->policy.count;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
-
-_Static_assert(sizeof(struct engine_blob) == sizeof(struct page_where),
-               "a blob fits where it is kept");
 
 static err settle(const struct look *k, struct page_row *row)
 {
@@ -86,23 +124,25 @@ err look_decode(const struct look *k, struct page_name name, const struct engine
     out->r.name = name;
     memcpy(&out->r.where, &blob, sizeof(blob));
     e = settle(k, out);
-    out->r.state = retention_state(&k->bucket->plan.policy, &out->r, k->now);
+    out->r.state = retention_state(&k->bucket->plan.policy, &out->r, k->title.now);
     return e;
 }
 
-err look_get(const struct look *k, struct page_name name, struct page_row *out)
+err look_get(const struct title *t, struct page_name name, struct page_row *out)
 {
+    const struct look *k = look_of(t);
     struct page_key key;
     struct engine_row found;
-    page_key_name(&key, &k->title, name);
+    page_key_name(&key, &k->key, name);
     err e = engine_get(k->view, SPACE_RENDER, page_key_str(&key), &found);
     return e == ERR_OK ? look_decode(k, name, &found, out) : e;
 }
 
-void look_walk_open(struct look_walk *w, const struct look *k, struct page_name low,
-                    struct page_name high, bool rising)
+/* ---- walks ---- */
+
+void look_walk_open(struct title_walk *w)
 {
-    *w = (struct look_walk){ .look = k, .cursor = look_names_open(k, low, high, rising) };
+    w->cursor = look_names_open(look_of(w->title), w->low, w->high, w->rising);
 }
 
 bool look_passes(const struct look *k, str key)
@@ -122,8 +162,9 @@ bool look_passes(const struct look *k, str key)
     return true;
 }
 
-err look_walk_next(struct look_walk *w, struct page_row *out)
+err look_walk_next(struct title_walk *w, struct page_row *out)
 {
+    const struct look *k = look_of(w->title);
     struct engine_row found;
     struct page_key_parts parts;
     struct page_key key;
@@ -135,59 +176,68 @@ err look_walk_next(struct look_walk *w, struct page_row *out)
         if (e == ERR_OK)
             e = !page_key_parse(page_key_str(&key), &parts)
                     ? ERR_CORRUPT
-                    : look_decode(w->look, parts.name, &found, out);
-        if (e != ERR_CORRUPT || !look_passes(w->look, page_key_str(&key)))
+                    : look_decode(k, parts.name, &found, out);
+        if (e != ERR_CORRUPT || !look_passes(k, page_key_str(&key)))
             return e;
     }
 }
 
-err look_walk_alive(struct look_walk *w, struct page_row *out)
+void look_walk_close(struct title_walk *w)
 {
-    for (;;) {
-        err e = look_walk_next(w, out);
-        if (e != ERR_OK || look_alive(w->look, out))
+    struct engine_cursor *c = w->cursor;
+    engine_cursor_close(&c);
+    w->cursor = NULL;
+}
+
+/* The next name a walk over names comes by. A row that fails its sum has one too, unless that is
+ * what is damaged: then it is gone past, and pages_check tells. */
+static err next_name(struct engine_cursor *c, struct page_name after, struct page_name *out)
+{
+    struct page_key_parts parts;
+    struct engine_row found;
+    for (unsigned passed = 0; passed < PAGE_DAMAGED_MAX; passed++) {
+        err e = engine_cursor_next(c, &found);
+        if (e != ERR_OK && (e != ERR_CORRUPT || found.key.n == 0))
             return e;
+        if (!page_key_parse(found.key, &parts) || page_name_cmp(parts.name, after) < 0)
+            continue;
+        *out = parts.name;
+        return ERR_OK;
     }
+    return ERR_CORRUPT;
 }
 
-void look_walk_close(struct look_walk *w)
+err look_names(const struct title *t, struct page_name low, struct page_name high,
+               struct title_names *out)
 {
-    engine_cursor_close(&w->cursor);
+    struct page_name *names = out->names;
+    err e = ERR_OK;
+    struct engine_cursor *c = look_names_open(look_of(t), low, high, true);
+    out->count = 0;
+    while (out->count < TITLE_NAMES_MAX && e == ERR_OK) {
+        e = next_name(c, out->count > 0 ? names[out->count - 1] : low, &names[out->count]);
+        out->count += e == ERR_OK;
+    }
+    engine_cursor_close(&c);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-static err first_shown(const struct look *k, struct page_name low, struct page_name high,
-                       bool rising, struct page_row *out)
+/* ---- traces ---- */
+
+void look_traces_open(struct title_trace_walk *w)
 {
-    struct look_walk w;
-    look_walk_open(&w, k, low, high, rising);
-    err e;
-    do
-        e = look_walk_alive(&w, out);
-    while (e == ERR_OK && out->r.hidden != PAGE_CURRENT);
-    look_walk_close(&w);
-    return e;
+    ledger_open((struct ledger_walk *)(void *)w->own, look_of(w->title), w->low, w->high,
+                w->rising);
 }
 
-err look_newest_alive(const struct look *k, struct page_name low, struct page_name high,
-                      struct page_row *out)
+err look_traces_next(struct title_trace_walk *w, struct page_trace_row *out)
 {
-    struct look_walk w;
-    look_walk_open(&w, k, low, high, false);
-    err e = look_walk_alive(&w, out);
-    look_walk_close(&w);
-    return e;
+    return ledger_next((struct ledger_walk *)(void *)w->own, out);
 }
 
-err look_newest_shown(const struct look *k, struct page_name low, struct page_name high,
-                      struct page_row *out)
+void look_traces_close(struct title_trace_walk *w)
 {
-    return first_shown(k, low, high, false, out);
-}
-
-err look_oldest_shown(const struct look *k, struct page_name low, struct page_name high,
-                      struct page_row *out)
-{
-    return first_shown(k, low, high, true, out);
+    ledger_close((struct ledger_walk *)(void *)w->own);
 }
 
 static err greatest_stored(const struct look *k, struct page_name low, struct page_name high,
@@ -205,10 +255,11 @@ static err greatest_stored(const struct look *k, struct page_name low, struct pa
     return e;
 }
 
-err look_greatest_known(const struct look *k, struct page_name low, struct page_name high,
+err look_greatest_known(const struct title *t, struct page_name low, struct page_name high,
                         struct page_name *out)
 {
     struct page_name stored = page_name_first, traced = page_name_first;
+    const struct look *k = look_of(t);
     err e = greatest_stored(k, low, high, &stored);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
@@ -219,77 +270,45 @@ err look_greatest_known(const struct look *k, struct page_name low, struct page_
     return e == ERR_OK ? e : e2;
 }
 
-/* ---- traces ---- */
+/* ---- fences and words ---- */
 
-void look_trace_of(const struct look *k, const struct page_row *gone, struct page_trace_row *out)
+static err fence_get(const struct look *k, const uint64_t *rev, const struct tid *tid, bool *fenced,
+                     store_time *at)
 {
-    const struct page_plan *plan = &k->bucket->plan;
-    *out = (struct page_trace_row){
-        .trace = { .name = gone->r.name,
-                   .state = PAGE_CULLED,
-                   .at = gone->r.due_at,
-                   .policy = gone->policy,
-                   .superseded_at = gone->r.superseded_at,
-                   .superseded_by = gone->r.superseded_by },
-        .stored_at = gone->r.stored_at,
-        .forget_at = store_time_add(gone->r.due_at, plan->policy.ledger_ttl_ns),
-    };
-}
-
-static err newest_ledger(const struct look *k, struct page_name low, struct page_name high,
-                         struct page_trace_row *out)
-{
-    struct ledger_walk w;
-    err e;
-    ledger_open(&w, k, low, high, false);
-    do
-        e = ledger_next(&w, out);
-    while (e == ERR_OK && !look_trace_alive(k, out));
-    ledger_close(&w);
-    return e;
-}
-
-static err newest_gone(const struct look *k, struct page_name low, struct page_name high,
-                       struct page_trace_row *out)
-{
-    struct look_walk w;
-    struct page_row row;
-    look_walk_open(&w, k, low, high, false);
-    err e;
-    while ((e = look_walk_next(&w, &row)) == ERR_OK) {
-        if (look_alive(k, &row))
-            continue;
-        look_trace_of(k, &row, out);
-        if (look_trace_alive(k, out))
-            break;
-    }
-    look_walk_close(&w);
-    return e;
-}
-
-err look_newest_trace(const struct look *k, struct page_name low, struct page_name high,
-                      struct page_trace_row *out)
-{
-    struct page_trace_row gone;
-    err e = newest_ledger(k, low, high, out);
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    err e2 = newest_gone(k, low, high, &gone);
-    if (e2 != ERR_OK)
-        return e2 == ERR_NOT_FOUND ? e : e2;
-    if (e == ERR_NOT_FOUND || page_name_cmp(gone.trace.name, out->trace.name) > 0)
-        *out = gone;
+    struct page_key key;
+    struct engine_row found;
+    store_time stored;
+    page_key_fence(&key, &k->key, rev, tid);
+    err e = engine_get(k->view, SPACE_TITLE, page_key_str(&key), &found);
+    if (e == ERR_OK)
+        e = page_fence_decode(found.value, &stored);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    *at = *fenced ? store_time_max(*at, stored) : stored;
+    *fenced = true;
     return ERR_OK;
 }
 
-err look_allowed(const struct look *k, page_allow_fn *allow, const void *ctx)
+err look_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool *fenced,
+               store_time *at)
 {
-    struct page_row row;
-    if (allow == NULL)
+    const struct look *k = look_of(t);
+    *fenced = k->row.fenced;
+    *at = k->row.fence_at;
+    if (k->row.fence_count == 0)
         return ERR_OK;
-    err e = look_newest_shown(k, page_name_first, page_name_last, &row);
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    bool is_latest = e == ERR_OK && row.r.superseded_at.ns == INT64_MAX;
-    return allow(ctx, is_latest ? &row.r : NULL) ? ERR_OK : ERR_PRECONDITION;
+    err e = fence_get(k, &rev, NULL, fenced, at);
+    if (e == ERR_OK && tid != NULL)
+        e = fence_get(k, &rev, tid, fenced, at);
+    return e;
+}
+
+/* What was put before the wiki said so was refused, and what it hid is hidden. */
+err look_silenced(const struct title *t, uint64_t rev, store_time said_at, enum page_state *state,
+                  store_time *at)
+{
+    (void)t, (void)rev, (void)said_at;
+    *state = PAGE_CURRENT;
+    *at = STORE_TIME_ZERO;
+    return ERR_OK;
 }

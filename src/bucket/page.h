@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "engine/engine.h"
+#include "title/fact.h"
 #include "title/stored.h"
 
 enum {
@@ -32,13 +33,10 @@ enum {
     /* beyond, the lowest are forgotten, PAGE_LEDGER_DROP or a few more together */
     PAGE_TITLE_TRACES_MAX = 10000,
     PAGE_LEDGER_DROP = 128,
-    PAGE_CULL_BATCH = 256, /* due rows of one cull update */
-    PAGE_FENCES_MAX = 64,  /* of one title; more become one for the whole title */
-    /* rows (SERVED_AT) or revisions (CURRENT_AT) looked at for one answer */
-    PAGE_AT_STEPS_MAX = 100000,
+    PAGE_CULL_BATCH = 256,   /* due rows of one cull update */
+    PAGE_FENCES_MAX = 64,    /* of one title; more become one for the whole title */
     PAGE_DAMAGED_MAX = 1000, /* damaged rows one listing goes past */
 };
-#define PAGE_REV_MAX INT64_MAX
 #define PAGE_TID_AHEAD_NS (5 * NS_PER_S) /* a tid further in the future is refused */
 
 struct pages; /* all page buckets of a store */
@@ -63,16 +61,13 @@ MUST_CHECK err pages_domain(struct pages *p, str domain, uint32_t *out);
 MUST_CHECK err page_title_key(struct arena *a, str title, str *out, struct err_note *note);
 
 /* ---- reading. Thread: any. Never blocks. ---- */
-enum page_select { SELECT_LATEST, SELECT_REV, SELECT_EXACT, SELECT_SERVED_AT, SELECT_CURRENT_AT };
 struct page_which {
     uint32_t domain;
     str title; /* a key */
     enum page_select select;
     struct page_name name; /* rev for REV; rev and tid for EXACT */
     bool deleted_too;      /* EXACT: also what is deleted at the origin, for who edits it still */
-    store_time at; /* SERVED_AT: of those stored the one that was latest then; CURRENT_AT: the
-                      newest of the greatest revision of which a render not newer than at is known
-                      or traced */
+    store_time at;         /* SERVED_AT, CURRENT_AT */
 };
 /* ERR_OK and *out; ERR_GONE and *trace (may be NULL; the newest of what was asked for);
  * ERR_NOT_FOUND; ERR_CORRUPT; ERR_IO. Under policy ttl the latest may run out before renders put
@@ -120,16 +115,6 @@ struct page_stash_walk {
 MUST_CHECK err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash_walk *w,
                             const struct page_each *each, bool *more);
 
-struct page_explanation {
-    struct page_render render; /* when stored */
-    struct page_trace trace;   /* when gone */
-    enum page_state state;     /* UNKNOWN: neither */
-    const char *reason;        /* a sentence, static */
-    bool stashed, held, requested;
-    /* newer renders gone past because they are damaged (not when EXACT: ERR_CORRUPT) */
-    unsigned passed;
-    struct page_name passed_name; /* the newest; rev 0: unreadable */
-};
 MUST_CHECK err page_explain(struct page_bucket *b, struct engine_view *v,
                             const struct page_which *w, struct page_explanation *out);
 
@@ -160,6 +145,15 @@ void pages_on_change(struct pages *p,
                      void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
                      void *ctx);
 uint16_t page_bucket_number(const struct page_bucket *b);
+
+/* Given the facts of each update of a title, in their order, as pages_on_change is told, before it.
+ * The rows of the title follow from its facts and the policies of its bucket (title/derive.h). An
+ * order that takes several updates is given with its first. */
+typedef void pages_facts_fn(void *ctx, uint16_t bucket, uint32_t domain, str title,
+                            const struct fact *facts, unsigned count);
+void pages_on_facts(struct pages *p, pages_facts_fn *facts, void *ctx);
+/* The policy in force, and since when. */
+const struct page_plan *page_bucket_plan(const struct page_bucket *b);
 
 /* Verifies what rows must hold among each other. Online. */
 MUST_CHECK err pages_check(struct pages *p, void (*found)(void *ctx, const char *what), void *ctx);

@@ -3,11 +3,9 @@
 #define BUCKET_PAGE_WRITE_H
 
 #include "bucket/page.h"
+#include "title/decide.h"
 
 /* ---- writing. Each request is the caller's memory until done; done: engine thread, short. ---- */
-/* A condition of the caller's, judged in the deciding update; latest NULL: there is none. Pure. */
-typedef bool page_allow_fn(const void *ctx, const struct page_render *latest);
-
 struct page_put_content {
     str name;
     str headers; /* "name: value\n" lines, sane ones only */
@@ -50,7 +48,7 @@ struct page_put {
     str bundle;
     struct page_render row;
     unsigned char digest[16], plain_digest[16];
-    bool changed, superseded;
+    struct title_answer answer;
 };
 /* Compresses on the calling thread, then submits. Refuses at once (ERR_BAD, ERR_LIMIT; done not
  * called) what is wrong without looking: rev, names, tid too far ahead. Identical renders are known
@@ -61,15 +59,6 @@ MUST_CHECK err page_put_start(struct page_bucket *b, struct page_put *p);
 MUST_CHECK err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_which *rev,
                          store_time began, uint64_t random, struct tid *out);
 
-enum page_order_kind {
-    ORDER_EXTEND,
-    ORDER_STASH,
-    ORDER_UNSTASH,
-    ORDER_HOLD,
-    ORDER_RELEASE,
-    ORDER_PURGE,
-    ORDER_MARK
-};
 struct page_order {
     /* in */
     enum page_order_kind kind;
@@ -102,9 +91,9 @@ struct page_order {
     struct page_bucket *bucket;
     struct engine_update update;
     unsigned phase;
-    bool changed, extended, more, settling;
+    bool changed, more, settling;
     uint64_t purged_now;
-    store_time fenced_at;
+    struct title_answer answer;
     struct page_name from,
         next_from; /* PURGE, RELEASE of many rows: several updates; where the next goes on */
 };

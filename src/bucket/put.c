@@ -1,342 +1,63 @@
-/* put.c - a render takes its sorted place.
+/* put.c - a bundle is checked, compressed and put: one update that decides and steps.
  *
- * Invariants, after every update, over the renders of a title that are neither gone nor hidden:
- *   1 at most one has superseded_at NEVER, and it is the greatest; there is exactly one, unless the
- *     greatest one that ever was ran out under policy ttl, or the greatest is superseded by a
- *     revision not made yet;
- *   2 grouped policies: those with out_at NEVER are the newest `count` of their group;
- *   3 a row has a due row exactly when due_stored is not NEVER, and it is filed under due_stored.
- * A put reads the title's row, the fences over its name, the row of its name, the newest of its
- * revision and of its title, its next greater neighbour, and at most `count` rows of its group:
- * nothing grows with history. */
+ * Invariants, after every update: those of title/title.h, and a row has a due row exactly when
+ * due_stored is not NEVER, and it is filed under due_stored. A put reads the title's row, the
+ * fences over its name, the row of its name, the newest of its revision and of its title, its next
+ * greater neighbour, and at most `count` rows of its group: nothing grows with history. */
 #include "bucket/bundle.h"
-#include "bucket/mark.h"
-#include "bucket/page_write.h"
+#include "bucket/edit.h"
 
 #include <string.h>
 
-struct insert {
-    struct page_put *put;
-    struct title title;
-    struct page_row row;  /* the new one */
-    struct page_row same; /* of its name: gone, to be replaced */
-    bool has_same;
-    struct page_row latest; /* the greatest that is not gone */
-    bool has_latest;
-    bool greatest;          /* the new one is greater than all that are not gone */
-    struct page_row faller; /* grouped: the one that falls out */
-    bool has_faller;
-};
-
-static err gone(struct page_put *p, enum page_state state, store_time at, const char *note)
+static err put_step(struct edit *t, struct page_put *p)
 {
-    p->trace = (struct page_trace){ .name = { .rev = p->rev, .tid = p->tid },
-                                    .state = state,
-                                    .at = at,
-                                    .policy = p->bucket->plan.policy.kind,
-                                    .superseded_at = STORE_TIME_NEVER };
-    err_note_set(&p->note, "%s", note);
-    return ERR_GONE;
+    const struct title_put request = {
+        .rev = p->rev,
+        .has_tid = p->has_tid,
+        .tid = p->tid,
+        .random = rng_next(&p->bucket->pages->rng),
+        .digest = p->digest,
+        .plain_digest = p->plain_digest,
+        .contents = p->row.contents,
+        .contents_count = p->row.contents_count,
+        .stash_ns = p->stash_ns,
+        .behind = p->behind,
+        .said_at = p->said_at,
+        .asked = p->asked,
+        .allow = p->allow,
+        .allow_ctx = p->allow_ctx,
+    };
+    struct title_part part = { .resumed = false };
+    t->blob = p->bundle;
+    err e = title_decide_put(&t->look.title, &request, &p->answer);
+    return e == ERR_OK ? edit_step(t, &p->answer, &part) : e;
 }
 
-/* ---- what is stored already ---- */
-
-/* What is made on request, and is not the latest, lives as after a read that names it. True: it
- * lives longer now. */
-static bool extend_asked(const struct page_put *p, struct page_render *r, store_time now)
-{
-    const struct page_policy *policy = &p->bucket->plan.policy;
-    if (!p->asked || r->superseded_at.ns == INT64_MAX || !retention_wants_extension(policy, r, now))
-        return false;
-    retention_extend(policy, r, now);
-    return true;
-}
-
-/* Is a greater revision known now, or no longer? *row as the put says it. */
-static err correct_place(struct insert *in, struct page_row *row)
-{
-    const struct page_policy *policy = &in->put->bucket->plan.policy;
-    struct page_put *p = in->put;
-    bool latest = row->r.superseded_at.ns == INT64_MAX;
-    if (latest && p->behind > row->r.name.rev) {
-        retention_supersede(policy, &row->r, (struct page_name){ .rev = p->behind },
-                            in->title.look.now);
-        p->changed = p->superseded = true;
-    } else if (!latest && p->behind == 0 && page_name_is_unmade(row->r.superseded_by)) {
-        struct page_row greatest;
-        err e = look_newest_shown(&in->title.look, page_name_first, page_name_last, &greatest);
-        if (e != ERR_OK)
-            return e;
-        if (page_name_cmp(greatest.r.name, row->r.name) == 0) {
-            retention_make_latest(policy, &row->r);
-            p->changed = true;
-        }
-    }
-    p->changed |= extend_asked(p, &row->r, in->title.look.now);
-    return ERR_OK;
-}
-
-static err answer_stored(struct insert *in, struct page_row *row)
-{
-    struct page_put *p = in->put;
-    err e = correct_place(in, row);
-    store_time until = store_time_add(in->title.look.now, p->stash_ns);
-    if (e == ERR_OK && p->stash_ns > 0 && store_time_before(row->r.stash_until, until)) {
-        p->pinned_ns = p->stash_ns - retention_stash_left(&row->r, in->title.look.now);
-        row->r.stash_until = until;
-        retention_repin(&p->bucket->plan.policy, &row->r, in->title.look.now);
-        p->changed = true;
-    }
-    p->stored = row->r.name;
-    p->bytes = page_render_bytes(&row->r);
-    p->latest = row->r.superseded_at.ns == INT64_MAX;
-    p->applied = p->created = false;
-    return e == ERR_OK && p->changed ? title_update(&in->title, row) : e;
-}
-
-/* ERR_NOT_FOUND: nothing stored answers this put. */
-static err find_same_name(struct insert *in)
-{
-    struct page_put *p = in->put;
-    if (!p->has_tid)
-        return ERR_NOT_FOUND;
-    struct page_name name = { .rev = p->rev, .tid = p->tid };
-    err e = look_get(&in->title.look, name, &in->same);
-    if (e != ERR_OK)
-        return e;
-    if (!look_alive(&in->title.look, &in->same)) {
-        in->has_same = true;
-        return ERR_NOT_FOUND;
-    }
-    if (memcmp(in->same.digest, p->digest, PAGE_DIGEST_BYTES) != 0) {
-        err_note_set(&p->note, "this render is stored with other bytes");
-        return ERR_CONFLICT;
-    }
-    return answer_stored(in, &in->same);
-}
-
-static err find_duplicate(struct insert *in)
-{
-    struct page_put *p = in->put;
-    struct page_row newest;
-    err e =
-        look_newest_alive(&in->title.look, page_name_low(p->rev), page_name_high(p->rev), &newest);
-    if (e != ERR_OK)
-        return e;
-    if (memcmp(newest.plain_digest, p->plain_digest, PAGE_DIGEST_BYTES) != 0)
-        return ERR_NOT_FOUND;
-    return answer_stored(in, &newest);
-}
-
-static err check_fence(struct insert *in)
-{
-    struct page_put *p = in->put;
-    bool fenced;
-    store_time at;
-    if (!p->has_tid)
-        return ERR_OK;
-    err e = title_fence(&in->title, p->rev, &p->tid, &fenced, &at);
-    if (e != ERR_OK || !fenced || store_time_before(at, tid_time(p->tid)))
-        return e;
-    return gone(p, PAGE_PURGED, at, "purged: this render is not newer than the purge");
-}
-
-/* It is there again: a mark on its revision goes, unless that is the later word. */
-static err show(struct insert *in)
-{
-    struct page_put *p = in->put;
-    const struct look *k = &in->title.look;
-    struct title_mark m = { .low = page_name_low(p->rev),
-                            .high = page_name_high(p->rev),
-                            .state = PAGE_CURRENT,
-                            .said_at = p->said_at.ns == 0 ? k->now : p->said_at };
-    struct page_row newest, same;
-    err e = look_newest_alive(k, page_name_first, page_name_last, &newest);
-    if (e != ERR_OK)
-        return e == ERR_NOT_FOUND ? ERR_OK : e;
-    if (title_mark_is_after(&newest, m.said_at))
-        return gone(p, newest.r.hidden, newest.r.hidden_at,
-                    "hidden or deleted at the wiki while it was made");
-    e = look_newest_alive(k, m.low, m.high, &same);
-    if (e != ERR_OK || same.r.hidden == PAGE_CURRENT)
-        return e == ERR_NOT_FOUND ? ERR_OK : e;
-    if (title_mark_is_after(&same, m.said_at))
-        return gone(p, same.r.hidden, same.r.hidden_at,
-                    "hidden or deleted at the wiki while it was made");
-    e = title_mark_set(&in->title, &m);
-    p->changed = m.changed;
-    return e;
-}
-
-/* ---- its place ---- */
-
-/* Greater than every tid of the revision that is stored, was culled, or is fenced off. */
-static err mint(struct insert *in)
-{
-    struct page_put *p = in->put;
-    bool fenced;
-    store_time at;
-    uint64_t ticks = tid_ticks(in->title.look.now);
-    err e = title_fence(&in->title, p->rev, NULL, &fenced, &at);
-    if (e != ERR_OK)
-        return e;
-    if (fenced && tid_ticks(at) >= ticks)
-        ticks = tid_ticks(at) + 1;
-    e = look_next_ticks(&in->title.look, p->rev, &ticks);
-    if (e != ERR_OK)
-        return e;
-    in->row.r.name.tid = tid_make(ticks, rng_next(&p->bucket->pages->rng));
-    return ERR_OK;
-}
-
-static err place_among_all(struct insert *in)
-{
-    const struct page_policy *policy = &in->put->bucket->plan.policy;
-    struct look *k = &in->title.look;
-    struct page_row greater;
-    err e = look_newest_shown(k, page_name_first, page_name_last, &in->latest);
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    in->has_latest = e == ERR_OK;
-    in->row.r.stored_at = k->now;
-    retention_make_latest(policy, &in->row.r);
-    in->greatest = !in->has_latest || page_name_cmp(in->row.r.name, in->latest.r.name) > 0;
-    if (in->greatest && in->put->behind > in->put->rev)
-        retention_supersede(policy, &in->row.r, (struct page_name){ .rev = in->put->behind },
-                            k->now);
-    if (in->greatest)
-        return ERR_OK;
-    e = look_oldest_shown(k, in->row.r.name, page_name_last,
-                          &greater); /* its own name is not there, or gone */
-    if (e == ERR_OK)
-        retention_supersede(policy, &in->row.r, greater.r.name, k->now);
-    return e == ERR_NOT_FOUND ? ERR_CORRUPT : e;
-}
-
-/* Grouped policies: is the new render among the newest `count` of its group, and which one does it
- * push out? */
-static err place_in_group(struct insert *in)
-{
-    const struct page_policy *policy = &in->put->bucket->plan.policy;
-    struct page_name low, high;
-    struct look_walk w;
-    bool placed = false;
-    uint32_t rank = 0;
-    err e = ERR_OK;
-    retention_group(policy, in->row.r.name, &low, &high);
-    look_walk_open(&w, &in->title.look, low, high, false);
-    while (e == ERR_OK) {
-        e = look_walk_alive(&w, &in->faller);
-        if (e == ERR_NOT_FOUND)
-            break;
-        if (!placed && rank < policy->count &&
-            page_name_cmp(in->faller.r.name, in->row.r.name) < 0) {
-            placed = true;
-            rank++;
-        }
-        if (rank == policy->count)
-            break;
-        rank++;
-    }
-    look_walk_close(&w);
-    in->has_faller = e == ERR_OK && placed && in->faller.r.out_at.ns == INT64_MAX;
-    if (e == ERR_NOT_FOUND)
-        placed = rank < policy->count || placed;
-    if (!placed)
-        retention_drop(policy, &in->row.r, in->title.look.now);
-    if (in->has_faller)
-        retention_drop(policy, &in->faller.r, in->title.look.now);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
-static err place(struct insert *in)
-{
-    struct page_put *p = in->put;
-    const struct page_policy *policy = &p->bucket->plan.policy;
-    store_time now = in->title.look.now;
-    err e = place_among_all(in);
-    if (e == ERR_OK && retention_grouped(policy))
-        e = place_in_group(in);
-    if (e != ERR_OK)
-        return e;
-    if (p->stash_ns > 0)
-        in->row.r.stash_until = store_time_add(now, p->stash_ns);
-    in->row.r.due_at = retention_due(policy, &in->row.r);
-    (void)extend_asked(p, &in->row.r, now); /* it is written in any case */
-    if (store_time_before(now, in->row.r.due_at))
-        return ERR_OK;
-    return gone(p, PAGE_CULLED, now, "expired: the policy of this bucket cannot keep this render");
-}
-
-/* ---- what it changes ---- */
-
-static err write_or_cull(struct insert *in, struct page_row *row)
-{
-    if (look_alive(&in->title.look, row))
-        return title_update(&in->title, row);
-    return title_remove(&in->title, row, PAGE_CULLED);
-}
-
-static err apply(struct insert *in)
-{
-    struct page_put *p = in->put;
-    bool latest = in->row.r.superseded_at.ns == INT64_MAX;
-    bool supersedes = in->greatest && in->has_latest && in->latest.r.superseded_at.ns == INT64_MAX;
-    bool one =
-        supersedes && in->has_faller && page_name_cmp(in->faller.r.name, in->latest.r.name) == 0;
-    err e = ERR_OK;
-    if (one)
-        in->latest.r.out_at = in->faller.r.out_at;
-    if (supersedes) {
-        retention_supersede(&p->bucket->plan.policy, &in->latest.r, in->row.r.name,
-                            in->title.look.now);
-        e = write_or_cull(in, &in->latest);
-    }
-    if (e == ERR_OK && in->has_faller && !one)
-        e = write_or_cull(in, &in->faller);
-    if (e == ERR_OK)
-        e = title_insert(&in->title, &in->row, p->bundle, in->has_same ? &in->same : NULL);
-    p->stored = in->row.r.name;
-    p->bytes = page_render_bytes(&in->row.r);
-    p->latest = latest;
-    p->applied = p->created = p->changed = true;
-    p->pinned_ns = p->stash_ns;
-    p->superseded = supersedes;
-    return e;
-}
-
-static err put_decide(struct engine_txn *t, void *ctx)
+static err put_decide(struct engine_txn *txn, void *ctx)
 {
     struct page_put *p = ctx;
+    const struct title_answer *a = &p->answer;
     struct page_key key;
-    struct insert in = { .put = p };
-    p->changed = p->superseded = false;
-    p->pinned_ns = 0;
+    struct edit t;
+    title_answer_init(&p->answer);
     page_key_title(&key, p->bucket->number, p->domain, p->title);
-    err e = title_begin(&in.title, t, p->bucket, &key);
+    err e = edit_begin(&t, txn, p->bucket, &key);
     if (e == ERR_OK)
-        e = look_allowed(&in.title.look, p->allow, p->allow_ctx);
+        e = put_step(&t, p);
     if (e == ERR_OK)
-        e = check_fence(&in);
-    if (e == ERR_OK)
-        e = show(&in);
+        e = edit_end(&t);
+    if (e == ERR_GONE)
+        p->trace = a->trace;
+    if (a->note != NULL)
+        err_note_set(&p->note, "%s", a->note);
     if (e != ERR_OK)
         return e;
-    e = find_same_name(&in);
-    if (e == ERR_NOT_FOUND)
-        e = find_duplicate(&in);
-    if (e != ERR_NOT_FOUND)
-        return e;
-    in.row.r = p->row;
-    in.row.r.name = (struct page_name){ .rev = p->rev, .tid = p->tid };
-    memcpy(in.row.digest, p->digest, PAGE_DIGEST_BYTES);
-    memcpy(in.row.plain_digest, p->plain_digest, PAGE_DIGEST_BYTES);
-    e = p->has_tid ? ERR_OK : mint(&in);
-    if (e == ERR_OK)
-        e = place(&in);
-    if (e == ERR_OK)
-        e = apply(&in);
-    return e == ERR_OK ? title_end(&in.title) : e;
+    p->stored = a->name;
+    p->bytes = a->bytes;
+    p->latest = a->latest;
+    p->applied = p->created = a->created;
+    p->pinned_ns = a->pinned_ns;
+    return ERR_OK;
 }
 
 static void put_done(void *ctx, err why)
@@ -345,8 +66,9 @@ static void put_done(void *ctx, err why)
     struct pages *pages = p->bucket->pages;
     if (why == ERR_OK) {
         atomic_fetch_add(p->applied ? &pages->puts : &pages->duplicates, 1);
-        atomic_fetch_add(&pages->superseded, p->superseded);
-        if (p->changed)
+        atomic_fetch_add(&pages->superseded, p->answer.superseded);
+        pages_tell_facts(p->bucket, p->domain, p->title, &p->answer);
+        if (p->answer.facts_count > 0)
             pages_tell(pages, p->bucket->number, p->domain, p->title);
     }
     p->done(p, why);

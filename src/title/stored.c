@@ -24,6 +24,20 @@ struct page_name page_name_high(uint64_t rev)
     return (struct page_name){ .rev = rev, .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
 }
 
+struct page_name page_name_above(struct page_name name)
+{
+    if (name.tid.low++ == UINT64_MAX && name.tid.ticks++ == UINT64_MAX)
+        INVARIANT(name.rev++ < UINT64_MAX);
+    return name;
+}
+
+struct page_name page_name_below(struct page_name name)
+{
+    if (name.tid.low-- == 0 && name.tid.ticks-- == 0)
+        INVARIANT(name.rev-- > 0);
+    return name;
+}
+
 const struct page_content *page_content_find(const struct page_render *r, str name)
 {
     for (unsigned i = 0; i < r->contents_count; i++)

@@ -9,7 +9,13 @@
 #include "base/times.h"
 #include "title/policy.h"
 
-enum { PAGE_CONTENTS_MAX = 16, PAGE_CONTENT_NAME_BYTES_MAX = 32 };
+enum {
+    PAGE_CONTENTS_MAX = 16,
+    PAGE_CONTENT_NAME_BYTES_MAX = 32,
+    /* rows (SERVED_AT) or revisions (CURRENT_AT) looked at for one answer */
+    PAGE_AT_STEPS_MAX = 100000,
+};
+#define PAGE_REV_MAX INT64_MAX
 
 enum page_state {
     PAGE_CURRENT,
@@ -46,6 +52,9 @@ int page_name_cmp(struct page_name a, struct page_name b);
 /* The least and the greatest name of a revision, whatever its tids. */
 struct page_name page_name_low(uint64_t rev);
 struct page_name page_name_high(uint64_t rev);
+/* The next name above, the next one below. Invariant: there is one. */
+struct page_name page_name_above(struct page_name name);
+struct page_name page_name_below(struct page_name name);
 /* The least and the greatest name there can be. */
 extern const struct page_name page_name_first, page_name_last;
 
@@ -81,6 +90,21 @@ struct page_trace {
     enum page_policy_kind policy;
     store_time superseded_at;
     struct page_name superseded_by;
+};
+
+/* What a read asks for. SERVED_AT: of those stored the one that was latest then; CURRENT_AT: the
+ * newest of the greatest revision of which a render not newer than that is known or traced. */
+enum page_select { SELECT_LATEST, SELECT_REV, SELECT_EXACT, SELECT_SERVED_AT, SELECT_CURRENT_AT };
+
+struct page_explanation {
+    struct page_render render; /* when stored */
+    struct page_trace trace;   /* when gone */
+    enum page_state state;     /* UNKNOWN: neither */
+    const char *reason;        /* a sentence, static */
+    bool stashed, held, requested;
+    /* newer renders gone past because they are damaged (not when EXACT: ERR_CORRUPT) */
+    unsigned passed;
+    struct page_name passed_name; /* the newest; rev 0: unreadable */
 };
 
 #endif

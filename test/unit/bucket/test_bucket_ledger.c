@@ -28,8 +28,8 @@ static struct page_name name_of(unsigned i)
 
 static struct look look_at(struct field *x, struct engine_view *v)
 {
-    struct look k = { .bucket = x->f->bucket, .view = v, .now = clock_store(&x->f->clock.clock) };
-    page_key_title(&k.title, x->f->bucket->number, x->f->domain, STR("T"));
+    struct look k;
+    look_init(&k, x->f->bucket, v, x->f->domain, STR("T"));
     return k;
 }
 
@@ -46,19 +46,19 @@ static struct page_trace_row trace_of(const struct field *x, unsigned i)
 static err change(struct engine_txn *txn, void *ctx)
 {
     struct field *x = ctx;
-    struct title t;
+    struct edit t;
     struct look k = look_at(x, engine_txn_view(txn));
     unsigned looked = 0;
     bool more = true;
     struct page_trace_row trace = trace_of(x, x->which);
-    err e = title_begin(&t, txn, x->f->bucket, &k.title);
+    err e = edit_begin(&t, txn, x->f->bucket, &k.key);
     if (e == ERR_OK && x->what == PUT)
         e = ledger_put(&t, &trace);
     if (e == ERR_OK && x->what == REMOVE)
         e = ledger_remove(&t, name_of(x->which));
     while (e == ERR_OK && x->what == FORGET && more)
         e = ledger_forget_due(&t, &looked, &more);
-    return e == ERR_OK ? title_end(&t) : e;
+    return e == ERR_OK ? edit_end(&t) : e;
 }
 
 static void run(struct field *x)
@@ -78,7 +78,7 @@ static void put_alone(struct field *x)
     struct page_traces row;
     struct engine_view *v = engine_view_begin(x->f->engine);
     struct engine_row found;
-    page_key_name(&key, &k.title, name_of(x->which));
+    page_key_name(&key, &k.key, name_of(x->which));
     bool alone = engine_get(v, SPACE_LEDGER, page_key_str(&key), &found) == ERR_OK &&
                  page_traces_decode(found.value, name_of(x->which), &row) == ERR_OK &&
                  row.count == 1;
@@ -211,7 +211,7 @@ static void damaged_row_takes_only_its_own_traces_with_it(void **state)
     put_each(&x, false);
     struct engine_view *v = engine_view_begin(x.f->engine);
     struct look k = look_at(&x, v);
-    page_key_name(&key, &k.title, name_of(PAGE_ROW_TRACES_MAX));
+    page_key_name(&key, &k.key, name_of(PAGE_ROW_TRACES_MAX));
     engine_view_end(&v);
     engine_mem_damage(x.f->engine, SPACE_LEDGER, page_key_str(&key), STR("\2"));
     v = engine_view_begin(x.f->engine);

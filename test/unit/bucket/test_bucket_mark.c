@@ -163,6 +163,21 @@ static void many_renders_are_hidden_by_one_order(void **state)
     fixture_free(f);
 }
 
+static void a_put_shows_all_renders_of_its_revision(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_ALL));
+    struct page_name first = fix_put(f, 1, -1);
+    for (unsigned i = 2; i <= 1100; i++)
+        (void)fix_put(f, 1, -1);
+    assert_int_equal(mark(f, PAGE_DELETED, 1, 1), ERR_OK);
+    assert_hidden(f, first, PAGE_DELETED);
+    fake_clock_advance(&f->clock, NS_PER_S);
+    (void)fix_put(f, 1, -1);
+    assert_int_equal(fix_exact(f, first).hidden, PAGE_CURRENT);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +187,7 @@ int main(void)
         cmocka_unit_test(a_newest_revision_that_went_down_is_the_latest),
         cmocka_unit_test(the_later_word_holds),
         cmocka_unit_test(many_renders_are_hidden_by_one_order),
+        cmocka_unit_test(a_put_shows_all_renders_of_its_revision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

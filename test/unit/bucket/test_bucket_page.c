@@ -390,6 +390,24 @@ static void purge_of_very_many_takes_several_updates(void **state)
     fixture_free(f);
 }
 
+/* The purge of the first update joins the fences; those that follow go on with the purge. */
+static void purge_that_joins_fences_takes_very_many(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_ALL));
+    struct page_order o = { 0 };
+    for (uint64_t rev = 2; rev <= PAGE_FENCES_MAX + 1; rev++)
+        assert_int_equal(fix_order(f, ORDER_PURGE, (struct page_name){ .rev = rev }, &o), ERR_OK);
+    fake_clock_advance(&f->clock, NS_PER_S);
+    for (unsigned i = 0; i < 4500; i++)
+        (void)fix_put(f, 1, -1);
+    assert_int_equal(fix_order(f, ORDER_PURGE, (struct page_name){ .rev = 1 }, &o), ERR_OK);
+    assert_int_equal(o.purged, 4500);
+    assert_int_equal(fix_history(f), 0);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_TITLE), 1);
+    fixture_free(f);
+}
+
 static void fence_stands_when_its_traces_are_forgotten(void **state)
 {
     (void)state; /* unused */
@@ -670,6 +688,7 @@ int main(void)
         cmocka_unit_test(policy_that_contradicts_itself_is_refused),
         cmocka_unit_test(purge_fences_and_promotes),
         cmocka_unit_test(purge_of_very_many_takes_several_updates),
+        cmocka_unit_test(purge_that_joins_fences_takes_very_many),
         cmocka_unit_test(fence_stands_when_its_traces_are_forgotten),
         cmocka_unit_test(many_fences_become_one),
         cmocka_unit_test(release_of_very_many_takes_several_updates),

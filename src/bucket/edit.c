@@ -1,0 +1,269 @@
+/* edit.c - what the title machine writes: rows of renders with their due rows, fences, and the
+ * title's own row, which counts fences and traces. */
+#include "bucket/ledger.h"
+
+#include <string.h>
+
+static struct edit *edit_of(struct title *t)
+{
+    return CONTAINER_OF(t, struct edit, look.title);
+}
+
+err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bucket *b,
+               const struct page_key *key)
+{
+    struct engine_row found;
+    look_init_key(&t->look, b, engine_txn_view(txn), key);
+    t->look.title.now = engine_txn_now(txn);
+    t->look.title.seen = &t->seen;
+    title_seen_init(&t->seen);
+    t->txn = txn;
+    t->blob = STR_NONE;
+    t->joined = false;
+    err e = engine_get(t->look.view, SPACE_TITLE, page_key_str(key), &found);
+    if (e == ERR_OK)
+        e = page_title_decode(found.value, &t->look.row);
+    t->had_row = e == ERR_OK;
+    t->as_read = t->look.row;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static bool title_row_eq(const struct page_title_row *a, const struct page_title_row *b)
+{
+    return a->ledger_count == b->ledger_count && a->fence_count == b->fence_count &&
+           a->fenced == b->fenced && a->fence_at.ns == b->fence_at.ns;
+}
+
+err edit_end(struct edit *t)
+{
+    char value[PAGE_TITLE_ROW_BYTES_MAX];
+    str key = page_key_str(&t->look.key);
+    bool empty =
+        t->look.row.ledger_count == 0 && t->look.row.fence_count == 0 && !t->look.row.fenced;
+    if (empty)
+        return t->had_row ? engine_txn_delete(t->txn, SPACE_TITLE, key) : ERR_OK;
+    if (t->had_row && title_row_eq(&t->look.row, &t->as_read))
+        return ERR_OK;
+    return engine_txn_put(t->txn, SPACE_TITLE, key, page_title_encode(&t->look.row, value),
+                          STR_NONE);
+}
+
+static bool is_never(store_time t)
+{
+    return t.ns == INT64_MAX;
+}
+
+err edit_unfile(struct edit *t, store_time due, enum page_due_kind kind, str row_key)
+{
+    struct page_key k;
+    if (is_never(due))
+        return ERR_OK;
+    page_key_due(&k, due, kind, row_key);
+    return engine_txn_delete(t->txn, SPACE_DUE, page_key_str(&k));
+}
+
+err edit_file(struct edit *t, store_time due, enum page_due_kind kind, str row_key)
+{
+    struct page_key k;
+    if (is_never(due))
+        return ERR_OK;
+    page_key_due(&k, due, kind, row_key);
+    return engine_txn_put(t->txn, SPACE_DUE, page_key_str(&k), STR(""), STR_NONE);
+}
+
+static str row_encode(const struct edit *t, struct page_row *row, char *value)
+{
+    row->plan = t->look.bucket->plan.number;
+    row->policy = t->look.bucket->plan.policy.kind;
+    row->due_stored = row->r.due_at;
+    row->r.state = retention_state(&t->look.bucket->plan.policy, &row->r, t->look.title.now);
+    return page_row_encode(row, value);
+}
+
+static err edit_insert(struct title *title, struct page_row *row, const struct page_row *replaced)
+{
+    struct edit *t = edit_of(title);
+    char value[ENGINE_VALUE_BYTES_MAX];
+    struct page_key key;
+    page_key_name(&key, &t->look.key, row->r.name);
+    str k = page_key_str(&key);
+    err e = ledger_remove(t, row->r.name);
+    if (e == ERR_OK && replaced != NULL)
+        e = edit_unfile(t, replaced->due_stored, DUE_RENDER, k);
+    if (e == ERR_OK)
+        e = engine_txn_put(t->txn, SPACE_RENDER, k, row_encode(t, row, value), t->blob);
+    return e == ERR_OK ? edit_file(t, row->r.due_at, DUE_RENDER, k) : e;
+}
+
+static err edit_update(struct title *title, struct page_row *row)
+{
+    struct edit *t = edit_of(title);
+    char value[ENGINE_VALUE_BYTES_MAX];
+    struct page_key key;
+    store_time due = row->due_stored;
+    page_key_name(&key, &t->look.key, row->r.name);
+    str k = page_key_str(&key);
+    err e = engine_txn_put_value(t->txn, SPACE_RENDER, k, row_encode(t, row, value));
+    if (e != ERR_OK || due.ns == row->r.due_at.ns)
+        return e;
+    e = edit_unfile(t, due, DUE_RENDER, k);
+    return e == ERR_OK ? edit_file(t, row->r.due_at, DUE_RENDER, k) : e;
+}
+
+static err edit_remove(struct title *title, const struct page_row *row,
+                       const struct page_trace_row *trace)
+{
+    struct edit *t = edit_of(title);
+    struct page_key key;
+    page_key_name(&key, &t->look.key, row->r.name);
+    err e = engine_txn_delete(t->txn, SPACE_RENDER, page_key_str(&key));
+    if (e == ERR_OK)
+        e = edit_unfile(t, row->due_stored, DUE_RENDER, page_key_str(&key));
+    if (e != ERR_OK)
+        return e;
+    return trace != NULL ? ledger_put(t, trace) : ledger_remove(t, row->r.name);
+}
+
+/* A cull will find its due row filed for nothing. */
+static err edit_drop(struct title *title, struct page_name name)
+{
+    struct edit *t = edit_of(title);
+    struct page_key key;
+    page_key_name(&key, &t->look.key, name);
+    return engine_txn_delete(t->txn, SPACE_RENDER, page_key_str(&key));
+}
+
+static err edit_leave(struct title *title, const struct page_trace_row *trace)
+{
+    return ledger_put(edit_of(title), trace);
+}
+
+/* ---- fences ---- */
+
+/* One fence for the whole title instead of all its others. */
+static err fences_join(struct edit *t, store_time at)
+{
+    struct page_key until = t->look.key;
+    page_key_title_end(&until);
+    struct engine_row found;
+    struct page_key keys[PAGE_FENCES_MAX + 1];
+    unsigned count = 0;
+    const struct engine_range range = { .space = SPACE_TITLE,
+                                        .from = page_key_str(&t->look.key),
+                                        .until = page_key_str(&until) };
+    struct engine_cursor *c = engine_cursor_open(t->look.view, &range);
+    err e = ERR_OK;
+    bool more = true;
+    while (more && count < COUNT_OF(keys)) {
+        e = engine_cursor_next(c, &found);
+        more = e == ERR_OK ||
+               (e == ERR_CORRUPT && found.key.n > 0); /* one that fails its sum goes too */
+        if (more)
+            page_key_of(&keys[count], found.key);
+        count += more && keys[count].n > t->look.key.n;
+    }
+    engine_cursor_close(&c);
+    if (!more && e != ERR_NOT_FOUND)
+        return e;
+    e = ERR_OK;
+    for (unsigned i = 0; i < count && e == ERR_OK; i++)
+        e = engine_txn_delete(t->txn, SPACE_TITLE, page_key_str(&keys[i]));
+    t->look.row.fence_count = 0;
+    t->look.row.fence_at = t->look.row.fenced ? store_time_max(t->look.row.fence_at, at) : at;
+    t->look.row.fenced = true;
+    return e;
+}
+
+static err edit_fence_set(struct title *title, struct page_name range, store_time at)
+{
+    struct edit *t = edit_of(title);
+    struct page_key key;
+    struct engine_row found;
+    char value[PAGE_FENCE_ROW_BYTES];
+    if (range.rev == 0)
+        return fences_join(t, at);
+    page_key_fence(&key, &t->look.key, &range.rev, page_name_is_unmade(range) ? NULL : &range.tid);
+    err e = engine_get(t->look.view, SPACE_TITLE, page_key_str(&key), &found);
+    t->joined = e == ERR_NOT_FOUND && t->look.row.fence_count == PAGE_FENCES_MAX;
+    if (t->joined)
+        return fences_join(t, at);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    t->look.row.fence_count += e == ERR_NOT_FOUND;
+    return engine_txn_put(t->txn, SPACE_TITLE, page_key_str(&key), page_fence_encode(at, value),
+                          STR_NONE);
+}
+
+static err edit_heard(struct title *t, const struct fact *mark)
+{
+    (void)t, (void)mark; /* rows that it hides say so; what comes later was asked for later */
+    return ERR_OK;
+}
+
+const struct title_ops edit_ops = {
+    .get = look_get,
+    .walk_open = look_walk_open,
+    .walk_next = look_walk_next,
+    .walk_close = look_walk_close,
+    .traces_open = look_traces_open,
+    .traces_next = look_traces_next,
+    .traces_close = look_traces_close,
+    .greatest_known = look_greatest_known,
+    .names = look_names,
+    .fence = look_fence,
+    .silenced = look_silenced,
+    .insert = edit_insert,
+    .update = edit_update,
+    .remove = edit_remove,
+    .drop = edit_drop,
+    .leave = edit_leave,
+    .fence_set = edit_fence_set,
+    .heard = edit_heard,
+};
+
+/* ---- facts ---- */
+
+/* Facts of one instant are told apart by a count. */
+static void fact_stamp(struct pages *pages, struct fact *f)
+{
+    pages->fact_n = f->at.ns == pages->fact_at.ns ? pages->fact_n + 1 : 0;
+    pages->fact_at = f->at;
+    f->n = pages->fact_n;
+}
+
+/* Of a fact that is not the last all parts belong to this update. */
+static err step_whole(struct title *t, const struct fact *f, struct title_part *part)
+{
+    err e;
+    do {
+        e = title_step(t, f, part);
+        part->resumed = part->more;
+        part->from = part->next;
+    } while (e == ERR_OK && part->more);
+    part->resumed = false;
+    return e;
+}
+
+/* What is stepped in several updates is the one fact of an order; FENCE, behind it, is stepped with
+ * the first part. */
+err edit_step(struct edit *t, struct title_answer *a, struct title_part *part)
+{
+    struct pages *pages = t->look.bucket->pages;
+    struct title *title = &t->look.title;
+    err e = ERR_OK;
+    part->more = false;
+    if (part->resumed)
+        return title_step(title, &a->facts[0], part);
+    for (unsigned i = 0; i < a->facts_count && e == ERR_OK; i++) {
+        fact_stamp(pages, &a->facts[i]);
+        e = i + 1 < a->facts_count ? step_whole(title, &a->facts[i], part)
+                                   : title_step(title, &a->facts[i], part);
+    }
+    if (e != ERR_OK || !t->joined)
+        return e;
+    INVARIANT(a->facts_count < TITLE_FACTS_MAX);
+    struct fact *f = &a->facts[a->facts_count++];
+    *f = (struct fact){ .what = FACT_FENCE, .at = a->facts[0].at, .joined_at = a->facts[0].at };
+    fact_stamp(pages, f);
+    return ERR_OK;
+}

@@ -1,0 +1,37 @@
+/* edit.h - the rows of one title inside one update, for the title machine to edit: renders with
+ * their due rows, fences; traces: ledger.h.
+ *
+ * Begin, decide and step (title/), end; the title's own row is written at the end. Every function
+ * fails with what the engine says, ERR_CORRUPT or ERR_LIMIT; then the update fails and nothing is
+ * written. Private to this folder. */
+#ifndef BUCKET_EDIT_H
+#define BUCKET_EDIT_H
+
+#include "bucket/look.h"
+#include "title/decide.h"
+#include "title/edit.h"
+#include "title/step.h"
+
+struct edit {
+    struct look look; /* with look.title for the machine, look.row to be written at the end */
+    struct engine_txn *txn;
+    struct page_title_row as_read;
+    bool had_row;
+    str blob;    /* of the render that is put */
+    bool joined; /* the fences became one, for the whole title */
+    struct title_seen seen;
+};
+
+/* key: the title's prefix. */
+MUST_CHECK err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bucket *b,
+                          const struct page_key *key);
+/* Steps the facts of an answer, each at its place in time. part: of the last fact; when it says
+ * that there is more, a later update steps on with it, resumed. Then the answer has one fact. */
+MUST_CHECK err edit_step(struct edit *t, struct title_answer *a, struct title_part *part);
+MUST_CHECK err edit_end(struct edit *t);
+
+/* Writes or deletes a due row; NEVER has none. */
+MUST_CHECK err edit_file(struct edit *t, store_time due, enum page_due_kind kind, str row_key);
+MUST_CHECK err edit_unfile(struct edit *t, store_time due, enum page_due_kind kind, str row_key);
+
+#endif

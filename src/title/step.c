@@ -1,0 +1,154 @@
+/* step.c - what each kind of fact does to the rows: those of one render here, those of many in
+ * step_*.c. */
+#include "title/step.h"
+
+#include "title/steps.h"
+
+/* ---- pins ---- */
+
+/* The render a fact is of, while it is alive. ERR_NOT_FOUND: the fact says nothing any longer. */
+static err step_find(const struct title *t, const struct fact *f, struct page_row *row)
+{
+    err e = title_get(t, f->name, row);
+    return e == ERR_OK && !title_alive(t, row) ? ERR_NOT_FOUND : e;
+}
+
+static err write_pin(struct title *t, struct page_row *row, struct title_part *part)
+{
+    retention_repin(&t->plan->policy, &row->r, t->now);
+    part->changed = true;
+    return title_update(t, row);
+}
+
+/* The longest request and stash hold, and the last hold. */
+static err step_pin(struct title *t, const struct fact *f, struct title_part *part)
+{
+    struct page_row row;
+    err e = step_find(t, f, &row);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    if (f->what == FACT_REQUEST)
+        row.r.requested_until = store_time_max(row.r.requested_until, f->until);
+    else if (f->what == FACT_STASH)
+        row.r.stash_until = store_time_max(row.r.stash_until, f->until);
+    else
+        row.r.hold_until = f->until;
+    return write_pin(t, &row, part);
+}
+
+static err step_unstash(struct title *t, const struct fact *f, struct title_part *part)
+{
+    struct page_row row;
+    err e = step_find(t, f, &row);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    if (f->what == FACT_DROP) {
+        part->changed = true;
+        part->purged++;
+        return title_remove(t, &row, PAGE_PURGED);
+    }
+    row.r.stash_until = STORE_TIME_ZERO;
+    return write_pin(t, &row, part);
+}
+
+/* The newest render at or below high whose hold is to end. */
+static err next_held(const struct title *t, struct page_name low, struct page_name high,
+                     struct page_row *out)
+{
+    struct title_walk w;
+    err e;
+    title_walk_open(&w, t, low, high, false);
+    do
+        e = title_walk_alive(&w, out);
+    while (e == ERR_OK && out->r.hold_until.ns == 0);
+    title_walk_close(&w);
+    return e;
+}
+
+static err step_release(struct title *t, const struct fact *f, struct title_part *part)
+{
+    enum { RELEASE_BATCH = 1024 };
+    struct page_name low, high;
+    struct page_row row;
+    title_range(f->name, &low, &high);
+    if (part->resumed)
+        high = part->from;
+    for (unsigned ended = 0; ended < RELEASE_BATCH; ended++) {
+        bool exact = !page_name_is_unmade(f->name);
+        err e = exact ? step_find(t, f, &row) : next_held(t, low, high, &row);
+        if (e != ERR_OK || row.r.hold_until.ns == 0)
+            return e == ERR_NOT_FOUND ? ERR_OK : e;
+        row.r.hold_until = STORE_TIME_ZERO;
+        e = write_pin(t, &row, part);
+        if (e != ERR_OK)
+            return e;
+        high = page_name_below(row.r.name);
+    }
+    part->more = true;
+    part->next = high;
+    return ERR_OK;
+}
+
+/* ---- the wiki's latest revision ---- */
+
+/* The latest is none when the wiki has a greater revision; and is it again when it has not. */
+static err step_word(struct title *t, const struct fact *f, struct title_part *part)
+{
+    struct page_row row;
+    err e = title_newest_shown(t, page_name_first, page_name_last, &row);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    bool latest = title_is_latest(&row.r);
+    if (latest && f->name.rev > row.r.name.rev)
+        retention_supersede(&t->plan->policy, &row.r, f->name, t->now);
+    else if (!latest && f->name.rev == row.r.name.rev && page_name_is_unmade(row.r.superseded_by))
+        retention_make_latest(&t->plan->policy, &row.r);
+    else
+        return ERR_OK;
+    part->changed = true;
+    return title_update(t, &row);
+}
+
+/* ---- */
+
+void title_range(struct page_name of, struct page_name *low, struct page_name *high)
+{
+    *low = of.rev == 0 ? page_name_first : of;
+    *high = of.rev == 0 ? page_name_last : page_name_is_unmade(of) ? page_name_high(of.rev) : of;
+}
+
+err title_step(struct title *t, const struct fact *f, struct title_part *part)
+{
+    INVARIANT(t->seen != NULL);
+    t->now = fact_arrived(f);
+    part->more = part->changed = part->ignored = false;
+    part->purged = 0;
+    switch (f->what) {
+    case FACT_WORD:
+        return step_word(t, f, part);
+    case FACT_SHOWN:
+    case FACT_SUPPRESSED:
+    case FACT_DELETED:
+        return step_mark(t, f, part);
+    case FACT_PURGE:
+    case FACT_PURGE_ELSEWHERE:
+        return step_purge(t, f, part);
+    case FACT_FENCE:
+        return t->ops->fence_set(t, f->name, f->at);
+    case FACT_PUT:
+        return step_put(t, f, part);
+    case FACT_REQUEST:
+    case FACT_STASH:
+    case FACT_HOLD:
+        return step_pin(t, f, part);
+    case FACT_UNSTASH:
+    case FACT_DROP:
+        return step_unstash(t, f, part);
+    case FACT_RELEASE:
+        return step_release(t, f, part);
+    case FACT_WHATS:
+        break;
+    }
+    INVARIANT(false);
+    return ERR_BAD;
+}

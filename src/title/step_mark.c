@@ -1,0 +1,102 @@
+/* step_mark.c - what the wiki says of revisions: renders are hidden, and shown again.
+ *
+ * The latest word holds: a mark spares what was asked of the wiki after it, and showing spares what
+ * was hidden after that. SUPPRESSED is stronger than DELETED. What is hidden is superseded, as a
+ * rule by a revision not made; so no hidden render is the latest. */
+#include "title/steps.h"
+
+static enum page_state mark_state(const struct fact *mark)
+{
+    return mark->what == FACT_SHOWN        ? PAGE_CURRENT
+           : mark->what == FACT_SUPPRESSED ? PAGE_SUPPRESSED
+                                           : PAGE_DELETED;
+}
+
+static bool mark_changes(const struct fact *mark, const struct page_row *row)
+{
+    enum page_state state = mark_state(mark), is = row->r.hidden;
+    if (state == PAGE_CURRENT)
+        return is != PAGE_CURRENT && !store_time_before(mark->said_at, row->r.hidden_at);
+    bool weaker = state == PAGE_DELETED && is == PAGE_SUPPRESSED;
+    return is != state && !weaker && !store_time_before(mark->said_at, row->said_at);
+}
+
+err mark_next(const struct title *t, const struct fact *mark, struct page_name high,
+              struct page_row *out)
+{
+    struct title_walk w;
+    err e;
+    title_walk_open(&w, t, page_name_low(mark->name.rev), high, false);
+    do
+        e = title_walk_alive(&w, out);
+    while (e == ERR_OK && !mark_changes(mark, out));
+    title_walk_close(&w);
+    return e;
+}
+
+static err mark_change(struct title *t, const struct fact *mark, struct page_row *row)
+{
+    const struct page_policy *policy = &t->plan->policy;
+    row->r.hidden = mark_state(mark);
+    row->r.hidden_at = row->r.hidden == PAGE_CURRENT ? STORE_TIME_ZERO : mark->said_at;
+    if (title_is_latest(&row->r)) {
+        retention_supersede(policy, &row->r, (struct page_name){ .rev = row->r.name.rev + 1 },
+                            t->now);
+        if (!title_alive(t, row)) /* a word that is taken back must find it */
+            retention_extend(policy, &row->r, t->now);
+    }
+    return title_update(t, row);
+}
+
+/* After hiding: what is the newest now waits for the origin to say so. */
+static err mark_wait_for_origin(struct title *t)
+{
+    struct page_row row;
+    err e = title_newest_shown(t, page_name_first, page_name_last, &row);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    if (title_is_latest(&row.r) || page_name_is_unmade(row.r.superseded_by))
+        return ERR_OK;
+    row.r.superseded_by.tid = (struct tid){ 0 };
+    return title_update(t, &row);
+}
+
+/* After showing: what was the latest may have a greater one again. */
+static err mark_supersede(struct title *t, struct page_row *latest)
+{
+    struct page_row greater;
+    err e = title_oldest_shown(t, page_name_above(latest->r.name), page_name_last, &greater);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    retention_supersede(&t->plan->policy, &latest->r, greater.r.name, t->now);
+    return title_update(t, latest);
+}
+
+err step_mark(struct title *t, const struct fact *f, struct title_part *part)
+{
+    enum { MARK_BATCH = 1024 };
+    struct page_row row, latest;
+    struct page_name high = part->resumed ? part->from : page_name_high(f->rev_last);
+    unsigned written = 0;
+    t->seen->shows = false;
+    err e = title_newest_shown(t, page_name_first, page_name_last, &latest);
+    bool has_latest = e == ERR_OK && title_is_latest(&latest.r);
+    if (e == ERR_NOT_FOUND)
+        e = ERR_OK;
+    while (e == ERR_OK && written < MARK_BATCH && (e = mark_next(t, f, high, &row)) == ERR_OK) {
+        e = mark_change(t, f, &row); /* a walk is not kept open over its own writes */
+        high = page_name_below(row.r.name);
+        written++;
+    }
+    part->more = e == ERR_OK;
+    part->next = high;
+    part->changed = written > 0;
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    e = part->more ? ERR_OK : t->ops->heard(t, f);
+    if (e != ERR_OK || !part->changed)
+        return e;
+    if (f->what != FACT_SHOWN)
+        return mark_wait_for_origin(t);
+    return has_latest ? mark_supersede(t, &latest) : ERR_OK;
+}
