@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLAN_REPLANNED = 1, PLAN_TTL_EVER = 2 };
+enum { PLAN_REPLANNED = 1 }; /* 2 is in stores before */
 enum { CATALOG_VERSION = 1, PLAN_ROW_BYTES_MAX = 128, CATALOG_NAME_BYTES_MAX = 255 };
 
 struct catalog_key {
@@ -47,7 +47,7 @@ static str plan_encode(uint16_t number, const struct page_plan *plan, char *out)
     put_be16(at, number);
     at += 2;
     *at++ = (char)p->kind;
-    *at++ = (char)((plan->replanned ? PLAN_REPLANNED : 0) | (plan->ttl_ever ? PLAN_TTL_EVER : 0));
+    *at++ = (char)(plan->replanned ? PLAN_REPLANNED : 0);
     put_be32(at, plan->number);
     put_be32(at + 4, p->count);
     at += 8;
@@ -74,7 +74,6 @@ static err plan_decode(str value, uint16_t *number, struct page_plan *plan)
         return ERR_CORRUPT;
     p->kind = (enum page_policy_kind)kind;
     plan->replanned = (flags & PLAN_REPLANNED) != 0;
-    plan->ttl_ever = (flags & PLAN_TTL_EVER) != 0;
     return ERR_OK;
 }
 
@@ -211,10 +210,7 @@ static err bucket_decide(struct engine_txn *t, void *ctx)
         if (e != ERR_OK)
             return e;
         b->number = (uint16_t)number;
-        b->plan = (struct page_plan){ .policy = *job->policy,
-                                      .number = 1,
-                                      .replanned = true,
-                                      .ttl_ever = job->policy->kind == POLICY_TTL };
+        b->plan = (struct page_plan){ .policy = *job->policy, .number = 1, .replanned = true };
         return plan_put(t, b, &b->plan);
     }
     if (memcmp(&b->plan.policy, job->policy, sizeof(*job->policy)) == 0)
@@ -226,7 +222,6 @@ static err bucket_decide(struct engine_txn *t, void *ctx)
         e = catalog_cursor_put(t, b, STR_NONE);
     }
     b->plan.policy = *job->policy;
-    b->plan.ttl_ever |= job->policy->kind == POLICY_TTL;
     return e == ERR_OK ? plan_put(t, b, &b->plan) : e;
 }
 

@@ -53,6 +53,21 @@ static bool damaged_row(void *ctx, str title, const struct page_name *name)
     return true;
 }
 
+/* Is what superseded this render neither stored nor known to be gone, though it is too early for
+ * that to be forgotten? The latest may be gone by the rules: it ran out under policy ttl, or waited
+ * for a revision not made. */
+static bool successor_is_lost(const struct look *k, const struct page_render *r)
+{
+    struct look alone = *k;
+    const struct title_which w = { .select = SELECT_EXACT, .name = r->superseded_by };
+    const int64_t ledger_ttl_ns = k->bucket->plan.policy.ledger_ttl_ns;
+    struct page_row row;
+    alone.damage = NULL;
+    alone.title.passed = NULL;
+    return store_time_before(k->title.now, store_time_add(r->superseded_at, ledger_ttl_ns)) &&
+           title_find(&alone.title, &w, &row, NULL) == ERR_NOT_FOUND;
+}
+
 /* Renders of one title; returns how many rows it has looked at. */
 static unsigned check_renders(struct check *c, struct look *k)
 {
@@ -81,7 +96,7 @@ static unsigned check_renders(struct check *c, struct look *k)
         if (alive++ > 0 && latest)
             damage(c, "a greater render is stored, yet it is not superseded", &name);
         bool unmade = !latest && page_name_is_unmade(row.r.superseded_by);
-        if (alive == 1 && !latest && !unmade && !k->bucket->plan.ttl_ever)
+        if (alive == 1 && !latest && !unmade && successor_is_lost(k, &row.r))
             damage(c, "it is the greatest render, yet superseded", &name);
         if (!latest && (unmade ? row.r.superseded_by.rev < name.rev
                                : page_name_cmp(row.r.superseded_by, name) <= 0))

@@ -23,7 +23,6 @@ struct page_plan {
     uint32_t number;       /* of the policy; rows of a lesser one were planned before */
     store_time changed_at; /* when this plan came into force; ZERO for the first */
     bool replanned;        /* no row of an earlier plan is left */
-    bool ttl_ever;         /* policy ttl was in force: a title may have renders and no latest */
 };
 
 MUST_CHECK bool retention_grouped(const struct page_policy *p);

@@ -1,5 +1,6 @@
 /* Goal: a row that fails its sum stops nothing that can go on without it: culls, purges, a changed
- * policy. Method: rows of the engine in memory are made to fail theirs, one of each kind. */
+ * policy; the check tells a latest that is lost. Method: rows of the engine in memory are made to
+ * fail theirs, one of each kind; one is taken away. */
 #include "bucket/page_write.h"
 #include "fixture.h"
 
@@ -133,6 +134,35 @@ static void fence_row_does_not_keep_its_title_from_being_purged(void **state)
     fixture_free(f);
 }
 
+/* ---- what the check tells ---- */
+
+static err delete_row(struct engine_txn *t, void *ctx)
+{
+    return engine_txn_delete(t, SPACE_RENDER, *(str *)ctx);
+}
+
+static void tell_damage(void *ctx, const char *what)
+{
+    *(bool *)ctx |= strstr(what, "it is the greatest render, yet superseded") != NULL;
+}
+
+static void latest_that_is_lost_is_told(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    char key[ENGINE_KEY_BYTES_MAX];
+    bool told = false;
+    (void)fix_put(f, 1, -1);
+    (void)fix_put(f, 2, -1);
+    str newest = key_of(f, SPACE_RENDER, false, key);
+    assert_int_equal(engine_update_wait(f->engine, delete_row, &newest), ERR_OK);
+    assert_int_equal(pages_check(f->pages, tell_damage, &told), ERR_CORRUPT);
+    assert_true(told);
+    fake_clock_advance(&f->clock, GRACE);
+    fix_upkeep(f);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +172,7 @@ int main(void)
         cmocka_unit_test(render_row_is_purged_with_its_title),
         cmocka_unit_test(render_row_does_not_keep_a_changed_policy_from_the_others),
         cmocka_unit_test(fence_row_does_not_keep_its_title_from_being_purged),
+        cmocka_unit_test(latest_that_is_lost_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,24 @@ static void what_began_before_a_purge_gets_no_name(void **state)
     fixture_free(f);
 }
 
+/* Found by model_facts --seed 7: the check called it damage. */
+static void r0012_what_waits_for_a_revision_may_be_outlived_by_a_lesser_render(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    struct page_put p = { .stash_ns = 2 * HOUR };
+    assert_int_equal(fix_put_as(f, 5, -1, "stashed", &p), ERR_OK);
+    struct page_name stashed = p.stored;
+    p = (struct page_put){ .behind = 6 };
+    assert_int_equal(fix_put_as(f, 5, -1, "not the newest revision", &p), ERR_OK);
+    struct page_name waits = p.stored;
+    fake_clock_advance(&f->clock, 2 * GRACE);
+    struct page_trace t;
+    assert_int_equal(fix_gone(f, waits, &t), ERR_GONE);
+    assert_name(fix_exact(f, stashed).superseded_by, waits);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_purge_of_one_render_leaves_the_same_bytes_to_become_the_latest),
         cmocka_unit_test(names_made_ahead_are_greater_than_all_there_were),
         cmocka_unit_test(what_began_before_a_purge_gets_no_name),
+        cmocka_unit_test(r0012_what_waits_for_a_revision_may_be_outlived_by_a_lesser_render),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
