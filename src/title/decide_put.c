@@ -149,20 +149,24 @@ static err put_correct_place(struct put_work *w, struct page_render *r, uint64_t
     const struct page_policy *policy = &w->t->plan->policy;
     uint64_t behind = w->put->behind;
     struct page_row greatest;
+    bool waits;
     *word = 0;
-    if (title_is_latest(r) && behind > r->name.rev) {
-        *word = behind;
-        retention_supersede(policy, r, (struct page_name){ .rev = behind }, w->t->now);
-        w->a->superseded = true;
-    } else if (!title_is_latest(r) && behind == 0 && page_name_is_unmade(r->superseded_by)) {
-        err e = title_newest_shown(w->t, page_name_first, page_name_last, &greatest);
-        if (e != ERR_OK)
-            return e;
-        if (page_name_cmp(greatest.r.name, r->name) != 0)
+    if (title_is_latest(r)) {
+        if (behind <= r->name.rev)
             return ERR_OK;
-        *word = r->name.rev;
-        retention_make_latest(policy, r);
+        *word = behind;
+        w->a->superseded = true;
+        retention_supersede(policy, r, (struct page_name){ .rev = behind }, w->t->now);
+        return ERR_OK;
     }
+    err e = title_waits(w->t, r, &waits);
+    if (e != ERR_OK || !waits || behind != 0)
+        return e;
+    e = title_newest_shown(w->t, page_name_first, page_name_last, &greatest);
+    if (e != ERR_OK || page_name_cmp(greatest.r.name, r->name) != 0)
+        return e;
+    *word = r->name.rev;
+    retention_make_latest(policy, r);
     return ERR_OK;
 }
 

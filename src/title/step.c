@@ -95,18 +95,21 @@ static err step_release(struct title *t, const struct fact *f, struct title_part
 static err step_word(struct title *t, const struct fact *f, struct title_part *part)
 {
     struct page_row row;
+    bool waits = false;
     err e = title_newest_shown(t, page_name_first, page_name_last, &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     bool latest = title_is_latest(&row.r);
+    if (!latest && f->name.rev == row.r.name.rev)
+        e = title_waits(t, &row.r, &waits);
     if (latest && f->name.rev > row.r.name.rev)
         retention_supersede(&t->plan->policy, &row.r, f->name, t->now);
-    else if (!latest && f->name.rev == row.r.name.rev && page_name_is_unmade(row.r.superseded_by))
+    else if (waits)
         retention_make_latest(&t->plan->policy, &row.r);
     else
-        return ERR_OK;
+        return e;
     part->changed = true;
-    return title_update(t, &row);
+    return e == ERR_OK ? title_update(t, &row) : e;
 }
 
 /* ---- */

@@ -73,6 +73,17 @@ err title_oldest_shown(const struct title *t, struct page_name low, struct page_
     return first_shown(t, low, high, true, out);
 }
 
+err title_waits(const struct title *t, const struct page_render *r, bool *waits)
+{
+    struct page_row by;
+    *waits = page_name_is_unmade(r->superseded_by);
+    if (*waits || title_is_latest(r))
+        return ERR_OK;
+    err e = title_get(t, r->superseded_by, &by);
+    *waits = e == ERR_OK && title_alive(t, &by) && !title_is_shown(t, &by);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
 /* ---- traces ---- */
 
 void title_trace_of(const struct title *t, const struct page_row *gone, struct page_trace_row *out)

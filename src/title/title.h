@@ -129,6 +129,10 @@ MUST_CHECK err title_newest_shown(const struct title *t, struct page_name low,
 MUST_CHECK err title_oldest_shown(const struct title *t, struct page_name low,
                                   struct page_name high, struct page_row *out);
 
+/* Is this superseded by what is not there: a revision not made, or a render that is hidden? A word
+ * of the wiki may make it the latest. */
+MUST_CHECK err title_waits(const struct title *t, const struct page_render *r, bool *waits);
+
 /* ---- traces ---- */
 static inline bool title_trace_alive(const struct title *t, const struct page_trace_row *trace)
 {

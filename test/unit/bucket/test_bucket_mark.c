@@ -150,6 +150,23 @@ static void the_later_word_holds(void **state)
     fixture_free(f);
 }
 
+/* A deleted title of which the wiki gives an old revision back alone. Found by model_facts
+ * --seed 1007. */
+static void r0013_what_is_shown_below_hidden_ones_may_be_the_latest_again(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    struct page_name old = put_again(f, 1, "old").stored, newest = fix_put(f, 2, -1);
+    assert_int_equal(mark(f, PAGE_DELETED, 0, PAGE_REV_MAX), ERR_OK);
+    assert_int_equal(mark(f, PAGE_CURRENT, 1, 1), ERR_OK);
+    (void)fix_exact(f, old);
+    assert_hidden(f, newest, PAGE_DELETED);
+    assert_int_equal(find_latest(f), ERR_GONE); /* the wiki is asked, and says the same again */
+    assert_false(put_again(f, 1, "old").created);
+    assert_name(fix_latest(f).name, old);
+    fixture_free(f);
+}
+
 static void many_renders_are_hidden_by_one_order(void **state)
 {
     (void)state; /* unused */
@@ -186,6 +203,7 @@ int main(void)
         cmocka_unit_test(a_pinned_render_outlives_a_deletion_that_is_undone),
         cmocka_unit_test(a_newest_revision_that_went_down_is_the_latest),
         cmocka_unit_test(the_later_word_holds),
+        cmocka_unit_test(r0013_what_is_shown_below_hidden_ones_may_be_the_latest_again),
         cmocka_unit_test(many_renders_are_hidden_by_one_order),
         cmocka_unit_test(a_put_shows_all_renders_of_its_revision),
     };
