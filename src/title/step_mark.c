@@ -48,14 +48,15 @@ static err mark_change(struct title *t, const struct fact *mark, struct page_row
     return title_update(t, row);
 }
 
-/* After hiding: what is the newest now waits for the origin to say so. */
-static err mark_wait_for_origin(struct title *t)
+/* After hiding this one and lesser ones: what is the newest now waits for the origin to say so. */
+static err mark_wait_for_origin(struct title *t, struct page_name hidden)
 {
     struct page_row row;
     err e = title_newest_shown(t, page_name_first, page_name_last, &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
-    if (title_is_latest(&row.r) || page_name_is_unmade(row.r.superseded_by))
+    bool was_newest = page_name_cmp(row.r.name, hidden) > 0;
+    if (was_newest || title_is_latest(&row.r) || page_name_is_unmade(row.r.superseded_by))
         return ERR_OK;
     row.r.superseded_by.tid = (struct tid){ 0 };
     return title_update(t, &row);
@@ -77,6 +78,7 @@ err step_mark(struct title *t, const struct fact *f, struct title_part *part)
     enum { MARK_BATCH = 1024 };
     struct page_row row, latest;
     struct page_name high = part->resumed ? part->from : page_name_high(f->rev_last);
+    struct page_name greatest = page_name_first;
     unsigned written = 0;
     t->seen->shows = false;
     err e = title_newest_shown(t, page_name_first, page_name_last, &latest);
@@ -85,6 +87,8 @@ err step_mark(struct title *t, const struct fact *f, struct title_part *part)
         e = ERR_OK;
     while (e == ERR_OK && written < MARK_BATCH && (e = mark_next(t, f, high, &row)) == ERR_OK) {
         e = mark_change(t, f, &row); /* a walk is not kept open over its own writes */
+        if (written == 0)
+            greatest = row.r.name;
         high = page_name_below(row.r.name);
         written++;
     }
@@ -97,6 +101,6 @@ err step_mark(struct title *t, const struct fact *f, struct title_part *part)
     if (e != ERR_OK || !part->changed)
         return e;
     if (f->what != FACT_SHOWN)
-        return mark_wait_for_origin(t);
+        return mark_wait_for_origin(t, greatest);
     return has_latest ? mark_supersede(t, &latest) : ERR_OK;
 }
