@@ -82,5 +82,6 @@ err step_put(struct title *t, const struct fact *f, struct title_part *part)
     part->changed = true;
     if (title_alive(t, &p->row))
         return put_apply(t, p);
+    title_unsee(t);
     return put_leave_trace(t, f, PAGE_CULLED, p->row.r.superseded_at, p->row.r.superseded_by);
 }
