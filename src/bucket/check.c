@@ -37,12 +37,9 @@ static bool is_never(store_time t)
 static void check_due_row(struct check *c, store_time due, enum page_due_kind kind, str row_key,
                           const struct page_name *name)
 {
-    struct page_key k;
     struct engine_row found;
-    if (is_never(due))
-        return;
-    page_key_due(&k, due, kind, row_key);
-    if (engine_get(c->view, SPACE_DUE, page_key_str(&k), &found) != ERR_OK)
+    if (!is_never(due) &&
+        due_find(c->view, &page_due, due, page_due_row(kind, row_key), &found) != ERR_OK)
         damage(c, "its due row is missing", name);
 }
 
@@ -114,12 +111,11 @@ static unsigned check_renders(struct check *c, struct look *k)
 static void check_trace_due(struct check *c, const struct look *k, str row_key,
                             const struct page_trace_row *t)
 {
-    struct page_key due;
     struct engine_row found;
     if (is_never(t->forget_at))
         return;
-    page_key_due(&due, t->forget_at, DUE_LEDGER, row_key);
-    if (engine_get(c->view, SPACE_DUE, page_key_str(&due), &found) != ERR_OK)
+    if (due_find(c->view, &page_due, t->forget_at, page_due_row(DUE_LEDGER, row_key), &found) !=
+        ERR_OK)
         check_due_row(c, ledger_due(t), DUE_TRACES, page_key_str(&k->key), &t->trace.name);
 }
 
@@ -212,15 +208,14 @@ static void check_titles(struct check *c)
     }
 }
 
-static void check_due(struct check *c, str key)
+static void check_due(struct check *c, const struct due_entry *due)
 {
     struct page_key_parts parts;
     struct page_trace_row trace;
     struct page_row row;
     enum page_due_kind kind;
-    store_time at;
     str row_key;
-    if (!page_key_due_parse(key, &at, &kind, &row_key)) {
+    if (!page_due_parse(due_of(due), &kind, &row_key)) {
         damage(c, "a due row is damaged", NULL);
         return;
     }
@@ -232,33 +227,33 @@ static void check_due(struct check *c, str key)
         return;
     look_init(&k, bucket, c->view, parts.domain, parts.title);
     (void)str_to_cstr(parts.title, c->title, sizeof(c->title));
-    bool right = kind == DUE_RENDER
-                     ? look_get(&k.title, parts.name, &row) == ERR_OK && row.due_stored.ns == at.ns
-                     : ledger_get(&k, parts.name, &trace) == ERR_OK && trace.forget_at.ns == at.ns;
+    bool right =
+        kind == DUE_RENDER
+            ? look_get(&k.title, parts.name, &row) == ERR_OK && row.due_stored.ns == due->at.ns
+            : ledger_get(&k, parts.name, &trace) == ERR_OK && trace.forget_at.ns == due->at.ns;
     if (!right)
         damage(c, "a due row is filed for what is not there", &parts.name);
 }
 
 static err check_dues(struct check *c)
 {
-    struct page_key from = { .n = 0 };
+    struct due_entry due = { .key.n = 0 };
     for (;;) {
-        const struct engine_range range = { .space = SPACE_DUE, .from = page_key_str(&from) };
+        const struct engine_range range = { .space = SPACE_DUE, .from = due_key_str(&due.key) };
         struct engine_cursor *cursor = engine_cursor_open(c->view, &range);
         struct engine_row found;
         err e = ERR_OK;
         for (unsigned rows = 0; rows < CHECK_SLICE_ROWS; rows++) {
             e = engine_cursor_next(cursor, &found);
-            if (e != ERR_OK || found.key.n >= sizeof(from.p))
+            if (e != ERR_OK)
                 break;
-            memcpy(from.p, found.key.p, found.key.n);
-            from.n = found.key.n;
-            check_due(c, page_key_str(&from));
+            due_parse(&page_due, found.key, &due);
+            check_due(c, &due);
         }
         engine_cursor_close(&cursor);
         if (e != ERR_OK)
             return e == ERR_NOT_FOUND ? ERR_OK : e;
-        page_key_after(&from);
+        due.key.p[due.key.n++] = 0; /* just behind it */
         engine_view_end(&c->view);
         c->view = engine_view_begin(c->pages->engine);
     }

@@ -8,128 +8,59 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct due {
-    struct page_key key; /* of the due row */
-    store_time at;
-    enum page_due_kind kind;
-    str row_key;  /* in key */
-    bool damaged; /* the key alone is known */
-};
-
 struct cull {
     struct pages *pages;
-    struct due *dues; /* PAGE_CULL_BATCH */
-    bool *culled;     /* which of them removed a render */
-    unsigned count;
-    unsigned count_max; /* of this update: PAGE_CULL_BATCH, and less where there is little room */
-    unsigned looked;    /* at traces, in this update */
+    /* max of this update: PAGE_CULL_BATCH, less where there is little room */
+    struct due_batch dues;
+    bool *culled;    /* which of them removed a render */
+    unsigned looked; /* at traces, in this update */
     int64_t overdue_ns_max;
 };
 /* A batch takes no more due rows beyond: it writes at most two rows for each trace, and blocks the
  * committer. */
 enum { TRACES_LOOKED_MAX = 4096, CULL_SHRINK = 4 };
 
-/* Does what the cursor found lie where its key says, so that it can be deleted? */
-static bool lies_there(struct engine_view *v, err found, str key)
-{
-    struct engine_row row;
-    return found == ERR_OK || engine_get(v, SPACE_DUE, key, &row) == ERR_CORRUPT;
-}
-
-/* The next due row. One that fails its sum is as good as any: what it is filed for is judged by a
- * row of its own. One without meaning is due at once, to be dropped. ERR_NOT_FOUND; ERR_CORRUPT:
- * too much is damaged. */
-static err next_due_row(struct engine_view *v, struct engine_cursor *c, struct due *out)
-{
-    struct engine_row found;
-    for (unsigned passed = 0; passed < PAGE_DAMAGED_MAX; passed++) {
-        err e = engine_cursor_next(c, &found);
-        if (e != ERR_OK && (e != ERR_CORRUPT || found.key.n == 0))
-            return e;
-        if (found.key.n > sizeof(out->key.p))
-            continue;
-        out->key.n = found.key.n;
-        if (found.key.n > 0)
-            memcpy(out->key.p, found.key.p, found.key.n);
-        if (!lies_there(v, e, page_key_str(&out->key)))
-            continue;
-        out->damaged =
-            !page_key_due_parse(page_key_str(&out->key), &out->at, &out->kind, &out->row_key);
-        if (out->damaged)
-            out->at = STORE_TIME_ZERO;
-        return ERR_OK;
-    }
-    return ERR_CORRUPT;
-}
-
 /* When the first row falls due; NEVER: nothing is filed at all. */
 static err next_due(struct pages *p, store_time *at)
 {
-    const struct engine_range all = { .space = SPACE_DUE };
     struct engine_view *v = engine_view_begin(p->engine);
-    struct engine_cursor *c = engine_cursor_open(v, &all);
-    struct due first;
-    err e = next_due_row(v, c, &first);
-    engine_cursor_close(&c);
+    err e = due_next(v, &page_due, at);
     engine_view_end(&v);
-    if (e == ERR_OK || e == ERR_NOT_FOUND)
-        *at = e == ERR_OK ? first.at : STORE_TIME_NEVER;
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
-static err collect(struct cull *u, struct engine_txn *t)
-{
-    const struct engine_range all = { .space = SPACE_DUE };
-    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &all);
-    err e = ERR_OK;
-    u->count = 0;
-    while (u->count < u->count_max &&
-           (e = next_due_row(engine_txn_view(t), c, &u->dues[u->count])) == ERR_OK) {
-        if (store_time_before(engine_txn_now(t), u->dues[u->count].at))
-            break;
-        u->count++;
-    }
-    engine_cursor_close(&c);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
-static err drop_due(struct engine_txn *t, const struct due *d)
-{
-    return engine_txn_delete(t, SPACE_DUE, page_key_str(&d->key));
+    return e;
 }
 
 /* A row that is due and cannot be read must not keep the rest from being culled: it goes without a
  * trace. */
-static err drop_damaged(struct edit *t, const struct due *d, enum engine_space space)
+static err drop_damaged(struct edit *t, const struct due_entry *d, enum engine_space space)
 {
-    err e = engine_txn_delete(t->txn, space, d->row_key);
-    return e == ERR_OK ? drop_due(t->txn, d) : e;
+    err e = engine_txn_delete(t->txn, space, str_skip(due_of(d), 1));
+    return e == ERR_OK ? due_drop(t->txn, &page_due, d) : e;
 }
 
-static err forget_trace(struct edit *t, const struct due *d, struct page_name name)
+static err forget_trace(struct edit *t, const struct due_entry *d, struct page_name name)
 {
     err e = ledger_remove(t, name);
     if (e == ERR_CORRUPT) {
         t->look.row.ledger_count -= t->look.row.ledger_count > 0;
         return drop_damaged(t, d, SPACE_LEDGER);
     }
-    return e == ERR_OK ? drop_due(t->txn, d) : e;
+    return e == ERR_OK ? due_drop(t->txn, &page_due, d) : e;
 }
 
-static err forget_traces(struct cull *u, struct edit *t, const struct due *d)
+static err forget_traces(struct cull *u, struct edit *t, const struct due_entry *d)
 {
     bool more = false;
     err e = ledger_forget_due(t, &u->looked, &more);
-    return e == ERR_OK && !more ? drop_due(t->txn, d) : e;
+    return e == ERR_OK && !more ? due_drop(t->txn, &page_due, d) : e;
 }
 
-static err cull_render(struct cull *u, struct edit *t, const struct due *d, struct page_name name,
-                       bool *culled)
+static err cull_render(struct cull *u, struct edit *t, const struct due_entry *d,
+                       struct page_name name, bool *culled)
 {
     struct page_row row;
     err e = look_get(&t->look.title, name, &row);
     if (e == ERR_NOT_FOUND || (e == ERR_OK && row.due_stored.ns != d->at.ns))
-        return drop_due(t->txn, d); /* filed under what no longer holds */
+        return due_drop(t->txn, &page_due, d); /* filed under what no longer holds */
     if (e == ERR_CORRUPT)
         return drop_damaged(t, d, SPACE_RENDER);
     if (e != ERR_OK)
@@ -145,23 +76,25 @@ static err cull_render(struct cull *u, struct edit *t, const struct due *d, stru
 
 /* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are
  * culled. So does what a due row without meaning was for. */
-static err pass_over(struct cull *u, struct engine_txn *txn, const struct due *d)
+static err pass_over(struct cull *u, struct engine_txn *txn, const struct due_entry *d)
 {
     atomic_fetch_add(&u->pages->damaged, 1);
-    return drop_due(txn, d);
+    return due_drop(txn, &page_due, d);
 }
 
 static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
 {
-    const struct due *d = &u->dues[i];
+    const struct due_entry *d = &u->dues.entries[i];
     struct page_key_parts parts;
+    enum page_due_kind kind;
     struct page_key key;
     struct edit t;
+    str row_key;
     u->culled[i] = false;
-    if (d->damaged)
+    if (!page_due_parse(due_of(d), &kind, &row_key))
         return pass_over(u, txn, d);
-    bool right = d->kind == DUE_TRACES ? page_key_title_parse(d->row_key, &parts)
-                                       : page_key_parse(d->row_key, &parts);
+    bool right = kind == DUE_TRACES ? page_key_title_parse(row_key, &parts)
+                                    : page_key_parse(row_key, &parts);
     INVARIANT(right);
     struct page_bucket *b = pages_numbered(u->pages, parts.bucket);
     if (b == NULL)
@@ -172,7 +105,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
         return pass_over(u, txn, d);
     if (e != ERR_OK)
         return e;
-    switch (d->kind) {
+    switch (kind) {
     case DUE_RENDER:
         e = cull_render(u, &t, d, parts.name, &u->culled[i]);
         break;
@@ -191,11 +124,11 @@ static err cull_decide(struct engine_txn *t, void *ctx)
     struct cull *u = ctx;
     u->overdue_ns_max = 0;
     u->looked = 0;
-    err e = collect(u, t);
+    err e = due_take(engine_txn_view(t), &page_due, engine_txn_now(t), &u->dues);
     unsigned done = 0;
-    while (done < u->count && e == ERR_OK && u->looked <= TRACES_LOOKED_MAX)
+    while (done < u->dues.count && e == ERR_OK && u->looked <= TRACES_LOOKED_MAX)
         e = cull_one(u, t, done++);
-    u->count = done;
+    u->dues.count = done;
     return e;
 }
 
@@ -204,8 +137,8 @@ static void cull_told(struct cull *u)
     struct page_key_parts parts;
     uint64_t culled = 0, before = atomic_load(&u->pages->overdue_ns_max),
              now = (uint64_t)u->overdue_ns_max;
-    for (unsigned i = 0; i < u->count; i++) {
-        if (!u->culled[i] || !page_key_parse(u->dues[i].row_key, &parts))
+    for (unsigned i = 0; i < u->dues.count; i++) {
+        if (!u->culled[i] || !page_key_parse(str_skip(due_of(&u->dues.entries[i]), 1), &parts))
             continue;
         culled++;
         pages_tell(u->pages, parts.bucket, parts.domain, parts.title);
@@ -217,21 +150,21 @@ static void cull_told(struct cull *u)
 
 static err cull_batch(struct pages *p)
 {
-    struct cull u = { .pages = p, .count_max = PAGE_CULL_BATCH };
+    struct cull u = { .pages = p, .dues.max = PAGE_CULL_BATCH };
     const struct engine_update update = { .decide = cull_decide, .ctx = &u, .frees = true };
-    u.dues = calloc(PAGE_CULL_BATCH, sizeof(*u.dues));
+    u.dues.entries = calloc(PAGE_CULL_BATCH, sizeof(*u.dues.entries));
     u.culled = calloc(PAGE_CULL_BATCH, sizeof(*u.culled));
-    INVARIANT(u.dues != NULL);
+    INVARIANT(u.dues.entries != NULL);
     INVARIANT(u.culled != NULL);
     err e = engine_submit_wait(p->engine, &update);
-    while (e == ERR_FULL && u.count_max > 1) {
-        u.count_max /= CULL_SHRINK;
+    while (e == ERR_FULL && u.dues.max > 1) {
+        u.dues.max /= CULL_SHRINK;
         e = engine_submit_wait(p->engine, &update);
     }
     if (e == ERR_OK)
         cull_told(&u);
     free(u.culled);
-    free(u.dues);
+    free(u.dues.entries);
     return e;
 }
 

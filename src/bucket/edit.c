@@ -48,29 +48,6 @@ err edit_end(struct edit *t)
                           STR_NONE);
 }
 
-static bool is_never(store_time t)
-{
-    return t.ns == INT64_MAX;
-}
-
-err edit_unfile(struct edit *t, store_time due, enum page_due_kind kind, str row_key)
-{
-    struct page_key k;
-    if (is_never(due))
-        return ERR_OK;
-    page_key_due(&k, due, kind, row_key);
-    return engine_txn_delete(t->txn, SPACE_DUE, page_key_str(&k));
-}
-
-err edit_file(struct edit *t, store_time due, enum page_due_kind kind, str row_key)
-{
-    struct page_key k;
-    if (is_never(due))
-        return ERR_OK;
-    page_key_due(&k, due, kind, row_key);
-    return engine_txn_put(t->txn, SPACE_DUE, page_key_str(&k), STR(""), STR_NONE);
-}
-
 static str row_encode(const struct edit *t, struct page_row *row, char *value)
 {
     row->plan = t->look.bucket->plan.number;
@@ -87,12 +64,13 @@ static err edit_insert(struct title *title, struct page_row *row, const struct p
     struct page_key key;
     page_key_name(&key, &t->look.key, row->r.name);
     str k = page_key_str(&key);
+    const struct due_row due = page_due_row(DUE_RENDER, k);
     err e = ledger_remove(t, row->r.name);
     if (e == ERR_OK && replaced != NULL)
-        e = edit_unfile(t, replaced->due_stored, DUE_RENDER, k);
+        e = due_unfile(t->txn, &page_due, replaced->due_stored, due);
     if (e == ERR_OK)
         e = engine_txn_put(t->txn, SPACE_RENDER, k, row_encode(t, row, value), t->blob);
-    return e == ERR_OK ? edit_file(t, row->r.due_at, DUE_RENDER, k) : e;
+    return e == ERR_OK ? due_file(t->txn, &page_due, row->r.due_at, due, STR("")) : e;
 }
 
 static err edit_update(struct title *title, struct page_row *row)
@@ -104,10 +82,9 @@ static err edit_update(struct title *title, struct page_row *row)
     page_key_name(&key, &t->look.key, row->r.name);
     str k = page_key_str(&key);
     err e = engine_txn_put_value(t->txn, SPACE_RENDER, k, row_encode(t, row, value));
-    if (e != ERR_OK || due.ns == row->r.due_at.ns)
-        return e;
-    e = edit_unfile(t, due, DUE_RENDER, k);
-    return e == ERR_OK ? edit_file(t, row->r.due_at, DUE_RENDER, k) : e;
+    return e == ERR_OK
+               ? due_move(t->txn, &page_due, due, row->r.due_at, page_due_row(DUE_RENDER, k))
+               : e;
 }
 
 static err edit_remove(struct title *title, const struct page_row *row,
@@ -116,9 +93,10 @@ static err edit_remove(struct title *title, const struct page_row *row,
     struct edit *t = edit_of(title);
     struct page_key key;
     page_key_name(&key, &t->look.key, row->r.name);
-    err e = engine_txn_delete(t->txn, SPACE_RENDER, page_key_str(&key));
+    str k = page_key_str(&key);
+    err e = engine_txn_delete(t->txn, SPACE_RENDER, k);
     if (e == ERR_OK)
-        e = edit_unfile(t, row->due_stored, DUE_RENDER, page_key_str(&key));
+        e = due_unfile(t->txn, &page_due, row->due_stored, page_due_row(DUE_RENDER, k));
     if (e != ERR_OK)
         return e;
     return trace != NULL ? ledger_put(t, trace) : ledger_remove(t, row->r.name);

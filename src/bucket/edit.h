@@ -30,8 +30,4 @@ MUST_CHECK err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bu
 MUST_CHECK err edit_step(struct edit *t, struct title_answer *a, struct title_part *part);
 MUST_CHECK err edit_end(struct edit *t);
 
-/* Writes or deletes a due row; NEVER has none. */
-MUST_CHECK err edit_file(struct edit *t, store_time due, enum page_due_kind kind, str row_key);
-MUST_CHECK err edit_unfile(struct edit *t, store_time due, enum page_due_kind kind, str row_key);
-
 #endif

@@ -6,6 +6,8 @@
 
 enum { PREFIX_BYTES = 2 + 4 };
 
+const struct due_lane page_due = { .space = SPACE_DUE, .flips = true };
+
 void page_key_title(struct page_key *k, uint16_t bucket, uint32_t domain, str title)
 {
     INVARIANT(title.n >= 1);
@@ -42,15 +44,6 @@ void page_key_fence(struct page_key *k, const struct page_key *title, const uint
         return;
     tid_key(*tid, (unsigned char *)k->p + k->n);
     k->n += TID_KEY_BYTES;
-}
-
-void page_key_due(struct page_key *k, store_time due, enum page_due_kind kind, str row_key)
-{
-    INVARIANT(row_key.n <= PAGE_KEY_BYTES_MAX);
-    put_be64(k->p, (uint64_t)due.ns ^ (uint64_t)1 << 63);
-    k->p[8] = (char)kind;
-    memcpy(k->p + 9, row_key.p, row_key.n);
-    k->n = 9 + row_key.n;
 }
 
 void page_key_after(struct page_key *k)
@@ -104,19 +97,22 @@ bool page_key_title_parse(str key, struct page_key_parts *out)
     return true;
 }
 
-bool page_key_due_parse(str key, store_time *due, enum page_due_kind *kind, str *row_key)
+struct due_row page_due_row(enum page_due_kind kind, str row_key)
+{
+    static const char kinds[] = { 0, DUE_RENDER, DUE_LEDGER, DUE_TRACES };
+    INVARIANT(row_key.n <= PAGE_KEY_BYTES_MAX);
+    return (struct due_row){ .kind = { .p = &kinds[kind], .n = 1 }, .key = row_key };
+}
+
+bool page_due_parse(str of, enum page_due_kind *kind, str *row_key)
 {
     struct page_key_parts parts;
-    if (key.n < 9 || key.p[8] < DUE_RENDER || key.p[8] > DUE_TRACES)
+    str key = str_skip(of, 1);
+    if (of.n < 1 || of.p[0] < DUE_RENDER || of.p[0] > DUE_TRACES)
         return false;
-    bool right = key.p[8] == DUE_TRACES ? page_key_title_parse(str_skip(key, 9), &parts)
-                                        : page_key_parse(str_skip(key, 9), &parts);
-    if (!right)
-        return false;
-    due->ns = (int64_t)(get_be64(key.p) ^ (uint64_t)1 << 63);
-    *kind = (enum page_due_kind)key.p[8];
-    *row_key = str_skip(key, 9);
-    return true;
+    *kind = (enum page_due_kind)of.p[0];
+    *row_key = key;
+    return *kind == DUE_TRACES ? page_key_title_parse(key, &parts) : page_key_parse(key, &parts);
 }
 
 void page_key_prefix_of(struct page_key *k, str key)

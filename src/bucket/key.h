@@ -4,25 +4,25 @@
  *   render, ledger   title prefix, ~rev u64, ~tid 16 B: the first row of a prefix is the latest
  *   title            title prefix: counts and the fence of the whole title
  *   fence            title prefix, rev u64 [, tid 16 B], in the space of titles, behind its title
- *   due              instant u64 (sign flipped), kind u8, key of a render or ledger row; of
- *                    DUE_TRACES a title prefix
- * Private to this folder. Pure. */
+ *   due              by engine/due.h; names its row by kind u8 and the key of a render or ledger
+ * row, of DUE_TRACES by a title prefix Private to this folder. Pure. */
 #ifndef BUCKET_KEY_H
 #define BUCKET_KEY_H
 
 #include "bucket/page.h"
+#include "engine/due.h"
 
 enum {
     PAGE_NAME_BYTES = 8 + TID_KEY_BYTES,
     PAGE_KEY_BYTES_MAX = 2 + 4 + PAGE_TITLE_BYTES_MAX + 1 + PAGE_NAME_BYTES,
-    PAGE_DUE_BYTES_MAX = 8 + 1 + PAGE_KEY_BYTES_MAX,
     /* One byte more: an exclusive bound just behind a key. */
-    PAGE_BOUND_BYTES_MAX = PAGE_DUE_BYTES_MAX + 1,
+    PAGE_BOUND_BYTES_MAX = PAGE_KEY_BYTES_MAX + 1,
 };
 /* DUE_LEDGER: one trace, as stores before had it; it is read and never written. DUE_TRACES: those
  * of a title that are to be forgotten by then; one row for all whose time lies in one step
  * (title_traces_due). */
 enum page_due_kind { DUE_RENDER = 1, DUE_LEDGER = 2, DUE_TRACES = 3 };
+extern const struct due_lane page_due;
 
 struct page_key {
     size_t n;
@@ -39,7 +39,6 @@ void page_key_title(struct page_key *k, uint16_t bucket, uint32_t domain, str ti
 void page_key_name(struct page_key *k, const struct page_key *title, struct page_name name);
 void page_key_fence(struct page_key *k, const struct page_key *title, const uint64_t *rev,
                     const struct tid *tid);
-void page_key_due(struct page_key *k, store_time due, enum page_due_kind kind, str row_key);
 /* The exclusive bound just behind k. */
 void page_key_after(struct page_key *k);
 /* Of a title prefix: the exclusive bound behind every key of the title. */
@@ -57,8 +56,10 @@ struct page_key_parts {
 MUST_CHECK bool page_key_parse(str key, struct page_key_parts *out);
 /* A title prefix; the name is left out. */
 MUST_CHECK bool page_key_title_parse(str key, struct page_key_parts *out);
-MUST_CHECK bool page_key_due_parse(str key, store_time *due, enum page_due_kind *kind,
-                                   str *row_key);
+/* row_key: borrowed. */
+struct due_row page_due_row(enum page_due_kind kind, str row_key);
+/* What such a row is named by. *row_key: borrowed. False: it is none. */
+MUST_CHECK bool page_due_parse(str of, enum page_due_kind *kind, str *row_key);
 /* The title prefix of a render or ledger key, or of a title row's own key. */
 void page_key_prefix_of(struct page_key *k, str key);
 

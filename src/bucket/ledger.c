@@ -189,9 +189,9 @@ static err row_write(struct edit *t, const struct ledger_row *row)
 /* A row of a store before may have a due row of its own. */
 static err row_unfile(struct edit *t, const struct ledger_row *row)
 {
-    return row->t.alone
-               ? edit_unfile(t, row->t.trace[0].forget_at, DUE_LEDGER, page_key_str(&row->key))
-               : ERR_OK;
+    return row->t.alone ? due_unfile(t->txn, &page_due, row->t.trace[0].forget_at,
+                                     page_due_row(DUE_LEDGER, page_key_str(&row->key)))
+                        : ERR_OK;
 }
 
 /* Not below what is left: one title that lost its row must not end all culling. */
@@ -292,15 +292,11 @@ store_time ledger_due(const struct page_trace_row *trace)
 /* Files it, when no other of its title and step is. */
 static err trace_file(struct edit *t, const struct page_trace_row *trace)
 {
-    struct page_key k;
     struct engine_row found;
-    str title = page_key_str(&t->look.key);
+    const struct due_row of = page_due_row(DUE_TRACES, page_key_str(&t->look.key));
     store_time due = ledger_due(trace);
-    if (due.ns == INT64_MAX)
-        return ERR_OK;
-    page_key_due(&k, due, DUE_TRACES, title);
-    err e = engine_get(t->look.view, SPACE_DUE, page_key_str(&k), &found);
-    return e == ERR_NOT_FOUND ? edit_file(t, due, DUE_TRACES, title) : e;
+    err e = due_find(t->look.view, &page_due, due, of, &found);
+    return e == ERR_NOT_FOUND ? due_file(t->txn, &page_due, due, of, STR("")) : e;
 }
 
 /* ---- forgetting ---- */

@@ -156,63 +156,38 @@ struct upkeep {
 };
 
 /* One expiry entry: deletes the row it names, if that row still expires then, and the entry. */
-static err expire(struct engine_txn *t, str entry, unsigned *expired)
+static err expire(struct engine_txn *t, const struct due_entry *entry, unsigned *expired)
 {
-    store_time expiry;
     struct key_buf key;
     struct engine_row row;
     struct row_head head;
-    if (row_expiry_split(entry, &expiry, &key) != ERR_OK)
-        return engine_txn_delete(t, SPACE_ROW, entry); /* it names nothing */
-    err e = engine_get(engine_txn_view(t), SPACE_ROW, key_buf_str(&key), &row);
+    err e = row_due_key(entry, &key);
+    if (e != ERR_OK)
+        return due_drop(t, &row_due, entry); /* it names nothing */
+    e = engine_get(engine_txn_view(t), SPACE_ROW, key_buf_str(&key), &row);
     if (e == ERR_OK)
         e = row_head_read(row.value, &head);
     if (e == ERR_CORRUPT) { /* nobody can read it, and its entry says that it is due */
-        head = (struct row_head){ .expiry = expiry, .indexed = true };
+        head = (struct row_head){ .expiry = entry->at, .indexed = true };
         e = ERR_OK;
     }
-    if (e == ERR_OK && head.expiry.ns == expiry.ns) {
+    if (e == ERR_OK && head.expiry.ns == entry->at.ns) {
         e = store_delete_row(t, key_buf_str(&key), &head);
         (*expired)++;
     }
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
-    return engine_txn_delete(t, SPACE_ROW, entry);
-}
-
-/* The range of expiry entries up to and with now. */
-static struct engine_range expiry_range(char from[1], char until[9], store_time now)
-{
-    from[0] = until[0] = KEY_EXPIRY;
-    put_be64(until + 1, (uint64_t)now.ns + 1);
-    return (struct engine_range){ .space = SPACE_ROW,
-                                  .from = { .p = from, .n = 1 },
-                                  .until = { .p = until, .n = 9 } };
+    return due_drop(t, &row_due, entry);
 }
 
 static err expired_remove(struct engine_txn *t, struct upkeep *k)
 {
-    struct key_buf entries[TABLE_UPKEEP_BATCH];
-    char from[1], until[9];
-    struct engine_range range = expiry_range(from, until, engine_txn_now(t));
-    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
-    unsigned count = 0;
-    err e = ERR_OK;
-    while (count < TABLE_UPKEEP_BATCH) {
-        struct engine_row row;
-        e = engine_cursor_next(c, &row);
-        bool damaged =
-            e == ERR_CORRUPT && row.key.n > 0 && row.key.p[0] == KEY_EXPIRY; /* its key says all */
-        if (e != ERR_OK && !damaged)
-            break;
-        e = ERR_OK;
-        INVARIANT(key_buf_set(&entries[count++], row.key));
-    }
-    engine_cursor_close(&c);
-    k->more = count == TABLE_UPKEEP_BATCH;
-    e = e == ERR_NOT_FOUND ? ERR_OK : e;
-    for (unsigned i = 0; e == ERR_OK && i < count; i++)
-        e = expire(t, key_buf_str(&entries[i]), &k->expired);
+    struct due_entry entries[TABLE_UPKEEP_BATCH];
+    struct due_batch batch = { .entries = entries, .max = TABLE_UPKEEP_BATCH };
+    err e = due_take(engine_txn_view(t), &row_due, engine_txn_now(t), &batch);
+    k->more = batch.count == batch.max;
+    for (unsigned i = 0; e == ERR_OK && i < batch.count; i++)
+        e = expire(t, &entries[i], &k->expired);
     return e;
 }
 
@@ -285,23 +260,12 @@ struct ahead {
 static err look_at(struct engine_view *v, struct ahead *out)
 {
     char dropped[DROPPED_KEY_BYTES];
-    struct engine_row row;
-    struct key_buf key;
-    struct engine_range range = { .space = SPACE_ROW, .from = STR("\2"), .until = STR("\3") };
     *out = (struct ahead){ .next = STORE_TIME_NEVER };
     err e = first_dropped(v, dropped);
     out->rows = e == ERR_OK;
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    struct engine_cursor *c = engine_cursor_open(v, &range);
-    e = engine_cursor_next(c, &row);
-    if (e == ERR_CORRUPT ||
-        (e == ERR_OK && row_expiry_split(row.key, &out->next, &key) != ERR_OK)) {
-        out->next = STORE_TIME_ZERO; /* what cannot be read is removed at once */
-        e = ERR_OK;
-    }
-    engine_cursor_close(&c);
     if (e == ERR_OK || e == ERR_NOT_FOUND)
+        e = due_next(v, &row_due, &out->next);
+    if (e == ERR_OK)
         e = index_due(v, &out->indexes);
     return e == ERR_OK ? trim_due(v, &out->policies) : e;
 }

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+static const char expiry_prefix[] = { KEY_EXPIRY };
+const struct due_lane row_due = { .space = SPACE_ROW, .prefix = { .p = expiry_prefix, .n = 1 } };
+
 err row_head_read(str value, struct row_head *out)
 {
     if (value.n < ROW_HEAD_BYTES || value.p[0] != ROW_VERSION)
@@ -110,23 +113,20 @@ err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes,
     return ERR_OK;
 }
 
-void row_expiry_key(struct key_buf *k, store_time expiry, str row_key)
+struct due_row row_due_row(str key)
 {
-    INVARIANT(row_key.n >= KEY_HEAD_BYTES);
-    INVARIANT(row_key.n <= TABLE_KEY_BYTES_MAX);
-    k->bytes[0] = KEY_EXPIRY;
-    put_be64(k->bytes + 1, (uint64_t)expiry.ns);
-    memcpy(k->bytes + 9, row_key.p + 1, row_key.n - 1);
-    k->n = 9 + row_key.n - 1;
+    INVARIANT(key.n >= KEY_HEAD_BYTES);
+    INVARIANT(key.n <= TABLE_KEY_BYTES_MAX);
+    return (struct due_row){ .key = str_skip(key, 1) };
 }
 
-err row_expiry_split(str key, store_time *expiry, struct key_buf *row_key)
+err row_due_key(const struct due_entry *entry, struct key_buf *key)
 {
-    if (key.n < 9 + KEY_HEAD_BYTES - 1 || key.p[0] != KEY_EXPIRY)
+    str of = due_of(entry);
+    if (of.n < KEY_HEAD_BYTES - 1)
         return ERR_CORRUPT;
-    expiry->ns = (int64_t)get_be64(key.p + 1);
-    row_key->bytes[0] = KEY_ROW;
-    memcpy(row_key->bytes + 1, key.p + 9, key.n - 9);
-    row_key->n = key.n - 9 + 1;
+    key->bytes[0] = KEY_ROW;
+    memcpy(key->bytes + 1, of.p, of.n);
+    key->n = of.n + 1;
     return ERR_OK;
 }

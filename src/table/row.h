@@ -3,12 +3,13 @@
  * Value of a row: version 01, flags, expiry as be64 ns (never: all ones but the first), written_at
  * as be64, then the attributes, or with ROW_IN_BLOB in the blob. Attributes: be16 count, then each
  * be16 number, be32 size, bytes; nulls are left out. ROW_INDEXED: the row has entries in secondary
- * indexes (index.h). Expiry entries in SPACE_ROW: KEY_EXPIRY, be64 expiry, key of the row without
- * its KEY_ROW; the value is empty, or, when a retention policy made the expiry, the one that the
- * row had of its own, in the same form (trim.h). */
+ * indexes (index.h). Expiry entries (engine/due.h) in SPACE_ROW: KEY_EXPIRY, be64 expiry, key of
+ * the row without its KEY_ROW; the value is empty, or, when a retention policy made the expiry, the
+ * one that the row had of its own, in the same form (trim.h). */
 #ifndef TABLE_ROW_H
 #define TABLE_ROW_H
 
+#include "engine/due.h"
 #include "table/schema.h"
 #include "table/store.h"
 
@@ -51,8 +52,10 @@ struct row_write {
 MUST_CHECK err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes,
                         struct err_note *note);
 
-void row_expiry_key(struct key_buf *k, store_time expiry, str row_key);
-/* ERR_CORRUPT. */
-MUST_CHECK err row_expiry_split(str key, store_time *expiry, struct key_buf *row_key);
+extern const struct due_lane row_due;
+/* key: of the row; borrowed. */
+struct due_row row_due_row(str key);
+/* The key of the row that an entry is of. ERR_CORRUPT: of none. */
+MUST_CHECK err row_due_key(const struct due_entry *entry, struct key_buf *key);
 
 #endif

@@ -160,7 +160,8 @@ static err doom(struct store_doomed *d, struct engine_view *v, const struct engi
                 store_time now)
 {
     struct row_head head;
-    struct key_buf key, due;
+    struct key_buf key;
+    struct due_key due;
     doom_key(d, row->key);
     if (row->key.n == 0 || row->key.p[0] != KEY_ROW)
         return ERR_OK;
@@ -173,8 +174,8 @@ static err doom(struct store_doomed *d, struct engine_view *v, const struct engi
     d->last = key;
     d->alive += store_time_before(now, head.expiry) ? 1 : 0;
     if (head.expiry.ns != INT64_MAX) {
-        row_expiry_key(&due, head.expiry, key_buf_str(&key));
-        doom_key(d, key_buf_str(&due));
+        due_key(&row_due, head.expiry, row_due_row(key_buf_str(&key)), &due);
+        doom_key(d, due_key_str(&due));
     }
     return head.indexed ? index_trails(v, key_buf_str(&key), &d->keys, &d->writes) : ERR_OK;
 }

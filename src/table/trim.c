@@ -18,14 +18,9 @@ bool trim_compares(const struct schema *s)
 /* When a row ends without a policy: an end that a policy made has that in its entry. */
 static err own_end(struct engine_view *v, str key, const struct row_head *head, store_time *own)
 {
-    struct key_buf due;
     struct engine_row entry;
-    err e = ERR_NOT_FOUND;
     *own = head->expiry;
-    if (head->expiry.ns != INT64_MAX) {
-        row_expiry_key(&due, head->expiry, key);
-        e = engine_get(v, SPACE_ROW, key_buf_str(&due), &entry);
-    }
+    err e = due_find(v, &row_due, head->expiry, row_due_row(key), &entry);
     if (e == ERR_OK && entry.value.n == ROW_OWN_END_BYTES)
         own->ns = (int64_t)get_be64(entry.value.p);
     return e == ERR_NOT_FOUND || e == ERR_CORRUPT ? ERR_OK : e;
@@ -33,12 +28,10 @@ static err own_end(struct engine_view *v, str key, const struct row_head *head, 
 
 err trim_entry_put(struct engine_txn *t, str key, store_time expiry, store_time own)
 {
-    struct key_buf due;
     char bytes[ROW_OWN_END_BYTES];
     put_be64(bytes, (uint64_t)own.ns);
     str value = expiry.ns == own.ns ? STR_NONE : (str){ .p = bytes, .n = sizeof bytes };
-    row_expiry_key(&due, expiry, key);
-    return engine_txn_put(t, SPACE_ROW, key_buf_str(&due), value, STR_NONE);
+    return due_file(t, &row_due, expiry, row_due_row(key), value);
 }
 
 /* When the policy ends a row that it counts for itself, whatever others there are. */
@@ -60,7 +53,6 @@ static err end_move(struct engine_txn *t, str key, store_time wanted)
 {
     struct engine_row row;
     struct row_head head;
-    struct key_buf due;
     store_time own;
     char value[ENGINE_VALUE_BYTES_MAX];
     err e = engine_get(engine_txn_view(t), SPACE_ROW, key, &row);
@@ -75,11 +67,8 @@ static err end_move(struct engine_txn *t, str key, store_time wanted)
     if (e != ERR_OK || expiry.ns == head.expiry.ns)
         return e;
     put_be64(value + ROW_EXPIRY_AT, (uint64_t)expiry.ns);
-    if (head.expiry.ns != INT64_MAX) {
-        row_expiry_key(&due, head.expiry, key);
-        e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&due));
-    }
-    if (e == ERR_OK && expiry.ns != INT64_MAX)
+    e = due_unfile(t, &row_due, head.expiry, row_due_row(key));
+    if (e == ERR_OK)
         e = trim_entry_put(t, key, expiry, own);
     return e == ERR_OK ? engine_txn_put_value(t, SPACE_ROW, key, changed) : e;
 }

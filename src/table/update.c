@@ -365,13 +365,8 @@ static store_time put_own_end(const struct engine_txn *t, const struct table_ste
 static err expiry_move(struct engine_txn *t, str key, const struct old_row *old, store_time expiry,
                        store_time own)
 {
-    struct key_buf due;
-    err e = ERR_OK;
-    if (old->there && old->expiry.ns != INT64_MAX) {
-        row_expiry_key(&due, old->expiry, key);
-        e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&due));
-    }
-    return e == ERR_OK && expiry.ns != INT64_MAX ? trim_entry_put(t, key, expiry, own) : e;
+    err e = old->there ? due_unfile(t, &row_due, old->expiry, row_due_row(key)) : ERR_OK;
+    return e == ERR_OK ? trim_entry_put(t, key, expiry, own) : e;
 }
 
 static err row_write(struct engine_txn *t, struct table_update *u, const struct table_step *st,

@@ -49,16 +49,20 @@ static void keys(str in)
     struct page_key_parts parts;
     struct page_key k;
     enum page_due_kind kind;
-    store_time at;
+    struct due_entry entry;
+    struct due_key due;
     str row_key;
     if (page_key_parse(in, &parts) && parts.title.n <= PAGE_TITLE_BYTES_MAX) {
         page_key_title(&k, parts.bucket, parts.domain, parts.title);
         page_key_name(&k, &k, parts.name);
         INVARIANT(str_eq(page_key_str(&k), in));
     }
-    if (page_key_due_parse(in, &at, &kind, &row_key)) {
-        page_key_due(&k, at, kind, row_key);
-        INVARIANT(str_eq(page_key_str(&k), in));
+    if (in.n > ENGINE_KEY_BYTES_MAX)
+        return;
+    due_parse(&page_due, in, &entry);
+    if (page_due_parse(due_of(&entry), &kind, &row_key) && entry.at.ns != INT64_MAX) {
+        due_key(&page_due, entry.at, page_due_row(kind, row_key), &due);
+        INVARIANT(str_eq(due_key_str(&due), in));
     }
 }
 

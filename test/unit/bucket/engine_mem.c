@@ -250,11 +250,12 @@ void engine_cursor_close(struct engine_cursor **cp)
 str engine_prefix_end(str prefix, char *out)
 {
     size_t n = prefix.n;
-    memcpy(out, prefix.p, n);
-    while (n > 0 && (unsigned char)out[n - 1] == 0xff)
+    while (n > 0 && (unsigned char)prefix.p[n - 1] == 0xff)
         n--;
-    if (n > 0)
-        out[n - 1]++;
+    if (n == 0)
+        return STR_NONE;
+    memcpy(out, prefix.p, n);
+    out[n - 1]++;
     return (str){ .p = out, .n = n };
 }
 

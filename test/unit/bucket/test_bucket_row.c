@@ -111,17 +111,19 @@ static void longest_key_is_within_the_engines(void **state)
 {
     (void)state; /* unused */
     char text[PAGE_TITLE_BYTES_MAX];
-    struct page_key title, row, due, prefix;
+    struct page_key title, row, prefix;
+    struct due_entry entry;
+    struct due_key due;
     enum page_due_kind kind;
-    store_time at;
     str row_key;
     memset(text, 0xff, sizeof(text));
     page_key_title(&title, UINT16_MAX, UINT32_MAX, (str){ text, sizeof(text) });
     page_key_name(&row, &title, page_name_high(PAGE_REV_MAX));
-    page_key_due(&due, (store_time){ -5 }, DUE_LEDGER, page_key_str(&row));
+    due_key(&page_due, (store_time){ -5 }, page_due_row(DUE_LEDGER, page_key_str(&row)), &due);
     assert_true(due.n <= ENGINE_KEY_BYTES_MAX);
-    assert_true(page_key_due_parse(page_key_str(&due), &at, &kind, &row_key));
-    assert_int_equal(at.ns, -5);
+    due_parse(&page_due, due_key_str(&due), &entry);
+    assert_true(page_due_parse(due_of(&entry), &kind, &row_key));
+    assert_int_equal(entry.at.ns, -5);
     assert_int_equal(kind, DUE_LEDGER);
     assert_true(str_eq(row_key, page_key_str(&row)));
     page_key_prefix_of(&prefix, row_key);
@@ -132,13 +134,15 @@ static void due_keys_are_in_order_of_time(void **state)
 {
     (void)state; /* unused */
     static const int64_t times[] = { INT64_MIN, -1, 0, 1, INT64_MAX - 1 };
-    struct page_key title, row, due, before;
+    struct page_key title, row;
+    struct due_key due, before;
     page_key_title(&title, 1, 1, STR("T"));
     page_key_name(&row, &title, page_name_low(1));
     for (unsigned i = 0; i < COUNT_OF(times); i++) {
-        page_key_due(&due, (store_time){ times[i] }, DUE_RENDER, page_key_str(&row));
+        due_key(&page_due, (store_time){ times[i] }, page_due_row(DUE_RENDER, page_key_str(&row)),
+                &due);
         if (i > 0)
-            assert_true(str_cmp(page_key_str(&before), page_key_str(&due)) < 0);
+            assert_true(str_cmp(due_key_str(&before), due_key_str(&due)) < 0);
         before = due;
     }
 }
