@@ -29,13 +29,15 @@ FUZZ_KEPT = re.compile(r'Test unit written to (\S+)')
 FUZZ_TOLD_BYTES = 2400
 SLOWER = {'asan': 12, 'tsan': 20}    # meson's limits of time are multiplied by this; a hang ends, a slow machine does not
 SLOWER_OTHERS = 6
+BESIDE = 2 * os.cpu_count()          # programs of meson and files of scenes beside each other: they wait half of their time
+LONG_S = 10                          # tests and files of scenes that took longer are named at the end of their step
 PROGRESS_S = 30
 TOLD_LINES, TOLD_COLUMNS = 30, 3600  # of each failure
 REPEATED_MAX = 20                    # failures; of more, their names
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'detect_leaks=1:strict_string_checks=1',
     'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
-    'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1',
+    'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1:die_after_fork=0',   # a test forks itself to kill the child
 }
 RAN = re.compile(r'^\[==========\] .*?(\d+) test\(s\) run\.', re.M)
 FAILED = re.compile(r'^\[  FAILED  \] .*?(\d+) test\(s\), listed below', re.M)
@@ -117,6 +119,12 @@ def run(command, env=None, timeout=None):
     return done.returncode == 0, done.stdout.decode(errors='replace')
 
 
+def say_longest(what, durations):
+    longest = sorted((item for item in durations if item[1] > LONG_S), key=lambda item: -item[1])
+    if longest:
+        say(f'   {what}: longest: ' + ', '.join(f'{name} {seconds:.0f} s' for name, seconds in longest))
+
+
 def build(name, options, targets=(), env=None):
     """'' when build-test/name is set up and built, else what the compilers said."""
     folder = BUILDS / name
@@ -148,7 +156,7 @@ def meson_test(name, arguments, counts):
     log = folder / 'meson-logs' / 'testlog.json'
     log.unlink(missing_ok=True)
     _, said = run_counted(['meson', 'test', '-C', folder, '--no-rebuild', '--timeout-multiplier',
-                           SLOWER.get(name, SLOWER_OTHERS), *arguments], f'{name}: ran', SANITIZER_ENV)
+                           SLOWER.get(name, SLOWER_OTHERS), '--num-processes', BESIDE, *arguments], f'{name}: ran', SANITIZER_ENV)
     tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     for test in tests:
         passed, failed = count_program(test)
@@ -156,13 +164,16 @@ def meson_test(name, arguments, counts):
         if failed:
             output = (test.get('stderr') or '') + '\n' + (test.get('stdout') or '')
             counts.tell(f'{name} {test["name"]} ({test["result"]}, {test["duration"]:.0f} s)', output)
+    say_longest(name, ((test['name'].rpartition(' ')[2], test['duration']) for test in tests))
     if not tests:
         counts.tell(f'{name}: no tests ran', said)
         counts.add(0, 1)
 
 
 def build_and_test(name, options, arguments, counts, env=None):
+    began = time.monotonic()
     broken = build(name, options, env=env)
+    say(f'   {name}: built in {time.monotonic() - began:.0f} s')
     if broken:
         counts.tell(f'{name}: the build', broken)
         counts.add(0, 1)              # what was built is tested all the same
@@ -231,7 +242,10 @@ def step_fuzz(counts):
                 counts.tell(f'fuzz {name}', output)
 
 
-def run_scenes(step, name, counts, *files):
+SCENE_FILE = re.compile(r'== (\S+) .*: (\d+) s$')    # as test/scene/run.py heads what a file said
+
+
+def run_scenes(step, name, counts, *files, jobs=BESIDE):
     """Runs the scenes of these files, or all of test/scene, with the binary of a build."""
     binary = BUILDS / name / 'palimpsest'
     if not binary.exists():
@@ -239,10 +253,14 @@ def run_scenes(step, name, counts, *files):
         counts.add(0, 1)
         return
     command = [sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary, *(['--', *files] if files else [])]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors='replace')
+    env = {**os.environ, 'SCENE_JOBS': str(jobs)}
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, errors='replace')
     said = ['']                       # since the last one that passed
-    progress, passed = Progress(f'{step}: passed'), 0
+    progress, passed, durations = Progress(f'{step}: passed'), 0, []
     for line in process.stdout:
+        took = SCENE_FILE.match(line)
+        if took:
+            durations.append((took[1], int(took[2])))
         if line.startswith('ok '):
             said, passed = [''], passed + 1
             progress(passed)
@@ -253,6 +271,7 @@ def run_scenes(step, name, counts, *files):
             counts.failures.append((f'{step} {name} {line[7:].partition(":")[0].strip()}', ''.join(said)))
             said = ['']
     process.wait()
+    say_longest(f'{step} {name}', durations)
     total = re.match(r'(\d+) passed, (\d+) failed', said[-1])
     if total is None:
         counts.tell(f'{step} {name}: ended with {process.returncode}', ''.join(said))
@@ -275,7 +294,7 @@ def step_wiki(counts):
         files.append(e2e / 'scene_editor.py')
     else:
         say('   left out: scene_editor.py: the VisualEditor of this MediaWiki asks no server beside it')
-    run_scenes('wiki', 'gcc', counts, *files)
+    run_scenes('wiki', 'gcc', counts, *files, jobs=1)         # each file has a wiki and a browser of its own: these do not wait
     run_scenes('wiki', 'asan', counts, e2e / 'scene_wiki.py')
 
 

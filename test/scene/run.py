@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 """Runs every scene_*.py against each binary given and counts.
 
-Usage: run.py BINARY... [-- FILE...]. The last line is `N passed, N failed`; exit 1 when anything failed.
+Usage: run.py BINARY... [-- FILE...]. SCENE_JOBS files run beside each other (twice as many as processors). What a file
+said is shown when it is over, below `== FILE BINARY: N s`. The last line is `N passed, N failed`; exit 1 when anything
+failed.
 """
+import concurrent.futures
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).parent
 FILE_TIMEOUT = 1500
+JOBS = int(os.environ.get('SCENE_JOBS', 2 * os.cpu_count()))
 
 
 def run_file(path, binary):
-    """(passed, failed) of one file; one more failed when it ends other than by its own count."""
-    print(f'== {path.name} {binary}', flush=True)
-    passed = failed = 0
+    """(passed, failed, what it said, seconds) of one file; one more failed when it ends other than by its own count."""
+    began = time.monotonic()
     with tempfile.TemporaryFile() as said:      # no pipe: what a scene leaves running would hold its end
         process = subprocess.Popen([sys.executable, str(path), binary], stdout=said, stderr=subprocess.STDOUT)
         try:
@@ -26,14 +31,14 @@ def run_file(path, binary):
             ended = f'nothing within {FILE_TIMEOUT} s'
         said.seek(0)
         output = said.read().decode(errors='replace')
+    passed = failed = 0
     for line in output.splitlines():
         passed += line.startswith('ok ')
         failed += line.startswith('FAILED ')
-        print(line, flush=True)
     if ended != (1 if failed else 0) or passed + failed == 0:
-        print(f'FAILED {path.stem}: ended with {ended} after {passed} ok and {failed} failed')
+        output += f'FAILED {path.stem}: ended with {ended} after {passed} ok and {failed} failed\n'
         failed += 1
-    return passed, failed
+    return passed, failed, output, time.monotonic() - began
 
 
 def main():
@@ -44,12 +49,15 @@ def main():
     if not binaries:
         print(__doc__, file=sys.stderr)
         return 2
+    runs = [(path, binary) for binary in binaries for path in files]
     passed = failed = 0
-    for binary in binaries:
-        for path in files:
-            one_passed, one_failed = run_file(path, binary)
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for (path, binary), done in zip(runs, pool.map(lambda run: run_file(*run), runs)):
+            one_passed, one_failed, output, seconds = done
             passed += one_passed
             failed += one_failed
+            print(f'== {path.name} {binary}: {seconds:.0f} s')
+            print(output, end='', flush=True)
     print(f'{passed} passed, {failed} failed')
     return 1 if failed else 0
 
