@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-enum { RIG_STORES_MAX = 4, RIG_WAIT_MS = 120000 };
+enum { RIG_STORES_MAX = 4, RIG_OPS_MAX = 64, RIG_WAIT_MS = 120000 };
 struct rig {
     struct scratch scratch;
     struct sysclock *sysclock;
@@ -20,6 +20,8 @@ struct rig {
     struct engine *engine;
     struct queue_store *stores[RIG_STORES_MAX];
     unsigned stores_count;
+    struct queue_store_ops ops[RIG_OPS_MAX];
+    unsigned ops_count;
     struct loop *loop;
     pthread_t thread;
     struct queues *queues;
@@ -32,6 +34,11 @@ void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 void rig_fini(struct rig *r);
 void rig_advance(struct rig *r, int64_t ns); /* and all that is due is done */
+
+/* From here on the store runs a copy of these functions, until it is opened again. Its threads read
+ * meanwhile: each has those before or these. ThreadSanitizer looks away here, and nowhere else:
+ * what the functions themselves read is atomic. */
+void rig_ops(struct rig *r, unsigned store, const struct queue_store_ops *ops);
 
 /* The one that each test of a file has for itself: on one store, on two. */
 extern struct rig rig;

@@ -11,7 +11,7 @@ enum { LATER_S = 30 };
 
 static struct {
     struct queue_store_ops ops;
-    const struct queue_store_ops *real;
+    const struct queue_store_ops *_Atomic real;
     pthread_t clearer;
     void (*meanwhile)(struct queue *q);
     struct queue *q;
@@ -49,17 +49,16 @@ static void clear(struct queue *q, bool ready, bool scheduled, bool destructive,
                   void (*meanwhile)(struct queue *q))
 {
     struct err_note note = { "" };
-    struct queue_store *s = rig.stores[0];
-    bent.real = s->ops;
-    bent.ops = *s->ops;
+    bent.real = rig.stores[0]->ops;
+    bent.ops = *bent.real;
     bent.ops.ready = look_at_ready;
     bent.ops.scheduled = look_at_scheduled;
     bent.clearer = pthread_self();
     bent.q = q;
     bent.meanwhile = meanwhile;
-    s->ops = &bent.ops;
+    rig_ops(&rig, 0, &bent.ops);
     err why = queue_clear(q, ready, scheduled, destructive, &note);
-    s->ops = bent.real;
+    rig_ops(&rig, 0, bent.real);
     assert_int_equal(why, ERR_OK);
     assert_null(bent.meanwhile);
 }

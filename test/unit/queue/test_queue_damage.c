@@ -13,47 +13,48 @@ enum { ITEMS = 5, BAD = 2 };
 /* What the store says of one item of the first batch it is asked for, or of a whole batch. */
 static struct {
     struct queue_store_ops ops;
-    const struct queue_store_ops *real;
-    err body, batch;
+    const struct queue_store_ops *_Atomic real;
+    _Atomic err body, batch; /* its threads read them while a test changes them */
 } bend;
 
 static err bent_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b)
 {
+    const err body = bend.body;
     unsigned count = b->count;
     if (b->now)
         return ERR_AGAIN;
     for (b->count = 0; b->count < count && b->at[b->count].index != BAD;)
         b->count++;
-    bool bad = bend.body != ERR_OK && b->count < count;
+    bool bad = body != ERR_OK && b->count < count;
     b->count = bad ? b->count : count;
     err why = b->count == 0 ? ERR_OK : bend.real->bodies(s, p, b);
     b->read = b->count == 0 ? 0 : b->read;
     bool all = b->read == b->count;
     b->count = count;
-    return why == ERR_OK && bad && all ? bend.body : why;
+    return why == ERR_OK && bad && all ? body : why;
 }
 
 static err bent_batch(struct queue_store *s, struct queue_part p, struct ksuid first,
                       struct arena *a, struct queue_batch *out)
 {
-    return bend.batch != ERR_OK ? bend.batch : bend.real->batch(s, p, first, a, out);
+    const err batch = bend.batch;
+    return batch != ERR_OK ? batch : bend.real->batch(s, p, first, a, out);
 }
 
 static void store_bend(err body, err batch)
 {
-    struct queue_store *s = rig.stores[0];
     bend.body = body;
     bend.batch = batch;
-    bend.real = s->ops;
-    bend.ops = *s->ops;
+    bend.real = rig.stores[0]->ops;
+    bend.ops = *bend.real;
     bend.ops.bodies = bent_bodies;
     bend.ops.batch = bent_batch;
-    s->ops = &bend.ops;
+    rig_ops(&rig, 0, &bend.ops);
 }
 
 static void store_straighten(void)
 {
-    rig.stores[0]->ops = bend.real;
+    rig_ops(&rig, 0, bend.real);
 }
 
 /* Its items are in the store alone. */

@@ -8,7 +8,7 @@
 static struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    const struct queue_store_ops *inner;
+    const struct queue_store_ops *_Atomic inner;
     struct queue_store_ops ops;
     bool held, open, gave_up;
 } gate;
@@ -81,7 +81,7 @@ static void drain_does_not_wait_for_a_partition_that_moves(void **state)
     gate.inner = rig.stores[1]->ops;
     gate.ops = *gate.inner;
     gate.ops.drop = held_drop;
-    rig.stores[1]->ops = &gate.ops;
+    rig_ops(&rig, 1, &gate.ops);
     struct mover mover = { .queue = q };
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, move_run, &mover), 0);

@@ -464,7 +464,7 @@ static bool wander_rests(struct rig *r, struct queue *here, struct queue *there)
     return ready == WANDERING && leased == 0;
 }
 
-static const struct queue_store_ops *real;
+static const struct queue_store_ops *_Atomic real;
 static int told_to;
 
 /* Each write is told before it begins: so each of a requeue is the last one that was not done. */
@@ -497,7 +497,8 @@ static void child_wander(struct rig *r, int to, unsigned first)
     ops = *real;
     ops.write = write_told;
     told_to = to;
-    r->stores[0]->ops = r->stores[1]->ops = &ops;
+    rig_ops(r, 0, &ops);
+    rig_ops(r, 1, &ops);
     for (unsigned n = 0;; n++) {
         err why = n % 3 == 2 ? queue_requeue(there, here, WANDER_STEP, &moved, &note)
                              : queue_requeue(here, there, WANDER_STEP, &moved, &note);

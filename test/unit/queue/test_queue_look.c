@@ -310,7 +310,7 @@ static void a_list_of_queues_says_when_it_was_cut_by_number(void **state)
 
 static struct {
     struct queue_store_ops ops;
-    const struct queue_store_ops *real;
+    const struct queue_store_ops *_Atomic real;
     struct queue *queue; /* NULL: it was done */
     /* deleted before bodies are read; NIL: the partition moves before rows are */
     struct ksuid gone;
@@ -351,7 +351,6 @@ static struct queue *beside_begin(const char *name)
     beside.real = rig.stores[0]->ops;
     beside.ops = *beside.real;
     beside.queue = q;
-    rig.stores[0]->ops = &beside.ops;
     return q;
 }
 
@@ -363,9 +362,10 @@ static void what_is_consumed_meanwhile_is_left_out(void **state)
     struct ask *l = rig_lease(&rig, q, 2);
     beside.gone = l->u.lease.items[1].id;
     beside.ops.bodies = bodies_beside_delete;
+    rig_ops(&rig, 0, &beside.ops);
     shows(q, 1000, "00 02 03");
     assert_null(beside.queue);
-    rig.stores[0]->ops = beside.real;
+    rig_ops(&rig, 0, beside.real);
     ask_free(l);
     queue_unref(&q);
 }
@@ -376,9 +376,10 @@ static void looking_follows_a_partition_that_moves(void **state)
     struct queue *q = beside_begin("moving");
     fill(q, 0, 4);
     beside.ops.ready = rows_beside_move;
+    rig_ops(&rig, 0, &beside.ops);
     shows(q, 1000, "00 01 02 03");
     assert_null(beside.queue);
-    rig.stores[0]->ops = beside.real;
+    rig_ops(&rig, 0, beside.real);
     queue_unref(&q);
 }
 

@@ -123,7 +123,7 @@ static void more_attempts_than_are_counted_count_as_the_most(void **state)
     let_queues_go();
 }
 
-static const struct queue_store_ops *real;
+static const struct queue_store_ops *_Atomic real;
 
 /* As an earlier release put the lease of an item that died: with a mark over all its attempts. */
 static void write_dead(struct queue_store *s, struct queue_write *w)
@@ -149,11 +149,11 @@ static void a_dead_item_of_an_earlier_release_goes_to_its_own_dead_queue(void **
     real = rig.stores[0]->ops;
     ops = *real;
     ops.write = write_dead;
-    rig.stores[0]->ops = &ops;
+    rig_ops(&rig, 0, &ops);
     struct ask *a = rig_lease_token(&rig, q, 1);
     assert_int_equal((uint32_t)a->u.lease.items[0].token, stranger->number);
     ask_free(a);
-    rig.stores[0]->ops = real;
+    rig_ops(&rig, 0, real);
     queue_unref(&dead);
     reopen();
     assert_int_equal(queues_find(rig.queues, STR("dead"), &dead, &note), ERR_OK);

@@ -354,7 +354,7 @@ static void partition_moves_to_another_store_with_all_it_holds(void **state)
 /* The first look into the source is over only when the partition has moved away. */
 static struct {
     struct queue_store_ops ops;
-    const struct queue_store_ops *real;
+    const struct queue_store_ops *_Atomic real;
     struct queue *moved;
 } slow_look;
 
@@ -375,17 +375,16 @@ static void clearing_follows_a_partition_that_moves(void **state)
     (void)state;
     struct queue *q = rig_queue(&rig, "cleared", 1);
     struct err_note note = { "" };
-    struct queue_store *s0 = rig.stores[0];
     struct queue_part_change home = { .order = PART_MOVE, .partition = 0, .store = STR("s0") };
     assert_int_equal(queue_part_change(q, &home, &note), ERR_OK);
     (void)rig_produce(&rig, q, "m", 30);
-    slow_look.real = s0->ops;
-    slow_look.ops = *s0->ops;
+    slow_look.real = rig.stores[0]->ops;
+    slow_look.ops = *slow_look.real;
     slow_look.ops.ready = look_beside_move;
-    s0->ops = &slow_look.ops;
     slow_look.moved = q;
+    rig_ops(&rig, 0, &slow_look.ops);
     err why = queue_clear(q, true, false, false, &note);
-    s0->ops = slow_look.real;
+    rig_ops(&rig, 0, slow_look.real);
     struct queue_part_stats left = rig_stats(q, 0);
     queue_unref(&q);
     assert_int_equal(why, ERR_OK);
@@ -397,7 +396,7 @@ static void clearing_follows_a_partition_that_moves(void **state)
 /* Counts the times that the store is opened again, in vain. */
 static struct {
     struct queue_store_ops ops;
-    const struct queue_store_ops *real;
+    const struct queue_store_ops *_Atomic real;
     atomic_uint times;
 } closed;
 
@@ -415,7 +414,7 @@ static void store_close(struct rig *r)
     closed.real = r->stores[0]->ops;
     closed.ops = *closed.real;
     closed.ops.recover = recover_in_vain;
-    r->stores[0]->ops = &closed.ops;
+    rig_ops(r, 0, &closed.ops);
     mono now = clock_mono(r->clock);
     (void)pthread_mutex_lock(&r->queues->health_lock);
     st->health.status = PLACE_ERROR;
@@ -434,7 +433,7 @@ static void a_lease_that_waits_has_stores_looked_at(void **state)
     while (atomic_load(&closed.times) == 0)
         assert_true(clock_mono(rig.clock).ns < deadline.ns);
     (void)ask_wait(a);
-    rig.stores[0]->ops = closed.real;
+    rig_ops(&rig, 0, closed.real);
     ask_free(a);
     queue_unref(&q);
 }

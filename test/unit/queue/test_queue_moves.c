@@ -236,7 +236,7 @@ static void items_that_the_dead_queue_does_not_take_can_be_deleted(void **state)
     let_queues_go();
 }
 
-static const struct queue_store_ops *real;
+static const struct queue_store_ops *_Atomic real;
 static atomic_bool rotten;
 
 /* Every third body that was produced is gone. */
@@ -266,7 +266,7 @@ static void items_that_cannot_be_read_stop_no_others(void **state)
     real = rig.stores[0]->ops;
     ops = *real;
     ops.bodies = some_bodies;
-    rig.stores[0]->ops = &ops;
+    rig_ops(&rig, 0, &ops);
     atomic_store(&rotten, true);
     rig_advance(&rig, 61 * NS_PER_S);
     await(dead, ITEMS - ROTTEN);
@@ -277,7 +277,7 @@ static void items_that_cannot_be_read_stop_no_others(void **state)
     assert_int_equal(moved, ITEMS - ROTTEN);
     await(q, ROTTEN);
     await(dead, 2 * (ITEMS - ROTTEN));
-    rig.stores[0]->ops = real;
+    rig_ops(&rig, 0, real);
     let_queues_go();
 }
 

@@ -256,7 +256,7 @@ static void queue_brings_scheduled_items_out_on_time(void **state)
 
 /* The next write of a lease is held. */
 static struct held {
-    const struct queue_store_ops *real;
+    const struct queue_store_ops *_Atomic real;
     struct queue_store_ops ops;
     atomic_bool wanted;
     _Atomic(struct queue_write *) write;
@@ -291,7 +291,7 @@ static void nothing_overtakes_what_a_lease_that_ended_still_has(void **state)
     held.real = s->ops;
     held.ops = *s->ops;
     held.ops.write = write_held;
-    s->ops = &held.ops;
+    rig_ops(&rig, 0, &held.ops);
     for (int by_time = 0; by_time < 2; by_time++) {
         struct queue *q = rig_queue(&rig, by_time ? "late" : "gone", 1);
         assert_int_equal(rig_produce(&rig, q, "a", 2), 0);
@@ -308,7 +308,7 @@ static void nothing_overtakes_what_a_lease_that_ended_still_has(void **state)
         ask_free(next);
         queue_unref(&q);
     }
-    s->ops = held.real;
+    rig_ops(&rig, 0, held.real);
 }
 
 int main(void)

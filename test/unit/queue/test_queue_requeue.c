@@ -10,7 +10,7 @@
 
 enum { ITEMS = REQUEUE_ITEMS, LARGE_ITEMS = 20, RELOADS = 5 };
 
-static const struct queue_store_ops *real;
+static const struct queue_store_ops *_Atomic real;
 static struct queue_store_ops bent;
 static atomic_bool silent, entered, answered;
 
@@ -29,19 +29,19 @@ static err bent_leases(struct queue_store *s, struct queue_part p,
 /* The last store, in which dead has its last partition. */
 static void bend(bool is_silent)
 {
-    struct queue_store *s = rig.stores[rig.stores_count - 1];
+    const unsigned last = rig.stores_count - 1;
     atomic_store(&silent, is_silent);
     atomic_store(&entered, false);
     atomic_store(&answered, false);
-    real = s->ops;
+    real = rig.stores[last]->ops;
     bent = *real;
     bent.leases = bent_leases;
-    s->ops = &bent;
+    rig_ops(&rig, last, &bent);
 }
 
 static void straighten(void)
 {
-    rig.stores[rig.stores_count - 1]->ops = real;
+    rig_ops(&rig, rig.stores_count - 1, real);
 }
 
 static void make_queues(void)
@@ -165,6 +165,7 @@ static void items_go_on_when_a_partition_is_closed_meanwhile(void **state)
     bend(false);
     bent.leases = real->leases;
     bent.write = late_write;
+    rig_ops(&rig, 1, &bent);
     assert_int_equal(queue_requeue(dead, to, 1000, &moved, &note), ERR_UNAVAILABLE);
     assert_string_equal(note.text,
                         "items are still being moved; 0 were moved, 5 are on their way, try again");
@@ -215,6 +216,7 @@ static void a_target_that_is_moved_meanwhile_loses_no_items(void **state)
     bent.leases = real->leases;
     bent.write = write_before_drop;
     bent.drop = drop_after_write;
+    rig_ops(&rig, 1, &bent);
     atomic_store(&dropping, false);
     atomic_store(&inserted, false);
     err why = queue_requeue(dead, to, 1000, &moved, &note);

@@ -122,7 +122,7 @@ static void items_that_no_answer_tells_are_given_back_in_their_order(void **stat
     queue_unref(&q);
 }
 
-static const struct queue_store_ops *real;
+static const struct queue_store_ops *_Atomic real;
 static atomic_int failures; /* of writes of leases, to come */
 
 static void write_leases(struct queue_store *s, struct queue_write *w)
@@ -143,7 +143,7 @@ static void a_lease_that_is_tried_again_needs_no_more_memory(void **state)
     real = rig.stores[0]->ops;
     struct queue_store_ops bent = *real;
     bent.write = write_leases;
-    rig.stores[0]->ops = &bent;
+    rig_ops(&rig, 0, &bent);
     for (int on_disk = 0; on_disk < 2; on_disk++) {
         atomic_store(&failures, TRIES);
         struct ask *a = ask_new();
@@ -156,13 +156,13 @@ static void a_lease_that_is_tried_again_needs_no_more_memory(void **state)
         ask_free(a);
         assert_int_equal(why, ERR_OK);
         if (on_disk == 0) {
-            rig.stores[0]->ops = real;
+            rig_ops(&rig, 0, real);
             (void)reopened(&q, "tried");
             real = rig.stores[0]->ops;
-            rig.stores[0]->ops = &bent;
+            rig_ops(&rig, 0, &bent);
         }
     }
-    rig.stores[0]->ops = real;
+    rig_ops(&rig, 0, real);
     queue_unref(&q);
 }
 

@@ -29,7 +29,7 @@ void *__wrap_reallocarray(void *p, size_t count, size_t size)
 
 enum { LEASES = 60000, BATCH = 1000, KEY_BYTES = 200 };
 
-static const struct queue_store_ops *real;
+static const struct queue_store_ops *_Atomic real;
 static struct queue_store_ops bent;
 static unsigned char states[BATCH];
 
@@ -90,13 +90,13 @@ static void a_partition_is_read_however_many_leases_it_has(void **state)
     bent = *real;
     bent.leases = many_leases;
     bent.batch = large_batch;
-    rig.stores[0]->ops = &bent;
+    rig_ops(&rig, 0, &bent);
     const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS / 4);
     queue_reload(q);
     while (rig_stats(q, 0).leased != LEASES && clock_mono(rig.clock).ns < deadline.ns)
         queue_rest();
     uint64_t leased = rig_stats(q, 0).leased;
-    rig.stores[0]->ops = real;
+    rig_ops(&rig, 0, real);
     queue_unref(&q);
     assert_int_equal(leased, LEASES);
 }
