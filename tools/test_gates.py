@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Goal: the gates see what they are for. Method: plant one offence at a time in a small tree that is clean."""
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,12 @@ class Gates(unittest.TestCase):
     def test_layers_see_an_include_upwards(self):
         self.fails('layers.py', {'src/base/up.c': '\n#include "http/http.h"\n'}, 'src/base/up.c:2')
 
+    def test_tidy_without_ctags_says_that_it_did_not_look(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, TOOLS / 'tidy.py', folder], capture_output=True, text=True, check=False,
+                                  env={'PATH': folder})
+        self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
+
     def test_layers_see_a_private_header(self):
         self.fails('layers.py', {'src/app/app.c': '#include "http/head.h"\n'}, 'private to http')
 
@@ -74,6 +81,8 @@ class Gates(unittest.TestCase):
         self.fails('format.py', {'src/base/str.c': 'int f( int a )\n{\nreturn a;\n}\n'}, 'src/base/str.c:1')
 
     def test_tidy_sees_sizes(self):
+        if shutil.which('ctags') is None:
+            self.skipTest('no universal-ctags here')
         body = 'int g(void)\n{\n' + '    f(1);\n' * 68 + '}\n'
         self.fails('tidy.py', {'src/base/long.c': body}, 'src/base/long.c:1: g has 71 lines')
         self.assertEqual(run('tidy.py', {'src/base/long.c': body.replace('    f(1);\n', '', 1)})[0], 0)

@@ -1,6 +1,7 @@
 #include "pg_server.h"
 
-#include "../unit/free_port.h"
+#include "lib/free_port.h"
+#include "lib/oracle.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -54,12 +55,16 @@ static pid_t spawn(struct pg_server *s, char *const argv[])
 static void find_programs(struct pg_server *s)
 {
     glob_t found;
-    if (glob(INSTALLED, 0, NULL, &found) != 0)
-        fail_msg("%s: there is none; install Debian's package postgresql", INSTALLED);
+    assert_int_equal(glob(INSTALLED, 0, NULL, &found), 0); /* pg_server_need saw it */
     str initdb = str_of(found.gl_pathv[found.gl_pathc - 1]);
     assert_true(initdb.n < sizeof s->bin);
     (void)snprintf(s->bin, sizeof s->bin, "%.*s", (int)(initdb.n - strlen("/initdb")), initdb.p);
     globfree(&found);
+}
+
+void pg_server_need(void)
+{
+    oracle_need(INSTALLED);
 }
 
 static void make_cluster(struct pg_server *s)

@@ -17,6 +17,8 @@ struct pg_server {
     struct clock *clock;
 };
 
+/* First in main: where no PostgreSQL is installed, all is skipped. */
+void pg_server_need(void);
 /* Makes the cluster and starts it. Fails the test when that cannot be had. */
 void pg_server_init(struct pg_server *s, struct clock *clock);
 void pg_server_fini(struct pg_server *s);

@@ -750,6 +750,7 @@ static void names_are_refused(void **state)
 
 int main(void)
 {
+    pg_server_need();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_refused),
         cmocka_unit_test(it_is_a_store),

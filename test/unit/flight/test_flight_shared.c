@@ -307,6 +307,7 @@ static void what_is_given_back_is_taken_for_nothing_and_for_what_is_older(void *
 
 int main(void)
 {
+    redis_server_need();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_storm_over_four_servers_makes_one_value),
         cmocka_unit_test(an_error_is_shared_and_remembered),

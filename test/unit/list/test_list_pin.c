@@ -309,6 +309,7 @@ static void versions_that_are_lost_are_told_in_one_line_a_minute(void **state)
 
 int main(void)
 {
+    redis_server_need();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_display_keeps_its_list_beyond_its_ttl),
         cmocka_unit_test(a_list_of_no_display_changes_with_its_ttl),

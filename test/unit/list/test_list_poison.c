@@ -305,6 +305,7 @@ static void whatever_is_written_into_redis_is_answered_in_time(void **state)
 
 int main(void)
 {
+    redis_server_need();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_of_a_clock_ahead_is_given_back_by_who_holds_it),
         cmocka_unit_test(a_list_of_a_clock_ahead_is_made_anew_by_who_has_none),

@@ -168,6 +168,7 @@ static void many_that_are_unlike_are_told_in_one_line_a_minute(void **state)
 
 int main(void)
 {
+    redis_server_need();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_servers_show_one_list_and_both_drop_it),
         cmocka_unit_test(a_list_that_takes_long_is_made_anew_before_its_time),

@@ -700,6 +700,7 @@ static void damaged_answers_harm_nobody(void **state)
 
 int main(void)
 {
+    pg_server_need();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_come_back_as_they_went),
         cmocka_unit_test(too_many_parameters_are_a_failure),

@@ -1,6 +1,7 @@
 #include "redis_server.h"
 
-#include "../free_port.h"
+#include "lib/free_port.h"
+#include "lib/oracle.h"
 
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -48,6 +49,11 @@ static void run(const struct redis_server *s, const char *const *extra)
     _exit(127);
 }
 
+void redis_server_need(void)
+{
+    oracle_need("redis-server");
+}
+
 void redis_server_start(struct redis_server *s, uint16_t port, const char *const *extra)
 {
     snprintf(s->dir, sizeof s->dir, "/tmp/redis-test-XXXXXX");
@@ -60,8 +66,7 @@ void redis_server_start(struct redis_server *s, uint16_t port, const char *const
     for (int i = 0; i < START_TRIES; i++) {
         if (try_connect(s->port) == 0)
             return;
-        assert_int_equal(waitpid(s->pid, NULL, WNOHANG),
-                         0); /* it ended: is redis-server installed? */
+        assert_int_equal(waitpid(s->pid, NULL, WNOHANG), 0); /* else it ended */
         nanosleep(&(struct timespec){ .tv_nsec = TRY_NS }, NULL);
     }
     fail_msg("redis-server does not answer");

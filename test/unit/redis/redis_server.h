@@ -10,6 +10,8 @@ struct redis_server {
     uint16_t port;
     char dir[64];
 };
+/* First in main: without the program all is skipped. */
+void redis_server_need(void);
 /* extra: arguments behind the usual ones, ended by NULL; may be NULL. port 0: a free one. Waits
  * until it answers; a failure ends the test. */
 void redis_server_start(struct redis_server *s, uint16_t port, const char *const *extra);

@@ -694,6 +694,7 @@ static void it_can_be_stopped_at_any_time(void **state)
 
 int main(void)
 {
+    redis_server_need();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_and_scripts_are_answered_in_order),
         cmocka_unit_test(a_forgotten_script_is_sent_in_full),

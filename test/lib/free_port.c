@@ -1,6 +1,6 @@
-#include "free_port.h"
+#include "lib/free_port.h"
 
-#include "cmocka_all.h"
+#include "unit/cmocka_all.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>

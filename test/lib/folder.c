@@ -1,0 +1,29 @@
+/* folder.c - see folder.h. */
+#include "lib/folder.h"
+
+#include "base/check.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FDS_MAX = 16 };
+
+void folder_make(struct folder *f)
+{
+    const char *base = getenv("TMPDIR");
+    int n = snprintf(f->dir, sizeof f->dir, "%s/test-XXXXXX", base == NULL ? "/tmp" : base);
+    INVARIANT(n < (int)sizeof f->dir);
+    INVARIANT(mkdtemp(f->dir) != NULL);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)st, (void)kind, (void)ftw;
+    return remove(path);
+}
+
+void folder_remove(const struct folder *f)
+{
+    (void)nftw(f->dir, remove_one, FDS_MAX, FTW_DEPTH | FTW_PHYS); /* what stays is temporary */
+}

@@ -1,0 +1,70 @@
+/* wait.c - see wait.h. */
+#include "lib/wait.h"
+
+#include "base/check.h"
+#include "base/times.h"
+#include "unit/cmocka_all.h"
+
+#include <time.h>
+
+void waiter_init(struct waiter *w)
+{
+    *w = (struct waiter){ .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+}
+
+void waiter_fini(struct waiter *w)
+{
+    INVARIANT(pthread_mutex_destroy(&w->lock) == 0);
+    INVARIANT(pthread_cond_destroy(&w->changed) == 0);
+}
+
+void waiter_tell(struct waiter *w, err why)
+{
+    INVARIANT(pthread_mutex_lock(&w->lock) == 0);
+    INVARIANT(!w->done); /* exactly once */
+    w->done = true;
+    w->why = why;
+    INVARIANT(pthread_cond_broadcast(&w->changed) == 0);
+    INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
+}
+
+bool waiter_told(struct waiter *w)
+{
+    INVARIANT(pthread_mutex_lock(&w->lock) == 0);
+    bool done = w->done;
+    INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
+    return done;
+}
+
+err waiter_wait(struct waiter *w)
+{
+    INVARIANT(pthread_mutex_lock(&w->lock) == 0);
+    while (!w->done)
+        wait_change(&w->changed, &w->lock, "an answer");
+    w->done = false;
+    err why = w->why;
+    INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
+    return why;
+}
+
+void wait_change(pthread_cond_t *changed, pthread_mutex_t *lock, const char *what)
+{
+    struct timespec until;
+    INVARIANT(clock_gettime(CLOCK_REALTIME, &until) == 0);
+    until.tv_sec += WAIT_S;
+    if (pthread_cond_timedwait(changed, lock, &until) != 0)
+        fail_msg("not within %d s: %s", WAIT_S, what);
+}
+
+void wait_pause(int64_t ms)
+{
+    const struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * NS_PER_MS };
+    (void)nanosleep(&t, NULL);
+}
+
+void wait_look(int64_t *left_ms, const char *what)
+{
+    if (--*left_ms < 0)
+        fail_msg("not within %d s: %s", WAIT_S, what);
+    wait_pause(1);
+}
