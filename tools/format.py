@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fails when clang-format (.clang-format) would write a C file in another way.
 
-Usage: format.py [--write] [ROOT]. --write: rewrites such files instead. Versions of the formatter differ in what they
+Usage: format.py [--write] [ROOT [FILE...]]. Looks at all files, or at those of FILE, below ROOT, that it would look at.
+--write: rewrites such files instead. Versions of the formatter differ in what they
 write, so only the one below judges (Debian 12 has it); with another one, or none, exit 77: not checked.
 """
 import pathlib
@@ -32,6 +33,9 @@ def main():
     words = [word for word in sys.argv[1:] if word != '--write']
     root = pathlib.Path(words[0] if words else pathlib.Path(__file__).parent.parent)
     paths = sorted(str(path) for folder in FOLDERS for path in (root / folder).rglob('*.[ch]'))
+    if words[1:]:
+        wanted = {str(root / word) for word in words[1:]}
+        paths = [path for path in paths if path in wanted]
     name = formatter()
     if name is None:
         print(f'no clang-format {MAJOR} here: nothing was checked')

@@ -20,14 +20,14 @@ CLEAN = {
 }
 
 
-def run(tool, changes):
-    """(exit code, output) of the tool on the clean tree with changes {path: text}."""
+def run(tool, changes, *words):
+    """(exit code, output) of the tool on the clean tree with changes {path: text}, and these arguments behind the tree."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {**CLEAN, **changes}.items():
             path = pathlib.Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        done = subprocess.run([sys.executable, TOOLS / tool, folder], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, TOOLS / tool, folder, *words], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
 
@@ -78,7 +78,10 @@ class Gates(unittest.TestCase):
         if code == 77:
             self.skipTest(output)
         self.assertEqual(code, 0, output)
-        self.fails('format.py', {'src/base/str.c': 'int f( int a )\n{\nreturn a;\n}\n'}, 'src/base/str.c:1')
+        bent = {'src/base/str.c': 'int f( int a )\n{\nreturn a;\n}\n'}
+        self.fails('format.py', bent, 'src/base/str.c:1')
+        self.assertEqual(run('format.py', bent, 'src/app/app.c')[0], 0)
+        self.assertEqual(run('format.py', bent, 'src/app/app.c', 'src/base/str.c')[0], 1)
 
     def test_tidy_sees_sizes(self):
         if shutil.which('ctags') is None:
