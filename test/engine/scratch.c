@@ -1,60 +1,27 @@
 #include "scratch.h"
 #include "engine/store.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <cmocka.h>
 
-static store_time store_now(struct clock *c)
-{
-    struct scratch *s = CONTAINER_OF(c, struct scratch, clock);
-    return (store_time){ .ns = atomic_load(&s->store_ns) };
-}
-
-static mono mono_now(struct clock *c)
-{
-    (void)c;
-    return (mono){ .ns = 1000 };
-}
-
-static wall wall_now(struct clock *c)
-{
-    (void)c;
-    return (wall){ .ns = 1000 };
-}
-
 void scratch_init(struct scratch *s)
 {
-    const char *tmp = getenv("TMPDIR");
-    *s = (struct scratch){
-        .clock = { .store_now = store_now, .mono_now = mono_now, .wall_now = wall_now }
-    };
-    atomic_init(&s->store_ns, NS_PER_S);
-    assert_true(snprintf(s->dir, sizeof(s->dir), "%s/engine-XXXXXX", tmp == NULL ? "/tmp" : tmp) <
-                (int)sizeof(s->dir));
-    assert_non_null(mkdtemp(s->dir));
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
+    *s = (struct scratch){ .engine = NULL };
+    folder_make(s->dir);
+    fake_clock_init(&s->clock, NS_PER_S);
 }
 
 void scratch_fini(struct scratch *s)
 {
     scratch_close(s);
-    (void)nftw(s->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    folder_remove(s->dir);
 }
 
 err scratch_try(struct scratch *s, bool read_only, struct err_note *note)
@@ -75,9 +42,9 @@ err scratch_try(struct scratch *s, bool read_only, struct err_note *note)
         return why;
     if (s->failed != NULL)
         engine_on_failure(s->engine, s->failed, s->failed_ctx);
-    if (greatest.ns > atomic_load(&s->store_ns))
-        atomic_store(&s->store_ns, greatest.ns);
-    return read_only ? ERR_OK : engine_start(s->engine, &s->clock, note);
+    if (greatest.ns > atomic_load(&s->clock.now_ns))
+        atomic_store(&s->clock.now_ns, greatest.ns);
+    return read_only ? ERR_OK : engine_start(s->engine, &s->clock.clock, note);
 }
 
 void scratch_open(struct scratch *s)

@@ -3,14 +3,13 @@
 #define TEST_ENGINE_SCRATCH_H
 
 #include "engine/engine.h"
+#include "lib/clock.h"
+#include "lib/folder.h"
 
-#include <stdatomic.h>
-
-enum { SCRATCH_PATH_BYTES = 64 };
+enum { SCRATCH_PATH_BYTES = FOLDER_PATH_BYTES };
 struct scratch {
     char dir[SCRATCH_PATH_BYTES];
-    struct clock clock; /* store_time is what the test sets, mono and wall stand still */
-    _Atomic int64_t store_ns;
+    struct fake_clock clock;
     const struct file_faults *faults;
     uint64_t segment_bytes;
     uint64_t free_bytes_min; /* 0: none */

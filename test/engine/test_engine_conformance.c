@@ -293,16 +293,16 @@ static void time_of_updates_never_goes_back(void **state)
 {
     struct scratch *s = *state;
     store_time a, b;
-    atomic_store(&s->store_ns, 50 * NS_PER_S);
+    atomic_store(&s->clock.now_ns, 50 * NS_PER_S);
     assert_int_equal(engine_update_wait(s->engine, now_decide, &a), ERR_OK);
     assert_int_equal(a.ns, 50 * NS_PER_S);
-    atomic_store(&s->store_ns, 40 * NS_PER_S);
+    atomic_store(&s->clock.now_ns, 40 * NS_PER_S);
     assert_int_equal(engine_update_wait(s->engine, now_decide, &b), ERR_OK);
     assert_true(b.ns >= a.ns);
     scratch_close(s);
-    atomic_store(&s->store_ns, 0);
+    atomic_store(&s->clock.now_ns, 0);
     scratch_open(s);
-    assert_int_equal(atomic_load(&s->store_ns), 50 * NS_PER_S);
+    assert_int_equal(atomic_load(&s->clock.now_ns), 50 * NS_PER_S);
 }
 
 struct order {

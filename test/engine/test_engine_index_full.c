@@ -5,6 +5,7 @@
  * is as large as the process may have. */
 #include "base/rng.h"
 #include "engine/store.h"
+#include "lib/wait.h"
 #include "model.h"
 
 #include <setjmp.h>
@@ -30,7 +31,6 @@ enum {
     VALUE_BYTES_MAX = ENGINE_VALUE_BYTES_MAX,
     BLOB_BYTES_MAX = 3000,
     STEP_BYTES = 32 << 12, /* for a commit of next to nothing */
-    INDEX_TIMEOUT_S = 30,
 };
 
 struct store {
@@ -135,8 +135,7 @@ static void change_start(struct store *s, struct change *c)
 /* The reference follows what was acknowledged. */
 static err change_end(struct store *s, const struct change *c)
 {
-    while (atomic_load(&c->result) < 0)
-        (void)usleep(100);
+    WAIT_UNTIL(atomic_load(&c->result) >= 0);
     err why = (err)atomic_load(&c->result);
     for (unsigned i = 0; i < c->count && why == ERR_OK; i++)
         s->version[c->keys[i]] = c->versions[i];
@@ -187,10 +186,8 @@ static void compare(struct store *s)
 /* Puts when the indexer has found that pages are free again: it looks now and then. */
 static void put_soon(struct store *s, unsigned first)
 {
-    time_t deadline = time(NULL) + INDEX_TIMEOUT_S;
-    err why = change_range(s, first, STEP, false);
-    for (; why == ERR_FULL && time(NULL) < deadline; why = change_range(s, first, STEP, false))
-        (void)usleep(1000);
+    err why = ERR_FULL;
+    WAIT_UNTIL((why = change_range(s, first, STEP, false)) != ERR_FULL);
     assert_int_equal(why, ERR_OK);
 }
 
@@ -406,10 +403,8 @@ static void a_commit_takes_in_the_end_what_the_one_before_it_freed(void **state)
     assert_int_equal(stat(data, &st), 0);
     s->scratch.map_bytes = (uint64_t)st.st_size + STEP_BYTES;
     store_open(s);
-    time_t deadline = time(NULL) + INDEX_TIMEOUT_S;
-    err why = engine_flush(s->scratch.engine);
-    for (; why == ERR_FULL && time(NULL) < deadline; why = engine_flush(s->scratch.engine))
-        (void)usleep(1000);
+    err why = ERR_FULL;
+    WAIT_UNTIL((why = engine_flush(s->scratch.engine)) != ERR_FULL);
     assert_int_equal(why, ERR_OK);
     compare(s);
     expect_sound(s->scratch.engine);

@@ -3,9 +3,9 @@
  * Method: thousands of rows come and go, then the file's blocks are counted; histories against the
  * naive model with rests in between; a view that was begun before. */
 #include "engine/store.h"
+#include "lib/wait.h"
 #include "model.h"
 
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,13 +17,7 @@
 
 #include <cmocka.h>
 
-enum {
-    ROWS = 16000,
-    KEPT_EVERY = 100,
-    VALUE_BYTES = 900,
-    REST_TIMEOUT_S = 60,
-    REST_BYTES_MAX = 6 << 20
-};
+enum { ROWS = 16000, KEPT_EVERY = 100, VALUE_BYTES = 900, REST_BYTES_MAX = 6 << 20 };
 enum { DISK_MIB_MIN = 256 };
 
 static int setup(void **state)
@@ -120,11 +114,7 @@ static uint64_t index_bytes(struct scratch *s)
 
 static void wait_for_rest(struct scratch *s, uint64_t bytes_max)
 {
-    time_t deadline = time(NULL) + REST_TIMEOUT_S;
-    while (index_bytes(s) > bytes_max && time(NULL) < deadline)
-        (void)sched_yield();
-    if (index_bytes(s) > bytes_max)
-        fail_msg("the index has %llu bytes at rest", (unsigned long long)index_bytes(s));
+    WAIT_UNTIL(index_bytes(s) <= bytes_max);
 }
 
 static void spare_blocks_go_back_at_rest(void **state)

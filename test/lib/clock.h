@@ -6,12 +6,12 @@
 
 #include <stdatomic.h>
 
-struct test_clock {
+struct fake_clock {
     struct clock clock;
-    _Atomic int64_t ns;
+    _Atomic int64_t now_ns;
 };
-void test_clock_init(struct test_clock *c, int64_t ns);
+void fake_clock_init(struct fake_clock *c, int64_t now_ns);
 /* Thread: any. */
-void test_clock_advance(struct test_clock *c, int64_t ns);
+void fake_clock_advance(struct fake_clock *c, int64_t ns);
 
 #endif

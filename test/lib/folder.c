@@ -9,12 +9,12 @@
 
 enum { FDS_MAX = 16 };
 
-void folder_make(struct folder *f)
+void folder_make(char dir[FOLDER_PATH_BYTES])
 {
     const char *base = getenv("TMPDIR");
-    int n = snprintf(f->dir, sizeof f->dir, "%s/test-XXXXXX", base == NULL ? "/tmp" : base);
-    INVARIANT(n < (int)sizeof f->dir);
-    INVARIANT(mkdtemp(f->dir) != NULL);
+    int n = snprintf(dir, FOLDER_PATH_BYTES, "%s/test-XXXXXX", base == NULL ? "/tmp" : base);
+    INVARIANT(n < FOLDER_PATH_BYTES);
+    INVARIANT(mkdtemp(dir) != NULL);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
@@ -23,7 +23,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
-void folder_remove(const struct folder *f)
+void folder_remove(const char *dir)
 {
-    (void)nftw(f->dir, remove_one, FDS_MAX, FTW_DEPTH | FTW_PHYS); /* what stays is temporary */
+    (void)nftw(dir, remove_one, FDS_MAX, FTW_DEPTH | FTW_PHYS); /* what stays is temporary */
 }

@@ -3,11 +3,9 @@
 #define TEST_LIB_FOLDER_H
 
 enum { FOLDER_PATH_BYTES = 64 };
-struct folder {
-    char dir[FOLDER_PATH_BYTES];
-};
-/* Below $TMPDIR or /tmp. Breaks an invariant when that cannot be had. */
-void folder_make(struct folder *f);
-void folder_remove(const struct folder *f);
+
+/* Below $TMPDIR or /tmp; dir is its path. Breaks an invariant when that cannot be had. */
+void folder_make(char dir[FOLDER_PATH_BYTES]);
+void folder_remove(const char *dir);
 
 #endif

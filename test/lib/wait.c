@@ -3,22 +3,29 @@
 
 #include "base/check.h"
 #include "base/times.h"
-#include "unit/cmocka_all.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
-void waiter_init(struct waiter *w)
+static _Noreturn void wait_failed(const char *what)
 {
-    *w = (struct waiter){ .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+    fprintf(stderr, "not within %d s: %s\n", WAIT_S, what);
+    abort();
 }
 
-void waiter_fini(struct waiter *w)
+void awaited_init(struct awaited *w)
+{
+    *w = (struct awaited){ .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+}
+
+void awaited_fini(struct awaited *w)
 {
     INVARIANT(pthread_mutex_destroy(&w->lock) == 0);
     INVARIANT(pthread_cond_destroy(&w->changed) == 0);
 }
 
-void waiter_tell(struct waiter *w, err why)
+void awaited_tell(struct awaited *w, err why)
 {
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
     INVARIANT(!w->done); /* exactly once */
@@ -28,7 +35,7 @@ void waiter_tell(struct waiter *w, err why)
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
 }
 
-bool waiter_told(struct waiter *w)
+bool awaited_told(struct awaited *w)
 {
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
     bool done = w->done;
@@ -36,12 +43,11 @@ bool waiter_told(struct waiter *w)
     return done;
 }
 
-err waiter_wait(struct waiter *w)
+err awaited_wait(struct awaited *w)
 {
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
     while (!w->done)
         wait_change(&w->changed, &w->lock, "an answer");
-    w->done = false;
     err why = w->why;
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
     return why;
@@ -53,7 +59,7 @@ void wait_change(pthread_cond_t *changed, pthread_mutex_t *lock, const char *wha
     INVARIANT(clock_gettime(CLOCK_REALTIME, &until) == 0);
     until.tv_sec += WAIT_S;
     if (pthread_cond_timedwait(changed, lock, &until) != 0)
-        fail_msg("not within %d s: %s", WAIT_S, what);
+        wait_failed(what);
 }
 
 void wait_pause(int64_t ms)
@@ -65,6 +71,6 @@ void wait_pause(int64_t ms)
 void wait_look(int64_t *left_ms, const char *what)
 {
     if (--*left_ms < 0)
-        fail_msg("not within %d s: %s", WAIT_S, what);
+        wait_failed(what);
     wait_pause(1);
 }

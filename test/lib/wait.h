@@ -1,7 +1,7 @@
 /* wait.h - a test waits for what happens on other threads.
  *
- * Nothing waits without end: after WAIT_S seconds the test fails, and says what it waited for. A
- * machine that is busy stays far below that. */
+ * Nothing waits without end: after WAIT_S seconds the program says what it waited for, and ends. A
+ * busy machine stays far below that. */
 #ifndef TEST_LIB_WAIT_H
 #define TEST_LIB_WAIT_H
 
@@ -14,19 +14,19 @@
 enum { WAIT_S = 120, WAIT_MS = WAIT_S * 1000 };
 
 /* One answer that comes once, from any thread. */
-struct waiter {
+struct awaited {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done;
     err why;
 };
-void waiter_init(struct waiter *w);
-void waiter_fini(struct waiter *w);
-/* A second call before waiter_wait breaks an invariant. */
-void waiter_tell(struct waiter *w, err why);
-bool waiter_told(struct waiter *w);
-/* What was told. The waiter may be used for another answer then. */
-err waiter_wait(struct waiter *w);
+void awaited_init(struct awaited *w);
+void awaited_fini(struct awaited *w);
+/* Once: a second call breaks an invariant. */
+void awaited_tell(struct awaited *w, err why);
+bool awaited_told(struct awaited *w);
+/* What was told, as often as it is asked. */
+err awaited_wait(struct awaited *w);
 
 /* One wait for a change of what lock guards, as pthread_cond_wait; the caller looks again. */
 void wait_change(pthread_cond_t *changed, pthread_mutex_t *lock, const char *what);

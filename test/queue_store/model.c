@@ -1,6 +1,7 @@
 #include "model.h"
 
-#include <pthread.h>
+#include "lib/wait.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -402,39 +403,21 @@ void model_write_fini(struct model_write *w)
 
 /* ---- writing ---- */
 
-struct waiting {
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool done;
-    err why;
-};
-
 static void write_done(struct queue_write *w, err why)
 {
-    struct waiting *x = w->ctx;
-    pthread_mutex_lock(&x->lock);
-    INVARIANT(!x->done);
-    x->done = true;
-    x->why = why;
-    pthread_cond_signal(&x->over);
-    pthread_mutex_unlock(&x->lock);
+    awaited_tell(w->ctx, why);
 }
 
 err model_write_run(struct queue_store *s, struct queue_write *w)
 {
-    struct waiting x = { .done = false };
-    pthread_mutex_init(&x.lock, NULL);
-    pthread_cond_init(&x.over, NULL);
+    struct awaited x;
+    awaited_init(&x);
     w->done = write_done;
     w->ctx = &x;
     s->ops->write(s, w);
-    pthread_mutex_lock(&x.lock);
-    while (!x.done)
-        pthread_cond_wait(&x.over, &x.lock);
-    pthread_mutex_unlock(&x.lock);
-    pthread_mutex_destroy(&x.lock);
-    pthread_cond_destroy(&x.over);
-    return x.why;
+    err why = awaited_wait(&x);
+    awaited_fini(&x);
+    return why;
 }
 
 err model_write_nothing(struct queue_store *s, struct queue_part p, uint64_t epoch)

@@ -2,10 +2,10 @@
 
 #include "lib/free_port.h"
 #include "lib/oracle.h"
+#include "lib/wait.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
 #include <pwd.h>
 #include <setjmp.h>
@@ -83,12 +83,10 @@ static void make_cluster(struct pg_server *s)
 
 void pg_server_init(struct pg_server *s, struct clock *clock)
 {
-    const char *tmp = getenv("TMPDIR");
     const struct passwd *p = getuid() == 0 ? getpwnam("postgres") : NULL;
     pg_ask_nobody();
     *s = (struct pg_server){ .port = free_port(), .clock = clock };
-    (void)snprintf(s->dir, sizeof(s->dir), "%s/pg-XXXXXX", tmp == NULL ? "/tmp" : tmp);
-    assert_non_null(mkdtemp(s->dir));
+    folder_make(s->dir);
     if (p != NULL)
         assert_int_equal(chown(s->dir, p->pw_uid, p->pw_gid), 0);
     (void)snprintf(s->url, sizeof(s->url), "postgresql://postgres@127.0.0.1:%u/postgres", s->port);
@@ -106,12 +104,6 @@ static bool answers(struct pg_server *s)
     err why = pg_open(&opts, mono_add_ms(clock_mono(s->clock), ANSWER_MS_MAX), &c, NULL);
     pg_close(&c);
     return why == ERR_OK;
-}
-
-static void wait_a_bit(void)
-{
-    struct timespec ts = { .tv_nsec = 20000000 };
-    (void)nanosleep(&ts, NULL); /* between two looks */
 }
 
 void pg_server_start(struct pg_server *s)
@@ -141,7 +133,7 @@ void pg_server_start(struct pg_server *s)
         if (clock_mono(s->clock).ns >= deadline.ns)
             fail_msg("PostgreSQL does not answer; it ended with exit code %d: %s/log",
                      WEXITSTATUS(status), s->dir);
-        wait_a_bit();
+        wait_pause(20); /* between two looks */
         if (waitpid(s->pid, &status, WNOHANG) !=
             0) /* refused: a child of the one that was killed has its memory yet */
             s->pid = spawn(s, argv);
@@ -196,16 +188,10 @@ void pg_server_pause(struct pg_server *s, bool pause)
     signal_all(s, pause ? SIGSTOP : SIGCONT);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
 void pg_server_fini(struct pg_server *s)
 {
     pg_server_kill(s);
-    (void)nftw(s->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    folder_remove(s->dir);
 }
 
 struct pg *pg_server_connect(struct pg_server *s)

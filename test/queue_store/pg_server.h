@@ -3,11 +3,12 @@
 #ifndef TEST_QUEUE_STORE_PG_SERVER_H
 #define TEST_QUEUE_STORE_PG_SERVER_H
 
+#include "lib/folder.h"
 #include "pg/pg.h"
 
 #include <sys/types.h>
 
-enum { PG_SERVER_PATH_BYTES = 64, PG_SERVER_URL_BYTES = 128 };
+enum { PG_SERVER_PATH_BYTES = FOLDER_PATH_BYTES, PG_SERVER_URL_BYTES = 128 };
 struct pg_server {
     char bin[PG_SERVER_PATH_BYTES]; /* where its programs are */
     char dir[PG_SERVER_PATH_BYTES];

@@ -4,6 +4,7 @@
  * every N; a child that is killed; a disk without room. FAULT_KILL_CYCLES sets the number of kills
  * (60); FAULT_SEED the seed, printed. */
 #include "engine/store.h"
+#include "lib/wait.h"
 #include "scratch.h"
 #include "suite.h"
 #include "vlog/file.h"
@@ -60,7 +61,7 @@ static err store_try(struct fixture *f)
     struct queue_local_opts opts = {
         .name = "a",
         .dir = f->scratch.dir,
-        .clock = &f->scratch.clock,
+        .clock = &f->scratch.clock.clock,
         .segment_bytes = 1 << 17,
         .free_bytes_min = f->free_bytes_min,
         .faults = &f->faults,
@@ -119,7 +120,7 @@ static void own_again(struct fixture *f, struct model *m)
             return;
         assert_true(tries < OWN_TRIES);
         if (why == ERR_FULL) /* the index tries again by and by */
-            assert_int_equal(nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL), 0);
+            wait_pause(10);
     }
 }
 

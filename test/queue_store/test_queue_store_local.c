@@ -28,7 +28,7 @@ static void store_open(struct fixture *f)
     store_time greatest;
     scratch_path(&f->scratch, "queue", dir);
     struct queue_local_opts opts = { .name = "a",
-                                     .clock = &f->scratch.clock,
+                                     .clock = &f->scratch.clock.clock,
                                      .segment_bytes = 1 << 20 };
     if (f->shared) {
         scratch_open(&f->scratch);
@@ -127,7 +127,7 @@ static void folder_init(struct folder *f)
 static err folder_open_as(struct folder *f, const char *name, const char *deployment, bool used)
 {
     struct queue_local_opts opts = { .name = name,
-                                     .clock = &f->scratch.clock,
+                                     .clock = &f->scratch.clock.clock,
                                      .segment_bytes = 1 << 20,
                                      .dir = f->dir,
                                      .deployment = deployment,

@@ -7,6 +7,7 @@
 #include "pg_server.h"
 #include "suite.h"
 
+#include "lib/wait.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "pg/pg.h"
@@ -111,12 +112,6 @@ static void it_is_a_store(void **state)
 
 /* ---- owners ---- */
 
-static void nap(void)
-{
-    struct timespec ts = { .tv_nsec = 10000000 };
-    (void)nanosleep(&ts, NULL); /* between two looks */
-}
-
 /* While the first lives the second stands by; when it has gone the second takes over and the first,
  * if it were still there, could change nothing. */
 static void a_second_owner_waits_for_the_first_to_go(void **state)
@@ -134,7 +129,7 @@ static void a_second_owner_waits_for_the_first_to_go(void **state)
     int tries = 0;
     while (model_own_one(b, p, &of_b) != ERR_OK) {
         assert_true(tries++ < RECOVER_TRIES); /* the server sees the connection go */
-        nap();
+        wait_pause(10);
     }
     assert_true(of_b.epoch > of_a.epoch);
     assert_int_equal(model_write_nothing(b, p, of_a.epoch), ERR_CONFLICT);
@@ -153,7 +148,7 @@ static void own_again(struct queue_store *s, struct model *m)
         if (why == ERR_OK)
             return;
         assert_true(tries < RECOVER_TRIES);
-        nap();
+        wait_pause(10);
     }
 }
 
@@ -163,7 +158,7 @@ static void own_again_part(struct queue_store *s, struct queue_part p,
     for (int tries = 0; s->ops->recover(s, NULL) != ERR_OK || model_own_one(s, p, out) != ERR_OK;
          tries++) {
         assert_true(tries < RECOVER_TRIES);
-        nap();
+        wait_pause(10);
     }
 }
 
@@ -288,7 +283,7 @@ static void a_store_that_is_away_at_start_is_recovered(void **state)
     int tries = 0;
     while (s->ops->recover(s, NULL) != ERR_OK) {
         assert_true(tries++ < RECOVER_TRIES);
-        nap();
+        wait_pause(10);
     }
     assert_int_equal(model_own_one(s, p, &r), ERR_OK);
     s->ops->close(&s);
@@ -465,7 +460,7 @@ static int64_t reads_of(struct fixture *f, struct pg *c, uint64_t *id, unsigned 
     for (int tries = 0; pg_server_number(&f->server, c, CONNECTED_SQL) > 0;
          tries++) { /* they tell their figures when they end */
         assert_true(tries < RECOVER_TRIES);
-        nap();
+        wait_pause(10);
     }
     return pg_server_number(&f->server, c, READ_SQL) - before;
 }

@@ -2,6 +2,7 @@
  * references balance. Method: ready answers of our own that count their references; threads that
  * write, read and refill. */
 #include "app/page/hot.h"
+#include "lib/clock.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -57,13 +58,7 @@ size_t http_ready_bytes(const struct http_ready *r)
     return r->bytes;
 }
 
-static _Atomic int64_t now_ns;
-static store_time fake_store_now(struct clock *c)
-{
-    (void)c;
-    return (store_time){ .ns = atomic_load(&now_ns) };
-}
-static struct clock fake_clock = { .store_now = fake_store_now };
+static struct fake_clock fake;
 
 static struct hot_key key_of(const char *target)
 {
@@ -86,7 +81,7 @@ static void keep_until(struct app_hot *h, const char *target, const char *title,
 
 static int64_t look(struct app_hot *h, const char *target, const char *if_none_match)
 {
-    struct http_ready *r = hot_get(h, key_of(target), &fake_clock, str_of(if_none_match));
+    struct http_ready *r = hot_get(h, key_of(target), &fake.clock, str_of(if_none_match));
     if (r == NULL)
         return 0;
     int64_t value = r->value;
@@ -210,10 +205,10 @@ static void entry_ends_at_its_instant(void **state)
 {
     (void)state;
     struct app_hot *h = hot_new(1 << 20, 1);
-    atomic_store(&now_ns, 99);
+    atomic_store(&fake.now_ns, 99);
     keep_until(h, "/a", "A", 5, (store_time){ .ns = 100 });
     assert_int_equal(look(h, "/a", NULL), 5);
-    atomic_store(&now_ns, 100);
+    atomic_store(&fake.now_ns, 100);
     assert_int_equal(look(h, "/a", NULL), 0);
     hot_free(&h);
 }
@@ -226,7 +221,7 @@ static void variants_are_apart_and_a_new_entry_replaces(void **state)
     keep_until(h, "/a", "A", 6, STORE_TIME_NEVER);
     assert_int_equal(look(h, "/a", NULL), 6);
     struct hot_key other = { .target = STR("/a"), .variant = 2 };
-    assert_null(hot_get(h, other, &fake_clock, STR_NONE));
+    assert_null(hot_get(h, other, &fake.clock, STR_NONE));
     struct hot_stats s;
     hot_stats_get(h, &s);
     assert_int_equal(s.entries, 1);
@@ -301,7 +296,7 @@ static void *read_titles(void *arg)
         t = (t * 5 + 3) % TITLES;
         char title[2] = { (char)('A' + t), 0 }, target[3] = { '/', (char)('A' + t), 0 };
         int64_t least = atomic_load(&acknowledged[t]);
-        struct http_ready *r = hot_get(shared, key_of(target), &fake_clock, STR_NONE);
+        struct http_ready *r = hot_get(shared, key_of(target), &fake.clock, STR_NONE);
         if (r != NULL) {
             atomic_fetch_add(&hits, 1);
             if (r->value < least)
@@ -340,6 +335,7 @@ static void an_acknowledged_change_is_never_hidden(void **state)
 
 int main(void)
 {
+    fake_clock_init(&fake, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entry_is_found_until_its_title_changes),
         cmocka_unit_test(entry_made_before_a_change_is_not_kept),

@@ -18,16 +18,6 @@ static void fake_entropy(void *dst, size_t n)
         p[i] = (unsigned char)rng_next(&entropy_rng);
 }
 
-static store_time still_store(struct clock *c)
-{
-    return (store_time){ .ns = CONTAINER_OF(c, struct authtest_clock, clock)->ns };
-}
-
-static mono still_mono(struct clock *c)
-{
-    return (mono){ .ns = CONTAINER_OF(c, struct authtest_clock, clock)->ns };
-}
-
 void authtest_restart(struct authtest *f, bool enabled)
 {
     struct err_note note;
@@ -45,9 +35,7 @@ int authtest_up(void **state)
     static struct authtest f;
     f = (struct authtest){ .engine = NULL };
     rng_init(&entropy_rng, 7);
-    f.clock =
-        (struct authtest_clock){ .clock = { .store_now = still_store, .mono_now = still_mono },
-                                 .ns = 1800000000 * NS_PER_S };
+    fake_clock_init(&f.clock, 1800000000 * NS_PER_S);
     f.engine = engine_mem_new(&f.clock.clock);
     authtest_restart(&f, true);
     *state = &f;

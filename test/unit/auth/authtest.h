@@ -4,14 +4,11 @@
 #define TEST_AUTHTEST_H
 
 #include "auth/authority.h"
+#include "lib/clock.h"
 
 struct engine;
-struct authtest_clock {
-    struct clock clock;
-    int64_t ns;
-};
 struct authtest {
-    struct authtest_clock clock;
+    struct fake_clock clock;
     struct engine *engine;
     struct auth *auth;
     bool exposed; /* from the next restart on */

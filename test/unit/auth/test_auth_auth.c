@@ -150,11 +150,12 @@ static void a_key_ends_when_it_expires_also_from_the_cache(void **state)
 {
     struct authtest *f = *state;
     authtest_lock(f);
-    struct authtest_made m = authtest_make(f, "read", NULL, (store_time){ .ns = f->clock.ns + 10 });
+    struct authtest_made m =
+        authtest_make(f, "read", NULL, (store_time){ .ns = f->clock.now_ns + 10 });
     assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
-    f->clock.ns += 9;
+    f->clock.now_ns += 9;
     assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
-    f->clock.ns += 1;
+    f->clock.now_ns += 1;
     assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")),
                      AUTH_KEY_EXPIRED);
     authtest_restart(f, true);
@@ -198,7 +199,8 @@ static void a_listing_shows_no_secrets(void **state)
     struct listing l = { .count = 0 };
     assert_int_equal(auth_key_list(f->auth, STR_NONE, list_each, &l), ERR_OK);
     assert_int_equal(l.count, 0);
-    struct authtest_made m = authtest_make(f, "purge", "en", (store_time){ .ns = f->clock.ns + 5 });
+    struct authtest_made m =
+        authtest_make(f, "purge", "en", (store_time){ .ns = f->clock.now_ns + 5 });
     assert_int_equal(auth_key_list(f->auth, STR_NONE, list_each, &l), ERR_OK);
     assert_int_equal(l.count, 1);
     assert_string_equal(l.last.id, m.key.id);
@@ -207,7 +209,7 @@ static void a_listing_shows_no_secrets(void **state)
     assert_string_equal(l.last.space, "en");
     assert_string_equal(l.last.prefix, m.key.prefix);
     assert_int_equal(l.last.expires_at.ns, m.key.expires_at.ns);
-    assert_int_equal(l.last.created_at.ns, f->clock.ns);
+    assert_int_equal(l.last.created_at.ns, f->clock.now_ns);
     (void)authtest_make(f, "purge", "en", STORE_TIME_NEVER);
     l.count = 0;
     assert_int_equal(auth_key_list(f->auth, STR_NONE, list_each, &l), ERR_OK);

@@ -41,7 +41,7 @@ static void namespaces_are_paged_by_name(void **state)
                                 .description = { .p = description,
                                                  .n = i == 3 ? sizeof description : i } };
         assert_int_equal(auth_space_create(f->auth, &s, &note), ERR_OK);
-        f->clock.ns += NS_PER_S;
+        f->clock.now_ns += NS_PER_S;
     }
     struct auth_page page = page_of(STR(""), 0);
     assert_int_equal(auth_space_list(f->auth, &page, &a, &all, &count), ERR_OK);
@@ -103,10 +103,10 @@ static void users_and_keys_are_paged_by_id(void **state)
         struct auth_apikey k = { .user_id = str_of(ids[i / 2]),
                                  .name = str_of(name),
                                  .scope = STR("ns"),
-                                 .expires_at = { .ns = f->clock.ns + 7 } };
+                                 .expires_at = { .ns = f->clock.now_ns + 7 } };
         struct auth_secret s;
         assert_int_equal(auth_apikey_create(f->auth, &k, &s, &note), ERR_OK);
-        f->clock.ns += NS_PER_S; /* ids of one second are in no order */
+        f->clock.now_ns += NS_PER_S; /* ids of one second are in no order */
     }
     struct auth_page page = page_of(STR(""), 0);
     assert_int_equal(auth_user_list(f->auth, &page, &a, &users, &count), ERR_OK);
@@ -175,7 +175,7 @@ static void roles_and_bindings_are_those_of_one_namespace(void **state)
                                       .role_name = str_of(name),
                                       .user_id = str_of(users[i % 2]) };
         assert_int_equal(auth_binding_create(f->auth, &n, id, &note), ERR_OK);
-        f->clock.ns += NS_PER_S;
+        f->clock.now_ns += NS_PER_S;
     }
     struct auth_page page = page_of(STR(""), 0);
     assert_int_equal(auth_role_list(f->auth, STR("ns"), &page, &a, &roles, &count), ERR_OK);

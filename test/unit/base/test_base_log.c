@@ -1,6 +1,7 @@
 /* Goal: one line is one write whatever a client sends, also from many threads. Method: a pipe, read
  * back. */
 #include "base/log.h"
+#include "lib/clock.h"
 
 #include "base/check.h"
 
@@ -16,12 +17,7 @@
 
 enum { READ_BYTES = 1 << 20 };
 
-static wall still_wall(struct clock *c)
-{
-    (void)c;
-    return (wall){ .ns = 1767225600123456789 };
-}
-static struct clock still = { .wall_now = still_wall };
+static struct fake_clock still;
 
 struct catch
 {
@@ -53,7 +49,7 @@ static void text_and_json_of_one_event(void **state)
     for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
         struct catch c;
         catch_begin(&c);
-        struct log *l = log_new(c.ends[1], LOG_INFO, (enum log_format)format, &still);
+        struct log *l = log_new(c.ends[1], LOG_INFO, (enum log_format)format, &still.clock);
         log_event(l, LOG_INFO, "page.put", LOG_CSTR("title", "Main Page"), LOG_INT("rev", 7),
                   LOG_INT("least", INT64_MIN), LOG_CSTR("plain", "a/b?c"),
                   LOG_STR("none", STR_NONE));
@@ -102,7 +98,7 @@ static void what_a_client_sends_stays_within_its_quotes(void **state)
         char want[256];
         bool json = i % 2 == 1;
         catch_begin(&c);
-        struct log *l = log_new(c.ends[1], LOG_DEBUG, json ? LOG_JSON : LOG_TEXT, &still);
+        struct log *l = log_new(c.ends[1], LOG_DEBUG, json ? LOG_JSON : LOG_TEXT, &still.clock);
         log_event(l, LOG_ERROR, "e", LOG_STR("v", rows[i / 2].value));
         const char *value = json ? rows[i / 2].json : rows[i / 2].text;
         (void)snprintf(want, sizeof want, json ? ",\"v\":%s}\n" : " v=%s\n", value);
@@ -123,7 +119,7 @@ static void long_values_are_cut_between_characters(void **state)
         memcpy(value + i, "\xc3\xa9", 2);
     value[0] = 'x'; /* puts the limit into the middle of a character; its other half is invalid */
     catch_begin(&c);
-    struct log *l = log_new(c.ends[1], LOG_DEBUG, LOG_TEXT, &still);
+    struct log *l = log_new(c.ends[1], LOG_DEBUG, LOG_TEXT, &still.clock);
     log_event(l, LOG_INFO, "e", LOG_STR("v", ((str){ value, sizeof value })), LOG_INT("after", 1));
     const char *got = catch_end(&c);
     const char *open = strchr(got, '"');
@@ -147,7 +143,7 @@ static void a_line_over_its_limit_loses_whole_fields_and_says_so(void **state)
         memset(value, 1, sizeof value); /* six bytes each when escaped */
         str long_one = { value, sizeof value };
         catch_begin(&c);
-        struct log *l = log_new(c.ends[1], LOG_DEBUG, (enum log_format)format, &still);
+        struct log *l = log_new(c.ends[1], LOG_DEBUG, (enum log_format)format, &still.clock);
         log_event(l, LOG_INFO, "e", LOG_STR("a", long_one), LOG_STR("b", long_one),
                   LOG_STR("c", long_one), LOG_STR("d", long_one), LOG_STR("f", long_one),
                   LOG_INT("z", 1));
@@ -167,7 +163,7 @@ static void the_level_and_nobody_and_a_dead_reader(void **state)
     log_note(NULL, LOG_ERROR, "nobody");
     assert_false(log_enabled(NULL, LOG_ERROR));
     catch_begin(&c);
-    struct log *l = log_new(c.ends[1], LOG_WARN, LOG_TEXT, &still);
+    struct log *l = log_new(c.ends[1], LOG_WARN, LOG_TEXT, &still.clock);
     assert_false(log_enabled(l, LOG_INFO));
     assert_true(log_enabled(l, LOG_WARN));
     log_level_set(l, LOG_DEBUG);
@@ -178,7 +174,7 @@ static void the_level_and_nobody_and_a_dead_reader(void **state)
     log_free(&l);
     int closed = open("/dev/full", O_WRONLY);
     assert_true(closed >= 0);
-    l = log_new(closed, LOG_DEBUG, LOG_TEXT, &still);
+    l = log_new(closed, LOG_DEBUG, LOG_TEXT, &still.clock);
     errno = ENOENT;
     log_note(l, LOG_ERROR, "dropped");
     assert_int_equal(errno, ENOENT); /* whoever logs is about to report it */
@@ -210,7 +206,7 @@ static void lines_of_many_threads_stay_whole(void **state)
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     unlink(path);
-    struct log *l = log_new(fd, LOG_INFO, LOG_TEXT, &still);
+    struct log *l = log_new(fd, LOG_INFO, LOG_TEXT, &still.clock);
     pthread_t threads[WRITERS];
     struct writer writers[WRITERS];
     int next[WRITERS] = { 0 };
@@ -243,6 +239,7 @@ static void lines_of_many_threads_stay_whole(void **state)
 
 int main(void)
 {
+    fake_clock_init(&still, 1767225600123456789);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_and_json_of_one_event),
         cmocka_unit_test(what_a_client_sends_stays_within_its_quotes),

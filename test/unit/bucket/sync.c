@@ -4,77 +4,18 @@
 #include "bucket/key.h"
 #include "bucket/page_write.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
-struct waiter {
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool done;
-    err why;
-};
-
-static store_time fake_store(struct clock *c)
-{
-    return (store_time){ .ns = atomic_load(&CONTAINER_OF(c, struct fake_clock, clock)->now_ns) };
-}
-
-static mono fake_mono(struct clock *c)
-{
-    return (mono){ .ns = fake_store(c).ns };
-}
-
-static wall fake_wall(struct clock *c)
-{
-    return (wall){ .ns = fake_store(c).ns };
-}
-
-void fake_clock_init(struct fake_clock *c, int64_t now_ns)
-{
-    c->clock =
-        (struct clock){ .store_now = fake_store, .mono_now = fake_mono, .wall_now = fake_wall };
-    atomic_init(&c->now_ns, now_ns);
-}
-
-void fake_clock_advance(struct fake_clock *c, int64_t ns)
-{
-    atomic_fetch_add(&c->now_ns, ns);
-}
-
-static void waiter_init(struct waiter *w)
-{
-    *w = (struct waiter){ .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER };
-}
-
-static void waiter_tell(struct waiter *w, err why)
-{
-    INVARIANT(pthread_mutex_lock(&w->lock) == 0);
-    INVARIANT(!w->done); /* exactly once */
-    w->done = true;
-    w->why = why;
-    INVARIANT(pthread_cond_signal(&w->over) == 0);
-    INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
-}
-
-static err waiter_wait(struct waiter *w)
-{
-    INVARIANT(pthread_mutex_lock(&w->lock) == 0);
-    while (!w->done)
-        INVARIANT(pthread_cond_wait(&w->over, &w->lock) == 0);
-    INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
-    return w->why;
-}
+#include "lib/wait.h"
 
 static void put_done(struct page_put *p, err why)
 {
-    waiter_tell(p->ctx, why);
+    awaited_tell(p->ctx, why);
 }
 
 err sync_put(struct page_bucket *b, struct page_put *p)
 {
-    struct waiter w;
+    struct awaited w;
     struct arena arena;
-    waiter_init(&w);
+    awaited_init(&w);
     arena_init(&arena, 1u << 26);
     p->arena = &arena;
     p->done = put_done;
@@ -82,25 +23,28 @@ err sync_put(struct page_bucket *b, struct page_put *p)
     p->deadline = (mono){ .ns = INT64_MAX };
     err e = page_put_start(b, p);
     if (e == ERR_OK)
-        e = waiter_wait(&w);
+        e = awaited_wait(&w);
+    awaited_fini(&w);
     arena_fini(&arena);
     return e;
 }
 
 static void order_done(struct page_order *o, err why)
 {
-    waiter_tell(o->ctx, why);
+    awaited_tell(o->ctx, why);
 }
 
 err sync_order(struct page_bucket *b, struct page_order *o)
 {
-    struct waiter w;
-    waiter_init(&w);
+    struct awaited w;
+    awaited_init(&w);
     o->done = order_done;
     o->ctx = &w;
     o->deadline = (mono){ .ns = INT64_MAX };
     page_order_start(b, o);
-    return waiter_wait(&w);
+    err e = awaited_wait(&w);
+    awaited_fini(&w);
+    return e;
 }
 
 err sync_upkeep(struct pages *p, store_time *next)

@@ -4,13 +4,7 @@
 
 #include "bucket/page_write.h"
 #include "bucket/traces.h"
-
-struct fake_clock {
-    struct clock clock;
-    _Atomic int64_t now_ns;
-};
-void fake_clock_init(struct fake_clock *c, int64_t now_ns);
-void fake_clock_advance(struct fake_clock *c, int64_t ns);
+#include "lib/clock.h"
 
 /* Fill in everything but the module's own, arena, done and ctx; return what done got, or the
  * refusal. */

@@ -4,6 +4,7 @@
 #include "cli/child.h"
 #include "cli/stop.h"
 #include "cli/upload.h"
+#include "lib/folder.h"
 #include "loop/sysclock.h"
 
 #include "../cmocka_all.h"
@@ -65,14 +66,14 @@ static void a_read_of_a_pipe_ends_on_a_signal_before_it(void **state)
 
 static bool opens_a_fifo(void)
 {
-    char dir[] = "/tmp/stop-XXXXXX", path[64];
-    if (mkdtemp(dir) == NULL)
-        return false;
+    char dir[FOLDER_PATH_BYTES], path[2 * FOLDER_PATH_BYTES];
+    folder_make(dir);
     (void)snprintf(path, sizeof path, "%s/fifo", dir);
     bool fine = mkfifo(path, 0600) == 0;
     FILE *from = fine ? stop_open(path) : NULL;
     fine = from != NULL && fgetc(from) == EOF && ferror(from) && fclose(from) == 0;
-    return unlink(path) == 0 && rmdir(dir) == 0 && fine;
+    folder_remove(dir);
+    return fine;
 }
 
 static void a_fifo_without_a_writer_ends_on_a_signal_before_it(void **state)

@@ -4,8 +4,8 @@
 #include "cli/whole.h"
 
 #include "../cmocka_all.h"
-#include "../scratch.h"
 #include "base/str.h"
+#include "lib/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,13 +42,13 @@ int rename(const char *from, const char *to)
     return fails('r') ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
-static struct scratch s;
+static char dir[FOLDER_PATH_BYTES];
 static char file[128];
 
 static void begin(void)
 {
-    scratch_make(&s);
-    (void)snprintf(file, sizeof file, "%s/file", s.dir);
+    folder_make(dir);
+    (void)snprintf(file, sizeof file, "%s/file", dir);
     memset(calls, 0, sizeof calls);
     calls_count = fail_at = 0;
 }
@@ -75,7 +75,7 @@ static void assert_holds(const char *path, const char *text)
 
 static unsigned entries(void)
 {
-    DIR *d = opendir(s.dir);
+    DIR *d = opendir(dir);
     unsigned n = 0;
     assert_non_null(d);
     while (readdir(d) != NULL)
@@ -103,7 +103,7 @@ static void bytes_are_on_disk_before_the_name_and_the_name_before_the_end(void *
     assert_string_equal(calls, "frd");
     assert_holds(file, "new");
     assert_int_equal(entries(), 1);
-    scratch_remove(&s);
+    folder_remove(dir);
 }
 
 static void each_failure_is_told_and_leaves_what_was_there_alone(void **state)
@@ -119,7 +119,7 @@ static void each_failure_is_told_and_leaves_what_was_there_alone(void **state)
         assert_non_null(strstr(note.text, strerror(EIO)));
         assert_holds(file, at == 3 ? "new" : "old");
         assert_int_equal(entries(), 1);
-        scratch_remove(&s);
+        folder_remove(dir);
     }
 }
 
@@ -130,7 +130,7 @@ static void what_is_not_kept_leaves_nothing(void **state)
     begin();
     assert_int_equal(write_whole(file, "new", false, &note), ERR_OK);
     assert_int_equal(entries(), 0);
-    scratch_remove(&s);
+    folder_remove(dir);
 }
 
 static void permissions_are_kept_and_no_more_than_they(void **state)
@@ -151,7 +151,7 @@ static void permissions_are_kept_and_no_more_than_they(void **state)
         assert_int_equal(st.st_gid, 2345);
         assert_int_equal(st.st_mode & 07777, 0751);
     }
-    scratch_remove(&s);
+    folder_remove(dir);
 }
 
 static void links_are_followed_but_not_those_of_others_in_a_folder_of_all(void **state)
@@ -161,8 +161,8 @@ static void links_are_followed_but_not_those_of_others_in_a_folder_of_all(void *
     char link[160], second[160];
     begin();
     put(file, "old", 0600);
-    (void)snprintf(link, sizeof link, "%s/link", s.dir);
-    (void)snprintf(second, sizeof second, "%s/second", s.dir);
+    (void)snprintf(link, sizeof link, "%s/link", dir);
+    (void)snprintf(second, sizeof second, "%s/second", dir);
     assert_int_equal(symlink("file", link), 0);
     assert_int_equal(symlink(link, second), 0);
     assert_int_equal(write_whole(second, "new", true, &note), ERR_OK);
@@ -173,18 +173,18 @@ static void links_are_followed_but_not_those_of_others_in_a_folder_of_all(void *
     assert_int_equal(write_whole(second, "new", true, &note), ERR_IO);
     assert_int_equal(unlink(link), 0);
     assert_int_equal(symlink("file", link), 0);
-    assert_int_equal(chmod(s.dir, 01777), 0);
+    assert_int_equal(chmod(dir, 01777), 0);
     assert_int_equal(write_whole(second, "ours", true, &note), ERR_OK);
     if (geteuid() == 0) { /* only root makes links of others */
         assert_int_equal(lchown(link, 1234, 1234), 0);
         assert_int_equal(write_whole(second, "theirs", true, &note), ERR_DENIED);
         assert_int_equal(write_whole(link, "theirs", true, &note), ERR_DENIED);
-        assert_int_equal(chmod(s.dir, 0700), 0);
+        assert_int_equal(chmod(dir, 0700), 0);
         assert_int_equal(write_whole(link, "a folder of ours", true, &note), ERR_OK);
         assert_holds(file, "a folder of ours");
         assert_int_equal(entries(), 3);
     }
-    scratch_remove(&s);
+    folder_remove(dir);
 }
 
 static void a_name_as_long_as_names_can_be_is_written(void **state)
@@ -193,11 +193,11 @@ static void a_name_as_long_as_names_can_be_is_written(void **state)
     struct err_note note;
     char path[512];
     begin();
-    (void)snprintf(path, sizeof path, "%s/%0255d", s.dir, 1);
+    (void)snprintf(path, sizeof path, "%s/%0255d", dir, 1);
     assert_int_equal(write_whole(path, "new", true, &note), ERR_OK);
     assert_holds(path, "new");
     assert_int_equal(entries(), 1);
-    scratch_remove(&s);
+    folder_remove(dir);
 }
 
 int main(void)

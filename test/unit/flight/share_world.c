@@ -13,17 +13,10 @@ void unlock(struct world *w)
 
 void wait_for(struct world *w, const unsigned *counter, unsigned wanted)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += WAIT_S;
     lock(w);
-    bool fine = true;
-    while (fine && *counter < wanted)
-        fine = pthread_cond_timedwait(&w->changed, &w->lock, &until) == 0;
-    unsigned have = *counter;
+    while (*counter < wanted)
+        wait_change(&w->changed, &w->lock, "what is counted");
     unlock(w);
-    if (!fine)
-        fail_msg("%u of %u after %d s", have, wanted, WAIT_S);
 }
 
 static unsigned count_of(struct world *w, const unsigned *counter)
@@ -146,7 +139,7 @@ void ask(struct world *w, unsigned node, const char *key, struct how how)
     assert_true(w->asked_count < WAITERS_MAX);
     struct asked *a = &w->asked[w->asked_count++];
     *a = (struct asked){ .world = w, .waiter = { .done = waiter_done } };
-    a->waiter.deadline = mono_add_ms(clock_mono(sysclock_clock(w->clock)), WAIT_S * 1000);
+    a->waiter.deadline = mono_add_ms(clock_mono(sysclock_clock(w->clock)), WAIT_MS);
     assert_int_equal(flight_join(n->flights, str_of(key), &m, &a->waiter), ERR_OK);
 }
 

@@ -8,6 +8,7 @@
 #include "flight/flight.h"
 #include "flight/share_scripts.h"
 #include "flight/shared.h"
+#include "lib/wait.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "redis_server.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NODES = 4, WAITERS_MAX = 400, WAIT_S = 120, KEY_BYTES = 64 };
+enum { NODES = 4, WAITERS_MAX = 400, KEY_BYTES = 64 };
 /* Of tests that are about leases, and of all others: there a loop that stands for a while loses
  * none. */
 enum { LEASE_SHORT_MS = 1000, LEASE_MS = 60000 };

@@ -7,6 +7,7 @@
 #include "base/metrics.h"
 #include "base/rng.h"
 #include "flight/flight.h"
+#include "lib/wait.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 
@@ -108,15 +109,6 @@ static mono in_ms(struct bench *b, int64_t ms)
     return mono_add_ms(clock_mono(b->clock), ms);
 }
 
-#define WAIT_FOR(b, condition)                                                                     \
-    do {                                                                                           \
-        mono until_ = in_ms((b), PATIENCE_MS);                                                     \
-        while (!(condition)) {                                                                     \
-            assert_true(clock_mono((b)->clock).ns < until_.ns);                                    \
-            usleep(200);                                                                           \
-        }                                                                                          \
-    } while (0)
-
 static void value_free(struct flight_value *v)
 {
     struct value *value = CONTAINER_OF(v, struct value, base);
@@ -197,9 +189,9 @@ static uint64_t waiters(struct bench *b)
     return s.waiters;
 }
 
-static struct flight *held(struct bench *b, struct maker *m)
+static struct flight *held(struct maker *m)
 {
-    WAIT_FOR(b, atomic_load(&m->flight) != NULL);
+    WAIT_UNTIL(atomic_load(&m->flight) != NULL);
     return atomic_exchange(&m->flight, NULL);
 }
 
@@ -251,9 +243,9 @@ static void ten_thousand_share_one_computation(void **state)
     assert_int_equal(waiters(b), CROWD);
     struct caller more = { 0 };
     assert_int_equal(join(b, &more, "storm", &slow, FAR_MS), ERR_LIMIT);
-    finish(&slow, held(b, &slow), ERR_OK);
+    finish(&slow, held(&slow), ERR_OK);
     assert_int_equal(join(b, &other, "other", &quick, FAR_MS), ERR_OK);
-    WAIT_FOR(b, atomic_load(&called) == CROWD + 1 && flights_idle(b->flights));
+    WAIT_UNTIL(atomic_load(&called) == CROWD + 1 && flights_idle(b->flights));
     unsigned led = 0;
     for (unsigned i = 0; i < CROWD; i++) {
         assert_int_equal(callers[i].why, ERR_OK);
@@ -281,7 +273,7 @@ static void others_are_served_while_many_are_released(void **state)
         assert_int_equal(join(b, &callers[i], "many", &many, FAR_MS), ERR_OK);
     assert_int_equal(join(b, &other, "other", &one, FAR_MS), ERR_OK);
     bench_run(b);
-    WAIT_FOR(b, atomic_load(&called) == CROWD + 1 && flights_idle(b->flights));
+    WAIT_UNTIL(atomic_load(&called) == CROWD + 1 && flights_idle(b->flights));
     assert_true(other.order < FLIGHT_RELEASE_MAX);
     free(callers);
     bench_free(b);
@@ -299,13 +291,13 @@ static void errors_are_shared_and_remembered(void **state)
     bench_run(b);
     assert_int_equal(join(b, &a, "k", &m, FAR_MS), ERR_OK);
     assert_int_equal(join(b, &c, "k", &m, FAR_MS), ERR_OK);
-    finish(&m, held(b, &m), ERR_UNAVAILABLE);
-    WAIT_FOR(b, a.done + c.done == 2);
+    finish(&m, held(&m), ERR_UNAVAILABLE);
+    WAIT_UNTIL(a.done + c.done == 2);
     assert_int_equal(a.why, ERR_UNAVAILABLE);
     assert_int_equal(c.why, ERR_UNAVAILABLE);
     assert_int_equal(join(b, &late, "k", &again, FAR_MS), ERR_OK);
     assert_int_equal(join(b, &fine, "other", &again, FAR_MS), ERR_OK);
-    WAIT_FOR(b, late.done + fine.done == 2 && flights_idle(b->flights));
+    WAIT_UNTIL(late.done + fine.done == 2 && flights_idle(b->flights));
     assert_int_equal(late.why, ERR_UNAVAILABLE);
     assert_int_equal(late.detail, FLIGHT_NEGATIVE);
     assert_true(late.waiter.retry_after_ms > 0);
@@ -324,11 +316,11 @@ static void who_asked_first_may_leave(void **state)
     bench_run(b);
     assert_int_equal(join(b, &first, "k", &m, FAR_MS), ERR_OK);
     assert_int_equal(join(b, &second, "k", &m, FAR_MS), ERR_OK);
-    struct flight *f = held(b, &m);
+    struct flight *f = held(&m);
     assert_true(flight_leave(b->flights, &first.waiter));
     assert_false(flight_leave(b->flights, &first.waiter));
     finish(&m, f, ERR_OK);
-    WAIT_FOR(b, second.done == 1 && flights_idle(b->flights));
+    WAIT_UNTIL(second.done == 1 && flights_idle(b->flights));
     assert_int_equal(second.why, ERR_OK);
     assert_int_equal(first.done, 0);
     assert_int_equal(atomic_load(&m.cancels), 0);
@@ -346,16 +338,16 @@ static void what_nobody_wants_is_stopped_unless_kept(void **state)
     keep.keep_idle = true;
     bench_run(b);
     assert_int_equal(join(b, &c, "k", &m, FAR_MS), ERR_OK);
-    struct flight *f = held(b, &m);
+    struct flight *f = held(&m);
     assert_true(flight_leave(b->flights, &c.waiter));
-    WAIT_FOR(b, atomic_load(&m.cancels) == 1);
+    WAIT_UNTIL(atomic_load(&m.cancels) == 1);
     finish(&m, f, ERR_SHUTDOWN);
     k.waiter = (struct flight_waiter){ .deadline = in_ms(b, FAR_MS), .done = done };
     assert_int_equal(flight_join(b->flights, STR("kept"), &keep, &k.waiter), ERR_OK);
-    f = held(b, &kept);
+    f = held(&kept);
     assert_true(flight_leave(b->flights, &k.waiter));
     finish(&kept, f, ERR_OK);
-    WAIT_FOR(b, flights_idle(b->flights));
+    WAIT_UNTIL(flights_idle(b->flights));
     assert_int_equal(atomic_load(&kept.cancels), 0);
     assert_int_equal(atomic_load(&kept.alive), 0);
     assert_int_equal(c.done + k.done, 0);
@@ -371,12 +363,12 @@ static void each_waiter_has_its_own_deadline(void **state)
     bench_run(b);
     assert_int_equal(join(b, &patient, "k", &m, FAR_MS), ERR_OK);
     assert_int_equal(join(b, &brief, "k", &m, 5), ERR_OK);
-    WAIT_FOR(b, brief.done == 1);
+    WAIT_UNTIL(brief.done == 1);
     assert_int_equal(brief.why, ERR_TIMEOUT);
     assert_true(clock_mono(b->clock).ns >= brief.waiter.deadline.ns);
     assert_int_equal(patient.done, 0);
-    finish(&m, held(b, &m), ERR_OK);
-    WAIT_FOR(b, patient.done == 1 && flights_idle(b->flights));
+    finish(&m, held(&m), ERR_OK);
+    WAIT_UNTIL(patient.done == 1 && flights_idle(b->flights));
     assert_int_equal(patient.why, ERR_OK);
     bench_free(b);
 }
@@ -390,13 +382,13 @@ static void a_computation_has_a_deadline_too(void **state)
     struct maker m = { 0 };
     bench_run(b);
     assert_int_equal(join(b, &c, "k", &m, FAR_MS), ERR_OK);
-    WAIT_FOR(b, c.done == 1 && atomic_load(&m.cancels) == 1);
+    WAIT_UNTIL(c.done == 1 && atomic_load(&m.cancels) == 1);
     assert_int_equal(c.why, ERR_TIMEOUT);
     assert_int_equal(join(b, &late, "k", &m, FAR_MS), ERR_OK);
-    WAIT_FOR(b, late.done == 1);
+    WAIT_UNTIL(late.done == 1);
     assert_int_equal(late.detail, FLIGHT_NEGATIVE);
-    finish(&m, held(b, &m), ERR_SHUTDOWN);
-    WAIT_FOR(b, flights_idle(b->flights));
+    finish(&m, held(&m), ERR_SHUTDOWN);
+    WAIT_UNTIL(flights_idle(b->flights));
     bench_free(b);
 }
 
@@ -408,16 +400,16 @@ static void drain_answers_all_and_refuses_more(void **state)
     struct maker m = { 0 }, never = { 0 };
     bench_run(b);
     assert_int_equal(join(b, &c, "k", &m, FAR_MS), ERR_OK);
-    struct flight *f = held(b, &m);
+    struct flight *f = held(&m);
     assert_int_equal(join(b, &queued, "q", &never, FAR_MS), ERR_OK);
     flights_drain(b->flights);
     assert_int_equal(join(b, &late, "k", &m, FAR_MS), ERR_SHUTDOWN);
-    WAIT_FOR(b, c.done + queued.done == 2 && atomic_load(&m.cancels) == 1);
+    WAIT_UNTIL(c.done + queued.done == 2 && atomic_load(&m.cancels) == 1);
     assert_int_equal(c.why, ERR_SHUTDOWN);
     assert_int_equal(queued.why, ERR_SHUTDOWN);
     assert_false(flights_idle(b->flights));
     finish(&m, f, ERR_SHUTDOWN);
-    WAIT_FOR(b, flights_idle(b->flights));
+    WAIT_UNTIL(flights_idle(b->flights));
     assert_int_equal(atomic_load(&never.starts), 0);
     assert_int_equal(atomic_load(&never.releases), 1);
     bench_free(b);
@@ -447,7 +439,7 @@ static void check_limits(const struct flight_opts *opts, unsigned keys)
     unsigned room = most * opts->waiters_max;
     assert_int_equal(in, room < opts->waiters_all_max ? room : opts->waiters_all_max);
     bench_run(b);
-    WAIT_FOR(b, atomic_load(&called) == in && flights_idle(b->flights));
+    WAIT_UNTIL(atomic_load(&called) == in && flights_idle(b->flights));
     assert_int_equal(atomic_load(&m.releases), PLACES);
     assert_int_equal(atomic_load(&m.alive), 0);
     bench_free(b);
@@ -530,7 +522,7 @@ static void threads_join_and_leave_at_will(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         left += atomic_load(&churners[i].left);
     }
-    WAIT_FOR(b, flights_idle(b->flights));
+    WAIT_UNTIL(flights_idle(b->flights));
     assert_int_equal(atomic_load(&called) + (unsigned)left, THREADS * CHURN_EACH);
     for (unsigned i = 0; i < THREADS; i++) {
         for (unsigned k = 0; k < CHURN_EACH; k++) {

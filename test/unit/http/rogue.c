@@ -3,6 +3,7 @@
 #include "../cmocka_all.h"
 #include "echo.h"
 
+#include "lib/wait.h"
 #include "loop/loop.h"
 
 #include <arpa/inet.h>
@@ -190,14 +191,8 @@ void rogue_wait(int fd)
 
 void rogue_settle(int fd)
 {
-    const struct timespec tick = { .tv_nsec = NS_PER_MS };
     int unsent = 1;
-    for (unsigned ms = 0; ms < ROGUE_WATCHDOG_MS && unsent > 0; ms++) {
-        INVARIANT(ioctl(fd, SIOCOUTQ, &unsent) == 0);
-        if (unsent > 0)
-            nanosleep(&tick, NULL);
-    }
-    INVARIANT(unsent == 0);
+    WAIT_UNTIL(ioctl(fd, SIOCOUTQ, &unsent) == 0 && unsent == 0);
 }
 
 void rogue_reset(int fd)

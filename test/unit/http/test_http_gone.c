@@ -7,6 +7,7 @@
 #include "../cmocka_all.h"
 
 #include "http/http.h"
+#include "lib/wait.h"
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -220,23 +221,17 @@ static void reset(int fd)
     close(fd);
 }
 
-static void until(atomic_uint *count, unsigned least)
+static unsigned parked_ever(struct bench *b)
 {
-    const struct timespec tick = { .tv_nsec = NS_PER_MS };
-    for (unsigned ms = 0; ms < DEADLINE_MS && atomic_load(count) < least; ms++)
-        nanosleep(&tick, NULL);
-    INVARIANT(atomic_load(count) >= least);
+    pthread_mutex_lock(&b->lock);
+    unsigned ever = b->parked_ever;
+    pthread_mutex_unlock(&b->lock);
+    return ever;
 }
 
 static void until_parked(struct bench *b, unsigned ever)
 {
-    const struct timespec tick = { .tv_nsec = NS_PER_MS };
-    for (unsigned ms = 0, now = 0; ms < DEADLINE_MS && now < ever; ms++) {
-        nanosleep(&tick, NULL);
-        pthread_mutex_lock(&b->lock);
-        now = b->parked_ever;
-        pthread_mutex_unlock(&b->lock);
-    }
+    WAIT_UNTIL(parked_ever(b) >= ever);
 }
 
 static void clients_leave(struct bench *b)
@@ -245,10 +240,10 @@ static void clients_leave(struct bench *b)
     until_parked(b, 2);
     INVARIANT(atomic_load(&b->told) == 0);
     close(closes);
-    until(&b->told, 1);
+    WAIT_UNTIL(atomic_load(&b->told) >= 1);
     reset(resets);
-    until(&b->told, 2);
-    until(&b->finished, 2);
+    WAIT_UNTIL(atomic_load(&b->told) >= 2);
+    WAIT_UNTIL(atomic_load(&b->finished) >= 2);
 }
 
 static void who_leaves_is_told_of_and_answered_there(void **state)
@@ -263,7 +258,8 @@ static void who_leaves_is_told_of_and_answered_there(void **state)
 
 static void sweep_once(struct bench *b)
 {
-    until(&b->sweeps_done, atomic_fetch_add(&b->sweeps_wanted, 1) + 1);
+    unsigned wanted = atomic_fetch_add(&b->sweeps_wanted, 1) + 1;
+    WAIT_UNTIL(atomic_load(&b->sweeps_done) >= wanted);
 }
 
 /* One is answered before any sweep, one when it is watched; one leaves before any sweep, one when
@@ -285,9 +281,9 @@ static void clients_of_the_sweep(struct bench *b)
               0); /* the second enters it, or the third: it may have come after the first */
     sweep_once(b);
     sweep_once(b);
-    until(&b->told, 1);
+    WAIT_UNTIL(atomic_load(&b->told) >= 1);
     close(leaves_late);
-    until(&b->told, 2);
+    WAIT_UNTIL(atomic_load(&b->told) >= 2);
     http_answer(take_any(b), 200, STR("at last\n"));
     wire_read(stays, false, &a);
     INVARIANT(a.status == 200);
@@ -309,7 +305,7 @@ static void clients_leave_unheard(struct bench *b)
     int fd = ask(b);
     until_parked(b, 1);
     close(fd);
-    until(&b->told, 1);
+    WAIT_UNTIL(atomic_load(&b->told) >= 1);
     INVARIANT(atomic_load(&b->finished) == 0);
 }
 
@@ -358,7 +354,7 @@ static void clients_ask_twice(struct bench *b)
     until_parked(b, 2);
     INVARIANT(atomic_load(&b->told) == 0);
     close(fd);
-    until(&b->told, 1);
+    WAIT_UNTIL(atomic_load(&b->told) >= 1);
 }
 
 static void each_request_of_a_connection_asks_for_itself(void **state)
@@ -374,7 +370,7 @@ static void clients_shut_one_side(struct bench *b)
     int fd = ask(b);
     until_parked(b, 1);
     INVARIANT(shutdown(fd, SHUT_WR) == 0);
-    until(&b->told, 1);
+    WAIT_UNTIL(atomic_load(&b->told) >= 1);
     http_answer(take_any(b), 200, STR("still here\n"));
     struct wire_answer a;
     wire_read(fd, false, &a);
@@ -437,11 +433,9 @@ static void clients_leave_by_the_thousand(struct bench *b)
     until_parked(b, CLIENTS_MAX);
     for (unsigned i = 0; i < CLIENTS_MAX; i++)
         i % 2 == 0 ? (void)close(fds[i]) : reset(fds[i]);
-    until(&b->told, CLIENTS_MAX);
+    WAIT_UNTIL(atomic_load(&b->told) >= CLIENTS_MAX);
     free(fds);
-    for (unsigned ms = 0; ms < DEADLINE_MS && http_server_open_requests(b->server) > 0; ms++)
-        nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
-    INVARIANT(http_server_open_requests(b->server) == 0);
+    WAIT_UNTIL(http_server_open_requests(b->server) == 0);
 }
 
 static void a_thousand_that_leave_are_told_of_once_each(void **state)
@@ -469,14 +463,13 @@ static void clients_leave_while_others_answer(struct bench *b)
     atomic_store(&b->ended, true);
     for (unsigned i = 0; i < ANSWERERS; i++)
         INVARIANT(pthread_join(answerers[i], NULL) == 0);
-    for (unsigned ms = 0; ms < DEADLINE_MS && http_server_open_requests(b->server) > 0; ms++) {
+    for (int64_t left_ms = WAIT_MS; http_server_open_requests(b->server) > 0;) {
         struct http_exchange *x = take_any(b);
         if (x != NULL)
             http_answer(x, 200, STR("late\n"));
         else
-            nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
+            wait_look(&left_ms, "no open request");
     }
-    INVARIANT(http_server_open_requests(b->server) == 0);
 }
 
 static void leaving_and_answering_at_once_is_one_answer(void **state)

@@ -3,6 +3,7 @@
  * (run this under the thread sanitizer too). */
 #include "base/buf.h"
 #include "echo.h"
+#include "lib/wait.h"
 #include "wire.h"
 
 #include <pthread.h>
@@ -41,17 +42,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static void pause_ms(int64_t ms)
-{
-    const struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
-    nanosleep(&t, NULL);
-}
-
 static void until_parked(struct echo *e, unsigned count)
 {
-    int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
-    while (echo_parked(e) < count && wire_now_ms() < deadline)
-        pause_ms(1);
+    WAIT_UNTIL(echo_parked(e) >= count);
     assert_int_equal(echo_parked(e), count);
 }
 
@@ -60,7 +53,7 @@ static void until_open(struct echo *e, unsigned count)
     int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
     while (http_server_open_requests(echo_server(e)) != count && wire_now_ms() < deadline) {
         http_server_sweep(echo_server(e)); /* sees clients that left unnoticed */
-        pause_ms(10);
+        wait_pause(10);
     }
     assert_int_equal(http_server_open_requests(echo_server(e)), count);
 }
@@ -341,9 +334,7 @@ static void a_body_beyond_the_budget_is_503_and_keeps_nothing(void **state)
     assert_true(
         wire_send(half, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n")));
     assert_true(wire_send(half, (str){ .p = many, .n = 300000 }));
-    int64_t until = wire_now_ms() + WIRE_DEADLINE_MS;
-    while ((atomic_load(&budget.refused) < 3 || budget_held(&budget) > 0) && wire_now_ms() < until)
-        usleep(1000);
+    WAIT_UNTIL(atomic_load(&budget.refused) >= 3 && budget_held(&budget) == 0);
     assert_int_equal(atomic_load(&budget.refused), 3);
     assert_int_equal(budget_held(&budget), 0); /* with the request under way */
     free(many);
@@ -595,7 +586,7 @@ static void every_request_is_told_finished_once(void **state)
     until_open(e, 1);
     close(fd);
     int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
-    for (; echo_counts(e).never_answered == 0 && wire_now_ms() < deadline; pause_ms(10))
+    for (; echo_counts(e).never_answered == 0 && wire_now_ms() < deadline; wait_pause(10))
         http_server_sweep(echo_server(e));
     assert_int_equal(echo_counts(e).finished, 10);
     assert_int_equal(echo_counts(e).never_answered, 1);

@@ -36,11 +36,7 @@ static void unlock(struct world *w)
 /* Under the lock, until it is so. */
 static void wait_changed(struct world *w, const char *what)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += WAIT_S;
-    if (pthread_cond_timedwait(&w->changed, &w->lock, &until) != 0)
-        fail_msg("not within %d s: %s", WAIT_S, what);
+    wait_change(&w->changed, &w->lock, what);
 }
 
 /* ---- the clock ---- */
@@ -127,13 +123,8 @@ void stage_wait_calls(struct world *w, unsigned wanted)
 
 void stage_wait_idle(struct world *w)
 {
-    const struct timespec tick = { .tv_nsec = NS_PER_MS };
     for (unsigned i = 0; i < w->nodes_count; i++)
-        for (unsigned ms = 0; !flights_idle(w->nodes[i].flights); ms++) {
-            if (ms == WAIT_S * 1000)
-                fail_msg("not within %d s: no flight in the air", WAIT_S);
-            nanosleep(&tick, NULL);
-        }
+        WAIT_UNTIL(flights_idle(w->nodes[i].flights));
 }
 
 void stage_hold(struct world *w, bool hold)
@@ -430,16 +421,13 @@ unsigned stage_call_of(const struct asked *a)
 
 void stage_get_until(struct world *w, unsigned node, const char *display, unsigned call)
 {
-    const struct timespec tick = { .tv_nsec = NS_PER_MS };
-    for (unsigned ms = 0; ms < WAIT_S * 1000; ms++) {
+    for (int64_t left_ms = WAIT_MS;; wait_look(&left_ms, "an answer of that call")) {
         stage_forget(w);
         unsigned got = stage_call_of(stage_get(w, node, display));
         if (got == call)
             return;
         assert_int_equal(got, call - 1);
-        nanosleep(&tick, NULL);
     }
-    fail_msg("not within %d s: call %u", WAIT_S, call);
 }
 
 unsigned stage_told(struct world *w, const char *event)

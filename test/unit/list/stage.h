@@ -7,6 +7,7 @@
 #ifndef TEST_LIST_STAGE_H
 #define TEST_LIST_STAGE_H
 
+#include "lib/wait.h"
 #include "list/list.h"
 #include "redis_server.h"
 
@@ -18,7 +19,6 @@ enum {
     NODES = 2,
     ASKED_MAX = 64,
     PASS_MAX = 16,
-    WAIT_S = 120,
     TTL_MS = 3600000,
     STALE_MS = 7200000,
     BRIEF_MS = 20,

@@ -301,18 +301,15 @@ static void of_new_ones_that_overlap_the_last_stays(void **state)
 /* Of what is answered without waiting, until it is of that call. */
 static void wait_here(struct world *w, unsigned call)
 {
-    const struct timespec tick = { .tv_nsec = NS_PER_MS };
     struct asked *a = stage_asked(w, 0, "d", (struct wish){ 0 });
-    for (unsigned ms = 0; ms < WAIT_S * 1000; ms++) {
+    for (int64_t left_ms = WAIT_MS;; wait_look(&left_ms, "an answer of that call")) {
         a->value = list_here(w->nodes[0].lists, &a->r);
         assert_non_null(a->value);
         if (stage_call_of(a) == call)
             return;
         struct flight_value *value = &a->value->v;
         flight_value_unref(&value);
-        nanosleep(&tick, NULL);
     }
-    fail_msg("not within %d s: call %u", WAIT_S, call);
 }
 
 static void what_began_later_and_was_quicker_stays(void **state)

@@ -21,8 +21,7 @@ static struct asked *get_pinned(struct world *w, unsigned node, const char *disp
 /* Until what is fresh for BRIEF_MS now is so no longer: in real time, for Redis has it. */
 static void outlive(struct world *w)
 {
-    const struct timespec tick = { .tv_nsec = (long)(BRIEF_MS + 1) * NS_PER_MS };
-    nanosleep(&tick, NULL); /* no wait for an event: time itself is what is tested */
+    wait_pause(BRIEF_MS + 1); /* no wait for an event: time itself is what is tested */
     stage_advance(w, LIST_CACHE_MS + 1);
 }
 

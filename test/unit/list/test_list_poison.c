@@ -49,7 +49,7 @@ static void is_in_its_time(const struct asked *a)
 
 static struct asked *get_now(struct world *w, unsigned node, const char *display)
 {
-    return stage_wait(stage_ask(w, node, display, (struct wish){ .wait_ms = WAIT_S * 1000 }));
+    return stage_wait(stage_ask(w, node, display, (struct wish){ .wait_ms = WAIT_MS }));
 }
 
 static void redis_was_a_day_ahead(struct world *w, const char *key)
@@ -139,7 +139,7 @@ static void a_fence_that_is_no_number_of_ours_hinders_nobody(void **state)
     for (unsigned i = 0; i < COUNT_OF(fences); i++) {
         char display[16];
         (void)snprintf(display, sizeof display, "d%u", i);
-        struct asked *a = stage_asked(&w, 0, display, (struct wish){ .wait_ms = WAIT_S * 1000 });
+        struct asked *a = stage_asked(&w, 0, display, (struct wish){ .wait_ms = WAIT_MS });
         assert_null(list_here(w.nodes[0].lists, &a->r));
         key_of(a, key);
         set(&w, key, "f", fences[i]);

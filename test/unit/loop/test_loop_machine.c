@@ -3,10 +3,10 @@
 #include "loop/machine.h"
 
 #include "base/check.h"
+#include "lib/folder.h"
 
 #include "../cmocka_all.h"
 
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,35 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct scratch {
-    char dir[64];
-};
-
-static void scratch_make(struct scratch *s)
-{
-    (void)snprintf(s->dir, sizeof s->dir, "/tmp/machine-XXXXXX"); /* fits */
-    assert_non_null(mkdtemp(s->dir));
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
-{
-    (void)st, (void)kind, (void)ftw;
-    return remove(path);
-}
-
-static void scratch_remove(const struct scratch *s)
-{
-    enum { FDS_MAX = 16 };
-    assert_int_equal(nftw(s->dir, remove_one, FDS_MAX, FTW_DEPTH | FTW_PHYS), 0);
-}
-
 /* Writes root + path, with the folders above it. */
-static void put(const struct scratch *s, const char *path, const char *text)
+static void put(const char *dir, const char *path, const char *text)
 {
     char full[PATH_MAX];
-    int n = snprintf(full, sizeof full, "%s%s", s->dir, path);
+    int n = snprintf(full, sizeof full, "%s%s", dir, path);
     assert_true(n > 0 && (size_t)n < sizeof full);
-    for (char *at = strchr(full + strlen(s->dir) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
+    for (char *at = strchr(full + strlen(dir) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
         *at = '\0';
         (void)mkdir(full, 0700); /* it may be there */
         *at = '/';
@@ -56,34 +34,34 @@ static void put(const struct scratch *s, const char *path, const char *text)
 static void the_least_group_above_counts(void **state)
 {
     (void)state;
-    struct scratch s;
-    scratch_make(&s);
-    uint64_t machine = machine_memory_bytes(s.dir);
+    char dir[FOLDER_PATH_BYTES];
+    folder_make(dir);
+    uint64_t machine = machine_memory_bytes(dir);
     assert_true(machine > 1 << 20);
-    put(&s, "/proc/self/cgroup", "0::/a/b\n");
-    assert_true(machine_memory_bytes(s.dir) == machine);
-    put(&s, "/sys/fs/cgroup/a/b/memory.max", "max\n");
-    assert_true(machine_memory_bytes(s.dir) == machine);
-    put(&s, "/sys/fs/cgroup/a/memory.max", "3000000\n");
-    assert_int_equal(machine_memory_bytes(s.dir), 3000000);
-    put(&s, "/sys/fs/cgroup/a/b/memory.max", "2000000\n");
-    assert_int_equal(machine_memory_bytes(s.dir), 2000000);
-    put(&s, "/sys/fs/cgroup/memory.max",
+    put(dir, "/proc/self/cgroup", "0::/a/b\n");
+    assert_true(machine_memory_bytes(dir) == machine);
+    put(dir, "/sys/fs/cgroup/a/b/memory.max", "max\n");
+    assert_true(machine_memory_bytes(dir) == machine);
+    put(dir, "/sys/fs/cgroup/a/memory.max", "3000000\n");
+    assert_int_equal(machine_memory_bytes(dir), 3000000);
+    put(dir, "/sys/fs/cgroup/a/b/memory.max", "2000000\n");
+    assert_int_equal(machine_memory_bytes(dir), 2000000);
+    put(dir, "/sys/fs/cgroup/memory.max",
         "1000000\n"); /* of a container, that sees its own group as the root */
-    assert_int_equal(machine_memory_bytes(s.dir), 1000000);
-    scratch_remove(&s);
+    assert_int_equal(machine_memory_bytes(dir), 1000000);
+    folder_remove(dir);
 }
 
 static void groups_of_version_1_count_too(void **state)
 {
     (void)state;
-    struct scratch s;
-    scratch_make(&s);
-    put(&s, "/proc/self/cgroup", "12:pids:/x\n4:cpu,memory:/docker/7\n1:name=systemd:/y\n0::/\n");
-    put(&s, "/sys/fs/cgroup/memory/docker/7/memory.limit_in_bytes", "5000000\n");
-    put(&s, "/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "4000000\n");
-    assert_int_equal(machine_memory_bytes(s.dir), 5000000);
-    scratch_remove(&s);
+    char dir[FOLDER_PATH_BYTES];
+    folder_make(dir);
+    put(dir, "/proc/self/cgroup", "12:pids:/x\n4:cpu,memory:/docker/7\n1:name=systemd:/y\n0::/\n");
+    put(dir, "/sys/fs/cgroup/memory/docker/7/memory.limit_in_bytes", "5000000\n");
+    put(dir, "/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "4000000\n");
+    assert_int_equal(machine_memory_bytes(dir), 5000000);
+    folder_remove(dir);
 }
 
 static void what_makes_no_sense_is_no_limit(void **state)
@@ -91,18 +69,18 @@ static void what_makes_no_sense_is_no_limit(void **state)
     static const char *const groups[] = { "", "\n", "0", "0:", "0::", ":::::\n", "0::/../../..\n",
                                           "x" };
     (void)state;
-    struct scratch s;
-    scratch_make(&s);
-    uint64_t machine = machine_memory_bytes(s.dir);
-    put(&s, "/sys/fs/cgroup/memory.max", "-7 apples\n");
+    char dir[FOLDER_PATH_BYTES];
+    folder_make(dir);
+    uint64_t machine = machine_memory_bytes(dir);
+    put(dir, "/sys/fs/cgroup/memory.max", "-7 apples\n");
     for (size_t i = 0; i < COUNT_OF(groups); i++) {
-        put(&s, "/proc/self/cgroup", groups[i]);
-        assert_true(machine_memory_bytes(s.dir) == machine);
+        put(dir, "/proc/self/cgroup", groups[i]);
+        assert_true(machine_memory_bytes(dir) == machine);
     }
-    put(&s, "/sys/fs/cgroup/memory.max", "0\n");
-    put(&s, "/proc/self/cgroup", "0::/\n");
-    assert_true(machine_memory_bytes(s.dir) == machine);
-    scratch_remove(&s);
+    put(dir, "/sys/fs/cgroup/memory.max", "0\n");
+    put(dir, "/proc/self/cgroup", "0::/\n");
+    assert_true(machine_memory_bytes(dir) == machine);
+    folder_remove(dir);
 }
 
 int main(void)

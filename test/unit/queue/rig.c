@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static void *run_loop(void *ctx)
 {
@@ -21,11 +20,11 @@ void rig_open(struct rig *r)
 {
     struct err_note note = { "" };
     store_time greatest = STORE_TIME_ZERO;
-    r->engine = scratch_engine(&r->scratch, r->clock);
+    r->engine = scratch_engine(r->dir, r->clock);
     for (unsigned i = 0; i < r->stores_count; i++) {
         static const char *const names[RIG_STORES_MAX] = { "s0", "s1", "s2", "s3" };
         char dir[128];
-        (void)snprintf(dir, sizeof dir, "%s/store-%u", r->scratch.dir, i);
+        (void)snprintf(dir, sizeof dir, "%s/store-%u", r->dir, i);
         struct queue_local_opts o = { .name = names[i],
                                       .engine = i == 0 ? r->engine : NULL,
                                       .dir = i == 0 ? NULL : dir,
@@ -49,7 +48,7 @@ void rig_open(struct rig *r)
 void rig_prepare(struct rig *r, unsigned stores)
 {
     memset(r, 0, sizeof *r);
-    scratch_make(&r->scratch);
+    folder_make(r->dir);
     r->sysclock = sysclock_new();
     r->clock = sysclock_clock(r->sysclock);
     sysclock_start(r->sysclock, STORE_TIME_ZERO);
@@ -68,12 +67,6 @@ void rig_init(struct rig *r, unsigned stores)
     rig_open(r);
 }
 
-static void pause_ms(long ms)
-{
-    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
-    (void)nanosleep(&t, NULL);
-}
-
 void rig_close(struct rig *r)
 {
     queues_drain(r->queues);
@@ -87,7 +80,7 @@ void rig_close(struct rig *r)
             fail_msg("queues do not come to rest: %u jobs, %u of %zu queues", r->queues->jobs,
                      r->queues->alive, r->queues->count);
         }
-        pause_ms(1);
+        wait_pause(1);
     }
     loop_stop(r->loop);
     (void)pthread_join(r->thread, NULL);
@@ -101,7 +94,7 @@ void rig_fini(struct rig *r)
 {
     rig_close(r);
     sysclock_free(&r->sysclock);
-    scratch_remove(&r->scratch);
+    folder_remove(r->dir);
 }
 
 /* A server never does this, so a queue reads the pointer without a lock. */
@@ -177,63 +170,40 @@ struct ask *ask_new(void)
     struct ask *a = calloc(1, sizeof *a);
     assert_non_null(a);
     arena_init(&a->arena, 64u << 20);
-    (void)pthread_mutex_init(&a->lock, NULL);
-    (void)pthread_cond_init(&a->changed, NULL);
+    awaited_init(&a->answer);
     return a;
 }
 
 void ask_free(struct ask *a)
 {
     arena_fini(&a->arena);
-    (void)pthread_mutex_destroy(&a->lock);
-    (void)pthread_cond_destroy(&a->changed);
+    awaited_fini(&a->answer);
     free(a);
-}
-
-static void done(struct ask *a, err why)
-{
-    (void)pthread_mutex_lock(&a->lock);
-    assert_false(a->done); /* exactly once */
-    a->done = true;
-    a->why = why;
-    (void)pthread_cond_broadcast(&a->changed);
-    (void)pthread_mutex_unlock(&a->lock);
 }
 
 static void produced(struct queue_produce *p, err why)
 {
-    done(p->ctx, why);
+    awaited_tell(&((struct ask *)p->ctx)->answer, why);
 }
 
 static void leased(struct queue_lease_request *r, err why)
 {
-    done(r->ctx, why);
+    awaited_tell(&((struct ask *)r->ctx)->answer, why);
 }
 
 static void changed(struct queue_change *c, err why)
 {
-    done(c->ctx, why);
+    awaited_tell(&((struct ask *)c->ctx)->answer, why);
 }
 
 err ask_wait(struct ask *a)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += RIG_WAIT_MS / 1000;
-    (void)pthread_mutex_lock(&a->lock);
-    while (!a->done)
-        if (pthread_cond_timedwait(&a->changed, &a->lock, &until) != 0)
-            fail_msg("a request has no answer");
-    (void)pthread_mutex_unlock(&a->lock);
-    return a->why;
+    return awaited_wait(&a->answer);
 }
 
 bool ask_is_done(struct ask *a)
 {
-    (void)pthread_mutex_lock(&a->lock);
-    bool is = a->done;
-    (void)pthread_mutex_unlock(&a->lock);
-    return is;
+    return awaited_told(&a->answer);
 }
 
 void ask_produce(struct rig *r, struct queue *q, struct ask *a, unsigned count)

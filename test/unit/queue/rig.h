@@ -5,6 +5,7 @@
 
 #include "../cmocka_all.h"
 #include "../scratch.h"
+#include "lib/wait.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "queue/admin.h"
@@ -12,9 +13,9 @@
 
 #include <pthread.h>
 
-enum { RIG_STORES_MAX = 4, RIG_OPS_MAX = 64, RIG_WAIT_MS = 120000 };
+enum { RIG_STORES_MAX = 4, RIG_OPS_MAX = 64, RIG_WAIT_MS = WAIT_MS };
 struct rig {
-    struct scratch scratch;
+    char dir[FOLDER_PATH_BYTES];
     struct sysclock *sysclock;
     struct clock *clock;
     struct engine *engine;
@@ -52,10 +53,7 @@ struct queue *rig_create(struct rig *r, struct queue_info info);
 /* One request with its memory and its answer. */
 struct ask {
     struct arena arena;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-    err why;
+    struct awaited answer;
     union {
         struct queue_produce produce;
         struct queue_lease_request lease;

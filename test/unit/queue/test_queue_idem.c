@@ -147,7 +147,7 @@ static void key_of_an_older_store_answers_any_request(void **state)
     struct err_note note = { "" };
     store_time greatest;
     struct queue_store *s;
-    struct engine *e = scratch_engine(&rig.scratch, rig.clock);
+    struct engine *e = scratch_engine(rig.dir, rig.clock);
     struct queue_local_opts o = { .name = "s0", .engine = e, .clock = rig.clock };
     assert_int_equal(queue_local_open(&o, &s, &greatest, &note), ERR_OK);
     take_digest(&e, s, number);

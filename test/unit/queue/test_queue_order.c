@@ -67,10 +67,7 @@ static void goes_on(struct queue *q, const char *order)
 /* What died is counted where it came from first, in the dead queue a moment later. */
 static void holds(struct queue *dead, uint64_t count)
 {
-    for (int64_t waited_ms = 0; rig_stats(dead, 0).ready != count && waited_ms < RIG_WAIT_MS;
-         waited_ms++)
-        (void)nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
-    assert_int_equal(rig_stats(dead, 0).ready, count);
+    WAIT_UNTIL(rig_stats(dead, 0).ready == count);
 }
 
 /* Ids of the items from the first not leased on. */

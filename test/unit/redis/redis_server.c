@@ -2,6 +2,7 @@
 
 #include "lib/free_port.h"
 #include "lib/oracle.h"
+#include "lib/wait.h"
 
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -19,7 +20,7 @@
 
 #include <cmocka.h>
 
-enum { START_TRIES = 20000, TRY_NS = 5000000, ARGS_MAX = 32 };
+enum { START_TRIES = 20000, TRY_MS = 5, ARGS_MAX = 32 };
 
 static int try_connect(uint16_t port)
 {
@@ -56,8 +57,7 @@ void redis_server_need(void)
 
 void redis_server_start(struct redis_server *s, uint16_t port, const char *const *extra)
 {
-    snprintf(s->dir, sizeof s->dir, "/tmp/redis-test-XXXXXX");
-    assert_non_null(mkdtemp(s->dir));
+    folder_make(s->dir);
     s->port = port != 0 ? port : free_port();
     s->pid = fork();
     assert_true(s->pid >= 0);
@@ -67,7 +67,7 @@ void redis_server_start(struct redis_server *s, uint16_t port, const char *const
         if (try_connect(s->port) == 0)
             return;
         assert_int_equal(waitpid(s->pid, NULL, WNOHANG), 0); /* else it ended */
-        nanosleep(&(struct timespec){ .tv_nsec = TRY_NS }, NULL);
+        wait_pause(TRY_MS);
     }
     fail_msg("redis-server does not answer");
 }
@@ -79,10 +79,7 @@ void redis_server_signal(const struct redis_server *s, int signal_number)
 
 void redis_server_end(struct redis_server *s)
 {
-    char log[96];
     (void)kill(s->pid, SIGKILL);
     assert_int_equal(waitpid(s->pid, NULL, 0), s->pid);
-    snprintf(log, sizeof log, "%s/log", s->dir);
-    (void)unlink(log); /* it may not have written any */
-    assert_int_equal(rmdir(s->dir), 0);
+    folder_remove(s->dir);
 }

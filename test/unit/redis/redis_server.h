@@ -2,13 +2,15 @@
 #ifndef TEST_REDIS_SERVER_H
 #define TEST_REDIS_SERVER_H
 
+#include "lib/folder.h"
+
 #include <stdint.h>
 #include <sys/types.h>
 
 struct redis_server {
     pid_t pid;
     uint16_t port;
-    char dir[64];
+    char dir[FOLDER_PATH_BYTES];
 };
 /* First in main: without the program all is skipped. */
 void redis_server_need(void);

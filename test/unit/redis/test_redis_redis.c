@@ -3,6 +3,7 @@
  * Method: a redis-server of our own; the loop on a thread of its own; steps are posted to it and
  * waited for. */
 #include "base/log.h"
+#include "lib/wait.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "redis/redis.h"
@@ -27,7 +28,7 @@
 
 #include <cmocka.h>
 
-enum { WAIT_S = 120, TEXT = 256, ANNOUNCED_BYTES_MAX = 400 << 20 };
+enum { TEXT = 256, ANNOUNCED_BYTES_MAX = 400 << 20 };
 
 /* What happened, under the lock. */
 struct world {
@@ -91,23 +92,13 @@ static void on_done(void *ctx, err why, const struct redis_reply *reply,
     pthread_mutex_unlock(&w->lock);
 }
 
-static bool wait_more(struct world *w, const struct timespec *until)
-{
-    return pthread_cond_timedwait(&w->changed, &w->lock, until) == 0;
-}
-
 /* Until *counter is at least wanted. */
 static void wait_for(struct world *w, const unsigned *counter, unsigned wanted)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += WAIT_S;
     pthread_mutex_lock(&w->lock);
-    bool fine = true;
-    while (fine && *counter < wanted)
-        fine = wait_more(w, &until);
+    while (*counter < wanted)
+        wait_change(&w->changed, &w->lock, "what is counted");
     pthread_mutex_unlock(&w->lock);
-    assert_true(fine);
 }
 
 static unsigned seen(struct world *w, const unsigned *counter)
@@ -444,7 +435,7 @@ static void a_wrong_password_never_comes_up(void **state)
     world_begin(&w, opts);
     for (unsigned i = 0; i < 20; i++) {
         ASK(&w, "PING");
-        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL); /* gives it time to do wrong */
+        wait_pause(10); /* gives it time to do wrong */
     }
     tried_often_enough(&w);
     world_end(&w);
@@ -636,10 +627,7 @@ static void no_memory_is_got_for_parts_that_are_only_announced(void **state)
         snprintf(opts.address.host, sizeof opts.address.host, "127.0.0.1");
         unsigned long long before = peak_bytes();
         world_begin(&w, opts);
-        const time_t until = time(NULL) + WAIT_S;
-        while (atomic_load(&l.told) < 6 && time(NULL) < until) /* it goes, and tries again */
-            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-        assert_true(atomic_load(&l.told) >= 6);
+        WAIT_UNTIL(atomic_load(&l.told) >= 6); /* it goes, and tries again */
         assert_true(peak_bytes() - before < ANNOUNCED_BYTES_MAX);
         world_end(&w);
         liar_end(&l);

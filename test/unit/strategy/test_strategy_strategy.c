@@ -12,8 +12,8 @@ enum { CONTENTS = 3, ARENA_BYTES = 1 << 20 };
 #define START_NS (1767225600 * NS_PER_S)
 
 struct fixture {
-    struct scratch scratch;
-    struct still_clock clock;
+    char dir[FOLDER_PATH_BYTES];
+    struct fake_clock clock;
     struct engine *engine;
     struct arena arena;
 };
@@ -21,9 +21,9 @@ struct fixture {
 static int set_up(void **state)
 {
     static struct fixture f; /* one at a time: cmocka runs tests in turn */
-    scratch_make(&f.scratch);
-    still_clock_init(&f.clock, START_NS);
-    f.engine = scratch_engine(&f.scratch, &f.clock.clock);
+    folder_make(f.dir);
+    fake_clock_init(&f.clock, START_NS);
+    f.engine = scratch_engine(f.dir, &f.clock.clock);
     arena_init(&f.arena, ARENA_BYTES);
     *state = &f;
     return 0;
@@ -34,7 +34,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     arena_fini(&f->arena);
     engine_close(&f->engine);
-    scratch_remove(&f->scratch);
+    folder_remove(f->dir);
     return 0;
 }
 

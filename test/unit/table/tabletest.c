@@ -7,55 +7,16 @@
 #include "table/table_write.h"
 #include "tabletest.h"
 
-#include <pthread.h>
+#include "lib/wait.h"
+
 #include <stdio.h>
 #include <string.h>
-
-/* Something that will be done on another thread. */
-struct waiting {
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool done;
-    err why;
-};
-
-static void waiting_init(struct waiting *w)
-{
-    *w = (struct waiting){ .done = false };
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->over, NULL);
-}
-
-static void waiting_done(struct waiting *w, err why)
-{
-    pthread_mutex_lock(&w->lock);
-    w->done = true;
-    w->why = why;
-    pthread_cond_signal(&w->over);
-    pthread_mutex_unlock(&w->lock);
-}
-
-static err waiting_wait(struct waiting *w)
-{
-    pthread_mutex_lock(&w->lock);
-    while (!w->done)
-        pthread_cond_wait(&w->over, &w->lock);
-    pthread_mutex_unlock(&w->lock);
-    w->done = false;
-    return w->why;
-}
-
-static void waiting_fini(struct waiting *w)
-{
-    pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->over);
-}
 
 void tabletest_up(struct tabletest *t)
 {
     scratch_init(&t->scratch);
     scratch_open(&t->scratch);
-    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock, &t->tables, &t->note),
+    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock.clock, &t->tables, &t->note),
                      ERR_OK);
 }
 
@@ -87,13 +48,13 @@ void tabletest_reopen(struct tabletest *t)
     tables_free(&t->tables);
     scratch_close(&t->scratch);
     scratch_open(&t->scratch);
-    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock, &t->tables, &t->note),
+    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock.clock, &t->tables, &t->note),
                      ERR_OK);
 }
 
 void tabletest_advance(struct tabletest *t, int64_t seconds)
 {
-    atomic_fetch_add(&t->scratch.store_ns, seconds * NS_PER_S);
+    fake_clock_advance(&t->scratch.clock, seconds * NS_PER_S);
 }
 
 /* The text with its quotes exchanged, in the arena. */
@@ -110,15 +71,15 @@ static const mono never = { .ns = INT64_MAX };
 
 static void change_done(struct table_schema_change *c, err why)
 {
-    waiting_done(c->ctx, why);
+    awaited_tell(c->ctx, why);
 }
 
 static err change(struct tabletest *t, struct table_schema_change *c, const char *json)
 {
     struct arena a;
-    struct waiting w;
+    struct awaited w;
     arena_init(&a, 1 << 20);
-    waiting_init(&w);
+    awaited_init(&w);
     c->arena = &a;
     c->json = requoted(&a, json);
     c->deadline = never;
@@ -126,9 +87,9 @@ static err change(struct tabletest *t, struct table_schema_change *c, const char
     c->ctx = &w;
     err why = tables_change(t->tables, c);
     if (why == ERR_OK)
-        why = waiting_wait(&w);
+        why = awaited_wait(&w);
     t->note = c->note;
-    waiting_fini(&w);
+    awaited_fini(&w);
     arena_fini(&a);
     return why;
 }
@@ -151,7 +112,7 @@ err tabletest_drop(struct tabletest *t, uint32_t domain, const char *table)
 
 static void update_done(struct table_update *u, err why)
 {
-    waiting_done(u->ctx, why);
+    awaited_tell(u->ctx, why);
 }
 
 static err update(struct tabletest *t, struct table_update *u, const struct table_query *q)
@@ -169,11 +130,13 @@ static err update(struct tabletest *t, struct table_update *u, const struct tabl
         why = tables_update(t->tables, u, false);
     if (why != ERR_OK)
         return why;
-    why = waiting_wait(u->ctx);
+    why = awaited_wait(u->ctx);
     if (why == ERR_AGAIN) {
+        awaited_fini(u->ctx);
+        awaited_init(u->ctx); /* for the second answer */
         tables_update_warm(u);
         tables_update_again(u);
-        why = waiting_wait(u->ctx);
+        why = awaited_wait(u->ctx);
     }
     return why;
 }
@@ -182,9 +145,9 @@ err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind 
                     const char *table, const char *json)
 {
     struct arena a;
-    struct waiting w;
+    struct awaited w;
     arena_init(&a, 64 << 20);
-    waiting_init(&w);
+    awaited_init(&w);
     struct table_update u = {
         .domain = domain, .arena = &a, .deadline = never, .done = update_done, .ctx = &w
     };
@@ -193,7 +156,7 @@ err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind 
     t->note = u.note;
     t->applied = u.applied;
     t->rows_deleted = u.rows_deleted;
-    waiting_fini(&w);
+    awaited_fini(&w);
     arena_fini(&a);
     return why;
 }

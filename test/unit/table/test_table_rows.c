@@ -311,7 +311,7 @@ static void rows_expire_on_time_and_are_removed(void **state)
     tabletest_advance(t, 1);
     bodies("'attributes':{'key':'c'}", "y"); /* at the instant, upkeep or not */
     tabletest_upkeep(t, &next);
-    assert_int_equal(next.ns, atomic_load(&t->scratch.store_ns) + 290 * NS_PER_S);
+    assert_int_equal(next.ns, atomic_load(&t->scratch.clock.now_ns) + 290 * NS_PER_S);
     must_put(t, "r",
              "{'attributes':{'key':'c','rev':2,'tid':1}}"); /* without _ttl: for ever again */
     tabletest_upkeep(t, &next);

@@ -7,17 +7,17 @@
 #include "engine/store.h"
 
 struct fixture {
-    struct scratch scratch;
-    struct still_clock clock;
+    char dir[FOLDER_PATH_BYTES];
+    struct fake_clock clock;
     struct engine *engine;
 };
 
 static int set_up(void **state)
 {
     static struct fixture f; /* one at a time: cmocka runs tests in turn */
-    scratch_make(&f.scratch);
-    still_clock_init(&f.clock, 1000 * NS_PER_S);
-    f.engine = scratch_engine(&f.scratch, &f.clock.clock);
+    folder_make(f.dir);
+    fake_clock_init(&f.clock, 1000 * NS_PER_S);
+    f.engine = scratch_engine(f.dir, &f.clock.clock);
     *state = &f;
     return 0;
 }
@@ -26,7 +26,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     engine_close(&f->engine);
-    scratch_remove(&f->scratch);
+    folder_remove(f->dir);
     return 0;
 }
 

@@ -2,11 +2,11 @@
  * damage. Method: a log of a few groups; then each way in which a crash or a bad disk can leave it:
  * cut at every length, every byte flipped, segments missing, empty or without a header. All of it
  * once more with zeros ahead of the log's tail, as a process leaves them that was killed. */
+#include "lib/folder.h"
 #include "vlog/vlog.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ enum { GROUPS = 5 };
 static const unsigned char ID[RECORD_ID_BYTES] = "0123456789abcde";
 
 struct fixture {
-    char dir[32];
+    char dir[FOLDER_PATH_BYTES];
     int dir_fd;
     bool zeros;
     struct vlog *log;
@@ -180,8 +180,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
-    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/vlog-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
+    folder_make(f->dir);
     f->dir_fd = open(f->dir, O_RDONLY | O_DIRECTORY);
     *state = f;
     return 0;
@@ -194,20 +193,12 @@ static int setup_zeros(void **state)
     return failed;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static int teardown(void **state)
 {
     struct fixture *f = *state;
     vlog_close(&f->log);
     close(f->dir_fd);
-    (void)nftw(f->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(f->dir);
     free(f);
     return 0;
 }

@@ -3,6 +3,7 @@
  * damage. Method: the decision alone; then a log that always writes zeros, its file looked at after
  * each step; and a look, at each disk call of a new segment, at what a crash would leave then.
  * Replay of such files: test_vlog_replay.c. */
+#include "lib/folder.h"
 #include "vlog/vlog.h"
 #include "vlog/zeros.h"
 
@@ -72,7 +73,7 @@ static void groups_of_one_sync_count_together(void **state)
 /* ---- a log ---- */
 
 struct fixture {
-    char dir[32];
+    char dir[FOLDER_PATH_BYTES];
     int dir_fd;
     struct vlog *log;
     struct file_faults faults;
@@ -214,8 +215,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
-    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/vlog-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
+    folder_make(f->dir);
     f->dir_fd = open(f->dir, O_RDONLY | O_DIRECTORY);
     f->faults = (struct file_faults){ .hit = hit, .ctx = f };
     f->segment_bytes = ROOMY;
