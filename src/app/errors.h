@@ -1,5 +1,5 @@
 /* errors.h - the one place where errors become HTTP: RFC 9457 problem documents with RESTBase's
- * members (type, title, detail, method, uri, status; notes of the peer: restbase.md 1.1). Paths
+ * members (type, title, detail, method, uri, status; docs/peers.md, 1). Paths
  * under /v1/ answer as Querator does instead: {"code":400,"code_text":"Bad
  * Request","message":"..."}. */
 #ifndef APP_ERRORS_H

@@ -17,8 +17,7 @@
  * in constant time, shown is `qtr-<tag>-` and eight characters. What a key may do is cached; every
  * change made through this object empties the cache before it returns. Expiry is judged at every
  * check.
- * Source: Querator's ADR 25 as its transport tests pin it; the notes on changes and lists give its
- * sentences.
+ * Source: Querator's ADR 25 as its transport tests pin it (docs/peers.md, 2).
  *
  * Rows in SPACE_AUTH: rows.h. Thread: any; changes wait for the disk: a pool job or start-up. */
 #ifndef AUTH_AUTH_H

@@ -2,9 +2,9 @@
  *
  * mono: real elapsed time; sockets, request deadlines, drain. wall: what a human sees. store_time:
  * leases, schedules, expiry, culls, tids; never goes back, and the only one that test hooks move
- * (DESIGN 4). All count nanoseconds; wall and store_time since 1970-01-01T00:00:00Z. A duration is
- * int64_t with its unit in the name. Nobody below src/loop reads a kernel clock: a struct clock is
- * handed down. */
+ * (docs/architecture.md, "Time"). All count nanoseconds; wall and store_time since
+ * 1970-01-01T00:00:00Z. A duration is int64_t with its unit in the name. Nobody below src/loop
+ * reads a kernel clock: a struct clock is handed down. */
 #ifndef BASE_TIMES_H
 #define BASE_TIMES_H
 

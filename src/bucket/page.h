@@ -1,5 +1,5 @@
-/* page.h - page buckets: revisioned renders, their precedence and retention (DESIGN 7 and 8,
- * CONTRACT 2).
+/* page.h - page buckets: revisioned renders, their precedence and retention
+ * (docs/api.md, 2).
  *
  * Model. A title of a domain has renders, ordered by (rev, tid); the greatest is the latest. A
  * render is a bundle of named contents stored, read, superseded and culled together. A put takes

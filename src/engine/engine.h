@@ -13,8 +13,8 @@
  * (engine_ack). Updates take effect in the order of submission, and of those of one engine_ack are
  * acknowledged in it.
  *
- * Embedded engine (engine_lmdb.c): the synced log record is the commit, LMDB is its index (DESIGN
- * 5).
+ * Embedded engine (engine_lmdb.c): the synced log record is the commit, LMDB is its index
+ * (docs/architecture.md, "The way of a write").
  * Sources: Bitcask's paper for values in a log, LMDB for the index, group commit after Gray and
  * Reuter. */
 #ifndef ENGINE_ENGINE_H

@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 enum {
-    MAP_GUARD_EXIT = 3, /* CONTRACT 1: the store is damaged */
+    MAP_GUARD_EXIT = 3, /* of the program: the store is damaged */
     /* stores open at once that are guarded; one more ends without the line */
     MAP_GUARD_MAPS_MAX = 256,
 };

@@ -11,7 +11,7 @@
  *   Across servers: struct flight_shared (shared.h) stands beneath, for makers that say how their
  * value travels; callers see no difference but in detail.
  * Source: the Redis coalescing article, "Design"; waiter generations after Varnish cache_hash.c;
- * bounds after Unbound mesh.h. Invariants S1-S8, L1-L4 of notes flights.md 2.6 as far as one
+ * bounds after Unbound mesh.h. Invariants S1-S8, L1-L4 of docs/flights.md, 7, as far as one
  * process goes.
  *
  *   Sources of values take turns, and one has at most makes_source_max computations running: one

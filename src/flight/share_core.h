@@ -1,7 +1,7 @@
 /* share_core.h - one node's part in one flight across servers, pure: event in, actions out. Private
  * to this folder.
  *
- * The machine of notes flights.md 2.3 without its waiters: those are the flight's (core.h). Time,
+ * The machine of docs/flights.md, 4, without its waiters: those are the flight's (core.h). Time,
  * Redis and the maker are share.c's; the simulation drives it against a record of its own.
  *
  *   JOINING --grant--> LEADING --made--> PUBLISHING --stored--> OVER

@@ -8,7 +8,7 @@
  * flights are of this process (or refused, as each maker says).
  *   A value travels as bytes: the maker's share says how it becomes bytes and what to do with bytes
  * that arrive. Protocol, record and scripts: share_scripts.h; machine: share_core.h; both after
- * notes flights.md 2, with models in test/models.
+ * docs/flights.md, with models in test/models.
  * Thread: loop, unless said. */
 #ifndef FLIGHT_SHARED_H
 #define FLIGHT_SHARED_H

@@ -5,8 +5,8 @@
  * at once, or defers: then the connection sleeps and whoever finishes answers it from any thread.
  * Every request that reached a handler is answered exactly once. A request lives in its exchange;
  * its memory is the exchange's arena, which ends after the last byte went out.
- *   Strict where smuggling lives (DESIGN 4): such heads get 400 and the connection is closed. What
- * is slow (head, body, reader, idle) is cut by a sweep over all connections.
+ *   Strict where smuggling lives: such heads get 400 and the connection is closed. What is slow
+ * (head, body, reader, idle) is cut by a sweep over all connections.
  *   Paths are split at '/' while still encoded, each segment is decoded once. */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H

@@ -22,7 +22,7 @@
  * It is answered while it is fresh and no drop may have been missed, and neither given to Redis nor
  * is the other's replaced.
  *   Of two lists made here without Redis the one that was begun last stays, whichever ends first.
- * Source: the article on coalescing in Redis; contract after notes flights.md 3.
+ * Source: the article on coalescing in Redis; contract: docs/flights.md, 6.
  * Thread: any, but new, stop and free: the loop's. */
 #ifndef LIST_LIST_H
 #define LIST_LIST_H

@@ -1,4 +1,4 @@
-/* sysclock.h - the real clock, and the hook that moves store_time (CONTRACT 4).
+/* sysclock.h - the real clock, and the hook that moves store_time (docs/api.md, 9).
  *
  * store_time starts at max(wall, greatest stored), advances by CLOCK_BOOTTIME and is slewed towards
  * wall, at most SYSCLOCK_SLEW_PPM, never backwards. Wall ahead of it by more than SYSCLOCK_STEP_MS

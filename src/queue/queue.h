@@ -1,6 +1,6 @@
 /* queue.h - lease-based work queues: partitions over stores, opportunistic distribution, leases.
  *
- * Model (DESIGN 11, notes: querator.md, queues.md 3.5 and 5.2). A queue has partitions 0..n-1,
+ * Model (docs/api.md, 7; docs/peers.md, 2; docs/adr/0019). A queue has partitions 0..n-1,
  * partition i on store i mod n unless weighted or moved. Order, counts and leases of a queue stand
  * in memory under one lock; the store (store.h) holds what is there. A produce goes whole to the
  * eligible partition with the fewest items (ready + scheduled + placing; ties: lowest number),

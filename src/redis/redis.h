@@ -10,7 +10,7 @@
  * every echo_ms shows that messages still arrive, for a subscription can die without a word.
  *   hiredis gives formatting and the reader of replies; sockets, time and order are ours, because
  * its own asynchronous part has no time-outs, resolves names where it must not wait, and ends the
- * process on a reply that it did not expect (notes flights.md 2.7).
+ * process on a reply that it did not expect (docs/adr/0007).
  * Thread: loop, unless said. */
 #ifndef REDIS_REDIS_H
 #define REDIS_REDIS_H

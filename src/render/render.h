@@ -9,7 +9,7 @@
  * the revision
  *
  * A render is made for one revision that was checked to belong to its title; without a revision the
- * origin's newest is asked for first (notes mediawiki.md 2: the origin itself checks neither). The
+ * origin's newest is asked for first (the origin itself checks neither: docs/peers.md, 3). The
  * tid is not minted here: the store does, and render_head_put writes it into the head. Nothing is
  * stored here and no policy known. Titles: rules of the wiki's siteinfo (namespaces, aliases,
  * case), asked for once and again after siteinfo_ttl; pure once known (title.h).

@@ -20,7 +20,7 @@
 
 enum { OPENING_POLL_MS = 5, STORE_UPKEEP_THREADS = 1 /* a disk that does not answer holds it */ };
 
-/* A local store that cannot write is of no more use; the others go on (DESIGN 5). */
+/* A local store that cannot write is of no more use; the others go on. */
 static void store_failed(void *ctx, const char *store, const char *what)
 {
     struct server *s = ctx;

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/times.h"
 
-/* Exit statuses of the program (CONTRACT 1). */
+/* Exit statuses of the program (docs/operations.md). */
 enum server_exit { SERVER_FINE = 0, SERVER_FAILED = 1, SERVER_USAGE = 2, SERVER_DAMAGED = 3 };
 /* With what to exit when a store does not open. */
 enum server_exit server_exit_of(err why);

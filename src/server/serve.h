@@ -2,8 +2,8 @@
  *
  * First line on stdout, printed once requests are answered: "listening on http://ADDR:PORT"; then
  * one for each further listener, "admin on http://ADDR:PORT" for the admin one. SIGTERM and SIGINT
- * drain (CONTRACT 1); a second one ends at once. SIGHUP reads the options again, applies log.level
- * and names what it cannot. */
+ * drain (docs/operations.md); a second one ends at once. SIGHUP reads the options again, applies
+ * log.level and names what it cannot. */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
 

@@ -1,7 +1,7 @@
 /* table.h - named tables over an engine: typed attributes, ordered keys, queries, batches,
  * retention policies.
  *
- * Model (RESTBase's table storage, notes of the peer 1.8). A table of a domain has a schema:
+ * Model (RESTBase's table storage: docs/peers.md, 1). A table of a domain has a schema:
  * attributes with types, and an index that says which are the hash attributes (together the
  * partition), which the range attributes (order of rows inside a partition, ascending or
  * descending) and which are static (one value a partition). A hidden first hash attribute, the

@@ -1,4 +1,5 @@
-/* retention.h - what a policy says about one render. Pure: policy, row and now in, row out.
+/* retention.h - what a policy says about one render. Pure: policy, row and now in, row out
+ * (docs/api.md, "What is kept").
  *
  *   out_at  when policy stopped keeping it, from which its window runs; NEVER while policy keeps
  *     it: app_ttl      superseded_at              window grace_ttl

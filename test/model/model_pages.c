@@ -1,8 +1,8 @@
-/* Goal: page buckets do what CONTRACT 2 says whatever happens in whatever order. Method: random
- * histories on two titles (puts in any order, late, equal, conflicting, minted; pins, purges; a
- * clock that jumps to and around due times; upkeep or none; restarts, kills in the middle of a put,
- * other policies) against a naive reference; after each step every answer about every render is
- * compared, and after upkeep the rows counted.
+/* Goal: page buckets do what docs/api.md, 2, says whatever happens in whatever order. Method:
+ * random histories on two titles (puts in any order, late, equal, conflicting, minted; pins,
+ * purges; a clock that jumps to and around due times; upkeep or none; restarts, kills in the middle
+ * of a put, other policies) against a naive reference; after each step every answer about every
+ * render is compared, and after upkeep the rows counted.
  *
  *   model_pages [--seed N] [--histories N] [--steps N] [--seconds N] [--dir DIR]     0 histories:
  *     without end

@@ -1,7 +1,7 @@
 /* reference.h - a naive page bucket: every render there ever was in one array, everything worked
- * out anew from the rules of CONTRACT 2 each time. Written from the contract, not from the code it
- * judges: no keys, no seeks, no due rows, no culls. Lives in shared memory, so that it survives the
- * process it judges. */
+ * out anew from the rules of docs/api.md, 2, each time. Written from the contract, not from the
+ * code it judges: no keys, no seeks, no due rows, no culls. Lives in shared memory, so that it
+ * survives the process it judges. */
 #ifndef TEST_MODEL_REFERENCE_H
 #define TEST_MODEL_REFERENCE_H
 

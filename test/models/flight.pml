@@ -11,7 +11,7 @@
  * list never ends, so for displays STALES is 0 and S1 says that they see one.
  *   Not in it: what nodes keep for themselves, times of life, RENEW, ABORT, OFFER.
  *
- * Claims (notes flights.md 2.6)
+ * Claims (docs/flights.md, 7)
  *   safe   S3: values are not made more often than once, and once more for each fault that allows it. Asserted on the
  *          way: S1, all answers between two losses are of one version, if none ended; S8, what was begun before a drop
  *          is not stored behind it; S9, whoever names the version it got is given that one, unless the record was lost

@@ -1,4 +1,4 @@
-"""Goal: lists by position over HTTP are what CONTRACT 6 says, on one server and on all that share a Redis.
+"""Goal: lists by position over HTTP are what docs/api.md, 6, says, on one server and on all that share a Redis.
 Method: real servers, a real redis-server, a generator that counts its calls."""
 import json
 import re

@@ -1,4 +1,4 @@
-"""Goal: each of the twelve defects of the article's command sequence (notes flights.md 2.1) is one: shown by its own
+"""Goal: each of the twelve defects of the article's command sequence (docs/adr/0018) is one: shown by its own
 commands on a real redis-server, and then not to be had from ours on that same server.
 Method: seed_lists.Seed step by step; two servers of ours that share the same Redis. Where a time of life has to pass, it
 is taken away by PEXPIRE instead of waited for."""

@@ -1,4 +1,4 @@
-"""Goal: GET of renders as CONTRACT section 2 says: selection, conditions, codings, ranges, header fields, and that a
+"""Goal: GET of renders as docs/api.md, 2, says: selection, conditions, codings, ranges, header fields, and that a
 ready answer never hides a change. Method: a server on a frozen clock, asked over the wire."""
 import gzip
 import threading

@@ -1,4 +1,4 @@
-"""Goal: history, explain, title lists and their paging as CONTRACT section 2 says. Method: a server on a frozen clock."""
+"""Goal: history, explain, title lists and their paging as docs/api.md, 2, says. Method: a server on a frozen clock."""
 from harness import check, eq, main, scene
 from page_help import explain, history, instant, page_server, path, problem, put, tid
 

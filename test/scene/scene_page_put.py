@@ -1,4 +1,4 @@
-"""Goal: PUT of renders as CONTRACT section 2 says. Method: a server on a frozen clock, asked over the wire."""
+"""Goal: PUT of renders as docs/api.md, 2, says. Method: a server on a frozen clock, asked over the wire."""
 import base64
 import gzip
 import io

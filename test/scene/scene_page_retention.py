@@ -1,4 +1,4 @@
-"""Goal: how long renders live, as CONTRACT section 2 and DESIGN section 7 say: grace, culls, reads that extend, stash,
+"""Goal: how long renders live, as docs/api.md, 2, says: grace, culls, reads that extend, stash,
 holds, purges and their fences, policies. Method: a server whose clock is moved to the nanosecond before and after."""
 from harness import eq, main, scene
 from page_help import DAY, explain, get, history, instant, metric, page_server, path, problem, put, tid

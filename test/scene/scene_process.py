@@ -1,4 +1,4 @@
-"""Goal: the process as CONTRACT section 1 says: its first line, its end, its exit codes, its data folder.
+"""Goal: the process as docs/operations.md says: its first line, its end, its exit codes, its data folder.
 Method: the binary alone; every start on a free port and a folder of its own."""
 import http.client
 import os

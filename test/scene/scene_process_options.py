@@ -1,4 +1,4 @@
-"""Goal: listeners, configuration, exit codes and SIGHUP as CONTRACT sections 1 and 5 say.
+"""Goal: listeners, configuration, exit codes and SIGHUP as docs/operations.md says.
 Method: the binary with files, variables and flags; its lines, its status and what it then serves."""
 import json
 import os

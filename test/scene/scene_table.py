@@ -1,4 +1,4 @@
-"""Goal: CONTRACT 3 for tables over HTTP: statuses, shapes, limits, what survives a kill. Method: a real server with a
+"""Goal: docs/api.md, 4, for tables over HTTP: statuses, shapes, limits, what survives a kill. Method: a real server with a
 frozen clock; the cases follow the behaviours of the peer's conformance suite, the expectations are our contract."""
 import json
 import threading

@@ -1,5 +1,5 @@
 /* hooks.c - POST /v1/test.clock and /v1/test.pause: only with --test-hooks, only on loopback
- * (CONTRACT 4). */
+ * (docs/api.md, 9). */
 #include "app/app.h"
 
 #include "app/errors.h"

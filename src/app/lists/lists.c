@@ -1,4 +1,4 @@
-/* lists.c - lists by position (CONTRACT 6, notes flights.md 3).
+/* lists.c - lists by position (docs/api.md, 6; docs/flights.md, 6).
  *
  *   read the request -> refused at once: 400, 404        nothing was asked of anybody
  *        \-> it is here -> answer

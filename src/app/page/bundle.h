@@ -13,7 +13,8 @@
 #include "base/err.h"
 #include "bucket/page_write.h"
 
-/* Is it a name for a content: 1 to 32 of a-z 0-9 - _ . and none of the reserved ones (CONTRACT 2)?
+/* Is it a name for a content: 1 to 32 of a-z 0-9 - _ . and none of the reserved ones (docs/api.md,
+ * 2)?
  */
 bool bundle_name_is_fine(str name);
 /* contents has room for PAGE_CONTENTS_MAX; what is written points into body and the arena. Fails

@@ -84,7 +84,7 @@ void pagejson_time(struct buf *b, const char *name, store_time t);
 void pagejson_name(struct buf *b, struct page_name n);
 /* {"rev":8,"tid":"..."}; tid null for a revision of which no render is stored. */
 void pagejson_successor(struct buf *b, struct page_name n);
-/* The members of a stored render, without braces (history items; CONTRACT 2). */
+/* The members of a stored render, without braces (history items; docs/api.md, 2). */
 void pagejson_render(struct buf *b, const struct page_render *r);
 /* What the store knows of a title, in RESTBase's shape: null for what only a wiki knows. revised_at
  * NEVER: that too. */

@@ -72,7 +72,7 @@ static void put_member(struct buf *b, struct arena *a, const char *name, str tex
                STR_ARG(text.n == 0 ? STR("null") : json_text_quote(a, text)));
 }
 
-/* RESTBase's shape (restbase.md 1.6). */
+/* RESTBase's shape (docs/peers.md, 1). */
 static str metadata_json(struct arena *a, const struct render_meta *m, struct tid tid)
 {
     struct buf b;

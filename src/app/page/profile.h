@@ -1,5 +1,5 @@
 /* profile.h - content negotiation by the version of a specification, as RESTBase does it
- * (restbase.md 1.6).
+ * (docs/peers.md, 1).
  *
  *   Accept: text/html; charset=utf-8; profile="https://www.mediawiki.org/wiki/Specs/HTML/2.4.0"
  *

@@ -285,7 +285,7 @@ static err fill_contents(struct make *m, struct page_put *put)
     return put->contents_count > 0 ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Across servers the fence orders renders of one key, as the lease did (notes flights.md 2.5); but
+/* Across servers the fence orders renders of one key, as the lease did (docs/flights.md, 6); but
  * it is older than a purge that came under that lease. */
 static store_time instant_of(const struct make *m)
 {

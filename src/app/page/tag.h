@@ -1,5 +1,5 @@
 /* tag.h - entity tags that name a render, as editors bring them back: "rev/tid", "rev/tid/stash"
- * (restbase.md 1.2).
+ * (docs/peers.md, 1).
  *
  * W/ and missing quotes are allowed: proxies weaken tags. What a proxy adds to the tid ("-gzip") is
  * ignored. Pure. */

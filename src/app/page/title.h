@@ -1,5 +1,5 @@
 /* title.h - titles of domains with an origin: as the wiki writes them, and addresses of other
- * titles relative to a request's (notes on the peer: restbase.md 1.7).
+ * titles relative to a request's as RESTBase has them (docs/peers.md, 1).
  *
  * What is stored under a title stands under its normal form. A read looks under what the client
  * wrote first, so that a title that is normal already never waits for the wiki's rules. Where the

@@ -1,5 +1,5 @@
 /* transform.c - POST /{domain}/v1/transform/{from}/to/{to}[/{title}[/{revision}]]: what editors
- * have the wiki do, with the render that they began with (mediawiki.md 4). The way of a request:
+ * have the wiki do, with the render that they began with (docs/peers.md, 3). The way of a request:
  *
  *   read the body -> settle the title -> look for the original (pool) -> ask the origin -> answer
  *                         who asks? <-/        keep it for the edit (pool) <-/|

@@ -1,7 +1,7 @@
 /* transform_body.h - what a transform is asked with, and what the origin is asked with in turn.
  * Pure; fuzzed.
  *
- * Bodies come as JSON, multipart/form-data or application/x-www-form-urlencoded (mediawiki.md 4):
+ * Bodies come as JSON, multipart/form-data or application/x-www-form-urlencoded (docs/peers.md, 3):
  *   html (text, or {"body": text}), wikitext, title, body_only, stash,
  *   updates ({"redlinks": true}, or {"variant": {"target": code, "source": code if known}}; in
  *     forms as that text).

@@ -1,5 +1,5 @@
-/* Tables and batches over HTTP (CONTRACT 3): schemas, queries in JSON. A get answers at once from
- * memory; what is cold is read on the pool. Writes answer when they are on disk. */
+/* Tables and batches over HTTP (docs/api.md, 4): schemas, queries in JSON. A get answers at once
+ * from memory; what is cold is read on the pool. Writes answer when they are on disk. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/table/table_request.h"

@@ -1,4 +1,4 @@
-/* Buckets of values over HTTP, with the semantics of RESTBase (notes of the peer, 1.3 to 1.5):
+/* Buckets of values over HTTP, with the semantics of RESTBase (docs/api.md, 3; docs/peers.md, 1):
  * key_value here, key_rev_value in value_rev.c, creating and listing in value_bucket.c.
  * multi_content is the handlers of page buckets under the peer's paths. */
 #include "app/table/value_request.h"
@@ -336,8 +336,8 @@ static err multi_contents_check(const struct page_bucket_opts *o, const json_t *
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* The peer's options (notes 1.5), as far as they say what the bucket is: it cannot become another
- * by them. */
+/* RESTBase's options (docs/peers.md, 1), as far as they say what the bucket is: it cannot become
+ * another by them. */
 static err multi_check(const struct page_bucket_opts *o, const json_t *json, struct err_note *note)
 {
     static const char *const known[] = { "main_content_type",

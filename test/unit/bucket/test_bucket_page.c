@@ -1,5 +1,5 @@
-/* Goal: puts, policies and orders do what CONTRACT 2 says. Method: a bucket on an engine in memory
- * that runs each decision twice, on a clock the test moves. */
+/* Goal: puts, policies and orders do what docs/api.md, 2, says. Method: a bucket on an engine in
+ * memory that runs each decision twice, on a clock the test moves. */
 #include "bucket/key.h"
 #include "fixture.h"
 

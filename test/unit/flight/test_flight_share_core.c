@@ -1,7 +1,7 @@
 /* Goal: whatever order JOINs, answers, pushes, timers and ends come in, and whatever is lost on the
- * way, a node's part in a flight across servers (share_core.h) holds S1-S8 and L1, L2 of notes
- * flights.md 2.6. Method: nodes with the machine under test, a record that runs the transitions of
- * the scripts (record.h), a clock of our own, and schedules drawn from a seed: in each step
+ * way, a node's part in a flight across servers (share_core.h) holds S1-S8 and L1, L2 of
+ * docs/flights.md, 7. Method: nodes with the machine under test, a record that runs the transitions
+ * of the scripts (record.h), a clock of our own, and schedules drawn from a seed: in each step
  * something is delivered, runs out, dies, is lost or ends early. What must hold is asserted in each
  * step; then faults cease and everybody who lives has to get an answer. The seed is in what a
  * failure says; SHARE_SEED runs that one alone, SHARE_RUNS so many. */

@@ -1,5 +1,5 @@
 /* Goal: servers that share a Redis make a missing value once, whoever asks wherever, and all get
- * the same bytes; whatever dies, is late, too large or too full costs what notes flights.md 2.6
+ * the same bytes; whatever dies, is late, too large or too full costs what docs/flights.md, 7,
  * allows and no more. Method: share_world.h. */
 #include "share_world.h"
 

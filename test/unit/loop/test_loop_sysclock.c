@@ -1,4 +1,4 @@
-/* Goal: the hooks of CONTRACT 4, and readers that never see time fall beside a writer.
+/* Goal: the hooks of docs/api.md, 9, and readers that never see time fall beside a writer.
  * Method: the real kernel clocks, CLOCK_REALTIME set by a shift of the test; bounds instead of
  * exact readings. */
 #include "loop/sysclock.h"

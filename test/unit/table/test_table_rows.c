@@ -1,7 +1,7 @@
 /* Goal: what table.h promises of rows, on a real engine: keys in order, predicates, paging,
  * upserts, statics, expiry, conditions, range deletes, batches, domains apart. Method: JSON queries
- * modelled on the behaviours of the peer's conformance suite (notes 1.8), answers compared as
- * text. */
+ * modelled on the behaviours of the peer's conformance suite (docs/peers.md, 1), answers compared
+ * as text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
