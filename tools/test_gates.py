@@ -100,6 +100,23 @@ class Gates(unittest.TestCase):
         self.assertEqual(run('tidy.py', {'src/loop/clock.c': 'int x = time(NULL);\n'})[0], 0)
         self.assertEqual(run('tidy.py', {'src/base/ok.c': 'int x = c->time(1) + store_time(2);\n'})[0], 0)
 
+    def test_tidy_sees_citations_of_what_is_not_here(self):
+        cited = ('DES' 'IGN 7', 'CON' 'TRACT section 2', 'notes ' 'flights' '.md 2.6', 'notes ' 'of the peer', 'notes ' '1.8',
+                 'docs/' 'gone.md', 'docs/adr/' '0099', 'peer' '.md 1.2')
+        wrong = {}
+        for number, what in enumerate(cited):
+            wrong |= {f'src/base/c{number}.c': f'\n/* As {what} says. */\n', f'test/scene/s{number}.py': f'\n"""{what}."""\n',
+                      'docs/' f'd{number}.md': f'\n{what}\n'}
+        code, output = run('tidy.py', wrong)
+        self.assertEqual(code, 1, output)
+        for path in wrong:
+            self.assertIn(f'{path}:2: cites', output)
+        documents = {'docs/api.md': '# API\n\n## 2. Pages\n', 'docs/adr/0001-why.md': '# 1\n'}
+        told = '/* docs/api.md, 2; docs/api.md 2, docs/adr/0001 */\nconst char *name = "notes ' 'of the peer";\n'
+        code, output = run('tidy.py', {**documents, 'src/base/cites.c': told})
+        self.assertEqual(code, 0, output)
+        self.fails('tidy.py', {**documents, 'src/base/cites.c': '/* docs/api.md, 3 */\n'}, 'section 3')
+
     def test_tidy_sees_todos_guards_and_space(self):
         self.fails('tidy.py', {'src/base/bad.c': '/* TODO later */\n'}, 'TODO')
         self.assertEqual(run('tidy.py', {'src/base/ok.c': '/* TODO #12: later */\n'})[0], 0)

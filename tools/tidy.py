@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails on what a compiler lets through and this tree keeps out: sizes, banned calls, TODOs nobody owns, guards.
+"""Fails on what a compiler lets through and this tree keeps out: sizes, banned calls, TODOs nobody owns, guards, and
+citations of documents that are not here.
 
 Usage: tidy.py [ROOT]. Prints file:line: what is wrong; exit 1 if anything is. There is no list of exceptions.
 Without universal-ctags nothing is said of functions, and the exit is 77 when all else is right: not checked.
@@ -25,6 +26,12 @@ BANNED = ('strcpy', 'strncpy', 'stpcpy', 'strcat', 'strncat', 'sprintf', 'vsprin
 BANNED_OUTSIDE_LOOP = ('time', 'gettimeofday', 'clock_gettime', 'getrandom', 'arc4random')
 CALL = re.compile(r'(?<![\w.>])(\w+)\s*\(')
 NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+# Names of documents that only those had who wrote this; and paths of documents, with the section that may follow.
+CITED_ELSEWHERE = re.compile(r'\b(D(?:ESIGN)|C(?:ONTRACT)|C(?:ONVENTIONS)|notes (?:of the peer|\d+\.\d|[\w-]+\.md))\b')
+CITED_FILE = re.compile(r'\b((?:docs|bench)/(?:adr/\d{4}\b|[\w./-]+\.md)|[a-z_-]+\.md(?= \d))(?:,? (\d\d?)\b)?')
+CITING = ('src', 'test', 'bench', 'tools', 'script', 'packaging', 'docs')
+CITING_SUFFIXES = ('.c', '.h', '.py', '.pml', '.md', '.build', '.sh', '.txt', '')
+NOT_OURS = ('corpus', 'data', '__pycache__')
 TODO = re.compile(r'\b(TODO|FIXME|XXX)\b(?!\(?:? ?#\d+)')
 
 # What there is one of in src: how another one would show, its home, what it is.
@@ -88,6 +95,28 @@ def check_one_of_each(path, text):
                 yield number, f'{what}: {home} has it already'
 
 
+def citations(path, text):
+    """(line, words) that may cite: of C the comments, of what else there is all."""
+    if path.suffix in ('.c', '.h'):
+        text = ''.join(re.sub(r'[^\n]', ' ', part) if number % 2 == 0 else part
+                       for number, part in enumerate(re.split(r'(/\*.*?\*/|//[^\n]*)', text, flags=re.S)))
+    return enumerate(text.splitlines(), 1)
+
+
+def check_citations(root, path):
+    """Whoever reads has the tree alone: a document that is cited is in it, and a section that is named in the document."""
+    for number, line in citations(path, (root / path).read_text(errors='replace')):
+        for name in CITED_ELSEWHERE.findall(line):
+            yield number, f'cites {name.strip()}, which is not in this tree'
+        for name, section in CITED_FILE.findall(line):
+            found = [place for place in (root / name, (root / path).parent / name) if place.is_file()]
+            found = found or list(root.glob(f'{name}-*.md'))       # docs/adr/0001
+            if not found:
+                yield number, f'cites {name}, which is not in this tree'
+            elif section and not re.search(rf'^## {section}\.', found[0].read_text(), re.M):
+                yield number, f'cites section {section} of {name}, which it has not'
+
+
 def check_functions(root, paths):
     """(path, line, problem) of functions that are too long, as universal-ctags measures them."""
     ctags = subprocess.run(
@@ -113,6 +142,11 @@ def main():
         text = (root / path).read_text()
         for check in (check_lines, check_calls, check_guard, check_one_of_each):
             wrong += [(str(path), number, problem) for number, problem in check(path, text)]
+    documents = [path for folder in CITING for path in (root / folder).rglob('*') if path.suffix in CITING_SUFFIXES]
+    for path in sorted([*documents, *root.glob('*.md')]):
+        inside = path.relative_to(root)
+        if path.is_file() and not set(inside.parts) & set(NOT_OURS):
+            wrong += [(str(inside), number, problem) for number, problem in check_citations(root, inside)]
     for path, number, problem in sorted(wrong):
         print(f'{path}:{number}: {problem}')
     if wrong:
