@@ -159,7 +159,8 @@ static int env_try(struct engine *e, const char *path, uint64_t map_bytes)
     return mdb_env_open(e->env, path, flags, 0600);
 }
 
-/* The map takes address space, not memory; limits of the process or the machine may leave less. */
+/* The map takes address space, not memory; limits of the process or the machine may leave less.
+ * valgrind says EINVAL. */
 static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
 {
     char path[PATH_MAX];
@@ -169,7 +170,7 @@ static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
     }
     uint64_t bytes = map_bytes == 0 ? ENGINE_MAP_BYTES : map_bytes;
     int rc = env_try(e, path, bytes);
-    while (rc == ENOMEM && map_bytes == 0 && bytes > MAP_BYTES_MIN) {
+    while ((rc == ENOMEM || rc == EINVAL) && map_bytes == 0 && bytes > MAP_BYTES_MIN) {
         bytes /= 2;
         rc = env_try(e, path, bytes);
     }
