@@ -3,9 +3,12 @@
 #include "app/page/hot.h"
 #include "engine/store.h"
 #include "flight/flight.h"
+#include "http/client.h"
 #include "http/http.h"
 #include "list/list.h"
+#include "loop/limiter.h"
 #include "loop/loop.h"
+#include "render/render.h"
 #include "table/table.h"
 
 #include <stdatomic.h>
@@ -38,6 +41,7 @@ struct figures {
     struct tables_stats tables;
     struct hot_stats hot;
     struct lists_stats lists;
+    struct limiter_figures calls;
     uint64_t open_requests, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
@@ -77,6 +81,10 @@ static const struct figure {
     { METRIC_HOT_EVICTED, offsetof(struct figures, hot.evicted) },
     { METRIC_LIST_ENTRIES, offsetof(struct figures, lists.kept) },
     { METRIC_LIST_BYTES, offsetof(struct figures, lists.kept_bytes) },
+    { METRIC_CALLS_RUNNING, offsetof(struct figures, calls.running) },
+    { METRIC_CALLS_WAITING, offsetof(struct figures, calls.waiting) },
+    { METRIC_CALLS_REFUSED, offsetof(struct figures, calls.refused) },
+    { METRIC_CALLS_WAIT_NS_MAX, offsetof(struct figures, calls.wait_ns_max) },
     { METRIC_HTTP_OPEN_REQUESTS, offsetof(struct figures, open_requests) },
     { METRIC_HTTP_BUDGET_BYTES, offsetof(struct figures, budget_bytes) },
     { METRIC_HTTP_BUDGET_BYTES_MAX, offsetof(struct figures, budget_bytes_max) },
@@ -223,6 +231,8 @@ void counters_render(const struct app *app, struct buf *out)
     hot_stats_get(app->hot, &now.hot);
     if (app->lists != NULL)
         lists_stats_get(app->lists, &now.lists);
+    if (app->client != NULL)
+        limiter_figures_get(http_client_limiter(app->client), LIMITER_ALL, NULL, &now.calls);
     now.open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
     now.loop_stalls = loop_stalls(app->loop);
     now.budget_bytes = budget_held(app->budget);
@@ -234,8 +244,12 @@ void counters_render(const struct app *app, struct buf *out)
         metric_set(app->counters->figures[i], value > INT64_MAX ? INT64_MAX : (int64_t)value);
     }
     reads_show(app->counters, &now.hot);
-    struct flight_stats flights; /* they show their own as they are asked */
+    struct flight_stats flights; /* these show their own as they are asked */
     if (app->flights != NULL)
         flights_stats_get(app->flights, &flights);
+    struct origin_stats origin;
+    for (unsigned i = 0; i < app->domains_count; i++)
+        if (app->domains[i].origin != NULL)
+            origin_stats_get(app->domains[i].origin, &origin);
     metrics_render(app->metrics, out);
 }

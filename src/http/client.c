@@ -1,9 +1,11 @@
-/* Invariants:
+/* Calls, from start to done.
+ *
+ * Invariants:
  * 1. A transfer is in live and in deadlines from its post's turn on the loop until transfer_end.
  * 2. done is called by transfer_end alone, never inside http_call_start, and after it the call is
  *    not touched.
- * 3. running is the sum over hosts, at most connections_max; a host's at most what its next call
- *    allows.
+ * 3. A transfer that is RESOLVING or RUNNING does so under a pass that is IN: the call's, or its
+ * own. So the limits of the limiter are the limits of what runs.
  * 4. No function of the library calls back into transfer_end: results are collected when it has
  *    returned. */
 #include "http/client_impl.h"
@@ -22,8 +24,9 @@ struct call_own {
 };
 
 static const unsigned state_next[TRANSFER_STATES] = {
-    [TRANSFER_POSTED] = BIT(TRANSFER_WAITING) | BIT(TRANSFER_ENDED),
-    [TRANSFER_WAITING] = BIT(TRANSFER_RUNNING) | BIT(TRANSFER_ENDED),
+    [TRANSFER_POSTED] = BIT(TRANSFER_WAITING) | BIT(TRANSFER_RESOLVING) | BIT(TRANSFER_ENDED),
+    [TRANSFER_WAITING] = BIT(TRANSFER_RESOLVING) | BIT(TRANSFER_ENDED),
+    [TRANSFER_RESOLVING] = BIT(TRANSFER_RUNNING) | BIT(TRANSFER_ENDED),
     [TRANSFER_RUNNING] = BIT(TRANSFER_ENDED),
 };
 
@@ -78,15 +81,15 @@ static void on_deadline(void *ctx)
         err_note_set(&t->call->note, "%s: no whole reply in time", t->url.host);
         transfer_end(t, ERR_TIMEOUT);
     }
-    client_more(c);
+    deadlines_arm(c);
 }
 
 /* ---- hosts ---- */
 
 static void host_free(struct http_client *c, struct client_host *h)
 {
-    INVARIANT(h->running == 0);
-    INVARIANT(h->first == NULL);
+    INVARIANT(h->transfers == 0);
+    INVARIANT(list_empty(&h->resolving));
     host_resolve_forget(h);
     if (h->prev != NULL)
         h->prev->next = h->next;
@@ -102,19 +105,34 @@ static void host_free(struct http_client *c, struct client_host *h)
 static bool hosts_make_room(struct http_client *c)
 {
     struct client_host *h = c->hosts;
-    while (h != NULL && (h->running > 0 || h->first != NULL || h->job != NULL))
+    while (h != NULL && (h->transfers > 0 || h->job != NULL))
         h = h->next;
     if (h != NULL)
         host_free(c, h);
     return h != NULL;
 }
 
+static void origin_write(const struct call_url *url, char out[HTTP_ORIGIN_BYTES_MAX])
+{
+    int n = snprintf(out, HTTP_ORIGIN_BYTES_MAX, url->numeric6 ? "[%s]:%u" : "%s:%u", url->host,
+                     url->port);
+    INVARIANT(n > 0 && n < HTTP_ORIGIN_BYTES_MAX);
+}
+
+err http_client_origin(str url, char out[HTTP_ORIGIN_BYTES_MAX])
+{
+    struct call_url parts;
+    err why = call_url_parse(url, &parts, NULL);
+    if (why == ERR_OK)
+        origin_write(&parts, out);
+    return why;
+}
+
 /* NULL: too many hosts at once. */
 static struct client_host *host_of(struct http_client *c, const struct call_url *url)
 {
-    char key[sizeof c->hosts->key];
-    int n = snprintf(key, sizeof key, url->numeric6 ? "[%s]:%u" : "%s:%u", url->host, url->port);
-    INVARIANT(n > 0 && (size_t)n < sizeof key);
+    char key[HTTP_ORIGIN_BYTES_MAX];
+    origin_write(url, key);
     struct client_host *h = map_get(c->hosts_by_key, str_of(key));
     if (h != NULL)
         return h;
@@ -122,7 +140,8 @@ static struct client_host *host_of(struct http_client *c, const struct call_url 
         return NULL;
     h = calloc(1, sizeof *h);
     INVARIANT(h != NULL);
-    *h = (struct client_host){ .port = url->port, .numeric = url->numeric, .next = c->hosts };
+    *h = (struct client_host){ .numeric = url->numeric, .next = c->hosts };
+    list_init(&h->resolving);
     memcpy(h->key, key, sizeof key);
     memcpy(h->name, url->host, sizeof h->name);
     if (c->hosts != NULL)
@@ -132,73 +151,43 @@ static struct client_host *host_of(struct http_client *c, const struct call_url 
     return h;
 }
 
-static void queue_add(struct transfer *t)
-{
-    struct client_host *h = t->host;
-    t->prev = h->last;
-    if (h->last != NULL)
-        h->last->next = t;
-    else
-        h->first = t;
-    h->last = t;
-    t->client->waiting++;
-}
-
-static void queue_remove(struct transfer *t)
-{
-    struct client_host *h = t->host;
-    if (t->prev != NULL)
-        t->prev->next = t->next;
-    else
-        h->first = t->next;
-    if (t->next != NULL)
-        t->next->prev = t->prev;
-    else
-        h->last = t->prev;
-    t->prev = t->next = NULL;
-    INVARIANT(t->client->waiting > 0);
-    t->client->waiting--;
-}
-
-void host_fail(struct http_client *c, struct client_host *h, const char *why)
-{
-    MAGIC_CHECK(c, CLIENT_MAGIC);
-    while (h->first != NULL) {
-        err_note_set(&h->first->call->note, "%s: %s", h->name, why);
-        transfer_end(h->first, ERR_UNAVAILABLE);
-    }
-}
-
 /* ---- the way of a call ---- */
 
-static struct transfer *next_to_run(struct http_client *c)
+static void transfer_begin(struct transfer *t)
 {
-    struct transfer *best = NULL;
-    for (struct client_host *h = c->hosts; h != NULL; h = h->next) {
-        struct transfer *t = h->first;
-        if (t == NULL || (best != NULL && best->id < t->id))
-            continue;
-        unsigned most = t->call->per_host_max != 0 ? t->call->per_host_max : c->opts.per_host_max;
-        if (h->running < most && host_resolve(c, h))
-            best = t;
-    }
-    return best;
+    state_move(t, TRANSFER_RUNNING);
+    transfer_run(t);
 }
 
-void client_more(struct http_client *c)
+/* It may run, once its host's addresses are known. */
+static void transfer_resolve(struct transfer *t)
 {
-    MAGIC_CHECK(c, CLIENT_MAGIC);
-    while (c->running < c->opts.connections_max) {
-        struct transfer *t = next_to_run(c);
-        if (t == NULL)
-            break;
-        queue_remove(t);
-        state_move(t, TRANSFER_RUNNING);
-        t->host->running++;
-        c->running++;
-        transfer_run(t);
+    state_move(t, TRANSFER_RESOLVING);
+    if (host_resolve(t->client, t->host))
+        transfer_begin(t);
+    else
+        list_append(&t->host->resolving, &t->resolving);
+}
+
+void host_resolved(struct client_host *h, const char *fault)
+{
+    for (struct list *l = list_take(&h->resolving); l != NULL; l = list_take(&h->resolving)) {
+        struct transfer *t = CONTAINER_OF(l, struct transfer, resolving);
+        if (fault == NULL) {
+            transfer_begin(t);
+            continue;
+        }
+        err_note_set(&t->call->note, "%s: %s", h->name, fault);
+        transfer_end(t, ERR_UNAVAILABLE);
     }
-    deadlines_arm(c);
+}
+
+static void transfer_go(struct limiter_pass *p, bool in)
+{
+    struct transfer *t = CONTAINER_OF(p, struct transfer, pass);
+    MAGIC_CHECK(t, TRANSFER_MAGIC);
+    INVARIANT(in); /* deadlines are ours */
+    transfer_resolve(t);
 }
 
 void transfer_end(struct transfer *t, err why)
@@ -206,15 +195,14 @@ void transfer_end(struct transfer *t, err why)
     MAGIC_CHECK(t, TRANSFER_MAGIC);
     struct http_client *c = t->client;
     loop_assert_here(c->opts.loop);
-    if (t->state == TRANSFER_WAITING)
-        queue_remove(t);
-    if (t->state == TRANSFER_RUNNING) {
+    if (t->state == TRANSFER_RUNNING)
         transfer_halt(t);
-        INVARIANT(t->host->running > 0);
-        INVARIANT(c->running > 0);
-        t->host->running--;
-        c->running--;
+    list_remove(&t->resolving);
+    if (t->host != NULL) {
+        INVARIANT(t->host->transfers > 0);
+        t->host->transfers--;
     }
+    (void)limiter_leave(c->limiter, &t->pass); /* from any state, also when it brought its own */
     state_move(t, TRANSFER_ENDED);
     heap_remove(&c->deadlines, &t->deadline);
     INVARIANT(map_remove(c->live, id_key(&t->id)) == t);
@@ -234,7 +222,24 @@ static err call_check(struct http_call *call)
     return fine ? ERR_OK : ERR_BAD;
 }
 
-static err enqueue(struct transfer *t)
+/* Its turn, or a place in the queue. */
+static err transfer_enter(struct transfer *t)
+{
+    const struct http_call *call = t->call;
+    const struct limiter_key host = { .origin = str_of(t->host->key) };
+    enum limiter_state state = LIMITER_IN;
+    if (call->pass == NULL)
+        state = limiter_enter(t->client->limiter, call->key != NULL ? call->key : &host, &t->pass);
+    else
+        INVARIANT(call->pass->state == LIMITER_IN);
+    if (state == LIMITER_IN)
+        transfer_resolve(t);
+    else if (state == LIMITER_WAITING)
+        state_move(t, TRANSFER_WAITING);
+    return state == LIMITER_OUT ? ERR_LIMIT : ERR_OK;
+}
+
+static err transfer_admit(struct transfer *t)
 {
     struct http_client *c = t->client;
     struct http_call *call = t->call;
@@ -252,26 +257,28 @@ static err enqueue(struct transfer *t)
         return ERR_TIMEOUT;
     }
     t->host = host_of(c, &t->url);
-    if (t->host == NULL || c->waiting >= c->opts.waiting_max) {
+    if (t->host != NULL) {
+        t->host->transfers++;
+        why = transfer_enter(t);
+    }
+    if (t->host == NULL || why == ERR_LIMIT) {
         err_note_set(&call->note, "%s: too many requests are waiting", t->url.host);
         return ERR_LIMIT;
     }
-    state_move(t, TRANSFER_WAITING);
-    queue_add(t);
-    return ERR_OK;
+    return why;
 }
 
-static void begin(void *ctx)
+static void transfer_start(void *ctx)
 {
     struct transfer *t = ctx;
     struct http_client *c = t->client;
     MAGIC_CHECK(c, CLIENT_MAGIC);
     heap_add(&c->deadlines, &t->deadline);
     INVARIANT(map_put(c->live, id_key(&t->id), t) == NULL);
-    err why = enqueue(t);
+    err why = transfer_admit(t);
     if (why != ERR_OK)
         transfer_end(t, why);
-    client_more(c);
+    deadlines_arm(c);
 }
 
 void http_call_start(struct http_client *c, struct http_call *call)
@@ -283,6 +290,8 @@ void http_call_start(struct http_client *c, struct http_call *call)
     t->id = atomic_fetch_add(&c->ids, 1) + 1;
     t->client = c;
     t->call = call;
+    t->pass = (struct limiter_pass){ .deadline = LIMITER_NEVER, .go = transfer_go };
+    list_init(&t->resolving);
     call->status = 0;
     call->reply_headers = NULL;
     call->reply_headers_count = 0;
@@ -292,7 +301,7 @@ void http_call_start(struct http_client *c, struct http_call *call)
     const struct call_own own = { .id = t->id };
     static_assert(sizeof own <= sizeof call->own, "the client's words hold it");
     memcpy(call->own, &own, sizeof own);
-    loop_post(c->opts.loop, begin, t);
+    loop_post(c->opts.loop, transfer_start, t);
 }
 
 struct cancel {
@@ -311,7 +320,6 @@ static void cancel_here(void *ctx)
         return;
     err_note_set(&t->call->note, "canceled");
     transfer_end(t, ERR_SHUTDOWN);
-    client_more(c);
 }
 
 void http_call_cancel(struct http_client *c, struct http_call *call)
@@ -356,8 +364,21 @@ struct http_client *http_client_new(const struct http_client_opts *opts)
     c->live = map_new(0); /* keys are ours */
     c->hosts_by_key = map_new((uint64_t)clock_mono(opts->clock).ns);
     c->deadline_timer = loop_timer_new(opts->loop, on_deadline, c);
+    c->limiter = limiter_new(opts->loop, opts->clock);
+    limiter_limit(c->limiter, LIMITER_ALL, NULL,
+                  (struct limiter_limits){ .running_max = c->opts.connections_max });
+    limiter_limit(c->limiter, LIMITER_ORIGIN, NULL,
+                  (struct limiter_limits){ .running_max = c->opts.per_host_max });
+    limiter_limit(c->limiter, LIMITER_KIND, NULL,
+                  (struct limiter_limits){ .waiting_max = c->opts.waiting_max });
     client_curl_open(c);
     return c;
+}
+
+struct limiter *http_client_limiter(struct http_client *c)
+{
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    return c->limiter;
 }
 
 static void stop_here(void *ctx)
@@ -387,6 +408,7 @@ void http_client_free(struct http_client **cp)
     while (c->hosts != NULL)
         host_free(c, c->hosts);
     client_curl_close(c);
+    limiter_free(&c->limiter);
     loop_timer_free(&c->deadline_timer);
     heap_fini(&c->deadlines);
     map_free(&c->live);

@@ -1,20 +1,20 @@
 /* client.h - HTTP requests to origins and generators, on the loop. On libcurl's multi interface.
  *
- * Model. A call waits for its turn at its host, runs, and is done once; its deadline counts from
- * start to end. Paths go out as they are given. Names are resolved on the pool (the library would
- * start threads) and cached for dns_ttl; connections are kept and reused; at most per_host_max run
- * at once to one host and port, the rest wait in order of arrival until their deadline. TLS is
- * verified against the system's store or ca_file. Redirects are handed to the caller, never
- * followed. No proxy, password, cookie or cache of the environment is used.
- *   A reply's head has at most 64 KiB and 256 lines; its body is bounded and counted against
- * Content-Length. Folded lines, several lengths, controls, transfer codings but chunked, content
- * codings that were not asked for: ERR_BAD.
- *   What is safe (GET, HEAD) and was cut before the first byte of the reply on a kept connection is
- * tried once more. Nothing else is ever sent twice. A kept connection on which something came
- * unasked is not used again.
- *   The process ignores SIGPIPE. The first TLS connection reads the certificates (some 10 ms, on
- * the loop).
- * Thread: start and cancel from any thread; done on the loop. */
+ * Model. A call waits for its turn at the limiter (loop/limiter.h), runs, and is done once; its
+ * deadline counts from start to end. The limiter is the client's, and all who call through the
+ * client may enter it: a caller that makes several calls in a row enters once, and its calls bring
+ * the pass and wait no more. At most connections_max run in all, and per_host_max to one host and
+ * port that has no limit of its own there. The library below has no limits on what runs.
+ *   Paths go out as they are given. Names are resolved on the pool (the library would start
+ * threads) and cached for dns_ttl; connections are kept and reused. TLS is verified against the
+ * system's store or ca_file. Redirects are handed to the caller, never followed. No proxy,
+ * password, cookie or cache of the environment is used. A reply's head has at most 64 KiB and 256
+ * lines; its body is bounded and counted against Content-Length. Folded lines, several lengths,
+ * controls, transfer codings but chunked, content codings that were not asked for: ERR_BAD. What is
+ * safe (GET, HEAD) and was cut before the first byte of the reply on a kept connection is tried
+ * once more. Nothing else is ever sent twice. A kept connection on which something came unasked is
+ * not used again. The process ignores SIGPIPE. The first TLS connection reads the certificates
+ * (some 10 ms, on the loop). Thread: start and cancel from any thread; done on the loop. */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
 
@@ -24,17 +24,22 @@
 #include "base/times.h"
 #include "http/http.h"
 
+struct limiter;
+struct limiter_key;
+struct limiter_pass;
 struct loop;
 struct http_client;
 /* CONNECTION_FILES: open files of one connection, which is watched by a number of its own. */
 enum { HTTP_CLIENT_CONNECTIONS_MAX = 4096, HTTP_CLIENT_CONNECTION_FILES = 2 };
+enum { HTTP_ORIGIN_BYTES_MAX = 272 }; /* of "host:port", with its NUL */
 struct http_client_opts {
     struct loop *loop;
     struct clock *clock;
     unsigned per_host_max; /* running at once [8] */
     /* kept and running, in all, HTTP_CLIENT_CONNECTIONS_MAX at most [64] */
     unsigned connections_max;
-    unsigned waiting_max;       /* calls not yet running [10000]; one more: ERR_LIMIT */
+    /* calls of one key that wait for their turn [10000]; one more: ERR_LIMIT */
+    unsigned waiting_max;
     int64_t connect_timeout_ms; /* [3 s] */
     int64_t dns_ttl_ms;         /* [30 s] */
     const char *ca_file;        /* NULL: the system's */
@@ -45,9 +50,14 @@ struct http_client *http_client_new(const struct http_client_opts *opts);
 /* Ends every call with ERR_SHUTDOWN, later, on the loop, and refuses those that start after it.
  * Thread: any. */
 void http_client_stop(struct http_client *c);
-/* Every call was done before. Before loop_free: a name that is still being resolved ends there.
- * Thread: the loop's, or after it ran. */
+/* Every call was done before, and nobody is in the limiter. Before loop_free: a name that is still
+ * being resolved ends there. Thread: the loop's, or after it ran. */
 void http_client_free(struct http_client **cp);
+/* Who calls through it and when; borrowed. Its limits may be changed. Thread: any. */
+struct limiter *http_client_limiter(struct http_client *c);
+/* The origin of a limiter's key: whom a call of this url goes to, as "host:port". ERR_BAD: to
+ * nobody. */
+MUST_CHECK err http_client_origin(str url, char out[HTTP_ORIGIN_BYTES_MAX]);
 
 /* One request; the caller's memory until done. */
 struct http_call {
@@ -60,8 +70,11 @@ struct http_call {
     str body;               /* p NULL: none; POST and PUT send an empty one then */
     size_t reply_bytes_max; /* of the body, as received and after decoding */
     mono deadline;          /* of everything */
-    unsigned per_host_max;  /* 0: the client's */
-    struct arena *arena;    /* the reply is written here, on the loop, right before done */
+    /* Of the client's limiter, IN until done: the call waits for no turn. NULL: it enters by
+     * itself, as key says; key NULL: as its host, of no domain and kind */
+    struct limiter_pass *pass;
+    const struct limiter_key *key;
+    struct arena *arena; /* the reply is written here, on the loop, right before done */
     void (*done)(struct http_call *call, err why);
     void *ctx;
     /* out, on ERR_OK: a whole reply was received. Else ERR_TIMEOUT, ERR_UNAVAILABLE (no connection,

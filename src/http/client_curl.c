@@ -106,7 +106,6 @@ static void results_collect(struct http_client *c)
         else
             transfer_end(t, result_take(t, result));
     }
-    client_more(c);
 }
 
 /* ---- sockets and the timer ---- */

@@ -76,9 +76,7 @@ static void resolve_done(struct loop_job *j, bool canceled)
         h->addresses_until = mono_add_ms(clock_mono(c->opts.clock), c->opts.dns_ttl_ms);
     }
     free(job);
-    if (fault != NULL)
-        host_fail(c, h, fault);
-    client_more(c);
+    host_resolved(h, fault);
 }
 
 bool host_resolve(struct http_client *c, struct client_host *h)

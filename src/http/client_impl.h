@@ -1,16 +1,19 @@
 /* client_impl.h - what the client's parts share. Private to http.
  *
- * client.c   calls: begin, queue, deadline, end          client_curl.c   the library: sockets,
- * timer, results client_dns.c   names to addresses, on the pool
+ * client.c       calls: turn, deadline, end
+ * client_curl.c  the library: sockets, timer, results
+ * client_dns.c   names to addresses, on the pool
  * Everything here lives on the loop thread. */
 #ifndef HTTP_CLIENT_IMPL_H
 #define HTTP_CLIENT_IMPL_H
 
 #include "base/heap.h"
+#include "base/list.h"
 #include "base/map.h"
 #include "http/call_url.h"
 #include "http/client.h"
 #include "http/reply.h"
+#include "loop/limiter.h"
 #include "loop/loop.h"
 
 #include <curl/curl.h>
@@ -18,10 +21,13 @@
 
 enum { CLIENT_HOSTS_MAX = 1024, CLIENT_SOCKETS_MAX = HTTP_CLIENT_CONNECTIONS_MAX };
 
-/*   POSTED -> WAITING -> RUNNING -> ENDED      and from each straight to ENDED */
+/*   POSTED -> WAITING -> RESOLVING -> RUNNING -> ENDED      and from each straight to ENDED
+ *      \-------------------/        \
+ * WAITING: for its turn at the limiter. RESOLVING: for its host's addresses. */
 enum transfer_state {
     TRANSFER_POSTED,
     TRANSFER_WAITING,
+    TRANSFER_RESOLVING,
     TRANSFER_RUNNING,
     TRANSFER_ENDED,
     TRANSFER_STATES
@@ -30,12 +36,13 @@ enum transfer_state {
 struct transfer {
     uint32_t magic;
     enum transfer_state state;
-    uint64_t id; /* also the order of arrival */
+    uint64_t id;
     struct http_client *client;
     struct http_call *call;
-    struct client_host *host;     /* NULL before WAITING */
-    struct transfer *prev, *next; /* WAITING: in the host's queue */
-    struct heap_node deadline;
+    struct client_host *host;  /* NULL while POSTED */
+    struct limiter_pass pass;  /* of a call that brings none */
+    struct list resolving;     /* RESOLVING: in the host's */
+    struct heap_node deadline; /* not in the heap while POSTED */
     struct call_url url;
     /* RUNNING */
     CURL *easy;
@@ -53,13 +60,12 @@ struct transfer {
 struct resolve_job;
 struct client_host {
     struct client_host *prev, *next;
-    char key[HTTP_HOST_BYTES_MAX + 16]; /* "host:port" */
+    char key[HTTP_ORIGIN_BYTES_MAX]; /* "host:port" */
     char name[HTTP_HOST_BYTES_MAX + 1];
-    uint16_t port;
     bool numeric;
-    unsigned running, waiting;
-    struct transfer *first, *last; /* waiting, in order of arrival */
-    char *addresses;               /* "key:address,address"; NULL: not known */
+    unsigned transfers;    /* from WAITING on */
+    struct list resolving; /* transfers that wait for the addresses */
+    char *addresses;       /* "key:address,address"; NULL: not known */
     mono addresses_until;
     struct resolve_job *job; /* NULL: none is under way */
 };
@@ -82,7 +88,7 @@ struct http_client {
     struct map *live; /* id -> struct transfer */
     struct map *hosts_by_key;
     struct client_host *hosts;
-    unsigned running, waiting;
+    struct limiter *limiter;
     _Atomic uint64_t ids;
     bool stopped;
     struct socket_watch *watches, *acting;
@@ -91,20 +97,20 @@ struct http_client {
 };
 #define CLIENT_MAGIC 0x0c11e270u
 
-/* client.c. Ends it: done is called, t is gone. client_more after it starts what waits. */
+/* client.c. Ends it: done is called, t is gone. */
 void transfer_end(struct transfer *t, err why);
-void client_more(struct http_client *c);
+/* The answer about the addresses. fault: why there are none; NULL: they are known. */
+void host_resolved(struct client_host *h, const char *fault);
 
 /* client_curl.c */
 void client_curl_open(struct http_client *c);
 void client_curl_close(struct http_client *c);
-void transfer_run(struct transfer *t);  /* WAITING's end: hands it to the library */
+void transfer_run(struct transfer *t);  /* hands it to the library */
 void transfer_halt(struct transfer *t); /* takes it back */
 
 /* client_dns.c. True: the host's addresses are known now. Else they are being asked for, and
- * client_more or host_fail follows. */
+ * host_resolved follows. */
 bool host_resolve(struct http_client *c, struct client_host *h);
 void host_resolve_forget(struct client_host *h); /* the client ends before the answer */
-void host_fail(struct http_client *c, struct client_host *h, const char *why);
 
 #endif

@@ -58,18 +58,18 @@ static void try_now(struct fetch *f)
     if (f->tries > 0)
         meter_again(f->origin->meter);
     f->tries++;
-    f->call =
-        (struct http_call){ .method = f->body.p == NULL ? "GET" : "POST",
-                            .url = f->url,
-                            .headers = f->headers,
-                            .headers_count = f->headers_count,
-                            .body = f->body,
-                            .reply_bytes_max = f->reply_bytes_max,
-                            .deadline = until.ns < f->deadline.ns ? until : f->deadline,
-                            .per_host_max = o->concurrency + 2 * origin_half_max(o) + FETCH_ASIDE,
-                            .arena = f->arena,
-                            .done = call_done,
-                            .ctx = f };
+    f->call = (struct http_call){ .method = f->body.p == NULL ? "GET" : "POST",
+                                  .url = f->url,
+                                  .headers = f->headers,
+                                  .headers_count = f->headers_count,
+                                  .body = f->body,
+                                  .reply_bytes_max = f->reply_bytes_max,
+                                  .deadline = until.ns < f->deadline.ns ? until : f->deadline,
+                                  .pass = f->pass,
+                                  .key = &f->origin->turns[TURN_ASIDE],
+                                  .arena = f->arena,
+                                  .done = call_done,
+                                  .ctx = f };
     http_call_start(f->origin->client, &f->call);
 }
 

@@ -1,8 +1,7 @@
 /* fetch.h - one request to an origin, tried again where that is safe. Private to this folder.
  *
- * At most the origin's concurrency of renders run at once, half as many transforms, as many
- * questions for metadata (each behind a gate), and FETCH_ASIDE more, so that the rules of titles
- * can be asked for while all gates are full. Again, after FETCH_AGAIN_MS for each time before: a
+ * It runs under a pass of the limiter, also between its tries: the origin's turns are origin.h's.
+ * Again, after FETCH_AGAIN_MS for each time before: a
  * GET whose connection failed or was cut, or that got 500, 502 or 504, up to the origin's retries
  * and while its deadline leaves time. 408, 425, 429 and 503 are answers: the origin asks to be left
  * alone. Thread: start from any, done and cancel on the loop. */
@@ -12,18 +11,14 @@
 #include "render/measure.h"
 #include "render/origin.h"
 
-enum {
-    FETCH_AGAIN_MS = 100,
-    FETCH_ASIDE = 1,
-    FETCH_HEADERS_MAX = 6,
-    FETCH_RETRY_AFTER_S_MAX = 86400
-};
+enum { FETCH_AGAIN_MS = 100, FETCH_HEADERS_MAX = 6, FETCH_RETRY_AFTER_S_MAX = 86400 };
 
 struct fetch {
     /* in */
     struct origin *origin;
     enum fetch_kind kind;
-    str url, body; /* body.p NULL: a GET */
+    struct limiter_pass *pass; /* IN until done; NULL: each try enters by itself, TURN_ASIDE */
+    str url, body;             /* body.p NULL: a GET */
     size_t reply_bytes_max;
     mono deadline; /* and the origin's time-out from each try on */
     struct arena *arena;

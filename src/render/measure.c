@@ -2,6 +2,7 @@
 
 #include "base/metrics.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +18,8 @@ struct meter {
     struct origin_metrics *all;
     char domain[METRICS_LABEL_BYTES_MAX + 1];
     struct metric *retries, *remembered, *open, *making, *waiting;
+    _Atomic int64_t making_shown,
+        waiting_shown; /* its part of the series, which others may share */
     struct metric *seconds[FETCH_KINDS], *outcomes[FETCH_KINDS][RENDER_WHYS];
 };
 
@@ -93,16 +96,14 @@ void meter_remembered(struct meter *m)
         metric_add(m->remembered, 1);
 }
 
-void meter_making(struct meter *m, int by)
+void meter_renders(struct meter *m, uint64_t making, uint64_t waiting)
 {
-    if (m != NULL)
-        metric_add(m->making, by);
-}
-
-void meter_waiting(struct meter *m, int by)
-{
-    if (m != NULL)
-        metric_add(m->waiting, by);
+    if (m == NULL)
+        return;
+    int64_t making_was = atomic_exchange(&m->making_shown, (int64_t)making);
+    int64_t waiting_was = atomic_exchange(&m->waiting_shown, (int64_t)waiting);
+    metric_add(m->making, (int64_t)making - making_was);
+    metric_add(m->waiting, (int64_t)waiting - waiting_was);
 }
 
 void meter_took(struct meter *m, enum fetch_kind kind, int64_t ns)

@@ -32,8 +32,7 @@ void meter_took(struct meter *m, enum fetch_kind kind, int64_t ns);
 void meter_outcome(struct meter *m, enum fetch_kind kind, enum render_why why);
 /* A remembered failure was told instead of asking. */
 void meter_remembered(struct meter *m);
-/* Renders let in by the gate, and waiting at it. */
-void meter_making(struct meter *m, int by);
-void meter_waiting(struct meter *m, int by);
+/* Renders made now, and waiting for their turn. */
+void meter_renders(struct meter *m, uint64_t making, uint64_t waiting);
 
 #endif

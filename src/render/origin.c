@@ -1,7 +1,6 @@
 #include "render/origin.h"
 
 #include "base/buf.h"
-#include "render/gate.h"
 #include "render/measure.h"
 #include "render/site.h"
 
@@ -141,6 +140,53 @@ static struct origin_opts filled(const struct origin_opts *opts)
     return o;
 }
 
+/* Half as many transforms at once as renders, at least one; metadata, too. */
+static unsigned half_max(const struct origin_opts *o)
+{
+    return (o->concurrency + 1) / 2;
+}
+
+/* Where url goes to, without what a title fills in: that is behind the host. Empty: nowhere that
+ * the client could go to, as each call will say. */
+static void at_set(struct origin *o)
+{
+    static const struct origin_page any = { .title = STR_INIT("x"), .rev = 1 };
+    struct arena a;
+    arena_init(&a, (size_t)8 * ORIGIN_URL_BYTES_MAX);
+    str url =
+        o->opts.kind == ORIGIN_TEMPLATE ? origin_template_url(o, &a, &any) : str_of(o->opts.url);
+    if (url.p == NULL || http_client_origin(url, o->at) != ERR_OK)
+        o->at[0] = 0;
+    arena_fini(&a);
+}
+
+static void turns_set(struct origin *o)
+{
+    static const char *const kinds[TURNS] = { "render", "transform", "meta", "siteinfo" };
+    const struct limiter_limits limits[TURNS] = {
+        [TURN_RENDER] = { .running_max = o->opts.concurrency, .waiting_max = ORIGIN_WAITING_MAX },
+        [TURN_TRANSFORM] = { .running_max = half_max(&o->opts), .waiting_max = ORIGIN_WAITING_MAX },
+        [TURN_META] = { .running_max = half_max(&o->opts),
+                        .waiting_max = ORIGIN_METAS_WAITING_MAX },
+        [TURN_ASIDE] = { .running_max = 1 },
+    };
+    at_set(o);
+    unsigned all = 0;
+    for (unsigned i = 0; i < TURNS; i++) {
+        o->turns[i] = (struct limiter_key){ .origin = str_of(o->at),
+                                            .domain = str_take(str_of(o->opts.domain),
+                                                               LIMITER_NAME_BYTES_MAX),
+                                            .kind = str_of(kinds[i]) };
+        limiter_limit(o->limiter, LIMITER_KIND, &o->turns[i], limits[i]);
+        all += limits[i].running_max;
+    }
+    /* Domains that share a host share what the one that wants most of it may have. */
+    struct limiter_limits host = limiter_limits_of(o->limiter, LIMITER_ORIGIN, o->turns);
+    if (all > host.running_max)
+        host.running_max = all;
+    limiter_limit(o->limiter, LIMITER_ORIGIN, o->turns, host);
+}
+
 err origin_new(struct http_client *client, struct loop *loop, struct clock *clock,
                const struct origin_opts *opts, struct origin **out, struct err_note *note)
 {
@@ -151,12 +197,13 @@ err origin_new(struct http_client *client, struct loop *loop, struct clock *cloc
     struct origin_opts o = filled(opts);
     struct origin *origin = calloc(1, sizeof *origin);
     INVARIANT(origin != NULL);
-    *origin = (struct origin){
-        .magic = ORIGIN_MAGIC, .client = client, .loop = loop, .clock = clock, .opts = o
-    };
-    origin->gate = gate_new(loop, clock, o.concurrency, GATE_WAITING_MAX);
-    origin->transforms = gate_new(loop, clock, origin_half_max(&o), GATE_WAITING_MAX);
-    origin->metas = gate_new(loop, clock, origin_half_max(&o), GATE_METAS_WAITING_MAX);
+    *origin = (struct origin){ .magic = ORIGIN_MAGIC,
+                               .client = client,
+                               .loop = loop,
+                               .clock = clock,
+                               .opts = o,
+                               .limiter = http_client_limiter(client) };
+    turns_set(origin);
     if (o.api != NULL)
         origin->site = site_new(origin);
     *out = origin;
@@ -170,9 +217,8 @@ void origin_free(struct origin **op)
         return;
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     site_free(&o->site);
-    gate_free(&o->gate);
-    gate_free(&o->transforms);
-    gate_free(&o->metas);
+    for (unsigned i = 0; i < TURNS; i++)
+        limiter_limit(o->limiter, LIMITER_KIND, &o->turns[i], (struct limiter_limits){ 0 });
     meter_free(&o->meter);
     free((void *)(uintptr_t)o->opts.url);
     free((void *)(uintptr_t)o->opts.domain);
@@ -180,11 +226,6 @@ void origin_free(struct origin **op)
     o->magic = 0;
     free(o);
     *op = NULL;
-}
-
-unsigned origin_half_max(const struct origin_opts *o)
-{
-    return (o->concurrency + 1) / 2;
 }
 
 const struct origin_opts *origin_opts_of(const struct origin *o)
@@ -204,7 +245,11 @@ void origin_stats_get(struct origin *o, struct origin_stats *out)
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     *out = (struct origin_stats){ .requests = atomic_load(&o->requests),
                                   .retries = atomic_load(&o->retries) };
-    gate_counts(o->gate, &out->making, &out->waiting);
+    struct limiter_figures renders;
+    limiter_figures_get(o->limiter, LIMITER_KIND, &o->turns[TURN_RENDER], &renders);
+    out->making = renders.running;
+    out->waiting = renders.waiting;
+    meter_renders(o->meter, out->making, out->waiting);
 }
 
 void origin_measure(struct origin *o, struct origin_metrics *all, str domain)
@@ -212,7 +257,6 @@ void origin_measure(struct origin *o, struct origin_metrics *all, str domain)
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     INVARIANT(o->meter == NULL);
     o->meter = meter_new(all, domain);
-    gate_measure(o->gate, o->meter);
 }
 
 void origin_log(struct origin *o, struct log *log, str domain)

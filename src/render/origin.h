@@ -3,14 +3,29 @@
 #define RENDER_ORIGIN_H
 
 #include "http/client.h"
+#include "loop/limiter.h"
 #include "loop/loop.h"
 #include "render/render.h"
 
 #include <pthread.h>
 
-enum { ORIGIN_URL_BYTES_MAX = 2048, ORIGIN_API_REPLY_BYTES_MAX = 4 << 20 };
+enum {
+    ORIGIN_URL_BYTES_MAX = 2048,
+    ORIGIN_API_REPLY_BYTES_MAX = 4 << 20,
+    ORIGIN_WAITING_MAX = 10000,     /* requests for renders, for transforms; one more is refused */
+    ORIGIN_METAS_WAITING_MAX = 1000 /* and for metadata */
+};
 
-struct gate;
+/* What an origin is asked for takes turns by kind, each kind with limits of its own: no crowd of
+ * one kind is in the way of another. */
+enum origin_turn {
+    TURN_RENDER,    /* concurrency at once */
+    TURN_TRANSFORM, /* half as many: somebody's save, and before it whose the cookie is */
+    TURN_META,      /* as many: metadata and wikitext that are asked for alone, which is cheap */
+    TURN_ASIDE,     /* one more: the rules of titles are asked for while all others are full */
+    TURNS
+};
+
 struct meter;
 struct site;
 struct origin {
@@ -18,13 +33,13 @@ struct origin {
     struct http_client *client;
     struct loop *loop;
     struct clock *clock;
-    struct origin_opts opts; /* strings are ours */
-    struct gate *gate;       /* of renders */
-    struct gate *transforms; /* half as many, at least one */
-    struct gate *metas;  /* as many as of those; metadata and wikitext that are asked for alone */
-    struct meter *meter; /* NULL: nobody measures */
-    struct log *log;     /* NULL: nobody is told */
-    str log_domain;      /* borrowed */
+    struct origin_opts opts;         /* strings are ours */
+    struct limiter *limiter;         /* the client's */
+    char at[HTTP_ORIGIN_BYTES_MAX];  /* "host:port" of url */
+    struct limiter_key turns[TURNS]; /* at, the domain, the kind */
+    struct meter *meter;             /* NULL: nobody measures */
+    struct log *log;                 /* NULL: nobody is told */
+    str log_domain;                  /* borrowed */
     _Atomic uint64_t requests, retries;
     struct site *site; /* NULL without api */
 };
@@ -36,8 +51,6 @@ struct origin_page {
     uint64_t rev;     /* 0: none, parsoid takes its newest (by a redirect) */
     const char *path; /* parsoid: "page/pagebundle", "transform/html/to/wikitext" */
 };
-/* Transforms at once, and metadata. */
-unsigned origin_half_max(const struct origin_opts *o);
 /* {url}/{domain}/v3/{path}[/{title}[/{rev}]]. Each p is NULL when the arena is full. */
 str origin_parsoid_url(const struct origin *o, struct arena *a, const struct origin_page *p);
 /* {url}/v1/revision/{rev}{tail} */

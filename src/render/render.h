@@ -26,6 +26,8 @@
 #include "http/http.h"
 
 struct http_client;
+struct limiter_key;
+struct limiter_pass;
 struct log;
 struct loop;
 struct metrics;
@@ -59,7 +61,8 @@ MUST_CHECK err origin_new(struct http_client *client, struct loop *loop, struct 
 void origin_free(struct origin **op);
 bool origin_idle(struct origin *o); /* no request of its own is under way */
 const struct origin_opts *origin_opts_of(const struct origin *o);
-/* Since it was made; making, waiting: renders now. Thread: any. */
+/* Since it was made; making, waiting: renders now, which the metrics show as of this call. Thread:
+ * any. */
 struct origin_stats {
     uint64_t requests, retries, making, waiting;
 };
@@ -133,6 +136,10 @@ struct render_request {
     bool fresh;   /* RENDER: the newest revision is purged from the cache that core's routes have */
     str accept, accept_language, cookie; /* passed on when not empty */
     mono deadline;
+    /* A holder of the client's limiter that entered with render_source: while it is IN the request
+     * waits for no turn. It rests when the origin has done its part. NULL, or resting: the request
+     * enters by itself */
+    struct limiter_pass *pass;
     struct arena *arena;
     void (*done)(struct render_request *r, enum render_why why);
     void *ctx;
@@ -153,14 +160,15 @@ struct render_request {
  * the page was moved, is NO_REVISION. Rules change, and capitals of some letters differ between
  * wikis: where the wiki has the title normalised to another key, that is OTHER_TITLE. Of a revision
  * this costs one request more, asked only for titles that may be such. USER: one request; title and
- * revision are not looked at. BUSY without a request when too many wait already; each want at one
- * of three gates (gate.h). Replies are parsed on the pool. Thread: any; done on the loop, later. */
+ * revision are not looked at. BUSY without a request when too many wait already for their turn;
+ * each want is one of three kinds of calls there (loop/limiter.h). Replies are parsed on the pool.
+ * Thread: any; done on the loop, later. */
 void render_start(struct render_request *r);
 /* done comes soon, with CANCELED unless it is on its way already. Thread: the loop's. */
 void render_cancel(struct render_request *r);
-/* A name for what waits at one gate, as the source of flights: those that wait for slow renders
- * must not take the places of cheap ones. */
-const void *render_source(const struct origin *o, enum render_want want);
+/* Whose turn such a request is: of the origin, the domain and the kind. Also the source of flights:
+ * those that wait for slow renders must not take the places of cheap ones. The origin's. */
+const struct limiter_key *render_source(const struct origin *o, enum render_want want);
 
 /* A transform at the origin: POST {domain}/v3/transform/{from}/to/{to}[/{title}[/{rev}]] with a
  * JSON body, of kind rest v1/transform/... REFUSED where origin_transforms is not HAD.

@@ -1,17 +1,18 @@
 /* A render is had in steps, each of which may end it:
  *
- *   start --> GATE --> META --> PURGE --> TEXT --> PARSE --> done
+ *   start --> TURN --> META --> PURGE --> TEXT --> PARSE --> done
  *       \-----/  \--------------------/
  *
+ * TURN: at the limiter, unless a pass was brought. A render is two requests. Let in one by one they
+ * would all ask for their metadata first, and then, behind one another, all run out of time; so a
+ * render is let in as a whole, and its requests wait no more.
  * META: api.php: which revision, and whose (or who asks). PURGE: before a fresh render of core's
- * routes: they cache. TEXT: the render itself. PARSE: taken apart on the pool.
+ * routes: they cache. TEXT: the render itself. PARSE: taken apart on the pool; the pass rests.
  *
- * Only what costs the origin a parse waits at the GATE. Without api.php there is no META and no
- * PURGE; WANT_META and WANT_USER end behind it. Steps are set on the loop, but for those that start
- * takes at once. */
+ * Without api.php there is no META and no PURGE; WANT_META and WANT_USER end behind it. Steps are
+ * set on the loop, but for those that start takes at once. */
 #include "render/api.h"
 #include "render/fetch.h"
-#include "render/gate.h"
 #include "render/reply.h"
 #include "render/site.h"
 
@@ -22,47 +23,42 @@
 
 enum { META_REPLY_BYTES_MAX = 1 << 20 };
 
-enum step { STEP_GATE, STEP_META, STEP_PURGE, STEP_TEXT, STEP_PARSE, STEP_DONE };
+enum step { STEP_TURN, STEP_META, STEP_PURGE, STEP_TEXT, STEP_PARSE, STEP_DONE };
 struct render_work {
     struct render_request *r;
     enum step step;
     bool canceled;
     bool by_title; /* META: of a revision that is not the title's, the title is asked for */
-    struct gate_pass pass;
+    struct limiter_pass own, *pass; /* pass: own, or the request's */
     struct fetch fetch;
     struct loop_job job;
     enum render_why why; /* of PARSE, or of not starting */
 };
 
-static struct gate *gate_for(const struct origin *o, enum render_want want)
+const struct limiter_key *render_source(const struct origin *o, enum render_want want)
 {
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
     switch (want) {
     case WANT_RENDER:
     case WANT_LINT:
-        return o->gate;
+        return &o->turns[TURN_RENDER];
     case WANT_META:
     case WANT_WIKITEXT:
-        return o->metas;
+        return &o->turns[TURN_META];
     case WANT_USER:
-        return o->transforms;
+        return &o->turns[TURN_TRANSFORM];
     }
     INVARIANT(false);
     return NULL;
 }
 
-static struct gate *gate_of(const struct render_request *r)
-{
-    return gate_for(r->origin, r->want);
-}
-
 static void finish(struct render_work *w, enum render_why why)
 {
     struct render_request *r = w->r;
-    struct gate *gate = gate_of(r);
     w->step = STEP_DONE;
     if (why == RENDER_CANCELED)
         err_note_set(&r->note, "canceled");
-    gate_leave(gate, &w->pass); /* unless it has; before done: the request is its owner's then */
+    limiter_rest(r->origin->limiter, w->pass); /* before done: the request is its owner's then */
     r->done(r, why);
 }
 
@@ -245,7 +241,7 @@ static enum render_why judge_missing(struct render_request *r)
 static void text_done(struct fetch *f, enum render_why why)
 {
     struct render_work *w = f->ctx;
-    gate_leave(gate_of(w->r), &w->pass); /* the origin has done its part */
+    limiter_rest(w->r->origin->limiter, w->pass); /* the origin has done its part */
     if (why != RENDER_FINE) {
         w->r->note = f->note;
         w->r->retry_after_s = f->retry_after_s;
@@ -291,6 +287,7 @@ static struct fetch fetch_of(struct render_work *w)
 {
     const struct render_request *r = w->r;
     return (struct fetch){ .origin = r->origin,
+                           .pass = w->pass,
                            .reply_bytes_max = r->origin->opts.reply_bytes_max,
                            .deadline = r->deadline,
                            .arena = r->arena,
@@ -486,13 +483,23 @@ static void begin(struct render_work *w)
         loop_post(r->origin->loop, refused_here, r);
 }
 
-static void passed(struct gate_pass *p, bool in)
+static void turn_came(struct limiter_pass *p, bool in)
 {
-    struct render_work *w = CONTAINER_OF(p, struct render_work, pass);
+    struct render_work *w = CONTAINER_OF(p, struct render_work, own);
     if (in)
         begin(w);
     else
         finish(w, fail(w->r, RENDER_TIMEOUT, "the origin was busy with others until the deadline"));
+}
+
+static enum limiter_state turn_take(struct render_work *w)
+{
+    struct render_request *r = w->r;
+    bool has_pass = r->pass != NULL && r->pass->state == LIMITER_IN;
+    w->own = (struct limiter_pass){ .deadline = r->deadline, .go = turn_came };
+    w->pass = has_pass ? r->pass : &w->own;
+    return has_pass ? LIMITER_IN
+                    : limiter_enter(r->origin->limiter, render_source(r->origin, r->want), &w->own);
 }
 
 void render_start(struct render_request *r)
@@ -510,10 +517,11 @@ void render_start(struct render_request *r)
         loop_post(r->origin->loop, refused_here, r);
         return;
     }
-    *w = (struct render_work){ .r = r,
-                               .step = STEP_GATE,
-                               .pass = { .deadline = r->deadline, .go = passed } };
-    if (!gate_enter(gate_of(r), &w->pass)) {
+    *w = (struct render_work){ .r = r, .step = STEP_TURN };
+    enum limiter_state turn = turn_take(w); /* WAITING: it may have come by now */
+    if (turn == LIMITER_IN) {
+        begin(w);
+    } else if (turn == LIMITER_OUT) {
         w->step = STEP_DONE;
         w->why = fail(r, RENDER_BUSY, "too many requests wait for this origin");
         loop_post(r->origin->loop, refused_here, r);
@@ -529,12 +537,6 @@ void render_cancel(struct render_request *r)
     w->canceled = true;
     if (w->step == STEP_META || w->step == STEP_PURGE || w->step == STEP_TEXT)
         fetch_cancel(&w->fetch);
-    else if (w->step == STEP_GATE && gate_cancel(gate_of(r), &w->pass))
+    else if (w->step == STEP_TURN && limiter_leave(r->origin->limiter, &w->own))
         loop_post(r->origin->loop, refused_here, r);
-}
-
-const void *render_source(const struct origin *o, enum render_want want)
-{
-    MAGIC_CHECK(o, ORIGIN_MAGIC);
-    return gate_for(o, want);
 }

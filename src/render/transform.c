@@ -1,14 +1,13 @@
-/* GATE --> ASK --> CHECK --> done. Only ASK holds a place at the gate: the origin has done its part
+/* TURN --> ASK --> CHECK --> done. Only ASK runs under the pass: the origin has done its part
  * then. */
 #include "render/fetch.h"
-#include "render/gate.h"
 #include "render/reply.h"
 
-enum step { STEP_GATE, STEP_ASK, STEP_CHECK };
+enum step { STEP_TURN, STEP_ASK, STEP_CHECK };
 struct transform_work {
     struct transform_request *t;
     enum step step;
-    struct gate_pass pass;
+    struct limiter_pass pass;
     struct fetch fetch;
     struct loop_job job;
     enum render_why why;
@@ -72,7 +71,7 @@ static void fetched(struct fetch *f, enum render_why why)
 {
     struct transform_work *w = f->ctx;
     struct transform_request *t = w->t;
-    gate_leave(t->origin->transforms, &w->pass);
+    (void)limiter_leave(t->origin->limiter, &w->pass); /* it is IN */
     t->status = f->call.status;
     t->content_type = http_call_header(&f->call, "content-type");
     t->reply = f->call.reply_body;
@@ -108,6 +107,7 @@ static struct transform_work *work_new(struct transform_request *t)
     bool core = t->origin->opts.kind == ORIGIN_REST;
     w->t = t;
     w->fetch = (struct fetch){ .origin = t->origin,
+                               .pass = &w->pass,
                                .kind = FETCH_TRANSFORM,
                                .url = core ? origin_core_url(t->origin, t->arena, &page)
                                            : origin_parsoid_url(t->origin, t->arena, &page),
@@ -141,12 +141,18 @@ static void turned_away(void *ctx)
     finish(w, w->canceled ? RENDER_CANCELED : RENDER_BUSY);
 }
 
-static void passed(struct gate_pass *p, bool in)
+/* Thread: any. */
+static void transform_ask(struct transform_work *w)
+{
+    w->step = STEP_ASK;
+    fetch_start(&w->fetch);
+}
+
+static void turn_came(struct limiter_pass *p, bool in)
 {
     struct transform_work *w = CONTAINER_OF(p, struct transform_work, pass);
     if (in) {
-        w->step = STEP_ASK;
-        fetch_start(&w->fetch);
+        transform_ask(w);
         return;
     }
     err_note_set(&w->t->note, "the origin was busy with other transforms until the deadline");
@@ -167,8 +173,12 @@ void transform_start(struct transform_request *t)
         return;
     }
     struct transform_work *w = t->work;
-    w->pass = (struct gate_pass){ .deadline = t->deadline, .go = passed };
-    if (!gate_enter(t->origin->transforms, &w->pass)) {
+    w->pass = (struct limiter_pass){ .deadline = t->deadline, .go = turn_came };
+    enum limiter_state turn =
+        limiter_enter(t->origin->limiter, &t->origin->turns[TURN_TRANSFORM], &w->pass);
+    if (turn == LIMITER_IN) {
+        transform_ask(w);
+    } else if (turn == LIMITER_OUT) {
         err_note_set(&t->note, "too many transforms wait for this origin");
         loop_post(t->origin->loop, turned_away, w);
     }
@@ -183,6 +193,6 @@ void transform_cancel(struct transform_request *t)
     w->canceled = true;
     if (w->step == STEP_ASK)
         fetch_cancel(&w->fetch);
-    else if (w->step == STEP_GATE && gate_cancel(t->origin->transforms, &w->pass))
+    else if (w->step == STEP_TURN && limiter_leave(t->origin->limiter, &w->pass))
         loop_post(t->origin->loop, turned_away, w);
 }

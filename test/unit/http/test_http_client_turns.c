@@ -3,6 +3,7 @@
  * a test lets them go. */
 #include "rogue.h"
 
+#include "loop/limiter.h"
 #include "loop/loop.h"
 
 #include "../cmocka_all.h"
@@ -109,7 +110,17 @@ static void no_more_than_a_host_may_have_run_at_once(void **state)
     }
 }
 
-static void a_call_may_ask_for_fewer_at_its_host(void **state)
+/* What all others have to keep to at the host of q. */
+static void host_limit(struct asker *a, const struct ask *q, unsigned running_max)
+{
+    char origin[HTTP_ORIGIN_BYTES_MAX];
+    assert_int_equal(http_client_origin(str_of(q->url), origin), ERR_OK);
+    const struct limiter_key key = { .origin = str_of(origin) };
+    limiter_limit(http_client_limiter(a->client), LIMITER_ORIGIN, &key,
+                  (struct limiter_limits){ .running_max = running_max });
+}
+
+static void a_host_may_have_a_limit_of_its_own(void **state)
 {
     (void)state;
     struct crowd c;
@@ -120,7 +131,8 @@ static void a_call_may_ask_for_fewer_at_its_host(void **state)
     asker_begin(&a, NULL);
     for (unsigned i = 0; i < ASKS; i++) {
         ask_begin(&q[i], &a, rogue_port(r), "/");
-        q[i].call.per_host_max = 2;
+        if (i == 0)
+            host_limit(&a, &q[0], 2);
         ask_start(&q[i]);
     }
     asker_run(&a);
@@ -130,6 +142,72 @@ static void a_call_may_ask_for_fewer_at_its_host(void **state)
     asker_end(&a);
     rogue_stop(&r);
     sem_destroy(&c.go);
+}
+
+static void play_hang_or_ok(struct rogue *r, int fd, unsigned nth)
+{
+    char request[ROGUE_REQUEST_BYTES_MAX];
+    (void)nth;
+    while (rogue_read(r, fd, request)) {
+        if (strncmp(request, "GET /ok", 7) != 0)
+            rogue_wait(fd);
+        else if (!rogue_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
+            return;
+    }
+}
+
+static void pass_never(struct limiter_pass *p, bool in)
+{
+    (void)p, (void)in;
+    fail_msg("a pass that was let in at once was called");
+}
+
+/* Three calls in a row under one pass, while the host is full: the caller is counted, not the
+ * calls. */
+static void who_brings_a_pass_waits_for_no_turn(void **state)
+{
+    (void)state;
+    struct rogue *r = rogue_start(play_hang_or_ok, NULL);
+    struct asker a;
+    struct ask hangs, waits, ok[3];
+    asker_begin(&a, NULL);
+    struct limiter *limiter = http_client_limiter(a.client);
+    struct limiter_pass pass = { .deadline = LIMITER_NEVER, .go = pass_never };
+    ask_begin(&hangs, &a, rogue_port(r), "/");
+    host_limit(&a, &hangs, 2);
+    char origin[HTTP_ORIGIN_BYTES_MAX];
+    assert_int_equal(http_client_origin(str_of(hangs.url), origin), ERR_OK);
+    const struct limiter_key here = { str_of(origin), STR("a.test"), STR("render") };
+    ask_begin(&waits, &a, rogue_port(r), "/ok");
+    hangs.call.deadline = mono_add_ms(hangs.call.deadline, 1000 - ROGUE_ASK_MS);
+    waits.call.deadline = mono_add_ms(waits.call.deadline, 500 - ROGUE_ASK_MS);
+    waits.call.key = &here;
+    assert_int_equal(limiter_enter(limiter, &here, &pass), LIMITER_IN);
+    ask_start(&hangs);
+    ask_start(&waits); /* the pass and hangs fill the host */
+    for (unsigned i = 0; i < COUNT_OF(ok); i++) {
+        ask_begin(&ok[i], &a, rogue_port(r), "/ok");
+        ok[i].call.pass = &pass;
+        ask_start(&ok[i]);
+    }
+    asker_run(&a);
+    assert_int_equal(hangs.why, ERR_TIMEOUT);
+    assert_int_equal(waits.why, ERR_TIMEOUT);
+    assert_false(waits.call.sent);
+    for (unsigned i = 0; i < COUNT_OF(ok); i++) {
+        assert_int_equal(ok[i].why, ERR_OK);
+        assert_true(ok[i].order < COUNT_OF(ok));
+        ask_end(&ok[i]);
+    }
+    assert_int_equal(pass.state, LIMITER_IN);
+    assert_false(limiter_leave(limiter, &pass));
+    assert_int_not_equal(http_client_origin(STR("/no/host"), origin), ERR_OK);
+    assert_int_equal(http_client_origin(STR("HTTPS://Example.ORG/x?y"), origin), ERR_OK);
+    assert_string_equal(origin, "example.org:443");
+    ask_end(&hangs);
+    ask_end(&waits);
+    asker_end(&a);
+    rogue_stop(&r);
 }
 
 static void in_all_no_more_run_than_there_may_be_connections(void **state)
@@ -479,7 +557,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_silent_server_costs_no_more_than_the_deadline),
         cmocka_unit_test(no_more_than_a_host_may_have_run_at_once),
-        cmocka_unit_test(a_call_may_ask_for_fewer_at_its_host),
+        cmocka_unit_test(a_host_may_have_a_limit_of_its_own),
+        cmocka_unit_test(who_brings_a_pass_waits_for_no_turn),
         cmocka_unit_test(in_all_no_more_run_than_there_may_be_connections),
         cmocka_unit_test(who_waits_too_long_for_its_turn_was_never_sent),
         cmocka_unit_test(one_more_than_may_wait_is_refused),

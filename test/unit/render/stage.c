@@ -119,6 +119,7 @@ static void wish_done(struct render_request *r, enum render_why why)
     loop_assert_here(w->stage->asker.loop);
     w->why = why;
     w->dones++;
+    w->order = w->stage->wishes_done++;
     if (--w->stage->asker.left == 0)
         loop_stop(w->stage->asker.loop);
 }

@@ -27,7 +27,7 @@ struct stage {
     struct rule rules[12];
     unsigned used[12];
     char said[SAID_MAX][SAID_BYTES_MAX]; /* requests, in order */
-    unsigned said_count, open, open_max;
+    unsigned said_count, open, open_max, wishes_done;
 };
 
 struct wish {
@@ -35,7 +35,7 @@ struct wish {
     struct stage *stage;
     struct arena arena;
     enum render_why why;
-    unsigned dones;
+    unsigned dones, order; /* order: of being done, from 0 */
 };
 
 /* opts: its url is made of the rogue's address and path. Ends with origin_idle. */

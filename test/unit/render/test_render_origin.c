@@ -8,7 +8,7 @@
 #include "../http/echo.h"
 #include "base/buf.h"
 #include "base/metrics.h"
-#include "render/gate.h"
+#include "render/origin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -411,7 +411,7 @@ static void cancel_when_others_are_done(void *ctx)
 }
 
 /* What hangs fills the one place for metadata that is beside two for renders. */
-static void metadata_waits_at_its_own_gate_and_in_nobodys_way(void **state)
+static void metadata_has_its_own_turns_and_is_in_nobodys_way(void **state)
 {
     (void)state;
     static const struct rule rules[] = { { .path = "%1FHangs", .act = ACT_HANG },
@@ -443,6 +443,50 @@ static void metadata_waits_at_its_own_gate_and_in_nobodys_way(void **state)
     stage_free(s);
 }
 
+/* Two wikis on one host, which has room for one request: each has every second turn. */
+static void wikis_of_one_host_take_turns(void **state)
+{
+    (void)state;
+    enum { OF_BUSY = 6 };
+    static const struct rule rules[] = { FINE_META,
+                                         TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")),
+                                         { 0 } };
+    struct stage *s = stage_new(&parsoid, REST, rules);
+    struct limiter *limiter = http_client_limiter(s->asker.client);
+    struct origin_opts other = *origin_opts_of(s->origin);
+    struct origin *quiet;
+    struct err_note note;
+    other.domain = "quiet.example";
+    assert_int_equal(
+        origin_new(s->asker.client, s->asker.loop, echo_clock(), &other, &quiet, &note), ERR_OK);
+    limiter_limit(limiter, LIMITER_ORIGIN, render_source(quiet, WANT_RENDER),
+                  (struct limiter_limits){ .running_max = 1 });
+    struct wish busy[OF_BUSY], of_quiet[2];
+    for (unsigned i = 0; i < OF_BUSY; i++) {
+        wish_begin(&busy[i], s, "A/B_c", 9);
+        wish_start(&busy[i]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        wish_begin(&of_quiet[i], s, "A/B_c", 9);
+        of_quiet[i].r.origin = quiet;
+        wish_start(&of_quiet[i]);
+    }
+    asker_run(&s->asker);
+    for (unsigned i = 0; i < OF_BUSY; i++) {
+        assert_int_equal(busy[i].why, RENDER_FINE);
+        wish_end(&busy[i]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(of_quiet[i].why, RENDER_FINE);
+        assert_true(of_quiet[i].order <= 2 * i + 3); /* replies are parsed by two threads */
+        wish_end(&of_quiet[i]);
+    }
+    rogue_stop(&s->rogue); /* its threads are gone: their count may be read */
+    assert_int_equal(s->open_max, 1);
+    origin_free(&quiet);
+    stage_free(s);
+}
+
 struct crowd {
     struct wish *wishes;
     unsigned count;
@@ -458,7 +502,7 @@ static void cancel_crowd(void *ctx)
 static void a_flood_of_metadata_is_refused_beyond_its_bound(void **state)
 {
     (void)state;
-    enum { IN = 1, FLOOD = IN + GATE_METAS_WAITING_MAX + 3 };
+    enum { IN = 1, FLOOD = IN + ORIGIN_METAS_WAITING_MAX + 3 };
     static const struct rule hangs[] = { { .path = "api", .act = ACT_HANG }, { 0 } };
     struct origin_opts one = parsoid;
     one.concurrency = 1;
@@ -523,7 +567,8 @@ int main(void)
         cmocka_unit_test(a_stopped_client_ends_all),
         cmocka_unit_test(a_full_arena_is_told),
         cmocka_unit_test(who_waits_for_others_runs_out_of_time_or_leaves),
-        cmocka_unit_test(metadata_waits_at_its_own_gate_and_in_nobodys_way),
+        cmocka_unit_test(metadata_has_its_own_turns_and_is_in_nobodys_way),
+        cmocka_unit_test(wikis_of_one_host_take_turns),
         cmocka_unit_test(a_flood_of_metadata_is_refused_beyond_its_bound),
         cmocka_unit_test(a_thousand_misses_come_few_at_a_time),
     };
