@@ -1,8 +1,9 @@
 /* Invariants:
  * 1. A key has at most one flight in the map (its current one). Only behind one that is MAKING may
  *    another stand as after, which is AFTER and begins when the first has ended.
- * 2. making counts flights MAKING or STOPPING, at most makes_max, and of one source at most
- *    makes_source_max.
+ * 2. making counts flights MAKING or STOPPING. Where there is a limiter, their passes are IN or
+ *    resting, so the limiter holds making to makes_max, and to makes_source_max of one source. The
+ *    pass of a flight that is AFTER or ENDED is OUT.
  * 3. A waiter is in one list: a flight's that is AFTER, QUEUED or MAKING, or an outcome's. waiters
  *    counts them.
  * 4. AFTER and QUEUED have waiters. While a key's error lives, no flight of it is AFTER, QUEUED or
@@ -16,6 +17,7 @@
 
 #include "base/map.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,14 +42,36 @@ static bool make_first(const struct heap_node *a, const struct heap_node *b)
     return fa->deadline.ns < fb->deadline.ns;
 }
 
-struct flight_core *flight_core_new(const struct flight_opts *opts, void *owner)
+/* Of flights without a source. */
+static const struct limiter_key nobody = { .origin = STR_INIT("") };
+
+/* What flights may hold, beside the limits that others have set there. */
+static void makes_limit(const struct flight_opts *opts)
+{
+    struct limiter *l = opts->limiter;
+    struct limiter_limits all = limiter_limits_of(l, LIMITER_ALL, NULL);
+    struct limiter_limits source = limiter_limits_of(l, LIMITER_KIND, NULL);
+    all.held_max = opts->makes_max;
+    source.held_max = opts->makes_source_max;
+    limiter_limit(l, LIMITER_ALL, NULL, all);
+    limiter_limit(l, LIMITER_KIND, NULL, source);
+    /* No host's limit is for what asks nobody. */
+    limiter_limit(l, LIMITER_ORIGIN, &nobody, (struct limiter_limits){ .running_max = UINT_MAX });
+}
+
+struct flight_core *flight_core_new(const struct flight_opts *opts, void *owner,
+                                    void (*turn_came)(struct limiter_pass *p, bool in))
 {
     struct flight_core *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
     c->opts = *opts;
     c->owner = owner;
+    c->turn_came = turn_came;
     c->by_key = map_new(opts->seed);
-    sources_init(&c->sources, opts->makes_source_max);
+    c->sources = map_new(0); /* keys are ours */
+    list_init(&c->admitted);
+    if (opts->limiter != NULL)
+        makes_limit(opts);
     c->todo_end = &c->todo_first;
     heap_init(&c->deadlines, waiter_first);
     heap_init(&c->makes, make_first);
@@ -70,7 +94,8 @@ void flight_core_free(struct flight_core **cp)
     flight_errors_fini(&c->errors);
     heap_fini(&c->deadlines);
     heap_fini(&c->makes);
-    sources_fini(&c->sources);
+    INVARIANT(map_count(c->sources) == 0);
+    map_free(&c->sources);
     map_free(&c->by_key);
     free(c);
     *cp = NULL;
@@ -102,7 +127,11 @@ static struct flight *flight_new(struct flight_core *c, mono now, const struct f
     INVARIANT(f != NULL);
     f->magic = FLIGHT_MAGIC;
     f->core = c;
-    f->source = source_join(&c->sources, j->maker->source);
+    f->source = source_join(c->sources, j->maker->source);
+    f->pass = (struct limiter_pass){ .deadline = LIMITER_NEVER, /* its waiters' */
+                                     .flags = LIMITER_HOLDS | LIMITER_UNREFUSED,
+                                     .go = c->turn_came };
+    list_init(&f->admitted);
     f->born = now;
     f->maker = *j->maker;
     f->key_bytes = j->key.n;
@@ -121,7 +150,26 @@ static void become_current(struct flight_core *c, struct flight *f)
     INVARIANT(map_put(c->by_key, flight_key(f), f) == NULL);
     f->current = true;
     move(f, FLIGHT_QUEUED);
-    source_enqueue(&c->sources, f->source, f);
+    enum limiter_state turn = LIMITER_IN;
+    if (c->opts.limiter != NULL)
+        turn = limiter_enter(c->opts.limiter, f->source->of != NULL ? f->source->of : &nobody,
+                             &f->pass);
+    INVARIANT(turn != LIMITER_OUT);
+    if (turn == LIMITER_IN)
+        list_append(&c->admitted, &f->admitted);
+}
+
+void flight_core_admit(struct flight_core *c, struct flight *f)
+{
+    MAGIC_CHECK(f, FLIGHT_MAGIC);
+    if (f->state == FLIGHT_QUEUED)
+        list_append(&c->admitted, &f->admitted);
+}
+
+static void pass_leave(struct flight_core *c, struct flight *f)
+{
+    if (c->opts.limiter != NULL)
+        (void)limiter_leave(c->opts.limiter, &f->pass); /* what crosses it finds no flight QUEUED */
 }
 
 /* The waiter no longer waits for a flight. */
@@ -174,7 +222,8 @@ static void drop(struct flight_core *c, struct flight *f)
         f->before = NULL;
     } else {
         INVARIANT(f->state == FLIGHT_QUEUED);
-        source_dequeue(f->source, f);
+        list_remove(&f->admitted);
+        pass_leave(c, f);
         INVARIANT(map_remove(c->by_key, flight_key(f)) == f);
         f->current = false;
     }
@@ -301,7 +350,7 @@ static err join(struct flight_core *c, mono now, const struct flight_join *j,
     if (f != NULL)
         return join_flight(c, f, j, spare);
     if (c->stats.flights >= c->opts.flights_max ||
-        source_flights(&c->sources, j->maker->source) >= c->opts.flights_source_max)
+        source_flights(c->sources, j->maker->source) >= c->opts.flights_source_max)
         return ERR_LIMIT;
     join_new(c, now, j, before);
     *spare = (struct flight_maker){ 0 };
@@ -369,7 +418,7 @@ void flight_core_finish(struct flight_core *c, mono now, struct flight *f,
         c->stats.failed++;
     INVARIANT(c->stats.making > 0);
     c->stats.making--;
-    source_ended(&c->sources, f->source);
+    pass_leave(c, f);
     f->todo &= ~BIT(FLIGHT_CANCEL);
     end(c, f);
 }
@@ -412,7 +461,7 @@ static void makes_tick(struct flight_core *c, mono now)
 
 static void begin(struct flight_core *c, mono now, struct flight *f)
 {
-    source_begun(&c->sources, f->source, f);
+    list_remove(&f->admitted);
     move(f, FLIGHT_MAKING);
     f->began = now;
     f->deadline = mono_add_ms(now, c->opts.make_timeout_ms);
@@ -426,8 +475,8 @@ void flight_core_tick(struct flight_core *c, mono now)
     makes_tick(
         c, now); /* first: its error is remembered also when all who wait run out of time with it */
     waiters_tick(c, now);
-    while (sources_next(&c->sources) != NULL && c->stats.making < c->opts.makes_max)
-        begin(c, now, sources_next(&c->sources));
+    for (struct list *l = list_first(&c->admitted); l != NULL; l = list_first(&c->admitted))
+        begin(c, now, CONTAINER_OF(l, struct flight, admitted));
 }
 
 void flight_core_drain(struct flight_core *c)

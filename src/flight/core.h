@@ -1,6 +1,7 @@
 /* core.h - the decisions of flights, pure: event and now in, effects out. Private to this folder.
  *
  * No lock, no thread, no clock: flight.c puts those around it, the simulation drives it alone.
+ * Whose turn it is to begin is the limiter's, which has a lock of its own, taken inside ours.
  * Effects wait in two queues until they are taken: things to do to computations, and waiters to
  * call. */
 #ifndef FLIGHT_CORE_H
@@ -13,9 +14,15 @@
 struct flight_core;
 struct flight_outcome;
 
-/* opts: all set; loop, clock and metrics are not looked at. owner: for flight_owner. */
-struct flight_core *flight_core_new(const struct flight_opts *opts, void *owner);
+/* opts: all set but limiter, which may be NULL: each flight begins at once; loop, clock and metrics
+ * are not looked at. owner: for flight_owner. turn_came: what the limiter calls, to call
+ * flight_core_admit: it comes while no decision is under way. */
+struct flight_core *flight_core_new(const struct flight_opts *opts, void *owner,
+                                    void (*turn_came)(struct limiter_pass *p, bool in));
 void *flight_owner(const struct flight *f);
+struct flight *flight_of_pass(struct limiter_pass *p);
+/* The flight's turn has come; one that was dropped meanwhile is left alone. */
+void flight_core_admit(struct flight_core *c, struct flight *f);
 void flight_core_free(struct flight_core **cp); /* idle, and all effects were taken and told back */
 
 struct flight_join {

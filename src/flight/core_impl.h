@@ -3,9 +3,11 @@
 #ifndef FLIGHT_CORE_IMPL_H
 #define FLIGHT_CORE_IMPL_H
 
+#include "base/list.h"
 #include "flight/core.h"
 #include "flight/release.h"
 #include "flight/source.h"
+#include "loop/limiter.h"
 
 enum { FLIGHT_VERSION_BYTES_MAX = 64 };
 #define FLIGHT_MAGIC 0xf119417eu
@@ -24,7 +26,8 @@ struct flight {
     struct source *source;
     enum flight_state state;
     struct flight *prev, *next; /* all */
-    struct list queued;         /* in its source's queue while QUEUED */
+    struct limiter_pass pass;   /* from QUEUED until it ends, where there is a limiter */
+    struct list admitted;       /* QUEUED, and its turn has come; else alone */
     struct flight *before, *after;
     struct flight *todo_next;
     bool in_todo;
@@ -48,7 +51,9 @@ struct flight_core {
     void *owner;
     struct map *by_key;
     struct flight *all;
-    struct sources sources;
+    struct map *sources;
+    void (*turn_came)(struct limiter_pass *p, bool in);
+    struct list admitted; /* in order of their turns */
     struct flight *todo_first, **todo_end;
     struct heap deadlines, makes; /* of waiters, of flights MAKING */
     struct flight_errors errors;

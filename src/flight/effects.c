@@ -21,6 +21,19 @@ mono flight_began(const struct flight *f)
     return f->began;
 }
 
+struct flight *flight_of_pass(struct limiter_pass *p)
+{
+    struct flight *f = CONTAINER_OF(p, struct flight, pass);
+    MAGIC_CHECK(f, FLIGHT_MAGIC);
+    return f;
+}
+
+struct limiter_pass *flight_pass(struct flight *f)
+{
+    MAGIC_CHECK(f, FLIGHT_MAGIC);
+    return f->core->opts.limiter == NULL ? NULL : &f->pass;
+}
+
 void *flight_owner(const struct flight *f)
 {
     MAGIC_CHECK(f, FLIGHT_MAGIC);
@@ -117,7 +130,7 @@ void flight_core_released(struct flight_core *c, struct flight *f)
         f->next->prev = f->prev;
     INVARIANT(c->stats.flights > 0);
     c->stats.flights--;
-    source_leave(&c->sources, f->source);
+    source_leave(c->sources, f->source);
     f->magic = 0;
     free(f);
 }
@@ -145,7 +158,7 @@ struct flight_outcome *flight_core_spent(struct flight_core *c)
 bool flight_core_busy(const struct flight_core *c)
 {
     return c->todo_first != NULL || c->ready.first != NULL || c->spent.first != NULL ||
-           (sources_next(&c->sources) != NULL && c->stats.making < c->opts.makes_max);
+           !list_empty(&c->admitted);
 }
 
 bool flight_core_idle(const struct flight_core *c)
@@ -215,9 +228,11 @@ static void check_flight(const struct flight_core *c, const struct flight *f)
     INVARIANT(f->todo == 0 || f->in_todo);
     INVARIANT(f->source->of == f->maker.source);
     INVARIANT(f->source->flights <= c->opts.flights_source_max);
-    INVARIANT(f->source->making <= c->opts.makes_source_max);
-    INVARIANT(!list_empty(&f->source->turn) ==
-              (!list_empty(&f->source->queue) && f->source->making < c->opts.makes_source_max));
+    INVARIANT(list_empty(&f->admitted) || f->state == FLIGHT_QUEUED);
+    bool is_in = f->pass.state == LIMITER_IN || f->pass.state == LIMITER_RESTING;
+    if (c->opts.limiter != NULL)
+        INVARIANT(is_in == (f->state == FLIGHT_MAKING || f->state == FLIGHT_STOPPING ||
+                            !list_empty(&f->admitted)));
 }
 
 void flight_core_check(const struct flight_core *c)
@@ -236,7 +251,7 @@ void flight_core_check(const struct flight_core *c)
     INVARIANT(flights == c->stats.flights);
     INVARIANT(flights <= c->opts.flights_max);
     INVARIANT(making == c->stats.making);
-    INVARIANT(making <= c->opts.makes_max);
+    INVARIANT(c->opts.limiter == NULL || making <= c->opts.makes_max);
     INVARIANT(current == map_count(c->by_key));
     INVARIANT(waiters == c->stats.waiters);
     INVARIANT(waiters <= c->opts.waiters_all_max);

@@ -5,6 +5,7 @@
 
 #include "base/metrics.h"
 #include "flight/share.h"
+#include "loop/limiter.h"
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -33,6 +34,7 @@ struct flights {
     struct loop *loop;
     struct clock *clock;
     struct flight_shared *shared; /* NULL: none */
+    struct limiter *own;          /* NULL: another's, or none */
     struct loop_timer *timer;     /* loop thread */
     struct metric *metrics[COUNT_OF(rows)], *make_time;
     pthread_mutex_t lock; /* of the rest */
@@ -68,6 +70,17 @@ static void unlock(struct flights *fs)
                   fs); /* under the lock: nobody may find us idle and free us before */
     }
     INVARIANT(pthread_mutex_unlock(&fs->lock) == 0);
+}
+
+static void turn_came(struct limiter_pass *p, bool in)
+{
+    struct flight *f = flight_of_pass(p);
+    struct flights *fs = flight_owner(f);
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    INVARIANT(in); /* it has no deadline */
+    lock(fs);
+    flight_core_admit(fs->core, f);
+    unlock(fs);
 }
 
 static void start(struct flights *fs, struct flight *f)
@@ -207,7 +220,11 @@ struct flights *flights_new(const struct flight_opts *opts)
     fs->armed = (mono){ .ns = INT64_MAX };
     INVARIANT(pthread_mutex_init(&fs->lock, NULL) == 0);
     fs->timer = loop_timer_new(o.loop, on_timer, fs);
-    fs->core = flight_core_new(&o, fs);
+    if (o.shared != NULL)
+        o.limiter = NULL;
+    else if (o.limiter == NULL)
+        o.limiter = fs->own = limiter_new(o.loop, o.clock);
+    fs->core = flight_core_new(&o, fs, turn_came);
     for (size_t i = 0; o.metrics != NULL && i < COUNT_OF(rows); i++)
         fs->metrics[i] = metrics_one(o.metrics, rows[i].id);
     if (o.metrics != NULL)
@@ -242,6 +259,7 @@ void flights_free(struct flights **fsp)
     INVARIANT(flights_idle(fs));
     loop_timer_free(&fs->timer);
     flight_core_free(&fs->core);
+    limiter_free(&fs->own);
     INVARIANT(pthread_mutex_destroy(&fs->lock) == 0);
     fs->magic = 0;
     free(fs);

@@ -14,8 +14,11 @@
  * bounds after Unbound mesh.h. Invariants S1-S8, L1-L4 of docs/flights.md, 7, as far as one
  * process goes.
  *
- *   Sources of values take turns, and one has at most makes_source_max computations running: one
- * that hangs delays only its own.
+ *   A computation begins when its turn comes at the limiter (loop/limiter.h), as its source says:
+ * so sources take turns, and one that hangs delays only its own. It holds its pass until it ends,
+ * and its calls bring it (flight_pass): who was let in here waits no more on the way to a wiki.
+ * With flights across servers there is no turn before the start, as most of these wait for another
+ * server's value; calls then enter by themselves.
  *   One key has one computation at a time; one that was told to stop no longer counts. What was not
  * begun when its last waiter left is dropped. No computation begins within the life of its key's
  * error.
@@ -33,6 +36,9 @@
 
 enum { FLIGHT_KEY_BYTES_MAX = 1024, FLIGHT_RELEASE_MAX = 256 };
 
+struct limiter;
+struct limiter_key;
+struct limiter_pass;
 struct loop;
 struct metrics;
 struct flights;
@@ -66,7 +72,8 @@ struct flight_opts {
     unsigned flights_max;     /* keys in the air [4096]; one more: ERR_LIMIT */
     unsigned waiters_max;     /* of one flight [10000]; one more: ERR_LIMIT */
     unsigned waiters_all_max; /* [20000] */
-    /* computations running at once [64]; the rest of the flights wait their turn */
+    /* computations running at once [64]; the rest of the flights wait their turn. Not with shared
+     */
     unsigned makes_max;
     unsigned makes_source_max;   /* of these, of one source [16]; sources take turns */
     unsigned flights_source_max; /* keys in the air of one source [3072]; one more: ERR_LIMIT */
@@ -74,6 +81,9 @@ struct flight_opts {
     int64_t make_timeout_ms;     /* then every waiter gets ERR_TIMEOUT [30 s] */
     int64_t error_base_ms, error_max_ms; /* [500 ms, 30 s] */
     struct flight_shared *shared; /* shared.h: flights across servers; NULL: of this process */
+    /* Where computations take turns; both limits above become its held_max, of all and of a kind.
+     * It outlives the flights. NULL: one of their own. Not with shared */
+    struct limiter *limiter;
 };
 /* 0 in opts: the default in brackets. Owner: caller. Dies when out of memory. Thread: the loop's,
  * or before it runs. */
@@ -135,9 +145,10 @@ struct flight_maker {
     bool fresh;   /* join only a flight that begins from here on (no-cache): one already in the air
                      began too early;   the new one begins when that has ended */
     bool travels; /* share is filled in */
-    const void *source; /* who makes it, and values of other keys: an origin, a generator. A name,
-                           never looked at */
-    str label;          /* what is made, for people; borrowed until release; may be empty */
+    /* Who makes it, and values of other keys: an origin, a generator. Its address is its name, and
+     * it says whose turn it is. Borrowed until release; NULL: nobody is asked */
+    const struct limiter_key *source;
+    str label; /* what is made, for people; borrowed until release; may be empty */
     struct flight_share share;
 };
 /* The fence of the lease under which it is made, in microseconds of Redis's clock: orders values of
@@ -148,6 +159,9 @@ str flight_version(const struct flight *f);
 /* Inside accept, before flight_finish: what came is of no use here. The value is made here after
  * all, as without Redis: no fence, no version, FLIGHT_DEGRADED. */
 void flight_alone(struct flight *f);
+/* For calls of its maker, from start until flight_finish: a holder, which is IN until somebody has
+ * let it rest. NULL: they enter by themselves. */
+struct limiter_pass *flight_pass(struct flight *f);
 str flight_key(const struct flight *f);
 /* Deadline of the computation. */
 mono flight_deadline(const struct flight *f);

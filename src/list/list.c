@@ -24,6 +24,15 @@ static void metrics_init(struct lists *l)
     l->metric_evicted = metrics_one(m, METRIC_LIST_PINS_EVICTED);
 }
 
+static void turn_set(struct list_turn *t, const struct list_bucket_opts *b)
+{
+    if (http_client_origin(str_of(b->generator), t->at) != ERR_OK)
+        t->at[0] = 0; /* as each call will say */
+    t->key = (struct limiter_key){ .origin = str_of(t->at),
+                                   .domain = STR(""),
+                                   .kind = str_take(str_of(b->name), LIMITER_NAME_BYTES_MAX) };
+}
+
 struct lists *lists_new(const struct lists_opts *opts)
 {
     struct lists *l = calloc(1, sizeof *l);
@@ -35,6 +44,10 @@ struct lists *lists_new(const struct lists_opts *opts)
     for (unsigned i = 0; i < opts->buckets_count; i++)
         l->buckets[i] = opts->buckets[i];
     l->opts.buckets = l->buckets;
+    l->turns = calloc(opts->buckets_count + 1, sizeof *l->turns);
+    INVARIANT(l->turns != NULL);
+    for (unsigned i = 0; i < opts->buckets_count; i++)
+        turn_set(&l->turns[i], &l->buckets[i]);
     l->told = calloc(opts->buckets_count + 1, sizeof *l->told);
     INVARIANT(l->told != NULL);
     l->lost = calloc(opts->buckets_count + 1, sizeof *l->lost);
@@ -54,6 +67,7 @@ void lists_free(struct lists **lp)
     l->magic = 0;
     list_cache_free(&l->cache);
     free(l->buckets);
+    free(l->turns);
     free(l->told);
     free(l->lost);
     INVARIANT(pthread_mutex_destroy(&l->lost_lock) == 0);

@@ -3,8 +3,10 @@
 #define LIST_LIST_IMPL_H
 
 #include "base/metrics.h"
+#include "http/client.h"
 #include "list/cache.h"
 #include "list/list.h"
+#include "loop/limiter.h"
 
 #include <pthread.h>
 
@@ -12,12 +14,18 @@ struct list_told {
     mono at;
     uint64_t count;
 }; /* of a bucket: the last line; lists unlike since */
+/* Whose turn calls to the generator of a bucket are. */
+struct list_turn {
+    char at[HTTP_ORIGIN_BYTES_MAX];
+    struct limiter_key key; /* at, no domain, the bucket's name */
+};
 struct lists {
     uint32_t magic;
     struct lists_opts opts;
     struct list_bucket_opts *buckets;
-    struct list_told *told; /* as many; loop thread */
-    struct list_told *lost; /* as many: pins that were lost; under lost_lock */
+    struct list_turn *turns; /* as many */
+    struct list_told *told;  /* as many; loop thread */
+    struct list_told *lost;  /* as many: pins that were lost; under lost_lock */
     pthread_mutex_t lost_lock;
     struct metric *metric_kept, *metric_lost, *metric_evicted;
     struct list_cache *cache;

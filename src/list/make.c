@@ -135,6 +135,13 @@ static bool is_here_by_now(struct list_make *m)
     return false;
 }
 
+static const struct limiter_key *list_turn_of(const struct list_make *m)
+{
+    const struct lists *l = m->lists;
+    INVARIANT(m->bucket >= l->buckets && m->bucket < l->buckets + l->opts.buckets_count);
+    return &l->turns[m->bucket - l->buckets].key;
+}
+
 static void ask_generator(struct list_make *m)
 {
     struct lists *l = m->lists;
@@ -164,6 +171,8 @@ static void ask_generator(struct list_make *m)
                                   .reply_bytes_max =
                                       (size_t)m->bucket->size * (LIST_ITEM_BYTES_MAX + 64) + 1024,
                                   .deadline = deadline,
+                                  .pass = flight_pass(m->flight),
+                                  .key = list_turn_of(m),
                                   .arena = &m->arena,
                                   .done = call_done,
                                   .ctx = m };
@@ -335,7 +344,7 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
         .fresh = m->anew,
         .travels = true,
         .label = label,
-        .source = m->only_cached ? NULL : b, /* a look asks no generator */
+        .source = m->only_cached ? NULL : list_turn_of(m), /* a look asks no generator */
         .share = { .fresh_ms = b->ttl_ms,
                    .stale_ms = b->stale_ttl_ms,
                    .early = r->pinned ? 0 : 1.0,

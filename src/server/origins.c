@@ -97,9 +97,7 @@ static void flights_open(struct app *app)
 {
     struct flight_opts opts = app->config->flight;
     opts.shared = app->shared;
-    if (app->shared !=
-        NULL) /* who waits for another server takes a place too; origins bound what runs here */
-        opts.makes_max = opts.makes_source_max = app->config->flight.flights_max;
+    opts.limiter = http_client_limiter(app->client);
     opts.loop = app->loop;
     opts.clock = app->clock;
     opts.metrics = app->metrics;

@@ -129,6 +129,7 @@ void page_ask_start(struct page_ask *a)
                                           .title = a->target->title,
                                           .rev = a->target->has_rev ? a->target->name.rev : 0,
                                           .deadline = a->deadline,
+                                          .pass = a->pass,
                                           .arena = a->arena,
                                           .done = asked,
                                           .ctx = a };

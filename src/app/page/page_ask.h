@@ -28,6 +28,7 @@ struct page_ask {
     enum render_want want;
     bool fresh; /* a render, from no cache of the wiki's */
     mono deadline;
+    struct limiter_pass *pass; /* the flight's; may be NULL */
     struct arena *arena;
     void (*done)(struct page_ask *a);
     /* out */

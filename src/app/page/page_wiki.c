@@ -191,6 +191,7 @@ static void make_start(struct flight *f, void *ctx)
                                 .target = &m->target,
                                 .want = m->want,
                                 .deadline = flight_deadline(f),
+                                .pass = flight_pass(f),
                                 .arena = &m->value->arena,
                                 .done = asked };
     page_ask_start(&m->ask);

@@ -394,6 +394,7 @@ static void ask_start(struct make *m)
                                 .want = WANT_RENDER,
                                 .fresh = m->fresh,
                                 .deadline = flight_deadline(m->flight),
+                                .pass = flight_pass(m->flight),
                                 .arena = &m->arena,
                                 .done = asked };
     page_ask_start(&m->ask);

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "flight/core.h"
+#include "loop/limiter.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -49,6 +50,7 @@ struct world {
     struct guest guests[GUESTS];
     struct row rows[KEYS];
     struct flight_opts opts;
+    struct clock clock;
 };
 
 static struct world *world; /* of the running test: free functions have no other way to it */
@@ -96,15 +98,28 @@ static str key_of(unsigned key)
     return str_of(keys[key]);
 }
 
-/* A name, never looked at. */
-static const void *source_of(unsigned key)
+static const struct limiter_key *source_of(unsigned key)
 {
-    return key_of(key % SOURCES).p;
+    static const struct limiter_key sources[SOURCES] = { { .origin = STR_INIT("one") },
+                                                         { .origin = STR_INIT("two") },
+                                                         { .origin = STR_INIT("three") } };
+    return &sources[key % SOURCES];
 }
 
 static unsigned below(struct world *w, unsigned bound)
 {
     return (unsigned)rng_below(&w->rng, bound);
+}
+
+static mono world_now(struct clock *c)
+{
+    return CONTAINER_OF(c, struct world, clock)->now;
+}
+
+static void turn_came(struct limiter_pass *p, bool in)
+{
+    assert_true(in);
+    flight_core_admit(world->core, flight_of_pass(p));
 }
 
 static struct world *world_new(uint64_t seed, const struct flight_opts *opts)
@@ -115,7 +130,9 @@ static struct world *world_new(uint64_t seed, const struct flight_opts *opts)
     w->opts.seed = seed;
     w->now.ns = NS_PER_S;
     rng_init(&w->rng, seed);
-    w->core = flight_core_new(&w->opts, w);
+    w->clock.mono_now = world_now;
+    w->opts.limiter = limiter_new(NULL, &w->clock);
+    w->core = flight_core_new(&w->opts, w, turn_came);
     world = w;
     return w;
 }
@@ -126,6 +143,7 @@ static void world_free(struct world *w)
     for (unsigned i = 0; i < w->makes_count; i++)
         assert_true(w->makes[i].released);
     flight_core_free(&w->core);
+    limiter_free(&w->opts.limiter);
     assert_int_equal(w->alive, 0);
     free(w);
 }
@@ -212,7 +230,7 @@ static unsigned active(const struct world *w, unsigned key)
 }
 
 /* What a source is making; what was told to stop goes on until it has ended. */
-static unsigned making(const struct world *w, const void *source)
+static unsigned making(const struct world *w, const struct limiter_key *source)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < w->makes_count; i++) {
@@ -254,6 +272,7 @@ static void turn(struct world *w, unsigned max)
 {
     struct flight_todo todo[64];
     struct flight_call calls[64];
+    limiter_turn(w->opts.limiter);
     flight_core_tick(w->core, w->now);
     unsigned n = flight_core_todo(w->core, todo, max),
              calls_count = flight_core_calls(w->core, calls, max);
@@ -387,6 +406,7 @@ static void step(struct world *w)
     else
         turn(w, 1 + below(w, 64));
     flight_core_check(w->core);
+    limiter_check(w->opts.limiter);
 }
 
 /* L1: when every computation ends, every waiter is called. */
@@ -463,6 +483,7 @@ static unsigned lines_start(struct world *w)
 {
     struct flight_todo todo[64];
     unsigned started = 0;
+    limiter_turn(w->opts.limiter);
     flight_core_tick(w->core, w->now);
     unsigned n = flight_core_todo(w->core, todo, COUNT_OF(todo));
     for (unsigned i = 0; i < n; i++) {

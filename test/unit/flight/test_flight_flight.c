@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "flight/flight.h"
 #include "lib/wait.h"
+#include "loop/limiter.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 
@@ -25,6 +26,7 @@ struct bench {
     struct loop *loop;
     struct metrics *metrics;
     struct flights *flights;
+    struct limiter *limiter; /* NULL: the flights' own */
     pthread_t thread;
     bool running;
 };
@@ -89,6 +91,7 @@ static void free_here(void *ctx)
 {
     struct bench *b = ctx;
     flights_free(&b->flights);
+    limiter_free(&b->limiter);
     loop_stop(b->loop);
 }
 
@@ -415,6 +418,88 @@ static void drain_answers_all_and_refuses_more(void **state)
     bench_free(b);
 }
 
+/* ---- a limiter that others call through, too ---- */
+
+static const struct limiter_key wiki = { .origin = STR_INIT("wiki:80"),
+                                         .domain = STR_INIT("a.test"),
+                                         .kind = STR_INIT("render") };
+
+static struct bench *bench_with_limiter(unsigned makes_source_max)
+{
+    struct bench *b = bench_new(&(struct flight_opts){ .makes_max = 9 });
+    flights_free(&b->flights);
+    b->limiter = limiter_new(b->loop, b->clock);
+    limiter_limit(b->limiter, LIMITER_KIND, &wiki, (struct limiter_limits){ .running_max = 1 });
+    b->flights = flights_new(&(struct flight_opts){ .loop = b->loop,
+                                                    .clock = b->clock,
+                                                    .limiter = b->limiter,
+                                                    .makes_source_max = makes_source_max });
+    bench_run(b);
+    return b;
+}
+
+static err join_wiki(struct bench *b, struct caller *c, const char *key, struct maker *m)
+{
+    struct flight_maker maker = maker_of(m);
+    maker.source = &wiki;
+    c->waiter = (struct flight_waiter){ .deadline = in_ms(b, FAR_MS), .done = done, .ctx = c };
+    return flight_join(b->flights, str_of(key), &maker, &c->waiter);
+}
+
+/* One runs at the wiki. It stores what it got, and the next runs; two are held, so the third waits
+ * until one has ended. Who left while it waited never begins. */
+static void a_maker_that_rests_lets_the_next_begin(void **state)
+{
+    (void)state;
+    struct bench *b = bench_with_limiter(2);
+    struct caller c[4] = { 0 };
+    struct maker m[4] = { 0 };
+    static const char *const keys[] = { "a", "b", "c", "d" };
+    assert_int_equal(join_wiki(b, &c[0], keys[0], &m[0]), ERR_OK);
+    struct flight *first = held(b, &m[0]);
+    for (unsigned i = 1; i < COUNT_OF(c); i++)
+        assert_int_equal(join_wiki(b, &c[i], keys[i], &m[i]), ERR_OK);
+    assert_true(flight_leave(b->flights, &c[1].waiter));
+    WAIT_FOR(b, atomic_load(&m[1].releases) == 1);
+    assert_int_equal(flight_pass(first)->state, LIMITER_IN);
+    limiter_rest(b->limiter, flight_pass(first));
+    struct flight *second = held(b, &m[2]);
+    limiter_rest(b->limiter, flight_pass(second));
+    struct limiter_figures f;
+    limiter_figures_get(b->limiter, LIMITER_KIND, &wiki, &f);
+    assert_int_equal(f.held, 2);
+    assert_int_equal(f.running, 0);
+    assert_int_equal(f.waiting, 1);
+    finish(&m[0], first, ERR_OK);
+    finish(&m[3], held(b, &m[3]), ERR_OK);
+    finish(&m[2], second, ERR_OK);
+    WAIT_FOR(b, flights_idle(b->flights));
+    assert_int_equal(c[0].done + c[2].done + c[3].done, 3);
+    assert_int_equal(atomic_load(&m[1].starts), 0);
+    limiter_figures_get(b->limiter, LIMITER_ALL, NULL, &f);
+    assert_int_equal(f.running + f.held + f.waiting, 0);
+    bench_free(b);
+}
+
+/* What others run of the same kind is counted with the flights. */
+static void flights_wait_for_others_of_their_kind(void **state)
+{
+    (void)state;
+    struct bench *b = bench_with_limiter(2);
+    struct limiter_pass other = { .deadline = LIMITER_NEVER };
+    struct caller c = { 0 };
+    struct maker m = { .instant = true };
+    assert_int_equal(limiter_enter(b->limiter, &wiki, &other), LIMITER_IN);
+    assert_int_equal(join_wiki(b, &c, "a", &m), ERR_OK);
+    struct limiter_figures f;
+    limiter_figures_get(b->limiter, LIMITER_KIND, &wiki, &f);
+    assert_int_equal(f.waiting, 1);
+    assert_int_equal(atomic_load(&m.starts), 0);
+    assert_false(limiter_leave(b->limiter, &other));
+    WAIT_FOR(b, c.done == 1 && flights_idle(b->flights));
+    bench_free(b);
+}
+
 /* ---- limits: refused at every place, nothing is left behind ---- */
 
 enum { PLACES = 12 };
@@ -547,6 +632,8 @@ int main(void)
         cmocka_unit_test(each_waiter_has_its_own_deadline),
         cmocka_unit_test(a_computation_has_a_deadline_too),
         cmocka_unit_test(drain_answers_all_and_refuses_more),
+        cmocka_unit_test(a_maker_that_rests_lets_the_next_begin),
+        cmocka_unit_test(flights_wait_for_others_of_their_kind),
         cmocka_unit_test(joins_are_refused_at_every_limit),
         cmocka_unit_test(threads_join_and_leave_at_will),
     };
