@@ -1,6 +1,7 @@
 /* Invariants:
  * 1. Handles of libuv are touched on the loop thread only; other threads reach it through posts.
- * 2. Every started job stands in jobs from loop_job_start's turn on the loop until its done.
+ * 2. Every started job, and every task of the pool, stands in jobs from its turn on the loop until
+ *    it is over.
  * 3. done is called once, from the loop, never inside loop_job_start.
  * 4. Who waits in a lane waits behind a job of it that stands in jobs, so nothing is left when jobs
  *    is empty. */
@@ -29,15 +30,19 @@ static int signals_fd =
     -1; /* an eventfd; stays open, a handler may still be at it on another thread */
 static atomic_uint signals_came; /* a bit for each of signal_numbers */
 
+/* A call of loop_post: the loop's own task. */
 struct post {
-    struct post *next;
+    struct task task;
     void (*fn)(void *ctx);
     void *ctx;
 };
 
+/* What is on its way through the pool: a job, or a task. */
 struct request {
     uv_work_t work;
-    struct loop_job *job;
+    struct loop_job *job; /* NULL: a task */
+    struct task *task;
+    struct loop *loop;
     struct request *prev, *next;
 };
 
@@ -48,8 +53,9 @@ struct loop {
     uv_poll_t signals;                         /* of signals_fd, once there is a got */
     void (*got)(void *ctx, int signal_number); /* NULL until loop_signals */
     void *got_ctx;
-    pthread_mutex_t lock; /* of the two below */
-    struct post *posts, **posts_end;
+    struct home home, pool;
+    pthread_mutex_t lock;           /* of the next */
+    struct task_list posts, pooled; /* to run here; to go to the pool */
     struct request *jobs;
     size_t timers_count, watches_count;
     const struct loop_timer *firing;
@@ -86,20 +92,20 @@ static void turn_end(struct loop *l, uint64_t began)
         (void)atomic_fetch_add(&l->stalls, 1); /* the old value is of no use */
 }
 
+static void task_begin(struct loop *l, struct task *t);
+
 static void posts_run(struct loop *l)
 {
     INVARIANT(pthread_mutex_lock(&l->lock) == 0);
-    struct post *p = l->posts;
-    l->posts = NULL;
-    l->posts_end = &l->posts;
+    struct task_list posts = l->posts, pooled = l->pooled;
+    l->posts = l->pooled = (struct task_list){ .first = NULL };
     INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
-    while (p != NULL) {
-        struct post *next = p->next;
+    for (struct task *t = task_list_take(&pooled); t != NULL; t = task_list_take(&pooled))
+        task_begin(l, t);
+    for (struct task *t = task_list_take(&posts); t != NULL; t = task_list_take(&posts)) {
         uint64_t began = turn_begin();
-        p->fn(p->ctx);
+        t->run(t);
         turn_end(l, began);
-        free(p);
-        p = next;
     }
 }
 
@@ -113,6 +119,28 @@ static void on_wake(uv_async_t *wake)
         uv_stop(&l->uv);
 }
 
+/* Wakes under the lock: once the loop has run the last task its owner may free the loop. */
+static void list_post(struct loop *l, struct task_list *list, struct task *t)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    INVARIANT(pthread_mutex_lock(&l->lock) == 0);
+    if (task_list_put(list, t))
+        INVARIANT(uv_async_send(&l->wake) == 0);
+    INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
+}
+
+static void on_home_post(struct home *h, struct task *t)
+{
+    struct loop *l = CONTAINER_OF(h, struct loop, home);
+    list_post(l, &l->posts, t);
+}
+
+static void on_pool_post(struct home *h, struct task *t)
+{
+    struct loop *l = CONTAINER_OF(h, struct loop, pool);
+    list_post(l, &l->pooled, t);
+}
+
 struct loop *loop_new(unsigned threads)
 {
     INVARIANT(threads > 0);
@@ -123,7 +151,8 @@ struct loop *loop_new(unsigned threads)
     struct loop *l = calloc(1, sizeof *l);
     INVARIANT(l != NULL);
     l->magic = LOOP_MAGIC;
-    l->posts_end = &l->posts;
+    l->home.post = on_home_post;
+    l->pool.post = on_pool_post;
     atomic_store(&l->thread, pthread_self());
     INVARIANT(pthread_mutex_init(&l->lock, NULL) == 0);
     INVARIANT(uv_loop_init(&l->uv) == 0);
@@ -135,7 +164,7 @@ struct loop *loop_new(unsigned threads)
 static bool posts_waiting(struct loop *l)
 {
     INVARIANT(pthread_mutex_lock(&l->lock) == 0);
-    bool waiting = l->posts != NULL;
+    bool waiting = l->posts.first != NULL || l->pooled.first != NULL;
     INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
     return waiting;
 }
@@ -227,18 +256,31 @@ uint64_t loop_stalls(const struct loop *l)
     return atomic_load(&l->stalls);
 }
 
-void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx)
+struct home *loop_home(struct loop *l)
 {
     MAGIC_CHECK(l, LOOP_MAGIC);
+    return &l->home;
+}
+
+struct home *loop_pool(struct loop *l)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    return &l->pool;
+}
+
+static void post_run(struct task *t)
+{
+    struct post *p = CONTAINER_OF(t, struct post, task);
+    p->fn(p->ctx);
+    free(p);
+}
+
+void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx)
+{
     struct post *p = malloc(sizeof *p);
     INVARIANT(p != NULL);
-    *p = (struct post){ .fn = fn, .ctx = ctx };
-    INVARIANT(pthread_mutex_lock(&l->lock) == 0);
-    *l->posts_end = p;
-    l->posts_end = &p->next;
-    /* Under the lock: once the loop has run the last post its owner may free it. */
-    INVARIANT(uv_async_send(&l->wake) == 0);
-    INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
+    *p = (struct post){ .task = { .run = post_run }, .fn = fn, .ctx = ctx };
+    home_post(loop_home(l), &p->task);
 }
 
 static void on_timer(uv_timer_t *uv)
@@ -376,7 +418,45 @@ void loop_watch_free(struct loop_watch **wp)
 static void on_work(uv_work_t *work)
 {
     struct request *r = work->data;
-    r->job->run(r->job);
+    if (r->job != NULL)
+        r->job->run(r->job);
+    else
+        r->task->run(r->task);
+}
+
+/* ---- requests: what stands in jobs ---- */
+
+static void on_worked(uv_work_t *work, int status);
+
+static struct request *request_begin(struct loop *l, struct loop_job *job, struct task *task)
+{
+    struct request *r = malloc(sizeof *r);
+    INVARIANT(r != NULL);
+    *r = (struct request){ .job = job, .task = task, .loop = l, .next = l->jobs };
+    r->work.data = r;
+    if (l->jobs != NULL)
+        l->jobs->prev = r;
+    l->jobs = r;
+    INVARIANT(uv_queue_work(&l->uv, &r->work, on_work, on_worked) == 0);
+    if (l->ending)
+        (void)uv_cancel((uv_req_t *)&r->work); /* as in jobs_finish */
+    return r;
+}
+
+static void request_end(struct request *r)
+{
+    if (r->prev != NULL)
+        r->prev->next = r->next;
+    else
+        r->loop->jobs = r->next;
+    if (r->next != NULL)
+        r->next->prev = r->prev;
+    free(r);
+}
+
+static void task_begin(struct loop *l, struct task *t)
+{
+    (void)request_begin(l, NULL, t); /* jobs has it */
 }
 
 /* ---- lanes ---- */
@@ -411,44 +491,35 @@ static struct loop_job *lane_leave(struct loop_lane *lane)
 
 /* ---- jobs ---- */
 
-static void work_begin(struct loop_job *job);
-
-static void on_worked(uv_work_t *work, int status)
+static void work_begin(struct loop_job *job)
 {
-    struct request *r = work->data;
-    struct loop_job *job = r->job;
+    job->req = request_begin(job->loop, job, NULL);
+}
+
+static void job_over(struct loop_job *job, bool canceled)
+{
     struct loop *l = job->loop;
-    if (r->prev != NULL)
-        r->prev->next = r->next;
-    else
-        l->jobs = r->next;
-    if (r->next != NULL)
-        r->next->prev = r->prev;
     job->req = NULL;
-    free(r);
     struct loop_job *next = job->lane == NULL ? NULL : lane_leave(job->lane);
     if (next != NULL)
         work_begin(next);
     uint64_t began = turn_begin();
-    job->done(job,
-              status == UV_ECANCELED); /* may free the job, and its lane when nobody waits there */
+    job->done(job, canceled); /* may free the job, and its lane when nobody waits there */
     turn_end(l, began);
 }
 
-static void work_begin(struct loop_job *job)
+/* A task that was taken back runs here: nobody else is told that it will not. */
+static void on_worked(uv_work_t *work, int status)
 {
-    struct loop *l = job->loop;
-    struct request *r = malloc(sizeof *r);
-    INVARIANT(r != NULL);
-    *r = (struct request){ .job = job, .next = l->jobs };
-    r->work.data = r;
-    if (l->jobs != NULL)
-        l->jobs->prev = r;
-    l->jobs = r;
-    job->req = r;
-    INVARIANT(uv_queue_work(&l->uv, &r->work, on_work, on_worked) == 0);
-    if (l->ending)
-        (void)uv_cancel((uv_req_t *)&r->work); /* as in jobs_finish */
+    struct request *r = work->data;
+    struct loop_job *job = r->job;
+    struct task *task = r->task;
+    bool canceled = status == UV_ECANCELED;
+    request_end(r);
+    if (job != NULL)
+        job_over(job, canceled);
+    else if (canceled)
+        task->run(task);
 }
 
 static void job_begin(void *ctx)

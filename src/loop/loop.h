@@ -9,6 +9,7 @@
 #define LOOP_LOOP_H
 
 #include "base/err.h"
+#include "base/home.h"
 #include "base/times.h"
 
 struct loop;
@@ -28,7 +29,13 @@ void loop_stop(struct loop *l);
 void loop_assert_here(const struct loop *l);
 uint64_t loop_stalls(const struct loop *l);
 
-/* Runs fn(ctx) on the loop thread, in order of posting. Thread: any; never blocks. */
+/* Tasks posted there run on the loop thread. Lives as long as the loop. */
+struct home *loop_home(struct loop *l);
+/* Tasks posted there run on the pool, where they may block; several at once, in any order. What has
+ * not begun when the loop ends runs inside loop_free. Lives as long as the loop. */
+struct home *loop_pool(struct loop *l);
+/* Runs fn(ctx) on the loop thread, in order of posting, with loop_home's tasks. Thread: any; never
+ * blocks. */
 void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx);
 
 /* A timer starts stopped. Thread: loop (timer_new also before loop_run). */

@@ -105,6 +105,98 @@ static void posts_before_a_stop_and_before_the_end_are_run(void **state)
     assert_int_equal(after, 1);
 }
 
+/* ---- homes ---- */
+
+struct walker {
+    struct task task;
+    struct loop *loop;
+    atomic_uint *left;
+    unsigned steps;
+    bool pooled;
+};
+
+/* From the loop to the pool and back, a few times. */
+static void walker_step(struct task *t)
+{
+    struct walker *w = CONTAINER_OF(t, struct walker, task);
+    if (!w->pooled)
+        loop_assert_here(w->loop);
+    w->pooled = !w->pooled;
+    if (w->steps-- > 0)
+        home_post(w->pooled ? loop_pool(w->loop) : loop_home(w->loop), t);
+    else if (atomic_fetch_sub(w->left, 1) == 1)
+        loop_stop(w->loop);
+}
+
+static void tasks_go_from_home_to_home(void **state)
+{
+    (void)state;
+    enum { WALKERS = 100, STEPS = 20 };
+    struct loop *l = loop_new(THREADS);
+    struct walker walkers[WALKERS];
+    atomic_uint left = WALKERS;
+    for (unsigned i = 0; i < WALKERS; i++) {
+        walkers[i] = (struct walker){
+            .task = { .run = walker_step }, .loop = l, .left = &left, .steps = STEPS
+        };
+        home_post(loop_home(l), &walkers[i].task);
+    }
+    run_watched(l);
+    assert_int_equal(left, 0);
+    loop_free(&l);
+}
+
+struct marked {
+    struct task task;
+    unsigned *next, seen;
+};
+
+static void marked_run(struct task *t)
+{
+    struct marked *m = CONTAINER_OF(t, struct marked, task);
+    m->seen = ++*m->next;
+}
+
+static void marked_post(void *ctx)
+{
+    ++*(unsigned *)ctx;
+}
+
+static void tasks_and_posts_run_in_one_order(void **state)
+{
+    (void)state;
+    struct loop *l = loop_new(THREADS);
+    unsigned next = 0;
+    struct marked first = { .task = { .run = marked_run }, .next = &next }, last = first,
+                  here = first;
+    home_post(loop_home(l), &first.task);
+    loop_post(l, marked_post, &next);
+    home_post(loop_home(l), &last.task);
+    assert_int_equal(next, 0);
+    home_post(home_here(), &here.task);
+    assert_int_equal(here.seen, 1);
+    loop_free(&l); /* runs what was posted */
+    assert_int_equal(first.seen, 2);
+    assert_int_equal(last.seen, 4);
+}
+
+static void tasks_of_the_pool_run_although_the_loop_ends(void **state)
+{
+    (void)state;
+    enum { TASKS = 50 };
+    struct loop *l = loop_new(THREADS);
+    atomic_uint left = TASKS;
+    struct walker tasks[TASKS];
+    for (unsigned i = 0; i < TASKS; i++) {
+        tasks[i] = (struct walker){
+            .task = { .run = walker_step }, .loop = l, .left = &left, .pooled = true
+        };
+        home_post(loop_pool(l), &tasks[i].task);
+    }
+    loop_free(&l);
+    assert_int_equal(left, 0);
+}
+
 struct counted_job {
     struct loop_job job;
     unsigned *left;
@@ -510,6 +602,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(posts_of_each_thread_run_in_their_order),
         cmocka_unit_test(posts_before_a_stop_and_before_the_end_are_run),
+        cmocka_unit_test(tasks_go_from_home_to_home),
+        cmocka_unit_test(tasks_and_posts_run_in_one_order),
+        cmocka_unit_test(tasks_of_the_pool_run_although_the_loop_ends),
         cmocka_unit_test(jobs_run_on_the_pool_and_are_done_once),
         cmocka_unit_test(the_end_waits_for_running_jobs_and_takes_back_the_others),
         cmocka_unit_test(a_lane_leaves_threads_to_other_jobs),
