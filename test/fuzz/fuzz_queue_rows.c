@@ -38,14 +38,11 @@ static void key(str in)
     struct row_key_parts p;
     if (row_key_parse(in, &p) != ERR_OK)
         return;
-    struct queue_supersede x = { .partition = p.partition, .first = p.id };
     struct row_key k = row_key_prefix(p.part, p.kind);
     if (p.kind == ROW_SCHEDULED)
         k = row_key_scheduled(p.part, p.at, p.id);
     else if (p.kind == ROW_KEY)
         k = row_key_hash(p.part, p.hash);
-    else if (p.kind == ROW_SUPERSEDE)
-        k = row_key_supersede(p.part, &x);
     else if (p.kind != ROW_RECORD && p.kind != ROW_HEARTBEAT && p.kind != ROW_OWNER)
         k = row_key_id(p.part, p.kind, p.id);
     INVARIANT(str_eq(row_key_str(&k), in));
@@ -73,8 +70,6 @@ static void values(str in)
         INVARIANT(str_eq(row_key_encode(&k, buf), in));
     if (row_heartbeat_decode(in, &beats) == ERR_OK)
         INVARIANT(str_eq(row_heartbeat_encode(beats, buf), in));
-    if (row_supersede_decode(in) == ERR_OK)
-        INVARIANT(str_eq(row_supersede_encode(buf), in));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -330,19 +330,6 @@ static void change_key(struct side *s)
     }
 }
 
-static void change_supersede(struct side *s)
-{
-    struct model_part *p = s->part;
-    if (p->supersedes_count > 0 && rng_below(&s->m->rng, 2) == 0) {
-        op_add(s, OP_SUPERSEDE_DELETE)->u.supersede = p->supersedes[--p->supersedes_count];
-    } else if (p->supersedes_count < MODEL_KEYS) {
-        struct queue_supersede x = { .partition = (uint32_t)rng_below(&s->m->rng, 3) };
-        x.first.low = rng_next(&s->m->rng);
-        p->supersedes[p->supersedes_count++] = x;
-        op_add(s, OP_SUPERSEDE_PUT)->u.supersede = x;
-    }
-}
-
 /* To another partition: inserted there, removed here, in one. */
 static void move_over(struct side *from, struct side *to)
 {
@@ -357,9 +344,9 @@ static void move_over(struct side *from, struct side *to)
 
 static void change_some(struct side *s)
 {
-    static void (*const changes[])(
-        struct side * s) = { lease,    lease,   lease,   extend,     complete,
-                             complete, move_on, move_on, change_key, change_supersede };
+    static void (*const changes[])(struct side * s) = { lease,   lease,    lease,
+                                                        extend,  complete, complete,
+                                                        move_on, move_on,  change_key };
     void (*change)(struct side *) = changes[rng_below(&s->m->rng, COUNT_OF(changes))];
     unsigned count = 1 + (unsigned)rng_below(&s->m->rng, 5);
     for (unsigned i = 0; i < count; i++)

@@ -41,8 +41,7 @@ struct model_part {
     struct model_batch batches[MODEL_BATCHES];
     struct model_item items[MODEL_ITEMS];
     struct queue_key keys[MODEL_KEYS];
-    struct queue_supersede supersedes[MODEL_KEYS];
-    unsigned batches_count, items_count, keys_count, supersedes_count;
+    unsigned batches_count, items_count, keys_count;
 };
 struct model {
     struct rng rng;

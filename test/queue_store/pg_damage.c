@@ -11,31 +11,6 @@
 
 #include <cmocka.h>
 
-static bool supersede_any(void *ctx, const struct queue_supersede *x)
-{
-    (void)ctx, (void)x;
-    return true;
-}
-
-void pg_damage_supersede(struct queue_store *s, struct pg_server *server, struct pg *c)
-{
-    struct queue_part p = { .queue = 901, .partition = 0 };
-    struct queue_part_record owned;
-    assert_int_equal(model_own_one(s, p, &owned), ERR_OK);
-    pg_server_run(
-        server, c,
-        "INSERT INTO queue_901_0_k VALUES (8, '\\x01', decode(repeat('01', 20), 'hex'), 65534, 0)",
-        NULL);
-    assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_OK);
-    for (unsigned i = 0; i < 2; i++) {
-        pg_server_run(server, c,
-                      i == 0 ? "UPDATE queue_901_0_k SET count = 70000"
-                             : "UPDATE queue_901_0_k SET count = -1",
-                      NULL);
-        assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_CORRUPT);
-    }
-}
-
 static bool entry_any(void *ctx, const struct queue_entry *e, bool in_place)
 {
     (void)ctx, (void)e, (void)in_place;

@@ -8,9 +8,8 @@ struct pg;
 struct pg_server;
 struct queue_store;
 
-/* c: a connection of its own to server, which has the store's database. In the tables of queue 901;
- * of 902. */
-void pg_damage_supersede(struct queue_store *s, struct pg_server *server, struct pg *c);
+/* c: a connection of its own to server, which has the store's database. In the tables of queue
+ * 902. */
 void pg_damage_rows(struct queue_store *s, struct pg_server *server, struct pg *c);
 
 #endif

@@ -171,7 +171,7 @@ static void look_scheduled(struct look *k, store_time at, struct ksuid from)
         (void)differ(k, "%u scheduled, not %u", k->seen, want);
 }
 
-/* ---- leases, keys, supersedes ---- */
+/* ---- leases, keys ---- */
 
 static bool look_lease_one(void *ctx, const struct queue_lease *l)
 {
@@ -208,19 +208,6 @@ static bool look_key_one(void *ctx, const struct queue_key *x)
     return differ(k, "a key that is none");
 }
 
-static bool look_supersede_one(void *ctx, const struct queue_supersede *x)
-{
-    struct look *k = ctx;
-    for (unsigned i = 0; i < k->part->supersedes_count; i++) {
-        const struct queue_supersede *w = &k->part->supersedes[i];
-        if (w->partition == x->partition && ksuid_cmp(w->first, x->first) == 0) {
-            k->seen++;
-            return true;
-        }
-    }
-    return differ(k, "a supersede that is none");
-}
-
 static void look_small(struct look *k)
 {
     const struct queue_store_ops *ops = k->store->ops;
@@ -235,11 +222,6 @@ static void look_small(struct look *k)
     why = ops->keys(k->store, k->part->part, look_key_one, k);
     if (why != ERR_OK || k->seen != k->part->keys_count)
         (void)differ(k, "%u keys (%s), not %u", k->seen, err_name(why), k->part->keys_count);
-    k->seen = 0;
-    why = ops->supersedes(k->store, k->part->part, look_supersede_one, k);
-    if (why != ERR_OK || k->seen != k->part->supersedes_count)
-        (void)differ(k, "%u supersedes (%s), not %u", k->seen, err_name(why),
-                     k->part->supersedes_count);
 }
 
 /* ---- batches and bodies ---- */

@@ -649,11 +649,6 @@ static void others_harm(struct fixture *f,
     pg_close(&c);
 }
 
-static void a_supersede_of_no_partition_is_damage(void **state)
-{
-    others_harm(*state, pg_damage_supersede);
-}
-
 static void rows_beyond_their_limits_are_damage(void **state)
 {
     others_harm(*state, pg_damage_rows);
@@ -758,7 +753,6 @@ int main(void)
         cmocka_unit_test(a_right_that_is_missing_is_named),
         cmocka_unit_test(what_postgresql_says_is_one_clean_line),
         cmocka_unit_test(writes_are_synced_where_the_database_says_off),
-        cmocka_unit_test(a_supersede_of_no_partition_is_damage),
         cmocka_unit_test(rows_beyond_their_limits_are_damage),
         cmocka_unit_test(a_lock_of_another_session_is_no_unknown_outcome),
         cmocka_unit_test(writes_beside_a_locked_partition_are_written),

@@ -375,10 +375,6 @@ PASS(keys,
      (struct queue_store * base, struct queue_part p,
       bool (*each)(void *ctx, const struct queue_key *k), void *ctx),
      (s->inner, p, each, ctx))
-PASS(supersedes,
-     (struct queue_store * base, struct queue_part p,
-      bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx),
-     (s->inner, p, each, ctx))
 PASS(batch,
      (struct queue_store * base, struct queue_part p, struct ksuid first, struct arena *a,
       struct queue_batch *out),
@@ -421,7 +417,6 @@ static const struct queue_store_ops sim_ops = {
     .scheduled = sim_scheduled,
     .leases = sim_leases,
     .keys = sim_keys,
-    .supersedes = sim_supersedes,
     .batch = sim_batch,
     .bodies = sim_bodies,
     .drop = sim_drop,

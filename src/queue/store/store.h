@@ -11,8 +11,6 @@
  *   leases    which items are leased, until when; the item stays where it is, in place or as an
  *             entry
  *   keys      idempotency keys, with their window
- *   supersedes  batches of other partitions of the queue, of unknown outcome, that were placed here
- *               instead
  *   one record: counts, the greatest id given, epoch
  * The owner of a queue keeps order and leases in memory and is the only writer, so a write is a
  * list of row changes without conditions, atomic as a whole; the store decides nothing but whether
@@ -115,10 +113,6 @@ struct queue_key {
     /* of the request; zero: none, as before digests were kept */
     unsigned char digest[QUEUE_DIGEST_BYTES];
 };
-struct queue_supersede {
-    uint32_t partition;
-    struct ksuid first;
-};
 struct queue_batch {
     struct ksuid first;
     uint16_t count;
@@ -138,8 +132,6 @@ enum queue_op_kind {
     OP_LEASE_DELETE, /* lease (put again: a new deadline; delete: id) */
     OP_KEY_PUT,
     OP_KEY_DELETE, /* key (delete: hash) */
-    OP_SUPERSEDE_PUT,
-    OP_SUPERSEDE_DELETE, /* supersede */
     OP_KINDS
 };
 struct queue_op {
@@ -149,7 +141,6 @@ struct queue_op {
         struct queue_entry entry;
         struct queue_lease lease;
         struct queue_key key;
-        struct queue_supersede supersede;
     } u;
 };
 
@@ -205,8 +196,6 @@ struct queue_store_ops {
                   bool (*each)(void *ctx, const struct queue_lease *l), void *ctx);
     err (*keys)(struct queue_store *s, struct queue_part p,
                 bool (*each)(void *ctx, const struct queue_key *k), void *ctx);
-    err (*supersedes)(struct queue_store *s, struct queue_part p,
-                      bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx);
     /* The states and fields of a batch (bytes empty), in the arena. ERR_NOT_FOUND, ERR_LIMIT
      * (arena). */
     err (*batch)(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,

@@ -218,7 +218,6 @@ static const struct queue_store_ops local_ops = {
     .scheduled = local_scheduled,
     .leases = local_leases,
     .keys = local_keys,
-    .supersedes = local_supersedes,
     .batch = local_batch,
     .bodies = local_bodies,
     .drop = local_drop,

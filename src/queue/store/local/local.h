@@ -53,8 +53,6 @@ err local_leases(struct queue_store *s, struct queue_part p,
                  bool (*each)(void *ctx, const struct queue_lease *l), void *ctx);
 err local_keys(struct queue_store *s, struct queue_part p,
                bool (*each)(void *ctx, const struct queue_key *k), void *ctx);
-err local_supersedes(struct queue_store *s, struct queue_part p,
-                     bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx);
 err local_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
                 struct queue_batch *out);
 err local_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b);

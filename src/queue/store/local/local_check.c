@@ -204,8 +204,6 @@ static void check_small(struct check *c, const struct row_key_parts *key, str va
     bool good = true;
     if (key->kind == ROW_KEY)
         good = row_key_decode(value, &k) == ERR_OK;
-    if (key->kind == ROW_SUPERSEDE)
-        good = row_supersede_decode(value) == ERR_OK;
     if (key->kind == ROW_HEARTBEAT)
         good = row_heartbeat_decode(value, &beats) == ERR_OK;
     if (key->kind == ROW_OWNER)
@@ -237,11 +235,11 @@ static void check_row(struct check *c, const struct row_key_parts *key,
         check_lease(c, key, row->value);
         break;
     case ROW_KEY:
-    case ROW_SUPERSEDE:
     case ROW_HEARTBEAT:
     case ROW_OWNER:
         check_small(c, key, row->value);
         break;
+    case ROW_UNUSED:
     case ROW_KINDS:
         INVARIANT(false);
     }

@@ -119,7 +119,6 @@ struct walk_call {
         bool (*entry)(void *ctx, const struct queue_entry *e);
         bool (*lease)(void *ctx, const struct queue_lease *l);
         bool (*key)(void *ctx, const struct queue_key *k);
-        bool (*supersede)(void *ctx, const struct queue_supersede *x);
     } each;
     void *ctx;
 };
@@ -203,25 +202,6 @@ err local_keys(struct queue_store *s, struct queue_part p,
 {
     struct walk_call w = {
         .part = p, .kind = ROW_KEY, .one = one_key, .each.key = each, .ctx = ctx
-    };
-    return walk_all(s, &w);
-}
-
-static err one_supersede(struct walk_call *w, const struct row_key_parts *key, str value,
-                         bool *more)
-{
-    struct queue_supersede x = { .partition = key->partition, .first = key->id };
-    err why = row_supersede_decode(value);
-    if (why == ERR_OK)
-        *more = w->each.supersede(w->ctx, &x);
-    return why;
-}
-
-err local_supersedes(struct queue_store *s, struct queue_part p,
-                     bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx)
-{
-    struct walk_call w = {
-        .part = p, .kind = ROW_SUPERSEDE, .one = one_supersede, .each.supersede = each, .ctx = ctx
     };
     return walk_all(s, &w);
 }

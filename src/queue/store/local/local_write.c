@@ -118,11 +118,6 @@ static err apply_op(struct change *c, const struct queue_op *op)
                        STR_NONE);
     case OP_KEY_DELETE:
         return delete_row(c, row_key_hash(c->part, op->u.key.hash));
-    case OP_SUPERSEDE_PUT:
-        return put_row(c, row_key_supersede(c->part, &op->u.supersede), row_supersede_encode(buf),
-                       STR_NONE);
-    case OP_SUPERSEDE_DELETE:
-        return delete_row(c, row_key_supersede(c->part, &op->u.supersede));
     case OP_KINDS:
         break;
     }

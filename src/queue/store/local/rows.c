@@ -58,17 +58,6 @@ struct row_key row_key_hash(struct queue_part p, const unsigned char hash[16])
     return k;
 }
 
-struct row_key row_key_supersede(struct queue_part p, const struct queue_supersede *x)
-{
-    struct row_key k = row_key_prefix(p, ROW_SUPERSEDE);
-    unsigned char bytes[2];
-    INVARIANT(x->partition <= QUEUE_PARTITIONS_MAX);
-    put_be16(bytes, (uint16_t)x->partition);
-    key_put(&k, bytes, sizeof(bytes));
-    key_put_id(&k, x->first);
-    return k;
-}
-
 static struct ksuid take_id(struct cursor *c)
 {
     str bytes = cursor_bytes(c, KSUID_BYTES);
@@ -86,9 +75,8 @@ static void parse_rest(struct cursor *c, struct row_key_parts *k)
         k->at = (store_time){ .ns = (int64_t)(cursor_be64(c) ^ SIGN_BIT) };
         k->id = take_id(c);
         break;
-    case ROW_SUPERSEDE:
-        k->partition = cursor_be16(c);
-        k->id = take_id(c);
+    case ROW_UNUSED:
+        c->failed = true;
         break;
     case ROW_KEY: {
         str hash = cursor_bytes(c, sizeof(k->hash));
@@ -394,18 +382,6 @@ err row_key_decode(str value, struct queue_key *out)
         return ERR_CORRUPT;
     *out = k;
     return ERR_OK;
-}
-
-str row_supersede_encode(char *buf)
-{
-    struct writer w = writer_begin(buf);
-    return written(&w);
-}
-
-err row_supersede_decode(str value)
-{
-    struct cursor c = reader_begin(value);
-    return cursor_done(&c) ? ERR_OK : ERR_CORRUPT;
 }
 
 str row_heartbeat_encode(uint64_t count, char *buf)

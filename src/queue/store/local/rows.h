@@ -1,25 +1,29 @@
-/* rows.h - how a local store lays partitions out in SPACE_PARTITION. Private to
- * store_local*.c.
+/* rows.h - how a local store lays partitions out in SPACE_PARTITION. Private to store/local.
  *
- *   key: queue 4, partition 2, kind 1, then          -> value; all start with a version, 1; numbers
- *     big-endian
- *   1 record     -                                   -> ready 8, scheduled 8, leased 8, bytes 8,
- *                                                       last id 20, settled 20, epoch 8, boot 16
- *   2 batch      first id 20                         -> count 2, created 8, expire 8, states in 2
- *                                                       bits each from the low end, order key; its
- *   blob: the bodies (item.h) 3 aside      first id 20                         -> the same: a batch
- *                                                       put without an item in place, so that a
- *   walk over what is in place does not meet it 4 ready      id 20                               ->
- *   batch 20, index 2, attempts 4, created 8, expire 8, order key 5 scheduled  enqueue_at 8 (sign
- *   flipped), id 20  -> the same 6 lease      id 20                               -> batch 20,
- *                                                       index 2, in place 1, deadline 8, attempts
- *   4, token 8, created 8, expire 8, order key 7 key        hash 16                             ->
- *   first id 20, count 4, expire 8, digest 16 or nothing 8 supersede  partition 2, first id 20
- *         -> - 9 heartbeat  - (queue 0 only)                    -> count 8
- *  10 owner      - (queue 0 only)                    -> the name of the deployment whose store it
- *                                                       is; of partition 1 the name of the store
- *                                                       there
- * The order key is what is left of a value. Pure. Thread: any. */
+ *   key: queue 4, partition 2, kind 1, then
+ *    1 record     -
+ *    2 batch      first id 20
+ *    3 aside      first id 20
+ *    4 ready      id 20
+ *    5 scheduled  enqueue_at 8 (sign flipped), id 20
+ *    6 lease      id 20
+ *    7 key        hash 16
+ *    9 heartbeat  - (queue 0 only)
+ *   10 owner      - (queue 0 only)
+ *
+ *   value: version 1 (which is 1), then
+ *    1 record     ready 8, scheduled 8, leased 8, bytes 8, last id 20, settled 20, epoch 8, boot 16
+ *    2 batch      count 2, created 8, expire 8, states in 2 bits each from the low end, order key;
+ *                 its blob: the bodies (item.h)
+ *    3 aside      as a batch: one put without an item in place, which a walk over those does not
+ * meet 4 ready      batch 20, index 2, attempts 4, created 8, expire 8, order key 5 scheduled  as
+ * ready 6 lease      batch 20, index 2, in place 1, deadline 8, attempts 4, token 8, created 8,
+ *                 expire 8, order key
+ *    7 key        first id 20, count 4, expire 8, digest 16 or nothing
+ *    9 heartbeat  count 8
+ *   10 owner      the name of the deployment whose store it is; of partition 1 the name of the
+ * store Numbers are big-endian. The order key is what is left of a value. Kind 8 was never written.
+ * Pure. Thread: any. */
 #ifndef QUEUE_STORE_LOCAL_ROWS_H
 #define QUEUE_STORE_LOCAL_ROWS_H
 
@@ -33,7 +37,7 @@ enum row_kind {
     ROW_SCHEDULED,
     ROW_LEASE,
     ROW_KEY,
-    ROW_SUPERSEDE,
+    ROW_UNUSED, /* 8 */
     ROW_HEARTBEAT,
     ROW_OWNER,
     ROW_KINDS
@@ -59,15 +63,13 @@ struct row_key row_key_prefix(struct queue_part p, enum row_kind kind);
 struct row_key row_key_id(struct queue_part p, enum row_kind kind, struct ksuid id);
 struct row_key row_key_scheduled(struct queue_part p, store_time at, struct ksuid id);
 struct row_key row_key_hash(struct queue_part p, const unsigned char hash[16]);
-struct row_key row_key_supersede(struct queue_part p, const struct queue_supersede *x);
 /* Any key taken apart; what its kind does not have is zero. ERR_CORRUPT. */
 struct row_key_parts {
     struct queue_part part;
     enum row_kind kind;
-    struct ksuid id; /* batch, aside, ready, scheduled, lease, supersede */
+    struct ksuid id; /* batch, aside, ready, scheduled, lease */
     store_time at;   /* scheduled */
     unsigned char hash[16];
-    uint32_t partition; /* supersede */
 };
 MUST_CHECK err row_key_parse(str key, struct row_key_parts *out);
 
@@ -86,8 +88,6 @@ MUST_CHECK err row_lease_decode(str value, struct queue_lease *out);
 bool queue_key_has_digest(const struct queue_key *k);
 str row_key_encode(const struct queue_key *k, char *buf);
 MUST_CHECK err row_key_decode(str value, struct queue_key *out);
-str row_supersede_encode(char *buf);
-MUST_CHECK err row_supersede_decode(str value);
 str row_heartbeat_encode(uint64_t count, char *buf);
 MUST_CHECK err row_heartbeat_decode(str value, uint64_t *out);
 str row_owner_encode(str name, char *buf);

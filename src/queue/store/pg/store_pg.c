@@ -575,7 +575,6 @@ static const struct queue_store_ops pg_ops = {
     .scheduled = store_pg_scheduled,
     .leases = store_pg_leases,
     .keys = store_pg_keys,
-    .supersedes = store_pg_supersedes,
     .batch = store_pg_batch,
     .bodies = store_pg_bodies,
     .drop = store_pg_drop,

@@ -16,7 +16,7 @@
  *     updated
  *   queue_Q_P_s states of batches that are no longer all in place: (first, states), a byte an item
  *   queue_Q_P_e entries: (kind, at, id, ...)        queue_Q_P_l leases: (id, ...)
- *   queue_Q_P_k keys and supersedes: (kind, name, first, ...); of a key first is its id, then its
+ *   queue_Q_P_k keys: (kind 7, name, first, ...); first is the id of the key, then its
  *   digest if it has one queue_Q_P_r the record: (n, counts, ids); each write adds the next row,
  * old ones are deleted by range Ids are bytea of 20 bytes: their order is the order of ids. No
  * column of an index is ever updated, and nothing is searched from an end where deleted rows
@@ -135,8 +135,6 @@ err store_pg_leases(struct queue_store *s, struct queue_part p,
                     bool (*each)(void *ctx, const struct queue_lease *l), void *ctx);
 err store_pg_keys(struct queue_store *s, struct queue_part p,
                   bool (*each)(void *ctx, const struct queue_key *k), void *ctx);
-err store_pg_supersedes(struct queue_store *s, struct queue_part p,
-                        bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx);
 err store_pg_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
                    struct queue_batch *out);
 err store_pg_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b);

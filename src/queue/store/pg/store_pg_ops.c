@@ -45,9 +45,6 @@ static struct row_key key_of(struct queue_part p, const struct queue_op *op)
     case OP_KEY_PUT:
     case OP_KEY_DELETE:
         return row_key_hash(p, op->u.key.hash);
-    case OP_SUPERSEDE_PUT:
-    case OP_SUPERSEDE_DELETE:
-        return row_key_supersede(p, &op->u.supersede);
     case OP_KINDS:
         break;
     }
@@ -431,14 +428,10 @@ static void delete_leases(struct columns *c)
         put_bytes_column(c, lease_id);
 }
 
-static bool is_key(const struct queue_op *op)
-{
-    return op->kind == OP_KEY_PUT || op->kind == OP_KEY_DELETE;
-}
-
 static int64_t key_kind(const struct queue_op *op)
 {
-    return is_key(op) ? ROW_KEY : ROW_SUPERSEDE;
+    (void)op;
+    return ROW_KEY;
 }
 
 /* What stands behind the prefix in a row's key. */
@@ -450,8 +443,6 @@ static str key_name(struct part_writer *w, const struct queue_op *op)
 
 static str key_first(struct part_writer *w, const struct queue_op *op)
 {
-    if (!is_key(op))
-        return id_bytes(w, op->u.supersede.first);
     unsigned char bytes[KSUID_BYTES + QUEUE_DIGEST_BYTES];
     ksuid_key(op->u.key.first, bytes);
     memcpy(bytes + KSUID_BYTES, op->u.key.digest, QUEUE_DIGEST_BYTES);
@@ -462,12 +453,12 @@ static str key_first(struct part_writer *w, const struct queue_op *op)
 
 static int64_t key_count(const struct queue_op *op)
 {
-    return is_key(op) ? op->u.key.count : op->u.supersede.partition;
+    return op->u.key.count;
 }
 
 static int64_t key_expire(const struct queue_op *op)
 {
-    return is_key(op) ? op->u.key.expire_at.ns : 0;
+    return op->u.key.expire_at.ns;
 }
 
 static void put_keys(struct columns *c)
@@ -556,12 +547,12 @@ static bool is_lease_delete(const struct queue_op *op)
 
 static bool is_key_put(const struct queue_op *op)
 {
-    return op->kind == OP_KEY_PUT || op->kind == OP_SUPERSEDE_PUT;
+    return op->kind == OP_KEY_PUT;
 }
 
 static bool is_key_delete(const struct queue_op *op)
 {
-    return op->kind == OP_KEY_DELETE || op->kind == OP_SUPERSEDE_DELETE;
+    return op->kind == OP_KEY_DELETE;
 }
 
 static void add_fence(struct part_writer *w)

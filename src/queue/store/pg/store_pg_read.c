@@ -342,7 +342,7 @@ err store_pg_ready(struct queue_store *q, struct queue_part part, struct ksuid f
     return missing_is_empty(why);
 }
 
-/* ---- leases, keys, supersedes ---- */
+/* ---- leases, keys ---- */
 
 static err lease_at(const struct pager *p, struct queue_lease *out)
 {
@@ -386,7 +386,6 @@ struct walk_call {
     union {
         bool (*lease)(void *ctx, const struct queue_lease *l);
         bool (*key)(void *ctx, const struct queue_key *k);
-        bool (*supersede)(void *ctx, const struct queue_supersede *x);
     } each;
     void *ctx;
 };
@@ -406,18 +405,6 @@ static err one_key(const struct walk_call *w, const struct pager *p, bool *more)
     err why = key_at(p, &k);
     if (why == ERR_OK)
         *more = w->each.key(w->ctx, &k);
-    return why;
-}
-
-static err one_supersede(const struct walk_call *w, const struct pager *p, bool *more)
-{
-    struct row r = row_of(p);
-    struct queue_supersede x = { .first = row_id(&r, 1),
-                                 .partition =
-                                     (uint32_t)row_number(&r, 2, 0, QUEUE_PARTITIONS_MAX - 1) };
-    err why = row_status(&r);
-    if (why == ERR_OK)
-        *more = w->each.supersede(w->ctx, &x);
     return why;
 }
 
@@ -458,16 +445,6 @@ err store_pg_keys(struct queue_store *q, struct queue_part part,
     struct walk_call w = { .one = one_key, .each.key = each, .ctx = ctx };
     w.declare =
         "DECLARE c NO SCROLL CURSOR FOR SELECT name, first, count, expire FROM {k} WHERE kind = 7"
-        " ORDER BY name";
-    return walk_all(q, part, &w);
-}
-
-err store_pg_supersedes(struct queue_store *q, struct queue_part part,
-                        bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx)
-{
-    struct walk_call w = { .one = one_supersede, .each.supersede = each, .ctx = ctx };
-    w.declare =
-        "DECLARE c NO SCROLL CURSOR FOR SELECT name, first, count, expire FROM {k} WHERE kind = 8"
         " ORDER BY name";
     return walk_all(q, part, &w);
 }
