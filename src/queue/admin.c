@@ -208,19 +208,20 @@ struct gather {
     struct ksuid last;
 };
 
-static bool gather_ready(void *ctx, const struct queue_entry *e, bool in_place)
+static bool gather_ready(void *ctx, const struct queue_row *row)
 {
     struct gather *g = ctx;
-    (void)in_place;
+    const struct queue_entry *e = &row->u.entry;
     if (ksuid_cmp(e->id, g->last) > 0)
         return false;
     g->ids[g->count++] = e->id;
     return g->count < ADMIN_CHUNK;
 }
 
-static bool gather_scheduled(void *ctx, const struct queue_entry *e)
+static bool gather_scheduled(void *ctx, const struct queue_row *row)
 {
     struct gather *g = ctx;
+    const struct queue_entry *e = &row->u.entry;
     if (ksuid_cmp(e->id, g->last) > 0)
         return true;
     g->ids[g->count++] = e->id;
@@ -243,14 +244,16 @@ static err remove_gathered(struct queue *q, struct part *p, const struct gather 
 static err gather(struct queue *q, struct part *p, bool scheduled, struct ksuid from,
                   struct gather *g, bool *moved)
 {
-    struct queue_part place = { .queue = q->number, .partition = p->number };
+    const struct queue_scan scan = { .part = { .queue = q->number, .partition = p->number },
+                                     .kind = scheduled ? SCAN_SCHEDULED : SCAN_READY,
+                                     .from = scheduled ? KSUID_NIL : from,
+                                     .each = scheduled ? gather_scheduled : gather_ready,
+                                     .ctx = g };
     g->count = 0;
     queue_enter(q);
     struct queue_store *store = part_store(p);
     queue_leave(q);
-    err why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL,
-                                                gather_scheduled, g)
-                        : store->ops->ready(store, place, from, gather_ready, g);
+    err why = store->ops->scan(store, &scan);
     queue_enter(q);
     *moved = store != part_store(p);
     queue_leave(q);

@@ -74,18 +74,17 @@ static bool keep(struct listing *l, const struct queue_entry *e)
 }
 
 /* They come by id: none behind one that is not kept would be. */
-static bool keep_ready(void *ctx, const struct queue_entry *e, bool in_place)
+static bool keep_ready(void *ctx, const struct queue_row *row)
 {
-    (void)in_place;
-    return keep(ctx, e);
+    return keep(ctx, &row->u.entry);
 }
 
 /* They come by time. */
-static bool keep_scheduled(void *ctx, const struct queue_entry *e)
+static bool keep_scheduled(void *ctx, const struct queue_row *row)
 {
     struct listing *l = ctx;
-    if (ksuid_cmp(e->id, l->from) >= 0)
-        (void)keep(l, e);
+    if (ksuid_cmp(row->u.entry.id, l->from) >= 0)
+        (void)keep(l, &row->u.entry);
     return true;
 }
 
@@ -113,13 +112,15 @@ static struct place_now place_now(const struct listing *l, uint32_t partition)
 static err walk(struct listing *l, struct err_note *note)
 {
     const struct place_now at = place_now(l, l->partition);
-    const struct queue_store_ops *ops = at.store->ops;
+    const struct queue_scan scan = { .part = at.place,
+                                     .kind = l->scheduled ? SCAN_SCHEDULED : SCAN_READY,
+                                     .from = l->scheduled ? KSUID_NIL : l->from,
+                                     .each = l->scheduled ? keep_scheduled : keep_ready,
+                                     .ctx = l };
     err why = part_readable(at.part, note);
     if (why != ERR_OK || at.is_empty)
         return why;
-    why = l->scheduled
-              ? ops->scheduled(at.store, at.place, STORE_TIME_ZERO, KSUID_NIL, keep_scheduled, l)
-              : ops->ready(at.store, at.place, l->from, keep_ready, l);
+    why = at.store->ops->scan(at.store, &scan);
     part_looked(at.part, why);
     return why;
 }

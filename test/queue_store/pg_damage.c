@@ -11,22 +11,15 @@
 
 #include <cmocka.h>
 
-static bool entry_any(void *ctx, const struct queue_entry *e, bool in_place)
+static bool row_any(void *ctx, const struct queue_row *row)
 {
-    (void)ctx, (void)e, (void)in_place;
+    (void)ctx, (void)row;
     return true;
 }
 
-static bool lease_any(void *ctx, const struct queue_lease *l)
+static err scan(struct queue_store *s, struct queue_part p, enum queue_scan_kind kind)
 {
-    (void)ctx, (void)l;
-    return true;
-}
-
-static bool key_any(void *ctx, const struct queue_key *k)
-{
-    (void)ctx, (void)k;
-    return true;
+    return s->ops->scan(s, &(struct queue_scan){ .part = p, .kind = kind, .each = row_any });
 }
 
 /* One row in each table, without damage. */
@@ -81,15 +74,15 @@ void pg_damage_rows(struct queue_store *s, struct pg_server *server, struct pg *
     assert_int_equal(model_own_one(s, p, &owned), ERR_OK);
     for (size_t i = 0; i < COUNT_OF(harms); i++) {
         put_rows(server, c);
-        assert_int_equal(s->ops->ready(s, p, KSUID_NIL, entry_any, NULL), ERR_OK);
-        assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
-        assert_int_equal(s->ops->keys(s, p, key_any, NULL), ERR_OK);
+        assert_int_equal(scan(s, p, SCAN_READY), ERR_OK);
+        assert_int_equal(scan(s, p, SCAN_LEASES), ERR_OK);
+        assert_int_equal(scan(s, p, SCAN_KEYS), ERR_OK);
         (void)snprintf(sql, sizeof sql, "UPDATE queue_902_0_%c SET %s", harms[i].table,
                        harms[i].set);
         pg_server_run(server, c, sql, NULL);
-        err why = harms[i].table == 'l'   ? s->ops->leases(s, p, lease_any, NULL)
-                  : harms[i].table == 'k' ? s->ops->keys(s, p, key_any, NULL)
-                                          : s->ops->ready(s, p, KSUID_NIL, entry_any, NULL);
+        err why = harms[i].table == 'l'   ? scan(s, p, SCAN_LEASES)
+                  : harms[i].table == 'k' ? scan(s, p, SCAN_KEYS)
+                                          : scan(s, p, SCAN_READY);
         if (why != ERR_CORRUPT)
             fail_msg("%s: %s", sql, err_name(why));
         pg_server_run(server, c,
@@ -104,7 +97,7 @@ void pg_damage_rows(struct queue_store *s, struct pg_server *server, struct pg *
                   "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
                   " (SELECT decode(repeat('01', 20), 'hex') n) z",
                   NULL);
-    assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
+    assert_int_equal(scan(s, p, SCAN_LEASES), ERR_OK);
     pg_server_run(server, c, "ALTER TABLE queue_902_0_l ALTER attempts TYPE numeric", NULL);
-    assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_CORRUPT);
+    assert_int_equal(scan(s, p, SCAN_LEASES), ERR_CORRUPT);
 }

@@ -101,15 +101,16 @@ static void look_record(struct look *k)
 
 /* ---- entries ---- */
 
-static bool look_ready_one(void *ctx, const struct queue_entry *e, bool in_place)
+static bool look_ready_one(void *ctx, const struct queue_row *row)
 {
     struct look *k = ctx;
+    const struct queue_entry *e = &row->u.entry;
     const struct model_item *it = item_by_id(k->part, e->id);
     char id[KSUID_TEXT_BYTES + 1];
     ksuid_format(e->id, id);
     if (it == NULL || it->where == AS_SCHEDULED)
         return differ(k, "%s is shown ready", id);
-    if (in_place != (it->where == IN_PLACE) || !entry_eq(e, &it->entry))
+    if (row->in_place != (it->where == IN_PLACE) || !entry_eq(e, &it->entry))
         return differ(k, "ready %s differs", id);
     if (!order_fits(k->part, e->place.batch, e->order_key))
         return differ(k, "the order key of ready %s differs", id);
@@ -120,11 +121,20 @@ static bool look_ready_one(void *ctx, const struct queue_entry *e, bool in_place
     return true;
 }
 
+static err look_scan(struct look *k, struct queue_scan scan)
+{
+    scan.part = k->part->part;
+    scan.ctx = k;
+    return k->store->ops->scan(k->store, &scan);
+}
+
 static void look_ready(struct look *k, struct ksuid from)
 {
     k->from = from;
     k->seen = 0;
-    err why = k->store->ops->ready(k->store, k->part->part, from, look_ready_one, k);
+    err why =
+        look_scan(k,
+                  (struct queue_scan){ .kind = SCAN_READY, .from = from, .each = look_ready_one });
     unsigned want = 0;
     for (unsigned i = 0; i < k->part->items_count; i++)
         want += k->part->items[i].where != AS_SCHEDULED &&
@@ -135,9 +145,10 @@ static void look_ready(struct look *k, struct ksuid from)
         (void)differ(k, "%u ready, not %u", k->seen, want);
 }
 
-static bool look_scheduled_one(void *ctx, const struct queue_entry *e)
+static bool look_scheduled_one(void *ctx, const struct queue_row *row)
 {
     struct look *k = ctx;
+    const struct queue_entry *e = &row->u.entry;
     const struct model_item *it = item_by_id(k->part, e->id);
     char id[KSUID_TEXT_BYTES + 1];
     ksuid_format(e->id, id);
@@ -157,7 +168,10 @@ static bool look_scheduled_one(void *ctx, const struct queue_entry *e)
 static void look_scheduled(struct look *k, store_time at, struct ksuid from)
 {
     k->seen = 0;
-    err why = k->store->ops->scheduled(k->store, k->part->part, at, from, look_scheduled_one, k);
+    err why =
+        look_scan(k,
+                  (struct queue_scan){
+                      .kind = SCAN_SCHEDULED, .at = at, .from = from, .each = look_scheduled_one });
     unsigned want = 0;
     for (unsigned i = 0; i < k->part->items_count; i++) {
         const struct queue_entry *e = &k->part->items[i].entry;
@@ -173,9 +187,10 @@ static void look_scheduled(struct look *k, store_time at, struct ksuid from)
 
 /* ---- leases, keys ---- */
 
-static bool look_lease_one(void *ctx, const struct queue_lease *l)
+static bool look_lease_one(void *ctx, const struct queue_row *row)
 {
     struct look *k = ctx;
+    const struct queue_lease *l = &row->u.lease;
     const struct model_item *it = item_by_id(k->part, l->id);
     char id[KSUID_TEXT_BYTES + 1];
     ksuid_format(l->id, id);
@@ -191,9 +206,10 @@ static bool look_lease_one(void *ctx, const struct queue_lease *l)
     return true;
 }
 
-static bool look_key_one(void *ctx, const struct queue_key *x)
+static bool look_key_one(void *ctx, const struct queue_row *row)
 {
     struct look *k = ctx;
+    const struct queue_key *x = &row->u.key;
     for (unsigned i = 0; i < k->part->keys_count; i++) {
         const struct queue_key *w = &k->part->keys[i];
         if (memcmp(w->hash, x->hash, sizeof(w->hash)) != 0)
@@ -210,16 +226,15 @@ static bool look_key_one(void *ctx, const struct queue_key *x)
 
 static void look_small(struct look *k)
 {
-    const struct queue_store_ops *ops = k->store->ops;
     unsigned leased = 0;
     for (unsigned i = 0; i < k->part->items_count; i++)
         leased += k->part->items[i].leased;
     k->seen = 0;
-    err why = ops->leases(k->store, k->part->part, look_lease_one, k);
+    err why = look_scan(k, (struct queue_scan){ .kind = SCAN_LEASES, .each = look_lease_one });
     if (why != ERR_OK || k->seen != leased)
         (void)differ(k, "%u leases (%s), not %u", k->seen, err_name(why), leased);
     k->seen = 0;
-    why = ops->keys(k->store, k->part->part, look_key_one, k);
+    why = look_scan(k, (struct queue_scan){ .kind = SCAN_KEYS, .each = look_key_one });
     if (why != ERR_OK || k->seen != k->part->keys_count)
         (void)differ(k, "%u keys (%s), not %u", k->seen, err_name(why), k->part->keys_count);
 }

@@ -116,11 +116,19 @@ static void contradictions_change_nothing(struct suite *s)
     arena_fini(&a);
 }
 
-static bool count_entry(void *ctx, const struct queue_entry *e, bool in_place)
+static bool count_row(void *ctx, const struct queue_row *row)
 {
-    (void)e, (void)in_place;
+    (void)row;
     unsigned *left = ctx;
     return --*left > 0;
+}
+
+/* As many rows as *left at most; of those, the ones that were not there are left. */
+static err scan_some(struct suite *s, struct queue_scan scan, unsigned *left)
+{
+    scan.each = count_row;
+    scan.ctx = left;
+    return s->store->ops->scan(s->store, &scan);
 }
 
 static void walks_stop_when_told(struct suite *s)
@@ -137,11 +145,12 @@ static void walks_stop_when_told(struct suite *s)
         assert_int_equal(write_ops(s, &w), ERR_OK);
     }
     unsigned left = 3;
-    assert_int_equal(s->store->ops->ready(s->store, p, KSUID_NIL, count_entry, &left), ERR_OK);
+    struct queue_scan ready = { .part = p, .kind = SCAN_READY };
+    assert_int_equal(scan_some(s, ready, &left), ERR_OK);
     assert_int_equal(left, 0);
     left = 10;
-    assert_int_equal(
-        s->store->ops->ready(s->store, p, (struct ksuid){ .low = 4 }, count_entry, &left), ERR_OK);
+    ready.from.low = 4;
+    assert_int_equal(scan_some(s, ready, &left), ERR_OK);
     assert_int_equal(left, 8);
     arena_fini(&a);
 }
@@ -264,14 +273,19 @@ static void a_dropped_partition_is_gone_and_can_be_made_anew(struct suite *s)
     assert_int_equal(s->store->ops->drop(s->store, p), ERR_OK);
     assert_int_equal(s->store->ops->record(s->store, p, &r), ERR_NOT_FOUND);
     unsigned left = 1;
-    assert_int_equal(s->store->ops->ready(s->store, p, KSUID_NIL, count_entry, &left), ERR_OK);
+    for (int kind = SCAN_READY; kind <= SCAN_KEYS; kind++)
+        assert_int_equal(
+            scan_some(s, (struct queue_scan){ .part = p, .kind = (enum queue_scan_kind)kind },
+                      &left),
+            ERR_OK);
     assert_int_equal(left, 1);
     struct queue_write_part w = { .part = p, .epoch = own.epoch };
     assert_int_equal(write_ops(s, &w), ERR_CONFLICT);
     own = own_one(s, p);
     assert_true(own.ready == 0 && own.bytes == 0 && ksuid_cmp(own.last_id, KSUID_NIL) == 0);
     left = 100;
-    assert_int_equal(s->store->ops->ready(s->store, next, KSUID_NIL, count_entry, &left), ERR_OK);
+    assert_int_equal(scan_some(s, (struct queue_scan){ .part = next, .kind = SCAN_READY }, &left),
+                     ERR_OK);
     assert_int_equal(left, 50);
     arena_fini(&a);
 }

@@ -359,22 +359,7 @@ PASS(own,
      (s->inner, parts, count, boot, out, note))
 PASS(record, (struct queue_store * base, struct queue_part p, struct queue_part_record *out),
      (s->inner, p, out))
-PASS(ready,
-     (struct queue_store * base, struct queue_part p, struct ksuid from,
-      bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx),
-     (s->inner, p, from, each, ctx))
-PASS(scheduled,
-     (struct queue_store * base, struct queue_part p, store_time at, struct ksuid from,
-      bool (*each)(void *ctx, const struct queue_entry *e), void *ctx),
-     (s->inner, p, at, from, each, ctx))
-PASS(leases,
-     (struct queue_store * base, struct queue_part p,
-      bool (*each)(void *ctx, const struct queue_lease *l), void *ctx),
-     (s->inner, p, each, ctx))
-PASS(keys,
-     (struct queue_store * base, struct queue_part p,
-      bool (*each)(void *ctx, const struct queue_key *k), void *ctx),
-     (s->inner, p, each, ctx))
+PASS(scan, (struct queue_store * base, const struct queue_scan *scan), (s->inner, scan))
 PASS(batch,
      (struct queue_store * base, struct queue_part p, struct ksuid first, struct arena *a,
       struct queue_batch *out),
@@ -413,10 +398,7 @@ static const struct queue_store_ops sim_ops = {
     .write = sim_write,
     .own = sim_own,
     .record = sim_record,
-    .ready = sim_ready,
-    .scheduled = sim_scheduled,
-    .leases = sim_leases,
-    .keys = sim_keys,
+    .scan = sim_scan,
     .batch = sim_batch,
     .bodies = sim_bodies,
     .drop = sim_drop,

@@ -104,15 +104,9 @@ static bool add_first(struct firsts *f, struct ksuid id)
     return true;
 }
 
-static bool first_of_ready(void *ctx, const struct queue_entry *e, bool in_place)
+static bool first_of(void *ctx, const struct queue_row *row)
 {
-    (void)in_place;
-    return add_first(ctx, e->place.batch);
-}
-
-static bool first_of_scheduled(void *ctx, const struct queue_entry *e)
-{
-    return add_first(ctx, e->place.batch);
+    return add_first(ctx, row->u.entry.place.batch);
 }
 
 static int first_cmp(const void *a, const void *b)
@@ -155,13 +149,19 @@ static err copy_batch(struct copy *c, struct ksuid first)
     return c->bytes > COPY_BYTES_MAX || c->ops_count == COPY_ROWS_MAX ? flush(c) : ERR_OK;
 }
 
+/* The rows of one kind, from where they are wanted. */
+static err scan(struct copy *c, struct queue_scan all)
+{
+    all.part = c->place;
+    return c->from->ops->scan(c->from, &all);
+}
+
 static err copy_batches(struct copy *c)
 {
     struct firsts f = { .ids = NULL };
-    err why = c->from->ops->ready(c->from, c->place, KSUID_NIL, first_of_ready, &f);
+    err why = scan(c, (struct queue_scan){ .kind = SCAN_READY, .each = first_of, .ctx = &f });
     if (why == ERR_OK)
-        why = c->from->ops->scheduled(c->from, c->place, STORE_TIME_ZERO, KSUID_NIL,
-                                      first_of_scheduled, &f);
+        why = scan(c, (struct queue_scan){ .kind = SCAN_SCHEDULED, .each = first_of, .ctx = &f });
     if (why == ERR_OK && f.is_starved)
         why = ERR_LIMIT;
     if (why == ERR_OK && f.count > 0)
@@ -176,7 +176,7 @@ static err copy_batches(struct copy *c)
 /* ---- rows that point into batches: gathered inside the store's callbacks, written between them
  * ---- */
 
-static struct queue_op *row(struct copy *c, enum queue_op_kind kind)
+static struct queue_op *add_op(struct copy *c, enum queue_op_kind kind)
 {
     struct queue_op *op = &c->ops[c->ops_count++];
     *op = (struct queue_op){ .kind = kind };
@@ -185,28 +185,28 @@ static struct queue_op *row(struct copy *c, enum queue_op_kind kind)
 
 static bool copy_entry(struct copy *c, const struct queue_entry *e)
 {
-    struct queue_op *op = row(c, OP_ENTRY_PUT);
+    struct queue_op *op = add_op(c, OP_ENTRY_PUT);
     op->u.entry = *e;
     op->u.entry.order_key = arena_copy(&c->arena, e->order_key);
     c->is_starved |= op->u.entry.order_key.p == NULL;
     return !c->is_starved && c->ops_count < COPY_ROWS_MAX;
 }
 
-static bool copy_ready(void *ctx, const struct queue_entry *e, bool in_place)
+static bool copy_ready(void *ctx, const struct queue_row *row)
 {
     struct copy *c = ctx;
-    c->record.settled = e->id; /* how far this walk came */
-    if (in_place)
+    c->record.settled = row->u.entry.id; /* how far this scan came */
+    if (row->in_place)
         return true;
     c->ready++;
-    return copy_entry(c, e);
+    return copy_entry(c, &row->u.entry);
 }
 
-static bool copy_scheduled(void *ctx, const struct queue_entry *e)
+static bool copy_scheduled(void *ctx, const struct queue_row *row)
 {
     struct copy *c = ctx;
     c->scheduled++;
-    return copy_entry(c, e);
+    return copy_entry(c, &row->u.entry);
 }
 
 static err copy_entries(struct copy *c)
@@ -216,7 +216,8 @@ static err copy_entries(struct copy *c)
     err why = ERR_OK;
     while (more && why == ERR_OK) {
         c->record.settled = KSUID_NIL;
-        why = c->from->ops->ready(c->from, c->place, from, copy_ready, c);
+        why = scan(c, (struct queue_scan){
+                          .kind = SCAN_READY, .from = from, .each = copy_ready, .ctx = c });
         more = c->ops_count == COPY_ROWS_MAX;
         from = ksuid_add(c->record.settled, 1);
         if (why == ERR_OK)
@@ -225,7 +226,10 @@ static err copy_entries(struct copy *c)
     store_time at = STORE_TIME_ZERO;
     from = KSUID_NIL;
     for (more = true; more && why == ERR_OK;) {
-        why = c->from->ops->scheduled(c->from, c->place, at, from, copy_scheduled, c);
+        why = scan(
+            c,
+            (struct queue_scan){
+                .kind = SCAN_SCHEDULED, .at = at, .from = from, .each = copy_scheduled, .ctx = c });
         more = c->ops_count == COPY_ROWS_MAX;
         if (more) {
             at = c->ops[c->ops_count - 1].u.entry.enqueue_at;
@@ -244,7 +248,7 @@ struct small_rows {
     struct copy *copy;
 };
 
-static bool keep_lease(void *ctx, const struct queue_lease *l)
+static bool keep_lease(void *ctx, const struct queue_row *row)
 {
     struct small_rows *r = ctx;
     struct queue_lease *leases = grown(r->leases, r->count, &r->size, sizeof *leases);
@@ -252,12 +256,12 @@ static bool keep_lease(void *ctx, const struct queue_lease *l)
     if (leases == NULL)
         return false;
     r->leases = leases;
-    r->leases[r->count] = *l;
+    r->leases[r->count] = row->u.lease;
     r->leases[r->count++].order_key = STR_NONE; /* the batch has it */
     return true;
 }
 
-static bool keep_key(void *ctx, const struct queue_key *k)
+static bool keep_key(void *ctx, const struct queue_row *row)
 {
     struct small_rows *r = ctx;
     struct queue_key *keys = grown(r->keys, r->count, &r->size, sizeof *keys);
@@ -265,20 +269,20 @@ static bool keep_key(void *ctx, const struct queue_key *k)
     if (keys == NULL)
         return false;
     r->keys = keys;
-    r->keys[r->count++] = *k;
+    r->keys[r->count++] = row->u.key;
     return true;
 }
 
 static err copy_leases_and_keys(struct copy *c)
 {
     struct small_rows r = { .copy = c };
-    err why = c->from->ops->leases(c->from, c->place, keep_lease, &r);
+    err why = scan(c, (struct queue_scan){ .kind = SCAN_LEASES, .each = keep_lease, .ctx = &r });
     for (size_t i = 0; i < r.count && why == ERR_OK; i++) {
         struct queue_batch b;
         why = c->from->ops->batch(c->from, c->place, r.leases[i].place.batch, &c->arena, &b);
         if (why != ERR_OK)
             break;
-        row(c, OP_LEASE_PUT)->u.lease = r.leases[i];
+        add_op(c, OP_LEASE_PUT)->u.lease = r.leases[i];
         c->ops[c->ops_count - 1].u.lease.order_key = b.order_key;
         c->ready--;
         c->leased++;
@@ -289,9 +293,9 @@ static err copy_leases_and_keys(struct copy *c)
     free(r.leases);
     r = (struct small_rows){ .copy = c };
     if (why == ERR_OK)
-        why = c->from->ops->keys(c->from, c->place, keep_key, &r);
+        why = scan(c, (struct queue_scan){ .kind = SCAN_KEYS, .each = keep_key, .ctx = &r });
     for (size_t i = 0; i < r.count && why == ERR_OK; i++) {
-        row(c, OP_KEY_PUT)->u.key = r.keys[i];
+        add_op(c, OP_KEY_PUT)->u.key = r.keys[i];
         why = c->ops_count == COPY_ROWS_MAX ? flush(c) : ERR_OK;
     }
     free(r.keys);

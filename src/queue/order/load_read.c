@@ -37,21 +37,22 @@ static bool add_row(struct part_job *j, struct rows *rows, const struct queue_en
     return true;
 }
 
-static bool each_ready(void *ctx, const struct queue_entry *e, bool in_place)
+static bool each_ready(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
-    return add_row(j, &j->ready, e, in_place);
+    return add_row(j, &j->ready, &row->u.entry, row->in_place);
 }
 
-static bool each_scheduled(void *ctx, const struct queue_entry *e)
+static bool each_scheduled(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
-    return add_row(j, &j->scheduled, e, false);
+    return add_row(j, &j->scheduled, &row->u.entry, false);
 }
 
-static bool each_lease(void *ctx, const struct queue_lease *l)
+static bool each_lease(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
+    const struct queue_lease *l = &row->u.lease;
     struct queue_lease *room = grown(j, j->leases, j->leases_count, &j->leases_size, sizeof *room);
     if (room == NULL)
         return false;
@@ -62,14 +63,14 @@ static bool each_lease(void *ctx, const struct queue_lease *l)
     return true;
 }
 
-static bool each_key(void *ctx, const struct queue_key *k)
+static bool each_key(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
     struct queue_key *room = grown(j, j->keys, j->keys_count, &j->keys_size, sizeof *room);
     if (room == NULL)
         return false;
     j->keys = room;
-    j->keys[j->keys_count++] = *k;
+    j->keys[j->keys_count++] = row->u.key;
     return true;
 }
 
@@ -109,6 +110,16 @@ static err need_batches(struct part_job *j)
     return why;
 }
 
+/* The rows of one kind, from where they are wanted. */
+static err scan(struct part_job *j, enum queue_scan_kind kind, struct ksuid from,
+                bool (*each)(void *ctx, const struct queue_row *row))
+{
+    const struct queue_scan all = {
+        .part = j->place, .kind = kind, .from = from, .at = j->from_at, .each = each, .ctx = j
+    };
+    return j->store->ops->scan(j->store, &all);
+}
+
 static err read_all(struct part_job *j)
 {
     const struct queue_store_ops *ops = j->store->ops;
@@ -117,9 +128,9 @@ static err read_all(struct part_job *j)
     if (!j->owned)
         why = ops->own(j->store, &j->place, 1, j->part->queue->all->boot, &j->record, &note);
     if (why == ERR_OK)
-        why = ops->leases(j->store, j->place, each_lease, j);
+        why = scan(j, SCAN_LEASES, KSUID_NIL, each_lease);
     if (why == ERR_OK)
-        why = ops->keys(j->store, j->place, each_key, j);
+        why = scan(j, SCAN_KEYS, KSUID_NIL, each_key);
     for (unsigned i = 0; i < j->unknown_count && why == ERR_OK; i++) {
         struct queue_batch b;
         why = ops->batch(j->store, j->place, j->unknown[i], &j->arena, &b);
@@ -130,20 +141,21 @@ static err read_all(struct part_job *j)
     return why;
 }
 
-static bool each_known(void *ctx, const struct queue_entry *e, bool in_place)
+static bool each_known(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
-    if (ksuid_cmp(e->id, j->from) == 0)
-        (void)add_row(j, &j->ready, e, in_place); /* fewer than a window */
+    if (ksuid_cmp(row->u.entry.id, j->from) == 0)
+        (void)add_row(j, &j->ready, &row->u.entry, row->in_place); /* fewer than a window */
     return false;
 }
 
 /* Only what left its place can be first of its key there. */
-static bool each_sought(void *ctx, const struct queue_entry *e, bool in_place)
+static bool each_sought(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
+    const struct queue_entry *e = &row->u.entry;
     j->sought_all = false;
-    if (!in_place && e->order_key.n > 0 && !add_row(j, &j->ready, e, false))
+    if (!row->in_place && e->order_key.n > 0 && !add_row(j, &j->ready, e, false))
         return false;
     j->sought = e->id;
     if (++j->rows_sought == PART_SEEK_ROWS)
@@ -154,30 +166,27 @@ static bool each_sought(void *ctx, const struct queue_entry *e, bool in_place)
 
 static err read_firsts(struct part_job *j)
 {
-    const struct queue_store_ops *ops = j->store->ops;
     err why = ERR_OK;
     for (unsigned i = 0; i < j->firsts_count && why == ERR_OK; i++) {
         j->from = j->firsts[i].id;
-        why = ops->ready(j->store, j->place, j->from, each_known, j);
+        why = scan(j, SCAN_READY, j->from, each_known);
     }
     j->sought_all = j->seeks;
     if (why == ERR_OK && j->seeks)
-        why = ops->ready(j->store, j->place, ksuid_add(j->sought, 1), each_sought, j);
+        why = scan(j, SCAN_READY, ksuid_add(j->sought, 1), each_sought);
     return why;
 }
 
 void load_run(struct loop_job *job)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
-    const struct queue_store_ops *ops = j->store->ops;
     j->why = j->kind == JOB_LOAD ? read_all(j) : ERR_OK;
     if (j->why == ERR_OK && j->kind == JOB_FIRSTS)
         j->why = read_firsts(j);
     if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_READY))
-        j->why = ops->ready(j->store, j->place, j->from, each_ready, j);
+        j->why = scan(j, SCAN_READY, j->from, each_ready);
     if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_SCHEDULED))
-        j->why = ops->scheduled(j->store, j->place, j->from_at,
-                                j->kind == JOB_LOAD ? KSUID_NIL : j->from, each_scheduled, j);
+        j->why = scan(j, SCAN_SCHEDULED, j->kind == JOB_LOAD ? KSUID_NIL : j->from, each_scheduled);
     if (j->why == ERR_OK && j->is_starved)
         j->why = ERR_LIMIT;
     if (j->why == ERR_OK)

@@ -8,11 +8,12 @@ struct search {
     struct looked *found;
 };
 
-static bool first_ready(void *ctx, const struct queue_entry *e, bool in_place)
+static bool first_ready(void *ctx, const struct queue_row *row)
 {
     struct search *s = ctx;
-    if (ksuid_cmp(e->id, s->id) == 0)
-        *s->found = (struct looked){ .there = true, .in_place = in_place, .entry = *e };
+    if (ksuid_cmp(row->u.entry.id, s->id) == 0)
+        *s->found =
+            (struct looked){ .there = true, .in_place = row->in_place, .entry = row->u.entry };
     return false;
 }
 
@@ -21,9 +22,10 @@ struct searches {
     unsigned count, left;
 };
 
-static bool each_scheduled(void *ctx, const struct queue_entry *e)
+static bool each_scheduled(void *ctx, const struct queue_row *row)
 {
     struct searches *s = ctx;
+    const struct queue_entry *e = &row->u.entry;
     for (unsigned i = 0; i < s->count; i++) {
         if (s->own->there[i].there || ksuid_cmp(s->own->ids[i], e->id) != 0)
             continue;
@@ -42,12 +44,18 @@ static err look(struct queue_change *c)
     for (unsigned i = 0; i < c->items_count && why == ERR_OK; i++) {
         struct search s = { .id = own->ids[i], .found = &own->there[i] };
         own->there[i].there = false;
-        why = ops->ready(own->store, own->place, own->ids[i], first_ready, &s);
+        why = ops->scan(own->store, &(struct queue_scan){ .part = own->place,
+                                                          .kind = SCAN_READY,
+                                                          .from = own->ids[i],
+                                                          .each = first_ready,
+                                                          .ctx = &s });
         all.left += !own->there[i].there;
     }
     if (why == ERR_OK && all.left > 0)
-        why = ops->scheduled(own->store, own->place, STORE_TIME_ZERO, KSUID_NIL, each_scheduled,
-                             &all);
+        why = ops->scan(own->store, &(struct queue_scan){ .part = own->place,
+                                                          .kind = SCAN_SCHEDULED,
+                                                          .each = each_scheduled,
+                                                          .ctx = &all });
     for (unsigned i = 0; i < c->items_count && why == ERR_OK; i++) {
         struct looked *l = &own->there[i];
         l->entry.order_key = STR_NONE; /* the batch has it */

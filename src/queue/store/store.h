@@ -169,6 +169,28 @@ struct queue_write {
     void *store_own[16]; /* the store's */
 };
 
+/* What a scan shows. LEASES and KEYS: all of them. READY: items in order of ids, from the first id
+ * >= from, in their batches and as entries, leased ones too. The cost is that of the rows from
+ * there on, batches without an item in place included: start where you know to. SCHEDULED: entries
+ * with (enqueue_at, id) >= (at, from), in that order. */
+enum queue_scan_kind { SCAN_READY, SCAN_SCHEDULED, SCAN_LEASES, SCAN_KEYS };
+struct queue_row {
+    union { /* told apart by the scan's kind */
+        struct queue_entry entry;
+        struct queue_lease lease;
+        struct queue_key key;
+    } u;
+    bool in_place; /* READY: the item stands in its batch, never leased before */
+};
+struct queue_scan {
+    struct queue_part part;
+    enum queue_scan_kind kind;
+    struct ksuid from;                                    /* READY, SCHEDULED */
+    store_time at;                                        /* SCHEDULED */
+    bool (*each)(void *ctx, const struct queue_row *row); /* false: no more */
+    void *ctx;
+};
+
 /* A table of functions each kind of store fills in. All from any thread. Those that read block (a
  * pool job or start-up), unless said, and show everything acknowledged before; what was only
  * written early may be missing for a moment. Each stops when its callback returns false, which is
@@ -184,18 +206,8 @@ struct queue_store_ops {
                struct err_note *note);
     /* ERR_NOT_FOUND: no such partition. */
     err (*record)(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
-    /* Ready rows in order of ids, from the first id >= from; scheduled ones with (enqueue_at, id)
-     * >= (at, from), in that order. in_place tells whether it stands in its batch (attempts 0).
-     * Leased ones are reported too. The cost is that of the rows from there on, batches without an
-     * item in place included; start where you know to. */
-    err (*ready)(struct queue_store *s, struct queue_part p, struct ksuid from,
-                 bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx);
-    err (*scheduled)(struct queue_store *s, struct queue_part p, store_time at, struct ksuid from,
-                     bool (*each)(void *ctx, const struct queue_entry *e), void *ctx);
-    err (*leases)(struct queue_store *s, struct queue_part p,
-                  bool (*each)(void *ctx, const struct queue_lease *l), void *ctx);
-    err (*keys)(struct queue_store *s, struct queue_part p,
-                bool (*each)(void *ctx, const struct queue_key *k), void *ctx);
+    /* One consistent state of the rows of one kind. A partition that is not there has none. */
+    err (*scan)(struct queue_store *s, const struct queue_scan *scan);
     /* The states and fields of a batch (bytes empty), in the arena. ERR_NOT_FOUND, ERR_LIMIT
      * (arena). */
     err (*batch)(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,

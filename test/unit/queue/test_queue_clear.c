@@ -26,20 +26,9 @@ static void others(void)
     meanwhile(bent.q);
 }
 
-static err look_at_ready(struct queue_store *s, struct queue_part p, struct ksuid from,
-                         bool (*each)(void *ctx, const struct queue_entry *e, bool in_place),
-                         void *ctx)
+static err look_at(struct queue_store *s, const struct queue_scan *scan)
 {
-    err why = bent.real->ready(s, p, from, each, ctx);
-    others();
-    return why;
-}
-
-static err look_at_scheduled(struct queue_store *s, struct queue_part p, store_time from_at,
-                             struct ksuid from,
-                             bool (*each)(void *ctx, const struct queue_entry *e), void *ctx)
-{
-    err why = bent.real->scheduled(s, p, from_at, from, each, ctx);
+    err why = bent.real->scan(s, scan);
     others();
     return why;
 }
@@ -51,8 +40,7 @@ static void clear(struct queue *q, bool ready, bool scheduled, bool destructive,
     struct err_note note = { "" };
     bent.real = rig.stores[0]->ops;
     bent.ops = *bent.real;
-    bent.ops.ready = look_at_ready;
-    bent.ops.scheduled = look_at_scheduled;
+    bent.ops.scan = look_at;
     bent.clearer = pthread_self();
     bent.q = q;
     bent.meanwhile = meanwhile;

@@ -98,9 +98,9 @@ static void key_that_is_being_written_is_refused_to_another_request(void **state
     queue_unref(&q);
 }
 
-static bool keep_key(void *ctx, const struct queue_key *k)
+static bool keep_key(void *ctx, const struct queue_row *row)
 {
-    *(struct queue_key *)ctx = *k;
+    *(struct queue_key *)ctx = row->u.key;
     return true;
 }
 
@@ -119,7 +119,8 @@ static void take_digest(struct engine **e, struct queue_store *s, uint32_t queue
     struct err_note note;
     static const unsigned char boot[QUEUE_BOOT_BYTES];
     assert_int_equal(s->ops->own(s, &part, 1, boot, &record, &note), ERR_OK);
-    assert_int_equal(s->ops->keys(s, part, keep_key, &k), ERR_OK);
+    const struct queue_scan keys = { .part = part, .kind = SCAN_KEYS, .each = keep_key, .ctx = &k };
+    assert_int_equal(s->ops->scan(s, &keys), ERR_OK);
     assert_true(queue_key_has_digest(&k));
     memset(k.digest, 0, sizeof k.digest);
     err why = ERR_AGAIN;

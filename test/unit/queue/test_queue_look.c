@@ -330,16 +330,14 @@ static err bodies_beside_delete(struct queue_store *store, struct queue_part p,
     return beside.real->bodies(store, p, b);
 }
 
-static err rows_beside_move(struct queue_store *store, struct queue_part p, struct ksuid from,
-                            bool (*each)(void *ctx, const struct queue_entry *e, bool in_place),
-                            void *ctx)
+static err rows_beside_move(struct queue_store *store, const struct queue_scan *scan)
 {
     struct queue *q = beside.queue;
     struct queue_part_change c = { .order = PART_MOVE, .partition = 0, .store = STR("s1") };
     beside.queue = NULL;
     if (q != NULL)
         assert_int_equal(queue_part_change(q, &c, NULL), ERR_OK);
-    return beside.real->ready(store, p, from, each, ctx);
+    return beside.real->scan(store, scan);
 }
 
 static struct queue *beside_begin(const char *name)
@@ -375,7 +373,7 @@ static void looking_follows_a_partition_that_moves(void **state)
     (void)state;
     struct queue *q = beside_begin("moving");
     fill(q, 0, 4);
-    beside.ops.ready = rows_beside_move;
+    beside.ops.scan = rows_beside_move;
     rig_ops(&rig, 0, &beside.ops);
     shows(q, 1000, "00 01 02 03");
     assert_null(beside.queue);

@@ -358,16 +358,14 @@ static struct {
     struct queue *moved;
 } slow_look;
 
-static err look_beside_move(struct queue_store *store, struct queue_part p, struct ksuid from,
-                            bool (*each)(void *ctx, const struct queue_entry *e, bool in_place),
-                            void *ctx)
+static err look_beside_move(struct queue_store *store, const struct queue_scan *scan)
 {
     struct queue *q = slow_look.moved;
     struct queue_part_change c = { .order = PART_MOVE, .partition = 0, .store = STR("s1") };
     slow_look.moved = NULL;
     if (q != NULL)
         assert_int_equal(queue_part_change(q, &c, NULL), ERR_OK);
-    return slow_look.real->ready(store, p, from, each, ctx);
+    return slow_look.real->scan(store, scan);
 }
 
 static void clearing_follows_a_partition_that_moves(void **state)
@@ -380,7 +378,7 @@ static void clearing_follows_a_partition_that_moves(void **state)
     (void)rig_produce(&rig, q, "m", 30);
     slow_look.real = rig.stores[0]->ops;
     slow_look.ops = *slow_look.real;
-    slow_look.ops.ready = look_beside_move;
+    slow_look.ops.scan = look_beside_move;
     slow_look.moved = q;
     rig_ops(&rig, 0, &slow_look.ops);
     err why = queue_clear(q, true, false, false, &note);

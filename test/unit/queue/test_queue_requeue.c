@@ -14,16 +14,17 @@ static const struct queue_store_ops *_Atomic real;
 static struct queue_store_ops bent;
 static atomic_bool silent, entered, answered;
 
-static err bent_leases(struct queue_store *s, struct queue_part p,
-                       bool (*each)(void *ctx, const struct queue_lease *l), void *ctx)
+static err bent_scan(struct queue_store *s, const struct queue_scan *scan)
 {
     const mono until = mono_add_ms(clock_mono(rig.clock), REQUEUE_LATE_MS);
+    if (scan->kind != SCAN_LEASES)
+        return real->scan(s, scan);
     if (atomic_load(&silent))
         return ERR_UNAVAILABLE;
     atomic_store(&entered, true);
     while (!atomic_load(&answered) && clock_mono(rig.clock).ns < until.ns)
         queue_rest();
-    return real->leases(s, p, each, ctx);
+    return real->scan(s, scan);
 }
 
 /* The last store, in which dead has its last partition. */
@@ -35,7 +36,7 @@ static void bend(bool is_silent)
     atomic_store(&answered, false);
     real = rig.stores[last]->ops;
     bent = *real;
-    bent.leases = bent_leases;
+    bent.scan = bent_scan;
     rig_ops(&rig, last, &bent);
 }
 
@@ -163,7 +164,7 @@ static void items_go_on_when_a_partition_is_closed_meanwhile(void **state)
     (void)state;
     requeue_between_stores();
     bend(false);
-    bent.leases = real->leases;
+    bent.scan = real->scan;
     bent.write = late_write;
     rig_ops(&rig, 1, &bent);
     assert_int_equal(queue_requeue(dead, to, 1000, &moved, &note), ERR_UNAVAILABLE);
@@ -213,7 +214,7 @@ static void a_target_that_is_moved_meanwhile_loses_no_items(void **state)
     (void)state;
     requeue_between_stores();
     bend(false);
-    bent.leases = real->leases;
+    bent.scan = real->scan;
     bent.write = write_before_drop;
     bent.drop = drop_after_write;
     rig_ops(&rig, 1, &bent);

@@ -45,19 +45,19 @@ static str key_of(unsigned i, char text[KEY_BYTES])
     return (str){ .p = text, .n = KEY_BYTES };
 }
 
-static err many_leases(struct queue_store *s, struct queue_part p,
-                       bool (*each)(void *ctx, const struct queue_lease *l), void *ctx)
+static err many_leases(struct queue_store *s, const struct queue_scan *scan)
 {
     char key[KEY_BYTES];
-    (void)s, (void)p;
+    if (scan->kind != SCAN_LEASES)
+        return real->scan(s, scan);
     for (unsigned i = 0; i < LEASES; i++) {
-        struct queue_lease l = { .id = batch_of(i),
-                                 .place = { .batch = batch_of(i) },
-                                 .in_place = true,
-                                 .deadline = STORE_TIME_NEVER,
-                                 .attempts = 1,
-                                 .order_key = key_of(i, key) };
-        if (!each(ctx, &l))
+        const struct queue_row row = { .u.lease = { .id = batch_of(i),
+                                                    .place = { .batch = batch_of(i) },
+                                                    .in_place = true,
+                                                    .deadline = STORE_TIME_NEVER,
+                                                    .attempts = 1,
+                                                    .order_key = key_of(i, key) } };
+        if (!scan->each(scan->ctx, &row))
             break;
     }
     return ERR_OK;
@@ -88,7 +88,7 @@ static void a_partition_is_read_however_many_leases_it_has(void **state)
     states[0] = ITEM_IN_PLACE;
     real = rig.stores[0]->ops;
     bent = *real;
-    bent.leases = many_leases;
+    bent.scan = many_leases;
     bent.batch = large_batch;
     rig_ops(&rig, 0, &bent);
     const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS / 4);

@@ -1,10 +1,11 @@
 /* local.h - the parts of a local store (queue_local_open in open.h). Private to
- * store_local*.c.
+ * store/local.
  *
  *   local.c        opening, failing, recovering, dropping
  *   local_owner.c  whose the folder is, and whether it is there
  *   local_write.c  ops -> rows
- *   local_read.c   rows -> what the owner keeps in memory; bodies
+ *   local_scan.c   rows -> what the owner keeps in memory
+ *   local_read.c   single rows; bodies
  *   local_check.c  whether all fits together */
 #ifndef QUEUE_STORE_LOCAL_LOCAL_H
 #define QUEUE_STORE_LOCAL_LOCAL_H
@@ -45,14 +46,7 @@ err local_own(struct queue_store *s, const struct queue_part *parts, unsigned co
               struct err_note *note);
 
 err local_record(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
-err local_ready(struct queue_store *s, struct queue_part p, struct ksuid from,
-                bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx);
-err local_scheduled(struct queue_store *s, struct queue_part p, store_time at, struct ksuid from,
-                    bool (*each)(void *ctx, const struct queue_entry *e), void *ctx);
-err local_leases(struct queue_store *s, struct queue_part p,
-                 bool (*each)(void *ctx, const struct queue_lease *l), void *ctx);
-err local_keys(struct queue_store *s, struct queue_part p,
-               bool (*each)(void *ctx, const struct queue_key *k), void *ctx);
+err local_scan(struct queue_store *s, const struct queue_scan *scan);
 err local_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
                 struct queue_batch *out);
 err local_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b);

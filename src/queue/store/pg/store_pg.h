@@ -1,10 +1,11 @@
 /* store_pg.h - the parts of a store in PostgreSQL (queue_pg_open in open.h). Private to
- * store_pg*.c.
+ * store/pg.
  *
  *   store_pg.c        opening, connections, owning, dropping
  *   store_pg_write.c  one job of the pool at a time sends what waits
  *   store_pg_ops.c    ops -> statements
- *   store_pg_read.c   rows -> what the owner keeps in memory; bodies
+ *   store_pg_scan.c   rows -> what the owner keeps in memory
+ *   store_pg_read.c   single batches; bodies
  *
  * Tables, in the schema that the URL's user has first:
  *   queue_store (version, beats)                        one row
@@ -126,15 +127,25 @@ err store_pg_heartbeat(struct queue_store *s, mono deadline);
 void store_pg_job_run(struct loop_job *j);
 void store_pg_job_done(struct loop_job *j, bool canceled);
 
+/* A reader at work on one partition. */
+struct pg_look {
+    struct store_pg *s;
+    struct queue_part part;
+    struct pg_reader *reader;
+    struct arena arena;
+    bool walking; /* a transaction is open */
+};
+MUST_CHECK err pg_look_begin(struct pg_look *k, struct queue_store *q, struct queue_part p);
+void pg_look_end(struct pg_look *k);
+/* Runs one statement for its rows. ERR_NOT_FOUND: the partition is not there. */
+MUST_CHECK err pg_look_sql(struct pg_look *k, const char *format, const struct pg_params *params,
+                           struct pg_rows **rows);
+/* A row of these columns as a batch whose slices point into rows. */
+#define PG_BATCH_COLUMNS "b.first, count, created, expire, order_key, states"
+MUST_CHECK err pg_batch_at(const struct pg_rows *rows, unsigned at, struct queue_batch *out);
+
 err store_pg_record(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
-err store_pg_ready(struct queue_store *s, struct queue_part p, struct ksuid from,
-                   bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx);
-err store_pg_scheduled(struct queue_store *s, struct queue_part p, store_time at, struct ksuid from,
-                       bool (*each)(void *ctx, const struct queue_entry *e), void *ctx);
-err store_pg_leases(struct queue_store *s, struct queue_part p,
-                    bool (*each)(void *ctx, const struct queue_lease *l), void *ctx);
-err store_pg_keys(struct queue_store *s, struct queue_part p,
-                  bool (*each)(void *ctx, const struct queue_key *k), void *ctx);
+err store_pg_scan(struct queue_store *s, const struct queue_scan *scan);
 err store_pg_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
                    struct queue_batch *out);
 err store_pg_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b);
