@@ -172,6 +172,7 @@ static err remove_wait(struct queue *q, const struct queue_kinds *kinds, uint32_
                               .items = items,
                               .items_count = count,
                               .arena = &a,
+                              .home = &w.home,
                               .done = changed,
                               .ctx = &w,
                               .deadline =

@@ -1,8 +1,10 @@
+/* item.c - batches encoded whole or item by item, and single items found in them (item.h). */
 #include "queue/item.h"
 
 #include "base/buf.h"
 #include "queue/store/store.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -78,6 +80,90 @@ err item_batch_encode(const struct item *items, unsigned count, struct arena *a,
     *out = (str){ .p = bytes, .n = n };
     return ERR_OK;
 }
+
+/* ---- a batch that grows ---- */
+
+enum { PACK_BYTES_LEAST = 2048, PACK_ROOM_LEAST = 32 };
+
+/* Room for so many slots before the items, and so many bytes behind them. */
+static bool pack_grow(struct item_pack *p, unsigned count, uint64_t bytes)
+{
+    if (count > p->room) {
+        unsigned room = p->room == 0 ? PACK_ROOM_LEAST : p->room;
+        while (room < count)
+            room *= 2;
+        struct item_pack_slot *slots = realloc(p->slots, room * sizeof *slots);
+        if (slots == NULL)
+            return false;
+        p->slots = slots;
+        p->room = room;
+    }
+    size_t front = slots_end(p->room), used = p->used - p->front;
+    if (p->memory != NULL && front == p->front && p->size - p->used >= bytes)
+        return true;
+    size_t size = p->size == 0 ? PACK_BYTES_LEAST : p->size;
+    while (size < front + used + bytes)
+        size *= 2;
+    char *memory = malloc(size);
+    if (memory == NULL)
+        return false;
+    if (used > 0)
+        memcpy(memory + front, p->memory + p->front, used);
+    free(p->memory);
+    p->memory = memory;
+    p->size = size;
+    p->front = front;
+    p->used = front + used;
+    return true;
+}
+
+err item_pack_add(struct item_pack *p, const struct item *it)
+{
+    uint64_t bytes = item_bytes(it), used = p->used - p->front;
+    if (!item_fields_fit(it) || p->count == QUEUE_BATCH_ITEMS_MAX ||
+        slots_end(p->count + 1) + used + bytes > QUEUE_BATCH_BYTES_MAX ||
+        !pack_grow(p, p->count + 1, bytes))
+        return ERR_LIMIT;
+    char *at = p->memory + p->used;
+    p->used = (size_t)(item_encode(it, at) - p->memory);
+    p->slots[p->count] =
+        (struct item_pack_slot){ .end = (uint32_t)(p->used - p->front),
+                                 .hash = XXH3_64bits_withSeed(at, bytes, p->count) };
+    p->count++;
+    return ERR_OK;
+}
+
+void item_pack_cut(struct item_pack *p, unsigned count)
+{
+    INVARIANT(count <= p->count);
+    p->count = count;
+    p->used = p->front + (count == 0 ? 0 : p->slots[count - 1].end);
+}
+
+str item_pack_bytes(struct item_pack *p)
+{
+    uint64_t head = slots_end(p->count);
+    char *bytes = p->memory + p->front - head;
+    INVARIANT(p->count > 0);
+    bytes[0] = BATCH_VERSION;
+    bytes[1] = 0;
+    put_be16(bytes + 2, (uint16_t)p->count);
+    for (unsigned i = 0; i < p->count; i++) {
+        char *slot = bytes + slots_end(i);
+        put_be32(slot, (uint32_t)head + p->slots[i].end);
+        put_be64(slot + 4, p->slots[i].hash);
+    }
+    return (str){ .p = bytes, .n = p->used - p->front + head };
+}
+
+void item_pack_fini(struct item_pack *p)
+{
+    free(p->memory);
+    free(p->slots);
+    *p = (struct item_pack){ .count = 0 };
+}
+
+/* ---- one item of a batch ---- */
 
 struct item_place item_slot_place(unsigned index)
 {

@@ -80,6 +80,7 @@ void queue_drop(struct queue *q)
 
 static void end_request(struct queue *q, struct req *r, err why)
 {
+    req_recall(r);
     bool unknown = r->state == REQ_UNKNOWN;
     switch ((enum req_kind)r->kind) {
     case REQ_PRODUCE:

@@ -3,11 +3,12 @@
  *
  * A call enters the queue (lock), decides, starts writes in the order they were decided, and
  * leaves: on leaving it settles what came of it until nothing changes (queue_settle), unlocks, and
- * carries the effects out: answers, copies of bodies. Whoever brings an outcome (a store's thread,
- * the loop) puts it into queue.arrived and enters if nobody is inside; who is inside looks there
- * again after unlocking. So no store's thread ever waits for a queue. A partition has two writes on
- * their way at most: early (leases alone) and main (all else); what comes meanwhile goes together
- * into the next. */
+ * carries the effects out: answers, copies of bodies. Answers are tasks, posted to the homes of
+ * their requests.
+ *   A store's thread that brings an outcome sends what is behind that write (slot.h), puts the
+ * outcome into queue.arrived, posts a task or two and is done: no store's thread waits for a queue,
+ * or works for it. Whoever runs such a task enters if nobody is inside; who is inside looks at
+ * arrived again after unlocking. */
 #ifndef QUEUE_MACHINE_H
 #define QUEUE_MACHINE_H
 
@@ -26,49 +27,6 @@
 struct arrival {
     struct list link;
     void (*arrived)(struct arrival *a);
-};
-
-enum step_kind {
-    STEP_GONE,     /* complete, delete, die without a dead queue */
-    STEP_RETURN,   /* to the tail under id */
-    STEP_SCHEDULE, /* until at, same id */
-    STEP_EXTEND,   /* lease until at */
-    STEP_RELEASE,  /* back in its place, as if never leased */
-    STEP_ARRIVE    /* scheduled by its producer */
-};
-struct step {
-    enum step_kind kind;
-    struct qitem *item;
-    struct ksuid id;
-    store_time at, expire_at;
-};
-
-struct move;
-/* A write of a partition, used again and again; while it rests, by any partition of its queue. */
-struct slot {
-    struct list link; /* in queue.resting */
-    struct queue_write write;
-    struct part *part;
-    struct arrival arrival;
-    err outcome;
-    bool busy, is_early;
-    bool is_starved; /* there was no memory for more rows */
-    mono started, overdue_at;
-    struct heap_node overdue; /* in queue.overdue */
-    struct queue_op *ops;
-    struct step *steps;
-    struct batch **batches; /* put by this write */
-    struct batch **dirty;   /* whose states it changes */
-    unsigned ops_count, ops_size, steps_count, steps_size, batches_count, batches_size, dirty_count,
-        dirty_size;
-    struct list requests, idems, orphans;
-    struct move *move;
-    uint32_t placing; /* items */
-    uint32_t requests_placed;
-    unsigned mended;     /* rows of damage it removes */
-    bool mends;          /* the last of them, and the counts */
-    uint64_t bytes;      /* of the batches put by this write */
-    uint64_t generation; /* of the part, as it was built */
 };
 
 struct idem {
@@ -92,6 +50,8 @@ struct queue {
     pthread_mutex_t lock;
     pthread_mutex_t arrived_lock;
     struct list arrived; /* struct arrival */
+    struct task call;    /* on the loop: looks at what arrived */
+    atomic_bool called;  /* it is posted */
     bool deleted, draining, paused, placing_wanted;
     bool fresh;      /* new partitions are being owned: nothing is read yet */
     unsigned unseen; /* partitions whose keys were never read */
@@ -182,7 +142,12 @@ void queue_leave(struct queue *q);
 /* Some time between two looks at what other threads bring about; outside. */
 void queue_rest(void);
 void queue_ref(struct queue *q);
-void queue_arrive(struct queue *q, struct arrival *a);
+/* Any thread, in this order. a stands in queue.arrived once unlocked, behind all that arrived under
+ * the lock before. Then somebody is called to look at it: the tasks of callers (some may be NULL)
+ * are posted, or one of the queue's own. From lock to tell the queue is held. */
+void queue_arrive_lock(struct queue *q);
+void queue_arrive_unlock(struct queue *q, struct arrival *a);
+void queue_arrive_tell(struct queue *q, struct req *const *callers, unsigned count);
 err queue_grow(struct queue *q,
                struct err_note *note); /* one more partition. Blocks, under change_lock */
 /* Forgets what is in memory and reads it again. Blocks, under change_lock. */

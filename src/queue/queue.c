@@ -77,8 +77,56 @@ static uint64_t *waiting_count(struct queue *q, const struct req *r)
     return NULL;
 }
 
+static struct queue *req_queue(struct req *r)
+{
+    switch ((enum req_kind)r->kind) {
+    case REQ_PRODUCE:
+        return req_produce(r)->queue;
+    case REQ_LEASE:
+        return req_lease(r)->queue;
+    case REQ_CHANGE:
+        return req_change(r)->queue;
+    }
+    return NULL;
+}
+
+/* r is its owner's again. */
+static void req_done(struct req *r)
+{
+    struct queue *q = req_queue(r);
+    switch ((enum req_kind)r->kind) {
+    case REQ_PRODUCE:
+        req_produce(r)->done(req_produce(r), r->why);
+        break;
+    case REQ_LEASE:
+        req_lease(r)->done(req_lease(r), r->why);
+        break;
+    case REQ_CHANGE:
+        req_change(r)->done(req_change(r), r->why);
+        break;
+    }
+    queue_unref(&q);
+}
+
+static void queue_look(struct queue *q);
+
+/* On its home: it is answered, or a store's thread called for somebody to look at its outcome. */
+static void req_run(struct task *t)
+{
+    struct req *r = CONTAINER_OF(t, struct req, task);
+    unsigned called = REQ_CALLED;
+    if (atomic_load(&r->turn) == REQ_CALLED) {
+        queue_look(req_queue(r));
+        if (atomic_compare_exchange_strong(&r->turn, &called, REQ_QUIET))
+            return; /* it waits on */
+    }
+    req_done(r);
+}
+
 void req_add(struct queue *q, struct req *r, mono deadline)
 {
+    r->task.run = req_run;
+    INVARIANT(r->home != NULL);
     list_init(&r->link);
     r->seq = q->seq++;
     r->deadline = deadline;
@@ -98,6 +146,7 @@ void req_answer(struct queue *q, struct req *r, err why)
     }
     if (r->kind == REQ_PRODUCE)
         shared_unref(&own_produce(req_produce(r))->encoded);
+    slot_leave(r);
     list_remove(&r->link);
     heap_remove(&q->deadlines, &r->until);
     r->state = REQ_ANSWERED;
@@ -255,6 +304,7 @@ static void note_wait(struct req *r)
 
 static void time_out(struct queue *q, struct req *r)
 {
+    req_recall(r);
     bool unknown = r->state == REQ_WRITING || r->state == REQ_UNKNOWN;
     switch ((enum req_kind)r->kind) {
     case REQ_PRODUCE:
@@ -447,24 +497,13 @@ static void settle(struct queue *q)
     timers_update(q, due, wait);
 }
 
-static void answer(struct list *replies, struct queue *q)
+static void answer(struct list *replies)
 {
     for (struct list *n; (n = list_take(replies)) != NULL;) {
         struct req *r = CONTAINER_OF(n, struct req, link);
-        err why = r->why; /* r is its owner's again once done is called */
-        switch ((enum req_kind)r->kind) {
-        case REQ_PRODUCE:
-            req_produce(r)->done(req_produce(r), why);
-            break;
-        case REQ_LEASE:
-            req_lease(r)->done(req_lease(r), why);
-            break;
-        case REQ_CHANGE:
-            req_change(r)->done(req_change(r), why);
-            break;
-        }
-        struct queue *mine = q;
-        queue_unref(&mine);
+        struct home *home = r->home;
+        if (atomic_exchange(&r->turn, REQ_OVER) != REQ_CALLED) /* else its task comes by itself */
+            home_post(home, &r->task);
     }
 }
 
@@ -487,7 +526,7 @@ void queue_leave(struct queue *q)
         list_join(&replies, &q->replies);
         list_join(&fetches, &q->fetches);
         INVARIANT(pthread_mutex_unlock(&q->lock) == 0);
-        answer(&replies, q);
+        answer(&replies);
         if (!list_empty(&fetches)) {
             lease_fetch_all(q, &fetches); /* enters again to say so */
             continue;
@@ -505,16 +544,45 @@ void queue_rest(void)
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL); /* shorter is fine */
 }
 
-void queue_arrive(struct queue *q, struct arrival *a)
+/* What arrived, if nobody is inside: who is looks for himself. */
+static void queue_look(struct queue *q)
+{
+    if (pthread_mutex_trylock(&q->lock) == 0)
+        queue_leave(q);
+}
+
+static void call_run(struct task *t)
+{
+    struct queue *q = CONTAINER_OF(t, struct queue, call);
+    atomic_store(&q->called, false);
+    queue_look(q);
+    queue_unref(&q);
+}
+
+void queue_arrive_lock(struct queue *q)
 {
     queue_ref(q); /* what arrives may be the last that holds it */
     INVARIANT(pthread_mutex_lock(&q->arrived_lock) == 0);
+}
+
+void queue_arrive_unlock(struct queue *q, struct arrival *a)
+{
     list_append(&q->arrived, &a->link);
     INVARIANT(pthread_mutex_unlock(&q->arrived_lock) == 0);
-    if (pthread_mutex_trylock(&q->lock) == 0)
-        queue_leave(q);
-    struct queue *mine = q;
-    queue_unref(&mine);
+}
+
+void queue_arrive_tell(struct queue *q, struct req *const *callers, unsigned count)
+{
+    bool is_called = false;
+    for (unsigned i = 0; i < count; i++) {
+        if (callers[i] != NULL)
+            home_post(callers[i]->home, &callers[i]->task);
+        is_called |= callers[i] != NULL;
+    }
+    if (!is_called && !atomic_exchange(&q->called, true))
+        home_post(loop_home(q->all->opts.loop), &q->call); /* with this reference */
+    else
+        queue_unref(&q);
 }
 
 /* ---- life ---- */
@@ -562,6 +630,7 @@ struct queue *queue_new(struct queues *all, const struct queue_info *info, uint3
     INVARIANT(pthread_mutex_init(&q->lock, NULL) == 0);
     INVARIANT(pthread_mutex_init(&q->arrived_lock, NULL) == 0);
     queue_info_own(&q->info, info);
+    q->call.run = call_run;
     struct list *lists[] = {
         &q->arrived, &q->parked, &q->waiting,      &q->held,       &q->replies,
         &q->fetches, &q->work,   &q->idems_by_age, &q->free_items, &q->resting
@@ -607,8 +676,7 @@ static void queue_free(struct queue *q)
     for (uint32_t i = 0; i < q->parts_count; i++) {
         part_set_foreign(q->parts[i], false);
         part_fini(q->parts[i]);
-        slot_free(&q->parts[i]->main);
-        slot_free(&q->parts[i]->early);
+        INVARIANT(part_idle(q->parts[i]));
         free(q->parts[i]);
     }
     for (struct list *n; (n = list_take(&q->resting)) != NULL;) {

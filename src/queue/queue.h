@@ -14,13 +14,14 @@
  * ERR_BAD, ERR_NOT_FOUND, ERR_CONFLICT: 400; ERR_PRECONDITION: 422; ERR_TIMEOUT, ERR_LIMIT,
  * ERR_UNAVAILABLE: 454; ERR_SHUTDOWN: 453.
  * Requests are the caller's memory until done; borrowed inputs too. A start that does not return
- * ERR_OK does not call done; else done comes exactly once, on any thread, possibly before start
- * returned. done is short. Thread: any, unless said. Nothing here blocks but what says so. */
+ * ERR_OK does not call done; else done comes exactly once, as a task of the request's home. Thread:
+ * any, unless said. Nothing here blocks but what says so. */
 #ifndef QUEUE_QUEUE_H
 #define QUEUE_QUEUE_H
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/home.h"
 #include "base/ksuid.h"
 #include "base/str.h"
 #include "base/times.h"
@@ -156,6 +157,7 @@ struct queue_produce {
     str idempotency_key; /* empty: none; with another request within its window: ERR_PRECONDITION */
     str order_key;       /* empty: none */
     struct arena *arena;
+    struct home *home; /* where done is called */
     void (*done)(struct queue_produce *p, err why);
     void *ctx;
     /* out */
@@ -187,6 +189,7 @@ struct queue_lease_request {
     int64_t lease_timeout_ns; /* 0: the queue's */
     bool wants_token;
     struct arena *arena; /* items are written here */
+    struct home *home;   /* where done is called */
     void (*done)(struct queue_lease_request *r, err why);
     void *ctx;
     uint32_t partition;
@@ -230,6 +233,7 @@ struct queue_change {
     unsigned items_count;
     mono deadline;
     struct arena *arena;
+    struct home *home; /* where done is called */
     void (*done)(struct queue_change *c, err why);
     void *ctx;
     struct err_note note;

@@ -21,8 +21,16 @@ enum req_state {
     REQ_UNKNOWN,  /* produce: only the store knows */
     REQ_ANSWERED
 };
+/* Who posts its task: QUIET: whoever answers it; CALLED: a store's thread did, or will when a write
+ * is over; the task then looks whether it was answered; OVER: it was. */
+enum req_turn { REQ_QUIET, REQ_CALLED, REQ_OVER };
+struct slot;
 /* At the beginning of own of each request. */
 struct req {
+    struct task task;
+    struct home *home;
+    atomic_uint turn;       /* enum req_turn */
+    struct slot *slot;      /* WRITING, until its outcome */
     struct list link;       /* where it waits */
     struct heap_node until; /* in queue.deadlines */
     mono deadline;
@@ -53,7 +61,6 @@ struct own_lease {
     struct batch **batches;   /* of each item, held while copying */
     struct queue_place *places;
     struct queue_store *store;
-    struct slot *slot;
     struct queue_part place;
     uint64_t bytes;
     uint32_t store_index;
@@ -75,6 +82,7 @@ struct own_change {
     struct looked *there; /* of each id, once looked */
     unsigned left;        /* outcomes awaited */
     bool ask, looked, looking;
+    uint64_t judged; /* part.settled then: the same would come of it */
     err worst, look_why;
     uint64_t churn; /* of the part, when the store was asked */
     /* of the request's memory: what the store said goes when it is asked again */

@@ -43,6 +43,7 @@ static void drain_complete(struct drain *d, struct queue *q)
                                   .items_count = d->r.items_count,
                                   .arena = &d->arena,
                                   .deadline = { .ns = d->sim->world.now_ns + 5 * NS_PER_S },
+                                  .home = home_here(),
                                   .done = drain_changed };
     d->done = false;
     CHECK(d->sim, queue_change_start(&d->c) == ERR_OK);
@@ -64,6 +65,7 @@ static bool drain_one(struct sim *s, struct queue *q)
     d.r = (struct queue_lease_request){ .queue = q,
                                         .batch_size = DRAIN_ITEMS,
                                         .arena = &d.arena,
+                                        .home = home_here(),
                                         .done = drained,
                                         .ctx = &d,
                                         .lease_timeout_ns = 3600 * 24 * NS_PER_S,

@@ -220,6 +220,7 @@ static void do_produce(struct sim *s)
                                            .items_count = a->count,
                                            .deadline = soon(s),
                                            .arena = &a->arena,
+                                           .home = home_here(),
                                            .done = produced,
                                            .ctx = a };
     if (key >= 0)
@@ -247,6 +248,7 @@ static void do_lease(struct sim *s, struct queue *q)
                                                .deadline = lease_deadline(s),
                                                .wants_token = sim_pick(s, 2) == 0,
                                                .arena = &a->arena,
+                                               .home = home_here(),
                                                .done = leased,
                                                .ctx = a };
     if (sim_pick(s, 3) == 0)
@@ -305,6 +307,7 @@ static void do_change(struct sim *s)
                                          .items_count = a->count,
                                          .deadline = soon(s),
                                          .arena = &a->arena,
+                                         .home = home_here(),
                                          .done = changed,
                                          .ctx = a };
     a->op = record_change(s->record, sim_now(s), &a->u.change);
@@ -376,6 +379,7 @@ static void do_delete(struct sim *s)
                                          .items_count = a->count,
                                          .deadline = soon(s),
                                          .arena = &a->arena,
+                                         .home = home_here(),
                                          .done = deleted,
                                          .ctx = a };
     if (a->count == 0 || queue_change_start(&a->u.change) != ERR_OK)
@@ -493,8 +497,7 @@ static void check_part(struct sim *s, struct part *p)
     CHECK(s, counts[QITEM_GRANTING] == (unsigned)p->granting);
     CHECK(s, p->placing >= 0);
     CHECK(s, counts[QITEM_FREE] == 0);
-    bool idle =
-        p->loaded && (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy);
+    bool idle = p->loaded && part_idle(p);
     CHECK(s, !idle || p->releasing == 0);
     if (!idle || !p->whole || counts[QITEM_ENDING] + counts[QITEM_MOVING] > 0)
         return;

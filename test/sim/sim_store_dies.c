@@ -49,6 +49,7 @@ static void produce_one(struct sim *s)
                                .items_count = 1,
                                .deadline = in_time(s),
                                .arena = &t.arena,
+                               .home = home_here(),
                                .done = produced_one,
                                .ctx = &t };
     CHECK(s, queue_produce_start(&p) == ERR_OK);
@@ -67,6 +68,7 @@ static uint32_t lease_one(struct sim *s)
                                      .lease_timeout_ns = 3600 * NS_PER_S,
                                      .deadline = in_time(s),
                                      .arena = &t.arena,
+                                     .home = home_here(),
                                      .done = leased_one,
                                      .ctx = &t };
     CHECK(s, queue_lease_start(&r) == ERR_OK);

@@ -15,6 +15,7 @@ struct event {
 };
 struct loop {
     struct world *world;
+    struct home home;
     struct heap events;
     uint64_t seq;
 };
@@ -96,12 +97,24 @@ static wall wall_now(struct clock *c)
 
 /* ---- loop.h ---- */
 
+static void task_runs(void *ctx)
+{
+    struct task *t = ctx;
+    t->run(t);
+}
+
+static void home_posted(struct home *h, struct task *t)
+{
+    loop_post(CONTAINER_OF(h, struct loop, home), task_runs, t);
+}
+
 struct loop *loop_new(unsigned threads)
 {
     (void)threads;
     struct loop *l = calloc(1, sizeof *l);
     INVARIANT(l != NULL);
     heap_init(&l->events, is_sooner);
+    l->home.post = home_posted;
     return l;
 }
 
@@ -121,6 +134,11 @@ void loop_assert_here(const struct loop *l)
 void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx)
 {
     add(l, (int64_t)rng_below(&l->world->rng, 20000), fn, ctx);
+}
+
+struct home *loop_home(struct loop *l)
+{
+    return &l->home;
 }
 
 struct loop_timer *loop_timer_new(struct loop *l, void (*fired)(void *ctx), void *ctx)

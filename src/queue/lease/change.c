@@ -94,7 +94,7 @@ err queue_change_start(struct queue_change *c)
         err_note_set(&c->note, "partition is invalid; '%u' is not a valid partition", c->partition);
         return ERR_BAD;
     }
-    *own = (struct own_change){ .req = { .kind = REQ_CHANGE } };
+    *own = (struct own_change){ .req = { .kind = REQ_CHANGE, .home = c->home } };
     c->note.text[0] = '\0';
     err why = change_check(c);
     if (why != ERR_OK)
@@ -296,25 +296,51 @@ static void apply(struct part *p, struct slot *s, struct queue_change *c, store_
     own->req.state = REQ_WRITING;
     if (s->steps_count > before) {
         own->left++;
-        list_append(&s->requests, &own->req.link);
+        slot_request(s, &own->req);
     }
     if (own->left == 0)
         req_answer(p->queue, &own->req, ERR_OK);
 }
 
+/* Some of its items go to the dead queue: that cannot be taken back. */
+static bool sends_away(struct part *p, const struct queue_change *c, store_time now)
+{
+    const struct own_change *own = own_change(unconst(c));
+    for (unsigned i = 0; i < c->items_count && c->kind == CHANGE_RETRY; i++) {
+        const struct qitem *it = part_item(p, own->ids[i]);
+        if (c->items[i].dead || (it != NULL && item_dies(it, now)))
+            return true;
+    }
+    return false;
+}
+
+/* Behind a write that may fail: is it left for later? One that was judged since the last outcome
+ * would be judged alike. */
+static bool is_left(struct part *p, const struct queue_change *c, store_time now)
+{
+    if (p->main.sent == NULL)
+        return false;
+    bool away = sends_away(p, c, now);
+    p->apart_wanted |= away;
+    return away || own_change(unconst(c))->judged == p->settled + 1;
+}
+
 void change_build(struct part *p, struct slot *s, store_time now)
 {
+    p->apart_wanted &= p->main.sent != NULL;
     for (struct list *n = p->changes.next, *next; n != &p->changes; n = next) {
         next = n->next;
         struct queue_change *c = req_change(CONTAINER_OF(n, struct req, link));
         struct own_change *own = own_change(c);
-        if (own->looking || (p->frees_only && c->kind != CHANGE_COMPLETE && !removes(c)))
+        if (own->looking || (p->frees_only && c->kind != CHANGE_COMPLETE && !removes(c)) ||
+            is_left(p, c, now))
             continue;
         if (!slot_room(s, c->items_count * STEP_OPS_MAX)) {
             p->first = FIRST_CHANGE;
             return;
         }
         err why = judge(p, c);
+        own->judged = p->settled + 1;
         if (why == ERR_OK)
             apply(p, s, c, now);
         else if (why != ERR_AGAIN)
@@ -360,8 +386,17 @@ void change_again(struct queue_change *c)
     }
     own->req.state = REQ_PENDING;
     own->looked = false;
+    own->judged = 0;
     list_append(&own->req.part->changes, &own->req.link);
     queue_work(own->req.part);
+}
+
+void change_unwritten(struct queue_change *c)
+{
+    struct own_change *own = own_change(c);
+    INVARIANT(own->left == 1); /* what sends items away stands in no write behind another */
+    own->left = 0;
+    own->judged = 0;
 }
 
 /* It is about to be answered while writes of it are on their way. */

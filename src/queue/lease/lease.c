@@ -56,7 +56,8 @@ err queue_lease_start(struct queue_lease_request *r)
                      QUEUE_LEASE_ITEMS_MAX, r->batch_size);
         return ERR_BAD;
     }
-    *own = (struct own_lease){ .req = { .kind = REQ_LEASE }, .tries = arena_mark(r->arena) };
+    *own = (struct own_lease){ .req = { .kind = REQ_LEASE, .home = r->home },
+                               .tries = arena_mark(r->arena) };
     list_init(&own->items);
     r->items = NULL;
     r->items_count = 0;
@@ -555,7 +556,7 @@ void lease_fetch_all(struct queue *q, struct list *fetches)
 
 /* ---- writing ---- */
 
-bool lease_build(struct part *p, struct slot *s)
+void lease_build(struct part *p, struct slot *s)
 {
     for (struct list *n; (n = list_first(&p->grants)) != NULL;) {
         struct own_lease *own =
@@ -568,12 +569,9 @@ bool lease_build(struct part *p, struct slot *s)
             s->write.parts[0].ready--;
             s->write.parts[0].leased++;
         }
-        own->req.state = REQ_WRITING;
-        own->slot = s;
         list_remove(n);
-        list_append(&s->requests, n);
+        slot_request(s, &own->req);
     }
-    return s->ops_count > 0;
 }
 
 static void leased(struct part *p, struct list *items, struct list *orphans)
@@ -609,7 +607,6 @@ void lease_written(struct queue_lease_request *r, bool ok, bool unknown)
 {
     struct own_lease *own = own_lease(r);
     struct part *p = own->req.part;
-    own->slot = NULL;
     if (ok && !own->again) {
         leased(p, &own->items, NULL);
         own->written = true;
@@ -655,8 +652,9 @@ void lease_detach(struct queue *q, struct queue_lease_request *r)
     struct part *p = own->req.part;
     (void)q;
     INVARIANT(!own->copying);
-    if (own->req.state == REQ_WRITING && own->slot != NULL)
-        orphan(p, own->slot, &own->items);
+    req_recall(&own->req);
+    if (own->req.state == REQ_WRITING && own->req.slot != NULL)
+        orphan(p, own->req.slot, &own->items);
     else if (p != NULL)
         back(p, &own->items);
     own->count = r->items_count = 0;
@@ -686,12 +684,11 @@ void lease_lost(struct part *p)
     lose_items(p, &p->orphans);
     lose(p, &p->fetching);
     lose(p, &p->grants);
-    struct slot *slots[] = { p->early, p->main };
+    struct slot *slots[] = { p->early.sent, p->early.next, p->main.sent, p->main.next };
     for (size_t i = 0; i < COUNT_OF(slots); i++) {
         if (slots[i] == NULL)
             continue;
-        if (slots[i]->busy)
-            lease_lose_steps(slots[i]);
+        lease_lose_steps(slots[i]);
         lose(p, &slots[i]->requests);
         lose_items(p, &slots[i]->orphans);
         list_init(&slots[i]->orphans);

@@ -1,8 +1,19 @@
+/* wait.c - a thread that waits, and runs meanwhile what is posted to it. Invariant: who brings the
+ * last outcome touches the waiter no more once the lock is free. */
 #include "queue/lease/wait.h"
+
+static void waiter_post(struct home *h, struct task *t)
+{
+    struct waiter *w = CONTAINER_OF(h, struct waiter, home);
+    INVARIANT(pthread_mutex_lock(&w->lock) == 0);
+    (void)task_list_put(&w->tasks, t);
+    (void)pthread_cond_broadcast(&w->changed);
+    INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
+}
 
 void waiter_init(struct waiter *w)
 {
-    *w = (struct waiter){ .worst = ERR_OK };
+    *w = (struct waiter){ .home = { .post = waiter_post }, .worst = ERR_OK };
     INVARIANT(pthread_mutex_init(&w->lock, NULL) == 0);
     INVARIANT(pthread_cond_init(&w->changed, NULL) == 0);
 }
@@ -10,6 +21,7 @@ void waiter_init(struct waiter *w)
 void waiter_fini(struct waiter *w)
 {
     INVARIANT(w->left == 0);
+    INVARIANT(w->tasks.first == NULL);
     (void)pthread_mutex_destroy(&w->lock);
     (void)pthread_cond_destroy(&w->changed);
 }
@@ -36,8 +48,16 @@ void waiter_done(struct waiter *w, err why, unsigned items)
 err waiter_wait(struct waiter *w)
 {
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
-    while (w->left > 0)
-        (void)pthread_cond_wait(&w->changed, &w->lock);
+    while (w->left > 0) {
+        struct task *t = task_list_take(&w->tasks);
+        if (t == NULL) {
+            (void)pthread_cond_wait(&w->changed, &w->lock);
+            continue;
+        }
+        INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
+        t->run(t);
+        INVARIANT(pthread_mutex_lock(&w->lock) == 0);
+    }
     err why = w->worst;
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
     return why;

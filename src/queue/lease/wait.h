@@ -4,10 +4,13 @@
 #define QUEUE_LEASE_WAIT_H
 
 #include "base/err.h"
+#include "base/home.h"
 
 #include <pthread.h>
 
 struct waiter {
+    struct home home; /* tasks posted there run inside waiter_wait */
+    struct task_list tasks;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned left; /* outcomes awaited */

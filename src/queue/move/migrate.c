@@ -345,8 +345,7 @@ static err copy_all(struct copy *c, struct err_note *note)
  * closed one. */
 static bool is_quiet(const struct part *p)
 {
-    return (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy) &&
-           p->placing == 0 && !p->loading && !p->refilling && !p->refilling_due &&
+    return part_idle(p) && p->placing == 0 && !p->loading && !p->refilling && !p->refilling_due &&
            list_empty(&p->movers) && list_empty(&p->fetching) && list_empty(&p->unknown);
 }
 

@@ -8,21 +8,10 @@
 #ifndef QUEUE_ORDER_FLUSH_H
 #define QUEUE_ORDER_FLUSH_H
 
-#include "queue/machine.h"
+#include "queue/order/slot.h"
 
 /* flush.c. True: something was started. */
 bool part_flush(struct part *p);
-struct slot *slot_new(struct part *p, bool is_early);
-void slot_free(struct slot **sp);
-/* Does a write take so many rows more? */
-bool slot_takes(const struct slot *s, unsigned ops);
-/* It does, and there is memory for them and as many steps and batches: none of the four below
- * fails. */
-bool slot_room(struct slot *s, unsigned ops);
-struct queue_op *slot_op(struct slot *s, enum queue_op_kind kind); /* zeroed but for kind */
-void slot_step(struct slot *s, const struct step *step);
-void slot_batch(struct slot *s, struct batch *b);
-void slot_dirty(struct slot *s, struct batch *b);
 void part_hold(struct part *p);
 
 /* step.c: one item's way out of its place. Builds the ops and counts; the item is ENDING then. */
@@ -49,6 +38,10 @@ err req_admit(struct queue *q, struct err_note *note);
 void produce_begin(struct queue *q, struct queue_produce *r); /* it is in no list yet */
 void place_round(struct queue *q);
 void produce_build(struct part *p, struct slot *s, store_time now);
+/* The batch of small requests, if there is one, is whole for now; it is the batch's own now, and
+ * nothing more comes to it. */
+void produce_pack_close(struct slot *s);
+void produce_pack_end(struct slot *s);
 void produce_done(struct queue_produce *r);
 void produce_again(struct queue_produce *r); /* definitely not written: placed anew */
 void produce_unplace_all(struct part *p);    /* what is in no write yet */
@@ -78,7 +71,7 @@ void idem_free_all(struct queue *q);
 
 /* lease.c */
 void lease_round(struct queue *q);
-bool lease_build(struct part *p, struct slot *s);
+void lease_build(struct part *p, struct slot *s);
 void lease_written(struct queue_lease_request *r, bool ok, bool unknown);
 void lease_fetch_all(struct queue *q,
                      struct list *fetches); /* not under the lock; leaves it locked */
@@ -93,6 +86,7 @@ void change_begin(struct queue *q, struct queue_change *c);
 void change_build(struct part *p, struct slot *s, store_time now);
 void change_outcome(struct queue_change *c, err why);
 void change_again(struct queue_change *c);
+void change_unwritten(struct queue_change *c); /* the write was taken back */
 void change_leave(struct queue_change *c);
 void change_refuse_all(struct part *p);
 

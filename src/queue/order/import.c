@@ -72,13 +72,14 @@ static err import_run(struct import *m, struct err_note *note)
     struct queue_produce r = { .queue = q,
                                .items_count = m->count,
                                .arena = m->arena,
+                               .home = &w.home,
                                .done = imported,
                                .ctx = &w,
                                .deadline =
                                    mono_add_ms(clock_mono(q->all->opts.clock), IMPORT_WAIT_MS),
                                .idempotency_key = m->key };
     struct own_produce *own = own_produce(&r);
-    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE },
+    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE, .home = r.home },
                                  .fixed = m->partition,
                                  .import = m->items };
     own->encoded = shared_new(encoded);

@@ -457,13 +457,10 @@ static void start_scheduled(struct part *p)
     job_start(j);
 }
 
-static bool is_idle(const struct part *p)
-{
-    return (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy);
-}
-
 static void lose(struct part *p)
 {
+    track_withdraw(p, &p->main);
+    track_withdraw(p, &p->early);
     lease_lost(p);
     move_lost(p);
     produce_unplace_all(p);
@@ -532,14 +529,14 @@ void part_read(struct part *p)
 {
     if (p->queue->draining || p->queue->deleted || p->queue->fresh || p->closed)
         return;
-    if (p->stale && is_idle(p)) {
+    if (p->stale && part_idle(p)) {
         p->stale = false;
         lose(p);
     }
     if (p->stale || p->loading || p->held || stores_status(p->queue->all, p->store) == PLACE_ERROR)
         return;
     if (!p->loaded) {
-        if (is_idle(p) && !p->refilling && !p->refilling_due)
+        if (part_idle(p) && !p->refilling && !p->refilling_due)
             start_load(p);
         return;
     }

@@ -83,6 +83,7 @@ static void look_done(struct loop_job *j, bool canceled)
     queue_ref(q);
     queue_enter(q);
     own->looking = false;
+    own->judged = 0;
     if (canceled || own->look_why != ERR_OK || p->failing || q->draining) {
         err_note_set(&c->note, q->draining ? "queue is shutting down"
                                            : "internal error, try your request again");

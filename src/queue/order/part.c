@@ -16,6 +16,7 @@ struct batch *batch_new(uint16_t count, str order_key)
 {
     struct batch *b = calloc(1, sizeof *b + count + order_key.n);
     INVARIANT(b != NULL);
+    b->states = (unsigned char *)(b + 1);
     char *key = (char *)b->states + count;
     if (order_key.n > 0)
         memcpy(key, order_key.p, order_key.n);
@@ -24,14 +25,34 @@ struct batch *batch_new(uint16_t count, str order_key)
     return b;
 }
 
+void batch_grow(struct batch *b, unsigned count)
+{
+    enum { STATES_LEAST = 32 };
+    unsigned more = b->count + count, room = b->room == 0 ? STATES_LEAST : b->room;
+    INVARIANT(b->count == 0 || b->room > 0);
+    INVARIANT(more <= QUEUE_BATCH_ITEMS_MAX);
+    while (room < more)
+        room *= 2;
+    if (room != b->room) {
+        unsigned char *states = realloc(b->room == 0 ? NULL : b->states, room);
+        INVARIANT(states != NULL);
+        b->states = states;
+        b->room = (uint16_t)room;
+    }
+    memset(b->states + b->count, ITEM_IN_PLACE, count);
+    b->count = (uint16_t)more;
+}
+
 struct shared *shared_new(str bytes)
 {
-    struct shared *s = malloc(sizeof *s + bytes.n);
-    if (s == NULL)
+    struct shared *s = malloc(sizeof *s);
+    char *memory = s == NULL ? NULL : malloc(bytes.n + 1);
+    if (memory == NULL) {
+        free(s);
         return NULL;
-    s->refs = 1;
-    s->n = bytes.n;
-    memcpy(s->bytes, bytes.p, bytes.n);
+    }
+    memcpy(memory, bytes.p, bytes.n);
+    *s = (struct shared){ .refs = 1, .bytes = { .p = memory, .n = bytes.n }, .memory = memory };
     return s;
 }
 
@@ -39,19 +60,42 @@ void shared_unref(struct shared **sp)
 {
     struct shared *s = *sp;
     *sp = NULL;
-    if (s != NULL && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
-        free(s);
+    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    free(s->memory);
+    free(s);
 }
 
-void batch_keep(struct batch *b, struct shared *bytes, atomic_uint_least64_t *cached,
-                uint64_t bytes_max)
+void batch_bytes_set(struct batch *b, struct shared *bytes)
 {
     INVARIANT(b->bytes == NULL);
     (void)atomic_fetch_add_explicit(&bytes->refs, 1, memory_order_relaxed);
     b->bytes = bytes;
-    if (atomic_load_explicit(cached, memory_order_relaxed) + bytes->n > bytes_max)
+}
+
+/* What was encoded item by item may have room for more. */
+static void batch_bytes_trim(struct batch *b)
+{
+    enum { SPARE_BYTES = 1024 };
+    struct shared *s = b->bytes;
+    if (s->memory_bytes <= s->bytes.n + s->bytes.n / 4 + SPARE_BYTES)
         return;
-    (void)atomic_fetch_add_explicit(cached, bytes->n, memory_order_relaxed);
+    struct shared *tight = shared_new(s->bytes);
+    if (tight == NULL)
+        return;
+    shared_unref(&b->bytes);
+    b->bytes = tight;
+}
+
+void batch_keep(struct batch *b, atomic_uint_least64_t *cached, uint64_t bytes_max)
+{
+    uint64_t n = b->bytes == NULL ? 0 : b->bytes->bytes.n;
+    if (b->bytes == NULL || b->cached != NULL)
+        return;
+    if (atomic_load_explicit(cached, memory_order_relaxed) + n > bytes_max)
+        return;
+    batch_bytes_trim(b);
+    (void)atomic_fetch_add_explicit(cached, n, memory_order_relaxed);
     b->cached = cached;
 }
 
@@ -79,8 +123,10 @@ void batch_unref(struct part *p, struct batch *b)
             p->churn++;
     }
     if (b->bytes != NULL && b->cached != NULL)
-        (void)atomic_fetch_sub_explicit(b->cached, b->bytes->n, memory_order_relaxed);
+        (void)atomic_fetch_sub_explicit(b->cached, b->bytes->bytes.n, memory_order_relaxed);
     shared_unref(&b->bytes);
+    if (b->room > 0)
+        free(b->states);
     free(b);
 }
 
@@ -107,7 +153,7 @@ bool batch_item(const struct batch *b, unsigned index, str *out)
         return false;
     struct item_span span;
     struct item_place place = item_slot_place(index);
-    str bytes = { .p = b->bytes->bytes, .n = b->bytes->n };
+    str bytes = b->bytes->bytes;
     str slots = str_take(str_skip(bytes, place.offset), place.n);
     if (item_slot_decode(slots, index, b->count, bytes.n, &span) != ERR_OK)
         return false;

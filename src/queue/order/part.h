@@ -59,6 +59,10 @@ struct recent {
 
 struct queue;
 struct slot;
+/* Writes of one kind (slot.h): the one on its way, and the one behind it. */
+struct track {
+    struct slot *sent, *next;
+};
 struct part {
     struct queue *queue;
     uint32_t number, store;
@@ -120,15 +124,19 @@ struct part {
     enum part_first first;
     mono held_until; /* after a failure: not before */
     int64_t held_ms;
-    struct slot *main, *early;
+    struct track main, early;
+    uint64_t settled;  /* writes */
+    bool apart_wanted; /* a change waits for a write that is behind no other */
 };
 
 /* Batches. */
 struct batch *batch_new(uint16_t count, str order_key);
-/* Keeps the encoded bytes, for longer than the write when all that are kept stay within
- * bytes_max. */
-void batch_keep(struct batch *b, struct shared *bytes, atomic_uint_least64_t *cached,
-                uint64_t bytes_max);
+/* So many more items, in place: of one that was made for none. */
+void batch_grow(struct batch *b, unsigned count);
+/* Its encoded bytes: a reference, until its write is over. */
+void batch_bytes_set(struct batch *b, struct shared *bytes);
+/* Keeps them longer, when all that are kept stay within bytes_max. */
+void batch_keep(struct batch *b, atomic_uint_least64_t *cached, uint64_t bytes_max);
 void batch_written(struct batch *b); /* its write is over */
 void batch_ref(struct batch *b);
 void batch_unref(struct part *p, struct batch *b);            /* p NULL: not known to a partition */

@@ -4,20 +4,20 @@
 
 #include "base/log.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 enum {
     /* a larger request is encoded by its own thread, as a batch of its own */
     PRODUCE_APART_BYTES = 64 << 10,
-    PRODUCE_GROUP_BYTES = 1 << 20,      /* of requests that share a batch */
-    PRODUCE_GROUP_MEMORY_MAX = 2 << 20, /* to encode one */
-    PRODUCE_WRITE_BYTES = 16 << 20,     /* of batches in one write: it takes no more beyond */
+    PRODUCE_PACK_BYTES = 1 << 20,   /* of requests that share a batch */
+    PRODUCE_PACK_MS = 10,           /* between the first and the last of them: they have one time */
+    PRODUCE_WRITE_BYTES = 16 << 20, /* of batches in one write: it takes no more beyond */
     /* two for each item, a batch, an import's key */
     PRODUCE_OPS_MAX = 2 * QUEUE_BATCH_ITEMS_MAX + 2,
     PRODUCE_ITEM_BYTES = 64,    /* about, beside what the client gave */
     PRODUCE_UNPLACED_MS = 1000, /* a queue that takes no request for longer is told of in the log */
-    CACHE_BYTES_MAX = 128 << 20, /* bodies of all queues kept until they are consumed */
 };
 
 /* ---- a request comes ---- */
@@ -72,16 +72,13 @@ static err request_check(struct queue_produce *r, uint64_t *bytes)
     return ERR_OK;
 }
 
-static void items_of(const struct queue_produce *r, struct item *out)
+static struct item item_of(const struct queue_item_new *it)
 {
-    for (unsigned i = 0; i < r->items_count; i++) {
-        const struct queue_item_new *it = &r->items[i];
-        out[i] = (struct item){ .encoding = it->encoding,
-                                .kind = it->kind,
-                                .reference = it->reference,
-                                .bytes = it->bytes,
-                                .enqueue_at = it->enqueue_at };
-    }
+    return (struct item){ .encoding = it->encoding,
+                          .kind = it->kind,
+                          .reference = it->reference,
+                          .bytes = it->bytes,
+                          .enqueue_at = it->enqueue_at };
 }
 
 static err encode_apart(struct queue_produce *r)
@@ -90,7 +87,8 @@ static err encode_apart(struct queue_produce *r)
     if (items == NULL)
         return ERR_LIMIT;
     str encoded;
-    items_of(r, items);
+    for (unsigned i = 0; i < r->items_count; i++)
+        items[i] = item_of(&r->items[i]);
     err why = item_batch_encode(items, r->items_count, r->arena, &encoded);
     if (why == ERR_OK)
         own_produce(r)->encoded = shared_new(encoded);
@@ -140,8 +138,9 @@ err queue_produce_start(struct queue_produce *r)
     err why = request_check(r, &bytes);
     if (why != ERR_OK)
         return why;
-    *own =
-        (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .bytes = bytes, .fixed = PLACE_NONE };
+    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE, .home = r->home },
+                                 .bytes = bytes,
+                                 .fixed = PLACE_NONE };
     r->repeated = false;
     if (r->idempotency_key.n > 0)
         idem_digest(r, own->digest);
@@ -278,6 +277,7 @@ static void unplace(struct queue_produce *r)
 
 void produce_unplace_all(struct part *p)
 {
+    track_withdraw(p, &p->main);
     for (struct list *n; (n = list_first(&p->produces)) != NULL;) {
         struct req *req = CONTAINER_OF(n, struct req, link);
         unplace(req_produce(req));
@@ -303,6 +303,7 @@ void produce_again(struct queue_produce *r)
 void produce_leave(struct queue *q, struct queue_produce *r)
 {
     struct req *req = &own_produce(r)->req;
+    req_recall(req);
     if (req->state == REQ_PENDING)
         unplace(r);
     idem_left(q, r);
@@ -313,6 +314,7 @@ void queue_produce_cancel(struct queue_produce *r)
     struct queue *q = r->queue;
     struct req *req = &own_produce(r)->req;
     queue_enter(q);
+    req_recall(req);
     if (req->state == REQ_PARKED || req->state == REQ_PENDING) {
         produce_leave(q, r);
         err_note_set(&r->note, QUEUE_GONE_NOTE "nothing was stored");
@@ -385,35 +387,33 @@ static void put_request(struct slot *s, struct queue_produce *r, struct batch *b
     own->expire_at = b->expire_at;
     own->batch = b->first;
     own->offset = offset;
-    own->req.state = REQ_WRITING;
     list_remove(&own->req.link);
-    list_append(&s->requests, &own->req.link);
+    slot_request(s, &own->req);
     s->placing += r->items_count;
     s->requests_placed++;
     if (own->idem != NULL)
         idem_build(s, r, ksuid_add(b->first, offset), now);
 }
 
-static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, struct shared *bytes,
-                               store_time now)
+/* A batch that was encoded before, in a row of its own. */
+static struct batch *put_batch(struct slot *s, const struct queue_produce *r, store_time now)
 {
     struct part *p = s->part;
-    struct queues *all = p->queue->all;
-    struct batch *b = batch_new((uint16_t)count, order_key);
-    b->first = part_ids(p, count, now, rng_next(&p->queue->rng));
+    struct shared *bytes = own_produce(unconst(r))->encoded;
+    struct batch *b = batch_new((uint16_t)r->items_count, r->order_key);
+    b->first = part_ids(p, r->items_count, now, rng_next(&p->queue->rng));
     b->created_at = now;
     b->expire_at = queue_expiry(p->queue, now);
-    batch_keep(b, bytes, &all->bytes_cached, CACHE_BYTES_MAX);
-    s->bytes += bytes->n;
+    batch_bytes_set(b, bytes);
+    s->bytes += bytes->bytes.n;
     slot_batch(s, b);
-    slot_op(s, OP_BATCH_PUT)->u.batch =
-        (struct queue_batch){ .first = b->first,
-                              .count = b->count,
-                              .created_at = b->created_at,
-                              .expire_at = b->expire_at,
-                              .order_key = b->order_key,
-                              .states = b->states,
-                              .bytes = { .p = bytes->bytes, .n = bytes->n } };
+    slot_op(s, OP_BATCH_PUT)->u.batch = (struct queue_batch){ .first = b->first,
+                                                              .count = b->count,
+                                                              .created_at = b->created_at,
+                                                              .expire_at = b->expire_at,
+                                                              .order_key = b->order_key,
+                                                              .states = b->states,
+                                                              .bytes = bytes->bytes };
     return b;
 }
 
@@ -429,90 +429,131 @@ static unsigned rows_of(const struct queue_produce *r, store_time now)
     return rows;
 }
 
-static bool fits_group(const struct queue_produce *r, uint32_t items, uint64_t bytes)
+/* ---- the batch that small requests share ---- */
+
+/* Does the batch of the write take r, too? Its items have ids in a row, and one time. */
+static bool pack_takes(const struct slot *s, const struct queue_produce *r, store_time now)
 {
-    const struct own_produce *own = (const struct own_produce *)(const void *)r->own;
-    if (own->encoded != NULL || items + r->items_count > QUEUE_BATCH_ITEMS_MAX)
+    const struct slot_pack *k = &s->pack;
+    const struct batch *b = k->batch;
+    if (b == NULL || b->count + r->items_count > QUEUE_BATCH_ITEMS_MAX)
         return false;
-    return items == 0 || bytes + own->bytes <= PRODUCE_GROUP_BYTES;
+    return k->bytes + own_produce(unconst(r))->bytes <= PRODUCE_PACK_BYTES &&
+           now.ns - b->created_at.ns < PRODUCE_PACK_MS * NS_PER_MS &&
+           ksuid_cmp(s->part->last_id, ksuid_add(b->first, b->count - 1u)) == 0;
 }
 
-/* The first requests of p, of so many items together, as one batch. NULL: no memory. */
-static struct shared *encode_group(struct part *p, uint32_t items)
+void produce_pack_close(struct slot *s)
 {
-    struct arena a;
-    struct shared *out = NULL;
-    str encoded;
-    arena_init(&a, PRODUCE_GROUP_MEMORY_MAX);
-    struct item *all = arena_calloc(&a, items, sizeof *all);
-    uint32_t at = 0;
-    for (struct list *n = p->produces.next; all != NULL && at < items; n = n->next) {
-        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
-        items_of(r, all + at);
-        at += r->items_count;
-    }
-    if (all != NULL && item_batch_encode(all, items, &a, &encoded) == ERR_OK)
-        out = shared_new(encoded);
-    arena_fini(&a);
-    return out;
+    struct slot_pack *k = &s->pack;
+    if (k->batch == NULL)
+        return;
+    struct queue_batch *row = &s->ops[k->op].u.batch;
+    row->count = k->batch->count;
+    row->states = k->batch->states;
+    row->bytes = item_pack_bytes(&k->items);
 }
 
-static void refuse_group(struct part *p, uint32_t items)
+void produce_pack_end(struct slot *s)
 {
-    for (uint32_t at = 0; at < items;) {
-        struct queue_produce *r = req_produce(CONTAINER_OF(p->produces.next, struct req, link));
-        at += r->items_count;
-        produce_leave(p->queue, r);
-        err_note_set(&r->note, "queue is overloaded; try again later");
-        req_answer(p->queue, &own_produce(r)->req, ERR_LIMIT);
-    }
-}
-
-/* As many small requests as go into one batch, from the first on. False: there is no memory for
- * their rows. */
-static bool put_group(struct part *p, struct slot *s, store_time now)
-{
-    uint32_t items = 0;
-    unsigned rows = 1;
-    uint64_t bytes = 0;
-    for (struct list *n = p->produces.next; n != &p->produces; n = n->next) {
-        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
-        if (!fits_group(r, items, bytes))
-            break;
-        items += r->items_count;
-        rows += rows_of(r, now);
-        bytes += own_produce(r)->bytes;
-    }
-    if (!slot_room(s, rows))
-        return false;
-    struct shared *own = encode_group(p, items);
-    if (own == NULL) {
-        refuse_group(p, items);
-        return true;
-    }
-    struct batch *b = put_batch(s, items, STR_NONE, own, now);
+    struct slot_pack *k = &s->pack;
+    if (k->batch == NULL)
+        return;
+    produce_pack_close(s);
+    struct shared *own = malloc(sizeof *own);
+    INVARIANT(own != NULL);
+    *own = (struct shared){ .refs = 1,
+                            .bytes = s->ops[k->op].u.batch.bytes,
+                            .memory = k->items.memory,
+                            .memory_bytes = k->items.size };
+    k->items.memory = NULL; /* the batch's from here on */
+    batch_bytes_set(k->batch, own);
     shared_unref(&own);
-    for (uint32_t at = 0; at < items;) {
-        struct queue_produce *r = req_produce(CONTAINER_OF(p->produces.next, struct req, link));
-        put_request(s, r, b, at, now);
-        at += r->items_count;
+    item_pack_fini(&k->items);
+    k->batch = NULL;
+}
+
+/* Its items behind those that are there. ERR_LIMIT: none of them. */
+static err pack_add(struct item_pack *to, const struct queue_produce *r)
+{
+    unsigned before = to->count;
+    for (unsigned i = 0; i < r->items_count; i++) {
+        struct item it = item_of(&r->items[i]);
+        if (item_pack_add(to, &it) == ERR_OK)
+            continue;
+        item_pack_cut(to, before);
+        return ERR_LIMIT;
     }
-    return true;
+    return ERR_OK;
+}
+
+static void pack_begin(struct slot *s, const struct item_pack *items, store_time now)
+{
+    struct batch *b = batch_new(0, STR_NONE);
+    produce_pack_end(s);
+    b->created_at = now;
+    b->expire_at = queue_expiry(s->part->queue, now);
+    s->pack = (struct slot_pack){ .batch = b, .items = *items, .op = s->ops_count };
+    slot_batch(s, b);
+    slot_op(s, OP_BATCH_PUT)->u.batch =
+        (struct queue_batch){ .created_at = now, .expire_at = b->expire_at };
+}
+
+/* A small request into the shared batch. ERR_AGAIN: there is no memory for its rows now; ERR_LIMIT:
+ * nor for its bytes. */
+static err pack_put(struct slot *s, struct queue_produce *r, store_time now)
+{
+    struct part *p = s->part;
+    struct item_pack fresh = { .count = 0 };
+    bool joins = pack_takes(s, r, now);
+    if (!slot_room(s, rows_of(r, now) + !joins))
+        return ERR_AGAIN;
+    err why = pack_add(joins ? &s->pack.items : &fresh, r);
+    if (why != ERR_OK) {
+        item_pack_fini(&fresh);
+        return why;
+    }
+    if (!joins)
+        pack_begin(s, &fresh, now);
+    struct slot_pack *k = &s->pack;
+    uint32_t offset = k->batch->count;
+    if (joins)
+        p->last_id = ksuid_add(p->last_id, r->items_count);
+    else
+        k->batch->first = part_ids(p, r->items_count, now, rng_next(&p->queue->rng));
+    s->ops[k->op].u.batch.first = k->batch->first;
+    batch_grow(k->batch, r->items_count);
+    k->bytes += own_produce(r)->bytes;
+    s->bytes += own_produce(r)->bytes;
+    put_request(s, r, k->batch, offset, now);
+    return ERR_OK;
+}
+
+/* There is no memory to encode it. */
+static void pack_refuse(struct part *p, struct queue_produce *r)
+{
+    produce_leave(p->queue, r);
+    err_note_set(&r->note, "queue is overloaded; try again later");
+    req_answer(p->queue, &own_produce(r)->req, ERR_LIMIT);
 }
 
 void produce_build(struct part *p, struct slot *s, store_time now)
 {
     for (struct list *n; (n = list_first(&p->produces)) != NULL;) {
         struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
-        struct own_produce *own = own_produce(r);
-        bool is_apart = own->encoded != NULL;
         if (s->bytes >= PRODUCE_WRITE_BYTES || !slot_takes(s, PRODUCE_OPS_MAX))
             return;
-        if (is_apart ? !slot_room(s, 1 + rows_of(r, now)) : !put_group(p, s, now))
+        if (own_produce(r)->encoded != NULL) {
+            if (!slot_room(s, 1 + rows_of(r, now)))
+                return;
+            put_request(s, r, put_batch(s, r, now), 0, now);
+            continue;
+        }
+        err why = pack_put(s, r, now);
+        if (why == ERR_AGAIN)
             return;
-        if (is_apart)
-            put_request(s, r, put_batch(s, r->items_count, r->order_key, own->encoded, now), 0,
-                        now);
+        if (why != ERR_OK)
+            pack_refuse(p, r);
     }
 }
 

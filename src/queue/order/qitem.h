@@ -29,8 +29,9 @@ enum qitem_state {
  * timed out. */
 struct shared {
     atomic_uint refs;
-    size_t n;
-    char bytes[];
+    str bytes;
+    char *memory; /* bytes stand in it */
+    size_t memory_bytes;
 };
 struct shared *shared_new(str bytes); /* a copy; NULL: no memory */
 void shared_unref(struct shared **sp);
@@ -40,12 +41,15 @@ struct batch {
     struct ksuid first;
     uint32_t refs; /* items, writes and replies that look at it */
     uint16_t count;
-    bool dirty, known; /* known: in part.batches */
+    bool known;          /* in part.batches */
+    unsigned char dirty; /* bits of slots that write its states (slot.h) */
+    unsigned dirty_at[2];
+    uint16_t room; /* of states, in own memory; 0: they stand behind */
     store_time created_at, expire_at;
     str order_key;                 /* own memory */
     struct shared *bytes;          /* encoded; NULL: only in the store */
     atomic_uint_least64_t *cached; /* where bytes are counted; NULL: kept for the write alone */
-    unsigned char states[];
+    unsigned char *states;
 };
 
 struct okey;

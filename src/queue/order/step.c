@@ -44,12 +44,6 @@ struct queue_entry qitem_entry(const struct qitem *it, enum queue_entry_kind kin
                                  .order_key = it->batch->order_key };
 }
 
-static void set_state(struct slot *s, struct qitem *it, enum queue_item_state to)
-{
-    slot_dirty(s, it->batch);
-    it->batch->states[it->index] = (unsigned char)to;
-}
-
 /* Out of whatever list or heap it waits in, and ENDING. */
 static void begin(struct slot *s, struct qitem *it)
 {
@@ -102,7 +96,7 @@ void step_gone(struct slot *s, struct qitem *it)
     begin(s, it);
     leave(s, it);
     unmark_order(s, it);
-    set_state(s, it, ITEM_GONE);
+    slot_state(s, it, ITEM_GONE);
     slot_step(s, &(struct step){ .kind = STEP_GONE, .item = it });
 }
 
@@ -118,7 +112,7 @@ void step_return(struct slot *s, struct qitem *it, store_time now)
     slot_op(s, OP_ENTRY_PUT)->u.entry = e;
     if (it->in_place) {
         mark_order(s, it);
-        set_state(s, it, ITEM_ELSEWHERE);
+        slot_state(s, it, ITEM_ELSEWHERE);
     }
     s->write.parts[0].ready++;
     slot_step(s, &(struct step){ .kind = STEP_RETURN, .item = it, .id = id, .at = now });
@@ -134,7 +128,7 @@ void step_schedule(struct slot *s, struct qitem *it, store_time at)
     slot_op(s, OP_ENTRY_PUT)->u.entry = e;
     if (it->in_place) {
         mark_order(s, it);
-        set_state(s, it, ITEM_ELSEWHERE);
+        slot_state(s, it, ITEM_ELSEWHERE);
     }
     s->write.parts[0].scheduled++;
     slot_step(s, &(struct step){

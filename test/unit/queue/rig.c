@@ -213,6 +213,7 @@ void ask_produce(struct rig *r, struct queue *q, struct ask *a, unsigned count)
     a->u.produce.items_count = count;
     a->u.produce.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
     a->u.produce.arena = &a->arena;
+    a->u.produce.home = loop_home(r->loop);
     a->u.produce.done = produced;
     a->u.produce.ctx = a;
     if (queue_produce_start(&a->u.produce) != ERR_OK)
@@ -269,6 +270,7 @@ struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, 
                                       .client_id = str_of(client),
                                       .deadline = mono_add_ms(clock_mono(r->clock), timeout_ms),
                                       .arena = &a->arena,
+                                      .home = loop_home(r->loop),
                                       .done = leased,
                                       .ctx = a };
     if (queue_lease_start(&a->u.lease) != ERR_OK)
@@ -278,9 +280,12 @@ struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, 
 
 void rig_lease_with(struct rig *r, struct queue *q, struct ask *a, unsigned count)
 {
-    a->u.lease = (struct queue_lease_request){
-        .queue = q, .batch_size = count, .arena = &a->arena, .done = leased, .ctx = a
-    };
+    a->u.lease = (struct queue_lease_request){ .queue = q,
+                                               .batch_size = count,
+                                               .arena = &a->arena,
+                                               .home = loop_home(r->loop),
+                                               .done = leased,
+                                               .ctx = a };
     a->u.lease.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
     if (queue_lease_start(&a->u.lease) != ERR_OK)
         fail_msg("lease: %s", a->u.lease.note.text);
@@ -295,6 +300,7 @@ struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count)
                                       .wants_token = true,
                                       .deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS),
                                       .arena = &a->arena,
+                                      .home = loop_home(r->loop),
                                       .done = leased,
                                       .ctx = a };
     if (queue_lease_start(&a->u.lease) != ERR_OK)
@@ -324,6 +330,7 @@ static err change_start(struct rig *r, struct queue *q, struct ask *a)
     a->u.change.queue = q;
     a->u.change.items = a->changes;
     a->u.change.arena = &a->arena;
+    a->u.change.home = loop_home(r->loop);
     a->u.change.done = changed;
     a->u.change.ctx = a;
     a->u.change.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
