@@ -94,65 +94,13 @@ enum MHD_Result exchange_queue(struct http_exchange *x)
     return done;
 }
 
-static void resume(struct http_server *s, struct http_exchange *x)
-{
-    x->resumed = true;
-    MHD_resume_connection(x->mhd); /* x may be gone from here on */
-    INVARIANT(atomic_fetch_sub(&s->deferred, 1) > 0);
-}
-
-/* The library sees to all that are resumed before it looks at a socket again: thousands that waited
- * for one answer would hold up everybody else. */
-void exchange_resume(struct http_exchange *x)
-{
-    struct http_server *s = x->conn->server;
-    INVARIANT(pthread_mutex_lock(&s->pace_lock) == 0);
-    bool now = s->resumed < HTTP_RESUMED_MAX;
-    if (now) {
-        s->resumed++;
-    } else {
-        *(s->paced_first == NULL ? &s->paced_first : &s->paced_last->next_paced) = x;
-        s->paced_last = x;
-    }
-    INVARIANT(pthread_mutex_unlock(&s->pace_lock) == 0);
-    if (now)
-        resume(s, x);
-}
-
-void exchange_pace(struct http_exchange *x)
-{
-    if (!x->resumed)
-        return;
-    x->resumed = false;
-    struct http_server *s = x->conn->server;
-    struct http_exchange *first = NULL, **link = &first;
-    INVARIANT(pthread_mutex_lock(&s->pace_lock) == 0);
-    s->resumed--;
-    if (s->resumed <= HTTP_RESUMED_LOW)
-        while (s->paced_first != NULL && s->resumed < HTTP_RESUMED_MAX) {
-            *link = s->paced_first;
-            s->paced_first = (*link)->next_paced;
-            link = &(*link)->next_paced;
-            s->resumed++;
-        }
-    *link = NULL;
-    INVARIANT(pthread_mutex_unlock(&s->pace_lock) == 0);
-    while (first != NULL) {
-        struct http_exchange *next = first->next_paced;
-        first->next_paced = NULL;
-        resume(s, first);
-        first = next;
-    }
-}
-
-/* The answer is stored: whoever is on the worker queues it, or the worker is told to come for
- * it. */
+/* The answer is stored: whoever is on the worker queues it, or the worker is told of it. */
 static void answer_stored(struct http_exchange *x)
 {
     if (!x->deferred)
         return;
     if (x->gone == NULL || gone_end(x->conn->server->gone, x))
-        exchange_resume(x);
+        exchange_stored(x);
 }
 
 static void answer_claim(struct http_exchange *x, int status)
@@ -215,17 +163,6 @@ void http_answer(struct http_exchange *x, int status, str body)
     if (starved)
         response_header(x->response, "Retry-After", "1");
     answer_stored(x);
-}
-
-void http_defer(struct http_exchange *x)
-{
-    MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    INVARIANT(x->stage == STAGE_RUN);
-    INVARIANT(!x->deferred);
-    INVARIANT(!atomic_load(&x->answered));
-    x->deferred = true;
-    atomic_fetch_add(&x->conn->server->deferred, 1);
-    MHD_suspend_connection(x->mhd);
 }
 
 void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx)

@@ -65,6 +65,7 @@ static struct http_conn *conn_new(struct listener *l, int fd, const struct socka
     c->server = l->server;
     c->listen = &l->opts;
     c->fd = fd;
+    c->owners = 1;
     peer_format(addr, c->peer);
     c->swept_phase = UINT64_MAX;
     c->x.magic = EXCHANGE_MAGIC;
@@ -112,6 +113,8 @@ struct http_conn *conns_open(struct listener *l, int fd, const struct sockaddr *
 void conns_close(struct http_conn *c)
 {
     MAGIC_CHECK(c, CONN_MAGIC);
+    if (atomic_fetch_sub(&c->owners, 1) > 1)
+        return;
     INVARIANT(c->x.stage == STAGE_IDLE);
     conn_remove(c->server, c);
     arena_fini(&c->x.arena);
@@ -121,7 +124,7 @@ void conns_close(struct http_conn *c)
 
 /* ---- from a lane to the library ---- */
 
-static void conn_fd_set(struct http_conn *c, int fd)
+void conn_fd_set(struct http_conn *c, int fd)
 {
     pthread_mutex_lock(&c->server->conns_lock);
     c->fd = fd;
@@ -219,7 +222,7 @@ void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot,
         return;
     /* libmicrohttpd 1.0.1 forgets a request whose chunk's line filled its memory: it refuses it
      * twice, and closes. */
-    if (c->x.stage != STAGE_IDLE) {
+    if (atomic_load(&c->owners) == 1 && c->x.stage != STAGE_IDLE) {
         void *x = &c->x;
         serve_completed(listener, mhd, &x, MHD_REQUEST_TERMINATED_WITH_ERROR);
     }

@@ -19,6 +19,7 @@
 
 struct http_server;
 struct http_exchange;
+struct home;
 struct loop;
 
 enum http_method {
@@ -214,6 +215,11 @@ void http_answer_ready(struct http_exchange *x, struct http_ready *r);
 /* Puts the connection to sleep; call it BEFORE handing x to whoever will answer. Handler thread
  * only. */
 void http_defer(struct http_exchange *x);
+/* Tasks posted there run on the worker that owns the connection of x, which stays deferred
+ * meanwhile: a task answers x, or leaves that to others. When the client has left, and the
+ * connection with it, they run on the loop. Between http_defer and http_answer; a task that was
+ * posted runs before the answer goes out. Lives until then. Thread: any. */
+struct home *http_home(struct http_exchange *x);
 
 /* Asks to be told when the client of a deferred exchange leaves: it closed, was cut off, or shut
  * its writing side. (The kernel shows the first and the last alike; like nginx and Go's server we

@@ -241,11 +241,8 @@ static void run(struct http_exchange *x)
 
 static enum MHD_Result all_read(struct http_exchange *x)
 {
-    if (x->deferred) { /* resumed */
-        INVARIANT(atomic_load(&x->answered));
-        exchange_pace(x);
-        return exchange_queue(x);
-    }
+    if (x->deferred) /* resumed */
+        return exchange_turn(x) ? exchange_queue(x) : MHD_YES;
     x->stage = STAGE_RUN;
     x->arena.bytes_max -=
         x->body.n; /* http.arena_bytes_max is of both; body_begin left HTTP_ANSWER_ROOM */
@@ -323,24 +320,28 @@ enum MHD_Result serve_call(void *listener, struct MHD_Connection *mhd, const cha
     check_failed(__FILE__, __LINE__, "called for a request that is over");
 }
 
+void exchange_over(struct http_exchange *x, uint64_t bytes_sent)
+{
+    struct http_conn *c = x->conn;
+    struct http_server *s = c->server;
+    int64_t took = clock_mono(s->clock).ns - x->began.ns;
+    if (x->stage != STAGE_LINE && s->hooks.finished != NULL)
+        s->hooks.finished(x, x->stage == STAGE_SENT ? x->status : 0, took, bytes_sent,
+                          s->hooks.app);
+    exchange_end(x);
+    conn_phase_set(c, PHASE_IDLE);
+}
+
 void serve_completed(void *listener, struct MHD_Connection *mhd, void **slot,
                      enum MHD_RequestTerminationCode why)
 {
-    (void)mhd;
-    struct http_server *s = ((struct listener *)listener)->server;
+    (void)listener, (void)mhd;
     struct http_exchange *x = *slot;
     if (x == NULL)
         return;
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    INVARIANT(!x->deferred || atomic_load(&x->answered));
-    exchange_pace(x);
-    if (x->stage != STAGE_LINE && s->hooks.finished != NULL) {
-        int status = x->stage == STAGE_SENT ? x->status : 0;
-        uint64_t bytes = why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->answer_bytes : 0;
-        s->hooks.finished(x, status, clock_mono(s->clock).ns - x->began.ns, bytes, s->hooks.app);
-    }
-    struct http_conn *c = x->conn;
-    exchange_end(x);
-    conn_phase_set(c, PHASE_IDLE);
     *slot = NULL;
+    if (x->deferred && !x->stored && exchange_orphan(x))
+        return;
+    exchange_over(x, why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->answer_bytes : 0);
 }

@@ -43,9 +43,9 @@ struct http_server {
     struct loop *loop;                              /* may be NULL */
     struct gone *gone;                              /* NULL: no loop */
     atomic_bool draining, refusing, stopping;       /* in this order */
-    atomic_uint deferred;                           /* suspended and not yet resumed by an answer */
+    atomic_uint deferred;                           /* suspended, and not resumed for a turn */
     pthread_mutex_t pace_lock;                      /* of the next three */
-    struct http_exchange *paced_first, *paced_last; /* answered, and not yet resumed */
+    struct http_exchange *paced_first, *paced_last; /* with tasks, and not yet resumed */
     unsigned resumed;                               /* resumed, and not yet come for */
     _Atomic uint64_t ids;                           /* request ids made */
     uint64_t ids_seed;
