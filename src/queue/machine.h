@@ -51,7 +51,7 @@ struct queue {
     pthread_mutex_t arrived_lock;
     struct list arrived; /* struct arrival */
     struct task call;    /* on the loop: looks at what arrived */
-    atomic_bool called;  /* it is posted */
+    atomic_uint called;  /* it is posted */
     bool deleted, draining, paused, placing_wanted;
     bool fresh;      /* new partitions are being owned: nothing is read yet */
     unsigned unseen; /* partitions whose keys were never read */

@@ -554,7 +554,7 @@ static void queue_look(struct queue *q)
 static void call_run(struct task *t)
 {
     struct queue *q = CONTAINER_OF(t, struct queue, call);
-    atomic_store(&q->called, false);
+    atomic_store(&q->called, 0);
     queue_look(q);
     queue_unref(&q);
 }
@@ -579,7 +579,7 @@ void queue_arrive_tell(struct queue *q, struct req *const *callers, unsigned cou
             home_post(callers[i]->home, &callers[i]->task);
         is_called |= callers[i] != NULL;
     }
-    if (!is_called && !atomic_exchange(&q->called, true))
+    if (!is_called && atomic_exchange(&q->called, 1) == 0)
         home_post(loop_home(q->all->opts.loop), &q->call); /* with this reference */
     else
         queue_unref(&q);

@@ -144,9 +144,9 @@ void app_queue_produce(struct http_exchange *x, void *app)
     p->items_count = (unsigned)m->n_items;
     p->deadline = queue_call_deadline(&c->call, timeout_ns);
     p->arena = http_arena(x);
-    p->home = loop_home(c->call.app->loop);
     p->done = produce_done;
     http_defer(x);
+    p->home = http_home(x);
     http_on_gone_late(x, produce_gone, c);
     err why = queue_produce_start(p);
     if (why != ERR_OK)
@@ -299,9 +299,9 @@ static void lease_start(struct lease_call *c, str client_id, int32_t batch_size,
     r->client_id = client_id;
     r->deadline = queue_call_deadline(&c->call, timeout_ns);
     r->arena = http_arena(c->call.x);
-    r->home = loop_home(c->call.app->loop);
     r->done = lease_done;
     http_defer(c->call.x);
+    r->home = http_home(c->call.x);
     http_on_gone(c->call.x, lease_gone, c);
     err why = queue_lease_start(r);
     if (why != ERR_OK)
@@ -367,9 +367,9 @@ static void change_start(struct change_call *c, enum queue_change_kind kind, uin
     ch->partition = partition;
     ch->deadline = queue_call_deadline(&c->call, timeout_ns);
     ch->arena = http_arena(c->call.x);
-    ch->home = loop_home(c->call.app->loop);
     ch->done = change_done;
     http_defer(c->call.x);
+    ch->home = http_home(c->call.x);
     err why = queue_change_start(ch);
     if (why != ERR_OK)
         queue_call_end(&c->call, why, &ch->note);
