@@ -139,6 +139,8 @@ struct queues {
 /* queue.c */
 void queue_enter(struct queue *q);
 void queue_leave(struct queue *q);
+/* What arrived, if nobody is inside: who is looks for himself. */
+void queue_look(struct queue *q);
 /* Some time between two looks at what other threads bring about; outside. */
 void queue_rest(void);
 void queue_ref(struct queue *q);

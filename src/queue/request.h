@@ -104,5 +104,9 @@ void req_add(struct queue *q, struct req *r, mono deadline);
 void req_answer(struct queue *q, struct req *r, err why); /* from wherever it waits */
 struct err_note *req_note(struct req *r);
 void req_park(struct list *by_seq, struct req *r);
+/* Posts the tasks of those that were answered. Not under the lock. */
+void requests_tell(struct list *replies);
+bool req_is_sooner(const struct heap_node *a, const struct heap_node *b); /* by deadline */
+void requests_time_out(struct queue *q, mono now);
 
 #endif

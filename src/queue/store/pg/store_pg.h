@@ -1,11 +1,14 @@
 /* store_pg.h - the parts of a store in PostgreSQL (queue_pg_open in open.h). Private to
  * store/pg.
  *
- *   store_pg.c        opening, connections, owning, dropping
- *   store_pg_write.c  one job of the pool at a time sends what waits
- *   store_pg_ops.c    ops -> statements
- *   store_pg_scan.c   rows -> what the owner keeps in memory
- *   store_pg_read.c   single batches; bodies
+ *   store_pg.c          opening, the schema, closing
+ *   store_pg_session.c  connections
+ *   store_pg_own.c      owning, records, dropping
+ *   store_pg_write.c    one job of the pool at a time sends what waits
+ *   store_pg_part.c     a partition's part of a write -> statements
+ *   store_pg_ops.c      ops of one kind -> a statement
+ *   store_pg_scan.c     rows -> what the owner keeps in memory
+ *   store_pg_read.c     single batches; bodies
  *
  * Tables, in the schema that the URL's user has first:
  *   queue_store (version, beats)                        one row
@@ -144,6 +147,11 @@ MUST_CHECK err pg_look_sql(struct pg_look *k, const char *format, const struct p
 #define PG_BATCH_COLUMNS "b.first, count, created, expire, order_key, states"
 MUST_CHECK err pg_batch_at(const struct pg_rows *rows, unsigned at, struct queue_batch *out);
 
+err store_pg_own(struct queue_store *q, const struct queue_part *parts, unsigned count,
+                 const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
+                 struct err_note *note);
+err store_pg_drop(struct queue_store *s, struct queue_part p);
+void store_pg_said(struct queue_store *s, struct err_note *note);
 err store_pg_record(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
 err store_pg_scan(struct queue_store *s, const struct queue_scan *scan);
 err store_pg_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,

@@ -1,0 +1,191 @@
+/* lease_bodies.c - the bodies of what a request got.
+ *
+ * Bodies in memory: the lease is written at once, bodies are copied meanwhile. Otherwise they are
+ * read first, because their size decides how many fit into the reply; what does not fit goes back
+ * to its place. */
+#include "queue/lease/lease.h"
+
+/* ---- reading ---- */
+
+/* body is in the arena. */
+static err item_fill(struct queue_item *out, str body)
+{
+    struct item it;
+    err why = item_decode(body, &it);
+    if (why != ERR_OK)
+        return why;
+    out->encoding = it.encoding;
+    out->kind = it.kind;
+    out->reference = it.reference;
+    out->bytes = it.bytes;
+    out->source_id = it.source_id;
+    out->enqueue_at = it.enqueue_at;
+    return why;
+}
+
+void lease_unpin(struct queue_lease_request *r, struct part *p)
+{
+    struct own_lease *own = own_lease(r);
+    for (unsigned i = 0; i < own->count && own->batches != NULL; i++)
+        batch_unref(p, own->batches[i]);
+    own->batches = NULL;
+}
+
+err lease_copy(struct queue_lease_request *r)
+{
+    struct own_lease *own = own_lease(r);
+    err why = ERR_OK;
+    str body;
+    for (unsigned i = 0; i < own->count && why == ERR_OK; i++) {
+        why = batch_item(own->batches[i], own->places[i].index, &body) ? ERR_OK : ERR_CORRUPT;
+        if (why == ERR_OK)
+            body = arena_copy(r->arena, body);
+        if (why == ERR_OK)
+            why = body.p == NULL ? ERR_LIMIT : item_fill(&r->items[i], body);
+    }
+    return why;
+}
+
+/* Everything about the bodies of r but the lock. ERR_AGAIN: not without blocking. */
+static err bodies_read(struct queue_lease_request *r, bool now)
+{
+    struct own_lease *own = own_lease(r);
+    if (own->sized)
+        return lease_copy(r);
+    struct queue_bodies b = { .at = own->places,
+                              .count = own->count,
+                              .now = now,
+                              .arena = r->arena,
+                              .bytes_max = r->queue->all->opts.reply_bytes_max };
+    b.out = arena_calloc(r->arena, own->count, sizeof *b.out);
+    if (b.out == NULL)
+        return ERR_LIMIT;
+    err why = own->store->ops->bodies(own->store, own->place, &b);
+    for (own->read = 0; own->read < b.read && (why == ERR_OK || damage_is(why)); own->read++) {
+        err filled = item_fill(&r->items[own->read], b.out[own->read]);
+        if (filled != ERR_OK) {
+            why = filled;
+            break;
+        }
+    }
+    return damage_is(why) && own->read > 0
+               ? ERR_OK
+               : why; /* the next lease begins with what cannot be read */
+}
+
+/* ---- read ---- */
+
+/* What does not fit into the reply goes back; the first always fits. */
+static void bodies_trim(struct queue_lease_request *r, struct part *p)
+{
+    struct own_lease *own = own_lease(r);
+    struct list rest;
+    list_init(&rest);
+    for (unsigned i = own->count; i > own->read; i--) {
+        struct list *n = own->items.prev;
+        list_remove(n);
+        list_append(&rest, n);
+    }
+    lease_back(p, &rest);
+    own->count = r->items_count = own->read;
+}
+
+/* It was to be leased, and its body cannot be had. */
+static void bodies_aside(struct part *p, struct qitem *it, err why)
+{
+    INVARIANT(p->granting > 0);
+    p->granting--;
+    it->attempts--;
+    it->token = 0;
+    damage_aside(p, it, why);
+}
+
+/* Its bodies cannot be read: the items are back in their place. A store that is away is left alone
+ * for a while, and the request waits for what another has. Of damage the first item is out of the
+ * way, and the request waits for others. */
+static void bodies_unread(struct queue *q, struct queue_lease_request *r)
+{
+    struct own_lease *own = own_lease(r);
+    struct part *p = own->req.part;
+    list_remove(&own->req.link);
+    if (damage_is(own->fetch_why)) {
+        bodies_aside(p, CONTAINER_OF(list_take(&own->items), struct qitem, link), own->fetch_why);
+        lease_back(p, &own->items);
+        lease_wait_again(q, r);
+        return;
+    }
+    lease_back(p, &own->items);
+    own->count = 0;
+    if (own->fetch_why == ERR_UNAVAILABLE || own->fetch_why == ERR_TIMEOUT) {
+        stores_written(q->all, own->store_index, ERR_UNAVAILABLE, 0, false);
+        part_hold(p);
+        lease_wait_again(q, r);
+        return;
+    }
+    if (own->fetch_why == ERR_IO)
+        part_refuse(p);
+    lease_finish(q, r);
+}
+
+/* The bodies are here, or cannot be had. Under the lock. */
+static void bodies_done(struct queue *q, struct queue_lease_request *r)
+{
+    struct own_lease *own = own_lease(r);
+    struct part *p = own->req.part;
+    own->copying = false;
+    lease_unpin(r, p);
+    if (own->req.canceled) {
+        if (own->written)
+            lease_disown(p, r, 0);
+        lease_answer_gone(q, r);
+    } else if (own->again) {
+        lease_wait_again(q, r);
+    } else if (own->req.state == REQ_FETCHING && own->fetch_why != ERR_OK) {
+        bodies_unread(q, r);
+    } else if (own->req.state == REQ_FETCHING) {
+        bodies_trim(r, p);
+        lease_to_write(r, p);
+    } else if (own->written) {
+        lease_finish(q, r);
+    }
+}
+
+/* ---- jobs ---- */
+
+static void bodies_job_run(struct loop_job *j)
+{
+    struct own_lease *own = CONTAINER_OF(j, struct own_lease, job);
+    own->fetch_why = bodies_read(req_lease(&own->req), false);
+}
+
+static void bodies_job_done(struct loop_job *j, bool canceled)
+{
+    struct own_lease *own = CONTAINER_OF(j, struct own_lease, job);
+    struct queue *q = req_lease(&own->req)->queue;
+    if (canceled)
+        own->fetch_why = ERR_UNAVAILABLE;
+    queue_ref(q);
+    queue_enter(q);
+    bodies_done(q, req_lease(&own->req));
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+void lease_fetch_all(struct queue *q, struct list *fetches)
+{
+    struct list here;
+    list_init(&here);
+    for (struct list *n; (n = list_take(fetches)) != NULL;) {
+        struct own_lease *own = CONTAINER_OF(n, struct own_lease, fetch);
+        own->fetch_why = bodies_read(req_lease(&own->req), true);
+        if (own->fetch_why == ERR_AGAIN) {
+            own->job = (struct loop_job){ .run = bodies_job_run, .done = bodies_job_done };
+            stores_job_start(q->all, own->store_index, &own->job);
+        } else {
+            list_append(&here, n);
+        }
+    }
+    queue_enter(q);
+    for (struct list *n; (n = list_take(&here)) != NULL;)
+        bodies_done(q, req_lease(&CONTAINER_OF(n, struct own_lease, fetch)->req));
+}
