@@ -23,14 +23,26 @@ struct queue_stats {
 MUST_CHECK err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out);
 /* Of a partition, or QUEUE_PARTS_ALL, in order of ids from pivot (inclusive; empty: the first): the
  * oldest first. */
-MUST_CHECK err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot,
-                                unsigned limit, struct arena *a, struct queue_item **out,
-                                unsigned *count, struct err_note *note);
+struct queue_items_page {
+    uint32_t partition;
+    bool scheduled; /* those that wait for an instant, not the ready and leased ones */
+    str pivot;
+    unsigned limit; /* 0: the default */
+    struct queue_item *found;
+    unsigned count;
+};
+MUST_CHECK err queue_items_list(struct queue *q, struct queue_items_page *page, struct arena *a,
+                                struct err_note *note);
 /* One item with a source_id: not while one with it is there that was imported within the
  * idempotency window; the id is that of the first then. */
-MUST_CHECK err queue_items_import(struct queue *q, uint32_t partition,
-                                  const struct queue_item *items, unsigned count, struct arena *a,
-                                  struct queue_item **out, struct err_note *note);
+struct queue_import {
+    uint32_t partition;
+    const struct queue_item *items;
+    unsigned count;
+    struct queue_item *stored; /* count of them, as they are now */
+};
+MUST_CHECK err queue_items_import(struct queue *q, struct queue_import *import, struct arena *a,
+                                  struct err_note *note);
 MUST_CHECK err queue_items_delete(struct queue *q, uint32_t partition, const str *ids,
                                   unsigned count, struct err_note *note);
 MUST_CHECK err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive,

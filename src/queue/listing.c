@@ -285,23 +285,23 @@ static unsigned most_items(const struct queue *q, unsigned limit)
     return fit < most ? (unsigned)fit : most;
 }
 
-err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit,
-                     struct arena *a, struct queue_item **out, unsigned *count,
+err queue_items_list(struct queue *q, struct queue_items_page *page, struct arena *a,
                      struct err_note *note)
 {
+    uint32_t partition = page->partition;
     bool is_all = partition == QUEUE_PARTS_ALL;
     struct listing l = { .q = q,
                          .first = is_all ? 0 : partition,
-                         .scheduled = scheduled,
-                         .max = most_items(q, limit),
+                         .scheduled = page->scheduled,
+                         .max = most_items(q, page->limit),
                          .end = is_all ? atomic_load(&q->parts_shown) : partition + 1,
                          .arena = a };
     err why = is_all ? ERR_OK : part_check(q, partition, note);
     if (why != ERR_OK)
         return why;
-    if (pivot.n > 0 && !ksuid_parse(pivot, &l.from)) {
-        err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(pivot, 100)),
-                     ksuid_refusal(pivot));
+    if (page->pivot.n > 0 && !ksuid_parse(page->pivot, &l.from)) {
+        err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(page->pivot, 100)),
+                     ksuid_refusal(page->pivot));
         return ERR_BAD;
     }
     struct arena rows;
@@ -312,8 +312,8 @@ err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pi
         why = list_all(&l, note);
     if (why == ERR_OK) {
         fill_leases(&l);
-        *out = l.items;
-        *count = l.items_count;
+        page->found = l.items;
+        page->count = l.items_count;
     }
     arena_fini(&rows);
     return why == ERR_OK || why == ERR_LIMIT ? why : ERR_UNAVAILABLE;

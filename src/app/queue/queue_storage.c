@@ -60,27 +60,22 @@ static bool items_messages(struct queue_call *c, const struct queue_item *found,
 
 struct items_call {
     struct queue_call call;
-    uint32_t partition;
-    bool scheduled;
-    str pivot;
-    unsigned limit, count;
-    struct queue_item *found;
+    struct queue_items_page page;
 };
 
 static void list_run(struct queue_call *call)
 {
     struct items_call *c = CONTAINER_OF(call, struct items_call, call);
-    call->why = queue_items_list(call->queue, c->partition, c->scheduled, c->pivot, c->limit,
-                                 http_arena(call->x), &c->found, &c->count, &call->note);
+    call->why = queue_items_list(call->queue, &c->page, http_arena(call->x), &call->note);
 }
 
 static void list_answer(struct queue_call *call)
 {
     struct items_call *c = CONTAINER_OF(call, struct items_call, call);
     Wire__StorageItemsListResponse reply = WIRE__STORAGE_ITEMS_LIST_RESPONSE__INIT;
-    if (!items_messages(call, c->found, c->count, &reply.items))
+    if (!items_messages(call, c->page.found, c->page.count, &reply.items))
         return;
-    reply.n_items = c->count;
+    reply.n_items = c->page.count;
     queue_call_reply(call, &reply.base);
 }
 
@@ -91,12 +86,12 @@ static void items_list(struct http_exchange *x, void *app, bool scheduled)
         c == NULL ? NULL : rpc_read(x, &wire__storage_items_list_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.stats") ||
         !queue_call_partition(&c->call, m->partition) ||
-        !queue_call_limit(&c->call, m->limit, &c->limit))
+        !queue_call_limit(&c->call, m->limit, &c->page.limit))
         return;
-    c->partition = (uint32_t)m->partition;
-    c->scheduled = scheduled;
-    c->pivot = str_trim(wire_str(m->pivot)); /* a blank one is none */
-    queue_call_part_job(&c->call, c->partition, list_run, list_answer);
+    c->page.partition = (uint32_t)m->partition;
+    c->page.scheduled = scheduled;
+    c->page.pivot = str_trim(wire_str(m->pivot)); /* a blank one is none */
+    queue_call_part_job(&c->call, c->page.partition, list_run, list_answer);
 }
 
 void app_storage_items(struct http_exchange *x, void *app)
@@ -117,9 +112,9 @@ void app_queue_peek(struct http_exchange *x, void *app)
     const Wire__QueuePeekRequest *m =
         c == NULL ? NULL : rpc_read(x, &wire__queue_peek_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
-        queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->limit)) {
-        c->partition = QUEUE_PARTS_ALL;
-        c->pivot = str_trim(wire_str(m->pivot));
+        queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->page.limit)) {
+        c->page.partition = QUEUE_PARTS_ALL;
+        c->page.pivot = str_trim(wire_str(m->pivot));
         queue_call_part_job(&c->call, QUEUE_PARTS_ALL, list_run, list_answer);
     }
 }
@@ -158,11 +153,12 @@ static void import_run(struct queue_call *call)
     struct import_call *c = CONTAINER_OF(call, struct import_call, call);
     for (unsigned done = 0; done < c->count && call->why == ERR_OK;) {
         unsigned n = import_batch(c, done);
-        struct queue_item *stored = NULL;
-        call->why = queue_items_import(call->queue, c->partition, c->items + done, n,
-                                       http_arena(call->x), &stored, &call->note);
+        struct queue_import batch = { .partition = c->partition,
+                                      .items = c->items + done,
+                                      .count = n };
+        call->why = queue_items_import(call->queue, &batch, http_arena(call->x), &call->note);
         if (call->why == ERR_OK)
-            memcpy(c->stored + done, stored, n * sizeof *stored);
+            memcpy(c->stored + done, batch.stored, n * sizeof *batch.stored);
         done += n;
     }
 }

@@ -116,25 +116,27 @@ static err import_run(struct import *m, struct err_note *note)
 static err source_find(struct import *m, bool scheduled, bool *found, struct err_note *note)
 {
     struct ksuid from = KSUID_NIL;
-    struct arena page;
+    struct arena rows;
     err why = ERR_OK;
-    unsigned count = 1;
-    arena_init(&page, IMPORT_PAGE_BYTES_MAX);
-    while (why == ERR_OK && count > 0 && !*found) {
-        struct queue_item *items = NULL;
+    struct queue_items_page p = { .partition = m->partition,
+                                  .scheduled = scheduled,
+                                  .limit = QUEUE_LEASE_ITEMS_MAX,
+                                  .count = 1 };
+    arena_init(&rows, IMPORT_PAGE_BYTES_MAX);
+    while (why == ERR_OK && p.count > 0 && !*found) {
         char pivot[KSUID_TEXT_BYTES + 1];
         ksuid_format(from, pivot);
-        arena_reset(&page);
-        why = queue_items_list(m->queue, m->partition, scheduled, str_of(pivot),
-                               QUEUE_LEASE_ITEMS_MAX, &page, &items, &count, note);
-        for (unsigned i = 0; why == ERR_OK && i < count && !*found; i++) {
-            from = ksuid_add(items[i].id, 1);
-            *found = str_eq(items[i].source_id, m->items[0].source_id);
+        arena_reset(&rows);
+        p.pivot = str_of(pivot);
+        why = queue_items_list(m->queue, &p, &rows, note);
+        for (unsigned i = 0; why == ERR_OK && i < p.count && !*found; i++) {
+            from = ksuid_add(p.found[i].id, 1);
+            *found = str_eq(p.found[i].source_id, m->items[0].source_id);
             if (*found)
-                m->first = items[i].id;
+                m->first = p.found[i].id;
         }
     }
-    arena_fini(&page);
+    arena_fini(&rows);
     return why;
 }
 
@@ -154,10 +156,12 @@ static err import_again(struct import *m, struct err_note *note)
     return m->key.p == NULL ? ERR_LIMIT : import_run(m, note);
 }
 
-err queue_items_import(struct queue *q, uint32_t partition, const struct queue_item *items,
-                       unsigned count, struct arena *a, struct queue_item **out,
+err queue_items_import(struct queue *q, struct queue_import *import, struct arena *a,
                        struct err_note *note)
 {
+    const struct queue_item *items = import->items;
+    uint32_t partition = import->partition;
+    unsigned count = import->count;
     struct queue_item *copies = arena_calloc(a, (size_t)count + 1, sizeof *copies);
     if (copies == NULL)
         return ERR_LIMIT;
@@ -188,6 +192,6 @@ err queue_items_import(struct queue *q, uint32_t partition, const struct queue_i
         copies[i].max_attempts = m.max_attempts;
         copies[i].expire_at = items[i].expire_at.ns > 0 ? items[i].expire_at : m.expire_at;
     }
-    *out = copies;
+    import->stored = copies;
     return why;
 }

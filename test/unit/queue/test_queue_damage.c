@@ -73,14 +73,13 @@ static struct queue *cold_queue(const char *name)
 static unsigned listed(struct queue *q)
 {
     struct arena a;
-    struct queue_item *items;
+    struct queue_items_page page = { .limit = 100 };
     struct err_note note = { "" };
-    unsigned count = 0;
     arena_init(&a, 1 << 20);
-    if (queue_items_list(q, 0, false, STR_NONE, 100, &a, &items, &count, &note) != ERR_OK)
+    if (queue_items_list(q, &page, &a, &note) != ERR_OK)
         fail_msg("list: %s", note.text);
     arena_fini(&a);
-    return count;
+    return page.count;
 }
 
 static void an_item_that_cannot_be_read_is_passed(err body)

@@ -51,8 +51,10 @@ static err look(struct queue *q, uint32_t partition, str pivot, unsigned limit, 
     struct err_note note;
     out->count = 0;
     out->text[0] = '\0';
-    err why = queue_items_list(q, partition, false, pivot, limit, &out->arena, &out->items,
-                               &out->count, &note);
+    struct queue_items_page page = { .partition = partition, .pivot = pivot, .limit = limit };
+    err why = queue_items_list(q, &page, &out->arena, &note);
+    out->items = page.found;
+    out->count = page.count;
     for (unsigned i = 0; i < out->count && i < SHOWN_MAX; i++) {
         size_t n = strlen(out->text);
         int more = snprintf(out->text + n, sizeof out->text - n, "%s%.*s", i == 0 ? "" : " ",

@@ -43,25 +43,24 @@ static void reopen(void)
 static void import(uint32_t attempts)
 {
     const struct queue_item item = { .bytes = STR("x"), .attempts = attempts };
-    struct queue_item *out;
+    struct queue_import one = { .items = &item, .count = 1 };
     struct err_note note = { "" };
     struct arena a;
     arena_init(&a, 1 << 20);
-    if (queue_items_import(q, 0, &item, 1, &a, &out, &note) != ERR_OK)
+    if (queue_items_import(q, &one, &a, &note) != ERR_OK)
         fail_msg("import: %s", note.text);
     arena_fini(&a);
 }
 
 static uint32_t shown_attempts(void)
 {
-    struct queue_item *items;
+    struct queue_items_page page = { .partition = 0 };
     struct err_note note;
     struct arena a;
-    unsigned count;
     arena_init(&a, 1 << 20);
-    assert_int_equal(queue_items_list(q, 0, false, STR_NONE, 0, &a, &items, &count, &note), ERR_OK);
-    assert_int_equal(count, 1);
-    const uint32_t attempts = items[0].attempts;
+    assert_int_equal(queue_items_list(q, &page, &a, &note), ERR_OK);
+    assert_int_equal(page.count, 1);
+    const uint32_t attempts = page.found[0].attempts;
     arena_fini(&a);
     return attempts;
 }

@@ -225,17 +225,15 @@ static void window_is_smaller_than_the_backlog(void **state)
     }
     assert_int_equal(rig_stats(q, 0).ready, REQUESTS * EACH);
     struct arena arena;
-    struct queue_item *items;
-    unsigned count;
+    struct queue_items_page page = { .limit = 12000 };
     arena_init(&arena, 64 << 20);
-    assert_int_equal(queue_items_list(q, 0, false, STR(""), 12000, &arena, &items, &count, &note),
-                     ERR_OK);
-    assert_int_equal(count, REQUESTS * EACH);
+    assert_int_equal(queue_items_list(q, &page, &arena, &note), ERR_OK);
+    assert_int_equal(page.count, REQUESTS * EACH);
     char text[2][KSUID_TEXT_BYTES + 1];
-    ksuid_format(items[11000].id, text[0]);
-    ksuid_format(items[11001].id, text[1]);
+    ksuid_format(page.found[11000].id, text[0]);
+    ksuid_format(page.found[11001].id, text[1]);
     str ids[3] = { str_of(text[0]), str_of(text[1]), str_of(text[0]) };
-    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &items[11002].id, 1, &note),
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &page.found[11002].id, 1, &note),
                      ERR_CONFLICT);
     assert_int_equal(queue_items_delete(q, 0, ids, 3, &note), ERR_OK);
     unsigned taken = 0;
@@ -295,20 +293,21 @@ static void imported_items_keep_attempts_and_leases(void **state)
     struct queue *q = rig_queue(&rig, "imported", 2);
     struct err_note note = { "" };
     struct arena arena;
-    struct queue_item *out,
-        in[3] = { { .bytes = STR_INIT("a"), .attempts = 3 },
-                  { .bytes = STR_INIT("b") },
-                  { .bytes = STR_INIT("c"),
-                    .attempts = 1,
-                    .lease_deadline = store_time_add(clock_store(rig.clock), 50 * NS_PER_S) } };
+    struct queue_item in[3] = { { .bytes = STR_INIT("a"), .attempts = 3 },
+                                { .bytes = STR_INIT("b") },
+                                { .bytes = STR_INIT("c"),
+                                  .attempts = 1,
+                                  .lease_deadline =
+                                      store_time_add(clock_store(rig.clock), 50 * NS_PER_S) } };
+    struct queue_import import = { .partition = 1, .items = in, .count = 3 };
     arena_init(&arena, 1 << 20);
-    assert_int_equal(queue_items_import(q, 1, in, 3, &arena, &out, &note), ERR_OK);
+    assert_int_equal(queue_items_import(q, &import, &arena, &note), ERR_OK);
     assert_int_equal(rig_stats(q, 1).ready, 2);
     assert_int_equal(rig_stats(q, 1).leased, 1);
     struct ask *a = rig_lease(&rig, q, 10);
     assert_int_equal(a->u.lease.items_count, 2);
     assert_int_equal(a->u.lease.items[0].attempts, 4);
-    assert_int_equal(ksuid_cmp(a->u.lease.items[0].id, out[0].id), 0);
+    assert_int_equal(ksuid_cmp(a->u.lease.items[0].id, import.stored[0].id), 0);
     rig_advance(&rig, 51 * NS_PER_S);
     struct ask *b = rig_lease(&rig, q, 10);
     assert_int_equal(b->u.lease.items_count, 1);
@@ -477,23 +476,26 @@ static void import_is_refused_at_once_where_nothing_is_taken(void **state)
 {
     (void)state;
     struct queue *q = rig_queue(&rig, "closed", 2);
-    struct queue_item *out, in = { .bytes = STR_INIT("a") };
+    struct queue_item in = { .bytes = STR_INIT("a") };
+    struct queue_import import = { .partition = 1, .items = &in, .count = 1 };
     struct queue_part_change c = { .order = PART_DRAIN, .partition = 1 };
     struct err_note note;
     struct arena arena;
     arena_init(&arena, 1 << 20);
     assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
-    assert_int_equal(queue_items_import(q, 1, &in, 1, &arena, &out, &note), ERR_UNAVAILABLE);
+    assert_int_equal(queue_items_import(q, &import, &arena, &note), ERR_UNAVAILABLE);
     assert_string_equal(note.text,
                         "partition not available; partition '1' is draining, retry again");
     c.order = PART_PAUSE;
     assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
-    assert_int_equal(queue_items_import(q, 1, &in, 1, &arena, &out, &note), ERR_UNAVAILABLE);
+    assert_int_equal(queue_items_import(q, &import, &arena, &note), ERR_UNAVAILABLE);
     assert_string_equal(note.text, "partition not available; partition '1' is paused, retry again");
-    assert_int_equal(queue_items_import(q, 0, &in, 1, &arena, &out, &note), ERR_OK);
+    import.partition = 0;
+    assert_int_equal(queue_items_import(q, &import, &arena, &note), ERR_OK);
     c.order = PART_RESUME;
     assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
-    assert_int_equal(queue_items_import(q, 1, &in, 1, &arena, &out, &note), ERR_OK);
+    import.partition = 1;
+    assert_int_equal(queue_items_import(q, &import, &arena, &note), ERR_OK);
     arena_fini(&arena);
     queue_unref(&q);
 }

@@ -74,16 +74,14 @@ static void holds(struct queue *dead, uint64_t count)
 static unsigned list_ids(struct queue *q, struct ksuid *ids, unsigned max)
 {
     struct arena arena;
-    struct queue_item *items;
+    struct queue_items_page page = { .limit = max };
     struct err_note note;
-    unsigned count;
     arena_init(&arena, 64 << 20);
-    assert_int_equal(queue_items_list(q, 0, false, STR(""), max, &arena, &items, &count, &note),
-                     ERR_OK);
-    for (unsigned i = 0; i < count; i++)
-        ids[i] = items[i].id;
+    assert_int_equal(queue_items_list(q, &page, &arena, &note), ERR_OK);
+    for (unsigned i = 0; i < page.count; i++)
+        ids[i] = page.found[i].id;
     arena_fini(&arena);
-    return count;
+    return page.count;
 }
 
 static void clear_of_a_key_ends_all_of_it(void **state)
