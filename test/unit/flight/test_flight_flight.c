@@ -456,14 +456,14 @@ static void a_maker_that_rests_lets_the_next_begin(void **state)
     struct maker m[4] = { 0 };
     static const char *const keys[] = { "a", "b", "c", "d" };
     assert_int_equal(join_wiki(b, &c[0], keys[0], &m[0]), ERR_OK);
-    struct flight *first = held(b, &m[0]);
+    struct flight *first = held(&m[0]);
     for (unsigned i = 1; i < COUNT_OF(c); i++)
         assert_int_equal(join_wiki(b, &c[i], keys[i], &m[i]), ERR_OK);
     assert_true(flight_leave(b->flights, &c[1].waiter));
-    WAIT_FOR(b, atomic_load(&m[1].releases) == 1);
+    WAIT_UNTIL(atomic_load(&m[1].releases) == 1);
     assert_int_equal(flight_pass(first)->state, LIMITER_IN);
     limiter_rest(b->limiter, flight_pass(first));
-    struct flight *second = held(b, &m[2]);
+    struct flight *second = held(&m[2]);
     limiter_rest(b->limiter, flight_pass(second));
     struct limiter_figures f;
     limiter_figures_get(b->limiter, LIMITER_KIND, &wiki, &f);
@@ -471,9 +471,9 @@ static void a_maker_that_rests_lets_the_next_begin(void **state)
     assert_int_equal(f.running, 0);
     assert_int_equal(f.waiting, 1);
     finish(&m[0], first, ERR_OK);
-    finish(&m[3], held(b, &m[3]), ERR_OK);
+    finish(&m[3], held(&m[3]), ERR_OK);
     finish(&m[2], second, ERR_OK);
-    WAIT_FOR(b, flights_idle(b->flights));
+    WAIT_UNTIL(flights_idle(b->flights));
     assert_int_equal(c[0].done + c[2].done + c[3].done, 3);
     assert_int_equal(atomic_load(&m[1].starts), 0);
     limiter_figures_get(b->limiter, LIMITER_ALL, NULL, &f);
@@ -496,7 +496,7 @@ static void flights_wait_for_others_of_their_kind(void **state)
     assert_int_equal(f.waiting, 1);
     assert_int_equal(atomic_load(&m.starts), 0);
     assert_false(limiter_leave(b->limiter, &other));
-    WAIT_FOR(b, c.done == 1 && flights_idle(b->flights));
+    WAIT_UNTIL(c.done == 1 && flights_idle(b->flights));
     bench_free(b);
 }
 
