@@ -214,6 +214,7 @@ static void many_that_die_unreadable_go_by_one_write(void **state)
     store_bend(ERR_CORRUPT, ERR_OK);
     bend.ops.bodies = no_bodies;
     bend.ops.write = write_counted;
+    rig_ops(&rig, 0, &bend.ops);
     atomic_store(&writes, 0);
     rig_advance(&rig, 61 * NS_PER_S);
     mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
