@@ -12,12 +12,13 @@
  *     do hold the space lock.
  *  3. Holes outlive the process: the next start looks for them.
  *  4. Only updates that free are let in while the map has less than a quarter left, or MARGIN_PAGES
- *     (4 GiB): behind the last page in use, and free within. That is more than all that is let in
- *     and not in LMDB yet can take of a map of 16 GiB or more. Should a commit find the map full
- *     all the same (somebody asked for a small one), nothing is lost: LMDB has written nothing that
- *     its last state reaches, the transaction is thrown away whole, its rows and the position with
- *     them; the overlay stays, readers look at it first, the log keeps its records (space.c, 1),
- * and the commit is tried again, as after a full disk. */
+ *     (4 GiB): behind the last page in use, and free within. By estimate that is several times
+ *     what is let in and not in LMDB yet can take of a map of 16 GiB or more. Should a commit find
+ *     the map full all the same, nothing is lost: LMDB has written nothing that its last state
+ *     reaches, the transaction is thrown away whole, its rows and the position with them; the
+ *     overlay stays, readers look at it first, the log keeps its records (space.c, 1), and the
+ *     commit is tried again, as after a full disk. In maps of a few MiB it was seen to fail until
+ *     the store was opened with a larger one (docs/adr/0022). */
 #include "engine/index.h"
 
 #include <stdlib.h>
