@@ -1,5 +1,6 @@
 #include "http/head.h"
 #include "http/server.h"
+#include "http/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,13 +95,37 @@ enum MHD_Result exchange_queue(struct http_exchange *x)
     return done;
 }
 
-/* The answer is stored: whoever is on the worker queues it, or the worker is told of it. */
+static void resume(struct http_exchange *x)
+{
+    struct http_server *s = x->conn->server;
+    worker_resume(x->conn->worker, x);
+    INVARIANT(atomic_fetch_sub(&s->deferred, 1) > 0);
+}
+
+static void resume_run(struct task *t)
+{
+    resume(CONTAINER_OF(t, struct http_exchange, resume));
+}
+
+void exchange_resume(struct http_exchange *x)
+{
+    struct http_worker *w = x->conn->worker;
+    if (worker_is_here(w)) {
+        resume(x);
+        return;
+    }
+    x->resume.run = resume_run;
+    worker_post(w, &x->resume);
+}
+
+/* The answer is stored: whoever is on the worker queues it, or the worker is told to come for
+ * it. */
 static void answer_stored(struct http_exchange *x)
 {
     if (!x->deferred)
         return;
     if (x->gone == NULL || gone_end(x->conn->server->gone, x))
-        exchange_stored(x);
+        exchange_resume(x);
 }
 
 static void answer_claim(struct http_exchange *x, int status)
@@ -163,6 +188,32 @@ void http_answer(struct http_exchange *x, int status, str body)
     if (starved)
         response_header(x->response, "Retry-After", "1");
     answer_stored(x);
+}
+
+void http_defer(struct http_exchange *x)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(x->stage == STAGE_RUN);
+    INVARIANT(!x->deferred);
+    INVARIANT(!atomic_load(&x->answered));
+    x->deferred = true;
+    atomic_fetch_add(&x->conn->server->deferred, 1);
+    MHD_suspend_connection(x->mhd);
+}
+
+static void exchange_post(struct home *h, struct task *t)
+{
+    struct http_exchange *x = CONTAINER_OF(h, struct http_exchange, home);
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    worker_post(x->conn->worker, t);
+}
+
+struct home *http_home(struct http_exchange *x)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(x->stage == STAGE_RUN);
+    x->home.post = exchange_post;
+    return &x->home;
 }
 
 void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx)

@@ -1,4 +1,5 @@
 #include "http/server.h"
+#include "http/worker.h"
 
 #include <arpa/inet.h>
 #include <linux/sockios.h>
@@ -35,11 +36,15 @@ enum {
  * <linux/tcp.h>. */
 enum { TCP_CLOSE_STATE = 7, TCP_CLOSE_WAIT_STATE = 8 };
 
-enum MHD_Result conns_accept(void *listener, const struct sockaddr *addr, socklen_t addr_n)
+static bool conns_has_room(const struct http_server *s)
+{
+    return atomic_load(&s->conns_count) < s->limits.connections_max;
+}
+
+enum MHD_Result conns_accept(void *worker, const struct sockaddr *addr, socklen_t addr_n)
 {
     (void)addr, (void)addr_n;
-    struct http_server *s = ((struct listener *)listener)->server;
-    return atomic_load(&s->conns_count) < s->limits.connections_max ? MHD_YES : MHD_NO;
+    return conns_has_room(worker_listener(worker)->server) ? MHD_YES : MHD_NO;
 }
 
 static void peer_format(const struct sockaddr *addr, char peer[HTTP_PEER_BYTES])
@@ -65,7 +70,6 @@ static struct http_conn *conn_new(struct listener *l, int fd, const struct socka
     c->server = l->server;
     c->listen = &l->opts;
     c->fd = fd;
-    c->owners = 1;
     peer_format(addr, c->peer);
     c->swept_phase = UINT64_MAX;
     c->x.magic = EXCHANGE_MAGIC;
@@ -103,7 +107,7 @@ static void conn_remove(struct http_server *s, struct http_conn *c)
 
 struct http_conn *conns_open(struct listener *l, int fd, const struct sockaddr *addr)
 {
-    if (conns_accept(l, addr, 0) == MHD_NO)
+    if (!conns_has_room(l->server))
         return NULL;
     struct http_conn *c = conn_new(l, fd, addr);
     conn_add(l->server, c);
@@ -113,8 +117,6 @@ struct http_conn *conns_open(struct listener *l, int fd, const struct sockaddr *
 void conns_close(struct http_conn *c)
 {
     MAGIC_CHECK(c, CONN_MAGIC);
-    if (atomic_fetch_sub(&c->owners, 1) > 1)
-        return;
     INVARIANT(c->x.stage == STAGE_IDLE);
     conn_remove(c->server, c);
     arena_fini(&c->x.arena);
@@ -124,97 +126,51 @@ void conns_close(struct http_conn *c)
 
 /* ---- from a lane to the library ---- */
 
-void conn_fd_set(struct http_conn *c, int fd)
+static void conn_fd_set(struct http_conn *c, int fd)
 {
     pthread_mutex_lock(&c->server->conns_lock);
     c->fd = fd;
     pthread_mutex_unlock(&c->server->conns_lock);
 }
 
-/* NULL: it came from no lane. */
-static struct http_conn *handed_take(struct listener *l, int fd)
+/* No sweep may touch the descriptor until the library tells of it. */
+void conns_hand(struct http_conn *c, struct http_worker *to)
 {
-    pthread_mutex_lock(&l->handed_lock);
-    struct http_conn **link = &l->handed[(unsigned)fd % HTTP_HANDED_CHAINS];
-    while (*link != NULL && (*link)->handed_fd != fd)
-        link = &(*link)->handed_next;
-    struct http_conn *c = *link;
-    if (c != NULL)
-        *link = c->handed_next;
-    pthread_mutex_unlock(&l->handed_lock);
-    return c;
-}
-
-static void handed_put(struct listener *l, struct http_conn *c)
-{
-    pthread_mutex_lock(&l->handed_lock);
-    struct http_conn **link = &l->handed[(unsigned)c->handed_fd % HTTP_HANDED_CHAINS];
-    c->handed_next = *link;
-    *link = c;
-    pthread_mutex_unlock(&l->handed_lock);
-}
-
-/* The library closes what it refuses, now or later, and of the latter it says nothing: then the
- * next of that descriptor finds the old one still here. No sweep may touch the descriptor
- * meanwhile. */
-void conns_hand(struct listener *l, struct MHD_Daemon *to, struct http_conn *c)
-{
-    struct sockaddr_storage addr;
-    socklen_t addr_n = sizeof addr;
-    int fd = c->fd;
-    if (getpeername(fd, (struct sockaddr *)&addr, &addr_n) != 0) { /* it has left */
-        conns_close(c);
-        close(fd);
-        return;
-    }
-    struct http_conn *old = handed_take(l, fd);
-    if (old != NULL)
-        conns_close(old);
-    conn_fd_set(c, -1);
+    pthread_mutex_lock(&c->server->conns_lock);
+    c->given_fd = c->fd;
+    c->fd = -1;
+    c->worker = to;
     c->line_phase = atomic_load(&c->phase); /* what it sent unread is of a request */
-    c->handed_fd = fd;
+    pthread_mutex_unlock(&c->server->conns_lock);
     c->lane = NULL;
-    handed_put(l, c);
-    if (MHD_add_connection(to, fd, (const struct sockaddr *)&addr, addr_n) == MHD_YES)
-        return;
-    old = handed_take(l, fd);
-    if (old != NULL)
-        conns_close(old);
-}
-
-void conns_forget_handed(struct listener *l)
-{
-    for (unsigned i = 0; i < HTTP_HANDED_CHAINS; i++)
-        while (l->handed[i] != NULL) {
-            struct http_conn *c = l->handed[i];
-            l->handed[i] = c->handed_next;
-            conns_close(c);
-        }
+    worker_take(to, c);
 }
 
 /* ---- the library's ---- */
 
-static struct http_conn *conn_of_library(struct listener *l, struct MHD_Connection *mhd)
+static struct http_conn *conn_of_library(struct http_worker *w, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     int fd = info == NULL ? -1 : info->connect_fd;
-    struct http_conn *c = handed_take(l, fd);
+    struct http_conn *c = worker_given(w, fd);
     if (c != NULL) {
         conn_fd_set(c, fd);
         return c;
     }
+    struct listener *l = worker_listener(w);
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     c = conn_new(l, fd, info == NULL ? NULL : info->client_addr);
+    c->worker = w;
     conn_add(l->server, c);
     return c;
 }
 
-void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot,
+void conns_notify(void *worker, struct MHD_Connection *mhd, void **slot,
                   enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *slot = conn_of_library(listener, mhd);
+        *slot = conn_of_library(worker, mhd);
         return;
     }
     struct http_conn *c = *slot;
@@ -222,9 +178,9 @@ void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot,
         return;
     /* libmicrohttpd 1.0.1 forgets a request whose chunk's line filled its memory: it refuses it
      * twice, and closes. */
-    if (atomic_load(&c->owners) == 1 && c->x.stage != STAGE_IDLE) {
+    if (c->x.stage != STAGE_IDLE) {
         void *x = &c->x;
-        serve_completed(listener, mhd, &x, MHD_REQUEST_TERMINATED_WITH_ERROR);
+        serve_completed(worker, mhd, &x, MHD_REQUEST_TERMINATED_WITH_ERROR);
     }
     conns_close(c);
     *slot = NULL;
@@ -364,6 +320,25 @@ void http_server_sweep(struct http_server *s)
         gone_sweep(s->gone);
     if (cut > 0)
         log_event(s->log, LOG_DEBUG, "http.cut", LOG_INT("connections", cut));
+}
+
+/* libmicrohttpd looks at a body again and again when its memory for one line of a chunk is full,
+ * and in the mode we run it in it never says so to the client. */
+void conns_cut_stuck(struct http_server *s, const struct http_worker *w)
+{
+    pthread_mutex_lock(&s->conns_lock);
+    for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
+        uint64_t bytes = atomic_load_explicit(&c->body_bytes, memory_order_relaxed);
+        bool stands = c->stuck_bytes == bytes + 1;
+        int unread = 0;
+        if (c->fd < 0 || c->worker != w || c->cut ||
+            phase_of(atomic_load_explicit(&c->phase, memory_order_relaxed)) != PHASE_BODY)
+            continue;
+        c->stuck_bytes = bytes + 1;
+        if (stands && ioctl(c->fd, SIOCINQ, &unread) == 0 && unread > 0)
+            conn_cut(c);
+    }
+    pthread_mutex_unlock(&s->conns_lock);
 }
 
 unsigned http_server_open_requests(const struct http_server *s)

@@ -1,13 +1,14 @@
 /* exchange.h - one request and its answer, and the connection it came on. Private to http.
  *
  * Model: each connection owns one exchange, used for its requests in turn, so that a request costs
- * no allocation of its own. The worker that owns the connection moves the stage; only http_answer
- * and tasks for it may come from another thread, after http_defer. The sweep reads phase and
+ * no allocation of its own. The worker that owns the connection moves the stage; only http_answer,
+ * after http_defer, and tasks for its home may come from another thread. The sweep reads phase and
  * body_bytes alone. */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/home.h"
 #include "http/http.h"
 #include "http/router.h"
@@ -74,19 +75,12 @@ struct http_exchange {
     atomic_bool answered;
     http_gone_fn *gone; /* whom to tell that the client left; NULL: nobody asked */
     void *gone_ctx;
-    bool gone_late;                   /* only when it waits long */
-    unsigned gone_slot;               /* under gone.c's lock; 0: not watched */
-    bool resumed;                     /* counts among the server's resumed ones */
-    struct http_exchange *next_paced; /* under pace_lock, while it waits to be resumed */
-    bool deferred; /* set before the handing over, so plain reads after it are ordered */
-    /* turn.c */
+    bool gone_late;     /* only when it waits long */
+    unsigned gone_slot; /* under gone.c's lock; 0: not watched */
+    bool deferred;      /* set before the handing over, so plain reads after it are ordered */
     struct home home;
-    _Atomic(struct task *) tasks; /* the last first */
-    struct task answer;           /* it is stored */
-    struct task turn;             /* of an orphan */
-    bool stored;                  /* the worker knows of it */
-    bool orphan;
-    bool close; /* this answer ends the connection */
+    struct task resume; /* once it is answered */
+    bool close;         /* this answer ends the connection */
     bool queue_failed;
     bool reply_failed; /* a header found no room */
     bool shared;       /* http_share */
@@ -128,14 +122,16 @@ struct http_conn {
     int64_t phase_seen_ns, window_ns, probe_ns, moved_ns, left_ns;
     uint64_t window_bytes, idle_bytes, moved_bytes;
     bool cut;
+    uint64_t stuck_bytes; /* under the table's lock: body_bytes when its worker had nothing to do */
     bool owed; /* under the table's lock: conns_owe saw it in work or sending, at owed_phase */
     uint64_t owed_phase;
-    uint64_t line_phase; /* phase when a request line had begun already; 0: the first line */
-    struct lane *lane;   /* whose it is; NULL: the library's */
-    int handed_fd;
-    atomic_uint owners; /* the library or a lane; an orphan (turn.c) */
-    /* on its way from a lane to the library; under the listener's lock */
-    struct http_conn *handed_next;
+    uint64_t line_phase;        /* phase when a request line had begun already; 0: the first line */
+    struct lane *lane;          /* whose it is; NULL: the library's */
+    struct http_worker *worker; /* the library's thread that has it */
+    /* on its way from a lane to the library */
+    struct task give;
+    int given_fd;
+    struct hash_node given;
     str rest_head,
         rest_body;     /* of an answer from a lane: what the client's kernel had no room for */
     size_t kept_bytes; /* what its lane answered and left with the kernel */
@@ -152,22 +148,10 @@ void exchange_end(struct http_exchange *x);
 /* Forgets the body alone. */
 void exchange_body_end(struct http_exchange *x);
 void conn_phase_set(struct http_conn *c, enum phase to);
-/* conns.c. -1: no sweep touches the descriptor any more. */
-void conn_fd_set(struct http_conn *c, int fd);
-/* serve.c. The request is over: tells the hook, forgets it. */
-void exchange_over(struct http_exchange *x, uint64_t bytes_sent);
 
-/* turn.c. The worker came for x, or x is over: the next that waits may be resumed. */
-void exchange_pace(struct http_exchange *x);
-/* The worker came for x, which is deferred: runs its tasks. False: it is not answered yet, and
- * sleeps again; it is not touched any more. */
-bool exchange_turn(struct http_exchange *x);
-/* The library ends a deferred request: as exchange_turn. True: it goes on without its connection.
- */
-bool exchange_orphan(struct http_exchange *x);
-/* It is deferred, and its answer is stored: the worker comes for it. x may be gone afterwards. */
-void exchange_stored(struct http_exchange *x);
-/* answer.c */
+/* answer.c. It is deferred, and its answer is stored: the worker resumes it. x may be gone
+ * afterwards, but on its worker. Thread: any. */
+void exchange_resume(struct http_exchange *x);
 /* The ready answer that x has: its head, but for Date, what http_reply_header added and the empty
  * line; and the body to send. */
 void exchange_ready_parts(const struct http_exchange *x, str *head, str *body);

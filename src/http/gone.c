@@ -145,7 +145,7 @@ static void tell(struct gone *g, uint64_t name)
         slot_move(s, SLOT_TOLD);
     unlock(g);
     if (answered)
-        exchange_stored(x);
+        exchange_resume(x);
 }
 
 static void on_ready(void *ctx, unsigned events)
@@ -229,16 +229,6 @@ void gone_sweep(struct gone *g)
         }
         s->swept = true;
     }
-    unlock(g);
-}
-
-void gone_forget(struct gone *g, struct http_exchange *x)
-{
-    MAGIC_CHECK(g, GONE_MAGIC);
-    lock(g);
-    if (x->gone_slot != 0 && g->slots[x->gone_slot - 1].state != SLOT_TELLING)
-        slot_leave(g, &g->slots[x->gone_slot - 1]);
-    conn_fd_set(x->conn, -1);
     unlock(g);
 }
 

@@ -34,9 +34,6 @@ void gone_free(struct gone **gp);
 void gone_watch(struct gone *g, struct http_exchange *x);
 /* Enters who asked to be looked at late and still waits. Thread: one. */
 void gone_sweep(struct gone *g);
-/* The connection of x, which is deferred, ends: its descriptor is used no more, and nobody is told
- * from here on. Thread: x's worker. */
-void gone_forget(struct gone *g, struct http_exchange *x);
 /* x's handler asked, and x is answered now. False: the handler is being told right now, and the
  * teller resumes x. Thread: any. */
 bool gone_end(struct gone *g, struct http_exchange *x);

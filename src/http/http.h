@@ -13,13 +13,13 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/home.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/times.h"
 
 struct http_server;
 struct http_exchange;
-struct home;
 struct loop;
 
 enum http_method {
@@ -215,10 +215,10 @@ void http_answer_ready(struct http_exchange *x, struct http_ready *r);
 /* Puts the connection to sleep; call it BEFORE handing x to whoever will answer. Handler thread
  * only. */
 void http_defer(struct http_exchange *x);
-/* Tasks posted there run on the worker that owns the connection of x, which stays deferred
- * meanwhile: a task answers x, or leaves that to others. When the client has left, and the
- * connection with it, they run on the loop. Between http_defer and http_answer; a task that was
- * posted runs before the answer goes out. Lives until then. Thread: any. */
+/* Where x goes on: a task posted there runs on the worker that owns x's connection, after the
+ * handler has returned, in order of posting with those of the worker's other exchanges. What posts
+ * there may be started before http_defer, which then must be called before the handler returns. A
+ * group of tasks wakes a worker once. Lives as long as x. Thread: the handler's. */
 struct home *http_home(struct http_exchange *x);
 
 /* Asks to be told when the client of a deferred exchange leaves: it closed, was cut off, or shut

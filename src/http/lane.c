@@ -36,7 +36,6 @@ struct lane {
     uint32_t magic;
     struct listener *listener;
     struct http_server *server;
-    struct MHD_Daemon *library; /* one worker */
     int set, wake;
     pthread_t thread;
     bool running, resting; /* resting: does not accept for a while */
@@ -99,8 +98,7 @@ static void conn_hand(struct http_conn *c)
         return;
     }
     conn_leave(c);
-    const struct lane *next = &l->lanes[atomic_fetch_add(&l->handed_count, 1) % l->lanes_count];
-    conns_hand(l, next->library, c);
+    conns_hand(c, l->workers[atomic_fetch_add(&l->handed_count, 1) % l->workers_count]);
 }
 
 /* It is w's from here on. False: the kernel has no memory for it, and c is over. */
@@ -421,10 +419,7 @@ static bool lane_start(struct listener *l, struct lane *w)
     w->set = epoll_create1(EPOLL_CLOEXEC);
     w->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = w };
-    if (w->set < 0 || w->wake < 0 || epoll_ctl(w->set, EPOLL_CTL_ADD, w->wake, &e) != 0)
-        return false;
-    w->library = server_library_start(l, 1, true);
-    return w->library != NULL;
+    return w->set >= 0 && w->wake >= 0 && epoll_ctl(w->set, EPOLL_CTL_ADD, w->wake, &e) == 0;
 }
 
 bool lanes_start(struct listener *l, unsigned count)
@@ -474,14 +469,11 @@ void lanes_stop(struct listener *l)
     lanes_quit(l);
     for (unsigned i = 0; i < l->lanes_count; i++) {
         struct lane *w = &l->lanes[i];
-        if (w->library != NULL)
-            MHD_stop_daemon(w->library);
         if (w->set >= 0)
             close(w->set);
         if (w->wake >= 0)
             close(w->wake);
     }
-    conns_forget_handed(l);
     free(l->lanes);
     l->lanes = NULL;
     l->lanes_count = 0;

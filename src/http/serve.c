@@ -1,5 +1,6 @@
 #include "http/head.h"
 #include "http/server.h"
+#include "http/worker.h"
 
 #include <string.h>
 
@@ -241,8 +242,10 @@ static void run(struct http_exchange *x)
 
 static enum MHD_Result all_read(struct http_exchange *x)
 {
-    if (x->deferred) /* resumed */
-        return exchange_turn(x) ? exchange_queue(x) : MHD_YES;
+    if (x->deferred) { /* resumed */
+        INVARIANT(atomic_load(&x->answered));
+        return exchange_queue(x);
+    }
     x->stage = STAGE_RUN;
     x->arena.bytes_max -=
         x->body.n; /* http.arena_bytes_max is of both; body_begin left HTTP_ANSWER_ROOM */
@@ -273,9 +276,9 @@ static void cookies_hide(struct MHD_Connection *mhd)
                                    ""); /* no room: then for none of the fields */
 }
 
-void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
+void *serve_line(void *worker, const char *target, struct MHD_Connection *mhd)
 {
-    (void)listener;
+    (void)worker;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct http_conn *c = info->socket_context;
@@ -288,15 +291,14 @@ void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
     return &c->x;
 }
 
-enum MHD_Result serve_call(void *listener, struct MHD_Connection *mhd, const char *url,
+enum MHD_Result serve_call(void *worker, struct MHD_Connection *mhd, const char *url,
                            const char *method, const char *version, const char *data,
                            size_t *data_n, void **slot)
 {
     (void)mhd, (void)url;
     struct http_exchange *x = *slot;
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    if (atomic_load_explicit(&((struct listener *)listener)->server->stopping,
-                             memory_order_relaxed))
+    if (atomic_load_explicit(&worker_listener(worker)->server->stopping, memory_order_relaxed))
         if (!x->deferred)
             return MHD_NO;
     switch (x->stage) {
@@ -320,28 +322,23 @@ enum MHD_Result serve_call(void *listener, struct MHD_Connection *mhd, const cha
     check_failed(__FILE__, __LINE__, "called for a request that is over");
 }
 
-void exchange_over(struct http_exchange *x, uint64_t bytes_sent)
-{
-    struct http_conn *c = x->conn;
-    struct http_server *s = c->server;
-    int64_t took = clock_mono(s->clock).ns - x->began.ns;
-    if (x->stage != STAGE_LINE && s->hooks.finished != NULL)
-        s->hooks.finished(x, x->stage == STAGE_SENT ? x->status : 0, took, bytes_sent,
-                          s->hooks.app);
-    exchange_end(x);
-    conn_phase_set(c, PHASE_IDLE);
-}
-
-void serve_completed(void *listener, struct MHD_Connection *mhd, void **slot,
+void serve_completed(void *worker, struct MHD_Connection *mhd, void **slot,
                      enum MHD_RequestTerminationCode why)
 {
-    (void)listener, (void)mhd;
+    (void)mhd;
+    struct http_server *s = worker_listener(worker)->server;
     struct http_exchange *x = *slot;
     if (x == NULL)
         return;
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(!x->deferred || atomic_load(&x->answered));
+    if (x->stage != STAGE_LINE && s->hooks.finished != NULL) {
+        int status = x->stage == STAGE_SENT ? x->status : 0;
+        uint64_t bytes = why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->answer_bytes : 0;
+        s->hooks.finished(x, status, clock_mono(s->clock).ns - x->began.ns, bytes, s->hooks.app);
+    }
+    struct http_conn *c = x->conn;
+    exchange_end(x);
+    conn_phase_set(c, PHASE_IDLE);
     *slot = NULL;
-    if (x->deferred && !x->stored && exchange_orphan(x))
-        return;
-    exchange_over(x, why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->answer_bytes : 0);
 }

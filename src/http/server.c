@@ -1,7 +1,7 @@
 #include "http/server.h"
 
-#include "http/head.h"
 #include "http/lane.h"
+#include "http/worker.h"
 #include "loop/loop.h"
 
 #include <arpa/inet.h>
@@ -117,7 +117,6 @@ static err listener_open(struct http_server *s, const struct http_listen *opts,
         return ERR_BAD;
     }
     l->opts.address = l->address;
-    INVARIANT(pthread_mutex_init(&l->handed_lock, NULL) == 0);
     s->listeners_count++;
     err why = socket_listen(l, &addr, addr_n);
     if (why != ERR_OK)
@@ -158,7 +157,6 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
     s->log = opts->log;
     s->ids_seed = (uint64_t)clock_wall(opts->clock).ns ^ ((uint64_t)getpid() << 32);
     INVARIANT(pthread_mutex_init(&s->conns_lock, NULL) == 0);
-    INVARIANT(pthread_mutex_init(&s->pace_lock, NULL) == 0);
     err why = server_build(s, opts, note);
     if (why != ERR_OK) {
         http_server_free(&s);
@@ -170,76 +168,31 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
     return ERR_OK;
 }
 
-/* Paths and queries stay as they were sent. */
-static size_t unescape_nothing(void *cls, struct MHD_Connection *mhd, char *text)
-{
-    (void)cls, (void)mhd;
-    return strlen(text);
-}
-
-__attribute__((format(printf, 2, 0))) static void library_log(void *server, const char *format,
-                                                              va_list args)
-{
-    const struct http_server *s = server;
-    char text[256];
-    if (!log_enabled(s->log, LOG_DEBUG))
-        return;
-    (void)vsnprintf(text, sizeof text, format, args); /* cut when longer */
-    log_event(s->log, LOG_DEBUG, "http.message", LOG_STR("text", str_trim(str_of(text))));
-}
-
-struct MHD_Daemon *server_library_start(struct listener *l, unsigned threads, bool lane)
-{
-    struct http_server *s = l->server;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
-    if (lane)
-        flags |= MHD_USE_NO_LISTEN_SOCKET;
-    if (strchr(l->address, ':') != NULL)
-        flags |= MHD_USE_IPv6;
-    if (s->log != NULL)
-        flags |= MHD_USE_ERROR_LOG;
-    /* Since 1.0 the library mends folded lines and bare LFs before we see the head, unless it is
-     * strict. Before 1.0 it left them to head.h, and strict was something else. */
-    struct MHD_OptionItem some[] = {
-        { MHD_VERSION >= 0x01000000 ? MHD_OPTION_STRICT_FOR_CLIENT : MHD_OPTION_CONNECTION_TIMEOUT,
-          MHD_VERSION >= 0x01000000, NULL },
-        { lane ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, l->fd, NULL },
-        { MHD_OPTION_END, 0, NULL },
-    };
-    return MHD_start_daemon(flags, l->port, lane ? NULL : conns_accept, l, serve_call, l,
-                            MHD_OPTION_EXTERNAL_LOGGER, library_log, s, MHD_OPTION_ARRAY, some,
-                            MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u,
-                            MHD_OPTION_CONNECTION_LIMIT, s->limits.connections_max * 2,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            s->limits.head_bytes_max + HEAD_ROOM_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
-                            serve_line, l, MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,
-                            MHD_OPTION_NOTIFY_CONNECTION, conns_notify, l,
-                            MHD_OPTION_NOTIFY_COMPLETED, serve_completed, l, MHD_OPTION_END);
-}
-
-/* Lanes are for answers that are ready: where none can be, the library takes the connections
- * itself. */
+/* Lanes are for answers that are ready: where none can be, workers take the connections
+ * themselves. */
 static bool listener_start(struct listener *l)
 {
     struct http_server *s = l->server;
     unsigned threads = l->opts.content ? s->limits.threads : 1;
-    if (l->opts.content && s->hooks.early != NULL)
-        return lanes_start(l, threads);
-    l->daemon = server_library_start(l, threads, false);
-    if (l->daemon == NULL)
-        return false;
-    l->fd = -1;
-    return true;
+    bool lanes = l->opts.content && s->hooks.early != NULL;
+    l->workers = calloc(threads, sizeof *l->workers);
+    INVARIANT(l->workers != NULL);
+    for (; l->workers_count < threads; l->workers_count++) {
+        l->workers[l->workers_count] = worker_start(l, !lanes);
+        if (l->workers[l->workers_count] == NULL)
+            return false;
+    }
+    return !lanes || lanes_start(l, threads);
 }
 
 static void listener_stop(struct listener *l)
 {
     lanes_stop(l);
-    if (l->daemon != NULL)
-        MHD_stop_daemon(l->daemon);
+    for (unsigned i = 0; i < l->workers_count; i++)
+        worker_stop(&l->workers[i]);
+    free(l->workers);
     if (l->fd >= 0)
         close(l->fd);
-    pthread_mutex_destroy(&l->handed_lock);
 }
 
 err http_server_start(struct http_server *s, struct err_note *note)
@@ -342,7 +295,6 @@ void http_server_free(struct http_server **sp)
     gone_free(&s->gone);
     router_free(&s->router);
     pthread_mutex_destroy(&s->conns_lock);
-    pthread_mutex_destroy(&s->pace_lock);
     s->magic = 0;
     free(s);
     *sp = NULL;
