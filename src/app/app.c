@@ -48,7 +48,8 @@ void app_start(struct app *app)
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
     value_there_init(app);
-    pages_on_change(app->pages, forget, app->hot);
+    const struct page_follower follower = { .changed = forget, .ctx = app->hot };
+    page_store_follow(app->pages, &follower);
 }
 
 void app_drain_queues(struct app *app)

@@ -32,7 +32,7 @@ struct tables; /* table/table.h */
 struct app {
     const struct config *config;
     struct engine *engine;
-    struct pages *pages;
+    struct page_store *pages;
     struct tables *tables;
     struct queues *queues;
     struct queue_gate *queue_gate; /* queue_gate.h; set by app_start */
@@ -65,7 +65,7 @@ struct app {
     void (*upkeep_all)(struct app *app);
 };
 
-/* Makes what the handlers keep for themselves (hot, counters) and listens to pages_on_change. Call
+/* Makes what the handlers keep for themselves (hot, counters) and follows app->pages. Call
  * it when all other members but http are set, before http_server_start; app_stop after
  * http_server_free. Dies when out of memory. */
 void app_start(struct app *app);

@@ -6,13 +6,13 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "bucket/page.h"
 #include "flight/flight.h"
 #include "http/client.h"
 #include "http/http.h"
 #include "list/list.h"
 #include "queue/queue.h"
 #include "render/render.h"
+#include "store/page_store.h"
 
 enum {
     CONFIG_DOMAINS_MAX = 4096,

@@ -226,7 +226,7 @@ void counters_render(const struct app *app, struct buf *out)
     MAGIC_CHECK(app->counters, COUNTERS_MAGIC);
     struct figures now = { 0 };
     engine_stats_get(app->engine, &now.engine);
-    pages_stats_get(app->pages, &now.pages);
+    page_store_stats(app->pages, &now.pages);
     tables_stats_get(app->tables, &now.tables);
     hot_stats_get(app->hot, &now.hot);
     if (app->lists != NULL)

@@ -7,7 +7,7 @@
 
 #include "app/app.h"
 #include "base/buf.h"
-#include "bucket/page.h"
+#include "store/page_store.h"
 
 struct app_counters;
 /* tables: every route table in service, ended by NULL. Owner: caller. Dies when out of memory. */

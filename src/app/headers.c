@@ -2,8 +2,8 @@
 
 #include "app/table/value_request.h"
 #include "base/buf.h"
-#include "bucket/page.h"
 #include "http/negotiate.h"
+#include "store/page_store.h"
 
 #include <string.h>
 

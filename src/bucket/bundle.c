@@ -6,6 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+_Static_assert((int)PAGE_BYTES_MAX <= (int)ENGINE_BLOB_BYTES_MAX, "a bundle is one blob");
+
 /* ---- frames ---- */
 
 static enum frame_coding coding_of(enum page_codec codec)
@@ -57,12 +59,11 @@ err bundle_build(const struct bundle_way *way, const struct page_put_content *co
 {
     size_t total = 0, n = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (contents[i].raw.n > ENGINE_BLOB_BYTES_MAX ||
-            contents[i].headers.n > PAGE_HEADERS_BYTES_MAX)
+        if (contents[i].raw.n > PAGE_BYTES_MAX || contents[i].headers.n > PAGE_HEADERS_BYTES_MAX)
             return ERR_LIMIT;
         total += contents[i].headers.n + contents[i].raw.n;
     }
-    if (total > ENGINE_BLOB_BYTES_MAX)
+    if (total > PAGE_BYTES_MAX)
         return ERR_LIMIT;
     char *bytes = arena_alloc(a, total);
     if (bytes == NULL)
@@ -72,16 +73,6 @@ err bundle_build(const struct bundle_way *way, const struct page_put_content *co
     row->contents_count = count;
     *blob = (str){ .p = bytes, .n = n };
     return ERR_OK;
-}
-
-err page_frame_raw(const struct page_content *c, str frame, struct arena *a, str *raw)
-{
-    if (frame.n != c->stored_bytes)
-        return ERR_CORRUPT;
-    struct frame_codec *f = frame_codec_new();
-    err why = frame_decompress(f, coding_of(c->codec), frame, c->raw_bytes, a, raw);
-    frame_codec_free(&f);
-    return why;
 }
 
 /* ---- digests ---- */

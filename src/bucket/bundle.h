@@ -27,7 +27,7 @@ struct bundle_way {
 };
 
 /* Compresses into the arena. Fills contents and contents_count of row, and *blob.
- * Fails: ERR_LIMIT when the arena or ENGINE_BLOB_BYTES_MAX is passed. Pure but for the arena;
+ * Fails: ERR_LIMIT when the arena or PAGE_BYTES_MAX is passed. Pure but for the arena;
  * slow. */
 MUST_CHECK err bundle_build(const struct bundle_way *way, const struct page_put_content *contents,
                             unsigned count, struct arena *a, struct page_render *row, str *blob);

@@ -30,6 +30,8 @@ struct page_bucket {
 
 struct pages {
     uint32_t magic;
+    struct page_store store;
+    struct home *pool; /* NULL: callers block */
     struct engine *engine;
     struct clock *clock;
     struct rng rng; /* committer only: minted tids */

@@ -20,55 +20,24 @@
 #ifndef BUCKET_PAGE_H
 #define BUCKET_PAGE_H
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "bucket/pages.h"
 #include "engine/engine.h"
 #include "title/fact.h"
-#include "title/stored.h"
 
 enum {
-    PAGE_TITLE_BYTES_MAX = 440,
-    PAGE_HEADERS_MAX = 32, /* of one content */
-    PAGE_HEADERS_BYTES_MAX = 8192,
     /* beyond, the lowest are forgotten, PAGE_LEDGER_DROP or a few more together */
     PAGE_TITLE_TRACES_MAX = 10000,
     PAGE_LEDGER_DROP = 128,
-    PAGE_CULL_BATCH = 256,   /* due rows of one cull update */
-    PAGE_FENCES_MAX = 64,    /* of one title; more become one for the whole title */
-    PAGE_DAMAGED_MAX = 1000, /* damaged rows one listing goes past */
+    PAGE_CULL_BATCH = 256, /* due rows of one cull update */
+    PAGE_FENCES_MAX = 64,  /* of one title; more become one for the whole title */
 };
-#define PAGE_TID_AHEAD_NS (5 * NS_PER_S) /* a tid further in the future is refused */
 
-struct pages; /* all page buckets of a store */
-struct page_bucket;
-/* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the
- * background by pages_upkeep. seed: of minted tids. The engine is started; blocks. A changed policy
- * judges what is stored as of the change: nothing is gone earlier than that, what was gone stays
- * gone, and what latest or interval do not keep went out then (or when it did, if the policy before
- * was one of them). A bucket no longer given is culled by its last policy. Fails: ERR_BAD (a policy
- * contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
-MUST_CHECK err pages_new(struct engine *e, struct clock *clock, uint64_t seed,
-                         const struct page_bucket_opts *buckets, unsigned count, struct pages **out,
-                         struct err_note *note);
-void pages_free(struct pages **pp);
 struct page_bucket *pages_find(struct pages *p, str bucket_name); /* NULL: unknown */
 const struct page_bucket_opts *page_bucket_opts_of(const struct page_bucket *b);
 /* The number a configured domain is stored under, on every start. Blocks: start-up only. */
 MUST_CHECK err pages_domain(struct pages *p, str domain, uint32_t *out);
 
-/* The key of a title: UTF-8, NFC, 1 to PAGE_TITLE_BYTES_MAX bytes, no control bytes, not "." or
- * ".."; else ERR_BAD. */
-MUST_CHECK err page_title_key(struct arena *a, str title, str *out, struct err_note *note);
-
 /* ---- reading. Thread: any. Never blocks. ---- */
-struct page_which {
-    uint32_t domain;
-    str title; /* a key */
-    enum page_select select;
-    struct page_name name; /* rev for REV; rev and tid for EXACT */
-    bool deleted_too;      /* EXACT: also what is deleted at the origin, for who edits it still */
-    store_time at;         /* SERVED_AT, CURRENT_AT */
-};
 /* ERR_OK and *out; ERR_GONE and *trace (may be NULL; the newest of what was asked for);
  * ERR_NOT_FOUND; ERR_CORRUPT; ERR_IO. Under policy ttl the latest may run out before renders put
  * late: then there is none. Cost: a few seeks; SERVED_AT and CURRENT_AT walk the title's renders
@@ -124,19 +93,11 @@ MUST_CHECK err page_explain(struct page_bucket *b, struct engine_view *v,
 MUST_CHECK err page_read(struct page_bucket *b, const struct page_render *r,
                          const struct page_content *c, struct arena *a, bool now, str *headers,
                          str *frame);
-/* The frame as raw bytes (decompressed, or itself when identity), in the arena. ERR_CORRUPT,
- * ERR_LIMIT. */
-MUST_CHECK err page_frame_raw(const struct page_content *c, str frame, struct arena *a, str *raw);
-
 /* ---- upkeep ---- */
 /* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch.
  * *more: there is more to do now; *next: when the next row falls due (NEVER: none). Blocks until on
  * disk: a pool job. */
 MUST_CHECK err pages_upkeep(struct pages *p, bool *more, store_time *next);
-struct pages_stats {
-    uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned;
-    uint64_t damaged; /* rows listings, checks and culls went past */
-};
 void pages_stats_get(struct pages *p, struct pages_stats *out);
 
 /* Told, on the engine's thread, of every title that changed, after it is on disk and before done.

@@ -1,5 +1,5 @@
 #include "cli/store.h"
-#include "bucket/page.h"
+#include "bucket/pages.h"
 #include "cli/cli.h"
 #include "engine/store.h"
 #include "loop/sysclock.h"
@@ -34,7 +34,7 @@ static err check_pages(struct engine *engine, struct checking *c)
         on_found(c, "the catalog of buckets cannot be read: damaged, or of another version");
         return ERR_CORRUPT;
     }
-    e = pages_check(pages, on_found, c);
+    e = page_store_check(pages_store(pages), on_found, c);
     pages_free(&pages);
     return e;
 }

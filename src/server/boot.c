@@ -4,7 +4,7 @@
 
 #include "auth/auth.h"
 #include "base/disk.h"
-#include "bucket/page.h"
+#include "bucket/pages.h"
 #include "engine/store.h"
 #include "loop/entropy.h"
 #include "loop/loop.h"
@@ -107,7 +107,9 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
     if (origins_wanted(s->config))
         buckets[count++] = origins_stash_opts(s->config);
     err why =
-        pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, count, &s->app.pages, note);
+        pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, count, &s->pages, note);
+    if (why == ERR_OK)
+        s->app.pages = pages_store(s->pages);
     if (why == ERR_OK)
         why = tables_new(s->app.engine, s->app.clock, &s->app.tables, note);
     *status = server_exit_of(why);
@@ -129,7 +131,7 @@ static err open_domains(struct server *s, enum server_exit *status, struct err_n
     for (unsigned i = 0; i < count; i++) {
         domains[i].config = &s->config->domains[i];
         domains[i].name = str_of(domains[i].config->name);
-        err why = pages_domain(s->app.pages, domains[i].name, &domains[i].number);
+        err why = page_store_domain(s->app.pages, domains[i].name, &domains[i].number);
         if (why != ERR_OK) {
             err_note_set(note, "domain %s has no place in the store: %s",
                          s->config->domains[i].name, err_name(why));
@@ -261,6 +263,7 @@ static void run_upkeep(struct app *app)
 static err open_origins(struct server *s, enum server_exit *status, struct err_note *note)
 {
     s->app.loop = loop_new(server_pool_threads(s->config));
+    pages_read_on(s->pages, loop_pool(s->app.loop));
     err why = origins_open(&s->app, s->domains, note);
     *status = SERVER_USAGE;
     return why;
@@ -335,7 +338,7 @@ void server_unboot(struct server *s)
         app_stop(&s->app);
     auth_free(&s->app.auth);
     tables_free(&s->app.tables);
-    pages_free(&s->app.pages);
+    pages_free(&s->pages);
     free(s->domains);
     metrics_free(&s->app.metrics);
     log_free(&s->app.log);

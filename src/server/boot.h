@@ -12,6 +12,7 @@ struct server {
     const struct config *config; /* borrowed */
     struct app app;              /* its members are the parts; handlers see this alone */
     struct app_domain *domains;  /* app.domains, as they are filled in */
+    struct pages *pages;         /* app.pages is what they do */
     struct upkeep *upkeep;
     struct timekeep timekeep;
     struct budget budget;        /* app.budget */

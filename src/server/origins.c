@@ -127,7 +127,7 @@ err origins_open(struct app *app, struct app_domain *domains, struct err_note *n
     lists_open(app);
     if (!origins_wanted(c))
         return ERR_OK;
-    app->stash = pages_find(app->pages, STR(ORIGINS_STASH_NAME));
+    app->stash = page_store_bucket(app->pages, STR(ORIGINS_STASH_NAME));
     INVARIANT(app->stash != NULL);
     app->origin_metrics = origin_metrics_new(app->metrics);
     for (unsigned i = 0; i < app->domains_count; i++) {

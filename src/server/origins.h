@@ -5,7 +5,7 @@
 #define SERVER_ORIGINS_H
 
 #include "app/app.h"
-#include "bucket/page.h"
+#include "store/page_store.h"
 
 /* Stands in the store beside the configured buckets and is reached by no path: wikitext that was
  * transformed, kept for the life of an edit. */

@@ -114,7 +114,7 @@ static void compare_bytes(const struct model *m, const struct page_render *a,
     arena_init(&arena, 1u << 16);
     err e = page_read(m->bucket, a, &a->contents[0], &arena, false, &headers, &frame);
     if (e == ERR_OK)
-        e = page_frame_raw(&a->contents[0], frame, &arena, &raw);
+        e = frame_raw(&a->contents[0], frame, &arena, &raw);
     if (e != ERR_OK || !str_eq(raw, text_of(text, b->text, b->about)))
         differ(m, "render %llu: its bytes are not what was put: %s",
                (unsigned long long)b->name.rev, err_name(e));

@@ -149,7 +149,7 @@ static void put_pages(struct buf *b, const struct app *app)
 {
     struct pages_stats s;
     struct hot_stats hot;
-    pages_stats_get(app->pages, &s);
+    page_store_stats(app->pages, &s);
     hot_stats_get(app->hot, &hot);
     buf_put(b, STR(",\"pages\":{"));
     put_figure(b, "puts", s.puts);
@@ -207,7 +207,7 @@ static void check_run(struct loop_job *j)
     struct check *c = CONTAINER_OF(j, struct check, job);
     struct engine_check_opts opts = { .found = check_found, .ctx = c };
     err engine = engine_check(c->app->engine, &opts);
-    err pages = pages_check(c->app->pages, check_found, c);
+    err pages = page_store_check(c->app->pages, check_found, c);
     err queues = queue_local_check(c->app->engine, check_found, c);
     c->result = pages != ERR_OK && pages != ERR_CORRUPT ? pages : queues;
     if (engine != ERR_OK && engine != ERR_CORRUPT)

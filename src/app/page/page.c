@@ -1,7 +1,7 @@
 #include "app/page/page_request.h"
 
 enum {
-    BODY_BYTES_CEILING = ENGINE_BLOB_BYTES_MAX, /* the most that page.body_bytes_max may be */
+    BODY_BYTES_CEILING = PAGE_BYTES_MAX, /* the most that page.body_bytes_max may be */
     HOLD_BODY_BYTES_MAX = 4096
 };
 

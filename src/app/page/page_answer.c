@@ -45,7 +45,7 @@ static bool unmodified_since(const struct page_get *g)
     const struct http_common *c = http_common(g->x);
     if (g->no_cache && g->how != HOW_HIT)
         return true; /* it asked whether to make it anew, and that was done */
-    store_time rendered = tid_time(g->render.name.tid), since;
+    store_time rendered = tid_time(g->read.render.name.tid), since;
     bool dated = date_parse_http(c->if_unmodified_since, &since.ns);
     if (http_cache_control_has(c->cache_control, STR("no-cache")))
         return dated && store_time_before(rendered, since);
@@ -92,7 +92,7 @@ static void choose_range(struct page_get *g, str tag)
 void page_get_decide(struct page_get *g)
 {
     char text[PAGE_TAG_BYTES + 1];
-    str tag = app_page_tag(g->render.name, text);
+    str tag = app_page_tag(g->read.render.name, text);
     bool codable = choose_coding(g);
     g->status = condition_status(g, tag);
     if (g->status != 0)
@@ -133,7 +133,7 @@ static str page_url(const struct page_get *g, str name)
 static str content_location(const struct page_get *g)
 {
     char tag[PAGE_TAG_BYTES + 1];
-    str name = app_page_tag(g->render.name, tag), query = STR("");
+    str name = app_page_tag(g->read.render.name, tag), query = STR("");
     bool canonical = g->app->config->public_url != NULL && !g->negotiated;
     if (canonical && !g->target.has_tid)
         name = g->target.has_rev ? str_take(name, str_find(name, '/')) : STR("");
@@ -170,7 +170,7 @@ static void add_memento(struct page_get *g, struct answer *w)
     char *date = arena_alloc(a, DATE_HTTP_BYTES + 1);
     if (date == NULL)
         return;
-    date_format_http(tid_time(g->render.name.tid).ns, date);
+    date_format_http(tid_time(g->read.render.name.tid).ns, date);
     answer_add(w, STR("memento-datetime"), str_of(date));
 }
 
@@ -210,7 +210,7 @@ static void add_source(struct page_get *g, struct answer *w)
 static void add_validators(struct page_get *g, struct answer *w)
 {
     char tag[PAGE_TAG_BYTES + 1];
-    (void)app_page_tag(g->render.name, tag);
+    (void)app_page_tag(g->read.render.name, tag);
     bool strong = g->coding == CODING_IDENTITY || g->app->config->compat_etag == ETAG_STRONG;
     const char *weak = strong ? "" : "W/";
     answer_add(w, STR("etag"), arena_printf(g->arena, "%s\"%s\"", weak, tag));
@@ -224,8 +224,8 @@ static void build_content(struct page_get *g, struct answer *w)
     str type = STR("application/octet-stream");
     w->status = g->status;
     w->body = g->body;
-    bool typed = headers_find(g->headers, STR("content-type"), &type);
-    answer_add_kept(w, g->headers, HEADERS_X_STORE);
+    bool typed = headers_find(g->read.bodies[0].headers, STR("content-type"), &type);
+    answer_add_kept(w, g->read.bodies[0].headers, HEADERS_X_STORE);
     if (!typed)
         answer_add(w, STR("content-type"), type);
     add_validators(g, w);
@@ -262,12 +262,12 @@ static void build_same(struct page_get *g, struct answer *w)
 static store_time valid_until(const struct page_get *g)
 {
     const struct page_policy *policy = &g->target.config->page.policy;
-    store_time until = g->render.due_at;
-    if (g->render.state == PAGE_RECENT)
-        until =
-            store_time_min(until, store_time_add(g->render.superseded_at, policy->grace_ttl_ns));
-    if (g->which.select != SELECT_LATEST)
-        until = store_time_min(until, page_lasts_until(g->target.bucket, &g->render));
+    store_time until = g->read.render.due_at;
+    if (g->read.render.state == PAGE_RECENT)
+        until = store_time_min(until,
+                               store_time_add(g->read.render.superseded_at, policy->grace_ttl_ns));
+    if (g->read.which.select != SELECT_LATEST)
+        until = store_time_min(until, g->read.lasts_until);
     return until;
 }
 
@@ -310,8 +310,8 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *fu
     char text[PAGE_TAG_BYTES + 1];
     struct hot_entry_opts opts = { .mark = g->mark,
                                    .valid_until = valid_until(g),
-                                   .kind = counters_read_kind(g->render.state),
-                                   .tag = app_page_tag(g->render.name, text),
+                                   .kind = counters_read_kind(g->read.render.state),
+                                   .tag = app_page_tag(g->read.render.name, text),
                                    .full = full == NULL ? NULL : ready_of(g, full),
                                    .same = ready_of(g, &same) };
     if (opts.same != NULL && (full == NULL || opts.full != NULL))
@@ -398,7 +398,7 @@ struct http_ready *page_get_ready(struct page_get *g)
 void page_get_answer(struct page_get *g)
 {
     if (g->status < 400)
-        counters_read(g->app->counters, counters_read_kind(g->render.state));
+        counters_read(g->app->counters, counters_read_kind(g->read.render.state));
     switch (g->status) {
     case 304:
         answer_same(g);

@@ -1,13 +1,12 @@
 /* GET of one content. The way of a request:
  *
- *   find in a view -> decide -> read what is in memory -> answer at once
- *      |    |               \-> extend or stash (committer) -> read on the pool if cold -> answer
+ *   look: read, deciding which bytes are wanted -> answer
+ *      |    |                      \-> extend or stash -> answer
  *      |    \-> to be made anew -\
- *      \-> missing, with an origin -> settle the title, make (page_miss.c) -> find -> as above
+ *      \-> missing, with an origin -> settle the title, make (page_miss.c) -> look -> as above
  *
- * A read that names a revision answers only after its longer life is on disk. While a cold read
- * waits, a pin keeps the bytes; whatever is inline or not yet written was copied inside the view.
- */
+ * All but what page_miss.c waits for runs on the worker that owns the request. A read that names a
+ * revision answers only after its longer life is on disk. */
 #include "app/page/page_get.h"
 #include "app/counters.h"
 #include "app/errors.h"
@@ -17,7 +16,6 @@
 #include "app/page/stash.h"
 #include "auth/auth.h"
 #include "base/date.h"
-#include "bucket/page_write.h"
 
 /* A render that is older than this is made anew for who wants a newer specification. */
 #define PROFILE_AGE_NS (120 * NS_PER_S)
@@ -26,19 +24,20 @@ static void answer(struct page_get *g);
 
 /* ---- waiting ---- */
 
-static void unpin(struct page_get *g)
+void page_get_defer(struct page_get *g)
 {
-    if (g->pinned)
-        engine_unpin(g->app->engine, g->pin);
-    g->pinned = false;
+    g->deadline = app_wait_deadline(g->x, g->app);
+    g->deferred = true;
+    http_defer(g->x);
 }
 
 err page_get_decode(struct page_get *g)
 {
-    g->body = g->frame;
-    if (g->coding != CODING_IDENTITY)
-        return ERR_OK;
-    return page_frame_raw(g->content, g->frame, g->arena, &g->body);
+    const struct page_body *body = &g->read.bodies[0];
+    if (g->coding == CODING_IDENTITY)
+        return page_body_raw(body, g->arena, &g->body);
+    g->body = page_body_whole(body, g->arena);
+    return g->body.p == NULL ? ERR_LIMIT : ERR_OK;
 }
 
 /* Once the stored headers are known: a redirect, or a specification the client does not want? */
@@ -47,17 +46,18 @@ static void inspect(struct page_get *g)
     str type;
     if (!page_miss_can(g))
         return;
-    bool redirects = g->follow && headers_find(g->headers, STR("location"), &g->location);
+    bool redirects =
+        g->follow && headers_find(g->read.bodies[0].headers, STR("location"), &g->location);
     g->unfollowed =
         redirects && g->no_cache; /* who has it made anew wants this page, not the other */
     if (redirects && !g->no_cache) {
         g->status = 302;
         return;
     }
-    if (!g->profiled || !headers_find(g->headers, STR("content-type"), &type))
+    if (!g->profiled || !headers_find(g->read.bodies[0].headers, STR("content-type"), &type))
         return;
     enum profile_verdict verdict = profile_judge(g->arena, http_common(g->x)->accept, type);
-    store_time young = store_time_add(tid_time(g->render.name.tid), PROFILE_AGE_NS);
+    store_time young = store_time_add(tid_time(g->read.render.name.tid), PROFILE_AGE_NS);
     bool may_renew = g->how == HOW_HIT && !g->target.has_tid && !g->negotiated &&
                      store_time_before(young, clock_store(g->app->clock));
     if (verdict == PROFILE_NEWER && may_renew)
@@ -74,35 +74,6 @@ static err take(struct page_get *g)
     return g->found == FOUND_READY && has_body ? page_get_decode(g) : ERR_OK;
 }
 
-static void read_run(struct loop_job *j)
-{
-    struct page_get *g = CONTAINER_OF(j, struct page_get, job);
-    g->read_result = page_read(g->target.bucket, &g->render, g->content, g->arena, false,
-                               &g->headers, &g->frame);
-    if (g->read_result == ERR_OK)
-        g->read_result = take(g);
-}
-
-static void read_done(struct loop_job *j, bool canceled)
-{
-    struct page_get *g = CONTAINER_OF(j, struct page_get, job);
-    unpin(g);
-    g->cold = false;
-    err why = canceled ? ERR_SHUTDOWN : g->read_result;
-    if (why != ERR_OK)
-        app_fail(g->x, why, NULL);
-    else if (g->found == FOUND_OLD)
-        page_miss_start(g);
-    else
-        answer(g);
-}
-
-static void read_start(struct page_get *g)
-{
-    g->job = (struct loop_job){ .run = read_run, .done = read_done };
-    loop_job_start(g->app->loop, &g->job);
-}
-
 void page_get_fail(struct page_get *g, err why, const struct page_trace *trace,
                    const struct err_note *note)
 {
@@ -116,55 +87,41 @@ static void order_done(struct page_order *o, err why)
     struct page_get *g = CONTAINER_OF(o, struct page_get, order);
     int64_t ttl_ns = g->target.config->page.policy.stash_ttl_ns;
     stash_keep(g->app, g->taken,
-               why == ERR_OK ? stash_part(page_render_bytes(&g->render), o->pinned_ns, ttl_ns) : 0);
+               why == ERR_OK ? stash_part(page_render_bytes(&g->read.render), o->pinned_ns, ttl_ns)
+                             : 0);
     bool unwritten = why == ERR_FULL &&
                      o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
-    if (why != ERR_OK && !unwritten) {
-        unpin(g);
-        page_get_fail(g, why, &o->trace, &o->note);
-        return;
-    }
     g->extended = true;
-    if (g->cold)
-        read_start(g);
-    else
+    if (why == ERR_OK || unwritten)
         answer(g);
+    else
+        page_get_fail(g, why, &o->trace, &o->note);
 }
 
 static void order_start(struct page_get *g)
 {
     g->order = (struct page_order){ .kind = g->stash ? ORDER_STASH : ORDER_EXTEND,
-                                    .domain = g->which.domain,
+                                    .domain = g->read.which.domain,
                                     .title = g->target.title,
                                     .has_rev = true,
                                     .has_tid = true,
-                                    .name = g->render.name,
+                                    .name = g->read.render.name,
                                     .named = g->named,
                                     .deadline = app_page_deadline(g->app),
                                     .done = order_done };
     page_order_start(g->target.bucket, &g->order);
 }
 
-static void again_run(struct loop_job *j)
+static void again_run(struct task *t)
 {
-    page_get_find(CONTAINER_OF(j, struct page_get, job));
-}
-
-static void again_done(struct loop_job *j, bool canceled)
-{
-    struct page_get *g = CONTAINER_OF(j, struct page_get, job);
-    if (!canceled) {
-        page_get_next(g);
-        return;
-    }
-    app_fail(g->x, ERR_SHUTDOWN, NULL);
+    page_get_look(CONTAINER_OF(t, struct page_get, again));
 }
 
 void page_get_again(struct page_get *g)
 {
     INVARIANT(g->deferred);
-    g->job = (struct loop_job){ .run = again_run, .done = again_done };
-    loop_job_start(g->app->loop, &g->job);
+    g->again.run = again_run;
+    home_post(g->home, &g->again);
 }
 
 /* ---- redirects of the wiki ---- */
@@ -185,7 +142,7 @@ static bool follow(struct page_get *g)
         page_miss_defer(g);
     if (g->hops++ == 0)
         g->from = (struct page_from){ .target = g->target,
-                                      .name = g->render.name,
+                                      .name = g->read.render.name,
                                       .how = g->how,
                                       .how_detail = g->how_detail,
                                       .named = g->named };
@@ -194,7 +151,7 @@ static bool follow(struct page_get *g)
     g->how = HOW_HIT;
     g->how_detail = NULL;
     g->unlike = true; /* the answer stands under another title than its own */
-    g->which = page_target_which(&g->target);
+    g->read.which = page_target_which(&g->target);
     page_get_again(g);
     return true;
 }
@@ -210,9 +167,9 @@ bool page_get_turn_back(struct page_get *g)
     g->how = g->from.how;
     g->how_detail = g->from.how_detail;
     g->named = g->from.named;
-    g->which = page_target_which(&g->target);
-    g->which.select = SELECT_EXACT;
-    g->which.name = g->from.name;
+    g->read.which = page_target_which(&g->target);
+    g->read.which.select = SELECT_EXACT;
+    g->read.which.name = g->from.name;
     page_get_again(g);
     return true;
 }
@@ -231,10 +188,10 @@ static bool select_render(struct page_get *g)
     struct http_exchange *x = g->x;
     const struct http_common *c = http_common(x);
     str text;
-    g->which = page_target_which(&g->target);
+    g->read.which = page_target_which(&g->target);
     g->named = g->target.has_rev; /* reads of latest and of an instant extend no life */
     if (http_query_raw(x).n > 0 && http_query(x, "at", &text)) {
-        bool fine = date_parse_any(text, &g->which.at.ns);
+        bool fine = date_parse_any(text, &g->read.which.at.ns);
         if (!fine || g->target.has_rev) {
             app_problem(x, 400, "bad_request#invalid_instant", NULL,
                         fine ? STR("With at the path names no revision.")
@@ -242,17 +199,17 @@ static bool select_render(struct page_get *g)
                         STR_NONE);
             return false;
         }
-        g->which.select = SELECT_SERVED_AT;
+        g->read.which.select = SELECT_SERVED_AT;
         g->negotiated = true;
     } else if (c->accept_datetime.n > 0 && !g->target.has_rev) {
-        if (!date_parse_http(c->accept_datetime, &g->which.at.ns)) {
+        if (!date_parse_http(c->accept_datetime, &g->read.which.at.ns)) {
             app_problem(x, 400, "bad_request#invalid_datetime", NULL,
                         STR("Accept-Datetime is an HTTP date, of the years " DATE_YEAR_FIRST
                             " to " DATE_YEAR_LAST "."),
                         STR_NONE);
             return false;
         }
-        g->which.select = SELECT_CURRENT_AT;
+        g->read.which.select = SELECT_CURRENT_AT;
         g->negotiated = true;
     }
     bool plain = http_query_raw(x).n == 0;
@@ -279,7 +236,7 @@ static void answer_missing(struct page_get *g)
     if (g->why == ERR_NOT_FOUND)
         app_problem(g->x, 404, "not_found", NULL, STR("No such render is stored."), STR_NONE);
     else
-        page_get_fail(g, g->why, &g->trace, NULL);
+        page_get_fail(g, g->why, &g->read.trace, NULL);
 }
 
 /* Does a read of it have to make its life longer first? */
@@ -287,8 +244,8 @@ static bool must_order(const struct page_get *g)
 {
     if (g->status != 200 && g->status != 206 && g->status != 302 && g->status != 304)
         return false;
-    return g->stash || (g->named && page_wants_extension(g->target.bucket, &g->render,
-                                                         clock_store(g->app->clock)));
+    return g->stash ||
+           (g->named && store_time_before(g->read.lasts_until, clock_store(g->app->clock)));
 }
 
 /* A stored redirect or specification stands in the headers, and decides over a 304 too. */
@@ -297,81 +254,89 @@ static bool must_read(const struct page_get *g)
     return g->status == 200 || g->status == 206 || (g->status == 304 && page_miss_can(g));
 }
 
-static enum page_found find(struct page_get *g, struct engine_view *v)
+/* Which bytes are wanted, once the render is known. */
+static unsigned choose(struct page_read *r)
 {
-    g->why = page_find(g->target.bucket, v, &g->which, &g->render, &g->trace);
-    if (g->why != ERR_OK)
+    struct page_get *g = CONTAINER_OF(r, struct page_get, read);
+    g->content = r->contents[0];
+    if (g->content == NULL)
+        return 0;
+    g->found = FOUND_OLD;
+    if (g->no_cache && g->how == HOW_HIT && page_miss_can(g) && !page_get_is_younger(g))
+        return 0;
+    g->found = FOUND_READY;
+    page_get_decide(g);
+    return must_read(g) ? 1 : 0;
+}
+
+static enum page_found found_of(struct page_get *g)
+{
+    const struct page_read *r = &g->read;
+    g->why = r->call.why;
+    if (!r->found)
         return g->why == ERR_NOT_FOUND || g->why == ERR_GONE ? FOUND_NOTHING : FOUND_FAILURE;
-    g->content = page_content_find(&g->render, g->target.content);
     if (g->content == NULL)
         return FOUND_NO_CONTENT;
-    if (g->no_cache && g->how == HOW_HIT && page_miss_can(g) && !page_get_is_younger(g))
-        return FOUND_OLD;
-    page_get_decide(g);
-    if (!must_read(g))
-        return FOUND_READY;
-    g->found = FOUND_READY; /* what take may change */
-    g->why =
-        page_read(g->target.bucket, &g->render, g->content, g->arena, true, &g->headers, &g->frame);
-    if (g->why == ERR_AGAIN) {
-        g->cold = g->pinned = true;
-        g->pin = engine_pin(v);
-        return FOUND_READY;
-    }
-    if (g->why == ERR_OK)
+    if (g->why == ERR_OK && r->bodies[0].pieces_count > 0)
         g->why = take(g);
     return g->why == ERR_OK ? g->found : FOUND_FAILURE;
 }
 
-void page_get_find(struct page_get *g)
+static void next(struct page_get *g);
+
+static void read_done(struct store_call *c)
 {
-    g->mark = hot_mark(g->app->hot, page_bucket_number(g->target.bucket), g->which.domain,
-                       g->target.title);
-    struct engine_view *v = engine_view_begin(g->app->engine);
-    g->found = find(g, v);
-    engine_view_end(&v);
+    struct page_get *g = CONTAINER_OF(c, struct page_get, read.call);
+    g->found = found_of(g);
+    next(g);
+}
+
+void page_get_look(struct page_get *g)
+{
+    struct page_read *r = &g->read;
+    struct page_store *pages = g->app->pages;
+    g->mark = hot_mark(g->app->hot, page_store_bucket_number(pages, g->target.bucket),
+                       r->which.domain, g->target.title);
+    r->call = (struct store_call){ .home = g->home, .done = read_done };
+    r->bucket = g->target.bucket;
+    r->arena = g->arena;
+    r->wanted_count = 1;
+    r->wanted[0] = g->target.content;
+    r->choose = choose;
+    if (page_store_read(pages, r) == STORE_DONE)
+        read_done(&r->call);
+    else if (!g->deferred)
+        page_get_defer(g);
 }
 
 /* False: answered 507. */
 static bool may_pin(struct page_get *g)
 {
     int64_t ttl_ns = g->target.config->page.policy.stash_ttl_ns;
-    g->taken = g->stash ? stash_pin_bytes(&g->render, ttl_ns, clock_store(g->app->clock)) : 0;
+    g->taken = g->stash ? stash_pin_bytes(&g->read.render, ttl_ns, clock_store(g->app->clock)) : 0;
     if (!g->stash || stash_take(g->app, g->taken))
         return true;
-    unpin(g);
     stash_answer_full(g->x);
     return false;
 }
 
 static void go_on(struct page_get *g)
 {
-    bool order = must_order(g);
-    if (!order && !g->cold) {
+    if (!must_order(g)) {
         answer(g);
         return;
     }
-    if (!g->deferred && !app_page_may_wait(g->x)) {
-        unpin(g);
+    if ((!g->deferred && !app_page_may_wait(g->x)) || !may_pin(g))
         return;
-    }
-    if (order && !may_pin(g))
-        return;
-    if (!g->deferred) {
-        g->deadline = app_wait_deadline(g->x, g->app);
-        g->deferred = true;
-        http_defer(g->x);
-    }
-    if (order)
-        order_start(g);
-    else
-        read_start(g);
+    if (!g->deferred)
+        page_get_defer(g);
+    order_start(g);
 }
 
 /* A purge came between the making of what was waited for and this look. */
 static bool was_purged_unread(const struct page_get *g)
 {
-    return g->made && !g->remade && g->why == ERR_GONE && g->trace.state == PAGE_PURGED;
+    return g->made && !g->remade && g->why == ERR_GONE && g->read.trace.state == PAGE_PURGED;
 }
 
 /* Every origin gives HTML, and to an editor a 404 is a page that is not there. */
@@ -384,11 +349,11 @@ static void make_once_more(struct page_get *g)
 {
     g->remade = true;
     g->made = false;
-    g->which = page_target_which(&g->target);
+    g->read.which = page_target_which(&g->target);
     page_miss_start(g);
 }
 
-void page_get_next(struct page_get *g)
+static void next(struct page_get *g)
 {
     switch (g->found) {
     case FOUND_READY:
@@ -431,6 +396,7 @@ void app_page_get_content(struct http_exchange *x, void *app)
     g->x = x;
     g->app = a;
     g->arena = http_arena(x);
+    g->home = http_home(x);
     g->plain = is_plain(x);
     g->follow = true;
     g->profiled = app_page_names_profile(x);
@@ -445,6 +411,5 @@ void app_page_get_content(struct http_exchange *x, void *app)
         return;
     if (page_miss_refuses_stash(g))
         return;
-    page_get_find(g);
-    page_get_next(g);
+    page_get_look(g);
 }

@@ -9,8 +9,9 @@
 #include "bucket/page_write.h"
 #include "flight/flight.h"
 #include "http/negotiate.h"
-#include "loop/loop.h"
 #include "render/render.h"
+
+#include <stdatomic.h>
 
 enum { PAGE_HOPS_MAX = 10 }; /* redirects followed for a script of another site */
 
@@ -44,12 +45,10 @@ struct page_get {
     const struct app *app;
     struct arena *arena;
     struct page_target target;
-    struct page_which which;
-    struct hot_mark mark; /* taken before the view */
+    struct hot_mark mark; /* taken before the read */
+    struct page_read read;
     enum page_found found;
     err why;
-    struct page_trace trace;
-    struct page_render render;
     const struct page_content *content;
     enum page_how how;
     const char *how_detail; /* of Cache-Status; NULL: none */
@@ -75,20 +74,16 @@ struct page_get {
     enum http_coding coding; /* of the answer */
     struct http_range range; /* of 206 */
     str location;            /* of 302: the stored target */
-    /* read */
-    str headers, frame;
-    str body; /* the frame, or its raw bytes when the answer is identity */
+    str body;                /* as stored, or its raw bytes when the answer is identity */
     /* waiting */
     bool deferred;
+    struct home *home; /* x's worker: whatever was waited for goes on there */
+    struct task again;
     struct page_order order;
     uint64_t taken; /* of what may be kept for editors */
-    struct engine_pin pin;
-    bool pinned, cold;
-    struct loop_job job;
-    err read_result;
     mono deadline;
     struct title_wait wait;
-    bool waiting; /* in the flight */
+    atomic_bool waiting; /* in the flight */
     struct flight_waiter flight;
 };
 
@@ -109,28 +104,26 @@ struct http_ready *page_get_ready(struct page_get *g);
 /* Bits for the variants of a ready answer; -1: what the client accepts is too odd for one. */
 int page_get_variant(const struct http_common *c);
 
-/* Looks for the render, and decides and reads: fills found. Answers nothing. Thread: HTTP worker or
- * pool. */
-void page_get_find(struct page_get *g);
+/* Looks for the render, and decides and reads; then answers, or waits. Thread: g's home. */
+void page_get_look(struct page_get *g);
+/* The same from any thread. Deferred. */
+void page_get_again(struct page_get *g);
 /* The body, once read, in the coding of the answer. */
 MUST_CHECK err page_get_decode(struct page_get *g);
-/* Goes on with what was found; answers or waits. Thread: HTTP worker, before it deferred; else the
- * loop. */
-void page_get_next(struct page_get *g);
-/* Looks again on the pool, then goes on. Deferred. */
-void page_get_again(struct page_get *g);
+/* Puts the request to sleep. Handler thread. */
+void page_get_defer(struct page_get *g);
 
 /* The redirects that were followed lead nowhere: answers the first page itself. False: none
  * were. */
 MUST_CHECK bool page_get_turn_back(struct page_get *g);
 
 /* page_miss.c: settles the title, has the render made if page_miss_can, then looks again; answers
- * when that cannot be. Thread: as page_get_next. */
+ * when that cannot be. Thread: g's home. */
 void page_miss_start(struct page_get *g);
 /* What ?stash=true asks for is to be edited. Without the data of a page bundle it could not be
  * saved as it was. True: answered so. */
 bool page_miss_refuses_stash(struct page_get *g);
-/* Puts the request to sleep until something has been waited for. Handler thread. */
+/* Puts the request to sleep, which a client that leaves may end. Handler thread. */
 void page_miss_defer(struct page_get *g);
 /* Could an origin make what this asks for? */
 bool page_miss_can(const struct page_get *g);

@@ -9,6 +9,7 @@
 #include "base/date.h"
 #include "base/log.h"
 #include "codec/json_text.h"
+#include "bucket/page.h"
 
 struct listing {
     struct http_exchange *x;
@@ -130,21 +131,45 @@ static void fail_of_title(struct http_exchange *x, const struct app *app, err wh
     app_page_fail(x, app, why, trace, &note);
 }
 
-/* Why a title has no history: it never was, or what it had is gone. */
-static void answer_no_history(struct http_exchange *x, const struct app *app,
-                              const struct page_target *t)
+/* A look at the render that the path names. */
+struct look {
+    struct http_exchange *x;
+    const struct app *app;
+    struct page_target target;
+    struct page_read read;
+};
+
+/* done answers. */
+static void look_start(struct http_exchange *x, const struct app *app, const struct page_target *t,
+                       void (*done)(struct store_call *c))
 {
-    struct page_which which = page_target_which(t);
-    struct page_render r;
-    struct page_trace trace;
-    struct engine_view *v = engine_view_begin(app->engine);
-    err why = page_find(t->bucket, v, &which, &r, &trace);
-    engine_view_end(&v);
-    if (why == ERR_OK || why == ERR_NOT_FOUND)
-        app_problem(x, 404, "not_found", NULL, STR("Nothing is stored under this title."),
+    struct look *k = arena_calloc(http_arena(x), 1, sizeof *k);
+    if (k == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
+    *k = (struct look){ .x = x,
+                        .app = app,
+                        .target = *t,
+                        .read = { .call = { .home = http_home(x), .done = done },
+                                  .bucket = t->bucket,
+                                  .which = page_target_which(t),
+                                  .arena = http_arena(x) } };
+    if (page_store_read(app->pages, &k->read) == STORE_DONE)
+        done(&k->read.call);
+    else
+        http_defer(x);
+}
+
+/* Why a title has no history: it never was, or what it had is gone. */
+static void answer_no_history(struct store_call *c)
+{
+    struct look *k = CONTAINER_OF(c, struct look, read.call);
+    if (c->why == ERR_OK || c->why == ERR_NOT_FOUND)
+        app_problem(k->x, 404, "not_found", NULL, STR("Nothing is stored under this title."),
                     STR_NONE);
     else
-        fail_of_title(x, app, why, &trace);
+        fail_of_title(k->x, k->app, c->why, &k->read.trace);
 }
 
 /* What is asked of the store alone does not wait for the wiki's rules: then the title counts as it
@@ -179,7 +204,7 @@ void app_page_get_history(struct http_exchange *x, void *app)
     if (why != ERR_OK && why != ERR_NOT_FOUND) {
         app_fail(x, why, NULL);
     } else if (l.count == 0 && l.damaged_count == 0 && page.p == NULL) {
-        answer_no_history(x, a, &t);
+        look_start(x, a, &t, answer_no_history);
     } else {
         str next =
             l.more ? token_of_render(http_arena(x), l.last_name.rev, l.last_name.tid) : STR_NONE;
@@ -336,24 +361,26 @@ void app_page_get_titles(struct http_exchange *x, void *app)
     listing_fini(&l);
 }
 
+static void answer_title(struct store_call *c)
+{
+    struct look *k = CONTAINER_OF(c, struct look, read.call);
+    struct page_name name = k->read.render.name;
+    struct arena *a = http_arena(k->x);
+    char tag[PAGE_TAG_BYTES + 1];
+    struct buf b;
+    if (c->why != ERR_OK) {
+        app_page_fail(k->x, k->app, c->why, &k->read.trace, NULL);
+        return;
+    }
+    buf_init(&b, LISTING_BYTES_MAX);
+    pagejson_title(&b, a, k->target.title, name, tid_time(name.tid));
+    app_page_answer_buf(k->x, 200, &b,
+                        arena_printf(a, "\"%.*s\"", STR_ARG(app_page_tag(name, tag))));
+    buf_fini(&b);
+}
+
 void app_page_title_stored(struct http_exchange *x, const struct app *a,
                            const struct page_target *t)
 {
-    struct page_which which = page_target_which(t);
-    struct page_render r;
-    struct page_trace trace;
-    struct engine_view *v = engine_view_begin(a->engine);
-    err why = page_find(t->bucket, v, &which, &r, &trace);
-    engine_view_end(&v);
-    if (why != ERR_OK) {
-        app_page_fail(x, a, why, &trace, NULL);
-        return;
-    }
-    char tag[PAGE_TAG_BYTES + 1];
-    struct buf b;
-    buf_init(&b, LISTING_BYTES_MAX);
-    pagejson_title(&b, http_arena(x), t->title, r.name, tid_time(r.name.tid));
-    app_page_answer_buf(
-        x, 200, &b, arena_printf(http_arena(x), "\"%.*s\"", STR_ARG(app_page_tag(r.name, tag))));
-    buf_fini(&b);
+    look_start(x, a, t, answer_title);
 }

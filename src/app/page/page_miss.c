@@ -36,7 +36,7 @@ bool page_miss_may_be_unlike(const struct page_get *g)
 static bool may_be_stale(const struct page_get *g, err why)
 {
     return g->found == FOUND_OLD && g->no_cache &&
-           app_page_may_be_stale(g->x, g->app, &g->target, why, g->render.name.tid);
+           app_page_may_be_stale(g->x, g->app, &g->target, why, g->read.render.name.tid);
 }
 
 static void failed(struct page_get *g, err why, const struct err_note *note, int64_t remembered_ms)
@@ -93,7 +93,7 @@ static void moved(struct page_get *g, const struct render_value *value)
     if (title_answer_moved(g->x, &g->target, seen))
         return;
     g->moved = g->unlike = true;
-    g->which.title = g->target.title;
+    g->read.which.title = g->target.title;
     page_get_again(g);
 }
 
@@ -123,8 +123,8 @@ static void landed(struct flight_waiter *w, err why, struct flight_value *v,
         http_answer_ready(g->x, ready);
         return;
     }
-    g->which.select = SELECT_EXACT;
-    g->which.name = value->name;
+    g->read.which.select = SELECT_EXACT;
+    g->read.which.name = value->name;
     page_get_again(g);
 }
 
@@ -145,11 +145,11 @@ static void join(struct page_get *g)
 static void settled(struct title_wait *w)
 {
     struct page_get *g = CONTAINER_OF(w, struct page_get, wait);
-    bool same = str_eq(g->which.title, g->target.title);
+    bool same = str_eq(g->read.which.title, g->target.title);
     g->settled = true;
     if (title_answer_moved(g->x, &g->target, w->seen))
         return;
-    g->which.title = g->target.title;
+    g->read.which.title = g->target.title;
     g->unlike = g->unlike || w->seen.changed;
     if (same && page_miss_can(g))
         join(g);
@@ -196,9 +196,7 @@ static void gone(struct http_exchange *x, void *ctx)
 
 void page_miss_defer(struct page_get *g)
 {
-    g->deadline = app_wait_deadline(g->x, g->app);
-    g->deferred = true;
-    http_defer(g->x);
+    page_get_defer(g);
     http_on_gone(g->x, gone, g);
 }
 
@@ -212,18 +210,9 @@ static bool look_uncached(struct page_get *g)
     if (!title_settle(g->x, &g->target, &g->wait.seen, &bad))
         return bad;
     g->settled = true;
-    if (str_eq(g->which.title, g->target.title)) {
-        page_get_next(g);
-        return true;
-    }
-    g->unlike = true;
-    g->which.title = g->target.title;
-    if (g->deferred) {
-        page_get_again(g);
-        return true;
-    }
-    page_get_find(g);
-    page_get_next(g);
+    g->unlike = g->unlike || !str_eq(g->read.which.title, g->target.title);
+    g->read.which.title = g->target.title;
+    page_get_look(g);
     return true;
 }
 

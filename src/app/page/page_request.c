@@ -31,7 +31,7 @@ static bool parse_bucket(struct http_exchange *x, const struct app *app, struct 
 {
     str name = http_param(x, "bucket");
     t->config = config_of(app, name);
-    t->bucket = t->config == NULL ? NULL : pages_find(app->pages, name);
+    t->bucket = t->config == NULL ? NULL : page_store_bucket(app->pages, name);
     if (t->bucket == NULL)
         return refuse(x, 404, "unknown_bucket", "There is no bucket of this name.");
     return true;
@@ -85,7 +85,7 @@ bool app_page_target_of_page(struct http_exchange *x, const struct app *app,
     struct page_target t = { .domain = app_domain_of(x, app), .config = &app->config->buckets[0] };
     if (t.domain == NULL || !parse_name(x, &t, 0) || !parse_title(x, &t))
         return false;
-    t.bucket = pages_find(app->pages, str_of(t.config->page.name));
+    t.bucket = page_store_bucket(app->pages, str_of(t.config->page.name));
     INVARIANT(t.bucket != NULL);
     *out = t;
     return true;

@@ -8,8 +8,8 @@
 
 #include "app/app.h"
 #include "base/buf.h"
-#include "bucket/page.h"
 #include "render/render.h"
+#include "store/page_store.h"
 
 enum { LISTING_LIMIT_DEFAULT = 100, LISTING_LIMIT_MAX = 1000, LISTING_BYTES_MAX = 8 << 20 };
 

@@ -37,7 +37,8 @@ struct wiki_make {
     struct page_target target;
     enum render_want want;
     struct page_ask ask;
-    struct loop_job job;
+    struct page_read read;
+    struct task task;
     struct wiki_value *value;
 };
 
@@ -50,11 +51,12 @@ struct wiki_get {
     bool moved; /* the title is the wiki's own word */
     struct flight_waiter flight;
     /* looking for what is stored instead */
-    struct loop_job job;
+    struct home *home; /* x's worker */
+    struct task task;
+    struct page_read stored;
     err why; /* of the wiki */
     struct err_note note;
     int64_t retry_ms;
-    struct page_render *stored; /* NULL: none is */
 };
 
 /* ---- the value ---- */
@@ -128,38 +130,45 @@ static void finish(struct wiki_make *m, err why, bool keep)
     flight_finish(m->flight, why, why == ERR_OK ? &value->v : NULL, keep, &note);
 }
 
-static void build_run(struct loop_job *j)
+static void build_over(struct task *t)
 {
-    struct wiki_make *m = CONTAINER_OF(j, struct wiki_make, job);
+    struct wiki_make *m = CONTAINER_OF(t, struct wiki_make, task);
+    bool built = m->value->body.p != NULL && headers_value_is_sane(m->value->type);
+    finish(m, built ? ERR_OK : ERR_CORRUPT, false);
+}
+
+/* Pool. */
+static void build(struct store_call *c)
+{
+    struct wiki_make *m = CONTAINER_OF(c, struct wiki_make, read.call);
     struct wiki_value *value = m->value;
-    struct page_which which = { .domain = m->target.domain->number,
-                                .title = m->target.title,
-                                .select = SELECT_REV,
-                                .name = { .rev = m->ask.request.meta.rev } };
-    struct page_render *render = arena_alloc(&value->arena, sizeof *render);
     value->rev = m->ask.request.meta.rev;
-    if (render != NULL) {
-        struct engine_view *v = engine_view_begin(m->app->engine);
-        if (page_find(m->target.bucket, v, &which, render, NULL) == ERR_OK)
-            value->tid = render->name.tid;
-        engine_view_end(&v);
-    }
+    if (c->why == ERR_OK)
+        value->tid = m->read.render.name.tid;
     if (m->want == WANT_META) {
         value->type = STR("application/json; charset=utf-8");
         value->body = metadata_json(&value->arena, &m->ask.request.meta, value->tid);
-        return;
+    } else {
+        value->type = STR("application/octet-stream");
+        (void)headers_find(m->ask.request.contents[0].headers, STR("content-type"),
+                           &value->type); /* else that stands */
+        value->body = m->ask.request.contents[0].raw;
     }
-    value->type = STR("application/octet-stream");
-    (void)headers_find(m->ask.request.contents[0].headers, STR("content-type"),
-                       &value->type); /* else that stands */
-    value->body = m->ask.request.contents[0].raw;
+    m->task.run = build_over;
+    home_post(loop_home(m->app->loop), &m->task);
 }
 
-static void build_done(struct loop_job *j, bool canceled)
+static void build_run(struct task *t)
 {
-    struct wiki_make *m = CONTAINER_OF(j, struct wiki_make, job);
-    bool built = !canceled && m->value->body.p != NULL && headers_value_is_sane(m->value->type);
-    finish(m, built ? ERR_OK : canceled ? ERR_SHUTDOWN : ERR_CORRUPT, false);
+    struct wiki_make *m = CONTAINER_OF(t, struct wiki_make, task);
+    m->read = (struct page_read){ .call = { .home = loop_pool(m->app->loop), .done = build },
+                                  .bucket = m->target.bucket,
+                                  .arena = &m->value->arena,
+                                  .which = { .domain = m->target.domain->number,
+                                             .title = m->target.title,
+                                             .select = SELECT_REV,
+                                             .name = { .rev = m->ask.request.meta.rev } } };
+    store_call_then(page_store_read(m->app->pages, &m->read), &m->read.call);
 }
 
 static void asked(struct page_ask *a)
@@ -178,8 +187,8 @@ static void asked(struct page_ask *a)
         finish(m, starved ? ERR_LIMIT : app_err_of_render(a->why), !of_page && !starved);
         return;
     }
-    m->job = (struct loop_job){ .run = build_run, .done = build_done };
-    loop_job_start(m->app->loop, &m->job);
+    m->task.run = build_run;
+    home_post(loop_pool(m->app->loop), &m->task);
 }
 
 static void make_start(struct flight *f, void *ctx)
@@ -287,8 +296,9 @@ static void answer_stored(struct wiki_get *g, const char *source)
     struct arena *a = http_arena(g->x);
     char tag[PAGE_TAG_BYTES + 1];
     str type = STR("application/json; charset=utf-8");
-    struct answer w = { .status = 200, .body = stored_json(a, g->target.title, g->stored->name) };
-    str etag = arena_printf(a, "\"%.*s\"", STR_ARG(app_page_tag(g->stored->name, tag)));
+    struct answer w = { .status = 200,
+                        .body = stored_json(a, g->target.title, g->stored.render.name) };
+    str etag = arena_printf(a, "\"%.*s\"", STR_ARG(app_page_tag(g->stored.render.name, tag)));
     if (!answer_begin(g, &w, type, etag))
         return;
     answer_add(&w, STR("cache-status"), str_of(source));
@@ -319,33 +329,30 @@ static void answer_value(struct wiki_get *g, const struct wiki_value *value)
 
 /* ---- what is stored, when the wiki does not say ---- */
 
-/* Thread: handler's or pool. */
-static void find_stored(struct wiki_get *g)
+/* done: with what is stored, or not. Thread: g's home. */
+static enum store_start stored_start(struct wiki_get *g, void (*done)(struct store_call *c))
 {
-    struct page_which which = page_target_which(&g->target);
-    struct page_render *render = arena_alloc(http_arena(g->x), sizeof *render);
-    g->stored = NULL;
-    if (render == NULL)
-        return;
-    struct engine_view *v = engine_view_begin(g->app->engine);
-    if (page_find(g->target.bucket, v, &which, render, NULL) == ERR_OK)
-        g->stored = render;
-    engine_view_end(&v);
+    g->stored = (struct page_read){ .call = { .home = g->home, .done = done },
+                                    .bucket = g->target.bucket,
+                                    .which = page_target_which(&g->target),
+                                    .arena = http_arena(g->x) };
+    return page_store_read(g->app->pages, &g->stored);
 }
 
-static void stored_run(struct loop_job *j)
+static void stale_read(struct store_call *c)
 {
-    find_stored(CONTAINER_OF(j, struct wiki_get, job));
-}
-
-static void stored_done(struct loop_job *j, bool canceled)
-{
-    struct wiki_get *g = CONTAINER_OF(j, struct wiki_get, job);
-    if (!canceled && g->stored != NULL &&
-        app_page_may_be_stale(g->x, g->app, &g->target, g->why, g->stored->name.tid))
+    struct wiki_get *g = CONTAINER_OF(c, struct wiki_get, stored.call);
+    if (c->why == ERR_OK &&
+        app_page_may_be_stale(g->x, g->app, &g->target, g->why, g->stored.render.name.tid))
         answer_stored(g, "palimpsest; hit; fwd=miss; detail=stale-error");
     else
         app_origin_fail(g->x, g->why, &g->note, g->retry_ms);
+}
+
+static void stale_run(struct task *t)
+{
+    struct wiki_get *g = CONTAINER_OF(t, struct wiki_get, task);
+    store_call_then(stored_start(g, stale_read), &g->stored.call);
 }
 
 /* Deferred. */
@@ -359,13 +366,23 @@ static void failed(struct wiki_get *g, err why, const struct err_note *note, int
     g->why = why;
     g->note = note != NULL ? *note : (struct err_note){ { 0 } };
     g->retry_ms = retry_ms;
-    g->job = (struct loop_job){ .run = stored_run, .done = stored_done };
-    loop_job_start(g->app->loop, &g->job);
+    g->task.run = stale_run;
+    home_post(g->home, &g->task);
 }
 
 static void no_rules(struct title_wait *w, err why, const struct err_note *note)
 {
     failed(CONTAINER_OF(w, struct wiki_get, wait), why, note, 0);
+}
+
+static void alone_read(struct store_call *c)
+{
+    struct wiki_get *g = CONTAINER_OF(c, struct wiki_get, stored.call);
+    if (c->why == ERR_OK)
+        answer_stored(g, "palimpsest; hit");
+    else
+        app_problem(g->x, 504, "not_cached", NULL,
+                    STR("The wiki would have to be asked; the request forbids that."), STR_NONE);
 }
 
 /* Nobody is to be asked. */
@@ -374,13 +391,11 @@ static void answer_if_stored(struct wiki_get *g)
     bool bad;
     if (!title_settle(g->x, &g->target, &g->wait.seen, &bad) && bad)
         return;
-    if (g->want == WANT_META)
-        find_stored(g);
-    if (g->stored != NULL)
-        answer_stored(g, "palimpsest; hit");
+    g->stored.call.why = ERR_NOT_FOUND;
+    if (g->want != WANT_META || stored_start(g, alone_read) == STORE_DONE)
+        alone_read(&g->stored.call);
     else
-        app_problem(g->x, 504, "not_cached", NULL,
-                    STR("The wiki would have to be asked; the request forbids that."), STR_NONE);
+        http_defer(g->x);
 }
 
 static void join(void *ctx);
@@ -466,7 +481,7 @@ static void get_from_wiki(struct http_exchange *x, const struct app *a, const st
         app_fail(x, ERR_LIMIT, NULL);
         return;
     }
-    *g = (struct wiki_get){ .x = x, .app = a, .target = *t, .want = want };
+    *g = (struct wiki_get){ .x = x, .app = a, .target = *t, .want = want, .home = http_home(x) };
     if (http_cache_control_has(http_common(x)->cache_control, STR("only-if-cached"))) {
         answer_if_stored(g);
         return;

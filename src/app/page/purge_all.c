@@ -64,7 +64,7 @@ static bool word_open(const struct app *app, str text, struct word *w)
 {
     *w = (struct word){ .kind = str_split(&text, ' ') };
     str node = str_split(&text, ' ');
-    w->bucket = pages_find(app->pages, str_split(&text, ' '));
+    w->bucket = page_store_bucket(app->pages, str_split(&text, ' '));
     w->domain = app_domain_find(app, str_split(&text, ' '));
     w->rest = text;
     return w->bucket != NULL && w->domain != NULL &&

@@ -6,8 +6,8 @@
  *
  * What the origin denies is marked in the store before it is named or finished (page_ask.h).
  * Invariants: (1) one of look, asking, telling, storing, readying is under way from start to
- * finish; (2) jobs_open counts the jobs whose done has not run, and finish waits for it to be 0: a
- * stored render may be told of before the job that stored it has ended. */
+ * finish; (2) jobs_open counts the storing job and what follows its put, and finish waits for it to
+ * be 0: a stored render may be told of before the job that stored it has ended. */
 #include "app/page/render_make.h"
 
 #include "app/errors.h"
@@ -47,7 +47,9 @@ struct make {
     unsigned tries;
     struct page_ask ask; /* its request is filled by another server, too */
     struct page_put put;
-    struct loop_job look, store, ready;
+    struct page_read read; /* the look before, and of what was stored */
+    struct task task;      /* of reading */
+    struct loop_job store;
     atomic_uint jobs_open;
     err why;
     bool keep; /* the error is worth remembering */
@@ -100,34 +102,24 @@ static void make_ready(struct make *m, struct page_get *g, enum render_coding wh
     m->value->ready[which] = page_get_ready(g);
 }
 
+/* Of what was read. */
 static void make_all_ready(struct make *m)
 {
     struct page_get *g = arena_calloc(&m->arena, 1, sizeof *g);
     str target;
-    if (g == NULL)
+    if (g == NULL || headers_find(m->read.bodies[0].headers, STR("location"), &target))
         return;
     *g = (struct page_get){ .app = m->app,
                             .arena = &m->arena,
                             .target = m->target,
-                            .which = m->which,
+                            .read = m->read,
+                            .content = m->read.contents[0],
                             .how = HOW_MISS,
                             .collapsed = true,
                             .how_detail = flight_detail_name(FLIGHT_WAITED) };
-    g->which.select = SELECT_EXACT;
-    g->which.name = m->value->name;
-    struct engine_view *v = engine_view_begin(m->app->engine);
-    err why = page_find(m->target.bucket, v, &g->which, &g->render, NULL);
-    g->content = why == ERR_OK ? page_content_find(&g->render, m->target.content) : NULL;
-    if (g->content != NULL)
-        why = page_read(m->target.bucket, &g->render, g->content, &m->arena, true, &g->headers,
-                        &g->frame);
-    engine_view_end(&v);
-    if (g->content == NULL || why != ERR_OK || headers_find(g->headers, STR("location"), &target))
-        return;
     m->value->codec = g->content->codec;
-    m->value->state = g->render.state;
-    m->value->short_lived =
-        page_wants_extension(m->target.bucket, &g->render, clock_store(m->app->clock));
+    m->value->state = m->read.render.state;
+    m->value->short_lived = store_time_before(m->read.lasts_until, clock_store(m->app->clock));
     make_ready(m, g, RENDER_RAW);
     make_ready(m, g, RENDER_CODED);
 }
@@ -221,17 +213,33 @@ static void job_over(struct make *m)
         finish(m);
 }
 
-static void ready_run(struct loop_job *j)
+static void ready_over(struct task *t)
 {
-    struct make *m = CONTAINER_OF(j, struct make, ready);
-    if (m->why == ERR_OK && !m->value->found)
-        make_all_ready(m);
+    job_over(CONTAINER_OF(t, struct make, task));
 }
 
-static void ready_done(struct loop_job *j, bool canceled)
+/* Pool. Without ready answers each reads for itself. */
+static void ready_read(struct store_call *c)
 {
-    (void)canceled; /* then there is no ready answer, and each reads for itself */
-    job_over(CONTAINER_OF(j, struct make, ready));
+    struct make *m = CONTAINER_OF(c, struct make, read.call);
+    if (c->why == ERR_OK && m->read.bodies[0].pieces_count > 0)
+        make_all_ready(m);
+    m->task.run = ready_over;
+    home_post(loop_home(m->app->loop), &m->task);
+}
+
+static void ready_run(struct task *t)
+{
+    struct make *m = CONTAINER_OF(t, struct make, task);
+    m->read = (struct page_read){ .call = { .home = loop_pool(m->app->loop), .done = ready_read },
+                                  .bucket = m->target.bucket,
+                                  .which = m->which,
+                                  .arena = &m->arena,
+                                  .wanted_count = 1,
+                                  .wanted = { m->target.content } };
+    m->read.which.select = SELECT_EXACT;
+    m->read.which.name = m->value->name;
+    store_call_then(page_store_read(m->app->pages, &m->read), &m->read.call);
 }
 
 /* ---- storing ---- */
@@ -245,8 +253,8 @@ static void put_done(struct page_put *put, err why)
         fail(m, ERR_AGAIN, "the store did not take it in time");
     else
         fail(m, why, put->note.text);
-    m->ready = (struct loop_job){ .run = ready_run, .done = ready_done };
-    loop_job_start(m->app->loop, &m->ready);
+    m->task.run = m->why == ERR_OK ? ready_run : ready_over;
+    home_post(m->why == ERR_OK ? loop_pool(m->app->loop) : loop_home(m->app->loop), &m->task);
 }
 
 static bool is_allowed(const struct page_bucket_opts *opts, str name)
@@ -402,28 +410,27 @@ static void ask_start(struct make *m)
 
 /* ---- looking again ---- */
 
-static void look_run(struct loop_job *j)
+static void looked(struct store_call *c)
 {
-    struct make *m = CONTAINER_OF(j, struct make, look);
-    struct page_render *render = arena_alloc(&m->arena, sizeof *render);
-    if (render == NULL)
-        return;
-    struct engine_view *v = engine_view_begin(m->app->engine);
-    err why = page_find(m->target.bucket, v, &m->which, render, NULL);
-    engine_view_end(&v);
-    if (why == ERR_OK)
-        value_set(m, render->name, true);
-}
-
-static void look_done(struct loop_job *j, bool canceled)
-{
-    struct make *m = CONTAINER_OF(j, struct make, look);
-    if (canceled || m->canceled)
+    struct make *m = CONTAINER_OF(c, struct make, read.call);
+    if (m->canceled)
         fail(m, ERR_SHUTDOWN, NULL);
-    if (canceled || m->canceled || m->value != NULL)
+    else if (c->why == ERR_OK)
+        value_set(m, m->read.render.name, true);
+    if (m->canceled || m->value != NULL)
         finish(m);
     else
         ask_start(m);
+}
+
+static void look_run(struct task *t)
+{
+    struct make *m = CONTAINER_OF(t, struct make, task);
+    m->read = (struct page_read){ .call = { .home = loop_home(m->app->loop), .done = looked },
+                                  .bucket = m->target.bucket,
+                                  .which = m->which,
+                                  .arena = &m->arena };
+    store_call_post(page_store_read(m->app->pages, &m->read), &m->read.call);
 }
 
 /* ---- the flight's calls, on the loop ---- */
@@ -448,8 +455,8 @@ static void make_start(struct flight *f, void *ctx)
         ask_start(m);
         return;
     }
-    m->look = (struct loop_job){ .run = look_run, .done = look_done };
-    loop_job_start(m->app->loop, &m->look);
+    m->task.run = look_run;
+    home_post(loop_pool(m->app->loop), &m->task);
 }
 
 static void make_cancel(struct flight *f, void *ctx)

@@ -8,8 +8,8 @@
 #define APP_PAGE_RENDER_TRAVEL_H
 
 #include "base/buf.h"
-#include "bucket/page.h"
 #include "render/render.h"
+#include "store/page_store.h"
 
 struct render_travel {
     struct page_name name;

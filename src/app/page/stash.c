@@ -186,8 +186,9 @@ struct kept_list {
 static struct page_bucket *bucket_at(const struct kept_list *l, unsigned at)
 {
     const struct config *c = l->app->config;
-    return at < c->buckets_count ? pages_find(l->app->pages, str_of(c->buckets[at].page.name))
-                                 : l->app->stash;
+    return at < c->buckets_count
+               ? page_store_bucket(l->app->pages, str_of(c->buckets[at].page.name))
+               : l->app->stash;
 }
 
 static bool is_preview(const struct kept_list *l)
@@ -418,7 +419,7 @@ static void give_back(struct removal *r)
 {
     const struct app *app = r->list->app;
     const struct kept *k = &r->list->items[r->done - 1];
-    int64_t ttl_ns = page_bucket_opts_of(k->bucket)->policy.stash_ttl_ns;
+    int64_t ttl_ns = page_store_bucket_opts(app->pages, k->bucket)->policy.stash_ttl_ns;
     r->bytes += k->bytes;
     stash_keep(app, stash_part(k->bytes, r->order.pinned_ns, ttl_ns), 0);
 }

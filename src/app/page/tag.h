@@ -7,7 +7,7 @@
 #define APP_PAGE_TAG_H
 
 #include "base/arena.h"
-#include "bucket/page.h"
+#include "store/page_store.h"
 
 struct tag {
     struct page_name name; /* rev 0: of a page that does not exist yet */

@@ -230,60 +230,23 @@ static void ask_start(struct transform *t)
 
 /* ---- the original ---- */
 
-static err read_part(struct transform *t, struct page_bucket *b, const struct page_render *r,
-                     const char *name, struct transform_part *out)
+static err part_take(struct transform *t, const struct page_body *from, struct transform_part *out)
 {
-    const struct page_content *c = page_content_find(r, str_of(name));
-    str headers, frame;
-    if (c == NULL)
+    if (from->pieces_count == 0)
         return ERR_OK;
-    err why = page_read(b, r, c, t->arena, false, &headers, &frame);
-    if (why == ERR_OK)
-        why = page_frame_raw(c, frame, t->arena, &out->body);
-    out->type = STR("");
-    if (why == ERR_OK && !headers_find(headers, STR("content-type"), &out->type))
+    if (!headers_find(from->headers, STR("content-type"), &out->type))
         out->type = STR("");
-    return why;
+    return page_body_raw(from, t->arena, &out->body);
 }
 
-static err find_in(struct transform *t, struct engine_view *v, bool stash)
+/* From what was read. */
+static err original_take(struct transform *t)
 {
-    struct page_bucket *b = stash ? t->app->stash : t->target.bucket;
-    struct page_which which = { .domain = t->target.domain->number,
-                                .select = SELECT_EXACT,
-                                .name = t->base.name,
-                                .title = stash ? t->kept_title : t->target.title,
-                                .deleted_too = true }; /* who edits it still may save it anew */
-    struct page_render *r = arena_alloc(t->arena, sizeof *r);
-    if (stash)
-        which.name.rev++;
-    if (r == NULL)
-        return ERR_LIMIT;
-    err why = page_find(b, v, &which, r, &t->trace);
-    if (why == ERR_OK)
-        why = read_part(t, b, r, "html", &t->original.html);
-    if (why == ERR_OK)
-        why = read_part(t, b, r, "data-parsoid", &t->original.data_parsoid);
-    if (why == ERR_OK && stash)
-        why = read_part(t, b, r, "wikitext", &t->original.wikitext);
-    return why;
-}
-
-/* Where the tag says first, then in the other place. */
-static err find_original(struct transform *t)
-{
-    struct page_trace trace;
-    struct engine_view *v = engine_view_begin(t->app->engine);
-    err why = find_in(t, v, t->base.stash);
-    if (why == ERR_NOT_FOUND || why == ERR_GONE) {
-        trace = t->trace;
-        err other = find_in(t, v, !t->base.stash);
-        if (other != ERR_NOT_FOUND && (other != ERR_GONE || why == ERR_NOT_FOUND))
-            why = other;
-        else
-            t->trace = trace;
-    }
-    engine_view_end(&v);
+    struct transform_part *const parts[] = { &t->original.html, &t->original.data_parsoid,
+                                             &t->original.wikitext };
+    err why = ERR_OK;
+    for (unsigned i = 0; i < t->read.wanted_count && why == ERR_OK; i++)
+        why = part_take(t, &t->read.bodies[i], parts[i]);
     if (why != ERR_OK)
         return why;
     if (t->original.html.body.p == NULL ||
@@ -296,32 +259,81 @@ static err find_original(struct transform *t)
     return ERR_OK;
 }
 
-static void prepare_run(struct loop_job *j)
+static void prepared(struct task *task)
 {
-    struct transform *t = CONTAINER_OF(j, struct transform, job);
-    t->holds = t->kind == HTML_TO_WIKITEXT ? transform_holds(t->fields.html) : HOLDS_TEXT;
-    t->why = t->has_base ? find_original(t) : ERR_OK;
-    if (t->why != ERR_OK)
-        return;
-    if (t->kind == HTML_TO_WIKITEXT)
-        transform_body_html(&t->body, t->fields.html, t->has_base ? &t->original : NULL);
-    else if (t->kind == HTML_TO_HTML)
-        transform_body_updates(&t->body, &t->fields, &t->original);
-    else
-        transform_body_wikitext(&t->body, t->fields.wikitext, t->fields.body_only);
-    t->why = buf_status(&t->body);
-}
-
-static void prepare_done(struct loop_job *j, bool canceled)
-{
-    struct transform *t = CONTAINER_OF(j, struct transform, job);
-    err why = canceled ? ERR_SHUTDOWN : t->why;
-    if (why == ERR_OK) {
+    struct transform *t = CONTAINER_OF(task, struct transform, task);
+    if (t->why == ERR_OK) {
         ask_start(t);
         return;
     }
     buf_fini(&t->body);
-    fail(t, why);
+    fail(t, t->why);
+}
+
+/* The body to ask with, once the original is there. Pool. */
+static void prepare(struct transform *t)
+{
+    if (t->why == ERR_OK && t->kind == HTML_TO_WIKITEXT)
+        transform_body_html(&t->body, t->fields.html, t->has_base ? &t->original : NULL);
+    else if (t->why == ERR_OK && t->kind == HTML_TO_HTML)
+        transform_body_updates(&t->body, &t->fields, &t->original);
+    else if (t->why == ERR_OK)
+        transform_body_wikitext(&t->body, t->fields.wikitext, t->fields.body_only);
+    if (t->why == ERR_OK)
+        t->why = buf_status(&t->body);
+    t->task.run = prepared;
+    home_post(loop_home(t->app->loop), &t->task);
+}
+
+static void original_start(struct transform *t, bool stash);
+
+/* Where the tag says first, then in the other place. */
+static void original_read(struct store_call *c)
+{
+    struct transform *t = CONTAINER_OF(c, struct transform, read.call);
+    bool missing = c->why == ERR_NOT_FOUND || c->why == ERR_GONE;
+    if (!t->elsewhere || !missing || (c->why == ERR_GONE && t->why == ERR_NOT_FOUND)) {
+        t->why = c->why;
+        t->trace = t->read.trace;
+    }
+    if (missing && !t->elsewhere) {
+        t->elsewhere = true;
+        original_start(t, !t->base.stash);
+        return;
+    }
+    if (t->why == ERR_OK)
+        t->why = original_take(t);
+    prepare(t);
+}
+
+static void original_start(struct transform *t, bool stash)
+{
+    t->read =
+        (struct page_read){ .call = { .home = loop_pool(t->app->loop), .done = original_read },
+                            .bucket = stash ? t->app->stash : t->target.bucket,
+                            .which = { .domain = t->target.domain->number,
+                                       .select = SELECT_EXACT,
+                                       .name = t->base.name,
+                                       .title = stash ? t->kept_title : t->target.title,
+                                       .deleted_too =
+                                           true }, /* who edits it still may save it anew */
+                            .arena = t->arena,
+                            .wanted_count = stash ? 3 : 2,
+                            .wanted = { STR("html"), STR("data-parsoid"), STR("wikitext") } };
+    if (stash)
+        t->read.which.name.rev++;
+    store_call_then(page_store_read(t->app->pages, &t->read), &t->read.call);
+}
+
+static void prepare_run(struct task *task)
+{
+    struct transform *t = CONTAINER_OF(task, struct transform, task);
+    t->why = ERR_OK;
+    t->holds = t->kind == HTML_TO_WIKITEXT ? transform_holds(t->fields.html) : HOLDS_TEXT;
+    if (t->has_base)
+        original_start(t, t->base.stash);
+    else
+        prepare(t);
 }
 
 /* ---- starting ---- */
@@ -337,8 +349,8 @@ static void gone(struct http_exchange *x, void *ctx)
 static void prepare_start(struct transform *t)
 {
     buf_init(&t->body, t->app->config->http.arena_bytes_max);
-    t->job = (struct loop_job){ .run = prepare_run, .done = prepare_done };
-    loop_job_start(t->app->loop, &t->job);
+    t->task.run = prepare_run;
+    home_post(loop_pool(t->app->loop), &t->task);
 }
 
 static void user_asked(struct render_request *r, enum render_why why)

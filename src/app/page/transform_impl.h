@@ -36,7 +36,10 @@ struct transform {
     struct title_wait wait;
     str kept_title; /* under which what is kept for who asks stands */
     struct loop_job job;
+    struct task task;
     /* found */
+    struct page_read read;
+    bool elsewhere; /* it is looked for in the other place */
     err why;
     struct page_trace trace;
     struct err_note note;

@@ -80,15 +80,17 @@ static err keep(struct transform *t)
                                 *parsoid = part_find(t, "data-parsoid");
     if (why != ERR_OK || html == NULL || parsoid == NULL)
         return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
-    t->put = (struct page_put){ .domain = which.domain,
-                                .title = which.title,
-                                .rev = which.name.rev,
-                                .has_tid = true,
-                                .stash_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns,
-                                .deadline = app_page_deadline(t->app),
-                                .arena = t->arena,
-                                .contents_count = STASHED_CONTENTS,
-                                .done = put_done };
+    t->put = (struct page_put){
+        .domain = which.domain,
+        .title = which.title,
+        .rev = which.name.rev,
+        .has_tid = true,
+        .stash_ns = page_store_bucket_opts(t->app->pages, t->app->stash)->policy.stash_ttl_ns,
+        .deadline = app_page_deadline(t->app),
+        .arena = t->arena,
+        .contents_count = STASHED_CONTENTS,
+        .done = put_done
+    };
     struct engine_view *v = engine_view_begin(t->app->engine);
     why = page_mint(t->app->stash, v, &which, t->began, entropy_u64(), &t->put.tid);
     engine_view_end(&v);

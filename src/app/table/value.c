@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    MULTI_BODY_BYTES_MAX = ENGINE_BLOB_BYTES_MAX /* page.body_bytes_max says less */,
+    MULTI_BODY_BYTES_MAX = PAGE_BYTES_MAX /* page.body_bytes_max says less */,
     VALUE_SHOWN_BYTES_MAX = 64
 };
 

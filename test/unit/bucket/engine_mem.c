@@ -2,6 +2,7 @@
 #include "engine/store.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -40,6 +41,8 @@ struct engine {
     struct clock *clock;
     store_time last_now;
     err refuse;
+    unsigned warms, colds; /* reads from memory that find it there, then those that do not */
+    atomic_int pins;
     _Atomic uint64_t reads;
     uint64_t writes;
     struct engine_mem_cost cost;
@@ -272,7 +275,24 @@ err engine_blob_read(struct engine *e, const struct engine_blob *b, uint64_t off
 err engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n,
                          char *dst)
 {
+    unsigned *left = e->warms > 0 ? &e->warms : &e->colds;
+    bool cold = left == &e->colds && *left > 0;
+    *left -= *left > 0;
+    if (cold)
+        return ERR_AGAIN;
     return engine_blob_read(e, b, offset, n, dst);
+}
+
+struct engine_pin engine_pin(struct engine_view *v)
+{
+    atomic_fetch_add(&v->engine->pins, 1);
+    return (struct engine_pin){ .epoch = 1 };
+}
+
+void engine_unpin(struct engine *e, struct engine_pin pin)
+{
+    INVARIANT(pin.epoch == 1);
+    INVARIANT(atomic_fetch_sub(&e->pins, 1) > 0);
 }
 
 /* ---- writing ---- */
@@ -476,6 +496,17 @@ void engine_close(struct engine **ep)
     (void)pthread_mutex_destroy(&e->queue_lock);
     free(e);
     *ep = NULL;
+}
+
+void engine_mem_cold(struct engine *e, unsigned after, unsigned count)
+{
+    e->warms = after;
+    e->colds = count;
+}
+
+int engine_mem_pins(struct engine *e)
+{
+    return atomic_load(&e->pins);
 }
 
 void engine_mem_refuse(struct engine *e, err why)

@@ -12,6 +12,10 @@
 struct engine *engine_mem_new(struct clock *clock);
 /* The next update that is submitted gets this instead of being decided; ERR_OK: no longer. */
 void engine_mem_refuse(struct engine *e, err why);
+/* After so many reads from memory, count of them find their bytes on the disk alone. */
+void engine_mem_cold(struct engine *e, unsigned after, unsigned count);
+/* Pins that nobody has taken back. A blob's bytes here lie in its row: they end with that. */
+int engine_mem_pins(struct engine *e);
 /* How many rows the last decision read and wrote: cost must not grow with history. */
 struct engine_mem_cost {
     uint64_t reads, writes;

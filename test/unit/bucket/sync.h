@@ -13,6 +13,15 @@ err sync_order(struct page_bucket *b, struct page_order *o);
 /* Upkeep until there is nothing more to do now. */
 err sync_upkeep(struct pages *p, store_time *next);
 
+/* A stored frame, decoded. */
+static inline err frame_raw(const struct page_content *c, str frame, struct arena *a, str *raw)
+{
+    const struct page_body b = {
+        .codec = c->codec, .raw_bytes = c->raw_bytes, .pieces = &frame, .pieces_count = 1
+    };
+    return page_body_raw(&b, a, raw);
+}
+
 /* How many traces there are; rows that cannot be read hold none. */
 uint64_t traces_stored(struct engine *e);
 /* The value of a trace's row as stores before wrote it: alone. */

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "bucket/bundle.h"
 #include "bucket/page_write.h"
+#include "sync.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,7 +164,7 @@ static void a_frame_of_the_buckets_coding_is_stored_as_it_came(void **state)
             assert_int_equal(bundle_build(&way, &in, 1, &a, &row, &blob), ERR_OK);
             const struct page_content *c = &row.contents[0];
             str frame = { blob.p + c->offset + c->headers_bytes, c->stored_bytes };
-            assert_int_equal(page_frame_raw(c, frame, &a, &raw), ERR_OK);
+            assert_int_equal(frame_raw(c, frame, &a, &raw), ERR_OK);
             assert_true(str_eq(raw, in.raw));
             assert_int_equal(c->codec, codec);
             if (codec == PAGE_GZIP) {
@@ -196,7 +197,7 @@ static void frames_unpack_to_what_went_in(void **state)
         for (unsigned i = 0; i < 3; i++) {
             const struct page_content *c = &row.contents[i];
             str frame = { blob.p + c->offset + c->headers_bytes, c->stored_bytes };
-            assert_int_equal(page_frame_raw(c, frame, &a, &raw), ERR_OK);
+            assert_int_equal(frame_raw(c, frame, &a, &raw), ERR_OK);
             assert_true(str_eq(raw, in[i].raw));
         }
         assert_int_equal(row.contents[0].codec, codec);
@@ -206,11 +207,11 @@ static void frames_unpack_to_what_went_in(void **state)
         assert_true(row.contents[0].stored_bytes < 200);
         struct page_content cut = row.contents[0];
         cut.stored_bytes--;
-        assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw),
+        assert_int_equal(frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw),
                          ERR_CORRUPT);
         cut = row.contents[0];
         cut.raw_bytes--;
-        assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw),
+        assert_int_equal(frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw),
                          ERR_CORRUPT);
     }
     frame_codec_free(&way.frames);

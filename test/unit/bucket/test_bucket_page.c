@@ -82,7 +82,7 @@ static void bytes_come_back_as_they_were_put(void **state)
         const struct page_content *c = page_content_find(&r, p.contents[i].name);
         assert_non_null(c);
         assert_int_equal(page_read(f->bucket, &r, c, &a, i == 1, &headers, &frame), ERR_OK);
-        assert_int_equal(page_frame_raw(c, frame, &a, &raw), ERR_OK);
+        assert_int_equal(frame_raw(c, frame, &a, &raw), ERR_OK);
         assert_true(str_eq(headers, p.contents[i].headers));
         assert_true(str_eq(raw, p.contents[i].raw));
     }

@@ -1,5 +1,6 @@
+/* titlekey.c - titles as stores have them. */
 #include "base/utf8.h"
-#include "bucket/page.h"
+#include "store/page_store.h"
 
 static err refuse(struct err_note *note, const char *why)
 {

@@ -1,0 +1,27 @@
+/* pages.h - the embedded page store: page buckets on an engine. What it does: store/page_store.h.
+ */
+#ifndef BUCKET_PAGES_H
+#define BUCKET_PAGES_H
+
+#include "store/page_store.h"
+
+struct engine;
+struct pages; /* all page buckets of a store */
+
+/* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the
+ * background by upkeep. seed: of minted tids. The engine is started; blocks. A changed policy
+ * judges what is stored as of the change: nothing is gone earlier than that, what was gone stays
+ * gone, and what latest or interval do not keep went out then (or when it did, if the policy before
+ * was one of them). A bucket no longer given is culled by its last policy. Fails: ERR_BAD (a policy
+ * contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
+MUST_CHECK err pages_new(struct engine *e, struct clock *clock, uint64_t seed,
+                         const struct page_bucket_opts *buckets, unsigned count, struct pages **out,
+                         struct err_note *note);
+/* The engine is closed. */
+void pages_free(struct pages **pp);
+/* Lives as long as p. */
+struct page_store *pages_store(struct pages *p);
+/* Where what is not in memory is read from here on [the caller's thread]. */
+void pages_read_on(struct pages *p, struct home *pool);
+
+#endif

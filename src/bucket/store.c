@@ -1,0 +1,174 @@
+/* store.c - the page store that the embedded engine is (store/page_store.h).
+ *
+ * A read finds its render in a view and takes what is in memory inside it. Contents that are not
+ * are read on the pool, behind a pin that keeps their bytes; those inside the row, or not written
+ * yet, are in memory always. So nothing of the engine outlives the call. */
+#include "bucket/catalog.h"
+#include "bucket/page_write.h"
+
+static struct pages *pages_of(struct page_store *s)
+{
+    struct pages *p = CONTAINER_OF(s, struct pages, store);
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    return p;
+}
+
+/* ---- reading ---- */
+
+/* Where a read goes on whose bytes are not in memory. */
+struct read_cold {
+    struct page_read *read;
+    struct engine_pin pin;
+    unsigned left; /* bits of contents */
+    struct task task;
+};
+
+static err content_read(struct page_read *r, unsigned i, bool now)
+{
+    const struct page_content *c = r->contents[i];
+    struct page_body *b = &r->bodies[i];
+    str *frame = arena_alloc(r->arena, sizeof *frame);
+    if (frame == NULL)
+        return ERR_LIMIT;
+    err e = page_read(r->bucket, &r->render, c, r->arena, now, &b->headers, frame);
+    if (e != ERR_OK)
+        return e;
+    b->codec = c->codec;
+    b->raw_bytes = c->raw_bytes;
+    b->pieces = frame;
+    b->pieces_count = 1;
+    return ERR_OK;
+}
+
+/* Those of *left; what was read is taken out of it. */
+static err contents_read(struct page_read *r, unsigned *left, bool now)
+{
+    err e = ERR_OK;
+    for (unsigned i = 0; e == ERR_OK && *left >> i != 0; i++) {
+        if ((*left & BIT(i)) != 0)
+            e = content_read(r, i, now);
+        if (e == ERR_OK)
+            *left &= ~BIT(i);
+    }
+    return e;
+}
+
+/* Which contents to read, as bits. */
+static unsigned contents_choose(struct page_read *r)
+{
+    unsigned there = 0;
+    for (unsigned i = 0; i < r->wanted_count; i++) {
+        r->contents[i] = page_content_find(&r->render, r->wanted[i]);
+        r->bodies[i] = (struct page_body){ .pieces_count = 0 };
+        if (r->contents[i] != NULL)
+            there |= BIT(i);
+    }
+    return r->choose == NULL ? there : there & r->choose(r);
+}
+
+static err read_now(struct page_read *r, struct engine_view *v, unsigned *left)
+{
+    err e = page_find(r->bucket, v, &r->which, &r->render, &r->trace);
+    r->found = e == ERR_OK;
+    if (e != ERR_OK)
+        return e;
+    r->lasts_until = page_lasts_until(r->bucket, &r->render);
+    *left = contents_choose(r);
+    return contents_read(r, left, true);
+}
+
+/* May block. */
+static err read_cold(struct read_cold *c)
+{
+    err e = contents_read(c->read, &c->left, false);
+    engine_unpin(c->read->bucket->pages->engine, c->pin);
+    return e;
+}
+
+static void read_cold_run(struct task *t)
+{
+    struct read_cold *c = CONTAINER_OF(t, struct read_cold, task);
+    store_call_end(&c->read->call, read_cold(c));
+}
+
+static enum store_start pages_read(struct page_store *s, struct page_read *r)
+{
+    struct pages *p = pages_of(s);
+    struct read_cold *c = NULL;
+    unsigned left = 0;
+    struct engine_view *v = engine_view_begin(p->engine);
+    err e = read_now(r, v, &left);
+    if (e == ERR_AGAIN) {
+        c = arena_alloc(r->arena, sizeof *c);
+        e = ERR_LIMIT;
+    }
+    if (c != NULL)
+        *c = (struct read_cold){
+            .read = r, .pin = engine_pin(v), .left = left, .task = { .run = read_cold_run }
+        };
+    engine_view_end(&v);
+    if (c == NULL)
+        return store_call_done(&r->call, e);
+    if (p->pool == NULL)
+        return store_call_done(&r->call, read_cold(c));
+    home_post(p->pool, &c->task);
+    return STORE_LATER;
+}
+
+/* ---- the rest ---- */
+
+static err pages_domain_of(struct page_store *s, str name, uint32_t *out)
+{
+    return pages_domain(pages_of(s), name, out);
+}
+
+static struct page_bucket *pages_bucket(struct page_store *s, str name)
+{
+    return pages_find(pages_of(s), name);
+}
+
+static err pages_store_upkeep(struct page_store *s, bool *more, store_time *next)
+{
+    return pages_upkeep(pages_of(s), more, next);
+}
+
+static void pages_stats(struct page_store *s, struct pages_stats *out)
+{
+    pages_stats_get(pages_of(s), out);
+}
+
+static err pages_store_check(struct page_store *s, void (*found)(void *ctx, const char *what),
+                             void *ctx)
+{
+    return pages_check(pages_of(s), found, ctx);
+}
+
+static void pages_follow(struct page_store *s, const struct page_follower *f)
+{
+    pages_on_change(pages_of(s), f->changed, f->ctx);
+}
+
+static const struct page_store_ops pages_ops = {
+    .domain = pages_domain_of,
+    .bucket = pages_bucket,
+    .bucket_opts = page_bucket_opts_of,
+    .bucket_number = page_bucket_number,
+    .read = pages_read,
+    .upkeep = pages_store_upkeep,
+    .stats = pages_stats,
+    .check = pages_store_check,
+    .follow = pages_follow,
+};
+
+struct page_store *pages_store(struct pages *p)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    p->store.ops = &pages_ops;
+    return &p->store;
+}
+
+void pages_read_on(struct pages *p, struct home *pool)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    p->pool = pool;
+}

@@ -1,0 +1,64 @@
+/* store.h - calls to a store, whichever it is.
+ *
+ * Model. A request embeds a call and says where it goes on. A start returns STORE_DONE when the
+ * result is there: then done is not called. Else it returns STORE_LATER, and done is posted to the
+ * caller's home exactly once, with the same result; it may run before the start has returned, on
+ * another thread. The embedded store finishes reads of what is in memory at once. Requests and all
+ * that they borrow stay the caller's until then, and a store lives until its calls are over. */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/err.h"
+#include "base/home.h"
+#include "base/times.h"
+
+enum store_start { STORE_DONE, STORE_LATER };
+
+struct store_call {
+    /* in */
+    mono deadline;                      /* of writes: not begun by then, ERR_TIMEOUT; ns 0: none */
+    struct home *home;                  /* where done runs */
+    void (*done)(struct store_call *c); /* may free the request */
+    /* out */
+    err why;
+    /* the store's */
+    struct task task;
+    void *own;
+};
+
+static inline void store_call_run(struct task *t)
+{
+    struct store_call *c = CONTAINER_OF(t, struct store_call, task);
+    c->done(c);
+}
+
+/* For stores: a call that was LATER is over. */
+static inline void store_call_end(struct store_call *c, err why)
+{
+    c->why = why;
+    c->task.run = store_call_run;
+    home_post(c->home, &c->task);
+}
+
+/* For stores: the call is over at once. */
+static inline enum store_start store_call_done(struct store_call *c, err why)
+{
+    c->why = why;
+    return STORE_DONE;
+}
+
+/* For callers to whom both ways are one: done runs here when the call is over at once, ... */
+static inline void store_call_then(enum store_start start, struct store_call *c)
+{
+    if (start == STORE_DONE)
+        c->done(c);
+}
+
+/* ... or at the caller's home in any case. */
+static inline void store_call_post(enum store_start start, struct store_call *c)
+{
+    if (start == STORE_DONE)
+        store_call_end(c, c->why);
+}
+
+#endif
