@@ -184,6 +184,7 @@ struct own {
     pthread_cond_t over;
     bool done;
     err why;
+    struct home home; /* of one put */
 };
 
 static store_time own_store(struct clock *c)
@@ -191,12 +192,13 @@ static store_time own_store(struct clock *c)
     return CONTAINER_OF(c, struct own, clock)->trace->now;
 }
 
-static void own_done(struct page_put *p, err why)
+/* On the committer: the put is over. */
+static void own_over(struct home *h, struct task *t)
 {
-    struct own *o = p->ctx;
+    struct own *o = CONTAINER_OF(h, struct own, home);
     pthread_mutex_lock(&o->lock);
     o->done = true;
-    o->why = why;
+    o->why = CONTAINER_OF(t, struct store_call, task)->why;
     pthread_cond_signal(&o->over);
     pthread_mutex_unlock(&o->lock);
 }
@@ -217,8 +219,7 @@ static void own_put(struct own *o, unsigned i)
                           .tid = name.tid,
                           .contents_count = CONTENTS,
                           .arena = &t->arena,
-                          .done = own_done,
-                          .ctx = o };
+                          .call = { .home = &o->home } };
     memcpy(t->bodies[0], &name.tid.ticks, sizeof name.tid.ticks);
     for (unsigned c = 0; c < CONTENTS; c++)
         p.contents[c] =
@@ -227,7 +228,8 @@ static void own_put(struct own *o, unsigned i)
                                        .raw = { .p = t->bodies[c], .n = body_bytes[c] } };
     o->done = false;
     double began = now_us();
-    check(page_put_start(o->bucket, &p), "put");
+    if (page_put_start(o->bucket, &p) == STORE_DONE)
+        check(p.call.why, "put");
     pthread_mutex_lock(&o->lock);
     while (!o->done)
         pthread_cond_wait(&o->over, &o->lock);
@@ -396,7 +398,9 @@ static void own_run(const char *dir, unsigned edits)
     char path[4096];
     struct err_note note = { "" };
     store_time greatest;
-    struct own o = { .clock = { own_store, bench_mono, bench_wall }, .trace = trace_new(edits) };
+    struct own o = { .clock = { own_store, bench_mono, bench_wall },
+                     .trace = trace_new(edits),
+                     .home.post = own_over };
     struct page_bucket_opts bucket = { .name = "page",
                                        .codec = PAGE_GZIP,
                                        .policy = { .kind = POLICY_APP_TTL,

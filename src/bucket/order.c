@@ -3,7 +3,25 @@
  * all. */
 #include "bucket/edit.h"
 
+#include <stdlib.h>
+
 enum { SETTLE_BATCH = 2048 };
+
+/* What an order has of its own, until it is over. */
+struct order_own {
+    struct engine_update update;
+    unsigned phase;
+    bool changed, more, settling;
+    uint64_t purged_now;
+    struct title_answer answer;
+    struct page_name from,
+        next_from; /* PURGE, RELEASE of many rows: several updates; where the next goes on */
+};
+
+static struct order_own *own_of(const struct page_order *o)
+{
+    return o->call.own;
+}
 
 /* A row of an earlier plan is settled by how many precede it: before one of those goes, its group
  * is written as the plan sees it, or what ran out would come back. Only while a policy change is
@@ -30,7 +48,7 @@ static err settle_group(struct page_order *o, struct edit *t)
         if (e == ERR_OK)
             e = title_update(&t->look.title, &row);
     }
-    o->settling = e == ERR_OK;
+    own_of(o)->settling = e == ERR_OK;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
@@ -58,30 +76,32 @@ static err order_first(struct page_order *o, struct edit *t)
         .rev_last = o->rev_last,
         .mark = o->mark,
         .said_at = o->said_at,
-        .allow = o->allow,
-        .allow_ctx = o->allow_ctx,
+        .allow = page_condition_allow(&o->condition),
+        .allow_ctx = &o->condition,
     };
     struct title *title = &t->look.title;
-    err e = title_decide_order(title, &request, &o->render, &o->answer);
+    struct title_answer *a = &own_of(o)->answer;
+    err e = title_decide_order(title, &request, &o->render, a);
     if (e == ERR_GONE)
-        o->trace = o->answer.trace;
-    o->pinned_ns = o->answer.pinned_ns;
-    if (o->answer.note != NULL)
-        err_note_set(&o->note, "%s", o->answer.note);
+        o->trace = a->trace;
+    o->pinned_ns = a->pinned_ns;
+    if (a->note != NULL)
+        err_note_set(&o->note, "%s", a->note);
     return e == ERR_OK && wants_settling(o) ? settle_group(o, t) : e;
 }
 
 static err order_step(struct page_order *o, struct edit *t)
 {
-    struct title_part part = { .resumed = o->phase > 0, .from = o->from };
-    err e = edit_step(t, &o->answer, &part);
-    if (o->answer.facts_count == 0)
+    struct order_own *own = own_of(o);
+    struct title_part part = { .resumed = own->phase > 0, .from = own->from };
+    err e = edit_step(t, &own->answer, &part);
+    if (own->answer.facts_count == 0)
         return e;
-    o->more = part.more;
-    o->next_from = part.next;
-    o->changed = part.changed;
-    o->purged_now = part.purged;
-    if (t->seen.has_last && o->phase == 0)
+    own->more = part.more;
+    own->next_from = part.next;
+    own->changed = part.changed;
+    own->purged_now = part.purged;
+    if (t->seen.has_last && own->phase == 0)
         o->render = t->seen.last.r;
     return e;
 }
@@ -89,16 +109,17 @@ static err order_step(struct page_order *o, struct edit *t)
 static err order_decide(struct engine_txn *txn, void *ctx)
 {
     struct page_order *o = ctx;
+    struct order_own *own = own_of(o);
     struct page_key key;
     struct edit t;
-    o->changed = o->more = o->settling = false;
-    o->purged_now = 0;
+    own->changed = own->more = own->settling = false;
+    own->purged_now = 0;
     page_key_title(&key, o->bucket->number, o->domain, o->title);
     err e = edit_begin(&t, txn, o->bucket, &key);
-    if (e == ERR_OK && o->phase == 0)
+    if (e == ERR_OK && own->phase == 0)
         e = order_first(o, &t);
-    if (e == ERR_OK && o->settling)
-        o->more = true;
+    if (e == ERR_OK && own->settling)
+        own->more = true;
     else if (e == ERR_OK)
         e = order_step(o, &t);
     return e == ERR_OK ? edit_end(&t) : e;
@@ -106,57 +127,52 @@ static err order_decide(struct engine_txn *txn, void *ctx)
 
 static void order_submit(struct page_order *o);
 
+static void order_end(struct page_order *o, err why)
+{
+    free(o->call.own);
+    store_call_end(&o->call, why);
+}
+
 static void order_done(void *ctx, err why)
 {
     struct page_order *o = ctx;
+    struct order_own *own = own_of(o);
     struct pages *pages = o->bucket->pages;
-    if (why == ERR_OK) {
-        o->purged += o->purged_now;
-        atomic_fetch_add(&pages->purged, o->purged_now);
-        atomic_fetch_add(&pages->extended, o->phase == 0 && o->answer.extended);
-        if (o->phase == 0 && !o->settling)
-            pages_tell_facts(o->bucket, o->domain, o->title, &o->answer);
-        if (o->changed)
-            pages_tell(pages, o->bucket->number, o->domain, o->title);
-        if (o->more) {
-            if (!o->settling) {
-                o->phase++;
-                o->from = o->next_from;
-            }
-            order_submit(o);
-            return;
-        }
+    if (why != ERR_OK) {
+        order_end(o, why);
+        return;
     }
-    o->done(o, why);
+    o->purged += own->purged_now;
+    atomic_fetch_add(&pages->purged, own->purged_now);
+    atomic_fetch_add(&pages->extended, own->phase == 0 && own->answer.extended);
+    if (own->phase == 0 && !own->settling)
+        pages_tell_facts(o->bucket, o->domain, o->title, &own->answer);
+    if (own->changed)
+        pages_tell(pages, o->bucket->number, o->domain, o->title);
+    if (!own->more) {
+        order_end(o, ERR_OK);
+        return;
+    }
+    if (!own->settling) {
+        own->phase++;
+        own->from = own->next_from;
+    }
+    order_submit(o);
 }
 
 static void order_submit(struct page_order *o)
 {
-    o->update =
+    struct order_own *own = own_of(o);
+    own->update =
         (struct engine_update){ .decide = order_decide,
                                 .done = order_done,
                                 .ctx = o,
-                                .deadline = o->phase == 0 ? o->deadline : (mono){ .ns = INT64_MAX },
+                                .deadline =
+                                    own->phase == 0 ? o->call.deadline : (mono){ .ns = INT64_MAX },
                                 .partition = STR_NONE,
                                 .frees = o->kind == ORDER_PURGE || o->kind == ORDER_RELEASE ||
                                          o->kind == ORDER_MARK || o->kind == ORDER_UNSTASH };
-    engine_submit(o->bucket->pages->engine, &o->update);
-}
-
-void page_order_start(struct page_bucket *b, struct page_order *o)
-{
-    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    o->bucket = b;
-    o->phase = 0;
-    o->purged = 0;
-    o->from = page_name_first;
-    if (o->title.n < 1 || o->title.n > PAGE_TITLE_BYTES_MAX || (o->has_tid && !o->has_rev)) {
-        err_note_set(&o->note,
-                     "the title is empty or too long, or a tid is given without its revision");
-        o->done(o, ERR_BAD);
-        return;
-    }
-    order_submit(o);
+    engine_submit(o->bucket->pages->engine, &own->update);
 }
 
 bool page_wants_mark(struct page_bucket *b, struct engine_view *v, const struct page_order *mark)
@@ -170,4 +186,35 @@ bool page_wants_mark(struct page_bucket *b, struct engine_view *v, const struct 
     look_init(&k, b, v, mark->domain, mark->title);
     /* What cannot be read is for the update to tell. */
     return title_wants_mark(&k.title, &o) != ERR_NOT_FOUND;
+}
+
+/* Most of what an origin says is nothing against what is stored, and writes nothing. */
+static bool order_is_idle(struct page_order *o)
+{
+    if (o->kind != ORDER_MARK || !o->look_first)
+        return false;
+    struct engine_view *v = engine_view_begin(o->bucket->pages->engine);
+    bool wanted = page_wants_mark(o->bucket, v, o);
+    engine_view_end(&v);
+    return !wanted;
+}
+
+enum store_start page_order_start(struct page_bucket *b, struct page_order *o)
+{
+    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    o->bucket = b;
+    o->purged = 0;
+    if (o->title.n < 1 || o->title.n > PAGE_TITLE_BYTES_MAX || (o->has_tid && !o->has_rev)) {
+        err_note_set(&o->note,
+                     "the title is empty or too long, or a tid is given without its revision");
+        return store_call_done(&o->call, ERR_BAD);
+    }
+    if (order_is_idle(o))
+        return store_call_done(&o->call, ERR_OK);
+    struct order_own *own = calloc(1, sizeof *own);
+    INVARIANT(own != NULL);
+    own->from = page_name_first;
+    o->call.own = own;
+    order_submit(o);
+    return STORE_LATER;
 }

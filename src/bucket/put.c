@@ -9,37 +9,52 @@
 
 #include <string.h>
 
+/* What a put has of its own, in its arena. */
+struct put_own {
+    struct engine_update update;
+    str bundle;
+    struct page_render row;
+    unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
+    struct title_answer answer;
+};
+
+static struct put_own *own_of(const struct page_put *p)
+{
+    return p->call.own;
+}
+
 static err put_step(struct edit *t, struct page_put *p)
 {
+    struct put_own *own = own_of(p);
     const struct title_put request = {
         .rev = p->rev,
         .has_tid = p->has_tid,
         .tid = p->tid,
         .random = rng_next(&p->bucket->pages->rng),
-        .digest = p->digest,
-        .plain_digest = p->plain_digest,
-        .contents = p->row.contents,
-        .contents_count = p->row.contents_count,
+        .digest = own->digest,
+        .plain_digest = own->plain_digest,
+        .contents = own->row.contents,
+        .contents_count = own->row.contents_count,
         .stash_ns = p->stash_ns,
         .behind = p->behind,
         .said_at = p->said_at,
         .asked = p->asked,
-        .allow = p->allow,
-        .allow_ctx = p->allow_ctx,
+        .allow = page_condition_allow(&p->condition),
+        .allow_ctx = &p->condition,
     };
     struct title_part part = { .resumed = false };
-    t->blob = p->bundle;
-    err e = title_decide_put(&t->look.title, &request, &p->answer);
-    return e == ERR_OK ? edit_step(t, &p->answer, &part) : e;
+    t->blob = own->bundle;
+    err e = title_decide_put(&t->look.title, &request, &own->answer);
+    return e == ERR_OK ? edit_step(t, &own->answer, &part) : e;
 }
 
 static err put_decide(struct engine_txn *txn, void *ctx)
 {
     struct page_put *p = ctx;
-    const struct title_answer *a = &p->answer;
+    struct title_answer *a = &own_of(p)->answer;
     struct page_key key;
     struct edit t;
-    title_answer_init(&p->answer);
+    title_answer_init(a);
     page_key_title(&key, p->bucket->number, p->domain, p->title);
     err e = edit_begin(&t, txn, p->bucket, &key);
     if (e == ERR_OK)
@@ -64,14 +79,15 @@ static void put_done(void *ctx, err why)
 {
     struct page_put *p = ctx;
     struct pages *pages = p->bucket->pages;
+    const struct title_answer *a = &own_of(p)->answer;
     if (why == ERR_OK) {
         atomic_fetch_add(p->applied ? &pages->puts : &pages->duplicates, 1);
-        atomic_fetch_add(&pages->superseded, p->answer.superseded);
-        pages_tell_facts(p->bucket, p->domain, p->title, &p->answer);
-        if (p->answer.facts_count > 0)
+        atomic_fetch_add(&pages->superseded, a->superseded);
+        pages_tell_facts(p->bucket, p->domain, p->title, a);
+        if (a->facts_count > 0)
             pages_tell(pages, p->bucket->number, p->domain, p->title);
     }
-    p->done(p, why);
+    store_call_end(&p->call, why);
 }
 
 /* ---- what is wrong without looking ---- */
@@ -146,30 +162,68 @@ static err check_put(struct page_put *p)
     return ERR_OK;
 }
 
-err page_put_start(struct page_bucket *b, struct page_put *p)
+/* ---- starting ---- */
+
+/* A tid of the instant that the caller prefers; a purge since leaves the other one. */
+static err put_mint(struct page_put *p)
+{
+    const struct page_which which = {
+        .domain = p->domain, .title = p->title, .select = SELECT_REV, .name = { .rev = p->rev }
+    };
+    struct engine_view *v = engine_view_begin(p->bucket->pages->engine);
+    err e = ERR_GONE;
+    if (p->fence.ns != STORE_TIME_ZERO.ns)
+        e = page_mint(p->bucket, v, &which, p->fence, p->random, &p->tid);
+    if (e == ERR_GONE)
+        e = page_mint(p->bucket, v, &which, p->began, p->random, &p->tid);
+    engine_view_end(&v);
+    p->has_tid = true;
+    return e;
+}
+
+/* All that is done before the update. */
+static err put_prepare(struct page_put *p)
+{
+    struct page_bucket *b = p->bucket;
+    struct put_own *own = arena_alloc(p->arena, sizeof *own);
+    if (own == NULL)
+        return ERR_LIMIT;
+    own->row = (struct page_render){ .superseded_at = STORE_TIME_NEVER };
+    p->call.own = own;
+    err e = ERR_OK;
+    if (p->began.ns != STORE_TIME_ZERO.ns)
+        e = put_mint(p);
+    else if (!p->has_tid)
+        p->tid = (struct tid){ 0 };
+    if (e == ERR_OK && p->fill != NULL)
+        e = p->fill(p);
+    if (e == ERR_OK)
+        e = check_put(p);
+    if (e != ERR_OK)
+        return e;
+    bundle_digests(p->contents, p->contents_count, own->digest, own->plain_digest);
+    struct bundle_way way = { .codec = b->opts.codec,
+                              .frames = frame_pool_take(&b->pages->frames) };
+    e = bundle_build(&way, p->contents, p->contents_count, p->arena, &own->row, &own->bundle);
+    frame_pool_give(&b->pages->frames, &way.frames);
+    if (e != ERR_OK)
+        err_note_set(&p->note, "the bundle is too large");
+    return e;
+}
+
+enum store_start page_put_start(struct page_bucket *b, struct page_put *p)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
     p->bucket = b;
-    p->row = (struct page_render){ .superseded_at = STORE_TIME_NEVER };
-    err e = check_put(p);
+    err e = put_prepare(p);
     if (e != ERR_OK)
-        return e;
-    if (!p->has_tid)
-        p->tid = (struct tid){ 0 };
-    bundle_digests(p->contents, p->contents_count, p->digest, p->plain_digest);
-    struct bundle_way way = { .codec = b->opts.codec,
-                              .frames = frame_pool_take(&b->pages->frames) };
-    e = bundle_build(&way, p->contents, p->contents_count, p->arena, &p->row, &p->bundle);
-    frame_pool_give(&b->pages->frames, &way.frames);
-    if (e != ERR_OK) {
-        err_note_set(&p->note, "the bundle is too large");
-        return e;
-    }
-    p->update = (struct engine_update){ .decide = put_decide,
-                                        .done = put_done,
-                                        .ctx = p,
-                                        .deadline = p->deadline,
-                                        .partition = STR_NONE };
-    engine_submit(b->pages->engine, &p->update);
-    return ERR_OK;
+        return store_call_done(&p->call, e);
+    struct put_own *own = own_of(p);
+    own->update = (struct engine_update){ .decide = put_decide,
+                                          .done = put_done,
+                                          .ctx = p,
+                                          .deadline = p->call.deadline,
+                                          .partition = STR_NONE };
+    engine_submit(b->pages->engine, &own->update);
+    return STORE_LATER;
 }

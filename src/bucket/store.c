@@ -115,6 +115,30 @@ static enum store_start pages_read(struct page_store *s, struct page_read *r)
     return STORE_LATER;
 }
 
+/* ---- writing ---- */
+
+static bool condition_allow(const void *ctx, const struct page_render *latest)
+{
+    return page_condition_holds(ctx, latest == NULL ? NULL : &latest->name);
+}
+
+page_allow_fn *page_condition_allow(const struct page_condition *c)
+{
+    return page_condition_is_none(c) ? NULL : condition_allow;
+}
+
+static enum store_start pages_put(struct page_store *s, struct page_put *p)
+{
+    INVARIANT(p->bucket->pages == pages_of(s));
+    return page_put_start(p->bucket, p);
+}
+
+static enum store_start pages_order(struct page_store *s, struct page_order *o)
+{
+    INVARIANT(o->bucket->pages == pages_of(s));
+    return page_order_start(o->bucket, o);
+}
+
 /* ---- the rest ---- */
 
 static err pages_domain_of(struct page_store *s, str name, uint32_t *out)
@@ -154,6 +178,8 @@ static const struct page_store_ops pages_ops = {
     .bucket_opts = page_bucket_opts_of,
     .bucket_number = page_bucket_number,
     .read = pages_read,
+    .put = pages_put,
+    .order = pages_order,
     .upkeep = pages_store_upkeep,
     .stats = pages_stats,
     .check = pages_store_check,

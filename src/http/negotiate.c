@@ -79,19 +79,13 @@ struct http_accept http_accept_encoding(str field)
 
 /* ---- entity tags (RFC 9110 8.8.3, 13.1) ---- */
 
-struct etag {
-    str opaque;
-    bool weak;
-};
-
 static bool is_etag_byte(char c)
 {
     unsigned char u = (unsigned char)c;
     return u == 0x21 || (u >= 0x23 && u != 0x7f);
 }
 
-/* The next tag of *rest; false at the end and at anything that is no tag. */
-static bool etag_next(str *rest, struct etag *out)
+bool http_etag_next(str *rest, struct http_etag *out)
 {
     while (rest->n > 0 && (rest->p[0] == ',' || rest->p[0] == ' ' || rest->p[0] == '\t'))
         *rest = str_skip(*rest, 1);
@@ -114,8 +108,8 @@ bool http_etag_matches(str field, str tag, bool weak)
 {
     if (str_eq(str_trim(field), STR("*")))
         return true;
-    struct etag e;
-    while (etag_next(&field, &e))
+    struct http_etag e;
+    while (http_etag_next(&field, &e))
         if ((weak || !e.weak) && str_eq(e.opaque, tag))
             return true;
     return false;

@@ -3,6 +3,7 @@
 #ifndef HTTP_NEGOTIATE_H
 #define HTTP_NEGOTIATE_H
 
+#include "base/check.h"
 #include "base/str.h"
 
 enum http_coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODINGS };
@@ -15,6 +16,12 @@ struct http_accept {
 };
 struct http_accept http_accept_encoding(str field);
 
+/* The next entity tag of *rest, a list of them; false at the end and at anything that is no tag. */
+struct http_etag {
+    str opaque; /* without its quotes; borrowed */
+    bool weak;
+};
+MUST_CHECK bool http_etag_next(str *rest, struct http_etag *out);
 /* Does a list of entity tags ("*" or "a", W/"b") match tag (without quotes)? weak: W/ is
  * ignored. */
 bool http_etag_matches(str field, str tag, bool weak);

@@ -63,15 +63,6 @@ struct title_mint {
 };
 MUST_CHECK err title_mint(const struct title *t, const struct title_mint *m, struct tid *out);
 
-enum page_order_kind {
-    ORDER_EXTEND,
-    ORDER_STASH,
-    ORDER_UNSTASH,
-    ORDER_HOLD,
-    ORDER_RELEASE,
-    ORDER_PURGE,
-    ORDER_MARK
-};
 struct title_order {
     enum page_order_kind kind;
     bool has_rev, has_tid;

@@ -96,6 +96,17 @@ struct page_trace {
  * newest of the greatest revision of which a render not newer than that is known or traced. */
 enum page_select { SELECT_LATEST, SELECT_REV, SELECT_EXACT, SELECT_SERVED_AT, SELECT_CURRENT_AT };
 
+/* What is asked of renders that are stored. */
+enum page_order_kind {
+    ORDER_EXTEND,
+    ORDER_STASH,
+    ORDER_UNSTASH,
+    ORDER_HOLD,
+    ORDER_RELEASE,
+    ORDER_PURGE,
+    ORDER_MARK
+};
+
 struct page_explanation {
     struct page_render render; /* when stored */
     struct page_trace trace;   /* when gone */

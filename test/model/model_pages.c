@@ -399,9 +399,9 @@ static void step_upkeep(struct model *m)
         differ(m, "check fails");
 }
 
-static void put_done(struct page_put *p, err why)
+static void put_done(struct store_call *c)
 {
-    (void)p, (void)why; /* the process is about to be killed */
+    (void)c; /* the process is about to be killed */
 }
 
 /* Submits a put and kills the process while it is in the air: it must be there whole or not at
@@ -422,10 +422,11 @@ _Noreturn static void step_kill(struct model *m)
     arena_init(&arena, 1u << 20);
     fill_put(m, title, &m->s->put, text, &p);
     p.arena = &arena;
-    p.done = put_done;
-    p.deadline.ns = INT64_MAX;
+    p.call = (struct store_call){ .home = home_here(),
+                                  .done = put_done,
+                                  .deadline = { .ns = INT64_MAX } };
     uint64_t ns = below(m, 3000000);
-    if (m->s->pending && page_put_start(m->bucket, &p) != ERR_OK)
+    if (m->s->pending && page_put_start(m->bucket, &p) != STORE_LATER)
         differ(m, "a put is refused at once");
     (void)nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL); /* somewhere in its commit */
     _exit(LIFE_AGAIN);

@@ -5,8 +5,8 @@
 #include "app/jsonread.h"
 #include "app/token.h"
 #include "base/utf8.h"
-#include "bucket/page_write.h"
 #include "codec/base64.h"
+#include "store/page_store.h"
 
 enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
 

@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "bucket/page_write.h"
+#include "store/page_store.h"
 
 /* Is it a name for a content: 1 to 32 of a-z 0-9 - _ . and none of the reserved ones (docs/api.md,
  * 2)?

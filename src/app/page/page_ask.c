@@ -1,17 +1,11 @@
 #include "app/page/page_ask.h"
 
 #include "app/page/purge_all.h"
-#include "bucket/page_write.h"
 
 static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
 {
-    a->marks[a->marks_count++] = (struct page_order){ .kind = ORDER_MARK,
-                                                      .domain = a->target->domain->number,
-                                                      .title = a->target->title,
-                                                      .name = { .rev = first },
-                                                      .rev_last = last,
-                                                      .mark = state,
-                                                      .said_at = a->began };
+    a->marks[a->marks_count++] =
+        (struct page_mark){ .state = state, .first = first, .last = last, .said_at = a->began };
 }
 
 /* The marks there could be. Pure but for them. */
@@ -20,7 +14,7 @@ static void collect(struct page_ask *a)
     const struct render_request *r = &a->request;
     bool named = r->rev != 0;
     uint64_t rev = named ? r->rev : r->meta.rev;
-    a->marks_count = a->marks_next = 0;
+    a->marks_count = a->marks_next = a->marks_wanted = 0;
     switch (a->why) {
     case RENDER_FINE:
         add(a, PAGE_CURRENT, rev, rev);
@@ -58,52 +52,55 @@ static void tell(const struct page_ask *a)
         app_mark_tell(a->app, a->target, &a->marks[i]);
 }
 
-/* Most answers say nothing against what is stored, and write nothing. */
-static void look_run(struct loop_job *j)
+static void marks_over(struct task *t)
 {
-    struct page_ask *a = CONTAINER_OF(j, struct page_ask, job);
-    unsigned wanted = 0;
-    struct engine_view *v = engine_view_begin(a->app->engine);
-    for (unsigned i = 0; i < a->marks_count; i++)
-        if (page_wants_mark(a->target->bucket, v, &a->marks[i]))
-            a->marks[wanted++] = a->marks[i];
-    engine_view_end(&v);
-    a->marks_count = wanted;
+    struct page_ask *a = CONTAINER_OF(t, struct page_ask, task);
+    a->marks_count = a->marks_wanted;
+    if (a->why == RENDER_FINE)
+        tell(a);
+    a->done(a);
 }
 
-static void nothing_run(struct loop_job *j)
+static void marked(struct store_call *c);
+
+/* True: it is under way, and a is its. */
+static bool mark_start(struct page_ask *a, const struct page_mark *mark)
 {
-    (void)j; /* only to come back to the loop */
+    a->order = (struct page_order){ .call = { .deadline = app_page_deadline(a->app),
+                                              .home = loop_pool(a->app->loop),
+                                              .done = marked },
+                                    .bucket = a->target->bucket,
+                                    .kind = ORDER_MARK,
+                                    .domain = a->target->domain->number,
+                                    .title = a->target->title,
+                                    .name = { .rev = mark->first },
+                                    .rev_last = mark->last,
+                                    .mark = mark->state,
+                                    .said_at = mark->said_at,
+                                    .look_first = true };
+    return page_store_order(a->app->pages, &a->order) == STORE_LATER;
 }
 
-static void go_on(struct loop_job *j, bool canceled);
-
-static void marked(struct page_order *o, err why)
+/* The marks that are left, one after the other. Most change nothing, and are forgotten. Pool. */
+static void marks_run(struct task *t)
 {
-    struct page_ask *a = o->ctx;
-    if (why != ERR_OK)
+    struct page_ask *a = CONTAINER_OF(t, struct page_ask, task);
+    while (a->marks_next < a->marks_count)
+        if (mark_start(a, &a->marks[a->marks_next++]))
+            return;
+    a->task.run = marks_over;
+    home_post(loop_home(a->app->loop), &a->task);
+}
+
+static void marked(struct store_call *c)
+{
+    struct page_ask *a = CONTAINER_OF(c, struct page_ask, order.call);
+    if (c->why != ERR_OK)
         log_event(a->app->log, LOG_WARN, "page.mark_failed",
                   LOG_STR("domain", a->target->domain->name), LOG_STR("title", a->target->title),
-                  LOG_CSTR("why", err_name(why)));
-    a->job = (struct loop_job){ .run = nothing_run, .done = go_on };
-    loop_job_start(a->app->loop, &a->job);
-}
-
-/* The next mark; none is left: done. */
-static void go_on(struct loop_job *j, bool canceled)
-{
-    struct page_ask *a = CONTAINER_OF(j, struct page_ask, job);
-    if (canceled || a->marks_next == a->marks_count) {
-        if (a->why == RENDER_FINE && !canceled)
-            tell(a);
-        a->done(a);
-        return;
-    }
-    struct page_order *o = &a->marks[a->marks_next++];
-    o->deadline = app_page_deadline(a->app);
-    o->done = marked;
-    o->ctx = a;
-    page_order_start(a->target->bucket, o);
+                  LOG_CSTR("why", err_name(c->why)));
+    a->marks[a->marks_wanted++] = a->marks[a->marks_next - 1];
+    marks_run(&a->task);
 }
 
 static void asked(struct render_request *r, enum render_why why)
@@ -115,8 +112,8 @@ static void asked(struct render_request *r, enum render_why why)
     collect(a);
     if (why != RENDER_FINE)
         tell(a);
-    a->job = (struct loop_job){ .run = look_run, .done = go_on };
-    loop_job_start(a->app->loop, &a->job);
+    a->task.run = marks_run;
+    home_post(loop_pool(a->app->loop), &a->task);
 }
 
 void page_ask_start(struct page_ask *a)

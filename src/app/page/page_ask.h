@@ -14,8 +14,7 @@
 #ifndef APP_PAGE_PAGE_ASK_H
 #define APP_PAGE_PAGE_ASK_H
 
-#include "app/page/page_request.h"
-#include "bucket/page_write.h"
+#include "app/page/purge_all.h"
 #include "loop/loop.h"
 #include "render/render.h"
 
@@ -37,9 +36,10 @@ struct page_ask {
     struct render_request request;
     /* the module's */
     bool asking;
-    struct loop_job job;
-    struct page_order marks[PAGE_MARKS_MAX];
-    unsigned marks_count, marks_next;
+    struct task task;
+    struct page_order order;
+    struct page_mark marks[PAGE_MARKS_MAX]; /* the first marks_wanted of them changed something */
+    unsigned marks_count, marks_next, marks_wanted;
 };
 /* done: once, later, when the marks are on disk; one that could not be written is logged. Thread:
  * loop, done too. */

@@ -82,34 +82,36 @@ void page_get_fail(struct page_get *g, err why, const struct page_trace *trace,
     app_page_fail(g->x, g->app, why, trace, note);
 }
 
-static void order_done(struct page_order *o, err why)
+static void order_done(struct store_call *c)
 {
-    struct page_get *g = CONTAINER_OF(o, struct page_get, order);
+    struct page_get *g = CONTAINER_OF(c, struct page_get, order.call);
+    const struct page_order *o = &g->order;
     int64_t ttl_ns = g->target.config->page.policy.stash_ttl_ns;
-    stash_keep(g->app, g->taken,
-               why == ERR_OK ? stash_part(page_render_bytes(&g->read.render), o->pinned_ns, ttl_ns)
-                             : 0);
-    bool unwritten = why == ERR_FULL &&
+    uint64_t n = page_render_bytes(&g->read.render);
+    stash_keep(g->app, g->taken, c->why == ERR_OK ? stash_part(n, o->pinned_ns, ttl_ns) : 0);
+    bool unwritten = c->why == ERR_FULL &&
                      o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
     g->extended = true;
-    if (why == ERR_OK || unwritten)
+    if (c->why == ERR_OK || unwritten)
         answer(g);
     else
-        page_get_fail(g, why, &o->trace, &o->note);
+        page_get_fail(g, c->why, &o->trace, &o->note);
 }
 
 static void order_start(struct page_get *g)
 {
-    g->order = (struct page_order){ .kind = g->stash ? ORDER_STASH : ORDER_EXTEND,
-                                    .domain = g->read.which.domain,
-                                    .title = g->target.title,
-                                    .has_rev = true,
-                                    .has_tid = true,
-                                    .name = g->read.render.name,
-                                    .named = g->named,
-                                    .deadline = app_page_deadline(g->app),
-                                    .done = order_done };
-    page_order_start(g->target.bucket, &g->order);
+    g->order = (struct page_order){
+        .call = { .deadline = app_page_deadline(g->app), .home = g->home, .done = order_done },
+        .bucket = g->target.bucket,
+        .kind = g->stash ? ORDER_STASH : ORDER_EXTEND,
+        .domain = g->read.which.domain,
+        .title = g->target.title,
+        .has_rev = true,
+        .has_tid = true,
+        .name = g->read.render.name,
+        .named = g->named
+    };
+    store_call_then(page_store_order(g->app->pages, &g->order), &g->order.call);
 }
 
 static void again_run(struct task *t)

@@ -6,7 +6,6 @@
 #include "app/page/hot.h"
 #include "app/page/page_request.h"
 #include "app/page/title.h"
-#include "bucket/page_write.h"
 #include "flight/flight.h"
 #include "http/negotiate.h"
 #include "render/render.h"
@@ -92,9 +91,8 @@ struct page_get {
 void page_get_decide(struct page_get *g);
 /* Of a render that was made anew no matter what: does the stored one spare that? Pure. */
 bool page_get_is_younger(const struct page_get *g);
-/* Answers as decided; headers and body are there for 200, 206 and 302. Short: may run on the
- * committer.
- */
+/* Answers as decided; headers and body are there for 200, 206 and 302.
+ * Thread: any. */
 void page_get_answer(struct page_get *g);
 /* Answers that there is none; ERR_GONE is told by the trace. */
 void page_get_fail(struct page_get *g, err why, const struct page_trace *trace,

@@ -8,8 +8,8 @@
 #include "app/token.h"
 #include "base/date.h"
 #include "base/log.h"
-#include "codec/json_text.h"
 #include "bucket/page.h"
+#include "codec/json_text.h"
 
 struct listing {
     struct http_exchange *x;

@@ -8,7 +8,6 @@
 #include "app/page/title.h"
 #include "base/date.h"
 #include "base/utf8.h"
-#include "bucket/page_write.h"
 #include "codec/json_text.h"
 
 struct order {
@@ -45,26 +44,19 @@ static void answer_purged(struct order *o)
     answer_empty(o->x);
 }
 
-static void order_done(struct page_order *op, err why)
+static void order_done(struct store_call *c)
 {
-    struct order *o = CONTAINER_OF(op, struct order, op);
-    if (why == ERR_NOT_FOUND)
+    struct order *o = CONTAINER_OF(c, struct order, op.call);
+    if (c->why == ERR_NOT_FOUND)
         app_problem(o->x, 404, "not_found", NULL, STR("No such render is stored."), STR_NONE);
-    else if (why != ERR_OK)
-        app_page_fail(o->x, o->app, why, &op->trace, &op->note);
-    else if (op->kind == ORDER_HOLD)
+    else if (c->why != ERR_OK)
+        app_page_fail(o->x, o->app, c->why, &o->op.trace, &o->op.note);
+    else if (o->op.kind == ORDER_HOLD)
         answer_held(o);
-    else if (op->kind == ORDER_PURGE)
+    else if (o->op.kind == ORDER_PURGE)
         answer_purged(o);
     else
         answer_empty(o->x);
-}
-
-/* On the committer, with the newest state. */
-static bool order_allowed(const void *ctx, const struct page_render *latest)
-{
-    const struct order *o = ctx;
-    return app_page_conditions_hold(http_common(o->x), latest);
 }
 
 /* NULL: answered. */
@@ -80,16 +72,16 @@ static struct order *order_new(struct http_exchange *x, const struct app *app,
     o->app = app;
     if (!page_target_parse(x, app, &o->target) || !app_page_may_wait(x))
         return NULL;
-    o->op = (struct page_order){ .kind = kind,
+    o->op = (struct page_order){ .call = { .home = http_home(x), .done = order_done },
+                                 .bucket = o->target.bucket,
+                                 .kind = kind,
                                  .domain = o->target.domain->number,
                                  .has_rev = o->target.has_rev,
                                  .has_tid = o->target.has_tid,
                                  .name = o->target.name,
-                                 .elsewhere = o->target.domain->origin != NULL,
-                                 .deadline = app_page_deadline(app),
-                                 .allow = http_common(x)->any_conditional ? order_allowed : NULL,
-                                 .allow_ctx = o,
-                                 .done = order_done };
+                                 .elsewhere = o->target.domain->origin != NULL };
+    if (!app_page_condition(x, &o->op.condition))
+        return NULL;
     o->wait =
         (struct title_wait){ .x = x, .target = &o->target, .deadline = app_wait_deadline(x, app) };
     return o;
@@ -101,7 +93,8 @@ static void order_settled(struct title_wait *w)
     if (!w->deferred)
         http_defer(o->x);
     o->op.title = o->target.title;
-    page_order_start(o->target.bucket, &o->op);
+    o->op.call.deadline = app_page_deadline(o->app);
+    store_call_then(page_store_order(o->app->pages, &o->op), &o->op.call);
 }
 
 static void order_start(struct order *o)

@@ -7,12 +7,8 @@
 #include "app/page/page_request.h"
 #include "app/page/stash.h"
 #include "app/page/title.h"
-#include "bucket/page_write.h"
 #include "codec/json_text.h"
 #include "loop/loop.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { PUT_HEADERS_MAX = 128 };
 
@@ -23,6 +19,7 @@ struct put {
     struct title_wait wait;
     struct coded_body body;
     struct page_put op;
+    struct task task;
     bool pin;       /* stash=true */
     uint64_t taken; /* of what may be kept for editors */
 };
@@ -58,21 +55,24 @@ static void answer_refused(struct put *p, err why)
     app_page_fail(p->x, p->app, why, &p->op.trace, &p->op.note);
 }
 
-static void put_done(struct page_put *op, err why)
+static void put_done(struct store_call *c)
 {
-    struct put *p = CONTAINER_OF(op, struct put, op);
-    stash_keep_put(p->app, p->taken, op, why);
-    if (why == ERR_OK)
+    struct put *p = CONTAINER_OF(c, struct put, op.call);
+    stash_keep_put(p->app, p->taken, &p->op);
+    if (c->why == ERR_OK)
         answer_stored(p);
     else
-        answer_refused(p, why);
+        answer_refused(p, c->why);
 }
 
-/* On the committer, with the newest state. */
-static bool put_allowed(const void *ctx, const struct page_render *latest)
+/* It passes a limit of its own, and not one of the store's. */
+static void put_too_large(struct put *p)
 {
-    const struct put *p = ctx;
-    return app_page_conditions_hold(http_common(p->x), latest);
+    const struct err_note *note = &p->op.note;
+    stash_keep_put(p->app, p->taken, &p->op);
+    app_problem(p->x, 413, "content_too_large", NULL,
+                note->text[0] != 0 ? str_of(note->text) : STR("The contents pass a limit."),
+                STR_NONE);
 }
 
 /* ---- starting ---- */
@@ -101,50 +101,29 @@ static void put_begin(struct put *p)
         return;
     }
     p->taken = taken;
+    p->op.call.deadline = app_page_deadline(p->app);
+    p->op.bucket = t->bucket;
     p->op.domain = t->domain->number;
     p->op.title = t->title;
     p->op.rev = t->name.rev;
     p->op.has_tid = t->has_tid;
     p->op.tid = t->name.tid;
     p->op.stash_ns = p->pin ? t->config->page.policy.stash_ttl_ns : 0;
-    p->op.deadline = app_page_deadline(p->app);
     p->op.arena = http_arena(p->x);
-    p->op.done = put_done;
-    p->op.ctx = p;
-    p->op.allow = http_common(p->x)->any_conditional ? put_allowed : NULL;
-    p->op.allow_ctx = p;
-    err why = page_put_start(t->bucket, &p->op);
-    if (why != ERR_OK)
-        stash_keep(p->app, p->taken, 0);
-    if (why == ERR_LIMIT)
-        app_problem(p->x, 413, "content_too_large", NULL,
-                    p->op.note.text[0] != 0 ? str_of(p->op.note.text)
-                                            : STR("The contents pass a limit."),
-                    STR_NONE);
-    else if (why != ERR_OK)
-        app_fail(p->x, why, &p->op.note);
+    if (page_store_put(p->app->pages, &p->op) == STORE_LATER)
+        return;
+    if (p->op.call.why == ERR_LIMIT)
+        put_too_large(p);
+    else
+        put_done(&p->op.call);
 }
 
-/* What compresses is not for the loop. Its memory is its own: the answer may be out before the job
- * is over. */
-struct put_job {
-    struct loop_job job;
-    struct put *put;
-};
-
-static void put_run(struct loop_job *j)
+static void put_run(struct task *t)
 {
-    put_begin(CONTAINER_OF(j, struct put_job, job)->put);
+    put_begin(CONTAINER_OF(t, struct put, task));
 }
 
-static void put_run_done(struct loop_job *j, bool canceled)
-{
-    struct put_job *job = CONTAINER_OF(j, struct put_job, job);
-    if (canceled)
-        app_fail(job->put->x, ERR_SHUTDOWN, NULL);
-    free(job);
-}
-
+/* What compresses is not for the loop. */
 static void put_settled(struct title_wait *w)
 {
     struct put *p = CONTAINER_OF(w, struct put, wait);
@@ -153,10 +132,8 @@ static void put_settled(struct title_wait *w)
         put_begin(p);
         return;
     }
-    struct put_job *job = malloc(sizeof *job);
-    INVARIANT(job != NULL);
-    *job = (struct put_job){ .job = { .run = put_run, .done = put_run_done }, .put = p };
-    loop_job_start(p->app->loop, &job->job);
+    p->task.run = put_run;
+    home_post(loop_pool(p->app->loop), &p->task);
 }
 
 static void put_start(struct put *p)
@@ -165,6 +142,10 @@ static void put_start(struct put *p)
         return;
     if (p->pin && !stash_may_ask(p->x, p->app, p->target.config))
         return;
+    if (!app_page_condition(p->x, &p->op.condition))
+        return;
+    p->op.call.home = http_home(p->x);
+    p->op.call.done = put_done;
     p->wait = (struct title_wait){ .x = p->x,
                                    .target = &p->target,
                                    .deadline = app_wait_deadline(p->x, p->app),

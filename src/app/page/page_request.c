@@ -300,20 +300,58 @@ void pagejson_render(struct buf *b, const struct page_render *r)
     buf_put_c(b, '}');
 }
 
-bool app_page_conditions_hold(const struct http_common *c, const struct page_render *latest)
+bool app_page_tag_name(str tag, struct page_name *out)
 {
     char text[PAGE_TAG_BYTES + 1];
-    str tag = latest == NULL ? STR_NONE : app_page_tag(latest->name, text);
-    if (c->if_match.n > 0 && !(latest != NULL && http_etag_matches(c->if_match, tag, false)))
+    struct page_name n;
+    str rest = tag;
+    if (!str_to_u64(str_split(&rest, '/'), &n.rev) || !tid_parse(rest, &n.tid) ||
+        !str_eq(app_page_tag(n, text), tag))
         return false;
+    *out = n;
+    return true;
+}
+
+/* Tags of others name no render. False: the arena is full. */
+static bool match_of(struct arena *a, str field, bool weak, struct page_match *out)
+{
+    struct http_etag tag;
+    size_t names_max = field.n / (2 + TID_TEXT_BYTES) + 1; /* "R/TID" and more each */
+    struct page_name *names;
+    *out = (struct page_match){ .kind = MATCH_UNASKED };
+    if (field.n == 0)
+        return true;
+    out->kind = MATCH_ANY;
+    if (str_eq(str_trim(field), STR("*")))
+        return true;
+    out->kind = MATCH_LISTED;
+    out->names = names = arena_calloc(a, names_max, sizeof *names);
+    if (names == NULL)
+        return false;
+    while (out->count < names_max && http_etag_next(&field, &tag))
+        if ((weak || !tag.weak) && app_page_tag_name(tag.opaque, &names[out->count]))
+            out->count++;
+    return true;
+}
+
+bool app_page_condition(struct http_exchange *x, struct page_condition *out)
+{
+    const struct http_common *c = http_common(x);
+    struct arena *a = http_arena(x);
     store_time since;
-    bool dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 &&
-                 date_parse_http(c->if_unmodified_since, &since.ns);
-    if (dated && latest != NULL &&
-        !store_time_before(tid_time(latest->name.tid), store_time_add(since, NS_PER_S)))
+    *out = (struct page_condition){ .dated = false };
+    if (!c->any_conditional)
+        return true;
+    if (!match_of(a, c->if_match, false, &out->match) ||
+        !match_of(a, c->if_none_match, true, &out->none_match)) {
+        app_fail(x, ERR_LIMIT, NULL);
         return false;
-    return c->if_none_match.n == 0 || latest == NULL ||
-           !http_etag_matches(c->if_none_match, tag, true);
+    }
+    out->dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 &&
+                 date_parse_http(c->if_unmodified_since, &since.ns);
+    if (out->dated)
+        out->before = store_time_add(since, NS_PER_S);
+    return true;
 }
 
 void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n,

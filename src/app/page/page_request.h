@@ -67,10 +67,11 @@ str app_page_styles(const struct app *app, struct arena *a, str domain);
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
 enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
 str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);
-/* If-Match, If-None-Match and If-Unmodified-Since of a request that writes, against the latest
- * render (NULL: there is none). Judge it in the update itself, so that of two writers one passes.
- * Pure. */
-bool app_page_conditions_hold(const struct http_common *c, const struct page_render *latest);
+/* The other way round: false when it is no tag that app_page_tag writes. */
+MUST_CHECK bool app_page_tag_name(str tag, struct page_name *out);
+/* If-Match, If-None-Match and If-Unmodified-Since of a request that writes. False: answered, the
+ * arena is full. */
+MUST_CHECK bool app_page_condition(struct http_exchange *x, struct page_condition *out);
 
 /* A flag of the query: true|false, 1|0, yes|no. *out stays when it is absent. False: answered. */
 MUST_CHECK bool app_page_flag(struct http_exchange *x, const char *name, bool *out);

@@ -1,7 +1,6 @@
 #include "app/page/purge_all.h"
 
 #include "app/page/render_make.h"
-#include "bucket/page_write.h"
 #include "flight/shared.h"
 
 #include <stdio.h>
@@ -35,17 +34,16 @@ void app_purge_tell(const struct app *app, const struct page_target *t)
         forget_flight(app, t, rev);
 }
 
-void app_mark_tell(const struct app *app, const struct page_target *t,
-                   const struct page_order *mark)
+void app_mark_tell(const struct app *app, const struct page_target *t, const struct page_mark *mark)
 {
     if (app->shared == NULL)
         return;
     char text[TELL_BYTES_MAX];
-    int n = snprintf(text, sizeof text, "mark %s %s %.*s %s %llu %llu %lld %.*s",
-                     flight_shared_node(app->shared), t->config->page.name,
-                     STR_ARG(t->domain->name), page_state_name(mark->mark),
-                     (unsigned long long)mark->name.rev, (unsigned long long)mark->rev_last,
-                     (long long)mark->said_at.ns, STR_ARG(t->title));
+    int n =
+        snprintf(text, sizeof text, "mark %s %s %.*s %s %llu %llu %lld %.*s",
+                 flight_shared_node(app->shared), t->config->page.name, STR_ARG(t->domain->name),
+                 page_state_name(mark->state), (unsigned long long)mark->first,
+                 (unsigned long long)mark->last, (long long)mark->said_at.ns, STR_ARG(t->title));
     INVARIANT(n > 0 && n < TELL_BYTES_MAX); /* names and titles are bounded */
     flight_shared_tell(app->shared, (str){ .p = text, .n = (size_t)n });
 }
@@ -71,21 +69,21 @@ static bool word_open(const struct app *app, str text, struct word *w)
            !str_eq(node, str_of(flight_shared_node(app->shared)));
 }
 
-/* Words are followed in the order they came in: the loop hands them to the committer one after the
- * other. */
+/* Words are followed in the order they came in: the loop hands them to the store one after the
+ * other. Where the store ends with them is good enough to go on; the loop may be gone by then. */
 struct told {
     struct page_order op;
     char title[PAGE_TITLE_BYTES_MAX];
     const struct app *app;
 };
 
-static void followed(struct page_order *op, err why)
+static void followed(struct store_call *c)
 {
-    struct told *t = CONTAINER_OF(op, struct told, op);
-    if (why != ERR_OK)
+    struct told *t = CONTAINER_OF(c, struct told, op.call);
+    if (c->why != ERR_OK)
         log_event(t->app->log, LOG_WARN,
-                  op->kind == ORDER_PURGE ? "purge.not_followed" : "mark.not_followed",
-                  LOG_STR("title", op->title), LOG_CSTR("why", err_name(why)));
+                  t->op.kind == ORDER_PURGE ? "purge.not_followed" : "mark.not_followed",
+                  LOG_STR("title", t->op.title), LOG_CSTR("why", err_name(c->why)));
     free(t);
 }
 
@@ -146,12 +144,14 @@ void app_told(struct app *app, str text)
     struct told *t = calloc(1, sizeof *t);
     INVARIANT(t != NULL);
     *t = (struct told){ .app = app,
-                        .op = { .domain = w.domain->number,
-                                .elsewhere = w.domain->origin != NULL,
-                                .deadline = app_page_deadline(app),
-                                .done = followed } };
+                        .op = { .call = { .deadline = app_page_deadline(app),
+                                          .home = home_here(),
+                                          .done = followed },
+                                .bucket = w.bucket,
+                                .domain = w.domain->number,
+                                .elsewhere = w.domain->origin != NULL } };
     if (parse(app, &w, t))
-        page_order_start(w.bucket, &t->op);
+        store_call_then(page_store_order(app->pages, &t->op), &t->op.call);
     else
         free(t);
 }

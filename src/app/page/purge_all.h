@@ -12,13 +12,18 @@
 #define APP_PAGE_PURGE_ALL_H
 
 #include "app/page/page_request.h"
-#include "bucket/page_write.h"
 
 /* What was purged here. Does nothing without Redis. */
 void app_purge_tell(const struct app *app, const struct page_target *t);
-/* An ORDER_MARK of ours on t's title. Does nothing without Redis. */
+/* What the origin of t's title said at that instant of its revisions first to last. */
+struct page_mark {
+    enum page_state state;
+    uint64_t first, last;
+    store_time said_at;
+};
+/* It was marked here. Does nothing without Redis. */
 void app_mark_tell(const struct app *app, const struct page_target *t,
-                   const struct page_order *mark);
+                   const struct page_mark *mark);
 /* app_told (app.h) is the other end. */
 
 #endif

@@ -5,21 +5,19 @@
  *               \-(yes)-> ready (pool) ----------------------/^
  *
  * What the origin denies is marked in the store before it is named or finished (page_ask.h).
- * Invariants: (1) one of look, asking, telling, storing, readying is under way from start to
- * finish; (2) jobs_open counts the storing job and what follows its put, and finish waits for it to
- * be 0: a stored render may be told of before the job that stored it has ended. */
+ * Invariant: one of look, asking, telling, storing, readying is under way from start to finish. A
+ * stored render may be told of before the task that stored it has ended: once the store has the
+ * put, m is not that task's any more. */
 #include "app/page/render_make.h"
 
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page/page_ask.h"
 #include "app/page/render_travel.h"
-#include "bucket/page_write.h"
 #include "flight/shared.h"
 #include "loop/entropy.h"
 #include "render/title.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +46,7 @@ struct make {
     struct page_ask ask; /* its request is filled by another server, too */
     struct page_put put;
     struct page_read read; /* the look before, and of what was stored */
-    struct task task;      /* of reading */
-    struct loop_job store;
-    atomic_uint jobs_open;
+    struct task task;
     err why;
     bool keep; /* the error is worth remembering */
     struct err_note note;
@@ -201,11 +197,9 @@ static void begin_again(struct make *m)
     }
 }
 
-/* The last of the jobs ends the flight. */
-static void job_over(struct make *m)
+static void make_over(struct task *t)
 {
-    if (atomic_fetch_sub(&m->jobs_open, 1) != 1)
-        return;
+    struct make *m = CONTAINER_OF(t, struct make, task);
     m->keep = m->why != ERR_SHUTDOWN;
     if (m->why == ERR_GONE)
         begin_again(m);
@@ -213,9 +207,11 @@ static void job_over(struct make *m)
         finish(m);
 }
 
-static void ready_over(struct task *t)
+/* Back to the loop. */
+static void make_end(struct make *m)
 {
-    job_over(CONTAINER_OF(t, struct make, task));
+    m->task.run = make_over;
+    home_post(loop_home(m->app->loop), &m->task);
 }
 
 /* Pool. Without ready answers each reads for itself. */
@@ -224,13 +220,11 @@ static void ready_read(struct store_call *c)
     struct make *m = CONTAINER_OF(c, struct make, read.call);
     if (c->why == ERR_OK && m->read.bodies[0].pieces_count > 0)
         make_all_ready(m);
-    m->task.run = ready_over;
-    home_post(loop_home(m->app->loop), &m->task);
+    make_end(m);
 }
 
-static void ready_run(struct task *t)
+static void ready_start(struct make *m)
 {
-    struct make *m = CONTAINER_OF(t, struct make, task);
     m->read = (struct page_read){ .call = { .home = loop_pool(m->app->loop), .done = ready_read },
                                   .bucket = m->target.bucket,
                                   .which = m->which,
@@ -244,17 +238,20 @@ static void ready_run(struct task *t)
 
 /* ---- storing ---- */
 
-static void put_done(struct page_put *put, err why)
+/* Pool. */
+static void put_done(struct store_call *c)
 {
-    struct make *m = CONTAINER_OF(put, struct make, put);
-    if (why == ERR_OK)
-        value_set(m, put->stored, false);
-    else if (why == ERR_TIMEOUT) /* of the write, not of the origin */
+    struct make *m = CONTAINER_OF(c, struct make, put.call);
+    if (c->why == ERR_OK) {
+        value_set(m, m->put.stored, false);
+        ready_start(m);
+        return;
+    }
+    if (c->why == ERR_TIMEOUT) /* of the write, not of the origin */
         fail(m, ERR_AGAIN, "the store did not take it in time");
     else
-        fail(m, why, put->note.text);
-    m->task.run = m->why == ERR_OK ? ready_run : ready_over;
-    home_post(m->why == ERR_OK ? loop_pool(m->app->loop) : loop_home(m->app->loop), &m->task);
+        fail(m, c->why, m->put.note.text);
+    make_end(m);
 }
 
 static bool is_allowed(const struct page_bucket_opts *opts, str name)
@@ -277,8 +274,9 @@ static bool add_target(struct make *m, struct page_put_content *html)
     return html->headers.p != NULL && title.p != NULL;
 }
 
-static err fill_contents(struct make *m, struct page_put *put)
+static err fill_contents(struct page_put *put)
 {
+    struct make *m = CONTAINER_OF(put, struct make, put);
     for (unsigned i = 0; i < m->ask.request.contents_count; i++) {
         const struct render_content *c = &m->ask.request.contents[i];
         struct page_put_content *to = &put->contents[put->contents_count];
@@ -295,82 +293,49 @@ static err fill_contents(struct make *m, struct page_put *put)
 
 /* Across servers the fence orders renders of one key, as the lease did (docs/flights.md, 6); but
  * it is older than a purge that came under that lease. */
-static store_time instant_of(const struct make *m)
+static store_time fence_of(const struct make *m)
 {
     uint64_t fence_us = flight_fence(m->flight);
     if (fence_us == 0 || fence_us > INT64_MAX / 1000 || m->purged)
-        return m->ask.began;
+        return STORE_TIME_ZERO;
     int64_t fence_ns = (int64_t)fence_us * 1000, off = fence_ns - m->ask.began.ns;
     return off < FENCE_OFF_NS && off > -FENCE_OFF_NS ? (store_time){ .ns = fence_ns }
-                                                     : m->ask.began;
+                                                     : STORE_TIME_ZERO;
 }
 
-static err mint(struct make *m, uint64_t rev, struct tid *tid)
+static void store_run(struct task *task)
 {
-    if (m->arrived) {
-        *tid = m->tid;
-        return ERR_OK;
-    }
-    struct page_which which = m->which;
-    which.select = SELECT_REV;
-    which.name.rev = rev;
-    struct engine_view *v = engine_view_begin(m->app->engine);
-    err why = page_mint(m->target.bucket, v, &which, instant_of(m), entropy_u64(), tid);
-    if (why == ERR_GONE) /* the lease is older than a purge that the making need not be */
-        why = page_mint(m->target.bucket, v, &which, m->ask.began, entropy_u64(), tid);
-    engine_view_end(&v);
-    return why;
-}
-
-static err store(struct make *m)
-{
+    struct make *m = CONTAINER_OF(task, struct make, task);
     uint64_t rev = m->ask.request.meta.rev;
     bool newest = m->target.has_rev ? m->ask.request.meta.latest : true;
-    m->put = (struct page_put){ .domain = m->which.domain,
+    m->put = (struct page_put){ .call = { .deadline = app_page_deadline(m->app),
+                                          .home = loop_pool(m->app->loop),
+                                          .done = put_done },
+                                .bucket = m->target.bucket,
+                                .domain = m->which.domain,
                                 .title = m->target.title,
                                 .rev = rev,
-                                .has_tid = true,
+                                .has_tid = m->arrived,
+                                .tid = m->tid,
+                                .began = m->arrived ? STORE_TIME_ZERO : m->ask.began,
+                                .fence = fence_of(m),
+                                .random = entropy_u64(),
+                                .fill = fill_contents,
                                 .behind = newest ? 0 : rev + 1,
                                 .said_at = m->arrived ? tid_time(m->tid) : m->ask.began,
                                 .asked = m->target.has_rev,
-                                .deadline = app_page_deadline(m->app),
-                                .arena = &m->arena,
-                                .done = put_done };
-    err why = mint(m, rev, &m->put.tid);
-    if (why == ERR_OK)
-        why = fill_contents(m, &m->put);
-    if (why != ERR_OK)
-        return why;
-    atomic_store(&m->jobs_open, 2); /* this one, and the one put_done starts */
-    why = page_put_start(m->target.bucket, &m->put);
-    if (why == ERR_OK)
-        return ERR_OK;
-    atomic_store(&m->jobs_open, 1);
-    err_note_set(&m->note, "%s", m->put.note.text);
-    return ERR_CORRUPT; /* the origin gave what cannot be kept */
-}
-
-static void store_run(struct loop_job *j)
-{
-    struct make *m = CONTAINER_OF(j, struct make, store);
-    err why = store(m);
-    if (why != ERR_OK)
-        m->why = why; /* else it is put_done's from here on */
-}
-
-static void store_done(struct loop_job *j, bool canceled)
-{
-    struct make *m = CONTAINER_OF(j, struct make, store);
-    if (canceled)
-        fail(m, ERR_SHUTDOWN, NULL);
-    job_over(m);
+                                .arena = &m->arena };
+    if (page_store_put(m->app->pages, &m->put) == STORE_LATER)
+        return;
+    if (m->put.call.why == ERR_BAD || m->put.call.why == ERR_LIMIT)
+        m->put.call.why = ERR_CORRUPT; /* the origin gave what cannot be kept */
+    put_done(&m->put.call);
 }
 
 static void store_start(struct make *m)
 {
-    atomic_store(&m->jobs_open, 1);
-    m->store = (struct loop_job){ .run = store_run, .done = store_done };
-    loop_job_start(m->app->loop, &m->store);
+    m->task.run = store_run;
+    home_post(loop_pool(m->app->loop), &m->task);
 }
 
 /* ---- asking ---- */

@@ -124,10 +124,10 @@ void stash_keep(const struct app *app, uint64_t taken, uint64_t kept)
         pace_keep_too(app->pace, kept - taken, clock_store(app->clock));
 }
 
-void stash_keep_put(const struct app *app, uint64_t taken, const struct page_put *put, err why)
+void stash_keep_put(const struct app *app, uint64_t taken, const struct page_put *put)
 {
-    stash_keep(app, taken,
-               why == ERR_OK ? stash_part(put->bytes, put->pinned_ns, put->stash_ns) : 0);
+    bool stored = put->call.why == ERR_OK;
+    stash_keep(app, taken, stored ? stash_part(put->bytes, put->pinned_ns, put->stash_ns) : 0);
 }
 
 uint64_t stash_put_bytes(const struct page_put *put)
@@ -385,6 +385,7 @@ static void get_stashes(struct http_exchange *x, void *app)
 
 struct removal {
     struct kept_list *list;
+    struct home *home;
     struct page_order order;
     unsigned done;
     uint64_t bytes;
@@ -405,15 +406,6 @@ static void removal_answer(struct removal *r)
     buf_fini(&b);
 }
 
-static void removal_next(void *ctx);
-
-static void removal_did(struct page_order *o, err why)
-{
-    struct removal *r = o->ctx;
-    r->why = why;
-    loop_post(r->list->app->loop, removal_next, r);
-}
-
 /* The last one was removed: what it took of the quota is free again. */
 static void give_back(struct removal *r)
 {
@@ -424,9 +416,17 @@ static void give_back(struct removal *r)
     stash_keep(app, stash_part(k->bytes, r->order.pinned_ns, ttl_ns), 0);
 }
 
-static void removal_next(void *ctx)
+static void removal_next(struct removal *r);
+
+static void removal_did(struct store_call *c)
 {
-    struct removal *r = ctx;
+    struct removal *r = CONTAINER_OF(c, struct removal, order.call);
+    r->why = c->why;
+    removal_next(r);
+}
+
+static void removal_next(struct removal *r)
+{
     const struct kept_list *l = r->list;
     if (r->why == ERR_OK && r->done > 0)
         give_back(r);
@@ -436,19 +436,20 @@ static void removal_next(void *ctx)
     }
     const struct kept *k = &l->items[r->done++];
     bool preview = k->bucket_name == NULL;
-    r->order = (struct page_order){ .kind = ORDER_UNSTASH,
-                                    .domain = l->target.domain->number,
-                                    .title = k->key,
-                                    .has_rev = true,
-                                    .has_tid = true,
-                                    .name = k->name,
-                                    .drop = preview,
-                                    .deadline = app_page_deadline(l->app),
-                                    .done = removal_did,
-                                    .ctx = r };
+    r->order = (struct page_order){
+        .call = { .deadline = app_page_deadline(l->app), .home = r->home, .done = removal_did },
+        .bucket = k->bucket,
+        .kind = ORDER_UNSTASH,
+        .domain = l->target.domain->number,
+        .title = k->key,
+        .has_rev = true,
+        .has_tid = true,
+        .name = k->name,
+        .drop = preview
+    };
     if (preview)
         r->order.name.rev++;
-    page_order_start(k->bucket, &r->order);
+    store_call_then(page_store_order(l->app->pages, &r->order), &r->order.call);
 }
 
 static void delete_stashes(struct http_exchange *x, void *app)
@@ -462,8 +463,9 @@ static void delete_stashes(struct http_exchange *x, void *app)
     r->list = list_new(x, app, STASH_REMOVE_MAX);
     if (r->list == NULL)
         return;
+    r->home = http_home(x);
     http_defer(x);
-    loop_post(r->list->app->loop, removal_next, r);
+    removal_next(r);
 }
 
 const struct http_route app_stash_routes[] = {

@@ -16,7 +16,6 @@
 #define APP_PAGE_STASH_H
 
 #include "app/page/page_request.h"
-#include "bucket/page_write.h"
 
 enum { STASH_STEPS_MAX = 10000, STASH_REMOVE_MAX = 100 };
 
@@ -34,8 +33,8 @@ MUST_CHECK bool stash_take(const struct app *app, uint64_t n);
 /* Of `taken` bytes so many are kept after all: the rest is free again, or is taken, there being
  * room or not. Thread: any. */
 void stash_keep(const struct app *app, uint64_t taken, uint64_t kept);
-/* The same after a put: nothing is kept unless why is ERR_OK. */
-void stash_keep_put(const struct app *app, uint64_t taken, const struct page_put *put, err why);
+/* The same after a put. */
+void stash_keep_put(const struct app *app, uint64_t taken, const struct page_put *put);
 /* A put as it was sent. Pure. */
 uint64_t stash_put_bytes(const struct page_put *put);
 /* What a pin on this render until ttl_ns from now takes: nothing, when it has one as long. Pure. */

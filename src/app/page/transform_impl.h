@@ -9,7 +9,6 @@
 #include "app/page/tag.h"
 #include "app/page/title.h"
 #include "app/page/transform_body.h"
-#include "bucket/page_write.h"
 #include "loop/loop.h"
 #include "render/render.h"
 
@@ -52,7 +51,7 @@ struct transform {
     struct render_request meta;
     /* kept */
     struct render_content parts[TRANSFORM_PARTS_MAX];
-    unsigned parts_count, open;
+    unsigned parts_count;
     str unwrapped;
     store_time began;
     bool stash_full;

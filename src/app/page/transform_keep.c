@@ -2,13 +2,10 @@
  * and the bundle that the origin made of it stand in a bucket of their own under a new tid, and the
  * answer names them.
  *
- *   mint a tid, put (pool) -> stored, or not -> answer
- *
- * Invariant: open counts the job and the put; the last of them answers, on the loop. */
+ *   put under a new tid (pool) -> stored, or not -> answer (loop) */
 #include "app/errors.h"
 #include "app/page/stash.h"
 #include "app/page/transform_impl.h"
-#include "bucket/page_write.h"
 #include "loop/entropy.h"
 #include "render/title.h"
 
@@ -29,7 +26,7 @@ static void answer_kept(struct transform *t)
     const struct render_content *html = part_find(t, "html");
     char tid[TID_TEXT_BYTES + 1];
     str body = t->put.contents[0].raw;
-    stash_keep_put(t->app, t->taken, &t->put, t->why);
+    stash_keep_put(t->app, t->taken, &t->put);
     if (t->stash_full) {
         stash_answer_full(t->x);
         return;
@@ -53,95 +50,71 @@ static void answer_kept(struct transform *t)
     transform_answer(t, html->headers, body, etag);
 }
 
-/* The job that stores and what was stored are told of in any order. */
-static void keep_over(void *ctx)
+static void keep_over(struct store_call *c)
 {
-    struct transform *t = ctx;
-    if (--t->open == 0)
-        answer_kept(t);
+    struct transform *t = CONTAINER_OF(c, struct transform, put.call);
+    t->why = c->why;
+    answer_kept(t);
 }
 
-static void put_done(struct page_put *put, err why)
+/* The tid stands in the head of the HTML. Takes of what may be kept for editors. */
+static err keep_fill(struct page_put *put)
 {
     struct transform *t = CONTAINER_OF(put, struct transform, put);
-    t->why = why;
-    loop_post(t->app->loop, keep_over, t);
+    if (!render_head_put(t->arena, part_find(t, "html")->raw, put->tid, &put->contents[0].raw))
+        return ERR_LIMIT;
+    uint64_t taken = stash_put_bytes(put);
+    t->stash_full = !stash_take(t->app, taken);
+    t->taken = t->stash_full ? 0 : taken;
+    return t->stash_full ? ERR_FULL : ERR_OK;
 }
 
-static err keep(struct transform *t)
+static void put_fill(struct transform *t, const struct render_content *html,
+                     const struct render_content *parsoid)
 {
-    struct page_which which = { .domain = t->target.domain->number,
-                                .title = t->kept_title,
-                                .select = SELECT_REV,
-                                .name = { .rev = t->target.name.rev + 1 } };
+    struct page_store *pages = t->app->pages;
+    t->put = (struct page_put){
+        .call = { .deadline = app_page_deadline(t->app),
+                  .home = loop_home(t->app->loop),
+                  .done = keep_over },
+        .bucket = t->app->stash,
+        .domain = t->target.domain->number,
+        .title = t->kept_title,
+        .rev = t->target.name.rev + 1,
+        .began = t->began,
+        .random = entropy_u64(),
+        .fill = keep_fill,
+        .stash_ns = page_store_bucket_opts(pages, t->app->stash)->policy.stash_ttl_ns,
+        .arena = t->arena,
+        .contents_count = STASHED_CONTENTS,
+        .contents = { { .name = html->name, .headers = html->headers },
+                      { .name = parsoid->name, .headers = parsoid->headers, .raw = parsoid->raw },
+                      { .name = STR("wikitext"),
+                        .raw = t->fields.wikitext,
+                        .headers = STR("content-type: text/plain; charset=utf-8; profile="
+                                       "\"https://www.mediawiki.org/wiki/Specs/wikitext/"
+                                       "1.0.0\"\n") } }
+    };
+}
+
+static void keep_run(struct task *task)
+{
+    struct transform *t = CONTAINER_OF(task, struct transform, task);
     err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, TRANSFORM_PARTS_MAX,
                                &t->parts_count, &t->note);
     const struct render_content *html = part_find(t, "html"),
                                 *parsoid = part_find(t, "data-parsoid");
-    if (why != ERR_OK || html == NULL || parsoid == NULL)
-        return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
-    t->put = (struct page_put){
-        .domain = which.domain,
-        .title = which.title,
-        .rev = which.name.rev,
-        .has_tid = true,
-        .stash_ns = page_store_bucket_opts(t->app->pages, t->app->stash)->policy.stash_ttl_ns,
-        .deadline = app_page_deadline(t->app),
-        .arena = t->arena,
-        .contents_count = STASHED_CONTENTS,
-        .done = put_done
-    };
-    struct engine_view *v = engine_view_begin(t->app->engine);
-    why = page_mint(t->app->stash, v, &which, t->began, entropy_u64(), &t->put.tid);
-    engine_view_end(&v);
-    if (why != ERR_OK)
-        return why;
-    t->put.contents[0] = (struct page_put_content){ .name = html->name, .headers = html->headers };
-    t->put.contents[1] = (struct page_put_content){ .name = parsoid->name,
-                                                    .headers = parsoid->headers,
-                                                    .raw = parsoid->raw };
-    t->put.contents[2] =
-        (struct page_put_content){ .name = STR("wikitext"),
-                                   .raw = t->fields.wikitext,
-                                   .headers =
-                                       STR("content-type: text/plain; charset=utf-8; profile="
-                                           "\"https://www.mediawiki.org/wiki/Specs/wikitext/"
-                                           "1.0.0\"\n") };
-    if (!render_head_put(t->arena, html->raw, t->put.tid, &t->put.contents[0].raw))
-        return ERR_LIMIT;
-    uint64_t taken = stash_put_bytes(&t->put);
-    t->stash_full = !stash_take(t->app, taken);
-    if (t->stash_full)
-        return ERR_FULL;
-    t->taken = taken;
-    t->open = 2;
-    return page_put_start(t->app->stash, &t->put);
-}
-
-static void keep_run(struct loop_job *j)
-{
-    struct transform *t = CONTAINER_OF(j, struct transform, job);
-    t->open = 1;
-    err why = keep(t);
-    if (why == ERR_OK)
-        return; /* the rest is put_done's */
-    t->open = 1;
-    t->why = why;
-}
-
-static void keep_done(struct loop_job *j, bool canceled)
-{
-    struct transform *t = CONTAINER_OF(j, struct transform, job);
-    if (!canceled) {
-        keep_over(t);
+    if (why == ERR_OK && html != NULL && parsoid != NULL) {
+        put_fill(t, html, parsoid);
+        store_call_post(page_store_put(t->app->pages, &t->put), &t->put.call);
         return;
     }
-    t->why = ERR_SHUTDOWN;
-    answer_kept(t);
+    t->put.call = (struct store_call){ .home = loop_home(t->app->loop), .done = keep_over };
+    store_call_end(&t->put.call, why == ERR_LIMIT ? why : ERR_UNAVAILABLE);
 }
 
 void transform_keep(struct transform *t)
 {
-    t->job = (struct loop_job){ .run = keep_run, .done = keep_done };
-    loop_job_start(t->app->loop, &t->job);
+    t->task.run = keep_run;
+    home_post(loop_pool(t->app->loop), &t->task);
 }

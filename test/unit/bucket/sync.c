@@ -6,45 +6,49 @@
 
 #include "lib/wait.h"
 
-static void put_done(struct page_put *p, err why)
+struct waiter {
+    struct home home; /* of one call */
+    struct awaited over;
+};
+
+/* On the committer: the call is over. */
+static void waiter_post(struct home *h, struct task *t)
 {
-    awaited_tell(p->ctx, why);
+    const struct store_call *c = CONTAINER_OF(t, struct store_call, task);
+    awaited_tell(&CONTAINER_OF(h, struct waiter, home)->over, c->why);
+}
+
+static struct store_call waiter_call(struct waiter *w)
+{
+    w->home.post = waiter_post;
+    awaited_init(&w->over);
+    return (struct store_call){ .home = &w->home, .deadline = { .ns = INT64_MAX } };
+}
+
+static err waiter_wait(struct waiter *w, enum store_start start, const struct store_call *c)
+{
+    err e = start == STORE_LATER ? awaited_wait(&w->over) : c->why;
+    awaited_fini(&w->over);
+    return e;
 }
 
 err sync_put(struct page_bucket *b, struct page_put *p)
 {
-    struct awaited w;
+    struct waiter w;
     struct arena arena;
-    awaited_init(&w);
     arena_init(&arena, 1u << 26);
     p->arena = &arena;
-    p->done = put_done;
-    p->ctx = &w;
-    p->deadline = (mono){ .ns = INT64_MAX };
-    err e = page_put_start(b, p);
-    if (e == ERR_OK)
-        e = awaited_wait(&w);
-    awaited_fini(&w);
+    p->call = waiter_call(&w);
+    err e = waiter_wait(&w, page_put_start(b, p), &p->call);
     arena_fini(&arena);
     return e;
 }
 
-static void order_done(struct page_order *o, err why)
-{
-    awaited_tell(o->ctx, why);
-}
-
 err sync_order(struct page_bucket *b, struct page_order *o)
 {
-    struct awaited w;
-    awaited_init(&w);
-    o->done = order_done;
-    o->ctx = &w;
-    o->deadline = (mono){ .ns = INT64_MAX };
-    page_order_start(b, o);
-    err e = awaited_wait(&w);
-    awaited_fini(&w);
-    return e;
+    struct waiter w;
+    o->call = waiter_call(&w);
+    return waiter_wait(&w, page_order_start(b, o), &o->call);
 }
 
 err sync_upkeep(struct pages *p, store_time *next)

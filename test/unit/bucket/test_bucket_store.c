@@ -4,6 +4,7 @@
  * runs. */
 #include "fixture.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A home whose tasks run when the test says so. */
@@ -228,6 +229,138 @@ static void a_read_says_how_long_it_lasts(void **state)
     seam_close(&s);
 }
 
+/* ---- writing ---- */
+
+struct writer {
+    struct page_put put;
+    struct arena arena;
+    char text[64];
+    unsigned filled, done;
+    err fill; /* what fill answers */
+};
+
+static err fill_with_tid(struct page_put *p)
+{
+    struct writer *w = CONTAINER_OF(p, struct writer, put);
+    char tid[TID_TEXT_BYTES + 1];
+    tid_format(p->tid, tid);
+    (void)snprintf(w->text, sizeof w->text, "made as %s", tid);
+    p->contents[0] = (struct page_put_content){ .name = STR("html"), .raw = str_of(w->text) };
+    w->filled++;
+    return w->fill;
+}
+
+static void write_done(struct store_call *c)
+{
+    CONTAINER_OF(c, struct writer, put.call)->done++;
+}
+
+static void write_start(struct seam *s, struct writer *w, int64_t began_s, int64_t fence_s)
+{
+    w->put = (struct page_put){ .call = { .home = &s->home.home, .done = write_done },
+                                .bucket = s->f->bucket,
+                                .domain = s->f->domain,
+                                .title = STR("T"),
+                                .rev = 7,
+                                .began = { T0 + began_s * NS_PER_S },
+                                .fence = { fence_s < 0 ? 0 : T0 + fence_s * NS_PER_S },
+                                .random = 5,
+                                .fill = fill_with_tid,
+                                .contents_count = 1,
+                                .arena = &w->arena };
+    arena_init(&w->arena, 1 << 20);
+}
+
+static struct page_name written(struct seam *s, int64_t began_s, int64_t fence_s)
+{
+    struct writer w = { .fill = ERR_OK };
+    write_start(s, &w, began_s, fence_s);
+    assert_int_equal(page_store_put(s->store, &w.put), STORE_LATER);
+    while (w.done == 0)
+        (void)list_run(&s->home);
+    assert_int_equal(w.put.call.why, ERR_OK);
+    assert_int_equal(w.filled, 1);
+    assert_int_equal(tid_cmp(w.put.stored.tid, w.put.tid), 0);
+    struct page_name name = w.put.stored;
+    arena_fini(&w.arena);
+    return name;
+}
+
+static void a_put_makes_its_tid_before_its_bytes(void **state)
+{
+    (void)state;
+    struct seam s;
+    seam_open(&s, true);
+    fake_clock_advance(&s.f->clock, 100 * NS_PER_S);
+    struct page_name first = written(&s, 10, -1);
+    assert_int_equal(tid_time(first.tid).ns, T0 + 10 * NS_PER_S);
+    struct page_name second = written(&s, 10, -1); /* greater than all there were */
+    assert_true(tid_cmp(second.tid, first.tid) > 0);
+    struct page_name fenced = written(&s, 20, 30);
+    assert_int_equal(tid_time(fenced.tid).ns, T0 + 30 * NS_PER_S);
+    struct page_order o = { .elsewhere = false };
+    assert_int_equal(fix_order(s.f, ORDER_PURGE, (struct page_name){ .rev = 7 }, &o), ERR_OK);
+    fake_clock_advance(&s.f->clock, 100 * NS_PER_S);
+    struct page_name again = written(&s, 150, 90); /* the fence was purged */
+    assert_int_equal(tid_time(again.tid).ns, T0 + 150 * NS_PER_S);
+    seam_close(&s);
+}
+
+static void what_is_wrong_at_once_is_told_at_once(void **state)
+{
+    (void)state;
+    struct seam s;
+    seam_open(&s, true);
+    fake_clock_advance(&s.f->clock, 100 * NS_PER_S);
+    struct writer w = { .fill = ERR_FULL };
+    write_start(&s, &w, 10, -1);
+    assert_int_equal(page_store_put(s.store, &w.put), STORE_DONE);
+    assert_int_equal(w.put.call.why, ERR_FULL);
+    w.fill = ERR_OK;
+    w.put.rev = 0;
+    assert_int_equal(page_store_put(s.store, &w.put), STORE_DONE);
+    assert_int_equal(w.put.call.why, ERR_BAD);
+    assert_true(w.put.note.text[0] != 0);
+    struct page_order o = { .elsewhere = false };
+    assert_int_equal(fix_order(s.f, ORDER_PURGE, (struct page_name){ .rev = 7 }, &o), ERR_OK);
+    w.put.rev = 7; /* its making began before the purge */
+    assert_int_equal(page_store_put(s.store, &w.put), STORE_DONE);
+    assert_int_equal(w.put.call.why, ERR_GONE);
+    assert_int_equal(w.done, 0);
+    arena_fini(&w.arena);
+    seam_close(&s);
+}
+
+static void a_mark_that_changes_nothing_writes_nothing(void **state)
+{
+    (void)state;
+    struct seam s;
+    seam_open(&s, true);
+    struct page_order o = { .bucket = s.f->bucket,
+                            .kind = ORDER_MARK,
+                            .domain = s.f->domain,
+                            .title = STR("T"),
+                            .name = { .rev = 4 },
+                            .rev_last = PAGE_REV_MAX,
+                            .mark = PAGE_DELETED,
+                            .said_at = { T0 + NS_PER_S },
+                            .look_first = true };
+    unsigned told = s.f->told;
+    assert_int_equal(page_store_order(s.store, &o), STORE_DONE);
+    assert_int_equal(o.call.why, ERR_OK);
+    assert_int_equal(s.f->told, told);
+    o.name.rev = 3;
+    assert_int_equal(sync_order(s.f->bucket, &o), ERR_OK);
+    assert_int_equal(s.f->told, told + 1);
+    assert_int_equal(page_store_read(s.store, &s.r.read), STORE_DONE);
+    assert_int_equal(s.r.read.call.why, ERR_GONE);
+    assert_int_equal(s.r.read.trace.state, PAGE_DELETED);
+    o.title = STR("");
+    assert_int_equal(page_store_order(s.store, &o), STORE_DONE);
+    assert_int_equal(o.call.why, ERR_BAD);
+    seam_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +371,9 @@ int main(void)
         cmocka_unit_test(a_read_that_fails_says_so_in_both_ways),
         cmocka_unit_test(done_runs_where_the_caller_wants_it),
         cmocka_unit_test(a_read_says_how_long_it_lasts),
+        cmocka_unit_test(a_put_makes_its_tid_before_its_bytes),
+        cmocka_unit_test(what_is_wrong_at_once_is_told_at_once),
+        cmocka_unit_test(a_mark_that_changes_nothing_writes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

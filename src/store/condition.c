@@ -1,0 +1,28 @@
+/* condition.c - conditions of writers, as values. */
+#include "store/page_store.h"
+
+bool page_condition_is_none(const struct page_condition *c)
+{
+    return c->match.kind == MATCH_UNASKED && c->none_match.kind == MATCH_UNASKED && !c->dated;
+}
+
+static bool matches(const struct page_match *m, const struct page_name *name)
+{
+    if (m->kind == MATCH_ANY)
+        return true;
+    for (unsigned i = 0; i < m->count; i++)
+        if (page_name_cmp(m->names[i], *name) == 0)
+            return true;
+    return false;
+}
+
+bool page_condition_holds(const struct page_condition *c, const struct page_name *latest)
+{
+    if (latest == NULL)
+        return c->match.kind == MATCH_UNASKED;
+    if (c->match.kind != MATCH_UNASKED && !matches(&c->match, latest))
+        return false;
+    if (c->dated && !store_time_before(tid_time(latest->tid), c->before))
+        return false;
+    return c->none_match.kind == MATCH_UNASKED || !matches(&c->none_match, latest);
+}
