@@ -50,14 +50,6 @@ bool page_wants_extension(const struct page_bucket *b, const struct page_render 
  * NEVER: at no time. */
 store_time page_lasts_until(const struct page_bucket *b, const struct page_render *r);
 
-/* What a listing tells, until one returns false. A row that cannot be read is gone past and told to
- * damaged: title empty and name NULL when its key cannot be read either. damaged NULL, or
- * PAGE_DAMAGED_MAX of them: ERR_CORRUPT. */
-struct page_each {
-    bool (*render)(void *ctx, str title, const struct page_render *r);
-    bool (*damaged)(void *ctx, str title, const struct page_name *name);
-    void *ctx;
-};
 /* Renders of a title, newest first, strictly after *after (NULL: all). None past due. */
 MUST_CHECK err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain,
                             str title, const struct page_name *after, const struct page_each *each);

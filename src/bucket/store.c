@@ -3,7 +3,7 @@
  * A read finds its render in a view and takes what is in memory inside it. Contents that are not
  * are read on the pool, behind a pin that keeps their bytes; those inside the row, or not written
  * yet, are in memory always. So nothing of the engine outlives the call. */
-#include "bucket/catalog.h"
+#include "bucket/list.h"
 #include "bucket/page_write.h"
 
 static struct pages *pages_of(struct page_store *s)
@@ -115,6 +115,22 @@ static enum store_start pages_read(struct page_store *s, struct page_read *r)
     return STORE_LATER;
 }
 
+static enum store_start pages_list(struct page_store *s, struct page_list *l)
+{
+    struct engine_view *v = engine_view_begin(pages_of(s)->engine);
+    err e = bucket_list(l, v);
+    engine_view_end(&v);
+    return store_call_done(&l->call, e);
+}
+
+static enum store_start pages_explain(struct page_store *s, struct page_explain *x)
+{
+    struct engine_view *v = engine_view_begin(pages_of(s)->engine);
+    err e = page_explain(x->bucket, v, &x->which, &x->is);
+    engine_view_end(&v);
+    return store_call_done(&x->call, e);
+}
+
 /* ---- writing ---- */
 
 static bool condition_allow(const void *ctx, const struct page_render *latest)
@@ -180,6 +196,8 @@ static const struct page_store_ops pages_ops = {
     .read = pages_read,
     .put = pages_put,
     .order = pages_order,
+    .list = pages_list,
+    .explain = pages_explain,
     .upkeep = pages_store_upkeep,
     .stats = pages_stats,
     .check = pages_store_check,

@@ -71,4 +71,49 @@ struct page_read {
     struct page_body bodies[PAGE_WANTED_MAX];
 };
 
+/* ---- listing ---- */
+
+/* What a listing tells, until one returns false: that is not gone past. A row that cannot be read
+ * is gone past and told to damaged: title empty and name NULL when its key cannot be read either.
+ * damaged NULL, or PAGE_DAMAGED_MAX of them: ERR_CORRUPT. */
+struct page_each {
+    bool (*render)(void *ctx, str title, const struct page_render *r);
+    bool (*damaged)(void *ctx, str title, const struct page_name *name);
+    void *ctx;
+};
+enum page_list_what {
+    LIST_HISTORY, /* renders of a title, newest first, none past due */
+    LIST_TITLES,  /* titles of a domain in key order, each with its latest */
+    /* Renders that a stash pins now, by title, newest first; title empty: of the whole domain.
+     * There is no index of them: all renders are looked at, `steps` at most. Where a damaged row
+     * stands is not believed, so with no more steps than PAGE_DAMAGED_MAX a listing may come no
+     * further. */
+    LIST_STASHES,
+};
+/* call.why: ERR_BAD: from is of no listing of this kind; ERR_CORRUPT, ERR_IO, ERR_LIMIT. */
+struct page_list {
+    struct store_call call;
+    /* in; borrowed until done */
+    struct page_bucket *bucket;
+    enum page_list_what what;
+    uint32_t domain;
+    str title;             /* a key; TITLES: none */
+    str from;              /* a next that a listing of this kind gave; n 0: the beginning */
+    unsigned steps;        /* STASHES. Out: how many are left */
+    struct page_each each; /* inside the start, or at the caller's home before done */
+    struct arena *arena;
+    /* out */
+    str next; /* Opaque bytes, which the store alone reads: where to go on. n 0: that was all */
+};
+
+/* What became of a render. call.why: ERR_OK; ERR_CORRUPT, ERR_IO, ERR_LIMIT. */
+struct page_explain {
+    struct store_call call;
+    /* in; borrowed until done */
+    struct page_bucket *bucket;
+    struct page_which which;
+    /* out */
+    struct page_explanation is;
+};
+
 #endif

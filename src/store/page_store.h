@@ -44,6 +44,8 @@ struct page_store_ops {
     enum store_start (*read)(struct page_store *s, struct page_read *r);
     enum store_start (*put)(struct page_store *s, struct page_put *p);
     enum store_start (*order)(struct page_store *s, struct page_order *o);
+    enum store_start (*list)(struct page_store *s, struct page_list *l);
+    enum store_start (*explain)(struct page_store *s, struct page_explain *x);
     err (*upkeep)(struct page_store *s, bool *more, store_time *next);
     void (*stats)(struct page_store *s, struct pages_stats *out);
     err (*check)(struct page_store *s, void (*found)(void *ctx, const char *what), void *ctx);
@@ -89,6 +91,17 @@ MUST_CHECK static inline enum store_start page_store_order(struct page_store *s,
                                                            struct page_order *o)
 {
     return s->ops->order(s, o);
+}
+/* Thread: any but the loop. */
+MUST_CHECK static inline enum store_start page_store_list(struct page_store *s, struct page_list *l)
+{
+    return s->ops->list(s, l);
+}
+/* Thread: any but the loop. */
+MUST_CHECK static inline enum store_start page_store_explain(struct page_store *s,
+                                                             struct page_explain *x)
+{
+    return s->ops->explain(s, x);
 }
 /* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch.
  * *more: there is more to do now; *next: when the next row falls due (NEVER: none). Blocks until on

@@ -2,6 +2,7 @@
  * the same. */
 #include "bucket/bundle.h"
 #include "bucket/key.h"
+#include "bucket/list.h"
 #include "bucket/traces.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -66,6 +67,19 @@ static void keys(str in)
     }
 }
 
+/* A token that is taken is the one that its place gives. */
+static void tokens(str in)
+{
+    static const enum page_list_what kinds[] = { LIST_HISTORY, LIST_TITLES, LIST_STASHES };
+    struct page_place p;
+    struct arena a;
+    arena_init(&a, 1 << 16);
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (list_place_get(kinds[i], in, &p) == ERR_OK)
+            INVARIANT(str_eq(list_place_put(kinds[i], &p, &a), in));
+    arena_fini(&a);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     str in = { .p = (const char *)data, .n = size };
@@ -74,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     small_rows(in);
     traces(in);
     keys(in);
+    tokens(in);
     bundle_plain(in, ignore, &plain);
     INVARIANT(plain <= size);
     return 0;

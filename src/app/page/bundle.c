@@ -3,7 +3,6 @@
 #include "app/config.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
-#include "app/token.h"
 #include "base/utf8.h"
 #include "codec/base64.h"
 #include "store/page_store.h"

@@ -1,31 +1,23 @@
 /* What is known of a title: its renders, the fate of one of them, the titles of a domain. Reads of
- * these extend no life. Listings are collected while walking, at most limit items, and go on after
- * the last one. */
+ * these extend no life. Listings are collected while the store walks, at most limit items; it says
+ * where to go on. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page/page_request.h"
 #include "app/page/title.h"
-#include "app/token.h"
 #include "base/date.h"
 #include "base/log.h"
-#include "bucket/page.h"
+#include "codec/base64.h"
 #include "codec/json_text.h"
 
 struct listing {
     struct http_exchange *x;
+    const struct app *app;
+    struct page_target target;
+    struct page_list list;
     struct buf out, damaged; /* damaged: the items of rows that cannot be read */
     unsigned limit, count, damaged_count;
-    bool more;
-    str last; /* title of the last item, in the arena */
-    struct page_name last_name;
 };
-
-static void listing_begin(struct listing *l)
-{
-    buf_init(&l->out, LISTING_BYTES_MAX);
-    buf_init(&l->damaged, LISTING_BYTES_MAX);
-    buf_put(&l->out, STR("{\"items\":["));
-}
 
 /* {"title":...,"rev":...,"tid":...}, each null when it cannot be read */
 static void put_damaged(struct buf *b, struct arena *a, str title, const struct page_name *name)
@@ -46,31 +38,12 @@ static void put_damaged(struct buf *b, struct arena *a, str title, const struct 
 static bool listing_damaged(void *ctx, str title, const struct page_name *name)
 {
     struct listing *l = ctx;
-    l->more = l->count == l->limit;
-    if (l->more)
+    if (l->count == l->limit)
         return false;
     if (l->damaged_count++ > 0)
         buf_put_c(&l->damaged, ',');
     put_damaged(&l->damaged, http_arena(l->x), title, name);
     return true;
-}
-
-/* Ends the items. */
-static void listing_end(struct listing *l)
-{
-    buf_put_c(&l->out, ']');
-    if (l->damaged_count == 0)
-        return;
-    l->out.failed = l->out.failed || l->damaged.failed;
-    buf_put(&l->out, STR(",\"damaged\":["));
-    buf_put(&l->out, buf_str(&l->damaged));
-    buf_put_c(&l->out, ']');
-}
-
-static void listing_fini(struct listing *l)
-{
-    buf_fini(&l->damaged);
-    buf_fini(&l->out);
 }
 
 static void tell_damage(const struct app *a, const struct page_target *t, unsigned count)
@@ -81,22 +54,83 @@ static void tell_damage(const struct app *a, const struct page_target *t, unsign
                   LOG_CSTR("what", "left out of a listing; palimpsest check names all damage"));
 }
 
-/* Room for one more item? Sets more when not. */
+/* False: there is no room for one more item. */
 static bool listing_next(struct listing *l)
 {
-    l->more = l->count == l->limit;
-    if (l->more)
+    if (l->count == l->limit)
         return false;
     if (l->count++ > 0)
         buf_put_c(&l->out, ',');
     return true;
 }
 
-static bool bad_token(struct http_exchange *x)
+/* Of a target; ?limit= and ?page=. NULL: answered. */
+static struct listing *listing_new(struct http_exchange *x, const struct app *app,
+                                   const struct page_target *t)
 {
-    app_problem(x, 400, "bad_request#invalid_paging_token", NULL,
-                STR("page is not a token that a listing gave."), STR_NONE);
-    return false;
+    struct listing *l = arena_calloc(http_arena(x), 1, sizeof *l);
+    if (l == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return NULL;
+    }
+    *l = (struct listing){ .x = x,
+                           .app = app,
+                           .target = *t,
+                           .list = { .call.home = http_home(x),
+                                     .bucket = t->bucket,
+                                     .domain = t->domain->number,
+                                     .title = t->title,
+                                     .each = { .damaged = listing_damaged, .ctx = l },
+                                     .arena = http_arena(x) } };
+    return app_page_listing(x, &l->limit, &l->list.from) ? l : NULL;
+}
+
+static void listing_start(struct listing *l)
+{
+    buf_init(&l->out, LISTING_BYTES_MAX);
+    buf_init(&l->damaged, LISTING_BYTES_MAX);
+    buf_put(&l->out, STR("{\"items\":["));
+    if (page_store_list(l->app->pages, &l->list) == STORE_DONE)
+        l->list.call.done(&l->list.call);
+    else
+        http_defer(l->x);
+}
+
+/* Answers with what was collected. links: says so in RESTBase's shape, too. */
+static void listing_answer(struct listing *l, bool links)
+{
+    str next = l->list.next.n > 0 ? base64_url(http_arena(l->x), l->list.next) : STR("");
+    buf_put_c(&l->out, ']');
+    if (l->damaged_count > 0) {
+        l->out.failed = l->out.failed || l->damaged.failed;
+        buf_put(&l->out, STR(",\"damaged\":["));
+        buf_put(&l->out, buf_str(&l->damaged));
+        buf_put_c(&l->out, ']');
+    }
+    if (next.n > 0)
+        buf_printf(&l->out, ",\"next\":\"%.*s\"", STR_ARG(next));
+    if (next.n > 0 && links)
+        buf_printf(&l->out, ",\"_links\":{\"next\":{\"href\":\"?page=%.*s\"}}", STR_ARG(next));
+    buf_put_c(&l->out, '}');
+    app_page_answer_buf(l->x, 200, &l->out, STR_NONE);
+}
+
+/* Of a listing that is over: false when it failed, which is answered. */
+static bool listing_is_fine(struct listing *l)
+{
+    err why = l->list.call.why;
+    tell_damage(l->app, &l->target, l->damaged_count);
+    if (why == ERR_BAD)
+        app_page_bad_token(l->x);
+    else if (why != ERR_OK)
+        app_fail(l->x, why, NULL);
+    return why == ERR_OK;
+}
+
+static void listing_free(struct listing *l)
+{
+    buf_fini(&l->damaged);
+    buf_fini(&l->out);
 }
 
 /* ---- history ---- */
@@ -110,7 +144,6 @@ static bool history_item(void *ctx, str title, const struct page_render *r)
     buf_put_c(&l->out, '{');
     pagejson_render(&l->out, r);
     buf_put_c(&l->out, '}');
-    l->last_name = r->name;
     return true;
 }
 
@@ -181,40 +214,27 @@ static bool parse_settled(struct http_exchange *x, const struct app *a, struct p
     return page_target_parse(x, a, t) && (title_settle(x, t, &seen, &bad) || !bad);
 }
 
+static void history_done(struct store_call *c)
+{
+    struct listing *l = CONTAINER_OF(c, struct listing, list.call);
+    bool fine = listing_is_fine(l);
+    if (fine && l->count == 0 && l->damaged_count == 0 && l->list.from.n == 0)
+        look_start(l->x, l->app, &l->target, answer_no_history);
+    else if (fine)
+        listing_answer(l, false);
+    listing_free(l);
+}
+
 void app_page_get_history(struct http_exchange *x, void *app)
 {
-    const struct app *a = app;
     struct page_target t;
-    struct listing l = { .x = x };
-    struct page_name after;
-    str page;
-    if (!parse_settled(x, a, &t) || !app_page_listing(x, &l.limit, &page))
+    struct listing *l = parse_settled(x, app, &t) ? listing_new(x, app, &t) : NULL;
+    if (l == NULL)
         return;
-    if (page.p != NULL && !token_to_render(http_arena(x), page, &after.rev, &after.tid)) {
-        (void)bad_token(x); /* it has answered */
-        return;
-    }
-    listing_begin(&l);
-    struct engine_view *v = engine_view_begin(a->engine);
-    const struct page_each each = { .render = history_item, .damaged = listing_damaged, .ctx = &l };
-    err why =
-        page_history(t.bucket, v, t.domain->number, t.title, page.p == NULL ? NULL : &after, &each);
-    engine_view_end(&v);
-    tell_damage(a, &t, l.damaged_count);
-    if (why != ERR_OK && why != ERR_NOT_FOUND) {
-        app_fail(x, why, NULL);
-    } else if (l.count == 0 && l.damaged_count == 0 && page.p == NULL) {
-        look_start(x, a, &t, answer_no_history);
-    } else {
-        str next =
-            l.more ? token_of_render(http_arena(x), l.last_name.rev, l.last_name.tid) : STR_NONE;
-        listing_end(&l);
-        if (next.n > 0)
-            buf_printf(&l.out, ",\"next\":\"%.*s\"", STR_ARG(next));
-        buf_put_c(&l.out, '}');
-        app_page_answer_buf(x, 200, &l.out, STR_NONE);
-    }
-    listing_fini(&l);
+    l->list.what = LIST_HISTORY;
+    l->list.each.render = history_item;
+    l->list.call.done = history_done;
+    listing_start(l);
 }
 
 /* ---- explain ---- */
@@ -291,28 +311,48 @@ static void put_explanation(struct buf *b, struct arena *a, const struct page_ta
     buf_put_c(b, '}');
 }
 
+struct explaining {
+    struct http_exchange *x;
+    const struct app *app;
+    struct page_target target;
+    struct page_explain explain;
+};
+
+static void explain_done(struct store_call *c)
+{
+    struct explaining *e = CONTAINER_OF(c, struct explaining, explain.call);
+    struct arena *a = http_arena(e->x);
+    struct buf b;
+    if (c->why != ERR_OK) {
+        app_fail(e->x, c->why, NULL);
+        return;
+    }
+    tell_damage(e->app, &e->target, e->explain.is.passed);
+    buf_init(&b, LISTING_BYTES_MAX);
+    buf_printf(&b, "{\"title\":%.*s,", STR_ARG(json_text_quote(a, e->target.title)));
+    put_explanation(&b, a, &e->target, &e->explain.is);
+    app_page_answer_buf(e->x, 200, &b, STR_NONE);
+    buf_fini(&b);
+}
+
 void app_page_get_explanation(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
-    struct page_target t;
-    if (!parse_settled(x, a, &t))
-        return;
-    struct page_which which = page_target_which(&t);
-    struct page_explanation e = { .state = PAGE_UNKNOWN };
-    struct engine_view *v = engine_view_begin(a->engine);
-    err why = page_explain(t.bucket, v, &which, &e);
-    engine_view_end(&v);
-    tell_damage(a, &t, e.passed);
-    if (why != ERR_OK && why != ERR_NOT_FOUND) {
-        app_fail(x, why, NULL);
+    struct explaining *e = arena_calloc(http_arena(x), 1, sizeof *e);
+    if (e == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
         return;
     }
-    struct buf b;
-    buf_init(&b, LISTING_BYTES_MAX);
-    buf_printf(&b, "{\"title\":%.*s,", STR_ARG(json_text_quote(http_arena(x), t.title)));
-    put_explanation(&b, http_arena(x), &t, &e);
-    app_page_answer_buf(x, 200, &b, STR_NONE);
-    buf_fini(&b);
+    *e = (struct explaining){ .x = x, .app = a };
+    if (!parse_settled(x, a, &e->target))
+        return;
+    e->explain = (struct page_explain){ .call = { .home = http_home(x), .done = explain_done },
+                                        .bucket = e->target.bucket,
+                                        .which = page_target_which(&e->target) };
+    if (page_store_explain(a->pages, &e->explain) == STORE_DONE)
+        explain_done(&e->explain.call);
+    else
+        http_defer(x);
 }
 
 /* ---- titles ---- */
@@ -324,41 +364,29 @@ static bool title_item(void *ctx, str title, const struct page_render *latest)
     if (!listing_next(l))
         return false;
     str text = json_text_quote(http_arena(l->x), title);
-    l->last = arena_copy(http_arena(l->x), title);
-    l->out.failed = l->out.failed || text.p == NULL || l->last.p == NULL;
+    l->out.failed = l->out.failed || text.p == NULL;
     buf_put(&l->out, text);
     return true;
 }
 
+static void titles_done(struct store_call *c)
+{
+    struct listing *l = CONTAINER_OF(c, struct listing, list.call);
+    if (listing_is_fine(l))
+        listing_answer(l, true);
+    listing_free(l);
+}
+
 void app_page_get_titles(struct http_exchange *x, void *app)
 {
-    const struct app *a = app;
     struct page_target t;
-    struct listing l = { .x = x };
-    str page, after = STR_NONE;
-    if (!page_target_parse(x, a, &t) || !app_page_listing(x, &l.limit, &page))
+    struct listing *l = page_target_parse(x, app, &t) ? listing_new(x, app, &t) : NULL;
+    if (l == NULL)
         return;
-    if (page.p != NULL && !token_to_title(http_arena(x), page, &after)) {
-        (void)bad_token(x); /* it has answered */
-        return;
-    }
-    listing_begin(&l);
-    struct engine_view *v = engine_view_begin(a->engine);
-    const struct page_each each = { .render = title_item, .damaged = listing_damaged, .ctx = &l };
-    err why = page_titles(t.bucket, v, t.domain->number, after, &each);
-    engine_view_end(&v);
-    tell_damage(a, &t, l.damaged_count);
-    str next = l.more ? token_of_title(http_arena(x), l.last) : STR_NONE;
-    listing_end(&l);
-    if (next.n > 0)
-        buf_printf(&l.out, ",\"next\":\"%.*s\",\"_links\":{\"next\":{\"href\":\"?page=%.*s\"}}",
-                   STR_ARG(next), STR_ARG(next));
-    buf_put_c(&l.out, '}');
-    if (why == ERR_OK || why == ERR_NOT_FOUND)
-        app_page_answer_buf(x, 200, &l.out, STR_NONE);
-    else
-        app_fail(x, why, NULL);
-    listing_fini(&l);
+    l->list.what = LIST_TITLES;
+    l->list.each.render = title_item;
+    l->list.call.done = titles_done;
+    listing_start(l);
 }
 
 static void answer_title(struct store_call *c)

@@ -5,6 +5,7 @@
 #include "app/headers.h"
 #include "app/token.h"
 #include "base/date.h"
+#include "codec/base64.h"
 #include "codec/json_text.h"
 #include "http/negotiate.h"
 
@@ -224,17 +225,27 @@ bool app_page_flag(struct http_exchange *x, const char *name, bool *out)
     return false;
 }
 
-bool app_page_listing(struct http_exchange *x, unsigned *limit, str *page)
+void app_page_bad_token(struct http_exchange *x)
+{
+    app_problem(x, 400, "bad_request#invalid_paging_token", NULL,
+                STR("page is not a token that a listing gave."), STR_NONE);
+}
+
+bool app_page_listing(struct http_exchange *x, unsigned *limit, str *from)
 {
     uint64_t n = LISTING_LIMIT_DEFAULT;
     str text;
     if (http_query(x, "limit", &text) && (!str_to_u64(text, &n) || n == 0 || n > LISTING_LIMIT_MAX))
         return refuse(x, 400, "bad_request#invalid_limit", "limit is a number from 1 to 1000.");
-    *page = STR_NONE;
-    if (http_query(x, "page", &text))
-        *page = text.p == NULL ? STR("") : text;
     *limit = (unsigned)n;
-    return true;
+    *from = STR("");
+    if (!http_query(x, "page", &text))
+        return true;
+    bool fine = text.n > 0 && text.n <= TOKEN_TEXT_BYTES_MAX &&
+                base64_decode(http_arena(x), text, BASE64_TOKEN, from) == ERR_OK && from->n > 0;
+    if (!fine)
+        app_page_bad_token(x);
+    return fine;
 }
 
 void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *b, str etag)

@@ -75,8 +75,11 @@ MUST_CHECK bool app_page_condition(struct http_exchange *x, struct page_conditio
 
 /* A flag of the query: true|false, 1|0, yes|no. *out stays when it is absent. False: answered. */
 MUST_CHECK bool app_page_flag(struct http_exchange *x, const char *name, bool *out);
-/* ?limit= and ?page=; *page is STR_NONE when absent. False: answered. */
-MUST_CHECK bool app_page_listing(struct http_exchange *x, unsigned *limit, str *page);
+/* ?limit= and ?page=, a token: base64url of what a listing of the store gave; n 0 when absent.
+ * False: answered. */
+MUST_CHECK bool app_page_listing(struct http_exchange *x, unsigned *limit, str *from);
+/* 400: page is no token. */
+void app_page_bad_token(struct http_exchange *x);
 /* Answers 200 with what b holds, or 503 when it overflowed. */
 void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *b, str etag);
 /* ,"name":"2026-01-01T00:00:00.123Z" or null for NEVER and ZERO. */

@@ -4,10 +4,9 @@
 #include "app/headers.h"
 #include "app/page/pace.h"
 #include "app/page/title.h"
-#include "app/token.h"
 #include "base/address.h"
 #include "base/log.h"
-#include "bucket/page_write.h"
+#include "codec/base64.h"
 #include "codec/json_text.h"
 #include "loop/loop.h"
 
@@ -178,9 +177,12 @@ struct kept_list {
     const struct app *app;
     struct page_target target; /* title empty: all of the domain */
     unsigned limit, count, at, damaged;
-    struct page_stash_walk walk;
+    struct page_list list; /* of the bucket at which it is */
     struct kept *items;
-    bool failed, more;
+    bool failed, deferred;
+    struct home *home;
+    err why;
+    void (*done)(struct kept_list *l); /* it is filled */
 };
 
 static struct page_bucket *bucket_at(const struct kept_list *l, unsigned at)
@@ -230,60 +232,67 @@ static bool keep_damaged(void *ctx, str title, const struct page_name *name)
     return true;
 }
 
-/* Fills l. Thread: handler's. */
-static err kept_find(struct kept_list *l)
+static void kept_over(struct kept_list *l)
 {
-    const struct page_each each = { .render = keep_item, .damaged = keep_damaged, .ctx = l };
-    unsigned last = l->app->config->buckets_count;
-    struct engine_view *v = engine_view_begin(l->app->engine);
-    err why = ERR_OK;
-    for (;; l->at++) {
-        bool users = is_preview(l); /* titles stand behind them */
-        l->walk.title = users ? STR("") : l->target.title;
-        if (bucket_at(l, l->at) != NULL)
-            why = page_stashes(bucket_at(l, l->at), v, &l->walk, &each, &l->more);
-        if (why != ERR_OK || l->more || l->at == last)
-            break;
-        l->walk.after = (struct page_place){ .title_bytes = 0 };
-    }
-    engine_view_end(&v);
+    l->why = l->list.call.why;
+    if (l->why == ERR_OK && l->failed)
+        l->why = ERR_LIMIT;
     if (l->damaged > 0)
         log_event(l->app->log, LOG_ERROR, "page.damaged", LOG_STR("domain", l->target.domain->name),
                   LOG_INT("rows", l->damaged),
                   LOG_CSTR("what", "left out of stashes; palimpsest check names all damage"));
-    return why == ERR_OK && l->failed ? ERR_LIMIT : why;
+    l->done(l);
 }
 
-/* ---- where the next answer goes on: "BUCKET REV TID TITLE" ---- */
+static void kept_next(struct kept_list *l);
+
+static void kept_listed(struct store_call *c)
+{
+    struct kept_list *l = CONTAINER_OF(c, struct kept_list, list.call);
+    if (c->why != ERR_OK || l->list.next.n > 0 || l->at == l->app->config->buckets_count) {
+        kept_over(l);
+        return;
+    }
+    l->at++;
+    l->list.from = STR("");
+    kept_next(l);
+}
+
+/* What is kept in the bucket at which l is. Without origins there is none for previews. */
+static void kept_next(struct kept_list *l)
+{
+    l->list.bucket = bucket_at(l, l->at);
+    l->list.title = is_preview(l) ? STR("") : l->target.title; /* titles stand behind users */
+    l->list.call = (struct store_call){ .home = l->home, .done = kept_listed };
+    l->list.next = STR("");
+    if (l->list.bucket == NULL || page_store_list(l->app->pages, &l->list) == STORE_DONE) {
+        kept_listed(&l->list.call);
+    } else if (!l->deferred) {
+        l->deferred = true;
+        http_defer(l->x);
+    }
+}
+
+/* ---- where the next answer goes on: the number of the bucket in a byte, and the store's token
+ * ----
+ */
 
 static str next_of(const struct kept_list *l)
 {
     struct arena *a = http_arena(l->x);
-    const struct page_place *p = &l->walk.after;
-    char tid[TID_TEXT_BYTES + 1];
-    tid_format(p->name.tid, tid);
-    return token_of_title(a,
-                          arena_printf(a, "%u %llu %s %.*s", l->at, (unsigned long long)p->name.rev,
-                                       tid, (int)p->title_bytes, p->title));
+    char *bytes = arena_alloc(a, 1 + l->list.next.n);
+    if (bytes == NULL)
+        return STR_NONE;
+    bytes[0] = (char)l->at;
+    memcpy(bytes + 1, l->list.next.p, l->list.next.n);
+    return base64_url(a, (str){ .p = bytes, .n = 1 + l->list.next.n });
 }
 
-static bool read_place(struct kept_list *l, str token)
+static bool from_take(struct kept_list *l, str from)
 {
-    str rest, tid;
-    uint64_t at;
-    struct page_place p;
-    if (!token_to_title(http_arena(l->x), token, &rest) ||
-        !str_to_u64(str_split(&rest, ' '), &at) || at > l->app->config->buckets_count ||
-        !str_to_u64(str_split(&rest, ' '), &p.name.rev))
-        return false;
-    tid = str_split(&rest, ' ');
-    p.title_bytes = rest.n;
-    if (rest.n > sizeof p.title || (rest.n > 0 && !tid_parse(tid, &p.name.tid)))
-        return false;
-    memcpy(p.title, rest.p, rest.n);
-    l->at = (unsigned)at;
-    l->walk.after = p;
-    return true;
+    l->at = from.n > 0 ? (unsigned char)from.p[0] : 0;
+    l->list.from = str_skip(from, from.n > 0);
+    return l->at <= l->app->config->buckets_count;
 }
 
 /* ---- listing ---- */
@@ -294,7 +303,7 @@ static bool parse_list(struct kept_list *l)
     struct http_exchange *x = l->x;
     struct err_note note = { { 0 } };
     struct title_seen seen;
-    str title, page;
+    str title, from;
     bool bad = false;
     l->target = (struct page_target){ .domain = app_domain_find(l->app, http_param(x, "domain")),
                                       .title = STR("") };
@@ -303,7 +312,7 @@ static bool parse_list(struct kept_list *l)
                     STR_NONE);
         return false;
     }
-    if (!app_page_listing(x, &l->limit, &page))
+    if (!app_page_listing(x, &l->limit, &from))
         return false;
     if (http_query(x, "title", &title)) {
         err why = page_title_key(http_arena(x), title, &l->target.title, &note);
@@ -314,34 +323,44 @@ static bool parse_list(struct kept_list *l)
         if (!title_settle(x, &l->target, &seen, &bad) && bad)
             return false;
     }
-    if (page.p != NULL && !read_place(l, page)) {
-        app_problem(x, 400, "bad_request#invalid_paging_token", NULL,
-                    STR("page is not a token that a listing gave."), STR_NONE);
+    if (!from_take(l, from)) {
+        app_page_bad_token(x);
         return false;
     }
-    l->walk.domain = l->target.domain->number;
-    l->walk.steps = STASH_STEPS_MAX;
     return true;
 }
 
-static struct kept_list *list_new(struct http_exchange *x, const struct app *app,
-                                  unsigned limit_max)
+/* Fills l, whose done is called then; or answers. Thread: handler's. */
+static void kept_start(struct kept_list *l, struct http_exchange *x, const struct app *app,
+                       unsigned limit_max)
 {
-    struct kept_list *l = arena_calloc(http_arena(x), 1, sizeof *l);
-    if (l == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
-        return NULL;
-    }
-    *l = (struct kept_list){ .x = x, .app = app };
+    l->x = x;
+    l->app = app;
+    l->home = http_home(x);
     if (!parse_list(l))
-        return NULL;
+        return;
     l->limit = l->limit < limit_max ? l->limit : limit_max;
     l->items = arena_calloc(http_arena(x), l->limit, sizeof *l->items);
-    err why = l->items == NULL ? ERR_LIMIT : kept_find(l);
-    if (why == ERR_OK)
-        return l;
-    app_fail(x, why, NULL);
-    return NULL;
+    if (l->items == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
+    l->list.what = LIST_STASHES;
+    l->list.domain = l->target.domain->number;
+    l->list.steps = STASH_STEPS_MAX;
+    l->list.each = (struct page_each){ .render = keep_item, .damaged = keep_damaged, .ctx = l };
+    l->list.arena = http_arena(x);
+    kept_next(l);
+}
+
+/* False: it failed, which is answered. */
+static bool kept_is_fine(struct kept_list *l)
+{
+    if (l->why == ERR_BAD)
+        app_page_bad_token(l->x);
+    else if (l->why != ERR_OK)
+        app_fail(l->x, l->why, NULL);
+    return l->why == ERR_OK;
 }
 
 static void put_kept(struct buf *b, struct arena *a, const struct kept *k)
@@ -357,35 +376,44 @@ static void put_kept(struct buf *b, struct arena *a, const struct kept *k)
 
 static void put_next(struct buf *b, const struct kept_list *l)
 {
-    if (l->more)
+    if (l->list.next.n > 0)
         buf_printf(b, ",\"next\":\"%.*s\"", STR_ARG(next_of(l)));
     buf_put_c(b, '}');
 }
 
-static void get_stashes(struct http_exchange *x, void *app)
+static void answer_stashes(struct kept_list *l)
 {
-    const struct kept_list *l = list_new(x, app, LISTING_LIMIT_MAX);
     struct buf b;
-    if (l == NULL)
+    if (!kept_is_fine(l))
         return;
     buf_init(&b, LISTING_BYTES_MAX);
     buf_put(&b, STR("{\"items\":["));
     for (unsigned i = 0; i < l->count; i++) {
         if (i > 0)
             buf_put_c(&b, ',');
-        put_kept(&b, http_arena(x), &l->items[i]);
+        put_kept(&b, http_arena(l->x), &l->items[i]);
     }
     buf_put_c(&b, ']');
     put_next(&b, l);
-    app_page_answer_buf(x, 200, &b, STR_NONE);
+    app_page_answer_buf(l->x, 200, &b, STR_NONE);
     buf_fini(&b);
+}
+
+static void get_stashes(struct http_exchange *x, void *app)
+{
+    struct kept_list *l = arena_calloc(http_arena(x), 1, sizeof *l);
+    if (l == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
+    l->done = answer_stashes;
+    kept_start(l, x, app, LISTING_LIMIT_MAX);
 }
 
 /* ---- removing ---- */
 
 struct removal {
-    struct kept_list *list;
-    struct home *home;
+    struct kept_list list;
     struct page_order order;
     unsigned done;
     uint64_t bytes;
@@ -396,21 +424,21 @@ static void removal_answer(struct removal *r)
 {
     struct buf b;
     if (r->why != ERR_OK) {
-        app_fail(r->list->x, r->why, &r->order.note);
+        app_fail(r->list.x, r->why, &r->order.note);
         return;
     }
     buf_init(&b, LISTING_BYTES_MAX);
     buf_printf(&b, "{\"removed\":%u,\"bytes\":%llu", r->done, (unsigned long long)r->bytes);
-    put_next(&b, r->list);
-    app_page_answer_buf(r->list->x, 200, &b, STR_NONE);
+    put_next(&b, &r->list);
+    app_page_answer_buf(r->list.x, 200, &b, STR_NONE);
     buf_fini(&b);
 }
 
 /* The last one was removed: what it took of the quota is free again. */
 static void give_back(struct removal *r)
 {
-    const struct app *app = r->list->app;
-    const struct kept *k = &r->list->items[r->done - 1];
+    const struct app *app = r->list.app;
+    const struct kept *k = &r->list.items[r->done - 1];
     int64_t ttl_ns = page_store_bucket_opts(app->pages, k->bucket)->policy.stash_ttl_ns;
     r->bytes += k->bytes;
     stash_keep(app, stash_part(k->bytes, r->order.pinned_ns, ttl_ns), 0);
@@ -427,7 +455,7 @@ static void removal_did(struct store_call *c)
 
 static void removal_next(struct removal *r)
 {
-    const struct kept_list *l = r->list;
+    const struct kept_list *l = &r->list;
     if (r->why == ERR_OK && r->done > 0)
         give_back(r);
     if (r->why != ERR_OK || r->done == l->count) {
@@ -437,7 +465,7 @@ static void removal_next(struct removal *r)
     const struct kept *k = &l->items[r->done++];
     bool preview = k->bucket_name == NULL;
     r->order = (struct page_order){
-        .call = { .deadline = app_page_deadline(l->app), .home = r->home, .done = removal_did },
+        .call = { .deadline = app_page_deadline(l->app), .home = l->home, .done = removal_did },
         .bucket = k->bucket,
         .kind = ORDER_UNSTASH,
         .domain = l->target.domain->number,
@@ -452,6 +480,15 @@ static void removal_next(struct removal *r)
     store_call_then(page_store_order(l->app->pages, &r->order), &r->order.call);
 }
 
+static void removal_start(struct kept_list *l)
+{
+    if (!kept_is_fine(l))
+        return;
+    if (!l->deferred)
+        http_defer(l->x);
+    removal_next(CONTAINER_OF(l, struct removal, list));
+}
+
 static void delete_stashes(struct http_exchange *x, void *app)
 {
     struct removal *r = arena_calloc(http_arena(x), 1, sizeof *r);
@@ -460,12 +497,8 @@ static void delete_stashes(struct http_exchange *x, void *app)
             app_fail(x, ERR_LIMIT, NULL);
         return;
     }
-    r->list = list_new(x, app, STASH_REMOVE_MAX);
-    if (r->list == NULL)
-        return;
-    r->home = http_home(x);
-    http_defer(x);
-    removal_next(r);
+    r->list.done = removal_start;
+    kept_start(&r->list, x, app, STASH_REMOVE_MAX);
 }
 
 const struct http_route app_stash_routes[] = {
