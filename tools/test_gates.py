@@ -63,6 +63,19 @@ class Gates(unittest.TestCase):
     def test_layers_see_a_circle(self):
         self.fails('layers.py', {'tools/layers.txt': 'base: http\nhttp: base\napp:\n'}, 'each other')
 
+    def test_layers_see_a_sealed_header_through_others(self):
+        sealed = CLEAN['tools/layers.txt'] + 'sealed base/str.h str_view: base http/head.c\n'
+        tree = {'tools/layers.txt': sealed, 'src/http/http.h': CLEAN['src/http/http.h']}
+        self.assertEqual(run('layers.py', tree)[0], 0)
+        tree['src/http/http.h'] = '#include "base/str.h"\n'
+        self.fails('layers.py', tree, 'src/http/http.h:1: sees base/str.h')
+        self.fails('layers.py', tree, 'src/app/app.c:1: sees base/str.h, through http/http.h')
+        tree['src/http/http.h'] = '#ifndef A\nstruct str_view;\n#endif\n'
+        self.fails('layers.py', tree, 'src/http/http.h:2: str_view is sealed')
+        tree['src/http/head.c'] = 'struct str_view;\n'
+        tree['src/http/http.h'] = CLEAN['src/http/http.h']
+        self.assertEqual(run('layers.py', tree)[0], 0)
+
     def test_tidy_sees_a_second_one_of_what_there_is_one_of(self):
         letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
         for line in (f'static const char a[] = "{letters}+/";', f'static const char a[] = "{letters}-_";',

@@ -10,7 +10,7 @@
 #include "app/page/stash.h"
 #include "app/queue/queue_gate.h"
 #include "app/rpc.h"
-#include "app/table/value_request.h"
+#include "app/table/value_path.h"
 #include "auth/auth.h"
 #include "codec/frame.h"
 #include "loop/entropy.h"

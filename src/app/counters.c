@@ -9,7 +9,7 @@
 #include "loop/limiter.h"
 #include "loop/loop.h"
 #include "render/render.h"
-#include "table/table.h"
+#include "table/tables.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

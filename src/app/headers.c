@@ -1,6 +1,6 @@
 #include "app/headers.h"
 
-#include "app/table/value_request.h"
+#include "app/table/value_path.h"
 #include "base/buf.h"
 #include "http/negotiate.h"
 #include "store/page_store.h"

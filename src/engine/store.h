@@ -2,7 +2,13 @@
 #ifndef ENGINE_STORE_H
 #define ENGINE_STORE_H
 
-#include "engine/engine.h"
+#include "base/err.h"
+#include "base/times.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
 
 /* ---- opening and upkeep ---- */
 

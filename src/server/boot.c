@@ -13,7 +13,7 @@
 #include "queue/queue.h"
 #include "server/options.h"
 #include "server/origins.h"
-#include "table/table.h"
+#include "table/tables.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include "engine/store.h"
 #include "loop/loop.h"
 #include "queue/store/open.h"
-#include "table/table.h"
+#include "table/tables.h"
 
 #include <malloc.h>
 #include <pthread.h>

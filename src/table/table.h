@@ -29,6 +29,7 @@
 #include "base/tid.h"
 #include "base/times.h"
 #include "engine/engine.h"
+#include "table/tables.h"
 
 enum {
     TABLE_NAME_BYTES_MAX = 128,
@@ -94,12 +95,6 @@ str table_value_long(struct arena *a, int64_t v);
 str table_value_tid(struct arena *a, struct tid t);
 int64_t table_long(str stored); /* 0 when malformed */
 struct tid table_tid(str stored);
-
-struct tables;
-/* Reads the catalog. Fails: ERR_IO, ERR_CORRUPT. Owner: caller. */
-MUST_CHECK err tables_new(struct engine *e, struct clock *clock, struct tables **out,
-                          struct err_note *note);
-void tables_free(struct tables **tp);
 
 /* ---- schemas ---- */
 enum table_schema_action { SCHEMA_CREATE, SCHEMA_DROP };
@@ -195,16 +190,5 @@ struct table_answer {
 MUST_CHECK err tables_get_json(struct tables *ts, uint32_t domain, str table, str query,
                                struct arena *a, bool now, struct table_answer *out,
                                struct err_note *note);
-
-/* ---- upkeep ---- */
-/* Removes rows that expired and rows of dropped tables, fills and removes indexes, applies policies
- * that migrations brought and goes on with what puts and deletes left of them (trim.h): one batch
- * of each. *more: there is more to do now; *next: when the next row expires (NEVER: none). Blocks
- * until on disk: a pool job. */
-MUST_CHECK err tables_upkeep(struct tables *ts, bool *more, store_time *next);
-struct tables_stats {
-    uint64_t puts, deletes, gets, expired, dropped_rows, damaged;
-};
-void tables_stats_get(struct tables *ts, struct tables_stats *out);
 
 #endif

@@ -13,6 +13,7 @@
 #include "app/coded.h"
 #include "app/headers.h"
 #include "app/table/table_request.h"
+#include "app/table/value_path.h"
 #include "table/table_write.h"
 
 enum {
@@ -72,20 +73,8 @@ MUST_CHECK bool value_defer(struct value_request *r);
 /* 404 unknown_bucket and so on. */
 void value_fail(struct value_request *r, err why);
 
-/* Lets scripts of other sites read the answer where the bucket's configuration does. Before
- * anything is answered; routed or not. */
-void value_share(struct http_exchange *x, const struct app *app);
-
-/* Is it the target, or the pattern, of a bucket of values? */
-bool value_path(str path);
-/* What may be logged of the target: nothing behind such a bucket, as keys may be secrets. Borrowed
- * from x. */
-str value_target_logged(const struct http_exchange *x);
-
-/* value_schema.c. Which configured buckets are there; what app_start makes. */
-void value_there_init(struct app *app);
-/* Calls then when the table of a configured bucket is there as the configuration says; of others at
- * once. */
+/* value_schema.c. Calls then when the table of a configured bucket is there as the configuration
+ * says; of others at once. */
 void value_there(struct value_request *r, void (*then)(struct value_request *r));
 /* The schema that a PUT of the bucket asks for; of a configured one whether it is the same.
  * ERR_BAD, ERR_LIMIT. */

@@ -1,0 +1,19 @@
+/* value_path.h - what all of app must know of buckets of values: their paths, and their start. */
+#ifndef APP_TABLE_VALUE_PATH_H
+#define APP_TABLE_VALUE_PATH_H
+
+#include "app/app.h"
+
+/* Is it the target, or the pattern, of a bucket of values? */
+bool value_path(str path);
+/* What may be logged of the target: nothing behind such a bucket, as keys may be secrets. Borrowed
+ * from x. */
+str value_target_logged(const struct http_exchange *x);
+/* Lets scripts of other sites read the answer where the bucket's configuration does. Before
+ * anything is answered; routed or not. */
+void value_share(struct http_exchange *x, const struct app *app);
+
+/* value_schema.c. Which configured buckets are there; what app_start makes. */
+void value_there_init(struct app *app);
+
+#endif
