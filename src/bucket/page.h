@@ -1,22 +1,11 @@
-/* page.h - page buckets: revisioned renders, their precedence and retention
- * (docs/api.md, 2).
+/* page.h - reading titles in views of the engine, and what pages are as a whole. The model is
+ * store/page_store.h's; store.c and list.c give it to callers. Private to this folder, and its
+ * tests'.
  *
- * Model. A title of a domain has renders, ordered by (rev, tid); the greatest is the latest. A
- * render is a bundle of named contents stored, read, superseded and culled together. A put takes
- * its sorted place: greater than all, it is the latest and supersedes the one that was; else it is
- * superseded at its arrival by its next greater neighbour, or by a newer revision known to exist
- * elsewhere, of which no render is stored yet (a name with tid zero: then no stored render is the
- * latest). Each change of a title is one engine update.
- *   due_at is when a render is gone: policy's (from superseded_at) or later by a request, a stash
- *     or a hold;
- * NEVER for what policy keeps. A row past due_at is not served, whether or not it was culled
- * already. A cull deletes the row and leaves a trace in the ledger for ledger_ttl. A purge leaves a
- * fence: tids in its range not after the purge are refused. A mark hides renders the origin says
- * are suppressed or deleted: to reads they are gone (ERR_GONE, the trace's state says which), and
- * never the latest; they stay until they are due, and a put of their revision shows them again.
- * Fences do not run out with the traces: an import puts renders of any age, so after any time they
- * could come back. They are bounded by number: PAGE_FENCES_MAX rows a title, then one. Source:
- * RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
+ * Each change of a title is one engine update. A cull deletes the row and leaves a trace in the
+ * ledger for ledger_ttl. Fences do not run out with the traces: an import puts renders of any age,
+ * so after any time they could come back. They are bounded by number: PAGE_FENCES_MAX rows a title,
+ * then one. */
 #ifndef BUCKET_PAGE_H
 #define BUCKET_PAGE_H
 
