@@ -24,7 +24,10 @@ struct http_ready {
     struct http_pair headers[]; /* texts NUL-terminated, behind the array */
 };
 #define READY_MAGIC 0x04eadc01u
-enum { READY_HEAD_BYTES = 128 }; /* of a head: what is in every one */
+enum {
+    READY_HEAD_BYTES = 128,   /* of a head: what is in every one */
+    RESUMED_TIMEOUT_S = 3600, /* not 0, and never waited for */
+};
 
 /* The library sets these itself; whoever replays stored headers need not filter them. */
 static bool is_servers_own(str name)
@@ -80,11 +83,22 @@ static void response_header(struct MHD_Response *r, const char *name, const char
     INVARIANT(MHD_add_response_header(r, name, value) == MHD_YES);
 }
 
+/* The library would read of a connection that it resumes before it calls the handler, and close the
+ * one that it reads the end of: who shut its writing side lost its answer. What has a timeout of
+ * its own it looks at first. No timeout is ever waited for. */
+static void resume_order(struct http_exchange *x, unsigned timeout_s)
+{
+    INVARIANT(MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, timeout_s) ==
+              MHD_YES);
+}
+
 enum MHD_Result exchange_queue(struct http_exchange *x)
 {
     INVARIANT(x->status != 0);
     if (x->stage == STAGE_SENT) /* a ready answer, queued by http_answer_ready */
         return x->queue_failed ? MHD_NO : MHD_YES;
+    if (x->deferred)
+        resume_order(x, 0);
     x->stage = STAGE_SENT;
     conn_phase_set(x->conn, PHASE_SEND);
     if (x->response == NULL) /* ready, with a reference until the exchange ends */
@@ -198,6 +212,7 @@ void http_defer(struct http_exchange *x)
     INVARIANT(!atomic_load(&x->answered));
     x->deferred = true;
     atomic_fetch_add(&x->conn->server->deferred, 1);
+    resume_order(x, RESUMED_TIMEOUT_S); /* since 1.0 it cannot be set of a suspended one */
     MHD_suspend_connection(x->mhd);
 }
 

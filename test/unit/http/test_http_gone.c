@@ -411,6 +411,43 @@ static void an_answer_while_it_is_told_waits_in_the_exchange(void **state)
     assert_int_equal(atomic_load(&b.finished), 1);
 }
 
+/* The library reads of a connection that it resumes before it calls the handler, unless it is the
+ * oldest one; and what reads the end of a request that is complete, it closes. */
+static void clients_shut_one_side_beside_others(struct bench *b)
+{
+    int idle[8];
+    struct wire_answer a;
+    unsigned n = COUNT_OF(idle);
+    for (unsigned i = 0; i < n; i++) {
+        idle[i] = ask(b);
+        until_parked(b, i + 1);
+        http_answer(take_any(b), 200, STR("and stay\n"));
+        wire_read(idle[i], false, &a);
+        INVARIANT(a.status == 200);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        int fd = ask(b);
+        until_parked(b, n + i + 1);
+        INVARIANT(shutdown(fd, SHUT_WR) == 0);
+        WAIT_UNTIL(atomic_load(&b->told) >= i + 1);
+        http_answer(take_any(b), 200, STR("still here\n"));
+        wire_read(fd, false, &a);
+        INVARIANT(a.status == 200);
+        INVARIANT(strcmp(a.body, "still here\n") == 0);
+        close(fd);
+    }
+    for (unsigned i = 0; i < n; i++)
+        close(idle[i]);
+}
+
+static void who_shut_its_writing_side_gets_its_answer_beside_others(void **state)
+{
+    (void)state;
+    struct bench b = { .answer_when_told = false };
+    bench_run(&b, clients_shut_one_side_beside_others);
+    assert_int_equal(atomic_load(&b.told), 8);
+}
+
 static void *answer_some(void *ctx)
 {
     struct bench *b = ctx;
@@ -515,6 +552,7 @@ int main(void)
         cmocka_unit_test(each_request_of_a_connection_asks_for_itself),
         cmocka_unit_test(who_shut_its_writing_side_is_told_of_but_gets_its_answer),
         cmocka_unit_test(an_answer_while_it_is_told_waits_in_the_exchange),
+        cmocka_unit_test(who_shut_its_writing_side_gets_its_answer_beside_others),
         cmocka_unit_test(a_thousand_that_leave_are_told_of_once_each),
         cmocka_unit_test(leaving_and_answering_at_once_is_one_answer),
         cmocka_unit_test(a_handler_that_defers_at_the_end_is_answered),
