@@ -79,6 +79,7 @@ static void on_deadline(void *ctx)
     for (struct transfer *t = deadline_first(c); t != NULL && t->call->deadline.ns <= now.ns;
          t = deadline_first(c)) {
         err_note_set(&t->call->note, "%s: no whole reply in time", t->url.host);
+        t->call->fault = HTTP_FAULT_LATE;
         transfer_end(t, ERR_TIMEOUT);
     }
     deadlines_arm(c);
@@ -126,6 +127,24 @@ err http_client_origin(str url, char out[HTTP_ORIGIN_BYTES_MAX])
     if (why == ERR_OK)
         origin_write(&parts, out);
     return why;
+}
+
+err http_client_redirect(str url, str location, struct buf *out)
+{
+    char from[HTTP_URL_BYTES_MAX + 1], to[HTTP_URL_BYTES_MAX + 1];
+    if (!str_to_cstr(url, from, sizeof from) || !str_to_cstr(location, to, sizeof to))
+        return ERR_BAD;
+    CURLU *joined = curl_url();
+    INVARIANT(joined != NULL);
+    char *text = NULL;
+    bool fine = curl_url_set(joined, CURLUPART_URL, from, CURLU_PATH_AS_IS) == CURLUE_OK &&
+                curl_url_set(joined, CURLUPART_URL, to, CURLU_PATH_AS_IS) == CURLUE_OK &&
+                curl_url_get(joined, CURLUPART_URL, &text, 0) == CURLUE_OK;
+    if (fine)
+        buf_put(out, str_of(text));
+    curl_free(text);
+    curl_url_cleanup(joined);
+    return fine ? buf_status(out) : ERR_BAD;
 }
 
 /* NULL: too many hosts at once. */
@@ -178,6 +197,8 @@ void host_resolved(struct client_host *h, const char *fault)
             continue;
         }
         err_note_set(&t->call->note, "%s: %s", h->name, fault);
+        t->call->fault = HTTP_FAULT_ABSENT;
+        t->call->fault_text = fault;
         transfer_end(t, ERR_UNAVAILABLE);
     }
 }
@@ -297,6 +318,8 @@ void http_call_start(struct http_client *c, struct http_call *call)
     call->reply_headers_count = 0;
     call->reply_body = STR_NONE;
     call->sent = false;
+    call->fault = HTTP_FAULT_NONE;
+    call->fault_text = NULL;
     call->note.text[0] = 0;
     const struct call_own own = { .id = t->id };
     static_assert(sizeof own <= sizeof call->own, "the client's words hold it");

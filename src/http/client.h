@@ -13,7 +13,8 @@
  * controls, transfer codings but chunked, content codings that were not asked for: ERR_BAD. What is
  * safe (GET, HEAD) and was cut before the first byte of the reply on a kept connection is tried
  * once more. Nothing else is ever sent twice. A kept connection on which something came unasked is
- * not used again. The process ignores SIGPIPE. The first TLS connection reads the certificates
+ * not used again. A peer that is gone without a word is noticed by TCP's keep-alive. The process
+ * ignores SIGPIPE. The first TLS connection reads the certificates
  * (some 10 ms, on the loop). Thread: start and cancel from any thread; done on the loop. */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
@@ -24,6 +25,7 @@
 #include "base/times.h"
 #include "http/http.h"
 
+struct buf;
 struct limiter;
 struct limiter_key;
 struct limiter_pass;
@@ -55,9 +57,22 @@ void http_client_stop(struct http_client *c);
 void http_client_free(struct http_client **cp);
 /* Who calls through it and when; borrowed. Its limits may be changed. Thread: any. */
 struct limiter *http_client_limiter(struct http_client *c);
+/* The version of the library below, as text. */
+const char *http_client_library(void);
 /* The origin of a limiter's key: whom a call of this url goes to, as "host:port". ERR_BAD: to
  * nobody. */
 MUST_CHECK err http_client_origin(str url, char out[HTTP_ORIGIN_BYTES_MAX]);
+/* Appends where a redirect from url leads that says location, absolute or not. ERR_BAD: nowhere. */
+MUST_CHECK err http_client_redirect(str url, str location, struct buf *out);
+
+/* Why there is no reply, beside its err: what a person would look into. */
+enum http_call_fault {
+    HTTP_FAULT_NONE,
+    HTTP_FAULT_ABSENT,  /* nobody is there: no connection, or no address of the name */
+    HTTP_FAULT_STRANGE, /* who answers there speaks another protocol */
+    HTTP_FAULT_LATE,    /* no connection, no byte, or no whole reply in time */
+    HTTP_FAULT_OTHER
+};
 
 /* One request; the caller's memory until done. */
 struct http_call {
@@ -67,20 +82,24 @@ struct http_call {
     /* those that say where a body ends or what the connection does are left out */
     const struct http_pair *headers;
     unsigned headers_count;
-    str body;               /* p NULL: none; POST and PUT send an empty one then */
-    size_t reply_bytes_max; /* of the body, as received and after decoding */
-    mono deadline;          /* of everything */
+    str body;                /* p NULL: none; POST and PUT send an empty one then */
+    size_t reply_bytes_max;  /* of the body, as received and after decoding */
+    mono deadline;           /* of everything */
+    int64_t stall_timeout_s; /* without a byte of the reply or the body; 0: none */
     /* Of the client's limiter, IN until done: the call waits for no turn. NULL: it enters by
      * itself, as key says; key NULL: as its host, of no domain and kind */
     struct limiter_pass *pass;
     const struct limiter_key *key;
     struct arena *arena; /* the reply is written here, on the loop, right before done */
     void (*done)(struct http_call *call, err why);
+    /* NULL: the body is kept, in the arena. Else it gets each piece as it comes, decoded, on the
+     * loop, when status and reply_headers are set. False: enough; done gets ERR_IO. */
+    bool (*take)(struct http_call *call, str piece);
     void *ctx;
     /* out, on ERR_OK: a whole reply was received. Else ERR_TIMEOUT, ERR_UNAVAILABLE (no connection,
      * cut, name does not resolve, TLS refused), ERR_LIMIT (reply too large, too many waiting, arena
      * full), ERR_BAD (url, a header; a reply that is no HTTP, or ended shorter than it said),
-     * ERR_SHUTDOWN (canceled) */
+     * ERR_IO (of take), ERR_SHUTDOWN (canceled) */
     int status;
     struct http_pair *reply_headers; /* in order of arrival; names as sent */
     unsigned reply_headers_count;
@@ -88,8 +107,10 @@ struct http_call {
                        behind */
     /* what failed, for a log and a problem's detail: host, not the whole url */
     struct err_note note;
-    bool sent;     /* may have reached the origin */
-    void *own[24]; /* the client's */
+    enum http_call_fault fault;
+    const char *fault_text; /* static: what failed, without whom; NULL: only the note says it */
+    bool sent;              /* may have reached the origin */
+    void *own[1];           /* the client's */
 };
 void http_call_start(struct http_client *c, struct http_call *call);
 /* done comes soon with ERR_SHUTDOWN, unless it is on its way already. call was started, and its

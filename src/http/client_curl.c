@@ -61,21 +61,63 @@ static err result_err(const struct transfer *t, CURLcode result)
     }
 }
 
+static enum http_call_fault result_fault(CURLcode result)
+{
+    switch ((int)result) { /* as above */
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return HTTP_FAULT_ABSENT;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SSL_CONNECT_ERROR:
+        return HTTP_FAULT_STRANGE;
+    case CURLE_OPERATION_TIMEDOUT:
+        return HTTP_FAULT_LATE;
+    default:
+        return HTTP_FAULT_OTHER;
+    }
+}
+
+/* The head, for the caller, once. */
+static bool reply_show(struct transfer *t)
+{
+    struct http_call *call = t->call;
+    call->status = t->reply.status;
+    return call->reply_headers != NULL || reply_head(&t->reply, call->arena, &call->reply_headers,
+                                                     &call->reply_headers_count) == ERR_OK;
+}
+
+/* The whole reply, for the caller. */
+static err reply_keep(struct transfer *t)
+{
+    struct http_call *call = t->call;
+    err why = reply_finish(&t->reply);
+    if (why == ERR_OK && !reply_show(t))
+        return t->reply.why;
+    if (why != ERR_OK || call->take != NULL)
+        return why;
+    call->reply_body = arena_copy(call->arena, buf_str(&t->reply.body));
+    if (call->reply_body.p == NULL) {
+        t->reply.fault = "the reply finds no room in the caller's memory";
+        why = ERR_LIMIT;
+    }
+    return why;
+}
+
 static err result_take(struct transfer *t, CURLcode result)
 {
     struct http_call *call = t->call;
-    err why = result == CURLE_OK ? reply_finish(&t->reply, call->arena, &call->reply_headers,
-                                                &call->reply_headers_count, &call->reply_body)
-                                 : result_err(t, result);
-    if (why == ERR_OK) {
-        call->status = t->reply.status;
+    err why = result == CURLE_OK ? reply_keep(t) : result_err(t, result);
+    if (why == ERR_OK)
         return ERR_OK;
-    }
     const char *text = t->reply.fault != NULL ? t->reply.fault : t->error;
     if (result == CURLE_ABORTED_BY_CALLBACK)
         text = "the connection ended before the reply began";
     err_note_set(&call->note, "%s: %s", t->url.host,
                  text[0] != 0 ? text : curl_easy_strerror(result));
+    call->fault = result_fault(result);
+    call->fault_text = t->reply.fault != NULL ? t->reply.fault : curl_easy_strerror(result);
     return why;
 }
 
@@ -343,7 +385,20 @@ static size_t on_line(char *line, size_t size, size_t n, void *ctx)
 static size_t on_data(char *data, size_t size, size_t n, void *ctx)
 {
     struct transfer *t = ctx;
-    return reply_data(&t->reply, (str){ .p = data, .n = size * n }) ? size * n : 0;
+    struct reply *r = &t->reply;
+    if (!reply_data(r, (str){ .p = data, .n = size * n }))
+        return 0;
+    if (t->call->take == NULL)
+        return size * n;
+    if (!reply_show(t))
+        return 0;
+    if (!t->call->take(t->call, buf_str(&r->body))) {
+        r->why = ERR_IO;
+        r->fault = "the caller takes no more";
+        return 0;
+    }
+    buf_clear(&r->body);
+    return size * n;
 }
 
 static void header_add(struct transfer *t, const char *line)
@@ -449,6 +504,9 @@ static void easy_connection(struct transfer *t)
     SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_timeout_ms);
     SET(CURLOPT_MAXAGE_CONN, (long)CLIENT_KEPT_S_MAX);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    SET(CURLOPT_LOW_SPEED_TIME, (long)t->call->stall_timeout_s);
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -499,6 +557,11 @@ void transfer_halt(struct transfer *t)
 }
 
 /* ---- the client's part ---- */
+
+const char *http_client_library(void)
+{
+    return curl_version_info(CURLVERSION_NOW)->version;
+}
 
 void client_curl_open(struct http_client *c)
 {

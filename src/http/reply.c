@@ -154,27 +154,30 @@ bool reply_data(struct reply *r, str data)
                                  : "the body is not in the coding it names");
 }
 
-/* ---- the end ---- */
+/* ---- what has come ---- */
 
-static bool headers_write(struct reply *r, struct arena *a, struct http_pair **out)
+err reply_head(struct reply *r, struct arena *a, struct http_pair **headers,
+               unsigned *headers_count)
 {
     struct http_pair *pairs =
         arena_calloc(a, r->lines_count > 0 ? r->lines_count : 1, sizeof *pairs);
     str rest = arena_copy(a, buf_str(&r->head));
-    if (pairs == NULL || rest.p == NULL)
-        return false;
+    if (pairs == NULL || rest.p == NULL) {
+        (void)fail(r, ERR_LIMIT, "the reply finds no room in the caller's memory"); /* as below */
+        return r->why;
+    }
     for (unsigned i = 0; i < r->lines_count; i++) {
         str line = str_split(&rest, '\n');
         size_t colon = str_find(line, ':');
         pairs[i] =
             (struct http_pair){ .name = str_take(line, colon), .value = str_skip(line, colon + 1) };
     }
-    *out = pairs;
-    return true;
+    *headers = pairs;
+    *headers_count = r->lines_count;
+    return ERR_OK;
 }
 
-err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers,
-                 unsigned *headers_count, str *body)
+err reply_finish(struct reply *r)
 {
     if (r->why == ERR_OK && !r->head_done)
         (void)fail(r, ERR_UNAVAILABLE,
@@ -183,16 +186,5 @@ err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers,
         (void)fail(r, ERR_BAD, "no final head"); /* as above */
     if (r->why == ERR_OK && r->has_coding && inflater_end(&r->inflater) != ERR_OK)
         (void)fail(r, ERR_BAD, "the body ends within its coding"); /* as above */
-    if (r->why != ERR_OK)
-        return r->why;
-    struct http_pair *pairs;
-    str copy = arena_copy(a, buf_str(&r->body));
-    if (copy.p == NULL || !headers_write(r, a, &pairs)) {
-        (void)fail(r, ERR_LIMIT, "the reply finds no room in the caller's memory"); /* as above */
-        return r->why;
-    }
-    *headers = pairs;
-    *headers_count = r->lines_count;
-    *body = copy;
-    return ERR_OK;
+    return r->why;
 }

@@ -21,8 +21,9 @@ struct reply {
     int status;        /* of the newest head; 0: none yet */
     err why;           /* ERR_OK, or what ended it */
     const char *fault; /* static; what was wrong */
+    struct buf body;   /* decoded bytes so far; who takes them clears it */
     /* the rest is reply.c's */
-    struct buf head, body; /* "name: value\n" lines; decoded bytes */
+    struct buf head; /* "name: value\n" lines */
     unsigned lines_count;
     size_t head_bytes;
     uint64_t body_bytes; /* as sent */
@@ -40,9 +41,10 @@ void reply_fini(struct reply *r);
 /* False: why and fault say what is wrong, and nothing more is to be given. */
 bool reply_line(struct reply *r, str line);
 bool reply_data(struct reply *r, str data);
-/* All has come. Writes the headers in their order and the decoded body into the arena.
- * ERR_UNAVAILABLE, ERR_BAD: not whole; ERR_LIMIT: the arena is full. */
-MUST_CHECK err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers,
-                            unsigned *headers_count, str *body);
+/* Writes the headers of the newest head in their order into the arena. ERR_LIMIT: it is full. */
+MUST_CHECK err reply_head(struct reply *r, struct arena *a, struct http_pair **headers,
+                          unsigned *headers_count);
+/* All has come: was it whole? ERR_UNAVAILABLE, ERR_BAD: no. */
+MUST_CHECK err reply_finish(struct reply *r);
 
 #endif

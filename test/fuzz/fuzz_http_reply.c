@@ -37,8 +37,9 @@ static void check_end(struct reply *r, struct arena *a)
 {
     struct http_pair *headers = NULL;
     unsigned count = 0;
-    str body = STR_NONE;
-    err why = reply_finish(r, a, &headers, &count, &body);
+    err why = reply_finish(r);
+    if (why == ERR_OK)
+        why = reply_head(r, a, &headers, &count);
     INVARIANT((why == ERR_OK) == (r->why == ERR_OK));
     if (why != ERR_OK) {
         INVARIANT(r->fault != NULL);
@@ -47,7 +48,7 @@ static void check_end(struct reply *r, struct arena *a)
     }
     INVARIANT(r->status >= 200 && r->status <= 599);
     INVARIANT(count <= HTTP_REPLY_HEADERS_MAX);
-    INVARIANT(body.n <= r->body_bytes_max);
+    INVARIANT(buf_str(&r->body).n <= r->body_bytes_max);
     for (unsigned i = 0; i < count; i++) {
         INVARIANT(http_is_token(headers[i].name));
         INVARIANT(reply_is_value(headers[i].value));

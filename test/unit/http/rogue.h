@@ -52,6 +52,7 @@ struct ask {
     err why;
     unsigned dones;
     unsigned order; /* of being done, from 0 */
+    void *ctx;      /* the test's */
 };
 
 /* opts may be NULL; its loop and clock are filled in. */
