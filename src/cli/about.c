@@ -6,22 +6,21 @@
 #include "cli/stop.h"
 #include "cli/verbs.h"
 #include "cli/whole.h"
+#include "http/client.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
 enum cli_exit verb_version(struct cli_call *call)
 {
-    const curl_version_info_data *curl = curl_version_info(CURLVERSION_NOW);
     if (!cli_flag(call, "json")) {
         printf("palimpsest %s\n", CLI_VERSION);
         return CLI_OK;
     }
     json_t *doc =
-        json_pack("{s:s, s:s, s:s, s:s}", "version", CLI_VERSION, "curl", curl->version, "jansson",
-                  jansson_version_str(), "cmark-gfm", render_markdown_version());
+        json_pack("{s:s, s:s, s:s, s:s}", "version", CLI_VERSION, "curl", http_client_library(),
+                  "jansson", jansson_version_str(), "cmark-gfm", render_markdown_version());
     out_json(stdout, doc);
     json_decref(doc);
     return CLI_OK;

@@ -1,19 +1,26 @@
-/* client.c - requests over libcurl, and what their failures mean to people and scripts. */
+/* client.c - requests, and what their failures mean to people and scripts.
+ *
+ * A call that follows a redirect is the same call, started again at another URL. */
 #include "cli/client.h"
 #include "base/disk.h"
-#include "base/tid.h"
 #include "cli/out.h"
 #include "cli/stop.h"
 #include "http/negotiate.h"
+#include "loop/loop.h"
+#include "loop/sysclock.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 enum {
-    RETRY_ROOM_BYTES = ERR_NOTE_BYTES - 80
-}; /* of a note, so that what is added to it is not cut */
+    RETRY_ROOM_BYTES = ERR_NOTE_BYTES - 80, /* of a note, so that what is added is not cut */
+    URL_BYTES_MAX = 16 << 10,
+    TOKEN_BYTES_MAX = 8 << 10,
+    HEAD_BYTES_MAX = 256 << 10, /* of a reply's, as the client of src/http keeps it */
+};
 
 static const char *given_or(const struct cli_call *call, const char *name, const char *env,
                             const char *fallback)
@@ -22,6 +29,31 @@ static const char *given_or(const struct cli_call *call, const char *name, const
     if (value == NULL && env != NULL)
         value = getenv(env);
     return value != NULL && value[0] != '\0' ? value : fallback;
+}
+
+static void on_late(void *ctx)
+{
+    struct client *c = ctx;
+    loop_stop(c->loop);
+}
+
+/* What is between the options and the server. */
+static void client_wire(struct client *c)
+{
+    c->sysclock = sysclock_new();
+    c->loop = loop_new(1); /* for names */
+    c->late = loop_timer_new(c->loop, on_late, c);
+    c->http = http_client_new(&(struct http_client_opts){
+        .loop = c->loop,
+        .clock = sysclock_clock(c->sysclock),
+        .per_host_max = CLIENT_PARALLEL_MAX,
+        .connections_max = CLIENT_PARALLEL_MAX,
+        .connect_timeout_ms = CLIENT_CONNECT_TIMEOUT_MS,
+        .user_agent = "palimpsest",
+    });
+    buf_init(&c->bearer, URL_BYTES_MAX);
+    if (c->token != NULL)
+        buf_printf(&c->bearer, "Bearer %s", c->token);
 }
 
 enum cli_exit client_open(struct client *c, const struct cli_call *call)
@@ -48,135 +80,31 @@ enum cli_exit client_open_at(struct client *c, const struct cli_call *call, cons
     if (c->token != NULL && strpbrk(c->token, "\r\n") != NULL) {
         return cli_fail(call, CLI_USAGE, "--token holds a line break");
     }
-    c->curl = curl_easy_init();
-    INVARIANT(c->curl != NULL);
+    if (c->token != NULL && strlen(c->token) > TOKEN_BYTES_MAX) {
+        return cli_fail(call, CLI_USAGE, "--token is too long");
+    }
+    client_wire(c);
     return CLI_OK;
+}
+
+void client_open_url(struct client *c, const char *server)
+{
+    *c = (struct client){ .server = server };
+    client_wire(c);
 }
 
 void client_close(struct client *c)
 {
-    if (c->curl != NULL)
-        curl_easy_cleanup(c->curl);
-    c->curl = NULL;
-}
-
-static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total,
-                       curl_off_t up_now)
-{
-    (void)ctx;
-    (void)total;
-    (void)now;
-    (void)up_total;
-    (void)up_now;
-    return stop_asked();
-}
-
-void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers)
-{
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_QUICK_EXIT,
-                     1L); /* a name server that hangs is not waited for at the end */
-    curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_PROXY, "");
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CLIENT_CONNECT_TIMEOUT_S);
-    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE,
-                     1L); /* a host that is gone is noticed by the patient, too */
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)CLIENT_STALL_TIMEOUT_S);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "palimpsest");
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    if (c->token != NULL) {
-        curl_easy_setopt(curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
-        curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, c->token);
-    }
-}
-
-void client_follow(CURL *curl)
-{
-    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(curl, CURLOPT_MAXREDIRS, (long)CLIENT_REDIRECTS_MAX);
-    curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-}
-
-/* ---- paths ---- */
-
-void client_path_text(struct buf *out, str text)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    for (size_t i = 0; i < text.n; i++) {
-        unsigned char ch = (unsigned char)text.p[i];
-        bool plain = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
-                     (ch >= '0' && ch <= '9') || ch == '-' || ch == '.' || ch == '_' || ch == '~';
-        if (plain) {
-            buf_put_c(out, (char)ch);
-            continue;
-        }
-        buf_put_c(out, '%');
-        buf_put_c(out, hex[ch >> 4]);
-        buf_put_c(out, hex[ch & 15]);
-    }
-}
-
-void client_path_segment(struct buf *out, str segment)
-{
-    buf_put_c(out, '/');
-    client_path_text(out, segment);
-}
-
-str client_path(const struct buf *path)
-{
-    return buf_status(path) == ERR_OK ? buf_str(path) : STR("");
-}
-
-void client_path_bucket(const struct client *c, struct buf *out)
-{
-    client_path_segment(out, str_of(c->domain));
-    buf_put(out, STR("/v1"));
-    client_path_segment(out, str_of(c->bucket));
-}
-
-void client_path_render(const struct client *c, struct buf *out, str what, str title,
-                        const char *const *name)
-{
-    client_path_bucket(c, out);
-    client_path_segment(out, what);
-    client_path_segment(out, title);
-    for (unsigned i = 0; i < 2 && name != NULL && name[i] != NULL; i++)
-        client_path_segment(out, str_of(name[i]));
-}
-
-bool client_check_name(const struct cli_call *call, unsigned operand)
-{
-    uint64_t rev;
-    struct tid tid;
-    const char *name[2] = { call->operands[operand], call->operands[operand + 1] };
-    if (name[0] != NULL && (!str_to_u64(str_of(name[0]), &rev) || rev == 0 || rev > INT64_MAX)) {
-        (void)cli_fail(call, CLI_USAGE, "%s: REV is a whole number from 1 on, not \"%s\"",
-                       call->verb->name, name[0]);
-        return false;
-    }
-    if (name[0] != NULL && name[1] != NULL && !tid_parse(str_of(name[1]), &tid)) {
-        (void)cli_fail(call, CLI_USAGE,
-                       "%s: TID is a time UUID such as 3f6c1e80-0000-11ee-8000-000000000000, not "
-                       "\"%s\"",
-                       call->verb->name, name[1]);
-        return false;
-    }
-    return true;
+    if (c->http == NULL || stop_asked())
+        return;
+    loop_timer_free(&c->late);
+    http_client_free(&c->http);
+    loop_free(&c->loop);
+    sysclock_free(&c->sysclock);
+    buf_fini(&c->bearer);
 }
 
 /* ---- one request ---- */
-
-struct receiving {
-    CURL *curl;
-    struct client_answer *answer;
-    FILE *to;
-    int write_errno;
-    bool render;
-};
 
 bool client_is_render(const char *etag, const char *cache_status)
 {
@@ -185,163 +113,268 @@ bool client_is_render(const char *etag, const char *cache_status)
     return cache_status[0] != '\0' || client_etag_read(etag, &rev, &tid);
 }
 
-static size_t on_body(char *p, size_t size, size_t n, void *ctx)
+/* The fields of an answer that are kept: whole, or not at all. */
+static const struct {
+    const char *name;
+    size_t at;
+} fields[] = {
+    { "etag", offsetof(struct client_answer, etag) },
+    { "content-type", offsetof(struct client_answer, content_type) },
+    { "cache-status", offsetof(struct client_answer, cache_status) },
+    { "cache-control", offsetof(struct client_answer, cache_control) },
+    { "age", offsetof(struct client_answer, age) },
+    { "retry-after", offsetof(struct client_answer, retry_after) },
+    { "list-version", offsetof(struct client_answer, list_version) },
+    { "list-size", offsetof(struct client_answer, list_size) },
+    { "next-pivot", offsetof(struct client_answer, next_pivot) },
+};
+
+static void answer_head(struct client_call *call)
 {
-    struct receiving *r = ctx;
-    size_t bytes = size * n;
-    long status = 0;
-    curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
-    bool ours = !r->render || client_is_render(r->answer->etag, r->answer->cache_status);
-    if (r->to != NULL && status >= 200 && status < 300 && ours) {
-        size_t written = fwrite(p, 1, bytes, r->to);
-        r->write_errno = errno;
+    struct client_answer *a = &call->answer;
+    a->status = call->http.status;
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        char *field = (char *)a + fields[i].at;
+        str value = http_call_header(&call->http, fields[i].name);
+        if (value.p == NULL || !str_to_cstr(value, field, CLIENT_FIELD_BYTES_MAX))
+            field[0] = '\0';
+    }
+}
+
+/* Where the answer leads, for one that follows; STR_NONE: it is the last. */
+static str call_location(const struct client_call *call)
+{
+    int status = call->http.status;
+    bool leads = status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+    return leads && call->request.follow ? http_call_header(&call->http, "location") : STR_NONE;
+}
+
+static bool on_piece(struct http_call *http, str piece)
+{
+    struct client_call *call = http->ctx;
+    struct client_answer *a = &call->answer;
+    const struct client_request *r = &call->request;
+    if (call_location(call).p != NULL)
+        return true;
+    answer_head(call);
+    bool ours = !r->render || client_is_render(a->etag, a->cache_status);
+    if (r->to != NULL && a->status >= 200 && a->status < 300 && ours) {
+        bool written = fwrite(piece.p, 1, piece.n, r->to) == piece.n;
+        call->write_errno = written ? 0 : errno;
         return written;
     }
-    buf_put(&r->answer->body, (str){ .p = p, .n = bytes });
-    return r->answer->body.failed ? 0 : bytes;
+    if (r->skim)
+        piece = str_take(piece, CLIENT_SKIM_BYTES_MAX - a->body.n);
+    buf_put(&a->body, piece);
+    return !a->body.failed;
 }
 
-void client_field_keep(str line, str name, char dst[CLIENT_FIELD_BYTES_MAX])
+/* Why no answer came, and what to do about it. */
+static err call_explain(struct client_call *call, err why)
 {
-    if (line.n <= name.n || !str_eq_nocase(str_take(line, name.n), name))
-        return;
-    str value = str_skip(line, name.n);
-    while (value.n > 0 && (value.p[value.n - 1] == '\r' || value.p[value.n - 1] == '\n'))
-        value.n--;
-    if (!str_to_cstr(str_trim(value), dst, CLIENT_FIELD_BYTES_MAX))
-        dst[0] = '\0';
-}
-
-bool client_ends_head(str line)
-{
-    return str_eq(line, STR("\r\n")) || str_eq(line, STR("\n"));
-}
-
-static size_t on_header(char *p, size_t size, size_t n, void *ctx)
-{
-    struct receiving *r = ctx;
-    str line = { .p = p, .n = size * n };
-    if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
-        r->answer->etag[0] = r->answer->content_type[0] = r->answer->cache_status[0] = '\0';
-    r->answer->head_whole =
-        !str_starts(line, STR("HTTP/")) && (r->answer->head_whole || client_ends_head(line));
-    client_field_keep(line, STR("etag:"), r->answer->etag);
-    client_field_keep(line, STR("content-type:"), r->answer->content_type);
-    client_field_keep(line, STR("cache-status:"), r->answer->cache_status);
-    client_field_keep(line, STR("cache-control:"), r->answer->cache_control);
-    client_field_keep(line, STR("age:"), r->answer->age);
-    client_field_keep(line, STR("retry-after:"), r->answer->retry_after);
-    client_field_keep(line, STR("list-version:"), r->answer->list_version);
-    client_field_keep(line, STR("list-size:"), r->answer->list_size);
-    client_field_keep(line, STR("next-pivot:"), r->answer->next_pivot);
-    return line.n;
-}
-
-/* Another program than a web server, or a web server behind TLS that is none. */
-static bool is_other_program(CURLcode code)
-{
-    return code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY ||
-           code == CURLE_GOT_NOTHING || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_HTTP2;
-}
-
-err client_explain_curl(const struct client *c, CURLcode code, struct err_note *note)
-{
-    if (code == CURLE_ABORTED_BY_CALLBACK && stop_asked()) {
-        err_note_set(note, "interrupted");
-        return ERR_SHUTDOWN;
-    }
-    bool absent = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
-    err_note_set(
-        note, "%s: %s%s", c->server, curl_easy_strerror(code),
-        c->call == NULL ? ""
-        : absent
-            ? " (is it running? --server or $PALIMPSEST_SERVER names it; see palimpsest help serve)"
-        : is_other_program(code)
-            ? " (is this the URL of a Palimpsest? --server or $PALIMPSEST_SERVER names it)"
-            : "");
-    return code == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE;
-}
-
-static err outcome(const struct client *c, CURLcode code, const struct client_request *r,
-                   const struct receiving *got, struct err_note *note)
-{
-    if (code == CURLE_OK && !got->answer->head_whole)
-        code =
-            CURLE_PARTIAL_FILE; /* libcurl takes what ends within its head for one without a body */
-    if (code == CURLE_OK)
-        return ERR_OK;
-    if (got->answer->body.failed) {
+    const struct client *c = call->client;
+    const struct http_call *http = &call->http;
+    struct err_note *note = &call->note;
+    if (call->answer.body.failed) {
         err_note_set(note, "an answer of more than %d bytes", CLIENT_ANSWER_BYTES_MAX);
         return ERR_LIMIT;
     }
-    if (code == CURLE_WRITE_ERROR) {
-        bool named = r->to_name != NULL;
-        return disk_fail(note, "write", named ? r->to_name : "what the server sent",
-                         got->write_errno);
+    if (call->write_errno != 0) {
+        const char *name = call->request.to_name;
+        return disk_fail(note, "write", name != NULL ? name : "what the server sent",
+                         call->write_errno);
     }
-    return client_explain_curl(c, code, note);
+    if (why == ERR_SHUTDOWN) {
+        err_note_set(note, "interrupted");
+        return why;
+    }
+    const char *advice = "";
+    if (c->call != NULL && http->fault == HTTP_FAULT_ABSENT)
+        advice =
+            " (is it running? --server or $PALIMPSEST_SERVER names it; see palimpsest help serve)";
+    else if (c->call != NULL && http->fault == HTTP_FAULT_STRANGE)
+        advice = " (is this the URL of a Palimpsest? --server or $PALIMPSEST_SERVER names it)";
+    bool late = http->fault == HTTP_FAULT_LATE;
+    err_note_set(note, "%s: %s%s", c->server,
+                 late                       ? "Timeout was reached"
+                 : http->fault_text != NULL ? http->fault_text
+                                            : http->note.text,
+                 advice);
+    return late ? ERR_TIMEOUT : ERR_UNAVAILABLE;
 }
 
-static struct curl_slist *request_headers(const struct client_request *r)
+static bool call_is_foreign(const struct client_call *call)
 {
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
-    char line[CLIENT_FIELD_BYTES_MAX];
-    if (r->has_body) {
-        snprintf(line, sizeof line, "Content-Type: %s",
-                 r->content_type != NULL ? r->content_type : "application/json");
-        list = curl_slist_append(list, line);
+    char own[HTTP_ORIGIN_BYTES_MAX], asked[HTTP_ORIGIN_BYTES_MAX];
+    return http_client_origin(str_of(call->client->server), own) != ERR_OK ||
+           http_client_origin(call->http.url, asked) != ERR_OK || strcmp(own, asked) != 0;
+}
+
+static void header_add(struct client_call *call, str name, str value)
+{
+    INVARIANT(call->http.headers_count < CLIENT_HEADERS_MAX);
+    call->headers[call->http.headers_count++] = (struct http_pair){ .name = name, .value = value };
+}
+
+static void header_add_line(struct client_call *call, const char *line)
+{
+    if (line == NULL)
+        return;
+    str rest = str_of(line), name = str_split(&rest, ':');
+    header_add(call, name, str_trim(rest));
+}
+
+static void on_done(struct http_call *http, err why);
+
+/* To the URL in url. */
+static void call_go(struct client_call *call)
+{
+    const struct client_request *r = &call->request;
+    struct client *c = call->client;
+    mono now = clock_mono(sysclock_clock(c->sysclock));
+    mono deadline = call->redirects > 0 ? call->http.deadline
+                    : r->timeout_ms > 0 ? mono_add_ms(now, r->timeout_ms)
+                                        : (mono){ .ns = INT64_MAX };
+    arena_reset(&call->arena);
+    call->http = (struct http_call){ .method = r->method,
+                                     .url = buf_str(&call->url),
+                                     .headers = call->headers,
+                                     .body = r->has_body ? r->body : STR_NONE,
+                                     .reply_bytes_max = SIZE_MAX,
+                                     .deadline = deadline,
+                                     .stall_timeout_s = r->patient ? 0 : CLIENT_STALL_TIMEOUT_S,
+                                     .arena = &call->arena,
+                                     .take = on_piece,
+                                     .done = on_done,
+                                     .ctx = call };
+    header_add(call, STR("Accept-Encoding"), STR("identity"));
+    if (r->has_body)
+        header_add(call, STR("Content-Type"),
+                   str_of(r->content_type != NULL ? r->content_type : "application/json"));
+    header_add_line(call, r->header);
+    header_add_line(call, r->header_more);
+    if (c->token != NULL && !call_is_foreign(call))
+        header_add(call, STR("Authorization"), buf_str(&c->bearer));
+    http_call_start(c->http, &call->http);
+}
+
+/* True: on the way to where the answer leads. */
+static bool call_follow(struct client_call *call)
+{
+    str location = call_location(call);
+    struct buf to;
+    if (location.p == NULL || call->redirects == CLIENT_REDIRECTS_MAX)
+        return false;
+    buf_init(&to, URL_BYTES_MAX);
+    bool leads = http_client_redirect(call->http.url, location, &to) == ERR_OK;
+    buf_fini(&call->url);
+    call->url = to;
+    if (!leads)
+        return false;
+    call->redirects++;
+    call_go(call);
+    return true;
+}
+
+static void on_done(struct http_call *http, err why)
+{
+    struct client_call *call = http->ctx;
+    if (why == ERR_OK && call_follow(call))
+        return;
+    if (why == ERR_OK && call_location(call).p != NULL) {
+        why = ERR_UNAVAILABLE;
+        http->fault_text = "it redirects too often, or to no URL";
     }
-    if (r->header != NULL)
-        list = curl_slist_append(list, r->header);
-    if (r->header_more != NULL)
-        list = curl_slist_append(list, r->header_more);
-    INVARIANT(list != NULL);
-    return list;
+    if (why == ERR_OK)
+        answer_head(call);
+    else
+        why = call_explain(call, why);
+    buf_fini(&call->url);
+    arena_fini(&call->arena);
+    loop_stop(call->client->loop);
+    call->done(call, why);
+}
+
+err client_call_start(struct client *c, struct client_call *call)
+{
+    call->client = c;
+    call->redirects = 0;
+    call->write_errno = 0;
+    call->answer = (struct client_answer){ 0 };
+    buf_init(&call->answer.body, CLIENT_ANSWER_BYTES_MAX);
+    buf_init(&call->url, URL_BYTES_MAX);
+    str server = str_of(c->server);
+    while (str_ends(server, STR("/")))
+        server.n--;
+    buf_printf(&call->url, "%.*s%.*s", STR_ARG(server), STR_ARG(call->request.path));
+    if (buf_status(&call->url) != ERR_OK || call->request.path.n == 0) {
+        buf_fini(&call->url);
+        err_note_set(&call->note, "the title, or another word, is too long for a request");
+        return ERR_LIMIT;
+    }
+    arena_init(&call->arena, HEAD_BYTES_MAX);
+    call_go(call);
+    return ERR_OK;
+}
+
+void client_call_cancel(struct client_call *call)
+{
+    http_call_cancel(call->client->http, &call->http);
+}
+
+static void on_stop(void *ctx, unsigned events)
+{
+    (void)events;
+    on_late(ctx);
+}
+
+void client_turn(struct client *c, int64_t timeout_ms)
+{
+    struct loop_watch *stop = NULL;
+    if (stop_fd() >= 0 && !stop_asked()) {
+        stop = loop_watch_new(c->loop, stop_fd(), on_stop, c);
+        loop_watch_start(stop, LOOP_READABLE);
+    }
+    if (timeout_ms == 0)
+        loop_stop(c->loop);
+    else if (timeout_ms > 0)
+        loop_timer_start(c->late, timeout_ms, 0);
+    loop_run(c->loop);
+    loop_timer_stop(c->late);
+    loop_watch_free(&stop);
+}
+
+struct sending {
+    err why;
+    bool done;
+};
+
+static void on_sent(struct client_call *call, err why)
+{
+    struct sending *s = call->ctx;
+    *s = (struct sending){ .why = why, .done = true };
 }
 
 err client_send(struct client *c, const struct client_request *r, struct client_answer *out,
                 struct err_note *note)
 {
-    *out = (struct client_answer){ 0 };
-    buf_init(&out->body, CLIENT_ANSWER_BYTES_MAX);
-    struct buf url;
-    buf_init(&url, 16 << 10);
-    str server = str_of(c->server);
-    while (str_ends(server, STR("/")))
-        server.n--;
-    buf_printf(&url, "%.*s%.*s", STR_ARG(server), STR_ARG(r->path));
-    buf_put_c(&url, '\0');
-    if (buf_status(&url) != ERR_OK || r->path.n == 0) {
-        buf_fini(&url);
-        err_note_set(note, "the title, or another word, is too long for a request");
-        return ERR_LIMIT;
+    struct sending sending = { .why = ERR_OK };
+    struct client_call call = { .request = *r, .done = on_sent, .ctx = &sending };
+    err why = client_call_start(c, &call);
+    bool canceled = false;
+    while (why == ERR_OK && !sending.done) {
+        client_turn(c, -1);
+        if (!sending.done && !canceled && stop_asked()) {
+            client_call_cancel(&call);
+            canceled = true;
+        }
     }
-    struct receiving receiving = {
-        .curl = c->curl, .answer = out, .to = r->to, .render = r->render
-    };
-    struct curl_slist *headers = request_headers(r);
-    curl_easy_reset(c->curl);
-    client_setup(c, c->curl, headers);
-    curl_easy_setopt(c->curl, CURLOPT_URL, url.p);
-    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &receiving);
-    curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, &receiving);
-    if (r->has_body) {
-        curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.n);
-        curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, r->body.p != NULL ? r->body.p : "");
-    }
-    if (r->follow)
-        client_follow(c->curl);
-    if (r->patient)
-        curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, 0L);
-    curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
-    curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, r->method);
-    CURLcode code = curl_easy_perform(c->curl);
-    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);
-    curl_slist_free_all(headers);
-    buf_fini(&url);
-    return outcome(c, code, r, &receiving, note);
+    *out = call.answer;
+    if (why == ERR_OK)
+        why = sending.why;
+    if (why != ERR_OK)
+        err_note_set(note, "%s", call.note.text);
+    return why;
 }
 
 void client_answer_fini(struct client_answer *a)
@@ -375,7 +408,7 @@ bool client_was_stored(const char *cache_status)
 
 /* ---- what went wrong ---- */
 
-static enum cli_exit exit_of_status(long status)
+static enum cli_exit exit_of_status(int status)
 {
     if (status == 404 || status == 410)
         return CLI_NOT_FOUND;
@@ -385,7 +418,7 @@ static enum cli_exit exit_of_status(long status)
 }
 
 /* The library below the server answers what it cannot read itself, without a document. */
-static bool is_too_long(long status)
+static bool is_too_long(int status)
 {
     return status == 414 || status == 431;
 }
@@ -402,14 +435,14 @@ enum cli_exit client_explain(const struct client *c, const struct client_answer 
     if (detail == NULL)
         detail = message;
     if (ours)
-        err_note_set(note, "the server answered %ld%s%s%s%s", a->status, title != NULL ? " " : "",
+        err_note_set(note, "the server answered %d%s%s%s%s", a->status, title != NULL ? " " : "",
                      title != NULL ? title : "", detail != NULL ? ": " : "",
                      detail != NULL ? detail : "");
     else if (is_too_long(a->status))
-        err_note_set(note, "the server answered %ld: the request is too long", a->status);
+        err_note_set(note, "the server answered %d: the request is too long", a->status);
     else
         err_note_set(note,
-                     "%s answered %ld, and not as a Palimpsest does: is this its URL? --server or "
+                     "%s answered %d, and not as a Palimpsest does: is this its URL? --server or "
                      "$PALIMPSEST_SERVER names it",
                      c->server, a->status);
     json_decref(doc);

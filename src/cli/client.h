@@ -1,29 +1,38 @@
-/* client.h - one request at a time to a Palimpsest server, over libcurl. Private to cli.
+/* client.h - requests to a Palimpsest server, on the client of src/http. Private to cli.
  *
- * Follows redirects only where a request says so, uses no proxy, sends paths as they are. Thread:
- * one. */
+ * A verb has one thread. client_send runs the client's loop until its answer is there; a verb with
+ * several requests in the air starts each with client_call_start and runs the loop by client_turn.
+ * Redirects are followed only where a request says so, and the token stays with the server. Paths
+ * go out as they are. Thread: one. */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "cli/cli.h"
+#include "http/client.h"
 
-#include <curl/curl.h>
 #include <jansson.h>
 #include <stdio.h>
 
 #define CLIENT_SERVER_DEFAULT "http://127.0.0.1:7231"
 enum {
     CLIENT_ANSWER_BYTES_MAX = 128 << 20, /* an answer kept in memory */
-    CLIENT_CONNECT_TIMEOUT_S = 10,
+    CLIENT_CONNECT_TIMEOUT_MS = 10000,
     CLIENT_STALL_TIMEOUT_S = 300,  /* without a byte */
     CLIENT_FIELD_BYTES_MAX = 2048, /* of a header kept */
     CLIENT_REDIRECTS_MAX = 3,
+    CLIENT_PARALLEL_MAX = 64,
+    CLIENT_HEADERS_MAX = 5,
+    CLIENT_SKIM_BYTES_MAX = 64 << 10,
 };
 
 struct client {
-    CURL *curl;
+    struct sysclock *sysclock;
+    struct loop *loop;
+    struct http_client *http;
+    struct loop_timer *late;                      /* ends a client_turn */
+    struct buf bearer;                            /* the token's header value */
     const struct cli_call *call;                  /* borrowed; NULL: nothing is told */
     const char *server, *domain, *bucket, *token; /* borrowed from the call and the environment */
     bool json;
@@ -36,13 +45,11 @@ MUST_CHECK enum cli_exit client_open(struct client *c, const struct cli_call *ca
 /* The same for another server than --server names; NULL: that one. */
 MUST_CHECK enum cli_exit client_open_at(struct client *c, const struct cli_call *call,
                                         const char *server);
+/* The same for any URL, with neither token nor call. */
+void client_open_url(struct client *c, const char *server);
+/* No call is in the air. After stop_asked it waits for nobody, as the process ends: a name server
+ * may take its time. */
 void client_close(struct client *c);
-/* Options all requests share, for handles of others too. headers: NULL or extra fields,
- * borrowed. */
-void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers);
-/* Redirects are followed, CLIENT_REDIRECTS_MAX of them. libcurl keeps the token from other
- * hosts. */
-void client_follow(CURL *curl);
 
 /* Paths start with '/'. The path of something in the client's domain and bucket:
  * "/localhost/v1/page". */
@@ -75,13 +82,13 @@ struct client_request {
     bool only_stored; /* nothing is to be made: 504 says that it is not there (RFC 9111, 5.2.1.7) */
     bool patient;     /* may take hours without a byte: no stall time-out */
     int64_t timeout_ms; /* of the whole answer; 0: none */
+    bool skim;          /* of the body only the beginning is kept, CLIENT_SKIM_BYTES_MAX */
     bool render; /* a render is asked for: what a 2xx answer without its name brings is none */
     /* of client_ask_json: what the answer's object has in any case; NULL: nothing */
     const char *member;
 };
 struct client_answer {
-    long status;
-    bool head_whole;
+    int status;
     struct buf body;
     char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX],
         cache_status[CLIENT_FIELD_BYTES_MAX];
@@ -96,14 +103,34 @@ MUST_CHECK err client_send(struct client *c, const struct client_request *r,
                            struct client_answer *out, struct err_note *note);
 void client_answer_fini(struct client_answer *a);
 
+/* A request in the air. The caller's memory, zeroed but for what is in, until done. */
+struct client_call {
+    struct client_request request; /* what it points to is borrowed until done */
+    /* Inside client_turn. ERR_OK as client_send has it; else with a note. */
+    void (*done)(struct client_call *call, err why);
+    void *ctx;
+    struct client_answer answer; /* of client_answer_fini, after done */
+    struct err_note note;
+    /* the client's */
+    struct client *client;
+    struct http_call http;
+    struct http_pair headers[CLIENT_HEADERS_MAX];
+    struct arena arena; /* of the reply's head */
+    struct buf url;
+    unsigned redirects;
+    int write_errno; /* 0: nothing failed to be written */
+};
+/* ERR_LIMIT, and done is not called: the path is too long. */
+MUST_CHECK err client_call_start(struct client *c, struct client_call *call);
+/* done follows soon. */
+void client_call_cancel(struct client_call *call);
+/* Runs what is in the air until a call was done, timeout_ms have passed (-1: for ever), or
+ * stop_asked became true. It may return early. */
+void client_turn(struct client *c, int64_t timeout_ms);
+
 /* What an entity tag names, weak or not. tid is borrowed from etag. false, and 0 and "": it names
  * no render. */
 bool client_etag_read(const char *etag, uint64_t *rev, str *tid);
-/* A header line "name: value" whose name it is: value without its ends into dst, "" when it is too
- * long. */
-void client_field_keep(str line, str name, char dst[CLIENT_FIELD_BYTES_MAX]);
-/* Does a header line end the head? */
-bool client_ends_head(str line);
 /* Was it answered from the store? By its Cache-Status. */
 bool client_was_stored(const char *cache_status);
 
@@ -122,7 +149,4 @@ MUST_CHECK json_t *client_ask_json(struct client *c, const struct client_request
  * status; CLI_NO_SERVER for an answer that no Palimpsest gives. */
 enum cli_exit client_explain(const struct client *c, const struct client_answer *a,
                              struct err_note *note);
-/* Why no answer came, and what to do about it. */
-err client_explain_curl(const struct client *c, CURLcode code, struct err_note *note);
-
 #endif

@@ -44,7 +44,7 @@ static json_t *ask(struct walk *w, str query, struct err_note *note)
                         note);
     w->failed = e == ERR_OK ? ERR_IO : e;
     if (e == ERR_OK && a.status != 200) {
-        err_note_set(note, "%s: answered %ld", w->wiki->api, a.status);
+        err_note_set(note, "%s: answered %d", w->wiki->api, a.status);
     } else if (e == ERR_OK) {
         doc = json_loadb(a.body.p != NULL ? a.body.p : "", a.body.n, 0, NULL);
         const char *info =
@@ -178,8 +178,8 @@ static err list_namespace(struct walk *w, int64_t id, struct err_note *note)
 
 err prewarm_wiki_list(const struct prewarm_wiki *wiki, struct err_note *note)
 {
-    struct walk w = { .wiki = wiki, .client = { .server = wiki->api, .curl = curl_easy_init() } };
-    INVARIANT(w.client.curl != NULL);
+    struct walk w = { .wiki = wiki };
+    client_open_url(&w.client, wiki->api);
     int64_t from = -1;
     err e = read_namespaces(&w, note);
     if (wiki->from_title.n > 0 && str_to_i64(wiki->from_mark, &from))

@@ -70,7 +70,8 @@ static bool read_options(struct producing *p)
     }
     if (at != NULL)
         date_format_ns(ns, p->enqueue_at);
-    if (order != NULL && str_trim(str_of(order)).n == 0) { /* curl drops a header without a value */
+    if (order != NULL &&
+        str_trim(str_of(order)).n == 0) { /* a header without a value says nothing */
         (void)cli_fail(p->call, CLI_USAGE, "queue produce: --order-key is empty");
         return false;
     }

@@ -3,8 +3,8 @@
  *
  * Model. The handler sets a flag and makes a pipe readable (the self-pipe trick, D. J. Bernstein).
  * Every wait looks at that pipe beside what it waits for, so a signal that comes just before the
- * wait ends it as well. A second signal of the kind ends the process at once. Requests of client.h
- * give up within a second. Thread: one. */
+ * wait ends it as well, and requests of client.h with it. A second signal of the kind ends the
+ * process at once. Thread: one. */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
 

@@ -12,15 +12,15 @@ enum { JOB_MAGIC = 0x0b10ad01, UPLOADS_MAGIC = 0x0b10ad02, NAME_BYTES = 1024 };
 struct job {
     uint32_t magic;
     struct job *next;
+    struct uploads *uploads; /* once it was in the air */
     uint64_t number;
-    struct buf body, url, answer;
+    struct buf body, path;
     char title[NAME_BYTES], mark[NAME_BYTES];
     size_t title_n, mark_n;
     uint64_t rev;
     struct tid tid;
-    CURL *curl; /* in the air; NULL: not */
-    bool ask, answered, accepted, head_whole;
-    char etag[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
+    struct client_call *call; /* in the air; NULL: not */
+    bool ask, answered, accepted;
     unsigned tries;
     mono not_before;
 };
@@ -28,10 +28,7 @@ struct job {
 struct uploads {
     uint32_t magic;
     struct uploads_opts opts;
-    CURLM *multi;
-    struct curl_slist *headers, *ask_headers;
-    CURL *idle[UPLOAD_PARALLEL_MAX];
-    unsigned idle_count, flying;
+    unsigned flying;
     struct job *head, *tail;
     unsigned jobs_count, failed_in_row;
     size_t jobs_bytes;
@@ -52,37 +49,17 @@ struct uploads *uploads_new(const struct uploads_opts *opts)
     INVARIANT(u != NULL);
     *u = (struct uploads){ .magic = UPLOADS_MAGIC,
                            .opts = *opts,
-                           .multi = curl_multi_init(),
                            .last_number = opts->first - 1,
                            .done_through = opts->first - 1 };
-    u->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    u->headers = curl_slist_append(u->headers, "Expect:");
-    INVARIANT(u->multi != NULL && u->headers != NULL);
-    if (opts->fresh)
-        u->ask_headers = curl_slist_append(NULL, "Cache-Control: no-cache");
-    for (unsigned i = 0; i < opts->parallel; i++) {
-        u->idle[u->idle_count++] = curl_easy_init();
-        INVARIANT(u->idle[i] != NULL);
-    }
-    curl_multi_setopt(u->multi, CURLMOPT_MAXCONNECTS, (long)opts->parallel);
     return u;
 }
 
 static void job_free(struct job *j)
 {
     buf_fini(&j->body);
-    buf_fini(&j->url);
-    buf_fini(&j->answer);
+    buf_fini(&j->path);
     j->magic = 0;
     free(j);
-}
-
-static void land(struct uploads *u, struct job *j)
-{
-    curl_multi_remove_handle(u->multi, j->curl);
-    u->idle[u->idle_count++] = j->curl;
-    u->flying--;
-    j->curl = NULL;
 }
 
 void uploads_free(struct uploads **up)
@@ -91,18 +68,16 @@ void uploads_free(struct uploads **up)
     if (u == NULL)
         return;
     MAGIC_CHECK(u, UPLOADS_MAGIC);
+    for (struct job *j = u->head; j != NULL; j = j->next)
+        if (j->call != NULL)
+            client_call_cancel(j->call);
+    while (u->flying > 0)
+        client_turn(u->opts.client, -1);
     while (u->head != NULL) {
         struct job *j = u->head;
         u->head = j->next;
-        if (j->curl != NULL)
-            land(u, j);
         job_free(j);
     }
-    for (unsigned i = 0; i < u->idle_count; i++)
-        curl_easy_cleanup(u->idle[i]);
-    curl_multi_cleanup(u->multi);
-    curl_slist_free_all(u->headers);
-    curl_slist_free_all(u->ask_headers);
     u->magic = 0;
     free(u);
     *up = NULL;
@@ -125,12 +100,8 @@ void upload_bundle_json(const struct upload_item *item, struct buf *out)
     buf_put_c(out, '}');
 }
 
-static void put_url(const struct client *c, const struct upload_item *item, struct buf *out)
+static void put_path(const struct client *c, const struct upload_item *item, struct buf *out)
 {
-    str server = str_of(c->server);
-    while (str_ends(server, STR("/")))
-        server.n--;
-    buf_put(out, server);
     if (item->ask) {
         client_path_render(c, out, STR("html"), item->title, NULL);
         buf_put(out, STR("?redirect=false"));
@@ -140,7 +111,6 @@ static void put_url(const struct client *c, const struct upload_item *item, stru
         tid_format(item->tid, tid);
         client_path_render(c, out, STR("all"), item->title, (const char *const[]){ rev, tid });
     }
-    buf_put_c(out, '\0');
 }
 
 static struct job *job_new(const struct uploads *u, const struct upload_item *item)
@@ -158,12 +128,11 @@ static struct job *job_new(const struct uploads *u, const struct upload_item *it
     if (j->mark_n > 0)
         memcpy(j->mark, item->mark.p, j->mark_n);
     buf_init(&j->body, UPLOAD_BODY_BYTES_MAX);
-    buf_init(&j->url, 16384);
-    buf_init(&j->answer, 65536);
+    buf_init(&j->path, 16384);
     if (item->parts_count > 0 && !item->ask)
         upload_bundle_json(item, &j->body);
     if (item->parts_count > 0 || item->ask)
-        put_url(u->opts.client, item, &j->url);
+        put_path(u->opts.client, item, &j->path);
     return j;
 }
 
@@ -182,52 +151,31 @@ static void refuse(struct uploads *u, struct job *j, const char *why)
 
 /* ---- into the air ---- */
 
-static size_t on_answer(char *p, size_t size, size_t n, void *ctx)
-{
-    struct job *j = ctx;
-    MAGIC_CHECK(j, JOB_MAGIC);
-    buf_put(&j->answer,
-            (str){ .p = p, .n = size * n }); /* too long: cut off, it is read for its detail only */
-    return size * n;
-}
-
-static size_t on_header(char *p, size_t size, size_t n, void *ctx)
-{
-    struct job *j = ctx;
-    MAGIC_CHECK(j, JOB_MAGIC);
-    str line = { .p = p, .n = size * n };
-    if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
-        j->etag[0] = j->cache_status[0] = '\0';
-    j->head_whole = !str_starts(line, STR("HTTP/")) &&
-                    (j->head_whole || client_ends_head(line)); /* then trailers */
-    client_field_keep(line, STR("etag:"), j->etag);
-    client_field_keep(line, STR("cache-status:"), j->cache_status);
-    return line.n;
-}
+static void on_done(struct client_call *call, err why);
 
 static void fly(struct uploads *u, struct job *j)
 {
-    CURL *curl = u->idle[--u->idle_count];
-    j->curl = curl;
-    j->tries++;
-    buf_clear(&j->answer);
-    curl_easy_reset(curl);
-    client_setup(u->opts.client, curl, j->ask ? u->ask_headers : u->headers);
-    curl_easy_setopt(curl, CURLOPT_URL, j->url.p);
-    if (j->ask) {
-        client_follow(curl);
-    } else {
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)j->body.n);
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, j->body.p);
-        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PUT");
+    struct client_call *call = calloc(1, sizeof *call);
+    INVARIANT(call != NULL);
+    *call = (struct client_call){
+        .request = { .method = j->ask ? "GET" : "PUT",
+                     .path = buf_str(&j->path),
+                     .has_body = !j->ask,
+                     .body = buf_str(&j->body),
+                     .header = j->ask && u->opts.fresh ? "Cache-Control: no-cache" : NULL,
+                     .follow = j->ask,
+                     .skim = true },
+        .done = on_done,
+        .ctx = j,
+    };
+    j->uploads = u;
+    if (client_call_start(u->opts.client, call) != ERR_OK) {
+        refuse(u, j, "the title is too long");
+        free(call);
+        return;
     }
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, j);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, j);
-    curl_easy_setopt(curl, CURLOPT_PRIVATE, j);
-    CURLMcode code = curl_multi_add_handle(u->multi, curl);
-    INVARIANT(code == CURLM_OK);
+    j->call = call;
+    j->tries++;
     u->flying++;
 }
 
@@ -242,8 +190,8 @@ static bool must_wait(const struct uploads *u, const struct job *j)
 
 static void launch(struct uploads *u, mono now)
 {
-    for (struct job *j = u->head; j != NULL && u->idle_count > 0; j = j->next) {
-        bool ready = j->curl == NULL && !j->answered && j->not_before.ns <= now.ns;
+    for (struct job *j = u->head; j != NULL && u->flying < u->opts.parallel; j = j->next) {
+        bool ready = j->call == NULL && !j->answered && j->not_before.ns <= now.ns;
         if (ready && !must_wait(u, j))
             fly(u, j);
     }
@@ -260,7 +208,7 @@ static void fail(struct uploads *u, err code, const char *text)
 }
 
 /* What a status is that says "not now": the server is away, or something behind it failed. */
-static err err_of_status(long status)
+static err err_of_status(int status)
 {
     return status == 503 ? ERR_UNAVAILABLE : ERR_IO;
 }
@@ -278,22 +226,21 @@ static void again_or_fail(struct uploads *u, struct job *j, err code, const char
 }
 
 /* What answers there is no Palimpsest: asking again is in vain. */
-static bool is_other_server(struct uploads *u, const struct job *j, const struct client_answer *a,
-                            struct err_note *note)
+static bool is_other_server(struct uploads *u, const struct client_answer *a, struct err_note *note)
 {
     bool odd =
-        a->status >= 300 || (a->status >= 200 && !client_is_render(j->etag, j->cache_status));
+        a->status >= 300 || (a->status >= 200 && !client_is_render(a->etag, a->cache_status));
     bool other = client_explain(u->opts.client, a, note) == CLI_NO_SERVER && odd && a->status < 500;
     if (other)
         fail(u, ERR_UNAVAILABLE, note->text);
     return other;
 }
 
-static void take_status(struct uploads *u, struct job *j, long status)
+static void take_status(struct uploads *u, struct job *j, const struct client_answer *a)
 {
-    struct client_answer a = { .status = status, .body = j->answer };
+    int status = a->status;
     struct err_note note;
-    if (is_other_server(u, j, &a, &note))
+    if (is_other_server(u, a, &note))
         return;
     switch (status) {
     case 200:
@@ -325,13 +272,13 @@ static void take_status(struct uploads *u, struct job *j, long status)
     }
 }
 
-static void take_made(struct uploads *u, struct job *j)
+static void take_made(struct uploads *u, struct job *j, const struct client_answer *a)
 {
     str tid;
     j->answered = true;
     u->failed_in_row = 0;
-    j->accepted = client_etag_read(j->etag, &j->rev, &tid) && tid_parse(tid, &j->tid);
-    if (client_was_stored(j->cache_status))
+    j->accepted = client_etag_read(a->etag, &j->rev, &tid) && tid_parse(tid, &j->tid);
+    if (client_was_stored(a->cache_status))
         u->counts.already++;
     else
         u->counts.stored++;
@@ -349,15 +296,15 @@ static void take_unmade(struct uploads *u, struct job *j, const char *why)
         fail(u, ERR_IO, why);
 }
 
-static void take_asked(struct uploads *u, struct job *j, long status)
+static void take_asked(struct uploads *u, struct job *j, const struct client_answer *a)
 {
-    struct client_answer a = { .status = status, .body = j->answer };
+    int status = a->status;
     struct err_note note;
-    if (is_other_server(u, j, &a, &note))
+    if (is_other_server(u, a, &note))
         return;
     switch (status) {
     case 200:
-        take_made(u, j);
+        take_made(u, j, a);
         return;
     case 401:
         fail(u, ERR_DENIED, note.text);
@@ -375,37 +322,22 @@ static void take_asked(struct uploads *u, struct job *j, long status)
     }
 }
 
-static void take_no_answer(struct uploads *u, struct job *j, CURLcode code)
+static void on_done(struct client_call *call, err why)
 {
-    struct err_note note;
-    err e = client_explain_curl(u->opts.client, code, &note);
-    again_or_fail(u, j, e, note.text);
-}
-
-static void take_messages(struct uploads *u)
-{
-    int left;
-    const CURLMsg *m;
-    while ((m = curl_multi_info_read(u->multi, &left)) != NULL) {
-        if (m->msg != CURLMSG_DONE)
-            continue;
-        char *private = NULL;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &private);
-        struct job *j = (void *)private;
-        MAGIC_CHECK(j, JOB_MAGIC);
-        CURLcode code =
-            m->data.result != CURLE_OK || j->head_whole ? m->data.result : CURLE_PARTIAL_FILE;
-        long status = 0;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_RESPONSE_CODE, &status);
-        land(u, j);
-        u->answered = u->answered || code == CURLE_OK;
-        if (code == CURLE_OK && j->ask)
-            take_asked(u, j, status);
-        else if (code == CURLE_OK)
-            take_status(u, j, status);
-        else
-            take_no_answer(u, j, code);
-    }
+    struct job *j = call->ctx;
+    MAGIC_CHECK(j, JOB_MAGIC);
+    struct uploads *u = j->uploads;
+    u->flying--;
+    j->call = NULL;
+    u->answered = u->answered || why == ERR_OK;
+    if (why == ERR_OK && j->ask)
+        take_asked(u, j, &call->answer);
+    else if (why == ERR_OK)
+        take_status(u, j, &call->answer);
+    else
+        again_or_fail(u, j, why, call->note.text);
+    client_answer_fini(&call->answer);
+    free(call);
 }
 
 static void keep_last(struct uploads *u, const struct job *j)
@@ -435,38 +367,29 @@ static void drop_answered(struct uploads *u)
 }
 
 /* Until when nothing can happen by itself. */
-static int poll_ms(const struct uploads *u, mono now)
+static int64_t poll_ms(const struct uploads *u, mono now)
 {
     int64_t soonest_ms = 1000;
     for (const struct job *j = u->head; j != NULL; j = j->next) {
         int64_t ms = (j->not_before.ns - now.ns + NS_PER_MS - 1) / NS_PER_MS;
-        if (j->curl == NULL && !j->answered && ms > 0 && ms < soonest_ms)
+        if (j->call == NULL && !j->answered && ms > 0 && ms < soonest_ms)
             soonest_ms = ms;
     }
-    return (int)soonest_ms;
+    return soonest_ms;
 }
 
 /* One turn; wait: until something happened or may be tried again. */
 static err turn(struct uploads *u, bool wait, struct err_note *note)
 {
-    int running;
     launch(u, clock_mono(u->opts.clock));
-    CURLMcode code = curl_multi_perform(u->multi, &running);
-    INVARIANT(code == CURLM_OK);
-    unsigned before = u->flying;
-    take_messages(u);
+    client_turn(u->opts.client,
+                wait && u->head != NULL ? poll_ms(u, clock_mono(u->opts.clock)) : 0);
     drop_answered(u);
     if (stop_asked())
         fail(u, ERR_SHUTDOWN, "interrupted");
     if (u->failed != ERR_OK) {
         err_note_set(note, "%s", u->why.text);
         return u->failed;
-    }
-    if (wait && u->flying == before && u->head != NULL) {
-        struct curl_waitfd stop = { .fd = stop_fd(), .events = CURL_WAIT_POLLIN };
-        code = curl_multi_poll(u->multi, &stop, stop.fd >= 0, poll_ms(u, clock_mono(u->opts.clock)),
-                               NULL);
-        INVARIANT(code == CURLM_OK);
     }
     return ERR_OK;
 }
@@ -492,7 +415,7 @@ err uploads_put(struct uploads *u, const struct upload_item *item, struct err_no
     u->jobs_bytes += j->body.n;
     if (item->parts_count == 0 && !item->ask)
         j->answered = true;
-    else if (item->title.n > NAME_BYTES || buf_status(&j->url) != ERR_OK)
+    else if (item->title.n > NAME_BYTES || buf_status(&j->path) != ERR_OK)
         refuse(u, j, "the title is too long");
     else if (buf_status(&j->body) != ERR_OK)
         refuse(u, j, "the render is too large");

@@ -7,7 +7,7 @@
  * now (5xx, no connection) is tried again UPLOAD_TRIES times with growing pauses; what it refuses
  * for good (4xx) is counted and told. A server that is no Palimpsest, has no such domain or wants
  * another token ends the upload; once stop_asked, what is in the air is given up with ERR_SHUTDOWN.
- * Thread: one; libcurl's multi interface, no threads of ours. */
+ * Thread: one. */
 #ifndef CLI_UPLOAD_H
 #define CLI_UPLOAD_H
 
@@ -16,7 +16,7 @@
 
 enum {
     UPLOAD_PARALLEL = 8,
-    UPLOAD_PARALLEL_MAX = 64,
+    UPLOAD_PARALLEL_MAX = CLIENT_PARALLEL_MAX,
     UPLOAD_WINDOW = 128,
     UPLOAD_WINDOW_BYTES = 64 << 20,
     UPLOAD_BODY_BYTES_MAX = 64 << 20,
@@ -45,7 +45,7 @@ struct upload_item {
 
 struct uploads;
 struct uploads_opts {
-    const struct client *client; /* borrowed until uploads_free */
+    struct client *client; /* borrowed until uploads_free */
     struct clock *clock;
     unsigned parallel; /* 1 to UPLOAD_PARALLEL_MAX */
     uint64_t first;    /* number of the first item */

@@ -48,20 +48,6 @@ static void only_a_hit_was_stored(void **state)
     assert_false(client_was_stored(""));
 }
 
-static void a_field_is_kept_whole_or_not_at_all(void **state)
-{
-    (void)state;
-    char dst[CLIENT_FIELD_BYTES_MAX] = "before";
-    client_field_keep(STR("ETag:  \"1/2\"  \r\n"), STR("etag:"), dst);
-    assert_string_equal(dst, "\"1/2\"");
-    client_field_keep(STR("Other: x\r\n"), STR("etag:"), dst);
-    assert_string_equal(dst, "\"1/2\"");
-    char line[CLIENT_FIELD_BYTES_MAX + 16];
-    int n = snprintf(line, sizeof line, "etag: %0*d\r\n", CLIENT_FIELD_BYTES_MAX, 1);
-    client_field_keep((str){ .p = line, .n = (size_t)n }, STR("etag:"), dst);
-    assert_string_equal(dst, "");
-}
-
 static void a_title_loses_its_namespace_only_when_it_has_one(void **state)
 {
     (void)state;
@@ -75,7 +61,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entity_tag_names_a_render_or_none),
         cmocka_unit_test(only_a_hit_was_stored),
-        cmocka_unit_test(a_field_is_kept_whole_or_not_at_all),
         cmocka_unit_test(a_title_loses_its_namespace_only_when_it_has_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

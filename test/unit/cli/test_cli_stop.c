@@ -121,7 +121,10 @@ static bool uploads_to_nobody(void)
         return false;
     char url[64];
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%d", ntohs(at.sin_port));
-    struct client c = { .server = url, .domain = "localhost", .bucket = "page" };
+    struct client c;
+    client_open_url(&c, url);
+    c.domain = "localhost";
+    c.bucket = "page";
     struct sysclock *sysclock = sysclock_new();
     struct uploads *u = uploads_new(&(struct uploads_opts){
         .client = &c, .clock = sysclock_clock(sysclock), .parallel = 1, .first = 1 });
