@@ -39,6 +39,8 @@ ONE_OF_EACH = (
     (re.compile(r'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789[+-]'), 'src/codec/base64.c', 'base64'),
     (re.compile(r"""u00"|'u', '0', '0'|\\\\u%"""), 'src/codec/json_text.c', 'JSON strings'),
     (re.compile(r"""!#\$%&'\*\+-|\['!'\] = 1"""), 'src/http/negotiate.c', 'HTTP tokens'),
+    (re.compile(r'\bjson_load'), 'src/codec/json.c', 'reading JSON into a tree'),
+    (re.compile(r'bfnrtu'), 'src/codec/json_scan.c', 'reading JSON token by token'),
     (re.compile(r'#include <curl/'), 'src/http/client_impl.h', 'the client of HTTP'),
     (re.compile(r'"wait="|STR\("wait"\)'), 'src/http/negotiate.c', 'Prefer'),
 )

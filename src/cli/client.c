@@ -5,6 +5,7 @@
 #include "base/disk.h"
 #include "cli/out.h"
 #include "cli/stop.h"
+#include "codec/json.h"
 #include "http/negotiate.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
@@ -427,7 +428,7 @@ enum cli_exit client_explain(const struct client *c, const struct client_answer 
                              struct err_note *note)
 {
     str body = buf_str(&a->body);
-    json_t *doc = body.n > 0 ? json_loadb(body.p, body.n, 0, NULL) : NULL;
+    json_t *doc = json_body_read(body);
     const char *detail = json_string_value(json_object_get(doc, "detail"));
     const char *title = json_string_value(json_object_get(doc, "title"));
     const char *message = json_string_value(json_object_get(doc, "message"));
@@ -520,8 +521,7 @@ json_t *client_ask_json(struct client *c, const struct client_request *r)
     struct client_answer a;
     json_t *doc = NULL;
     if (client_ask(c, r, &a)) {
-        str body = buf_str(&a.body);
-        doc = json_loadb(body.p != NULL ? body.p : "", body.n, 0, NULL);
+        doc = json_body_read(buf_str(&a.body));
         if (!is_answer(c, r, doc)) {
             c->failed = cli_fail(c->call, CLI_NO_SERVER,
                                  "the answer of %s is not JSON as a Palimpsest sends it: is "

@@ -3,6 +3,7 @@
 #include "cli/client.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
+#include "codec/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +149,7 @@ static bool get(struct client *c, const struct cli_call *call, str path)
                        .method = "GET", .path = path, .header = wish, .only_stored = wish != NULL },
                    &a);
     str text = buf_str(&a.body);
-    json_t *body = fine ? json_loadb(text.p != NULL ? text.p : "", text.n, 0, NULL) : NULL;
+    json_t *body = fine ? json_body_read(text) : NULL;
     if (fine && (!json_is_object(body) || a.list_version[0] == '\0')) {
         c->failed = cli_fail(call, CLI_NO_SERVER,
                              "the answer of %s is not JSON as a Palimpsest sends it: is this "

@@ -1,4 +1,5 @@
 #include "cli/prewarm.h"
+#include "codec/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static json_t *ask(struct walk *w, str query, struct err_note *note)
     if (e == ERR_OK && a.status != 200) {
         err_note_set(note, "%s: answered %d", w->wiki->api, a.status);
     } else if (e == ERR_OK) {
-        doc = json_loadb(a.body.p != NULL ? a.body.p : "", a.body.n, 0, NULL);
+        doc = json_body_read(buf_str(&a.body));
         const char *info =
             json_string_value(json_object_get(json_object_get(doc, "error"), "info"));
         if (info != NULL || json_object_get(doc, "query") == NULL) {

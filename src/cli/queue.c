@@ -4,6 +4,7 @@
 #include "cli/out.h"
 #include "codec/base64.h"
 #include "codec/goduration.h"
+#include "codec/json.h"
 #include "http/http.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ static json_t *read_reply(const struct client *c, const struct client_answer *a,
                           struct queue_reply *reply)
 {
     str body = buf_str(&a->body);
-    json_t *doc = json_loadb(body.p != NULL ? body.p : "", body.n, JSON_ALLOW_NUL, NULL);
+    json_t *doc = json_body_read(body);
     const char *message = json_string_value(json_object_get(doc, "message"));
     reply->status = a->status;
     if (a->status == 200 && json_is_object(doc))

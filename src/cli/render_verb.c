@@ -2,6 +2,7 @@
 #include "cli/client.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
+#include "codec/json.h"
 #include "loop/sysclock.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static bool ask_stored(struct client *c, str title, const char *rev,
                         .method = "GET", .path = client_path(&path), .follow = true },
                     &a, &note) == ERR_OK &&
         a.status == 200) {
-        json_t *doc = json_loadb(a.body.p != NULL ? a.body.p : "", a.body.n, 0, NULL);
+        json_t *doc = json_body_read(buf_str(&a.body));
         const char *text = json_string_value(json_object_get(doc, "tid"));
         found = text != NULL && str_to_cstr(str_of(text), tid, CLIENT_FIELD_BYTES_MAX);
         json_decref(doc);

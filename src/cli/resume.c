@@ -2,6 +2,7 @@
 #include "cli/resume.h"
 
 #include "cli/whole.h"
+#include "codec/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -177,7 +178,7 @@ static err read_state(struct resume *r, const struct resume_opts *opts, struct e
     buf_init(&text, RESUME_FILE_BYTES_MAX);
     err e = read_file(r, &text, note);
     if (e == ERR_OK) {
-        json_t *doc = json_loadb(text.p, text.n, 0, NULL);
+        json_t *doc = json_body_read(buf_str(&text));
         e = take_state(r, buf_str(&text), doc, opts, note);
         json_decref(doc);
     }
@@ -231,7 +232,7 @@ err resume_verify(struct resume *r, struct client *c, struct err_note *note)
     buf_fini(&path);
     bool known = false;
     if (e == ERR_OK && a.status == 200) {
-        json_t *doc = json_loadb(a.body.p != NULL ? a.body.p : "", a.body.n, 0, NULL);
+        json_t *doc = json_body_read(buf_str(&a.body));
         const char *state = json_string_value(json_object_get(doc, "state"));
         known = state != NULL && strcmp(state, "unknown") != 0 && strcmp(state, "purged") != 0;
         json_decref(doc);

@@ -1,36 +1,6 @@
+/* json.c - trees of JSON: what a text asks for is looked at first, then jansson reads it. */
 #include "codec/json.h"
-
-/* What a text asks of its parser, seen without parsing it: pairing is left to that. */
-struct shape {
-    size_t depth;  /* of brackets outside texts; one beyond the limit, when it is more */
-    size_t values; /* at most so many; a member's name counts with its value */
-};
-
-static struct shape shape_of(str text)
-{
-    struct shape shape = { .values = 1 };
-    size_t depth = 0;
-    bool quoted = false;
-    for (size_t i = 0; i < text.n && shape.depth <= JSON_BODY_DEPTH_MAX; i++) {
-        char c = text.p[i];
-        if (quoted) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                quoted = false;
-            continue;
-        }
-        if (c == '"')
-            quoted = true;
-        else if (c == '[' || c == '{')
-            depth++;
-        else if ((c == ']' || c == '}') && depth > 0)
-            depth--;
-        shape.values += c == ',' || c == '[' || c == '{';
-        shape.depth = depth > shape.depth ? depth : shape.depth;
-    }
-    return shape;
-}
+#include "codec/json_scan.h"
 
 /* NULL: the library has said what is wrong in error.text; nothing, when it found no memory at
  * all. */
@@ -43,7 +13,7 @@ static json_t *load(str text, json_error_t *error)
 err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_note *note)
 {
     json_error_t error;
-    struct shape shape = shape_of(text);
+    struct json_shape shape = json_scan_shape(text, JSON_BODY_DEPTH_MAX);
     if (shape.depth > JSON_BODY_DEPTH_MAX) {
         err_note_set(note, "JSON nested deeper than %d", JSON_BODY_DEPTH_MAX);
         return ERR_BAD;
@@ -75,6 +45,12 @@ err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_no
 err json_body_parse(str text, json_t **out, struct err_note *note)
 {
     return json_body_parse_few(text, SIZE_MAX, out, note);
+}
+
+json_t *json_body_read(str text)
+{
+    json_t *root = NULL;
+    return json_body_parse(text, &root, NULL) == ERR_OK ? root : NULL;
 }
 
 /* The member, ERR_NOT_FOUND, or ERR_BAD when it is not what is wanted (whose phrase is for the

@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "codec/base64.h"
+#include "codec/json_scan.h"
 #include "codec/json_text.h"
 #include "codec/querator.pb-c.h"
 
@@ -13,7 +14,8 @@
 enum { LIST_FIRST = 8, QUOTED_BYTES_MAX = 80 };
 
 struct reader {
-    const char *p, *begin, *end;
+    struct json_scan at;
+    const char *begin;
     struct arena *arena;
     struct err_note *note;
 };
@@ -22,7 +24,7 @@ struct reader {
 static err refuse(const struct reader *r, const char *what, str name)
 {
     int line = 1, column = 1;
-    for (const char *p = r->begin; p < r->p; p++) {
+    for (const char *p = r->begin; p < r->at.p; p++) {
         column = *p == '\n' ? 1 : column + 1;
         line += *p == '\n' ? 1 : 0;
     }
@@ -33,51 +35,14 @@ static err refuse(const struct reader *r, const char *what, str name)
     return ERR_BAD;
 }
 
-static char peek(struct reader *r)
-{
-    while (r->p < r->end && (*r->p == ' ' || *r->p == '\n' || *r->p == '\r' || *r->p == '\t'))
-        r->p++;
-    return r->p < r->end ? *r->p : '\0';
-}
-
-static bool take(struct reader *r, char c)
-{
-    if (peek(r) != c || c == '\0')
-        return false;
-    r->p++;
-    return true;
-}
-
-static bool take_word(struct reader *r, str word)
-{
-    (void)peek(r); /* to the next token */
-    str rest = { .p = r->p, .n = (size_t)(r->end - r->p) };
-    if (!str_starts(rest, word))
-        return false;
-    r->p += word.n;
-    return true;
-}
-
 /* ---- texts ---- */
 
 static err take_text(struct reader *r, str *out)
 {
-    if (!take(r, '"'))
-        return refuse(r, "a text is wanted", STR_NONE);
-    const char *begin = r->p;
-    while (r->p < r->end && *r->p != '"') {
-        if ((unsigned char)*r->p < 0x20)
-            return refuse(r, "a control character in a text", STR_NONE);
-        if (*r->p == '\\')
-            r->p++;
-        r->p++;
-    }
-    if (r->p >= r->end) {
-        r->p = r->end;
-        return refuse(r, "a text has no end", STR_NONE);
-    }
-    str quoted = { .p = begin, .n = (size_t)(r->p - begin) };
-    r->p++;
+    str quoted;
+    const char *fault = json_scan_text(&r->at, &quoted);
+    if (fault != NULL)
+        return refuse(r, fault, STR_NONE);
     err e = json_text_unescape(r->arena, quoted, out);
     return e == ERR_BAD ? refuse(r, "a wrong escape in a text", STR_NONE) : e;
 }
@@ -94,57 +59,45 @@ struct number {
     int64_t exponent;
 };
 
-static const char *number_digits(const char *p, const char *end, struct number *out, int64_t step)
+static void number_digits(str *rest, struct number *out, int64_t step)
 {
-    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+    for (; rest->n > 0 && rest->p[0] >= '0' && rest->p[0] <= '9'; *rest = str_skip(*rest, 1)) {
+        char digit = rest->p[0];
         out->exponent += step;
-        if (out->n == 0 && *p == '0')
+        if (out->n == 0 && digit == '0')
             continue;
         if (out->n < sizeof out->digits) {
-            out->digits[out->n++] = *p;
+            out->digits[out->n++] = digit;
             continue;
         }
-        out->many |= *p != '0';
+        out->many |= digit != '0';
         out->exponent++;
     }
-    return p;
 }
 
-static const char *number_exponent(const char *p, const char *end, struct number *out)
+static int64_t number_exponent(str rest)
 {
-    bool minus = p < end && *p == '-';
+    bool minus = str_starts(rest, STR("-"));
     int64_t value = 0;
-    if (p < end && (*p == '-' || *p == '+'))
-        p++;
-    if (p >= end || *p < '0' || *p > '9')
-        return NULL;
-    for (; p < end && *p >= '0' && *p <= '9'; p++)
-        if (value < 100000000)
-            value = value * 10 + (*p - '0');
-    out->exponent += minus ? -value : value;
-    return p;
+    if (minus || str_starts(rest, STR("+")))
+        rest = str_skip(rest, 1);
+    for (size_t i = 0; i < rest.n && value < 100000000; i++)
+        value = value * 10 + (rest.p[i] - '0');
+    return minus ? -value : value;
 }
 
-/* Returns where it ends, NULL when there is no number. */
-static const char *number_parse(const char *p, const char *end, struct number *out)
+/* text is a number of JSON. */
+static void number_split(str text, struct number *out)
 {
-    *out = (struct number){ .minus = p < end && *p == '-' };
-    p += out->minus ? 1 : 0;
-    if (p >= end || *p < '0' || *p > '9')
-        return NULL;
-    const char *whole = p;
-    p = number_digits(p, end, out, 0);
-    if (*whole == '0' && p > whole + 1)
-        return NULL;
-    if (p < end && *p == '.') {
-        const char *fraction = ++p;
-        p = number_digits(p, end, out, -1);
-        if (p == fraction)
-            return NULL;
+    *out = (struct number){ .minus = str_starts(text, STR("-")) };
+    str rest = str_skip(text, out->minus ? 1 : 0);
+    number_digits(&rest, out, 0);
+    if (str_starts(rest, STR("."))) {
+        rest = str_skip(rest, 1);
+        number_digits(&rest, out, -1);
     }
-    if (p < end && (*p == 'e' || *p == 'E'))
-        p = number_exponent(p + 1, end, out);
-    return p;
+    if (rest.n > 0)
+        out->exponent += number_exponent(str_skip(rest, 1));
 }
 
 static bool number_to_int32(const struct number *n, int32_t *out)
@@ -175,22 +128,20 @@ static bool number_to_int32(const struct number *n, int32_t *out)
 static err take_int32(struct reader *r, int32_t *out)
 {
     struct number n;
-    const char *p = r->p, *end = r->end;
-    str quoted;
-    bool is_quoted = peek(r) == '"';
-    p = r->p;
-    if (is_quoted) {
+    str text, quoted;
+    bool fine;
+    if (json_scan_peek(&r->at) == '"') {
         err why = take_text(r, &quoted);
         if (why != ERR_OK)
             return why;
-        p = quoted.p;
-        end = quoted.p + quoted.n;
+        struct json_scan inside = json_scan_of(quoted);
+        fine = json_scan_number(&inside, &text) && text.n == quoted.n;
+    } else {
+        fine = json_scan_number(&r->at, &text);
     }
-    p = number_parse(p, end, &n);
-    if (p == NULL || (is_quoted && p != end))
+    if (!fine)
         return refuse(r, "a whole number is wanted", STR_NONE);
-    if (!is_quoted)
-        r->p = p;
+    number_split(text, &n);
     return number_to_int32(&n, out) ? ERR_OK
                                     : refuse(r, "a whole number of 32 bits is wanted", STR_NONE);
 }
@@ -245,8 +196,8 @@ static err take_value(struct reader *r, const struct wire_field *f, void *at)
     case WIRE_INT32:
         return take_int32(r, at);
     case WIRE_BOOL:
-        *(protobuf_c_boolean *)at = take_word(r, STR("true"));
-        return *(protobuf_c_boolean *)at || take_word(r, STR("false"))
+        *(protobuf_c_boolean *)at = json_scan_word(&r->at, STR("true"));
+        return *(protobuf_c_boolean *)at || json_scan_word(&r->at, STR("false"))
                    ? ERR_OK
                    : refuse(r, "true or false is wanted", STR_NONE);
     case WIRE_TIME:
@@ -279,9 +230,9 @@ static err take_list(struct reader *r, const struct wire_field *f, void **out, s
 {
     size_t n = 0, room = 0, slot = slot_bytes(f->kind);
     char *list = NULL;
-    if (!take(r, '['))
+    if (!json_scan_take(&r->at, '['))
         return refuse(r, "a list is wanted", STR_NONE);
-    if (take(r, ']'))
+    if (json_scan_take(&r->at, ']'))
         return ERR_OK;
     do {
         if (n == room) {
@@ -296,8 +247,8 @@ static err take_list(struct reader *r, const struct wire_field *f, void **out, s
         err why = take_value(r, f, list + n++ * slot);
         if (why != ERR_OK)
             return why;
-    } while (take(r, ','));
-    if (!take(r, ']'))
+    } while (json_scan_take(&r->at, ','));
+    if (!json_scan_take(&r->at, ']'))
         return refuse(r, "',' or ']' is wanted", STR_NONE);
     *out = list;
     *count = n;
@@ -320,9 +271,9 @@ static err take_member(struct reader *r, const struct wire_message *m, char *mes
     if (*seen & BIT(i))
         return refuse(r, "duplicate field", name);
     *seen |= BIT(i);
-    if (!take(r, ':'))
+    if (!json_scan_take(&r->at, ':'))
         return refuse(r, "':' is wanted", STR_NONE);
-    if (take_word(r, STR("null")))
+    if (json_scan_word(&r->at, STR("null")))
         return ERR_OK;
     const ProtobufCFieldDescriptor *d = &m->type->fields[i];
     if (d->label != PROTOBUF_C_LABEL_REPEATED)
@@ -334,28 +285,26 @@ static err take_member(struct reader *r, const struct wire_message *m, char *mes
 static err take_message(struct reader *r, const struct wire_message *m, ProtobufCMessage **out)
 {
     uint32_t seen = 0;
-    if (!take(r, '{'))
+    if (!json_scan_take(&r->at, '{'))
         return refuse(r, "an object is wanted", STR_NONE);
     ProtobufCMessage *message = wire_message_new(r->arena, m->type);
     if (message == NULL)
         return ERR_LIMIT;
     *out = message;
-    if (take(r, '}'))
+    if (json_scan_take(&r->at, '}'))
         return ERR_OK;
     do {
         err why = take_member(r, m, (char *)message, &seen);
         if (why != ERR_OK)
             return why;
-    } while (take(r, ','));
-    return take(r, '}') ? ERR_OK : refuse(r, "',' or '}' is wanted", STR_NONE);
+    } while (json_scan_take(&r->at, ','));
+    return json_scan_take(&r->at, '}') ? ERR_OK : refuse(r, "',' or '}' is wanted", STR_NONE);
 }
 
 err wire_json_decode(struct arena *a, const struct wire_message *m, str text,
                      ProtobufCMessage **out, struct err_note *note)
 {
-    struct reader r = {
-        .p = text.p, .begin = text.p, .end = text.p + text.n, .arena = a, .note = note
-    };
+    struct reader r = { .at = json_scan_of(text), .begin = text.p, .arena = a, .note = note };
     ProtobufCMessage *message;
     if (text.n == 0) {
         err_note_set(note, "JSON: an object is wanted, not an empty body");
@@ -368,8 +317,8 @@ err wire_json_decode(struct arena *a, const struct wire_message *m, str text,
     err why = take_message(&r, m, &message);
     if (why != ERR_OK)
         return why;
-    (void)peek(&r); /* past blanks */
-    if (r.p < r.end)
+    (void)json_scan_peek(&r.at); /* past blanks */
+    if (r.at.p < r.at.end)
         return refuse(&r, "something follows the object", STR_NONE);
     *out = message;
     return ERR_OK;

@@ -1,4 +1,5 @@
 /* Schemas as bytes, and from one version to the next. */
+#include "codec/json.h"
 #include "table/schema.h"
 #include "table/trim.h"
 
@@ -43,8 +44,7 @@ static bool same_key(const struct schema *a, const struct schema *b)
 /* Is that member of both the same JSON, whatever the order of its members? */
 static bool same_member(const struct schema *a, const struct schema *b, const char *name)
 {
-    json_t *left = json_loadb(a->text.p, a->text.n, 0, NULL),
-           *right = json_loadb(b->text.p, b->text.n, 0, NULL);
+    json_t *left = json_body_read(a->text), *right = json_body_read(b->text);
     const json_t *l = json_object_get(left, name), *r = json_object_get(right, name);
     bool same = l == r || (l != NULL && r != NULL && json_equal(l, r) != 0);
     json_decref(left);

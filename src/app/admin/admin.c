@@ -5,10 +5,10 @@
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/headers.h"
-#include "app/jsonread.h"
 #include "app/page/hot.h"
 #include "app/queue/queue_figures.h"
 #include "base/utf8.h"
+#include "codec/json.h"
 #include "codec/json_text.h"
 #include "engine/store.h"
 #include "loop/loop.h"
@@ -287,13 +287,13 @@ static void backup_done(struct loop_job *j, bool canceled)
 /* {"to": "/an/absolute/path"}; NULL: something else. */
 static const char *parse_to(struct arena *a, str body)
 {
-    struct jsonread_member m;
+    struct json_member m;
     unsigned count;
     str value, text;
-    if (!utf8_valid(body) || !jsonread_value(body, &value) ||
-        jsonread_members(a, value, &m, 1, &count) != ERR_OK)
+    if (!utf8_valid(body) || !json_slice_value(body, &value) ||
+        json_slice_members(a, value, &m, 1, &count) != ERR_OK)
         return NULL;
-    if (count != 1 || !str_eq(m.name, STR("to")) || jsonread_string(a, m.value, &text) != ERR_OK)
+    if (count != 1 || !str_eq(m.name, STR("to")) || json_slice_string(a, m.value, &text) != ERR_OK)
         return NULL;
     if (text.n < 2 || text.p[0] != '/' || memchr(text.p, 0, text.n) != NULL)
         return NULL;

@@ -2,9 +2,9 @@
 
 #include "app/config.h"
 #include "app/headers.h"
-#include "app/jsonread.h"
 #include "base/utf8.h"
 #include "codec/base64.h"
+#include "codec/json.h"
 #include "store/page_store.h"
 
 enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
@@ -36,14 +36,14 @@ bool bundle_name_is_fine(str name)
     return config_content_is_plain(name) && !config_content_is_reserved(name);
 }
 
-static err parse_headers(struct arena *a, const struct jsonread_member *in,
-                         const char *fallback_type, str *lines, struct err_note *note)
+static err parse_headers(struct arena *a, const struct json_member *in, const char *fallback_type,
+                         str *lines, struct err_note *note)
 {
-    struct jsonread_member members[BUNDLE_HEADERS_MAX];
+    struct json_member members[BUNDLE_HEADERS_MAX];
     struct http_pair pairs[BUNDLE_HEADERS_MAX + 1];
     unsigned count = 0;
     err why =
-        in == NULL ? ERR_OK : jsonread_members(a, in->value, members, BUNDLE_HEADERS_MAX, &count);
+        in == NULL ? ERR_OK : json_slice_members(a, in->value, members, BUNDLE_HEADERS_MAX, &count);
     if (why != ERR_OK) {
         err_note_set(note, "headers must be an object of at most %d members", BUNDLE_HEADERS_MAX);
         return why;
@@ -51,7 +51,7 @@ static err parse_headers(struct arena *a, const struct jsonread_member *in,
     bool typed = false;
     for (unsigned i = 0; i < count; i++) {
         pairs[i].name = members[i].name;
-        if (jsonread_string(a, members[i].value, &pairs[i].value) != ERR_OK) {
+        if (json_slice_string(a, members[i].value, &pairs[i].value) != ERR_OK) {
             err_note_set(note, "the value of every header must be a string");
             return ERR_BAD;
         }
@@ -68,7 +68,7 @@ static err parse_headers(struct arena *a, const struct jsonread_member *in,
     return headers_keep(a, pairs, count, HEADERS_ALL, lines, note);
 }
 
-static err parse_raw(struct arena *a, str value, const struct jsonread_member *encoding, str *raw,
+static err parse_raw(struct arena *a, str value, const struct json_member *encoding, str *raw,
                      struct err_note *note)
 {
     bool base64 = encoding != NULL && str_eq(encoding->value, STR("\"base64\""));
@@ -80,7 +80,7 @@ static err parse_raw(struct arena *a, str value, const struct jsonread_member *e
         *raw = value;
         return ERR_OK;
     }
-    err why = jsonread_string(a, value, raw);
+    err why = json_slice_string(a, value, raw);
     if (why == ERR_OK && base64)
         why = base64_decode(a, *raw, BASE64_TOKEN, raw);
     if (why == ERR_BAD)
@@ -89,23 +89,22 @@ static err parse_raw(struct arena *a, str value, const struct jsonread_member *e
     return why;
 }
 
-static err parse_content(struct arena *a, const struct jsonread_member *in,
+static err parse_content(struct arena *a, const struct json_member *in,
                          struct page_put_content *out, struct err_note *note)
 {
-    struct jsonread_member members[BUNDLE_MEMBERS_MAX];
+    struct json_member members[BUNDLE_MEMBERS_MAX];
     unsigned count = 0;
     if (!bundle_name_is_fine(in->name)) {
         err_note_set(note, "\"%.*s\" cannot be the name of a content",
                      (int)(in->name.n < 64 ? in->name.n : 64), in->name.p);
         return ERR_BAD;
     }
-    err why = jsonread_members(a, in->value, members, BUNDLE_MEMBERS_MAX, &count);
-    const struct jsonread_member *headers =
-        why == ERR_OK ? jsonread_find(members, count, "headers") : NULL;
-    const struct jsonread_member *encoding =
-        why == ERR_OK ? jsonread_find(members, count, "encoding") : NULL;
-    const struct jsonread_member *body =
-        why == ERR_OK ? jsonread_find(members, count, "body") : NULL;
+    err why = json_slice_members(a, in->value, members, BUNDLE_MEMBERS_MAX, &count);
+    const struct json_member *headers =
+        why == ERR_OK ? json_slice_find(members, count, "headers") : NULL;
+    const struct json_member *encoding =
+        why == ERR_OK ? json_slice_find(members, count, "encoding") : NULL;
+    const struct json_member *body = why == ERR_OK ? json_slice_find(members, count, "body") : NULL;
     if (body == NULL || count != 1u + (headers != NULL) + (encoding != NULL)) {
         err_note_set(note,
                      "content %.*s must be an object of body and optional headers and encoding",
@@ -127,14 +126,14 @@ static err parse_content(struct arena *a, const struct jsonread_member *in,
 err bundle_parse(struct arena *a, str body, struct page_put_content *contents, unsigned *count,
                  struct err_note *note)
 {
-    struct jsonread_member members[PAGE_CONTENTS_MAX];
+    struct json_member members[PAGE_CONTENTS_MAX];
     unsigned n = 0;
     str value;
-    if (!utf8_valid(body) || !jsonread_value(body, &value)) {
+    if (!utf8_valid(body) || !json_slice_value(body, &value)) {
         err_note_set(note, "the body is not JSON");
         return ERR_BAD;
     }
-    err why = jsonread_members(a, value, members, PAGE_CONTENTS_MAX, &n);
+    err why = json_slice_members(a, value, members, PAGE_CONTENTS_MAX, &n);
     if (why == ERR_LIMIT)
         err_note_set(note, "a bundle has at most %d contents", PAGE_CONTENTS_MAX);
     if (why == ERR_BAD || (why == ERR_OK && n == 0)) {

@@ -2,12 +2,12 @@
  * disk. */
 #include "app/errors.h"
 #include "app/headers.h"
-#include "app/jsonread.h"
 #include "app/page/page_request.h"
 #include "app/page/purge_all.h"
 #include "app/page/title.h"
 #include "base/date.h"
 #include "base/utf8.h"
+#include "codec/json.h"
 #include "codec/json_text.h"
 
 struct order {
@@ -106,13 +106,14 @@ static void order_start(struct order *o)
 /* {"until": "2026-01-01T00:00:00Z"}, later than now. */
 static bool parse_until(struct arena *a, str body, store_time now, store_time *until)
 {
-    struct jsonread_member m;
+    struct json_member m;
     unsigned count;
     str value, text;
-    if (!utf8_valid(body) || !jsonread_value(body, &value) ||
-        jsonread_members(a, value, &m, 1, &count) != ERR_OK)
+    if (!utf8_valid(body) || !json_slice_value(body, &value) ||
+        json_slice_members(a, value, &m, 1, &count) != ERR_OK)
         return false;
-    if (count != 1 || !str_eq(m.name, STR("until")) || jsonread_string(a, m.value, &text) != ERR_OK)
+    if (count != 1 || !str_eq(m.name, STR("until")) ||
+        json_slice_string(a, m.value, &text) != ERR_OK)
         return false;
     return date_parse_rfc3339(text, &until->ns) && store_time_before(now, *until);
 }

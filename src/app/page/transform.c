@@ -14,9 +14,9 @@
  * from the deferral on, one of wait, job, ask, meta is under way, and the last of them answers. */
 #include "app/errors.h"
 #include "app/headers.h"
-#include "app/jsonread.h"
 #include "app/page/stash.h"
 #include "app/page/transform_impl.h"
+#include "codec/json.h"
 #include "render/title.h"
 
 #include <inttypes.h>
@@ -117,13 +117,13 @@ static str cookie_of(const struct transform *t)
 /* Its own words, which editors show to their users. */
 static str origin_message(struct transform *t)
 {
-    struct jsonread_member members[ORIGIN_MEMBERS_MAX];
+    struct json_member members[ORIGIN_MEMBERS_MAX];
     unsigned count;
     str value, text;
-    if (jsonread_value(t->ask.reply, &value) &&
-        jsonread_members(t->arena, value, members, ORIGIN_MEMBERS_MAX, &count) == ERR_OK) {
-        const struct jsonread_member *message = jsonread_find(members, count, "message");
-        if (message != NULL && jsonread_string(t->arena, message->value, &text) == ERR_OK &&
+    if (json_slice_value(t->ask.reply, &value) &&
+        json_slice_members(t->arena, value, members, ORIGIN_MEMBERS_MAX, &count) == ERR_OK) {
+        const struct json_member *message = json_slice_find(members, count, "message");
+        if (message != NULL && json_slice_string(t->arena, message->value, &text) == ERR_OK &&
             text.n > 0)
             return str_take(text, SHOWN_BYTES_MAX);
     }

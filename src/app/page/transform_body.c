@@ -1,8 +1,8 @@
 #include "app/page/transform_body.h"
 
 #include "app/form.h"
-#include "app/jsonread.h"
 #include "base/utf8.h"
+#include "codec/json.h"
 #include "codec/json_text.h"
 
 #include <inttypes.h>
@@ -27,15 +27,15 @@ static err bad_updates(struct err_note *note)
 static err parse_variant(struct arena *a, str value, struct transform_fields *f,
                          struct err_note *note)
 {
-    struct jsonread_member members[UPDATES_MEMBERS_MAX];
+    struct json_member members[UPDATES_MEMBERS_MAX];
     unsigned count;
     str text;
-    err why = jsonread_members(a, value, members, UPDATES_MEMBERS_MAX, &count);
+    err why = json_slice_members(a, value, members, UPDATES_MEMBERS_MAX, &count);
     for (unsigned i = 0; why == ERR_OK && i < count; i++) {
         bool target = str_eq(members[i].name, STR("target"));
         if (!target && !str_eq(members[i].name, STR("source")))
             return bad_updates(note);
-        why = jsonread_string(a, members[i].value, &text);
+        why = json_slice_string(a, members[i].value, &text);
         if (why == ERR_OK && text.n == 0)
             return bad_updates(note);
         if (why == ERR_OK)
@@ -48,11 +48,11 @@ static err parse_variant(struct arena *a, str value, struct transform_fields *f,
 static err parse_updates(struct arena *a, str text, struct transform_fields *f,
                          struct err_note *note)
 {
-    struct jsonread_member members[UPDATES_MEMBERS_MAX];
+    struct json_member members[UPDATES_MEMBERS_MAX];
     unsigned count;
     str value;
-    if (!utf8_valid(text) || !jsonread_value(text, &value) ||
-        jsonread_members(a, value, members, UPDATES_MEMBERS_MAX, &count) != ERR_OK || count != 1)
+    if (!utf8_valid(text) || !json_slice_value(text, &value) ||
+        json_slice_members(a, value, members, UPDATES_MEMBERS_MAX, &count) != ERR_OK || count != 1)
         return bad_updates(note);
     if (str_eq(members[0].name, STR("variant")))
         return parse_variant(a, members[0].value, f, note);
@@ -92,16 +92,17 @@ static err take_field(struct transform_fields *f, str name, str value, struct er
 /* Text of a member: a string, {"body": string}, or a flag as it is written. */
 static err member_text(struct arena *a, str value, str *out)
 {
-    struct jsonread_member inner[MEMBERS_MAX];
+    struct json_member inner[MEMBERS_MAX];
     unsigned count;
     if (value.p[0] == '"')
-        return jsonread_string(a, value, out);
+        return json_slice_string(a, value, out);
     *out = value;
     if (value.p[0] != '{')
         return value.p[0] == '[' ? ERR_BAD : ERR_OK;
-    err why = jsonread_members(a, value, inner, MEMBERS_MAX, &count);
-    const struct jsonread_member *body = why == ERR_OK ? jsonread_find(inner, count, "body") : NULL;
-    return body == NULL || body->value.p[0] != '"' ? ERR_BAD : jsonread_string(a, body->value, out);
+    err why = json_slice_members(a, value, inner, MEMBERS_MAX, &count);
+    const struct json_member *body = why == ERR_OK ? json_slice_find(inner, count, "body") : NULL;
+    return body == NULL || body->value.p[0] != '"' ? ERR_BAD
+                                                   : json_slice_string(a, body->value, out);
 }
 
 enum member { MEMBER_UNKNOWN, MEMBER_TEXT, MEMBER_FLAG };
@@ -131,12 +132,12 @@ static bool fits(enum member is, str value)
 static err parse_json(struct arena *a, str body, struct transform_fields *out,
                       struct err_note *note)
 {
-    struct jsonread_member members[MEMBERS_MAX];
+    struct json_member members[MEMBERS_MAX];
     unsigned count;
     str value, text;
-    if (!utf8_valid(body) || !jsonread_value(body, &value))
+    if (!utf8_valid(body) || !json_slice_value(body, &value))
         return refuse(note, "the body is not JSON");
-    err why = jsonread_members(a, value, members, MEMBERS_MAX, &count);
+    err why = json_slice_members(a, value, members, MEMBERS_MAX, &count);
     if (why != ERR_OK)
         return refuse(note, "the body must be an object of at most 32 members, each there once");
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
@@ -249,13 +250,13 @@ void transform_body_wikitext(struct buf *b, str wikitext, bool body_only)
 
 bool transform_parsoid_has_ids(struct arena *a, str data_parsoid)
 {
-    struct jsonread_member members[PARSOID_MEMBERS_MAX];
+    struct json_member members[PARSOID_MEMBERS_MAX];
     unsigned count;
     str value;
-    if (!utf8_valid(data_parsoid) || !jsonread_value(data_parsoid, &value) ||
-        jsonread_members(a, value, members, PARSOID_MEMBERS_MAX, &count) != ERR_OK)
+    if (!utf8_valid(data_parsoid) || !json_slice_value(data_parsoid, &value) ||
+        json_slice_members(a, value, members, PARSOID_MEMBERS_MAX, &count) != ERR_OK)
         return false;
-    const struct jsonread_member *ids = jsonread_find(members, count, "ids");
+    const struct json_member *ids = json_slice_find(members, count, "ids");
     return ids != NULL && ids->value.p[0] == '{';
 }
 

@@ -1,6 +1,6 @@
-/* jsonread: values stay as they were sent, whatever is not JSON is refused. Method: texts and their
- * slices. */
-#include "app/jsonread.h"
+/* Slices of JSON: values stay as they were sent, whatever is not JSON is refused. Method: texts and
+ * their slices. */
+#include "codec/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static void value_is_the_text_without_blanks(void **state)
                                         "1E5" };
     for (size_t i = 0; i < COUNT_OF(good); i++) {
         str padded = arena_printf(&memory, " \t\r\n%s \n", good[i]), value;
-        assert_true(jsonread_value(padded, &value));
+        assert_true(json_slice_value(padded, &value));
         assert_int_equal(value.n, strlen(good[i]));
         assert_memory_equal(value.p, good[i], value.n);
     }
@@ -93,7 +93,7 @@ static void what_is_not_json_is_refused(void **state)
                                        "// 1" };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         str value = STR("untouched");
-        assert_false(jsonread_value(str_of(bad[i]), &value));
+        assert_false(json_slice_value(str_of(bad[i]), &value));
         assert_true(str_eq(value, STR("untouched")));
     }
 }
@@ -102,54 +102,54 @@ static void every_cut_of_a_value_is_refused(void **state)
 {
     (void)state;
     str whole = STR("{\"a\":[1.5e3,\"\\ud83d\\ude00\",{\"b\":null}],\"c\":true}"), value;
-    assert_true(jsonread_value(whole, &value));
+    assert_true(json_slice_value(whole, &value));
     for (size_t n = 0; n < whole.n; n++)
-        assert_false(jsonread_value(str_take(whole, n), &value));
+        assert_false(json_slice_value(str_take(whole, n), &value));
 }
 
 static void depth_is_bounded(void **state)
 {
     (void)state;
-    char text[2 * JSONREAD_DEPTH_MAX + 8];
+    char text[2 * JSON_SLICE_DEPTH_MAX + 8];
     str value;
-    memset(text, '[', JSONREAD_DEPTH_MAX);
-    text[JSONREAD_DEPTH_MAX] = '1';
-    memset(text + JSONREAD_DEPTH_MAX + 1, ']', JSONREAD_DEPTH_MAX);
-    assert_true(jsonread_value((str){ .p = text, .n = 2 * JSONREAD_DEPTH_MAX + 1 }, &value));
-    memset(text, '[', JSONREAD_DEPTH_MAX + 1);
-    text[JSONREAD_DEPTH_MAX + 1] = '1';
-    memset(text + JSONREAD_DEPTH_MAX + 2, ']', JSONREAD_DEPTH_MAX + 1);
-    assert_false(jsonread_value((str){ .p = text, .n = 2 * JSONREAD_DEPTH_MAX + 3 }, &value));
+    memset(text, '[', JSON_SLICE_DEPTH_MAX);
+    text[JSON_SLICE_DEPTH_MAX] = '1';
+    memset(text + JSON_SLICE_DEPTH_MAX + 1, ']', JSON_SLICE_DEPTH_MAX);
+    assert_true(json_slice_value((str){ .p = text, .n = 2 * JSON_SLICE_DEPTH_MAX + 1 }, &value));
+    memset(text, '[', JSON_SLICE_DEPTH_MAX + 1);
+    text[JSON_SLICE_DEPTH_MAX + 1] = '1';
+    memset(text + JSON_SLICE_DEPTH_MAX + 2, ']', JSON_SLICE_DEPTH_MAX + 1);
+    assert_false(json_slice_value((str){ .p = text, .n = 2 * JSON_SLICE_DEPTH_MAX + 3 }, &value));
 }
 
 static void members_come_in_order_with_decoded_names(void **state)
 {
     (void)state;
-    struct jsonread_member m[3];
+    struct json_member m[3];
     unsigned count = 99;
     str value;
-    assert_true(jsonread_value(STR("{\"\\u0061\" : [1, 2] ,\"b\":\"x\"}"), &value));
-    assert_int_equal(jsonread_members(&memory, value, m, 3, &count), ERR_OK);
+    assert_true(json_slice_value(STR("{\"\\u0061\" : [1, 2] ,\"b\":\"x\"}"), &value));
+    assert_int_equal(json_slice_members(&memory, value, m, 3, &count), ERR_OK);
     assert_int_equal(count, 2);
     assert_true(str_eq(m[0].name, STR("a")));
     assert_true(str_eq(m[0].value, STR("[1, 2]")));
-    assert_ptr_equal(jsonread_find(m, count, "b"), &m[1]);
-    assert_null(jsonread_find(m, count, "c"));
-    assert_int_equal(jsonread_members(&memory, STR("{}"), m, 0, &count), ERR_OK);
+    assert_ptr_equal(json_slice_find(m, count, "b"), &m[1]);
+    assert_null(json_slice_find(m, count, "c"));
+    assert_int_equal(json_slice_members(&memory, STR("{}"), m, 0, &count), ERR_OK);
     assert_int_equal(count, 0);
 }
 
 static void a_name_twice_and_too_many_are_refused(void **state)
 {
     (void)state;
-    struct jsonread_member m[2];
+    struct json_member m[2];
     unsigned count;
-    assert_int_equal(jsonread_members(&memory, STR("{\"a\":1,\"\\u0061\":2}"), m, 2, &count),
+    assert_int_equal(json_slice_members(&memory, STR("{\"a\":1,\"\\u0061\":2}"), m, 2, &count),
                      ERR_BAD);
-    assert_int_equal(jsonread_members(&memory, STR("{\"a\":1,\"b\":2,\"c\":3}"), m, 2, &count),
+    assert_int_equal(json_slice_members(&memory, STR("{\"a\":1,\"b\":2,\"c\":3}"), m, 2, &count),
                      ERR_LIMIT);
-    assert_int_equal(jsonread_members(&memory, STR("[1]"), m, 2, &count), ERR_BAD);
-    assert_int_equal(jsonread_members(&memory, STR("1"), m, 2, &count), ERR_BAD);
+    assert_int_equal(json_slice_members(&memory, STR("[1]"), m, 2, &count), ERR_BAD);
+    assert_int_equal(json_slice_members(&memory, STR("1"), m, 2, &count), ERR_BAD);
 }
 
 static void strings_are_decoded(void **state)
@@ -167,7 +167,7 @@ static void strings_are_decoded(void **state)
     };
     str out;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        assert_int_equal(jsonread_string(&memory, str_of(cases[i].json), &out), ERR_OK);
+        assert_int_equal(json_slice_string(&memory, str_of(cases[i].json), &out), ERR_OK);
         assert_true(str_eq(out, cases[i].text));
     }
     static const char *const bad[] = {
@@ -175,7 +175,7 @@ static void strings_are_decoded(void **state)
         "\"",          "[\"a\"]"
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++)
-        assert_int_equal(jsonread_string(&memory, str_of(bad[i]), &out), ERR_BAD);
+        assert_int_equal(json_slice_string(&memory, str_of(bad[i]), &out), ERR_BAD);
 }
 
 int main(void)
