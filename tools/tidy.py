@@ -34,11 +34,13 @@ CITING_SUFFIXES = ('.c', '.h', '.py', '.pml', '.md', '.build', '.sh', '.txt', ''
 NOT_OURS = ('corpus', 'data', '__pycache__')
 TODO = re.compile(r'\b(TODO|FIXME|XXX)\b(?!\(?:? ?#\d+)')
 
-# What there is one of in src: how another one would show, its home, what it is.
+# What there is one of in src: how another one would show, its home (and who else may), what it is.
 ONE_OF_EACH = (
     (re.compile(r'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789[+-]'), 'src/codec/base64.c', 'base64'),
     (re.compile(r"""u00"|'u', '0', '0'|\\\\u%"""), 'src/codec/json_text.c', 'JSON strings'),
     (re.compile(r"""!#\$%&'\*\+-|\['!'\] = 1"""), 'src/http/negotiate.c', 'HTTP tokens'),
+    (re.compile(r'\b(sigaction|signal|pthread_sigmask|sigprocmask) *\('),
+     ('src/loop/signals.c', 'src/engine/map_guard.c'), 'what signals do'),
     (re.compile(r'\bjson_load'), 'src/codec/json.c', 'reading JSON into a tree'),
     (re.compile(r'bfnrtu'), 'src/codec/json_scan.c', 'reading JSON token by token'),
     (re.compile(r'#include <curl/'), 'src/http/client_impl.h', 'the client of HTTP'),
@@ -90,12 +92,13 @@ def check_guard(path, text):
 
 
 def check_one_of_each(path, text):
-    for pattern, home, what in ONE_OF_EACH:
-        if path.parts[0] != 'src' or str(path) == home:
+    for pattern, homes, what in ONE_OF_EACH:
+        homes = (homes,) if isinstance(homes, str) else homes
+        if path.parts[0] != 'src' or str(path) in homes:
             continue
         for number, line in enumerate(text.splitlines(), 1):
             if pattern.search(line):
-                yield number, f'{what}: {home} has it already'
+                yield number, f'{what}: {homes[0]} has it already'
 
 
 def citations(path, text):

@@ -7,6 +7,7 @@
 #include "cli/verbs.h"
 #include "cli/whole.h"
 #include "http/client.h"
+#include "loop/signals.h"
 
 #include <errno.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static bool write_page(const struct cli_call *call, const char *dir, const struc
         help_man_verb(w.to, verb);
     if (e == ERR_OK)
         e = whole_end(&w, !stop_asked(), &note);
-    stop_end();
+    signals_end();
     if (e != ERR_OK)
         (void)cli_fail(call, CLI_FAILED, "man: %s", note.text);
     return e == ERR_OK;

@@ -1,5 +1,6 @@
 #include "cli/child.h"
 #include "cli/stop.h"
+#include "loop/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,7 @@ static err spawn(struct child *c, const char *const *argv, int in, int out, stru
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t defaults;
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    sigaddset(&defaults, SIGXFSZ);
+    signals_of_child(&defaults);
     int e = posix_spawn_file_actions_init(&actions);
     INVARIANT(e == 0);
     e = posix_spawnattr_init(&attr);

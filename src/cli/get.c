@@ -4,6 +4,7 @@
 #include "cli/stop.h"
 #include "cli/verbs.h"
 #include "cli/whole.h"
+#include "loop/signals.h"
 
 #include <string.h>
 #include <unistr.h>
@@ -116,6 +117,6 @@ enum cli_exit verb_get(struct cli_call *call)
         ok = ask_into(&c, client_path(&path), stdout, "standard output");
     buf_fini(&path);
     client_close(&c);
-    stop_end();
+    signals_end();
     return ok ? CLI_OK : c.failed;
 }

@@ -1,9 +1,9 @@
 /* import.c - what imports share: how far they came is kept, also when a signal ends them. */
 #include "cli/import.h"
 #include "cli/stop.h"
+#include "loop/signals.h"
 #include "loop/sysclock.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -87,7 +87,7 @@ enum cli_exit import_open(struct import *im, const struct cli_call *call, str in
     if (code != CLI_OK)
         return code;
     stop_watch();
-    (void)signal(SIGPIPE, SIG_IGN); /* a child that ends early is told by the write itself */
+    signals_ignore(SIGNALS_PIPE); /* a child that ends early is told by the write itself */
     im->sysclock = sysclock_new();
     im->clock = sysclock_clock(im->sysclock);
     return open_resume(im, input, selection);
@@ -162,5 +162,5 @@ void import_close(struct import *im)
     uploads_free(&im->uploads);
     sysclock_free(&im->sysclock);
     client_close(&im->client);
-    stop_end();
+    signals_end();
 }

@@ -1,9 +1,9 @@
 /* main.c - entry of the one binary. */
 #include "base/check.h"
 #include "cli/cli.h"
+#include "loop/signals.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 /* A stream that was closed before us would be the next file opened: what is printed would go into a
@@ -22,7 +22,6 @@ static void hold_streams(void)
 int main(int argc, char **argv)
 {
     hold_streams();
-    INVARIANT(signal(SIGXFSZ, SIG_IGN) !=
-              SIG_ERR); /* RLIMIT_FSIZE: the write fails instead, which is told */
+    signals_ignore(SIGNALS_FILE_SIZE);
     return (int)cli_run(argc, argv);
 }

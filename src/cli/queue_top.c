@@ -5,6 +5,7 @@
 #include "cli/queue.h"
 #include "cli/stop.h"
 #include "cli/verbs.h"
+#include "loop/signals.h"
 #include "loop/sysclock.h"
 
 #include <stdlib.h>
@@ -321,6 +322,6 @@ enum cli_exit verb_queue_top(struct cli_call *call)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before); /* there is nothing else to do for it */
     forget(&t);
     client_close(&t.c);
-    stop_end();
+    signals_end();
     return code;
 }

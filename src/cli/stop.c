@@ -1,59 +1,35 @@
-/* stop.c - signals as a flag and a readable pipe, and waits that both end. */
+/* stop.c - waits that a signal ends. */
 #include "cli/stop.h"
 
 #include "base/check.h"
+#include "loop/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Written by the handler alone. */
-static volatile sig_atomic_t stopped_by;
-/* Made once, before the handler can run. */
-static int stop_pipe[2] = { -1, -1 };
-
-static void on_signal(int number)
-{
-    int kept = errno;
-    ssize_t n = write(stop_pipe[1], "", 1);
-    (void)n; /* a pipe that is full can be read as well */
-    stopped_by = number;
-    errno = kept;
-}
-
 void stop_watch(void)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-    if (stop_pipe[0] < 0)
-        INVARIANT(pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) == 0);
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
-    sigemptyset(&action.sa_mask);
-    struct sigaction was;
-    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
-        INVARIANT(sigaction(numbers[i], NULL, &was) == 0);
-        if (was.sa_handler != SIG_IGN)
-            INVARIANT(sigaction(numbers[i], &action, NULL) == 0);
-    }
+    signals_watch(SIGNALS_NOTED, SIGNALS_ONCE);
 }
 
 bool stop_asked(void)
 {
-    return stopped_by != 0;
+    return signals_seen() != 0;
 }
 
 int stop_fd(void)
 {
-    return stop_pipe[0];
+    return signals_fd();
 }
 
 bool stop_wait(int fd, int timeout_ms)
 {
     struct pollfd both[] = { { .fd = fd, .events = POLLIN },
-                             { .fd = stop_pipe[0], .events = POLLIN } };
+                             { .fd = stop_fd(), .events = POLLIN } };
     int n = -1;
     while (n < 0 && !stop_asked()) {
         n = poll(both, COUNT_OF(both), timeout_ms);
@@ -119,14 +95,4 @@ FILE *stop_open(const char *file)
     int fd = strcmp(file, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                                     : open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     return fd < 0 ? NULL : stop_stream(fd);
-}
-
-void stop_end(void)
-{
-    int number = stopped_by;
-    if (number == 0)
-        return;
-    (void)fflush(NULL); /* what was said is said */
-    (void)signal(number, SIG_DFL);
-    (void)raise(number);
 }

@@ -1,10 +1,9 @@
 /* stop.h - a signal that asks a verb for its end, for those that have something to say or to put
  * back first. Private to cli.
  *
- * Model. The handler sets a flag and makes a pipe readable (the self-pipe trick, D. J. Bernstein).
- * Every wait looks at that pipe beside what it waits for, so a signal that comes just before the
- * wait ends it as well, and requests of client.h with it. A second signal of the kind ends the
- * process at once. Thread: one. */
+ * Model. The signals are noted as loop/signals.h says, once. Every wait here, and every request of
+ * client.h, looks at the descriptor of those that came beside what it waits for. A verb that ends
+ * for one ends by it, with signals_end. Thread: one. */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
 
@@ -28,9 +27,5 @@ FILE *stop_stream(int fd);
 /* The same of a file, or of standard input for "-". A FIFO that nobody writes to is waited for by
  * the first read. NULL: errno says why. */
 FILE *stop_open(const char *file);
-
-/* Ends the process by the signal that came, so that a shell's loop ends with it; nothing when none
- * came. */
-void stop_end(void);
 
 #endif

@@ -23,8 +23,8 @@ struct whole {
     char part[PATH_MAX]; /* ""; written into as it is */
 };
 /* A signal leaves no part behind: from here on it is one of stop.h, and the caller ends with
- * stop_end. Owner: caller, whole_end. ERR_IO, ERR_FULL, ERR_BAD (a directory, a link to nothing),
- * ERR_DENIED (somebody else's link), ERR_LIMIT with a note; nothing is left then. */
+ * signals_end. Owner: caller, whole_end. ERR_IO, ERR_FULL, ERR_BAD (a directory, a link to
+ * nothing), ERR_DENIED (somebody else's link), ERR_LIMIT with a note; nothing is left then. */
 MUST_CHECK err whole_begin(struct whole *w, const char *file, struct err_note *note);
 /* keep: gives the file its name; else it is as it was before. ERR_OK: name and bytes are on disk.
  * After an error the part is gone; the file is as it was, unless the note says that its folder

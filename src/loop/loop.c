@@ -6,15 +6,12 @@
  * 4. Who waits in a lane waits behind a job of it that stands in jobs, so nothing is left when jobs
  *    is empty. */
 #include "loop/loop.h"
+#include "loop/signals.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include <uv.h>
 
 #define LOOP_MAGIC 0x100b100bu
@@ -22,13 +19,6 @@
 #define WATCH_MAGIC 0x3a7c43a7u
 #define LOOP_STALL_NS 5000000u
 enum { LOOP_THREADS_MAX = 1024 }; /* of libuv */
-static const int signal_numbers[] = { SIGTERM, SIGINT, SIGHUP };
-
-/* The process's, as signals are. libuv does not handle them: its end restores what a signal does by
- * default, which here is to kill, and leaves no moment in which to ignore them first. */
-static int signals_fd =
-    -1; /* an eventfd; stays open, a handler may still be at it on another thread */
-static atomic_uint signals_came; /* a bit for each of signal_numbers */
 
 /* A call of loop_post: the loop's own task. */
 struct post {
@@ -50,7 +40,7 @@ struct loop {
     uint32_t magic;
     uv_loop_t uv;
     uv_async_t wake;
-    uv_poll_t signals;                         /* of signals_fd, once there is a got */
+    uv_poll_t signals;                         /* of signals_fd(), once there is a got */
     void (*got)(void *ctx, int signal_number); /* NULL until loop_signals */
     void *got_ctx;
     struct home home, pool;
@@ -178,25 +168,6 @@ static void jobs_finish(struct loop *l)
         (void)uv_run(&l->uv, UV_RUN_ONCE); /* says whether handles are open: they are */
 }
 
-/* Async-signal-safe: both atomics and write(2) are. */
-static void signal_came(int signal_number)
-{
-    int before = errno;
-    for (size_t i = 0; i < COUNT_OF(signal_numbers); i++)
-        if (signal_numbers[i] == signal_number)
-            (void)atomic_fetch_or(&signals_came, 1u << i); /* what came before is still there */
-    (void)eventfd_write(signals_fd, 1);                    /* EAGAIN: it is readable */
-    errno = before;
-}
-
-static void signals_handle(void (*handler)(int signal_number))
-{
-    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
-    INVARIANT(sigfillset(&action.sa_mask) == 0);
-    for (size_t i = 0; i < COUNT_OF(signal_numbers); i++)
-        INVARIANT(sigaction(signal_numbers[i], &action, NULL) == 0);
-}
-
 void loop_free(struct loop **lp)
 {
     struct loop *l = *lp;
@@ -211,7 +182,7 @@ void loop_free(struct loop **lp)
     INVARIANT(l->watches_count == 0);
     uv_close((uv_handle_t *)&l->wake, NULL);
     if (l->got != NULL) {
-        signals_handle(SIG_IGN);
+        signals_ignore(SIGNALS_NOTED); /* no moment is left in which they kill */
         uv_close((uv_handle_t *)&l->signals, NULL);
     }
     INVARIANT(uv_run(&l->uv, UV_RUN_DEFAULT) == 0);
@@ -559,12 +530,8 @@ static void on_signals(uv_poll_t *uv, int status, int events)
     INVARIANT(status == 0);
     INVARIANT(events == UV_READABLE);
     uint64_t began = turn_begin();
-    eventfd_t count;
-    INVARIANT(eventfd_read(signals_fd, &count) == 0);
-    unsigned came = atomic_exchange(&signals_came, 0);
-    for (size_t i = 0; i < COUNT_OF(signal_numbers); i++)
-        if ((came & 1u << i) != 0)
-            l->got(l->got_ctx, signal_numbers[i]);
+    for (unsigned came = signals_take(); came != 0; came &= came - 1)
+        l->got(l->got_ctx, signals_number(came));
     turn_end(l, began);
 }
 
@@ -574,11 +541,8 @@ void loop_signals(struct loop *l, void (*got)(void *ctx, int signal_number), voi
     INVARIANT(l->got == NULL);
     l->got = got;
     l->got_ctx = ctx;
-    if (signals_fd < 0)
-        signals_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    INVARIANT(signals_fd >= 0);
-    INVARIANT(uv_poll_init(&l->uv, &l->signals, signals_fd) == 0);
+    signals_watch(SIGNALS_NOTED, SIGNALS_EACH);
+    INVARIANT(uv_poll_init(&l->uv, &l->signals, signals_fd()) == 0);
     l->signals.data = l;
     INVARIANT(uv_poll_start(&l->signals, UV_READABLE, on_signals) == 0);
-    signals_handle(signal_came);
 }

@@ -83,8 +83,8 @@ struct loop_lane {
 };
 void loop_job_start_in(struct loop *l, struct loop_lane *lane, struct loop_job *j);
 
-/* Calls got(ctx, signal_number) on the loop for each of SIGTERM, SIGINT, SIGHUP. From loop_free on
- * they are ignored. */
+/* Calls got(ctx, signal_number) on the loop for each of SIGTERM, SIGINT, SIGHUP, also for those
+ * that were noted before (loop/signals.h). From loop_free on they are ignored. */
 void loop_signals(struct loop *l, void (*got)(void *ctx, int signal_number), void *ctx);
 
 #endif

@@ -16,7 +16,6 @@
 #include "table/tables.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,24 +52,6 @@ static void engine_failed(void *ctx, const char *what)
             "then",
             "the server ends; start it when the disk is well: what was acknowledged is there"));
     _exit(SERVER_FAILED);
-}
-
-/* Threads that begin from here on have it too: a reload that is asked for waits until serve.c hears
- * of it. What asks us to end does so, by the signal, but where boot_queue.c listens: the replay of
- * logs takes as long as it takes, and nothing is lost. */
-static void reload_hold(int how)
-{
-    sigset_t set;
-    INVARIANT(sigemptyset(&set) == 0);
-    INVARIANT(sigaddset(&set, SIGHUP) == 0);
-    INVARIANT(pthread_sigmask(how, &set, NULL) == 0);
-}
-
-/* Loop thread, when it runs: serve.c hears by now. */
-static void reload_let(void *ctx)
-{
-    (void)ctx; /* the process's */
-    reload_hold(SIG_UNBLOCK);
 }
 
 static err open_engine(struct server *s, enum server_exit *status, struct err_note *note)
@@ -296,7 +277,6 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     *s = (struct server){ .config = config, .app = { .config = config } };
     (void)umask(0077); /* returns the old one; it never fails */
     err_note_set(note, "no reason was given");
-    reload_hold(SIG_BLOCK);
     open_clock(s);
     open_budget(s);
     err why = open_engine(s, status, note);
@@ -317,8 +297,6 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     disk_note_full(note, why, config->data_dir);
     if (why != ERR_OK)
         server_unboot(s);
-    else
-        loop_post(s->app.loop, reload_let, NULL);
     return why;
 }
 

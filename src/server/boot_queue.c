@@ -4,14 +4,13 @@
 
 #include "loop/entropy.h"
 #include "loop/loop.h"
+#include "loop/signals.h"
 #include "loop/sysclock.h"
 #include "queue/store/open.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,35 +131,6 @@ unsigned server_pool_threads(const struct config *c)
 
 /* ---- the first connections to PostgreSQL: all at once, while the loop runs ---- */
 
-/* The process's, as signals are: set by one that asks us to end. */
-static atomic_bool asked_to_end;
-
-static void end_asked(int signal_number)
-{
-    (void)signal_number; /* any of them */
-    atomic_store(&asked_to_end, true);
-}
-
-struct handlers {
-    struct sigaction term, interrupt;
-};
-
-/* Until handlers_restore; before and after such a signal ends the process, unless serve.c hears of
- * it. */
-static void handlers_set(struct handlers *before)
-{
-    struct sigaction action = { .sa_handler = end_asked, .sa_flags = SA_RESTART };
-    INVARIANT(sigfillset(&action.sa_mask) == 0);
-    INVARIANT(sigaction(SIGTERM, &action, &before->term) == 0);
-    INVARIANT(sigaction(SIGINT, &action, &before->interrupt) == 0);
-}
-
-static void handlers_restore(const struct handlers *before)
-{
-    INVARIANT(sigaction(SIGTERM, &before->term, NULL) == 0);
-    INVARIANT(sigaction(SIGINT, &before->interrupt, NULL) == 0);
-}
-
 struct opening {
     struct server *s;
     mono deadline;
@@ -174,7 +144,7 @@ static bool is_pg(const struct server *s, unsigned i)
 static void opening_fired(void *ctx)
 {
     struct opening *o = ctx;
-    bool over = clock_mono(o->s->app.clock).ns >= o->deadline.ns || atomic_load(&asked_to_end);
+    bool over = clock_mono(o->s->app.clock).ns >= o->deadline.ns || (signals_seen() & SIGNALS_END);
     unsigned opening = 0;
     for (unsigned i = 0; i < o->s->stores_count; i++)
         opening += is_pg(o->s, i) && queue_pg_opened(o->s->stores[i], NULL) == ERR_AGAIN;
@@ -225,13 +195,12 @@ static err stores_await(struct server *s, struct err_note *note)
         .s = s, .deadline = mono_add_ms(clock_mono(s->app.clock), s->config->queue.start_timeout_ms)
     };
     struct loop_timer *timer = loop_timer_new(s->app.loop, opening_fired, &o);
-    struct handlers before;
-    handlers_set(&before);
+    signals_watch(SIGNALS_END, SIGNALS_EACH);
     loop_timer_start(timer, 0, OPENING_POLL_MS);
     loop_run(s->app.loop);
     loop_timer_free(&timer);
-    handlers_restore(&before);
-    if (!atomic_load(&asked_to_end)) /* one that came later ended us */
+    signals_default(SIGNALS_END);
+    if ((signals_seen() & SIGNALS_END) == 0) /* one that came later ended us */
         return stores_opened(s, note);
     err_note_set(note, "asked to end before the server ran");
     return ERR_SHUTDOWN;

@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "loop/loop.h"
+#include "loop/signals.h"
 #include "queue/queue.h"
 #include "server/boot.h"
 #include "server/options.h"
@@ -224,7 +225,8 @@ int serve_main(int argc, char **argv, char *const *envp)
     v->envp = envp;
     int status = SERVER_USAGE;
     struct err_note note;
-    INVARIANT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    signals_ignore(SIGNALS_PIPE);
+    signals_watch(SIGNALS_HUP, SIGNALS_EACH); /* heard once the loop runs */
     struct options_sources from = { argc, argv, envp, .unknown = warn_unknown };
     if (options_load(v->options, &from, &note) == ERR_OK) {
         options_gone(v->options, warn_gone, NULL);
