@@ -246,7 +246,7 @@ void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t byte
                   LOG_CSTR("why", http_state(x)), LOG_STR("request_id", http_request_id(x)));
     if (http_body(x).n >= APP_BIG_BODY_BYTES)
         atomic_store(&a->trims, APP_TRIMS);
-    if (!a->config->access_log)
+    if (!atomic_load_explicit(&a->access_log, memory_order_relaxed))
         return;
     log_event(a->log, LOG_INFO, "http.request", LOG_CSTR("method", http_method_name(x)),
               LOG_STR("path", value_target_logged(x)), LOG_INT("status", status),

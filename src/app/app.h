@@ -30,7 +30,8 @@ struct tables; /* table/table.h */
 
 /* The object graph the handlers see; built by server/boot.c, which owns every part. */
 struct app {
-    const struct config *config;
+    const struct config *config; /* but for access_log: as at the start, to all but the loop */
+    atomic_bool access_log;      /* a line for each request */
     struct engine *engine;
     struct page_store *pages;
     struct tables *tables;

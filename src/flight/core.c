@@ -45,14 +45,16 @@ static bool make_first(const struct heap_node *a, const struct heap_node *b)
 /* Of flights without a source. */
 static const struct limiter_key nobody = { .origin = STR_INIT("") };
 
-/* What flights may hold, beside the limits that others have set there. */
-static void makes_limit(const struct flight_opts *opts)
+void flight_core_limit(struct flight_core *c, unsigned makes_max, unsigned makes_source_max)
 {
-    struct limiter *l = opts->limiter;
-    struct limiter_limits all = limiter_limits_of(l, LIMITER_ALL, NULL);
+    struct limiter *l = c->opts.limiter;
+    if (l == NULL)
+        return;
+    struct limiter_limits all = limiter_limits_of(l, LIMITER_ALL, NULL); /* others have some, too */
     struct limiter_limits source = limiter_limits_of(l, LIMITER_KIND, NULL);
-    all.held_max = opts->makes_max;
-    source.held_max = opts->makes_source_max;
+    all.held_max = makes_max;
+    source.held_max = makes_source_max;
+    c->makes_peak = makes_max > c->makes_peak ? makes_max : c->makes_peak;
     limiter_limit(l, LIMITER_ALL, NULL, all);
     limiter_limit(l, LIMITER_KIND, NULL, source);
     /* No host's limit is for what asks nobody. */
@@ -70,8 +72,7 @@ struct flight_core *flight_core_new(const struct flight_opts *opts, void *owner,
     c->by_key = map_new(opts->seed);
     c->sources = map_new(0); /* keys are ours */
     list_init(&c->admitted);
-    if (opts->limiter != NULL)
-        makes_limit(opts);
+    flight_core_limit(c, opts->makes_max, opts->makes_source_max);
     c->todo_end = &c->todo_first;
     heap_init(&c->deadlines, waiter_first);
     heap_init(&c->makes, make_first);

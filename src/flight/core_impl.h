@@ -58,6 +58,7 @@ struct flight_core {
     struct heap deadlines, makes; /* of waiters, of flights MAKING */
     struct flight_errors errors;
     struct outcomes ready, spent;
+    unsigned makes_peak; /* the largest makes_max that ever held */
     struct flight_stats stats;
     bool drained;
 };

@@ -251,7 +251,7 @@ void flight_core_check(const struct flight_core *c)
     INVARIANT(flights == c->stats.flights);
     INVARIANT(flights <= c->opts.flights_max);
     INVARIANT(making == c->stats.making);
-    INVARIANT(c->opts.limiter == NULL || making <= c->opts.makes_max);
+    INVARIANT(c->opts.limiter == NULL || making <= c->makes_peak);
     INVARIANT(current == map_count(c->by_key));
     INVARIANT(waiters == c->stats.waiters);
     INVARIANT(waiters <= c->opts.waiters_all_max);

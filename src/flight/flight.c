@@ -232,6 +232,14 @@ struct flights *flights_new(const struct flight_opts *opts)
     return fs;
 }
 
+void flights_limit(struct flights *fs, unsigned makes_max, unsigned makes_source_max)
+{
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    lock(fs);
+    flight_core_limit(fs->core, makes_max, makes_source_max);
+    unlock(fs);
+}
+
 void flights_drain(struct flights *fs)
 {
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);

@@ -1,6 +1,7 @@
 #include "render/origin.h"
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "render/measure.h"
 #include "render/site.h"
 
@@ -160,9 +161,9 @@ static void at_set(struct origin *o)
     arena_fini(&a);
 }
 
-static void turns_set(struct origin *o)
+/* Of each kind. Returns all together. */
+static unsigned kinds_limit(struct origin *o)
 {
-    static const char *const kinds[TURNS] = { "render", "transform", "meta", "siteinfo" };
     const struct limiter_limits limits[TURNS] = {
         [TURN_RENDER] = { .running_max = o->opts.concurrency, .waiting_max = ORIGIN_WAITING_MAX },
         [TURN_TRANSFORM] = { .running_max = half_max(&o->opts), .waiting_max = ORIGIN_WAITING_MAX },
@@ -170,21 +171,71 @@ static void turns_set(struct origin *o)
                         .waiting_max = ORIGIN_METAS_WAITING_MAX },
         [TURN_ASIDE] = { .running_max = 1 },
     };
-    at_set(o);
     unsigned all = 0;
     for (unsigned i = 0; i < TURNS; i++) {
+        limiter_limit(o->limiter, LIMITER_KIND, &o->turns[i], limits[i]);
+        all += limits[i].running_max;
+    }
+    return all;
+}
+
+static void host_limit(struct origin *o, unsigned running_max)
+{
+    struct limiter_limits host = limiter_limits_of(o->limiter, LIMITER_ORIGIN, o->turns);
+    host.running_max = running_max;
+    limiter_limit(o->limiter, LIMITER_ORIGIN, o->turns, host);
+}
+
+/* Domains that share a host share what the one that wants most of it may have. */
+static void host_limit_raise(struct origin *o, unsigned wanted)
+{
+    if (wanted > limiter_limits_of(o->limiter, LIMITER_ORIGIN, o->turns).running_max)
+        host_limit(o, wanted);
+}
+
+static void turns_set(struct origin *o)
+{
+    static const char *const kinds[TURNS] = { "render", "transform", "meta", "siteinfo" };
+    at_set(o);
+    for (unsigned i = 0; i < TURNS; i++)
         o->turns[i] = (struct limiter_key){ .origin = str_of(o->at),
                                             .domain = str_take(str_of(o->opts.domain),
                                                                LIMITER_NAME_BYTES_MAX),
                                             .kind = str_of(kinds[i]) };
-        limiter_limit(o->limiter, LIMITER_KIND, &o->turns[i], limits[i]);
-        all += limits[i].running_max;
+    host_limit_raise(o, kinds_limit(o));
+}
+
+/* The most that the host of each may have, at the place of the first that is there. */
+static void hosts_limit(const struct origin_limit *all, size_t count, unsigned *most)
+{
+    struct map *firsts = map_new(0); /* hosts are of the options */
+    for (size_t i = 0; i < count; i++) {
+        str host = str_of(all[i].origin->at);
+        unsigned *first = map_get(firsts, host), wanted = most[i];
+        if (first == NULL)
+            INVARIANT(map_put(firsts, host, &most[i]) == NULL);
+        else if (wanted > *first)
+            *first = wanted;
     }
-    /* Domains that share a host share what the one that wants most of it may have. */
-    struct limiter_limits host = limiter_limits_of(o->limiter, LIMITER_ORIGIN, o->turns);
-    if (all > host.running_max)
-        host.running_max = all;
-    limiter_limit(o->limiter, LIMITER_ORIGIN, o->turns, host);
+    for (size_t i = 0; i < count; i++)
+        if (map_get(firsts, str_of(all[i].origin->at)) == &most[i])
+            host_limit(all[i].origin, most[i]);
+    map_free(&firsts);
+}
+
+void origins_limit(const struct origin_limit *all, size_t count)
+{
+    unsigned *most = calloc(count + 1, sizeof *most);
+    INVARIANT(most != NULL);
+    for (size_t i = 0; i < count; i++) {
+        struct origin *o = all[i].origin;
+        MAGIC_CHECK(o, ORIGIN_MAGIC);
+        o->opts.concurrency = all[i].concurrency;
+        most[i] = kinds_limit(o);
+        host_limit_raise(o, most[i]); /* each may have at once what it wants */
+    }
+    hosts_limit(all, count, most);
+    free(most);
 }
 
 err origin_new(struct http_client *client, struct loop *loop, struct clock *clock,

@@ -56,6 +56,13 @@ MUST_CHECK err origin_check(const struct origin_opts *opts, const char **field,
 MUST_CHECK err origin_new(struct http_client *client, struct loop *loop, struct clock *clock,
                           const struct origin_opts *opts, struct origin **out,
                           struct err_note *note);
+struct origin_limit {
+    struct origin *origin;
+    unsigned concurrency;
+};
+/* Other limits from here on, of all origins of a client at once: those that share a host may have
+ * together what the one of them that wants most may. What runs goes on. Thread: the loop's. */
+void origins_limit(const struct origin_limit *all, size_t count);
 /* All requests are done and the client is stopped, or it never asked for siteinfo (origin_idle).
  * Loop thread. */
 void origin_free(struct origin **op);

@@ -274,7 +274,8 @@ static void open_app(struct server *s)
 err server_boot(struct server *s, const struct config *config, enum server_exit *status,
                 struct err_note *note)
 {
-    *s = (struct server){ .config = config, .app = { .config = config } };
+    *s = (struct server){ .config = config,
+                          .app = { .config = config, .access_log = config->access_log } };
     (void)umask(0077); /* returns the old one; it never fails */
     err_note_set(note, "no reason was given");
     open_clock(s);
@@ -298,6 +299,13 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     if (why != ERR_OK)
         server_unboot(s);
     return why;
+}
+
+void server_reloaded(struct server *s)
+{
+    log_level_set(s->app.log, s->config->log_level);
+    atomic_store(&s->app.access_log, s->config->access_log);
+    origins_reloaded(&s->app);
 }
 
 void server_unboot(struct server *s)

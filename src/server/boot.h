@@ -25,6 +25,8 @@ struct server {
  * loop. */
 MUST_CHECK err server_boot(struct server *s, const struct config *config, enum server_exit *status,
                            struct err_note *note);
+/* config has new values of what a SIGHUP takes over: they hold from here on. Thread: the loop's. */
+void server_reloaded(struct server *s);
 /* The loop has stopped and no request is open. */
 void server_unboot(struct server *s);
 

@@ -76,10 +76,13 @@ const struct config *options_config(const struct options *o);
 
 /* Calls each with the name of every option that was set and does nothing any more. */
 void options_gone(const struct options *o, void (*each)(void *ctx, const char *name), void *ctx);
-/* Calls each with the name of every option whose value differs between two finished ones, log.level
- * aside, which a running server can change. */
-void options_differences(const struct options *a, const struct options *b,
-                         void (*each)(void *ctx, const char *name), void *ctx);
+/* taken: a running server takes it over; else it waits for a restart. */
+typedef void options_change_fn(void *ctx, const char *name, bool taken);
+/* Calls each with the name of every option whose value differs between two finished ones, and takes
+ * over into running what its row says (the column SIGHUP of the table). What is told so is all that
+ * changes. Thread: the loop's, where running is a server's. */
+void options_take_over(struct options *running, const struct options *fresh,
+                       options_change_fn *each, void *ctx);
 
 /* Is it 127.0.0.0/8 or ::1? */
 bool options_is_loopback(const char *address);

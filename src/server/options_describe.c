@@ -54,6 +54,11 @@ static void limits_of(const struct option *r, struct buf *out)
     }
 }
 
+static const char *reload_of(const struct option *r)
+{
+    return r->reload == OPTION_ON_RELOAD ? "; taken over on SIGHUP" : "";
+}
+
 static void describe_text(const char *section, const struct option *r, struct buf *out)
 {
     buf_printf(out, "  %s%s", section, r->name);
@@ -63,7 +68,7 @@ static void describe_text(const char *section, const struct option *r, struct bu
         buf_printf(out, " [%s]", r->initial);
     buf_printf(out, "\n      %s; ", r->prose);
     limits_of(r, out);
-    buf_put(out, STR(".\n"));
+    buf_printf(out, "%s.\n", reload_of(r));
 }
 
 static void describe_markdown(const char *section, const struct option *r, struct buf *out)
@@ -71,8 +76,9 @@ static void describe_markdown(const char *section, const struct option *r, struc
     buf_printf(out, "| `%s%s`%s%s%s | ", section, r->name, r->flag != NULL ? ", `--" : "",
                r->flag != NULL ? r->flag : "", r->flag != NULL ? "`" : "");
     limits_of(r, out);
-    buf_printf(out, " | %s%s%s | %s. |\n", r->initial[0] != '\0' ? "`" : "", r->initial,
-               r->initial[0] != '\0' ? "`" : "", r->prose);
+    buf_printf(out, " | %s%s%s | %s | %s. |\n", r->initial[0] != '\0' ? "`" : "", r->initial,
+               r->initial[0] != '\0' ? "`" : "", r->reload == OPTION_ON_RELOAD ? "yes" : "",
+               r->prose);
 }
 
 static void describe_roff(const char *section, const struct option *r, struct buf *out)
@@ -82,7 +88,8 @@ static void describe_roff(const char *section, const struct option *r, struct bu
         buf_printf(out, "Also\n.BR \\-\\-%s .\n", r->flag);
     buf_printf(out, "%s; ", r->prose);
     limits_of(r, out);
-    buf_printf(out, "%s%s.\n", r->initial[0] != '\0' ? "; default " : "", r->initial);
+    buf_printf(out, "%s%s%s.\n", r->initial[0] != '\0' ? "; default " : "", r->initial,
+               reload_of(r));
 }
 
 static void describe_name(const char *section, const struct option *r, struct buf *out)
@@ -99,8 +106,8 @@ void options_describe(enum options_form form, struct buf *out)
                                                       [OPTIONS_ROFF] = describe_roff,
                                                       [OPTIONS_NAMES] = describe_name };
     if (form == OPTIONS_MARKDOWN)
-        buf_put(out,
-                STR("| option | values | default | what it does |\n| --- | --- | --- | --- |\n"));
+        buf_put(out, STR("| option | values | default | SIGHUP | what it does |\n"
+                         "| --- | --- | --- | --- | --- |\n"));
     for (const struct option *r = option_rows; r->name != NULL; r++)
         describe[form]("", r, out);
     for (const struct option *r = option_bucket_rows; r->name != NULL; r++)

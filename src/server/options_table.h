@@ -21,6 +21,13 @@ enum option_type {
     OPTION_GONE,    /* does nothing any more; taken with a warning for one release */
 };
 
+/* What a SIGHUP does with a value that changed. */
+enum option_reload {
+    OPTION_ON_RESTART, /* names it: it waits for a restart */
+    OPTION_ON_RELOAD,  /* takes it over; of numbers and choices only, which options_change.c copies
+                        */
+};
+
 #define OPTION_LEAP_MAX_INITIAL                                                                    \
     "1826d" /* of clock.leap_max; a store without a server goes by it, too */
 
@@ -36,6 +43,7 @@ struct option {
     const char *initial;        /* the default as one would write it; "" where there is none */
     const char *prose;          /* one sentence without the full stop */
     size_t offset, width;
+    enum option_reload reload;
 };
 
 extern const struct option option_rows[];        /* ends with name NULL */

@@ -53,16 +53,21 @@ static void warn_gone(void *ctx, const char *name)
 
 struct reload {
     struct log *log;
-    bool changed;
+    unsigned taken, waiting;
 };
 
-static void say_not_reloaded(void *ctx, const char *name)
+static void say_changed(void *ctx, const char *name, bool taken)
 {
     struct reload *r = ctx;
-    r->changed = true;
-    log_event(r->log, LOG_WARN, "reload.needs_restart", LOG_CSTR("option", name));
+    r->taken += taken ? 1 : 0;
+    r->waiting += taken ? 0 : 1;
+    if (taken)
+        log_event(r->log, LOG_INFO, "reload.changed", LOG_CSTR("option", name));
+    else
+        log_event(r->log, LOG_WARN, "reload.needs_restart", LOG_CSTR("option", name));
 }
 
+/* All that the new options say for a running server, or nothing. */
 static void reload(struct serve *v)
 {
     struct log *log = v->server.app.log;
@@ -71,11 +76,10 @@ static void reload(struct serve *v)
     struct options_sources from = { .argc = v->argc, .argv = v->argv, .envp = v->envp };
     if (options_load(fresh, &from, &note) == ERR_OK) {
         struct reload r = { .log = log };
-        log_level_set(log, options_config(fresh)->log_level);
-        options_differences(v->options, fresh, say_not_reloaded, &r);
-        log_event(log, LOG_INFO, "reload.done",
-                  LOG_CSTR("log_level", log_level_name(options_config(fresh)->log_level)),
-                  LOG_CSTR("needs_restart", r.changed ? "yes" : "no"));
+        options_take_over(v->options, fresh, say_changed, &r);
+        server_reloaded(&v->server);
+        log_event(log, LOG_INFO, "reload.done", LOG_INT("changed", r.taken),
+                  LOG_INT("needs_restart", r.waiting));
     } else {
         log_event(log, LOG_ERROR, "reload.refused", LOG_CSTR("why", note.text));
     }

@@ -11,6 +11,9 @@ import subprocess
 import tempfile
 
 from harness import EXIT_TIMEOUT, Server, check, eq, main, scene, wait_until
+from origin import Origin
+from page_help import path as page_path
+from render_help import Crowd, metric
 
 
 def run(binary, *args, env=None, **more):
@@ -163,6 +166,31 @@ def sighup_reloads_the_level_and_names_the_rest(binary):
             wait_until(lambda: 'reload.refused' in server.stderr(), 'the refusal')
             check('p.yaml:1: hot_bytes' in server.stderr(), server.stderr())
             eq(server.request('GET', '/healthz').status, 200)
+
+
+@scene
+def sighup_lets_more_calls_run_at_once(binary):
+    with tempfile.TemporaryDirectory() as folder, Origin() as origin:
+        config = pathlib.Path(folder) / 'p.yaml'
+        fields = (f'domains: {{ localhost: {{ origin: {{ url: "http://127.0.0.1:{origin.port}/w/rest.php", '
+                  'domain: wiki.test, timeout: 4m, concurrency: %d } } }\nflight: { makes_max: %d }\n')
+        config.write_text(fields % (1, 64))
+        titles = [f'T{n}' for n in range(6)]
+        for n, title in enumerate(titles):
+            origin.page(title, (n + 1, 'text'))
+        with Server(binary, '--config', config, '--set', 'flight.wait_timeout=4m', '--set', 'flight.make_timeout=4m') as server:
+            with origin.gate('render') as gate:
+                crowd = Crowd(server, [(page_path('html', title), None) for title in titles])
+                wait_until(lambda: metric(server, 'flight_waiters') == len(titles), 'all have asked')
+                wait_until(lambda: gate.waiting == 1, 'one is asked for')
+                for concurrency, makes, running in ((3, 2, 2), (3, 64, 3)):
+                    config.write_text(fields % (concurrency, makes))
+                    server.signal(signal.SIGHUP)
+                    wait_until(lambda n=running: gate.waiting == n, 'as many are asked for as may be now')
+                check('reload.changed option=domains.localhost.origin.concurrency' in server.stderr(), server.stderr())
+                check('reload.changed option=flight.makes_max' in server.stderr(), server.stderr())
+                gate.open()
+                eq([answer.status for answer in crowd.wait()], [200] * len(titles))
 
 
 def connections_with(binary, files, *options):

@@ -403,8 +403,10 @@ static void step(struct world *w)
         step_finish(w);
     else if (dice < 75)
         step_time(w);
-    else
+    else if (dice < 99)
         turn(w, 1 + below(w, 64));
+    else
+        flight_core_limit(w->core, ++w->opts.makes_max, ++w->opts.makes_source_max);
     flight_core_check(w->core);
     limiter_check(w->opts.limiter);
 }

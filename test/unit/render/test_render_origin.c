@@ -556,6 +556,41 @@ static void a_thousand_misses_come_few_at_a_time(void **state)
     stage_free(s);
 }
 
+/* What a host may have at once. */
+static unsigned host_running_max(const struct stage *s)
+{
+    return limiter_limits_of(http_client_limiter(s->asker.client), LIMITER_ORIGIN,
+                             render_source(s->origin, WANT_RENDER))
+        .running_max;
+}
+
+/* Renders, half as many transforms and metadata, siteinfo. */
+static unsigned all_of(unsigned concurrency)
+{
+    return concurrency + 2 * ((concurrency + 1) / 2) + 1;
+}
+
+static void a_host_may_have_what_the_domain_that_wants_most_may(void **state)
+{
+    (void)state;
+    static const struct rule rules[] = { { 0 } };
+    struct stage *s = stage_new(&parsoid, REST, rules);
+    struct origin_opts other = *origin_opts_of(s->origin);
+    struct origin *quiet;
+    other.domain = "quiet.example";
+    other.concurrency = 20;
+    assert_int_equal(origin_new(s->asker.client, s->asker.loop, echo_clock(), &other, &quiet, NULL),
+                     ERR_OK);
+    assert_int_equal(host_running_max(s), all_of(20));
+    origins_limit((const struct origin_limit[]){ { s->origin, 3 }, { quiet, 5 } }, 2);
+    assert_int_equal(host_running_max(s), all_of(5));
+    assert_int_equal(origin_opts_of(s->origin)->concurrency, 3);
+    origins_limit((const struct origin_limit[]){ { s->origin, 30 }, { quiet, 2 } }, 2);
+    assert_int_equal(host_running_max(s), all_of(30));
+    origin_free(&quiet);
+    stage_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -571,6 +606,7 @@ int main(void)
         cmocka_unit_test(wikis_of_one_host_take_turns),
         cmocka_unit_test(a_flood_of_metadata_is_refused_beyond_its_bound),
         cmocka_unit_test(a_thousand_misses_come_few_at_a_time),
+        cmocka_unit_test(a_host_may_have_what_the_domain_that_wants_most_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -669,29 +669,81 @@ static void an_option_that_does_nothing_any_more_is_taken_and_named(void **state
     buf_fini(&names);
 }
 
-static void a_reload_knows_what_changed(void **state)
+static void note_change(void *ctx, const char *name, bool taken)
 {
-    struct options *a = fresh(state), *b = options_new();
-    yaml_fine(b, "log: { level: debug }\ndata: other\nlisten: 127.0.0.1:1\ndomains: [x]\npage: { "
-                 "grace_ttl: 1s }\n"
-                 "hot_bytes: 1\n");
-    (void)finished(a);
-    (void)finished(b);
+    struct buf *names = ctx;
+    buf_printf(names, "%s%s ", name, taken ? "!" : "");
+}
+
+/* What a running server says and does of options read anew. */
+static void takes_over(struct options *running, const char *yaml, const char *expected)
+{
+    struct options *anew = options_new();
     struct buf names;
+    yaml_fine(anew, yaml);
+    (void)finished(anew);
     buf_init(&names, 1024);
-    options_differences(a, b, note_name, &names);
-    assert_true(str_eq(buf_str(&names), STR("listen data domains hot_bytes page ")));
+    options_take_over(running, anew, note_change, &names);
+    buf_put_c(&names, '\0');
+    assert_string_equal(names.p, expected);
     buf_clear(&names);
-    options_differences(a, a, note_name, &names);
-    assert_int_equal(names.n, 0);
-    options_free(&b);
-    b = options_new();
-    yaml_fine(b, "domains: { localhost: { origin: { url: http://x/rest.php } } }\n");
-    (void)finished(b);
-    options_differences(a, b, note_name, &names);
-    assert_true(str_eq(buf_str(&names), STR("domains ")));
+    options_take_over(running, anew, note_change, &names); /* what was taken differs no more */
+    assert_null(memchr(names.p, '!', names.n));
     buf_fini(&names);
-    options_free(&b);
+    options_free(&anew);
+}
+
+static void a_reload_takes_over_what_its_row_says_and_names_the_rest(void **state)
+{
+    struct options *o = fresh(state);
+    yaml_fine(o, "domains: { a: { origin: { url: http://x/rest.php } }, b: {} }\n"
+                 "buckets: { m: { policy: all }, v: { kind: key_value } }\n");
+    const struct config *c = finished(o);
+    takes_over(o,
+               "domains: { a: { origin: { url: http://x/rest.php } }, b: {} }\n"
+               "buckets: { m: { policy: all }, v: { kind: key_value } }\n",
+               "");
+    takes_over(
+        o,
+        "domains: { a: { origin: { url: http://y/rest.php, concurrency: 3 } }, b: {} }\n"
+        "buckets: { m: { policy: all, grace_ttl: 1s, contents: [x] },\n"
+        "  v: { kind: key_value, ttl: 1d } }\n"
+        "page: { grace_ttl: 2s }\nhot_bytes: 1\nlisten: 127.0.0.1:1\ndrain_timeout: 3s\n"
+        "flight: { makes_max: 5, makes_source_max: 2 }\nlog: { level: debug, access: true }\n",
+        "listen drain_timeout! flight.makes_max! flight.makes_source_max! hot_bytes "
+        "log.level! log.access! domains.a.origin.url "
+        "domains.a.origin.concurrency! page.grace_ttl buckets.m.grace_ttl "
+        "buckets.m.contents buckets.v.ttl ");
+    assert_int_equal(c->drain_timeout_ms, 3000);
+    assert_int_equal(c->flight.makes_max, 5);
+    assert_int_equal(c->flight.makes_source_max, 2);
+    assert_int_equal(c->log_level, LOG_DEBUG);
+    assert_true(c->access_log);
+    assert_int_equal(c->domains[0].origin.concurrency, 3);
+    assert_string_equal(c->domains[0].origin.url, "http://x/rest.php");
+    assert_int_not_equal(c->hot_bytes, 1);
+    takes_over(o, "domains: [a]\n",
+               "drain_timeout! flight.makes_max! flight.makes_source_max! log.level! log.access! "
+               "domains domains.a.origin.url domains.a.origin.concurrency! "
+               "buckets buckets ");
+}
+
+/* Texts live as long as their options, and other threads read what is no number of the loop's. */
+static void what_a_reload_takes_over_is_a_number(void **state)
+{
+    (void)state;
+    const struct option *const tables[] = { option_rows, option_bucket_rows, option_value_rows,
+                                            option_origin_rows, option_list_rows };
+    unsigned taken = 0;
+    for (size_t t = 0; t < COUNT_OF(tables); t++)
+        for (const struct option *r = tables[t]; r->name != NULL; r++) {
+            if (r->reload != OPTION_ON_RELOAD)
+                continue;
+            taken++;
+            assert_true(r->type == OPTION_CHOICE || r->type == OPTION_FLAG ||
+                        r->type == OPTION_COUNT || r->type == OPTION_MS);
+        }
+    assert_int_equal(taken, 6);
 }
 
 int main(void)
@@ -722,7 +774,9 @@ int main(void)
         cmocka_unit_test_teardown(every_row_is_described_in_every_form, tear_down),
         cmocka_unit_test_teardown(an_option_that_does_nothing_any_more_is_taken_and_named,
                                   tear_down),
-        cmocka_unit_test_teardown(a_reload_knows_what_changed, tear_down),
+        cmocka_unit_test_teardown(a_reload_takes_over_what_its_row_says_and_names_the_rest,
+                                  tear_down),
+        cmocka_unit_test(what_a_reload_takes_over_is_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
