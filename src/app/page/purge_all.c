@@ -1,13 +1,11 @@
 #include "app/page/purge_all.h"
 
 #include "app/page/render_make.h"
+#include "codec/told.h"
 #include "flight/shared.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TELL_BYTES_MAX = 2048 };
 
 static void forget_flight(const struct app *app, const struct page_target *t, uint64_t rev)
 {
@@ -16,62 +14,63 @@ static void forget_flight(const struct app *app, const struct page_target *t, ui
     flight_shared_drop(app->shared, id, NULL, NULL);
 }
 
+/* t: all but who tells it, and where. */
+static void tell(const struct app *app, const struct page_target *of, struct told t)
+{
+    struct buf text;
+    t.node = str_of(flight_shared_node(app->shared));
+    t.bucket = str_of(of->config->page.name);
+    t.domain = of->domain->name;
+    t.title = of->title;
+    buf_init(&text, TOLD_BYTES_MAX);
+    told_encode(&text, &t);
+    INVARIANT(buf_status(&text) == ERR_OK); /* names and titles are bounded */
+    flight_shared_tell(app->shared, buf_str(&text));
+    buf_fini(&text);
+}
+
 void app_purge_tell(const struct app *app, const struct page_target *t)
 {
     if (app->shared == NULL)
         return;
-    char text[TELL_BYTES_MAX], tid[TID_TEXT_BYTES + 1] = "-";
-    if (t->has_tid)
-        tid_format(t->name.tid, tid);
     uint64_t rev = t->has_rev ? t->name.rev : 0;
-    int n = snprintf(text, sizeof text, "purge %s %s %.*s %llu %s %.*s",
-                     flight_shared_node(app->shared), t->config->page.name,
-                     STR_ARG(t->domain->name), (unsigned long long)rev, tid, STR_ARG(t->title));
-    INVARIANT(n > 0 && n < TELL_BYTES_MAX); /* names and titles are bounded */
-    flight_shared_tell(app->shared, (str){ .p = text, .n = (size_t)n });
+    tell(app, t,
+         (struct told){ .kind = TOLD_PURGE,
+                        .purge = { .rev = rev, .has_tid = t->has_tid, .tid = t->name.tid } });
     forget_flight(app, t, 0);
     if (rev != 0)
         forget_flight(app, t, rev);
 }
 
+static const enum page_state page_states[TOLD_STATES] = { [TOLD_CURRENT] = PAGE_CURRENT,
+                                                          [TOLD_DELETED] = PAGE_DELETED,
+                                                          [TOLD_SUPPRESSED] = PAGE_SUPPRESSED };
+
+static enum told_state told_state_of(enum page_state state)
+{
+    unsigned i = 0;
+    while (i < TOLD_STATES && page_states[i] != state)
+        i++;
+    INVARIANT(i < TOLD_STATES); /* a wiki says no other */
+    return (enum told_state)i;
+}
+
 void app_mark_tell(const struct app *app, const struct page_target *t, const struct page_mark *mark)
 {
-    if (app->shared == NULL)
-        return;
-    char text[TELL_BYTES_MAX];
-    int n =
-        snprintf(text, sizeof text, "mark %s %s %.*s %s %llu %llu %lld %.*s",
-                 flight_shared_node(app->shared), t->config->page.name, STR_ARG(t->domain->name),
-                 page_state_name(mark->state), (unsigned long long)mark->first,
-                 (unsigned long long)mark->last, (long long)mark->said_at.ns, STR_ARG(t->title));
-    INVARIANT(n > 0 && n < TELL_BYTES_MAX); /* names and titles are bounded */
-    flight_shared_tell(app->shared, (str){ .p = text, .n = (size_t)n });
+    if (app->shared != NULL)
+        tell(app, t,
+             (struct told){ .kind = TOLD_MARK,
+                            .mark = { .state = told_state_of(mark->state),
+                                      .first = mark->first,
+                                      .last = mark->last,
+                                      .said_at = mark->said_at } });
 }
 
 /* ---- being told ---- */
 
-/* What any word begins with; rest: what follows, to the title. */
-struct word {
-    str kind, rest;
-    struct page_bucket *bucket;
-    const struct app_domain *domain;
-};
-
-/* False: it is ours, or of a bucket or domain that only others have. */
-static bool word_open(const struct app *app, str text, struct word *w)
-{
-    *w = (struct word){ .kind = str_split(&text, ' ') };
-    str node = str_split(&text, ' ');
-    w->bucket = page_store_bucket(app->pages, str_split(&text, ' '));
-    w->domain = app_domain_find(app, str_split(&text, ' '));
-    w->rest = text;
-    return w->bucket != NULL && w->domain != NULL &&
-           !str_eq(node, str_of(flight_shared_node(app->shared)));
-}
-
 /* Words are followed in the order they came in: the loop hands them to the store one after the
  * other. Where the store ends with them is good enough to go on; the loop may be gone by then. */
-struct told {
+struct following {
     struct page_order op;
     char title[PAGE_TITLE_BYTES_MAX];
     const struct app *app;
@@ -79,7 +78,7 @@ struct told {
 
 static void followed(struct store_call *c)
 {
-    struct told *t = CONTAINER_OF(c, struct told, op.call);
+    struct following *t = CONTAINER_OF(c, struct following, op.call);
     if (c->why != ERR_OK)
         log_event(t->app->log, LOG_WARN,
                   t->op.kind == ORDER_PURGE ? "purge.not_followed" : "mark.not_followed",
@@ -87,71 +86,55 @@ static void followed(struct store_call *c)
     free(t);
 }
 
-static bool parse_purge(str *rest, struct page_order *op)
+static void follow_purge(struct page_order *op, const struct told *t)
 {
-    str rev = str_split(rest, ' '), tid = str_split(rest, ' ');
     op->kind = ORDER_PURGE;
-    if (!str_to_u64(rev, &op->name.rev) || op->name.rev > PAGE_REV_MAX)
-        return false;
-    op->has_rev = op->name.rev != 0;
-    op->has_tid = !str_eq(tid, STR("-"));
-    return !op->has_tid || (op->has_rev && tid_parse(tid, &op->name.tid));
+    op->name.rev = t->purge.rev;
+    op->has_rev = t->purge.rev != 0;
+    op->has_tid = t->purge.has_tid;
+    if (op->has_tid)
+        op->name.tid = t->purge.tid;
 }
 
-static bool parse_state(str name, enum page_state *out)
-{
-    static const enum page_state said[] = { PAGE_CURRENT, PAGE_DELETED, PAGE_SUPPRESSED };
-    for (size_t i = 0; i < COUNT_OF(said); i++) {
-        *out = said[i];
-        if (str_eq(name, str_of(page_state_name(said[i]))))
-            return true;
-    }
-    return false;
-}
-
-static bool parse_mark(str *rest, struct page_order *op, store_time now)
+static void follow_mark(struct page_order *op, const struct told *t, store_time now)
 {
     op->kind = ORDER_MARK;
-    if (!parse_state(str_split(rest, ' '), &op->mark) ||
-        !str_to_u64(str_split(rest, ' '), &op->name.rev) ||
-        !str_to_u64(str_split(rest, ' '), &op->rev_last) ||
-        !str_to_i64(str_split(rest, ' '), &op->said_at.ns))
-        return false;
-    if (store_time_before(now, op->said_at)) /* whose clock is ahead */
-        op->said_at = now;
-    return op->name.rev <= op->rev_last && op->rev_last <= PAGE_REV_MAX;
+    op->mark = page_states[t->mark.state];
+    op->name.rev = t->mark.first;
+    op->rev_last = t->mark.last;
+    /* A clock that is ahead says no more than now. */
+    op->said_at = store_time_before(now, t->mark.said_at) ? now : t->mark.said_at;
 }
 
-static bool parse(const struct app *app, struct word *w, struct told *t)
+static struct following *following_new(struct app *app, const struct told *t)
 {
-    bool fine = false;
-    if (str_eq(w->kind, STR("purge")))
-        fine = parse_purge(&w->rest, &t->op);
-    else if (str_eq(w->kind, STR("mark"))) /* other versions may say more */
-        fine = parse_mark(&w->rest, &t->op, clock_store(app->clock));
-    if (!fine || w->rest.n == 0 || w->rest.n > sizeof t->title)
-        return false;
-    memcpy(t->title, w->rest.p, w->rest.n);
-    t->op.title = (str){ .p = t->title, .n = w->rest.n };
-    return true;
+    struct following *f = calloc(1, sizeof *f);
+    INVARIANT(f != NULL);
+    f->app = app;
+    memcpy(f->title, t->title.p, t->title.n);
+    f->op.title = (str){ .p = f->title, .n = t->title.n };
+    if (t->kind == TOLD_PURGE)
+        follow_purge(&f->op, t);
+    else
+        follow_mark(&f->op, t, clock_store(app->clock));
+    return f;
 }
 
 void app_told(struct app *app, str text)
 {
-    struct word w;
-    if (!word_open(app, text, &w))
+    struct told t;
+    if (!told_decode(text, &t) || str_eq(t.node, str_of(flight_shared_node(app->shared))))
         return;
-    struct told *t = calloc(1, sizeof *t);
-    INVARIANT(t != NULL);
-    *t = (struct told){ .app = app,
-                        .op = { .call = { .deadline = app_page_deadline(app),
-                                          .home = home_here(),
-                                          .done = followed },
-                                .bucket = w.bucket,
-                                .domain = w.domain->number,
-                                .elsewhere = w.domain->origin != NULL } };
-    if (parse(app, &w, t))
-        store_call_then(page_store_order(app->pages, &t->op), &t->op.call);
-    else
-        free(t);
+    struct page_bucket *bucket = page_store_bucket(app->pages, t.bucket);
+    const struct app_domain *domain = app_domain_find(app, t.domain);
+    if (bucket == NULL || domain == NULL || t.title.n > PAGE_TITLE_BYTES_MAX)
+        return; /* only others have it */
+    struct following *f = following_new(app, &t);
+    f->op.call.deadline = app_page_deadline(app);
+    f->op.call.home = home_here();
+    f->op.call.done = followed;
+    f->op.bucket = bucket;
+    f->op.domain = domain->number;
+    f->op.elsewhere = domain->origin != NULL;
+    store_call_then(page_store_order(app->pages, &f->op), &f->op.call);
 }

@@ -1,12 +1,7 @@
 /* purge_all.h - what takes renders away goes to every server that shares our Redis; each does it in
  * its own store. Told once, best effort: a server that is away or cut off does not learn of it
  * (docs/operations.md).
- *
- *   purge NODE BUCKET DOMAIN REV TID TITLE               REV 0: all; TID -: all of the revision;
- *     TITLE to the end
- *   mark NODE BUCKET DOMAIN STATE FIRST LAST AT TITLE    what a wiki says of these revisions, asked
- *     at AT (ns, UTC)
- *
+ * The messages are codec/told.h's.
  * Thread: any. */
 #ifndef APP_PAGE_PURGE_ALL_H
 #define APP_PAGE_PURGE_ALL_H
