@@ -2,7 +2,8 @@
 """Fails on what a compiler lets through and this tree keeps out: sizes, banned calls, TODOs nobody owns, guards, and
 citations of documents that are not here.
 
-Usage: tidy.py [ROOT]. Prints file:line: what is wrong; exit 1 if anything is. There is no list of exceptions.
+Usage: tidy.py [ROOT]. Prints file:line: what is wrong; exit 1 if anything is. Exceptions are STILL_BEYOND, which may only
+shrink: what keeps the limit must leave it.
 Without universal-ctags nothing is said of functions, and the exit is 77 when all else is right: not checked.
 """
 import json
@@ -14,10 +15,19 @@ import sys
 
 NOT_CHECKED = 77        # meson: skipped
 FUNCTION_LINES_MAX = 70
-SOURCE_LINES_MAX = 800
+PARAMETERS_MAX = 6
+SOURCE_LINES_MAX = 600
+TEST_LINES_MAX = 800    # of test and bench
 HEADER_LINES_MAX = 250
 COLUMNS_MAX = 100
 FOLDERS = ('src', 'test', 'bench')
+
+# What was beyond a limit of lines or parameters when the limit came: a file, or file:function.
+STILL_BEYOND = {
+    'src/bucket/catalog.c:pages_new', 'src/bucket/find.c:page_read', 'src/table/read.c', 'src/table/read.c:tables_get_json',
+    'src/table/store.c:store_schema', 'src/table/update.c', 'src/table/value.c',
+}
+THEIR_SHAPE = {'src/http/serve.c:serve_call'}       # another library says what its parameters are
 
 # Everywhere; and in src outside loop, which is the only door to clocks and randomness.
 BANNED = ('strcpy', 'strncpy', 'stpcpy', 'strcat', 'strncat', 'sprintf', 'vsprintf', 'strtok', 'strtok_r', 'atoi',
@@ -55,9 +65,12 @@ def code_only(text):
 
 def check_lines(path, text):
     lines = text.splitlines()
-    limit = HEADER_LINES_MAX if path.suffix == '.h' else SOURCE_LINES_MAX
-    if len(lines) > limit:
+    limit = SOURCE_LINES_MAX if path.parts[0] == 'src' else TEST_LINES_MAX
+    limit = HEADER_LINES_MAX if path.suffix == '.h' else limit
+    if len(lines) > limit and str(path) not in STILL_BEYOND:
         yield limit + 1, f'{len(lines)} lines, {limit} are the limit'
+    if len(lines) <= limit and str(path) in STILL_BEYOND:
+        yield 1, 'keeps the limit of lines: take it out of STILL_BEYOND'
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS_MAX:
             yield number, f'{len(line)} columns, {COLUMNS_MAX} are the limit'
@@ -123,10 +136,29 @@ def check_citations(root, path):
                 yield number, f'cites section {section} of {name}, which it has not'
 
 
+def parameters(signature):
+    """How many a signature as "(int a, void (*f)(int, int))" has."""
+    inside, depth, count = signature.strip()[1:-1].strip(), 0, 1
+    for c in inside:
+        depth += (c == '(') - (c == ')')
+        count += c == ',' and depth == 0
+    return 0 if inside in ('', 'void') else count
+
+
+def check_parameters(tag):
+    count = parameters(tag.get('signature', '()'))
+    name = f"{tag['path']}:{tag['name']}"
+    if count > PARAMETERS_MAX and name not in STILL_BEYOND | THEIR_SHAPE:
+        yield (tag['path'], tag['line'],
+               f"{tag['name']} has {count} parameters, {PARAMETERS_MAX} are the limit: give it a struct")
+    if count <= PARAMETERS_MAX and name in STILL_BEYOND:
+        yield tag['path'], tag['line'], f"{tag['name']} keeps the limit of parameters: take it out of STILL_BEYOND"
+
+
 def check_functions(root, paths):
-    """(path, line, problem) of functions that are too long, as universal-ctags measures them."""
+    """(path, line, problem) of functions with too many lines or parameters, as universal-ctags measures them."""
     ctags = subprocess.run(
-        ['ctags', '--languages=C', '--langmap=C:.c.h', '--kinds-C=f', '--fields=+ne', '--output-format=json', '-f',
+        ['ctags', '--languages=C', '--langmap=C:.c.h', '--kinds-C=f', '--fields=+neS', '--output-format=json', '-f',
          '-', '-L', '-'],
         input='\n'.join(map(str, paths)), cwd=root, capture_output=True, text=True, check=True)
     for line in ctags.stdout.splitlines():
@@ -137,6 +169,8 @@ def check_functions(root, paths):
         if length > FUNCTION_LINES_MAX:
             yield (tag['path'], tag['line'],
                    f"{tag['name']} has {length} lines, {FUNCTION_LINES_MAX} are the limit")
+        if tag['path'].startswith('src/'):
+            yield from check_parameters(tag)
 
 
 def main():
