@@ -48,8 +48,8 @@ void app_start(struct app *app)
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
     value_there_init(app);
-    const struct page_follower follower = { .changed = forget, .ctx = app->hot };
-    page_store_follow(app->pages, &follower);
+    const struct page_listener listener = { .changed = forget, .ctx = app->hot };
+    page_store_listen(app->pages, &listener);
 }
 
 void app_drain_queues(struct app *app)

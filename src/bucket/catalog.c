@@ -377,6 +377,7 @@ err pages_new(struct engine *e, struct clock *clock, uint64_t seed,
     p->engine = e;
     p->clock = clock;
     rng_init(&p->rng, seed);
+    feed_init(&p->feed, engine_stored_until(e));
     struct engine_view *v = engine_view_begin(e);
     unsigned room = count + buckets_stored(v);
     engine_view_end(&v);
@@ -411,6 +412,7 @@ void pages_free(struct pages **pp)
         bucket_fini(&p->buckets[i]);
     free(p->buckets);
     frame_pool_fini(&p->frames);
+    feed_fini(&p->feed);
     p->magic = 0;
     free(p);
     *pp = NULL;
@@ -451,19 +453,11 @@ const struct page_plan *page_bucket_plan(const struct page_bucket *b)
     return &b->plan;
 }
 
-void pages_on_change(struct pages *p,
-                     void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
-                     void *ctx)
-{
-    MAGIC_CHECK(p, PAGES_MAGIC);
-    p->changed = changed;
-    p->changed_ctx = ctx;
-}
-
 void pages_tell(struct pages *p, uint16_t bucket, uint32_t domain, str title)
 {
-    if (p->changed != NULL)
-        p->changed(p->changed_ctx, bucket, domain, title);
+    const struct page_listener *l = &p->feed.listener;
+    if (l->changed != NULL)
+        l->changed(l->ctx, bucket, domain, title);
 }
 
 void pages_on_facts(struct pages *p, pages_facts_fn *facts, void *ctx)

@@ -10,6 +10,7 @@
 
 #include "base/map.h"
 #include "base/rng.h"
+#include "bucket/feed.h"
 #include "bucket/key.h"
 #include "bucket/row.h"
 #include "codec/frame.h"
@@ -38,8 +39,7 @@ struct pages {
     struct frame_pool frames;
     struct page_bucket *buckets;
     unsigned count;
-    void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title);
-    void *changed_ctx;
+    struct feed feed;
     pages_facts_fn *facts;
     void *facts_ctx;
     store_time fact_at; /* committer only: of the last fact, and its count in that instant */

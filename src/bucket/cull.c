@@ -12,7 +12,8 @@ struct cull {
     struct pages *pages;
     /* max of this update: PAGE_CULL_BATCH, less where there is little room */
     struct due_batch dues;
-    bool *culled;    /* which of them removed a render */
+    bool *culled; /* which of them removed a render */
+    struct feed_batch *changes;
     unsigned looked; /* at traces, in this update */
     int64_t overdue_ns_max;
 };
@@ -100,7 +101,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     if (b == NULL)
         return pass_over(u, txn, d); /* the catalog knows every number ever given */
     page_key_title(&key, parts.bucket, parts.domain, parts.title);
-    err e = edit_begin(&t, txn, b, &key);
+    err e = edit_begin(&t, txn, b, &key, u->changes);
     if (e == ERR_CORRUPT)
         return pass_over(u, txn, d);
     if (e != ERR_OK)
@@ -124,6 +125,7 @@ static err cull_decide(struct engine_txn *t, void *ctx)
     struct cull *u = ctx;
     u->overdue_ns_max = 0;
     u->looked = 0;
+    feed_batch_clear(u->changes, engine_txn_now(t));
     err e = due_take(engine_txn_view(t), &page_due, engine_txn_now(t), &u->dues);
     unsigned done = 0;
     while (done < u->dues.count && e == ERR_OK && u->looked <= TRACES_LOOKED_MAX)
@@ -132,8 +134,12 @@ static err cull_decide(struct engine_txn *t, void *ctx)
     return e;
 }
 
-static void cull_told(struct cull *u)
+/* On the committer, as all that changes titles. */
+static void cull_done(void *ctx, err why)
 {
+    struct cull *u = ctx;
+    if (why != ERR_OK)
+        return; /* perhaps a smaller batch follows */
     struct page_key_parts parts;
     uint64_t culled = 0, before = atomic_load(&u->pages->overdue_ns_max),
              now = (uint64_t)u->overdue_ns_max;
@@ -146,12 +152,17 @@ static void cull_told(struct cull *u)
     atomic_fetch_add(&u->pages->culled, culled);
     while (before < now && !atomic_compare_exchange_weak(&u->pages->overdue_ns_max, &before, now))
         continue;
+    feed_batch_tell(&u->changes);
 }
 
 static err cull_batch(struct pages *p)
 {
-    struct cull u = { .pages = p, .dues.max = PAGE_CULL_BATCH };
-    const struct engine_update update = { .decide = cull_decide, .ctx = &u, .frees = true };
+    struct cull u = { .pages = p,
+                      .dues.max = PAGE_CULL_BATCH,
+                      .changes = feed_batch_new(&p->feed) };
+    const struct engine_update update = {
+        .decide = cull_decide, .done = cull_done, .ctx = &u, .frees = true
+    };
     u.dues.entries = calloc(PAGE_CULL_BATCH, sizeof(*u.dues.entries));
     u.culled = calloc(PAGE_CULL_BATCH, sizeof(*u.culled));
     INVARIANT(u.dues.entries != NULL);
@@ -161,8 +172,7 @@ static err cull_batch(struct pages *p)
         u.dues.max /= CULL_SHRINK;
         e = engine_submit_wait(p->engine, &update);
     }
-    if (e == ERR_OK)
-        cull_told(&u);
+    feed_batch_free(&u.changes);
     free(u.culled);
     free(u.dues.entries);
     return e;
@@ -194,6 +204,7 @@ struct replan {
     struct page_key (*keys)[PAGE_CULL_BATCH];
     unsigned count, planned;
     bool over;
+    struct feed_batch *changes;
 };
 
 /* The next keys of the bucket from the cursor on, but for damaged rows; leaves the cursor behind
@@ -239,7 +250,7 @@ static err replan_one(struct replan *r, struct engine_txn *txn, const struct pag
     if (!page_key_parse(page_key_str(row_key), &parts))
         return ERR_CORRUPT;
     page_key_title(&key, parts.bucket, parts.domain, parts.title);
-    err e = edit_begin(&t, txn, r->bucket, &key);
+    err e = edit_begin(&t, txn, r->bucket, &key, r->changes);
     if (e == ERR_OK)
         e = look_get(&t.look.title, parts.name, &row);
     const struct page_plan *plan = &r->bucket->plan;
@@ -258,6 +269,7 @@ static err replan_decide(struct engine_txn *t, void *ctx)
     struct replan *r = ctx;
     struct page_key cursor;
     r->planned = 0;
+    feed_batch_clear(r->changes, engine_txn_now(t));
     err e = catalog_cursor_get(t, r->bucket, &cursor);
     if (e == ERR_OK)
         e = replan_collect(r, t, &cursor);
@@ -269,12 +281,21 @@ static err replan_decide(struct engine_txn *t, void *ctx)
                    : catalog_cursor_put(t, r->bucket, page_key_str(&cursor));
 }
 
+static void replan_done(void *ctx, err why)
+{
+    struct replan *r = ctx;
+    if (why == ERR_OK)
+        feed_batch_tell(&r->changes);
+}
+
 err bucket_replan(struct page_bucket *b, bool *more)
 {
-    struct replan r = { .bucket = b };
+    struct replan r = { .bucket = b, .changes = feed_batch_new(&b->pages->feed) };
+    const struct engine_update update = { .decide = replan_decide, .done = replan_done, .ctx = &r };
     r.keys = calloc(1, sizeof(*r.keys));
     INVARIANT(r.keys != NULL);
-    err e = engine_update_wait(b->pages->engine, replan_decide, &r);
+    err e = engine_submit_wait(b->pages->engine, &update);
+    feed_batch_free(&r.changes);
     free(r.keys);
     if (e != ERR_OK)
         return e;

@@ -10,7 +10,7 @@ static struct edit *edit_of(struct title *t)
 }
 
 err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bucket *b,
-               const struct page_key *key)
+               const struct page_key *key, struct feed_batch *changes)
 {
     struct engine_row found;
     look_init_key(&t->look, b, engine_txn_view(txn), key);
@@ -20,6 +20,7 @@ err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bucket *b,
     t->txn = txn;
     t->blob = STR_NONE;
     t->joined = false;
+    t->changes = changes;
     err e = engine_get(t->look.view, SPACE_TITLE, page_key_str(key), &found);
     if (e == ERR_OK)
         e = page_title_decode(found.value, &t->look.row);
@@ -57,6 +58,36 @@ static str row_encode(const struct edit *t, struct page_row *row, char *value)
     return page_row_encode(row, value);
 }
 
+/* ---- what is told of it ---- */
+
+/* False: to nobody. */
+static bool edit_is_followed(const struct edit *t, struct feed_title *of)
+{
+    struct page_key_parts parts;
+    if (t->changes == NULL || !page_key_title_parse(page_key_str(&t->look.key), &parts))
+        return false;
+    *of =
+        (struct feed_title){ .bucket = parts.bucket, .domain = parts.domain, .title = parts.title };
+    return true;
+}
+
+/* A row is about to be written. */
+static void edit_note_row(const struct edit *t, struct page_row *row)
+{
+    struct feed_title of;
+    if (edit_is_followed(t, &of))
+        feed_note_row(t->changes, &of, row);
+}
+
+static void edit_note_gone(const struct edit *t, const struct page_render *r, enum page_state why)
+{
+    struct feed_title of;
+    if (edit_is_followed(t, &of))
+        feed_note(t->changes, &of, why == PAGE_CULLED ? CHANGE_CULLED : CHANGE_PURGED, r);
+}
+
+/* ---- rows ---- */
+
 static err edit_insert(struct title *title, struct page_row *row, const struct page_row *replaced)
 {
     struct edit *t = edit_of(title);
@@ -65,6 +96,8 @@ static err edit_insert(struct title *title, struct page_row *row, const struct p
     page_key_name(&key, &t->look.key, row->r.name);
     str k = page_key_str(&key);
     const struct due_row due = page_due_row(DUE_RENDER, k);
+    row->was.known = false;
+    edit_note_row(t, row);
     err e = ledger_remove(t, row->r.name);
     if (e == ERR_OK && replaced != NULL)
         e = due_unfile(t->txn, &page_due, replaced->due_stored, due);
@@ -81,19 +114,21 @@ static err edit_update(struct title *title, struct page_row *row)
     store_time due = row->due_stored;
     page_key_name(&key, &t->look.key, row->r.name);
     str k = page_key_str(&key);
+    edit_note_row(t, row);
     err e = engine_txn_put_value(t->txn, SPACE_RENDER, k, row_encode(t, row, value));
     return e == ERR_OK
                ? due_move(t->txn, &page_due, due, row->r.due_at, page_due_row(DUE_RENDER, k))
                : e;
 }
 
-static err edit_remove(struct title *title, const struct page_row *row,
+static err edit_remove(struct title *title, const struct page_row *row, enum page_state why,
                        const struct page_trace_row *trace)
 {
     struct edit *t = edit_of(title);
     struct page_key key;
     page_key_name(&key, &t->look.key, row->r.name);
     str k = page_key_str(&key);
+    edit_note_gone(t, &row->r, why);
     err e = engine_txn_delete(t->txn, SPACE_RENDER, k);
     if (e == ERR_OK)
         e = due_unfile(t->txn, &page_due, row->due_stored, page_due_row(DUE_RENDER, k));
@@ -106,8 +141,10 @@ static err edit_remove(struct title *title, const struct page_row *row,
 static err edit_drop(struct title *title, struct page_name name)
 {
     struct edit *t = edit_of(title);
+    const struct page_render gone = { .name = name };
     struct page_key key;
     page_key_name(&key, &t->look.key, name);
+    edit_note_gone(t, &gone, PAGE_PURGED);
     return engine_txn_delete(t->txn, SPACE_RENDER, page_key_str(&key));
 }
 

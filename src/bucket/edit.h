@@ -7,6 +7,7 @@
 #ifndef BUCKET_EDIT_H
 #define BUCKET_EDIT_H
 
+#include "bucket/feed.h"
 #include "bucket/look.h"
 #include "title/decide.h"
 #include "title/edit.h"
@@ -17,14 +18,15 @@ struct edit {
     struct engine_txn *txn;
     struct page_title_row as_read;
     bool had_row;
-    str blob;    /* of the render that is put */
-    bool joined; /* the fences became one, for the whole title */
+    str blob;                   /* of the render that is put */
+    struct feed_batch *changes; /* NULL: nobody follows */
+    bool joined;                /* the fences became one, for the whole title */
     struct title_seen seen;
 };
 
-/* key: the title's prefix. */
+/* key: the title's prefix. changes: of the update. */
 MUST_CHECK err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bucket *b,
-                          const struct page_key *key);
+                          const struct page_key *key, struct feed_batch *changes);
 /* Steps the facts of an answer, each at its place in time. part: of the last fact; when it says
  * that there is more, a later update steps on with it, resumed. Then the answer has one fact. */
 MUST_CHECK err edit_step(struct edit *t, struct title_answer *a, struct title_part *part);

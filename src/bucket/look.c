@@ -123,6 +123,7 @@ err look_decode(const struct look *k, struct page_name name, const struct engine
         return ERR_CORRUPT;
     out->r.name = name;
     memcpy(&out->r.where, &blob, sizeof(blob));
+    out->was = feed_row_was(out);
     e = settle(k, out);
     out->r.state = retention_state(&k->bucket->plan.policy, &out->r, k->title.now);
     return e;

@@ -14,6 +14,7 @@ struct order_own {
     bool changed, more, settling;
     uint64_t purged_now;
     struct title_answer answer;
+    struct feed_batch *changes; /* of one update */
     struct page_name from,
         next_from; /* PURGE, RELEASE of many rows: several updates; where the next goes on */
 };
@@ -115,7 +116,8 @@ static err order_decide(struct engine_txn *txn, void *ctx)
     own->changed = own->more = own->settling = false;
     own->purged_now = 0;
     page_key_title(&key, o->bucket->number, o->domain, o->title);
-    err e = edit_begin(&t, txn, o->bucket, &key);
+    feed_batch_clear(own->changes, engine_txn_now(txn));
+    err e = edit_begin(&t, txn, o->bucket, &key, own->changes);
     if (e == ERR_OK && own->phase == 0)
         e = order_first(o, &t);
     if (e == ERR_OK && own->settling)
@@ -139,6 +141,7 @@ static void order_done(void *ctx, err why)
     struct order_own *own = own_of(o);
     struct pages *pages = o->bucket->pages;
     if (why != ERR_OK) {
+        feed_batch_free(&own->changes);
         order_end(o, why);
         return;
     }
@@ -149,6 +152,7 @@ static void order_done(void *ctx, err why)
         pages_tell_facts(o->bucket, o->domain, o->title, &own->answer);
     if (own->changed)
         pages_tell(pages, o->bucket->number, o->domain, o->title);
+    feed_batch_tell(&own->changes);
     if (!own->more) {
         order_end(o, ERR_OK);
         return;
@@ -163,6 +167,7 @@ static void order_done(void *ctx, err why)
 static void order_submit(struct page_order *o)
 {
     struct order_own *own = own_of(o);
+    own->changes = feed_batch_new(&o->bucket->pages->feed);
     own->update =
         (struct engine_update){ .decide = order_decide,
                                 .done = order_done,

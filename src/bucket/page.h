@@ -81,14 +81,9 @@ MUST_CHECK err page_read(struct page_bucket *b, const struct page_render *r,
 MUST_CHECK err pages_upkeep(struct pages *p, bool *more, store_time *next);
 void pages_stats_get(struct pages *p, struct pages_stats *out);
 
-/* Told, on the engine's thread, of every title that changed, after it is on disk and before done.
- * One listener. */
-void pages_on_change(struct pages *p,
-                     void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
-                     void *ctx);
 uint16_t page_bucket_number(const struct page_bucket *b);
 
-/* Given the facts of each update of a title, in their order, as pages_on_change is told, before it.
+/* Given the facts of each update of a title, in their order, before its listener is told.
  * The rows of the title follow from its facts and the policies of its bucket (title/derive.h). An
  * order that takes several updates is given with its first. */
 typedef void pages_facts_fn(void *ctx, uint16_t bucket, uint32_t domain, str title,

@@ -16,6 +16,7 @@ struct put_own {
     struct page_render row;
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
     struct title_answer answer;
+    struct feed_batch *changes;
 };
 
 static struct put_own *own_of(const struct page_put *p)
@@ -55,8 +56,10 @@ static err put_decide(struct engine_txn *txn, void *ctx)
     struct page_key key;
     struct edit t;
     title_answer_init(a);
+    struct feed_batch *changes = own_of(p)->changes;
     page_key_title(&key, p->bucket->number, p->domain, p->title);
-    err e = edit_begin(&t, txn, p->bucket, &key);
+    feed_batch_clear(changes, engine_txn_now(txn));
+    err e = edit_begin(&t, txn, p->bucket, &key, changes);
     if (e == ERR_OK)
         e = put_step(&t, p);
     if (e == ERR_OK)
@@ -79,14 +82,17 @@ static void put_done(void *ctx, err why)
 {
     struct page_put *p = ctx;
     struct pages *pages = p->bucket->pages;
-    const struct title_answer *a = &own_of(p)->answer;
+    struct put_own *own = own_of(p);
+    const struct title_answer *a = &own->answer;
     if (why == ERR_OK) {
         atomic_fetch_add(p->applied ? &pages->puts : &pages->duplicates, 1);
         atomic_fetch_add(&pages->superseded, a->superseded);
         pages_tell_facts(p->bucket, p->domain, p->title, a);
         if (a->facts_count > 0)
             pages_tell(pages, p->bucket->number, p->domain, p->title);
+        feed_batch_tell(&own->changes);
     }
+    feed_batch_free(&own->changes);
     store_call_end(&p->call, why);
 }
 
@@ -219,6 +225,7 @@ enum store_start page_put_start(struct page_bucket *b, struct page_put *p)
     if (e != ERR_OK)
         return store_call_done(&p->call, e);
     struct put_own *own = own_of(p);
+    own->changes = feed_batch_new(&b->pages->feed);
     own->update = (struct engine_update){ .decide = put_decide,
                                           .done = put_done,
                                           .ctx = p,

@@ -183,9 +183,21 @@ static err pages_store_check(struct page_store *s, void (*found)(void *ctx, cons
     return pages_check(pages_of(s), found, ctx);
 }
 
+static void pages_listen(struct page_store *s, const struct page_listener *l)
+{
+    pages_of(s)->feed.listener = *l;
+}
+
 static void pages_follow(struct page_store *s, const struct page_follower *f)
 {
-    pages_on_change(pages_of(s), f->changed, f->ctx);
+    struct feed *feed = &pages_of(s)->feed;
+    INVARIANT(feed->followers_count < PAGE_FOLLOWERS_MAX);
+    feed->followers[feed->followers_count++] = *f;
+}
+
+static struct page_position pages_position(struct page_store *s)
+{
+    return feed_position(&pages_of(s)->feed);
 }
 
 static const struct page_store_ops pages_ops = {
@@ -201,7 +213,9 @@ static const struct page_store_ops pages_ops = {
     .upkeep = pages_store_upkeep,
     .stats = pages_stats,
     .check = pages_store_check,
+    .listen = pages_listen,
     .follow = pages_follow,
+    .position = pages_position,
 };
 
 struct page_store *pages_store(struct pages *p)

@@ -502,6 +502,8 @@ static err waiter_decide(struct engine_txn *t, void *ctx)
 static void waiter_done(void *ctx, err why)
 {
     struct waiter *w = ctx;
+    if (w->update->done != NULL)
+        w->update->done(w->update->ctx, why);
     pthread_mutex_lock(&w->lock);
     w->done = true;
     w->why = why;

@@ -126,6 +126,9 @@ void engine_unpin(struct engine *e, struct engine_pin pin);
 
 /* ---- writing ---- */
 
+/* Of the last update on disk when the store was opened; ZERO: there was none. */
+store_time engine_stored_until(const struct engine *e);
+
 /* The newest state, this update's own writes included; for the read functions above. */
 struct engine_view *engine_txn_view(struct engine_txn *t);
 /* store_time of this update: never smaller than that of an earlier one. */
@@ -173,8 +176,8 @@ struct engine_update {
     struct engine_update *next; /* the engine's */
 };
 void engine_submit(struct engine *e, struct engine_update *u);
-/* Submits and waits; done is not called, and next is not the caller's. Thread: any but the
- * committer and the loop. */
+/* Submits and waits until done was called, which may be NULL; next is not the caller's. Thread: any
+ * but the committer and the loop. */
 MUST_CHECK err engine_submit_wait(struct engine *e, const struct engine_update *u);
 /* The same for one that has no more to say. For start-up, tools and tests. */
 MUST_CHECK err engine_update_wait(struct engine *e, err (*decide)(struct engine_txn *t, void *ctx),

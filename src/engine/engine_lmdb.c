@@ -227,10 +227,15 @@ err engine_open(const struct engine_opts *opts, struct engine **out, store_time 
         engine_free(&e);
         return why;
     }
-    e->last_now = e->active->greatest;
-    *greatest = e->active->greatest;
+    e->last_now = e->stored_until = e->active->greatest;
+    *greatest = e->stored_until;
     *out = e;
     return ERR_OK;
+}
+
+store_time engine_stored_until(const struct engine *e)
+{
+    return e->stored_until;
 }
 
 err engine_start(struct engine *e, struct clock *clock, struct err_note *note)

@@ -102,6 +102,7 @@ struct engine {
     struct vlog *log;
     struct clock *clock;
     store_time last_now; /* the committer's */
+    store_time stored_until;
     int64_t sync_interval_ms;
     mono unsynced_since; /* the committer's: when the oldest group was written that no sync has
                             covered */

@@ -18,6 +18,7 @@
 #ifndef STORE_PAGE_STORE_H
 #define STORE_PAGE_STORE_H
 
+#include "store/change.h"
 #include "store/page_read.h"
 #include "store/page_write.h"
 
@@ -26,13 +27,6 @@ struct page_store;
 struct pages_stats {
     uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned;
     uint64_t damaged; /* rows listings, checks and culls went past */
-};
-
-/* Told of every title that changed, after it is on disk and before its writer is. On the store's
- * thread: short. */
-struct page_follower {
-    void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title);
-    void *ctx;
 };
 
 /* What a store does; see the functions below. */
@@ -49,7 +43,9 @@ struct page_store_ops {
     err (*upkeep)(struct page_store *s, bool *more, store_time *next);
     void (*stats)(struct page_store *s, struct pages_stats *out);
     err (*check)(struct page_store *s, void (*found)(void *ctx, const char *what), void *ctx);
+    void (*listen)(struct page_store *s, const struct page_listener *l);
     void (*follow)(struct page_store *s, const struct page_follower *f);
+    struct page_position (*position)(struct page_store *s);
 };
 struct page_store {
     const struct page_store_ops *ops;
@@ -120,10 +116,21 @@ MUST_CHECK static inline err page_store_check(struct page_store *s,
 {
     return s->ops->check(s, found, ctx);
 }
-/* One follower, before anything is written. */
+/* One listener, before anything is written. */
+static inline void page_store_listen(struct page_store *s, const struct page_listener *l)
+{
+    s->ops->listen(s, l);
+}
+/* PAGE_FOLLOWERS_MAX of them, before anything is written. */
 static inline void page_store_follow(struct page_store *s, const struct page_follower *f)
 {
     s->ops->follow(s, f);
+}
+/* No change on disk has a greater one, and all that are told later have. At a start it is as great
+ * as that of the last update on disk, of whatever kind. Thread: any. */
+static inline struct page_position page_store_position(struct page_store *s)
+{
+    return s->ops->position(s);
 }
 
 #endif

@@ -144,6 +144,7 @@ err tables_change(struct tables *ts, struct table_schema_change *c)
 err tables_change_wait(struct tables *ts, struct table_schema_change *c)
 {
     err e = change_prepare(ts, c);
+    c->update.done = NULL;
     return e == ERR_OK ? engine_submit_wait(ts->engine, &c->update) : e;
 }
 

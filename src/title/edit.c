@@ -39,7 +39,7 @@ err title_remove(struct title *t, const struct page_row *row, enum page_state st
         trace.trace.at = t->now;
         trace.forget_at = store_time_add(t->now, t->plan->policy.ledger_ttl_ns);
     }
-    err e = t->ops->remove(t, row, title_trace_alive(t, &trace) ? &trace : NULL);
+    err e = t->ops->remove(t, row, state, title_trace_alive(t, &trace) ? &trace : NULL);
     title_unsee(t);
     return e;
 }

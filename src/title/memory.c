@@ -331,9 +331,10 @@ static err memory_leave(struct title *t, const struct page_trace_row *trace)
     return trace_put(memory_of(t), trace);
 }
 
-static err memory_remove(struct title *t, const struct page_row *row,
+static err memory_remove(struct title *t, const struct page_row *row, enum page_state why,
                          const struct page_trace_row *trace)
 {
+    (void)why; /* nobody follows */
     err e = memory_drop(t, row->r.name);
     if (e != ERR_OK)
         return e;

@@ -7,6 +7,12 @@
 
 enum { PAGE_DIGEST_BYTES = 16 };
 
+/* As a row was read, or written last in this update: an edit tells by it what changed. */
+struct page_row_was {
+    bool known; /* else it is new */
+    bool latest, hidden;
+};
+
 /* One stored render. r.due_at is effective once settled (bucket/look.h); due_stored is what the row
  * says and its due row is filed under. */
 struct page_row {
@@ -14,6 +20,7 @@ struct page_row {
     uint32_t plan; /* of the bucket's policy, at which out_at and due_stored were computed */
     enum page_policy_kind policy; /* that plan's */
     store_time due_stored;
+    struct page_row_was was;
     store_time said_at; /* when the origin was asked for it; rows on disk say when it was stored */
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
 };

@@ -79,8 +79,9 @@ struct title_ops {
     /* A new render. replaced: a gone row of its name, or NULL. Takes its trace away. */
     err (*insert)(struct title *t, struct page_row *row, const struct page_row *replaced);
     err (*update)(struct title *t, struct page_row *row);
-    /* trace NULL: it is forgotten already. */
-    err (*remove)(struct title *t, const struct page_row *row, const struct page_trace_row *trace);
+    /* why: CULLED, PURGED. trace NULL: it is forgotten already. */
+    err (*remove)(struct title *t, const struct page_row *row, enum page_state why,
+                  const struct page_trace_row *trace);
     /* A row that cannot be read goes without a trace. */
     err (*drop)(struct title *t, struct page_name name);
     /* A trace of what was never stored. */

@@ -11,6 +11,7 @@
  * process. */
 #include "base/rng.h"
 #include "bucket/page_write.h"
+#include "bucket/pages.h"
 #include "reference.h"
 #include "store.h"
 #include "sync.h"
@@ -37,6 +38,7 @@ struct shared {
     bool pending; /* a put was in the air when the process was killed */
     unsigned pending_title;
     struct ref_put put;
+    struct page_position told; /* of the last change */
 };
 
 struct model {
@@ -468,6 +470,17 @@ static struct page_policy draw_policy(struct rng *rng)
     return p;
 }
 
+/* On the committer. */
+static void changes_told(void *ctx, const struct page_change *changes, unsigned count)
+{
+    struct model *m = ctx;
+    for (unsigned i = 0; i < count; i++) {
+        if (page_position_cmp(m->s->told, changes[i].position) >= 0)
+            differ(m, "a change is told at a position that was passed");
+        m->s->told = changes[i].position;
+    }
+}
+
 static void pages_begin(struct model *m)
 {
     struct err_note note = { "" };
@@ -477,6 +490,8 @@ static void pages_begin(struct model *m)
     if (pages_new(m->store.engine, &m->clock.clock, rng_next(&m->s->rng), &opts, 1, &m->pages,
                   &note) != ERR_OK)
         differ(m, "pages_new: %s", note.text);
+    const struct page_follower follower = { .told = changes_told, .ctx = m, .home = home_here() };
+    page_store_follow(pages_store(m->pages), &follower);
     m->bucket = pages_find(m->pages, STR("page"));
     if (pages_domain(m->pages, STR("en.example.test"), &m->domain) != ERR_OK)
         differ(m, "pages_domain fails");
@@ -488,11 +503,15 @@ static int life(struct model *m)
     fake_clock_init(&m->clock, s->ref.now.ns);
     model_store_open(&m->store, &m->clock.clock);
     pages_begin(m); /* with the policy that was, to see what a put in the air became */
+    if (page_position_cmp(s->told, page_store_position(pages_store(m->pages))) > 0)
+        differ(m, "what was told is behind what is on disk");
     settle_pending(m);
+    clock_to(m, s->ref.now.ns + 1); /* the store's clock does not stand over a start */
     if (s->step > 0 && below(m, 2) == 0) {
         struct page_policy p = draw_policy(&s->rng);
         ref_policy(&s->ref, s->titles, TITLES, &p);
         pages_free(&m->pages);
+        s->told = (struct page_position){ .n = 0 }; /* no store begins anew in one life */
         pages_begin(m);
         s->policies++;
     }

@@ -3,13 +3,13 @@
  *
  * An entry is the whole answer to a plain GET of one raw target in one set of accepted codings, and
  * its 304; the 304 alone when nobody needed more. It is good while (a) its title did not change:
- * each title hashes to one of HOT_SLOTS counters, which pages_on_change bumps on the committer,
- * after publishing and before the acknowledgement; an entry keeps the value its maker saw BEFORE
- * beginning the view it was made from; and (b) the clock is before valid_until. Two titles of one
- * slot only invalidate each other too often. Sharded by the hash of the key; each shard is a hash
- * table and a CLOCK ring (Corbato 1968) under one lock held for a look-up; what is evicted is what
- * was not hit since the hand passed last. Thread: all functions from any thread, but new and
- * free. */
+ * each title hashes to one of HOT_SLOTS counters, which the page store's listener bumps on the
+ * committer, after publishing and before the acknowledgement; an entry keeps the value its maker
+ * saw BEFORE beginning the view it was made from; and (b) the clock is before valid_until. Two
+ * titles of one slot only invalidate each other too often. Sharded by the hash of the key; each
+ * shard is a hash table and a CLOCK ring (Corbato 1968) under one lock held for a look-up; what is
+ * evicted is what was not hit since the hand passed last. Thread: all functions from any thread,
+ * but new and free. */
 #ifndef APP_PAGE_HOT_H
 #define APP_PAGE_HOT_H
 

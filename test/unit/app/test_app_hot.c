@@ -267,7 +267,7 @@ static void too_large_and_no_room_at_all_keep_nothing(void **state)
     hot_free(&none); /* takes NULL */
 }
 
-/* ---- threads: published, then bumped, then acknowledged, as pages_on_change does ---- */
+/* ---- threads: published, then bumped, then acknowledged, as a listener of pages does ---- */
 
 /* The writer goes on until the readers have seen enough, however the machine schedules them. */
 enum { TITLES = 8, ROUNDS = 20000, HITS_WANTED = 100 };

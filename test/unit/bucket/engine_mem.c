@@ -436,6 +436,8 @@ struct wait {
 static void wait_done(void *ctx, err why)
 {
     struct wait *w = ctx;
+    if (w->update->done != NULL)
+        w->update->done(w->update->ctx, why);
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
     w->why = why;
     w->done = true;
@@ -447,6 +449,12 @@ static err wait_decide(struct engine_txn *t, void *ctx)
 {
     const struct wait *w = ctx;
     return w->update->decide(t, w->update->ctx);
+}
+
+/* What stands on it is what starts anew. */
+store_time engine_stored_until(const struct engine *e)
+{
+    return e->last_now;
 }
 
 err engine_submit_wait(struct engine *e, const struct engine_update *update)

@@ -32,7 +32,8 @@ static void pages_start(struct fixture *f, struct page_policy p)
     f->bucket = pages_find(f->pages, STR("page"));
     assert_non_null(f->bucket);
     assert_int_equal(pages_domain(f->pages, STR("en.example.test"), &f->domain), ERR_OK);
-    pages_on_change(f->pages, on_change, f);
+    const struct page_listener listener = { .changed = on_change, .ctx = f };
+    page_store_listen(pages_store(f->pages), &listener);
 }
 
 struct fixture *fixture_new(struct page_policy p)

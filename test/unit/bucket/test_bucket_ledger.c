@@ -51,7 +51,7 @@ static err change(struct engine_txn *txn, void *ctx)
     unsigned looked = 0;
     bool more = true;
     struct page_trace_row trace = trace_of(x, x->which);
-    err e = edit_begin(&t, txn, x->f->bucket, &k.key);
+    err e = edit_begin(&t, txn, x->f->bucket, &k.key, NULL);
     if (e == ERR_OK && x->what == PUT)
         e = ledger_put(&t, &trace);
     if (e == ERR_OK && x->what == REMOVE)

@@ -1,0 +1,200 @@
+/* feed.c - see feed.h.
+ *
+ * Invariants
+ *  1. Batches are told on the committer, in the order in which their updates decided: a batch takes
+ *     its positions when it is told, so they rise in that order.
+ *  2. A batch lives until each follower has had it. */
+#include "bucket/feed.h"
+
+#include "base/buf.h"
+#include "title/title.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { FEED_BATCH_FIRST = 8, FEED_TITLES_BYTES_MAX = 64 << 20 };
+
+struct feed_task {
+    struct task task;
+    struct feed_batch *batch;
+    const struct page_follower *follower;
+};
+
+struct feed_batch {
+    struct feed *feed;
+    store_time now;
+    struct page_change *changes; /* until they are told, title.p is not set */
+    size_t *titles_at;           /* in titles, of each */
+    unsigned count, size;
+    struct buf titles;
+    atomic_uint readers;
+    struct feed_task tasks[PAGE_FOLLOWERS_MAX];
+};
+
+void feed_init(struct feed *f, store_time stored_until)
+{
+    *f = (struct feed){ .last = { .at = stored_until, .n = UINT32_MAX } };
+    INVARIANT(pthread_mutex_init(&f->lock, NULL) == 0);
+}
+
+void feed_fini(struct feed *f)
+{
+    INVARIANT(pthread_mutex_destroy(&f->lock) == 0);
+}
+
+struct page_position feed_position(struct feed *f)
+{
+    INVARIANT(pthread_mutex_lock(&f->lock) == 0);
+    struct page_position last = f->last;
+    INVARIANT(pthread_mutex_unlock(&f->lock) == 0);
+    return last;
+}
+
+struct feed_batch *feed_batch_new(struct feed *f)
+{
+    if (f->followers_count == 0)
+        return NULL;
+    struct feed_batch *b = calloc(1, sizeof *b);
+    INVARIANT(b != NULL);
+    b->feed = f;
+    buf_init(&b->titles, FEED_TITLES_BYTES_MAX);
+    return b;
+}
+
+void feed_batch_free(struct feed_batch **bp)
+{
+    struct feed_batch *b = *bp;
+    *bp = NULL;
+    if (b == NULL)
+        return;
+    free(b->changes);
+    free(b->titles_at);
+    buf_fini(&b->titles);
+    free(b);
+}
+
+void feed_batch_clear(struct feed_batch *b, store_time now)
+{
+    if (b == NULL)
+        return;
+    b->now = now;
+    b->count = 0;
+    buf_clear(&b->titles);
+}
+
+static void batch_grow(struct feed_batch *b)
+{
+    b->size = b->size == 0 ? FEED_BATCH_FIRST : b->size * 2;
+    b->changes = realloc(b->changes, b->size * sizeof *b->changes);
+    b->titles_at = realloc(b->titles_at, b->size * sizeof *b->titles_at);
+    INVARIANT(b->changes != NULL);
+    INVARIANT(b->titles_at != NULL);
+}
+
+/* Where the title's text is: most batches are of one title. */
+static size_t batch_title(struct feed_batch *b, str title)
+{
+    if (b->count > 0) {
+        size_t at = b->titles_at[b->count - 1];
+        if (str_eq(title, str_skip(buf_str(&b->titles), at)))
+            return at;
+    }
+    size_t at = b->titles.n;
+    buf_put(&b->titles, title);
+    INVARIANT(buf_status(&b->titles) == ERR_OK);
+    return at;
+}
+
+void feed_note(struct feed_batch *b, const struct feed_title *t, enum page_change_what what,
+               const struct page_render *r)
+{
+    if (b == NULL)
+        return;
+    if (b->count == b->size)
+        batch_grow(b);
+    size_t at = batch_title(b, t->title);
+    b->titles_at[b->count] = at;
+    b->changes[b->count++] = (struct page_change){
+        .what = what,
+        .bucket = t->bucket,
+        .domain = t->domain,
+        .title = { .n = t->title.n },
+        .name = r->name,
+        .by = what == CHANGE_SUPERSEDED || what == CHANGE_STORED ? r->superseded_by
+                                                                 : (struct page_name){ .rev = 0 },
+    };
+}
+
+struct page_row_was feed_row_was(const struct page_row *row)
+{
+    return (struct page_row_was){ .known = true,
+                                  .latest = title_is_latest(&row->r),
+                                  .hidden = row->r.hidden != PAGE_CURRENT };
+}
+
+void feed_note_row(struct feed_batch *b, const struct feed_title *t, struct page_row *row)
+{
+    const struct page_row_was is = feed_row_was(row);
+    const struct page_row_was was = row->was;
+    row->was = is;
+    if (!was.known) {
+        feed_note(b, t, is.latest ? CHANGE_LATEST : CHANGE_STORED, &row->r);
+        return;
+    }
+    if (is.hidden != was.hidden)
+        feed_note(b, t, is.hidden ? CHANGE_HIDDEN : CHANGE_SHOWN, &row->r);
+    if (is.latest != was.latest)
+        feed_note(b, t, is.latest ? CHANGE_LATEST : CHANGE_SUPERSEDED, &row->r);
+    else if (is.hidden == was.hidden && row->due_stored.ns != row->r.due_at.ns)
+        feed_note(b, t, CHANGE_DATED, &row->r);
+}
+
+/* ---- telling ---- */
+
+static void batch_run(struct task *t)
+{
+    struct feed_task *own = CONTAINER_OF(t, struct feed_task, task);
+    struct feed_batch *b = own->batch;
+    own->follower->told(own->follower->ctx, b->changes, b->count);
+    if (atomic_fetch_sub(&b->readers, 1) == 1)
+        feed_batch_free(&b);
+}
+
+static struct page_position position_next(struct page_position last, store_time now)
+{
+    if (last.at.ns < now.ns)
+        return (struct page_position){ .at = now };
+    if (last.n < UINT32_MAX)
+        return (struct page_position){ .at = last.at, .n = last.n + 1 };
+    return (struct page_position){ .at = store_time_add(last.at, 1) };
+}
+
+static void batch_finish(struct feed_batch *b)
+{
+    struct feed *f = b->feed;
+    INVARIANT(pthread_mutex_lock(&f->lock) == 0);
+    for (unsigned i = 0; i < b->count; i++) {
+        struct page_change *c = &b->changes[i];
+        c->title.p = buf_str(&b->titles).p + b->titles_at[i];
+        c->position = f->last = position_next(f->last, b->now);
+    }
+    INVARIANT(pthread_mutex_unlock(&f->lock) == 0);
+}
+
+void feed_batch_tell(struct feed_batch **bp)
+{
+    struct feed_batch *b = *bp;
+    if (b == NULL || b->count == 0) {
+        feed_batch_free(bp);
+        return;
+    }
+    *bp = NULL;
+    batch_finish(b);
+    const struct feed *f = b->feed;
+    atomic_store(&b->readers, f->followers_count);
+    for (unsigned i = 0; i < f->followers_count; i++) {
+        struct feed_task *t = &b->tasks[i];
+        *t = (struct feed_task){ .task.run = batch_run, .batch = b, .follower = &f->followers[i] };
+        home_post(t->follower->home, &t->task); /* b may be over after the last one */
+    }
+}

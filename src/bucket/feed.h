@@ -1,0 +1,46 @@
+/* feed.h - the changes of one update, gathered while it decides, told when it is on disk.
+ *
+ * Nobody follows: there is no batch, and nothing is gathered. Private to this folder. */
+#ifndef BUCKET_FEED_H
+#define BUCKET_FEED_H
+
+#include "store/change.h"
+#include "title/row.h"
+
+#include <pthread.h>
+
+struct feed {
+    struct page_listener listener;
+    struct page_follower followers[PAGE_FOLLOWERS_MAX];
+    unsigned followers_count;
+    pthread_mutex_t lock; /* of last */
+    struct page_position last;
+};
+/* stored_until: no update on disk is later. */
+void feed_init(struct feed *f, store_time stored_until);
+void feed_fini(struct feed *f);
+struct page_position feed_position(struct feed *f);
+
+/* Which title the changes that are gathered are of; the text is copied. */
+struct feed_title {
+    uint16_t bucket;
+    uint32_t domain;
+    str title;
+};
+
+struct feed_batch;
+/* NULL: nobody follows; all below take it. Dies when out of memory. */
+struct feed_batch *feed_batch_new(struct feed *f);
+void feed_batch_free(struct feed_batch **bp);
+/* A decision begins: what an earlier run of it gathered is forgotten. */
+void feed_batch_clear(struct feed_batch *b, store_time now);
+void feed_note(struct feed_batch *b, const struct feed_title *t, enum page_change_what what,
+               const struct page_render *r);
+/* As it is now; of a row that is read. */
+struct page_row_was feed_row_was(const struct page_row *row);
+/* A row that is about to be written; it says itself what it was before. */
+void feed_note_row(struct feed_batch *b, const struct feed_title *t, struct page_row *row);
+/* It is on disk: followers get it, and *bp is NULL. On the committer. */
+void feed_batch_tell(struct feed_batch **bp);
+
+#endif
