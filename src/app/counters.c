@@ -42,7 +42,7 @@ struct figures {
     struct hot_stats hot;
     struct lists_stats lists;
     struct limiter_figures calls;
-    uint64_t open_requests, loop_stalls;
+    uint64_t open_requests, cut, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
 static const struct figure {
@@ -86,6 +86,7 @@ static const struct figure {
     { METRIC_CALLS_REFUSED, offsetof(struct figures, calls.refused) },
     { METRIC_CALLS_WAIT_NS_MAX, offsetof(struct figures, calls.wait_ns_max) },
     { METRIC_HTTP_OPEN_REQUESTS, offsetof(struct figures, open_requests) },
+    { METRIC_HTTP_CUT, offsetof(struct figures, cut) },
     { METRIC_HTTP_BUDGET_BYTES, offsetof(struct figures, budget_bytes) },
     { METRIC_HTTP_BUDGET_BYTES_MAX, offsetof(struct figures, budget_bytes_max) },
     { METRIC_HTTP_BUDGET_REFUSED, offsetof(struct figures, budget_refused) },
@@ -234,6 +235,7 @@ void counters_render(const struct app *app, struct buf *out)
     if (app->client != NULL)
         limiter_figures_get(http_client_limiter(app->client), LIMITER_ALL, NULL, &now.calls);
     now.open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
+    now.cut = app->http == NULL ? 0 : http_server_cut(app->http);
     now.loop_stalls = loop_stalls(app->loop);
     now.budget_bytes = budget_held(app->budget);
     now.budget_bytes_max = app->budget->bytes_max;

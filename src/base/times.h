@@ -21,6 +21,7 @@ typedef struct store_time {
     int64_t ns;
 } store_time;
 
+#define NS_PER_US ((int64_t)1000)
 #define NS_PER_MS ((int64_t)1000000)
 #define NS_PER_S ((int64_t)1000000000)
 #define STORE_TIME_NEVER ((store_time){ .ns = INT64_MAX })

@@ -22,6 +22,8 @@
  *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must
  *          move: body bytes we were given, or bytes the client's kernel acknowledged (TCP_INFO).
  *   WORK   ours: no limit here.
+ * Nobody is cut because we were slow: bytes of a body that lie unread are waited for by nobody but
+ * us, and the windows of SEND are of the time in which something lay in the socket.
  *
  * The library takes a short read for the end of what is there, and so misses a FIN that came with
  * the last bytes. A client that has left while more of its request is awaited is cut here too. */
@@ -210,13 +212,18 @@ static bool has_left(struct http_conn *c, const struct tcp_info *info, int64_t n
     return now - c->left_ns >= CONNS_LEFT_NS;
 }
 
+/* How often the kernel is asked about a connection. */
+static int64_t probe_every_ns(int64_t head_ns)
+{
+    return head_ns / 4 < CONNS_PROBE_NS ? head_ns / 4 : CONNS_PROBE_NS;
+}
+
 static bool idle_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     if (now - c->phase_seen_ns >= l->idle_timeout_ms * NS_PER_MS)
         return true;
     int64_t head_ns = l->head_timeout_ms * NS_PER_MS;
-    int64_t every = head_ns / 4 < CONNS_PROBE_NS ? head_ns / 4 : CONNS_PROBE_NS;
-    if (now - c->probe_ns < every)
+    if (now - c->probe_ns < probe_every_ns(head_ns))
         return false;
     c->probe_ns = now;
     const struct tcp_info info = conn_tcp(c);
@@ -254,6 +261,30 @@ static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t windo
     return false;
 }
 
+static bool body_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
+{
+    int unread = 0;
+    if (!window_is_overdue(c, c->moved_bytes, l->head_timeout_ms * NS_PER_MS,
+                           l->body_bytes_per_s_min, now))
+        return false;
+    if (ioctl(c->fd, SIOCINQ, &unread) != 0 || unread == 0)
+        return true;
+    c->window_ns = 0;
+    return false;
+}
+
+/* The kernel counts the time in which something was unsent or not acknowledged. */
+static bool send_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
+{
+    int64_t head_ns = l->head_timeout_ms * NS_PER_MS;
+    if (now - c->probe_ns < probe_every_ns(head_ns))
+        return false;
+    c->probe_ns = now;
+    const struct tcp_info info = conn_tcp(c);
+    int64_t busy_ns = 1 + (int64_t)info.tcpi_busy_time * NS_PER_US;
+    return window_is_overdue(c, info.tcpi_bytes_acked, head_ns, l->send_bytes_per_s_min, busy_ns);
+}
+
 static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     uint64_t phase = atomic_load_explicit(&c->phase, memory_order_relaxed);
@@ -279,13 +310,9 @@ static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, in
         return has_left(c, &info, now) || now - c->phase_seen_ns >= head_ns;
     case PHASE_BODY:
         info = conn_tcp(c);
-        return has_left(c, &info, now) ||
-               window_is_overdue(c, c->moved_bytes, head_ns, l->body_bytes_per_s_min, now);
+        return has_left(c, &info, now) || body_is_overdue(l, c, now);
     case PHASE_SEND:
-        if (c->window_ns != 0 && now - c->window_ns < head_ns)
-            return false;
-        return window_is_overdue(c, conn_tcp(c).tcpi_bytes_acked, head_ns, l->send_bytes_per_s_min,
-                                 now);
+        return send_is_overdue(l, c, now);
     case PHASE_WORK:
         return false;
     }
@@ -318,8 +345,15 @@ void http_server_sweep(struct http_server *s)
     pthread_mutex_unlock(&s->conns_lock);
     if (s->gone != NULL)
         gone_sweep(s->gone);
+    atomic_fetch_add(&s->cut, cut);
     if (cut > 0)
         log_event(s->log, LOG_DEBUG, "http.cut", LOG_INT("connections", cut));
+}
+
+uint64_t http_server_cut(const struct http_server *s)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    return atomic_load(&s->cut);
 }
 
 /* libmicrohttpd looks at a body again and again when its memory for one line of a chunk is full,

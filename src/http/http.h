@@ -116,6 +116,8 @@ uint16_t http_server_port(const struct http_server *s, unsigned listen_index);
 /* Cuts what is overdue, and looks after the clients of http_on_gone_late; call every 250 ms or so.
  * Thread: one (the loop). */
 void http_server_sweep(struct http_server *s);
+/* Connections that it has cut. Thread: any. */
+uint64_t http_server_cut(const struct http_server *s);
 /* From here on every answer carries Connection: close, and new requests are passed to handlers with
  * http_draining(x) true. Listening goes on. */
 void http_server_drain(struct http_server *s);

@@ -42,6 +42,7 @@ struct http_server {
     pthread_mutex_t conns_lock;
     struct http_conn *conns; /* under conns_lock */
     atomic_uint conns_count;
+    _Atomic uint64_t cut; /* by the sweep, ever */
 };
 #define SERVER_MAGIC 0x05e47e01u
 

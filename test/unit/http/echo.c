@@ -1,6 +1,7 @@
 #include "echo.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct echo {
     pthread_mutex_t lock;
     struct http_exchange *parked[ECHO_PARKED_MAX];
     unsigned parked_count;
+    sem_t blocked, go_on;
     atomic_uint finished, never_answered, early;
 };
 
@@ -134,6 +136,14 @@ static void get_park(struct http_exchange *x, void *app)
     pthread_mutex_unlock(&e->lock);
 }
 
+static void get_block(struct http_exchange *x, void *app)
+{
+    struct echo *e = app;
+    INVARIANT(sem_post(&e->blocked) == 0);
+    INVARIANT(sem_wait(&e->go_on) == 0);
+    http_answer(x, 200, STR("went on\n"));
+}
+
 static void post_release(struct http_exchange *x, void *app)
 {
     echo_release(app);
@@ -213,6 +223,7 @@ static const struct http_route routes[] = {
     { HTTP_GET, "/size/{n}", get_size, .label = "size" },
     { HTTP_GET, "/wide/{n}", get_wide, .label = "wide" },
     { HTTP_GET, "/park", get_park, .label = "park" },
+    { HTTP_GET, "/block", get_block, .label = "block" },
     { HTTP_POST, "/release", post_release, .label = "release" },
     { HTTP_GET, "/not-modified", get_not_modified, .label = "not_modified" },
     { HTTP_POST, "/count", post_count, .body_bytes_max = ECHO_BODY_BYTES_MAX, .label = "count" },
@@ -229,6 +240,8 @@ struct echo *echo_start(const struct http_limits *limits)
     struct echo *e = calloc(1, sizeof *e);
     INVARIANT(e != NULL);
     INVARIANT(pthread_mutex_init(&e->lock, NULL) == 0);
+    INVARIANT(sem_init(&e->blocked, 0, 0) == 0);
+    INVARIANT(sem_init(&e->go_on, 0, 0) == 0);
     const struct http_pair headers[] = { { STR("Content-Type"), STR("text/plain") },
                                          { STR("ETag"), STR("\"1/2\"") } };
     e->ready = http_ready_new(NULL, 200, headers, COUNT_OF(headers), STR("ready\n"));
@@ -262,6 +275,8 @@ void echo_stop(struct echo **ep)
     http_server_free(&e->server);
     http_ready_unref(&e->ready);
     pthread_mutex_destroy(&e->lock);
+    sem_destroy(&e->blocked);
+    sem_destroy(&e->go_on);
     free(e);
     *ep = NULL;
 }
@@ -298,6 +313,16 @@ void echo_release(struct echo *e)
         else
             http_answer(free_now[i], 200, STR("parked\n"));
     }
+}
+
+void echo_blocked(struct echo *e)
+{
+    INVARIANT(sem_wait(&e->blocked) == 0);
+}
+
+void echo_unblock(struct echo *e)
+{
+    INVARIANT(sem_post(&e->go_on) == 0);
 }
 
 struct echo_counts echo_counts(struct echo *e)

@@ -7,6 +7,7 @@
  *   GET  /wide/{n}           a header of n bytes
  *   GET  /park               deferred until another thread answers it (POST /release, or
  *                            echo_release); with ?ready by the ready answer
+ *   GET  /block              holds its worker up until echo_unblock
  *   GET  /ready              a ready answer, from the early hook; ?note= adds X-Note
  *   GET  /not-modified       304 with the size that a 200 would have
  *   POST /count              length and sum of a body of at most ECHO_BODY_BYTES_MAX
@@ -35,6 +36,9 @@ struct http_server *echo_server(struct echo *e);
 unsigned echo_parked(struct echo *e);
 /* Answers all that is parked, on the calling thread. */
 void echo_release(struct echo *e);
+/* Returns when a worker is held up; then lets go of it. */
+void echo_blocked(struct echo *e);
+void echo_unblock(struct echo *e);
 struct echo_counts echo_counts(struct echo *e);
 struct clock *echo_clock(void);
 

@@ -36,9 +36,9 @@ enum {
 
 static struct wire_answer answer;
 
-static void begin(void **state, int64_t head_ms, int64_t idle_ms)
+static void begin(void **state, unsigned threads, int64_t head_ms, int64_t idle_ms)
 {
-    const struct http_limits limits = { .threads = 2,
+    const struct http_limits limits = { .threads = threads,
                                         .connections_max = 100,
                                         .head_timeout_ms = head_ms,
                                         .idle_timeout_ms = idle_ms,
@@ -49,19 +49,25 @@ static void begin(void **state, int64_t head_ms, int64_t idle_ms)
 
 static int setup_strict(void **state)
 {
-    begin(state, HEAD_MS, NEVER_MS);
+    begin(state, 2, HEAD_MS, NEVER_MS);
+    return 0;
+}
+
+static int setup_one_worker(void **state)
+{
+    begin(state, 1, HEAD_MS, NEVER_MS);
     return 0;
 }
 
 static int setup_moving(void **state)
 {
-    begin(state, WINDOW_MS, NEVER_MS);
+    begin(state, 2, WINDOW_MS, NEVER_MS);
     return 0;
 }
 
 static int setup_idle(void **state)
 {
-    begin(state, HEAD_MS, IDLE_MS);
+    begin(state, 2, HEAD_MS, IDLE_MS);
     return 0;
 }
 
@@ -241,6 +247,71 @@ static void a_reader_that_keeps_reading_is_not_cut(void **state)
     close(fd);
 }
 
+/* Holds the only worker up, from when fd has begun until it may go on. */
+static int block(struct echo *e)
+{
+    int fd = wire_connect(echo_port(e, 0));
+    assert_true(wire_send(fd, STR("GET /block HTTP/1.1\r\nHost: a\r\n\r\n")));
+    echo_blocked(e);
+    return fd;
+}
+
+static void sweep_for(struct echo *e, int64_t ms)
+{
+    for (int64_t began = wire_now_ms(); wire_now_ms() - began < ms;) {
+        http_server_sweep(echo_server(e));
+        (void)poll(NULL, 0, TICK_MS);
+    }
+}
+
+static void who_reads_faster_than_we_send_is_not_cut(void **state)
+{
+    struct echo *e = *state;
+    char piece[65536];
+    int fd = connect_large(e);
+    ssize_t n = recv(fd, piece, sizeof piece, 0);
+    assert_true(n > 0);
+    size_t all = (size_t)n;
+    int blocker = block(e);
+    while (readable(fd, 10 * TICK_MS)) { /* all that there is */
+        n = recv(fd, piece, sizeof piece, 0);
+        assert_true(n > 0);
+        all += (size_t)n;
+    }
+    assert_true(all < 20000000);
+    sweep_for(e, 4 * HEAD_MS);
+    echo_unblock(e);
+    while (all < 20000000) {
+        n = recv(fd, piece, sizeof piece, 0);
+        assert_true(n > 0);
+        all += (size_t)n;
+    }
+    close(fd);
+    close(blocker);
+}
+
+static void who_sends_faster_than_we_read_is_not_cut(void **state)
+{
+    struct echo *e = *state;
+    static const char more[4096];
+    int fd = wire_connect(echo_port(e, 0));
+    assert_true(
+        wire_send(fd, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 8192\r\n\r\n")));
+    assert_true(wire_send(fd, (str){ .p = more, .n = sizeof more }));
+    int64_t began = wire_now_ms();
+    while (http_server_open_requests(echo_server(e)) == 0 &&
+           wire_now_ms() - began < WIRE_DEADLINE_MS)
+        (void)poll(NULL, 0, TICK_MS);
+    int blocker = block(e);
+    assert_true(wire_send(fd, (str){ .p = more, .n = sizeof more }));
+    sweep_for(e, 4 * HEAD_MS);
+    echo_unblock(e);
+    wire_read(fd, false, &answer);
+    assert_int_equal(answer.status, 200);
+    close(fd);
+    close(blocker);
+}
+
 static void what_waits_for_us_is_not_cut(void **state)
 {
     struct echo *e = *state;
@@ -338,6 +409,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(slow_readers_are_cut, setup_strict, teardown),
         cmocka_unit_test_setup_teardown(a_reader_that_keeps_reading_is_not_cut, setup_moving,
                                         teardown),
+        cmocka_unit_test_setup_teardown(who_reads_faster_than_we_send_is_not_cut,
+                                        setup_one_worker, teardown),
+        cmocka_unit_test_setup_teardown(who_sends_faster_than_we_read_is_not_cut,
+                                        setup_one_worker, teardown),
         cmocka_unit_test_setup_teardown(what_waits_for_us_is_not_cut, setup_idle, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
