@@ -12,6 +12,7 @@
 #include "server/options.h"
 #include "server/origins.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,6 +220,16 @@ static int run(struct serve *v, const struct config *config)
     return SERVER_FINE;
 }
 
+/* What is freed of a body, or of a large answer, goes back to the machine at once: the library
+ * would raise its threshold to the largest that was freed, and from then on keep such memory in
+ * the heaps of its threads, where nobody counts it. Growing such a body moves pages, not bytes. */
+static void malloc_gives_back(void)
+{
+    enum { MALLOC_MAPPED_BYTES = 256 << 10, MALLOC_KEPT_BYTES = 2 * MALLOC_MAPPED_BYTES };
+    (void)mallopt(M_MMAP_THRESHOLD, MALLOC_MAPPED_BYTES); /* a sanitizer's malloc takes none */
+    (void)mallopt(M_TRIM_THRESHOLD, MALLOC_KEPT_BYTES);
+}
+
 int serve_main(int argc, char **argv, char *const *envp)
 {
     struct serve *v = calloc(1, sizeof *v);
@@ -229,6 +240,7 @@ int serve_main(int argc, char **argv, char *const *envp)
     v->envp = envp;
     int status = SERVER_USAGE;
     struct err_note note;
+    malloc_gives_back();
     signals_ignore(SIGNALS_PIPE);
     signals_watch(SIGNALS_HUP, SIGNALS_EACH); /* heard once the loop runs */
     struct options_sources from = { argc, argv, envp, .unknown = warn_unknown };

@@ -19,6 +19,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -321,6 +322,16 @@ class Server:
         status, _, value = self.json('POST', '/v1/test.clock', body=what)
         eq(status, 200, f'test.clock {what}: {value}')
         return value['now']
+
+
+SANITIZED_BYTES = 8 << 40    # of address space: the map of the index alone takes one TiB
+
+
+def memory_of(server, figure):
+    """A figure of /proc/PID/status in bytes; None of a sanitized server, whose figures say nothing."""
+    with open(f'/proc/{server.pid}/status') as status:
+        figures = {name: int(number) << 10 for name, number in re.findall(r'^(\w+):\s+(\d+) kB$', status.read(), re.M)}
+    return figures[figure] if figures['VmPeak'] < SANITIZED_BYTES else None
 
 
 def scene(function):

@@ -7,7 +7,7 @@ import re
 import select
 import socket
 
-from harness import REQUEST_TIMEOUT, Server, check, eq, main, scene, wait_until
+from harness import REQUEST_TIMEOUT, Server, check, eq, main, memory_of, scene, wait_until
 from origin import Origin
 
 MB = 1 << 20
@@ -16,10 +16,7 @@ KV = '/localhost/v1/key_value'
 
 
 def rss(server):
-    """None of a sanitized binary, whose figure says nothing."""
-    with open(f'/proc/{server.pid}/status') as status:
-        figures = {name: int(number) << 10 for name, number in re.findall(r'^(\w+):\s+(\d+) kB$', status.read(), re.M)}
-    return figures['VmRSS'] if figures['VmPeak'] < 1 << 40 else None
+    return memory_of(server, 'VmRSS')
 
 
 def figure(server, name):
@@ -52,6 +49,27 @@ def writer(server, come, head):
     peer = connect(server)
     peer.sendall(f'PUT {KV}/b/k HTTP/1.1\r\nHost: x\r\n{head}\r\n'.encode() + come)
     return peer
+
+
+def send_all_at_once(server, peers, count):
+    """Sends each so many bytes; some are answered, or cut, before the end. Returns the most that the server held."""
+    most = 0
+    left = {peer: count for peer in peers}
+    piece = b'x' * (1 << 16)
+    while left:
+        _, ready, _ = select.select([], list(left), [], REQUEST_TIMEOUT)
+        check(ready, 'nobody takes anything')
+        most = max(most, rss(server) or 0)
+        for peer in ready:
+            try:
+                left[peer] -= peer.send(piece, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
+            except OSError:
+                left[peer] = 0
+            if left[peer] <= 0:
+                del left[peer]
+    return most
 
 
 def overloaded(answer, what):
@@ -114,6 +132,23 @@ def memory_goes_back_to_the_machine_after_large_answers(binary):
             end(held)
             wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'they have left')
             wait_until(lambda: before is None or rss(server) < before + 64 * MB, 'RSS falls', timeout=60, pause=0.2)
+
+
+@scene
+def bodies_that_were_given_up_are_no_memory_any_more(binary):
+    """Between two of the rounds in which freed memory is given back, too."""
+    with Server(binary, '--set', 'http.bytes_max=64M') as server:
+        eq(server.request('PUT', PAGE + '/Small/1', {'Content-Type': 'text/html'}, b'small').status, 201)
+        before, most = rss(server), 0
+        for _ in range(4):
+            peers = [connect(server) for _ in range(100)]
+            for number, peer in enumerate(peers):
+                peer.sendall(f'PUT {PAGE}/B{number}/1 HTTP/1.1\r\nHost: x\r\nContent-Type: text/html\r\n'
+                             f'Content-Length: {8 * MB}\r\n\r\n'.encode())
+            most = max(most, send_all_at_once(server, peers, 8 * MB - 1))
+            end(peers)
+        check(before is None or most < before + 64 * MB + 48 * MB, f'RSS {before} -> {most}')
+        wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'all of it is given back')
 
 
 @scene

@@ -1,12 +1,11 @@
 """Goal: queues of a process: distribution figure by figure, waiting requests, clients that leave, drain, kill, stores.
 Method: a real server; requests that wait run on threads, and what they wait for is seen in the stats."""
 import concurrent.futures
-import re
 import signal
 import socket
 import threading
 
-from harness import REQUEST_TIMEOUT, Server, check, eq, main, scene, wait_until
+from harness import REQUEST_TIMEOUT, Server, check, eq, main, memory_of, scene, wait_until
 from queue_help import (NO_ITEMS, call, complete, create, fine, lease, nothing_to_lease, pause, produce, queue_server, refused,
                         retry, stats, stored, totals, waiting)
 
@@ -392,22 +391,15 @@ def a_thousand_partitions_work(binary):
         eq(stats(server, 'q').get('lease_waiting', 0), 0)
 
 
-def memory_of(server, figure='RssAnon'):
-    """Bytes of its own; None of a sanitized one, whose figure says nothing."""
-    with open(f'/proc/{server.pid}/status') as status:
-        figures = {name: int(number) << 10 for name, number in re.findall(r'^(\w+):\s+(\d+) kB$', status.read(), re.M)}
-    return figures[figure] if figures['VmPeak'] < 1 << 40 else None
-
-
 @scene
 def a_partition_costs_as_much_memory_as_the_manual_says(binary):
     """Empty, with an item, after a start that reads them all."""
     count, empty, filled = 10000, 2500, 4000
     with Server(binary) as server:
-        base = memory_of(server)
+        base = memory_of(server, 'RssAnon')
 
         def costs(most, what):
-            now = memory_of(server)
+            now = memory_of(server, 'RssAnon')
             check(now is None or now - base < count * most, f'{what}: {base} became {now}')
 
         create(server, 'q', count)

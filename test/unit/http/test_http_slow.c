@@ -409,10 +409,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(slow_readers_are_cut, setup_strict, teardown),
         cmocka_unit_test_setup_teardown(a_reader_that_keeps_reading_is_not_cut, setup_moving,
                                         teardown),
-        cmocka_unit_test_setup_teardown(who_reads_faster_than_we_send_is_not_cut,
-                                        setup_one_worker, teardown),
-        cmocka_unit_test_setup_teardown(who_sends_faster_than_we_read_is_not_cut,
-                                        setup_one_worker, teardown),
+        cmocka_unit_test_setup_teardown(who_reads_faster_than_we_send_is_not_cut, setup_one_worker,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(who_sends_faster_than_we_read_is_not_cut, setup_one_worker,
+                                        teardown),
         cmocka_unit_test_setup_teardown(what_waits_for_us_is_not_cut, setup_idle, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
