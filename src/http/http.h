@@ -17,6 +17,8 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/times.h"
+#include "http/negotiate.h"
+#include "http/percent.h"
 
 struct http_server;
 struct http_exchange;
@@ -149,9 +151,6 @@ str http_param(const struct http_exchange *x, const char *name);
 bool http_query(struct http_exchange *x, const char *name, str *out);
 /* All query parameters in order; name and value decoded. Returns how many were written, at most
  * max. */
-struct http_pair {
-    str name, value;
-};
 unsigned http_query_all(struct http_exchange *x, struct http_pair *out, unsigned max);
 /* Name in any letter case; repeated fields of list type are joined with ", ". */
 bool http_header(const struct http_exchange *x, const char *name, str *out);
@@ -236,10 +235,5 @@ void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx);
 /* The same for what is answered within milliseconds as a rule: its client is looked at from the
  * second http_server_sweep on, and until then it costs no system call. */
 void http_on_gone_late(struct http_exchange *x, http_gone_fn *gone, void *ctx);
-
-/* Percent-encodes into the arena all but unreserved characters (RFC 3986). */
-str http_encode(struct arena *a, str s);
-/* ERR_BAD on a broken escape. plus_is_space: form data. */
-MUST_CHECK err http_decode(struct arena *a, str s, bool plus_is_space, str *out);
 
 #endif

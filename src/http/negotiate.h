@@ -6,6 +6,11 @@
 #include "base/check.h"
 #include "base/str.h"
 
+/* A header field, or a parameter of a query. */
+struct http_pair {
+    str name, value;
+};
+
 enum http_coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODINGS };
 const char *http_coding_name(enum http_coding c);
 

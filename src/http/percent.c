@@ -1,5 +1,4 @@
 #include "http/percent.h"
-#include "http/http.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 #include "render/api.h"
 
 #include "codec/json.h"
+#include "http/percent.h"
 #include "render/title.h"
 
 #include <inttypes.h>

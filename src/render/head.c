@@ -3,6 +3,7 @@
  * HEAD_BYTES_MAX is looked at. */
 #include "render/title.h"
 
+#include "http/percent.h"
 #include <string.h>
 
 struct tag {

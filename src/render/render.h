@@ -23,7 +23,6 @@
 #include "base/str.h"
 #include "base/tid.h"
 #include "base/times.h"
-#include "http/http.h"
 
 struct http_client;
 struct limiter_key;
