@@ -1,19 +1,21 @@
 #include "app/app.h"
 
+#include "app/answer.h"
 #include "app/cors.h"
 #include "app/counters.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/page/hot.h"
 #include "app/page/pace.h"
 #include "app/page/page_request.h"
-#include "app/page/stash.h"
+#include "app/page/page_stash.h"
 #include "app/queue/queue_gate.h"
 #include "app/rpc.h"
 #include "app/table/value_path.h"
 #include "auth/auth.h"
 #include "codec/frame.h"
 #include "loop/entropy.h"
+#include "page/changes.h"
+#include "page/quota.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,24 +34,28 @@ const struct http_route *const app_tables[APP_TABLES_MAX] = { app_page_routes,
                                                               app_hook_routes,
                                                               NULL };
 
-static void forget(void *ctx, uint16_t bucket, uint32_t domain, str title)
+static void page_changed(void *ctx, uint16_t bucket, uint32_t domain, str title)
 {
-    hot_bump(ctx, bucket, domain, title);
+    page_changes_tell(ctx, bucket, domain, title);
 }
 
 void app_start(struct app *app)
 {
-    app->hot = hot_new(app->config->hot_bytes, entropy_u64());
+    struct page_service *page = &app->page;
+    page->changes = page_changes_new(entropy_u64());
+    page->quota = stash_quota_new(app->config);
+    page->shape_free = app_page_shape_free;
+    app->hot = hot_new(app->config->hot_bytes, entropy_u64(), page->changes);
     app->counters = counters_new(app->metrics, app_tables);
     app->queue_gate = queue_gate_new(app->loop);
     app->frames = calloc(1, sizeof *app->frames);
     INVARIANT(app->frames != NULL);
-    app->pace = stash_pace_new(app->config, entropy_u64());
+    app->pace = pace_new(entropy_u64());
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
     value_there_init(app);
-    const struct page_listener listener = { .changed = forget, .ctx = app->hot };
-    page_store_listen(app->pages, &listener);
+    const struct page_listener listener = { .changed = page_changed, .ctx = page->changes };
+    page_store_listen(page->store, &listener);
 }
 
 void app_drain_queues(struct app *app)
@@ -66,6 +72,8 @@ unsigned app_queue_threads(unsigned stores)
 void app_stop(struct app *app)
 {
     hot_free(&app->hot);
+    page_changes_free(&app->page.changes);
+    page_quota_free(&app->page.quota);
     queue_gate_free(&app->queue_gate);
     pace_free(&app->pace);
     frame_pool_fini(app->frames);
@@ -76,22 +84,6 @@ void app_stop(struct app *app)
     app->values_there = NULL;
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         http_ready_unref(&app->ok[i]);
-}
-
-const struct app_domain *app_domain_find(const struct app *app, str name)
-{
-    unsigned low = 0, high = app->domains_count;
-    while (low < high) {
-        unsigned middle = low + (high - low) / 2;
-        int order = str_cmp(app->domains[middle].name, name);
-        if (order == 0)
-            return &app->domains[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
 }
 
 /* A browser asks before it sends a header of its own, such as If-None-Match, to another site. What
@@ -140,9 +132,9 @@ static void refuse_queue(struct http_exchange *x, int status, const char *type, 
         rpc_errorf(x, 501, "no such method; %.*s", STR_ARG(http_target(x)));
 }
 
-const struct app_domain *app_domain_of(struct http_exchange *x, const struct app *app)
+const struct page_domain *app_domain_of(struct http_exchange *x, const struct app *app)
 {
-    const struct app_domain *d = app_domain_find(app, http_param(x, "domain"));
+    const struct page_domain *d = page_domain_find(&app->page, http_param(x, "domain"));
     if (d == NULL && str_starts(http_target(x), STR("/v1/"))) /* no domain has the name v1 */
         refuse_queue(x, 404, "not_found#route", STR("no route has this path"), app);
     else if (d == NULL)

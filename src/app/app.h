@@ -6,6 +6,7 @@
 #include "app/config.h"
 #include "base/metrics.h"
 #include "http/http.h"
+#include "page/page.h"
 
 #include <stdatomic.h>
 
@@ -15,13 +16,10 @@ enum { APP_BIG_BODY_BYTES = 1 << 20, APP_TRIMS = 2 };
 struct app_counters; /* counters.h: requests by route */
 struct app_hot;      /* hot.h: ready answers */
 struct frame_pool;
-struct pace;          /* pace.h: requests with stash=true by client */
-struct auth;          /* auth/auth.h */
-struct flights;       /* flight/flight.h */
-struct flight_shared; /* flight/shared.h */
-struct lists;         /* list/list.h */
+struct pace;  /* pace.h: requests with stash=true by client */
+struct auth;  /* auth/auth.h */
+struct lists; /* list/list.h */
 struct http_client;
-struct origin; /* render/render.h */
 struct origin_metrics;
 struct loop;
 struct queues; /* queue/queue.h */
@@ -32,8 +30,8 @@ struct tables; /* table/table.h */
 struct app {
     const struct config *config; /* but for access_log: as at the start, to all but the loop */
     atomic_bool access_log;      /* a line for each request */
+    struct page_service page;    /* its changes, quota and shapes are set by app_start */
     struct engine *engine;
-    struct page_store *pages;
     struct tables *tables;
     struct queues *queues;
     struct queue_gate *queue_gate; /* queue_gate.h; set by app_start */
@@ -50,15 +48,11 @@ struct app {
     struct sysclock *sysclock;
     struct loop *loop;
     struct http_client *client; /* of the three: NULL, as long as no domain has an origin */
-    struct flights *flights;
-    struct flight_shared *shared; /* NULL: no Redis is configured */
-    struct lists *lists;          /* never NULL once the server listens */
-    struct page_bucket *stash;    /* of transformed wikitext; reached by transforms alone */
+    struct lists *lists;        /* never NULL once the server listens */
+    struct page_bucket *stash;  /* of transformed wikitext; reached by transforms alone */
     struct origin_metrics *origin_metrics; /* render/render.h; NULL as client */
-    const struct app_domain *domains;      /* sorted by name */
-    unsigned domains_count;
-    _Atomic bool *values_there;     /* value_request.h; set by app_start */
-    _Atomic size_t transform_bytes; /* of the bodies of transforms under way */
+    _Atomic bool *values_there;            /* value_request.h; set by app_start */
+    _Atomic size_t transform_bytes;        /* of the bodies of transforms under way */
     atomic_uint trims; /* how often yet the timer gives memory back, since a big body came */
     struct http_server *http;
     /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool
@@ -66,7 +60,7 @@ struct app {
     void (*upkeep_all)(struct app *app);
 };
 
-/* Makes what the handlers keep for themselves (hot, counters) and follows app->pages. Call
+/* Makes what the handlers keep for themselves (hot, counters) and follows the page store. Call
  * it when all other members but http are set, before http_server_start; app_stop after
  * http_server_free. Dies when out of memory. */
 void app_start(struct app *app);
@@ -76,24 +70,8 @@ void app_drain_queues(struct app *app);
 /* Threads of the pool that their calls may hold, beside others', with so many stores. */
 unsigned app_queue_threads(unsigned stores);
 
-struct render_told {
-    mono at;
-    uint64_t count;
-}; /* the last line in the log; failures since */
-struct app_domain {
-    str name;
-    uint32_t number;
-    const struct config_domain *config;
-    struct origin *origin;          /* NULL: it has none */
-    _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
-    struct render_told *told;       /* ERR_CODES of them, loop thread; NULL without an origin */
-};
-/* A word from another server that shares our Redis (purge_all.h). Loop thread. */
-void app_told(struct app *app, str text);
-/* NULL: not configured. */
-const struct app_domain *app_domain_find(const struct app *app, str name);
 /* The {domain} of this request, or NULL after answering 404 domain_not_found. */
-const struct app_domain *app_domain_of(struct http_exchange *x, const struct app *app);
+const struct page_domain *app_domain_of(struct http_exchange *x, const struct app *app);
 
 /* The OpenAPI document of what is served. */
 void app_answer_spec(struct http_exchange *x, const struct app *app);

@@ -23,11 +23,6 @@ enum {
 
 enum config_auth { AUTH_OPEN, AUTH_INTERNAL };
 
-/* Names of contents (docs/api.md, 2): 1 to 32 of a-z 0-9 - _ . not begun with a dot; some mean
- * something else. */
-MUST_CHECK bool config_content_is_plain(str name);
-MUST_CHECK bool config_content_is_reserved(str name);
-
 struct config_domain {
     const char *name;
     struct origin_opts origin; /* url NULL: it has none, and what is missing stays missing */

@@ -58,8 +58,8 @@ static bool is_known(str authority, const struct app *app)
         return false;
     if (is_numeric(host) || str_eq_nocase(host, STR("localhost")))
         return true;
-    for (unsigned i = 0; i < app->domains_count; i++)
-        if (str_eq_nocase(host, app->domains[i].name))
+    for (unsigned i = 0; i < app->page.domains_count; i++)
+        if (str_eq_nocase(host, app->page.domains[i].name))
             return true;
     return false;
 }

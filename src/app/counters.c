@@ -227,7 +227,7 @@ void counters_render(const struct app *app, struct buf *out)
     MAGIC_CHECK(app->counters, COUNTERS_MAGIC);
     struct figures now = { 0 };
     engine_stats_get(app->engine, &now.engine);
-    page_store_stats(app->pages, &now.pages);
+    page_store_stats(app->page.store, &now.pages);
     tables_stats_get(app->tables, &now.tables);
     hot_stats_get(app->hot, &now.hot);
     if (app->lists != NULL)
@@ -247,11 +247,11 @@ void counters_render(const struct app *app, struct buf *out)
     }
     reads_show(app->counters, &now.hot);
     struct flight_stats flights; /* these show their own as they are asked */
-    if (app->flights != NULL)
-        flights_stats_get(app->flights, &flights);
+    if (app->page.flights != NULL)
+        flights_stats_get(app->page.flights, &flights);
     struct origin_stats origin;
-    for (unsigned i = 0; i < app->domains_count; i++)
-        if (app->domains[i].origin != NULL)
-            origin_stats_get(app->domains[i].origin, &origin);
+    for (unsigned i = 0; i < app->page.domains_count; i++)
+        if (app->page.domains[i].origin != NULL)
+            origin_stats_get(app->page.domains[i].origin, &origin);
     metrics_render(app->metrics, out);
 }

@@ -1,6 +1,6 @@
 #include "app/errors.h"
 
-#include "app/headers.h"
+#include "app/answer.h"
 #include "app/rpc.h"
 #include "base/utf8.h"
 #include "codec/json_text.h"
@@ -118,7 +118,7 @@ void app_problem_told(struct http_exchange *x, const struct app_problem *told)
     static const struct app_problem starved = {
         503,
         "overloaded",
-        .detail = { .p = APP_STARVED_TEXT, .n = sizeof APP_STARVED_TEXT - 1 },
+        .detail = { .p = BUDGET_FULL_TEXT, .n = sizeof BUDGET_FULL_TEXT - 1 },
     };
     const struct app_problem *p = is_starved(x, told->status) ? &starved : told;
     if (is_queue_path(http_target(x))) {
@@ -151,26 +151,6 @@ void app_problem(struct http_exchange *x, int status, const char *type, const ch
     app_problem_told(
         x, &(struct app_problem){
                .status = status, .type = type, .title = title, .detail = detail, .extra = extra });
-}
-
-err app_err_of_render(enum render_why why)
-{
-    static const err errs[RENDER_WHYS] = {
-        [RENDER_FINE] = ERR_OK,
-        [RENDER_NO_PAGE] = ERR_NOT_FOUND,
-        [RENDER_NO_REVISION] = ERR_NOT_FOUND,
-        [RENDER_SUPPRESSED] = ERR_GONE,
-        [RENDER_OTHER_TITLE] = ERR_UNAVAILABLE, /* where nobody can be sent on */
-        [RENDER_DENIED] = ERR_DENIED,
-        [RENDER_REFUSED] = ERR_BAD,
-        [RENDER_BUSY] = ERR_AGAIN,
-        [RENDER_FAILED] = ERR_UNAVAILABLE,
-        [RENDER_TIMEOUT] = ERR_TIMEOUT,
-        [RENDER_LIMIT] = ERR_CORRUPT,
-        [RENDER_CANCELED] = ERR_SHUTDOWN,
-    };
-    INVARIANT(why < RENDER_WHYS);
-    return errs[why];
 }
 
 /* discreet: what broke is for the log, not for the client. */

@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "http/http.h"
-#include "render/render.h"
 
 #define PROBLEM_TYPE_PREFIX "https://mediawiki.org/wiki/HyperSwitch/errors/"
 
@@ -38,14 +37,6 @@ void app_origin_fail(struct http_exchange *x, err why, const struct err_note *no
 /* The same with a Cache-Control, as above. */
 void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_note *note,
                           int64_t retry_ms, const char *cache_control);
-
-/* What a failure of an origin is to callers. */
-err app_err_of_render(enum render_why why);
-
-/* Memory was refused to a request that others hold (arena_is_starved): 503, whatever was to be
- * said. */
-#define APP_STARVED_TEXT                                                                           \
-    "Requests under way hold all the memory they may have (http.bytes_max); try again later."
 
 /* The reason phrase of a status: "Not Found". Static. */
 const char *app_status_text(int status);

@@ -2,6 +2,7 @@
 
 #include "http/http.h"
 #include "http/negotiate.h"
+#include "http/parameter.h"
 
 #include <string.h>
 
@@ -9,62 +10,6 @@ static err refuse(struct err_note *note, const char *why)
 {
     err_note_set(note, "%s", why);
     return ERR_BAD;
-}
-
-/* ---- parameters of a header field ---- */
-
-str form_media_type(str content_type)
-{
-    return str_trim(str_take(content_type, str_find(content_type, ';')));
-}
-
-/* At a '"': what is between the quotes, backslashes taken out. *rest is left behind the closing
- * one. False: none. */
-static bool unquote(struct arena *a, str *rest, str *out)
-{
-    char *text = arena_alloc(a, rest->n);
-    size_t n = 0, i = 1;
-    for (; text != NULL && i < rest->n && rest->p[i] != '"'; i++) {
-        if (rest->p[i] == '\\' && ++i == rest->n)
-            return false;
-        text[n++] = rest->p[i];
-    }
-    if (text == NULL || i >= rest->n)
-        return false;
-    *rest = str_skip(*rest, i + 1);
-    *out = (str){ .p = text, .n = n };
-    return true;
-}
-
-bool form_parameter(struct arena *a, str field, str name, str *out)
-{
-    str rest = str_skip(field, str_find(field, ';'));
-    bool found = false;
-    while (rest.n > 0) {
-        if (rest.p[0] != ';')
-            return false;
-        rest = str_trim(str_skip(rest, 1));
-        str key = http_token_take(&rest), value;
-        if (key.n == 0 && (rest.n == 0 || rest.p[0] == ';'))
-            continue; /* an empty parameter */
-        if (rest.n == 0 || rest.p[0] != '=')
-            return false;
-        rest = str_skip(rest, 1);
-        if (rest.n > 0 && rest.p[0] == '"') {
-            if (!unquote(a, &rest, &value))
-                return false;
-        } else {
-            value = http_token_take(&rest);
-        }
-        rest = str_trim(rest);
-        if (!str_eq_nocase(key, name))
-            continue;
-        if (found)
-            return false;
-        found = true;
-        *out = value;
-    }
-    return found;
 }
 
 /* ---- fields ---- */
@@ -171,8 +116,8 @@ static err part_line(struct arena *a, str line, str *name, struct err_note *note
         return refuse(note, "a part's head has a line that is no field");
     value = str_trim(value);
     if (str_eq_nocase(field, STR("content-disposition"))) {
-        bool fine = name->p == NULL && str_eq_nocase(form_media_type(value), STR("form-data")) &&
-                    form_parameter(a, value, STR("name"), name);
+        bool fine = name->p == NULL && str_eq_nocase(http_media_type(value), STR("form-data")) &&
+                    http_parameter(a, value, STR("name"), name);
         return fine ? ERR_OK
                     : refuse(note, "a part's Content-Disposition is not form-data with one name");
     }
@@ -232,13 +177,13 @@ static err parse_multipart(struct arena *a, str boundary, str body, struct form 
 
 err form_parse(struct arena *a, str content_type, str body, struct form *out, struct err_note *note)
 {
-    str type = form_media_type(content_type), boundary;
+    str type = http_media_type(content_type), boundary;
     out->count = 0;
     if (str_eq_nocase(type, STR("application/x-www-form-urlencoded")))
         return parse_urlencoded(a, body, out, note);
     if (!str_eq_nocase(type, STR("multipart/form-data")))
         return ERR_NOT_FOUND;
-    if (!form_parameter(a, content_type, STR("boundary"), &boundary) || !is_boundary(boundary))
+    if (!http_parameter(a, content_type, STR("boundary"), &boundary) || !is_boundary(boundary))
         return refuse(note, "multipart/form-data without a boundary");
     return parse_multipart(a, boundary, body, out, note);
 }

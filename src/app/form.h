@@ -37,10 +37,4 @@ bool form_find(const struct form *f, const char *name, str *value);
  * anything else. */
 MUST_CHECK bool form_flag(str text, bool *out);
 
-/* The type without parameters. */
-str form_media_type(str content_type);
-/* The value of a parameter of a field such as Content-Type or Content-Disposition, unquoted; false:
- * absent, or it is not written as RFC 9110 5.6.6 says. Result in field or the arena. */
-MUST_CHECK bool form_parameter(struct arena *a, str field, str name, str *out);
-
 #endif

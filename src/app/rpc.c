@@ -176,7 +176,7 @@ void rpc_error(struct http_exchange *x, int code, str message)
     str body;
     if (is_starved(x, code)) {
         code = 503;
-        message = STR(APP_STARVED_TEXT);
+        message = STR(BUDGET_FULL_TEXT);
         http_reply_header(x, STR("retry-after"), STR("1"));
     }
     enum wire_encoding encoding = reply_encoding(x);

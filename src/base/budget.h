@@ -17,6 +17,9 @@
 #include <stdint.h>
 
 enum { BUDGET_FREE_BYTES = 32 << 10 };
+/* What is told to whom memory was refused that others hold. */
+#define BUDGET_FULL_TEXT                                                                           \
+    "Requests under way hold all the memory they may have (http.bytes_max); try again later."
 
 struct budget {
     size_t bytes_max; /* 0: there is no limit */

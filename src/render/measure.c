@@ -20,7 +20,8 @@ struct meter {
     struct metric *retries, *remembered, *open, *making, *waiting;
     _Atomic int64_t making_shown,
         waiting_shown; /* its part of the series, which others may share */
-    struct metric *seconds[FETCH_KINDS], *outcomes[FETCH_KINDS][RENDER_WHYS];
+    struct metric *seconds[FETCH_KINDS];
+    _Atomic(struct metric *) outcomes[FETCH_KINDS][RENDER_WHYS]; /* looked up once */
 };
 
 static const char *const kind_names[FETCH_KINDS] = { "siteinfo", "meta",      "render", "wikitext",
@@ -127,10 +128,12 @@ void meter_outcome(struct meter *m, enum fetch_kind kind, enum render_why why)
     INVARIANT(why < RENDER_WHYS);
     if (m == NULL)
         return;
-    if (m->outcomes[kind][why] == NULL) {
+    struct metric *metric = atomic_load(&m->outcomes[kind][why]);
+    if (metric == NULL) {
         (void)snprintf(label, sizeof label, "%s%c%s%c%s", kind_names[kind], METRICS_LABEL_BREAK,
                        render_why_name(why), METRICS_LABEL_BREAK, m->domain); /* fits */
-        m->outcomes[kind][why] = metric_of(m->all->requests, label);
+        metric = metric_of(m->all->requests, label);
+        atomic_store(&m->outcomes[kind][why], metric); /* whoever else comes stores the same */
     }
-    metric_add(m->outcomes[kind][why], 1);
+    metric_add(metric, 1);
 }

@@ -3,7 +3,7 @@
  *
  * A request is counted once, by what came of it: by fetch.c when there was no reply to look into,
  * else by whoever looked. Series are made when they are first needed. All take NULL: nobody
- * measures. Thread: any; meter_took and meter_outcome: the loop's. */
+ * measures. Thread: any; meter_took: the loop's. */
 #ifndef RENDER_MEASURE_H
 #define RENDER_MEASURE_H
 

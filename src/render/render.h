@@ -148,6 +148,8 @@ struct render_request {
     struct limiter_pass *pass;
     struct arena *arena;
     void (*done)(struct render_request *r, enum render_why why);
+    /* NULL, or instead of done when the text came: on the pool, where it was parsed */
+    void (*parsed)(struct render_request *r, enum render_why why);
     void *ctx;
     /* out; strings in the arena. meta: also when the page was found and the render was not
      * (SUPPRESSED); OTHER_TITLE: its title and namespace_id alone */

@@ -7,7 +7,8 @@
  * would all ask for their metadata first, and then, behind one another, all run out of time; so a
  * render is let in as a whole, and its requests wait no more.
  * META: api.php: which revision, and whose (or who asks). PURGE: before a fresh render of core's
- * routes: they cache. TEXT: the render itself. PARSE: taken apart on the pool; the pass rests.
+ * routes: they cache. TEXT: the render itself. PARSE: taken apart on the pool; the pass rests; from
+ * there it is the pool that goes on, if that is wanted.
  *
  * Without api.php there is no META and no PURGE; WANT_META and WANT_USER end behind it. Steps are
  * set on the loop, but for those that start takes at once. */
@@ -31,7 +32,7 @@ struct render_work {
     bool by_title; /* META: of a revision that is not the title's, the title is asked for */
     struct limiter_pass own, *pass; /* pass: own, or the request's */
     struct fetch fetch;
-    struct loop_job job;
+    struct task task;
     enum render_why why; /* of PARSE, or of not starting */
 };
 
@@ -197,33 +198,44 @@ static enum render_why parse_lint(struct render_work *w)
     return why == RENDER_FINE ? add(w, "lint", reply_type(w), w->fetch.call.reply_body) : why;
 }
 
-static void parse_run(struct loop_job *j)
+static enum render_why parse(struct render_work *w)
 {
-    struct render_work *w = CONTAINER_OF(j, struct render_work, job);
     switch (w->r->want) {
     case WANT_RENDER:
-        w->why = parse_render(w);
-        break;
+        return parse_render(w);
     case WANT_WIKITEXT:
-        w->why = w->r->origin->opts.kind == ORIGIN_REST ? parse_source(w) : parse_wikitext(w);
-        break;
+        return w->r->origin->opts.kind == ORIGIN_REST ? parse_source(w) : parse_wikitext(w);
     case WANT_LINT:
-        w->why = parse_lint(w);
-        break;
+        return parse_lint(w);
     case WANT_META:
     case WANT_USER:
-        INVARIANT(false);
+        break;
     }
-    if (w->why != RENDER_FINE)
-        w->r->contents_count = 0;
+    INVARIANT(false);
+    return RENDER_FAILED;
 }
 
-static void parse_done(struct loop_job *j, bool canceled)
+static void parse_over(struct task *t)
 {
-    struct render_work *w = CONTAINER_OF(j, struct render_work, job);
-    enum render_why why = canceled || w->canceled ? RENDER_CANCELED : w->why;
-    fetch_count(&w->fetch, why);
-    finish(w, why);
+    struct render_work *w = CONTAINER_OF(t, struct render_work, task);
+    finish(w, w->canceled ? RENDER_CANCELED : w->why);
+}
+
+/* Whoever wants the text on the pool gets it here; that can be canceled no more. */
+static void parse_run(struct task *t)
+{
+    struct render_work *w = CONTAINER_OF(t, struct render_work, task);
+    struct render_request *r = w->r;
+    w->why = parse(w);
+    if (w->why != RENDER_FINE)
+        r->contents_count = 0;
+    fetch_count(&w->fetch, w->why);
+    if (r->parsed != NULL) {
+        r->parsed(r, w->why);
+        return;
+    }
+    w->task.run = parse_over;
+    home_post(loop_home(r->origin->loop), &w->task);
 }
 
 /* ---- TEXT ---- */
@@ -249,8 +261,8 @@ static void text_done(struct fetch *f, enum render_why why)
         return;
     }
     w->step = STEP_PARSE;
-    w->job = (struct loop_job){ .run = parse_run, .done = parse_done };
-    loop_job_start(w->r->origin->loop, &w->job);
+    w->task.run = parse_run;
+    home_post(loop_pool(w->r->origin->loop), &w->task);
 }
 
 /* STR_NONE: this origin has it not. */

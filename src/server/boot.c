@@ -79,6 +79,30 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
     return why;
 }
 
+/* What of the page service is there before the loop; the rest comes with origins and app_start. */
+static void open_service(struct server *s)
+{
+    const struct config *c = s->config;
+    struct page_service *page = &s->app.page;
+    for (unsigned i = 0; i < c->buckets_count; i++) {
+        const struct config_bucket *b = &c->buckets[i];
+        s->settings[i] =
+            (struct page_settings){ .bucket = page_store_bucket(page->store, str_of(b->page.name)),
+                                    .opts = &b->page,
+                                    .cache_control = b->cache_control,
+                                    .stale_if_error_ns = b->stale_if_error_ns,
+                                    .stash_per_s_max = b->stash_per_s_max };
+        INVARIANT(s->settings[i].bucket != NULL);
+    }
+    page->buckets = s->settings;
+    page->buckets_count = c->buckets_count;
+    page->clock = s->app.clock;
+    page->log = s->app.log;
+    page->budget = s->app.budget;
+    page->arena_bytes_max = c->http.arena_bytes_max;
+    page->write_timeout_ms = c->write_timeout_ms;
+}
+
 static err open_pages(struct server *s, enum server_exit *status, struct err_note *note)
 {
     struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX + 1];
@@ -89,8 +113,10 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
         buckets[count++] = origins_stash_opts(s->config);
     err why =
         pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, count, &s->pages, note);
-    if (why == ERR_OK)
-        s->app.pages = pages_store(s->pages);
+    if (why == ERR_OK) {
+        s->app.page.store = pages_store(s->pages);
+        open_service(s);
+    }
     if (why == ERR_OK)
         why = tables_new(s->app.engine, s->app.clock, &s->app.tables, note);
     *status = server_exit_of(why);
@@ -99,20 +125,20 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
 
 static int by_name(const void *a, const void *b)
 {
-    const struct app_domain *x = a, *y = b;
+    const struct page_domain *x = a, *y = b;
     return str_cmp(x->name, y->name);
 }
 
 static err open_domains(struct server *s, enum server_exit *status, struct err_note *note)
 {
     unsigned count = s->config->domains_count;
-    struct app_domain *domains = calloc(count, sizeof *domains);
+    struct page_domain *domains = calloc(count, sizeof *domains);
     INVARIANT(domains != NULL);
-    s->app.domains = s->domains = domains;
+    s->app.page.domains = s->domains = domains;
     for (unsigned i = 0; i < count; i++) {
-        domains[i].config = &s->config->domains[i];
-        domains[i].name = str_of(domains[i].config->name);
-        err why = page_store_domain(s->app.pages, domains[i].name, &domains[i].number);
+        domains[i].name = str_of(s->config->domains[i].name);
+        domains[i].forward_cookies = s->config->domains[i].forward_cookies;
+        err why = page_store_domain(s->app.page.store, domains[i].name, &domains[i].number);
         if (why != ERR_OK) {
             err_note_set(note, "domain %s has no place in the store: %s",
                          s->config->domains[i].name, err_name(why));
@@ -121,7 +147,7 @@ static err open_domains(struct server *s, enum server_exit *status, struct err_n
         }
     }
     qsort(domains, count, sizeof *domains, by_name);
-    s->app.domains_count = count;
+    s->app.page.domains_count = count;
     return ERR_OK;
 }
 
@@ -243,7 +269,7 @@ static void run_upkeep(struct app *app)
 
 static err open_origins(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    s->app.loop = loop_new(server_pool_threads(s->config));
+    s->app.page.loop = s->app.loop = loop_new(server_pool_threads(s->config));
     pages_read_on(s->pages, loop_pool(s->app.loop));
     err why = origins_open(&s->app, s->domains, note);
     *status = SERVER_USAGE;

@@ -11,8 +11,9 @@
 struct server {
     const struct config *config; /* borrowed */
     struct app app;              /* its members are the parts; handlers see this alone */
-    struct app_domain *domains;  /* app.domains, as they are filled in */
-    struct pages *pages;         /* app.pages is what they do */
+    struct page_domain *domains; /* app.page.domains, as they are filled in */
+    struct page_settings settings[CONFIG_BUCKETS_MAX]; /* app.page.buckets */
+    struct pages *pages;                               /* app.page.store is what they do */
     struct upkeep *upkeep;
     struct timekeep timekeep;
     struct budget budget;        /* app.budget */

@@ -3,6 +3,7 @@
 
 #include "base/date.h"
 #include "base/units.h"
+#include "page/content.h"
 
 #include <arpa/inet.h>
 #include <stdarg.h>
@@ -182,10 +183,10 @@ static err store_names(struct options *o, const struct option_value *v, struct e
     str rest = v->text;
     while (rest.n > 0) {
         str one = str_trim(str_split(&rest, ','));
-        if (!config_content_is_plain(one))
+        if (!page_content_is_plain(one))
             return option_fail(v->from, v->name, note, "\"%.*s\" is no name of a content",
                                STR_ARG(shown_of(one)));
-        if (config_content_is_reserved(one))
+        if (page_content_is_reserved(one))
             return option_fail(v->from, v->name, note, "\"%.*s\" is a reserved name", STR_ARG(one));
         for (unsigned i = 0; i < count; i++)
             if (str_eq(str_of(names[i]), one))

@@ -5,6 +5,7 @@
 #include "http/client.h"
 #include "list/list.h"
 #include "loop/entropy.h"
+#include "page/tell.h"
 #include "render/render.h"
 
 #include <stdatomic.h>
@@ -39,7 +40,8 @@ static void on_dropped(void *ctx, const unsigned char *id)
 
 static void on_told(void *ctx, str text)
 {
-    app_told(ctx, text);
+    const struct app *app = ctx;
+    page_told(&app->page, text);
 }
 
 static void on_redis(void *ctx, bool up, bool fresh)
@@ -70,7 +72,7 @@ static void shared_open(struct app *app)
                                        .told = on_told,
                                        .state = on_redis,
                                        .ctx = app };
-    app->shared = flight_shared_new(&opts);
+    app->page.shared = flight_shared_new(&opts);
 }
 
 static void lists_open(struct app *app)
@@ -81,8 +83,8 @@ static void lists_open(struct app *app)
                                .log = app->log,
                                .client = app->client,
                                .metrics = app->metrics,
-                               .flights = app->flights,
-                               .shared = app->shared,
+                               .flights = app->page.flights,
+                               .shared = app->page.shared,
                                .seed = entropy_u64(),
                                .bytes_max = c->lists_bytes,
                                .buckets_count = c->lists_count };
@@ -96,13 +98,13 @@ static void lists_open(struct app *app)
 static void flights_open(struct app *app)
 {
     struct flight_opts opts = app->config->flight;
-    opts.shared = app->shared;
+    opts.shared = app->page.shared;
     opts.limiter = http_client_limiter(app->client);
     opts.loop = app->loop;
     opts.clock = app->clock;
     opts.metrics = app->metrics;
     opts.seed = entropy_u64();
-    app->flights = flights_new(&opts);
+    app->page.flights = flights_new(&opts);
 }
 
 static void client_open(struct app *app)
@@ -114,7 +116,7 @@ static void client_open(struct app *app)
     app->client = http_client_new(&opts);
 }
 
-err origins_open(struct app *app, struct app_domain *domains, struct err_note *note)
+err origins_open(struct app *app, struct page_domain *domains, struct err_note *note)
 {
     const struct config *c = app->config;
     bool has_redis = c->redis.url != NULL && c->redis.url[0] != 0;
@@ -127,16 +129,17 @@ err origins_open(struct app *app, struct app_domain *domains, struct err_note *n
     lists_open(app);
     if (!origins_wanted(c))
         return ERR_OK;
-    app->stash = page_store_bucket(app->pages, STR(ORIGINS_STASH_NAME));
+    app->stash = page_store_bucket(app->page.store, STR(ORIGINS_STASH_NAME));
     INVARIANT(app->stash != NULL);
     app->origin_metrics = origin_metrics_new(app->metrics);
-    for (unsigned i = 0; i < app->domains_count; i++) {
-        struct app_domain *d = &domains[i];
-        if (d->config->origin.url == NULL)
+    for (unsigned i = 0; i < c->domains_count; i++) {
+        const struct config_domain *config = &c->domains[i];
+        struct page_domain *d =
+            &domains[page_domain_find(&app->page, str_of(config->name)) - app->page.domains];
+        if (config->origin.url == NULL)
             continue;
         struct err_note why;
-        err e =
-            origin_new(app->client, app->loop, app->clock, &d->config->origin, &d->origin, &why);
+        err e = origin_new(app->client, app->loop, app->clock, &config->origin, &d->origin, &why);
         if (e != ERR_OK) {
             err_note_set(note, "domains.%.*s.origin: %s", STR_ARG(str_take(d->name, 80)), why.text);
             return e;
@@ -145,8 +148,8 @@ err origins_open(struct app *app, struct app_domain *domains, struct err_note *n
         origin_log(d->origin, app->log, d->name);
         d->busy_until_ns = calloc(1, sizeof *d->busy_until_ns);
         INVARIANT(d->busy_until_ns != NULL);
-        d->told = calloc(ERR_CODES, sizeof *d->told);
-        INVARIANT(d->told != NULL);
+        d->failures = calloc(ERR_CODES, sizeof *d->failures);
+        INVARIANT(d->failures != NULL);
     }
     return ERR_OK;
 }
@@ -170,37 +173,37 @@ void origins_reloaded(struct app *app)
 
 void origins_drain(struct app *app)
 {
-    if (app->flights != NULL)
-        flights_drain(app->flights);
+    if (app->page.flights != NULL)
+        flights_drain(app->page.flights);
     if (app->client != NULL)
         http_client_stop(app->client);
 }
 
 bool origins_idle(const struct app *app)
 {
-    if (app->flights != NULL && !flights_idle(app->flights))
+    if (app->page.flights != NULL && !flights_idle(app->page.flights))
         return false;
-    for (unsigned i = 0; i < app->domains_count; i++)
-        if (app->domains[i].origin != NULL && !origin_idle(app->domains[i].origin))
+    for (unsigned i = 0; i < app->page.domains_count; i++)
+        if (app->page.domains[i].origin != NULL && !origin_idle(app->page.domains[i].origin))
             return false;
     return true;
 }
 
-void origins_close(struct app *app, struct app_domain *domains)
+void origins_close(struct app *app, struct page_domain *domains)
 {
-    if (app->flights != NULL)
-        flights_free(&app->flights);
+    if (app->page.flights != NULL)
+        flights_free(&app->page.flights);
     lists_free(&app->lists);
-    if (app->shared != NULL)
-        flight_shared_stop(app->shared);
-    flight_shared_free(&app->shared);
-    for (unsigned i = 0; i < app->domains_count; i++) {
+    if (app->page.shared != NULL)
+        flight_shared_stop(app->page.shared);
+    flight_shared_free(&app->page.shared);
+    for (unsigned i = 0; i < app->page.domains_count; i++) {
         if (domains[i].origin != NULL)
             origin_free(&domains[i].origin);
         free(domains[i].busy_until_ns);
         domains[i].busy_until_ns = NULL;
-        free(domains[i].told);
-        domains[i].told = NULL;
+        free(domains[i].failures);
+        domains[i].failures = NULL;
     }
     origin_metrics_free(&app->origin_metrics);
     if (app->client != NULL)

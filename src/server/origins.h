@@ -15,7 +15,7 @@ bool origins_wanted(const struct config *config);
 
 /* domains: app's, to be filled in. The loop and the pages are there. ERR_BAD: an origin's options
  * make no sense. */
-MUST_CHECK err origins_open(struct app *app, struct app_domain *domains, struct err_note *note);
+MUST_CHECK err origins_open(struct app *app, struct page_domain *domains, struct err_note *note);
 /* The limits in the options have changed: these hold from here on. Thread: the loop's. */
 void origins_reloaded(struct app *app);
 /* Whoever waits gets ERR_SHUTDOWN, and nothing more is asked. */
@@ -23,6 +23,6 @@ void origins_drain(struct app *app);
 /* Nothing is being made or asked. */
 bool origins_idle(const struct app *app);
 /* Idle, or the loop never ran. */
-void origins_close(struct app *app, struct app_domain *domains);
+void origins_close(struct app *app, struct page_domain *domains);
 
 #endif

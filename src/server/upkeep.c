@@ -80,7 +80,8 @@ static void part_end(struct upkeep *u, struct part *p, err why)
 static void batch(struct upkeep *u, bool *more, store_time *next)
 {
     if (part_begin(u, &u->pages))
-        part_end(u, &u->pages, page_store_upkeep(u->app->pages, &u->pages.more, &u->pages.next));
+        part_end(u, &u->pages,
+                 page_store_upkeep(u->app->page.store, &u->pages.more, &u->pages.next));
     if (part_begin(u, &u->tables))
         part_end(u, &u->tables, tables_upkeep(u->app->tables, &u->tables.more, &u->tables.next));
     metric_add(u->batches, 1);

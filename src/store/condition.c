@@ -1,4 +1,4 @@
-/* condition.c - conditions of writers, as values. */
+/* condition.c - conditions on renders, of readers and of writers, as values. */
 #include "store/page_store.h"
 
 bool page_condition_is_none(const struct page_condition *c)
@@ -16,13 +16,19 @@ static bool matches(const struct page_match *m, const struct page_name *name)
     return false;
 }
 
+enum page_verdict page_condition_judge(const struct page_condition *c, struct page_name name)
+{
+    if (c->match.kind != MATCH_UNASKED && !matches(&c->match, &name))
+        return CONDITION_FAILS;
+    if (c->dated && !store_time_before(tid_time(name.tid), c->before))
+        return CONDITION_FAILS;
+    bool same = c->none_match.kind != MATCH_UNASKED && matches(&c->none_match, &name);
+    return same ? CONDITION_SAME : CONDITION_HOLDS;
+}
+
 bool page_condition_holds(const struct page_condition *c, const struct page_name *latest)
 {
     if (latest == NULL)
         return c->match.kind == MATCH_UNASKED;
-    if (c->match.kind != MATCH_UNASKED && !matches(&c->match, latest))
-        return false;
-    if (c->dated && !store_time_before(tid_time(latest->tid), c->before))
-        return false;
-    return c->none_match.kind == MATCH_UNASKED || !matches(&c->none_match, latest);
+    return page_condition_judge(c, *latest) == CONDITION_HOLDS;
 }

@@ -4,8 +4,8 @@
 
 #include "store/page_read.h"
 
-/* What a writer asks of the latest render, judged with the newest state in the update that writes:
- * of two writers one passes. The names are borrowed until done. */
+/* What is asked of a render. A writer asks it of the latest, judged with the newest state in the
+ * update that writes: of two writers one passes. The names are borrowed until done. */
 enum page_match_kind { MATCH_UNASKED, MATCH_LISTED, MATCH_ANY };
 struct page_match {
     enum page_match_kind kind;
@@ -19,6 +19,9 @@ struct page_condition {
     store_time before; /* dated: it was rendered before this, or there is none */
 };
 bool page_condition_is_none(const struct page_condition *c);
+/* Of a render (RFC 9110 13.2.2). SAME: it is one of none_match, and all else holds. Pure. */
+enum page_verdict { CONDITION_HOLDS, CONDITION_SAME, CONDITION_FAILS };
+enum page_verdict page_condition_judge(const struct page_condition *c, struct page_name name);
 /* latest NULL: there is none. Pure. */
 MUST_CHECK bool page_condition_holds(const struct page_condition *c,
                                      const struct page_name *latest);

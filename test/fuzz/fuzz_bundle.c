@@ -1,7 +1,8 @@
 /* Goal: no body of a PUT breaks the bundle parser; what it takes has fine names and headers that
  * read back as they were kept. */
-#include "app/headers.h"
 #include "app/page/bundle.h"
+#include "page/content.h"
+#include "page/headers.h"
 #include "store/page_store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -11,7 +12,7 @@ static void content_check(const struct page_put_content *c)
     struct http_pair line;
     str lines = c->headers, value;
     unsigned count = 0;
-    INVARIANT(bundle_name_is_fine(c->name));
+    INVARIANT(page_content_is_fine(c->name));
     while (headers_next(&lines, &line)) {
         INVARIANT(headers_may_keep(line.name, HEADERS_ALL));
         INVARIANT(headers_value_is_sane(line.value));

@@ -1,6 +1,6 @@
 /* Goal: no Accept field breaks negotiation by profile, and what satisfies does so whatever stands
  * behind it. Method: the first line is the content's type, the rest the field. */
-#include "app/page/profile.h"
+#include "page/profile.h"
 
 #include <stdint.h>
 

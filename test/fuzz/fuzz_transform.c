@@ -1,9 +1,9 @@
 /* Goal: no body of a transform breaks its parser; what it takes is UTF-8, and what is written of it
  * for the origin is JSON that another reader reads back as it was. Tags of editors too. Method: the
  * first line is the Content-Type. */
-#include "app/page/tag.h"
 #include "app/page/transform_body.h"
 #include "base/utf8.h"
+#include "page/etag.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -49,12 +49,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena a;
     struct transform_fields f;
     struct err_note note = { { 0 } };
-    struct tag tag;
+    struct page_edited tag;
     str body = { .p = (const char *)data, .n = size };
     str type = str_split(&body, '\n');
     body = body.p == NULL ? STR("") : body;
     arena_init(&a, 8 << 20);
-    if (tag_parse(type, &tag))
+    if (page_edited_parse(type, &tag))
         INVARIANT(tag.name.rev <= PAGE_REV_MAX);
     (void)transform_parsoid_has_ids(&a, body); /* any answer is fine */
     INVARIANT(transform_holds(body) <= HOLDS_TEXT);

@@ -2,9 +2,9 @@
  * and backups run on the pool and answer when they are done; at most one of each at a time would be
  * kind to the disk, but nothing breaks when two run. */
 #include "app/admin/spec.h"
+#include "app/answer.h"
 #include "app/counters.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/page/hot.h"
 #include "app/queue/queue_figures.h"
 #include "base/utf8.h"
@@ -149,7 +149,7 @@ static void put_pages(struct buf *b, const struct app *app)
 {
     struct pages_stats s;
     struct hot_stats hot;
-    page_store_stats(app->pages, &s);
+    page_store_stats(app->page.store, &s);
     hot_stats_get(app->hot, &hot);
     buf_put(b, STR(",\"pages\":{"));
     put_figure(b, "puts", s.puts);
@@ -207,7 +207,7 @@ static void check_run(struct loop_job *j)
     struct check *c = CONTAINER_OF(j, struct check, job);
     struct engine_check_opts opts = { .found = check_found, .ctx = c };
     err engine = engine_check(c->app->engine, &opts);
-    err pages = page_store_check(c->app->pages, check_found, c);
+    err pages = page_store_check(c->app->page.store, check_found, c);
     err queues = queue_local_check(c->app->engine, check_found, c);
     c->result = pages != ERR_OK && pages != ERR_CORRUPT ? pages : queues;
     if (engine != ERR_OK && engine != ERR_CORRUPT)

@@ -1,7 +1,7 @@
 /* flights.c - what is being made on this server, for whom, and by whom: what "flight ls" shows. */
+#include "app/answer.h"
 #include "app/app.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/date.h"
@@ -67,7 +67,7 @@ static bool put_flight(void *ctx, const struct flight_seen *f)
     put_number(s, "waiters", f->waiters);
     date_format_ms(s->now.ns - f->age_ms * NS_PER_MS, since);
     buf_printf(&s->text, ",\"since\":\"%s\",\"age_ms\":%lld", since, (long long)f->age_ms);
-    if (f->id != NULL && s->app->shared != NULL)
+    if (f->id != NULL && s->app->page.shared != NULL)
         put_id(s, f->id);
     put_lease(s, f->token);
     buf_put_c(&s->text, '}');
@@ -78,10 +78,10 @@ static void put_counts(struct show *s)
 {
     struct flight_stats f = { 0 };
     struct flight_shared_stats h = { 0 };
-    if (s->app->flights != NULL)
-        flights_stats_get(s->app->flights, &f);
-    if (s->app->shared != NULL)
-        flight_shared_stats_get(s->app->shared, &h);
+    if (s->app->page.flights != NULL)
+        flights_stats_get(s->app->page.flights, &f);
+    if (s->app->page.shared != NULL)
+        flight_shared_stats_get(s->app->page.shared, &h);
     buf_put(&s->text, STR(",\"counts\":{"));
     put_number(s, "flights", f.flights);
     put_number(s, "waiters", f.waiters);
@@ -102,7 +102,7 @@ static void put_counts(struct show *s)
 
 static void put_node(struct show *s)
 {
-    const struct flight_shared *shared = s->app->shared;
+    const struct flight_shared *shared = s->app->page.shared;
     bool up = shared != NULL && flight_shared_is_up(shared);
     buf_printf(&s->text, "{\"redis\":\"%s\",\"degraded\":%s",
                shared == NULL ? "none"
@@ -122,8 +122,8 @@ static void show(void *ctx)
     put_node(s);
     put_counts(s);
     buf_put(&s->text, STR(",\"flights\":["));
-    if (s->app->flights != NULL)
-        flights_each(s->app->flights, put_flight, s);
+    if (s->app->page.flights != NULL)
+        flights_each(s->app->page.flights, put_flight, s);
     buf_put_c(&s->text, ']');
     put_number(s, "left_out", s->left_out);
     buf_put_c(&s->text, '}');

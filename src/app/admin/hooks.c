@@ -2,8 +2,8 @@
  * (docs/api.md, 9). */
 #include "app/app.h"
 
+#include "app/answer.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "base/date.h"
 #include "base/units.h"
 #include "codec/json.h"

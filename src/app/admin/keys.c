@@ -8,8 +8,8 @@
  * The authority waits for the disk, so each runs on the pool. */
 #include "app/app.h"
 
+#include "app/answer.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/token.h"
 #include "auth/auth.h"
 #include "base/date.h"

@@ -3,9 +3,9 @@
  *   read the request -> refused at once: 400, 404        nothing was asked of anybody
  *        \-> it is here -> answer
  *        \-> flies -> answer, or what its failing means  */
+#include "app/answer.h"
 #include "app/app.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "http/negotiate.h"
@@ -130,7 +130,7 @@ static bool parse_wishes(struct list_get *g)
 
 static bool parse_request(struct list_get *g)
 {
-    const struct app_domain *domain = app_domain_of(g->x, g->app);
+    const struct page_domain *domain = app_domain_of(g->x, g->app);
     if (domain == NULL)
         return false;
     struct list_request *r = &g->request;

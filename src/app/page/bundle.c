@@ -1,40 +1,13 @@
 #include "app/page/bundle.h"
 
 #include "app/config.h"
-#include "app/headers.h"
 #include "base/utf8.h"
 #include "codec/base64.h"
 #include "codec/json.h"
-#include "store/page_store.h"
+#include "page/content.h"
+#include "page/headers.h"
 
 enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
-
-bool config_content_is_plain(str name)
-{
-    for (size_t i = 0; i < name.n; i++) {
-        char c = name.p[i];
-        bool plain =
-            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-        if (!plain)
-            return false;
-    }
-    return name.n > 0 && name.n <= PAGE_CONTENT_NAME_BYTES_MAX && name.p[0] != '.';
-}
-
-bool config_content_is_reserved(str name)
-{
-    static const char *const reserved[] = { "all",  "history", "explain",  "title",
-                                            "hold", "lint",    "wikitext", "random" };
-    for (size_t i = 0; i < COUNT_OF(reserved); i++)
-        if (str_eq(name, str_of(reserved[i])))
-            return true;
-    return false;
-}
-
-bool bundle_name_is_fine(str name)
-{
-    return config_content_is_plain(name) && !config_content_is_reserved(name);
-}
 
 static err parse_headers(struct arena *a, const struct json_member *in, const char *fallback_type,
                          str *lines, struct err_note *note)
@@ -94,7 +67,7 @@ static err parse_content(struct arena *a, const struct json_member *in,
 {
     struct json_member members[BUNDLE_MEMBERS_MAX];
     unsigned count = 0;
-    if (!bundle_name_is_fine(in->name)) {
+    if (!page_content_is_fine(in->name)) {
         err_note_set(note, "\"%.*s\" cannot be the name of a content",
                      (int)(in->name.n < 64 ? in->name.n : 64), in->name.p);
         return ERR_BAD;

@@ -13,10 +13,6 @@
 #include "base/err.h"
 #include "store/page_store.h"
 
-/* Is it a name for a content: 1 to 32 of a-z 0-9 - _ . and none of the reserved ones (docs/api.md,
- * 2)?
- */
-bool bundle_name_is_fine(str name);
 /* contents has room for PAGE_CONTENTS_MAX; what is written points into body and the arena. Fails
  * with a note: ERR_BAD; ERR_LIMIT (too many contents or headers, or the arena is full). */
 MUST_CHECK err bundle_parse(struct arena *a, str body, struct page_put_content *contents,

@@ -1,8 +1,8 @@
 /* entry.c - what there is: the names below a domain, below its API and below a bucket, as RESTBase
  * lists them, and the OpenAPI document under a domain's own path. The names say where a client may
  * go on, not what is stored. */
+#include "app/answer.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/page/page_request.h"
 
 static void answer_items(struct http_exchange *x, const struct buf *items)
@@ -58,15 +58,15 @@ static void get_bucket(struct http_exchange *x, void *app)
     const struct app *a = app;
     struct page_target t;
     struct buf b;
-    if (!page_target_parse(x, a, &t))
+    if (!app_page_target_parse(x, a, &t))
         return;
     buf_init(&b, LISTING_BYTES_MAX);
-    if (t.config->page.contents_count == 0 && t.domain->origin != NULL) {
+    if (t.settings->opts->contents_count == 0 && t.domain->origin != NULL) {
         put_item(&b, "html");
         put_item(&b, "data-parsoid");
     }
-    for (unsigned i = 0; i < t.config->page.contents_count; i++)
-        put_item(&b, t.config->page.contents[i]);
+    for (unsigned i = 0; i < t.settings->opts->contents_count; i++)
+        put_item(&b, t.settings->opts->contents[i]);
     for (size_t i = 0; i < COUNT_OF(routes); i++)
         put_item(&b, routes[i]);
     answer_items(x, &b);

@@ -1,4 +1,6 @@
-/* Invariants: (1) an entry is in its shard's table and ring, or in neither; (2) bytes of a shard is
+/* hot.c - ready answers, sharded.
+ *
+ * Invariants: (1) an entry is in its shard's table and ring, or in neither; (2) bytes of a shard is
  * the sum of its entries' and at most bytes_max; (3) an entry holds one reference to each of its
  * answers. */
 #include "app/page/hot.h"
@@ -19,7 +21,7 @@ enum { SHARD_BYTES_MIN = 4 << 20, CACHE_LINE = 64 };
 struct entry {
     struct hash_node node;
     struct list ring; /* the hand looks at the first */
-    struct hot_mark mark;
+    struct page_seen seen;
     store_time valid_until;
     struct http_ready *full, *same;
     size_t bytes;
@@ -39,10 +41,7 @@ struct shard {
     uint64_t hits_of[HOT_KINDS_MAX], misses, evicted;
 };
 
-struct versions {
-    _Atomic uint32_t of[HOT_SLOTS];
-};
-struct seen {
+struct passed {
     _Atomic uint32_t at[HOT_SEEN]; /* the upper half of the hash that came by last */
 };
 
@@ -51,8 +50,8 @@ struct app_hot {
     unsigned shards_count; /* a power of two */
     uint64_t seed;
     struct shard *shards;
-    struct versions *versions;
-    struct seen *seen;
+    const struct page_changes *changes;
+    struct passed *passed;
 };
 
 static void *must_alloc(size_t count, size_t size)
@@ -71,19 +70,20 @@ static void shard_init(struct shard *s, size_t bytes_max)
     INVARIANT(failed == 0);
 }
 
-struct app_hot *hot_new(size_t bytes_max, uint64_t seed)
+struct app_hot *hot_new(size_t bytes_max, uint64_t seed, const struct page_changes *changes)
 {
     struct app_hot *h = must_alloc(1, sizeof *h);
     unsigned count = 1;
     while (count < HOT_SHARDS_MAX && bytes_max / (count * 2) >= SHARD_BYTES_MIN)
         count *= 2;
-    *h = (struct app_hot){ .magic = HOT_MAGIC, .shards_count = count, .seed = seed };
+    *h = (struct app_hot){
+        .magic = HOT_MAGIC, .shards_count = count, .seed = seed, .changes = changes
+    };
     h->shards = aligned_alloc(CACHE_LINE, count * sizeof(struct shard));
     INVARIANT(h->shards != NULL);
     for (unsigned i = 0; i < count; i++)
         shard_init(&h->shards[i], bytes_max / count);
-    h->versions = must_alloc(1, sizeof *h->versions);
-    h->seen = must_alloc(1, sizeof *h->seen);
+    h->passed = must_alloc(1, sizeof *h->passed);
     return h;
 }
 
@@ -119,38 +119,9 @@ void hot_free(struct app_hot **hp)
         (void)pthread_mutex_destroy(&s->lock); /* nobody is left to hold it */
     }
     free(h->shards);
-    free(h->versions);
-    free(h->seen);
+    free(h->passed);
     free(h);
     *hp = NULL;
-}
-
-static uint32_t slot_of(const struct app_hot *h, uint16_t bucket, uint32_t domain, str title)
-{
-    uint64_t seed = h->seed ^ ((uint64_t)bucket << 32 | domain);
-    return (uint32_t)XXH3_64bits_withSeed(title.p, title.n, seed) % HOT_SLOTS;
-}
-
-struct hot_mark hot_mark(struct app_hot *h, uint16_t bucket, uint32_t domain, str title)
-{
-    MAGIC_CHECK(h, HOT_MAGIC);
-    uint32_t slot = slot_of(h, bucket, domain, title);
-    return (struct hot_mark){
-        .slot = slot, .version = atomic_load_explicit(&h->versions->of[slot], memory_order_acquire)
-    };
-}
-
-void hot_bump(struct app_hot *h, uint16_t bucket, uint32_t domain, str title)
-{
-    MAGIC_CHECK(h, HOT_MAGIC);
-    uint32_t slot = slot_of(h, bucket, domain, title);
-    (void)atomic_fetch_add_explicit(&h->versions->of[slot], 1,
-                                    memory_order_acq_rel); /* the old value is of no use */
-}
-
-static bool is_dead(const struct app_hot *h, struct hot_mark mark)
-{
-    return atomic_load_explicit(&h->versions->of[mark.slot], memory_order_acquire) != mark.version;
 }
 
 static uint64_t hash_of(const struct app_hot *h, struct hot_key key)
@@ -186,7 +157,7 @@ static struct entry *entry_new(struct hot_key key, const struct hot_entry_opts *
     struct entry *e = malloc(sizeof *e + key.target.n);
     if (e == NULL)
         return NULL;
-    *e = (struct entry){ .mark = o->mark,
+    *e = (struct entry){ .seen = o->seen,
                          .valid_until = o->valid_until,
                          .variant = key.variant,
                          .kind = o->kind,
@@ -230,7 +201,7 @@ bool hot_wants(struct app_hot *h, struct hot_key key)
     MAGIC_CHECK(h, HOT_MAGIC);
     uint64_t hash = hash_of(h, key);
     uint32_t mark = (uint32_t)(hash >> 32);
-    return atomic_exchange_explicit(&h->seen->at[hash % HOT_SEEN], mark, memory_order_relaxed) ==
+    return atomic_exchange_explicit(&h->passed->at[hash % HOT_SEEN], mark, memory_order_relaxed) ==
            mark;
 }
 
@@ -250,7 +221,7 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
     MAGIC_CHECK(h, HOT_MAGIC);
     INVARIANT(opts->kind < HOT_KINDS_MAX);
     if (key.target.n > HOT_TARGET_BYTES_MAX || opts->tag.n > HOT_TAG_BYTES_MAX ||
-        is_dead(h, opts->mark))
+        page_changed_since(h->changes, opts->seen))
         return;
     uint64_t hash = hash_of(h, key);
     struct shard *s = shard_of(h, hash);
@@ -281,7 +252,7 @@ static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash
     struct entry *e = find(s, hash, key);
     if (e == NULL)
         return NULL;
-    bool dead = is_dead(h, e->mark);
+    bool dead = page_changed_since(h->changes, e->seen);
     if (!dead && e->valid_until.ns != STORE_TIME_NEVER.ns)
         dead = !store_time_before(clock_store(clock), e->valid_until);
     if (!dead)

@@ -3,13 +3,11 @@
  *
  * An entry is the whole answer to a plain GET of one raw target in one set of accepted codings, and
  * its 304; the 304 alone when nobody needed more. It is good while (a) its title did not change:
- * each title hashes to one of HOT_SLOTS counters, which the page store's listener bumps on the
- * committer, after publishing and before the acknowledgement; an entry keeps the value its maker
- * saw BEFORE beginning the view it was made from; and (b) the clock is before valid_until. Two
- * titles of one slot only invalidate each other too often. Sharded by the hash of the key; each
- * shard is a hash table and a CLOCK ring (Corbato 1968) under one lock held for a look-up; what is
- * evicted is what was not hit since the hand passed last. Thread: all functions from any thread,
- * but new and free. */
+ * an entry keeps what its maker saw of the title's changes (page/changes.h) BEFORE beginning the
+ * read it was made from; and (b) the clock is before valid_until. Sharded by the hash of the key;
+ * each shard is a hash table and a CLOCK ring (Corbato 1968) under one lock held for a look-up;
+ * what is evicted is what was not hit since the hand passed last. Thread: all functions from any
+ * thread, but new and free. */
 #ifndef APP_PAGE_HOT_H
 #define APP_PAGE_HOT_H
 
@@ -17,9 +15,9 @@
 #include "base/str.h"
 #include "base/times.h"
 #include "http/http.h"
+#include "page/changes.h"
 
 enum {
-    HOT_SLOTS = 1 << 16,
     HOT_SEEN = 1 << 16,
     HOT_SHARDS_MAX = 64,
     HOT_TARGET_BYTES_MAX = 2048,
@@ -28,24 +26,17 @@ enum {
 };
 
 struct app_hot;
-/* Owner: caller. bytes_max 0: it keeps nothing. seed: of the hashes. Dies when out of memory. */
-struct app_hot *hot_new(size_t bytes_max, uint64_t seed);
+/* Owner: caller. bytes_max 0: it keeps nothing. seed: of the hashes. changes: borrowed. Dies when
+ * out of memory. */
+struct app_hot *hot_new(size_t bytes_max, uint64_t seed, const struct page_changes *changes);
 void hot_free(struct app_hot **hp);
-
-struct hot_mark {
-    uint32_t slot, version;
-};
-/* Take it before beginning the view that the answer is made from. */
-struct hot_mark hot_mark(struct app_hot *h, uint16_t bucket, uint32_t domain, str title);
-/* Every entry made of this title before is dead from its return on. */
-void hot_bump(struct app_hot *h, uint16_t bucket, uint32_t domain, str title);
 
 struct hot_key {
     str target;       /* raw path */
     unsigned variant; /* what the client accepts; part of the key */
 };
 struct hot_entry_opts {
-    struct hot_mark mark;
+    struct page_seen seen;
     store_time valid_until; /* NEVER: until the title changes */
     unsigned kind;          /* below HOT_KINDS_MAX: by which its hits are counted */
     str tag;                /* entity tag without quotes */

@@ -18,22 +18,16 @@ struct slot {
 struct pace {
     uint32_t magic;
     uint64_t seed;
-    uint64_t bytes_max; /* 0: no limit */
-    int64_t ttl_ns;
     pthread_mutex_t lock;
     struct slot slots[PACE_SLOTS];
-    uint64_t kept; /* bytes, as of kept_at */
-    store_time kept_at;
 };
 
-struct pace *pace_new(uint64_t seed, uint64_t bytes_max, int64_t ttl_ns)
+struct pace *pace_new(uint64_t seed)
 {
     struct pace *p = calloc(1, sizeof *p);
     INVARIANT(p != NULL);
     p->magic = PACE_MAGIC;
     p->seed = seed;
-    p->bytes_max = bytes_max;
-    p->ttl_ns = ttl_ns;
     INVARIANT(pthread_mutex_init(&p->lock, NULL) == 0);
     return p;
 }
@@ -85,44 +79,4 @@ bool pace_take(struct pace *p, str address, unsigned per_s, mono now)
         s->full_at.ns = full_at + token_ns;
     INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
     return fits;
-}
-
-/* Gives back what is due, then takes n, when it fits or must be. */
-static bool keep(struct pace *p, uint64_t n, bool must, store_time now)
-{
-    MAGIC_CHECK(p, PACE_MAGIC);
-    if (p->bytes_max == 0)
-        return true;
-    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
-    int64_t elapsed = now.ns - p->kept_at.ns;
-    bool all = elapsed >= p->ttl_ns;
-    double back =
-        all ? (double)p->kept : (double)p->bytes_max * (double)elapsed / (double)p->ttl_ns;
-    if (all || back >= 1) { /* less than a byte is for a later call */
-        p->kept -= back >= (double)p->kept ? p->kept : (uint64_t)back;
-        p->kept_at = now;
-    }
-    bool fits = must || n == 0 || (n <= p->bytes_max && p->kept <= p->bytes_max - n);
-    if (fits)
-        p->kept += n;
-    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
-    return fits;
-}
-
-bool pace_keep(struct pace *p, uint64_t n, store_time now)
-{
-    return keep(p, n, false, now);
-}
-
-void pace_keep_too(struct pace *p, uint64_t n, store_time now)
-{
-    (void)keep(p, n, true, now); /* it fits */
-}
-
-void pace_give(struct pace *p, uint64_t n)
-{
-    MAGIC_CHECK(p, PACE_MAGIC);
-    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
-    p->kept -= n < p->kept ? n : p->kept;
-    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
 }

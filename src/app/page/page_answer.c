@@ -1,152 +1,51 @@
-/* The answer to a GET of a content: coding, conditions, range, header fields, and the ready copy.
- */
+/* page_answer.c - the answer to a GET of a content: status, header fields, and the ready copy. */
+#include "app/answer.h"
 #include "app/counters.h"
 #include "app/errors.h"
-#include "app/headers.h"
+#include "app/page/hot.h"
 #include "app/page/page_get.h"
-#include "app/page/title.h"
+#include "app/page/page_stash.h"
+#include "app/page/page_title.h"
 #include "base/date.h"
+#include "page/etag.h"
+#include "page/location.h"
 
 #include <inttypes.h>
-
-static enum http_coding coding_of(enum page_codec c)
-{
-    switch (c) {
-    case PAGE_IDENTITY:
-        return CODING_IDENTITY;
-    case PAGE_GZIP:
-        return CODING_GZIP;
-    case PAGE_ZSTD:
-        return CODING_ZSTD;
-    }
-    return CODING_IDENTITY;
-}
-
-/* ---- deciding ---- */
-
-/* The stored coding when the client likes it as much as identity, else identity. False: neither
- * will do. */
-static bool choose_coding(struct page_get *g)
-{
-    enum http_coding stored = coding_of(g->content->codec);
-    struct http_accept accept = http_accept_encoding(http_common(g->x)->accept_encoding);
-    int identity = accept.weight[CODING_IDENTITY];
-    bool coded =
-        stored != CODING_IDENTITY && accept.weight[stored] > 0 && accept.weight[stored] >= identity;
-    g->coding = coded ? stored : CODING_IDENTITY;
-    return coded || identity > 0;
-}
-
-/* If-Unmodified-Since against the render's time. With no-cache it is the peer's question, "is yours
- * younger than this?": only a strictly older render is served, and a date that cannot be read
- * refuses; else RFC 9110 13.1.4. */
-static bool unmodified_since(const struct page_get *g)
-{
-    const struct http_common *c = http_common(g->x);
-    if (g->no_cache && g->how != HOW_HIT)
-        return true; /* it asked whether to make it anew, and that was done */
-    store_time rendered = tid_time(g->read.render.name.tid), since;
-    bool dated = date_parse_http(c->if_unmodified_since, &since.ns);
-    if (http_cache_control_has(c->cache_control, STR("no-cache")))
-        return dated && store_time_before(rendered, since);
-    return !dated || store_time_before(rendered, store_time_add(since, NS_PER_S));
-}
-
-bool page_get_is_younger(const struct page_get *g)
-{
-    const struct http_common *c = http_common(g->x);
-    return c->if_match.n == 0 && c->if_unmodified_since.n > 0 && !unmodified_since(g);
-}
-
-/* 0: the conditions let the content through (RFC 9110 13.2.2). */
-static int condition_status(const struct page_get *g, str tag)
-{
-    const struct http_common *c = http_common(g->x);
-    if (!c->any_conditional)
-        return 0;
-    if (c->if_match.n > 0) {
-        if (!http_etag_matches(c->if_match, tag, false))
-            return 412;
-    } else if (c->if_unmodified_since.n > 0 && !unmodified_since(g)) {
-        return 412;
-    }
-    return c->if_none_match.n > 0 && http_etag_matches(c->if_none_match, tag, true) ? 304 : 0;
-}
-
-/* A range is for GET of identity, and with If-Range only of the very render it names. */
-static void choose_range(struct page_get *g, str tag)
-{
-    const struct http_common *c = http_common(g->x);
-    if (c->range.n == 0 || g->coding != CODING_IDENTITY || http_method(g->x) != HTTP_GET)
-        return;
-    if (c->if_range.n > 0 &&
-        (str_eq(c->if_range, STR("*")) || !http_etag_matches(c->if_range, tag, false)))
-        return;
-    g->range = http_range(c->range, g->content->raw_bytes);
-    if (g->range.kind == RANGE_ONE)
-        g->status = 206;
-    else if (g->range.kind == RANGE_UNSATISFIABLE)
-        g->status = 416;
-}
-
-void page_get_decide(struct page_get *g)
-{
-    char text[PAGE_TAG_BYTES + 1];
-    str tag = app_page_tag(g->read.render.name, text);
-    bool codable = choose_coding(g);
-    g->status = condition_status(g, tag);
-    if (g->status != 0)
-        return;
-    g->status = codable ? 200 : 406;
-    if (codable)
-        choose_range(g, tag);
-}
-
-int page_get_variant(const struct http_common *c)
-{
-    struct http_accept accept = http_accept_encoding(c->accept_encoding);
-    int identity = accept.weight[CODING_IDENTITY];
-    if (identity == 0)
-        return -1;
-    int variant = 0;
-    for (int coding = CODING_IDENTITY + 1; coding < CODINGS; coding++)
-        if (accept.weight[coding] > 0 && accept.weight[coding] >= identity)
-            variant |= 1 << coding;
-    return variant;
-}
+#include <stdlib.h>
 
 /* ---- header fields ---- */
 
-/* name: what stands behind the title; empty: nothing. */
-static str page_url(const struct page_get *g, str name)
+static str content_url(const struct content_get *g, str behind, str query)
 {
-    struct arena *a = g->arena;
-    str base = app_page_base(g->app, a, g->target.domain->name);
-    return arena_printf(a, "%.*s/%s/%.*s/%.*s%s%.*s", STR_ARG(base), g->target.config->page.name,
-                        STR_ARG(g->target.content), STR_ARG(http_encode(a, g->target.title)),
-                        name.n > 0 ? "/" : "", STR_ARG(name));
+    const struct page_get *p = &g->page;
+    return page_location(p->arena,
+                         &(struct page_location){ .target = &p->target,
+                                                  .public_url = str_of(g->app->config->public_url),
+                                                  .content = p->target.content,
+                                                  .behind = behind,
+                                                  .query = query });
 }
 
 /* The exact render; with a public URL, as RESTBase has it, the address that was asked for, under
  * the page's own title, from which clients read where a redirect led. A memento names itself
  * always. */
-static str content_location(const struct page_get *g)
+static str content_location(const struct content_get *g)
 {
+    const struct page_get *p = &g->page;
     char tag[PAGE_TAG_BYTES + 1];
-    str name = app_page_tag(g->read.render.name, tag), query = STR("");
-    bool canonical = g->app->config->public_url != NULL && !g->negotiated;
-    if (canonical && !g->target.has_tid)
-        name = g->target.has_rev ? str_take(name, str_find(name, '/')) : STR("");
-    if (canonical && g->x != NULL && g->hops == 0)
+    str name = page_tag(p->read.render.name, tag), query = STR("");
+    bool canonical = g->app->config->public_url != NULL && (p->flags & GET_AT) == 0;
+    if (canonical && !p->target.has_tid)
+        name = p->target.has_rev ? str_take(name, str_find(name, '/')) : STR("");
+    if (canonical && p->hops == 0)
         query = http_query_raw(g->x);
-    return arena_printf(g->arena, "%.*s%s%.*s", STR_ARG(page_url(g, name)), query.n > 0 ? "?" : "",
-                        STR_ARG(query));
+    return content_url(g, name, query);
 }
 
 /* What else the answer depends on. */
-static str vary_of(const struct page_get *g)
+static str vary_of(const struct page_target *t)
 {
-    bool gate = !g->target.has_rev, origin = g->target.domain->origin != NULL;
+    bool gate = !t->has_rev, origin = t->domain->origin != NULL;
     if (origin)
         return gate ? STR("Accept, Accept-Encoding, Accept-Datetime, Origin")
                     : STR("Accept, Accept-Encoding, Origin");
@@ -155,35 +54,37 @@ static str vary_of(const struct page_get *g)
 
 /* RFC 7089: the bare path is original and time gate at once; what names or chose a render is a
  * memento of it. */
-static void add_memento(struct page_get *g, struct answer *w)
+static void add_memento(struct content_get *g, struct answer *w)
 {
-    struct arena *a = g->arena;
-    bool gate = !g->target.has_rev;
-    answer_add(w, STR("vary"), vary_of(g));
+    const struct page_get *p = &g->page;
+    struct arena *a = p->arena;
+    bool gate = !p->target.has_rev, at = (p->flags & GET_AT) != 0;
+    answer_add(w, STR("vary"), vary_of(&p->target));
     answer_add(w, STR("link"),
-               arena_printf(a, "<%.*s>; rel=\"original timegate\"", STR_ARG(page_url(g, STR("")))));
-    bool leads_away = g->status == 302 && g->app->config->public_url != NULL;
-    if (g->negotiated || (g->target.domain->origin != NULL && !leads_away))
+               arena_printf(a, "<%.*s>; rel=\"original timegate\"",
+                            STR_ARG(content_url(g, STR(""), STR("")))));
+    bool leads_away = p->outcome == GOT_REDIRECT && g->app->config->public_url != NULL;
+    if (at || (p->target.domain->origin != NULL && !leads_away))
         answer_add(w, STR("content-location"), content_location(g));
-    if (gate && !g->negotiated)
+    if (gate && !at)
         return;
     char *date = arena_alloc(a, DATE_HTTP_BYTES + 1);
     if (date == NULL)
         return;
-    date_format_http(tid_time(g->read.render.name.tid).ns, date);
+    date_format_http(tid_time(p->read.render.name.tid).ns, date);
     answer_add(w, STR("memento-datetime"), str_of(date));
 }
 
-static const char *cache_control(const struct page_get *g)
+static const char *cache_control(const struct page_get *p)
 {
-    if (g->stash || g->unlike || g->unfollowed)
+    if ((p->flags & GET_STASH) != 0 || (p->was & (WAS_UNLIKE | WAS_UNFOLLOWED)) != 0)
         return "no-cache";
-    return g->target.config->cache_control == NULL ? HEADERS_CACHE_PRIVATE
-                                                   : g->target.config->cache_control;
+    return p->target.settings->cache_control == NULL ? HEADERS_CACHE_PRIVATE
+                                                     : p->target.settings->cache_control;
 }
 
 /* Where it came from (RFC 9211), and in the peer's word. */
-static void add_source(struct page_get *g, struct answer *w)
+static void add_source(const struct page_get *p, struct answer *w)
 {
     static const struct {
         const char *status, *word;
@@ -193,81 +94,85 @@ static void add_source(struct page_get *g, struct answer *w)
         [HOW_RENEWED] = { "fwd=request; fwd-status=200; stored", "nocache" },
         [HOW_STALE] = { "hit; fwd=request", "hit" },
     };
-    const char *detail = g->how_detail;
+    const char *detail = p->how_detail;
+    bool collapsed = (p->was & WAS_COLLAPSED) != 0;
     answer_add(w, STR("cache-status"),
-               g->how == HOW_HIT
+               p->how == HOW_HIT
                    ? STR("palimpsest; hit")
-                   : arena_printf(g->arena, "palimpsest; %s%s%s%s", said[g->how].status,
-                                  g->collapsed ? "; collapsed" : "",
+                   : arena_printf(p->arena, "palimpsest; %s%s%s%s", said[p->how].status,
+                                  collapsed ? "; collapsed" : "",
                                   detail == NULL ? "" : "; detail=", detail == NULL ? "" : detail));
-    if (g->how == HOW_STALE)
+    if (p->how == HOW_STALE)
         answer_add(w, STR("warning"), STR("111 palimpsest \"Revalidation Failed\""));
-    if (g->target.domain->origin != NULL)
-        answer_add(w, STR("x-restbase-cache"), str_of(said[g->how].word));
+    if (p->target.domain->origin != NULL)
+        answer_add(w, STR("x-restbase-cache"), str_of(said[p->how].word));
 }
 
 /* What 200, 206, 302 and 304 share. */
-static void add_validators(struct page_get *g, struct answer *w)
+static void add_validators(struct content_get *g, struct answer *w)
 {
+    const struct page_get *p = &g->page;
     char tag[PAGE_TAG_BYTES + 1];
-    (void)app_page_tag(g->read.render.name, tag);
-    bool strong = g->coding == CODING_IDENTITY || g->app->config->compat_etag == ETAG_STRONG;
+    (void)page_tag(p->read.render.name, tag);
+    bool strong = p->coding == CODING_IDENTITY || g->app->config->compat_etag == ETAG_STRONG;
     const char *weak = strong ? "" : "W/";
-    answer_add(w, STR("etag"), arena_printf(g->arena, "%s\"%s\"", weak, tag));
-    answer_add(w, STR("cache-control"), str_of(cache_control(g)));
-    add_source(g, w);
+    answer_add(w, STR("etag"), arena_printf(p->arena, "%s\"%s\"", weak, tag));
+    answer_add(w, STR("cache-control"), str_of(cache_control(p)));
+    add_source(p, w);
     add_memento(g, w);
 }
 
-static void build_content(struct page_get *g, struct answer *w)
+static void build_content(struct content_get *g, struct answer *w)
 {
-    str type = STR("application/octet-stream");
-    w->status = g->status;
-    w->body = g->body;
-    bool typed = headers_find(g->read.bodies[0].headers, STR("content-type"), &type);
-    answer_add_kept(w, g->read.bodies[0].headers, HEADERS_X_STORE);
+    const struct page_get *p = &g->page;
+    str type = STR("application/octet-stream"), headers = p->read.bodies[0].headers;
+    w->status = p->outcome == GOT_PART ? 206 : p->outcome == GOT_REDIRECT ? 302 : 200;
+    w->body = p->body;
+    bool typed = headers_find(headers, STR("content-type"), &type);
+    answer_add_kept(w, headers, HEADERS_X_STORE);
     if (!typed)
         answer_add(w, STR("content-type"), type);
     add_validators(g, w);
-    if (g->status == 302)
+    if (p->outcome == GOT_REDIRECT)
         answer_add(w, STR("location"),
-                   title_location(g->arena, &g->target, g->location, http_query_raw(g->x)));
-    if (g->coding == CODING_IDENTITY)
+                   page_location_redirect(p->arena, &p->target, p->location, http_query_raw(g->x)));
+    if (p->coding == CODING_IDENTITY)
         answer_add(w, STR("accept-ranges"), STR("bytes"));
     else
-        answer_add(w, STR("content-encoding"), str_of(http_coding_name(g->coding)));
-    if (g->status == 206) {
-        w->body = str_take(str_skip(g->body, g->range.first), g->range.last - g->range.first + 1);
+        answer_add(w, STR("content-encoding"), str_of(http_coding_name(p->coding)));
+    if (p->outcome == GOT_PART) {
+        w->body = str_take(str_skip(p->body, p->range.first), p->range.last - p->range.first + 1);
         answer_add(w, STR("content-range"),
-                   arena_printf(g->arena, "bytes %" PRIu64 "-%" PRIu64 "/%zu", g->range.first,
-                                g->range.last, g->body.n));
+                   arena_printf(p->arena, "bytes %" PRIu64 "-%" PRIu64 "/%zu", p->range.first,
+                                p->range.last, p->body.n));
     }
-    str domain = g->target.domain->name;
-    answer_add_security_and(w, g->arena, type, domain, app_page_styles(g->app, g->arena, domain));
+    str domain = p->target.domain->name;
+    answer_add_security_and(w, p->arena, type, domain, app_page_styles(g->app, p->arena, domain));
 }
 
-static void build_same(struct page_get *g, struct answer *w)
+static void build_same(struct content_get *g, struct answer *w)
 {
-    bool raw = g->coding == CODING_IDENTITY;
+    const struct page_content *content = g->page.read.contents[0];
+    bool raw = g->page.coding == CODING_IDENTITY;
     *w = (struct answer){ .status = 304 };
-    w->body = (str){ .n = raw ? g->content->raw_bytes : g->content->stored_bytes }; /* of the 200 */
+    w->body = (str){ .n = raw ? content->raw_bytes : content->stored_bytes }; /* of the 200 */
     add_validators(g, w);
-    answer_add_security(w, g->arena, STR_NONE, STR_NONE);
+    answer_add_security(w, g->page.arena, STR_NONE, STR_NONE);
 }
 
 /* ---- ready answers ---- */
 
 /* Until when the ready answer is as good as a look into the store: while the render is not due, in
  * the state it is counted in, and for one that is named while a read of it needs no longer life. */
-static store_time valid_until(const struct page_get *g)
+static store_time valid_until(const struct page_get *p)
 {
-    const struct page_policy *policy = &g->target.config->page.policy;
-    store_time until = g->read.render.due_at;
-    if (g->read.render.state == PAGE_RECENT)
-        until = store_time_min(until,
-                               store_time_add(g->read.render.superseded_at, policy->grace_ttl_ns));
-    if (g->read.which.select != SELECT_LATEST)
-        until = store_time_min(until, g->read.lasts_until);
+    const struct page_policy *policy = &p->target.settings->opts->policy;
+    const struct page_render *render = &p->read.render;
+    store_time until = render->due_at;
+    if (render->state == PAGE_RECENT)
+        until = store_time_min(until, store_time_add(render->superseded_at, policy->grace_ttl_ns));
+    if (p->read.which.select != SELECT_LATEST)
+        until = store_time_min(until, p->read.lasts_until);
     return until;
 }
 
@@ -283,23 +188,25 @@ static bool is_ready_request(const struct http_exchange *x)
            (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD);
 }
 
-static struct http_ready *ready_of(const struct page_get *g, const struct answer *w)
+static struct http_ready *ready_of(const struct content_get *g, const struct answer *w)
 {
     return http_ready_new(g->app->budget, w->status, w->headers, w->count, w->body);
 }
 
-static bool may_be_ready(const struct page_get *g)
+static bool may_be_ready(const struct content_get *g)
 {
-    bool as_stored = g->how == HOW_HIT && !g->unlike && g->hops == 0;
-    return is_ready_request(g->x) && !g->extended && as_stored && g->app->config->hot_bytes > 0 &&
-           (g->status == 200 || g->status == 304);
+    const struct page_get *p = &g->page;
+    bool as_stored =
+        p->how == HOW_HIT && (p->was & (WAS_UNLIKE | WAS_WRITTEN)) == 0 && p->hops == 0;
+    return is_ready_request(g->x) && as_stored && g->app->config->hot_bytes > 0 &&
+           (p->outcome == GOT_CONTENT || p->outcome == GOT_SAME);
 }
 
 /* Keeps a ready copy of the 304, and of the 200 when it is at hand. Returns the one that g is
  * answered with, with a reference; NULL when there is none. */
-static struct http_ready *keep_ready(struct page_get *g, const struct answer *full)
+static struct http_ready *keep_ready(struct content_get *g, const struct answer *full)
 {
-    int variant = page_get_variant(http_common(g->x));
+    int variant = page_coding_variant(g->page.accept_encoding);
     if (variant < 0 || !may_be_ready(g))
         return NULL;
     struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
@@ -308,10 +215,10 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *fu
     struct answer same;
     build_same(g, &same);
     char text[PAGE_TAG_BYTES + 1];
-    struct hot_entry_opts opts = { .mark = g->mark,
-                                   .valid_until = valid_until(g),
-                                   .kind = counters_read_kind(g->read.render.state),
-                                   .tag = app_page_tag(g->read.render.name, text),
+    struct hot_entry_opts opts = { .seen = g->page.seen,
+                                   .valid_until = valid_until(&g->page),
+                                   .kind = counters_read_kind(g->page.read.render.state),
+                                   .tag = page_tag(g->page.read.render.name, text),
                                    .full = full == NULL ? NULL : ready_of(g, full),
                                    .same = ready_of(g, &same) };
     if (opts.same != NULL && (full == NULL || opts.full != NULL))
@@ -343,7 +250,7 @@ bool app_page_hot_answer(struct http_exchange *x, const struct app *app)
     if (app->config->hot_bytes == 0 || !is_ready_request(x))
         return false;
     const struct http_common *c = http_common(x);
-    int variant = page_get_variant(c);
+    int variant = page_coding_variant(c->accept_encoding);
     if (variant < 0)
         return false;
     struct hot_key key = { .target = http_target(x), .variant = (unsigned)variant };
@@ -354,20 +261,61 @@ bool app_page_hot_answer(struct http_exchange *x, const struct app *app)
     return true;
 }
 
+/* ---- the answer that waiters of one flight share: a ready one, and how it is counted ---- */
+
+struct shape {
+    struct http_ready *ready;
+    enum read_kind kind;
+};
+
+void app_page_shape_free(void *shape)
+{
+    struct shape *s = shape;
+    http_ready_unref(&s->ready);
+    free(s);
+}
+
+/* The answer that g is sent with, with a reference, after it was offered to the others; NULL: it is
+ * not to be shared. */
+static struct http_ready *shape_offer(struct content_get *g, const struct answer *full)
+{
+    const struct page_get *p = &g->page;
+    if (!page_get_may_be_shape(p) || atomic_load(&p->made->shapes[p->shape]) != NULL)
+        return NULL;
+    struct shape *s = malloc(sizeof *s);
+    struct http_ready *r = s == NULL ? NULL : ready_of(g, full);
+    if (r == NULL) {
+        free(s);
+        return NULL;
+    }
+    *s = (struct shape){ .ready = http_ready_ref(r),
+                         .kind = counters_read_kind(p->read.render.state) };
+    if (!page_made_offer(p->made, (unsigned)p->shape, s))
+        app_page_shape_free(s);
+    return r;
+}
+
+static void answer_shape(struct content_get *g)
+{
+    const struct shape *s = g->page.shaped;
+    counters_read(g->app->counters, s->kind);
+    http_answer_ready(g->x, s->ready);
+}
+
 /* ---- answering ---- */
 
-static void answer_content(struct page_get *g)
+static void answer_content(struct content_get *g)
 {
     struct answer w = { 0 };
     build_content(g, &w);
-    struct http_ready *r = keep_ready(g, &w);
+    struct http_ready *r = g->page.made != NULL ? shape_offer(g, &w) : keep_ready(g, &w);
     if (r != NULL)
         send_ready(g->x, &r);
     else
         answer_send(g->x, &w);
 }
 
-static void answer_same(struct page_get *g)
+static void answer_same(struct content_get *g)
 {
     struct http_ready *r = keep_ready(g, NULL);
     if (r != NULL) {
@@ -379,44 +327,91 @@ static void answer_same(struct page_get *g)
     answer_send(g->x, &w);
 }
 
-static void answer_unsatisfiable(struct page_get *g)
+static void answer_no_range(struct content_get *g)
 {
     http_reply_header(g->x, STR("content-range"),
-                      arena_printf(http_arena(g->x), "bytes */%" PRIu32, g->content->raw_bytes));
+                      arena_printf(g->page.arena, "bytes */%" PRIu32,
+                                   g->page.read.contents[0]->raw_bytes));
     app_problem(g->x, 416, "range_not_satisfiable", NULL,
                 STR("The range lies outside the content."), STR_NONE);
 }
 
-struct http_ready *page_get_ready(struct page_get *g)
+static void answer_gone(struct content_get *g)
 {
-    struct answer w = { 0 };
-    g->status = 200;
-    build_content(g, &w);
-    return ready_of(g, &w);
+    const struct page_get *p = &g->page;
+    if (p->why == ERR_GONE)
+        counters_read(g->app->counters, READ_GONE);
+    app_page_fail(g->x, g->app, p->why, &p->trace, &p->note);
 }
 
-void page_get_answer(struct page_get *g)
+/* Outcomes of which nothing but words is told. */
+static void answer_words(struct content_get *g)
 {
-    if (g->status < 400)
-        counters_read(g->app->counters, counters_read_kind(g->read.render.state));
-    switch (g->status) {
-    case 304:
+    static const struct {
+        int status;
+        const char *type, *detail;
+    } words[] = {
+        [GOT_PRECONDITION] = { 412, "precondition_failed",
+                               "A condition of the request does not hold." },
+        [GOT_UNACCEPTABLE] = { 406, "not_acceptable",
+                               "None of the codings accepted is there, or none of the "
+                               "specification's versions." },
+        [GOT_NOTHING] = { 404, "not_found", "No such render is stored." },
+        [GOT_NO_CONTENT] = { 404, "not_found#content", "This render has no content of that name." },
+        [GOT_UNCACHED] = { 504, "not_cached",
+                           "It would have to be made, and the request forbids that." },
+    };
+    enum page_outcome o = g->page.outcome;
+    app_problem(g->x, words[o].status, words[o].type, NULL, str_of(words[o].detail), STR_NONE);
+}
+
+void content_answer(struct content_get *g)
+{
+    const struct page_get *p = &g->page;
+    if (p->outcome <= GOT_SAME)
+        counters_read(g->app->counters, counters_read_kind(p->read.render.state));
+    switch (p->outcome) {
+    case GOT_CONTENT:
+    case GOT_PART:
+    case GOT_REDIRECT:
+        answer_content(g);
+        return;
+    case GOT_SAME:
         answer_same(g);
         return;
-    case 406:
-        app_problem(
-            g->x, 406, "not_acceptable", NULL,
-            STR("None of the codings accepted is there, or none of the specification's versions."),
-            STR_NONE);
+    case GOT_NO_RANGE:
+        answer_no_range(g);
         return;
-    case 412:
-        app_problem(g->x, 412, "precondition_failed", NULL,
-                    STR("A condition of the request does not hold."), STR_NONE);
+    case GOT_SHAPE:
+        answer_shape(g);
         return;
-    case 416:
-        answer_unsatisfiable(g);
+    case GOT_MOVED:
+        title_answer_moved(g->x, &p->target);
         return;
-    default:
-        answer_content(g);
+    case GOT_PRECONDITION:
+    case GOT_UNACCEPTABLE:
+    case GOT_NOTHING:
+    case GOT_NO_CONTENT:
+    case GOT_UNCACHED:
+        answer_words(g);
+        return;
+    case GOT_BAD_TITLE:
+        title_answer_bad(g->x, p->why, &p->note);
+        return;
+    case GOT_FULL:
+        stash_answer_full(g->x);
+        return;
+    case GOT_REFUSED:
+        app_fail(g->x, ERR_SHUTDOWN, NULL);
+        return;
+    case GOT_ORIGIN_FAILED:
+        app_origin_fail(g->x, p->why, &p->note, p->retry_ms);
+        return;
+    case GOT_GONE:
+        answer_gone(g);
+        return;
+    case GOT_FAILED:
+        app_page_fail(g->x, g->app, p->why, &p->trace, &p->note);
+        return;
     }
 }

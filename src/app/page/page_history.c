@@ -1,10 +1,10 @@
 /* What is known of a title: its renders, the fate of one of them, the titles of a domain. Reads of
  * these extend no life. Listings are collected while the store walks, at most limit items; it says
  * where to go on. */
+#include "app/answer.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/page/page_request.h"
-#include "app/page/title.h"
+#include "app/page/page_title.h"
 #include "base/date.h"
 #include "base/log.h"
 #include "codec/base64.h"
@@ -77,7 +77,7 @@ static struct listing *listing_new(struct http_exchange *x, const struct app *ap
                            .app = app,
                            .target = *t,
                            .list = { .call.home = http_home(x),
-                                     .bucket = t->bucket,
+                                     .bucket = t->settings->bucket,
                                      .domain = t->domain->number,
                                      .title = t->title,
                                      .each = { .damaged = listing_damaged, .ctx = l },
@@ -90,7 +90,7 @@ static void listing_start(struct listing *l)
     buf_init(&l->out, LISTING_BYTES_MAX);
     buf_init(&l->damaged, LISTING_BYTES_MAX);
     buf_put(&l->out, STR("{\"items\":["));
-    if (page_store_list(l->app->pages, &l->list) == STORE_DONE)
+    if (page_store_list(l->app->page.store, &l->list) == STORE_DONE)
         l->list.call.done(&l->list.call);
     else
         http_defer(l->x);
@@ -185,10 +185,10 @@ static void look_start(struct http_exchange *x, const struct app *app, const str
                         .app = app,
                         .target = *t,
                         .read = { .call = { .home = http_home(x), .done = done },
-                                  .bucket = t->bucket,
+                                  .bucket = t->settings->bucket,
                                   .which = page_target_which(t),
                                   .arena = http_arena(x) } };
-    if (page_store_read(app->pages, &k->read) == STORE_DONE)
+    if (page_store_read(app->page.store, &k->read) == STORE_DONE)
         done(&k->read.call);
     else
         http_defer(x);
@@ -209,9 +209,9 @@ static void answer_no_history(struct store_call *c)
  * is written. */
 static bool parse_settled(struct http_exchange *x, const struct app *a, struct page_target *t)
 {
-    struct title_seen seen;
+    struct page_title_seen seen;
     bool bad;
-    return page_target_parse(x, a, t) && (title_settle(x, t, &seen, &bad) || !bad);
+    return app_page_target_parse(x, a, t) && (title_settle(x, t, &seen, &bad) || !bad);
 }
 
 static void history_done(struct store_call *c)
@@ -287,7 +287,7 @@ static void put_explanation(struct buf *b, struct arena *a, const struct page_ta
 {
     bool gone = e->state == PAGE_CULLED || e->state == PAGE_PURGED || e->state == PAGE_SUPPRESSED ||
                 e->state == PAGE_DELETED;
-    enum page_policy_kind policy = gone ? e->trace.policy : t->config->page.policy.kind;
+    enum page_policy_kind policy = gone ? e->trace.policy : t->settings->opts->policy.kind;
     bool first = true;
     if (e->state == PAGE_UNKNOWN)
         put_unknown(b, t);
@@ -347,9 +347,9 @@ void app_page_get_explanation(struct http_exchange *x, void *app)
     if (!parse_settled(x, a, &e->target))
         return;
     e->explain = (struct page_explain){ .call = { .home = http_home(x), .done = explain_done },
-                                        .bucket = e->target.bucket,
+                                        .bucket = e->target.settings->bucket,
                                         .which = page_target_which(&e->target) };
-    if (page_store_explain(a->pages, &e->explain) == STORE_DONE)
+    if (page_store_explain(a->page.store, &e->explain) == STORE_DONE)
         explain_done(&e->explain.call);
     else
         http_defer(x);
@@ -380,7 +380,7 @@ static void titles_done(struct store_call *c)
 void app_page_get_titles(struct http_exchange *x, void *app)
 {
     struct page_target t;
-    struct listing *l = page_target_parse(x, app, &t) ? listing_new(x, app, &t) : NULL;
+    struct listing *l = app_page_target_parse(x, app, &t) ? listing_new(x, app, &t) : NULL;
     if (l == NULL)
         return;
     l->list.what = LIST_TITLES;
@@ -402,8 +402,7 @@ static void answer_title(struct store_call *c)
     }
     buf_init(&b, LISTING_BYTES_MAX);
     pagejson_title(&b, a, k->target.title, name, tid_time(name.tid));
-    app_page_answer_buf(k->x, 200, &b,
-                        arena_printf(a, "\"%.*s\"", STR_ARG(app_page_tag(name, tag))));
+    app_page_answer_buf(k->x, 200, &b, arena_printf(a, "\"%.*s\"", STR_ARG(page_tag(name, tag))));
     buf_fini(&b);
 }
 

@@ -1,14 +1,14 @@
 /* Orders: hold, release, purge. Each is one update of the title; the answer follows when it is on
  * disk. */
+#include "app/answer.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/page/page_request.h"
-#include "app/page/purge_all.h"
-#include "app/page/title.h"
+#include "app/page/page_title.h"
 #include "base/date.h"
 #include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
+#include "page/tell.h"
 
 struct order {
     struct http_exchange *x;
@@ -40,7 +40,7 @@ static void answer_empty(struct http_exchange *x)
 
 static void answer_purged(struct order *o)
 {
-    app_purge_tell(o->app, &o->target);
+    page_purge_tell(&o->app->page, &o->target);
     answer_empty(o->x);
 }
 
@@ -70,10 +70,10 @@ static struct order *order_new(struct http_exchange *x, const struct app *app,
     }
     o->x = x;
     o->app = app;
-    if (!page_target_parse(x, app, &o->target) || !app_page_may_wait(x))
+    if (!app_page_target_parse(x, app, &o->target) || !app_page_may_wait(x))
         return NULL;
     o->op = (struct page_order){ .call = { .home = http_home(x), .done = order_done },
-                                 .bucket = o->target.bucket,
+                                 .bucket = o->target.settings->bucket,
                                  .kind = kind,
                                  .domain = o->target.domain->number,
                                  .has_rev = o->target.has_rev,
@@ -93,8 +93,8 @@ static void order_settled(struct title_wait *w)
     if (!w->deferred)
         http_defer(o->x);
     o->op.title = o->target.title;
-    o->op.call.deadline = app_page_deadline(o->app);
-    store_call_then(page_store_order(o->app->pages, &o->op), &o->op.call);
+    o->op.call.deadline = page_write_deadline(&o->app->page);
+    store_call_then(page_store_order(o->app->page.store, &o->op), &o->op.call);
 }
 
 static void order_start(struct order *o)

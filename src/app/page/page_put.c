@@ -1,14 +1,14 @@
 /* PUT of a bundle or of one content: reads the body, then hands it to the bucket and answers when
  * it is on disk. */
+#include "app/answer.h"
 #include "app/coded.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/page/bundle.h"
 #include "app/page/page_request.h"
-#include "app/page/stash.h"
-#include "app/page/title.h"
+#include "app/page/page_stash.h"
+#include "app/page/page_title.h"
 #include "codec/json_text.h"
-#include "loop/loop.h"
+#include "page/content.h"
 
 enum { PUT_HEADERS_MAX = 128 };
 
@@ -19,7 +19,6 @@ struct put {
     struct title_wait wait;
     struct coded_body body;
     struct page_put op;
-    struct task task;
     bool pin;       /* stash=true */
     uint64_t taken; /* of what may be kept for editors */
 };
@@ -28,7 +27,7 @@ static void answer_stored(struct put *p)
 {
     struct arena *a = http_arena(p->x);
     char tag[PAGE_TAG_BYTES + 1], tid[TID_TEXT_BYTES + 1];
-    (void)app_page_tag(p->op.stored, tag);
+    (void)page_tag(p->op.stored, tag);
     tid_format(p->op.stored.tid, tid);
     str etag = arena_printf(a, "\"%s\"", tag);
     str body =
@@ -49,7 +48,7 @@ static void answer_refused(struct put *p, err why)
                     note->text[0] != 0 ? str_of(note->text)
                                        : STR("The policy of this bucket cannot keep this render."),
                     arena_printf(http_arena(p->x), ",\"reason\":\"expired\",\"policy\":\"%s\"",
-                                 page_policy_name(p->target.config->page.policy.kind)));
+                                 page_policy_name(p->target.settings->opts->policy.kind)));
         return;
     }
     app_page_fail(p->x, p->app, why, &p->op.trace, &p->op.note);
@@ -58,7 +57,7 @@ static void answer_refused(struct put *p, err why)
 static void put_done(struct store_call *c)
 {
     struct put *p = CONTAINER_OF(c, struct put, op.call);
-    stash_keep_put(p->app, p->taken, &p->op);
+    page_stash_keep_put(&p->app->page, p->taken, &p->op);
     if (c->why == ERR_OK)
         answer_stored(p);
     else
@@ -69,7 +68,7 @@ static void put_done(struct store_call *c)
 static void put_too_large(struct put *p)
 {
     const struct err_note *note = &p->op.note;
-    stash_keep_put(p->app, p->taken, &p->op);
+    page_stash_keep_put(&p->app->page, p->taken, &p->op);
     app_problem(p->x, 413, "content_too_large", NULL,
                 note->text[0] != 0 ? str_of(note->text) : STR("The contents pass a limit."),
                 STR_NONE);
@@ -85,7 +84,7 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
         return NULL;
     }
     *p = (struct put){ .x = x, .app = app };
-    if (!page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
+    if (!app_page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
         return NULL;
     str coding = STR_NONE;
     (void)http_header(x, "content-encoding", &coding); /* absent is fine */
@@ -95,22 +94,22 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
 static void put_begin(struct put *p)
 {
     const struct page_target *t = &p->target;
-    uint64_t taken = p->pin ? stash_put_bytes(&p->op) : 0;
-    if (p->pin && !stash_take(p->app, taken)) {
+    uint64_t taken = p->pin ? page_stash_put_bytes(&p->op) : 0;
+    if (p->pin && !page_stash_take(&p->app->page, taken)) {
         stash_answer_full(p->x);
         return;
     }
     p->taken = taken;
-    p->op.call.deadline = app_page_deadline(p->app);
-    p->op.bucket = t->bucket;
+    p->op.call.deadline = page_write_deadline(&p->app->page);
+    p->op.bucket = t->settings->bucket;
     p->op.domain = t->domain->number;
     p->op.title = t->title;
     p->op.rev = t->name.rev;
     p->op.has_tid = t->has_tid;
     p->op.tid = t->name.tid;
-    p->op.stash_ns = p->pin ? t->config->page.policy.stash_ttl_ns : 0;
+    p->op.stash_ns = p->pin ? t->settings->opts->policy.stash_ttl_ns : 0;
     p->op.arena = http_arena(p->x);
-    if (page_store_put(p->app->pages, &p->op) == STORE_LATER)
+    if (page_store_put(p->app->page.store, &p->op) == STORE_LATER)
         return;
     if (p->op.call.why == ERR_LIMIT)
         put_too_large(p);
@@ -118,29 +117,20 @@ static void put_begin(struct put *p)
         put_done(&p->op.call);
 }
 
-static void put_run(struct task *t)
-{
-    put_begin(CONTAINER_OF(t, struct put, task));
-}
-
-/* What compresses is not for the loop. */
+/* What compresses runs at x's worker. */
 static void put_settled(struct title_wait *w)
 {
     struct put *p = CONTAINER_OF(w, struct put, wait);
-    if (!w->deferred) {
+    if (!w->deferred)
         http_defer(p->x);
-        put_begin(p);
-        return;
-    }
-    p->task.run = put_run;
-    home_post(loop_pool(p->app->loop), &p->task);
+    put_begin(p);
 }
 
 static void put_start(struct put *p)
 {
     if (!app_page_flag(p->x, "stash", &p->pin))
         return;
-    if (p->pin && !stash_may_ask(p->x, p->app, p->target.config))
+    if (p->pin && !stash_may_ask(p->x, p->app, p->target.settings))
         return;
     if (!app_page_condition(p->x, &p->op.condition))
         return;
@@ -194,7 +184,7 @@ void app_page_put_content(struct http_exchange *x, void *app)
     struct put *p = put_new(x, app);
     if (p == NULL)
         return;
-    if (!bundle_name_is_fine(p->target.content)) {
+    if (!page_content_is_fine(p->target.content)) {
         app_problem(x, 400, "bad_request#invalid_content", NULL,
                     STR("This cannot be the name of a content."), STR_NONE);
         return;

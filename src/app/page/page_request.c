@@ -1,16 +1,18 @@
+/* page_request.c - what the handlers of pages share: names, answers, JSON. */
 #include "app/page/page_request.h"
 
+#include "app/answer.h"
 #include "app/errors.h"
 #include "app/form.h"
-#include "app/headers.h"
 #include "app/token.h"
 #include "base/date.h"
 #include "codec/base64.h"
 #include "codec/json_text.h"
 #include "http/negotiate.h"
+#include "page/condition.h"
+#include "page/location.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,20 +22,10 @@ static bool refuse(struct http_exchange *x, int status, const char *type, const 
     return false;
 }
 
-static const struct config_bucket *config_of(const struct app *app, str name)
-{
-    for (unsigned i = 0; i < app->config->buckets_count; i++)
-        if (str_eq(name, str_of(app->config->buckets[i].page.name)))
-            return &app->config->buckets[i];
-    return NULL;
-}
-
 static bool parse_bucket(struct http_exchange *x, const struct app *app, struct page_target *t)
 {
-    str name = http_param(x, "bucket");
-    t->config = config_of(app, name);
-    t->bucket = t->config == NULL ? NULL : page_store_bucket(app->pages, name);
-    if (t->bucket == NULL)
+    t->settings = page_settings_find(&app->page, http_param(x, "bucket"));
+    if (t->settings == NULL)
         return refuse(x, 404, "unknown_bucket", "There is no bucket of this name.");
     return true;
 }
@@ -66,7 +58,7 @@ static bool parse_title(struct http_exchange *x, struct page_target *t)
     return why == ERR_OK;
 }
 
-bool page_target_parse(struct http_exchange *x, const struct app *app, struct page_target *out)
+bool app_page_target_parse(struct http_exchange *x, const struct app *app, struct page_target *out)
 {
     struct page_target t = { .domain = app_domain_of(x, app) };
     if (t.domain == NULL)
@@ -83,21 +75,11 @@ bool page_target_parse(struct http_exchange *x, const struct app *app, struct pa
 bool app_page_target_of_page(struct http_exchange *x, const struct app *app,
                              struct page_target *out)
 {
-    struct page_target t = { .domain = app_domain_of(x, app), .config = &app->config->buckets[0] };
+    struct page_target t = { .domain = app_domain_of(x, app), .settings = &app->page.buckets[0] };
     if (t.domain == NULL || !parse_name(x, &t, 0) || !parse_title(x, &t))
         return false;
-    t.bucket = page_store_bucket(app->pages, str_of(t.config->page.name));
-    INVARIANT(t.bucket != NULL);
     *out = t;
     return true;
-}
-
-struct page_which page_target_which(const struct page_target *t)
-{
-    enum page_select select = t->has_tid ? SELECT_EXACT : t->has_rev ? SELECT_REV : SELECT_LATEST;
-    return (struct page_which){
-        .domain = t->domain->number, .title = t->title, .select = select, .name = t->name
-    };
 }
 
 void app_page_fail(struct http_exchange *x, const struct app *app, err why,
@@ -134,31 +116,9 @@ bool app_page_may_wait(struct http_exchange *x)
 bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
                            const struct page_target *t, err why, struct tid tid)
 {
-    bool outage = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_AGAIN ||
-                  why == ERR_CORRUPT || why == ERR_LIMIT || why == ERR_SHUTDOWN;
     str wishes = http_common(x)->cache_control;
-    if (!outage || str_find_str(wishes, STR("stale-if-error=0")) < wishes.n)
-        return false;
-    store_time until = store_time_add(tid_time(tid), t->config->stale_if_error_ns);
-    return store_time_before(clock_store(app->clock), until);
-}
-
-void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why,
-                   int64_t retry_after_s)
-{
-    if (why == RENDER_BUSY && t->domain->busy_until_ns != NULL)
-        atomic_store(t->domain->busy_until_ns,
-                     mono_add_ms(clock_mono(app->clock), 1000 * retry_after_s).ns);
-}
-
-int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why,
-                          int64_t remembered_ms)
-{
-    if (why != ERR_AGAIN || t->domain->busy_until_ns == NULL)
-        return remembered_ms;
-    int64_t busy_ms =
-        (atomic_load(t->domain->busy_until_ns) - clock_mono(app->clock).ns) / NS_PER_MS;
-    return busy_ms > remembered_ms ? busy_ms : remembered_ms;
+    return str_find_str(wishes, STR("stale-if-error=0")) == wishes.n &&
+           page_may_be_stale(&app->page, t, why, tid);
 }
 
 void app_page_too_large(struct http_exchange *x, const struct app *app)
@@ -169,48 +129,14 @@ void app_page_too_large(struct http_exchange *x, const struct app *app)
                 STR_NONE);
 }
 
-mono app_page_deadline(const struct app *app)
-{
-    return mono_add_ms(clock_mono(app->clock), app->config->write_timeout_ms);
-}
-
 mono app_wait_deadline(const struct http_exchange *x, const struct app *app)
 {
     return mono_add_ms(clock_mono(app->clock), headers_wait_ms(x, app->config->wait_timeout_ms));
 }
 
-str app_page_base(const struct app *app, struct arena *a, str domain)
-{
-    const str hole = STR("{domain}");
-    str url = str_of(app->config->public_url);
-    if (url.n == 0)
-        return arena_printf(a, "/%.*s/v1", STR_ARG(domain));
-    str base = STR("");
-    while (url.n > 0 && base.p != NULL) {
-        size_t at = str_find_str(url, hole);
-        bool found = at < url.n;
-        base = arena_printf(a, "%.*s%.*s%.*s", STR_ARG(base), STR_ARG(str_take(url, at)),
-                            STR_ARG(found ? domain : STR("")));
-        url = str_skip(url, at + (found ? hole.n : 0));
-    }
-    return base;
-}
-
 str app_page_styles(const struct app *app, struct arena *a, str domain)
 {
-    if (app->config->public_url == NULL)
-        return STR_NONE;
-    str base = app_page_base(app, a, domain);
-    size_t host = str_find_str(base, STR("://")) + 3;
-    return str_take(base, host + str_find(str_skip(base, host), '/'));
-}
-
-str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1])
-{
-    int used = snprintf(out, PAGE_TAG_BYTES + 1, "%" PRIu64 "/", n.rev);
-    INVARIANT(used > 0 && used + TID_TEXT_BYTES <= PAGE_TAG_BYTES);
-    tid_format(n.tid, out + used);
-    return (str){ .p = out, .n = (size_t)used + TID_TEXT_BYTES };
+    return page_location_styles(a, str_of(app->config->public_url), domain);
 }
 
 bool app_page_flag(struct http_exchange *x, const char *name, bool *out)
@@ -311,58 +237,17 @@ void pagejson_render(struct buf *b, const struct page_render *r)
     buf_put_c(b, '}');
 }
 
-bool app_page_tag_name(str tag, struct page_name *out)
-{
-    char text[PAGE_TAG_BYTES + 1];
-    struct page_name n;
-    str rest = tag;
-    if (!str_to_u64(str_split(&rest, '/'), &n.rev) || !tid_parse(rest, &n.tid) ||
-        !str_eq(app_page_tag(n, text), tag))
-        return false;
-    *out = n;
-    return true;
-}
-
-/* Tags of others name no render. False: the arena is full. */
-static bool match_of(struct arena *a, str field, bool weak, struct page_match *out)
-{
-    struct http_etag tag;
-    size_t names_max = field.n / (2 + TID_TEXT_BYTES) + 1; /* "R/TID" and more each */
-    struct page_name *names;
-    *out = (struct page_match){ .kind = MATCH_UNASKED };
-    if (field.n == 0)
-        return true;
-    out->kind = MATCH_ANY;
-    if (str_eq(str_trim(field), STR("*")))
-        return true;
-    out->kind = MATCH_LISTED;
-    out->names = names = arena_calloc(a, names_max, sizeof *names);
-    if (names == NULL)
-        return false;
-    while (out->count < names_max && http_etag_next(&field, &tag))
-        if ((weak || !tag.weak) && app_page_tag_name(tag.opaque, &names[out->count]))
-            out->count++;
-    return true;
-}
-
 bool app_page_condition(struct http_exchange *x, struct page_condition *out)
 {
     const struct http_common *c = http_common(x);
-    struct arena *a = http_arena(x);
-    store_time since;
+    const struct page_condition_fields fields = { .if_match = c->if_match,
+                                                  .if_none_match = c->if_none_match,
+                                                  .if_unmodified_since = c->if_unmodified_since };
     *out = (struct page_condition){ .dated = false };
-    if (!c->any_conditional)
+    if (!c->any_conditional || page_condition_parse(http_arena(x), &fields, out))
         return true;
-    if (!match_of(a, c->if_match, false, &out->match) ||
-        !match_of(a, c->if_none_match, true, &out->none_match)) {
-        app_fail(x, ERR_LIMIT, NULL);
-        return false;
-    }
-    out->dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 &&
-                 date_parse_http(c->if_unmodified_since, &since.ns);
-    if (out->dated)
-        out->before = store_time_add(since, NS_PER_S);
-    return true;
+    app_fail(x, ERR_LIMIT, NULL);
+    return false;
 }
 
 void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n,

@@ -8,37 +8,23 @@
 
 #include "app/app.h"
 #include "base/buf.h"
-#include "render/render.h"
+#include "page/etag.h"
+#include "page/page.h"
 #include "store/page_store.h"
 
 enum { LISTING_LIMIT_DEFAULT = 100, LISTING_LIMIT_MAX = 1000, LISTING_BYTES_MAX = 8 << 20 };
 
-struct page_target {
-    const struct app_domain *domain;
-    struct page_bucket *bucket;
-    const struct config_bucket *config;
-    str content; /* empty: the route names none */
-    str title;   /* a key; empty: the route names none */
-    bool has_rev, has_tid;
-    struct page_name name;
-};
 /* False: answered. */
-MUST_CHECK bool page_target_parse(struct http_exchange *x, const struct app *app,
-                                  struct page_target *out);
+MUST_CHECK bool app_page_target_parse(struct http_exchange *x, const struct app *app,
+                                      struct page_target *out);
 /* Of a path without bucket or content: the first bucket; {title}, {rev} optional, {rev} may be 0.
  * False: answered. */
 MUST_CHECK bool app_page_target_of_page(struct http_exchange *x, const struct app *app,
                                         struct page_target *out);
-/* The selection the path itself makes: latest, revision or exact. */
-struct page_which page_target_which(const struct page_target *t);
-
 /* 410 with reason, at and policy when why is ERR_GONE, else app_fail. 404 what the wiki deleted;
  * 403 what is hidden, if compat.hidden says so. trace may be NULL. */
 void app_page_fail(struct http_exchange *x, const struct app *app, err why,
                    const struct page_trace *trace, const struct err_note *note);
-/* What stands before /{bucket}/{content}/... in addresses that clients are told: public_url with
- * the domain filled in, else /{domain}/v1. */
-str app_page_base(const struct app *app, struct arena *a, str domain);
 /* Refuses with 503 when the server drains: for requests that would have to wait. False: answered.
  */
 MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
@@ -46,16 +32,8 @@ MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
  * outage, the client says stale-if-error=0, or the render is older than stale_if_error. */
 bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
                            const struct page_target *t, err why, struct tid tid);
-/* The origin failed, and said (BUSY) for how long it wants to be left alone. */
-void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why,
-                   int64_t retry_after_s);
-/* When a client may come again whom a failure met that is remembered so long: not before the origin
- * wants. */
-int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why,
-                          int64_t remembered_ms);
 /* 413, naming page.body_bytes_max. */
 void app_page_too_large(struct http_exchange *x, const struct app *app);
-mono app_page_deadline(const struct app *app);
 /* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer:
  * wait=SECONDS (RFC 7240). */
 mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
@@ -64,11 +42,6 @@ mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
  * none. */
 str app_page_styles(const struct app *app, struct arena *a, str domain);
 
-/* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
-enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
-str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);
-/* The other way round: false when it is no tag that app_page_tag writes. */
-MUST_CHECK bool app_page_tag_name(str tag, struct page_name *out);
 /* If-Match, If-None-Match and If-Unmodified-Since of a request that writes. False: answered, the
  * arena is full. */
 MUST_CHECK bool app_page_condition(struct http_exchange *x, struct page_condition *out);
@@ -120,5 +93,7 @@ bool app_page_hot_answer(struct http_exchange *x, const struct app *app);
 /* Does Accept name a specification's version? A "profile" with capitals is none: no peer writes it
  * so. */
 bool app_page_names_profile(const struct http_exchange *x);
+/* What page_service.shape_free wants: shapes are answers of page_answer.c. */
+void app_page_shape_free(void *shape);
 
 #endif

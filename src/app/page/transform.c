@@ -12,9 +12,9 @@
  * page that does not exist yet has revision 0). What was made with a user's cookies is kept for
  * that user alone, as the wiki knows her: sessions and cookies change during an edit. Invariant:
  * from the deferral on, one of wait, job, ask, meta is under way, and the last of them answers. */
+#include "app/answer.h"
 #include "app/errors.h"
-#include "app/headers.h"
-#include "app/page/stash.h"
+#include "app/page/page_stash.h"
 #include "app/page/transform_impl.h"
 #include "codec/json.h"
 #include "render/title.h"
@@ -111,7 +111,7 @@ static str header(const struct transform *t, const char *name)
 /* p NULL: none goes to the origin. */
 static str cookie_of(const struct transform *t)
 {
-    return t->target.domain->config->forward_cookies ? header(t, "cookie") : STR_NONE;
+    return t->target.domain->forward_cookies ? header(t, "cookie") : STR_NONE;
 }
 
 /* Its own words, which editors show to their users. */
@@ -158,7 +158,7 @@ static void meta_asked(struct render_request *r, enum render_why why)
     else if (why == RENDER_FINE)
         app_origin_fail(t->x, ERR_UNAVAILABLE, NULL, 0);
     else
-        app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);
+        app_origin_fail(t->x, page_err_of_render(why), &r->note, 1000 * r->retry_after_s);
 }
 
 static void meta_start(struct transform *t)
@@ -188,7 +188,7 @@ static void asked(struct transform_request *r, enum render_why why)
     } else if (why == RENDER_REFUSED || why == RENDER_DENIED) {
         answer_refused(t);
     } else if (why != RENDER_FINE) {
-        app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);
+        app_origin_fail(t->x, page_err_of_render(why), &r->note, 1000 * r->retry_after_s);
     } else if (t->fields.stash && t->kind == WIKITEXT_TO_HTML) {
         transform_keep(t);
     } else if (t->bundles && (t->kind == HTML_TO_HTML || t->kind == WIKITEXT_TO_HTML)) {
@@ -310,7 +310,7 @@ static void original_start(struct transform *t, bool stash)
 {
     t->read =
         (struct page_read){ .call = { .home = loop_pool(t->app->loop), .done = original_read },
-                            .bucket = stash ? t->app->stash : t->target.bucket,
+                            .bucket = stash ? t->app->stash : t->target.settings->bucket,
                             .which = { .domain = t->target.domain->number,
                                        .select = SELECT_EXACT,
                                        .name = t->base.name,
@@ -322,7 +322,7 @@ static void original_start(struct transform *t, bool stash)
                             .wanted = { STR("html"), STR("data-parsoid"), STR("wikitext") } };
     if (stash)
         t->read.which.name.rev++;
-    store_call_then(page_store_read(t->app->pages, &t->read), &t->read.call);
+    store_call_then(page_store_read(t->app->page.store, &t->read), &t->read.call);
 }
 
 static void prepare_run(struct task *task)
@@ -357,7 +357,7 @@ static void user_asked(struct render_request *r, enum render_why why)
 {
     struct transform *t = r->ctx;
     if (why != RENDER_FINE) {
-        app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);
+        app_origin_fail(t->x, page_err_of_render(why), &r->note, 1000 * r->retry_after_s);
         return;
     }
     if (r->user_id != 0) /* no title holds # */
@@ -379,11 +379,11 @@ static void settled(struct title_wait *w);
 static void transforms_told(struct siteinfo_waiter *s, enum render_why why,
                             const struct err_note *note)
 {
-    struct title_wait *w = CONTAINER_OF(s, struct title_wait, siteinfo);
+    struct title_wait *w = CONTAINER_OF(s, struct title_wait, page.siteinfo);
     if (why == RENDER_FINE)
         settled(w);
     else
-        app_origin_fail(w->x, app_err_of_render(why), note, 0);
+        app_origin_fail(w->x, page_err_of_render(why), note, 0);
 }
 
 static void settled(struct title_wait *w)
@@ -398,10 +398,10 @@ static void settled(struct title_wait *w)
         return;
     }
     if (has == TRANSFORMS_UNKNOWN) { /* without a title nobody asked for the rules */
-        t->wait.siteinfo = (struct siteinfo_waiter){ .deadline = t->deadline,
-                                                     .transforms = true,
-                                                     .got = transforms_told };
-        origin_siteinfo_wait(origin, &t->wait.siteinfo);
+        t->wait.page.siteinfo = (struct siteinfo_waiter){ .deadline = t->deadline,
+                                                          .transforms = true,
+                                                          .got = transforms_told };
+        origin_siteinfo_wait(origin, &t->wait.page.siteinfo);
         return;
     }
     t->kept_title = t->target.title;
@@ -491,7 +491,7 @@ static bool parse_body(struct transform *t)
         return refuse(t, "bad_request#stash", "Data can be stashed only for a specific title.");
     if (f->body_only)
         return refuse(t, "bad_request#stash", "What is stashed is whole: not with body_only.");
-    return stash_may_ask(t->x, t->app, t->target.config);
+    return stash_may_ask(t->x, t->app, t->target.settings);
 }
 
 /* Which render the document was made from. */
@@ -501,7 +501,7 @@ static bool parse_base(struct transform *t)
     bool of_html = t->bundles && (t->kind == HTML_TO_WIKITEXT || t->kind == HTML_TO_HTML);
     if (!of_html || t->target.title.n == 0)
         return true;
-    t->has_base = match.n > 0 && tag_parse(match, &t->base);
+    t->has_base = match.n > 0 && page_edited_parse(match, &t->base);
     if (match.n == 0 && t->target.name.rev > 0) {
         t->has_base = render_head_tid(t->fields.html, &t->base.name.tid);
         t->base.name.rev = t->target.name.rev;

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
+#include "http/parameter.h"
 
 #include <inttypes.h>
 
@@ -163,7 +164,7 @@ err transform_body_parse(struct arena *a, str content_type, str body, struct tra
 {
     struct transform_fields fields = { .stash = false };
     struct form form;
-    str type = form_media_type(content_type);
+    str type = http_media_type(content_type);
     err why;
     if (type.n == 0 || str_eq_nocase(type, STR("application/json"))) {
         why = parse_json(a, body, &fields, note);

@@ -6,10 +6,10 @@
 #define APP_PAGE_TRANSFORM_IMPL_H
 
 #include "app/page/page_request.h"
-#include "app/page/tag.h"
-#include "app/page/title.h"
+#include "app/page/page_title.h"
 #include "app/page/transform_body.h"
 #include "loop/loop.h"
+#include "page/etag.h"
 #include "render/render.h"
 
 enum transform_kind {
@@ -30,7 +30,7 @@ struct transform {
     struct transform_fields fields;
     bool bundles; /* the origin gives and takes them: the original goes with what is sent */
     bool has_base;
-    struct tag base;
+    struct page_edited base;
     mono deadline;
     struct title_wait wait;
     str kept_title; /* under which what is kept for who asks stands */

@@ -4,7 +4,7 @@
  *
  *   put under a new tid (pool) -> stored, or not -> answer (loop) */
 #include "app/errors.h"
-#include "app/page/stash.h"
+#include "app/page/page_stash.h"
 #include "app/page/transform_impl.h"
 #include "loop/entropy.h"
 #include "render/title.h"
@@ -26,7 +26,7 @@ static void answer_kept(struct transform *t)
     const struct render_content *html = part_find(t, "html");
     char tid[TID_TEXT_BYTES + 1];
     str body = t->put.contents[0].raw;
-    stash_keep_put(t->app, t->taken, &t->put);
+    page_stash_keep_put(&t->app->page, t->taken, &t->put);
     if (t->stash_full) {
         stash_answer_full(t->x);
         return;
@@ -63,8 +63,8 @@ static err keep_fill(struct page_put *put)
     struct transform *t = CONTAINER_OF(put, struct transform, put);
     if (!render_head_put(t->arena, part_find(t, "html")->raw, put->tid, &put->contents[0].raw))
         return ERR_LIMIT;
-    uint64_t taken = stash_put_bytes(put);
-    t->stash_full = !stash_take(t->app, taken);
+    uint64_t taken = page_stash_put_bytes(put);
+    t->stash_full = !page_stash_take(&t->app->page, taken);
     t->taken = t->stash_full ? 0 : taken;
     return t->stash_full ? ERR_FULL : ERR_OK;
 }
@@ -72,9 +72,9 @@ static err keep_fill(struct page_put *put)
 static void put_fill(struct transform *t, const struct render_content *html,
                      const struct render_content *parsoid)
 {
-    struct page_store *pages = t->app->pages;
+    struct page_store *pages = t->app->page.store;
     t->put = (struct page_put){
-        .call = { .deadline = app_page_deadline(t->app),
+        .call = { .deadline = page_write_deadline(&t->app->page),
                   .home = loop_home(t->app->loop),
                   .done = keep_over },
         .bucket = t->app->stash,
@@ -106,7 +106,7 @@ static void keep_run(struct task *task)
                                 *parsoid = part_find(t, "data-parsoid");
     if (why == ERR_OK && html != NULL && parsoid != NULL) {
         put_fill(t, html, parsoid);
-        store_call_post(page_store_put(t->app->pages, &t->put), &t->put.call);
+        store_call_post(page_store_put(t->app->page.store, &t->put), &t->put.call);
         return;
     }
     t->put.call = (struct store_call){ .home = loop_home(t->app->loop), .done = keep_over };

@@ -4,8 +4,8 @@
  * whether there are more. */
 #include "app/queue/queue_figures.h"
 
+#include "app/answer.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/queue/queue_call.h"
 #include "app/queue/queue_routes.h"
 #include "base/date.h"

@@ -1,7 +1,7 @@
 /* Tables and batches over HTTP (docs/api.md, 4): schemas, queries in JSON. A get answers at once
  * from memory; what is cold is read on the pool. Writes answer when they are on disk. */
+#include "app/answer.h"
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/table/table_request.h"
 #include "loop/entropy.h"
 #include "table/table_write.h"
@@ -105,7 +105,7 @@ static bool table_of(struct http_exchange *x, str *out)
 struct schema_request {
     struct http_exchange *x;
     struct app *app;
-    unsigned domain, domains_end; /* indexes of app->domains still to do */
+    unsigned domain, domains_end; /* indexes of app->page.domains still to do */
     bool any;                     /* at least one domain had it */
     struct table_schema_change change;
 };
@@ -124,7 +124,7 @@ static void schema_answer(struct schema_request *r, err why)
 
 static void schema_next(struct schema_request *r)
 {
-    r->change.domain = r->app->domains[r->domain].number;
+    r->change.domain = r->app->page.domains[r->domain].number;
     err why = tables_change(r->app->tables, &r->change);
     if (why != ERR_OK)
         schema_answer(r, why);
@@ -148,13 +148,13 @@ static void schema_done(struct table_schema_change *c, err why)
 static bool domains_of(struct http_exchange *x, struct schema_request *r)
 {
     if (str_eq(http_param(x, "domain"), STR("*"))) {
-        r->domains_end = r->app->domains_count;
+        r->domains_end = r->app->page.domains_count;
         return true;
     }
-    const struct app_domain *d = app_domain_of(x, r->app);
+    const struct page_domain *d = app_domain_of(x, r->app);
     if (d == NULL)
         return false;
-    r->domain = (unsigned)(d - r->app->domains);
+    r->domain = (unsigned)(d - r->app->page.domains);
     r->domains_end = r->domain + 1;
     return true;
 }
@@ -243,7 +243,7 @@ static void read_start(struct http_exchange *x, struct app *app, bool schema)
         app_fail(x, ERR_LIMIT, NULL);
         return;
     }
-    const struct app_domain *d = app_domain_of(x, app);
+    const struct page_domain *d = app_domain_of(x, app);
     if (d == NULL)
         return;
     *r = (struct read_request){ .x = x, .app = app, .domain = d->number, .schema = schema };
@@ -340,7 +340,7 @@ static void write_start(struct http_exchange *x, struct app *app, enum table_que
         app_fail(x, ERR_LIMIT, NULL);
         return;
     }
-    const struct app_domain *d = app_domain_of(x, app);
+    const struct page_domain *d = app_domain_of(x, app);
     if (d == NULL)
         return;
     w->x = x;

@@ -377,11 +377,11 @@ static void multi_create(struct http_exchange *x, void *app)
     struct err_note note = { .text = "" };
     json_t *json;
     str body = http_body(x);
-    if (!page_target_parse(x, app, &t))
+    if (!app_page_target_parse(x, app, &t))
         return;
     err why = json_body_parse(body.n == 0 ? STR("{}") : body, &json, &note);
     if (why == ERR_OK) {
-        why = multi_check(&t.config->page, json, &note);
+        why = multi_check(t.settings->opts, json, &note);
         json_decref(json);
     }
     if (why != ERR_OK)

@@ -171,7 +171,7 @@ static bool parse_name(struct value_request *r)
 struct value_request *value_request_new(struct http_exchange *x, struct app *app,
                                         enum value_bucket_kind kind)
 {
-    const struct app_domain *domain = app_domain_of(x, app);
+    const struct page_domain *domain = app_domain_of(x, app);
     if (domain == NULL)
         return NULL;
     struct value_request *r = arena_calloc(http_arena(x), 1, sizeof *r);

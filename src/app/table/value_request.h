@@ -10,8 +10,8 @@
 #ifndef APP_TABLE_VALUE_REQUEST_H
 #define APP_TABLE_VALUE_REQUEST_H
 
+#include "app/answer.h"
 #include "app/coded.h"
-#include "app/headers.h"
 #include "app/table/table_request.h"
 #include "app/table/value_path.h"
 #include "table/table_write.h"
@@ -38,7 +38,7 @@ struct value_row {
 struct value_request {
     struct http_exchange *x;
     struct app *app;
-    const struct app_domain *domain;
+    const struct page_domain *domain;
     enum value_bucket_kind kind;
     const struct config_bucket *configured; /* NULL: its name is not in the configuration */
     const struct config_value_access *access;

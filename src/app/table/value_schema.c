@@ -284,15 +284,15 @@ err value_schema_read(struct value_request *r, str *out, struct err_note *note)
 
 void value_there_init(struct app *app)
 {
-    app->values_there =
-        calloc((size_t)app->domains_count * app->config->values_count + 1, sizeof(atomic_bool));
+    app->values_there = calloc((size_t)app->page.domains_count * app->config->values_count + 1,
+                               sizeof(atomic_bool));
     INVARIANT(app->values_there != NULL);
 }
 
 static atomic_bool *there_flag(const struct value_request *r)
 {
     const struct config *c = r->app->config;
-    return &r->app->values_there[(size_t)(r->domain - r->app->domains) * c->values_count +
+    return &r->app->values_there[(size_t)(r->domain - r->app->page.domains) * c->values_count +
                                  (size_t)(r->configured - c->values)];
 }
 

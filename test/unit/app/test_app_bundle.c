@@ -1,9 +1,11 @@
 /* bundle and headers: what a PUT of a bundle stores, and what of its headers. Method: bodies and
  * their contents. */
-#include "app/headers.h"
+#include "app/answer.h"
 #include "app/page/bundle.h"
 #include "base/buf.h"
 #include "bucket/page_write.h"
+#include "page/content.h"
+#include "page/headers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

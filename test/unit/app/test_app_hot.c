@@ -59,6 +59,7 @@ size_t http_ready_bytes(const struct http_ready *r)
 }
 
 static struct fake_clock fake;
+static struct page_changes *changes;
 
 static struct hot_key key_of(const char *target)
 {
@@ -69,7 +70,7 @@ static struct hot_key key_of(const char *target)
 static void keep_until(struct app_hot *h, const char *target, const char *title, int64_t value,
                        store_time until)
 {
-    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, str_of(title)),
+    struct hot_entry_opts o = { .seen = page_changes_see(changes, 1, 1, str_of(title)),
                                 .valid_until = until,
                                 .tag = STR("7/tid"),
                                 .full = ready_new(value, 1000),
@@ -92,15 +93,15 @@ static int64_t look(struct app_hot *h, const char *target, const char *if_none_m
 static void entry_is_found_until_its_title_changes(void **state)
 {
     (void)state;
-    struct app_hot *h = hot_new(1 << 20, 1);
+    struct app_hot *h = hot_new(1 << 20, 1, changes);
     keep_until(h, "/a", "A", 5, STORE_TIME_NEVER);
     assert_int_equal(look(h, "/a", NULL), 5);
     assert_int_equal(look(h, "/b", NULL), 0);
-    hot_bump(h, 1, 1, STR("B"));
-    hot_bump(h, 2, 1, STR("A"));
-    hot_bump(h, 1, 2, STR("A"));
+    page_changes_tell(changes, 1, 1, STR("B"));
+    page_changes_tell(changes, 2, 1, STR("A"));
+    page_changes_tell(changes, 1, 2, STR("A"));
     assert_int_equal(look(h, "/a", NULL), 5);
-    hot_bump(h, 1, 1, STR("A"));
+    page_changes_tell(changes, 1, 1, STR("A"));
     assert_int_equal(look(h, "/a", NULL), 0);
     hot_free(&h);
     assert_int_equal(atomic_load(&alive), 0);
@@ -109,13 +110,13 @@ static void entry_is_found_until_its_title_changes(void **state)
 static void entry_made_before_a_change_is_not_kept(void **state)
 {
     (void)state;
-    struct app_hot *h = hot_new(1 << 20, 1);
-    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, STR("A")),
+    struct app_hot *h = hot_new(1 << 20, 1, changes);
+    struct hot_entry_opts o = { .seen = page_changes_see(changes, 1, 1, STR("A")),
                                 .valid_until = STORE_TIME_NEVER,
                                 .tag = STR("t"),
                                 .full = ready_new(1, 10),
                                 .same = ready_new(2, 10) };
-    hot_bump(h, 1, 1, STR("A"));
+    page_changes_tell(changes, 1, 1, STR("A"));
     hot_put(h, key_of("/a"), &o);
     http_ready_unref(&o.full);
     http_ready_unref(&o.same);
@@ -127,10 +128,10 @@ static void entry_made_before_a_change_is_not_kept(void **state)
 static void hits_are_counted_by_the_kind_of_their_entry(void **state)
 {
     (void)state;
-    struct app_hot *h = hot_new(1 << 20, 1);
+    struct app_hot *h = hot_new(1 << 20, 1, changes);
     static const char *const targets[HOT_KINDS_MAX] = { "/a", "/b", "/c", "/d" };
     for (unsigned kind = 0; kind < HOT_KINDS_MAX; kind++) {
-        struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, STR("A")),
+        struct hot_entry_opts o = { .seen = page_changes_see(changes, 1, 1, STR("A")),
                                     .valid_until = STORE_TIME_NEVER,
                                     .kind = kind,
                                     .tag = STR("t"),
@@ -154,7 +155,7 @@ static void hits_are_counted_by_the_kind_of_their_entry(void **state)
 static void a_key_is_wanted_at_its_second_sight(void **state)
 {
     (void)state;
-    struct app_hot *h = hot_new(1 << 20, 1);
+    struct app_hot *h = hot_new(1 << 20, 1, changes);
     assert_false(hot_wants(h, key_of("/a")));
     assert_false(hot_wants(h, key_of("/b")));
     assert_true(hot_wants(h, key_of("/a")));
@@ -166,7 +167,7 @@ static void a_key_is_wanted_at_its_second_sight(void **state)
 static void if_none_match_gets_the_short_answer(void **state)
 {
     (void)state;
-    struct app_hot *h = hot_new(1 << 20, 1);
+    struct app_hot *h = hot_new(1 << 20, 1, changes);
     keep_until(h, "/a", "A", 5, STORE_TIME_NEVER);
     assert_int_equal(look(h, "/a", "\"7/tid\""), -5);
     assert_int_equal(look(h, "/a", "W/\"7/tid\""), -5);
@@ -180,8 +181,8 @@ static void if_none_match_gets_the_short_answer(void **state)
 static void the_short_answer_alone_is_a_miss_for_the_long_one(void **state)
 {
     (void)state;
-    struct app_hot *h = hot_new(1 << 20, 1);
-    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, STR("A")),
+    struct app_hot *h = hot_new(1 << 20, 1, changes);
+    struct hot_entry_opts o = { .seen = page_changes_see(changes, 1, 1, STR("A")),
                                 .valid_until = STORE_TIME_NEVER,
                                 .tag = STR("7/tid"),
                                 .same = ready_new(-5, 100) };
@@ -204,7 +205,7 @@ static void the_short_answer_alone_is_a_miss_for_the_long_one(void **state)
 static void entry_ends_at_its_instant(void **state)
 {
     (void)state;
-    struct app_hot *h = hot_new(1 << 20, 1);
+    struct app_hot *h = hot_new(1 << 20, 1, changes);
     atomic_store(&fake.now_ns, 99);
     keep_until(h, "/a", "A", 5, (store_time){ .ns = 100 });
     assert_int_equal(look(h, "/a", NULL), 5);
@@ -216,7 +217,7 @@ static void entry_ends_at_its_instant(void **state)
 static void variants_are_apart_and_a_new_entry_replaces(void **state)
 {
     (void)state;
-    struct app_hot *h = hot_new(1 << 20, 1);
+    struct app_hot *h = hot_new(1 << 20, 1, changes);
     keep_until(h, "/a", "A", 5, STORE_TIME_NEVER);
     keep_until(h, "/a", "A", 6, STORE_TIME_NEVER);
     assert_int_equal(look(h, "/a", NULL), 6);
@@ -235,7 +236,7 @@ static void memory_is_bounded_and_what_is_hit_stays(void **state)
 {
     (void)state;
     enum { BYTES = 1 << 20, MANY = 5000 };
-    struct app_hot *h = hot_new(BYTES, 1);
+    struct app_hot *h = hot_new(BYTES, 1, changes);
     char target[32];
     keep_until(h, "/hot", "H", 42, STORE_TIME_NEVER);
     for (int i = 0; i < MANY; i++) {
@@ -256,7 +257,7 @@ static void memory_is_bounded_and_what_is_hit_stays(void **state)
 static void too_large_and_no_room_at_all_keep_nothing(void **state)
 {
     (void)state;
-    struct app_hot *none = hot_new(0, 1), *small = hot_new(1500, 1);
+    struct app_hot *none = hot_new(0, 1, changes), *small = hot_new(1500, 1, changes);
     keep_until(none, "/a", "A", 5, STORE_TIME_NEVER);
     keep_until(small, "/a", "A", 5, STORE_TIME_NEVER);
     assert_int_equal(look(none, "/a", NULL), 0);
@@ -267,7 +268,7 @@ static void too_large_and_no_room_at_all_keep_nothing(void **state)
     hot_free(&none); /* takes NULL */
 }
 
-/* ---- threads: published, then bumped, then acknowledged, as a listener of pages does ---- */
+/* ---- threads: published, then bumped, then acknowledged, as the page store does ---- */
 
 /* The writer goes on until the readers have seen enough, however the machine schedules them. */
 enum { TITLES = 8, ROUNDS = 20000, HITS_WANTED = 100 };
@@ -282,7 +283,7 @@ static void *write_titles(void *arg)
         int t = (int)(round % TITLES);
         char title[2] = { (char)('A' + t), 0 };
         atomic_store(&published[t], round);
-        hot_bump(shared, 1, 1, str_of(title));
+        page_changes_tell(changes, 1, 1, str_of(title));
         atomic_store(&acknowledged[t], round);
     }
     atomic_store(&done, 1);
@@ -304,7 +305,7 @@ static void *read_titles(void *arg)
             http_ready_unref(&r);
             continue;
         }
-        struct hot_entry_opts o = { .mark = hot_mark(shared, 1, 1, str_of(title)),
+        struct hot_entry_opts o = { .seen = page_changes_see(changes, 1, 1, str_of(title)),
                                     .valid_until = STORE_TIME_NEVER,
                                     .tag = STR("t"),
                                     .same = ready_new(0, 10) };
@@ -321,7 +322,7 @@ static void an_acknowledged_change_is_never_hidden(void **state)
     (void)state;
     pthread_t writer, readers[3];
     unsigned starts[3] = { 0, 3, 6 };
-    shared = hot_new(1 << 20, 9);
+    shared = hot_new(1 << 20, 9, changes);
     for (size_t i = 0; i < COUNT_OF(readers); i++)
         assert_int_equal(pthread_create(&readers[i], NULL, read_titles, &starts[i]), 0);
     assert_int_equal(pthread_create(&writer, NULL, write_titles, NULL), 0);
@@ -336,6 +337,7 @@ static void an_acknowledged_change_is_never_hidden(void **state)
 int main(void)
 {
     fake_clock_init(&fake, 0);
+    changes = page_changes_new(1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entry_is_found_until_its_title_changes),
         cmocka_unit_test(entry_made_before_a_change_is_not_kept),
@@ -349,5 +351,7 @@ int main(void)
         cmocka_unit_test(too_large_and_no_room_at_all_keep_nothing),
         cmocka_unit_test(an_acknowledged_change_is_never_hidden),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    page_changes_free(&changes);
+    return failed;
 }

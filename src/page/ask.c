@@ -1,0 +1,154 @@
+/* ask.c - one question to the wiki, and the marks that its answer leaves.
+ *
+ *   ask (loop) -> a text: parsed (pool) -> marks, one after the other (pool, committer) -> done
+ *             \-> no text: told (loop) ---^ */
+#include "page/ask.h"
+
+#include "base/log.h"
+
+static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
+{
+    a->marks[a->marks_count++] =
+        (struct page_mark){ .state = state, .first = first, .last = last, .said_at = a->began };
+}
+
+/* The marks there could be. Pure but for them. */
+static void collect(struct page_ask *a)
+{
+    const struct render_request *r = &a->request;
+    bool named = r->rev != 0;
+    uint64_t rev = named ? r->rev : r->meta.rev;
+    a->marks_count = a->marks_next = a->marks_wanted = 0;
+    switch (a->why) {
+    case RENDER_FINE:
+        add(a, PAGE_CURRENT, rev, rev);
+        if (origin_has_api(r->origin) && (!named || r->meta.latest) && rev < PAGE_REV_MAX)
+            add(a, PAGE_DELETED, rev + 1, PAGE_REV_MAX);
+        return;
+    case RENDER_NO_PAGE:
+        add(a, PAGE_DELETED, 0, PAGE_REV_MAX);
+        return;
+    case RENDER_NO_REVISION:
+        if (named)
+            add(a, PAGE_DELETED, rev, rev);
+        return;
+    case RENDER_SUPPRESSED:
+        add(a, PAGE_SUPPRESSED, rev, rev);
+        return;
+    case RENDER_OTHER_TITLE:
+    case RENDER_DENIED:
+    case RENDER_REFUSED:
+    case RENDER_BUSY:
+    case RENDER_FAILED:
+    case RENDER_TIMEOUT:
+    case RENDER_LIMIT:
+    case RENDER_CANCELED:
+    case RENDER_WHYS:
+        return;
+    }
+}
+
+/* Others may have stored what we have not, so a no is told always; what is fine, when it was news
+ * to us. */
+static void tell(const struct page_ask *a)
+{
+    for (unsigned i = 0; i < a->marks_count; i++)
+        page_mark_tell(a->service, a->target, &a->marks[i]);
+}
+
+static void marked(struct store_call *c);
+
+/* True: it is under way, and a is its. */
+static bool mark_start(struct page_ask *a, const struct page_mark *mark)
+{
+    a->order = (struct page_order){ .call = { .deadline = page_write_deadline(a->service),
+                                              .home = loop_pool(a->service->loop),
+                                              .done = marked },
+                                    .bucket = a->target->settings->bucket,
+                                    .kind = ORDER_MARK,
+                                    .domain = a->target->domain->number,
+                                    .title = a->target->title,
+                                    .name = { .rev = mark->first },
+                                    .rev_last = mark->last,
+                                    .mark = mark->state,
+                                    .said_at = mark->said_at,
+                                    .look_first = true };
+    return page_store_order(a->service->store, &a->order) == STORE_LATER;
+}
+
+/* The marks that are left, one after the other. Most change nothing, and are forgotten. Pool. */
+static void marks_go_on(struct page_ask *a)
+{
+    while (a->marks_next < a->marks_count)
+        if (mark_start(a, &a->marks[a->marks_next++]))
+            return;
+    a->marks_count = a->marks_wanted;
+    if (a->why == RENDER_FINE)
+        tell(a);
+    a->done(a);
+}
+
+static void marks_run(struct task *t)
+{
+    marks_go_on(CONTAINER_OF(t, struct page_ask, task));
+}
+
+static void marked(struct store_call *c)
+{
+    struct page_ask *a = CONTAINER_OF(c, struct page_ask, order.call);
+    if (c->why != ERR_OK)
+        log_event(a->service->log, LOG_WARN, "page.mark_failed",
+                  LOG_STR("domain", a->target->domain->name), LOG_STR("title", a->target->title),
+                  LOG_CSTR("why", err_name(c->why)));
+    a->marks[a->marks_wanted++] = a->marks[a->marks_next - 1];
+    marks_go_on(a);
+}
+
+static void ask_heed(struct page_ask *a, enum render_why why)
+{
+    a->why = why;
+    page_heed(a->service, a->target, why, a->request.retry_after_s);
+    collect(a);
+    if (why != RENDER_FINE)
+        tell(a);
+}
+
+/* There is no text. Loop. */
+static void asked(struct render_request *r, enum render_why why)
+{
+    struct page_ask *a = r->ctx;
+    ask_heed(a, why);
+    a->task.run = marks_run;
+    home_post(loop_pool(a->service->loop), &a->task);
+}
+
+/* Pool. */
+static void parsed(struct render_request *r, enum render_why why)
+{
+    struct page_ask *a = r->ctx;
+    ask_heed(a, why);
+    marks_go_on(a);
+}
+
+void page_ask_start(struct page_ask *a)
+{
+    a->began = clock_store(a->service->clock);
+    a->request = (struct render_request){ .origin = a->target->domain->origin,
+                                          .want = a->want,
+                                          .fresh = a->fresh,
+                                          .title = a->target->title,
+                                          .rev = a->target->has_rev ? a->target->name.rev : 0,
+                                          .deadline = a->deadline,
+                                          .pass = a->pass,
+                                          .arena = a->arena,
+                                          .done = asked,
+                                          .parsed = parsed,
+                                          .ctx = a };
+    render_start(&a->request);
+}
+
+void page_ask_cancel(struct page_ask *a)
+{
+    if (a->request.origin != NULL)
+        render_cancel(&a->request);
+}

@@ -1,0 +1,42 @@
+/* coding.c - Accept-Encoding against what is stored. */
+#include "page/coding.h"
+
+enum http_coding page_coding_of(enum page_codec codec)
+{
+    switch (codec) {
+    case PAGE_IDENTITY:
+        return CODING_IDENTITY;
+    case PAGE_GZIP:
+        return CODING_GZIP;
+    case PAGE_ZSTD:
+        return CODING_ZSTD;
+    }
+    return CODING_IDENTITY;
+}
+
+/* Does the client like it as much as identity? */
+static bool is_liked(const struct http_accept *accept, enum http_coding coding)
+{
+    return accept->weight[coding] > 0 && accept->weight[coding] >= accept->weight[CODING_IDENTITY];
+}
+
+bool page_coding_choose(str accept_encoding, enum page_codec stored, enum http_coding *out)
+{
+    enum http_coding coding = page_coding_of(stored);
+    struct http_accept accept = http_accept_encoding(accept_encoding);
+    bool coded = coding != CODING_IDENTITY && is_liked(&accept, coding);
+    *out = coded ? coding : CODING_IDENTITY;
+    return coded || accept.weight[CODING_IDENTITY] > 0;
+}
+
+int page_coding_variant(str accept_encoding)
+{
+    struct http_accept accept = http_accept_encoding(accept_encoding);
+    if (accept.weight[CODING_IDENTITY] == 0)
+        return -1;
+    int variant = 0;
+    for (int coding = CODING_IDENTITY + 1; coding < CODINGS; coding++)
+        if (is_liked(&accept, (enum http_coding)coding))
+            variant |= 1 << coding;
+    return variant;
+}

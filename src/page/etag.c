@@ -1,0 +1,48 @@
+/* etag.c - entity tags of renders, written and read. */
+#include "page/etag.h"
+
+#include "base/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+str page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1])
+{
+    int used = snprintf(out, PAGE_TAG_BYTES + 1, "%" PRIu64 "/", n.rev);
+    INVARIANT(used > 0 && used + TID_TEXT_BYTES <= PAGE_TAG_BYTES);
+    tid_format(n.tid, out + used);
+    return (str){ .p = out, .n = (size_t)used + TID_TEXT_BYTES };
+}
+
+bool page_tag_name(str tag, struct page_name *out)
+{
+    char text[PAGE_TAG_BYTES + 1];
+    struct page_name n;
+    str rest = tag;
+    if (!str_to_u64(str_split(&rest, '/'), &n.rev) || !tid_parse(rest, &n.tid) ||
+        !str_eq(page_tag(n, text), tag))
+        return false;
+    *out = n;
+    return true;
+}
+
+bool page_edited_parse(str field, struct page_edited *out)
+{
+    struct page_edited tag = { .stash = false };
+    str text = str_trim(field), tid, suffix;
+    if (str_starts(text, STR("W/")))
+        text = str_skip(text, 2);
+    if (text.n > 0 && text.p[0] == '"')
+        text = str_skip(text, 1);
+    if (text.n > 0 && text.p[text.n - 1] == '"')
+        text = str_take(text, text.n - 1);
+    suffix = text;
+    if (str_find(text, '"') < text.n || !str_to_u64(str_split(&suffix, '/'), &tag.name.rev))
+        return false;
+    tid = str_split(&suffix, '/');
+    if (tag.name.rev > PAGE_REV_MAX || !tid_parse(str_take(tid, TID_TEXT_BYTES), &tag.name.tid))
+        return false;
+    tag.stash = str_eq(suffix, STR("stash"));
+    *out = tag;
+    return true;
+}

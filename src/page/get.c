@@ -1,0 +1,375 @@
+/* get.c - the states of a read, and those that are about the store.
+ *
+ *   LOOK: read, deciding which bytes are wanted -> END
+ *     |    |                        \-> KEEP: extend or stash -> END
+ *     |    \-> to be made anew ----\
+ *     \-> missing, with an origin ---> SETTLE the title -> MAKE -> LOOK -> as above
+ *
+ * A read that names a revision ends only after its longer life is on disk. Invariants: each state
+ * has one thing under way, or none; what is under way calls get_go at home, and nothing of g is
+ * touched meanwhile, but by page_get_leave. */
+#include "page/get_impl.h"
+
+#include "base/check.h"
+#include "http/percent.h"
+#include "page/headers.h"
+#include "page/profile.h"
+#include "page/stash.h"
+
+/* A render that is older than this is made anew for who wants a newer specification. */
+#define PROFILE_AGE_NS (120 * NS_PER_S)
+
+static enum page_get_state look_enter(struct page_get *g);
+static enum page_get_state keep_enter(struct page_get *g);
+
+static const struct {
+    enum page_get_state (*enter)(struct page_get *g);
+    unsigned next;
+} states[GET_STATES] = {
+    [GET_WAITS] = { NULL, BIT(GET_LOOK) },
+    [GET_LOOK] = { look_enter,
+                   BIT(GET_LOOK) | BIT(GET_SETTLE) | BIT(GET_MAKE) | BIT(GET_KEEP) | BIT(GET_END) },
+    [GET_SETTLE] = { get_settle_enter, BIT(GET_LOOK) | BIT(GET_MAKE) | BIT(GET_END) },
+    [GET_MAKE] = { get_make_enter, BIT(GET_LOOK) | BIT(GET_END) },
+    [GET_KEEP] = { keep_enter, BIT(GET_LOOK) | BIT(GET_END) },
+    [GET_END] = { NULL, 0 },
+};
+
+static void get_over(struct page_get *g)
+{
+    struct flight_value *made = g->made == NULL ? NULL : &g->made->v;
+    g->done(g);
+    if (made != NULL)
+        flight_value_unref(&made);
+}
+
+void get_go(struct page_get *g, enum page_get_state to)
+{
+    while (to != GET_WAITS) {
+        INVARIANT((states[g->state].next & BIT(to)) != 0);
+        g->state = to;
+        if (to == GET_END) {
+            get_over(g);
+            return;
+        }
+        to = states[to].enter(g);
+    }
+}
+
+enum page_get_state get_end(struct page_get *g, enum page_outcome outcome)
+{
+    g->outcome = outcome;
+    return GET_END;
+}
+
+enum page_get_state get_end_why(struct page_get *g, enum page_outcome outcome, err why,
+                                const struct err_note *note)
+{
+    g->why = why;
+    g->note.text[0] = 0;
+    if (note != NULL)
+        g->note = *note;
+    return get_end(g, outcome);
+}
+
+bool get_can_be_made(const struct page_get *g)
+{
+    return (g->flags & GET_AT) == 0 && page_target_can_be_made(&g->target);
+}
+
+bool get_wants_anew(const struct page_get *g)
+{
+    return (g->flags & GET_NO_CACHE) != 0 && (g->flags & GET_AT) == 0 && !g->target.has_tid;
+}
+
+bool page_get_may_be_shape(const struct page_get *g)
+{
+    return g->shape >= 0 && g->made != NULL && g->outcome == GOT_CONTENT && g->how == HOW_MISS &&
+           g->hops == 0 && (g->was & WAS_COLLAPSED) != 0 &&
+           (g->was & (WAS_UNLIKE | WAS_WRITTEN)) == 0;
+}
+
+/* ---- deciding ---- */
+
+static bool outcome_has_body(enum page_outcome o)
+{
+    return o == GOT_CONTENT || o == GOT_PART || o == GOT_REDIRECT;
+}
+
+/* Which outcome the request asks for, once render and content are known. Pure but for g. */
+static void decide(struct page_get *g)
+{
+    const struct page_content *content = g->read.contents[0];
+    struct page_condition condition = g->condition;
+    bool codable = page_coding_choose(g->accept_encoding, content->codec, &g->coding);
+    if (get_wants_anew(g) && g->how != HOW_HIT)
+        condition.dated = false; /* it asked whether to make it anew, and that was done */
+    switch (page_condition_judge(&condition, g->read.render.name)) {
+    case CONDITION_SAME:
+        g->outcome = GOT_SAME;
+        return;
+    case CONDITION_FAILS:
+        g->outcome = GOT_PRECONDITION;
+        return;
+    case CONDITION_HOLDS:
+        break;
+    }
+    g->outcome = codable ? GOT_CONTENT : GOT_UNACCEPTABLE;
+    if (!codable || g->coding != CODING_IDENTITY)
+        return;
+    g->range = page_range(&g->range_fields, g->read.render.name, content->raw_bytes);
+    if (g->range.kind == RANGE_ONE)
+        g->outcome = GOT_PART;
+    else if (g->range.kind == RANGE_UNSATISFIABLE)
+        g->outcome = GOT_NO_RANGE;
+}
+
+/* Once the stored headers are known: a redirect, or a specification the client does not want? */
+static void inspect(struct page_get *g)
+{
+    str type, headers = g->read.bodies[0].headers;
+    if (!get_can_be_made(g))
+        return;
+    bool redirects =
+        (g->flags & GET_FOLLOW) != 0 && headers_find(headers, STR("location"), &g->location);
+    if (redirects && !get_wants_anew(g)) {
+        g->outcome = GOT_REDIRECT;
+        return;
+    }
+    if (redirects) /* who has it made anew wants this page, not the other */
+        g->was |= WAS_UNFOLLOWED;
+    else
+        g->was &= ~(unsigned)WAS_UNFOLLOWED;
+    if (g->accept.n == 0 || !headers_find(headers, STR("content-type"), &type))
+        return;
+    enum profile_verdict verdict = profile_judge(g->arena, g->accept, type);
+    store_time young = store_time_add(tid_time(g->read.render.name.tid), PROFILE_AGE_NS);
+    if (verdict == PROFILE_NEWER && g->how == HOW_HIT &&
+        store_time_before(young, clock_store(g->service->clock)))
+        g->found = FOUND_OLD;
+    else if (verdict != PROFILE_SERVES)
+        g->outcome = GOT_UNACCEPTABLE;
+}
+
+/* The body, once read, in the coding of the answer. */
+static err body_take(struct page_get *g)
+{
+    const struct page_body *body = &g->read.bodies[0];
+    if (g->coding == CODING_IDENTITY)
+        return page_body_raw(body, g->arena, &g->body);
+    g->body = page_body_whole(body, g->arena);
+    return g->body.p == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+/* ---- LOOK ---- */
+
+/* Which bytes are wanted, once the render is known. A stored redirect or specification stands in
+ * the headers, and decides over GOT_SAME too. */
+static unsigned choose(struct page_read *r)
+{
+    struct page_get *g = CONTAINER_OF(r, struct page_get, read);
+    if (r->contents[0] == NULL)
+        return 0;
+    g->found = FOUND_OLD;
+    if (g->how == HOW_HIT && get_wants_anew(g) && get_can_be_made(g) &&
+        !page_condition_spares(&g->condition, r->render.name))
+        return 0;
+    g->found = FOUND_READY;
+    decide(g);
+    bool wanted = g->outcome == GOT_CONTENT || g->outcome == GOT_PART ||
+                  (g->outcome == GOT_SAME && get_can_be_made(g));
+    return wanted ? 1 : 0;
+}
+
+/* From what was read to what was found. */
+static enum page_found found_of(struct page_get *g)
+{
+    const struct page_read *r = &g->read;
+    g->why = r->call.why;
+    if (!r->found)
+        return g->why == ERR_NOT_FOUND || g->why == ERR_GONE ? FOUND_NOTHING : FOUND_FAILURE;
+    if (r->contents[0] == NULL)
+        return FOUND_NO_CONTENT;
+    if (g->why == ERR_OK && r->bodies[0].pieces_count > 0) {
+        inspect(g);
+        if (g->found == FOUND_READY && outcome_has_body(g->outcome))
+            g->why = body_take(g);
+    }
+    return g->why == ERR_OK ? g->found : FOUND_FAILURE;
+}
+
+/* Scripts of another site cannot follow a redirect: they get the page it leads to. */
+static bool follow(struct page_get *g)
+{
+    str key, target = str_take(g->location, str_find(g->location, '#'));
+    if (g->outcome != GOT_REDIRECT || g->hops == PAGE_HOPS_MAX || (g->flags & GET_SCRIPT) == 0 ||
+        http_decode(g->arena, target, false, &key) != ERR_OK)
+        return false;
+    if (g->hops++ == 0)
+        g->from = (struct page_from){ .target = g->target,
+                                      .name = g->read.render.name,
+                                      .how = g->how,
+                                      .how_detail = g->how_detail };
+    g->target.title = key;
+    g->target.has_rev = false;
+    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED);
+    g->was |= WAS_UNLIKE; /* the answer stands under another title than its own */
+    g->how = HOW_HIT;
+    g->how_detail = NULL;
+    g->read.which = page_target_which(&g->target);
+    return true;
+}
+
+bool get_turn_back(struct page_get *g)
+{
+    if (g->hops == 0)
+        return false;
+    g->hops = 0;
+    g->flags &= ~(unsigned)(GET_FOLLOW | GET_NO_CACHE);
+    g->was |= WAS_MADE | WAS_SETTLED; /* it is there: nothing more is asked for */
+    g->target = g->from.target;
+    g->how = g->from.how;
+    g->how_detail = g->from.how_detail;
+    g->read.which = page_target_which(&g->target);
+    g->read.which.select = SELECT_EXACT;
+    g->read.which.name = g->from.name;
+    return true;
+}
+
+static enum page_get_state answer(struct page_get *g)
+{
+    return follow(g) ? GET_LOOK : GET_END;
+}
+
+/* Does a read of it have to make its life longer first, or pin it? */
+static bool must_write(const struct page_get *g)
+{
+    if (!outcome_has_body(g->outcome) && g->outcome != GOT_SAME)
+        return false;
+    return (g->flags & GET_STASH) != 0 ||
+           (g->target.has_rev &&
+            store_time_before(g->read.lasts_until, clock_store(g->service->clock)));
+}
+
+/* A purge came between the making of what was waited for and this look. */
+static bool was_purged_unread(const struct page_get *g)
+{
+    return (g->was & (WAS_MADE | WAS_REMADE)) == WAS_MADE && g->why == ERR_GONE &&
+           g->read.trace.state == PAGE_PURGED;
+}
+
+static enum page_get_state judge_nothing(struct page_get *g)
+{
+    bool made = (g->was & WAS_MADE) != 0;
+    if (was_purged_unread(g)) {
+        g->was = (g->was | WAS_REMADE) & ~(unsigned)WAS_MADE;
+        g->read.which = page_target_which(&g->target);
+        return get_miss(g);
+    }
+    if (!made && (get_can_be_made(g) || get_may_be_unlike(g)))
+        return get_miss(g);
+    if (get_turn_back(g))
+        return GET_LOOK;
+    g->trace = g->read.trace;
+    return get_end_why(g, g->why == ERR_NOT_FOUND ? GOT_NOTHING : GOT_GONE, g->why, NULL);
+}
+
+static enum page_get_state look_judge(struct page_get *g)
+{
+    g->found = found_of(g);
+    switch (g->found) {
+    case FOUND_READY:
+        return must_write(g) ? GET_KEEP : answer(g);
+    case FOUND_OLD:
+        return get_miss(g);
+    case FOUND_NOTHING:
+        return judge_nothing(g);
+    case FOUND_NO_CONTENT:
+        /* Every origin gives HTML, and to an editor a 404 is a page that is not there. */
+        if ((g->was & WAS_MADE) == 0 && str_eq(g->target.content, STR("html")) &&
+            get_can_be_made(g))
+            return get_miss(g);
+        return get_turn_back(g) ? GET_LOOK : get_end(g, GOT_NO_CONTENT);
+    case FOUND_FAILURE:
+        break;
+    }
+    return get_end_why(g, GOT_FAILED, g->why, NULL);
+}
+
+static void read_done(struct store_call *c)
+{
+    struct page_get *g = CONTAINER_OF(c, struct page_get, read.call);
+    get_go(g, look_judge(g));
+}
+
+static enum page_get_state look_enter(struct page_get *g)
+{
+    const struct page_service *s = g->service;
+    struct page_read *r = &g->read;
+    struct page_bucket *bucket = g->target.settings->bucket;
+    g->seen = page_changes_see(s->changes, page_store_bucket_number(s->store, bucket),
+                               r->which.domain, r->which.title);
+    r->call = (struct store_call){ .home = g->home, .done = read_done };
+    r->bucket = bucket;
+    r->arena = g->arena;
+    r->wanted_count = 1;
+    r->wanted[0] = g->target.content;
+    r->choose = choose;
+    if (page_store_read(s->store, r) == STORE_DONE)
+        return look_judge(g);
+    (void)g->wait(g, WAIT_READ); /* which is never refused */
+    return GET_WAITS;
+}
+
+/* ---- KEEP ---- */
+
+static void order_done(struct store_call *c)
+{
+    struct page_get *g = CONTAINER_OF(c, struct page_get, by.order.call);
+    const struct page_order *o = &g->by.order;
+    int64_t ttl_ns = g->target.settings->opts->policy.stash_ttl_ns;
+    uint64_t n = page_render_bytes(&g->read.render);
+    page_stash_keep(g->service, g->taken,
+                    c->why == ERR_OK ? page_stash_part(n, o->pinned_ns, ttl_ns) : 0);
+    bool unwritten = c->why == ERR_FULL &&
+                     o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
+    g->was |= WAS_WRITTEN;
+    g->trace = o->trace;
+    if (c->why == ERR_OK || unwritten)
+        get_go(g, answer(g));
+    else
+        get_go(g, get_end_why(g, c->why == ERR_GONE ? GOT_GONE : GOT_FAILED, c->why, &o->note));
+}
+
+static enum page_get_state keep_enter(struct page_get *g)
+{
+    const struct page_service *s = g->service;
+    int64_t ttl_ns = g->target.settings->opts->policy.stash_ttl_ns;
+    bool stash = (g->flags & GET_STASH) != 0;
+    g->taken = stash ? page_stash_pin_bytes(&g->read.render, ttl_ns, clock_store(s->clock)) : 0;
+    if (stash && !page_stash_take(s, g->taken))
+        return get_end(g, GOT_FULL);
+    if (!g->wait(g, WAIT_WRITE)) {
+        page_stash_keep(s, g->taken, 0);
+        return get_end(g, GOT_REFUSED);
+    }
+    g->by.order = (struct page_order){
+        .call = { .deadline = page_write_deadline(s), .home = g->home, .done = order_done },
+        .bucket = g->target.settings->bucket,
+        .kind = stash ? ORDER_STASH : ORDER_EXTEND,
+        .domain = g->read.which.domain,
+        .title = g->target.title,
+        .has_rev = true,
+        .has_tid = true,
+        .name = g->read.render.name,
+        .named = g->target.has_rev
+    };
+    store_call_then(page_store_order(s->store, &g->by.order), &g->by.order.call);
+    return GET_WAITS;
+}
+
+void page_get_start(struct page_get *g)
+{
+    g->shape = -1;
+    get_go(g, GET_LOOK);
+}

@@ -1,0 +1,30 @@
+/* get_impl.h - the states of a read. Private to get.c and get_miss.c. */
+#ifndef PAGE_GET_IMPL_H
+#define PAGE_GET_IMPL_H
+
+#include "page/get.h"
+
+/* Entry actions and judgements return the state that is next. GET_WAITS: something is under way,
+ * which calls get_go at home; g may be gone. */
+void get_go(struct page_get *g, enum page_get_state to);
+/* Always GET_END. */
+enum page_get_state get_end(struct page_get *g, enum page_outcome outcome);
+enum page_get_state get_end_why(struct page_get *g, enum page_outcome outcome, err why,
+                                const struct err_note *note);
+/* Could an origin make what this asks for? */
+bool get_can_be_made(const struct page_get *g);
+/* Is it to be made anew? */
+bool get_wants_anew(const struct page_get *g);
+/* The redirects that were followed lead nowhere: the first page itself is looked for. False: none
+ * were. */
+MUST_CHECK bool get_turn_back(struct page_get *g);
+
+/* get_miss.c */
+/* What is not there, or too old: settle the title, make, or end. */
+enum page_get_state get_miss(struct page_get *g);
+/* May it stand under the title as the wiki writes it, which nobody has looked for yet? */
+bool get_may_be_unlike(const struct page_get *g);
+enum page_get_state get_settle_enter(struct page_get *g);
+enum page_get_state get_make_enter(struct page_get *g);
+
+#endif

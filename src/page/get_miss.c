@@ -1,0 +1,231 @@
+/* get_miss.c - the states of a read that waits for others: for the rules of its title, for its
+ * render.
+ *
+ *   SETTLE the title -> the wiki writes it otherwise: the client goes there
+ *        |      \-> its key is another one: look under that -> here again when it is missing
+ *        |-> not to be made (an exact render, an instant): nothing
+ *        \-> MAKE: join the flight -> look by the name that was made -> as any read
+ *                    |    \-> the wiki writes the title otherwise: as above, or look under that
+ *                    |    \-> asked for as others do: the shape that one of them has built
+ *                    \-> failed -> what is stored, if it may be stale -> else why
+ */
+#include "page/get_impl.h"
+
+bool get_may_be_unlike(const struct page_get *g)
+{
+    const struct origin *origin = g->target.domain->origin;
+    return g->why == ERR_NOT_FOUND && (g->was & WAS_SETTLED) == 0 && origin != NULL &&
+           origin_has_api(origin);
+}
+
+/* ---- failing ---- */
+
+static bool may_be_stale(const struct page_get *g, err why)
+{
+    return g->found == FOUND_OLD && get_wants_anew(g) && (g->flags & GET_NO_STALE) == 0 &&
+           page_may_be_stale(g->service, &g->target, why, g->read.render.name.tid);
+}
+
+static enum page_get_state miss_failed(struct page_get *g, err why, const struct err_note *note,
+                                       int64_t remembered_ms)
+{
+    if (why == ERR_NOT_FOUND && get_turn_back(g))
+        return GET_LOOK;
+    if (may_be_stale(g, why)) {
+        g->how = HOW_STALE;
+        g->how_detail = "stale-error";
+        return GET_LOOK;
+    }
+    if (why == ERR_GONE) { /* hidden, stored or not */
+        g->trace = (struct page_trace){ .state = PAGE_SUPPRESSED,
+                                        .at = clock_store(g->service->clock),
+                                        .policy = g->target.settings->opts->policy.kind };
+        return get_end_why(g, GOT_GONE, why, note);
+    }
+    g->retry_ms = page_retry_ms(g->service, &g->target, why, remembered_ms);
+    return get_end_why(g, GOT_ORIGIN_FAILED, why, note);
+}
+
+/* Readers are sent to the title as the wiki writes it. Who would not follow (scripts of another
+ * site, who asks for it anew) and pages of users are served all the same. */
+static bool must_go_there(const struct page_get *g)
+{
+    return g->title_seen.changed && !g->title_seen.user &&
+           (g->flags & (GET_NO_CACHE | GET_SCRIPT)) == 0;
+}
+
+/* ---- MAKE ---- */
+
+static void made_forget(struct page_get *g)
+{
+    struct flight_value *v = g->made == NULL ? NULL : &g->made->v;
+    g->made = NULL;
+    if (v != NULL)
+        flight_value_unref(&v);
+}
+
+/* The wiki has the page under another title. */
+static enum page_get_state made_moved(struct page_get *g)
+{
+    static const struct err_note again = {
+        .text = "the wiki knows the page by another title, and that by another"
+    };
+    err why = page_title_take(g->arena, &g->target, str_of(g->made->moved_to),
+                              g->made->namespace_id, &g->title_seen);
+    if (why != ERR_OK || (g->was & WAS_MOVED) != 0)
+        return miss_failed(g, ERR_UNAVAILABLE, &again, 0);
+    if (must_go_there(g))
+        return get_end(g, GOT_MOVED);
+    g->was |= WAS_MOVED | WAS_UNLIKE;
+    g->read.which.title = g->target.title;
+    return GET_LOOK;
+}
+
+/* What another waiter has built, if this one asks as all do. */
+static void *shape_of(const struct page_get *g)
+{
+    if (g->shape < 0 || g->how != HOW_MISS || g->hops > 0 || (g->was & WAS_COLLAPSED) == 0 ||
+        (g->was & WAS_UNLIKE) != 0)
+        return NULL;
+    return atomic_load(&g->made->shapes[g->shape]);
+}
+
+/* At home. */
+static void made_run(struct task *t)
+{
+    struct page_get *g = CONTAINER_OF(t, struct page_get, task);
+    enum flight_detail detail = g->flight.detail;
+    if (detail == FLIGHT_NEGATIVE)
+        origin_count_remembered(g->target.domain->origin);
+    if (g->why != ERR_OK) {
+        struct err_note note = g->note;
+        get_go(g, miss_failed(g, g->why, &note, g->flight.retry_after_ms));
+        return;
+    }
+    if (g->made->moved_to != NULL) {
+        get_go(g, made_moved(g));
+        return;
+    }
+    g->how = g->made->found ? HOW_HIT : g->found == FOUND_OLD ? HOW_RENEWED : HOW_MISS;
+    g->how_detail = flight_detail_name(detail);
+    g->was = (g->was & ~(unsigned)WAS_COLLAPSED) | WAS_MADE |
+             (detail != FLIGHT_LED ? (unsigned)WAS_COLLAPSED : 0);
+    g->shaped = shape_of(g);
+    g->read.which.select = SELECT_EXACT;
+    g->read.which.name = g->made->name;
+    get_go(g, g->shaped != NULL ? get_end(g, GOT_SHAPE) : GET_LOOK);
+}
+
+/* Loop. */
+static void landed(struct flight_waiter *w, err why, struct flight_value *v,
+                   const struct err_note *note)
+{
+    struct page_get *g = CONTAINER_OF(w, struct page_get, flight);
+    g->waiting = false;
+    g->why = why;
+    g->note.text[0] = 0;
+    if (note != NULL)
+        g->note = *note;
+    g->made = why == ERR_OK ? page_made_of(flight_value_ref(v)) : NULL;
+    g->task.run = made_run;
+    home_post(g->home, &g->task);
+}
+
+enum page_get_state get_make_enter(struct page_get *g)
+{
+    const struct page_wish wish = { .domain = g->target.domain,
+                                    .settings = g->target.settings,
+                                    .title = g->target.title,
+                                    .rev = g->target.has_rev ? g->target.name.rev : 0,
+                                    .fresh = g->found != FOUND_NOTHING,
+                                    /* the last look of a purged one was for its name alone */
+                                    .seen = (g->was & WAS_REMADE) != 0 ? NULL : &g->seen };
+    made_forget(g);
+    g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = landed };
+    g->waiting = true;
+    err why = page_make(g->service, &wish, &g->flight);
+    if (why == ERR_OK)
+        return GET_WAITS; /* it may have been answered, and be gone */
+    g->waiting = false;
+    return miss_failed(g, why, NULL, 0);
+}
+
+bool page_get_leave(struct page_get *g)
+{
+    if (!g->waiting || !flight_leave(g->service->flights, &g->flight))
+        return false; /* whoever has it answers */
+    g->waiting = false;
+    return true;
+}
+
+/* ---- SETTLE ---- */
+
+static enum page_get_state settled(struct page_get *g)
+{
+    const struct page_title_wait *w = &g->by.title;
+    bool same = str_eq(g->read.which.title, g->target.title);
+    if (w->end == TITLE_NO_RULES)
+        return miss_failed(g, w->why, &w->note, 0);
+    if (w->end == TITLE_BAD) {
+        bool no_title = w->why == ERR_BAD || w->why == ERR_NOT_FOUND;
+        return no_title && get_turn_back(g) ? GET_LOOK
+                                            : get_end_why(g, GOT_BAD_TITLE, w->why, &w->note);
+    }
+    g->was |= WAS_SETTLED | (w->seen.changed ? (unsigned)WAS_UNLIKE : 0);
+    g->title_seen = w->seen;
+    if (must_go_there(g))
+        return get_end(g, GOT_MOVED);
+    g->read.which.title = g->target.title;
+    return same && get_can_be_made(g) ? GET_MAKE : GET_LOOK; /* settled: what is not found then is
+                                                                missing */
+}
+
+static void title_done(struct page_title_wait *w)
+{
+    struct page_get *g = CONTAINER_OF(w, struct page_get, by.title);
+    get_go(g, settled(g));
+}
+
+static struct page_title_wait title_wait_of(struct page_get *g)
+{
+    return (struct page_title_wait){ .target = &g->target,
+                                     .arena = g->arena,
+                                     .deadline = g->deadline,
+                                     .home = g->home,
+                                     .done = title_done };
+}
+
+enum page_get_state get_settle_enter(struct page_get *g)
+{
+    g->by.title = title_wait_of(g);
+    if (page_title_settle(&g->by.title))
+        return settled(g);
+    page_title_wait(&g->by.title);
+    return GET_WAITS;
+}
+
+/* Nobody may be asked. Where the wiki's rules are known, the page may be stored under the title as
+ * they have it. */
+static enum page_get_state miss_uncached(struct page_get *g)
+{
+    if ((g->was & WAS_SETTLED) != 0)
+        return get_end(g, GOT_UNCACHED);
+    g->by.title = title_wait_of(g);
+    if (!page_title_settle(&g->by.title))
+        return get_end(g, GOT_UNCACHED);
+    if (g->by.title.end != TITLE_SETTLED)
+        return get_end_why(g, GOT_BAD_TITLE, g->by.title.why, &g->by.title.note);
+    bool same = str_eq(g->read.which.title, g->target.title);
+    g->was |= WAS_SETTLED | (same ? 0 : (unsigned)WAS_UNLIKE);
+    g->read.which.title = g->target.title;
+    return GET_LOOK;
+}
+
+enum page_get_state get_miss(struct page_get *g)
+{
+    if ((g->flags & GET_ONLY_CACHED) != 0)
+        return miss_uncached(g);
+    if (!g->wait(g, WAIT_OTHERS))
+        return get_end(g, GOT_REFUSED);
+    return (g->was & WAS_SETTLED) != 0 ? GET_MAKE : GET_SETTLE;
+}

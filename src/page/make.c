@@ -1,0 +1,506 @@
+/* make.c - the maker of one flight.
+ *
+ *   start -> look: in the store? (pool) -(no)-> ask the origin (loop) -> put (pool) -> finish
+ * (loop) \        \-(yes)-> finish (loop)           ^                        \-(purged)-/
+ *       \-(fresh, or unchanged since it was looked for)-/
+ *
+ * What the origin denies is marked in the store before the put or the end (ask.h). Invariants: one
+ * of look, ask, put is under way from start to finish, and whoever ends it hands m on; the maker's
+ * calls of the flight, finish among them, are on the loop. */
+#include "page/make.h"
+
+#include "base/budget.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "http/percent.h"
+#include "loop/entropy.h"
+#include "page/ask.h"
+#include "page/content.h"
+#include "page/headers.h"
+#include "page/travel.h"
+#include "render/title.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAKE_TRIES_MAX = 2,     /* a purge may come in between once */
+    TRAVEL_MS = 30000,      /* how long other servers may take what was made here */
+    RENDER_TELL_MS = 60000, /* between two lines about failures of one kind and wiki */
+};
+#define FENCE_OFF_NS                                                                               \
+    (4 * NS_PER_S) /* Redis's clock is believed so far from ours: PAGE_TID_AHEAD_NS is more */
+#define MAKE_MAGIC 0x4a5e4a5eu
+enum make_flag {
+    MAKE_FRESH = 1 << 0,   /* what is stored is too old */
+    MAKE_LOOKED = 1 << 1,  /* whoever asked looked for it in vain; then seen says when */
+    MAKE_PURGED = 1 << 2,  /* a purge came in between: what is made now began after it */
+    MAKE_ARRIVED = 1 << 3, /* ask was filled by another server, whose name it has */
+};
+
+struct make {
+    uint32_t magic;
+    const struct page_service *service;
+    struct flight *flight;
+    struct arena arena;
+    struct page_target target; /* its strings are in the arena */
+    struct page_seen seen;
+    unsigned flags;
+    bool canceled;
+    struct tid tid; /* of what arrived */
+    unsigned tries;
+    struct page_ask ask; /* its request is filled by another server, too */
+    struct page_put put;
+    struct page_read read; /* the look before */
+    struct task task;
+    err why;
+    bool keep; /* the error is worth remembering */
+    struct err_note note;
+    struct page_made *value;
+};
+
+/* ---- the value ---- */
+
+static void made_free(struct flight_value *v)
+{
+    struct page_made *made = page_made_of(v);
+    for (unsigned i = 0; i < PAGE_SHAPES; i++) {
+        void *shape = atomic_load(&made->shapes[i]);
+        if (shape != NULL)
+            made->shape_free(shape);
+    }
+    free(made->moved_to);
+    free(made);
+}
+
+bool page_made_offer(struct page_made *m, unsigned index, void *shape)
+{
+    void *none = NULL;
+    INVARIANT(index < PAGE_SHAPES);
+    INVARIANT(m->shape_free != NULL);
+    return atomic_compare_exchange_strong(&m->shapes[index], &none, shape);
+}
+
+static void value_set(struct make *m, struct page_name name, bool found)
+{
+    struct page_made *made = calloc(1, sizeof *made);
+    INVARIANT(made != NULL);
+    made->v.refs = 1;
+    made->v.free = made_free;
+    made->name = name;
+    made->found = found;
+    made->shape_free = m->service->shape_free;
+    m->value = made;
+}
+
+/* Nobody is to be answered from the store under this title. */
+static void value_set_moved(struct make *m, const struct render_meta *meta)
+{
+    value_set(m, (struct page_name){ 0 }, false);
+    m->value->moved_to = malloc(meta->title.n + 1);
+    INVARIANT(m->value->moved_to != NULL);
+    INVARIANT(str_to_cstr(meta->title, m->value->moved_to, meta->title.n + 1));
+    m->value->namespace_id = meta->namespace_id;
+}
+
+/* ---- ending ---- */
+
+static void make_release(void *ctx)
+{
+    struct make *m = ctx;
+    MAGIC_CHECK(m, MAKE_MAGIC);
+    m->magic = 0;
+    arena_fini(&m->arena);
+    free(m);
+}
+
+/* A wiki that is down fails every title that is asked for: one line for all of them. */
+static void tell_failed(struct make *m)
+{
+    struct page_failures *told = &m->target.domain->failures[m->why];
+    mono now = clock_mono(m->service->clock);
+    told->count++;
+    if (told->at.ns != 0 && mono_add_ms(told->at, RENDER_TELL_MS).ns > now.ns)
+        return;
+    log_event(m->service->log, LOG_WARN, "render.failed", LOG_STR("domain", m->target.domain->name),
+              LOG_STR("title", m->target.title), LOG_INT("rev", m->target.name.rev),
+              LOG_CSTR("why", err_name(m->why)), LOG_CSTR("note", m->note.text),
+              LOG_INT("count", told->count));
+    *told = (struct page_failures){ .at = now };
+}
+
+/* Others hold the memory: no fault of the origin's, and not to be remembered when they are done. */
+static void heed_starved(struct make *m)
+{
+    if (m->why == ERR_OK || m->why == ERR_SHUTDOWN || !arena_is_starved(&m->arena))
+        return;
+    m->why = ERR_LIMIT;
+    m->keep = false;
+    err_note_set(&m->note, "%s", BUDGET_FULL_TEXT);
+}
+
+/* Loop thread. m may be gone afterwards. */
+static void make_finish(struct make *m)
+{
+    heed_starved(m);
+    if (m->why != ERR_OK && m->value != NULL) {
+        struct flight_value *unused = &m->value->v;
+        flight_value_unref(&unused);
+    }
+    if (m->why != ERR_OK && m->why != ERR_NOT_FOUND && m->why != ERR_SHUTDOWN)
+        tell_failed(m);
+    struct flight_value *value = m->why == ERR_OK ? &m->value->v : NULL;
+    m->value = NULL; /* it is the flight's; another lease may make us start once more */
+    flight_finish(m->flight, m->why, value, m->keep, &m->note);
+}
+
+static void make_fail(struct make *m, err why, const char *note)
+{
+    m->why = why;
+    if (note != NULL)
+        err_note_set(&m->note, "%s", note);
+}
+
+static void ask_start(struct make *m);
+
+/* A purge came in between: once more, of what is there now. */
+static void begin_again(struct make *m)
+{
+    m->why = ERR_OK;
+    m->flags |= MAKE_PURGED;
+    if (m->canceled) {
+        make_fail(m, ERR_SHUTDOWN, NULL);
+        make_finish(m);
+    } else if (m->tries >= MAKE_TRIES_MAX) {
+        m->keep = false; /* no fault of the origin's: who asks next begins anew */
+        make_fail(m, ERR_AGAIN, m->note.text[0] != 0 ? NULL : "it was purged while it was made");
+        make_finish(m);
+    } else {
+        ask_start(m);
+    }
+}
+
+static void make_over(struct task *t)
+{
+    make_finish(CONTAINER_OF(t, struct make, task));
+}
+
+/* From the pool back to the loop. */
+static void make_end(struct make *m)
+{
+    m->task.run = make_over;
+    home_post(loop_home(m->service->loop), &m->task);
+}
+
+/* ---- storing ---- */
+
+/* Loop. */
+static void put_done(struct store_call *c)
+{
+    struct make *m = CONTAINER_OF(c, struct make, put.call);
+    m->keep = c->why != ERR_SHUTDOWN;
+    if (c->why == ERR_OK)
+        value_set(m, m->put.stored, false);
+    else if (c->why == ERR_TIMEOUT) /* of the write, not of the origin */
+        make_fail(m, ERR_AGAIN, "the store did not take it in time");
+    else
+        make_fail(m, c->why, m->put.note.text);
+    if (c->why == ERR_GONE)
+        begin_again(m);
+    else
+        make_finish(m);
+}
+
+static bool is_allowed(const struct page_bucket_opts *opts, str name)
+{
+    for (unsigned i = 0; i < opts->contents_count; i++)
+        if (str_eq(name, str_of(opts->contents[i])))
+            return true;
+    return opts->contents == NULL;
+}
+
+/* The target of a redirect stands with the HTML, under a name that is never sent as it is. */
+static bool add_target(struct make *m, struct page_put_content *html)
+{
+    const struct render_request *r = &m->ask.request;
+    str title = http_encode(&m->arena, r->redirect_to), fragment = r->redirect_fragment;
+    if (r->redirect_to.n == 0 || !headers_value_is_sane(fragment))
+        return true;
+    html->headers = arena_printf(&m->arena, "%.*slocation: %.*s%s%.*s\n", STR_ARG(html->headers),
+                                 STR_ARG(title), fragment.n > 0 ? "#" : "", STR_ARG(fragment));
+    return html->headers.p != NULL && title.p != NULL;
+}
+
+static err fill_contents(struct page_put *put)
+{
+    struct make *m = CONTAINER_OF(put, struct make, put);
+    for (unsigned i = 0; i < m->ask.request.contents_count; i++) {
+        const struct render_content *c = &m->ask.request.contents[i];
+        struct page_put_content *to = &put->contents[put->contents_count];
+        if (!is_allowed(m->target.settings->opts, c->name))
+            continue;
+        *to = (struct page_put_content){ .name = c->name, .headers = c->headers, .raw = c->raw };
+        put->contents_count++;
+        if (str_eq(c->name, STR("html")) &&
+            (!render_head_put(&m->arena, c->raw, put->tid, &to->raw) || !add_target(m, to)))
+            return ERR_CORRUPT;
+    }
+    return put->contents_count > 0 ? ERR_OK : ERR_CORRUPT;
+}
+
+/* Across servers the fence orders renders of one key, as the lease did (docs/flights.md, 6); but
+ * it is older than a purge that came under that lease. */
+static store_time fence_of(const struct make *m)
+{
+    uint64_t fence_us = flight_fence(m->flight);
+    if (fence_us == 0 || fence_us > INT64_MAX / 1000 || (m->flags & MAKE_PURGED) != 0)
+        return STORE_TIME_ZERO;
+    int64_t fence_ns = (int64_t)fence_us * 1000, off = fence_ns - m->ask.began.ns;
+    return off < FENCE_OFF_NS && off > -FENCE_OFF_NS ? (store_time){ .ns = fence_ns }
+                                                     : STORE_TIME_ZERO;
+}
+
+/* Compresses and submits. Pool. */
+static void make_put(struct make *m)
+{
+    uint64_t rev = m->ask.request.meta.rev;
+    bool newest = m->target.has_rev ? m->ask.request.meta.latest : true;
+    bool arrived = (m->flags & MAKE_ARRIVED) != 0;
+    m->put = (struct page_put){ .call = { .deadline = page_write_deadline(m->service),
+                                          .home = loop_home(m->service->loop),
+                                          .done = put_done },
+                                .bucket = m->target.settings->bucket,
+                                .domain = m->target.domain->number,
+                                .title = m->target.title,
+                                .rev = rev,
+                                .has_tid = arrived,
+                                .tid = m->tid,
+                                .began = arrived ? STORE_TIME_ZERO : m->ask.began,
+                                .fence = fence_of(m),
+                                .random = entropy_u64(),
+                                .fill = fill_contents,
+                                .behind = newest ? 0 : rev + 1,
+                                .said_at = arrived ? tid_time(m->tid) : m->ask.began,
+                                .asked = m->target.has_rev,
+                                .arena = &m->arena };
+    if (page_store_put(m->service->store, &m->put) == STORE_LATER)
+        return;
+    err why = m->put.call.why;
+    if (why == ERR_BAD || why == ERR_LIMIT)
+        why = ERR_CORRUPT; /* the origin gave what cannot be kept */
+    store_call_end(&m->put.call, why);
+}
+
+static void put_run(struct task *t)
+{
+    make_put(CONTAINER_OF(t, struct make, task));
+}
+
+/* ---- asking ---- */
+
+/* Pool. */
+static void asked(struct page_ask *a)
+{
+    struct make *m = CONTAINER_OF(a, struct make, ask);
+    if (a->why == RENDER_FINE) {
+        make_put(m);
+        return;
+    }
+    if (a->why == RENDER_OTHER_TITLE) {
+        value_set_moved(m, &a->request.meta);
+    } else {
+        make_fail(m, page_err_of_render(a->why), a->request.note.text);
+        m->keep =
+            a->why != RENDER_NO_PAGE && a->why != RENDER_NO_REVISION && a->why != RENDER_SUPPRESSED;
+    }
+    make_end(m);
+}
+
+static void ask_start(struct make *m)
+{
+    m->flags &= ~(unsigned)MAKE_ARRIVED;
+    m->tries++;
+    m->ask = (struct page_ask){ .service = m->service,
+                                .target = &m->target,
+                                .want = WANT_RENDER,
+                                .fresh = (m->flags & MAKE_FRESH) != 0,
+                                .deadline = flight_deadline(m->flight),
+                                .pass = flight_pass(m->flight),
+                                .arena = &m->arena,
+                                .done = asked };
+    page_ask_start(&m->ask);
+}
+
+/* ---- looking again ---- */
+
+static void looked(struct store_call *c)
+{
+    struct make *m = CONTAINER_OF(c, struct make, read.call);
+    if (m->canceled)
+        make_fail(m, ERR_SHUTDOWN, NULL);
+    else if (c->why == ERR_OK)
+        value_set(m, m->read.render.name, true);
+    if (m->canceled || m->value != NULL)
+        make_finish(m);
+    else
+        ask_start(m);
+}
+
+static void look_run(struct task *t)
+{
+    struct make *m = CONTAINER_OF(t, struct make, task);
+    m->read = (struct page_read){ .call = { .home = loop_home(m->service->loop), .done = looked },
+                                  .bucket = m->target.settings->bucket,
+                                  .which = page_target_which(&m->target),
+                                  .arena = &m->arena };
+    store_call_post(page_store_read(m->service->store, &m->read), &m->read.call);
+}
+
+/* Might it be stored by now? Not if it is what whoever asked looked for in vain. */
+static bool must_look(const struct make *m)
+{
+    return (m->flags & MAKE_FRESH) == 0 &&
+           ((m->flags & MAKE_LOOKED) == 0 || page_changed_since(m->service->changes, m->seen));
+}
+
+/* ---- the flight's calls, on the loop ---- */
+
+/* It may have run before, under a lease that was lost. */
+static void make_begin(struct make *m, struct flight *f)
+{
+    INVARIANT(m->value == NULL);
+    m->flight = f;
+    m->why = ERR_OK;
+    m->keep = false;
+    m->flags &= ~(unsigned)(MAKE_PURGED | MAKE_ARRIVED);
+    m->note.text[0] = 0;
+    m->tries = 0;
+}
+
+static void make_start(struct flight *f, void *ctx)
+{
+    struct make *m = ctx;
+    MAGIC_CHECK(m, MAKE_MAGIC);
+    make_begin(m, f);
+    if (!must_look(m)) {
+        ask_start(m);
+        return;
+    }
+    m->task.run = look_run;
+    home_post(loop_pool(m->service->loop), &m->task);
+}
+
+static void make_cancel(struct flight *f, void *ctx)
+{
+    struct make *m = ctx;
+    (void)f;
+    m->canceled = true;
+    page_ask_cancel(&m->ask);
+}
+
+/* ---- to and from other servers ---- */
+
+static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
+{
+    const struct make *m = ctx;
+    const struct page_made *value = page_made_of((struct flight_value *)(uintptr_t)v);
+    if (value->found || value->moved_to != NULL) /* it was not made now: who lacks it makes it */
+        return ERR_LIMIT;
+    const struct render_request *r = &m->ask.request;
+    struct page_travel t = { .name = value->name,
+                             .latest = m->put.behind == 0,
+                             .redirect_to = r->redirect_to,
+                             .redirect_fragment = r->redirect_fragment };
+    for (; t.contents_count < r->contents_count; t.contents_count++)
+        t.contents[t.contents_count] = r->contents[t.contents_count];
+    page_travel_put(out, &t);
+    return buf_status(out);
+}
+
+static void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
+{
+    struct make *m = ctx;
+    struct page_travel t;
+    make_begin(m, f);
+    m->ask.began = clock_store(m->service->clock);
+    str bytes = arena_copy(&m->arena, a->bytes);
+    bool fine = bytes.p != NULL && page_travel_get(bytes, &t) == ERR_OK;
+    if (!fine ||
+        store_time_before(store_time_add(m->ask.began, PAGE_TID_AHEAD_NS), tid_time(t.name.tid))) {
+        ask_start(m); /* another version's, no render at all, or from a time to come */
+        return;
+    }
+    m->ask.request = (struct render_request){ .meta = { .rev = t.name.rev, .latest = t.latest },
+                                              .redirect_to = t.redirect_to,
+                                              .redirect_fragment = t.redirect_fragment };
+    for (; m->ask.request.contents_count < t.contents_count; m->ask.request.contents_count++)
+        m->ask.request.contents[m->ask.request.contents_count] =
+            t.contents[m->ask.request.contents_count];
+    m->flags |= MAKE_ARRIVED;
+    m->tid = t.name.tid;
+    m->task.run = put_run;
+    home_post(loop_pool(m->service->loop), &m->task);
+}
+
+void page_make_share_id(const struct page_target *t, uint64_t rev,
+                        unsigned char out[FLIGHT_ID_BYTES])
+{
+    char number[24];
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)rev); /* fits */
+    str parts[] = { STR("render"), str_of(t->settings->opts->name), t->domain->name, str_of(number),
+                    t->title };
+    flight_share_id(parts, COUNT_OF(parts), out);
+}
+
+/* ---- joining ---- */
+
+static struct make *make_new(const struct page_service *s, const struct page_wish *wish)
+{
+    struct make *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return NULL;
+    *m = (struct make){ .magic = MAKE_MAGIC,
+                        .service = s,
+                        .target = { .domain = wish->domain,
+                                    .settings = wish->settings,
+                                    .has_rev = wish->rev != 0,
+                                    .name = { .rev = wish->rev } },
+                        .flags = wish->fresh ? MAKE_FRESH : 0 };
+    if (wish->seen != NULL) {
+        m->flags |= MAKE_LOOKED;
+        m->seen = *wish->seen;
+    }
+    arena_init(&m->arena, s->arena_bytes_max);
+    arena_share(&m->arena, s->budget);
+    m->target.title = arena_copy(&m->arena, wish->title);
+    if (m->target.title.p != NULL)
+        return m;
+    make_release(m);
+    return NULL;
+}
+
+err page_make(const struct page_service *s, const struct page_wish *wish, struct flight_waiter *w)
+{
+    char key[FLIGHT_KEY_BYTES_MAX];
+    int n =
+        snprintf(key, sizeof key, "render %s %.*s %llu %.*s", wish->settings->opts->name,
+                 STR_ARG(wish->domain->name), (unsigned long long)wish->rev, STR_ARG(wish->title));
+    INVARIANT(n > 0 && n < FLIGHT_KEY_BYTES_MAX); /* names and titles are bounded */
+    struct make *m = make_new(s, wish);
+    if (m == NULL)
+        return ERR_LIMIT;
+    struct flight_maker maker = {
+        .start = make_start,
+        .cancel = make_cancel,
+        .release = make_release,
+        .ctx = m,
+        .keep_idle = true,
+        .fresh = wish->fresh,
+        .travels = true,
+        .source = render_source(wish->domain->origin, WANT_RENDER),
+        .share = { .fresh_ms = TRAVEL_MS, .encode = make_encode, .accept = make_accept }
+    };
+    page_make_share_id(&m->target, wish->rev, maker.share.id);
+    return flight_join(s->flights, (str){ .p = key, .n = (size_t)n }, &maker, w);
+}

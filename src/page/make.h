@@ -1,0 +1,56 @@
+/* make.h - has a missing render made, for whoever asks: asks the origin, stores what it gives,
+ * tells all who wait.
+ *
+ * One flight for each (bucket, domain, title, revision or latest). Its maker looks in the store,
+ * unless a fresh render is wanted or the title has not changed since whoever asked looked; asks the
+ * origin; and puts what it gives: the newest revision as the latest, an old one for historical_ttl.
+ * The store names the render by a tid of the instant it began at, which is put into the HTML's
+ * head. A purge that comes meanwhile makes it begin once more. Who waits reads what was stored, by
+ * its name.
+ *   A made render may carry shapes: answers that one of its waiters built, of which all others who
+ * ask the same take a copy. What a shape is, is the caller's business. */
+#ifndef PAGE_MAKE_H
+#define PAGE_MAKE_H
+
+#include "flight/shared.h"
+#include "page/changes.h"
+#include "page/page.h"
+
+enum { PAGE_SHAPES = 8 };
+
+struct page_made {
+    struct flight_value v;
+    struct page_name name;
+    bool found;           /* it was stored meanwhile: nothing was made */
+    char *moved_to;       /* nothing was made: the wiki has the page under this title; else NULL */
+    int64_t namespace_id; /* of moved_to */
+    _Atomic(void *) shapes[PAGE_SHAPES]; /* NULL: nobody built it yet */
+    void (*shape_free)(void *shape);     /* of the service */
+};
+static inline struct page_made *page_made_of(struct flight_value *v)
+{
+    return CONTAINER_OF(v, struct page_made, v);
+}
+/* One for all: the made render's from here on. False: another was there already. Thread: any. */
+MUST_CHECK bool page_made_offer(struct page_made *m, unsigned index, void *shape);
+
+struct page_wish {
+    const struct page_domain *domain; /* it has an origin */
+    const struct page_settings *settings;
+    str title;    /* a key, as the wiki writes it */
+    uint64_t rev; /* 0: the latest */
+    bool fresh;   /* what is stored is too old */
+    /* As it was seen before it was looked for in vain; NULL: nobody looked. Borrowed until
+     * page_make returns */
+    const struct page_seen *seen;
+};
+/* The value of the flight is a page_made. Refuses as flight_join; also ERR_LIMIT when out of
+ * memory. Thread: join from any; the waiter's done on the loop. */
+MUST_CHECK err page_make(const struct page_service *s, const struct page_wish *wish,
+                         struct flight_waiter *w);
+
+/* The id of that flight across servers; rev 0: the latest. */
+void page_make_share_id(const struct page_target *t, uint64_t rev,
+                        unsigned char out[FLIGHT_ID_BYTES]);
+
+#endif

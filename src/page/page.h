@@ -1,0 +1,112 @@
+/* page.h - the page service: pages of wikis, whoever asks for them and however.
+ *
+ * Model. A service stands on a page store and, for domains with an origin, on flights: it reads
+ * what is stored, has made what is missing, and keeps what the wiki says against stored renders. It
+ * knows no request and no answer of HTTP: values go in, values come out. Whoever asks names a home,
+ * and all that is told to it is told there.
+ *
+ *   get.h    one read of a content           make.h   a render that is missing, made once for all
+ *   title.h  titles as the wiki writes them  ask.h    the wiki is asked, and its word is marked
+ *   wiki.h   what the wiki alone knows       tell.h   purges and marks, to and from other servers
+ *   stash.h  what is kept for editors        changes.h  did a title change since?
+ *   Pure: condition.h, range.h, coding.h, etag.h, location.h, profile.h, headers.h, content.h,
+ * travel.h.
+ *
+ * The structs here are built once by server/boot.c, which owns every part. */
+#ifndef PAGE_PAGE_H
+#define PAGE_PAGE_H
+
+#include "render/render.h"
+#include "store/page_store.h"
+
+#include <stdatomic.h>
+
+struct budget;
+struct clock;
+struct flight_shared;
+struct flights;
+struct log;
+struct loop;
+struct page_changes;
+struct page_quota;
+
+/* What the operator chose for a bucket. */
+struct page_settings {
+    struct page_bucket *bucket;
+    const struct page_bucket_opts *opts; /* name, contents, policy */
+    const char *cache_control;           /* of answers with content; NULL: the default, private */
+    int64_t stale_if_error_ns; /* how old a render may be that is served because making it anew
+                                  failed */
+    unsigned stash_per_s_max;  /* of one client; 0: no limit */
+};
+
+/* The last line in the log; failures since. */
+struct page_failures {
+    mono at;
+    uint64_t count;
+};
+struct page_domain {
+    str name;
+    uint32_t number;
+    struct origin *origin;          /* NULL: it has none, and what is missing stays missing */
+    bool forward_cookies;           /* to the origin, with transforms */
+    _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
+    struct page_failures *failures; /* ERR_CODES of them, loop thread; NULL without an origin */
+};
+
+struct page_service {
+    struct page_store *store;
+    const struct page_settings *buckets; /* the first is "page" */
+    unsigned buckets_count;
+    const struct page_domain *domains; /* sorted by name */
+    unsigned domains_count;
+    struct flights *flights;      /* NULL: no domain has an origin */
+    struct flight_shared *shared; /* NULL: no Redis is configured */
+    struct page_changes *changes;
+    struct page_quota *quota; /* what may be kept for editors */
+    struct loop *loop;
+    struct clock *clock;
+    struct log *log;
+    struct budget *budget;           /* what requests hold; NULL: it is not counted */
+    size_t arena_bytes_max;          /* of one making */
+    int64_t write_timeout_ms;        /* of one put or order */
+    void (*shape_free)(void *shape); /* make.h; NULL: no waiter builds one */
+};
+
+/* What a request is about. Strings are borrowed. */
+struct page_target {
+    const struct page_domain *domain;
+    const struct page_settings *settings;
+    str content; /* empty: none is named */
+    str title;   /* a key; empty: none is named */
+    bool has_rev, has_tid;
+    struct page_name name;
+};
+/* The selection the names themselves make: latest, revision or exact. */
+struct page_which page_target_which(const struct page_target *t);
+/* Could an origin make what this names? */
+bool page_target_can_be_made(const struct page_target *t);
+/* What is kept of it for an editor is to be saved later: without the data of a page bundle that
+ * could not be done as it was. */
+bool page_target_can_be_edited(const struct page_target *t);
+
+/* NULL: not configured. */
+const struct page_domain *page_domain_find(const struct page_service *s, str name);
+const struct page_settings *page_settings_find(const struct page_service *s, str name);
+/* Until when a write must have begun. */
+mono page_write_deadline(const struct page_service *s);
+
+/* What a failure of an origin is to callers. */
+err page_err_of_render(enum render_why why);
+/* After a failure of the origin: may what is stored be given instead? Not when it is no outage, or
+ * the render is older than stale_if_error. */
+bool page_may_be_stale(const struct page_service *s, const struct page_target *t, err why,
+                       struct tid tid);
+/* The origin failed, and said (BUSY) for how long it wants to be left alone. */
+void page_heed(const struct page_service *s, const struct page_target *t, enum render_why why,
+               int64_t retry_after_s);
+/* When to come again after a failure that is remembered so long: not before the origin wants. */
+int64_t page_retry_ms(const struct page_service *s, const struct page_target *t, err why,
+                      int64_t remembered_ms);
+
+#endif

@@ -1,0 +1,49 @@
+/* stash.c - what is kept for editors, counted. */
+#include "page/stash.h"
+
+#include "page/quota.h"
+
+bool page_stash_take(const struct page_service *s, uint64_t n)
+{
+    return page_quota_take(s->quota, n, clock_store(s->clock));
+}
+
+void page_stash_keep(const struct page_service *s, uint64_t taken, uint64_t kept)
+{
+    if (kept < taken)
+        page_quota_give(s->quota, taken - kept);
+    else if (kept > taken) /* a pin on it ended meanwhile, or what was there already is larger than
+                              what was sent */
+        page_quota_take_too(s->quota, kept - taken, clock_store(s->clock));
+}
+
+void page_stash_keep_put(const struct page_service *s, uint64_t taken, const struct page_put *put)
+{
+    bool stored = put->call.why == ERR_OK;
+    page_stash_keep(s, taken,
+                    stored ? page_stash_part(put->bytes, put->pinned_ns, put->stash_ns) : 0);
+}
+
+uint64_t page_stash_put_bytes(const struct page_put *put)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < put->contents_count; i++)
+        n += (uint64_t)put->contents[i].headers.n + put->contents[i].raw.n;
+    return n;
+}
+
+uint64_t page_stash_part(uint64_t n, int64_t pinned_ns, int64_t ttl_ns)
+{
+    if (pinned_ns <= 0)
+        return 0;
+    if (pinned_ns >= ttl_ns || ttl_ns == INT64_MAX) /* of never there are no parts */
+        return n;
+    return (uint64_t)((double)n * ((double)pinned_ns / (double)ttl_ns));
+}
+
+uint64_t page_stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time now)
+{
+    store_time until = store_time_add(now, ttl_ns);
+    store_time from = store_time_before(now, r->stash_until) ? r->stash_until : now;
+    return page_stash_part(page_render_bytes(r), until.ns - from.ns, ttl_ns);
+}

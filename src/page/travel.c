@@ -1,0 +1,91 @@
+/* travel.c - a made render as bytes, and back. */
+#include "page/travel.h"
+
+#include "page/content.h"
+#include "page/headers.h"
+
+enum { VERSION = 1, FLAG_LATEST = 1 };
+
+static void put_text(struct buf *b, str s)
+{
+    buf_put_be32(b, (uint32_t)s.n);
+    buf_put(b, s);
+}
+
+void page_travel_put(struct buf *out, const struct page_travel *t)
+{
+    unsigned char tid[TID_KEY_BYTES];
+    tid_key(t->name.tid, tid);
+    buf_put_u8(out, VERSION);
+    buf_put_be64(out, t->name.rev);
+    buf_put(out, (str){ .p = (const char *)tid, .n = sizeof tid });
+    buf_put_u8(out, t->latest ? FLAG_LATEST : 0);
+    put_text(out, t->redirect_to);
+    put_text(out, t->redirect_fragment);
+    buf_put_u8(out, (uint8_t)t->contents_count);
+    for (unsigned i = 0; i < t->contents_count; i++) {
+        put_text(out, t->contents[i].name);
+        put_text(out, t->contents[i].headers);
+        put_text(out, t->contents[i].raw);
+    }
+}
+
+/* ---- reading; every step says whether there was enough ---- */
+
+static bool take(str *rest, size_t n, str *out)
+{
+    if (rest->n < n)
+        return false;
+    *out = str_take(*rest, n);
+    *rest = str_skip(*rest, n);
+    return true;
+}
+
+static bool take_text(str *rest, str *out)
+{
+    str n;
+    return take(rest, 4, &n) && take(rest, get_be32(n.p), out);
+}
+
+/* "name: value\n" lines, as they are sent: nothing else may be in them, whoever wrote into
+ * Redis. */
+static bool headers_are_fine(str lines)
+{
+    while (lines.n > 0) {
+        if (str_find(lines, '\n') == lines.n)
+            return false;
+        str value = str_split(&lines, '\n');
+        str name = str_split(&value, ':');
+        if (!headers_may_keep(name, HEADERS_ALL) || value.n == 0 || !headers_value_is_sane(value))
+            return false;
+    }
+    return true;
+}
+
+static bool take_content(str *rest, struct render_content *c)
+{
+    return take_text(rest, &c->name) && take_text(rest, &c->headers) && take_text(rest, &c->raw) &&
+           page_content_is_fine(c->name) && headers_are_fine(c->headers);
+}
+
+err page_travel_get(str bytes, struct page_travel *out)
+{
+    struct page_travel t = { .contents_count = 0 };
+    str rest = bytes, version, rev, tid, flags, count;
+    bool fine = take(&rest, 1, &version) && version.p[0] == VERSION && take(&rest, 8, &rev) &&
+                take(&rest, TID_KEY_BYTES, &tid) && take(&rest, 1, &flags) &&
+                take_text(&rest, &t.redirect_to) && take_text(&rest, &t.redirect_fragment) &&
+                take(&rest, 1, &count);
+    if (!fine || (unsigned char)count.p[0] > COUNT_OF(t.contents))
+        return ERR_CORRUPT;
+    t.name = (struct page_name){ .rev = get_be64(rev.p),
+                                 .tid = tid_from_key((const unsigned char *)tid.p) };
+    t.latest = ((unsigned char)flags.p[0] & FLAG_LATEST) != 0;
+    for (; t.contents_count < (unsigned char)count.p[0]; t.contents_count++)
+        if (!take_content(&rest, &t.contents[t.contents_count]))
+            return ERR_CORRUPT;
+    if (rest.n > 0 || t.contents_count == 0 || t.name.rev == 0 || t.name.rev > PAGE_REV_MAX)
+        return ERR_CORRUPT;
+    *out = t;
+    return ERR_OK;
+}

@@ -1,0 +1,25 @@
+/* travel.h - a render made here, as bytes for the servers that wait for it; and back.
+ *
+ *
+ *   version 1 | rev u64 | tid 16 | flags u8 (latest) | redirect, fragment | count u8, each: name,
+ * headers, raw where every text is its length as u32 and its bytes, big-endian. The HTML is the
+ * origin's: who stores it puts the tid into its head. Pure. Thread: any. */
+#ifndef PAGE_TRAVEL_H
+#define PAGE_TRAVEL_H
+
+#include "base/buf.h"
+#include "render/render.h"
+#include "store/page_store.h"
+
+struct page_travel {
+    struct page_name name;
+    bool latest;
+    str redirect_to, redirect_fragment;
+    struct render_content contents[COUNT_OF(((struct render_request *)NULL)->contents)];
+    unsigned contents_count;
+};
+void page_travel_put(struct buf *out, const struct page_travel *t);
+/* Slices of bytes. ERR_CORRUPT. */
+MUST_CHECK err page_travel_get(str bytes, struct page_travel *out);
+
+#endif

@@ -1,0 +1,98 @@
+/* stage.h - a page service with all it stands on: a store on disk, flights, one worker, and Redis
+ * when it is asked for; in front of a wiki that says what the test says. For tests.
+ *
+ * The wiki is the functions of render.h that ask: they are defined in stage.c, before the real ones
+ * would be linked. A render comes as from the real ones: asked for on the loop, parsed on the pool.
+ *   Hand-overs between threads are counted: each task that a thread posts to another, and each
+ * update that goes to the committer. */
+#ifndef TEST_PAGE_STAGE_H
+#define TEST_PAGE_STAGE_H
+
+#include "lib/folder.h"
+#include "lib/wait.h"
+#include "page/get.h"
+#include "redis_server.h"
+
+#include "../cmocka_all.h"
+
+struct bare_worker {
+    struct home home;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t posted;
+    struct task_list tasks;
+    bool stopping;
+};
+
+/* What the wiki answers from here on. */
+struct wiki_says {
+    enum render_why why;
+    uint64_t rev;
+    const char *html, *type; /* type NULL: text/html */
+    const char *redirect;    /* key of the target; NULL: it is none */
+    const char *title;       /* OTHER_TITLE: that */
+};
+
+struct stage {
+    char dir[FOLDER_PATH_BYTES];
+    struct redis_server redis;
+    struct engine *engine;
+    struct pages *pages;
+    struct sysclock *sysclock;
+    struct log *log;
+    struct loop *loop;
+    pthread_t loop_thread;
+    struct bare_worker worker;
+    struct origin *origin;
+    struct page_domain domains[2]; /* "en.test", with the wiki; "plain.test", without */
+    struct page_settings settings;
+    struct page_service service;
+    _Atomic int64_t busy_until_ns;
+    struct page_failures failures[ERR_CODES];
+    unsigned ups; /* Redis came */
+    bool was_idle;
+};
+void stage_begin(struct stage *s, bool has_redis);
+void stage_end(struct stage *s);
+
+void wiki_say(struct stage *s, struct wiki_says says);
+/* What is asked waits, until false. */
+void wiki_hold(struct stage *s, bool hold);
+/* Its rules of titles; NULL: unknown, and asked for in vain. */
+void wiki_rules(struct stage *s, const char *siteinfo_json);
+unsigned wiki_asked(struct stage *s); /* how often */
+/* Waits until it was asked so often. */
+void wiki_wait(struct stage *s, unsigned asked);
+
+/* Since the last call. */
+unsigned stage_hand_overs(void);
+
+/* A read, at the worker; the fields of get in "in" may be set before. */
+struct asked {
+    struct stage *stage;
+    struct page_get get;
+    struct arena arena;
+    struct task task;
+    int wants_shape; /* -1 */
+    bool drains;     /* it must not wait */
+    void *offers;    /* to those who ask the same */
+    bool offered;
+    void (*before_wait)(struct asked *a); /* inside wait; NULL */
+    struct awaited over;
+    /* as they were inside done */
+    char body[256];
+    unsigned hand_overs;
+};
+void asked_init(struct asked *a, struct stage *s, const char *title);
+void asked_start(struct asked *a);
+/* Waits until it is done. */
+enum page_outcome asked_wait(struct asked *a);
+void asked_fini(struct asked *a);
+/* All of it. */
+enum page_outcome ask(struct stage *s, const char *title, unsigned flags, char body[256]);
+
+/* Puts text as html of that revision of "en.test" (or of the title's own). */
+struct page_name stage_put(struct stage *s, const char *title, uint64_t rev, const char *text);
+err stage_order(struct stage *s, struct page_order *o, const char *title);
+
+#endif
