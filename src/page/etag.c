@@ -8,10 +8,10 @@
 
 str page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1])
 {
-    int used = snprintf(out, PAGE_TAG_BYTES + 1, "%" PRIu64 "/", n.rev);
-    INVARIANT(used > 0 && used + TID_TEXT_BYTES <= PAGE_TAG_BYTES);
+    size_t used = (size_t)snprintf(out, PAGE_TAG_BYTES + 1, "%" PRIu64 "/", n.rev);
+    INVARIANT(used <= PAGE_TAG_BYTES - TID_TEXT_BYTES);
     tid_format(n.tid, out + used);
-    return (str){ .p = out, .n = (size_t)used + TID_TEXT_BYTES };
+    return (str){ .p = out, .n = used + TID_TEXT_BYTES };
 }
 
 bool page_tag_name(str tag, struct page_name *out)
