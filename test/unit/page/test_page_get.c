@@ -359,6 +359,79 @@ static void titles_are_the_wikis(void **state)
     stage_end(&s);
 }
 
+/* ---- what is asked of a service, and of a target ---- */
+
+static void domains_and_buckets_are_found_by_name(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, false);
+    assert_ptr_equal(page_domain_find(&s.service, STR("en.test")), &s.domains[0]);
+    assert_ptr_equal(page_domain_find(&s.service, STR("plain.test")), &s.domains[1]);
+    assert_null(page_domain_find(&s.service, STR("a.test")));
+    assert_null(page_domain_find(&s.service, STR("z.test")));
+    assert_ptr_equal(page_settings_find(&s.service, STR("page")), &s.settings);
+    assert_null(page_settings_find(&s.service, STR("pages")));
+    stage_end(&s);
+}
+
+static void targets_say_what_can_be_done_with_them(void **state)
+{
+    (void)state;
+    static const char *const contents[] = { "html", "image" };
+    const struct page_bucket_opts opts = { .name = "page",
+                                           .contents = contents,
+                                           .contents_count = 2 };
+    struct page_settings few = { .opts = &opts };
+    struct stage s;
+    stage_begin(&s, false);
+    struct page_target t = { .domain = &s.domains[0], .settings = &s.settings };
+    t.content = STR("html");
+    assert_true(page_target_can_be_made(&t));
+    assert_true(page_target_can_be_edited(&t)); /* the wiki is of kind parsoid */
+    t.content = STR("data-parsoid");
+    assert_true(page_target_can_be_made(&t));
+    t.settings = &few;
+    assert_false(page_target_can_be_made(&t));
+    t.content = STR("html");
+    assert_true(page_target_can_be_made(&t));
+    t.content = STR("image");
+    assert_false(page_target_can_be_made(&t));
+    t.content = STR("html");
+    t.has_tid = t.has_rev = true;
+    assert_false(page_target_can_be_made(&t));
+    assert_int_equal(page_target_which(&t).select, SELECT_EXACT);
+    t.domain = &s.domains[1];
+    assert_false(page_target_can_be_made(&t));
+    assert_true(page_target_can_be_edited(&t));
+    stage_end(&s);
+}
+
+static void a_busy_origin_is_left_alone_as_long_as_it_wants(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, false);
+    struct page_target t = { .domain = &s.domains[0], .settings = &s.settings };
+    struct page_target plain = { .domain = &s.domains[1], .settings = &s.settings };
+    page_heed(&s.service, &t, RENDER_FAILED, 60);
+    assert_int_equal(page_retry_ms(&s.service, &t, ERR_AGAIN, 5), 5);
+    page_heed(&s.service, &t, RENDER_BUSY, 60);
+    assert_in_range(page_retry_ms(&s.service, &t, ERR_AGAIN, 5), 1000, 60000);
+    assert_int_equal(page_retry_ms(&s.service, &t, ERR_AGAIN, 70000), 70000);
+    assert_int_equal(page_retry_ms(&s.service, &t, ERR_TIMEOUT, 5), 5);
+    page_heed(&s.service, &plain, RENDER_BUSY, 60);
+    assert_int_equal(page_retry_ms(&s.service, &plain, ERR_AGAIN, 5), 5);
+    struct tid now = tid_make(tid_ticks(clock_store(s.service.clock)), 1), old = tid_make(1, 1);
+    static const err outages[] = { ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_AGAIN,
+                                   ERR_CORRUPT,     ERR_LIMIT,   ERR_SHUTDOWN };
+    for (size_t i = 0; i < COUNT_OF(outages); i++)
+        assert_true(page_may_be_stale(&s.service, &t, outages[i], now));
+    assert_false(page_may_be_stale(&s.service, &t, ERR_TIMEOUT, old));
+    assert_false(page_may_be_stale(&s.service, &t, ERR_NOT_FOUND, now));
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +445,9 @@ int main(void)
         cmocka_unit_test(who_leaves_is_not_told_and_it_is_made_all_the_same),
         cmocka_unit_test(redirects_are_told_and_followed_for_scripts),
         cmocka_unit_test(titles_are_the_wikis),
+        cmocka_unit_test(domains_and_buckets_are_found_by_name),
+        cmocka_unit_test(targets_say_what_can_be_done_with_them),
+        cmocka_unit_test(a_busy_origin_is_left_alone_as_long_as_it_wants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
