@@ -286,7 +286,9 @@ def a_render_that_found_no_memory_is_made_when_there_is_some(binary):
             eq(server.request('GET', PAGE + '/B').status, 200, 'the rules of titles are known')
             big = b'x' * (6 * MB - 100)
             eq(server.request('PUT', PAGE + '/Big/1', {'Content-Type': 'text/html'}, big).status, 201)
+            wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'the writer has given it back')
             readers = [slow_reader(server, PAGE + '/Big') for _ in range(3)]
+            check(all(head.startswith('HTTP/1.1 200') for _, head in readers), f'three hold it all: {readers}')
             for target in (PAGE + '/A', '/localhost/v1/page/wikitext/A'):
                 eq(server.request('GET', target).status, 503, target)
             end(peer for peer, _ in readers)
