@@ -157,15 +157,16 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
 void origins_reloaded(struct app *app)
 {
     const struct config *c = app->config;
-    if (app->flights != NULL)
-        flights_limit(app->flights, c->flight.makes_max, c->flight.makes_source_max);
-    struct origin_limit *limits = calloc(app->domains_count + 1, sizeof *limits);
+    if (app->page.flights != NULL)
+        flights_limit(app->page.flights, c->flight.makes_max, c->flight.makes_source_max);
+    struct origin_limit *limits = calloc(app->page.domains_count + 1, sizeof *limits);
     size_t count = 0;
     INVARIANT(limits != NULL);
-    for (unsigned i = 0; i < app->domains_count; i++) {
-        const struct app_domain *d = &app->domains[i];
-        if (d->origin != NULL)
-            limits[count++] = (struct origin_limit){ d->origin, d->config->origin.concurrency };
+    for (unsigned i = 0; i < app->page.domains_count; i++) {
+        struct origin *origin = app->page.domains[i].origin;
+        if (origin != NULL)
+            limits[count++] =
+                (struct origin_limit){ origin, c->domains[i].origin.concurrency };
     }
     origins_limit(limits, count);
     free(limits);
