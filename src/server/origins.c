@@ -165,8 +165,7 @@ void origins_reloaded(struct app *app)
     for (unsigned i = 0; i < app->page.domains_count; i++) {
         struct origin *origin = app->page.domains[i].origin;
         if (origin != NULL)
-            limits[count++] =
-                (struct origin_limit){ origin, c->domains[i].origin.concurrency };
+            limits[count++] = (struct origin_limit){ origin, c->domains[i].origin.concurrency };
     }
     origins_limit(limits, count);
     free(limits);
