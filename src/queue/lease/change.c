@@ -168,10 +168,27 @@ static err judge_unknown(struct part *p, struct queue_change *c, unsigned i)
     return refuse(c, i, ERR_NOT_FOUND, "does not exist");
 }
 
-/* Who removes items need not wait for a move that failed; nobody else waits for it either. */
+/* Where an item stands, for a clear: one on its way to another queue, where it was before. */
+static enum qitem_state state_seen(const struct qitem *it)
+{
+    return (enum qitem_state)(it->state == QITEM_MOVING ? it->from : it->state);
+}
+
+/* What was seen of a kind that is to go may have become another since. */
+static bool is_kept(const struct queue_change *c, enum qitem_state state)
+{
+    if (c->kind != CHANGE_CLEAR)
+        return false;
+    if (state == QITEM_LEASED)
+        return !c->clears.leased;
+    return state == QITEM_SCHEDULED ? !c->clears.scheduled : !c->clears.ready;
+}
+
+/* A removal takes items out of a move that failed and waits; apply does, when no item of the
+ * request is in a try under way. Nobody else waits for a move that failed. */
 static err judge_moving(struct queue_change *c, unsigned i, struct qitem *it)
 {
-    if (removes(c) && move_let_go(it->part, it))
+    if (is_kept(c, state_seen(it)) || (removes(c) && move_lets_go(it->part, it)))
         return ERR_OK;
     if (!removes(c) && move_waits(it->part, it))
         return refuse(c, i, ERR_CONFLICT, "is on its way to another queue");
@@ -248,16 +265,6 @@ static void retry_item(struct part *p, struct slot *s, struct queue_change *c, u
         step_return(s, it, now);
 }
 
-/* What was seen of a kind that is to go may have become another since. */
-static bool is_kept(const struct queue_change *c, enum qitem_state state)
-{
-    if (c->kind != CHANGE_CLEAR)
-        return false;
-    if (state == QITEM_LEASED)
-        return !c->clears.leased;
-    return state == QITEM_SCHEDULED ? !c->clears.scheduled : !c->clears.ready;
-}
-
 /* The item; one that memory does not know is made only to be removed. NULL: it is not there, or
  * stays. */
 static struct qitem *wanted(struct part *p, struct queue_change *c, unsigned i)
@@ -267,7 +274,11 @@ static struct qitem *wanted(struct part *p, struct queue_change *c, unsigned i)
     const struct looked *there = it == NULL && removes(c) && own->looked ? &own->there[i] : NULL;
     if (there != NULL && !is_kept(c, there->scheduled ? QITEM_SCHEDULED : QITEM_READY))
         return looked_item(p, there);
-    return it != NULL && is_kept(c, it->state) ? NULL : it;
+    if (it == NULL || is_kept(c, state_seen(it)))
+        return NULL;
+    if (it->state == QITEM_MOVING)
+        move_let_go(p, it);
+    return it;
 }
 
 static void apply(struct part *p, struct slot *s, struct queue_change *c, store_time now)

@@ -515,16 +515,20 @@ bool move_waits(struct part *p, const struct qitem *it)
     return waiting_move(p, it) != NULL;
 }
 
-bool move_let_go(struct part *p, const struct qitem *it)
+bool move_lets_go(struct part *p, const struct qitem *it)
+{
+    const struct move *m = waiting_move(p, it);
+    return m != NULL && m->stage == MOVE_NEW;
+}
+
+void move_let_go(struct part *p, const struct qitem *it)
 {
     struct move *m = waiting_move(p, it);
-    if (m == NULL || m->stage != MOVE_NEW)
-        return false;
+    INVARIANT(m != NULL);
     list_remove(&m->link);
     p->queue->busy++;
     move_end(m, ERR_UNAVAILABLE);
     queue_work(p); /* others of it are judged again */
-    return true;
 }
 
 unsigned move_items(const struct part *p)

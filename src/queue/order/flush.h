@@ -115,9 +115,11 @@ mono move_wake(struct part *p, mono now); /* what is tried again; when to look n
 void move_lost(struct part *p);           /* before the memory is thrown away */
 void move_abandon(struct part *p);        /* the queue ends */
 void move_forget_change(struct part *p, const struct queue_change *c);
-/* Its move failed, and is tried again later. let_go: such a move is over, its items are back. */
+/* Its move failed, and is tried again later. lets_go: and nothing of it was written. let_go: such a
+ * move is over, its items are back. */
 bool move_waits(struct part *p, const struct qitem *it);
-bool move_let_go(struct part *p, const struct qitem *it);
+bool move_lets_go(struct part *p, const struct qitem *it);
+void move_let_go(struct part *p, const struct qitem *it);
 unsigned move_items(const struct part *p); /* on their way */
 
 /* load.c */

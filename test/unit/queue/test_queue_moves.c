@@ -236,6 +236,33 @@ static void items_that_the_dead_queue_does_not_take_can_be_deleted(void **state)
     let_queues_go();
 }
 
+/* More of them than one move takes: the moves fail at different times. */
+static void items_of_many_moves_that_fail_are_removed_at_once(void **state)
+{
+    enum { MANY = 900 };
+    struct err_note note = { "" };
+    struct ksuid ids[MANY];
+    (void)state;
+    make_queues();
+    only_partition(dead, rig.stores_count); /* none */
+    (void)rig_produce(&rig, q, "x", MANY);
+    struct ask *l = rig_lease(&rig, q, MANY);
+    assert_int_equal(l->u.lease.items_count, MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        ids[i] = l->u.lease.items[i].id;
+    ask_free(l);
+    rig_advance(&rig, 61 * NS_PER_S);
+    const mono begin = clock_mono(rig.clock);
+    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    assert_int_equal(leased(), MANY); /* their leases ended, and that is all that ended */
+    assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, ids, MANY - 1, &note), ERR_OK);
+    assert_int_equal(leased(), 1);
+    assert_int_equal(queue_clear(q, true, false, true, &note), ERR_OK);
+    assert_int_equal(leased() + ready(q), 0);
+    assert_true(clock_mono(rig.clock).ns < mono_add_ms(begin, 20000).ns);
+    let_queues_go();
+}
+
 static const struct queue_store_ops *_Atomic real;
 static atomic_bool rotten;
 
@@ -298,6 +325,7 @@ int main(void)
         TWO_STORES(items_come_back_from_the_dead_queue_whatever_their_size),
         ONE_STORE(an_order_that_the_dead_queue_does_not_take_is_told_and_undone),
         ONE_STORE(items_that_the_dead_queue_does_not_take_can_be_deleted),
+        ONE_STORE(items_of_many_moves_that_fail_are_removed_at_once),
         ONE_STORE(items_that_cannot_be_read_stop_no_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
