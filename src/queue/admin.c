@@ -261,15 +261,27 @@ static err gather(struct queue *q, struct part *p, bool scheduled, struct ksuid 
     return why;
 }
 
+/* last: the greatest id that the partition has given. Only its owner knows that one. A store that
+ * does not answer is not waited for. */
+static err clear_begin(const struct part *p, struct ksuid *last, struct err_note *note)
+{
+    queue_enter(p->queue);
+    bool fails = part_failing(p) || stores_silent(p->queue->all, p->store);
+    err why = p->owned && !fails ? ERR_OK : part_failing_note(p, note);
+    *last = p->last_id;
+    queue_leave(p->queue);
+    return why;
+}
+
 /* All ready or scheduled ones that were there when it began, and are still of one of the kinds. */
 static err clear_part(struct queue *q, struct part *p, bool scheduled,
                       const struct queue_kinds *kinds, struct err_note *note)
 {
     struct gather g = { .count = 0 };
     struct ksuid from = KSUID_NIL;
-    queue_enter(q);
-    g.last = p->last_id;
-    queue_leave(q);
+    err begun = clear_begin(p, &g.last, note);
+    if (begun != ERR_OK)
+        return begun;
     for (;;) {
         bool moved;
         err why = part_readable(p, note);
@@ -303,9 +315,10 @@ err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive,
         err_note_set(note, "invalid clear request; one of 'queue', 'scheduled' must be true");
         return ERR_BAD;
     }
+    struct ksuid last;
     uint32_t count = atomic_load(&q->parts_shown);
     for (uint32_t i = 0; i < count && why == ERR_OK; i++) /* before one of them is cleared */
-        why = part_readable(part_at(q, i), note);
+        why = clear_begin(part_at(q, i), &last, note);
     for (uint32_t i = 0; i < count && why == ERR_OK; i++) {
         if (scheduled) /* first: what is due meanwhile is ready then */
             why = clear_part(q, part_at(q, i), true, &kinds, note);

@@ -53,6 +53,10 @@ def a_loser_says_who_owns_its_partitions_and_stays_out(binary):
             create(second, 'q', lease_timeout='1h')
             told(second, 'queue.store store=b state=standby why="another process owns its partitions"')
             eq(state(second), 'standby')
+            for body in ({'queue': True}, {'queue': True, 'destructive': True}, {'scheduled': True}):
+                got = call(second, '/v1/queue.clear', {'queue_name': 'q', **body})
+                eq((got.status, got.body['message']),
+                   (454, "partition not available; partition '0' is owned by another process, retry again"))
             first.signal(signal.SIGSTOP)
             cluster.sql(LOCK_HOLDERS)
             told(second, 'queue.store store=b state=owner')

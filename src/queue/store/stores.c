@@ -63,8 +63,11 @@ bool part_failing(const struct part *p)
 
 err part_failing_note(const struct part *p, struct err_note *note)
 {
+    bool is_read = !p->owned && !part_failing(p);
     err_note_set(note, "partition not available; partition '%u' is %s, retry again", p->number,
-                 p->foreign ? "owned by another process" : "failing");
+                 p->foreign ? "owned by another process"
+                 : is_read  ? "being read"
+                            : "failing");
     stores_wanted(p->queue->all, p->store);
     return ERR_UNAVAILABLE;
 }

@@ -6,6 +6,7 @@
 #include "queue/machine.h"
 
 #include <pthread.h>
+#include <string.h>
 
 enum { LATER_S = 30 };
 
@@ -191,9 +192,57 @@ static void what_memory_does_not_hold_stays_and_is_due_in_time(void **state)
     queue_unref(&q);
 }
 
+static err own_by_another(struct queue_store *s, const struct queue_part *parts, unsigned count,
+                          const unsigned char *boot, struct queue_part_record *out,
+                          struct err_note *note)
+{
+    (void)s, (void)parts, (void)count, (void)boot, (void)out, (void)note;
+    return ERR_CONFLICT;
+}
+
+static void await_state(struct queue *q, const char *state)
+{
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    while (strcmp(rig_stats(q, 0).state, state) != 0) {
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+        queue_rest();
+    }
+}
+
+/* Only its owner knows which items a partition has. */
+static void nothing_is_cleared_in_a_partition_of_another_process(void **state)
+{
+    struct err_note note;
+    (void)state;
+    struct queue *q = rig_queue(&rig, "q", 1);
+    (void)rig_produce(&rig, q, "a", 3);
+    bent.real = rig.stores[0]->ops;
+    bent.ops = *bent.real;
+    bent.ops.own = own_by_another;
+    rig_ops(&rig, 0, &bent.ops);
+    queue_reload(q);
+    await_state(q, "standby");
+    for (int how = 1; how < 8; how++) {
+        bool ready = how & 1, scheduled = how & 2, destructive = how & 4;
+        if (!ready && !scheduled)
+            continue;
+        assert_int_equal(queue_clear(q, ready, scheduled, destructive, &note), ERR_UNAVAILABLE);
+        assert_string_equal(note.text, "partition not available; partition '0' is owned by another "
+                                       "process, retry again");
+    }
+    rig_ops(&rig, 0, bent.real);
+    await_state(q, "available");
+    left(q, 3, 0, 0);
+    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    left(q, 0, 0, 0);
+    queue_unref(&q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nothing_is_cleared_in_a_partition_of_another_process,
+                                        rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(what_is_given_back_for_later_meanwhile_stays, rig_setup,
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(what_is_taken_meanwhile_stays_unless_leased_ones_go,
