@@ -2,21 +2,22 @@
  *
  * 1. Entries are gathered first, those with the least ids: never more than one answer may have,
  *    whatever there is.
- * 2. Their bodies are read in that order, until the answer has reply_bytes_max. What is gone
- *    meanwhile is left out.
+ * 2. Their bodies are read in that order, until the answer has reply_bytes_max: bodies before
+ *    base64, texts with the escapes of JSON. What is gone meanwhile is left out.
  * 3. A partition that moved meanwhile was looked for where it is not: all of it is done again.
  * Ids of all partitions are in order of time (part_ids), so the least ids of a queue are its oldest
  * items. */
 #include "queue/order/flush.h"
 
 #include "base/heap.h"
+#include "codec/json_text.h"
 #include "queue/admin.h"
 
 enum {
     LIST_ITEMS_MAX = 65536,
     LIST_DEFAULT = 1000,
     LIST_CHUNK = 16, /* bodies asked for at once */
-    /* of an item in an answer, about, beside its body: ids, times, names of members */
+    /* of an item in an answer, about, beside its body and texts: ids, times, names of members */
     LIST_ITEM_BYTES = 512,
     LIST_TRIES = 3,
     LIST_ARENA_BYTES_MAX = 64 << 20,
@@ -149,18 +150,25 @@ static err gather(struct listing *l, struct err_note *note)
 
 /* ---- bodies ---- */
 
+/* What an item takes of reply_bytes_max: texts as JSON has them, where one byte may be six. */
+static uint64_t answer_bytes(const struct item *it)
+{
+    return LIST_ITEM_BYTES + json_text_size(it->encoding) + json_text_size(it->kind) +
+           json_text_size(it->reference) + json_text_size(it->source_id) + it->bytes.n;
+}
+
 /* Nothing when the answer is full, but for the first item. */
 static err put_item(struct listing *l, struct found *f, str body)
 {
     struct item it;
     const struct queue_entry *e = &f->entry;
-    uint64_t bytes = body.n + LIST_ITEM_BYTES;
-    l->is_full |= l->items_count > 0 && bytes > l->left;
+    err why = l->is_full ? ERR_OK : item_decode(body, &it);
+    if (why != ERR_OK || l->is_full)
+        return why;
+    uint64_t bytes = answer_bytes(&it);
+    l->is_full = l->items_count > 0 && bytes > l->left;
     if (l->is_full)
         return ERR_OK;
-    err why = item_decode(body, &it);
-    if (why != ERR_OK)
-        return why;
     l->left -= bytes < l->left ? bytes : l->left;
     l->order[l->items_count] = f;
     l->items[l->items_count++] =

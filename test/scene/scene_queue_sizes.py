@@ -36,6 +36,26 @@ def an_answer_that_needs_more_memory_keeps_no_item(binary):
 
 
 @scene
+def lists_and_peeks_of_texts_with_escapes_end_and_go_on(binary):
+    every = '\x01' * 2000       # one byte of a field is six in JSON
+    for option in ('queue.reply_bytes_max=21M', 'http.arena_bytes_max=24M'):
+        with queue_server(binary, '--set', option) as server:
+            create(server, 'q')
+            for _ in range(20):
+                produce(server, 'q', *['x'] * 100, encoding=every, kind=every, reference=every)
+            for path in ('/v1/storage/items.list', '/v1/queue.peek'):
+                seen, pages, pivot = [], 0, {}
+                while len(seen) < 2000:
+                    items = fine(server, path, {'queue_name': 'q', 'limit': 2000, **pivot})['items']
+                    seen += [item['id'] for item in items if pivot.get('pivot') != item['id']]
+                    pages += 1
+                    check(pages < 20, f'{path}: page {pages} has {len(items)}')
+                    pivot = {'pivot': seen[-1]}
+                check(pages > 1, 'the answers have room for all of them')
+                eq(seen, sorted(set(seen)))
+
+
+@scene
 def a_reply_of_the_largest_size_is_told(binary):
     with queue_server(binary, '--set', 'queue.reply_bytes_max=32M', '--set', 'http.arena_bytes_max=96M') as server:
         create(server, 'q')
