@@ -8,10 +8,12 @@
 #include <string.h>
 
 enum {
+    CODE_TOO_LARGE = 413,
     CODE_SHUTDOWN = 453,
     CODE_RETRY = 454,
     CODE_CONTENT = 455,
     CODE_INTERNAL = 500,
+    CODE_STARVED = 503,
     MESSAGE_BYTES_MAX = 4096
 };
 
@@ -175,7 +177,7 @@ void rpc_error(struct http_exchange *x, int code, str message)
     char text[MESSAGE_BYTES_MAX];
     str body;
     if (is_starved(x, code)) {
-        code = 503;
+        code = CODE_STARVED;
         message = STR(BUDGET_FULL_TEXT);
         http_reply_header(x, STR("retry-after"), STR("1"));
     }
@@ -204,6 +206,17 @@ void rpc_errorf(struct http_exchange *x, int code, const char *format, ...)
     rpc_error(x, code, (str){ .p = text, .n = size });
 }
 
+/* For good only what one request can never have: then large says so. */
+static void refuse_memory(struct http_exchange *x, const char *large)
+{
+    if (arena_is_full(http_arena(x))) {
+        rpc_error(x, CODE_TOO_LARGE, str_of(large));
+        return;
+    }
+    http_reply_header(x, STR("retry-after"), STR("1"));
+    rpc_error(x, CODE_STARVED, STR(BUDGET_FULL_TEXT));
+}
+
 void rpc_fail(struct http_exchange *x, err why, const struct err_note *note)
 {
     static const short codes[ERR_CODES] = {
@@ -219,6 +232,8 @@ void rpc_fail(struct http_exchange *x, err why, const struct err_note *note)
         http_state_set(x, arena_cstr(a, arena_printf(a, "%s: %s", err_name(why),
                                                      told ? note->text : "")));
         rpc_error(x, CODE_INTERNAL, STR("Internal Error"));
+    } else if (why == ERR_LIMIT && !told) {
+        refuse_memory(x, "the request needs more memory than a request may have");
     } else if (why == ERR_SHUTDOWN) {
         rpc_error(x, 453, told ? str_of(note->text) : STR("queue is shutting down"));
     } else {
@@ -251,7 +266,10 @@ const void *rpc_read(struct http_exchange *x, const ProtobufCMessageDescriptor *
     err why = wire_decode(http_arena(x), type, encoding, http_body(x), &m, &note);
     if (why == ERR_OK)
         return m;
-    rpc_error(x, why == ERR_LIMIT ? 400 : CODE_CONTENT, str_of(note.text));
+    if (why == ERR_LIMIT)
+        refuse_memory(x, note.text);
+    else
+        rpc_error(x, CODE_CONTENT, str_of(note.text));
     return NULL;
 }
 

@@ -30,7 +30,7 @@ void rpc_send(struct http_exchange *x, str body);
 void rpc_error(struct http_exchange *x, int code, str message);
 void rpc_errorf(struct http_exchange *x, int code, const char *format, ...) PRINTF_LIKE(3, 4);
 /* The code of an error as queue.h means it; its note, but 500 `Internal Error` for what broke in
- * us, which goes to the log. */
+ * us, which goes to the log. ERR_LIMIT without a note is the request's memory: 413, or 503. */
 void rpc_fail(struct http_exchange *x, err why, const struct err_note *note);
 
 /* Refuses a body over the route's limit. */

@@ -27,9 +27,10 @@ void arena_reset(struct arena *a)
     }
     a->used = 0;
     a->total = 0;
-    a->starved = false;
+    a->starved = a->full = false;
     budget_part_end(&a->part);
     a->part.urgent = false;
+    a->part.beside = 0;
 }
 
 void arena_chunks(struct arena *a, size_t bytes)
@@ -47,6 +48,11 @@ void arena_share(struct arena *a, struct budget *b)
 {
     INVARIANT(a->chunks == NULL);
     a->part = (struct budget_part){ .of = b };
+}
+
+void arena_beside(struct arena *a, size_t bytes)
+{
+    a->part.beside = bytes;
 }
 
 void arena_urgent(struct arena *a)
@@ -90,12 +96,23 @@ void arena_fini(struct arena *a)
     arena_reset(a);
 }
 
+bool arena_is_full(const struct arena *a)
+{
+    return a->full;
+}
+
+static bool is_past_ceiling(const struct arena *a, size_t size)
+{
+    return size > a->bytes_max || a->total > a->bytes_max - size ||
+           size > SIZE_MAX - sizeof(struct arena_chunk) || budget_never(&a->part, a->total + size);
+}
+
 static struct arena_chunk *chunk_new(struct arena *a, size_t size)
 {
-    if (size > a->bytes_max || a->total > a->bytes_max - size)
+    if (is_past_ceiling(a, size)) {
+        a->full = true;
         return NULL;
-    if (size > SIZE_MAX - sizeof(struct arena_chunk))
-        return NULL;
+    }
     struct arena_chunk *chunk =
         budget_part_set(&a->part, a->total + size) ? malloc(sizeof *chunk + size) : NULL;
     if (chunk == NULL) {
@@ -155,6 +172,16 @@ void *arena_alloc(struct arena *a, size_t size)
     void *at = a->chunks->bytes + a->used;
     a->used += size;
     return at;
+}
+
+bool arena_reserve(struct arena *a, size_t bytes)
+{
+#ifdef ARENA_DEBUG
+    a->full |= is_past_ceiling(a, bytes);
+    return !is_past_ceiling(a, bytes);
+#else
+    return (a->chunks != NULL && a->chunks->size - a->used >= bytes) || chunk_add(a, bytes);
+#endif
 }
 
 void *arena_calloc(struct arena *a, size_t count, size_t size)

@@ -20,7 +20,7 @@ struct arena {
     size_t bytes_max;           /* ceiling on total */
     size_t chunk_bytes;         /* least size of a chunk */
     struct budget_part part;    /* of total; ends with a reset */
-    bool starved;
+    bool starved, full;
 };
 
 void arena_init(struct arena *a, size_t bytes_max);
@@ -35,10 +35,16 @@ void arena_chunks(struct arena *a, size_t bytes);
 void arena_raise(struct arena *a, size_t more);
 /* Before the first allocation: what it takes counts against b, which outlives it. */
 void arena_share(struct arena *a, struct budget *b);
+/* From here to the next reset its request holds so many bytes of the same budget elsewhere. What
+ * both together can never have is past the ceiling. */
+void arena_beside(struct arena *a, size_t bytes);
 /* From here to the next reset it may take of the budget's reserve. */
 void arena_urgent(struct arena *a);
 /* Was anything refused since the last reset although it was below the ceiling? */
 bool arena_is_starved(const struct arena *a);
+
+/* Was anything refused since the last reset because it was past the ceiling? */
+bool arena_is_full(const struct arena *a);
 
 /* What is allocated now. arena_release frees all that was allocated since, for who tries again;
  * good until a reset, or the release of an earlier mark. */
@@ -51,6 +57,9 @@ void arena_release(struct arena *a, struct arena_mark m);
 
 /* 16-byte aligned, uninitialised; NULL past the ceiling or out of memory. size 0 is fine. */
 MUST_CHECK void *arena_alloc(struct arena *a, size_t size);
+/* Room for so many bytes, each allocation rounded up to 16: the next ones that fit there together
+ * do not fail. ARENA_DEBUG promises less. False: past the ceiling or out of memory. */
+MUST_CHECK bool arena_reserve(struct arena *a, size_t bytes);
 /* Zeroed array; NULL on overflow of count * size too. */
 MUST_CHECK void *arena_calloc(struct arena *a, size_t count, size_t size);
 /* A copy that lives in the arena, with a NUL behind it. p is NULL past the ceiling. */

@@ -36,11 +36,25 @@ static bool take(struct budget *b, size_t bytes, bool urgent)
     return true;
 }
 
+static size_t counted_of(size_t bytes)
+{
+    return bytes > BUDGET_FREE_BYTES ? bytes - BUDGET_FREE_BYTES : 0;
+}
+
+bool budget_never(const struct budget_part *h, size_t bytes)
+{
+    size_t counted = counted_of(bytes);
+    if (h->of == NULL || counted == 0)
+        return false;
+    size_t most = most_of(h->of, h->urgent);
+    return counted > most || h->beside > most - counted;
+}
+
 bool budget_part_set(struct budget_part *h, size_t bytes)
 {
     if (h->of == NULL)
         return true;
-    size_t counted = bytes > BUDGET_FREE_BYTES ? bytes - BUDGET_FREE_BYTES : 0;
+    size_t counted = counted_of(bytes);
     if (counted > h->counted && !take(h->of, counted - h->counted, h->urgent))
         return false;
     if (counted < h->counted)

@@ -19,7 +19,8 @@
 enum { BUDGET_FREE_BYTES = 32 << 10 };
 /* What is told to whom memory was refused that others hold. */
 #define BUDGET_FULL_TEXT                                                                           \
-    "Requests under way hold all the memory they may have (http.bytes_max); try again later."
+    "There is no memory for it now: requests under way hold what they may have (http.bytes_max), " \
+    "or the machine has no more; try again later."
 
 struct budget {
     size_t bytes_max; /* 0: there is no limit */
@@ -33,12 +34,15 @@ struct budget {
 struct budget_part {
     struct budget *of;
     size_t counted;
+    size_t beside; /* what its request has counted elsewhere, and keeps as long as this */
     bool urgent;
 };
 
 /* The part has so many bytes from now on. False: the budget has no room for more of them, and
  * nothing changed; less than before is always true. */
 MUST_CHECK bool budget_part_set(struct budget_part *h, size_t bytes);
+/* Will it never have so many: more than the budget has for one request alone? */
+bool budget_never(const struct budget_part *h, size_t bytes);
 /* The part has nothing any more. */
 void budget_part_end(struct budget_part *h);
 

@@ -47,7 +47,8 @@ void exchange_end(struct http_exchange *x)
     if (x->ready != NULL)
         http_ready_unref(&x->ready);
     exchange_body_end(x);
-    if (x->arena.chunks != NULL || x->arena.starved || x->arena.part.urgent)
+    if (x->arena.chunks != NULL || x->arena.starved || x->arena.full || x->arena.part.urgent ||
+        x->arena.part.beside > 0)
         arena_reset(&x->arena);
     x->arena.bytes_max = x->conn->server->limits.arena_bytes_max;
     if (x->charged != NULL)

@@ -37,7 +37,8 @@ static void refuse(struct http_exchange *x, int status, const char *type, const 
 static void refuse_starved(struct http_exchange *x)
 {
     refuse(x, 503, "overloaded",
-           "requests under way hold all the memory they may have (http.bytes_max); try again");
+           "there is no memory for it now: requests under way hold what they may have "
+           "(http.bytes_max), or the machine has no more; try again");
 }
 
 static void allow_header(struct http_exchange *x, unsigned allowed)
@@ -249,6 +250,7 @@ static enum MHD_Result all_read(struct http_exchange *x)
     x->stage = STAGE_RUN;
     x->arena.bytes_max -=
         x->body.n; /* http.arena_bytes_max is of both; body_begin left HTTP_ANSWER_ROOM */
+    arena_beside(&x->arena, x->body_part.counted);
     conn_phase_set(x->conn, PHASE_WORK);
     if (x->status == 0)
         run(x);

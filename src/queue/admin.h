@@ -41,6 +41,8 @@ struct queue_import {
     unsigned count;
     struct queue_item *stored; /* count of them, as they are now */
 };
+/* Can an item of these fields be stored? */
+bool queue_import_fits(const struct queue_item *item);
 MUST_CHECK err queue_items_import(struct queue *q, struct queue_import *import, struct arena *a,
                                   struct err_note *note);
 MUST_CHECK err queue_items_delete(struct queue *q, uint32_t partition, const str *ids,

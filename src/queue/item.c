@@ -51,16 +51,22 @@ static uint64_t slots_end(unsigned count)
     return ITEM_BATCH_HEAD_BYTES + (uint64_t)count * ITEM_SLOT_BYTES;
 }
 
+uint64_t item_batch_bytes(const struct item *items, unsigned count)
+{
+    uint64_t n = slots_end(count);
+    for (unsigned i = 0; i < count; i++) {
+        if (!item_fields_fit(&items[i]))
+            return UINT64_MAX;
+        n += item_bytes(&items[i]);
+    }
+    return n;
+}
+
 err item_batch_encode(const struct item *items, unsigned count, struct arena *a, str *out)
 {
     if (count == 0 || count > QUEUE_BATCH_ITEMS_MAX)
         return ERR_LIMIT;
-    uint64_t n = slots_end(count);
-    for (unsigned i = 0; i < count; i++) {
-        if (!item_fields_fit(&items[i]))
-            return ERR_LIMIT;
-        n += item_bytes(&items[i]);
-    }
+    uint64_t n = item_batch_bytes(items, count);
     if (n > QUEUE_BATCH_BYTES_MAX)
         return ERR_LIMIT;
     char *bytes = arena_alloc(a, n);

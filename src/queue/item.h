@@ -29,6 +29,8 @@ struct item {
     store_time enqueue_at; /* as the producer said; ZERO: it did not */
 };
 
+/* Of a batch of them; UINT64_MAX: a field is too long. */
+uint64_t item_batch_bytes(const struct item *items, unsigned count);
 /* count items (1 to QUEUE_BATCH_ITEMS_MAX) as one batch, in the arena. ERR_LIMIT: a field too long,
  * a batch over QUEUE_BATCH_BYTES_MAX, the arena full. */
 MUST_CHECK err item_batch_encode(const struct item *items, unsigned count, struct arena *a,

@@ -324,5 +324,7 @@ err queue_items_list(struct queue *q, struct queue_items_page *page, struct aren
         page->count = l.items_count;
     }
     arena_fini(&rows);
+    if (why == ERR_LIMIT)
+        note->text[0] = '\0';
     return why == ERR_OK || why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
 }

@@ -1,5 +1,6 @@
 """Goal: sizes that clients and operators choose stop no queue and lose no item. Method: bodies, fields and options of such
 sizes; both encodings where they matter."""
+import concurrent.futures
 import re
 import subprocess
 import tempfile
@@ -53,6 +54,61 @@ def lists_and_peeks_of_texts_with_escapes_end_and_go_on(binary):
                     pivot = {'pivot': seen[-1]}
                 check(pages > 1, 'the answers have room for all of them')
                 eq(seen, sorted(set(seen)))
+
+
+@scene
+def an_import_is_stored_and_told_or_neither(binary):
+    """However many items it has: the answer is larger than the request, and is made when all is stored."""
+    most = 65536
+    with queue_server(binary) as server:
+        for wire in BOTH:
+            create(server, wire)
+            for count in (60000, most):
+                before = counts(server, wire)[0]
+                body = {'queue_name': wire, 'items': [{'payload': 'eA=='}] * count}
+                got = call(server, '/v1/storage/items.import', body, wire)
+                eq((got.status, len(got.body['items'])), (200, count))
+                eq(counts(server, wire)[0] - before, count)
+            body['items'] *= 2
+            refused(server, '/v1/storage/items.import', body, 400,
+                    f'items is invalid; max_import_batch_size is {most} but received {2 * most}')
+            body['items'] = [{'payload': 'eA=='}] * 2000 + [{'payload': 'eA==', 'kind': 'k' * 2001}]
+            refused(server, '/v1/storage/items.import', body, 400,
+                    'items is invalid; a field or all of them together are too large')
+            eq(counts(server, wire)[0], 60000 + most)
+
+
+@scene
+def an_import_that_ends_in_the_middle_says_how_much_is_stored(binary):
+    items = [{'payload': 'eA=='}] * 65536
+    with queue_server(binary) as server:
+        for number in range(20):        # until the pause comes between two writes
+            name = f'q{number}'
+            create(server, name)
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                got = pool.submit(call, server, '/v1/storage/items.import', {'queue_name': name, 'items': items})
+                wait_until(lambda: counts(server, name)[0] > 0, 'the first are stored')
+                fine(server, '/v1/partitions.pause', {'queue_name': name})
+                got = got.result()
+            if got.status != 200:
+                break
+        stored = counts(server, name)[0]
+        check(0 < stored < len(items), stored)
+        eq((got.status, got.body['message']),
+           (454, f'the first {stored} of 65536 items were stored; then: '
+                 "partition not available; partition '0' is paused, retry again"))
+
+
+@scene
+def an_import_that_can_never_have_its_memory_is_refused_for_good(binary):
+    with queue_server(binary, '--set', 'http.bytes_max=100M') as server:
+        create(server, 'q')
+        body = {'queue_name': 'q', 'items': [{'payload': 'eHh4' * 300000}] * 35}
+        got = call(server, '/v1/storage/items.import', body)
+        eq((got.status, got.body['message']), (413, 'the request needs more memory than a request may have'))
+        eq(counts(server, 'q')[0], 0)
+        body['items'] = body['items'][:5]
+        eq(len(fine(server, '/v1/storage/items.import', body)['items']), 5)
 
 
 @scene

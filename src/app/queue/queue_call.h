@@ -22,6 +22,7 @@ enum {
     QUEUE_BODY_IMPORT_BYTES_MAX = 64000000,
     QUEUE_LIST_DEFAULT = 1000, /* limit 0 */
     QUEUE_LIST_MAX = 65536,
+    QUEUE_IMPORT_ITEMS_MAX = 65536,
     QUEUE_READ_MS_MAX = 2000, /* how long a call waits for partitions to be read after a start */
 };
 

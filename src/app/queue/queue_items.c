@@ -215,7 +215,7 @@ static err lease_encode(struct lease_call *c)
 {
     unsigned told = c->lease.items_count;
     err why = lease_write(c, &told);
-    if (why != ERR_OK)
+    if (why != ERR_OK && !arena_is_starved(http_arena(c->call.x)))
         err_note_set(&c->call.note, "the answer needs more memory than a request may have "
                                     "(http.arena_bytes_max); no items were leased");
     queue_lease_give_back(&c->lease, why == ERR_OK ? told : 0);

@@ -2,11 +2,22 @@
  * All on the pool. */
 #include "app/queue/queue_call.h"
 #include "app/queue/queue_routes.h"
+#include "codec/base64.h"
+#include "codec/json_text.h"
 #include "queue/admin.h"
 
 #include <string.h>
 
-enum { IMPORT_MEMORY_FACTOR = 8, IMPORT_BATCH_BYTES = 4 << 20 };
+enum {
+    IMPORT_MEMORY_FACTOR = 8, /* of a body: its message and its items */
+    IMPORT_BATCH_BYTES = 4 << 20,
+    /* of an item in a batch, beside its fields: what queue_items_import makes of one */
+    IMPORT_BATCH_ITEM_BYTES = 512,
+    /* of an item in the JSON of an answer, beside its fields: names, id, times, numbers */
+    IMPORT_JSON_ITEM_BYTES = 384,
+    IMPORT_NOTE_BYTES = 180,
+    IMPORT_ANSWER_BYTES = 4096, /* of an answer, beside its items: its head, what is rounded up */
+};
 
 /* ---- an item as a message, and back ---- */
 
@@ -38,22 +49,19 @@ static bool item_message(struct arena *a, const struct queue_item *q, Wire__Stor
            out->created_at != NULL;
 }
 
-/* False: answered. */
-static bool items_messages(struct queue_call *c, const struct queue_item *found, unsigned count,
-                           Wire__StorageItem ***out)
+static err items_messages(struct arena *a, const struct queue_item *found, unsigned count,
+                          Wire__StorageItem ***out)
 {
-    Wire__StorageItem *items = queue_call_memory(c, count, sizeof *items);
-    *out = items == NULL ? NULL : queue_call_memory(c, count, sizeof(Wire__StorageItem *));
-    if (*out == NULL)
-        return false;
+    Wire__StorageItem *items = arena_calloc(a, count, sizeof *items);
+    *out = arena_calloc(a, count, sizeof(Wire__StorageItem *));
+    if (items == NULL || *out == NULL)
+        return ERR_LIMIT;
     for (unsigned i = 0; i < count; i++) {
         (*out)[i] = &items[i];
-        if (!item_message(http_arena(c->x), &found[i], &items[i])) {
-            queue_call_end(c, ERR_LIMIT, NULL);
-            return false;
-        }
+        if (!item_message(a, &found[i], &items[i]))
+            return ERR_LIMIT;
     }
-    return true;
+    return ERR_OK;
 }
 
 /* ---- list ---- */
@@ -73,10 +81,11 @@ static void list_answer(struct queue_call *call)
 {
     struct items_call *c = CONTAINER_OF(call, struct items_call, call);
     Wire__StorageItemsListResponse reply = WIRE__STORAGE_ITEMS_LIST_RESPONSE__INIT;
-    if (!items_messages(call, c->page.found, c->page.count, &reply.items))
-        return;
     reply.n_items = c->page.count;
-    queue_call_reply(call, &reply.base);
+    if (items_messages(http_arena(call->x), c->page.found, c->page.count, &reply.items) == ERR_OK)
+        queue_call_reply(call, &reply.base);
+    else
+        queue_call_end(call, ERR_LIMIT, NULL);
 }
 
 static void items_list(struct http_exchange *x, void *app, bool scheduled)
@@ -119,7 +128,11 @@ void app_queue_peek(struct http_exchange *x, void *app)
     }
 }
 
-/* ---- import ---- */
+/* ---- import ----
+ *
+ * All that can be refused is refused before the first write: too many items, an item that is too
+ * large, no memory for the answer. So nothing is stored when the answer is an error, but for a
+ * write of several that fails; its error says how many items the writes before it stored. */
 
 struct import_call {
     struct queue_call call;
@@ -127,7 +140,13 @@ struct import_call {
     uint32_t partition;
     unsigned count;
     struct queue_item *items, *stored;
+    str body; /* of the answer */
 };
+
+static size_t import_bytes(const struct queue_item *q)
+{
+    return q->bytes.n + q->encoding.n + q->kind.n + q->reference.n + q->source_id.n;
+}
 
 /* How many of the items from there on go into one batch; one with a source_id, which is stored
  * once, alone. */
@@ -139,7 +158,7 @@ static unsigned import_batch(const struct import_call *c, unsigned from)
         const struct queue_item *q = &c->items[from + n];
         if (q->source_id.n > 0)
             return n == 0 ? 1 : n;
-        bytes += q->bytes.n + q->encoding.n + q->kind.n + q->reference.n;
+        bytes += import_bytes(q);
         if (n > 0 && bytes > IMPORT_BATCH_BYTES)
             break;
         n++;
@@ -147,33 +166,56 @@ static unsigned import_batch(const struct import_call *c, unsigned from)
     return n;
 }
 
-/* Batch after batch; what was stored before one is refused stays. */
-static void import_run(struct queue_call *call)
+/* What is stored stays. */
+static void import_note(struct queue_call *call, unsigned stored, unsigned count)
 {
-    struct import_call *c = CONTAINER_OF(call, struct import_call, call);
-    for (unsigned done = 0; done < c->count && call->why == ERR_OK;) {
-        unsigned n = import_batch(c, done);
-        struct queue_import batch = { .partition = c->partition,
-                                      .items = c->items + done,
-                                      .count = n };
-        call->why = queue_items_import(call->queue, &batch, http_arena(call->x), &call->note);
-        if (call->why == ERR_OK)
-            memcpy(c->stored + done, batch.stored, n * sizeof *batch.stored);
-        done += n;
-    }
+    struct err_note why = call->note;
+    if (stored > 0)
+        err_note_set(&call->note, "the first %u of %u items were stored; then: %.*s", stored, count,
+                     IMPORT_NOTE_BYTES, why.text);
 }
 
-static void import_answer(struct queue_call *call)
+static err import_encode(struct import_call *c)
 {
-    struct import_call *c = CONTAINER_OF(call, struct import_call, call);
     Wire__StorageItemsImportResponse reply = WIRE__STORAGE_ITEMS_IMPORT_RESPONSE__INIT;
-    if (!items_messages(call, c->stored, c->count, &reply.items))
-        return;
+    err why = items_messages(http_arena(c->call.x), c->stored, c->count, &reply.items);
+    if (why != ERR_OK)
+        return why;
     reply.n_items = c->count;
     for (unsigned i = 0; i < c->count; i++) /* Querator gives it back, although it means nothing */
         if (!c->wanted->items[i]->is_leased && c->wanted->items[i]->lease_deadline != NULL)
             reply.items[i]->lease_deadline = c->wanted->items[i]->lease_deadline;
-    queue_call_reply(call, &reply.base);
+    return rpc_encode(c->call.x, &reply.base, &c->body);
+}
+
+/* Batch after batch, each in the room of the one before. */
+static void import_run(struct queue_call *call)
+{
+    struct import_call *c = CONTAINER_OF(call, struct import_call, call);
+    struct arena *a = http_arena(call->x);
+    struct arena_mark before = arena_mark(a);
+    unsigned done = 0;
+    while (done < c->count && call->why == ERR_OK) {
+        unsigned n = import_batch(c, done);
+        struct queue_import batch = { .partition = c->partition,
+                                      .items = c->items + done,
+                                      .count = n };
+        call->why = queue_items_import(call->queue, &batch, a, &call->note);
+        if (call->why != ERR_OK)
+            break;
+        memcpy(c->stored + done, batch.stored, n * sizeof *batch.stored);
+        arena_release(a, before);
+        done += n;
+    }
+    if (call->why == ERR_OK)
+        call->why = import_encode(c);
+    if (call->why != ERR_OK)
+        import_note(call, done, c->count);
+}
+
+static void import_answer(struct queue_call *call)
+{
+    queue_call_send(call, CONTAINER_OF(call, struct import_call, call)->body);
 }
 
 /* id, created_at and enqueue_at are the server's. */
@@ -212,35 +254,77 @@ static bool import_check(struct queue_call *c, const Wire__StorageItem *item)
 static bool import_items(struct import_call *c)
 {
     size_t count = c->wanted->n_items;
+    if (count == 0 || count > QUEUE_IMPORT_ITEMS_MAX) {
+        queue_call_refuse(&c->call,
+                          count == 0 ? "items is invalid; cannot be empty"
+                                     : "items is invalid; max_import_batch_size is %d but received "
+                                       "%zu",
+                          QUEUE_IMPORT_ITEMS_MAX, count);
+        return false;
+    }
     c->items = queue_call_memory(&c->call, count, sizeof *c->items);
     c->stored = c->items == NULL ? NULL : queue_call_memory(&c->call, count, sizeof *c->stored);
     for (size_t i = 0; c->stored != NULL && i < count; i++) {
         if (!import_check(&c->call, c->wanted->items[i]))
             return false;
         import_item(c->wanted->items[i], &c->items[i]);
+        if (queue_import_fits(&c->items[i]))
+            continue;
+        queue_call_refuse(&c->call,
+                          "items is invalid; a field or all of them together are too large");
+        return false;
     }
     c->count = (unsigned)count;
     return c->stored != NULL;
 }
 
+static size_t rounded(size_t n)
+{
+    return (n + 15) & ~(size_t)15;
+}
+
+/* The room of the largest batch and of the answer, before a byte is written. False: answered. */
+static bool import_reserve(struct import_call *c)
+{
+    enum { TIMES = 3 };
+    const size_t message = sizeof(Wire__StorageItem) + sizeof(Wire__StorageItem *) +
+                           TIMES * rounded(sizeof(Wire__Timestamp)) +
+                           rounded(KSUID_TEXT_BYTES + 1) + IMPORT_JSON_ITEM_BYTES;
+    size_t answer = IMPORT_ANSWER_BYTES + c->count * message, batch = 0;
+    for (unsigned i = 0; i < c->count; i++) {
+        const struct queue_item *q = &c->items[i];
+        answer += json_text_size(q->encoding) + json_text_size(q->kind) +
+                  json_text_size(q->reference) + json_text_size(q->source_id) +
+                  base64_size(q->bytes.n);
+    }
+    for (unsigned done = 0, n; done < c->count; done += n) {
+        size_t bytes = 0;
+        n = import_batch(c, done);
+        for (unsigned i = done; i < done + n; i++)
+            bytes += import_bytes(&c->items[i]) + IMPORT_BATCH_ITEM_BYTES;
+        batch = bytes > batch ? bytes : batch;
+    }
+    size_t room = answer > batch + IMPORT_ANSWER_BYTES ? answer : batch + IMPORT_ANSWER_BYTES;
+    arena_raise(http_arena(c->call.x), room);
+    if (arena_reserve(http_arena(c->call.x), room))
+        return true;
+    queue_call_end(&c->call, ERR_LIMIT, NULL);
+    return false;
+}
+
 void app_storage_import(struct http_exchange *x, void *app)
 {
     struct import_call *c = queue_call_new(x, app, sizeof *c);
-    http_arena(x)->bytes_max +=
-        http_body(x).n * IMPORT_MEMORY_FACTOR; /* read, stored; answered with escapes */
+    arena_raise(http_arena(x), http_body(x).n * IMPORT_MEMORY_FACTOR);
     const Wire__StorageItemsImportRequest *m =
         c == NULL ? NULL : rpc_read(x, &wire__storage_items_import_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.produce") ||
         !queue_call_partition(&c->call, m->partition))
         return;
-    if (m->n_items == 0) {
-        queue_call_refuse(&c->call, "items is invalid; cannot be empty");
-        return;
-    }
-    c->call.audited = true;
     c->wanted = m;
     c->partition = (uint32_t)m->partition;
-    if (import_items(c))
+    c->call.audited = true;
+    if (import_items(c) && import_reserve(c))
         queue_call_part_job(&c->call, c->partition, import_run, import_answer);
 }
 

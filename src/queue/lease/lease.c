@@ -142,13 +142,18 @@ void lease_disown(struct part *p, const struct queue_lease_request *r, unsigned 
 void lease_finish(struct queue *q, struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
+    bool starved = arena_is_starved(r->arena);
     if (own->fetch_why != ERR_OK) { /* the lease would end unseen, and count */
         if (own->written)
             lease_disown(own->req.part, r, 0);
-        err_note_set(&r->note, "internal error, try your request again");
+        if (!starved)
+            err_note_set(&r->note, "internal error, try your request again");
         r->items_count = 0;
     }
-    req_answer(q, &own->req, own->fetch_why == ERR_OK ? ERR_OK : ERR_UNAVAILABLE);
+    req_answer(q, &own->req,
+               own->fetch_why == ERR_OK ? ERR_OK
+               : starved                ? ERR_LIMIT
+                                        : ERR_UNAVAILABLE);
 }
 
 void queue_lease_give_back(struct queue_lease_request *r, unsigned kept)

@@ -28,19 +28,28 @@ struct import {
     store_time created_at, expire_at;
 };
 
+static struct item import_plain(const struct queue_item *it)
+{
+    return (struct item){ .encoding = it->encoding,
+                          .kind = it->kind,
+                          .bytes = it->bytes,
+                          .reference = it->reference,
+                          .source_id = it->source_id };
+}
+
+bool queue_import_fits(const struct queue_item *item)
+{
+    struct item plain = import_plain(item);
+    return item_batch_bytes(&plain, 1) <= QUEUE_REQUEST_BYTES_MAX;
+}
+
 static err import_encode(const struct import *m, str *encoded, struct err_note *note)
 {
     struct item *plain = arena_calloc(m->arena, (size_t)m->count + 1, sizeof *plain);
     if (plain == NULL)
         return ERR_LIMIT;
-    for (unsigned i = 0; i < m->count; i++) {
-        const struct queue_item *it = &m->items[i];
-        plain[i] = (struct item){ .encoding = it->encoding,
-                                  .kind = it->kind,
-                                  .bytes = it->bytes,
-                                  .reference = it->reference,
-                                  .source_id = it->source_id };
-    }
+    for (unsigned i = 0; i < m->count; i++)
+        plain[i] = import_plain(&m->items[i]);
     if (item_batch_encode(plain, m->count, m->arena, encoded) == ERR_OK &&
         encoded->n <= QUEUE_REQUEST_BYTES_MAX)
         return ERR_OK;

@@ -105,6 +105,29 @@ static void a_release_frees_what_came_since_its_mark(void **state)
     arena_fini(&a);
 }
 
+static void what_is_reserved_is_there(void **state)
+{
+    enum { ROOM = 100000, SMALL = 48, LARGE = 20000 };
+    struct arena a;
+    (void)state;
+    arena_init(&a, 2 * ROOM);
+    assert_non_null(arena_alloc(&a, SMALL));
+    assert_true(arena_reserve(&a, ROOM));
+    size_t total = a.total;
+    for (size_t left = ROOM, n; left >= SMALL; left -= n) {
+        n = left > LARGE ? LARGE : SMALL;
+        assert_non_null(arena_alloc(&a, n));
+    }
+#ifndef ARENA_DEBUG
+    assert_int_equal(a.total, total);
+#else
+    (void)total;
+#endif
+    assert_false(arena_reserve(&a, 2 * ROOM));
+    assert_true(arena_is_full(&a));
+    arena_fini(&a);
+}
+
 static void impossible_sizes_give_null(void **state)
 {
     (void)state;
@@ -185,6 +208,7 @@ int main(void)
         cmocka_unit_test(the_ceiling_holds_and_a_reset_clears_it),
         cmocka_unit_test(large_pieces_do_not_waste_what_is_left_for_small_ones),
         cmocka_unit_test(a_release_frees_what_came_since_its_mark),
+        cmocka_unit_test(what_is_reserved_is_there),
         cmocka_unit_test(impossible_sizes_give_null),
         cmocka_unit_test(calloc_is_zero_also_on_used_memory),
         cmocka_unit_test(copies_and_texts_end_with_nul),

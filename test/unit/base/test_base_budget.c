@@ -31,6 +31,32 @@ static void small_parts_are_free_and_large_ones_add_up(void **state)
     assert_int_equal(budget_fallen(&b), 0);
 }
 
+/* An arena is past its ceiling, not starved, by what its request can never have alone. */
+static void what_no_request_can_have_alone_is_no_lack_of_now(void **state)
+{
+    (void)state;
+    struct budget b = { .bytes_max = MAX };
+    struct budget_part other = { .of = &b };
+    struct arena a;
+    arena_init(&a, 4 * MAX);
+    arena_share(&a, &b);
+    assert_true(budget_part_set(&other, FREE + MAX / 2));
+    assert_false(budget_never(&other, FREE + MAX));
+    assert_true(budget_never(&other, FREE + MAX + 1));
+    assert_null(arena_alloc(&a, MAX));
+    assert_true(arena_is_starved(&a) && !arena_is_full(&a));
+    arena_reset(&a);
+    arena_beside(&a, MAX / 2);
+    assert_null(arena_alloc(&a, MAX));
+    assert_true(arena_is_full(&a) && !arena_is_starved(&a));
+    arena_reset(&a);
+    assert_null(arena_alloc(&a, 2 * MAX));
+    assert_true(arena_is_full(&a) && !arena_is_starved(&a));
+    assert_int_equal(atomic_load(&b.refused), 1);
+    budget_part_end(&other);
+    arena_fini(&a);
+}
+
 static void without_a_limit_or_a_budget_nothing_is_refused(void **state)
 {
     (void)state;
@@ -132,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_urgent_finds_the_reserve),
         cmocka_unit_test(small_parts_are_free_and_large_ones_add_up),
+        cmocka_unit_test(what_no_request_can_have_alone_is_no_lack_of_now),
         cmocka_unit_test(without_a_limit_or_a_budget_nothing_is_refused),
         cmocka_unit_test(what_is_kept_counts_beyond_its_own_limit_alone),
         cmocka_unit_test(an_arena_that_is_refused_says_so_and_gives_all_back),
