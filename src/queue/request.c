@@ -220,6 +220,17 @@ static void req_note_wait(struct req *r)
                      req_change(r)->partition);
 }
 
+/* Is nothing known of the queue's items, because all their stores are away or another's? */
+static bool is_away(const struct queue *q)
+{
+    for (uint32_t i = 0; i < q->parts_count; i++) {
+        const struct part *p = q->parts[i];
+        if (p->loaded && stores_status(q->all, p->store) != PLACE_ERROR)
+            return false;
+    }
+    return true;
+}
+
 static void req_time_out(struct queue *q, struct req *r)
 {
     req_recall(r);
@@ -230,7 +241,8 @@ static void req_time_out(struct queue *q, struct req *r)
         break;
     case REQ_LEASE:
         lease_detach(q, req_lease(r));
-        err_note_set(req_note(r), "request timeout; no items are in the queue, try again");
+        err_note_set(req_note(r), "request timeout; %s, try again",
+                     is_away(q) ? "no partition is available" : "no items are in the queue");
         req_answer(q, r, ERR_TIMEOUT);
         return;
     case REQ_CHANGE:

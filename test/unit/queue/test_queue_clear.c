@@ -210,7 +210,7 @@ static void await_state(struct queue *q, const char *state)
 }
 
 /* Only its owner knows which items a partition has. */
-static void nothing_is_cleared_in_a_partition_of_another_process(void **state)
+static void a_partition_of_another_is_not_cleared_nor_called_empty(void **state)
 {
     struct err_note note;
     (void)state;
@@ -230,6 +230,11 @@ static void nothing_is_cleared_in_a_partition_of_another_process(void **state)
         assert_string_equal(note.text, "partition not available; partition '0' is owned by another "
                                        "process, retry again");
     }
+    struct ask *l = rig_lease_begin(&rig, q, "c", 1, 50);
+    assert_int_equal(ask_wait(l), ERR_TIMEOUT);
+    assert_string_equal(l->u.lease.note.text,
+                        "request timeout; no partition is available, try again");
+    ask_free(l);
     rig_ops(&rig, 0, bent.real);
     await_state(q, "available");
     left(q, 3, 0, 0);
@@ -241,7 +246,7 @@ static void nothing_is_cleared_in_a_partition_of_another_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_is_cleared_in_a_partition_of_another_process,
+        cmocka_unit_test_setup_teardown(a_partition_of_another_is_not_cleared_nor_called_empty,
                                         rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(what_is_given_back_for_later_meanwhile_stays, rig_setup,
                                         rig_teardown),
