@@ -225,12 +225,14 @@ static void again_or_fail(struct uploads *u, struct job *j, err code, const char
     j->not_before = mono_add_ms(clock_mono(u->opts.clock), pause_ms);
 }
 
-/* What answers there is no Palimpsest: asking again is in vain. */
+/* What answers there is no Palimpsest: asking again is in vain. A 5xx but 501, which a server says
+ * that has no PUT, may be of a proxy before one. */
 static bool is_other_server(struct uploads *u, const struct client_answer *a, struct err_note *note)
 {
     bool odd =
         a->status >= 300 || (a->status >= 200 && !client_is_render(a->etag, a->cache_status));
-    bool other = client_explain(u->opts.client, a, note) == CLI_NO_SERVER && odd && a->status < 500;
+    bool final = a->status < 500 || a->status == 501;
+    bool other = client_explain(u->opts.client, a, note) == CLI_NO_SERVER && odd && final;
     if (other)
         fail(u, ERR_UNAVAILABLE, note->text);
     return other;

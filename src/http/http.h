@@ -60,6 +60,8 @@ struct http_listen {
     bool content;        /* serves all other routes (health and metrics answer on both) */
 };
 
+enum { HTTP_SPARE_FILES = 128 }; /* descriptors that a server wants beside its connections */
+
 struct http_limits {       /* 0: the default in brackets */
     size_t head_bytes_max; /* request line and headers [16 KiB]; each connection takes 8 KiB more */
     size_t body_drain_bytes_max; /* of a refused body, past its limit, read and dropped before the

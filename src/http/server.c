@@ -19,7 +19,6 @@
 
 enum {
     HTTP_BACKLOG = 4096,
-    HTTP_SPARE_FILES = 128,      /* descriptors that are no connections */
     HTTP_FREE_LOOKS_MAX = 10000, /* a millisecond each, or more */
     HTTP_FREE_LOOKS_CALM = 3
 };

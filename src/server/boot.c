@@ -206,6 +206,8 @@ static void fit_connections(struct server *s, struct http_limits *limits)
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
         return;
     rlim_t fit = files.rlim_cur > 2 * beside ? files.rlim_cur - beside : files.rlim_cur / 2;
+    if (fit > files.rlim_cur - HTTP_SPARE_FILES && files.rlim_cur > HTTP_SPARE_FILES)
+        fit = files.rlim_cur - HTTP_SPARE_FILES; /* which the server wants beside them */
     fit = fit < limits->connections_max
               ? fit
               : limits->connections_max; /* then the others may lack some */

@@ -166,6 +166,17 @@ def an_answer_of_200_that_no_palimpsest_gives_is_exit_4(binary):
 
 
 @scene
+def a_server_that_has_no_put_is_exit_4(binary):
+    """As python3 -m http.server."""
+    export = (b'<mediawiki><page><title>T</title><revision><id>1</id><timestamp>2020-01-01T00:00:00Z</timestamp>'
+              b'<text>x</text></revision></page></mediawiki>')
+    with Server(binary) as server, _Says(_whole(b'<html>', status='501 Unsupported method')) as other:
+        client = Client(binary, server)
+        for args in (['put', 'T', '1', '-'], ['import', 'mediawiki-xml', '-']):
+            _fails(client, [*args, '--server', other.url], 4, 'URL', stdin=export)
+
+
+@scene
 def a_listing_that_does_not_lead_on_ends(binary):
     with Server(binary) as server:
         client = Client(binary, server)

@@ -220,6 +220,7 @@ def few_files_mean_few_connections_and_a_word(binary):
     eq(connections_with(binary, 4000, *origin, '--set', 'client.connections_max=400'), 4000 - 512 - 2 * 400)
     eq(connections_with(binary, 1400, *origin, '--set', 'http.connections_max=800'), 1400 - 512 - 2 * 64)
     eq(connections_with(binary, 400, '--set', 'http.connections_max=100'), 100)
+    eq(connections_with(binary, 220), 220 - 128)
     eq(connections_with(binary, 1500, *origin, '--set', 'http.connections_max=800'), None)
 
 
