@@ -22,8 +22,8 @@
  *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must
  *          move: body bytes we were given, or bytes the client's kernel acknowledged (TCP_INFO).
  *   WORK   ours: no limit here.
- * Nobody is cut because we were slow: bytes of a body that lie unread are waited for by nobody but
- * us, and the windows of SEND are of the time in which something lay in the socket.
+ * Nobody is cut because we were slow: not when bytes of a body lie unread and the worker had no
+ * turn; and the windows of SEND are of the time in which something lay in the socket.
  *
  * The library takes a short read for the end of what is there, and so misses a FIN that came with
  * the last bytes. A client that has left while more of its request is awaited is cut here too. */
@@ -31,7 +31,8 @@
 enum {
     CONNS_PROBE_NS = 1000000000,
     CONNS_LEFT_NS = 300000000, /* a worker has seen by then what was still in its hands */
-    CONNS_STALLED_NS = 1000000000
+    CONNS_STALLED_NS = 1000000000,
+    CONNS_TURNS_MIN = 2 /* of its worker, in one of which it saw to the connection */
 };
 
 /* tcpi_state as the kernel counts; <netinet/tcp.h> names them but does not go with
@@ -264,13 +265,18 @@ static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t windo
 static bool body_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     int unread = 0;
-    if (!window_is_overdue(c, c->moved_bytes, l->head_timeout_ms * NS_PER_MS,
-                           l->body_bytes_per_s_min, now))
+    int64_t window_ns = c->window_ns;
+    bool overdue = window_is_overdue(c, c->moved_bytes, l->head_timeout_ms * NS_PER_MS,
+                                     l->body_bytes_per_s_min, now);
+    uint64_t turns = c->worker == NULL ? 0 : worker_turns(c->worker);
+    bool had_no_turn = turns - c->window_turns < CONNS_TURNS_MIN;
+    if (overdue && had_no_turn && ioctl(c->fd, SIOCINQ, &unread) == 0 && unread > 0) {
+        c->window_ns = 0;
         return false;
-    if (ioctl(c->fd, SIOCINQ, &unread) != 0 || unread == 0)
-        return true;
-    c->window_ns = 0;
-    return false;
+    }
+    if (c->window_ns != window_ns)
+        c->window_turns = turns;
+    return overdue;
 }
 
 /* The kernel counts the time in which something was unsent or not acknowledged. */

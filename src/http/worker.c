@@ -36,6 +36,7 @@ struct http_worker {
     pthread_mutex_t lock;   /* of the next */
     struct task_list tasks;
     bool woken, stopping;
+    _Atomic uint64_t turns;
     bool resumed;        /* the worker's own: a connection was, and the library has not seen it */
     unsigned idle_turns; /* the worker's own */
     /* by descriptor: the library does not tell which of those it was given it begins */
@@ -60,6 +61,11 @@ static void worker_wake(struct http_worker *w)
     if (!w->woken)
         (void)eventfd_write(w->wake, 1); /* cannot be full */
     w->woken = true;
+}
+
+uint64_t worker_turns(const struct http_worker *w)
+{
+    return atomic_load_explicit(&w->turns, memory_order_relaxed);
 }
 
 void worker_post(struct http_worker *w, struct task *t)
@@ -189,6 +195,7 @@ static void *worker_main(void *worker)
             more = tasks_run(w);
             w->resumed = false;
             (void)MHD_run(w->library); /* fails only when it is stopped */
+            atomic_fetch_add_explicit(&w->turns, 1, memory_order_relaxed);
         }
     } while (worker_waits(w));
     while (tasks_run(w))

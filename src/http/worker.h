@@ -17,6 +17,8 @@ struct http_worker *worker_start(struct listener *l, bool accepts);
 void worker_stop(struct http_worker **wp);
 struct listener *worker_listener(const struct http_worker *w);
 bool worker_is_here(const struct http_worker *w);
+/* How often it has let the library see to what is ready. Thread: any. */
+uint64_t worker_turns(const struct http_worker *w);
 /* Thread: any. */
 void worker_post(struct http_worker *w, struct task *t);
 /* Resumes x's connection. Thread: w. */
