@@ -355,8 +355,8 @@ static void store_open(struct stage *s)
     p->domains_count = COUNT_OF(s->domains);
     p->changes = page_changes_new(1);
     p->quota = page_quota_new(100000, 7200 * NS_PER_S);
-    const struct page_listener follower = { .changed = on_changed, .ctx = p->changes };
-    page_store_listen(p->store, &follower);
+    const struct page_listener listener = { .changed = on_changed, .ctx = p->changes };
+    page_store_listen(p->store, &listener);
 }
 
 /* ---- all of it ---- */
