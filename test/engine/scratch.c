@@ -142,3 +142,20 @@ void scratch_bytes(uint64_t seed, char *out, size_t n)
         out[i] = (char)(1 + x % 255);
     }
 }
+
+int scratch_setup(void **state)
+{
+    struct scratch *s = malloc(sizeof(*s));
+    assert_non_null(s);
+    scratch_init(s);
+    scratch_open(s);
+    *state = s;
+    return 0;
+}
+
+int scratch_teardown(void **state)
+{
+    scratch_fini(*state);
+    free(*state);
+    return 0;
+}

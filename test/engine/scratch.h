@@ -28,6 +28,9 @@ void scratch_init(struct scratch *s);
 void scratch_fini(struct scratch *s);
 /* Opens and starts; a failure fails the test. */
 void scratch_open(struct scratch *s);
+/* For cmocka: *state is an open one. */
+int scratch_setup(void **state);
+int scratch_teardown(void **state);
 err scratch_try(struct scratch *s, bool read_only, struct err_note *note);
 void scratch_close(struct scratch *s);
 /* dir/name as one path. */

@@ -13,23 +13,6 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
-{
-    struct scratch *s = malloc(sizeof(*s));
-    assert_non_null(s);
-    scratch_init(s);
-    scratch_open(s);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    scratch_fini(*state);
-    free(*state);
-    return 0;
-}
-
 static void expect_row(struct scratch *s, str key, str value, str bytes)
 {
     struct scratch_row r;
@@ -397,7 +380,7 @@ static void second_opening_is_refused(void **state)
 
 int main(void)
 {
-#define FACT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define FACT(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
         FACT(row_is_read_back_before_and_after_indexing),
         FACT(spaces_are_apart),

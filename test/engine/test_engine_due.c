@@ -25,23 +25,6 @@ struct change {
     const struct due_entry *entry;
 };
 
-static int setup(void **state)
-{
-    struct scratch *s = malloc(sizeof(*s));
-    assert_non_null(s);
-    scratch_init(s);
-    scratch_open(s);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    scratch_fini(*state);
-    free(*state);
-    return 0;
-}
-
 static err change(struct engine_txn *t, void *ctx)
 {
     const struct change *c = ctx;
@@ -182,12 +165,14 @@ static void an_entry_without_an_instant_is_due_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_due_comes_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_row_declares_one_instant_and_may_change_it, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_lane_shares_its_space_with_other_rows, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_entry_without_an_instant_is_due_at_once, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_due_comes_in_order, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_row_declares_one_instant_and_may_change_it, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_lane_shares_its_space_with_other_rows, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(an_entry_without_an_instant_is_due_at_once, scratch_setup,
+                                        scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
