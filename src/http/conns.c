@@ -262,6 +262,16 @@ static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t windo
     return false;
 }
 
+/* A worker that rests from one sweep to the next, though bytes lie unread, does not want them:
+ * libmicrohttpd 1.0.1 reads no more when its memory for one line of a chunk is full. */
+static bool body_had_no_turn(struct http_conn *c, uint64_t turns)
+{
+    bool rests = c->worker != NULL && worker_rests(c->worker),
+         rested = rests && c->rested_turns == turns + 1;
+    c->rested_turns = rests ? turns + 1 : 0;
+    return !rested && turns - c->window_turns < CONNS_TURNS_MIN;
+}
+
 static bool body_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     int unread = 0;
@@ -269,7 +279,7 @@ static bool body_is_overdue(const struct http_limits *l, struct http_conn *c, in
     bool overdue = window_is_overdue(c, c->moved_bytes, l->head_timeout_ms * NS_PER_MS,
                                      l->body_bytes_per_s_min, now);
     uint64_t turns = c->worker == NULL ? 0 : worker_turns(c->worker);
-    bool had_no_turn = turns - c->window_turns < CONNS_TURNS_MIN;
+    bool had_no_turn = body_had_no_turn(c, turns);
     if (overdue && had_no_turn && ioctl(c->fd, SIOCINQ, &unread) == 0 && unread > 0) {
         c->window_ns = 0;
         return false;

@@ -122,6 +122,7 @@ struct http_conn {
     int64_t phase_seen_ns, window_ns, probe_ns, moved_ns, left_ns;
     uint64_t window_bytes, idle_bytes, moved_bytes;
     uint64_t window_turns; /* its worker's when the window of a body began */
+    uint64_t rested_turns; /* and 1 more, when its worker rested at the last sweep; else 0 */
     bool cut;
     uint64_t stuck_bytes; /* under the table's lock: body_bytes when its worker had nothing to do */
     bool owed; /* under the table's lock: conns_owe saw it in work or sending, at owed_phase */

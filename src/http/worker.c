@@ -37,6 +37,7 @@ struct http_worker {
     struct task_list tasks;
     bool woken, stopping;
     _Atomic uint64_t turns;
+    _Atomic bool rests;
     bool resumed;        /* the worker's own: a connection was, and the library has not seen it */
     unsigned idle_turns; /* the worker's own */
     /* by descriptor: the library does not tell which of those it was given it begins */
@@ -66,6 +67,11 @@ static void worker_wake(struct http_worker *w)
 uint64_t worker_turns(const struct http_worker *w)
 {
     return atomic_load_explicit(&w->turns, memory_order_relaxed);
+}
+
+bool worker_rests(const struct http_worker *w)
+{
+    return atomic_load_explicit(&w->rests, memory_order_relaxed);
 }
 
 void worker_post(struct http_worker *w, struct task *t)
@@ -164,7 +170,10 @@ static bool worker_waits(struct http_worker *w)
 {
     struct pollfd fds[2] = { { .fd = w->library_set, .events = POLLIN },
                              { .fd = w->wake, .events = POLLIN } };
-    int patience = worker_patience(w), n = poll(fds, COUNT_OF(fds), patience);
+    int patience = worker_patience(w);
+    atomic_store_explicit(&w->rests, patience != 0, memory_order_relaxed);
+    int n = poll(fds, COUNT_OF(fds), patience);
+    atomic_store_explicit(&w->rests, false, memory_order_relaxed);
     eventfd_t count;
     INVARIANT(n >= 0 || errno == EINTR);
     if (n > 0 && fds[1].revents != 0)

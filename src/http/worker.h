@@ -19,6 +19,8 @@ struct listener *worker_listener(const struct http_worker *w);
 bool worker_is_here(const struct http_worker *w);
 /* How often it has let the library see to what is ready. Thread: any. */
 uint64_t worker_turns(const struct http_worker *w);
+/* Does it wait for something to do? Thread: any. */
+bool worker_rests(const struct http_worker *w);
 /* Thread: any. */
 void worker_post(struct http_worker *w, struct task *t);
 /* Resumes x's connection. Thread: w. */

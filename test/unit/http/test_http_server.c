@@ -287,29 +287,6 @@ static void bodies_up_to_the_limit_arrive_whole(void **state)
     }
 }
 
-/* The library's memory for the line of a chunk is full, and it says nothing; since 1.0 it reads on
- * and forgets. */
-static void a_chunk_line_of_a_megabyte_ends(void **state)
-{
-    struct echo *e = *state;
-    struct buf b;
-    buf_init(&b, 8 << 20);
-    buf_put(&b, STR("POST /count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x="));
-    put_body(&b, 1 << 20);
-    buf_put(&b, STR("\r\nhello\r\n0\r\n\r\n"));
-    assert_int_equal(buf_status(&b), ERR_OK);
-    int fd = wire_connect(echo_port(e, 0)), other = wire_connect(echo_port(e, 0));
-    (void)wire_send(fd, buf_str(&b)); /* may be cut off */
-    buf_fini(&b);
-    int64_t began_ms = wire_now_ms();
-    wire_read(fd, false, &answer);
-    assert_true(answer.status == 0 || answer.status == 200 || answer.status >= 400);
-    assert_true(wire_now_ms() - began_ms < WIRE_DEADLINE_MS / 2);
-    assert_true(serves_on(other));
-    close(fd);
-    close(other);
-}
-
 static void a_body_past_the_limit_is_refused(void **state)
 {
     struct echo *e = *state;
@@ -660,7 +637,6 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(http_10_closes_unless_asked, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_up_to_the_limit_arrive_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_chunk_line_of_a_megabyte_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_past_the_limit_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(expect_continue_is_told_to_go_on_or_refused_at_once, setup,
                                         teardown),
