@@ -2,9 +2,9 @@
 
 #include "base/buf.h"
 #include "base/ksuid.h"
+#include "codec/sha256.h"
 
 #include <openssl/crypto.h>
-#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ bool secret_valid(str key)
 struct secret_hash secret_hash(str key)
 {
     struct secret_hash h;
-    INVARIANT(SHA256((const unsigned char *)key.p, key.n, h.bytes) != NULL);
+    sha256_of(key, h.bytes);
     return h;
 }
 

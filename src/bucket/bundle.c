@@ -1,8 +1,7 @@
 #include "bucket/bundle.h"
 #include "bucket/page_write.h"
+#include "codec/sha256.h"
 
-#include <openssl/evp.h>
-#include <openssl/sha.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -77,45 +76,17 @@ err bundle_build(const struct bundle_way *way, const struct page_put_content *co
 
 /* ---- digests ---- */
 
-static void hash_bytes(void *ctx, str bytes)
-{
-    INVARIANT(EVP_DigestUpdate(ctx, bytes.p, bytes.n) == 1);
-}
-
-static void hash_number(EVP_MD_CTX *h, uint64_t v)
+static void hash_number(struct evp_md_ctx_st *h, uint64_t v)
 {
     char be[8];
     put_be64(be, v);
-    hash_bytes(h, (str){ .p = be, .n = sizeof(be) });
+    sha256_add(h, (str){ .p = be, .n = sizeof(be) });
 }
 
-static void hash_text(EVP_MD_CTX *h, str text)
+static void hash_text(struct evp_md_ctx_st *h, str text)
 {
     hash_number(h, text.n);
-    hash_bytes(h, text);
-}
-
-static EVP_MD_CTX *hash_begin(void)
-{
-    EVP_MD_CTX *h = EVP_MD_CTX_new();
-    INVARIANT(h != NULL);
-    INVARIANT(EVP_DigestInit_ex(h, EVP_sha256(), NULL) == 1);
-    return h;
-}
-
-/* As hash_begin; the library looks for its code at each of those, and for none here. */
-static EVP_MD_CTX *hash_begin_as(const EVP_MD_CTX *fresh)
-{
-    EVP_MD_CTX *h = EVP_MD_CTX_new();
-    INVARIANT(h != NULL);
-    INVARIANT(EVP_MD_CTX_copy_ex(h, fresh) == 1);
-    return h;
-}
-
-static void hash_end(EVP_MD_CTX *h, unsigned char out[EVP_MAX_MD_SIZE])
-{
-    INVARIANT(EVP_DigestFinal_ex(h, out, NULL) == 1);
-    EVP_MD_CTX_free(h);
+    sha256_add(h, text);
 }
 
 /* Places of contents in order of their names. */
@@ -151,8 +122,8 @@ static bool contains_nocase(str text, str lower)
 
 /* Both digests in one pass over the bytes: what is cut out, and where, goes to the second hash. */
 struct both {
-    EVP_MD_CTX *plain, *rest;
-    EVP_MD_CTX *headers; /* but content-type; NULL: there are none */
+    struct evp_md_ctx_st *plain, *rest;
+    struct evp_md_ctx_st *headers; /* but content-type; NULL: there are none */
     str raw;
     uint64_t plain_n;
     size_t seen; /* bytes of raw before it are in one of the two */
@@ -171,7 +142,7 @@ static void plain_piece(void *ctx, str bytes)
     struct both *b = ctx;
     size_t at = (size_t)(bytes.p - b->raw.p);
     cut_piece(b, at);
-    hash_bytes(b->plain, bytes);
+    sha256_add(b->plain, bytes);
     b->plain_n += bytes.n;
     b->seen = at + bytes.n;
 }
@@ -184,7 +155,7 @@ static void hash_headers(struct both *b, const struct page_put_content *c)
         if (line.n == 0 || str_eq_nocase(str_take(line, str_find(line, ':')), STR("content-type")))
             continue;
         if (b->headers == NULL)
-            b->headers = hash_begin();
+            b->headers = sha256_begin();
         hash_text(b->headers, c->name);
         hash_text(b->headers, line);
     }
@@ -213,21 +184,21 @@ void bundle_digests(const struct page_put_content *contents, unsigned count,
                     unsigned char plain_digest[PAGE_DIGEST_BYTES])
 {
     unsigned order[PAGE_CONTENTS_MAX] = { 0 };
-    struct both b = { .plain = hash_begin() };
-    b.rest = hash_begin_as(b.plain);
-    unsigned char plain[EVP_MAX_MD_SIZE];
+    struct both b = { .plain = sha256_begin() };
+    b.rest = sha256_begin();
+    unsigned char plain[SHA256_BYTES];
     by_name(contents, count, order);
     for (unsigned i = 0; i < count; i++)
         hash_content(&b, &contents[order[i]]);
-    hash_end(b.plain, plain);
-    hash_bytes(b.rest, (str){ .p = (const char *)plain, .n = SHA256_DIGEST_LENGTH });
+    sha256_end(b.plain, plain);
+    sha256_add(b.rest, (str){ .p = (const char *)plain, .n = SHA256_BYTES });
     if (b.headers != NULL) { /* beside the plain hash: so digest, and what is stored without them,
                                 stay as they were */
-        hash_bytes(b.headers, (str){ .p = (const char *)plain, .n = SHA256_DIGEST_LENGTH });
-        hash_end(b.headers, plain);
+        sha256_add(b.headers, (str){ .p = (const char *)plain, .n = SHA256_BYTES });
+        sha256_end(b.headers, plain);
     }
     memcpy(plain_digest, plain, PAGE_DIGEST_BYTES);
-    unsigned char whole[EVP_MAX_MD_SIZE];
-    hash_end(b.rest, whole);
+    unsigned char whole[SHA256_BYTES];
+    sha256_end(b.rest, whole);
     memcpy(digest, whole, PAGE_DIGEST_BYTES);
 }

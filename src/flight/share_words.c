@@ -2,26 +2,23 @@
 #include "flight/share_impl.h"
 
 #include "base/utf8.h"
+#include "codec/sha256.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
 void flight_share_id(const str *parts, unsigned count, unsigned char out[FLIGHT_ID_BYTES])
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    EVP_MD_CTX *sha = EVP_MD_CTX_new();
-    INVARIANT(sha != NULL);
-    INVARIANT(EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1);
+    unsigned char digest[SHA256_BYTES];
+    struct evp_md_ctx_st *sha = sha256_begin();
     for (unsigned i = 0; i < count; i++) {
-        unsigned char length[8];
+        char length[8];
         for (unsigned b = 0; b < sizeof length; b++)
-            length[b] = (unsigned char)((uint64_t)parts[i].n >> (56 - 8 * b));
-        INVARIANT(EVP_DigestUpdate(sha, length, sizeof length) == 1);
-        INVARIANT(parts[i].n == 0 || EVP_DigestUpdate(sha, parts[i].p, parts[i].n) == 1);
+            length[b] = (char)((uint64_t)parts[i].n >> (56 - 8 * b));
+        sha256_add(sha, (str){ .p = length, .n = sizeof length });
+        sha256_add(sha, parts[i]);
     }
-    INVARIANT(EVP_DigestFinal_ex(sha, digest, NULL) == 1);
-    EVP_MD_CTX_free(sha);
+    sha256_end(sha, digest);
     memcpy(out, digest, FLIGHT_ID_BYTES);
 }
 
