@@ -67,7 +67,8 @@ class Server:
                                              f'127.0.0.1:{self.port}', '--set', 'queue.stores=' + self.stores],
                                             stdout=subprocess.PIPE, stderr=log, text=True)
         if not self.process.stdout.readline().startswith('listening on '):
-            die(f'the server did not start; its log is {self.folder}/log')
+            last = (self.folder / 'log').read_text(errors='replace').splitlines()[-3:]
+            die('\n'.join([f'the server did not start; the end of its log, {self.folder}/log:', *last]))
 
     def end(self, number=signal.SIGTERM):
         if self.process is not None:
