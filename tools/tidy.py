@@ -24,8 +24,7 @@ FOLDERS = ('src', 'test', 'bench')
 
 # What was beyond a limit of lines or parameters when the limit came: a file, or file:function.
 STILL_BEYOND = {
-    'src/bucket/catalog.c:pages_new', 'src/bucket/find.c:page_read', 'src/table/read.c', 'src/table/read.c:tables_get_json',
-    'src/table/store.c:store_schema', 'src/table/update.c', 'src/table/value.c',
+    'src/bucket/catalog.c:pages_new', 'src/bucket/find.c:page_read',
 }
 THEIR_SHAPE = {'src/http/serve.c:serve_call'}       # another library says what its parameters are
 

@@ -53,7 +53,6 @@ void app_start(struct app *app)
     app->pace = pace_new(entropy_u64());
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
-    value_there_init(app);
     const struct page_listener listener = { .changed = page_changed, .ctx = page->changes };
     page_store_listen(page->store, &listener);
 }
@@ -80,8 +79,6 @@ void app_stop(struct app *app)
     free(app->frames);
     app->frames = NULL;
     counters_free(&app->counters);
-    free(app->values_there);
-    app->values_there = NULL;
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         http_ready_unref(&app->ok[i]);
 }

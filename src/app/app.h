@@ -7,6 +7,7 @@
 #include "base/metrics.h"
 #include "http/http.h"
 #include "page/page.h"
+#include "value/value.h"
 
 #include <stdatomic.h>
 
@@ -24,7 +25,6 @@ struct origin_metrics;
 struct loop;
 struct queues; /* queue/queue.h */
 struct sysclock;
-struct tables; /* table/table.h */
 
 /* The object graph the handlers see; built by server/boot.c, which owns every part. */
 struct app {
@@ -32,7 +32,8 @@ struct app {
     atomic_bool access_log;      /* a line for each request */
     struct page_service page;    /* its changes, quota and shapes are set by app_start */
     struct engine *engine;
-    struct tables *tables;
+    struct table_store *tables;
+    struct value_service values; /* buckets in the order of config's values */
     struct queues *queues;
     struct queue_gate *queue_gate; /* queue_gate.h; set by app_start */
     struct auth *auth;
@@ -51,7 +52,6 @@ struct app {
     struct lists *lists;        /* never NULL once the server listens */
     struct page_bucket *stash;  /* of transformed wikitext; reached by transforms alone */
     struct origin_metrics *origin_metrics; /* render/render.h; NULL as client */
-    _Atomic bool *values_there;            /* value_request.h; set by app_start */
     _Atomic size_t transform_bytes;        /* of the bodies of transforms under way */
     atomic_uint trims; /* how often yet the timer gives memory back, since a big body came */
     struct http_server *http;

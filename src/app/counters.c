@@ -9,7 +9,6 @@
 #include "loop/limiter.h"
 #include "loop/loop.h"
 #include "render/render.h"
-#include "table/tables.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -228,7 +227,7 @@ void counters_render(const struct app *app, struct buf *out)
     struct figures now = { 0 };
     engine_stats_get(app->engine, &now.engine);
     page_store_stats(app->page.store, &now.pages);
-    tables_stats_get(app->tables, &now.tables);
+    table_store_stats(app->tables, &now.tables);
     hot_stats_get(app->hot, &now.hot);
     if (app->lists != NULL)
         lists_stats_get(app->lists, &now.lists);

@@ -118,9 +118,31 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
         open_service(s);
     }
     if (why == ERR_OK)
-        why = tables_new(s->app.engine, s->app.clock, &s->app.tables, note);
+        why = tables_new(s->app.engine, s->app.clock, &s->tables, note);
+    if (why == ERR_OK)
+        s->app.tables = tables_store(s->tables);
     *status = server_exit_of(why);
     return why;
+}
+
+/* Buckets of values; after the domains. */
+static void open_values(struct server *s)
+{
+    const struct config *c = s->config;
+    for (unsigned i = 0; i < c->values_count; i++) {
+        const struct config_bucket *b = &c->values[i];
+        s->values[i] =
+            (struct value_settings){ .kind = b->kind == KIND_KEY_VALUE ? VALUE_PLAIN : VALUE_REVS,
+                                     .name = str_of(b->page.name),
+                                     .ttl_ns = b->value_ttl_ns,
+                                     .policy = &b->page.policy };
+    }
+    s->app.values = (struct value_service){ .store = s->app.tables,
+                                            .clock = s->app.clock,
+                                            .buckets = s->values,
+                                            .buckets_count = c->values_count,
+                                            .domains_count = s->app.page.domains_count };
+    value_service_init(&s->app.values);
 }
 
 static int by_name(const void *a, const void *b)
@@ -273,6 +295,7 @@ static err open_origins(struct server *s, enum server_exit *status, struct err_n
 {
     s->app.page.loop = s->app.loop = loop_new(server_pool_threads(s->config));
     pages_read_on(s->pages, loop_pool(s->app.loop));
+    tables_read_on(s->tables, loop_pool(s->app.loop));
     err why = origins_open(&s->app, s->domains, note);
     *status = SERVER_USAGE;
     return why;
@@ -294,6 +317,7 @@ static void open_budget(struct server *s)
 
 static void open_app(struct server *s)
 {
+    open_values(s);
     s->app.upkeep_all = run_upkeep;
     app_start(&s->app);
     s->upkeep = upkeep_new(&s->app);
@@ -351,7 +375,8 @@ void server_unboot(struct server *s)
     if (started)
         app_stop(&s->app);
     auth_free(&s->app.auth);
-    tables_free(&s->app.tables);
+    value_service_fini(&s->app.values);
+    tables_free(&s->tables);
     pages_free(&s->pages);
     free(s->domains);
     metrics_free(&s->app.metrics);

@@ -5,7 +5,7 @@
  * buckets of values go into a list of their own. Bucket 0 is `page`. */
 #include "server/options_impl.h"
 
-#include "table/table.h"
+#include "store/table_read.h"
 
 #include <string.h>
 

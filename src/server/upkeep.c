@@ -7,7 +7,6 @@
 #include "engine/store.h"
 #include "loop/loop.h"
 #include "queue/store/open.h"
-#include "table/tables.h"
 
 #include <malloc.h>
 #include <pthread.h>
@@ -83,7 +82,8 @@ static void batch(struct upkeep *u, bool *more, store_time *next)
         part_end(u, &u->pages,
                  page_store_upkeep(u->app->page.store, &u->pages.more, &u->pages.next));
     if (part_begin(u, &u->tables))
-        part_end(u, &u->tables, tables_upkeep(u->app->tables, &u->tables.more, &u->tables.next));
+        part_end(u, &u->tables,
+                 table_store_upkeep(u->app->tables, &u->tables.more, &u->tables.next));
     metric_add(u->batches, 1);
     *more = u->pages.more || u->tables.more;
     *next = store_time_before(u->pages.next, u->tables.next) ? u->pages.next : u->tables.next;

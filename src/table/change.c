@@ -14,6 +14,13 @@ static const str number_key = { .p = "N", .n = 1 };
 
 /* ---- schemas ---- */
 
+/* A change on its way; in the arena of its request. */
+struct change_own {
+    struct tables *tables;
+    struct schema *schema; /* CREATE */
+    struct engine_update update;
+};
+
 static err number_next(struct engine_txn *t, uint32_t *number)
 {
     struct engine_row row;
@@ -36,30 +43,43 @@ static err schema_write(struct engine_txn *t, struct table_schema_change *c, con
 {
     struct buf b;
     struct key_buf key;
+    str bytes = STR_NONE;
     buf_init(&b, SCHEMA_PACK_BYTES_MAX);
     schema_pack(&b, s);
     err e = buf_status(&b);
     if (e == ERR_OK) {
-        c->bytes = arena_copy(c->arena, buf_str(&b));
-        e = c->bytes.p == NULL ? ERR_LIMIT : ERR_OK;
+        bytes = arena_copy(c->arena, buf_str(&b)); /* it is written after this */
+        e = bytes.p == NULL ? ERR_LIMIT : ERR_OK;
     }
     buf_fini(&b);
     if (e != ERR_OK)
         return e;
     store_schema_key(&key, c->domain, s->name);
-    bool beside = c->bytes.n <= ENGINE_VALUE_BYTES_MAX;
-    str value = beside ? c->bytes : str_take(c->bytes, SCHEMA_HEAD_BYTES);
-    return engine_txn_put(t, SPACE_SCHEMA, key_buf_str(&key), value, beside ? STR_NONE : c->bytes);
+    bool beside = bytes.n <= ENGINE_VALUE_BYTES_MAX;
+    str value = beside ? bytes : str_take(bytes, SCHEMA_HEAD_BYTES);
+    return engine_txn_put(t, SPACE_SCHEMA, key_buf_str(&key), value, beside ? STR_NONE : bytes);
 }
 
 /* Schemas are small and seldom changed: one that is cold is read here. */
+static err old_find(struct engine_txn *t, struct table_schema_change *c, struct err_note *note,
+                    struct schema **out)
+{
+    const struct change_own *own = c->call.own;
+    const struct store_look look = { .tables = own->tables,
+                                     .view = engine_txn_view(t),
+                                     .domain = c->domain,
+                                     .arena = c->arena,
+                                     .note = note };
+    return store_schema(&look, c->table, out);
+}
+
 static err create_decide(struct engine_txn *t, void *ctx)
 {
     struct table_schema_change *c = ctx;
-    struct schema next = *c->schema, *old;
+    const struct change_own *own = c->call.own;
+    struct schema next = *own->schema, *old;
     c->created = c->changed = false;
-    err e = store_schema(c->tables, engine_txn_view(t), c->domain, c->table, c->arena, false, &old,
-                         NULL);
+    err e = old_find(t, c, NULL, &old);
     if (e == ERR_NOT_FOUND) {
         uint32_t number;
         e = number_next(t, &number);
@@ -90,8 +110,7 @@ static err drop_decide(struct engine_txn *t, void *ctx)
     struct schema *old;
     struct key_buf key;
     char dropped[DROPPED_KEY_BYTES];
-    err e = store_schema(c->tables, engine_txn_view(t), c->domain, c->table, c->arena, false, &old,
-                         &c->note);
+    err e = old_find(t, c, &c->note, &old);
     if (e != ERR_OK)
         return e;
     store_schema_key(&key, c->domain, c->table);
@@ -110,42 +129,30 @@ static err drop_decide(struct engine_txn *t, void *ctx)
 static void change_done(void *ctx, err why)
 {
     struct table_schema_change *c = ctx;
-    c->done(c, why);
+    store_call_end(&c->call, why);
 }
 
-static err change_prepare(struct tables *ts, struct table_schema_change *c)
+enum store_start tables_change(struct table_store *s, struct table_schema_change *c)
 {
-    MAGIC_CHECK(ts, TABLES_MAGIC);
-    c->tables = ts;
-    c->created = c->changed = false;
+    struct tables *ts = tables_of(s);
+    struct change_own *own = arena_calloc(c->arena, 1, sizeof *own);
     bool drop = c->action == SCHEMA_DROP;
-    if (!drop) {
-        err e = schema_parse(c->arena, c->table, c->json, &c->schema, &c->note);
-        store_memory_note(e, c->arena, &c->note);
-        if (e != ERR_OK)
-            return e;
-    }
-    c->update = (struct engine_update){ .decide = drop ? drop_decide : create_decide,
-                                        .done = change_done,
-                                        .ctx = c,
-                                        .deadline = c->deadline,
-                                        .frees = drop };
-    return ERR_OK;
-}
-
-err tables_change(struct tables *ts, struct table_schema_change *c)
-{
-    err e = change_prepare(ts, c);
-    if (e == ERR_OK)
-        engine_submit(ts->engine, &c->update);
-    return e;
-}
-
-err tables_change_wait(struct tables *ts, struct table_schema_change *c)
-{
-    err e = change_prepare(ts, c);
-    c->update.done = NULL;
-    return e == ERR_OK ? engine_submit_wait(ts->engine, &c->update) : e;
+    c->created = c->changed = false;
+    err e = own == NULL ? ERR_LIMIT : ERR_OK;
+    if (e == ERR_OK && !drop)
+        e = schema_parse(c->arena, c->table, c->json, &own->schema, &c->note);
+    store_memory_note(e, c->arena, &c->note);
+    if (e != ERR_OK)
+        return store_call_done(&c->call, e);
+    c->call.own = own;
+    own->tables = ts;
+    own->update = (struct engine_update){ .decide = drop ? drop_decide : create_decide,
+                                          .done = change_done,
+                                          .ctx = c,
+                                          .deadline = c->call.deadline,
+                                          .frees = drop };
+    engine_submit(ts->engine, &own->update);
+    return STORE_LATER;
 }
 
 /* ---- upkeep ---- */

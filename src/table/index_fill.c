@@ -409,8 +409,11 @@ static err fill_open(struct fill *f, struct engine_view *v)
     if (c.failed)
         return ERR_CORRUPT;
     f->name_end = f->value.n - c.rest.n;
+    struct store_look look = {
+        .tables = f->tables, .view = v, .domain = get_be32(f->job + 1), .arena = &f->arena
+    };
     struct schema *s;
-    err e = store_schema(f->tables, v, get_be32(f->job + 1), name, &f->arena, false, &s, NULL);
+    err e = store_schema(&look, name, &s);
     f->stale = e == ERR_NOT_FOUND;
     if (e != ERR_OK)
         return f->stale ? ERR_OK : e;

@@ -2,35 +2,23 @@
 #include "codec/json.h"
 #include "table/query.h"
 #include "table/store.h"
-#include "table/table_write.h"
 
 #include <string.h>
 
-/* One parse under way. */
-struct parsing {
-    struct tables *tables;
-    struct engine_view *view;
-    uint32_t domain;
-    const struct table_query *query;
-    struct arena *arena;
-    struct err_note *note;
-};
-
-static err write_read(const struct parsing *p, str table, const json_t *json, bool is_delete,
+static err write_read(const struct store_look *p, str table, const json_t *json, bool is_delete,
                       struct table_write *out)
 {
     struct schema *s;
-    err e =
-        store_schema(p->tables, p->view, p->domain, table, p->arena, p->query->now, &s, p->note);
+    err e = store_schema(p, table, &s);
     if (e == ERR_OK)
         e = is_delete ? query_delete(p->arena, s, json, out, p->note)
                       : query_put(p->arena, s, json, out, p->note);
     if (e == ERR_OK)
-        out->schema = s;
+        out->own = s;
     return e;
 }
 
-static err op_read(const struct parsing *p, const json_t *json, struct table_write *out)
+static err op_read(const struct store_look *p, const json_t *json, struct table_write *out)
 {
     const char *op = json_body_word(json_object_get(json, "op"));
     const char *table = json_body_word(json_object_get(json, "table"));
@@ -48,11 +36,11 @@ static err op_read(const struct parsing *p, const json_t *json, struct table_wri
     return write_read(p, name, json, strcmp(op, "delete") == 0, out);
 }
 
-static err batch_read(const struct parsing *p, const json_t *json, struct table_write *writes)
+static err batch_read(const struct store_look *p, const json_t *json, struct table_write *writes)
 {
     for (size_t i = 0; i < json_array_size(json); i++) {
         struct err_note why = { .text = "" };
-        struct parsing one = *p;
+        struct store_look one = *p;
         one.note = &why;
         err e = op_read(&one, json_array_get(json, i), &writes[i]);
         store_memory_note(e, p->arena, &why);
@@ -64,9 +52,9 @@ static err batch_read(const struct parsing *p, const json_t *json, struct table_
     return ERR_OK;
 }
 
-static err parse(const struct parsing *p, const json_t *json, struct table_update *out)
+static err parse(const struct store_look *p, const json_t *json, struct table_parse *out)
 {
-    bool batch = p->query->kind == QUERY_BATCH;
+    bool batch = out->kind == QUERY_BATCH;
     size_t count = batch ? json_array_size(json) : 1;
     if (count == 0 || count > TABLE_OPS_MAX) {
         err_note_set(p->note, "a batch has 1 to %d operations", TABLE_OPS_MAX);
@@ -76,7 +64,7 @@ static err parse(const struct parsing *p, const json_t *json, struct table_updat
     if (writes == NULL)
         return ERR_LIMIT;
     err e = batch ? batch_read(p, json, writes)
-                  : write_read(p, p->query->table, json, p->query->kind == QUERY_DELETE, writes);
+                  : write_read(p, out->table, json, out->kind == QUERY_DELETE, writes);
     if (e == ERR_OK) {
         out->writes = writes;
         out->writes_count = (unsigned)count;
@@ -85,24 +73,24 @@ static err parse(const struct parsing *p, const json_t *json, struct table_updat
     return e;
 }
 
-err tables_parse(struct tables *ts, uint32_t domain, const struct table_query *q, struct arena *a,
-                 struct table_update *out, struct err_note *note)
+err tables_parse(struct tables *ts, struct table_parse *p, bool now)
 {
-    MAGIC_CHECK(ts, TABLES_MAGIC);
     json_t *json;
-    err e = query_load(q->json, q->kind == QUERY_BATCH, &json, note);
+    err e = query_load(p->json, p->kind == QUERY_BATCH, &json, &p->note);
     if (e != ERR_OK)
         return e;
     struct err_note why = { .text = "" };
-    struct engine_view *v = engine_view_begin(ts->engine);
-    struct parsing p = {
-        .tables = ts, .view = v, .domain = domain, .query = q, .arena = a, .note = &why
-    };
-    e = parse(&p, json, out);
-    engine_view_end(&v);
+    struct store_look look = { .tables = ts,
+                               .view = engine_view_begin(ts->engine),
+                               .domain = p->domain,
+                               .now = now,
+                               .arena = p->arena,
+                               .note = &why };
+    e = parse(&look, json, p);
+    engine_view_end(&look.view);
     json_decref(json);
-    store_memory_note(e, a, &why);
-    if (e != ERR_OK && e != ERR_AGAIN && note != NULL)
-        *note = why;
+    store_memory_note(e, p->arena, &why);
+    if (e != ERR_OK && e != ERR_AGAIN)
+        p->note = why;
     return e;
 }

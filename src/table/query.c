@@ -3,7 +3,6 @@
 #include "base/date.h"
 #include "codec/json.h"
 #include "table/store.h"
-#include "table/table_write.h"
 #include "table/value.h"
 
 #include <string.h>

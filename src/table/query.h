@@ -3,7 +3,6 @@
 #define TABLE_QUERY_H
 
 #include "table/schema.h"
-#include "table/table_write.h"
 
 /* ERR_BAD with a note, ERR_LIMIT. */
 MUST_CHECK err query_get(struct arena *a, const struct schema *s, str json, struct table_get *out,

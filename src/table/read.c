@@ -4,10 +4,7 @@
  * Invariants: 1. a token names the last key looked at: what is behind it has not been seen. 2.
  * through a grouped index a group is looked at once, at the first of its entries met, and passed
  * then. */
-#include "codec/base64.h"
-#include "codec/json_text.h"
 #include "table/index.h"
-#include "table/jsontext.h"
 #include "table/key.h"
 #include "table/query.h"
 #include "table/row.h"
@@ -49,14 +46,6 @@ struct scan {
     bool sated;  /* each, or damaged, wants no more */
     bool full;   /* the key met is for the next answer */
 };
-
-str table_row_value(const struct table_row *r, str name)
-{
-    for (unsigned i = 0; i < r->count; i++)
-        if (str_eq(r->attrs[i].name, name))
-            return r->attrs[i].value;
-    return STR_NONE;
-}
 
 /* ---- what is asked for ---- */
 
@@ -149,19 +138,17 @@ static err token_apply(struct scan *s)
 {
     if (s->g->next.n == 0)
         return ERR_OK;
-    str token;
-    err e = base64_decode(s->r->arena, s->g->next, BASE64_STRICT, &token);
-    if (e == ERR_LIMIT)
-        return e;
+    str token = s->g->next;
     char kind = s->g->reversed ? TOKEN_REVERSED : TOKEN_FORWARD;
-    if (e != ERR_OK || token.n < 2 || token.n > TABLE_KEY_BYTES_MAX + 1 ||
+    if (token.n < 2 || token.n > TABLE_KEY_BYTES_MAX + 1 ||
         (token.p[0] != kind && token.p[0] != kind - TOKEN_INSIDE))
         return token_bad(s);
     str key = str_skip(token, 1);
     if (str_cmp(key, key_buf_str(&s->plan.from)) < 0 ||
         str_cmp(key, key_buf_str(&s->plan.until)) >= 0)
         return token_bad(s);
-    e = bound_behind(s, key, token.p[0] == kind, s->g->reversed ? &s->plan.until : &s->plan.from);
+    err e =
+        bound_behind(s, key, token.p[0] == kind, s->g->reversed ? &s->plan.until : &s->plan.from);
     return e == ERR_OK ? ERR_OK : token_bad(s);
 }
 
@@ -170,15 +157,11 @@ static err token_make(const struct scan *s, str *next)
     *next = STR_NONE;
     if (!s->full)
         return ERR_OK;
-    struct buf b;
     char token[1 + ENGINE_KEY_BYTES_MAX];
     token[0] =
         (char)((s->g->reversed ? TOKEN_REVERSED : TOKEN_FORWARD) - (s->passed ? 0 : TOKEN_INSIDE));
     memcpy(token + 1, s->last_key.bytes, s->last_key.n);
-    buf_init(&b, 2048);
-    jsontext_base64(&b, (str){ .p = token, .n = 1 + s->last_key.n });
-    *next = arena_copy(s->r->arena, buf_str(&b));
-    buf_fini(&b);
+    *next = arena_copy(s->r->arena, (str){ .p = token, .n = 1 + s->last_key.n });
     return next->p == NULL ? ERR_LIMIT : ERR_OK;
 }
 
@@ -500,10 +483,20 @@ static err scan_run(struct scan *s, str *next)
 err tables_get(const struct table_reader *r, uint32_t domain, const struct table_get *g, str *next)
 {
     MAGIC_CHECK(r->tables, TABLES_MAGIC);
-    struct schema *schema;
-    err e = store_schema(r->tables, r->view, domain, g->table, r->arena, r->now, &schema, r->note);
-    if (e != ERR_OK)
-        return e;
+    const struct store_look look = { .tables = r->tables,
+                                     .view = r->view,
+                                     .domain = domain,
+                                     .now = r->now,
+                                     .arena = r->arena,
+                                     .note = r->note };
+    const struct schema *schema = r->schema;
+    if (schema == NULL) {
+        struct schema *found;
+        err e = store_schema(&look, g->table, &found);
+        if (e != ERR_OK)
+            return e;
+        schema = found;
+    }
     struct scan *s = calloc(1, sizeof *s);
     if (s == NULL)
         return ERR_LIMIT;
@@ -516,193 +509,12 @@ err tables_get(const struct table_reader *r, uint32_t domain, const struct table
     arena_init(&s->scratch, 2 * (size_t)ENGINE_BLOB_BYTES_MAX);
     arena_init(&s->static_arena, ENGINE_BLOB_BYTES_MAX);
     *next = STR_NONE;
-    e = scan_run(s, next);
+    err e = scan_run(s, next);
     if (e == ERR_LIMIT && (arena_is_starved(&s->scratch) || arena_is_starved(&s->static_arena)))
         e = ERR_UNAVAILABLE;
     arena_fini(&s->scratch);
     arena_fini(&s->static_arena);
     free(s);
     atomic_fetch_add_explicit(&r->tables->gets, 1, memory_order_relaxed);
-    return e;
-}
-
-err tables_schema(struct tables *ts, uint32_t domain, str table, struct arena *a, bool now,
-                  str *json)
-{
-    MAGIC_CHECK(ts, TABLES_MAGIC);
-    struct schema *s;
-    struct engine_view *v = engine_view_begin(ts->engine);
-    err e = store_schema(ts, v, domain, table, a, now, &s, NULL);
-    engine_view_end(&v);
-    if (e == ERR_OK)
-        *json = s->text;
-    return e;
-}
-
-/* ---- as JSON ---- */
-
-/* Beside the rows: schemas, the token, headers; what is damaged. */
-enum { BESIDE_ROWS_BYTES = 128 << 10, DAMAGED_BYTES_MAX = 2 << 20 };
-
-struct json_answer {
-    struct buf out, damaged;
-    size_t bytes_max; /* of both */
-    struct err_note *note;
-    const struct schema *schema;
-    unsigned rows, damaged_rows;
-    bool went_on;
-    err status;
-};
-
-static void json_attrs(struct json_answer *j, struct buf *to, const struct table_row *row)
-{
-    for (unsigned i = 0; i < row->count && j->status == ERR_OK; i++) {
-        if (i > 0)
-            buf_put_c(to, ',');
-        json_text_append(to, row->attrs[i].name);
-        buf_put_c(to, ':');
-        j->status = value_to_json(to, schema_find(j->schema, row->attrs[i].name)->kind,
-                                  row->attrs[i].value);
-    }
-}
-
-static bool json_damaged(void *ctx, const struct table_row *row)
-{
-    struct json_answer *j = ctx;
-    buf_put(&j->damaged, j->damaged_rows++ == 0 ? STR("{") : STR(",{"));
-    json_attrs(j, &j->damaged, row);
-    buf_put_c(&j->damaged, '}');
-    return j->status == ERR_OK;
-}
-
-/* One that does not fit is for the next answer; if it is the first, for none. */
-static bool row_over(struct json_answer *j, size_t before)
-{
-    bool starved = buf_is_starved(&j->out);
-    j->out.failed = false;
-    j->out.n = before;
-    if (j->rows > 0)
-        return false;
-    if (starved) {
-        err_note_set(j->note, STORE_STARVED_TEXT);
-        j->status = ERR_UNAVAILABLE;
-        return false;
-    }
-    err_note_set(
-        j->note,
-        "an answer of %zu bytes (%s) cannot hold the row that comes next: name fewer of its "
-        "attributes in proj; next goes on behind it",
-        j->bytes_max,
-        j->bytes_max < TABLE_ANSWER_BYTES_MAX ? "what http.arena_bytes_max leaves"
-                                              : "TABLE_ANSWER_BYTES_MAX");
-    j->status = ERR_LIMIT;
-    return false;
-}
-
-static bool json_fits(void *ctx, const struct table_row *row)
-{
-    struct json_answer *j = ctx;
-    size_t before = j->out.n;
-    buf_put(&j->out, j->rows == 0 ? STR("{") : STR(",{"));
-    json_attrs(j, &j->out, row);
-    if (row->with_ttl && row->ttl_s > 0)
-        buf_printf(&j->out, "%s\"_ttl\":%lld", row->count > 0 ? "," : "", (long long)row->ttl_s);
-    buf_put_c(&j->out, '}');
-    bool over = j->out.failed || j->out.n + j->damaged.n > j->bytes_max;
-    return j->status != ERR_OK || !over || row_over(j, before);
-}
-
-static bool json_row(void *ctx, const struct table_row *row)
-{
-    struct json_answer *j = ctx;
-    (void)row; /* it is written: json_fits */
-    j->rows++;
-    return j->status == ERR_OK && j->out.n < TABLE_ANSWER_BYTES_FULL;
-}
-
-static err json_finish(struct json_answer *j, str next, struct arena *a, struct table_answer *out)
-{
-    buf_put_c(&j->out, ']');
-    if (j->damaged_rows > 0) {
-        j->out.failed |= j->damaged.failed;
-        buf_put(&j->out, STR(",\"damaged\":["));
-        buf_put(&j->out, buf_str(&j->damaged));
-        buf_put_c(&j->out, ']');
-    }
-    if (next.p != NULL) {
-        buf_put(&j->out, STR(",\"next\":"));
-        json_text_append(&j->out, next);
-    }
-    buf_put_c(&j->out, '}');
-    if (j->status != ERR_OK)
-        return j->status;
-    if (buf_status(&j->out) != ERR_OK)
-        return ERR_LIMIT;
-    str text = arena_copy(a, buf_str(&j->out));
-    if (text.p == NULL)
-        return ERR_LIMIT;
-    *out = (struct table_answer){ .json = text,
-                                  .rows = j->rows,
-                                  .damaged = j->damaged_rows,
-                                  .more = next.p != NULL,
-                                  .went_on = j->went_on };
-    return ERR_OK;
-}
-
-/* Bytes that an answer may have: no more than are left of the arena. */
-static size_t answer_room(const struct arena *a)
-{
-    size_t left = a->bytes_max - a->total;
-    size_t room = left > BESIDE_ROWS_BYTES ? left - BESIDE_ROWS_BYTES : 0;
-    return room < TABLE_ANSWER_BYTES_MAX ? room : TABLE_ANSWER_BYTES_MAX;
-}
-
-static err get_json(const struct table_reader *r, uint32_t domain, const struct table_get *g,
-                    struct table_answer *out)
-{
-    struct json_answer *j = r->ctx;
-    str next;
-    j->bytes_max = answer_room(r->arena);
-    buf_init(&j->out, j->bytes_max + DAMAGED_BYTES_MAX);
-    buf_init(&j->damaged, DAMAGED_BYTES_MAX);
-    buf_put(&j->out, STR("{\"items\":["));
-    err e = tables_get(r, domain, g, &next);
-    if (e == ERR_OK)
-        e = json_finish(j, next, r->arena, out);
-    buf_fini(&j->out);
-    buf_fini(&j->damaged);
-    return e;
-}
-
-err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, struct arena *a,
-                    bool now, struct table_answer *out, struct err_note *note)
-{
-    MAGIC_CHECK(ts, TABLES_MAGIC);
-    struct engine_view *v = engine_view_begin(ts->engine);
-    struct schema *schema;
-    struct table_get g;
-    struct err_note why = { .text = "" };
-    err e = store_schema(ts, v, domain, table, a, now, &schema, &why);
-    if (e == ERR_OK)
-        e = query_get(a, schema, query, &g, &why);
-    if (e == ERR_OK) {
-        struct json_answer j = {
-            .schema = schema, .note = &why, .went_on = g.next.n > 0, .status = ERR_OK
-        };
-        struct table_reader r = { .tables = ts,
-                                  .view = v,
-                                  .arena = a,
-                                  .now = now,
-                                  .each = json_row,
-                                  .fits = json_fits,
-                                  .damaged = json_damaged,
-                                  .ctx = &j,
-                                  .note = &why };
-        e = get_json(&r, domain, &g, out);
-    }
-    engine_view_end(&v);
-    store_memory_note(e, a, &why);
-    if (e != ERR_OK && note != NULL)
-        *note = why;
     return e;
 }

@@ -19,40 +19,6 @@ bool key_buf_set(struct key_buf *k, str s)
     return true;
 }
 
-err tables_new(struct engine *e, struct clock *clock, struct tables **out, struct err_note *note)
-{
-    struct tables *ts = calloc(1, sizeof *ts);
-    if (ts == NULL) {
-        err_note_set(note, "out of memory");
-        return ERR_LIMIT;
-    }
-    ts->magic = TABLES_MAGIC;
-    ts->engine = e;
-    ts->clock = clock;
-    *out = ts;
-    return ERR_OK;
-}
-
-void tables_free(struct tables **tp)
-{
-    if (*tp == NULL)
-        return;
-    MAGIC_CHECK(*tp, TABLES_MAGIC);
-    (*tp)->magic = 0;
-    free(*tp);
-    *tp = NULL;
-}
-
-void tables_stats_get(struct tables *ts, struct tables_stats *out)
-{
-    *out = (struct tables_stats){ .puts = ts->puts,
-                                  .deletes = ts->deletes,
-                                  .gets = ts->gets,
-                                  .expired = ts->expired,
-                                  .dropped_rows = ts->dropped_rows,
-                                  .damaged = ts->damaged };
-}
-
 err store_blob(struct engine *e, const struct engine_blob *blob, struct arena *a, bool now,
                str *out)
 {
@@ -81,25 +47,24 @@ void store_schema_key(struct key_buf *k, uint32_t domain, str table)
     k->n = 5 + table.n;
 }
 
-err store_schema(struct tables *ts, struct engine_view *v, uint32_t domain, str table,
-                 struct arena *a, bool now, struct schema **out, struct err_note *note)
+err store_schema(const struct store_look *k, str table, struct schema **out)
 {
     struct key_buf key;
     struct engine_row row;
     err why = ERR_NOT_FOUND;
     if (schema_name_valid(table)) {
-        store_schema_key(&key, domain, table);
-        why = engine_get(v, SPACE_SCHEMA, key_buf_str(&key), &row);
+        store_schema_key(&key, k->domain, table);
+        why = engine_get(k->view, SPACE_SCHEMA, key_buf_str(&key), &row);
     }
     if (why == ERR_NOT_FOUND)
-        err_note_set(note, "there is no table %.*s",
+        err_note_set(k->note, "there is no table %.*s",
                      STR_ARG(str_take(table, TABLE_NAME_BYTES_MAX)));
     if (why != ERR_OK)
         return why;
     str bytes = row.value;
     if (row.blob.n > 0)
-        why = store_blob(ts->engine, &row.blob, a, now, &bytes);
-    return why == ERR_OK ? schema_unpack(a, table, bytes, out) : why;
+        why = store_blob(k->tables->engine, &row.blob, k->arena, k->now, &bytes);
+    return why == ERR_OK ? schema_unpack(k->arena, table, bytes, out) : why;
 }
 
 err store_schema_same(struct engine_view *v, uint32_t domain, const struct schema *s)

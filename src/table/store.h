@@ -34,18 +34,34 @@ struct tables {
     uint32_t magic;
     struct engine *engine;
     struct clock *clock;
+    struct table_store store; /* what callers see of it */
+    struct home *pool;
     struct key_buf trimmed; /* the upkeep's: where its next job is looked for (trim_upkeep.c) */
     atomic_uint_least64_t puts, deletes, gets, expired, dropped_rows, damaged;
 };
 #define TABLES_MAGIC 0x7ab1e500u
+static inline struct tables *tables_of(struct table_store *s)
+{
+    struct tables *ts = CONTAINER_OF(s, struct tables, store);
+    MAGIC_CHECK(ts, TABLES_MAGIC);
+    return ts;
+}
 
 /* The whole blob in the arena, its hash checked. ERR_AGAIN only when now. */
 MUST_CHECK err store_blob(struct engine *e, const struct engine_blob *blob, struct arena *a,
                           bool now, str *out);
 void store_schema_key(struct key_buf *k, uint32_t domain, str table);
-/* ERR_NOT_FOUND with a note. name is borrowed from table. */
-MUST_CHECK err store_schema(struct tables *ts, struct engine_view *v, uint32_t domain, str table,
-                            struct arena *a, bool now, struct schema **out, struct err_note *note);
+/* Where schemas are looked for, and for whom. */
+struct store_look {
+    struct tables *tables;
+    struct engine_view *view;
+    uint32_t domain;
+    bool now;
+    struct arena *arena;
+    struct err_note *note;
+};
+/* ERR_NOT_FOUND with a note; ERR_AGAIN only when now. Its name is borrowed from table. */
+MUST_CHECK err store_schema(const struct store_look *k, str table, struct schema **out);
 
 /* Is the table still in the state s was read in? ERR_CONFLICT: migrated; ERR_NOT_FOUND: dropped. */
 MUST_CHECK err store_schema_same(struct engine_view *v, uint32_t domain, const struct schema *s);

@@ -1,25 +1,20 @@
-/* tables.h - the tables of an engine as a whole: opening, upkeep, figures. Part of table.h. */
+/* tables.h - the embedded table store: tables on an engine. What it does: store/table_store.h. */
 #ifndef TABLE_TABLES_H
 #define TABLE_TABLES_H
 
-#include "base/err.h"
-#include "base/times.h"
+#include "store/table_store.h"
 
 struct engine;
-struct tables;
+struct tables; /* all tables of a store */
+
 /* Reads the catalog. Fails: ERR_IO, ERR_CORRUPT. Owner: caller. */
 MUST_CHECK err tables_new(struct engine *e, struct clock *clock, struct tables **out,
                           struct err_note *note);
+/* The engine is closed. */
 void tables_free(struct tables **tp);
-
-/* Removes rows that expired and rows of dropped tables, fills and removes indexes, applies policies
- * that migrations brought and goes on with what puts and deletes left of them (trim.h): one batch
- * of each. *more: there is more to do now; *next: when the next row expires (NEVER: none). Blocks
- * until on disk: a pool job. */
-MUST_CHECK err tables_upkeep(struct tables *ts, bool *more, store_time *next);
-struct tables_stats {
-    uint64_t puts, deletes, gets, expired, dropped_rows, damaged;
-};
-void tables_stats_get(struct tables *ts, struct tables_stats *out);
+/* Lives as long as ts. */
+struct table_store *tables_store(struct tables *ts);
+/* Where what is not in memory, or takes long, is read from here on [the thread that is there]. */
+void tables_read_on(struct tables *ts, struct home *pool);
 
 #endif

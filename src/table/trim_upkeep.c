@@ -152,8 +152,11 @@ static err trim_decide(struct engine_txn *t, void *ctx)
     str name = cursor_str16(&c);
     if (value.p == NULL || c.failed)
         return engine_txn_delete(t, SPACE_SCHEMA, job);
-    e = store_schema(k->tables, engine_txn_view(t), get_be32(job.p + 1), name, &k->arena, false, &s,
-                     NULL);
+    const struct store_look look = { .tables = k->tables,
+                                     .view = engine_txn_view(t),
+                                     .domain = get_be32(job.p + 1),
+                                     .arena = &k->arena };
+    e = store_schema(&look, name, &s);
     if (e == ERR_NOT_FOUND || e == ERR_CORRUPT || (e == ERR_OK && s->number != get_be32(job.p + 5)))
         return engine_txn_delete(t, SPACE_SCHEMA, job);
     if (e != ERR_OK)

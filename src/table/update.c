@@ -1,19 +1,17 @@
-/* Puts, deletes and batches. Prepared on the caller's thread into steps, decided on the engine's.
+/* Puts, deletes and batches. Prepared on the caller's thread into steps (prepare.c), decided on the
+ * engine's. A row that is cold there is read on the pool, and the decision made again.
  *
  * Invariants: 1. A decision writes nothing before all its schemas and conditions were found to
  * hold. 2. What a decision keeps between two runs of itself is set anew at its start. 3. A row with
  * an expiry has exactly one expiry entry, written and deleted in the same update as the row. 4. So
  * have its entries in indexes. */
+#include "table/update.h"
+
 #include "table/index.h"
 #include "table/key.h"
-#include "table/query.h"
 #include "table/row.h"
-#include "table/store.h"
-#include "table/table_write.h"
 #include "table/trim.h"
 #include "table/value.h"
-
-#include <string.h>
 
 enum {
     /* expired rows before the first that is alive; one more look would be too long for the writer,
@@ -21,189 +19,9 @@ enum {
     FIRST_DEAD_ROWS_MAX = 10000
 };
 
-struct table_step {
-    const struct table_write *write;
-    const struct schema *schema;
-    struct key_buf key; /* put: of the row; delete: of the partition */
-    size_t partition_size;
-    str *values; /* put: by index of attributes */
-    bool *named;
-    bool names_static, names_all; /* names_all: no plain attribute keeps its old value */
-    struct plan plan;             /* of predicates */
-};
-
-/* ---- preparing ---- */
-
-static err put_attr(struct table_step *st, const struct table_attr *attr, struct err_note *note)
+static struct update_own *own_of(const struct table_update *u)
 {
-    const struct schema_attr *at = schema_find(st->schema, attr->name);
-    if (at == NULL) {
-        err_note_set(note, "there is no attribute %.*s in table %.*s",
-                     STR_ARG(str_take(attr->name, 64)), STR_ARG(st->schema->name));
-        return ERR_BAD;
-    }
-    unsigned index = (unsigned)(at - st->schema->attrs);
-    if (!value_valid(at->kind, attr->value)) {
-        err_note_set(note, "attribute %.*s has a value that is not of its type", STR_ARG(at->name));
-        return ERR_BAD;
-    }
-    st->values[index] = attr->value;
-    st->named[index] = true;
-    st->names_static |= at->role == ROLE_STATIC;
-    return ERR_OK;
-}
-
-/* The last range attribute of a key, a timeuuid, when a put leaves it out: now. Puts of one batch
- * keep their order. */
-static err version_make(struct table_update *u, struct table_step *st)
-{
-    const struct schema *s = st->schema;
-    unsigned last = s->range_count == 0 ? 0 : s->range[s->range_count - 1];
-    if (s->range_count == 0 || s->attrs[last].kind.type != TYPE_TIMEUUID || st->named[last])
-        return ERR_OK;
-    uint64_t ticks = tid_ticks(clock_store(u->tables->clock)) + (uint64_t)(st - u->steps);
-    st->values[last] = table_value_tid(u->arena, tid_make(ticks, u->random));
-    st->named[last] = true;
-    return st->values[last].p == NULL ? ERR_LIMIT : ERR_OK;
-}
-
-static err key_attr(struct buf *b, const struct table_step *st, unsigned index,
-                    struct err_note *note)
-{
-    const struct schema_attr *at = &st->schema->attrs[index];
-    if (st->values[index].p == NULL) {
-        err_note_set(note, "attribute %.*s of the key is missing", STR_ARG(at->name));
-        return ERR_BAD;
-    }
-    key_put(b, at->kind.type, at->desc, st->values[index]);
-    return ERR_OK;
-}
-
-static err key_build(struct buf *b, struct table_step *st, uint32_t domain, struct err_note *note)
-{
-    err e = ERR_OK;
-    key_put_head(b, domain, st->schema);
-    for (unsigned i = 0; e == ERR_OK && i < st->schema->hash_count; i++)
-        e = key_attr(b, st, st->schema->hash[i], note);
-    st->partition_size = b->n;
-    buf_put_u8(b, KEY_REGULAR);
-    for (unsigned i = 0; e == ERR_OK && i < st->schema->range_count; i++)
-        e = key_attr(b, st, st->schema->range[i], note);
-    if (e != ERR_OK)
-        return e;
-    if (buf_status(b) != ERR_OK) {
-        err_note_set(note, "the key is longer than %d bytes (TABLE_KEY_BYTES_MAX) encoded",
-                     TABLE_KEY_BYTES_MAX);
-        return ERR_BAD;
-    }
-    INVARIANT(key_buf_set(&st->key, buf_str(b)));
-    return ERR_OK;
-}
-
-/* All of one partition, or what begins alike within it. */
-static err range_prepare(struct table_update *u, struct table_step *st)
-{
-    const struct table_write *w = st->write;
-    err e =
-        plan_make(st->schema, u->domain, w->predicates, w->predicates_count, &st->plan, &u->note);
-    if (e != ERR_OK || st->plan.empty)
-        return e;
-    if (!st->plan.one_partition) {
-        err_note_set(&u->note, "a delete must give all hash attributes with eq");
-        return ERR_BAD;
-    }
-    if (!st->plan.exact) {
-        err_note_set(
-            &u->note,
-            "a delete must give range attributes in the order of the index, the last with a range");
-        return ERR_BAD;
-    }
-    return ERR_OK;
-}
-
-static err put_prepare(struct table_update *u, struct table_step *st)
-{
-    const struct table_write *w = st->write;
-    st->values = arena_calloc(u->arena, st->schema->attrs_count, sizeof *st->values);
-    st->named = arena_calloc(u->arena, st->schema->attrs_count, sizeof *st->named);
-    if (st->values == NULL || st->named == NULL)
-        return ERR_LIMIT;
-    for (unsigned i = 0; i < w->attrs_count; i++) {
-        err e = put_attr(st, &w->attrs[i], &u->note);
-        if (e != ERR_OK)
-            return e;
-    }
-    err made = version_make(u, st);
-    if (made != ERR_OK)
-        return made;
-    st->names_all = true;
-    for (unsigned i = 0; i < st->schema->attrs_count; i++)
-        st->names_all &= st->named[i] || st->schema->attrs[i].role != ROLE_PLAIN;
-    for (unsigned i = 0; i < w->equal_count; i++)
-        if (schema_find(st->schema, w->equal[i].name) == NULL) {
-            err_note_set(&u->note, "there is no attribute %.*s",
-                         STR_ARG(str_take(w->equal[i].name, 64)));
-            return ERR_BAD;
-        }
-    struct buf b;
-    buf_init(&b, TABLE_KEY_BYTES_MAX);
-    err e = key_build(&b, st, u->domain, &u->note);
-    buf_fini(&b);
-    return e == ERR_OK && w->predicates_count > 0 ? range_prepare(u, st) : e;
-}
-
-static err delete_prepare(struct table_update *u, struct table_step *st)
-{
-    err e = range_prepare(u, st);
-    if (e != ERR_OK)
-        return e;
-    st->key = st->plan.from; /* whatever its ranges say, it begins with the partition */
-    st->key.n = st->partition_size = st->plan.partition_size;
-    if (st->plan.empty)
-        return ERR_OK;
-    INVARIANT(st->partition_size > 0);
-    if (st->plan.whole_partition)
-        st->plan.from = st->key; /* the static row goes too */
-    return ERR_OK;
-}
-
-static err step_prepare(struct table_update *u, struct engine_view *v, struct table_step *st,
-                        bool now)
-{
-    st->schema = st->write->schema;
-    if (st->schema == NULL) {
-        struct schema *s;
-        err e =
-            store_schema(u->tables, v, u->domain, st->write->table, u->arena, now, &s, &u->note);
-        if (e != ERR_OK)
-            return e;
-        st->schema = s;
-    }
-    return st->write->is_delete ? delete_prepare(u, st) : put_prepare(u, st);
-}
-
-/* The encoded hash attributes: what steps of a batch must have in common. */
-static str partition_of(const struct table_step *st)
-{
-    return str_skip(str_take(key_buf_str(&st->key), st->partition_size), KEY_HEAD_BYTES);
-}
-
-static err steps_prepare(struct table_update *u, struct engine_view *v, bool now)
-{
-    for (unsigned i = 0; i < u->writes_count; i++) {
-        u->steps[i].write = &u->writes[i];
-        err e = step_prepare(u, v, &u->steps[i], now);
-        if (e != ERR_OK)
-            return e;
-        bool nowhere = u->steps[i].partition_size == 0; /* a delete of a key that cannot exist */
-        if (i > 0 && (nowhere || !str_eq(partition_of(&u->steps[0]), partition_of(&u->steps[i])))) {
-            err_note_set(&u->note,
-                         "a batch must stay on one partition key: operation %u is on another", i);
-            return ERR_BAD;
-        }
-        u->update.frees &= u->writes[i].is_delete;
-    }
-    return ERR_OK;
+    return u->call.own;
 }
 
 /* ---- deciding ---- */
@@ -233,7 +51,8 @@ static err old_read(struct engine_txn *t, struct table_update *u, str key, bool 
     out->alive = store_time_before(engine_txn_now(t), head.expiry);
     if (!with_attrs || !out->alive)
         return ERR_OK;
-    e = row_attrs(u->tables->engine, &row, &u->decided, !u->may_block, &out->attrs);
+    e = row_attrs(own_of(u)->tables->engine, &row, &own_of(u)->decided, !own_of(u)->may_block,
+                  &out->attrs);
     store_memory_note(e, u->arena, &u->note);
     return e;
 }
@@ -300,7 +119,7 @@ static err row_of(struct table_update *u, const struct table_step *st, str key,
 {
     const struct schema *s = st->schema;
     struct key_parts parts;
-    err e = key_split(&u->decided, s, key, &parts);
+    err e = key_split(&own_of(u)->decided, s, key, &parts);
     *count = 0;
     for (unsigned i = 0; e == ERR_OK && i < s->attrs_count; i++) {
         bool in_key = s->attrs[i].role == ROLE_HASH || s->attrs[i].role == ROLE_RANGE;
@@ -337,7 +156,7 @@ static err condition_holds(struct engine_txn *t, struct table_update *u,
     const struct table_write *w = st->write;
     struct old_row row, statics = { .there = false };
     *holds = true;
-    if (w->condition == IF_ALWAYS || u->deleted_before > 0)
+    if (w->condition == IF_ALWAYS || own_of(u)->deleted_before > 0)
         return ERR_OK;
     if (w->condition == IF_ALLOWED)
         return allowed(t, u, st, holds);
@@ -393,7 +212,7 @@ static err row_write(struct engine_txn *t, struct table_update *u, const struct 
     if (role == ROLE_PLAIN)
         e = index_write(t, &entries, &w.head.indexed, &u->note);
     if (e == ERR_OK) {
-        e = row_pack(&u->decided, &w, &value, &bytes, &u->note);
+        e = row_pack(&own_of(u)->decided, &w, &value, &bytes, &u->note);
         store_memory_note(e, u->arena, &u->note);
     }
     if (e == ERR_OK)
@@ -438,7 +257,8 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
     store_doomed_init(&doomed);
     if (trim_compares(st->schema))
         doomed.writes_max -= TRIM_BACK_WRITES_MAX;
-    err e = store_collect(engine_txn_view(t), &range, u->delete_rows, engine_txn_now(t), &doomed);
+    err e = store_collect(engine_txn_view(t), &range, own_of(u)->delete_rows, engine_txn_now(t),
+                          &doomed);
     if (e == ERR_OK && doomed.more && !may_go_on(u)) {
         err_note_set(
             &u->note,
@@ -452,7 +272,7 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
     if (e == ERR_OK)
         e = delete_trim(t, st, &doomed);
     u->rows_deleted += doomed.alive;
-    u->more = doomed.more;
+    own_of(u)->more = doomed.more;
     store_doomed_fini(&doomed);
     return e;
 }
@@ -470,19 +290,19 @@ static err schema_check(struct engine_txn *t, struct table_update *u, const stru
 static err decide(struct engine_txn *t, struct table_update *u)
 {
     u->applied = false;
-    u->more = false;
-    u->rows_deleted = u->deleted_before;
+    own_of(u)->more = false;
+    u->rows_deleted = own_of(u)->deleted_before;
     for (unsigned i = 0; i < u->writes_count; i++) {
         bool holds;
-        err e = schema_check(t, u, u->steps[i].schema);
+        err e = schema_check(t, u, own_of(u)->steps[i].schema);
         if (e == ERR_OK)
-            e = condition_holds(t, u, &u->steps[i], &holds);
+            e = condition_holds(t, u, &own_of(u)->steps[i], &holds);
         if (e != ERR_OK || !holds)
             return e;
     }
     for (unsigned i = 0; i < u->writes_count; i++) {
-        err e = u->writes[i].is_delete ? delete_apply(t, u, &u->steps[i])
-                                       : put_apply(t, u, &u->steps[i]);
+        err e = u->writes[i].is_delete ? delete_apply(t, u, &own_of(u)->steps[i])
+                                       : put_apply(t, u, &own_of(u)->steps[i]);
         if (e != ERR_OK)
             return e;
     }
@@ -494,9 +314,9 @@ static err update_decide(struct engine_txn *t, void *ctx)
 {
     struct table_update *u = ctx;
     u->note.text[0] = 0; /* of an earlier run, or of its caller */
-    arena_reset(&u->decided);
+    arena_reset(&own_of(u)->decided);
     err e = decide(t, u);
-    if (e == ERR_LIMIT && arena_is_starved(&u->decided)) {
+    if (e == ERR_LIMIT && arena_is_starved(&own_of(u)->decided)) {
         err_note_set(&u->note, STORE_STARVED_TEXT);
         return ERR_UNAVAILABLE;
     }
@@ -513,25 +333,25 @@ static err update_decide(struct engine_txn *t, void *ctx)
 
 static void count_writes(struct table_update *u)
 {
-    for (unsigned i = 0; i < u->writes_count; i++) {
-        bool is_delete = u->writes[i].is_delete;
-        atomic_fetch_add_explicit(is_delete ? &u->tables->deletes : &u->tables->puts, 1,
+    struct tables *ts = own_of(u)->tables;
+    for (unsigned i = 0; i < u->writes_count; i++)
+        atomic_fetch_add_explicit(u->writes[i].is_delete ? &ts->deletes : &ts->puts, 1,
                                   memory_order_relaxed);
-    }
 }
 
 /* Is there another update to be made of it, after one that ended so? */
 static bool goes_on(struct table_update *u, err why)
 {
-    if (why == ERR_OK && u->more) {
-        u->deleted_before = u->rows_deleted;
-        u->update.deadline =
+    struct update_own *own = own_of(u);
+    if (why == ERR_OK && own->more) {
+        own->deleted_before = u->rows_deleted;
+        own->update.deadline =
             (mono){ .ns = INT64_MAX }; /* what was begun is not given up half done */
         return true;
     }
-    bool smaller = why == ERR_FULL && may_go_on(u) && u->delete_rows > 1;
+    bool smaller = why == ERR_FULL && may_go_on(u) && own->delete_rows > 1;
     if (smaller)
-        u->delete_rows = (u->delete_rows + TABLE_DELETE_SHRINK - 1) / TABLE_DELETE_SHRINK;
+        own->delete_rows = (own->delete_rows + TABLE_DELETE_SHRINK - 1) / TABLE_DELETE_SHRINK;
     return smaller;
 }
 
@@ -545,54 +365,8 @@ static err ended_early(struct table_update *u, err why)
     err_note_set(
         &u->note,
         "%llu rows are deleted, the others are not (%s); the same delete again goes on with them",
-        (unsigned long long)u->deleted_before, cause);
+        (unsigned long long)own_of(u)->deleted_before, cause);
     return why == ERR_LIMIT ? ERR_UNAVAILABLE : why;
-}
-
-static void update_done(void *ctx, err why)
-{
-    struct table_update *u = ctx;
-    if (goes_on(u, why)) {
-        engine_submit(u->tables->engine, &u->update);
-        return;
-    }
-    if (why == ERR_OK)
-        count_writes(u);
-    else
-        u->rows_deleted = u->deleted_before;
-    if (why != ERR_OK && u->deleted_before > 0)
-        why = ended_early(u, why);
-    arena_reset(&u->decided); /* u may be gone after done */
-    u->done(u, why);
-}
-
-err tables_update(struct tables *ts, struct table_update *u, bool now)
-{
-    MAGIC_CHECK(ts, TABLES_MAGIC);
-    if (u->writes_count == 0 || u->writes_count > TABLE_OPS_MAX) {
-        err_note_set(&u->note, "a batch has 1 to %d operations", TABLE_OPS_MAX);
-        return ERR_BAD;
-    }
-    u->tables = ts;
-    u->deleted_before = 0;
-    u->may_block = false;
-    u->delete_rows = TABLE_DELETE_ROWS_MAX;
-    u->update = (struct engine_update){ .decide = update_decide,
-                                        .done = update_done,
-                                        .ctx = u,
-                                        .deadline = u->deadline,
-                                        .frees = true };
-    u->steps = arena_calloc(u->arena, u->writes_count, sizeof *u->steps);
-    struct engine_view *v = engine_view_begin(ts->engine);
-    err e = u->steps == NULL ? ERR_LIMIT : steps_prepare(u, v, now);
-    engine_view_end(&v);
-    store_memory_note(e, u->arena, &u->note);
-    if (e != ERR_OK)
-        return e;
-    arena_init(&u->decided, u->arena->bytes_max - u->arena->total);
-    arena_share(&u->decided, u->arena->part.of);
-    engine_submit(ts->engine, &u->update);
-    return ERR_OK;
 }
 
 /* Brings a row's bytes into memory. What fails here fails again in the decision, and is told
@@ -605,20 +379,20 @@ static err warm(struct table_update *u, struct engine_view *v, str key)
     arena_init(&scratch, ENGINE_BLOB_BYTES_MAX);
     err e = engine_get(v, SPACE_ROW, key, &row);
     if (e == ERR_OK)
-        e = row_attrs(u->tables->engine, &row, &scratch, false, &attrs);
+        e = row_attrs(own_of(u)->tables->engine, &row, &scratch, false, &attrs);
     arena_fini(&scratch);
     return e;
 }
 
-void tables_update_warm(struct table_update *u)
+static void rows_warm(struct table_update *u)
 {
-    struct engine_view *v = engine_view_begin(u->tables->engine);
+    struct engine_view *v = engine_view_begin(own_of(u)->tables->engine);
     err e = ERR_OK;
     for (unsigned i = 0; i < u->writes_count && (e == ERR_OK || e == ERR_NOT_FOUND); i++) {
-        const struct table_step *st = &u->steps[i];
+        const struct table_step *st = &own_of(u)->steps[i];
         struct key_buf key;
         if (st->write->condition == IF_ALLOWED &&
-            judged_find(v, st, clock_store(u->tables->clock), &key) == ERR_OK)
+            judged_find(v, st, clock_store(own_of(u)->tables->clock), &key) == ERR_OK)
             e = warm(u, v, key_buf_str(&key));
         if (st->write->is_delete || (e != ERR_OK && e != ERR_NOT_FOUND))
             continue;
@@ -630,8 +404,92 @@ void tables_update_warm(struct table_update *u)
     engine_view_end(&v);
 }
 
-void tables_update_again(struct table_update *u)
+static void update_warm(struct task *t)
 {
-    u->may_block = true;
-    engine_submit(u->tables->engine, &u->update);
+    struct table_update *u = CONTAINER_OF(t, struct table_update, call.task);
+    rows_warm(u);
+    own_of(u)->may_block = true;
+    engine_submit(own_of(u)->tables->engine, &own_of(u)->update);
+}
+
+static void update_done(void *ctx, err why)
+{
+    struct table_update *u = ctx;
+    struct update_own *own = own_of(u);
+    if (why == ERR_AGAIN) { /* a row to be changed is cold */
+        u->call.task.run = update_warm;
+        home_post(own->tables->pool, &u->call.task);
+        return;
+    }
+    if (goes_on(u, why)) {
+        engine_submit(own->tables->engine, &own->update);
+        return;
+    }
+    if (why == ERR_OK)
+        count_writes(u);
+    else
+        u->rows_deleted = own->deleted_before;
+    if (why != ERR_OK && own->deleted_before > 0)
+        why = ended_early(u, why);
+    arena_reset(&own->decided); /* u may be gone after done */
+    store_call_end(&u->call, why);
+}
+
+/* Submits it once it is prepared; not ERR_OK: it is over. */
+static err update_begin(struct table_update *u, bool now)
+{
+    struct update_own *own = own_of(u);
+    struct store_look look = { .tables = own->tables,
+                               .view = engine_view_begin(own->tables->engine),
+                               .domain = u->domain,
+                               .now = now,
+                               .arena = u->arena,
+                               .note = &u->note };
+    err e = steps_prepare(u, &look);
+    engine_view_end(&look.view);
+    store_memory_note(e, u->arena, &u->note);
+    if (e != ERR_OK)
+        return e;
+    arena_init(&own->decided, u->arena->bytes_max - u->arena->total);
+    arena_share(&own->decided, u->arena->part.of);
+    engine_submit(own->tables->engine, &own->update);
+    return ERR_OK;
+}
+
+static void update_cold(struct task *t)
+{
+    struct table_update *u = CONTAINER_OF(t, struct table_update, call.task);
+    err e = update_begin(u, false);
+    if (e != ERR_OK)
+        store_call_end(&u->call, e);
+}
+
+enum store_start tables_update(struct table_store *s, struct table_update *u)
+{
+    struct tables *ts = tables_of(s);
+    if (u->writes_count == 0 || u->writes_count > TABLE_OPS_MAX) {
+        err_note_set(&u->note, "a batch has 1 to %d operations", TABLE_OPS_MAX);
+        return store_call_done(&u->call, ERR_BAD);
+    }
+    struct update_own *own = arena_calloc(u->arena, 1, sizeof *own);
+    struct table_step *steps = arena_calloc(u->arena, u->writes_count, sizeof *steps);
+    if (own == NULL || steps == NULL) {
+        store_memory_note(ERR_LIMIT, u->arena, &u->note);
+        return store_call_done(&u->call, ERR_LIMIT);
+    }
+    u->call.own = own;
+    *own = (struct update_own){ .tables = ts,
+                                .steps = steps,
+                                .delete_rows = TABLE_DELETE_ROWS_MAX,
+                                .update = { .decide = update_decide,
+                                            .done = update_done,
+                                            .ctx = u,
+                                            .deadline = u->call.deadline,
+                                            .frees = true } };
+    err e = update_begin(u, true);
+    if (e == ERR_AGAIN) {
+        u->call.task.run = update_cold;
+        home_post(ts->pool, &u->call.task);
+    }
+    return e == ERR_OK || e == ERR_AGAIN ? STORE_LATER : store_call_done(&u->call, e);
 }

@@ -19,6 +19,10 @@
 
 #include <jansson.h>
 
+/* In stored numbers it is turned, so that they sort as unsigned bytes do. */
+#define VALUE_SIGN64 ((uint64_t)1 << 63)
+#define VALUE_SIGN32 ((uint32_t)1 << 31)
+
 enum { VALUE_KIND_BYTES = 16, VALUE_SET_ELEMENTS_MAX = 65535 };
 
 /* "int", "set<int>". False: no such type. */

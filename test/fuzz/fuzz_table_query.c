@@ -2,7 +2,7 @@
  * and is stored and read back as it was. The input is a schema, a NUL, and a query; without the NUL
  * the query meets a schema of ours. */
 #include "table/query.h"
-#include "table/table_write.h"
+#include "table/table.h"
 #include "table/value.h"
 
 #include <stdint.h>

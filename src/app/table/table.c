@@ -1,12 +1,9 @@
 /* Tables and batches over HTTP (docs/api.md, 4): schemas, queries in JSON. A get answers at once
- * from memory; what is cold is read on the pool. Writes answer when they are on disk. */
+ * from memory. Writes answer when they are on disk. */
 #include "app/answer.h"
 #include "app/errors.h"
 #include "app/table/table_request.h"
 #include "loop/entropy.h"
-#include "table/table_write.h"
-
-#include <string.h>
 
 /* ---- shared ---- */
 
@@ -47,46 +44,12 @@ void table_tell_damage(const struct app *app, struct http_exchange *x, str table
                   LOG_CSTR("what", "left out of an answer; palimpsest check names all damage"));
 }
 
-static void warm_run(struct loop_job *j)
+void table_call_go(struct http_exchange *x, enum store_start start, struct store_call *c)
 {
-    struct table_change *c = CONTAINER_OF(j, struct table_change, job);
-    tables_update_warm(&c->update);
-}
-
-static void warm_done(struct loop_job *j, bool canceled)
-{
-    struct table_change *c = CONTAINER_OF(j, struct table_change, job);
-    if (canceled)
-        c->done(c, ERR_SHUTDOWN);
+    if (start == STORE_DONE)
+        c->done(c);
     else
-        tables_update_again(&c->update);
-}
-
-static void change_done(struct table_update *u, err why)
-{
-    struct table_change *c = CONTAINER_OF(u, struct table_change, update);
-    if (why != ERR_AGAIN) {
-        c->done(c, why);
-        return;
-    }
-    c->job = (struct loop_job){ .run = warm_run, .done = warm_done };
-    loop_job_start(c->app->loop, &c->job);
-}
-
-void table_change_start(struct table_change *c, struct http_exchange *x)
-{
-    c->update.arena = http_arena(x);
-    c->update.deadline = table_deadline(c->app);
-    c->update.random = entropy_u64();
-    c->update.done = change_done;
-    table_change_again(c);
-}
-
-void table_change_again(struct table_change *c)
-{
-    err why = tables_update(c->app->tables, &c->update, false);
-    if (why != ERR_OK)
-        c->done(c, why);
+        http_defer(x);
 }
 
 /* The {table} of the path. False: answered. */
@@ -122,24 +85,23 @@ static void schema_answer(struct schema_request *r, err why)
                     STR("{\"type\":\"table_created\",\"title\":\"The table is there.\"}"), NULL);
 }
 
-static void schema_next(struct schema_request *r)
+static enum store_start schema_next(struct schema_request *r)
 {
     r->change.domain = r->app->page.domains[r->domain].number;
-    err why = tables_change(r->app->tables, &r->change);
-    if (why != ERR_OK)
-        schema_answer(r, why);
+    return table_store_change(r->app->tables, &r->change);
 }
 
 /* With domain `*` the domains are done one after the other; a drop skips those without the
  * table. */
-static void schema_done(struct table_schema_change *c, err why)
+static void schema_done(struct store_call *c)
 {
-    struct schema_request *r = CONTAINER_OF(c, struct schema_request, change);
-    bool skipped = why == ERR_NOT_FOUND && c->action == SCHEMA_DROP;
+    struct schema_request *r = CONTAINER_OF(c, struct schema_request, change.call);
+    err why = c->why;
+    bool skipped = why == ERR_NOT_FOUND && r->change.action == SCHEMA_DROP;
     r->any |= why == ERR_OK;
     r->domain++;
     if ((why == ERR_OK || skipped) && r->domain < r->domains_end)
-        schema_next(r);
+        store_call_then(schema_next(r), c);
     else
         schema_answer(r, skipped && r->any ? ERR_OK : why);
 }
@@ -167,15 +129,14 @@ static void schema_start(struct http_exchange *x, struct app *app, enum table_sc
         return;
     }
     *r = (struct schema_request){ .x = x, .app = app };
-    r->change = (struct table_schema_change){ .action = action,
-                                              .json = http_body(x),
-                                              .arena = http_arena(x),
-                                              .deadline = table_deadline(app),
-                                              .done = schema_done };
-    if (!domains_of(x, r) || !table_of(x, &r->change.table) || !table_may_wait(x))
-        return;
-    http_defer(x);
-    schema_next(r);
+    r->change = (struct table_schema_change){
+        .call = { .deadline = table_deadline(app), .home = http_home(x), .done = schema_done },
+        .action = action,
+        .json = http_body(x),
+        .arena = http_arena(x)
+    };
+    if (domains_of(x, r) && table_of(x, &r->change.table) && table_may_wait(x))
+        table_call_go(x, schema_next(r), &r->change.call);
 }
 
 static void table_create(struct http_exchange *x, void *app)
@@ -188,97 +149,91 @@ static void table_drop(struct http_exchange *x, void *app)
     schema_start(x, app, SCHEMA_DROP);
 }
 
-/* ---- reading ---- */
-
-struct read_request {
+struct schema_get {
     struct http_exchange *x;
-    struct app *app;
-    uint32_t domain;
-    str table;
-    bool schema; /* the schema is asked for, not rows */
-    struct table_answer answer;
-    struct err_note note;
-    err why;
-    struct loop_job job;
+    struct table_schema_read read;
 };
 
-static err read_try(struct read_request *r, bool now)
+static void schema_got(struct store_call *c)
 {
-    struct arena *a = http_arena(r->x);
-    if (r->schema)
-        return tables_schema(r->app->tables, r->domain, r->table, a, now, &r->answer.json);
-    return tables_get_json(r->app->tables, r->domain, r->table, http_body(r->x), a, now, &r->answer,
-                           &r->note);
-}
-
-static void read_answer(struct read_request *r, err why)
-{
-    if (why == ERR_OK && !r->schema)
-        table_tell_damage(r->app, r->x, r->table, r->answer.damaged);
-    if (why != ERR_OK)
-        table_fail(r->x, why, &r->note, NULL);
-    else if (!r->schema && r->answer.rows == 0 && r->answer.damaged == 0 && !r->answer.more &&
-             !r->answer.went_on)
-        app_problem(r->x, 404, "not_found", NULL, STR("No row matches."), STR(",\"items\":[]"));
+    struct schema_get *g = CONTAINER_OF(c, struct schema_get, read.call);
+    if (c->why == ERR_OK)
+        answer_json(g->x, 200, g->read.json, NULL);
     else
-        answer_json(r->x, 200, r->answer.json, NULL);
+        table_fail(g->x, c->why, NULL, NULL);
 }
 
-static void read_run(struct loop_job *j)
+/* Of a request about a domain and, unless table is NULL, one table. NULL: answered. */
+static void *request_new(struct http_exchange *x, struct app *app, size_t size, uint32_t *domain,
+                         str *table)
 {
-    struct read_request *r = CONTAINER_OF(j, struct read_request, job);
-    r->why = read_try(r, false);
-}
-
-static void read_done(struct loop_job *j, bool canceled)
-{
-    struct read_request *r = CONTAINER_OF(j, struct read_request, job);
-    read_answer(r, canceled ? ERR_SHUTDOWN : r->why);
-}
-
-static void read_start(struct http_exchange *x, struct app *app, bool schema)
-{
-    struct read_request *r = arena_calloc(http_arena(x), 1, sizeof *r);
+    void *r = arena_calloc(http_arena(x), 1, size);
     if (r == NULL) {
         app_fail(x, ERR_LIMIT, NULL);
-        return;
+        return NULL;
     }
     const struct page_domain *d = app_domain_of(x, app);
-    if (d == NULL)
-        return;
-    *r = (struct read_request){ .x = x, .app = app, .domain = d->number, .schema = schema };
-    if (!table_of(x, &r->table))
-        return;
-    err why = http_body(x).n > TABLE_NOW_BODY_BYTES_MAX ? ERR_AGAIN : read_try(r, true);
-    if (why != ERR_AGAIN) {
-        read_answer(r, why);
-        return;
-    }
-    if (!table_may_wait(x))
-        return;
-    http_defer(x);
-    r->job = (struct loop_job){ .run = read_run, .done = read_done };
-    loop_job_start(app->loop, &r->job);
+    if (d == NULL || (table != NULL && !table_of(x, table)))
+        return NULL;
+    *domain = d->number;
+    return r;
 }
 
 static void table_schema(struct http_exchange *x, void *app)
 {
-    read_start(x, app, true);
+    struct app *a = app;
+    struct table_schema_read read = { .call = { .home = http_home(x), .done = schema_got },
+                                      .arena = http_arena(x) };
+    struct schema_get *g = request_new(x, a, sizeof *g, &read.domain, &read.table);
+    if (g == NULL)
+        return;
+    *g = (struct schema_get){ .x = x, .read = read };
+    table_call_go(x, table_store_schema(a->tables, &g->read), &g->read.call);
+}
+
+/* ---- reading ---- */
+
+struct get_request {
+    struct http_exchange *x;
+    struct app *app;
+    struct table_query query;
+};
+
+static void get_done(struct store_call *c)
+{
+    struct get_request *r = CONTAINER_OF(c, struct get_request, query.call);
+    const struct table_query *q = &r->query;
+    if (c->why != ERR_OK) {
+        table_fail(r->x, c->why, &q->note, NULL);
+        return;
+    }
+    table_tell_damage(r->app, r->x, q->table, q->damaged);
+    if (q->rows == 0 && q->damaged == 0 && !q->more && !q->went_on)
+        app_problem(r->x, 404, "not_found", NULL, STR("No row matches."), STR(",\"items\":[]"));
+    else
+        answer_json(r->x, 200, q->json, NULL);
 }
 
 static void table_get(struct http_exchange *x, void *app)
 {
-    read_start(x, app, false);
+    struct app *a = app;
+    struct table_query query = { .call = { .home = http_home(x), .done = get_done },
+                                 .query = http_body(x),
+                                 .arena = http_arena(x) };
+    struct get_request *r = request_new(x, a, sizeof *r, &query.domain, &query.table);
+    if (r == NULL)
+        return;
+    *r = (struct get_request){ .x = x, .app = a, .query = query };
+    table_call_go(x, table_store_query(a->tables, &r->query), &r->query.call);
 }
 
 /* ---- writing ---- */
 
 struct write_request {
     struct http_exchange *x;
-    struct table_query query;
-    struct table_change change;
-    struct loop_job job;
-    err why;
+    struct app *app;
+    struct table_parse parse;
+    struct table_update update;
 };
 
 static bool is_conditional(const struct table_update *u)
@@ -289,79 +244,68 @@ static bool is_conditional(const struct table_update *u)
     return false;
 }
 
-static void write_done(struct table_change *c, err why)
+static void write_done(struct store_call *c)
 {
-    struct write_request *w = CONTAINER_OF(c, struct write_request, change);
-    bool applied = c->update.applied;
-    if (why != ERR_OK)
-        table_fail(w->x, why, &c->update.note, NULL);
-    else if (w->query.kind == QUERY_DELETE)
+    struct write_request *w = CONTAINER_OF(c, struct write_request, update.call);
+    bool applied = w->update.applied;
+    if (c->why != ERR_OK)
+        table_fail(w->x, c->why, &w->update.note, NULL);
+    else if (w->parse.kind == QUERY_DELETE)
         http_answer(w->x, 204, STR_NONE);
-    else if (w->query.kind == QUERY_BATCH || is_conditional(&c->update))
+    else if (w->parse.kind == QUERY_BATCH || is_conditional(&w->update))
         answer_json(w->x, 201, applied ? STR("{\"applied\":true}") : STR("{\"applied\":false}"),
                     NULL);
     else
         http_answer(w->x, 201, STR_NONE);
 }
 
-static err write_parse(struct write_request *w)
+/* The update of what was parsed; DONE: it failed. */
+static enum store_start write_go(struct write_request *w)
 {
-    struct table_update *u = &w->change.update;
-    err why =
-        tables_parse(w->change.app->tables, u->domain, &w->query, http_arena(w->x), u, &u->note);
-    for (unsigned i = 0; why == ERR_OK && i < u->writes_count; i++)
+    const struct table_parse *p = &w->parse;
+    struct table_update *u = &w->update;
+    *u = (struct table_update){
+        .call = { .deadline = table_deadline(w->app), .home = http_home(w->x), .done = write_done },
+        .domain = p->domain,
+        .writes = p->writes,
+        .writes_count = p->writes_count,
+        .one_step = p->one_step,
+        .random = entropy_u64(),
+        .arena = p->arena
+    };
+    if (p->call.why != ERR_OK) {
+        u->note = p->note;
+        return store_call_done(&u->call, p->call.why);
+    }
+    for (unsigned i = 0; i < u->writes_count; i++)
         if (str_starts(u->writes[i].table, STR(TABLE_OWN_PREFIX))) {
             err_note_set(&u->note, "operation %u: a table name must not begin with a dot", i);
-            return ERR_BAD;
+            return store_call_done(&u->call, ERR_BAD);
         }
-    return why;
+    return table_store_update(w->app->tables, u);
 }
 
-static void parse_run(struct loop_job *j)
+static void parse_done(struct store_call *c)
 {
-    struct write_request *w = CONTAINER_OF(j, struct write_request, job);
-    w->query.now = false;
-    w->why = write_parse(w);
-}
-
-static void parse_done(struct loop_job *j, bool canceled)
-{
-    struct write_request *w = CONTAINER_OF(j, struct write_request, job);
-    if (canceled || w->why != ERR_OK)
-        write_done(&w->change, canceled ? ERR_SHUTDOWN : w->why);
-    else
-        table_change_start(&w->change, w->x);
+    struct write_request *w = CONTAINER_OF(c, struct write_request, parse.call);
+    store_call_then(write_go(w), &w->update.call);
 }
 
 static void write_start(struct http_exchange *x, struct app *app, enum table_query_kind kind)
 {
-    struct write_request *w = arena_calloc(http_arena(x), 1, sizeof *w);
-    if (w == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct table_parse parse = { .call = { .home = http_home(x), .done = parse_done },
+                                 .kind = kind,
+                                 .json = http_body(x),
+                                 .arena = http_arena(x) };
+    struct write_request *w =
+        request_new(x, app, sizeof *w, &parse.domain, kind == QUERY_BATCH ? NULL : &parse.table);
+    if (w == NULL || !table_may_wait(x))
         return;
-    }
-    const struct page_domain *d = app_domain_of(x, app);
-    if (d == NULL)
-        return;
-    w->x = x;
-    w->change.app = app;
-    w->change.done = write_done;
-    w->change.update.domain = d->number;
-    w->query = (struct table_query){ .kind = kind, .json = http_body(x), .now = true };
-    if ((kind != QUERY_BATCH && !table_of(x, &w->query.table)) || !table_may_wait(x))
-        return;
-    err why = http_body(x).n > TABLE_NOW_BODY_BYTES_MAX ? ERR_AGAIN : write_parse(w);
-    if (why != ERR_OK && why != ERR_AGAIN) {
-        write_done(&w->change, why);
-        return;
-    }
-    http_defer(x);
-    if (why == ERR_OK) {
-        table_change_start(&w->change, x);
-        return;
-    }
-    w->job = (struct loop_job){ .run = parse_run, .done = parse_done };
-    loop_job_start(app->loop, &w->job);
+    *w = (struct write_request){ .x = x, .app = app, .parse = parse };
+    if (table_store_parse(app->tables, &w->parse) == STORE_LATER)
+        http_defer(x);
+    else
+        table_call_go(x, write_go(w), &w->update.call);
 }
 
 static void table_put(struct http_exchange *x, void *app)

@@ -7,13 +7,11 @@
 #define APP_TABLE_TABLE_REQUEST_H
 
 #include "app/app.h"
-#include "loop/loop.h"
-#include "table/table_write.h"
+#include "store/table_store.h"
 
 enum {
     TABLE_BODY_BYTES_MAX = 12 << 20,
     TABLE_SCHEMA_BODY_BYTES_MAX = 64 << 10,
-    TABLE_NOW_BODY_BYTES_MAX = 64 << 10, /* a larger body is read on the pool */
 };
 
 /* Names of tables that begin so are the server's own. */
@@ -27,20 +25,11 @@ MUST_CHECK bool table_may_wait(struct http_exchange *x);
  * expired, 413, else as app_fail. */
 void table_fail(struct http_exchange *x, err why, const struct err_note *note, const char *missing);
 
-/* Logs that an answer went past rows of a table that cannot be read. Thread: loop. */
+/* Logs that an answer went past rows of a table that cannot be read. */
 void table_tell_damage(const struct app *app, struct http_exchange *x, str table, unsigned rows);
 
-/* One update of tables for a request, with its reading of cold rows. The memory is the caller's
- * until done. */
-struct table_change {
-    struct app *app;
-    struct table_update update; /* writes, and what table_change_start fills in */
-    void (*done)(struct table_change *c, err why); /* engine, loop or calling thread; short */
-    struct loop_job job;
-};
-/* Submits; done is called exactly once, also when it is refused at once. x is deferred already. */
-void table_change_start(struct table_change *c, struct http_exchange *x);
-/* Once more what was started and is done, until the deadline it got at its start. */
-void table_change_again(struct table_change *c);
+/* A call that was started goes on: now, or at x's worker, and x sleeps until then. Handler
+ * thread. */
+void table_call_go(struct http_exchange *x, enum store_start start, struct store_call *c);
 
 #endif

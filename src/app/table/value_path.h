@@ -1,4 +1,4 @@
-/* value_path.h - what all of app must know of buckets of values: their paths, and their start. */
+/* value_path.h - what all of app must know of buckets of values: their paths. */
 #ifndef APP_TABLE_VALUE_PATH_H
 #define APP_TABLE_VALUE_PATH_H
 
@@ -12,8 +12,5 @@ str value_target_logged(const struct http_exchange *x);
 /* Lets scripts of other sites read the answer where the bucket's configuration does. Before
  * anything is answered; routed or not. */
 void value_share(struct http_exchange *x, const struct app *app);
-
-/* value_schema.c. Which configured buckets are there; what app_start makes. */
-void value_there_init(struct app *app);
 
 #endif

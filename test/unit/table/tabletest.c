@@ -4,7 +4,7 @@
 
 #include <cmocka.h>
 
-#include "table/table_write.h"
+#include "table/table.h"
 #include "tabletest.h"
 
 #include "lib/wait.h"
@@ -12,12 +12,18 @@
 #include <stdio.h>
 #include <string.h>
 
-void tabletest_up(struct tabletest *t)
+static void tables_open(struct tabletest *t)
 {
-    scratch_init(&t->scratch);
     scratch_open(&t->scratch);
     assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock.clock, &t->tables, &t->note),
                      ERR_OK);
+    t->store = tables_store(t->tables);
+}
+
+void tabletest_up(struct tabletest *t)
+{
+    scratch_init(&t->scratch);
+    tables_open(t);
 }
 
 void tabletest_down(struct tabletest *t)
@@ -47,9 +53,7 @@ void tabletest_reopen(struct tabletest *t)
 {
     tables_free(&t->tables);
     scratch_close(&t->scratch);
-    scratch_open(&t->scratch);
-    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock.clock, &t->tables, &t->note),
-                     ERR_OK);
+    tables_open(t);
 }
 
 void tabletest_advance(struct tabletest *t, int64_t seconds)
@@ -67,29 +71,37 @@ static str requoted(struct arena *a, const char *text)
     return str_of(copy);
 }
 
-static const mono never = { .ns = INT64_MAX };
+static struct awaited waited; /* one call at a time */
 
-static void change_done(struct table_schema_change *c, err why)
+static void call_over(struct store_call *c)
 {
-    awaited_tell(c->ctx, why);
+    awaited_tell(&waited, c->why);
+}
+
+static void call_begin(struct store_call *c)
+{
+    awaited_init(&waited);
+    *c = (struct store_call){ .home = home_here(), .done = call_over };
+}
+
+/* What became of it, whichever way. */
+static err call_wait(struct store_call *c, enum store_start start)
+{
+    store_call_then(start, c);
+    err why = awaited_wait(&waited);
+    awaited_fini(&waited);
+    return why;
 }
 
 static err change(struct tabletest *t, struct table_schema_change *c, const char *json)
 {
     struct arena a;
-    struct awaited w;
     arena_init(&a, 1 << 20);
-    awaited_init(&w);
+    call_begin(&c->call);
     c->arena = &a;
     c->json = requoted(&a, json);
-    c->deadline = never;
-    c->done = change_done;
-    c->ctx = &w;
-    err why = tables_change(t->tables, c);
-    if (why == ERR_OK)
-        why = awaited_wait(&w);
+    err why = call_wait(&c->call, table_store_change(t->store, c));
     t->note = c->note;
-    awaited_fini(&w);
     arena_fini(&a);
     return why;
 }
@@ -110,66 +122,66 @@ err tabletest_drop(struct tabletest *t, uint32_t domain, const char *table)
     return change(t, &c, "");
 }
 
-static void update_done(struct table_update *u, err why)
+static err parse(struct tabletest *t, struct table_parse *p, struct table_update *u)
 {
-    awaited_tell(u->ctx, why);
-}
-
-static err update(struct tabletest *t, struct table_update *u, const struct table_query *q)
-{
-    err why = tables_parse(t->tables, u->domain, q, u->arena, u, &u->note);
-    if (why == ERR_OK && t->allow != NULL) {
-        struct table_write *w = (struct table_write *)(uintptr_t)u->writes; /* of the arena */
-        w->condition = IF_ALLOWED;
-        w->allow = t->allow;
-        w->allow_ctx = t->allow_ctx;
-        w->allow_by_key = t->allow_by_key;
-        t->allow = NULL;
-    }
-    if (why == ERR_OK)
-        why = tables_update(t->tables, u, false);
-    if (why != ERR_OK)
+    call_begin(&p->call);
+    err why = call_wait(&p->call, table_store_parse(t->store, p));
+    u->note = p->note;
+    u->writes = p->writes;
+    u->writes_count = p->writes_count;
+    u->one_step = p->one_step;
+    if (why != ERR_OK || t->allow == NULL)
         return why;
-    why = awaited_wait(u->ctx);
-    if (why == ERR_AGAIN) {
-        awaited_fini(u->ctx);
-        awaited_init(u->ctx); /* for the second answer */
-        tables_update_warm(u);
-        tables_update_again(u);
-        why = awaited_wait(u->ctx);
-    }
-    return why;
+    struct table_write *w = (struct table_write *)(uintptr_t)u->writes; /* of the arena */
+    w->condition = IF_ALLOWED;
+    w->allow = t->allow;
+    w->allow_ctx = t->allow_ctx;
+    w->allow_by_key = t->allow_by_key;
+    t->allow = NULL;
+    return ERR_OK;
 }
 
 err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind kind,
                     const char *table, const char *json)
 {
     struct arena a;
-    struct awaited w;
     arena_init(&a, 64 << 20);
-    awaited_init(&w);
-    struct table_update u = {
-        .domain = domain, .arena = &a, .deadline = never, .done = update_done, .ctx = &w
-    };
-    struct table_query q = { .kind = kind, .table = str_of(table), .json = requoted(&a, json) };
-    err why = update(t, &u, &q);
+    struct table_update u = { .domain = domain, .arena = &a };
+    struct table_parse p = { .kind = kind,
+                             .domain = domain,
+                             .table = str_of(table),
+                             .json = requoted(&a, json),
+                             .arena = &a };
+    err why = parse(t, &p, &u);
+    if (why == ERR_OK) {
+        call_begin(&u.call);
+        why = call_wait(&u.call, table_store_update(t->store, &u));
+    }
     t->note = u.note;
     t->applied = u.applied;
     t->rows_deleted = u.rows_deleted;
-    awaited_fini(&w);
     arena_fini(&a);
     return why;
+}
+
+err tabletest_query(struct tabletest *t, struct table_query *q)
+{
+    call_begin(&q->call);
+    return call_wait(&q->call, table_store_query(t->store, q));
 }
 
 err tabletest_get(struct tabletest *t, uint32_t domain, const char *table, const char *json)
 {
     struct arena a;
-    struct table_answer answer;
     arena_init(&a, 64 << 20);
-    err why = tables_get_json(t->tables, domain, str_of(table), requoted(&a, json), &a, false,
-                              &answer, &t->note);
+    struct table_query q = {
+        .domain = domain, .table = str_of(table), .query = requoted(&a, json), .arena = &a
+    };
+    err why = tabletest_query(t, &q);
     if (why == ERR_OK)
-        assert_true(str_to_cstr(answer.json, t->answer, sizeof t->answer));
+        assert_true(str_to_cstr(q.json, t->answer, sizeof t->answer));
+    else
+        t->note = q.note;
     for (char *p = t->answer; *p != 0; p++)
         *p = *p == '"' ? '\'' : *p;
     arena_fini(&a);

@@ -6,12 +6,13 @@
 #define TEST_TABLE_TABLETEST_H
 
 #include "scratch.h"
-#include "table/table_write.h"
+#include "table/table.h"
 
 enum { ANSWER_BYTES = 1 << 16 };
 struct tabletest {
     struct scratch scratch;
     struct tables *tables;
+    struct table_store *store; /* the same, as callers see it */
     struct err_note note;      /* of the last call that failed */
     char answer[ANSWER_BYTES]; /* of the last get, NUL-terminated */
     bool applied;              /* of the last put or batch */
@@ -36,6 +37,8 @@ err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind 
                     const char *table, const char *json);
 /* Fills answer. */
 err tabletest_get(struct tabletest *t, uint32_t domain, const char *table, const char *json);
+/* What became of it. */
+err tabletest_query(struct tabletest *t, struct table_query *q);
 /* All upkeep that is due. */
 void tabletest_upkeep(struct tabletest *t, store_time *next);
 

@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "table/table_write.h"
+#include "lib/wait.h"
+#include "table/table.h"
 #include "tabletest.h"
 
 #include <stdatomic.h>
@@ -69,21 +70,108 @@ static int down(void **state)
     return 0;
 }
 
-static void a_get_that_cannot_wait_says_so(void **state)
+/* A pool that works when the test says so. */
+struct pool {
+    struct home home;
+    struct task_list tasks;
+    unsigned posted;
+};
+
+static void pool_post(struct home *h, struct task *task)
+{
+    struct pool *p = CONTAINER_OF(h, struct pool, home);
+    p->posted++;
+    (void)task_list_put(&p->tasks, task);
+}
+
+static void pool_work(struct pool *p)
+{
+    for (struct task *task; (task = task_list_take(&p->tasks)) != NULL;)
+        task->run(task);
+}
+
+static atomic_uint dones;
+
+static void count_done(struct store_call *c)
+{
+    assert_int_equal(c->why, ERR_OK);
+    atomic_fetch_add(&dones, 1);
+}
+
+static void what_is_cold_is_read_on_the_pool(void **state)
 {
     (void)state;
+    struct pool pool = { .home.post = pool_post };
     struct arena a;
-    struct table_answer answer;
-    struct err_note note;
     arena_init(&a, 1 << 20);
-    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), STR("{}"), &a, true, &answer, &note),
-                     ERR_AGAIN);
-    str key_only = STR("{\"proj\":[\"k\",\"r\"]}"); /* keys are never cold */
-    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), key_only, &a, true, &answer, &note),
-                     ERR_OK);
-    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), STR("{}"), &a, false, &answer, &note),
-                     ERR_OK);
-    assert_true(str_find_str(answer.json, str_of(large_value())) < answer.json.n);
+    tables_read_on(t->tables, &pool.home);
+    atomic_store(&dones, 0);
+    struct table_query q = { .call = { .home = home_here(), .done = count_done },
+                             .domain = 1,
+                             .table = STR("l"),
+                             .query = STR("{\"proj\":[\"k\",\"r\"]}"),
+                             .arena = &a };
+    assert_int_equal(table_store_query(t->store, &q), STORE_DONE); /* keys are never cold */
+    assert_int_equal(q.call.why, ERR_OK);
+    assert_int_equal(atomic_load(&dones), 0);
+    q.query = STR("{}");
+    assert_int_equal(table_store_query(t->store, &q), STORE_LATER);
+    assert_int_equal(atomic_load(&dones), 0);
+    pool_work(&pool);
+    assert_int_equal(atomic_load(&dones), 1);
+    assert_int_equal(q.rows, 1);
+    assert_true(str_find_str(q.json, str_of(large_value())) < q.json.n);
+    tables_read_on(t->tables, home_here());
+    arena_fini(&a);
+}
+
+static void rows_that_are_cold_come_once(void **state)
+{
+    (void)state;
+    struct pool pool = { .home.post = pool_post };
+    struct arena a;
+    arena_init(&a, 1 << 20);
+    must_put(t, "l", "{'attributes':{'k':'a','r':1,'n':1,'v':'short'}}");
+    tables_read_on(t->tables, &pool.home);
+    atomic_store(&dones, 0);
+    struct table_rows r = { .call = { .home = home_here(), .done = count_done },
+                            .domain = 1,
+                            .get = { .table = STR("l") },
+                            .arena = &a };
+    assert_int_equal(table_store_rows(t->store, &r), STORE_LATER);
+    pool_work(&pool);
+    assert_int_equal(atomic_load(&dones), 1);
+    assert_int_equal(r.rows_count, 2);
+    assert_true(str_eq(table_row_value(&r.rows[0], STR("v")), STR("short")) ||
+                str_eq(table_row_value(&r.rows[1], STR("v")), STR("short")));
+    assert_int_equal(r.next.n, 0);
+    tables_read_on(t->tables, home_here());
+    arena_fini(&a);
+}
+
+static void a_long_query_is_read_on_the_pool(void **state)
+{
+    (void)state;
+    struct pool pool = { .home.post = pool_post };
+    struct arena a;
+    arena_init(&a, 1 << 20);
+    tables_read_on(t->tables, &pool.home);
+    atomic_store(&dones, 0);
+    char *text = arena_alloc(&a, TABLE_NOW_JSON_BYTES + 1);
+    assert_non_null(text);
+    memset(text, ' ', TABLE_NOW_JSON_BYTES + 1);
+    memcpy(text, "{}", 2);
+    struct table_query q = { .call = { .home = home_here(), .done = count_done },
+                             .domain = 1,
+                             .table = STR("l"),
+                             .query = { .p = text, .n = TABLE_NOW_JSON_BYTES + 1 },
+                             .arena = &a };
+    atomic_store(&cold, false);
+    assert_int_equal(table_store_query(t->store, &q), STORE_LATER);
+    pool_work(&pool);
+    assert_int_equal(atomic_load(&dones), 1);
+    assert_int_equal(q.rows, 1);
+    tables_read_on(t->tables, home_here());
     arena_fini(&a);
 }
 
@@ -179,31 +267,56 @@ static void create_big(void)
 static void a_large_schema_is_read_when_cold(void **state)
 {
     (void)state;
-    struct arena a;
-    struct table_answer answer;
     create_big();
     must_put(t, "big", "{'attributes':{'k':'x','a99':['2014-11-14T19:10:40.912Z']}}");
+    assert_true(atomic_load(&refused) > 0);
     must_get(t, "big", "{'proj':'a99'}", "[{'a99':['2014-11-14T19:10:40.912Z']}]");
+}
+
+static void a_large_schema_that_is_cold_is_found_for_an_update(void **state)
+{
+    (void)state;
+    struct pool pool = { .home.post = pool_post };
+    struct arena a;
+    struct table_attr attrs[] = { { STR("k"), STR("x") } };
+    struct table_write w = { .table = STR("big"), .attrs = attrs, .attrs_count = 1 };
+    create_big();
     arena_init(&a, 1 << 20);
-    assert_int_equal(tables_get_json(t->tables, 1, STR("big"), STR("{}"), &a, true, &answer, NULL),
-                     ERR_AGAIN);
+    tables_read_on(t->tables, &pool.home);
+    atomic_store(&dones, 0);
+    struct table_update u = { .call = { .home = home_here(), .done = count_done },
+                              .domain = 1,
+                              .writes = &w,
+                              .writes_count = 1,
+                              .arena = &a };
+    assert_int_equal(table_store_update(t->store, &u), STORE_LATER);
+    assert_int_equal(pool.posted, 1);
+    pool_work(&pool);
+    tables_read_on(t->tables, home_here());
+    WAIT_UNTIL(atomic_load(&dones) == 1);
+    must_get(t, "big", "{'proj':'k'}", "[{'k':'x'}]");
     arena_fini(&a);
 }
 
 static void a_first_try_leaves_no_note(void **state)
 {
     (void)state;
+    struct pool pool = { .home.post = pool_post };
     struct arena a;
-    struct err_note note = { .text = "" };
-    struct table_update u = { .domain = 1 };
-    struct table_query q = { .kind = QUERY_BATCH,
-                             .now = true,
-                             .json = STR("[{\"op\":\"put\",\"table\":\"big\","
-                                         "\"attributes\":{\"k\":\"x\"}}]") };
     create_big();
     arena_init(&a, 1 << 20);
-    assert_int_equal(tables_parse(t->tables, 1, &q, &a, &u, &note), ERR_AGAIN);
-    assert_string_equal(note.text, "");
+    tables_read_on(t->tables, &pool.home);
+    struct table_parse p = { .call = { .home = home_here(), .done = count_done },
+                             .kind = QUERY_BATCH,
+                             .domain = 1,
+                             .json = STR("[{\"op\":\"put\",\"table\":\"big\","
+                                         "\"attributes\":{\"k\":\"x\"}}]"),
+                             .arena = &a };
+    assert_int_equal(table_store_parse(t->store, &p), STORE_LATER);
+    assert_string_equal(p.note.text, "");
+    pool_work(&pool);
+    assert_int_equal(p.writes_count, 1);
+    tables_read_on(t->tables, home_here());
     arena_fini(&a);
 }
 
@@ -238,13 +351,16 @@ static void a_cold_row_needs_no_more_memory_than_a_warm_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        COLD_TEST(a_get_that_cannot_wait_says_so),
+        COLD_TEST(what_is_cold_is_read_on_the_pool),
+        COLD_TEST(rows_that_are_cold_come_once),
+        COLD_TEST(a_long_query_is_read_on_the_pool),
         COLD_TEST(a_put_into_a_cold_row_keeps_its_rest),
         COLD_TEST(a_put_of_all_attributes_reads_nothing),
         COLD_TEST(conditions_on_cold_rows_hold),
         COLD_TEST(a_judge_of_a_delete_sees_a_cold_row),
         COLD_TEST(cold_static_rows_are_merged),
         COLD_TEST(a_large_schema_is_read_when_cold),
+        COLD_TEST(a_large_schema_that_is_cold_is_found_for_an_update),
         COLD_TEST(a_first_try_leaves_no_note),
         COLD_TEST(a_cold_row_needs_no_more_memory_than_a_warm_one),
     };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "table/table_write.h"
+#include "table/table.h"
 #include "tabletest.h"
 #include "vlog/file.h"
 
@@ -105,29 +105,39 @@ struct ended {
     err why;
 };
 
+struct deletion {
+    struct table_update update;
+    struct ended ended;
+};
+struct migration {
+    struct table_schema_change change;
+    struct ended ended;
+};
+
 static void ended_set(struct ended *e, err why)
 {
     e->why = why;
     sem_post(&e->over);
 }
 
-static void delete_done(struct table_update *u, err why)
+static void delete_done(struct store_call *c)
 {
-    ended_set(u->ctx, why);
+    struct deletion *d = CONTAINER_OF(c, struct deletion, update.call);
+    ended_set(&d->ended, c->why);
 }
 
-static void change_done(struct table_schema_change *c, err why)
+static void change_done(struct store_call *c)
 {
-    ended_set(c->ctx, why);
+    struct migration *m = CONTAINER_OF(c, struct migration, change.call);
+    ended_set(&m->ended, c->why);
 }
 
 static const mono never = { .ns = INT64_MAX };
 
 /* Behind an update that waits: a delete of the whole partition, then a migration. */
-static void delete_and_migrate(struct table_update *u, struct ended *deletion, str schema)
+static void delete_and_migrate(struct deletion *d, str schema)
 {
     struct arena a;
-    struct ended migration;
     struct held h = {
         .update = { .decide = held_decide, .done = held_done, .ctx = &h, .deadline = never }
     };
@@ -137,28 +147,26 @@ static void delete_and_migrate(struct table_update *u, struct ended *deletion, s
     struct table_write w = {
         .is_delete = true, .table = STR("r"), .predicates = &whole, .predicates_count = 1
     };
-    struct table_schema_change c = { .action = SCHEMA_CREATE,
-                                     .domain = 1,
-                                     .table = STR("r"),
-                                     .json = schema,
-                                     .arena = &a,
-                                     .deadline = never,
-                                     .done = change_done,
-                                     .ctx = &migration };
+    struct migration m = { .change = { .call = { .home = home_here(), .done = change_done },
+                                       .action = SCHEMA_CREATE,
+                                       .domain = 1,
+                                       .table = STR("r"),
+                                       .json = schema,
+                                       .arena = &a } };
     arena_init(&a, 1 << 20);
     sem_init(&h.go, 0, 0);
     sem_init(&h.over, 0, 0);
-    sem_init(&migration.over, 0, 0);
-    u->writes = &w;
-    u->writes_count = 1;
+    sem_init(&m.ended.over, 0, 0);
+    d->update.writes = &w;
+    d->update.writes_count = 1;
     engine_submit(t->scratch.engine, &h.update);
-    assert_int_equal(tables_update(t->tables, u, false), ERR_OK);
-    assert_int_equal(tables_change(t->tables, &c), ERR_OK);
+    assert_int_equal(table_store_update(t->store, &d->update), STORE_LATER);
+    assert_int_equal(table_store_change(t->store, &m.change), STORE_LATER);
     sem_post(&h.go);
     assert_int_equal(sem_wait(&h.over), 0);
-    assert_int_equal(sem_wait(&deletion->over), 0);
-    assert_int_equal(sem_wait(&migration.over), 0);
-    assert_int_equal(migration.why, ERR_OK);
+    assert_int_equal(sem_wait(&d->ended.over), 0);
+    assert_int_equal(sem_wait(&m.ended.over), 0);
+    assert_int_equal(m.ended.why, ERR_OK);
     arena_fini(&a);
 }
 
@@ -167,23 +175,22 @@ static void a_long_delete_whose_table_is_migrated_says_what_is_done(void **state
     (void)state;
     char query[KEY_BYTES + 100];
     struct arena a;
-    struct ended deletion;
-    struct table_update u = {
-        .domain = 1, .arena = &a, .deadline = never, .done = delete_done, .ctx = &deletion
+    struct deletion d = {
+        .update = { .call = { .home = home_here(), .done = delete_done }, .domain = 1, .arena = &a }
     };
     memset(key, 'k', KEY_BYTES);
     rows_put();
     arena_init(&a, 1 << 20);
-    sem_init(&deletion.over, 0, 0);
-    delete_and_migrate(&u, &deletion,
+    sem_init(&d.ended.over, 0, 0);
+    delete_and_migrate(&d,
                        STR("{\"version\":2,\"attributes\":{\"key\":\"string\",\"rev\":\"int\","
                            "\"more\":\"int\"},\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"},"
                            "{\"attribute\":\"rev\",\"type\":\"range\",\"order\":\"asc\"}]}"));
-    t->note = u.note;
-    must_refuse(t, deletion.why, ERR_CONFLICT,
+    t->note = d.update.note;
+    must_refuse(t, d.ended.why, ERR_CONFLICT,
                 "8000 rows are deleted, the others are not (the table was");
-    must_refuse(t, deletion.why, ERR_CONFLICT, "the same delete again");
-    assert_int_equal(u.rows_deleted, TABLE_DELETE_ROWS_MAX);
+    must_refuse(t, d.ended.why, ERR_CONFLICT, "the same delete again");
+    assert_int_equal(d.update.rows_deleted, TABLE_DELETE_ROWS_MAX);
     arena_fini(&a);
     (void)snprintf(query, sizeof query, "{'attributes':{'key':'%s'}}", key);
     must_delete(t, "r", query);

@@ -10,7 +10,7 @@
 
 #include "table/schema.h"
 #include "table/store.h"
-#include "table/table_write.h"
+#include "table/table.h"
 #include "tabletest.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "table/table_write.h"
+#include "table/table.h"
 #include "tabletest.h"
 
 #include <stdio.h>

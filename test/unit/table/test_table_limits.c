@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "table/table_write.h"
+#include "table/table.h"
 #include "tabletest.h"
 
 #include <stdio.h>
@@ -100,19 +100,19 @@ static void an_answer_ends_where_the_memory_of_a_request_does(void **state)
 {
     (void)state;
     struct arena a;
-    struct table_answer answer;
+    struct table_query q = { .domain = 1, .table = STR("w"), .query = STR("{}"), .arena = &a };
     must_create(t, "w", wide);
     for (int r = 0; r < 6; r++)
         must_put_wide(r, "p", 'x', 300 << 10);
     must_put_wide(6, "p", 'x', 2 * MI);
     arena_init(&a, MI);
-    assert_int_equal(
-        tables_get_json(t->tables, 1, STR("w"), STR("{}"), &a, false, &answer, &t->note), ERR_OK);
-    assert_int_equal(answer.rows, 2);
-    assert_true(answer.more);
+    assert_int_equal(tabletest_query(t, &q), ERR_OK);
+    assert_int_equal(q.rows, 2);
+    assert_true(q.more);
     arena_reset(&a);
-    str last = STR("{\"order\":{\"r\":\"desc\"}}");
-    err why = tables_get_json(t->tables, 1, STR("w"), last, &a, false, &answer, &t->note);
+    q.query = STR("{\"order\":{\"r\":\"desc\"}}");
+    err why = tabletest_query(t, &q);
+    t->note = q.note;
     must_refuse(t, why, ERR_LIMIT, "http.arena_bytes_max");
     arena_fini(&a);
 }

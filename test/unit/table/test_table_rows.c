@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/store.h"
-#include "table/table_write.h"
+#include "table/table.h"
 #include "tabletest.h"
 
 #include <stdio.h>

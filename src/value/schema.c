@@ -1,24 +1,11 @@
-/* value_schema.c - which table a bucket of values is: by a PUT of the bucket, or by the
- * configuration.
- *
- * A PUT says keyType, valueType, version, default_time_to_live and, of key_rev_value,
- * revisionRetentionPolicy. The table layer checks options of another database (compression,
- * updates, durability), which mean nothing here. A name that nobody knows is refused.
- * A configured bucket is in every domain what the configuration says: its table is made, or
- * brought up to date, before the first put after a start. */
-#include "app/table/value_request.h"
-
+/* schema.c - what a bucket is: its table's schema, by a PUT or by the configuration. Pure. */
 #include "codec/json.h"
+#include "value/value_impl.h"
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Tables of buckets are of version 5000 and up, so that the layout can change under versions of
- * clients. */
-enum { BUCKET_VERSION_BASE = 5000 };
 
 static const char *const plain_schema = "\"attributes\":{\"key\":\"string\",\"headers\":\"string\","
                                         "\"etag\":\"string\",\"coding\":\"string\","
@@ -39,16 +26,15 @@ struct bucket_says {
     json_t *options;        /* of the table; owned */
 };
 
-static err schema_text(struct value_request *r, const struct bucket_says *b, str *out)
+static err schema_text(struct value_call *c, const struct bucket_says *b, str *out)
 {
-    struct arena *a = http_arena(r->x);
     char *options = json_dumps(b->options, JSON_COMPACT), *policy = NULL;
     if (b->policy != NULL)
         policy = json_dumps(b->policy, JSON_COMPACT);
     *out = STR_NONE;
     if (options != NULL && (b->policy == NULL || policy != NULL))
-        *out = arena_printf(a, "{\"version\":%" PRId64 ",%s,\"options\":%s%s%s}", b->version,
-                            r->kind == BUCKET_PLAIN ? plain_schema : revs_schema, options,
+        *out = arena_printf(c->arena, "{\"version\":%" PRId64 ",%s,\"options\":%s%s%s}", b->version,
+                            c->target.kind == VALUE_PLAIN ? plain_schema : revs_schema, options,
                             policy == NULL ? "" : ",\"revisionRetentionPolicy\":",
                             policy == NULL ? "" : policy);
     free(options);
@@ -112,7 +98,7 @@ static err options_read(struct bucket_says *b, const json_t *json, struct err_no
 }
 
 /* The peer's modules of 2017 say retention_policy too. */
-static err policy_read(const struct value_request *r, struct bucket_says *b, const json_t *json,
+static err policy_read(const struct value_call *c, struct bucket_says *b, const json_t *json,
                        struct err_note *note)
 {
     static const char *const names[] = { "revisionRetentionPolicy", "retention_policy" };
@@ -121,7 +107,7 @@ static err policy_read(const struct value_request *r, struct bucket_says *b, con
         err why = json_body_object(json, names[i], &policy, note);
         if (why == ERR_NOT_FOUND)
             continue;
-        if (why == ERR_OK && r->kind == BUCKET_PLAIN) {
+        if (why == ERR_OK && c->target.kind == VALUE_PLAIN) {
             err_note_set(note, "%s is of key_rev_value: key_value has one value for each key",
                          names[i]);
             why = ERR_BAD;
@@ -137,12 +123,12 @@ static err policy_read(const struct value_request *r, struct bucket_says *b, con
 }
 
 /* The peer's modules name the table and the domain once more. */
-static err names_agree(const struct value_request *r, const json_t *json, struct err_note *note)
+static err names_agree(const struct value_call *c, const json_t *json, struct err_note *note)
 {
     const struct {
         const char *name;
         str want;
-    } rows[] = { { "table", http_param(r->x, "bucket") }, { "domain", r->domain->name } };
+    } rows[] = { { "table", c->target.bucket }, { "domain", c->target.domain } };
     for (unsigned i = 0; i < COUNT_OF(rows); i++) {
         const json_t *value = json_object_get(json, rows[i].name);
         if (value == NULL || str_eq(json_body_text(value), rows[i].want))
@@ -153,7 +139,7 @@ static err names_agree(const struct value_request *r, const json_t *json, struct
     return ERR_OK;
 }
 
-static err says_read(const struct value_request *r, const json_t *json, struct bucket_says *b,
+static err says_read(const struct value_call *c, const json_t *json, struct bucket_says *b,
                      struct err_note *note)
 {
     static const char *const known[] = { "keyType",
@@ -182,15 +168,15 @@ static err says_read(const struct value_request *r, const json_t *json, struct b
     if (why == ERR_OK)
         why = word_is(json, "valueType", value_types, note);
     if (why == ERR_OK)
-        why = names_agree(r, json, note);
+        why = names_agree(c, json, note);
     if (why == ERR_OK) {
         why = json_body_i64(json, "version", 1, INT32_MAX, &version, note);
         why = why == ERR_NOT_FOUND ? ERR_OK : why;
     }
-    b->version = BUCKET_VERSION_BASE + version;
+    b->version = VALUE_VERSION_BASE + version;
     if (why == ERR_OK)
         why = options_read(b, json, note);
-    return why == ERR_OK ? policy_read(r, b, json, note) : why;
+    return why == ERR_OK ? policy_read(c, b, json, note) : why;
 }
 
 /* ---- by the configuration ---- */
@@ -216,21 +202,21 @@ static json_t *policy_configured(const struct page_policy *p)
     return json_pack("{s:s}", "type", "all");
 }
 
-static int64_t ttl_configured(const struct config_bucket *c)
+static int64_t ttl_configured(const struct value_settings *s)
 {
-    return c->value_ttl_ns == DURATION_NEVER ? 0 : c->value_ttl_ns / NS_PER_S;
+    return s->ttl_ns == DURATION_NEVER ? 0 : s->ttl_ns / NS_PER_S;
 }
 
 /* What a PUT says of a configured bucket cannot change it. */
-static err says_same(const struct config_bucket *c, const struct bucket_says *b,
+static err says_same(const struct value_settings *s, const struct bucket_says *b,
                      struct err_note *note)
 {
-    if (b->ttl_s >= 0 && b->ttl_s != ttl_configured(c)) {
+    if (b->ttl_s >= 0 && b->ttl_s != ttl_configured(s)) {
         err_note_set(note, "default_time_to_live of this bucket is %lld s, by the configuration",
-                     (long long)ttl_configured(c));
+                     (long long)ttl_configured(s));
         return ERR_BAD;
     }
-    json_t *policy = policy_configured(&c->page.policy), *value;
+    json_t *policy = policy_configured(s->policy), *value;
     const char *name;
     err why = policy == NULL ? ERR_LIMIT : ERR_OK;
     json_object_foreach((json_t *)(uintptr_t)b->policy, name, value)
@@ -246,121 +232,37 @@ static err says_same(const struct config_bucket *c, const struct bucket_says *b,
     return why;
 }
 
-static err configured_text(struct value_request *r, int64_t version, str *out)
+err value_schema_configured(struct value_call *c, int64_t version, str *out)
 {
-    const struct config_bucket *c = r->configured;
+    const struct value_settings *s = c->target.settings;
     struct bucket_says b = { .version = version, .options = json_object() };
-    json_t *policy = r->kind == BUCKET_REVS ? policy_configured(&c->page.policy) : NULL;
+    json_t *policy = c->target.kind == VALUE_REVS ? policy_configured(s->policy) : NULL;
     b.policy = policy;
-    err why = b.options == NULL || (r->kind == BUCKET_REVS && policy == NULL) ? ERR_LIMIT : ERR_OK;
-    if (why == ERR_OK && ttl_configured(c) > 0 &&
-        json_object_set_new(b.options, "default_time_to_live", json_integer(ttl_configured(c))) !=
+    err why =
+        b.options == NULL || (c->target.kind == VALUE_REVS && policy == NULL) ? ERR_LIMIT : ERR_OK;
+    if (why == ERR_OK && ttl_configured(s) > 0 &&
+        json_object_set_new(b.options, "default_time_to_live", json_integer(ttl_configured(s))) !=
             0)
         why = ERR_LIMIT;
     if (why == ERR_OK)
-        why = schema_text(r, &b, out);
+        why = schema_text(c, &b, out);
     json_decref(policy);
     json_decref(b.options);
     return why;
 }
 
-err value_schema_read(struct value_request *r, str *out, struct err_note *note)
+err value_schema_read(struct value_call *c, str text, str *out)
 {
+    const struct value_settings *s = c->target.settings;
     json_t *json;
-    str body = http_body(r->x);
-    err why = json_body_parse(body.n == 0 ? STR("{}") : body, &json, note);
+    err why = json_body_parse(text.n == 0 ? STR("{}") : text, &json, &c->note);
     if (why != ERR_OK)
         return why;
     struct bucket_says b = { .ttl_s = -1, .options = json_object() };
-    why = b.options == NULL ? ERR_LIMIT : says_read(r, json, &b, note);
+    why = b.options == NULL ? ERR_LIMIT : says_read(c, json, &b, &c->note);
     if (why == ERR_OK)
-        why = r->configured == NULL ? schema_text(r, &b, out) : says_same(r->configured, &b, note);
+        why = s == NULL ? schema_text(c, &b, out) : says_same(s, &b, &c->note);
     json_decref(b.options);
     json_decref(json);
     return why;
-}
-
-/* ---- a configured bucket is there ---- */
-
-void value_there_init(struct app *app)
-{
-    app->values_there = calloc((size_t)app->page.domains_count * app->config->values_count + 1,
-                               sizeof(atomic_bool));
-    INVARIANT(app->values_there != NULL);
-}
-
-static atomic_bool *there_flag(const struct value_request *r)
-{
-    const struct config *c = r->app->config;
-    return &r->app->values_there[(size_t)(r->domain - r->app->page.domains) * c->values_count +
-                                 (size_t)(r->configured - c->values)];
-}
-
-static err change_to(struct value_request *r, int64_t version)
-{
-    struct table_schema_change c = { .action = SCHEMA_CREATE,
-                                     .domain = r->domain->number,
-                                     .table = r->table,
-                                     .arena = http_arena(r->x),
-                                     .deadline = table_deadline(r->app) };
-    err why = configured_text(r, version, &c.json);
-    if (why == ERR_OK)
-        why = tables_change_wait(r->app->tables, &c);
-    r->note = c.note;
-    return why;
-}
-
-/* The version of the stored table; 0: there is none. */
-static err stored_version(struct value_request *r, int64_t *version)
-{
-    str text;
-    json_t *json;
-    *version = 0;
-    err why =
-        tables_schema(r->app->tables, r->domain->number, r->table, http_arena(r->x), false, &text);
-    if (why != ERR_OK)
-        return why == ERR_NOT_FOUND ? ERR_OK : why;
-    why = json_body_parse(text, &json, &r->note);
-    if (why != ERR_OK)
-        return ERR_CORRUPT;
-    *version = json_integer_value(json_object_get(json, "version"));
-    json_decref(json);
-    return ERR_OK;
-}
-
-static void there_run(struct loop_job *j)
-{
-    struct value_request *r = CONTAINER_OF(j, struct value_request, job);
-    int64_t version;
-    r->why = stored_version(r, &version);
-    if (r->why != ERR_OK)
-        return;
-    r->why = change_to(r, version > 0 ? version : BUCKET_VERSION_BASE + 1);
-    if (r->why == ERR_BAD && version > 0) /* it is another: the next version is this one */
-        r->why = change_to(r, version + 1);
-    if (r->why == ERR_OK)
-        atomic_store(there_flag(r), true);
-}
-
-static void there_done(struct loop_job *j, bool canceled)
-{
-    struct value_request *r = CONTAINER_OF(j, struct value_request, job);
-    err why = canceled ? ERR_SHUTDOWN : r->why;
-    if (why == ERR_OK)
-        r->there(r);
-    else
-        value_fail(r, why);
-}
-
-void value_there(struct value_request *r, void (*then)(struct value_request *r))
-{
-    r->there = then;
-    if (r->configured == NULL || atomic_load(there_flag(r))) {
-        then(r);
-        return;
-    }
-    if (!value_defer(r))
-        return;
-    r->job = (struct loop_job){ .run = there_run, .done = there_done };
-    loop_job_start(r->app->loop, &r->job);
 }

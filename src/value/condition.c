@@ -1,0 +1,40 @@
+/* condition.c - If-Match and If-None-Match against the row that a read of the same target gives.
+ * Pure. */
+#include "http/negotiate.h"
+#include "page/etag.h"
+#include "value/value_impl.h"
+
+bool value_condition_is_none(const struct value_condition *c)
+{
+    return c->if_match.n == 0 && c->if_none_match.n == 0;
+}
+
+/* What the stored value's etag says: as the writer gave it, and there may be none; of a revision it
+ * is of its key. */
+static str stored_tag(enum value_kind kind, const struct table_row *stored,
+                      char text[PAGE_TAG_BYTES + 1], bool *weak)
+{
+    *weak = false;
+    if (kind == VALUE_PLAIN)
+        return http_etag_bare(table_row_value(stored, STR("etag")), weak);
+    struct page_name name = { .rev = (uint64_t)table_long(table_row_value(stored, STR("rev"))),
+                              .tid = table_tid(table_row_value(stored, STR("tid"))) };
+    return page_tag(name, text);
+}
+
+static bool names_stored(enum value_kind kind, str field, const struct table_row *stored, bool weak)
+{
+    char text[PAGE_TAG_BYTES + 1];
+    bool is_weak;
+    if (stored == NULL || str_eq(str_trim(field), STR("*")))
+        return stored != NULL;
+    str tag = stored_tag(kind, stored, text, &is_weak);
+    return tag.n > 0 && (weak || !is_weak) && http_etag_matches(field, tag, weak);
+}
+
+bool value_condition_holds(const struct value_condition *c, enum value_kind kind,
+                           const struct table_row *stored)
+{
+    return (c->if_match.n == 0 || names_stored(kind, c->if_match, stored, false)) &&
+           (c->if_none_match.n == 0 || !names_stored(kind, c->if_none_match, stored, true));
+}
