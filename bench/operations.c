@@ -247,7 +247,7 @@ static void own_get(struct own *o, unsigned i, enum page_select select,
 {
     struct trace *t = o->trace;
     char text[16];
-    str headers, frame;
+    struct page_bytes bytes;
     struct page_render r;
     struct page_which w = { .domain = o->domain,
                             .title = title_text(i, text),
@@ -257,8 +257,8 @@ static void own_get(struct own *o, unsigned i, enum page_select select,
     struct engine_view *v = engine_view_begin(o->engine);
     err why = page_find(o->bucket, v, &w, &r, NULL);
     if (why == ERR_OK)
-        why = page_read(o->bucket, &r, page_content_find(&r, STR("html")), &t->arena, false,
-                        &headers, &frame);
+        why =
+            page_read(o->bucket, &r, page_content_find(&r, STR("html")), &t->arena, false, &bytes);
     engine_view_end(&v);
     t->get_us[t->gets++] = now_us() - began;
     arena_reset(&t->arena);
@@ -414,7 +414,8 @@ static void own_run(const char *dir, unsigned edits)
     pthread_cond_init(&o.over, NULL);
     check(engine_open(&opts, &o.engine, &greatest, &note), note.text);
     check(engine_start(o.engine, &o.clock, &note), note.text);
-    check(pages_new(o.engine, &o.clock, 7, &bucket, 1, &o.pages, &note), note.text);
+    const struct pages_opts pages = { o.engine, &o.clock, 7, &bucket, 1 };
+    check(pages_new(&pages, &o.pages, &note), note.text);
     check(pages_domain(o.pages, STR("bench.test"), &o.domain), "domain");
     o.bucket = pages_find(o.pages, STR("page"));
     for (unsigned i = 0; i < edits; i++)

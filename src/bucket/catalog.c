@@ -362,34 +362,33 @@ static void bucket_fini(struct page_bucket *b)
     b->magic = 0;
 }
 
-err pages_new(struct engine *e, struct clock *clock, uint64_t seed,
-              const struct page_bucket_opts *buckets, unsigned count, struct pages **out,
-              struct err_note *note)
+err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *note)
 {
+    unsigned count = o->buckets_count;
     for (unsigned i = 0; i < count; i++) {
-        err why = policy_check(&buckets[i].policy, note);
+        err why = policy_check(&o->buckets[i].policy, note);
         if (why != ERR_OK)
             return why;
     }
     struct pages *p = calloc(1, sizeof(*p));
     INVARIANT(p != NULL);
     p->magic = PAGES_MAGIC;
-    p->engine = e;
-    p->clock = clock;
-    rng_init(&p->rng, seed);
-    feed_init(&p->feed, engine_stored_until(e));
-    struct engine_view *v = engine_view_begin(e);
+    p->engine = o->engine;
+    p->clock = o->clock;
+    rng_init(&p->rng, o->seed);
+    feed_init(&p->feed, engine_stored_until(o->engine));
+    struct engine_view *v = engine_view_begin(o->engine);
     unsigned room = count + buckets_stored(v);
     engine_view_end(&v);
     p->buckets = calloc(room + 1, sizeof(*p->buckets));
     INVARIANT(p->buckets != NULL);
     err why = ERR_OK;
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
-        bucket_init(&p->buckets[i], p, &buckets[i]);
+        bucket_init(&p->buckets[i], p, &o->buckets[i]);
         p->count = i + 1;
         why = bucket_open(p, &p->buckets[i]);
         if (why != ERR_OK)
-            err_note_set(note, "bucket %s: cannot load its catalog row: %s", buckets[i].name,
+            err_note_set(note, "bucket %s: cannot load its catalog row: %s", o->buckets[i].name,
                          err_name(why));
     }
     if (why == ERR_OK)

@@ -223,7 +223,7 @@ err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash
 /* ---- bytes ---- */
 
 err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c,
-              struct arena *a, bool now, str *headers, str *frame)
+              struct arena *a, bool now, struct page_bytes *out)
 {
     struct engine *engine = b->pages->engine;
     struct engine_blob blob;
@@ -242,7 +242,7 @@ err page_read(struct page_bucket *b, const struct page_render *r, const struct p
         return e;
     if (XXH3_64bits(bytes, n) != c->sum)
         return ERR_CORRUPT;
-    *headers = (str){ .p = bytes, .n = c->headers_bytes };
-    *frame = (str){ .p = bytes + c->headers_bytes, .n = c->stored_bytes };
+    out->headers = (str){ .p = bytes, .n = c->headers_bytes };
+    out->frame = (str){ .p = bytes + c->headers_bytes, .n = c->stored_bytes };
     return ERR_OK;
 }

@@ -68,12 +68,15 @@ MUST_CHECK err page_stashes(struct page_bucket *b, struct engine_view *v, struct
 MUST_CHECK err page_explain(struct page_bucket *b, struct engine_view *v,
                             const struct page_which *w, struct page_explanation *out);
 
+struct page_bytes {
+    str headers, frame;
+};
 /* One content of a found render: its headers ("name: value\n" lines) and its frame, in the arena,
  * verified. now: only from memory, ERR_AGAIN otherwise (then again on the pool). ERR_CORRUPT,
  * ERR_LIMIT. */
 MUST_CHECK err page_read(struct page_bucket *b, const struct page_render *r,
-                         const struct page_content *c, struct arena *a, bool now, str *headers,
-                         str *frame);
+                         const struct page_content *c, struct arena *a, bool now,
+                         struct page_bytes *out);
 /* ---- upkeep ---- */
 /* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch.
  * *more: there is more to do now; *next: when the next row falls due (NEVER: none). Blocks until on

@@ -8,15 +8,20 @@
 struct engine;
 struct pages; /* all page buckets of a store */
 
+struct pages_opts {
+    struct engine *engine;
+    struct clock *clock;
+    uint64_t seed;
+    const struct page_bucket_opts *buckets;
+    unsigned buckets_count;
+};
 /* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the
  * background by upkeep. seed: of minted tids. The engine is started; blocks. A changed policy
  * judges what is stored as of the change: nothing is gone earlier than that, what was gone stays
  * gone, and what latest or interval do not keep went out then (or when it did, if the policy before
  * was one of them). A bucket no longer given is culled by its last policy. Fails: ERR_BAD (a policy
  * contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
-MUST_CHECK err pages_new(struct engine *e, struct clock *clock, uint64_t seed,
-                         const struct page_bucket_opts *buckets, unsigned count, struct pages **out,
-                         struct err_note *note);
+MUST_CHECK err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *note);
 /* The engine is closed. */
 void pages_free(struct pages **pp);
 /* Lives as long as p. */

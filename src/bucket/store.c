@@ -30,9 +30,12 @@ static err content_read(struct page_read *r, unsigned i, bool now)
     str *frame = arena_alloc(r->arena, sizeof *frame);
     if (frame == NULL)
         return ERR_LIMIT;
-    err e = page_read(r->bucket, &r->render, c, r->arena, now, &b->headers, frame);
+    struct page_bytes bytes;
+    err e = page_read(r->bucket, &r->render, c, r->arena, now, &bytes);
     if (e != ERR_OK)
         return e;
+    *frame = bytes.frame;
+    b->headers = bytes.headers;
     b->codec = c->codec;
     b->raw_bytes = c->raw_bytes;
     b->pieces = frame;

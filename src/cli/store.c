@@ -29,7 +29,8 @@ static void on_progress(void *ctx, uint64_t done, uint64_t total)
 static err check_pages(struct engine *engine, struct checking *c)
 {
     struct pages *pages = NULL;
-    err e = pages_new(engine, c->clock, 0, NULL, 0, &pages, &c->out->note);
+    const struct pages_opts opts = { .engine = engine, .clock = c->clock };
+    err e = pages_new(&opts, &pages, &c->out->note);
     if (e != ERR_OK) {
         on_found(c, "the catalog of buckets cannot be read: damaged, or of another version");
         return ERR_CORRUPT;

@@ -111,8 +111,8 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
         buckets[count] = s->config->buckets[count].page;
     if (origins_wanted(s->config))
         buckets[count++] = origins_stash_opts(s->config);
-    err why =
-        pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, count, &s->pages, note);
+    const struct pages_opts opts = { s->app.engine, s->app.clock, entropy_u64(), buckets, count };
+    err why = pages_new(&opts, &s->pages, note);
     if (why == ERR_OK) {
         s->app.page.store = pages_store(s->pages);
         open_service(s);

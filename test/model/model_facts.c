@@ -322,8 +322,8 @@ static void life_begin(struct model *m)
                                            .codec = PAGE_IDENTITY };
     fake_clock_advance(&m->clock, 1);
     model_store_open(&m->store, &m->clock.clock);
-    if (pages_new(m->store.engine, &m->clock.clock, rng_next(&m->rng), &opts, 1, &m->pages,
-                  &note) != ERR_OK)
+    const struct pages_opts all = { m->store.engine, &m->clock.clock, rng_next(&m->rng), &opts, 1 };
+    if (pages_new(&all, &m->pages, &note) != ERR_OK)
         model_fail(m, "pages_new: %s", note.text);
     m->bucket = pages_find(m->pages, STR("page"));
     if (pages_domain(m->pages, STR("en.example.test"), &m->domain) != ERR_OK)

@@ -112,11 +112,12 @@ static void compare_bytes(const struct model *m, const struct page_render *a,
 {
     struct arena arena;
     char text[64];
-    str headers, frame, raw;
+    struct page_bytes bytes;
+    str raw;
     arena_init(&arena, 1u << 16);
-    err e = page_read(m->bucket, a, &a->contents[0], &arena, false, &headers, &frame);
+    err e = page_read(m->bucket, a, &a->contents[0], &arena, false, &bytes);
     if (e == ERR_OK)
-        e = frame_raw(&a->contents[0], frame, &arena, &raw);
+        e = frame_raw(&a->contents[0], bytes.frame, &arena, &raw);
     if (e != ERR_OK || !str_eq(raw, text_of(text, b->text, b->about)))
         differ(m, "render %llu: its bytes are not what was put: %s",
                (unsigned long long)b->name.rev, err_name(e));
@@ -487,8 +488,9 @@ static void pages_begin(struct model *m)
     const struct page_bucket_opts opts = { .name = "page",
                                            .policy = m->s->ref.policy,
                                            .codec = (enum page_codec)below(m, 3) };
-    if (pages_new(m->store.engine, &m->clock.clock, rng_next(&m->s->rng), &opts, 1, &m->pages,
-                  &note) != ERR_OK)
+    const struct pages_opts all = { m->store.engine, &m->clock.clock, rng_next(&m->s->rng), &opts,
+                                    1 };
+    if (pages_new(&all, &m->pages, &note) != ERR_OK)
         differ(m, "pages_new: %s", note.text);
     const struct page_follower follower = { .told = changes_told, .ctx = m, .home = home_here() };
     page_store_follow(pages_store(m->pages), &follower);

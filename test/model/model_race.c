@@ -148,7 +148,8 @@ int main(int argc, char **argv)
     fake_clock_init(&r.clock, T0);
     r.store.dir = dir;
     model_store_open(&r.store, &r.clock.clock);
-    INVARIANT(pages_new(r.store.engine, &r.clock.clock, 5, &opts, 1, &r.pages, &note) == ERR_OK);
+    const struct pages_opts all = { r.store.engine, &r.clock.clock, 5, &opts, 1 };
+    INVARIANT(pages_new(&all, &r.pages, &note) == ERR_OK);
     r.bucket = pages_find(r.pages, STR("page"));
     INVARIANT(pages_domain(r.pages, STR("localhost"), &r.domain) == ERR_OK);
     for (unsigned i = 0; i < rounds; i++)

@@ -28,7 +28,8 @@ static void pages_start(struct fixture *f, struct page_policy p)
 {
     const struct page_bucket_opts opts = { .name = "page", .policy = p, .codec = PAGE_GZIP };
     struct err_note note = { "" };
-    assert_int_equal(pages_new(f->engine, &f->clock.clock, 7, &opts, 1, &f->pages, &note), ERR_OK);
+    const struct pages_opts all = { f->engine, &f->clock.clock, 7, &opts, 1 };
+    assert_int_equal(pages_new(&all, &f->pages, &note), ERR_OK);
     f->bucket = pages_find(f->pages, STR("page"));
     assert_non_null(f->bucket);
     assert_int_equal(pages_domain(f->pages, STR("en.example.test"), &f->domain), ERR_OK);

@@ -78,20 +78,20 @@ static void bytes_come_back_as_they_were_put(void **state)
     struct page_render r;
     assert_int_equal(page_find(f->bucket, v, &w, &r, NULL), ERR_OK);
     for (unsigned i = 0; i < 3; i++) {
-        str headers, frame, raw;
+        struct page_bytes bytes;
+        str raw;
         const struct page_content *c = page_content_find(&r, p.contents[i].name);
         assert_non_null(c);
-        assert_int_equal(page_read(f->bucket, &r, c, &a, i == 1, &headers, &frame), ERR_OK);
-        assert_int_equal(frame_raw(c, frame, &a, &raw), ERR_OK);
-        assert_true(str_eq(headers, p.contents[i].headers));
+        assert_int_equal(page_read(f->bucket, &r, c, &a, i == 1, &bytes), ERR_OK);
+        assert_int_equal(frame_raw(c, bytes.frame, &a, &raw), ERR_OK);
+        assert_true(str_eq(bytes.headers, p.contents[i].headers));
         assert_true(str_eq(raw, p.contents[i].raw));
     }
     assert_null(page_content_find(&r, STR("htm")));
     assert_true(r.contents[0].stored_bytes < 1000);
     r.contents[0].sum ^= 1;
-    str headers, frame;
-    assert_int_equal(page_read(f->bucket, &r, &r.contents[0], &a, false, &headers, &frame),
-                     ERR_CORRUPT);
+    struct page_bytes bytes;
+    assert_int_equal(page_read(f->bucket, &r, &r.contents[0], &a, false, &bytes), ERR_CORRUPT);
     engine_view_end(&v);
     arena_fini(&a);
     fixture_free(f);
@@ -284,7 +284,8 @@ static void bucket_no_longer_configured_is_culled_all_the_same(void **state)
     (void)fix_put(f, 1, -1);
     (void)fix_put(f, 2, -1);
     pages_free(&f->pages);
-    assert_int_equal(pages_new(f->engine, &f->clock.clock, 7, NULL, 0, &f->pages, &note), ERR_OK);
+    const struct pages_opts none = { .engine = f->engine, .clock = &f->clock.clock, .seed = 7 };
+    assert_int_equal(pages_new(&none, &f->pages, &note), ERR_OK);
     assert_null(pages_find(f->pages, STR("page")));
     fake_clock_advance(&f->clock, GRACE);
     assert_int_equal(sync_upkeep(f->pages, &next), ERR_OK);
@@ -330,7 +331,8 @@ static void policy_that_contradicts_itself_is_refused(void **state)
     for (unsigned i = 0; i < COUNT_OF(opts); i++) {
         struct err_note note = { "" };
         struct pages *p = NULL;
-        assert_int_equal(pages_new(f->engine, &f->clock.clock, 1, &opts[i], 1, &p, &note), ERR_BAD);
+        const struct pages_opts one = { f->engine, &f->clock.clock, 1, &opts[i], 1 };
+        assert_int_equal(pages_new(&one, &p, &note), ERR_BAD);
         assert_null(p);
         assert_true(note.text[0] != 0);
     }

@@ -338,7 +338,8 @@ static void store_open(struct stage *s)
     assert_int_equal(engine_open(&engine, &s->engine, &greatest, &note), ERR_OK);
     sysclock_start(s->sysclock, greatest);
     assert_int_equal(engine_start(s->engine, clock, &note), ERR_OK);
-    assert_int_equal(pages_new(s->engine, clock, 7, &opts, 1, &s->pages, &note), ERR_OK);
+    const struct pages_opts all = { s->engine, clock, 7, &opts, 1 };
+    assert_int_equal(pages_new(&all, &s->pages, &note), ERR_OK);
     struct page_service *p = &s->service;
     p->store = pages_store(s->pages);
     s->settings = (struct page_settings){ .bucket = page_store_bucket(p->store, STR("page")),
