@@ -83,7 +83,9 @@ static err read_now(struct page_read *r, struct engine_view *v, unsigned *left)
 /* May block. */
 static err read_cold(struct read_cold *c)
 {
-    err e = contents_read(c->read, &c->left, false);
+    err e = ERR_TIMEOUT;
+    if (!store_call_canceled(&c->read->call))
+        e = contents_read(c->read, &c->left, false);
     engine_unpin(c->read->bucket->pages->engine, c->pin);
     return e;
 }

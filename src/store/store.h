@@ -4,7 +4,9 @@
  * result is there: then done is not called. Else it returns STORE_LATER, and done is posted to the
  * caller's home exactly once, with the same result; it may run before the start has returned, on
  * another thread. The embedded store finishes reads of what is in memory at once. Requests and all
- * that they borrow stay the caller's until then, and a store lives until its calls are over. */
+ * that they borrow stay the caller's until then, and a store lives until its calls are over.
+ *   A read that was LATER and is wanted no more can be canceled: done comes soon, with ERR_TIMEOUT
+ * or the result. A write that was submitted is never taken back. */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
@@ -12,19 +14,44 @@
 #include "base/home.h"
 #include "base/times.h"
 
+#include <stdatomic.h>
+
 enum store_start { STORE_DONE, STORE_LATER };
+
+/* How fresh a read must be: ANY copy that is there will do, or it sees all that was acknowledged.
+ * The embedded store has one copy, which is both. */
+enum store_fresh { STORE_ANY, STORE_QUORUM };
 
 struct store_call {
     /* in */
     mono deadline;                      /* of writes: not begun by then, ERR_TIMEOUT; ns 0: none */
+    enum store_fresh fresh;             /* of reads */
     struct home *home;                  /* where done runs */
     void (*done)(struct store_call *c); /* may free the request */
+    const struct store_call *part_of;   /* canceled with it; NULL: of none */
     /* out */
     err why;
     /* the store's */
     struct task task;
     void *own;
+    atomic_bool canceled;
 };
+
+/* Of a call that was LATER; in vain once its done was posted. The request lives until it returns.
+ * Thread: any. */
+static inline void store_cancel(struct store_call *c)
+{
+    atomic_store_explicit(&c->canceled, true, memory_order_relaxed);
+}
+
+/* For stores: is nobody waiting any more? */
+static inline bool store_call_canceled(const struct store_call *c)
+{
+    for (; c != NULL; c = c->part_of)
+        if (atomic_load_explicit(&c->canceled, memory_order_relaxed))
+            return true;
+    return false;
+}
 
 static inline void store_call_run(struct task *t)
 {

@@ -165,6 +165,7 @@ err tables_query(struct tables *ts, struct table_query *q, bool now)
     if (e == ERR_OK) {
         struct json_answer j = { .schema = schema, .note = &why, .status = ERR_OK };
         struct table_reader r = { .tables = ts,
+                                  .call = &q->call,
                                   .view = look.view,
                                   .schema = schema,
                                   .arena = q->arena,

@@ -411,6 +411,8 @@ static err step(struct scan *s, struct engine_cursor *c, bool *known)
     }
     if (s->r->now && s->scanned > TABLE_NOW_ROWS_MAX)
         return ERR_AGAIN;
+    if (!s->r->now && store_call_canceled(s->r->call))
+        return ERR_TIMEOUT;
     if (e == ERR_OK)
         e = look(s, &row);
     else

@@ -66,8 +66,9 @@ struct schema;
 struct table_reader {
     struct tables *tables;
     struct engine_view *view;
-    const struct schema *schema; /* of the table; NULL: it is read */
-    struct arena *arena;         /* holds the schema and next; rows are borrowed, see each */
+    const struct schema *schema;   /* of the table; NULL: it is read */
+    const struct store_call *call; /* canceled, it ends with ERR_TIMEOUT; NULL: it cannot be */
+    struct arena *arena;           /* holds the schema and next; rows are borrowed, see each */
     bool now;
     bool (*each)(void *ctx, const struct table_row *row);
     bool (*fits)(void *ctx, const struct table_row *row);

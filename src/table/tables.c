@@ -62,7 +62,7 @@ static enum store_start read_start(struct tables *ts, struct store_call *c, stru
 static void read_cold(struct task *t, read_try_fn *try)
 {
     struct store_call *c = CONTAINER_OF(t, struct store_call, task);
-    store_call_end(c, try(c->own, c, false));
+    store_call_end(c, store_call_canceled(c) ? ERR_TIMEOUT : try(c->own, c, false));
 }
 
 /* ---- rows ---- */
@@ -136,6 +136,7 @@ static err rows_try(struct tables *ts, struct store_call *c, bool now)
     unsigned room = r->get.limit > 0 && r->get.limit < ROWS_ROOM ? r->get.limit : ROWS_ROOM;
     struct rows_reading g = { .rows.arena = r->arena, .damaged.arena = r->arena };
     struct table_reader reader = { .tables = ts,
+                                   .call = c,
                                    .arena = r->arena,
                                    .now = now,
                                    .each = rows_each,
@@ -147,11 +148,14 @@ static err rows_try(struct tables *ts, struct store_call *c, bool now)
     reader.view = engine_view_begin(ts->engine);
     err e = tables_get(&reader, r->domain, &r->get, &r->next);
     engine_view_end(&reader.view);
+    e = e == ERR_OK ? g.why : e;
+    if (e != ERR_OK)
+        return e;
     r->rows = g.rows.rows;
     r->rows_count = g.rows.count;
     r->damaged = g.damaged.rows;
     r->damaged_count = g.damaged.count;
-    return e == ERR_OK ? g.why : e;
+    return ERR_OK;
 }
 
 static void rows_cold(struct task *t)

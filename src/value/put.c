@@ -214,6 +214,7 @@ enum store_start value_put(struct value_service *s, struct value_put *p)
 {
     p->unmet = false;
     p->same = NULL;
+    p->of.call.fresh = STORE_QUORUM; /* what it reads says what it writes */
     return value_begin(&p->of, s) ? value_there(&p->of, put_there)
                                   : value_over(&p->of, ERR_LIMIT, NULL);
 }

@@ -124,13 +124,15 @@ static enum store_start list_over(struct value_call *c, err why)
 {
     struct value_list *l = CONTAINER_OF(c, struct value_list, of);
     const struct table_rows *rows = &c->step.rows;
-    if (why == ERR_OK && (!items_of(c->arena, rows->rows, rows->rows_count, &l->items) ||
-                          !items_of(c->arena, rows->damaged, rows->damaged_count, &l->damaged)))
-        why = ERR_LIMIT;
+    if (why != ERR_OK)
+        return value_over(c, why, &rows->note);
+    if (!items_of(c->arena, rows->rows, rows->rows_count, &l->items) ||
+        !items_of(c->arena, rows->damaged, rows->damaged_count, &l->damaged))
+        return value_over(c, ERR_LIMIT, NULL);
     l->items_count = rows->rows_count;
     l->damaged_count = rows->damaged_count;
     l->next = rows->next;
-    return value_over(c, why, &rows->note);
+    return value_over(c, ERR_OK, NULL);
 }
 
 enum store_start value_list(struct value_service *s, struct value_list *l)

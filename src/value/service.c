@@ -57,8 +57,11 @@ static void step_over(struct store_call *step)
 struct store_call value_step(struct value_call *c, value_next_fn *next)
 {
     c->next = next;
-    return (
-        struct store_call){ .deadline = c->call.deadline, .home = c->call.home, .done = step_over };
+    return (struct store_call){ .deadline = c->call.deadline,
+                                .fresh = c->call.fresh,
+                                .home = c->call.home,
+                                .done = step_over,
+                                .part_of = &c->call };
 }
 
 enum store_start value_go(struct value_call *c, enum store_start start)

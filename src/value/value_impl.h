@@ -6,7 +6,7 @@
 
 /* service.c. Sets the service's part of a request. False: its arena is full. */
 MUST_CHECK bool value_begin(struct value_call *c, struct value_service *s);
-/* The call of the step that c makes now; next goes on when that is over. */
+/* The call of the step that c makes now; next goes on when that is over. Canceled with c. */
 struct store_call value_step(struct value_call *c, value_next_fn *next);
 /* What the start of the step gave. */
 enum store_start value_go(struct value_call *c, enum store_start start);

@@ -52,6 +52,19 @@ void table_call_go(struct http_exchange *x, enum store_start start, struct store
         http_defer(x);
 }
 
+static void read_gone(struct http_exchange *x, void *call)
+{
+    (void)x; /* what is canceled answers it */
+    store_cancel(call);
+}
+
+void table_read_go(struct http_exchange *x, enum store_start start, struct store_call *c)
+{
+    table_call_go(x, start, c);
+    if (start == STORE_LATER)
+        http_on_gone_late(x, read_gone, c);
+}
+
 /* The {table} of the path. False: answered. */
 static bool table_of(struct http_exchange *x, str *out)
 {
@@ -188,7 +201,7 @@ static void table_schema(struct http_exchange *x, void *app)
     if (g == NULL)
         return;
     *g = (struct schema_get){ .x = x, .read = read };
-    table_call_go(x, table_store_schema(a->tables, &g->read), &g->read.call);
+    table_read_go(x, table_store_schema(a->tables, &g->read), &g->read.call);
 }
 
 /* ---- reading ---- */
@@ -224,7 +237,7 @@ static void table_get(struct http_exchange *x, void *app)
     if (r == NULL)
         return;
     *r = (struct get_request){ .x = x, .app = a, .query = query };
-    table_call_go(x, table_store_query(a->tables, &r->query), &r->query.call);
+    table_read_go(x, table_store_query(a->tables, &r->query), &r->query.call);
 }
 
 /* ---- writing ---- */

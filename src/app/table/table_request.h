@@ -31,5 +31,7 @@ void table_tell_damage(const struct app *app, struct http_exchange *x, str table
 /* A call that was started goes on: now, or at x's worker, and x sleeps until then. Handler
  * thread. */
 void table_call_go(struct http_exchange *x, enum store_start start, struct store_call *c);
+/* The same of a read, which is canceled when its client leaves. */
+void table_read_go(struct http_exchange *x, enum store_start start, struct store_call *c);
 
 #endif

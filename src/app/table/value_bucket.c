@@ -144,7 +144,7 @@ static void listing_start(struct value_request *r)
         return;
     if (!http_query(r->x, "limit", &text))
         r->list.limit = VALUE_LIMIT_DEFAULT;
-    value_go_on(r, value_list(&r->app->values, &r->list));
+    table_read_go(r->x, value_list(&r->app->values, &r->list), &r->of.call);
 }
 
 void value_bucket_keys(struct http_exchange *x, struct app *app, enum value_kind kind)

@@ -131,7 +131,7 @@ static void plain_read(struct store_call *c)
 static void get_start(struct value_request *r)
 {
     if (r != NULL)
-        value_go_on(r, value_read(&r->app->values, &r->read));
+        table_read_go(r->x, value_read(&r->app->values, &r->read), &r->of.call);
 }
 
 void value_plain_get(struct http_exchange *x, void *app)

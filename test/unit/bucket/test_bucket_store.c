@@ -146,6 +146,23 @@ static void what_is_not_is_read_on_the_pool_behind_a_pin(void **state)
     }
 }
 
+static void a_read_that_is_canceled_reads_nothing_and_is_done(void **state)
+{
+    (void)state;
+    struct seam s;
+    seam_open(&s, true);
+    engine_mem_cold(s.f->engine, 0, 1);
+    assert_int_equal(page_store_read(s.store, &s.r.read), STORE_LATER);
+    store_cancel(&s.r.read.call);
+    assert_int_equal(list_run(&s.pool), 1);
+    assert_int_equal(engine_mem_pins(s.f->engine), 0);
+    assert_int_equal(list_run(&s.home), 1);
+    assert_int_equal(s.r.done, 1);
+    assert_int_equal(s.r.read.call.why, ERR_TIMEOUT);
+    assert_int_equal(s.r.read.bodies[0].pieces_count, 0);
+    seam_close(&s);
+}
+
 static void without_a_pool_the_caller_waits(void **state)
 {
     (void)state;
@@ -366,6 +383,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_in_memory_is_read_at_once),
         cmocka_unit_test(what_is_not_is_read_on_the_pool_behind_a_pin),
+        cmocka_unit_test(a_read_that_is_canceled_reads_nothing_and_is_done),
         cmocka_unit_test(without_a_pool_the_caller_waits),
         cmocka_unit_test(only_what_was_chosen_is_read),
         cmocka_unit_test(a_read_that_fails_says_so_in_both_ways),

@@ -98,6 +98,13 @@ static void count_done(struct store_call *c)
     atomic_fetch_add(&dones, 1);
 }
 
+static err last_why;
+
+static void keep_why(struct store_call *c)
+{
+    last_why = c->why;
+}
+
 static void what_is_cold_is_read_on_the_pool(void **state)
 {
     (void)state;
@@ -145,6 +152,45 @@ static void rows_that_are_cold_come_once(void **state)
     assert_true(str_eq(table_row_value(&r.rows[0], STR("v")), STR("short")) ||
                 str_eq(table_row_value(&r.rows[1], STR("v")), STR("short")));
     assert_int_equal(r.next.n, 0);
+    tables_read_on(t->tables, home_here());
+    arena_fini(&a);
+}
+
+static bool cancel_call(void *ctx, const struct table_row *row)
+{
+    (void)row;
+    store_cancel(ctx);
+    return true;
+}
+
+static void a_read_that_is_canceled_ends(void **state)
+{
+    (void)state;
+    struct pool pool = { .home.post = pool_post };
+    struct arena a;
+    struct err_note note;
+    str next;
+    arena_init(&a, 1 << 20);
+    must_put(t, "l", "{'attributes':{'k':'a','r':1,'n':1,'v':'short'}}");
+    tables_read_on(t->tables, &pool.home);
+    struct table_rows r = { .call = { .home = home_here(), .done = keep_why },
+                            .domain = 1,
+                            .get = { .table = STR("l") },
+                            .arena = &a };
+    assert_int_equal(table_store_rows(t->store, &r), STORE_LATER);
+    store_cancel(&r.call); /* before it has begun, */
+    pool_work(&pool);
+    assert_int_equal(last_why, ERR_TIMEOUT);
+    r.call.canceled = false;
+    struct table_reader reader = { .tables = t->tables,
+                                   .view = engine_view_begin(t->scratch.engine),
+                                   .call = &r.call,
+                                   .arena = &a,
+                                   .each = cancel_call,
+                                   .ctx = &r.call,
+                                   .note = &note };
+    assert_int_equal(tables_get(&reader, 1, &r.get, &next), ERR_TIMEOUT); /* and behind a row */
+    engine_view_end(&reader.view);
     tables_read_on(t->tables, home_here());
     arena_fini(&a);
 }
@@ -353,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         COLD_TEST(what_is_cold_is_read_on_the_pool),
         COLD_TEST(rows_that_are_cold_come_once),
+        COLD_TEST(a_read_that_is_canceled_ends),
         COLD_TEST(a_long_query_is_read_on_the_pool),
         COLD_TEST(a_put_into_a_cold_row_keeps_its_rest),
         COLD_TEST(a_put_of_all_attributes_reads_nothing),

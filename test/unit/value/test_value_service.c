@@ -9,6 +9,7 @@
 
 #include "../cmocka_all.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -506,6 +507,70 @@ static void a_request_goes_on_at_its_home_alone(void **state)
     must_read(request(VALUE_REVS, "revs", "k"), "body");
 }
 
+static err last_why;
+
+static void keep_why(struct store_call *c)
+{
+    last_why = c->why;
+}
+
+static void a_listing_that_is_canceled_ends(void **state)
+{
+    enum { KEYS = 600 }; /* more than are looked at without the pool */
+    struct desk pool = { .home.post = desk_post, .lock = PTHREAD_MUTEX_INITIALIZER };
+    char key[16];
+    (void)state;
+    for (unsigned i = 0; i < KEYS; i++) {
+        (void)snprintf(key, sizeof key, "key %u", i);
+        must_put(request(VALUE_PLAIN, "plain", key), "x");
+    }
+    tables_read_on(f->tables, &pool.home);
+    for (unsigned canceled = 0; canceled < 2; canceled++) {
+        struct value_list l = { .of = request(VALUE_PLAIN, "plain", NULL), .limit = 1000 };
+        l.of.call = (struct store_call){ .home = home_here(), .done = keep_why };
+        assert_int_equal(value_list(&f->service, &l), STORE_LATER);
+        if (canceled > 0)
+            store_cancel(&l.of.call);
+        assert_true(desk_work(&pool));
+        assert_int_equal(last_why, canceled > 0 ? ERR_TIMEOUT : ERR_OK);
+        assert_int_equal(l.items_count, canceled > 0 ? 0 : KEYS);
+    }
+    tables_read_on(f->tables, home_here());
+}
+
+/* The store of the service, and how fresh what it read last had to be. */
+static struct watched {
+    struct table_store store;
+    struct table_store *real;
+    enum store_fresh fresh;
+} watched;
+
+static enum store_start watched_rows(struct table_store *s, struct table_rows *r)
+{
+    struct watched *w = CONTAINER_OF(s, struct watched, store);
+    w->fresh = r->call.fresh;
+    return table_store_rows(w->real, r);
+}
+
+static enum store_start watched_update(struct table_store *s, struct table_update *u)
+{
+    return table_store_update(CONTAINER_OF(s, struct watched, store)->real, u);
+}
+
+static void what_a_put_reads_is_as_fresh_as_can_be(void **state)
+{
+    static const struct table_store_ops ops = { .rows = watched_rows, .update = watched_update };
+    (void)state;
+    must_put(revision("revs", "k", 1), "one"); /* its table is made */
+    watched = (struct watched){ .store.ops = &ops, .real = f->service.store };
+    f->service.store = &watched.store;
+    must_put(revision("revs", "k", 1), "two");
+    assert_int_equal(watched.fresh, STORE_QUORUM);
+    must_read(request(VALUE_REVS, "revs", "k"), "two");
+    assert_int_equal(watched.fresh, STORE_ANY);
+    f->service.store = watched.real;
+}
+
 static void a_request_that_needs_more_memory_than_it_has_says_so(void **state)
 {
     (void)state;
@@ -538,6 +603,8 @@ int main(void)
         VALUE_TEST(names_that_a_path_cannot_have_are_none),
         VALUE_TEST(a_configured_bucket_becomes_what_the_configuration_says),
         VALUE_TEST(a_request_goes_on_at_its_home_alone),
+        VALUE_TEST(a_listing_that_is_canceled_ends),
+        VALUE_TEST(what_a_put_reads_is_as_fresh_as_can_be),
         VALUE_TEST(a_request_that_needs_more_memory_than_it_has_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
