@@ -2,9 +2,7 @@
  * 1. Handles of libuv are touched on the loop thread only; other threads reach it through posts.
  * 2. Every started job, and every task of the pool, stands in jobs from its turn on the loop until
  *    it is over.
- * 3. done is called once, from the loop, never inside loop_job_start.
- * 4. Who waits in a lane waits behind a job of it that stands in jobs, so nothing is left when jobs
- *    is empty. */
+ * 3. done is called once, from the loop, never inside loop_job_start. */
 #include "loop/loop.h"
 #include "loop/signals.h"
 
@@ -221,6 +219,12 @@ void loop_assert_here(const struct loop *l)
     INVARIANT(is_here(l));
 }
 
+bool loop_is_here(const struct loop *l)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    return is_here(l);
+}
+
 uint64_t loop_stalls(const struct loop *l)
 {
     MAGIC_CHECK(l, LOOP_MAGIC);
@@ -399,7 +403,7 @@ static void on_work(uv_work_t *work)
 
 static void on_worked(uv_work_t *work, int status);
 
-static struct request *request_begin(struct loop *l, struct loop_job *job, struct task *task)
+static void request_begin(struct loop *l, struct loop_job *job, struct task *task)
 {
     struct request *r = malloc(sizeof *r);
     INVARIANT(r != NULL);
@@ -411,7 +415,6 @@ static struct request *request_begin(struct loop *l, struct loop_job *job, struc
     INVARIANT(uv_queue_work(&l->uv, &r->work, on_work, on_worked) == 0);
     if (l->ending)
         (void)uv_cancel((uv_req_t *)&r->work); /* as in jobs_finish */
-    return r;
 }
 
 static void request_end(struct request *r)
@@ -427,55 +430,16 @@ static void request_end(struct request *r)
 
 static void task_begin(struct loop *l, struct task *t)
 {
-    (void)request_begin(l, NULL, t); /* jobs has it */
-}
-
-/* ---- lanes ---- */
-
-/* True: it may begin; else it waits. */
-static bool lane_enter(struct loop_lane *lane, struct loop_job *job)
-{
-    if (lane->running_max == 0 || lane->running < lane->running_max) {
-        lane->running++;
-        return true;
-    }
-    job->req = NULL;
-    if (lane->first == NULL)
-        lane->first = job;
-    else
-        lane->last->req = job;
-    lane->last = job;
-    return false;
-}
-
-/* Who begins instead of one that is over; NULL: nobody waits. */
-static struct loop_job *lane_leave(struct loop_lane *lane)
-{
-    struct loop_job *next = lane->first;
-    INVARIANT(lane->running > 0);
-    if (next == NULL)
-        lane->running--;
-    else
-        lane->first = next->req;
-    return next;
+    request_begin(l, NULL, t); /* jobs has it */
 }
 
 /* ---- jobs ---- */
 
-static void work_begin(struct loop_job *job)
-{
-    job->req = request_begin(job->loop, job, NULL);
-}
-
 static void job_over(struct loop_job *job, bool canceled)
 {
     struct loop *l = job->loop;
-    job->req = NULL;
-    struct loop_job *next = job->lane == NULL ? NULL : lane_leave(job->lane);
-    if (next != NULL)
-        work_begin(next);
     uint64_t began = turn_begin();
-    job->done(job, canceled); /* may free the job, and its lane when nobody waits there */
+    job->done(job, canceled); /* may free the job */
     turn_end(l, began);
 }
 
@@ -496,31 +460,17 @@ static void on_worked(uv_work_t *work, int status)
 static void job_begin(void *ctx)
 {
     struct loop_job *job = ctx;
-    if (job->lane == NULL || lane_enter(job->lane, job))
-        work_begin(job);
-}
-
-static void job_start(struct loop *l, struct loop_job *j)
-{
-    j->loop = l;
-    if (atomic_load(&l->running) && is_here(l))
-        job_begin(j);
-    else
-        loop_post(l, job_begin, j);
-}
-
-void loop_job_start_in(struct loop *l, struct loop_lane *lane, struct loop_job *j)
-{
-    MAGIC_CHECK(l, LOOP_MAGIC);
-    j->lane = lane;
-    job_start(l, j);
+    request_begin(job->loop, job, NULL); /* jobs has it */
 }
 
 void loop_job_start(struct loop *l, struct loop_job *j)
 {
     MAGIC_CHECK(l, LOOP_MAGIC);
-    j->lane = NULL;
-    job_start(l, j);
+    j->loop = l;
+    if (atomic_load(&l->running) && is_here(l))
+        job_begin(j);
+    else
+        loop_post(l, job_begin, j);
 }
 
 static void on_signals(uv_poll_t *uv, int status, int events)

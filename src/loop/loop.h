@@ -27,6 +27,7 @@ void loop_run(struct loop *l);
 void loop_stop(struct loop *l);
 /* INVARIANT: called on the loop thread; until loop_run that is the one which called loop_new. */
 void loop_assert_here(const struct loop *l);
+bool loop_is_here(const struct loop *l); /* the same, asked */
 uint64_t loop_stalls(const struct loop *l);
 
 /* Tasks posted there run on the loop thread. Lives as long as the loop. */
@@ -67,21 +68,9 @@ struct loop_job {
     void (*run)(struct loop_job *j); /* pool thread */
     void (*done)(struct loop_job *j,
                  bool canceled); /* loop thread; canceled: run was never called */
-    struct loop *loop;           /* the loop's from here on */
-    struct loop_lane *lane;
-    void *req; /* the next in the lane while it waits there */
+    struct loop *loop;           /* the loop's */
 };
 void loop_job_start(struct loop *l, struct loop_job *j);
-
-/* Jobs that may all wait for one thing, such as a peer: at most running_max of them hold a thread
- * at once, the others wait their turn, first come first. Embedding; until the last done was called.
- * The loop's but for running_max. */
-struct loop_lane {
-    unsigned running_max; /* 0: no limit */
-    unsigned running;
-    struct loop_job *first, *last; /* who waits */
-};
-void loop_job_start_in(struct loop *l, struct loop_lane *lane, struct loop_job *j);
 
 /* Calls got(ctx, signal_number) on the loop for each of SIGTERM, SIGINT, SIGHUP, also for those
  * that were noted before (loop/signals.h). From loop_free on they are ignored. */

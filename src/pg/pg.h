@@ -1,19 +1,27 @@
 /* pg.h - one connection to PostgreSQL: lists of statements, each list one transaction in one round
  * trip, with a deadline.
  *
- * On libpq in pipeline mode. What is sent up to the list's end is one implicit transaction: all of
- * it is committed or nothing. Parameters and results are binary. Blocks: for threads of the pool; a
- * connection is used from one thread at a time. Addresses are numeric (or the folder of a Unix
- * socket): libpq would resolve names without a deadline. */
+ * Model. A connection lives on the loop, on libpq in pipeline mode. A list of statements is a unit:
+ * sent with an end of its own (Sync), it is one implicit transaction, committed whole or not at
+ * all. Units are sent without waiting for the answers to those before, and answered in order.
+ * Parameters and results are binary. Nothing here blocks the loop: steps of connecting, what is
+ * long to send and answers above PG_LIGHT_BYTES are worked at on the pool; nobody waits there. So a
+ * server that does not answer holds no thread.
+ * pg_open, pg_run and pg_close_wait are the same for threads that may wait; the loop runs
+ * meanwhile.
+ *   Addresses are numeric (or the folder of a Unix socket): libpq would resolve names without a
+ * deadline. */
 #ifndef PG_PG_H
 #define PG_PG_H
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/times.h"
 
 #include <stdatomic.h>
 
+struct loop;
 struct pg;
 
 /* ERR_BAD: no such URL, a name instead of an address, no address at all, a port or sslmode that is
@@ -28,19 +36,32 @@ struct pg_opts {
     const char *url;         /* postgresql://user:password@1.2.3.4:5432/db */
     const char *application; /* shown in pg_stat_activity */
     const char *settings;    /* more of the session's, as "-c name=value ..."; NULL: none */
+    struct loop *loop;
     struct clock *clock;
     atomic_uint *address; /* which of the URL's took the last connection, for the next; NULL: the
                              first one */
-    /* outlives the connection; once set every wait is over, soon; NULL: never */
-    const atomic_bool *ended;
     /* the server gives a statement up; a lock after two thirds of it */
     int64_t statement_timeout_ms;
 };
+/* The caller's until done. */
+struct pg_connecting;
+struct pg_opening {
+    struct pg_opts opts; /* its texts are copied; the URL passed pg_url_check */
+    mono deadline;
+    /* Loop. ERR_TIMEOUT, ERR_DENIED (user or password), ERR_UNAVAILABLE: note says why. */
+    void (*done)(struct pg_opening *o, err why);
+    struct pg *conn; /* the caller's, pg_close */
+    struct err_note note;
+    struct pg_connecting *connecting;
+};
 /* Of several addresses each has its share of the time, so that one that never answers hides no
- * other, and only a primary is taken, unless the URL has target_session_attrs.
- * Owner: caller, pg_close. ERR_BAD, ERR_TIMEOUT, ERR_DENIED (user or password), ERR_UNAVAILABLE. */
-MUST_CHECK err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out,
-                       struct err_note *note);
+ * other, and only a primary is taken, unless the URL has target_session_attrs. Loop; done comes
+ * later. */
+void pg_opening_start(struct pg_opening *o);
+/* done is not called; nothing when it was. Loop. */
+void pg_opening_cancel(struct pg_opening *o);
+/* Loop. What is on its way is forgotten: done is not called. INVARIANT: the pool does not work at
+ * it, as it does for a unit of more than PG_LIGHT_BYTES alone. */
 void pg_close(struct pg **cp);
 
 /* ---- statements ---- */
@@ -89,14 +110,41 @@ struct pg_outcome {
     char state[PG_STATE_BYTES]; /* SQLSTATE, or empty */
     struct err_note note;
 };
-/* Runs them as one transaction. rows: count of them, the caller's to free, NULL each on failure; or
- * NULL: nobody looks. */
+/* A list of statements on its way; the caller's until done. */
+enum { PG_LIGHT_BYTES = 256 << 10 }; /* sent, read and decoded on the loop; more on the pool */
+struct pg_unit {
+    const struct pg_statement *list;
+    unsigned count;
+    /* NULL: list is there. Else it sets list and count when they are to be sent, on the pool when
+     * weight is more than PG_LIGHT_BYTES. False: ERR_LIMIT, nothing is sent. */
+    bool (*build)(struct pg_unit *u);
+    uint64_t weight; /* of build: bytes that it sends, or as many as cost the same time */
+    mono deadline;
+    /* Room for as many as there are statements: those of ERR_OK are the caller's to free, all are
+     * NULL else. NULL: nobody looks. */
+    struct pg_rows **rows;
+    void (*done)(struct pg_unit *u); /* loop */
+    struct pg_outcome out;
+    /* pg's */
+    struct list link;
+    unsigned at; /* answered statements */
+    bool sent, failed;
+    uint64_t received_before; /* bytes, on this connection */
+};
+/* Loop; done comes later. */
+void pg_start(struct pg *c, struct pg_unit *u);
+/* Of no more use. */
+bool pg_broken(const struct pg *c);
+
+/* ---- for threads that may wait, not the loop's ---- */
+MUST_CHECK err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out,
+                       struct err_note *note);
+/* rows: count of them, or NULL. */
 void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono deadline,
             struct pg_rows **rows, struct pg_outcome *out);
 /* One statement. */
 void pg_run_one(struct pg *c, const char *sql, const struct pg_params *params, mono deadline,
                 struct pg_rows **rows, struct pg_outcome *out);
-/* Of no more use. */
-bool pg_broken(const struct pg *c);
+void pg_close_wait(struct pg **cp);
 
 #endif

@@ -13,50 +13,82 @@
 
 /* ---- partitions of deleted queues ---- */
 
+/* In line behind those that came before: of a disk that hangs one holds a thread. */
 struct drop_job {
-    struct loop_job job;
+    struct task begin;
+    struct list link; /* in queues.drops */
+    struct store_job job;
     struct queues *all;
-    uint32_t number, count;
+    uint32_t number, count, at;
     struct drop_part {
         uint32_t store, partition;
     } * parts;
     err why;
 };
 
-static void drop_run(struct loop_job *j)
+static bool drop_step(struct store_job *j)
 {
     struct drop_job *d = CONTAINER_OF(j, struct drop_job, job);
-    d->why = ERR_OK;
-    for (uint32_t i = 0; i < d->count && d->why == ERR_OK; i++) {
-        struct queue_store *store = d->all->opts.stores[d->parts[i].store];
-        d->why = store->ops->drop(store, (struct queue_part){ .queue = d->number,
-                                                              .partition = d->parts[i].partition });
+    if (store_job_told(j)) {
+        d->why = j->later.why;
+        d->at++;
+    }
+    while (d->at < d->count && d->why == ERR_OK) {
+        struct queue_store *store = d->all->opts.stores[d->parts[d->at].store];
+        const struct queue_part p = { .queue = d->number, .partition = d->parts[d->at].partition };
+        err why = store->ops->drop(store, p, store_job_ask(j));
+        if (store_job_waits(j, why))
+            return true;
+        d->why = why;
+        d->at++;
     }
     if (d->why == ERR_OK && !d->all->draining)
         d->why = catalogue_forget(d->all->opts.engine, d->number);
+    return false;
 }
 
-static void drop_done(struct loop_job *j, bool canceled)
+static void drop_first(struct queues *all)
+{
+    struct list *first = list_first(&all->drops);
+    if (first != NULL)
+        store_job_start(all->opts.loop, &CONTAINER_OF(first, struct drop_job, link)->job);
+}
+
+static void drop_done(struct store_job *j)
 {
     struct drop_job *d = CONTAINER_OF(j, struct drop_job, job);
-    if (!canceled && d->why != ERR_OK) /* the row says so at the next start */
+    struct queues *all = d->all;
+    if (d->why != ERR_OK) /* the row says so at the next start */
         log_event(
-            d->all->opts.log, LOG_WARN, "queue.drop", LOG_INT("queue_number", d->number),
+            all->opts.log, LOG_WARN, "queue.drop", LOG_INT("queue_number", d->number),
             LOG_CSTR("why", err_name(d->why)),
             LOG_CSTR("what",
                      "items of a deleted queue are still on disk; the next start removes them"));
-    (void)atomic_fetch_sub(&d->all->jobs, 1);
+    list_remove(&d->link);
     free(d->parts);
     free(d);
+    drop_first(all);
+    (void)atomic_fetch_sub(&all->jobs, 1);
+}
+
+static void drop_begin(struct task *t)
+{
+    struct drop_job *d = CONTAINER_OF(t, struct drop_job, begin);
+    bool alone = list_empty(&d->all->drops);
+    list_append(&d->all->drops, &d->link);
+    if (alone)
+        drop_first(d->all);
 }
 
 static struct drop_job *drop_new(struct queues *qs, uint32_t number, uint32_t count)
 {
     struct drop_job *d = calloc(1, sizeof *d);
     INVARIANT(d != NULL);
-    *d = (struct drop_job){
-        .job = { .run = drop_run, .done = drop_done }, .all = qs, .number = number, .count = count
-    };
+    *d = (struct drop_job){ .begin = { .run = drop_begin },
+                            .job = { .step = drop_step, .done = drop_done },
+                            .all = qs,
+                            .number = number,
+                            .count = count };
     d->parts = calloc(count + 1, sizeof *d->parts);
     INVARIANT(d->parts != NULL);
     return d;
@@ -65,7 +97,7 @@ static struct drop_job *drop_new(struct queues *qs, uint32_t number, uint32_t co
 static void drop_start(struct drop_job *d)
 {
     (void)atomic_fetch_add(&d->all->jobs, 1);
-    loop_job_start_in(d->all->opts.loop, &d->all->drops, &d->job);
+    home_post(loop_home(d->all->opts.loop), &d->begin);
 }
 
 void queue_drop(struct queue *q)
@@ -317,9 +349,11 @@ static void own_all(struct queues *qs, uint32_t store)
         struct queue *q = i < qs->count ? qs->sorted[i] : NULL;
         for (uint32_t p = 0; p < (q == NULL ? 1 : q->parts_count); p++) {
             if (count == QUEUE_OWN_MAX || (q == NULL && count > 0)) {
-                struct err_note note;
                 struct queue_store *s = qs->opts.stores[store];
-                err why = s->ops->own(s, places, count, qs->boot, records, &note);
+                const struct queue_own own = {
+                    .parts = places, .count = count, .boot = qs->boot, .out = records
+                };
+                err why = s->ops->own(s, &own);
                 for (unsigned n = 0; n < count && why == ERR_OK; n++)
                     part_own(parts[n], &records[n]);
                 count = 0;
@@ -344,7 +378,6 @@ static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
     INVARIANT(places != NULL);
     INVARIANT(records != NULL);
     for (uint32_t next = from; next < q->parts_count;) {
-        struct err_note note;
         unsigned count = 0;
         for (; next < q->parts_count && count < QUEUE_OWN_MAX; next++)
             if (q->parts[next]->store == store)
@@ -352,7 +385,10 @@ static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
         if (count == 0 || stores_silent(qs, store)) /* one that is away is not waited for */
             break;
         struct queue_store *s = qs->opts.stores[store];
-        err why = s->ops->own(s, places, count, qs->boot, records, &note);
+        const struct queue_own own = {
+            .parts = places, .count = count, .boot = qs->boot, .out = records
+        };
+        err why = s->ops->own(s, &own);
         if (why == ERR_UNAVAILABLE || why == ERR_TIMEOUT)
             stores_written(qs, store, ERR_UNAVAILABLE, 0, false);
         queue_enter(q);
@@ -382,7 +418,8 @@ static err begin(struct queues *qs, struct err_note *note)
     if (why != ERR_OK)
         return why;
     for (uint32_t s = 0; s < qs->opts.stores_count; s++)
-        own_all(qs, s);
+        if (!qs->opts.stores[s]->dies_alone) /* it answers on the loop, which does not run yet */
+            own_all(qs, s);
     for (size_t i = 0; i < qs->count; i++) {
         queue_enter(qs->sorted[i]);
         queue_leave(qs->sorted[i]); /* begins to read */

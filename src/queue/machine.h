@@ -99,8 +99,8 @@ struct queue {
 
 struct store_state {
     struct health health;
-    struct loop_lane lane; /* jobs that read from it */
-    struct loop_job job;
+    struct store_job job;
+    struct err_note note; /* of a recovery */
     struct queues *all;
     uint32_t index;
     mono started;
@@ -124,7 +124,7 @@ struct queues {
     atomic_bool draining; /* set by the loop; jobs look */
     pthread_mutex_t health_lock;
     struct store_state stores[QUEUE_STORES_MAX];
-    struct loop_lane drops; /* jobs that drop partitions, of all stores: one at a time */
+    struct list drops; /* partitions to be dropped, one queue's at a time; the loop's */
     pthread_mutex_t timers_lock;
     struct heap due, wait;
     mono probe_at; /* the stores are looked at then */

@@ -8,9 +8,9 @@
 #ifndef QUEUE_REQUEST_H
 #define QUEUE_REQUEST_H
 
-#include "loop/loop.h"
 #include "queue/order/part.h"
 #include "queue/queue.h"
+#include "queue/store/job.h"
 
 enum req_kind { REQ_PRODUCE, REQ_LEASE, REQ_CHANGE };
 enum req_state {
@@ -67,8 +67,9 @@ struct own_lease {
     unsigned count, read; /* items; bodies of them that were read */
     bool named, copying, written, again, sized;
     err fetch_why;
-    struct arena_mark tries; /* of the request's memory: what a try takes goes with it */
-    struct loop_job job;
+    struct arena_mark tries;     /* of the request's memory: what a try takes goes with it */
+    struct queue_bodies *bodies; /* being read; in the request's memory */
+    struct store_job job;
 };
 /* What the store said of an id. */
 struct looked {
@@ -91,7 +92,8 @@ struct own_change {
     struct queue_part place;
     struct queue_store *store;
     uint32_t store_index;
-    struct loop_job job;
+    struct looking *look; /* in the request's memory; NULL: there was none */
+    struct store_job job;
 };
 
 struct own_produce *own_produce(struct queue_produce *p);

@@ -125,7 +125,7 @@ unsigned server_pool_threads(const struct config *c)
     unsigned stores = c->queue.stores_count == 0 ? 1 : c->queue.stores_count;
     unsigned threads = c->pool_threads + app_queue_threads(stores);
     for (unsigned i = 0; i < c->queue.stores_count; i++)
-        threads += c->queue.stores[i].url == NULL ? STORE_UPKEEP_THREADS : QUEUE_PG_THREADS;
+        threads += c->queue.stores[i].url == NULL ? STORE_UPKEEP_THREADS : 0;
     return threads;
 }
 

@@ -66,7 +66,11 @@ err model_own(struct model *m, struct queue_store *s)
     struct err_note note;
     for (unsigned i = 0; i < MODEL_PARTS; i++)
         parts[i] = m->parts[i].part;
-    err why = s->ops->own(s, parts, MODEL_PARTS, this_boot, records, &note);
+    err why = s->ops->own(s, &(struct queue_own){ .parts = parts,
+                                                  .count = MODEL_PARTS,
+                                                  .boot = this_boot,
+                                                  .out = records,
+                                                  .note = &note });
     for (unsigned i = 0; why == ERR_OK && i < MODEL_PARTS; i++)
         m->parts[i].epoch = records[i].epoch;
     return why;
@@ -74,7 +78,8 @@ err model_own(struct model *m, struct queue_store *s)
 
 err model_own_one(struct queue_store *s, struct queue_part p, struct queue_part_record *out)
 {
-    return s->ops->own(s, &p, 1, this_boot, out, NULL);
+    return s->ops->own(s, &(struct queue_own){
+                              .parts = &p, .count = 1, .boot = this_boot, .out = out });
 }
 
 /* ---- changes ---- */

@@ -3,6 +3,7 @@
 #include "lib/free_port.h"
 #include "lib/oracle.h"
 #include "lib/wait.h"
+#include "loop/loop.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,7 +23,13 @@
 
 #include <cmocka.h>
 
-enum { START_MS_MAX = 180000, ANSWER_MS_MAX = 20000, SQL_TIMEOUT_MS = 60000, PIDS_MAX = 64 };
+enum {
+    START_MS_MAX = 180000,
+    ANSWER_MS_MAX = 20000,
+    SQL_TIMEOUT_MS = 60000,
+    PIDS_MAX = 64,
+    LOOP_THREADS = 4
+};
 #define INSTALLED "/usr/lib/postgresql/*/bin/initdb"
 
 /* In a child: as the user postgres when this is root, who may not run it; quiet; gone when the test
@@ -81,11 +88,18 @@ static void make_cluster(struct pg_server *s)
         fail_msg("%s failed: %d", initdb, status);
 }
 
+static void *loop_thread(void *loop)
+{
+    loop_run(loop);
+    return NULL;
+}
+
 void pg_server_init(struct pg_server *s, struct clock *clock)
 {
     const struct passwd *p = getuid() == 0 ? getpwnam("postgres") : NULL;
     pg_ask_nobody();
-    *s = (struct pg_server){ .port = free_port(), .clock = clock };
+    *s = (struct pg_server){ .port = free_port(), .clock = clock, .loop = loop_new(LOOP_THREADS) };
+    assert_int_equal(pthread_create(&s->thread, NULL, loop_thread, s->loop), 0);
     folder_make(s->dir);
     if (p != NULL)
         assert_int_equal(chown(s->dir, p->pw_uid, p->pw_gid), 0);
@@ -98,11 +112,15 @@ void pg_server_init(struct pg_server *s, struct clock *clock)
 static bool answers(struct pg_server *s)
 {
     struct pg_opts opts = {
-        .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 10000
+        .url = s->url,
+        .application = "test",
+        .loop = s->loop,
+        .clock = s->clock,
+        .statement_timeout_ms = 10000,
     };
     struct pg *c = NULL;
     err why = pg_open(&opts, mono_add_ms(clock_mono(s->clock), ANSWER_MS_MAX), &c, NULL);
-    pg_close(&c);
+    pg_close_wait(&c);
     return why == ERR_OK;
 }
 
@@ -192,13 +210,16 @@ void pg_server_fini(struct pg_server *s)
 {
     pg_server_kill(s);
     folder_remove(s->dir);
+    loop_stop(s->loop);
+    pthread_join(s->thread, NULL);
+    loop_free(&s->loop);
 }
 
 struct pg *pg_server_connect(struct pg_server *s)
 {
     struct pg *c = NULL;
     struct pg_opts opts = {
-        .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 0
+        .url = s->url, .application = "test", .loop = s->loop, .clock = s->clock
     };
     assert_int_equal(pg_open(&opts, mono_add_ms(clock_mono(s->clock), SQL_TIMEOUT_MS), &c, NULL),
                      ERR_OK);

@@ -6,6 +6,7 @@
 #include "lib/folder.h"
 #include "pg/pg.h"
 
+#include <pthread.h>
 #include <sys/types.h>
 
 enum { PG_SERVER_PATH_BYTES = FOLDER_PATH_BYTES, PG_SERVER_URL_BYTES = 128 };
@@ -16,6 +17,8 @@ struct pg_server {
     unsigned port;
     pid_t pid; /* 0: not running */
     struct clock *clock;
+    struct loop *loop; /* runs on a thread of its own, for connections of the test */
+    pthread_t thread;
 };
 
 /* First in main: where no PostgreSQL is installed, all is skipped. */

@@ -246,7 +246,9 @@ static void look_batch(struct look *k, const struct model_batch *w)
     struct queue_batch b;
     char id[KSUID_TEXT_BYTES + 1];
     ksuid_format(w->first, id);
-    err why = k->store->ops->batch(k->store, k->part->part, w->first, &k->arena, &b);
+    err why = k->store->ops->batch(k->store, k->part->part,
+                                   &(struct queue_batch_look){
+                                       .first = w->first, .arena = &k->arena, .out = &b });
     if (why != ERR_OK)
         (void)differ(k, "batch %s: %s", id, err_name(why));
     else if (b.count != w->count || memcmp(b.states, w->states, w->count) != 0 ||

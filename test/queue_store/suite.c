@@ -25,7 +25,8 @@ static void shown(const struct model *m, struct suite *s)
 static struct queue_part_record own_one(struct suite *s, struct queue_part p)
 {
     struct queue_part_record r;
-    assert_int_equal(s->store->ops->own(s->store, &p, 1, BOOT, &r, NULL), ERR_OK);
+    const struct queue_own own = { .parts = &p, .count = 1, .boot = BOOT, .out = &r };
+    assert_int_equal(s->store->ops->own(s->store, &own), ERR_OK);
     return r;
 }
 
@@ -104,8 +105,8 @@ static void contradictions_change_nothing(struct suite *s)
     assert_int_equal(s->store->ops->record(s->store, p, &after), ERR_OK);
     assert_true(after.ready == before.ready && after.leased == 0 && after.bytes == before.bytes);
     struct queue_batch b;
-    assert_int_equal(s->store->ops->batch(s->store, p, (struct ksuid){ .low = 8 }, &a, &b),
-                     ERR_NOT_FOUND);
+    const struct queue_batch_look no = { .first = { .low = 8 }, .arena = &a, .out = &b };
+    assert_int_equal(s->store->ops->batch(s->store, p, &no), ERR_NOT_FOUND);
     struct queue_place at = { .batch = { .low = 7 }, .index = 1 };
     str body;
     struct queue_bodies one = { .at = &at, .count = 1, .arena = &a, .out = &body };
@@ -198,8 +199,8 @@ static void a_full_batch_comes_back(struct suite *s)
         assert_int_equal(it.bytes.n, 4000 + QUEUE_BATCH_ITEMS_MAX - 1 - i);
     }
     struct queue_batch b;
-    assert_int_equal(s->store->ops->batch(s->store, p, (struct ksuid){ .low = 50 }, &a, &b),
-                     ERR_OK);
+    const struct queue_batch_look look = { .first = { .low = 50 }, .arena = &a, .out = &b };
+    assert_int_equal(s->store->ops->batch(s->store, p, &look), ERR_OK);
     assert_true(b.order_key.n == sizeof(order) && b.count == QUEUE_BATCH_ITEMS_MAX);
     arena_fini(&a);
 }
@@ -269,8 +270,8 @@ static void a_dropped_partition_is_gone_and_can_be_made_anew(struct suite *s)
         w.epoch = other.epoch;
         assert_int_equal(write_ops(s, &w), ERR_OK);
     }
-    assert_int_equal(s->store->ops->drop(s->store, p), ERR_OK);
-    assert_int_equal(s->store->ops->drop(s->store, p), ERR_OK);
+    assert_int_equal(s->store->ops->drop(s->store, p, NULL), ERR_OK);
+    assert_int_equal(s->store->ops->drop(s->store, p, NULL), ERR_OK);
     assert_int_equal(s->store->ops->record(s->store, p, &r), ERR_NOT_FOUND);
     unsigned left = 1;
     for (int kind = SCAN_READY; kind <= SCAN_KEYS; kind++)
@@ -292,9 +293,9 @@ static void a_dropped_partition_is_gone_and_can_be_made_anew(struct suite *s)
 
 static void it_is_alive(struct suite *s)
 {
-    assert_int_equal(s->store->ops->heartbeat(s->store, (mono){ .ns = 0 }), ERR_OK);
-    assert_int_equal(s->store->ops->recover(s->store, NULL), ERR_OK); /* nothing to do */
-    assert_int_equal(s->store->ops->heartbeat(s->store, (mono){ .ns = 0 }), ERR_OK);
+    assert_int_equal(s->store->ops->heartbeat(s->store, (mono){ .ns = 0 }, NULL), ERR_OK);
+    assert_int_equal(s->store->ops->recover(s->store, NULL, NULL), ERR_OK); /* nothing to do */
+    assert_int_equal(s->store->ops->heartbeat(s->store, (mono){ .ns = 0 }, NULL), ERR_OK);
 }
 
 /* ---- the random history ---- */

@@ -113,7 +113,7 @@ static void expect_sound_at_rest(struct fixture *f)
 static void own_again(struct fixture *f, struct model *m)
 {
     for (int tries = 0;; tries++) {
-        err why = f->store->ops->recover(f->store, NULL);
+        err why = f->store->ops->recover(f->store, NULL, NULL);
         if (why == ERR_OK)
             why = model_own(m, f->store);
         if (why == ERR_OK)
@@ -332,7 +332,10 @@ static void a_full_disk_takes_only_what_frees(void **state)
     for (unsigned i = 0; i < MODEL_PARTS; i++)
         parts[i] = m.parts[i].part;
     static const unsigned char boot[QUEUE_BOOT_BYTES] = "b";
-    assert_int_equal(f.store->ops->own(f.store, parts, MODEL_PARTS, boot, records, NULL), ERR_FULL);
+    const struct queue_own own = {
+        .parts = parts, .count = MODEL_PARTS, .boot = boot, .out = records
+    };
+    assert_int_equal(f.store->ops->own(f.store, &own), ERR_FULL);
     shown(&f, &m);
     unsigned taken = 0;
     for (unsigned i = 0; i < 40; i++) {
@@ -352,7 +355,7 @@ static void a_full_disk_takes_only_what_frees(void **state)
     store_close(&f);
     store_open(&f);
     shown(&f, &m);
-    assert_int_equal(f.store->ops->drop(f.store, parts[0]), ERR_OK);
+    assert_int_equal(f.store->ops->drop(f.store, parts[0], NULL), ERR_OK);
     assert_int_equal(f.store->ops->record(f.store, parts[0], records), ERR_NOT_FOUND);
     store_close(&f);
     f.free_bytes_min = 1;

@@ -149,7 +149,10 @@ static err folder_own(struct folder *f, uint64_t *epoch)
 {
     static const unsigned char boot[QUEUE_BOOT_BYTES];
     struct queue_part_record record = { .epoch = 0 };
-    err why = f->store->ops->own(f->store, &PART, 1, boot, &record, &f->note);
+    const struct queue_own own = {
+        .parts = &PART, .count = 1, .boot = boot, .out = &record, .note = &f->note
+    };
+    err why = f->store->ops->own(f->store, &own);
     *epoch = record.epoch;
     return why;
 }
@@ -231,15 +234,15 @@ static void a_folder_that_is_away_is_not_made_anew(void **state)
         assert_int_equal(folder_open(&f, "one", true), ERR_OK);
         assert_non_null(strstr(f.failed, f.dir));
         assert_int_equal(folder_own(&f, &epoch), ERR_IO);
-        assert_int_equal(f.store->ops->drop(f.store, PART), ERR_UNAVAILABLE);
-        assert_int_equal(f.store->ops->recover(f.store, &f.note), ERR_UNAVAILABLE);
+        assert_int_equal(f.store->ops->drop(f.store, PART, NULL), ERR_UNAVAILABLE);
+        assert_int_equal(f.store->ops->recover(f.store, &f.note, NULL), ERR_UNAVAILABLE);
         assert_non_null(strstr(f.note.text, f.dir));
         if (mounted == 0)
             f.store->ops->close(&f.store);
     }
     assert_int_equal(rmdir(f.dir), 0); /* so nothing was put there */
     assert_int_equal(rename(f.away, f.dir), 0);
-    assert_int_equal(f.store->ops->recover(f.store, &f.note), ERR_OK);
+    assert_int_equal(f.store->ops->recover(f.store, &f.note, NULL), ERR_OK);
     assert_int_equal(f.recovered, 1);
     assert_int_equal(folder_own(&f, &epoch), ERR_OK);
     assert_int_equal(epoch, 2);

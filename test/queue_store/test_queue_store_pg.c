@@ -142,7 +142,7 @@ static void a_second_owner_waits_for_the_first_to_go(void **state)
 static void own_again(struct queue_store *s, struct model *m)
 {
     for (int tries = 0;; tries++) {
-        err why = s->ops->recover(s, NULL);
+        err why = s->ops->recover(s, NULL, NULL);
         if (why == ERR_OK)
             why = model_own(m, s);
         if (why == ERR_OK)
@@ -155,8 +155,8 @@ static void own_again(struct queue_store *s, struct model *m)
 static void own_again_part(struct queue_store *s, struct queue_part p,
                            struct queue_part_record *out)
 {
-    for (int tries = 0; s->ops->recover(s, NULL) != ERR_OK || model_own_one(s, p, out) != ERR_OK;
-         tries++) {
+    for (int tries = 0;
+         s->ops->recover(s, NULL, NULL) != ERR_OK || model_own_one(s, p, out) != ERR_OK; tries++) {
         assert_true(tries < RECOVER_TRIES);
         wait_pause(10);
     }
@@ -243,7 +243,7 @@ static void a_killed_server_leaves_writes_whole(void **state)
         assert_true(why == ERR_IO || why == ERR_UNAVAILABLE);
         assert_int_equal(model_write_nothing(s, now.parts[0].part, now.parts[0].epoch),
                          ERR_UNAVAILABLE);
-        assert_int_not_equal(s->ops->recover(s, NULL), ERR_OK); /* it is still away */
+        assert_int_not_equal(s->ops->recover(s, NULL, NULL), ERR_OK); /* it is still away */
         pg_server_start(&f->server);
         own_again(s, &now);
         settle(s);
@@ -263,7 +263,7 @@ static void a_stopped_server_is_given_up_in_time(void **state)
     assert_int_equal(step(s), ERR_IO); /* it may have got it */
     assert_int_equal(model_write_nothing(s, now.parts[0].part, now.parts[0].epoch),
                      ERR_UNAVAILABLE);
-    assert_int_equal(s->ops->recover(s, NULL), ERR_UNAVAILABLE);
+    assert_int_equal(s->ops->recover(s, NULL, NULL), ERR_UNAVAILABLE);
     pg_server_pause(&f->server, false);
     own_again(s, &now);
     settle(s);
@@ -278,10 +278,10 @@ static void a_store_that_is_away_at_start_is_recovered(void **state)
     pg_server_kill(&f->server);
     struct queue_store *s = store_new(f);
     assert_int_equal(model_own_one(s, p, &r), ERR_UNAVAILABLE);
-    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_IO); /* recover it */
+    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }, NULL), ERR_IO); /* recover it */
     pg_server_start(&f->server);
     int tries = 0;
-    while (s->ops->recover(s, NULL) != ERR_OK) {
+    while (s->ops->recover(s, NULL, NULL) != ERR_OK) {
         assert_true(tries++ < RECOVER_TRIES);
         wait_pause(10);
     }
@@ -309,7 +309,7 @@ static void a_database_of_another_deployment_is_refused(void **state)
     err why = ERR_UNAVAILABLE;
     for (int tries = 0; why == ERR_UNAVAILABLE; tries++) {
         assert_true(tries < RECOVER_TRIES);
-        why = s->ops->recover(s, &note);
+        why = s->ops->recover(s, &note, NULL);
     }
     assert_int_equal(why, ERR_BAD);
     assert_non_null(strstr(note.text, "'other'"));
@@ -487,8 +487,8 @@ static void a_held_snapshot_makes_no_write_read_more(void **state)
                   ROUNDS, (long long)first, (long long)late, 11 * ROUNDS);
     assert_true(first > 0);
     assert_true(late <= 3 * first); /* it does not grow; by then ten times as much is gone */
-    pg_close(&holder);
-    pg_close(&c);
+    pg_close_wait(&holder);
+    pg_close_wait(&c);
 }
 
 /* ---- what others do to its tables ---- */
@@ -506,13 +506,13 @@ static void a_heartbeat_counts_the_row_it_writes(void **state)
     struct fixture *f = *state;
     struct pg *c = pg_server_connect(&f->server);
     struct queue_store *s = store_new(f);
-    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_OK);
+    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }, NULL), ERR_OK);
     pg_server_run(&f->server, c, "DELETE FROM queue_store", NULL);
-    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_CORRUPT);
+    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }, NULL), ERR_CORRUPT);
     assert_said(s, "a row that a write needs is gone");
-    assert_int_equal(s->ops->recover(s, NULL), ERR_OK); /* puts it there again */
-    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_OK);
-    pg_close(&c);
+    assert_int_equal(s->ops->recover(s, NULL, NULL), ERR_OK); /* puts it there again */
+    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }, NULL), ERR_OK);
+    pg_close_wait(&c);
     s->ops->close(&s);
 }
 
@@ -529,13 +529,13 @@ static void a_heartbeat_takes_the_connection_of_writes(void **state)
         &f->server, c,
         "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted",
         NULL);
-    err why = s->ops->heartbeat(s, (mono){ .ns = 0 });
+    err why = s->ops->heartbeat(s, (mono){ .ns = 0 }, NULL);
     assert_true(why == ERR_IO || why == ERR_UNAVAILABLE);
     assert_int_equal(s->ops->record(s, p, &r),
                      ERR_UNAVAILABLE); /* until recover: another may own it meanwhile */
     own_again_part(s, p, &r);
     assert_int_equal(model_write_nothing(s, p, r.epoch), ERR_OK);
-    pg_close(&c);
+    pg_close_wait(&c);
     s->ops->close(&s);
 }
 
@@ -556,7 +556,7 @@ static void rows_that_a_write_needs_are_missed(void **state)
     assert_int_equal(model_own_one(s, q, &other),
                      ERR_CORRUPT); /* its tables are there, and nobody knows whose they are */
     assert_said(s, "already exists");
-    pg_close(&c);
+    pg_close_wait(&c);
     s->ops->close(&s);
 }
 
@@ -581,7 +581,7 @@ static void a_right_that_is_missing_is_named(void **state)
     assert_int_equal(model_own_one(s, p, &r), ERR_OK);
     struct pg *owner = NULL;
     struct pg_opts as = {
-        .url = url, .application = "test", .clock = opts.clock, .statement_timeout_ms = 0
+        .url = url, .application = "test", .loop = opts.loop, .clock = opts.clock
     };
     assert_int_equal(
         pg_open(&as, mono_add_ms(clock_mono(opts.clock), WRITE_TIMEOUT_MS), &owner, NULL), ERR_OK);
@@ -589,8 +589,8 @@ static void a_right_that_is_missing_is_named(void **state)
     assert_int_equal(model_write_nothing(s, p, r.epoch), ERR_UNAVAILABLE);
     assert_said(s, "permission denied for table queue_962_0_r");
     assert_said(s, "needs SELECT, INSERT, UPDATE or DELETE there");
-    pg_close(&owner);
-    pg_close(&c);
+    pg_close_wait(&owner);
+    pg_close_wait(&c);
     s->ops->close(&s);
 }
 
@@ -600,7 +600,7 @@ static void what_postgresql_says_is_one_clean_line(void **state)
     struct queue_store *s = store_new(f);
     struct err_note note = { .text = "" };
     pg_server_kill(&f->server);
-    assert_int_equal(s->ops->recover(s, &note), ERR_UNAVAILABLE);
+    assert_int_equal(s->ops->recover(s, &note, NULL), ERR_UNAVAILABLE);
     pg_server_start(&f->server);
     assert_non_null(strstr(note.text, "refused"));
     assert_null(strstr(note.text, "  "));
@@ -636,7 +636,7 @@ static void writes_are_synced_where_the_database_says_off(void **state)
     assert_int_not_equal(model_write_run(s, &lazy), ERR_OK); /* the trigger sees it */
     s->ops->close(&s);
     pg_server_run(&f->server, c, "ALTER DATABASE postgres RESET synchronous_commit", NULL);
-    pg_close(&c);
+    pg_close_wait(&c);
 }
 
 static void others_harm(struct fixture *f,
@@ -646,7 +646,7 @@ static void others_harm(struct fixture *f,
     struct pg *c = pg_server_connect(&f->server);
     harm(s, &f->server, c);
     s->ops->close(&s);
-    pg_close(&c);
+    pg_close_wait(&c);
 }
 
 static void rows_beyond_their_limits_are_damage(void **state)
@@ -664,7 +664,7 @@ static void others_lock(struct fixture *f,
     struct pg *c = pg_server_connect(&f->server);
     lock(s, &f->server, c, LOCKED_TIMEOUT_MS);
     s->ops->close(&s);
-    pg_close(&c);
+    pg_close_wait(&c);
 }
 
 static void a_lock_of_another_session_is_no_unknown_outcome(void **state)

@@ -15,7 +15,7 @@ struct event {
 };
 struct loop {
     struct world *world;
-    struct home home;
+    struct home home, pool;
     struct heap events;
     uint64_t seq;
 };
@@ -108,6 +108,12 @@ static void home_posted(struct home *h, struct task *t)
     loop_post(CONTAINER_OF(h, struct loop, home), task_runs, t);
 }
 
+static void pool_posted(struct home *h, struct task *t)
+{
+    struct loop *l = CONTAINER_OF(h, struct loop, pool);
+    add(l, (int64_t)rng_below(&l->world->rng, NS_PER_MS), task_runs, t);
+}
+
 struct loop *loop_new(unsigned threads)
 {
     (void)threads;
@@ -115,6 +121,7 @@ struct loop *loop_new(unsigned threads)
     INVARIANT(l != NULL);
     heap_init(&l->events, is_sooner);
     l->home.post = home_posted;
+    l->pool.post = pool_posted;
     return l;
 }
 
@@ -139,6 +146,11 @@ void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx)
 struct home *loop_home(struct loop *l)
 {
     return &l->home;
+}
+
+struct home *loop_pool(struct loop *l)
+{
+    return &l->pool;
 }
 
 struct loop_timer *loop_timer_new(struct loop *l, void (*fired)(void *ctx), void *ctx)
@@ -210,12 +222,6 @@ void loop_job_start(struct loop *l, struct loop_job *j)
 {
     j->loop = l;
     add(l, (int64_t)rng_below(&l->world->rng, NS_PER_MS), job_begins, j);
-}
-
-void loop_job_start_in(struct loop *l, struct loop_lane *lane, struct loop_job *j)
-{
-    (void)lane; /* no job waits here */
-    loop_job_start(l, j);
 }
 
 /* ---- the world ---- */
@@ -370,19 +376,14 @@ static bool refuses(const struct sim_store *s)
         struct sim_store *s = mine(base);                                                          \
         return refuses(s) ? ERR_UNAVAILABLE : s->inner->ops->name args;                            \
     }
-PASS(own,
-     (struct queue_store * base, const struct queue_part *parts, unsigned count,
-      const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
-      struct err_note *note),
-     (s->inner, parts, count, boot, out, note))
+PASS(own, (struct queue_store * base, const struct queue_own *own), (s->inner, own))
 PASS(record, (struct queue_store * base, struct queue_part p, struct queue_part_record *out),
      (s->inner, p, out))
 PASS(scan, (struct queue_store * base, const struct queue_scan *scan), (s->inner, scan))
-PASS(batch,
-     (struct queue_store * base, struct queue_part p, struct ksuid first, struct arena *a,
-      struct queue_batch *out),
-     (s->inner, p, first, a, out))
-PASS(drop, (struct queue_store * base, struct queue_part p), (s->inner, p))
+PASS(batch, (struct queue_store * base, struct queue_part p, const struct queue_batch_look *look),
+     (s->inner, p, look))
+PASS(drop, (struct queue_store * base, struct queue_part p, struct queue_later *later),
+     (s->inner, p, later))
 
 static err sim_bodies(struct queue_store *base, struct queue_part p, struct queue_bodies *b)
 {
@@ -392,8 +393,9 @@ static err sim_bodies(struct queue_store *base, struct queue_part p, struct queu
     return refuses(s) ? ERR_UNAVAILABLE : s->inner->ops->bodies(s->inner, p, b);
 }
 
-static err sim_recover(struct queue_store *base, struct err_note *note)
+static err sim_recover(struct queue_store *base, struct err_note *note, struct queue_later *later)
 {
+    (void)later;
     struct sim_store *s = mine(base);
     while (s->first != NULL) { /* writes are answered first */
         struct queue_write *w = take(s);
@@ -406,9 +408,9 @@ static err sim_recover(struct queue_store *base, struct err_note *note)
     return ERR_OK;
 }
 
-static err sim_heartbeat(struct queue_store *base, mono deadline)
+static err sim_heartbeat(struct queue_store *base, mono deadline, struct queue_later *later)
 {
-    (void)deadline;
+    (void)deadline, (void)later;
     return refuses(mine(base)) ? ERR_UNAVAILABLE : ERR_OK;
 }
 

@@ -46,23 +46,29 @@ err lease_copy(struct queue_lease_request *r)
     return why;
 }
 
-/* Everything about the bodies of r but the lock. ERR_AGAIN: not without blocking. */
-static err bodies_read(struct queue_lease_request *r, bool now)
+/* What is to be read. ERR_LIMIT. */
+static err bodies_begin(struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
-    if (own->sized)
-        return lease_copy(r);
-    struct queue_bodies b = { .at = own->places,
-                              .count = own->count,
-                              .now = now,
-                              .arena = r->arena,
-                              .bytes_max = r->queue->all->opts.reply_bytes_max };
-    b.out = arena_calloc(r->arena, own->count, sizeof *b.out);
-    if (b.out == NULL)
+    own->bodies = arena_alloc(r->arena, sizeof *own->bodies);
+    str *out = arena_calloc(r->arena, own->count, sizeof *out);
+    if (own->bodies == NULL || out == NULL)
         return ERR_LIMIT;
-    err why = own->store->ops->bodies(own->store, own->place, &b);
-    for (own->read = 0; own->read < b.read && (why == ERR_OK || damage_is(why)); own->read++) {
-        err filled = item_fill(&r->items[own->read], b.out[own->read]);
+    *own->bodies = (struct queue_bodies){ .at = own->places,
+                                          .count = own->count,
+                                          .arena = r->arena,
+                                          .out = out,
+                                          .bytes_max = r->queue->all->opts.reply_bytes_max };
+    return ERR_OK;
+}
+
+/* What was read. */
+static err bodies_take(struct queue_lease_request *r, err why)
+{
+    struct own_lease *own = own_lease(r);
+    const struct queue_bodies *b = own->bodies;
+    for (own->read = 0; own->read < b->read && (why == ERR_OK || damage_is(why)); own->read++) {
+        err filled = item_fill(&r->items[own->read], b->out[own->read]);
         if (filled != ERR_OK) {
             why = filled;
             break;
@@ -71,6 +77,21 @@ static err bodies_read(struct queue_lease_request *r, bool now)
     return damage_is(why) && own->read > 0
                ? ERR_OK
                : why; /* the next lease begins with what cannot be read */
+}
+
+/* Everything about the bodies of r but the lock, where they are in memory. ERR_AGAIN: they are
+ * not. */
+static err bodies_read_now(struct queue_lease_request *r)
+{
+    struct own_lease *own = own_lease(r);
+    if (own->sized)
+        return lease_copy(r);
+    err why = bodies_begin(r);
+    if (why != ERR_OK)
+        return why;
+    own->bodies->now = true;
+    why = own->store->ops->bodies(own->store, own->place, own->bodies);
+    return why == ERR_AGAIN ? why : bodies_take(r, why);
 }
 
 /* ---- read ---- */
@@ -152,18 +173,26 @@ static void bodies_done(struct queue *q, struct queue_lease_request *r)
 
 /* ---- jobs ---- */
 
-static void bodies_job_run(struct loop_job *j)
+static bool bodies_step(struct store_job *j)
 {
     struct own_lease *own = CONTAINER_OF(j, struct own_lease, job);
-    own->fetch_why = bodies_read(req_lease(&own->req), false);
+    err why = j->later.why;
+    if (!store_job_told(j)) {
+        own->bodies->now = false;
+        own->bodies->read = 0;
+        own->bodies->later = store_job_ask(j);
+        why = own->store->ops->bodies(own->store, own->place, own->bodies);
+        if (store_job_waits(j, why))
+            return true;
+    }
+    own->fetch_why = bodies_take(req_lease(&own->req), why);
+    return false;
 }
 
-static void bodies_job_done(struct loop_job *j, bool canceled)
+static void bodies_job_done(struct store_job *j)
 {
     struct own_lease *own = CONTAINER_OF(j, struct own_lease, job);
     struct queue *q = req_lease(&own->req)->queue;
-    if (canceled)
-        own->fetch_why = ERR_UNAVAILABLE;
     queue_ref(q);
     queue_enter(q);
     bodies_done(q, req_lease(&own->req));
@@ -177,10 +206,11 @@ void lease_fetch_all(struct queue *q, struct list *fetches)
     list_init(&here);
     for (struct list *n; (n = list_take(fetches)) != NULL;) {
         struct own_lease *own = CONTAINER_OF(n, struct own_lease, fetch);
-        own->fetch_why = bodies_read(req_lease(&own->req), true);
+        own->fetch_why = bodies_read_now(req_lease(&own->req));
         if (own->fetch_why == ERR_AGAIN) {
-            own->job = (struct loop_job){ .run = bodies_job_run, .done = bodies_job_done };
-            stores_job_start(q->all, own->store_index, &own->job);
+            own->job.step = bodies_step;
+            own->job.done = bodies_job_done;
+            store_job_start(q->all->opts.loop, &own->job);
         } else {
             list_append(&here, n);
         }

@@ -134,10 +134,16 @@ static err batch_bytes(struct copy *c, const struct queue_batch *b, str *out)
     return why == ERR_OK ? item_batch_encode(items, b->count, &c->arena, out) : why;
 }
 
+static err batch_look(struct copy *c, struct ksuid first, struct queue_batch *out)
+{
+    const struct queue_batch_look look = { .first = first, .arena = &c->arena, .out = out };
+    return c->from->ops->batch(c->from, c->place, &look);
+}
+
 static err copy_batch(struct copy *c, struct ksuid first)
 {
     struct queue_batch b;
-    err why = c->from->ops->batch(c->from, c->place, first, &c->arena, &b);
+    err why = batch_look(c, first, &b);
     if (why == ERR_OK)
         why = batch_bytes(c, &b, &b.bytes);
     if (why != ERR_OK)
@@ -279,7 +285,7 @@ static err copy_leases_and_keys(struct copy *c)
     err why = scan(c, (struct queue_scan){ .kind = SCAN_LEASES, .each = keep_lease, .ctx = &r });
     for (size_t i = 0; i < r.count && why == ERR_OK; i++) {
         struct queue_batch b;
-        why = c->from->ops->batch(c->from, c->place, r.leases[i].place.batch, &c->arena, &b);
+        why = batch_look(c, r.leases[i].place.batch, &b);
         if (why != ERR_OK)
             break;
         add_op(c, OP_LEASE_PUT)->u.lease = r.leases[i];
@@ -305,15 +311,19 @@ static err copy_leases_and_keys(struct copy *c)
 static err copy_all(struct copy *c, struct err_note *note)
 {
     struct queue_part_record old;
+    const struct queue_own own = {
+        .parts = &c->place, .count = 1, .boot = c->queue->all->boot, .out = &c->record, .note = note
+    };
     mono deadline = mono_add_ms(clock_mono(c->queue->all->opts.clock), QUIET_MS);
-    err why = c->from->ops->heartbeat(
-        c->from, deadline); /* what was written early is seen behind a synced write */
+    err why =
+        c->from->ops->heartbeat(c->from, deadline,
+                                NULL); /* what was written early is seen behind a synced write */
     if (why == ERR_OK)
         why = c->from->ops->record(c->from, c->place, &old);
     if (why == ERR_OK)
-        why = c->to->ops->drop(c->to, c->place); /* what an earlier try left */
+        why = c->to->ops->drop(c->to, c->place, NULL); /* what an earlier try left */
     if (why == ERR_OK)
-        why = c->to->ops->own(c->to, &c->place, 1, c->queue->all->boot, &c->record, note);
+        why = c->to->ops->own(c->to, &own);
     if (why != ERR_OK)
         return why;
     c->record.last_id = old.last_id;
@@ -410,7 +420,7 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
     queue_leave(q);
     why = queue_save(q);
     if (why == ERR_OK) {
-        if (c.from->ops->drop(c.from, c.place) !=
+        if (c.from->ops->drop(c.from, c.place, NULL) !=
             ERR_OK) /* dropped when the partition comes back to that store */
             log_event(
                 all->opts.log, LOG_WARN, "queue.drop", LOG_STR("name", q->info.name),

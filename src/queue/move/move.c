@@ -104,14 +104,6 @@ void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_cha
     move_add(m, it);
 }
 
-/* ---- rounds ---- */
-
-static void move_run(struct loop_job *j)
-{
-    struct move *m = CONTAINER_OF(j, struct move, job);
-    m->why = move_prepare(m);
-}
-
 /* ---- writing: on the loop, but for what move_build does ---- */
 
 static void move_free(struct move *m)
@@ -427,11 +419,9 @@ void move_insert(void *ctx)
     store->ops->write(store, &m->write);
 }
 
-static void move_done(struct loop_job *j, bool canceled)
+static void move_done(struct store_job *j)
 {
     struct move *m = CONTAINER_OF(j, struct move, job);
-    if (canceled)
-        m->why = ERR_SHUTDOWN;
     if (m->why != ERR_OK) {
         move_again(m);
     } else {
@@ -462,8 +452,8 @@ void move_begin(struct part *p)
         }
         m->running = true;
         p->moves_running++;
-        m->job = (struct loop_job){ .run = move_run, .done = move_done };
-        stores_job_start(p->queue->all, m->store_index, &m->job);
+        m->job = (struct store_job){ .step = move_prepare, .done = move_done };
+        store_job_start(p->queue->all->opts.loop, &m->job);
     }
 }
 

@@ -66,7 +66,9 @@ struct move {
     struct queue_op *ops;
     unsigned ops_count;
     struct arena arena;
-    struct loop_job job;
+    struct packing *packing; /* of the round that is being read; in the arena */
+    unsigned passes;         /* of it: rounds begun */
+    struct store_job job;
     err why;
 };
 
@@ -89,9 +91,9 @@ void move_again(void *ctx);
 /* move_out.c. Under the lock of the source: the item waits in memory again, as before or doomed. */
 void move_put_back(struct move *m, const struct moved *moved);
 
-/* move_in.c. Chooses the items of the next round, reads their bodies and finds a place for them in
- * the target. Blocks: pool thread. */
-MUST_CHECK err move_prepare(struct move *m);
+/* move_in.c. A step: chooses the items of the next round, reads their bodies and finds a place for
+ * them in the target; why says what came of it. */
+bool move_prepare(struct store_job *j);
 /* The target's side of a write. */
 void move_side_of_target(const struct move *m, struct queue_write_part *w);
 /* Takes what became of the write into the target's memory. Under no lock. */

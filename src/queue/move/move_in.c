@@ -56,22 +56,29 @@ struct packing {
     struct item *items;
 };
 
-static bool pack_begin(struct move *m, struct packing *k)
+/* ERR_LIMIT. */
+static err pack_begin(struct move *m)
 {
+    arena_reset(&m->arena);
+    struct packing *k = arena_calloc(&m->arena, 1, sizeof *k);
     struct queue_place *places = arena_calloc(&m->arena, m->count, sizeof *places);
+    if (k == NULL || places == NULL)
+        return ERR_LIMIT;
     k->bodies =
         (struct queue_bodies){ .bytes_max = MOVE_BYTES_MAX, .arena = &m->arena, .at = places };
     k->bodies.out = arena_calloc(&m->arena, m->count, sizeof *k->bodies.out);
     k->items = arena_calloc(&m->arena, m->count, sizeof *k->items);
-    if (places == NULL || k->bodies.out == NULL || k->items == NULL)
-        return false;
+    if (k->bodies.out == NULL || k->items == NULL)
+        return ERR_LIMIT;
     for (unsigned i = 0; i < m->count; i++) {
         if (m->items[i].skip)
             continue;
         k->at[k->bodies.count] = i;
         places[k->bodies.count++] = m->items[i].place;
     }
-    return true;
+    m->packing = k;
+    m->round = m->count;
+    return ERR_OK;
 }
 
 static err pack(struct move *m, struct packing *k, unsigned i)
@@ -86,37 +93,31 @@ static err pack(struct move *m, struct packing *k, unsigned i)
     return ERR_OK;
 }
 
-/* The batch of a round; empty when nothing has to go. ERR_AGAIN: its first item was passed over. */
-static err encode(struct move *m, str *out)
+/* The batch of a round whose bodies were read. ERR_AGAIN: its first item was passed over. */
+static err pack_take(struct move *m, err why, str *out)
 {
-    struct packing k = { .items = NULL };
-    if (!pack_begin(m, &k))
-        return ERR_LIMIT;
-    m->round = m->count;
-    if (k.bodies.count == 0)
-        return ERR_OK;
-    m->what = "its store cannot be read";
-    err why = m->store->ops->bodies(m->store, m->place, &k.bodies), packed = ERR_OK;
+    struct packing *k = m->packing;
+    err packed = ERR_OK;
     unsigned n = 0;
-    while ((why == ERR_OK || damage_is(why)) && n < k.bodies.read &&
-           (packed = pack(m, &k, n)) == ERR_OK)
+    while ((why == ERR_OK || damage_is(why)) && n < k->bodies.read &&
+           (packed = pack(m, k, n)) == ERR_OK)
         n++;
     why = packed == ERR_OK ? why : packed;
     if (why != ERR_OK && !damage_is(why))
         return why;
     m->what = "items cannot be read";
-    if (n == 0 && m->to_number > 0 && k.at[0] > 0) { /* the target has those before it */
+    if (n == 0 && m->to_number > 0 && k->at[0] > 0) { /* the target has those before it */
         m->new_count = 0;
-        m->round = k.at[0];
+        m->round = k->at[0];
         return ERR_OK;
     }
     if (n == 0) {
-        pass_over(m, k.at[0]);
+        pass_over(m, k->at[0]);
         return ERR_AGAIN;
     }
     m->new_count = n;
-    m->round = n == k.bodies.count ? m->count : k.at[n];
-    return item_batch_encode(k.items, n, &m->arena, out);
+    m->round = n == k->bodies.count ? m->count : k->at[n];
+    return item_batch_encode(k->items, n, &m->arena, out);
 }
 
 /* ---- a place ---- */
@@ -236,26 +237,12 @@ static bool find_target(struct move *m)
     return m->to != NULL;
 }
 
-/* What of it goes this time, as a batch. encoded is empty: nothing has to. */
-static err choose_round(struct move *m, str *encoded)
+/* ERR_NOT_FOUND: there is no target, and the items of a requeue stay. */
+static err move_look(struct move *m)
 {
-    queue_enter(m->to);
-    err why = find_there(m);
-    queue_leave(m->to);
-    if (why != ERR_OK)
-        return why;
-    why = ERR_AGAIN;
-    for (unsigned i = 0; i <= m->count && why == ERR_AGAIN; i++) { /* each may be passed over */
-        arena_reset(&m->arena);
-        why = encode(m, encoded);
-    }
-    return why == ERR_AGAIN ? ERR_CORRUPT : why;
-}
-
-err move_prepare(struct move *m)
-{
-    str encoded = STR_NONE;
     m->round = m->count;
+    m->packing = NULL;
+    m->passes = 0;
     m->what = "there is no such queue";
     if (!find_target(m)) {
         for (unsigned i = 0; i < m->count; i++)
@@ -263,15 +250,64 @@ err move_prepare(struct move *m)
         return m->to_number > 0 ? ERR_NOT_FOUND
                                 : ERR_OK; /* without a dead queue the items are deleted */
     }
-    err why = choose_round(m, &encoded);
-    if (why != ERR_OK || encoded.n == 0)
-        return why;
+    queue_enter(m->to);
+    err why = find_there(m);
+    queue_leave(m->to);
+    return why;
+}
+
+static err move_settle(struct move *m, str encoded)
+{
     m->what = "the queue has no partition that takes items";
     queue_enter(m->to);
-    why = settle_in(m, encoded);
+    err why = settle_in(m, encoded);
     queue_leave(m->to);
     m->what = why == ERR_OK ? "it cannot be written" : m->what;
     return why;
+}
+
+/* What of it goes this time, as a batch; each item may be passed over. True: the store answers
+ * later. encoded is empty: nothing has to go. */
+static bool move_read(struct move *m, err *why, str *encoded)
+{
+    struct store_job *j = &m->job;
+    err read = j->later.why;
+    bool told = store_job_told(j);
+    do {
+        if (!told) {
+            m->passes++;
+            *why = pack_begin(m);
+            if (*why != ERR_OK || m->packing->bodies.count == 0)
+                return false;
+            m->what = "its store cannot be read";
+            m->packing->bodies.later = store_job_ask(j);
+            read = m->store->ops->bodies(m->store, m->place, &m->packing->bodies);
+            if (store_job_waits(j, read))
+                return true;
+        }
+        *why = pack_take(m, read, encoded);
+        told = false;
+    } while (*why == ERR_AGAIN && m->passes <= m->count);
+    *why = *why == ERR_AGAIN ? ERR_CORRUPT : *why;
+    return false;
+}
+
+bool move_prepare(struct store_job *j)
+{
+    struct move *m = CONTAINER_OF(j, struct move, job);
+    str encoded = STR_NONE;
+    err why = ERR_OK;
+    if (!j->waits) {
+        why = move_look(m);
+        if (why != ERR_OK || m->to == NULL) {
+            m->why = why;
+            return false;
+        }
+    }
+    if (move_read(m, &why, &encoded))
+        return true;
+    m->why = why == ERR_OK && encoded.n > 0 ? move_settle(m, encoded) : why;
+    return false;
 }
 
 /* ---- what came of it ---- */

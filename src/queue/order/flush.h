@@ -150,9 +150,6 @@ void stores_look(struct queues *all, struct place_store *out);
 enum place_status stores_status(struct queues *all, uint32_t store);
 bool stores_silent(struct queues *all,
                    uint32_t store); /* known not to answer: nobody waits for it */
-/* As loop_job_start, for a job that reads from a store: one that does not answer holds only so many
- * threads. */
-void stores_job_start(struct queues *all, uint32_t store, struct loop_job *j);
 mono stores_probe(struct queues *all,
                   mono now); /* on the loop: starts what is due; when to look again */
 void stores_init(struct queues *all);

@@ -343,7 +343,7 @@ static void part_stand_by(struct part *p)
     change_refuse_all(p);
 }
 
-static void job_done(struct loop_job *job, bool canceled)
+static void job_done(struct store_job *job)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
     struct part *p = j->part;
@@ -357,9 +357,9 @@ static void job_done(struct loop_job *job, bool canceled)
         p->refilling_due = false;
     else
         p->refilling = false;
-    if (!canceled && j->why == ERR_OK && current) {
+    if (j->why == ERR_OK && current) {
         merge(p, j);
-    } else if (!canceled) {
+    } else {
         if ((j->kind == JOB_READY || j->kind == JOB_FIRSTS) && current)
             part_tail_end(p, false);
         if (j->why == ERR_CONFLICT)
@@ -372,8 +372,7 @@ static void job_done(struct loop_job *job, bool canceled)
     job_free(j);
     part_loads(p);
     part_heads(p);
-    if (!canceled)
-        queue_work(p);
+    queue_work(p);
     queue_leave(q);
     queue_unref(&q);
 }
@@ -385,7 +384,7 @@ static struct part_job *job_new(struct part *p, enum job_kind kind)
     struct queue *q = p->queue;
     struct part_job *j = calloc(1, sizeof *j);
     INVARIANT(j != NULL);
-    *j = (struct part_job){ .job = { .run = load_run, .done = job_done },
+    *j = (struct part_job){ .job = { .step = load_step, .done = job_done },
                             .part = p,
                             .store = part_store(p),
                             .place = { .queue = q->number, .partition = p->number },
@@ -407,7 +406,7 @@ static void job_start(struct part_job *j)
     struct queue *q = j->part->queue;
     q->busy++;
     queue_ref(q);
-    stores_job_start(q->all, j->store_index, &j->job);
+    store_job_start(q->all->opts.loop, &j->job);
 }
 
 /* Which batches the store is asked for: those of requests whose outcome is unknown. */

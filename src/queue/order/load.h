@@ -20,8 +20,24 @@ struct rows {
     unsigned count, size, max;
     bool more;
 };
+/* In this order; which of them, says the kind. */
+enum load_stage {
+    LOAD_OWN,
+    LOAD_LEASES,
+    LOAD_KEYS,
+    LOAD_UNKNOWN,
+    LOAD_FIRSTS,
+    LOAD_SEEK,
+    LOAD_READY,
+    LOAD_SCHEDULED,
+    LOAD_BATCHES, /* that the rows point at */
+    LOAD_OVER
+};
 struct part_job {
-    struct loop_job job;
+    struct store_job job;
+    enum load_stage stage;
+    unsigned index;           /* of calls in this stage */
+    struct read_batch *batch; /* being read */
     struct part *part;
     struct queue_store *store;
     struct queue_part place;
@@ -55,8 +71,8 @@ struct read_batch {
     struct queue_batch batch;
 };
 
-/* Its run: fills what it reads into, and why. */
-void load_run(struct loop_job *job);
+/* Its step: fills what it reads into, and why. */
+bool load_step(struct store_job *job);
 /* The batch of that first id that it read; NULL: it read none. */
 struct read_batch *load_batch_of(struct part_job *j, struct ksuid first);
 

@@ -85,62 +85,6 @@ struct read_batch *load_batch_of(struct part_job *j, struct ksuid first)
     return NULL;
 }
 
-static err need_batch(struct part_job *j, struct ksuid first)
-{
-    if (load_batch_of(j, first) != NULL)
-        return ERR_OK;
-    struct read_batch *b = arena_calloc(&j->arena, 1, sizeof *b);
-    if (b == NULL)
-        return ERR_LIMIT;
-    err why = j->store->ops->batch(j->store, j->place, first, &j->arena, &b->batch);
-    if (why == ERR_OK)
-        hash_add(&j->batches, &b->node, ksuid_hash(first));
-    return why == ERR_NOT_FOUND ? ERR_OK : why; /* gone meanwhile: the row is left out */
-}
-
-static err need_batches(struct part_job *j)
-{
-    err why = ERR_OK;
-    for (unsigned i = 0; i < j->ready.count && why == ERR_OK; i++)
-        why = need_batch(j, j->ready.rows[i].entry.place.batch);
-    for (unsigned i = 0; i < j->scheduled.count && why == ERR_OK; i++)
-        why = need_batch(j, j->scheduled.rows[i].entry.place.batch);
-    for (unsigned i = 0; i < j->leases_count && why == ERR_OK; i++)
-        why = need_batch(j, j->leases[i].place.batch);
-    return why;
-}
-
-/* The rows of one kind, from where they are wanted. */
-static err scan(struct part_job *j, enum queue_scan_kind kind, struct ksuid from,
-                bool (*each)(void *ctx, const struct queue_row *row))
-{
-    const struct queue_scan all = {
-        .part = j->place, .kind = kind, .from = from, .at = j->from_at, .each = each, .ctx = j
-    };
-    return j->store->ops->scan(j->store, &all);
-}
-
-static err read_all(struct part_job *j)
-{
-    const struct queue_store_ops *ops = j->store->ops;
-    struct err_note note;
-    err why = ERR_OK;
-    if (!j->owned)
-        why = ops->own(j->store, &j->place, 1, j->part->queue->all->boot, &j->record, &note);
-    if (why == ERR_OK)
-        why = scan(j, SCAN_LEASES, KSUID_NIL, each_lease);
-    if (why == ERR_OK)
-        why = scan(j, SCAN_KEYS, KSUID_NIL, each_key);
-    for (unsigned i = 0; i < j->unknown_count && why == ERR_OK; i++) {
-        struct queue_batch b;
-        why = ops->batch(j->store, j->place, j->unknown[i], &j->arena, &b);
-        j->unknown_there[i] = why == ERR_OK;
-        if (why == ERR_NOT_FOUND)
-            why = ERR_OK;
-    }
-    return why;
-}
-
 static bool each_known(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
@@ -164,32 +108,144 @@ static bool each_sought(void *ctx, const struct queue_row *row)
     return true;
 }
 
-static err read_firsts(struct part_job *j)
+/* ---- stages ---- */
+
+static unsigned rows_count(const struct part_job *j)
 {
-    err why = ERR_OK;
-    for (unsigned i = 0; i < j->firsts_count && why == ERR_OK; i++) {
-        j->from = j->firsts[i].id;
-        why = scan(j, SCAN_READY, j->from, each_known);
-    }
-    j->sought_all = j->seeks;
-    if (why == ERR_OK && j->seeks)
-        why = scan(j, SCAN_READY, ksuid_add(j->sought, 1), each_sought);
-    return why;
+    return j->ready.count + j->scheduled.count + j->leases_count;
 }
 
-void load_run(struct loop_job *job)
+/* Of all rows that were read. */
+static struct ksuid row_batch(const struct part_job *j, unsigned i)
+{
+    if (i < j->ready.count)
+        return j->ready.rows[i].entry.place.batch;
+    i -= j->ready.count;
+    if (i < j->scheduled.count)
+        return j->scheduled.rows[i].entry.place.batch;
+    return j->leases[i - j->scheduled.count].place.batch;
+}
+
+/* Is there something to ask for at this place? */
+static bool load_due(const struct part_job *j)
+{
+    bool loads = j->kind == JOB_LOAD, once = j->index == 0;
+    switch (j->stage) {
+    case LOAD_OWN:
+        return loads && once && !j->owned;
+    case LOAD_LEASES:
+    case LOAD_KEYS:
+        return loads && once;
+    case LOAD_UNKNOWN:
+        return loads && j->index < j->unknown_count;
+    case LOAD_FIRSTS:
+        return j->kind == JOB_FIRSTS && j->index < j->firsts_count;
+    case LOAD_SEEK:
+        return j->kind == JOB_FIRSTS && once && j->seeks;
+    case LOAD_READY:
+        return (loads || j->kind == JOB_READY) && once;
+    case LOAD_SCHEDULED:
+        return (loads || j->kind == JOB_SCHEDULED) && once;
+    case LOAD_BATCHES:
+        return j->index < rows_count(j);
+    case LOAD_OVER:
+        break;
+    }
+    return false;
+}
+
+/* The rows of one kind, from where they are wanted. */
+static err scan_ask(struct part_job *j, enum queue_scan_kind kind, struct ksuid from,
+                    bool (*each)(void *ctx, const struct queue_row *row))
+{
+    const struct queue_scan scan = { .part = j->place,
+                                     .kind = kind,
+                                     .from = from,
+                                     .at = j->from_at,
+                                     .each = each,
+                                     .ctx = j,
+                                     .later = store_job_ask(&j->job) };
+    return j->store->ops->scan(j->store, &scan);
+}
+
+static err batch_ask(struct part_job *j, struct ksuid first)
+{
+    j->batch = arena_calloc(&j->arena, 1, sizeof *j->batch);
+    if (j->batch == NULL)
+        return ERR_LIMIT;
+    const struct queue_batch_look look = {
+        .first = first, .arena = &j->arena, .out = &j->batch->batch, .later = store_job_ask(&j->job)
+    };
+    return j->store->ops->batch(j->store, j->place, &look);
+}
+
+static err load_ask(struct part_job *j)
+{
+    struct queue_own own = {
+        .parts = &j->place, .count = 1, .boot = j->part->queue->all->boot, .out = &j->record
+    };
+    switch (j->stage) {
+    case LOAD_OWN:
+        own.later = store_job_ask(&j->job);
+        return j->store->ops->own(j->store, &own);
+    case LOAD_LEASES:
+        return scan_ask(j, SCAN_LEASES, KSUID_NIL, each_lease);
+    case LOAD_KEYS:
+        return scan_ask(j, SCAN_KEYS, KSUID_NIL, each_key);
+    case LOAD_UNKNOWN:
+        return batch_ask(j, j->unknown[j->index]);
+    case LOAD_FIRSTS:
+        j->from = j->firsts[j->index].id;
+        return scan_ask(j, SCAN_READY, j->from, each_known);
+    case LOAD_SEEK:
+        j->sought_all = true;
+        return scan_ask(j, SCAN_READY, ksuid_add(j->sought, 1), each_sought);
+    case LOAD_READY:
+        return scan_ask(j, SCAN_READY, j->from, each_ready);
+    case LOAD_SCHEDULED:
+        return scan_ask(j, SCAN_SCHEDULED, j->kind == JOB_LOAD ? KSUID_NIL : j->from,
+                        each_scheduled);
+    case LOAD_BATCHES:
+        j->batch = NULL;
+        return load_batch_of(j, row_batch(j, j->index)) != NULL
+                   ? ERR_OK
+                   : batch_ask(j, row_batch(j, j->index));
+    case LOAD_OVER:
+        break;
+    }
+    return ERR_OK;
+}
+
+/* A batch that is not there is gone meanwhile: its rows are left out. */
+static err load_take(struct part_job *j, err why)
+{
+    unsigned at = j->index++;
+    bool batch = j->stage == LOAD_UNKNOWN || j->stage == LOAD_BATCHES;
+    if (j->stage == LOAD_UNKNOWN)
+        j->unknown_there[at] = why == ERR_OK;
+    if (j->stage == LOAD_BATCHES && why == ERR_OK && j->batch != NULL)
+        hash_add(&j->batches, &j->batch->node, ksuid_hash(row_batch(j, at)));
+    if (batch && why == ERR_NOT_FOUND)
+        return ERR_OK;
+    return why == ERR_OK && j->is_starved ? ERR_LIMIT : why;
+}
+
+bool load_step(struct store_job *job)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
-    j->why = j->kind == JOB_LOAD ? read_all(j) : ERR_OK;
-    if (j->why == ERR_OK && j->kind == JOB_FIRSTS)
-        j->why = read_firsts(j);
-    if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_READY))
-        j->why = scan(j, SCAN_READY, j->from, each_ready);
-    if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_SCHEDULED))
-        j->why = scan(j, SCAN_SCHEDULED, j->kind == JOB_LOAD ? KSUID_NIL : j->from, each_scheduled);
-    if (j->why == ERR_OK && j->is_starved)
-        j->why = ERR_LIMIT;
-    if (j->why == ERR_OK)
-        j->why = need_batches(j);
+    err why = store_job_told(job) ? load_take(j, job->later.why) : ERR_OK;
+    while (why == ERR_OK && j->stage != LOAD_OVER) {
+        if (!load_due(j)) {
+            j->stage++;
+            j->index = 0;
+            continue;
+        }
+        why = load_ask(j);
+        if (store_job_waits(job, why))
+            return true;
+        why = load_take(j, why);
+    }
+    j->why = why;
     j->is_starved |= arena_is_starved(&j->arena);
+    return false;
 }

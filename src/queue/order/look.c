@@ -35,46 +35,98 @@ static bool each_scheduled(void *ctx, const struct queue_row *row)
     return s->left > 0;
 }
 
-static err look(struct queue_change *c)
+/* How far it has come: each id among the ready ones, those not there among the scheduled ones, and
+ * the batches of those that are there. */
+enum look_stage { LOOK_READY, LOOK_SCHEDULED, LOOK_BATCHES, LOOK_OVER };
+struct looking {
+    enum look_stage stage;
+    unsigned index;
+    struct search search;
+    struct searches all;
+};
+
+/* Is there something to ask for at this place? */
+static bool look_due(const struct own_change *own, const struct queue_change *c)
 {
-    struct own_change *own = own_change(c);
+    const struct looking *k = own->look;
+    if (k->stage == LOOK_SCHEDULED)
+        return k->index == 0 && k->all.left > 0;
+    return k->index < c->items_count;
+}
+
+static err look_ask(struct own_change *own, struct queue_change *c)
+{
     const struct queue_store_ops *ops = own->store->ops;
-    struct searches all = { .own = own, .count = c->items_count };
-    err why = ERR_OK;
-    for (unsigned i = 0; i < c->items_count && why == ERR_OK; i++) {
-        struct search s = { .id = own->ids[i], .found = &own->there[i] };
-        own->there[i].there = false;
-        why = ops->scan(own->store, &(struct queue_scan){ .part = own->place,
-                                                          .kind = SCAN_READY,
-                                                          .from = own->ids[i],
-                                                          .each = first_ready,
-                                                          .ctx = &s });
-        all.left += !own->there[i].there;
-    }
-    if (why == ERR_OK && all.left > 0)
-        why = ops->scan(own->store, &(struct queue_scan){ .part = own->place,
-                                                          .kind = SCAN_SCHEDULED,
-                                                          .each = each_scheduled,
-                                                          .ctx = &all });
-    for (unsigned i = 0; i < c->items_count && why == ERR_OK; i++) {
-        struct looked *l = &own->there[i];
+    struct looking *k = own->look;
+    struct looked *l = &own->there[k->index];
+    struct queue_scan scan = { .part = own->place };
+    switch (k->stage) {
+    case LOOK_READY:
+        l->there = false;
+        k->search = (struct search){ .id = own->ids[k->index], .found = l };
+        scan.kind = SCAN_READY;
+        scan.from = own->ids[k->index];
+        scan.each = first_ready;
+        scan.ctx = &k->search;
+        scan.later = store_job_ask(&own->job);
+        return ops->scan(own->store, &scan);
+    case LOOK_SCHEDULED:
+        scan.kind = SCAN_SCHEDULED;
+        scan.each = each_scheduled;
+        scan.ctx = &k->all;
+        scan.later = store_job_ask(&own->job);
+        return ops->scan(own->store, &scan);
+    case LOOK_BATCHES: {
         l->entry.order_key = STR_NONE; /* the batch has it */
         if (!l->there)
-            continue;
-        why = ops->batch(own->store, own->place, l->entry.place.batch, c->arena, &l->batch);
-        if (why == ERR_NOT_FOUND)
-            l->there = false, why = ERR_OK;
+            return ERR_NOT_FOUND;
+        const struct queue_batch_look look = { .first = l->entry.place.batch,
+                                               .arena = c->arena,
+                                               .out = &l->batch,
+                                               .later = store_job_ask(&own->job) };
+        return ops->batch(own->store, own->place, &look);
     }
-    return why;
+    case LOOK_OVER:
+        break;
+    }
+    return ERR_OK;
 }
 
-static void look_run(struct loop_job *j)
+static err look_take(struct own_change *own, err why)
+{
+    struct looking *k = own->look;
+    struct looked *l = &own->there[k->index++];
+    if (k->stage == LOOK_READY && why == ERR_OK)
+        k->all.left += !l->there;
+    if (k->stage != LOOK_BATCHES || why != ERR_NOT_FOUND)
+        return why;
+    l->there = false;
+    return ERR_OK;
+}
+
+static bool look_step(struct store_job *j)
 {
     struct own_change *own = CONTAINER_OF(j, struct own_change, job);
-    own->look_why = look(req_change(&own->req));
+    struct queue_change *c = req_change(&own->req);
+    err why = own->look == NULL ? ERR_LIMIT : ERR_OK;
+    if (store_job_told(j))
+        why = look_take(own, j->later.why);
+    while (why == ERR_OK && own->look->stage != LOOK_OVER) {
+        if (!look_due(own, c)) {
+            own->look->stage++;
+            own->look->index = 0;
+            continue;
+        }
+        why = look_ask(own, c);
+        if (store_job_waits(j, why))
+            return true;
+        why = look_take(own, why);
+    }
+    own->look_why = why;
+    return false;
 }
 
-static void look_done(struct loop_job *j, bool canceled)
+static void look_done(struct store_job *j)
 {
     struct own_change *own = CONTAINER_OF(j, struct own_change, job);
     struct queue_change *c = req_change(&own->req);
@@ -84,7 +136,7 @@ static void look_done(struct loop_job *j, bool canceled)
     queue_enter(q);
     own->looking = false;
     own->judged = 0;
-    if (canceled || own->look_why != ERR_OK || p->failing || q->draining) {
+    if (own->look_why != ERR_OK || p->failing || q->draining) {
         err_note_set(&c->note, q->draining ? "queue is shutting down"
                                            : "internal error, try your request again");
         req_answer(q, &own->req, q->draining ? ERR_SHUTDOWN : ERR_UNAVAILABLE);
@@ -105,8 +157,12 @@ void part_look(struct part *p, struct queue_change *c)
     own->store = part_store(p);
     own->store_index = p->store;
     own->place = (struct queue_part){ .queue = p->queue->number, .partition = p->number };
-    own->job = (struct loop_job){ .run = look_run, .done = look_done };
-    stores_job_start(p->queue->all, own->store_index, &own->job);
+    own->look = arena_calloc(c->arena, 1, sizeof *own->look);
+    if (own->look != NULL)
+        own->look->all = (struct searches){ .own = own, .count = c->items_count };
+    own->job.step = look_step;
+    own->job.done = look_done;
+    store_job_start(p->queue->all->opts.loop, &own->job);
 }
 
 struct qitem *looked_item(struct part *p, const struct looked *l)

@@ -64,15 +64,11 @@ MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, cons
 /* ---- PostgreSQL 15 or later, through src/pg: the schema that its user has first ----
  * One owner by epoch; another process gets a partition from own only when the owner's connection
  * has gone, ERR_CONFLICT until then. own of several may have taken some when it fails: own them
- * again. Writes are sent by jobs of the pool, so close while the loop runs; a pool thread waits at
- * most write_timeout_ms for one. A server that is away when this is called is no error: the store
- * is unavailable until recover. A first connection that is not over (later) is given up by close,
- * which need not wait for it. */
+ * again. All of it goes on the loop (pg/pg.h): nothing holds a thread but a caller who blocks, and
+ * that may not be the loop's. close: on another thread while the loop runs, or on the loop's when
+ * it has ended. A server that is away when this is called is no error: the store is unavailable
+ * until recover. A first connection that is not over (later) is given up by close. */
 
-/* Threads of the pool that one of them holds at most while it does not answer: it reads on three,
- * writes on one, is probed or recovered on one, drops partitions on one. A pool that has so many
- * more for each of them is left to the others. */
-enum { QUEUE_PG_THREADS = 6 };
 struct queue_pg_opts {
     const char *name;
     const char *url;        /* postgresql://user:password@1.2.3.4:5432/db, numeric host */

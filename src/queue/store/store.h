@@ -30,23 +30,10 @@
 #define QUEUE_STORE_STORE_H
 
 #include "queue/queue.h"
-
-enum {
-    QUEUE_BATCH_ITEMS_MAX = 1000,
-    QUEUE_REQUEST_BYTES_MAX = 8 << 20, /* encoded items of a produce or an import */
-    QUEUE_BATCH_BYTES_MAX = QUEUE_REQUEST_BYTES_MAX + 4096, /* a move adds where items were */
-    QUEUE_ORDER_KEY_BYTES_MAX = 256,
-    QUEUE_WRITE_OPS_MAX = 4096,
-    QUEUE_OWN_MAX = 4096, /* partitions owned in one call */
-    QUEUE_STORES_MAX = 64,
-    QUEUE_BOOT_BYTES = 16,
-    QUEUE_DIGEST_BYTES = 16,
-};
+#include "queue/store/partition.h"
 
 struct queue_store;
-struct queue_part {
-    uint32_t queue, partition;
-};
+struct queue_later; /* of a call that may be answered later: job.h */
 
 /* Bodies to read, in order, until they have bytes_max bytes together. The first is read whatever
  * its size. */
@@ -54,7 +41,8 @@ struct queue_bodies {
     const struct queue_place *at;
     unsigned count;
     uint64_t bytes_max; /* of encoded items */
-    bool now;           /* never blocks: ERR_AGAIN when they are not in memory */
+    bool now; /* never blocks, nor is answered later: ERR_AGAIN when they are not in memory */
+    struct queue_later *later;
     struct arena *arena;
     str *out;      /* room for count; encoded items (item.h), verified, in the arena */
     unsigned read; /* out: how many of them */
@@ -65,62 +53,6 @@ static inline bool queue_bodies_full(const struct queue_bodies *b, uint64_t byte
 {
     return b->read > 0 && (bytes > b->bytes_max || more > b->bytes_max - bytes);
 }
-
-/* What a partition is known by after a restart; kept with every write, so counts equal the rows. */
-struct queue_part_record {
-    uint64_t ready, scheduled,
-        leased;           /* items; ready: in place and entries, without the leased ones */
-    uint64_t bytes;       /* of batches; the store counts them */
-    struct ksuid last_id; /* greatest ever given */
-    struct ksuid settled; /* the outcome of batches up to this id was known to their owner */
-    uint64_t epoch;       /* raised by each owner */
-    unsigned char boot[QUEUE_BOOT_BYTES]; /* of the machine that owned it last; own: before this */
-};
-
-/* Where an item's body is. */
-struct queue_place {
-    struct ksuid batch; /* its first id */
-    uint16_t index;     /* 0 up */
-};
-
-enum queue_item_state { ITEM_IN_PLACE, ITEM_ELSEWHERE, ITEM_GONE, ITEM_STATES };
-enum queue_entry_kind { ENTRY_READY, ENTRY_SCHEDULED, ENTRY_KINDS };
-struct queue_entry {
-    enum queue_entry_kind kind;
-    struct ksuid id;
-    struct queue_place place;
-    store_time enqueue_at;            /* SCHEDULED */
-    uint32_t attempts;                /* grants so far */
-    store_time created_at, expire_at; /* as the batch says, or later */
-    str order_key;                    /* the batch's */
-};
-struct queue_lease {
-    struct ksuid id; /* of the item */
-    struct queue_place place;
-    bool in_place; /* ready in its batch; else by an entry of its id */
-    store_time deadline;
-    uint32_t
-        attempts;   /* this grant included; with the owner's marks (step.c), which no store reads */
-    uint64_t token; /* of our own routes; 0: none */
-    store_time created_at, expire_at;
-    str order_key;
-};
-struct queue_key {
-    unsigned char hash[16];
-    struct ksuid first;
-    uint32_t count;
-    store_time expire_at;
-    /* of the request; zero: none, as before digests were kept */
-    unsigned char digest[QUEUE_DIGEST_BYTES];
-};
-struct queue_batch {
-    struct ksuid first;
-    uint16_t count;
-    store_time created_at, expire_at;
-    str order_key;               /* empty: none; at most QUEUE_ORDER_KEY_BYTES_MAX */
-    const unsigned char *states; /* enum queue_item_state, count of them */
-    str bytes;                   /* encoded items (item.h); OP_BATCH_PUT only */
-};
 
 enum queue_op_kind {
     OP_BATCH_PUT, /* batch; one at least is not gone */
@@ -185,10 +117,31 @@ struct queue_row {
 struct queue_scan {
     struct queue_part part;
     enum queue_scan_kind kind;
-    struct ksuid from;                                    /* READY, SCHEDULED */
-    store_time at;                                        /* SCHEDULED */
-    bool (*each)(void *ctx, const struct queue_row *row); /* false: no more */
+    struct ksuid from; /* READY, SCHEDULED */
+    store_time at;     /* SCHEDULED */
+    /* false: no more. One call at a time, of later on any thread of the pool */
+    bool (*each)(void *ctx, const struct queue_row *row);
     void *ctx;
+    struct queue_later *later;
+};
+
+/* Makes the caller the owner of count partitions (all or none): creates those that are not there,
+ * raises their epochs and writes boot, on disk. */
+struct queue_own {
+    const struct queue_part *parts;
+    unsigned count;
+    const unsigned char *boot;     /* QUEUE_BOOT_BYTES */
+    struct queue_part_record *out; /* count of them, as they are now, boot as it was before */
+    struct err_note *note;
+    struct queue_later *later;
+};
+
+/* The states and fields of a batch (bytes empty), in the arena. */
+struct queue_batch_look {
+    struct ksuid first;
+    struct arena *arena;
+    struct queue_batch *out;
+    struct queue_later *later;
 };
 
 /* A table of functions each kind of store fills in. All from any thread. Those that read block (a
@@ -198,33 +151,26 @@ struct queue_scan {
  * store. ERR_CORRUPT, ERR_IO, ERR_UNAVAILABLE. */
 struct queue_store_ops {
     void (*write)(struct queue_store *s, struct queue_write *w);
-    /* Makes the caller the owner of count partitions (all or none): creates those that are not
-     * there, raises their epochs and writes boot, on disk. *out as they are now, boot as it was
-     * before. Blocks. ERR_LIMIT; ERR_CONFLICT: another process that lives owns one. */
-    err (*own)(struct queue_store *s, const struct queue_part *parts, unsigned count,
-               const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
-               struct err_note *note);
+    /* ERR_LIMIT; ERR_CONFLICT: another process that lives owns one. */
+    err (*own)(struct queue_store *s, const struct queue_own *o);
     /* ERR_NOT_FOUND: no such partition. */
     err (*record)(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
     /* One consistent state of the rows of one kind. A partition that is not there has none. */
     err (*scan)(struct queue_store *s, const struct queue_scan *scan);
-    /* The states and fields of a batch (bytes empty), in the arena. ERR_NOT_FOUND, ERR_LIMIT
-     * (arena). */
-    err (*batch)(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
-                 struct queue_batch *out);
+    /* ERR_NOT_FOUND, ERR_LIMIT (arena). */
+    err (*batch)(struct queue_store *s, struct queue_part p, const struct queue_batch_look *b);
     /* ERR_AGAIN, ERR_NOT_FOUND, ERR_LIMIT (arena). */
     err (*bodies)(struct queue_store *s, struct queue_part p, struct queue_bodies *b);
     /* Removes a partition with all its rows, its record first, so that its owner can write no more;
-     * in bounded steps, goes on where it stopped when called again. Blocks. */
-    err (*drop)(struct queue_store *s, struct queue_part p);
+     * in bounded steps, goes on where it stopped when called again. */
+    err (*drop)(struct queue_store *s, struct queue_part p, struct queue_later *later);
     /* After ERR_IO: opens again; ERR_UNAVAILABLE while it cannot. One at a time. The store keeps
      * others out: a call that runs is waited for, one that comes gets ERR_UNAVAILABLE. Writes are
-     * answered first. Blocks. */
-    err (*recover)(struct queue_store *s, struct err_note *note);
+     * answered first. */
+    err (*recover)(struct queue_store *s, struct err_note *note, struct queue_later *later);
     /* Writes a record of its own, on the way that writes take, and syncs it: is it alive, and how
-     * fast? Outcomes as of a write; ERR_IO: it needs recover; ERR_CORRUPT: the record is gone.
-     * Blocks. */
-    err (*heartbeat)(struct queue_store *s, mono deadline);
+     * fast? Outcomes as of a write; ERR_IO: it needs recover; ERR_CORRUPT: the record is gone. */
+    err (*heartbeat)(struct queue_store *s, mono deadline, struct queue_later *later);
     /* Gives freed space back to the disk, a bounded part at a time; *more: there is more to give
      * now. NULL: somebody else does it for this store. ERR_UNAVAILABLE, ERR_IO. Blocks. */
     err (*reclaim)(struct queue_store *s, bool *more);
@@ -239,8 +185,6 @@ struct queue_store {
     /* Its server may die while this process lives. What was written early is lost then: a lease
      * that was given is forgotten when the partition is read again. */
     bool dies_alone;
-    unsigned jobs_max; /* that read from it at once: each may hold a thread while it does not
-                          answer; 0: any */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* stores.c - how the stores are doing, for all queues; probes and recoveries, one at a time a
- * store, on the pool. */
+ * store. */
 #include "queue/order/flush.h"
 
 #include "base/log.h"
@@ -153,39 +153,44 @@ void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns)
     changed(all, store, turned);
 }
 
-void stores_job_start(struct queues *all, uint32_t store, struct loop_job *j)
-{
-    loop_job_start_in(all->opts.loop, &all->stores[store].lane, j);
-}
-
 /* ---- probes ---- */
 
-static void probe_run(struct loop_job *j)
+static err probe_ask(struct store_state *st)
+{
+    struct queues *all = st->all;
+    struct queue_store *store = all->opts.stores[st->index];
+    struct queue_later *later = store_job_ask(&st->job);
+    mono deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
+    return st->recovering ? store->ops->recover(store, &st->note, later)
+                          : store->ops->heartbeat(store, deadline, later);
+}
+
+static bool probe_step(struct store_job *j)
 {
     struct store_state *st = CONTAINER_OF(j, struct store_state, job);
     struct queues *all = st->all;
-    struct queue_store *store = all->opts.stores[st->index];
-    struct err_note note = { .text = "" };
-    if (st->recovering) {
-        st->outcome = store->ops->recover(store, &note);
-    } else {
-        mono deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
-        st->outcome = store->ops->heartbeat(store, deadline);
+    err why = j->later.why;
+    if (!store_job_told(j)) {
+        why = probe_ask(st);
+        if (store_job_waits(j, why))
+            return true;
     }
-    if (st->outcome != ERR_OK && st->recovering)
-        log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", store->name),
-                  LOG_CSTR("state", place_status_name(PLACE_ERROR)), LOG_CSTR("why", note.text),
-                  LOG_CSTR("error", err_name(st->outcome)));
+    st->outcome = why;
+    if (why != ERR_OK && st->recovering)
+        log_event(all->opts.log, LOG_WARN, "queue.store",
+                  LOG_CSTR("store", all->opts.stores[st->index]->name),
+                  LOG_CSTR("state", place_status_name(PLACE_ERROR)), LOG_CSTR("why", st->note.text),
+                  LOG_CSTR("error", err_name(why)));
+    return false;
 }
 
-static void probe_done(struct loop_job *j, bool canceled)
+static void probe_done(struct store_job *j)
 {
     struct store_state *st = CONTAINER_OF(j, struct store_state, job);
     struct queues *all = st->all;
     mono now = clock_mono(all->opts.clock);
     lock(all);
-    bool turned = health_probed(&st->health, now, canceled ? ERR_SHUTDOWN : st->outcome,
-                                now.ns - st->started.ns);
+    bool turned = health_probed(&st->health, now, st->outcome, now.ns - st->started.ns);
     st->recovered |= turned && st->recovering;
     unlock(all);
     (void)atomic_fetch_sub(&all->jobs, 1);
@@ -230,9 +235,10 @@ mono stores_probe(struct queues *all, mono now)
             tell(all, st, recovered);
         if (probe) {
             st->started = now;
-            st->job = (struct loop_job){ .run = probe_run, .done = probe_done };
+            st->note = (struct err_note){ .text = "" };
+            st->job = (struct store_job){ .step = probe_step, .done = probe_done };
             (void)atomic_fetch_add(&all->jobs, 1);
-            loop_job_start(all->opts.loop, &st->job);
+            store_job_start(all->opts.loop, &st->job);
         }
     }
     return next;
@@ -241,12 +247,9 @@ mono stores_probe(struct queues *all, mono now)
 void stores_init(struct queues *all)
 {
     INVARIANT(pthread_mutex_init(&all->health_lock, NULL) == 0);
-    all->drops.running_max = 1;
-    for (unsigned i = 0; i < all->opts.stores_count; i++) {
-        all->stores[i] = (struct store_state){ .all = all,
-                                               .index = i,
-                                               .lane.running_max = all->opts.stores[i]->jobs_max };
-    }
+    list_init(&all->drops);
+    for (unsigned i = 0; i < all->opts.stores_count; i++)
+        all->stores[i] = (struct store_state){ .all = all, .index = i };
 }
 
 void stores_fini(struct queues *all)

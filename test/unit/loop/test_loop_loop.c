@@ -324,106 +324,6 @@ static void the_end_waits_for_running_jobs_and_takes_back_the_others(void **stat
     assert_true(ran <= THREADS);
 }
 
-/* ---- lanes ---- */
-
-enum { LANE_JOBS = 20, LANE_MAX = THREADS - 1 };
-struct laned_job {
-    struct loop_job job;
-    struct gate *gate;
-    unsigned *dones; /* of all */
-    bool canceled;
-};
-struct opener {
-    struct loop_job job;
-    struct gate *gate;
-    unsigned standing; /* when it was done */
-};
-
-static void laned_run(struct loop_job *j)
-{
-    struct laned_job *d = CONTAINER_OF(j, struct laned_job, job);
-    pthread_mutex_lock(&d->gate->lock);
-    d->gate->standing++;
-    while (!d->gate->open)
-        pthread_cond_wait(&d->gate->opened, &d->gate->lock);
-    pthread_mutex_unlock(&d->gate->lock);
-}
-
-static void laned_done(struct loop_job *j, bool canceled)
-{
-    struct laned_job *d = CONTAINER_OF(j, struct laned_job, job);
-    d->canceled = canceled;
-    if (++*d->dones == LANE_JOBS)
-        loop_stop(j->loop);
-}
-
-static void opener_run(struct loop_job *j)
-{
-    (void)j;
-}
-
-static void opener_done(struct loop_job *j, bool canceled)
-{
-    struct opener *o = CONTAINER_OF(j, struct opener, job);
-    assert_false(canceled);
-    pthread_mutex_lock(&o->gate->lock);
-    o->standing = o->gate->standing;
-    o->gate->open = true;
-    pthread_cond_broadcast(&o->gate->opened);
-    pthread_mutex_unlock(&o->gate->lock);
-}
-
-/* All of a lane wait for what only a job beside it does. */
-static void a_lane_leaves_threads_to_other_jobs(void **state)
-{
-    (void)state;
-    struct loop *l = loop_new(THREADS);
-    struct loop_lane lane = { .running_max = LANE_MAX };
-    struct gate gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER };
-    struct laned_job jobs[LANE_JOBS];
-    struct opener opener = { .job = { .run = opener_run, .done = opener_done }, .gate = &gate };
-    unsigned dones = 0;
-    for (unsigned i = 0; i < LANE_JOBS; i++) {
-        jobs[i] = (struct laned_job){ .job = { .run = laned_run, .done = laned_done },
-                                      .gate = &gate,
-                                      .dones = &dones };
-        loop_job_start_in(l, &lane, &jobs[i].job);
-    }
-    loop_job_start(l, &opener.job);
-    run_watched(l);
-    assert_int_equal(dones, LANE_JOBS);
-    assert_true(opener.standing <= LANE_MAX);
-    assert_int_equal(gate.standing, LANE_JOBS);
-    assert_int_equal(lane.running, 0);
-    assert_null(lane.first);
-    loop_free(&l);
-}
-
-static void who_waits_in_a_lane_is_taken_back_at_the_end(void **state)
-{
-    (void)state;
-    struct loop *l = loop_new(THREADS);
-    struct loop_lane lane = { .running_max = 1 };
-    struct gate gate = { .lock = PTHREAD_MUTEX_INITIALIZER,
-                         .opened = PTHREAD_COND_INITIALIZER,
-                         .open = true };
-    struct laned_job jobs[LANE_JOBS];
-    unsigned dones = 0, canceled = 0;
-    for (unsigned i = 0; i < LANE_JOBS; i++) {
-        jobs[i] = (struct laned_job){ .job = { .run = laned_run, .done = laned_done },
-                                      .gate = &gate,
-                                      .dones = &dones };
-        loop_job_start_in(l, &lane, &jobs[i].job);
-    }
-    loop_free(&l);
-    for (unsigned i = 0; i < LANE_JOBS; i++)
-        canceled += jobs[i].canceled;
-    assert_int_equal(dones, LANE_JOBS);
-    assert_int_equal(gate.standing, LANE_JOBS - canceled);
-    assert_int_equal(lane.running, 0);
-    assert_null(lane.first);
-}
-
 struct ticker {
     struct loop *loop;
     struct loop_timer *timer;
@@ -607,8 +507,6 @@ int main(void)
         cmocka_unit_test(tasks_of_the_pool_run_although_the_loop_ends),
         cmocka_unit_test(jobs_run_on_the_pool_and_are_done_once),
         cmocka_unit_test(the_end_waits_for_running_jobs_and_takes_back_the_others),
-        cmocka_unit_test(a_lane_leaves_threads_to_other_jobs),
-        cmocka_unit_test(who_waits_in_a_lane_is_taken_back_at_the_end),
         cmocka_unit_test(timers_repeat_until_stopped_and_may_be_freed_inside),
         cmocka_unit_test(a_slow_callback_is_counted),
         cmocka_unit_test(a_timer_started_in_its_own_firing_lets_others_run),

@@ -5,6 +5,7 @@
 #include "pg_server.h"
 
 #include "base/rng.h"
+#include "lib/wait.h"
 #include "loop/sysclock.h"
 #include "pg/pg.h"
 
@@ -59,6 +60,7 @@ static err open_at(struct fixture *f, const char *url, int64_t statement_timeout
 {
     struct pg_opts opts = { .url = url,
                             .application = "test",
+                            .loop = f->server.loop,
                             .clock = f->clock,
                             .statement_timeout_ms = statement_timeout_ms };
     return pg_open(&opts, within(f, ms), out, note);
@@ -114,7 +116,7 @@ static void values_come_back_as_they_went(void **state)
     assert_int_equal(pg_i64(rows, 0, 10), 7);
     assert_int_equal(pg_bytes(rows, 0, 11).n, 0);
     pg_rows_free(&rows);
-    pg_close(&c);
+    pg_close_wait(&c);
     arena_reset(&f->arena);
 }
 
@@ -162,7 +164,7 @@ static void large_values_pass_both_ways(void **state)
     assert_int_equal(pg_i64(rows[2], 0, 0), 3);
     for (unsigned i = 0; i < 3; i++)
         pg_rows_free(&rows[i]);
-    pg_close(&c);
+    pg_close_wait(&c);
     arena_reset(&f->arena);
 }
 
@@ -194,7 +196,7 @@ static void an_error_in_the_middle_undoes_all(void **state)
     pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), NULL, &o);
     assert_int_equal(o.why, ERR_OK);
     assert_int_equal(pg_server_number(&f->server, c, "SELECT count(*) FROM middle"), 2);
-    pg_close(&c);
+    pg_close_wait(&c);
 }
 
 static void an_error_of_the_commit_is_definite(void **state)
@@ -214,7 +216,7 @@ static void an_error_of_the_commit_is_definite(void **state)
     assert_string_equal(o.state, "23505");
     assert_false(pg_broken(c));
     assert_int_equal(pg_server_number(&f->server, c, "SELECT count(*) FROM late"), 0);
-    pg_close(&c);
+    pg_close_wait(&c);
 }
 
 static void text_with_a_nul_is_refused_by_the_server_alone(void **state)
@@ -229,7 +231,7 @@ static void text_with_a_nul_is_refused_by_the_server_alone(void **state)
     assert_int_equal(o.why, ERR_PRECONDITION);
     assert_string_equal(o.state, "22021");
     assert_false(pg_broken(c));
-    pg_close(&c);
+    pg_close_wait(&c);
     arena_reset(&f->arena);
 }
 
@@ -243,7 +245,7 @@ static void a_slow_statement_is_given_up_by_the_server(void **state)
     assert_string_equal(o.state, "57014");
     assert_false(pg_broken(c));
     assert_int_equal(pg_server_number(&f->server, c, "SELECT 5"), 5);
-    pg_close(&c);
+    pg_close_wait(&c);
 }
 
 static void a_missed_deadline_leaves_the_outcome_unknown(void **state)
@@ -259,7 +261,7 @@ static void a_missed_deadline_leaves_the_outcome_unknown(void **state)
         pg_run_one(c, "SELECT 1", NULL, within(f, LONG_MS), NULL, &o);
         assert_int_equal(o.why, ERR_UNAVAILABLE); /* never sent */
         assert_string_equal(o.state, "");
-        pg_close(&c);
+        pg_close_wait(&c);
     }
 }
 
@@ -278,7 +280,25 @@ static void a_server_that_ends_a_statement_says_so(void **state)
     assert_int_equal(o.failed, 1);
     assert_string_equal(o.state, "57P01");
     assert_true(pg_broken(c));
-    pg_close(&c);
+    pg_close_wait(&c);
+}
+
+/* libpq closes the socket of one that went, and the next one has its number. */
+static void a_connection_that_went_leaves_the_next_one_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *admin = connected(f, LONG_MS), *gone = connected(f, LONG_MS);
+    char text[64];
+    (void)snprintf(text, sizeof text, "SELECT pg_terminate_backend(%lld)",
+                   (long long)pg_server_number(&f->server, gone, "SELECT pg_backend_pid()"));
+    pg_server_run(&f->server, admin, text, NULL);
+    while (!pg_broken(gone)) /* seen while nobody asks */
+        wait_pause(1);
+    struct pg *next = connected(f, LONG_MS);
+    pg_close_wait(&gone);
+    assert_int_equal(pg_server_number(&f->server, next, "SELECT 5"), 5);
+    pg_close_wait(&next);
+    pg_close_wait(&admin);
 }
 
 static void copying_is_refused(void **state)
@@ -289,7 +309,7 @@ static void copying_is_refused(void **state)
     pg_run_one(c, "COPY (SELECT 1) TO STDOUT", NULL, within(f, LONG_MS), NULL, &o);
     assert_int_equal(o.why, ERR_IO);
     assert_true(pg_broken(c));
-    pg_close(&c);
+    pg_close_wait(&c);
 }
 
 static void a_refused_connection_says_why(void **state)
@@ -350,6 +370,7 @@ static void a_host_that_never_answers_hides_no_other(void **state)
         struct err_note note = { .text = "" };
         struct pg_opts opts = { .url = url,
                                 .application = "test",
+                                .loop = f->server.loop,
                                 .clock = f->clock,
                                 .statement_timeout_ms = LONG_MS,
                                 .address = &address };
@@ -358,7 +379,7 @@ static void a_host_that_never_answers_hides_no_other(void **state)
             fail_msg("%s", note.text);
         pg_server_run(&f->server, c, "SELECT 1", NULL);
         assert_int_equal(atomic_load(&address), 1);
-        pg_close(&c);
+        pg_close_wait(&c);
     }
     fake_pg_fini(&fake);
 }
@@ -383,7 +404,7 @@ static void lists_of_hosts_and_ports_are_read_as_libpq_reads_them(void **state)
                        STR_ARG(str_skip(rest, 1)));
         if (open_at(f, url, LONG_MS, LONG_MS, &c, &note) != ERR_OK)
             fail_msg("%s: %s", url, note.text);
-        pg_close(&c);
+        pg_close_wait(&c);
     }
 }
 
@@ -495,13 +516,13 @@ static void sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_say
         pg_server_number(&f->server, c,
                          "SELECT (current_setting('search_path') = 'elsewhere')::int4"),
         1);
-    pg_close(&c);
+    pg_close_wait(&c);
     int n = snprintf(long_url, sizeof long_url, "%s", url);
     memset(long_url + n, 'x', sizeof long_url - 1 - (size_t)n); /* more than fits beside ours */
     long_url[sizeof long_url - 1] = '\0';
     assert_int_equal(pg_url_check(long_url, NULL), ERR_BAD);
     pg_server_run(&f->server, admin, "DROP ROLE odd", NULL);
-    pg_close(&admin);
+    pg_close_wait(&admin);
 }
 
 /* ---- what nobody asked for ---- */
@@ -519,7 +540,7 @@ static void an_answer_has_a_limit(void **state)
     assert_non_null(strstr(o.note.text, "too large"));
     assert_null(rows);
     assert_true(pg_broken(c));
-    pg_close(&c);
+    pg_close_wait(&c);
 }
 
 /* A warning at each connection, of a collation's version, say, is nothing for the log of a
@@ -548,7 +569,7 @@ static void notices_are_not_printed(void **state)
     if (n > 0)
         fail_msg("it printed: %s", text);
     fclose(said);
-    pg_close(&c);
+    pg_close_wait(&c);
     fake_pg_fini(&fake);
 }
 
@@ -598,7 +619,7 @@ static struct pg_outcome two_at(struct fixture *f, struct fake_pg *fake, int64_t
         pg_rows_free(&rows[i]);
     }
     assert_true(o.why != ERR_IO || pg_broken(c));
-    pg_close(&c);
+    pg_close_wait(&c);
     fake_pg_fini(fake);
     return o;
 }
@@ -711,6 +732,7 @@ int main(void)
         cmocka_unit_test(a_slow_statement_is_given_up_by_the_server),
         cmocka_unit_test(a_missed_deadline_leaves_the_outcome_unknown),
         cmocka_unit_test(a_server_that_ends_a_statement_says_so),
+        cmocka_unit_test(a_connection_that_went_leaves_the_next_one_alone),
         cmocka_unit_test(copying_is_refused),
         cmocka_unit_test(a_refused_connection_says_why),
         cmocka_unit_test(a_server_without_a_word_is_given_up_at_the_deadline),

@@ -34,11 +34,11 @@ static err bent_bodies(struct queue_store *s, struct queue_part p, struct queue_
     return why == ERR_OK && bad && all ? body : why;
 }
 
-static err bent_batch(struct queue_store *s, struct queue_part p, struct ksuid first,
-                      struct arena *a, struct queue_batch *out)
+static err bent_batch(struct queue_store *s, struct queue_part p,
+                      const struct queue_batch_look *look)
 {
     const err batch = bend.batch;
-    return batch != ERR_OK ? batch : bend.real->batch(s, p, first, a, out);
+    return batch != ERR_OK ? batch : bend.real->batch(s, p, look);
 }
 
 static void store_bend(err body, err batch)

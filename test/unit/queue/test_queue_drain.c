@@ -40,14 +40,14 @@ static void gate_wait(const bool *until)
 }
 
 /* A move drops first what an earlier try left. */
-static err held_drop(struct queue_store *s, struct queue_part p)
+static err held_drop(struct queue_store *s, struct queue_part p, struct queue_later *later)
 {
     (void)pthread_mutex_lock(&gate.lock);
     gate.held = true;
     (void)pthread_cond_broadcast(&gate.changed);
     gate_wait(&gate.open);
     (void)pthread_mutex_unlock(&gate.lock);
-    return gate.inner->drop(s, p);
+    return gate.inner->drop(s, p, later);
 }
 
 struct mover {

@@ -116,9 +116,9 @@ static void take_digest(struct engine **e, struct queue_store *s, uint32_t queue
     struct queue_part part = { .queue = queue };
     struct queue_part_record record;
     struct queue_key k = { .count = 0 };
-    struct err_note note;
     static const unsigned char boot[QUEUE_BOOT_BYTES];
-    assert_int_equal(s->ops->own(s, &part, 1, boot, &record, &note), ERR_OK);
+    const struct queue_own own = { .parts = &part, .count = 1, .boot = boot, .out = &record };
+    assert_int_equal(s->ops->own(s, &own), ERR_OK);
     const struct queue_scan keys = { .part = part, .kind = SCAN_KEYS, .each = keep_key, .ctx = &k };
     assert_int_equal(s->ops->scan(s, &keys), ERR_OK);
     assert_true(queue_key_has_digest(&k));

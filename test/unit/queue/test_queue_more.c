@@ -397,9 +397,9 @@ static struct {
     atomic_uint times;
 } closed;
 
-static err recover_in_vain(struct queue_store *s, struct err_note *note)
+static err recover_in_vain(struct queue_store *s, struct err_note *note, struct queue_later *later)
 {
-    (void)s;
+    (void)s, (void)later;
     err_note_set(note, "away");
     (void)atomic_fetch_add(&closed.times, 1);
     return ERR_UNAVAILABLE;

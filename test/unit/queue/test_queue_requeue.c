@@ -200,11 +200,11 @@ static void write_before_drop(struct queue_store *s, struct queue_write *w)
     atomic_store(&inserted, true);
 }
 
-static err drop_after_write(struct queue_store *s, struct queue_part p)
+static err drop_after_write(struct queue_store *s, struct queue_part p, struct queue_later *later)
 {
     atomic_store(&dropping, true);
     await_late(&inserted);
-    return real->drop(s, p);
+    return real->drop(s, p, later);
 }
 
 static void a_target_that_is_moved_meanwhile_loses_no_items(void **state)

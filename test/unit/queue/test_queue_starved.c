@@ -63,9 +63,12 @@ static err many_leases(struct queue_store *s, const struct queue_scan *scan)
     return ERR_OK;
 }
 
-static err large_batch(struct queue_store *s, struct queue_part p, struct ksuid first,
-                       struct arena *a, struct queue_batch *out)
+static err large_batch(struct queue_store *s, struct queue_part p,
+                       const struct queue_batch_look *look)
 {
+    struct arena *a = look->arena;
+    struct queue_batch *out = look->out;
+    struct ksuid first = look->first;
     char key[KEY_BYTES];
     (void)s, (void)p;
     str its = arena_copy(a, key_of((unsigned)first.high - 1, key));

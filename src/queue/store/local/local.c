@@ -75,8 +75,9 @@ static err drop_decide(struct engine_txn *t, void *ctx)
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-static err local_drop(struct queue_store *s, struct queue_part p)
+static err local_drop(struct queue_store *s, struct queue_part p, struct queue_later *later)
 {
+    (void)later; /* it blocks */
     struct local *l = local_of(s);
     struct engine *e = NULL;
     struct dropping d = { .part = p, .more = true };
@@ -109,8 +110,9 @@ static err beat_decide(struct engine_txn *t, void *ctx)
                           row_heartbeat_encode(count + 1, buf), STR_NONE);
 }
 
-static err local_heartbeat(struct queue_store *s, mono deadline)
+static err local_heartbeat(struct queue_store *s, mono deadline, struct queue_later *later)
 {
+    (void)later;
     struct local *l = local_of(s);
     struct engine *e = NULL;
     err why = local_enter(l, &e);
@@ -176,8 +178,9 @@ static err own_engine_open(struct local *l, store_time *greatest, struct err_not
     return ERR_OK;
 }
 
-static err local_recover(struct queue_store *s, struct err_note *note)
+static err local_recover(struct queue_store *s, struct err_note *note, struct queue_later *later)
 {
+    (void)later;
     struct local *l = local_of(s);
     if (!atomic_load(&l->failed))
         return ERR_OK;

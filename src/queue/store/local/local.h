@@ -41,14 +41,11 @@ MUST_CHECK err local_owner_look(const struct local *l, struct err_note *note);
 MUST_CHECK err local_owner_mark(const struct local *l, struct engine *e, struct err_note *note);
 
 void local_write(struct queue_store *s, struct queue_write *w);
-err local_own(struct queue_store *s, const struct queue_part *parts, unsigned count,
-              const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
-              struct err_note *note);
+err local_own(struct queue_store *s, const struct queue_own *own);
 
 err local_record(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
 err local_scan(struct queue_store *s, const struct queue_scan *scan);
-err local_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
-                struct queue_batch *out);
+err local_batch(struct queue_store *s, struct queue_part p, const struct queue_batch_look *look);
 err local_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b);
 
 /* The row of a batch, wherever it stands. ERR_NOT_FOUND, ERR_CORRUPT, ERR_IO. */

@@ -61,8 +61,7 @@ static err batch_copy(const struct local_batch *b, struct arena *a, struct queue
     return ERR_OK;
 }
 
-err local_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
-                struct queue_batch *out)
+err local_batch(struct queue_store *s, struct queue_part p, const struct queue_batch_look *look)
 {
     struct local *l = local_of(s);
     struct engine *e = NULL;
@@ -71,9 +70,9 @@ err local_batch(struct queue_store *s, struct queue_part p, struct ksuid first, 
         return why;
     struct engine_view *v = engine_view_begin(e);
     struct local_batch b;
-    why = local_batch_find(v, p, first, &b);
+    why = local_batch_find(v, p, look->first, &b);
     if (why == ERR_OK)
-        why = batch_copy(&b, a, out);
+        why = batch_copy(&b, look->arena, look->out);
     engine_view_end(&v);
     local_leave(l);
     return why;

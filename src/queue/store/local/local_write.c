@@ -240,18 +240,18 @@ static err own_decide(struct engine_txn *t, void *ctx)
     return ERR_OK;
 }
 
-err local_own(struct queue_store *s, const struct queue_part *parts, unsigned count,
-              const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
-              struct err_note *note)
+err local_own(struct queue_store *s, const struct queue_own *own)
 {
     struct local *l = local_of(s);
     struct engine *e = NULL;
-    if (count > QUEUE_OWN_MAX) {
-        err_note_set(note, "%u partitions are more than the %d that can be owned at once", count,
-                     QUEUE_OWN_MAX);
+    if (own->count > QUEUE_OWN_MAX) {
+        err_note_set(own->note, "%u partitions are more than the %d that can be owned at once",
+                     own->count, QUEUE_OWN_MAX);
         return ERR_LIMIT;
     }
-    struct owning o = { .parts = parts, .count = count, .boot = boot, .out = out };
+    struct owning o = {
+        .parts = own->parts, .count = own->count, .boot = own->boot, .out = own->out
+    };
     err why = atomic_load(&l->away) ? ERR_IO
                                     : local_enter(l, &e); /* one that is away is in error at once */
     if (why == ERR_OK) {
@@ -259,6 +259,6 @@ err local_own(struct queue_store *s, const struct queue_part *parts, unsigned co
         local_leave(l);
     }
     if (why != ERR_OK)
-        err_note_set(note, "store %s cannot take its partitions: %s", s->name, err_name(why));
+        err_note_set(own->note, "store %s cannot take its partitions: %s", s->name, err_name(why));
     return why;
 }

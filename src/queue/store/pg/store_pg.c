@@ -9,7 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1, SCHEMA_LOCK = 0x71756575, SCHEMA_ARENA_BYTES_MAX = 64 << 10 };
+enum {
+    FORMAT_VERSION = 1,
+    SCHEMA_LOCK = 0x71756575,
+    BEGIN_ARENA_BYTES_MAX = 64 << 10,
+    BEGIN_TEXT_BYTES = 64,
+};
 
 /* ---- the schema ---- */
 
@@ -35,121 +40,224 @@ static err schema_check(struct store_pg *s, const struct pg_rows *found, struct 
     return queue_owner_check(s->name, "database", pg_bytes(found, 0, 1), s->deployment, note);
 }
 
-static err schema_make(struct store_pg *s, struct pg *c, struct err_note *note)
-{
-    struct pg_statement list[3 + COUNT_OF(SCHEMA)];
-    struct pg_rows *rows[COUNT_OF(list)];
-    struct pg_outcome out;
-    struct pg_params params;
-    struct arena a;
-    char text[64];
-    size_t count = 0;
-    arena_init(&a, SCHEMA_ARENA_BYTES_MAX);
-    pg_params_init(&params, &a);
-    pg_put_bytes(&params, str_of(s->deployment));
-    INVARIANT(!params.failed);
-    (void)snprintf(text, sizeof(text), "SELECT pg_advisory_xact_lock(%d)",
-                   SCHEMA_LOCK); /* two may begin at once */
-    list[count++] = (struct pg_statement){ .sql = text };
-    for (size_t i = 0; i < COUNT_OF(SCHEMA); i++)
-        list[count++] = (struct pg_statement){ .sql = SCHEMA[i] };
-    list[count++] = (struct pg_statement){ .sql = DEPLOYMENT_SQL, .params = &params };
-    list[count++] =
-        (struct pg_statement){ .sql = "SELECT version, name FROM queue_store, queue_deployment" };
-    pg_run(c, list, (unsigned)count, store_pg_deadline(s), rows, &out);
-    arena_fini(&a);
-    if (out.why != ERR_OK) {
-        err_note_set(note, "%s", out.note.text);
-        return out.why == ERR_DENIED ? ERR_DENIED : ERR_UNAVAILABLE;
-    }
-    err why = schema_check(s, rows[count - 1], note);
-    for (size_t i = 0; i < count; i++)
-        pg_rows_free(&rows[i]);
-    return why;
-}
+/* ---- beginning: the connection for writing, and what it needs to be there. On the loop ---- */
 
-/* Says that this process lives. While an earlier connection of it lingers its lock does the
- * same. */
-static err owner_lock(struct store_pg *s, struct pg *c)
+static void begin_over(struct store_pg *s, err why, struct err_note note)
 {
-    char text[64];
-    struct pg_outcome out;
-    (void)snprintf(text, sizeof(text), "SELECT pg_advisory_lock_shared(%lld)", (long long)s->owner);
-    pg_run_one(c, text, NULL, store_pg_deadline(s), NULL, &out);
-    return out.why;
-}
-
-/* ---- opening ---- */
-
-static void readers_close(struct store_pg *s)
-{
-    for (unsigned i = 0; i < PG_READERS; i++) {
-        pthread_mutex_lock(&s->readers[i].lock);
-        pg_close(&s->readers[i].conn);
-        pthread_mutex_unlock(&s->readers[i].lock);
-    }
-}
-
-/* The connection for writing, and what it needs to be there. */
-static err begin(struct store_pg *s, struct err_note *note)
-{
-    struct pg *c = NULL;
-    err why = store_pg_connect(s, &c, note);
-    if (why == ERR_OK)
-        why = schema_make(s, c, note);
-    if (why == ERR_OK && owner_lock(s, c) != ERR_OK) {
-        err_note_set(note, "PostgreSQL does not give the owner's lock");
-        why = ERR_UNAVAILABLE;
-    }
-    if (why != ERR_OK) {
-        pg_close(&c);
-        return why;
-    }
-    s->conn = c;
-    return ERR_OK;
-}
-
-/* Until no job is on its way. Under the lock. */
-static void wait_idle(struct store_pg *s)
-{
-    while (s->running || s->opening)
-        pthread_cond_wait(&s->idle, &s->lock);
-}
-
-static err store_pg_recover(struct queue_store *q, struct err_note *note)
-{
-    struct store_pg *s = store_pg_of(q);
-    pthread_mutex_lock(&s->lock);
-    wait_idle(s);
-    s->failed = true;
-    pthread_mutex_unlock(&s->lock);
-    readers_close(s);
-    struct pg *before = s->conn; /* holds the owner's lock until the next one does */
-    s->conn = NULL;
-    err why = begin(s, note);
-    pg_close(&before);
+    struct pg_beginning *b = &s->beginning;
+    struct queue_later *later = b->later;
+    bool first = later == NULL;
+    if (why != ERR_OK)
+        pg_close(&s->conn);
+    pg_close(&b->before);
+    arena_fini(&b->arena);
+    b->active = false;
+    why = why == ERR_OK || why == ERR_BAD || (first && why == ERR_DENIED) ? why : ERR_UNAVAILABLE;
     pthread_mutex_lock(&s->lock);
     s->failed = why != ERR_OK;
+    if (first) {
+        s->opening = false;
+        s->opened = why;
+        s->opened_note = note;
+    }
+    pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    return why == ERR_OK || why == ERR_BAD ? why : ERR_UNAVAILABLE;
+    if (why != ERR_OK && b->note != NULL)
+        *b->note = note;
+    if (later != NULL) {
+        later->why = why;
+        home_post(later->home, &later->task);
+    }
+    store_pg_settle(s);
 }
 
+static void begin_send(struct store_pg *s, unsigned count, struct pg_rows **rows,
+                       void (*done)(struct pg_unit *u))
+{
+    struct pg_beginning *b = &s->beginning;
+    b->unit = (struct pg_unit){ .list = b->list,
+                                .count = count,
+                                .deadline = store_pg_deadline(s),
+                                .rows = rows,
+                                .done = done };
+    pg_start(s->conn, &b->unit);
+}
+
+/* function(n), SQL. */
+static char *begin_text(struct pg_beginning *b, const char *function, long long n)
+{
+    char *text = arena_alloc(&b->arena, BEGIN_TEXT_BYTES);
+    INVARIANT(text != NULL);
+    (void)snprintf(text, BEGIN_TEXT_BYTES, "SELECT %s(%lld)", function, n);
+    return text;
+}
+
+static void owner_locked(struct pg_unit *u)
+{
+    struct store_pg *s = CONTAINER_OF(u, struct store_pg, beginning.unit);
+    if (u->out.why == ERR_OK)
+        begin_over(s, ERR_OK, u->out.note);
+    else
+        begin_over(s, ERR_UNAVAILABLE,
+                   (struct err_note){ "PostgreSQL does not give the owner's lock" });
+}
+
+/* The lock says that this process lives. While an earlier connection of it lingers its lock does
+ * the same. */
+static void schema_made(struct pg_unit *u)
+{
+    struct store_pg *s = CONTAINER_OF(u, struct store_pg, beginning.unit);
+    struct pg_beginning *b = &s->beginning;
+    struct err_note note = u->out.note;
+    err why = u->out.why == ERR_OK || u->out.why == ERR_DENIED ? u->out.why : ERR_UNAVAILABLE;
+    if (why == ERR_OK)
+        why = schema_check(s, b->rows[PG_SCHEMA_STATEMENTS - 1], &note);
+    for (unsigned i = 0; i < PG_SCHEMA_STATEMENTS; i++)
+        pg_rows_free(&b->rows[i]);
+    if (why != ERR_OK) {
+        begin_over(s, why, note);
+        return;
+    }
+    b->list[0] = (struct pg_statement){ .sql = begin_text(b, "pg_advisory_lock_shared", s->owner) };
+    begin_send(s, 1, NULL, owner_locked);
+}
+
+static void begin_linked(struct pg_link *l, err why)
+{
+    struct store_pg *s = CONTAINER_OF(l, struct store_pg, beginning.link);
+    struct pg_beginning *b = &s->beginning;
+    if (why != ERR_OK) {
+        begin_over(s, why, l->note);
+        return;
+    }
+    s->conn = l->conn;
+    l->conn = NULL;
+    struct pg_params *params = arena_alloc(&b->arena, sizeof *params);
+    INVARIANT(params != NULL);
+    pg_params_init(params, &b->arena);
+    pg_put_bytes(params, str_of(s->deployment));
+    INVARIANT(!params->failed);
+    size_t count = 0;
+    b->list[count++].sql =
+        begin_text(b, "pg_advisory_xact_lock", SCHEMA_LOCK); /* two may begin at once */
+    for (size_t i = 0; i < COUNT_OF(SCHEMA); i++)
+        b->list[count++].sql = SCHEMA[i];
+    b->list[count++] = (struct pg_statement){ .sql = DEPLOYMENT_SQL, .params = params };
+    b->list[count++].sql = "SELECT version, name FROM queue_store, queue_deployment";
+    INVARIANT(count == PG_SCHEMA_STATEMENTS);
+    begin_send(s, PG_SCHEMA_STATEMENTS, b->rows, schema_made);
+}
+
+/* later NULL: for the first time. */
+static void begin(struct store_pg *s, struct queue_later *later, struct err_note *note)
+{
+    struct pg_beginning *b = &s->beginning;
+    *b = (struct pg_beginning){ .link = { .s = s, .done = begin_linked },
+                                .before = s->conn,
+                                .later = later,
+                                .note = note,
+                                .active = true };
+    s->conn = NULL;
+    arena_init(&b->arena, BEGIN_ARENA_BYTES_MAX);
+    pg_link_start(&b->link);
+}
+
+static void begin_run(struct task *t)
+{
+    begin(CONTAINER_OF(t, struct store_pg, begin), NULL, NULL);
+}
+
+/* ---- when nothing is on its way: recover, close ---- */
+
+static void connections_close(struct store_pg *s)
+{
+    for (unsigned i = 0; i < PG_READERS; i++)
+        pg_close(&s->readers[i].conn);
+    pg_close(&s->conn);
+}
+
+/* Loop. The first connection is given up, also while it is being made. */
+static void close_all(struct store_pg *s)
+{
+    if (s->beginning.active) {
+        pg_link_cancel(&s->beginning.link);
+        pg_close(&s->beginning.before);
+        arena_fini(&s->beginning.arena);
+    }
+    connections_close(s);
+    pthread_mutex_lock(&s->lock);
+    s->closed = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void store_pg_settle(struct store_pg *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool calm = !s->running && s->reading == 0, opening = s->opening;
+    pthread_mutex_unlock(&s->lock);
+    if (!calm || (s->beginning.active && !opening))
+        return;
+    if (s->closing) {
+        close_all(s);
+    } else if (s->recovery.later != NULL && !opening) {
+        struct pg_recovery r = s->recovery;
+        s->recovery = (struct pg_recovery){ .later = NULL };
+        for (unsigned i = 0; i < PG_READERS; i++)
+            pg_close(&s->readers[i].conn);
+        begin(s, r.later, r.note);
+    }
+}
+
+static void recover_run(struct task *t)
+{
+    struct store_pg *s = CONTAINER_OF(t, struct store_pg, recovery_task);
+    s->recovery = s->recovery_next;
+    store_pg_fail(s);
+    pg_asks_refuse(s);
+    store_pg_settle(s);
+}
+
+static err store_pg_recover(struct queue_store *q, struct err_note *note, struct queue_later *later)
+{
+    struct store_pg *s = store_pg_of(q);
+    struct pg_blocked blocked;
+    s->recovery_next =
+        (struct pg_recovery){ .later = later == NULL ? pg_blocked_begin(&blocked) : later,
+                              .note = note };
+    s->recovery_task.run = recover_run;
+    home_post(loop_home(s->loop), &s->recovery_task);
+    return later == NULL ? pg_blocked_end(&blocked) : ERR_AGAIN;
+}
+
+static void close_run(struct task *t)
+{
+    struct store_pg *s = CONTAINER_OF(t, struct store_pg, close);
+    s->closing = true;
+    store_pg_settle(s);
+}
+
+/* On the loop's thread when it has ended: nothing is on its way but the first connection, and the
+ * end of a reader's transaction. */
 static void store_pg_close(struct queue_store **qp)
 {
     if (*qp == NULL)
         return;
     struct store_pg *s = store_pg_of(*qp);
     *qp = NULL;
+    s->close.run = close_run;
+    if (loop_is_here(s->loop))
+        close_all(s);
+    else
+        home_post(loop_home(s->loop), &s->close);
     pthread_mutex_lock(&s->lock);
-    atomic_store(&s->ended, s->opening); /* nobody else uses it then; what writes is let end */
-    wait_idle(s);
+    while (!s->closed)
+        pthread_cond_wait(&s->changed, &s->lock);
+    INVARIANT(s->first == NULL);
     pthread_mutex_unlock(&s->lock);
-    readers_close(s);
-    pg_close(&s->conn);
-    for (unsigned i = 0; i < PG_READERS; i++)
-        pthread_mutex_destroy(&s->readers[i].lock);
+    arena_fini(&s->group.arena);
     pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->idle);
+    pthread_cond_destroy(&s->changed);
     free(s->name);
     free(s->url);
     free(s->deployment);
@@ -181,50 +289,6 @@ err queue_pg_url_check(const char *url, struct err_note *note)
     return pg_url_check(url, note);
 }
 
-/* Of its own: the store may be closed before the loop comes to done. */
-struct opening {
-    struct loop_job job;
-    struct store_pg *s;
-};
-
-static void opening_over(struct opening *o, err why, const struct err_note *note)
-{
-    struct store_pg *s = o->s;
-    o->s = NULL;
-    pthread_mutex_lock(&s->lock);
-    s->opening = false;
-    s->opened = why == ERR_OK || why == ERR_BAD || why == ERR_DENIED ? why : ERR_UNAVAILABLE;
-    s->opened_note = *note;
-    s->failed = why != ERR_OK;
-    pthread_cond_broadcast(&s->idle);
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void opening_run(struct loop_job *j)
-{
-    struct opening *o = CONTAINER_OF(j, struct opening, job);
-    struct err_note note = { .text = "" };
-    err why = begin(o->s, &note);
-    opening_over(o, why, &note);
-}
-
-static void opening_done(struct loop_job *j, bool canceled)
-{
-    struct opening *o = CONTAINER_OF(j, struct opening, job);
-    if (canceled && o->s != NULL)
-        opening_over(o, ERR_UNAVAILABLE, &(struct err_note){ .text = "" });
-    free(o);
-}
-
-static void opening_start(struct store_pg *s)
-{
-    struct opening *o = calloc(1, sizeof(*o));
-    INVARIANT(o != NULL);
-    *o = (struct opening){ .job = { .run = opening_run, .done = opening_done }, .s = s };
-    s->opening = s->failed = true;
-    loop_job_start(s->loop, &o->job);
-}
-
 err queue_pg_opened(struct queue_store *q, struct err_note *note)
 {
     struct store_pg *s = store_pg_of(q);
@@ -254,24 +318,32 @@ err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, st
         .clock = opts->clock,
         .timeout_ms = opts->write_timeout_ms,
         .owner = (int64_t)(entropy_u64() >> 1),
-        .job = { .run = store_pg_job_run, .done = store_pg_job_done },
+        .turn.run = store_pg_turn,
+        .begin.run = begin_run,
+        .failed = true,
+        .opening = true,
     };
     INVARIANT(s->name != NULL && s->url != NULL && s->deployment != NULL);
-    s->store = (struct queue_store){
-        .ops = &pg_ops, .name = s->name, .dies_alone = true, .jobs_max = PG_READERS
-    };
+    s->store = (struct queue_store){ .ops = &pg_ops, .name = s->name, .dies_alone = true };
+    s->group.s = s;
+    arena_init(&s->group.arena, PG_ARENA_BYTES_MAX);
+    list_init(&s->asks);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->idle, NULL);
+    pthread_cond_init(&s->changed, NULL);
     for (unsigned i = 0; i < PG_READERS; i++)
-        pthread_mutex_init(&s->readers[i].lock, NULL);
+        s->readers[i].s = s;
     struct queue_store *q = &s->store;
+    home_post(loop_home(s->loop), &s->begin);
     if (opts->later) {
-        opening_start(s);
         *out = q;
         return ERR_OK;
     }
-    why = begin(s, note);
-    s->failed = why != ERR_OK;
+    pthread_mutex_lock(&s->lock);
+    while (s->opening)
+        pthread_cond_wait(&s->changed, &s->lock);
+    why = s->opened;
+    err_note_set(note, "%s", s->opened_note.text);
+    pthread_mutex_unlock(&s->lock);
     if (why == ERR_BAD || why == ERR_DENIED) {
         store_pg_close(&q);
         return why;

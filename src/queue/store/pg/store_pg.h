@@ -1,10 +1,11 @@
 /* store_pg.h - the parts of a store in PostgreSQL (queue_pg_open in open.h). Private to
  * store/pg.
  *
- *   store_pg.c          opening, the schema, closing
- *   store_pg_session.c  connections
+ *   store_pg.c          opening, the schema, recovering, closing
+ *   store_pg_session.c  making connections; SQL of tables
+ *   store_pg_ask.c      a call on a connection for reading
  *   store_pg_own.c      owning, records, dropping
- *   store_pg_write.c    one job of the pool at a time sends what waits
+ *   store_pg_write.c    one group of writes at a time goes to PostgreSQL
  *   store_pg_part.c     a partition's part of a write -> statements
  *   store_pg_ops.c      ops of one kind -> a statement
  *   store_pg_scan.c     rows -> what the owner keeps in memory
@@ -30,8 +31,11 @@
 #ifndef QUEUE_STORE_PG_STORE_PG_H
 #define QUEUE_STORE_PG_STORE_PG_H
 
+#include "base/list.h"
 #include "loop/loop.h"
 #include "pg/pg.h"
+#include "queue/lease/wait.h"
+#include "queue/store/job.h"
 #include "queue/store/open.h"
 
 #include <pthread.h>
@@ -46,62 +50,34 @@ enum {
 };
 
 struct store_pg;
+
+/* A connection being made, with what its session needs. The loop's. */
+enum { PG_SESSION_STATEMENTS = 3 };
+struct pg_link {
+    struct store_pg *s;
+    mono deadline;
+    struct pg *conn;
+    struct err_note note;
+    void (*done)(struct pg_link *l, err why); /* ERR_OK: conn is the caller's */
+    struct pg_opening opening;
+    struct pg_unit unit;
+    struct pg_rows *rows[PG_SESSION_STATEMENTS];
+};
+/* Loop. done comes later, and not after a cancel. */
+void pg_link_start(struct pg_link *l);
+void pg_link_cancel(struct pg_link *l);
+
+/* A connection for reading. The loop's. */
+struct pg_ask;
 struct pg_reader {
-    pthread_mutex_t lock;
-    struct store_pg *store; /* set while somebody has it */
-    struct pg *conn;        /* NULL: not connected */
+    struct store_pg *s;
+    struct pg *conn;    /* NULL: not connected */
+    bool busy;          /* somebody has it, or it is being connected or cleaned */
+    struct pg_ask *ask; /* who waits for it to be connected */
+    struct pg_link link;
+    struct pg_unit unit; /* ends a transaction */
+    struct pg_statement end;
 };
-
-struct store_pg {
-    uint32_t magic;
-    struct queue_store store;
-    char *name, *url, *deployment;
-    struct loop *loop;
-    struct clock *clock;
-    int64_t timeout_ms;
-    int64_t owner;
-    atomic_uint address; /* of the URL's, the one that took the last connection */
-    struct pg_reader readers[PG_READERS];
-
-    pthread_mutex_t lock; /* what follows */
-    pthread_cond_t idle;
-    struct queue_write *first, *last;
-    unsigned waiting;
-    bool running;      /* the job is on its way, or at work */
-    bool failed;       /* nothing is sent until recover */
-    bool opening;      /* the first connection is being made; failed as long */
-    atomic_bool ended; /* close came before it was made: it is given up */
-    err opened;        /* what came of it, and why */
-    struct err_note opened_note;
-    struct err_note said; /* of the last failure */
-    uint64_t missed;      /* times a reader's connection broke, or could not be had */
-    struct loop_job job;
-
-    struct pg *conn; /* the job's; recover's while it does not run, before that the opening's */
-    uint64_t writes; /* sent, for what is done now and then */
-    /* a lock of another session was last waited for in vain; ns 0: never. The job's */
-    mono locked_at;
-};
-#define STORE_PG_MAGIC 0x57043009u
-
-struct store_pg *store_pg_of(struct queue_store *s);
-mono store_pg_deadline(const struct store_pg *s);
-/* Connects as a reader does. */
-MUST_CHECK err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note);
-
-/* A reader's connection, alone, until given back; connects when it has to. Waits for those that
- * have them, until one of them misses its deadline. ERR_UNAVAILABLE. */
-MUST_CHECK err store_pg_reader(struct store_pg *s, struct pg_reader **out);
-void store_pg_reader_back(struct pg_reader **rp);
-
-/* SQL with the tables of a partition: {b} in format stands for queue_Q_P_b. NULL: the arena is
- * full. */
-const char *store_pg_sql(struct arena *a, struct queue_part p, const char *format);
-void pg_put_id(struct pg_params *p, struct ksuid id);
-/* Keeps what the server said, when it failed. */
-void store_pg_keep(struct store_pg *s, const struct pg_outcome *o);
-/* INVARIANT-free: an id of another size fails. */
-MUST_CHECK bool pg_id(const struct pg_rows *r, unsigned row, unsigned column, struct ksuid *out);
 
 /* Writes of one transaction, as statements. */
 enum pg_tag {
@@ -115,47 +91,152 @@ struct pg_group {
     struct arena arena;
     struct queue_write *writes[PG_GROUP_WRITES_MAX];
     unsigned count;
+    uint64_t weight;
+    bool each;            /* the transaction of all failed: each alone */
+    unsigned at, sending; /* writes on their way: so many from there */
+    struct pg_unit unit;
     struct pg_statement *list; /* room for PG_PART_STATEMENTS of each part, and two */
     enum pg_tag *tags;
     unsigned statements;
     unsigned ends[PG_GROUP_WRITES_MAX]; /* statements up to the end of each write sent */
-    unsigned stuck; /* the one of them whose statement failed; count: none's did */
-    bool full;      /* the arena is; the group cannot be sent */
+    bool full;                          /* the arena is; the group cannot be sent */
 };
+
+/* The connection for writing being made: at the start, or again. */
+enum { PG_SCHEMA_STATEMENTS = 7 };
+struct pg_beginning {
+    struct pg_link link;
+    struct pg_unit unit;
+    struct arena arena;
+    struct pg_statement list[PG_SCHEMA_STATEMENTS];
+    struct pg_rows *rows[PG_SCHEMA_STATEMENTS];
+    struct pg *before;         /* holds the owner's lock until the next one does */
+    struct err_note *note;     /* recover's */
+    struct queue_later *later; /* recover's; NULL: the first time */
+    bool active;
+};
+struct pg_recovery {
+    struct queue_later *later; /* NULL: none is wanted */
+    struct err_note *note;
+};
+
+struct store_pg {
+    uint32_t magic;
+    struct queue_store store;
+    char *name, *url, *deployment;
+    struct loop *loop;
+    struct clock *clock;
+    int64_t timeout_ms;
+    int64_t owner;
+    atomic_uint address; /* of the URL's, the one that took the last connection */
+
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t changed;
+    struct queue_write *first, *last;
+    unsigned waiting;
+    bool running; /* a group is on its way, or about to be */
+    bool failed;  /* nothing is sent until recover */
+    bool opening; /* the first connection is being made; failed as long */
+    bool closed;  /* close may go on */
+    err opened;   /* what came of it, and why */
+    struct err_note opened_note;
+    struct err_note said; /* of the last failure */
+
+    /* the loop's */
+    struct task turn, begin, close, recovery_task;
+    struct pg *conn; /* for writing */
+    struct pg_group group;
+    struct pg_reader readers[PG_READERS];
+    struct list asks; /* wait for a reader */
+    unsigned reading; /* readers that are busy */
+    struct pg_beginning beginning;
+    struct pg_recovery recovery, recovery_next; /* waits until nothing is on its way; posted */
+    bool closing;                               /* the same */
+    mono locked_at; /* a lock of another session was last waited for in vain; ns 0: never */
+
+    uint64_t writes; /* sent, for what is done now and then; the group's */
+};
+#define STORE_PG_MAGIC 0x57043009u
+
+struct store_pg *store_pg_of(struct queue_store *s);
+mono store_pg_deadline(const struct store_pg *s);
+bool store_pg_failed(struct store_pg *s);
+/* Nothing is sent until recover. */
+void store_pg_fail(struct store_pg *s);
+/* Loop. Something ended: recover or close may wait for that. */
+void store_pg_settle(struct store_pg *s);
+
+/* SQL with the tables of a partition: {b} in format stands for queue_Q_P_b. NULL: the arena is
+ * full. */
+const char *store_pg_sql(struct arena *a, struct queue_part p, const char *format);
+void pg_put_id(struct pg_params *p, struct ksuid id);
+/* Keeps what the server said, when it failed. */
+void store_pg_keep(struct store_pg *s, const struct pg_outcome *o);
+/* INVARIANT-free: an id of another size fails. */
+MUST_CHECK bool pg_id(const struct pg_rows *r, unsigned row, unsigned column, struct ksuid *out);
+
 enum { PG_PART_STATEMENTS = 13 };
 void pg_group_add_part(struct pg_group *g, const struct queue_write_part *part);
 
 void store_pg_write(struct queue_store *s, struct queue_write *w);
-err store_pg_heartbeat(struct queue_store *s, mono deadline);
-void store_pg_job_run(struct loop_job *j);
-void store_pg_job_done(struct loop_job *j, bool canceled);
+err store_pg_heartbeat(struct queue_store *s, mono deadline, struct queue_later *later);
+/* Loop: sends what waits. */
+void store_pg_turn(struct task *t);
 
-/* A reader at work on one partition. */
-struct pg_look {
+/* A call on a reader's connection: statements go out in units, and next looks at what each
+ * returned, on the pool. */
+enum { PG_ASK_STATEMENTS = 12 };
+struct pg_ask {
     struct store_pg *s;
     struct queue_part part;
+    struct queue_later *later;
+    /* Looks at what got has, of the statements of the last unit, and adds those of the next one. It
+     * may keep some rows, and leaves NULL there. False: the call is over, why says how. */
+    bool (*next)(struct pg_ask *k);
+    /* Of a unit that failed. */
+    err (*failed)(const struct pg_outcome *o);
+    void (*free)(struct pg_ask *k); /* what next has made, and k */
+    unsigned step;                  /* units that were answered; 0: got has nothing */
+    err why;
+    bool walking;       /* a transaction is open */
+    struct arena arena; /* of the statements of one unit */
+    struct pg_statement list[PG_ASK_STATEMENTS];
+    struct pg_rows *rows[PG_ASK_STATEMENTS], *got[PG_ASK_STATEMENTS];
+    unsigned count;
+    /* the loop's */
+    struct list link;
     struct pg_reader *reader;
-    struct arena arena;
-    bool walking; /* a transaction is open */
+    struct task task;
+    struct pg_unit unit;
 };
-MUST_CHECK err pg_look_begin(struct pg_look *k, struct queue_store *q, struct queue_part p);
-void pg_look_end(struct pg_look *k);
-/* Runs one statement for its rows. ERR_NOT_FOUND: the partition is not there. */
-MUST_CHECK err pg_look_sql(struct pg_look *k, const char *format, const struct pg_params *params,
-                           struct pg_rows **rows);
+/* Its embedding is of the caller, all but these zero. ERR_AGAIN: later is told; without a later it
+ * blocks. k is freed by free. */
+MUST_CHECK err pg_ask_run(struct pg_ask *k, struct queue_store *q, struct queue_part p,
+                          struct queue_later *later);
+/* One more statement of the next unit. */
+void pg_ask_add(struct pg_ask *k, const char *format, const struct pg_params *params);
+/* Parameters of one. */
+struct pg_params *pg_ask_params(struct pg_ask *k);
+/* Loop. Those that wait for a reader get ERR_UNAVAILABLE. */
+void pg_asks_refuse(struct store_pg *s);
+/* A call blocks: the thread waits until the task was run. */
+struct pg_blocked {
+    struct waiter waiter;
+    struct queue_later later;
+};
+struct queue_later *pg_blocked_begin(struct pg_blocked *b);
+MUST_CHECK err pg_blocked_end(struct pg_blocked *b);
+
 /* A row of these columns as a batch whose slices point into rows. */
 #define PG_BATCH_COLUMNS "b.first, count, created, expire, order_key, states"
 MUST_CHECK err pg_batch_at(const struct pg_rows *rows, unsigned at, struct queue_batch *out);
 
-err store_pg_own(struct queue_store *q, const struct queue_part *parts, unsigned count,
-                 const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
-                 struct err_note *note);
-err store_pg_drop(struct queue_store *s, struct queue_part p);
+err store_pg_own(struct queue_store *q, const struct queue_own *o);
+err store_pg_drop(struct queue_store *s, struct queue_part p, struct queue_later *later);
 void store_pg_said(struct queue_store *s, struct err_note *note);
 err store_pg_record(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
 err store_pg_scan(struct queue_store *s, const struct queue_scan *scan);
-err store_pg_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
-                   struct queue_batch *out);
+err store_pg_batch(struct queue_store *s, struct queue_part p, const struct queue_batch_look *b);
 err store_pg_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b);
 
 #endif

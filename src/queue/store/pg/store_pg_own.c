@@ -2,9 +2,8 @@
 #include "queue/store/pg/store_pg.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { OWN_STATEMENTS_MAX = 16 };
 
 #define VACUUM "autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.1"
 static const char *const FAMILY[] = {
@@ -61,65 +60,63 @@ static err record_take(const struct pg_rows *rows, struct queue_part_record *out
 #define RECORD_SQL                                                                                 \
     "SELECT ready, scheduled, leased, bytes, last_id, settled FROM {r} ORDER BY n DESC LIMIT 1"
 
-static void part_params(struct pg_params *p, struct arena *a, struct queue_part part)
+#define PART_SQL "SELECT epoch, boot FROM queue_part WHERE queue = $1 AND partition = $2"
+
+static struct pg_params *part_params(struct pg_ask *k)
 {
-    pg_params_init(p, a);
-    pg_put_i64(p, part.queue);
-    pg_put_i32(p, (int32_t)part.partition);
+    struct pg_params *p = pg_ask_params(k);
+    pg_put_i64(p, k->part.queue);
+    pg_put_i32(p, (int32_t)k->part.partition);
+    return p;
 }
 
 /* The row of a partition; ERR_NOT_FOUND. boot, when it is there. */
-static err part_find(struct store_pg *s, struct pg *c, struct arena *a, struct queue_part p,
-                     struct queue_part_record *out)
+static err part_take(const struct pg_rows *rows, struct queue_part_record *out)
 {
-    struct pg_params params;
-    struct pg_rows *rows = NULL;
-    struct pg_outcome o;
-    part_params(&params, a, p);
-    if (params.failed)
-        return ERR_LIMIT;
-    pg_run_one(c, "SELECT epoch, boot FROM queue_part WHERE queue = $1 AND partition = $2", &params,
-               store_pg_deadline(s), &rows, &o);
-    store_pg_keep(s, &o);
-    if (o.why != ERR_OK)
-        return ERR_UNAVAILABLE;
-    err why = pg_rows_count(rows) == 1 ? ERR_OK : ERR_NOT_FOUND;
-    if (why == ERR_OK) {
-        str boot = pg_bytes(rows, 0, 1);
-        out->epoch = (uint64_t)pg_i64(rows, 0, 0);
-        if (boot.n == sizeof(out->boot))
-            memcpy(out->boot, boot.p, boot.n);
+    if (pg_rows_count(rows) != 1)
+        return ERR_NOT_FOUND;
+    str boot = pg_bytes(rows, 0, 1);
+    out->epoch = (uint64_t)pg_i64(rows, 0, 0);
+    if (boot.n == sizeof(out->boot))
+        memcpy(out->boot, boot.p, boot.n);
+    return ERR_OK;
+}
+
+struct record_ask {
+    struct pg_ask ask;
+    struct queue_part_record *out;
+};
+
+static bool record_next(struct pg_ask *k)
+{
+    struct record_ask *r = CONTAINER_OF(k, struct record_ask, ask);
+    struct queue_part_record part = { .epoch = 0 };
+    if (k->step == 0) {
+        pg_ask_add(k, PART_SQL, part_params(k));
+        pg_ask_add(k, RECORD_SQL, NULL);
+        return true;
     }
-    pg_rows_free(&rows);
-    return why;
+    k->why = part_take(k->got[0], &part);
+    if (k->why == ERR_OK)
+        k->why = record_take(k->got[1], r->out);
+    if (k->why == ERR_OK) {
+        r->out->epoch = part.epoch;
+        memcpy(r->out->boot, part.boot, sizeof(part.boot));
+    }
+    return false;
+}
+
+static void record_free(struct pg_ask *k)
+{
+    free(CONTAINER_OF(k, struct record_ask, ask));
 }
 
 err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_part_record *out)
 {
-    struct store_pg *s = store_pg_of(q);
-    struct pg_reader *r = NULL;
-    struct arena a;
-    struct queue_part_record part = { .epoch = 0 }, record;
-    err why = store_pg_reader(s, &r);
-    if (why != ERR_OK)
-        return why;
-    arena_init(&a, PG_ARENA_BYTES_MAX);
-    why = part_find(s, r->conn, &a, p, &part);
-    if (why == ERR_OK) {
-        struct pg_rows *rows = NULL;
-        struct pg_outcome o;
-        pg_run_one(r->conn, store_pg_sql(&a, p, RECORD_SQL), NULL, store_pg_deadline(s), &rows, &o);
-        why = o.why == ERR_OK ? record_take(rows, &record) : ERR_UNAVAILABLE;
-        pg_rows_free(&rows);
-    }
-    store_pg_reader_back(&r);
-    arena_fini(&a);
-    if (why != ERR_OK)
-        return why;
-    *out = record;
-    out->epoch = part.epoch;
-    memcpy(out->boot, part.boot, sizeof(part.boot));
-    return ERR_OK;
+    struct record_ask *r = calloc(1, sizeof *r);
+    INVARIANT(r != NULL);
+    *r = (struct record_ask){ .ask = { .next = record_next, .free = record_free }, .out = out };
+    return pg_ask_run(&r->ask, q, p, NULL);
 }
 
 /* ---- owning ---- */
@@ -135,100 +132,120 @@ err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_par
 /* Those that writes did not come to; also when it is another's, whom they are of no use either. */
 #define RECORDS_OLD_SQL "DELETE FROM {r} WHERE n < (SELECT max(n) FROM {r}) - 16"
 
-struct owning {
-    struct store_pg *s;
-    struct pg *conn;
-    struct arena arena;
-    const unsigned char *boot;
+struct own_ask {
+    struct pg_ask ask;
+    struct queue_own own;
+    unsigned at; /* which partition */
+    bool found;
+    struct queue_part_record before;
 };
 
-/* Takes one, makes its tables when it is new. ERR_CONFLICT: it is of a process that lives. */
-static err own_one(struct owning *o, struct queue_part p, struct queue_part_record *out)
+/* What an error of owning says; that of a look at a partition's row has no such state. */
+static err own_failed(const struct pg_outcome *o)
 {
-    struct queue_part_record before = { .epoch = 0 };
-    struct pg_statement list[OWN_STATEMENTS_MAX];
-    struct pg_rows *rows[OWN_STATEMENTS_MAX];
-    struct pg_outcome outcome;
-    struct pg_params params;
-    unsigned count = 0;
-    err found = part_find(o->s, o->conn, &o->arena, p, &before);
-    if (found != ERR_OK && found != ERR_NOT_FOUND)
-        return found;
-    part_params(&params, &o->arena, p);
-    pg_put_i64(&params, o->s->owner);
-    pg_put_bytes(&params, (str){ .p = (const char *)o->boot, .n = QUEUE_BOOT_BYTES });
-    for (size_t i = 0; i < COUNT_OF(FAMILY) && found == ERR_NOT_FOUND; i++)
-        list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, FAMILY[i]) };
-    unsigned own = count;
-    list[count++] = (struct pg_statement){ .sql = OWN_SQL, .params = &params };
-    list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, RECORD_SQL) };
-    list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, RECORDS_OLD_SQL) };
-    pg_run(o->conn, list, count, store_pg_deadline(o->s), rows, &outcome);
-    store_pg_keep(o->s, &outcome);
-    if (strcmp(outcome.state, TABLE_THERE_STATE) == 0)
+    if (strcmp(o->state, TABLE_THERE_STATE) == 0)
         return ERR_CORRUPT; /* its row is gone, and what lies in its tables is nobody's */
-    if (outcome.why != ERR_OK)
-        return outcome.why == ERR_FULL ? ERR_FULL : ERR_UNAVAILABLE;
-    err why = pg_rows_count(rows[own]) == 1 ? record_take(rows[own + 1], out) : ERR_CONFLICT;
+    return o->why == ERR_FULL ? ERR_FULL : ERR_UNAVAILABLE;
+}
+
+/* Takes one, makes its tables when it is new. */
+static void own_add(struct own_ask *o)
+{
+    struct pg_ask *k = &o->ask;
+    struct pg_params *params = part_params(k);
+    pg_put_i64(params, k->s->owner);
+    pg_put_bytes(params, (str){ .p = (const char *)o->own.boot, .n = QUEUE_BOOT_BYTES });
+    for (size_t i = 0; i < COUNT_OF(FAMILY) && !o->found; i++)
+        pg_ask_add(k, FAMILY[i], NULL);
+    pg_ask_add(k, OWN_SQL, params);
+    pg_ask_add(k, RECORD_SQL, NULL);
+    pg_ask_add(k, RECORDS_OLD_SQL, NULL);
+}
+
+/* ERR_CONFLICT: it is of a process that lives. */
+static err own_take(struct own_ask *o)
+{
+    unsigned own = o->found ? 0 : COUNT_OF(FAMILY);
+    struct pg_rows **rows = &o->ask.got[own];
+    struct queue_part_record *out = &o->own.out[o->at];
+    err why = pg_rows_count(rows[0]) == 1 ? record_take(rows[1], out) : ERR_CONFLICT;
     if (why == ERR_OK) {
-        out->epoch = (uint64_t)pg_i64(rows[own], 0, 0);
-        memcpy(out->boot, before.boot, sizeof(before.boot));
+        out->epoch = (uint64_t)pg_i64(rows[0], 0, 0);
+        memcpy(out->boot, o->before.boot, sizeof(o->before.boot));
     }
-    for (unsigned i = 0; i < count; i++)
-        pg_rows_free(&rows[i]);
     return why;
 }
 
-err store_pg_own(struct queue_store *q, const struct queue_part *parts, unsigned count,
-                 const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
-                 struct err_note *note)
+/* Two units for each partition: is it there, and then owning. */
+static bool own_next(struct pg_ask *k)
 {
-    struct store_pg *s = store_pg_of(q);
-    struct pg_reader *r = NULL;
-    err why = count > QUEUE_OWN_MAX ? ERR_LIMIT : store_pg_reader(s, &r);
-    if (why == ERR_OK) {
-        struct owning o = { .s = s, .conn = r->conn, .boot = boot };
-        arena_init(&o.arena, PG_ARENA_BYTES_MAX);
-        for (unsigned i = 0; i < count && why == ERR_OK; i++) {
-            why = own_one(&o, parts[i], &out[i]);
-            arena_reset(&o.arena);
-        }
-        arena_fini(&o.arena);
-        store_pg_reader_back(&r);
+    struct own_ask *o = CONTAINER_OF(k, struct own_ask, ask);
+    if (k->step % 2 == 1) {
+        o->before = (struct queue_part_record){ .epoch = 0 };
+        o->found = part_take(k->got[0], &o->before) == ERR_OK;
+        own_add(o);
+        return true;
     }
-    if (why == ERR_CONFLICT) {
-        err_note_set(note, "store %s: another process owns these partitions", q->name);
-    } else if (why != ERR_OK) {
-        err_note_set(note, "store %s cannot take its partitions: %s", q->name, err_name(why));
-    }
-    return why;
+    k->why = k->step == 0 ? ERR_OK : own_take(o);
+    o->at += k->step > 0;
+    if (k->why != ERR_OK || o->at == o->own.count)
+        return false;
+    k->part = o->own.parts[o->at];
+    pg_ask_add(k, PART_SQL, part_params(k));
+    return true;
+}
+
+static void own_free(struct pg_ask *k)
+{
+    struct own_ask *o = CONTAINER_OF(k, struct own_ask, ask);
+    if (k->why == ERR_CONFLICT)
+        err_note_set(o->own.note, "store %s: another process owns these partitions", k->s->name);
+    else if (k->why != ERR_OK)
+        err_note_set(o->own.note, "store %s cannot take its partitions: %s", k->s->name,
+                     err_name(k->why));
+    free(o);
+}
+
+err store_pg_own(struct queue_store *q, const struct queue_own *own)
+{
+    if (own->count > QUEUE_OWN_MAX)
+        return ERR_LIMIT;
+    struct own_ask *o = calloc(1, sizeof *o);
+    INVARIANT(o != NULL);
+    *o = (struct own_ask){ .ask = { .next = own_next, .failed = own_failed, .free = own_free },
+                           .own = *own };
+    return pg_ask_run(&o->ask, q, own->parts[0], own->later);
 }
 
 /* ---- dropping ---- */
 
-err store_pg_drop(struct queue_store *q, struct queue_part p)
+static bool drop_next(struct pg_ask *k)
 {
-    struct store_pg *s = store_pg_of(q);
-    struct pg_reader *r = NULL;
-    err why = store_pg_reader(s, &r);
-    if (why != ERR_OK)
-        return why;
-    struct arena a;
-    struct pg_params params;
-    struct pg_statement list[1 + COUNT_OF(FAMILY_TABLES)];
-    struct pg_outcome o;
-    arena_init(&a, PG_ARENA_BYTES_MAX);
-    part_params(&params, &a, p);
-    list[0] =
-        (struct pg_statement){ .sql = "DELETE FROM queue_part WHERE queue = $1 AND partition = $2",
-                               .params = &params };
+    if (k->step > 0)
+        return false;
+    pg_ask_add(k, "DELETE FROM queue_part WHERE queue = $1 AND partition = $2", part_params(k));
     for (size_t i = 0; i < COUNT_OF(FAMILY_TABLES); i++) {
         char text[32];
         (void)snprintf(text, sizeof(text), "DROP TABLE IF EXISTS %s", FAMILY_TABLES[i]);
-        list[i + 1] = (struct pg_statement){ .sql = store_pg_sql(&a, p, text) };
+        pg_ask_add(k, text, NULL);
     }
-    pg_run(r->conn, list, COUNT_OF(list), store_pg_deadline(s), NULL, &o);
-    store_pg_reader_back(&r);
-    arena_fini(&a);
-    return o.why;
+    return true;
+}
+
+static err drop_failed(const struct pg_outcome *o)
+{
+    return o->why;
+}
+
+static void ask_free(struct pg_ask *k)
+{
+    free(k);
+}
+
+err store_pg_drop(struct queue_store *q, struct queue_part p, struct queue_later *later)
+{
+    struct pg_ask *k = calloc(1, sizeof *k);
+    INVARIANT(k != NULL);
+    *k = (struct pg_ask){ .next = drop_next, .failed = drop_failed, .free = ask_free };
+    return pg_ask_run(k, q, p, later);
 }

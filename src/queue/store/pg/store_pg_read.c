@@ -2,49 +2,10 @@
 #include "queue/item.h"
 #include "queue/store/pg/store_pg.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { BODY_WHOLE_BYTES_MAX = 64 << 10 /* a batch up to this is fetched whole */ };
-
-err pg_look_begin(struct pg_look *k, struct queue_store *q, struct queue_part p)
-{
-    *k = (struct pg_look){ .s = store_pg_of(q), .part = p };
-    err why = store_pg_reader(k->s, &k->reader);
-    if (why == ERR_OK)
-        arena_init(&k->arena, PG_ARENA_BYTES_MAX);
-    return why;
-}
-
-void pg_look_end(struct pg_look *k)
-{
-    struct pg_outcome o = { .why = ERR_OK };
-    if (k->walking)
-        pg_run_one(k->reader->conn, "ROLLBACK", NULL, store_pg_deadline(k->s), NULL, &o);
-    if (o.why != ERR_OK)
-        pg_close(&k->reader->conn);
-    store_pg_reader_back(&k->reader);
-    arena_fini(&k->arena);
-}
-
-/* A partition that is not there has no tables. */
-static err look_err(const struct pg_outcome *o)
-{
-    if (o->why == ERR_OK)
-        return ERR_OK;
-    return strcmp(o->state, "42P01") == 0 ? ERR_NOT_FOUND : ERR_UNAVAILABLE;
-}
-
-err pg_look_sql(struct pg_look *k, const char *format, const struct pg_params *params,
-                struct pg_rows **rows)
-{
-    struct pg_outcome o;
-    const char *sql = store_pg_sql(&k->arena, k->part, format);
-    if (sql == NULL || (params != NULL && params->failed))
-        return ERR_LIMIT;
-    pg_run_one(k->reader->conn, sql, params, store_pg_deadline(k->s), rows, &o);
-    store_pg_keep(k->s, &o);
-    return look_err(&o);
-}
 
 /* ---- batches and bodies ---- */
 
@@ -60,29 +21,41 @@ static err batch_copy(const struct queue_batch *b, struct arena *a, struct queue
     return ERR_OK;
 }
 
-err store_pg_batch(struct queue_store *q, struct queue_part part, struct ksuid first,
-                   struct arena *a, struct queue_batch *out)
+struct batch_ask {
+    struct pg_ask ask;
+    struct queue_batch_look look;
+};
+
+static bool batch_next(struct pg_ask *k)
 {
-    struct pg_look k;
-    struct pg_rows *rows = NULL;
-    struct pg_params params;
+    const struct queue_batch_look *look = &CONTAINER_OF(k, struct batch_ask, ask)->look;
     struct queue_batch b;
-    err why = pg_look_begin(&k, q, part);
-    if (why != ERR_OK)
-        return why;
-    pg_params_init(&params, &k.arena);
-    pg_put_id(&params, first);
-    why = pg_look_sql(&k,
-                      "SELECT " PG_BATCH_COLUMNS
-                      " FROM {b} b LEFT JOIN {s} s ON s.first = b.first WHERE b.first = $1",
-                      &params, &rows);
-    if (why == ERR_OK)
-        why = pg_rows_count(rows) == 1 ? pg_batch_at(rows, 0, &b) : ERR_NOT_FOUND;
-    if (why == ERR_OK)
-        why = batch_copy(&b, a, out);
-    pg_rows_free(&rows);
-    pg_look_end(&k);
-    return why;
+    if (k->step == 0) {
+        struct pg_params *params = pg_ask_params(k);
+        pg_put_id(params, look->first);
+        pg_ask_add(k,
+                   "SELECT " PG_BATCH_COLUMNS
+                   " FROM {b} b LEFT JOIN {s} s ON s.first = b.first WHERE b.first = $1",
+                   params);
+        return true;
+    }
+    k->why = pg_rows_count(k->got[0]) == 1 ? pg_batch_at(k->got[0], 0, &b) : ERR_NOT_FOUND;
+    if (k->why == ERR_OK)
+        k->why = batch_copy(&b, look->arena, look->out);
+    return false;
+}
+
+static void batch_free(struct pg_ask *k)
+{
+    free(CONTAINER_OF(k, struct batch_ask, ask));
+}
+
+err store_pg_batch(struct queue_store *q, struct queue_part p, const struct queue_batch_look *look)
+{
+    struct batch_ask *b = calloc(1, sizeof *b);
+    INVARIANT(b != NULL);
+    *b = (struct batch_ask){ .ask = { .next = batch_next, .free = batch_free }, .look = *look };
+    return pg_ask_run(&b->ask, q, p, look->later);
 }
 
 /* A batch that bodies are read from; bytes of a small one. */
@@ -93,88 +66,56 @@ struct body_batch {
     str bytes;
 };
 
-/* n bytes at offset of a large batch, as rows hold them. */
-static err bytes_fetch(struct pg_look *k, const struct body_batch *b, struct item_place at,
-                       struct pg_rows **rows)
+/* Of a large batch the slot of an item is read, which says where its body is, and then that. */
+enum body_wait { BODY_NONE, BODY_SLOT, BODY_BYTES };
+struct bodies_ask {
+    struct pg_ask ask;
+    struct queue_bodies *w;
+    struct pg_rows *batches; /* all that places name, ordered by id */
+    uint64_t bytes;          /* of the bodies that were read */
+    enum body_wait waits;    /* what was asked of the next body */
+    struct item_span span;   /* of it */
+};
+
+/* n bytes at offset of a large batch. */
+static void bytes_add(struct pg_ask *k, const struct body_batch *b, struct item_place at)
 {
-    struct pg_params params;
-    pg_params_init(&params, &k->arena);
-    pg_put_id(&params, b->first);
-    pg_put_i32(&params, (int32_t)at.offset + 1);
-    pg_put_i32(&params, (int32_t)at.n);
-    err why = pg_look_sql(k, "SELECT substring(bytes from $2 for $3) FROM {b} WHERE first = $1",
-                          &params, rows);
-    if (why == ERR_OK && pg_rows_count(*rows) != 1)
-        why = ERR_NOT_FOUND;
-    return why;
+    struct pg_params *params = pg_ask_params(k);
+    pg_put_id(params, b->first);
+    pg_put_i32(params, (int32_t)at.offset + 1);
+    pg_put_i32(params, (int32_t)at.n);
+    pg_ask_add(k, "SELECT substring(bytes from $2 for $3) FROM {b} WHERE first = $1", params);
 }
 
-static err span_of(const struct body_batch *b, unsigned index, str slots, struct item_span *out)
+/* What bytes_add asked for. */
+static err bytes_take(const struct pg_ask *k, str *out)
 {
-    return item_slot_decode(slots, index, b->count, b->size, out);
-}
-
-static err body_find(struct pg_look *k, const struct body_batch *b, unsigned index,
-                     struct item_span *out)
-{
-    struct item_place at = item_slot_place(index);
-    struct pg_rows *slots = NULL;
-    if (index >= b->count)
+    if (pg_rows_count(k->got[0]) != 1)
         return ERR_NOT_FOUND;
-    if (b->size <= BODY_WHOLE_BYTES_MAX && (b->bytes.n != b->size || at.offset + at.n > b->size))
-        return ERR_CORRUPT;
-    if (b->size <= BODY_WHOLE_BYTES_MAX)
-        return span_of(b, index, str_take(str_skip(b->bytes, at.offset), at.n), out);
-    err why = bytes_fetch(k, b, at, &slots);
-    if (why == ERR_OK)
-        why = span_of(b, index, pg_bytes(slots, 0, 0), out);
-    pg_rows_free(&slots);
-    return why;
+    *out = pg_bytes(k->got[0], 0, 0);
+    return ERR_OK;
 }
 
-static err body_copy(str item, unsigned index, const struct item_span *span, struct arena *a,
-                     str *out)
+static void batches_add(struct bodies_ask *a)
 {
-    if (!item_fits(item, index, span->hash))
-        return ERR_CORRUPT;
-    *out = arena_copy(a, item);
-    return out->p == NULL ? ERR_LIMIT : ERR_OK;
-}
-
-static err body_read(struct pg_look *k, const struct body_batch *b, unsigned index,
-                     const struct item_span *span, struct arena *a, str *out)
-{
-    struct pg_rows *item = NULL;
-    if (b->size <= BODY_WHOLE_BYTES_MAX)
-        return body_copy(str_take(str_skip(b->bytes, span->offset), span->n), index, span, a, out);
-    err why = bytes_fetch(k, b, (struct item_place){ .offset = span->offset, .n = span->n }, &item);
-    if (why == ERR_OK)
-        why = body_copy(pg_bytes(item, 0, 0), index, span, a, out);
-    pg_rows_free(&item);
-    return why;
-}
-
-/* The rows of all batches that places name, ordered by id. */
-static err batches_fetch(struct pg_look *k, const struct queue_place *at, unsigned count,
-                         struct pg_rows **rows)
-{
-    unsigned char(*ids)[KSUID_BYTES] = arena_calloc(&k->arena, count, sizeof(*ids));
-    str *firsts = arena_calloc(&k->arena, count, sizeof(*firsts));
-    struct pg_params params;
-    if (ids == NULL || firsts == NULL)
-        return ERR_LIMIT;
-    for (unsigned i = 0; i < count; i++) {
-        ksuid_key(at[i].batch, ids[i]);
+    struct pg_ask *k = &a->ask;
+    const struct queue_bodies *w = a->w;
+    struct pg_params *params = pg_ask_params(k);
+    unsigned char(*ids)[KSUID_BYTES] = arena_calloc(&k->arena, w->count, sizeof(*ids));
+    str *firsts = arena_calloc(&k->arena, w->count, sizeof(*firsts));
+    params->failed = ids == NULL || firsts == NULL;
+    for (unsigned i = 0; i < w->count && !params->failed; i++) {
+        ksuid_key(w->at[i].batch, ids[i]);
         firsts[i] = (str){ .p = (const char *)ids[i], .n = KSUID_BYTES };
     }
-    pg_params_init(&params, &k->arena);
-    pg_put_bytes_array(&params, firsts, count);
-    pg_put_i32(&params, BODY_WHOLE_BYTES_MAX);
-    return pg_look_sql(
+    if (!params->failed)
+        pg_put_bytes_array(params, firsts, w->count);
+    pg_put_i32(params, BODY_WHOLE_BYTES_MAX);
+    pg_ask_add(
         k,
         "SELECT first, count, size, CASE WHEN size <= $2 AND octet_length(bytes) = size THEN bytes"
         " ELSE ''::bytea END FROM {b} WHERE first = ANY($1) ORDER BY first",
-        &params, rows);
+        params);
 }
 
 static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_batch *out)
@@ -202,40 +143,95 @@ static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_
     return ERR_NOT_FOUND;
 }
 
-static err bodies_read(struct pg_look *k, const struct pg_rows *rows, struct queue_bodies *w)
+static err body_copy(struct bodies_ask *a, unsigned index, str item)
 {
-    uint64_t bytes = 0;
-    for (w->read = 0; w->read < w->count; w->read++) {
-        const struct queue_place *at = &w->at[w->read];
-        struct body_batch b;
-        struct item_span span;
-        err why = batch_in(rows, at->batch, &b);
-        if (why == ERR_OK)
-            why = body_find(k, &b, at->index, &span);
-        if (why == ERR_OK && queue_bodies_full(w, bytes, span.n))
-            return ERR_OK;
-        if (why == ERR_OK)
-            why = body_read(k, &b, at->index, &span, w->arena, &w->out[w->read]);
-        if (why != ERR_OK)
-            return why;
-        bytes += span.n;
-    }
+    struct queue_bodies *w = a->w;
+    if (!item_fits(item, index, a->span.hash))
+        return ERR_CORRUPT;
+    str *out = &w->out[w->read];
+    *out = arena_copy(w->arena, item);
+    if (out->p == NULL)
+        return ERR_LIMIT;
+    a->bytes += a->span.n;
+    w->read++;
+    a->waits = BODY_NONE;
     return ERR_OK;
+}
+
+/* Where the body is: it is read, unless no more fit. *full: that. */
+static err body_locate(struct bodies_ask *a, const struct body_batch *b, unsigned index, str slot,
+                       bool *full)
+{
+    err why = item_slot_decode(slot, index, b->count, b->size, &a->span);
+    *full = why == ERR_OK && queue_bodies_full(a->w, a->bytes, a->span.n);
+    if (why != ERR_OK || *full)
+        return why;
+    if (b->size <= BODY_WHOLE_BYTES_MAX)
+        return body_copy(a, index, str_take(str_skip(b->bytes, a->span.offset), a->span.n));
+    bytes_add(&a->ask, b, (struct item_place){ .offset = a->span.offset, .n = a->span.n });
+    a->waits = BODY_BYTES;
+    return ERR_OK;
+}
+
+/* The next body as far as it goes: a small batch is here whole. */
+static err body_next(struct bodies_ask *a, bool *full)
+{
+    const struct queue_place *place = &a->w->at[a->w->read];
+    struct item_place at = item_slot_place(place->index);
+    struct body_batch b;
+    str bytes = STR_NONE;
+    err why = batch_in(a->batches, place->batch, &b);
+    if (why == ERR_OK && a->waits != BODY_NONE)
+        why = bytes_take(&a->ask, &bytes);
+    if (why != ERR_OK)
+        return why;
+    if (a->waits == BODY_BYTES)
+        return body_copy(a, place->index, bytes);
+    if (a->waits == BODY_SLOT)
+        return body_locate(a, &b, place->index, bytes, full);
+    if (place->index >= b.count)
+        return ERR_NOT_FOUND;
+    if (b.size > BODY_WHOLE_BYTES_MAX) {
+        bytes_add(&a->ask, &b, at);
+        a->waits = BODY_SLOT;
+        return ERR_OK;
+    }
+    if (b.bytes.n != b.size || at.offset + at.n > b.size)
+        return ERR_CORRUPT;
+    return body_locate(a, &b, place->index, str_take(str_skip(b.bytes, at.offset), at.n), full);
+}
+
+static bool bodies_next(struct pg_ask *k)
+{
+    struct bodies_ask *a = CONTAINER_OF(k, struct bodies_ask, ask);
+    bool full = false;
+    if (k->step == 0) {
+        batches_add(a);
+        return true;
+    }
+    if (a->batches == NULL) {
+        a->batches = k->got[0];
+        k->got[0] = NULL;
+    }
+    while (k->why == ERR_OK && !full && a->w->read < a->w->count && k->count == 0)
+        k->why = body_next(a, &full);
+    return k->why == ERR_OK && k->count > 0;
+}
+
+static void bodies_free(struct pg_ask *k)
+{
+    struct bodies_ask *a = CONTAINER_OF(k, struct bodies_ask, ask);
+    pg_rows_free(&a->batches);
+    free(a);
 }
 
 err store_pg_bodies(struct queue_store *q, struct queue_part part, struct queue_bodies *b)
 {
-    struct pg_look k;
-    struct pg_rows *rows = NULL;
+    b->read = 0;
     if (b->now)
         return ERR_AGAIN;
-    err why = pg_look_begin(&k, q, part);
-    if (why != ERR_OK)
-        return why;
-    why = batches_fetch(&k, b->at, b->count, &rows);
-    if (why == ERR_OK)
-        why = bodies_read(&k, rows, b);
-    pg_rows_free(&rows);
-    pg_look_end(&k);
-    return why;
+    struct bodies_ask *a = calloc(1, sizeof *a);
+    INVARIANT(a != NULL);
+    *a = (struct bodies_ask){ .ask = { .next = bodies_next, .free = bodies_free }, .w = b };
+    return pg_ask_run(&a->ask, q, part, b->later);
 }

@@ -1,10 +1,12 @@
 /* store_pg_scan.c - rows of one kind of a partition, out of PostgreSQL.
  *
  * A scan is one REPEATABLE READ transaction on a reader's connection, with a server-side cursor for
- * each kind of row, so it sees one state and holds a page of it at a time. */
+ * each kind of row, so it sees one state and holds a page of it at a time. A page is looked at on
+ * the pool, and the next one is asked for when it is used up. */
 #include "queue/store/local/rows.h"
 #include "queue/store/pg/store_pg.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { PAGE_ROWS = 500 };
@@ -12,41 +14,38 @@ enum { PAGE_ROWS = 500 };
 
 /* ---- pages ---- */
 
+/* What a cursor has shown so far: rows of one page, the row that is looked at. */
 struct pager {
-    struct pg_look *k;
     const char *fetch;
     struct pg_rows *rows;
     unsigned at;
-    bool ended;
+    bool asked, ended; /* the next page is on its way; there is none */
 };
 
-static err walk_begin(struct pg_look *k)
+static void page_add(struct pg_ask *k, struct pager *p)
 {
-    err why = pg_look_sql(k, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", NULL, NULL);
-    k->walking = why == ERR_OK;
-    return why;
+    pg_ask_add(k, p->fetch, NULL);
+    p->asked = true;
 }
 
-static err pager_open(struct pager *p, const char *declare, const struct pg_params *params)
+/* Its page came, as the answer to that statement. */
+static void page_take(struct pg_ask *k, struct pager *p, unsigned statement)
 {
-    return pg_look_sql(p->k, declare, params, NULL);
-}
-
-/* *more: a row is there, at p->at. */
-static err pager_next(struct pager *p, bool *more)
-{
-    p->at++;
-    *more = p->rows != NULL && p->at < pg_rows_count(p->rows);
-    if (*more || p->ended)
-        return ERR_OK;
     pg_rows_free(&p->rows);
-    err why = pg_look_sql(p->k, p->fetch, NULL, &p->rows);
-    if (why != ERR_OK)
-        return why;
+    p->rows = k->got[statement];
+    k->got[statement] = NULL;
     p->at = 0;
-    *more = pg_rows_count(p->rows) > 0;
+    p->asked = false;
     p->ended = pg_rows_count(p->rows) < PAGE_ROWS;
-    return ERR_OK;
+}
+
+/* ERR_OK: a row is there, at p->at. ERR_NOT_FOUND: no more. ERR_AGAIN: the next page has to come.
+ */
+static err page_row(const struct pager *p)
+{
+    if (p->rows != NULL && p->at < pg_rows_count(p->rows))
+        return ERR_OK;
+    return p->ended ? ERR_NOT_FOUND : ERR_AGAIN;
 }
 
 /* ---- rows ---- */
@@ -181,107 +180,82 @@ err pg_batch_at(const struct pg_rows *rows, unsigned at, struct queue_batch *out
 
 /* ---- ready: batches and entries, merged ---- */
 
-struct merge {
-    struct pager batches, entries;
-    bool has_batch, has_entry;
-    unsigned index;
-    struct ksuid from;
+/* One scan. batches: of READY alone. */
+struct scan_ask {
+    struct pg_ask ask;
+    struct queue_scan scan;
+    struct pager batches, rows;
+    bool has_batch; /* the one that is gone through, of the row before batches.at */
+    unsigned index; /* in it */
     struct queue_batch batch;
-    struct queue_entry entry;
 };
 
-static err next_in_place(struct merge *m)
+/* The next item that stands in its place. As page_row. */
+static err in_place_find(struct scan_ask *a)
 {
     for (;;) {
-        for (; m->has_batch && m->index < m->batch.count; m->index++)
-            if (m->batch.states[m->index] == ITEM_IN_PLACE &&
-                ksuid_cmp(ksuid_add(m->batch.first, m->index), m->from) >= 0)
+        for (; a->has_batch && a->index < a->batch.count; a->index++)
+            if (a->batch.states[a->index] == ITEM_IN_PLACE &&
+                ksuid_cmp(ksuid_add(a->batch.first, a->index), a->scan.from) >= 0)
                 return ERR_OK;
-        err why = pager_next(&m->batches, &m->has_batch);
-        if (why == ERR_OK && m->has_batch)
-            why = pg_batch_at(m->batches.rows, m->batches.at, &m->batch);
-        if (why != ERR_OK || !m->has_batch)
+        a->has_batch = false;
+        err why = page_row(&a->batches);
+        if (why == ERR_OK)
+            why = pg_batch_at(a->batches.rows, a->batches.at, &a->batch);
+        if (why != ERR_OK)
             return why;
-        m->index = 0;
+        a->batches.at++;
+        a->has_batch = true;
+        a->index = 0;
     }
 }
 
-static err next_entry(struct merge *m)
-{
-    err why = pager_next(&m->entries, &m->has_entry);
-    return why == ERR_OK && m->has_entry ? entry_at(&m->entries, ENTRY_READY, &m->entry) : why;
-}
-
-static err merge_open(struct merge *m, struct pg_look *k)
-{
-    struct pg_params params;
-    pg_params_init(&params, &k->arena);
-    pg_put_id(&params, m->from);
-    m->batches = (struct pager){ .k = k, .fetch = PAGE_SQL "cb" };
-    m->entries = (struct pager){ .k = k, .fetch = PAGE_SQL "ce" };
-    err why = walk_begin(k);
-    if (why == ERR_OK) /* from may lie within a batch */
-        why =
-            pager_open(&m->batches,
-                       "DECLARE cb NO SCROLL CURSOR FOR SELECT " PG_BATCH_COLUMNS
-                       " FROM {b} b LEFT JOIN {s} s ON s.first = b.first WHERE aside = 0 AND "
-                       "b.first >= coalesce("
-                       "(SELECT first FROM {b} WHERE first <= $1 ORDER BY first DESC LIMIT 1), $1)"
-                       " ORDER BY b.first",
-                       &params);
-    if (why == ERR_OK)
-        why = pager_open(&m->entries,
-                         "DECLARE ce NO SCROLL CURSOR FOR SELECT " ENTRY_COLUMNS
-                         " FROM {e} WHERE kind = 0 AND at = 0 AND id >= $1 ORDER BY id",
-                         &params);
-    if (why == ERR_OK)
-        why = next_in_place(m);
-    return why == ERR_OK ? next_entry(m) : why;
-}
-
-static struct queue_entry entry_in_place(const struct merge *m)
+static struct queue_entry entry_in_place(const struct scan_ask *a)
 {
     return (struct queue_entry){
         .kind = ENTRY_READY,
-        .id = ksuid_add(m->batch.first, m->index),
-        .place = { .batch = m->batch.first, .index = (uint16_t)m->index },
-        .created_at = m->batch.created_at,
-        .expire_at = m->batch.expire_at,
-        .order_key = m->batch.order_key,
+        .id = ksuid_add(a->batch.first, a->index),
+        .place = { .batch = a->batch.first, .index = (uint16_t)a->index },
+        .created_at = a->batch.created_at,
+        .expire_at = a->batch.expire_at,
+        .order_key = a->batch.order_key,
     };
 }
 
-static err merge_all(struct merge *m, const struct queue_scan *scan)
+/* The least of both; it is taken. As page_row. */
+static err ready_take(struct scan_ask *a, struct queue_row *out)
 {
-    err why = ERR_OK;
-    while (why == ERR_OK && (m->has_batch || m->has_entry)) {
-        struct queue_row row = { .u.entry = m->entry };
-        struct queue_entry e = m->has_batch ? entry_in_place(m) : m->entry;
-        row.in_place = m->has_batch && (!m->has_entry || ksuid_cmp(e.id, m->entry.id) < 0);
-        if (row.in_place)
-            row.u.entry = e;
-        if (!scan->each(scan->ctx, &row))
-            return ERR_OK;
-        m->index += row.in_place;
-        why = row.in_place ? next_in_place(m) : next_entry(m);
-    }
-    return why;
+    struct queue_entry entry = { .kind = ENTRY_READY };
+    err batch = in_place_find(a), row = page_row(&a->rows);
+    if (row == ERR_OK)
+        row = entry_at(&a->rows, ENTRY_READY, &entry);
+    if (batch != ERR_OK && batch != ERR_NOT_FOUND)
+        return batch;
+    if (row != ERR_OK && row != ERR_NOT_FOUND)
+        return row;
+    if (batch == ERR_NOT_FOUND && row == ERR_NOT_FOUND)
+        return ERR_NOT_FOUND;
+    out->u.entry = batch == ERR_OK ? entry_in_place(a) : entry;
+    out->in_place = batch == ERR_OK && (row != ERR_OK || ksuid_cmp(out->u.entry.id, entry.id) < 0);
+    if (!out->in_place)
+        out->u.entry = entry;
+    a->index += out->in_place;
+    a->rows.at += !out->in_place;
+    return ERR_OK;
 }
 
-static err scan_ready(struct pg_look *k, const struct queue_scan *scan)
-{
-    struct merge m = { .from = scan->from };
-    err why = merge_open(&m, k);
-    if (why == ERR_OK)
-        why = merge_all(&m, scan);
-    pg_rows_free(&m.batches.rows);
-    pg_rows_free(&m.entries.rows);
-    return why;
-}
+/* from may lie within a batch. */
+static const char DECLARE_BATCHES[] =
+    "DECLARE cb NO SCROLL CURSOR FOR SELECT " PG_BATCH_COLUMNS
+    " FROM {b} b LEFT JOIN {s} s ON s.first = b.first WHERE aside = 0 AND b.first >= coalesce("
+    "(SELECT first FROM {b} WHERE first <= $1 ORDER BY first DESC LIMIT 1), $1)"
+    " ORDER BY b.first";
 
-/* ---- the other kinds ---- */
+/* ---- all kinds ---- */
 
 static const char *const DECLARE[] = {
+    [SCAN_READY] = "DECLARE c NO SCROLL CURSOR FOR SELECT " ENTRY_COLUMNS
+                   " FROM {e} WHERE kind = 0 AND at = 0 AND id >= $1 ORDER BY id",
     [SCAN_SCHEDULED] = "DECLARE c NO SCROLL CURSOR FOR SELECT " ENTRY_COLUMNS
                        " FROM {e} WHERE kind = 1 AND (at, id) >= ($1, $2) ORDER BY at, id",
     [SCAN_LEASES] = "DECLARE c NO SCROLL CURSOR FOR SELECT id, batch, idx, in_place, deadline, "
@@ -290,52 +264,100 @@ static const char *const DECLARE[] = {
                   " WHERE kind = 7 ORDER BY name",
 };
 
-static err row_take(enum queue_scan_kind kind, const struct pager *p, struct queue_row *out)
+static err row_take(struct scan_ask *a, struct queue_row *out)
 {
-    switch (kind) {
-    case SCAN_SCHEDULED:
-        return entry_at(p, ENTRY_SCHEDULED, &out->u.entry);
-    case SCAN_LEASES:
-        return lease_at(p, &out->u.lease);
-    case SCAN_KEYS:
-        return key_at(p, &out->u.key);
-    case SCAN_READY:
-        break;
-    }
-    return ERR_CORRUPT;
+    if (a->scan.kind == SCAN_READY)
+        return ready_take(a, out);
+    err why = page_row(&a->rows);
+    if (why != ERR_OK)
+        return why;
+    if (a->scan.kind == SCAN_SCHEDULED)
+        why = entry_at(&a->rows, ENTRY_SCHEDULED, &out->u.entry);
+    else if (a->scan.kind == SCAN_LEASES)
+        why = lease_at(&a->rows, &out->u.lease);
+    else
+        why = key_at(&a->rows, &out->u.key);
+    a->rows.at++;
+    return why;
 }
 
-static err scan_kind(struct pg_look *k, const struct queue_scan *scan)
+/* The transaction, its cursors, and the first page of each: one round trip. */
+static void scan_begin(struct scan_ask *a)
 {
-    struct pager p = { .k = k, .fetch = PAGE_SQL "c" };
-    struct pg_params params;
-    pg_params_init(&params, &k->arena);
-    if (scan->kind == SCAN_SCHEDULED) {
-        pg_put_i64(&params, scan->at.ns);
-        pg_put_id(&params, scan->from);
+    struct pg_ask *k = &a->ask;
+    const struct queue_scan *scan = &a->scan;
+    bool is_ready = scan->kind == SCAN_READY;
+    struct pg_params *params = pg_ask_params(k);
+    if (scan->kind == SCAN_SCHEDULED)
+        pg_put_i64(params, scan->at.ns);
+    if (scan->kind == SCAN_SCHEDULED || is_ready)
+        pg_put_id(params, scan->from);
+    pg_ask_add(k, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", NULL);
+    pg_ask_add(k, DECLARE[scan->kind], params);
+    if (is_ready)
+        pg_ask_add(k, DECLARE_BATCHES, params);
+    page_add(k, &a->rows);
+    if (is_ready)
+        page_add(k, &a->batches);
+    k->walking = true;
+}
+
+/* Pages that were asked for are the last answers, those of rows before those of batches. */
+static void pages_take(struct scan_ask *a)
+{
+    unsigned at = a->ask.step > 1 ? 0 : a->scan.kind == SCAN_READY ? 3 : 2;
+    if (a->rows.asked)
+        page_take(&a->ask, &a->rows, at++);
+    if (a->batches.asked)
+        page_take(&a->ask, &a->batches, at);
+}
+
+static bool scan_next(struct pg_ask *k)
+{
+    struct scan_ask *a = CONTAINER_OF(k, struct scan_ask, ask);
+    struct queue_row row = { .in_place = false };
+    if (k->step == 0) {
+        scan_begin(a);
+        return true;
     }
-    err why = walk_begin(k);
-    if (why == ERR_OK)
-        why = pager_open(&p, DECLARE[scan->kind], &params);
-    for (bool more = true; why == ERR_OK && more;) {
-        struct queue_row row = { .in_place = false };
-        why = pager_next(&p, &more);
-        if (why == ERR_OK && more)
-            why = row_take(scan->kind, &p, &row);
-        if (why == ERR_OK && more)
-            more = scan->each(scan->ctx, &row);
-    }
-    pg_rows_free(&p.rows);
-    return why;
+    pages_take(a);
+    err why;
+    while ((why = row_take(a, &row)) == ERR_OK)
+        if (!a->scan.each(a->scan.ctx, &row))
+            return false;
+    if (why == ERR_NOT_FOUND)
+        return false;
+    k->why = why == ERR_AGAIN ? ERR_OK : why;
+    if (why != ERR_AGAIN)
+        return false;
+    if (page_row(&a->rows) == ERR_AGAIN)
+        page_add(k, &a->rows);
+    if (a->scan.kind == SCAN_READY && !a->has_batch && page_row(&a->batches) == ERR_AGAIN)
+        page_add(k, &a->batches);
+    return true;
+}
+
+/* A partition that is not there has no rows. */
+static err scan_failed(const struct pg_outcome *o)
+{
+    return strcmp(o->state, "42P01") == 0 ? ERR_OK : ERR_UNAVAILABLE;
+}
+
+static void scan_free(struct pg_ask *k)
+{
+    struct scan_ask *a = CONTAINER_OF(k, struct scan_ask, ask);
+    pg_rows_free(&a->batches.rows);
+    pg_rows_free(&a->rows.rows);
+    free(a);
 }
 
 err store_pg_scan(struct queue_store *q, const struct queue_scan *scan)
 {
-    struct pg_look k;
-    err why = pg_look_begin(&k, q, scan->part);
-    if (why != ERR_OK)
-        return why;
-    why = scan->kind == SCAN_READY ? scan_ready(&k, scan) : scan_kind(&k, scan);
-    pg_look_end(&k);
-    return why == ERR_NOT_FOUND ? ERR_OK : why;
+    struct scan_ask *a = calloc(1, sizeof *a);
+    INVARIANT(a != NULL);
+    *a = (struct scan_ask){ .ask = { .next = scan_next, .failed = scan_failed, .free = scan_free },
+                            .scan = *scan,
+                            .batches = { .fetch = PAGE_SQL "cb" },
+                            .rows = { .fetch = PAGE_SQL "c" } };
+    return pg_ask_run(&a->ask, q, scan->part, scan->later);
 }

@@ -1,5 +1,5 @@
-/* store_pg_session.c - connections to a store's server, what it said, SQL of a partition's tables.
- */
+/* store_pg_session.c - making connections to a store's server; what it said; SQL of a partition's
+ * tables. */
 #include "queue/store/pg/store_pg.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const char SETTINGS[] =
 /* What is acknowledged is committed as durably as the cluster can. Any other setting of a role or
  * database stands, but for a limit that later servers know, and that a walk would meet. Last: did
  * the session begin as it was to? */
-static const struct pg_statement SESSION[] = {
+static const struct pg_statement SESSION[PG_SESSION_STATEMENTS] = {
     { .sql = "SELECT set_config('synchronous_commit', 'on', false)"
              " WHERE current_setting('synchronous_commit') = 'off'" },
     { .sql = "SELECT set_config('transaction_timeout', '0', false)"
@@ -36,97 +36,98 @@ static const struct pg_statement SESSION[] = {
     { .sql = "SELECT (current_setting('client_min_messages') = 'error')::int4" },
 };
 
-/* What a session needs. ERR_BAD: what it was to begin with did not reach it, so that no limit of
- * time holds. */
-static err session_begin(struct pg *c, mono deadline, struct err_note *note)
+static void link_end(struct pg_link *l, err why)
 {
-    struct pg_rows *rows[COUNT_OF(SESSION)];
-    struct pg_outcome o;
-    pg_run(c, SESSION, COUNT_OF(SESSION), deadline, rows, &o);
-    if (o.why != ERR_OK) {
-        err_note_set(note, "%s", o.note.text);
-        return ERR_UNAVAILABLE;
+    if (why != ERR_OK)
+        pg_close(&l->conn);
+    l->done(l, why);
+}
+
+/* ERR_BAD: what the session was to begin with did not reach it, so that no limit of time holds. */
+static void session_begun(struct pg_unit *u)
+{
+    struct pg_link *l = CONTAINER_OF(u, struct pg_link, unit);
+    if (u->out.why != ERR_OK) {
+        err_note_set(&l->note, "%s", u->out.note.text);
+        link_end(l, ERR_UNAVAILABLE);
+        return;
     }
-    bool is_ours = pg_i64(rows[COUNT_OF(SESSION) - 1], 0, 0) == 1;
+    bool is_ours = pg_i64(l->rows[COUNT_OF(SESSION) - 1], 0, 0) == 1;
     for (size_t i = 0; i < COUNT_OF(SESSION); i++)
-        pg_rows_free(&rows[i]);
+        pg_rows_free(&l->rows[i]);
     if (!is_ours)
         err_note_set(
-            note,
+            &l->note,
             "something before PostgreSQL, a pooler perhaps, drops the options of its sessions; each"
             " has to be ours alone, with these options");
-    return is_ours ? ERR_OK : ERR_BAD;
+    link_end(l, is_ours ? ERR_OK : ERR_BAD);
 }
 
-err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
+static void link_opened(struct pg_opening *o, err why)
 {
-    struct pg_opts opts = {
-        .url = s->url,
-        .application = s->name,
-        .settings = SETTINGS,
-        .clock = s->clock,
-        .address = &s->address,
-        .ended = &s->ended,
-        .statement_timeout_ms =
-            s->timeout_ms / 4 * 3, /* before we give it up: then nothing of it is there */
+    struct pg_link *l = CONTAINER_OF(o, struct pg_link, opening);
+    if (why != ERR_OK) {
+        l->note = o->note;
+        link_end(l, why);
+        return;
+    }
+    l->conn = o->conn;
+    l->unit = (struct pg_unit){ .list = SESSION,
+                                .count = COUNT_OF(SESSION),
+                                .deadline = l->deadline,
+                                .rows = l->rows,
+                                .done = session_begun };
+    pg_start(l->conn, &l->unit);
+}
+
+void pg_link_start(struct pg_link *l)
+{
+    struct store_pg *s = l->s;
+    l->conn = NULL;
+    l->note = (struct err_note){ .text = "" };
+    l->deadline = store_pg_deadline(s);
+    l->opening = (struct pg_opening){
+        .opts = { .url = s->url,
+                  .application = s->name,
+                  .settings = SETTINGS,
+                  .loop = s->loop,
+                  .clock = s->clock,
+                  .address = &s->address,
+                  /* before we give it up: then nothing of it is there */
+                  .statement_timeout_ms = s->timeout_ms / 4 * 3 },
+        .deadline = l->deadline,
+        .done = link_opened,
     };
-    struct pg *c = NULL;
-    mono deadline = store_pg_deadline(s);
-    err why = pg_open(&opts, deadline, &c, note);
-    if (why == ERR_OK)
-        why = session_begin(c, deadline, note);
-    if (why != ERR_OK) {
-        pg_close(&c);
-        return why;
-    }
-    *out = c;
-    return ERR_OK;
+    pg_opening_start(&l->opening);
 }
 
-static uint64_t missed(struct store_pg *s, unsigned more)
+void pg_link_cancel(struct pg_link *l)
 {
-    pthread_mutex_lock(&s->lock);
-    s->missed += more;
-    uint64_t count = s->missed;
-    pthread_mutex_unlock(&s->lock);
-    return count;
+    pg_opening_cancel(&l->opening);
+    pg_close(&l->conn);
 }
 
-err store_pg_reader(struct store_pg *s, struct pg_reader **out)
+/* ---- calls that block ---- */
+
+static void blocked_over(struct task *t)
 {
-    unsigned i = 0;
-    uint64_t before = missed(s, 0);
-    while (i < PG_READERS && pthread_mutex_trylock(&s->readers[i].lock) != 0)
-        i++;
-    struct pg_reader *r = &s->readers[i % PG_READERS];
-    if (i == PG_READERS)
-        pthread_mutex_lock(&r->lock); /* each ends at its deadline */
-    pthread_mutex_lock(&s->lock);
-    bool failed = s->failed || (i == PG_READERS &&
-                                s->missed != before); /* else who waits waits that long once more */
-    pthread_mutex_unlock(&s->lock);
-    err why = failed ? ERR_UNAVAILABLE : ERR_OK;
-    if (why == ERR_OK && r->conn == NULL)
-        why = store_pg_connect(s, &r->conn, NULL);
-    if (why != ERR_OK) {
-        (void)missed(s, failed ? 0 : 1);
-        pthread_mutex_unlock(&r->lock);
-        return ERR_UNAVAILABLE;
-    }
-    r->store = s;
-    *out = r;
-    return ERR_OK;
+    struct pg_blocked *b = CONTAINER_OF(t, struct pg_blocked, later.task);
+    waiter_done(&b->waiter, b->later.why, 0);
 }
 
-void store_pg_reader_back(struct pg_reader **rp)
+struct queue_later *pg_blocked_begin(struct pg_blocked *b)
 {
-    struct pg_reader *r = *rp;
-    *rp = NULL;
-    if (r->conn != NULL && pg_broken(r->conn)) {
-        pg_close(&r->conn);
-        (void)missed(r->store, 1);
-    }
-    pthread_mutex_unlock(&r->lock);
+    waiter_init(&b->waiter);
+    waiter_expect(&b->waiter);
+    b->later = (struct queue_later){ .home = &b->waiter.home, .task.run = blocked_over };
+    return &b->later;
+}
+
+err pg_blocked_end(struct pg_blocked *b)
+{
+    err why = waiter_wait(&b->waiter);
+    waiter_fini(&b->waiter);
+    return why;
 }
 
 /* ---- what it said ---- */
@@ -137,6 +138,21 @@ void store_pg_keep(struct store_pg *s, const struct pg_outcome *o)
         return;
     pthread_mutex_lock(&s->lock);
     s->said = o->note;
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool store_pg_failed(struct store_pg *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool failed = s->failed;
+    pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+void store_pg_fail(struct store_pg *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->failed = true;
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -1,22 +1,24 @@
 /* store_pg_write.c - writes go to PostgreSQL in the order they came, many in one transaction.
  *
- * A job of the pool takes what waits, sends it in one pipeline and answers. When a transaction
- * fails for one of its writes, each is tried alone: the failure was definite. When it waited too
- * long for one of them, as for a lock of another session, that one and all of its partitions are
- * told so, and the others are sent again. For a while after that locks are waited for shortly,
- * since one that waits holds up all that come behind.
+ * The loop takes what waits as a group, sends it as one unit and answers. A large group becomes
+ * statements on the pool, a small one where it is taken. When a transaction fails for one of its
+ * writes, each is tried alone: the failure was definite. When it waited too long for one of them,
+ * as for a lock of another session, that one and all of its partitions are told so, and the others
+ * are sent again. For a while after that locks are waited for shortly, since one that waits holds
+ * up all that come behind.
  *
  * Invariants
- *  1. One job at a time, so writes are applied in order.
+ *  1. One group is on its way at a time, and nothing behind it before its outcome is known: so
+ *     writes are applied in order, also those that are tried again.
  *  2. Every write first locks the row of its partition with its epoch; without one the transaction
  *     fails.
  *  3. After an unknown outcome nothing more is sent until recover.
  *  4. A write of no part is a heartbeat: it takes the way of the others, in a transaction of its
  *     own, because other servers write the same row. */
-#include "queue/lease/wait.h"
 #include "queue/store/pg/store_pg.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WRITE_PARTS_MAX = 2 };
@@ -25,6 +27,8 @@ enum {
     LOCKED_PATIENCE = 32 /* the part of a write's time */,
     LOCKED_SQL_BYTES = 80
 };
+/* What ops and parts cost beside their bytes: as much time as sending so many bytes. */
+enum { OP_WEIGHT = 512, PART_WEIGHT = 2048 };
 #define LOCKED_STATE "55P03"
 
 static struct queue_write **next_of(struct queue_write *w)
@@ -49,17 +53,28 @@ static bool is_lazy(const struct queue_write *w)
     return w->early || w->unsynced;
 }
 
-/* The writes at the front that go together: all to be synced, or none. False: nothing waits, the
- * job ends. */
+static void group_add(struct pg_group *g, struct queue_write *w, uint64_t bytes)
+{
+    g->writes[g->count++] = w;
+    g->weight += bytes;
+    for (unsigned i = 0; i < w->parts_count; i++)
+        g->weight += PART_WEIGHT + (uint64_t)w->parts[i].ops_count * OP_WEIGHT;
+}
+
+/* The writes at the front that go together: all to be synced, or none. False: nothing waits, and no
+ * group is on its way. */
 static bool take_group(struct store_pg *s, struct pg_group *g)
 {
     uint64_t bytes = 0;
-    g->count = 0;
+    g->count = g->at = 0;
+    g->weight = 0;
+    g->each = false;
     pthread_mutex_lock(&s->lock);
     while (s->first != NULL && g->count < PG_GROUP_WRITES_MAX) {
         struct queue_write *w = s->first;
-        bytes += batches_bytes(w);
+        uint64_t more = batches_bytes(w);
         bool alone = w->parts_count == 0 || (g->count > 0 && g->writes[0]->parts_count == 0);
+        bytes += more;
         if (g->count > 0 &&
             (alone || bytes > PG_GROUP_BYTES_MAX || is_lazy(w) != is_lazy(g->writes[0])))
             break;
@@ -67,8 +82,9 @@ static bool take_group(struct store_pg *s, struct pg_group *g)
         if (s->first == NULL)
             s->last = NULL;
         s->waiting--;
-        g->writes[g->count++] = w;
+        group_add(g, w, more);
     }
+    s->running = g->count > 0;
     pthread_mutex_unlock(&s->lock);
     return g->count > 0;
 }
@@ -115,9 +131,12 @@ static void add_write(struct pg_group *g, const struct queue_write *w)
     g->list[g->statements++] = (struct pg_statement){ .sql = BEAT_SQL };
 }
 
-static bool prepare(struct pg_group *g, struct queue_write *const *writes, unsigned count)
+/* Loop or pool: the writes on their way become statements. */
+static bool group_build(struct pg_unit *u)
 {
-    size_t room = (size_t)count * WRITE_PARTS_MAX * PG_PART_STATEMENTS + 2;
+    struct pg_group *g = CONTAINER_OF(u, struct pg_group, unit);
+    struct queue_write *const *writes = &g->writes[g->at];
+    size_t room = (size_t)g->sending * WRITE_PARTS_MAX * PG_PART_STATEMENTS + 2;
     g->statements = 0;
     g->full = false;
     g->list = arena_calloc(&g->arena, room, sizeof(*g->list));
@@ -128,10 +147,12 @@ static bool prepare(struct pg_group *g, struct queue_write *const *writes, unsig
         add_setting(g, LAZY_SQL);
     if (was_locked(g->s))
         add_patience(g);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < g->sending; i++) {
         add_write(g, writes[i]);
         g->ends[i] = g->statements;
     }
+    u->list = g->list;
+    u->count = g->statements;
     return !g->full;
 }
 
@@ -159,45 +180,24 @@ static void keep_words(struct store_pg *s, err why, const struct pg_outcome *o)
         store_pg_keep(s, &told);
 }
 
-static void set_failed(struct store_pg *s)
-{
-    pthread_mutex_lock(&s->lock);
-    s->failed = true;
-    pthread_mutex_unlock(&s->lock);
-}
+static void group_answered(struct pg_unit *u);
 
-/* One transaction. */
-static err send(struct pg_group *g, struct queue_write *const *writes, unsigned count)
+/* One transaction of count writes, from at on. */
+static void group_send(struct pg_group *g, unsigned count)
 {
-    struct store_pg *s = g->s;
-    struct pg_outcome o = { .why = ERR_LIMIT };
-    if (prepare(g, writes, count))
-        pg_run(s->conn, g->list, g->statements, store_pg_deadline(s), NULL, &o);
-    err why = o.why == ERR_LIMIT ? ERR_LIMIT : result_of(g, &o);
-    keep_words(s, why, &o);
-    for (g->stuck = 0; g->stuck < count && o.failed >= g->ends[g->stuck];)
-        g->stuck++;
-    if (strcmp(o.state, LOCKED_STATE) == 0)
-        s->locked_at = clock_mono(s->clock);
-    if (pg_broken(s->conn))
-        set_failed(s);
-    arena_reset(&g->arena);
-    return why;
-}
-
-static bool is_failed(struct store_pg *s)
-{
-    pthread_mutex_lock(&s->lock);
-    bool failed = s->failed;
-    pthread_mutex_unlock(&s->lock);
-    return failed;
+    g->sending = count;
+    g->unit = (struct pg_unit){ .build = group_build,
+                                .weight = g->each ? g->weight / g->count : g->weight,
+                                .deadline = store_pg_deadline(g->s),
+                                .done = group_answered };
+    pg_start(g->s->conn, &g->unit);
 }
 
 /* Answers those that are late, or all when the store has failed; what is left is to be sent. */
 static void sort_out(struct pg_group *g)
 {
     mono now = clock_mono(g->s->clock);
-    bool failed = is_failed(g->s);
+    bool failed = store_pg_failed(g->s);
     unsigned left = 0;
     for (unsigned i = 0; i < g->count; i++) {
         struct queue_write *w = g->writes[i];
@@ -223,9 +223,9 @@ static bool shares_partition(const struct queue_write *a, const struct queue_wri
 
 /* Tells the write that was waited for in vain, and those of its partitions: they would wait for the
  * same in turn. */
-static void drop_stuck(struct pg_group *g)
+static void drop_stuck(struct pg_group *g, unsigned at)
 {
-    struct queue_write *stuck = g->writes[g->stuck];
+    struct queue_write *stuck = g->writes[at];
     unsigned left = 0;
     for (unsigned i = 0; i < g->count; i++) {
         struct queue_write *w = g->writes[i];
@@ -238,82 +238,119 @@ static void drop_stuck(struct pg_group *g)
     stuck->done(stuck, ERR_TIMEOUT);
 }
 
-/* As one transaction, without those that are waited for in vain; they are answered. */
-static err send_group(struct pg_group *g)
+/* ---- outcomes ---- */
+
+/* The next group has a turn of the loop of its own: many may have to be refused. */
+static void turn_soon(struct store_pg *s)
 {
-    for (;;) {
-        sort_out(g);
-        err why = g->count == 0 ? ERR_OK : send(g, g->writes, g->count);
-        if (why != ERR_TIMEOUT || g->stuck == g->count)
-            return why;
-        drop_stuck(g);
-    }
+    home_post(loop_home(s->loop), &s->turn);
+}
+
+/* Those that are to be sent yet, all together. */
+static void group_go(struct pg_group *g)
+{
+    sort_out(g);
+    if (g->count > 0)
+        group_send(g, g->count);
+    else
+        turn_soon(g->s);
 }
 
 /* Nothing of them was committed: each alone. */
-static void send_each(struct pg_group *g)
+static void group_go_each(struct pg_group *g)
 {
-    for (unsigned i = 0; i < g->count; i++) {
-        struct queue_write *w = g->writes[i];
-        err why = is_failed(g->s) ? ERR_UNAVAILABLE : send(g, &w, 1);
+    struct store_pg *s = g->s;
+    while (g->at < g->count && store_pg_failed(s)) {
+        struct queue_write *w = g->writes[g->at++];
+        w->done(w, ERR_UNAVAILABLE);
+    }
+    if (g->at < g->count)
+        group_send(g, 1);
+    else
+        store_pg_turn(&s->turn);
+}
+
+/* Which of the writes on their way has the statement that failed; as many as there are: none. */
+static unsigned stuck_at(const struct pg_group *g, const struct pg_outcome *o)
+{
+    unsigned at = 0;
+    while (at < g->sending && o->failed >= g->ends[at])
+        at++;
+    return at;
+}
+
+static void group_answered(struct pg_unit *u)
+{
+    struct pg_group *g = CONTAINER_OF(u, struct pg_group, unit);
+    struct store_pg *s = g->s;
+    const struct pg_outcome *o = &u->out;
+    err why = o->why == ERR_LIMIT ? ERR_LIMIT : result_of(g, o);
+    unsigned stuck = o->why == ERR_TIMEOUT ? stuck_at(g, o) : g->sending;
+    keep_words(s, why, o);
+    if (strcmp(o->state, LOCKED_STATE) == 0)
+        s->locked_at = clock_mono(s->clock);
+    if (pg_broken(s->conn))
+        store_pg_fail(s);
+    arena_reset(&g->arena);
+    if (g->each) {
+        struct queue_write *w = g->writes[g->at++];
         w->done(w, why);
+        group_go_each(g);
+        return;
     }
+    if (why == ERR_TIMEOUT && stuck < g->sending) {
+        drop_stuck(g, stuck);
+        group_go(g);
+        return;
+    }
+    g->each = g->count > 1 && why != ERR_OK && why != ERR_IO && why != ERR_TIMEOUT;
+    if (g->each) {
+        group_go_each(g);
+        return;
+    }
+    for (unsigned i = 0; i < g->count; i++)
+        g->writes[i]->done(g->writes[i], why);
+    store_pg_turn(&s->turn);
 }
 
-void store_pg_job_run(struct loop_job *j)
+void store_pg_turn(struct task *t)
 {
-    struct store_pg *s = CONTAINER_OF(j, struct store_pg, job);
+    struct store_pg *s = CONTAINER_OF(t, struct store_pg, turn);
     MAGIC_CHECK(s, STORE_PG_MAGIC);
-    struct pg_group g = { .s = s };
-    arena_init(&g.arena, PG_ARENA_BYTES_MAX);
-    while (take_group(s, &g)) {
-        err why = send_group(&g);
-        bool again = g.count > 1 && why != ERR_OK && why != ERR_IO && why != ERR_TIMEOUT;
-        if (again)
-            send_each(&g);
-        for (unsigned i = 0; i < g.count && !again; i++)
-            g.writes[i]->done(g.writes[i], why);
-    }
-    arena_fini(&g.arena);
+    if (take_group(s, &s->group))
+        group_go(&s->group);
+    else
+        store_pg_settle(s);
 }
 
-/* The job is over; what came since its last look begins another. */
-void store_pg_job_done(struct loop_job *j, bool canceled)
-{
-    struct store_pg *s = CONTAINER_OF(j, struct store_pg, job);
-    MAGIC_CHECK(s, STORE_PG_MAGIC);
-    struct pg_group g = { .s = s };
-    while (canceled && take_group(s, &g)) /* the loop ends */
-        for (unsigned i = 0; i < g.count; i++)
-            g.writes[i]->done(g.writes[i], ERR_SHUTDOWN);
-    pthread_mutex_lock(&s->lock);
-    bool again = s->first != NULL;
-    s->running = again;
-    if (!again)
-        pthread_cond_broadcast(&s->idle);
-    pthread_mutex_unlock(&s->lock);
-    if (again)
-        loop_job_start(s->loop, &s->job);
-}
+/* ---- */
+
+struct beat {
+    struct queue_write write;
+    struct queue_later *later;
+};
 
 static void beaten(struct queue_write *w, err why)
 {
-    waiter_done(w->ctx, why, 0);
+    struct beat *b = CONTAINER_OF(w, struct beat, write);
+    struct queue_later *later = b->later;
+    later->why = why;
+    free(b);
+    home_post(later->home, &later->task);
 }
 
-err store_pg_heartbeat(struct queue_store *q, mono deadline)
+err store_pg_heartbeat(struct queue_store *q, mono deadline, struct queue_later *later)
 {
-    struct waiter over;
-    if (is_failed(store_pg_of(q)))
+    struct pg_blocked blocked;
+    if (store_pg_failed(store_pg_of(q)))
         return ERR_IO; /* nothing but recover helps, and another process may own its partitions by
                           then */
-    struct queue_write w = { .deadline = deadline, .done = beaten, .ctx = &over };
-    waiter_init(&over);
-    waiter_expect(&over);
-    store_pg_write(q, &w);
-    err why = waiter_wait(&over);
-    waiter_fini(&over);
-    return why;
+    struct beat *b = calloc(1, sizeof *b);
+    INVARIANT(b != NULL);
+    *b = (struct beat){ .write = { .deadline = deadline, .done = beaten },
+                        .later = later == NULL ? pg_blocked_begin(&blocked) : later };
+    store_pg_write(q, &b->write);
+    return later == NULL ? pg_blocked_end(&blocked) : ERR_AGAIN;
 }
 
 void store_pg_write(struct queue_store *q, struct queue_write *w)
@@ -337,5 +374,5 @@ void store_pg_write(struct queue_store *q, struct queue_write *w)
     if (why != ERR_OK)
         w->done(w, why);
     if (start)
-        loop_job_start(s->loop, &s->job);
+        turn_soon(s);
 }

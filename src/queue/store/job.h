@@ -1,0 +1,58 @@
+/* job.h - calls of stores that are answered later, and jobs that make them and hold no thread
+ * meanwhile. Private to queue.
+ *
+ * A job goes in steps, on threads of the pool. A step that starts a call with the job's later
+ * (store.h) and gets ERR_AGAIN returns true, and touches the job no more: the next step may be
+ * under way. It begins when the store has answered, and finds the outcome in later.why. */
+#ifndef QUEUE_STORE_JOB_H
+#define QUEUE_STORE_JOB_H
+
+#include "base/err.h"
+#include "base/home.h"
+
+struct loop;
+
+/* A call that may be answered later: a store at the other end of a connection holds no thread while
+ * it waits. Such a call returns ERR_AGAIN, and the task is posted to home once, with why; what the
+ * call points to is the store's until then. NULL instead: the call blocks. A store on a disk of
+ * this machine always does. */
+struct queue_later {
+    struct home *home;
+    struct task task; /* its run is the caller's */
+    err why;
+};
+
+/* Embedding: CONTAINER_OF. */
+struct store_job {
+    bool (*step)(struct store_job *j); /* pool; false: it is over */
+    void (*done)(struct store_job *j); /* loop */
+    /* the job's own */
+    struct loop *loop;
+    struct queue_later later;
+    bool waits; /* for step: the next step takes an outcome */
+};
+/* Thread: any. step and done are set, the rest is zero. */
+void store_job_start(struct loop *l, struct store_job *j);
+
+/* Around a call of step, which is made with later: before it begins, and with what it returned.
+ * True: ERR_AGAIN, step returns true at once. */
+static inline struct queue_later *store_job_ask(struct store_job *j)
+{
+    j->waits = true;
+    return &j->later;
+}
+static inline bool store_job_waits(struct store_job *j, err why)
+{
+    if (why != ERR_AGAIN)
+        j->waits = false;
+    return why == ERR_AGAIN;
+}
+/* At the begin of a step: is there an outcome to take? */
+static inline bool store_job_told(struct store_job *j)
+{
+    bool told = j->waits;
+    j->waits = false;
+    return told;
+}
+
+#endif
