@@ -8,7 +8,7 @@
 #include "app/page/pace.h"
 #include "app/page/page_request.h"
 #include "app/page/page_stash.h"
-#include "app/queue/queue_gate.h"
+#include "app/queue/queue_call.h"
 #include "app/rpc.h"
 #include "app/table/value_path.h"
 #include "auth/auth.h"
@@ -47,7 +47,7 @@ void app_start(struct app *app)
     page->shape_free = app_page_shape_free;
     app->hot = hot_new(app->config->hot_bytes, entropy_u64(), page->changes);
     app->counters = counters_new(app->metrics, app_tables);
-    app->queue_gate = queue_gate_new(app->loop);
+    app->queue_turns = queue_turns_new(app->loop, app->clock);
     app->frames = calloc(1, sizeof *app->frames);
     INVARIANT(app->frames != NULL);
     app->pace = pace_new(entropy_u64());
@@ -57,15 +57,15 @@ void app_start(struct app *app)
     page_store_listen(page->store, &listener);
 }
 
-void app_drain_queues(struct app *app)
-{
-    queue_gate_drain(app->queue_gate);
-}
-
 unsigned app_queue_threads(unsigned stores)
 {
     unsigned shares = stores + (stores > 1); /* the last: of calls that need several */
-    return 1 + shares * QUEUE_GATE_SHARE;
+    return 1 + shares * QUEUE_TURNS;
+}
+
+void app_stop_calls(struct app *app)
+{
+    limiter_free(&app->queue_turns);
 }
 
 void app_stop(struct app *app)
@@ -73,7 +73,6 @@ void app_stop(struct app *app)
     hot_free(&app->hot);
     page_changes_free(&app->page.changes);
     page_quota_free(&app->page.quota);
-    queue_gate_free(&app->queue_gate);
     pace_free(&app->pace);
     frame_pool_fini(app->frames);
     free(app->frames);

@@ -35,7 +35,7 @@ struct app {
     struct table_store *tables;
     struct value_service values; /* buckets in the order of config's values */
     struct queues *queues;
-    struct queue_gate *queue_gate; /* queue_gate.h; set by app_start */
+    struct limiter *queue_turns; /* queue_call.h; set by app_start */
     struct auth *auth;
     struct app_hot *hot;           /* set by app_start */
     struct app_counters *counters; /* set by app_start */
@@ -65,8 +65,8 @@ struct app {
  * http_server_free. Dies when out of memory. */
 void app_start(struct app *app);
 void app_stop(struct app *app);
-/* When queues drain: their calls that wait for their turn are refused. Loop thread. */
-void app_drain_queues(struct app *app);
+/* After http_server_free, while the loop is there: nobody calls any more. */
+void app_stop_calls(struct app *app);
 /* Threads of the pool that their calls may hold, beside others', with so many stores. */
 unsigned app_queue_threads(unsigned stores);
 

@@ -178,8 +178,6 @@ void queues_drain(struct queues *qs)
 {
     size_t count;
     MAGIC_CHECK(qs, QUEUES_MAGIC);
-    if (qs->opts.on_drain != NULL)
-        qs->opts.on_drain(qs->opts.ctx);
     qs->draining = true; /* a queue that is being made either is in the list by now, or sees this
                             and ends itself */
     struct queue **all = snapshot(qs, &count);

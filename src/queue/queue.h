@@ -73,8 +73,6 @@ struct queues_opts {
     uint32_t partitions_max; /* of all queues together, when one is made; those there are, are all
                                 opened */
     unsigned char boot[16];  /* of this machine; zero: every start counts as one */
-    void (*on_drain)(void *ctx); /* called by queues_drain, first; NULL: nobody asks */
-    void *ctx;
 };
 /* Loads the catalogue and the records of all partitions (not their items). Blocks: start-up.
  * ERR_CORRUPT, ERR_IO. A store that cannot be read is in error and tried again; its partitions are

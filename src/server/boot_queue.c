@@ -248,12 +248,6 @@ static void read_boot(unsigned char out[16])
     }
 }
 
-static void drained(void *ctx)
-{
-    struct server *s = ctx;
-    app_drain_queues(&s->app);
-}
-
 err server_open_queues(struct server *s, enum server_exit *status, struct err_note *note)
 {
     const struct config_queue *q = &s->config->queue;
@@ -276,9 +270,7 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
                                     .write_timeout_ms = q->write_timeout_ms,
                                     .idempotency_window_ns = q->idempotency_window_ns,
                                     .reply_bytes_max = q->reply_bytes_max,
-                                    .partitions_max = q->partitions_max,
-                                    .on_drain = drained,
-                                    .ctx = s };
+                                    .partitions_max = q->partitions_max };
         read_boot(opts.boot);
         why = queues_new(&opts, &s->app.queues, note);
     }

@@ -8,6 +8,8 @@
 #include <stdio.h>
 
 enum { REFUSAL_BYTES_MAX = 4096 };
+#define TURN_CHANGE STR("change")
+#define TURN_SEVERAL STR("several")
 
 void *queue_call_new(struct http_exchange *x, void *app, size_t size)
 {
@@ -176,7 +178,7 @@ void *queue_call_memory(struct queue_call *c, size_t count, size_t size)
 static void job_run(struct loop_job *j)
 {
     struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
-    if (c->gated && c->queue != NULL)
+    if (c->in_turn && c->queue != NULL)
         queue_await_read(c->queue, c->awaited,
                          mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
     c->run(c);
@@ -186,8 +188,8 @@ static void job_done(struct loop_job *j, bool canceled)
 {
     struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
     err why = canceled ? ERR_SHUTDOWN : c->why;
-    if (c->gated)
-        queue_gate_leave(c->app->queue_gate, &c->turn, clock_mono(c->app->clock));
+    if (c->in_turn)
+        (void)limiter_leave(c->app->queue_turns, &c->pass); /* it was in */
     if (why == ERR_OK)
         c->answer(c);
     else
@@ -212,67 +214,102 @@ void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c),
 
 /* ---- in turn ---- */
 
-static void turn_refused(struct queue_turn *t, err why)
+struct limiter *queue_turns_new(struct loop *loop, struct clock *clock)
 {
-    struct queue_call *c = CONTAINER_OF(t, struct queue_call, turn);
+    struct limiter *l = limiter_new(loop, clock);
+    limiter_limit(l, LIMITER_ORIGIN, NULL, (struct limiter_limits){ .running_max = QUEUE_TURNS });
+    limiter_limit(l, LIMITER_ORIGIN, &(struct limiter_key){ .origin = TURN_CHANGE },
+                  (struct limiter_limits){ .running_max = 1 });
+    return l;
+}
+
+static void turn_refused(struct queue_call *c, err why)
+{
     if (why == ERR_LIMIT)
         err_note_set(&c->note,
                      "queue is overloaded; too many calls wait for its stores, try again later");
     queue_call_end(c, why, why == ERR_LIMIT ? &c->note : NULL);
 }
 
+/* On the loop. */
+static void turn_came(struct limiter_pass *p, bool in)
+{
+    struct queue_call *c = CONTAINER_OF(p, struct queue_call, pass);
+    bool draining = in && http_draining(c->x);
+    c->waits = false;
+    if (draining)
+        (void)limiter_leave(c->app->queue_turns, p); /* it was in */
+    if (in && !draining)
+        loop_job_start(c->app->loop, &c->job);
+    else
+        turn_refused(c, draining ? ERR_SHUTDOWN : ERR_LIMIT);
+}
+
+/* On the loop, as turn_came. */
 static void turn_gone(struct http_exchange *x, void *ctx)
 {
     struct queue_call *c = ctx;
     (void)x; /* it is c's */
-    if (!queue_gate_quit(c->app->queue_gate, &c->turn))
+    if (!c->waits)
         return;
+    (void)limiter_leave(c->app->queue_turns, &c->pass); /* it waited */
     err_note_set(&c->note,
                  QUEUE_GONE_NOTE "nothing was done"); /* who only stopped sending reads it */
     queue_call_end(c, ERR_GONE, &c->note);
 }
 
-static void in_turn(struct queue_call *c, struct queue_need need, void (*run)(struct queue_call *c),
+/* share: of which store, or what else there is. */
+static void in_turn(struct queue_call *c, str share, void (*run)(struct queue_call *c),
                     void (*answer)(struct queue_call *c))
 {
     c->run = run;
     c->answer = answer;
     c->job = (struct loop_job){ .run = job_run, .done = job_done };
-    c->gated = true;
-    c->turn = (struct queue_turn){ .need = need,
-                                   .job = &c->job,
-                                   .refused = turn_refused,
-                                   .deadline =
-                                       mono_add_ms(clock_mono(c->app->clock), QUEUE_TURN_MS_MAX) };
+    c->in_turn = c->waits = true;
+    c->pass = (struct limiter_pass){ .deadline =
+                                         mono_add_ms(clock_mono(c->app->clock), QUEUE_TURN_MS_MAX),
+                                     .go = turn_came };
     http_defer(c->x);
     http_on_gone_late(c->x, turn_gone, c);
-    queue_gate_enter(c->app->queue_gate, &c->turn);
+    if (limiter_enter(c->app->queue_turns, &(struct limiter_key){ .origin = share }, &c->pass) !=
+        LIMITER_IN)
+        return;
+    c->waits = false;
+    loop_job_start(c->app->loop, &c->job);
+}
+
+static void in_turn_of(struct queue_call *c, uint64_t stores, void (*run)(struct queue_call *c),
+                       void (*answer)(struct queue_call *c))
+{
+    char digits[24];
+    (void)snprintf(digits, sizeof digits, "%d", __builtin_ctzll(stores | UINT64_C(1) << 63));
+    in_turn(c, (stores & (stores - 1)) != 0 ? TURN_SEVERAL : str_of(digits), run, answer);
 }
 
 void queue_call_part_job(struct queue_call *c, uint32_t partition,
                          void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
 {
-    struct queue_need need = { .stores = queue_stores(c->queue, partition) };
+    uint64_t stores = queue_stores(c->queue, partition);
     if (c->other != NULL)
-        need.stores |= queue_stores(c->other, QUEUE_PARTS_ALL);
+        stores |= queue_stores(c->other, QUEUE_PARTS_ALL);
     c->awaited = partition;
-    in_turn(c, need, run, answer);
+    in_turn_of(c, stores, run, answer);
 }
 
 void queue_call_change_job(struct queue_call *c, void (*run)(struct queue_call *c),
                            void (*answer)(struct queue_call *c))
 {
     c->awaited = QUEUE_PARTS_ALL;
-    in_turn(c, (struct queue_need){ .change = true }, run, answer);
+    in_turn(c, TURN_CHANGE, run, answer);
 }
 
 void queue_call_memory_job(struct queue_call *c, void (*run)(struct queue_call *c),
                            void (*answer)(struct queue_call *c))
 {
-    struct queue_need need = { .stores = queue_stores_unread(c->queue) };
+    uint64_t stores = queue_stores_unread(c->queue);
     c->awaited = QUEUE_PARTS_ALL;
-    if (need.stores == 0)
+    if (stores == 0)
         queue_call_job(c, run, answer);
     else
-        in_turn(c, need, run, answer);
+        in_turn_of(c, stores, run, answer);
 }

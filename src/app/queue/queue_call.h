@@ -9,8 +9,8 @@
 #ifndef APP_QUEUE_QUEUE_CALL_H
 #define APP_QUEUE_QUEUE_CALL_H
 
-#include "app/queue/queue_gate.h"
 #include "app/rpc.h"
+#include "loop/limiter.h"
 #include "loop/loop.h"
 #include "queue/queue.h"
 
@@ -24,6 +24,12 @@ enum {
     QUEUE_LIST_MAX = 65536,
     QUEUE_IMPORT_ITEMS_MAX = 65536,
     QUEUE_READ_MS_MAX = 2000, /* how long a call waits for partitions to be read after a start */
+    /* Calls that may hold a thread of the pool while they wait for a store: so many of those that
+     * need one store, for each store, and of all that need several; one that changes the catalogue.
+     * A store that does not answer holds its own share and that of several stores, and no call that
+     * needs another store alone waits for it. */
+    QUEUE_TURNS = 2,
+    QUEUE_TURN_MS_MAX = 120000, /* how long the rest wait, first come first within a share */
 };
 
 struct queue_call {
@@ -36,9 +42,9 @@ struct queue_call {
     bool audited; /* its end is logged: who did what to which queue */
     str name;     /* of the queue, for the log */
     struct loop_job job;
-    bool gated;       /* it goes through the gate */
-    uint32_t awaited; /* the partition to be read first, or QUEUE_PARTS_ALL */
-    struct queue_turn turn;
+    uint32_t awaited;    /* the partition to be read first, or QUEUE_PARTS_ALL */
+    bool in_turn, waits; /* it has a pass; for its turn. The loop's */
+    struct limiter_pass pass;
     void (*run)(struct queue_call *c);    /* pool thread; sets why and note */
     void (*answer)(struct queue_call *c); /* loop thread, when why is ERR_OK */
 };
@@ -66,10 +72,12 @@ MUST_CHECK bool queue_call_limit(struct queue_call *c, int32_t limit, unsigned *
 /* Memory of the request, zeroed. NULL: answered. */
 MUST_CHECK void *queue_call_memory(struct queue_call *c, size_t count, size_t size);
 
+/* Who may hold a thread now. Dies when out of memory. */
+struct limiter *queue_turns_new(struct loop *loop, struct clock *clock);
 /* Puts the exchange to sleep, runs on the pool, then answers or ends with c->why. */
 void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c),
                     void (*answer)(struct queue_call *c));
-/* The same for what waits, on its thread, for other work of the pool: in its turn (queue_gate.h),
+/* The same for what waits, on its thread, for other work of the pool: in its turn (QUEUE_TURNS),
  * and first until what it looks at was read. A client that leaves before its turn is forgotten.
  * part_job: asks the store of that partition of queue, or QUEUE_PARTS_ALL: of all, of other too if
  * there is one. */
