@@ -3,6 +3,7 @@
 #ifndef QUEUE_ADMIN_H
 #define QUEUE_ADMIN_H
 
+#include "queue/later.h"
 #include "queue/queue.h"
 
 /* ---- looking and administering. Blocks: pool thread. Results in the arena. ---- */
@@ -28,6 +29,7 @@ struct queue_items_page {
     bool scheduled; /* those that wait for an instant, not the ready and leased ones */
     str pivot;
     unsigned limit; /* 0: the default */
+    struct queue_later *later;
     struct queue_item *found;
     unsigned count;
 };

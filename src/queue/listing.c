@@ -1,4 +1,5 @@
-/* listing.c - items as somebody looks at them: of one partition, or of all. Pool threads.
+/* listing.c - items as somebody looks at them: of one partition, or of all. A job (store/job.h): no
+ * thread waits for a store that answers later.
  *
  * 1. Entries are gathered first, those with the least ids: never more than one answer may have,
  *    whatever there is.
@@ -12,6 +13,9 @@
 #include "base/heap.h"
 #include "codec/json_text.h"
 #include "queue/admin.h"
+#include "queue/lease/wait.h"
+
+#include <stdlib.h>
 
 enum {
     LIST_ITEMS_MAX = 65536,
@@ -29,21 +33,43 @@ struct found {
     uint32_t partition;
 };
 
+/* A partition as it is now: what is needed of it without the lock. */
+struct place_now {
+    const struct part *part;
+    struct queue_part place;
+    struct queue_store *store;
+    bool is_empty;
+};
+
+enum list_stage { LIST_BEGIN, LIST_SCAN, LIST_BODIES, LIST_OVER };
 struct listing {
+    struct store_job job;
+    struct queue_later *later; /* who is told */
+    struct queue_items_page *page;
+    struct err_note *note;
     struct queue *q;
     uint32_t first, end; /* partitions */
     bool scheduled;
     struct ksuid from;
+    enum list_stage stage;
+    unsigned tries;
+    uint64_t mark; /* of where the partitions were when it began */
+    struct arena rows;
     struct found *found;
     struct found **order; /* by id, once all are found */
     unsigned count, max;
-    struct heap greatest; /* of found, the greatest id first */
-    uint32_t partition;   /* being walked */
-    struct arena *arena;  /* of the answer */
+    struct heap greatest;   /* of found, the greatest id first */
+    uint32_t partition;     /* being walked */
+    struct place_now place; /* that was asked */
+    struct queue_bodies bodies;
+    struct queue_place at[LIST_CHUNK];
+    str texts[LIST_CHUNK];
+    struct arena *arena; /* of the answer */
     struct queue_item *items;
-    unsigned items_count;
-    uint64_t left; /* bytes of the answer */
+    unsigned items_count, read; /* of order: so many are done */
+    uint64_t left;              /* bytes of the answer */
     bool is_full;
+    err why;
 };
 
 /* ---- gathering ---- */
@@ -89,14 +115,6 @@ static bool keep_scheduled(void *ctx, const struct queue_row *row)
     return true;
 }
 
-/* A partition as it is now: what is needed of it without the lock. */
-struct place_now {
-    const struct part *part;
-    struct queue_part place;
-    struct queue_store *store;
-    bool is_empty;
-};
-
 static struct place_now place_now(const struct listing *l, uint32_t partition)
 {
     queue_enter(l->q);
@@ -110,20 +128,32 @@ static struct place_now place_now(const struct listing *l, uint32_t partition)
     return now;
 }
 
-static err walk(struct listing *l, struct err_note *note)
+/* The next partition; ERR_NOT_FOUND: it has nothing. */
+static err scan_ask(struct listing *l)
 {
-    const struct place_now at = place_now(l, l->partition);
-    const struct queue_scan scan = { .part = at.place,
+    l->place = place_now(l, l->partition);
+    const struct queue_scan scan = { .part = l->place.place,
                                      .kind = l->scheduled ? SCAN_SCHEDULED : SCAN_READY,
                                      .from = l->scheduled ? KSUID_NIL : l->from,
                                      .each = l->scheduled ? keep_scheduled : keep_ready,
-                                     .ctx = l };
-    err why = part_readable(at.part, note);
-    if (why != ERR_OK || at.is_empty)
-        return why;
-    why = at.store->ops->scan(at.store, &scan);
-    part_looked(at.part, why);
+                                     .ctx = l,
+                                     .later = store_job_ask(&l->job) };
+    err why = part_readable(l->place.part, l->note);
+    if (why != ERR_OK)
+        l->place.part = NULL; /* it was not asked */
+    else if (l->place.is_empty)
+        why = ERR_NOT_FOUND;
+    else
+        why = l->place.store->ops->scan(l->place.store, &scan);
     return why;
+}
+
+static err scan_take(struct listing *l, err why)
+{
+    if (l->place.part != NULL && why != ERR_NOT_FOUND)
+        part_looked(l->place.part, why);
+    l->partition++;
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
 static void sort(struct listing *l)
@@ -133,19 +163,6 @@ static void sort(struct listing *l)
         heap_remove(&l->greatest, n);
         l->order[i - 1] = CONTAINER_OF(n, struct found, node);
     }
-}
-
-static err gather(struct listing *l, struct err_note *note)
-{
-    err why = ERR_OK;
-    l->count = 0;
-    heap_init(&l->greatest, is_greater);
-    for (l->partition = l->first; l->partition < l->end && why == ERR_OK; l->partition++)
-        why = walk(l, note);
-    if (why == ERR_OK)
-        sort(l);
-    heap_fini(&l->greatest);
-    return why;
 }
 
 /* ---- bodies ---- */
@@ -185,43 +202,36 @@ static err put_item(struct listing *l, struct found *f, str body)
     return ERR_OK;
 }
 
-/* Items of one partition, from order[at] on. ERR_NOT_FOUND, ERR_CORRUPT: b->read of them, the next
- * one is gone, or damaged. */
-static err read_run(struct listing *l, unsigned at, struct queue_bodies *b)
+/* Items of one partition, from order[read] on. */
+static err bodies_ask(struct listing *l)
 {
-    struct queue_place places[LIST_CHUNK];
-    const struct place_now here = place_now(l, l->order[at]->partition);
-    for (; b->count < LIST_CHUNK && at + b->count < l->count; b->count++) {
-        const struct found *f = l->order[at + b->count];
-        if (f->partition != here.place.partition)
+    struct queue_bodies *b = &l->bodies;
+    l->place = place_now(l, l->order[l->read]->partition);
+    *b = (struct queue_bodies){
+        .at = l->at, .bytes_max = l->left, .arena = l->arena, .out = l->texts
+    };
+    for (; b->count < LIST_CHUNK && l->read + b->count < l->count; b->count++) {
+        const struct found *f = l->order[l->read + b->count];
+        if (f->partition != l->place.place.partition)
             break;
-        places[b->count] = f->entry.place;
+        l->at[b->count] = f->entry.place;
     }
-    b->at = places;
-    err why = here.store->ops->bodies(here.store, here.place, b);
-    part_looked(here.part, why);
-    return why;
+    b->later = store_job_ask(&l->job);
+    return l->place.store->ops->bodies(l->place.store, l->place.place, b);
 }
 
-static err read_bodies(struct listing *l)
+/* ERR_NOT_FOUND, ERR_CORRUPT: bodies.read of them, the next one is gone, or damaged: queue.damaged
+ * tells, when it is to be leased. */
+static err bodies_take(struct listing *l, err why)
 {
-    err why = ERR_OK;
-    l->items_count = 0;
-    l->is_full = false;
-    l->left = l->q->all->opts.reply_bytes_max;
-    for (unsigned at = 0; at < l->count && !l->is_full && why == ERR_OK;) {
-        str bodies[LIST_CHUNK];
-        struct queue_bodies b = { .bytes_max = l->left, .arena = l->arena, .out = bodies };
-        why = read_run(l, at, &b);
-        bool is_gone = damage_is(why); /* damaged: queue.damaged tells, when it is to be leased */
-        for (unsigned i = 0; i < b.read && (why == ERR_OK || is_gone); i++) {
-            err put = put_item(l, l->order[at + i], bodies[i]);
-            why = put == ERR_OK ? why : put;
-        }
-        l->is_full |= why == ERR_OK && b.read < b.count;
-        at += b.read + is_gone;
-        why = is_gone && damage_is(why) ? ERR_OK : why;
-    }
+    const struct queue_bodies *b = &l->bodies;
+    bool is_gone = damage_is(why);
+    part_looked(l->place.part, why);
+    why = is_gone ? ERR_OK : why;
+    for (unsigned i = 0; i < b->read && why == ERR_OK; i++)
+        why = put_item(l, l->order[l->read + i], l->texts[i]);
+    l->is_full |= why == ERR_OK && !is_gone && b->read < b->count;
+    l->read += b->read + is_gone;
     return why;
 }
 
@@ -257,33 +267,102 @@ static uint64_t places_of(struct listing *l)
     return mark;
 }
 
-static err list_memory(struct listing *l, struct arena *rows)
+static err list_memory(struct listing *l)
 {
-    l->found = arena_calloc(rows, l->max, sizeof *l->found);
-    l->order = arena_calloc(rows, l->max, sizeof(struct found *));
+    arena_init(&l->rows, LIST_ARENA_BYTES_MAX);
+    l->found = arena_calloc(&l->rows, l->max, sizeof *l->found);
+    l->order = arena_calloc(&l->rows, l->max, sizeof(struct found *));
     return l->found == NULL || l->order == NULL ? ERR_LIMIT : ERR_OK;
 }
 
-static err list_once(struct listing *l, struct err_note *note)
+static void list_begin(struct listing *l)
 {
-    err why = gather(l, note);
-    if (why != ERR_OK)
-        return why;
-    l->items = arena_calloc(l->arena, (size_t)l->count + 1, sizeof *l->items);
-    return l->items == NULL ? ERR_LIMIT : read_bodies(l);
+    l->mark = places_of(l);
+    l->count = 0;
+    l->partition = l->first;
+    heap_init(&l->greatest, is_greater);
+    l->stage = LIST_SCAN;
 }
 
-/* As long as partitions move under it, or all that it found is gone and more may be there. */
-static err list_all(struct listing *l, struct err_note *note)
+/* All were found. */
+static err list_found(struct listing *l)
 {
-    for (unsigned tries = 0; tries < LIST_TRIES; tries++) {
-        uint64_t mark = places_of(l);
-        err why = list_once(l, note);
-        bool is_whole = mark == places_of(l) && (l->items_count > 0 || l->count < l->max);
-        if (why != ERR_OK || is_whole)
-            return why;
+    sort(l);
+    heap_fini(&l->greatest);
+    l->stage = LIST_BODIES;
+    l->items_count = l->read = 0;
+    l->is_full = false;
+    l->left = l->q->all->opts.reply_bytes_max;
+    l->items = arena_calloc(l->arena, (size_t)l->count + 1, sizeof *l->items);
+    return l->items == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+/* All were read. As long as partitions move under it, or all that it found is gone and more may be
+ * there, it begins anew. */
+static err list_read(struct listing *l)
+{
+    bool is_whole = l->mark == places_of(l) && (l->items_count > 0 || l->count < l->max);
+    l->stage = is_whole ? LIST_OVER : LIST_BEGIN;
+    return is_whole || ++l->tries < LIST_TRIES ? ERR_OK : ERR_UNAVAILABLE;
+}
+
+/* Goes on to the next call of a store. False: there is none. */
+static bool list_due(struct listing *l)
+{
+    while (l->why == ERR_OK) {
+        if (l->stage == LIST_BEGIN)
+            list_begin(l);
+        else if (l->stage == LIST_SCAN && l->partition == l->end)
+            l->why = list_found(l);
+        else if (l->stage == LIST_BODIES && (l->read == l->count || l->is_full))
+            l->why = list_read(l);
+        else
+            return l->stage != LIST_OVER;
     }
-    return ERR_UNAVAILABLE;
+    return false;
+}
+
+static bool list_step(struct store_job *j)
+{
+    struct listing *l = CONTAINER_OF(j, struct listing, job);
+    err why = j->later.why;
+    bool told = store_job_told(j);
+    while (told || list_due(l)) {
+        if (!told) {
+            why = l->stage == LIST_SCAN ? scan_ask(l) : bodies_ask(l);
+            if (store_job_waits(j, why))
+                return true;
+        }
+        l->why = l->stage == LIST_SCAN ? scan_take(l, why) : bodies_take(l, why);
+        told = false;
+    }
+    return false;
+}
+
+/* What came of it; l is gone. */
+static err list_end(struct listing *l)
+{
+    err why = l->why;
+    if (l->stage == LIST_SCAN)
+        heap_fini(&l->greatest);
+    if (why == ERR_OK) {
+        fill_leases(l);
+        l->page->found = l->items;
+        l->page->count = l->items_count;
+    }
+    if (why == ERR_LIMIT)
+        l->note->text[0] = '\0';
+    arena_fini(&l->rows);
+    free(l);
+    return why == ERR_OK || why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
+}
+
+static void list_done(struct store_job *j)
+{
+    struct listing *l = CONTAINER_OF(j, struct listing, job);
+    struct queue_later *later = l->later;
+    later->why = list_end(l);
+    home_post(later->home, &later->task);
 }
 
 static unsigned most_items(const struct queue *q, unsigned limit)
@@ -298,33 +377,36 @@ err queue_items_list(struct queue *q, struct queue_items_page *page, struct aren
 {
     uint32_t partition = page->partition;
     bool is_all = partition == QUEUE_PARTS_ALL;
-    struct listing l = { .q = q,
-                         .first = is_all ? 0 : partition,
-                         .scheduled = page->scheduled,
-                         .max = most_items(q, page->limit),
-                         .end = is_all ? atomic_load(&q->parts_shown) : partition + 1,
-                         .arena = a };
+    struct ksuid from = KSUID_NIL;
+    struct wait_later blocked;
     err why = is_all ? ERR_OK : part_check(q, partition, note);
     if (why != ERR_OK)
         return why;
-    if (page->pivot.n > 0 && !ksuid_parse(page->pivot, &l.from)) {
+    if (page->pivot.n > 0 && !ksuid_parse(page->pivot, &from)) {
         err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(page->pivot, 100)),
                      ksuid_refusal(page->pivot));
         return ERR_BAD;
     }
-    struct arena rows;
-    arena_init(&rows, LIST_ARENA_BYTES_MAX);
+    struct listing *l = calloc(1, sizeof *l);
+    INVARIANT(l != NULL);
+    *l = (struct listing){ .job = { .step = list_step, .done = list_done },
+                           .later = page->later,
+                           .page = page,
+                           .note = note,
+                           .q = q,
+                           .first = is_all ? 0 : partition,
+                           .scheduled = page->scheduled,
+                           .from = from,
+                           .max = most_items(q, page->limit),
+                           .end = is_all ? atomic_load(&q->parts_shown) : partition + 1,
+                           .arena = a };
     err_note_set(note, "internal error, try your request again");
-    why = list_memory(&l, &rows);
-    if (why == ERR_OK)
-        why = list_all(&l, note);
-    if (why == ERR_OK) {
-        fill_leases(&l);
-        page->found = l.items;
-        page->count = l.items_count;
-    }
-    arena_fini(&rows);
-    if (why == ERR_LIMIT)
-        note->text[0] = '\0';
-    return why == ERR_OK || why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
+    l->why = list_memory(l);
+    if (page->later == NULL)
+        l->later = wait_later_begin(&blocked);
+    if (store_job_run(q->all->opts.loop, &l->job))
+        return page->later == NULL ? wait_later_end(&blocked) : ERR_AGAIN;
+    if (page->later == NULL)
+        wait_later_drop(&blocked);
+    return list_end(l);
 }

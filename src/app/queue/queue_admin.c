@@ -124,15 +124,15 @@ static void ok_answer(struct queue_call *c)
     queue_call_end(c, ERR_OK, NULL);
 }
 
-static void create_run(struct queue_call *call)
+static err create_run(struct queue_call *call)
 {
     struct info_call *c = CONTAINER_OF(call, struct info_call, call);
-    call->why = queues_create(call->app->queues, &c->wanted, &call->note);
-    if (call->why != ERR_OK ||
-        queues_find(call->app->queues, c->wanted.name, &call->queue, NULL) != ERR_OK)
-        return;
-    queue_await_read(call->queue, QUEUE_PARTS_ALL,
-                     mono_add_ms(clock_mono(call->app->clock), QUEUE_READ_MS_MAX));
+    err why = queues_create(call->app->queues, &c->wanted, &call->note);
+    if (why == ERR_OK &&
+        queues_find(call->app->queues, c->wanted.name, &call->queue, NULL) == ERR_OK)
+        queue_await_read(call->queue, QUEUE_PARTS_ALL,
+                         mono_add_ms(clock_mono(call->app->clock), QUEUE_READ_MS_MAX));
+    return why;
 }
 
 void app_queues_create(struct http_exchange *x, void *app)
@@ -156,10 +156,10 @@ void app_queues_create(struct http_exchange *x, void *app)
         queue_call_change_job(call, create_run, ok_answer);
 }
 
-static void update_run(struct queue_call *call)
+static err update_run(struct queue_call *call)
 {
     struct info_call *c = CONTAINER_OF(call, struct info_call, call);
-    call->why = queues_update(call->app->queues, &c->wanted, &call->note);
+    return queues_update(call->app->queues, &c->wanted, &call->note);
 }
 
 void app_queues_update(struct http_exchange *x, void *app)
@@ -181,10 +181,10 @@ struct list_call {
     struct queues_page page;
 };
 
-static void list_run(struct queue_call *call)
+static err list_run(struct queue_call *call)
 {
     struct list_call *c = CONTAINER_OF(call, struct list_call, call);
-    call->why = queues_list(call->app->queues, &c->page, http_arena(call->x));
+    return queues_list(call->app->queues, &c->page, http_arena(call->x));
 }
 
 static void list_answer(struct queue_call *call)
@@ -251,10 +251,10 @@ struct delete_call {
     bool unnamed; /* only when no other names it as its dead queue */
 };
 
-static void delete_run(struct queue_call *call)
+static err delete_run(struct queue_call *call)
 {
     bool named_too = !CONTAINER_OF(call, struct delete_call, call)->unnamed;
-    call->why = queues_delete(call->app->queues, call->name, named_too, &call->note);
+    return queues_delete(call->app->queues, call->name, named_too, &call->note);
 }
 
 /* `Queue-Delete: unnamed`, which Querator's clients do not send: they delete any. False:
@@ -293,10 +293,10 @@ struct stats_call {
     struct queue_stats stats;
 };
 
-static void stats_run(struct queue_call *call)
+static err stats_run(struct queue_call *call)
 {
     struct stats_call *c = CONTAINER_OF(call, struct stats_call, call);
-    call->why = queue_stats_get(call->queue, http_arena(call->x), &c->stats);
+    return queue_stats_get(call->queue, http_arena(call->x), &c->stats);
 }
 
 static int32_t clamp(uint64_t n)
@@ -363,10 +363,10 @@ struct clear_call {
     const Wire__QueueClearRequest *wanted;
 };
 
-static void clear_run(struct queue_call *call)
+static err clear_run(struct queue_call *call)
 {
     const Wire__QueueClearRequest *m = CONTAINER_OF(call, struct clear_call, call)->wanted;
-    call->why = queue_clear(call->queue, m->queue, m->scheduled, m->destructive, &call->note);
+    return queue_clear(call->queue, m->queue, m->scheduled, m->destructive, &call->note);
 }
 
 void app_queue_clear(struct http_exchange *x, void *app)
@@ -385,9 +385,10 @@ void app_queue_clear(struct http_exchange *x, void *app)
                           "invalid clear request; one of 'queue', 'scheduled' must be true");
 }
 
-static void reload_run(struct queue_call *c)
+static err reload_run(struct queue_call *c)
 {
     queue_reload(c->queue);
+    return ERR_OK;
 }
 
 void app_queue_reload(struct http_exchange *x, void *app)

@@ -175,37 +175,57 @@ void *queue_call_memory(struct queue_call *c, size_t count, size_t size)
     return p;
 }
 
-static void job_run(struct loop_job *j)
+/* Loop. */
+static void call_over(struct task *t)
 {
-    struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
-    if (c->in_turn && c->queue != NULL)
-        queue_await_read(c->queue, c->awaited,
-                         mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
-    c->run(c);
-}
-
-static void job_done(struct loop_job *j, bool canceled)
-{
-    struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
-    err why = canceled ? ERR_SHUTDOWN : c->why;
+    struct queue_call *c = CONTAINER_OF(t, struct queue_call, later.task);
     if (c->in_turn)
         (void)limiter_leave(c->app->queue_turns, &c->pass); /* it was in */
-    if (why == ERR_OK)
+    if (c->why == ERR_OK)
         c->answer(c);
     else
-        queue_call_end(c, why, canceled ? NULL : &c->note);
+        queue_call_end(c, c->why, &c->note);
 }
 
-void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c),
+/* Pool: run is called, again when what it waited for has come. */
+static void call_step(struct task *t)
+{
+    struct queue_call *c = CONTAINER_OF(t, struct queue_call, later.task);
+    c->told = c->began;
+    c->began = true;
+    if (!c->told && c->in_turn && c->queue != NULL)
+        queue_await_read(c->queue, c->awaited,
+                         mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
+    err why = c->run(c);
+    if (why == ERR_AGAIN)
+        return; /* not ours any more */
+    c->why = why;
+    t->run = call_over;
+    home_post(loop_home(c->app->loop), t);
+}
+
+static void call_start(struct queue_call *c)
+{
+    home_post(loop_pool(c->app->loop), &c->later.task);
+}
+
+static void call_set(struct queue_call *c, err (*run)(struct queue_call *c),
                      void (*answer)(struct queue_call *c))
 {
     c->run = run;
     c->answer = answer;
-    c->job = (struct loop_job){ .run = job_run, .done = job_done };
-    loop_job_start(c->app->loop, &c->job);
+    c->later =
+        (struct queue_later){ .home = loop_pool(c->app->loop), .task = { .run = call_step } };
 }
 
-void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c),
+void queue_call_pool(struct queue_call *c, err (*run)(struct queue_call *c),
+                     void (*answer)(struct queue_call *c))
+{
+    call_set(c, run, answer);
+    call_start(c);
+}
+
+void queue_call_job(struct queue_call *c, err (*run)(struct queue_call *c),
                     void (*answer)(struct queue_call *c))
 {
     http_defer(c->x);
@@ -240,7 +260,7 @@ static void turn_came(struct limiter_pass *p, bool in)
     if (draining)
         (void)limiter_leave(c->app->queue_turns, p); /* it was in */
     if (in && !draining)
-        loop_job_start(c->app->loop, &c->job);
+        call_start(c);
     else
         turn_refused(c, draining ? ERR_SHUTDOWN : ERR_LIMIT);
 }
@@ -259,12 +279,10 @@ static void turn_gone(struct http_exchange *x, void *ctx)
 }
 
 /* share: of which store, or what else there is. */
-static void in_turn(struct queue_call *c, str share, void (*run)(struct queue_call *c),
+static void in_turn(struct queue_call *c, str share, err (*run)(struct queue_call *c),
                     void (*answer)(struct queue_call *c))
 {
-    c->run = run;
-    c->answer = answer;
-    c->job = (struct loop_job){ .run = job_run, .done = job_done };
+    call_set(c, run, answer);
     c->in_turn = c->waits = true;
     c->pass = (struct limiter_pass){ .deadline =
                                          mono_add_ms(clock_mono(c->app->clock), QUEUE_TURN_MS_MAX),
@@ -275,10 +293,10 @@ static void in_turn(struct queue_call *c, str share, void (*run)(struct queue_ca
         LIMITER_IN)
         return;
     c->waits = false;
-    loop_job_start(c->app->loop, &c->job);
+    call_start(c);
 }
 
-static void in_turn_of(struct queue_call *c, uint64_t stores, void (*run)(struct queue_call *c),
+static void in_turn_of(struct queue_call *c, uint64_t stores, err (*run)(struct queue_call *c),
                        void (*answer)(struct queue_call *c))
 {
     char digits[24];
@@ -286,8 +304,8 @@ static void in_turn_of(struct queue_call *c, uint64_t stores, void (*run)(struct
     in_turn(c, (stores & (stores - 1)) != 0 ? TURN_SEVERAL : str_of(digits), run, answer);
 }
 
-void queue_call_part_job(struct queue_call *c, uint32_t partition,
-                         void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
+void queue_call_part_job(struct queue_call *c, uint32_t partition, err (*run)(struct queue_call *c),
+                         void (*answer)(struct queue_call *c))
 {
     uint64_t stores = queue_stores(c->queue, partition);
     if (c->other != NULL)
@@ -296,14 +314,14 @@ void queue_call_part_job(struct queue_call *c, uint32_t partition,
     in_turn_of(c, stores, run, answer);
 }
 
-void queue_call_change_job(struct queue_call *c, void (*run)(struct queue_call *c),
+void queue_call_change_job(struct queue_call *c, err (*run)(struct queue_call *c),
                            void (*answer)(struct queue_call *c))
 {
     c->awaited = QUEUE_PARTS_ALL;
     in_turn(c, TURN_CHANGE, run, answer);
 }
 
-void queue_call_memory_job(struct queue_call *c, void (*run)(struct queue_call *c),
+void queue_call_memory_job(struct queue_call *c, err (*run)(struct queue_call *c),
                            void (*answer)(struct queue_call *c))
 {
     uint64_t stores = queue_stores_unread(c->queue);

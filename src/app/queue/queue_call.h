@@ -12,6 +12,7 @@
 #include "app/rpc.h"
 #include "loop/limiter.h"
 #include "loop/loop.h"
+#include "queue/later.h"
 #include "queue/queue.h"
 
 enum {
@@ -39,13 +40,16 @@ struct queue_call {
     struct queue_info info;      /* of queue, in the arena */
     struct err_note note;
     err why;
-    bool audited; /* its end is logged: who did what to which queue */
-    str name;     /* of the queue, for the log */
-    struct loop_job job;
+    bool audited;        /* its end is logged: who did what to which queue */
+    str name;            /* of the queue, for the log */
     uint32_t awaited;    /* the partition to be read first, or QUEUE_PARTS_ALL */
     bool in_turn, waits; /* it has a pass; for its turn. The loop's */
     struct limiter_pass pass;
-    void (*run)(struct queue_call *c);    /* pool thread; sets why and note */
+    struct queue_later later; /* handed to calls of queues by run */
+    bool began, told;         /* told: later.why has what the one that run made came to */
+    /* Pool thread; sets note. ERR_AGAIN: it made a call that is answered later, and is called again
+     * then; it touches c no more. */
+    err (*run)(struct queue_call *c);
     void (*answer)(struct queue_call *c); /* loop thread, when why is ERR_OK */
 };
 
@@ -75,22 +79,22 @@ MUST_CHECK void *queue_call_memory(struct queue_call *c, size_t count, size_t si
 /* Who may hold a thread now. Dies when out of memory. */
 struct limiter *queue_turns_new(struct loop *loop, struct clock *clock);
 /* Puts the exchange to sleep, runs on the pool, then answers or ends with c->why. */
-void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c),
+void queue_call_job(struct queue_call *c, err (*run)(struct queue_call *c),
                     void (*answer)(struct queue_call *c));
 /* The same for what waits, on its thread, for other work of the pool: in its turn (QUEUE_TURNS),
  * and first until what it looks at was read. A client that leaves before its turn is forgotten.
  * part_job: asks the store of that partition of queue, or QUEUE_PARTS_ALL: of all, of other too if
  * there is one. */
-void queue_call_part_job(struct queue_call *c, uint32_t partition,
-                         void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
+void queue_call_part_job(struct queue_call *c, uint32_t partition, err (*run)(struct queue_call *c),
+                         void (*answer)(struct queue_call *c));
 /* change_job: changes the catalogue. */
-void queue_call_change_job(struct queue_call *c, void (*run)(struct queue_call *c),
+void queue_call_change_job(struct queue_call *c, err (*run)(struct queue_call *c),
                            void (*answer)(struct queue_call *c));
 /* memory_job: asks no store, once all was read. */
-void queue_call_memory_job(struct queue_call *c, void (*run)(struct queue_call *c),
+void queue_call_memory_job(struct queue_call *c, err (*run)(struct queue_call *c),
                            void (*answer)(struct queue_call *c));
 /* As queue_call_job when it sleeps already. */
-void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c),
+void queue_call_pool(struct queue_call *c, err (*run)(struct queue_call *c),
                      void (*answer)(struct queue_call *c));
 /* Gives the queue back and answers: ERR_OK is 200. */
 void queue_call_end(struct queue_call *c, err why, const struct err_note *note);

@@ -24,18 +24,26 @@ enum {
 
 /* ---- health ---- */
 
-static void health_run(struct queue_call *c)
+struct health_call {
+    struct queue_call call;
+    err why; /* what is answered, whatever it is */
+};
+
+static err health_run(struct queue_call *c)
 {
     struct queues_page page = { .limit = 1 };
-    c->why = queues_list(c->app->queues, &page, http_arena(c->x));
+    CONTAINER_OF(c, struct health_call, call)->why =
+        queues_list(c->app->queues, &page, http_arena(c->x));
+    return ERR_OK;
 }
 
 static void health_answer(struct queue_call *c)
 {
     char now[DATE_RFC3339_BYTES + 1];
-    bool fine = c->why == ERR_OK;
+    err why = CONTAINER_OF(c, struct health_call, call)->why;
+    bool fine = why == ERR_OK;
     const char *fault =
-        c->why == ERR_SHUTDOWN ? "the server is shutting down" : "storage check failed";
+        why == ERR_SHUTDOWN ? "the server is shutting down" : "storage check failed";
     date_format_ms(clock_wall(c->app->clock).ns, now);
     str body = arena_printf(
         http_arena(c->x),
@@ -51,35 +59,21 @@ static void health_answer(struct queue_call *c)
     answer_send(c->x, &w);
 }
 
-static void health_job_run(struct loop_job *j)
-{
-    health_run(CONTAINER_OF(j, struct queue_call, job));
-}
-
-static void health_job_done(struct loop_job *j, bool canceled)
-{
-    struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
-    c->why = canceled ? ERR_SHUTDOWN : c->why;
-    health_answer(c);
-}
-
 void app_health(struct http_exchange *x, void *app)
 {
-    struct queue_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
+    struct health_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
     if (c == NULL) {
         app_fail(x, ERR_LIMIT, NULL);
         return;
     }
-    c->x = x;
-    c->app = app;
+    c->call.x = x;
+    c->call.app = app;
     if (http_draining(x)) {
         c->why = ERR_SHUTDOWN;
-        health_answer(c);
+        health_answer(&c->call);
         return;
     }
-    c->job = (struct loop_job){ .run = health_job_run, .done = health_job_done };
-    http_defer(x);
-    loop_job_start(c->app->loop, &c->job);
+    queue_call_job(&c->call, health_run, health_answer);
 }
 
 /* ---- figures ---- */

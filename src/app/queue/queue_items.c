@@ -222,9 +222,9 @@ static err lease_encode(struct lease_call *c)
     return why;
 }
 
-static void lease_run(struct queue_call *call)
+static err lease_run(struct queue_call *call)
 {
-    call->why = lease_encode(CONTAINER_OF(call, struct lease_call, call));
+    return lease_encode(CONTAINER_OF(call, struct lease_call, call));
 }
 
 static void lease_answer(struct queue_call *call)

@@ -19,10 +19,10 @@ static void ok_answer(struct queue_call *c)
     queue_call_end(c, ERR_OK, NULL);
 }
 
-static void change_run(struct queue_call *call)
+static err change_run(struct queue_call *call)
 {
     struct change_call *c = CONTAINER_OF(call, struct change_call, call);
-    call->why = queue_part_change(call->queue, &c->change, &call->note);
+    return queue_part_change(call->queue, &c->change, &call->note);
 }
 
 static void partition_change(struct http_exchange *x, void *app, enum queue_part_order order)
@@ -66,9 +66,9 @@ void app_partitions_move(struct http_exchange *x, void *app)
     partition_change(x, app, PART_MOVE);
 }
 
-static void rebalance_run(struct queue_call *c)
+static err rebalance_run(struct queue_call *c)
 {
-    c->why = queue_rebalance(c->queue, &c->note);
+    return queue_rebalance(c->queue, &c->note);
 }
 
 void app_partitions_rebalance(struct http_exchange *x, void *app)
@@ -87,10 +87,10 @@ struct state_call {
     struct queue_stats stats;
 };
 
-static void state_run(struct queue_call *call)
+static err state_run(struct queue_call *call)
 {
     struct state_call *c = CONTAINER_OF(call, struct state_call, call);
-    call->why = queue_stats_get(call->queue, http_arena(call->x), &c->stats);
+    return queue_stats_get(call->queue, http_arena(call->x), &c->stats);
 }
 
 static bool number(struct arena *a, uint64_t n, ProtobufCBinaryData *out)
@@ -157,10 +157,10 @@ struct requeue_call {
     unsigned count, moved;
 };
 
-static void requeue_run(struct queue_call *call)
+static err requeue_run(struct queue_call *call)
 {
     struct requeue_call *c = CONTAINER_OF(call, struct requeue_call, call);
-    call->why = queue_requeue(call->queue, call->other, c->count, &c->moved, &call->note);
+    return queue_requeue(call->queue, call->other, c->count, &c->moved, &call->note);
 }
 
 static void requeue_answer(struct queue_call *call)
@@ -200,10 +200,10 @@ struct why_call {
     str lines;
 };
 
-static void why_run(struct queue_call *call)
+static err why_run(struct queue_call *call)
 {
     struct why_call *c = CONTAINER_OF(call, struct why_call, call);
-    call->why = queue_why(call->queue, c->limit, http_arena(call->x), &c->lines);
+    return queue_why(call->queue, c->limit, http_arena(call->x), &c->lines);
 }
 
 static void why_answer(struct queue_call *call)

@@ -71,10 +71,13 @@ struct items_call {
     struct queue_items_page page;
 };
 
-static void list_run(struct queue_call *call)
+static err list_run(struct queue_call *call)
 {
     struct items_call *c = CONTAINER_OF(call, struct items_call, call);
-    call->why = queue_items_list(call->queue, &c->page, http_arena(call->x), &call->note);
+    if (call->told)
+        return call->later.why;
+    c->page.later = &call->later;
+    return queue_items_list(call->queue, &c->page, http_arena(call->x), &call->note);
 }
 
 static void list_answer(struct queue_call *call)
@@ -189,28 +192,30 @@ static err import_encode(struct import_call *c)
 }
 
 /* Batch after batch, each in the room of the one before. */
-static void import_run(struct queue_call *call)
+static err import_run(struct queue_call *call)
 {
     struct import_call *c = CONTAINER_OF(call, struct import_call, call);
     struct arena *a = http_arena(call->x);
     struct arena_mark before = arena_mark(a);
     unsigned done = 0;
-    while (done < c->count && call->why == ERR_OK) {
+    err why = ERR_OK;
+    while (done < c->count) {
         unsigned n = import_batch(c, done);
         struct queue_import batch = { .partition = c->partition,
                                       .items = c->items + done,
                                       .count = n };
-        call->why = queue_items_import(call->queue, &batch, a, &call->note);
-        if (call->why != ERR_OK)
+        why = queue_items_import(call->queue, &batch, a, &call->note);
+        if (why != ERR_OK)
             break;
         memcpy(c->stored + done, batch.stored, n * sizeof *batch.stored);
         arena_release(a, before);
         done += n;
     }
-    if (call->why == ERR_OK)
-        call->why = import_encode(c);
-    if (call->why != ERR_OK)
+    if (why == ERR_OK)
+        why = import_encode(c);
+    if (why != ERR_OK)
         import_note(call, done, c->count);
+    return why;
 }
 
 static void import_answer(struct queue_call *call)
@@ -337,17 +342,17 @@ struct delete_call {
     str *ids;
 };
 
-static void delete_run(struct queue_call *call)
+static err delete_run(struct queue_call *call)
 {
     struct delete_call *c = CONTAINER_OF(call, struct delete_call, call);
-    for (unsigned done = 0; done < c->count && call->why == ERR_OK;
-         done += QUEUE_COMPLETE_IDS_MAX) {
+    err why = ERR_OK;
+    for (unsigned done = 0; done < c->count && why == ERR_OK; done += QUEUE_COMPLETE_IDS_MAX) {
         unsigned left = c->count - done;
-        call->why =
-            queue_items_delete(call->queue, c->partition, c->ids + done,
-                               left < QUEUE_COMPLETE_IDS_MAX ? left : QUEUE_COMPLETE_IDS_MAX,
-                               &call->note);
+        why = queue_items_delete(call->queue, c->partition, c->ids + done,
+                                 left < QUEUE_COMPLETE_IDS_MAX ? left : QUEUE_COMPLETE_IDS_MAX,
+                                 &call->note);
     }
+    return why;
 }
 
 static void delete_answer(struct queue_call *call)

@@ -62,3 +62,31 @@ err waiter_wait(struct waiter *w)
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
     return why;
 }
+
+static void later_over(struct task *t)
+{
+    struct wait_later *w = CONTAINER_OF(t, struct wait_later, later.task);
+    waiter_done(&w->waiter, w->later.why, 0);
+}
+
+struct queue_later *wait_later_begin(struct wait_later *w)
+{
+    waiter_init(&w->waiter);
+    waiter_expect(&w->waiter);
+    w->later = (struct queue_later){ .home = &w->waiter.home, .task.run = later_over };
+    return &w->later;
+}
+
+err wait_later_end(struct wait_later *w)
+{
+    err why = waiter_wait(&w->waiter);
+    waiter_fini(&w->waiter);
+    return why;
+}
+
+void wait_later_drop(struct wait_later *w)
+{
+    waiter_done(&w->waiter, ERR_OK, 0);
+    err why = wait_later_end(w); /* at once */
+    INVARIANT(why == ERR_OK);
+}

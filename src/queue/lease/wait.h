@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/home.h"
+#include "queue/later.h"
 
 #include <pthread.h>
 
@@ -23,5 +24,14 @@ void waiter_expect(struct waiter *w);
 void waiter_done(struct waiter *w, err why, unsigned items);
 /* Until nothing is awaited. */
 MUST_CHECK err waiter_wait(struct waiter *w);
+
+/* A call that is answered later (later.h), by a thread that waits for it. */
+struct wait_later {
+    struct waiter waiter;
+    struct queue_later later;
+};
+struct queue_later *wait_later_begin(struct wait_later *w);
+MUST_CHECK err wait_later_end(struct wait_later *w);
+void wait_later_drop(struct wait_later *w); /* it was answered at once: nobody tells */
 
 #endif

@@ -19,10 +19,21 @@ static void job_step(struct task *t)
     home_post(loop_home(j->loop), t);
 }
 
-void store_job_start(struct loop *l, struct store_job *j)
+static void job_begin(struct loop *l, struct store_job *j)
 {
     j->loop = l;
     j->waits = false;
     j->later = (struct queue_later){ .home = loop_pool(l), .task = { .run = job_step } };
+}
+
+void store_job_start(struct loop *l, struct store_job *j)
+{
+    job_begin(l, j);
     home_post(loop_pool(l), &j->later.task);
+}
+
+bool store_job_run(struct loop *l, struct store_job *j)
+{
+    job_begin(l, j);
+    return j->step(j);
 }

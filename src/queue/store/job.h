@@ -1,26 +1,15 @@
-/* job.h - calls of stores that are answered later, and jobs that make them and hold no thread
- * meanwhile. Private to queue.
+/* job.h - work that asks stores, and holds no thread while one of them answers later. Private to
+ * queue.
  *
  * A job goes in steps, on threads of the pool. A step that starts a call with the job's later
- * (store.h) and gets ERR_AGAIN returns true, and touches the job no more: the next step may be
+ * (later.h) and gets ERR_AGAIN returns true, and touches the job no more: the next step may be
  * under way. It begins when the store has answered, and finds the outcome in later.why. */
 #ifndef QUEUE_STORE_JOB_H
 #define QUEUE_STORE_JOB_H
 
-#include "base/err.h"
-#include "base/home.h"
+#include "queue/later.h"
 
 struct loop;
-
-/* A call that may be answered later: a store at the other end of a connection holds no thread while
- * it waits. Such a call returns ERR_AGAIN, and the task is posted to home once, with why; what the
- * call points to is the store's until then. NULL instead: the call blocks. A store on a disk of
- * this machine always does. */
-struct queue_later {
-    struct home *home;
-    struct task task; /* its run is the caller's */
-    err why;
-};
 
 /* Embedding: CONTAINER_OF. */
 struct store_job {
@@ -33,6 +22,8 @@ struct store_job {
 };
 /* Thread: any. step and done are set, the rest is zero. */
 void store_job_start(struct loop *l, struct store_job *j);
+/* The same with its first step on the calling thread. False: it is over, and done is not called. */
+MUST_CHECK bool store_job_run(struct loop *l, struct store_job *j);
 
 /* Around a call of step, which is made with later: before it begins, and with what it returned.
  * True: ERR_AGAIN, step returns true at once. */

@@ -33,7 +33,7 @@
 #include "queue/store/partition.h"
 
 struct queue_store;
-struct queue_later; /* of a call that may be answered later: job.h */
+struct queue_later; /* later.h */
 
 /* Bodies to read, in order, until they have bytes_max bytes together. The first is read whatever
  * its size. */

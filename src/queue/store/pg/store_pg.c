@@ -221,13 +221,13 @@ static void recover_run(struct task *t)
 static err store_pg_recover(struct queue_store *q, struct err_note *note, struct queue_later *later)
 {
     struct store_pg *s = store_pg_of(q);
-    struct pg_blocked blocked;
+    struct wait_later blocked;
     s->recovery_next =
-        (struct pg_recovery){ .later = later == NULL ? pg_blocked_begin(&blocked) : later,
+        (struct pg_recovery){ .later = later == NULL ? wait_later_begin(&blocked) : later,
                               .note = note };
     s->recovery_task.run = recover_run;
     home_post(loop_home(s->loop), &s->recovery_task);
-    return later == NULL ? pg_blocked_end(&blocked) : ERR_AGAIN;
+    return later == NULL ? wait_later_end(&blocked) : ERR_AGAIN;
 }
 
 static void close_run(struct task *t)

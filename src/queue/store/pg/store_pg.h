@@ -219,14 +219,6 @@ void pg_ask_add(struct pg_ask *k, const char *format, const struct pg_params *pa
 struct pg_params *pg_ask_params(struct pg_ask *k);
 /* Loop. Those that wait for a reader get ERR_UNAVAILABLE. */
 void pg_asks_refuse(struct store_pg *s);
-/* A call blocks: the thread waits until the task was run. */
-struct pg_blocked {
-    struct waiter waiter;
-    struct queue_later later;
-};
-struct queue_later *pg_blocked_begin(struct pg_blocked *b);
-MUST_CHECK err pg_blocked_end(struct pg_blocked *b);
-
 /* A row of these columns as a batch whose slices point into rows. */
 #define PG_BATCH_COLUMNS "b.first, count, created, expire, order_key, states"
 MUST_CHECK err pg_batch_at(const struct pg_rows *rows, unsigned at, struct queue_batch *out);

@@ -229,10 +229,10 @@ struct pg_params *pg_ask_params(struct pg_ask *k)
 err pg_ask_run(struct pg_ask *k, struct queue_store *q, struct queue_part p,
                struct queue_later *later)
 {
-    struct pg_blocked blocked;
+    struct wait_later blocked;
     k->s = store_pg_of(q);
     k->part = p;
-    k->later = later == NULL ? pg_blocked_begin(&blocked) : later;
+    k->later = later == NULL ? wait_later_begin(&blocked) : later;
     k->failed = k->failed == NULL ? ask_failed : k->failed;
     arena_init(&k->arena, PG_ARENA_BYTES_MAX);
     if (ask_next(k)) {
@@ -241,5 +241,5 @@ err pg_ask_run(struct pg_ask *k, struct queue_store *q, struct queue_part p,
     } else {
         ask_over(k);
     }
-    return later == NULL ? pg_blocked_end(&blocked) : ERR_AGAIN;
+    return later == NULL ? wait_later_end(&blocked) : ERR_AGAIN;
 }

@@ -107,29 +107,6 @@ void pg_link_cancel(struct pg_link *l)
     pg_close(&l->conn);
 }
 
-/* ---- calls that block ---- */
-
-static void blocked_over(struct task *t)
-{
-    struct pg_blocked *b = CONTAINER_OF(t, struct pg_blocked, later.task);
-    waiter_done(&b->waiter, b->later.why, 0);
-}
-
-struct queue_later *pg_blocked_begin(struct pg_blocked *b)
-{
-    waiter_init(&b->waiter);
-    waiter_expect(&b->waiter);
-    b->later = (struct queue_later){ .home = &b->waiter.home, .task.run = blocked_over };
-    return &b->later;
-}
-
-err pg_blocked_end(struct pg_blocked *b)
-{
-    err why = waiter_wait(&b->waiter);
-    waiter_fini(&b->waiter);
-    return why;
-}
-
 /* ---- what it said ---- */
 
 void store_pg_keep(struct store_pg *s, const struct pg_outcome *o)

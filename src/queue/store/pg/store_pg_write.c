@@ -341,16 +341,16 @@ static void beaten(struct queue_write *w, err why)
 
 err store_pg_heartbeat(struct queue_store *q, mono deadline, struct queue_later *later)
 {
-    struct pg_blocked blocked;
+    struct wait_later blocked;
     if (store_pg_failed(store_pg_of(q)))
         return ERR_IO; /* nothing but recover helps, and another process may own its partitions by
                           then */
     struct beat *b = calloc(1, sizeof *b);
     INVARIANT(b != NULL);
     *b = (struct beat){ .write = { .deadline = deadline, .done = beaten },
-                        .later = later == NULL ? pg_blocked_begin(&blocked) : later };
+                        .later = later == NULL ? wait_later_begin(&blocked) : later };
     store_pg_write(q, &b->write);
-    return later == NULL ? pg_blocked_end(&blocked) : ERR_AGAIN;
+    return later == NULL ? wait_later_end(&blocked) : ERR_AGAIN;
 }
 
 void store_pg_write(struct queue_store *q, struct queue_write *w)
