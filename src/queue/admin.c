@@ -1,4 +1,4 @@
-/* admin.c - looking into a queue and changing what is in it, by calls that block: pool threads. */
+/* admin.c - looking into a queue and changing what is in it. */
 #include "queue/lease/wait.h"
 #include "queue/order/flush.h"
 
@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "queue/admin.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -144,126 +145,202 @@ err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out)
 
 /* ---- removing ---- */
 
-static void changed(struct queue_change *c, err why)
+/* Items by id: all of them, or those that are of the kinds. */
+struct removing {
+    const struct queue_kinds *kinds; /* NULL: all */
+    uint32_t partition;
+    const str *ids;
+    unsigned count;
+    struct err_note *note;
+    struct queue_later *later;
+};
+
+/* A change of a queue's own, whose caller is told later. */
+struct removal {
+    struct queue_change change;
+    struct arena arena;
+    struct err_note *note;
+    struct queue_later *later;
+};
+
+/* At the home of who is told. */
+static void removed(struct queue_change *c, err why)
 {
-    waiter_done(c->ctx, why, c->items_count);
+    struct removal *r = CONTAINER_OF(c, struct removal, change);
+    struct queue_later *later = r->later;
+    if (why != ERR_OK)
+        err_note_set(r->note, "%s", c->note.text);
+    arena_fini(&r->arena);
+    free(r);
+    later->why = why;
+    later->task.home = later->home;
+    later->task.run(&later->task);
 }
 
-/* Deletes them, or clears those of the kinds that are named. */
-static err remove_wait(struct queue *q, const struct queue_kinds *kinds, uint32_t partition,
-                       const str *ids, unsigned count, struct err_note *note)
+/* ERR_AGAIN: later is told. */
+static err remove_start(struct queue *q, const struct removing *w)
 {
-    struct arena a;
-    struct waiter w;
-    arena_init(&a, ADMIN_ARENA_BYTES_MAX);
-    struct queue_change_item *items = arena_calloc(&a, (size_t)count + 1, sizeof *items);
-    if (items == NULL) {
-        err_note_set(note, "queue is overloaded; try again later");
-        return ERR_LIMIT;
-    }
-    waiter_init(&w);
-    for (unsigned i = 0; i < count; i++)
-        items[i].id = ids[i];
-    struct queue_change c = { .queue = q,
-                              .kind = kinds == NULL ? CHANGE_DELETE : CHANGE_CLEAR,
-                              .clears =
-                                  kinds == NULL ? (struct queue_kinds){ .ready = false } : *kinds,
-                              .partition = partition,
-                              .items = items,
-                              .items_count = count,
-                              .arena = &a,
-                              .home = &w.home,
-                              .done = changed,
-                              .ctx = &w,
-                              .deadline =
-                                  mono_add_ms(clock_mono(q->all->opts.clock), ADMIN_WAIT_MS) };
-    waiter_expect(&w);
-    err why = queue_change_start(&c);
+    struct removal *r = calloc(1, sizeof *r);
+    INVARIANT(r != NULL);
+    arena_init(&r->arena, ADMIN_ARENA_BYTES_MAX);
+    struct queue_change_item *items = arena_calloc(&r->arena, (size_t)w->count + 1, sizeof *items);
+    for (unsigned i = 0; items != NULL && i < w->count; i++)
+        items[i].id = arena_copy(&r->arena, w->ids[i]);
+    r->note = w->note;
+    r->later = w->later;
+    r->change = (struct queue_change){
+        .queue = q,
+        .kind = w->kinds == NULL ? CHANGE_DELETE : CHANGE_CLEAR,
+        .clears = w->kinds == NULL ? (struct queue_kinds){ .ready = false } : *w->kinds,
+        .partition = w->partition,
+        .items = items,
+        .items_count = w->count,
+        .arena = &r->arena,
+        .home = w->later->home,
+        .done = removed,
+        .deadline = mono_add_ms(clock_mono(q->all->opts.clock), ADMIN_WAIT_MS)
+    };
+    err_note_set(&r->change.note, "queue is overloaded; try again later");
+    err why = arena_is_starved(&r->arena) ? ERR_LIMIT : queue_change_start(&r->change);
     if (why == ERR_OK)
-        why = waiter_wait(&w);
-    else
-        w.left = 0;
-    if (why != ERR_OK)
-        err_note_set(note, "%s", c.note.text);
-    waiter_fini(&w);
-    arena_fini(&a);
+        return ERR_AGAIN;
+    err_note_set(w->note, "%s", r->change.note.text);
+    arena_fini(&r->arena);
+    free(r);
     return why;
 }
 
-err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsigned count,
-                       struct err_note *note)
+err queue_items_delete(struct queue *q, const struct queue_deletion *d, struct err_note *note)
 {
-    err why = part_check(q, partition, note);
-    if (why == ERR_OK && count == 0) {
+    struct wait_later blocked;
+    err why = part_check(q, d->partition, note);
+    if (why == ERR_OK && d->count == 0) {
         err_note_set(note, "ids is invalid; cannot be empty");
         why = ERR_BAD;
     }
     if (why == ERR_OK)
-        why = part_readable(part_at(q, partition), note);
-    return why == ERR_OK ? remove_wait(q, NULL, partition, ids, count, note) : why;
+        why = part_readable(part_at(q, d->partition), note);
+    if (why != ERR_OK)
+        return why;
+    const struct removing w = { .partition = d->partition,
+                                .ids = d->ids,
+                                .count = d->count,
+                                .note = note,
+                                .later = d->later != NULL ? d->later : wait_later_begin(&blocked) };
+    why = remove_start(q, &w);
+    return d->later != NULL ? why : wait_later_outcome(&blocked, why);
 }
 
-struct gather {
+/* ---- clearing: partition after partition, chunk after chunk ---- */
+
+enum clear_stage { CLEAR_GATHER, CLEAR_REMOVE };
+struct clearing {
+    struct store_job job;
+    struct queue_clear_order order;
+    struct err_note *note;
+    struct queue_later *later; /* who is told */
+    struct queue *q;
+    uint32_t partitions, at;
+    bool scheduled; /* first: what is due meanwhile is ready then */
+    bool begun;     /* with that kind of that partition */
+    enum clear_stage stage;
+    struct queue_store *store; /* that was asked */
+    struct ksuid from, last;   /* up to what was there when it began */
     struct ksuid ids[ADMIN_CHUNK];
     unsigned count;
-    struct ksuid last;
+    err why;
 };
 
 static bool gather_ready(void *ctx, const struct queue_row *row)
 {
-    struct gather *g = ctx;
+    struct clearing *c = ctx;
     const struct queue_entry *e = &row->u.entry;
-    if (ksuid_cmp(e->id, g->last) > 0)
+    if (ksuid_cmp(e->id, c->last) > 0)
         return false;
-    g->ids[g->count++] = e->id;
-    return g->count < ADMIN_CHUNK;
+    c->ids[c->count++] = e->id;
+    return c->count < ADMIN_CHUNK;
 }
 
 static bool gather_scheduled(void *ctx, const struct queue_row *row)
 {
-    struct gather *g = ctx;
+    struct clearing *c = ctx;
     const struct queue_entry *e = &row->u.entry;
-    if (ksuid_cmp(e->id, g->last) > 0)
+    if (ksuid_cmp(e->id, c->last) > 0)
         return true;
-    g->ids[g->count++] = e->id;
-    return g->count < ADMIN_CHUNK;
+    c->ids[c->count++] = e->id;
+    return c->count < ADMIN_CHUNK;
 }
 
-static err remove_gathered(struct queue *q, struct part *p, const struct gather *g,
-                           const struct queue_kinds *kinds, struct err_note *note)
+static err gather_ask(struct clearing *c)
 {
+    struct part *p = part_at(c->q, c->at);
+    const struct queue_scan scan = { .part = { .queue = c->q->number, .partition = c->at },
+                                     .kind = c->scheduled ? SCAN_SCHEDULED : SCAN_READY,
+                                     .from = c->scheduled ? KSUID_NIL : c->from,
+                                     .each = c->scheduled ? gather_scheduled : gather_ready,
+                                     .ctx = c,
+                                     .later = store_job_ask(&c->job) };
+    c->count = 0;
+    c->store = NULL;
+    err why = part_readable(p, c->note);
+    if (why != ERR_OK)
+        return why;
+    queue_enter(c->q);
+    c->store = part_store(p);
+    queue_leave(c->q);
+    return c->store->ops->scan(c->store, &scan);
+}
+
+/* What was seen says nothing when the partition has moved to another store meanwhile. */
+static err gather_take(struct clearing *c, err why)
+{
+    struct part *p = part_at(c->q, c->at);
+    queue_enter(c->q);
+    bool moved = c->store != part_store(p);
+    queue_leave(c->q);
+    if (c->store == NULL)
+        return why; /* it was not asked */
+    if (moved)
+        return ERR_OK;
+    part_looked(p, why);
+    if (why != ERR_OK) {
+        err_note_set(c->note, "internal error, try your request again");
+        return ERR_UNAVAILABLE;
+    }
+    if (c->count == 0) { /* this kind is through */
+        c->begun = false;
+        c->at += !c->scheduled || !c->order.ready;
+        c->scheduled = c->order.scheduled && (!c->scheduled || !c->order.ready);
+        return ERR_OK;
+    }
+    c->from = ksuid_add(c->ids[c->count - 1], 1);
+    c->stage = CLEAR_REMOVE;
+    return ERR_OK;
+}
+
+static err chunk_ask(struct clearing *c)
+{
+    const struct queue_kinds kinds = { .ready = c->order.ready,
+                                       .scheduled = c->order.scheduled,
+                                       .leased = c->order.ready && c->order.destructive };
     char texts[ADMIN_CHUNK][KSUID_TEXT_BYTES + 1];
     str ids[ADMIN_CHUNK];
-    for (unsigned i = 0; i < g->count; i++) {
-        ksuid_format(g->ids[i], texts[i]);
+    for (unsigned i = 0; i < c->count; i++) {
+        ksuid_format(c->ids[i], texts[i]);
         ids[i] = (str){ .p = texts[i], .n = KSUID_TEXT_BYTES };
     }
-    return remove_wait(q, kinds, p->number, ids, g->count, note);
-}
-
-/* moved: to another store meanwhile; what was seen says nothing then. */
-static err gather(struct queue *q, struct part *p, bool scheduled, struct ksuid from,
-                  struct gather *g, bool *moved)
-{
-    const struct queue_scan scan = { .part = { .queue = q->number, .partition = p->number },
-                                     .kind = scheduled ? SCAN_SCHEDULED : SCAN_READY,
-                                     .from = scheduled ? KSUID_NIL : from,
-                                     .each = scheduled ? gather_scheduled : gather_ready,
-                                     .ctx = g };
-    g->count = 0;
-    queue_enter(q);
-    struct queue_store *store = part_store(p);
-    queue_leave(q);
-    err why = store->ops->scan(store, &scan);
-    queue_enter(q);
-    *moved = store != part_store(p);
-    queue_leave(q);
-    return why;
+    const struct removing w = { .kinds = &kinds,
+                                .partition = c->at,
+                                .ids = ids,
+                                .count = c->count,
+                                .note = c->note,
+                                .later = store_job_ask(&c->job) };
+    return remove_start(c->q, &w);
 }
 
 /* last: the greatest id that the partition has given. Only its owner knows that one. A store that
  * does not answer is not waited for. */
-static err clear_begin(const struct part *p, struct ksuid *last, struct err_note *note)
+static err clear_look(const struct part *p, struct ksuid *last, struct err_note *note)
 {
     queue_enter(p->queue);
     bool fails = part_failing(p) || stores_silent(p->queue->all, p->store);
@@ -273,61 +350,83 @@ static err clear_begin(const struct part *p, struct ksuid *last, struct err_note
     return why;
 }
 
-/* All ready or scheduled ones that were there when it began, and are still of one of the kinds. */
-static err clear_part(struct queue *q, struct part *p, bool scheduled,
-                      const struct queue_kinds *kinds, struct err_note *note)
+static err clear_begin(struct clearing *c)
 {
-    struct gather g = { .count = 0 };
-    struct ksuid from = KSUID_NIL;
-    err begun = clear_begin(p, &g.last, note);
-    if (begun != ERR_OK)
-        return begun;
-    for (;;) {
-        bool moved;
-        err why = part_readable(p, note);
-        if (why != ERR_OK)
-            return why;
-        why = gather(q, p, scheduled, from, &g, &moved);
-        if (moved)
-            continue;
-        part_looked(p, why);
-        if (why != ERR_OK) {
-            err_note_set(note, "internal error, try your request again");
-            return ERR_UNAVAILABLE;
-        }
-        if (g.count == 0)
-            return ERR_OK;
-        from = ksuid_add(g.ids[g.count - 1], 1);
-        why = remove_gathered(q, p, &g, kinds, note);
-        if (why != ERR_OK)
-            return why;
-    }
+    c->begun = true;
+    c->stage = CLEAR_GATHER;
+    c->from = KSUID_NIL;
+    return clear_look(part_at(c->q, c->at), &c->last, c->note);
 }
 
-err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive,
-                struct err_note *note)
+static bool clear_step(struct store_job *j)
 {
-    const struct queue_kinds kinds = { .ready = ready,
-                                       .scheduled = scheduled,
-                                       .leased = ready && destructive };
+    struct clearing *c = CONTAINER_OF(j, struct clearing, job);
+    err why = j->later.why;
+    bool told = store_job_told(j);
+    while (told || (c->why == ERR_OK && c->at < c->partitions)) {
+        if (!told) {
+            if (!c->begun)
+                c->why = clear_begin(c);
+            if (c->why != ERR_OK)
+                break;
+            why = c->stage == CLEAR_GATHER ? gather_ask(c) : chunk_ask(c);
+            if (store_job_waits(j, why))
+                return true;
+        }
+        told = false;
+        if (c->stage == CLEAR_GATHER) {
+            c->why = gather_take(c, why);
+        } else {
+            c->stage = CLEAR_GATHER;
+            c->why = why;
+        }
+    }
+    return false;
+}
+
+/* c is gone. */
+static err clear_end(struct clearing *c)
+{
+    err why = c->why;
+    log_event(c->q->all->opts.log, LOG_INFO, "queue.clear", LOG_STR("name", c->q->info.name),
+              LOG_CSTR("outcome", err_name(why)));
+    free(c);
+    return why;
+}
+
+static void clear_done(struct store_job *j)
+{
+    struct clearing *c = CONTAINER_OF(j, struct clearing, job);
+    struct queue_later *later = c->later;
+    later->why = clear_end(c);
+    home_post(later->home, &later->task);
+}
+
+err queue_clear(struct queue *q, const struct queue_clear_order *order, struct err_note *note)
+{
+    struct wait_later blocked;
     err why = ERR_OK;
-    if (!ready && !scheduled) {
+    if (!order->ready && !order->scheduled) {
         err_note_set(note, "invalid clear request; one of 'queue', 'scheduled' must be true");
         return ERR_BAD;
     }
     struct ksuid last;
-    uint32_t count = atomic_load(&q->parts_shown);
-    for (uint32_t i = 0; i < count && why == ERR_OK; i++) /* before one of them is cleared */
-        why = clear_begin(part_at(q, i), &last, note);
-    for (uint32_t i = 0; i < count && why == ERR_OK; i++) {
-        if (scheduled) /* first: what is due meanwhile is ready then */
-            why = clear_part(q, part_at(q, i), true, &kinds, note);
-        if (why == ERR_OK && ready)
-            why = clear_part(q, part_at(q, i), false, &kinds, note);
-    }
-    log_event(q->all->opts.log, LOG_INFO, "queue.clear", LOG_STR("name", q->info.name),
-              LOG_CSTR("outcome", err_name(why)));
-    return why;
+    uint32_t partitions = atomic_load(&q->parts_shown);
+    for (uint32_t i = 0; i < partitions && why == ERR_OK; i++) /* before one of them is cleared */
+        why = clear_look(part_at(q, i), &last, note);
+    struct clearing *c = calloc(1, sizeof *c);
+    INVARIANT(c != NULL);
+    *c = (struct clearing){ .job = { .step = clear_step, .done = clear_done },
+                            .order = *order,
+                            .note = note,
+                            .later =
+                                order->later != NULL ? order->later : wait_later_begin(&blocked),
+                            .q = q,
+                            .partitions = partitions,
+                            .scheduled = order->scheduled,
+                            .why = why };
+    why = store_job_run(q->all->opts.loop, &c->job) ? ERR_AGAIN : clear_end(c);
+    return order->later != NULL ? why : wait_later_outcome(&blocked, why);
 }
 
 /* ---- why ---- */

@@ -6,7 +6,8 @@
 #include "queue/later.h"
 #include "queue/queue.h"
 
-/* ---- looking and administering. Blocks: pool thread. Results in the arena. ---- */
+/* ---- looking and administering. Blocks, but what has a later: pool thread. Results in the arena.
+ * ---- */
 struct queue_part_stats {
     uint32_t partition;
     uint64_t ready, scheduled, leased, placing, failures, damaged;
@@ -47,9 +48,21 @@ struct queue_import {
 bool queue_import_fits(const struct queue_item *item);
 MUST_CHECK err queue_items_import(struct queue *q, struct queue_import *import, struct arena *a,
                                   struct err_note *note);
-MUST_CHECK err queue_items_delete(struct queue *q, uint32_t partition, const str *ids,
-                                  unsigned count, struct err_note *note);
-MUST_CHECK err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive,
+struct queue_deletion {
+    uint32_t partition;
+    const str *ids;
+    unsigned count;
+    struct queue_later *later;
+};
+MUST_CHECK err queue_items_delete(struct queue *q, const struct queue_deletion *d,
+                                  struct err_note *note);
+/* All ready or scheduled items that are there when it comes to their partition; destructive: leased
+ * ones, too. */
+struct queue_clear_order {
+    bool ready, scheduled, destructive;
+    struct queue_later *later;
+};
+MUST_CHECK err queue_clear(struct queue *q, const struct queue_clear_order *order,
                            struct err_note *note);
 void queue_reload(struct queue *q);
 /* Items from a dead queue back to the tail of another: at most count, *moved of them. */

@@ -402,11 +402,9 @@ err queue_items_list(struct queue *q, struct queue_items_page *page, struct aren
                            .arena = a };
     err_note_set(note, "internal error, try your request again");
     l->why = list_memory(l);
-    if (page->later == NULL)
+    bool waits = page->later == NULL;
+    if (waits)
         l->later = wait_later_begin(&blocked);
-    if (store_job_run(q->all->opts.loop, &l->job))
-        return page->later == NULL ? wait_later_end(&blocked) : ERR_AGAIN;
-    if (page->later == NULL)
-        wait_later_drop(&blocked);
-    return list_end(l);
+    why = store_job_run(q->all->opts.loop, &l->job) ? ERR_AGAIN : list_end(l);
+    return waits ? wait_later_outcome(&blocked, why) : why;
 }

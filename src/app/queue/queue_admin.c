@@ -366,7 +366,11 @@ struct clear_call {
 static err clear_run(struct queue_call *call)
 {
     const Wire__QueueClearRequest *m = CONTAINER_OF(call, struct clear_call, call)->wanted;
-    return queue_clear(call->queue, m->queue, m->scheduled, m->destructive, &call->note);
+    const struct queue_clear_order order = { .ready = m->queue,
+                                             .scheduled = m->scheduled,
+                                             .destructive = m->destructive,
+                                             .later = &call->later };
+    return call->told ? call->later.why : queue_clear(call->queue, &order, &call->note);
 }
 
 void app_queue_clear(struct http_exchange *x, void *app)

@@ -338,21 +338,24 @@ void app_storage_import(struct http_exchange *x, void *app)
 struct delete_call {
     struct queue_call call;
     uint32_t partition;
-    unsigned count;
+    unsigned count, begun;
     str *ids;
 };
 
 static err delete_run(struct queue_call *call)
 {
     struct delete_call *c = CONTAINER_OF(call, struct delete_call, call);
-    err why = ERR_OK;
-    for (unsigned done = 0; done < c->count && why == ERR_OK; done += QUEUE_COMPLETE_IDS_MAX) {
-        unsigned left = c->count - done;
-        why = queue_items_delete(call->queue, c->partition, c->ids + done,
-                                 left < QUEUE_COMPLETE_IDS_MAX ? left : QUEUE_COMPLETE_IDS_MAX,
-                                 &call->note);
-    }
-    return why;
+    unsigned left = c->count - c->begun;
+    const struct queue_deletion d = { .partition = c->partition,
+                                      .ids = c->ids + c->begun,
+                                      .count = left < QUEUE_COMPLETE_IDS_MAX
+                                                   ? left
+                                                   : QUEUE_COMPLETE_IDS_MAX,
+                                      .later = &call->later };
+    if (left == 0 || (call->told && call->later.why != ERR_OK))
+        return call->later.why;
+    c->begun += d.count;
+    return queue_items_delete(call->queue, &d, &call->note); /* never ERR_OK: that comes later */
 }
 
 static void delete_answer(struct queue_call *call)

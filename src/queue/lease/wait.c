@@ -77,16 +77,11 @@ struct queue_later *wait_later_begin(struct wait_later *w)
     return &w->later;
 }
 
-err wait_later_end(struct wait_later *w)
+err wait_later_outcome(struct wait_later *w, err returned)
 {
+    if (returned != ERR_AGAIN)
+        waiter_done(&w->waiter, returned, 0); /* nobody else does */
     err why = waiter_wait(&w->waiter);
     waiter_fini(&w->waiter);
     return why;
-}
-
-void wait_later_drop(struct wait_later *w)
-{
-    waiter_done(&w->waiter, ERR_OK, 0);
-    err why = wait_later_end(w); /* at once */
-    INVARIANT(why == ERR_OK);
 }

@@ -31,7 +31,7 @@ struct wait_later {
     struct queue_later later;
 };
 struct queue_later *wait_later_begin(struct wait_later *w);
-MUST_CHECK err wait_later_end(struct wait_later *w);
-void wait_later_drop(struct wait_later *w); /* it was answered at once: nobody tells */
+/* What the call came to; returned: ERR_AGAIN, or at once. */
+MUST_CHECK err wait_later_outcome(struct wait_later *w, err returned);
 
 #endif

@@ -46,7 +46,10 @@ static void clear(struct queue *q, bool ready, bool scheduled, bool destructive,
     bent.q = q;
     bent.meanwhile = meanwhile;
     rig_ops(&rig, 0, &bent.ops);
-    err why = queue_clear(q, ready, scheduled, destructive, &note);
+    err why = queue_clear(q,
+                          &(struct queue_clear_order){
+                              .ready = ready, .scheduled = scheduled, .destructive = destructive },
+                          &note);
     rig_ops(&rig, 0, bent.real);
     assert_int_equal(why, ERR_OK);
     assert_null(bent.meanwhile);

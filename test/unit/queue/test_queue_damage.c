@@ -105,7 +105,11 @@ static void an_item_that_cannot_be_read_is_passed(err body)
     assert_int_equal(listed(q), ITEMS - 1);
     store_straighten();
     assert_int_equal(listed(q), ITEMS);
-    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    assert_int_equal(queue_clear(q,
+                                 &(struct queue_clear_order){
+                                     .ready = true, .scheduled = false, .destructive = false },
+                                 &note),
+                     ERR_OK);
     assert_int_equal(rig_stats(q, 0).ready, 0);
     ask_free(none);
     queue_unref(&q);

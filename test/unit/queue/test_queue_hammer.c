@@ -145,7 +145,10 @@ static void *clear_keyed(void *ctx)
     struct err_note note;
     (void)ctx;
     for (unsigned i = 0; !atomic_load(&over); i++) {
-        err why = queue_clear(queue, true, true, i % 2 == 0, &note);
+        err why = queue_clear(queue,
+                              &(struct queue_clear_order){
+                                  .ready = true, .scheduled = true, .destructive = i % 2 == 0 },
+                              &note);
         (void)why; /* what it leaves dies soon */
     }
     return NULL;

@@ -328,7 +328,10 @@ static err bodies_beside_delete(struct queue_store *store, struct queue_part p,
     ksuid_format(beside.gone, text);
     beside.queue = NULL;
     if (q != NULL)
-        assert_int_equal(queue_items_delete(q, 0, &id, 1, &note), ERR_OK);
+        assert_int_equal(queue_items_delete(
+                             q, &(struct queue_deletion){ .partition = 0, .ids = &id, .count = 1 },
+                             &note),
+                         ERR_OK);
     return beside.real->bodies(store, p, b);
 }
 

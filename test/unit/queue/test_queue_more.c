@@ -198,11 +198,23 @@ static void clear_removes_what_it_was_told_to(void **state)
     (void)rig_produce(&rig, q, "b", 10);
     produce_later(q, "l", 100 * NS_PER_S);
     struct ask *a = rig_lease(&rig, q, 4);
-    assert_int_equal(queue_clear(q, false, false, false, &note), ERR_BAD);
-    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    assert_int_equal(queue_clear(q,
+                                 &(struct queue_clear_order){
+                                     .ready = false, .scheduled = false, .destructive = false },
+                                 &note),
+                     ERR_BAD);
+    assert_int_equal(queue_clear(q,
+                                 &(struct queue_clear_order){
+                                     .ready = true, .scheduled = false, .destructive = false },
+                                 &note),
+                     ERR_OK);
     assert_int_equal(rig_stats(q, 0).ready + rig_stats(q, 1).ready, 0);
     assert_int_equal(rig_stats(q, 0).leased + rig_stats(q, 1).leased, 4);
-    assert_int_equal(queue_clear(q, true, true, true, &note), ERR_OK);
+    assert_int_equal(queue_clear(q,
+                                 &(struct queue_clear_order){
+                                     .ready = true, .scheduled = true, .destructive = true },
+                                 &note),
+                     ERR_OK);
     assert_int_equal(rig_stats(q, 0).leased + rig_stats(q, 1).leased, 0);
     assert_int_equal(rig_stats(q, 0).scheduled + rig_stats(q, 1).scheduled, 0);
     assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, a->u.lease.partition,
@@ -235,7 +247,10 @@ static void window_is_smaller_than_the_backlog(void **state)
     str ids[3] = { str_of(text[0]), str_of(text[1]), str_of(text[0]) };
     assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &page.found[11002].id, 1, &note),
                      ERR_CONFLICT);
-    assert_int_equal(queue_items_delete(q, 0, ids, 3, &note), ERR_OK);
+    assert_int_equal(
+        queue_items_delete(q, &(struct queue_deletion){ .partition = 0, .ids = ids, .count = 3 },
+                           &note),
+        ERR_OK);
     unsigned taken = 0;
     while (taken < REQUESTS * EACH - 2) {
         struct ask *a = rig_lease(&rig, q, EACH);
@@ -380,7 +395,9 @@ static void clearing_follows_a_partition_that_moves(void **state)
     slow_look.ops.scan = look_beside_move;
     slow_look.moved = q;
     rig_ops(&rig, 0, &slow_look.ops);
-    err why = queue_clear(q, true, false, false, &note);
+    err why = queue_clear(
+        q, &(struct queue_clear_order){ .ready = true, .scheduled = false, .destructive = false },
+        &note);
     rig_ops(&rig, 0, slow_look.real);
     struct queue_part_stats left = rig_stats(q, 0);
     queue_unref(&q);

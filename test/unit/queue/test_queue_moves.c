@@ -229,7 +229,11 @@ static void items_that_the_dead_queue_does_not_take_can_be_deleted(void **state)
     assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, &l->u.lease.items[2].id, 1, &note),
                      ERR_OK);
     assert_int_equal(leased(), 4);
-    assert_int_equal(queue_clear(q, true, true, true, &note), ERR_OK);
+    assert_int_equal(queue_clear(q,
+                                 &(struct queue_clear_order){
+                                     .ready = true, .scheduled = true, .destructive = true },
+                                 &note),
+                     ERR_OK);
     assert_int_equal(leased() + ready(q), 0);
     assert_true(clock_mono(rig.clock).ns < mono_add_ms(begin, 20000).ns);
     ask_free(l);

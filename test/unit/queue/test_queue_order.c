@@ -92,16 +92,28 @@ static void clear_of_a_key_ends_all_of_it(void **state)
     produce(q, "a", 3, "k");
     produce(q, "b", 1, "k"); /* another batch */
     produce(q, "c", 2, "l");
-    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    assert_int_equal(queue_clear(q,
+                                 &(struct queue_clear_order){
+                                     .ready = true, .scheduled = false, .destructive = false },
+                                 &note),
+                     ERR_OK);
     goes_on(q, "k");
     produce(q, "d", 3, "k");
     struct ksuid held = takes(q, "d0");
-    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    assert_int_equal(queue_clear(q,
+                                 &(struct queue_clear_order){
+                                     .ready = true, .scheduled = false, .destructive = false },
+                                 &note),
+                     ERR_OK);
     change(q, CHANGE_COMPLETE, held);
     goes_on(q, "k");
     produce(q, "e", 3, "k");
     change(q, CHANGE_RETRY, takes(q, "e0"));
-    assert_int_equal(queue_clear(q, true, true, true, &note), ERR_OK);
+    assert_int_equal(queue_clear(q,
+                                 &(struct queue_clear_order){
+                                     .ready = true, .scheduled = true, .destructive = true },
+                                 &note),
+                     ERR_OK);
     goes_on(q, "k");
     goes_on(q, "l");
     queue_unref(&q);

@@ -227,7 +227,7 @@ static err store_pg_recover(struct queue_store *q, struct err_note *note, struct
                               .note = note };
     s->recovery_task.run = recover_run;
     home_post(loop_home(s->loop), &s->recovery_task);
-    return later == NULL ? wait_later_end(&blocked) : ERR_AGAIN;
+    return later == NULL ? wait_later_outcome(&blocked, ERR_AGAIN) : ERR_AGAIN;
 }
 
 static void close_run(struct task *t)

@@ -241,5 +241,5 @@ err pg_ask_run(struct pg_ask *k, struct queue_store *q, struct queue_part p,
     } else {
         ask_over(k);
     }
-    return later == NULL ? wait_later_end(&blocked) : ERR_AGAIN;
+    return later == NULL ? wait_later_outcome(&blocked, ERR_AGAIN) : ERR_AGAIN;
 }

@@ -350,7 +350,7 @@ err store_pg_heartbeat(struct queue_store *q, mono deadline, struct queue_later 
     *b = (struct beat){ .write = { .deadline = deadline, .done = beaten },
                         .later = later == NULL ? wait_later_begin(&blocked) : later };
     store_pg_write(q, &b->write);
-    return later == NULL ? wait_later_end(&blocked) : ERR_AGAIN;
+    return later == NULL ? wait_later_outcome(&blocked, ERR_AGAIN) : ERR_AGAIN;
 }
 
 void store_pg_write(struct queue_store *q, struct queue_write *w)
