@@ -173,7 +173,6 @@ static void removed(struct queue_change *c, err why)
     arena_fini(&r->arena);
     free(r);
     later->why = why;
-    later->task.home = later->home;
     later->task.run(&later->task);
 }
 
@@ -308,9 +307,10 @@ static err gather_take(struct clearing *c, err why)
         return ERR_UNAVAILABLE;
     }
     if (c->count == 0) { /* this kind is through */
+        bool ready_too = c->scheduled && c->order.ready;
         c->begun = false;
-        c->at += !c->scheduled || !c->order.ready;
-        c->scheduled = c->order.scheduled && (!c->scheduled || !c->order.ready);
+        c->at += !ready_too;
+        c->scheduled = c->order.scheduled && !ready_too;
         return ERR_OK;
     }
     c->from = ksuid_add(c->ids[c->count - 1], 1);

@@ -43,6 +43,7 @@ struct queue_import {
     const struct queue_item *items;
     unsigned count;
     struct queue_item *stored; /* count of them, as they are now */
+    struct queue_later *later;
 };
 /* Can an item of these fields be stored? */
 bool queue_import_fits(const struct queue_item *item);

@@ -141,7 +141,9 @@ struct import_call {
     struct queue_call call;
     const Wire__StorageItemsImportRequest *wanted;
     uint32_t partition;
-    unsigned count;
+    unsigned count, done;
+    struct queue_import batch; /* on its way */
+    struct arena_mark before;  /* of what it takes */
     struct queue_item *items, *stored;
     str body; /* of the answer */
 };
@@ -196,25 +198,27 @@ static err import_run(struct queue_call *call)
 {
     struct import_call *c = CONTAINER_OF(call, struct import_call, call);
     struct arena *a = http_arena(call->x);
-    struct arena_mark before = arena_mark(a);
-    unsigned done = 0;
-    err why = ERR_OK;
-    while (done < c->count) {
-        unsigned n = import_batch(c, done);
-        struct queue_import batch = { .partition = c->partition,
-                                      .items = c->items + done,
-                                      .count = n };
-        why = queue_items_import(call->queue, &batch, a, &call->note);
-        if (why != ERR_OK)
+    err why = call->told ? call->later.why : ERR_OK;
+    while (why == ERR_OK) {
+        if (c->batch.count > 0) { /* it is stored */
+            memcpy(c->stored + c->done, c->batch.stored,
+                   c->batch.count * sizeof *c->batch.stored);
+            c->done += c->batch.count;
+            arena_release(a, c->before);
+        }
+        if (c->done == c->count) {
+            why = import_encode(c);
             break;
-        memcpy(c->stored + done, batch.stored, n * sizeof *batch.stored);
-        arena_release(a, before);
-        done += n;
+        }
+        c->before = arena_mark(a);
+        c->batch = (struct queue_import){ .partition = c->partition,
+                                          .items = c->items + c->done,
+                                          .count = import_batch(c, c->done),
+                                          .later = &call->later };
+        why = queue_items_import(call->queue, &c->batch, a, &call->note);
     }
-    if (why == ERR_OK)
-        why = import_encode(c);
-    if (why != ERR_OK)
-        import_note(call, done, c->count);
+    if (why != ERR_OK && why != ERR_AGAIN)
+        import_note(call, c->done, c->count);
     return why;
 }
 

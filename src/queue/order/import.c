@@ -1,31 +1,44 @@
-/* import.c - items that were elsewhere before, into the partition that was named: a produce whose
- * caller blocks.
+/* import.c - items that were elsewhere before, into the partition that was named: a produce of the
+ * queue's own.
  *
- * An item with a source_id is stored once: its key is that of an idempotent produce. */
+ * An item with a source_id is stored once: its key is that of an idempotent produce. When the key
+ * was given before, the partition is read for the item: one that was completed since then is no
+ * longer in the way of its source_id, and the produce is made again with another key. */
 #include "queue/admin.h"
 #include "queue/lease/wait.h"
 #include "queue/order/flush.h"
 
+#include <stdlib.h>
+
 enum { IMPORT_WAIT_MS = 60000, IMPORT_PAGE_BYTES_MAX = 64 << 20 };
 
-static void imported(struct queue_produce *r, err why)
-{
-    waiter_done(r->ctx, why, r->items_count);
-}
-
 /* Items on their way into a partition, as one batch. */
+enum import_stage { IMPORT_PUT, IMPORT_FIND };
 struct import {
+    struct store_job job;
+    struct queue_later *later; /* who is told */
+    struct queue_import *import;
+    struct err_note *note;
     struct queue *queue;
     uint32_t partition;
     const struct queue_item *items;
+    struct queue_item *copies; /* as they are now */
     unsigned count;
     str key; /* of an item with a source_id */
     struct arena *arena;
+    enum import_stage stage;
+    bool again; /* with another key */
+    struct queue_produce produce;
+    /* the search for the item that is there */
+    struct arena rows;
+    struct queue_items_page page;
+    char pivot[KSUID_TEXT_BYTES + 1];
+    struct ksuid from;
     /* out */
     struct ksuid first;
-    bool repeated;         /* nothing was stored: the key knows first */
     uint32_t max_attempts; /* the queue's: an item has none of its own */
-    store_time created_at, expire_at;
+    bool over;
+    err why;
 };
 
 static struct item import_plain(const struct queue_item *it)
@@ -43,6 +56,14 @@ bool queue_import_fits(const struct queue_item *item)
     return item_batch_bytes(&plain, 1) <= QUEUE_REQUEST_BYTES_MAX;
 }
 
+/* On the pool. */
+static void imported(struct queue_produce *r, err why)
+{
+    struct queue_later *later = &CONTAINER_OF(r, struct import, produce)->job.later;
+    later->why = why;
+    later->task.run(&later->task);
+}
+
 static err import_encode(const struct import *m, str *encoded, struct err_note *note)
 {
     struct item *plain = arena_calloc(m->arena, (size_t)m->count + 1, sizeof *plain);
@@ -57,7 +78,7 @@ static err import_encode(const struct import *m, str *encoded, struct err_note *
     return ERR_BAD;
 }
 
-/* One that takes nothing is not waited for: whoever imports waits on a thread of the pool. */
+/* One that takes nothing is not waited for. */
 static err import_admit(const struct part *p, struct err_note *note)
 {
     bool fails = p->failing || stores_silent(p->queue->all, p->store);
@@ -70,137 +91,185 @@ static err import_admit(const struct part *p, struct err_note *note)
     return ERR_UNAVAILABLE;
 }
 
-static err import_run(struct import *m, struct err_note *note)
+/* ---- the produce ---- */
+
+static err put_ask(struct import *m)
 {
     struct queue *q = m->queue;
-    struct waiter w;
+    struct queue_produce *r = &m->produce;
     str encoded;
-    err why = import_encode(m, &encoded, note);
+    err why = import_encode(m, &encoded, m->note);
     if (why != ERR_OK)
         return why;
-    struct queue_produce r = { .queue = q,
-                               .items_count = m->count,
-                               .arena = m->arena,
-                               .home = &w.home,
-                               .done = imported,
-                               .ctx = &w,
-                               .deadline =
-                                   mono_add_ms(clock_mono(q->all->opts.clock), IMPORT_WAIT_MS),
-                               .idempotency_key = m->key };
-    struct own_produce *own = own_produce(&r);
-    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE, .home = r.home },
+    struct queue_later *later = store_job_ask(&m->job);
+    *r = (struct queue_produce){ .queue = q,
+                                 .items_count = m->count,
+                                 .arena = m->arena,
+                                 .home = later->home,
+                                 .done = imported,
+                                 .deadline =
+                                     mono_add_ms(clock_mono(q->all->opts.clock), IMPORT_WAIT_MS),
+                                 .idempotency_key = m->key };
+    struct own_produce *own = own_produce(r);
+    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE, .home = r->home },
                                  .fixed = m->partition,
                                  .import = m->items };
     own->encoded = shared_new(encoded);
     if (own->encoded == NULL)
         return ERR_LIMIT;
-    waiter_init(&w);
     queue_enter(q);
     m->max_attempts = q->info.max_attempts;
-    why = req_admit(q, note);
+    why = req_admit(q, m->note);
     if (why == ERR_OK)
-        why = import_admit(q->parts[m->partition], note);
+        why = import_admit(q->parts[m->partition], m->note);
     if (why == ERR_OK) {
-        waiter_expect(&w);
-        req_add(q, &own->req, r.deadline);
-        produce_begin(q, &r);
+        req_add(q, &own->req, r->deadline);
+        produce_begin(q, r);
     } else {
         shared_unref(&own->encoded);
     }
-    queue_leave(q);
-    if (why == ERR_OK) {
-        why = waiter_wait(&w);
-        if (why != ERR_OK)
-            err_note_set(note, "%s", r.note.text);
-    }
-    waiter_fini(&w);
-    m->first = r.first;
-    m->repeated = r.repeated;
-    m->created_at = own->created_at;
-    m->expire_at = own->expire_at;
+    queue_leave(q); /* m is not ours any more when it was begun */
+    return why == ERR_OK ? ERR_AGAIN : why;
+}
+
+static err put_take(struct import *m, err why)
+{
+    if (why != ERR_OK && m->produce.note.text[0] != '\0')
+        err_note_set(m->note, "%s", m->produce.note.text);
+    m->first = m->produce.first;
+    m->over = !m->produce.repeated || m->again;
+    m->stage = IMPORT_FIND;
+    m->from = KSUID_NIL;
+    m->page =
+        (struct queue_items_page){ .partition = m->partition, .limit = QUEUE_LEASE_ITEMS_MAX };
     return why;
 }
 
-/* Is an item with this source_id there, under whatever id it has by now? Reads the partition. */
-static err source_find(struct import *m, bool scheduled, bool *found, struct err_note *note)
+/* ---- is an item with this source_id there, under whatever id it has by now? ---- */
+
+static err find_ask(struct import *m)
 {
-    struct ksuid from = KSUID_NIL;
-    struct arena rows;
-    err why = ERR_OK;
-    struct queue_items_page p = { .partition = m->partition,
-                                  .scheduled = scheduled,
-                                  .limit = QUEUE_LEASE_ITEMS_MAX,
-                                  .count = 1 };
-    arena_init(&rows, IMPORT_PAGE_BYTES_MAX);
-    while (why == ERR_OK && p.count > 0 && !*found) {
-        char pivot[KSUID_TEXT_BYTES + 1];
-        ksuid_format(from, pivot);
-        arena_reset(&rows);
-        p.pivot = str_of(pivot);
-        why = queue_items_list(m->queue, &p, &rows, note);
-        for (unsigned i = 0; why == ERR_OK && i < p.count && !*found; i++) {
-            from = ksuid_add(p.found[i].id, 1);
-            *found = str_eq(p.found[i].source_id, m->items[0].source_id);
-            if (*found)
-                m->first = p.found[i].id;
-        }
-    }
-    arena_fini(&rows);
-    return why;
+    arena_reset(&m->rows);
+    ksuid_format(m->from, m->pivot);
+    m->page.pivot = str_of(m->pivot);
+    m->page.later = store_job_ask(&m->job);
+    return queue_items_list(m->queue, &m->page, &m->rows, m->note);
 }
 
-/* The key was given before. An item that was completed since then is no longer in the way of its
- * source_id. */
-static err import_again(struct import *m, struct err_note *note)
+static err find_take(struct import *m, err why)
 {
-    bool found = false;
     char text[KSUID_TEXT_BYTES + 1];
-    ksuid_format(m->first, text);
-    err why = source_find(m, false, &found, note);
-    if (why == ERR_OK && !found)
-        why = source_find(m, true, &found, note);
-    if (why != ERR_OK || found)
+    if (why != ERR_OK)
         return why;
+    for (unsigned i = 0; i < m->page.count && !m->over; i++) {
+        m->from = ksuid_add(m->page.found[i].id, 1);
+        m->over = str_eq(m->page.found[i].source_id, m->items[0].source_id);
+        if (m->over)
+            m->first = m->page.found[i].id;
+    }
+    if (m->over || m->page.count > 0)
+        return ERR_OK;
+    m->from = KSUID_NIL;
+    if (!m->page.scheduled) {
+        m->page.scheduled = true;
+        return ERR_OK;
+    }
+    ksuid_format(m->first, text);
     m->key = arena_printf(m->arena, "%.*s after %s", STR_ARG(m->key), text);
-    return m->key.p == NULL ? ERR_LIMIT : import_run(m, note);
+    m->again = true;
+    m->stage = IMPORT_PUT;
+    return m->key.p == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+/* ---- the whole ---- */
+
+static bool import_step(struct store_job *j)
+{
+    struct import *m = CONTAINER_OF(j, struct import, job);
+    err why = j->later.why;
+    bool told = store_job_told(j);
+    while (told || (m->why == ERR_OK && !m->over)) {
+        if (!told) {
+            why = m->stage == IMPORT_PUT ? put_ask(m) : find_ask(m);
+            if (store_job_waits(j, why))
+                return true;
+        }
+        told = false;
+        m->why = m->stage == IMPORT_PUT ? put_take(m, why) : find_take(m, why);
+    }
+    return false;
+}
+
+/* m is gone. */
+static err import_end(struct import *m)
+{
+    const struct own_produce *own = own_produce(&m->produce);
+    err why = m->why;
+    for (unsigned i = 0; i < m->count && why == ERR_OK; i++) {
+        m->copies[i] = m->items[i];
+        m->copies[i].id = ksuid_add(m->first, i);
+        m->copies[i].created_at = own->created_at;
+        m->copies[i].max_attempts = m->max_attempts;
+        m->copies[i].expire_at =
+            m->items[i].expire_at.ns > 0 ? m->items[i].expire_at : own->expire_at;
+    }
+    m->import->stored = m->copies;
+    arena_fini(&m->rows);
+    free(m);
+    return why;
+}
+
+static void import_done(struct store_job *j)
+{
+    struct import *m = CONTAINER_OF(j, struct import, job);
+    struct queue_later *later = m->later;
+    later->why = import_end(m);
+    home_post(later->home, &later->task);
+}
+
+static err import_check(struct queue *q, const struct queue_import *import, struct err_note *note)
+{
+    if (import->partition >= atomic_load(&q->parts_shown)) {
+        err_note_set(note, "partition is invalid; '%u' is not a valid partition",
+                     import->partition);
+        return ERR_BAD;
+    }
+    if (import->count > 0 && import->count <= QUEUE_PRODUCE_ITEMS_MAX)
+        return ERR_OK;
+    err_note_set(note,
+                 import->count == 0
+                     ? "items is invalid; cannot be empty"
+                     : "items is invalid; max_import_batch_size is %d but received %u",
+                 QUEUE_PRODUCE_ITEMS_MAX, import->count);
+    return ERR_BAD;
 }
 
 err queue_items_import(struct queue *q, struct queue_import *import, struct arena *a,
                        struct err_note *note)
 {
     const struct queue_item *items = import->items;
-    uint32_t partition = import->partition;
-    unsigned count = import->count;
-    struct queue_item *copies = arena_calloc(a, (size_t)count + 1, sizeof *copies);
-    if (copies == NULL)
-        return ERR_LIMIT;
-    if (partition >= atomic_load(&q->parts_shown)) {
-        err_note_set(note, "partition is invalid; '%u' is not a valid partition", partition);
-        return ERR_BAD;
-    }
-    if (count == 0 || count > QUEUE_PRODUCE_ITEMS_MAX) {
-        err_note_set(note,
-                     count == 0 ? "items is invalid; cannot be empty"
-                                : "items is invalid; max_import_batch_size is %d but received %u",
-                     QUEUE_PRODUCE_ITEMS_MAX, count);
-        return ERR_BAD;
-    }
-    struct import m = {
-        .queue = q, .partition = partition, .items = items, .count = count, .arena = a
-    };
-    if (count == 1 &&
+    struct queue_later *later = import->later;
+    struct wait_later blocked;
+    err why = import_check(q, import, note);
+    struct queue_item *copies = arena_calloc(a, (size_t)import->count + 1, sizeof *copies);
+    if (why != ERR_OK || copies == NULL)
+        return why != ERR_OK ? why : ERR_LIMIT;
+    struct import *m = calloc(1, sizeof *m);
+    INVARIANT(m != NULL);
+    *m = (struct import){ .job = { .step = import_step, .done = import_done },
+                          .later = later != NULL ? later : wait_later_begin(&blocked),
+                          .import = import,
+                          .note = note,
+                          .queue = q,
+                          .partition = import->partition,
+                          .items = items,
+                          .copies = copies,
+                          .count = import->count,
+                          .arena = a };
+    arena_init(&m->rows, IMPORT_PAGE_BYTES_MAX);
+    if (m->count == 1 &&
         items[0].source_id.n > 0) /* no client's key begins so: it comes in a header */
-        m.key = arena_printf(a, "\001source %.*s", STR_ARG(items[0].source_id));
-    err why = import_run(&m, note);
-    if (why == ERR_OK && m.repeated)
-        why = import_again(&m, note);
-    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
-        copies[i] = items[i];
-        copies[i].id = ksuid_add(m.first, i);
-        copies[i].created_at = m.created_at;
-        copies[i].max_attempts = m.max_attempts;
-        copies[i].expire_at = items[i].expire_at.ns > 0 ? items[i].expire_at : m.expire_at;
-    }
-    import->stored = copies;
-    return why;
+        m->key = arena_printf(a, "\001source %.*s", STR_ARG(items[0].source_id));
+    why = store_job_run(q->all->opts.loop, &m->job) ? ERR_AGAIN : import_end(m);
+    return later != NULL ? why : wait_later_outcome(&blocked, why);
 }
