@@ -57,10 +57,15 @@ void app_start(struct app *app)
     page_store_listen(page->store, &listener);
 }
 
-unsigned app_queue_threads(unsigned stores)
+unsigned app_queue_threads(unsigned disks)
 {
-    unsigned shares = stores + (stores > 1); /* the last: of calls that need several */
-    return 1 + shares * QUEUE_TURNS;
+    unsigned shares = 1 + disks + (disks > 1); /* of requeues; of calls that need several */
+    return 1 + shares * QUEUE_TURNS;           /* and of a change */
+}
+
+void app_drain_calls(struct app *app)
+{
+    limiter_close(app->queue_turns);
 }
 
 void app_stop_calls(struct app *app)

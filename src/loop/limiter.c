@@ -47,7 +47,7 @@ struct limiter {
     struct limiter_limits levels[LIMITER_LEVELS];
     struct list granted;   /* passes whose go is to be called */
     struct heap deadlines; /* of passes WAITING that have one */
-    bool posted, freed;
+    bool posted, freed, closed;
 };
 
 static struct limiter_pass *pass_of_node(const struct heap_node *n)
@@ -372,7 +372,7 @@ enum limiter_state limiter_enter(struct limiter *l, const struct limiter_key *ke
         pass_end(l, p);
     } else if (p->deadline.ns < INT64_MAX) {
         heap_add(&l->deadlines, &p->node);
-        wake = heap_first(&l->deadlines) == &p->node;
+        wake = l->closed || heap_first(&l->deadlines) == &p->node;
     }
     enum limiter_state state = p->state;
     limiter_unlock(l, wake);
@@ -416,7 +416,7 @@ static struct limiter_pass *pass_take(struct limiter *l, mono now)
         return p;
     }
     const struct heap_node *n = heap_first(&l->deadlines);
-    if (n == NULL || pass_of_node(n)->deadline.ns > now.ns)
+    if (n == NULL || (!l->closed && pass_of_node(n)->deadline.ns > now.ns))
         return NULL;
     p = pass_of_node(n);
     pass_end(l, p);
@@ -469,6 +469,13 @@ static void turn_on_loop(void *ctx)
         limiter_destroy(l);
     else
         turn_on_timer(l);
+}
+
+void limiter_close(struct limiter *l)
+{
+    limiter_lock(l);
+    l->closed = true;
+    limiter_unlock(l, true);
 }
 
 /* ---- limits and figures ---- */

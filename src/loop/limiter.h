@@ -102,6 +102,9 @@ void limiter_rest(struct limiter *l, struct limiter_pass *p);
 /* In each state; it is OUT then. True: it waited, and go is not called any more (see go). */
 bool limiter_leave(struct limiter *l, struct limiter_pass *p);
 
+/* Whoever waits, or comes to wait, with a deadline is late at once. For a drain. */
+void limiter_close(struct limiter *l);
+
 /* Now. A key that is idle and has no limits of its own has no figures: they begin anew. */
 struct limiter_figures {
     uint64_t running, held, waiting, refused;

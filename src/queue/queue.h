@@ -122,8 +122,10 @@ MUST_CHECK err queues_delete(struct queues *qs, str name, bool named_too, struct
 MUST_CHECK err queues_find(struct queues *qs, str name, struct queue **out, struct err_note *note);
 void queue_unref(struct queue **qp);
 #define QUEUE_PARTS_ALL UINT32_MAX
-/* Waits until a partition, or all, was read or cannot be now, so that what is produced right after
- * a queue was made goes where it belongs. Blocks: pool thread. */
+/* Was a partition, or were all, read, or cannot they be now? */
+bool queue_is_read(struct queue *q, uint32_t partition);
+/* Waits for that, so that what is produced right after a queue was made goes where it belongs.
+ * Blocks: pool thread. */
 void queue_await_read(struct queue *q, uint32_t partition, mono deadline);
 /* The stores of a partition, or all: a bit for each, by its index; unread: those that the above
  * would wait for. */

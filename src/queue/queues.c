@@ -441,18 +441,19 @@ uint64_t queue_stores_unread(struct queue *q)
     return stores_of(q, QUEUE_PARTS_ALL, true);
 }
 
+bool queue_is_read(struct queue *q, uint32_t partition)
+{
+    queue_enter(q);
+    bool over = is_read(q, partition) || q->draining || q->deleted;
+    queue_leave(q);
+    return over;
+}
+
 void queue_await_read(struct queue *q, uint32_t partition, mono deadline)
 {
     struct clock *clock = q->all->opts.clock;
-    for (;;) {
-        queue_enter(q);
-        bool over = is_read(q, partition) || q->draining || q->deleted ||
-                    clock_mono(clock).ns >= deadline.ns;
-        queue_leave(q);
-        if (over)
-            return;
+    while (!queue_is_read(q, partition) && clock_mono(clock).ns < deadline.ns)
         queue_rest();
-    }
 }
 
 /* Under the lock of q. */

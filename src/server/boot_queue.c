@@ -120,13 +120,14 @@ static err store_open(struct server *s, const struct config_store *store, struct
     return why == ERR_OK ? queue_pg_open(&opts, out, note) : why;
 }
 
+/* A store in PostgreSQL holds none. */
 unsigned server_pool_threads(const struct config *c)
 {
-    unsigned stores = c->queue.stores_count == 0 ? 1 : c->queue.stores_count;
-    unsigned threads = c->pool_threads + app_queue_threads(stores);
+    unsigned disks = c->queue.stores_count == 0, upkeep = 0;
     for (unsigned i = 0; i < c->queue.stores_count; i++)
-        threads += c->queue.stores[i].url == NULL ? STORE_UPKEEP_THREADS : 0;
-    return threads;
+        upkeep += c->queue.stores[i].url == NULL;
+    disks += upkeep;
+    return c->pool_threads + app_queue_threads(disks) + upkeep * STORE_UPKEEP_THREADS;
 }
 
 /* ---- the first connections to PostgreSQL: all at once, while the loop runs ---- */

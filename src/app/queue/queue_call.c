@@ -7,9 +7,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { REFUSAL_BYTES_MAX = 4096 };
+enum { REFUSAL_BYTES_MAX = 4096, READ_LOOK_MS = 2 };
 #define TURN_CHANGE STR("change")
 #define TURN_SEVERAL STR("several")
+#define TURN_REQUEUE STR("requeue")
 
 void *queue_call_new(struct http_exchange *x, void *app, size_t size)
 {
@@ -193,9 +194,6 @@ static void call_step(struct task *t)
     struct queue_call *c = CONTAINER_OF(t, struct queue_call, later.task);
     c->told = c->began;
     c->began = true;
-    if (!c->told && c->in_turn && c->queue != NULL)
-        queue_await_read(c->queue, c->awaited,
-                         mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
     err why = c->run(c);
     if (why == ERR_AGAIN)
         return; /* not ours any more */
@@ -204,9 +202,34 @@ static void call_step(struct task *t)
     home_post(loop_home(c->app->loop), t);
 }
 
+static void await_fired(void *ctx)
+{
+    struct queue_call *c = ctx;
+    if (!queue_is_read(c->queue, c->awaited) && clock_mono(c->app->clock).ns < c->read_deadline.ns)
+        return;
+    loop_timer_free(&c->timer);
+    home_post(loop_pool(c->app->loop), &c->later.task);
+}
+
+/* Loop: what it looks at is being read, soon after a start. */
+static void call_await(struct task *t)
+{
+    struct queue_call *c = CONTAINER_OF(t, struct queue_call, later.task);
+    t->run = call_step;
+    c->read_deadline = mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX);
+    c->timer = loop_timer_new(c->app->loop, await_fired, c);
+    loop_timer_start(c->timer, READ_LOOK_MS, READ_LOOK_MS);
+}
+
 static void call_start(struct queue_call *c)
 {
-    home_post(loop_pool(c->app->loop), &c->later.task);
+    struct task *t = &c->later.task;
+    if (!c->in_turn || c->queue == NULL || queue_is_read(c->queue, c->awaited)) {
+        home_post(loop_pool(c->app->loop), t);
+        return;
+    }
+    t->run = call_await;
+    home_post(loop_home(c->app->loop), t);
 }
 
 static void call_set(struct queue_call *c, err (*run)(struct queue_call *c),
@@ -255,14 +278,11 @@ static void turn_refused(struct queue_call *c, err why)
 static void turn_came(struct limiter_pass *p, bool in)
 {
     struct queue_call *c = CONTAINER_OF(p, struct queue_call, pass);
-    bool draining = in && http_draining(c->x);
     c->waits = false;
-    if (draining)
-        (void)limiter_leave(c->app->queue_turns, p); /* it was in */
-    if (in && !draining)
+    if (in)
         call_start(c);
     else
-        turn_refused(c, draining ? ERR_SHUTDOWN : ERR_LIMIT);
+        turn_refused(c, http_draining(c->x) ? ERR_SHUTDOWN : ERR_LIMIT);
 }
 
 /* On the loop, as turn_came. */
@@ -307,11 +327,8 @@ static void in_turn_of(struct queue_call *c, uint64_t stores, err (*run)(struct 
 void queue_call_part_job(struct queue_call *c, uint32_t partition, err (*run)(struct queue_call *c),
                          void (*answer)(struct queue_call *c))
 {
-    uint64_t stores = queue_stores(c->queue, partition);
-    if (c->other != NULL)
-        stores |= queue_stores(c->other, QUEUE_PARTS_ALL);
     c->awaited = partition;
-    in_turn_of(c, stores, run, answer);
+    in_turn_of(c, queue_stores(c->queue, partition), run, answer);
 }
 
 void queue_call_change_job(struct queue_call *c, err (*run)(struct queue_call *c),
@@ -319,6 +336,13 @@ void queue_call_change_job(struct queue_call *c, err (*run)(struct queue_call *c
 {
     c->awaited = QUEUE_PARTS_ALL;
     in_turn(c, TURN_CHANGE, run, answer);
+}
+
+void queue_call_requeue_job(struct queue_call *c, err (*run)(struct queue_call *c),
+                            void (*answer)(struct queue_call *c))
+{
+    c->awaited = QUEUE_PARTS_ALL;
+    in_turn(c, TURN_REQUEUE, run, answer);
 }
 
 void queue_call_memory_job(struct queue_call *c, err (*run)(struct queue_call *c),

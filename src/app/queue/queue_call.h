@@ -25,10 +25,11 @@ enum {
     QUEUE_LIST_MAX = 65536,
     QUEUE_IMPORT_ITEMS_MAX = 65536,
     QUEUE_READ_MS_MAX = 2000, /* how long a call waits for partitions to be read after a start */
-    /* Calls that may hold a thread of the pool while they wait for a store: so many of those that
-     * need one store, for each store, and of all that need several; one that changes the catalogue.
-     * A store that does not answer holds its own share and that of several stores, and no call that
-     * needs another store alone waits for it. */
+    /* Calls that run beside each other: so many of those that need one store, for each store, of
+     * those that need several, and of requeues; one that changes the catalogue. So a store that
+     * does not answer holds its own calls and those of several stores, and no call that needs
+     * another store alone waits for it. A thread of the pool is held by requeues and changes, and
+     * by the others while they read a disk of this machine. */
     QUEUE_TURNS = 2,
     QUEUE_TURN_MS_MAX = 120000, /* how long the rest wait, first come first within a share */
 };
@@ -40,10 +41,12 @@ struct queue_call {
     struct queue_info info;      /* of queue, in the arena */
     struct err_note note;
     err why;
-    bool audited;        /* its end is logged: who did what to which queue */
-    str name;            /* of the queue, for the log */
-    uint32_t awaited;    /* the partition to be read first, or QUEUE_PARTS_ALL */
-    bool in_turn, waits; /* it has a pass; for its turn. The loop's */
+    bool audited;             /* its end is logged: who did what to which queue */
+    str name;                 /* of the queue, for the log */
+    uint32_t awaited;         /* the partition to be read first, or QUEUE_PARTS_ALL */
+    bool in_turn, waits;      /* it has a pass; for its turn. The loop's */
+    struct loop_timer *timer; /* while it waits for awaited; the loop's */
+    mono read_deadline;
     struct limiter_pass pass;
     struct queue_later later; /* handed to calls of queues by run */
     bool began, told;         /* told: later.why has what the one that run made came to */
@@ -81,13 +84,15 @@ struct limiter *queue_turns_new(struct loop *loop, struct clock *clock);
 /* Puts the exchange to sleep, runs on the pool, then answers or ends with c->why. */
 void queue_call_job(struct queue_call *c, err (*run)(struct queue_call *c),
                     void (*answer)(struct queue_call *c));
-/* The same for what waits, on its thread, for other work of the pool: in its turn (QUEUE_TURNS),
- * and first until what it looks at was read. A client that leaves before its turn is forgotten.
- * part_job: asks the store of that partition of queue, or QUEUE_PARTS_ALL: of all, of other too if
- * there is one. */
+/* The same in its turn (QUEUE_TURNS), and first until what it looks at was read. A client that
+ * leaves before its turn is forgotten. part_job: asks the store of that partition of queue, or
+ * QUEUE_PARTS_ALL: of all. */
 void queue_call_part_job(struct queue_call *c, uint32_t partition, err (*run)(struct queue_call *c),
                          void (*answer)(struct queue_call *c));
-/* change_job: changes the catalogue. */
+/* requeue_job: from queue to other; blocks. */
+void queue_call_requeue_job(struct queue_call *c, err (*run)(struct queue_call *c),
+                            void (*answer)(struct queue_call *c));
+/* change_job: changes the catalogue; blocks. */
 void queue_call_change_job(struct queue_call *c, err (*run)(struct queue_call *c),
                            void (*answer)(struct queue_call *c));
 /* memory_job: asks no store, once all was read. */

@@ -189,7 +189,7 @@ void app_queue_requeue(struct http_exchange *x, void *app)
     if (m->count < 0)
         queue_call_refuse(&c->call, "count is invalid; it cannot be negative");
     else if (requeue_to(c, wire_str(m->to)))
-        queue_call_part_job(&c->call, QUEUE_PARTS_ALL, requeue_run, requeue_answer);
+        queue_call_requeue_job(&c->call, requeue_run, requeue_answer);
 }
 
 /* ---- why ---- */

@@ -316,6 +316,25 @@ static void who_waits_too_long_is_told(void **state)
 }
 
 /* The one before the others holds and may not; when its time is over the others may. */
+static void who_waits_is_late_when_it_closes(void **state)
+{
+    (void)state;
+    struct world *w = world_new();
+    limiter_limit(w->limiter, LIMITER_ORIGIN, NULL, one_running);
+    struct guest *in = come(w, &a_x, LIMITER_IN);
+    for (unsigned i = 0; i < 2; i++) {
+        struct guest *patient = &w->guests[w->count++];
+        patient->pass.deadline = (mono){ .ns = INT64_MAX - 1 };
+        assert_int_equal(guest_enter(w, patient, &a_x), LIMITER_WAITING);
+        if (i == 0)
+            limiter_close(w->limiter);
+        limiter_turn(w->limiter);
+        assert_true(patient->late);
+    }
+    leave(w, in);
+    world_free(w);
+}
+
 static void a_late_holder_frees_who_stands_behind(void **state)
 {
     (void)state;
@@ -400,6 +419,7 @@ int main(void)
         cmocka_unit_test(who_rests_makes_room_and_is_held),
         cmocka_unit_test(held_max_is_for_holders_alone),
         cmocka_unit_test(who_waits_too_long_is_told),
+        cmocka_unit_test(who_waits_is_late_when_it_closes),
         cmocka_unit_test(a_late_holder_frees_who_stands_behind),
         cmocka_unit_test(one_may_leave_in_every_state),
         cmocka_unit_test(idle_keys_are_given_back),
