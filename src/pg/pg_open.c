@@ -143,6 +143,10 @@ static void connecting_free(struct pg_connecting *x)
 static void connecting_run(struct loop_job *j)
 {
     struct pg_connecting *x = CONTAINER_OF(j, struct pg_connecting, job);
+    if (x->options == NULL) { /* the first one: libpq makes itself ready, too */
+        x->options = PQconninfoParse(x->opts.url, NULL);
+        return;
+    }
     if (x->conn == NULL) {
         x->conn = connect_start(&x->opts, &x->at);
         (void)PQsetErrorVerbosity(
@@ -251,7 +255,12 @@ static void connecting_done(struct loop_job *j, bool canceled)
         connecting_end(x, ERR_UNAVAILABLE);
         return;
     }
-    if (x->status == PGRES_POLLING_FAILED) {
+    if (x->count == 0) {
+        INVARIANT(x->options != NULL); /* pg_url_check said so */
+        x->count = pg_url_count(pg_url_addresses(x->options));
+        x->first = x->opts.address == NULL ? 0 : atomic_load(x->opts.address);
+        address_begin(x);
+    } else if (x->status == PGRES_POLLING_FAILED) {
         address_failed(x, x->why);
     } else if (x->status == PGRES_POLLING_OK) {
         if (x->opts.address != NULL)
@@ -290,15 +299,11 @@ void pg_opening_start(struct pg_opening *o)
     x->opts.url = text_copy(o->opts.url);
     x->opts.application = text_copy(o->opts.application);
     x->opts.settings = text_copy(o->opts.settings);
-    x->options = PQconninfoParse(x->opts.url, NULL);
-    INVARIANT(x->options != NULL); /* pg_url_check said so */
-    x->count = pg_url_count(pg_url_addresses(x->options));
-    x->first = o->opts.address == NULL ? 0 : atomic_load(o->opts.address);
     x->timer = loop_timer_new(x->opts.loop, connecting_late, x);
     o->connecting = x;
     o->conn = NULL;
     o->note = (struct err_note){ .text = "" };
-    address_begin(x);
+    connecting_lend(x);
 }
 
 void pg_opening_cancel(struct pg_opening *o)
