@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -196,6 +197,13 @@ def pause(server, name, on=True):
 def waiting(server, name, what, count):
     """Waits until so many requests of that kind (produce, lease, complete) wait in the queue."""
     wait_until(lambda: stats(server, name).get(f'{what}_waiting', 0) == count, f'{count} {what} wait in {name}')
+
+
+def loop_stayed_free(server):
+    """No callback of its loop took over 5 ms, but for waiting for a processor, which the kernel counts."""
+    [stalls] = re.findall(r'^palimpsest_loop_stalls_total (\d+)', server.request('GET', '/metrics').body.decode(), re.M)
+    delayed_ns = int(pathlib.Path(f'/proc/{server.pid}/schedstat').read_text().split()[1])
+    check(int(stalls) * 5_000_000 <= delayed_ns, f'{stalls} stalls; waited {delayed_ns / 1e6} ms for a processor')
 
 
 def waits_longer_than_it_lives(server, name, between):

@@ -17,7 +17,7 @@ import threading
 import time
 
 from harness import Server, check, eq, main, scene, wait_until
-from queue_help import (call, complete, create, fine, lease, produce, queue_server, refused, stats, stored, totals,
+from queue_help import (call, complete, create, fine, lease, loop_stayed_free, produce, queue_server, refused, stats, stored, totals,
                         waits_longer_than_it_lives)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
@@ -307,8 +307,28 @@ def a_stopped_store_leaves_the_pool_to_the_others(binary):
                     cluster.pause(False)
                     got = sorted(int(item['bytes']) for one in later for item in one.result()[1])
                     eq(got, list(range(24)))
+                    loop_stayed_free(server)
             finally:
                 cluster.pause(False)
+
+
+@scene
+def what_is_large_is_no_work_of_the_loop(binary):
+    """Megabytes to a store and back, one item and many: the loop is free for others meanwhile."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        with Server(binary, '--set', f'queue.stores=b={cluster.url}', '--set', 'queue.write_timeout=1m') as server:
+            create(server, 'q', lease_timeout='1h')
+            whole, many = 'x' * 3_000_000, ['y' * 4000] * 500
+            for _ in range(3):
+                produce(server, 'q', whole)
+                produce(server, 'q', *many)
+            server.restart()    # no body is in memory
+            wait_until(lambda: totals(server, 'q') == [1503], 'all is there again')
+            got = collections.Counter()
+            while sum(got.values()) < 1503:
+                got.update(item['bytes'] for item in lease(server, 'q', 1000)[1])
+            eq(got, {whole.encode(): 3, many[0].encode(): 1500})
+            loop_stayed_free(server)
 
 
 @scene
@@ -350,6 +370,7 @@ def a_stopped_store_stops_no_call_that_does_not_ask_it(binary):
                     fine(server, '/v1/partitions.pause', {'queue_name': 'bad', 'partition': 1})
                     fine(server, '/v1/queues.delete', {'queue_name': 'more'})
                     check(not any(one.done() for one in later), 'the store is stopped')
+                    loop_stayed_free(server)
                     server.signal(signal.SIGTERM)
                     wait_until(lambda: sum(one.done() for one in later) == 10, 'those that wait are answered')
                     eq([one.result().status for one in later if one.done()], [453] * 10)
@@ -390,6 +411,7 @@ def a_store_known_not_to_answer_is_not_waited_for(binary):
             wait_until(lambda: call(server, '/v1/storage/items.list', asked).status == 200, 'it is back', WAIT)
             fine(server, '/v1/storage/items.delete', {**asked, 'ids': [item['id']]})
             eq(len(stored(server, 'q', 1)), 1)
+            loop_stayed_free(server)
 
 
 def started(server, *args):

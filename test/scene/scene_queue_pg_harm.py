@@ -15,7 +15,7 @@ import tempfile
 import threading
 
 from harness import Server, check, eq, main, scene, wait_until
-from queue_help import call, complete, create, fine, lease, produce, stats, totals
+from queue_help import call, complete, create, fine, lease, loop_stayed_free, produce, stats, totals
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 from pg_cluster import Cluster  # pylint: disable=wrong-import-position
@@ -77,6 +77,7 @@ def a_loser_says_who_owns_its_partitions_and_stays_out(binary):
             second.kill9()
             told(first, 'state=owner')
             produce(first, 'q', 'again')
+            loop_stayed_free(first)
 
 
 @scene
@@ -163,6 +164,7 @@ def a_promoted_standby_goes_on_with_everything(binary):
                 eq(try_produce(server, '100s').status, 200)
                 complete(server, 'q', leased, partition)
                 eq([item['bytes'] for item in lease(server, 'q', 10)[1]], [b'2', b'3', b'4', b'x'])
+                loop_stayed_free(server)
         finally:
             standby.end()
 
@@ -407,6 +409,7 @@ def a_standby_is_promoted_while_the_old_primary_hangs(binary):
                 standby.sql('SELECT pg_promote()')
                 eq(try_produce(server, '60s').status, 200)
                 eq([item['bytes'] for item in lease(server, 'q', 10)[1]], [b'kept', b'x'])
+                loop_stayed_free(server)
         finally:
             cluster.pause(False)
             standby.end()
