@@ -7,8 +7,6 @@
  * Parameters and results are binary. Nothing here blocks the loop: steps of connecting, what is
  * long to send and answers above PG_LIGHT_BYTES are worked at on the pool; nobody waits there. So a
  * server that does not answer holds no thread.
- * pg_open, pg_run and pg_close_wait are the same for threads that may wait; the loop runs
- * meanwhile.
  *   Addresses are numeric (or the folder of a Unix socket): libpq would resolve names without a
  * deadline. */
 #ifndef PG_PG_H
@@ -135,16 +133,5 @@ struct pg_unit {
 void pg_start(struct pg *c, struct pg_unit *u);
 /* Of no more use. */
 bool pg_broken(const struct pg *c);
-
-/* ---- for threads that may wait, not the loop's ---- */
-MUST_CHECK err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out,
-                       struct err_note *note);
-/* rows: count of them, or NULL. */
-void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono deadline,
-            struct pg_rows **rows, struct pg_outcome *out);
-/* One statement. */
-void pg_run_one(struct pg *c, const char *sql, const struct pg_params *params, mono deadline,
-                struct pg_rows **rows, struct pg_outcome *out);
-void pg_close_wait(struct pg **cp);
 
 #endif

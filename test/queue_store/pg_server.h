@@ -4,7 +4,7 @@
 #define TEST_QUEUE_STORE_PG_SERVER_H
 
 #include "lib/folder.h"
-#include "pg/pg.h"
+#include "pg_wait.h"
 
 #include <pthread.h>
 #include <sys/types.h>

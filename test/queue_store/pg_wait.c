@@ -1,4 +1,5 @@
-/* pg_wait.c - the same for a thread that may wait: the loop does the work, the thread sleeps. */
+#include "pg_wait.h"
+
 #include "loop/loop.h"
 #include "pg/conn.h"
 
