@@ -74,8 +74,10 @@ struct pg_reader {
     struct pg *conn;    /* NULL: not connected */
     bool busy;          /* somebody has it, or it is being connected or cleaned */
     struct pg_ask *ask; /* who waits for it to be connected */
+    struct task back;   /* gives it back */
+    bool walking;       /* with a transaction to be ended */
     struct pg_link link;
-    struct pg_unit unit; /* ends a transaction */
+    struct pg_unit unit; /* ends it */
     struct pg_statement end;
 };
 

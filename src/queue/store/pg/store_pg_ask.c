@@ -19,13 +19,19 @@ static err ask_failed(const struct pg_outcome *o)
     return strcmp(o->state, "42P01") == 0 ? ERR_NOT_FOUND : ERR_UNAVAILABLE;
 }
 
-/* Any thread; k has no reader. */
-static void ask_over(struct pg_ask *k)
+/* Any thread. Who is to be told, and k is gone. */
+static struct queue_later *ask_free(struct pg_ask *k)
 {
     struct queue_later *later = k->later;
     later->why = k->why;
     arena_fini(&k->arena);
     k->free(k);
+    return later;
+}
+
+static void ask_over(struct pg_ask *k)
+{
+    struct queue_later *later = ask_free(k);
     home_post(later->home, &later->task);
 }
 
@@ -81,11 +87,6 @@ static void ask_end(struct pg_ask *k)
     reader_back(r, walking);
 }
 
-static void ask_end_run(struct task *t)
-{
-    ask_end(CONTAINER_OF(t, struct pg_ask, task));
-}
-
 static void ask_answered(struct pg_unit *u);
 
 /* Loop. */
@@ -117,6 +118,27 @@ static bool ask_next(struct pg_ask *k)
     return more;
 }
 
+static void reader_back_run(struct task *t)
+{
+    struct pg_reader *r = CONTAINER_OF(t, struct pg_reader, back);
+    reader_back(r, r->walking);
+}
+
+/* Pool: the call is over. Its caller goes on here, when it is of the pool, too. */
+static void ask_end_here(struct pg_ask *k)
+{
+    struct loop *loop = k->s->loop;
+    struct pg_reader *r = k->reader;
+    r->walking = k->walking;
+    struct queue_later *later = ask_free(k);
+    r->back.run = reader_back_run;
+    home_post(loop_home(loop), &r->back);
+    if (later->home == loop_pool(loop))
+        later->task.run(&later->task);
+    else
+        home_post(later->home, &later->task);
+}
+
 /* Pool: rows came. What of them next did not take is freed. */
 static void ask_look_run(struct task *t)
 {
@@ -128,7 +150,11 @@ static void ask_look_run(struct task *t)
     bool more = ask_next(k);
     for (unsigned i = 0; i < count; i++)
         pg_rows_free(&k->got[i]);
-    k->task.run = more ? ask_send_run : ask_end_run;
+    if (!more) {
+        ask_end_here(k);
+        return;
+    }
+    k->task.run = ask_send_run;
     home_post(loop_home(k->s->loop), &k->task);
 }
 
