@@ -525,10 +525,11 @@ static void a_heartbeat_takes_the_connection_of_writes(void **state)
     struct queue_part_record r;
     struct queue_store *s = store_new(f);
     assert_int_equal(model_own_one(s, p, &r), ERR_OK);
-    pg_server_run(
-        &f->server, c,
-        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted",
-        NULL);
+    assert_int_equal(model_write_nothing(s, p, r.epoch), ERR_OK);
+    pg_server_run(&f->server, c,
+                  "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = "
+                  "'advisory' AND granted",
+                  NULL);
     err why = s->ops->heartbeat(s, (mono){ .ns = 0 }, NULL);
     assert_true(why == ERR_IO || why == ERR_UNAVAILABLE);
     assert_int_equal(s->ops->record(s, p, &r),

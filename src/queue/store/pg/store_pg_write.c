@@ -186,6 +186,7 @@ static void group_answered(struct pg_unit *u);
 static void group_send(struct pg_group *g, unsigned count)
 {
     g->sending = count;
+    g->statements = 0; /* until it is built: on a connection that broke it never is */
     g->unit = (struct pg_unit){ .build = group_build,
                                 .weight = g->each ? g->weight / g->count : g->weight,
                                 .deadline = store_pg_deadline(g->s),
