@@ -417,7 +417,7 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-static void loop_is_here(void *ctx)
+static void loop_reached(void *ctx)
 {
     loop_thread = pthread_self();
     awaited_tell(ctx, ERR_OK);
@@ -460,7 +460,7 @@ void stage_begin(struct stage *s, bool has_redis)
     assert_int_equal(pthread_create(&w->thread, NULL, worker_run, w), 0);
     struct awaited here;
     awaited_init(&here);
-    __real_loop_post(s->loop, loop_is_here, &here);
+    __real_loop_post(s->loop, loop_reached, &here);
     assert_int_equal(awaited_wait(&here), ERR_OK);
     awaited_fini(&here);
     pthread_mutex_lock(&o->lock);

@@ -195,11 +195,9 @@ static void what_memory_does_not_hold_stays_and_is_due_in_time(void **state)
     queue_unref(&q);
 }
 
-static err own_by_another(struct queue_store *s, const struct queue_part *parts, unsigned count,
-                          const unsigned char *boot, struct queue_part_record *out,
-                          struct err_note *note)
+static err own_by_another(struct queue_store *s, const struct queue_own *o)
 {
-    (void)s, (void)parts, (void)count, (void)boot, (void)out, (void)note;
+    (void)s, (void)o;
     return ERR_CONFLICT;
 }
 
@@ -229,7 +227,12 @@ static void a_partition_of_another_is_not_cleared_nor_called_empty(void **state)
         bool ready = how & 1, scheduled = how & 2, destructive = how & 4;
         if (!ready && !scheduled)
             continue;
-        assert_int_equal(queue_clear(q, ready, scheduled, destructive, &note), ERR_UNAVAILABLE);
+        assert_int_equal(queue_clear(q,
+                                     &(struct queue_clear_order){ .ready = ready,
+                                                                  .scheduled = scheduled,
+                                                                  .destructive = destructive },
+                                     &note),
+                         ERR_UNAVAILABLE);
         assert_string_equal(note.text, "partition not available; partition '0' is owned by another "
                                        "process, retry again");
     }
@@ -241,7 +244,7 @@ static void a_partition_of_another_is_not_cleared_nor_called_empty(void **state)
     rig_ops(&rig, 0, bent.real);
     await_state(q, "available");
     left(q, 3, 0, 0);
-    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    assert_int_equal(queue_clear(q, &(struct queue_clear_order){ .ready = true }, &note), ERR_OK);
     left(q, 0, 0, 0);
     queue_unref(&q);
 }

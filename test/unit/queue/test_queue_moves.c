@@ -257,11 +257,13 @@ static void items_of_many_moves_that_fail_are_removed_at_once(void **state)
     ask_free(l);
     rig_advance(&rig, 61 * NS_PER_S);
     const mono begin = clock_mono(rig.clock);
-    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    assert_int_equal(queue_clear(q, &(struct queue_clear_order){ .ready = true }, &note), ERR_OK);
     assert_int_equal(leased(), MANY); /* their leases ended, and that is all that ended */
     assert_int_equal(rig_change(&rig, q, CHANGE_DELETE, 0, ids, MANY - 1, &note), ERR_OK);
     assert_int_equal(leased(), 1);
-    assert_int_equal(queue_clear(q, true, false, true, &note), ERR_OK);
+    assert_int_equal(
+        queue_clear(q, &(struct queue_clear_order){ .ready = true, .destructive = true }, &note),
+        ERR_OK);
     assert_int_equal(leased() + ready(q), 0);
     assert_true(clock_mono(rig.clock).ns < mono_add_ms(begin, 20000).ns);
     let_queues_go();
