@@ -489,8 +489,7 @@ static void turns_update_each(void *ctx, str key, void *value)
 void limiter_limit(struct limiter *l, enum limiter_level level, const struct limiter_key *key,
                    struct limiter_limits limits)
 {
-    INVARIANT(level < LIMITER_LEVELS);
-    INVARIANT(level != LIMITER_ALL || key == NULL);
+    INVARIANT(level < LIMITER_LEVELS && (level != LIMITER_ALL || key == NULL));
     limiter_lock(l);
     if (key == NULL) {
         l->levels[level] = limits;
@@ -565,9 +564,7 @@ void limiter_free(struct limiter **lp)
     if (l == NULL)
         return;
     limiter_lock(l);
-    INVARIANT(l->all->running == 0);
-    INVARIANT(l->all->held == 0);
-    INVARIANT(l->all->waiting_count == 0);
+    INVARIANT(l->all->running == 0 && l->all->held == 0 && l->all->waiting_count == 0);
     map_each(l->places, place_free_each, NULL); /* limits of their own alone kept them */
     map_free(&l->places);
     heap_fini(&l->deadlines);
@@ -587,8 +584,7 @@ static void place_check_each(void *ctx, str key, void *value)
     const struct limiter_place *at = value;
     (void)key;
     INVARIANT(at->uses > 0);
-    INVARIANT(at->running <= at->above->running);
-    INVARIANT(at->held <= at->above->held);
+    INVARIANT(at->running <= at->above->running && at->held <= at->above->held);
     INVARIANT(at->waiting_count <= at->above->waiting_count);
     INVARIANT(!list_empty(&at->turn) == place_wants_turn(l, at));
     INVARIANT(at->bounded <= at->waiting_count);

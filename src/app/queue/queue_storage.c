@@ -201,8 +201,7 @@ static err import_run(struct queue_call *call)
     err why = call->told ? call->later.why : ERR_OK;
     while (why == ERR_OK) {
         if (c->batch.count > 0) { /* it is stored */
-            memcpy(c->stored + c->done, c->batch.stored,
-                   c->batch.count * sizeof *c->batch.stored);
+            memcpy(c->stored + c->done, c->batch.stored, c->batch.count * sizeof *c->batch.stored);
             c->done += c->batch.count;
             arena_release(a, c->before);
         }
