@@ -119,13 +119,6 @@ static void move_free(struct move *m)
     free(m);
 }
 
-static void finished(void *ctx)
-{
-    struct move *m = ctx;
-    move_deliver(m);
-    move_free(m);
-}
-
 bool move_is_current(const struct move *m)
 {
     const struct queue *q = m->part->queue;
@@ -177,6 +170,20 @@ static void put_back(struct move *m, unsigned from)
     m->count = from;
 }
 
+/* On the loop. Who is told looks there at once, so the items stand in the target first. */
+static void finished(void *ctx)
+{
+    struct move *m = ctx;
+    struct queue *q = m->part->queue;
+    move_deliver(m);
+    queue_enter(q);
+    list_remove(&m->by_part);
+    tell_client(m, m->outcome);
+    tell_order(m, m->outcome);
+    queue_leave(q);
+    move_free(m);
+}
+
 void move_end(struct move *m, err why)
 {
     struct part *p = m->part;
@@ -184,14 +191,13 @@ void move_end(struct move *m, err why)
     if (why != ERR_OK)
         put_back(m, 0);
     m->removed = why == ERR_OK;
+    m->outcome = why;
+    m->count = 0; /* none is on its way any more */
     if (m->told && why == ERR_OK)
         log_event(q->all->opts.log, LOG_INFO, "queue.move", LOG_STR("name", q->info.name),
                   LOG_INT("partition", p->number), LOG_CSTR("state", "moved"));
-    tell_client(m, why);
-    tell_order(m, why);
     stop_running(m);
     q->busy--;
-    list_remove(&m->by_part);
     if (m->why == ERR_OK)
         m->why = why;
     loop_post(q->all->opts.loop, finished, m);

@@ -58,6 +58,7 @@ struct move {
     struct part *to_part;
     uint64_t to_generation, to_epoch;
     uint32_t to_store_index;
+    err outcome;         /* what it ended with */
     bool removed;        /* from the source */
     struct list by_part; /* part.movers */
     struct batch *batch;

@@ -330,7 +330,8 @@ static err change_start(struct rig *r, struct queue *q, struct ask *a)
     a->u.change.queue = q;
     a->u.change.items = a->changes;
     a->u.change.arena = &a->arena;
-    a->u.change.home = loop_home(r->loop);
+    if (a->u.change.home == NULL)
+        a->u.change.home = loop_home(r->loop);
     a->u.change.done = changed;
     a->u.change.ctx = a;
     a->u.change.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);

@@ -6,6 +6,8 @@
 #include "queue/admin.h"
 #include "queue/store/store.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -149,10 +151,62 @@ static void items_that_died_while_nobody_was_there_reach_the_dead_queue(void **s
 }
 
 /* All of the only partition of q, to the dead queue. */
+/* A thread of its own, as a worker of HTTP is: what it runs waits for nothing of the loop's. */
+static struct own_thread {
+    struct home home;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the next */
+    struct task_list tasks;
+    sem_t posted;
+} own_thread;
+static struct home *retry_home; /* NULL: the loop's */
+
+static void own_thread_post(struct home *h, struct task *t)
+{
+    struct own_thread *o = CONTAINER_OF(h, struct own_thread, home);
+    (void)pthread_mutex_lock(&o->lock);
+    (void)task_list_put(&o->tasks, t);
+    (void)pthread_mutex_unlock(&o->lock);
+    (void)sem_post(&o->posted);
+}
+
+static void *own_thread_main(void *own)
+{
+    struct own_thread *o = own;
+    for (;;) {
+        (void)sem_wait(&o->posted);
+        (void)pthread_mutex_lock(&o->lock);
+        struct task *t = task_list_take(&o->tasks);
+        (void)pthread_mutex_unlock(&o->lock);
+        if (t == NULL)
+            return NULL;
+        t->run(t);
+    }
+}
+
+static void own_thread_begin(void)
+{
+    own_thread = (struct own_thread){ .home = { .post = own_thread_post } };
+    assert_int_equal(pthread_mutex_init(&own_thread.lock, NULL), 0);
+    assert_int_equal(sem_init(&own_thread.posted, 0, 0), 0);
+    assert_int_equal(pthread_create(&own_thread.thread, NULL, own_thread_main, &own_thread), 0);
+    retry_home = &own_thread.home;
+}
+
+static void own_thread_end(void)
+{
+    retry_home = NULL;
+    (void)sem_post(&own_thread.posted);
+    assert_int_equal(pthread_join(own_thread.thread, NULL), 0);
+    (void)sem_destroy(&own_thread.posted);
+    (void)pthread_mutex_destroy(&own_thread.lock);
+}
+
 static err retry_dead(struct ask *l, struct err_note *note)
 {
     struct ask *a = ask_new();
     a->u.change.kind = CHANGE_RETRY;
+    a->u.change.home = retry_home;
     a->u.change.items_count = l->u.lease.items_count;
     a->u.change.partition = l->u.lease.partition;
     for (unsigned i = 0; i < l->u.lease.items_count; i++) {
@@ -163,6 +217,25 @@ static err retry_dead(struct ask *l, struct err_note *note)
     *note = a->u.change.note;
     ask_free(a);
     return why;
+}
+
+/* Who is told that items were sent to the dead queue finds them there. */
+static void items_sent_are_there_when_it_is_told(void **state)
+{
+    enum { ROUNDS = 200 };
+    struct err_note note;
+    (void)state;
+    make_queues();
+    own_thread_begin();
+    for (unsigned i = 1; i <= ROUNDS; i++) {
+        (void)rig_produce(&rig, q, "x", 1);
+        struct ask *l = rig_lease(&rig, q, 1);
+        assert_int_equal(retry_dead(l, &note), ERR_OK);
+        ask_free(l);
+        assert_int_equal(ready(dead), i);
+    }
+    own_thread_end();
+    let_queues_go();
 }
 
 static void items_come_back_from_the_dead_queue_whatever_their_size(void **state)
@@ -327,6 +400,8 @@ int main(void)
         TWO_STORES(items_that_die_reach_the_dead_queue_whatever_their_size),
         ONE_STORE(items_that_died_while_nobody_was_there_reach_the_dead_queue),
         TWO_STORES(items_that_died_while_nobody_was_there_reach_the_dead_queue),
+        ONE_STORE(items_sent_are_there_when_it_is_told),
+        TWO_STORES(items_sent_are_there_when_it_is_told),
         ONE_STORE(items_come_back_from_the_dead_queue_whatever_their_size),
         TWO_STORES(items_come_back_from_the_dead_queue_whatever_their_size),
         ONE_STORE(an_order_that_the_dead_queue_does_not_take_is_told_and_undone),
