@@ -37,9 +37,13 @@ def state(server):
     return part['state']
 
 
+def told_of(server, words):
+    return len(re.findall(words, server.stderr()))
+
+
 def turns(server, what):
     """How often it said that its store b is in that state."""
-    return len(re.findall(f'queue.store store=b state={what}', server.stderr()))
+    return told_of(server, f'queue.store store=b state={what}')
 
 
 @scene
@@ -121,6 +125,26 @@ def items_whose_bodies_are_gone_are_told_and_out_of_the_way(binary):
             check('palimpsest_queue_damaged{queue="q",partition="0"} 12' in text, 'they are counted')
             produce(server, 'q', 'new')
             eq(lease(server, 'q')[1][0]['bytes'], b'new')
+
+
+@scene
+def a_partition_whose_row_was_deleted_is_named_and_stands_alone(binary):
+    """The other partition of the store serves on; once the row is there again, so does this one, with its items."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        with Server(binary, '--set', f'queue.stores=b={cluster.url}') as server:
+            create(server, 'q', 2)
+            produce(server, 'q', 'kept')
+            [row] = cluster.sql('SELECT queue, partition, epoch, owner, boot FROM queue_part WHERE partition = 0').splitlines()
+            cluster.sql('DELETE FROM queue_part WHERE partition = 0')
+            wait_until(lambda: try_produce(server).status and told_of(server, 'queue_part'), 'it is told', WAIT)
+            for _ in range(5):
+                eq(try_produce(server, '10s').status, 200)
+            eq([part['state'] for part in fine(server, '/v1/partitions.list', {'queue_name': 'q'})['partitions']],
+               ['error', 'available'])
+            eq(told_of(server, 'queue.partition .*state=error'), 1, 'once, and not at each try')
+            number, partition, epoch, owner, boot = row.split('|')
+            cluster.sql(f"INSERT INTO queue_part VALUES ({number}, {partition}, {epoch}, {owner}, '{boot}')")
+            wait_until(lambda: totals(server, 'q')[0] > 0, 'its items are there again', WAIT)
 
 
 @scene

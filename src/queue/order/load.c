@@ -9,6 +9,8 @@
  * rows that left their place. */
 #include "queue/order/load.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,11 +221,23 @@ void part_own(struct part *p, const struct queue_part_record *record)
     part_loads(p);
 }
 
+static void part_tell(const struct part *p, enum log_level level, const char *state,
+                      const char *why)
+{
+    log_event(p->queue->all->opts.log, level, "queue.partition",
+              LOG_STR("name", p->queue->info.name), LOG_INT("partition", p->number),
+              LOG_CSTR("store", part_store(p)->name), LOG_CSTR("state", state),
+              LOG_CSTR("why", why));
+}
+
 static void part_opened(struct part *p)
 {
     p->loaded = true;
     p->failing = false;
     part_set_foreign(p, false);
+    if (p->broken)
+        part_tell(p, LOG_INFO, "available", "");
+    p->broken = false;
     if (!p->seen) {
         p->seen = true;
         INVARIANT(p->queue->unseen > 0);
@@ -343,6 +357,15 @@ static void part_stand_by(struct part *p)
     change_refuse_all(p);
 }
 
+/* It alone cannot be had: its store serves the others. It is asked for again, and told of once. */
+static void part_broke(struct part *p, const struct err_note *why)
+{
+    if (!p->broken)
+        part_tell(p, LOG_WARN, "error", why->text);
+    p->broken = p->failing = true;
+    change_refuse_all(p);
+}
+
 static void job_done(struct store_job *job)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
@@ -364,6 +387,8 @@ static void job_done(struct store_job *job)
             part_tail_end(p, false);
         if (j->why == ERR_CONFLICT)
             part_stand_by(p);
+        else if (j->why == ERR_GONE)
+            part_broke(p, &j->note);
         else if (j->why != ERR_OK && !j->is_starved)
             stores_written(q->all, j->store_index, j->why, 0, false);
         if (j->why != ERR_OK)

@@ -38,6 +38,7 @@ struct part_job {
     enum load_stage stage;
     unsigned index;           /* of calls in this stage */
     struct read_batch *batch; /* being read */
+    struct err_note note;     /* of owning */
     struct part *part;
     struct queue_store *store;
     struct queue_part place;

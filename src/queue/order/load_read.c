@@ -181,9 +181,11 @@ static err batch_ask(struct part_job *j, struct ksuid first)
 
 static err load_ask(struct part_job *j)
 {
-    struct queue_own own = {
-        .parts = &j->place, .count = 1, .boot = j->part->queue->all->boot, .out = &j->record
-    };
+    struct queue_own own = { .parts = &j->place,
+                             .count = 1,
+                             .boot = j->part->queue->all->boot,
+                             .out = &j->record,
+                             .note = &j->note };
     switch (j->stage) {
     case LOAD_OWN:
         own.later = store_job_ask(&j->job);

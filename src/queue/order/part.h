@@ -81,6 +81,7 @@ struct part {
     unsigned recent_at;
     bool failing; /* its memory was lost to an error of its store */
     bool foreign; /* another process owns it */
+    bool broken;  /* others took away what says whose it is */
     bool unsure;  /* items may have been moved here: only the store knows */
     bool stale, owned,
         seen; /* to be read again; owned: epoch and counts are known; seen: its keys too */

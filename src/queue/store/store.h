@@ -151,7 +151,8 @@ struct queue_batch_look {
  * store. ERR_CORRUPT, ERR_IO, ERR_UNAVAILABLE. */
 struct queue_store_ops {
     void (*write)(struct queue_store *s, struct queue_write *w);
-    /* ERR_LIMIT; ERR_CONFLICT: another process that lives owns one. */
+    /* ERR_LIMIT; ERR_CONFLICT: another process that lives owns one; ERR_GONE: of one that is there,
+     * what says whose it is was taken away by others. The note says more. */
     err (*own)(struct queue_store *s, const struct queue_own *o);
     /* ERR_NOT_FOUND: no such partition. */
     err (*record)(struct queue_store *s, struct queue_part p, struct queue_part_record *out);

@@ -144,7 +144,7 @@ struct own_ask {
 static err own_failed(const struct pg_outcome *o)
 {
     if (strcmp(o->state, TABLE_THERE_STATE) == 0)
-        return ERR_CORRUPT; /* its row is gone, and what lies in its tables is nobody's */
+        return ERR_GONE; /* its row is, and who owns what lies in its tables cannot be known */
     return o->why == ERR_FULL ? ERR_FULL : ERR_UNAVAILABLE;
 }
 
@@ -200,6 +200,12 @@ static void own_free(struct pg_ask *k)
     struct own_ask *o = CONTAINER_OF(k, struct own_ask, ask);
     if (k->why == ERR_CONFLICT)
         err_note_set(o->own.note, "store %s: another process owns these partitions", k->s->name);
+    else if (k->why == ERR_GONE)
+        err_note_set(
+            o->own.note,
+            "its tables are there, and its row in queue_part (queue %u, partition %u) is not: "
+            "put the row back, or drop the tables",
+            k->part.queue, k->part.partition);
     else if (k->why != ERR_OK)
         err_note_set(o->own.note, "store %s cannot take its partitions: %s", k->s->name,
                      err_name(k->why));
