@@ -26,21 +26,31 @@ struct drop_job {
     err why;
 };
 
+/* What another process owns is for that one to delete: the queue is forgotten here alone. */
+static void drop_take(struct drop_job *d, err why)
+{
+    struct queue_store *store = d->all->opts.stores[d->parts[d->at].store];
+    if (why == ERR_CONFLICT)
+        log_event(d->all->opts.log, LOG_WARN, "queue.drop", LOG_INT("queue_number", d->number),
+                  LOG_INT("partition", d->parts[d->at].partition), LOG_CSTR("store", store->name),
+                  LOG_CSTR("what", "another process owns the partition; it stays, with its items, "
+                                   "until the queue is deleted there"));
+    d->why = why == ERR_CONFLICT ? ERR_OK : why;
+    d->at++;
+}
+
 static bool drop_step(struct store_job *j)
 {
     struct drop_job *d = CONTAINER_OF(j, struct drop_job, job);
-    if (store_job_told(j)) {
-        d->why = j->later.why;
-        d->at++;
-    }
+    if (store_job_told(j))
+        drop_take(d, j->later.why);
     while (d->at < d->count && d->why == ERR_OK) {
         struct queue_store *store = d->all->opts.stores[d->parts[d->at].store];
         const struct queue_part p = { .queue = d->number, .partition = d->parts[d->at].partition };
         err why = store->ops->drop(store, p, store_job_ask(j));
         if (store_job_waits(j, why))
             return true;
-        d->why = why;
-        d->at++;
+        drop_take(d, why);
     }
     if (d->why == ERR_OK && !d->all->draining)
         d->why = catalogue_forget(d->all->opts.engine, d->number);

@@ -128,6 +128,25 @@ def items_whose_bodies_are_gone_are_told_and_out_of_the_way(binary):
 
 
 @scene
+def a_queue_deleted_at_the_standby_stays_with_its_owner(binary):
+    """Its items are the owner's. When both have deleted it, its tables are gone."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        stores = ('--set', f'queue.stores=b={cluster.url}', '--set', 'queue.deployment=d')
+        with Server(binary, *stores) as first, Server(binary, *stores) as second:
+            create(first, 'q')
+            produce(first, 'q', 'kept')
+            create(second, 'q')
+            told(second, 'queue.store store=b state=standby')
+            fine(second, '/v1/queues.delete', {'queue_name': 'q'})
+            told(second, 'queue.drop .*another process')
+            eq(totals(first, 'q'), [1])
+            [item] = lease(first, 'q')[1]
+            complete(first, 'q', [item])
+            fine(first, '/v1/queues.delete', {'queue_name': 'q'})
+            wait_until(lambda: cluster.sql("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'queue_1%'") == '0', 'gone', WAIT)
+
+
+@scene
 def a_partition_whose_row_was_deleted_is_named_and_stands_alone(binary):
     """The other partition of the store serves on; once the row is there again, so does this one, with its items."""
     with Cluster(options=('fsync=off',)) as cluster:

@@ -163,7 +163,8 @@ struct queue_store_ops {
     /* ERR_AGAIN, ERR_NOT_FOUND, ERR_LIMIT (arena). */
     err (*bodies)(struct queue_store *s, struct queue_part p, struct queue_bodies *b);
     /* Removes a partition with all its rows, its record first, so that its owner can write no more;
-     * in bounded steps, goes on where it stopped when called again. */
+     * in bounded steps, goes on where it stopped when called again. ERR_CONFLICT: another process
+     * that lives owns it; nothing was removed. */
     err (*drop)(struct queue_store *s, struct queue_part p, struct queue_later *later);
     /* After ERR_IO: opens again; ERR_UNAVAILABLE while it cannot. One at a time. The store keeps
      * others out: a call that runs is waited for, one that comes gets ERR_UNAVAILABLE. Writes are

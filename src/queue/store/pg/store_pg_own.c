@@ -225,10 +225,19 @@ err store_pg_own(struct queue_store *q, const struct queue_own *own)
 
 /* ---- dropping ---- */
 
+#define DROP_ANOTHERS_STATE "22012" /* division by zero */
+/* Fails when a process that lives owns it; else nobody takes it before the transaction ends. */
+#define DROP_MAY_SQL                                                                               \
+    "SELECT 1 / (count(*) = 0)::int4 FROM queue_part WHERE queue = $1 AND partition = $2 AND "     \
+    "owner <> $3 AND NOT pg_try_advisory_xact_lock(owner)"
+
 static bool drop_next(struct pg_ask *k)
 {
     if (k->step > 0)
         return false;
+    struct pg_params *may = part_params(k);
+    pg_put_i64(may, k->s->owner);
+    pg_ask_add(k, DROP_MAY_SQL, may);
     pg_ask_add(k, "DELETE FROM queue_part WHERE queue = $1 AND partition = $2", part_params(k));
     for (size_t i = 0; i < COUNT_OF(FAMILY_TABLES); i++) {
         char text[32];
@@ -240,7 +249,7 @@ static bool drop_next(struct pg_ask *k)
 
 static err drop_failed(const struct pg_outcome *o)
 {
-    return o->why;
+    return strcmp(o->state, DROP_ANOTHERS_STATE) == 0 ? ERR_CONFLICT : o->why;
 }
 
 static void ask_free(struct pg_ask *k)
