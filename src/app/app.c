@@ -57,10 +57,11 @@ void app_start(struct app *app)
     page_store_listen(page->store, &listener);
 }
 
-unsigned app_queue_threads(unsigned disks)
+unsigned app_queue_threads(unsigned stores, unsigned disks)
 {
-    unsigned shares = 1 + disks + (disks > 1); /* of requeues; of calls that need several */
-    return 1 + shares * QUEUE_TURNS;           /* and of a change */
+    bool several = stores > 1 && disks > 0; /* calls that need several may hold one at a disk */
+    unsigned shares = 1 + disks + several;  /* 1: of requeues */
+    return 1 + shares * QUEUE_TURNS;        /* and of a change */
 }
 
 void app_drain_calls(struct app *app)

@@ -69,9 +69,9 @@ void app_stop(struct app *app);
 void app_drain_calls(struct app *app);
 /* After http_server_free, while the loop is there: nobody calls any more. */
 void app_stop_calls(struct app *app);
-/* Threads of the pool that calls of queues may hold, beside others', with so many stores on disks
- * of this machine. */
-unsigned app_queue_threads(unsigned disks);
+/* Threads of the pool that calls of queues may hold, beside others', with so many stores, of which
+ * disks are on disks of this machine. */
+unsigned app_queue_threads(unsigned stores, unsigned disks);
 
 /* The {domain} of this request, or NULL after answering 404 domain_not_found. */
 const struct page_domain *app_domain_of(struct http_exchange *x, const struct app *app);

@@ -25,13 +25,14 @@ struct pg {
     struct loop_job job;
     /* who works at it */
     PGconn *conn;
-    struct list units;      /* in order; those that were sent are at the front */
-    struct list over;       /* ended; their done is to be called */
-    bool readable, pending; /* there is something to read; not all was written */
-    uint64_t unflushed;     /* weight of what was sent since all was written */
-    uint64_t received;      /* bytes that came, as far as anybody looked */
-    err cause;              /* why it broke: ERR_TIMEOUT, ERR_LIMIT; else libpq knows */
-    atomic_bool broken;     /* looked at by any thread */
+    struct list units;       /* in order; those that were sent are at the front */
+    struct list over;        /* ended; their done is to be called */
+    bool readable, writable; /* what the watch saw, and nobody has taken up */
+    bool pending;            /* not all was written */
+    uint64_t unflushed;      /* weight of what was sent since all was written */
+    uint64_t received;       /* bytes that came, as far as anybody looked */
+    err cause;               /* why it broke: ERR_TIMEOUT, ERR_LIMIT; else libpq knows */
+    atomic_bool broken;      /* looked at by any thread */
 };
 #define PG_MAGIC 0x9c0117ecu
 #define PG_DENIED_STATE "42501"

@@ -20,7 +20,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-enum { ANSWER_BYTES_MAX = 256 << 20, STATEMENT_WEIGHT = 512 };
+enum {
+    ANSWER_BYTES_MAX = 256 << 20,
+    STATEMENT_WEIGHT = 512,
+    READS_MAX = 4096 /* in a turn on the pool; then the loop looks at deadlines */
+};
 
 bool pg_broken(const struct pg *c)
 {
@@ -78,6 +82,8 @@ static void conn_break(struct pg *c, err cause)
 /* Queues it whole, in the memory of libpq. */
 static void unit_send(struct pg *c, struct pg_unit *u)
 {
+    for (unsigned i = 0; u->rows != NULL && i < u->count; i++)
+        u->rows[i] = NULL;
     if (atomic_load(&c->broken)) {
         unit_refuse(c, u, ERR_UNAVAILABLE, PQerrorMessage(c->conn));
         return;
@@ -87,8 +93,6 @@ static void unit_send(struct pg *c, struct pg_unit *u)
         return;
     }
     u->out.failed = u->count;
-    for (unsigned i = 0; u->rows != NULL && i < u->count; i++)
-        u->rows[i] = NULL;
     for (unsigned i = 0; i < u->count; i++) {
         INVARIANT(u->list[i].params == NULL || !u->list[i].params->failed);
         if (send_one(c, &u->list[i]) == ERR_OK)
@@ -208,21 +212,39 @@ bool pg_tcp_received(PGconn *conn, uint64_t *bytes)
     return told;
 }
 
-/* How much of the answer to the first unit has come: libpq keeps all of it in memory. It reads
- * until nothing is there, as much as the server sends meanwhile: of a socket in a folder, which
- * counts nothing, some of that is not seen. */
+static uint64_t unread_bytes(const struct pg *c)
+{
+    int waiting = 0;
+    return ioctl(PQsocket(c->conn), FIONREAD, &waiting) == 0 && waiting > 0 ? (uint64_t)waiting : 0;
+}
+
+/* How much of the answer to the first unit has come: libpq keeps all of it in memory. */
 static uint64_t answer_bytes(struct pg *c)
 {
-    uint64_t bytes;
-    int waiting = 0;
+    uint64_t bytes, unread = 0;
     const struct list *first = list_first(&c->units);
     if (first == NULL)
         return 0;
     if (pg_tcp_received(c->conn, &bytes))
         c->received = bytes;
-    else if (ioctl(PQsocket(c->conn), FIONREAD, &waiting) == 0)
-        c->received += (uint64_t)waiting;
-    return c->received - CONTAINER_OF(unconst(first), struct pg_unit, link)->received_before;
+    else
+        unread = unread_bytes(c);
+    return c->received + unread -
+           CONTAINER_OF(unconst(first), struct pg_unit, link)->received_before;
+}
+
+/* Reads as much as libpq has room for, and takes what is whole. A socket in a folder counts
+ * nothing: what comes while it is read is not seen. False: the connection went. */
+static bool conn_read(struct pg *c)
+{
+    uint64_t bytes, before = unread_bytes(c);
+    bool reads = PQconsumeInput(c->conn) == 1;
+    if (reads && !pg_tcp_received(c->conn, &bytes)) {
+        uint64_t left = unread_bytes(c);
+        c->received += before > left ? before - left : 0;
+    }
+    take_results(c); /* what came before it went, the reason it gave among it */
+    return reads;
 }
 
 /* ---- a turn ---- */
@@ -260,20 +282,23 @@ static void conn_work(struct pg *c)
         conn_break(c, ERR_IO);
     c->pending = pending > 0;
     c->unflushed = c->pending ? c->unflushed : 0;
-    if (looks && !atomic_load(&c->broken)) {
-        bool gone = PQconsumeInput(c->conn) != 1;
-        take_results(c); /* what came before it went, the reason it gave among it */
-        if (gone && !atomic_load(&c->broken))
+    /* On the pool all that has come: libpq takes a buffer's worth of a large answer at a time. */
+    for (unsigned reads = 0; looks && !atomic_load(&c->broken); reads++) {
+        if (!conn_read(c) && !atomic_load(&c->broken))
             conn_break(c, ERR_IO);
+        if (answer_bytes(c) > ANSWER_BYTES_MAX && !atomic_load(&c->broken))
+            conn_break(c, ERR_LIMIT);
+        looks = c->lent && reads < READS_MAX && !atomic_load(&c->broken) && unread_bytes(c) > 0;
     }
-    c->readable = false;
+    c->readable = c->writable = false;
     if (atomic_load(&c->broken))
         units_drop(c);
 }
 
+/* What the socket did not take waits until it takes more, and is no work before. */
 static bool is_heavy(struct pg *c)
 {
-    uint64_t weight = c->unflushed;
+    uint64_t weight = c->pending && !c->writable ? 0 : c->unflushed;
     for (const struct list *n = c->units.next; n != &c->units; n = n->next) {
         const struct pg_unit *u = CONTAINER_OF(unconst(n), struct pg_unit, link);
         weight += u->sent ? 0 : u->weight;
@@ -389,6 +414,7 @@ static void conn_ready(void *ctx, unsigned events)
     struct pg *c = ctx;
     MAGIC_CHECK(c, PG_MAGIC);
     c->readable = (events & ~(unsigned)LOOP_WRITABLE) != 0;
+    c->writable = (events & LOOP_WRITABLE) != 0;
     if ((events & LOOP_ERROR) != 0)
         c->watched = 0; /* it has stopped */
     conn_turn(c);
@@ -509,6 +535,8 @@ void pg_close(struct pg **cp)
     INVARIANT(!c->lent);
     *cp = NULL;
     for (struct list *n; (n = list_take(&c->units)) != NULL;)
+        rows_drop(CONTAINER_OF(n, struct pg_unit, link));
+    for (struct list *n; (n = list_take(&c->over)) != NULL;)
         rows_drop(CONTAINER_OF(n, struct pg_unit, link));
     c->closing = true;
     loop_watch_free(&c->watch);

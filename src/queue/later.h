@@ -2,7 +2,7 @@
  *
  * Such a call returns ERR_AGAIN, holds no thread while it waits, and posts the task to home once,
  * with why; what the call points to is lent until then. Without one (NULL) the call blocks. A call
- * that needs a disk of this machine alone never returns ERR_AGAIN: it blocks for that. */
+ * may block for a disk of this machine. */
 #ifndef QUEUE_LATER_H
 #define QUEUE_LATER_H
 

@@ -123,11 +123,11 @@ static err store_open(struct server *s, const struct config_store *store, struct
 /* A store in PostgreSQL holds none. */
 unsigned server_pool_threads(const struct config *c)
 {
-    unsigned disks = c->queue.stores_count == 0, upkeep = 0;
-    for (unsigned i = 0; i < c->queue.stores_count; i++)
-        upkeep += c->queue.stores[i].url == NULL;
-    disks += upkeep;
-    return c->pool_threads + app_queue_threads(disks) + upkeep * STORE_UPKEEP_THREADS;
+    unsigned stores = c->queue.stores_count, disks = 0;
+    for (unsigned i = 0; i < stores; i++)
+        disks += c->queue.stores[i].url == NULL;
+    unsigned calls = stores == 0 ? app_queue_threads(1, 1) : app_queue_threads(stores, disks);
+    return c->pool_threads + calls + disks * STORE_UPKEEP_THREADS;
 }
 
 /* ---- the first connections to PostgreSQL: all at once, while the loop runs ---- */

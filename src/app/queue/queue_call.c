@@ -237,6 +237,7 @@ static void call_set(struct queue_call *c, err (*run)(struct queue_call *c),
 {
     c->run = run;
     c->answer = answer;
+    c->began = c->told = false;
     c->later =
         (struct queue_later){ .home = loop_pool(c->app->loop), .task = { .run = call_step } };
 }

@@ -79,7 +79,7 @@ MUST_CHECK bool queue_call_limit(struct queue_call *c, int32_t limit, unsigned *
 /* Memory of the request, zeroed. NULL: answered. */
 MUST_CHECK void *queue_call_memory(struct queue_call *c, size_t count, size_t size);
 
-/* Who may hold a thread now. Dies when out of memory. */
+/* Whose turn it is (QUEUE_TURNS). Dies when out of memory. */
 struct limiter *queue_turns_new(struct loop *loop, struct clock *clock);
 /* Puts the exchange to sleep, runs on the pool, then answers or ends with c->why. */
 void queue_call_job(struct queue_call *c, err (*run)(struct queue_call *c),

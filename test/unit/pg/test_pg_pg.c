@@ -10,6 +10,7 @@
 #include "pg/pg.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -263,6 +264,30 @@ static void a_missed_deadline_leaves_the_outcome_unknown(void **state)
         assert_string_equal(o.state, "");
         pg_close_wait(&c);
     }
+}
+
+/* More than the socket takes is on its way to one that reads no more. */
+static void a_send_that_nobody_takes_ends_at_its_deadline(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, LONG_MS);
+    struct pg_params p;
+    struct pg_outcome o;
+    char *bytes = arena_alloc(&f->arena, BIG_BYTES);
+    assert_non_null(bytes);
+    memset(bytes, 'x', BIG_BYTES);
+    pg_params_init(&p, &f->arena);
+    pg_put_bytes(&p, (str){ .p = bytes, .n = BIG_BYTES });
+    pid_t backend = (pid_t)pg_server_number(&f->server, c, "SELECT pg_backend_pid()");
+    assert_int_equal(kill(backend, SIGSTOP), 0);
+    mono until = within(f, LONG_MS / 2);
+    pg_run_one(c, "SELECT length($1)", &p, within(f, SHORT_MS), NULL, &o);
+    assert_int_equal(kill(backend, SIGCONT), 0);
+    assert_int_equal(o.why, ERR_IO);
+    assert_true(clock_mono(f->clock).ns < until.ns);
+    assert_true(pg_broken(c));
+    pg_close_wait(&c);
+    arena_reset(&f->arena);
 }
 
 static void a_server_that_ends_a_statement_says_so(void **state)
@@ -731,6 +756,7 @@ int main(void)
         cmocka_unit_test(text_with_a_nul_is_refused_by_the_server_alone),
         cmocka_unit_test(a_slow_statement_is_given_up_by_the_server),
         cmocka_unit_test(a_missed_deadline_leaves_the_outcome_unknown),
+        cmocka_unit_test(a_send_that_nobody_takes_ends_at_its_deadline),
         cmocka_unit_test(a_server_that_ends_a_statement_says_so),
         cmocka_unit_test(a_connection_that_went_leaves_the_next_one_alone),
         cmocka_unit_test(copying_is_refused),

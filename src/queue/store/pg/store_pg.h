@@ -187,7 +187,7 @@ void store_pg_turn(struct task *t);
 
 /* A call on a reader's connection: statements go out in units, and next looks at what each
  * returned, on the pool. */
-enum { PG_ASK_STATEMENTS = 12 };
+enum { PG_ASK_STATEMENTS = 12, PG_ASK_CHUNK_BYTES = 512 };
 struct pg_ask {
     struct store_pg *s;
     struct queue_part part;

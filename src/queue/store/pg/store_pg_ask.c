@@ -163,8 +163,9 @@ static void ask_answered(struct pg_unit *u)
     struct pg_ask *k = CONTAINER_OF(u, struct pg_ask, unit);
     struct pg_outcome *o = &u->out;
     if (o->why != ERR_OK) {
-        store_pg_keep(k->s, o);
         k->why = k->failed(o);
+        if (k->why != ERR_CONFLICT && k->why != ERR_GONE) /* conditions of ours say nothing */
+            store_pg_keep(k->s, o);
         ask_end(k);
         return;
     }
@@ -261,6 +262,7 @@ err pg_ask_run(struct pg_ask *k, struct queue_store *q, struct queue_part p,
     k->later = later == NULL ? wait_later_begin(&blocked) : later;
     k->failed = k->failed == NULL ? ask_failed : k->failed;
     arena_init(&k->arena, PG_ARENA_BYTES_MAX);
+    arena_chunks(&k->arena, PG_ASK_CHUNK_BYTES); /* all partitions may be asked for at once */
     if (ask_next(k)) {
         k->task.run = ask_begin_run;
         home_post(loop_home(k->s->loop), &k->task);

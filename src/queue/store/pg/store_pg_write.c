@@ -53,12 +53,12 @@ static bool is_lazy(const struct queue_write *w)
     return w->early || w->unsynced;
 }
 
-static void group_add(struct pg_group *g, struct queue_write *w, uint64_t bytes)
+static uint64_t write_weight(const struct queue_write *w)
 {
-    g->writes[g->count++] = w;
-    g->weight += bytes;
+    uint64_t n = batches_bytes(w);
     for (unsigned i = 0; i < w->parts_count; i++)
-        g->weight += PART_WEIGHT + (uint64_t)w->parts[i].ops_count * OP_WEIGHT;
+        n += PART_WEIGHT + (uint64_t)w->parts[i].ops_count * OP_WEIGHT;
+    return n;
 }
 
 /* The writes at the front that go together: all to be synced, or none. False: nothing waits, and no
@@ -72,9 +72,8 @@ static bool take_group(struct store_pg *s, struct pg_group *g)
     pthread_mutex_lock(&s->lock);
     while (s->first != NULL && g->count < PG_GROUP_WRITES_MAX) {
         struct queue_write *w = s->first;
-        uint64_t more = batches_bytes(w);
         bool alone = w->parts_count == 0 || (g->count > 0 && g->writes[0]->parts_count == 0);
-        bytes += more;
+        bytes += batches_bytes(w);
         if (g->count > 0 &&
             (alone || bytes > PG_GROUP_BYTES_MAX || is_lazy(w) != is_lazy(g->writes[0])))
             break;
@@ -82,7 +81,8 @@ static bool take_group(struct store_pg *s, struct pg_group *g)
         if (s->first == NULL)
             s->last = NULL;
         s->waiting--;
-        group_add(g, w, more);
+        g->writes[g->count++] = w;
+        g->weight += write_weight(w);
     }
     s->running = g->count > 0;
     pthread_mutex_unlock(&s->lock);
@@ -188,7 +188,7 @@ static void group_send(struct pg_group *g, unsigned count)
     g->sending = count;
     g->statements = 0; /* until it is built: on a connection that broke it never is */
     g->unit = (struct pg_unit){ .build = group_build,
-                                .weight = g->each ? g->weight / g->count : g->weight,
+                                .weight = g->each ? write_weight(g->writes[g->at]) : g->weight,
                                 .deadline = store_pg_deadline(g->s),
                                 .done = group_answered };
     pg_start(g->s->conn, &g->unit);
