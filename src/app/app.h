@@ -15,9 +15,9 @@
 enum { APP_BIG_BODY_BYTES = 1 << 20, APP_TRIMS = 2 };
 
 struct app_counters; /* counters.h: requests by route */
-struct app_hot;      /* hot.h: ready answers */
+struct app_hot;      /* hot/hot.h: ready answers */
 struct frame_pool;
-struct pace;  /* pace.h: requests with stash=true by client */
+struct pace;  /* http/pace.h: requests with stash=true by client */
 struct auth;  /* auth/auth.h */
 struct lists; /* list/list.h */
 struct http_client;

@@ -1,8 +1,8 @@
 #include "app/counters.h"
 
-#include "app/page/hot.h"
 #include "engine/store.h"
 #include "flight/flight.h"
+#include "hot/hot.h"
 #include "http/client.h"
 #include "http/http.h"
 #include "list/list.h"

@@ -18,8 +18,8 @@ void counters_free(struct app_counters **cp);
 void counters_count(struct app_counters *c, const char *label, int status, int64_t ns,
                     uint64_t bytes_sent);
 
-/* How old what readers ask for is. Of a ready answer: the kind of its entry (hot.h), whose hits are
- * added here. */
+/* How old what readers ask for is. Of a ready answer: the kind of its entry (hot/hot.h), whose hits
+ * are added here. */
 enum read_kind { READ_CURRENT, READ_RECENT, READ_HISTORICAL, READ_GONE, READ_KINDS };
 enum read_kind counters_read_kind(enum page_state s);
 /* One GET or HEAD of a content that was answered otherwise than by a ready answer. */

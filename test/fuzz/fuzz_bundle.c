@@ -1,6 +1,6 @@
 /* Goal: no body of a PUT breaks the bundle parser; what it takes has fine names and headers that
  * read back as they were kept. */
-#include "app/page/bundle.h"
+#include "page/bundle.h"
 #include "page/content.h"
 #include "page/headers.h"
 #include "store/page_store.h"

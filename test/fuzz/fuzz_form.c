@@ -1,6 +1,6 @@
 /* Goal: no body of a form breaks its parser, and what it takes obeys its limits. Method: the first
  * line of the input is the Content-Type, the rest the body. */
-#include "app/form.h"
+#include "http/form.h"
 
 #include <stdint.h>
 

@@ -1,9 +1,9 @@
 /* Goal: no body of a transform breaks its parser; what it takes is UTF-8, and what is written of it
  * for the origin is JSON that another reader reads back as it was. Tags of editors too. Method: the
  * first line is the Content-Type. */
-#include "app/page/transform_body.h"
 #include "base/utf8.h"
 #include "page/etag.h"
+#include "page/transform_body.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -5,12 +5,12 @@
 #include "app/answer.h"
 #include "app/counters.h"
 #include "app/errors.h"
-#include "app/page/hot.h"
 #include "app/queue/queue_figures.h"
 #include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
 #include "engine/store.h"
+#include "hot/hot.h"
 #include "loop/loop.h"
 #include "queue/store/open.h"
 

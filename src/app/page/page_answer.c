@@ -2,11 +2,11 @@
 #include "app/answer.h"
 #include "app/counters.h"
 #include "app/errors.h"
-#include "app/page/hot.h"
 #include "app/page/page_get.h"
 #include "app/page/page_stash.h"
 #include "app/page/page_title.h"
 #include "base/date.h"
+#include "hot/hot.h"
 #include "page/etag.h"
 #include "page/location.h"
 

@@ -3,11 +3,11 @@
 #include "app/answer.h"
 #include "app/coded.h"
 #include "app/errors.h"
-#include "app/page/bundle.h"
 #include "app/page/page_request.h"
 #include "app/page/page_stash.h"
 #include "app/page/page_title.h"
 #include "codec/json_text.h"
+#include "page/bundle.h"
 #include "page/content.h"
 
 enum { PUT_HEADERS_MAX = 128 };

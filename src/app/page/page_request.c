@@ -3,11 +3,11 @@
 
 #include "app/answer.h"
 #include "app/errors.h"
-#include "app/form.h"
 #include "app/token.h"
 #include "base/date.h"
 #include "codec/base64.h"
 #include "codec/json_text.h"
+#include "http/form.h"
 #include "http/negotiate.h"
 #include "page/condition.h"
 #include "page/location.h"

@@ -2,12 +2,11 @@
 
 #include "app/answer.h"
 #include "app/errors.h"
-#include "app/page/pace.h"
 #include "app/page/page_title.h"
-#include "base/address.h"
 #include "base/log.h"
 #include "codec/base64.h"
 #include "codec/json_text.h"
+#include "http/pace.h"
 #include "loop/loop.h"
 #include "page/quota.h"
 
@@ -15,76 +14,16 @@
 
 _Static_assert((int)STASH_STEPS_MAX > (int)PAGE_DAMAGED_MAX, "a walk comes further each time");
 
-static bool is_proxy(const struct config *c, str address)
-{
-    struct address a;
-    if (c->proxies_count == 0 || !address_parse(address, &a))
-        return false;
-    for (unsigned i = 0; i < c->proxies_count; i++)
-        if (network_holds(&c->proxies[i], &a))
-            return true;
-    return false;
-}
-
-/* The last of X-Forwarded-For that is no proxy of ours: those before it anybody may have
- * written. */
-static str forwarded_for(const struct config *c, str field)
-{
-    for (;;) {
-        size_t from = field.n;
-        while (from > 0 && field.p[from - 1] != ',')
-            from--;
-        str last = str_trim(str_skip(field, from));
-        if (from == 0 || !is_proxy(c, last))
-            return last;
-        field = str_take(field, from - 1);
-    }
-}
-
-/* Where a request comes from, as far as who says it is believed. */
-struct asker {
-    str addresses[2]; /* a proxy sets one of two fields, and the other may be its client's own: both
-                         are paced */
-    unsigned count;
-    bool own; /* from our own network, through no proxy */
-};
-
-/* What is no address is one client together (pace.h). */
-static bool is_same(str one, str other)
-{
-    struct address a, b;
-    bool has_a = address_parse(one, &a), has_b = address_parse(other, &b);
-    return has_a == has_b && (!has_a || memcmp(a.at, b.at, sizeof a.at) == 0);
-}
-
-static void asker_add(struct asker *k, str address)
-{
-    if (k->count == 0 || !is_same(k->addresses[0], address))
-        k->addresses[k->count++] = address;
-}
-
-static struct asker asker_of(const struct http_exchange *x, const struct config *c)
-{
-    struct asker k = { .count = 0 };
-    struct address a;
-    str peer = http_peer(x), said, path;
-    bool is_said = http_header(x, "x-client-ip", &said),
-         is_path = http_header(x, "x-forwarded-for", &path);
-    bool believed = is_proxy(c, peer) && (is_said || is_path);
-    k.own = !is_said && !is_path && address_parse(peer, &a) && address_is_private(&a);
-    if (!believed)
-        asker_add(&k, peer);
-    if (believed && is_path)
-        asker_add(&k, forwarded_for(c, path));
-    if (believed && is_said)
-        asker_add(&k, str_trim(said));
-    return k;
-}
-
 bool stash_may_ask(struct http_exchange *x, const struct app *app,
                    const struct page_settings *settings)
 {
-    const struct asker k = asker_of(x, app->config);
+    struct pace_said said = { .peer = http_peer(x),
+                              .client_ip = STR_NONE,
+                              .forwarded_for = STR_NONE };
+    (void)http_header(x, "x-client-ip", &said.client_ip); /* absent is fine */
+    (void)http_header(x, "x-forwarded-for", &said.forwarded_for);
+    const struct pace_client k =
+        pace_client_of(&said, app->config->proxies, app->config->proxies_count);
     bool may = true;
     for (unsigned i = 0; i < k.count && may && !k.own; i++)
         may =

@@ -7,9 +7,9 @@
 
 #include "app/page/page_request.h"
 #include "app/page/page_title.h"
-#include "app/page/transform_body.h"
 #include "loop/loop.h"
 #include "page/etag.h"
+#include "page/transform_body.h"
 #include "render/render.h"
 
 enum transform_kind {

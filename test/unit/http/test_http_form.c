@@ -1,6 +1,6 @@
 /* form: bodies as curl and browsers send them are read, ambiguous ones refused. Method: literal
  * bodies, and every prefix of a good one. */
-#include "app/form.h"
+#include "http/form.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

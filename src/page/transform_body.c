@@ -1,9 +1,10 @@
-#include "app/page/transform_body.h"
+/* transform_body.c - reads the body of a transform, and writes the body that the origin gets. */
+#include "page/transform_body.h"
 
-#include "app/form.h"
 #include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
+#include "http/form.h"
 #include "http/parameter.h"
 
 #include <inttypes.h>

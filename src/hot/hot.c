@@ -3,7 +3,7 @@
  * Invariants: (1) an entry is in its shard's table and ring, or in neither; (2) bytes of a shard is
  * the sum of its entries' and at most bytes_max; (3) an entry holds one reference to each of its
  * answers. */
-#include "app/page/hot.h"
+#include "hot/hot.h"
 
 #include "base/hash.h"
 #include "base/list.h"

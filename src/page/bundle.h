@@ -6,8 +6,8 @@
  * A string body is its text (or the bytes it encodes), any other value is stored as it was written.
  * Without a content-type: application/json for a value, application/octet-stream for a string.
  * Pure. Thread: any. */
-#ifndef APP_PAGE_BUNDLE_H
-#define APP_PAGE_BUNDLE_H
+#ifndef PAGE_BUNDLE_H
+#define PAGE_BUNDLE_H
 
 #include "base/arena.h"
 #include "base/err.h"

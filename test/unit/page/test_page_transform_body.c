@@ -1,6 +1,6 @@
 /* transform_body: the same fields from three kinds of body, and what the origin is sent. Method:
  * literal bodies; what is written is read back by another JSON reader. */
-#include "app/page/transform_body.h"
+#include "page/transform_body.h"
 
 #include <jansson.h>
 #include <setjmp.h>

@@ -6,8 +6,8 @@
  *   updates ({"redlinks": true}, or {"variant": {"target": code, "source": code if known}}; in
  *     forms as that text).
  * Other fields are ignored. */
-#ifndef APP_PAGE_TRANSFORM_BODY_H
-#define APP_PAGE_TRANSFORM_BODY_H
+#ifndef PAGE_TRANSFORM_BODY_H
+#define PAGE_TRANSFORM_BODY_H
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -1,7 +1,7 @@
 /* hot: an acknowledged change is never hidden by a ready answer, memory stays within bounds,
  * references balance. Method: ready answers of our own that count their references; threads that
  * write, read and refill. */
-#include "app/page/hot.h"
+#include "hot/hot.h"
 #include "lib/clock.h"
 
 #include <pthread.h>

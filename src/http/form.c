@@ -1,8 +1,9 @@
-#include "app/form.h"
+/* form.c - takes forms apart. Fields are slices of the body, or decoded in the arena. */
+#include "http/form.h"
 
-#include "http/http.h"
-#include "http/negotiate.h"
+#include "base/check.h"
 #include "http/parameter.h"
+#include "http/percent.h"
 
 #include <string.h>
 

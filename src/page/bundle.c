@@ -1,6 +1,6 @@
-#include "app/page/bundle.h"
+/* bundle.c - takes the JSON of a bundle apart. What is not written as text is kept as it stands. */
+#include "page/bundle.h"
 
-#include "app/config.h"
 #include "base/utf8.h"
 #include "codec/base64.h"
 #include "codec/json.h"

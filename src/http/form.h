@@ -5,8 +5,8 @@
  * that is none, a transfer encoding, a body that ends before its last boundary are refused. What
  * stands before the first and behind the last boundary is ignored, and so is everything a part says
  * of itself but its name. Values are bytes; whoever needs text checks it. Pure. Thread: any. */
-#ifndef APP_FORM_H
-#define APP_FORM_H
+#ifndef HTTP_FORM_H
+#define HTTP_FORM_H
 
 #include "base/arena.h"
 #include "base/err.h"

@@ -8,8 +8,8 @@
  * each shard is a hash table and a CLOCK ring (Corbato 1968) under one lock held for a look-up;
  * what is evicted is what was not hit since the hand passed last. Thread: all functions from any
  * thread, but new and free. */
-#ifndef APP_PAGE_HOT_H
-#define APP_PAGE_HOT_H
+#ifndef HOT_HOT_H
+#define HOT_HOT_H
 
 #include "base/check.h"
 #include "base/str.h"
