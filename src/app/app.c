@@ -5,7 +5,6 @@
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/page/page_request.h"
-#include "app/page/page_stash.h"
 #include "app/queue/queue_call.h"
 #include "app/rpc.h"
 #include "app/table/value_path.h"
@@ -16,6 +15,7 @@
 #include "loop/entropy.h"
 #include "page/changes.h"
 #include "page/quota.h"
+#include "page/stash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ void app_start(struct app *app)
 {
     struct page_service *page = &app->page;
     page->changes = page_changes_new(entropy_u64());
-    page->quota = stash_quota_new(app->config);
+    page->quota = page_stash_quota_new(page, app->config->buckets[0].stash_bytes_max);
     page->shape_free = app_page_shape_free;
     app->hot = hot_new(app->config->hot_bytes, entropy_u64(), page->changes);
     app->counters = counters_new(app->metrics, app_tables);

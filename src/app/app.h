@@ -50,7 +50,6 @@ struct app {
     struct loop *loop;
     struct http_client *client; /* of the three: NULL, as long as no domain has an origin */
     struct lists *lists;        /* never NULL once the server listens */
-    struct page_bucket *stash;  /* of transformed wikitext; reached by transforms alone */
     struct origin_metrics *origin_metrics; /* render/render.h; NULL as client */
     _Atomic size_t transform_bytes;        /* of the bodies of transforms under way */
     atomic_uint trims; /* how often yet the timer gives memory back, since a big body came */

@@ -8,9 +8,10 @@
  *   get.h    one read of a content           make.h   a render that is missing, made once for all
  *   title.h  titles as the wiki writes them  ask.h    the wiki is asked, and its word is marked
  *   wiki.h   what the wiki alone knows       tell.h   purges and marks, to and from other servers
- *   stash.h  what is kept for editors        changes.h  did a title change since?
+ *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
+ *   changes.h  did a title change since?
  *   Pure: condition.h, range.h, coding.h, etag.h, location.h, profile.h, headers.h, content.h,
- * travel.h.
+ * travel.h, bundle.h, transform_body.h.
  *
  * The structs here are built once by server/boot.c, which owns every part. */
 #ifndef PAGE_PAGE_H
@@ -56,6 +57,8 @@ struct page_domain {
 
 struct page_service {
     struct page_store *store;
+    struct page_bucket *previews; /* transformed wikitext, kept for editors (stash.h); NULL: no
+                                     domain has an origin */
     const struct page_settings *buckets; /* the first is "page" */
     unsigned buckets_count;
     const struct page_domain *domains; /* sorted by name */

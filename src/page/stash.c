@@ -3,6 +3,29 @@
 
 #include "page/quota.h"
 
+#include <inttypes.h>
+
+str page_preview_key(struct arena *a, uint64_t user, str title)
+{
+    return user == 0 ? title : arena_printf(a, "%" PRIu64 "#%.*s", user, STR_ARG(title));
+}
+
+void page_preview_split(str key, str *user, str *title)
+{
+    size_t mark = str_find(key, '#');
+    *user = str_take(key, mark < key.n ? mark : 0);
+    *title = str_skip(key, mark < key.n ? mark + 1 : 0);
+}
+
+struct page_quota *page_stash_quota_new(const struct page_service *s, uint64_t bytes_max)
+{
+    int64_t ttl_ns = 0;
+    for (unsigned i = 0; i < s->buckets_count; i++)
+        if (s->buckets[i].opts->policy.stash_ttl_ns > ttl_ns)
+            ttl_ns = s->buckets[i].opts->policy.stash_ttl_ns;
+    return page_quota_new(bytes_max, ttl_ns);
+}
+
 bool page_stash_take(const struct page_service *s, uint64_t n)
 {
     return page_quota_take(s->quota, n, clock_store(s->clock));

@@ -8,6 +8,15 @@
 
 #include "page/page.h"
 
+enum { PAGE_PREVIEW_REVS = 1 };
+/* user 0: nobody in particular. STR_NONE: the arena is full. Pure. */
+str page_preview_key(struct arena *a, uint64_t user, str title);
+/* The other way round: user in digits, or empty. Slices of key. Pure. */
+void page_preview_split(str key, str *user, str *title);
+
+/* What may be kept, of all of the service's buckets: for as long as a bucket keeps longest.
+ * Owner: caller; released with page_quota_free. */
+struct page_quota *page_stash_quota_new(const struct page_service *s, uint64_t bytes_max);
 /* Is there room for n bytes more? Then they are taken. */
 MUST_CHECK bool page_stash_take(const struct page_service *s, uint64_t n);
 /* Of `taken` bytes so many are kept after all: the rest is free again, or is taken, there being

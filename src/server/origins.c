@@ -129,8 +129,8 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
     lists_open(app);
     if (!origins_wanted(c))
         return ERR_OK;
-    app->stash = page_store_bucket(app->page.store, STR(ORIGINS_STASH_NAME));
-    INVARIANT(app->stash != NULL);
+    app->page.previews = page_store_bucket(app->page.store, STR(ORIGINS_STASH_NAME));
+    INVARIANT(app->page.previews != NULL);
     app->origin_metrics = origin_metrics_new(app->metrics);
     for (unsigned i = 0; i < c->domains_count; i++) {
         const struct config_domain *config = &c->domains[i];

@@ -9,6 +9,7 @@
 #include "codec/json_text.h"
 #include "page/bundle.h"
 #include "page/content.h"
+#include "page/stash.h"
 
 enum { PUT_HEADERS_MAX = 128 };
 

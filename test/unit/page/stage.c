@@ -127,6 +127,7 @@ struct origin {
     bool hold;
     unsigned asked, held_count;
     struct render_request *held[HELD_MAX];
+    struct wiki_transforms transforms;
 };
 
 bool origin_has_api(const struct origin *o)
@@ -166,7 +167,10 @@ struct siteinfo *origin_siteinfo(struct origin *o)
 static void rules_told(void *ctx)
 {
     struct siteinfo_waiter *w = ctx;
+    struct wiki_transforms *t = &w->origin->transforms;
     struct siteinfo *s = origin_siteinfo(w->origin);
+    if (s != NULL && t->has == TRANSFORMS_UNKNOWN)
+        t->has = t->told;
     const struct err_note note = { .text = "no rules" };
     enum render_why why = s != NULL ? RENDER_FINE : RENDER_FAILED;
     siteinfo_unref(&s);
@@ -193,7 +197,8 @@ static void fill_render(struct render_request *r, const struct wiki_says *says)
     r->meta = (struct render_meta){ .title = r->title,
                                     .rev = r->rev != 0 ? r->rev : says->rev,
                                     .latest = r->rev == 0 || r->rev == says->rev };
-    if (r->want == WANT_META)
+    r->user_id = says->user_id;
+    if (r->want == WANT_META || r->want == WANT_USER)
         return;
     r->contents[0] =
         (struct render_content){ .name = STR("html"),
@@ -236,7 +241,7 @@ static void wiki_answer(struct origin *o, struct render_request *r, struct wiki_
 {
     struct answer_task *a = calloc(1, sizeof *a);
     assert_non_null(a);
-    bool text = says.why == RENDER_FINE && r->want != WANT_META;
+    bool text = says.why == RENDER_FINE && r->want != WANT_META && r->want != WANT_USER;
     *a = (struct answer_task){ .task.run = text ? text_run : words_run, .r = r, .says = says };
     home_post(text ? loop_pool(o->loop) : loop_home(o->loop), &a->task);
 }
@@ -314,6 +319,64 @@ void wiki_wait(struct stage *s, unsigned asked)
     pthread_mutex_unlock(&s->origin->lock);
 }
 
+/* ---- its transforms ---- */
+
+void wiki_kind(struct stage *s, enum origin_kind kind)
+{
+    s->origin->opts.kind = kind;
+}
+
+struct wiki_transforms *wiki_transforms(struct stage *s)
+{
+    return &s->origin->transforms;
+}
+
+enum origin_transforms origin_transforms(struct origin *o)
+{
+    return o->transforms.has;
+}
+
+static void transform_answer(void *ctx)
+{
+    struct transform_request *t = ctx;
+    const struct wiki_transforms *says = &t->origin->transforms;
+    t->status = says->status;
+    t->content_type = str_of(says->type);
+    t->reply = str_of(says->reply);
+    t->retry_after_s = 7;
+    err_note_set(&t->note, "the wiki says so");
+    t->done(t, says->why);
+}
+
+void transform_start(struct transform_request *t)
+{
+    struct origin *o = t->origin;
+    struct wiki_transforms *w = &o->transforms;
+    pthread_mutex_lock(&o->lock);
+    o->asked++;
+    w->from = t->from;
+    w->to = t->to;
+    w->rev = t->rev;
+    (void)snprintf(w->body, sizeof w->body, "%.*s", STR_ARG(t->body));
+    (void)snprintf(w->cookie, sizeof w->cookie, "%.*s", STR_ARG(t->cookie));
+    bool answers = w->reply != NULL;
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->lock);
+    if (answers)
+        loop_post(o->loop, transform_answer, t);
+}
+
+static void transform_canceled(void *ctx)
+{
+    struct transform_request *t = ctx;
+    t->done(t, RENDER_CANCELED);
+}
+
+void transform_cancel(struct transform_request *t)
+{
+    loop_post(t->origin->loop, transform_canceled, t);
+}
+
 /* ---- the store ---- */
 
 static void on_changed(void *ctx, uint16_t bucket, uint32_t domain, str title)
@@ -324,13 +387,21 @@ static void on_changed(void *ctx, uint16_t bucket, uint32_t domain, str title)
 
 static void store_open(struct stage *s)
 {
-    static const struct page_bucket_opts opts = { .name = "page",
-                                                  .policy = { .kind = POLICY_APP_TTL,
-                                                              .grace_ttl_ns = 100 * NS_PER_S,
-                                                              .historical_ttl_ns = 3600 * NS_PER_S,
-                                                              .stash_ttl_ns = 7200 * NS_PER_S,
-                                                              .ledger_ttl_ns = 86400 * NS_PER_S },
-                                                  .codec = PAGE_GZIP };
+    static const struct page_bucket_opts opts[] = {
+        { .name = "page",
+          .policy = { .kind = POLICY_APP_TTL,
+                      .grace_ttl_ns = 100 * NS_PER_S,
+                      .historical_ttl_ns = 3600 * NS_PER_S,
+                      .stash_ttl_ns = 7200 * NS_PER_S,
+                      .ledger_ttl_ns = 86400 * NS_PER_S },
+          .codec = PAGE_GZIP },
+        { .name = "_stash",
+          .policy = { .kind = POLICY_TTL,
+                      .ttl_ns = 7200 * NS_PER_S,
+                      .stash_ttl_ns = 7200 * NS_PER_S,
+                      .ledger_ttl_ns = 86400 * NS_PER_S },
+          .codec = PAGE_GZIP },
+    };
     struct engine_opts engine = { .dir = s->dir, .free_bytes_min = 1 };
     store_time greatest;
     struct err_note note = { "" };
@@ -338,13 +409,14 @@ static void store_open(struct stage *s)
     assert_int_equal(engine_open(&engine, &s->engine, &greatest, &note), ERR_OK);
     sysclock_start(s->sysclock, greatest);
     assert_int_equal(engine_start(s->engine, clock, &note), ERR_OK);
-    const struct pages_opts all = { s->engine, clock, 7, &opts, 1 };
+    const struct pages_opts all = { s->engine, clock, 7, opts, COUNT_OF(opts) };
     assert_int_equal(pages_new(&all, &s->pages, &note), ERR_OK);
     struct page_service *p = &s->service;
     p->store = pages_store(s->pages);
     s->settings = (struct page_settings){ .bucket = page_store_bucket(p->store, STR("page")),
-                                          .opts = &opts,
+                                          .opts = &opts[0],
                                           .stale_if_error_ns = 3600 * NS_PER_S };
+    p->previews = page_store_bucket(p->store, STR("_stash"));
     p->buckets = &s->settings;
     p->buckets_count = 1;
     for (unsigned i = 0; i < COUNT_OF(s->domains); i++) {
@@ -438,6 +510,9 @@ void stage_begin(struct stage *s, bool has_redis)
     o->loop = s->loop;
     o->says = (struct wiki_says){ .rev = 7, .html = "<html><head></head>made" };
     o->rules = SITE_JSON("de");
+    o->transforms = (struct wiki_transforms){
+        .has = TRANSFORMS_HAD, .status = 200, .type = "text/plain", .reply = "reply"
+    };
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->changed, NULL);
     store_open(s);
@@ -618,15 +693,25 @@ static void put_over(struct store_call *c)
 
 struct page_name stage_put(struct stage *s, const char *title, uint64_t rev, const char *text)
 {
-    struct written w = { .put = { .call = { .home = home_here(), .done = put_over },
-                                  .bucket = s->settings.bucket,
-                                  .domain = s->domains[0].number,
-                                  .title = str_of(title),
-                                  .rev = rev,
-                                  .contents_count = 1,
-                                  .contents = { { .name = STR("html"),
-                                                  .headers = STR("content-type: text/html\n"),
-                                                  .raw = str_of(text) } } } };
+    return stage_put_bundle(s, title, rev, text, NULL);
+}
+
+struct page_name stage_put_bundle(struct stage *s, const char *title, uint64_t rev,
+                                  const char *text, const char *parsoid)
+{
+    struct written w = { .put = {
+                             .call = { .home = home_here(), .done = put_over },
+                             .bucket = s->settings.bucket,
+                             .domain = s->domains[0].number,
+                             .title = str_of(title),
+                             .rev = rev,
+                             .contents_count = parsoid == NULL ? 1 : 2,
+                             .contents = { { .name = STR("html"),
+                                             .headers = STR("content-type: text/html\n"),
+                                             .raw = str_of(text) },
+                                           { .name = STR("data-parsoid"),
+                                             .headers = STR("content-type: application/json\n"),
+                                             .raw = str_of(parsoid) } } } };
     struct arena arena;
     arena_init(&arena, 1 << 20);
     w.put.arena = &arena;

@@ -31,6 +31,18 @@ struct wiki_says {
     const char *html, *type; /* type NULL: text/html */
     const char *redirect;    /* key of the target; NULL: it is none */
     const char *title;       /* OTHER_TITLE: that */
+    uint64_t user_id;        /* whose the cookies are */
+};
+/* What it answers to a transform, and what it was asked; texts of asked until the next. */
+struct wiki_transforms {
+    enum origin_transforms has, told; /* told: what its rules say of that when it is UNKNOWN */
+    enum render_why why;
+    int status;
+    const char *type, *reply; /* reply NULL: nothing comes until it is canceled */
+    /* asked */
+    const char *from, *to;
+    uint64_t rev;
+    char body[1024], cookie[64];
 };
 
 struct stage {
@@ -60,6 +72,8 @@ void wiki_say(struct stage *s, struct wiki_says says);
 void wiki_hold(struct stage *s, bool hold);
 /* Its rules of titles; NULL: unknown, and asked for in vain. */
 void wiki_rules(struct stage *s, const char *siteinfo_json);
+void wiki_kind(struct stage *s, enum origin_kind kind);
+struct wiki_transforms *wiki_transforms(struct stage *s);
 unsigned wiki_asked(struct stage *s); /* how often */
 /* Waits until it was asked so often. */
 void wiki_wait(struct stage *s, unsigned asked);
@@ -93,6 +107,9 @@ enum page_outcome ask(struct stage *s, const char *title, unsigned flags, char b
 
 /* Puts text as html of that revision of "en.test" (or of the title's own). */
 struct page_name stage_put(struct stage *s, const char *title, uint64_t rev, const char *text);
+/* The same with data-parsoid; NULL: without. */
+struct page_name stage_put_bundle(struct stage *s, const char *title, uint64_t rev,
+                                  const char *text, const char *parsoid);
 err stage_order(struct stage *s, struct page_order *o, const char *title);
 
 #endif

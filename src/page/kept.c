@@ -1,0 +1,183 @@
+/* kept.c - lists what is kept for editors, and takes it away.
+ *
+ * A token is the number of the bucket in a byte, and the store's own token behind it. */
+#include "page/kept.h"
+
+#include "base/log.h"
+#include "page/stash.h"
+
+#include <string.h>
+
+_Static_assert((int)PAGE_KEPT_STEPS_MAX > (int)PAGE_DAMAGED_MAX, "a walk comes further each time");
+
+static bool is_preview(const struct page_kept_list *l)
+{
+    return l->at == l->service->buckets_count;
+}
+
+static bool kept_item(void *ctx, str key, const struct page_render *r)
+{
+    struct page_kept_list *l = ctx;
+    str user = STR(""), title = key;
+    if (is_preview(l))
+        page_preview_split(key, &user, &title);
+    if (l->title.n > 0 && !str_eq(title, l->title))
+        return true;
+    if (l->count == l->limit)
+        return false;
+    struct page_kept *k = &l->items[l->count++];
+    *k = (struct page_kept){ .bucket = l->list.bucket,
+                             .key = arena_copy(l->arena, key),
+                             .name = r->name,
+                             .until = r->stash_until,
+                             .bytes = page_render_bytes(r) };
+    l->starved = l->starved || k->key.p == NULL;
+    k->title = str_skip(k->key, key.n - title.n);
+    k->user = str_take(k->key, user.n);
+    if (!is_preview(l))
+        k->bucket_name = l->service->buckets[l->at].opts->name;
+    else
+        k->name.rev -= PAGE_PREVIEW_REVS;
+    return true;
+}
+
+static bool kept_damaged(void *ctx, str title, const struct page_name *name)
+{
+    struct page_kept_list *l = ctx;
+    (void)title; /* palimpsest check names it */
+    (void)name;
+    l->damaged++;
+    return true;
+}
+
+/* The bucket is listed as far as it goes. False: another one is next. */
+static bool bucket_over(struct page_kept_list *l)
+{
+    l->call.why = l->list.call.why;
+    if (l->call.why == ERR_OK && l->list.next.n == 0 && !is_preview(l)) {
+        l->at++;
+        l->list.from = STR("");
+        return false;
+    }
+    if (l->list.next.n > 0) {
+        char *bytes = arena_alloc(l->arena, 1 + l->list.next.n);
+        l->starved = l->starved || bytes == NULL;
+        if (bytes != NULL) {
+            bytes[0] = (char)l->at;
+            memcpy(bytes + 1, l->list.next.p, l->list.next.n);
+            l->next = (str){ .p = bytes, .n = 1 + l->list.next.n };
+        }
+    }
+    if (l->call.why == ERR_OK && l->starved)
+        l->call.why = ERR_LIMIT;
+    if (l->damaged > 0)
+        log_event(l->service->log, LOG_ERROR, "page.damaged", LOG_STR("domain", l->domain->name),
+                  LOG_INT("rows", l->damaged),
+                  LOG_CSTR("what", "left out of stashes; palimpsest check names all damage"));
+    return true;
+}
+
+static void bucket_listed(struct store_call *c);
+
+/* From the bucket at which l is on. Without origins there is none for previews. */
+static enum store_start list_on(struct page_kept_list *l)
+{
+    const struct page_service *s = l->service;
+    do {
+        l->list.bucket = is_preview(l) ? s->previews : s->buckets[l->at].bucket;
+        l->list.title = is_preview(l) ? STR("") : l->title; /* titles stand behind users */
+        l->list.call = (struct store_call){ .home = l->call.home, .done = bucket_listed };
+        l->list.next = STR("");
+        if (l->list.bucket != NULL && page_store_list(s->store, &l->list) == STORE_LATER)
+            return STORE_LATER;
+    } while (!bucket_over(l));
+    return STORE_DONE;
+}
+
+static void bucket_listed(struct store_call *c)
+{
+    struct page_kept_list *l = CONTAINER_OF(c, struct page_kept_list, list.call);
+    if (bucket_over(l) || list_on(l) == STORE_DONE)
+        l->call.done(&l->call);
+}
+
+enum store_start page_kept_list(struct page_kept_list *l)
+{
+    l->at = l->from.n > 0 ? (unsigned char)l->from.p[0] : 0;
+    if (l->at > l->service->buckets_count)
+        return store_call_done(&l->call, ERR_BAD);
+    l->items = arena_calloc(l->arena, l->limit, sizeof *l->items);
+    if (l->items == NULL)
+        return store_call_done(&l->call, ERR_LIMIT);
+    l->list =
+        (struct page_list){ .what = LIST_STASHES,
+                            .domain = l->domain->number,
+                            .from = str_skip(l->from, l->from.n > 0),
+                            .steps = PAGE_KEPT_STEPS_MAX,
+                            .each = { .render = kept_item, .damaged = kept_damaged, .ctx = l },
+                            .arena = l->arena };
+    return list_on(l);
+}
+
+/* ---- taking away ---- */
+
+static enum store_start remove_next(struct page_kept_removal *r);
+
+/* The last one was taken away: what it took of the quota is free again. */
+static void give_back(struct page_kept_removal *r)
+{
+    const struct page_service *s = r->list.service;
+    const struct page_kept *k = &r->list.items[r->removed++];
+    int64_t ttl_ns = page_store_bucket_opts(s->store, k->bucket)->policy.stash_ttl_ns;
+    r->bytes += k->bytes;
+    page_stash_keep(s, page_stash_part(k->bytes, r->order.pinned_ns, ttl_ns), 0);
+}
+
+static void unstashed(struct store_call *c)
+{
+    struct page_kept_removal *r = CONTAINER_OF(c, struct page_kept_removal, order.call);
+    r->call.why = c->why;
+    if (c->why == ERR_OK)
+        give_back(r);
+    if (c->why != ERR_OK || remove_next(r) == STORE_DONE)
+        r->call.done(&r->call);
+}
+
+/* DONE: nothing is left. */
+static enum store_start remove_next(struct page_kept_removal *r)
+{
+    const struct page_service *s = r->list.service;
+    if (r->list.call.why != ERR_OK || r->removed == r->list.count)
+        return STORE_DONE;
+    const struct page_kept *k = &r->list.items[r->removed];
+    bool preview = k->bucket_name == NULL;
+    r->order = (struct page_order){
+        .call = { .deadline = page_write_deadline(s), .home = r->call.home, .done = unstashed },
+        .bucket = k->bucket,
+        .kind = ORDER_UNSTASH,
+        .domain = r->list.domain->number,
+        .title = k->key,
+        .has_rev = true,
+        .has_tid = true,
+        .name = k->name,
+        .drop = preview
+    };
+    if (preview)
+        r->order.name.rev += PAGE_PREVIEW_REVS;
+    store_call_post(page_store_order(s->store, &r->order), &r->order.call);
+    return STORE_LATER;
+}
+
+static void removal_listed(struct store_call *c)
+{
+    struct page_kept_removal *r = CONTAINER_OF(c, struct page_kept_removal, list.call);
+    if (remove_next(r) == STORE_DONE)
+        r->call.done(&r->call);
+}
+
+enum store_start page_kept_remove(struct page_kept_removal *r)
+{
+    r->list.call = (struct store_call){ .home = r->call.home, .done = removal_listed };
+    r->call.why = ERR_OK;
+    return page_kept_list(&r->list) == STORE_LATER ? STORE_LATER : remove_next(r);
+}
