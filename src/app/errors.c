@@ -215,3 +215,11 @@ void app_fail_told(struct http_exchange *x, err why, const struct err_note *note
 {
     fail(x, why, note, false, NULL);
 }
+
+void *app_new(struct http_exchange *x, size_t size)
+{
+    void *p = arena_calloc(http_arena(x), 1, size);
+    if (p == NULL)
+        app_fail(x, ERR_LIMIT, NULL);
+    return p;
+}

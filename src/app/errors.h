@@ -38,6 +38,10 @@ void app_origin_fail(struct http_exchange *x, err why, const struct err_note *no
 void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_note *note,
                           int64_t retry_ms, const char *cache_control);
 
+/* Zeroed memory of the request, for what its handler keeps. NULL: there is none, which is
+ * answered. */
+MUST_CHECK void *app_new(struct http_exchange *x, size_t size);
+
 /* The reason phrase of a status: "Not Found". Static. */
 const char *app_status_text(int status);
 #endif

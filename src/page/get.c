@@ -25,14 +25,14 @@ static enum page_get_state keep_enter(struct page_get *g);
 static const struct {
     enum page_get_state (*enter)(struct page_get *g);
     unsigned next;
-} states[GET_STATES] = {
-    [GET_WAITS] = { NULL, BIT(GET_LOOK) },
-    [GET_LOOK] = { look_enter,
-                   BIT(GET_LOOK) | BIT(GET_SETTLE) | BIT(GET_MAKE) | BIT(GET_KEEP) | BIT(GET_END) },
-    [GET_SETTLE] = { get_settle_enter, BIT(GET_LOOK) | BIT(GET_MAKE) | BIT(GET_END) },
-    [GET_MAKE] = { get_make_enter, BIT(GET_LOOK) | BIT(GET_END) },
-    [GET_KEEP] = { keep_enter, BIT(GET_LOOK) | BIT(GET_END) },
-    [GET_END] = { NULL, 0 },
+} states[STEPS] = {
+    [STEP_WAITS] = { NULL, BIT(STEP_LOOK) },
+    [STEP_LOOK] = { look_enter, BIT(STEP_LOOK) | BIT(STEP_SETTLE) | BIT(STEP_MAKE) |
+                                    BIT(STEP_KEEP) | BIT(STEP_END) },
+    [STEP_SETTLE] = { get_settle_enter, BIT(STEP_LOOK) | BIT(STEP_MAKE) | BIT(STEP_END) },
+    [STEP_MAKE] = { get_make_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
+    [STEP_KEEP] = { keep_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
+    [STEP_END] = { NULL, 0 },
 };
 
 static void get_over(struct page_get *g)
@@ -45,10 +45,10 @@ static void get_over(struct page_get *g)
 
 void get_go(struct page_get *g, enum page_get_state to)
 {
-    while (to != GET_WAITS) {
+    while (to != STEP_WAITS) {
         INVARIANT((states[g->state].next & BIT(to)) != 0);
         g->state = to;
-        if (to == GET_END) {
+        if (to == STEP_END) {
             get_over(g);
             return;
         }
@@ -59,7 +59,7 @@ void get_go(struct page_get *g, enum page_get_state to)
 enum page_get_state get_end(struct page_get *g, enum page_outcome outcome)
 {
     g->outcome = outcome;
-    return GET_END;
+    return STEP_END;
 }
 
 enum page_get_state get_end_why(struct page_get *g, enum page_outcome outcome, err why,
@@ -238,7 +238,7 @@ bool get_turn_back(struct page_get *g)
 
 static enum page_get_state answer(struct page_get *g)
 {
-    return follow(g) ? GET_LOOK : GET_END;
+    return follow(g) ? STEP_LOOK : STEP_END;
 }
 
 /* Does a read of it have to make its life longer first, or pin it? */
@@ -269,7 +269,7 @@ static enum page_get_state judge_nothing(struct page_get *g)
     if (!made && (get_can_be_made(g) || get_may_be_unlike(g)))
         return get_miss(g);
     if (get_turn_back(g))
-        return GET_LOOK;
+        return STEP_LOOK;
     g->trace = g->read.trace;
     return get_end_why(g, g->why == ERR_NOT_FOUND ? GOT_NOTHING : GOT_GONE, g->why, NULL);
 }
@@ -279,7 +279,7 @@ static enum page_get_state look_judge(struct page_get *g)
     g->found = found_of(g);
     switch (g->found) {
     case FOUND_READY:
-        return must_write(g) ? GET_KEEP : answer(g);
+        return must_write(g) ? STEP_KEEP : answer(g);
     case FOUND_OLD:
         return get_miss(g);
     case FOUND_NOTHING:
@@ -289,7 +289,7 @@ static enum page_get_state look_judge(struct page_get *g)
         if ((g->was & WAS_MADE) == 0 && str_eq(g->target.content, STR("html")) &&
             get_can_be_made(g))
             return get_miss(g);
-        return get_turn_back(g) ? GET_LOOK : get_end(g, GOT_NO_CONTENT);
+        return get_turn_back(g) ? STEP_LOOK : get_end(g, GOT_NO_CONTENT);
     case FOUND_FAILURE:
         break;
     }
@@ -318,7 +318,7 @@ static enum page_get_state look_enter(struct page_get *g)
     if (page_store_read(s->store, r) == STORE_DONE)
         return look_judge(g);
     (void)g->wait(g, WAIT_READ); /* which is never refused */
-    return GET_WAITS;
+    return STEP_WAITS;
 }
 
 /* ---- KEEP ---- */
@@ -365,11 +365,11 @@ static enum page_get_state keep_enter(struct page_get *g)
         .named = g->target.has_rev
     };
     store_call_then(page_store_order(s->store, &g->by.order), &g->by.order.call);
-    return GET_WAITS;
+    return STEP_WAITS;
 }
 
 void page_get_start(struct page_get *g)
 {
     g->shape = -1;
-    get_go(g, GET_LOOK);
+    get_go(g, STEP_LOOK);
 }

@@ -66,7 +66,7 @@ enum page_outcome {
     GOT_FAILED,        /* why, trace and note, of the store */
 };
 /* WAITS: not begun; and as the next state: of what is under way. */
-enum page_get_state { GET_WAITS, GET_LOOK, GET_SETTLE, GET_MAKE, GET_KEEP, GET_END, GET_STATES };
+enum page_get_state { STEP_WAITS, STEP_LOOK, STEP_SETTLE, STEP_MAKE, STEP_KEEP, STEP_END, STEPS };
 enum page_wait { WAIT_READ, WAIT_WRITE, WAIT_OTHERS };
 
 /* Where the following of redirects began. */
@@ -135,6 +135,10 @@ void page_get_start(struct page_get *g);
 /* Whoever asked has left. True: it waited for a flight, and done will not be called. Thread:
  * loop. */
 MUST_CHECK bool page_get_leave(struct page_get *g);
+/* Are readers sent to the title as the wiki writes it? Who would not follow (scripts of another
+ * site, who asks for it anew) and pages of users are served all the same. flags: enum
+ * page_get_flag. Pure. */
+bool page_title_sends_on(struct page_title_seen seen, unsigned flags);
 /* Would this, once it is done, answer all who asked the same of the same flight? */
 bool page_get_may_be_shape(const struct page_get *g);
 

@@ -4,10 +4,10 @@
 
 #include "page/get.h"
 
-/* Entry actions and judgements return the state that is next. GET_WAITS: something is under way,
+/* Entry actions and judgements return the state that is next. STEP_WAITS: something is under way,
  * which calls get_go at home; g may be gone. */
 void get_go(struct page_get *g, enum page_get_state to);
-/* Always GET_END. */
+/* Always STEP_END. */
 enum page_get_state get_end(struct page_get *g, enum page_outcome outcome);
 enum page_get_state get_end_why(struct page_get *g, enum page_outcome outcome, err why,
                                 const struct err_note *note);

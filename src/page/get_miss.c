@@ -30,11 +30,11 @@ static enum page_get_state miss_failed(struct page_get *g, err why, const struct
                                        int64_t remembered_ms)
 {
     if (why == ERR_NOT_FOUND && get_turn_back(g))
-        return GET_LOOK;
+        return STEP_LOOK;
     if (may_be_stale(g, why)) {
         g->how = HOW_STALE;
         g->how_detail = "stale-error";
-        return GET_LOOK;
+        return STEP_LOOK;
     }
     if (why == ERR_GONE) { /* hidden, stored or not */
         g->trace = (struct page_trace){ .state = PAGE_SUPPRESSED,
@@ -46,12 +46,9 @@ static enum page_get_state miss_failed(struct page_get *g, err why, const struct
     return get_end_why(g, GOT_ORIGIN_FAILED, why, note);
 }
 
-/* Readers are sent to the title as the wiki writes it. Who would not follow (scripts of another
- * site, who asks for it anew) and pages of users are served all the same. */
-static bool must_go_there(const struct page_get *g)
+bool page_title_sends_on(struct page_title_seen seen, unsigned flags)
 {
-    return g->title_seen.changed && !g->title_seen.user &&
-           (g->flags & (GET_NO_CACHE | GET_SCRIPT)) == 0;
+    return seen.changed && !seen.user && (flags & (GET_NO_CACHE | GET_SCRIPT)) == 0;
 }
 
 /* ---- MAKE ---- */
@@ -74,11 +71,11 @@ static enum page_get_state made_moved(struct page_get *g)
                               g->made->namespace_id, &g->title_seen);
     if (why != ERR_OK || (g->was & WAS_MOVED) != 0)
         return miss_failed(g, ERR_UNAVAILABLE, &again, 0);
-    if (must_go_there(g))
+    if (page_title_sends_on(g->title_seen, g->flags))
         return get_end(g, GOT_MOVED);
     g->was |= WAS_MOVED | WAS_UNLIKE;
     g->read.which.title = g->target.title;
-    return GET_LOOK;
+    return STEP_LOOK;
 }
 
 /* What another waiter has built, if this one asks as all do. */
@@ -113,7 +110,7 @@ static void made_run(struct task *t)
     g->shaped = shape_of(g);
     g->read.which.select = SELECT_EXACT;
     g->read.which.name = g->made->name;
-    get_go(g, g->shaped != NULL ? get_end(g, GOT_SHAPE) : GET_LOOK);
+    get_go(g, g->shaped != NULL ? get_end(g, GOT_SHAPE) : STEP_LOOK);
 }
 
 /* Loop. */
@@ -145,7 +142,7 @@ enum page_get_state get_make_enter(struct page_get *g)
     g->waiting = true;
     err why = page_make(g->service, &wish, &g->flight);
     if (why == ERR_OK)
-        return GET_WAITS; /* it may have been answered, and be gone */
+        return STEP_WAITS; /* it may have been answered, and be gone */
     g->waiting = false;
     return miss_failed(g, why, NULL, 0);
 }
@@ -168,15 +165,15 @@ static enum page_get_state settled(struct page_get *g)
         return miss_failed(g, w->why, &w->note, 0);
     if (w->end == TITLE_BAD) {
         bool no_title = w->why == ERR_BAD || w->why == ERR_NOT_FOUND;
-        return no_title && get_turn_back(g) ? GET_LOOK
+        return no_title && get_turn_back(g) ? STEP_LOOK
                                             : get_end_why(g, GOT_BAD_TITLE, w->why, &w->note);
     }
     g->was |= WAS_SETTLED | (w->seen.changed ? (unsigned)WAS_UNLIKE : 0);
     g->title_seen = w->seen;
-    if (must_go_there(g))
+    if (page_title_sends_on(g->title_seen, g->flags))
         return get_end(g, GOT_MOVED);
     g->read.which.title = g->target.title;
-    return same && get_can_be_made(g) ? GET_MAKE : GET_LOOK; /* settled: what is not found then is
+    return same && get_can_be_made(g) ? STEP_MAKE : STEP_LOOK; /* settled: what is not found then is
                                                                 missing */
 }
 
@@ -201,7 +198,7 @@ enum page_get_state get_settle_enter(struct page_get *g)
     if (page_title_settle(&g->by.title))
         return settled(g);
     page_title_wait(&g->by.title);
-    return GET_WAITS;
+    return STEP_WAITS;
 }
 
 /* Nobody may be asked. Where the wiki's rules are known, the page may be stored under the title as
@@ -218,7 +215,7 @@ static enum page_get_state miss_uncached(struct page_get *g)
     bool same = str_eq(g->read.which.title, g->target.title);
     g->was |= WAS_SETTLED | (same ? 0 : (unsigned)WAS_UNLIKE);
     g->read.which.title = g->target.title;
-    return GET_LOOK;
+    return STEP_LOOK;
 }
 
 enum page_get_state get_miss(struct page_get *g)
@@ -227,5 +224,5 @@ enum page_get_state get_miss(struct page_get *g)
         return miss_uncached(g);
     if (!g->wait(g, WAIT_OTHERS))
         return get_end(g, GOT_REFUSED);
-    return (g->was & WAS_SETTLED) != 0 ? GET_MAKE : GET_SETTLE;
+    return (g->was & WAS_SETTLED) != 0 ? STEP_MAKE : STEP_SETTLE;
 }

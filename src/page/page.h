@@ -7,11 +7,11 @@
  *
  *   get.h    one read of a content           make.h   a render that is missing, made once for all
  *   title.h  titles as the wiki writes them  ask.h    the wiki is asked, and its word is marked
- *   wiki.h   what the wiki alone knows       tell.h   purges and marks, to and from other servers
+ *   wiki.h, wiki_get.h  what it alone knows  tell.h   purges and marks, to and from other servers
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
  *   changes.h  did a title change since?
  *   Pure: condition.h, range.h, coding.h, etag.h, location.h, profile.h, headers.h, content.h,
- * travel.h, bundle.h, transform_body.h.
+ * travel.h, bundle.h, json.h, transform_body.h.
  *
  * The structs here are built once by server/boot.c, which owns every part. */
 #ifndef PAGE_PAGE_H

@@ -47,19 +47,10 @@ static bool flags_parse(struct content_get *g)
 {
     struct http_exchange *x = g->x;
     bool stash = false, redirect = true;
-    str wishes = http_common(x)->cache_control, origin;
     if (http_query_raw(x).n > 0 &&
         (!app_page_flag(x, "stash", &stash) || !app_page_flag(x, "redirect", &redirect)))
         return false;
-    g->page.flags |= (stash ? GET_STASH : 0u) | (redirect ? GET_FOLLOW : 0u);
-    if (g->page.target.domain->origin == NULL)
-        return true;
-    if (http_header(x, "origin", &origin))
-        g->page.flags |= GET_SCRIPT;
-    if (wishes.n > 0 && http_cache_control_has(wishes, STR("only-if-cached")))
-        g->page.flags |= GET_ONLY_CACHED;
-    if (wishes.n > 0 && str_find_str(wishes, STR("stale-if-error=0")) < wishes.n)
-        g->page.flags |= GET_NO_STALE;
+    g->page.flags |= (stash ? GET_STASH : 0u) | (redirect ? GET_FOLLOW : 0u) | app_page_wishes(x);
     return true;
 }
 
@@ -68,19 +59,12 @@ static bool conditions_parse(struct content_get *g)
 {
     const struct http_common *c = http_common(g->x);
     struct page_get *p = &g->page;
-    bool anew = http_cache_control_has(c->cache_control, STR("no-cache"));
-    if (anew)
-        p->flags |= GET_NO_CACHE;
+    struct page_condition_fields fields;
     if (!c->any_conditional)
         return true;
-    const struct page_condition_fields fields = { .if_match = c->if_match,
-                                                  .if_none_match = c->if_none_match,
-                                                  .if_unmodified_since = c->if_unmodified_since };
-    if (!page_condition_parse(p->arena, &fields, &p->condition)) {
-        app_fail(g->x, ERR_LIMIT, NULL);
+    if (!app_page_condition(g->x, &fields, &p->condition))
         return false;
-    }
-    if (anew)
+    if ((p->flags & GET_NO_CACHE) != 0)
         page_condition_ask_younger(&fields, &p->condition);
     if (http_method(g->x) == HTTP_GET)
         p->range_fields = (struct page_range_fields){ .range = c->range, .if_range = c->if_range };
@@ -137,11 +121,9 @@ void app_page_get_content(struct http_exchange *x, void *app)
     const struct app *a = app;
     if (auth_enabled(a->auth) && app_page_hot_answer(x, a)) /* open: app_early has looked already */
         return;
-    struct content_get *g = arena_calloc(http_arena(x), 1, sizeof *g);
-    if (g == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct content_get *g = app_new(x, sizeof *g);
+    if (g == NULL)
         return;
-    }
     g->x = x;
     g->app = a;
     struct page_get *p = &g->page;

@@ -19,20 +19,6 @@ struct listing {
     unsigned limit, count, damaged_count;
 };
 
-/* {"title":...,"rev":...,"tid":...}, each null when it cannot be read */
-static void put_damaged(struct buf *b, struct arena *a, str title, const struct page_name *name)
-{
-    bool named = name != NULL && name->rev != 0;
-    buf_put(b, STR("{\"title\":"));
-    buf_put(b, title.n > 0 ? json_text_quote(a, title) : STR("null"));
-    buf_put_c(b, ',');
-    if (named)
-        pagejson_name(b, *name);
-    else
-        buf_put(b, STR("\"rev\":null,\"tid\":null"));
-    buf_put_c(b, '}');
-}
-
 /* A row that is stored and cannot be read takes nobody else's place, and the page it stands on says
  * so. */
 static bool listing_damaged(void *ctx, str title, const struct page_name *name)
@@ -42,7 +28,7 @@ static bool listing_damaged(void *ctx, str title, const struct page_name *name)
         return false;
     if (l->damaged_count++ > 0)
         buf_put_c(&l->damaged, ',');
-    put_damaged(&l->damaged, http_arena(l->x), title, name);
+    pagejson_damaged(&l->damaged, http_arena(l->x), title, name);
     return true;
 }
 
@@ -68,11 +54,9 @@ static bool listing_next(struct listing *l)
 static struct listing *listing_new(struct http_exchange *x, const struct app *app,
                                    const struct page_target *t)
 {
-    struct listing *l = arena_calloc(http_arena(x), 1, sizeof *l);
-    if (l == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct listing *l = app_new(x, sizeof *l);
+    if (l == NULL)
         return NULL;
-    }
     *l = (struct listing){ .x = x,
                            .app = app,
                            .target = *t,
@@ -90,10 +74,7 @@ static void listing_start(struct listing *l)
     buf_init(&l->out, LISTING_BYTES_MAX);
     buf_init(&l->damaged, LISTING_BYTES_MAX);
     buf_put(&l->out, STR("{\"items\":["));
-    if (page_store_list(l->app->page.store, &l->list) == STORE_DONE)
-        l->list.call.done(&l->list.call);
-    else
-        http_defer(l->x);
+    app_page_call(l->x, page_store_list(l->app->page.store, &l->list), &l->list.call);
 }
 
 /* Answers with what was collected. links: says so in RESTBase's shape, too. */
@@ -176,11 +157,9 @@ struct look {
 static void look_start(struct http_exchange *x, const struct app *app, const struct page_target *t,
                        void (*done)(struct store_call *c))
 {
-    struct look *k = arena_calloc(http_arena(x), 1, sizeof *k);
-    if (k == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct look *k = app_new(x, sizeof *k);
+    if (k == NULL)
         return;
-    }
     *k = (struct look){ .x = x,
                         .app = app,
                         .target = *t,
@@ -188,10 +167,7 @@ static void look_start(struct http_exchange *x, const struct app *app, const str
                                   .bucket = t->settings->bucket,
                                   .which = page_target_which(t),
                                   .arena = http_arena(x) } };
-    if (page_store_read(app->page.store, &k->read) == STORE_DONE)
-        done(&k->read.call);
-    else
-        http_defer(x);
+    app_page_call(x, page_store_read(app->page.store, &k->read), &k->read.call);
 }
 
 /* Why a title has no history: it never was, or what it had is gone. */
@@ -209,9 +185,7 @@ static void answer_no_history(struct store_call *c)
  * is written. */
 static bool parse_settled(struct http_exchange *x, const struct app *a, struct page_target *t)
 {
-    struct page_title_seen seen;
-    bool bad;
-    return app_page_target_parse(x, a, t) && (title_settle(x, t, &seen, &bad) || !bad);
+    return app_page_target_parse(x, a, t) && title_settle(x, t);
 }
 
 static void history_done(struct store_call *c)
@@ -239,78 +213,6 @@ void app_page_get_history(struct http_exchange *x, void *app)
 
 /* ---- explain ---- */
 
-static void put_hold(struct buf *b, const char *kind, store_time until, bool *first)
-{
-    if (until.ns == STORE_TIME_ZERO.ns)
-        return;
-    buf_printf(b, "%s{\"kind\":\"%s\"", *first ? "" : ",", kind);
-    pagejson_time(b, "until", until);
-    buf_put_c(b, '}');
-    *first = false;
-}
-
-static void put_trace(struct buf *b, const struct page_trace *t)
-{
-    pagejson_name(b, t->name);
-    char rendered[DATE_RFC3339_BYTES + 1];
-    date_format_ms(tid_time(t->name.tid).ns, rendered);
-    buf_printf(b, ",\"rendered_at\":\"%s\",\"state\":\"%s\"", rendered, page_state_name(t->state));
-    pagejson_time(b, "at", t->at);
-    pagejson_time(b, "superseded_at", t->superseded_at);
-    buf_put(b, STR(",\"superseded_by\":"));
-    bool known = t->superseded_by.rev != 0;
-    if (known)
-        pagejson_successor(b, t->superseded_by);
-    else
-        buf_put(b, STR("null"));
-    pagejson_time(b, "due_at", STORE_TIME_NEVER);
-    buf_put(b, STR(",\"bytes\":{}"));
-}
-
-static void put_unknown(struct buf *b, const struct page_target *t)
-{
-    char tid[TID_TEXT_BYTES + 1];
-    tid_format(t->name.tid, tid);
-    if (t->has_rev)
-        buf_printf(b, "\"rev\":%llu,", (unsigned long long)t->name.rev);
-    else
-        buf_put(b, STR("\"rev\":null,"));
-    if (t->has_tid)
-        buf_printf(b, "\"tid\":\"%s\",", tid);
-    else
-        buf_put(b, STR("\"tid\":null,"));
-    buf_printf(b, "\"state\":\"%s\"", page_state_name(PAGE_UNKNOWN));
-}
-
-static void put_explanation(struct buf *b, struct arena *a, const struct page_target *t,
-                            const struct page_explanation *e)
-{
-    bool gone = e->state == PAGE_CULLED || e->state == PAGE_PURGED || e->state == PAGE_SUPPRESSED ||
-                e->state == PAGE_DELETED;
-    enum page_policy_kind policy = gone ? e->trace.policy : t->settings->opts->policy.kind;
-    bool first = true;
-    if (e->state == PAGE_UNKNOWN)
-        put_unknown(b, t);
-    else if (gone)
-        put_trace(b, &e->trace);
-    else
-        pagejson_render(b, &e->render);
-    buf_printf(b, ",\"policy\":\"%s\",\"reason\":%.*s,\"holds\":[", page_policy_name(policy),
-               STR_ARG(json_text_quote(a, str_of(e->reason))));
-    if (!gone && e->state != PAGE_UNKNOWN) {
-        put_hold(b, "stash", e->stashed ? e->render.stash_until : STORE_TIME_ZERO, &first);
-        put_hold(b, "hold", e->held ? e->render.hold_until : STORE_TIME_ZERO, &first);
-        put_hold(b, "request", e->requested ? e->render.requested_until : STORE_TIME_ZERO, &first);
-    }
-    buf_put_c(b, ']');
-    if (e->passed > 0) {
-        buf_put(b, STR(",\"damaged\":["));
-        put_damaged(b, a, t->title, &e->passed_name);
-        buf_put_c(b, ']');
-    }
-    buf_put_c(b, '}');
-}
-
 struct explaining {
     struct http_exchange *x;
     const struct app *app;
@@ -330,7 +232,7 @@ static void explain_done(struct store_call *c)
     tell_damage(e->app, &e->target, e->explain.is.passed);
     buf_init(&b, LISTING_BYTES_MAX);
     buf_printf(&b, "{\"title\":%.*s,", STR_ARG(json_text_quote(a, e->target.title)));
-    put_explanation(&b, a, &e->target, &e->explain.is);
+    pagejson_explanation(&b, a, &e->target, &e->explain.is);
     app_page_answer_buf(e->x, 200, &b, STR_NONE);
     buf_fini(&b);
 }
@@ -338,21 +240,16 @@ static void explain_done(struct store_call *c)
 void app_page_get_explanation(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
-    struct explaining *e = arena_calloc(http_arena(x), 1, sizeof *e);
-    if (e == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct explaining *e = app_new(x, sizeof *e);
+    if (e == NULL)
         return;
-    }
     *e = (struct explaining){ .x = x, .app = a };
     if (!parse_settled(x, a, &e->target))
         return;
     e->explain = (struct page_explain){ .call = { .home = http_home(x), .done = explain_done },
                                         .bucket = e->target.settings->bucket,
                                         .which = page_target_which(&e->target) };
-    if (page_store_explain(a->page.store, &e->explain) == STORE_DONE)
-        explain_done(&e->explain.call);
-    else
-        http_defer(x);
+    app_page_call(x, page_store_explain(a->page.store, &e->explain), &e->explain.call);
 }
 
 /* ---- titles ---- */
@@ -401,7 +298,9 @@ static void answer_title(struct store_call *c)
         return;
     }
     buf_init(&b, LISTING_BYTES_MAX);
-    pagejson_title(&b, a, k->target.title, name, tid_time(name.tid));
+    pagejson_title(&b, &(struct pagejson_title){ .title = k->target.title,
+                                                 .name = name,
+                                                 .revised_at = tid_time(name.tid) });
     app_page_answer_buf(k->x, 200, &b, arena_printf(a, "\"%.*s\"", STR_ARG(page_tag(name, tag))));
     buf_fini(&b);
 }

@@ -63,11 +63,10 @@ static void order_done(struct store_call *c)
 static struct order *order_new(struct http_exchange *x, const struct app *app,
                                enum page_order_kind kind)
 {
-    struct order *o = arena_calloc(http_arena(x), 1, sizeof *o);
-    if (o == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct page_condition_fields fields;
+    struct order *o = app_new(x, sizeof *o);
+    if (o == NULL)
         return NULL;
-    }
     o->x = x;
     o->app = app;
     if (!app_page_target_parse(x, app, &o->target) || !app_page_may_wait(x))
@@ -80,7 +79,7 @@ static struct order *order_new(struct http_exchange *x, const struct app *app,
                                  .has_tid = o->target.has_tid,
                                  .name = o->target.name,
                                  .elsewhere = o->target.domain->origin != NULL };
-    if (!app_page_condition(x, &o->op.condition))
+    if (!app_page_condition(x, &fields, &o->op.condition))
         return NULL;
     o->wait =
         (struct title_wait){ .x = x, .target = &o->target, .deadline = app_wait_deadline(x, app) };
@@ -90,8 +89,6 @@ static struct order *order_new(struct http_exchange *x, const struct app *app,
 static void order_settled(struct title_wait *w)
 {
     struct order *o = CONTAINER_OF(w, struct order, wait);
-    if (!w->deferred)
-        http_defer(o->x);
     o->op.title = o->target.title;
     o->op.call.deadline = page_write_deadline(&o->app->page);
     store_call_then(page_store_order(o->app->page.store, &o->op), &o->op.call);

@@ -79,11 +79,9 @@ static void put_too_large(struct put *p)
 
 static struct put *put_new(struct http_exchange *x, struct app *app)
 {
-    struct put *p = arena_calloc(http_arena(x), 1, sizeof *p);
-    if (p == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct put *p = app_new(x, sizeof *p);
+    if (p == NULL)
         return NULL;
-    }
     *p = (struct put){ .x = x, .app = app };
     if (!app_page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
         return NULL;
@@ -122,18 +120,17 @@ static void put_begin(struct put *p)
 static void put_settled(struct title_wait *w)
 {
     struct put *p = CONTAINER_OF(w, struct put, wait);
-    if (!w->deferred)
-        http_defer(p->x);
     put_begin(p);
 }
 
 static void put_start(struct put *p)
 {
+    struct page_condition_fields fields;
     if (!app_page_flag(p->x, "stash", &p->pin))
         return;
     if (p->pin && !stash_may_ask(p->x, p->app, p->target.settings))
         return;
-    if (!app_page_condition(p->x, &p->op.condition))
+    if (!app_page_condition(p->x, &fields, &p->op.condition))
         return;
     p->op.call.home = http_home(p->x);
     p->op.call.done = put_done;

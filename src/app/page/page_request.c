@@ -12,10 +12,6 @@
 #include "page/condition.h"
 #include "page/location.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 static bool refuse(struct http_exchange *x, int status, const char *type, const char *detail)
 {
     app_problem(x, status, type, NULL, str_of(detail), STR_NONE);
@@ -113,12 +109,27 @@ bool app_page_may_wait(struct http_exchange *x)
     return false;
 }
 
-bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
-                           const struct page_target *t, err why, struct tid tid)
+unsigned app_page_wishes(const struct http_exchange *x)
 {
-    str wishes = http_common(x)->cache_control;
-    return str_find_str(wishes, STR("stale-if-error=0")) == wishes.n &&
-           page_may_be_stale(&app->page, t, why, tid);
+    str wishes = http_common(x)->cache_control, origin;
+    unsigned flags = http_header(x, "origin", &origin) ? GET_SCRIPT : 0;
+    if (wishes.n == 0)
+        return flags;
+    if (http_cache_control_has(wishes, STR("no-cache")))
+        flags |= GET_NO_CACHE;
+    if (http_cache_control_has(wishes, STR("only-if-cached")))
+        flags |= GET_ONLY_CACHED;
+    if (str_find_str(wishes, STR("stale-if-error=0")) < wishes.n)
+        flags |= GET_NO_STALE;
+    return flags;
+}
+
+void app_page_call(struct http_exchange *x, enum store_start start, struct store_call *c)
+{
+    if (start == STORE_DONE)
+        c->done(c);
+    else
+        http_defer(x);
 }
 
 void app_page_too_large(struct http_exchange *x, const struct app *app)
@@ -186,80 +197,16 @@ void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *
     answer_json(x, status, body, NULL);
 }
 
-void pagejson_time(struct buf *b, const char *name, store_time t)
-{
-    char text[DATE_RFC3339_BYTES + 1];
-    if (t.ns == STORE_TIME_NEVER.ns || t.ns == STORE_TIME_ZERO.ns) {
-        buf_printf(b, ",\"%s\":null", name);
-        return;
-    }
-    date_format_ms(t.ns, text);
-    buf_printf(b, ",\"%s\":\"%s\"", name, text);
-}
-
-void pagejson_name(struct buf *b, struct page_name n)
-{
-    char tid[TID_TEXT_BYTES + 1];
-    tid_format(n.tid, tid);
-    buf_printf(b, "\"rev\":%" PRIu64 ",\"tid\":\"%s\"", n.rev, tid);
-}
-
-/* A revision known to exist, of which no render is stored, has none to name. */
-void pagejson_successor(struct buf *b, struct page_name n)
-{
-    if (page_name_is_unmade(n)) {
-        buf_printf(b, "{\"rev\":%" PRIu64 ",\"tid\":null}", n.rev);
-        return;
-    }
-    buf_put_c(b, '{');
-    pagejson_name(b, n);
-    buf_put_c(b, '}');
-}
-
-void pagejson_render(struct buf *b, const struct page_render *r)
-{
-    bool superseded = r->superseded_at.ns != STORE_TIME_NEVER.ns;
-    pagejson_name(b, r->name);
-    char text[DATE_RFC3339_BYTES + 1];
-    date_format_ms(tid_time(r->name.tid).ns, text); /* a real instant, also when it is 1970 */
-    buf_printf(b, ",\"rendered_at\":\"%s\",\"state\":\"%s\"", text, page_state_name(r->state));
-    pagejson_time(b, "superseded_at", r->superseded_at);
-    buf_put(b, STR(",\"superseded_by\":"));
-    if (superseded)
-        pagejson_successor(b, r->superseded_by);
-    else
-        buf_put(b, STR("null"));
-    pagejson_time(b, "due_at", r->due_at);
-    buf_put(b, STR(",\"bytes\":{"));
-    for (unsigned i = 0; i < r->contents_count; i++)
-        buf_printf(b, "%s\"%s\":%" PRIu32, i == 0 ? "" : ",", r->contents[i].name,
-                   r->contents[i].raw_bytes);
-    buf_put_c(b, '}');
-}
-
-bool app_page_condition(struct http_exchange *x, struct page_condition *out)
+bool app_page_condition(struct http_exchange *x, struct page_condition_fields *fields,
+                        struct page_condition *out)
 {
     const struct http_common *c = http_common(x);
-    const struct page_condition_fields fields = { .if_match = c->if_match,
-                                                  .if_none_match = c->if_none_match,
-                                                  .if_unmodified_since = c->if_unmodified_since };
+    *fields = (struct page_condition_fields){ .if_match = c->if_match,
+                                              .if_none_match = c->if_none_match,
+                                              .if_unmodified_since = c->if_unmodified_since };
     *out = (struct page_condition){ .dated = false };
-    if (!c->any_conditional || page_condition_parse(http_arena(x), &fields, out))
+    if (!c->any_conditional || page_condition_parse(http_arena(x), fields, out))
         return true;
     app_fail(x, ERR_LIMIT, NULL);
     return false;
-}
-
-void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n,
-                    store_time revised_at)
-{
-    buf_printf(b, "{\"items\":[{\"title\":%.*s,\"page_id\":null,",
-               STR_ARG(json_text_quote(a, title)));
-    pagejson_name(b, n);
-    buf_put(b, STR(",\"namespace\":null,\"user_id\":null,\"user_text\":null"));
-    pagejson_time(b, "timestamp", revised_at);
-    buf_put(b, STR(",\"comment\":null,\"tags\":[],\"restrictions\":[],\"page_language\":null,"
-                   "\"redirect\":null,"
-                   "\"page_deleted\":null}]"));
-    buf_put(b, STR(",\"count\":1}"));
 }

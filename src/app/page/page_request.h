@@ -9,6 +9,8 @@
 #include "app/app.h"
 #include "base/buf.h"
 #include "page/etag.h"
+#include "page/get.h"
+#include "page/json.h"
 #include "page/page.h"
 #include "store/page_store.h"
 
@@ -28,10 +30,12 @@ void app_page_fail(struct http_exchange *x, const struct app *app, err why,
 /* Refuses with 503 when the server drains: for requests that would have to wait. False: answered.
  */
 MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
-/* After a failure of the origin: may this client be told what is stored instead? Not when it is no
- * outage, the client says stale-if-error=0, or the render is older than stale_if_error. */
-bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
-                           const struct page_target *t, err why, struct tid tid);
+/* What the fields of a read wish, as bits of enum page_get_flag: NO_CACHE, ONLY_CACHED, NO_STALE,
+ * SCRIPT. */
+unsigned app_page_wishes(const struct http_exchange *x);
+/* For a handler that has started a call, whose home is http_home: done runs here when the call is
+ * over, else x is deferred. */
+void app_page_call(struct http_exchange *x, enum store_start start, struct store_call *c);
 /* 413, naming page.body_bytes_max. */
 void app_page_too_large(struct http_exchange *x, const struct app *app);
 /* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer:
@@ -42,9 +46,10 @@ mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
  * none. */
 str app_page_styles(const struct app *app, struct arena *a, str domain);
 
-/* If-Match, If-None-Match and If-Unmodified-Since of a request that writes. False: answered, the
- * arena is full. */
-MUST_CHECK bool app_page_condition(struct http_exchange *x, struct page_condition *out);
+/* If-Match, If-None-Match and If-Unmodified-Since, as sent and as they are meant. False: answered,
+ * the arena is full. */
+MUST_CHECK bool app_page_condition(struct http_exchange *x, struct page_condition_fields *fields,
+                                   struct page_condition *out);
 
 /* A flag of the query: true|false, 1|0, yes|no. *out stays when it is absent. False: answered. */
 MUST_CHECK bool app_page_flag(struct http_exchange *x, const char *name, bool *out);
@@ -55,19 +60,6 @@ MUST_CHECK bool app_page_listing(struct http_exchange *x, unsigned *limit, str *
 void app_page_bad_token(struct http_exchange *x);
 /* Answers 200 with what b holds, or 503 when it overflowed. */
 void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *b, str etag);
-/* ,"name":"2026-01-01T00:00:00.123Z" or null for NEVER and ZERO. */
-void pagejson_time(struct buf *b, const char *name, store_time t);
-/* "rev":7,"tid":"..." */
-void pagejson_name(struct buf *b, struct page_name n);
-/* {"rev":8,"tid":"..."}; tid null for a revision of which no render is stored. */
-void pagejson_successor(struct buf *b, struct page_name n);
-/* The members of a stored render, without braces (history items; docs/api.md, 2). */
-void pagejson_render(struct buf *b, const struct page_render *r);
-/* What the store knows of a title, in RESTBase's shape: null for what only a wiki knows. revised_at
- * NEVER: that too. */
-void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n,
-                    store_time revised_at);
-
 /* Of the title what the store knows, in RESTBase's shape. */
 void app_page_title_stored(struct http_exchange *x, const struct app *app,
                            const struct page_target *t);

@@ -55,8 +55,6 @@ static bool kept_parse(struct kept_call *k, const struct app *app, unsigned limi
     struct err_note note = { { 0 } };
     struct page_target target = { .domain = page_domain_find(&app->page, http_param(x, "domain")),
                                   .title = STR("") };
-    struct page_title_seen seen;
-    bool bad = false;
     str title;
     if (target.domain == NULL) {
         app_problem(x, 404, "domain_not_found", NULL, STR("This domain is not configured."),
@@ -71,7 +69,7 @@ static bool kept_parse(struct kept_call *k, const struct app *app, unsigned limi
             app_problem(x, 400, "bad_request#invalid_title", NULL, str_of(note.text), STR_NONE);
             return false;
         }
-        if (!title_settle(x, &target, &seen, &bad) && bad)
+        if (!title_settle(x, &target))
             return false;
     }
     l->service = &app->page;
@@ -86,21 +84,11 @@ static bool kept_parse(struct kept_call *k, const struct app *app, unsigned limi
 static struct kept_call *kept_new(struct http_exchange *x, const struct app *app,
                                   unsigned limit_max)
 {
-    struct kept_call *k = arena_calloc(http_arena(x), 1, sizeof *k);
-    if (k == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct kept_call *k = app_new(x, sizeof *k);
+    if (k == NULL)
         return NULL;
-    }
     k->x = x;
     return kept_parse(k, app, limit_max) ? k : NULL;
-}
-
-static void kept_start(struct http_exchange *x, enum store_start start, struct store_call *c)
-{
-    if (start == STORE_DONE)
-        c->done(c);
-    else
-        http_defer(x);
 }
 
 /* False: it failed, which is answered. */
@@ -161,7 +149,7 @@ static void get_stashes(struct http_exchange *x, void *app)
         return;
     struct page_kept_list *l = &k->removal.list;
     l->call = (struct store_call){ .home = http_home(x), .done = stashes_listed };
-    kept_start(x, page_kept_list(l), &l->call);
+    app_page_call(x, page_kept_list(l), &l->call);
 }
 
 static void stashes_removed(struct store_call *c)
@@ -189,7 +177,7 @@ static void delete_stashes(struct http_exchange *x, void *app)
         return;
     struct page_kept_removal *r = &k->removal;
     r->call = (struct store_call){ .home = http_home(x), .done = stashes_removed };
-    kept_start(x, page_kept_remove(r), &r->call);
+    app_page_call(x, page_kept_remove(r), &r->call);
 }
 
 const struct http_route app_stash_routes[] = {

@@ -4,7 +4,6 @@
 
 #include "app/answer.h"
 #include "app/errors.h"
-#include "http/negotiate.h"
 #include "page/location.h"
 
 void title_answer_bad(struct http_exchange *x, err why, const struct err_note *note)
@@ -17,23 +16,18 @@ void title_answer_bad(struct http_exchange *x, err why, const struct err_note *n
         app_fail(x, why, note);
 }
 
-bool title_settle(struct http_exchange *x, struct page_target *target, struct page_title_seen *seen,
-                  bool *bad)
+bool title_settle(struct http_exchange *x, struct page_target *target)
 {
     struct page_title_wait w = { .target = target, .arena = http_arena(x) };
-    *bad = false;
-    if (!page_title_settle(&w))
-        return false;
-    *bad = w.end == TITLE_BAD;
-    if (*bad)
+    bool bad = page_title_settle(&w) && w.end == TITLE_BAD;
+    if (bad)
         title_answer_bad(x, w.why, &w.note);
-    *seen = w.seen;
-    return !*bad;
+    return !bad;
 }
 
-static void title_over(struct title_wait *w)
+static void title_over(struct page_title_wait *p)
 {
-    const struct page_title_wait *p = &w->page;
+    struct title_wait *w = CONTAINER_OF(p, struct title_wait, page);
     switch (p->end) {
     case TITLE_SETTLED:
         w->go(w);
@@ -42,17 +36,9 @@ static void title_over(struct title_wait *w)
         title_answer_bad(w->x, p->why, &p->note);
         return;
     case TITLE_NO_RULES:
-        if (w->failed != NULL)
-            w->failed(w);
-        else
-            app_origin_fail(w->x, p->why, &p->note, 0);
+        app_origin_fail(w->x, p->why, &p->note, 0);
         return;
     }
-}
-
-static void title_done(struct page_title_wait *p)
-{
-    title_over(CONTAINER_OF(p, struct title_wait, page));
 }
 
 void title_wait_start(struct title_wait *w)
@@ -61,17 +47,15 @@ void title_wait_start(struct title_wait *w)
                                         .arena = http_arena(w->x),
                                         .deadline = w->deadline,
                                         .home = http_home(w->x),
-                                        .done = title_done };
-    if (page_title_settle(&w->page)) {
-        title_over(w);
+                                        .done = title_over };
+    bool known = page_title_settle(&w->page);
+    if (!known && !app_page_may_wait(w->x))
         return;
-    }
-    if (!w->deferred && !app_page_may_wait(w->x))
-        return;
-    if (!w->deferred)
-        http_defer(w->x);
-    w->deferred = true;
-    page_title_wait(&w->page);
+    http_defer(w->x);
+    if (known)
+        title_over(&w->page);
+    else
+        page_title_wait(&w->page);
 }
 
 void title_answer_moved(struct http_exchange *x, const struct page_target *target)
@@ -84,16 +68,4 @@ void title_answer_moved(struct http_exchange *x, const struct page_target *targe
     answer_add(&w, STR("vary"), STR("Origin"));
     answer_add_security(&w, http_arena(x), STR_NONE, STR_NONE);
     answer_send(x, &w);
-}
-
-bool title_moves(struct http_exchange *x, const struct page_target *target,
-                 struct page_title_seen seen)
-{
-    str origin;
-    if (!seen.changed || seen.user ||
-        http_cache_control_has(http_common(x)->cache_control, STR("no-cache")) ||
-        http_header(x, "origin", &origin))
-        return false;
-    title_answer_moved(x, target);
-    return true;
 }
