@@ -10,6 +10,7 @@
 #include "loop/loop.h"
 #include "render/render.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,53 +45,64 @@ struct figures {
     uint64_t open_requests, cut, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
+#define FIGURE(id, member)                                                                         \
+    {                                                                                              \
+        id, NULL, NULL, offsetof(struct figures, member)                                           \
+    }
+#define STAT(id, part, member)                                                                     \
+    {                                                                                              \
+        id, #part, #member, offsetof(struct figures, part.member)                                  \
+    }
 static const struct figure {
     enum metric_id id;
-    size_t offset; /* of a uint64_t in struct figures */
+    const char *part, *name; /* where /v1/admin.stats has it; part NULL: nowhere */
+    size_t offset;           /* of a uint64_t in struct figures */
 } figures[] = {
-    { METRIC_ENGINE_ROWS, offsetof(struct figures, engine.rows) },
-    { METRIC_ENGINE_LIVE_BYTES, offsetof(struct figures, engine.live_bytes) },
-    { METRIC_ENGINE_DISK_BYTES, offsetof(struct figures, engine.disk_bytes) },
-    { METRIC_ENGINE_INDEX_BYTES, offsetof(struct figures, engine.index_bytes) },
-    { METRIC_ENGINE_SEGMENTS, offsetof(struct figures, engine.segments) },
-    { METRIC_ENGINE_GROUPS, offsetof(struct figures, engine.groups) },
-    { METRIC_ENGINE_UPDATES, offsetof(struct figures, engine.updates) },
-    { METRIC_ENGINE_SYNCS, offsetof(struct figures, engine.syncs) },
-    { METRIC_ENGINE_LOG_WRITTEN_BYTES, offsetof(struct figures, engine.log_bytes_written) },
-    { METRIC_ENGINE_PUNCHED_BYTES, offsetof(struct figures, engine.punched_bytes) },
-    { METRIC_ENGINE_COPIED_BYTES, offsetof(struct figures, engine.copied_bytes) },
-    { METRIC_ENGINE_OVERLAY_ROWS, offsetof(struct figures, engine.overlay_rows) },
-    { METRIC_ENGINE_WAITING_UPDATES, offsetof(struct figures, engine.waiting) },
-    { METRIC_ENGINE_INDEX_LAG_MS, offsetof(struct figures, engine.index_lag_ms) },
-    { METRIC_ENGINE_FREE_BYTES, offsetof(struct figures, engine.free_bytes) },
-    { METRIC_PAGES_PUTS, offsetof(struct figures, pages.puts) },
-    { METRIC_PAGES_DUPLICATES, offsetof(struct figures, pages.duplicates) },
-    { METRIC_PAGES_SUPERSEDED, offsetof(struct figures, pages.superseded) },
-    { METRIC_PAGES_CULLED, offsetof(struct figures, pages.culled) },
-    { METRIC_PAGES_PURGED, offsetof(struct figures, pages.purged) },
-    { METRIC_PAGES_EXTENDED, offsetof(struct figures, pages.extended) },
-    { METRIC_PAGES_REPLANNED, offsetof(struct figures, pages.replanned) },
-    { METRIC_PAGES_DAMAGED, offsetof(struct figures, pages.damaged) },
-    { METRIC_TABLES_DAMAGED, offsetof(struct figures, tables.damaged) },
-    { METRIC_PAGES_OVERDUE_NS_MAX, offsetof(struct figures, pages.overdue_ns_max) },
-    { METRIC_HOT_HITS, offsetof(struct figures, hot.hits) },
-    { METRIC_HOT_MISSES, offsetof(struct figures, hot.misses) },
-    { METRIC_HOT_ENTRIES, offsetof(struct figures, hot.entries) },
-    { METRIC_HOT_BYTES, offsetof(struct figures, hot.bytes) },
-    { METRIC_HOT_EVICTED, offsetof(struct figures, hot.evicted) },
-    { METRIC_LIST_ENTRIES, offsetof(struct figures, lists.kept) },
-    { METRIC_LIST_BYTES, offsetof(struct figures, lists.kept_bytes) },
-    { METRIC_CALLS_RUNNING, offsetof(struct figures, calls.running) },
-    { METRIC_CALLS_WAITING, offsetof(struct figures, calls.waiting) },
-    { METRIC_CALLS_REFUSED, offsetof(struct figures, calls.refused) },
-    { METRIC_CALLS_WAIT_NS_MAX, offsetof(struct figures, calls.wait_ns_max) },
-    { METRIC_HTTP_OPEN_REQUESTS, offsetof(struct figures, open_requests) },
-    { METRIC_HTTP_CUT, offsetof(struct figures, cut) },
-    { METRIC_HTTP_BUDGET_BYTES, offsetof(struct figures, budget_bytes) },
-    { METRIC_HTTP_BUDGET_BYTES_MAX, offsetof(struct figures, budget_bytes_max) },
-    { METRIC_HTTP_BUDGET_REFUSED, offsetof(struct figures, budget_refused) },
-    { METRIC_LOOP_STALLS, offsetof(struct figures, loop_stalls) },
+    STAT(METRIC_ENGINE_ROWS, engine, rows),
+    STAT(METRIC_ENGINE_LIVE_BYTES, engine, live_bytes),
+    STAT(METRIC_ENGINE_DISK_BYTES, engine, disk_bytes),
+    STAT(METRIC_ENGINE_INDEX_BYTES, engine, index_bytes),
+    STAT(METRIC_ENGINE_SEGMENTS, engine, segments),
+    STAT(METRIC_ENGINE_GROUPS, engine, groups),
+    STAT(METRIC_ENGINE_UPDATES, engine, updates),
+    STAT(METRIC_ENGINE_SYNCS, engine, syncs),
+    STAT(METRIC_ENGINE_LOG_WRITTEN_BYTES, engine, log_bytes_written),
+    STAT(METRIC_ENGINE_PUNCHED_BYTES, engine, punched_bytes),
+    STAT(METRIC_ENGINE_COPIED_BYTES, engine, copied_bytes),
+    STAT(METRIC_ENGINE_OVERLAY_ROWS, engine, overlay_rows),
+    STAT(METRIC_ENGINE_WAITING_UPDATES, engine, waiting),
+    STAT(METRIC_ENGINE_INDEX_LAG_MS, engine, index_lag_ms),
+    STAT(METRIC_ENGINE_FREE_BYTES, engine, free_bytes),
+    STAT(METRIC_PAGES_PUTS, pages, puts),
+    STAT(METRIC_PAGES_DUPLICATES, pages, duplicates),
+    STAT(METRIC_PAGES_SUPERSEDED, pages, superseded),
+    STAT(METRIC_PAGES_CULLED, pages, culled),
+    STAT(METRIC_PAGES_PURGED, pages, purged),
+    STAT(METRIC_PAGES_EXTENDED, pages, extended),
+    STAT(METRIC_PAGES_REPLANNED, pages, replanned),
+    FIGURE(METRIC_PAGES_DAMAGED, pages.damaged),
+    FIGURE(METRIC_TABLES_DAMAGED, tables.damaged),
+    STAT(METRIC_PAGES_OVERDUE_NS_MAX, pages, overdue_ns_max),
+    STAT(METRIC_HOT_HITS, hot, hits),
+    STAT(METRIC_HOT_MISSES, hot, misses),
+    STAT(METRIC_HOT_ENTRIES, hot, entries),
+    STAT(METRIC_HOT_BYTES, hot, bytes),
+    STAT(METRIC_HOT_EVICTED, hot, evicted),
+    FIGURE(METRIC_LIST_ENTRIES, lists.kept),
+    FIGURE(METRIC_LIST_BYTES, lists.kept_bytes),
+    FIGURE(METRIC_CALLS_RUNNING, calls.running),
+    FIGURE(METRIC_CALLS_WAITING, calls.waiting),
+    FIGURE(METRIC_CALLS_REFUSED, calls.refused),
+    FIGURE(METRIC_CALLS_WAIT_NS_MAX, calls.wait_ns_max),
+    FIGURE(METRIC_HTTP_OPEN_REQUESTS, open_requests),
+    FIGURE(METRIC_HTTP_CUT, cut),
+    FIGURE(METRIC_HTTP_BUDGET_BYTES, budget_bytes),
+    FIGURE(METRIC_HTTP_BUDGET_BYTES_MAX, budget_bytes_max),
+    FIGURE(METRIC_HTTP_BUDGET_REFUSED, budget_refused),
+    FIGURE(METRIC_LOOP_STALLS, loop_stalls),
 };
+#undef STAT
+#undef FIGURE
 
 struct app_counters {
     uint32_t magic;
@@ -221,27 +233,57 @@ void counters_count(struct app_counters *c, const char *label, int status, int64
     metric_add(c->bytes_sent, (int64_t)bytes_sent);
 }
 
+static uint64_t figure_of(const struct figures *now, const struct figure *f)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)now + f->offset, sizeof value);
+    return value;
+}
+
+static void figures_get(const struct app *app, struct figures *now)
+{
+    *now = (struct figures){ 0 };
+    engine_stats_get(app->engine, &now->engine);
+    page_store_stats(app->page.store, &now->pages);
+    table_store_stats(app->tables, &now->tables);
+    hot_stats_get(app->hot, &now->hot);
+    if (app->lists != NULL)
+        lists_stats_get(app->lists, &now->lists);
+    if (app->client != NULL)
+        limiter_figures_get(http_client_limiter(app->client), LIMITER_ALL, NULL, &now->calls);
+    now->open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
+    now->cut = app->http == NULL ? 0 : http_server_cut(app->http);
+    now->loop_stalls = loop_stalls(app->loop);
+    now->budget_bytes = budget_held(app->budget);
+    now->budget_bytes_max = app->budget->bytes_max;
+    now->budget_refused = atomic_load(&app->budget->refused);
+}
+
+void counters_stats(const struct app *app, struct buf *out)
+{
+    struct figures now;
+    const char *part = "";
+    figures_get(app, &now);
+    for (size_t i = 0; i < COUNT_OF(figures); i++) {
+        const struct figure *f = &figures[i];
+        if (f->part == NULL)
+            continue;
+        bool same = strcmp(f->part, part) == 0;
+        if (!same)
+            buf_printf(out, "%s\"%s\":{", part[0] == 0 ? "{" : "},", f->part);
+        part = f->part;
+        buf_printf(out, "%s\"%s\":%" PRIu64, same ? "," : "", f->name, figure_of(&now, f));
+    }
+    buf_put(out, STR("}}"));
+}
+
 void counters_render(const struct app *app, struct buf *out)
 {
     MAGIC_CHECK(app->counters, COUNTERS_MAGIC);
-    struct figures now = { 0 };
-    engine_stats_get(app->engine, &now.engine);
-    page_store_stats(app->page.store, &now.pages);
-    table_store_stats(app->tables, &now.tables);
-    hot_stats_get(app->hot, &now.hot);
-    if (app->lists != NULL)
-        lists_stats_get(app->lists, &now.lists);
-    if (app->client != NULL)
-        limiter_figures_get(http_client_limiter(app->client), LIMITER_ALL, NULL, &now.calls);
-    now.open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
-    now.cut = app->http == NULL ? 0 : http_server_cut(app->http);
-    now.loop_stalls = loop_stalls(app->loop);
-    now.budget_bytes = budget_held(app->budget);
-    now.budget_bytes_max = app->budget->bytes_max;
-    now.budget_refused = atomic_load(&app->budget->refused);
+    struct figures now;
+    figures_get(app, &now);
     for (size_t i = 0; i < COUNT_OF(figures); i++) {
-        uint64_t value;
-        memcpy(&value, (const char *)&now + figures[i].offset, sizeof value);
+        uint64_t value = figure_of(&now, &figures[i]);
         metric_set(app->counters->figures[i], value > INT64_MAX ? INT64_MAX : (int64_t)value);
     }
     reads_show(app->counters, &now.hot);

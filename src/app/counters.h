@@ -27,5 +27,7 @@ void counters_read(struct app_counters *c, enum read_kind kind);
 extern const char COUNTERS_HOT[]; /* "page.hot": answered before routing */
 /* Sets the gauges from the parts of app and appends the exposition. */
 void counters_render(const struct app *app, struct buf *out);
+/* What of them /v1/admin.stats says, as JSON. */
+void counters_stats(const struct app *app, struct buf *out);
 
 #endif

@@ -5,13 +5,12 @@
 #include "app/answer.h"
 #include "app/counters.h"
 #include "app/errors.h"
+#include "app/pooled.h"
 #include "app/queue/queue_figures.h"
 #include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
 #include "engine/store.h"
-#include "hot/hot.h"
-#include "loop/loop.h"
 #include "queue/store/open.h"
 
 #include <string.h>
@@ -23,18 +22,30 @@ enum {
     SPEC_TABLES_MAX = 16
 };
 
-static void answer_text(struct http_exchange *x, int status, const struct buf *b, const char *type)
+/* What b holds, in the memory of x; b ends. STR_NONE: there is no room for it. */
+static str text_take(struct http_exchange *x, struct buf *b)
 {
-    str body = b->failed ? STR_NONE : arena_copy(http_arena(x), buf_str(b));
+    str text = b->failed ? STR_NONE : arena_copy(http_arena(x), buf_str(b));
+    buf_fini(b);
+    return text;
+}
+
+static void answer_text(struct http_exchange *x, str body, const char *type)
+{
     if (body.p == NULL) {
         app_fail(x, ERR_LIMIT, NULL);
         return;
     }
-    struct answer w = { .status = status, .body = body };
+    struct answer w = { .status = 200, .body = body };
     answer_add(&w, STR("content-type"), str_of(type));
     answer_add(&w, STR("cache-control"), STR("no-store"));
     answer_add_security(&w, http_arena(x), str_of(type), STR_NONE);
     answer_send(x, &w);
+}
+
+static void answer_buf(struct http_exchange *x, struct buf *b)
+{
+    answer_text(x, text_take(x, b), "application/json; charset=utf-8");
 }
 
 /* ---- health, figures, description ---- */
@@ -55,41 +66,33 @@ static void get_ready(struct http_exchange *x, void *app)
 }
 
 struct scrape {
-    struct http_exchange *x;
-    const struct app *app;
-    struct loop_job job;
+    struct pooled pooled;
     struct buf text;
 };
 
-static void scrape_run(struct loop_job *j)
+static void scrape_run(struct pooled *p)
 {
-    struct scrape *s = CONTAINER_OF(j, struct scrape, job);
-    counters_render(s->app, &s->text);
-    queue_figures_render(s->app->queues, s->app->metrics, &s->text);
+    struct scrape *s = CONTAINER_OF(p, struct scrape, pooled);
+    buf_init(&s->text, TEXT_BYTES_MAX);
+    counters_render(p->app, &s->text);
+    queue_figures_render(p->app->queues, p->app->metrics, &s->text);
 }
 
-static void scrape_done(struct loop_job *j, bool canceled)
+/* Only here the text takes of the memory that requests may have: who looks at that while there is
+ * little left takes it from nobody for longer than the answer is on its way. */
+static void scrape_answer(struct pooled *p)
 {
-    struct scrape *s = CONTAINER_OF(j, struct scrape, job);
-    struct buf text = s->text; /* s may be gone after the answer */
-    if (canceled)
-        app_fail(s->x, ERR_SHUTDOWN, NULL);
-    else
-        answer_text(s->x, 200, &text, "text/plain; version=0.0.4; charset=utf-8");
-    buf_fini(&text);
+    struct scrape *s = CONTAINER_OF(p, struct scrape, pooled);
+    answer_text(p->x, text_take(p->x, &s->text), "text/plain; version=0.0.4; charset=utf-8");
 }
 
 static void get_metrics(struct http_exchange *x, void *app)
 {
-    struct scrape *s = arena_alloc(http_arena(x), sizeof *s);
-    if (s == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    struct scrape *s = app_new(x, sizeof *s);
+    if (s == NULL)
         return;
-    }
-    *s = (struct scrape){ .x = x, .app = app, .job = { .run = scrape_run, .done = scrape_done } };
-    buf_init(&s->text, TEXT_BYTES_MAX);
-    http_defer(x);
-    loop_job_start(s->app->loop, &s->job);
+    s->pooled = (struct pooled){ .x = x, .app = app };
+    pooled_start(&s->pooled, scrape_run, scrape_answer);
 }
 
 void app_answer_spec(struct http_exchange *x, const struct app *a)
@@ -101,11 +104,8 @@ void app_answer_spec(struct http_exchange *x, const struct app *a)
             tables[count++] = *t;
     struct buf b;
     buf_init(&b, TEXT_BYTES_MAX);
-    if (spec_render(tables, http_arena(x), &b) == ERR_OK)
-        answer_text(x, 200, &b, "application/json; charset=utf-8");
-    else
-        app_fail(x, ERR_LIMIT, NULL);
-    buf_fini(&b);
+    b.failed = spec_render(tables, http_arena(x), &b) != ERR_OK;
+    answer_buf(x, &b);
 }
 
 static void get_root(struct http_exchange *x, void *app)
@@ -116,81 +116,22 @@ static void get_root(struct http_exchange *x, void *app)
         answer_json(x, 200, STR("{\"name\":\"palimpsest\",\"spec\":\"/?spec\"}"), NULL);
 }
 
-static void put_figure(struct buf *b, const char *name, uint64_t value)
-{
-    buf_printf(b, "%s\"%s\":%llu", b->p[b->n - 1] == '{' ? "" : ",", name,
-               (unsigned long long)value);
-}
-
-static void put_engine(struct buf *b, struct engine *e)
-{
-    struct engine_stats s;
-    engine_stats_get(e, &s);
-    buf_put(b, STR("\"engine\":{"));
-    put_figure(b, "rows", s.rows);
-    put_figure(b, "live_bytes", s.live_bytes);
-    put_figure(b, "disk_bytes", s.disk_bytes);
-    put_figure(b, "index_bytes", s.index_bytes);
-    put_figure(b, "segments", s.segments);
-    put_figure(b, "groups", s.groups);
-    put_figure(b, "updates", s.updates);
-    put_figure(b, "syncs", s.syncs);
-    put_figure(b, "log_bytes_written", s.log_bytes_written);
-    put_figure(b, "punched_bytes", s.punched_bytes);
-    put_figure(b, "copied_bytes", s.copied_bytes);
-    put_figure(b, "overlay_rows", s.overlay_rows);
-    put_figure(b, "waiting", s.waiting);
-    put_figure(b, "index_lag_ms", s.index_lag_ms);
-    put_figure(b, "free_bytes", s.free_bytes);
-    buf_put_c(b, '}');
-}
-
-static void put_pages(struct buf *b, const struct app *app)
-{
-    struct pages_stats s;
-    struct hot_stats hot;
-    page_store_stats(app->page.store, &s);
-    hot_stats_get(app->hot, &hot);
-    buf_put(b, STR(",\"pages\":{"));
-    put_figure(b, "puts", s.puts);
-    put_figure(b, "duplicates", s.duplicates);
-    put_figure(b, "superseded", s.superseded);
-    put_figure(b, "culled", s.culled);
-    put_figure(b, "purged", s.purged);
-    put_figure(b, "extended", s.extended);
-    put_figure(b, "replanned", s.replanned);
-    put_figure(b, "overdue_ns_max", s.overdue_ns_max);
-    buf_put(b, STR("},\"hot\":{"));
-    put_figure(b, "hits", hot.hits);
-    put_figure(b, "misses", hot.misses);
-    put_figure(b, "entries", hot.entries);
-    put_figure(b, "bytes", hot.bytes);
-    put_figure(b, "evicted", hot.evicted);
-    buf_put_c(b, '}');
-}
-
 static void post_stats(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
     struct buf b;
     buf_init(&b, TEXT_BYTES_MAX);
-    buf_put_c(&b, '{');
-    put_engine(&b, a->engine);
-    put_pages(&b, a);
-    buf_put_c(&b, '}');
-    answer_text(x, 200, &b, "application/json; charset=utf-8");
-    buf_fini(&b);
+    counters_stats(a, &b);
+    answer_buf(x, &b);
 }
 
 /* ---- check ---- */
 
 struct check {
-    struct http_exchange *x;
-    const struct app *app;
-    struct loop_job job;
+    struct pooled pooled;
     struct buf found; /* JSON strings with commas between */
     uint64_t damages;
-    err result;
+    err why;
 };
 
 static void check_found(void *ctx, const char *what)
@@ -199,82 +140,71 @@ static void check_found(void *ctx, const char *what)
     if (c->damages++ >= DAMAGES_MAX)
         return;
     buf_put(&c->found, c->found.n == 0 ? STR("") : STR(","));
-    buf_put(&c->found, json_text_quote(http_arena(c->x), str_of(what)));
+    buf_put(&c->found, json_text_quote(http_arena(c->pooled.x), str_of(what)));
 }
 
-static void check_run(struct loop_job *j)
+static void check_run(struct pooled *p)
 {
-    struct check *c = CONTAINER_OF(j, struct check, job);
+    struct check *c = CONTAINER_OF(p, struct check, pooled);
     struct engine_check_opts opts = { .found = check_found, .ctx = c };
-    err engine = engine_check(c->app->engine, &opts);
-    err pages = page_store_check(c->app->page.store, check_found, c);
-    err queues = queue_local_check(c->app->engine, check_found, c);
-    c->result = pages != ERR_OK && pages != ERR_CORRUPT ? pages : queues;
+    buf_init(&c->found, TEXT_BYTES_MAX / 2);
+    err engine = engine_check(p->app->engine, &opts);
+    err pages = page_store_check(p->app->page.store, check_found, c);
+    err queues = queue_local_check(p->app->engine, check_found, c);
+    c->why = pages != ERR_OK && pages != ERR_CORRUPT ? pages : queues;
     if (engine != ERR_OK && engine != ERR_CORRUPT)
-        c->result = engine;
+        c->why = engine;
 }
 
-static void check_done(struct loop_job *j, bool canceled)
+static void check_answer(struct pooled *p)
 {
-    struct check *c = CONTAINER_OF(j, struct check, job);
-    struct http_exchange *x = c->x;
-    err why = canceled ? ERR_SHUTDOWN : c->result;
+    struct check *c = CONTAINER_OF(p, struct check, pooled);
     struct buf b;
     buf_init(&b, TEXT_BYTES_MAX);
     buf_printf(&b, "{\"ok\":%s,\"damages\":%llu,\"found\":[", c->damages == 0 ? "true" : "false",
                (unsigned long long)c->damages);
     buf_put(&b, buf_str(&c->found));
     buf_put(&b, STR("]}"));
-    buf_fini(&c->found); /* before the answer: c may be gone after it */
-    if (why == ERR_OK || why == ERR_CORRUPT)
-        answer_text(x, 200, &b, "application/json; charset=utf-8");
+    buf_fini(&c->found);
+    str text = text_take(p->x, &b);
+    if (c->why == ERR_OK || c->why == ERR_CORRUPT)
+        answer_text(p->x, text, "application/json; charset=utf-8");
     else
-        app_fail(x, why, NULL);
-    buf_fini(&b);
+        app_fail(p->x, c->why, NULL);
 }
 
 static void post_check(struct http_exchange *x, void *app)
 {
-    const struct app *a = app;
-    struct check *c = arena_alloc(http_arena(x), sizeof *c);
-    if (c == NULL || http_draining(x)) {
-        app_fail(x, c == NULL ? ERR_LIMIT : ERR_SHUTDOWN, NULL);
-        return;
-    }
-    *c = (struct check){ .x = x, .app = a, .job = { .run = check_run, .done = check_done } };
-    buf_init(&c->found, TEXT_BYTES_MAX / 2);
-    http_defer(x);
-    loop_job_start(a->loop, &c->job);
+    struct check *c = pooled_new(x, app, sizeof *c);
+    if (c != NULL)
+        pooled_start(&c->pooled, check_run, check_answer);
 }
 
 /* ---- backup ---- */
 
 struct backup {
-    struct http_exchange *x;
-    const struct app *app;
-    struct loop_job job;
+    struct pooled pooled;
     const char *dir;
     struct engine_backup_result out;
     struct err_note note;
-    err result;
+    err why;
 };
 
-static void backup_run(struct loop_job *j)
+static void backup_run(struct pooled *p)
 {
-    struct backup *b = CONTAINER_OF(j, struct backup, job);
-    b->result = engine_backup(b->app->engine, b->dir, &b->out, &b->note);
+    struct backup *b = CONTAINER_OF(p, struct backup, pooled);
+    b->why = engine_backup(p->app->engine, b->dir, &b->out, &b->note);
 }
 
-static void backup_done(struct loop_job *j, bool canceled)
+static void backup_answer(struct pooled *p)
 {
-    struct backup *b = CONTAINER_OF(j, struct backup, job);
-    err why = canceled ? ERR_SHUTDOWN : b->result;
-    if (why != ERR_OK) {
-        app_fail_told(b->x, why, &b->note);
+    const struct backup *b = CONTAINER_OF(p, struct backup, pooled);
+    if (b->why != ERR_OK) {
+        app_fail_told(p->x, b->why, &b->note);
         return;
     }
-    answer_json(b->x, 200,
-                arena_printf(http_arena(b->x),
+    answer_json(p->x, 200,
+                arena_printf(http_arena(p->x),
                              "{\"bytes_copied\":%llu,\"bytes_kept\":%llu,\"segments\":%llu,"
                              "\"segments_replaced\":%llu}",
                              (unsigned long long)b->out.bytes_copied,
@@ -302,21 +232,15 @@ static const char *parse_to(struct arena *a, str body)
 
 static void post_backup(struct http_exchange *x, void *app)
 {
-    const struct app *a = app;
-    struct backup *b = arena_alloc(http_arena(x), sizeof *b);
-    if (b == NULL || http_draining(x)) {
-        app_fail(x, b == NULL ? ERR_LIMIT : ERR_SHUTDOWN, NULL);
+    struct backup *b = pooled_new(x, app, sizeof *b);
+    if (b == NULL)
         return;
-    }
-    *b = (struct backup){ .x = x, .app = a, .job = { .run = backup_run, .done = backup_done } };
     b->dir = parse_to(http_arena(x), http_body(x));
-    if (b->dir == NULL) {
+    if (b->dir != NULL)
+        pooled_start(&b->pooled, backup_run, backup_answer);
+    else
         app_problem(x, 400, "bad_request#invalid_body", NULL,
                     STR("The body must be {\"to\": an absolute path}."), STR_NONE);
-        return;
-    }
-    http_defer(x);
-    loop_job_start(a->loop, &b->job);
 }
 
 const struct http_route app_admin_routes[] = {

@@ -1,45 +1,31 @@
 /* hooks.c - POST /v1/test.clock and /v1/test.pause: only with --test-hooks, only on loopback
  * (docs/api.md, 9). */
-#include "app/app.h"
-
 #include "app/answer.h"
 #include "app/errors.h"
+#include "app/pooled.h"
 #include "base/date.h"
 #include "base/units.h"
 #include "codec/json.h"
-#include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "queue/queue.h"
 
 enum { HOOK_BODY_BYTES_MAX = 4096 };
 
-/* Does what became due, then answers. Lives in the arena of its exchange. */
-struct hook_call {
-    struct loop_job job;
-    struct http_exchange *x;
-    struct app *app;
-};
-
-static void upkeep_run(struct loop_job *j)
+/* Does what became due, then answers. */
+static void upkeep_run(struct pooled *p)
 {
-    struct hook_call *call = CONTAINER_OF(j, struct hook_call, job);
-    call->app->upkeep_all(call->app);
+    p->app->upkeep_all(p->app);
 }
 
-static void upkeep_done(struct loop_job *j, bool canceled)
+static void upkeep_answer(struct pooled *p)
 {
-    struct hook_call *call = CONTAINER_OF(j, struct hook_call, job);
     char now[DATE_RFC3339_BYTES + 1];
-    if (canceled) {
-        app_fail(call->x, ERR_SHUTDOWN, NULL);
-        return;
-    }
-    date_format_ns(clock_store(call->app->clock).ns, now);
-    str body = arena_printf(http_arena(call->x), "{\"now\":\"%s\"}\n", now);
+    date_format_ns(clock_store(p->app->clock).ns, now);
+    str body = arena_printf(http_arena(p->x), "{\"now\":\"%s\"}\n", now);
     if (body.p == NULL)
-        app_fail(call->x, ERR_LIMIT, NULL);
+        app_fail(p->x, ERR_LIMIT, NULL);
     else
-        answer_json(call->x, 200, body, "no-store");
+        answer_json(p->x, 200, body, "no-store");
 }
 
 static err freeze(struct sysclock *clock, const json_t *body, struct err_note *note)
@@ -112,15 +98,9 @@ static void clock_post(struct http_exchange *x, void *app)
         app_fail(x, why, &note);
         return;
     }
-    struct hook_call *call = arena_alloc(http_arena(x), sizeof *call);
-    if (call == NULL || http_draining(x)) {
-        app_fail(x, call == NULL ? ERR_LIMIT : ERR_SHUTDOWN, NULL);
-        return;
-    }
-    *call =
-        (struct hook_call){ .job = { .run = upkeep_run, .done = upkeep_done }, .x = x, .app = a };
-    http_defer(x);
-    loop_job_start(a->loop, &call->job);
+    struct pooled *p = pooled_new(x, a, sizeof *p);
+    if (p != NULL)
+        pooled_start(p, upkeep_run, upkeep_answer);
 }
 
 static void pause_post(struct http_exchange *x, void *app)

@@ -6,10 +6,9 @@
  *   DELETE /v1/admin.tokens/{id}   204
  *   POST   /v1/admin.door          {"open": bool}: does anonymous hold Admin?
  * The authority waits for the disk, so each runs on the pool. */
-#include "app/app.h"
-
 #include "app/answer.h"
 #include "app/errors.h"
+#include "app/pooled.h"
 #include "app/token.h"
 #include "auth/auth.h"
 #include "base/date.h"
@@ -17,7 +16,6 @@
 #include "codec/base64.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
-#include "loop/loop.h"
 
 #include <openssl/crypto.h>
 
@@ -30,11 +28,9 @@ enum {
     KEYS_MEMORY = 8, /* an answer may have so small a part of a request's memory */
 };
 
-/* One call on its way over the pool. Lives in the arena of its exchange. */
+/* One call on its way over the pool. */
 struct key_call {
-    struct loop_job job;
-    struct http_exchange *x;
-    struct app *app;
+    struct pooled pooled;
     struct auth_key_new wanted; /* texts borrowed from body */
     str from;                   /* of a list: the place of its first key */
     str giver;                  /* its */
@@ -72,20 +68,20 @@ static str key_json(struct arena *a, const struct auth_key *k)
 
 static str giver(const struct key_call *c)
 {
-    str authorization = http_common(c->x)->authorization;
+    str authorization = http_common(c->pooled.x)->authorization;
     return auth_is_bearer(authorization) ? authorization
                                          : STR_NONE; /* as when its route was asked for */
 }
 
-static void create_run(struct loop_job *j)
+static void create_run(struct pooled *p)
 {
-    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
-    struct arena *a = http_arena(c->x);
+    struct key_call *c = CONTAINER_OF(p, struct key_call, pooled);
+    struct arena *a = http_arena(p->x);
     struct auth_key k;
     char secret[AUTH_KEY_BYTES_MAX + 1];
     c->giver = giver(c);
     c->wanted.giver = &c->giver;
-    c->why = auth_key_create(c->app->auth, &c->wanted, &k, secret, &c->note);
+    c->why = auth_key_create(p->app->auth, &c->wanted, &k, secret, &c->note);
     if (c->why == ERR_OK) {
         arena_raise(a, KEYS_ANSWER_ROOM); /* the key stands, and only this answer has its secret */
         str members = key_json(a, &k);
@@ -93,9 +89,9 @@ static void create_run(struct loop_job *j)
                         ? STR_NONE
                         : arena_printf(a, "{\"key\":\"%s\",%.*s}\n", secret, STR_ARG(members));
         c->status = 201;
-        log_event(c->app->log, LOG_INFO, "auth.key_made", LOG_CSTR("id", k.id),
+        log_event(p->app->log, LOG_INFO, "auth.key_made", LOG_CSTR("id", k.id),
                   LOG_CSTR("name", k.user), LOG_CSTR("roles", k.roles),
-                  LOG_CSTR("namespace", k.space), LOG_STR("request_id", http_request_id(c->x)));
+                  LOG_CSTR("namespace", k.space), LOG_STR("request_id", http_request_id(p->x)));
     }
     OPENSSL_cleanse(secret, sizeof secret);
 }
@@ -125,16 +121,16 @@ static bool list_each(void *ctx, const struct auth_key *k)
     return !l->text.failed;
 }
 
-static void list_run(struct loop_job *j)
+static void list_run(struct pooled *p)
 {
-    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
-    struct key_listing l = { .arena = http_arena(c->x) };
-    size_t memory = c->app->config->http.arena_bytes_max;
+    struct key_call *c = CONTAINER_OF(p, struct key_call, pooled);
+    struct key_listing l = { .arena = http_arena(p->x) };
+    size_t memory = p->app->config->http.arena_bytes_max;
     l.bytes_max =
         memory / KEYS_MEMORY < KEYS_ANSWER_BYTES_MAX ? memory / KEYS_MEMORY : KEYS_ANSWER_BYTES_MAX;
     buf_init(&l.text, memory);
     buf_put(&l.text, STR("{\"items\":["));
-    c->why = auth_key_list(c->app->auth, c->from, list_each, &l);
+    c->why = auth_key_list(p->app->auth, c->from, list_each, &l);
     buf_put(&l.text, STR("]"));
     if (l.next.n > 0)
         buf_printf(&l.text, ",\"next\":\"%.*s\"", STR_ARG(l.next));
@@ -147,69 +143,58 @@ static void list_run(struct loop_job *j)
     buf_fini(&l.text);
 }
 
-static void delete_run(struct loop_job *j)
+static void delete_run(struct pooled *p)
 {
-    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
-    str id = http_param(c->x, "id");
-    c->why = auth_key_delete(c->app->auth, id, &c->note);
+    struct key_call *c = CONTAINER_OF(p, struct key_call, pooled);
+    str id = http_param(p->x, "id");
+    c->why = auth_key_delete(p->app->auth, id, &c->note);
     if (c->why == ERR_OK)
-        log_event(c->app->log, LOG_INFO, "auth.key_deleted", LOG_STR("id", id),
-                  LOG_STR("request_id", http_request_id(c->x)));
+        log_event(p->app->log, LOG_INFO, "auth.key_deleted", LOG_STR("id", id),
+                  LOG_STR("request_id", http_request_id(p->x)));
     c->status = 204;
     c->answer = STR("");
 }
 
-static void door_run(struct loop_job *j)
+static void door_run(struct pooled *p)
 {
-    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
-    c->why = !c->open ? ERR_OK : auth_may_open_door(c->app->auth, giver(c), &c->note);
+    struct key_call *c = CONTAINER_OF(p, struct key_call, pooled);
+    c->why = !c->open ? ERR_OK : auth_may_open_door(p->app->auth, giver(c), &c->note);
     if (c->why == ERR_OK)
-        c->why = auth_door_set(c->app->auth, c->open, &c->note);
+        c->why = auth_door_set(p->app->auth, c->open, &c->note);
     if (c->why == ERR_OK)
-        log_event(c->app->log, LOG_WARN, c->open ? "auth.door_opened" : "auth.door_closed",
+        log_event(p->app->log, LOG_WARN, c->open ? "auth.door_opened" : "auth.door_closed",
                   LOG_CSTR("what", c->open ? "callers without a key may do everything now"
                                            : "callers without a key have lost their rights"),
-                  LOG_STR("request_id", http_request_id(c->x)));
+                  LOG_STR("request_id", http_request_id(p->x)));
     c->status = 200;
     c->answer = c->open ? STR("{\"open\":true}\n") : STR("{\"open\":false}\n");
 }
 
-/* ---- on the loop ---- */
-
-static void call_done(struct loop_job *j, bool canceled)
-{
-    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
-    json_decref(c->body); /* NULL is fine */
-    if (canceled)
-        app_fail(c->x, ERR_SHUTDOWN, NULL);
-    else if (c->why != ERR_OK)
-        app_fail(c->x, c->why, c->note.text[0] != '\0' ? &c->note : NULL);
-    else if (c->answer.p == NULL)
-        app_fail(c->x, ERR_LIMIT, NULL);
-    else if (c->status == 204)
-        http_answer(c->x, 204, STR_NONE);
-    else
-        answer_json(c->x, c->status, c->answer, "no-store");
-}
-
 /* ---- on the worker ---- */
 
-static struct key_call *call_new(struct http_exchange *x, struct app *app,
-                                 void (*run)(struct loop_job *j))
+static void call_answer(struct pooled *p)
 {
-    struct key_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
-    if (c == NULL || http_draining(x)) {
-        app_fail(x, c == NULL ? ERR_LIMIT : ERR_SHUTDOWN, NULL);
-        return NULL;
-    }
-    *c = (struct key_call){ .job = { .run = run, .done = call_done }, .x = x, .app = app };
-    return c;
+    struct key_call *c = CONTAINER_OF(p, struct key_call, pooled);
+    json_decref(c->body); /* NULL is fine */
+    if (c->why != ERR_OK)
+        app_fail(p->x, c->why, c->note.text[0] != '\0' ? &c->note : NULL);
+    else if (c->answer.p == NULL)
+        app_fail(p->x, ERR_LIMIT, NULL);
+    else if (c->status == 204)
+        http_answer(p->x, 204, STR_NONE);
+    else
+        answer_json(p->x, c->status, c->answer, "no-store");
 }
 
-static void call_start(struct key_call *c)
+/* Once the request is read; why: so it went. */
+static void call_start(struct key_call *c, void (*run)(struct pooled *p), err why)
 {
-    http_defer(c->x);
-    loop_job_start(c->app->loop, &c->job);
+    if (why == ERR_OK) {
+        pooled_start(&c->pooled, run, call_answer);
+        return;
+    }
+    json_decref(c->body); /* NULL is fine */
+    app_fail(c->pooled.x, why, &c->note);
 }
 
 static err optional(err why)
@@ -254,7 +239,7 @@ static err read_new(struct key_call *c)
     static const char *const known[] = { "name", "roles", "domain", "tag", "expires", NULL };
     struct auth_key_new *n = &c->wanted;
     n->expires_at = STORE_TIME_NEVER;
-    err why = json_body_parse(http_body(c->x), &c->body, &c->note);
+    err why = json_body_parse(http_body(c->pooled.x), &c->body, &c->note);
     if (why == ERR_OK)
         why = json_body_only(c->body, known, &c->note);
     if (why == ERR_OK)
@@ -265,26 +250,20 @@ static err read_new(struct key_call *c)
         why = optional(json_body_str(c->body, "domain", &n->space, &c->note));
     if (why == ERR_OK)
         why = optional(json_body_str(c->body, "tag", &n->tag, &c->note));
-    return why != ERR_OK ? why : read_expiry(c->body, c->app->clock, &n->expires_at, &c->note);
+    return why != ERR_OK ? why
+                         : read_expiry(c->body, c->pooled.app->clock, &n->expires_at, &c->note);
 }
 
 static void keys_create(struct http_exchange *x, void *app)
 {
-    struct key_call *c = call_new(x, app, create_run);
-    if (c == NULL)
-        return;
-    err why = read_new(c);
-    if (why == ERR_OK) {
-        call_start(c);
-        return;
-    }
-    json_decref(c->body); /* NULL is fine */
-    app_fail(x, why, &c->note);
+    struct key_call *c = pooled_new(x, app, sizeof *c);
+    if (c != NULL)
+        call_start(c, create_run, read_new(c));
 }
 
 static void keys_list(struct http_exchange *x, void *app)
 {
-    struct key_call *c = call_new(x, app, list_run);
+    struct key_call *c = pooled_new(x, app, sizeof *c);
     str page;
     if (c == NULL)
         return;
@@ -293,7 +272,7 @@ static void keys_list(struct http_exchange *x, void *app)
                  base64_decode(http_arena(x), page, BASE64_TOKEN, &c->from) == ERR_OK &&
                  c->from.n == AUTH_PLACE_BYTES);
     if (fine)
-        call_start(c);
+        call_start(c, list_run, ERR_OK);
     else
         app_problem(x, 400, "bad_request#invalid_paging_token", NULL,
                     STR("page is not a token that a listing gave."), STR_NONE);
@@ -301,29 +280,24 @@ static void keys_list(struct http_exchange *x, void *app)
 
 static void keys_delete(struct http_exchange *x, void *app)
 {
-    struct key_call *c = call_new(x, app, delete_run);
+    struct key_call *c = pooled_new(x, app, sizeof *c);
     if (c != NULL)
-        call_start(c);
+        call_start(c, delete_run, ERR_OK);
 }
 
 static void door_post(struct http_exchange *x, void *app)
 {
-    struct key_call *c = call_new(x, app, door_run);
+    struct key_call *c = pooled_new(x, app, sizeof *c);
     if (c == NULL)
         return;
     err why = json_body_parse(http_body(x), &c->body, &c->note);
     if (why == ERR_OK)
         why = json_body_bool(c->body, "open", &c->open, &c->note);
-    if (why == ERR_OK) {
-        call_start(c);
-        return;
-    }
     if (why == ERR_NOT_FOUND) {
         err_note_set(&c->note, "open: true or false is wanted");
         why = ERR_BAD;
     }
-    json_decref(c->body); /* NULL is fine */
-    app_fail(x, why, &c->note);
+    call_start(c, door_run, why);
 }
 
 const struct http_route app_key_routes[] = {

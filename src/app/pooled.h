@@ -1,0 +1,27 @@
+/* pooled.h - requests whose work blocks, or takes long: it is done on the pool, and answered at the
+ * request's worker, so that the loop does neither.
+ *
+ * What such a call is about embeds a pooled as its first member, and lives in the memory of its
+ * request. */
+#ifndef APP_POOLED_H
+#define APP_POOLED_H
+
+#include "app/app.h"
+#include "base/home.h"
+
+struct pooled {
+    struct http_exchange *x;
+    struct app *app;
+    void (*run)(struct pooled *p);    /* pool thread */
+    void (*answer)(struct pooled *p); /* x's worker; p may be gone behind it */
+    struct home *home;
+    struct task task;
+};
+/* size: of the whole, zeroed but for x and app. NULL: answered, there is no memory, or the server
+ * drains. */
+MUST_CHECK void *pooled_new(struct http_exchange *x, struct app *app, size_t size);
+/* Defers x. Thread: the handler's. */
+void pooled_start(struct pooled *p, void (*run)(struct pooled *p),
+                  void (*answer)(struct pooled *p));
+
+#endif
