@@ -37,26 +37,6 @@ static err words_of_update(const Wire__RoleUpdateRequest *m, struct role_words *
     return read_words(m->namespace_, m->name, m->n_permissions, m->permissions, out, note);
 }
 
-str role_space(const void *m)
-{
-    return wire_str(((const Wire__RoleCreateRequest *)m)->namespace_);
-}
-
-str role_update_space(const void *m)
-{
-    return wire_str(((const Wire__RoleUpdateRequest *)m)->namespace_);
-}
-
-str role_list_space(const void *m)
-{
-    return wire_str(((const Wire__RolesListRequest *)m)->namespace_);
-}
-
-str role_delete_space(const void *m)
-{
-    return wire_str(((const Wire__RolesDeleteRequest *)m)->namespace_);
-}
-
 err role_check(const void *m, struct err_note *note)
 {
     struct role_words w;
@@ -81,18 +61,15 @@ err role_create_run(struct authority_call *c)
 {
     struct role_words w;
     char id[AUTH_ID_BYTES + 1];
-    Wire__RoleCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
+    Wire__RoleCreateResponse *reply = authority_reply(c, &wire__role_create_response__descriptor);
     err why = reply == NULL ? ERR_LIMIT : words_of_create(c->m, &w, &c->note);
     if (why == ERR_OK)
         why = may_hold(c, &w.role);
     if (why == ERR_OK)
         why = auth_role_create(c->auth, &w.role, id, &c->note);
-    if (why != ERR_OK)
-        return why;
-    *reply = (Wire__RoleCreateResponse)WIRE__ROLE_CREATE_RESPONSE__INIT;
-    reply->id = authority_id(c, id);
-    c->reply = &reply->base;
-    return ERR_OK;
+    if (why == ERR_OK)
+        reply->id = authority_id(c, id);
+    return why;
 }
 
 err role_update_run(struct authority_call *c)
@@ -108,11 +85,6 @@ err role_delete_run(struct authority_call *c)
 {
     const Wire__RolesDeleteRequest *r = c->m;
     return auth_role_delete(c->auth, wire_str(r->namespace_), wire_str(r->name), &c->note);
-}
-
-err role_list_check(const void *m, struct err_note *note)
-{
-    return authority_limit_check(((const Wire__RolesListRequest *)m)->limit, note);
 }
 
 static err fill_role(struct authority_call *c, const struct auth_role *r, Wire__Role *out)
@@ -137,21 +109,13 @@ err role_list_run(struct authority_call *c)
     struct auth_role *roles;
     unsigned count;
     err why = auth_role_list(c->auth, wire_str(r->namespace_), &page, c->arena, &roles, &count);
-    Wire__RolesListResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    void *first = NULL;
-    ProtobufCMessage **rows = NULL;
-    if (why == ERR_OK)
-        why = reply == NULL ? ERR_LIMIT
-                            : authority_rows(c, &wire__role__descriptor, count, &first, &rows);
-    for (unsigned i = 0; why == ERR_OK && i < count; i++)
-        why = fill_role(c, &roles[i], (Wire__Role *)first + i);
     if (why != ERR_OK)
         return why;
-    *reply = (Wire__RolesListResponse)WIRE__ROLES_LIST_RESPONSE__INIT;
-    reply->n_items = count;
-    reply->items = (Wire__Role **)(void *)rows;
-    c->reply = &reply->base;
-    return ERR_OK;
+    Wire__Role *out = authority_list(c, &wire__roles_list_response__descriptor, count);
+    why = out == NULL ? ERR_LIMIT : ERR_OK;
+    for (unsigned i = 0; why == ERR_OK && i < count; i++)
+        why = fill_role(c, &roles[i], &out[i]);
+    return why;
 }
 
 /* ---- bindings ---- */
@@ -161,21 +125,6 @@ static struct auth_binding_new new_of(const Wire__RoleBindingCreateRequest *m)
     return (struct auth_binding_new){ .space = wire_str(m->namespace_),
                                       .role_name = wire_str(m->role_name),
                                       .user_id = wire_str(m->user_id) };
-}
-
-str binding_space(const void *m)
-{
-    return wire_str(((const Wire__RoleBindingCreateRequest *)m)->namespace_);
-}
-
-str binding_list_space(const void *m)
-{
-    return wire_str(((const Wire__RoleBindingsListRequest *)m)->namespace_);
-}
-
-str binding_delete_space(const void *m)
-{
-    return wire_str(((const Wire__RoleBindingDeleteRequest *)m)->namespace_);
 }
 
 err binding_check(const void *m, struct err_note *note)
@@ -194,16 +143,14 @@ err binding_create_run(struct authority_call *c)
 {
     struct auth_binding_new n = new_of(c->m);
     char id[AUTH_ID_BYTES + 1];
-    Wire__RoleBindingCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
+    Wire__RoleBindingCreateResponse *reply =
+        authority_reply(c, &wire__role_binding_create_response__descriptor);
     str giver = authority_giver(c);
     n.giver = &giver;
     err why = reply == NULL ? ERR_LIMIT : auth_binding_create(c->auth, &n, id, &c->note);
-    if (why != ERR_OK)
-        return why;
-    *reply = (Wire__RoleBindingCreateResponse)WIRE__ROLE_BINDING_CREATE_RESPONSE__INIT;
-    reply->id = authority_id(c, id);
-    c->reply = &reply->base;
-    return ERR_OK;
+    if (why == ERR_OK)
+        reply->id = authority_id(c, id);
+    return why;
 }
 
 err binding_delete_run(struct authority_call *c)
@@ -215,11 +162,6 @@ err binding_delete_run(struct authority_call *c)
     return auth_binding_delete(c->auth, &n, &c->note);
 }
 
-err binding_list_check(const void *m, struct err_note *note)
-{
-    return authority_limit_check(((const Wire__RoleBindingsListRequest *)m)->limit, note);
-}
-
 err binding_list_run(struct authority_call *c)
 {
     const Wire__RoleBindingsListRequest *r = c->m;
@@ -228,16 +170,12 @@ err binding_list_run(struct authority_call *c)
                                       .user_id = wire_str(r->user_id_filter),
                                       .page = &page };
     err why = auth_binding_list(c->auth, &list, c->arena);
-    Wire__RoleBindingsListResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    void *first;
-    ProtobufCMessage **rows;
-    if (why == ERR_OK)
-        why = reply == NULL
-                  ? ERR_LIMIT
-                  : authority_rows(c, &wire__role_binding__descriptor, list.count, &first, &rows);
     if (why != ERR_OK)
         return why;
-    Wire__RoleBinding *out = first;
+    Wire__RoleBinding *out =
+        authority_list(c, &wire__role_bindings_list_response__descriptor, list.count);
+    if (out == NULL)
+        return ERR_LIMIT;
     for (unsigned i = 0; i < list.count; i++) {
         out[i].id = wire_bytes(list.bindings[i].id);
         out[i].namespace_ = wire_bytes(list.bindings[i].space);
@@ -245,9 +183,5 @@ err binding_list_run(struct authority_call *c)
         out[i].role_id = wire_bytes(list.bindings[i].role_id);
         out[i].created_at = wire_time(c->arena, list.bindings[i].created_at);
     }
-    *reply = (Wire__RoleBindingsListResponse)WIRE__ROLE_BINDINGS_LIST_RESPONSE__INIT;
-    reply->n_items = list.count;
-    reply->items = (Wire__RoleBinding **)(void *)rows;
-    c->reply = &reply->base;
     return ERR_OK;
 }

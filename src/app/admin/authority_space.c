@@ -39,15 +39,9 @@ err space_delete_run(struct authority_call *c)
 {
     const Wire__NamespacesDeleteRequest *r = c->m;
     struct queues_page page = { .space = wire_str(r->name), .limit = 1 };
-    err why = queues_list(c->app->queues, &page, c->arena);
+    err why = queues_list(c->pooled.app->queues, &page, c->arena);
     return why != ERR_OK ? why
                          : auth_space_delete(c->auth, wire_str(r->name), page.count > 0, &c->note);
-}
-
-err space_list_check(const void *m, struct err_note *note)
-{
-    const Wire__NamespacesListRequest *r = m;
-    return authority_limit_check(r->limit, note);
 }
 
 err space_list_run(struct authority_call *c)
@@ -57,25 +51,17 @@ err space_list_run(struct authority_call *c)
     struct auth_space *spaces;
     unsigned count;
     err why = auth_space_list(c->auth, &page, c->arena, &spaces, &count);
-    Wire__NamespacesListResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    void *first;
-    ProtobufCMessage **rows;
-    if (why == ERR_OK)
-        why = reply == NULL
-                  ? ERR_LIMIT
-                  : authority_rows(c, &wire__namespace_info__descriptor, count, &first, &rows);
     if (why != ERR_OK)
         return why;
-    Wire__NamespaceInfo *out = first;
+    Wire__NamespaceInfo *out =
+        authority_list(c, &wire__namespaces_list_response__descriptor, count);
+    if (out == NULL)
+        return ERR_LIMIT;
     for (unsigned i = 0; i < count; i++) {
         out[i].name = wire_bytes(spaces[i].name);
         out[i].description = wire_bytes(spaces[i].description);
         out[i].api_key_tag = wire_bytes(spaces[i].tag);
         out[i].created_at = wire_time(c->arena, spaces[i].created_at);
     }
-    *reply = (Wire__NamespacesListResponse)WIRE__NAMESPACES_LIST_RESPONSE__INIT;
-    reply->n_items = count;
-    reply->items = (Wire__NamespaceInfo **)(void *)rows;
-    c->reply = &reply->base;
     return ERR_OK;
 }

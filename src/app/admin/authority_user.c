@@ -20,26 +20,17 @@ err user_create_run(struct authority_call *c)
 {
     struct auth_user u = user_of(c->m);
     char id[AUTH_ID_BYTES + 1];
-    Wire__UserCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
+    Wire__UserCreateResponse *reply = authority_reply(c, &wire__user_create_response__descriptor);
     err why = reply == NULL ? ERR_LIMIT : auth_user_create(c->auth, &u, id, &c->note);
-    if (why != ERR_OK)
-        return why;
-    *reply = (Wire__UserCreateResponse)WIRE__USER_CREATE_RESPONSE__INIT;
-    reply->id = authority_id(c, id);
-    c->reply = &reply->base;
-    return ERR_OK;
+    if (why == ERR_OK)
+        reply->id = authority_id(c, id);
+    return why;
 }
 
 err user_delete_run(struct authority_call *c)
 {
     const Wire__UsersDeleteRequest *r = c->m;
     return auth_user_delete(c->auth, wire_str(r->id), &c->note);
-}
-
-err user_list_check(const void *m, struct err_note *note)
-{
-    const Wire__UsersListRequest *r = m;
-    return authority_limit_check(r->limit, note);
 }
 
 err user_list_run(struct authority_call *c)
@@ -49,15 +40,11 @@ err user_list_run(struct authority_call *c)
     struct auth_user *users;
     unsigned count;
     err why = auth_user_list(c->auth, &page, c->arena, &users, &count);
-    Wire__UsersListResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    void *first;
-    ProtobufCMessage **rows;
-    if (why == ERR_OK)
-        why = reply == NULL ? ERR_LIMIT
-                            : authority_rows(c, &wire__user__descriptor, count, &first, &rows);
     if (why != ERR_OK)
         return why;
-    Wire__User *out = first;
+    Wire__User *out = authority_list(c, &wire__users_list_response__descriptor, count);
+    if (out == NULL)
+        return ERR_LIMIT;
     for (unsigned i = 0; i < count; i++) {
         out[i].id = wire_bytes(users[i].id);
         out[i].username = wire_bytes(users[i].name);
@@ -66,10 +53,6 @@ err user_list_run(struct authority_call *c)
         out[i].created_at = wire_time(c->arena, users[i].created_at);
         out[i].updated_at = wire_time(c->arena, users[i].updated_at);
     }
-    *reply = (Wire__UsersListResponse)WIRE__USERS_LIST_RESPONSE__INIT;
-    reply->n_items = count;
-    reply->items = (Wire__User **)(void *)rows;
-    c->reply = &reply->base;
     return ERR_OK;
 }
 
@@ -96,7 +79,8 @@ err apikey_create_run(struct authority_call *c)
 {
     struct auth_apikey k = key_of(c->m);
     struct auth_secret made;
-    Wire__APIKeyCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
+    Wire__APIKeyCreateResponse *reply =
+        authority_reply(c, &wire__apikey_create_response__descriptor);
     err why = reply == NULL
                   ? ERR_LIMIT
                   : auth_may_give_key(c->auth, authority_giver(c), k.user_id, k.scope, &c->note);
@@ -104,11 +88,9 @@ err apikey_create_run(struct authority_call *c)
         why = auth_apikey_create(c->auth, &k, &made, &c->note);
     if (why != ERR_OK)
         return why;
-    *reply = (Wire__APIKeyCreateResponse)WIRE__APIKEY_CREATE_RESPONSE__INIT;
     reply->id = authority_id(c, made.id);
     reply->key = authority_id(c, made.key);
     reply->prefix = authority_id(c, made.prefix);
-    c->reply = &reply->base;
     OPENSSL_cleanse(&made, sizeof made);
     return ERR_OK;
 }
@@ -117,12 +99,6 @@ err apikey_delete_run(struct authority_call *c)
 {
     const Wire__APIKeysDeleteRequest *r = c->m;
     return auth_apikey_delete(c->auth, wire_str(r->id), &c->note);
-}
-
-err apikey_list_check(const void *m, struct err_note *note)
-{
-    const Wire__APIKeysListRequest *r = m;
-    return authority_limit_check(r->limit, note);
 }
 
 static void fill_key(struct authority_call *c, const struct auth_apikey *k,
@@ -145,20 +121,12 @@ err apikey_list_run(struct authority_call *c)
     struct auth_apikey *keys;
     unsigned count;
     err why = auth_apikey_list(c->auth, wire_str(r->user_id), &page, c->arena, &keys, &count);
-    Wire__APIKeysListResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    void *first;
-    ProtobufCMessage **rows;
-    if (why == ERR_OK)
-        why = reply == NULL
-                  ? ERR_LIMIT
-                  : authority_rows(c, &wire__apikey_metadata__descriptor, count, &first, &rows);
     if (why != ERR_OK)
         return why;
+    Wire__APIKeyMetadata *out = authority_list(c, &wire__apikeys_list_response__descriptor, count);
+    if (out == NULL)
+        return ERR_LIMIT;
     for (unsigned i = 0; i < count; i++)
-        fill_key(c, &keys[i], (Wire__APIKeyMetadata *)first + i);
-    *reply = (Wire__APIKeysListResponse)WIRE__APIKEYS_LIST_RESPONSE__INIT;
-    reply->n_items = count;
-    reply->items = (Wire__APIKeyMetadata **)(void *)rows;
-    c->reply = &reply->base;
+        fill_key(c, &keys[i], &out[i]);
     return ERR_OK;
 }
