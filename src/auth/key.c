@@ -42,10 +42,8 @@ err auth_key_check(const struct auth_key_new *n, struct err_note *note)
         return ERR_BAD;
     }
     err why = tag_check(n->tag, "key_tag", note);
-    if (why == ERR_OK && (n->roles_count == 0 || n->roles_count > AUTH_ROLES_OF_KEY_MAX)) {
-        err_note_set(note, "a key has 1 to %d roles", AUTH_ROLES_OF_KEY_MAX);
-        return ERR_BAD;
-    }
+    if (why == ERR_OK && (n->roles_count == 0 || n->roles_count > AUTH_ROLES_OF_KEY_MAX))
+        return err_bad(note, "a key has 1 to %d roles", AUTH_ROLES_OF_KEY_MAX);
     return why;
 }
 

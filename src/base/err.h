@@ -36,5 +36,7 @@ struct err_note {
 
 /* Formats into note; does nothing when note is NULL. */
 void err_note_set(struct err_note *note, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The same, and is ERR_BAD. No function, so that a compiler sees that it is not ERR_OK. */
+#define err_bad(note, ...) (err_note_set((note), __VA_ARGS__), (err)ERR_BAD)
 
 #endif

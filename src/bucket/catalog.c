@@ -333,20 +333,14 @@ static err policy_check(const struct page_policy *p, struct err_note *note)
     const int64_t times[] = { p->grace_ttl_ns, p->historical_ttl_ns, p->stash_ttl_ns,
                               p->ledger_ttl_ns, p->ttl_ns };
     for (unsigned i = 0; i < COUNT_OF(times); i++)
-        if (times[i] < 0) {
-            err_note_set(note, "a time of a page policy is negative");
-            return ERR_BAD;
-        }
+        if (times[i] < 0)
+            return err_bad(note, "a time of a page policy is negative");
     bool grouped = retention_grouped(p);
-    if (grouped && (p->count < 1 || p->count > PAGE_POLICY_COUNT_MAX)) {
-        err_note_set(note, "policy %s: count must be 1 to %d", page_policy_name(p->kind),
-                     PAGE_POLICY_COUNT_MAX);
-        return ERR_BAD;
-    }
-    if (p->kind == POLICY_INTERVAL && p->interval_ns <= 0) {
-        err_note_set(note, "policy interval: interval must be greater than 0");
-        return ERR_BAD;
-    }
+    if (grouped && (p->count < 1 || p->count > PAGE_POLICY_COUNT_MAX))
+        return err_bad(note, "policy %s: count must be 1 to %d", page_policy_name(p->kind),
+                       PAGE_POLICY_COUNT_MAX);
+    if (p->kind == POLICY_INTERVAL && p->interval_ns <= 0)
+        return err_bad(note, "policy interval: interval must be greater than 0");
     return ERR_OK;
 }
 

@@ -98,12 +98,6 @@ static void put_done(void *ctx, err why)
 
 /* ---- what is wrong without looking ---- */
 
-static err refuse(struct page_put *p, const char *note)
-{
-    err_note_set(&p->note, "%s", note);
-    return ERR_BAD;
-}
-
 static bool name_is_fine(str name)
 {
     if (name.n < 1 || name.n > PAGE_CONTENT_NAME_BYTES_MAX)
@@ -129,15 +123,13 @@ static err check_content(struct page_put *p, unsigned i)
     const struct page_put_content *c = &p->contents[i];
     unsigned lines = 0;
     if (!name_is_fine(c->name))
-        return refuse(p,
-                      "a content name is empty, too long, or holds other than visible characters");
-    if (!name_is_allowed(p->bucket, c->name)) {
-        err_note_set(&p->note, "this bucket has no content %.*s", STR_ARG(c->name));
-        return ERR_BAD;
-    }
+        return err_bad(&p->note,
+                       "a content name is empty, too long, or holds other than visible characters");
+    if (!name_is_allowed(p->bucket, c->name))
+        return err_bad(&p->note, "this bucket has no content %.*s", STR_ARG(c->name));
     for (unsigned j = 0; j < i; j++)
         if (str_eq(c->name, p->contents[j].name))
-            return refuse(p, "a content is given twice");
+            return err_bad(&p->note, "a content is given twice");
     for (size_t at = 0; at < c->headers.n; at++)
         lines += c->headers.p[at] == '\n';
     if (c->headers.n > PAGE_HEADERS_BYTES_MAX || lines > PAGE_HEADERS_MAX) {
@@ -151,12 +143,12 @@ static err check_content(struct page_put *p, unsigned i)
 static err check_put(struct page_put *p)
 {
     if (p->rev < 1 || p->rev > PAGE_REV_MAX)
-        return refuse(p, "a revision is 1 to 2^63-1");
+        return err_bad(&p->note, "a revision is 1 to 2^63-1");
     if (p->title.n < 1 || p->title.n > PAGE_TITLE_BYTES_MAX ||
         str_find(p->title, '\0') < p->title.n)
-        return refuse(p, "the title is empty, too long, or holds a zero byte");
+        return err_bad(&p->note, "the title is empty, too long, or holds a zero byte");
     if (p->contents_count < 1 || p->contents_count > PAGE_CONTENTS_MAX)
-        return refuse(p, "a bundle has 1 to 16 contents");
+        return err_bad(&p->note, "a bundle has 1 to 16 contents");
     for (unsigned i = 0; i < p->contents_count; i++) {
         err e = check_content(p, i);
         if (e != ERR_OK)
@@ -164,7 +156,7 @@ static err check_put(struct page_put *p)
     }
     store_time ahead = store_time_add(clock_store(p->bucket->pages->clock), PAGE_TID_AHEAD_NS);
     if (p->has_tid && store_time_before(ahead, tid_time(p->tid)))
-        return refuse(p, "the tid is more than 5 s in the future");
+        return err_bad(&p->note, "the tid is more than 5 s in the future");
     return ERR_OK;
 }
 

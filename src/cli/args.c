@@ -118,30 +118,22 @@ static err take_option(struct cli_call *c, int argc, char **argv, int *at, struc
     str name = is_long ? str_take(rest, str_find(rest, '=')) : str_take(rest, 1);
     const char *value = name.n < rest.n ? rest.p + name.n + (is_long ? 1 : 0) : NULL;
     const struct cli_option *o = find_option(c->verb, name, is_long ? '\0' : word[1]);
-    if (o == NULL) {
-        err_note_set(note, "unknown option %s%.*s (a word that is no option goes behind --)",
-                     is_long ? "--" : "-", STR_ARG(name));
-        return ERR_BAD;
-    }
-    if (o->value == NULL && value != NULL) {
-        err_note_set(note, "--%s takes no value", o->name);
-        return ERR_BAD;
-    }
+    if (o == NULL)
+        return err_bad(note, "unknown option %s%.*s (a word that is no option goes behind --)",
+                       is_long ? "--" : "-", STR_ARG(name));
+    if (o->value == NULL && value != NULL)
+        return err_bad(note, "--%s takes no value", o->name);
     if (o->value != NULL && value == NULL) {
-        if (*at + 1 >= argc) {
-            err_note_set(note, "--%s wants a value: --%s %s", o->name, o->name, o->value);
-            return ERR_BAD;
-        }
+        if (*at + 1 >= argc)
+            return err_bad(note, "--%s wants a value: --%s %s", o->name, o->name, o->value);
         value = argv[++*at];
     }
     if (o == &args_help_option) {
         c->help = true;
         return ERR_OK;
     }
-    if (c->given_count == CLI_GIVEN_MAX) {
-        err_note_set(note, "more than %d options", CLI_GIVEN_MAX);
-        return ERR_BAD;
-    }
+    if (c->given_count == CLI_GIVEN_MAX)
+        return err_bad(note, "more than %d options", CLI_GIVEN_MAX);
     c->given[c->given_count++] =
         (struct cli_given){ .option = o, .value = value != NULL ? value : "" };
     return ERR_OK;
@@ -152,10 +144,9 @@ static err check_operands(const struct cli_call *c, struct err_note *note)
     const struct cli_verb *v = c->verb;
     if (c->help || (c->operands_count >= v->operands_min && c->operands_count <= v->operands_max))
         return ERR_OK;
-    err_note_set(note, "%s: palimpsest %s%s%s",
-                 c->operands_count < v->operands_min ? "something is missing" : "too many words",
-                 v->name, v->usage[0] != '\0' ? " " : "", v->usage);
-    return ERR_BAD;
+    return err_bad(note, "%s: palimpsest %s%s%s",
+                   c->operands_count < v->operands_min ? "something is missing" : "too many words",
+                   v->name, v->usage[0] != '\0' ? " " : "", v->usage);
 }
 
 /* ---- text ---- */
@@ -186,18 +177,14 @@ static err check_text(const struct cli_call *c, struct err_note *note)
 {
     for (unsigned i = 0; i < c->given_count; i++) {
         const struct cli_given *g = &c->given[i];
-        if (is_text(g->option) && !utf8_valid(str_of(g->value))) {
-            err_note_set(note, "--%s is not UTF-8", g->option->name);
-            return ERR_BAD;
-        }
+        if (is_text(g->option) && !utf8_valid(str_of(g->value)))
+            return err_bad(note, "--%s is not UTF-8", g->option->name);
     }
     unsigned count = c->verb->files_from > 0 ? c->verb->files_from - 1 : c->operands_count;
     for (unsigned i = 0; i < count && i < c->operands_count; i++) {
-        if (c->operands[i][0] == '\0' && c->verb->operands_min > 0) {
-            err_note_set(note, "word %u is empty: palimpsest %s %s", i + 1, c->verb->name,
-                         c->verb->usage);
-            return ERR_BAD;
-        }
+        if (c->operands[i][0] == '\0' && c->verb->operands_min > 0)
+            return err_bad(note, "word %u is empty: palimpsest %s %s", i + 1, c->verb->name,
+                           c->verb->usage);
         if (!utf8_valid(str_of(c->operands[i]))) {
             refuse_operand(str_of(c->operands[i]), note);
             return ERR_BAD;
@@ -230,10 +217,8 @@ err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_ca
                 return e;
             continue;
         }
-        if (c.operands_count == CLI_OPERANDS_MAX) {
-            err_note_set(note, "more than %d operands", CLI_OPERANDS_MAX);
-            return ERR_BAD;
-        }
+        if (c.operands_count == CLI_OPERANDS_MAX)
+            return err_bad(note, "more than %d operands", CLI_OPERANDS_MAX);
         c.operands[c.operands_count++] = word;
     }
     err e = check_operands(&c, note);

@@ -109,8 +109,7 @@ static err copy_entry(const char *from, const char *to, unsigned depth, uint64_t
         return copy_file(from, to, bytes, note);
     if (S_ISDIR(st.st_mode) && depth < COPY_DEPTH_MAX)
         return copy_dir(from, to, depth + 1, bytes, note);
-    err_note_set(note, "%s is no file of a store", from);
-    return ERR_BAD;
+    return err_bad(note, "%s is no file of a store", from);
 }
 
 /* Depth is bounded by COPY_DEPTH_MAX. */

@@ -244,11 +244,9 @@ static err parse_chunk(struct dump *d, str bytes, bool last, struct err_note *no
         *note = d->why;
         return d->failed;
     }
-    if (status == XML_STATUS_ERROR) {
-        err_note_set(note, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber64(d->parser),
-                     XML_ErrorString(XML_GetErrorCode(d->parser)));
-        return ERR_BAD;
-    }
+    if (status == XML_STATUS_ERROR)
+        return err_bad(note, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber64(d->parser),
+                       XML_ErrorString(XML_GetErrorCode(d->parser)));
     int64_t at = (int64_t)XML_GetCurrentByteIndex64(d->parser);
     if (!last && at >= 0 && d->fed - (uint64_t)at > DUMP_TOKEN_BYTES_MAX) {
         err_note_set(note, "line %lu: a tag or comment of more than %d bytes",

@@ -23,10 +23,8 @@ static err take_commit(struct git_history *h, str line, struct err_note *note)
     str seconds = str_split(&rest, ' ');
     str oid = str_split(&rest, ' ');
     struct git_commit c = { .merge = str_find(rest, ' ') < rest.n };
-    if (!str_to_i64(seconds, &c.time_s) || !str_to_cstr(oid, c.oid, sizeof c.oid) || oid.n < 40) {
-        err_note_set(note, "git rev-list said \"%.*s\"", STR_ARG(str_take(line, 80)));
-        return ERR_BAD;
-    }
+    if (!str_to_i64(seconds, &c.time_s) || !str_to_cstr(oid, c.oid, sizeof c.oid) || oid.n < 40)
+        return err_bad(note, "git rev-list said \"%.*s\"", STR_ARG(str_take(line, 80)));
     if (h->count == h->size) {
         if (h->size == GIT_COMMITS_MAX) {
             err_note_set(note, "more than %d commits", GIT_COMMITS_MAX);
@@ -58,10 +56,8 @@ err git_history_read(const char *repository, const char *ref, struct git_history
         e = take_commit(out, str_take(str_of(line), str_find(str_of(line), '\n')), note);
     free(line);
     err ended = child_end(&child, e == ERR_OK ? note : NULL);
-    if (e == ERR_OK && ended != ERR_OK) {
-        err_note_set(note, "git cannot list the history of %s in \"%s\"", ref, repository);
-        return ERR_BAD;
-    }
+    if (e == ERR_OK && ended != ERR_OK)
+        return err_bad(note, "git cannot list the history of %s in \"%s\"", ref, repository);
     return e;
 }
 
@@ -206,22 +202,16 @@ err git_changes_next(struct git_changes *g, struct git_change *out, struct err_n
     str word;
     err e = g->ended ? ERR_NOT_FOUND : ERR_OK;
     while (e == ERR_OK && (e = next_word(g, &word, note)) == ERR_OK && !str_starts(word, STR(":")))
-        if (!take_id(g, word)) {
-            err_note_set(note, "git diff-tree said \"%.*s\"", STR_ARG(str_take(word, 80)));
-            return ERR_BAD;
-        }
+        if (!take_id(g, word))
+            return err_bad(note, "git diff-tree said \"%.*s\"", STR_ARG(str_take(word, 80)));
     if (e != ERR_OK)
         return e;
     struct git_change change = { .commit_index = g->next_index,
                                  .merge = g->history->commits[g->next_index].merge };
-    if (!g->any || !git_raw_parse(word, &change)) {
-        err_note_set(note, "git diff-tree said \"%.*s\"", STR_ARG(str_take(word, 80)));
-        return ERR_BAD;
-    }
-    if (next_word(g, &change.path, note) != ERR_OK) {
-        err_note_set(note, "git diff-tree ended within a record");
-        return ERR_BAD;
-    }
+    if (!g->any || !git_raw_parse(word, &change))
+        return err_bad(note, "git diff-tree said \"%.*s\"", STR_ARG(str_take(word, 80)));
+    if (next_word(g, &change.path, note) != ERR_OK)
+        return err_bad(note, "git diff-tree ended within a record");
     *out = change;
     return ERR_OK;
 }

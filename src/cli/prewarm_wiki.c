@@ -86,11 +86,9 @@ static err read_namespaces(struct walk *w, struct err_note *note)
     json_int_t pages =
         json_integer_value(json_object_get(json_object_get(query, "statistics"), "pages"));
     json_decref(doc);
-    if (w->namespaces_count == 0) {
-        err_note_set(note, "%s: no such namespace: %lld", w->wiki->api,
-                     (long long)w->wiki->namespace_only);
-        return ERR_BAD;
-    }
+    if (w->namespaces_count == 0)
+        return err_bad(note, "%s: no such namespace: %lld", w->wiki->api,
+                       (long long)w->wiki->namespace_only);
     qsort(w->namespaces, w->namespaces_count, sizeof w->namespaces[0], by_number);
     if (w->wiki->namespace_only < 0 && pages > 0)
         w->wiki->counted(w->wiki->ctx, (uint64_t)pages);
@@ -123,16 +121,12 @@ static err read_place(struct walk *w, const json_t *doc, bool *goes_on, struct e
     *goes_on = json_object_get(doc, "continue") != NULL;
     if (!*goes_on)
         return ERR_OK;
-    if (text.n == 0 || !str_to_cstr(text, w->from, sizeof w->from)) {
-        err_note_set(note, "%s: its list goes on at no title, or at one over %d bytes",
-                     w->wiki->api, PREWARM_TITLE_BYTES_MAX);
-        return ERR_BAD;
-    }
+    if (text.n == 0 || !str_to_cstr(text, w->from, sizeof w->from))
+        return err_bad(note, "%s: its list goes on at no title, or at one over %d bytes",
+                       w->wiki->api, PREWARM_TITLE_BYTES_MAX);
     bool no_page = json_array_size(json_object_get(json_object_get(doc, "query"), "allpages")) == 0;
-    if (no_page || str_eq(text, str_of(w->seen))) {
-        err_note_set(note, "%s: its list does not get on, at %s", w->wiki->api, w->from);
-        return ERR_BAD;
-    }
+    if (no_page || str_eq(text, str_of(w->seen)))
+        return err_bad(note, "%s: its list does not get on, at %s", w->wiki->api, w->from);
     if (++w->lots >= 2 * w->lots_seen) {
         memcpy(w->seen, w->from, sizeof w->seen);
         w->lots_seen = w->lots;

@@ -70,10 +70,8 @@ static err find_target(struct whole *w, const char *file, struct stat *st, bool 
         return ERR_LIMIT;
     }
     *there = stat(file, st) == 0;
-    if (*there && S_ISDIR(st->st_mode)) {
-        err_note_set(note, "cannot write %s: it is a directory", file);
-        return ERR_BAD;
-    }
+    if (*there && S_ISDIR(st->st_mode))
+        return err_bad(note, "cannot write %s: it is a directory", file);
     if (*there && !S_ISREG(st->st_mode))
         return ERR_OK; /* what /dev/stdout leads to has no other name */
     struct stat at = { .st_mode = 0 };
@@ -89,10 +87,8 @@ static err find_target(struct whole *w, const char *file, struct stat *st, bool 
             return disk_fail(note, "write", file, links > WHOLE_LINKS_MAX ? ELOOP : errno);
         at.st_mode = 0;
     }
-    if (links > 0 && at.st_mode == 0) {
-        err_note_set(note, "cannot write %s: it is a link to what is not there", file);
-        return ERR_BAD;
-    }
+    if (links > 0 && at.st_mode == 0)
+        return err_bad(note, "cannot write %s: it is a link to what is not there", file);
     *there = S_ISREG(at.st_mode);
     *st = at;
     return ERR_OK;

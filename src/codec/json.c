@@ -14,10 +14,8 @@ err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_no
 {
     json_error_t error;
     struct json_shape shape = json_scan_shape(text, JSON_BODY_DEPTH_MAX);
-    if (shape.depth > JSON_BODY_DEPTH_MAX) {
-        err_note_set(note, "JSON nested deeper than %d", JSON_BODY_DEPTH_MAX);
-        return ERR_BAD;
-    }
+    if (shape.depth > JSON_BODY_DEPTH_MAX)
+        return err_bad(note, "JSON nested deeper than %d", JSON_BODY_DEPTH_MAX);
     if (shape.values > values_max) {
         err_note_set(note, "JSON of more than %zu values", values_max);
         return ERR_LIMIT;
@@ -63,10 +61,8 @@ static err member(const json_t *object, const char *key, bool (*wanted)(const js
         err_note_set(note, "%s is missing", key);
         return ERR_NOT_FOUND;
     }
-    if (!wanted(value)) {
-        err_note_set(note, "%s must be %s", key, phrase);
-        return ERR_BAD;
-    }
+    if (!wanted(value))
+        return err_bad(note, "%s must be %s", key, phrase);
     *out = value;
     return ERR_OK;
 }
@@ -135,10 +131,9 @@ err json_body_i64(const json_t *object, const char *key, int64_t least, int64_t 
     if (e != ERR_OK)
         return e;
     int64_t number = json_integer_value(value);
-    if (number < least || number > most) {
-        err_note_set(note, "%s must be from %lld to %lld", key, (long long)least, (long long)most);
-        return ERR_BAD;
-    }
+    if (number < least || number > most)
+        return err_bad(note, "%s must be from %lld to %lld", key, (long long)least,
+                       (long long)most);
     *out = number;
     return ERR_OK;
 }

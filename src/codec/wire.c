@@ -108,16 +108,13 @@ static err protobuf_decode(struct arena *a, const struct wire_message *m, str by
         protobuf_c_message_unpack(m->type, &allocator, bytes.n, (const uint8_t *)bytes.p);
     if (message == NULL && room.full)
         return ERR_LIMIT;
-    if (message == NULL) {
-        err_note_set(note, "protobuf: not a message of type %s", m->type->short_name);
-        return ERR_BAD;
-    }
+    if (message == NULL)
+        return err_bad(note, "protobuf: not a message of type %s", m->type->short_name);
     const struct wire_field *wrong = settle(m, message);
-    if (wrong != NULL) {
-        err_note_set(note, "protobuf: field %.*s is %s", STR_ARG(wrong->name),
-                     wrong->kind == WIRE_TEXT ? "not UTF-8" : "no instant of the years 1 to 9999");
-        return ERR_BAD;
-    }
+    if (wrong != NULL)
+        return err_bad(note, "protobuf: field %.*s is %s", STR_ARG(wrong->name),
+                       wrong->kind == WIRE_TEXT ? "not UTF-8"
+                                                : "no instant of the years 1 to 9999");
     *out = message;
     return ERR_OK;
 }

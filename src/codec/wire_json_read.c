@@ -30,9 +30,8 @@ static err refuse(const struct reader *r, const char *what, str name)
     }
     size_t n = name.n < QUOTED_BYTES_MAX ? name.n : QUOTED_BYTES_MAX;
     const char *open = n == 0 ? "" : " \"", *close = n == 0 ? "" : "\"";
-    err_note_set(r->note, "JSON line %d, column %d: %s%s%.*s%s", line, column, what, open, (int)n,
-                 n == 0 ? "" : name.p, close);
-    return ERR_BAD;
+    return err_bad(r->note, "JSON line %d, column %d: %s%s%.*s%s", line, column, what, open, (int)n,
+                   n == 0 ? "" : name.p, close);
 }
 
 /* ---- texts ---- */
@@ -306,14 +305,10 @@ err wire_json_decode(struct arena *a, const struct wire_message *m, str text,
 {
     struct reader r = { .at = json_scan_of(text), .begin = text.p, .arena = a, .note = note };
     ProtobufCMessage *message;
-    if (text.n == 0) {
-        err_note_set(note, "JSON: an object is wanted, not an empty body");
-        return ERR_BAD;
-    }
-    if (!utf8_valid(text)) {
-        err_note_set(note, "JSON: not UTF-8");
-        return ERR_BAD;
-    }
+    if (text.n == 0)
+        return err_bad(note, "JSON: an object is wanted, not an empty body");
+    if (!utf8_valid(text))
+        return err_bad(note, "JSON: not UTF-8");
     err why = take_message(&r, m, &message);
     if (why != ERR_OK)
         return why;

@@ -242,10 +242,8 @@ err engine_start(struct engine *e, struct clock *clock, struct err_note *note)
 {
     MAGIC_CHECK(e, ENGINE_MAGIC);
     INVARIANT(!e->started);
-    if (e->read_only) {
-        err_note_set(note, "the store was opened for reading only");
-        return ERR_BAD;
-    }
+    if (e->read_only)
+        return err_bad(note, "the store was opened for reading only");
     e->clock = clock;
     e->lag_since = clock_mono(clock);
     if (pthread_create(&e->indexer, NULL, indexer_run, e) != 0 ||

@@ -3,12 +3,6 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static err bad(struct err_note *note, const char *what)
-{
-    err_note_set(note, "%s", what);
-    return ERR_BAD;
-}
-
 static bool is_sendable(str url)
 {
     for (size_t i = 0; i < url.n; i++)
@@ -72,19 +66,19 @@ err call_url_parse(str url, struct call_url *out, struct err_note *note)
 {
     struct call_url u = { .tls = false };
     if (url.n > HTTP_URL_BYTES_MAX)
-        return bad(note, "the url is too long");
+        return err_bad(note, "the url is too long");
     if (!is_sendable(url))
-        return bad(note, "the url holds what no url may hold");
+        return err_bad(note, "the url holds what no url may hold");
     str scheme = str_take(url, str_find_str(url, STR("://")));
     u.tls = str_eq_nocase(scheme, STR("https"));
     if (!u.tls && !str_eq_nocase(scheme, STR("http")))
-        return bad(note, "the url is not http or https");
+        return err_bad(note, "the url is not http or https");
     str rest = str_skip(url, scheme.n + 3);
     size_t slash = str_find(rest, '/'), mark = str_find(rest, '?');
     str authority = str_take(rest, slash < mark ? slash : mark);
     u.target = str_skip(rest, authority.n);
     if (!authority_take(authority, &u))
-        return bad(note, "the url's host or port is not one");
+        return err_bad(note, "the url's host or port is not one");
     *out = u;
     return ERR_OK;
 }

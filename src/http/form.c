@@ -7,12 +7,6 @@
 
 #include <string.h>
 
-static err refuse(struct err_note *note, const char *why)
-{
-    err_note_set(note, "%s", why);
-    return ERR_BAD;
-}
-
 /* ---- fields ---- */
 
 bool form_flag(str text, bool *out)
@@ -45,16 +39,12 @@ bool form_find(const struct form *f, const char *name, str *value)
 static err add(struct form *f, str name, str value, struct err_note *note)
 {
     if (name.n == 0 || name.n > FORM_NAME_BYTES_MAX)
-        return refuse(note, "the name of a field is empty or longer than 128 bytes");
+        return err_bad(note, "the name of a field is empty or longer than 128 bytes");
     for (unsigned i = 0; i < f->count; i++)
-        if (str_eq(f->fields[i].name, name)) {
-            err_note_set(note, "the field %.*s is there twice", STR_ARG(name));
-            return ERR_BAD;
-        }
-    if (f->count == FORM_FIELDS_MAX) {
-        err_note_set(note, "a form has at most %d fields", FORM_FIELDS_MAX);
-        return ERR_BAD;
-    }
+        if (str_eq(f->fields[i].name, name))
+            return err_bad(note, "the field %.*s is there twice", STR_ARG(name));
+    if (f->count == FORM_FIELDS_MAX)
+        return err_bad(note, "a form has at most %d fields", FORM_FIELDS_MAX);
     f->fields[f->count++] = (struct form_field){ .name = name, .value = value };
     return ERR_OK;
 }
@@ -72,7 +62,7 @@ static err parse_urlencoded(struct arena *a, str body, struct form *f, struct er
         if (why == ERR_OK)
             why = http_decode(a, pair.p == NULL ? STR("") : pair, true, &value);
         if (why == ERR_BAD)
-            return refuse(note, "the form has a broken percent escape");
+            return err_bad(note, "the form has a broken percent escape");
         if (why == ERR_OK)
             why = add(f, name, value, note);
         if (why != ERR_OK)
@@ -114,19 +104,19 @@ static err part_line(struct arena *a, str line, str *name, struct err_note *note
     str value = line;
     str field = str_split(&value, ':');
     if (value.p == NULL || field.n == 0)
-        return refuse(note, "a part's head has a line that is no field");
+        return err_bad(note, "a part's head has a line that is no field");
     value = str_trim(value);
     if (str_eq_nocase(field, STR("content-disposition"))) {
         bool fine = name->p == NULL && str_eq_nocase(http_media_type(value), STR("form-data")) &&
                     http_parameter(a, value, STR("name"), name);
         return fine ? ERR_OK
-                    : refuse(note, "a part's Content-Disposition is not form-data with one name");
+                    : err_bad(note, "a part's Content-Disposition is not form-data with one name");
     }
     if (!str_eq_nocase(field, STR("content-transfer-encoding")))
         return ERR_OK;
     bool plain = str_eq_nocase(value, STR("binary")) || str_eq_nocase(value, STR("8bit")) ||
                  str_eq_nocase(value, STR("7bit"));
-    return plain ? ERR_OK : refuse(note, "a part has a transfer encoding");
+    return plain ? ERR_OK : err_bad(note, "a part has a transfer encoding");
 }
 
 /* The head of a part, up to its empty line; *part is left at the value. */
@@ -137,12 +127,12 @@ static err part_head(struct arena *a, str *part, str *name, struct err_note *not
     for (;;) {
         size_t end = str_find_str(seen, STR("\r\n"));
         if (end == seen.n)
-            return refuse(note, "a part has no head, or one of more than 4096 bytes");
+            return err_bad(note, "a part has no head, or one of more than 4096 bytes");
         str line = str_take(seen, end);
         seen = str_skip(seen, end + 2);
         *part = str_skip(*part, end + 2);
         if (line.n == 0)
-            return name->p != NULL ? ERR_OK : refuse(note, "a part has no name");
+            return name->p != NULL ? ERR_OK : err_bad(note, "a part has no name");
         err why = part_line(a, line, name, note);
         if (why != ERR_OK)
             return why;
@@ -158,7 +148,7 @@ static err parse_multipart(struct arena *a, str boundary, str body, struct form 
         return ERR_LIMIT;
     size_t at = str_starts(body, first) ? first.n : str_find_str(body, delimiter) + delimiter.n;
     if (at > body.n)
-        return refuse(note, "the body does not hold its boundary");
+        return err_bad(note, "the body does not hold its boundary");
     str rest = str_skip(body, at), name;
     enum after next;
     while ((next = after_boundary(&rest)) == AFTER_PART) {
@@ -167,13 +157,13 @@ static err parse_multipart(struct arena *a, str boundary, str body, struct form 
             return why;
         size_t end = str_find_str(rest, delimiter);
         if (end == rest.n)
-            return refuse(note, "the body ends before its last boundary");
+            return err_bad(note, "the body ends before its last boundary");
         why = add(f, name, str_take(rest, end), note);
         if (why != ERR_OK)
             return why;
         rest = str_skip(rest, end + delimiter.n);
     }
-    return next == AFTER_END ? ERR_OK : refuse(note, "a boundary is followed by other text");
+    return next == AFTER_END ? ERR_OK : err_bad(note, "a boundary is followed by other text");
 }
 
 err form_parse(struct arena *a, str content_type, str body, struct form *out, struct err_note *note)
@@ -185,6 +175,6 @@ err form_parse(struct arena *a, str content_type, str body, struct form *out, st
     if (!str_eq_nocase(type, STR("multipart/form-data")))
         return ERR_NOT_FOUND;
     if (!http_parameter(a, content_type, STR("boundary"), &boundary) || !is_boundary(boundary))
-        return refuse(note, "multipart/form-data without a boundary");
+        return err_bad(note, "multipart/form-data without a boundary");
     return parse_multipart(a, boundary, body, out, note);
 }

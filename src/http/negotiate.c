@@ -1,5 +1,7 @@
 #include "http/negotiate.h"
+
 #include "base/check.h"
+#include "http/parameter.h"
 
 /* Lists are read leniently where nothing hangs on it (a coding we cannot read is skipped) and
  * strictly where something does (entity tags: what is not well-formed matches nothing). */
@@ -191,22 +193,6 @@ struct http_range http_range(str field, uint64_t size)
 
 /* ---- Cache-Control (RFC 9111 5.2) ---- */
 
-/* Cuts off one directive; a comma within a quoted string is not the end of it. */
-static str directive_next(str *rest)
-{
-    bool quoted = false;
-    size_t n = 0;
-    for (; n < rest->n && (quoted || rest->p[n] != ','); n++) {
-        if (rest->p[n] == '"')
-            quoted = !quoted;
-        else if (quoted && rest->p[n] == '\\' && n + 1 < rest->n)
-            n++;
-    }
-    str one = str_take(*rest, n);
-    *rest = str_skip(*rest, n + 1);
-    return one;
-}
-
 static const unsigned char tchars[256] = {
     ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1,
     ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1,  ['~'] = 1, ['0'] = 1,
@@ -250,7 +236,7 @@ bool http_prefer_wait(str field, uint64_t *seconds)
 bool http_cache_control_has(str field, str directive)
 {
     while (field.n > 0) {
-        str one = directive_next(&field);
+        str one = http_part_next(&field, ',');
         if (str_eq_nocase(str_trim(str_take(one, str_find(one, '='))), directive))
             return true;
     }

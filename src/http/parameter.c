@@ -3,6 +3,21 @@
 
 #include "http/negotiate.h"
 
+str http_part_next(str *rest, char separator)
+{
+    bool quoted = false;
+    size_t n = 0;
+    for (; n < rest->n && (quoted || rest->p[n] != separator); n++) {
+        if (rest->p[n] == '"')
+            quoted = !quoted;
+        else if (quoted && rest->p[n] == '\\' && n + 1 < rest->n)
+            n++;
+    }
+    str part = str_trim(str_take(*rest, n));
+    *rest = n < rest->n ? str_skip(*rest, n + 1) : STR_NONE;
+    return part;
+}
+
 str http_media_type(str content_type)
 {
     return str_trim(str_take(content_type, str_find(content_type, ';')));

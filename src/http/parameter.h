@@ -6,6 +6,9 @@
 #include "base/check.h"
 #include "base/str.h"
 
+/* Cuts off what stands before the next separator that is not within quotes, trimmed. *rest: p NULL
+ * behind the last. */
+str http_part_next(str *rest, char separator);
 /* The type without parameters. */
 str http_media_type(str content_type);
 /* The value of a parameter of a field such as Content-Type or Content-Disposition, unquoted; false:

@@ -111,10 +111,8 @@ static err listener_open(struct http_server *s, const struct http_listen *opts,
     struct listener *l = &s->listeners[s->listeners_count];
     *l = (struct listener){ .opts = *opts, .fd = -1, .server = s };
     if (!str_to_cstr(str_of(opts->address), l->address, sizeof l->address) ||
-        !address_parse(opts, &addr, &addr_n)) {
-        err_note_set(note, "\"%s\" is not a numeric address", opts->address);
-        return ERR_BAD;
-    }
+        !address_parse(opts, &addr, &addr_n))
+        return err_bad(note, "\"%s\" is not a numeric address", opts->address);
     l->opts.address = l->address;
     s->listeners_count++;
     err why = socket_listen(l, &addr, addr_n);
@@ -130,11 +128,9 @@ static err server_build(struct http_server *s, const struct http_server_opts *op
                         struct err_note *note)
 {
     if (opts->listens_count == 0 || opts->listens_count > HTTP_LISTENS_MAX ||
-        opts->hooks.refuse == NULL) {
-        err_note_set(note, "a server needs 1 to %d listeners and the refuse hook",
-                     HTTP_LISTENS_MAX);
-        return ERR_BAD;
-    }
+        opts->hooks.refuse == NULL)
+        return err_bad(note, "a server needs 1 to %d listeners and the refuse hook",
+                       HTTP_LISTENS_MAX);
     err why = router_new(opts->tables, opts->tables_count, &s->router, note);
     if (why == ERR_OK)
         why = files_raise(s->limits.connections_max, note);

@@ -15,10 +15,8 @@ static void value_free(struct flight_value *v)
 static err unique_text(const json_t *item, const char *field, char **out, struct err_note *note)
 {
     const json_t *value = field == NULL ? item : json_object_get(item, field);
-    if (value == NULL || json_is_null(value)) {
-        err_note_set(note, "an item has no \"%s\"", field);
-        return ERR_BAD;
-    }
+    if (value == NULL || json_is_null(value))
+        return err_bad(note, "an item has no \"%s\"", field);
     *out = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     return *out == NULL ? ERR_LIMIT : ERR_OK;
 }
@@ -55,19 +53,13 @@ static err check_unique(const json_t *array, const char *field, struct err_note 
 
 static err check_items(const struct list_bucket_opts *b, const json_t *array, struct err_note *note)
 {
-    if (!json_is_array(array)) {
-        err_note_set(note, "it is no array");
-        return ERR_BAD;
-    }
-    if (json_array_size(array) > b->size) {
-        err_note_set(note, "%zu items, %u are the most", json_array_size(array), b->size);
-        return ERR_BAD;
-    }
+    if (!json_is_array(array))
+        return err_bad(note, "it is no array");
+    if (json_array_size(array) > b->size)
+        return err_bad(note, "%zu items, %u are the most", json_array_size(array), b->size);
     for (size_t i = 0; i < json_array_size(array); i++) {
-        if (!json_is_object(json_array_get(array, i))) {
-            err_note_set(note, "item %zu is no object", i + 1);
-            return ERR_BAD;
-        }
+        if (!json_is_object(json_array_get(array, i)))
+            return err_bad(note, "item %zu is no object", i + 1);
         (void)json_object_del(json_array_get(array, i),
                               "position"); /* ours to say; it may not be there */
     }
@@ -81,10 +73,8 @@ static err check_items(const struct list_bucket_opts *b, const json_t *array, st
 static err dump_item(const json_t *item, char *to, size_t room, size_t *n, struct err_note *note)
 {
     *n = json_dumpb(item, to, room, JSON_COMPACT);
-    if (*n > LIST_ITEM_BYTES_MAX || *n == 0) {
-        err_note_set(note, "an item has %zu bytes, %d are the most", *n, LIST_ITEM_BYTES_MAX);
-        return ERR_BAD;
-    }
+    if (*n > LIST_ITEM_BYTES_MAX || *n == 0)
+        return err_bad(note, "an item has %zu bytes, %d are the most", *n, LIST_ITEM_BYTES_MAX);
     return ERR_OK;
 }
 

@@ -24,16 +24,12 @@ static err parse_headers(struct arena *a, const struct json_member *in, const ch
     bool typed = false;
     for (unsigned i = 0; i < count; i++) {
         pairs[i].name = members[i].name;
-        if (json_slice_string(a, members[i].value, &pairs[i].value) != ERR_OK) {
-            err_note_set(note, "the value of every header must be a string");
-            return ERR_BAD;
-        }
+        if (json_slice_string(a, members[i].value, &pairs[i].value) != ERR_OK)
+            return err_bad(note, "the value of every header must be a string");
         typed = typed || str_eq_nocase(members[i].name, STR("content-type"));
         if (str_eq_nocase(members[i].name, STR("content-encoding")) &&
-            !str_eq_nocase(pairs[i].value, STR("identity"))) {
-            err_note_set(note, "a stored content has no content-encoding: send it decoded");
-            return ERR_BAD;
-        }
+            !str_eq_nocase(pairs[i].value, STR("identity")))
+            return err_bad(note, "a stored content has no content-encoding: send it decoded");
     }
     if (!typed)
         pairs[count++] =
@@ -45,10 +41,8 @@ static err parse_raw(struct arena *a, str value, const struct json_member *encod
                      struct err_note *note)
 {
     bool base64 = encoding != NULL && str_eq(encoding->value, STR("\"base64\""));
-    if (encoding != NULL && !base64 && !str_eq(encoding->value, STR("\"utf-8\""))) {
-        err_note_set(note, "encoding must be \"base64\" or \"utf-8\"");
-        return ERR_BAD;
-    }
+    if (encoding != NULL && !base64 && !str_eq(encoding->value, STR("\"utf-8\"")))
+        return err_bad(note, "encoding must be \"base64\" or \"utf-8\"");
     if (value.p[0] != '"' && encoding == NULL) {
         *raw = value;
         return ERR_OK;
@@ -67,23 +61,19 @@ static err parse_content(struct arena *a, const struct json_member *in,
 {
     struct json_member members[BUNDLE_MEMBERS_MAX];
     unsigned count = 0;
-    if (!page_content_is_fine(in->name)) {
-        err_note_set(note, "\"%.*s\" cannot be the name of a content",
-                     (int)(in->name.n < 64 ? in->name.n : 64), in->name.p);
-        return ERR_BAD;
-    }
+    if (!page_content_is_fine(in->name))
+        return err_bad(note, "\"%.*s\" cannot be the name of a content",
+                       (int)(in->name.n < 64 ? in->name.n : 64), in->name.p);
     err why = json_slice_members(a, in->value, members, BUNDLE_MEMBERS_MAX, &count);
     const struct json_member *headers =
         why == ERR_OK ? json_slice_find(members, count, "headers") : NULL;
     const struct json_member *encoding =
         why == ERR_OK ? json_slice_find(members, count, "encoding") : NULL;
     const struct json_member *body = why == ERR_OK ? json_slice_find(members, count, "body") : NULL;
-    if (body == NULL || count != 1u + (headers != NULL) + (encoding != NULL)) {
-        err_note_set(note,
-                     "content %.*s must be an object of body and optional headers and encoding",
-                     STR_ARG(in->name));
-        return ERR_BAD;
-    }
+    if (body == NULL || count != 1u + (headers != NULL) + (encoding != NULL))
+        return err_bad(note,
+                       "content %.*s must be an object of body and optional headers and encoding",
+                       STR_ARG(in->name));
     struct page_put_content c = { .name = in->name };
     why = parse_raw(a, body->value, encoding, &c.raw, note);
     if (why == ERR_OK) {
@@ -102,17 +92,13 @@ err bundle_parse(struct arena *a, str body, struct page_put_content *contents, u
     struct json_member members[PAGE_CONTENTS_MAX];
     unsigned n = 0;
     str value;
-    if (!utf8_valid(body) || !json_slice_value(body, &value)) {
-        err_note_set(note, "the body is not JSON");
-        return ERR_BAD;
-    }
+    if (!utf8_valid(body) || !json_slice_value(body, &value))
+        return err_bad(note, "the body is not JSON");
     err why = json_slice_members(a, value, members, PAGE_CONTENTS_MAX, &n);
     if (why == ERR_LIMIT)
         err_note_set(note, "a bundle has at most %d contents", PAGE_CONTENTS_MAX);
-    if (why == ERR_BAD || (why == ERR_OK && n == 0)) {
-        err_note_set(note, "the body must be an object of contents, each named once");
-        return ERR_BAD;
-    }
+    if (why == ERR_BAD || (why == ERR_OK && n == 0))
+        return err_bad(note, "the body must be an object of contents, each named once");
     for (unsigned i = 0; i < n && why == ERR_OK; i++)
         why = parse_content(a, &members[i], &contents[i], note);
     if (why == ERR_OK)

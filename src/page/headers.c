@@ -234,11 +234,9 @@ err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count
                          PAGE_HEADERS_BYTES_MAX);
             return ERR_LIMIT;
         }
-        if (!headers_value_is_sane(value)) {
-            err_note_set(note, "the value of header %.*s has control characters",
-                         (int)(name.n < 64 ? name.n : 64), name.p);
-            return ERR_BAD;
-        }
+        if (!headers_value_is_sane(value))
+            return err_bad(note, "the value of header %.*s has control characters",
+                           (int)(name.n < 64 ? name.n : 64), name.p);
         memcpy(out + used, name.p, name.n);
         memcpy(out + used + name.n, ": ", 2);
         if (value.n > 0)

@@ -23,22 +23,6 @@ static bool parse_spec(str profile, struct spec *out)
     return version.p == NULL && at > 0;
 }
 
-/* The next member of a list, up to a comma outside quotes. */
-static str next_member(str *list)
-{
-    bool quoted = false;
-    size_t n = 0;
-    for (; n < list->n && (quoted || list->p[n] != ','); n++) {
-        if (list->p[n] == '"')
-            quoted = !quoted;
-        else if (quoted && list->p[n] == '\\' && n + 1 < list->n)
-            n++;
-    }
-    str member = str_take(*list, n);
-    *list = str_skip(*list, n + 1);
-    return str_trim(member);
-}
-
 /* q=0, q=0.0 and so on. */
 static bool is_refused(struct arena *a, str range)
 {
@@ -81,7 +65,7 @@ enum profile_verdict profile_judge(struct arena *a, str accept, str content_type
         !parse_spec(profile, &stored))
         return PROFILE_SERVES;
     while (accept.n > 0) {
-        str range = next_member(&accept);
+        str range = http_part_next(&accept, ',');
         if (range.n == 0 || is_refused(a, range))
             continue;
         if (!http_parameter(a, range, STR("profile"), &profile)) {

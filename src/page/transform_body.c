@@ -11,18 +11,12 @@
 
 enum { MEMBERS_MAX = 32, PARSOID_MEMBERS_MAX = 64, UPDATES_MEMBERS_MAX = 4 };
 
-static err refuse(struct err_note *note, const char *why)
-{
-    err_note_set(note, "%s", why);
-    return ERR_BAD;
-}
-
 /* ---- reading ---- */
 
 static err bad_updates(struct err_note *note)
 {
-    return refuse(note,
-                  "updates must be {\"redlinks\": true} or {\"variant\": {\"target\": code}}");
+    return err_bad(note,
+                   "updates must be {\"redlinks\": true} or {\"variant\": {\"target\": code}}");
 }
 
 /* {"target": code, "source": code}: texts that are not empty. */
@@ -62,73 +56,55 @@ static err parse_updates(struct arena *a, str text, struct transform_fields *f,
     return f->redlinks ? ERR_OK : bad_updates(note);
 }
 
-static err take_field(struct transform_fields *f, str name, str value, struct err_note *note)
+/* The fields by name: texts, and flags. */
+static const struct field {
+    const char *name;
+    bool is_flag;
+    size_t at; /* in struct transform_fields */
+} known[] = { { "html", false, offsetof(struct transform_fields, html) },
+              { "wikitext", false, offsetof(struct transform_fields, wikitext) },
+              { "title", false, offsetof(struct transform_fields, title) },
+              { "body_only", true, offsetof(struct transform_fields, body_only) },
+              { "stash", true, offsetof(struct transform_fields, stash) } };
+
+/* NULL: others are ignored. */
+static const struct field *field_find(str name)
 {
-    const struct {
-        const char *name;
-        str *text;
-        bool *flag;
-    } fields[] = {
-        { "html", &f->html, NULL },   { "wikitext", &f->wikitext, NULL },
-        { "title", &f->title, NULL }, { "body_only", NULL, &f->body_only },
-        { "stash", NULL, &f->stash },
-    };
-    for (size_t i = 0; i < COUNT_OF(fields); i++) {
-        if (!str_eq(name, str_of(fields[i].name)))
-            continue;
-        if (fields[i].flag != NULL && !form_flag(value, fields[i].flag)) {
-            err_note_set(note, "%s is neither true nor false", fields[i].name);
-            return ERR_BAD;
-        }
-        if (fields[i].text != NULL && !utf8_valid(value)) {
-            err_note_set(note, "%s is not UTF-8", fields[i].name);
-            return ERR_BAD;
-        }
-        if (fields[i].text != NULL)
-            *fields[i].text = value.p == NULL ? STR("") : value;
-        return ERR_OK;
-    }
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        if (str_eq(name, str_of(known[i].name)))
+            return &known[i];
+    return NULL;
+}
+
+static err take_field(struct transform_fields *f, const struct field *of, str value,
+                      struct err_note *note)
+{
+    void *at = (char *)f + of->at;
+    if (of->is_flag)
+        return form_flag(value, at) ? ERR_OK
+                                    : err_bad(note, "%s is neither true nor false", of->name);
+    if (!utf8_valid(value))
+        return err_bad(note, "%s is not UTF-8", of->name);
+    *(str *)at = value.p == NULL ? STR("") : value;
     return ERR_OK;
 }
 
-/* Text of a member: a string, {"body": string}, or a flag as it is written. */
-static err member_text(struct arena *a, str value, str *out)
+/* JSON has truth of its own: neither a number nor a text is a flag. A text may be {"body": text}.
+ * ERR_BAD: it is of another kind. */
+static err member_text(struct arena *a, const struct field *of, str value, str *out)
 {
     struct json_member inner[MEMBERS_MAX];
     unsigned count;
+    *out = value;
+    if (of->is_flag)
+        return str_eq(value, STR("true")) || str_eq(value, STR("false")) ? ERR_OK : ERR_BAD;
     if (value.p[0] == '"')
         return json_slice_string(a, value, out);
-    *out = value;
-    if (value.p[0] != '{')
-        return value.p[0] == '[' ? ERR_BAD : ERR_OK;
-    err why = json_slice_members(a, value, inner, MEMBERS_MAX, &count);
+    err why =
+        value.p[0] == '{' ? json_slice_members(a, value, inner, MEMBERS_MAX, &count) : ERR_BAD;
     const struct json_member *body = why == ERR_OK ? json_slice_find(inner, count, "body") : NULL;
     return body == NULL || body->value.p[0] != '"' ? ERR_BAD
                                                    : json_slice_string(a, body->value, out);
-}
-
-enum member { MEMBER_UNKNOWN, MEMBER_TEXT, MEMBER_FLAG };
-static enum member member_of(str name)
-{
-    static const struct {
-        const char *name;
-        enum member is;
-    } members[] = { { "html", MEMBER_TEXT },
-                    { "wikitext", MEMBER_TEXT },
-                    { "title", MEMBER_TEXT },
-                    { "body_only", MEMBER_FLAG },
-                    { "stash", MEMBER_FLAG } };
-    for (size_t i = 0; i < COUNT_OF(members); i++)
-        if (str_eq(name, str_of(members[i].name)))
-            return members[i].is;
-    return MEMBER_UNKNOWN;
-}
-
-/* JSON has truth of its own: neither a number nor a text is a flag. */
-static bool fits(enum member is, str value)
-{
-    bool text = value.p[0] == '"' || value.p[0] == '{';
-    return is == MEMBER_TEXT ? text : str_eq(value, STR("true")) || str_eq(value, STR("false"));
 }
 
 static err parse_json(struct arena *a, str body, struct transform_fields *out,
@@ -138,24 +114,22 @@ static err parse_json(struct arena *a, str body, struct transform_fields *out,
     unsigned count;
     str value, text;
     if (!utf8_valid(body) || !json_slice_value(body, &value))
-        return refuse(note, "the body is not JSON");
+        return err_bad(note, "the body is not JSON");
     err why = json_slice_members(a, value, members, MEMBERS_MAX, &count);
     if (why != ERR_OK)
-        return refuse(note, "the body must be an object of at most 32 members, each there once");
+        return err_bad(note, "the body must be an object of at most 32 members, each there once");
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
         if (str_eq(members[i].name, STR("updates")))
             why = parse_updates(a, members[i].value, out, note);
-        enum member is = member_of(members[i].name);
-        if (is == MEMBER_UNKNOWN)
+        const struct field *of = field_find(members[i].name);
+        if (of == NULL)
             continue;
-        why = fits(is, members[i].value) ? member_text(a, members[i].value, &text) : ERR_BAD;
-        if (why == ERR_BAD) {
-            err_note_set(note, "%.*s must be %s", STR_ARG(members[i].name),
-                         is == MEMBER_FLAG ? "true or false" : "a string");
-            return ERR_BAD;
-        }
+        why = member_text(a, of, members[i].value, &text);
+        if (why == ERR_BAD)
+            return err_bad(note, "%s must be %s", of->name,
+                           of->is_flag ? "true or false" : "a string");
         if (why == ERR_OK)
-            why = take_field(out, members[i].name, text, note);
+            why = take_field(out, of, text, note);
     }
     return why;
 }
@@ -172,13 +146,16 @@ err transform_body_parse(struct arena *a, str content_type, str body, struct tra
     } else {
         why = form_parse(a, content_type, body, &form, note);
         if (why == ERR_NOT_FOUND)
-            return refuse(
+            return err_bad(
                 note,
                 "the body must be JSON, multipart/form-data or application/x-www-form-urlencoded");
-        for (unsigned i = 0; why == ERR_OK && i < form.count; i++)
-            why = str_eq(form.fields[i].name, STR("updates"))
-                      ? parse_updates(a, form.fields[i].value, &fields, note)
-                      : take_field(&fields, form.fields[i].name, form.fields[i].value, note);
+        for (unsigned i = 0; why == ERR_OK && i < form.count; i++) {
+            const struct field *of = field_find(form.fields[i].name);
+            if (of != NULL)
+                why = take_field(&fields, of, form.fields[i].value, note);
+            else if (str_eq(form.fields[i].name, STR("updates")))
+                why = parse_updates(a, form.fields[i].value, &fields, note);
+        }
     }
     if (why == ERR_OK)
         *out = fields;

@@ -76,12 +76,10 @@ static bool parse_db(str path, uint32_t *db)
 
 err redis_url_parse(str url, struct redis_address *out, struct err_note *note)
 {
-    if (str_starts(url, STR("rediss://"))) {
-        err_note_set(note,
-                     "rediss:// is not spoken: run stunnel4 as a client of the server and give "
-                     "redis://127.0.0.1:PORT of it");
-        return ERR_BAD;
-    }
+    if (str_starts(url, STR("rediss://")))
+        return err_bad(note,
+                       "rediss:// is not spoken: run stunnel4 as a client of the server and give "
+                       "redis://127.0.0.1:PORT of it");
     struct redis_address a = { .port = 0 };
     bool fine = str_starts(url, STR("redis://"));
     str rest = fine ? str_skip(url, STR("redis://").n) : url;
@@ -98,8 +96,7 @@ err redis_url_parse(str url, struct redis_address *out, struct err_note *note)
         fine && parse_host(str_take(rest, slash), &a) && parse_db(str_skip(rest, slash + 1), &a.db);
     if (!fine) {
         /* Without a word of it: it may hold a password. */
-        err_note_set(note, "not a URL of Redis: redis://[[user]:password@]host[:port][/db]");
-        return ERR_BAD;
+        return err_bad(note, "not a URL of Redis: redis://[[user]:password@]host[:port][/db]");
     }
     *out = a;
     return ERR_OK;

@@ -16,25 +16,19 @@ enum { NAME_DOMAIN, NAME_TITLE, NAME_REV };
 
 /* ---- configuration ---- */
 
-static err refuse(struct err_note *note, const char *why)
-{
-    err_note_set(note, "%s", why);
-    return ERR_BAD;
-}
-
 static err check_url(const char *url, struct err_note *note)
 {
     str s = str_of(url);
     size_t scheme = str_starts(s, STR("http://")) ? 7 : str_starts(s, STR("https://")) ? 8 : 0;
     if (scheme == 0)
-        return refuse(note, "wanted is a URL that begins with http:// or https://");
+        return err_bad(note, "wanted is a URL that begins with http:// or https://");
     if (s.n > ORIGIN_URL_BYTES_MAX)
-        return refuse(note, "the URL is longer than 2048 bytes");
+        return err_bad(note, "the URL is longer than 2048 bytes");
     if (s.n == scheme || s.p[scheme] == '/' || s.p[scheme] == ':' || s.p[scheme] == '?')
-        return refuse(note, "the URL names no host");
+        return err_bad(note, "the URL names no host");
     for (size_t i = 0; i < s.n; i++)
         if ((unsigned char)s.p[i] <= ' ' || (unsigned char)s.p[i] >= 0x7f || s.p[i] == '#')
-            return refuse(note, "the URL holds a space, a fragment or what is not ASCII");
+            return err_bad(note, "the URL holds a space, a fragment or what is not ASCII");
     return ERR_OK;
 }
 
@@ -63,16 +57,16 @@ static err check_template(const char *url, struct err_note *note)
             continue;
         size_t i = name_at(s);
         if (i == COUNT_OF(names))
-            return refuse(note,
-                          "a template knows {domain}, {title} and {rev}, nothing else in braces");
+            return err_bad(note,
+                           "a template knows {domain}, {title} and {rev}, nothing else in braces");
         if (i != NAME_DOMAIN && (size_t)(s.p - url) < path)
-            return refuse(note,
-                          "a template has {title} and {rev} in its path or query, not in the host");
+            return err_bad(
+                note, "a template has {title} and {rev} in its path or query, not in the host");
         has[i] = true;
         s = str_skip(s, strlen(names[i]) - 1);
     }
     if (!has[NAME_TITLE] && !has[NAME_REV])
-        return refuse(note, "a template wants {title} or {rev}");
+        return err_bad(note, "a template wants {title} or {rev}");
     return ERR_OK;
 }
 
@@ -100,13 +94,13 @@ err origin_check(const struct origin_opts *opts, const char **field, struct err_
     bool is_template = opts->kind == ORIGIN_TEMPLATE;
     *field = "url";
     if (opts->url == NULL || opts->domain == NULL)
-        return refuse(note, "an origin wants a url and a domain");
+        return err_bad(note, "an origin wants a url and a domain");
     err e = check_url(opts->url, note);
     if (e == ERR_OK && is_template)
         e = check_template(opts->url, note);
     if (e == ERR_OK && !is_template && opts->api == NULL &&
         !str_ends(url_of(opts), str_of(REST_PHP)))
-        return refuse(note, "the URL does not end in rest.php, so api must say where api.php is");
+        return err_bad(note, "the URL does not end in rest.php, so api must say where api.php is");
     if (e == ERR_OK && opts->api != NULL) {
         *field = "api";
         e = check_url(opts->api, note);

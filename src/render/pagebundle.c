@@ -4,12 +4,6 @@
 #include "codec/json.h"
 #include "render/title.h"
 
-static err refuse(struct err_note *note, const char *why)
-{
-    err_note_set(note, "%s", why);
-    return ERR_BAD;
-}
-
 /* headers of one part, names in any letter case. */
 static str header(const json_t *part, const char *name)
 {
@@ -26,9 +20,9 @@ static err read_html(struct arena *a, const json_t *part, struct render_content 
 {
     str body, type = header(part, "content-type");
     if (json_body_str(part, "body", &body, NULL) != ERR_OK)
-        return refuse(note, "the bundle's html has no text as its body");
+        return err_bad(note, "the bundle's html has no text as its body");
     if (!content_type_is(type, STR("text/html")))
-        return refuse(note, "the bundle's html is not text/html in UTF-8");
+        return err_bad(note, "the bundle's html is not text/html in UTF-8");
     *out = (struct render_content){ .name = STR("html"),
                                     .headers =
                                         content_headers(a, type, header(part, "content-language")),
@@ -58,14 +52,10 @@ static err read_json(struct arena *a, const json_t *part, const char *name,
 {
     const json_t *body = NULL;
     str type = header(part, "content-type");
-    if (json_body_object(part, "body", &body, NULL) != ERR_OK) {
-        err_note_set(note, "the bundle's %s has no object as its body", name);
-        return ERR_BAD;
-    }
-    if (!content_type_is(type, STR("application/json"))) {
-        err_note_set(note, "the bundle's %s is not application/json in UTF-8", name);
-        return ERR_BAD;
-    }
+    if (json_body_object(part, "body", &body, NULL) != ERR_OK)
+        return err_bad(note, "the bundle's %s has no object as its body", name);
+    if (!content_type_is(type, STR("application/json")))
+        return err_bad(note, "the bundle's %s is not application/json in UTF-8", name);
     *out = (struct render_content){ .name = str_of(name),
                                     .headers = content_headers(a, type, STR("")) };
     err e = dump(a, body, &out->raw);
@@ -80,16 +70,16 @@ static err read_parts(struct arena *a, const json_t *root, struct render_content
     unsigned n = 1;
     INVARIANT(max >= 1 + COUNT_OF(jsons));
     if (!json_is_object(html))
-        return refuse(note, "the bundle has no html");
+        return err_bad(note, "the bundle has no html");
     if (!json_is_object(json_object_get(root, "data-parsoid")))
-        return refuse(note, "the bundle has no data-parsoid");
+        return err_bad(note, "the bundle has no data-parsoid");
     if (!json_is_object(
             json_object_get(json_object_get(json_object_get(root, "data-parsoid"), "body"), "ids")))
-        return refuse(note,
-                      "the bundle's data-parsoid has no ids: what is typed could not be saved");
+        return err_bad(note,
+                       "the bundle's data-parsoid has no ids: what is typed could not be saved");
     err e = read_html(a, html, &out[0], note);
     if (e == ERR_OK && !render_head_is(out[0].raw))
-        return refuse(note, "the bundle's html has no head");
+        return err_bad(note, "the bundle's html has no head");
     for (size_t i = 0; e == ERR_OK && i < COUNT_OF(jsons); i++) {
         const json_t *part = json_object_get(root, jsons[i]);
         if (json_is_object(part))
@@ -122,7 +112,7 @@ err pagebundle_html(str json, struct arena *a, struct render_content *out, struc
         return e;
     const json_t *html = json_object_get(root, "html");
     e = json_is_object(html) ? read_html(a, html, out, note)
-                             : refuse(note, "the bundle has no html");
+                             : err_bad(note, "the bundle has no html");
     if (e == ERR_LIMIT)
         err_note_set(note, "the bundle is too large");
     json_decref(root);

@@ -2,6 +2,7 @@
 
 #include "base/utf8.h"
 #include "codec/json.h"
+#include "http/parameter.h"
 
 static bool is_plain(str value)
 {
@@ -9,22 +10,6 @@ static bool is_plain(str value)
         if ((unsigned char)value.p[i] < 0x20 || (unsigned char)value.p[i] >= 0x7f)
             return false;
     return true;
-}
-
-/* Cuts off what stands before the next ';' that is not quoted; p NULL behind the last. */
-static str parameter_next(str *rest)
-{
-    bool quoted = false;
-    size_t n = 0;
-    for (; n < rest->n && (quoted || rest->p[n] != ';'); n++) {
-        if (rest->p[n] == '"')
-            quoted = !quoted;
-        else if (quoted && rest->p[n] == '\\' && n + 1 < rest->n)
-            n++;
-    }
-    str part = str_trim(str_take(*rest, n));
-    *rest = n < rest->n ? str_skip(*rest, n + 1) : STR_NONE;
-    return part;
 }
 
 static bool is_charset(str parameter)
@@ -40,10 +25,10 @@ static bool is_utf8(str parameter)
 
 bool content_type_is(str value, str type)
 {
-    if (!is_plain(value) || !str_eq_nocase(parameter_next(&value), type))
+    if (!is_plain(value) || !str_eq_nocase(http_part_next(&value, ';'), type))
         return false;
     while (value.p != NULL) {
-        str part = parameter_next(&value);
+        str part = http_part_next(&value, ';');
         if (is_charset(part) && !is_utf8(part))
             return false;
     }
@@ -55,7 +40,7 @@ static str tidy_type(struct arena *a, str value)
 {
     str out = STR("");
     for (str rest = value; rest.p != NULL && out.p != NULL;) {
-        str part = parameter_next(&rest);
+        str part = http_part_next(&rest, ';');
         if (is_charset(part) && is_utf8(part))
             part = STR("charset=utf-8");
         if (part.n > 0)

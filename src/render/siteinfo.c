@@ -90,8 +90,7 @@ bool siteinfo_spells(const struct siteinfo *s, const struct site_namespace *of, 
 
 static err refuse(struct err_note *note, const char *why)
 {
-    err_note_set(note, "siteinfo: %s", why);
-    return ERR_BAD;
+    return err_bad(note, "siteinfo: %s", why);
 }
 
 static str underscored(struct arena *a, str s)

@@ -17,12 +17,6 @@
 
 enum { TITLE_INPUT_BYTES_MAX = 2048, TITLE_BYTES_MAX = 255, TITLE_SPECIAL_BYTES_MAX = 512 };
 
-static err refuse(struct err_note *note, const char *why)
-{
-    err_note_set(note, "%s", why);
-    return ERR_BAD;
-}
-
 static bool is_blank(ucs4_t c)
 {
     static const ucs4_t others[] = { ' ',    '_',    0xa0,   0x1680, 0x180e,
@@ -53,9 +47,9 @@ static err tidy(struct arena *a, str title, str *out, struct err_note *note)
 {
     str nfc;
     if (title.n > TITLE_INPUT_BYTES_MAX)
-        return refuse(note, "the title is too long");
+        return err_bad(note, "the title is too long");
     if (!utf8_valid(title))
-        return refuse(note, "the title is not UTF-8");
+        return err_bad(note, "the title is not UTF-8");
     err e = utf8_nfc(a, title, &nfc);
     if (e != ERR_OK)
         return e;
@@ -67,7 +61,7 @@ static err tidy(struct arena *a, str title, str *out, struct err_note *note)
         ucs4_t c;
         size_t bytes = (size_t)u8_mbtouc(&c, (const uint8_t *)nfc.p, nfc.n);
         if (c == 0xfffd)
-            return refuse(note, "the title holds U+FFFD, which stands for broken text");
+            return err_bad(note, "the title holds U+FFFD, which stands for broken text");
         if (is_blank(c)) {
             if (n == 0 || copy[n - 1] != '_')
                 copy[n++] = '_';
@@ -121,14 +115,14 @@ static err split_namespace(const struct siteinfo *s, str title, struct split *ou
         return ERR_OK;
     const struct site_namespace *ns = siteinfo_namespace(s, prefix);
     if (ns == NULL)
-        return siteinfo_is_interwiki(s, prefix) ? refuse(note, "the title names another wiki")
+        return siteinfo_is_interwiki(s, prefix) ? err_bad(note, "the title names another wiki")
                                                 : ERR_OK;
     *out = (struct split){ .in = ns, .prefix = prefix, .rest = rest };
     inner_rest = rest;
     if (ns->id != NS_TALK || !split_prefix(&inner_rest, &inner))
         return ERR_OK;
     if (siteinfo_namespace(s, inner) != NULL || siteinfo_is_interwiki(s, inner))
-        return refuse(note, "a talk page of a title with a prefix of its own has another name");
+        return err_bad(note, "a talk page of a title with a prefix of its own has another name");
     return ERR_OK;
 }
 
@@ -152,11 +146,11 @@ static err check_bytes(const struct siteinfo *s, str title, struct err_note *not
     for (size_t i = 0; i < title.n; i++) {
         str behind = str_skip(title, i + 1);
         if (!s->legal[(unsigned char)title.p[i]])
-            return refuse(note, "the title holds a character the wiki does not allow");
+            return err_bad(note, "the title holds a character the wiki does not allow");
         if (title.p[i] == '%' && behind.n >= 2 && is_hex(behind.p[0]) && is_hex(behind.p[1]))
-            return refuse(note, "the title holds percent-encoding of its own");
+            return err_bad(note, "the title holds percent-encoding of its own");
         if (title.p[i] == '&' && is_reference(behind))
-            return refuse(note, "the title holds a character reference");
+            return err_bad(note, "the title holds a character reference");
     }
     return ERR_OK;
 }
@@ -175,13 +169,13 @@ static err check(const struct siteinfo *s, const struct split *p, struct err_not
     if (e != ERR_OK)
         return e;
     if (t.n == 0)
-        return refuse(note, "the title is empty");
+        return err_bad(note, "the title is empty");
     if (is_relative(t))
-        return refuse(note, "a title has no path segments . or ..");
+        return err_bad(note, "a title has no path segments . or ..");
     if (str_find_str(t, STR("~~~")) < t.n)
-        return refuse(note, "the title holds ~~~, which signs");
+        return err_bad(note, "the title holds ~~~, which signs");
     if (t.n > (p->in->id == NS_SPECIAL ? TITLE_SPECIAL_BYTES_MAX : TITLE_BYTES_MAX))
-        return refuse(
+        return err_bad(
             note, "the title takes more than 255 bytes in UTF-8, which is all that a wiki allows");
     return ERR_OK;
 }
@@ -273,7 +267,7 @@ err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct
     if (t.n > 0 && t.p[0] == ':')
         t = trim(str_skip(t, 1));
     if (t.n == 0)
-        return refuse(note, "the title is empty");
+        return err_bad(note, "the title is empty");
     e = split_namespace(s, t, &p, note);
     if (e != ERR_OK)
         return e;
@@ -288,6 +282,6 @@ err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct
         return e;
     e = build(s, a, title, &p, out);
     if (e == ERR_OK && out->key.p[out->key.n - p.rest.n] == ':')
-        return refuse(note, "the title begins with a colon");
+        return err_bad(note, "the title begins with a colon");
     return e;
 }

@@ -82,10 +82,8 @@ static err dir_open(struct server *s, const struct config_store *store, struct q
     bool absolute = store->path[0] == '/';
     int n = snprintf(path, sizeof path, "%s%s%s", absolute ? "" : s->config->data_dir,
                      absolute ? "" : "/", store->path);
-    if (n < 0 || (size_t)n >= sizeof path) {
-        err_note_set(note, "queue.stores: the path of %s is too long", store->name);
-        return ERR_BAD;
-    }
+    if (n < 0 || (size_t)n >= sizeof path)
+        return err_bad(note, "queue.stores: the path of %s is too long", store->name);
     char made[QUEUE_DEPLOYMENT_MADE_BYTES];
     struct local_where at = { .dir = path };
     err why = deployment_of(s, store->name, made, &at.deployment, note);

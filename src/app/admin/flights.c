@@ -139,14 +139,14 @@ static void show(void *ctx)
 static void get_flights(struct http_exchange *x, void *ctx)
 {
     const struct app *app = ctx;
-    struct show *s = arena_calloc(http_arena(x), 1, sizeof *s);
-    if (s == NULL || http_draining(x)) {
-        app_fail(x, s == NULL ? ERR_LIMIT : ERR_SHUTDOWN, NULL);
+    if (http_draining(x)) {
+        app_fail(x, ERR_SHUTDOWN, NULL);
         return;
     }
-    s->x = x;
-    s->app = app;
-    s->now = clock_wall(app->clock);
+    struct show *s = app_new(x, sizeof *s);
+    if (s == NULL)
+        return;
+    *s = (struct show){ .x = x, .app = app, .now = clock_wall(app->clock) };
     http_defer(x);
     loop_post(app->loop, show, s);
 }

@@ -35,10 +35,8 @@ static err freeze(struct sysclock *clock, const json_t *body, struct err_note *n
     err why = json_body_str(body, "freeze", &text, note);
     if (why != ERR_OK)
         return why;
-    if (!date_parse_rfc3339(text, &ns)) {
-        err_note_set(note, "freeze: wanted is " DATE_WANTED);
-        return ERR_BAD;
-    }
+    if (!date_parse_rfc3339(text, &ns))
+        return err_bad(note, "freeze: wanted is " DATE_WANTED);
     return sysclock_freeze(clock, (store_time){ .ns = ns }, note);
 }
 
@@ -49,10 +47,8 @@ static err advance(struct sysclock *clock, const json_t *body, struct err_note *
     err why = json_body_str(body, "advance", &text, note);
     if (why != ERR_OK)
         return why;
-    if (!units_parse_duration(text, &ns) || ns == DURATION_NEVER) {
-        err_note_set(note, "advance: a duration such as 90s is wanted");
-        return ERR_BAD;
-    }
+    if (!units_parse_duration(text, &ns) || ns == DURATION_NEVER)
+        return err_bad(note, "advance: a duration such as 90s is wanted");
     return sysclock_advance(clock, ns, note);
 }
 
@@ -62,10 +58,8 @@ static err resume(struct sysclock *clock, const json_t *body, struct err_note *n
     err why = json_body_bool(body, "resume", &on, note);
     if (why != ERR_OK)
         return why;
-    if (!on) {
-        err_note_set(note, "resume: only true says anything");
-        return ERR_BAD;
-    }
+    if (!on)
+        return err_bad(note, "resume: only true says anything");
     sysclock_resume(clock);
     return ERR_OK;
 }

@@ -206,11 +206,10 @@ static err read_roles(const json_t *body, struct auth_key_new *out, struct err_n
 {
     const json_t *roles;
     err why = json_body_array(body, "roles", &roles, note);
-    if (why != ERR_OK) {
-        if (why == ERR_NOT_FOUND)
-            err_note_set(note, "roles: a list of names is wanted");
+    if (why == ERR_NOT_FOUND)
+        return err_bad(note, "roles: a list of names is wanted");
+    if (why != ERR_OK)
         return ERR_BAD;
-    }
     size_t count = json_array_size(roles);
     for (size_t i = 0; i < count && i < AUTH_ROLES_OF_KEY_MAX; i++)
         out->roles[i] = json_body_text(json_array_get(roles, i));
@@ -226,10 +225,8 @@ static err read_expiry(const json_t *body, struct clock *clock, store_time *out,
     err why = json_body_str(body, "expires", &text, note);
     if (why != ERR_OK)
         return optional(why);
-    if (!units_parse_duration(text, &ns) || ns <= 0) {
-        err_note_set(note, "expires: a duration over 0, such as 30d, is wanted");
-        return ERR_BAD;
-    }
+    if (!units_parse_duration(text, &ns) || ns <= 0)
+        return err_bad(note, "expires: a duration over 0, such as 30d, is wanted");
     *out = store_time_add(clock_store(clock), ns);
     return ERR_OK;
 }

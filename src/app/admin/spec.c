@@ -115,27 +115,10 @@ static const struct prose *prose_of(const char *label)
     return &none;
 }
 
-static const char *method_of(enum http_method m)
-{
-    switch (m) {
-    case HTTP_GET:
-        return "get";
-    case HTTP_HEAD:
-        return "head";
-    case HTTP_PUT:
-        return "put";
-    case HTTP_POST:
-        return "post";
-    case HTTP_DELETE:
-        return "delete";
-    case HTTP_OPTIONS:
-        return "options";
-    case HTTP_METHODS:
-    case HTTP_OTHER:
-        break;
-    }
-    return NULL;
-}
+static const char *const methods[HTTP_METHODS] = {
+    [HTTP_GET] = "get",   [HTTP_HEAD] = "head",     [HTTP_PUT] = "put",
+    [HTTP_POST] = "post", [HTTP_DELETE] = "delete", [HTTP_OPTIONS] = "options",
+};
 
 /* One path without optional tails, and the row it comes from. */
 struct path {
@@ -222,7 +205,7 @@ static void put_operation(struct buf *b, const struct path *p)
 {
     const struct http_route *r = p->route;
     const struct prose *words = prose_of(r->label);
-    buf_printf(b, "\"%s\":{\"summary\":\"%s\",\"tags\":[\"%s\"]", method_of(r->method),
+    buf_printf(b, "\"%s\":{\"summary\":\"%s\",\"tags\":[\"%s\"]", methods[r->method],
                words->summary, r->label == NULL ? "" : r->label);
     put_params(b, p->text, words->query);
     if (r->body_bytes_max > 0)

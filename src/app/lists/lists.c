@@ -43,11 +43,6 @@ static void refuse_own(struct http_exchange *x, err why)
 
 /* ---- reading the request; false: answered ---- */
 
-static bool bad(struct http_exchange *x, const char *type, const char *detail)
-{
-    return refuse(x, 400, type, detail);
-}
-
 static bool is_unreserved(str s)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -64,8 +59,8 @@ static bool parse_display(struct http_exchange *x, str *out)
     str display = http_param(x, "display");
     *out = str_eq(display, STR("*")) ? STR("") : display;
     if (out->n > 0 && !is_unreserved(display))
-        return bad(x, "bad_request#display",
-                   "A display is 1 to 128 of A-Z a-z 0-9 . _ ~ -, or * for none.");
+        return refuse(x, 400, "bad_request#display",
+                      "A display is 1 to 128 of A-Z a-z 0-9 . _ ~ -, or * for none.");
     return true;
 }
 
@@ -77,7 +72,7 @@ static bool parse_position(struct http_exchange *x, const struct list_bucket_opt
     if (text.p == NULL)
         return true;
     if (text.n > POSITION_DIGITS_MAX || text.p[0] == '0' || !str_to_u64(text, &p))
-        return bad(x, "bad_request#position", "A position is a number from 1.");
+        return refuse(x, 400, "bad_request#position", "A position is a number from 1.");
     if (p > b->size)
         return refuse(x, 404, "not_found#position", "This list has no such position.");
     *out = (unsigned)p;
@@ -100,12 +95,12 @@ static bool parse_params(struct http_exchange *x, const struct list_bucket_opts 
     for (unsigned i = 0; i < count; i++) {
         int at = param_index(b, pairs[i].name);
         if (at < 0)
-            return bad(x, "bad_request#param",
-                       "The query holds a parameter this list does not have.");
+            return refuse(x, 400, "bad_request#param",
+                          "The query holds a parameter this list does not have.");
         if (params[at].p != NULL)
-            return bad(x, "bad_request#param", "The query holds a parameter twice.");
+            return refuse(x, 400, "bad_request#param", "The query holds a parameter twice.");
         if (pairs[i].value.n > LIST_VALUE_BYTES_MAX)
-            return bad(x, "bad_request#param", "A parameter is longer than 2048 bytes.");
+            return refuse(x, 400, "bad_request#param", "A parameter is longer than 2048 bytes.");
         params[at] = pairs[i].value.p != NULL ? pairs[i].value : STR("");
     }
     return true;
@@ -208,24 +203,30 @@ static const char *cache_control(const struct list_get *g, const struct list_val
         .p;
 }
 
-static str item_json(struct arena *a, const struct list_item *item, unsigned position)
+/* An item is an object, which gets its position as the first member. */
+static void put_item(struct buf *b, str item, unsigned position)
 {
-    bool is_empty = item->text.n == 2; /* {} */
-    return arena_printf(a, "{\"position\":%u%s%.*s", position, is_empty ? "" : ",",
-                        STR_ARG(str_skip(item->text, 1)));
+    bool is_empty = item.n == 2; /* {} */
+    buf_printf(b, "{\"position\":%u%s", position, is_empty ? "" : ",");
+    buf_put(b, str_skip(item, 1));
 }
 
-static str whole_json(struct arena *a, const struct list_value *v)
+/* Of one position, or of the whole list: 0. */
+static str list_json(struct arena *a, const struct list_value *v, unsigned position)
 {
     struct buf b;
     buf_init(&b, v->json.n + v->count * 32 + 256);
-    buf_printf(&b, "{\"version\":\"%s\",\"size\":%u,\"items\":[", v->version, v->count);
-    for (unsigned i = 0; i < v->count; i++) {
-        bool is_empty = v->items[i].text.n == 2;
-        buf_printf(&b, "%s{\"position\":%u%s", i > 0 ? "," : "", i + 1, is_empty ? "" : ",");
-        buf_put(&b, str_skip(v->items[i].text, 1));
+    if (position > 0) {
+        put_item(&b, v->items[position - 1].text, position);
+    } else {
+        buf_printf(&b, "{\"version\":\"%s\",\"size\":%u,\"items\":[", v->version, v->count);
+        for (unsigned i = 0; i < v->count; i++) {
+            if (i > 0)
+                buf_put_c(&b, ',');
+            put_item(&b, v->items[i].text, i + 1);
+        }
+        buf_put(&b, STR("]}"));
     }
-    buf_put(&b, STR("]}"));
     INVARIANT(buf_status(&b) == ERR_OK);
     str out = arena_copy(a, buf_str(&b));
     buf_fini(&b);
@@ -259,8 +260,7 @@ static void answer(struct list_get *g, const struct list_value *v)
                                                       .cache_control = cached });
         return;
     }
-    str body =
-        g->position > 0 ? item_json(a, &v->items[g->position - 1], g->position) : whole_json(a, v);
+    str body = list_json(a, v, g->position);
     if (tag.p == NULL || body.p == NULL || cached == NULL) {
         refuse_own(g->x, ERR_LIMIT);
         return;
@@ -331,14 +331,12 @@ static void fly(struct list_get *g)
 /* NULL: it was answered. */
 static struct list_get *list_get_new(struct http_exchange *x, struct app *app)
 {
-    struct list_get *g = arena_calloc(http_arena(x), 1, sizeof *g);
+    struct list_get *g = arena_alloc(http_arena(x), sizeof *g);
     if (g == NULL) {
         refuse_own(x, ERR_LIMIT);
         return NULL;
     }
-    g->x = x;
-    g->app = app;
-    g->began = clock_mono(app->clock);
+    *g = (struct list_get){ .x = x, .app = app, .began = clock_mono(app->clock) };
     return parse_request(g) ? g : NULL;
 }
 

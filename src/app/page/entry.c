@@ -5,21 +5,16 @@
 #include "app/errors.h"
 #include "app/page/page_request.h"
 
-static void answer_items(struct http_exchange *x, const struct buf *items)
-{
-    str body = items->failed
-                   ? STR_NONE
-                   : arena_printf(http_arena(x), "{\"items\":[%.*s]}", STR_ARG(buf_str(items)));
-    if (body.p == NULL)
-        app_fail(x, ERR_LIMIT, NULL);
-    else
-        answer_json(x, 200, body, NULL);
-}
-
+/* Names of options and routes need no escape. */
 static void put_item(struct buf *b, const char *name)
 {
-    buf_printf(b, "%s\"%s\"", b->n > 0 ? "," : "",
-               name); /* names of options and routes need no escape */
+    buf_printf(b, "%s\"%s\"", b->n > 0 ? "," : "{\"items\":[", name);
+}
+
+static void answer_items(struct http_exchange *x, struct buf *items)
+{
+    buf_put(items, STR("]}"));
+    app_page_answer_buf(x, 200, items, STR_NONE);
 }
 
 static void get_domain(struct http_exchange *x, void *app)
@@ -48,7 +43,6 @@ static void get_api(struct http_exchange *x, void *app)
     for (size_t i = 0; i < COUNT_OF(others); i++)
         put_item(&b, others[i]);
     answer_items(x, &b);
-    buf_fini(&b);
 }
 
 /* The contents that the configuration names, and the routes that every bucket of pages has. */
@@ -70,7 +64,6 @@ static void get_bucket(struct http_exchange *x, void *app)
     for (size_t i = 0; i < COUNT_OF(routes); i++)
         put_item(&b, routes[i]);
     answer_items(x, &b);
-    buf_fini(&b);
 }
 
 const struct http_route app_entry_routes[] = {

@@ -234,7 +234,6 @@ static void explain_done(struct store_call *c)
     buf_printf(&b, "{\"title\":%.*s,", STR_ARG(json_text_quote(a, e->target.title)));
     pagejson_explanation(&b, a, &e->target, &e->explain.is);
     app_page_answer_buf(e->x, 200, &b, STR_NONE);
-    buf_fini(&b);
 }
 
 void app_page_get_explanation(struct http_exchange *x, void *app)
@@ -260,9 +259,7 @@ static bool title_item(void *ctx, str title, const struct page_render *latest)
     (void)latest; /* RESTBase's items are bare titles */
     if (!listing_next(l))
         return false;
-    str text = json_text_quote(http_arena(l->x), title);
-    l->out.failed = l->out.failed || text.p == NULL;
-    buf_put(&l->out, text);
+    json_text_append(&l->out, title);
     return true;
 }
 
@@ -290,7 +287,6 @@ static void answer_title(struct store_call *c)
 {
     struct look *k = CONTAINER_OF(c, struct look, read.call);
     struct page_name name = k->read.render.name;
-    struct arena *a = http_arena(k->x);
     char tag[PAGE_TAG_BYTES + 1];
     struct buf b;
     if (c->why != ERR_OK) {
@@ -301,8 +297,8 @@ static void answer_title(struct store_call *c)
     pagejson_title(&b, &(struct pagejson_title){ .title = k->target.title,
                                                  .name = name,
                                                  .revised_at = tid_time(name.tid) });
-    app_page_answer_buf(k->x, 200, &b, arena_printf(a, "\"%.*s\"", STR_ARG(page_tag(name, tag))));
-    buf_fini(&b);
+    app_page_answer_buf(k->x, 200, &b,
+                        arena_printf(http_arena(k->x), "\"%.*s\"", STR_ARG(page_tag(name, tag))));
 }
 
 void app_page_title_stored(struct http_exchange *x, const struct app *a,

@@ -27,7 +27,6 @@ static void answer_held(struct order *o)
     pagejson_time(&b, "until", o->op.render.hold_until);
     buf_put_c(&b, '}');
     app_page_answer_buf(o->x, 200, &b, STR_NONE);
-    buf_fini(&b);
 }
 
 static void answer_empty(struct http_exchange *x)

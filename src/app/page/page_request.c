@@ -185,9 +185,10 @@ bool app_page_listing(struct http_exchange *x, unsigned *limit, str *from)
     return fine;
 }
 
-void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *b, str etag)
+void app_page_answer_buf(struct http_exchange *x, int status, struct buf *b, str etag)
 {
     str body = b->failed ? STR_NONE : arena_copy(http_arena(x), buf_str(b));
+    buf_fini(b);
     if (body.p == NULL) {
         refuse(x, 503, "overloaded", "The answer grew too large; ask for less.");
         return;

@@ -58,8 +58,8 @@ MUST_CHECK bool app_page_flag(struct http_exchange *x, const char *name, bool *o
 MUST_CHECK bool app_page_listing(struct http_exchange *x, unsigned *limit, str *from);
 /* 400: page is no token. */
 void app_page_bad_token(struct http_exchange *x);
-/* Answers 200 with what b holds, or 503 when it overflowed. */
-void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *b, str etag);
+/* Answers with what b holds, or 503 when it overflowed; b ends. */
+void app_page_answer_buf(struct http_exchange *x, int status, struct buf *b, str etag);
 /* Of the title what the store knows, in RESTBase's shape. */
 void app_page_title_stored(struct http_exchange *x, const struct app *app,
                            const struct page_target *t);

@@ -121,7 +121,6 @@ static void kept_answer(struct kept_call *k, struct buf *b)
         buf_printf(b, ",\"next\":\"%.*s\"", STR_ARG(base64_url(http_arena(k->x), next)));
     buf_put_c(b, '}');
     app_page_answer_buf(k->x, 200, b, STR_NONE);
-    buf_fini(b);
 }
 
 static void stashes_listed(struct store_call *c)
