@@ -11,6 +11,7 @@
 #include "auth/auth.h"
 #include "codec/frame.h"
 #include "hot/hot.h"
+#include "http/counts.h"
 #include "http/pace.h"
 #include "loop/entropy.h"
 #include "page/changes.h"
@@ -34,6 +35,9 @@ const struct http_route *const app_tables[APP_TABLES_MAX] = { app_page_routes,
                                                               app_hook_routes,
                                                               NULL };
 
+/* Of what is answered before routing. */
+static const char hot_label[] = "page.hot";
+
 static void page_changed(void *ctx, uint16_t bucket, uint32_t domain, str title)
 {
     page_changes_tell(ctx, bucket, domain, title);
@@ -46,7 +50,8 @@ void app_start(struct app *app)
     page->quota = page_stash_quota_new(page, app->config->buckets[0].stash_bytes_max);
     page->shape_free = app_page_shape_free;
     app->hot = hot_new(app->config->hot_bytes, entropy_u64(), page->changes);
-    app->counters = counters_new(app->metrics, app_tables);
+    app->requests = http_counts_new(app->metrics, app_tables, hot_label);
+    app->counters = counters_new(app->metrics);
     app->queue_turns = queue_turns_new(app->loop, app->clock);
     app->frames = calloc(1, sizeof *app->frames);
     INVARIANT(app->frames != NULL);
@@ -83,6 +88,7 @@ void app_stop(struct app *app)
     frame_pool_fini(app->frames);
     free(app->frames);
     app->frames = NULL;
+    http_counts_free(&app->requests);
     counters_free(&app->counters);
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         http_ready_unref(&app->ok[i]);
@@ -232,8 +238,8 @@ void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t byte
     const struct http_route *route = http_route(x);
     const char *label = route == NULL ? NULL : route->label;
     if (route == NULL && (status == 200 || status == 304))
-        label = COUNTERS_HOT; /* nothing else is answered with success before routing */
-    counters_count(a->counters, label, status, ns, bytes_sent);
+        label = hot_label; /* nothing else is answered with success before routing */
+    http_counts_add(a->requests, label, status, ns, bytes_sent);
     if ((status == 500 || status == 507) && http_state(x) != NULL) /* app_fail's words for us */
         log_event(a->log, LOG_ERROR, "http.failed", LOG_CSTR("method", http_method_name(x)),
                   LOG_STR("path", value_target_logged(x)), LOG_INT("status", status),

@@ -14,7 +14,8 @@
 /* Twice: the first may come before all that a body was taken apart into is freed. */
 enum { APP_BIG_BODY_BYTES = 1 << 20, APP_TRIMS = 2 };
 
-struct app_counters; /* counters.h: requests by route */
+struct app_counters; /* counters.h: figures of the store */
+struct http_counts;  /* http/counts.h: requests by route */
 struct app_hot;      /* hot/hot.h: ready answers */
 struct frame_pool;
 struct pace;  /* http/pace.h: requests with stash=true by client */
@@ -39,6 +40,7 @@ struct app {
     struct auth *auth;
     struct app_hot *hot;           /* set by app_start */
     struct app_counters *counters; /* set by app_start */
+    struct http_counts *requests;  /* set by app_start */
     struct pace *pace;             /* set by app_start */
     struct frame_pool *frames;     /* codec/frame.h: of bodies in a coding; set by app_start */
     struct budget *budget;         /* http.bytes_max: what requests hold; NULL in tests */

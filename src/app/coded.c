@@ -3,30 +3,10 @@
 
 #include "app/errors.h"
 
-static bool coding_find(str name, enum frame_coding *out)
-{
-    static const struct {
-        str name;
-        enum frame_coding coding;
-    } known[] = {
-        { { "identity", 8 }, FRAME_IDENTITY },
-        { { "gzip", 4 }, FRAME_GZIP },
-        { { "x-gzip", 6 }, FRAME_GZIP },
-        { { "zstd", 4 }, FRAME_ZSTD },
-    };
-    *out = FRAME_IDENTITY;
-    for (size_t i = 0; i < COUNT_OF(known); i++)
-        if (str_eq_nocase(name, known[i].name)) {
-            *out = known[i].coding;
-            return true;
-        }
-    return name.n == 0;
-}
-
 bool coded_same(str one, str other)
 {
     enum frame_coding a, b;
-    return coding_find(str_trim(one), &a) && coding_find(str_trim(other), &b)
+    return frame_coding_find(str_trim(one), &a) && frame_coding_find(str_trim(other), &b)
                ? a == b
                : str_eq_nocase(one, other);
 }
@@ -55,7 +35,7 @@ bool coded_body_read(struct http_exchange *x, const struct app *app, str coding,
 {
     struct coded_body b = { .raw = http_body(x) };
     size_t raw_bytes = 0;
-    if (!coding_find(str_trim(coding), &b.coding)) {
+    if (!frame_coding_find(str_trim(coding), &b.coding)) {
         http_reply_header(x, STR("accept-encoding"), STR("gzip, zstd"));
         app_problem(x, 415, "unsupported_coding", NULL,
                     STR("Send the body as it is, in gzip or in zstd."), STR_NONE);

@@ -18,22 +18,6 @@
 #define COUNTERS_MAGIC 0xc0a17e25u
 _Static_assert((int)READ_KINDS <= (int)HOT_KINDS_MAX,
                "ready answers are counted by the same kinds");
-enum { ROUTES_MAX = 128, CLASSES = 6, SLOTS = 512 /* of the table by label; a power of two */ };
-
-const char COUNTERS_HOT[] = "page.hot";
-static const char no_route[] = "none";
-
-struct route {
-    const char *label;
-    struct metric *of_class[CLASSES];
-    struct metric *latency;
-};
-
-static const enum metric_id class_rows[CLASSES] = {
-    METRIC_HTTP_UNANSWERED,    METRIC_HTTP_RESPONSES_1XX, METRIC_HTTP_RESPONSES_2XX,
-    METRIC_HTTP_RESPONSES_3XX, METRIC_HTTP_RESPONSES_4XX, METRIC_HTTP_RESPONSES_5XX,
-};
-
 /* Figures of the store: read where they are kept. */
 struct figures {
     struct engine_stats engine;
@@ -106,44 +90,10 @@ static const struct figure {
 
 struct app_counters {
     uint32_t magic;
-    struct metric_family *of_class[CLASSES], *latency;
-    struct metric *bytes_sent;
     struct metric *figures[COUNT_OF(figures)];
     struct metric *reads_shown[READ_KINDS];
     atomic_uint_least64_t reads[READ_KINDS]; /* ready answers left out */
-    unsigned count;
-    struct route routes[ROUTES_MAX];
-    uint8_t by_label[SLOTS]; /* index + 1, by the address of the label */
 };
-
-static unsigned slot_of(const char *label)
-{
-    return (unsigned)(((uintptr_t)label * 0x9e3779b97f4a7c15ull) >> 40) & (SLOTS - 1);
-}
-
-static const struct route *find(const struct app_counters *c, const char *label)
-{
-    for (unsigned slot = slot_of(label); c->by_label[slot] != 0; slot = (slot + 1) & (SLOTS - 1))
-        if (c->routes[c->by_label[slot] - 1].label == label)
-            return &c->routes[c->by_label[slot] - 1];
-    return NULL;
-}
-
-static void add(struct app_counters *c, const char *label)
-{
-    if (label == NULL || find(c, label) != NULL)
-        return;
-    INVARIANT(c->count < ROUTES_MAX);
-    struct route *r = &c->routes[c->count++];
-    r->label = label;
-    for (unsigned i = 0; i < CLASSES; i++)
-        r->of_class[i] = metric_of(c->of_class[i], label);
-    r->latency = metric_of(c->latency, label);
-    unsigned slot = slot_of(label);
-    while (c->by_label[slot] != 0)
-        slot = (slot + 1) & (SLOTS - 1);
-    c->by_label[slot] = (uint8_t)c->count;
-}
 
 static void reads_begin(struct app_counters *c, struct metrics *m)
 {
@@ -153,21 +103,12 @@ static void reads_begin(struct app_counters *c, struct metrics *m)
         c->reads_shown[kind] = metric_of(reads, names[kind]);
 }
 
-struct app_counters *counters_new(struct metrics *m, const struct http_route *const *tables)
+struct app_counters *counters_new(struct metrics *m)
 {
     struct app_counters *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
     c->magic = COUNTERS_MAGIC;
-    for (unsigned i = 0; i < CLASSES; i++)
-        c->of_class[i] = metrics_row(m, class_rows[i]);
-    c->latency = metrics_row(m, METRIC_HTTP_REQUEST_DURATION_SECONDS);
-    c->bytes_sent = metrics_one(m, METRIC_HTTP_SENT_BYTES);
     reads_begin(c, m);
-    add(c, no_route);
-    add(c, COUNTERS_HOT);
-    for (; *tables != NULL; tables++)
-        for (const struct http_route *r = *tables; r->pattern != NULL; r++)
-            add(c, r->label);
     for (size_t i = 0; i < COUNT_OF(figures); i++)
         c->figures[i] = metrics_one(m, figures[i].id);
     return c;
@@ -218,19 +159,6 @@ void counters_free(struct app_counters **cp)
     (*cp)->magic = 0;
     free(*cp);
     *cp = NULL;
-}
-
-void counters_count(struct app_counters *c, const char *label, int status, int64_t ns,
-                    uint64_t bytes_sent)
-{
-    MAGIC_CHECK(c, COUNTERS_MAGIC);
-    const struct route *r = label == NULL ? NULL : find(c, label);
-    if (r == NULL)
-        r = &c->routes[0];
-    int class = status / 100;
-    metric_add(r->of_class[class > 0 && class < CLASSES ? class : 0], 1);
-    metric_observe_ns(r->latency, ns);
-    metric_add(c->bytes_sent, (int64_t)bytes_sent);
 }
 
 static uint64_t figure_of(const struct figures *now, const struct figure *f)

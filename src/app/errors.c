@@ -4,49 +4,9 @@
 #include "app/rpc.h"
 #include "base/utf8.h"
 #include "codec/json_text.h"
+#include "http/status.h"
 
 #include <string.h>
-
-static const struct {
-    int status;
-    const char *text;
-} phrases[] = {
-    { 200, "OK" },
-    { 201, "Created" },
-    { 204, "No Content" },
-    { 206, "Partial Content" },
-    { 301, "Moved Permanently" },
-    { 302, "Found" },
-    { 304, "Not Modified" },
-    { 400, "Bad Request" },
-    { 401, "Unauthorized" },
-    { 403, "Forbidden" },
-    { 404, "Not Found" },
-    { 405, "Method Not Allowed" },
-    { 406, "Not Acceptable" },
-    { 408, "Request Timeout" },
-    { 409, "Conflict" },
-    { 410, "Gone" },
-    { 411, "Length Required" },
-    { 412, "Precondition Failed" },
-    { 413, "Content Too Large" },
-    { 414, "URI Too Long" },
-    { 415, "Unsupported Media Type" },
-    { 416, "Range Not Satisfiable" },
-    { 417, "Expectation Failed" },
-    { 422, "Unprocessable Content" },
-    { 429, "Too Many Requests" },
-    { 431, "Request Header Fields Too Large" },
-    { 453, "Request Failed" },
-    { 500, "Internal Server Error" },
-    { 499, "Client Closed Request" },
-    { 501, "Not Implemented" },
-    { 502, "Bad Gateway" },
-    { 503, "Service Unavailable" },
-    { 504, "Gateway Timeout" },
-    { 505, "HTTP Version Not Supported" },
-    { 507, "Insufficient Storage" },
-};
 
 static const struct {
     int status;
@@ -73,14 +33,6 @@ static const struct {
     [ERR_IO] = { 500, "io_error", "The store could not be read." },
 };
 
-const char *app_status_text(int status)
-{
-    for (size_t i = 0; i < COUNT_OF(phrases); i++)
-        if (phrases[i].status == status)
-            return phrases[i].text;
-    return "Error";
-}
-
 /* Everything under /v1/ speaks Querator's language. */
 static bool is_queue_path(str target)
 {
@@ -100,7 +52,7 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
         a,
         "{\"type\":\"" PROBLEM_TYPE_PREFIX "%s\",\"title\":\"%s\",\"detail\":%.*s,\"method\":%.*s,"
         "\"uri\":%.*s,\"status\":%d%.*s}",
-        type, title == NULL ? app_status_text(status) : title, STR_ARG(json_text_quote(a, detail)),
+        type, title == NULL ? http_status_text(status) : title, STR_ARG(json_text_quote(a, detail)),
         STR_ARG(json_text_quote(a, str_of(method))), STR_ARG(json_text_quote(a, http_target(x))),
         status, (int)extra.n, extra.n == 0 ? "" : extra.p);
 }

@@ -42,6 +42,4 @@ void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_not
  * answered. */
 MUST_CHECK void *app_new(struct http_exchange *x, size_t size);
 
-/* The reason phrase of a status: "Not Found". Static. */
-const char *app_status_text(int status);
 #endif

@@ -2,6 +2,7 @@
 
 #include "app/errors.h"
 #include "base/utf8.h"
+#include "http/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static const char *code_text(int code)
     for (size_t i = 0; i < COUNT_OF(code_texts); i++)
         if (code_texts[i].code == code)
             return code_texts[i].text;
-    return app_status_text(code);
+    return http_status_text(code);
 }
 
 /* ---- content types ---- */

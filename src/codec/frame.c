@@ -50,13 +50,26 @@ void frame_codec_free(struct frame_codec **fp)
     *fp = NULL;
 }
 
+static const char *const coding_names[FRAME_CODINGS] = {
+    [FRAME_IDENTITY] = "identity", [FRAME_GZIP] = "gzip", [FRAME_ZSTD] = "zstd"
+};
+
 const char *frame_coding_name(enum frame_coding coding)
 {
-    static const char *const names[FRAME_CODINGS] = {
-        [FRAME_IDENTITY] = "identity", [FRAME_GZIP] = "gzip", [FRAME_ZSTD] = "zstd"
-    };
     INVARIANT(coding < FRAME_CODINGS);
-    return names[coding];
+    return coding_names[coding];
+}
+
+bool frame_coding_find(str name, enum frame_coding *out)
+{
+    bool old = str_eq_nocase(name, STR("x-gzip")); /* RFC 9110 8.4.1.3 */
+    *out = old ? FRAME_GZIP : FRAME_IDENTITY;
+    for (unsigned i = 0; i < FRAME_CODINGS; i++)
+        if (str_eq_nocase(name, str_of(coding_names[i]))) {
+            *out = (enum frame_coding)i;
+            return true;
+        }
+    return old || name.n == 0;
 }
 
 /* The libraries want an address also for nothing. */

@@ -20,6 +20,9 @@ struct frame_codec *frame_codec_new(void);
 void frame_codec_free(struct frame_codec **fp);
 /* "identity", "gzip", "zstd": the names of HTTP. Static. */
 const char *frame_coding_name(enum frame_coding coding);
+/* By a name of HTTP's, in any letter case; empty: identity. False: unknown, and *out is identity.
+ */
+MUST_CHECK bool frame_coding_find(str name, enum frame_coding *out);
 
 /* *out lies in a; with FRAME_IDENTITY it is raw itself. Fails: ERR_LIMIT when a is full,
  * ERR_UNAVAILABLE when there is no memory to work in. Thread: one at a time. */

@@ -97,17 +97,14 @@ static bool is_network(str address, const struct network *all, unsigned count)
 }
 
 /* What is no address is one client together. */
-static bool is_same_client(str one, str other)
-{
-    struct address a, b;
-    bool has_a = address_parse(one, &a), has_b = address_parse(other, &b);
-    return has_a == has_b && (!has_a || memcmp(a.at, b.at, sizeof a.at) == 0);
-}
-
 static void client_add(struct pace_client *k, str address)
 {
-    if (k->count == 0 || !is_same_client(k->addresses[0], address))
-        k->addresses[k->count++] = address;
+    struct address one, other;
+    bool has_other = address_parse(address, &other);
+    if (k->count > 0 && address_parse(k->addresses[0], &one) == has_other &&
+        (!has_other || memcmp(one.at, other.at, sizeof one.at) == 0))
+        return;
+    k->addresses[k->count++] = address;
 }
 
 /* The last of X-Forwarded-For that is no proxy of ours: those before it anybody may have

@@ -62,6 +62,7 @@ struct list_bucket_opts {
     bool is_public;        /* for shared caches too */
 };
 
+struct arena;
 struct lists;
 struct http_client;
 struct loop;
@@ -109,6 +110,9 @@ static inline struct list_value *list_value_of(struct flight_value *v)
 }
 int64_t list_age_ms(const struct list_value *v, mono now);
 int64_t list_fresh_ms(const struct list_value *v, mono now); /* left; may be negative */
+/* As JSON: the item of a position that is there, or the whole list, for 0. STR_NONE: the arena is
+ * full. */
+str list_json(struct arena *a, const struct list_value *v, unsigned position);
 
 struct list_request {
     /* in; borrowed until done, params and texts too */

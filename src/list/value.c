@@ -1,4 +1,6 @@
 /* value.c - a generator's answer becomes a list, or is told what is wrong with it. */
+#include "base/arena.h"
+#include "base/buf.h"
 #include "codec/json.h"
 #include "list/list_impl.h"
 
@@ -150,4 +152,35 @@ int64_t list_age_ms(const struct list_value *v, mono now)
 int64_t list_fresh_ms(const struct list_value *v, mono now)
 {
     return v->fresh_ms - (now.ns - v->at.ns) / NS_PER_MS;
+}
+
+/* ---- writing ---- */
+
+/* An item is an object, which gets its position as the first member. */
+static void put_item(struct buf *b, str item, unsigned position)
+{
+    bool is_empty = item.n == 2; /* {} */
+    buf_printf(b, "{\"position\":%u%s", position, is_empty ? "" : ",");
+    buf_put(b, str_skip(item, 1));
+}
+
+str list_json(struct arena *a, const struct list_value *v, unsigned position)
+{
+    struct buf b;
+    buf_init(&b, v->json.n + v->count * 32 + 256);
+    if (position > 0) {
+        put_item(&b, v->items[position - 1].text, position);
+    } else {
+        buf_printf(&b, "{\"version\":\"%s\",\"size\":%u,\"items\":[", v->version, v->count);
+        for (unsigned i = 0; i < v->count; i++) {
+            if (i > 0)
+                buf_put_c(&b, ',');
+            put_item(&b, v->items[i].text, i + 1);
+        }
+        buf_put(&b, STR("]}"));
+    }
+    INVARIANT(buf_status(&b) == ERR_OK);
+    str out = arena_copy(a, buf_str(&b));
+    buf_fini(&b);
+    return out;
 }

@@ -147,21 +147,16 @@ static void put_text(struct buf *b, const char *name, str text)
         buf_put(b, STR("null"));
 }
 
-static void put_user_id(struct buf *b, const struct render_meta *m)
-{
-    if (m->user_hidden)
-        buf_put(b, STR(",\"user_id\":null"));
-    else
-        buf_printf(b, ",\"user_id\":%" PRIu64, m->user_id);
-}
-
 static void put_told(struct buf *b, const struct render_meta *m, struct tid tid)
 {
     struct page_name name = { .rev = m->rev, .tid = tid };
     buf_printf(b, "\"page_id\":%" PRIu64 ",", m->page_id);
     put_name(b, name, true, !page_name_is_unmade(name));
     buf_printf(b, ",\"namespace\":%" PRId64, m->namespace_id);
-    put_user_id(b, m);
+    if (m->user_hidden)
+        buf_put(b, STR(",\"user_id\":null"));
+    else
+        buf_printf(b, ",\"user_id\":%" PRIu64, m->user_id);
     put_text(b, "user_text", m->user_text);
     put_text(b, "timestamp", m->timestamp);
     put_text(b, "comment", m->comment);

@@ -6,8 +6,6 @@
 #include "app/answer.h"
 #include "app/app.h"
 #include "app/errors.h"
-#include "base/arena.h"
-#include "base/buf.h"
 #include "http/negotiate.h"
 #include "list/list.h"
 
@@ -201,36 +199,6 @@ static const char *cache_control(const struct list_get *g, const struct list_val
                         b->is_public ? "public" : "private", (long long)left_s, (long long)stale_s,
                         (long long)stale_s)
         .p;
-}
-
-/* An item is an object, which gets its position as the first member. */
-static void put_item(struct buf *b, str item, unsigned position)
-{
-    bool is_empty = item.n == 2; /* {} */
-    buf_printf(b, "{\"position\":%u%s", position, is_empty ? "" : ",");
-    buf_put(b, str_skip(item, 1));
-}
-
-/* Of one position, or of the whole list: 0. */
-static str list_json(struct arena *a, const struct list_value *v, unsigned position)
-{
-    struct buf b;
-    buf_init(&b, v->json.n + v->count * 32 + 256);
-    if (position > 0) {
-        put_item(&b, v->items[position - 1].text, position);
-    } else {
-        buf_printf(&b, "{\"version\":\"%s\",\"size\":%u,\"items\":[", v->version, v->count);
-        for (unsigned i = 0; i < v->count; i++) {
-            if (i > 0)
-                buf_put_c(&b, ',');
-            put_item(&b, v->items[i].text, i + 1);
-        }
-        buf_put(&b, STR("]}"));
-    }
-    INVARIANT(buf_status(&b) == ERR_OK);
-    str out = arena_copy(a, buf_str(&b));
-    buf_fini(&b);
-    return out;
 }
 
 /* If-Match names the list as a whole, or this answer of it. */

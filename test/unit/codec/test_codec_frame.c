@@ -168,6 +168,19 @@ static void names_are_those_of_http(void **state)
     assert_string_equal(frame_coding_name(FRAME_IDENTITY), "identity");
     assert_string_equal(frame_coding_name(FRAME_GZIP), "gzip");
     assert_string_equal(frame_coding_name(FRAME_ZSTD), "zstd");
+    static const struct {
+        const char *name;
+        bool known;
+        enum frame_coding is;
+    } names[] = { { "", true, FRAME_IDENTITY },      { "identity", true, FRAME_IDENTITY },
+                  { "GZip", true, FRAME_GZIP },      { "x-gzip", true, FRAME_GZIP },
+                  { "zstd", true, FRAME_ZSTD },      { "br", false, FRAME_IDENTITY },
+                  { "gzip,", false, FRAME_IDENTITY } };
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        enum frame_coding coding;
+        assert_int_equal(frame_coding_find(str_of(names[i].name), &coding), names[i].known);
+        assert_int_equal(coding, names[i].is);
+    }
 }
 
 static void *no_memory(size_t n)

@@ -162,6 +162,36 @@ static void age_and_what_is_left_count_from_the_arrival(void **state)
     unref(v);
 }
 
+static void its_json_says_positions(void **state)
+{
+    (void)state;
+    static const char *const sent[] = { "[]",
+                                        "[{\"link\":1,\"image\":2},{\"link\":3,\"image\":4}]" };
+    static const char *const whole[] = {
+        "{\"version\":\"v\",\"size\":0,\"items\":[]}",
+        "{\"version\":\"v\",\"size\":2,\"items\":[{\"position\":1,\"link\":1,\"image\":2},"
+        "{\"position\":2,\"link\":3,\"image\":4}]}"
+    };
+    struct arena a;
+    arena_init(&a, 1 << 16);
+    for (size_t i = 0; i < COUNT_OF(sent); i++) {
+        struct list_value *v = parse(str_of(sent[i]));
+        v->version[0] = 'v';
+        v->version[1] = 0;
+        assert_true(str_eq(list_json(&a, v, 0), str_of(whole[i])));
+        if (v->count == 2)
+            assert_true(
+                str_eq(list_json(&a, v, 2), STR("{\"position\":2,\"link\":3,\"image\":4}")));
+        unref(v);
+    }
+    struct list_bucket_opts any = { .name = "b", .size = 3 };
+    struct list_value *v = NULL;
+    assert_int_equal(list_value_parse(&any, STR("[{}]"), &v, NULL), ERR_OK);
+    assert_true(str_eq(list_json(&a, v, 1), STR("{\"position\":1}")));
+    unref(v);
+    arena_fini(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +204,7 @@ int main(void)
         cmocka_unit_test(an_item_has_a_most_of_bytes),
         cmocka_unit_test(what_travelled_reads_the_same),
         cmocka_unit_test(age_and_what_is_left_count_from_the_arrival),
+        cmocka_unit_test(its_json_says_positions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
