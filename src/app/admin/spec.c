@@ -1,16 +1,9 @@
+/* spec.c - the words of the OpenAPI document. */
 #include "app/admin/spec.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "http/openapi.h"
 
-enum { PATH_BYTES_MAX = 256, PATHS_MAX = 512, PARAMS_MAX = 16 };
-
-struct prose {
-    const char *label, *summary;
-    const char *query;   /* names of query parameters, by spaces; NULL: none */
-    const char *answers; /* "200 text|404 text" beside the default problem */
-};
-static const struct prose rows[] = {
+static const struct openapi_words rows[] = {
     { "page.put", "Store one render as a bundle of named contents", "stash",
       "201 Stored; ETag names the render|200 Nothing new: the same bytes, or the newest render of "
       "the revision|"
@@ -106,139 +99,13 @@ static const struct prose rows[] = {
     { "test.pause", "Park the requests of a queue", NULL, "200 Done" },
 };
 
-static const struct prose *prose_of(const char *label)
-{
-    static const struct prose none = { .summary = "", .answers = "200 Done" };
-    for (size_t i = 0; label != NULL && i < COUNT_OF(rows); i++)
-        if (strcmp(rows[i].label, label) == 0)
-            return &rows[i];
-    return &none;
-}
-
-static const char *const methods[HTTP_METHODS] = {
-    [HTTP_GET] = "get",   [HTTP_HEAD] = "head",     [HTTP_PUT] = "put",
-    [HTTP_POST] = "post", [HTTP_DELETE] = "delete", [HTTP_OPTIONS] = "options",
+static const struct openapi_param params[] = {
+    { "rev", "/key_rev_value/", "\"type\":\"integer\",\"format\":\"int64\",\"minimum\":0" },
+    { "rev", NULL, "\"type\":\"integer\",\"format\":\"int64\",\"minimum\":1" },
+    { "tid", NULL, "\"type\":\"string\",\"format\":\"uuid\"" },
+    { "limit", NULL, "\"type\":\"integer\",\"minimum\":1,\"maximum\":1000,\"default\":100" },
+    { "stash", NULL, "\"type\":\"boolean\"" },
 };
-
-/* One path without optional tails, and the row it comes from. */
-struct path {
-    char text[PATH_BYTES_MAX];
-    const struct http_route *route;
-};
-struct paths {
-    unsigned count;
-    struct path at[PATHS_MAX];
-};
-
-/* "/a[/{b}[/{c}]]" gives "/a", "/a/{b}" and "/a/{b}/{c}"; "{+rest}" is written "{rest}". */
-static void add_paths(struct paths *p, const struct http_route *route)
-{
-    char text[PATH_BYTES_MAX];
-    size_t n = 0;
-    for (const char *at = route->pattern;; at++) {
-        bool cut = *at == '[' || *at == ']' || *at == 0;
-        if (cut) {
-            INVARIANT(p->count < PATHS_MAX);
-            struct path *out = &p->at[p->count++];
-            memcpy(out->text, text, n);
-            out->text[n] = 0;
-            out->route = route;
-        }
-        if (*at == 0 || *at == ']')
-            return;
-        if (cut || *at == '+')
-            continue;
-        INVARIANT(n + 1 < sizeof text);
-        text[n++] = *at;
-    }
-}
-
-static void put_param(struct buf *b, const char *in, str name, bool rev_from_0, bool *first)
-{
-    const char *schema = "\"type\":\"string\"";
-    if (str_eq(name, STR("rev")) && rev_from_0)
-        schema = "\"type\":\"integer\",\"format\":\"int64\",\"minimum\":0";
-    else if (str_eq(name, STR("rev")))
-        schema = "\"type\":\"integer\",\"format\":\"int64\",\"minimum\":1";
-    else if (str_eq(name, STR("tid")))
-        schema = "\"type\":\"string\",\"format\":\"uuid\"";
-    else if (str_eq(name, STR("limit")))
-        schema = "\"type\":\"integer\",\"minimum\":1,\"maximum\":1000,\"default\":100";
-    else if (str_eq(name, STR("stash")))
-        schema = "\"type\":\"boolean\"";
-    bool required = strcmp(in, "path") == 0;
-    buf_printf(b, "%s{\"name\":\"%.*s\",\"in\":\"%s\",\"required\":%s,\"schema\":{%s}}",
-               *first ? "" : ",", STR_ARG(name), in, required ? "true" : "false", schema);
-    *first = false;
-}
-
-static void put_params(struct buf *b, const char *path, const char *query)
-{
-    bool first = true, rev_from_0 = strstr(path, "/key_rev_value/") != NULL;
-    str rest = str_of(path);
-    buf_put(b, STR(",\"parameters\":["));
-    for (size_t at = str_find(rest, '{'); at < rest.n; at = str_find(rest, '{')) {
-        rest = str_skip(rest, at + 1);
-        put_param(b, "path", str_split(&rest, '}'), rev_from_0, &first);
-    }
-    rest = str_of(query);
-    while (rest.n > 0)
-        put_param(b, "query", str_split(&rest, ' '), rev_from_0, &first);
-    buf_put_c(b, ']');
-}
-
-static void put_answers(struct buf *b, const char *answers)
-{
-    str rest = str_of(answers);
-    buf_put(b, STR(",\"responses\":{"));
-    while (rest.n > 0) {
-        str one = str_split(&rest, '|');
-        buf_printf(b, "\"%.*s\":{\"description\":\"%.*s\"},", STR_ARG(str_take(one, 3)),
-                   STR_ARG(str_skip(one, 4)));
-    }
-    buf_put(b, STR("\"default\":{\"description\":\"A problem "
-                   "document\",\"content\":{\"application/problem+json\":"
-                   "{\"schema\":{\"$ref\":\"#/components/schemas/Problem\"}}}}}"));
-}
-
-static void put_operation(struct buf *b, const struct path *p)
-{
-    const struct http_route *r = p->route;
-    const struct prose *words = prose_of(r->label);
-    buf_printf(b, "\"%s\":{\"summary\":\"%s\",\"tags\":[\"%s\"]", methods[r->method],
-               words->summary, r->label == NULL ? "" : r->label);
-    put_params(b, p->text, words->query);
-    if (r->body_bytes_max > 0)
-        buf_printf(
-            b, ",\"requestBody\":{\"content\":{\"*/*\":{}},\"description\":\"At most %zu bytes\"}",
-            r->body_bytes_max);
-    put_answers(b, words->answers);
-    if (r->permission != NULL)
-        buf_printf(b, ",\"security\":[{},{\"key\":[\"%s\"]}]", r->permission);
-    buf_put_c(b, '}');
-}
-
-static bool seen_before(const struct paths *p, unsigned at)
-{
-    for (unsigned i = 0; i < at; i++)
-        if (strcmp(p->at[i].text, p->at[at].text) == 0)
-            return true;
-    return false;
-}
-
-static void put_path(struct buf *b, const struct paths *p, unsigned at)
-{
-    bool first = true;
-    buf_printf(b, "\"%s\":{", p->at[at].text);
-    for (unsigned i = at; i < p->count; i++) {
-        if (strcmp(p->at[i].text, p->at[at].text) != 0)
-            continue;
-        buf_put(b, first ? STR("") : STR(","));
-        put_operation(b, &p->at[i]);
-        first = false;
-    }
-    buf_put_c(b, '}');
-}
 
 static const char head[] = "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Palimpsest\",\"version\":"
                            "\"1\",\"description\":\"A revisioned render "
@@ -259,22 +126,12 @@ static const char tail[] =
 
 err spec_render(const struct http_route *const *tables, struct arena *a, struct buf *out)
 {
-    struct paths *p = arena_alloc(a, sizeof *p);
-    if (p == NULL)
-        return ERR_LIMIT;
-    p->count = 0;
-    for (; *tables != NULL; tables++)
-        for (const struct http_route *r = *tables; r->pattern != NULL; r++)
-            add_paths(p, r);
-    buf_put(out, str_of(head));
-    bool first = true;
-    for (unsigned i = 0; i < p->count; i++) {
-        if (seen_before(p, i))
-            continue;
-        buf_put(out, first ? STR("") : STR(","));
-        put_path(out, p, i);
-        first = false;
-    }
-    buf_put(out, str_of(tail));
-    return buf_status(out);
+    const struct openapi_opts opts = { .head = head,
+                                       .tail = tail,
+                                       .tables = tables,
+                                       .words = rows,
+                                       .words_count = COUNT_OF(rows),
+                                       .params = params,
+                                       .params_count = COUNT_OF(params) };
+    return openapi_render(&opts, a, out);
 }
