@@ -78,4 +78,17 @@ struct queue_batch {
     str bytes;                   /* encoded items (item.h); OP_BATCH_PUT only */
 };
 
+/* The entry of an item that waits where its batch was written. */
+static inline struct queue_entry queue_entry_in_place(const struct queue_batch *b, unsigned index)
+{
+    return (struct queue_entry){
+        .kind = ENTRY_READY,
+        .id = ksuid_add(b->first, index),
+        .place = { .batch = b->first, .index = (uint16_t)index },
+        .created_at = b->created_at,
+        .expire_at = b->expire_at,
+        .order_key = b->order_key,
+    };
+}
+
 #endif

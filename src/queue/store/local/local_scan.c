@@ -115,18 +115,6 @@ static err merge_next_entry(struct merge *m)
     return ERR_OK;
 }
 
-static struct queue_entry merge_entry_in_place(const struct merge *m)
-{
-    return (struct queue_entry){
-        .kind = ENTRY_READY,
-        .id = ksuid_add(m->batch.first, m->index),
-        .place = { .batch = m->batch.first, .index = (uint16_t)m->index },
-        .created_at = m->batch.created_at,
-        .expire_at = m->batch.expire_at,
-        .order_key = m->batch.order_key,
-    };
-}
-
 static err merge_open(struct merge *m, struct engine_view *v)
 {
     struct row_key first;
@@ -146,7 +134,7 @@ static err scan_ready(const struct queue_scan *scan, struct engine_view *v)
     err why = merge_open(&m, v);
     while (why == ERR_OK && (m.has_batch || m.has_entry)) {
         struct queue_row row = { .u.entry = m.entry };
-        struct queue_entry e = m.has_batch ? merge_entry_in_place(&m) : m.entry;
+        struct queue_entry e = m.has_batch ? queue_entry_in_place(&m.batch, m.index) : m.entry;
         row.in_place = m.has_batch && (!m.has_entry || ksuid_cmp(e.id, m.entry.id) < 0);
         if (row.in_place)
             row.u.entry = e;

@@ -210,18 +210,6 @@ static err in_place_find(struct scan_ask *a)
     }
 }
 
-static struct queue_entry entry_in_place(const struct scan_ask *a)
-{
-    return (struct queue_entry){
-        .kind = ENTRY_READY,
-        .id = ksuid_add(a->batch.first, a->index),
-        .place = { .batch = a->batch.first, .index = (uint16_t)a->index },
-        .created_at = a->batch.created_at,
-        .expire_at = a->batch.expire_at,
-        .order_key = a->batch.order_key,
-    };
-}
-
 /* The least of both; it is taken. As page_row. */
 static err ready_take(struct scan_ask *a, struct queue_row *out)
 {
@@ -235,7 +223,7 @@ static err ready_take(struct scan_ask *a, struct queue_row *out)
         return row;
     if (batch == ERR_NOT_FOUND && row == ERR_NOT_FOUND)
         return ERR_NOT_FOUND;
-    out->u.entry = batch == ERR_OK ? entry_in_place(a) : entry;
+    out->u.entry = batch == ERR_OK ? queue_entry_in_place(&a->batch, a->index) : entry;
     out->in_place = batch == ERR_OK && (row != ERR_OK || ksuid_cmp(out->u.entry.id, entry.id) < 0);
     if (!out->in_place)
         out->u.entry = entry;
