@@ -8,7 +8,7 @@
 #include "http/client.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 #include "server/options.h"
 
 #include <stdlib.h>

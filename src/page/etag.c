@@ -1,4 +1,5 @@
-/* etag.c - entity tags of renders, written and read. */
+/* etag.c - entity tags of renders, written and read: what stands between the quotes. Quotes and W/
+ * are put around it where an answer is built (src/app/page/page_answer.c). */
 #include "page/etag.h"
 
 #include "base/check.h"

@@ -18,7 +18,7 @@
 #include "page/content.h"
 #include "page/headers.h"
 #include "page/travel.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* title.c - titles become keys by the rules of their wiki. */
+/* title.c - titles become keys by the rules of their wiki. Which titles a wiki refuses is in
+ * render/title_rules.c, which no store takes in store/titlekey.c. */
 #include "page/title.h"
 
 enum { NAMESPACE_USER = 2, NAMESPACE_USER_TALK = 3 };

@@ -9,7 +9,7 @@
 
 #include "base/home.h"
 #include "page/page.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 struct page_title_seen {
     bool changed; /* the client wrote it in another way */

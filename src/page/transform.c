@@ -17,7 +17,7 @@
 #include "page/headers.h"
 #include "page/stash.h"
 #include "page/transform_impl.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 enum { ORIGIN_MEMBERS_MAX = 16, WORDS_BYTES_MAX = 200 };
 

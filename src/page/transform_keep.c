@@ -4,7 +4,7 @@
 #include "loop/entropy.h"
 #include "page/stash.h"
 #include "page/transform_impl.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <inttypes.h>
 

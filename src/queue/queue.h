@@ -179,7 +179,7 @@ struct queue_item {
     uint32_t attempts, max_attempts;
     store_time lease_deadline, expire_at, created_at,
         enqueue_at; /* lease_deadline ZERO: not leased */
-    uint64_t token;
+    uint64_t token; /* the fencing token of its lease: greater at each lease of the partition */
 };
 struct queue_lease_request {
     struct queue *queue;
@@ -187,9 +187,10 @@ struct queue_lease_request {
     str client_id;
     mono deadline;
     int64_t lease_timeout_ns; /* 0: the queue's */
-    bool wants_token;
-    struct arena *arena; /* items are written here */
-    struct home *home;   /* where done is called */
+    bool wants_token;         /* fencing tokens are told, and wanted back (docs/api.md, "Leases with
+                                 tokens") */
+    struct arena *arena;      /* items are written here */
+    struct home *home;        /* where done is called */
     void (*done)(struct queue_lease_request *r, err why);
     void *ctx;
     uint32_t partition;

@@ -2,7 +2,7 @@
 
 #include "codec/json.h"
 #include "http/percent.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A scanner over HTML that is no parser: start tags with quoted or bare values, comments, and
  * elements whose text is no markup. Every step moves forward, so all is linear; nothing past
  * HEAD_BYTES_MAX is looked at. */
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include "http/percent.h"
 #include <string.h>

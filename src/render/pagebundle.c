@@ -2,7 +2,7 @@
 
 #include "base/buf.h"
 #include "codec/json.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 /* headers of one part, names in any letter case. */
 static str header(const json_t *part, const char *name)

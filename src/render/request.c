@@ -18,7 +18,7 @@
 #include "render/site.h"
 
 #include "codec/json.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/siteinfo.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 
 #include "base/map.h"
 #include "codec/json.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* retention.c - until when a superseded render is kept, by each policy; retention.h has the rule.
+ */
 #include "title/retention.h"
 
 static bool is_never(store_time t)

@@ -1,7 +1,7 @@
 /* Goal: HTML of any bytes does the scanner of heads no harm; what was put in is found again, is all
  * that was added, and is not added twice. */
 #include "base/check.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <stdlib.h>
 #include <string.h>

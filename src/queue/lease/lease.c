@@ -1,6 +1,6 @@
 /* lease.c - requests for items: they come, their leases are written, they end.
  *
- * A request waits until a round (lease_round.c) gives it items of one partition. Then its lease is
+ * A request waits until a round (lease_grant.c) gives it items of one partition. Then its lease is
  * written, beside the reading of their bodies or after it (lease_bodies.c). Until that write is
  * over the items are GRANTING; a failed one puts them back to their place, and the request waits
  * again. A request may end while its lease is being written. Then the items go back to their place

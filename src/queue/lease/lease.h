@@ -1,7 +1,7 @@
 /* lease.h - what the parts of leasing call of each other. Private to queue.
  *
  *   lease.c          requests come, their leases are written, they end
- *   lease_round.c    which of them get which items
+ *   lease_grant.c    which of them get which items, and the fencing token of each lease
  *   lease_bodies.c   the bodies of those items
  * Thread: under the lock of the queue, but for lease_copy. */
 #ifndef QUEUE_LEASE_LEASE_H

@@ -73,7 +73,7 @@ struct part {
     bool closed;                            /* is being moved to another store */
     bool queued;                            /* in queue.work */
     bool frees_only;                        /* the disk was full: removals first */
-    uint64_t epoch, tokens;
+    uint64_t epoch, tokens;          /* of fencing tokens: the high bits, and how many were given */
     struct queue_part_record record; /* as it was owned, until it is read */
     uint64_t generation;             /* of the memory: raised when it was thrown away */
     uint64_t churn; /* batches with live items that left memory: what was read before may be old */

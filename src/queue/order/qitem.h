@@ -63,7 +63,7 @@ struct qitem {
     struct ksuid id;
     store_time created_at, expire_at, ready_at, due_at;
     store_time wake_at; /* in the heap: due_at, or later after a failure */
-    uint64_t token;
+    uint64_t token;     /* the fencing token of its lease */
     uint32_t attempts;
     uint32_t ordered_to; /* doomed by an order: the number of the queue it goes to; 0: by none */
     uint16_t index;

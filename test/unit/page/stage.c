@@ -10,7 +10,7 @@
 #include "loop/sysclock.h"
 #include "page/quota.h"
 #include "page/tell.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 #include "sites.h"
 
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
  * does no harm. */
 #include "../cmocka_all.h"
 
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <string.h>
 

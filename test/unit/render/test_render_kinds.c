@@ -7,7 +7,7 @@
 #include "sites.h"
 
 #include "render/site.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "sites.h"
 
 #include "render/api.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <jansson.h>
 #include <string.h>

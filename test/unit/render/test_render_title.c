@@ -4,7 +4,7 @@
 #include "../cmocka_all.h"
 #include "sites.h"
 
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <stdlib.h>
 #include <string.h>

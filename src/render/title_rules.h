@@ -1,6 +1,7 @@
-/* title.h - titles by the rules of a wiki, and what heads of its HTML say. Part of render.h. */
-#ifndef RENDER_TITLE_H
-#define RENDER_TITLE_H
+/* title_rules.h - titles by the rules of a wiki, and what heads of its HTML say. Part of render.h.
+ */
+#ifndef RENDER_TITLE_RULES_H
+#define RENDER_TITLE_RULES_H
 
 #include "render/render.h"
 

@@ -1,4 +1,7 @@
-/* The rules of MediaWiki 1.39 (MediaWikiTitleCodec) and of the library mediawiki-title, which
+/* title_rules.c - which titles a wiki takes, and how it writes them: illegal characters, lengths,
+ * namespaces, capitals.
+ *
+ * The rules of MediaWiki 1.39 (MediaWikiTitleCodec) and of the library mediawiki-title, which
  * RESTBase uses.
  *
  * Wikis differ on the capitals of some letters: by PHP, by $wgOverrideUcfirstCharacters. Those are
@@ -8,7 +11,7 @@
 #include "render/siteinfo.h"
 
 #include "base/utf8.h"
-#include "render/title.h"
+#include "render/title_rules.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* lease_round.c - who gets what: a round promises, shares, and hands over.
+/* lease_grant.c - who gets what: a round promises, shares, and hands over.
  *
  * Each request in order of arrival goes to the partition with the oldest ready head not yet
  * promised; when all is promised, to the partition served last, as long as that has an item for
