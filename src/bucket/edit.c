@@ -18,7 +18,7 @@ err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bucket *b,
     t->look.title.seen = &t->seen;
     title_seen_init(&t->seen);
     t->txn = txn;
-    t->blob = STR_NONE;
+    t->blob = (struct engine_blob){ .n = 0 };
     t->joined = false;
     t->changes = changes;
     err e = engine_get(t->look.view, SPACE_TITLE, page_key_str(key), &found);
@@ -102,7 +102,7 @@ static err edit_insert(struct title *title, struct page_row *row, const struct p
     if (e == ERR_OK && replaced != NULL)
         e = due_unfile(t->txn, &page_due, replaced->due_stored, due);
     if (e == ERR_OK)
-        e = engine_txn_put(t->txn, SPACE_RENDER, k, row_encode(t, row, value), t->blob);
+        e = engine_txn_put_blob(t->txn, SPACE_RENDER, k, row_encode(t, row, value), &t->blob);
     return e == ERR_OK ? due_file(t->txn, &page_due, row->r.due_at, due, STR("")) : e;
 }
 

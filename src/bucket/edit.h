@@ -18,7 +18,7 @@ struct edit {
     struct engine_txn *txn;
     struct page_title_row as_read;
     bool had_row;
-    str blob;                   /* of the render that is put */
+    struct engine_blob blob;    /* of the render that is put */
     struct feed_batch *changes; /* NULL: nobody follows */
     bool joined;                /* the fences became one, for the whole title */
     struct title_seen seen;

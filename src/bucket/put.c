@@ -12,7 +12,7 @@
 /* What a put has of its own, in its arena. */
 struct put_own {
     struct engine_update update;
-    str bundle;
+    struct engine_blob bundle;
     struct page_render row;
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
     struct title_answer answer;
@@ -202,8 +202,10 @@ static err put_prepare(struct page_put *p)
     bundle_digests(p->contents, p->contents_count, own->digest, own->plain_digest);
     struct bundle_way way = { .codec = b->opts.codec,
                               .frames = frame_pool_take(&b->pages->frames) };
-    e = bundle_build(&way, p->contents, p->contents_count, p->arena, &own->row, &own->bundle);
+    str bundle = STR_NONE;
+    e = bundle_build(&way, p->contents, p->contents_count, p->arena, &own->row, &bundle);
     frame_pool_give(&b->pages->frames, &way.frames);
+    own->bundle = engine_blob_of(bundle);
     if (e != ERR_OK)
         err_note_set(&p->note, "the bundle is too large");
     return e;

@@ -88,30 +88,44 @@ static err txn_write(struct engine_txn *t, struct overlay_row *row)
     return ERR_OK;
 }
 
-static bool sizes_fit(str key, str value, str bytes)
+static bool sizes_fit(str key, str value, uint64_t bytes)
 {
     return key.n <= ENGINE_KEY_BYTES_MAX && value.n <= ENGINE_VALUE_BYTES_MAX &&
-           bytes.n <= ENGINE_BLOB_BYTES_MAX;
+           bytes <= ENGINE_BLOB_BYTES_MAX;
+}
+
+struct engine_blob engine_blob_of(str bytes)
+{
+    if (bytes.n == 0)
+        return (struct engine_blob){ .n = 0 };
+    return (
+        struct engine_blob){ .n = bytes.n, .hash = XXH3_64bits(bytes.p, bytes.n), .mem = bytes.p };
+}
+
+err engine_txn_put_blob(struct engine_txn *t, enum engine_space space, str key, str value,
+                        const struct engine_blob *blob)
+{
+    if (!sizes_fit(key, value, blob->n))
+        return ERR_LIMIT;
+    char buf[DB_KEY_BYTES_MAX];
+    struct overlay_row row = { .key = db_key(space, key, buf),
+                               .value = value,
+                               .blob = *blob,
+                               .fresh = blob->n > ENGINE_INLINE_BYTES_MAX };
+    return txn_write(t, &row);
 }
 
 err engine_txn_put(struct engine_txn *t, enum engine_space space, str key, str value, str bytes)
 {
-    if (!sizes_fit(key, value, bytes))
+    if (bytes.n > ENGINE_BLOB_BYTES_MAX)
         return ERR_LIMIT;
-    char buf[DB_KEY_BYTES_MAX];
-    struct overlay_row row = { .key = db_key(space, key, buf), .value = value };
-    if (bytes.n > 0) {
-        row.blob = (struct engine_blob){ .n = bytes.n,
-                                         .hash = XXH3_64bits(bytes.p, bytes.n),
-                                         .mem = bytes.p };
-        row.fresh = bytes.n > ENGINE_INLINE_BYTES_MAX;
-    }
-    return txn_write(t, &row);
+    const struct engine_blob blob = engine_blob_of(bytes);
+    return engine_txn_put_blob(t, space, key, value, &blob);
 }
 
 err engine_txn_put_value(struct engine_txn *t, enum engine_space space, str key, str value)
 {
-    if (!sizes_fit(key, value, STR_NONE))
+    if (!sizes_fit(key, value, 0))
         return ERR_LIMIT;
     struct engine_row old;
     err why = engine_get(t->view, space, key, &old);

@@ -138,6 +138,12 @@ store_time engine_txn_now(const struct engine_txn *t);
  * Fails: ERR_LIMIT when key, value, bytes or the number of rows pass their maximum. */
 MUST_CHECK err engine_txn_put(struct engine_txn *t, enum engine_space space, str key, str value,
                               str bytes);
+/* A new blob of these bytes, with their hash: made before the update, so that the engine's thread
+ * need not read them all. n 0: no blob. Thread: any. */
+struct engine_blob engine_blob_of(str bytes);
+/* As engine_txn_put. */
+MUST_CHECK err engine_txn_put_blob(struct engine_txn *t, enum engine_space space, str key,
+                                   str value, const struct engine_blob *blob);
 /* Replaces the value of an existing row and keeps its blob. ERR_NOT_FOUND. */
 MUST_CHECK err engine_txn_put_value(struct engine_txn *t, enum engine_space space, str key,
                                     str value);

@@ -336,6 +336,17 @@ err engine_txn_put(struct engine_txn *t, enum engine_space space, str key, str v
     return txn_set(t, space, key, row_new(space, key, value, bytes));
 }
 
+struct engine_blob engine_blob_of(str bytes)
+{
+    return (struct engine_blob){ .n = bytes.n, .mem = bytes.p };
+}
+
+err engine_txn_put_blob(struct engine_txn *t, enum engine_space space, str key, str value,
+                        const struct engine_blob *blob)
+{
+    return engine_txn_put(t, space, key, value, (str){ .p = blob->mem, .n = blob->n });
+}
+
 err engine_txn_put_value(struct engine_txn *t, enum engine_space space, str key, str value)
 {
     struct engine *e = t->view.engine;
