@@ -50,8 +50,10 @@ bool hot_wants(struct app_hot *h, struct hot_key key);
 /* Could an answer with a body of that size be kept? A copy for nothing would double what a large
  * answer holds. */
 bool hot_takes(const struct app_hot *h, size_t body_bytes);
-/* Keeps an entry in place of one there already; does nothing when it is too large or already dead.
- */
+/* Keeps an entry. An older entry of the key is dropped, also when the new one is too large to keep.
+ * Nothing is kept or dropped when the title has changed since opts->seen, when the target or the
+ * tag is longer than its limit, or when there is no memory. An entry may take half of its shard's
+ * bytes. valid_until is not checked here. */
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts);
 /* The ready answer with a reference for the caller, or NULL. if_none_match (empty: none) chooses
  * between 200 and 304; an entry that has only the other one is a miss. Reads the clock only for an

@@ -90,8 +90,8 @@ struct page_get {
     struct page_range_fields range_fields;
     str accept_encoding;
     str accept; /* when it names a specification; else empty */
-    /* It is about to wait for this. Fills in deadline and shape for WAIT_OTHERS. False: it must
-     * not; not asked for WAIT_READ. At home, or inside page_get_start */
+    /* It is about to wait for this. Fills in deadline and shape for WAIT_OTHERS. False: it
+     * must not wait; the answer is ignored for WAIT_READ. At home, or inside page_get_start */
     bool (*wait)(struct page_get *g, enum page_wait what);
     mono deadline;
     int shape; /* index of the shape that would answer; -1: none would */

@@ -15,7 +15,7 @@ enum { PAGE_KEPT_STEPS_MAX = 10000 };
 struct page_kept {
     struct page_bucket *bucket;
     const char *bucket_name; /* NULL: a preview */
-    str key, title;          /* as stored; of the page */
+    str key, title;          /* as stored (of a preview with its user); of the page. In the arena */
     str user;                /* digits; empty: nobody in particular */
     struct page_name name;   /* as the editor knows it */
     store_time until;
@@ -42,8 +42,9 @@ struct page_kept_list {
 };
 MUST_CHECK enum store_start page_kept_list(struct page_kept_list *l);
 
-/* Lists, as list says, and takes away what it finds. call.why, once list.call.why is ERR_OK: that
- * of an unstash, and its note. */
+/* Lists as list says, and unstashes each item found. Look at list.call.why first: when the listing
+ * failed, call.why is ERR_OK. Then call.why is the outcome of the unstash that ended it, and
+ * order.note its note. removed and bytes count what was taken away before an error, too. */
 struct page_kept_removal {
     struct store_call call;
     struct page_kept_list list; /* in, but for its call */

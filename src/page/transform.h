@@ -110,7 +110,8 @@ enum transform_refusal page_transform_can(const struct page_transform *t);
  * before the start. */
 enum transform_refusal page_transform_check(struct page_transform *t);
 void page_transform_start(struct page_transform *t);
-/* Whoever asked has left: done comes soon. Thread: loop. */
+/* The client has left. A call to the origin that transforms is canceled, and done comes soon. In
+ * every other phase nothing is canceled, and done comes when the transform ends. Thread: loop. */
 void page_transform_leave(struct page_transform *t);
 
 #endif

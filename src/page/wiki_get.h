@@ -27,8 +27,8 @@ struct page_wiki_get {
     struct page_target target; /* its domain has an origin */
     enum render_want want;     /* META, WIKITEXT or LINT */
     unsigned flags;            /* NO_CACHE, SCRIPT, ONLY_CACHED, NO_STALE of enum page_get_flag */
-    /* It is about to wait; fills in deadline for WAIT_OTHERS. False: it must not; not asked for
-     * WAIT_READ. At home, or inside page_wiki_get_start */
+    /* It is about to wait; fills in deadline for WAIT_OTHERS. False: it must not wait; the answer
+     * is ignored for WAIT_READ. At home, or inside page_wiki_get_start */
     bool (*wait)(struct page_wiki_get *g, enum page_wait what);
     mono deadline;
     /* Once: inside page_wiki_get_start, or later at home. All below is there until it returns. g

@@ -82,6 +82,7 @@ static void conn_break(struct pg *c, err cause)
 /* Queues it whole, in the memory of libpq. */
 static void unit_send(struct pg *c, struct pg_unit *u)
 {
+    INVARIANT(u->rows == NULL || u->build == NULL);
     for (unsigned i = 0; u->rows != NULL && i < u->count; i++)
         u->rows[i] = NULL;
     if (atomic_load(&c->broken)) {

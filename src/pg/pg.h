@@ -58,8 +58,10 @@ struct pg_opening {
 void pg_opening_start(struct pg_opening *o);
 /* done is not called; nothing when it was. Loop. */
 void pg_opening_cancel(struct pg_opening *o);
-/* Loop. What is on its way is forgotten: done is not called. INVARIANT: the pool does not work at
- * it, as it does for a unit of more than PG_LIGHT_BYTES alone. */
+/* Units under way are dropped, and their done is not called. INVARIANT: the pool is not at work on
+ * the connection. The pool works on it when units to send, or an answer that comes, are more than
+ * PG_LIGHT_BYTES. So close inside a done, or when no unit is under way. *cp becomes NULL; NULL is
+ * allowed. Thread: loop. */
 void pg_close(struct pg **cp);
 
 /* ---- statements ---- */
@@ -92,24 +94,29 @@ struct pg_statement {
 /* What a statement returned. */
 struct pg_rows;
 unsigned pg_rows_count(const struct pg_rows *r);
-/* Borrowed until pg_rows_free. INVARIANT: there are such a row and column. */
+/* Borrowed until pg_rows_free; n 0 of NULL. INVARIANT: there are such a row and column. */
 str pg_bytes(const struct pg_rows *r, unsigned row, unsigned column);
-/* int2, int4, int8; neither is NULL. */
+/* Is the value an int2, int4 or int8, and not NULL? */
 bool pg_is_i64(const struct pg_rows *r, unsigned row, unsigned column);
-/* 0 for what is none. */
+/* The value; 0 when pg_is_i64 is false. */
 int64_t pg_i64(const struct pg_rows *r, unsigned row, unsigned column);
 void pg_rows_free(struct pg_rows **rp);
 
 struct pg_outcome {
-    err why; /* ERR_OK: committed. ERR_IO: unknown, the connection is of no more use. Else nothing
-                of it is or will be there; ERR_UNAVAILABLE without a state:
-                never sent */
-    unsigned failed;            /* which statement; count: the commit */
+    /* ERR_OK: committed. ERR_IO: nobody knows whether it is committed; open a new connection. All
+     * other errors: not committed, and never will be (ERR_FULL, ERR_TIMEOUT of a statement or a
+     * lock, ERR_PRECONDITION: SQLSTATE 22 and 23, ERR_DENIED, ERR_LIMIT: build failed,
+     * ERR_UNAVAILABLE). ERR_UNAVAILABLE with an empty state: it was not sent whole. A deadline that
+     * passes after sending, or an answer of more than 256 MiB, is ERR_IO. */
+    err why;
+    unsigned failed;            /* index of the statement that failed; count: the commit, or none */
     char state[PG_STATE_BYTES]; /* SQLSTATE, or empty */
     struct err_note note;
 };
 /* A list of statements on its way; the caller's until done. */
-enum { PG_LIGHT_BYTES = 256 << 10 }; /* sent, read and decoded on the loop; more on the pool */
+enum {
+    PG_LIGHT_BYTES = 256 << 10
+}; /* of one unit or answer: sent and read on the loop; more on the pool */
 struct pg_unit {
     const struct pg_statement *list;
     unsigned count;
@@ -118,8 +125,8 @@ struct pg_unit {
     bool (*build)(struct pg_unit *u);
     uint64_t weight; /* of build: bytes that it sends, or as many as cost the same time */
     mono deadline;
-    /* Room for as many as there are statements: those of ERR_OK are the caller's to free, all are
-     * NULL else. NULL: nobody looks. */
+    /* Array of count, for what the statements return. ERR_OK: the caller frees each with
+     * pg_rows_free. Else all are NULL. NULL: results are dropped. Not together with build. */
     struct pg_rows **rows;
     void (*done)(struct pg_unit *u); /* loop */
     struct pg_outcome out;

@@ -1,8 +1,10 @@
 /* later.h - calls of queues and stores that may be answered later. Part of queue.h.
  *
- * Such a call returns ERR_AGAIN, holds no thread while it waits, and posts the task to home once,
- * with why; what the call points to is lent until then. Without one (NULL) the call blocks. A call
- * may block for a disk of this machine. */
+ * The caller sets home and task.run. A call that will be answered later returns ERR_AGAIN. It holds
+ * no thread, and posts the task to home exactly once; why has the outcome then. The caller keeps
+ * all that the call points to until then. Any other result is final, and the task is not posted.
+ * With later NULL the call blocks. With later it may still block for a disk of this machine, so it
+ * is not for the loop. */
 #ifndef QUEUE_LATER_H
 #define QUEUE_LATER_H
 

@@ -1,12 +1,16 @@
 /* store.h - calls to a store, whichever it is.
  *
- * Model. A request embeds a call and says where it goes on. A start returns STORE_DONE when the
- * result is there: then done is not called. Else it returns STORE_LATER, and done is posted to the
- * caller's home exactly once, with the same result; it may run before the start has returned, on
- * another thread. The embedded store finishes reads of what is in memory at once. Requests and all
- * that they borrow stay the caller's until then, and a store lives until its calls are over.
- *   A read that was LATER and is wanted no more can be canceled: done comes soon, with ERR_TIMEOUT
- * or the result. A write that was submitted is never taken back. */
+ * Model. A request embeds a call, and call.home names the thread that goes on. A start has two
+ * results. STORE_DONE: the outcome stands in the request, and done is not called. STORE_LATER: done
+ * runs at call.home exactly once, and the outcome stands in the request then. done may run on
+ * another thread before the start returns: touch nothing of the request after STORE_LATER. The
+ * embedded store finishes reads of what is in memory at once.
+ *   The caller owns the request and all that it points to, and keeps them alive and unchanged until
+ * the call is over. Members that are not under "in" are zero before the start. The store must
+ * outlive its calls.
+ *   A read whose start returned STORE_LATER can be canceled: done comes soon, with ERR_TIMEOUT or
+ * the result. Reads have no deadline of their own. A write that was submitted is never taken
+ * back. */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
@@ -37,8 +41,8 @@ struct store_call {
     atomic_bool canceled;
 };
 
-/* Of a call that was LATER; in vain once its done was posted. The request lives until it returns.
- * Thread: any. */
+/* Cancels a read whose start returned STORE_LATER. No effect once done is posted. The caller keeps
+ * the request alive until store_cancel returns. Thread: any. */
 static inline void store_cancel(struct store_call *c)
 {
     atomic_store_explicit(&c->canceled, true, memory_order_relaxed);
@@ -74,14 +78,14 @@ static inline enum store_start store_call_done(struct store_call *c, err why)
     return STORE_DONE;
 }
 
-/* For callers to whom both ways are one: done runs here when the call is over at once, ... */
+/* Runs done on this thread when start is STORE_DONE, so that a caller has one way to go on. */
 static inline void store_call_then(enum store_start start, struct store_call *c)
 {
     if (start == STORE_DONE)
         c->done(c);
 }
 
-/* ... or at the caller's home in any case. */
+/* Posts done to call.home when start is STORE_DONE, so that done never runs inside the start. */
 static inline void store_call_post(enum store_start start, struct store_call *c)
 {
     if (start == STORE_DONE)

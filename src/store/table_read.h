@@ -62,10 +62,12 @@ struct table_row {
 };
 str table_row_value(const struct table_row *r, str name); /* p NULL: null or unknown */
 
-/* ---- requests. What they borrow is the store's until done. ---- */
+/* ---- requests. The caller keeps what they borrow alive and unchanged until the call is over.
+ * Results live in the arena of the request. ---- */
 
 /* Rows in the order of their keys. call.why: ERR_OK; ERR_NOT_FOUND (no such table), ERR_BAD with a
- * note, ERR_CONFLICT (an index that is still being filled), ERR_LIMIT, ERR_CORRUPT, ERR_IO. */
+ * note, ERR_CONFLICT (an index that is still being filled), ERR_LIMIT (the arena is full),
+ * ERR_UNAVAILABLE (other requests hold the memory), ERR_TIMEOUT (canceled), ERR_CORRUPT, ERR_IO. */
 struct table_rows {
     struct store_call call;
     /* in */
@@ -83,9 +85,9 @@ struct table_rows {
     struct err_note note;
 };
 
-/* The same from a JSON query (1.8) to a JSON answer {"items":[...],"damaged":[...],"next":"..."}.
- * It ends before a row that does not fit in it, or in what the arena has left; as the first, such a
- * row is ERR_LIMIT with a note. */
+/* The same, from a query in JSON (docs/peers.md, 1) to an answer in JSON,
+ * {"items":[...],"damaged":[...],"next":"..."}. It ends before a row that does not fit in it, or in
+ * what the arena has left; as the first, such a row is ERR_LIMIT with a note. */
 struct table_query {
     struct store_call call;
     /* in */

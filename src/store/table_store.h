@@ -9,13 +9,13 @@
  * nothing across tables. A row past its expiry is never served, whether or not the upkeep has
  * removed it yet.
  *   Secondary indexes (the peer's 2015 to 2017): other orders of the same rows, by attributes that
- * need not be in the key. Through an index a get sees what the index names and the row's key. When
- * the last of the key is a version (a timeuuid, descending) that the index does not name, the
- * newest row of those that differ in it alone counts: when its attributes do not match any more,
- * older rows that did are not given. A row without a value for one of the index's hash and range
- * attributes is not in it.
- *   Reads of what lies in memory, and of few rows, are done at once.
- *   Requests: table_read.h, table_write.h. Stores: table/tables.h, on the embedded engine. */
+ * need not be in the key. A get through an index sees the attributes that the index names, and the
+ * key of the row. The last attribute of the key may be a version (a timeuuid, descending) that the
+ * index does not name. Of rows that differ in the version alone, only the newest counts. If the
+ * newest does not match, older rows that match are not given. A row without a value for one of the
+ * index's hash and range attributes is not in it. Reads of what lies in memory, and of few rows,
+ * are done at once. Requests: table_read.h, table_write.h. Stores: table/tables.h, on the embedded
+ * engine. */
 #ifndef STORE_TABLE_STORE_H
 #define STORE_TABLE_STORE_H
 
@@ -42,7 +42,8 @@ struct table_store {
     const struct table_store_ops *ops;
 };
 
-/* Thread: any but the loop, as all that follows. */
+/* Thread of all functions here: any but the loop. Each takes a request of table_read.h or
+ * table_write.h, whose comment has its errors. */
 MUST_CHECK static inline enum store_start table_store_rows(struct table_store *s,
                                                            struct table_rows *r)
 {
@@ -68,7 +69,7 @@ MUST_CHECK static inline enum store_start table_store_parse(struct table_store *
 {
     return s->ops->parse(s, p);
 }
-/* Prepares on the calling thread. */
+/* Checks and prepares the writes on the calling thread, then submits one update. */
 MUST_CHECK static inline enum store_start table_store_update(struct table_store *s,
                                                              struct table_update *u)
 {

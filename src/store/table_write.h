@@ -37,11 +37,12 @@ struct table_write {
     enum table_condition condition;
     const struct table_attr *equal; /* IF_EQUAL: all of them; NULL: the attribute is not set */
     unsigned equal_count;
-    /* IF_ALLOWED, also of a delete: asked in the update, maybe more than once, on a thread of the
-     * store; pure but for the request. stored is borrowed, lacks what is null, and is NULL when
-     * there is no such row. It is that of the key; of a delete, and of a put with predicates, the
-     * first that they name. Of a long delete: before its first update. ERR_UNAVAILABLE:
-     * 10,000 expired rows stand before it. */
+    /* IF_ALLOWED, also of a delete: may this write be made? Asked inside the update, perhaps more
+     * than once, on a thread of the store. It changes nothing but its own request. stored: the row,
+     * borrowed for the call; attributes that are null are absent; NULL: there is no such row. The
+     * row is that of the key. With predicates (always of a delete) it is the first row that they
+     * name. A long delete asks once, before its first update. ERR_UNAVAILABLE: 10,000 expired rows
+     * stand before that row. */
     bool (*allow)(void *ctx, const struct table_row *stored);
     void *allow_ctx;
     bool allow_by_key; /* stored has but its key: nothing else is read */
@@ -60,7 +61,8 @@ struct table_write {
  * TABLE_DELETE_ROWS_MAX rows, or of fewer with much in indexes, runs as several updates in the
  * order of the key, each atomic; readers and writers may come between. One that finds no room is
  * tried with fewer rows. When it ends early the note says how much is done; the same delete again
- * does the rest. */
+ * does the rest. ERR_UNAVAILABLE stands there for ERR_LIMIT, and where other requests hold the
+ * memory. */
 struct table_update {
     struct store_call call;
     /* in; borrowed until done */
@@ -68,13 +70,13 @@ struct table_update {
     const struct table_write *writes;
     unsigned writes_count; /* more than one: a batch on one partition key */
     bool one_step;         /* a batch, also of one */
-    uint64_t random;       /* of the versions that puts leave out */
-    /* not used by others until done, and what it has left is for the decision */
+    uint64_t random;       /* 64 random bits: of the versions that puts leave out */
+    /* until done the caller allocates nothing from it; the decision uses what is left of it */
     struct arena *arena;
     /* out */
     bool applied;          /* false: a condition did not hold and nothing was written */
-    uint64_t rows_deleted; /* on disk, also when done gets an error: of a delete that ran as several
-                              updates */
+    uint64_t rows_deleted; /* rows of a delete that are gone on disk; set also when a delete of
+                              several updates ends with an error */
     struct err_note note;
 };
 

@@ -1,4 +1,5 @@
-/* query.h - JSON queries (the peer's 1.8) as the structures of table.h. Pure; all in the arena. */
+/* query.h - JSON queries (docs/peers.md, 1) as the structures of table.h. Pure; all in the arena.
+ */
 #ifndef TABLE_QUERY_H
 #define TABLE_QUERY_H
 

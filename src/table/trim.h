@@ -1,4 +1,4 @@
-/* trim.h - revisionRetentionPolicy of a table: which rows a put lets go (the peer's 1.8).
+/* trim.h - revisionRetentionPolicy of a table: which rows a put lets go (docs/peers.md, 1).
  *
  *   all          nothing
  *   ttl          every row, the static ones too, ends so many seconds after it was put, or as it

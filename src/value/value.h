@@ -9,8 +9,8 @@
  * The newest tid of the highest revision is the latest. A bucket that the configuration names has
  * its table made, or brought up to date, by the first put after a start.
  *   The service stands on a table store. It knows no request and no answer of HTTP: values go in,
- * values come out. Requests are calls as in store/store.h: DONE at once, or LATER at call.home,
- * which may take milliseconds there, so it is not the loop. */
+ * values come out. Requests are calls as in store/store.h: DONE at once, or LATER at call.home.
+ * Steps at call.home may take milliseconds, so call.home is never the loop. */
 #ifndef VALUE_VALUE_H
 #define VALUE_VALUE_H
 
@@ -36,7 +36,7 @@ struct value_service {
     unsigned buckets_count, domains_count;
     atomic_bool *there; /* value_service_init: by domain and bucket, is its table made? */
 };
-/* All members but there are set. Dies when out of memory. */
+/* The caller has set all members except there. The process ends when there is no memory. */
 void value_service_init(struct value_service *s);
 void value_service_fini(struct value_service *s);
 /* NULL: not configured. */
@@ -103,18 +103,20 @@ struct value_call {
     } step; /* under way */
 };
 
-/* Finds the row the target names (of several the newest) into of.row. */
+/* Finds the row the target names (of several the newest) into of.row. No row is ERR_OK, and
+ * row.found is false. */
 struct value_read {
     struct value_call of;
 };
 MUST_CHECK enum store_start value_read(struct value_service *s, struct value_read *r);
-/* The bytes of a found row, out of their coding. ERR_CORRUPT, ERR_LIMIT. */
+/* The bytes of a found row, out of their coding; row->body itself when it has none. ERR_CORRUPT,
+ * ERR_LIMIT. */
 MUST_CHECK err value_raw(const struct value_row *row, struct arena *a, str *raw);
 
 enum value_outcome {
     VALUE_WRITTEN,
     VALUE_UNMET,   /* a condition did not hold; nothing was written */
-    VALUE_SAME,    /* PUT, unlike: nothing was written */
+    VALUE_SAME,    /* a put with unlike: the stored value is the same, and nothing was written */
     VALUE_TID_LAST /* PUT of a revision whose newest tid is the last there can be */
 };
 
@@ -128,7 +130,7 @@ struct value_put {
     str headers;      /* lines to replay */
     str etag;         /* PLAIN */
     struct value_condition condition;
-    bool unlike;     /* PLAIN: only when the stored bytes are others, or of another content-type */
+    bool unlike;     /* PLAIN: write only when the stored bytes or their content-type differ */
     uint64_t random; /* of the tid */
     /* out */
     enum value_outcome outcome;
@@ -169,8 +171,9 @@ struct value_list {
 };
 MUST_CHECK enum store_start value_list(struct value_service *s, struct value_list *l);
 
-/* Makes a bucket, or says whether a configured one is what is asked for; or drops one that is not
- * configured. */
+/* Makes a bucket. Of a configured bucket nothing is made: call.why says whether it is as json asks
+ * (ERR_BAD with a note: it is not). With drop, drops it. The caller refuses to drop a configured
+ * bucket; this function does not. */
 struct value_bucket {
     struct value_call of;
     bool drop;

@@ -8,7 +8,7 @@
  * soon as it has synced a group.
  *   What is made behind a write rests on the write's success: items that it changes are left alone,
  * states of batches are those it leaves. So the next write is sent only after it, and taken back
- * (slot_withdraw) when it fails: what stood in it waits again, as if it had not been made.
+ * (track_withdraw) when it fails: what stood in it waits again, as if it had not been made.
  *
  *   behind, of the write on its way:
  *   NONE -> HELD <-> OFFERED -> SENT      HELD: being added to, under the lock of the queue

@@ -3,7 +3,8 @@
  *
  * A job goes in steps, on threads of the pool. A step that starts a call with the job's later
  * (later.h) and gets ERR_AGAIN returns true, and touches the job no more: the next step may be
- * under way. It begins when the store has answered, and finds the outcome in later.why. */
+ * under way. It begins when the store has answered, and finds the outcome in later.why. The job
+ * lives until done, or until store_job_run has returned false. */
 #ifndef QUEUE_STORE_JOB_H
 #define QUEUE_STORE_JOB_H
 
@@ -25,8 +26,11 @@ void store_job_start(struct loop *l, struct store_job *j);
 /* The same with its first step on the calling thread. False: it is over, and done is not called. */
 MUST_CHECK bool store_job_run(struct loop *l, struct store_job *j);
 
-/* Around a call of step, which is made with later: before it begins, and with what it returned.
- * True: ERR_AGAIN, step returns true at once. */
+/* A step asks a store like this:
+ *     err why = ask(..., store_job_ask(j));
+ *     if (store_job_waits(j, why))
+ *         return true;
+ * Then the store answers later, and the next step takes later.why. */
 static inline struct queue_later *store_job_ask(struct store_job *j)
 {
     j->waits = true;
@@ -38,7 +42,7 @@ static inline bool store_job_waits(struct store_job *j, err why)
         j->waits = false;
     return why == ERR_AGAIN;
 }
-/* At the begin of a step: is there an outcome to take? */
+/* First in a step: did a store answer since the last step? Then later.why has what it said. */
 static inline bool store_job_told(struct store_job *j)
 {
     bool told = j->waits;
