@@ -566,6 +566,18 @@ def an_item_may_wait_longer_than_it_lives(binary):
 
 
 @scene
+def who_starts_again_owns_its_partitions_at_once(binary):
+    with Cluster(options=('fsync=off',)) as cluster:
+        with queue_server(binary, '--set', f'queue.stores=b={cluster.url}') as server:
+            create(server, 'q', 4)
+            for _ in range(20):
+                server.restart()
+                wait_until(lambda: {part['state'] for part in fine(server, '/v1/partitions.list', {'queue_name': 'q'})[
+                    'partitions']} == {'available'}, 'they are read', WAIT)
+            eq(server.stderr().count('state=standby'), 0)
+
+
+@scene
 def an_imported_item_goes_to_no_strangers_queue(binary):
     """Attempts that reach what the store keeps above them, as an earlier release took them too, and a token that ends with the
     number of a queue: in a folder and in PostgreSQL."""

@@ -122,12 +122,19 @@ err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_par
 /* ---- owning ---- */
 
 #define TABLE_THERE_STATE "42P07"
+/* Does the process that owns live? It holds the lock of its number, shared. Who looks takes that
+ * lock alone till its transaction ends, so two who look at once hide it from each other: hence the
+ * list of locks. Who comes back in between is fenced by the epoch. */
+#define OWNER_LIVES(owner)                                                                         \
+    "(NOT pg_try_advisory_xact_lock(" owner ") AND EXISTS (SELECT FROM pg_locks WHERE granted"     \
+    " AND locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1"                           \
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"             \
+    " AND (classid::int8 << 32 | objid::int8) = " owner "))"
 #define OWN_SQL                                                                                    \
     "INSERT INTO queue_part AS p VALUES ($1, $2, 1, $3, $4) ON CONFLICT (queue, partition) DO "    \
     "UPDATE"                                                                                       \
-    " SET epoch = p.epoch + 1, owner = $3, boot = $4 WHERE p.owner = $3 OR "                       \
-    "pg_try_advisory_xact_lock(p.owner)"                                                           \
-    " RETURNING epoch"
+    " SET epoch = p.epoch + 1, owner = $3, boot = $4 WHERE p.owner = $3 OR NOT " OWNER_LIVES(      \
+        "p.owner") " RETURNING epoch"
 
 /* Those that writes did not come to; also when it is another's, whom they are of no use either. */
 #define RECORDS_OLD_SQL "DELETE FROM {r} WHERE n < (SELECT max(n) FROM {r}) - 16"
@@ -228,8 +235,8 @@ err store_pg_own(struct queue_store *q, const struct queue_own *own)
 #define DROP_ANOTHERS_STATE "22012" /* division by zero */
 /* Fails when a process that lives owns it; else nobody takes it before the transaction ends. */
 #define DROP_MAY_SQL                                                                               \
-    "SELECT 1 / (count(*) = 0)::int4 FROM queue_part WHERE queue = $1 AND partition = $2 AND "     \
-    "owner <> $3 AND NOT pg_try_advisory_xact_lock(owner)"
+    "SELECT 1 / (count(*) = 0)::int4 FROM queue_part p WHERE queue = $1 AND partition = $2 AND "   \
+    "owner <> $3 AND " OWNER_LIVES("p.owner")
 
 static bool drop_next(struct pg_ask *k)
 {
