@@ -1,3 +1,4 @@
+/* head.c - heads of requests are judged, strictly; head.h says by which rules. */
 #include "http/head.h"
 
 #include "http/negotiate.h"

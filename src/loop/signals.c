@@ -59,21 +59,11 @@ void signals_watch(unsigned which, enum signals_manner manner)
     handle(which, &action, manner == SIGNALS_ONCE);
 }
 
-static void set(unsigned which, void (*what)(int number))
-{
-    struct sigaction action = { .sa_handler = what };
-    INVARIANT(sigemptyset(&action.sa_mask) == 0);
-    handle(which, &action, false);
-}
-
-void signals_default(unsigned which)
-{
-    set(which, SIG_DFL);
-}
-
 void signals_ignore(unsigned which)
 {
-    set(which, SIG_IGN);
+    struct sigaction action = { .sa_handler = SIG_IGN };
+    INVARIANT(sigemptyset(&action.sa_mask) == 0);
+    handle(which, &action, false);
 }
 
 unsigned signals_seen(void)

@@ -42,8 +42,6 @@ enum signals_manner {
 
 /* Notes these from now on. */
 void signals_watch(unsigned which, enum signals_manner manner);
-/* These do what they do by default. */
-void signals_default(unsigned which);
 void signals_ignore(unsigned which);
 
 /* Those that came and were not taken. */

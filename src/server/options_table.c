@@ -1,3 +1,5 @@
+/* options_table.c - the rows of all options: of the server, of buckets and of origins. Those of
+ * lists are in options_list.c. */
 #include "server/options_table.h"
 
 #include "app/config.h"

@@ -10,7 +10,7 @@
  *     ttl          stored_at                  window ttl
  *   due_at  NEVER while out_at is, else the greatest of out_at + window, requested, stashed and
  * held until. latest and interval are grouped: out_at depends on the neighbours, which place.c and
- * purge.c walk.
+ * step_purge.c walk.
  * Source: RESTBase table layer, revisionPolicy.js (scopes), the seed for app_ttl. */
 #ifndef TITLE_RETENTION_H
 #define TITLE_RETENTION_H

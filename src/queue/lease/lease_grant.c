@@ -3,7 +3,8 @@
  * Each request in order of arrival goes to the partition with the oldest ready head not yet
  * promised; when all is promised, to the partition served last, as long as that has an item for
  * each. Then the requests of a partition take its items one each per turn. A reply is from one
- * partition. Whoever got nothing waits on. */
+ * partition. Whoever got nothing waits on. Each lease of whoever wants tokens gets a fencing token:
+ * the partition's epoch, then a count. */
 #include "queue/lease/lease.h"
 
 enum {
