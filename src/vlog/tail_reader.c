@@ -1,12 +1,20 @@
+/* tail_reader.c - one aligned window at a time, and again when the kernel refuses for a moment.
+ *
+ * Linux writes a file's dirty pages back before a direct read. Blocks that still have no place on
+ * the disk behind that, as right after a process was killed, are an EIO for this one read, and the
+ * kernel says "Direct I/O collision with buffered writes" (fs/iomap/direct-io.c, IOMAP_DELALLOC).
+ * The next try writes them back. A disk that is broken fails all of the tries. */
 #include "vlog/tail_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { ALIGN_BYTES = 4096 };
+/* tries of a read that gets EIO; between them 1, 4, 16 and 64 ms */
+enum { ALIGN_BYTES = 4096, READ_TRIES = 5, READ_PAUSE_NS = 1000000, READ_PAUSE_GROWS = 4 };
 
 static err open_fd(struct tail_reader *r, bool direct)
 {
@@ -44,12 +52,24 @@ void tail_reader_fini(struct tail_reader *r)
     *r = (struct tail_reader){ .fd = -1 };
 }
 
+static int read_window(const struct tail_reader *r, uint64_t start, size_t *got)
+{
+    struct timespec pause = { .tv_nsec = READ_PAUSE_NS };
+    for (unsigned tries = 1;; tries++) {
+        int why = file_read_some(r->log->faults, r->fd, r->window, TAIL_WINDOW_BYTES, start, got);
+        if (why != EIO || tries == READ_TRIES)
+            return why;
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL); /* shorter is fine */
+        pause.tv_nsec *= READ_PAUSE_GROWS;
+    }
+}
+
 static err fill(struct tail_reader *r, uint64_t offset)
 {
     uint64_t start = offset / ALIGN_BYTES * ALIGN_BYTES;
     size_t got = 0;
     r->window_n = 0;
-    int why = file_read_some(r->log->faults, r->fd, r->window, TAIL_WINDOW_BYTES, start, &got);
+    int why = read_window(r, start, &got);
     if (why == EINVAL && r->direct) {
         err again = open_fd(r, false);
         return again == ERR_OK ? fill(r, offset) : again;
