@@ -1,5 +1,6 @@
 /* answer: which fields an answer carries. Method: answers under construction, never sent. */
 #include "app/answer.h"
+#include "lib/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,22 +8,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-
-static struct arena memory;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&memory, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_fini(&memory);
-    return 0;
-}
 
 static str policy_for(const char *type, const char *domain)
 {
@@ -54,7 +39,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(documents_may_use_styles_of_their_wiki_and_all_else_nothing,
-                                        setup, teardown),
+                                        memory_setup, memory_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Slices of JSON: values stay as they were sent, whatever is not JSON is refused. Method: texts and
  * their slices. */
 #include "codec/json.h"
+#include "lib/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,22 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static struct arena memory;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&memory, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_fini(&memory);
-    return 0;
-}
 
 static void value_is_the_text_without_blanks(void **state)
 {
@@ -189,5 +174,5 @@ int main(void)
         cmocka_unit_test(a_name_twice_and_too_many_are_refused),
         cmocka_unit_test(strings_are_decoded),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, memory_setup, memory_teardown);
 }

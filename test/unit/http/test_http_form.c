@@ -1,6 +1,7 @@
 /* form: bodies as curl and browsers send them are read, ambiguous ones refused. Method: literal
  * bodies, and every prefix of a good one. */
 #include "http/form.h"
+#include "lib/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,23 +15,8 @@
 #define MULTIPART "multipart/form-data; boundary=------------------------d74496d66958873e"
 #define MARK "--------------------------d74496d66958873e"
 
-static struct arena memory;
 static struct form form;
 static struct err_note note;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&memory, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_fini(&memory);
-    return 0;
-}
 
 static err parse(const char *type, const char *body)
 {
@@ -172,5 +158,5 @@ int main(void)
         cmocka_unit_test(multipart_that_two_would_read_differently_is_refused),
         cmocka_unit_test(a_boundary_is_needed_and_other_types_are_none_of_ours),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, memory_setup, memory_teardown);
 }

@@ -1,5 +1,6 @@
 /* transform_body: the same fields from three kinds of body, and what the origin is sent. Method:
  * literal bodies; what is written is read back by another JSON reader. */
+#include "lib/memory.h"
 #include "page/transform_body.h"
 
 #include <jansson.h>
@@ -13,23 +14,8 @@
 
 #define FORM "application/x-www-form-urlencoded"
 
-static struct arena memory;
 static struct transform_fields fields;
 static struct err_note note;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&memory, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_fini(&memory);
-    return 0;
-}
 
 static err parse(const char *type, const char *body)
 {
@@ -287,5 +273,5 @@ int main(void)
         cmocka_unit_test(ids_are_asked_for),
         cmocka_unit_test(a_document_is_known_by_what_it_holds),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, memory_setup, memory_teardown);
 }
