@@ -20,6 +20,7 @@ struct drop_job {
     struct store_job job;
     struct queues *all;
     uint32_t number, count, at;
+    bool left; /* some are another process's, which was told */
     struct drop_part {
         uint32_t store, partition;
     } * parts;
@@ -29,12 +30,11 @@ struct drop_job {
 /* What another process owns is for that one to delete: the queue is forgotten here alone. */
 static void drop_take(struct drop_job *d, err why)
 {
-    struct queue_store *store = d->all->opts.stores[d->parts[d->at].store];
-    if (why == ERR_CONFLICT)
+    if (why == ERR_CONFLICT && !d->left)
         log_event(d->all->opts.log, LOG_WARN, "queue.drop", LOG_INT("queue_number", d->number),
-                  LOG_INT("partition", d->parts[d->at].partition), LOG_CSTR("store", store->name),
-                  LOG_CSTR("what", "another process owns the partition; it stays, with its items, "
-                                   "until the queue is deleted there"));
+                  LOG_CSTR("what", "another process owns partitions of it, which stay, with their "
+                                   "items, until the queue is deleted there"));
+    d->left |= why == ERR_CONFLICT;
     d->why = why == ERR_CONFLICT ? ERR_OK : why;
     d->at++;
 }
