@@ -1,5 +1,4 @@
 /* admin.c - looking into a queue and changing what is in it. */
-#include "queue/lease/wait.h"
 #include "queue/order/flush.h"
 
 #include "base/buf.h"
@@ -14,7 +13,8 @@ enum {
     ADMIN_CHUNK = 500,
     WHY_BYTES_MAX = 4 << 20,
     ADMIN_WAIT_MS = 60000,
-    ADMIN_ARENA_BYTES_MAX = 64 << 20
+    ADMIN_ARENA_BYTES_MAX = 64 << 20,
+    PROGRESS_NOTE_BYTES = 180, /* of what failed */
 };
 
 err part_check(struct queue *q, uint32_t partition, struct err_note *note)
@@ -209,35 +209,96 @@ static err remove_start(struct queue *q, const struct removing *w)
     return why;
 }
 
-err queue_items_delete(struct queue *q, const struct queue_deletion *d, struct err_note *note)
+void progress_note(struct err_note *note, unsigned done, unsigned count, const char *what)
 {
-    struct wait_later blocked;
+    struct err_note why = *note;
+    if (done > 0)
+        err_note_set(note, "the first %u of %u items were %s; then: %.*s", done, count, what,
+                     PROGRESS_NOTE_BYTES, why.text);
+}
+
+/* ---- deleting: chunk after chunk ---- */
+
+struct deletion {
+    struct told_job told;
+    const struct queue_deletion *order;
+    struct err_note *note;
+    struct queue *q;
+    unsigned done, count; /* that are deleted; of the chunk on its way */
+    err why;
+};
+
+static bool deletion_due(struct told_job *j)
+{
+    const struct deletion *d = CONTAINER_OF(j, struct deletion, told);
+    return d->why == ERR_OK && d->done < d->order->count;
+}
+
+static err deletion_ask(struct told_job *j)
+{
+    struct deletion *d = CONTAINER_OF(j, struct deletion, told);
+    unsigned left = d->order->count - d->done;
+    d->count = left < QUEUE_COMPLETE_IDS_MAX ? left : QUEUE_COMPLETE_IDS_MAX;
+    const struct removing w = { .partition = d->order->partition,
+                                .ids = d->order->ids + d->done,
+                                .count = d->count,
+                                .note = d->note,
+                                .later = store_job_ask(&j->job) };
+    return remove_start(d->q, &w);
+}
+
+static void deletion_take(struct told_job *j, err why)
+{
+    struct deletion *d = CONTAINER_OF(j, struct deletion, told);
+    d->why = why;
+    d->done += why == ERR_OK ? d->count : 0;
+}
+
+static err deletion_end(struct told_job *j)
+{
+    struct deletion *d = CONTAINER_OF(j, struct deletion, told);
+    err why = d->why;
+    if (why != ERR_OK)
+        progress_note(d->note, d->done, d->order->count, "deleted");
+    free(d);
+    return why;
+}
+
+static err deletion_check(struct queue *q, const struct queue_deletion *d, struct err_note *note)
+{
+    struct ksuid id;
     err why = part_check(q, d->partition, note);
-    if (why == ERR_OK && d->count == 0) {
-        err_note_set(note, "ids is invalid; cannot be empty");
-        why = ERR_BAD;
-    }
-    if (why == ERR_OK)
-        why = part_readable(part_at(q, d->partition), note);
+    if (why == ERR_OK && d->count == 0)
+        why = err_bad(note, "ids is invalid; cannot be empty");
+    for (unsigned i = 0; i < d->count && why == ERR_OK; i++)
+        why = id_parse(d->ids[i], &id, note);
+    return why == ERR_OK ? part_readable(part_at(q, d->partition), note) : why;
+}
+
+err queue_items_delete(struct queue *q, const struct queue_deletion *order, struct err_note *note)
+{
+    err why = deletion_check(q, order, note);
     if (why != ERR_OK)
         return why;
-    const struct removing w = { .partition = d->partition,
-                                .ids = d->ids,
-                                .count = d->count,
-                                .note = note,
-                                .later = d->later != NULL ? d->later : wait_later_begin(&blocked) };
-    why = remove_start(q, &w);
-    return d->later != NULL ? why : wait_later_outcome(&blocked, why);
+    struct deletion *d = calloc(1, sizeof *d);
+    INVARIANT(d != NULL);
+    *d = (struct deletion){ .told = { .due = deletion_due,
+                                      .ask = deletion_ask,
+                                      .take = deletion_take,
+                                      .end = deletion_end },
+                            .order = order,
+                            .note = note,
+                            .q = q };
+    return told_job_run(q->all->opts.loop, &d->told, order->later);
 }
 
 /* ---- clearing: partition after partition, chunk after chunk ---- */
 
 enum clear_stage { CLEAR_GATHER, CLEAR_REMOVE };
 struct clearing {
-    struct store_job job;
+    struct told_job told;
     struct queue_clear_order order;
     struct err_note *note;
-    struct queue_later *later; /* who is told */
     struct queue *q;
     uint32_t partitions, at;
     bool scheduled; /* first: what is due meanwhile is ready then */
@@ -278,7 +339,7 @@ static err gather_ask(struct clearing *c)
                                      .from = c->scheduled ? KSUID_NIL : c->from,
                                      .each = c->scheduled ? gather_scheduled : gather_ready,
                                      .ctx = c,
-                                     .later = store_job_ask(&c->job) };
+                                     .later = store_job_ask(&c->told.job) };
     c->count = 0;
     c->store = NULL;
     err why = part_readable(p, c->note);
@@ -334,7 +395,7 @@ static err chunk_ask(struct clearing *c)
                                 .ids = ids,
                                 .count = c->count,
                                 .note = c->note,
-                                .later = store_job_ask(&c->job) };
+                                .later = store_job_ask(&c->told.job) };
     return remove_start(c->q, &w);
 }
 
@@ -358,35 +419,31 @@ static err clear_begin(struct clearing *c)
     return clear_look(part_at(c->q, c->at), &c->last, c->note);
 }
 
-static bool clear_step(struct store_job *j)
+static bool clear_due(struct told_job *j)
 {
-    struct clearing *c = CONTAINER_OF(j, struct clearing, job);
-    err why = j->later.why;
-    bool told = store_job_told(j);
-    while (told || (c->why == ERR_OK && c->at < c->partitions)) {
-        if (!told) {
-            if (!c->begun)
-                c->why = clear_begin(c);
-            if (c->why != ERR_OK)
-                break;
-            why = c->stage == CLEAR_GATHER ? gather_ask(c) : chunk_ask(c);
-            if (store_job_waits(j, why))
-                return true;
-        }
-        told = false;
-        if (c->stage == CLEAR_GATHER) {
-            c->why = gather_take(c, why);
-        } else {
-            c->stage = CLEAR_GATHER;
-            c->why = why;
-        }
-    }
-    return false;
+    struct clearing *c = CONTAINER_OF(j, struct clearing, told);
+    if (c->why == ERR_OK && c->at < c->partitions && !c->begun)
+        c->why = clear_begin(c);
+    return c->why == ERR_OK && c->at < c->partitions;
 }
 
-/* c is gone. */
-static err clear_end(struct clearing *c)
+static err clear_ask(struct told_job *j)
 {
+    struct clearing *c = CONTAINER_OF(j, struct clearing, told);
+    return c->stage == CLEAR_GATHER ? gather_ask(c) : chunk_ask(c);
+}
+
+static void clear_take(struct told_job *j, err why)
+{
+    struct clearing *c = CONTAINER_OF(j, struct clearing, told);
+    bool gathered = c->stage == CLEAR_GATHER;
+    c->stage = CLEAR_GATHER;
+    c->why = gathered ? gather_take(c, why) : why;
+}
+
+static err clear_end(struct told_job *j)
+{
+    struct clearing *c = CONTAINER_OF(j, struct clearing, told);
     err why = c->why;
     log_event(c->q->all->opts.log, LOG_INFO, "queue.clear", LOG_STR("name", c->q->info.name),
               LOG_CSTR("outcome", err_name(why)));
@@ -394,17 +451,8 @@ static err clear_end(struct clearing *c)
     return why;
 }
 
-static void clear_done(struct store_job *j)
-{
-    struct clearing *c = CONTAINER_OF(j, struct clearing, job);
-    struct queue_later *later = c->later;
-    later->why = clear_end(c);
-    home_post(later->home, &later->task);
-}
-
 err queue_clear(struct queue *q, const struct queue_clear_order *order, struct err_note *note)
 {
-    struct wait_later blocked;
     err why = ERR_OK;
     if (!order->ready && !order->scheduled) {
         err_note_set(note, "invalid clear request; one of 'queue', 'scheduled' must be true");
@@ -416,17 +464,16 @@ err queue_clear(struct queue *q, const struct queue_clear_order *order, struct e
         why = clear_look(part_at(q, i), &last, note);
     struct clearing *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
-    *c = (struct clearing){ .job = { .step = clear_step, .done = clear_done },
-                            .order = *order,
-                            .note = note,
-                            .later =
-                                order->later != NULL ? order->later : wait_later_begin(&blocked),
-                            .q = q,
-                            .partitions = partitions,
-                            .scheduled = order->scheduled,
-                            .why = why };
-    why = store_job_run(q->all->opts.loop, &c->job) ? ERR_AGAIN : clear_end(c);
-    return order->later != NULL ? why : wait_later_outcome(&blocked, why);
+    *c = (struct clearing){
+        .told = { .due = clear_due, .ask = clear_ask, .take = clear_take, .end = clear_end },
+        .order = *order,
+        .note = note,
+        .q = q,
+        .partitions = partitions,
+        .scheduled = order->scheduled,
+        .why = why
+    };
+    return told_job_run(q->all->opts.loop, &c->told, order->later);
 }
 
 /* ---- why ---- */

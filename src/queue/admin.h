@@ -36,12 +36,17 @@ struct queue_items_page {
 };
 MUST_CHECK err queue_items_list(struct queue *q, struct queue_items_page *page, struct arena *a,
                                 struct err_note *note);
-/* One item with a source_id: not while one with it is there that was imported within the
- * idempotency window; the id is that of the first then. */
+/* In writes of at most QUEUE_PRODUCE_ITEMS_MAX items; an item with a source_id in one of its own.
+ * What can be refused is refused before the first: then nothing is stored. When a later one fails,
+ * the note says how many items those before it stored. With a source_id: not while an item with it
+ * is there that was imported within the idempotency window; the id is that of the first then. */
 struct queue_import {
     uint32_t partition;
     const struct queue_item *items;
-    unsigned count;
+    unsigned count; /* at most QUEUE_IMPORT_ITEMS_MAX */
+    /* what the caller takes of the arena when all is stored: it is reserved before the first write,
+     * and the arena's ceiling is raised for it */
+    size_t answer_bytes;
     struct queue_item *stored; /* count of them, as they are now */
     struct queue_later *later;
 };
@@ -49,6 +54,7 @@ struct queue_import {
 bool queue_import_fits(const struct queue_item *item);
 MUST_CHECK err queue_items_import(struct queue *q, struct queue_import *import, struct arena *a,
                                   struct err_note *note);
+/* In writes of at most QUEUE_COMPLETE_IDS_MAX ids; as an import when a later one fails. */
 struct queue_deletion {
     uint32_t partition;
     const str *ids;

@@ -13,7 +13,6 @@
 #include "base/heap.h"
 #include "codec/json_text.h"
 #include "queue/admin.h"
-#include "queue/lease/wait.h"
 
 #include <stdlib.h>
 
@@ -43,8 +42,7 @@ struct place_now {
 
 enum list_stage { LIST_BEGIN, LIST_SCAN, LIST_BODIES, LIST_OVER };
 struct listing {
-    struct store_job job;
-    struct queue_later *later; /* who is told */
+    struct told_job told;
     struct queue_items_page *page;
     struct err_note *note;
     struct queue *q;
@@ -137,7 +135,7 @@ static err scan_ask(struct listing *l)
                                      .from = l->scheduled ? KSUID_NIL : l->from,
                                      .each = l->scheduled ? keep_scheduled : keep_ready,
                                      .ctx = l,
-                                     .later = store_job_ask(&l->job) };
+                                     .later = store_job_ask(&l->told.job) };
     err why = part_readable(l->place.part, l->note);
     if (why != ERR_OK)
         l->place.part = NULL; /* it was not asked */
@@ -216,7 +214,7 @@ static err bodies_ask(struct listing *l)
             break;
         l->at[b->count] = f->entry.place;
     }
-    b->later = store_job_ask(&l->job);
+    b->later = store_job_ask(&l->told.job);
     return l->place.store->ops->bodies(l->place.store, l->place.place, b);
 }
 
@@ -306,9 +304,9 @@ static err list_read(struct listing *l)
     return is_whole || ++l->tries < LIST_TRIES ? ERR_OK : ERR_UNAVAILABLE;
 }
 
-/* Goes on to the next call of a store. False: there is none. */
-static bool list_due(struct listing *l)
+static bool listing_due(struct told_job *j)
 {
+    struct listing *l = CONTAINER_OF(j, struct listing, told);
     while (l->why == ERR_OK) {
         if (l->stage == LIST_BEGIN)
             list_begin(l);
@@ -322,26 +320,21 @@ static bool list_due(struct listing *l)
     return false;
 }
 
-static bool list_step(struct store_job *j)
+static err listing_ask(struct told_job *j)
 {
-    struct listing *l = CONTAINER_OF(j, struct listing, job);
-    err why = j->later.why;
-    bool told = store_job_told(j);
-    while (told || list_due(l)) {
-        if (!told) {
-            why = l->stage == LIST_SCAN ? scan_ask(l) : bodies_ask(l);
-            if (store_job_waits(j, why))
-                return true;
-        }
-        l->why = l->stage == LIST_SCAN ? scan_take(l, why) : bodies_take(l, why);
-        told = false;
-    }
-    return false;
+    struct listing *l = CONTAINER_OF(j, struct listing, told);
+    return l->stage == LIST_SCAN ? scan_ask(l) : bodies_ask(l);
 }
 
-/* What came of it; l is gone. */
-static err list_end(struct listing *l)
+static void listing_take(struct told_job *j, err why)
 {
+    struct listing *l = CONTAINER_OF(j, struct listing, told);
+    l->why = l->stage == LIST_SCAN ? scan_take(l, why) : bodies_take(l, why);
+}
+
+static err listing_end(struct told_job *j)
+{
+    struct listing *l = CONTAINER_OF(j, struct listing, told);
     err why = l->why;
     if (l->stage == LIST_SCAN)
         heap_fini(&l->greatest);
@@ -357,14 +350,6 @@ static err list_end(struct listing *l)
     return why == ERR_OK || why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
 }
 
-static void list_done(struct store_job *j)
-{
-    struct listing *l = CONTAINER_OF(j, struct listing, job);
-    struct queue_later *later = l->later;
-    later->why = list_end(l);
-    home_post(later->home, &later->task);
-}
-
 static unsigned most_items(const struct queue *q, unsigned limit)
 {
     uint64_t fit = q->all->opts.reply_bytes_max / LIST_ITEM_BYTES + 1;
@@ -378,19 +363,17 @@ err queue_items_list(struct queue *q, struct queue_items_page *page, struct aren
     uint32_t partition = page->partition;
     bool is_all = partition == QUEUE_PARTS_ALL;
     struct ksuid from = KSUID_NIL;
-    struct wait_later blocked;
     err why = is_all ? ERR_OK : part_check(q, partition, note);
+    if (why == ERR_OK && page->pivot.n > 0)
+        why = id_parse(page->pivot, &from, note);
     if (why != ERR_OK)
         return why;
-    if (page->pivot.n > 0 && !ksuid_parse(page->pivot, &from)) {
-        err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(page->pivot, 100)),
-                     ksuid_refusal(page->pivot));
-        return ERR_BAD;
-    }
     struct listing *l = calloc(1, sizeof *l);
     INVARIANT(l != NULL);
-    *l = (struct listing){ .job = { .step = list_step, .done = list_done },
-                           .later = page->later,
+    *l = (struct listing){ .told = { .due = listing_due,
+                                     .ask = listing_ask,
+                                     .take = listing_take,
+                                     .end = listing_end },
                            .page = page,
                            .note = note,
                            .q = q,
@@ -402,9 +385,5 @@ err queue_items_list(struct queue *q, struct queue_items_page *page, struct aren
                            .arena = a };
     err_note_set(note, "internal error, try your request again");
     l->why = list_memory(l);
-    bool waits = page->later == NULL;
-    if (waits)
-        l->later = wait_later_begin(&blocked);
-    why = store_job_run(q->all->opts.loop, &l->job) ? ERR_AGAIN : list_end(l);
-    return waits ? wait_later_outcome(&blocked, why) : why;
+    return told_job_run(q->all->opts.loop, &l->told, page->later);
 }

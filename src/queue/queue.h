@@ -36,6 +36,7 @@ enum {
     QUEUE_LEASE_ITEMS_MAX = 1000,
     QUEUE_COMPLETE_IDS_MAX = 1000,
     QUEUE_RETRY_ITEMS_MAX = 1000,
+    QUEUE_IMPORT_ITEMS_MAX = 65536,
     QUEUE_FIELD_BYTES_MAX = 2000, /* encoding, kind, reference of an item */
     QUEUE_QUEUES_MAX = 100000,
     QUEUE_PARTITIONS_MAX = 65535,  /* of one queue */

@@ -100,6 +100,25 @@ def an_import_that_ends_in_the_middle_says_how_much_is_stored(binary):
 
 
 @scene
+def a_deletion_that_ends_in_the_middle_says_how_much_is_deleted(binary):
+    with queue_server(binary) as server:
+        for number in range(20):        # until the end of the queue comes between two writes
+            name = f'q{number}'
+            create(server, name)
+            items = fine(server, '/v1/storage/items.import', {'queue_name': name, 'items': [{'payload': 'eA=='}] * 8000})['items']
+            ids = [item['id'] for item in items]
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                got = pool.submit(call, server, '/v1/storage/items.delete', {'queue_name': name, 'ids': ids})
+                wait_until(lambda: counts(server, name)[0] < len(ids), 'the first are deleted')
+                fine(server, '/v1/queues.delete', {'queue_name': name})
+                got = got.result()
+            if got.status != 200:
+                break
+        check(got.status in (400, 454), got.body)   # there is no such queue, or its partition fails
+        check(re.match(r'the first [1-7]000 of 8000 items were deleted; then: .', got.body['message']), got.body)
+
+
+@scene
 def an_import_that_can_never_have_its_memory_is_refused_for_good(binary):
     with queue_server(binary, '--set', 'http.bytes_max=100M') as server:
         create(server, 'q')

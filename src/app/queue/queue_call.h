@@ -23,7 +23,6 @@ enum {
     QUEUE_BODY_IMPORT_BYTES_MAX = 64000000,
     QUEUE_LIST_DEFAULT = 1000, /* limit 0 */
     QUEUE_LIST_MAX = 65536,
-    QUEUE_IMPORT_ITEMS_MAX = 65536,
     QUEUE_READ_MS_MAX = 2000, /* how long a call waits for partitions to be read after a start */
     /* Calls that run beside each other: so many of those that need one store, for each store, of
      * those that need several, and of requeues; one that changes the catalogue. So a store that

@@ -6,16 +6,10 @@
 #include "codec/json_text.h"
 #include "queue/admin.h"
 
-#include <string.h>
-
 enum {
     IMPORT_MEMORY_FACTOR = 8, /* of a body: its message and its items */
-    IMPORT_BATCH_BYTES = 4 << 20,
-    /* of an item in a batch, beside its fields: what queue_items_import makes of one */
-    IMPORT_BATCH_ITEM_BYTES = 512,
     /* of an item in the JSON of an answer, beside its fields: names, id, times, numbers */
     IMPORT_JSON_ITEM_BYTES = 384,
-    IMPORT_NOTE_BYTES = 180,
     IMPORT_ANSWER_BYTES = 4096, /* of an answer, beside its items: its head, what is rounded up */
 };
 
@@ -131,94 +125,38 @@ void app_queue_peek(struct http_exchange *x, void *app)
     }
 }
 
-/* ---- import ----
- *
- * All that can be refused is refused before the first write: too many items, an item that is too
- * large, no memory for the answer. So nothing is stored when the answer is an error, but for a
- * write of several that fails; its error says how many items the writes before it stored. */
+/* ---- import: what can be refused is refused before the first write, no memory for the answer as
+ * well ---- */
 
 struct import_call {
     struct queue_call call;
     const Wire__StorageItemsImportRequest *wanted;
-    uint32_t partition;
-    unsigned count, done;
-    struct queue_import batch; /* on its way */
-    struct arena_mark before;  /* of what it takes */
-    struct queue_item *items, *stored;
+    struct queue_import import;
     str body; /* of the answer */
 };
-
-static size_t import_bytes(const struct queue_item *q)
-{
-    return q->bytes.n + q->encoding.n + q->kind.n + q->reference.n + q->source_id.n;
-}
-
-/* How many of the items from there on go into one batch; one with a source_id, which is stored
- * once, alone. */
-static unsigned import_batch(const struct import_call *c, unsigned from)
-{
-    size_t bytes = 0;
-    unsigned n = 0;
-    while (from + n < c->count && n < QUEUE_PRODUCE_ITEMS_MAX) {
-        const struct queue_item *q = &c->items[from + n];
-        if (q->source_id.n > 0)
-            return n == 0 ? 1 : n;
-        bytes += import_bytes(q);
-        if (n > 0 && bytes > IMPORT_BATCH_BYTES)
-            break;
-        n++;
-    }
-    return n;
-}
-
-/* What is stored stays. */
-static void import_note(struct queue_call *call, unsigned stored, unsigned count)
-{
-    struct err_note why = call->note;
-    if (stored > 0)
-        err_note_set(&call->note, "the first %u of %u items were stored; then: %.*s", stored, count,
-                     IMPORT_NOTE_BYTES, why.text);
-}
 
 static err import_encode(struct import_call *c)
 {
     Wire__StorageItemsImportResponse reply = WIRE__STORAGE_ITEMS_IMPORT_RESPONSE__INIT;
-    err why = items_messages(http_arena(c->call.x), c->stored, c->count, &reply.items);
+    err why =
+        items_messages(http_arena(c->call.x), c->import.stored, c->import.count, &reply.items);
     if (why != ERR_OK)
         return why;
-    reply.n_items = c->count;
-    for (unsigned i = 0; i < c->count; i++) /* Querator gives it back, although it means nothing */
+    reply.n_items = c->import.count;
+    for (unsigned i = 0; i < reply.n_items; i++) /* Querator gives it back; it means nothing */
         if (!c->wanted->items[i]->is_leased && c->wanted->items[i]->lease_deadline != NULL)
             reply.items[i]->lease_deadline = c->wanted->items[i]->lease_deadline;
     return rpc_encode(c->call.x, &reply.base, &c->body);
 }
 
-/* Batch after batch, each in the room of the one before. */
 static err import_run(struct queue_call *call)
 {
     struct import_call *c = CONTAINER_OF(call, struct import_call, call);
-    struct arena *a = http_arena(call->x);
-    err why = call->told ? call->later.why : ERR_OK;
-    while (why == ERR_OK) {
-        if (c->batch.count > 0) { /* it is stored */
-            memcpy(c->stored + c->done, c->batch.stored, c->batch.count * sizeof *c->batch.stored);
-            c->done += c->batch.count;
-            arena_release(a, c->before);
-        }
-        if (c->done == c->count) {
-            why = import_encode(c);
-            break;
-        }
-        c->before = arena_mark(a);
-        c->batch = (struct queue_import){ .partition = c->partition,
-                                          .items = c->items + c->done,
-                                          .count = import_batch(c, c->done),
-                                          .later = &call->later };
-        why = queue_items_import(call->queue, &c->batch, a, &call->note);
-    }
-    if (why != ERR_OK && why != ERR_AGAIN)
-        import_note(call, c->done, c->count);
-    return why;
+    c->import.later = &call->later;
+    err why = call->told
+                  ? call->later.why
+                  : queue_items_import(call->queue, &c->import, http_arena(call->x), &call->note);
+    return why == ERR_OK ? import_encode(c) : why;
 }
 
 static void import_answer(struct queue_call *call)
@@ -270,20 +208,20 @@ static bool import_items(struct import_call *c)
                           QUEUE_IMPORT_ITEMS_MAX, count);
         return false;
     }
-    c->items = queue_call_memory(&c->call, count, sizeof *c->items);
-    c->stored = c->items == NULL ? NULL : queue_call_memory(&c->call, count, sizeof *c->stored);
-    for (size_t i = 0; c->stored != NULL && i < count; i++) {
+    struct queue_item *items = queue_call_memory(&c->call, count, sizeof *items);
+    for (size_t i = 0; items != NULL && i < count; i++) {
         if (!import_check(&c->call, c->wanted->items[i]))
             return false;
-        import_item(c->wanted->items[i], &c->items[i]);
-        if (queue_import_fits(&c->items[i]))
+        import_item(c->wanted->items[i], &items[i]);
+        if (queue_import_fits(&items[i]))
             continue;
         queue_call_refuse(&c->call,
                           "items is invalid; a field or all of them together are too large");
         return false;
     }
-    c->count = (unsigned)count;
-    return c->stored != NULL;
+    c->import.items = items;
+    c->import.count = (unsigned)count;
+    return items != NULL;
 }
 
 static size_t rounded(size_t n)
@@ -291,33 +229,20 @@ static size_t rounded(size_t n)
     return (n + 15) & ~(size_t)15;
 }
 
-/* The room of the largest batch and of the answer, before a byte is written. False: answered. */
-static bool import_reserve(struct import_call *c)
+static size_t import_answer_bytes(const struct queue_import *import)
 {
     enum { TIMES = 3 };
     const size_t message = sizeof(Wire__StorageItem) + sizeof(Wire__StorageItem *) +
                            TIMES * rounded(sizeof(Wire__Timestamp)) +
                            rounded(KSUID_TEXT_BYTES + 1) + IMPORT_JSON_ITEM_BYTES;
-    size_t answer = IMPORT_ANSWER_BYTES + c->count * message, batch = 0;
-    for (unsigned i = 0; i < c->count; i++) {
-        const struct queue_item *q = &c->items[i];
-        answer += json_text_size(q->encoding) + json_text_size(q->kind) +
-                  json_text_size(q->reference) + json_text_size(q->source_id) +
-                  base64_size(q->bytes.n);
+    size_t bytes = IMPORT_ANSWER_BYTES + import->count * message;
+    for (unsigned i = 0; i < import->count; i++) {
+        const struct queue_item *q = &import->items[i];
+        bytes += json_text_size(q->encoding) + json_text_size(q->kind) +
+                 json_text_size(q->reference) + json_text_size(q->source_id) +
+                 base64_size(q->bytes.n);
     }
-    for (unsigned done = 0, n; done < c->count; done += n) {
-        size_t bytes = 0;
-        n = import_batch(c, done);
-        for (unsigned i = done; i < done + n; i++)
-            bytes += import_bytes(&c->items[i]) + IMPORT_BATCH_ITEM_BYTES;
-        batch = bytes > batch ? bytes : batch;
-    }
-    size_t room = answer > batch + IMPORT_ANSWER_BYTES ? answer : batch + IMPORT_ANSWER_BYTES;
-    arena_raise(http_arena(c->call.x), room);
-    if (arena_reserve(http_arena(c->call.x), room))
-        return true;
-    queue_call_end(&c->call, ERR_LIMIT, NULL);
-    return false;
+    return bytes;
 }
 
 void app_storage_import(struct http_exchange *x, void *app)
@@ -330,35 +255,27 @@ void app_storage_import(struct http_exchange *x, void *app)
         !queue_call_partition(&c->call, m->partition))
         return;
     c->wanted = m;
-    c->partition = (uint32_t)m->partition;
+    c->import.partition = (uint32_t)m->partition;
     c->call.audited = true;
-    if (import_items(c) && import_reserve(c))
-        queue_call_part_job(&c->call, c->partition, import_run, import_answer);
+    if (!import_items(c))
+        return;
+    c->import.answer_bytes = import_answer_bytes(&c->import);
+    queue_call_part_job(&c->call, c->import.partition, import_run, import_answer);
 }
 
 /* ---- delete ---- */
 
 struct delete_call {
     struct queue_call call;
-    uint32_t partition;
-    unsigned count, begun;
-    str *ids;
+    struct queue_deletion deletion;
 };
 
 static err delete_run(struct queue_call *call)
 {
     struct delete_call *c = CONTAINER_OF(call, struct delete_call, call);
-    unsigned left = c->count - c->begun;
-    const struct queue_deletion d = { .partition = c->partition,
-                                      .ids = c->ids + c->begun,
-                                      .count = left < QUEUE_COMPLETE_IDS_MAX
-                                                   ? left
-                                                   : QUEUE_COMPLETE_IDS_MAX,
-                                      .later = &call->later };
-    if (left == 0 || (call->told && call->later.why != ERR_OK))
-        return call->later.why;
-    c->begun += d.count;
-    return queue_items_delete(call->queue, &d, &call->note); /* never ERR_OK: that comes later */
+    c->deletion.later = &call->later;
+    return call->told ? call->later.why
+                      : queue_items_delete(call->queue, &c->deletion, &call->note);
 }
 
 static void delete_answer(struct queue_call *call)
@@ -370,17 +287,18 @@ static void delete_answer(struct queue_call *call)
 static bool delete_ids(struct delete_call *c, const Wire__StorageItemsDeleteRequest *m)
 {
     struct ksuid id;
-    c->ids = queue_call_memory(&c->call, m->n_ids, sizeof *c->ids);
-    for (size_t i = 0; c->ids != NULL && i < m->n_ids; i++) {
-        c->ids[i] = wire_str(m->ids[i]);
-        if (ksuid_parse(c->ids[i], &id))
+    str *ids = queue_call_memory(&c->call, m->n_ids, sizeof *ids);
+    for (size_t i = 0; ids != NULL && i < m->n_ids; i++) {
+        ids[i] = wire_str(m->ids[i]);
+        if (ksuid_parse(ids[i], &id))
             continue;
-        queue_call_refuse(&c->call, "invalid storage id; '%.*s': %s", STR_ARG(c->ids[i]),
-                          ksuid_refusal(c->ids[i]));
+        queue_call_refuse(&c->call, "invalid storage id; '%.*s': %s", STR_ARG(ids[i]),
+                          ksuid_refusal(ids[i]));
         return false;
     }
-    c->count = (unsigned)m->n_ids;
-    return c->ids != NULL;
+    c->deletion.ids = ids;
+    c->deletion.count = (unsigned)m->n_ids;
+    return ids != NULL;
 }
 
 void app_storage_delete(struct http_exchange *x, void *app)
@@ -396,7 +314,7 @@ void app_storage_delete(struct http_exchange *x, void *app)
         return;
     }
     c->call.audited = true;
-    c->partition = (uint32_t)m->partition;
+    c->deletion.partition = (uint32_t)m->partition;
     if (delete_ids(c, m))
-        queue_call_part_job(&c->call, c->partition, delete_run, delete_answer);
+        queue_call_part_job(&c->call, c->deletion.partition, delete_run, delete_answer);
 }

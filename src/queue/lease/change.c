@@ -30,6 +30,14 @@ static const char *verb_of(const struct queue_change *c)
 
 /* ---- a request comes ---- */
 
+err id_parse(str text, struct ksuid *out, struct err_note *note)
+{
+    if (ksuid_parse(text, out))
+        return ERR_OK;
+    return err_bad(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(text, 100)),
+                   ksuid_refusal(text));
+}
+
 static err parse_ids(struct queue_change *c)
 {
     struct own_change *own = own_change(c);
@@ -38,12 +46,9 @@ static err parse_ids(struct queue_change *c)
     if (own->ids == NULL || own->there == NULL)
         return ERR_LIMIT;
     for (unsigned i = 0; i < c->items_count; i++) {
-        str id = c->items[i].id;
-        if (!ksuid_parse(id, &own->ids[i])) {
-            err_note_set(&c->note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(id, 100)),
-                         ksuid_refusal(id));
-            return ERR_BAD;
-        }
+        err why = id_parse(c->items[i].id, &own->ids[i], &c->note);
+        if (why != ERR_OK)
+            return why;
         if (c->kind == CHANGE_EXTEND && c->items[i].extend_ns <= 0) {
             err_note_set(&c->note, "extension is invalid; must be greater than zero");
             return ERR_BAD;

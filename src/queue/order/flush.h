@@ -139,6 +139,12 @@ err part_readable(const struct part *p,
                   struct err_note *note); /* nobody waits there for a store known to be silent */
 void part_looked(const struct part *p, err why); /* its store did not answer: it is probed */
 
+/* Of a call in several writes of which one failed: how many of its items those before were about.
+ */
+void progress_note(struct err_note *note, unsigned done, unsigned count, const char *what);
+/* change.c: the id that a client wrote. */
+err id_parse(str text, struct ksuid *out, struct err_note *note);
+
 /* stores.c */
 void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns, bool counts);
 void stores_wanted(struct queues *all,

@@ -1,43 +1,52 @@
-/* import.c - items that were elsewhere before, into the partition that was named: a produce of the
- * queue's own.
+/* import.c - items that were elsewhere before, into the partition that was named: batch after
+ * batch, each a produce of the queue's own.
  *
- * An item with a source_id is stored once: its key is that of an idempotent produce. When the key
- * was given before, the partition is read for the item: one that was completed since then is no
- * longer in the way of its source_id, and the produce is made again with another key. */
+ * Invariants
+ *  1. What can be refused is refused before the first write: an item that is too large, no memory
+ *     for the batches or for what the caller makes of the items afterwards.
+ *  2. Each batch is made in the room of the one before.
+ *
+ * An item with a source_id is stored once, in a batch of its own: its key is that of an idempotent
+ * produce. When the key was given before, the partition is read for the item: one that was
+ * completed since then is no longer in the way of its source_id, and the produce is made again with
+ * another key. */
 #include "queue/admin.h"
-#include "queue/lease/wait.h"
 #include "queue/order/flush.h"
 
 #include <stdlib.h>
 
-enum { IMPORT_WAIT_MS = 60000, IMPORT_PAGE_BYTES_MAX = 64 << 20 };
+enum {
+    IMPORT_WAIT_MS = 60000,
+    IMPORT_PAGE_BYTES_MAX = 64 << 20,
+    IMPORT_BATCH_BYTES = 4 << 20,
+    IMPORT_BATCH_ITEM_BYTES = 512, /* of memory, for an item in a batch, beside its fields */
+    IMPORT_ROUND_BYTES = 4096,     /* of memory, for what is rounded up */
+};
 
-/* Items on their way into a partition, as one batch. */
 enum import_stage { IMPORT_PUT, IMPORT_FIND };
 struct import {
-    struct store_job job;
-    struct queue_later *later; /* who is told */
+    struct told_job told;
     struct queue_import *import;
     struct err_note *note;
     struct queue *queue;
-    uint32_t partition;
-    const struct queue_item *items;
-    struct queue_item *copies; /* as they are now */
-    unsigned count;
-    str key; /* of an item with a source_id */
     struct arena *arena;
+    struct queue_item *stored; /* all of them, as they are now */
+    unsigned done;             /* items that are stored */
+    /* the batch on its way */
+    unsigned count;
+    struct arena_mark before;
+    str key; /* of an item with a source_id */
     enum import_stage stage;
     bool again; /* with another key */
     struct queue_produce produce;
+    struct ksuid first;
+    uint32_t max_attempts; /* the queue's: an item has none of its own */
+    bool over;
     /* the search for the item that is there */
     struct arena rows;
     struct queue_items_page page;
     char pivot[KSUID_TEXT_BYTES + 1];
     struct ksuid from;
-    /* out */
-    struct ksuid first;
-    uint32_t max_attempts; /* the queue's: an item has none of its own */
-    bool over;
     err why;
 };
 
@@ -56,10 +65,12 @@ bool queue_import_fits(const struct queue_item *item)
     return item_batch_bytes(&plain, 1) <= QUEUE_REQUEST_BYTES_MAX;
 }
 
+#define IMPORT_TOO_LARGE "items is invalid; a field or all of them together are too large"
+
 /* On the pool. */
 static void imported(struct queue_produce *r, err why)
 {
-    struct queue_later *later = &CONTAINER_OF(r, struct import, produce)->job.later;
+    struct queue_later *later = &CONTAINER_OF(r, struct import, produce)->told.job.later;
     later->why = why;
     later->task.run(&later->task);
 }
@@ -70,12 +81,11 @@ static err import_encode(const struct import *m, str *encoded, struct err_note *
     if (plain == NULL)
         return ERR_LIMIT;
     for (unsigned i = 0; i < m->count; i++)
-        plain[i] = import_plain(&m->items[i]);
+        plain[i] = import_plain(&m->import->items[m->done + i]);
     if (item_batch_encode(plain, m->count, m->arena, encoded) == ERR_OK &&
         encoded->n <= QUEUE_REQUEST_BYTES_MAX)
         return ERR_OK;
-    err_note_set(note, "items is invalid; a field or all of them together are too large");
-    return ERR_BAD;
+    return err_bad(note, IMPORT_TOO_LARGE);
 }
 
 /* One that takes nothing is not waited for. */
@@ -101,7 +111,7 @@ static err put_ask(struct import *m)
     err why = import_encode(m, &encoded, m->note);
     if (why != ERR_OK)
         return why;
-    struct queue_later *later = store_job_ask(&m->job);
+    struct queue_later *later = store_job_ask(&m->told.job);
     *r = (struct queue_produce){ .queue = q,
                                  .items_count = m->count,
                                  .arena = m->arena,
@@ -112,8 +122,8 @@ static err put_ask(struct import *m)
                                  .idempotency_key = m->key };
     struct own_produce *own = own_produce(r);
     *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE, .home = r->home },
-                                 .fixed = m->partition,
-                                 .import = m->items };
+                                 .fixed = m->import->partition,
+                                 .import = m->import->items + m->done };
     own->encoded = shared_new(encoded);
     if (own->encoded == NULL)
         return ERR_LIMIT;
@@ -121,7 +131,7 @@ static err put_ask(struct import *m)
     m->max_attempts = q->info.max_attempts;
     why = req_admit(q, m->note);
     if (why == ERR_OK)
-        why = import_admit(q->parts[m->partition], m->note);
+        why = import_admit(q->parts[m->import->partition], m->note);
     if (why == ERR_OK) {
         req_add(q, &own->req, r->deadline);
         produce_begin(q, r);
@@ -140,8 +150,8 @@ static err put_take(struct import *m, err why)
     m->over = !m->produce.repeated || m->again;
     m->stage = IMPORT_FIND;
     m->from = KSUID_NIL;
-    m->page =
-        (struct queue_items_page){ .partition = m->partition, .limit = QUEUE_LEASE_ITEMS_MAX };
+    m->page = (struct queue_items_page){ .partition = m->import->partition,
+                                         .limit = QUEUE_LEASE_ITEMS_MAX };
     return why;
 }
 
@@ -152,7 +162,7 @@ static err find_ask(struct import *m)
     arena_reset(&m->rows);
     ksuid_format(m->from, m->pivot);
     m->page.pivot = str_of(m->pivot);
-    m->page.later = store_job_ask(&m->job);
+    m->page.later = store_job_ask(&m->told.job);
     return queue_items_list(m->queue, &m->page, &m->rows, m->note);
 }
 
@@ -163,7 +173,7 @@ static err find_take(struct import *m, err why)
         return why;
     for (unsigned i = 0; i < m->page.count && !m->over; i++) {
         m->from = ksuid_add(m->page.found[i].id, 1);
-        m->over = str_eq(m->page.found[i].source_id, m->items[0].source_id);
+        m->over = str_eq(m->page.found[i].source_id, m->import->items[m->done].source_id);
         if (m->over)
             m->first = m->page.found[i].id;
     }
@@ -181,95 +191,154 @@ static err find_take(struct import *m, err why)
     return m->key.p == NULL ? ERR_LIMIT : ERR_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- batches ---- */
 
-static bool import_step(struct store_job *j)
+static size_t fields_bytes(const struct queue_item *q)
 {
-    struct import *m = CONTAINER_OF(j, struct import, job);
-    err why = j->later.why;
-    bool told = store_job_told(j);
-    while (told || (m->why == ERR_OK && !m->over)) {
-        if (!told) {
-            why = m->stage == IMPORT_PUT ? put_ask(m) : find_ask(m);
-            if (store_job_waits(j, why))
-                return true;
-        }
-        told = false;
-        m->why = m->stage == IMPORT_PUT ? put_take(m, why) : find_take(m, why);
-    }
-    return false;
+    return q->bytes.n + q->encoding.n + q->kind.n + q->reference.n + q->source_id.n;
 }
 
-/* m is gone. */
-static err import_end(struct import *m)
+/* How many of the items from there on go into one batch. */
+static unsigned batch_count(const struct queue_import *import, unsigned from)
+{
+    size_t bytes = 0;
+    unsigned n = 0;
+    while (from + n < import->count && n < QUEUE_PRODUCE_ITEMS_MAX) {
+        const struct queue_item *q = &import->items[from + n];
+        if (q->source_id.n > 0)
+            return n == 0 ? 1 : n;
+        bytes += fields_bytes(q);
+        if (n > 0 && bytes > IMPORT_BATCH_BYTES)
+            break;
+        n++;
+    }
+    return n;
+}
+
+/* Of the largest batch. */
+static size_t batch_room(const struct queue_import *import)
+{
+    size_t room = 0;
+    for (unsigned from = 0, n; from < import->count; from += n) {
+        size_t bytes = IMPORT_ROUND_BYTES;
+        n = batch_count(import, from);
+        for (unsigned i = from; i < from + n; i++)
+            bytes += fields_bytes(&import->items[i]) + IMPORT_BATCH_ITEM_BYTES;
+        room = bytes > room ? bytes : room;
+    }
+    return room;
+}
+
+static void batch_begin(struct import *m)
+{
+    const struct queue_item *first = &m->import->items[m->done];
+    m->before = arena_mark(m->arena);
+    m->count = batch_count(m->import, m->done);
+    m->stage = IMPORT_PUT;
+    m->again = m->over = false;
+    m->key = STR("");
+    if (first->source_id.n > 0) /* no client's key begins so: it comes in a header */
+        m->key = arena_printf(m->arena, "\001source %.*s", STR_ARG(first->source_id));
+    if (m->key.p == NULL)
+        m->why = ERR_LIMIT;
+}
+
+static void batch_end(struct import *m)
 {
     const struct own_produce *own = own_produce(&m->produce);
-    err why = m->why;
-    for (unsigned i = 0; i < m->count && why == ERR_OK; i++) {
-        m->copies[i] = m->items[i];
-        m->copies[i].id = ksuid_add(m->first, i);
-        m->copies[i].created_at = own->created_at;
-        m->copies[i].max_attempts = m->max_attempts;
-        m->copies[i].expire_at =
-            m->items[i].expire_at.ns > 0 ? m->items[i].expire_at : own->expire_at;
+    for (unsigned i = 0; i < m->count; i++) {
+        struct queue_item *stored = &m->stored[m->done + i];
+        *stored = m->import->items[m->done + i];
+        stored->id = ksuid_add(m->first, i);
+        stored->created_at = own->created_at;
+        stored->max_attempts = m->max_attempts;
+        if (stored->expire_at.ns <= 0)
+            stored->expire_at = own->expire_at;
     }
-    m->import->stored = m->copies;
+    m->done += m->count;
+    arena_release(m->arena, m->before);
+    if (m->done < m->import->count)
+        batch_begin(m);
+}
+
+/* ---- the whole ---- */
+
+static bool import_due(struct told_job *j)
+{
+    const struct import *m = CONTAINER_OF(j, struct import, told);
+    return m->why == ERR_OK && m->done < m->import->count;
+}
+
+static err import_ask(struct told_job *j)
+{
+    struct import *m = CONTAINER_OF(j, struct import, told);
+    return m->stage == IMPORT_PUT ? put_ask(m) : find_ask(m);
+}
+
+static void import_take(struct told_job *j, err why)
+{
+    struct import *m = CONTAINER_OF(j, struct import, told);
+    m->why = m->stage == IMPORT_PUT ? put_take(m, why) : find_take(m, why);
+    if (m->why == ERR_OK && m->over)
+        batch_end(m);
+}
+
+static err import_end(struct told_job *j)
+{
+    struct import *m = CONTAINER_OF(j, struct import, told);
+    err why = m->why;
+    if (why != ERR_OK)
+        progress_note(m->note, m->done, m->import->count, "stored");
+    m->import->stored = m->stored;
     arena_fini(&m->rows);
     free(m);
     return why;
 }
 
-static void import_done(struct store_job *j)
-{
-    struct import *m = CONTAINER_OF(j, struct import, job);
-    struct queue_later *later = m->later;
-    later->why = import_end(m);
-    home_post(later->home, &later->task);
-}
-
 static err import_check(struct queue *q, const struct queue_import *import, struct err_note *note)
 {
-    if (import->partition >= atomic_load(&q->parts_shown)) {
-        err_note_set(note, "partition is invalid; '%u' is not a valid partition",
-                     import->partition);
-        return ERR_BAD;
-    }
-    if (import->count > 0 && import->count <= QUEUE_PRODUCE_ITEMS_MAX)
-        return ERR_OK;
-    err_note_set(note,
-                 import->count == 0
-                     ? "items is invalid; cannot be empty"
-                     : "items is invalid; max_import_batch_size is %d but received %u",
-                 QUEUE_PRODUCE_ITEMS_MAX, import->count);
-    return ERR_BAD;
+    err why = part_check(q, import->partition, note);
+    if (why == ERR_OK && import->count == 0)
+        why = err_bad(note, "items is invalid; cannot be empty");
+    if (why == ERR_OK && import->count > QUEUE_IMPORT_ITEMS_MAX)
+        why = err_bad(note, "items is invalid; max_import_batch_size is %d but received %u",
+                      QUEUE_IMPORT_ITEMS_MAX, import->count);
+    for (unsigned i = 0; i < import->count && why == ERR_OK; i++)
+        if (!queue_import_fits(&import->items[i]))
+            why = err_bad(note, IMPORT_TOO_LARGE);
+    return why;
+}
+
+/* All the memory that it will take. NULL: it is not to be had. */
+static struct queue_item *import_room(const struct queue_import *import, struct arena *a)
+{
+    struct queue_item *stored = arena_calloc(a, import->count, sizeof *stored);
+    size_t room = batch_room(import), answer = import->answer_bytes;
+    room = answer > room ? answer : room;
+    arena_raise(a, room);
+    return stored != NULL && arena_reserve(a, room) ? stored : NULL;
 }
 
 err queue_items_import(struct queue *q, struct queue_import *import, struct arena *a,
                        struct err_note *note)
 {
-    const struct queue_item *items = import->items;
-    struct queue_later *later = import->later;
-    struct wait_later blocked;
     err why = import_check(q, import, note);
-    struct queue_item *copies = arena_calloc(a, (size_t)import->count + 1, sizeof *copies);
-    if (why != ERR_OK || copies == NULL)
-        return why != ERR_OK ? why : ERR_LIMIT;
+    if (why != ERR_OK)
+        return why;
+    struct queue_item *stored = import_room(import, a);
+    if (stored == NULL)
+        return ERR_LIMIT;
     struct import *m = calloc(1, sizeof *m);
     INVARIANT(m != NULL);
-    *m = (struct import){ .job = { .step = import_step, .done = import_done },
-                          .later = later != NULL ? later : wait_later_begin(&blocked),
-                          .import = import,
-                          .note = note,
-                          .queue = q,
-                          .partition = import->partition,
-                          .items = items,
-                          .copies = copies,
-                          .count = import->count,
-                          .arena = a };
+    *m = (struct import){
+        .told = { .due = import_due, .ask = import_ask, .take = import_take, .end = import_end },
+        .import = import,
+        .note = note,
+        .queue = q,
+        .stored = stored,
+        .arena = a
+    };
     arena_init(&m->rows, IMPORT_PAGE_BYTES_MAX);
-    if (m->count == 1 &&
-        items[0].source_id.n > 0) /* no client's key begins so: it comes in a header */
-        m->key = arena_printf(a, "\001source %.*s", STR_ARG(items[0].source_id));
-    why = store_job_run(q->all->opts.loop, &m->job) ? ERR_AGAIN : import_end(m);
-    return later != NULL ? why : wait_later_outcome(&blocked, why);
+    batch_begin(m);
+    return told_job_run(q->all->opts.loop, &m->told, import->later);
 }

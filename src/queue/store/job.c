@@ -3,6 +3,7 @@
 #include "queue/store/job.h"
 
 #include "loop/loop.h"
+#include "queue/lease/wait.h"
 
 static void job_over(struct task *t)
 {
@@ -36,4 +37,38 @@ bool store_job_run(struct loop *l, struct store_job *j)
 {
     job_begin(l, j);
     return j->step(j);
+}
+
+static bool told_step(struct store_job *job)
+{
+    struct told_job *j = CONTAINER_OF(job, struct told_job, job);
+    err why = job->later.why;
+    bool told = store_job_told(job);
+    while (told || j->due(j)) {
+        if (!told) {
+            why = j->ask(j);
+            if (store_job_waits(job, why))
+                return true;
+        }
+        told = false;
+        j->take(j, why);
+    }
+    return false;
+}
+
+static void told_done(struct store_job *job)
+{
+    struct told_job *j = CONTAINER_OF(job, struct told_job, job);
+    struct queue_later *later = j->later;
+    later->why = j->end(j);
+    home_post(later->home, &later->task);
+}
+
+err told_job_run(struct loop *l, struct told_job *j, struct queue_later *later)
+{
+    struct wait_later blocked;
+    j->job = (struct store_job){ .step = told_step, .done = told_done };
+    j->later = later != NULL ? later : wait_later_begin(&blocked);
+    err why = store_job_run(l, &j->job) ? ERR_AGAIN : j->end(j);
+    return later != NULL ? why : wait_later_outcome(&blocked, why);
 }

@@ -50,4 +50,18 @@ static inline bool store_job_told(struct store_job *j)
     return told;
 }
 
+/* A job made for a caller who is told of it (later.h): call after call of stores. Embedding:
+ * CONTAINER_OF. All on threads of the pool but end, and a first step on the calling thread. */
+struct told_job {
+    bool (*due)(struct told_job *j);           /* is there another call to make? */
+    err (*ask)(struct told_job *j);            /* makes it, with store_job_ask(&j->job) */
+    void (*take)(struct told_job *j, err why); /* what the call came to */
+    err (*end)(struct told_job *j);            /* what all came to; j is gone. Caller's, or loop */
+    /* the job's own */
+    struct store_job job;
+    struct queue_later *later;
+};
+/* later NULL: waits here, and does not return ERR_AGAIN. */
+MUST_CHECK err told_job_run(struct loop *l, struct told_job *j, struct queue_later *later);
+
 #endif
