@@ -231,16 +231,23 @@ static void put_escaped(struct buf *out, str text, bool quotes)
     }
 }
 
+/* The first of the names, which it is taken from. */
+static void put_label(struct buf *out, str *names, str value)
+{
+    str name = str_split(names, ',');
+    buf_printf(out, "%.*s=\"", STR_ARG(name));
+    put_escaped(out, value, true);
+    buf_put(out, names->p != NULL ? STR("\",") : STR("\""));
+}
+
 /* One name="value" for each name; a value of fewer parts gives its last to those left. */
 static void put_labels(struct buf *out, str names, str values)
 {
     for (str value = STR(""); names.p != NULL;) {
-        str name = str_split(&names, ',');
+        bool last = str_find(names, ',') == names.n;
         if (values.p != NULL)
-            value = names.p != NULL ? str_split(&values, METRICS_LABEL_BREAK) : values;
-        buf_printf(out, "%.*s=\"", STR_ARG(name));
-        put_escaped(out, value, true);
-        buf_put(out, names.p != NULL ? STR("\",") : STR("\""));
+            value = last ? values : str_split(&values, METRICS_LABEL_BREAK);
+        put_label(out, &names, value);
     }
 }
 
@@ -287,6 +294,21 @@ void metrics_head(const struct metrics *m, enum metric_id id, struct buf *out)
     MAGIC_CHECK(m, METRICS_MAGIC);
     const struct metric_row *r = &metric_rows[id];
     put_head(out, m->prefix, r->name, r->help, r->kind);
+}
+
+void metrics_line(const struct metrics *m, enum metric_id id, const str *values, int64_t value,
+                  struct buf *out)
+{
+    MAGIC_CHECK(m, METRICS_MAGIC);
+    const struct metric_row *r = &metric_rows[id];
+    buf_printf(out, "%s%s", m->prefix, r->name);
+    if (r->labels != NULL) {
+        buf_put_c(out, '{');
+        for (str names = str_of(r->labels); names.p != NULL; values++)
+            put_label(out, &names, *values);
+        buf_put_c(out, '}');
+    }
+    buf_printf(out, " %lld\n", (long long)value);
 }
 
 static void render_family(struct buf *out, const struct metric_family *f)

@@ -36,6 +36,9 @@ struct metric_family *metrics_row(struct metrics *m, enum metric_id id);
 struct metric *metrics_one(struct metrics *m, enum metric_id id);
 /* HELP and TYPE of a row, for who writes its lines himself. */
 void metrics_head(const struct metrics *m, enum metric_id id, struct buf *out);
+/* Such a line: a value for each label of the row, in their order. */
+void metrics_line(const struct metrics *m, enum metric_id id, const str *values, int64_t value,
+                  struct buf *out);
 
 /* prefix is a static string put before every name in the exposition; may be empty. */
 struct metrics *metrics_new(const char *prefix);

@@ -6,6 +6,9 @@
 #include "queue/later.h"
 #include "queue/queue.h"
 
+struct buf;
+struct metrics;
+
 /* ---- looking and administering. Blocks, but what has a later: pool thread. Results in the arena.
  * ---- */
 struct queue_part_stats {
@@ -76,13 +79,8 @@ void queue_reload(struct queue *q);
 MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
                              struct err_note *note);
 
-/* How store number index does; false: there are not so many. Thread: any; never blocks. */
-struct queue_store_stats {
-    const char *name, *state; /* the store's; "available", "suspect", "error" */
-    uint64_t failures;        /* writes, reads and probes, so far */
-    int64_t write_ns;         /* a write takes about so long */
-};
-bool queues_store(struct queues *qs, unsigned index, struct queue_store_stats *out);
+/* Appends the queues' rows of the metrics, as many as have room. */
+void queues_figures(struct queues *qs, const struct metrics *m, struct buf *out);
 enum queue_part_order { PART_ADD, PART_DRAIN, PART_PAUSE, PART_RESUME, PART_MOVE };
 struct queue_part_change {
     enum queue_part_order order;

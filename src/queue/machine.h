@@ -188,6 +188,13 @@ bool part_failing(const struct part *p);
 err part_failing_note(const struct part *p,
                       struct err_note *note); /* for who asked; its store is probed soon */
 struct queue_store *part_store(const struct part *p);
+/* stores.c: how store number index does; false: there are not so many. Thread: any. */
+struct queue_store_stats {
+    const char *name, *state; /* the store's; "available", "suspect", "error" */
+    uint64_t failures;        /* writes, reads and probes, so far */
+    int64_t write_ns;         /* a write takes about so long */
+};
+bool queues_store(struct queues *qs, unsigned index, struct queue_store_stats *out);
 /* queues.c: tells every queue how a store does. */
 void queues_each(struct queues *all, uint32_t store, bool recovered);
 /* timers.c */

@@ -1,12 +1,12 @@
 /* Health, figures, the API's own description, and what an operator asks of a running store. Checks
  * and backups run on the pool and answer when they are done; at most one of each at a time would be
  * kind to the disk, but nothing breaks when two run. */
+#include "queue/admin.h"
 #include "app/admin/spec.h"
 #include "app/answer.h"
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/pooled.h"
-#include "app/queue/queue_figures.h"
 #include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
@@ -75,7 +75,7 @@ static void scrape_run(struct pooled *p)
     struct scrape *s = CONTAINER_OF(p, struct scrape, pooled);
     buf_init(&s->text, TEXT_BYTES_MAX);
     counters_render(p->app, &s->text);
-    queue_figures_render(p->app->queues, p->app->metrics, &s->text);
+    queues_figures(p->app->queues, p->app->metrics, &s->text);
 }
 
 /* Only here the text takes of the memory that requests may have: who looks at that while there is

@@ -1,7 +1,62 @@
 /* The routes of queues: Querator's, then ours. No permission stands here: each handler asks for it
  * in the namespace of the queue it was given. */
+#include "app/answer.h"
+#include "app/errors.h"
+#include "app/pooled.h"
 #include "app/queue/queue_call.h"
 #include "app/queue/queue_routes.h"
+#include "base/date.h"
+
+/* ---- GET /health, as Querator has it ---- */
+
+struct health {
+    struct pooled pooled;
+    err why;
+};
+
+static void health_run(struct pooled *p)
+{
+    struct queues_page page = { .limit = 1 };
+    CONTAINER_OF(p, struct health, pooled)->why =
+        queues_list(p->app->queues, &page, http_arena(p->x));
+}
+
+static void health_answer(struct pooled *p)
+{
+    char now[DATE_RFC3339_BYTES + 1];
+    err why = CONTAINER_OF(p, struct health, pooled)->why;
+    const char *status = why == ERR_OK ? "pass" : "fail";
+    const char *output = why == ERR_OK         ? ""
+                         : why == ERR_SHUTDOWN ? ",\"output\":\"the server is shutting down\""
+                                               : ",\"output\":\"storage check failed\"";
+    date_format_ms(clock_wall(p->app->clock).ns, now);
+    str body =
+        arena_printf(http_arena(p->x),
+                     "{\"status\":\"%s\",\"version\":\"" APP_VERSION
+                     "\",\"checks\":{\"queues:storage\":[{"
+                     "\"componentType\":\"datastore\",\"status\":\"%s\",\"time\":\"%s\"%s}]}}\n",
+                     status, status, now, output);
+    struct answer w = { .status = why == ERR_OK && body.p != NULL ? 200 : 503,
+                        .body = body.p != NULL ? body : STR("{}") };
+    answer_add(&w, STR("content-type"), STR("application/health+json"));
+    answer_add(&w, STR("cache-control"), STR("no-store"));
+    answer_add(&w, STR("x-content-type-options"), STR("nosniff"));
+    answer_send(p->x, &w);
+}
+
+static void get_health(struct http_exchange *x, void *app)
+{
+    struct health *h = app_new(x, sizeof *h);
+    if (h == NULL)
+        return;
+    *h = (struct health){ .pooled = { .x = x, .app = app }, .why = ERR_SHUTDOWN };
+    if (http_draining(x))
+        health_answer(&h->pooled);
+    else
+        pooled_start(&h->pooled, health_run, health_answer);
+}
+
+/* ---- routes ---- */
 
 #define CALL(path, handler, bytes, name)                                                           \
     {                                                                                              \
@@ -28,7 +83,7 @@ const struct http_route app_queue_routes[] = {
     CALL("/v1/storage/items.import", app_storage_import, QUEUE_BODY_IMPORT_BYTES_MAX,
          "storage.import"),
     CALL("/v1/storage/items.delete", app_storage_delete, PLAIN, "storage.delete"),
-    { HTTP_GET, "/health", app_health, .label = "health", .urgent = true },
+    { HTTP_GET, "/health", get_health, .label = "health", .urgent = true },
 
     CALL("/v1/lease.take", app_queue_take, SMALL, "lease.take"),
     CALL("/v1/lease.complete", app_queue_complete_by_token, PLAIN, "lease.complete"),

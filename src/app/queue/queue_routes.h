@@ -42,7 +42,4 @@ void app_partitions_list(struct http_exchange *x, void *app);
 void app_queue_requeue(struct http_exchange *x, void *app);
 void app_queue_why(struct http_exchange *x, void *app);
 
-/* queue_figures.c */
-void app_health(struct http_exchange *x, void *app);
-
 #endif

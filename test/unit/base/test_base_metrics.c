@@ -68,6 +68,32 @@ static void several_labels_stand_in_one_value(void **state)
     metrics_free(&m);
 }
 
+/* Who writes his lines himself gets the same text. */
+static void lines_of_a_row_are_those_of_its_family(void **state)
+{
+    (void)state;
+    struct metrics *m = metrics_new("x_");
+    struct metric_family *f = metrics_row(m, METRIC_QUEUE_ITEMS);
+    metric_set(metric_of(f, "a\"\\\n\x1f"
+                            "0\x1f"
+                            "ready"),
+               -7);
+    metric_set(metrics_one(m, METRIC_QUEUE_LEFT_OUT), 1);
+    char *text = rendered(m);
+    struct buf b;
+    buf_init(&b, 4096);
+    metrics_head(m, METRIC_QUEUE_ITEMS, &b);
+    metrics_line(m, METRIC_QUEUE_ITEMS, (const str[]){ STR("a\"\\\n"), STR("0"), STR("ready") }, -7,
+                 &b);
+    metrics_head(m, METRIC_QUEUE_LEFT_OUT, &b);
+    metrics_line(m, METRIC_QUEUE_LEFT_OUT, NULL, 1, &b);
+    buf_put_c(&b, '\0');
+    assert_string_equal(buf_str(&b).p, text);
+    buf_fini(&b);
+    free(text);
+    metrics_free(&m);
+}
+
 static void has_line(const char *text, const char *line)
 {
     const char *at = strstr(text, line);
@@ -189,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counters_and_gauges),
         cmocka_unit_test(several_labels_stand_in_one_value),
+        cmocka_unit_test(lines_of_a_row_are_those_of_its_family),
         cmocka_unit_test(histograms_are_cumulative_with_le_inclusive),
         cmocka_unit_test(a_histogram_without_a_label_has_only_le),
         cmocka_unit_test(series_past_the_limit_are_counted_as_other),
