@@ -1,6 +1,7 @@
 #include "codec/wire.h"
 
 #include "base/utf8.h"
+#include "codec/goduration.h"
 #include "codec/wire_table.h"
 
 #include <string.h>
@@ -149,6 +150,56 @@ err wire_encode(struct arena *a, const ProtobufCMessage *m, enum wire_encoding e
     if (encoding == WIRE_JSON)
         return wire_json_encode(a, wire_message_of(m->descriptor), m, out);
     return protobuf_encode(a, m, out);
+}
+
+const void *wire_field(const ProtobufCMessage *m, const char *name)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(m->descriptor, name);
+    return f == NULL ? NULL : (const char *)m + f->offset;
+}
+
+void *wire_list(struct arena *a, ProtobufCMessage *m, const char *name, size_t count)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(m->descriptor, name);
+    const ProtobufCMessageDescriptor *type = f->descriptor;
+    size_t size = type->sizeof_message;
+    char *rows = arena_calloc(a, count, size);
+    ProtobufCMessage **all = arena_calloc(a, count, sizeof(ProtobufCMessage *));
+    if (rows == NULL || all == NULL)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        all[i] = (ProtobufCMessage *)(void *)(rows + i * size);
+        protobuf_c_message_init(type, all[i]);
+    }
+    *(size_t *)(void *)((char *)m + f->quantifier_offset) = count;
+    *(ProtobufCMessage ***)(void *)((char *)m + f->offset) = all;
+    return rows;
+}
+
+ProtobufCBinaryData wire_copy(struct arena *a, str text)
+{
+    return wire_bytes(arena_copy(a, text));
+}
+
+ProtobufCBinaryData wire_number(struct arena *a, uint64_t n)
+{
+    return wire_bytes(arena_printf(a, "%llu", (unsigned long long)n));
+}
+
+ProtobufCBinaryData wire_id(struct arena *a, struct ksuid id)
+{
+    char text[KSUID_TEXT_BYTES + 1];
+    ksuid_format(id, text);
+    return wire_copy(a, str_of(text));
+}
+
+ProtobufCBinaryData wire_duration(struct arena *a, int64_t ns)
+{
+    char text[GODURATION_BYTES_MAX + 1];
+    goduration_format(ns, text);
+    return wire_copy(a, str_of(text));
 }
 
 Wire__Timestamp *wire_time(struct arena *a, store_time at)

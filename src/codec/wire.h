@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/ksuid.h"
 #include "base/times.h"
 #include "codec/querator.pb-c.h"
 #include "codec/queue_own.pb-c.h"
@@ -41,6 +42,18 @@ static inline ProtobufCBinaryData wire_bytes(str s)
 {
     return (ProtobufCBinaryData){ .len = s.n, .data = (uint8_t *)(uintptr_t)s.p };
 }
+
+/* The field of m that has this name; NULL: it has none. */
+const void *wire_field(const ProtobufCMessage *m, const char *name);
+/* Gives m, in its repeated field of this name, count new messages, in the arena. Returns the first
+ * of them, behind which the others stand. NULL: the arena is full. */
+MUST_CHECK void *wire_list(struct arena *a, ProtobufCMessage *m, const char *name, size_t count);
+
+/* Fields that hold a text, made in the arena; their data is NULL when it is full. */
+ProtobufCBinaryData wire_copy(struct arena *a, str text);
+ProtobufCBinaryData wire_number(struct arena *a, uint64_t n);
+ProtobufCBinaryData wire_id(struct arena *a, struct ksuid id);
+ProtobufCBinaryData wire_duration(struct arena *a, int64_t ns); /* as Go writes it */
 
 /* An instant for a message, in the arena; NULL when it is full. STORE_TIME_ZERO becomes the zero
  * time of Go, 0001-01-01T00:00:00Z, which is written. */

@@ -99,14 +99,6 @@ const struct http_route app_authority_routes[] = { AUTHORITY_CALLS(ROUTE){ .patt
 #undef ROUTE
 #undef AUTHORITY_CALLS
 
-/* The field of the request that has this name; NULL: there is none. */
-static const void *field_of(const struct authority_call *c, const char *name)
-{
-    const ProtobufCFieldDescriptor *f =
-        protobuf_c_message_descriptor_get_field_by_name(c->kind->type, name);
-    return f == NULL ? NULL : (const char *)c->m + f->offset;
-}
-
 static err limit_check(const int32_t *limit, struct err_note *note)
 {
     if (limit == NULL || (*limit >= 0 && *limit <= AUTH_PAGE_MAX))
@@ -126,14 +118,14 @@ static bool may_begin(struct authority_call *c)
     c->m = rpc_read(x, kind->type);
     if (c->m == NULL)
         return false;
-    err why = limit_check(field_of(c, "limit"), &c->note);
+    err why = limit_check(wire_field(c->m, "limit"), &c->note);
     if (why == ERR_OK && kind->check != NULL)
         why = kind->check(c->m, &c->note);
     if (why != ERR_OK) {
         rpc_fail(x, why, &c->note);
         return false;
     }
-    const ProtobufCBinaryData *space = field_of(c, "namespace");
+    const ProtobufCBinaryData *space = wire_field(c->m, "namespace");
     return app_may(x, kind->permission, space == NULL ? STR(AUTH_SYSTEM) : wire_str(*space),
                    c->pooled.app);
 }
@@ -172,21 +164,8 @@ void *authority_reply(struct authority_call *c, const ProtobufCMessageDescriptor
 void *authority_list(struct authority_call *c, const ProtobufCMessageDescriptor *type,
                      unsigned count)
 {
-    const ProtobufCFieldDescriptor *f =
-        protobuf_c_message_descriptor_get_field_by_name(type, "items");
-    const ProtobufCMessageDescriptor *row = f->descriptor;
-    char *reply = authority_reply(c, type),
-         *items = arena_calloc(c->arena, count, row->sizeof_message);
-    ProtobufCMessage **all = arena_calloc(c->arena, count, sizeof *all);
-    if (reply == NULL || items == NULL || all == NULL)
-        return NULL;
-    for (unsigned i = 0; i < count; i++) {
-        all[i] = (ProtobufCMessage *)(void *)(items + i * row->sizeof_message);
-        protobuf_c_message_init(row, all[i]);
-    }
-    *(size_t *)(void *)(reply + f->quantifier_offset) = count;
-    *(ProtobufCMessage ***)(void *)(reply + f->offset) = all;
-    return items;
+    ProtobufCMessage *reply = authority_reply(c, type);
+    return reply == NULL ? NULL : wire_list(c->arena, reply, "items", count);
 }
 
 ProtobufCBinaryData authority_id(struct authority_call *c, const char *id)

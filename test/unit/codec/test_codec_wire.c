@@ -43,6 +43,30 @@ static void either_name_is_read(void **state)
     assert_true(str_eq(wire_str(m->request_timeout), STR("1m")));
 }
 
+static void fields_are_found_and_filled_by_name(void **state)
+{
+    struct fixture *f = *state;
+    Wire__QueueProduceRequest m = WIRE__QUEUE_PRODUCE_REQUEST__INIT;
+    assert_ptr_equal(wire_field(&m.base, "request_timeout"), &m.request_timeout);
+    assert_null(wire_field(&m.base, "partition"));
+    Wire__QueueProduceItem *items = wire_list(&f->a, &m.base, "items", 3);
+    assert_non_null(items);
+    assert_int_equal(m.n_items, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_ptr_equal(m.items[i], &items[i]);
+        assert_ptr_equal(items[i].base.descriptor, &wire__queue_produce_item__descriptor);
+    }
+    assert_true(str_eq(wire_str(wire_number(&f->a, UINT64_MAX)), STR("18446744073709551615")));
+    assert_true(str_eq(wire_str(wire_duration(&f->a, 90 * NS_PER_S)), STR("1m30s")));
+    assert_int_equal(wire_id(&f->a, KSUID_NIL).len, KSUID_TEXT_BYTES);
+    assert_null(wire_list(&f->a, &m.base, "items", 1 << 20));
+    assert_int_equal(m.n_items, 3);
+    static const char text[64];
+    while (arena_alloc(&f->a, sizeof text) != NULL)
+        continue;
+    assert_null(wire_copy(&f->a, (str){ .p = text, .n = sizeof text }).data);
+}
+
 static void nul_and_pairs_survive_in_texts(void **state)
 {
     const Wire__QueueProduceRequest *m =
@@ -317,6 +341,7 @@ static void a_full_arena_is_a_limit_not_an_error_of_the_body(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(fields_are_found_and_filled_by_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(either_name_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nul_and_pairs_survive_in_texts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(null_is_as_absent, set_up, tear_down),
