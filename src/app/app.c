@@ -5,7 +5,6 @@
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/page/page_request.h"
-#include "app/queue/queue_call.h"
 #include "app/rpc.h"
 #include "app/table/value_path.h"
 #include "auth/auth.h"
@@ -52,7 +51,6 @@ void app_start(struct app *app)
     app->hot = hot_new(app->config->hot_bytes, entropy_u64(), page->changes);
     app->requests = http_counts_new(app->metrics, app_tables, hot_label);
     app->counters = counters_new(app->metrics);
-    app->queue_turns = queue_turns_new(app->loop, app->clock);
     app->frames = calloc(1, sizeof *app->frames);
     INVARIANT(app->frames != NULL);
     app->pace = pace_new(entropy_u64());
@@ -60,23 +58,6 @@ void app_start(struct app *app)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
     const struct page_listener listener = { .changed = page_changed, .ctx = page->changes };
     page_store_listen(page->store, &listener);
-}
-
-unsigned app_queue_threads(unsigned stores, unsigned disks)
-{
-    bool several = stores > 1 && disks > 0; /* calls that need several may hold one at a disk */
-    unsigned shares = 1 + disks + several;  /* 1: of requeues */
-    return 1 + shares * QUEUE_TURNS;        /* and of a change */
-}
-
-void app_drain_calls(struct app *app)
-{
-    limiter_close(app->queue_turns);
-}
-
-void app_stop_calls(struct app *app)
-{
-    limiter_free(&app->queue_turns);
 }
 
 void app_stop(struct app *app)

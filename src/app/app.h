@@ -36,7 +36,6 @@ struct app {
     struct table_store *tables;
     struct value_service values; /* buckets in the order of config's values */
     struct queues *queues;
-    struct limiter *queue_turns; /* queue_call.h; set by app_start */
     struct auth *auth;
     struct app_hot *hot;           /* set by app_start */
     struct app_counters *counters; /* set by app_start */
@@ -66,13 +65,6 @@ struct app {
  * http_server_free. Dies when out of memory. */
 void app_start(struct app *app);
 void app_stop(struct app *app);
-/* When a drain has begun: calls that wait for their turn are refused. Loop thread. */
-void app_drain_calls(struct app *app);
-/* After http_server_free, while the loop is there: nobody calls any more. */
-void app_stop_calls(struct app *app);
-/* Threads of the pool that calls of queues may hold, beside others', with so many stores, of which
- * disks are on disks of this machine. */
-unsigned app_queue_threads(unsigned stores, unsigned disks);
 
 /* The {domain} of this request, or NULL after answering 404 domain_not_found. */
 const struct page_domain *app_domain_of(struct http_exchange *x, const struct app *app);

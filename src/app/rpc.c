@@ -105,14 +105,8 @@ err rpc_encode(struct http_exchange *x, const ProtobufCMessage *m, str *body)
 
 void rpc_send(struct http_exchange *x, str body)
 {
-    send(x, 200, reply_encoding(x), body);
-}
-
-void rpc_reply(struct http_exchange *x, const ProtobufCMessage *m)
-{
-    str body;
-    if (rpc_encode(x, m, &body) == ERR_OK)
-        rpc_send(x, body);
+    if (body.p != NULL)
+        send(x, 200, reply_encoding(x), body);
     else
         rpc_error(x, CODE_INTERNAL, STR("the answer needs more memory than a request may have"));
 }

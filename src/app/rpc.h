@@ -18,12 +18,12 @@
  *   const Wire__QueueStatsRequest *m = rpc_read(x, &wire__queue_stats_request__descriptor); */
 MUST_CHECK const void *rpc_read(struct http_exchange *x, const ProtobufCMessageDescriptor *type);
 
-/* Answers 200 with the message, or with the Reply that says no more than that. */
-void rpc_reply(struct http_exchange *x, const ProtobufCMessage *m);
+/* Answers 200 with the Reply that says no more than that. */
 void rpc_ok(struct http_exchange *x, const struct app *app);
 /* What rpc_ok sends: app's ok. Owner: caller. */
 struct http_ready *rpc_ok_new(enum wire_encoding encoding);
-/* The same in two steps, for a message whose writing takes long. */
+/* The same with a message, in two steps: writing it takes long. p of the body NULL: it could not be
+ * written. */
 MUST_CHECK err rpc_encode(struct http_exchange *x, const ProtobufCMessage *m, str *body);
 void rpc_send(struct http_exchange *x, str body);
 /* Answers with an error of this code. What is no UTF-8 in message becomes '?'. */

@@ -49,6 +49,7 @@ struct http_route {
     size_t body_bytes_max;  /* 0: a body is refused (400 for GET and HEAD, 413 else) */
     const char *permission; /* "page.read"; NULL: free to all, or as the hook and the handler say */
     const char *label;      /* of metrics and logs; bounded by being static */
+    const void *row;        /* the handler's own */
     bool urgent;            /* goes on when the budget is full: of its reserve */
     bool admin; /* only on a listener with .admin; label "health", "metrics", "spec": on all */
 };

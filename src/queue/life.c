@@ -190,6 +190,7 @@ void queues_drain(struct queues *qs)
     MAGIC_CHECK(qs, QUEUES_MAGIC);
     qs->draining = true; /* a queue that is being made either is in the list by now, or sees this
                             and ends itself */
+    limiter_close(qs->turns);
     struct queue **all = snapshot(qs, &count);
     for (size_t i = 0; i < count; i++) {
         queue_end(all[i], false);
@@ -232,6 +233,7 @@ void queues_free(struct queues **qp)
         queue_unref(&qs->sorted[i]);
     INVARIANT(atomic_load(&qs->alive) == 0);
     timers_fini(qs);
+    limiter_free(&qs->turns);
     stores_fini(qs);
     map_free(&qs->names);
     free(qs->sorted);
@@ -452,6 +454,7 @@ err queues_new(const struct queues_opts *opts, struct queues **out, struct err_n
     qs->names = map_new(opts->seed);
     stores_init(qs);
     timers_init(qs);
+    qs->turns = turns_new(opts->loop, opts->clock);
     err why = begin(qs, note);
     if (why != ERR_OK) {
         queues_free(&qs);

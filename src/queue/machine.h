@@ -19,6 +19,7 @@
 #include "queue/order/part.h"
 #include "queue/queue.h"
 #include "queue/request.h"
+#include "queue/turn.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -131,6 +132,7 @@ struct queues {
     mono armed;    /* the timer fires then at the latest */
     bool arming, stopped;
     struct loop_timer *timer;
+    struct limiter *turns; /* turn.h */
     atomic_uint_least64_t bytes_cached;
     atomic_uint jobs, alive; /* alive: struct queue */
     struct rng rng;
@@ -195,6 +197,14 @@ struct queue_store_stats {
     int64_t write_ns;         /* a write takes about so long */
 };
 bool queues_store(struct queues *qs, unsigned index, struct queue_store_stats *out);
+/* queues.c: was a partition, or were all, read, or cannot they be now? */
+bool queue_is_read(struct queue *q, uint32_t partition);
+/* The stores of a partition, or all: a bit for each, by its index; unread: of those that were not
+ * read. */
+uint64_t queue_stores(struct queue *q, uint32_t partition);
+uint64_t queue_stores_unread(struct queue *q);
+/* turn.c */
+struct limiter *turns_new(struct loop *loop, struct clock *clock);
 /* queues.c: tells every queue how a store does. */
 void queues_each(struct queues *all, uint32_t store, bool recovered);
 /* timers.c */

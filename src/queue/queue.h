@@ -48,6 +48,7 @@ struct queues; /* all of a server */
 struct queue;  /* one, counted references */
 
 enum queue_durability { QUEUE_SYNC, QUEUE_INTERVAL, QUEUE_NONE };
+extern const char *const queue_durability_names[]; /* of each; then NULL */
 enum queue_lease_durability {
     QUEUE_LEASE_AUTO,
     QUEUE_LEASE_WRITTEN,
@@ -80,7 +81,8 @@ struct queues_opts {
  * not available. */
 MUST_CHECK err queues_new(const struct queues_opts *opts, struct queues **out,
                           struct err_note *note);
-/* Answers what waits with ERR_SHUTDOWN, at once and from now on; what is being written is finished.
+/* Answers what waits with ERR_SHUTDOWN, for its turn as well, at once and from now on; what is
+ * being written is finished.
  * Waits for no change of a queue: a partition that is being moved stays where it was. Blocks not:
  * loop thread. */
 void queues_drain(struct queues *qs);
@@ -110,7 +112,8 @@ struct queue_info {
 /* Checks a name as the contract orders: empty, whitespace, '~', length, UTF-8. */
 MUST_CHECK err queue_name_check(str name, struct err_note *note);
 /* Checks come from the caller's order of queues.create / update (contract 1.6) and are made here.
- * Blocks until on disk: pool thread. update: absent lease and expire timeout (0) and partitions (0)
+ * Blocks until on disk, create also until it can be read, so that what is produced right then goes
+ * where it belongs: pool thread. update: absent lease and expire timeout (0) and partitions (0)
  * keep what is there; max_attempts, reference and dead_queue are replaced. */
 MUST_CHECK err queues_create(struct queues *qs, const struct queue_info *info,
                              struct err_note *note);
@@ -123,15 +126,8 @@ MUST_CHECK err queues_delete(struct queues *qs, str name, bool named_too, struct
 MUST_CHECK err queues_find(struct queues *qs, str name, struct queue **out, struct err_note *note);
 void queue_unref(struct queue **qp);
 #define QUEUE_PARTS_ALL UINT32_MAX
-/* Was a partition, or were all, read, or cannot they be now? */
-bool queue_is_read(struct queue *q, uint32_t partition);
-/* Waits for that, so that what is produced right after a queue was made goes where it belongs.
- * Blocks: pool thread. */
+/* Waits until a partition, or all, were read, or cannot be now. Blocks: pool thread. */
 void queue_await_read(struct queue *q, uint32_t partition, mono deadline);
-/* The stores of a partition, or all: a bit for each, by its index; unread: those that the above
- * would wait for. */
-uint64_t queue_stores(struct queue *q, uint32_t partition);
-uint64_t queue_stores_unread(struct queue *q);
 MUST_CHECK err queue_info_get(struct queue *q, struct arena *a,
                               struct queue_info *out); /* a copy in the arena */
 /* By name from pivot (inclusive, need not exist), in the arena: ends at limit (0: none) and before

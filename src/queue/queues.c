@@ -391,6 +391,7 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
         qs->next_number++;
         q->fresh = true;
         queue_own_fresh(q, 0);
+        queue_ref(q); /* ours, beside the list's */
         enlist(qs, q);
         if (qs->draining)
             queue_end(q, false);
@@ -398,10 +399,13 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
                   LOG_INT("partitions", info->partitions));
     } else {
         store_failed(note, why);
-        queue_unref(&q);
         why = ERR_UNAVAILABLE;
     }
     unlock_changes(qs);
+    if (why == ERR_OK)
+        queue_await_read(q, QUEUE_PARTS_ALL,
+                         mono_add_ms(clock_mono(qs->opts.clock), QUEUE_READ_MS_MAX));
+    queue_unref(&q);
     return why;
 }
 
@@ -455,6 +459,10 @@ void queue_await_read(struct queue *q, uint32_t partition, mono deadline)
     while (!queue_is_read(q, partition) && clock_mono(clock).ns < deadline.ns)
         queue_rest();
 }
+
+const char *const queue_durability_names[] = {
+    [QUEUE_SYNC] = "sync", [QUEUE_INTERVAL] = "interval", [QUEUE_NONE] = "none", NULL
+};
 
 /* Under the lock of q. */
 static void take_info(struct queue *q, struct queue_info *info)

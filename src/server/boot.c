@@ -368,7 +368,6 @@ void server_unboot(struct server *s)
     bool started = s->app.loop != NULL;
     if (started) {
         origins_close(&s->app, s->domains);
-        app_stop_calls(&s->app);
         loop_free(&s->app.loop);
     }
     engine_close(

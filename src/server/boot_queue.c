@@ -7,6 +7,7 @@
 #include "loop/signals.h"
 #include "loop/sysclock.h"
 #include "queue/store/open.h"
+#include "queue/turn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,7 +125,7 @@ unsigned server_pool_threads(const struct config *c)
     unsigned stores = c->queue.stores_count, disks = 0;
     for (unsigned i = 0; i < stores; i++)
         disks += c->queue.stores[i].url == NULL;
-    unsigned calls = stores == 0 ? app_queue_threads(1, 1) : app_queue_threads(stores, disks);
+    unsigned calls = stores == 0 ? queue_turn_threads(1, 1) : queue_turn_threads(stores, disks);
     return c->pool_threads + calls + disks * STORE_UPKEEP_THREADS;
 }
 

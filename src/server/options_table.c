@@ -13,8 +13,6 @@ static const char *const formats[] = { "text", "json", NULL }; /* enum log_forma
 static const char *const policies[] = { "app_ttl",  "all", "latest_hash", "latest",
                                         "interval", "ttl", NULL };
 static const char *const origins[] = { "parsoid", "rest", "template", NULL }; /* enum origin_kind */
-static const char *const durabilities[] = { "sync", "interval", "none",
-                                            NULL }; /* enum queue_durability */
 static const char *const lease_durabilities[] = { "auto", "written", "sync",
                                                   NULL }; /* enum queue_lease_durability */
 static const char *const codecs[] = { "identity", "gzip", "zstd", NULL }; /* enum page_codec */
@@ -25,7 +23,6 @@ _Static_assert(COUNT_OF(levels) == LOG_LEVELS + 1, "a name each");
 _Static_assert(COUNT_OF(formats) == LOG_JSON + 2, "a name each");
 _Static_assert(COUNT_OF(policies) == POLICY_KINDS + 1, "a name each");
 _Static_assert(COUNT_OF(origins) == ORIGIN_KINDS + 1, "a name each");
-_Static_assert(COUNT_OF(durabilities) == QUEUE_NONE + 2, "a name each");
 _Static_assert(COUNT_OF(lease_durabilities) == QUEUE_LEASE_SYNC + 2, "a name each");
 _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 
@@ -188,7 +185,7 @@ const struct option option_rows[] = {
       .prose = "Memory for lists; they are held while they are fresh, and given back to a Redis "
                "that lost them",
       AT(lists_bytes) },
-    { "queue.durability", NULL, OPTION_CHOICE, .choices = durabilities, .initial = "sync",
+    { "queue.durability", NULL, OPTION_CHOICE, .choices = queue_durability_names, .initial = "sync",
       .prose =
           "Of queues that do not say: acknowledged on disk, on disk within moments, or whenever",
       AT(queue.durability) },

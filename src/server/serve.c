@@ -139,7 +139,6 @@ static void signalled(void *ctx, int signal_number)
     v->drain_deadline = mono_add_ms(clock_mono(s->app.clock), s->config->drain_timeout_ms);
     upkeep_stop(s->upkeep);
     http_server_drain(s->app.http);
-    app_drain_calls(&s->app);
     queues_drain(s->app.queues);
     origins_drain(&s->app);
     loop_timer_start(v->drain, 0, DRAIN_POLL_MS);

@@ -1,9 +1,8 @@
-/* The routes of queues: Querator's, then ours. No permission stands here: each handler asks for it
- * in the namespace of the queue it was given. */
+/* The routes of queues: Querator's, then ours. A permission is asked for in the namespace of the
+ * queue that the message names, so it stands in the call's row, not in the route. */
 #include "app/answer.h"
 #include "app/errors.h"
 #include "app/pooled.h"
-#include "app/queue/queue_call.h"
 #include "app/queue/queue_routes.h"
 #include "base/date.h"
 
@@ -58,46 +57,101 @@ static void get_health(struct http_exchange *x, void *app)
 
 /* ---- routes ---- */
 
-#define CALL(path, handler, bytes, name)                                                           \
+enum {
+    SMALL = 8 << 10, /* bytes of a body */
+    PLAIN = 256000,
+    UPDATE = 512000,
+    PRODUCE = 5000000,
+    IMPORT = 64000000,
+    IMPORT_MEMORY = 8, /* times its body: its message and its items */
+    WHY_DEFAULT = 100,
+};
+
+#define CALL(path, name, bytes, ...)                                                               \
     {                                                                                              \
-        HTTP_POST, (path), (handler), .body_bytes_max = (bytes), .label = (name)                   \
+        HTTP_POST, path, queue_call_handle, .body_bytes_max = (bytes), .label = (name),            \
+                                            .row = &(const struct queue_kind)                      \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
     }
-#define SMALL QUEUE_BODY_SMALL_BYTES_MAX
-#define PLAIN QUEUE_BODY_BYTES_MAX
+#define NAMED(name, bytes, ...) CALL("/v1/" name, name, bytes, __VA_ARGS__)
+#define TYPE(message) .type = &wire__##message##__descriptor
+#define RUNS(share_of, name) .share = SHARE_##share_of, .run = app_##name##_run
+#define ITEMS_LISTED RUNS(STORE, items), .reply = app_items_reply
 
 const struct http_route app_queue_routes[] = {
-    CALL("/v1/queue.produce", app_queue_produce, QUEUE_BODY_PRODUCE_BYTES_MAX, "queue.produce"),
-    CALL("/v1/queue.lease", app_queue_lease, SMALL, "queue.lease"),
-    CALL("/v1/queue.complete", app_queue_complete, PLAIN, "queue.complete"),
-    CALL("/v1/queue.retry", app_queue_retry, PLAIN, "queue.retry"),
-    CALL("/v1/queue.stats", app_queue_stats, SMALL, "queue.stats"),
-    CALL("/v1/queue.clear", app_queue_clear, SMALL, "queue.clear"),
-    CALL("/v1/queue.reload", app_queue_reload, SMALL, "queue.reload"),
-    CALL("/v1/queues.create", app_queues_create, PLAIN, "queues.create"),
-    CALL("/v1/queues.list", app_queues_list, PLAIN, "queues.list"),
-    CALL("/v1/queues.info", app_queues_info, PLAIN, "queues.info"),
-    CALL("/v1/queues.update", app_queues_update, QUEUE_BODY_UPDATE_BYTES_MAX, "queues.update"),
-    CALL("/v1/queues.delete", app_queues_delete, PLAIN, "queues.delete"),
-    CALL("/v1/storage/items.list", app_storage_items, PLAIN, "storage.items"),
-    CALL("/v1/storage/scheduled.list", app_storage_scheduled, PLAIN, "storage.scheduled"),
-    CALL("/v1/storage/items.import", app_storage_import, QUEUE_BODY_IMPORT_BYTES_MAX,
-         "storage.import"),
-    CALL("/v1/storage/items.delete", app_storage_delete, PLAIN, "storage.delete"),
+    NAMED("queue.produce", PRODUCE, TYPE(queue_produce_request), .permission = "queue.produce",
+          .timeout = true, .check = app_produce_check, .start = app_produce_start),
+    NAMED("queue.lease", SMALL, TYPE(queue_lease_request), .permission = "queue.lease",
+          .timeout = true, .arg = LEASE_PLAIN, .check = app_lease_check, .start = app_lease_start),
+    NAMED("queue.complete", PLAIN, TYPE(queue_complete_request), .permission = "queue.complete",
+          .partition = true, .timeout = true, .arg = CHANGE_COMPLETE, .check = app_complete_check,
+          .start = app_change_start),
+    NAMED("queue.retry", PLAIN, TYPE(queue_retry_request), .permission = "queue.retry",
+          .partition = true, .arg = CHANGE_RETRY, .check = app_retry_check,
+          .start = app_change_start),
+    NAMED("queue.stats", SMALL, TYPE(queue_stats_request), .permission = "queue.stats",
+          RUNS(MEMORY, stats), .reply = app_stats_reply),
+    NAMED("queue.clear", SMALL, TYPE(queue_clear_request), .permission = "queue.clear",
+          .audited = true, .check = app_clear_check, RUNS(STORE, clear)),
+    NAMED("queue.reload", SMALL, TYPE(queue_reload_request), .permission = "queue.update",
+          .audited = true, RUNS(CHANGE, reload)),
+    NAMED("queues.create", PLAIN, TYPE(queue_info), .check = app_create_check,
+          RUNS(CHANGE, create)),
+    NAMED("queues.list", PLAIN, TYPE(queues_list_request), .check = app_list_check,
+          RUNS(NONE, list), .reply = app_list_reply),
+    NAMED("queues.info", PLAIN, TYPE(queues_info_request), .permission = "queue.stats",
+          .start = app_info_start),
+    NAMED("queues.update", UPDATE, TYPE(queue_info), .check = app_update_check,
+          RUNS(CHANGE, update)),
+    NAMED("queues.delete", PLAIN, TYPE(queues_delete_request), .check = app_queue_delete_check,
+          RUNS(CHANGE, queue_delete)),
+    CALL("/v1/storage/items.list", "storage.items", PLAIN, TYPE(storage_items_list_request),
+         .permission = "queue.stats", .partition = true, .limit = QUEUE_LIST_DEFAULT,
+         .arg = ITEMS_READY, ITEMS_LISTED),
+    CALL("/v1/storage/scheduled.list", "storage.scheduled", PLAIN, TYPE(storage_items_list_request),
+         .permission = "queue.stats", .partition = true, .limit = QUEUE_LIST_DEFAULT,
+         .arg = ITEMS_SCHEDULED, ITEMS_LISTED),
+    CALL("/v1/storage/items.import", "storage.import", IMPORT, TYPE(storage_items_import_request),
+         .permission = "queue.produce", .audited = true, .partition = true, .memory = IMPORT_MEMORY,
+         .check = app_import_check, RUNS(STORE, import), .reply = app_import_reply),
+    CALL("/v1/storage/items.delete", "storage.delete", PLAIN, TYPE(storage_items_delete_request),
+         .permission = "queue.clear", .audited = true, .partition = true, .check = app_delete_check,
+         RUNS(STORE, delete)),
     { HTTP_GET, "/health", get_health, .label = "health", .urgent = true },
 
-    CALL("/v1/lease.take", app_queue_take, SMALL, "lease.take"),
-    CALL("/v1/lease.complete", app_queue_complete_by_token, PLAIN, "lease.complete"),
-    CALL("/v1/lease.retry", app_queue_retry_by_token, PLAIN, "lease.retry"),
-    CALL("/v1/lease.extend", app_queue_extend, PLAIN, "lease.extend"),
-    CALL("/v1/queue.peek", app_queue_peek, SMALL, "queue.peek"),
-    CALL("/v1/queue.requeue", app_queue_requeue, SMALL, "queue.requeue"),
-    CALL("/v1/queue.why", app_queue_why, SMALL, "queue.why"),
-    CALL("/v1/partitions.list", app_partitions_list, SMALL, "partitions.list"),
-    CALL("/v1/partitions.add", app_partitions_add, SMALL, "partitions.add"),
-    CALL("/v1/partitions.drain", app_partitions_drain, SMALL, "partitions.drain"),
-    CALL("/v1/partitions.pause", app_partitions_pause, SMALL, "partitions.pause"),
-    CALL("/v1/partitions.resume", app_partitions_resume, SMALL, "partitions.resume"),
-    CALL("/v1/partitions.move", app_partitions_move, SMALL, "partitions.move"),
-    CALL("/v1/partitions.rebalance", app_partitions_rebalance, SMALL, "partitions.rebalance"),
+    NAMED("lease.take", SMALL, TYPE(lease_take_request), .permission = "queue.lease",
+          .timeout = true, .arg = LEASE_BY_TOKEN, .check = app_lease_check,
+          .start = app_lease_start),
+    NAMED("lease.complete", PLAIN, TYPE(lease_change_request), .permission = "queue.complete",
+          .partition = true, .timeout = true, .arg = CHANGE_COMPLETE, .check = app_token_check,
+          .start = app_change_start),
+    NAMED("lease.retry", PLAIN, TYPE(lease_change_request), .permission = "queue.retry",
+          .partition = true, .timeout = true, .arg = CHANGE_RETRY, .check = app_token_check,
+          .start = app_change_start),
+    NAMED("lease.extend", PLAIN, TYPE(lease_change_request), .permission = "queue.lease",
+          .partition = true, .timeout = true, .arg = CHANGE_EXTEND, .check = app_token_check,
+          .start = app_change_start),
+    NAMED("queue.peek", SMALL, TYPE(queue_peek_request), .permission = "queue.stats", .limit = 1,
+          .arg = ITEMS_READY, ITEMS_LISTED),
+    NAMED("queue.requeue", SMALL, TYPE(queue_requeue_request), .permission = "queue.retry",
+          .audited = true, .check = app_requeue_check, RUNS(REQUEUE, requeue),
+          .reply = app_requeue_reply),
+    NAMED("queue.why", SMALL, TYPE(queue_why_request), .permission = "queue.stats",
+          .limit = WHY_DEFAULT, RUNS(NONE, why), .reply = app_why_reply),
+    NAMED("partitions.list", SMALL, TYPE(partitions_list_request), .permission = "queue.stats",
+          RUNS(MEMORY, stats), .reply = app_partitions_reply),
+#define CHANGE(name, order, of_one)                                                                \
+    NAMED(name, SMALL, TYPE(partition_change_request), .permission = "queue.update",               \
+          .audited = true, .partition = (of_one), .arg = (order), RUNS(CHANGE, partition))
+    CHANGE("partitions.add", PART_ADD, false),
+    CHANGE("partitions.drain", PART_DRAIN, true),
+    CHANGE("partitions.pause", PART_PAUSE, true),
+    CHANGE("partitions.resume", PART_RESUME, true),
+    CHANGE("partitions.move", PART_MOVE, true),
+#undef CHANGE
+    NAMED("partitions.rebalance", SMALL, TYPE(partition_change_request),
+          .permission = "queue.update", .audited = true, RUNS(CHANGE, rebalance)),
     { .pattern = NULL },
 };

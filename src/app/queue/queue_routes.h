@@ -1,45 +1,53 @@
-/* queue_routes.h - the handlers behind the table in queue.c. Private to queue*.c. */
+/* queue_routes.h - what the rows of queue.c name. Private to queue*.c. */
 #ifndef APP_QUEUE_QUEUE_ROUTES_H
 #define APP_QUEUE_QUEUE_ROUTES_H
 
-struct http_exchange;
+#include "app/queue/queue_call.h"
 
-/* queue_items.c */
-void app_queue_produce(struct http_exchange *x, void *app);
-void app_queue_lease(struct http_exchange *x, void *app);
-void app_queue_complete(struct http_exchange *x, void *app);
-void app_queue_retry(struct http_exchange *x, void *app);
-void app_queue_take(struct http_exchange *x, void *app);
-void app_queue_complete_by_token(struct http_exchange *x, void *app);
-void app_queue_retry_by_token(struct http_exchange *x, void *app);
-void app_queue_extend(struct http_exchange *x, void *app);
-
-/* queue_admin.c */
-void app_queues_create(struct http_exchange *x, void *app);
-void app_queues_update(struct http_exchange *x, void *app);
-void app_queues_list(struct http_exchange *x, void *app);
-void app_queues_info(struct http_exchange *x, void *app);
-void app_queues_delete(struct http_exchange *x, void *app);
-void app_queue_stats(struct http_exchange *x, void *app);
-void app_queue_clear(struct http_exchange *x, void *app);
-void app_queue_reload(struct http_exchange *x, void *app);
+/* queue_items.c. arg of leases; that of changes is an enum queue_change_kind. */
+enum { LEASE_PLAIN, LEASE_BY_TOKEN };
+bool app_produce_check(struct queue_call *c);
+void app_produce_start(struct queue_call *c);
+bool app_lease_check(struct queue_call *c);
+void app_lease_start(struct queue_call *c);
+bool app_complete_check(struct queue_call *c);
+bool app_retry_check(struct queue_call *c);
+bool app_token_check(struct queue_call *c);
+void app_change_start(struct queue_call *c);
 
 /* queue_storage.c */
-void app_storage_items(struct http_exchange *x, void *app);
-void app_storage_scheduled(struct http_exchange *x, void *app);
-void app_storage_import(struct http_exchange *x, void *app);
-void app_storage_delete(struct http_exchange *x, void *app);
-void app_queue_peek(struct http_exchange *x, void *app);
+enum { ITEMS_READY, ITEMS_SCHEDULED };
+err app_items_run(struct queue_call *c);
+err app_items_reply(struct queue_call *c);
+bool app_import_check(struct queue_call *c);
+err app_import_run(struct queue_call *c);
+err app_import_reply(struct queue_call *c);
+bool app_delete_check(struct queue_call *c);
+err app_delete_run(struct queue_call *c);
+bool app_clear_check(struct queue_call *c);
+err app_clear_run(struct queue_call *c);
+bool app_requeue_check(struct queue_call *c);
+err app_requeue_run(struct queue_call *c);
+err app_requeue_reply(struct queue_call *c);
 
-/* queue_own.c */
-void app_partitions_add(struct http_exchange *x, void *app);
-void app_partitions_drain(struct http_exchange *x, void *app);
-void app_partitions_pause(struct http_exchange *x, void *app);
-void app_partitions_resume(struct http_exchange *x, void *app);
-void app_partitions_move(struct http_exchange *x, void *app);
-void app_partitions_rebalance(struct http_exchange *x, void *app);
-void app_partitions_list(struct http_exchange *x, void *app);
-void app_queue_requeue(struct http_exchange *x, void *app);
-void app_queue_why(struct http_exchange *x, void *app);
+/* queue_admin.c. arg of a partition's change is an enum queue_part_order. */
+bool app_create_check(struct queue_call *c);
+err app_create_run(struct queue_call *c);
+bool app_update_check(struct queue_call *c);
+err app_update_run(struct queue_call *c);
+bool app_list_check(struct queue_call *c);
+err app_list_run(struct queue_call *c);
+err app_list_reply(struct queue_call *c);
+void app_info_start(struct queue_call *c);
+bool app_queue_delete_check(struct queue_call *c);
+err app_queue_delete_run(struct queue_call *c);
+err app_reload_run(struct queue_call *c);
+err app_stats_run(struct queue_call *c);
+err app_stats_reply(struct queue_call *c);
+err app_partitions_reply(struct queue_call *c);
+err app_partition_run(struct queue_call *c);
+err app_rebalance_run(struct queue_call *c);
+err app_why_run(struct queue_call *c);
+err app_why_reply(struct queue_call *c);
 
 #endif

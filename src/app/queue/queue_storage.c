@@ -1,33 +1,20 @@
-/* storage/items.list, scheduled.list, items.import, items.delete; queue.peek, over all partitions.
- * All on the pool. */
-#include "app/queue/queue_call.h"
+/* storage/items.list, scheduled.list, items.import, items.delete; queue.peek and queue.clear, over
+ * all partitions; queue.requeue. */
 #include "app/queue/queue_routes.h"
 #include "codec/base64.h"
 #include "codec/json_text.h"
-#include "queue/admin.h"
 
 enum {
-    IMPORT_MEMORY_FACTOR = 8, /* of a body: its message and its items */
     /* of an item in the JSON of an answer, beside its fields: names, id, times, numbers */
     IMPORT_JSON_ITEM_BYTES = 384,
     IMPORT_ANSWER_BYTES = 4096, /* of an answer, beside its items: its head, what is rounded up */
 };
 
-/* ---- an item as a message, and back ---- */
-
-static ProtobufCBinaryData id_text(struct arena *a, struct ksuid id)
-{
-    char *text = arena_alloc(a, KSUID_TEXT_BYTES + 1);
-    if (text == NULL)
-        return wire_bytes(STR_NONE);
-    ksuid_format(id, text);
-    return wire_bytes((str){ .p = text, .n = KSUID_TEXT_BYTES });
-}
+/* ---- items as messages ---- */
 
 static bool item_message(struct arena *a, const struct queue_item *q, Wire__StorageItem *out)
 {
-    wire__storage_item__init(out);
-    out->id = id_text(a, q->id);
+    out->id = wire_id(a, q->id);
     out->source_id = wire_bytes(q->source_id);
     out->is_leased = q->lease_deadline.ns != 0;
     out->lease_deadline = wire_time(a, q->lease_deadline);
@@ -39,133 +26,47 @@ static bool item_message(struct arena *a, const struct queue_item *q, Wire__Stor
     out->encoding = wire_bytes(q->encoding);
     out->kind = wire_bytes(q->kind);
     out->payload = wire_bytes(q->bytes);
-    return out->id.len > 0 && out->lease_deadline != NULL && out->expire_deadline != NULL &&
+    return out->id.data != NULL && out->lease_deadline != NULL && out->expire_deadline != NULL &&
            out->created_at != NULL;
 }
 
-static err items_messages(struct arena *a, const struct queue_item *found, unsigned count,
-                          Wire__StorageItem ***out)
+/* Into the field items of a reply. */
+static err items_message(struct queue_call *c, const struct queue_item *found, unsigned count,
+                         ProtobufCMessage *reply)
 {
-    Wire__StorageItem *items = arena_calloc(a, count, sizeof *items);
-    *out = arena_calloc(a, count, sizeof(Wire__StorageItem *));
-    if (items == NULL || *out == NULL)
-        return ERR_LIMIT;
-    for (unsigned i = 0; i < count; i++) {
-        (*out)[i] = &items[i];
+    struct arena *a = http_arena(c->x);
+    Wire__StorageItem *items = wire_list(a, reply, "items", count);
+    for (unsigned i = 0; items != NULL && i < count; i++)
         if (!item_message(a, &found[i], &items[i]))
             return ERR_LIMIT;
-    }
-    return ERR_OK;
+    return items == NULL ? ERR_LIMIT : ERR_OK;
 }
 
-/* ---- list ---- */
+/* ---- list, peek ---- */
 
-struct items_call {
-    struct queue_call call;
-    struct queue_items_page page;
-};
-
-static err list_run(struct queue_call *call)
+err app_items_run(struct queue_call *c)
 {
-    struct items_call *c = CONTAINER_OF(call, struct items_call, call);
-    if (call->told)
-        return call->later.why;
-    c->page.later = &call->later;
-    return queue_items_list(call->queue, &c->page, http_arena(call->x), &call->note);
+    const ProtobufCBinaryData *pivot = wire_field(c->m, "pivot");
+    c->u.items = (struct queue_items_page){ .partition = c->partition,
+                                            .scheduled = c->kind->arg == ITEMS_SCHEDULED,
+                                            .pivot = str_trim(wire_str(*pivot)), /* blank: none */
+                                            .limit = c->limit,
+                                            .later = &c->turn.later };
+    return queue_items_list(c->queue, &c->u.items, http_arena(c->x), &c->note);
 }
 
-static void list_answer(struct queue_call *call)
+err app_items_reply(struct queue_call *c)
 {
-    struct items_call *c = CONTAINER_OF(call, struct items_call, call);
     Wire__StorageItemsListResponse reply = WIRE__STORAGE_ITEMS_LIST_RESPONSE__INIT;
-    reply.n_items = c->page.count;
-    if (items_messages(http_arena(call->x), c->page.found, c->page.count, &reply.items) == ERR_OK)
-        queue_call_reply(call, &reply.base);
-    else
-        queue_call_end(call, ERR_LIMIT, NULL);
-}
-
-static void items_list(struct http_exchange *x, void *app, bool scheduled)
-{
-    struct items_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__StorageItemsListRequest *m =
-        c == NULL ? NULL : rpc_read(x, &wire__storage_items_list_request__descriptor);
-    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.stats") ||
-        !queue_call_partition(&c->call, m->partition) ||
-        !queue_call_limit(&c->call, m->limit, &c->page.limit))
-        return;
-    c->page.partition = (uint32_t)m->partition;
-    c->page.scheduled = scheduled;
-    c->page.pivot = str_trim(wire_str(m->pivot)); /* a blank one is none */
-    queue_call_part_job(&c->call, c->page.partition, list_run, list_answer);
-}
-
-void app_storage_items(struct http_exchange *x, void *app)
-{
-    items_list(x, app, false);
-}
-
-void app_storage_scheduled(struct http_exchange *x, void *app)
-{
-    items_list(x, app, true);
-}
-
-/* ---- peek: of all partitions ---- */
-
-void app_queue_peek(struct http_exchange *x, void *app)
-{
-    struct items_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__QueuePeekRequest *m =
-        c == NULL ? NULL : rpc_read(x, &wire__queue_peek_request__descriptor);
-    if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
-        queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->page.limit)) {
-        c->page.partition = QUEUE_PARTS_ALL;
-        c->page.pivot = str_trim(wire_str(m->pivot));
-        queue_call_part_job(&c->call, QUEUE_PARTS_ALL, list_run, list_answer);
-    }
+    err why = items_message(c, c->u.items.found, c->u.items.count, &reply.base);
+    return why == ERR_OK ? queue_call_encode(c, &reply.base) : why;
 }
 
 /* ---- import: what can be refused is refused before the first write, no memory for the answer as
  * well ---- */
 
-struct import_call {
-    struct queue_call call;
-    const Wire__StorageItemsImportRequest *wanted;
-    struct queue_import import;
-    str body; /* of the answer */
-};
-
-static err import_encode(struct import_call *c)
-{
-    Wire__StorageItemsImportResponse reply = WIRE__STORAGE_ITEMS_IMPORT_RESPONSE__INIT;
-    err why =
-        items_messages(http_arena(c->call.x), c->import.stored, c->import.count, &reply.items);
-    if (why != ERR_OK)
-        return why;
-    reply.n_items = c->import.count;
-    for (unsigned i = 0; i < reply.n_items; i++) /* Querator gives it back; it means nothing */
-        if (!c->wanted->items[i]->is_leased && c->wanted->items[i]->lease_deadline != NULL)
-            reply.items[i]->lease_deadline = c->wanted->items[i]->lease_deadline;
-    return rpc_encode(c->call.x, &reply.base, &c->body);
-}
-
-static err import_run(struct queue_call *call)
-{
-    struct import_call *c = CONTAINER_OF(call, struct import_call, call);
-    c->import.later = &call->later;
-    err why = call->told
-                  ? call->later.why
-                  : queue_items_import(call->queue, &c->import, http_arena(call->x), &call->note);
-    return why == ERR_OK ? import_encode(c) : why;
-}
-
-static void import_answer(struct queue_call *call)
-{
-    queue_call_send(call, CONTAINER_OF(call, struct import_call, call)->body);
-}
-
 /* id, created_at and enqueue_at are the server's. */
-static void import_item(const Wire__StorageItem *from, struct queue_item *to)
+static bool import_item(struct queue_call *c, const Wire__StorageItem *from, struct queue_item *to)
 {
     *to = (struct queue_item){ .encoding = wire_str(from->encoding),
                                .kind = wire_str(from->kind),
@@ -178,50 +79,17 @@ static void import_item(const Wire__StorageItem *from, struct queue_item *to)
                                                      : STORE_TIME_ZERO,
                                .expire_at = wire_time_read(from->expire_deadline),
                                .source_id = wire_str(from->source_id) };
-}
-
-/* False: answered. */
-static bool import_check(struct queue_call *c, const Wire__StorageItem *item)
-{
-    const char *wrong = NULL;
-    if (item->attempts < 0)
-        wrong = "attempts is invalid; cannot be negative number";
-    else if (item->max_attempts < 0)
-        wrong = "max attempts is invalid; cannot be negative number";
-    if (wrong != NULL)
-        queue_call_refuse(c, "%s", wrong);
-    else if (item->attempts > QUEUE_ITEM_ATTEMPTS_MAX)
-        queue_call_refuse(c, "attempts is invalid; cannot be greater than %d",
-                          QUEUE_ITEM_ATTEMPTS_MAX);
-    return wrong == NULL && item->attempts <= QUEUE_ITEM_ATTEMPTS_MAX;
-}
-
-/* False: answered. */
-static bool import_items(struct import_call *c)
-{
-    size_t count = c->wanted->n_items;
-    if (count == 0 || count > QUEUE_IMPORT_ITEMS_MAX) {
-        queue_call_refuse(&c->call,
-                          count == 0 ? "items is invalid; cannot be empty"
-                                     : "items is invalid; max_import_batch_size is %d but received "
-                                       "%zu",
-                          QUEUE_IMPORT_ITEMS_MAX, count);
+    const struct queue_refusal numbers[] = {
+        { from->attempts < 0, "attempts is invalid; cannot be negative number" },
+        { from->max_attempts < 0, "max attempts is invalid; cannot be negative number" },
+    };
+    if (!queue_call_check(c, numbers, COUNT_OF(numbers)))
         return false;
-    }
-    struct queue_item *items = queue_call_memory(&c->call, count, sizeof *items);
-    for (size_t i = 0; items != NULL && i < count; i++) {
-        if (!import_check(&c->call, c->wanted->items[i]))
-            return false;
-        import_item(c->wanted->items[i], &items[i]);
-        if (queue_import_fits(&items[i]))
-            continue;
-        queue_call_refuse(&c->call,
-                          "items is invalid; a field or all of them together are too large");
-        return false;
-    }
-    c->import.items = items;
-    c->import.count = (unsigned)count;
-    return items != NULL;
+    if (from->attempts > QUEUE_ITEM_ATTEMPTS_MAX)
+        return queue_call_refuse(c, "attempts is invalid; cannot be greater than %d",
+                                 QUEUE_ITEM_ATTEMPTS_MAX);
+    return queue_import_fits(to) ||
+           queue_call_refuse(c, "items is invalid; a field or all of them together are too large");
 }
 
 static size_t rounded(size_t n)
@@ -245,76 +113,108 @@ static size_t import_answer_bytes(const struct queue_import *import)
     return bytes;
 }
 
-void app_storage_import(struct http_exchange *x, void *app)
+bool app_import_check(struct queue_call *c)
 {
-    struct import_call *c = queue_call_new(x, app, sizeof *c);
-    arena_raise(http_arena(x), http_body(x).n * IMPORT_MEMORY_FACTOR);
-    const Wire__StorageItemsImportRequest *m =
-        c == NULL ? NULL : rpc_read(x, &wire__storage_items_import_request__descriptor);
-    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.produce") ||
-        !queue_call_partition(&c->call, m->partition))
-        return;
-    c->wanted = m;
-    c->import.partition = (uint32_t)m->partition;
-    c->call.audited = true;
-    if (!import_items(c))
-        return;
-    c->import.answer_bytes = import_answer_bytes(&c->import);
-    queue_call_part_job(&c->call, c->import.partition, import_run, import_answer);
+    const Wire__StorageItemsImportRequest *m = c->m;
+    struct queue_import *import = &c->u.import;
+    if (m->n_items == 0)
+        return queue_call_refuse(c, "items is invalid; cannot be empty");
+    if (m->n_items > QUEUE_IMPORT_ITEMS_MAX)
+        return queue_call_refuse(c,
+                                 "items is invalid; max_import_batch_size is %d but received %zu",
+                                 QUEUE_IMPORT_ITEMS_MAX, m->n_items);
+    struct queue_item *items = queue_call_memory(c, m->n_items, sizeof *items);
+    for (size_t i = 0; items != NULL && i < m->n_items; i++)
+        if (!import_item(c, m->items[i], &items[i]))
+            return false;
+    *import = (struct queue_import){ .partition = c->partition,
+                                     .items = items,
+                                     .count = (unsigned)m->n_items,
+                                     .later = &c->turn.later };
+    import->answer_bytes = items == NULL ? 0 : import_answer_bytes(import);
+    return items != NULL;
 }
 
-/* ---- delete ---- */
-
-struct delete_call {
-    struct queue_call call;
-    struct queue_deletion deletion;
-};
-
-static err delete_run(struct queue_call *call)
+err app_import_run(struct queue_call *c)
 {
-    struct delete_call *c = CONTAINER_OF(call, struct delete_call, call);
-    c->deletion.later = &call->later;
-    return call->told ? call->later.why
-                      : queue_items_delete(call->queue, &c->deletion, &call->note);
+    return queue_items_import(c->queue, &c->u.import, http_arena(c->x), &c->note);
 }
 
-static void delete_answer(struct queue_call *call)
+err app_import_reply(struct queue_call *c)
 {
-    queue_call_end(call, ERR_OK, NULL);
+    const Wire__StorageItemsImportRequest *m = c->m;
+    Wire__StorageItemsImportResponse reply = WIRE__STORAGE_ITEMS_IMPORT_RESPONSE__INIT;
+    err why = items_message(c, c->u.import.stored, c->u.import.count, &reply.base);
+    for (size_t i = 0; why == ERR_OK && i < m->n_items; i++) /* given back, but means nothing */
+        if (!m->items[i]->is_leased && m->items[i]->lease_deadline != NULL)
+            reply.items[i]->lease_deadline = m->items[i]->lease_deadline;
+    c->reply = REPLY_BODY;
+    return why == ERR_OK ? rpc_encode(c->x, &reply.base, &c->body) : why;
 }
 
-/* All of them before one is deleted. False: answered. */
-static bool delete_ids(struct delete_call *c, const Wire__StorageItemsDeleteRequest *m)
+/* ---- delete, clear, requeue ---- */
+
+/* All of them before one is deleted. */
+bool app_delete_check(struct queue_call *c)
 {
+    const Wire__StorageItemsDeleteRequest *m = c->m;
     struct ksuid id;
-    str *ids = queue_call_memory(&c->call, m->n_ids, sizeof *ids);
+    if (m->n_ids == 0)
+        return queue_call_refuse(c, "ids is invalid; cannot be empty");
+    str *ids = queue_call_memory(c, m->n_ids, sizeof *ids);
     for (size_t i = 0; ids != NULL && i < m->n_ids; i++) {
         ids[i] = wire_str(m->ids[i]);
-        if (ksuid_parse(ids[i], &id))
-            continue;
-        queue_call_refuse(&c->call, "invalid storage id; '%.*s': %s", STR_ARG(ids[i]),
-                          ksuid_refusal(ids[i]));
-        return false;
+        if (!ksuid_parse(ids[i], &id))
+            return queue_call_refuse(c, "invalid storage id; '%.*s': %s", STR_ARG(ids[i]),
+                                     ksuid_refusal(ids[i]));
     }
-    c->deletion.ids = ids;
-    c->deletion.count = (unsigned)m->n_ids;
+    c->u.deletion = (struct queue_deletion){
+        .partition = c->partition, .ids = ids, .count = (unsigned)m->n_ids, .later = &c->turn.later
+    };
     return ids != NULL;
 }
 
-void app_storage_delete(struct http_exchange *x, void *app)
+err app_delete_run(struct queue_call *c)
 {
-    struct delete_call *c = queue_call_new(x, app, sizeof *c);
-    const Wire__StorageItemsDeleteRequest *m =
-        c == NULL ? NULL : rpc_read(x, &wire__storage_items_delete_request__descriptor);
-    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.clear") ||
-        !queue_call_partition(&c->call, m->partition))
-        return;
-    if (m->n_ids == 0) {
-        queue_call_refuse(&c->call, "ids is invalid; cannot be empty");
-        return;
-    }
-    c->call.audited = true;
-    c->deletion.partition = (uint32_t)m->partition;
-    if (delete_ids(c, m))
-        queue_call_part_job(&c->call, c->deletion.partition, delete_run, delete_answer);
+    return queue_items_delete(c->queue, &c->u.deletion, &c->note);
+}
+
+bool app_clear_check(struct queue_call *c)
+{
+    const Wire__QueueClearRequest *m = c->m;
+    return m->queue || m->scheduled ||
+           queue_call_refuse(c, "invalid clear request; one of 'queue', 'scheduled' must be true");
+}
+
+err app_clear_run(struct queue_call *c)
+{
+    const Wire__QueueClearRequest *m = c->m;
+    const struct queue_clear_order order = { .ready = m->queue,
+                                             .scheduled = m->scheduled,
+                                             .destructive = m->destructive,
+                                             .later = &c->turn.later };
+    return queue_clear(c->queue, &order, &c->note);
+}
+
+/* Whoever asks may produce where the items go. */
+bool app_requeue_check(struct queue_call *c)
+{
+    const Wire__QueueRequeueRequest *m = c->m;
+    if (m->count < 0)
+        return queue_call_refuse(c, "count is invalid; it cannot be negative");
+    return queue_call_find_other(c, wire_str(m->to), "queue.produce");
+}
+
+err app_requeue_run(struct queue_call *c)
+{
+    const Wire__QueueRequeueRequest *m = c->m;
+    unsigned count = m->count == 0 ? INT32_MAX : (unsigned)m->count;
+    return queue_requeue(c->queue, c->other, count, &c->u.moved, &c->note);
+}
+
+err app_requeue_reply(struct queue_call *c)
+{
+    Wire__QueueRequeueResponse reply = WIRE__QUEUE_REQUEUE_RESPONSE__INIT;
+    reply.moved = (int32_t)c->u.moved;
+    return queue_call_encode(c, &reply.base);
 }
