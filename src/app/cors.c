@@ -2,8 +2,7 @@
 
 #include "app/errors.h"
 #include "auth/auth.h"
-
-#include <arpa/inet.h>
+#include "base/address.h"
 
 /* Routes of queues ask for their permissions themselves: any of them may change something. */
 static bool changes(const struct http_exchange *x)
@@ -39,13 +38,11 @@ static bool rules_server(const struct http_exchange *x)
 
 static bool is_numeric(str host)
 {
-    char text[INET6_ADDRSTRLEN];
-    struct in6_addr address; /* large enough for both */
+    struct address a;
     bool six = host.n > 1 && host.p[0] == '[' && host.p[host.n - 1] == ']';
     if (six)
         host = str_take(str_skip(host, 1), host.n - 2);
-    return str_to_cstr(host, text, sizeof text) &&
-           inet_pton(six ? AF_INET6 : AF_INET, text, &address) == 1;
+    return six == (str_find(host, ':') < host.n) && address_parse(host, &a);
 }
 
 /* A number, localhost, or a domain that is served here. */

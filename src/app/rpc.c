@@ -6,7 +6,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
     CODE_TOO_LARGE = 413,
@@ -129,26 +128,6 @@ void rpc_ok(struct http_exchange *x, const struct app *app)
     http_answer_ready(x, app->ok[reply_encoding(x)]);
 }
 
-/* The message as a text that any client can read: cut, and without bytes that are no UTF-8. */
-static str readable(str message, char out[MESSAGE_BYTES_MAX])
-{
-    str rest = str_take(message, MESSAGE_BYTES_MAX);
-    size_t n = rest.n;
-    if (n > 0)
-        memcpy(out, rest.p, n);
-    while (rest.n > 0) {
-        unsigned char c = (unsigned char)rest.p[0];
-        size_t size = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-        bool fine = size <= rest.n && utf8_valid(str_take(rest, size));
-        if (!fine) {
-            out[n - rest.n] = '?';
-            size = 1;
-        }
-        rest = str_skip(rest, size);
-    }
-    return (str){ .p = out, .n = n };
-}
-
 /* As errors.c has it, but for 454, which says "again" by itself. */
 static bool is_starved(struct http_exchange *x, int code)
 {
@@ -169,7 +148,8 @@ void rpc_error(struct http_exchange *x, int code, str message)
     Wire__Reply reply = WIRE__REPLY__INIT;
     reply.code = code;
     reply.code_text = wire_bytes(str_of(code_text(code)));
-    reply.message = wire_bytes(readable(message, text));
+    size_t n = utf8_clean(str_take(message, sizeof text), text, sizeof text);
+    reply.message = wire_bytes((str){ .p = text, .n = n }); /* any client can read that */
     if (wire_encode(http_arena(x), &reply.base, encoding, &body) != ERR_OK) {
         encoding = WIRE_JSON; /* the arena is full: the least that is still true */
         code = CODE_INTERNAL;

@@ -1,10 +1,11 @@
 #include "base/metrics.h"
 
+#include "base/utf8.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistr.h>
 
 #define METRICS_MAGIC 0x3e781c5u
 enum { METRIC_BUCKETS = 17 }; /* and one more for all above */
@@ -119,28 +120,6 @@ struct metric *metrics_one(struct metrics *m, enum metric_id id)
     return metric_of(metrics_row(m, id), NULL);
 }
 
-/* Valid UTF-8 of at most METRICS_LABEL_BYTES_MAX, cut between characters; other bytes become
- * '?'. */
-static void label_clean(const char *value, char out[METRICS_LABEL_BYTES_MAX + 1])
-{
-    str rest = str_of(value);
-    size_t n = 0;
-    while (rest.n > 0) {
-        ucs4_t c;
-        int size = u8_mbtoucr(&c, (const uint8_t *)rest.p, rest.n);
-        size_t step = size > 0 ? (size_t)size : 1;
-        if (n + step > METRICS_LABEL_BYTES_MAX)
-            break;
-        if (size > 0)
-            memcpy(out + n, rest.p, step);
-        else
-            out[n] = '?';
-        n += step;
-        rest = str_skip(rest, step);
-    }
-    out[n] = 0;
-}
-
 static struct metric *series_find(const struct metric_family *f, const char *label)
 {
     unsigned count = atomic_load_explicit(&f->count, memory_order_acquire);
@@ -170,7 +149,7 @@ static struct metric *series_add(struct metric_family *f, const char *label)
 struct metric *metric_of(struct metric_family *f, const char *label_value)
 {
     char label[METRICS_LABEL_BYTES_MAX + 1];
-    label_clean(label_value, label);
+    label[utf8_clean(str_of(label_value), label, METRICS_LABEL_BYTES_MAX)] = '\0';
     struct metric *s = series_find(f, label);
     if (s != NULL)
         return s;

@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unictype.h>
 #include <uninorm.h>
 #include <unistr.h>
@@ -21,6 +22,25 @@ static bool is_ascii(str s)
 bool utf8_valid(str s)
 {
     return s.n == 0 || u8_check(bytes_of(s), s.n) == NULL;
+}
+
+size_t utf8_clean(str text, char *out, size_t bytes_max)
+{
+    size_t n = 0;
+    while (text.n > 0) {
+        ucs4_t c;
+        int size = u8_mbtoucr(&c, bytes_of(text), text.n);
+        size_t step = size > 0 ? (size_t)size : 1;
+        if (n + step > bytes_max)
+            break;
+        if (size > 0)
+            memcpy(out + n, text.p, step);
+        else
+            out[n] = '?';
+        n += step;
+        text = str_skip(text, step);
+    }
+    return n;
 }
 
 size_t utf8_put(char *out, uint32_t c)

@@ -8,6 +8,9 @@
 
 /* No overlong forms, no surrogates, nothing above U+10FFFF. */
 bool utf8_valid(str s);
+/* The text with a '?' for each byte that is no UTF-8: as many whole characters as have room.
+ * Returns their bytes. */
+size_t utf8_clean(str text, char *out, size_t bytes_max);
 /* Writes c, which is no surrogate and at most U+10FFFF, and says in how many bytes: 4 at most. */
 size_t utf8_put(char *out, uint32_t c);
 /* Does any character of s (valid UTF-8) have Unicode's property White_Space? And has every one

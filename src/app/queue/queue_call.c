@@ -1,3 +1,5 @@
+/* queue_call.c - the one way through all calls of queues (queue_call.h). Invariant: a call is
+ * answered once, and its queues are given back before that. */
 #include "app/queue/queue_call.h"
 
 #include "auth/auth.h"

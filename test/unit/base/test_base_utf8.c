@@ -99,10 +99,36 @@ static void spaces_are_those_of_unicode(void **state)
     }
 }
 
+static void what_is_no_text_becomes_question_marks(void **state)
+{
+    (void)state;
+    static const struct {
+        str text;
+        size_t bytes_max;
+        str clean;
+    } rows[] = {
+        { STR_INIT(""), 4, STR_INIT("") },
+        { STR_INIT("a\0b"), 4, STR_INIT("a\0b") },
+        { STR_INIT("abcde"), 4, STR_INIT("abcd") },
+        { STR_INIT("ab\xc3\xa9"), 4, STR_INIT("ab\xc3\xa9") },
+        { STR_INIT("abc\xc3\xa9"), 4, STR_INIT("abc") }, /* between characters */
+        { STR_INIT("\xc3x\xff"), 4, STR_INIT("?x?") },
+        { STR_INIT("\xed\xa0\x80z"), 4, STR_INIT("???z") }, /* half a pair */
+        { STR_INIT("a\xe2\x82"), 4, STR_INIT("a??") },
+        { STR_INIT("\xc0\x80"), 1, STR_INIT("?") },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char out[8];
+        size_t n = utf8_clean(rows[i].text, out, rows[i].bytes_max);
+        assert_true(str_eq((str){ .p = out, .n = n }, rows[i].clean));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spaces_are_those_of_unicode),
+        cmocka_unit_test(what_is_no_text_becomes_question_marks),
         cmocka_unit_test(validity_is_that_of_rfc_3629),
         cmocka_unit_test(titles_come_out_composed),
         cmocka_unit_test(ascii_and_nothing_need_no_memory),
