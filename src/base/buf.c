@@ -1,5 +1,7 @@
 #include "base/buf.h"
 
+#include "base/arena.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +39,13 @@ bool buf_is_starved(const struct buf *b)
 str buf_str(const struct buf *b)
 {
     return (str){ .p = b->p, .n = b->n };
+}
+
+str buf_take(struct buf *b, struct arena *a)
+{
+    str held = b->failed ? STR_NONE : arena_copy(a, buf_str(b));
+    buf_fini(b);
+    return held;
 }
 
 static bool buf_grow(struct buf *b, size_t need)

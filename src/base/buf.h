@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
+struct arena;
 struct buf {
     char *p;
     size_t n, size;
@@ -28,6 +29,8 @@ MUST_CHECK err buf_status(const struct buf *b);
 bool buf_is_starved(const struct buf *b);
 /* The bytes so far; borrowed until the next append. */
 str buf_str(const struct buf *b);
+/* What it holds, in the arena; it ends. STR_NONE: an append failed, or the arena is full. */
+str buf_take(struct buf *b, struct arena *a);
 /* Room for n more bytes at the end, counted as appended; NULL on failure. */
 char *buf_extend(struct buf *b, size_t n);
 void buf_put(struct buf *b, str s);

@@ -76,5 +76,8 @@ MUST_CHECK err json_slice_string(struct arena *a, str value, str *out);
 /* Finds a member by name; NULL when absent. */
 const struct json_member *json_slice_find(const struct json_member *m, unsigned count,
                                           const char *name);
+/* The text of the only member, which has that name, of the object that text is; text need not be
+ * UTF-8. ERR_BAD, ERR_LIMIT. */
+MUST_CHECK err json_slice_only(struct arena *a, str text, const char *name, str *out);
 
 #endif

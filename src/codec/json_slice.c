@@ -1,5 +1,6 @@
 /* json_slice.c - values of JSON as the slices they were sent as. A value that json_slice_value gave
  * is JSON, and so are the values of its members. */
+#include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_scan.h"
 #include "codec/json_text.h"
@@ -82,4 +83,17 @@ const struct json_member *json_slice_find(const struct json_member *m, unsigned 
         if (str_eq(m[i].name, str_of(name)))
             return &m[i];
     return NULL;
+}
+
+err json_slice_only(struct arena *a, str text, const char *name, str *out)
+{
+    struct json_member m;
+    unsigned count;
+    str value;
+    if (!utf8_valid(text) || !json_slice_value(text, &value))
+        return ERR_BAD;
+    err why = json_slice_members(a, value, &m, 1, &count);
+    if (why == ERR_OK && (count != 1 || !str_eq(m.name, str_of(name))))
+        why = ERR_BAD;
+    return why == ERR_OK ? json_slice_string(a, m.value, out) : why;
 }

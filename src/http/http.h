@@ -51,7 +51,8 @@ struct http_route {
     const char *label;      /* of metrics and logs; bounded by being static */
     const void *row;        /* the handler's own */
     bool urgent;            /* goes on when the budget is full: of its reserve */
-    bool admin; /* only on a listener with .admin; label "health", "metrics", "spec": on all */
+    bool admin;    /* only on a listener with .admin; label "health", "metrics", "spec": on all */
+    unsigned kind; /* for handle: which of several calls that differ in a word this is */
 };
 
 struct http_listen {

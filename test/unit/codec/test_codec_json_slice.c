@@ -163,6 +163,28 @@ static void strings_are_decoded(void **state)
         assert_int_equal(json_slice_string(&memory, str_of(bad[i]), &out), ERR_BAD);
 }
 
+static void an_object_of_one_text_gives_it_and_all_else_nothing(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "",
+                                       "{}",
+                                       "[]",
+                                       "{\"to\":1}",
+                                       "{\"at\":\"x\"}",
+                                       "{\"to\":\"\xff\"}",
+                                       "{\"to\":\"x\"} x",
+                                       "{\"to\":\"\\ud83d\"}" };
+    str out = STR("as it was");
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        assert_int_equal(json_slice_only(&memory, str_of(bad[i]), "to", &out), ERR_BAD);
+    assert_int_equal(json_slice_only(&memory, STR("{\"to\":\"x\",\"b\":1}"), "to", &out),
+                     ERR_LIMIT);
+    assert_true(str_eq(out, STR("as it was")));
+    assert_int_equal(json_slice_only(&memory, STR(" {\"\\u0074o\": \"a\\n\"} "), "to", &out),
+                     ERR_OK);
+    assert_true(str_eq(out, STR("a\n")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +195,7 @@ int main(void)
         cmocka_unit_test(members_come_in_order_with_decoded_names),
         cmocka_unit_test(a_name_twice_and_too_many_are_refused),
         cmocka_unit_test(strings_are_decoded),
+        cmocka_unit_test(an_object_of_one_text_gives_it_and_all_else_nothing),
     };
     return cmocka_run_group_tests(tests, memory_setup, memory_teardown);
 }
