@@ -1,5 +1,5 @@
-/* etag.c - entity tags of renders, written and read: what stands between the quotes. Quotes and W/
- * are put around it where an answer is built (src/app/page/page_answer.c). */
+/* etag.c - entity tags of renders, written and read. W/ is put before one where an answer is built
+ * (src/app/page/page_answer.c). */
 #include "page/etag.h"
 
 #include "base/check.h"
@@ -13,6 +13,12 @@ str page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1])
     INVARIANT(used <= PAGE_TAG_BYTES - TID_TEXT_BYTES);
     tid_format(n.tid, out + used);
     return (str){ .p = out, .n = used + TID_TEXT_BYTES };
+}
+
+str page_etag(struct arena *a, struct page_name n)
+{
+    char tag[PAGE_TAG_BYTES + 1];
+    return arena_printf(a, "\"%.*s\"", STR_ARG(page_tag(n, tag)));
 }
 
 bool page_tag_name(str tag, struct page_name *out)

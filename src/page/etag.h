@@ -8,6 +8,8 @@
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
 enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
 str page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);
+/* The same in quotes, in the arena; STR_NONE when it is full. */
+str page_etag(struct arena *a, struct page_name n);
 /* The other way round: false when it is no tag that page_tag writes. */
 MUST_CHECK bool page_tag_name(str tag, struct page_name *out);
 

@@ -82,6 +82,22 @@ bool get_wants_anew(const struct page_get *g)
     return (g->flags & GET_NO_CACHE) != 0 && (g->flags & GET_AT) == 0 && !g->target.has_tid;
 }
 
+bool page_get_lasts(const struct page_get *g, store_time *until)
+{
+    const struct page_render *r = &g->read.render;
+    if ((g->outcome != GOT_CONTENT && g->outcome != GOT_SAME) || g->how != HOW_HIT || g->hops > 0 ||
+        (g->was & (WAS_UNLIKE | WAS_WRITTEN)) != 0)
+        return false;
+    *until = r->due_at;
+    if (r->state == PAGE_RECENT)
+        *until =
+            store_time_min(*until, store_time_add(r->superseded_at,
+                                                  g->target.settings->opts->policy.grace_ttl_ns));
+    if (g->read.which.select != SELECT_LATEST)
+        *until = store_time_min(*until, g->read.lasts_until);
+    return true;
+}
+
 bool page_get_may_be_shape(const struct page_get *g)
 {
     return g->shape >= 0 && g->made != NULL && g->outcome == GOT_CONTENT && g->how == HOW_MISS &&

@@ -139,6 +139,11 @@ MUST_CHECK bool page_get_leave(struct page_get *g);
  * site, who asks for it anew) and pages of users are served all the same. flags: enum
  * page_get_flag. Pure. */
 bool page_title_sends_on(struct page_title_seen seen, unsigned flags);
+/* Will what is answered to this do for later readers, who ask alike, without a look into the store,
+ * as long as the title does not change? Then until *until: while the render is not due, in the
+ * state it is counted in, and for one that is named while a read of it needs no longer life. Once
+ * it is done. Pure. */
+MUST_CHECK bool page_get_lasts(const struct page_get *g, store_time *until);
 /* Would this, once it is done, answer all who asked the same of the same flight? */
 bool page_get_may_be_shape(const struct page_get *g);
 

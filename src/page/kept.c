@@ -4,6 +4,8 @@
 #include "page/kept.h"
 
 #include "base/log.h"
+#include "codec/json_text.h"
+#include "page/json.h"
 #include "page/stash.h"
 
 #include <string.h>
@@ -117,6 +119,22 @@ enum store_start page_kept_list(struct page_kept_list *l)
                             .each = { .render = kept_item, .damaged = kept_damaged, .ctx = l },
                             .arena = l->arena };
     return list_on(l);
+}
+
+void page_kept_json(struct buf *b, const struct page_kept *k)
+{
+    buf_printf(b, "{\"kind\":\"%s\",\"bucket\":", k->bucket_name == NULL ? "preview" : "pin");
+    if (k->bucket_name == NULL)
+        buf_put(b, STR("null"));
+    else
+        json_text_append(b, str_of(k->bucket_name));
+    buf_put(b, STR(",\"title\":"));
+    json_text_append(b, k->title);
+    buf_put_c(b, ',');
+    pagejson_name(b, k->name);
+    buf_printf(b, ",\"user\":%.*s", STR_ARG(k->user.n == 0 ? STR("null") : k->user));
+    pagejson_time(b, "until", k->until);
+    buf_printf(b, ",\"bytes\":%llu}", (unsigned long long)k->bytes);
 }
 
 /* ---- taking away ---- */

@@ -8,6 +8,7 @@
 #ifndef PAGE_KEPT_H
 #define PAGE_KEPT_H
 
+#include "base/buf.h"
 #include "page/page.h"
 
 enum { PAGE_KEPT_STEPS_MAX = 10000 };
@@ -41,6 +42,9 @@ struct page_kept_list {
     struct page_list list; /* of the bucket at which it is */
 };
 MUST_CHECK enum store_start page_kept_list(struct page_kept_list *l);
+
+/* One as a member of a listing: {"kind":"pin","bucket":...,...}. */
+void page_kept_json(struct buf *b, const struct page_kept *k);
 
 /* Lists as list says, and unstashes each item found. Look at list.call.why first: when the listing
  * failed, call.why is ERR_OK. Then call.why is the outcome of the unstash that ended it, and

@@ -1,5 +1,6 @@
 /* condition.c - If-Match and If-None-Match against the row that a read of the same target gives.
  * Pure. */
+#include "base/date.h"
 #include "http/negotiate.h"
 #include "page/etag.h"
 #include "value/value_impl.h"
@@ -37,4 +38,22 @@ bool value_condition_holds(const struct value_condition *c, enum value_kind kind
 {
     return (c->if_match.n == 0 || names_stored(kind, c->if_match, stored, false)) &&
            (c->if_none_match.n == 0 || !names_stored(kind, c->if_none_match, stored, true));
+}
+
+bool value_is_older(str etag, str date)
+{
+    struct tid tid;
+    int64_t date_ns;
+    bool weak;
+    str tag = http_etag_bare(etag, &weak), behind = str_skip(tag, str_find(tag, '/') + 1);
+    return tid_parse(str_take(behind, TID_TEXT_BYTES), &tid) && date_parse_http(date, &date_ns) &&
+           tid_time(tid).ns < date_ns;
+}
+
+bool value_is_named(str if_none_match, str etag)
+{
+    bool weak;
+    str tag = http_etag_bare(etag, &weak);
+    return str_eq(str_trim(if_none_match), STR("*")) ||
+           (if_none_match.n > 0 && tag.n > 0 && http_etag_matches(if_none_match, tag, true));
 }

@@ -113,6 +113,12 @@ MUST_CHECK enum store_start value_read(struct value_service *s, struct value_rea
  * ERR_LIMIT. */
 MUST_CHECK err value_raw(const struct value_row *row, struct arena *a, str *raw);
 
+/* Does a reader's If-None-Match name the value with this etag? */
+bool value_is_named(str if_none_match, str etag);
+/* Was a value with this etag, "rev/tid" and what may follow, made before an HTTP date? False for
+ * other etags and dates. */
+bool value_is_older(str etag, str date);
+
 enum value_outcome {
     VALUE_WRITTEN,
     VALUE_UNMET,   /* a condition did not hold; nothing was written */

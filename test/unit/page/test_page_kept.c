@@ -161,6 +161,33 @@ static void what_is_taken_away_gives_its_room_back(void **state)
     stage_end(&s);
 }
 
+static void a_pin_and_a_preview_have_one_shape(void **state)
+{
+    (void)state;
+    struct buf b;
+    struct page_kept k = { .bucket_name = "page",
+                           .title = STR("A \"b\""),
+                           .name = { .rev = 7 },
+                           .until = { .ns = NS_PER_S },
+                           .bytes = 5 };
+    const char *tail = ",\"until\":\"1970-01-01T00:00:01.000Z\",\"bytes\":5}";
+    buf_init(&b, 1000);
+    page_kept_json(&b, &k);
+    str text = buf_str(&b);
+    assert_true(str_starts(
+        text, STR("{\"kind\":\"pin\",\"bucket\":\"page\",\"title\":\"A \\\"b\\\"\",\"rev\":7,")));
+    assert_true(str_find_str(text, STR(",\"user\":null,")) < text.n);
+    assert_true(str_ends(text, str_of(tail)));
+    buf_clear(&b);
+    k.bucket_name = NULL;
+    k.user = STR("12");
+    page_kept_json(&b, &k);
+    text = buf_str(&b);
+    assert_true(str_starts(text, STR("{\"kind\":\"preview\",\"bucket\":null,")));
+    assert_true(str_find_str(text, STR(",\"user\":12,")) < text.n);
+    buf_fini(&b);
+}
+
 static void previews_have_keys_that_no_title_has(void **state)
 {
     (void)state;
@@ -179,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pins_come_first_then_previews_whatever_the_page_holds),
         cmocka_unit_test(what_is_taken_away_gives_its_room_back),
+        cmocka_unit_test(a_pin_and_a_preview_have_one_shape),
         cmocka_unit_test(previews_have_keys_that_no_title_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,12 +79,40 @@ static void what_is_absent_asks_for_nothing(void **state)
     assert_false(value_condition_is_none(&some));
 }
 
+static void a_reader_has_what_its_tags_name(void **state)
+{
+    (void)state;
+    assert_true(value_is_named(STR("\"b\", W/\"a\""), STR("\"a\"")));
+    assert_true(value_is_named(STR("\"a\""), STR("W/\"a\"")));
+    assert_true(value_is_named(STR(" * "), STR_NONE));
+    assert_false(value_is_named(STR("\"a\""), STR_NONE));
+    assert_false(value_is_named(STR_NONE, STR("\"a\"")));
+    assert_false(value_is_named(STR("\"b\""), STR("\"a\"")));
+}
+
+/* The tid is of 2025-12-31T23:58:39Z. */
+static void the_tid_of_a_tag_says_how_old_its_value_is(void **state)
+{
+    (void)state;
+    const char *later = "Fri, 02 Jan 2026 00:00:00 GMT", *earlier = "Wed, 31 Dec 2025 00:00:00 GMT";
+    static const char *const tags[] = { ("\"7/" TID "\""), ("W/\"7/" TID "/x\""), ("7/" TID) };
+    for (size_t i = 0; i < COUNT_OF(tags); i++) {
+        assert_true(value_is_older(str_of(tags[i]), str_of(later)));
+        assert_false(value_is_older(str_of(tags[i]), str_of(earlier)));
+        assert_false(value_is_older(str_of(tags[i]), STR("yesterday")));
+    }
+    assert_false(value_is_older(STR("\"7\""), str_of(later)));
+    assert_false(value_is_older(STR(""), str_of(later)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_is_named_by_the_tag_its_writer_gave),
         cmocka_unit_test(a_revision_is_named_by_its_key),
         cmocka_unit_test(what_is_absent_asks_for_nothing),
+        cmocka_unit_test(a_reader_has_what_its_tags_name),
+        cmocka_unit_test(the_tid_of_a_tag_says_how_old_its_value_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
