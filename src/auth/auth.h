@@ -28,6 +28,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/times.h"
+#include "codec/json.h"
 
 enum {
     AUTH_NAME_BYTES_MAX = 256, /* of a namespace; of a user made with its key */
@@ -152,6 +153,18 @@ MUST_CHECK err auth_key_list(struct auth *a, str from,
 /* Deletes the key with this id, and its user and bindings when that was the user's last key.
  * ERR_NOT_FOUND. From its return on the key opens nothing. */
 MUST_CHECK err auth_key_delete(struct auth *a, str id, struct err_note *note);
+
+/* ---- keys as JSON ---- */
+/* The members of a key, without braces, in the arena; STR_NONE when it is full. */
+str auth_key_json(struct arena *arena, const struct auth_key *k);
+/* {"items":[...],"next"}: all keys from a place on (empty: the first), ended before the key that
+ * passes bytes_max, after one at least. ERR_LIMIT: the arena is full; what the engine says. */
+MUST_CHECK err auth_keys_json(struct auth *a, str from, size_t bytes_max, struct arena *arena,
+                              str *out);
+/* {"name", "roles":[...], "domain", "tag", "expires":"30d"}; only roles must be there. Texts are
+ * borrowed from json. ERR_BAD. */
+MUST_CHECK err auth_key_new_read(const json_t *json, store_time now, struct auth_key_new *out,
+                                 struct err_note *note);
 
 /* ---- the open door ---- */
 /* Does anonymous hold any binding? true too on a store that was never opened with checks. */

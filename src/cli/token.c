@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES_MAX = 4096 };
+enum { PATH_BYTES_MAX = 4096, KEY_JSON_BYTES_MAX = 64 << 10 };
 
 /* An opened authority of a data directory. */
 struct token_store {
@@ -68,20 +68,14 @@ static void store_close(struct token_store *s)
 
 /* ---- what is printed: the same document, whether it came from a store or a server ---- */
 
-static json_t *time_json(store_time t)
-{
-    char text[DATE_RFC3339_BYTES + 1];
-    if (t.ns == INT64_MAX)
-        return json_null();
-    date_format_ms(t.ns, text);
-    return json_string(text);
-}
-
 static json_t *key_json(const struct auth_key *k)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "id", k->id, "prefix", k->prefix,
-                     "name", k->user, "namespace", k->space, "roles", k->roles, "created_at",
-                     time_json(k->created_at), "expires_at", time_json(k->expires_at));
+    struct arena a;
+    arena_init(&a, KEY_JSON_BYTES_MAX);
+    str members = auth_key_json(&a, k);
+    json_t *json = json_body_read(arena_printf(&a, "{%.*s}", STR_ARG(members)));
+    arena_fini(&a);
+    return json;
 }
 
 static str member(const json_t *key, const char *name)

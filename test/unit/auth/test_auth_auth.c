@@ -6,6 +6,7 @@
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
 #include "auth/authority.h"
+#include "codec/base64.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -221,6 +222,114 @@ static void a_listing_shows_no_secrets(void **state)
     assert_string_equal(rest.last.id, l.last.id);
 }
 
+/* All keys, in pieces of that size at most. */
+static unsigned pieces_of(struct authtest *f, size_t bytes_max, unsigned *keys)
+{
+    char place[AUTH_PLACE_BYTES];
+    str from = STR_NONE, text;
+    unsigned pieces = 0;
+    *keys = 0;
+    do {
+        struct arena a;
+        arena_init(&a, 1 << 20);
+        assert_int_equal(auth_keys_json(f->auth, from, bytes_max, &a, &text), ERR_OK);
+        assert_true(str_ends(text, STR("}\n")));
+        json_t *json = json_body_read(text);
+        const json_t *items;
+        str next = STR_NONE, bytes;
+        assert_non_null(json);
+        assert_int_equal(json_body_array(json, "items", &items, NULL), ERR_OK);
+        *keys += (unsigned)json_array_size(items);
+        pieces++;
+        from = STR_NONE;
+        if (json_body_str(json, "next", &next, NULL) == ERR_OK) {
+            assert_int_equal(base64_decode(&a, next, BASE64_TOKEN, &bytes), ERR_OK);
+            assert_int_equal(bytes.n, sizeof place);
+            memcpy(place, bytes.p, sizeof place);
+            from = (str){ .p = place, .n = sizeof place };
+        }
+        json_decref(json);
+        arena_fini(&a);
+    } while (from.n > 0);
+    return pieces;
+}
+
+static void keys_are_listed_in_pieces_none_twice(void **state)
+{
+    struct authtest *f = *state;
+    unsigned keys;
+    assert_int_equal(pieces_of(f, 100, &keys), 1);
+    assert_int_equal(keys, 0);
+    for (unsigned i = 0; i < 5; i++)
+        (void)authtest_make(f, "purge", "en", STORE_TIME_NEVER);
+    assert_int_equal(pieces_of(f, 1 << 20, &keys), 1);
+    assert_int_equal(keys, 5);
+    assert_int_equal(pieces_of(f, 1, &keys), 5); /* one at least in each */
+    assert_int_equal(keys, 5);
+    struct arena small;
+    str text = STR("as it was");
+    arena_init(&small, 100);
+    assert_int_equal(auth_keys_json(f->auth, STR_NONE, 1 << 20, &small, &text), ERR_LIMIT);
+    assert_true(str_eq(text, STR("as it was")));
+    arena_fini(&small);
+}
+
+static void a_key_is_its_members(void **state)
+{
+    struct authtest *f = *state;
+    struct arena a;
+    struct authtest_made m =
+        authtest_make(f, "purge", "en", (store_time){ .ns = f->clock.now_ns + 5 });
+    arena_init(&a, 1 << 16);
+    str text = auth_key_json(&a, &m.key);
+    assert_true(str_starts(text, STR("\"id\":\"")));
+    assert_true(str_find_str(text, STR("\",\"namespace\":\"en\",\"roles\":\"purge\",")) < text.n);
+    assert_true(str_find_str(text, STR("\"expires_at\":\"2")) < text.n);
+    m.key.expires_at = STORE_TIME_NEVER;
+    assert_true(str_ends(auth_key_json(&a, &m.key), STR("\"expires_at\":null")));
+    arena_fini(&a);
+}
+
+static void a_new_key_is_read_whole_or_not_at_all(void **state)
+{
+    static const struct {
+        const char *json, *word; /* of the note; NULL: fine */
+    } cases[] = {
+        { "{\"roles\":[\"read\"]}", NULL },
+        { "{\"roles\":[]}", NULL }, /* refused by whoever makes it */
+        { "{}", "roles: a list" },
+        { "{\"roles\":\"read\"}", "roles" },
+        { "{\"roles\":[\"read\"],\"role\":1}", "role is not known" },
+        { "{\"roles\":[\"read\"],\"name\":7}", "name" },
+        { "{\"roles\":[\"read\"],\"expires\":\"\"}", "expires: a duration" },
+        { "{\"roles\":[\"read\"],\"expires\":\"0\"}", "expires: a duration" },
+        { "{\"roles\":[\"read\"],\"expires\":\"soon\"}", "expires: a duration" },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct auth_key_new n = { .roles_count = 99 };
+        struct err_note note = { "" };
+        json_t *json = json_body_read(str_of(cases[i].json));
+        err why = auth_key_new_read(json, (store_time){ 1 }, &n, &note);
+        assert_int_equal(why, cases[i].word == NULL ? ERR_OK : ERR_BAD);
+        if (cases[i].word != NULL &&
+            str_find_str(str_of(note.text), str_of(cases[i].word)) == str_of(note.text).n)
+            fail_msg("%s: %s", cases[i].json, note.text);
+        assert_true(why == ERR_OK ? n.expires_at.ns == STORE_TIME_NEVER.ns : n.roles_count == 99);
+        json_decref(json);
+    }
+    struct auth_key_new n;
+    struct err_note note;
+    json_t *json = json_body_read(STR("{\"roles\":[\"a\",1],\"name\":\"n\",\"domain\":\"d\","
+                                      "\"tag\":\"t\",\"expires\":\"2s\"}"));
+    assert_int_equal(auth_key_new_read(json, (store_time){ NS_PER_S }, &n, &note), ERR_OK);
+    assert_int_equal(n.roles_count, 2);
+    assert_true(str_eq(n.roles[0], STR("a")) && n.roles[1].p == NULL);
+    assert_true(str_eq(n.name, STR("n")) && str_eq(n.space, STR("d")) && str_eq(n.tag, STR("t")));
+    assert_int_equal(n.expires_at.ns, 3 * NS_PER_S);
+    json_decref(json);
+}
+
 static void nothing_on_disk_holds_the_key(void **state)
 {
     struct authtest *f = *state;
@@ -353,6 +462,9 @@ int main(void)
         TEST(a_key_ends_when_it_expires_also_from_the_cache),
         TEST(a_deleted_key_opens_nothing_and_leaves_nothing),
         TEST(a_listing_shows_no_secrets),
+        TEST(keys_are_listed_in_pieces_none_twice),
+        TEST(a_key_is_its_members),
+        TEST(a_new_key_is_read_whole_or_not_at_all),
         TEST(nothing_on_disk_holds_the_key),
         TEST(wrong_wishes_are_refused_and_write_nothing),
         TEST(damaged_rows_deny_instead_of_allowing),
