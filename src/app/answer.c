@@ -55,6 +55,14 @@ void answer_add_kept(struct answer *w, str lines, enum headers_rule rule)
     }
 }
 
+str answer_add_type(struct answer *w, str lines)
+{
+    str type = STR("application/octet-stream");
+    if (!headers_find(lines, STR("content-type"), &type))
+        answer_add(w, STR("content-type"), type);
+    return type;
+}
+
 /* Is it a document that a browser may run scripts of? */
 static bool is_document(str content_type)
 {

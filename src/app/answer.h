@@ -22,6 +22,8 @@ struct answer {
 void answer_add(struct answer *w, str name, str value);
 /* Adds every kept line. Those that may not be kept (older rules let them in) are left out. */
 void answer_add_kept(struct answer *w, str lines, enum headers_rule rule);
+/* Adds the content-type of kept lines that have none. Returns theirs, or that. */
+str answer_add_type(struct answer *w, str lines);
 /* The answer depends on this request field too: joined with a Vary that is there. Never a second
  * Vary. */
 void answer_add_vary(struct answer *w, struct arena *a, str field);

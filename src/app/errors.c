@@ -105,6 +105,20 @@ void app_problem(struct http_exchange *x, int status, const char *type, const ch
                .status = status, .type = type, .title = title, .detail = detail, .extra = extra });
 }
 
+bool app_refused(struct http_exchange *x, int status, const char *type, const char *detail)
+{
+    app_problem(x, status, type, NULL, str_of(detail), STR_NONE);
+    return false;
+}
+
+bool app_may_wait(struct http_exchange *x)
+{
+    bool may = !http_draining(x);
+    if (!may)
+        app_fail(x, ERR_SHUTDOWN, NULL);
+    return may;
+}
+
 /* discreet: what broke is for the log, not for the client. */
 static void fail(struct http_exchange *x, err why, const struct err_note *note, bool discreet,
                  const char *cache_control)

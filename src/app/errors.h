@@ -24,6 +24,12 @@ struct app_problem {
     const char *cache_control; /* NULL: whoever keeps it asks again each time, as all others say */
 };
 void app_problem_told(struct http_exchange *x, const struct app_problem *p);
+/* The same in words alone. False, so that a check can end with it. detail NULL: no memory for it.
+ */
+bool app_refused(struct http_exchange *x, int status, const char *type, const char *detail);
+/* Refuses with 503 when the server drains: for requests that would have to wait. False:
+ * answered. */
+MUST_CHECK bool app_may_wait(struct http_exchange *x);
 /* The standard status and type of a code; detail from note (may be NULL). For 500 and 507 the note
  * goes to the log instead, by way of http_state: app_finished writes it. */
 void app_fail(struct http_exchange *x, err why, const struct err_note *note);

@@ -1,139 +1,456 @@
-#include "app/admin/authority.h"
+/* authority.c - Querator's calls on namespaces, users, keys, roles and bindings.
+ *
+ * Model. A call is a row of a list. On the worker its words are read and checked, then whether who
+ * asks may do that in the namespace its message names; the change waits for the disk, so it runs on
+ * the pool. Order and sentences are the peer's: its words first, then 403, the same whether the
+ * namespace is there or not, then what is stored. */
+#include "auth/authority.h"
 
-#include <string.h>
+#include "app/pooled.h"
+#include "app/rpc.h"
+#include "codec/wire_map.h"
+#include "queue/queue.h"
+
+#include <openssl/crypto.h>
 
 enum {
     AUTHORITY_BODY_BYTES_MAX = 256000,
-    CODE_FAILED = 453,
+    CODE_BAD = 400,
     CODE_UNAUTHORIZED = 401,
-    CODE_BAD = 400
+    CODE_FAILED = 453,
+    PERMISSIONS_MAX = 1024 /* in one request; some may be there twice */
 };
 
-/* path, message, permission, check of the words beside a limit, change */
-#define AUTHORITY_CALLS(X)                                                                         \
-    X("namespaces.create", namespace_info, "namespace.create", space_check, space_create_run)      \
-    X("namespaces.update", namespace_info, "namespace.update", space_check, space_update_run)      \
-    X("namespaces.list", namespaces_list_request, "namespace.list", NULL, space_list_run)          \
-    X("namespaces.delete", namespaces_delete_request, "namespace.delete", space_name_check,        \
-      space_delete_run)                                                                            \
-    X("users.create", user_create_request, "user.create", user_check, user_create_run)             \
-    X("users.list", users_list_request, "user.list", NULL, user_list_run)                          \
-    X("users.delete", users_delete_request, "user.delete", NULL, user_delete_run)                  \
-    X("apikeys.create", apikey_create_request, "apikey.create", apikey_check, apikey_create_run)   \
-    X("apikeys.list", apikeys_list_request, "apikey.list", NULL, apikey_list_run)                  \
-    X("apikeys.delete", apikeys_delete_request, "apikey.delete", NULL, apikey_delete_run)          \
-    X("roles.create", role_create_request, "role.create", role_check, role_create_run)             \
-    X("roles.list", roles_list_request, "role.list", NULL, role_list_run)                          \
-    X("roles.update", role_update_request, "role.update", role_update_check, role_update_run)      \
-    X("roles.delete", roles_delete_request, "role.delete", NULL, role_delete_run)                  \
-    X("rolebindings.create", role_binding_create_request, "rolebinding.create", binding_check,     \
-      binding_create_run)                                                                          \
-    X("rolebindings.list", role_bindings_list_request, "rolebinding.list", NULL, binding_list_run) \
-    X("rolebindings.delete", role_binding_delete_request, "rolebinding.delete",                    \
-      binding_delete_check, binding_delete_run)
+/* One call on its way. Lives in the arena of its exchange. */
+struct call {
+    struct pooled pooled;
+    const struct kind *kind;
+    struct arena *arena;
+    struct auth *auth;
+    str giver; /* the Authorization field of who asks */
+    union {
+        struct auth_space space;
+        struct auth_user user;
+        struct auth_apikey key;
+        struct auth_role role;
+        struct auth_binding_new binding;
+    }; /* the words of the request */
+    struct auth_page page;
+    /* set by run: of a list its items, else what was made */
+    union {
+        void *items;
+        struct auth_space *spaces;
+        struct auth_user *users;
+        struct auth_apikey *keys;
+        struct auth_role *roles;
+        struct auth_binding *bindings;
+    };
+    unsigned count;
+    struct auth_secret made;
+    str answer; /* encoded; p NULL: nothing to say but that it was done */
+    err why;
+    struct err_note note;
+};
 
-#define KIND(path, message, permission, check, run)                                                \
-    { &wire__##message##__descriptor, permission, check, run },
-static const struct authority_kind kinds[] = { AUTHORITY_CALLS(KIND) };
+struct kind {
+    const char *permission;
+    const ProtobufCMessageDescriptor *type;
+    const struct wire_row *words; /* of its struct in the union above */
+    err (*check)(const struct call *c, struct err_note *note); /* of the words; or NULL */
+    err (*run)(struct call *c);                                /* pool thread */
+    const ProtobufCMessageDescriptor *reply;                   /* NULL: there is none */
+    const struct wire_row *item; /* of a list, whose reply has items; else NULL */
+};
+/* ---- which field of a message is which member ---- */
+
+#define TEXT(field, type, member)                                                                  \
+    {                                                                                              \
+        field, offsetof(struct type, member), WIRE_TEXT, 0                                         \
+    }
+#define SHOWN(field, type, member)                                                                 \
+    {                                                                                              \
+        field, offsetof(struct type, member), WIRE_TIME_OUT, 0                                     \
+    }
+#define END(type)                                                                                  \
+    {                                                                                              \
+        NULL, sizeof(struct type), WIRE_TEXT, 0                                                    \
+    }
+static const struct wire_row
+    spaces[] = { TEXT("name", auth_space, name), TEXT("description", auth_space, description),
+                 TEXT("api_key_tag", auth_space, tag), SHOWN("created_at", auth_space, created_at),
+                 END(auth_space) },
+    users[] = { TEXT("id", auth_user, id),
+                TEXT("username", auth_user, name),
+                TEXT("external_id", auth_user, external_id),
+                TEXT("email", auth_user, email),
+                SHOWN("created_at", auth_user, created_at),
+                SHOWN("updated_at", auth_user, updated_at),
+                END(auth_user) },
+    apikeys[] = { TEXT("id", auth_apikey, id),
+                  TEXT("user_id", auth_apikey, user_id),
+                  TEXT("namespace_scope", auth_apikey, scope),
+                  TEXT("name", auth_apikey, name),
+                  TEXT("prefix", auth_apikey, prefix),
+                  TEXT("key_tag", auth_apikey, tag),
+                  SHOWN("created_at", auth_apikey, created_at),
+                  { "expires_at", offsetof(struct auth_apikey, expires_at), WIRE_INSTANT, 0 },
+                  END(auth_apikey) },
+    roles[] = { TEXT("id", auth_role, id),
+                TEXT("namespace", auth_role, space),
+                TEXT("name", auth_role, name),
+                { "permissions", offsetof(struct auth_role, permissions), WIRE_TEXTS,
+                  offsetof(struct auth_role, permissions_count) },
+                SHOWN("created_at", auth_role, created_at),
+                END(auth_role) },
+    new_bindings[] = { TEXT("namespace", auth_binding_new, space),
+                       TEXT("role_name", auth_binding_new, role_name),
+                       TEXT("user_id", auth_binding_new, user_id),
+                       TEXT("user_id_filter", auth_binding_new, user_id), END(auth_binding_new) },
+    bindings[] = { TEXT("id", auth_binding, id),
+                   TEXT("namespace", auth_binding, space),
+                   TEXT("user_id", auth_binding, user_id),
+                   TEXT("role_id", auth_binding, role_id),
+                   SHOWN("created_at", auth_binding, created_at),
+                   END(auth_binding) };
+#undef TEXT
+#undef SHOWN
+#undef END
+
+/* ---- namespaces ---- */
+
+static err space_check(const struct call *c, struct err_note *note)
+{
+    return auth_space_check(&c->space, note);
+}
+
+static err space_name_check(const struct call *c, struct err_note *note)
+{
+    return auth_space_name_check(c->space.name, note);
+}
+
+static err space_create(struct call *c)
+{
+    return auth_space_create(c->auth, &c->space, &c->note);
+}
+
+static err space_update(struct call *c)
+{
+    return auth_space_update(c->auth, &c->space, &c->note);
+}
+
+static err space_list(struct call *c)
+{
+    return auth_space_list(c->auth, &c->page, c->arena, &c->spaces, &c->count);
+}
+
+/* Of a queue made at this very moment nothing is known yet: it stays without a namespace, and can
+ * be deleted. */
+static err space_delete(struct call *c)
+{
+    struct queues_page page = { .space = c->space.name, .limit = 1 };
+    err why = queues_list(c->pooled.app->queues, &page, c->arena);
+    return why != ERR_OK ? why
+                         : auth_space_delete(c->auth, c->space.name, page.count > 0, &c->note);
+}
+
+/* ---- users and their keys ---- */
+
+static err user_check(const struct call *c, struct err_note *note)
+{
+    return auth_user_check(&c->user, note);
+}
+
+static err user_create(struct call *c)
+{
+    return auth_user_create(c->auth, &c->user, c->made.id, &c->note);
+}
+
+static err user_list(struct call *c)
+{
+    return auth_user_list(c->auth, &c->page, c->arena, &c->users, &c->count);
+}
+
+static err user_delete(struct call *c)
+{
+    return auth_user_delete(c->auth, c->user.id, &c->note);
+}
+
+static err apikey_check(const struct call *c, struct err_note *note)
+{
+    return auth_apikey_check(&c->key, note);
+}
+
+static err apikey_create(struct call *c)
+{
+    err why = auth_may_give_key(c->auth, c->giver, c->key.user_id, c->key.scope, &c->note);
+    return why != ERR_OK ? why : auth_apikey_create(c->auth, &c->key, &c->made, &c->note);
+}
+
+static err apikey_list(struct call *c)
+{
+    return auth_apikey_list(c->auth, c->key.user_id, &c->page, c->arena, &c->keys, &c->count);
+}
+
+static err apikey_delete(struct call *c)
+{
+    return auth_apikey_delete(c->auth, c->key.id, &c->note);
+}
+
+/* ---- roles and bindings ---- */
+
+static err role_check(const struct call *c, struct err_note *note)
+{
+    return c->role.permissions_count > PERMISSIONS_MAX
+               ? err_bad(note, "permissions is invalid; cannot be more than %d", PERMISSIONS_MAX)
+               : auth_role_check(&c->role, note);
+}
+
+static err role_may_hold(struct call *c)
+{
+    const struct auth_role *r = &c->role;
+    return auth_may_give_permissions(c->auth, c->giver, r->space, r->permissions,
+                                     r->permissions_count, &c->note);
+}
+
+static err role_create(struct call *c)
+{
+    err why = role_may_hold(c);
+    return why != ERR_OK ? why : auth_role_create(c->auth, &c->role, c->made.id, &c->note);
+}
+
+static err role_update(struct call *c)
+{
+    err why = role_may_hold(c);
+    return why != ERR_OK ? why : auth_role_update(c->auth, &c->role, &c->note);
+}
+
+static err role_list(struct call *c)
+{
+    return auth_role_list(c->auth, c->role.space, &c->page, c->arena, &c->roles, &c->count);
+}
+
+static err role_delete(struct call *c)
+{
+    return auth_role_delete(c->auth, c->role.space, c->role.name, &c->note);
+}
+
+static err binding_check(const struct call *c, struct err_note *note)
+{
+    return auth_binding_check(&c->binding, note);
+}
+
+static err binding_user_check(const struct call *c, struct err_note *note)
+{
+    return auth_binding_user_check(c->binding.user_id, note);
+}
+
+static err binding_create(struct call *c)
+{
+    c->binding.giver = &c->giver;
+    return auth_binding_create(c->auth, &c->binding, c->made.id, &c->note);
+}
+
+static err binding_list(struct call *c)
+{
+    struct auth_binding_list list = { .space = c->binding.space,
+                                      .user_id = c->binding.user_id,
+                                      .page = &c->page };
+    err why = auth_binding_list(c->auth, &list, c->arena);
+    c->bindings = list.bindings;
+    c->count = list.count;
+    return why;
+}
+
+static err binding_delete(struct call *c)
+{
+    return auth_binding_delete(c->auth, &c->binding, &c->note);
+}
+
+/* ---- the list ---- */
+
+/* path, permission, message, words, check of the words beside a limit, change, reply, items */
+#define CALLS(X)                                                                                   \
+    X("namespaces.create", "namespace.create", namespace_info, spaces, space_check, space_create,  \
+      NULL, NULL)                                                                                  \
+    X("namespaces.update", "namespace.update", namespace_info, spaces, space_check, space_update,  \
+      NULL, NULL)                                                                                  \
+    X("namespaces.list", "namespace.list", namespaces_list_request, spaces, NULL, space_list,      \
+      REPLY(namespaces_list_response), spaces)                                                     \
+    X("namespaces.delete", "namespace.delete", namespaces_delete_request, spaces,                  \
+      space_name_check, space_delete, NULL, NULL)                                                  \
+    X("users.create", "user.create", user_create_request, users, user_check, user_create,          \
+      REPLY(user_create_response), NULL)                                                           \
+    X("users.list", "user.list", users_list_request, users, NULL, user_list,                       \
+      REPLY(users_list_response), users)                                                           \
+    X("users.delete", "user.delete", users_delete_request, users, NULL, user_delete, NULL, NULL)   \
+    X("apikeys.create", "apikey.create", apikey_create_request, apikeys, apikey_check,             \
+      apikey_create, REPLY(apikey_create_response), NULL)                                          \
+    X("apikeys.list", "apikey.list", apikeys_list_request, apikeys, NULL, apikey_list,             \
+      REPLY(apikeys_list_response), apikeys)                                                       \
+    X("apikeys.delete", "apikey.delete", apikeys_delete_request, apikeys, NULL, apikey_delete,     \
+      NULL, NULL)                                                                                  \
+    X("roles.create", "role.create", role_create_request, roles, role_check, role_create,          \
+      REPLY(role_create_response), NULL)                                                           \
+    X("roles.list", "role.list", roles_list_request, roles, NULL, role_list,                       \
+      REPLY(roles_list_response), roles)                                                           \
+    X("roles.update", "role.update", role_update_request, roles, role_check, role_update, NULL,    \
+      NULL)                                                                                        \
+    X("roles.delete", "role.delete", roles_delete_request, roles, NULL, role_delete, NULL, NULL)   \
+    X("rolebindings.create", "rolebinding.create", role_binding_create_request, new_bindings,      \
+      binding_check, binding_create, REPLY(role_binding_create_response), NULL)                    \
+    X("rolebindings.list", "rolebinding.list", role_bindings_list_request, new_bindings, NULL,     \
+      binding_list, REPLY(role_bindings_list_response), bindings)                                  \
+    X("rolebindings.delete", "rolebinding.delete", role_binding_delete_request, new_bindings,      \
+      binding_user_check, binding_delete, NULL, NULL)
+
+#define REPLY(message) &wire__##message##__descriptor
+#define KIND(path, permission, message, words, check, run, reply, items)                           \
+    { permission, &wire__##message##__descriptor, words, check, run, reply, items },
+static const struct kind kinds[] = { CALLS(KIND) };
 #undef KIND
+
+static void call_handle(struct http_exchange *x, void *app);
+
+#define ROUTE(path, permission_unused, message, words, check, run, reply, items)                   \
+    { HTTP_POST, "/v1/" path, call_handle, .body_bytes_max = AUTHORITY_BODY_BYTES_MAX,             \
+      .label = path },
+const struct http_route app_authority_routes[] = { CALLS(ROUTE){ .pattern = NULL } };
+#undef ROUTE
+#undef REPLY
+#undef CALLS
 
 /* ---- on the pool ---- */
 
+static ProtobufCMessage *message_new(struct arena *a, const ProtobufCMessageDescriptor *type)
+{
+    ProtobufCMessage *m = arena_calloc(a, 1, type->sizeof_message);
+    if (m != NULL)
+        protobuf_c_message_init(type, m);
+    return m;
+}
+
+static err items_write(struct call *c, ProtobufCMessage *reply)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(reply->descriptor, "items");
+    const ProtobufCMessageDescriptor *type = f->descriptor;
+    char *all = wire_list(c->arena, reply, "items", c->count);
+    err why = all == NULL ? ERR_LIMIT : ERR_OK;
+    for (unsigned i = 0; why == ERR_OK && i < c->count; i++)
+        why = wire_map_write(c->arena, c->kind->item,
+                             (const char *)c->items + i * wire_map_size(c->kind->item),
+                             (ProtobufCMessage *)(void *)(all + i * type->sizeof_message));
+    return why;
+}
+
+/* Ids of what was made: texts that are only in c. */
+static void made_write(struct call *c, ProtobufCMessage *reply)
+{
+    const struct {
+        const char *field, *text;
+    } made[] = { { "id", c->made.id }, { "key", c->made.key }, { "prefix", c->made.prefix } };
+    for (size_t i = 0; i < COUNT_OF(made); i++) {
+        ProtobufCBinaryData *field = (void *)(uintptr_t)wire_field(reply, made[i].field);
+        if (field != NULL)
+            *field = wire_bytes(str_of(made[i].text));
+    }
+}
+
 static void call_run(struct pooled *p)
 {
-    struct authority_call *c = CONTAINER_OF(p, struct authority_call, pooled);
-    c->why = c->kind->run(c);
-    if (c->why == ERR_OK && c->reply != NULL)
-        c->why = rpc_encode(c->pooled.x, c->reply, &c->answer);
+    struct call *c = CONTAINER_OF(p, struct call, pooled);
+    const struct kind *kind = c->kind;
+    ProtobufCMessage *reply = kind->reply == NULL ? NULL : message_new(c->arena, kind->reply);
+    c->why = kind->reply != NULL && reply == NULL ? ERR_LIMIT : kind->run(c);
+    if (c->why != ERR_OK || reply == NULL)
+        return;
+    if (kind->item != NULL)
+        c->why = items_write(c, reply);
+    else
+        made_write(c, reply);
+    if (c->why == ERR_OK)
+        c->why = rpc_encode(p->x, reply, &c->answer);
+    OPENSSL_cleanse(&c->made, sizeof c->made);
 }
 
 /* ---- on the worker ---- */
 
-/* What is not there is a request that failed; a key that is not there says nothing of who else has
- * one. */
-static void refuse(struct authority_call *c)
+static void refuse(struct call *c)
 {
-    bool told = c->note.text[0] != '\0', limit = c->why == ERR_LIMIT && told;
-    if (c->why == ERR_NOT_FOUND)
-        rpc_error(c->pooled.x, c->kind->run == apikey_delete_run ? CODE_UNAUTHORIZED : CODE_FAILED,
+    struct http_exchange *x = c->pooled.x;
+    bool limit = c->why == ERR_LIMIT && c->note.text[0] != '\0';
+    if (c->why == ERR_SHUTDOWN)
+        rpc_error(x, CODE_FAILED, STR("service is shutting down"));
+    else if (c->why == ERR_NOT_FOUND)
+        rpc_error(x, c->kind->run == apikey_delete ? CODE_UNAUTHORIZED : CODE_FAILED,
                   str_of(c->note.text));
     else if (limit) /* one of ours; asking again does not help */
-        rpc_error(c->pooled.x, CODE_BAD, str_of(c->note.text));
+        rpc_error(x, CODE_BAD, str_of(c->note.text));
     else if (c->why == ERR_BAD || c->why == ERR_CONFLICT || c->why == ERR_DENIED)
-        rpc_fail(c->pooled.x, c->why, &c->note);
+        rpc_fail(x, c->why, &c->note);
     else
-        rpc_fail(c->pooled.x, c->why, NULL);
-}
-
-static void log_change(const struct authority_call *c)
-{
-    char by[AUTH_PREFIX_BYTES_MAX + 1];
-    auth_shown(http_common(c->pooled.x)->authorization, by);
-    log_event(c->pooled.app->log, LOG_INFO, "auth.changed",
-              LOG_CSTR("call", http_route(c->pooled.x)->label), LOG_CSTR("by", by),
-              LOG_STR("peer", http_peer(c->pooled.x)),
-              LOG_STR("request_id", http_request_id(c->pooled.x)));
+        rpc_fail(x, c->why, NULL);
 }
 
 static void call_answer(struct pooled *p)
 {
-    struct authority_call *c = CONTAINER_OF(p, struct authority_call, pooled);
-    if (c->why == ERR_OK && !str_ends(str_of(c->kind->permission), STR(".list")))
-        log_change(c);
-    if (c->why == ERR_SHUTDOWN)
-        rpc_error(c->pooled.x, CODE_FAILED, STR("service is shutting down"));
-    else if (c->why != ERR_OK)
+    struct call *c = CONTAINER_OF(p, struct call, pooled);
+    if (c->why == ERR_OK && c->kind->item == NULL) {
+        char by[AUTH_PREFIX_BYTES_MAX + 1];
+        auth_shown(c->giver, by);
+        log_event(p->app->log, LOG_INFO, "auth.changed", LOG_CSTR("call", http_route(p->x)->label),
+                  LOG_CSTR("by", by), LOG_STR("peer", http_peer(p->x)),
+                  LOG_STR("request_id", http_request_id(p->x)));
+    }
+    if (c->why != ERR_OK)
         refuse(c);
-    else if (c->reply != NULL)
-        rpc_send(c->pooled.x, c->answer);
+    else if (c->kind->reply != NULL)
+        rpc_send(p->x, c->answer);
     else
-        rpc_ok(c->pooled.x, c->pooled.app);
+        rpc_ok(p->x, p->app);
 }
 
-static void call_begin(struct http_exchange *x, void *app);
-
-#define ROUTE(path, message, permission_unused, check, run)                                        \
-    { HTTP_POST, "/v1/" path, call_begin, .body_bytes_max = AUTHORITY_BODY_BYTES_MAX,              \
-      .label = path },
-const struct http_route app_authority_routes[] = { AUTHORITY_CALLS(ROUTE){ .pattern = NULL } };
-#undef ROUTE
-#undef AUTHORITY_CALLS
-
-static err limit_check(const int32_t *limit, struct err_note *note)
+/* What the request says, but for its words. */
+static err page_read(struct call *c, const ProtobufCMessage *m)
 {
-    if (limit == NULL || (*limit >= 0 && *limit <= AUTH_PAGE_MAX))
+    const int32_t *limit = wire_field(m, "limit");
+    const ProtobufCBinaryData *pivot = wire_field(m, "pivot");
+    if (limit == NULL || pivot == NULL)
         return ERR_OK;
-    if (*limit < 0)
-        err_note_set(note, "limit is invalid; limit cannot be negative");
-    else
-        err_note_set(note, "limit is invalid; cannot be greater than %d", AUTH_PAGE_MAX);
-    return ERR_BAD;
+    c->page = (struct auth_page){ .pivot = wire_str(*pivot), .limit = (unsigned)*limit };
+    if (*limit >= 0 && *limit <= AUTH_PAGE_MAX)
+        return ERR_OK;
+    return *limit < 0
+               ? err_bad(&c->note, "limit is invalid; limit cannot be negative")
+               : err_bad(&c->note, "limit is invalid; cannot be greater than %d", AUTH_PAGE_MAX);
 }
 
 /* The peer's own order: the words, then who asks, then what is stored. */
-static bool may_begin(struct authority_call *c)
+static bool may_begin(struct call *c)
 {
-    const struct authority_kind *kind = c->kind;
+    const struct kind *kind = c->kind;
     struct http_exchange *x = c->pooled.x;
-    c->m = rpc_read(x, kind->type);
-    if (c->m == NULL)
+    const ProtobufCMessage *m = rpc_read(x, kind->type);
+    if (m == NULL)
         return false;
-    err why = limit_check(wire_field(c->m, "limit"), &c->note);
+    err why = page_read(c, m);
+    if (why == ERR_OK)
+        why = wire_map_read(c->arena, m, kind->words, &c->space);
     if (why == ERR_OK && kind->check != NULL)
-        why = kind->check(c->m, &c->note);
+        why = kind->check(c, &c->note);
     if (why != ERR_OK) {
         rpc_fail(x, why, &c->note);
         return false;
     }
-    const ProtobufCBinaryData *space = wire_field(c->m, "namespace");
+    const ProtobufCBinaryData *space = wire_field(m, "namespace");
     return app_may(x, kind->permission, space == NULL ? STR(AUTH_SYSTEM) : wire_str(*space),
                    c->pooled.app);
 }
 
-static void call_begin(struct http_exchange *x, void *app)
+static void call_handle(struct http_exchange *x, void *app)
 {
     struct app *a = app;
-    struct authority_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
+    struct call *c = arena_calloc(http_arena(x), 1, sizeof *c);
     if (c == NULL || http_draining(x)) {
         rpc_error(x, c == NULL ? CODE_BAD : CODE_FAILED,
                   c == NULL ? STR("the request needs too much memory")
@@ -142,38 +459,11 @@ static void call_begin(struct http_exchange *x, void *app)
     }
     ptrdiff_t index = http_route(x) - app_authority_routes;
     INVARIANT(index >= 0 && (size_t)index < COUNT_OF(kinds));
-    *c = (struct authority_call){ .pooled = { .x = x, .app = a },
-                                  .kind = &kinds[index],
-                                  .arena = http_arena(x),
-                                  .auth = a->auth };
+    *c = (struct call){ .pooled = { .x = x, .app = a },
+                        .kind = &kinds[index],
+                        .arena = http_arena(x),
+                        .auth = a->auth,
+                        .giver = http_common(x)->authorization };
     if (may_begin(c))
         pooled_start(&c->pooled, call_run, call_answer);
-}
-
-/* ---- for the calls ---- */
-
-void *authority_reply(struct authority_call *c, const ProtobufCMessageDescriptor *type)
-{
-    ProtobufCMessage *reply = arena_calloc(c->arena, 1, type->sizeof_message);
-    if (reply != NULL)
-        protobuf_c_message_init(type, reply);
-    c->reply = reply;
-    return reply;
-}
-
-void *authority_list(struct authority_call *c, const ProtobufCMessageDescriptor *type,
-                     unsigned count)
-{
-    ProtobufCMessage *reply = authority_reply(c, type);
-    return reply == NULL ? NULL : wire_list(c->arena, reply, "items", count);
-}
-
-ProtobufCBinaryData authority_id(struct authority_call *c, const char *id)
-{
-    return wire_bytes(arena_copy(c->arena, str_of(id)));
-}
-
-str authority_giver(const struct authority_call *c)
-{
-    return http_common(c->pooled.x)->authorization;
 }

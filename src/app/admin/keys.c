@@ -7,15 +7,10 @@
  *   POST   /v1/admin.door          {"open": bool}: does anonymous hold Admin?
  * The authority waits for the disk, so each runs on the pool. */
 #include "app/answer.h"
+#include "app/call.h"
 #include "app/errors.h"
 #include "app/pooled.h"
-#include "app/token.h"
 #include "auth/auth.h"
-#include "base/date.h"
-#include "base/units.h"
-#include "codec/base64.h"
-#include "codec/json.h"
-#include "codec/json_text.h"
 
 #include <openssl/crypto.h>
 
@@ -31,10 +26,10 @@ enum {
 /* One call on its way over the pool. */
 struct key_call {
     struct pooled pooled;
-    struct auth_key_new wanted; /* texts borrowed from body */
-    str from;                   /* of a list: the place of its first key */
-    str giver;                  /* its */
     json_t *body;               /* or NULL */
+    struct auth_key_new wanted; /* texts borrowed from body */
+    str giver;                  /* its */
+    str from;                   /* of a list: the place of its first key */
     bool open;                  /* of the door */
     err why;
     int status; /* when why is ERR_OK */
@@ -42,36 +37,7 @@ struct key_call {
     struct err_note note;
 };
 
-static str key_json(struct arena *a, const struct auth_key *k)
-{
-    char created[DATE_RFC3339_BYTES + 1], expires[DATE_RFC3339_BYTES + 3] = "null";
-    date_format_ms(k->created_at.ns, created);
-    if (k->expires_at.ns != INT64_MAX) {
-        char at[DATE_RFC3339_BYTES + 1];
-        date_format_ms(k->expires_at.ns, at);
-        struct err_note text;
-        err_note_set(&text, "\"%s\"", at);
-        INVARIANT(str_to_cstr(str_of(text.text), expires, sizeof expires));
-    }
-    str user = json_text_quote(a, str_of(k->user)), space = json_text_quote(a, str_of(k->space)),
-        roles = json_text_quote(a, str_of(k->roles));
-    if (user.p == NULL || space.p == NULL || roles.p == NULL)
-        return STR_NONE;
-    return arena_printf(
-        a,
-        "\"id\":\"%s\",\"prefix\":\"%s\",\"name\":%.*s,\"namespace\":%.*s,\"roles\":%.*s,"
-        "\"created_at\":\"%s\",\"expires_at\":%s",
-        k->id, k->prefix, STR_ARG(user), STR_ARG(space), STR_ARG(roles), created, expires);
-}
-
 /* ---- on the pool ---- */
-
-static str giver(const struct key_call *c)
-{
-    str authorization = http_common(c->pooled.x)->authorization;
-    return auth_is_bearer(authorization) ? authorization
-                                         : STR_NONE; /* as when its route was asked for */
-}
 
 static void create_run(struct pooled *p)
 {
@@ -79,12 +45,11 @@ static void create_run(struct pooled *p)
     struct arena *a = http_arena(p->x);
     struct auth_key k;
     char secret[AUTH_KEY_BYTES_MAX + 1];
-    c->giver = giver(c);
     c->wanted.giver = &c->giver;
     c->why = auth_key_create(p->app->auth, &c->wanted, &k, secret, &c->note);
     if (c->why == ERR_OK) {
         arena_raise(a, KEYS_ANSWER_ROOM); /* the key stands, and only this answer has its secret */
-        str members = key_json(a, &k);
+        str members = auth_key_json(a, &k);
         c->answer = members.p == NULL
                         ? STR_NONE
                         : arena_printf(a, "{\"key\":\"%s\",%.*s}\n", secret, STR_ARG(members));
@@ -96,51 +61,14 @@ static void create_run(struct pooled *p)
     OPENSSL_cleanse(secret, sizeof secret);
 }
 
-struct key_listing {
-    struct arena *arena;
-    struct buf text;
-    size_t bytes_max;
-    unsigned count;
-    str next;
-};
-
-static bool list_each(void *ctx, const struct auth_key *k)
-{
-    struct key_listing *l = ctx;
-    str members = key_json(l->arena, k);
-    if (members.p == NULL) {
-        l->text.failed = true;
-        return false;
-    }
-    if (l->count > 0 && l->text.n + members.n > l->bytes_max) {
-        l->next = base64_url(l->arena, (str){ .p = (const char *)k->place, .n = AUTH_PLACE_BYTES });
-        l->text.failed = l->next.p == NULL;
-        return false;
-    }
-    buf_printf(&l->text, "%s{%.*s}", l->count++ > 0 ? "," : "", STR_ARG(members));
-    return !l->text.failed;
-}
-
 static void list_run(struct pooled *p)
 {
     struct key_call *c = CONTAINER_OF(p, struct key_call, pooled);
-    struct key_listing l = { .arena = http_arena(p->x) };
-    size_t memory = p->app->config->http.arena_bytes_max;
-    l.bytes_max =
-        memory / KEYS_MEMORY < KEYS_ANSWER_BYTES_MAX ? memory / KEYS_MEMORY : KEYS_ANSWER_BYTES_MAX;
-    buf_init(&l.text, memory);
-    buf_put(&l.text, STR("{\"items\":["));
-    c->why = auth_key_list(p->app->auth, c->from, list_each, &l);
-    buf_put(&l.text, STR("]"));
-    if (l.next.n > 0)
-        buf_printf(&l.text, ",\"next\":\"%.*s\"", STR_ARG(l.next));
-    buf_put(&l.text, STR("}\n"));
-    if (c->why == ERR_OK)
-        c->why = buf_status(&l.text);
-    if (c->why == ERR_OK)
-        c->answer = arena_copy(l.arena, buf_str(&l.text));
+    size_t most = p->app->config->http.arena_bytes_max / KEYS_MEMORY;
+    c->why = auth_keys_json(p->app->auth, c->from,
+                            most < KEYS_ANSWER_BYTES_MAX ? most : KEYS_ANSWER_BYTES_MAX,
+                            http_arena(p->x), &c->answer);
     c->status = 200;
-    buf_fini(&l.text);
 }
 
 static void delete_run(struct pooled *p)
@@ -158,7 +86,7 @@ static void delete_run(struct pooled *p)
 static void door_run(struct pooled *p)
 {
     struct key_call *c = CONTAINER_OF(p, struct key_call, pooled);
-    c->why = !c->open ? ERR_OK : auth_may_open_door(p->app->auth, giver(c), &c->note);
+    c->why = !c->open ? ERR_OK : auth_may_open_door(p->app->auth, c->giver, &c->note);
     if (c->why == ERR_OK)
         c->why = auth_door_set(p->app->auth, c->open, &c->note);
     if (c->why == ERR_OK)
@@ -186,7 +114,16 @@ static void call_answer(struct pooled *p)
         answer_json(p->x, c->status, c->answer, "no-store");
 }
 
-/* Once the request is read; why: so it went. */
+static struct key_call *call_new(struct http_exchange *x, struct app *app)
+{
+    struct key_call *c = pooled_new(x, app, sizeof *c);
+    str field = http_common(x)->authorization;
+    if (c != NULL) /* as when its route was asked for */
+        c->giver = auth_is_bearer(field) ? field : STR_NONE;
+    return c;
+}
+
+/* Once the body is read; why: so it went. */
 static void call_start(struct key_call *c, void (*run)(struct pooled *p), err why)
 {
     if (why == ERR_OK) {
@@ -197,103 +134,45 @@ static void call_start(struct key_call *c, void (*run)(struct pooled *p), err wh
     app_fail(c->pooled.x, why, &c->note);
 }
 
-static err optional(err why)
-{
-    return why == ERR_NOT_FOUND ? ERR_OK : why;
-}
-
-static err read_roles(const json_t *body, struct auth_key_new *out, struct err_note *note)
-{
-    const json_t *roles;
-    err why = json_body_array(body, "roles", &roles, note);
-    if (why == ERR_NOT_FOUND)
-        return err_bad(note, "roles: a list of names is wanted");
-    if (why != ERR_OK)
-        return ERR_BAD;
-    size_t count = json_array_size(roles);
-    for (size_t i = 0; i < count && i < AUTH_ROLES_OF_KEY_MAX; i++)
-        out->roles[i] = json_body_text(json_array_get(roles, i));
-    out->roles_count = count > AUTH_ROLES_OF_KEY_MAX ? AUTH_ROLES_OF_KEY_MAX + 1 : (unsigned)count;
-    return ERR_OK;
-}
-
-static err read_expiry(const json_t *body, struct clock *clock, store_time *out,
-                       struct err_note *note)
-{
-    str text;
-    int64_t ns;
-    err why = json_body_str(body, "expires", &text, note);
-    if (why != ERR_OK)
-        return optional(why);
-    if (!units_parse_duration(text, &ns) || ns <= 0)
-        return err_bad(note, "expires: a duration over 0, such as 30d, is wanted");
-    *out = store_time_add(clock_store(clock), ns);
-    return ERR_OK;
-}
-
-static err read_new(struct key_call *c)
-{
-    static const char *const known[] = { "name", "roles", "domain", "tag", "expires", NULL };
-    struct auth_key_new *n = &c->wanted;
-    n->expires_at = STORE_TIME_NEVER;
-    err why = json_body_parse(http_body(c->pooled.x), &c->body, &c->note);
-    if (why == ERR_OK)
-        why = json_body_only(c->body, known, &c->note);
-    if (why == ERR_OK)
-        why = read_roles(c->body, n, &c->note);
-    if (why == ERR_OK)
-        why = optional(json_body_str(c->body, "name", &n->name, &c->note));
-    if (why == ERR_OK)
-        why = optional(json_body_str(c->body, "domain", &n->space, &c->note));
-    if (why == ERR_OK)
-        why = optional(json_body_str(c->body, "tag", &n->tag, &c->note));
-    return why != ERR_OK ? why
-                         : read_expiry(c->body, c->pooled.app->clock, &n->expires_at, &c->note);
-}
-
 static void keys_create(struct http_exchange *x, void *app)
 {
-    struct key_call *c = pooled_new(x, app, sizeof *c);
-    if (c != NULL)
-        call_start(c, create_run, read_new(c));
+    struct key_call *c = call_new(x, app);
+    if (c == NULL)
+        return;
+    err why = json_body_parse(http_body(x), &c->body, &c->note);
+    if (why == ERR_OK)
+        why = auth_key_new_read(c->body, clock_store(c->pooled.app->clock), &c->wanted, &c->note);
+    call_start(c, create_run, why);
 }
 
 static void keys_list(struct http_exchange *x, void *app)
 {
-    struct key_call *c = pooled_new(x, app, sizeof *c);
-    str page;
-    if (c == NULL)
+    struct key_call *c = call_new(x, app);
+    if (c == NULL || !app_token_parse(x, &c->from))
         return;
-    bool fine = !http_query(x, "page", &page) ||
-                (page.n <= TOKEN_TEXT_BYTES_MAX &&
-                 base64_decode(http_arena(x), page, BASE64_TOKEN, &c->from) == ERR_OK &&
-                 c->from.n == AUTH_PLACE_BYTES);
-    if (fine)
+    if (c->from.n == 0 || c->from.n == AUTH_PLACE_BYTES)
         call_start(c, list_run, ERR_OK);
     else
-        app_problem(x, 400, "bad_request#invalid_paging_token", NULL,
-                    STR("page is not a token that a listing gave."), STR_NONE);
+        app_token_bad(x);
 }
 
 static void keys_delete(struct http_exchange *x, void *app)
 {
-    struct key_call *c = pooled_new(x, app, sizeof *c);
+    struct key_call *c = call_new(x, app);
     if (c != NULL)
         call_start(c, delete_run, ERR_OK);
 }
 
 static void door_post(struct http_exchange *x, void *app)
 {
-    struct key_call *c = pooled_new(x, app, sizeof *c);
+    struct key_call *c = call_new(x, app);
     if (c == NULL)
         return;
     err why = json_body_parse(http_body(x), &c->body, &c->note);
     if (why == ERR_OK)
         why = json_body_bool(c->body, "open", &c->open, &c->note);
-    if (why == ERR_NOT_FOUND) {
-        err_note_set(&c->note, "open: true or false is wanted");
-        why = ERR_BAD;
-    }
+    if (why == ERR_NOT_FOUND)
+        why = err_bad(&c->note, "open: true or false is wanted");
     call_start(c, door_run, why);
 }
 

@@ -4,18 +4,7 @@
 #include "app/answer.h"
 #include "app/errors.h"
 #include "app/page/page_request.h"
-
-/* Names of options and routes need no escape. */
-static void put_item(struct buf *b, const char *name)
-{
-    buf_printf(b, "%s\"%s\"", b->n > 0 ? "," : "{\"items\":[", name);
-}
-
-static void answer_items(struct http_exchange *x, struct buf *items)
-{
-    buf_put(items, STR("]}"));
-    app_page_answer_buf(x, 200, items, STR_NONE);
-}
+#include "codec/json_text.h"
 
 static void get_domain(struct http_exchange *x, void *app)
 {
@@ -29,7 +18,7 @@ static void get_api(struct http_exchange *x, void *app)
     static const char *const others[] = { "batch",         "key_rev_value", "key_value", "lists",
                                           "multi_content", "table",         "transform" };
     const struct app *a = app;
-    struct buf b;
+    struct json_list out;
     str ignored;
     if (app_domain_of(x, a) == NULL)
         return;
@@ -37,33 +26,34 @@ static void get_api(struct http_exchange *x, void *app)
         app_answer_spec(x, a);
         return;
     }
-    buf_init(&b, LISTING_BYTES_MAX);
+    json_list_init(&out, PAGE_JSON_BYTES_MAX);
     for (unsigned i = 0; i < a->config->buckets_count; i++)
-        put_item(&b, a->config->buckets[i].page.name);
+        json_text_append(json_list_item(&out), str_of(a->config->buckets[i].page.name));
     for (size_t i = 0; i < COUNT_OF(others); i++)
-        put_item(&b, others[i]);
-    answer_items(x, &b);
+        json_text_append(json_list_item(&out), str_of(others[i]));
+    page_answer_json(x, json_list_end(&out, http_arena(x), STR_NONE, JSON_LIST_PLAIN), STR_NONE);
 }
 
 /* The contents that the configuration names, and the routes that every bucket of pages has. */
 static void get_bucket(struct http_exchange *x, void *app)
 {
-    static const char *const routes[] = { "explain", "history", "lint", "title", "wikitext" };
-    const struct app *a = app;
+    static const char *const wiki[] = { "html", "data-parsoid" }, *const routes[] = {
+        "explain", "history", "lint", "title", "wikitext"
+    };
     struct page_target t;
-    struct buf b;
-    if (!app_page_target_parse(x, a, &t))
+    struct json_list out;
+    if (!page_target_parse(x, app, &t))
         return;
-    buf_init(&b, LISTING_BYTES_MAX);
-    if (t.settings->opts->contents_count == 0 && t.domain->origin != NULL) {
-        put_item(&b, "html");
-        put_item(&b, "data-parsoid");
-    }
-    for (unsigned i = 0; i < t.settings->opts->contents_count; i++)
-        put_item(&b, t.settings->opts->contents[i]);
+    const struct page_bucket_opts *o = t.settings->opts;
+    json_list_init(&out, PAGE_JSON_BYTES_MAX);
+    for (size_t i = 0; i < COUNT_OF(wiki) && o->contents_count == 0 && t.domain->origin != NULL;
+         i++)
+        json_text_append(json_list_item(&out), str_of(wiki[i]));
+    for (unsigned i = 0; i < o->contents_count; i++)
+        json_text_append(json_list_item(&out), str_of(o->contents[i]));
     for (size_t i = 0; i < COUNT_OF(routes); i++)
-        put_item(&b, routes[i]);
-    answer_items(x, &b);
+        json_text_append(json_list_item(&out), str_of(routes[i]));
+    page_answer_json(x, json_list_end(&out, http_arena(x), STR_NONE, JSON_LIST_PLAIN), STR_NONE);
 }
 
 const struct http_route app_entry_routes[] = {

@@ -1,3 +1,4 @@
+/* page.c - the routes of pages. */
 #include "app/page/page_request.h"
 
 enum {
@@ -5,31 +6,32 @@ enum {
     HOLD_BODY_BYTES_MAX = 4096
 };
 
+#define BUCKET "/{domain}/v1/{bucket}"
 const struct http_route app_page_routes[] = {
-    { HTTP_PUT, "/{domain}/v1/{bucket}/all/{title}/{rev}[/{tid}]", app_page_put_bundle,
+    { HTTP_PUT, BUCKET "/all/{title}/{rev}[/{tid}]", app_page_put_bundle,
       .body_bytes_max = BODY_BYTES_CEILING, .permission = "page.write", .label = "page.put" },
-    { HTTP_DELETE, "/{domain}/v1/{bucket}/all/{title}[/{rev}[/{tid}]]", app_page_delete_all,
+    { HTTP_DELETE, BUCKET "/all/{title}[/{rev}[/{tid}]]", app_page_order, .kind = ORDER_PURGE,
       .permission = "page.purge", .label = "page.purge" },
-    { HTTP_GET, "/{domain}/v1/{bucket}/history/{title}", app_page_get_history,
+    { HTTP_GET, BUCKET "/history/{title}", app_page_get_listing, .kind = LIST_HISTORY,
       .permission = "page.read", .label = "page.history" },
-    { HTTP_GET, "/{domain}/v1/{bucket}/explain/{title}[/{rev}[/{tid}]]", app_page_get_explanation,
+    { HTTP_GET, BUCKET "/explain/{title}[/{rev}[/{tid}]]", app_page_get_explanation,
       .permission = "page.read", .label = "page.explain" },
-    { HTTP_GET, "/{domain}/v1/{bucket}/title/", app_page_get_titles, .permission = "page.read",
-      .label = "page.titles" },
-    { HTTP_GET, "/{domain}/v1/{bucket}/title/{title}[/{rev}]", app_page_get_title,
+    { HTTP_GET, BUCKET "/title/", app_page_get_listing, .kind = LIST_TITLES,
+      .permission = "page.read", .label = "page.titles" },
+    { HTTP_GET, BUCKET "/title/{title}[/{rev}]", app_page_get_wiki, .kind = WANT_META,
       .permission = "page.read", .label = "page.title" },
-    { HTTP_GET, "/{domain}/v1/{bucket}/wikitext/{title}[/{rev}]", app_page_get_wikitext,
+    { HTTP_GET, BUCKET "/wikitext/{title}[/{rev}]", app_page_get_wiki, .kind = WANT_WIKITEXT,
       .permission = "page.read", .label = "page.wikitext" },
-    { HTTP_GET, "/{domain}/v1/{bucket}/lint/{title}[/{rev}]", app_page_get_lint,
+    { HTTP_GET, BUCKET "/lint/{title}[/{rev}]", app_page_get_wiki, .kind = WANT_LINT,
       .permission = "page.read", .label = "page.lint" },
-    { HTTP_PUT, "/{domain}/v1/{bucket}/hold/{title}/{rev}[/{tid}]", app_page_put_hold,
+    { HTTP_PUT, BUCKET "/hold/{title}/{rev}[/{tid}]", app_page_order, .kind = ORDER_HOLD,
       .body_bytes_max = HOLD_BODY_BYTES_MAX, .permission = "page.write", .label = "page.hold" },
-    { HTTP_DELETE, "/{domain}/v1/{bucket}/hold/{title}/{rev}[/{tid}]", app_page_delete_hold,
+    { HTTP_DELETE, BUCKET "/hold/{title}/{rev}[/{tid}]", app_page_order, .kind = ORDER_RELEASE,
       .permission = "page.write", .label = "page.release" },
-    { HTTP_PUT, "/{domain}/v1/{bucket}/{content}/{title}/{rev}[/{tid}]", app_page_put_content,
+    { HTTP_PUT, BUCKET "/{content}/{title}/{rev}[/{tid}]", app_page_put_content,
       .body_bytes_max = BODY_BYTES_CEILING, .permission = "page.write",
       .label = "page.put_content" },
-    { HTTP_GET, "/{domain}/v1/{bucket}/{content}/{title}[/{rev}[/{tid}]]", app_page_get_content,
+    { HTTP_GET, BUCKET "/{content}/{title}[/{rev}[/{tid}]]", app_page_get_content,
       .permission = "page.read", .label = "page.get" },
     { HTTP_POST, "/{domain}/v1/transform/{from}/to/{to}[/{title}[/{rev}]]", app_transform_post,
       .body_bytes_max = BODY_BYTES_CEILING, .permission = "page.read", .label = "transform" },

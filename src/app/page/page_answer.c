@@ -3,8 +3,6 @@
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/page/page_get.h"
-#include "app/page/page_stash.h"
-#include "app/page/page_title.h"
 #include "base/date.h"
 #include "hot/hot.h"
 #include "page/etag.h"
@@ -115,8 +113,7 @@ static void add_validators(struct content_get *g, struct answer *w)
     char tag[PAGE_TAG_BYTES + 1];
     (void)page_tag(p->read.render.name, tag);
     bool strong = p->coding == CODING_IDENTITY || g->app->config->compat_etag == ETAG_STRONG;
-    const char *weak = strong ? "" : "W/";
-    answer_add(w, STR("etag"), arena_printf(p->arena, "%s\"%s\"", weak, tag));
+    answer_add(w, STR("etag"), arena_printf(p->arena, "%s\"%s\"", strong ? "" : "W/", tag));
     answer_add(w, STR("cache-control"), str_of(cache_control(p)));
     add_source(p, w);
     add_memento(g, w);
@@ -125,13 +122,11 @@ static void add_validators(struct content_get *g, struct answer *w)
 static void build_content(struct content_get *g, struct answer *w)
 {
     const struct page_get *p = &g->page;
-    str type = STR("application/octet-stream"), headers = p->read.bodies[0].headers;
+    str headers = p->read.bodies[0].headers;
     w->status = p->outcome == GOT_PART ? 206 : p->outcome == GOT_REDIRECT ? 302 : 200;
     w->body = p->body;
-    bool typed = headers_find(headers, STR("content-type"), &type);
     answer_add_kept(w, headers, HEADERS_X_STORE);
-    if (!typed)
-        answer_add(w, STR("content-type"), type);
+    str type = answer_add_type(w, headers);
     add_validators(g, w);
     if (p->outcome == GOT_REDIRECT)
         answer_add(w, STR("location"),
@@ -147,7 +142,7 @@ static void build_content(struct content_get *g, struct answer *w)
                                 p->range.last, p->body.n));
     }
     str domain = p->target.domain->name;
-    answer_add_security_and(w, p->arena, type, domain, app_page_styles(g->app, p->arena, domain));
+    answer_add_security_and(w, p->arena, type, domain, page_styles(g->app, p->arena, domain));
 }
 
 static void build_same(struct content_get *g, struct answer *w)
@@ -162,20 +157,6 @@ static void build_same(struct content_get *g, struct answer *w)
 
 /* ---- ready answers ---- */
 
-/* Until when the ready answer is as good as a look into the store: while the render is not due, in
- * the state it is counted in, and for one that is named while a read of it needs no longer life. */
-static store_time valid_until(const struct page_get *p)
-{
-    const struct page_policy *policy = &p->target.settings->opts->policy;
-    const struct page_render *render = &p->read.render;
-    store_time until = render->due_at;
-    if (render->state == PAGE_RECENT)
-        until = store_time_min(until, store_time_add(render->superseded_at, policy->grace_ttl_ns));
-    if (p->read.which.select != SELECT_LATEST)
-        until = store_time_min(until, p->read.lasts_until);
-    return until;
-}
-
 /* Nothing in it but path, codings and If-None-Match. */
 static bool is_ready_request(const struct http_exchange *x)
 {
@@ -184,7 +165,7 @@ static bool is_ready_request(const struct http_exchange *x)
                            (c->if_match.n == 0 && c->if_unmodified_since.n == 0 &&
                             c->if_modified_since.n == 0 && c->if_range.n == 0 && c->range.n == 0);
     return only_none_match && http_query_raw(x).n == 0 && c->cache_control.n == 0 &&
-           c->accept_datetime.n == 0 && !app_page_names_profile(x) &&
+           c->accept_datetime.n == 0 && !page_names_profile(x) &&
            (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD);
 }
 
@@ -193,36 +174,31 @@ static struct http_ready *ready_of(const struct content_get *g, const struct ans
     return http_ready_new(g->app->budget, w->status, w->headers, w->count, w->body);
 }
 
-static bool may_be_ready(const struct content_get *g)
-{
-    const struct page_get *p = &g->page;
-    bool as_stored =
-        p->how == HOW_HIT && (p->was & (WAS_UNLIKE | WAS_WRITTEN)) == 0 && p->hops == 0;
-    return is_ready_request(g->x) && as_stored && g->app->config->hot_bytes > 0 &&
-           (p->outcome == GOT_CONTENT || p->outcome == GOT_SAME);
-}
-
 /* Keeps a ready copy of the 304, and of the 200 when it is at hand. Returns the one that g is
  * answered with, with a reference; NULL when there is none. */
 static struct http_ready *keep_ready(struct content_get *g, const struct answer *full)
 {
-    int variant = page_coding_variant(g->page.accept_encoding);
-    if (variant < 0 || !may_be_ready(g))
+    const struct page_get *p = &g->page;
+    struct app_hot *hot = g->app->hot;
+    int variant = page_coding_variant(p->accept_encoding);
+    store_time until;
+    if (variant < 0 || g->app->config->hot_bytes == 0 || !is_ready_request(g->x) ||
+        !page_get_lasts(p, &until))
         return NULL;
     struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
-    if ((full != NULL && !hot_takes(g->app->hot, full->body.n)) || !hot_wants(g->app->hot, key))
+    if ((full != NULL && !hot_takes(hot, full->body.n)) || !hot_wants(hot, key))
         return NULL;
     struct answer same;
     build_same(g, &same);
     char text[PAGE_TAG_BYTES + 1];
-    struct hot_entry_opts opts = { .seen = g->page.seen,
-                                   .valid_until = valid_until(&g->page),
-                                   .kind = counters_read_kind(g->page.read.render.state),
-                                   .tag = page_tag(g->page.read.render.name, text),
+    struct hot_entry_opts opts = { .seen = p->seen,
+                                   .valid_until = until,
+                                   .kind = counters_read_kind(p->read.render.state),
+                                   .tag = page_tag(p->read.render.name, text),
                                    .full = full == NULL ? NULL : ready_of(g, full),
                                    .same = ready_of(g, &same) };
     if (opts.same != NULL && (full == NULL || opts.full != NULL))
-        hot_put(g->app->hot, key, &opts);
+        hot_put(hot, key, &opts);
     if (full == NULL)
         return opts.same;
     http_ready_unref(&opts.same);
@@ -239,7 +215,7 @@ static void send_ready(struct http_exchange *x, struct http_ready **rp)
 }
 
 /* Browsers' Accept fields name none; whoever does has to be asked what it makes of the content. */
-bool app_page_names_profile(const struct http_exchange *x)
+bool page_names_profile(const struct http_exchange *x)
 {
     str accept = http_common(x)->accept;
     return accept.n > 0 && str_find_str(accept, STR("profile")) < accept.n;
@@ -327,23 +303,6 @@ static void answer_same(struct content_get *g)
     answer_send(g->x, &w);
 }
 
-static void answer_no_range(struct content_get *g)
-{
-    http_reply_header(g->x, STR("content-range"),
-                      arena_printf(g->page.arena, "bytes */%" PRIu32,
-                                   g->page.read.contents[0]->raw_bytes));
-    app_problem(g->x, 416, "range_not_satisfiable", NULL,
-                STR("The range lies outside the content."), STR_NONE);
-}
-
-static void answer_gone(struct content_get *g)
-{
-    const struct page_get *p = &g->page;
-    if (p->why == ERR_GONE)
-        counters_read(g->app->counters, READ_GONE);
-    app_page_fail(g->x, g->app, p->why, &p->trace, &p->note);
-}
-
 /* Outcomes of which nothing but words is told. */
 static void answer_words(struct content_get *g)
 {
@@ -356,13 +315,18 @@ static void answer_words(struct content_get *g)
         [GOT_UNACCEPTABLE] = { 406, "not_acceptable",
                                "None of the codings accepted is there, or none of the "
                                "specification's versions." },
+        [GOT_NO_RANGE] = { 416, "range_not_satisfiable", "The range lies outside the content." },
         [GOT_NOTHING] = { 404, "not_found", "No such render is stored." },
         [GOT_NO_CONTENT] = { 404, "not_found#content", "This render has no content of that name." },
         [GOT_UNCACHED] = { 504, "not_cached",
                            "It would have to be made, and the request forbids that." },
     };
-    enum page_outcome o = g->page.outcome;
-    app_problem(g->x, words[o].status, words[o].type, NULL, str_of(words[o].detail), STR_NONE);
+    const struct page_get *p = &g->page;
+    if (p->outcome == GOT_NO_RANGE)
+        http_reply_header(g->x, STR("content-range"),
+                          arena_printf(p->arena, "bytes */%" PRIu32,
+                                       p->read.contents[0]->raw_bytes));
+    app_refused(g->x, words[p->outcome].status, words[p->outcome].type, words[p->outcome].detail);
 }
 
 void content_answer(struct content_get *g)
@@ -379,24 +343,22 @@ void content_answer(struct content_get *g)
     case GOT_SAME:
         answer_same(g);
         return;
-    case GOT_NO_RANGE:
-        answer_no_range(g);
-        return;
     case GOT_SHAPE:
         answer_shape(g);
         return;
     case GOT_MOVED:
-        title_answer_moved(g->x, &p->target);
+        page_moved(g->x, &p->target);
         return;
     case GOT_PRECONDITION:
     case GOT_UNACCEPTABLE:
+    case GOT_NO_RANGE:
     case GOT_NOTHING:
     case GOT_NO_CONTENT:
     case GOT_UNCACHED:
         answer_words(g);
         return;
     case GOT_BAD_TITLE:
-        title_answer_bad(g->x, p->why, &p->note);
+        page_title_bad(g->x, p->why, &p->note);
         return;
     case GOT_FULL:
         stash_answer_full(g->x);
@@ -408,10 +370,12 @@ void content_answer(struct content_get *g)
         app_origin_fail(g->x, p->why, &p->note, p->retry_ms);
         return;
     case GOT_GONE:
-        answer_gone(g);
+        if (p->why == ERR_GONE)
+            counters_read(g->app->counters, READ_GONE);
+        page_fail(g->x, g->app, p->why, &p->trace, &p->note);
         return;
     case GOT_FAILED:
-        app_page_fail(g->x, g->app, p->why, &p->trace, &p->note);
+        page_fail(g->x, g->app, p->why, &p->trace, &p->note);
         return;
     }
 }

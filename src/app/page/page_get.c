@@ -5,7 +5,6 @@
 
 #include "app/answer.h"
 #include "app/errors.h"
-#include "app/page/page_stash.h"
 #include "auth/auth.h"
 #include "base/date.h"
 #include "page/content.h"
@@ -15,58 +14,45 @@ static bool at_parse(struct content_get *g)
 {
     struct http_exchange *x = g->x;
     struct page_get *p = &g->page;
-    const struct http_common *c = http_common(x);
-    str text;
+    str date = http_common(x)->accept_datetime, text;
     if (http_query_raw(x).n > 0 && http_query(x, "at", &text)) {
-        bool fine = date_parse_any(text, &p->read.which.at.ns);
-        if (!fine || p->target.has_rev) {
-            app_problem(x, 400, "bad_request#invalid_instant", NULL,
-                        fine ? STR("With at the path names no revision.")
-                             : STR("at is " DATE_WANTED "."),
-                        STR_NONE);
-            return false;
-        }
+        if (!date_parse_any(text, &p->read.which.at.ns))
+            return app_refused(x, 400, "bad_request#invalid_instant", "at is " DATE_WANTED ".");
+        if (p->target.has_rev)
+            return app_refused(x, 400, "bad_request#invalid_instant",
+                               "With at the path names no revision.");
         p->read.which.select = SELECT_SERVED_AT;
         p->flags |= GET_AT;
-    } else if (c->accept_datetime.n > 0 && !p->target.has_rev) {
-        if (!date_parse_http(c->accept_datetime, &p->read.which.at.ns)) {
-            app_problem(x, 400, "bad_request#invalid_datetime", NULL,
-                        STR("Accept-Datetime is an HTTP date, of the years " DATE_YEAR_FIRST
-                            " to " DATE_YEAR_LAST "."),
-                        STR_NONE);
-            return false;
-        }
+    } else if (date.n > 0 && !p->target.has_rev) {
+        if (!date_parse_http(date, &p->read.which.at.ns))
+            return app_refused(x, 400, "bad_request#invalid_datetime",
+                               "Accept-Datetime is an HTTP date, of the years " DATE_YEAR_FIRST
+                               " to " DATE_YEAR_LAST ".");
         p->read.which.select = SELECT_CURRENT_AT;
         p->flags |= GET_AT;
     }
     return true;
 }
 
-/* False: answered. */
-static bool flags_parse(struct content_get *g)
+/* Flags and conditions. False: answered. */
+static bool wishes_parse(struct content_get *g)
 {
     struct http_exchange *x = g->x;
-    bool stash = false, redirect = true;
-    if (http_query_raw(x).n > 0 &&
-        (!app_page_flag(x, "stash", &stash) || !app_page_flag(x, "redirect", &redirect)))
-        return false;
-    g->page.flags |= (stash ? GET_STASH : 0u) | (redirect ? GET_FOLLOW : 0u) | app_page_wishes(x);
-    return true;
-}
-
-/* False: answered. */
-static bool conditions_parse(struct content_get *g)
-{
-    const struct http_common *c = http_common(g->x);
+    const struct http_common *c = http_common(x);
     struct page_get *p = &g->page;
     struct page_condition_fields fields;
+    bool stash = false, redirect = true;
+    if (http_query_raw(x).n > 0 &&
+        (!page_flag(x, "stash", &stash) || !page_flag(x, "redirect", &redirect)))
+        return false;
+    p->flags |= (stash ? GET_STASH : 0u) | (redirect ? GET_FOLLOW : 0u) | page_wishes(x);
     if (!c->any_conditional)
         return true;
-    if (!app_page_condition(g->x, &fields, &p->condition))
+    if (!page_condition_of(x, &fields, &p->condition))
         return false;
     if ((p->flags & GET_NO_CACHE) != 0)
         page_condition_ask_younger(&fields, &p->condition);
-    if (http_method(g->x) == HTTP_GET)
+    if (http_method(x) == HTTP_GET)
         p->range_fields = (struct page_range_fields){ .range = c->range, .if_range = c->if_range };
     return true;
 }
@@ -78,7 +64,7 @@ static void client_gone(struct http_exchange *x, void *ctx)
 {
     struct content_get *g = ctx;
     if (page_get_leave(&g->page))
-        app_problem(x, 499, "client_closed", NULL, STR("The client left."), STR_NONE);
+        app_refused(x, 499, "client_closed", "The client left.");
 }
 
 /* Does it ask as most do, so that what one of them is answered will do for all? */
@@ -96,16 +82,13 @@ static int shape_of(const struct content_get *g)
 static bool content_waits(struct page_get *p, enum page_wait what)
 {
     struct content_get *g = CONTAINER_OF(p, struct content_get, page);
-    if (what != WAIT_READ && !g->deferred && http_draining(g->x))
+    bool first = !g->deferred;
+    if (!page_waits(g->x, &g->deferred, what))
         return false;
-    if (!g->deferred) {
-        g->deferred = true;
-        http_defer(g->x);
-        if (what == WAIT_OTHERS)
-            http_on_gone(g->x, client_gone, g);
-    }
+    if (first && what == WAIT_OTHERS)
+        http_on_gone(g->x, client_gone, g);
     if (what == WAIT_OTHERS && p->deadline.ns == 0) {
-        p->deadline = app_wait_deadline(g->x, g->app);
+        p->deadline = page_wait_deadline(g->x, g->app);
         p->shape = shape_of(g);
     }
     return true;
@@ -133,24 +116,22 @@ void app_page_get_content(struct http_exchange *x, void *app)
     p->wait = content_waits;
     p->done = content_done;
     p->accept_encoding = http_common(x)->accept_encoding;
-    if (app_page_names_profile(x))
+    if (page_names_profile(x))
         p->accept = http_common(x)->accept;
-    if (!app_page_target_parse(x, a, &p->target))
+    if (!page_target_parse(x, a, &p->target))
         return;
     p->read.which = page_target_which(&p->target);
-    if (!at_parse(g) || !flags_parse(g) || !conditions_parse(g))
+    if (!at_parse(g) || !wishes_parse(g))
         return;
     bool stash = (p->flags & GET_STASH) != 0;
     if (!page_content_is_fine(p->target.content))
-        app_problem(x, 404, "not_found#content", NULL, STR("No content can have this name."),
-                    STR_NONE);
+        app_refused(x, 404, "not_found#content", "No content can have this name.");
     else if (stash && !stash_may_ask(x, a, p->target.settings))
         return;
     else if (stash && !page_target_can_be_edited(&p->target))
-        app_problem(
-            x, 400, "bad_request#stash", NULL,
-            STR("This domain's origin gives no page bundles: what is edited could not be saved."),
-            STR_NONE);
+        app_refused(x, 400, "bad_request#stash",
+                    "This domain's origin gives no page bundles: what is edited could not be "
+                    "saved.");
     else
         page_get_start(p);
 }

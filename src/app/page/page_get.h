@@ -4,7 +4,6 @@
 #define APP_PAGE_PAGE_GET_H
 
 #include "app/page/page_request.h"
-#include "page/get.h"
 
 struct content_get {
     struct page_get page;
@@ -12,6 +11,9 @@ struct content_get {
     const struct app *app;
     bool deferred;
 };
+/* Does Accept name a specification's version? A "profile" with capitals is none: no peer writes it
+ * so. */
+bool page_names_profile(const struct http_exchange *x);
 /* Answers as the outcome says. Thread: x's. */
 void content_answer(struct content_get *g);
 

@@ -1,11 +1,9 @@
-/* PUT of a bundle or of one content: reads the body, then hands it to the bucket and answers when
- * it is on disk. */
+/* page_put.c - PUT of a bundle or of one content: reads the body, then hands it to the bucket and
+ * answers when it is on disk. */
 #include "app/answer.h"
 #include "app/coded.h"
 #include "app/errors.h"
 #include "app/page/page_request.h"
-#include "app/page/page_stash.h"
-#include "app/page/page_title.h"
 #include "codec/json_text.h"
 #include "page/bundle.h"
 #include "page/content.h"
@@ -14,9 +12,7 @@
 enum { PUT_HEADERS_MAX = 128 };
 
 struct put {
-    struct http_exchange *x;
-    const struct app *app;
-    struct page_target target;
+    struct page_request r;
     struct title_wait wait;
     struct coded_body body;
     struct page_put op;
@@ -24,82 +20,70 @@ struct put {
     uint64_t taken; /* of what may be kept for editors */
 };
 
+/* ---- answering ---- */
+
 static void answer_stored(struct put *p)
 {
-    struct arena *a = http_arena(p->x);
-    char tag[PAGE_TAG_BYTES + 1], tid[TID_TEXT_BYTES + 1];
-    (void)page_tag(p->op.stored, tag);
+    struct arena *a = http_arena(p->r.x);
+    char tid[TID_TEXT_BYTES + 1];
     tid_format(p->op.stored.tid, tid);
-    str etag = arena_printf(a, "\"%s\"", tag);
-    str body =
-        arena_printf(a, "{\"title\":%.*s,\"rev\":%llu,\"tid\":\"%s\",\"latest\":%s,\"applied\":%s}",
-                     STR_ARG(json_text_quote(a, p->target.title)),
-                     (unsigned long long)p->op.stored.rev, tid, p->op.latest ? "true" : "false",
-                     p->op.applied ? "true" : "false");
-    http_reply_header(p->x, STR("etag"), etag);
-    answer_json(p->x, p->op.created ? 201 : 200, body, NULL);
+    http_reply_header(p->r.x, STR("etag"), page_etag(a, p->op.stored));
+    answer_json(p->r.x, p->op.created ? 201 : 200,
+                arena_printf(a,
+                             "{\"title\":%.*s,\"rev\":%llu,\"tid\":\"%s\",\"latest\":%s,"
+                             "\"applied\":%s}",
+                             STR_ARG(json_text_quote(a, p->r.target.title)),
+                             (unsigned long long)p->op.stored.rev, tid,
+                             p->op.latest ? "true" : "false", p->op.applied ? "true" : "false"),
+                NULL);
 }
 
 static void answer_refused(struct put *p, err why)
 {
-    if (why == ERR_GONE && p->op.trace.state != PAGE_PURGED &&
-        p->op.trace.state != PAGE_SUPPRESSED) {
-        const struct err_note *note = &p->op.note;
-        app_problem(p->x, 410, "expired", NULL,
-                    note->text[0] != 0 ? str_of(note->text)
-                                       : STR("The policy of this bucket cannot keep this render."),
-                    arena_printf(http_arena(p->x), ",\"reason\":\"expired\",\"policy\":\"%s\"",
-                                 page_policy_name(p->target.settings->opts->policy.kind)));
+    const struct err_note *note = &p->op.note;
+    enum page_state state = p->op.trace.state;
+    if (why != ERR_GONE || state == PAGE_PURGED || state == PAGE_SUPPRESSED) {
+        page_fail(p->r.x, p->r.app, why, &p->op.trace, note);
         return;
     }
-    app_page_fail(p->x, p->app, why, &p->op.trace, &p->op.note);
+    app_problem(p->r.x, 410, "expired", NULL,
+                note->text[0] != 0 ? str_of(note->text)
+                                   : STR("The policy of this bucket cannot keep this render."),
+                arena_printf(http_arena(p->r.x), ",\"reason\":\"expired\",\"policy\":\"%s\"",
+                             page_policy_name(p->r.target.settings->opts->policy.kind)));
 }
 
 static void put_done(struct store_call *c)
 {
     struct put *p = CONTAINER_OF(c, struct put, op.call);
-    page_stash_keep_put(&p->app->page, p->taken, &p->op);
+    page_stash_keep_put(&p->r.app->page, p->taken, &p->op);
     if (c->why == ERR_OK)
         answer_stored(p);
     else
         answer_refused(p, c->why);
 }
 
-/* It passes a limit of its own, and not one of the store's. */
-static void put_too_large(struct put *p)
+/* note: of a limit that the contents pass; empty: they pass it as a whole. */
+static void too_large(struct http_exchange *x, const struct err_note *note, const char *all)
 {
-    const struct err_note *note = &p->op.note;
-    page_stash_keep_put(&p->app->page, p->taken, &p->op);
-    app_problem(p->x, 413, "content_too_large", NULL,
-                note->text[0] != 0 ? str_of(note->text) : STR("The contents pass a limit."),
-                STR_NONE);
+    app_refused(x, 413, "content_too_large", note->text[0] != 0 ? note->text : all);
 }
 
 /* ---- starting ---- */
 
-static struct put *put_new(struct http_exchange *x, struct app *app)
+/* What compresses runs at x's worker. */
+static void put_settled(struct page_request *r)
 {
-    struct put *p = app_new(x, sizeof *p);
-    if (p == NULL)
-        return NULL;
-    *p = (struct put){ .x = x, .app = app };
-    if (!app_page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
-        return NULL;
-    str coding = STR_NONE;
-    (void)http_header(x, "content-encoding", &coding); /* absent is fine */
-    return coded_body_read(x, app, coding, app->config->page_body_bytes_max, &p->body) ? p : NULL;
-}
-
-static void put_begin(struct put *p)
-{
-    const struct page_target *t = &p->target;
+    struct put *p = CONTAINER_OF(r, struct put, r);
+    const struct page_service *s = &r->app->page;
+    const struct page_target *t = &r->target;
     uint64_t taken = p->pin ? page_stash_put_bytes(&p->op) : 0;
-    if (p->pin && !page_stash_take(&p->app->page, taken)) {
-        stash_answer_full(p->x);
+    if (p->pin && !page_stash_take(s, taken)) {
+        stash_answer_full(r->x);
         return;
     }
     p->taken = taken;
-    p->op.call.deadline = page_write_deadline(&p->app->page);
+    p->op.call.deadline = page_write_deadline(s);
     p->op.bucket = t->settings->bucket;
     p->op.domain = t->domain->number;
     p->op.title = t->title;
@@ -107,38 +91,39 @@ static void put_begin(struct put *p)
     p->op.has_tid = t->has_tid;
     p->op.tid = t->name.tid;
     p->op.stash_ns = p->pin ? t->settings->opts->policy.stash_ttl_ns : 0;
-    p->op.arena = http_arena(p->x);
-    if (page_store_put(p->app->page.store, &p->op) == STORE_LATER)
+    p->op.arena = http_arena(r->x);
+    if (page_store_put(s->store, &p->op) == STORE_LATER)
         return;
-    if (p->op.call.why == ERR_LIMIT)
-        put_too_large(p);
-    else
+    if (p->op.call.why != ERR_LIMIT) {
         put_done(&p->op.call);
+        return;
+    }
+    page_stash_keep_put(s, taken, &p->op);
+    too_large(r->x, &p->op.note, "The contents pass a limit."); /* their own, not the store's */
 }
 
-/* What compresses runs at x's worker. */
-static void put_settled(struct title_wait *w)
+static struct put *put_new(struct http_exchange *x, struct app *app)
 {
-    struct put *p = CONTAINER_OF(w, struct put, wait);
-    put_begin(p);
+    struct put *p = page_request_new(x, app, sizeof *p);
+    str coding = STR_NONE;
+    if (p == NULL || !app_may_wait(x))
+        return NULL;
+    (void)http_header(x, "content-encoding", &coding); /* absent is fine */
+    return coded_body_read(x, app, coding, app->config->page_body_bytes_max, &p->body) ? p : NULL;
 }
 
+/* With its contents. */
 static void put_start(struct put *p)
 {
+    struct http_exchange *x = p->r.x;
     struct page_condition_fields fields;
-    if (!app_page_flag(p->x, "stash", &p->pin))
+    if (!page_flag(x, "stash", &p->pin) ||
+        (p->pin && !stash_may_ask(x, p->r.app, p->r.target.settings)) ||
+        !page_condition_of(x, &fields, &p->op.condition))
         return;
-    if (p->pin && !stash_may_ask(p->x, p->app, p->target.settings))
-        return;
-    if (!app_page_condition(p->x, &fields, &p->op.condition))
-        return;
-    p->op.call.home = http_home(p->x);
+    p->op.call.home = http_home(x);
     p->op.call.done = put_done;
-    p->wait = (struct title_wait){ .x = p->x,
-                                   .target = &p->target,
-                                   .deadline = app_wait_deadline(p->x, p->app),
-                                   .go = put_settled };
-    title_wait_start(&p->wait);
+    title_wait_start(&p->wait, &p->r, put_settled);
 }
 
 void app_page_put_bundle(struct http_exchange *x, void *app)
@@ -150,19 +135,11 @@ void app_page_put_bundle(struct http_exchange *x, void *app)
     err why =
         bundle_parse(http_arena(x), p->body.raw, p->op.contents, &p->op.contents_count, &note);
     if (why == ERR_LIMIT)
-        app_problem(x, 413, "content_too_large", NULL,
-                    note.text[0] != 0 ? str_of(note.text)
-                                      : STR("The body is too large for one request."),
-                    STR_NONE);
+        too_large(x, &note, "The body is too large for one request.");
     else if (why != ERR_OK)
-        app_problem(x, 400, "bad_request#invalid_body", NULL, str_of(note.text), STR_NONE);
+        app_refused(x, 400, "bad_request#invalid_body", note.text);
     else
         put_start(p);
-}
-
-static enum page_codec page_codec_of(enum frame_coding coding)
-{
-    return coding == FRAME_GZIP ? PAGE_GZIP : coding == FRAME_ZSTD ? PAGE_ZSTD : PAGE_IDENTITY;
 }
 
 /* The headers of a raw body: its content-type, and x-store-NAME as NAME. */
@@ -179,29 +156,28 @@ static err raw_headers(struct http_exchange *x, str *lines, struct err_note *not
 
 void app_page_put_content(struct http_exchange *x, void *app)
 {
+    static const enum page_codec codecs[] = {
+        [FRAME_IDENTITY] = PAGE_IDENTITY, [FRAME_GZIP] = PAGE_GZIP, [FRAME_ZSTD] = PAGE_ZSTD
+    };
     struct put *p = put_new(x, app);
     if (p == NULL)
         return;
-    if (!page_content_is_fine(p->target.content)) {
-        app_problem(x, 400, "bad_request#invalid_content", NULL,
-                    STR("This cannot be the name of a content."), STR_NONE);
+    if (!page_content_is_fine(p->r.target.content)) {
+        app_refused(x, 400, "bad_request#invalid_content", "This cannot be the name of a content.");
         return;
     }
     struct err_note note = { { 0 } };
     struct page_put_content *c = &p->op.contents[0];
-    *c = (struct page_put_content){ .name = p->target.content,
+    *c = (struct page_put_content){ .name = p->r.target.content,
                                     .raw = p->body.raw,
                                     .packed = p->body.frame,
-                                    .packed_codec = page_codec_of(p->body.coding) };
-    err why = raw_headers(x, &c->headers, &note);
-    if (why == ERR_LIMIT && note.text[0] == 0) {
-        app_fail(x, why, NULL); /* memory, not the headers */
-        return;
-    }
-    if (why != ERR_OK) {
-        app_problem(x, 400, "bad_request#invalid_headers", NULL, str_of(note.text), STR_NONE);
-        return;
-    }
+                                    .packed_codec = codecs[p->body.coding] };
     p->op.contents_count = 1;
-    put_start(p);
+    err why = raw_headers(x, &c->headers, &note);
+    if (why == ERR_LIMIT && note.text[0] == 0)
+        app_fail(x, why, NULL); /* memory, not the headers */
+    else if (why != ERR_OK)
+        app_refused(x, 400, "bad_request#invalid_headers", note.text);
+    else
+        put_start(p);
 }

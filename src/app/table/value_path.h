@@ -3,11 +3,9 @@
 #define APP_TABLE_VALUE_PATH_H
 
 #include "app/app.h"
+#include "value/path.h"
 
-/* Is it the target, or the pattern, of a bucket of values? */
-bool value_path(str path);
-/* What may be logged of the target: nothing behind such a bucket, as keys may be secrets. Borrowed
- * from x. */
+/* What may be logged of the target. Borrowed from x. */
 str value_target_logged(const struct http_exchange *x);
 /* Lets scripts of other sites read the answer where the bucket's configuration does. Before
  * anything is answered; routed or not. */
