@@ -20,6 +20,14 @@ static bool is_unreserved(unsigned char c)
     return letter || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
 }
 
+bool percent_is_plain(str s)
+{
+    size_t i = 0;
+    while (i < s.n && is_unreserved((unsigned char)s.p[i]))
+        i++;
+    return i == s.n && s.n > 0;
+}
+
 str http_encode(struct arena *a, str s)
 {
     static const char digits[] = "0123456789ABCDEF";

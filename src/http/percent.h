@@ -10,6 +10,8 @@
 str http_encode(struct arena *a, str s);
 /* ERR_BAD on a broken escape. plus_is_space: form data. */
 MUST_CHECK err http_decode(struct arena *a, str s, bool plus_is_space, str *out);
+/* Nothing in it has to be encoded; false for what is empty. */
+bool percent_is_plain(str s);
 /* Every '%' is followed by two hex digits. */
 bool percent_valid(str s);
 

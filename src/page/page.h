@@ -9,9 +9,9 @@
  *   title.h  titles as the wiki writes them  ask.h    the wiki is asked, and its word is marked
  *   wiki.h, wiki_get.h  what it alone knows  tell.h   purges and marks, to and from other servers
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
- *   changes.h  did a title change since?
+ *   listing.h  renders of a title, titles of a domain   changes.h  did a title change since?
  *   Pure: condition.h, range.h, coding.h, etag.h, location.h, profile.h, headers.h, content.h,
- * travel.h, bundle.h, json.h, transform_body.h.
+ * declared.h, travel.h, bundle.h, json.h, transform_body.h.
  *
  * The structs here are built once by server/boot.c, which owns every part. */
 #ifndef PAGE_PAGE_H

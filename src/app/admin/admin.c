@@ -7,7 +7,6 @@
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/pooled.h"
-#include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
 #include "engine/store.h"
@@ -21,14 +20,6 @@ enum {
     ADMIN_BODY_BYTES_MAX = 8192,
     SPEC_TABLES_MAX = 16
 };
-
-/* What b holds, in the memory of x; b ends. STR_NONE: there is no room for it. */
-static str text_take(struct http_exchange *x, struct buf *b)
-{
-    str text = b->failed ? STR_NONE : arena_copy(http_arena(x), buf_str(b));
-    buf_fini(b);
-    return text;
-}
 
 static void answer_text(struct http_exchange *x, str body, const char *type)
 {
@@ -45,7 +36,7 @@ static void answer_text(struct http_exchange *x, str body, const char *type)
 
 static void answer_buf(struct http_exchange *x, struct buf *b)
 {
-    answer_text(x, text_take(x, b), "application/json; charset=utf-8");
+    answer_text(x, buf_take(b, http_arena(x)), "application/json; charset=utf-8");
 }
 
 /* ---- health, figures, description ---- */
@@ -59,9 +50,7 @@ static void get_health(struct http_exchange *x, void *app)
 static void get_ready(struct http_exchange *x, void *app)
 {
     (void)app; /* the store is open before anything listens */
-    if (http_draining(x))
-        app_fail(x, ERR_SHUTDOWN, NULL);
-    else
+    if (app_may_wait(x))
         answer_json(x, 200, STR("{\"status\":\"ready\"}"), "no-store");
 }
 
@@ -83,7 +72,8 @@ static void scrape_run(struct pooled *p)
 static void scrape_answer(struct pooled *p)
 {
     struct scrape *s = CONTAINER_OF(p, struct scrape, pooled);
-    answer_text(p->x, text_take(p->x, &s->text), "text/plain; version=0.0.4; charset=utf-8");
+    answer_text(p->x, buf_take(&s->text, http_arena(p->x)),
+                "text/plain; version=0.0.4; charset=utf-8");
 }
 
 static void get_metrics(struct http_exchange *x, void *app)
@@ -166,11 +156,12 @@ static void check_answer(struct pooled *p)
     buf_put(&b, buf_str(&c->found));
     buf_put(&b, STR("]}"));
     buf_fini(&c->found);
-    str text = text_take(p->x, &b);
-    if (c->why == ERR_OK || c->why == ERR_CORRUPT)
-        answer_text(p->x, text, "application/json; charset=utf-8");
-    else
-        app_fail(p->x, c->why, NULL);
+    if (c->why == ERR_OK || c->why == ERR_CORRUPT) {
+        answer_buf(p->x, &b);
+        return;
+    }
+    buf_fini(&b);
+    app_fail(p->x, c->why, NULL);
 }
 
 static void post_check(struct http_exchange *x, void *app)
@@ -214,33 +205,21 @@ static void backup_answer(struct pooled *p)
                 "no-store");
 }
 
-/* {"to": "/an/absolute/path"}; NULL: something else. */
-static const char *parse_to(struct arena *a, str body)
-{
-    struct json_member m;
-    unsigned count;
-    str value, text;
-    if (!utf8_valid(body) || !json_slice_value(body, &value) ||
-        json_slice_members(a, value, &m, 1, &count) != ERR_OK)
-        return NULL;
-    if (count != 1 || !str_eq(m.name, STR("to")) || json_slice_string(a, m.value, &text) != ERR_OK)
-        return NULL;
-    if (text.n < 2 || text.p[0] != '/' || memchr(text.p, 0, text.n) != NULL)
-        return NULL;
-    return arena_cstr(a, text);
-}
-
+/* {"to": "/an/absolute/path"} */
 static void post_backup(struct http_exchange *x, void *app)
 {
     struct backup *b = pooled_new(x, app, sizeof *b);
+    str to;
     if (b == NULL)
         return;
-    b->dir = parse_to(http_arena(x), http_body(x));
+    bool fine = json_slice_only(http_arena(x), http_body(x), "to", &to) == ERR_OK && to.n >= 2 &&
+                to.p[0] == '/' && memchr(to.p, 0, to.n) == NULL;
+    b->dir = fine ? arena_cstr(http_arena(x), to) : NULL;
     if (b->dir != NULL)
         pooled_start(&b->pooled, backup_run, backup_answer);
     else
-        app_problem(x, 400, "bad_request#invalid_body", NULL,
-                    STR("The body must be {\"to\": an absolute path}."), STR_NONE);
+        app_refused(x, 400, "bad_request#invalid_body",
+                    "The body must be {\"to\": an absolute path}.");
 }
 
 const struct http_route app_admin_routes[] = {

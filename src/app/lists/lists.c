@@ -9,8 +9,6 @@
 #include "http/negotiate.h"
 #include "list/list.h"
 
-#include <string.h>
-
 enum { POSITION_DIGITS_MAX = 5, TAG_BYTES = FLIGHT_TOKEN_BYTES_MAX + 8 };
 
 struct list_get {
@@ -41,22 +39,11 @@ static void refuse_own(struct http_exchange *x, err why)
 
 /* ---- reading the request; false: answered ---- */
 
-static bool is_unreserved(str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!plain && (c == 0 || strchr("._~-", c) == NULL))
-            return false;
-    }
-    return s.n > 0 && s.n <= LIST_DISPLAY_BYTES_MAX;
-}
-
 static bool parse_display(struct http_exchange *x, str *out)
 {
     str display = http_param(x, "display");
     *out = str_eq(display, STR("*")) ? STR("") : display;
-    if (out->n > 0 && !is_unreserved(display))
+    if (out->n > 0 && (out->n > LIST_DISPLAY_BYTES_MAX || !percent_is_plain(display)))
         return refuse(x, 400, "bad_request#display",
                       "A display is 1 to 128 of A-Z a-z 0-9 . _ ~ -, or * for none.");
     return true;
@@ -77,22 +64,16 @@ static bool parse_position(struct http_exchange *x, const struct list_bucket_opt
     return true;
 }
 
-static int param_index(const struct list_bucket_opts *b, str name)
-{
-    for (unsigned i = 0; i < b->params_count; i++)
-        if (str_eq(name, str_of(b->params[i])))
-            return (int)i;
-    return -1;
-}
-
 static bool parse_params(struct http_exchange *x, const struct list_bucket_opts *b,
                          str params[LIST_PARAMS_MAX])
 {
     struct http_pair pairs[LIST_PARAMS_MAX + 1];
     unsigned count = http_query_all(x, pairs, COUNT_OF(pairs));
     for (unsigned i = 0; i < count; i++) {
-        int at = param_index(b, pairs[i].name);
-        if (at < 0)
+        unsigned at = 0;
+        while (at < b->params_count && !str_eq(pairs[i].name, str_of(b->params[at])))
+            at++;
+        if (at == b->params_count)
             return refuse(x, 400, "bad_request#param",
                           "The query holds a parameter this list does not have.");
         if (params[at].p != NULL)
@@ -104,35 +85,44 @@ static bool parse_params(struct http_exchange *x, const struct list_bucket_opts 
     return true;
 }
 
-static bool parse_wishes(struct list_get *g)
+static void parse_wishes(struct list_get *g)
 {
-    const struct http_common *c = http_common(g->x);
+    str wishes = http_common(g->x)->cache_control;
     struct list_request *r = &g->request;
-    g->conditional = c->if_match.n > 0;
-    r->only_cached =
-        g->conditional || http_cache_control_has(c->cache_control, STR("only-if-cached"));
-    r->no_cache = !r->only_cached && http_cache_control_has(c->cache_control, STR("no-cache"));
-    if (r->no_cache && !r->bucket->no_cache_allowed)
-        r->no_cache =
-            false; /* as a shared cache may (RFC 9111 5.2.1.4 is a wish); the bucket decides */
+    g->conditional = http_common(g->x)->if_match.n > 0;
+    r->only_cached = g->conditional || http_cache_control_has(wishes, STR("only-if-cached"));
+    /* A shared cache may pass over it: RFC 9111 5.2.1.4 is a wish, and the bucket decides. */
+    r->no_cache = !r->only_cached && r->bucket->no_cache_allowed &&
+                  http_cache_control_has(wishes, STR("no-cache"));
     if (http_header(g->x, "List-Version", &g->named))
         r->want = g->named;
-    r->deadline = mono_add_ms(g->began, headers_wait_ms(g->x, g->request.bucket->wait_timeout_ms));
-    return true;
+    r->deadline = mono_add_ms(g->began, headers_wait_ms(g->x, r->bucket->wait_timeout_ms));
 }
 
-static bool parse_request(struct list_get *g)
+/* NULL: it was answered. */
+static struct list_get *list_get_new(struct http_exchange *x, struct app *app)
 {
-    const struct page_domain *domain = app_domain_of(g->x, g->app);
+    struct list_get *g = arena_alloc(http_arena(x), sizeof *g);
+    if (g == NULL) {
+        refuse_own(x, ERR_LIMIT);
+        return NULL;
+    }
+    *g = (struct list_get){ .x = x, .app = app, .began = clock_mono(app->clock) };
+    const struct page_domain *domain = app_domain_of(x, app);
     if (domain == NULL)
-        return false;
+        return NULL;
     struct list_request *r = &g->request;
-    r->bucket = lists_bucket(g->app->lists, http_param(g->x, "bucket"));
-    if (r->bucket == NULL)
-        return refuse(g->x, 404, "not_found#list", "There is no list of this name.");
     r->domain = domain->name;
-    return parse_display(g->x, &r->display) && parse_position(g->x, r->bucket, &g->position) &&
-           parse_params(g->x, r->bucket, r->params) && parse_wishes(g);
+    r->bucket = lists_bucket(app->lists, http_param(x, "bucket"));
+    if (r->bucket == NULL) {
+        refuse(x, 404, "not_found#list", "There is no list of this name.");
+        return NULL;
+    }
+    if (!parse_display(x, &r->display) || !parse_position(x, r->bucket, &g->position) ||
+        !parse_params(x, r->bucket, r->params))
+        return NULL;
+    parse_wishes(g);
+    return g;
 }
 
 /* ---- answering ---- */
@@ -142,71 +132,48 @@ static void header(struct http_exchange *x, const char *name, str value)
     http_reply_header(x, str_of(name), value);
 }
 
-/* hit, or how the flight went; what is stale says so. */
-static void cache_status(struct list_get *g, int64_t fresh_ms)
+/* Where it comes from: hit, or how the flight went; what is stale says so. */
+static str source_of(const struct list_get *g, int64_t fresh_ms)
 {
     const struct list_request *r = &g->request;
     struct arena *a = http_arena(g->x);
-    if (r->hit) {
-        int64_t ttl_s = r->pinned && fresh_ms < 0 ? 0 : fresh_ms / 1000;
-        header(g->x, "Cache-Status",
-               arena_printf(a, "palimpsest; hit; ttl=%lld", (long long)ttl_s));
-        return;
-    }
-    const char *detail = fresh_ms <= 0 && !r->pinned ? "stale" : flight_detail_name(r->detail);
-    const char *collapsed =
-        r->detail == FLIGHT_WAITED || r->detail == FLIGHT_REMOTE ? "; collapsed" : "";
-    header(g->x, "Cache-Status",
-           arena_printf(a, "palimpsest; fwd=miss%s; detail=%s", collapsed, detail));
-}
-
-/* A client that named a version learns whether it still has that one. Without a display the name
- * decides. */
-static void tell_pin(struct list_get *g, const struct list_value *v)
-{
-    bool kept = str_eq(g->named, str_of(v->version));
-    if (g->request.display.n == 0)
-        header(g->x, "Vary", STR("List-Version"));
-    if (g->named.n == 0)
-        return;
-    header(g->x, "List-Pin", kept ? STR("kept") : STR("lost"));
-    lists_pin_told(g->app->lists, &g->request, kept);
+    if (r->hit)
+        return arena_printf(a, "palimpsest; hit; ttl=%lld",
+                            (long long)(r->pinned && fresh_ms < 0 ? 0 : fresh_ms / 1000));
+    bool collapsed = r->detail == FLIGHT_WAITED || r->detail == FLIGHT_REMOTE;
+    return arena_printf(a, "palimpsest; fwd=miss%s; detail=%s", collapsed ? "; collapsed" : "",
+                        fresh_ms <= 0 && !r->pinned ? "stale" : flight_detail_name(r->detail));
 }
 
 static void headers(struct list_get *g, const struct list_value *v, str tag)
 {
     struct arena *a = http_arena(g->x);
     mono now = clock_mono(g->app->clock);
-    int64_t fresh_ms = list_fresh_ms(v, now);
     header(g->x, "ETag", arena_printf(a, "\"%.*s\"", STR_ARG(tag)));
     header(g->x, "List-Version", str_of(v->version));
     header(g->x, "List-Size", arena_printf(a, "%u", v->count));
-    tell_pin(g, v);
+    if (g->request.display.n == 0) /* then the name decides */
+        header(g->x, "Vary", STR("List-Version"));
+    if (g->named.n > 0) { /* such a client learns whether it still has that version */
+        bool kept = str_eq(g->named, str_of(v->version));
+        header(g->x, "List-Pin", kept ? STR("kept") : STR("lost"));
+        lists_pin_told(g->app->lists, &g->request, kept);
+    }
     header(g->x, "Age", arena_printf(a, "%lld", (long long)(list_age_ms(v, now) / 1000)));
     header(g->x, "Server-Timing",
            arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
-    cache_status(g, fresh_ms);
+    header(g->x, "Cache-Status", source_of(g, list_fresh_ms(v, now)));
 }
 
 static const char *cache_control(const struct list_get *g, const struct list_value *v)
 {
     const struct list_bucket_opts *b = g->request.bucket;
-    struct arena *a = http_arena(g->x);
-    int64_t fresh_ms = list_fresh_ms(v, clock_mono(g->app->clock)),
-            left_s = fresh_ms > 0 ? fresh_ms / 1000 : 0;
-    int64_t stale_s = b->stale_ttl_ms / 1000;
-    return arena_printf(a, "%s, max-age=%lld, stale-while-revalidate=%lld, stale-if-error=%lld",
-                        b->is_public ? "public" : "private", (long long)left_s, (long long)stale_s,
-                        (long long)stale_s)
+    int64_t fresh_ms = list_fresh_ms(v, clock_mono(g->app->clock));
+    long long left_s = fresh_ms > 0 ? fresh_ms / 1000 : 0, stale_s = b->stale_ttl_ms / 1000;
+    return arena_printf(http_arena(g->x),
+                        "%s, max-age=%lld, stale-while-revalidate=%lld, stale-if-error=%lld",
+                        b->is_public ? "public" : "private", left_s, stale_s, stale_s)
         .p;
-}
-
-/* If-Match names the list as a whole, or this answer of it. */
-static bool matches(const struct list_get *g, const struct list_value *v, str tag)
-{
-    str field = http_common(g->x)->if_match;
-    return !g->conditional || http_etag_matches(field, str_of(v->version), false) ||
-           http_etag_matches(field, tag, false);
 }
 
 static void answer(struct list_get *g, const struct list_value *v)
@@ -214,8 +181,10 @@ static void answer(struct list_get *g, const struct list_value *v)
     struct arena *a = http_arena(g->x);
     str tag =
         g->position > 0 ? arena_printf(a, "%s-%u", v->version, g->position) : str_of(v->version);
-    str none_match = http_common(g->x)->if_none_match;
-    if (!matches(g, v, tag)) {
+    str match = http_common(g->x)->if_match, none_match = http_common(g->x)->if_none_match;
+    /* If-Match names the list as a whole, or this answer of it. */
+    if (g->conditional && !http_etag_matches(match, str_of(v->version), false) &&
+        !http_etag_matches(match, tag, false)) {
         refuse(g->x, 412, "precondition_failed", "Another list is shown by now.");
         return;
     }
@@ -294,18 +263,6 @@ static void fly(struct list_get *g)
         return;
     g->waiting = false;
     fail(g, why, NULL);
-}
-
-/* NULL: it was answered. */
-static struct list_get *list_get_new(struct http_exchange *x, struct app *app)
-{
-    struct list_get *g = arena_alloc(http_arena(x), sizeof *g);
-    if (g == NULL) {
-        refuse_own(x, ERR_LIMIT);
-        return NULL;
-    }
-    *g = (struct list_get){ .x = x, .app = app, .began = clock_mono(app->clock) };
-    return parse_request(g) ? g : NULL;
 }
 
 static void list_get(struct http_exchange *x, void *app)

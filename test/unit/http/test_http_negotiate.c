@@ -254,6 +254,16 @@ static void percent_round_trip(void **state)
     arena_fini(&a);
 }
 
+static void what_needs_no_percent_is_plain(void **state)
+{
+    (void)state;
+    assert_true(percent_is_plain(STR("AZaz09-._~")));
+    static const char *const others[] = { "", "a b", "a/b", "%41", "\xc3\xa9", "a+" };
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        assert_false(percent_is_plain(str_of(others[i])));
+    assert_false(percent_is_plain((str){ .p = "a\0b", .n = 3 }));
+}
+
 static void percent_past_the_ceiling_is_a_limit(void **state)
 {
     (void)state;
@@ -281,6 +291,7 @@ int main(void)
         cmocka_unit_test(tokens_of_the_rfc),
         cmocka_unit_test(prefer_wait_of_the_rfc),
         cmocka_unit_test(percent_round_trip),
+        cmocka_unit_test(what_needs_no_percent_is_plain),
         cmocka_unit_test(percent_past_the_ceiling_is_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -432,6 +432,55 @@ static void a_busy_origin_is_left_alone_as_long_as_it_wants(void **state)
     stage_end(&s);
 }
 
+/* Pure: by a read that was filled in by hand. */
+static void an_answer_lasts_as_long_as_its_render_stays_as_it_is(void **state)
+{
+    (void)state;
+    struct page_bucket_opts opts = { .policy = { .grace_ttl_ns = 10 } };
+    struct page_settings settings = { .opts = &opts };
+    static struct page_get g;
+    g = (struct page_get){ .target = { .settings = &settings },
+                           .outcome = GOT_CONTENT,
+                           .how = HOW_HIT,
+                           .read = { .which = { .select = SELECT_LATEST },
+                                     .render = { .state = PAGE_CURRENT, .due_at = { 100 } },
+                                     .lasts_until = { 50 } } };
+    store_time until = STORE_TIME_ZERO;
+    assert_true(page_get_lasts(&g, &until));
+    assert_int_equal(until.ns, 100); /* its own end */
+    g.read.which.select = SELECT_REV;
+    assert_true(page_get_lasts(&g, &until));
+    assert_int_equal(until.ns, 50); /* then a read has to extend its life */
+    g.read.render.state = PAGE_RECENT;
+    g.read.render.superseded_at.ns = 30;
+    assert_true(page_get_lasts(&g, &until));
+    assert_int_equal(until.ns, 40); /* then it counts as historical */
+    g.outcome = GOT_SAME;
+    assert_true(page_get_lasts(&g, &until));
+    const struct page_get lasts = g;
+    for (unsigned i = 0; i < 5; i++) {
+        g = lasts;
+        switch (i) {
+        case 0:
+            g.outcome = GOT_PART;
+            break;
+        case 1:
+            g.how = HOW_STALE;
+            break;
+        case 2:
+            g.hops = 1;
+            break;
+        case 3:
+            g.was = WAS_UNLIKE;
+            break;
+        default:
+            g.was = WAS_WRITTEN | WAS_SETTLED;
+        }
+        assert_false(page_get_lasts(&g, &until));
+    }
+    assert_int_equal(until.ns, 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +497,7 @@ int main(void)
         cmocka_unit_test(domains_and_buckets_are_found_by_name),
         cmocka_unit_test(targets_say_what_can_be_done_with_them),
         cmocka_unit_test(a_busy_origin_is_left_alone_as_long_as_it_wants),
+        cmocka_unit_test(an_answer_lasts_as_long_as_its_render_stays_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
