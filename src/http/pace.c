@@ -138,3 +138,11 @@ struct pace_client pace_client_of(const struct pace_said *said, const struct net
         client_add(&k, str_trim(said->client_ip));
     return k;
 }
+
+bool pace_take_client(struct pace *p, const struct pace_client *k, unsigned per_s, mono now)
+{
+    bool may = true;
+    for (unsigned i = 0; i < k->count && may && !k->own; i++)
+        may = pace_take(p, k->addresses[i], per_s, now);
+    return may;
+}

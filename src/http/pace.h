@@ -36,5 +36,7 @@ struct pace_client {
 };
 struct pace_client pace_client_of(const struct pace_said *said, const struct network *proxies,
                                   unsigned proxies_count);
+/* May this client once more, by each of its addresses? Our own network always. */
+bool pace_take_client(struct pace *p, const struct pace_client *k, unsigned per_s, mono now);
 
 #endif

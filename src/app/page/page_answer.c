@@ -40,33 +40,29 @@ static str content_location(const struct content_get *g)
     return content_url(g, name, query);
 }
 
-/* What else the answer depends on. */
-static str vary_of(const struct page_target *t)
-{
-    bool gate = !t->has_rev, origin = t->domain->origin != NULL;
-    if (origin)
-        return gate ? STR("Accept, Accept-Encoding, Accept-Datetime, Origin")
-                    : STR("Accept, Accept-Encoding, Origin");
-    return gate ? STR("Accept-Encoding, Accept-Datetime") : STR("Accept-Encoding");
-}
-
-/* RFC 7089: the bare path is original and time gate at once; what names or chose a render is a
- * memento of it. */
+/* What else the answer depends on. RFC 7089: the bare path is original and time gate at once; what
+ * names or chose a render is a memento of it. */
 static void add_memento(struct content_get *g, struct answer *w)
 {
+    static const char *const vary[2][2] = {
+        /* by: a gate? has it an origin? */
+        { "Accept-Encoding", "Accept, Accept-Encoding, Origin" },
+        { "Accept-Encoding, Accept-Datetime",
+          "Accept, Accept-Encoding, Accept-Datetime, Origin" }
+    };
     const struct page_get *p = &g->page;
-    struct arena *a = p->arena;
-    bool gate = !p->target.has_rev, at = (p->flags & GET_AT) != 0;
-    answer_add(w, STR("vary"), vary_of(&p->target));
+    bool gate = !p->target.has_rev, at = (p->flags & GET_AT) != 0,
+         origin = p->target.domain->origin != NULL;
+    answer_add(w, STR("vary"), str_of(vary[gate][origin]));
     answer_add(w, STR("link"),
-               arena_printf(a, "<%.*s>; rel=\"original timegate\"",
+               arena_printf(p->arena, "<%.*s>; rel=\"original timegate\"",
                             STR_ARG(content_url(g, STR(""), STR("")))));
     bool leads_away = p->outcome == GOT_REDIRECT && g->app->config->public_url != NULL;
-    if (at || (p->target.domain->origin != NULL && !leads_away))
+    if (at || (origin && !leads_away))
         answer_add(w, STR("content-location"), content_location(g));
     if (gate && !at)
         return;
-    char *date = arena_alloc(a, DATE_HTTP_BYTES + 1);
+    char *date = arena_alloc(p->arena, DATE_HTTP_BYTES + 1);
     if (date == NULL)
         return;
     date_format_http(tid_time(p->read.render.name.tid).ns, date);
@@ -271,13 +267,6 @@ static struct http_ready *shape_offer(struct content_get *g, const struct answer
     return r;
 }
 
-static void answer_shape(struct content_get *g)
-{
-    const struct shape *s = g->page.shaped;
-    counters_read(g->app->counters, s->kind);
-    http_answer_ready(g->x, s->ready);
-}
-
 /* ---- answering ---- */
 
 static void answer_content(struct content_get *g)
@@ -344,7 +333,8 @@ void content_answer(struct content_get *g)
         answer_same(g);
         return;
     case GOT_SHAPE:
-        answer_shape(g);
+        counters_read(g->app->counters, ((const struct shape *)p->shaped)->kind);
+        http_answer_ready(g->x, ((const struct shape *)p->shaped)->ready);
         return;
     case GOT_MOVED:
         page_moved(g->x, &p->target);

@@ -22,11 +22,7 @@ bool stash_may_ask(struct http_exchange *x, const struct app *app,
     (void)http_header(x, "x-forwarded-for", &said.forwarded_for);
     const struct pace_client k =
         pace_client_of(&said, app->config->proxies, app->config->proxies_count);
-    bool may = true;
-    for (unsigned i = 0; i < k.count && may && !k.own; i++)
-        may =
-            pace_take(app->pace, k.addresses[i], settings->stash_per_s_max, clock_mono(app->clock));
-    if (may)
+    if (pace_take_client(app->pace, &k, settings->stash_per_s_max, clock_mono(app->clock)))
         return true;
     http_reply_header(x, STR("retry-after"), STR("1"));
     return app_refused(x, 429, "request_rate_exceeded",

@@ -129,11 +129,20 @@ static void transform_done(struct page_transform *t)
 
 /* ---- reading the request; false: answered ---- */
 
-static bool parse_body(struct transform_post *p)
+static bool parse_request(struct transform_post *p)
 {
     struct http_exchange *x = p->x;
     struct page_transform *t = &p->page;
     struct err_note note = { { 0 } };
+    if (!page_target_parse(x, p->app, &t->target))
+        return false;
+    t->kind = page_transform_kind(http_param(x, "from"), http_param(x, "to"));
+    t->tag = http_common(x)->if_match;
+    (void)http_header(x, "accept", &t->accept); /* absent is fine */
+    (void)http_header(x, "accept-language", &t->accept_language);
+    (void)http_header(x, "cookie", &t->cookie);
+    if (!is_allowed(x, page_transform_can(t)))
+        return false;
     err why = transform_body_parse(t->arena, http_common(x)->content_type, http_body(x), &t->fields,
                                    &note);
     if (why == ERR_BAD)
@@ -144,20 +153,6 @@ static bool parse_body(struct transform_post *p)
         return false;
     bool keeps = t->kind == WIKITEXT_TO_HTML && t->fields.stash;
     return !keeps || stash_may_ask(x, p->app, t->target.settings);
-}
-
-static bool parse_request(struct transform_post *p)
-{
-    struct http_exchange *x = p->x;
-    struct page_transform *t = &p->page;
-    if (!page_target_parse(x, p->app, &t->target))
-        return false;
-    t->kind = page_transform_kind(http_param(x, "from"), http_param(x, "to"));
-    t->tag = http_common(x)->if_match;
-    (void)http_header(x, "accept", &t->accept); /* absent is fine */
-    (void)http_header(x, "accept-language", &t->accept_language);
-    (void)http_header(x, "cookie", &t->cookie);
-    return is_allowed(x, page_transform_can(t)) && parse_body(p);
 }
 
 /* Whatever is under way answers. */

@@ -114,6 +114,23 @@ static void a_client_is_whom_a_trusted_proxy_names(void **state)
     }
 }
 
+static void a_client_is_paced_by_each_of_its_addresses(void **state)
+{
+    (void)state;
+    struct pace *p = pace_new(7);
+    const struct pace_client two = { .addresses = { STR("192.0.2.1"), STR("192.0.2.2") },
+                                     .count = 2 },
+                             second = { .addresses = { STR("192.0.2.2") }, .count = 1 },
+                             own = { .addresses = { STR("192.0.2.2") }, .count = 1, .own = true };
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(pace_take_client(p, &two, 2, at_ms(0)));
+    assert_false(pace_take_client(p, &two, 2, at_ms(0)));
+    assert_false(pace_take_client(p, &second, 2, at_ms(0)));
+    assert_true(pace_take_client(p, &own, 2, at_ms(0)));
+    assert_true(pace_take_client(p, &two, 2, at_ms(500)));
+    pace_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +138,7 @@ int main(void)
         cmocka_unit_test(a_table_that_is_full_goes_on),
         cmocka_unit_test(one_client_has_one_pace_however_it_is_written),
         cmocka_unit_test(a_client_is_whom_a_trusted_proxy_names),
+        cmocka_unit_test(a_client_is_paced_by_each_of_its_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
