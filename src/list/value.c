@@ -180,7 +180,5 @@ str list_json(struct arena *a, const struct list_value *v, unsigned position)
         buf_put(&b, STR("]}"));
     }
     INVARIANT(buf_status(&b) == ERR_OK);
-    str out = arena_copy(a, buf_str(&b));
-    buf_fini(&b);
-    return out;
+    return buf_take(&b, a);
 }

@@ -361,9 +361,9 @@ static void put_name(struct buf *b, const struct origin *o, size_t name, str tit
 
 str origin_template_url(const struct origin *o, struct arena *a, const struct origin_page *p)
 {
-    str title = http_encode(a, p->title), url = STR_NONE;
+    str title = http_encode(a, p->title);
     if (title.p == NULL)
-        return url;
+        return STR_NONE;
     struct buf b;
     buf_init(&b, (size_t)4 * ORIGIN_URL_BYTES_MAX + title.n * 8);
     for (str s = str_of(o->opts.url); s.n > 0;) {
@@ -376,10 +376,7 @@ str origin_template_url(const struct origin *o, struct arena *a, const struct or
         put_name(&b, o, i, title, p->rev);
         s = str_skip(s, strlen(names[i]));
     }
-    if (buf_status(&b) == ERR_OK)
-        url = arena_copy(a, buf_str(&b));
-    buf_fini(&b);
-    return url;
+    return buf_take(&b, a);
 }
 
 str origin_purge_url(const struct origin *o, struct arena *a, str title)

@@ -41,9 +41,8 @@ static err dump(struct arena *a, const json_t *value, str *out)
 {
     struct buf b;
     buf_init(&b, SIZE_MAX / 2);
-    int failed = json_dump_callback(value, append, &b, JSON_COMPACT | JSON_ENCODE_ANY);
-    *out = failed ? STR_NONE : arena_copy(a, buf_str(&b));
-    buf_fini(&b);
+    b.failed |= json_dump_callback(value, append, &b, JSON_COMPACT | JSON_ENCODE_ANY) != 0;
+    *out = buf_take(&b, a);
     return out->p != NULL ? ERR_OK : ERR_LIMIT;
 }
 

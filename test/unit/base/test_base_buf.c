@@ -1,5 +1,6 @@
 /* Goal: the maximum holds to the byte, a failure stays, and what was put is got. Method: edges and
  * round trips. */
+#include "base/arena.h"
 #include "base/buf.h"
 
 #include "../cmocka_all.h"
@@ -42,6 +43,26 @@ static void a_failure_stays_until_cleared(void **state)
     assert_int_equal(buf_status(&b), ERR_OK);
     assert_null(buf_extend(&b, SIZE_MAX));
     buf_fini(&b);
+}
+
+static void what_it_holds_is_taken_once(void **state)
+{
+    (void)state;
+    struct arena a, small;
+    struct buf b;
+    arena_init(&a, 1 << 16);
+    arena_init(&small, 1);
+    buf_init(&b, 4);
+    buf_put(&b, STR("abcd"));
+    assert_string_equal(buf_take(&b, &a).p, "abcd");
+    assert_int_equal(buf_str(&b).n, 0);
+    buf_put(&b, STR("ab"));
+    assert_null(buf_take(&b, &small).p);
+    buf_put(&b, STR("abcde"));
+    assert_null(buf_take(&b, &a).p);
+    assert_null(b.p);
+    arena_fini(&small);
+    arena_fini(&a);
 }
 
 static void a_text_of_exactly_the_maximum_fits(void **state)
@@ -129,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_grows_to_its_maximum_and_no_byte_further),
         cmocka_unit_test(a_failure_stays_until_cleared),
+        cmocka_unit_test(what_it_holds_is_taken_once),
         cmocka_unit_test(a_text_of_exactly_the_maximum_fits),
         cmocka_unit_test(sizes_over_all_memory_fail),
         cmocka_unit_test(numbers_are_big_endian_both_ways),
