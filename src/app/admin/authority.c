@@ -22,9 +22,9 @@ enum {
 };
 
 /* One call on its way. Lives in the arena of its exchange. */
-struct call {
+struct authority_call {
     struct pooled pooled;
-    const struct kind *kind;
+    const struct authority_kind *kind;
     struct arena *arena;
     struct auth *auth;
     str giver; /* the Authorization field of who asks */
@@ -52,15 +52,16 @@ struct call {
     struct err_note note;
 };
 
-struct kind {
+struct authority_kind {
     const char *permission;
     const ProtobufCMessageDescriptor *type;
     const struct wire_row *words; /* of its struct in the union above */
-    err (*check)(const struct call *c, struct err_note *note); /* of the words; or NULL */
-    err (*run)(struct call *c);                                /* pool thread */
-    const ProtobufCMessageDescriptor *reply;                   /* NULL: there is none */
+    err (*check)(const struct authority_call *c, struct err_note *note); /* of the words; or NULL */
+    err (*run)(struct authority_call *c);                                /* pool thread */
+    const ProtobufCMessageDescriptor *reply;                             /* NULL: there is none */
     const struct wire_row *item; /* of a list, whose reply has items; else NULL */
 };
+
 /* ---- which field of a message is which member ---- */
 
 #define TEXT(field, type, member)                                                                  \
@@ -118,34 +119,34 @@ static const struct wire_row
 
 /* ---- namespaces ---- */
 
-static err space_check(const struct call *c, struct err_note *note)
+static err space_check(const struct authority_call *c, struct err_note *note)
 {
     return auth_space_check(&c->space, note);
 }
 
-static err space_name_check(const struct call *c, struct err_note *note)
+static err space_name_check(const struct authority_call *c, struct err_note *note)
 {
     return auth_space_name_check(c->space.name, note);
 }
 
-static err space_create(struct call *c)
+static err space_create(struct authority_call *c)
 {
     return auth_space_create(c->auth, &c->space, &c->note);
 }
 
-static err space_update(struct call *c)
+static err space_update(struct authority_call *c)
 {
     return auth_space_update(c->auth, &c->space, &c->note);
 }
 
-static err space_list(struct call *c)
+static err space_list(struct authority_call *c)
 {
     return auth_space_list(c->auth, &c->page, c->arena, &c->spaces, &c->count);
 }
 
 /* Of a queue made at this very moment nothing is known yet: it stays without a namespace, and can
  * be deleted. */
-static err space_delete(struct call *c)
+static err space_delete(struct authority_call *c)
 {
     struct queues_page page = { .space = c->space.name, .limit = 1 };
     err why = queues_list(c->pooled.app->queues, &page, c->arena);
@@ -155,102 +156,102 @@ static err space_delete(struct call *c)
 
 /* ---- users and their keys ---- */
 
-static err user_check(const struct call *c, struct err_note *note)
+static err user_check(const struct authority_call *c, struct err_note *note)
 {
     return auth_user_check(&c->user, note);
 }
 
-static err user_create(struct call *c)
+static err user_create(struct authority_call *c)
 {
     return auth_user_create(c->auth, &c->user, c->made.id, &c->note);
 }
 
-static err user_list(struct call *c)
+static err user_list(struct authority_call *c)
 {
     return auth_user_list(c->auth, &c->page, c->arena, &c->users, &c->count);
 }
 
-static err user_delete(struct call *c)
+static err user_delete(struct authority_call *c)
 {
     return auth_user_delete(c->auth, c->user.id, &c->note);
 }
 
-static err apikey_check(const struct call *c, struct err_note *note)
+static err apikey_check(const struct authority_call *c, struct err_note *note)
 {
     return auth_apikey_check(&c->key, note);
 }
 
-static err apikey_create(struct call *c)
+static err apikey_create(struct authority_call *c)
 {
     err why = auth_may_give_key(c->auth, c->giver, c->key.user_id, c->key.scope, &c->note);
     return why != ERR_OK ? why : auth_apikey_create(c->auth, &c->key, &c->made, &c->note);
 }
 
-static err apikey_list(struct call *c)
+static err apikey_list(struct authority_call *c)
 {
     return auth_apikey_list(c->auth, c->key.user_id, &c->page, c->arena, &c->keys, &c->count);
 }
 
-static err apikey_delete(struct call *c)
+static err apikey_delete(struct authority_call *c)
 {
     return auth_apikey_delete(c->auth, c->key.id, &c->note);
 }
 
 /* ---- roles and bindings ---- */
 
-static err role_check(const struct call *c, struct err_note *note)
+static err role_check(const struct authority_call *c, struct err_note *note)
 {
     return c->role.permissions_count > PERMISSIONS_MAX
                ? err_bad(note, "permissions is invalid; cannot be more than %d", PERMISSIONS_MAX)
                : auth_role_check(&c->role, note);
 }
 
-static err role_may_hold(struct call *c)
+static err role_may_hold(struct authority_call *c)
 {
     const struct auth_role *r = &c->role;
     return auth_may_give_permissions(c->auth, c->giver, r->space, r->permissions,
                                      r->permissions_count, &c->note);
 }
 
-static err role_create(struct call *c)
+static err role_create(struct authority_call *c)
 {
     err why = role_may_hold(c);
     return why != ERR_OK ? why : auth_role_create(c->auth, &c->role, c->made.id, &c->note);
 }
 
-static err role_update(struct call *c)
+static err role_update(struct authority_call *c)
 {
     err why = role_may_hold(c);
     return why != ERR_OK ? why : auth_role_update(c->auth, &c->role, &c->note);
 }
 
-static err role_list(struct call *c)
+static err role_list(struct authority_call *c)
 {
     return auth_role_list(c->auth, c->role.space, &c->page, c->arena, &c->roles, &c->count);
 }
 
-static err role_delete(struct call *c)
+static err role_delete(struct authority_call *c)
 {
     return auth_role_delete(c->auth, c->role.space, c->role.name, &c->note);
 }
 
-static err binding_check(const struct call *c, struct err_note *note)
+static err binding_check(const struct authority_call *c, struct err_note *note)
 {
     return auth_binding_check(&c->binding, note);
 }
 
-static err binding_user_check(const struct call *c, struct err_note *note)
+static err binding_user_check(const struct authority_call *c, struct err_note *note)
 {
     return auth_binding_user_check(c->binding.user_id, note);
 }
 
-static err binding_create(struct call *c)
+static err binding_create(struct authority_call *c)
 {
     c->binding.giver = &c->giver;
     return auth_binding_create(c->auth, &c->binding, c->made.id, &c->note);
 }
 
-static err binding_list(struct call *c)
+static err binding_list(struct authority_call *c)
 {
     struct auth_binding_list list = { .space = c->binding.space,
                                       .user_id = c->binding.user_id,
@@ -261,7 +262,7 @@ static err binding_list(struct call *c)
     return why;
 }
 
-static err binding_delete(struct call *c)
+static err binding_delete(struct authority_call *c)
 {
     return auth_binding_delete(c->auth, &c->binding, &c->note);
 }
@@ -306,7 +307,7 @@ static err binding_delete(struct call *c)
 #define REPLY(message) &wire__##message##__descriptor
 #define KIND(path, permission, message, words, check, run, reply, items)                           \
     { permission, &wire__##message##__descriptor, words, check, run, reply, items },
-static const struct kind kinds[] = { CALLS(KIND) };
+static const struct authority_kind kinds[] = { CALLS(KIND) };
 #undef KIND
 
 static void call_handle(struct http_exchange *x, void *app);
@@ -329,7 +330,7 @@ static ProtobufCMessage *message_new(struct arena *a, const ProtobufCMessageDesc
     return m;
 }
 
-static err items_write(struct call *c, ProtobufCMessage *reply)
+static err items_write(struct authority_call *c, ProtobufCMessage *reply)
 {
     const ProtobufCFieldDescriptor *f =
         protobuf_c_message_descriptor_get_field_by_name(reply->descriptor, "items");
@@ -344,7 +345,7 @@ static err items_write(struct call *c, ProtobufCMessage *reply)
 }
 
 /* Ids of what was made: texts that are only in c. */
-static void made_write(struct call *c, ProtobufCMessage *reply)
+static void made_write(struct authority_call *c, ProtobufCMessage *reply)
 {
     const struct {
         const char *field, *text;
@@ -358,8 +359,8 @@ static void made_write(struct call *c, ProtobufCMessage *reply)
 
 static void call_run(struct pooled *p)
 {
-    struct call *c = CONTAINER_OF(p, struct call, pooled);
-    const struct kind *kind = c->kind;
+    struct authority_call *c = CONTAINER_OF(p, struct authority_call, pooled);
+    const struct authority_kind *kind = c->kind;
     ProtobufCMessage *reply = kind->reply == NULL ? NULL : message_new(c->arena, kind->reply);
     c->why = kind->reply != NULL && reply == NULL ? ERR_LIMIT : kind->run(c);
     if (c->why != ERR_OK || reply == NULL)
@@ -375,7 +376,7 @@ static void call_run(struct pooled *p)
 
 /* ---- on the worker ---- */
 
-static void refuse(struct call *c)
+static void call_refuse(struct authority_call *c)
 {
     struct http_exchange *x = c->pooled.x;
     bool limit = c->why == ERR_LIMIT && c->note.text[0] != '\0';
@@ -394,7 +395,7 @@ static void refuse(struct call *c)
 
 static void call_answer(struct pooled *p)
 {
-    struct call *c = CONTAINER_OF(p, struct call, pooled);
+    struct authority_call *c = CONTAINER_OF(p, struct authority_call, pooled);
     if (c->why == ERR_OK && c->kind->item == NULL) {
         char by[AUTH_PREFIX_BYTES_MAX + 1];
         auth_shown(c->giver, by);
@@ -403,7 +404,7 @@ static void call_answer(struct pooled *p)
                   LOG_STR("request_id", http_request_id(p->x)));
     }
     if (c->why != ERR_OK)
-        refuse(c);
+        call_refuse(c);
     else if (c->kind->reply != NULL)
         rpc_send(p->x, c->answer);
     else
@@ -411,7 +412,7 @@ static void call_answer(struct pooled *p)
 }
 
 /* What the request says, but for its words. */
-static err page_read(struct call *c, const ProtobufCMessage *m)
+static err page_read(struct authority_call *c, const ProtobufCMessage *m)
 {
     const int32_t *limit = wire_field(m, "limit");
     const ProtobufCBinaryData *pivot = wire_field(m, "pivot");
@@ -426,9 +427,9 @@ static err page_read(struct call *c, const ProtobufCMessage *m)
 }
 
 /* The peer's own order: the words, then who asks, then what is stored. */
-static bool may_begin(struct call *c)
+static bool may_begin(struct authority_call *c)
 {
-    const struct kind *kind = c->kind;
+    const struct authority_kind *kind = c->kind;
     struct http_exchange *x = c->pooled.x;
     const ProtobufCMessage *m = rpc_read(x, kind->type);
     if (m == NULL)
@@ -450,7 +451,7 @@ static bool may_begin(struct call *c)
 static void call_handle(struct http_exchange *x, void *app)
 {
     struct app *a = app;
-    struct call *c = arena_calloc(http_arena(x), 1, sizeof *c);
+    struct authority_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
     if (c == NULL || http_draining(x)) {
         rpc_error(x, c == NULL ? CODE_BAD : CODE_FAILED,
                   c == NULL ? STR("the request needs too much memory")
@@ -459,11 +460,11 @@ static void call_handle(struct http_exchange *x, void *app)
     }
     ptrdiff_t index = http_route(x) - app_authority_routes;
     INVARIANT(index >= 0 && (size_t)index < COUNT_OF(kinds));
-    *c = (struct call){ .pooled = { .x = x, .app = a },
-                        .kind = &kinds[index],
-                        .arena = http_arena(x),
-                        .auth = a->auth,
-                        .giver = http_common(x)->authorization };
+    *c = (struct authority_call){ .pooled = { .x = x, .app = a },
+                                  .kind = &kinds[index],
+                                  .arena = http_arena(x),
+                                  .auth = a->auth,
+                                  .giver = http_common(x)->authorization };
     if (may_begin(c))
         pooled_start(&c->pooled, call_run, call_answer);
 }
