@@ -22,7 +22,8 @@ static void collect(struct page_ask *a)
     switch (a->why) {
     case RENDER_FINE:
         add(a, PAGE_CURRENT, rev, rev);
-        if (origin_has_api(r->origin) && (!named || r->meta.latest) && rev < PAGE_REV_MAX)
+        if (origin_has_api(r->origin) && (!named || render_is_latest(&r->meta)) &&
+            rev < PAGE_REV_MAX)
             add(a, PAGE_DELETED, rev + 1, PAGE_REV_MAX);
         return;
     case RENDER_NO_PAGE:

@@ -265,7 +265,7 @@ static store_time fence_of(const struct make *m)
 static void make_put(struct make *m)
 {
     uint64_t rev = m->ask.request.meta.rev;
-    bool newest = m->target.has_rev ? m->ask.request.meta.latest : true;
+    bool newest = m->target.has_rev ? render_is_latest(&m->ask.request.meta) : true;
     bool arrived = (m->flags & MAKE_ARRIVED) != 0;
     m->put = (struct page_put){ .call = { .deadline = page_write_deadline(m->service),
                                           .home = loop_home(m->service->loop),
@@ -431,7 +431,8 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
         ask_start(m); /* another version's, no render at all, or from a time to come */
         return;
     }
-    m->ask.request = (struct render_request){ .meta = { .rev = t.name.rev, .latest = t.latest },
+    m->ask.request = (struct render_request){ .meta = { .rev = t.name.rev,
+                                                        .last_rev = t.latest ? t.name.rev : 0 },
                                               .redirect_to = t.redirect_to,
                                               .redirect_fragment = t.redirect_fragment };
     for (; m->ask.request.contents_count < t.contents_count; m->ask.request.contents_count++)

@@ -1,5 +1,7 @@
 #include "render/api.h"
 
+#include "base/date.h"
+#include "base/times.h"
 #include "codec/json.h"
 #include "http/percent.h"
 #include "render/title_rules.h"
@@ -11,7 +13,7 @@ str api_query(struct arena *a, const struct api_asked *asked)
 {
     static const char what[] =
         "prop=info%7Crevisions&rvprop=ids%7Ctimestamp%7Cuser%7Cuserid%7Csha1%7Csize%7C"
-        "comment%7Ctags";
+        "comment%7Ctags&curtimestamp=1";
     if (asked->rev != 0)
         return arena_printf(a, "%s&revids=%" PRIu64, what, asked->rev);
     str title = http_encode(a, asked->title);
@@ -27,38 +29,49 @@ static enum render_why refuse(struct err_note *note, enum render_why why, const 
     return why;
 }
 
-static bool flag(const json_t *object, const char *key)
+bool api_flag(const json_t *object, const char *key)
 {
     bool value;
     return json_body_bool(object, key, &value, NULL) == ERR_OK && value;
 }
 
-static str text(const json_t *object, const char *key)
+str api_text(const json_t *object, const char *key)
 {
     str s;
     return json_body_str(object, key, &s, NULL) == ERR_OK ? s : STR("");
 }
 
-static int64_t number(const json_t *object, const char *key)
+int64_t api_number(const json_t *object, const char *key)
 {
     int64_t n;
     return json_body_i64(object, key, INT32_MIN, INT64_MAX, &n, NULL) == ERR_OK ? n : 0;
 }
 
+int64_t api_instant_s(const json_t *object, const char *key)
+{
+    int64_t ns;
+    return date_parse_rfc3339(api_text(object, key), &ns) && ns > 0 ? ns / NS_PER_S : 0;
+}
+
 /* ---- the title ---- */
+
+bool api_same_letters(str key, str wiki_title)
+{
+    bool same = key.n == wiki_title.n;
+    for (size_t i = 0; same && i < key.n; i++)
+        same = key.p[i] == wiki_title.p[i] || (key.p[i] == '_' && wiki_title.p[i] == ' ');
+    return same;
+}
 
 static bool same_key(struct arena *a, const struct siteinfo *s, str key, str wiki_title)
 {
     struct title_key normal;
-    bool same = key.n == wiki_title.n;
-    for (size_t i = 0; same && i < key.n; i++)
-        same = key.p[i] == wiki_title.p[i] || (key.p[i] == '_' && wiki_title.p[i] == ' ');
-    if (same || s == NULL)
-        return same;
+    if (s == NULL || api_same_letters(key, wiki_title))
+        return api_same_letters(key, wiki_title);
     return title_normalise(s, a, wiki_title, &normal, NULL) == ERR_OK && str_eq(normal.key, key);
 }
 
-static str as_key(struct arena *a, str wiki_title)
+str api_key(struct arena *a, str wiki_title)
 {
     char *key = arena_cstr(a, wiki_title);
     for (size_t i = 0; key != NULL && i < wiki_title.n; i++)
@@ -114,31 +127,32 @@ static bool copy_texts(struct arena *a, struct render_meta *m)
 static bool fill(struct arena *a, const json_t *page, const json_t *revision,
                  struct render_meta *out)
 {
-    bool user_hidden = flag(revision, "userhidden"),
-         comment_hidden = flag(revision, "commenthidden");
-    int64_t rev = number(revision, "revid"), parent = number(revision, "parentid"),
-            id = number(page, "pageid");
-    int64_t user = number(revision, "userid");
+    bool user_hidden = api_flag(revision, "userhidden"),
+         comment_hidden = api_flag(revision, "commenthidden");
+    int64_t rev = api_number(revision, "revid"), parent = api_number(revision, "parentid"),
+            id = api_number(page, "pageid"), last = api_number(page, "lastrevid");
+    int64_t user = api_number(revision, "userid");
     struct render_meta m = {
-        .title = as_key(a, text(page, "title")),
+        .title = api_key(a, api_text(page, "title")),
         .page_id = id > 0 ? (uint64_t)id : 0,
         .rev = rev > 0 ? (uint64_t)rev : 0,
         .parent_rev = parent > 0 ? (uint64_t)parent : 0,
-        .namespace_id = number(page, "ns"),
-        .size = number(revision, "size"),
-        .user_text = user_hidden ? STR("") : text(revision, "user"),
-        .comment = comment_hidden ? STR("") : text(revision, "comment"),
-        .timestamp = text(revision, "timestamp"),
-        .page_language = text(page, "pagelanguage"),
-        .content_model = text(page, "contentmodel"),
+        .namespace_id = api_number(page, "ns"),
+        .size = api_number(revision, "size"),
+        .user_text = user_hidden ? STR("") : api_text(revision, "user"),
+        .comment = comment_hidden ? STR("") : api_text(revision, "comment"),
+        .timestamp = api_text(revision, "timestamp"),
+        .page_language = api_text(page, "pagelanguage"),
+        .content_model = api_text(page, "contentmodel"),
         .user_id = user_hidden || user < 0 ? 0 : (uint64_t)user,
         .tags_json = array_text(a, json_object_get(revision, "tags")),
         .restrictions_json = restrictions(a, revision),
-        .redirect = flag(page, "redirect"),
-        .text_hidden = flag(revision, "texthidden") || flag(revision, "sha1hidden"),
+        .redirect = api_flag(page, "redirect"),
+        .text_hidden = api_flag(revision, "texthidden") || api_flag(revision, "sha1hidden"),
         .user_hidden = user_hidden,
         .comment_hidden = comment_hidden,
-        .latest = rev > 0 && rev == number(page, "lastrevid"),
+        .last_rev = last > 0 ? (uint64_t)last : 0,
+        .touched_s = api_instant_s(page, "touched"),
     };
     if (!copy_texts(a, &m))
         return false;
@@ -161,10 +175,10 @@ static enum render_why read_other(struct arena *a, const json_t *page,
                                   const struct api_asked *asked, const struct siteinfo *s,
                                   struct render_meta *out, struct err_note *note)
 {
-    struct title_key key = { .key = as_key(a, text(page, "title")) };
+    struct title_key key = { .key = api_key(a, api_text(page, "title")) };
     if (key.key.n == 0 || (s != NULL && title_normalise(s, a, key.key, &key, NULL) != ERR_OK))
         return refuse(note, RENDER_FAILED, "the wiki knows the page by a title that is none");
-    *out = (struct render_meta){ .title = key.key, .namespace_id = number(page, "ns") };
+    *out = (struct render_meta){ .title = key.key, .namespace_id = api_number(page, "ns") };
     if (asked->rev != 0)
         return refuse(note, RENDER_NO_REVISION, "the revision is not this title's");
     return refuse(note, RENDER_OTHER_TITLE, "the wiki knows the page by another title");
@@ -176,14 +190,14 @@ static enum render_why read_page(struct arena *a, const json_t *page, const stru
 {
     enum render_why none = asked->rev != 0 ? RENDER_NO_REVISION : RENDER_NO_PAGE;
     const json_t *revision = revision_of(page);
-    if (flag(page, "invalid") || flag(page, "special"))
+    if (api_flag(page, "invalid") || api_flag(page, "special"))
         return refuse(note, none, "the wiki has no such page or revision");
-    if (asked->title.n > 0 && !same_key(a, s, asked->title, text(page, "title")))
+    if (asked->title.n > 0 && !same_key(a, s, asked->title, api_text(page, "title")))
         return read_other(a, page, asked, s, out, note);
-    if (flag(page, "missing"))
+    if (api_flag(page, "missing"))
         return refuse(note, none, "the wiki has no such page or revision");
     if (revision == NULL ||
-        text(page, "title").n == 0) /* it has the page: nobody is to begin it anew */
+        api_text(page, "title").n == 0) /* it has the page: nobody is to begin it anew */
         return refuse(note, RENDER_FAILED,
                       "the wiki's API told of a page without title or revision");
     struct render_meta m;
@@ -207,7 +221,7 @@ static enum render_why judge_error(const json_t *error, struct err_note *note)
 {
     static const char *const busy[] = { "maxlag", "ratelimited", "readonly" };
     static const char *const denied[] = { "readapidenied", "permissiondenied" };
-    str code = text(error, "code");
+    str code = api_text(error, "code");
     err_note_set(note, "the wiki's API says %.*s", (int)(code.n < 64 ? code.n : 64), code.p);
     for (size_t i = 0; i < COUNT_OF(busy); i++)
         if (str_eq(code, str_of(busy[i])))
@@ -218,12 +232,10 @@ static enum render_why judge_error(const json_t *error, struct err_note *note)
     return str_starts(code, STR("internal_api_error")) ? RENDER_FAILED : RENDER_REFUSED;
 }
 
-/* Parses json; *root is the caller's, NULL when it is none. */
-static enum render_why read_query(str json, json_t **root, const json_t **query,
-                                  struct err_note *note)
+enum render_why api_read(str json, json_t **root, const json_t **query, struct err_note *note)
 {
     *root = NULL;
-    if (json_body_parse(json, root, NULL) != ERR_OK)
+    if (json_body_parse_few(json, API_VALUES_MAX, root, NULL) != ERR_OK)
         return refuse(note, RENDER_FAILED, "the wiki's API did not answer with JSON");
     const json_t *error = json_object_get(*root, "error");
     if (json_is_object(error))
@@ -253,9 +265,11 @@ enum render_why api_parse(struct arena *a, str json, const struct api_asked *ask
 {
     json_t *root;
     const json_t *query;
-    enum render_why why = read_query(json, &root, &query, note);
+    enum render_why why = api_read(json, &root, &query, note);
     if (why == RENDER_FINE)
         why = read_pages(a, query, asked, s, out, note);
+    if (why == RENDER_FINE || why == RENDER_SUPPRESSED || why == RENDER_NO_PAGE)
+        out->said_s = api_instant_s(root, "curtimestamp");
     json_decref(root);
     return why;
 }
@@ -276,7 +290,7 @@ enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note)
     json_t *root;
     const json_t *query, *user = NULL;
     int64_t number = 0;
-    enum render_why why = read_query(json, &root, &query, note);
+    enum render_why why = api_read(json, &root, &query, note);
     if (why == RENDER_FINE && (json_body_object(query, "userinfo", &user, NULL) != ERR_OK ||
                                json_body_i64(user, "id", 0, INT64_MAX, &number, NULL) != ERR_OK))
         why = refuse(note, RENDER_FAILED, "the wiki's API did not say who asks");

@@ -4,6 +4,8 @@
 
 #include "render/siteinfo.h"
 
+#include <jansson.h>
+
 struct api_asked {
     str title;
     uint64_t rev;
@@ -12,10 +14,10 @@ struct api_asked {
 /* Query behind "action=query&...": by revision when there is one, else by title. p NULL: the arena
  * is full. */
 str api_query(struct arena *a, const struct api_asked *asked);
-/* *out in the arena; filled for FINE and SUPPRESSED. Asked for a title, the wiki may know the page
- * by another: OTHER_TITLE. NO_REVISION also when the revision is another title's (s, NULL when
- * unknown, tells which names mean the same). Of both *out has title and namespace_id alone; no
- * title where the wiki has no such revision at all. */
+/* *out in the arena; filled for FINE and SUPPRESSED, of NO_PAGE said_s alone. Asked for a title,
+ * the wiki may know the page by another: OTHER_TITLE. NO_REVISION also when the revision is another
+ * title's (s, NULL when unknown, tells which names mean the same). Of both *out has title and
+ * namespace_id alone; no title where the wiki has no such revision at all. */
 MUST_CHECK enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked,
                                      const struct siteinfo *s, struct render_meta *out,
                                      struct err_note *note);
@@ -25,5 +27,21 @@ enum render_why api_parse_error(str json, struct err_note *note);
 /* Query that asks whose the cookie is, and what it says: 0 is nobody in particular. */
 #define API_USER_QUERY "meta=userinfo"
 MUST_CHECK enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note);
+
+/* ---- for whoever reads a reply ---- */
+
+enum { API_VALUES_MAX = 1 << 15 }; /* in one reply; 50 pages have some 2000 */
+/* The query of a reply; *root is the caller's, NULL when it is none. */
+MUST_CHECK enum render_why api_read(str json, json_t **root, const json_t **query,
+                                    struct err_note *note);
+/* Members; false, empty and 0 when absent or of another type. */
+bool api_flag(const json_t *object, const char *key);
+str api_text(const json_t *object, const char *key); /* borrowed from object */
+int64_t api_number(const json_t *object, const char *key);
+int64_t api_instant_s(const json_t *object, const char *key); /* after 1970 */
+/* Are they one but for spaces? */
+bool api_same_letters(str key, str wiki_title);
+/* With underscores for spaces. p NULL: the arena is full. */
+str api_key(struct arena *a, str wiki_title);
 
 #endif

@@ -122,16 +122,22 @@ struct render_content {
     str name, headers, raw;
 }; /* headers: "name: value\n" lines: content-type, -language */
 /* api.php prop=revisions|info, or what the kind knows; empty where unknown. What is hidden of a
- * revision is empty, and restrictions_json names it. */
+ * revision is empty, and restrictions_json names it. last_rev, touched_s, redirect are the page's,
+ * as of said_s: the wiki's word (words.h) before a render was asked for. */
 struct render_meta {
     str title; /* as the wiki writes it, DB key */
-    uint64_t page_id, rev, parent_rev;
+    uint64_t page_id, rev, parent_rev, last_rev;
+    int64_t touched_s, said_s;  /* by the wiki's clock, in seconds since 1970; 0: not said */
     int64_t namespace_id, size; /* size: of the text in bytes; 0: not said, or empty */
     str user_text, comment, timestamp, page_language, content_model;
     uint64_t user_id;
     str tags_json, restrictions_json; /* arrays as JSON text */
-    bool redirect, text_hidden, user_hidden, comment_hidden, deleted, latest;
+    bool redirect, text_hidden, user_hidden, comment_hidden, deleted;
 };
+static inline bool render_is_latest(const struct render_meta *m)
+{
+    return m->rev != 0 && m->rev == m->last_rev;
+}
 enum render_want { WANT_RENDER, WANT_META, WANT_WIKITEXT, WANT_LINT, WANT_USER };
 struct render_request {
     /* in; borrowed until done */
@@ -152,7 +158,7 @@ struct render_request {
     void (*parsed)(struct render_request *r, enum render_why why);
     void *ctx;
     /* out; strings in the arena. meta: also when the page was found and the render was not
-     * (SUPPRESSED); OTHER_TITLE: its title and namespace_id alone */
+     * (SUPPRESSED); OTHER_TITLE: its title and namespace_id alone; NO_PAGE: said_s alone */
     struct render_meta meta;
     struct render_content contents[4]; /* html, data-parsoid, ...; WIKITEXT, LINT: one */
     unsigned contents_count;

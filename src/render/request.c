@@ -137,9 +137,10 @@ static enum render_why check_rev(struct render_work *w)
         (asked != 0 && named != 0 && named != asked) ||
         (asked != 0 && in_head != 0 && in_head != asked))
         return fail(r, RENDER_FAILED, "the origin rendered another revision than asked");
+    uint64_t rev = asked != 0 ? asked : named != 0 ? named : in_head;
     if (r->meta.rev == 0)
-        r->meta = (struct render_meta){ .title = r->title, .latest = r->rev == 0 };
-    r->meta.rev = asked != 0 ? asked : named != 0 ? named : in_head;
+        r->meta = (struct render_meta){ .title = r->title, .last_rev = r->rev == 0 ? rev : 0 };
+    r->meta.rev = rev;
     return RENDER_FINE;
 }
 
@@ -361,7 +362,7 @@ static bool begin_render(struct render_work *w, enum render_why *why)
 {
     struct render_request *r = w->r;
     bool cached = r->origin->opts.kind == ORIGIN_REST &&
-                  r->meta.latest; /* of older revisions a purge takes nothing */
+                  render_is_latest(&r->meta); /* of older revisions a purge takes nothing */
     if (r->want != WANT_RENDER || !r->fresh || !cached)
         return begin_text(w, why);
     w->step = STEP_PURGE;

@@ -18,6 +18,7 @@ import json
 import re
 import socket
 import threading
+import time
 import urllib.parse
 
 GATE_TIMEOUT = 240
@@ -337,6 +338,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def api(self, kind, fields):
         reply = self.siteinfo() if kind == 'siteinfo' else self.user() if kind == 'user' else self.meta(fields)
+        if 'curtimestamp' in fields:
+            reply['curtimestamp'] = time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
         return 200, {'Content-Type': 'application/json; charset=utf-8'}, reply
 
     def siteinfo(self):
@@ -373,6 +376,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             revision.update(texthidden=True, sha1hidden=True)
         return {'query': {'pages': [{'pageid': 1000 + sum(map(ord, title)), 'ns': 0, 'title': title.replace('_', ' '),
                                      'contentmodel': 'wikitext', 'pagelanguage': 'en', 'lastrevid': newest,
+                                     'touched': '2026-01-01T00:00:00Z',
                                      'redirect': found.text.startswith('#REDIRECT'), 'revisions': [revision]}]}}
 
     # ---- core's routes

@@ -265,7 +265,8 @@ def a_title_is_never_more_than_a_title(binary):
                     fields = urllib.parse.parse_qsl(query, strict_parsing=True)
                     names = [name for name, _ in fields]
                     check(len(set(names)) == len(names) and set(names) <= {
-                        'action', 'format', 'formatversion', 'meta', 'siprop', 'prop', 'rvprop', 'titles', 'revids'}, query)
+                        'action', 'format', 'formatversion', 'curtimestamp', 'meta', 'siprop', 'prop', 'rvprop', 'titles',
+                        'revids'}, query)
                     eq(dict(fields)['action'], 'query')
                     titles = dict(fields).get('titles', '\x1fx')
                     check(titles.startswith('\x1f') and '\x1f' not in titles[1:], query)

@@ -196,7 +196,7 @@ static void fill_render(struct render_request *r, const struct wiki_says *says)
     const char *type = says->type != NULL ? says->type : "text/html; charset=utf-8";
     r->meta = (struct render_meta){ .title = r->title,
                                     .rev = r->rev != 0 ? r->rev : says->rev,
-                                    .latest = r->rev == 0 || r->rev == says->rev };
+                                    .last_rev = says->rev };
     r->user_id = says->user_id;
     if (r->want == WANT_META || r->want == WANT_USER)
         return;

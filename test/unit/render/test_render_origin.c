@@ -32,7 +32,7 @@ static void the_newest_is_rendered(void **state)
     w.r.cookie = STR("a=b");
     wish_now(&w, RENDER_FINE);
     assert_int_equal(w.r.meta.rev, 9);
-    assert_true(w.r.meta.latest);
+    assert_true(render_is_latest(&w.r.meta));
     assert_int_equal(w.r.contents_count, 2);
     assert_true(str_starts(w.r.contents[0].raw, STR("<html about=")));
     assert_int_equal(w.r.redirect_to.n, 0);

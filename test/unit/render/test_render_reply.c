@@ -69,10 +69,38 @@ static void metadata_is_read(void **state)
     assert_true(str_eq(m.tags_json, STR("[\"visualeditor\",\"x\"]")));
     assert_true(str_eq(m.restrictions_json, STR("[]")));
     assert_true(m.redirect);
-    assert_true(m.latest);
+    assert_true(render_is_latest(&m));
+    assert_int_equal(m.said_s, 0);
     assert_int_equal(parse(REPLY(PAGE("A", "", REVISION("8", ""))), "", 8, &m), RENDER_FINE);
     assert_true(str_eq(m.title, STR("A")));
-    assert_false(m.latest);
+    assert_false(render_is_latest(&m));
+    assert_int_equal(m.last_rev, 9);
+}
+
+#define SAID(query) "{\"curtimestamp\":\"2026-11-26T13:07:37Z\",\"query\":{" query "}}"
+
+/* What a render is made under is known before it is asked for. */
+static void metadata_tells_the_wikis_word(void **state)
+{
+    (void)state;
+    struct render_meta m;
+    const char *json = SAID("\"pages\":[" PAGE("A", "", REVISION("8", "")) "]");
+    assert_int_equal(parse(json, "A", 8, &m), RENDER_FINE);
+    assert_int_equal(m.last_rev, 9);
+    assert_int_equal(m.touched_s, 1767225600);
+    assert_int_equal(m.said_s, 1795698457);
+    json = SAID("\"pages\":[" PAGE("A", "", REVISION("9", ",\"texthidden\":true")) "]");
+    assert_int_equal(parse(json, "A", 0, &m), RENDER_SUPPRESSED);
+    assert_int_equal(m.said_s, 1795698457);
+    json = SAID("\"pages\":[{\"ns\":0,\"title\":\"A\",\"missing\":true}]");
+    assert_int_equal(parse(json, "A", 0, &m), RENDER_NO_PAGE);
+    assert_int_equal(m.said_s, 1795698457); /* that nothing is there is a word, too */
+    assert_int_equal(m.rev + m.last_rev, 0);
+    assert_int_equal(parse(json, "A", 9, &m), RENDER_NO_REVISION);
+    assert_int_equal(m.said_s, 0);
+    json = SAID("\"pages\":[" PAGE("B", "", REVISION("9", "")) "]");
+    assert_int_equal(parse(json, "A", 0, &m), RENDER_OTHER_TITLE);
+    assert_int_equal(m.said_s, 0);
 }
 
 static void what_is_hidden_is_not_told(void **state)
@@ -154,9 +182,9 @@ static void queries_ask_for_one_title(void **state)
 {
     (void)state;
     str q = api_query(&arena, &(struct api_asked){ .title = STR("A/B|C&D=\xc3\xa9") });
-    assert_true(str_ends(q, STR("&titles=%1FA%2FB%7CC%26D%3D%C3%A9")));
+    assert_true(str_ends(q, STR("&curtimestamp=1&titles=%1FA%2FB%7CC%26D%3D%C3%A9")));
     q = api_query(&arena, &(struct api_asked){ .title = STR("A"), .rev = INT64_MAX });
-    assert_true(str_ends(q, STR("&revids=9223372036854775807")));
+    assert_true(str_ends(q, STR("&curtimestamp=1&revids=9223372036854775807")));
 }
 
 /* ---- bundles ---- */
@@ -267,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metadata_is_read),
+        cmocka_unit_test(metadata_tells_the_wikis_word),
         cmocka_unit_test(what_is_hidden_is_not_told),
         cmocka_unit_test(each_answer_has_its_meaning),
         cmocka_unit_test(queries_ask_for_one_title),
