@@ -96,8 +96,10 @@ static int64_t retry_after(const struct fetch *f)
 static enum render_why judge_status(struct fetch *f)
 {
     int status = f->call.status;
-    if (status == 200)
+    if (status == 200) {
+        f->retry_after_s = retry_after(f);
         return RENDER_FINE;
+    }
     err_note_set(&f->note, "the origin answered %d", status);
     if (status == 404)
         return RENDER_NO_REVISION;
@@ -135,7 +137,7 @@ static enum render_why judge(struct fetch *f, err why)
 static bool is_worth_another(const struct fetch *f, err why)
 {
     const struct origin_opts *o = &f->origin->opts;
-    if (f->canceled || f->body.p != NULL || f->tries > o->retries)
+    if (f->canceled || (f->body.p != NULL && !f->reads) || f->tries > o->retries)
         return false;
     int64_t rest = f->deadline.ns - clock_mono(f->origin->clock).ns;
     if (rest <= FETCH_AGAIN_MS * f->tries * NS_PER_MS)

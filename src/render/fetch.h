@@ -2,9 +2,9 @@
  *
  * It runs under a pass of the limiter, also between its tries: the origin's turns are origin.h's.
  * Again, after FETCH_AGAIN_MS for each time before: a
- * GET whose connection failed or was cut, or that got 500, 502 or 504, up to the origin's retries
- * and while its deadline leaves time. 408, 425, 429 and 503 are answers: the origin asks to be left
- * alone. Thread: start from any, done and cancel on the loop. */
+ * GET, or a POST that only reads, whose connection failed or was cut, or that got 500, 502 or 504,
+ * up to the origin's retries and while its deadline leaves time. 408, 425, 429 and 503 are answers:
+ * the origin asks to be left alone. Thread: start from any, done and cancel on the loop. */
 #ifndef RENDER_FETCH_H
 #define RENDER_FETCH_H
 
@@ -19,6 +19,7 @@ struct fetch {
     enum fetch_kind kind;
     struct limiter_pass *pass; /* IN until done; NULL: each try enters by itself, TURN_ASIDE */
     str url, body;             /* body.p NULL: a GET */
+    bool reads;                /* a POST that changes nothing at the origin */
     size_t reply_bytes_max;
     mono deadline; /* and the origin's time-out from each try on */
     struct arena *arena;
@@ -26,7 +27,7 @@ struct fetch {
     void *ctx;
     /* out; FINE: status 200, and fetch_count is to be told what the reply was */
     struct http_call call;
-    int64_t retry_after_s;
+    int64_t retry_after_s; /* of BUSY; of FINE too: errors of api.php come with status 200 */
     struct err_note note;
     /* fetch.c's */
     struct http_pair headers[FETCH_HEADERS_MAX];

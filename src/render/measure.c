@@ -24,8 +24,9 @@ struct meter {
     _Atomic(struct metric *) outcomes[FETCH_KINDS][RENDER_WHYS]; /* looked up once */
 };
 
-static const char *const kind_names[FETCH_KINDS] = { "siteinfo", "meta",      "render", "wikitext",
-                                                     "lint",     "transform", "purge" };
+static const char *const kind_names[FETCH_KINDS] = { "siteinfo", "meta", "render",
+                                                     "wikitext", "lint", "transform",
+                                                     "purge",    "word", "revisions" };
 
 struct origin_metrics *origin_metrics_new(struct metrics *m)
 {

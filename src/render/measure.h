@@ -17,6 +17,8 @@ enum fetch_kind {
     FETCH_LINT,
     FETCH_TRANSFORM,
     FETCH_PURGE,
+    FETCH_WORD,
+    FETCH_REVISIONS,
     FETCH_KINDS
 };
 

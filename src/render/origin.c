@@ -4,9 +4,11 @@
 #include "base/map.h"
 #include "render/measure.h"
 #include "render/site.h"
+#include "render/words.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,7 +157,7 @@ static void at_set(struct origin *o)
     arena_fini(&a);
 }
 
-/* Of each kind. Returns all together. */
+/* Of each kind. Returns those of the host together. */
 static unsigned kinds_limit(struct origin *o)
 {
     const struct limiter_limits limits[TURNS] = {
@@ -164,11 +166,12 @@ static unsigned kinds_limit(struct origin *o)
         [TURN_META] = { .running_max = half_max(&o->opts),
                         .waiting_max = ORIGIN_METAS_WAITING_MAX },
         [TURN_ASIDE] = { .running_max = 1 },
+        [TURN_WORD] = { .running_max = WORDS_AT_ONCE, .waiting_max = ORIGIN_WORDS_WAITING_MAX },
     };
     unsigned all = 0;
     for (unsigned i = 0; i < TURNS; i++) {
         limiter_limit(o->limiter, LIMITER_KIND, &o->turns[i], limits[i]);
-        all += limits[i].running_max;
+        all += i == TURN_WORD ? 0 : limits[i].running_max;
     }
     return all;
 }
@@ -189,10 +192,11 @@ static void host_limit_raise(struct origin *o, unsigned wanted)
 
 static void turns_set(struct origin *o)
 {
-    static const char *const kinds[TURNS] = { "render", "transform", "meta", "siteinfo" };
+    static const char *const kinds[TURNS] = { "render", "transform", "meta", "siteinfo", "word" };
     at_set(o);
+    (void)snprintf(o->at_words, sizeof o->at_words, "words of %s", o->at); /* fits */
     for (unsigned i = 0; i < TURNS; i++)
-        o->turns[i] = (struct limiter_key){ .origin = str_of(o->at),
+        o->turns[i] = (struct limiter_key){ .origin = str_of(i == TURN_WORD ? o->at_words : o->at),
                                             .domain = str_take(str_of(o->opts.domain),
                                                                LIMITER_NAME_BYTES_MAX),
                                             .kind = str_of(kinds[i]) };
@@ -393,6 +397,5 @@ str origin_purge_url(const struct origin *o, struct arena *a, str title)
 str origin_api_url(const struct origin *o, struct arena *a, str query)
 {
     char join = strchr(o->opts.api, '?') == NULL ? '?' : '&';
-    return arena_printf(a, "%s%caction=query&format=json&formatversion=2&%.*s", o->opts.api, join,
-                        STR_ARG(query));
+    return arena_printf(a, "%s%c" ORIGIN_API_QUERY "%.*s", o->opts.api, join, STR_ARG(query));
 }

@@ -74,10 +74,10 @@ struct origin_stats {
 };
 void origin_stats_get(struct origin *o, struct origin_stats *out);
 /* What all origins are asked, for /metrics: requests by kind (siteinfo, meta, render, wikitext,
- * lint, transform), outcome (a render_why; "fine": the reply was of use) and domain, their time,
- * retries, failures remembered, requests under way, renders made and waiting. The first
- * ORIGIN_METRICS_DOMAINS_MAX domains measured have series of their own, the rest are "other"
- * together. m must outlive it, and it the origins. */
+ * lint, transform, purge, word, revisions), outcome (a render_why; "fine": the reply was of use)
+ * and domain, their time, retries, failures remembered, requests under way, renders made and
+ * waiting. The first ORIGIN_METRICS_DOMAINS_MAX domains measured have series of their own, the rest
+ * are "other" together. m must outlive it, and it the origins. */
 enum { ORIGIN_METRICS_DOMAINS_MAX = 32 };
 struct origin_metrics;
 struct origin_metrics *origin_metrics_new(struct metrics *m);

@@ -15,7 +15,8 @@
     "\"6\":{\"id\":6,\"case\":\"first-letter\",\"name\":\"Datei\",\"canonical\":\"File\"},"        \
     "\"100\":{\"id\":100,\"case\":\"case-sensitive\",\"name\":\"Ähre\",\"canonical\":\"Ear\"}},"
 #define SITE_ALIASES                                                                               \
-    "\"namespacealiases\":[{\"id\":2,\"alias\":\"Benutzerin\"},{\"id\":6,\"alias\":\"Image\"},"    \
+    "\"namespacealiases\":[{\"id\":2,\"alias\":\"Benutzerin\"},{\"id\":3,\"alias\":\"Benutzerin "  \
+    "Diskussion\"},{\"id\":6,\"alias\":\"Image\"},"                                                \
     "{\"id\":4,\"alias\":\"WP\"},{\"id\":999,\"alias\":\"Nowhere\"}],"
 #define SITE_INTERWIKIS                                                                            \
     "\"interwikimap\":[{\"prefix\":\"en\",\"url\":\"https://en/$1\"},{\"prefix\":\"mw\"}]"

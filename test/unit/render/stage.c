@@ -29,16 +29,18 @@ static const struct rule *choose(struct stage *s, const char *request)
 
 static bool act(int fd, const struct rule *rule)
 {
-    char reply[8192]; /* head and body in one piece, lest the kernel wait with the second */
     size_t n = rule->body == NULL ? 0 : strlen(rule->body);
     if (rule->act == ACT_HANG) {
         rogue_wait(fd);
         return false;
     }
     size_t claimed = rule->act == ACT_CUT ? n + 10 : rule->act == ACT_ENDLESS ? (size_t)1 << 40 : n;
-    (void)snprintf(reply, sizeof reply, "HTTP/1.1 %sContent-Length: %zu\r\n\r\n%s", rule->head,
-                   claimed, n == 0 ? "" : rule->body); /* tests' replies are shorter */
+    char *reply; /* head and body in one piece, lest the kernel wait with the second */
+    if (asprintf(&reply, "HTTP/1.1 %sContent-Length: %zu\r\n\r\n%s", rule->head, claimed,
+                 n == 0 ? "" : rule->body) < 0)
+        return false;
     bool up = rogue_say(fd, reply);
+    free(reply);
     while (up && rule->act == ACT_ENDLESS)
         up = rogue_say(fd, "and so on, and so on, and so on, and so on, and so on, and so on, and "
                            "so on, and so on");
@@ -111,6 +113,26 @@ unsigned said(struct stage *s, const char *text)
 unsigned asked(struct stage *s)
 {
     return said(s, "");
+}
+
+static void curious_got(struct siteinfo_waiter *w, enum render_why why, const struct err_note *note)
+{
+    struct curious *c = w->ctx;
+    assert_int_equal(why == RENDER_FINE, note == NULL);
+    c->why = why;
+    c->gots++;
+    if (--c->stage->asker.left == 0)
+        loop_stop(c->stage->asker.loop);
+}
+
+void curious_start(struct curious *c, struct stage *s, int64_t ms)
+{
+    *c = (struct curious){ .stage = s };
+    c->w = (struct siteinfo_waiter){ .deadline = mono_add_ms(clock_mono(echo_clock()), ms),
+                                     .got = curious_got,
+                                     .ctx = c };
+    s->asker.left++;
+    origin_siteinfo_wait(s->origin, &c->w);
 }
 
 static void wish_done(struct render_request *r, enum render_why why)

@@ -6,10 +6,11 @@
 #include "../http/rogue.h"
 
 #include "render/origin.h"
+#include "render/title_rules.h"
 
 #include <pthread.h>
 
-enum { SAID_MAX = 64, SAID_BYTES_MAX = 2048, WAIT_MS = 50000 };
+enum { SAID_MAX = 64, SAID_BYTES_MAX = ROGUE_REQUEST_BYTES_MAX, WAIT_MS = 50000 };
 
 enum act { ACT_REPLY, ACT_CUT, ACT_HANG, ACT_ENDLESS };
 struct rule {
@@ -41,9 +42,18 @@ struct wish {
 /* opts: its url is made of the rogue's address and path. Ends with origin_idle. */
 struct stage *stage_new(const struct origin_opts *opts, const char *path, const struct rule *rules);
 void stage_free(struct stage *s);
-/* How many requests came; how many held text in their first 2 KB. */
+/* How many requests came; how many held text. */
 unsigned asked(struct stage *s);
 unsigned said(struct stage *s, const char *text);
+
+/* Who waits for the wiki's rules. */
+struct curious {
+    struct siteinfo_waiter w;
+    struct stage *stage;
+    enum render_why why;
+    unsigned gots;
+};
+void curious_start(struct curious *c, struct stage *s, int64_t ms);
 
 void wish_begin(struct wish *w, struct stage *s, const char *title, uint64_t rev);
 void wish_start(struct wish *w);

@@ -547,33 +547,6 @@ static void other_kinds_have_no_transforms(void **state)
 
 /* ---- siteinfo ---- */
 
-struct curious {
-    struct siteinfo_waiter w;
-    struct stage *stage;
-    enum render_why why;
-    unsigned gots;
-};
-
-static void got(struct siteinfo_waiter *w, enum render_why why, const struct err_note *note)
-{
-    struct curious *c = w->ctx;
-    assert_int_equal(why == RENDER_FINE, note == NULL);
-    c->why = why;
-    c->gots++;
-    if (--c->stage->asker.left == 0)
-        loop_stop(c->stage->asker.loop);
-}
-
-static void wait(struct curious *c, struct stage *s, int64_t ms)
-{
-    *c = (struct curious){ .stage = s };
-    c->w = (struct siteinfo_waiter){ .deadline = mono_add_ms(clock_mono(echo_clock()), ms),
-                                     .got = got,
-                                     .ctx = c };
-    s->asker.left++;
-    origin_siteinfo_wait(s->origin, &c->w);
-}
-
 static void siteinfo_is_asked_for_once(void **state)
 {
     (void)state;
@@ -584,7 +557,7 @@ static void siteinfo_is_asked_for_once(void **state)
     struct curious c[20];
     assert_null(origin_siteinfo(s->origin)); /* asks */
     for (size_t i = 0; i < COUNT_OF(c); i++)
-        wait(&c[i], s, WAIT_MS);
+        curious_start(&c[i], s, WAIT_MS);
     asker_run(&s->asker);
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         assert_int_equal(c[i].gots, 1);
@@ -593,7 +566,7 @@ static void siteinfo_is_asked_for_once(void **state)
     struct siteinfo *info = origin_siteinfo(s->origin);
     assert_non_null(info);
     siteinfo_unref(&info);
-    wait(&c[0], s, WAIT_MS);
+    curious_start(&c[0], s, WAIT_MS);
     asker_run(&s->asker);
     assert_int_equal(c[0].why, RENDER_FINE);
     assert_int_equal(asked(s), 1);
@@ -617,7 +590,7 @@ static void siteinfo_that_is_old_serves_while_asked_again(void **state)
     brief.siteinfo_ttl_ms = 1;
     struct stage *s = stage_new(&brief, REST, rules);
     struct curious c;
-    wait(&c, s, WAIT_MS);
+    curious_start(&c, s, WAIT_MS);
     asker_run(&s->asker);
     mono until = mono_add_ms(clock_mono(echo_clock()), WAIT_MS);
     /* A look after a millisecond asks again, and gets what is there. */
@@ -643,8 +616,8 @@ static void siteinfo_that_cannot_be_had_is_told_to_all(void **state)
     };
     struct stage *s = stage_new(&parsoid, REST, rules);
     struct curious c[3];
-    wait(&c[0], s, WAIT_MS);
-    wait(&c[1], s, WAIT_MS);
+    curious_start(&c[0], s, WAIT_MS);
+    curious_start(&c[1], s, WAIT_MS);
     asker_run(&s->asker);
     assert_int_equal(c[0].why, RENDER_FAILED);
     assert_int_equal(c[1].why, RENDER_FAILED);
@@ -653,16 +626,16 @@ static void siteinfo_that_cannot_be_had_is_told_to_all(void **state)
     struct origin_opts brief = parsoid;
     brief.timeout_ms = 200;
     s = stage_new(&brief, REST, hangs);
-    wait(&c[0], s, 10);
+    curious_start(&c[0], s, 10);
     asker_run(&s->asker);
     assert_int_equal(c[0].why, RENDER_TIMEOUT);
-    wait(&c[1], s, WAIT_MS); /* the fetch under way, or the memory of its failure */
+    curious_start(&c[1], s, WAIT_MS); /* the fetch under way, or the memory of its failure */
     asker_run(&s->asker);
     assert_int_equal(c[1].why, RENDER_TIMEOUT);
     stage_free(s);
     static const struct rule none[] = { { 0 } };
     s = stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, "/{title}", none);
-    wait(&c[0], s, WAIT_MS);
+    curious_start(&c[0], s, WAIT_MS);
     asker_run(&s->asker);
     assert_int_equal(c[0].why, RENDER_REFUSED);
     assert_null(origin_siteinfo(s->origin));
