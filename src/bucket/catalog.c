@@ -460,12 +460,12 @@ void pages_on_facts(struct pages *p, pages_facts_fn *facts, void *ctx)
     p->facts_ctx = ctx;
 }
 
-void pages_tell_facts(struct page_bucket *b, uint32_t domain, str title,
-                      const struct title_answer *a)
+void pages_tell_facts(struct page_bucket *b, uint32_t domain, str title, const struct fact *facts,
+                      unsigned count)
 {
     struct pages *p = b->pages;
-    if (p->facts != NULL && a->facts_count > 0)
-        p->facts(p->facts_ctx, b->number, domain, title, a->facts, a->facts_count);
+    if (p->facts != NULL && count > 0)
+        p->facts(p->facts_ctx, b->number, domain, title, facts, count);
 }
 
 void pages_stats_get(struct pages *p, struct pages_stats *out)

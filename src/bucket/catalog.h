@@ -53,9 +53,9 @@ struct pages {
 struct page_bucket *pages_numbered(struct pages *p, uint16_t number);
 /* Tells the listener. */
 void pages_tell(struct pages *p, uint16_t bucket, uint32_t domain, str title);
-/* Gives out the facts of an answer. */
-void pages_tell_facts(struct page_bucket *b, uint32_t domain, str title,
-                      const struct title_answer *a);
+/* Gives out facts, if there are any. */
+void pages_tell_facts(struct page_bucket *b, uint32_t domain, str title, const struct fact *facts,
+                      unsigned count);
 
 /* Plans the next rows of a bucket whose policy changed; the last batch sets replanned. cull.c */
 MUST_CHECK err bucket_replan(struct page_bucket *b, bool *more);

@@ -1,6 +1,7 @@
 /* check.c - what rows must hold among each other. Each title is looked at in one view; between
  * titles the view ends now and then, so that a long check keeps no space from being reused. */
 #include "bucket/ledger.h"
+#include "bucket/word.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -235,6 +236,40 @@ static void check_due(struct check *c, const struct due_entry *due)
         damage(c, "a due row is filed for what is not there", &parts.name);
 }
 
+static void check_word(struct check *c, const struct engine_row *found, err read)
+{
+    struct title_word word;
+    str title = found->key.n > 7 ? str_take(str_skip(found->key, 6), found->key.n - 7) : STR("");
+    (void)str_to_cstr(title, c->title, sizeof(c->title));
+    if (read == ERR_CORRUPT || page_word_decode(found->value, &word) != ERR_OK)
+        damage(c, "the wiki's word on it is damaged", NULL);
+}
+
+static err check_words(struct check *c)
+{
+    struct page_key from = { .n = 0 };
+    for (;;) {
+        const struct engine_range range = { .space = SPACE_WORD, .from = page_key_str(&from) };
+        struct engine_cursor *cursor = engine_cursor_open(c->view, &range);
+        struct engine_row found;
+        err e = ERR_OK;
+        for (unsigned rows = 0; rows < CHECK_SLICE_ROWS && (e == ERR_OK || e == ERR_CORRUPT);
+             rows++) {
+            e = engine_cursor_next(cursor, &found);
+            if (e != ERR_OK && e != ERR_CORRUPT)
+                break;
+            check_word(c, &found, e);
+            page_key_of(&from, found.key);
+        }
+        engine_cursor_close(&cursor);
+        if (e != ERR_OK && e != ERR_CORRUPT)
+            return e == ERR_NOT_FOUND ? ERR_OK : e;
+        page_key_after(&from);
+        engine_view_end(&c->view);
+        c->view = engine_view_begin(c->pages->engine);
+    }
+}
+
 static err check_dues(struct check *c)
 {
     struct due_entry due = { .key.n = 0 };
@@ -266,6 +301,8 @@ err pages_check(struct pages *p, void (*found)(void *ctx, const char *what), voi
     c.view = engine_view_begin(p->engine);
     check_titles(&c);
     err e = check_dues(&c);
+    if (e == ERR_OK)
+        e = check_words(&c);
     engine_view_end(&c.view);
     if (e != ERR_OK)
         return e;

@@ -259,6 +259,12 @@ static err step_whole(struct title *t, const struct fact *f, struct title_part *
     return e;
 }
 
+err edit_step_fact(struct edit *t, struct fact *f, struct title_part *part)
+{
+    fact_stamp(t->look.bucket->pages, f);
+    return title_step(&t->look.title, f, part);
+}
+
 /* What is stepped in several updates is the one fact of an order; FENCE, behind it, is stepped with
  * the first part. */
 err edit_step(struct edit *t, struct title_answer *a, struct title_part *part)

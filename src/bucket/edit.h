@@ -30,6 +30,8 @@ MUST_CHECK err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bu
 /* Steps the facts of an answer, each at its place in time. part: of the last fact; when it says
  * that there is more, a later update steps on with it, resumed. Then the answer has one fact. */
 MUST_CHECK err edit_step(struct edit *t, struct title_answer *a, struct title_part *part);
+/* One part of one fact, at its place in time. */
+MUST_CHECK err edit_step_fact(struct edit *t, struct fact *f, struct title_part *part);
 MUST_CHECK err edit_end(struct edit *t);
 
 #endif

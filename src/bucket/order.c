@@ -1,5 +1,5 @@
 /* order.c - what somebody asks for one render or title: extend, stash, unstash, hold, release,
- * purge, mark. One update that decides and steps; more that step on when one may not write it
+ * purge. One update that decides and steps; more that step on when one may not write it
  * all. */
 #include "bucket/edit.h"
 
@@ -74,9 +74,6 @@ static err order_first(struct page_order *o, struct edit *t)
         .named = o->named,
         .drop = o->drop,
         .elsewhere = o->elsewhere,
-        .rev_last = o->rev_last,
-        .mark = o->mark,
-        .said_at = o->said_at,
         .allow = page_condition_allow(&o->condition),
         .allow_ctx = &o->condition,
     };
@@ -149,7 +146,8 @@ static void order_done(void *ctx, err why)
     atomic_fetch_add(&pages->purged, own->purged_now);
     atomic_fetch_add(&pages->extended, own->phase == 0 && own->answer.extended);
     if (own->phase == 0 && !own->settling)
-        pages_tell_facts(o->bucket, o->domain, o->title, &own->answer);
+        pages_tell_facts(o->bucket, o->domain, o->title, own->answer.facts,
+                         own->answer.facts_count);
     if (own->changed)
         pages_tell(pages, o->bucket->number, o->domain, o->title);
     feed_batch_tell(&own->changes);
@@ -168,40 +166,15 @@ static void order_submit(struct page_order *o)
 {
     struct order_own *own = own_of(o);
     own->changes = feed_batch_new(&o->bucket->pages->feed);
-    own->update =
-        (struct engine_update){ .decide = order_decide,
-                                .done = order_done,
-                                .ctx = o,
-                                .deadline =
-                                    own->phase == 0 ? o->call.deadline : (mono){ .ns = INT64_MAX },
-                                .partition = STR_NONE,
-                                .frees = o->kind == ORDER_PURGE || o->kind == ORDER_RELEASE ||
-                                         o->kind == ORDER_MARK || o->kind == ORDER_UNSTASH };
+    own->update = (struct engine_update){
+        .decide = order_decide,
+        .done = order_done,
+        .ctx = o,
+        .deadline = own->phase == 0 ? o->call.deadline : (mono){ .ns = INT64_MAX },
+        .partition = STR_NONE,
+        .frees = o->kind == ORDER_PURGE || o->kind == ORDER_RELEASE || o->kind == ORDER_UNSTASH
+    };
     engine_submit(o->bucket->pages->engine, &own->update);
-}
-
-bool page_wants_mark(struct page_bucket *b, struct engine_view *v, const struct page_order *mark)
-{
-    const struct title_order o = { .kind = ORDER_MARK,
-                                   .name = mark->name,
-                                   .rev_last = mark->rev_last,
-                                   .mark = mark->mark,
-                                   .said_at = mark->said_at };
-    struct look k;
-    look_init(&k, b, v, mark->domain, mark->title);
-    /* What cannot be read is for the update to tell. */
-    return title_wants_mark(&k.title, &o) != ERR_NOT_FOUND;
-}
-
-/* Most of what an origin says is nothing against what is stored, and writes nothing. */
-static bool order_is_idle(struct page_order *o)
-{
-    if (o->kind != ORDER_MARK || !o->look_first)
-        return false;
-    struct engine_view *v = engine_view_begin(o->bucket->pages->engine);
-    bool wanted = page_wants_mark(o->bucket, v, o);
-    engine_view_end(&v);
-    return !wanted;
 }
 
 enum store_start page_order_start(struct page_bucket *b, struct page_order *o)
@@ -214,8 +187,6 @@ enum store_start page_order_start(struct page_bucket *b, struct page_order *o)
                      "the title is empty or too long, or a tid is given without its revision");
         return store_call_done(&o->call, ERR_BAD);
     }
-    if (order_is_idle(o))
-        return store_call_done(&o->call, ERR_OK);
     struct order_own *own = calloc(1, sizeof *own);
     INVARIANT(own != NULL);
     own->from = page_name_first;

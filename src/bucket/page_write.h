@@ -16,10 +16,9 @@ MUST_CHECK enum store_start page_put_start(struct page_bucket *b, struct page_pu
 MUST_CHECK err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_which *rev,
                          store_time began, uint64_t random, struct tid *out);
 
-/* Would such a mark change a stored render? Thread: any; never blocks. */
-MUST_CHECK bool page_wants_mark(struct page_bucket *b, struct engine_view *v,
-                                const struct page_order *mark);
 /* As page_store_order. */
 MUST_CHECK enum store_start page_order_start(struct page_bucket *b, struct page_order *o);
+/* As page_store_hear. */
+MUST_CHECK enum store_start page_hear_start(struct pages *p, struct page_hear *h);
 
 #endif

@@ -6,6 +6,7 @@
  * greater neighbour, and at most `count` rows of its group: nothing grows with history. */
 #include "bucket/bundle.h"
 #include "bucket/edit.h"
+#include "bucket/word.h"
 
 #include <string.h>
 
@@ -24,9 +25,30 @@ static struct put_own *own_of(const struct page_put *p)
     return p->call.own;
 }
 
-static err put_step(struct edit *t, struct page_put *p)
+/* The wiki's last word on the title, if there is one. ERR_GONE: it denies what is put. */
+static err put_heed(struct edit *t, struct page_put *p, struct title_word *last, bool *heard)
+{
+    *heard = false;
+    if (!p->heeds)
+        return ERR_OK;
+    err e = word_get(t->look.view, p->domain, p->title, last);
+    *heard = e == ERR_OK;
+    if (e == ERR_IO || !*heard || p->word == NULL || !title_word_denies(last, p->word))
+        return e == ERR_IO ? e : ERR_OK;
+    struct title_answer *a = &own_of(p)->answer;
+    a->trace = (struct page_trace){ .name = { .rev = p->rev, .tid = p->tid },
+                                    .state = PAGE_DELETED,
+                                    .at = last->asked_at,
+                                    .policy = t->look.title.plan->policy.kind,
+                                    .superseded_at = STORE_TIME_NEVER };
+    a->note = "deleted at the wiki while it was made";
+    return ERR_GONE;
+}
+
+static err put_step(struct edit *t, struct page_put *p, const struct title_word *last)
 {
     struct put_own *own = own_of(p);
+    uint64_t newest = last != NULL && last->rev > p->rev ? last->rev : 0;
     const struct title_put request = {
         .rev = p->rev,
         .has_tid = p->has_tid,
@@ -37,9 +59,12 @@ static err put_step(struct edit *t, struct page_put *p)
         .contents = own->row.contents,
         .contents_count = own->row.contents_count,
         .stash_ns = p->stash_ns,
-        .behind = p->behind,
+        .behind = p->behind > newest ? p->behind : newest,
         .said_at = p->said_at,
         .asked = p->asked,
+        .made = p->word == NULL
+                    ? (struct title_under){ 0 }
+                    : (struct title_under){ .touched = p->word->touched, .said = p->word->said },
         .allow = page_condition_allow(&p->condition),
         .allow_ctx = &p->condition,
     };
@@ -53,17 +78,23 @@ static err put_decide(struct engine_txn *txn, void *ctx)
 {
     struct page_put *p = ctx;
     struct title_answer *a = &own_of(p)->answer;
+    struct title_word last;
     struct page_key key;
     struct edit t;
+    bool heard = false;
     title_answer_init(a);
     struct feed_batch *changes = own_of(p)->changes;
     page_key_title(&key, p->bucket->number, p->domain, p->title);
     feed_batch_clear(changes, engine_txn_now(txn));
     err e = edit_begin(&t, txn, p->bucket, &key, changes);
     if (e == ERR_OK)
-        e = put_step(&t, p);
+        e = put_heed(&t, p, &last, &heard);
+    if (e == ERR_OK)
+        e = put_step(&t, p, heard ? &last : NULL);
     if (e == ERR_OK)
         e = edit_end(&t);
+    if (e == ERR_OK && p->heeds && p->word != NULL && !heard)
+        e = word_put(txn, p->domain, p->title, p->word);
     if (e == ERR_GONE)
         p->trace = a->trace;
     if (a->note != NULL)
@@ -87,7 +118,7 @@ static void put_done(void *ctx, err why)
     if (why == ERR_OK) {
         atomic_fetch_add(p->applied ? &pages->puts : &pages->duplicates, 1);
         atomic_fetch_add(&pages->superseded, a->superseded);
-        pages_tell_facts(p->bucket, p->domain, p->title, a);
+        pages_tell_facts(p->bucket, p->domain, p->title, a->facts, a->facts_count);
         if (a->facts_count > 0)
             pages_tell(pages, p->bucket->number, p->domain, p->title);
         feed_batch_tell(&own->changes);

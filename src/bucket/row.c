@@ -13,7 +13,8 @@ enum {
     HAS_HOLD = 16,
     HAS_DUE = 32,
     HAS_HIDDEN = 64,
-    HAS_ALL = 127
+    HAS_MADE = 128,
+    HAS_ALL = 255
 };
 
 char *varint_put(char *at, uint64_t v)
@@ -76,7 +77,8 @@ static int row_flags(const struct page_render *r)
     return (is_never(r->superseded_at) ? 0 : HAS_SUPERSEDED) | (is_never(r->out_at) ? 0 : HAS_OUT) |
            (r->requested_until.ns == 0 ? 0 : HAS_REQUESTED) |
            (r->stash_until.ns == 0 ? 0 : HAS_STASH) | (r->hold_until.ns == 0 ? 0 : HAS_HOLD) |
-           (is_never(r->due_at) ? 0 : HAS_DUE) | (r->hidden == PAGE_CURRENT ? 0 : HAS_HIDDEN);
+           (is_never(r->due_at) ? 0 : HAS_DUE) | (r->hidden == PAGE_CURRENT ? 0 : HAS_HIDDEN) |
+           (r->made.said == 0 ? 0 : HAS_MADE);
 }
 
 static char *times_put(char *at, const struct page_render *r, int flags)
@@ -100,6 +102,11 @@ static char *times_put(char *at, const struct page_render *r, int flags)
     if (flags & HAS_HIDDEN) {
         *at++ = (char)r->hidden;
         at = time_put(at, r->hidden_at);
+    }
+    if (flags & HAS_MADE) {
+        put_be64(at, (uint64_t)r->made.touched);
+        put_be64(at + 8, (uint64_t)r->made.said);
+        at += 16;
     }
     return at;
 }
@@ -126,6 +133,10 @@ static void times_get(struct cursor *c, struct page_render *r, int flags)
         r->hidden = cursor_u8(c);
         c->failed |= r->hidden != PAGE_SUPPRESSED && r->hidden != PAGE_DELETED;
         r->hidden_at = time_get(c);
+    }
+    if (flags & HAS_MADE) {
+        r->made.touched = (int64_t)cursor_be64(c);
+        r->made.said = (int64_t)cursor_be64(c);
     }
 }
 

@@ -5,6 +5,7 @@
  * yet, are in memory always. So nothing of the engine outlives the call. */
 #include "bucket/list.h"
 #include "bucket/page_write.h"
+#include "bucket/word.h"
 
 static struct pages *pages_of(struct page_store *s)
 {
@@ -69,12 +70,20 @@ static unsigned contents_choose(struct page_read *r)
     return r->choose == NULL ? there : there & r->choose(r);
 }
 
+/* A word that cannot be read is as good as none: the wiki is asked again. */
+static void read_word(struct page_read *r, struct engine_view *v)
+{
+    r->heard = r->heeds && word_get(v, r->which.domain, r->which.title, &r->word) == ERR_OK;
+}
+
 static err read_now(struct page_read *r, struct engine_view *v, unsigned *left)
 {
+    read_word(r, v);
     err e = page_find(r->bucket, v, &r->which, &r->render, &r->trace);
     r->found = e == ERR_OK;
     if (e != ERR_OK)
         return e;
+    r->dated = r->heard ? title_dated(&r->word, &r->render) : DATED_NOT;
     r->lasts_until = page_lasts_until(r->bucket, &r->render);
     *left = contents_choose(r);
     return contents_read(r, left, true);
@@ -154,6 +163,11 @@ static enum store_start pages_put(struct page_store *s, struct page_put *p)
     return page_put_start(p->bucket, p);
 }
 
+static enum store_start pages_hear(struct page_store *s, struct page_hear *h)
+{
+    return page_hear_start(pages_of(s), h);
+}
+
 static enum store_start pages_order(struct page_store *s, struct page_order *o)
 {
     INVARIANT(o->bucket->pages == pages_of(s));
@@ -213,6 +227,7 @@ static const struct page_store_ops pages_ops = {
     .read = pages_read,
     .put = pages_put,
     .order = pages_order,
+    .hear = pages_hear,
     .list = pages_list,
     .explain = pages_explain,
     .upkeep = pages_store_upkeep,

@@ -48,6 +48,7 @@ enum engine_space {
     SPACE_COMPARE = 11,   /* bench/strategy: two_table, table_per_query */
     SPACE_QUEUE = 12,     /* queue/queue.h: the catalogue of queues */
     SPACE_PARTITION = 13, /* queue/store/store.h: partitions of a local store */
+    SPACE_WORD = 14,      /* bucket/word.h: the wiki's last word on a title */
 };
 
 struct engine;

@@ -1,6 +1,6 @@
 /* ask.c - one question to the wiki, and the marks that its answer leaves.
  *
- *   ask (loop) -> a text: parsed (pool) -> marks, one after the other (pool, committer) -> done
+ *   ask (loop) -> a text: parsed (pool) -> heard by the store (pool, committer) -> done
  *             \-> no text: told (loop) ---^ */
 #include "page/ask.h"
 
@@ -9,7 +9,7 @@
 static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
 {
     a->marks[a->marks_count++] =
-        (struct page_mark){ .state = state, .first = first, .last = last, .said_at = a->began };
+        (struct title_mark){ .state = state, .first = first, .last = last, .said_at = a->began };
 }
 
 /* The marks there could be. Pure but for them. */
@@ -18,7 +18,7 @@ static void collect(struct page_ask *a)
     const struct render_request *r = &a->request;
     bool named = r->rev != 0;
     uint64_t rev = named ? r->rev : r->meta.rev;
-    a->marks_count = a->marks_next = a->marks_wanted = 0;
+    a->marks_count = 0;
     switch (a->why) {
     case RENDER_FINE:
         add(a, PAGE_CURRENT, rev, rev);
@@ -49,60 +49,42 @@ static void collect(struct page_ask *a)
     }
 }
 
-/* Others may have stored what we have not, so a no is told always; what is fine, when it was news
- * to us. */
 static void tell(const struct page_ask *a)
 {
     for (unsigned i = 0; i < a->marks_count; i++)
         page_mark_tell(a->service, a->target, &a->marks[i]);
 }
 
-static void marked(struct store_call *c);
-
-/* True: it is under way, and a is its. */
-static bool mark_start(struct page_ask *a, const struct page_mark *mark)
+/* Others may have stored what we have not, so a no is told always; what is fine, when it was news
+ * to us. */
+static void heard(struct store_call *c)
 {
-    a->order = (struct page_order){ .call = { .deadline = page_write_deadline(a->service),
-                                              .home = loop_pool(a->service->loop),
-                                              .done = marked },
-                                    .bucket = a->target->settings->bucket,
-                                    .kind = ORDER_MARK,
-                                    .domain = a->target->domain->number,
-                                    .title = a->target->title,
-                                    .name = { .rev = mark->first },
-                                    .rev_last = mark->last,
-                                    .mark = mark->state,
-                                    .said_at = mark->said_at,
-                                    .look_first = true };
-    return page_store_order(a->service->store, &a->order) == STORE_LATER;
-}
-
-/* The marks that are left, one after the other. Most change nothing, and are forgotten. Pool. */
-static void marks_go_on(struct page_ask *a)
-{
-    while (a->marks_next < a->marks_count)
-        if (mark_start(a, &a->marks[a->marks_next++]))
-            return;
-    a->marks_count = a->marks_wanted;
-    if (a->why == RENDER_FINE)
-        tell(a);
-    a->done(a);
-}
-
-static void marks_run(struct task *t)
-{
-    marks_go_on(CONTAINER_OF(t, struct page_ask, task));
-}
-
-static void marked(struct store_call *c)
-{
-    struct page_ask *a = CONTAINER_OF(c, struct page_ask, order.call);
+    struct page_ask *a = CONTAINER_OF(c, struct page_ask, hear.call);
     if (c->why != ERR_OK)
         log_event(a->service->log, LOG_WARN, "page.mark_failed",
                   LOG_STR("domain", a->target->domain->name), LOG_STR("title", a->target->title),
                   LOG_CSTR("why", err_name(c->why)));
-    a->marks[a->marks_wanted++] = a->marks[a->marks_next - 1];
-    marks_go_on(a);
+    if (a->why == RENDER_FINE && (a->hear.changed || c->why != ERR_OK))
+        tell(a);
+    a->done(a);
+}
+
+/* Most of it changes nothing, and is forgotten. Pool. */
+static void hear(struct page_ask *a)
+{
+    a->hear = (struct page_hear){ .call = { .deadline = page_write_deadline(a->service),
+                                            .home = loop_pool(a->service->loop),
+                                            .done = heard },
+                                  .domain = a->target->domain->number,
+                                  .title = a->target->title,
+                                  .marks = a->marks,
+                                  .marks_count = a->marks_count };
+    store_call_then(page_store_hear(a->service->store, &a->hear), &a->hear.call);
+}
+
+static void hear_run(struct task *t)
+{
+    hear(CONTAINER_OF(t, struct page_ask, task));
 }
 
 static void ask_heed(struct page_ask *a, enum render_why why)
@@ -119,7 +101,7 @@ static void asked(struct render_request *r, enum render_why why)
 {
     struct page_ask *a = r->ctx;
     ask_heed(a, why);
-    a->task.run = marks_run;
+    a->task.run = hear_run;
     home_post(loop_pool(a->service->loop), &a->task);
 }
 
@@ -128,7 +110,7 @@ static void parsed(struct render_request *r, enum render_why why)
 {
     struct page_ask *a = r->ctx;
     ask_heed(a, why);
-    marks_go_on(a);
+    hear(a);
 }
 
 void page_ask_start(struct page_ask *a)

@@ -17,7 +17,7 @@
 #include "loop/loop.h"
 #include "page/tell.h"
 
-enum { PAGE_MARKS_MAX = 2 };
+enum { ASK_MARKS_MAX = 2 };
 
 struct page_ask {
     /* in; borrowed until done */
@@ -35,9 +35,9 @@ struct page_ask {
     struct render_request request;
     /* the module's */
     struct task task;
-    struct page_order order;
-    struct page_mark marks[PAGE_MARKS_MAX]; /* the first marks_wanted of them changed something */
-    unsigned marks_count, marks_next, marks_wanted;
+    struct page_hear hear;
+    struct title_mark marks[ASK_MARKS_MAX];
+    unsigned marks_count;
 };
 /* done: once, later, on the pool, when the marks are on disk; one that could not be written is
  * logged. Thread: loop. */

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "codec/told.h"
 #include "flight/shared.h"
+#include "loop/loop.h"
 #include "page/make.h"
 
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static enum told_state told_state_of(enum page_state state)
 }
 
 void page_mark_tell(const struct page_service *s, const struct page_target *t,
-                    const struct page_mark *mark)
+                    const struct title_mark *mark)
 {
     if (s->shared != NULL)
         tell(s, t,
@@ -71,42 +72,43 @@ void page_mark_tell(const struct page_service *s, const struct page_target *t,
 
 /* ---- being told ---- */
 
-/* Words are followed in the order they came in: the loop hands them to the store one after the
- * other. Where the store ends with them is good enough to go on; the loop may be gone by then. */
+/* Purges are handed to the store in the order they came in. Marks are heard on the pool, where the
+ * store may look first: they say themselves which is the later. The loop may be gone by the end. */
 struct following {
-    struct page_order op;
-    char title[PAGE_TITLE_BYTES_MAX];
     const struct page_service *service;
+    char title[PAGE_TITLE_BYTES_MAX];
+    union {
+        struct page_order purge;
+        struct page_hear hear;
+    };
+    struct title_mark mark;
+    struct task task;
 };
 
-static void followed(struct store_call *c)
+static void followed(struct following *f, const char *event, str title, err why)
 {
-    struct following *t = CONTAINER_OF(c, struct following, op.call);
-    if (c->why != ERR_OK)
-        log_event(t->service->log, LOG_WARN,
-                  t->op.kind == ORDER_PURGE ? "purge.not_followed" : "mark.not_followed",
-                  LOG_STR("title", t->op.title), LOG_CSTR("why", err_name(c->why)));
-    free(t);
+    if (why != ERR_OK)
+        log_event(f->service->log, LOG_WARN, event, LOG_STR("title", title),
+                  LOG_CSTR("why", err_name(why)));
+    free(f);
 }
 
-static void follow_purge(struct page_order *op, const struct told *t)
+static void purged(struct store_call *c)
 {
-    op->kind = ORDER_PURGE;
-    op->name.rev = t->purge.rev;
-    op->has_rev = t->purge.rev != 0;
-    op->has_tid = t->purge.has_tid;
-    if (op->has_tid)
-        op->name.tid = t->purge.tid;
+    struct following *f = CONTAINER_OF(c, struct following, purge.call);
+    followed(f, "purge.not_followed", f->purge.title, c->why);
 }
 
-static void follow_mark(struct page_order *op, const struct told *t, store_time now)
+static void heard(struct store_call *c)
 {
-    op->kind = ORDER_MARK;
-    op->mark = page_states[t->mark.state];
-    op->name.rev = t->mark.first;
-    op->rev_last = t->mark.last;
-    /* A clock that is ahead says no more than now. */
-    op->said_at = store_time_before(now, t->mark.said_at) ? now : t->mark.said_at;
+    struct following *f = CONTAINER_OF(c, struct following, hear.call);
+    followed(f, "mark.not_followed", f->hear.title, c->why);
+}
+
+static void hear_run(struct task *t)
+{
+    struct following *f = CONTAINER_OF(t, struct following, task);
+    store_call_then(page_store_hear(f->service->store, &f->hear), &f->hear.call);
 }
 
 static struct following *following_new(const struct page_service *s, const struct told *t)
@@ -115,12 +117,51 @@ static struct following *following_new(const struct page_service *s, const struc
     INVARIANT(f != NULL);
     f->service = s;
     memcpy(f->title, t->title.p, t->title.n);
-    f->op.title = (str){ .p = f->title, .n = t->title.n };
-    if (t->kind == TOLD_PURGE)
-        follow_purge(&f->op, t);
-    else
-        follow_mark(&f->op, t, clock_store(s->clock));
     return f;
+}
+
+static void follow_purge(const struct page_service *s, const struct told *t,
+                         const struct page_domain *domain)
+{
+    struct page_bucket *bucket = page_store_bucket(s->store, t->bucket);
+    if (bucket == NULL)
+        return; /* only others have it */
+    struct following *f = following_new(s, t);
+    f->purge = (struct page_order){
+        .call = { .deadline = page_write_deadline(s), .home = home_here(), .done = purged },
+        .bucket = bucket,
+        .kind = ORDER_PURGE,
+        .domain = domain->number,
+        .title = { .p = f->title, .n = t->title.n },
+        .has_rev = t->purge.rev != 0,
+        .has_tid = t->purge.has_tid,
+        .name = { .rev = t->purge.rev },
+        .elsewhere = domain->origin != NULL
+    };
+    if (t->purge.has_tid)
+        f->purge.name.tid = t->purge.tid;
+    store_call_then(page_store_order(s->store, &f->purge), &f->purge.call);
+}
+
+static void follow_mark(const struct page_service *s, const struct told *t,
+                        const struct page_domain *domain)
+{
+    const store_time now = clock_store(s->clock);
+    struct following *f = following_new(s, t);
+    /* A clock that is ahead says no more than now. */
+    f->mark = (struct title_mark){ .state = page_states[t->mark.state],
+                                   .first = t->mark.first,
+                                   .last = t->mark.last,
+                                   .said_at = store_time_min(t->mark.said_at, now) };
+    f->hear = (struct page_hear){
+        .call = { .deadline = page_write_deadline(s), .home = home_here(), .done = heard },
+        .domain = domain->number,
+        .title = { .p = f->title, .n = t->title.n },
+        .marks = &f->mark,
+        .marks_count = 1
+    };
+    f->task.run = hear_run;
+    home_post(loop_pool(s->loop), &f->task);
 }
 
 void page_told(const struct page_service *s, str text)
@@ -128,16 +169,11 @@ void page_told(const struct page_service *s, str text)
     struct told t;
     if (!told_decode(text, &t) || str_eq(t.node, str_of(flight_shared_node(s->shared))))
         return;
-    struct page_bucket *bucket = page_store_bucket(s->store, t.bucket);
     const struct page_domain *domain = page_domain_find(s, t.domain);
-    if (bucket == NULL || domain == NULL || t.title.n > PAGE_TITLE_BYTES_MAX)
-        return; /* only others have it */
-    struct following *f = following_new(s, &t);
-    f->op.call.deadline = page_write_deadline(s);
-    f->op.call.home = home_here();
-    f->op.call.done = followed;
-    f->op.bucket = bucket;
-    f->op.domain = domain->number;
-    f->op.elsewhere = domain->origin != NULL;
-    store_call_then(page_store_order(s->store, &f->op), &f->op.call);
+    if (domain == NULL || t.title.n > PAGE_TITLE_BYTES_MAX)
+        return;
+    if (t.kind == TOLD_PURGE)
+        follow_purge(s, &t, domain);
+    else
+        follow_mark(s, &t, domain);
 }

@@ -10,15 +10,9 @@
 
 /* What was purged here. Does nothing without Redis. */
 void page_purge_tell(const struct page_service *s, const struct page_target *t);
-/* What the origin of t's title said at that instant of its revisions first to last. */
-struct page_mark {
-    enum page_state state;
-    uint64_t first, last;
-    store_time said_at;
-};
-/* It was marked here. Does nothing without Redis. */
+/* What the origin of t's title said was heard here. Does nothing without Redis. */
 void page_mark_tell(const struct page_service *s, const struct page_target *t,
-                    const struct page_mark *mark);
+                    const struct title_mark *mark);
 /* The other end: a word from another server. Thread: loop. */
 void page_told(const struct page_service *s, str text);
 

@@ -27,6 +27,7 @@ struct page_bucket_opts origins_stash_opts(const struct config *config)
     policy.ttl_ns = policy.stash_ttl_ns;
     return (struct page_bucket_opts){ .name = ORIGINS_STASH_NAME,
                                       .policy = policy,
+                                      .deaf = true,
                                       .codec = config->buckets[0].page.codec };
 }
 

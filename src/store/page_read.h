@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "store/store.h"
-#include "title/stored.h"
+#include "title/word.h"
 
 enum {
     PAGE_TITLE_BYTES_MAX = 440,
@@ -55,6 +55,7 @@ struct page_read {
     struct page_bucket *bucket;
     struct page_which which;
     struct arena *arena; /* of what is read */
+    bool heeds;          /* the domain has a wiki: its last word is wanted, too */
     unsigned wanted_count;
     str wanted[PAGE_WANTED_MAX]; /* names of contents */
     /* Which of those to read, as bits, once render and contents are known; NULL: all that are
@@ -67,6 +68,9 @@ struct page_read {
      * (ORDER_EXTEND), as long as the title does not change; NEVER: at no time */
     store_time lasts_until;
     struct page_trace trace;
+    bool heard; /* word is the last; with heeds */
+    struct title_word word;
+    enum title_dated dated;                               /* the render is, by that word */
     const struct page_content *contents[PAGE_WANTED_MAX]; /* NULL: the render has none of it */
     struct page_body bodies[PAGE_WANTED_MAX];
 };

@@ -10,16 +10,17 @@
  *     or a hold;
  * NEVER for what policy keeps. A render past due_at is not served, whether or not it was culled
  * already. A cull leaves a trace for ledger_ttl. A purge leaves a fence: tids in its range not
- * after the purge are refused. A mark hides renders the origin says are suppressed or deleted: to
- * reads they are gone (ERR_GONE, the trace's state says which), and never the latest; they stay
+ * after the purge are refused. The wiki's word hides renders that are suppressed or deleted there:
+ * to reads they are gone (ERR_GONE, the trace's state says which), and never the latest; they stay
  * until they are due, and a put of their revision shows them again.
- *   Requests: page_read.h, page_write.h. Stores: bucket/pages.h, on the embedded engine.
- * Source: RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
+ *   Requests: page_read.h, page_write.h, page_word.h. Stores: bucket/pages.h, on the embedded
+ * engine. Source: RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
 #ifndef STORE_PAGE_STORE_H
 #define STORE_PAGE_STORE_H
 
 #include "store/change.h"
 #include "store/page_read.h"
+#include "store/page_word.h"
 #include "store/page_write.h"
 
 struct page_store;
@@ -38,6 +39,7 @@ struct page_store_ops {
     enum store_start (*read)(struct page_store *s, struct page_read *r);
     enum store_start (*put)(struct page_store *s, struct page_put *p);
     enum store_start (*order)(struct page_store *s, struct page_order *o);
+    enum store_start (*hear)(struct page_store *s, struct page_hear *h);
     enum store_start (*list)(struct page_store *s, struct page_list *l);
     enum store_start (*explain)(struct page_store *s, struct page_explain *x);
     err (*upkeep)(struct page_store *s, bool *more, store_time *next);
@@ -87,6 +89,11 @@ MUST_CHECK static inline enum store_start page_store_order(struct page_store *s,
                                                            struct page_order *o)
 {
     return s->ops->order(s, o);
+}
+/* Looks first. Thread: any but the loop. */
+MUST_CHECK static inline enum store_start page_store_hear(struct page_store *s, struct page_hear *h)
+{
+    return s->ops->hear(s, h);
 }
 /* Thread: any but the loop. */
 MUST_CHECK static inline enum store_start page_store_list(struct page_store *s, struct page_list *l)

@@ -59,6 +59,8 @@ struct page_put {
     uint64_t behind;  /* > rev: this revision exists elsewhere, so what is put is not the latest */
     store_time said_at; /* when the origin was asked for it; ZERO: now. A later word against it:
                            ERR_GONE */
+    bool heeds;         /* the domain has a wiki: its last word judges what is put */
+    const struct title_word *word; /* under which the wiki made it; NULL: none. With heeds */
     bool asked; /* made on request: kept for historical_ttl from now when it is not the latest */
     struct page_condition condition; /* does not hold: ERR_PRECONDITION, nothing stored */
     struct arena *arena;             /* for the frames, and the store */
@@ -88,13 +90,7 @@ struct page_order {
     struct page_condition condition; /* does not hold: ERR_PRECONDITION, nothing changed */
     bool named; /* STASH: the read named its revision, so it extends life too */
     bool drop;  /* UNSTASH (of an exact render): it goes too, as it is kept for its stash alone */
-    bool elsewhere;       /* PURGE: no stored render becomes the latest in the place of one taken */
-    uint64_t rev_last;    /* MARK: of name.rev to it */
-    enum page_state mark; /* MARK: SUPPRESSED, DELETED; CURRENT: not hidden any more */
-    store_time said_at;   /* MARK: when the origin was asked; what is stored later is spared */
-    /* MARK: looks first; STORE_DONE and ERR_OK when it would change no stored render, else
-     * STORE_LATER. Then the loop must not call. */
-    bool look_first;
+    bool elsewhere; /* PURGE: no stored render becomes the latest in the place of one taken */
     /* out */
     struct page_render render; /* as it is after the order; of an order on a render */
     int64_t pinned_ns; /* STASH: by how much longer than before it is pinned; UNSTASH: how long it

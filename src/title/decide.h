@@ -7,11 +7,12 @@
 #define TITLE_DECIDE_H
 
 #include "title/title.h"
+#include "title/word.h"
 
 /* A condition of the caller's; latest NULL: there is none. Pure. */
 typedef bool page_allow_fn(const void *ctx, const struct page_render *latest);
 
-enum { TITLE_FACTS_MAX = 4 };
+enum { TITLE_FACTS_MAX = 5 };
 struct title_answer {
     struct fact facts[TITLE_FACTS_MAX]; /* in their order; srv and n are the caller's to set */
     unsigned facts_count;
@@ -41,10 +42,11 @@ struct title_put {
     const unsigned char *digest, *plain_digest;
     const struct page_content *contents; /* the fact borrows them */
     unsigned contents_count;
-    int64_t stash_ns;     /* > 0: stashed at once */
-    uint64_t behind;      /* > rev: this revision exists elsewhere */
-    store_time said_at;   /* when the origin was asked; ZERO: now */
-    bool asked;           /* made on request */
+    int64_t stash_ns;   /* > 0: stashed at once */
+    uint64_t behind;    /* > rev: this revision exists elsewhere */
+    store_time said_at; /* when the origin was asked; ZERO: now */
+    bool asked;         /* made on request */
+    struct title_under made;
     page_allow_fn *allow; /* NULL: no condition */
     const void *allow_ctx;
 };
@@ -67,22 +69,33 @@ struct title_order {
     enum page_order_kind kind;
     bool has_rev, has_tid;
     struct page_name name;
-    store_time until;     /* HOLD */
-    bool named;           /* STASH: the read named its revision */
-    bool drop;            /* UNSTASH: the render goes, too */
-    bool elsewhere;       /* PURGE */
-    uint64_t rev_last;    /* MARK: from name.rev */
-    enum page_state mark; /* MARK: SUPPRESSED, DELETED, CURRENT */
-    store_time said_at;   /* MARK */
+    store_time until; /* HOLD */
+    bool named;       /* STASH: the read named its revision */
+    bool drop;        /* UNSTASH: the render goes, too */
+    bool elsewhere;   /* PURGE */
     page_allow_fn *allow;
     const void *allow_ctx;
 };
-/* render: as it is before the facts; not for UNSTASH, PURGE, MARK. ERR_PRECONDITION, ERR_BAD;
- * ERR_NOT_FOUND, ERR_GONE with the trace. What a purge took and a mark changed, step says. */
+/* render: as it is before the facts; not for UNSTASH, PURGE. ERR_PRECONDITION, ERR_BAD;
+ * ERR_NOT_FOUND, ERR_GONE with the trace. What a purge took, step says. */
 MUST_CHECK err title_decide_order(struct title *t, const struct title_order *o,
                                   struct page_render *render, struct title_answer *a);
 
-/* Would such a mark change a stored render? ERR_NOT_FOUND: no. */
-MUST_CHECK err title_wants_mark(const struct title *t, const struct title_order *mark);
+/* What the wiki said: of the title, of revisions. */
+struct title_hearing {
+    const struct title_word *word; /* NULL: nothing of the title, or what says nothing (word.h) */
+    const struct title_word *last; /* before that; NULL: none */
+    const struct title_mark *marks;
+    unsigned marks_count;
+};
+/* The next fact that would change a stored render. *at: 0, then as it was left; facts come in an
+ * order in which none undoes one before. Each is stepped before the next is asked for, and one that
+ * is stepped in parts until there are no more. ERR_NOT_FOUND: that was all. */
+MUST_CHECK err title_hearing_next(const struct title *t, const struct title_hearing *h,
+                                  unsigned *at, struct fact *f);
+/* The greatest stored revision that is shown, when it is greater than the wiki's newest; else 0. It
+ * was deleted, or the wiki answered from a copy of its database that is behind. */
+MUST_CHECK err title_hearing_above(const struct title *t, const struct title_word *word,
+                                   uint64_t *rev);
 
 #endif

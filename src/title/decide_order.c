@@ -1,7 +1,7 @@
 /* decide_order.c - what somebody asks for one render or title: its answer, and its facts. */
 #include "title/decide.h"
 #include "title/find.h"
-#include "title/steps.h"
+#include "title/seen.h"
 
 struct order_work {
     struct title *t;
@@ -127,27 +127,6 @@ static void decide_purge(struct order_work *w)
     order_add_fact(w, o->elsewhere ? FACT_PURGE_ELSEWHERE : FACT_PURGE, range);
 }
 
-/* A word from the future is one of now: no put that comes later was asked for before it. */
-static struct fact mark_fact(const struct title *t, const struct title_order *o)
-{
-    static const enum fact_what whats[PAGE_STATES] = { [PAGE_CURRENT] = FACT_SHOWN,
-                                                       [PAGE_SUPPRESSED] = FACT_SUPPRESSED,
-                                                       [PAGE_DELETED] = FACT_DELETED };
-    INVARIANT(whats[o->mark] != 0);
-    return (struct fact){ .what = whats[o->mark],
-                          .at = t->now,
-                          .name = { .rev = o->name.rev },
-                          .rev_last = o->rev_last,
-                          .said_at = store_time_min(o->said_at, t->now) };
-}
-
-err title_wants_mark(const struct title *t, const struct title_order *mark)
-{
-    struct page_row row;
-    const struct fact f = mark_fact(t, mark);
-    return mark_next(t, &f, page_name_high(mark->rev_last), &row);
-}
-
 static err order_allowed(struct order_work *w)
 {
     struct page_row row;
@@ -176,10 +155,6 @@ static err order_answer(struct order_work *w)
         return decide_release(w);
     case ORDER_PURGE:
         decide_purge(w);
-        break;
-    case ORDER_MARK:
-        if (w->order->name.rev <= w->order->rev_last)
-            *order_add_fact(w, FACT_SHOWN, w->order->name) = mark_fact(w->t, w->order);
         break;
     }
     return ERR_OK;

@@ -190,6 +190,8 @@ static err put_answer_stored(struct put_work *w, const struct page_row *row)
         put_add_fact(w, FACT_STASH, r.name)->until = until;
         w->a->pinned_ns = w->put->stash_ns - retention_stash_left(&r, w->t->now);
     }
+    if (title_under_later(w->put->made, r.made))
+        put_add_fact(w, FACT_MADE, r.name)->made = w->put->made;
     if (word > 0)
         put_add_fact(w, FACT_WORD, (struct page_name){ .rev = word })->said_at = w->said_at;
     w->a->name = r.name;
@@ -255,6 +257,7 @@ static void put_fill_fact(const struct put_work *w, struct fact *f)
     f->said_at = w->t->serial ? w->t->now : w->said_at;
     f->stash_until = p->stash_ns > 0 ? store_time_add(w->t->now, p->stash_ns) : STORE_TIME_ZERO;
     f->behind = p->behind;
+    f->made = p->made;
     f->contents = p->contents;
     f->contents_count = p->contents_count;
     memcpy(f->digest, p->digest, PAGE_DIGEST_BYTES);

@@ -25,6 +25,7 @@ const char *fact_name(enum fact_what what)
         [FACT_UNSTASH] = "unstash",
         [FACT_DROP] = "drop",
         [FACT_RELEASE] = "release",
+        [FACT_MADE] = "made",
     };
     INVARIANT(what >= FACT_WORD);
     INVARIANT(what < FACT_WHATS);
@@ -73,6 +74,20 @@ static store_time fact_get_time(struct cursor *c)
     return (store_time){ .ns = (int64_t)cursor_be64(c) };
 }
 
+static char *fact_put_made(char *at, struct title_under made)
+{
+    put_be64(at, (uint64_t)made.touched);
+    put_be64(at + 8, (uint64_t)made.said);
+    return at + 16;
+}
+
+static struct title_under fact_get_made(struct cursor *c)
+{
+    struct title_under made = { .touched = (int64_t)cursor_be64(c) };
+    made.said = (int64_t)cursor_be64(c);
+    return made;
+}
+
 static char *fact_put_contents(char *at, const struct fact *f)
 {
     *at++ = (char)f->contents_count;
@@ -100,7 +115,7 @@ static char *fact_put_put(char *at, const struct fact *f)
     at = fact_put_time(at, f->stash_until);
     at = fact_put_time(at, f->said_at);
     put_be64(at, f->behind);
-    at += 8;
+    at = fact_put_made(at + 8, f->made);
     memcpy(at, f->digest, PAGE_DIGEST_BYTES);
     memcpy(at + PAGE_DIGEST_BYTES, f->plain_digest, PAGE_DIGEST_BYTES);
     return fact_put_contents(at + 2 * (size_t)PAGE_DIGEST_BYTES, f);
@@ -121,6 +136,8 @@ str fact_encode(const struct fact *f, char *out)
         at = fact_put_put(at, f);
     if (fact_is_pin(f))
         at = fact_put_time(at, f->until);
+    if (f->what == FACT_MADE)
+        at = fact_put_made(at, f->made);
     if (f->what == FACT_WORD || fact_is_mark(f))
         at = fact_put_time(at, f->said_at);
     if (f->what == FACT_FENCE)
@@ -163,6 +180,7 @@ static bool fact_get_put(struct cursor *c, struct fact *out, struct page_content
     out->stash_until = fact_get_time(c);
     out->said_at = fact_get_time(c);
     out->behind = cursor_be64(c);
+    out->made = fact_get_made(c);
     str digests = cursor_bytes(c, 2 * (size_t)PAGE_DIGEST_BYTES);
     if (c->failed || out->behind > FACT_REV_MAX || page_name_is_unmade(out->name))
         return false;
@@ -207,6 +225,8 @@ err fact_decode(str value, struct fact *out, struct page_content *contents)
         return ERR_CORRUPT;
     if (fact_is_pin(out))
         out->until = fact_get_time(&c);
+    if (out->what == FACT_MADE)
+        out->made = fact_get_made(&c);
     if (out->what == FACT_WORD || fact_is_mark(out))
         out->said_at = fact_get_time(&c);
     if (out->what == FACT_FENCE)

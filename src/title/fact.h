@@ -36,6 +36,7 @@ enum fact_what {
     FACT_UNSTASH = 12, /* the stash of a render ends */
     FACT_DROP = 13,    /* and the render, kept for it alone, is purged */
     FACT_RELEASE = 14, /* the hold of a render ends, or those of a revision (tid zero) */
+    FACT_MADE = 15,    /* the wiki made a render once more, and it is the same */
     FACT_WHATS
 };
 const char *fact_name(enum fact_what what); /* "put" */
@@ -47,9 +48,10 @@ struct fact {
     store_time joined_at; /* FENCE: its arrival */
     uint32_t n;
     struct page_name name;
-    uint64_t rev_last;  /* marks */
-    store_time said_at; /* WORD, marks, PUT: when the wiki was asked */
-    store_time until;   /* pins; PUT: as of a request, ZERO: none */
+    uint64_t rev_last;       /* marks */
+    store_time said_at;      /* WORD, marks, PUT: when the wiki was asked */
+    store_time until;        /* pins; PUT: as of a request, ZERO: none */
+    struct title_under made; /* MADE, PUT */
     /* PUT */
     store_time stash_until; /* ZERO: none */
     uint64_t behind;        /* > name.rev: this revision exists elsewhere */
@@ -82,7 +84,7 @@ bool fact_before(const struct fact *a, const struct fact *b);
 /* Version, what, server, count, times, name; then what this kind has. Big-endian. */
 enum {
     FACT_CONTENT_BYTES_MAX = 1 + PAGE_CONTENT_NAME_BYTES_MAX + 1 + 3 * 4 + 8,
-    FACT_BYTES_MAX = 2 + 8 + 8 + 8 + TID_KEY_BYTES + 4 * 8 + 2 * PAGE_DIGEST_BYTES + 1 +
+    FACT_BYTES_MAX = 2 + 8 + 8 + 8 + TID_KEY_BYTES + 6 * 8 + 2 * PAGE_DIGEST_BYTES + 1 +
                      PAGE_CONTENTS_MAX * FACT_CONTENT_BYTES_MAX,
 };
 /* out has FACT_BYTES_MAX bytes. Invariant: what fact_decode takes. */

@@ -15,6 +15,7 @@ static void row_of_put(struct title *t, const struct fact *f, struct page_row *r
     row->r.stored_at = t->now;
     row->r.stash_until = f->stash_until;
     row->r.requested_until = f->until;
+    row->r.made = f->made;
     row->r.contents_count = f->contents_count;
     if (f->contents_count > 0)
         memcpy(row->r.contents, f->contents, f->contents_count * sizeof(f->contents[0]));

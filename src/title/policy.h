@@ -3,6 +3,7 @@
 #ifndef TITLE_POLICY_H
 #define TITLE_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum page_policy_kind {
@@ -37,6 +38,7 @@ struct page_bucket_opts {
     enum page_codec codec;       /* how contents are stored [gzip] */
     const char *const *contents; /* allowed names; NULL: any */
     unsigned contents_count;
+    bool deaf; /* what stands under a title is not the wiki's: it hears no words and marks */
 };
 
 #endif

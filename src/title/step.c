@@ -36,6 +36,17 @@ static err step_pin(struct title *t, const struct fact *f, struct title_part *pa
     return write_pin(t, &row, part);
 }
 
+static err step_made(struct title *t, const struct fact *f, struct title_part *part)
+{
+    struct page_row row;
+    err e = step_find(t, f, &row);
+    if (e != ERR_OK || !title_under_later(f->made, row.r.made))
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    row.r.made = f->made;
+    part->changed = true;
+    return title_update(t, &row);
+}
+
 static err step_unstash(struct title *t, const struct fact *f, struct title_part *part)
 {
     struct page_row row;
@@ -149,6 +160,8 @@ err title_step(struct title *t, const struct fact *f, struct title_part *part)
         return step_unstash(t, f, part);
     case FACT_RELEASE:
         return step_release(t, f, part);
+    case FACT_MADE:
+        return step_made(t, f, part);
     case FACT_WHATS:
         break;
     }

@@ -58,6 +58,17 @@ struct page_name page_name_below(struct page_name name);
 /* The least and the greatest name there can be. */
 extern const struct page_name page_name_first, page_name_last;
 
+/* What the wiki said of the page just before it made a render, by its clock, in seconds since 1970:
+ * when the page was touched, and when it said so. said 0: nothing, or no wiki made it. */
+struct title_under {
+    int64_t touched, said;
+};
+/* Was a made later than b? */
+static inline bool title_under_later(struct title_under a, struct title_under b)
+{
+    return a.touched != b.touched ? a.touched > b.touched : a.said > b.said;
+}
+
 /* Where a store has the bytes of a render: its own words, which nobody else reads. */
 struct page_where {
     uint64_t words[6];
@@ -72,6 +83,7 @@ struct page_render {
     /* CURRENT: no; SUPPRESSED, DELETED: what the origin said of it, as of hidden_at */
     enum page_state hidden;
     store_time hidden_at;
+    struct title_under made;
     store_time due_at; /* NEVER or the greatest that applies */
     unsigned contents_count;
     struct page_content contents[PAGE_CONTENTS_MAX];
@@ -103,8 +115,7 @@ enum page_order_kind {
     ORDER_UNSTASH,
     ORDER_HOLD,
     ORDER_RELEASE,
-    ORDER_PURGE,
-    ORDER_MARK
+    ORDER_PURGE
 };
 
 struct page_explanation {

@@ -4,6 +4,7 @@
 #include "bucket/key.h"
 #include "bucket/list.h"
 #include "bucket/traces.h"
+#include "bucket/word.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,7 +25,10 @@ static void small_rows(str in)
 {
     char out[ENGINE_VALUE_BYTES_MAX];
     struct page_title_row title;
+    struct title_word word;
     store_time at;
+    if (page_word_decode(in, &word) == ERR_OK)
+        INVARIANT(str_eq(page_word_encode(&word, out), in));
     if (page_title_decode(in, &title) == ERR_OK)
         INVARIANT(str_eq(page_title_encode(&title, out), in));
     if (page_fence_decode(in, &at) == ERR_OK)

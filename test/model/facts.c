@@ -307,6 +307,8 @@ static void compare_row(struct compare *c, const struct page_row *a, const struc
         { "hold_until", a->r.hold_until.ns, b->r.hold_until.ns },
         { "hidden", a->r.hidden, b->r.hidden },
         { "hidden_at", a->r.hidden_at.ns, b->r.hidden_at.ns },
+        { "touched", a->r.made.touched, b->r.made.touched },
+        { "said", a->r.made.said, b->r.made.said },
         { "due_at", a->r.due_at.ns, b->r.due_at.ns },
         { "state", a->r.state, b->r.state },
         { "contents_count", a->r.contents_count, b->r.contents_count },

@@ -163,8 +163,23 @@ static struct page_name some_name(struct model *m, unsigned title, bool known)
     return (struct page_name){ .rev = 1 + below(m, REVS), .tid = tid_at(ns, 1 + below(m, 2)) };
 }
 
+/* A wiki that deletes, moves and edits, asked a while ago. */
+static struct title_word some_word(struct model *m)
+{
+    struct title_word w = { .missing = below(m, 8) == 0,
+                            .asked_at.ns = m->clock.now_ns - (int64_t)below(m, 30) * NS_PER_S };
+    if (w.missing)
+        return w;
+    w.page_id = 1 + (below(m, 10) == 0);
+    w.rev = 1 + below(m, REVS);
+    w.said = w.asked_at.ns / NS_PER_S;
+    w.touched = w.said - (int64_t)below(m, 20);
+    return w;
+}
+
 static void step_put(struct model *m, unsigned title)
 {
+    const struct title_word word = some_word(m);
     const struct page_name name = some_name(m, title, below(m, 4) == 0);
     char text[64];
     unsigned number = (unsigned)below(m, TEXTS);
@@ -176,7 +191,10 @@ static void step_put(struct model *m, unsigned title)
                           .has_tid = below(m, 3) != 0,
                           .tid = name.tid,
                           .contents_count = 1,
-                          .asked = below(m, 4) == 0 };
+                          .asked = below(m, 4) == 0,
+                          .heeds = below(m, 2) == 0 };
+    if (p.heeds && !word.missing && below(m, 2) == 0)
+        p.word = &word;
     p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = str_of(text) };
     if (below(m, 10) == 0)
         p.stash_ns = (int64_t)below(m, 90) * NS_PER_S;
@@ -218,18 +236,30 @@ static void step_order(struct model *m, unsigned title)
     order(m, title, &o);
 }
 
-static void step_mark(struct model *m, unsigned title)
+static void step_hear(struct model *m, unsigned title)
 {
     static const enum page_state states[] = { PAGE_CURRENT, PAGE_SUPPRESSED, PAGE_DELETED };
-    struct page_order o = { .kind = ORDER_MARK, .mark = states[below(m, COUNT_OF(states))] };
+    struct title_mark mark = { .state = states[below(m, COUNT_OF(states))] };
     if (below(m, 3) == 0) {
-        o.rev_last = PAGE_REV_MAX;
+        mark.last = PAGE_REV_MAX;
     } else {
-        o.name.rev = 1 + below(m, REVS);
-        o.rev_last = o.name.rev + below(m, 2);
+        mark.first = 1 + below(m, REVS);
+        mark.last = mark.first + below(m, 2);
     }
-    o.said_at.ns = m->clock.now_ns - ((int64_t)below(m, 40) - 5) * NS_PER_S;
-    order(m, title, &o);
+    mark.said_at.ns = m->clock.now_ns - ((int64_t)below(m, 40) - 5) * NS_PER_S;
+    const struct title_word word = some_word(m);
+    struct page_hear h = { .domain = m->domain,
+                           .title = str_of(title_names[title]),
+                           .word = below(m, 2) == 0 ? &word : NULL,
+                           .believe = below(m, 3) == 0,
+                           .marks = &mark,
+                           .marks_count = 1 };
+    if (h.word != NULL && below(m, 2) == 0)
+        h.marks_count = 0;
+    err e = sync_hear(m->pages, &h);
+    if (e != ERR_OK)
+        model_fail(m, "hear: %s", err_name(e));
+    m->orders++;
 }
 
 /* More fences than a title may have: they become one. */
@@ -283,7 +313,7 @@ static void step(struct model *m)
     else if (what < 610)
         step_order(m, title);
     else if (what < 680)
-        step_mark(m, title);
+        step_hear(m, title);
     else if (what < 684)
         step_fences(m, title);
     else if (what < 870)

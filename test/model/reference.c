@@ -380,8 +380,7 @@ static void pin(const struct ref *ref, struct ref_render *r, const struct ref_or
         r->held = STORE_TIME_ZERO;
         break;
     case ORDER_PURGE:
-    case ORDER_UNSTASH:
-    case ORDER_MARK: /* the histories have none of both */
+    case ORDER_UNSTASH: /* the histories have none of both */
         break;
     }
     repin(ref, r);

@@ -77,6 +77,8 @@ err fix_put_as(struct fixture *f, uint64_t rev, int64_t tid_s, const char *text,
                             .stash_ns = p->stash_ns,
                             .behind = p->behind,
                             .asked = p->asked,
+                            .heeds = p->heeds,
+                            .word = p->word,
                             .said_at = p->said_at };
     if (tid_s >= 0)
         p->tid = tid_at(T0 + tid_s * NS_PER_S, 1);
@@ -172,9 +174,32 @@ err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name nam
                               .name = name,
                               .has_rev = name.rev != 0,
                               .has_tid = name.tid.low != 0,
-                              .elsewhere = as.elsewhere,
-                              .rev_last = as.rev_last,
-                              .mark = as.mark,
-                              .said_at = as.said_at };
+                              .elsewhere = as.elsewhere };
     return sync_order(f->bucket, o);
+}
+
+err fix_hear(struct fixture *f, const struct title_word *word, struct page_hear *h)
+{
+    struct title_word w;
+    if (word != NULL)
+        w = *word;
+    if (word != NULL && w.asked_at.ns == 0)
+        w.asked_at.ns = f->clock.now_ns;
+    *h = (struct page_hear){ .domain = f->domain,
+                             .title = STR("T"),
+                             .word = word == NULL ? NULL : &w,
+                             .believe = h->believe,
+                             .marks = h->marks,
+                             .marks_count = h->marks_count };
+    err e = sync_hear(f->pages, h);
+    h->word = NULL;
+    return e;
+}
+
+err fix_mark(struct fixture *f, struct title_mark mark)
+{
+    struct page_hear h = { .marks = &mark, .marks_count = 1 };
+    if (mark.said_at.ns == 0)
+        mark.said_at.ns = f->clock.now_ns;
+    return fix_hear(f, NULL, &h);
 }

@@ -38,7 +38,7 @@ void fixture_free(struct fixture *f);
 /* As after a new start of the process, with this policy. */
 void fix_restart(struct fixture *f, struct page_policy p);
 /* Puts text as html. tid_s < 0: minted; else T0 + that many seconds. Keeps p->stash_ns, behind,
- * asked and said_at. */
+ * asked, said_at, heeds and word. */
 err fix_put_as(struct fixture *f, uint64_t rev, int64_t tid_s, const char *text,
                struct page_put *p);
 /* A text of its own; asserts that it is stored. */
@@ -53,8 +53,13 @@ void assert_name(struct page_name a, struct page_name b);
 unsigned fix_history(struct fixture *f);
 /* Until nothing is due. */
 void fix_upkeep(struct fixture *f);
-/* name: rev 0 is the title, tid 0 the revision. Keeps o->until, elsewhere and what is of a mark. */
+/* name: rev 0 is the title, tid 0 the revision. Keeps o->until and elsewhere. */
 err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name name,
               struct page_order *o);
+/* What the wiki said, asked now when said_at is zero, of revisions of the title. */
+err fix_mark(struct fixture *f, struct title_mark mark);
+/* A word on the title: a copy of it, asked now when asked_at is zero. Keeps h->believe and marks.
+ */
+err fix_hear(struct fixture *f, const struct title_word *word, struct page_hear *h);
 
 #endif

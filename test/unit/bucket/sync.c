@@ -51,6 +51,13 @@ err sync_order(struct page_bucket *b, struct page_order *o)
     return waiter_wait(&w, page_order_start(b, o), &o->call);
 }
 
+err sync_hear(struct pages *p, struct page_hear *h)
+{
+    struct waiter w;
+    h->call = waiter_call(&w);
+    return waiter_wait(&w, page_hear_start(p, h), &h->call);
+}
+
 err sync_upkeep(struct pages *p, store_time *next)
 {
     bool more = true;

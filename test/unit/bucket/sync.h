@@ -10,6 +10,7 @@
  * refusal. */
 err sync_put(struct page_bucket *b, struct page_put *p);
 err sync_order(struct page_bucket *b, struct page_order *o);
+err sync_hear(struct pages *p, struct page_hear *h);
 /* Upkeep until there is nothing more to do now. */
 err sync_upkeep(struct pages *p, store_time *next);
 

@@ -171,21 +171,16 @@ static void orders_are_told(void **state)
 {
     (void)state;
     struct scribe *s = scribe_new(POLICY_LATEST);
-    struct page_order o = { .mark = PAGE_SUPPRESSED, .rev_last = 2 };
+    struct page_order o = { .until = { .ns = 0 } };
     struct page_name third;
     fix_put(s->f, 1, 1);
     fix_put(s->f, 2, 2);
     assert_told(s, "latest 1, superseded 1 by 2, latest 2");
     fake_clock_advance(&s->f->clock, NS_PER_S);
-    o.said_at = (store_time){ .ns = s->f->clock.now_ns };
-    assert_int_equal(fix_order(s->f, ORDER_MARK, (struct page_name){ .rev = 2 }, &o), ERR_OK);
+    assert_int_equal(fix_mark(s->f, (struct title_mark){ PAGE_SUPPRESSED, 2, 2, { 0 } }), ERR_OK);
     assert_told(s, "hidden 2, superseded 2 by 3");
-    o = (struct page_order){ .mark = PAGE_CURRENT,
-                             .rev_last = 2,
-                             .said_at = { .ns = s->f->clock.now_ns } };
-    assert_int_equal(fix_order(s->f, ORDER_MARK, (struct page_name){ .rev = 2 }, &o), ERR_OK);
+    assert_int_equal(fix_mark(s->f, (struct title_mark){ PAGE_CURRENT, 2, 2, { 0 } }), ERR_OK);
     assert_told(s, "shown 2");
-    o = (struct page_order){ .until = { .ns = 0 } };
     third = fix_put(s->f, 3, 3);
     assert_told(s, "latest 3");
     assert_int_equal(fix_order(s->f, ORDER_PURGE, third, &o), ERR_OK);
@@ -273,22 +268,23 @@ static void any_put(struct scribe *s, struct rng *r)
 
 static void any_order(struct scribe *s, struct rng *r)
 {
-    static const enum page_order_kind kinds[] = { ORDER_EXTEND,  ORDER_STASH, ORDER_UNSTASH,
-                                                  ORDER_HOLD,    ORDER_MARK,  ORDER_PURGE,
-                                                  ORDER_RELEASE, ORDER_MARK };
-    static const enum page_state marks[] = { PAGE_CURRENT, PAGE_SUPPRESSED, PAGE_DELETED };
+    static const enum page_order_kind kinds[] = { ORDER_EXTEND, ORDER_STASH, ORDER_UNSTASH,
+                                                  ORDER_HOLD,   ORDER_PURGE, ORDER_RELEASE };
     enum page_order_kind kind = kinds[rng_below(r, COUNT_OF(kinds))];
     struct page_name name = any_name(s, r);
-    struct page_order o = { .until = { .ns = s->f->clock.now_ns + HOUR },
-                            .mark = marks[rng_below(r, COUNT_OF(marks))],
-                            .said_at = { .ns = s->f->clock.now_ns } };
-    if (kind == ORDER_MARK) {
-        name.tid = (struct tid){ 0 };
-        o.rev_last = name.rev + rng_below(r, 2);
-    }
+    struct page_order o = { .until = { .ns = s->f->clock.now_ns + HOUR } };
     if (kind == ORDER_PURGE && rng_below(r, 20) == 0)
         name = (struct page_name){ .rev = 0 };
     (void)fix_order(s->f, kind, name, &o);
+}
+
+static void any_mark(struct scribe *s, struct rng *r)
+{
+    static const enum page_state marks[] = { PAGE_CURRENT, PAGE_SUPPRESSED, PAGE_DELETED };
+    const uint64_t rev = any_name(s, r).rev;
+    (void)fix_mark(s->f, (struct title_mark){ .state = marks[rng_below(r, COUNT_OF(marks))],
+                                              .first = rev,
+                                              .last = rev + rng_below(r, 2) });
 }
 
 static void assert_same_latest(struct scribe *s, unsigned step)
@@ -308,6 +304,8 @@ static void compare_history(enum page_policy_kind kind)
     rng_init(&r, 20261126 + (uint64_t)kind);
     for (unsigned step = 0; step < STEPS; step++) {
         uint64_t dice = rng_below(&r, 16);
+        if (rng_below(&r, 8) == 0)
+            any_mark(s, &r);
         if (dice < 8)
             any_put(s, &r);
         else if (dice < 14)

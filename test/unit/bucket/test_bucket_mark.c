@@ -8,8 +8,7 @@ static const struct page_name nothing = { 0 };
 
 static err mark(struct fixture *f, enum page_state state, uint64_t first, uint64_t last)
 {
-    struct page_order o = { .mark = state, .rev_last = last, .said_at = { .ns = f->clock.now_ns } };
-    return fix_order(f, ORDER_MARK, (struct page_name){ .rev = first }, &o);
+    return fix_mark(f, (struct title_mark){ .state = state, .first = first, .last = last });
 }
 
 static struct page_put put_again(struct fixture *f, uint64_t rev, const char *text)
@@ -133,12 +132,12 @@ static void the_later_word_holds(void **state)
 {
     (void)state; /* unused */
     struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
-    struct page_order o = { .mark = PAGE_DELETED,
-                            .rev_last = PAGE_REV_MAX,
-                            .said_at = { .ns = f->clock.now_ns } };
+    const struct title_mark before = { .state = PAGE_DELETED,
+                                       .last = PAGE_REV_MAX,
+                                       .said_at = { .ns = f->clock.now_ns } };
     fake_clock_advance(&f->clock, NS_PER_S);
     struct page_name name = put_again(f, 9, "nine").stored; /* the origin was asked before */
-    assert_int_equal(fix_order(f, ORDER_MARK, nothing, &o), ERR_OK);
+    assert_int_equal(fix_mark(f, before), ERR_OK);
     assert_name(fix_latest(f).name, name);
     struct page_put p = { .said_at = { .ns = f->clock.now_ns } };
     fake_clock_advance(&f->clock, NS_PER_S);

@@ -353,28 +353,25 @@ static void a_mark_that_changes_nothing_writes_nothing(void **state)
     (void)state;
     struct seam s;
     seam_open(&s, true);
-    struct page_order o = { .bucket = s.f->bucket,
-                            .kind = ORDER_MARK,
-                            .domain = s.f->domain,
-                            .title = STR("T"),
-                            .name = { .rev = 4 },
-                            .rev_last = PAGE_REV_MAX,
-                            .mark = PAGE_DELETED,
-                            .said_at = { T0 + NS_PER_S },
-                            .look_first = true };
+    struct title_mark mark = {
+        .state = PAGE_DELETED, .first = 4, .last = PAGE_REV_MAX, .said_at = { T0 + NS_PER_S }
+    };
+    struct page_hear h = {
+        .domain = s.f->domain, .title = STR("T"), .marks = &mark, .marks_count = 1
+    };
     unsigned told = s.f->told;
-    assert_int_equal(page_store_order(s.store, &o), STORE_DONE);
-    assert_int_equal(o.call.why, ERR_OK);
+    assert_int_equal(page_store_hear(s.store, &h), STORE_DONE);
+    assert_int_equal(h.call.why, ERR_OK);
     assert_int_equal(s.f->told, told);
-    o.name.rev = 3;
-    assert_int_equal(sync_order(s.f->bucket, &o), ERR_OK);
+    mark.first = 3;
+    assert_int_equal(sync_hear(s.f->pages, &h), ERR_OK);
     assert_int_equal(s.f->told, told + 1);
     assert_int_equal(page_store_read(s.store, &s.r.read), STORE_DONE);
     assert_int_equal(s.r.read.call.why, ERR_GONE);
     assert_int_equal(s.r.read.trace.state, PAGE_DELETED);
-    o.title = STR("");
-    assert_int_equal(page_store_order(s.store, &o), STORE_DONE);
-    assert_int_equal(o.call.why, ERR_BAD);
+    h.title = STR("");
+    assert_int_equal(page_store_hear(s.store, &h), STORE_DONE);
+    assert_int_equal(h.call.why, ERR_BAD);
     seam_close(&s);
 }
 

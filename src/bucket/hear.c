@@ -1,0 +1,260 @@
+/* hear.c - the wiki's word: one update that decides and steps in all buckets of the title, and
+ * writes the word; more updates when one may not write it all.
+ *
+ * Invariant: the word is written with the last of what follows from it. So a process that ends in
+ * between has not heard it, and hears it once more. */
+#include "bucket/edit.h"
+#include "bucket/word.h"
+
+#include <stdlib.h>
+
+enum { HEAR_FACTS_MAX = 4 }; /* of one update: each edits 1,024 rows at most */
+
+struct hear_fact {
+    unsigned bucket; /* its place among the store's */
+    struct fact fact;
+};
+/* A bucket, and which of its facts is looked for (title_hearing_next). */
+struct hear_place {
+    unsigned bucket, at;
+};
+struct hear_own {
+    struct engine_update update;
+    struct pages *pages;
+    struct feed_batch *changes;
+    bool again, written, later; /* later: not the first update */
+    bool has_last, stored;      /* stored: something of the title is */
+    /* Where the next update goes on: never back, so that what one fact did no other undoes */
+    struct hear_place place, next;
+    struct title_word last;
+    struct hear_fact facts[HEAR_FACTS_MAX];
+    unsigned facts_count;
+};
+
+static struct hear_own *own_of(const struct page_hear *h)
+{
+    return h->call.own;
+}
+
+static bool hears(const struct page_bucket *b)
+{
+    return !b->dormant && !b->opts.deaf;
+}
+
+/* ---- what is to be done ---- */
+
+static err hear_last(struct page_hear *h, struct engine_view *v, struct title_word *last, bool *has)
+{
+    err e = word_get(v, h->domain, h->title, last);
+    *has = e == ERR_OK;
+    if (h->word != NULL)
+        h->is = title_word_judge(*has ? last : NULL, h->word);
+    if (h->word != NULL && h->is == WORD_LAGS && h->believe)
+        h->is = WORD_NEWS;
+    return e == ERR_IO ? e : ERR_OK; /* one that cannot be read is written anew */
+}
+
+static struct title_hearing hearing_of(const struct page_hear *h, const struct title_word *last,
+                                       bool has_last)
+{
+    bool says = h->word != NULL && (h->is == WORD_SAME || h->is == WORD_NEWS);
+    return (struct title_hearing){ .word = says ? h->word : NULL,
+                                   .last = has_last ? last : NULL,
+                                   .marks = h->marks,
+                                   .marks_count = h->marks_count };
+}
+
+/* Is a render of it there, and is one greater than the wiki's newest? */
+static err hear_look(struct page_hear *h, const struct title *t, bool *stored)
+{
+    struct page_row row;
+    uint64_t above = 0;
+    err e = title_newest_alive(t, page_name_first, page_name_last, &row);
+    *stored |= e == ERR_OK;
+    if (e == ERR_OK && h->word != NULL)
+        e = title_hearing_above(t, h->word, &above);
+    if (above > h->above)
+        h->above = above;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* ---- the update ---- */
+
+static err hear_step(struct page_hear *h, struct edit *t, const struct title_hearing *hearing,
+                     unsigned bucket)
+{
+    struct hear_own *own = own_of(h);
+    unsigned at = bucket == own->place.bucket ? own->place.at : 0;
+    err e = ERR_OK;
+    while (e == ERR_OK && !own->again) {
+        struct title_part part = { .resumed = false };
+        struct hear_fact *f = &own->facts[own->facts_count];
+        own->again = own->facts_count == HEAR_FACTS_MAX;
+        own->next = (struct hear_place){ .bucket = bucket, .at = at };
+        if (own->again)
+            break;
+        e = title_hearing_next(&t->look.title, hearing, &at, &f->fact);
+        if (e == ERR_OK)
+            e = edit_step_fact(t, &f->fact, &part);
+        if (e != ERR_OK)
+            break;
+        f->bucket = bucket;
+        own->facts_count++;
+        own->again = part.more;
+        at++; /* it is done, or another update goes on with it */
+    }
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static err hear_bucket(struct page_hear *h, struct engine_txn *txn,
+                       const struct title_hearing *hearing, unsigned i)
+{
+    struct hear_own *own = own_of(h);
+    struct page_bucket *b = &own->pages->buckets[i];
+    struct page_key key;
+    struct edit t;
+    page_key_title(&key, b->number, h->domain, h->title);
+    err e = edit_begin(&t, txn, b, &key, own->changes);
+    if (e == ERR_OK)
+        e = hear_step(h, &t, hearing, i);
+    if (e == ERR_OK && !own->again)
+        e = hear_look(h, &t.look.title, &own->stored);
+    return e == ERR_OK ? edit_end(&t) : e;
+}
+
+static err hear_decide(struct engine_txn *txn, void *ctx)
+{
+    struct page_hear *h = ctx;
+    struct hear_own *own = own_of(h);
+    struct title_hearing hearing;
+    own->again = own->written = false;
+    own->facts_count = 0;
+    feed_batch_clear(own->changes, engine_txn_now(txn));
+    err e = hear_last(h, engine_txn_view(txn), &own->last, &own->has_last);
+    hearing = hearing_of(h, &own->last, own->has_last);
+    for (unsigned i = own->place.bucket; e == ERR_OK && !own->again && i < own->pages->count; i++)
+        if (hears(&own->pages->buckets[i]))
+            e = hear_bucket(h, txn, &hearing, i);
+    bool known = own->has_last || own->stored;
+    if (e != ERR_OK || own->again || !known || hearing.word == NULL || h->is != WORD_NEWS)
+        return e;
+    own->written = true;
+    return word_put(txn, h->domain, h->title, h->word);
+}
+
+/* ---- told ---- */
+
+static void hear_tell_facts(struct page_hear *h, unsigned bucket)
+{
+    const struct hear_own *own = own_of(h);
+    for (unsigned i = 0; i < own->facts_count; i++)
+        if (own->facts[i].bucket == bucket)
+            pages_tell_facts(&own->pages->buckets[bucket], h->domain, h->title, &own->facts[i].fact,
+                             1);
+}
+
+/* A word that is news may leave renders dated in each of them. */
+static void hear_tell(struct page_hear *h)
+{
+    struct hear_own *own = own_of(h);
+    bool news = own->written && own->stored;
+    if (!news && own->facts_count == 0)
+        return;
+    h->changed |= own->facts_count > 0;
+    for (unsigned i = 0; i < own->pages->count; i++) {
+        hear_tell_facts(h, i);
+        if (hears(&own->pages->buckets[i]))
+            pages_tell(own->pages, own->pages->buckets[i].number, h->domain, h->title);
+    }
+}
+
+static void hear_submit(struct page_hear *h);
+
+static void hear_done(void *ctx, err why)
+{
+    struct page_hear *h = ctx;
+    struct hear_own *own = own_of(h);
+    if (why == ERR_OK) {
+        hear_tell(h);
+        feed_batch_tell(&own->changes);
+    }
+    feed_batch_free(&own->changes);
+    if (why == ERR_OK && own->again) {
+        own->later = true;
+        own->place = own->next;
+        hear_submit(h);
+        return;
+    }
+    free(own);
+    store_call_end(&h->call, why);
+}
+
+static void hear_submit(struct page_hear *h)
+{
+    struct hear_own *own = own_of(h);
+    own->changes = feed_batch_new(&own->pages->feed);
+    own->update = (struct engine_update){ .decide = hear_decide,
+                                          .done = hear_done,
+                                          .ctx = h,
+                                          .deadline = own->later ? (mono){ .ns = INT64_MAX }
+                                                                 : h->call.deadline,
+                                          .partition = STR_NONE,
+                                          .frees = true };
+    engine_submit(own->pages->engine, &own->update);
+}
+
+/* ---- starting ---- */
+
+/* Would a fact change something? */
+static err hear_wants(struct page_hear *h, struct look *k, const struct title_hearing *hearing,
+                      bool *stored)
+{
+    struct fact f;
+    unsigned at = 0;
+    err e = title_hearing_next(&k->title, hearing, &at, &f);
+    if (e != ERR_NOT_FOUND)
+        return e;
+    e = hear_look(h, &k->title, stored);
+    return e == ERR_OK ? ERR_NOT_FOUND : e;
+}
+
+/* Most of what a wiki says is nothing against what is stored, and writes nothing. What cannot be
+ * read is for the update to tell. */
+static bool hear_is_idle(struct pages *p, struct page_hear *h)
+{
+    struct title_word last;
+    bool has_last, stored = false;
+    struct look k;
+    struct engine_view *v = engine_view_begin(p->engine);
+    err e = hear_last(h, v, &last, &has_last);
+    struct title_hearing hearing = hearing_of(h, &last, has_last);
+    if (e == ERR_OK)
+        e = ERR_NOT_FOUND;
+    for (unsigned i = 0; e == ERR_NOT_FOUND && i < p->count; i++) {
+        if (!hears(&p->buckets[i]))
+            continue;
+        look_init(&k, &p->buckets[i], v, h->domain, h->title);
+        e = hear_wants(h, &k, &hearing, &stored);
+    }
+    engine_view_end(&v);
+    bool writes = hearing.word != NULL && h->is == WORD_NEWS && (has_last || stored);
+    return e == ERR_NOT_FOUND && !writes;
+}
+
+enum store_start page_hear_start(struct pages *p, struct page_hear *h)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    INVARIANT(h->marks_count <= PAGE_MARKS_MAX);
+    h->above = 0;
+    h->changed = false;
+    if (h->title.n < 1 || h->title.n > PAGE_TITLE_BYTES_MAX)
+        return store_call_done(&h->call, ERR_BAD);
+    if (hear_is_idle(p, h))
+        return store_call_done(&h->call, ERR_OK);
+    struct hear_own *own = calloc(1, sizeof *own);
+    INVARIANT(own != NULL);
+    own->pages = p;
+    h->call.own = own;
+    hear_submit(h);
+    return STORE_LATER;
+}

@@ -1,0 +1,32 @@
+/* page_word.h - what the wiki says of a title, told to a page store. Part of page_store.h.
+ *
+ * All page buckets of the title hear it in one call. Its last word stays (title/word.h), for a
+ * title of which something is stored; reads and puts are judged by it. */
+#ifndef STORE_PAGE_WORD_H
+#define STORE_PAGE_WORD_H
+
+#include "store/page_read.h"
+#include "title/word.h"
+
+enum { PAGE_MARKS_MAX = 64 };
+
+/* call.why: ERR_OK; ERR_BAD; and as of a put. STORE_DONE when nothing is to be written; the outcome
+ * stands there, too. */
+struct page_hear {
+    struct store_call call;
+    /* in; borrowed until done */
+    uint32_t domain;
+    str title;
+    const struct title_word *word; /* NULL: marks alone */
+    bool believe;                  /* also a word that lags (WORD_LAGS) */
+    const struct title_mark *marks;
+    unsigned marks_count;
+    /* out */
+    enum title_word_is is; /* with a word */
+    bool changed;          /* a stored render was hidden, or shown, or is the latest again */
+    /* A stored revision, shown, and greater than the wiki's newest: is it still there? 0: none is
+     */
+    uint64_t above;
+};
+
+#endif

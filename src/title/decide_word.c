@@ -1,0 +1,152 @@
+/* decide_word.c - what a word of the wiki makes of what is stored.
+ *
+ *   missing             all revisions were deleted
+ *   another page        all but its newest revision were deleted: until the wiki says that one is
+ *                       there, and this title's
+ *   its newest revision it is shown, unless its text is hidden, and is the latest again when it
+ *                       waited for that
+ *
+ * A newer revision than ours supersedes nothing by itself: what is stored stays within reach until
+ * the newer one is put. First what hides, then what shows, last which is the latest. */
+#include "title/decide.h"
+#include "title/steps.h"
+
+/* From the future is from now: no put that comes later was asked for before it. */
+static struct fact mark_fact(const struct title *t, const struct title_mark *m)
+{
+    static const enum fact_what whats[PAGE_STATES] = { [PAGE_CURRENT] = FACT_SHOWN,
+                                                       [PAGE_SUPPRESSED] = FACT_SUPPRESSED,
+                                                       [PAGE_DELETED] = FACT_DELETED };
+    INVARIANT(whats[m->state] != 0);
+    return (struct fact){ .what = whats[m->state],
+                          .at = t->now,
+                          .name = { .rev = m->first },
+                          .rev_last = m->last,
+                          .said_at = store_time_min(m->said_at, t->now) };
+}
+
+/* Would it change a render? */
+static err want_mark(const struct title *t, const struct title_mark *m, struct fact *f)
+{
+    struct page_row row;
+    if (m->first > m->last)
+        return ERR_NOT_FOUND;
+    *f = mark_fact(t, m);
+    return mark_next(t, f, page_name_high(m->last), &row);
+}
+
+static bool is_replaced(const struct title_hearing *h)
+{
+    return h->last != NULL && !h->last->missing && !h->word->missing &&
+           h->last->page_id != h->word->page_id;
+}
+
+static err want_deleted(const struct title *t, const struct title_hearing *h, bool above,
+                        struct fact *f)
+{
+    const struct title_word *w = h->word;
+    struct title_mark m = { .state = PAGE_DELETED, .said_at = w->asked_at };
+    if (above)
+        m.first = w->missing ? 0 : w->rev + 1;
+    m.last = above ? PAGE_REV_MAX : w->rev - 1;
+    if (!(w->missing ? above : is_replaced(h) && (above || w->rev > 0)))
+        return ERR_NOT_FOUND;
+    return want_mark(t, &m, f);
+}
+
+/* Does a mark say something else of it? */
+static bool is_marked(const struct title_hearing *h, uint64_t rev)
+{
+    for (unsigned i = 0; i < h->marks_count; i++)
+        if (h->marks[i].state != PAGE_CURRENT && h->marks[i].first <= rev &&
+            rev <= h->marks[i].last)
+            return true;
+    return false;
+}
+
+/* That a revision is the newest says that it is there, and nothing of whether its text is hidden.
+ */
+static err want_shown(const struct title *t, const struct title_hearing *h, struct fact *f)
+{
+    uint64_t rev = h->word->rev;
+    const struct title_mark m = {
+        .state = PAGE_CURRENT, .first = rev, .last = rev, .said_at = h->word->asked_at
+    };
+    struct page_row row;
+    if (h->word->missing || is_marked(h, rev))
+        return ERR_NOT_FOUND;
+    err e = title_newest_alive(t, page_name_low(rev), page_name_high(rev), &row);
+    if (e == ERR_OK && row.r.hidden != PAGE_DELETED)
+        e = ERR_NOT_FOUND;
+    return e == ERR_OK ? want_mark(t, &m, f) : e;
+}
+
+static err want_newest(const struct title *t, const struct title_hearing *h, struct fact *f)
+{
+    const struct title_word *w = h->word;
+    struct page_row row;
+    bool wanted = false;
+    if (w->missing)
+        return ERR_NOT_FOUND;
+    err e = title_newest_shown(t, page_name_first, page_name_last, &row);
+    if (e != ERR_OK)
+        return e;
+    if (!title_is_latest(&row.r) && w->rev == row.r.name.rev)
+        e = title_waits(t, &row.r, &wanted);
+    *f = (struct fact){ .what = FACT_WORD,
+                        .at = t->now,
+                        .name = { .rev = w->rev },
+                        .said_at = store_time_min(w->asked_at, t->now) };
+    return e != ERR_OK || wanted ? e : ERR_NOT_FOUND;
+}
+
+static err want_mark_of(const struct title *t, const struct title_hearing *h, unsigned i,
+                        bool hides, struct fact *f)
+{
+    const struct title_mark *m = &h->marks[i];
+    bool gone = h->word != NULL && h->word->missing;
+    if ((m->state != PAGE_CURRENT) != hides || (!hides && gone))
+        return ERR_NOT_FOUND;
+    return want_mark(t, m, f);
+}
+
+/* The places of an order of marks_count marks. */
+static err want(const struct title *t, const struct title_hearing *h, unsigned at, struct fact *f)
+{
+    unsigned n = h->marks_count;
+    if (at < n)
+        return want_mark_of(t, h, at, true, f);
+    at -= n;
+    if (at < 2)
+        return h->word == NULL ? ERR_NOT_FOUND : want_deleted(t, h, at == 1, f);
+    at -= 2;
+    if (at < n)
+        return want_mark_of(t, h, at, false, f);
+    if (h->word == NULL)
+        return ERR_NOT_FOUND;
+    return at == n ? want_shown(t, h, f) : want_newest(t, h, f);
+}
+
+err title_hearing_next(const struct title *t, const struct title_hearing *h, unsigned *at,
+                       struct fact *f)
+{
+    unsigned places = 2 * h->marks_count + 4;
+    err e = ERR_NOT_FOUND;
+    while (e == ERR_NOT_FOUND && *at < places) {
+        e = want(t, h, *at, f);
+        *at += e == ERR_NOT_FOUND;
+    }
+    return e;
+}
+
+err title_hearing_above(const struct title *t, const struct title_word *word, uint64_t *rev)
+{
+    struct page_row row;
+    *rev = 0;
+    if (word->missing)
+        return ERR_OK;
+    err e = title_newest_shown(t, page_name_low(word->rev + 1), page_name_last, &row);
+    if (e == ERR_OK)
+        *rev = row.r.name.rev;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}

@@ -1,0 +1,48 @@
+/* word.c - words of the wiki: which is newer, which renders they leave dated. */
+#include "title/word.h"
+
+#include <xxhash.h>
+
+bool title_word_eq(const struct title_word *a, const struct title_word *b)
+{
+    return a->missing == b->missing && a->redirect == b->redirect && a->page_id == b->page_id &&
+           a->rev == b->rev && a->touched == b->touched;
+}
+
+uint64_t title_word_hash(const struct title_word *w)
+{
+    const uint64_t parts[] = { (uint64_t)w->missing | (uint64_t)w->redirect << 1, w->page_id,
+                               w->rev, (uint64_t)w->touched };
+    return XXH3_64bits(parts, sizeof parts);
+}
+
+enum title_word_is title_word_judge(const struct title_word *last, const struct title_word *w)
+{
+    if (last == NULL)
+        return WORD_NEWS;
+    if (store_time_before(w->asked_at, last->asked_at))
+        return WORD_OLD;
+    if (title_word_eq(last, w))
+        return WORD_SAME;
+    bool same_page = !last->missing && !w->missing && last->page_id == w->page_id;
+    if (same_page && (w->touched < last->touched || w->rev < last->rev))
+        return WORD_LAGS;
+    return WORD_NEWS;
+}
+
+enum title_dated title_dated(const struct title_word *last, const struct page_render *r)
+{
+    const struct title_under *m = &r->made;
+    if (m->said == 0)
+        return DATED_NOT;
+    if (last->missing || m->touched < last->touched)
+        return DATED_TOUCHED;
+    return m->said < m->touched + TITLE_SETTLE_S ? DATED_UNSETTLED : DATED_NOT;
+}
+
+bool title_word_denies(const struct title_word *last, const struct title_word *under)
+{
+    if (!store_time_before(under->asked_at, last->asked_at))
+        return false;
+    return last->missing || last->page_id != under->page_id;
+}

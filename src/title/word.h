@@ -1,0 +1,51 @@
+/* word.h - what the wiki says of a title, and what follows from it for what is stored.
+ *
+ * A word is what the wiki answered about a title, with the instant at which it answered by its own
+ * clock, and the one at which it was asked by ours. Times of the wiki are compared with each other
+ * alone. A mark is what it says of some of the title's revisions.
+ *   Of each title the last word is kept; and of a render that the wiki made, under which word. It
+ * is *dated* when the page was touched since: a template of it was edited, a link's target made,
+ * its text changed. Plain values; pure. */
+#ifndef TITLE_WORD_H
+#define TITLE_WORD_H
+
+#include "title/stored.h"
+
+struct title_word {
+    bool missing, redirect;
+    uint64_t page_id, rev; /* rev: its newest revision. Missing: 0 */
+    int64_t touched, said; /* the wiki's clock, in seconds since 1970; touched: missing: 0 */
+    store_time asked_at;   /* ours, just before it was asked */
+};
+/* What of it is about the page, whenever it was said: equal words have equal hashes. */
+bool title_word_eq(const struct title_word *a, const struct title_word *b);
+uint64_t title_word_hash(const struct title_word *w);
+
+/* How a word stands to the last one. */
+enum title_word_is {
+    WORD_SAME, /* as the last one */
+    WORD_NEWS,
+    WORD_OLD,  /* asked before the last one: it says nothing any more */
+    WORD_LAGS, /* of the same page, but of a time before the last one: a copy of the wiki's database
+                  is behind. It says nothing yet */
+};
+/* last NULL: it is the first, which is news. */
+enum title_word_is title_word_judge(const struct title_word *last, const struct title_word *w);
+
+struct title_mark {
+    enum page_state state; /* SUPPRESSED, DELETED; CURRENT: not hidden any more */
+    uint64_t first, last;  /* revisions */
+    store_time said_at;    /* when the wiki was asked */
+};
+
+/* Was the page touched since this render was made? It is settled when the wiki was asked
+ * TITLE_SETTLE_S after the page was touched; before that, it may have been made of what was there
+ * before. NOT, too, of a render that no wiki made under a word. */
+enum { TITLE_SETTLE_S = 3 };
+enum title_dated { DATED_NOT, DATED_UNSETTLED, DATED_TOUCHED };
+enum title_dated title_dated(const struct title_word *last, const struct page_render *r);
+/* Was what came under that word asked for before the page went, or before another page took its
+ * title? last: the last word. */
+bool title_word_denies(const struct title_word *last, const struct title_word *under);
+
+#endif

@@ -1,0 +1,136 @@
+/* Goal: which of two words holds, and which renders a word leaves dated. Method: words written
+ * down, in seconds of the wiki's clock and of ours. What follows from a word for rows is for
+ * test/unit/bucket/test_bucket_hear.c and test/model/model_facts.c. */
+#include "title/word.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static store_time asked(int64_t s)
+{
+    return (store_time){ .ns = s * NS_PER_S };
+}
+
+static const struct title_word base = {
+    .page_id = 3, .rev = 7, .touched = 1000, .said = 1010, .asked_at = { 50 * NS_PER_S }
+};
+
+static void the_first_word_is_news(void **state)
+{
+    (void)state;
+    assert_int_equal(title_word_judge(NULL, &base), WORD_NEWS);
+}
+
+static void what_is_said_again_is_the_same(void **state)
+{
+    (void)state;
+    struct title_word w = base;
+    w.said++;
+    w.asked_at = asked(60);
+    assert_int_equal(title_word_judge(&base, &w), WORD_SAME);
+    assert_true(title_word_hash(&base) == title_word_hash(&w));
+}
+
+static void each_part_of_a_word_is_news(void **state)
+{
+    (void)state;
+    struct title_word words[] = { base, base, base, base, base };
+    words[0].page_id = 4;
+    words[1].rev = 8;
+    words[2].touched = 1001;
+    words[3].redirect = true;
+    words[4] = (struct title_word){ .missing = true, .said = 1020 };
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        words[i].asked_at = asked(60);
+        assert_int_equal(title_word_judge(&base, &words[i]), WORD_NEWS);
+        assert_false(title_word_hash(&base) == title_word_hash(&words[i]));
+    }
+}
+
+static void a_word_asked_earlier_says_nothing(void **state)
+{
+    (void)state;
+    struct title_word w = base;
+    w.rev = 8;
+    w.asked_at = asked(49);
+    assert_int_equal(title_word_judge(&base, &w), WORD_OLD);
+}
+
+static void a_copy_that_is_behind_says_nothing_yet(void **state)
+{
+    (void)state;
+    struct title_word rev = base, touched = base, other = base;
+    rev.asked_at = touched.asked_at = other.asked_at = asked(60);
+    rev.rev = 6;
+    touched.touched = 999;
+    other.rev = 6;
+    other.page_id = 4;
+    assert_int_equal(title_word_judge(&base, &rev), WORD_LAGS);
+    assert_int_equal(title_word_judge(&base, &touched), WORD_LAGS);
+    assert_int_equal(title_word_judge(&base, &other), WORD_NEWS); /* made anew under the title */
+}
+
+static void an_undeleted_page_is_news_though_nothing_else_changed(void **state)
+{
+    (void)state;
+    const struct title_word gone = { .missing = true, .said = 1020, .asked_at = { 60 * NS_PER_S } };
+    struct title_word back = base;
+    back.asked_at = asked(70);
+    assert_int_equal(title_word_judge(&gone, &back), WORD_NEWS);
+}
+
+static enum title_dated dated(int64_t touched, int64_t said, int64_t now)
+{
+    const struct page_render r = { .made = { .touched = touched, .said = said } };
+    struct title_word w = base;
+    w.touched = now;
+    return title_dated(&w, &r);
+}
+
+static void a_render_is_dated_when_its_page_was_touched_since(void **state)
+{
+    (void)state;
+    assert_int_equal(dated(1000, 1010, 1000), DATED_NOT);
+    assert_int_equal(dated(1000, 1010, 1001), DATED_TOUCHED);
+    assert_int_equal(dated(1000, 1000 + TITLE_SETTLE_S, 1000), DATED_NOT);
+    assert_int_equal(dated(1000, 1000 + TITLE_SETTLE_S - 1, 1000), DATED_UNSETTLED);
+    assert_int_equal(dated(0, 0, 1000), DATED_NOT); /* no wiki made it */
+    const struct title_word gone = { .missing = true };
+    const struct page_render made = { .made = { .touched = 1000, .said = 1010 } };
+    assert_int_equal(title_dated(&gone, &made), DATED_TOUCHED);
+}
+
+static void what_was_asked_for_before_the_page_went_is_denied(void **state)
+{
+    (void)state;
+    const struct title_word gone = { .missing = true, .asked_at = { 60 * NS_PER_S } };
+    struct title_word anew = base;
+    anew.page_id = 4;
+    anew.asked_at = asked(60);
+    assert_true(title_word_denies(&gone, &base));
+    assert_true(title_word_denies(&anew, &base));
+    assert_false(title_word_denies(&base, &anew)); /* asked for later */
+    struct title_word edited = base;
+    edited.rev = 8;
+    edited.asked_at = asked(60);
+    assert_false(title_word_denies(&edited, &base));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_word_is_news),
+        cmocka_unit_test(what_is_said_again_is_the_same),
+        cmocka_unit_test(each_part_of_a_word_is_news),
+        cmocka_unit_test(a_word_asked_earlier_says_nothing),
+        cmocka_unit_test(a_copy_that_is_behind_says_nothing_yet),
+        cmocka_unit_test(an_undeleted_page_is_news_though_nothing_else_changed),
+        cmocka_unit_test(a_render_is_dated_when_its_page_was_touched_since),
+        cmocka_unit_test(what_was_asked_for_before_the_page_went_is_denied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
