@@ -1,0 +1,296 @@
+/* trust.c - cells in shards, each with a lock, a hash table and a CLOCK ring.
+ *
+ * Invariants: (1) a cell is in its shard's table and ring from page_trust_hold until it is
+ * forgotten; (2) one that is held, or in doubt, is not forgotten; (3) asked_at and says are written
+ * under the shard's lock, says first: who reads asked_at first sees the number that belongs to it,
+ * or a newer one. */
+#include "page/trust.h"
+
+#include "base/hash.h"
+#include "base/list.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define TRUST_MAGIC 0x7a057a05u
+enum { TRUST_SHARDS = 16, CACHE_LINE = 64 };
+
+struct trust_cell {
+    struct page_trust *all;
+    struct shard *shard;
+    struct hash_node node;
+    struct list ring;
+    unsigned refs;      /* under the lock */
+    atomic_bool used;   /* since the hand passed */
+    atomic_bool wanted; /* trust_soon was called, and nothing heard since */
+    _Atomic int64_t asked_at, doubt_at;
+    _Atomic uint64_t says;
+    struct task task;
+    uint32_t domain;
+    uint64_t rev;
+    size_t title_bytes;
+    char title[];
+};
+
+struct shard {
+    _Alignas(CACHE_LINE) pthread_mutex_t lock;
+    struct hash cells;
+    struct list ring; /* the hand looks at the first */
+    size_t count, held;
+};
+
+struct page_trust {
+    uint32_t magic;
+    uint64_t seed;
+    size_t shard_cells_max;
+    trust_soon_fn *soon;
+    void *soon_ctx;
+    _Atomic uint64_t doubts;
+    struct shard shards[TRUST_SHARDS];
+};
+
+struct page_trust *page_trust_new(unsigned cells_max, uint64_t seed)
+{
+    struct page_trust *t = aligned_alloc(CACHE_LINE, sizeof *t);
+    INVARIANT(t != NULL);
+    memset(t, 0, sizeof *t);
+    t->magic = TRUST_MAGIC;
+    t->seed = seed;
+    t->shard_cells_max = cells_max / TRUST_SHARDS + 1;
+    for (unsigned i = 0; i < TRUST_SHARDS; i++) {
+        hash_init(&t->shards[i].cells);
+        list_init(&t->shards[i].ring);
+        int failed = pthread_mutex_init(&t->shards[i].lock, NULL);
+        INVARIANT(failed == 0);
+    }
+    return t;
+}
+
+void page_trust_on_soon(struct page_trust *t, trust_soon_fn *soon, void *ctx)
+{
+    MAGIC_CHECK(t, TRUST_MAGIC);
+    t->soon = soon;
+    t->soon_ctx = ctx;
+}
+
+static void cell_forget(struct shard *s, struct trust_cell *c)
+{
+    hash_remove(&s->cells, &c->node);
+    list_remove(&c->ring);
+    s->count--;
+    free(c);
+}
+
+void page_trust_free(struct page_trust **tp)
+{
+    struct page_trust *t = *tp;
+    if (t == NULL)
+        return;
+    MAGIC_CHECK(t, TRUST_MAGIC);
+    for (unsigned i = 0; i < TRUST_SHARDS; i++) {
+        struct shard *s = &t->shards[i];
+        INVARIANT(s->held == 0);
+        for (struct list *l = list_first(&s->ring); l != NULL; l = list_first(&s->ring))
+            cell_forget(s, CONTAINER_OF(l, struct trust_cell, ring));
+        hash_fini(&s->cells);
+        (void)pthread_mutex_destroy(&s->lock); /* nobody has it */
+    }
+    t->magic = 0;
+    free(t);
+    *tp = NULL;
+}
+
+/* ---- cells ---- */
+
+static void shard_lock(struct shard *s)
+{
+    int failed = pthread_mutex_lock(&s->lock);
+    INVARIANT(failed == 0);
+}
+
+static void shard_unlock(struct shard *s)
+{
+    int failed = pthread_mutex_unlock(&s->lock);
+    INVARIANT(failed == 0);
+}
+
+static bool cell_in_doubt(const struct trust_cell *c)
+{
+    return atomic_load_explicit(&c->doubt_at, memory_order_acquire) >
+           atomic_load_explicit(&c->asked_at, memory_order_acquire);
+}
+
+/* At most one round of the hand: what cannot go stays, above the limit. */
+static void shard_evict(struct shard *s, size_t cells_max)
+{
+    for (size_t looked = s->count; looked > 0 && s->count - s->held > cells_max; looked--) {
+        struct trust_cell *c = CONTAINER_OF(list_take(&s->ring), struct trust_cell, ring);
+        list_append(&s->ring, &c->ring);
+        bool used = atomic_exchange_explicit(&c->used, false, memory_order_relaxed);
+        if (!used && c->refs == 0 && !cell_in_doubt(c))
+            cell_forget(s, c);
+    }
+}
+
+static uint64_t key_hash(const struct page_trust *t, const struct trust_key *k)
+{
+    return XXH3_64bits_withSeed(k->title.p, k->title.n,
+                                t->seed ^ ((uint64_t)k->domain << 32) ^
+                                    (k->rev * 0x9e3779b97f4a7c15u));
+}
+
+static struct trust_cell *cell_find(const struct shard *s, const struct trust_key *k, uint64_t hash)
+{
+    for (struct hash_node *n = hash_first(&s->cells, hash); n != NULL; n = hash_next(n)) {
+        struct trust_cell *c = CONTAINER_OF(n, struct trust_cell, node);
+        if (c->domain == k->domain && c->rev == k->rev &&
+            str_eq(k->title, (str){ .p = c->title, .n = c->title_bytes }))
+            return c;
+    }
+    return NULL;
+}
+
+static struct trust_cell *cell_new(struct page_trust *t, struct shard *s, const struct trust_key *k,
+                                   uint64_t hash)
+{
+    struct trust_cell *c = calloc(1, sizeof *c + k->title.n);
+    INVARIANT(c != NULL);
+    c->all = t;
+    c->shard = s;
+    c->domain = k->domain;
+    c->rev = k->rev;
+    c->title_bytes = k->title.n;
+    memcpy(c->title, k->title.p, k->title.n);
+    hash_add(&s->cells, &c->node, hash);
+    list_append(&s->ring, &c->ring);
+    s->count++;
+    return c;
+}
+
+struct trust_cell *page_trust_hold(struct page_trust *t, const struct trust_key *k)
+{
+    MAGIC_CHECK(t, TRUST_MAGIC);
+    uint64_t hash = key_hash(t, k);
+    struct shard *s = &t->shards[hash >> 60];
+    _Static_assert(TRUST_SHARDS == 16, "four bits choose the shard");
+    shard_lock(s);
+    struct trust_cell *c = cell_find(s, k, hash);
+    if (c == NULL) {
+        c = cell_new(t, s, k, hash);
+        s->held++;
+        c->refs = 1;
+        shard_evict(s, t->shard_cells_max);
+    } else {
+        s->held += c->refs == 0;
+        c->refs++;
+    }
+    atomic_store_explicit(&c->used, true, memory_order_relaxed);
+    shard_unlock(s);
+    return c;
+}
+
+struct trust_cell *trust_hold(struct trust_cell *c)
+{
+    shard_lock(c->shard);
+    INVARIANT(c->refs > 0);
+    c->refs++;
+    shard_unlock(c->shard);
+    return c;
+}
+
+void trust_release(struct trust_cell **cp)
+{
+    struct trust_cell *c = *cp;
+    *cp = NULL;
+    if (c == NULL)
+        return;
+    struct shard *s = c->shard;
+    shard_lock(s);
+    INVARIANT(c->refs > 0);
+    c->refs--;
+    s->held -= c->refs == 0;
+    shard_unlock(s);
+}
+
+struct trust_key trust_key_of(const struct trust_cell *c)
+{
+    return (struct trust_key){ .domain = c->domain,
+                               .title = { .p = c->title, .n = c->title_bytes },
+                               .rev = c->rev };
+}
+
+/* ---- trust ---- */
+
+int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now)
+{
+    int64_t asked_at = atomic_load_explicit(&c->asked_at, memory_order_acquire);
+    int64_t doubt_at = atomic_load_explicit(&c->doubt_at, memory_order_acquire);
+    if (asked_at == 0 || asked_at < doubt_at ||
+        atomic_load_explicit(&c->says, memory_order_acquire) != says)
+        return TRUST_NEVER;
+    return now.ns > asked_at ? now.ns - asked_at : 0;
+}
+
+void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
+{
+    shard_lock(c->shard);
+    bool doubted = asked_at.ns < atomic_load_explicit(&c->doubt_at, memory_order_relaxed);
+    bool later = asked_at.ns > atomic_load_explicit(&c->asked_at, memory_order_relaxed);
+    if (later && !doubted) {
+        atomic_store_explicit(&c->says, says, memory_order_release);
+        atomic_store_explicit(&c->asked_at, asked_at.ns, memory_order_release);
+    }
+    shard_unlock(c->shard);
+    atomic_store_explicit(&c->wanted, false, memory_order_release);
+}
+
+void trust_doubt(struct trust_cell *c, store_time at)
+{
+    shard_lock(c->shard);
+    if (at.ns > atomic_load_explicit(&c->doubt_at, memory_order_relaxed))
+        atomic_store_explicit(&c->doubt_at, at.ns, memory_order_release);
+    shard_unlock(c->shard);
+    atomic_fetch_add_explicit(&c->all->doubts, 1, memory_order_relaxed);
+}
+
+void trust_soon(struct trust_cell *c)
+{
+    struct page_trust *t = c->all;
+    if (t->soon == NULL || atomic_load_explicit(&c->wanted, memory_order_relaxed) ||
+        atomic_exchange_explicit(&c->wanted, true, memory_order_acq_rel))
+        return;
+    t->soon(t->soon_ctx, trust_hold(c), &c->task);
+}
+
+void trust_unheard(struct trust_cell *c)
+{
+    atomic_store_explicit(&c->wanted, false, memory_order_release);
+}
+
+enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader, int64_t age_ns)
+{
+    switch (reader) {
+    case TRUST_PLAIN:
+        return age_ns <= r->ttl_ns ? TRUST_FINE : age_ns <= r->max_ns ? TRUST_BEHIND : TRUST_FIRST;
+    case TRUST_NAMED:
+        return age_ns <= r->ttl_ns ? TRUST_FINE : TRUST_FIRST;
+    case TRUST_EDITOR:
+        break;
+    }
+    return age_ns <= TRUST_EDITOR_NS ? TRUST_FINE : TRUST_FIRST;
+}
+
+void page_trust_figures(struct page_trust *t, struct trust_figures *out)
+{
+    MAGIC_CHECK(t, TRUST_MAGIC);
+    *out = (struct trust_figures){ .doubts = atomic_load(&t->doubts) };
+    for (unsigned i = 0; i < TRUST_SHARDS; i++) {
+        shard_lock(&t->shards[i]);
+        out->cells += t->shards[i].count;
+        out->held += t->shards[i].held;
+        shard_unlock(&t->shards[i]);
+    }
+}

@@ -1,0 +1,82 @@
+/* trust.h - how long ago the wiki was asked about a title, and what it said then.
+ *
+ * Model. What is read has a cell: a title, or one revision of it. The cell says when the last word
+ * was asked for, and which it was, as a number (of a title: title_word_hash; of a revision:
+ * TRUST_SHOWN or not). Who answers from the store compares that number with what the store has
+ * heard: so a word that another one overtook is not trusted. Ready answers hold the cell of their
+ * title, and share its trust.
+ *   A doubt is a hint that something changed: nothing asked for before it is trusted.
+ *   All of this is in memory alone: after a start nothing is trusted, and what is read first is
+ * asked for first. To lose a cell is to lose trust, which costs a question and is always safe.
+ * Cells that nobody holds are forgotten when there are too many, those not used for the longest
+ * time first (CLOCK; Corbato 1968); but one in doubt is kept until a word ends it.
+ *   Thread: all from any thread, but new and free. Cells take no lock when they are looked at. */
+#ifndef PAGE_TRUST_H
+#define PAGE_TRUST_H
+
+#include "base/check.h"
+#include "base/home.h"
+#include "base/str.h"
+#include "base/times.h"
+
+enum { TRUST_CELLS_DEFAULT = 200000 };
+#define TRUST_NEVER INT64_MAX /* an age: it was never asked for */
+enum trust_shown { TRUST_HIDDEN, TRUST_SHOWN };
+
+struct page_trust;
+struct trust_cell;
+
+/* Called when the word of a title is wanted behind an answer: once, until one is heard. Owns a
+ * reference to the cell. task is the cell's, for its use. */
+typedef void trust_soon_fn(void *ctx, struct trust_cell *c, struct task *task);
+
+/* Dies when out of memory. cells_max: that nobody holds. seed: of the hashes. */
+struct page_trust *page_trust_new(unsigned cells_max, uint64_t seed);
+/* No cell is held. */
+void page_trust_free(struct page_trust **tp);
+/* Before anybody reads. */
+void page_trust_on_soon(struct page_trust *t, trust_soon_fn *soon, void *ctx);
+
+struct trust_key {
+    uint32_t domain;
+    str title;    /* copied */
+    uint64_t rev; /* 0: the title */
+};
+/* With a reference, given back with trust_release. Dies when out of memory. */
+struct trust_cell *page_trust_hold(struct page_trust *t, const struct trust_key *k);
+struct trust_cell *trust_hold(struct trust_cell *c); /* one more */
+void trust_release(struct trust_cell **cp);
+/* Of a held cell; title is borrowed from it. */
+struct trust_key trust_key_of(const struct trust_cell *c);
+
+/* For how long it is known by now that the wiki says this: 0 or more; TRUST_NEVER: it is not. */
+int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now);
+/* A word, asked for at that instant. One asked for before the last, or before a doubt, is passed
+ * over. */
+void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says);
+void trust_doubt(struct trust_cell *c, store_time at);
+/* A word is wanted, and nobody waits for it. */
+void trust_soon(struct trust_cell *c);
+/* None came: it may be wanted anew. */
+void trust_unheard(struct trust_cell *c);
+
+/* Who reads. */
+enum trust_reader {
+    TRUST_PLAIN,  /* the latest */
+    TRUST_NAMED,  /* a revision, or an exact render */
+    TRUST_EDITOR, /* who is going to save it */
+};
+enum trust_need { TRUST_FINE, TRUST_BEHIND, TRUST_FIRST }; /* ask: not; behind the answer; first */
+struct trust_rules {
+    int64_t ttl_ns, max_ns; /* ttl <= max */
+};
+#define TRUST_EDITOR_NS (2 * NS_PER_S)
+/* Pure. */
+enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader, int64_t age_ns);
+
+struct trust_figures {
+    uint64_t cells, held, doubts;
+};
+void page_trust_figures(struct page_trust *t, struct trust_figures *out);
+
+#endif
