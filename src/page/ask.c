@@ -12,8 +12,34 @@ static void add(struct page_ask *a, enum page_state state, uint64_t first, uint6
         (struct title_mark){ .state = state, .first = first, .last = last, .said_at = a->began };
 }
 
-/* The marks there could be. Pure but for them. */
-static void collect(struct page_ask *a)
+/* What the wiki says of the title, where it says that. */
+static bool collect_word(struct page_ask *a)
+{
+    const struct render_meta *m = &a->request.meta;
+    if (m->said_s == 0 || !origin_has_api(a->request.origin))
+        return false;
+    a->word = (struct title_word){ .missing = a->why == RENDER_NO_PAGE,
+                                   .said = m->said_s,
+                                   .asked_at = a->began };
+    if (a->word.missing)
+        return true;
+    a->word.page_id = m->page_id;
+    a->word.rev = m->last_rev;
+    a->word.touched = m->touched_s;
+    a->word.redirect = m->redirect;
+    return (a->why == RENDER_FINE || a->why == RENDER_SUPPRESSED) && m->last_rev != 0;
+}
+
+/* Where nobody asks again, what it says of its newest revision is taken as it is, and words are
+ * not kept. */
+static bool is_believed(const struct page_ask *a)
+{
+    return a->service->trust == NULL;
+}
+
+/* The marks there could be. Pure but for them. An origin without api.php may answer from a cache
+ * of its own, so it is not believed that its newest revision went down. */
+static void collect_marks(struct page_ask *a)
 {
     const struct render_request *r = &a->request;
     bool named = r->rev != 0;
@@ -22,7 +48,7 @@ static void collect(struct page_ask *a)
     switch (a->why) {
     case RENDER_FINE:
         add(a, PAGE_CURRENT, rev, rev);
-        if (origin_has_api(r->origin) && (!named || render_is_latest(&r->meta)) &&
+        if (is_believed(a) && origin_has_api(r->origin) && (!named || render_is_latest(&r->meta)) &&
             rev < PAGE_REV_MAX)
             add(a, PAGE_DELETED, rev + 1, PAGE_REV_MAX);
         return;
@@ -55,18 +81,76 @@ static void tell(const struct page_ask *a)
         page_mark_tell(a->service, a->target, &a->marks[i]);
 }
 
+static struct trust_cell *cell_hold(const struct page_ask *a, uint64_t rev)
+{
+    const struct trust_key k = { .domain = a->target->domain->number,
+                                 .title = a->target->title,
+                                 .rev = rev };
+    return page_trust_hold(a->service->trust, &k);
+}
+
+/* What the store has heard is trusted. */
+static void trust(const struct page_ask *a)
+{
+    uint64_t rev = a->request.rev;
+    struct trust_cell *title = cell_hold(a, 0);
+    if (a->has_word && a->hear.is != WORD_OLD)
+        trust_hear(title, a->began, title_word_hash(&a->word));
+    trust_release(&title);
+    if (rev == 0)
+        return;
+    struct trust_cell *named = cell_hold(a, rev);
+    trust_hear(named, a->began, a->why == RENDER_FINE ? TRUST_SHOWN : TRUST_HIDDEN);
+    trust_release(&named);
+}
+
 /* Others may have stored what we have not, so a no is told always; what is fine, when it was news
  * to us. */
+static void ask_over(struct page_ask *a)
+{
+    if (a->why == RENDER_FINE && (a->hear.changed || a->hear.call.why != ERR_OK))
+        tell(a);
+    a->done(a);
+}
+
+static void checked(struct page_check *c)
+{
+    struct page_ask *a = CONTAINER_OF(c, struct page_ask, check);
+    trust_release(&a->cell);
+    ask_over(a);
+}
+
+/* A revision is stored that is greater than the wiki's newest, or the wiki answered from a copy
+ * that is behind: the checks find out which. */
+static void ask_again(struct page_ask *a)
+{
+    const struct page_service *s = a->service;
+    a->cell = cell_hold(a, 0);
+    a->check = (struct page_check){ .checks = s->checks,
+                                    .domain = a->target->domain,
+                                    .cell = a->cell,
+                                    .since = a->began,
+                                    .deadline = a->deadline,
+                                    .home = loop_pool(s->loop),
+                                    .done = checked };
+    page_check_start(&a->check);
+}
+
 static void heard(struct store_call *c)
 {
     struct page_ask *a = CONTAINER_OF(c, struct page_ask, hear.call);
+    bool doubtful = a->has_word && (a->hear.is == WORD_LAGS || a->hear.above != 0);
     if (c->why != ERR_OK)
         log_event(a->service->log, LOG_WARN, "page.mark_failed",
                   LOG_STR("domain", a->target->domain->name), LOG_STR("title", a->target->title),
                   LOG_CSTR("why", err_name(c->why)));
-    if (a->why == RENDER_FINE && (a->hear.changed || c->why != ERR_OK))
-        tell(a);
-    a->done(a);
+    if (c->why == ERR_OK && doubtful) {
+        ask_again(a);
+        return;
+    }
+    if (c->why == ERR_OK && a->service->trust != NULL && (a->has_word || a->marks_count > 0))
+        trust(a);
+    ask_over(a);
 }
 
 /* Most of it changes nothing, and is forgotten. Pool. */
@@ -77,6 +161,7 @@ static void hear(struct page_ask *a)
                                             .done = heard },
                                   .domain = a->target->domain->number,
                                   .title = a->target->title,
+                                  .word = a->has_word ? &a->word : NULL,
                                   .marks = a->marks,
                                   .marks_count = a->marks_count };
     store_call_then(page_store_hear(a->service->store, &a->hear), &a->hear.call);
@@ -91,7 +176,8 @@ static void ask_heed(struct page_ask *a, enum render_why why)
 {
     a->why = why;
     page_heed(a->service, a->target, why, a->request.retry_after_s);
-    collect(a);
+    a->has_word = !is_believed(a) && collect_word(a);
+    collect_marks(a);
     if (why != RENDER_FINE)
         tell(a);
 }

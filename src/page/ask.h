@@ -15,6 +15,7 @@
 #define PAGE_ASK_H
 
 #include "loop/loop.h"
+#include "page/check.h"
 #include "page/tell.h"
 
 enum { ASK_MARKS_MAX = 2 };
@@ -31,13 +32,17 @@ struct page_ask {
     void (*done)(struct page_ask *a);
     /* out */
     store_time began; /* when the wiki was asked */
+    bool has_word;    /* of the title: word */
     enum render_why why;
     struct render_request request;
     /* the module's */
     struct task task;
     struct page_hear hear;
+    struct title_word word;
     struct title_mark marks[ASK_MARKS_MAX];
     unsigned marks_count;
+    struct trust_cell *cell; /* while a word that lags is asked for again */
+    struct page_check check;
 };
 /* done: once, later, on the pool, when the marks are on disk; one that could not be written is
  * logged. Thread: loop. */

@@ -1,7 +1,8 @@
 /* get.c - the states of a read, and those that are about the store.
  *
  *   LOOK: read, deciding which bytes are wanted -> END
- *     |    |                        \-> KEEP: extend or stash -> END
+ *     |    |                        |-> KEEP: extend or stash -> END
+ *     |    |                        \-> CHECK: is it still what the wiki says? -> LOOK
  *     |    \-> to be made anew ----\
  *     \-> missing, with an origin ---> SETTLE the title -> MAKE -> LOOK -> as above
  *
@@ -27,8 +28,9 @@ static const struct {
     unsigned next;
 } states[STEPS] = {
     [STEP_WAITS] = { NULL, BIT(STEP_LOOK) },
-    [STEP_LOOK] = { look_enter, BIT(STEP_LOOK) | BIT(STEP_SETTLE) | BIT(STEP_MAKE) |
-                                    BIT(STEP_KEEP) | BIT(STEP_END) },
+    [STEP_LOOK] = { look_enter, BIT(STEP_LOOK) | BIT(STEP_CHECK) | BIT(STEP_SETTLE) |
+                                    BIT(STEP_MAKE) | BIT(STEP_KEEP) | BIT(STEP_END) },
+    [STEP_CHECK] = { get_check_enter, BIT(STEP_LOOK) | BIT(STEP_KEEP) | BIT(STEP_END) },
     [STEP_SETTLE] = { get_settle_enter, BIT(STEP_LOOK) | BIT(STEP_MAKE) | BIT(STEP_END) },
     [STEP_MAKE] = { get_make_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_KEEP] = { keep_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
@@ -38,7 +40,9 @@ static const struct {
 static void get_over(struct page_get *g)
 {
     struct flight_value *made = g->made == NULL ? NULL : &g->made->v;
+    struct trust_cell *cell = g->cell;
     g->done(g);
+    trust_release(&cell);
     if (made != NULL)
         flight_value_unref(&made);
 }
@@ -228,7 +232,7 @@ static bool follow(struct page_get *g)
                                       .how_detail = g->how_detail };
     g->target.title = key;
     g->target.has_rev = false;
-    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED);
+    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED | WAS_CHECKED);
     g->was |= WAS_UNLIKE; /* the answer stands under another title than its own */
     g->how = HOW_HIT;
     g->how_detail = NULL;
@@ -290,12 +294,17 @@ static enum page_get_state judge_nothing(struct page_get *g)
     return get_end_why(g, g->why == ERR_NOT_FOUND ? GOT_NOTHING : GOT_GONE, g->why, NULL);
 }
 
+enum page_get_state get_found(struct page_get *g)
+{
+    return must_write(g) ? STEP_KEEP : answer(g);
+}
+
 static enum page_get_state look_judge(struct page_get *g)
 {
     g->found = found_of(g);
     switch (g->found) {
     case FOUND_READY:
-        return must_write(g) ? STEP_KEEP : answer(g);
+        return get_check_judge(g);
     case FOUND_OLD:
         return get_miss(g);
     case FOUND_NOTHING:
@@ -328,6 +337,7 @@ static enum page_get_state look_enter(struct page_get *g)
     r->call = (struct store_call){ .home = g->home, .done = read_done };
     r->bucket = bucket;
     r->arena = g->arena;
+    r->heeds = g->target.domain->origin != NULL;
     r->wanted_count = 1;
     r->wanted[0] = g->target.content;
     r->choose = choose;

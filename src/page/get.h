@@ -8,6 +8,7 @@
 #ifndef PAGE_GET_H
 #define PAGE_GET_H
 
+#include "page/check.h"
 #include "page/coding.h"
 #include "page/condition.h"
 #include "page/make.h"
@@ -35,6 +36,7 @@ enum page_get_was {
     WAS_UNLIKE = 1 << 5,     /* the client wrote the title in another way, and is not redirected */
     WAS_UNFOLLOWED = 1 << 6, /* a redirect of the wiki, answered as the page that it is */
     WAS_WRITTEN = 1 << 7,    /* the answer waited for a longer life, or a pin */
+    WAS_CHECKED = 1 << 8,    /* the answer waited for the wiki's word */
 };
 /* Where the content comes from. */
 enum page_how {
@@ -42,6 +44,13 @@ enum page_how {
     HOW_MISS,    /* it was not, and was made */
     HOW_RENEWED, /* it was made anew, because the client wanted that */
     HOW_STALE,   /* it should have been, and could not */
+};
+/* Does the wiki still say so? */
+enum page_get_trusted {
+    GET_UNASKED,   /* it was made now, or there is no wiki that could be asked */
+    GET_TRUSTED,   /* by a word that is young enough */
+    GET_CHECKED,   /* by a word that was waited for */
+    GET_UNCHECKED, /* it could not be asked */
 };
 enum page_outcome {
     /* with render, content and coding */
@@ -66,7 +75,16 @@ enum page_outcome {
     GOT_FAILED,        /* why, trace and note, of the store */
 };
 /* WAITS: not begun; and as the next state: of what is under way. */
-enum page_get_state { STEP_WAITS, STEP_LOOK, STEP_SETTLE, STEP_MAKE, STEP_KEEP, STEP_END, STEPS };
+enum page_get_state {
+    STEP_WAITS,
+    STEP_LOOK,
+    STEP_CHECK,
+    STEP_SETTLE,
+    STEP_MAKE,
+    STEP_KEEP,
+    STEP_END,
+    STEPS
+};
 enum page_wait { WAIT_READ, WAIT_WRITE, WAIT_OTHERS };
 
 /* Where the following of redirects began. */
@@ -104,7 +122,13 @@ struct page_get {
     enum page_outcome outcome;
     unsigned was; /* enum page_get_was */
     enum page_how how;
-    const char *how_detail;  /* leader, waiter, ...; NULL: nothing to say */
+    const char *how_detail; /* leader, waiter, ...; NULL: nothing to say */
+    enum page_get_trusted trusted;
+    int64_t word_age_ns; /* with TRUSTED, CHECKED; else it may be TRUST_NEVER */
+    /* By which trust it was given, until done returns; cell NULL: by none. */
+    struct trust_cell *cell;
+    uint64_t says;
+    enum trust_reader reader;
     struct page_seen seen;   /* before the read */
     enum http_coding coding; /* of the answer */
     struct http_range range;
@@ -125,15 +149,17 @@ struct page_get {
     union {
         struct page_order order;
         struct page_title_wait title;
-    } by;                /* of the state */
-    atomic_bool waiting; /* in the flight */
+    } by;                    /* of the state */
+    struct page_check check; /* for itself: the loop looks at it in page_get_leave */
+    atomic_bool waiting;     /* in the flight */
+    atomic_bool checking;
     struct flight_waiter flight;
     struct task task;
 };
 /* read.which is set by page_target_which, or names an instant; the rest of read is the module's. */
 void page_get_start(struct page_get *g);
-/* Whoever asked has left. True: it waited for a flight, and done will not be called. Thread:
- * loop. */
+/* Whoever asked has left. True: it waited for a flight or a word, and done will not be called.
+ * Thread: loop. */
 MUST_CHECK bool page_get_leave(struct page_get *g);
 /* Are readers sent to the title as the wiki writes it? Who would not follow (scripts of another
  * site, who asks for it anew) and pages of users are served all the same. flags: enum

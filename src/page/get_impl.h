@@ -1,4 +1,4 @@
-/* get_impl.h - the states of a read. Private to get.c and get_miss.c. */
+/* get_impl.h - the states of a read. Private to get.c, get_check.c and get_miss.c. */
 #ifndef PAGE_GET_IMPL_H
 #define PAGE_GET_IMPL_H
 
@@ -18,6 +18,19 @@ bool get_wants_anew(const struct page_get *g);
 /* The redirects that were followed lead nowhere: the first page itself is looked for. False: none
  * were. */
 MUST_CHECK bool get_turn_back(struct page_get *g);
+
+/* What was found may be given: keep it, or answer. */
+enum page_get_state get_found(struct page_get *g);
+
+/* get_check.c */
+/* It was found: does the wiki still say so? */
+enum page_get_state get_check_judge(struct page_get *g);
+enum page_get_state get_check_enter(struct page_get *g);
+/* Does the wiki's last word say that it should be made anew? */
+bool get_is_old(const struct page_get *g);
+/* As page_get_leave. */
+bool get_check_leave(struct page_get *g);
+void get_check_forget(struct page_get *g);
 
 /* get_miss.c */
 /* What is not there, or too old: settle the title, make, or end. */

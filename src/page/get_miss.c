@@ -22,7 +22,8 @@ bool get_may_be_unlike(const struct page_get *g)
 
 static bool may_be_stale(const struct page_get *g, err why)
 {
-    return g->found == FOUND_OLD && get_wants_anew(g) && (g->flags & GET_NO_STALE) == 0 &&
+    bool was_asked = get_wants_anew(g) || get_is_old(g);
+    return g->found == FOUND_OLD && was_asked && (g->flags & GET_NO_STALE) == 0 &&
            page_may_be_stale(g->service, &g->target, why, g->read.render.name.tid);
 }
 
@@ -73,7 +74,7 @@ static enum page_get_state made_moved(struct page_get *g)
         return miss_failed(g, ERR_UNAVAILABLE, &again, 0);
     if (page_title_sends_on(g->title_seen, g->flags))
         return get_end(g, GOT_MOVED);
-    g->was |= WAS_MOVED | WAS_UNLIKE;
+    g->was = (g->was & ~(unsigned)WAS_CHECKED) | WAS_MOVED | WAS_UNLIKE;
     g->read.which.title = g->target.title;
     return STEP_LOOK;
 }
@@ -149,6 +150,8 @@ enum page_get_state get_make_enter(struct page_get *g)
 
 bool page_get_leave(struct page_get *g)
 {
+    if (get_check_leave(g))
+        return true;
     if (!g->waiting || !flight_leave(g->service->flights, &g->flight))
         return false; /* whoever has it answers */
     g->waiting = false;
@@ -172,6 +175,8 @@ static enum page_get_state settled(struct page_get *g)
     g->title_seen = w->seen;
     if (page_title_sends_on(g->title_seen, g->flags))
         return get_end(g, GOT_MOVED);
+    if (!same) /* of that title nothing was asked */
+        g->was &= ~(unsigned)WAS_CHECKED;
     g->read.which.title = g->target.title;
     return same && get_can_be_made(g) ? STEP_MAKE : STEP_LOOK; /* settled: what is not found then is
                                                                 missing */

@@ -282,6 +282,8 @@ static void make_put(struct make *m)
                                 .fill = fill_contents,
                                 .behind = newest ? 0 : rev + 1,
                                 .said_at = arrived ? tid_time(m->tid) : m->ask.began,
+                                .heeds = true,
+                                .word = !arrived && m->ask.has_word ? &m->ask.word : NULL,
                                 .asked = m->target.has_rev,
                                 .arena = &m->arena };
     if (page_store_put(m->service->store, &m->put) == STORE_LATER)

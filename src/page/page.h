@@ -17,6 +17,7 @@
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
 
+#include "page/trust.h"
 #include "render/render.h"
 #include "store/page_store.h"
 
@@ -29,6 +30,7 @@ struct flights;
 struct log;
 struct loop;
 struct page_changes;
+struct page_checks;
 struct page_quota;
 
 /* What the operator chose for a bucket. */
@@ -51,6 +53,8 @@ struct page_domain {
     uint32_t number;
     struct origin *origin;          /* NULL: it has none, and what is missing stays missing */
     bool forward_cookies;           /* to the origin, with transforms */
+    struct trust_rules trust;       /* with an origin that has api.php */
+    int64_t check_wait_ms;          /* how long a reader waits for a word */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
     struct page_failures *failures; /* ERR_CODES of them, loop thread; NULL without an origin */
 };
@@ -66,7 +70,10 @@ struct page_service {
     struct flights *flights;      /* NULL: no domain has an origin */
     struct flight_shared *shared; /* NULL: no Redis is configured */
     struct page_changes *changes;
-    struct page_quota *quota; /* what may be kept for editors */
+    struct page_trust *trust;   /* NULL: no domain has an origin with api.php */
+    struct page_checks *checks; /* with trust */
+    store_time began;           /* when the server started */
+    struct page_quota *quota;   /* what may be kept for editors */
     struct loop *loop;
     struct clock *clock;
     struct log *log;

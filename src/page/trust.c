@@ -26,6 +26,7 @@ struct trust_cell {
     unsigned refs;      /* under the lock */
     atomic_bool used;   /* since the hand passed */
     atomic_bool wanted; /* trust_soon was called, and nothing heard since */
+    atomic_bool posted; /* task is on its way */
     _Atomic int64_t asked_at, doubt_at;
     _Atomic uint64_t says;
     struct task task;
@@ -46,6 +47,7 @@ struct page_trust {
     uint32_t magic;
     uint64_t seed;
     size_t shard_cells_max;
+    struct home *home;
     trust_soon_fn *soon;
     void *soon_ctx;
     _Atomic uint64_t doubts;
@@ -69,9 +71,10 @@ struct page_trust *page_trust_new(unsigned cells_max, uint64_t seed)
     return t;
 }
 
-void page_trust_on_soon(struct page_trust *t, trust_soon_fn *soon, void *ctx)
+void page_trust_on_soon(struct page_trust *t, struct home *home, trust_soon_fn *soon, void *ctx)
 {
     MAGIC_CHECK(t, TRUST_MAGIC);
+    t->home = home;
     t->soon = soon;
     t->soon_ctx = ctx;
 }
@@ -234,6 +237,11 @@ int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now)
     return now.ns > asked_at ? now.ns - asked_at : 0;
 }
 
+store_time trust_doubted_at(const struct trust_cell *c)
+{
+    return (store_time){ .ns = atomic_load_explicit(&c->doubt_at, memory_order_acquire) };
+}
+
 void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
 {
     shard_lock(c->shard);
@@ -256,13 +264,24 @@ void trust_doubt(struct trust_cell *c, store_time at)
     atomic_fetch_add_explicit(&c->all->doubts, 1, memory_order_relaxed);
 }
 
+static void soon_run(struct task *task)
+{
+    struct trust_cell *c = CONTAINER_OF(task, struct trust_cell, task);
+    atomic_store_explicit(&c->posted, false, memory_order_release);
+    if (c->all->soon != NULL)
+        c->all->soon(c->all->soon_ctx, c);
+    trust_release(&c);
+}
+
 void trust_soon(struct trust_cell *c)
 {
     struct page_trust *t = c->all;
     if (t->soon == NULL || atomic_load_explicit(&c->wanted, memory_order_relaxed) ||
-        atomic_exchange_explicit(&c->wanted, true, memory_order_acq_rel))
+        atomic_exchange_explicit(&c->wanted, true, memory_order_acq_rel) ||
+        atomic_exchange_explicit(&c->posted, true, memory_order_acq_rel))
         return;
-    t->soon(t->soon_ctx, trust_hold(c), &c->task);
+    c->task.run = soon_run;
+    home_post(t->home, &trust_hold(c)->task);
 }
 
 void trust_unheard(struct trust_cell *c)

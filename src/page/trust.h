@@ -26,16 +26,16 @@ enum trust_shown { TRUST_HIDDEN, TRUST_SHOWN };
 struct page_trust;
 struct trust_cell;
 
-/* Called when the word of a title is wanted behind an answer: once, until one is heard. Owns a
- * reference to the cell. task is the cell's, for its use. */
-typedef void trust_soon_fn(void *ctx, struct trust_cell *c, struct task *task);
+/* The word of a title is wanted behind an answer: once, until one is heard, or none. The cell is
+ * held while it runs. */
+typedef void trust_soon_fn(void *ctx, struct trust_cell *c);
 
 /* Dies when out of memory. cells_max: that nobody holds. seed: of the hashes. */
 struct page_trust *page_trust_new(unsigned cells_max, uint64_t seed);
 /* No cell is held. */
 void page_trust_free(struct page_trust **tp);
-/* Before anybody reads. */
-void page_trust_on_soon(struct page_trust *t, trust_soon_fn *soon, void *ctx);
+/* soon runs at that home; NULL: nobody asks. Before anybody reads, or when nobody does any more. */
+void page_trust_on_soon(struct page_trust *t, struct home *home, trust_soon_fn *soon, void *ctx);
 
 struct trust_key {
     uint32_t domain;
@@ -55,6 +55,7 @@ int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now);
  * over. */
 void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says);
 void trust_doubt(struct trust_cell *c, store_time at);
+store_time trust_doubted_at(const struct trust_cell *c); /* ZERO: never */
 /* A word is wanted, and nobody waits for it. */
 void trust_soon(struct trust_cell *c);
 /* None came: it may be wanted anew. */

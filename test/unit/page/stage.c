@@ -1,16 +1,14 @@
-/* stage.c - a page service under test, and its wiki. */
-#include "stage.h"
+/* stage.c - a page service under test. */
+#include "stage_wiki.h"
 
 #include "base/log.h"
 #include "bucket/pages.h"
 #include "engine/store.h"
 #include "flight/shared.h"
-#include "loop/limiter.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "page/quota.h"
 #include "page/tell.h"
-#include "render/title_rules.h"
 #include "sites.h"
 
 #include <stdatomic.h>
@@ -112,269 +110,6 @@ static void *worker_run(void *arg)
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
-}
-
-/* ---- the wiki ---- */
-
-enum { HELD_MAX = 8 };
-struct origin {
-    struct origin_opts opts;
-    struct loop *loop;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct wiki_says says;
-    const char *rules; /* as it says them */
-    bool hold;
-    unsigned asked, held_count;
-    struct render_request *held[HELD_MAX];
-    struct wiki_transforms transforms;
-};
-
-bool origin_has_api(const struct origin *o)
-{
-    (void)o;
-    return true;
-}
-
-const struct origin_opts *origin_opts_of(const struct origin *o)
-{
-    return &o->opts;
-}
-
-void origin_count_remembered(struct origin *o)
-{
-    (void)o;
-}
-
-const struct limiter_key *render_source(const struct origin *o, enum render_want want)
-{
-    static const struct limiter_key key = { .origin = { "wiki", 4 } };
-    (void)o;
-    (void)want;
-    return &key;
-}
-
-struct siteinfo *origin_siteinfo(struct origin *o)
-{
-    struct siteinfo *copy = NULL;
-    pthread_mutex_lock(&o->lock);
-    if (o->rules != NULL) /* what is given is let go by the caller */
-        assert_int_equal(siteinfo_json_parse(str_of(o->rules), &copy, NULL), ERR_OK);
-    pthread_mutex_unlock(&o->lock);
-    return copy;
-}
-
-static void rules_told(void *ctx)
-{
-    struct siteinfo_waiter *w = ctx;
-    struct wiki_transforms *t = &w->origin->transforms;
-    struct siteinfo *s = origin_siteinfo(w->origin);
-    if (s != NULL && t->has == TRANSFORMS_UNKNOWN)
-        t->has = t->told;
-    const struct err_note note = { .text = "no rules" };
-    enum render_why why = s != NULL ? RENDER_FINE : RENDER_FAILED;
-    siteinfo_unref(&s);
-    w->got(w, why, &note);
-}
-
-void origin_siteinfo_wait(struct origin *o, struct siteinfo_waiter *w)
-{
-    w->origin = o;
-    loop_post(o->loop, rules_told, w);
-}
-
-void wiki_rules(struct stage *s, const char *json)
-{
-    struct origin *o = s->origin;
-    pthread_mutex_lock(&o->lock);
-    o->rules = json;
-    pthread_mutex_unlock(&o->lock);
-}
-
-static void fill_render(struct render_request *r, const struct wiki_says *says)
-{
-    const char *type = says->type != NULL ? says->type : "text/html; charset=utf-8";
-    r->meta = (struct render_meta){ .title = r->title,
-                                    .rev = r->rev != 0 ? r->rev : says->rev,
-                                    .last_rev = says->rev };
-    r->user_id = says->user_id;
-    if (r->want == WANT_META || r->want == WANT_USER)
-        return;
-    r->contents[0] =
-        (struct render_content){ .name = STR("html"),
-                                 .headers = arena_printf(r->arena, "content-type: %s\n", type),
-                                 .raw = arena_copy(r->arena, str_of(says->html)) };
-    r->contents_count = 1;
-    if (says->redirect != NULL)
-        r->redirect_to = str_of(says->redirect);
-}
-
-struct answer_task {
-    struct task task;
-    struct render_request *r;
-    struct wiki_says says;
-};
-
-static void text_run(struct task *t)
-{
-    struct answer_task *a = CONTAINER_OF(t, struct answer_task, task);
-    struct render_request *r = a->r;
-    fill_render(r, &a->says);
-    free(a);
-    r->parsed(r, RENDER_FINE);
-}
-
-static void words_run(struct task *t)
-{
-    struct answer_task *a = CONTAINER_OF(t, struct answer_task, task);
-    struct render_request *r = a->r;
-    enum render_why why = a->says.why;
-    if (why == RENDER_OTHER_TITLE)
-        r->meta.title = str_of(a->says.title);
-    if (why == RENDER_FINE)
-        fill_render(r, &a->says);
-    free(a);
-    r->done(r, why);
-}
-
-static void wiki_answer(struct origin *o, struct render_request *r, struct wiki_says says)
-{
-    struct answer_task *a = calloc(1, sizeof *a);
-    assert_non_null(a);
-    bool text = says.why == RENDER_FINE && r->want != WANT_META && r->want != WANT_USER;
-    *a = (struct answer_task){ .task.run = text ? text_run : words_run, .r = r, .says = says };
-    home_post(text ? loop_pool(o->loop) : loop_home(o->loop), &a->task);
-}
-
-void render_start(struct render_request *r)
-{
-    struct origin *o = r->origin;
-    pthread_mutex_lock(&o->lock);
-    o->asked++;
-    bool hold = o->hold;
-    struct wiki_says says = o->says;
-    if (hold) {
-        assert_true(o->held_count < HELD_MAX);
-        o->held[o->held_count++] = r;
-    }
-    pthread_cond_broadcast(&o->changed);
-    pthread_mutex_unlock(&o->lock);
-    r->contents_count = 0;
-    r->retry_after_s = 7;
-    r->redirect_to = r->redirect_fragment = STR("");
-    err_note_set(&r->note, "the wiki says so");
-    if (!hold)
-        wiki_answer(o, r, says);
-}
-
-void render_cancel(struct render_request *r)
-{
-    struct origin *o = r->origin;
-    bool found = false;
-    pthread_mutex_lock(&o->lock);
-    for (unsigned i = 0; i < o->held_count && !found; i++) {
-        found = o->held[i] == r;
-        if (found)
-            o->held[i] = o->held[--o->held_count];
-    }
-    pthread_mutex_unlock(&o->lock);
-    if (found)
-        wiki_answer(o, r, (struct wiki_says){ .why = RENDER_CANCELED });
-}
-
-void wiki_say(struct stage *s, struct wiki_says says)
-{
-    struct origin *o = s->origin;
-    pthread_mutex_lock(&o->lock);
-    o->says = says;
-    pthread_mutex_unlock(&o->lock);
-}
-
-void wiki_hold(struct stage *s, bool hold)
-{
-    struct origin *o = s->origin;
-    pthread_mutex_lock(&o->lock);
-    o->hold = hold;
-    unsigned count = hold ? 0 : o->held_count;
-    o->held_count -= count;
-    struct wiki_says says = o->says;
-    pthread_mutex_unlock(&o->lock);
-    for (unsigned i = 0; i < count; i++)
-        wiki_answer(o, o->held[i], says);
-}
-
-unsigned wiki_asked(struct stage *s)
-{
-    pthread_mutex_lock(&s->origin->lock);
-    unsigned n = s->origin->asked;
-    pthread_mutex_unlock(&s->origin->lock);
-    return n;
-}
-
-void wiki_wait(struct stage *s, unsigned asked)
-{
-    pthread_mutex_lock(&s->origin->lock);
-    while (s->origin->asked < asked)
-        wait_change(&s->origin->changed, &s->origin->lock, "the wiki is asked");
-    pthread_mutex_unlock(&s->origin->lock);
-}
-
-/* ---- its transforms ---- */
-
-void wiki_kind(struct stage *s, enum origin_kind kind)
-{
-    s->origin->opts.kind = kind;
-}
-
-struct wiki_transforms *wiki_transforms(struct stage *s)
-{
-    return &s->origin->transforms;
-}
-
-enum origin_transforms origin_transforms(struct origin *o)
-{
-    return o->transforms.has;
-}
-
-static void transform_answer(void *ctx)
-{
-    struct transform_request *t = ctx;
-    const struct wiki_transforms *says = &t->origin->transforms;
-    t->status = says->status;
-    t->content_type = str_of(says->type);
-    t->reply = str_of(says->reply);
-    t->retry_after_s = 7;
-    err_note_set(&t->note, "the wiki says so");
-    t->done(t, says->why);
-}
-
-void transform_start(struct transform_request *t)
-{
-    struct origin *o = t->origin;
-    struct wiki_transforms *w = &o->transforms;
-    pthread_mutex_lock(&o->lock);
-    o->asked++;
-    w->from = t->from;
-    w->to = t->to;
-    w->rev = t->rev;
-    (void)snprintf(w->body, sizeof w->body, "%.*s", STR_ARG(t->body));
-    (void)snprintf(w->cookie, sizeof w->cookie, "%.*s", STR_ARG(t->cookie));
-    bool answers = w->reply != NULL;
-    pthread_cond_broadcast(&o->changed);
-    pthread_mutex_unlock(&o->lock);
-    if (answers)
-        loop_post(o->loop, transform_answer, t);
-}
-
-static void transform_canceled(void *ctx)
-{
-    struct transform_request *t = ctx;
-    t->done(t, RENDER_CANCELED);
-}
-
-void transform_cancel(struct transform_request *t)
-{
-    loop_post(t->origin->loop, transform_canceled, t);
 }
 
 /* ---- the store ---- */
@@ -495,9 +230,37 @@ static void loop_reached(void *ctx)
     awaited_tell(ctx, ERR_OK);
 }
 
+/* Before the loop runs. */
+static void checks_open(struct stage *s)
+{
+    s->domains[0].trust = (struct trust_rules){ .ttl_ns = 60 * NS_PER_S, .max_ns = 300 * NS_PER_S };
+    s->domains[0].check_wait_ms = 100000;
+    s->service.began = clock_store(s->service.clock);
+    s->service.trust = page_trust_new(1000, 1);
+    s->service.checks = page_checks_new(&s->service);
+    s->origin->word = (struct wiki_word){ .state = WORDS_TITLE_THERE,
+                                          .page_id = 3,
+                                          .rev = 7,
+                                          .touched_s = wiki_now(s->origin) - 100,
+                                          .shown = WORDS_REVISION_SHOWN };
+}
+
+static void stage_open(struct stage *s, bool has_redis, bool checked);
+
 void stage_begin(struct stage *s, bool has_redis)
 {
+    stage_open(s, has_redis, false);
+}
+
+void stage_begin_checked(struct stage *s)
+{
+    stage_open(s, false, true);
+}
+
+static void stage_open(struct stage *s, bool has_redis, bool checked)
+{
     memset(s, 0, sizeof *s);
+    s->checked = checked;
     folder_make(s->dir);
     if (has_redis)
         redis_server_start(&s->redis, 0, NULL);
@@ -508,6 +271,7 @@ void stage_begin(struct stage *s, bool has_redis)
     struct origin *o = s->origin = calloc(1, sizeof *o);
     assert_non_null(o);
     o->loop = s->loop;
+    o->clock = clock;
     o->says = (struct wiki_says){ .rev = 7, .html = "<html><head></head>made" };
     o->rules = SITE_JSON("de");
     o->transforms = (struct wiki_transforms){
@@ -526,6 +290,8 @@ void stage_begin(struct stage *s, bool has_redis)
     s->service.write_timeout_ms = 60000;
     s->service.shape_free = free;
     flights_open(s, has_redis);
+    if (checked)
+        checks_open(s);
     pages_read_on(s->pages, loop_pool(s->loop));
     struct bare_worker *w = &s->worker;
     w->home.post = worker_post;
@@ -549,16 +315,24 @@ void stage_begin(struct stage *s, bool has_redis)
 static void end_step(void *ctx)
 {
     struct stage *s = ctx;
-    bool idle = flights_idle(s->service.flights);
+    bool idle =
+        flights_idle(s->service.flights) && (!s->checked || page_checks_idle(s->service.checks));
     if (!idle || !s->was_idle) {
         s->was_idle = idle;
         loop_post(s->loop, end_step, s);
         return;
     }
     flights_free(&s->service.flights);
+    page_checks_free(&s->service.checks);
     if (s->service.shared != NULL)
         flight_shared_stop(s->service.shared);
     loop_stop(s->loop);
+}
+
+static void checks_stop(void *ctx)
+{
+    struct stage *s = ctx;
+    page_checks_stop(s->service.checks);
 }
 
 void stage_end(struct stage *s)
@@ -570,6 +344,8 @@ void stage_end(struct stage *s)
     pthread_mutex_unlock(&w->lock);
     assert_int_equal(pthread_join(w->thread, NULL), 0);
     flights_drain(s->service.flights);
+    if (s->checked)
+        loop_post(s->loop, checks_stop, s);
     loop_post(s->loop, end_step, s);
     assert_int_equal(pthread_join(s->loop_thread, NULL), 0);
     bool had_redis = s->service.shared != NULL;
@@ -578,6 +354,7 @@ void stage_end(struct stage *s)
     engine_close(&s->engine);
     pages_free(&s->pages);
     page_changes_free(&s->service.changes);
+    page_trust_free(&s->service.trust);
     page_quota_free(&s->service.quota);
     sysclock_free(&s->sysclock);
     log_free(&s->log);

@@ -1,9 +1,9 @@
 /* stage.h - a page service with all it stands on: a store on disk, flights, one worker, and Redis
  * when it is asked for; in front of a wiki that says what the test says. For tests.
  *
- * The wiki is the functions of render.h that ask: they are defined in stage.c, before the real ones
- * would be linked. A render comes as from the real ones: asked for on the loop, parsed on the pool.
- *   Hand-overs between threads are counted: each task that a thread posts to another, and each
+ * The wiki is the functions of render.h that ask: they are defined in stage_wiki.c, before the real
+ * ones would be linked. A render comes as from the real ones: asked for on the loop, parsed on the
+ * pool. Hand-overs between threads are counted: each task that a thread posts to another, and each
  * update that goes to the committer. */
 #ifndef TEST_PAGE_STAGE_H
 #define TEST_PAGE_STAGE_H
@@ -12,6 +12,7 @@
 #include "lib/wait.h"
 #include "page/get.h"
 #include "redis_server.h"
+#include "render/words.h"
 
 #include "../cmocka_all.h"
 
@@ -61,10 +62,13 @@ struct stage {
     struct page_service service;
     _Atomic int64_t busy_until_ns;
     struct page_failures failures[ERR_CODES];
+    bool checked;
     unsigned ups; /* Redis came */
     bool was_idle;
 };
 void stage_begin(struct stage *s, bool has_redis);
+/* Its titles are checked: page 3 stands under each, as wiki_word says. */
+void stage_begin_checked(struct stage *s);
 void stage_end(struct stage *s);
 
 void wiki_say(struct stage *s, struct wiki_says says);
@@ -75,6 +79,17 @@ void wiki_rules(struct stage *s, const char *siteinfo_json);
 void wiki_kind(struct stage *s, enum origin_kind kind);
 struct wiki_transforms *wiki_transforms(struct stage *s);
 unsigned wiki_asked(struct stage *s); /* how often */
+/* What it says of all titles, in words and before renders. */
+struct wiki_word {
+    enum render_why why; /* of words; not FINE: they fail, to be asked again in 7 s */
+    enum words_title_state state;
+    uint64_t page_id, rev;
+    int64_t touched_s;
+    enum words_revision_state shown; /* of every revision but rev */
+};
+void wiki_word(struct stage *s, struct wiki_word word);
+struct wiki_word wiki_word_now(struct stage *s);
+unsigned wiki_words_asked(struct stage *s); /* calls */
 /* Waits until it was asked so often. */
 void wiki_wait(struct stage *s, unsigned asked);
 

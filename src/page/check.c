@@ -1,0 +1,560 @@
+/* check.c - which words are asked for, in which call, and who waits for them. Loop.
+ *
+ *   wanted -> QUEUED -> ASKED -> heard (check_call.c, pool) -> over
+ *               ^          |-> a revision is stored above it: QUEUED, for that
+ *               |          |-> it lags: RESTS, then QUEUED
+ *               \----------/-> somebody came too late for it
+ *
+ * Invariants: an item is in its domain's table, and in one of its lists unless it is ASKED; it has
+ * waiters, or is wanted behind an answer, or is ASKED; all calls of a domain are its own two. */
+#include "page/check_impl.h"
+
+#include "base/hash.h"
+#include "loop/loop.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static const int64_t rests_ms[] = { 1000, 5000, 30000 }; /* of a title whose word lags */
+
+enum item_state { ITEM_QUEUED, ITEM_ASKED, ITEM_RESTS };
+struct check_item {
+    struct hash_node node;
+    struct list link;
+    struct check_domain *of;
+    struct trust_cell *cell; /* with a reference */
+    struct list waiters;
+    enum item_state state;
+    unsigned rested; /* how often */
+    mono due;        /* RESTS */
+    struct title_word word;
+    uint64_t above; /* with word: is this there? */
+};
+
+/* Of titles, and of revisions. */
+enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
+
+struct check_domain {
+    struct page_checks *all;
+    const struct page_domain *domain;
+    struct hash items; /* by cell */
+    struct list urgent[KINDS], later[KINDS], resting;
+    enum check_kind last; /* that was asked for */
+    unsigned later_count;
+    struct heap deadlines;       /* of who waits */
+    struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
+    mono gathered_at, paused_until;
+    unsigned failures; /* in a row */
+    struct loop_timer *timer;
+    _Atomic uint64_t calls_made, words, failed, lagging, waiting;
+};
+
+struct page_checks {
+    const struct page_service *service;
+    struct check_domain *domains;
+    unsigned domains_count;
+    bool stopped;
+};
+
+static void domain_turn(struct check_domain *d);
+
+static mono now_of(const struct check_domain *d)
+{
+    return clock_mono(d->all->service->clock);
+}
+
+static struct check_domain *domain_of(struct page_checks *c, const struct page_domain *domain)
+{
+    return &c->domains[domain - c->service->domains];
+}
+
+/* ---- items ---- */
+
+static uint64_t cell_hash(const struct trust_cell *c)
+{
+    return (uint64_t)(uintptr_t)c * 0x9e3779b97f4a7c15u >> 16;
+}
+
+static struct check_item *item_find(struct check_domain *d, const struct trust_cell *c)
+{
+    uint64_t hash = cell_hash(c);
+    for (struct hash_node *n = hash_first(&d->items, hash); n != NULL; n = hash_next(n)) {
+        struct check_item *i = CONTAINER_OF(n, struct check_item, node);
+        if (i->cell == c)
+            return i;
+    }
+    return NULL;
+}
+
+/* NULL: there are too many. */
+static struct check_item *item_new(struct check_domain *d, struct trust_cell *c)
+{
+    if (d->items.count >= CHECK_ITEMS_MAX)
+        return NULL;
+    struct check_item *i = calloc(1, sizeof *i);
+    INVARIANT(i != NULL);
+    i->of = d;
+    i->cell = trust_hold(c);
+    list_init(&i->link);
+    list_init(&i->waiters);
+    hash_add(&d->items, &i->node, cell_hash(c));
+    return i;
+}
+
+static void item_free(struct check_item *i)
+{
+    INVARIANT(list_empty(&i->waiters));
+    list_remove(&i->link);
+    hash_remove(&i->of->items, &i->node);
+    trust_release(&i->cell);
+    free(i);
+}
+
+static enum check_kind item_kind(const struct check_item *i)
+{
+    return i->above != 0 || trust_key_of(i->cell).rev != 0 ? KIND_REVISIONS : KIND_TITLES;
+}
+
+static void item_queue(struct check_item *i, bool urgent)
+{
+    struct check_domain *d = i->of;
+    enum check_kind kind = item_kind(i);
+    list_remove(&i->link);
+    i->state = ITEM_QUEUED;
+    if (!urgent && list_empty(&d->later[KIND_TITLES]) && list_empty(&d->later[KIND_REVISIONS]))
+        d->gathered_at = mono_add_ms(now_of(d), CHECK_GATHER_MS);
+    list_append(urgent ? &d->urgent[kind] : &d->later[kind], &i->link);
+}
+
+/* ---- who waits ---- */
+
+static bool deadline_less(const struct heap_node *a, const struct heap_node *b)
+{
+    return CONTAINER_OF(unconst(a), struct page_check, by_deadline)->deadline.ns <
+           CONTAINER_OF(unconst(b), struct page_check, by_deadline)->deadline.ns;
+}
+
+static void check_run(struct task *t)
+{
+    struct page_check *c = CONTAINER_OF(t, struct page_check, task);
+    c->done(c);
+}
+
+static void waiter_end(struct page_check *c, err why)
+{
+    if (c->item != NULL) {
+        struct check_domain *d = c->item->of;
+        list_remove(&c->link);
+        heap_remove(&d->deadlines, &c->by_deadline);
+        atomic_fetch_sub_explicit(&d->waiting, 1, memory_order_relaxed);
+        c->item = NULL;
+    }
+    c->why = why;
+    c->task.run = check_run;
+    home_post(c->home, &c->task);
+}
+
+static void waiters_end(struct check_item *i, err why, int64_t retry_after_s)
+{
+    for (struct list *l = list_first(&i->waiters); l != NULL; l = list_first(&i->waiters)) {
+        struct page_check *c = CONTAINER_OF(l, struct page_check, link);
+        c->retry_after_s = retry_after_s;
+        waiter_end(c, why);
+    }
+}
+
+static void waiters_heard(struct check_item *i, store_time asked_at)
+{
+    struct list *next;
+    for (struct list *l = i->waiters.next; l != &i->waiters; l = next) {
+        struct page_check *c = CONTAINER_OF(l, struct page_check, link);
+        next = l->next;
+        if (!store_time_before(asked_at, c->since))
+            waiter_end(c, ERR_OK);
+    }
+}
+
+static void waiters_late(struct check_domain *d)
+{
+    mono now = now_of(d);
+    for (struct heap_node *n = heap_first(&d->deadlines); n != NULL;
+         n = heap_first(&d->deadlines)) {
+        struct page_check *c = CONTAINER_OF(n, struct page_check, by_deadline);
+        if (c->deadline.ns > now.ns)
+            return;
+        waiter_end(c, ERR_TIMEOUT);
+    }
+}
+
+/* ---- calls ---- */
+
+/* Who waits for it goes on; for who came too late for it, it is asked for again. */
+static void item_heard(struct check_item *i, store_time asked_at)
+{
+    waiters_heard(i, asked_at);
+    i->rested = 0;
+    i->above = 0;
+    if (list_empty(&i->waiters))
+        item_free(i);
+    else
+        item_queue(i, true);
+}
+
+static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
+{
+    waiters_end(i, why, retry_after_s);
+    trust_unheard(i->cell);
+    item_free(i);
+}
+
+static void item_rest(struct check_item *i)
+{
+    struct check_domain *d = i->of;
+    atomic_fetch_add_explicit(&d->lagging, 1, memory_order_relaxed);
+    i->above = 0;
+    i->state = ITEM_RESTS;
+    i->due = mono_add_ms(now_of(d), rests_ms[i->rested]);
+    i->rested++;
+    list_append(&d->resting, &i->link);
+}
+
+static void item_became(struct check_item *i, const struct check_call *call,
+                        const struct check_asked *a)
+{
+    switch (a->became) {
+    case CHECK_HEARD:
+        item_heard(i, call->asked_at);
+        return;
+    case CHECK_LAGS:
+        item_rest(i);
+        return;
+    case CHECK_ABOVE:
+        i->word = a->word;
+        i->above = a->above;
+        item_queue(i, true);
+        return;
+    case CHECK_OVERTAKEN:
+        item_queue(i, true);
+        return;
+    case CHECK_UNWRITTEN:
+    case CHECK_UNANSWERED:
+        break;
+    }
+    item_unheard(i, ERR_UNAVAILABLE, 0);
+}
+
+static void call_failed(struct check_domain *d, struct check_call *call)
+{
+    int64_t wants_s = call->request.retry_after_s;
+    int64_t own_s = d->failures < 5 ? 1 << d->failures : CHECK_PAUSE_S_MAX;
+    d->failures++;
+    atomic_fetch_add_explicit(&d->failed, 1, memory_order_relaxed);
+    d->paused_until = mono_add_ms(now_of(d), 1000 * (wants_s > 0 ? wants_s : own_s));
+    for (unsigned n = 0; n < call->count; n++)
+        item_unheard(call->asked[n].item, page_err_of_render(call->why), wants_s);
+}
+
+static void call_end(struct check_domain *d, struct check_call *call)
+{
+    d->calls[call->urgent ? 0 : 1] = NULL;
+    check_call_free(&call);
+    domain_turn(d);
+}
+
+static void call_over(struct check_call *call)
+{
+    struct check_domain *d = call->ctx;
+    if (call->why != RENDER_FINE || d->all->stopped) {
+        call_failed(d, call);
+        call_end(d, call);
+        return;
+    }
+    d->failures = 0;
+    atomic_fetch_add_explicit(&d->words, call->count, memory_order_relaxed);
+    for (unsigned n = 0; n < call->count; n++)
+        item_became(call->asked[n].item, call, &call->asked[n]);
+    call_end(d, call);
+}
+
+static void call_take(struct check_call *call, struct list *from)
+{
+    while (call->count < WORDS_MAX) {
+        struct list *l = list_take(from);
+        if (l == NULL)
+            return;
+        struct check_item *i = CONTAINER_OF(l, struct check_item, link);
+        i->state = ITEM_ASKED;
+        call->asked[call->count++] =
+            (struct check_asked){ .item = i,
+                                  .cell = i->cell,
+                                  .word = i->word,
+                                  .above = i->above,
+                                  .believe = i->rested >= COUNT_OF(rests_ms) };
+    }
+}
+
+/* Full of what is urgent, then of what is wanted anyway. */
+static void call_start(struct check_domain *d, enum check_kind kind, bool urgent)
+{
+    struct check_call *call = check_call_new(d->all->service, d->domain);
+    call->of_revisions = kind == KIND_REVISIONS;
+    call->urgent = urgent;
+    call->over = call_over;
+    call->ctx = d;
+    if (urgent)
+        call_take(call, &d->urgent[kind]);
+    call_take(call, &d->later[kind]);
+    d->calls[urgent ? 0 : 1] = call;
+    atomic_fetch_add_explicit(&d->calls_made, 1, memory_order_relaxed);
+    check_call_start(call);
+}
+
+/* ---- turns ---- */
+
+static void resting_wake(struct check_domain *d)
+{
+    mono now = now_of(d);
+    struct list *next;
+    for (struct list *l = d->resting.next; l != &d->resting; l = next) {
+        struct check_item *i = CONTAINER_OF(l, struct check_item, link);
+        next = l->next;
+        if (i->due.ns <= now.ns)
+            item_queue(i, true);
+    }
+}
+
+static bool some(const struct list lists[KINDS])
+{
+    return !list_empty(&lists[KIND_TITLES]) || !list_empty(&lists[KIND_REVISIONS]);
+}
+
+/* By turns, when both are wanted. */
+static enum check_kind kind_of(struct check_domain *d, const struct list lists[KINDS])
+{
+    enum check_kind other = d->last == KIND_TITLES ? KIND_REVISIONS : KIND_TITLES;
+    d->last = list_empty(&lists[other]) ? d->last : other;
+    return d->last;
+}
+
+static void earlier(mono *next, mono at)
+{
+    if (at.ns < next->ns)
+        *next = at;
+}
+
+static void timer_set(struct check_domain *d)
+{
+    mono now = now_of(d), next = { .ns = INT64_MAX };
+    const struct heap_node *late = heap_first(&d->deadlines);
+    if (late != NULL)
+        earlier(&next, CONTAINER_OF(unconst(late), struct page_check, by_deadline)->deadline);
+    for (struct list *l = d->resting.next; l != &d->resting; l = l->next)
+        earlier(&next, CONTAINER_OF(l, struct check_item, link)->due);
+    if (some(d->later) && d->calls[1] == NULL)
+        earlier(&next, d->gathered_at.ns > d->paused_until.ns ? d->gathered_at : d->paused_until);
+    if (next.ns == INT64_MAX)
+        loop_timer_stop(d->timer);
+    else
+        loop_timer_start(d->timer, next.ns <= now.ns ? 0 : (next.ns - now.ns) / NS_PER_MS + 1, 0);
+}
+
+/* Who waits while the wiki wants to be left alone is told so. */
+static void urgent_refuse(struct check_domain *d)
+{
+    int64_t left_s = (d->paused_until.ns - now_of(d).ns) / NS_PER_S + 1;
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        for (struct list *l = list_first(&d->urgent[kind]); l != NULL;
+             l = list_first(&d->urgent[kind])) {
+            struct check_item *i = CONTAINER_OF(l, struct check_item, link);
+            waiters_end(i, ERR_AGAIN, left_s);
+            item_queue(i, false);
+        }
+}
+
+static void domain_turn(struct check_domain *d)
+{
+    waiters_late(d);
+    resting_wake(d);
+    mono now = now_of(d);
+    bool paused = now.ns < d->paused_until.ns;
+    if (paused)
+        urgent_refuse(d);
+    if (!paused && !d->all->stopped) {
+        if (d->calls[0] == NULL && some(d->urgent))
+            call_start(d, kind_of(d, d->urgent), true);
+        if (d->calls[1] == NULL && some(d->later) && now.ns >= d->gathered_at.ns)
+            call_start(d, kind_of(d, d->later), false);
+    }
+    if (!d->all->stopped)
+        timer_set(d);
+}
+
+static void domain_timer(void *ctx)
+{
+    domain_turn(ctx);
+}
+
+/* ---- from outside ---- */
+
+static void start_run(struct task *t)
+{
+    struct page_check *c = CONTAINER_OF(t, struct page_check, task);
+    struct check_domain *d = domain_of(c->checks, c->domain);
+    struct check_item *i = c->checks->stopped || c->left ? NULL : item_find(d, c->cell);
+    bool is_new = i == NULL;
+    if (c->checks->stopped || c->left) {
+        waiter_end(c, ERR_SHUTDOWN);
+        return;
+    }
+    if (is_new)
+        i = item_new(d, c->cell);
+    if (i == NULL) {
+        waiter_end(c, ERR_LIMIT);
+        return;
+    }
+    c->item = i;
+    list_append(&i->waiters, &c->link);
+    heap_add(&d->deadlines, &c->by_deadline);
+    atomic_fetch_add_explicit(&d->waiting, 1, memory_order_relaxed);
+    if (is_new || i->state == ITEM_QUEUED)
+        item_queue(i, true);
+    domain_turn(d);
+}
+
+void page_check_start(struct page_check *c)
+{
+    c->item = NULL;
+    c->left = false;
+    c->task.run = start_run;
+    home_post(loop_home(c->checks->service->loop), &c->task);
+}
+
+bool page_check_leave(struct page_check *c)
+{
+    if (c->item == NULL) {
+        c->left = true;
+        return false;
+    }
+    struct check_domain *d = c->item->of;
+    list_remove(&c->link);
+    heap_remove(&d->deadlines, &c->by_deadline);
+    atomic_fetch_sub_explicit(&d->waiting, 1, memory_order_relaxed);
+    c->item = NULL;
+    return true;
+}
+
+static const struct page_domain *domain_numbered(const struct page_service *s, uint32_t number)
+{
+    for (unsigned i = 0; i < s->domains_count; i++)
+        if (s->domains[i].number == number)
+            return &s->domains[i];
+    return NULL;
+}
+
+/* A word is wanted behind an answer. */
+static void soon(void *ctx, struct trust_cell *cell)
+{
+    struct page_checks *c = ctx;
+    const struct page_domain *domain = domain_numbered(c->service, trust_key_of(cell).domain);
+    struct check_item *i = NULL;
+    if (domain != NULL && !c->stopped) {
+        struct check_domain *d = domain_of(c, domain);
+        i = item_find(d, cell);
+        if (i == NULL && (i = item_new(d, cell)) != NULL)
+            item_queue(i, false);
+        domain_turn(d);
+    }
+    if (i == NULL)
+        trust_unheard(cell);
+}
+
+/* ---- the whole ---- */
+
+static void domain_init(struct page_checks *c, unsigned n)
+{
+    struct check_domain *d = &c->domains[n];
+    d->all = c;
+    d->domain = &c->service->domains[n];
+    hash_init(&d->items);
+    heap_init(&d->deadlines, deadline_less);
+    list_init(&d->resting);
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        list_init(&d->urgent[kind]);
+        list_init(&d->later[kind]);
+    }
+    d->timer = loop_timer_new(c->service->loop, domain_timer, d);
+}
+
+struct page_checks *page_checks_new(const struct page_service *s)
+{
+    struct page_checks *c = calloc(1, sizeof *c);
+    INVARIANT(c != NULL);
+    c->service = s;
+    c->domains_count = s->domains_count;
+    c->domains = calloc(s->domains_count + 1, sizeof *c->domains);
+    INVARIANT(c->domains != NULL);
+    for (unsigned n = 0; n < c->domains_count; n++)
+        domain_init(c, n);
+    page_trust_on_soon(s->trust, loop_home(s->loop), soon, c);
+    return c;
+}
+
+static void item_stop(void *ctx, struct hash_node *n)
+{
+    struct check_item *i = CONTAINER_OF(n, struct check_item, node);
+    (void)ctx;
+    waiters_end(i, ERR_SHUTDOWN, 0);
+    if (i->state != ITEM_ASKED)
+        item_free(i);
+}
+
+void page_checks_stop(struct page_checks *c)
+{
+    c->stopped = true;
+    for (unsigned n = 0; n < c->domains_count; n++) {
+        struct check_domain *d = &c->domains[n];
+        loop_timer_stop(d->timer);
+        hash_each(&d->items, item_stop, NULL);
+        for (size_t k = 0; k < COUNT_OF(d->calls); k++)
+            if (d->calls[k] != NULL)
+                words_cancel(&d->calls[k]->request);
+    }
+}
+
+bool page_checks_idle(const struct page_checks *c)
+{
+    for (unsigned n = 0; n < c->domains_count; n++)
+        if (c->domains[n].calls[0] != NULL || c->domains[n].calls[1] != NULL)
+            return false;
+    return true;
+}
+
+void page_checks_free(struct page_checks **cp)
+{
+    struct page_checks *c = *cp;
+    if (c == NULL)
+        return;
+    INVARIANT(page_checks_idle(c));
+    page_trust_on_soon(c->service->trust, NULL, NULL, NULL);
+    for (unsigned n = 0; n < c->domains_count; n++) {
+        struct check_domain *d = &c->domains[n];
+        INVARIANT(d->items.count == 0);
+        loop_timer_free(&d->timer);
+        hash_fini(&d->items);
+        heap_fini(&d->deadlines);
+    }
+    free(c->domains);
+    free(c);
+    *cp = NULL;
+}
+
+void page_checks_figures(const struct page_checks *c, const struct page_domain *d,
+                         struct check_figures *out)
+{
+    const struct check_domain *of = &c->domains[d - c->service->domains];
+    *out = (struct check_figures){ .calls = atomic_load(&of->calls_made),
+                                   .words = atomic_load(&of->words),
+                                   .failures = atomic_load(&of->failed),
+                                   .lagging = atomic_load(&of->lagging),
+                                   .waiting = atomic_load(&of->waiting) };
+}

@@ -1,0 +1,69 @@
+/* check.h - the wiki is asked for its words, of many titles and revisions in one call, and the
+ * store hears them.
+ *
+ * Model. What is wanted is a cell of trust.h. Of each domain there are two calls at most: one for
+ * what somebody waits for, which starts at once; one for what is wanted behind an answer, which is
+ * gathered for CHECK_GATHER_MS or until a call is full. Who comes meanwhile waits for the next.
+ *   A word is trusted once the store has heard it. A revision that is stored and greater than the
+ * wiki's newest is asked for by its number: it was deleted, or the wiki answered from a copy of its
+ * database that is behind. Then, and when a word lags otherwise, nothing is trusted, and the title
+ * is asked for again, after 1, 5 and 30 s; what it says then is believed.
+ *   A wiki that fails, or wants to be left alone, is asked nothing for as long as it wants, else
+ * for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who waits is told at once. Thread: start and
+ * soon from any; the rest on the loop. */
+#ifndef PAGE_CHECK_H
+#define PAGE_CHECK_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "page/page.h"
+#include "page/trust.h"
+
+enum {
+    CHECK_GATHER_MS = 1000,
+    CHECK_CALL_MS = 30000, /* a call has so long */
+    CHECK_PAUSE_S_MAX = 30,
+    CHECK_ITEMS_MAX = 100000, /* of one domain, wanted or asked for; more are refused */
+};
+
+struct page_checks;
+/* After the service's domains, trust, store and loop. Owner: caller. */
+struct page_checks *page_checks_new(const struct page_service *s);
+/* Nothing starts any more; who waits is told ERR_SHUTDOWN. Thread: loop. */
+void page_checks_stop(struct page_checks *c);
+/* Stopped, and no call is under way: page_checks_idle. */
+bool page_checks_idle(const struct page_checks *c);
+void page_checks_free(struct page_checks **cp);
+
+/* Somebody waits. */
+struct page_check {
+    /* in; borrowed until done */
+    struct page_checks *checks;
+    const struct page_domain *domain; /* its origin has api.php */
+    struct trust_cell *cell;          /* held by the caller */
+    store_time since;                 /* a word asked for then or later will do */
+    mono deadline;
+    struct home *home;
+    void (*done)(struct page_check *c); /* once, later */
+    /* out */
+    err why; /* ERR_OK; ERR_TIMEOUT; ERR_SHUTDOWN; of the wiki: as page_err_of_render */
+    int64_t retry_after_s;
+    /* the module's */
+    struct task task;
+    struct list link;
+    struct heap_node by_deadline;
+    struct check_item *item; /* NULL: not there yet, or over */
+    bool left;
+};
+void page_check_start(struct page_check *c);
+/* done is not called any more, unless false: then it is on its way. */
+MUST_CHECK bool page_check_leave(struct page_check *c);
+
+/* Of a domain; read anywhere. */
+struct check_figures {
+    uint64_t calls, words, failures, lagging, waiting;
+};
+void page_checks_figures(const struct page_checks *c, const struct page_domain *d,
+                         struct check_figures *out);
+
+#endif

@@ -1,0 +1,246 @@
+/* check_call.c - one call to a wiki for words.
+ *
+ *   asked (loop) -> heard by the store, one item after the other, and trusted (pool) -> over (loop)
+ */
+#include "base/log.h"
+#include "loop/loop.h"
+#include "page/check_impl.h"
+
+#include <stdlib.h>
+
+enum { CALL_ARENA_BYTES_MAX = 8 << 20 };
+
+static void hear_next(struct check_call *call);
+
+static void over_run(struct task *t)
+{
+    struct check_call *call = CONTAINER_OF(t, struct check_call, task);
+    call->over(call);
+}
+
+static struct check_asked *current(struct check_call *call)
+{
+    return &call->asked[call->next];
+}
+
+/* ---- from an answer to what is heard. Pool ---- */
+
+/* False: there is no answer. */
+static bool word_of(const struct check_call *call, const struct words_title *t,
+                    struct title_word *word)
+{
+    *word = (struct title_word){ .said = call->request.words.said_s, .asked_at = call->asked_at };
+    switch (t->state) {
+    case WORDS_TITLE_THERE:
+        word->page_id = t->page_id;
+        word->rev = t->rev;
+        word->touched = t->touched_s;
+        word->redirect = t->redirect;
+        return true;
+    case WORDS_TITLE_MISSING:
+    case WORDS_TITLE_INVALID:
+    case WORDS_TITLE_ELSEWHERE: /* nothing stands under this key */
+        word->missing = true;
+        return true;
+    case WORDS_TITLE_UNANSWERED:
+        break;
+    }
+    return false;
+}
+
+static bool state_of(const struct check_call *call, const struct words_revision *r,
+                     enum page_state *state)
+{
+    struct trust_key k = trust_key_of(call->asked[call->next].cell);
+    bool ours = r->state != WORDS_REVISION_MISSING && str_eq(r->title, k.title);
+    if (r->state == WORDS_REVISION_UNANSWERED)
+        return false;
+    *state = !ours                               ? PAGE_DELETED
+             : r->state == WORDS_REVISION_HIDDEN ? PAGE_SUPPRESSED
+                                                 : PAGE_CURRENT;
+    return true;
+}
+
+/* Of the revision that is asked for by its own number. */
+static void hear_revision(struct check_call *call, enum page_state state)
+{
+    const struct check_asked *a = current(call);
+    uint64_t rev = trust_key_of(a->cell).rev;
+    call->mark =
+        (struct title_mark){ .state = state, .first = rev, .last = rev, .said_at = call->asked_at };
+    call->hear.marks = &call->mark;
+    call->hear.marks_count = 1;
+}
+
+/* Of the one that is greater than the wiki's newest. False: it is there, so the word lags. */
+static bool hear_above(struct check_call *call, enum page_state state)
+{
+    struct check_asked *a = current(call);
+    if (state != PAGE_DELETED && !a->believe)
+        return false;
+    call->mark = (struct title_mark){ .state = PAGE_DELETED,
+                                      .first = a->word.rev + 1,
+                                      .last = PAGE_REV_MAX,
+                                      .said_at = call->asked_at };
+    call->hear.word = &a->word;
+    call->hear.believe = true;
+    call->hear.marks = &call->mark;
+    call->hear.marks_count = state == PAGE_DELETED;
+    return true;
+}
+
+/* Fills in what is heard. False: nothing is, and a->became says why. */
+static bool fill(struct check_call *call)
+{
+    struct check_asked *a = current(call);
+    enum page_state state = PAGE_CURRENT;
+    a->became = CHECK_UNANSWERED;
+    if (!call->of_revisions) {
+        call->hear.word = &a->word;
+        call->hear.believe = a->believe;
+        return word_of(call, &call->request.words.titles[call->next], &a->word);
+    }
+    if (!state_of(call, &call->request.words.revisions[call->next], &state))
+        return false;
+    if (a->above == 0) {
+        hear_revision(call, state);
+        return true;
+    }
+    a->became = CHECK_LAGS;
+    return hear_above(call, state);
+}
+
+/* ---- heard ---- */
+
+static void trust(const struct check_call *call, const struct check_asked *a)
+{
+    if (trust_key_of(a->cell).rev != 0)
+        trust_hear(a->cell, call->asked_at,
+                   call->mark.state == PAGE_CURRENT ? TRUST_SHOWN : TRUST_HIDDEN);
+    else
+        trust_hear(a->cell, a->word.asked_at, title_word_hash(&a->word));
+}
+
+/* The store has heard the current one, or has not. */
+static void end_current(struct check_call *call)
+{
+    struct check_asked *a = current(call);
+    err why = call->hear.call.why;
+    bool of_word = call->hear.word != NULL;
+    if (why != ERR_OK) {
+        log_event(call->service->log, LOG_WARN, "page.word_unwritten",
+                  LOG_STR("domain", call->domain->name),
+                  LOG_STR("title", trust_key_of(a->cell).title), LOG_CSTR("why", err_name(why)));
+        a->became = CHECK_UNWRITTEN;
+    } else if (of_word && call->hear.above != 0 && a->above == 0) {
+        a->above = call->hear.above;
+        a->became = CHECK_ABOVE;
+    } else if (of_word && call->hear.is == WORD_LAGS) {
+        a->became = CHECK_LAGS;
+    } else if (of_word && call->hear.is == WORD_OLD) {
+        a->became = CHECK_OVERTAKEN;
+    } else {
+        a->became = CHECK_HEARD;
+        trust(call, a);
+    }
+}
+
+static void heard(struct store_call *c)
+{
+    struct check_call *call = CONTAINER_OF(c, struct check_call, hear.call);
+    end_current(call);
+    call->next++;
+    hear_next(call);
+}
+
+static void hear_next(struct check_call *call)
+{
+    for (; call->next < call->count; call->next++) {
+        call->hear = (struct page_hear){ .call = { .deadline = page_write_deadline(call->service),
+                                                   .home = loop_pool(call->service->loop),
+                                                   .done = heard },
+                                         .domain = call->domain->number,
+                                         .title = trust_key_of(current(call)->cell).title };
+        if (!fill(call))
+            continue;
+        if (page_store_hear(call->service->store, &call->hear) == STORE_LATER)
+            return;
+        end_current(call);
+    }
+    call->task.run = over_run;
+    home_post(loop_home(call->service->loop), &call->task);
+}
+
+/* ---- the call ---- */
+
+static void hear_run(struct task *t)
+{
+    hear_next(CONTAINER_OF(t, struct check_call, task));
+}
+
+static void answered(struct words_request *r, enum render_why why)
+{
+    struct check_call *call = CONTAINER_OF(r, struct check_call, request);
+    call->why = why;
+    if (why != RENDER_FINE) {
+        call->over(call);
+        return;
+    }
+    call->task.run = hear_run;
+    home_post(loop_pool(call->service->loop), &call->task);
+}
+
+static void fill_titles(struct check_call *call)
+{
+    struct words *w = &call->request.words;
+    w->titles_count = call->count;
+    w->titles = arena_calloc(&call->arena, call->count, sizeof *w->titles);
+    for (unsigned n = 0; w->titles != NULL && n < call->count; n++)
+        w->titles[n].title = trust_key_of(call->asked[n].cell).title;
+}
+
+static void fill_revisions(struct check_call *call)
+{
+    struct words *w = &call->request.words;
+    w->revisions_count = call->count;
+    w->revisions = arena_calloc(&call->arena, call->count, sizeof *w->revisions);
+    for (unsigned n = 0; w->revisions != NULL && n < call->count; n++) {
+        const struct check_asked *a = &call->asked[n];
+        w->revisions[n].rev = a->above != 0 ? a->above : trust_key_of(a->cell).rev;
+    }
+}
+
+struct check_call *check_call_new(const struct page_service *s, const struct page_domain *d)
+{
+    struct check_call *call = calloc(1, sizeof *call);
+    INVARIANT(call != NULL);
+    call->service = s;
+    call->domain = d;
+    arena_init(&call->arena, CALL_ARENA_BYTES_MAX);
+    return call;
+}
+
+void check_call_free(struct check_call **cp)
+{
+    arena_fini(&(*cp)->arena);
+    free(*cp);
+    *cp = NULL;
+}
+
+void check_call_start(struct check_call *call)
+{
+    struct clock *clock = call->service->clock;
+    call->asked_at = clock_store(clock);
+    call->request =
+        (struct words_request){ .origin = call->domain->origin,
+                                .deadline = mono_add_ms(clock_mono(clock), CHECK_CALL_MS),
+                                .arena = &call->arena,
+                                .done = answered };
+    if (call->of_revisions)
+        fill_revisions(call);
+    else
+        fill_titles(call);
+    const struct words *w = &call->request.words;
+    INVARIANT(w->titles != NULL || w->revisions != NULL); /* WORDS_MAX of them fit the arena */
+    words_start(&call->request);
+}

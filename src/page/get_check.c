@@ -1,0 +1,187 @@
+/* get_check.c - is what was found still what the wiki says?
+ *
+ *   found -> the last word is young enough ---------------------------> on, as it was found
+ *      |  \-> it is old, and nobody has to wait: asked for behind it --> on
+ *      \-> CHECK: asked for first -> looked for once more
+ *                     \-> no word came: what may be given all the same, or the failure
+ *
+ * How old the last word may be is for trust.h to say: who edits wants a new one, who names a
+ * revision or a render wants one of that revision. */
+#include "page/get_impl.h"
+
+#include "page/check.h"
+
+/* What a read is about: the title, or the revision that it names. */
+static bool names_revision(const struct page_get *g)
+{
+    return g->read.which.select != SELECT_LATEST;
+}
+
+static bool is_checked(const struct page_get *g)
+{
+    const struct page_domain *d = g->target.domain;
+    return g->service->trust != NULL && d->origin != NULL && origin_has_api(d->origin) &&
+           (g->was & WAS_MADE) == 0;
+}
+
+static enum trust_reader reader_of(const struct page_get *g)
+{
+    return (g->flags & GET_STASH) != 0 ? TRUST_EDITOR
+           : names_revision(g)         ? TRUST_NAMED
+                                       : TRUST_PLAIN;
+}
+
+static struct trust_cell *cell_hold(const struct page_get *g, uint64_t rev)
+{
+    const struct trust_key k = { .domain = g->target.domain->number,
+                                 .title = g->read.which.title,
+                                 .rev = rev };
+    return page_trust_hold(g->service->trust, &k);
+}
+
+void get_check_forget(struct page_get *g)
+{
+    trust_release(&g->cell);
+}
+
+static int64_t look_at(struct page_get *g, uint64_t rev, uint64_t says)
+{
+    get_check_forget(g);
+    g->cell = cell_hold(g, rev);
+    g->says = says;
+    return trust_age_ns(g->cell, says, clock_store(g->service->clock));
+}
+
+/* How old the last word on it is. The wiki's newest revision is not hidden, so a word on the title
+ * is one on that. */
+static int64_t look_at_trust(struct page_get *g)
+{
+    const struct page_read *r = &g->read;
+    uint64_t rev = r->render.name.rev;
+    bool newest = r->heard && !r->word.missing && r->word.rev == rev;
+    if (names_revision(g) && newest) {
+        int64_t age_ns = look_at(g, 0, title_word_hash(&r->word));
+        if (age_ns <= g->target.domain->trust.ttl_ns)
+            return age_ns;
+    }
+    if (names_revision(g))
+        return look_at(g, rev, TRUST_SHOWN);
+    int64_t age_ns = look_at(g, 0, r->heard ? title_word_hash(&r->word) : 0);
+    return r->heard ? age_ns : TRUST_NEVER;
+}
+
+/* No word came. Who edits gets what is stored: the wiki finds conflicts at the save. */
+static bool may_be_unchecked(const struct page_get *g)
+{
+    const struct page_domain *d = g->target.domain;
+    store_time heard_at = g->service->began;
+    switch (g->reader) {
+    case TRUST_EDITOR:
+        return true;
+    case TRUST_NAMED:
+        return g->word_age_ns <= d->trust.max_ns;
+    case TRUST_PLAIN:
+        break;
+    }
+    if (g->read.heard)
+        heard_at = store_time_max(heard_at, g->read.word.asked_at);
+    return (g->flags & GET_NO_STALE) == 0 &&
+           store_time_before(clock_store(g->service->clock),
+                             store_time_add(heard_at, g->target.settings->stale_if_error_ns));
+}
+
+static enum page_get_state unchecked(struct page_get *g, err why)
+{
+    if (may_be_unchecked(g)) {
+        g->trusted = GET_UNCHECKED;
+        return get_found(g);
+    }
+    struct err_note note = { "" };
+    if ((g->flags & GET_ONLY_CACHED) != 0)
+        return get_end(g, GOT_UNCACHED);
+    err_note_set(&note, "the wiki could not be asked whether this is still what it has");
+    g->retry_ms = page_retry_ms(g->service, &g->target, why, 0);
+    return get_end_why(g, GOT_ORIGIN_FAILED, why, &note);
+}
+
+/* The wiki has a newer revision, or the page was touched since it was made: made anew by who reads
+ * it. */
+bool get_is_old(const struct page_get *g)
+{
+    const struct page_read *r = &g->read;
+    bool newer = r->heard && !r->word.missing && r->word.rev > r->render.name.rev;
+    return !names_revision(g) && (newer || r->dated == DATED_TOUCHED);
+}
+
+/* Who has waited for a word needs no other, however little is trusted. */
+static enum trust_need need_of(const struct page_get *g)
+{
+    bool heard = (g->was & WAS_CHECKED) != 0 && g->check.why == ERR_OK;
+    return heard && g->word_age_ns != TRUST_NEVER
+               ? TRUST_FINE
+               : trust_need(&g->target.domain->trust, g->reader, g->word_age_ns);
+}
+
+enum page_get_state get_check_judge(struct page_get *g)
+{
+    if (!is_checked(g))
+        return get_found(g);
+    g->reader = reader_of(g);
+    g->word_age_ns = look_at_trust(g);
+    bool asked = (g->was & WAS_CHECKED) != 0;
+    switch (need_of(g)) {
+    case TRUST_FINE:
+        break;
+    case TRUST_BEHIND:
+        if ((g->flags & GET_ONLY_CACHED) == 0)
+            trust_soon(g->cell);
+        break;
+    case TRUST_FIRST:
+        return asked || (g->flags & GET_ONLY_CACHED) != 0 ? unchecked(g, ERR_UNAVAILABLE)
+                                                          : STEP_CHECK;
+    }
+    g->trusted = asked ? GET_CHECKED : GET_TRUSTED;
+    if (!get_is_old(g) || g->how != HOW_HIT || (g->flags & GET_ONLY_CACHED) != 0 ||
+        !get_can_be_made(g))
+        return get_found(g);
+    g->found = FOUND_OLD;
+    return get_miss(g);
+}
+
+/* ---- CHECK ---- */
+
+static void checked(struct page_check *c)
+{
+    struct page_get *g = CONTAINER_OF(c, struct page_get, check);
+    g->checking = false;
+    g->was |= WAS_CHECKED;
+    get_go(g, c->why == ERR_OK ? STEP_LOOK : unchecked(g, c->why));
+}
+
+enum page_get_state get_check_enter(struct page_get *g)
+{
+    const struct page_service *s = g->service;
+    store_time since = { .ns = clock_store(s->clock).ns - TRUST_EDITOR_NS };
+    if (!g->wait(g, WAIT_OTHERS))
+        return get_end(g, GOT_REFUSED);
+    mono soon = mono_add_ms(clock_mono(s->clock), g->target.domain->check_wait_ms);
+    g->check = (struct page_check){ .checks = s->checks,
+                                    .domain = g->target.domain,
+                                    .cell = g->cell,
+                                    .since = store_time_max(since, trust_doubted_at(g->cell)),
+                                    .deadline = soon.ns < g->deadline.ns ? soon : g->deadline,
+                                    .home = g->home,
+                                    .done = checked };
+    g->checking = true;
+    page_check_start(&g->check);
+    return STEP_WAITS;
+}
+
+bool get_check_leave(struct page_get *g)
+{
+    if (!g->checking || !page_check_leave(&g->check))
+        return false;
+    g->checking = false;
+    get_check_forget(g);
+    return true;
+}

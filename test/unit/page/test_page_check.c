@@ -1,0 +1,294 @@
+/* Goal: what a read gives is what the wiki says, within the bounds of trust, and whatever becomes
+ * of the wiki. Method: a service on a real store in front of a wiki that says what the test says
+ * (stage.h); trust grows old by rules that the test sets. */
+#include "stage.h"
+
+#include "base/log.h"
+#include "loop/loop.h"
+#include "sites.h"
+
+#include <string.h>
+
+#define TEXT "<html><head></head>made"
+
+struct got {
+    enum page_outcome outcome;
+    enum page_get_trusted trusted;
+    enum page_how how;
+    err why;
+    unsigned was;
+    char body[256];
+};
+
+static struct got get(struct stage *s, uint64_t rev, unsigned flags)
+{
+    struct asked a;
+    asked_init(&a, s, "T");
+    a.get.flags |= flags;
+    a.get.target.has_rev = rev != 0;
+    a.get.target.name.rev = rev;
+    asked_start(&a);
+    struct got g = { .outcome = asked_wait(&a) };
+    g.trusted = a.get.trusted;
+    g.how = a.get.how;
+    g.why = a.get.why;
+    g.was = a.get.was;
+    memcpy(g.body, a.body, sizeof g.body);
+    asked_fini(&a);
+    return g;
+}
+
+/* What was heard is of no use to anybody who would rather know. */
+static void grow_old(struct stage *s)
+{
+    s->domains[0].trust = (struct trust_rules){ .ttl_ns = -1, .max_ns = -1 };
+}
+
+static void grow_older(struct stage *s)
+{
+    s->domains[0].trust = (struct trust_rules){ .ttl_ns = -1, .max_ns = INT64_MAX - 1 };
+}
+
+static void what_is_stored_is_checked_at_its_first_read(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_string_equal(g.body, "stored");
+    assert_int_equal(g.trusted, GET_CHECKED);
+    g = get(&s, 0, 0);
+    assert_int_equal(g.trusted, GET_TRUSTED);
+    assert_int_equal(wiki_words_asked(&s), 1);
+    assert_int_equal(wiki_asked(&s), 0);
+    stage_end(&s);
+}
+
+static void what_was_made_needs_no_check(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_int_equal(g.how, HOW_MISS);
+    g = get(&s, 0, 0);
+    assert_int_equal(g.how, HOW_HIT);
+    assert_int_equal(g.trusted, GET_TRUSTED);
+    assert_int_equal(wiki_words_asked(&s), 0); /* the metadata was the word */
+    stage_end(&s);
+}
+
+static void an_edited_page_is_made_anew(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0, 0);
+    grow_old(&s);
+    struct wiki_word w = wiki_word_now(&s);
+    w.rev = 8;
+    w.touched_s += 10;
+    wiki_word(&s, w);
+    wiki_say(&s, (struct wiki_says){ .rev = 8, .html = TEXT });
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_non_null(strstr(g.body, "made"));
+    stage_end(&s);
+}
+
+static void an_edited_page_that_cannot_be_made_stays_as_it_was(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0, 0);
+    grow_old(&s);
+    struct wiki_word w = wiki_word_now(&s);
+    w.rev = 8;
+    wiki_word(&s, w);
+    wiki_say(&s, (struct wiki_says){ .why = RENDER_FAILED });
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_string_equal(g.body, "stored");
+    assert_int_equal(g.how, HOW_STALE);
+    assert_int_equal(get(&s, 0, GET_NO_STALE).outcome, GOT_ORIGIN_FAILED);
+    stage_end(&s);
+}
+
+static void a_touched_page_is_made_anew_by_its_next_reader(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>before" });
+    (void)get(&s, 0, 0);
+    struct wiki_word w = wiki_word_now(&s);
+    w.touched_s += 50;
+    wiki_word(&s, w);
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = TEXT });
+    assert_non_null(strstr(get(&s, 0, 0).body, "before")); /* nobody has asked yet */
+    grow_old(&s);
+    struct got g = get(&s, 0, 0);
+    assert_non_null(strstr(g.body, "made"));
+    assert_int_equal(g.how, HOW_RENEWED);
+    s.domains[0].trust.ttl_ns = 60 * NS_PER_S;
+    g = get(&s, 0, 0);
+    assert_int_equal(g.how, HOW_HIT);
+    assert_int_equal(wiki_asked(&s), 2);
+    stage_end(&s);
+}
+
+static void a_deleted_page_is_gone_for_all_who_ask(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 6, "older");
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0, 0);
+    grow_old(&s);
+    wiki_word(&s,
+              (struct wiki_word){ .state = WORDS_TITLE_MISSING, .shown = WORDS_REVISION_MISSING });
+    wiki_say(&s, (struct wiki_says){ .why = RENDER_NO_PAGE });
+    assert_int_equal(get(&s, 0, 0).outcome, GOT_ORIGIN_FAILED);
+    struct got g = get(&s, 6, 0);
+    assert_int_equal(g.outcome, GOT_ORIGIN_FAILED);
+    assert_int_equal(g.why, ERR_NOT_FOUND);
+    stage_end(&s);
+}
+
+static void hidden_text_is_not_given_by_number(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    struct page_name old = stage_put(&s, "T", 6, "secret");
+    (void)stage_put(&s, "T", 7, "stored");
+    assert_string_equal(get(&s, 6, 0).body, "secret");
+    assert_int_equal(wiki_words_asked(&s), 1);
+    assert_string_equal(get(&s, 6, 0).body, "secret"); /* trusted */
+    assert_int_equal(wiki_words_asked(&s), 1);
+    grow_old(&s);
+    struct wiki_word w = wiki_word_now(&s);
+    w.shown = WORDS_REVISION_HIDDEN;
+    wiki_word(&s, w);
+    wiki_say(&s, (struct wiki_says){ .why = RENDER_SUPPRESSED });
+    assert_int_equal(get(&s, 6, 0).outcome, GOT_GONE);
+    struct asked a;
+    asked_init(&a, &s, "T");
+    a.get.target.has_rev = a.get.target.has_tid = true;
+    a.get.target.name = old;
+    asked_start(&a);
+    assert_int_equal(asked_wait(&a), GOT_GONE);
+    asked_fini(&a);
+    stage_end(&s);
+}
+
+static void an_editor_is_checked_first(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0, 0);
+    struct trust_key k = { .domain = s.domains[0].number, .title = STR("T") };
+    struct trust_cell *c = page_trust_hold(s.service.trust, &k);
+    trust_doubt(c, (store_time){ .ns = clock_store(s.service.clock).ns });
+    trust_release(&c);
+    assert_int_equal(get(&s, 0, GET_STASH).trusted, GET_CHECKED);
+    assert_int_equal(wiki_words_asked(&s), 2);
+    stage_end(&s);
+}
+
+static void a_wiki_that_is_away_leaves_what_is_stored_unchecked(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 6, "older");
+    (void)stage_put(&s, "T", 7, "stored");
+    struct wiki_word w = wiki_word_now(&s);
+    w.why = RENDER_FAILED;
+    wiki_word(&s, w);
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_int_equal(g.trusted, GET_UNCHECKED);
+    g = get(&s, 0, GET_STASH);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_int_equal(g.trusted, GET_UNCHECKED);
+    assert_int_equal(get(&s, 6, 0).outcome, GOT_ORIGIN_FAILED); /* it may be hidden */
+    assert_int_equal(get(&s, 0, GET_NO_STALE).outcome, GOT_ORIGIN_FAILED);
+    s.settings.stale_if_error_ns = 0;
+    assert_int_equal(get(&s, 0, 0).outcome, GOT_ORIGIN_FAILED);
+    assert_int_equal(wiki_words_asked(&s), 1); /* it is left alone for a second */
+    stage_end(&s);
+}
+
+static void a_reader_does_not_wait_for_what_is_a_little_old(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0, 0);
+    grow_older(&s);
+    assert_int_equal(get(&s, 0, 0).trusted, GET_TRUSTED);
+    WAIT_UNTIL(wiki_words_asked(&s) == 2); /* gathered for a second, then asked for */
+    stage_end(&s);
+}
+
+static void a_copy_that_is_behind_hides_nothing(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "seven");
+    (void)stage_put(&s, "T", 8, "eight");
+    s.domains[0].check_wait_ms = 50; /* rev 7, says the wiki, and that 8 is there */
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_string_equal(g.body, "eight");
+    assert_int_equal(g.trusted, GET_UNCHECKED);
+    stage_end(&s);
+}
+
+static void a_newest_revision_that_went_down_is_hidden(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "seven");
+    (void)stage_put(&s, "T", 8, "eight");
+    struct wiki_word w = wiki_word_now(&s);
+    w.shown = WORDS_REVISION_MISSING;
+    wiki_word(&s, w);
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_string_equal(g.body, "seven");
+    assert_int_equal(wiki_words_asked(&s), 2);
+    stage_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_stored_is_checked_at_its_first_read),
+        cmocka_unit_test(what_was_made_needs_no_check),
+        cmocka_unit_test(an_edited_page_is_made_anew),
+        cmocka_unit_test(an_edited_page_that_cannot_be_made_stays_as_it_was),
+        cmocka_unit_test(a_touched_page_is_made_anew_by_its_next_reader),
+        cmocka_unit_test(a_deleted_page_is_gone_for_all_who_ask),
+        cmocka_unit_test(hidden_text_is_not_given_by_number),
+        cmocka_unit_test(an_editor_is_checked_first),
+        cmocka_unit_test(a_wiki_that_is_away_leaves_what_is_stored_unchecked),
+        cmocka_unit_test(a_reader_does_not_wait_for_what_is_a_little_old),
+        cmocka_unit_test(a_copy_that_is_behind_hides_nothing),
+        cmocka_unit_test(a_newest_revision_that_went_down_is_hidden),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
