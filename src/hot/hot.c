@@ -23,6 +23,10 @@ struct entry {
     struct list ring; /* the hand looks at the first */
     struct page_seen seen;
     store_time valid_until;
+    struct trust_cell *cell;
+    uint64_t says;
+    enum trust_reader reader;
+    const struct trust_rules *rules;
     struct http_ready *full, *same;
     size_t bytes;
     bool touched; /* hit since the hand passed */
@@ -87,6 +91,14 @@ struct app_hot *hot_new(size_t bytes_max, uint64_t seed, const struct page_chang
     return h;
 }
 
+static void entry_free(struct entry *e)
+{
+    http_ready_unref(&e->full);
+    http_ready_unref(&e->same);
+    trust_release(&e->cell);
+    free(e);
+}
+
 /* Takes an entry out and ends it. */
 static void drop(struct shard *s, struct entry *e)
 {
@@ -94,9 +106,7 @@ static void drop(struct shard *s, struct entry *e)
     list_remove(&e->ring);
     INVARIANT(s->bytes >= e->bytes);
     s->bytes -= e->bytes;
-    http_ready_unref(&e->full);
-    http_ready_unref(&e->same);
-    free(e);
+    entry_free(e);
 }
 
 static struct entry *at_hand(const struct shard *s)
@@ -159,6 +169,10 @@ static struct entry *entry_new(struct hot_key key, const struct hot_entry_opts *
         return NULL;
     *e = (struct entry){ .seen = o->seen,
                          .valid_until = o->valid_until,
+                         .cell = o->cell == NULL ? NULL : trust_hold(o->cell),
+                         .says = o->says,
+                         .reader = o->reader,
+                         .rules = o->rules,
                          .variant = key.variant,
                          .kind = o->kind,
                          .full = o->full == NULL ? NULL : http_ready_ref(o->full),
@@ -240,22 +254,33 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
     pthread_mutex_unlock(&s->lock);
     if (fits)
         return;
-    http_ready_unref(&e->full);
-    http_ready_unref(&e->same);
-    free(e);
+    entry_free(e);
+}
+
+/* Does it end by the clock, or by what the wiki was last asked? *behind: a word is wanted. */
+static bool is_over(const struct entry *e, struct clock *clock, bool *behind)
+{
+    *behind = false;
+    if (e->cell == NULL && e->valid_until.ns == STORE_TIME_NEVER.ns)
+        return false;
+    store_time now = clock_store(clock);
+    if (!store_time_before(now, e->valid_until))
+        return true;
+    if (e->cell == NULL)
+        return false;
+    enum trust_need need = trust_need(e->rules, e->reader, trust_age_ns(e->cell, e->says, now));
+    *behind = need == TRUST_BEHIND;
+    return need == TRUST_FIRST;
 }
 
 /* Under the lock: the entry when it is still good. */
 static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash,
-                               struct hot_key key, struct clock *clock)
+                               struct hot_key key, struct clock *clock, bool *behind)
 {
     struct entry *e = find(s, hash, key);
     if (e == NULL)
         return NULL;
-    bool dead = page_changed_since(h->changes, e->seen);
-    if (!dead && e->valid_until.ns != STORE_TIME_NEVER.ns)
-        dead = !store_time_before(clock_store(clock), e->valid_until);
-    if (!dead)
+    if (!page_changed_since(h->changes, e->seen) && !is_over(e, clock, behind))
         return e;
     drop(s, e);
     return NULL;
@@ -275,8 +300,10 @@ struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *
     uint64_t hash = hash_of(h, key);
     struct shard *s = shard_of(h, hash);
     struct http_ready *r = NULL;
+    struct trust_cell *old = NULL;
+    bool behind = false;
     pthread_mutex_lock(&s->lock);
-    struct entry *e = find_good(h, s, hash, key, clock);
+    struct entry *e = find_good(h, s, hash, key, clock, &behind);
     struct http_ready *fits = e == NULL ? NULL : chosen(e, if_none_match);
     if (fits == NULL) {
         s->misses++;
@@ -285,8 +312,12 @@ struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *
         if (!e->touched) /* all workers read it */
             e->touched = true;
         r = http_ready_ref(fits);
+        old = behind ? trust_hold(e->cell) : NULL;
     }
     pthread_mutex_unlock(&s->lock);
+    if (old != NULL)
+        trust_soon(old);
+    trust_release(&old);
     return r;
 }
 

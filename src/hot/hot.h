@@ -4,10 +4,11 @@
  * An entry is the whole answer to a plain GET of one raw target in one set of accepted codings, and
  * its 304; the 304 alone when nobody needed more. It is good while (a) its title did not change:
  * an entry keeps what its maker saw of the title's changes (page/changes.h) BEFORE beginning the
- * read it was made from; and (b) the clock is before valid_until. Sharded by the hash of the key;
- * each shard is a hash table and a CLOCK ring (Corbato 1968) under one lock held for a look-up;
- * what is evicted is what was not hit since the hand passed last. Thread: all functions from any
- * thread, but new and free. */
+ * read it was made from; (b) the clock is before valid_until; and (c) where a wiki is behind it,
+ * its last word on the title is young enough (page/trust.h). The first who finds it a little old
+ * asks for a new one, and is answered. Sharded by the hash of the key; each shard is a hash table
+ * and a CLOCK ring (Corbato 1968) under one lock held for a look-up; what is evicted is what was
+ * not hit since the hand passed last. Thread: all functions from any thread, but new and free. */
 #ifndef HOT_HOT_H
 #define HOT_HOT_H
 
@@ -16,6 +17,7 @@
 #include "base/times.h"
 #include "http/http.h"
 #include "page/changes.h"
+#include "page/trust.h"
 
 enum {
     HOT_SEEN = 1 << 16,
@@ -37,9 +39,13 @@ struct hot_key {
 };
 struct hot_entry_opts {
     struct page_seen seen;
-    store_time valid_until; /* NEVER: until the title changes */
-    unsigned kind;          /* below HOT_KINDS_MAX: by which its hits are counted */
-    str tag;                /* entity tag without quotes */
+    store_time valid_until;  /* NEVER: until the title changes */
+    struct trust_cell *cell; /* NULL: no wiki; else it says this, to such a reader */
+    uint64_t says;
+    enum trust_reader reader;
+    const struct trust_rules *rules; /* outlives the table */
+    unsigned kind;                   /* below HOT_KINDS_MAX: by which its hits are counted */
+    str tag;                         /* entity tag without quotes */
     struct http_ready *full,
         *same; /* 200 (or NULL) and 304; the entry takes references of its own */
 };

@@ -214,6 +214,66 @@ static void entry_ends_at_its_instant(void **state)
     hot_free(&h);
 }
 
+static void count_wanted(void *ctx, struct trust_cell *c)
+{
+    (void)c;
+    ++*(unsigned *)ctx;
+}
+
+static bool is_ready(struct app_hot *h)
+{
+    struct http_ready *r = hot_get(h, key_of("/T"), &fake.clock, STR(""));
+    bool ready = r != NULL;
+    http_ready_unref(&r);
+    return ready;
+}
+
+static void entry_ends_when_the_wiki_was_not_asked_for_long(void **state)
+{
+    (void)state;
+    enum { WORD = 7 };
+    static const struct trust_rules rules = { .ttl_ns = 60 * NS_PER_S, .max_ns = 300 * NS_PER_S };
+    unsigned wanted = 0;
+    struct app_hot *h = hot_new(1 << 20, 9, changes);
+    struct page_trust *trust = page_trust_new(100, 1);
+    const struct trust_key k = { .domain = 1, .title = STR("T") };
+    struct trust_cell *c = page_trust_hold(trust, &k);
+    page_trust_on_soon(trust, home_here(), count_wanted, &wanted);
+    fake_clock_advance(&fake, 1000 * NS_PER_S);
+    trust_hear(c, clock_store(&fake.clock), WORD);
+    struct hot_entry_opts o = { .seen = page_changes_see(changes, 1, 1, STR("T")),
+                                .valid_until = STORE_TIME_NEVER,
+                                .cell = c,
+                                .says = WORD,
+                                .reader = TRUST_PLAIN,
+                                .rules = &rules,
+                                .tag = STR("7/tid"),
+                                .full = ready_new(1, 1000),
+                                .same = ready_new(-1, 100) };
+    hot_put(h, key_of("/T"), &o);
+    assert_true(is_ready(h));
+    fake_clock_advance(&fake, 61 * NS_PER_S);
+    assert_true(is_ready(h));
+    assert_true(is_ready(h));
+    assert_int_equal(wanted, 1); /* by the first who came */
+    fake_clock_advance(&fake, 240 * NS_PER_S);
+    assert_false(is_ready(h));
+    trust_hear(c, clock_store(&fake.clock), WORD);
+    hot_put(h, key_of("/T"), &o);
+    assert_true(is_ready(h));
+    trust_doubt(c, (store_time){ .ns = clock_store(&fake.clock).ns + 1 });
+    assert_false(is_ready(h));
+    trust_hear(c, (store_time){ .ns = clock_store(&fake.clock).ns + 1 }, WORD + 1);
+    hot_put(h, key_of("/T"), &o); /* made of another word */
+    assert_false(is_ready(h));
+    http_ready_unref(&o.full);
+    http_ready_unref(&o.same);
+    hot_free(&h);
+    trust_release(&c);
+    page_trust_free(&trust);
+    assert_int_equal(atomic_load(&alive), 0);
+}
+
 static void variants_are_apart_and_a_new_entry_replaces(void **state)
 {
     (void)state;
@@ -346,6 +406,7 @@ int main(void)
         cmocka_unit_test(if_none_match_gets_the_short_answer),
         cmocka_unit_test(the_short_answer_alone_is_a_miss_for_the_long_one),
         cmocka_unit_test(entry_ends_at_its_instant),
+        cmocka_unit_test(entry_ends_when_the_wiki_was_not_asked_for_long),
         cmocka_unit_test(variants_are_apart_and_a_new_entry_replaces),
         cmocka_unit_test(memory_is_bounded_and_what_is_hit_stays),
         cmocka_unit_test(too_large_and_no_room_at_all_keep_nothing),
