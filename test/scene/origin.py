@@ -7,7 +7,7 @@
 
 Core's own routes too (kind rest): renders out of a cache that a purge empties, transforms when core_transforms is set.
 
-Kinds of calls: siteinfo, meta, user, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
+Kinds of calls: siteinfo, meta, user, words, revisions, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
 of a kind meet instead of an answer: origin.fault('render', cut) until origin.fault('render', None). A gate lets
 calls of a kind arrive and wait: with origin.gate('render') as gate: ... gate.open(). Everything has a deadline.
 """
@@ -25,6 +25,8 @@ GATE_TIMEOUT = 240
 SPECS = 'https://www.mediawiki.org/wiki/Specs/'
 NAMESPACES = {0: '', 1: 'Talk', 2: 'User', 3: 'User_talk', 4: 'Project', 5: 'Project_talk', 6: 'File', 7: 'File_talk',
               10: 'Template', 11: 'Template_talk', 14: 'Category', 15: 'Category_talk', -1: 'Special', -2: 'Media'}
+
+TOUCHED = '2026-01-01T00:00:00Z'
 
 Revision = collections.namedtuple('Revision', 'rev text hidden')
 
@@ -141,6 +143,7 @@ class Origin:
         self.spelled = {}           # a title as asked for -> as the wiki has it, beyond the rules it tells
         self.aliases = {}           # of namespaces: alias -> number
         self.core_transforms = False    # has core's routes /v1/transform/...
+        self.touched = {}           # title -> when a template of it changed last, as the wiki writes instants
         self.cache = {}             # what core's routes answer with: rev -> html
         self.users = {}             # Cookie -> the id of its user
         self.calls = collections.Counter()
@@ -207,6 +210,9 @@ class Origin:
                 f'about="http://{self.domain}/wiki/Special:Redirect/revision/{rev}"><head prefix="mwr: x">'
                 f'<meta charset="utf-8"/><title>{title}</title></head><body id="mwAA">{link}'
                 f'<p id="mwAg" about="#mwt1">{text}{self.stamp}</p></body></html>')
+
+    def page_id(self, title):
+        return 1000 + sum(map(ord, title))
 
     def find(self, title, rev):
         return next((r for r in self.pages.get(title, []) if r.rev == rev), None)
@@ -313,9 +319,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def route(self, path, query, body):
         if path == '/w/api.php':
-            fields = dict(urllib.parse.parse_qsl(query))
+            fields = dict(urllib.parse.parse_qsl(query or body.decode()))
             if fields.get('action') == 'purge':
                 return 'purge', lambda: self.purge(fields['titles'].lstrip('\x1f'))
+            if fields.get('prop') == 'info':
+                return 'words', lambda: self.api('words', fields)
+            if fields.get('rvprop') == 'ids|sha1':
+                return 'revisions', lambda: self.api('revisions', fields)
             kind = {'siteinfo': 'siteinfo', 'userinfo': 'user'}.get(fields.get('meta'), 'meta')
             return kind, lambda: self.api(kind, fields)
         parts = path.split('/')[3:]     # /w/rest.php/...
@@ -337,7 +347,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     # ---- api.php
 
     def api(self, kind, fields):
-        reply = self.siteinfo() if kind == 'siteinfo' else self.user() if kind == 'user' else self.meta(fields)
+        reply = {'siteinfo': lambda: self.siteinfo(), 'user': lambda: self.user(), 'meta': lambda: self.meta(fields),
+                 'words': lambda: self.words(fields), 'revisions': lambda: self.revisions(fields)}[kind]()
         if 'curtimestamp' in fields:
             reply['curtimestamp'] = time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
         return 200, {'Content-Type': 'application/json; charset=utf-8'}, reply
@@ -355,6 +366,37 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         number = self.wiki.users.get(self.headers.get('Cookie'), 0)
         return {'query': {'userinfo': {'id': number, 'name': f'User {number}' if number else '127.0.0.1'}}}
 
+    def info(self, title):
+        newest = self.wiki.pages[title][-1]
+        return {'pageid': self.wiki.page_id(title), 'ns': 0, 'title': title.replace('_', ' '), 'contentmodel': 'wikitext',
+                'pagelanguage': 'en', 'lastrevid': newest.rev, 'touched': self.wiki.touched.get(title, TOUCHED),
+                'redirect': newest.text.startswith('#REDIRECT')}
+
+    def words(self, fields):
+        wiki, pages, normalized = self.wiki, {}, []
+        for asked in fields['titles'].split('\x1f')[1:]:
+            title = asked.replace(' ', '_')
+            title = wiki.spelled.get(title, title)
+            shown = title.replace('_', ' ')
+            if shown != asked:
+                normalized.append({'fromencoded': False, 'from': asked, 'to': shown})
+            pages[title] = self.info(title) if title in wiki.pages else {'ns': 0, 'title': shown, 'missing': True}
+        return {'batchcomplete': True, 'query': {'normalized': normalized, 'pages': list(pages.values())}}
+
+    def revisions(self, fields):
+        wiki, pages, bad = self.wiki, {}, {}
+        for rev in map(int, fields['revids'].split('|')):
+            title = wiki.owner(rev)
+            if title is None:
+                bad[str(rev)] = {'revid': rev, 'missing': True}
+                continue
+            page = pages.setdefault(title, {'pageid': wiki.page_id(title), 'ns': 0, 'title': title.replace('_', ' '),
+                                            'revisions': []})
+            hidden = {'sha1hidden': True} if wiki.find(title, rev).hidden else {'sha1': '0' * 40}
+            page['revisions'].append({'revid': rev, 'parentid': rev - 1, **hidden})
+        query = {'pages': list(pages.values()), **({'badrevids': bad} if bad else {})}
+        return {'batchcomplete': True, 'query': query}
+
     def meta(self, fields):
         wiki = self.wiki
         if 'revids' in fields:
@@ -368,16 +410,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if title not in wiki.pages:
                 return {'query': {'pages': [{'ns': 0, 'title': title.replace('_', ' '), 'missing': True}]}}
             rev = wiki.pages[title][-1].rev
-        found, newest = wiki.find(title, rev), wiki.pages[title][-1].rev
+        found = wiki.find(title, rev)
         revision = {'revid': rev, 'parentid': rev - 1, 'user': 'Alice', 'userid': 7,
                     'timestamp': '2026-01-01T00:00:00Z', 'comment': f'edit {rev}', 'tags': ['visualeditor'],
                     'size': len(found.text.encode())}
         if found.hidden:
             revision.update(texthidden=True, sha1hidden=True)
-        return {'query': {'pages': [{'pageid': 1000 + sum(map(ord, title)), 'ns': 0, 'title': title.replace('_', ' '),
-                                     'contentmodel': 'wikitext', 'pagelanguage': 'en', 'lastrevid': newest,
-                                     'touched': '2026-01-01T00:00:00Z',
-                                     'redirect': found.text.startswith('#REDIRECT'), 'revisions': [revision]}]}}
+        return {'query': {'pages': [{**self.info(title), 'revisions': [revision]}]}}
 
     # ---- core's routes
 
