@@ -96,6 +96,7 @@ struct pg_rows;
 unsigned pg_rows_count(const struct pg_rows *r);
 /* Borrowed until pg_rows_free; n 0 of NULL. INVARIANT: there are such a row and column. */
 str pg_bytes(const struct pg_rows *r, unsigned row, unsigned column);
+bool pg_is_null(const struct pg_rows *r, unsigned row, unsigned column);
 /* Is the value an int2, int4 or int8, and not NULL? */
 bool pg_is_i64(const struct pg_rows *r, unsigned row, unsigned column);
 /* The value; 0 when pg_is_i64 is false. */

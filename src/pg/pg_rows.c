@@ -19,6 +19,12 @@ str pg_bytes(const struct pg_rows *r, unsigned row, unsigned column)
     };
 }
 
+bool pg_is_null(const struct pg_rows *r, unsigned row, unsigned column)
+{
+    INVARIANT(row < pg_rows_count(r));
+    return PQgetisnull(r->result, (int)row, (int)column) == 1;
+}
+
 bool pg_is_i64(const struct pg_rows *r, unsigned row, unsigned column)
 {
     enum { INT8 = 20, INT2 = 21, INT4 = 23 }; /* as pg_type.dat numbers them */

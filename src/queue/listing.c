@@ -19,7 +19,8 @@
 enum {
     LIST_ITEMS_MAX = 65536,
     LIST_DEFAULT = 1000,
-    LIST_CHUNK = 16, /* bodies asked for at once */
+    LIST_CHUNK = 1024,       /* bodies asked for at once */
+    LIST_CHUNK_DAMAGED = 16, /* after a damaged one: the store reads those behind damage in vain */
     /* of an item in an answer, about, beside its body and texts: ids, times, names of members */
     LIST_ITEM_BYTES = 512,
     LIST_TRIES = 3,
@@ -60,6 +61,7 @@ struct listing {
     uint32_t partition;     /* being walked */
     struct place_now place; /* that was asked */
     struct queue_bodies bodies;
+    unsigned chunk; /* bodies asked for at once, up to LIST_CHUNK */
     struct queue_place at[LIST_CHUNK];
     str texts[LIST_CHUNK];
     struct arena *arena; /* of the answer */
@@ -208,7 +210,7 @@ static err bodies_ask(struct listing *l)
     *b = (struct queue_bodies){
         .at = l->at, .bytes_max = l->left, .arena = l->arena, .out = l->texts
     };
-    for (; b->count < LIST_CHUNK && l->read + b->count < l->count; b->count++) {
+    for (; b->count < l->chunk && l->read + b->count < l->count; b->count++) {
         const struct found *f = l->order[l->read + b->count];
         if (f->partition != l->place.place.partition)
             break;
@@ -230,6 +232,7 @@ static err bodies_take(struct listing *l, err why)
         why = put_item(l, l->order[l->read + i], l->texts[i]);
     l->is_full |= why == ERR_OK && !is_gone && b->read < b->count;
     l->read += b->read + is_gone;
+    l->chunk = is_gone ? LIST_CHUNK_DAMAGED : l->chunk < LIST_CHUNK / 2 ? 2 * l->chunk : LIST_CHUNK;
     return why;
 }
 
@@ -289,6 +292,7 @@ static err list_found(struct listing *l)
     heap_fini(&l->greatest);
     l->stage = LIST_BODIES;
     l->items_count = l->read = 0;
+    l->chunk = LIST_CHUNK;
     l->is_full = false;
     l->left = l->q->all->opts.reply_bytes_max;
     l->items = arena_calloc(l->arena, (size_t)l->count + 1, sizeof *l->items);

@@ -1,6 +1,7 @@
 /* Goal: the store in PostgreSQL is a store (suite.h); a lost owner changes nothing; a server that
  * is killed or stopped leaves every write there whole or not at all, and is used again when it is
  * back. Method: PostgreSQL 15 of the test's own. */
+#include "pg_bodies.h"
 #include "pg_damage.h"
 #include "pg_lock.h"
 #include "pg_many.h"
@@ -491,6 +492,20 @@ static void a_held_snapshot_makes_no_write_read_more(void **state)
     pg_close_wait(&c);
 }
 
+/* ---- bodies ---- */
+
+static void bodies_of_a_call_take_few_statements(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = pg_server_connect(&f->server);
+    pg_server_run(&f->server, c, "ALTER DATABASE postgres SET log_statement = 'all'", NULL);
+    struct queue_store *s = store_new(f); /* its connections come after that */
+    pg_bodies_statements(s, &f->server);
+    s->ops->close(&s);
+    pg_server_run(&f->server, c, "ALTER DATABASE postgres RESET log_statement", NULL);
+    pg_close_wait(&c);
+}
+
 /* ---- what others do to its tables ---- */
 
 static void assert_said(struct queue_store *s, const char *words)
@@ -654,6 +669,11 @@ static void rows_beyond_their_limits_are_damage(void **state)
     others_harm(*state, pg_damage_rows);
 }
 
+static void a_damaged_body_is_told_alone(void **state)
+{
+    others_harm(*state, pg_bodies_harmed);
+}
+
 static void others_lock(struct fixture *f,
                         void (*lock)(struct queue_store *s, struct pg_server *server, struct pg *c,
                                      int64_t timeout_ms))
@@ -747,6 +767,7 @@ int main(void)
         cmocka_unit_test(a_second_owner_waits_for_the_first_to_go),
         cmocka_unit_test(one_refused_write_harms_no_other),
         cmocka_unit_test(a_held_snapshot_makes_no_write_read_more),
+        cmocka_unit_test(bodies_of_a_call_take_few_statements),
         cmocka_unit_test(a_heartbeat_counts_the_row_it_writes),
         cmocka_unit_test(a_heartbeat_takes_the_connection_of_writes),
         cmocka_unit_test(rows_that_a_write_needs_are_missed),
@@ -754,6 +775,7 @@ int main(void)
         cmocka_unit_test(what_postgresql_says_is_one_clean_line),
         cmocka_unit_test(writes_are_synced_where_the_database_says_off),
         cmocka_unit_test(rows_beyond_their_limits_are_damage),
+        cmocka_unit_test(a_damaged_body_is_told_alone),
         cmocka_unit_test(a_lock_of_another_session_is_no_unknown_outcome),
         cmocka_unit_test(writes_beside_a_locked_partition_are_written),
         cmocka_unit_test(a_killed_server_leaves_writes_whole),

@@ -48,10 +48,10 @@ struct queue_bodies {
     unsigned read; /* out: how many of them */
 };
 
-/* For stores: those that were read have so many bytes, and the next one does not fit any more. */
+/* For stores: those before it have so many bytes, and the next one does not fit any more. */
 static inline bool queue_bodies_full(const struct queue_bodies *b, uint64_t bytes, uint64_t more)
 {
-    return b->read > 0 && (bytes > b->bytes_max || more > b->bytes_max - bytes);
+    return bytes > 0 && (bytes > b->bytes_max || more > b->bytes_max - bytes);
 }
 
 enum queue_op_kind {

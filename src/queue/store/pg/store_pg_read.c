@@ -1,11 +1,21 @@
-/* store_pg_read.c - single batches and bodies, out of PostgreSQL. */
+/* store_pg_read.c - single batches and bodies, out of PostgreSQL.
+ *
+ * Bodies of one call take two statements, however many they are:
+ * 1. The first one reads the batches: small batches whole, of large ones the slots, which say where
+ *    the bodies are.
+ * 2. The second one reads the bodies of large batches, as many as the call may have.
+ * A call that may have more than BODY_UNIT_BYTES_MAX repeats the second statement: each answer has
+ * a deadline, and is in memory as a whole. */
 #include "queue/item.h"
 #include "queue/store/pg/store_pg.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BODY_WHOLE_BYTES_MAX = 64 << 10 /* a batch up to this is fetched whole */ };
+enum {
+    BODY_WHOLE_BYTES_MAX = 64 << 10, /* a batch up to this is fetched whole */
+    BODY_UNIT_BYTES_MAX = 4 << 20,   /* whole batches, or bodies, of one statement */
+};
 
 /* ---- batches and bodies ---- */
 
@@ -58,43 +68,27 @@ err store_pg_batch(struct queue_store *q, struct queue_part p, const struct queu
     return pg_ask_run(&b->ask, q, p, look->later);
 }
 
-/* A batch that bodies are read from; bytes of a small one. */
+/* A batch that bodies are read from: all of it, or its front with the slots. */
 struct body_batch {
-    struct ksuid first;
     unsigned count;
     uint64_t size;
     str bytes;
 };
 
-/* Of a large batch the slot of an item is read, which says where its body is, and then that. */
-enum body_wait { BODY_NONE, BODY_SLOT, BODY_BYTES };
+struct body {
+    struct item_span span;
+    unsigned index;
+    bool is_here;
+    str bytes; /* if it is here */
+};
+
 struct bodies_ask {
     struct pg_ask ask;
     struct queue_bodies *w;
     struct pg_rows *batches; /* all that places name, ordered by id */
     uint64_t bytes;          /* of the bodies that were read */
-    enum body_wait waits;    /* what was asked of the next body */
-    struct item_span span;   /* of it */
+    unsigned until;          /* bodies before this one were asked for */
 };
-
-/* n bytes at offset of a large batch. */
-static void bytes_add(struct pg_ask *k, const struct body_batch *b, struct item_place at)
-{
-    struct pg_params *params = pg_ask_params(k);
-    pg_put_id(params, b->first);
-    pg_put_i32(params, (int32_t)at.offset + 1);
-    pg_put_i32(params, (int32_t)at.n);
-    pg_ask_add(k, "SELECT substring(bytes from $2 for $3) FROM {b} WHERE first = $1", params);
-}
-
-/* What bytes_add asked for. */
-static err bytes_take(const struct pg_ask *k, str *out)
-{
-    if (pg_rows_count(k->got[0]) != 1)
-        return ERR_NOT_FOUND;
-    *out = pg_bytes(k->got[0], 0, 0);
-    return ERR_OK;
-}
 
 static void batches_add(struct bodies_ask *a)
 {
@@ -103,19 +97,28 @@ static void batches_add(struct bodies_ask *a)
     struct pg_params *params = pg_ask_params(k);
     unsigned char(*ids)[KSUID_BYTES] = arena_calloc(&k->arena, w->count, sizeof(*ids));
     str *firsts = arena_calloc(&k->arena, w->count, sizeof(*firsts));
+    unsigned count = 0;
     params->failed = ids == NULL || firsts == NULL;
     for (unsigned i = 0; i < w->count && !params->failed; i++) {
-        ksuid_key(w->at[i].batch, ids[i]);
-        firsts[i] = (str){ .p = (const char *)ids[i], .n = KSUID_BYTES };
+        if (i > 0 && ksuid_cmp(w->at[i].batch, w->at[i - 1].batch) == 0)
+            continue;
+        ksuid_key(w->at[i].batch, ids[count]);
+        firsts[count] = (str){ .p = (const char *)ids[count], .n = KSUID_BYTES };
+        count++;
     }
     if (!params->failed)
-        pg_put_bytes_array(params, firsts, w->count);
+        pg_put_bytes_array(params, firsts, count);
     pg_put_i32(params, BODY_WHOLE_BYTES_MAX);
-    pg_ask_add(
-        k,
-        "SELECT first, count, size, CASE WHEN size <= $2 AND octet_length(bytes) = size THEN bytes"
-        " ELSE ''::bytea END FROM {b} WHERE first = ANY($1) ORDER BY first",
-        params);
+    pg_put_i32(params, BODY_UNIT_BYTES_MAX);
+    pg_put_i32(params, ITEM_BATCH_HEAD_BYTES);
+    pg_put_i32(params, ITEM_SLOT_BYTES);
+    pg_put_i32(params, QUEUE_BATCH_ITEMS_MAX);
+    pg_ask_add(k,
+               "SELECT first, count, size, CASE WHEN size <= $2 AND octet_length(bytes) = size"
+               " AND sum(size) FILTER (WHERE size <= $2) OVER (ORDER BY first) <= $3 THEN bytes"
+               " ELSE substring(bytes for $4 + $5 * least(greatest(count, 0), $6)) END"
+               " FROM {b} WHERE first = ANY($1) ORDER BY first",
+               params);
 }
 
 static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_batch *out)
@@ -130,7 +133,6 @@ static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_
         int order = ksuid_cmp(id, first);
         if (order == 0) {
             *out = (struct body_batch){
-                .first = first,
                 .count = (unsigned)pg_i64(rows, mid, 1),
                 .size = (uint64_t)pg_i64(rows, mid, 2),
                 .bytes = pg_bytes(rows, mid, 3),
@@ -143,68 +145,133 @@ static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_
     return ERR_NOT_FOUND;
 }
 
-static err body_copy(struct bodies_ask *a, unsigned index, str item)
+/* Where body i of the call is. */
+static err body_find(const struct bodies_ask *a, unsigned i, struct body *out)
 {
-    struct queue_bodies *w = a->w;
-    if (!item_fits(item, index, a->span.hash))
-        return ERR_CORRUPT;
-    str *out = &w->out[w->read];
-    *out = arena_copy(w->arena, item);
-    if (out->p == NULL)
-        return ERR_LIMIT;
-    a->bytes += a->span.n;
-    w->read++;
-    a->waits = BODY_NONE;
-    return ERR_OK;
-}
-
-/* Where the body is: it is read, unless no more fit. *full: that. */
-static err body_locate(struct bodies_ask *a, const struct body_batch *b, unsigned index, str slot,
-                       bool *full)
-{
-    err why = item_slot_decode(slot, index, b->count, b->size, &a->span);
-    *full = why == ERR_OK && queue_bodies_full(a->w, a->bytes, a->span.n);
-    if (why != ERR_OK || *full)
-        return why;
-    if (b->size <= BODY_WHOLE_BYTES_MAX)
-        return body_copy(a, index, str_take(str_skip(b->bytes, a->span.offset), a->span.n));
-    bytes_add(&a->ask, b, (struct item_place){ .offset = a->span.offset, .n = a->span.n });
-    a->waits = BODY_BYTES;
-    return ERR_OK;
-}
-
-/* The next body as far as it goes: a small batch is here whole. */
-static err body_next(struct bodies_ask *a, bool *full)
-{
-    const struct queue_place *place = &a->w->at[a->w->read];
+    const struct queue_place *place = &a->w->at[i];
     struct item_place at = item_slot_place(place->index);
     struct body_batch b;
-    str bytes = STR_NONE;
     err why = batch_in(a->batches, place->batch, &b);
-    if (why == ERR_OK && a->waits != BODY_NONE)
-        why = bytes_take(&a->ask, &bytes);
+    if (why == ERR_OK && place->index >= b.count)
+        why = ERR_NOT_FOUND;
+    if (why == ERR_OK && (b.size > QUEUE_BATCH_BYTES_MAX || at.offset + at.n > b.bytes.n))
+        why = ERR_CORRUPT;
     if (why != ERR_OK)
         return why;
-    if (a->waits == BODY_BYTES)
-        return body_copy(a, place->index, bytes);
-    if (a->waits == BODY_SLOT)
-        return body_locate(a, &b, place->index, bytes, full);
-    if (place->index >= b.count)
-        return ERR_NOT_FOUND;
-    if (b.size > BODY_WHOLE_BYTES_MAX) {
-        bytes_add(&a->ask, &b, at);
-        a->waits = BODY_SLOT;
-        return ERR_OK;
-    }
-    if (b.bytes.n != b.size || at.offset + at.n > b.size)
+    str slots = str_take(str_skip(b.bytes, at.offset), at.n);
+    *out = (struct body){ .index = place->index, .is_here = b.bytes.n == b.size };
+    why = item_slot_decode(slots, place->index, b.count, b.size, &out->span);
+    if (why == ERR_OK && out->is_here)
+        out->bytes = str_take(str_skip(b.bytes, out->span.offset), out->span.n);
+    return why;
+}
+
+/* Gives the caller its next body. */
+static err body_copy(struct bodies_ask *a, const struct body *b)
+{
+    struct queue_bodies *w = a->w;
+    if (!item_fits(b->bytes, b->index, b->span.hash))
         return ERR_CORRUPT;
-    return body_locate(a, &b, place->index, str_take(str_skip(b.bytes, at.offset), at.n), full);
+    str *out = &w->out[w->read];
+    *out = arena_copy(w->arena, b->bytes);
+    if (out->p == NULL)
+        return ERR_LIMIT;
+    a->bytes += b->span.n;
+    w->read++;
+    return ERR_OK;
+}
+
+/* Reads the bodies that were asked for. rows: a row of each body that was not here. */
+static err bodies_take(struct bodies_ask *a, const struct pg_rows *rows)
+{
+    struct body b;
+    err why = ERR_OK;
+    for (unsigned row = 0; why == ERR_OK && a->w->read < a->until;) {
+        why = body_find(a, a->w->read, &b);
+        if (why == ERR_OK && !b.is_here) {
+            bool is_gone = row >= pg_rows_count(rows) || pg_is_null(rows, row, 0);
+            why = is_gone ? ERR_NOT_FOUND : ERR_OK;
+            b.bytes = is_gone ? STR_NONE : pg_bytes(rows, row, 0);
+            row++;
+        }
+        if (why == ERR_OK)
+            why = body_copy(a, &b);
+    }
+    return why;
+}
+
+/* The parameters of a statement that reads bodies: of each its batch, where it begins, its size. */
+struct bodies_list {
+    unsigned char (*ids)[KSUID_BYTES];
+    str *firsts;
+    int32_t *offsets, *sizes;
+    unsigned count;
+};
+
+static bool bodies_list_begin(struct bodies_list *l, struct arena *a, unsigned room)
+{
+    *l = (struct bodies_list){ .ids = arena_calloc(a, room, sizeof *l->ids),
+                               .firsts = arena_calloc(a, room, sizeof *l->firsts),
+                               .offsets = arena_calloc(a, room, sizeof *l->offsets),
+                               .sizes = arena_calloc(a, room, sizeof *l->sizes) };
+    return l->ids != NULL && l->firsts != NULL && l->offsets != NULL && l->sizes != NULL;
+}
+
+static void bodies_list_put(struct bodies_list *l, struct ksuid batch, const struct item_span *span)
+{
+    ksuid_key(batch, l->ids[l->count]);
+    l->firsts[l->count] = (str){ .p = (const char *)l->ids[l->count], .n = KSUID_BYTES };
+    l->offsets[l->count] = (int32_t)span->offset + 1;
+    l->sizes[l->count] = (int32_t)span->n;
+    l->count++;
+}
+
+static void bodies_list_add(struct pg_ask *k, const struct bodies_list *l)
+{
+    struct pg_params *params = pg_ask_params(k);
+    pg_put_bytes_array(params, l->firsts, l->count);
+    pg_put_i32s(params, l->offsets, l->count);
+    pg_put_i32s(params, l->sizes, l->count);
+    pg_ask_add(k,
+               "SELECT (SELECT substring(b.bytes from w.at for w.n) FROM {b} b WHERE"
+               " b.first = w.first) FROM unnest($1, $2, $3) WITH ORDINALITY w(first, at, n, i)"
+               " ORDER BY w.i",
+               params);
+}
+
+/* Reads the next bodies that are here, and asks for those behind them, as far as they fit. */
+static err bodies_plan(struct bodies_ask *a)
+{
+    const struct queue_bodies *w = a->w;
+    struct bodies_list list;
+    struct body b;
+    err why = bodies_list_begin(&list, &a->ask.arena, w->count - w->read) ? ERR_OK : ERR_LIMIT;
+    uint64_t more = 0; /* bytes of those that wait */
+    for (a->until = w->read; why == ERR_OK && a->until < w->count; a->until++) {
+        why = body_find(a, a->until, &b);
+        if (why != ERR_OK || queue_bodies_full(w, a->bytes + more, b.span.n))
+            break;
+        if (b.is_here && list.count == 0) {
+            why = body_copy(a, &b);
+            if (why != ERR_OK)
+                break;
+            continue;
+        }
+        if (more > 0 && more + b.span.n > BODY_UNIT_BYTES_MAX)
+            break;
+        if (!b.is_here)
+            bodies_list_put(&list, w->at[a->until].batch, &b.span);
+        more += b.span.n;
+    }
+    if (list.count == 0)
+        return why;
+    bodies_list_add(&a->ask, &list); /* the next plan meets why again */
+    return ERR_OK;
 }
 
 static bool bodies_next(struct pg_ask *k)
 {
     struct bodies_ask *a = CONTAINER_OF(k, struct bodies_ask, ask);
-    bool full = false;
     if (k->step == 0) {
         batches_add(a);
         return true;
@@ -212,9 +279,11 @@ static bool bodies_next(struct pg_ask *k)
     if (a->batches == NULL) {
         a->batches = k->got[0];
         k->got[0] = NULL;
+    } else {
+        k->why = bodies_take(a, k->got[0]);
     }
-    while (k->why == ERR_OK && !full && a->w->read < a->w->count && k->count == 0)
-        k->why = body_next(a, &full);
+    if (k->why == ERR_OK)
+        k->why = bodies_plan(a);
     return k->why == ERR_OK && k->count > 0;
 }
 
