@@ -236,6 +236,9 @@ def an_import_with_a_source_id_is_stored_once(binary):
         items = [{'reference': f'{i}', 'source_id': 's1' if i in (1, 3) else f'x{i}'} for i in range(5)] + [{}, {}]
         first = fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items})['items']
         eq(first[1]['id'], first[3]['id'])
+        [again] = fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items[1:2]})['items']
+        eq([again[name] for name in ('id', 'created_at', 'expire_deadline')],
+           [first[1][name] for name in ('id', 'created_at', 'expire_deadline')])
         fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items[1:2]}, 'protobuf')
         server.kill9()
         server.start()

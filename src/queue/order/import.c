@@ -42,6 +42,8 @@ struct import {
     struct ksuid first;
     uint32_t max_attempts; /* the queue's: an item has none of its own */
     bool over;
+    bool was_there; /* an item of the batch; as it is now: */
+    struct queue_item there;
     /* the search for the item that is there */
     struct arena rows;
     struct queue_items_page page;
@@ -174,8 +176,11 @@ static err find_take(struct import *m, err why)
     for (unsigned i = 0; i < m->page.count && !m->over; i++) {
         m->from = ksuid_add(m->page.found[i].id, 1);
         m->over = str_eq(m->page.found[i].source_id, m->import->items[m->done].source_id);
-        if (m->over)
-            m->first = m->page.found[i].id;
+        if (!m->over)
+            continue;
+        m->first = m->page.found[i].id;
+        m->was_there = true;
+        m->there = m->page.found[i]; /* of which numbers and times alone are read later */
     }
     if (m->over || m->page.count > 0)
         return ERR_OK;
@@ -235,7 +240,7 @@ static void batch_begin(struct import *m)
     m->before = arena_mark(m->arena);
     m->count = batch_count(m->import, m->done);
     m->stage = IMPORT_PUT;
-    m->again = m->over = false;
+    m->again = m->over = m->was_there = false;
     m->key = STR("");
     if (first->source_id.n > 0) /* no client's key begins so: it comes in a header */
         m->key = arena_printf(m->arena, "\001source %.*s", STR_ARG(first->source_id));
@@ -254,6 +259,13 @@ static void batch_end(struct import *m)
         stored->max_attempts = m->max_attempts;
         if (stored->expire_at.ns <= 0)
             stored->expire_at = own->expire_at;
+        if (!m->was_there)
+            continue;
+        stored->created_at = m->there.created_at;
+        stored->expire_at = m->there.expire_at;
+        stored->attempts = m->there.attempts;
+        stored->max_attempts = m->there.max_attempts;
+        stored->lease_deadline = m->there.lease_deadline;
     }
     m->done += m->count;
     arena_release(m->arena, m->before);
