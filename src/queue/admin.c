@@ -244,7 +244,9 @@ static err deletion_ask(struct told_job *j)
                                 .count = d->count,
                                 .note = d->note,
                                 .later = store_job_ask(&j->job) };
-    return remove_start(d->q, &w);
+    /* A store that has fallen silent meanwhile is not waited for. */
+    err why = part_readable(part_at(d->q, w.partition), d->note);
+    return why == ERR_OK ? remove_start(d->q, &w) : why;
 }
 
 static void deletion_take(struct told_job *j, err why)
@@ -272,7 +274,7 @@ static err deletion_check(struct queue *q, const struct queue_deletion *d, struc
         why = err_bad(note, "ids is invalid; cannot be empty");
     for (unsigned i = 0; i < d->count && why == ERR_OK; i++)
         why = id_parse(d->ids[i], &id, note);
-    return why == ERR_OK ? part_readable(part_at(q, d->partition), note) : why;
+    return why;
 }
 
 err queue_items_delete(struct queue *q, const struct queue_deletion *order, struct err_note *note)

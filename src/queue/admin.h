@@ -57,7 +57,8 @@ struct queue_import {
 bool queue_import_fits(const struct queue_item *item);
 MUST_CHECK err queue_items_import(struct queue *q, struct queue_import *import, struct arena *a,
                                   struct err_note *note);
-/* In writes of at most QUEUE_COMPLETE_IDS_MAX ids; as an import when a later one fails. */
+/* In writes of at most QUEUE_COMPLETE_IDS_MAX ids; as an import when a later one fails. Borrowed
+ * until it is told. */
 struct queue_deletion {
     uint32_t partition;
     const str *ids;

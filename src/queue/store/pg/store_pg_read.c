@@ -5,7 +5,8 @@
  *    the bodies are.
  * 2. The second one reads the bodies of large batches, as many as the call may have.
  * A call that may have more than BODY_UNIT_BYTES_MAX repeats the second statement: each answer has
- * a deadline, and is in memory as a whole. */
+ * a deadline, and is in memory as a whole. The slots of a large batch are 12 kB at most, so those
+ * of a call whose bodies are in 1,000 batches are 12 MB. */
 #include "queue/item.h"
 #include "queue/store/pg/store_pg.h"
 
