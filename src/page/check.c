@@ -39,8 +39,7 @@ struct check_domain {
     const struct page_domain *domain;
     struct hash items; /* by cell */
     struct list urgent[KINDS], later[KINDS], resting;
-    enum check_kind last; /* that was asked for */
-    unsigned later_count;
+    enum check_kind last;        /* that was asked for */
     struct heap deadlines;       /* of who waits */
     struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
     mono gathered_at, paused_until;

@@ -3,14 +3,14 @@
  *
  * Model. What is wanted is a cell of trust.h. Of each domain there are two calls at most: one for
  * what somebody waits for, which starts at once; one for what is wanted behind an answer, which is
- * gathered for CHECK_GATHER_MS or until a call is full. Who comes meanwhile waits for the next.
+ * gathered for CHECK_GATHER_MS. Who comes meanwhile waits for the next.
  *   A word is trusted once the store has heard it. A revision that is stored and greater than the
  * wiki's newest is asked for by its number: it was deleted, or the wiki answered from a copy of its
  * database that is behind. Then, and when a word lags otherwise, nothing is trusted, and the title
  * is asked for again, after 1, 5 and 30 s; what it says then is believed.
  *   A wiki that fails, or wants to be left alone, is asked nothing for as long as it wants, else
- * for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who waits is told at once. Thread: start and
- * soon from any; the rest on the loop. */
+ * for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who waits is told at once. Thread: start from
+ * any, figures, too; the rest on the loop. */
 #ifndef PAGE_CHECK_H
 #define PAGE_CHECK_H
 
