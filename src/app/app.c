@@ -63,6 +63,7 @@ void app_start(struct app *app)
 void app_stop(struct app *app)
 {
     hot_free(&app->hot);
+    page_trust_free(&app->page.trust); /* ready answers held its cells */
     page_changes_free(&app->page.changes);
     page_quota_free(&app->page.quota);
     pace_free(&app->pace);

@@ -10,6 +10,7 @@
 #include "http/client.h"
 #include "http/http.h"
 #include "list/list.h"
+#include "page/trust.h"
 #include "queue/queue.h"
 #include "render/render.h"
 #include "store/page_store.h"
@@ -27,6 +28,8 @@ struct config_domain {
     const char *name;
     struct origin_opts origin; /* url NULL: it has none, and what is missing stays missing */
     bool forward_cookies;      /* to the origin, with transforms */
+    struct trust_rules trust;  /* of its words */
+    int64_t check_wait_ms;     /* how long a reader waits for one */
 };
 /* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches
  * of users). */

@@ -97,6 +97,7 @@ static void open_service(struct server *s)
     page->buckets = s->settings;
     page->buckets_count = c->buckets_count;
     page->clock = s->app.clock;
+    page->began = clock_store(s->app.clock);
     page->log = s->app.log;
     page->budget = s->app.budget;
     page->arena_bytes_max = c->http.arena_bytes_max;

@@ -131,6 +131,8 @@ static err finish_domain(struct options *o, unsigned i, struct err_note *note)
     struct err_note what;
     if (d->origin.domain == NULL)
         d->origin.domain = d->name;
+    if (d->trust.max_ns < d->trust.ttl_ns)
+        d->trust.max_ns = d->trust.ttl_ns;
     if (d->origin.url == NULL)
         return o->domain_from[i].last.file == NULL ? ERR_OK
                                                    : fail_origin(o, i, "", "has no url", note);

@@ -316,6 +316,15 @@ const struct option option_origin_rows[] = {
       .prose = "How long its rules of titles are believed", BY(origin.siteinfo_ttl_ms) },
     { "forward_cookies", NULL, OPTION_FLAG, .initial = "false",
       .prose = "Pass cookies on to it with transforms", BY(forward_cookies) },
+    { "trust_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "60s",
+      .prose = "For how long what it last said of a page counts; then it is asked again",
+      BY(trust.ttl_ns) },
+    { "trust_max", NULL, OPTION_NS, 0, NEVER, .initial = "5m",
+      .prose = "For how long readers of the latest are answered meanwhile; at least trust_ttl",
+      BY(trust.max_ns) },
+    { "check_wait", NULL, OPTION_MS, MS, 60 * SECOND, .initial = "1s",
+      .prose = "How long a reader waits for it to say whether a page is still the same",
+      BY(check_wait_ms) },
     { .name = NULL },
 };
 _Static_assert(COUNT_OF(option_rows) <= OPTION_ROWS_MAX, "origins are kept in arrays");

@@ -5,6 +5,7 @@
 #include "http/client.h"
 #include "list/list.h"
 #include "loop/entropy.h"
+#include "page/check.h"
 #include "page/tell.h"
 #include "render/render.h"
 
@@ -151,7 +152,11 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         INVARIANT(d->busy_until_ns != NULL);
         d->failures = calloc(ERR_CODES, sizeof *d->failures);
         INVARIANT(d->failures != NULL);
+        d->trust = config->trust;
+        d->check_wait_ms = config->check_wait_ms;
     }
+    app->page.trust = page_trust_new(TRUST_CELLS_DEFAULT, entropy_u64());
+    app->page.checks = page_checks_new(&app->page);
     return ERR_OK;
 }
 
@@ -176,6 +181,8 @@ void origins_drain(struct app *app)
 {
     if (app->page.flights != NULL)
         flights_drain(app->page.flights);
+    if (app->page.checks != NULL)
+        page_checks_stop(app->page.checks);
     if (app->client != NULL)
         http_client_stop(app->client);
 }
@@ -183,6 +190,8 @@ void origins_drain(struct app *app)
 bool origins_idle(const struct app *app)
 {
     if (app->page.flights != NULL && !flights_idle(app->page.flights))
+        return false;
+    if (app->page.checks != NULL && !page_checks_idle(app->page.checks))
         return false;
     for (unsigned i = 0; i < app->page.domains_count; i++)
         if (app->page.domains[i].origin != NULL && !origin_idle(app->page.domains[i].origin))
@@ -194,6 +203,7 @@ void origins_close(struct app *app, struct page_domain *domains)
 {
     if (app->page.flights != NULL)
         flights_free(&app->page.flights);
+    page_checks_free(&app->page.checks);
     lists_free(&app->lists);
     if (app->page.shared != NULL)
         flight_shared_stop(app->page.shared);
