@@ -5,10 +5,11 @@
 #include "engine/parts.h"
 
 /* 2: due rows that stand for several traces of a title; the owner of a PostgreSQL store among the
- * queues. 3: several traces in a row. A store of an older format is read as it is, and marked as
+ * queues. 3: several traces in a row. 4: the wiki's words, and renders that keep the one they were
+ * made under. A store of an older format is read as it is, and marked as
  * one of ours when opened to be written: a program that does not know the rows must refuse it, not
  * stumble over them. */
-enum { STORE_FORMAT = 3, STORE_FORMAT_OLDEST = 1 };
+enum { STORE_FORMAT = 4, STORE_FORMAT_OLDEST = 1 };
 
 /* Makes (unless read_only) and opens the folder, takes the lock, reads or writes STORE, opens the
  * sub-folders. ERR_NOT_FOUND (read_only and no store), ERR_CONFLICT (in use), ERR_CORRUPT (also:

@@ -27,6 +27,7 @@ struct entry {
     uint64_t says;
     enum trust_reader reader;
     const struct trust_rules *rules;
+    int64_t age_s_max;
     struct http_ready *full, *same;
     size_t bytes;
     bool touched; /* hit since the hand passed */
@@ -173,6 +174,7 @@ static struct entry *entry_new(struct hot_key key, const struct hot_entry_opts *
                          .says = o->says,
                          .reader = o->reader,
                          .rules = o->rules,
+                         .age_s_max = o->age_s_max,
                          .variant = key.variant,
                          .kind = o->kind,
                          .full = o->full == NULL ? NULL : http_ready_ref(o->full),
@@ -257,10 +259,16 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
     entry_free(e);
 }
 
-/* Does it end by the clock, or by what the wiki was last asked? *behind: a word is wanted. */
-static bool is_over(const struct entry *e, struct clock *clock, bool *behind)
+/* What an entry with a cell is worth now. */
+struct worth {
+    bool behind; /* a word is wanted */
+    int64_t age_s;
+};
+
+/* Does it end by the clock, or by what the wiki was last asked? */
+static bool is_over(const struct entry *e, struct clock *clock, struct worth *w)
 {
-    *behind = false;
+    *w = (struct worth){ .age_s = -1 };
     if (e->cell == NULL && e->valid_until.ns == STORE_TIME_NEVER.ns)
         return false;
     store_time now = clock_store(clock);
@@ -268,19 +276,23 @@ static bool is_over(const struct entry *e, struct clock *clock, bool *behind)
         return true;
     if (e->cell == NULL)
         return false;
-    enum trust_need need = trust_need(e->rules, e->reader, trust_age_ns(e->cell, e->says, now));
-    *behind = need == TRUST_BEHIND;
+    int64_t age_ns = trust_age_ns(e->cell, e->says, now);
+    enum trust_need need = trust_need(e->rules, e->reader, age_ns);
+    w->behind = need == TRUST_BEHIND;
+    w->age_s = age_ns / NS_PER_S;
+    if (e->age_s_max > 0 && w->age_s > e->age_s_max)
+        w->age_s = e->age_s_max;
     return need == TRUST_FIRST;
 }
 
 /* Under the lock: the entry when it is still good. */
 static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash,
-                               struct hot_key key, struct clock *clock, bool *behind)
+                               struct hot_key key, struct clock *clock, struct worth *w)
 {
     struct entry *e = find(s, hash, key);
     if (e == NULL)
         return NULL;
-    if (!page_changed_since(h->changes, e->seen) && !is_over(e, clock, behind))
+    if (!page_changed_since(h->changes, e->seen) && !is_over(e, clock, w))
         return e;
     drop(s, e);
     return NULL;
@@ -294,16 +306,16 @@ static struct http_ready *chosen(const struct entry *e, str if_none_match)
 }
 
 struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock,
-                           str if_none_match)
+                           str if_none_match, int64_t *age_s)
 {
     MAGIC_CHECK(h, HOT_MAGIC);
     uint64_t hash = hash_of(h, key);
     struct shard *s = shard_of(h, hash);
     struct http_ready *r = NULL;
     struct trust_cell *old = NULL;
-    bool behind = false;
+    struct worth worth = { .behind = false };
     pthread_mutex_lock(&s->lock);
-    struct entry *e = find_good(h, s, hash, key, clock, &behind);
+    struct entry *e = find_good(h, s, hash, key, clock, &worth);
     struct http_ready *fits = e == NULL ? NULL : chosen(e, if_none_match);
     if (fits == NULL) {
         s->misses++;
@@ -312,7 +324,8 @@ struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *
         if (!e->touched) /* all workers read it */
             e->touched = true;
         r = http_ready_ref(fits);
-        old = behind ? trust_hold(e->cell) : NULL;
+        *age_s = worth.age_s;
+        old = worth.behind ? trust_hold(e->cell) : NULL;
     }
     pthread_mutex_unlock(&s->lock);
     if (old != NULL)

@@ -44,6 +44,7 @@ struct hot_entry_opts {
     uint64_t says;
     enum trust_reader reader;
     const struct trust_rules *rules; /* outlives the table */
+    int64_t age_s_max;               /* the age is told up to this; 0: no limit */
     unsigned kind;                   /* below HOT_KINDS_MAX: by which its hits are counted */
     str tag;                         /* entity tag without quotes */
     struct http_ready *full,
@@ -62,10 +63,11 @@ bool hot_takes(const struct app_hot *h, size_t body_bytes);
  * bytes. valid_until is not checked here. */
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts);
 /* The ready answer with a reference for the caller, or NULL. if_none_match (empty: none) chooses
- * between 200 and 304; an entry that has only the other one is a miss. Reads the clock only for an
- * entry that ends at an instant. Allocates nothing. */
+ * between 200 and 304; an entry that has only the other one is a miss. age_s: of the wiki's last
+ * word; -1: the entry has no cell. Reads the clock only for an entry that ends at an
+ * instant, or has a cell. Allocates nothing. */
 struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock,
-                           str if_none_match);
+                           str if_none_match, int64_t *age_s);
 
 struct hot_stats {
     uint64_t hits, misses, entries, bytes, evicted;

@@ -2,6 +2,7 @@
 #include "http/server.h"
 #include "http/worker.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ struct http_ready {
     struct budget *of;             /* where they are counted; may be NULL */
     struct MHD_Response *response; /* one reference of its own; its end frees this block */
     str body;
-    str head; /* as a lane sends it, but for Date and the empty line */
+    str head; /* as a lane sends it, but for Date, Age and the empty line */
     unsigned count;
     struct http_pair headers[]; /* texts NUL-terminated, behind the array */
 };
@@ -27,6 +28,7 @@ struct http_ready {
 enum {
     READY_HEAD_BYTES = 128,   /* of a head: what is in every one */
     RESUMED_TIMEOUT_S = 3600, /* not 0, and never waited for */
+    AGE_BYTES_MAX = 24
 };
 
 /* The library sets these itself; whoever replays stored headers need not filter them. */
@@ -161,6 +163,11 @@ static void response_headers(struct http_exchange *x)
 {
     for (const struct reply_header *h = x->reply_first; h != NULL; h = h->next)
         response_header(x->response, h->name, h->value);
+    if (x->has_age) {
+        char age[AGE_BYTES_MAX];
+        INVARIANT(snprintf(age, sizeof age, "%" PRId64, x->age_s) > 0);
+        response_header(x->response, "Age", age);
+    }
     if (must_close(x))
         response_header(x->response, "Connection", "close");
 }
@@ -183,6 +190,14 @@ void http_reply_header(struct http_exchange *x, str name, str value)
     else
         x->reply_last->next = h;
     x->reply_last = h;
+}
+
+void http_reply_age(struct http_exchange *x, int64_t age_s)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(age_s >= 0);
+    x->has_age = true;
+    x->age_s = age_s;
 }
 
 void http_answer(struct http_exchange *x, int status, str body)
@@ -390,7 +405,7 @@ void http_answer_ready(struct http_exchange *x, struct http_ready *r)
     }
     answer_claim(x, r->status);
     bool bare = is_sent_bare(r->status) || x->method == HTTP_HEAD,
-         as_it_is = x->reply_first == NULL && !must_close(x);
+         as_it_is = x->reply_first == NULL && !x->has_age && !must_close(x);
     x->answer_bytes = bare ? 0 : r->body.n;
     if (x->conn->lane != NULL) {
         x->ready = http_ready_ref(r);

@@ -86,6 +86,8 @@ struct http_exchange {
     bool shared;       /* http_share */
     int status;        /* of the answer; 0: none yet */
     struct reply_header *reply_first, *reply_last;
+    bool has_age; /* http_reply_age */
+    int64_t age_s;
     struct MHD_Response *response; /* ours until it was queued */
     struct http_ready *ready;      /* a reference kept for a copy or a deferred answer */
     uint64_t answer_bytes;
@@ -154,8 +156,8 @@ void conn_phase_set(struct http_conn *c, enum phase to);
 /* answer.c. It is deferred, and its answer is stored: the worker resumes it. x may be gone
  * afterwards, but on its worker. Thread: any. */
 void exchange_resume(struct http_exchange *x);
-/* The ready answer that x has: its head, but for Date, what http_reply_header added and the empty
- * line; and the body to send. */
+/* The ready answer that x has: its head, but for Date, Age, what http_reply_header added and the
+ * empty line; and the body to send. */
 void exchange_ready_parts(const struct http_exchange *x, str *head, str *body);
 /* Hands the stored answer to the library; MHD_NO closes the connection. */
 enum MHD_Result exchange_queue(struct http_exchange *x);

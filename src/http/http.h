@@ -198,6 +198,8 @@ const struct http_common *http_common(const struct http_exchange *x);
  * sent. Left out: empty values, and what the server sets itself (Content-Length, Transfer-Encoding,
  * Date, Connection). */
 void http_reply_header(struct http_exchange *x, str name, str value);
+/* The coming answer, ready or not, says so by Age. 0 or more; needs no memory. */
+void http_reply_age(struct http_exchange *x, int64_t age_s);
 /* Answers. body is in the exchange's arena, or static, or kept by the caller until finished.
  * Content-Length and Date are the server's. HEAD and 304 send no body, but body.n becomes
  * Content-Length and must be that of the 200; body.p may then be NULL. Thread: the handler, or any

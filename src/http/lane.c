@@ -27,7 +27,9 @@ enum {
     LANE_ACCEPTS_MAX = 16,
     /* a lane that runs and waits so much less than a full one gets of its connections */
     LANE_EASE_PERCENT = 30,
-    LANE_NO_FILES_MS = 100 /* after an accept that found no descriptor or memory */
+    LANE_NO_FILES_MS = 100, /* after an accept that found no descriptor or memory */
+    LAST_LINES_BYTES = 6 + DATE_HTTP_BYTES + 4, /* "Date: ", line end, empty line */
+    AGE_LINE_BYTES_MAX = 32
 };
 
 static const uint32_t read_events = EPOLLIN | EPOLLRDHUP | EPOLLET;
@@ -41,8 +43,8 @@ struct lane {
     bool running, resting; /* resting: does not accept for a while */
     atomic_uint conns_count;
     struct busy busy;
-    int64_t date_s; /* of date; 0: none yet */
-    char date[DATE_HTTP_BYTES + 1];
+    int64_t date_s; /* of last_lines; 0: none yet */
+    char last_lines[LAST_LINES_BYTES + 1];
     char head[LANE_KEPT_BYTES_MAX + LANE_HEAD_BYTES_MAX];
 };
 #define LANE_MAGIC 0x1a9e1a9eu
@@ -121,17 +123,37 @@ static void conn_wants(struct http_conn *c, uint32_t events)
     INVARIANT(epoll_ctl(c->lane->set, EPOLL_CTL_MOD, c->fd, &e) == 0);
 }
 
-static str date_line(struct lane *w)
+/* Date, and the end of the head. */
+static str last_lines(struct lane *w)
 {
     int64_t now = clock_wall(w->server->clock).ns;
     if (now / NS_PER_S != w->date_s) {
         w->date_s = now / NS_PER_S;
-        date_format_http(now, w->date);
+        memcpy(w->last_lines, "Date: ", 6);
+        date_format_http(now, w->last_lines + 6);
+        memcpy(w->last_lines + 6 + DATE_HTTP_BYTES, "\r\n\r\n", 5);
     }
-    return (str){ .p = w->date, .n = DATE_HTTP_BYTES };
+    return (str){ .p = w->last_lines, .n = LAST_LINES_BYTES };
 }
 
-enum { PIECES_MAX = 6 };
+/* Empty: the answer has none. */
+static str age_line(const struct http_exchange *x, char room[static AGE_LINE_BYTES_MAX])
+{
+    if (!x->has_age)
+        return STR("");
+    char *at = room + AGE_LINE_BYTES_MAX;
+    uint64_t left = (uint64_t)x->age_s;
+    *--at = '\n';
+    *--at = '\r';
+    do
+        *--at = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    at -= 5;
+    memcpy(at, "Age: ", 5);
+    return (str){ .p = at, .n = (size_t)(room + AGE_LINE_BYTES_MAX - at) };
+}
+
+enum { PIECES_MAX = 5 };
 struct pieces {
     struct iovec v[PIECES_MAX];
     unsigned count;
@@ -195,13 +217,13 @@ static bool request_keep(struct http_conn *c, str request, const struct pieces *
 static bool answer_send(struct http_conn *c, str request)
 {
     struct pieces p = { .count = 0 };
+    char age[AGE_LINE_BYTES_MAX];
     str head, body, own = own_fields(&c->x);
     exchange_ready_parts(&c->x, &head, &body);
     piece_add(&p, head);
     piece_add(&p, own);
-    piece_add(&p, STR("Date: "));
-    piece_add(&p, date_line(c->lane));
-    piece_add(&p, STR("\r\n\r\n"));
+    piece_add(&p, age_line(&c->x, age));
+    piece_add(&p, last_lines(c->lane));
     size_t head_bytes = p.bytes;
     piece_add(&p, body);
     ssize_t sent = own.p == NULL ? -1 : pieces_send(c, &p);

@@ -233,6 +233,21 @@ bool http_prefer_wait(str field, uint64_t *seconds)
     return false;
 }
 
+uint64_t http_cache_life_s(str field)
+{
+    uint64_t life_s = 0;
+    while (field.n > 0) {
+        str one = str_trim(http_part_next(&field, ','));
+        size_t n = str_find(one, '=');
+        uint64_t s;
+        bool lives = str_eq_nocase(str_take(one, n), STR("max-age")) ||
+                     str_eq_nocase(str_take(one, n), STR("s-maxage"));
+        if (lives && n < one.n && str_to_u64(str_skip(one, n + 1), &s) && s > 0)
+            life_s = life_s == 0 || s < life_s ? s : life_s;
+    }
+    return life_s;
+}
+
 bool http_cache_control_has(str field, str directive)
 {
     while (field.n > 0) {

@@ -55,5 +55,8 @@ bool http_prefer_wait(str field, uint64_t *seconds);
 
 /* Is directive among Cache-Control's (in any letter case)? */
 bool http_cache_control_has(str field, str directive);
+/* For how many seconds the caches that it allows may give an answer: the smallest of max-age and
+ * s-maxage that is not 0; 0: for none, or it does not say. */
+uint64_t http_cache_life_s(str field);
 
 #endif

@@ -92,6 +92,9 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
     if ((g->outcome != GOT_CONTENT && g->outcome != GOT_SAME) || g->how != HOW_HIT || g->hops > 0 ||
         (g->was & (WAS_UNLIKE | WAS_WRITTEN)) != 0)
         return false;
+    if (page_is_asked(g->service, g->target.domain) &&
+        (g->cell == NULL || g->trusted != GET_TRUSTED))
+        return false; /* nothing would end it, or the next is to be told otherwise */
     *until = r->due_at;
     if (r->state == PAGE_RECENT)
         *until =
@@ -397,5 +400,6 @@ static enum page_get_state keep_enter(struct page_get *g)
 void page_get_start(struct page_get *g)
 {
     g->shape = -1;
+    g->word_age_ns = TRUST_NEVER;
     get_go(g, STEP_LOOK);
 }

@@ -51,6 +51,7 @@ enum page_get_trusted {
     GET_TRUSTED,   /* by a word that is young enough */
     GET_CHECKED,   /* by a word that was waited for */
     GET_UNCHECKED, /* it could not be asked */
+    GET_DATED,     /* it says that it has something newer, which is not made for this */
 };
 enum page_outcome {
     /* with render, content and coding */
@@ -124,7 +125,7 @@ struct page_get {
     enum page_how how;
     const char *how_detail; /* leader, waiter, ...; NULL: nothing to say */
     enum page_get_trusted trusted;
-    int64_t word_age_ns; /* with TRUSTED, CHECKED; else it may be TRUST_NEVER */
+    int64_t word_age_ns; /* how long ago it was asked; TRUST_NEVER: never, or not by us */
     /* By which trust it was given, until done returns; cell NULL: by none. */
     struct trust_cell *cell;
     uint64_t says;

@@ -17,13 +17,6 @@ static bool names_revision(const struct page_get *g)
     return g->read.which.select != SELECT_LATEST;
 }
 
-static bool is_checked(const struct page_get *g)
-{
-    const struct page_domain *d = g->target.domain;
-    return g->service->trust != NULL && d->origin != NULL && origin_has_api(d->origin) &&
-           (g->was & WAS_MADE) == 0;
-}
-
 static enum trust_reader reader_of(const struct page_get *g)
 {
     return (g->flags & GET_STASH) != 0 ? TRUST_EDITOR
@@ -70,11 +63,16 @@ static int64_t look_at_trust(struct page_get *g)
     return r->heard ? age_ns : TRUST_NEVER;
 }
 
+/* When it was asked last, as far as what is stored says that. */
+static store_time heard_at(const struct page_get *g)
+{
+    return g->read.heard ? g->read.word.asked_at : STORE_TIME_ZERO;
+}
+
 /* No word came. Who edits gets what is stored: the wiki finds conflicts at the save. */
 static bool may_be_unchecked(const struct page_get *g)
 {
     const struct page_domain *d = g->target.domain;
-    store_time heard_at = g->service->began;
     switch (g->reader) {
     case TRUST_EDITOR:
         return true;
@@ -83,25 +81,29 @@ static bool may_be_unchecked(const struct page_get *g)
     case TRUST_PLAIN:
         break;
     }
-    if (g->read.heard)
-        heard_at = store_time_max(heard_at, g->read.word.asked_at);
+    store_time from = store_time_max(g->service->began, heard_at(g));
     return (g->flags & GET_NO_STALE) == 0 &&
            store_time_before(clock_store(g->service->clock),
-                             store_time_add(heard_at, g->target.settings->stale_if_error_ns));
+                             store_time_add(from, g->target.settings->stale_if_error_ns));
 }
 
 static enum page_get_state unchecked(struct page_get *g, err why)
 {
     if (may_be_unchecked(g)) {
+        store_time now = clock_store(g->service->clock);
         g->trusted = GET_UNCHECKED;
+        if (g->word_age_ns == TRUST_NEVER && g->read.heard)
+            g->word_age_ns = now.ns > heard_at(g).ns ? now.ns - heard_at(g).ns : 0;
         return get_found(g);
     }
-    struct err_note note = { "" };
     if ((g->flags & GET_ONLY_CACHED) != 0)
         return get_end(g, GOT_UNCACHED);
+    if (why == ERR_SHUTDOWN)
+        return get_end(g, GOT_REFUSED);
+    struct err_note note = { "" };
     err_note_set(&note, "the wiki could not be asked whether this is still what it has");
-    g->retry_ms = page_retry_ms(g->service, &g->target, why, 0);
-    return get_end_why(g, GOT_ORIGIN_FAILED, why, &note);
+    g->retry_ms = page_retry_ms(g->service, &g->target, ERR_AGAIN, 1000 * g->check.retry_after_s);
+    return get_end_why(g, GOT_ORIGIN_FAILED, ERR_AGAIN, &note);
 }
 
 /* The wiki has a newer revision, or the page was touched since it was made: made anew by who reads
@@ -124,8 +126,12 @@ static enum trust_need need_of(const struct page_get *g)
 
 enum page_get_state get_check_judge(struct page_get *g)
 {
-    if (!is_checked(g))
+    if (!page_is_asked(g->service, g->target.domain))
         return get_found(g);
+    if ((g->was & WAS_MADE) != 0) {
+        g->word_age_ns = 0;
+        return get_found(g);
+    }
     g->reader = reader_of(g);
     g->word_age_ns = look_at_trust(g);
     bool asked = (g->was & WAS_CHECKED) != 0;
@@ -141,9 +147,12 @@ enum page_get_state get_check_judge(struct page_get *g)
                                                           : STEP_CHECK;
     }
     g->trusted = asked ? GET_CHECKED : GET_TRUSTED;
-    if (!get_is_old(g) || g->how != HOW_HIT || (g->flags & GET_ONLY_CACHED) != 0 ||
-        !get_can_be_made(g))
+    if (!get_is_old(g))
         return get_found(g);
+    if (g->how != HOW_HIT || (g->flags & GET_ONLY_CACHED) != 0 || !get_can_be_made(g)) {
+        g->trusted = GET_DATED;
+        return get_found(g);
+    }
     g->found = FOUND_OLD;
     return get_miss(g);
 }

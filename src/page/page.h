@@ -38,6 +38,8 @@ struct page_settings {
     struct page_bucket *bucket;
     const struct page_bucket_opts *opts; /* name, contents, policy */
     const char *cache_control;           /* of answers with content; NULL: the default, private */
+    int64_t age_s_max; /* Age says no more, or caches that cache_control allows would give nothing;
+                          0: no limit */
     int64_t stale_if_error_ns; /* how old a render may be that is served because making it anew
                                   failed */
     unsigned stash_per_s_max;  /* of one client; 0: no limit */
@@ -103,6 +105,8 @@ bool page_target_can_be_edited(const struct page_target *t);
 /* NULL: not configured. */
 const struct page_domain *page_domain_find(const struct page_service *s, str name);
 const struct page_settings *page_settings_find(const struct page_service *s, str name);
+/* Is the wiki asked whether what is stored is still what it has? */
+bool page_is_asked(const struct page_service *s, const struct page_domain *d);
 /* Until when a write must have begun. */
 mono page_write_deadline(const struct page_service *s);
 

@@ -78,6 +78,11 @@ void page_heed(const struct page_service *s, const struct page_target *t, enum r
                      mono_add_ms(clock_mono(s->clock), 1000 * retry_after_s).ns);
 }
 
+bool page_is_asked(const struct page_service *s, const struct page_domain *d)
+{
+    return s->trust != NULL && d->origin != NULL && origin_has_api(d->origin);
+}
+
 int64_t page_retry_ms(const struct page_service *s, const struct page_target *t, err why,
                       int64_t remembered_ms)
 {

@@ -79,6 +79,12 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
     return why;
 }
 
+static int64_t age_s_max(const char *cache_control)
+{
+    uint64_t life_s = cache_control == NULL ? 0 : http_cache_life_s(str_of(cache_control));
+    return life_s < INT64_MAX ? (int64_t)life_s : INT64_MAX;
+}
+
 /* What of the page service is there before the loop; the rest comes with origins and app_start. */
 static void open_service(struct server *s)
 {
@@ -90,6 +96,7 @@ static void open_service(struct server *s)
             (struct page_settings){ .bucket = page_store_bucket(page->store, str_of(b->page.name)),
                                     .opts = &b->page,
                                     .cache_control = b->cache_control,
+                                    .age_s_max = age_s_max(b->cache_control),
                                     .stale_if_error_ns = b->stale_if_error_ns,
                                     .stash_per_s_max = b->stash_per_s_max };
         INVARIANT(s->settings[i].bucket != NULL);

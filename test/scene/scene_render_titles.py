@@ -83,7 +83,8 @@ def who_names_a_render_or_an_instant_is_sent_on_too(binary):
             eq(origin.count('render'), 3)       # none was made for it
             origin.down()
             server.restart()
-            eq(name_of(get(server, 'A_b', *name)), name)        # what is stored needs no rules
+            eq(name_of(get(server, 'A_b')), name)       # what is stored needs no rules
+            problem(get(server, 'A_b', *name, status=503), 503, 'origin_busy')  # is it hidden now? Nobody says
             problem(server.request('GET', path('html', 'a%20b', *name)), 502, 'origin_failed')   # not "no such render"
 
 
@@ -150,9 +151,9 @@ def a_title_that_is_normal_waits_for_nothing(binary):
         origin.page('A', (7, 'new'))
         with origin_server(binary, origin) as server:
             get(server, 'A')
-            asked = origin.count('siteinfo')
             server.restart()
-            eq((get(server, 'A').headers['X-Restbase-Cache'], origin.count('siteinfo')), ('hit', asked))
+            with origin.gate('siteinfo'):
+                eq(get(server, 'A').headers['X-Restbase-Cache'], 'hit')
 
 
 @scene

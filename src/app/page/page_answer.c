@@ -77,6 +77,17 @@ static const char *cache_control(const struct page_get *p)
                                                      : p->target.settings->cache_control;
 }
 
+/* Does the wiki still say so? */
+static const char *source_detail(const struct page_get *p)
+{
+    static const char *const details[] = { [GET_UNASKED] = NULL,
+                                           [GET_TRUSTED] = "trusted",
+                                           [GET_CHECKED] = "checked",
+                                           [GET_UNCHECKED] = "unchecked",
+                                           [GET_DATED] = "dated" };
+    return p->how == HOW_HIT ? details[p->trusted] : p->how_detail;
+}
+
 /* Where it came from (RFC 9211), and in the peer's word. */
 static void add_source(const struct page_get *p, struct answer *w)
 {
@@ -88,18 +99,21 @@ static void add_source(const struct page_get *p, struct answer *w)
         [HOW_RENEWED] = { "fwd=request; fwd-status=200; stored", "nocache" },
         [HOW_STALE] = { "hit; fwd=request", "hit" },
     };
-    const char *detail = p->how_detail;
-    bool collapsed = (p->was & WAS_COLLAPSED) != 0;
+    const char *detail = source_detail(p);
+    bool collapsed = p->how != HOW_HIT && (p->was & WAS_COLLAPSED) != 0;
     answer_add(w, STR("cache-status"),
-               p->how == HOW_HIT
-                   ? STR("palimpsest; hit")
-                   : arena_printf(p->arena, "palimpsest; %s%s%s%s", said[p->how].status,
-                                  collapsed ? "; collapsed" : "",
-                                  detail == NULL ? "" : "; detail=", detail == NULL ? "" : detail));
+               arena_printf(p->arena, "palimpsest; %s%s%s%s", said[p->how].status,
+                            collapsed ? "; collapsed" : "",
+                            detail == NULL ? "" : "; detail=", detail == NULL ? "" : detail));
     if (p->how == HOW_STALE)
         answer_add(w, STR("warning"), STR("111 palimpsest \"Revalidation Failed\""));
     if (p->target.domain->origin != NULL)
         answer_add(w, STR("x-restbase-cache"), str_of(said[p->how].word));
+}
+
+static bool is_made_now(const struct page_get *p)
+{
+    return (p->was & WAS_MADE) != 0 && p->word_age_ns == 0;
 }
 
 /* What 200, 206, 302 and 304 share. */
@@ -112,6 +126,8 @@ static void add_validators(struct content_get *g, struct answer *w)
     answer_add(w, STR("etag"), arena_printf(p->arena, "%s\"%s\"", strong ? "" : "W/", tag));
     answer_add(w, STR("cache-control"), str_of(cache_control(p)));
     add_source(p, w);
+    if (is_made_now(p)) /* the same for all whom it answers */
+        answer_add(w, STR("age"), STR("0"));
     add_memento(g, w);
 }
 
@@ -189,6 +205,11 @@ static struct http_ready *keep_ready(struct content_get *g, const struct answer 
     char text[PAGE_TAG_BYTES + 1];
     struct hot_entry_opts opts = { .seen = p->seen,
                                    .valid_until = until,
+                                   .cell = p->cell,
+                                   .says = p->says,
+                                   .reader = p->reader,
+                                   .rules = &p->target.domain->trust,
+                                   .age_s_max = p->target.settings->age_s_max,
                                    .kind = counters_read_kind(p->read.render.state),
                                    .tag = page_tag(p->read.render.name, text),
                                    .full = full == NULL ? NULL : ready_of(g, full),
@@ -226,9 +247,12 @@ bool app_page_hot_answer(struct http_exchange *x, const struct app *app)
     if (variant < 0)
         return false;
     struct hot_key key = { .target = http_target(x), .variant = (unsigned)variant };
-    struct http_ready *r = hot_get(app->hot, key, app->clock, c->if_none_match);
+    int64_t age_s;
+    struct http_ready *r = hot_get(app->hot, key, app->clock, c->if_none_match, &age_s);
     if (r == NULL)
         return false;
+    if (age_s >= 0)
+        http_reply_age(x, age_s);
     send_ready(x, &r);
     return true;
 }
@@ -269,10 +293,20 @@ static struct http_ready *shape_offer(struct content_get *g, const struct answer
 
 /* ---- answering ---- */
 
+static void say_age(const struct content_get *g)
+{
+    const struct page_get *p = &g->page;
+    if (p->word_age_ns == TRUST_NEVER || is_made_now(p))
+        return;
+    int64_t age_s = p->word_age_ns / NS_PER_S, max = p->target.settings->age_s_max;
+    http_reply_age(g->x, max > 0 && age_s > max ? max : age_s);
+}
+
 static void answer_content(struct content_get *g)
 {
     struct answer w = { 0 };
     build_content(g, &w);
+    say_age(g);
     struct http_ready *r = g->page.made != NULL ? shape_offer(g, &w) : keep_ready(g, &w);
     if (r != NULL)
         send_ready(g->x, &r);
@@ -283,6 +317,7 @@ static void answer_content(struct content_get *g)
 static void answer_same(struct content_get *g)
 {
     struct http_ready *r = keep_ready(g, NULL);
+    say_age(g);
     if (r != NULL) {
         send_ready(g->x, &r);
         return;

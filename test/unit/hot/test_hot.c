@@ -80,9 +80,12 @@ static void keep_until(struct app_hot *h, const char *target, const char *title,
     http_ready_unref(&o.same);
 }
 
+static int64_t last_age_s;
+
 static int64_t look(struct app_hot *h, const char *target, const char *if_none_match)
 {
-    struct http_ready *r = hot_get(h, key_of(target), &fake.clock, str_of(if_none_match));
+    struct http_ready *r =
+        hot_get(h, key_of(target), &fake.clock, str_of(if_none_match), &last_age_s);
     if (r == NULL)
         return 0;
     int64_t value = r->value;
@@ -222,7 +225,7 @@ static void count_wanted(void *ctx, struct trust_cell *c)
 
 static bool is_ready(struct app_hot *h)
 {
-    struct http_ready *r = hot_get(h, key_of("/T"), &fake.clock, STR(""));
+    struct http_ready *r = hot_get(h, key_of("/T"), &fake.clock, STR(""), &last_age_s);
     bool ready = r != NULL;
     http_ready_unref(&r);
     return ready;
@@ -252,15 +255,20 @@ static void entry_ends_when_the_wiki_was_not_asked_for_long(void **state)
                                 .same = ready_new(-1, 100) };
     hot_put(h, key_of("/T"), &o);
     assert_true(is_ready(h));
+    assert_int_equal(last_age_s, 0);
     fake_clock_advance(&fake, 61 * NS_PER_S);
     assert_true(is_ready(h));
+    assert_int_equal(last_age_s, 61);
     assert_true(is_ready(h));
     assert_int_equal(wanted, 1); /* by the first who came */
     fake_clock_advance(&fake, 240 * NS_PER_S);
     assert_false(is_ready(h));
     trust_hear(c, clock_store(&fake.clock), WORD);
+    o.age_s_max = 20;
     hot_put(h, key_of("/T"), &o);
+    fake_clock_advance(&fake, 30 * NS_PER_S);
     assert_true(is_ready(h));
+    assert_int_equal(last_age_s, 20); /* caches are allowed no more */
     trust_doubt(c, (store_time){ .ns = clock_store(&fake.clock).ns + 1 });
     assert_false(is_ready(h));
     trust_hear(c, (store_time){ .ns = clock_store(&fake.clock).ns + 1 }, WORD + 1);
@@ -282,7 +290,7 @@ static void variants_are_apart_and_a_new_entry_replaces(void **state)
     keep_until(h, "/a", "A", 6, STORE_TIME_NEVER);
     assert_int_equal(look(h, "/a", NULL), 6);
     struct hot_key other = { .target = STR("/a"), .variant = 2 };
-    assert_null(hot_get(h, other, &fake.clock, STR_NONE));
+    assert_null(hot_get(h, other, &fake.clock, STR_NONE, &last_age_s));
     struct hot_stats s;
     hot_stats_get(h, &s);
     assert_int_equal(s.entries, 1);
@@ -357,7 +365,7 @@ static void *read_titles(void *arg)
         t = (t * 5 + 3) % TITLES;
         char title[2] = { (char)('A' + t), 0 }, target[3] = { '/', (char)('A' + t), 0 };
         int64_t least = atomic_load(&acknowledged[t]);
-        struct http_ready *r = hot_get(shared, key_of(target), &fake.clock, STR_NONE);
+        struct http_ready *r = hot_get(shared, key_of(target), &fake.clock, STR_NONE, &last_age_s);
         if (r != NULL) {
             atomic_fetch_add(&hits, 1);
             if (r->value < least)

@@ -1,0 +1,215 @@
+"""How old an answer may be: what readers get when the wiki has changed and nobody told us."""
+import time
+
+from harness import check, eq, main, scene, wait_until
+from origin import Origin, hang, status_of
+from page_help import get, path, problem
+from render_help import cache_of, impatient_server, name_of, origin_server
+
+# Defaults of an origin: trust_ttl 60 s, trust_max 5 minutes.
+YOUNG, OLD, TOO_OLD = '59s', '61s', '301s'
+
+
+def said(answer):
+    """detail and Age: how the wiki was asked, and how long ago."""
+    detail = (answer.headers['Cache-Status'] or '').partition('detail=')[2] or None
+    return detail, None if answer.headers['Age'] is None else int(answer.headers['Age'])
+
+
+def touch(origin, title, day):
+    """A template of it was edited."""
+    origin.stamp = f' template of day {day}'
+    origin.touched[title] = f'2026-01-{day:02d}T00:00:00Z'
+
+
+def words(origin):
+    return origin.count('words')
+
+
+@scene
+def an_edit_that_nobody_told_of_is_seen_when_trust_ends(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'old'))
+        with origin_server(binary, origin) as server:
+            eq(said(get(server, 'A')), ('leader', 0))
+            origin.page('A', (7, 'old'), (8, 'new'))
+            for _ in range(3):      # the third is a ready one
+                eq(said(get(server, 'A')), ('trusted', 0))
+            server.clock(advance=YOUNG)
+            eq((name_of(get(server, 'A'))[0], said(get(server, 'A'))), (7, ('trusted', 59)))
+            eq(words(origin), 0)
+            server.clock(advance='2s')      # trust_ttl is over: asked behind the answer
+            first = get(server, 'A')
+            eq((name_of(first)[0], said(first)), (7, ('trusted', 61)))
+            wait_until(lambda: name_of(get(server, 'A'))[0] == 8, 'the new revision')
+            eq(words(origin), 1)
+            origin.page('A', (7, 'old'), (8, 'new'), (9, 'newest'))
+            server.clock(advance=TOO_OLD)   # trust_max is over: asked before the answer
+            answer = get(server, 'A')
+            eq((name_of(answer)[0], cache_of(answer)), (9, 'nocache'))
+            eq(words(origin), 2)
+
+
+@scene
+def who_edits_gets_the_newest_at_once(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'old'))
+        with origin_server(binary, origin) as server:
+            get(server, 'A')
+            server.clock(advance='3s')
+            touch(origin, 'A', 2)
+            check(b'day 2' in get(server, 'A', query='?stash=true').body, 'the new template')
+            server.clock(advance='3s')
+            origin.page('A', (7, 'old'), (8, 'new'))
+            editor = get(server, 'A', query='?stash=true&redirect=false')
+            check(b'>new' in editor.body, editor.body)
+            eq(name_of(get(server, 'A'))[0], 8)
+            asked = words(origin)
+            eq(said(get(server, 'A', query='?stash=true'))[0], 'trusted')   # a word of 2 s ago will do
+            eq(words(origin), asked)
+            origin.delete('A')
+            server.clock(advance='3s')
+            problem(get(server, 'A', query='?stash=true', status=404), 404, 'not_found')
+            problem(get(server, 'A', status=404), 404, 'not_found')
+
+
+@scene
+def a_template_makes_a_render_anew_once(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with origin_server(binary, origin) as server:
+            first = name_of(get(server, 'A'))
+            touch(origin, 'A', 2)
+            server.clock(advance=TOO_OLD)
+            answer = get(server, 'A')
+            check(b'day 2' in answer.body and name_of(answer) != first, answer.body)
+            for _ in range(3):
+                eq(cache_of(get(server, 'A')), 'hit')
+            server.clock(advance=TOO_OLD)
+            eq(said(get(server, 'A')), ('checked', 0))
+            eq(origin.count('render'), 2)
+
+
+@scene
+def what_is_hidden_is_not_given_by_number_when_trust_is_over(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'secret'), (8, 'clean'))
+        with origin_server(binary, origin) as server:
+            named, latest = name_of(get(server, 'A', 7)), name_of(get(server, 'A'))
+            for rev, name in ((7, named), (8, latest)):
+                check(get(server, 'A', *name).status == 200, rev)
+            origin.hide('A', 7)
+            server.clock(advance=YOUNG)
+            eq(get(server, 'A', *named).status, 200)    # as stated: for trust_ttl
+            server.clock(advance='2s')
+            problem(get(server, 'A', *named, status=410), 410, 'suppressed')
+            problem(get(server, 'A', 7, status=410), 410, 'suppressed')
+            problem(get(server, 'A', *named, content='data-parsoid', status=410), 410, 'suppressed')
+            eq(get(server, 'A').status, 200)
+
+
+@scene
+def a_page_that_went_or_moved_is_not_given(binary):
+    with Origin() as origin:
+        for title, rev in (('A', 7), ('B', 8), ('C', 9)):
+            origin.page(title, (rev, f'text of {title}'))
+        with origin_server(binary, origin) as server:
+            names = {title: name_of(get(server, title)) for title in 'ABC'}
+            origin.delete('A')                          # deleted
+            origin.pages['D'] = origin.pages.pop('B')   # moved without a redirect
+            origin.page('C', (10, 'another life'))      # deleted, and made anew
+            server.clock(advance=TOO_OLD)
+            problem(get(server, 'A', status=404), 404, 'not_found')
+            problem(get(server, 'B', status=404), 404, 'not_found')
+            check(b'another life' in get(server, 'C').body, 'the new page')
+            for title in 'ABC':
+                check(server.request('GET', path('html', title, *names[title])).status in (404, 410), title)
+            check(b'text of B' in get(server, 'D').body, 'where it moved')
+            origin.page('A', (7, 'text of A'))          # undeleted, under its old number
+            server.clock(advance=OLD)
+            wait_until(lambda: server.request('GET', path('html', 'A')).status == 200, 'the page is back')
+
+
+@scene
+def a_wiki_that_cannot_be_asked(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'), (8, 'more'))
+        with impatient_server(binary, origin, '--set', 'page.stale_if_error=1h') as server:
+            named, latest = name_of(get(server, 'A', 7)), name_of(get(server, 'A'))
+            get(server, 'A', *named)
+            origin.fault('words', status_of(503))
+            origin.fault('revisions', status_of(503))
+            origin.fault('meta', status_of(503))
+            server.clock(advance='290s')
+            eq(said(get(server, 'A')), ('trusted', 290))
+            eq(said(get(server, 'A', *named)), ('unchecked', 290))
+            server.clock(advance='20s')
+            eq(said(get(server, 'A')), ('unchecked', 310))
+            refused = get(server, 'A', *named, status=503)
+            problem(refused, 503, 'origin_busy')
+            check(int(refused.headers['Retry-After']) >= 1, refused.headers)
+            eq(said(get(server, 'A', query='?stash=true'))[0], 'unchecked')     # the wiki finds conflicts at the save
+            server.clock(advance='1h')
+            problem(get(server, 'A', status=503), 503, 'origin_busy')
+            eq(name_of(get(server, 'A', query='?stash=true')), latest)
+            for kind in ('words', 'revisions', 'meta'):
+                origin.fault(kind, None)
+            wait_until(lambda: server.request('GET', path('html', 'A')).status == 200, 'it is asked again')
+
+
+@scene
+def who_waits_for_a_word_waits_no_longer_than_check_wait(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with origin_server(binary, origin, '--set', 'domains.localhost.origin.check_wait=100ms',
+                           '--set', 'page.stale_if_error=1h') as server:
+            get(server, 'A')
+            origin.fault('words', hang)
+            server.clock(advance=TOO_OLD)
+            began = time.monotonic()
+            eq(said(get(server, 'A'))[0], 'unchecked')
+            check(time.monotonic() - began < 20, 'it waited for the wiki')
+
+
+@scene
+def age_is_never_above_what_caches_are_allowed(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with origin_server(binary, origin, '--set', 'page.cache_control=public, max-age=300, s-maxage=30') as server:
+            get(server, 'A')
+            for advance, want in (('20s', 20), ('20s', 30), ('15s', 30)):
+                server.clock(advance=advance)
+                for _ in range(3):
+                    eq(said(get(server, 'A')), ('trusted', want))
+
+
+@scene
+def nobody_is_asked_about_what_has_no_wiki(binary):
+    with Origin() as origin:
+        with origin_server(binary, origin, '--domain', 'plain.test') as server:
+            target = '/plain.test/v1/page/html/A'
+            eq(server.request('PUT', target + '/7', {'Content-Type': 'text/html'}, b'mine').status, 201)
+            server.clock(advance=TOO_OLD)
+            answer = server.request('GET', target)
+            eq((answer.headers['Cache-Status'], answer.headers['Age']), ('palimpsest; hit', None))
+            eq(sum(origin.calls.values()), 0)
+
+
+@scene
+def many_titles_that_are_read_are_asked_for_in_one_call(binary):
+    with Origin() as origin:
+        titles = [f'T{i}' for i in range(50)]
+        for i, title in enumerate(titles):
+            origin.page(title, (100 + i, 'text'))
+        with origin_server(binary, origin) as server:
+            for title in titles:
+                get(server, title)
+            server.clock(advance=OLD)
+            for title in titles:
+                get(server, title)
+            wait_until(lambda: said(get(server, titles[-1]))[1] == 0, 'a word')
+            wait_until(lambda: all(said(get(server, title))[1] == 0 for title in titles), 'all words')
+            check(words(origin) <= 2, words(origin))
+
+
+main()
