@@ -46,6 +46,7 @@ struct check_domain {
     unsigned failures; /* in a row */
     struct loop_timer *timer;
     _Atomic uint64_t calls_made, words, failed, lagging, waiting;
+    _Atomic int64_t answered_ns; /* store_time of the last answer; 0: none yet */
 };
 
 struct page_checks {
@@ -239,7 +240,7 @@ static void item_became(struct check_item *i, const struct check_call *call,
     case CHECK_UNANSWERED:
         break;
     }
-    item_unheard(i, ERR_UNAVAILABLE, 0);
+    item_unheard(i, ERR_CORRUPT, 0);
 }
 
 static void call_failed(struct check_domain *d, struct check_call *call)
@@ -269,6 +270,7 @@ static void call_over(struct check_call *call)
         return;
     }
     d->failures = 0;
+    atomic_store(&d->answered_ns, clock_store(d->all->service->clock).ns);
     atomic_fetch_add_explicit(&d->words, call->count, memory_order_relaxed);
     for (unsigned n = 0; n < call->count; n++)
         item_became(call->asked[n].item, call, &call->asked[n]);
@@ -545,6 +547,11 @@ void page_checks_free(struct page_checks **cp)
     free(c->domains);
     free(c);
     *cp = NULL;
+}
+
+store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d)
+{
+    return (store_time){ .ns = atomic_load(&c->domains[d - c->service->domains].answered_ns) };
 }
 
 void page_checks_figures(const struct page_checks *c, const struct page_domain *d,

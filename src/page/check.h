@@ -46,7 +46,9 @@ struct page_check {
     struct home *home;
     void (*done)(struct page_check *c); /* once, later */
     /* out */
-    err why; /* ERR_OK; ERR_TIMEOUT; ERR_SHUTDOWN; of the wiki: as page_err_of_render */
+    /* ERR_OK; ERR_TIMEOUT; ERR_SHUTDOWN; of the wiki: as page_err_of_render; ERR_CORRUPT: it
+     * answered, but nothing of this that could be heard */
+    err why;
     int64_t retry_after_s;
     /* the module's */
     struct task task;
@@ -58,6 +60,9 @@ struct page_check {
 void page_check_start(struct page_check *c);
 /* done is not called any more, unless false: then it is on its way. */
 MUST_CHECK bool page_check_leave(struct page_check *c);
+
+/* When the wiki answered last, whatever it was asked for here; ZERO: not yet. Thread: any. */
+store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d);
 
 /* Of a domain; read anywhere. */
 struct check_figures {

@@ -30,7 +30,7 @@ static const struct {
     [STEP_WAITS] = { NULL, BIT(STEP_LOOK) },
     [STEP_LOOK] = { look_enter, BIT(STEP_LOOK) | BIT(STEP_CHECK) | BIT(STEP_SETTLE) |
                                     BIT(STEP_MAKE) | BIT(STEP_KEEP) | BIT(STEP_END) },
-    [STEP_CHECK] = { get_check_enter, BIT(STEP_LOOK) | BIT(STEP_KEEP) | BIT(STEP_END) },
+    [STEP_CHECK] = { get_check_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_SETTLE] = { get_settle_enter, BIT(STEP_LOOK) | BIT(STEP_MAKE) | BIT(STEP_END) },
     [STEP_MAKE] = { get_make_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_KEEP] = { keep_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
@@ -199,6 +199,8 @@ static unsigned choose(struct page_read *r)
         return 0;
     g->found = FOUND_READY;
     decide(g);
+    if (get_check_look(g))
+        return 0;
     bool wanted = g->outcome == GOT_CONTENT || g->outcome == GOT_PART ||
                   (g->outcome == GOT_SAME && get_can_be_made(g));
     return wanted ? 1 : 0;

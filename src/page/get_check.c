@@ -63,37 +63,49 @@ static int64_t look_at_trust(struct page_get *g)
     return r->heard ? age_ns : TRUST_NEVER;
 }
 
-/* When it was asked last, as far as what is stored says that. */
-static store_time heard_at(const struct page_get *g)
+/* Since when nothing is known: since the wiki answered last; or, when it answers and says nothing
+ * of this, since it did. */
+static store_time unknown_since(const struct page_get *g, err why)
 {
-    return g->read.heard ? g->read.word.asked_at : STORE_TIME_ZERO;
+    const struct page_service *s = g->service;
+    store_time now = clock_store(s->clock);
+    if (why != ERR_CORRUPT)
+        return store_time_max(s->began, page_checks_answered(s->checks, g->target.domain));
+    if (g->word_age_ns != TRUST_NEVER)
+        return (store_time){ .ns = now.ns - g->word_age_ns };
+    return g->read.heard ? store_time_max(s->began, g->read.word.asked_at) : s->began;
 }
 
 /* No word came. Who edits gets what is stored: the wiki finds conflicts at the save. */
-static bool may_be_unchecked(const struct page_get *g)
+static bool may_be_unchecked(const struct page_get *g, err why)
 {
-    const struct page_domain *d = g->target.domain;
+    const struct page_service *s = g->service;
     switch (g->reader) {
     case TRUST_EDITOR:
         return true;
     case TRUST_NAMED:
-        return g->word_age_ns <= d->trust.max_ns;
+        return g->word_age_ns <= g->target.domain->trust.max_ns;
     case TRUST_PLAIN:
         break;
     }
-    store_time from = store_time_max(g->service->began, heard_at(g));
+    int64_t max_ns = g->target.settings->stale_if_error_ns;
     return (g->flags & GET_NO_STALE) == 0 &&
-           store_time_before(clock_store(g->service->clock),
-                             store_time_add(from, g->target.settings->stale_if_error_ns));
+           store_time_before(clock_store(s->clock), store_time_add(unknown_since(g, why), max_ns));
+}
+
+/* How long ago it was asked, as far as what is stored says that. */
+static int64_t stored_age_ns(const struct page_get *g)
+{
+    int64_t age_ns = clock_store(g->service->clock).ns - g->read.word.asked_at.ns;
+    return !g->read.heard ? TRUST_NEVER : age_ns > 0 ? age_ns : 0;
 }
 
 static enum page_get_state unchecked(struct page_get *g, err why)
 {
-    if (may_be_unchecked(g)) {
-        store_time now = clock_store(g->service->clock);
+    if (may_be_unchecked(g, why)) {
         g->trusted = GET_UNCHECKED;
-        if (g->word_age_ns == TRUST_NEVER && g->read.heard)
-            g->word_age_ns = now.ns > heard_at(g).ns ? now.ns - heard_at(g).ns : 0;
+        if (g->word_age_ns == TRUST_NEVER)
+            g->word_age_ns = stored_age_ns(g);
         return get_found(g);
     }
     if ((g->flags & GET_ONLY_CACHED) != 0)
@@ -124,6 +136,20 @@ static enum trust_need need_of(const struct page_get *g)
                : trust_need(&g->target.domain->trust, g->reader, g->word_age_ns);
 }
 
+static bool may_ask(const struct page_get *g)
+{
+    return (g->was & WAS_CHECKED) == 0 && (g->flags & GET_ONLY_CACHED) == 0;
+}
+
+bool get_check_look(struct page_get *g)
+{
+    if (!page_is_asked(g->service, g->target.domain) || (g->was & WAS_MADE) != 0)
+        return false;
+    g->reader = reader_of(g);
+    g->word_age_ns = look_at_trust(g);
+    return need_of(g) == TRUST_FIRST && may_ask(g);
+}
+
 enum page_get_state get_check_judge(struct page_get *g)
 {
     if (!page_is_asked(g->service, g->target.domain))
@@ -132,8 +158,6 @@ enum page_get_state get_check_judge(struct page_get *g)
         g->word_age_ns = 0;
         return get_found(g);
     }
-    g->reader = reader_of(g);
-    g->word_age_ns = look_at_trust(g);
     bool asked = (g->was & WAS_CHECKED) != 0;
     switch (need_of(g)) {
     case TRUST_FINE:
@@ -143,8 +167,9 @@ enum page_get_state get_check_judge(struct page_get *g)
             trust_soon(g->cell);
         break;
     case TRUST_FIRST:
-        return asked || (g->flags & GET_ONLY_CACHED) != 0 ? unchecked(g, ERR_UNAVAILABLE)
-                                                          : STEP_CHECK;
+        return may_ask(g)
+                   ? STEP_CHECK
+                   : unchecked(g, asked && g->check.why != ERR_OK ? g->check.why : ERR_CORRUPT);
     }
     g->trusted = asked ? GET_CHECKED : GET_TRUSTED;
     if (!get_is_old(g))
@@ -164,7 +189,7 @@ static void checked(struct page_check *c)
     struct page_get *g = CONTAINER_OF(c, struct page_get, check);
     g->checking = false;
     g->was |= WAS_CHECKED;
-    get_go(g, c->why == ERR_OK ? STEP_LOOK : unchecked(g, c->why));
+    get_go(g, STEP_LOOK);
 }
 
 enum page_get_state get_check_enter(struct page_get *g)

@@ -23,7 +23,10 @@ MUST_CHECK bool get_turn_back(struct page_get *g);
 enum page_get_state get_found(struct page_get *g);
 
 /* get_check.c */
-/* It was found: does the wiki still say so? */
+/* Inside a read, once the render is known: what trust there is in it. True: the wiki is asked
+ * first, and what is read meanwhile would be read again. */
+bool get_check_look(struct page_get *g);
+/* It was found, and looked at: does the wiki still say so? */
 enum page_get_state get_check_judge(struct page_get *g);
 enum page_get_state get_check_enter(struct page_get *g);
 /* Does the wiki's last word say that it should be made anew? */

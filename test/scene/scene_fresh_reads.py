@@ -158,6 +158,19 @@ def a_wiki_that_cannot_be_asked(binary):
 
 
 @scene
+def a_page_that_nobody_read_for_long_is_given_when_the_wiki_went_down_now(binary):
+    with Origin() as origin:
+        for title, rev in (('A', 7), ('B', 8)):
+            origin.page(title, (rev, 'text'))
+        with impatient_server(binary, origin, '--set', 'page.stale_if_error=1h') as server:
+            get(server, 'A'), get(server, 'B')
+            server.clock(advance='2h')
+            eq(said(get(server, 'A')), ('checked', 0))
+            origin.fault('words', status_of(503))
+            eq(said(get(server, 'B')), ('unchecked', 7200))
+
+
+@scene
 def who_waits_for_a_word_waits_no_longer_than_check_wait(binary):
     with Origin() as origin:
         origin.page('A', (7, 'text'))

@@ -286,6 +286,7 @@ def a_render_that_found_no_memory_is_made_when_there_is_some(binary):
     with Origin() as origin:
         origin.page('A', (7, 'word ' * 60000))
         origin.page('B', (8, 'b'))
+        origin.page('Big', (1, 'what it has is not looked at'))
         with Server(binary, *origin.options('localhost'), *limits, '--set', 'page.codec=identity', '--set', 'hot_bytes=0') as server:
             eq(server.request('GET', PAGE + '/B').status, 200, 'the rules of titles are known')
             big = b'x' * (6 * MB - 100)

@@ -24,7 +24,7 @@ def a_missing_page_is_made_stored_and_served(binary):
             eq(first.headers['Location'], None)
             again = get(server, 'A')
             eq((again.body, again.headers['ETag'], cache_of(again)), (first.body, first.headers['ETag'], 'hit'))
-            eq(again.headers['Cache-Status'], 'palimpsest; hit')
+            eq(again.headers['Cache-Status'], 'palimpsest; hit; detail=trusted')
             parsoid = get(server, 'A', 7, named, content='data-parsoid')
             check(b'"ids"' in parsoid.body, parsoid.body)
             eq(origin.count('render'), 1)

@@ -438,8 +438,11 @@ static void an_answer_lasts_as_long_as_its_render_stays_as_it_is(void **state)
     (void)state;
     struct page_bucket_opts opts = { .policy = { .grace_ttl_ns = 10 } };
     struct page_settings settings = { .opts = &opts };
+    static const struct page_service service; /* no wiki is asked */
+    static const struct page_domain domain;
     static struct page_get g;
-    g = (struct page_get){ .target = { .settings = &settings },
+    g = (struct page_get){ .service = &service,
+                           .target = { .domain = &domain, .settings = &settings },
                            .outcome = GOT_CONTENT,
                            .how = HOW_HIT,
                            .read = { .which = { .select = SELECT_LATEST },
