@@ -121,15 +121,19 @@ bool answer_shared(const struct http_exchange *x)
     str path = route == NULL ? http_target(x) : str_of(route->pattern);
     if (str_starts(path, STR("/v1/")) || str_eq(path, STR("/metrics")))
         return false;
-    return !value_path(path) || http_is_shared(x);
+    return !http_is_withheld(x) && (!value_path(path) || http_is_shared(x));
 }
 
 void answer_send(struct http_exchange *x, const struct answer *w)
 {
-    bool shared = answer_shared(x);
-    for (unsigned i = 0; i < w->count; i++)
-        if (shared || !starts_nocase(w->headers[i].name, STR("access-control-")))
-            http_reply_header(x, w->headers[i].name, w->headers[i].value);
+    bool shared = answer_shared(x), withheld = http_is_withheld(x);
+    for (unsigned i = 0; i < w->count; i++) {
+        const struct http_pair *h = &w->headers[i];
+        if (withheld && str_eq_nocase(h->name, STR("cache-control")))
+            http_reply_header(x, h->name, STR(HEADERS_CACHE_NONE));
+        else if (shared || !starts_nocase(h->name, STR("access-control-")))
+            http_reply_header(x, h->name, h->value);
+    }
     http_reply_header(x, STR("x-request-id"), http_request_id(x));
     http_answer(x, w->status, w->body);
 }

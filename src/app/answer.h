@@ -43,6 +43,7 @@ void answer_send(struct http_exchange *x, const struct answer *w);
 /* Answers with JSON, cache-control (NULL: the default, private), and the security fields. body as
  * http_answer. */
 void answer_json(struct http_exchange *x, int status, str body, const char *cache_control);
+#define HEADERS_CACHE_NONE "private, no-store"
 #define HEADERS_CACHE_PRIVATE "private, max-age=0, s-maxage=0, must-revalidate"
 
 #endif

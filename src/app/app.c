@@ -62,6 +62,8 @@ void app_start(struct app *app)
 
 void app_stop(struct app *app)
 {
+    if (app->frames == NULL) /* it was never started */
+        return;
     hot_free(&app->hot);
     page_trust_free(&app->page.trust); /* ready answers held its cells */
     page_changes_free(&app->page.changes);
@@ -76,12 +78,24 @@ void app_stop(struct app *app)
         http_ready_unref(&app->ok[i]);
 }
 
+/* What a private wiki's domain has is for nobody's cache, and for no script of another site. */
+static void withhold(struct http_exchange *x, const struct app *app)
+{
+    str rest = str_skip(http_target(x), 1);
+    const struct page_domain *d = http_route(x) != NULL
+                                      ? page_domain_find(&app->page, http_param(x, "domain"))
+                                      : page_domain_find(&app->page, str_split(&rest, '/'));
+    if (d != NULL && d->is_private)
+        http_withhold(x);
+}
+
 /* A browser asks before it sends a header of its own, such as If-None-Match, to another site. What
  * writes is not for other sites' scripts; a transform writes nothing. */
 void app_options(struct http_exchange *x, void *app)
 {
     struct answer w = { .status = 204 };
     value_share(x, app);
+    withhold(x, app);
     if (!answer_shared(x))
         return;
     str rest = str_skip(http_target(x), 1);
@@ -196,6 +210,7 @@ bool app_authorize(struct http_exchange *x, const char *permission, void *app)
     if (puts_page(x))
         http_body_limit(x, a->config->page_body_bytes_max);
     value_share(x, a);
+    withhold(x, a);
     if (!cors_may(x, a))
         return false;
     if (permission == NULL && !is_queue(x))

@@ -26,10 +26,13 @@ enum config_auth { AUTH_OPEN, AUTH_INTERNAL };
 
 struct config_domain {
     const char *name;
-    struct origin_opts origin; /* url NULL: it has none, and what is missing stays missing */
-    bool forward_cookies;      /* to the origin, with transforms */
-    struct trust_rules trust;  /* of its words */
-    int64_t check_wait_ms;     /* how long a reader waits for one */
+    struct origin_opts origin;      /* url NULL: it has none, and what is missing stays missing */
+    bool forward_cookies;           /* to the origin, with transforms */
+    struct trust_rules trust;       /* of its words */
+    int64_t check_wait_ms;          /* how long a reader waits for one */
+    bool is_private;                /* its readers are asked about first */
+    int64_t leave_ttl_ms;           /* how long a yes counts */
+    const char *authorization_file; /* NULL: the server asks as nobody */
 };
 /* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches
  * of users). */

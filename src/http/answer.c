@@ -223,8 +223,9 @@ void http_defer(struct http_exchange *x)
 {
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
     INVARIANT(x->stage == STAGE_RUN);
-    INVARIANT(!x->deferred);
     INVARIANT(!atomic_load(&x->answered));
+    if (x->deferred)
+        return;
     x->deferred = true;
     atomic_fetch_add(&x->conn->server->deferred, 1);
     resume_order(x, RESUMED_TIMEOUT_S); /* since 1.0 it cannot be set of a suspended one */

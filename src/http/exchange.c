@@ -305,6 +305,16 @@ bool http_is_shared(const struct http_exchange *x)
     return x->shared;
 }
 
+void http_withhold(struct http_exchange *x)
+{
+    x->withheld = true;
+}
+
+bool http_is_withheld(const struct http_exchange *x)
+{
+    return x->withheld;
+}
+
 str http_request_id(struct http_exchange *x)
 {
     if (x->request_id.p != NULL)

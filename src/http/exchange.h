@@ -84,6 +84,7 @@ struct http_exchange {
     bool queue_failed;
     bool reply_failed; /* a header found no room */
     bool shared;       /* http_share */
+    bool withheld;     /* http_withhold */
     int status;        /* of the answer; 0: none yet */
     struct reply_header *reply_first, *reply_last;
     bool has_age; /* http_reply_age */

@@ -46,6 +46,9 @@ struct http_route {
     enum http_method method;
     const char *pattern;
     void (*handle)(struct http_exchange *x, void *app);
+    /* NULL, or called before handle, with all that was read. False: it has deferred x, and calls
+     * http_go at x's home, or answers */
+    bool (*gate)(struct http_exchange *x, void *app);
     size_t body_bytes_max;  /* 0: a body is refused (400 for GET and HEAD, 413 else) */
     const char *permission; /* "page.read"; NULL: free to all, or as the hook and the handler say */
     const char *label;      /* of metrics and logs; bounded by being static */
@@ -173,6 +176,10 @@ bool http_has_request_id(const struct http_exchange *x); /* the client sent a sa
  * answer. */
 void http_share(struct http_exchange *x);
 bool http_is_shared(const struct http_exchange *x);
+/* Another: it is for this client alone. No cache may keep the answer, no script of another site
+ * read it. */
+void http_withhold(struct http_exchange *x);
+bool http_is_withheld(const struct http_exchange *x);
 /* Within the authorize hook: this request's body may have so many bytes, if that is less than its
  * route's. */
 void http_body_limit(struct http_exchange *x, size_t bytes_max);
@@ -219,9 +226,11 @@ size_t http_ready_bytes(const struct http_ready *r); /* memory it takes, about *
  * head is made for this answer and the body is shared. */
 void http_answer_ready(struct http_exchange *x, struct http_ready *r);
 
-/* Puts the connection to sleep; call it BEFORE handing x to whoever will answer. Handler thread
- * only. */
+/* Puts the connection to sleep, if it does not already; call it BEFORE handing x to whoever will
+ * answer. Handler thread only. */
 void http_defer(struct http_exchange *x);
+/* The gate is open: x goes to its handler, deferred. Thread: at x's home. */
+void http_go(struct http_exchange *x);
 /* Where x goes on: a task posted there runs on the worker that owns x's connection, after the
  * handler has returned, in order of posting with those of the worker's other exchanges. What posts
  * there may be started before http_defer, which then must be called before the handler returns. A

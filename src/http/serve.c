@@ -237,8 +237,18 @@ static void run(struct http_exchange *x)
     const struct http_route *to = x->match.row->route;
     if (refused && !router_is_health(to))
         refuse(x, 503, "shutting_down", "The server is shutting down.");
-    else
+    else if (to->gate == NULL || to->gate(x, hooks->app))
         to->handle(x, hooks->app);
+}
+
+void http_go(struct http_exchange *x)
+{
+    struct http_server *s = x->conn->server;
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(x->deferred);
+    x->match.row->route->handle(x, s->hooks.app);
+    if (x->gone != NULL)
+        gone_watch(s->gone, x);
 }
 
 static enum MHD_Result all_read(struct http_exchange *x)

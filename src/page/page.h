@@ -10,6 +10,7 @@
  *   wiki.h, wiki_get.h  what it alone knows  tell.h   purges and marks, to and from other servers
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
  *   listing.h  renders of a title, titles of a domain   changes.h  did a title change since?
+ *   trust.h, check.h  how old the wiki's word is, and asking for it   leave.h  private wikis
  *   Pure: condition.h, range.h, coding.h, etag.h, location.h, profile.h, headers.h, content.h,
  * declared.h, travel.h, bundle.h, json.h, transform_body.h.
  *
@@ -31,6 +32,7 @@ struct log;
 struct loop;
 struct page_changes;
 struct page_checks;
+struct page_leaves;
 struct page_quota;
 
 /* What the operator chose for a bucket. */
@@ -53,10 +55,12 @@ struct page_failures {
 struct page_domain {
     str name;
     uint32_t number;
-    struct origin *origin;          /* NULL: it has none, and what is missing stays missing */
-    bool forward_cookies;           /* to the origin, with transforms */
-    struct trust_rules trust;       /* with an origin that has api.php */
-    int64_t check_wait_ms;          /* how long a reader waits for a word */
+    struct origin *origin;    /* NULL: it has none, and what is missing stays missing */
+    bool forward_cookies;     /* to the origin, with transforms */
+    struct trust_rules trust; /* with an origin that has api.php */
+    int64_t check_wait_ms;    /* how long a reader waits for a word */
+    bool is_private;          /* who reads is asked about first (leave.h) */
+    int64_t leave_ttl_ms;
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
     struct page_failures *failures; /* ERR_CODES of them, loop thread; NULL without an origin */
 };
@@ -74,6 +78,7 @@ struct page_service {
     struct page_changes *changes;
     struct page_trust *trust;   /* NULL: no domain has an origin with api.php */
     struct page_checks *checks; /* with trust */
+    struct page_leaves *leaves; /* NULL: no domain keeps any */
     store_time began;           /* when the server started */
     struct page_quota *quota;   /* what may be kept for editors */
     struct loop *loop;

@@ -299,3 +299,24 @@ enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note)
         *id = (uint64_t)number;
     return why;
 }
+
+str api_leave_query(struct arena *a, str title)
+{
+    str encoded = http_encode(a, title);
+    if (encoded.p == NULL)
+        return STR_NONE;
+    return arena_printf(a, "prop=info&intestactions=read&titles=%%1F%.*s", STR_ARG(encoded));
+}
+
+enum render_why api_parse_leave(str json, bool named, bool *may, struct err_note *note)
+{
+    json_t *root;
+    const json_t *query, *actions = NULL;
+    enum render_why why = api_read(json, &root, &query, note);
+    const json_t *page = json_array_get(json_object_get(query, "pages"), 0);
+    *may = why == RENDER_FINE && !named;
+    if (why == RENDER_FINE && named && json_body_object(page, "actions", &actions, NULL) == ERR_OK)
+        *may = api_flag(actions, "read");
+    json_decref(root);
+    return why;
+}

@@ -78,6 +78,8 @@ void fetch_start(struct fetch *f)
     f->tries = 0;
     f->canceled = false;
     f->began = clock_mono(f->origin->clock);
+    if (!f->as_asker && f->origin->opts.authorization != NULL)
+        fetch_header(f, "authorization", str_of(f->origin->opts.authorization));
     meter_open(f->origin->meter, 1);
     try_now(f);
 }

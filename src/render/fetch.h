@@ -11,7 +11,7 @@
 #include "render/measure.h"
 #include "render/origin.h"
 
-enum { FETCH_AGAIN_MS = 100, FETCH_HEADERS_MAX = 6, FETCH_RETRY_AFTER_S_MAX = 86400 };
+enum { FETCH_AGAIN_MS = 100, FETCH_HEADERS_MAX = 7, FETCH_RETRY_AFTER_S_MAX = 86400 };
 
 struct fetch {
     /* in */
@@ -20,6 +20,7 @@ struct fetch {
     struct limiter_pass *pass; /* IN until done; NULL: each try enters by itself, TURN_ASIDE */
     str url, body;             /* body.p NULL: a GET */
     bool reads;                /* a POST that changes nothing at the origin */
+    bool as_asker;             /* without the server's own authorization */
     size_t reply_bytes_max;
     mono deadline; /* and the origin's time-out from each try on */
     struct arena *arena;

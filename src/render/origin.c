@@ -132,6 +132,8 @@ static struct origin_opts filled(const struct origin_opts *opts)
     o.reply_bytes_max = o.reply_bytes_max != 0 ? o.reply_bytes_max : 32u << 20;
     o.siteinfo_ttl_ms = o.siteinfo_ttl_ms != 0 ? o.siteinfo_ttl_ms : 3600000;
     o.domain = copy_of(str_of(opts->domain));
+    if (opts->authorization != NULL)
+        o.authorization = copy_of(str_of(opts->authorization));
     o.url = copy_of(o.kind == ORIGIN_TEMPLATE ? str_of(opts->url) : url_of(opts));
     o.api = api_of(opts);
     return o;
@@ -271,6 +273,7 @@ void origin_free(struct origin **op)
     meter_free(&o->meter);
     free((void *)(uintptr_t)o->opts.url);
     free((void *)(uintptr_t)o->opts.domain);
+    free((void *)(uintptr_t)o->opts.authorization);
     free((void *)(uintptr_t)o->opts.api);
     o->magic = 0;
     free(o);

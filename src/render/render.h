@@ -38,6 +38,8 @@ struct origin_opts {
     const char *url;    /* of rest.php, or the template */
     const char *api;    /* api.php; NULL: url with rest.php -> api.php */
     const char *domain; /* the name the origin knows */
+    /* What Authorization says of the server itself, with all it asks; NULL: nothing */
+    const char *authorization;
     int64_t timeout_ms; /* of one request [30 s] */
     /* renders at once [8], half as many transforms, and as many for metadata */
     unsigned concurrency;
@@ -138,7 +140,7 @@ static inline bool render_is_latest(const struct render_meta *m)
 {
     return m->rev != 0 && m->rev == m->last_rev;
 }
-enum render_want { WANT_RENDER, WANT_META, WANT_WIKITEXT, WANT_LINT, WANT_USER };
+enum render_want { WANT_RENDER, WANT_META, WANT_WIKITEXT, WANT_LINT, WANT_USER, WANT_LEAVE };
 struct render_request {
     /* in; borrowed until done */
     struct origin *origin;
@@ -147,6 +149,7 @@ struct render_request {
     uint64_t rev; /* 0: the newest */
     bool fresh;   /* RENDER: the newest revision is purged from the cache that core's routes have */
     str accept, accept_language, cookie; /* passed on when not empty */
+    str authorization;                   /* LEAVE: of whoever wants to read */
     mono deadline;
     /* A holder of the client's limiter that entered with render_source: while it is IN the request
      * waits for no turn. It rests when the origin has done its part. NULL, or resting: the request
@@ -163,6 +166,7 @@ struct render_request {
     struct render_content contents[4]; /* html, data-parsoid, ...; WIKITEXT, LINT: one */
     unsigned contents_count;
     uint64_t user_id; /* USER: whose the cookie is, as the wiki says; 0: nobody's in particular */
+    bool may_read;    /* LEAVE */
     int64_t retry_after_s; /* BUSY: 0 when not said */
     str redirect_to; /* the revision is a redirect: the target's key (from the HTML), else empty */
     str redirect_fragment;    /* behind #, encoded as in the HTML; may be empty */
@@ -174,7 +178,9 @@ struct render_request {
  * the page was moved, is NO_REVISION. Rules change, and capitals of some letters differ between
  * wikis: where the wiki has the title normalised to another key, that is OTHER_TITLE. Of a revision
  * this costs one request more, asked only for titles that may be such. USER: one request; title and
- * revision are not looked at. BUSY without a request when too many wait already for their turn;
+ * revision are not looked at. LEAVE: may who has this cookie and authorization read the title
+ * (empty: anything of the wiki)? One request, without the server's own authorization; DENIED: no,
+ * nothing of it. BUSY without a request when too many wait already for their turn;
  * each want is one of three kinds of calls there (loop/limiter.h). Replies are parsed on the pool.
  * Thread: any; done on the loop, later. */
 void render_start(struct render_request *r);

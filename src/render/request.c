@@ -10,8 +10,8 @@
  * routes: they cache. TEXT: the render itself. PARSE: taken apart on the pool; the pass rests; from
  * there it is the pool that goes on, if that is wanted.
  *
- * Without api.php there is no META and no PURGE; WANT_META and WANT_USER end behind it. Steps are
- * set on the loop, but for those that start takes at once. */
+ * Without api.php there is no META and no PURGE; WANT_META, WANT_USER and WANT_LEAVE end behind it.
+ * Steps are set on the loop, but for those that start takes at once. */
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/reply.h"
@@ -45,6 +45,7 @@ const struct limiter_key *render_source(const struct origin *o, enum render_want
         return &o->turns[TURN_RENDER];
     case WANT_META:
     case WANT_WIKITEXT:
+    case WANT_LEAVE:
         return &o->turns[TURN_META];
     case WANT_USER:
         return &o->turns[TURN_TRANSFORM];
@@ -210,6 +211,7 @@ static enum render_why parse(struct render_work *w)
         return parse_lint(w);
     case WANT_META:
     case WANT_USER:
+    case WANT_LEAVE:
         break;
     }
     INVARIANT(false);
@@ -385,7 +387,7 @@ static bool begin_render(struct render_work *w, enum render_why *why)
 
 static bool ends_at_meta(enum render_want want)
 {
-    return want == WANT_META || want == WANT_USER;
+    return want == WANT_META || want == WANT_USER || want == WANT_LEAVE;
 }
 
 static struct api_asked asked_of(const struct render_work *w)
@@ -399,6 +401,8 @@ static enum render_why parse_meta(struct render_work *w)
     struct fetch *f = &w->fetch;
     if (r->want == WANT_USER)
         return api_parse_user(f->call.reply_body, &r->user_id, &f->note);
+    if (r->want == WANT_LEAVE)
+        return api_parse_leave(f->call.reply_body, r->title.n > 0, &r->may_read, &f->note);
     struct api_asked asked = asked_of(w);
     struct siteinfo *s = site_peek(r->origin->site);
     enum render_why why = api_parse(r->arena, f->call.reply_body, &asked, s, &r->meta, &f->note);
@@ -449,11 +453,20 @@ static void meta_done(struct fetch *f, enum render_why why)
     finish(w, why);
 }
 
+static str meta_query(const struct render_work *w)
+{
+    const struct render_request *r = w->r;
+    struct api_asked asked = asked_of(w);
+    if (r->want == WANT_LEAVE && r->title.n > 0)
+        return api_leave_query(r->arena, r->title);
+    return r->want == WANT_USER || r->want == WANT_LEAVE ? STR(API_USER_QUERY)
+                                                         : api_query(r->arena, &asked);
+}
+
 static bool begin_meta(struct render_work *w, enum render_why *why)
 {
     struct render_request *r = w->r;
-    struct api_asked asked = asked_of(w);
-    str query = r->want == WANT_USER ? STR(API_USER_QUERY) : api_query(r->arena, &asked);
+    str query = meta_query(w);
     w->fetch = fetch_of(w);
     w->fetch.kind = FETCH_META;
     w->fetch.done = meta_done;
@@ -465,6 +478,9 @@ static bool begin_meta(struct render_work *w, enum render_why *why)
     }
     w->step = STEP_META;
     fetch_header(&w->fetch, "cookie", r->cookie);
+    w->fetch.as_asker = r->want == WANT_LEAVE;
+    if (w->fetch.as_asker)
+        fetch_header(&w->fetch, "authorization", r->authorization);
     fetch_start(&w->fetch);
     return true;
 }
@@ -522,6 +538,7 @@ void render_start(struct render_request *r)
     r->meta = (struct render_meta){ 0 };
     r->contents_count = 0;
     r->user_id = 0;
+    r->may_read = false;
     r->retry_after_s = 0;
     r->redirect_to = r->redirect_fragment = STR("");
     r->note.text[0] = 0;

@@ -136,6 +136,11 @@ static err finish_domain(struct options *o, unsigned i, struct err_note *note)
     if (d->origin.url == NULL)
         return o->domain_from[i].last.file == NULL ? ERR_OK
                                                    : fail_origin(o, i, "", "has no url", note);
+    if (d->is_private && d->forward_cookies)
+        return fail_origin(o, i, "", "is private: cookies are asked about, and not forwarded",
+                           note);
+    if (d->is_private && d->origin.kind == ORIGIN_TEMPLATE && d->origin.api == NULL)
+        return fail_origin(o, i, "", "is private, and has no api that says who may read", note);
     if (origin_check(&d->origin, &field, &what) == ERR_OK)
         return ERR_OK;
     return fail_origin(o, i, strcmp(field, "api") == 0 ? ".api" : ".url", what.text, note);

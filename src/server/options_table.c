@@ -325,6 +325,13 @@ const struct option option_origin_rows[] = {
     { "check_wait", NULL, OPTION_MS, MS, 60 * SECOND, .initial = "1s",
       .prose = "How long a reader waits for it to say whether a page is still the same",
       BY(check_wait_ms) },
+    { "authorization_file", NULL, OPTION_TEXT, .initial = "",
+      .prose = "File with what Authorization says when the server asks it; none: nothing",
+      BY(authorization_file) },
+    { "private", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "Not everybody may read it: it is asked about each reader first", BY(is_private) },
+    { "leave_ttl", NULL, OPTION_MS, 0, HOUR, .initial = "0s",
+      .prose = "The same: for how long its yes to a reader counts", BY(leave_ttl_ms) },
     { .name = NULL },
 };
 _Static_assert(COUNT_OF(option_rows) <= OPTION_ROWS_MAX, "origins are kept in arrays");

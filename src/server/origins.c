@@ -6,12 +6,15 @@
 #include "list/list.h"
 #include "loop/entropy.h"
 #include "page/check.h"
+#include "page/leave.h"
 #include "page/tell.h"
 #include "render/render.h"
+#include "server/secret.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool origins_wanted(const struct config *config)
 {
@@ -118,9 +121,27 @@ static void client_open(struct app *app)
     app->client = http_client_new(&opts);
 }
 
+static err origin_open(struct app *app, const struct config_domain *config, struct origin **out,
+                       struct err_note *note)
+{
+    struct origin_opts opts = config->origin;
+    char *secret = NULL;
+    err e = ERR_OK;
+    if (config->authorization_file != NULL && config->authorization_file[0] != '\0')
+        e = secret_read(config->authorization_file, &secret, note);
+    opts.authorization = secret;
+    if (e == ERR_OK)
+        e = origin_new(app->client, app->loop, app->clock, &opts, out, note);
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+    return e;
+}
+
 err origins_open(struct app *app, struct page_domain *domains, struct err_note *note)
 {
     const struct config *c = app->config;
+    bool keeps_leaves = false;
     bool has_redis = c->redis.url != NULL && c->redis.url[0] != 0;
     if (has_redis)
         shared_open(app);
@@ -141,7 +162,7 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         if (config->origin.url == NULL)
             continue;
         struct err_note why;
-        err e = origin_new(app->client, app->loop, app->clock, &config->origin, &d->origin, &why);
+        err e = origin_open(app, config, &d->origin, &why);
         if (e != ERR_OK) {
             err_note_set(note, "domains.%.*s.origin: %s", STR_ARG(str_take(d->name, 80)), why.text);
             return e;
@@ -154,7 +175,12 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         INVARIANT(d->failures != NULL);
         d->trust = config->trust;
         d->check_wait_ms = config->check_wait_ms;
+        d->is_private = config->is_private;
+        d->leave_ttl_ms = config->leave_ttl_ms;
+        keeps_leaves |= d->is_private && d->leave_ttl_ms > 0;
     }
+    if (keeps_leaves)
+        app->page.leaves = page_leaves_new();
     app->page.trust = page_trust_new(TRUST_CELLS_DEFAULT, entropy_u64());
     app->page.checks = page_checks_new(&app->page);
     return ERR_OK;
@@ -204,6 +230,7 @@ void origins_close(struct app *app, struct page_domain *domains)
     if (app->page.flights != NULL)
         flights_free(&app->page.flights);
     page_checks_free(&app->page.checks);
+    page_leaves_free(&app->page.leaves);
     lists_free(&app->lists);
     if (app->page.shared != NULL)
         flight_shared_stop(app->page.shared);

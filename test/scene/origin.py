@@ -7,7 +7,7 @@
 
 Core's own routes too (kind rest): renders out of a cache that a purge empties, transforms when core_transforms is set.
 
-Kinds of calls: siteinfo, meta, user, words, revisions, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
+Kinds of calls: siteinfo, meta, user, leave, words, revisions, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
 of a kind meet instead of an answer: origin.fault('render', cut) until origin.fault('render', None). A gate lets
 calls of a kind arrive and wait: with origin.gate('render') as gate: ... gate.open(). Everything has a deadline.
 """
@@ -146,6 +146,8 @@ class Origin:
         self.touched = {}           # title -> when a template of it changed last, as the wiki writes instants
         self.cache = {}             # what core's routes answer with: rev -> html
         self.users = {}             # Cookie -> the id of its user
+        self.bot = None             # a private wiki: the Authorization that may read everything
+        self.readers = {}           # of a private wiki: Cookie or Authorization -> titles it may read; None: all
         self.calls = collections.Counter()
         self.seen = []              # (kind, path, headers, body) of each call; names of headers in lower case
         self._faults = {}
@@ -312,16 +314,33 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition('?')
         kind, answer = self.route(path, query, body)
         fault = self.wiki.meet(kind, self.path, {n.lower(): v for n, v in self.headers.items()}, body)
-        status, headers, reply = answer()
+        status, headers, reply = answer() if self.may_read() else self.denied()
         if isinstance(reply, (dict, list)):
             reply = json.dumps(reply).encode()
         (fault or _Handler.answer)(self, status, headers, reply)
+
+    def may_read(self):
+        wiki = self.wiki
+        return wiki.bot is None or wiki.bot == self.headers.get('Authorization') or self.reader() is not False
+
+    def reader(self):
+        """Which titles who asks may read, None: all; False: nothing at all."""
+        asks = [self.headers.get(name) for name in ('Cookie', 'Authorization')]
+        return next((self.wiki.readers[word] for word in asks if word in self.wiki.readers), False)
+
+    def denied(self):
+        if self.path.startswith('/w/api.php'):
+            error = {'code': 'readapidenied', 'info': 'You need read permission to use this module.'}
+            return 200, {'Content-Type': 'application/json; charset=utf-8'}, {'error': error}
+        return 403, {'Content-Type': 'application/json'}, {'errorKey': 'rest-read-denied'}
 
     def route(self, path, query, body):
         if path == '/w/api.php':
             fields = dict(urllib.parse.parse_qsl(query or body.decode()))
             if fields.get('action') == 'purge':
                 return 'purge', lambda: self.purge(fields['titles'].lstrip('\x1f'))
+            if 'intestactions' in fields:
+                return 'leave', lambda: self.api('leave', fields)
             if fields.get('prop') == 'info':
                 return 'words', lambda: self.api('words', fields)
             if fields.get('rvprop') == 'ids|sha1':
@@ -348,7 +367,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def api(self, kind, fields):
         reply = {'siteinfo': lambda: self.siteinfo(), 'user': lambda: self.user(), 'meta': lambda: self.meta(fields),
-                 'words': lambda: self.words(fields), 'revisions': lambda: self.revisions(fields)}[kind]()
+                 'leave': lambda: self.leave(fields), 'words': lambda: self.words(fields), 'revisions': lambda: self.revisions(fields)}[kind]()
         if 'curtimestamp' in fields:
             reply['curtimestamp'] = time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
         return 200, {'Content-Type': 'application/json; charset=utf-8'}, reply
@@ -371,6 +390,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return {'pageid': self.wiki.page_id(title), 'ns': 0, 'title': title.replace('_', ' '), 'contentmodel': 'wikitext',
                 'pagelanguage': 'en', 'lastrevid': newest.rev, 'touched': self.wiki.touched.get(title, TOUCHED),
                 'redirect': newest.text.startswith('#REDIRECT')}
+
+    def leave(self, fields):
+        shown = fields['titles'].lstrip('\x1f').replace('_', ' ')
+        titles = self.reader() if self.wiki.bot else None
+        return {'query': {'pages': [{'ns': 0, 'title': shown, 'actions': {'read': titles is None or shown in titles}}]}}
 
     def words(self, fields):
         wiki, pages, normalized = self.wiki, {}, []

@@ -195,7 +195,7 @@ static struct http_ready *keep_ready(struct content_get *g, const struct answer 
     int variant = page_coding_variant(p->accept_encoding);
     store_time until;
     if (variant < 0 || g->app->config->hot_bytes == 0 || !is_ready_request(g->x) ||
-        !page_get_lasts(p, &until))
+        http_is_withheld(g->x) || !page_get_lasts(p, &until))
         return NULL;
     struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
     if ((full != NULL && !hot_takes(hot, full->body.n)) || !hot_wants(hot, key))
@@ -276,7 +276,8 @@ void app_page_shape_free(void *shape)
 static struct http_ready *shape_offer(struct content_get *g, const struct answer *full)
 {
     const struct page_get *p = &g->page;
-    if (!page_get_may_be_shape(p) || atomic_load(&p->made->shapes[p->shape]) != NULL)
+    if (http_is_withheld(g->x) || !page_get_may_be_shape(p) ||
+        atomic_load(&p->made->shapes[p->shape]) != NULL)
         return NULL;
     struct shape *s = malloc(sizeof *s);
     struct http_ready *r = s == NULL ? NULL : ready_of(g, full);

@@ -131,7 +131,9 @@ void page_moved(struct http_exchange *x, const struct page_target *target)
 unsigned page_wishes(const struct http_exchange *x)
 {
     str wishes = http_common(x)->cache_control, origin;
-    unsigned flags = http_header(x, "origin", &origin) ? GET_SCRIPT : 0;
+    /* of a private wiki no script of another site reads anything */
+    bool script = !http_is_withheld(x) && http_header(x, "origin", &origin);
+    unsigned flags = script ? GET_SCRIPT : 0;
     if (wishes.n == 0)
         return flags;
     if (http_cache_control_has(wishes, STR("no-cache")))

@@ -96,6 +96,8 @@ void app_page_get_wiki(struct http_exchange *x, void *app); /* enum render_want 
 void app_transform_post(struct http_exchange *x, void *app);
 void app_page_order(struct http_exchange *x, void *app); /* enum page_order_kind */
 
+/* Of what a private wiki has: does the wiki let this reader read the title of the path? */
+bool app_page_gate(struct http_exchange *x, void *app);
 /* The ready answer to this request, sent; false when there is none. Whoever calls has checked
  * permission. */
 bool app_page_hot_answer(struct http_exchange *x, const struct app *app);
