@@ -56,6 +56,14 @@ static void check_meta(struct arena *a, str json, const struct api_asked *asked)
     INVARIANT(utf8_valid(m.comment));
 }
 
+static void check_leave(str json)
+{
+    struct err_note note = { .text = "" };
+    bool may = true;
+    enum render_why why = api_parse_leave(json, true, &may, &note);
+    INVARIANT(why == RENDER_FINE || (note.text[0] != 0 && !may));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena a;
@@ -70,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_meta(&a, json, &(struct api_asked){ .title = STR("A_b") });
     check_meta(&a, json, &(struct api_asked){ .rev = 9 });
     check_meta(&a, json, &(struct api_asked){ .title = STR("A_b"), .rev = 9 });
+    check_leave(json);
     arena_fini(&a);
     free(copy);
     return 0;

@@ -255,6 +255,60 @@ static void the_wiki_says_whose_a_cookie_is(void **state)
     }
 }
 
+/* ---- who may read ---- */
+
+#define ACTIONS(actions) "{\"query\":{\"pages\":[{\"title\":\"A/B c\"," actions "}]}}"
+static const struct leave {
+    const char *body, *title;
+    enum render_why why;
+    bool may;
+} leaves[] = {
+    { ACTIONS("\"actions\":{\"read\":true}"), "A/B_c", RENDER_FINE, true },
+    { ACTIONS("\"missing\":true,\"actions\":{\"read\":true}"), "A/B_c", RENDER_FINE, true },
+    { ACTIONS("\"actions\":{\"read\":false}"), "A/B_c", RENDER_FINE, false },
+    { ACTIONS("\"actions\":{\"edit\":true}"), "A/B_c", RENDER_FINE, false },
+    { ACTIONS("\"actions\":{\"read\":\"true\"}"), "A/B_c", RENDER_FINE, false },
+    { ACTIONS("\"actions\":[true]"), "A/B_c", RENDER_FINE, false },
+    { ACTIONS("\"invalid\":true"), "A/B_c", RENDER_FINE, false },
+    { "{\"query\":{\"interwiki\":[{\"title\":\"w:A\"}]}}", "A/B_c", RENDER_FINE, false },
+    { "{\"query\":{\"pages\":{}}}", "A/B_c", RENDER_FINE, false },
+    { "{\"query\":{\"userinfo\":{\"id\":0}}}", "A/B_c", RENDER_FINE, false },
+    { "{\"query\":{\"userinfo\":{\"id\":0}}}", "", RENDER_FINE, true }, /* anything of the wiki */
+    { "{\"error\":{\"code\":\"readapidenied\"}}", "", RENDER_DENIED, false },
+    { "{\"error\":{\"code\":\"readapidenied\"}}", "A/B_c", RENDER_DENIED, false },
+    { "{}", "", RENDER_FAILED, false },
+    { "not JSON", "A/B_c", RENDER_FAILED, false },
+};
+
+static void the_wiki_says_who_may_read(void **state)
+{
+    struct origin_opts opts = parsoid;
+    (void)state;
+    opts.authorization = "Bearer ours";
+    for (size_t i = 0; i < COUNT_OF(leaves); i++) {
+        const struct leave *l = &leaves[i];
+        const struct rule rules[] = {
+            { .path = "/w/api.php?", .head = "200 OK\r\n", .body = l->body }, { 0 }
+        };
+        struct stage *s = stage_new(&opts, REST, rules);
+        struct wish w;
+        print_message("%s\n", l->body);
+        wish_begin(&w, s, l->title, 0);
+        w.r.want = WANT_LEAVE;
+        w.r.cookie = STR("session=x");
+        w.r.authorization = STR("Basic theirs");
+        wish_now(&w, l->why);
+        assert_int_equal(w.r.may_read, l->may);
+        assert_int_equal(said(s, "intestactions=read&titles=%1FA%2FB_c "), l->title[0] != 0);
+        assert_int_equal(said(s, "session=x\r\n"), 1);
+        assert_int_equal(said(s, "Basic theirs\r\n"), 1);
+        assert_int_equal(said(s, "ours"), 0);
+        assert_int_equal(asked(s), 1);
+        wish_end(&w);
+        stage_free(s);
+    }
+}
+
 /* ---- templates ---- */
 
 struct filled {
@@ -647,6 +701,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_gives_what_it_has),
         cmocka_unit_test(the_wiki_says_whose_a_cookie_is),
+        cmocka_unit_test(the_wiki_says_who_may_read),
         cmocka_unit_test(templates_are_filled_in),
         cmocka_unit_test(a_template_tells_no_page_from_no_revision),
         cmocka_unit_test(a_template_without_revision_has_the_newest_alone),

@@ -1,0 +1,244 @@
+"""Goal: nothing of a wiki is served older than stated, whoever told of it: here nobody does. Method: a real MediaWiki
+behind two servers that share a Redis, each change of a page that a wiki knows, and after the bounds both servers' answers
+to all pages beside Parsoid's own. Bounds are options (trust_ttl, trust_max), and small here."""
+import json
+import pathlib
+import struct
+import tempfile
+import time
+import zlib
+
+from rig import BASE, TIME_UUID, scene, the_wiki
+from harness import SceneError, Server, check, eq, main, wait_until
+from list_help import Redis
+from wiki import CODE, DOMAIN, ORIGIN_DOMAIN, quote
+
+TRUST_TTL, TRUST_MAX = 1, 2         # seconds
+SETTLE = 3                          # a render made sooner after a change of its page is not believed (title/word.h)
+FRESH = 30                          # a busy machine's wiki makes a page in this time
+MODULE = "return { text = function() return '%s' end }"
+
+
+def png(width, height):
+    """An image of one colour."""
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+    rows = (b'\0' + b'\x20\x80\xc0' * width) * height
+    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0))
+            + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+
+
+class Behind:
+    """Two servers in front of the wiki, which nobody tells of changes."""
+
+    def __init__(self, binary, **origin):
+        self.wiki = the_wiki()
+        self.redis = Redis()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='behind-', dir=self.wiki / 'tmp'))
+        domains = {DOMAIN: {'origin': {'kind': 'parsoid', 'url': f'{self.wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN,
+                                       'trust_ttl': f'{TRUST_TTL}s', 'trust_max': f'{TRUST_MAX}s', 'check_wait': '30s',
+                                       **origin}}}
+        (self.folder / 'server.yaml').write_text(json.dumps({'domains': domains}))
+        self.setting = self.wiki / 'settings.d/fresh.php'
+        self.setting.write_text("""<?php
+            $wgEnableUploads = true;
+            $wgPageLanguageUseDB = true;
+            foreach ( [ 'suppressrevision', 'pagelang', 'editcontentmodel', 'suppressredirect', 'import' ] as $right ) {
+                $wgGroupPermissions['sysop'][$right] = true;
+            }""")
+        self.servers = [Server(binary, '--config', self.folder / 'server.yaml', '--set',
+                               f'redis.url=redis://127.0.0.1:{self.redis.port}') for _ in range(2)]
+        self.admin = self.wiki.log_in()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for server in self.servers:
+            server.__exit__(kind, value, trace)
+        self.redis.end()
+        self.setting.unlink()
+
+    def do(self, **parameters):
+        return self.admin.call(token=self.admin.token, **parameters)
+
+    def get(self, server, content, title, rev=None, tid=None, query=''):
+        where = '/'.join(str(part) for part in (quote(title), rev, tid) if part is not None)
+        return server.request('GET', f'{BASE}/page/{content}/{where}{query}')
+
+    def read(self, title, **named):
+        """Both servers' answers."""
+        return [self.get(server, 'html', title, **named) for server in self.servers]
+
+    def truth(self, title):
+        """What the wiki itself has: None, or Parsoid's document of the newest revision."""
+        rev = self.wiki.revision(title)
+        return None if rev is None else self.wiki.parsoid(title, rev)['html']['body']
+
+    def is_true(self, answer, truth):
+        if truth is None:
+            return answer.status == 404
+        return answer.status == 200 and TIME_UUID.sub('', answer.body.decode()) == truth
+
+    def wait_true(self, title):
+        """How long until both servers have what the wiki has: which may take back what it says for a second itself."""
+        began, last = time.monotonic(), []
+
+        def both():
+            answers, truth = self.read(title, query='?redirect=false'), self.truth(title)
+            last[:] = [answer.status for answer in answers] + [answer.headers['cache-status'] for answer in answers]
+            return all(self.is_true(answer, truth) for answer in answers)
+        try:
+            wait_until(both, f'{title} as the wiki has it', pause=0.1, timeout=FRESH)
+        except SceneError as failure:
+            raise SceneError(f'{failure}: {last}') from None
+        return time.monotonic() - began
+
+
+def pages_of(behind):
+    """The pages of the scene, as they are before anything changes; {name: its title}."""
+    wiki, run = behind.wiki, time.time_ns()
+    names = ('Edited', 'Template user', 'Nested user', 'Module user', 'Image user', 'Missing image user', 'Red', 'Blue',
+             'Deleted', 'Undeleted', 'Made anew', 'Moved', 'Moved silently', 'Moved over', 'Target', 'Redirect', 'Becomes redirect',
+             'Hidden', 'Suppressed', 'Language', 'Protected', 'Purged', 'Imported')
+    title = {name: f'{name} {run}'.replace(' ', '_') for name in names}
+    t, extra = title, {'Template': f'Template:Fresh_{run}', 'Inner': f'Template:Inner_{run}', 'Module': f'Module:Fresh_{run}',
+                       'File': f'Fresh_{run}.png', 'File2': f'Later_{run}.png', 'Link': f'Link_{run}'}
+    wiki.edit(extra['Template'], 'first template')
+    wiki.edit(extra['Inner'], 'first inner')
+    wiki.edit(f'Template:Outer_{run}', '{{Inner_%d}}' % run)
+    has_module = (CODE / 'extensions/Scribunto/extension.json').is_file()
+    if has_module:
+        wiki.edit(extra['Module'], MODULE % 'first module')
+    upload(behind, extra['File'], 40)
+    texts = {name: f'Text of {name}.' for name in names}
+    texts['Template user'] = '{{Fresh_%d}}' % run
+    texts['Nested user'] = '{{Outer_%d}}' % run
+    texts['Module user'] = '{{#invoke:Fresh_%d|text}}' % run if has_module else 'no modules here'
+    texts['Image user'] = '[[File:%s]]' % extra['File']
+    texts['Missing image user'] = '[[File:%s]]' % extra['File2']
+    texts['Red'] = '[[%s]]' % extra['Link']
+    texts['Blue'] = '[[%s]]' % t['Deleted']
+    texts['Redirect'] = '#REDIRECT [[%s]]' % t['Edited']
+    for name in names:
+        wiki.edit(t[name], texts[name])
+    behind.do(action='delete', title=t['Undeleted'])
+    return {**t, **extra}
+
+
+def upload(behind, name, width):
+    """As somebody at the machine does: the action of api.php wants a form of another kind."""
+    folder = behind.folder / f'upload-{time.time_ns()}'
+    folder.mkdir()
+    (folder / name).write_bytes(png(width, 30))
+    eq(behind.wiki.maintenance('importImages.php', '--overwrite', '--user=Admin', str(folder)), 0, 'importImages.php')
+    behind.wiki.api(action='query', meta='siteinfo')
+
+
+def import_newer(behind, title):
+    """A newer revision from another wiki's dump."""
+    dump = behind.folder / 'dump.xml'
+    dump.write_text(f'''<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en"><page>
+        <title>{title.replace("_", " ")}</title><ns>0</ns><revision><timestamp>2040-01-01T00:00:00Z</timestamp>
+        <contributor><username>Other</username></contributor><model>wikitext</model><format>text/x-wiki</format>
+        <text>imported text</text></revision></page></mediawiki>''')
+    eq(behind.wiki.maintenance('importDump.php', '--quiet', str(dump)), 0, 'importDump.php')
+
+
+def changes_of(behind, t):
+    """(what happens, how, the pages that are another one then)"""
+    wiki, do = behind.wiki, behind.do
+    second = {'reason': 'test'}
+
+    def hide(name, **how):
+        rev = wiki.revision(t[name])
+        wiki.edit(t[name], 'clean text')
+        do(action='revisiondelete', type='revision', ids=rev, hide='content', **how)
+        t[f'{name} rev'] = rev
+
+    def delete_and_make(name):
+        do(action='delete', title=t[name], **second)
+        wiki.edit(t[name], 'another life')
+
+    return (
+        ('edit', lambda: wiki.edit(t['Edited'], 'edited text'), ['Edited']),
+        ('template edited', lambda: wiki.edit(t['Template'], 'second template'), ['Template user']),
+        ('nested template edited', lambda: wiki.edit(t['Inner'], 'second inner'), ['Nested user']),
+        ('module edited', lambda: wiki.edit(t['Module'], MODULE % 'second module'), ['Module user']),
+        ('image in a new version', lambda: upload(behind, t['File'], 80), ['Image user']),
+        ('missing image uploaded', lambda: upload(behind, t['File2'], 50), ['Missing image user']),
+        ('image deleted', lambda: do(action='delete', title='File:' + t['File'], **second), ['Image user']),
+        ('target of a red link made', lambda: wiki.edit(t['Link'], 'here'), ['Red']),
+        ('page deleted, and the target of a link', lambda: do(action='delete', title=t['Deleted'], **second), ['Deleted', 'Blue']),
+        ('undeleted', lambda: do(action='undelete', title=t['Undeleted'], **second), ['Undeleted']),
+        ('deleted, made anew', lambda: delete_and_make('Made anew'), ['Made anew']),
+        ('moved with a redirect', lambda: do(action='move', **{'from': t['Moved'], 'to': t['Moved'] + '_to'}, **second), ['Moved']),
+        ('moved without a redirect', lambda: do(action='move', noredirect=1, **{'from': t['Moved silently'],
+                                                                               'to': t['Moved silently'] + '_to'}, **second),
+         ['Moved silently']),
+        ('moved over another page', lambda: (do(action='delete', title=t['Target'], **second),
+                                             do(action='move', **{'from': t['Moved over'], 'to': t['Target']}, **second)),
+         ['Moved over', 'Target']),
+        ('redirect to another page', lambda: wiki.edit(t['Redirect'], '#REDIRECT [[%s]]' % t['Red']), ['Redirect']),
+        ('made a redirect', lambda: wiki.edit(t['Becomes redirect'], '#REDIRECT [[%s]]' % t['Red']), ['Becomes redirect']),
+        ('text of a revision hidden', lambda: hide('Hidden'), ['Hidden']),
+        ('text of a revision suppressed', lambda: hide('Suppressed', suppress='yes'), ['Suppressed']),
+        ('page language', lambda: do(action='setpagelanguage', title=t['Language'], lang='de', **second), ['Language']),
+        ('protected', lambda: do(action='protect', title=t['Protected'], protections='edit=sysop', **second), ['Protected']),
+        ('action=purge', lambda: wiki.api(action='purge', titles=t['Purged']), ['Purged']),
+        ('import of a newer revision', lambda: import_newer(behind, t['Imported']), ['Imported']),
+    )
+
+
+def hidden_by_number(behind, t, names):
+    """Both servers refuse the revision, its exact render and all that belongs to it."""
+    for name in ('Hidden', 'Suppressed'):
+        rev, tid = t[f'{name} rev'], names[t[name]]
+        for server, own in zip(behind.servers, tid):
+            for content, where in (('html', {}), ('data-parsoid', {}), ('html', {'tid': own}), ('data-parsoid', {'tid': own}),
+                                   ('wikitext', {})):
+                answer = behind.get(server, content, t[name], rev=rev, **where)
+                check(answer.status in (403, 410), f'{name}: {content} {where}: {answer.status}')
+
+
+@scene
+def whatever_changes_on_the_wiki_is_right_on_both_servers_within_the_bounds(binary):
+    with Behind(binary) as behind:
+        t = pages_of(behind)
+        # Renders made so soon after their page was touched are made once more: not what is looked at here.
+        time_of_words = time.time()
+        wait_until(lambda: time.time() > time_of_words + SETTLE, 'the wiki has come to rest')
+        stored, names = [title for name, title in t.items() if name[0].isupper() and '_' in title and ':' not in title
+                         and not title.endswith('.png') and name != 'Link'], {}
+        for title in stored:
+            answers = behind.read(title, query='?redirect=false')
+            names[title] = [answer.headers['etag'].split('/')[-1].strip('"') if answer.status == 200 else None for answer in answers]
+        print('| change | until both servers are right, s |\n| --- | --- |', flush=True)
+        for what, make, changed in changes_of(behind, t):
+            for name in changed:
+                behind.read(t[name])        # trusted at this moment: the worst one
+            make()
+            took = max(behind.wait_true(t[name]) for name in changed)
+            print(f'| {what} | {took:.1f} |', flush=True)
+        hidden_by_number(behind, t, names)
+        for name in ('Deleted', 'Made anew'):
+            for server, own in zip(behind.servers, names[t[name]]):
+                answer = behind.get(server, 'html', t[name], rev=1, tid=own)
+                check(answer.status in (404, 410), f'{name}: {answer.status}')
+
+
+@scene
+def after_all_that_every_page_is_as_the_wiki_has_it(binary):
+    with Behind(binary) as behind:
+        titles = behind.wiki.titles()
+        for title in titles:
+            behind.read(title, query='?redirect=false')
+        last = time.monotonic()
+        wait_until(lambda: time.monotonic() > last + TRUST_MAX + SETTLE, 'trust is over', timeout=FRESH)
+        for title in titles:
+            truth = behind.truth(title)
+            for answer in behind.read(title, query='?redirect=false'):
+                check(behind.is_true(answer, truth), f'{title}: {answer.status} {answer.headers["cache-status"]}')
+
+
+main()
