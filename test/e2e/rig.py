@@ -32,6 +32,7 @@ LEFT_OUT = {
     'a_new_page_is_written': NOT_WIRED,
     'typed_source_is_stashed_for_the_save': NOT_WIRED,
     'changes_beside_are_merged_and_conflicts_are_told': NOT_WIRED,
+    'a_private_wiki_is_read_and_edited_by_whom_it_lets': NOT_WIRED,
     'core_routes_are_read_anew_and_what_they_cannot_save_is_not_opened': NOT_WIRED,
     'core_transforms_are_used_but_for_saves_that_would_change_more_than_was_typed': 'core has these routes by itself',
     'red_links_are_brought_up_to_date_and_older_versions_are_not_had': "this Parsoid's own renders keep the link red",
@@ -61,14 +62,14 @@ def the_wiki():
 class Wired:
     """A server in front of the wiki, with VisualEditor loading and saving through it, for one scene."""
 
-    def __init__(self, binary, **more):
+    def __init__(self, binary, forward=False, **more):
         self.wiki = the_wiki()
         self.port = free_port()
         folder = tempfile.mkdtemp(prefix='wired-', dir=self.wiki / 'tmp')
         self.config = pathlib.Path(folder) / 'server.yaml'
         self.config.write_text(self.wiki.config(**more))
         self.server = Server(binary, '--config', self.config, '--listen', f'127.0.0.1:{self.port}')
-        self.wiki.wire(self.server.url)
+        self.wiki.wire(self.server.url, forward=forward)
         self._log_from = (self.wiki / 'log/access.log').stat().st_size
 
     def __enter__(self):

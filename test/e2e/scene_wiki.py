@@ -371,6 +371,47 @@ def a_private_wiki_is_403_for_nobody_in_particular(binary):
                        'the wiki is public again')
 
 
+@scene
+def a_private_wiki_is_read_and_edited_by_whom_it_lets(binary):
+    wiki = the_wiki()
+    bot = wiki / 'run/bot'
+    bot.write_text('Bearer the-servers-own\n')
+    origin = {'kind': 'parsoid', 'url': f'{wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN, 'private': True,
+              'authorization_file': str(bot)}
+    setting = wiki / 'settings.d/private.php'
+    with Wired(binary, forward=True, domains={DOMAIN: {'origin': origin}}) as wired:
+        title = wired.new_title('Private too').replace(' ', '_')
+        wiki.edit(title, TEXT % 'Note|x')
+        admin = wiki.log_in()
+        setting.write_text("""<?php
+            $ours = ( $_SERVER['HTTP_AUTHORIZATION'] ?? '' ) === 'Bearer the-servers-own';
+            $wgGroupPermissions['*']['read'] = $ours;
+            $wgGroupPermissions['user']['read'] = true;""")
+        try:
+            wait_until(lambda: b'readapidenied' in wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2],
+                       'the wiki is private')
+            for content in ('html', 'data-parsoid', 'title', 'wikitext', 'lint', 'history'):
+                where, hers = f'/page/{content}/{title}', {'Cookie': admin.cookie}
+                eq(wired.get(where).status, 403, content)
+                shown = wired.get(where, hers)
+                eq((shown.status, shown.headers['Cache-Control']), (200, 'private, no-store'), content)
+                eq(wired.get(where, {'Cookie': admin.cookie.replace('=', '=x')}).status, 403, content)
+            loaded = admin.call(action='visualeditor', paction='parse', page=title)['visualeditor']
+            check('last paragraph' in loaded['content'], loaded)
+            done = admin.call(action='visualeditoredit', paction='save', page=title, token=admin.token,
+                              html=typed(loaded, 'last paragraph', 'last typed paragraph'), oldid=loaded['oldid'],
+                              basetimestamp=loaded['basetimestamp'], starttimestamp=loaded['starttimestamp'],
+                              etag=loaded['etag'])['visualeditoredit']
+            eq(done['result'], 'success', done)
+            check(b'last typed paragraph' in wired.get(f'/page/wikitext/{title}', {'Cookie': admin.cookie}).body, 'what was typed')
+            refused = post(wired, f'html/to/wikitext/{title}', {'html': loaded['content']}, {'If-Match': loaded['etag']})
+            eq(refused.status, 403)
+        finally:
+            setting.unlink()
+            wait_until(lambda: 'query' in json.loads(wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2]),
+                       'the wiki is public again')
+
+
 def core_routes():
     """Configuration for a server that asks the wiki's own REST routes, not Parsoid's."""
     url = f'{the_wiki().base}/w/rest.php'

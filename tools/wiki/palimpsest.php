@@ -5,7 +5,7 @@
 	# The server's side: api.php asks {url}/{domain}/v1/page/html/... and .../v1/transform/...
 	$GLOBALS['wgVirtualRestConfig']['modules']['restbase'] = [
 		'url' => $where['url'], 'domain' => $where['domain'], 'timeout' => 30,
-		'forwardCookies' => false, 'parsoidCompat' => false,
+		'forwardCookies' => $where['forward'], 'parsoidCompat' => false,
 	];
 	# The browser's side: same origin, handed on by nginx.
 	$GLOBALS['wgVisualEditorFullRestbaseURL'] = '/api/rest_';

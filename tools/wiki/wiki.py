@@ -323,10 +323,10 @@ class Wiki:
         return json.dumps({'domains': {DOMAIN: {'origin': origin}}, 'http': {'trusted_proxies': '127.0.0.1'}, **more},
                           indent=2) + '\n'
 
-    def wire(self, url, domain=DOMAIN):
-        """VisualEditor loads and saves through the server at url, where the wiki is domain."""
+    def wire(self, url, domain=DOMAIN, forward=False):
+        """VisualEditor loads and saves through the server at url, where the wiki is domain; forward: with its users' cookies."""
         url = url.rstrip('/')
-        (self / 'settings.d/palimpsest.json').write_text(json.dumps({'url': url, 'domain': domain}))
+        (self / 'settings.d/palimpsest.json').write_text(json.dumps({'url': url, 'domain': domain, 'forward': forward}))
         shutil.copy(HERE / 'palimpsest.php', self / 'settings.d/palimpsest.php')
         (self / 'run/nginx.d/palimpsest.conf').write_text(fill_in('palimpsest.conf', {
             'url': url, 'domain': domain, 'host': urllib.parse.urlsplit(url).netloc}))
