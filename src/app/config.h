@@ -89,6 +89,11 @@ struct config_queue {
     unsigned stores_count;
 };
 
+/* Who tells of changes, and what becomes of it. */
+struct config_change {
+    int64_t event_recheck_ns;
+};
+
 enum { CONFIG_PROXIES_MAX = 64 };
 
 /* What clients written for RESTBase may count on instead of what the standards say. */
@@ -117,6 +122,7 @@ struct config {
     struct network proxies[CONFIG_PROXIES_MAX];
     unsigned proxies_count;
     struct config_queue queue;
+    struct config_change change;
     size_t page_body_bytes_max;
     size_t page_transform_bytes_max; /* of the bodies of all transforms under way */
     size_t hot_bytes;                /* of ready answers */

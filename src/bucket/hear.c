@@ -258,3 +258,35 @@ enum store_start page_hear_start(struct pages *p, struct page_hear *h)
     hear_submit(h);
     return STORE_LATER;
 }
+
+/* ---- is there anything that it would be about? ---- */
+
+static err known_in(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
+                    bool *known)
+{
+    struct look k;
+    struct page_row row;
+    look_init(&k, b, v, domain, title);
+    err e = title_newest_alive(&k.title, page_name_first, page_name_last, &row);
+    *known = e == ERR_OK;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+err page_knows(struct pages *p, uint32_t domain, str title, bool *known)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    struct title_word last;
+    *known = false;
+    if (title.n < 1 || title.n > PAGE_TITLE_BYTES_MAX)
+        return ERR_BAD;
+    struct engine_view *v = engine_view_begin(p->engine);
+    err e = word_get(v, domain, title, &last);
+    *known = e == ERR_OK || e == ERR_CORRUPT;
+    if (e == ERR_NOT_FOUND || e == ERR_CORRUPT)
+        e = ERR_OK;
+    for (unsigned i = 0; e == ERR_OK && !*known && i < p->count; i++)
+        if (hears(&p->buckets[i]))
+            e = known_in(&p->buckets[i], v, domain, title, known);
+    engine_view_end(&v);
+    return e;
+}

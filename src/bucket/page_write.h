@@ -20,5 +20,7 @@ MUST_CHECK err page_mint(struct page_bucket *b, struct engine_view *v, const str
 MUST_CHECK enum store_start page_order_start(struct page_bucket *b, struct page_order *o);
 /* As page_store_hear. */
 MUST_CHECK enum store_start page_hear_start(struct pages *p, struct page_hear *h);
+/* page_store_knows */
+MUST_CHECK err page_knows(struct pages *p, uint32_t domain, str title, bool *known);
 
 #endif

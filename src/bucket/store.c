@@ -168,6 +168,11 @@ static enum store_start pages_hear(struct page_store *s, struct page_hear *h)
     return page_hear_start(pages_of(s), h);
 }
 
+static err pages_knows(struct page_store *s, uint32_t domain, str title, bool *known)
+{
+    return page_knows(pages_of(s), domain, title, known);
+}
+
 static enum store_start pages_order(struct page_store *s, struct page_order *o)
 {
     INVARIANT(o->bucket->pages == pages_of(s));
@@ -228,6 +233,7 @@ static const struct page_store_ops pages_ops = {
     .put = pages_put,
     .order = pages_order,
     .hear = pages_hear,
+    .knows = pages_knows,
     .list = pages_list,
     .explain = pages_explain,
     .upkeep = pages_store_upkeep,

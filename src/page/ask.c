@@ -93,10 +93,8 @@ static struct trust_cell *cell_hold(const struct page_ask *a, uint64_t rev)
 static void trust(const struct page_ask *a)
 {
     uint64_t rev = a->request.rev;
-    struct trust_cell *title = cell_hold(a, 0);
     if (a->has_word && a->hear.is != WORD_OLD)
-        trust_hear(title, a->began, title_word_hash(&a->word));
-    trust_release(&title);
+        trust_hear_word(a->cell, &a->word, false); /* one that lags is asked for again by others */
     if (rev == 0)
         return;
     struct trust_cell *named = cell_hold(a, rev);
@@ -110,14 +108,13 @@ static void ask_over(struct page_ask *a)
 {
     if (a->why == RENDER_FINE && (a->hear.changed || a->hear.call.why != ERR_OK))
         tell(a);
+    trust_release(&a->cell);
     a->done(a);
 }
 
 static void checked(struct page_check *c)
 {
-    struct page_ask *a = CONTAINER_OF(c, struct page_ask, check);
-    trust_release(&a->cell);
-    ask_over(a);
+    ask_over(CONTAINER_OF(c, struct page_ask, check));
 }
 
 /* A revision is stored that is greater than the wiki's newest, or the wiki answered from a copy
@@ -125,7 +122,6 @@ static void checked(struct page_check *c)
 static void ask_again(struct page_ask *a)
 {
     const struct page_service *s = a->service;
-    a->cell = cell_hold(a, 0);
     a->check = (struct page_check){ .checks = s->checks,
                                     .domain = a->target->domain,
                                     .cell = a->cell,
@@ -202,6 +198,7 @@ static void parsed(struct render_request *r, enum render_why why)
 void page_ask_start(struct page_ask *a)
 {
     a->began = clock_store(a->service->clock);
+    a->cell = a->service->trust == NULL ? NULL : cell_hold(a, 0);
     a->request = (struct render_request){ .origin = a->target->domain->origin,
                                           .want = a->want,
                                           .fresh = a->fresh,

@@ -41,7 +41,7 @@ struct page_ask {
     struct title_word word;
     struct title_mark marks[ASK_MARKS_MAX];
     unsigned marks_count;
-    struct trust_cell *cell; /* while a word that lags is asked for again */
+    struct trust_cell *cell; /* of the title: a doubt meanwhile finds it. NULL: no trust */
     struct page_check check;
 };
 /* done: once, later, on the pool, when the marks are on disk; one that could not be written is

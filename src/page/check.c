@@ -16,6 +16,12 @@
 #include <stdlib.h>
 
 static const int64_t rests_ms[] = { 1000, 5000, 30000 }; /* of a title whose word lags */
+enum { REST_LOOK_MS = 100 };                             /* how often those are looked at */
+
+/* Of titles, and of revisions. */
+enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
+/* Who wants it: somebody waits, somebody said that it changed, or it is a little old. */
+enum check_rank { RANK_URGENT, RANK_LOOKED, RANK_LATER, RANKS };
 
 enum item_state { ITEM_QUEUED, ITEM_ASKED, ITEM_RESTS };
 struct check_item {
@@ -25,20 +31,19 @@ struct check_item {
     struct trust_cell *cell; /* with a reference */
     struct list waiters;
     enum item_state state;
-    unsigned rested; /* how often */
-    mono due;        /* RESTS */
+    enum check_rank rank; /* QUEUED */
+    unsigned rested;      /* how often */
+    store_time due;       /* RESTS */
+    bool again;           /* ASKED: it was looked at meanwhile */
     struct title_word word;
     uint64_t above; /* with word: is this there? */
 };
-
-/* Of titles, and of revisions. */
-enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
 
 struct check_domain {
     struct page_checks *all;
     const struct page_domain *domain;
     struct hash items; /* by cell */
-    struct list urgent[KINDS], later[KINDS], resting;
+    struct list queued[RANKS][KINDS], resting;
     enum check_kind last;        /* that was asked for */
     struct heap deadlines;       /* of who waits */
     struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
@@ -115,15 +120,21 @@ static enum check_kind item_kind(const struct check_item *i)
     return i->above != 0 || trust_key_of(i->cell).rev != 0 ? KIND_REVISIONS : KIND_TITLES;
 }
 
-static void item_queue(struct check_item *i, bool urgent)
+static bool some(const struct check_domain *d, enum check_rank rank)
+{
+    const struct list *lists = d->queued[rank];
+    return !list_empty(&lists[KIND_TITLES]) || !list_empty(&lists[KIND_REVISIONS]);
+}
+
+static void item_queue(struct check_item *i, enum check_rank rank)
 {
     struct check_domain *d = i->of;
-    enum check_kind kind = item_kind(i);
     list_remove(&i->link);
     i->state = ITEM_QUEUED;
-    if (!urgent && list_empty(&d->later[KIND_TITLES]) && list_empty(&d->later[KIND_REVISIONS]))
+    i->rank = rank;
+    if (rank == RANK_LATER && !some(d, RANK_LATER))
         d->gathered_at = mono_add_ms(now_of(d), CHECK_GATHER_MS);
-    list_append(urgent ? &d->urgent[kind] : &d->later[kind], &i->link);
+    list_append(&d->queued[rank][item_kind(i)], &i->link);
 }
 
 /* ---- who waits ---- */
@@ -194,10 +205,12 @@ static void item_heard(struct check_item *i, store_time asked_at)
     waiters_heard(i, asked_at);
     i->rested = 0;
     i->above = 0;
-    if (list_empty(&i->waiters))
-        item_free(i);
+    if (!list_empty(&i->waiters))
+        item_queue(i, RANK_URGENT);
+    else if (i->again)
+        item_queue(i, RANK_LOOKED);
     else
-        item_queue(i, true);
+        item_free(i);
 }
 
 static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
@@ -212,8 +225,13 @@ static void item_rest(struct check_item *i)
     struct check_domain *d = i->of;
     atomic_fetch_add_explicit(&d->lagging, 1, memory_order_relaxed);
     i->above = 0;
+    if (i->again) {
+        i->rested = 0;
+        item_queue(i, RANK_LOOKED);
+        return;
+    }
     i->state = ITEM_RESTS;
-    i->due = mono_add_ms(now_of(d), rests_ms[i->rested]);
+    i->due = store_time_add(clock_store(d->all->service->clock), rests_ms[i->rested] * NS_PER_MS);
     i->rested++;
     list_append(&d->resting, &i->link);
 }
@@ -231,10 +249,10 @@ static void item_became(struct check_item *i, const struct check_call *call,
     case CHECK_ABOVE:
         i->word = a->word;
         i->above = a->above;
-        item_queue(i, true);
+        item_queue(i, RANK_URGENT);
         return;
     case CHECK_OVERTAKEN:
-        item_queue(i, true);
+        item_queue(i, RANK_URGENT);
         return;
     case CHECK_UNWRITTEN:
     case CHECK_UNANSWERED:
@@ -285,6 +303,7 @@ static void call_take(struct check_call *call, struct list *from)
             return;
         struct check_item *i = CONTAINER_OF(l, struct check_item, link);
         i->state = ITEM_ASKED;
+        i->again &= i->above != 0; /* what it says of the title was asked for before */
         call->asked[call->count++] =
             (struct check_asked){ .item = i,
                                   .cell = i->cell,
@@ -294,18 +313,26 @@ static void call_take(struct check_call *call, struct list *from)
     }
 }
 
-/* Full of what is urgent, then of what is wanted anyway. */
-static void call_start(struct check_domain *d, enum check_kind kind, bool urgent)
+/* By turns, when both are wanted. */
+static enum check_kind kind_of(struct check_domain *d, enum check_rank rank)
 {
+    enum check_kind other = d->last == KIND_TITLES ? KIND_REVISIONS : KIND_TITLES;
+    d->last = list_empty(&d->queued[rank][other]) ? d->last : other;
+    return d->last;
+}
+
+/* Full of what is of that rank, then of what is wanted anyway. */
+static void call_start(struct check_domain *d, enum check_rank rank)
+{
+    enum check_kind kind = kind_of(d, rank);
     struct check_call *call = check_call_new(d->all->service, d->domain);
     call->of_revisions = kind == KIND_REVISIONS;
-    call->urgent = urgent;
+    call->urgent = rank == RANK_URGENT;
     call->over = call_over;
     call->ctx = d;
-    if (urgent)
-        call_take(call, &d->urgent[kind]);
-    call_take(call, &d->later[kind]);
-    d->calls[urgent ? 0 : 1] = call;
+    for (unsigned r = rank; r < RANKS; r++)
+        call_take(call, &d->queued[r][kind]);
+    d->calls[call->urgent ? 0 : 1] = call;
     atomic_fetch_add_explicit(&d->calls_made, 1, memory_order_relaxed);
     check_call_start(call);
 }
@@ -314,27 +341,14 @@ static void call_start(struct check_domain *d, enum check_kind kind, bool urgent
 
 static void resting_wake(struct check_domain *d)
 {
-    mono now = now_of(d);
+    store_time now = clock_store(d->all->service->clock);
     struct list *next;
     for (struct list *l = d->resting.next; l != &d->resting; l = next) {
         struct check_item *i = CONTAINER_OF(l, struct check_item, link);
         next = l->next;
-        if (i->due.ns <= now.ns)
-            item_queue(i, true);
+        if (!store_time_before(now, i->due))
+            item_queue(i, RANK_URGENT);
     }
-}
-
-static bool some(const struct list lists[KINDS])
-{
-    return !list_empty(&lists[KIND_TITLES]) || !list_empty(&lists[KIND_REVISIONS]);
-}
-
-/* By turns, when both are wanted. */
-static enum check_kind kind_of(struct check_domain *d, const struct list lists[KINDS])
-{
-    enum check_kind other = d->last == KIND_TITLES ? KIND_REVISIONS : KIND_TITLES;
-    d->last = list_empty(&lists[other]) ? d->last : other;
-    return d->last;
 }
 
 static void earlier(mono *next, mono at)
@@ -349,9 +363,11 @@ static void timer_set(struct check_domain *d)
     const struct heap_node *late = heap_first(&d->deadlines);
     if (late != NULL)
         earlier(&next, CONTAINER_OF(unconst(late), struct page_check, by_deadline)->deadline);
-    for (struct list *l = d->resting.next; l != &d->resting; l = l->next)
-        earlier(&next, CONTAINER_OF(l, struct check_item, link)->due);
-    if (some(d->later) && d->calls[1] == NULL)
+    if (!list_empty(&d->resting)) /* by the clock of what is stored, which tests move */
+        earlier(&next, mono_add_ms(now, REST_LOOK_MS));
+    if (d->calls[1] == NULL && some(d, RANK_LOOKED))
+        earlier(&next, d->paused_until);
+    else if (d->calls[1] == NULL && some(d, RANK_LATER))
         earlier(&next, d->gathered_at.ns > d->paused_until.ns ? d->gathered_at : d->paused_until);
     if (next.ns == INT64_MAX)
         loop_timer_stop(d->timer);
@@ -364,11 +380,11 @@ static void urgent_refuse(struct check_domain *d)
 {
     int64_t left_s = (d->paused_until.ns - now_of(d).ns) / NS_PER_S + 1;
     for (unsigned kind = 0; kind < KINDS; kind++)
-        for (struct list *l = list_first(&d->urgent[kind]); l != NULL;
-             l = list_first(&d->urgent[kind])) {
+        for (struct list *l = list_first(&d->queued[RANK_URGENT][kind]); l != NULL;
+             l = list_first(&d->queued[RANK_URGENT][kind])) {
             struct check_item *i = CONTAINER_OF(l, struct check_item, link);
             waiters_end(i, ERR_AGAIN, left_s);
-            item_queue(i, false);
+            item_queue(i, RANK_LATER);
         }
 }
 
@@ -381,10 +397,12 @@ static void domain_turn(struct check_domain *d)
     if (paused)
         urgent_refuse(d);
     if (!paused && !d->all->stopped) {
-        if (d->calls[0] == NULL && some(d->urgent))
-            call_start(d, kind_of(d, d->urgent), true);
-        if (d->calls[1] == NULL && some(d->later) && now.ns >= d->gathered_at.ns)
-            call_start(d, kind_of(d, d->later), false);
+        if (d->calls[0] == NULL && some(d, RANK_URGENT))
+            call_start(d, RANK_URGENT);
+        if (d->calls[1] == NULL && some(d, RANK_LOOKED))
+            call_start(d, RANK_LOOKED);
+        if (d->calls[1] == NULL && some(d, RANK_LATER) && now.ns >= d->gathered_at.ns)
+            call_start(d, RANK_LATER);
     }
     if (!d->all->stopped)
         timer_set(d);
@@ -418,7 +436,7 @@ static void start_run(struct task *t)
     heap_add(&d->deadlines, &c->by_deadline);
     atomic_fetch_add_explicit(&d->waiting, 1, memory_order_relaxed);
     if (is_new || i->state == ITEM_QUEUED)
-        item_queue(i, true);
+        item_queue(i, RANK_URGENT);
     domain_turn(d);
 }
 
@@ -444,6 +462,43 @@ bool page_check_leave(struct page_check *c)
     return true;
 }
 
+/* A look, when it is asked for already. */
+static void item_look(struct check_item *i)
+{
+    switch (i->state) {
+    case ITEM_ASKED:
+        i->again = true;
+        return;
+    case ITEM_RESTS:
+        i->rested = 0;
+        break;
+    case ITEM_QUEUED:
+        if (i->rank != RANK_LATER)
+            return;
+        break;
+    }
+    item_queue(i, RANK_LOOKED);
+}
+
+bool page_checks_look(struct page_checks *c, const struct page_domain *domain,
+                      struct trust_cell *cell)
+{
+    struct check_domain *d = domain_of(c, domain);
+    struct check_item *i = c->stopped ? NULL : item_find(d, cell);
+    if (i != NULL) {
+        item_look(i);
+    } else if (!c->stopped && (i = item_new(d, cell)) != NULL) {
+        item_queue(i, RANK_LOOKED);
+    }
+    return i != NULL;
+}
+
+void page_checks_turn(struct page_checks *c, const struct page_domain *domain)
+{
+    if (!c->stopped)
+        domain_turn(domain_of(c, domain));
+}
+
 static const struct page_domain *domain_numbered(const struct page_service *s, uint32_t number)
 {
     for (unsigned i = 0; i < s->domains_count; i++)
@@ -462,7 +517,7 @@ static void soon(void *ctx, struct trust_cell *cell)
         struct check_domain *d = domain_of(c, domain);
         i = item_find(d, cell);
         if (i == NULL && (i = item_new(d, cell)) != NULL)
-            item_queue(i, false);
+            item_queue(i, RANK_LATER);
         domain_turn(d);
     }
     if (i == NULL)
@@ -479,10 +534,9 @@ static void domain_init(struct page_checks *c, unsigned n)
     hash_init(&d->items);
     heap_init(&d->deadlines, deadline_less);
     list_init(&d->resting);
-    for (unsigned kind = 0; kind < KINDS; kind++) {
-        list_init(&d->urgent[kind]);
-        list_init(&d->later[kind]);
-    }
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        for (unsigned rank = 0; rank < RANKS; rank++)
+            list_init(&d->queued[rank][kind]);
     d->timer = loop_timer_new(c->service->loop, domain_timer, d);
 }
 

@@ -3,11 +3,13 @@
  *
  * Model. What is wanted is a cell of trust.h. Of each domain there are two calls at most: one for
  * what somebody waits for, which starts at once; one for what is wanted behind an answer, which is
- * gathered for CHECK_GATHER_MS. Who comes meanwhile waits for the next.
+ * gathered for CHECK_GATHER_MS, but for titles of which somebody said that they changed. Who comes
+ * meanwhile waits for the next.
  *   A word is trusted once the store has heard it. A revision that is stored and greater than the
  * wiki's newest is asked for by its number: it was deleted, or the wiki answered from a copy of its
  * database that is behind. Then, and when a word lags otherwise, nothing is trusted, and the title
- * is asked for again, after 1, 5 and 30 s; what it says then is believed.
+ * is asked for again, after 1, 5 and 30 s; what it says then is believed. A word lags, too, that
+ * does not reach what the wiki is known to have done (trust_bind).
  *   A wiki that fails, or wants to be left alone, is asked nothing for as long as it wants, else
  * for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who waits is told at once. Thread: start from
  * any, figures, too; the rest on the loop. */
@@ -63,6 +65,13 @@ MUST_CHECK bool page_check_leave(struct page_check *c);
 
 /* When the wiki answered last, whatever it was asked for here; ZERO: not yet. Thread: any. */
 store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d);
+
+/* Somebody said that this title changed: it is asked for at once, after page_checks_turn, in the
+ * call that is not for who waits. What is asked for already is asked for again. False: too many
+ * are. Thread: loop. */
+bool page_checks_look(struct page_checks *c, const struct page_domain *domain,
+                      struct trust_cell *cell);
+void page_checks_turn(struct page_checks *c, const struct page_domain *domain);
 
 /* Of a domain; read anywhere. */
 struct check_figures {

@@ -89,17 +89,27 @@ static bool hear_above(struct check_call *call, enum page_state state)
     return true;
 }
 
+/* One that does not reach what the wiki is known to have done is not even heard: of a page that was
+ * just made it may say that there is none. */
+static bool fill_word(struct check_call *call)
+{
+    struct check_asked *a = current(call);
+    if (!word_of(call, &call->request.words.titles[call->next], &a->word))
+        return false;
+    a->became = CHECK_LAGS;
+    call->hear.word = &a->word;
+    call->hear.believe = a->believe;
+    return a->believe || trust_reaches(a->cell, &a->word);
+}
+
 /* Fills in what is heard. False: nothing is, and a->became says why. */
 static bool fill(struct check_call *call)
 {
     struct check_asked *a = current(call);
     enum page_state state = PAGE_CURRENT;
     a->became = CHECK_UNANSWERED;
-    if (!call->of_revisions) {
-        call->hear.word = &a->word;
-        call->hear.believe = a->believe;
-        return word_of(call, &call->request.words.titles[call->next], &a->word);
-    }
+    if (!call->of_revisions)
+        return fill_word(call);
     if (!state_of(call, &call->request.words.revisions[call->next], &state))
         return false;
     if (a->above == 0) {
@@ -112,13 +122,14 @@ static bool fill(struct check_call *call)
 
 /* ---- heard ---- */
 
-static void trust(const struct check_call *call, const struct check_asked *a)
+/* False: the word came before what it must reach became known. */
+static bool trust(const struct check_call *call, const struct check_asked *a)
 {
-    if (trust_key_of(a->cell).rev != 0)
-        trust_hear(a->cell, call->asked_at,
-                   call->mark.state == PAGE_CURRENT ? TRUST_SHOWN : TRUST_HIDDEN);
-    else
-        trust_hear(a->cell, a->word.asked_at, title_word_hash(&a->word));
+    if (trust_key_of(a->cell).rev == 0)
+        return trust_hear_word(a->cell, &a->word, a->believe);
+    trust_hear(a->cell, call->asked_at,
+               call->mark.state == PAGE_CURRENT ? TRUST_SHOWN : TRUST_HIDDEN);
+    return true;
 }
 
 /* The store has heard the current one, or has not. */
@@ -140,8 +151,7 @@ static void end_current(struct check_call *call)
     } else if (of_word && call->hear.is == WORD_OLD) {
         a->became = CHECK_OVERTAKEN;
     } else {
-        a->became = CHECK_HEARD;
-        trust(call, a);
+        a->became = trust(call, a) ? CHECK_HEARD : CHECK_LAGS;
     }
 }
 

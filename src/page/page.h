@@ -33,6 +33,7 @@ struct loop;
 struct page_changes;
 struct page_checks;
 struct page_leaves;
+struct page_looks;
 struct page_quota;
 
 /* What the operator chose for a bucket. */
@@ -79,6 +80,7 @@ struct page_service {
     struct page_trust *trust;   /* NULL: no domain has an origin with api.php */
     struct page_checks *checks; /* with trust */
     struct page_leaves *leaves; /* NULL: no domain keeps any */
+    struct page_looks *looks;   /* with trust */
     store_time began;           /* when the server started */
     struct page_quota *quota;   /* what may be kept for editors */
     struct loop *loop;

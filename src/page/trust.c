@@ -3,7 +3,8 @@
  * Invariants: (1) a cell is in its shard's table and ring from page_trust_hold until it is
  * forgotten; (2) one that is held, or in doubt, is not forgotten; (3) asked_at and says are written
  * under the shard's lock, says first: who reads asked_at first sees the number that belongs to it,
- * or a newer one. */
+ * or a newer one; (4) the cell of a title is not forgotten before those of its
+ * revisions, which are in the same shard. */
 #include "page/trust.h"
 
 #include "base/hash.h"
@@ -21,6 +22,8 @@ enum { TRUST_SHARDS = 16, CACHE_LINE = 64 };
 struct trust_cell {
     struct page_trust *all;
     struct shard *shard;
+    struct trust_cell *title_cell; /* of a revision: its title's; else NULL */
+    unsigned revisions;            /* cells of them, which stand on this one; under the lock */
     struct hash_node node;
     struct list ring;
     unsigned refs;      /* under the lock */
@@ -29,6 +32,7 @@ struct trust_cell {
     atomic_bool posted; /* task is on its way */
     _Atomic int64_t asked_at, doubt_at;
     _Atomic uint64_t says;
+    struct title_bound bound; /* of a title, under the lock */
     struct task task;
     uint32_t domain;
     uint64_t rev;
@@ -79,35 +83,6 @@ void page_trust_on_soon(struct page_trust *t, struct home *home, trust_soon_fn *
     t->soon_ctx = ctx;
 }
 
-static void cell_forget(struct shard *s, struct trust_cell *c)
-{
-    hash_remove(&s->cells, &c->node);
-    list_remove(&c->ring);
-    s->count--;
-    free(c);
-}
-
-void page_trust_free(struct page_trust **tp)
-{
-    struct page_trust *t = *tp;
-    if (t == NULL)
-        return;
-    MAGIC_CHECK(t, TRUST_MAGIC);
-    for (unsigned i = 0; i < TRUST_SHARDS; i++) {
-        struct shard *s = &t->shards[i];
-        INVARIANT(s->held == 0);
-        for (struct list *l = list_first(&s->ring); l != NULL; l = list_first(&s->ring))
-            cell_forget(s, CONTAINER_OF(l, struct trust_cell, ring));
-        hash_fini(&s->cells);
-        (void)pthread_mutex_destroy(&s->lock); /* nobody has it */
-    }
-    t->magic = 0;
-    free(t);
-    *tp = NULL;
-}
-
-/* ---- cells ---- */
-
 static void shard_lock(struct shard *s)
 {
     int failed = pthread_mutex_lock(&s->lock);
@@ -119,6 +94,57 @@ static void shard_unlock(struct shard *s)
     int failed = pthread_mutex_unlock(&s->lock);
     INVARIANT(failed == 0);
 }
+
+/* Under the lock. */
+static void cell_ref(struct shard *s, struct trust_cell *c)
+{
+    s->held += c->refs == 0;
+    c->refs++;
+}
+
+static void cell_forget(struct shard *s, struct trust_cell *c)
+{
+    INVARIANT(c->revisions == 0);
+    if (c->title_cell != NULL)
+        c->title_cell->revisions--;
+    hash_remove(&s->cells, &c->node);
+    list_remove(&c->ring);
+    s->count--;
+    free(c);
+}
+
+/* of_revisions: those alone. */
+static void shard_empty(struct shard *s, bool of_revisions)
+{
+    struct list *next;
+    for (struct list *l = s->ring.next; l != &s->ring; l = next) {
+        struct trust_cell *c = CONTAINER_OF(l, struct trust_cell, ring);
+        next = l->next;
+        if (c->title_cell != NULL || !of_revisions)
+            cell_forget(s, c);
+    }
+}
+
+void page_trust_free(struct page_trust **tp)
+{
+    struct page_trust *t = *tp;
+    if (t == NULL)
+        return;
+    MAGIC_CHECK(t, TRUST_MAGIC);
+    for (unsigned i = 0; i < TRUST_SHARDS; i++) {
+        struct shard *s = &t->shards[i];
+        INVARIANT(s->held == 0);
+        shard_empty(s, true);
+        shard_empty(s, false);
+        hash_fini(&s->cells);
+        (void)pthread_mutex_destroy(&s->lock); /* nobody has it */
+    }
+    t->magic = 0;
+    free(t);
+    *tp = NULL;
+}
+
+/* ---- cells ---- */
 
 static bool cell_in_doubt(const struct trust_cell *c)
 {
@@ -133,16 +159,26 @@ static void shard_evict(struct shard *s, size_t cells_max)
         struct trust_cell *c = CONTAINER_OF(list_take(&s->ring), struct trust_cell, ring);
         list_append(&s->ring, &c->ring);
         bool used = atomic_exchange_explicit(&c->used, false, memory_order_relaxed);
-        if (!used && c->refs == 0 && !cell_in_doubt(c))
+        if (!used && c->refs == 0 && c->revisions == 0 && !cell_in_doubt(c))
             cell_forget(s, c);
     }
 }
 
+/* Of a title and its revisions; its upper bits choose their shard. */
+static uint64_t title_hash(const struct page_trust *t, const struct trust_key *k)
+{
+    return XXH3_64bits_withSeed(k->title.p, k->title.n, t->seed ^ ((uint64_t)k->domain << 32));
+}
+
+static struct shard *shard_of(struct page_trust *t, const struct trust_key *k)
+{
+    _Static_assert(TRUST_SHARDS == 16, "four bits choose the shard");
+    return &t->shards[title_hash(t, k) >> 60];
+}
+
 static uint64_t key_hash(const struct page_trust *t, const struct trust_key *k)
 {
-    return XXH3_64bits_withSeed(k->title.p, k->title.n,
-                                t->seed ^ ((uint64_t)k->domain << 32) ^
-                                    (k->rev * 0x9e3779b97f4a7c15u));
+    return title_hash(t, k) ^ (k->rev * 0x9e3779b97f4a7c15u);
 }
 
 static struct trust_cell *cell_find(const struct shard *s, const struct trust_key *k, uint64_t hash)
@@ -156,8 +192,7 @@ static struct trust_cell *cell_find(const struct shard *s, const struct trust_ke
     return NULL;
 }
 
-static struct trust_cell *cell_new(struct page_trust *t, struct shard *s, const struct trust_key *k,
-                                   uint64_t hash)
+static struct trust_cell *cell_new(struct page_trust *t, struct shard *s, const struct trust_key *k)
 {
     struct trust_cell *c = calloc(1, sizeof *c + k->title.n);
     INVARIANT(c != NULL);
@@ -167,30 +202,35 @@ static struct trust_cell *cell_new(struct page_trust *t, struct shard *s, const 
     c->rev = k->rev;
     c->title_bytes = k->title.n;
     memcpy(c->title, k->title.p, k->title.n);
-    hash_add(&s->cells, &c->node, hash);
+    hash_add(&s->cells, &c->node, key_hash(t, k));
     list_append(&s->ring, &c->ring);
     s->count++;
+    return c;
+}
+
+/* Under the lock. */
+static struct trust_cell *cell_get(struct page_trust *t, struct shard *s, const struct trust_key *k)
+{
+    struct trust_cell *c = cell_find(s, k, key_hash(t, k));
+    if (c == NULL)
+        c = cell_new(t, s, k);
     return c;
 }
 
 struct trust_cell *page_trust_hold(struct page_trust *t, const struct trust_key *k)
 {
     MAGIC_CHECK(t, TRUST_MAGIC);
-    uint64_t hash = key_hash(t, k);
-    struct shard *s = &t->shards[hash >> 60];
-    _Static_assert(TRUST_SHARDS == 16, "four bits choose the shard");
+    const struct trust_key title = { .domain = k->domain, .title = k->title };
+    struct shard *s = shard_of(t, k);
     shard_lock(s);
-    struct trust_cell *c = cell_find(s, k, hash);
-    if (c == NULL) {
-        c = cell_new(t, s, k, hash);
-        s->held++;
-        c->refs = 1;
-        shard_evict(s, t->shard_cells_max);
-    } else {
-        s->held += c->refs == 0;
-        c->refs++;
+    struct trust_cell *c = cell_get(t, s, k);
+    if (k->rev != 0 && c->title_cell == NULL) {
+        c->title_cell = cell_get(t, s, &title);
+        c->title_cell->revisions++;
     }
+    cell_ref(s, c);
     atomic_store_explicit(&c->used, true, memory_order_relaxed);
+    shard_evict(s, t->shard_cells_max);
     shard_unlock(s);
     return c;
 }
@@ -199,7 +239,7 @@ struct trust_cell *trust_hold(struct trust_cell *c)
 {
     shard_lock(c->shard);
     INVARIANT(c->refs > 0);
-    c->refs++;
+    cell_ref(c->shard, c);
     shard_unlock(c->shard);
     return c;
 }
@@ -227,11 +267,22 @@ struct trust_key trust_key_of(const struct trust_cell *c)
 
 /* ---- trust ---- */
 
+static int64_t doubt_of(const struct trust_cell *c)
+{
+    return atomic_load_explicit(&c->doubt_at, memory_order_acquire);
+}
+
+/* Its own, or its title's. */
+static int64_t doubt_at(const struct trust_cell *c)
+{
+    int64_t own = doubt_of(c), title = c->title_cell == NULL ? 0 : doubt_of(c->title_cell);
+    return own > title ? own : title;
+}
+
 int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now)
 {
     int64_t asked_at = atomic_load_explicit(&c->asked_at, memory_order_acquire);
-    int64_t doubt_at = atomic_load_explicit(&c->doubt_at, memory_order_acquire);
-    if (asked_at == 0 || asked_at < doubt_at ||
+    if (asked_at == 0 || asked_at < doubt_at(c) ||
         atomic_load_explicit(&c->says, memory_order_acquire) != says)
         return TRUST_NEVER;
     return now.ns > asked_at ? now.ns - asked_at : 0;
@@ -239,29 +290,94 @@ int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now)
 
 store_time trust_doubted_at(const struct trust_cell *c)
 {
-    return (store_time){ .ns = atomic_load_explicit(&c->doubt_at, memory_order_acquire) };
+    return (store_time){ .ns = doubt_at(c) };
 }
 
-void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
+/* Under the lock. */
+static void cell_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
 {
-    shard_lock(c->shard);
-    bool doubted = asked_at.ns < atomic_load_explicit(&c->doubt_at, memory_order_relaxed);
+    bool doubted = asked_at.ns < doubt_at(c);
     bool later = asked_at.ns > atomic_load_explicit(&c->asked_at, memory_order_relaxed);
     if (later && !doubted) {
         atomic_store_explicit(&c->says, says, memory_order_release);
         atomic_store_explicit(&c->asked_at, asked_at.ns, memory_order_release);
     }
+}
+
+void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
+{
+    shard_lock(c->shard);
+    cell_hear(c, asked_at, says);
     shard_unlock(c->shard);
     atomic_store_explicit(&c->wanted, false, memory_order_release);
+}
+
+bool trust_hear_word(struct trust_cell *c, const struct title_word *w, bool believe)
+{
+    shard_lock(c->shard);
+    bool heard = believe || title_word_reaches(w, &c->bound);
+    if (heard) {
+        c->bound = (struct title_bound){ .rev = 0 };
+        cell_hear(c, w->asked_at, title_word_hash(w));
+    }
+    shard_unlock(c->shard);
+    if (heard)
+        atomic_store_explicit(&c->wanted, false, memory_order_release);
+    return heard;
+}
+
+/* Under the lock. */
+static void cell_doubt(struct trust_cell *c, store_time at)
+{
+    if (at.ns > doubt_of(c))
+        atomic_store_explicit(&c->doubt_at, at.ns, memory_order_release);
+    atomic_fetch_add_explicit(&c->all->doubts, 1, memory_order_relaxed);
+}
+
+static void cell_bind(struct trust_cell *c, const struct title_bound *b)
+{
+    if (b->rev > c->bound.rev)
+        c->bound.rev = b->rev;
+    if (b->touched > c->bound.touched)
+        c->bound.touched = b->touched;
 }
 
 void trust_doubt(struct trust_cell *c, store_time at)
 {
     shard_lock(c->shard);
-    if (at.ns > atomic_load_explicit(&c->doubt_at, memory_order_relaxed))
-        atomic_store_explicit(&c->doubt_at, at.ns, memory_order_release);
+    cell_doubt(c, at);
     shard_unlock(c->shard);
-    atomic_fetch_add_explicit(&c->all->doubts, 1, memory_order_relaxed);
+}
+
+void trust_bind(struct trust_cell *c, const struct title_bound *b)
+{
+    shard_lock(c->shard);
+    cell_bind(c, b);
+    shard_unlock(c->shard);
+}
+
+bool trust_reaches(const struct trust_cell *c, const struct title_word *w)
+{
+    shard_lock(c->shard);
+    bool reaches = title_word_reaches(w, &c->bound);
+    shard_unlock(c->shard);
+    return reaches;
+}
+
+bool page_trust_doubt(struct page_trust *t, const struct trust_key *k, store_time at,
+                      const struct title_bound *b)
+{
+    MAGIC_CHECK(t, TRUST_MAGIC);
+    INVARIANT(k->rev == 0);
+    struct shard *s = shard_of(t, k);
+    shard_lock(s);
+    struct trust_cell *c = cell_find(s, k, key_hash(t, k));
+    if (c != NULL) {
+        cell_bind(c, b);
+        cell_doubt(c, at);
+    }
+    shard_unlock(s);
+    return c != NULL;
 }
 
 static void soon_run(struct task *task)

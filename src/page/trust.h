@@ -5,7 +5,9 @@
  * TRUST_SHOWN or not). Who answers from the store compares that number with what the store has
  * heard: so a word that another one overtook is not trusted. Ready answers hold the cell of their
  * title, and share its trust.
- *   A doubt is a hint that something changed: nothing asked for before it is trusted.
+ *   A doubt is a hint that something changed: nothing asked for before it is trusted. The doubt of
+ * a title is one of all its revisions. It may have a bound: a word of the title that does not reach
+ * that comes from a copy of the wiki's database that is behind, and is not trusted either.
  *   All of this is in memory alone: after a start nothing is trusted, and what is read first is
  * asked for first. To lose a cell is to lose trust, which costs a question and is always safe.
  * Cells that nobody holds are forgotten when there are too many, those not used for the longest
@@ -18,6 +20,7 @@
 #include "base/home.h"
 #include "base/str.h"
 #include "base/times.h"
+#include "title/word.h"
 
 enum { TRUST_CELLS_DEFAULT = 200000 };
 #define TRUST_NEVER INT64_MAX /* an age: it was never asked for */
@@ -54,8 +57,18 @@ int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now);
 /* A word, asked for at that instant. One asked for before the last, or before a doubt, is passed
  * over. */
 void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says);
+/* The same of a title's word. False: it does not reach the bound, and is not trusted; believe: it
+ * is, whatever it reaches. What reaches the bound ends it. */
+bool trust_hear_word(struct trust_cell *c, const struct title_word *w, bool believe);
 void trust_doubt(struct trust_cell *c, store_time at);
 store_time trust_doubted_at(const struct trust_cell *c); /* ZERO: never */
+/* Of a title: words have to reach this, and what was to be reached before. */
+void trust_bind(struct trust_cell *c, const struct title_bound *b);
+bool trust_reaches(const struct trust_cell *c, const struct title_word *w);
+/* A doubt of a title, with that bound, when there is a cell of it; else nothing is trusted anyway,
+ * and false. */
+bool page_trust_doubt(struct page_trust *t, const struct trust_key *k, store_time at,
+                      const struct title_bound *b);
 /* A word is wanted, and nobody waits for it. */
 void trust_soon(struct trust_cell *c);
 /* None came: it may be wanted anew. */

@@ -220,6 +220,10 @@ const struct option option_rows[] = {
                "stand by for it; none:"
                " one made at the first start",
       AT(queue.deployment) },
+    { "change.event_recheck", NULL, OPTION_NS, 0, HOUR, .initial = "10s",
+      .prose = "After somebody said that a page changed, but not how to tell that the wiki knows: "
+               "when the wiki is asked once more",
+      AT(change.event_recheck_ns) },
     { "log.level", NULL, OPTION_CHOICE, .choices = levels, .initial = "info",
       .prose = "Least level that is logged", AT(log_level), .reload = OPTION_ON_RELOAD },
     { "log.format", NULL, OPTION_CHOICE, .choices = formats, .initial = "text",

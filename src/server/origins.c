@@ -7,6 +7,7 @@
 #include "loop/entropy.h"
 #include "page/check.h"
 #include "page/leave.h"
+#include "page/look.h"
 #include "page/tell.h"
 #include "render/render.h"
 #include "server/secret.h"
@@ -183,6 +184,7 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         app->page.leaves = page_leaves_new();
     app->page.trust = page_trust_new(TRUST_CELLS_DEFAULT, entropy_u64());
     app->page.checks = page_checks_new(&app->page);
+    app->page.looks = page_looks_new(&app->page, c->change.event_recheck_ns, entropy_u64());
     return ERR_OK;
 }
 
@@ -207,6 +209,8 @@ void origins_drain(struct app *app)
 {
     if (app->page.flights != NULL)
         flights_drain(app->page.flights);
+    if (app->page.looks != NULL)
+        page_looks_stop(app->page.looks);
     if (app->page.checks != NULL)
         page_checks_stop(app->page.checks);
     if (app->client != NULL)
@@ -216,6 +220,8 @@ void origins_drain(struct app *app)
 bool origins_idle(const struct app *app)
 {
     if (app->page.flights != NULL && !flights_idle(app->page.flights))
+        return false;
+    if (app->page.looks != NULL && !page_looks_idle(app->page.looks))
         return false;
     if (app->page.checks != NULL && !page_checks_idle(app->page.checks))
         return false;
@@ -229,6 +235,7 @@ void origins_close(struct app *app, struct page_domain *domains)
 {
     if (app->page.flights != NULL)
         flights_free(&app->page.flights);
+    page_looks_free(&app->page.looks);
     page_checks_free(&app->page.checks);
     page_leaves_free(&app->page.leaves);
     lists_free(&app->lists);

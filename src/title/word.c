@@ -30,6 +30,12 @@ enum title_word_is title_word_judge(const struct title_word *last, const struct 
     return WORD_NEWS;
 }
 
+bool title_word_reaches(const struct title_word *w, const struct title_bound *b)
+{
+    bool has_rev = b->rev == 0 || (!w->missing && w->rev >= b->rev);
+    return has_rev && (w->missing || w->touched >= b->touched);
+}
+
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r)
 {
     const struct title_under *m = &r->made;

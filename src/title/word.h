@@ -32,6 +32,14 @@ enum title_word_is {
 /* last NULL: it is the first, which is news. */
 enum title_word_is title_word_judge(const struct title_word *last, const struct title_word *w);
 
+/* What a word must reach to have heard of a change: 0: nothing. A page that went was touched as it
+ * went: so a word that it is missing reaches each instant, but no revision. */
+struct title_bound {
+    uint64_t rev;
+    int64_t touched; /* the wiki's clock, in seconds since 1970 */
+};
+bool title_word_reaches(const struct title_word *w, const struct title_bound *b);
+
 struct title_mark {
     enum page_state state; /* SUPPRESSED, DELETED; CURRENT: not hidden any more */
     uint64_t first, last;  /* revisions */

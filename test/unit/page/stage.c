@@ -7,6 +7,7 @@
 #include "flight/shared.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
+#include "page/look.h"
 #include "page/quota.h"
 #include "page/tell.h"
 #include "sites.h"
@@ -238,6 +239,7 @@ static void checks_open(struct stage *s)
     s->service.began = clock_store(s->service.clock);
     s->service.trust = page_trust_new(1000, 1);
     s->service.checks = page_checks_new(&s->service);
+    s->service.looks = page_looks_new(&s->service, STAGE_RECHECK_NS, 1);
     s->origin->word = (struct wiki_word){ .state = WORDS_TITLE_THERE,
                                           .page_id = 3,
                                           .rev = 7,
@@ -316,13 +318,15 @@ static void end_step(void *ctx)
 {
     struct stage *s = ctx;
     bool idle =
-        flights_idle(s->service.flights) && (!s->checked || page_checks_idle(s->service.checks));
+        flights_idle(s->service.flights) &&
+        (!s->checked || (page_looks_idle(s->service.looks) && page_checks_idle(s->service.checks)));
     if (!idle || !s->was_idle) {
         s->was_idle = idle;
         loop_post(s->loop, end_step, s);
         return;
     }
     flights_free(&s->service.flights);
+    page_looks_free(&s->service.looks);
     page_checks_free(&s->service.checks);
     if (s->service.shared != NULL)
         flight_shared_stop(s->service.shared);
@@ -332,6 +336,7 @@ static void end_step(void *ctx)
 static void checks_stop(void *ctx)
 {
     struct stage *s = ctx;
+    page_looks_stop(s->service.looks);
     page_checks_stop(s->service.checks);
 }
 

@@ -16,6 +16,8 @@
 
 #include "../cmocka_all.h"
 
+#define STAGE_RECHECK_NS (10 * NS_PER_S)
+
 struct bare_worker {
     struct home home;
     pthread_t thread;

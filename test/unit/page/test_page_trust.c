@@ -95,6 +95,71 @@ static void a_title_and_its_revisions_have_cells_of_their_own(void **state)
     page_trust_free(&t);
 }
 
+static void a_doubt_of_a_title_is_one_of_its_revisions(void **state)
+{
+    (void)state;
+    struct page_trust *t = page_trust_new(100, 1);
+    const struct trust_key k = { .domain = 1, .title = STR("T") };
+    const struct title_bound none = { .rev = 0 };
+    assert_false(page_trust_doubt(t, &k, S(40), &none)); /* nothing is trusted of it */
+    struct trust_cell *rev = hold(t, "T", 5), *other = hold(t, "U", 5);
+    trust_hear(rev, S(50), TRUST_SHOWN);
+    trust_hear(other, S(50), TRUST_SHOWN);
+    assert_true(page_trust_doubt(t, &k, S(60), &none));
+    assert_int_equal(age_s(rev, TRUST_SHOWN, 61), -1);
+    assert_int_equal(trust_doubted_at(rev).ns, S(60).ns);
+    trust_hear(rev, S(59), TRUST_SHOWN); /* asked before, answered after */
+    assert_int_equal(age_s(rev, TRUST_SHOWN, 61), -1);
+    assert_int_equal(age_s(other, TRUST_SHOWN, 61), 11);
+    trust_hear(rev, S(61), TRUST_SHOWN);
+    assert_int_equal(age_s(rev, TRUST_SHOWN, 61), 0);
+    trust_release(&rev);
+    trust_release(&other);
+    page_trust_free(&t);
+}
+
+static void a_word_below_the_bound_is_not_trusted(void **state)
+{
+    (void)state;
+    struct page_trust *t = page_trust_new(100, 1);
+    struct trust_cell *c = hold(t, "T", 0);
+    const struct title_bound rev = { .rev = 8 }, touched = { .touched = 1000 };
+    struct title_word w = { .page_id = 3, .rev = 7, .touched = 1000, .asked_at = S(50) };
+    trust_bind(c, &rev);
+    trust_bind(c, &touched);
+    assert_false(trust_hear_word(c, &w, false));
+    assert_int_equal(age_s(c, title_word_hash(&w), 50), -1);
+    w.rev = 8;
+    w.touched = 999;
+    assert_false(trust_hear_word(c, &w, false));
+    w.touched = 1000;
+    assert_true(trust_hear_word(c, &w, false));
+    assert_int_equal(age_s(c, title_word_hash(&w), 50), 0);
+    w.rev = 7; /* it was reached, and holds no more */
+    w.asked_at = S(51);
+    assert_true(trust_hear_word(c, &w, false));
+    trust_bind(c, &rev);
+    assert_true(trust_hear_word(c, &w, true));
+    trust_release(&c);
+    page_trust_free(&t);
+}
+
+static void cells_of_revisions_let_their_titles_go(void **state)
+{
+    (void)state;
+    struct page_trust *t = page_trust_new(160, 1);
+    struct trust_figures f;
+    char title[16];
+    for (unsigned i = 0; i < 5000; i++) {
+        (void)snprintf(title, sizeof title, "t%u", i);
+        struct trust_cell *c = hold(t, title, 5);
+        trust_release(&c);
+    }
+    page_trust_figures(t, &f);
+    assert_in_range(f.cells, 100, 400);
+    page_trust_free(&t);
+}
+
 static void cells_that_nobody_holds_are_bounded(void **state)
 {
     (void)state;
@@ -228,6 +293,9 @@ int main(void)
         cmocka_unit_test(the_word_asked_for_last_counts),
         cmocka_unit_test(a_doubt_is_ended_by_what_is_asked_for_later),
         cmocka_unit_test(a_title_and_its_revisions_have_cells_of_their_own),
+        cmocka_unit_test(a_doubt_of_a_title_is_one_of_its_revisions),
+        cmocka_unit_test(a_word_below_the_bound_is_not_trusted),
+        cmocka_unit_test(cells_of_revisions_let_their_titles_go),
         cmocka_unit_test(cells_that_nobody_holds_are_bounded),
         cmocka_unit_test(a_word_is_wanted_once_until_one_is_heard),
         cmocka_unit_test(who_reads_says_what_is_needed),
