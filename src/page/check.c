@@ -23,7 +23,7 @@ enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
 /* Who wants it: somebody waits, somebody said that it changed, or it is a little old. */
 enum check_rank { RANK_URGENT, RANK_LOOKED, RANK_LATER, RANKS };
 
-enum item_state { ITEM_QUEUED, ITEM_ASKED, ITEM_RESTS };
+enum item_state { ITEM_NEW, ITEM_QUEUED, ITEM_ASKED, ITEM_RESTS };
 struct check_item {
     struct hash_node node;
     struct list link;
@@ -80,17 +80,6 @@ static uint64_t cell_hash(const struct trust_cell *c)
     return (uint64_t)(uintptr_t)c * 0x9e3779b97f4a7c15u >> 16;
 }
 
-static struct check_item *item_find(struct check_domain *d, const struct trust_cell *c)
-{
-    uint64_t hash = cell_hash(c);
-    for (struct hash_node *n = hash_first(&d->items, hash); n != NULL; n = hash_next(n)) {
-        struct check_item *i = CONTAINER_OF(n, struct check_item, node);
-        if (i->cell == c)
-            return i;
-    }
-    return NULL;
-}
-
 /* NULL: there are too many. */
 static struct check_item *item_new(struct check_domain *d, struct trust_cell *c)
 {
@@ -104,6 +93,18 @@ static struct check_item *item_new(struct check_domain *d, struct trust_cell *c)
     list_init(&i->waiters);
     hash_add(&d->items, &i->node, cell_hash(c));
     return i;
+}
+
+/* Whoever gets a NEW one queues it. NULL as above. */
+static struct check_item *item_get(struct check_domain *d, struct trust_cell *c)
+{
+    uint64_t hash = cell_hash(c);
+    for (struct hash_node *n = hash_first(&d->items, hash); n != NULL; n = hash_next(n)) {
+        struct check_item *i = CONTAINER_OF(n, struct check_item, node);
+        if (i->cell == c)
+            return i;
+    }
+    return item_new(d, c);
 }
 
 static void item_free(struct check_item *i)
@@ -342,10 +343,9 @@ static void call_start(struct check_domain *d, enum check_rank rank)
 static void resting_wake(struct check_domain *d)
 {
     store_time now = clock_store(d->all->service->clock);
-    struct list *next;
-    for (struct list *l = d->resting.next; l != &d->resting; l = next) {
+    for (struct list *l = d->resting.next, *next = l->next; l != &d->resting;
+         l = next, next = l->next) {
         struct check_item *i = CONTAINER_OF(l, struct check_item, link);
-        next = l->next;
         if (!store_time_before(now, i->due))
             item_queue(i, RANK_URGENT);
     }
@@ -393,10 +393,9 @@ static void domain_turn(struct check_domain *d)
     waiters_late(d);
     resting_wake(d);
     mono now = now_of(d);
-    bool paused = now.ns < d->paused_until.ns;
-    if (paused)
+    if (now.ns < d->paused_until.ns)
         urgent_refuse(d);
-    if (!paused && !d->all->stopped) {
+    else if (!d->all->stopped) {
         if (d->calls[0] == NULL && some(d, RANK_URGENT))
             call_start(d, RANK_URGENT);
         if (d->calls[1] == NULL && some(d, RANK_LOOKED))
@@ -419,14 +418,11 @@ static void start_run(struct task *t)
 {
     struct page_check *c = CONTAINER_OF(t, struct page_check, task);
     struct check_domain *d = domain_of(c->checks, c->domain);
-    struct check_item *i = c->checks->stopped || c->left ? NULL : item_find(d, c->cell);
-    bool is_new = i == NULL;
     if (c->checks->stopped || c->left) {
         waiter_end(c, ERR_SHUTDOWN);
         return;
     }
-    if (is_new)
-        i = item_new(d, c->cell);
+    struct check_item *i = item_get(d, c->cell);
     if (i == NULL) {
         waiter_end(c, ERR_LIMIT);
         return;
@@ -435,7 +431,7 @@ static void start_run(struct task *t)
     list_append(&i->waiters, &c->link);
     heap_add(&d->deadlines, &c->by_deadline);
     atomic_fetch_add_explicit(&d->waiting, 1, memory_order_relaxed);
-    if (is_new || i->state == ITEM_QUEUED)
+    if (i->state == ITEM_NEW || i->state == ITEM_QUEUED)
         item_queue(i, RANK_URGENT);
     domain_turn(d);
 }
@@ -462,41 +458,27 @@ bool page_check_leave(struct page_check *c)
     return true;
 }
 
-/* A look, when it is asked for already. */
 static void item_look(struct check_item *i)
 {
-    switch (i->state) {
-    case ITEM_ASKED:
+    if (i->state == ITEM_ASKED) {
         i->again = true;
-        return;
-    case ITEM_RESTS:
+    } else if (i->state != ITEM_QUEUED || i->rank == RANK_LATER) {
         i->rested = 0;
-        break;
-    case ITEM_QUEUED:
-        if (i->rank != RANK_LATER)
-            return;
-        break;
+        item_queue(i, RANK_LOOKED);
     }
-    item_queue(i, RANK_LOOKED);
 }
 
+/* The timer comes behind what the caller does now: a call takes all that was said together. */
 bool page_checks_look(struct page_checks *c, const struct page_domain *domain,
                       struct trust_cell *cell)
 {
     struct check_domain *d = domain_of(c, domain);
-    struct check_item *i = c->stopped ? NULL : item_find(d, cell);
-    if (i != NULL) {
-        item_look(i);
-    } else if (!c->stopped && (i = item_new(d, cell)) != NULL) {
-        item_queue(i, RANK_LOOKED);
-    }
-    return i != NULL;
-}
-
-void page_checks_turn(struct page_checks *c, const struct page_domain *domain)
-{
-    if (!c->stopped)
-        domain_turn(domain_of(c, domain));
+    struct check_item *i = c->stopped ? NULL : item_get(d, cell);
+    if (i == NULL)
+        return false;
+    item_look(i);
+    loop_timer_start(d->timer, 0, 0);
+    return true;
 }
 
 static const struct page_domain *domain_numbered(const struct page_service *s, uint32_t number)
@@ -515,8 +497,8 @@ static void soon(void *ctx, struct trust_cell *cell)
     struct check_item *i = NULL;
     if (domain != NULL && !c->stopped) {
         struct check_domain *d = domain_of(c, domain);
-        i = item_find(d, cell);
-        if (i == NULL && (i = item_new(d, cell)) != NULL)
+        i = item_get(d, cell);
+        if (i != NULL && i->state == ITEM_NEW)
             item_queue(i, RANK_LATER);
         domain_turn(d);
     }

@@ -66,12 +66,11 @@ MUST_CHECK bool page_check_leave(struct page_check *c);
 /* When the wiki answered last, whatever it was asked for here; ZERO: not yet. Thread: any. */
 store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d);
 
-/* Somebody said that this title changed: it is asked for at once, after page_checks_turn, in the
- * call that is not for who waits. What is asked for already is asked for again. False: too many
- * are. Thread: loop. */
+/* Somebody said that this title changed: it is asked for at once, with all that are told together,
+ * in the call that is not for who waits. What is asked for already is asked for again. False: too
+ * many are. Thread: loop. */
 bool page_checks_look(struct page_checks *c, const struct page_domain *domain,
                       struct trust_cell *cell);
-void page_checks_turn(struct page_checks *c, const struct page_domain *domain);
 
 /* Of a domain; read anywhere. */
 struct check_figures {

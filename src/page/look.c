@@ -191,8 +191,6 @@ static void asked_run(struct task *t)
     struct page_looks *l = CONTAINER_OF(t, struct page_looks, task);
     for (unsigned i = 0; i < l->batch_count; i++)
         look_ask(l, l->batch[i]);
-    for (unsigned i = 0; i < l->batch_count; i++) /* the first of a domain asks for all of it */
-        page_checks_turn(l->service->checks, l->batch[i]->domain);
     for (unsigned i = 0; i < l->batch_count; i++)
         look_over(l, l->batch[i]);
     l->batch_count = 0;
