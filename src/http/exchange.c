@@ -242,6 +242,11 @@ bool http_on_admin(const struct http_exchange *x)
     return x->conn->listen->admin;
 }
 
+bool http_on_content(const struct http_exchange *x)
+{
+    return x->conn->listen->content;
+}
+
 str http_peer(const struct http_exchange *x)
 {
     return str_of(x->conn->peer);

@@ -31,6 +31,7 @@ enum http_method {
     HTTP_POST,
     HTTP_DELETE,
     HTTP_OPTIONS,
+    HTTP_PURGE, /* as caches have it: forget what this URL names */
     HTTP_METHODS,
     HTTP_OTHER
 };
@@ -63,6 +64,7 @@ struct http_listen {
     uint16_t port;       /* 0: any free one */
     bool admin;          /* serves admin routes */
     bool content;        /* serves all other routes (health and metrics answer on both) */
+    bool purge; /* serves routes of the method PURGE, which no other does, and those alone */
 };
 
 enum { HTTP_SPARE_FILES = 128 }; /* descriptors that a server wants beside its connections */
@@ -168,6 +170,7 @@ str http_body(const struct http_exchange *x);
 struct arena *http_arena(struct http_exchange *x);
 bool http_draining(const struct http_exchange *x);
 bool http_on_admin(const struct http_exchange *x);
+bool http_on_content(const struct http_exchange *x);
 str http_peer(const struct http_exchange *x); /* numeric address */
 /* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */
 str http_request_id(struct http_exchange *x);

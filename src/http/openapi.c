@@ -15,8 +15,9 @@ static const struct openapi_words *words_of(const struct openapi_opts *o, const 
 }
 
 static const char *const methods[HTTP_METHODS] = {
-    [HTTP_GET] = "get",   [HTTP_HEAD] = "head",     [HTTP_PUT] = "put",
-    [HTTP_POST] = "post", [HTTP_DELETE] = "delete", [HTTP_OPTIONS] = "options",
+    [HTTP_GET] = "get",       [HTTP_HEAD] = "head",       [HTTP_PUT] = "put",  [HTTP_POST] = "post",
+    [HTTP_DELETE] = "delete", [HTTP_OPTIONS] = "options", [HTTP_PURGE] = NULL, /* OpenAPI has no
+                                                                                  word for it */
 };
 
 /* One path without optional tails, and the row it comes from. */
@@ -150,7 +151,8 @@ err openapi_render(const struct openapi_opts *o, struct arena *a, struct buf *ou
     p->count = 0;
     for (const struct http_route *const *t = o->tables; *t != NULL; t++)
         for (const struct http_route *r = *t; r->pattern != NULL; r++)
-            add_paths(p, r);
+            if (methods[r->method] != NULL)
+                add_paths(p, r);
     buf_put(out, str_of(o->head));
     bool first = true;
     for (unsigned i = 0; i < p->count; i++) {

@@ -224,6 +224,8 @@ bool router_is_health(const struct http_route *route)
 static bool row_visible(const struct http_route *route, const struct http_listen *from)
 {
     static const char *const everywhere[] = { "metrics", "spec" };
+    if (from->purge || route->method == HTTP_PURGE)
+        return from->purge && route->method == HTTP_PURGE;
     bool shown = router_is_health(route);
     for (size_t i = 0; route->label != NULL && i < COUNT_OF(everywhere); i++)
         shown = shown || strcmp(route->label, everywhere[i]) == 0;

@@ -17,8 +17,9 @@ static enum http_method method_of(const char *name)
         const char *name;
         enum http_method method;
     } methods[] = {
-        { "GET", HTTP_GET },   { "HEAD", HTTP_HEAD },     { "PUT", HTTP_PUT },
-        { "POST", HTTP_POST }, { "DELETE", HTTP_DELETE }, { "OPTIONS", HTTP_OPTIONS },
+        { "GET", HTTP_GET },     { "HEAD", HTTP_HEAD },     { "PUT", HTTP_PUT },
+        { "POST", HTTP_POST },   { "DELETE", HTTP_DELETE }, { "OPTIONS", HTTP_OPTIONS },
+        { "PURGE", HTTP_PURGE },
     };
     for (size_t i = 0; i < COUNT_OF(methods); i++)
         if (strcmp(name, methods[i].name) == 0)
@@ -47,8 +48,9 @@ static void allow_header(struct http_exchange *x, unsigned allowed)
         enum http_method method;
         const char *name;
     } names[] = {
-        { HTTP_GET, "GET" },   { HTTP_HEAD, "HEAD" },     { HTTP_PUT, "PUT" },
-        { HTTP_POST, "POST" }, { HTTP_DELETE, "DELETE" }, { HTTP_OPTIONS, "OPTIONS" },
+        { HTTP_GET, "GET" },     { HTTP_HEAD, "HEAD" },     { HTTP_PUT, "PUT" },
+        { HTTP_POST, "POST" },   { HTTP_DELETE, "DELETE" }, { HTTP_OPTIONS, "OPTIONS" },
+        { HTTP_PURGE, "PURGE" },
     };
     char text[64];
     size_t n = 0;

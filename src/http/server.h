@@ -6,7 +6,7 @@
 #include "http/gone.h"
 
 enum {
-    HTTP_LISTENS_MAX = 8,
+    HTTP_LISTENS_MAX = 9,
     HTTP_ADDRESS_BYTES = 64,
 };
 

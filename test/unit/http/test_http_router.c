@@ -141,6 +141,31 @@ static void a_literal_hides_what_is_less_exact_whatever_its_methods(void **state
     assert_string_equal(found(*state, HTTP_OPTIONS, "/en/v1/page/html/T/7", &content), wanted);
 }
 
+static void purges_are_all_that_their_listener_sees(void **state)
+{
+    (void)state;
+    static const struct http_listen purges = { .purge = true };
+    static const struct http_route purge[] = {
+        { HTTP_PURGE, "/{+rest}", nothing, .label = "purge" },
+        { .pattern = NULL },
+    };
+    const struct http_route *tables[] = { pages, purge };
+    struct fixture f = { .router = NULL };
+    char wanted[64];
+    arena_init(&f.arena, 1 << 16);
+    assert_int_equal(router_new(tables, 2, &f.router, NULL), ERR_OK);
+    assert_string_equal(found(&f, HTTP_PURGE, "/en/v1/page/html/T", &purges),
+                        "purge en/v1/page/html/T");
+    assert_string_equal(found(&f, HTTP_PURGE, "/", &purges), "purge ");
+    assert_string_equal(found(&f, HTTP_PURGE, "/healthz", &purges), "purge healthz");
+    (void)snprintf(wanted, sizeof wanted, "no method, allowed %x", BIT(HTTP_PURGE));
+    assert_string_equal(found(&f, HTTP_GET, "/en/v1/page/html/T", &purges), wanted);
+    assert_string_equal(found(&f, HTTP_PURGE, "/nothing/of/ours", &both), "no path");
+    assert_string_equal(found(&f, HTTP_GET, "/en/v1/page/html/T", &both), "page en|html|T|-|-");
+    router_free(&f.router);
+    arena_fini(&f.arena);
+}
+
 static void listeners_see_their_own_routes(void **state)
 {
     assert_string_equal(found(*state, HTTP_POST, "/admin/backup", &content), "no path");
@@ -255,6 +280,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_literal_hides_what_is_less_exact_whatever_its_methods,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(listeners_see_their_own_routes, setup, teardown),
+        cmocka_unit_test(purges_are_all_that_their_listener_sees),
         cmocka_unit_test_setup_teardown(broken_escapes_are_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_nul_stays_a_byte, setup, teardown),
         cmocka_unit_test_setup_teardown(depth_has_a_limit_that_only_rest_passes, setup, teardown),
