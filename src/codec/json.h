@@ -66,6 +66,9 @@ struct json_member {
 };
 /* The one value that text is, without the blanks around it. False: not JSON. */
 MUST_CHECK bool json_slice_value(str text, str *value);
+/* The next item of an array, which json_slice_value gave; *rest begins as that. False: no more, or
+ * no array. */
+bool json_slice_item(str *rest, str *item);
 /* Members of an object, in order. ERR_BAD: no object, a name twice; ERR_LIMIT: more than max of
  * them, or the arena. */
 MUST_CHECK err json_slice_members(struct arena *a, str object, struct json_member *out,

@@ -18,6 +18,17 @@ bool json_slice_value(str text, str *value)
     return true;
 }
 
+bool json_slice_item(str *rest, str *item)
+{
+    struct json_scan s = json_scan_of(*rest);
+    bool first = json_scan_take(&s, '['),
+         there = first ? json_scan_peek(&s) != ']' : json_scan_take(&s, ',');
+    if (!there || !json_scan_value(&s, item))
+        return false;
+    *rest = (str){ .p = s.p, .n = (size_t)(s.end - s.p) };
+    return true;
+}
+
 static bool has_name(const struct json_member *m, unsigned count, str name)
 {
     for (unsigned i = 0; i < count; i++)

@@ -185,6 +185,23 @@ static void an_object_of_one_text_gives_it_and_all_else_nothing(void **state)
     assert_true(str_eq(out, STR("a\n")));
 }
 
+static void items_come_in_order(void **state)
+{
+    (void)state;
+    str rest = STR("[ 1 , [2,[3]], {\"a\":[4,5]} ,\"]\" ]"), item;
+    static const char *const items[] = { "1", "[2,[3]]", "{\"a\":[4,5]}", "\"]\"" };
+    for (size_t i = 0; i < COUNT_OF(items); i++) {
+        assert_true(json_slice_item(&rest, &item));
+        assert_true(str_eq(item, str_of(items[i])));
+    }
+    assert_false(json_slice_item(&rest, &item));
+    static const char *const none[] = { "[]", "[ ]", "{}", "{\"a\":1}", "7", "\"x\"" };
+    for (size_t i = 0; i < COUNT_OF(none); i++) {
+        rest = str_of(none[i]);
+        assert_false(json_slice_item(&rest, &item));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +211,7 @@ int main(void)
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(members_come_in_order_with_decoded_names),
         cmocka_unit_test(a_name_twice_and_too_many_are_refused),
+        cmocka_unit_test(items_come_in_order),
         cmocka_unit_test(strings_are_decoded),
         cmocka_unit_test(an_object_of_one_text_gives_it_and_all_else_nothing),
     };
