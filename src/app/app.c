@@ -20,19 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct http_route *const app_tables[APP_TABLES_MAX] = { app_page_routes,
-                                                              app_entry_routes,
-                                                              app_table_routes,
-                                                              app_value_routes,
-                                                              app_list_routes,
-                                                              app_flight_routes,
-                                                              app_stash_routes,
-                                                              app_admin_routes,
-                                                              app_key_routes,
-                                                              app_queue_routes,
-                                                              app_authority_routes,
-                                                              app_hook_routes,
-                                                              NULL };
+const struct http_route *const app_tables[APP_TABLES_MAX] = {
+    app_page_routes,      app_entry_routes, app_table_routes, app_value_routes, app_list_routes,
+    app_flight_routes,    app_stash_routes, app_admin_routes, app_key_routes,   app_queue_routes,
+    app_authority_routes, app_event_routes, app_purge_routes, app_hook_routes,  NULL
+};
 
 /* Of what is answered before routing. */
 static const char hot_label[] = "page.hot";
@@ -113,12 +105,14 @@ void app_options(struct http_exchange *x, void *app)
         http_reply_header(x, w.headers[i].name, w.headers[i].value);
 }
 
-/* Querator's language is spoken under /v1/, but for the operator's own routes and the hooks. */
+/* Querator's language is spoken under /v1/, but for the operator's own routes, events and the
+ * hooks; and a PURGE names paths of a wiki. */
 static bool is_queue(const struct http_exchange *x)
 {
     str path = http_target(x);
-    return str_starts(path, STR("/v1/")) && !str_starts(path, STR("/v1/admin.")) &&
-           !str_starts(path, STR("/v1/test."));
+    return http_method(x) != HTTP_PURGE && str_starts(path, STR("/v1/")) &&
+           !str_starts(path, STR("/v1/admin.")) && !str_starts(path, STR("/v1/test.")) &&
+           !str_eq(path, STR("/v1/events"));
 }
 
 /* Querator knows POST alone, and calls what it does not know unimplemented. */
@@ -147,21 +141,10 @@ const struct page_domain *app_domain_of(struct http_exchange *x, const struct ap
     return d;
 }
 
-/* A ready answer needs no route, so a listener that serves no content must not come this far. */
-static bool serves_content(const struct http_exchange *x, const struct config *config)
-{
-    if (!http_on_admin(x))
-        return true;
-    for (unsigned i = 0; i < config->listens_count; i++)
-        if (config->listens[i].admin && !config->listens[i].content)
-            return false;
-    return true;
-}
-
 bool app_early(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
-    return a->config->auth == AUTH_OPEN && serves_content(x, a->config) &&
+    return a->config->auth == AUTH_OPEN && http_on_content(x) && /* a ready answer needs no route */
            app_page_hot_answer(x, a);
 }
 

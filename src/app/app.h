@@ -91,7 +91,9 @@ extern const struct http_route app_flight_routes[]; /* flights.c: what is being 
 extern const struct http_route app_authority_routes[];
 /* queue.c: queues, Querator's API and ours; /health */
 extern const struct http_route app_queue_routes[];
-extern const struct http_route app_hook_routes[]; /* hooks.c: test.clock; only with --test-hooks */
+extern const struct http_route app_event_routes[]; /* events.c: what wikis tell of changes */
+extern const struct http_route app_purge_routes[]; /* purge.c: the same, as caches are told */
+extern const struct http_route app_hook_routes[];  /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, app_hook_routes last, ended by NULL: the one list of routes. */
 enum { APP_TABLES_MAX = 16 };

@@ -18,7 +18,7 @@
 enum {
     CONFIG_DOMAINS_MAX = 4096,
     CONFIG_BUCKETS_MAX = 64,
-    CONFIG_LISTENS_MAX = 8,
+    CONFIG_LISTENS_MAX = 9,
     CONFIG_NAME_BYTES_MAX = 255
 };
 
@@ -33,6 +33,9 @@ struct config_domain {
     bool is_private;                /* its readers are asked about first */
     int64_t leave_ttl_ms;           /* how long a yes counts */
     const char *authorization_file; /* NULL: the server asks as nobody */
+    const char *hosts_text;    /* as written; NULL: not said */
+    const char *hosts;         /* where its readers find it, separated by commas */
+    const char *article_path;  /* page/wiki_url.h */
 };
 /* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches
  * of users). */
@@ -89,12 +92,16 @@ struct config_queue {
     unsigned stores_count;
 };
 
+enum { CONFIG_PROXIES_MAX = 64 };
+
 /* Who tells of changes, and what becomes of it. */
 struct config_change {
     int64_t event_recheck_ns;
+    const char *purge_from_text;
+    struct network purge_from[CONFIG_PROXIES_MAX]; /* who may send PURGE */
+    unsigned purge_from_count;
+    const char *databases; /* of events: "NAME=DOMAIN", separated by commas */
 };
-
-enum { CONFIG_PROXIES_MAX = 64 };
 
 /* What clients written for RESTBase may count on instead of what the standards say. */
 enum config_etag { ETAG_BY_CODING, ETAG_STRONG };

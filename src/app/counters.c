@@ -8,6 +8,7 @@
 #include "list/list.h"
 #include "loop/limiter.h"
 #include "loop/loop.h"
+#include "page/look.h"
 #include "render/render.h"
 
 #include <inttypes.h>
@@ -26,6 +27,7 @@ struct figures {
     struct hot_stats hot;
     struct lists_stats lists;
     struct limiter_figures calls;
+    struct look_figures looks;
     uint64_t open_requests, cut, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
@@ -78,6 +80,11 @@ static const struct figure {
     FIGURE(METRIC_CALLS_WAITING, calls.waiting),
     FIGURE(METRIC_CALLS_REFUSED, calls.refused),
     FIGURE(METRIC_CALLS_WAIT_NS_MAX, calls.wait_ns_max),
+    FIGURE(METRIC_LOOKS_STORED, looks.looked),
+    FIGURE(METRIC_LOOKS_UNKNOWN, looks.unknown),
+    FIGURE(METRIC_LOOKS_AGAIN, looks.rechecked),
+    FIGURE(METRIC_LOOKS_DROPPED, looks.dropped),
+    FIGURE(METRIC_LOOKS_WAITING, looks.waiting),
     FIGURE(METRIC_HTTP_OPEN_REQUESTS, open_requests),
     FIGURE(METRIC_HTTP_CUT, cut),
     FIGURE(METRIC_HTTP_BUDGET_BYTES, budget_bytes),
@@ -92,6 +99,7 @@ struct app_counters {
     uint32_t magic;
     struct metric *figures[COUNT_OF(figures)];
     struct metric *reads_shown[READ_KINDS];
+    struct metric *purges[PURGE_KINDS], *events[EVENT_KINDS];
     atomic_uint_least64_t reads[READ_KINDS]; /* ready answers left out */
 };
 
@@ -103,15 +111,38 @@ static void reads_begin(struct app_counters *c, struct metrics *m)
         c->reads_shown[kind] = metric_of(reads, names[kind]);
 }
 
+static void told_begin(struct app_counters *c, struct metrics *m)
+{
+    static const char *const purges[PURGE_KINDS] = { "title", "other", "unknown", "refused" };
+    static const char *const events[EVENT_KINDS] = { "title", "other", "invalid" };
+    struct metric_family *f = metrics_row(m, METRIC_CHANGE_PURGES);
+    for (unsigned kind = 0; kind < PURGE_KINDS; kind++)
+        c->purges[kind] = metric_of(f, purges[kind]);
+    f = metrics_row(m, METRIC_CHANGE_EVENTS);
+    for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
+        c->events[kind] = metric_of(f, events[kind]);
+}
+
 struct app_counters *counters_new(struct metrics *m)
 {
     struct app_counters *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
     c->magic = COUNTERS_MAGIC;
     reads_begin(c, m);
+    told_begin(c, m);
     for (size_t i = 0; i < COUNT_OF(figures); i++)
         c->figures[i] = metrics_one(m, figures[i].id);
     return c;
+}
+
+void counters_purge(struct app_counters *c, enum purge_kind kind)
+{
+    metric_add(c->purges[kind], 1);
+}
+
+void counters_events(struct app_counters *c, enum event_kind kind, uint64_t count)
+{
+    metric_add(c->events[kind], (int64_t)count);
 }
 
 enum read_kind counters_read_kind(enum page_state s)
@@ -177,6 +208,8 @@ static void figures_get(const struct app *app, struct figures *now)
     hot_stats_get(app->hot, &now->hot);
     if (app->lists != NULL)
         lists_stats_get(app->lists, &now->lists);
+    if (app->page.looks != NULL)
+        page_looks_figures(app->page.looks, &now->looks);
     if (app->client != NULL)
         limiter_figures_get(http_client_limiter(app->client), LIMITER_ALL, NULL, &now->calls);
     now->open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);

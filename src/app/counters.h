@@ -19,6 +19,11 @@ enum read_kind { READ_CURRENT, READ_RECENT, READ_HISTORICAL, READ_GONE, READ_KIN
 enum read_kind counters_read_kind(enum page_state s);
 /* One GET or HEAD of a content that was answered otherwise than by a ready answer. */
 void counters_read(struct app_counters *c, enum read_kind kind);
+/* What became of a PURGE, and of an event. */
+enum purge_kind { PURGE_TITLE, PURGE_OTHER, PURGE_UNKNOWN, PURGE_REFUSED, PURGE_KINDS };
+void counters_purge(struct app_counters *c, enum purge_kind kind);
+enum event_kind { EVENT_TITLE, EVENT_OTHER, EVENT_INVALID, EVENT_KINDS };
+void counters_events(struct app_counters *c, enum event_kind kind, uint64_t count);
 /* Sets the gauges from the parts of app and appends the exposition. */
 void counters_render(const struct app *app, struct buf *out);
 /* What of them /v1/admin.stats says, as JSON. */

@@ -56,6 +56,7 @@ static const struct {
     { "admin.check", ADMIN },
     { "admin.backup", ADMIN },
     { "table.purge", PURGE | ADMIN },
+    { "change.write", WRITE | ADMIN },
 };
 enum { OF_QUEUES = 29 };
 _Static_assert(COUNT_OF(permissions) <= AUTH_PERMISSIONS_MAX, "one bit each");

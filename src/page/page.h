@@ -19,6 +19,7 @@
 #define PAGE_PAGE_H
 
 #include "page/trust.h"
+#include "page/wiki_url.h"
 #include "render/render.h"
 #include "store/page_store.h"
 
@@ -62,6 +63,7 @@ struct page_domain {
     int64_t check_wait_ms;    /* how long a reader waits for a word */
     bool is_private;          /* who reads is asked about first (leave.h) */
     int64_t leave_ttl_ms;
+    struct wiki_place place;        /* what purges and events call it */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
     struct page_failures *failures; /* ERR_CODES of them, loop thread; NULL without an origin */
 };

@@ -167,6 +167,9 @@ static err open_domains(struct server *s, enum server_exit *status, struct err_n
     s->app.page.domains = s->domains = domains;
     for (unsigned i = 0; i < count; i++) {
         domains[i].name = str_of(s->config->domains[i].name);
+        domains[i].place =
+            (struct wiki_place){ .hosts = str_of(s->config->domains[i].hosts),
+                                 .article_path = str_of(s->config->domains[i].article_path) };
         domains[i].forward_cookies = s->config->domains[i].forward_cookies;
         err why = page_store_domain(s->app.page.store, domains[i].name, &domains[i].number);
         if (why != ERR_OK) {
@@ -196,7 +199,7 @@ static err open_auth(struct server *s, enum server_exit *status, struct err_note
     if (why != ERR_OK || !door_open)
         return why;
     for (unsigned i = 0; i < s->config->listens_count; i++) {
-        if (options_is_loopback(s->config->listens[i].address))
+        if (s->config->listens[i].purge || options_is_loopback(s->config->listens[i].address))
             continue;
         err_note_set(note,
                      "anonymous still holds rights here, so %s is refused as a listener; make a "

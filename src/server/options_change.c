@@ -19,7 +19,8 @@ static bool same_listens(const struct config *a, const struct config *b)
         return false;
     for (unsigned i = 0; i < a->listens_count; i++) {
         const struct http_listen *x = &a->listens[i], *y = &b->listens[i];
-        if (strcmp(x->address, y->address) != 0 || x->port != y->port || x->admin != y->admin)
+        if (strcmp(x->address, y->address) != 0 || x->port != y->port || x->admin != y->admin ||
+            x->purge != y->purge)
             return false;
     }
     return true;

@@ -18,38 +18,58 @@ static struct options_from from_of(const struct options *o, const char *name)
     return from.file != NULL ? from : (struct options_from){ .file = "default" };
 }
 
-/* The admin listener comes last; without one the loopback listeners serve admin routes too. */
+/* The place of one more listener, when that option was given; else NULL. */
+static struct http_listen *listen_add(struct options *o, const char *name)
+{
+    struct config *c = &o->config;
+    const char *given = o->shown[row_of(name)];
+    if (given == NULL)
+        return NULL;
+    struct http_listen *l = &c->listens[c->listens_count++];
+    INVARIANT(option_parse_listen(o, str_of(given), l));
+    l->content = l->admin = false;
+    return l;
+}
+
+static const char *listen_name(const struct http_listen *l)
+{
+    return l->content ? "listen" : l->purge ? "change.purge_listen" : "admin_listen";
+}
+
+/* The admin listener comes behind those of "listen", and the one for PURGE last; without an admin
+ * listener those on loopback serve admin routes too. */
 static err finish_listens(struct options *o, struct err_note *note)
 {
     struct config *c = &o->config;
-    const char *admin = o->shown[row_of("admin_listen")];
-    for (unsigned i = 0; i < c->listens_count; i++) {
+    unsigned own = c->listens_count;
+    struct http_listen *admin = listen_add(o, "admin_listen");
+    struct http_listen *purge = listen_add(o, "change.purge_listen");
+    for (unsigned i = 0; i < own; i++) {
         c->listens[i].content = true;
         c->listens[i].admin = admin == NULL && options_is_loopback(c->listens[i].address);
     }
-    if (admin != NULL) {
-        struct http_listen *l = &c->listens[c->listens_count++];
-        INVARIANT(option_parse_listen(o, str_of(admin), l));
-        l->content = false;
-        l->admin = true;
-    }
+    if (admin != NULL)
+        admin->admin = true;
+    if (purge != NULL)
+        purge->purge = true;
     for (unsigned i = 0; i < c->listens_count; i++)
         for (unsigned k = 0; k < i; k++) {
             if (c->listens[i].port == 0 || c->listens[i].port != c->listens[k].port)
                 continue;
             if (strcmp(c->listens[i].address, c->listens[k].address) != 0)
                 continue;
-            const char *name = c->listens[i].content ? "listen" : "admin_listen";
+            const char *name = listen_name(&c->listens[i]);
             return option_fail(from_of(o, name), str_of(name), note, "%s:%u is there twice",
                                c->listens[i].address, c->listens[i].port);
         }
     return ERR_OK;
 }
 
+/* Where PURGE comes in nothing else does, and change.purge_from says from whom. */
 static const struct http_listen *not_loopback(const struct config *c)
 {
     for (unsigned i = 0; i < c->listens_count; i++)
-        if (!options_is_loopback(c->listens[i].address))
+        if (!c->listens[i].purge && !options_is_loopback(c->listens[i].address))
             return &c->listens[i];
     return NULL;
 }
@@ -66,7 +86,7 @@ static err finish_exposure(struct options *o, struct err_note *note)
                            "only with listeners on loopback, not with %s", outside->address);
     if (c->auth == AUTH_OPEN) {
         bool given = o->from[row_of("auth")].file != NULL;
-        const char *name = given ? "auth" : outside->content ? "listen" : "admin_listen";
+        const char *name = given ? "auth" : listen_name(outside);
         return option_fail(from_of(o, name), str_of(name), note,
                            "%sopen lets everybody do everything, so it is refused on %s; set auth: "
                            "internal and make "
@@ -111,14 +131,14 @@ static err finish_memory(struct options *o, struct err_note *note)
                        BODY_COPIES);
 }
 
-/* field: ".url", ".api", or "" of the origin itself. */
+/* field: ".url", ".api", another, or "" of the origin itself. */
 static err fail_origin(const struct options *o, unsigned i, const char *field, const char *what,
                        struct err_note *note)
 {
     const struct origin_from *all = &o->domain_from[i];
-    struct options_from from = field[0] == '\0'             ? all->last
+    struct options_from from = strcmp(field, ".url") == 0   ? all->url
                                : strcmp(field, ".api") == 0 ? all->api
-                                                            : all->url;
+                                                            : all->last;
     struct err_note name;
     err_note_set(&name, "domains.%s.origin%s", o->config.domains[i].name, field);
     return option_fail(from, str_of(name.text), note, "%s", what);
@@ -133,6 +153,7 @@ static err finish_domain(struct options *o, unsigned i, struct err_note *note)
         d->origin.domain = d->name;
     if (d->trust.max_ns < d->trust.ttl_ns)
         d->trust.max_ns = d->trust.ttl_ns;
+    bool placed = options_fill_place(o, d);
     if (d->origin.url == NULL)
         return o->domain_from[i].last.file == NULL ? ERR_OK
                                                    : fail_origin(o, i, "", "has no url", note);
@@ -141,6 +162,8 @@ static err finish_domain(struct options *o, unsigned i, struct err_note *note)
                            note);
     if (d->is_private && d->origin.kind == ORIGIN_TEMPLATE && d->origin.api == NULL)
         return fail_origin(o, i, "", "is private, and has no api that says who may read", note);
+    if (!placed)
+        return fail_origin(o, i, ".article_path", "is no path with one $1 for the title", note);
     if (origin_check(&d->origin, &field, &what) == ERR_OK)
         return ERR_OK;
     return fail_origin(o, i, strcmp(field, "api") == 0 ? ".api" : ".url", what.text, note);
@@ -183,17 +206,17 @@ static err finish_public_url(struct options *o, struct err_note *note)
         "is no URL such as https://{domain}/api/rest_v1, without a slash at the end");
 }
 
-static err finish_proxies(struct options *o, struct err_note *note)
+/* The networks in the text of that option, CONFIG_PROXIES_MAX of them at most. */
+static err finish_networks(struct options *o, const char *name, const char *text,
+                           struct network *out, unsigned *count, struct err_note *note)
 {
-    static const char name[] = "http.trusted_proxies";
-    struct config *c = &o->config;
-    str rest = str_of(c->proxies_text);
+    str rest = str_of(text);
     while (rest.n > 0) {
         str one = str_trim(str_split(&rest, ','));
-        if (c->proxies_count == CONFIG_PROXIES_MAX)
+        if (*count == CONFIG_PROXIES_MAX)
             return option_fail(from_of(o, name), str_of(name), note, "has more than %d of them",
                                CONFIG_PROXIES_MAX);
-        if (!network_parse(one, &c->proxies[c->proxies_count++]))
+        if (!network_parse(one, &out[(*count)++]))
             return option_fail(from_of(o, name), str_of(name), note,
                                "\"%.*s\" is no numeric address or network such as 192.0.2.0/24",
                                STR_ARG(one));
@@ -204,6 +227,7 @@ static err finish_proxies(struct options *o, struct err_note *note)
 err options_finish(struct options *o, struct err_note *note)
 {
     INVARIANT(!o->finished);
+    struct config *c = &o->config;
     err why = ERR_OK;
     if (o->config.domains_count == 0)
         why = option_add_domain(o, STR("localhost"), (struct options_from){ .file = "default" },
@@ -219,7 +243,13 @@ err options_finish(struct options *o, struct err_note *note)
     if (why == ERR_OK)
         why = finish_flights(o, note);
     if (why == ERR_OK)
-        why = finish_proxies(o, note);
+        why = finish_networks(o, "http.trusted_proxies", c->proxies_text, c->proxies,
+                              &c->proxies_count, note);
+    if (why == ERR_OK)
+        why = finish_networks(o, "change.purge_from", c->change.purge_from_text,
+                              c->change.purge_from, &c->change.purge_from_count, note);
+    if (why == ERR_OK)
+        why = options_finish_databases(o, from_of(o, "change.databases"), note);
     if (why == ERR_OK)
         why = finish_public_url(o, note);
     if (why == ERR_OK)

@@ -60,6 +60,12 @@ MUST_CHECK err option_list(struct options *o, str name, struct options_from from
 /* Looks at lists and Redis as a whole. from: of redis.url. */
 MUST_CHECK err options_finish_lists(struct options *o, struct options_from from,
                                     struct err_note *note);
+/* options_tell.c. change.databases: is each entry NAME=DOMAIN, of a domain that there is? */
+MUST_CHECK err options_finish_databases(struct options *o, struct options_from from,
+                                        struct err_note *note);
+/* Where the wiki of a domain is for its readers, when that was not said. False: article_path is
+ * none. */
+MUST_CHECK bool options_fill_place(struct options *o, struct config_domain *d);
 /* options_bucket.c. Sets a field of a bucket, also before its kind is known. */
 MUST_CHECK err option_set_field(struct options *o, struct option_value *v, str field,
                                 struct err_note *note);

@@ -4,6 +4,7 @@
 
 #include "app/config.h"
 #include "engine/engine.h"
+#include "page/wiki_url.h"
 
 static const char *const auths[] = { "open", "internal", NULL }; /* enum config_auth */
 static const char *const etags[] = { "weak", "strong", NULL };   /* enum config_etag */
@@ -220,6 +221,15 @@ const struct option option_rows[] = {
                "stand by for it; none:"
                " one made at the first start",
       AT(queue.deployment) },
+    { "change.purge_listen", NULL, OPTION_LISTEN_ADMIN, .initial = "",
+      .prose =
+          "Address where wikis send PURGE for pages that changed, as to a cache; none: nowhere",
+      AT(listens) },
+    { "change.purge_from", NULL, OPTION_TEXT, .initial = "127.0.0.0/8,::1",
+      .prose = "Who may send PURGE there: addresses, networks", AT(change.purge_from_text) },
+    { "change.databases", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Whose events those are that name a database and no domain: NAME=DOMAIN",
+      AT(change.databases) },
     { "change.event_recheck", NULL, OPTION_NS, 0, HOUR, .initial = "10s",
       .prose = "After somebody said that a page changed, but not how to tell that the wiki knows: "
                "when the wiki is asked once more",
@@ -320,6 +330,13 @@ const struct option option_origin_rows[] = {
       .prose = "How long its rules of titles are believed", BY(origin.siteinfo_ttl_ms) },
     { "forward_cookies", NULL, OPTION_FLAG, .initial = "false",
       .prose = "Pass cookies on to it with transforms", BY(forward_cookies) },
+    { "hosts", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Names under which its readers find it, with a port or without: PURGE and events "
+               "name them; none: the url's, and the domain's",
+      BY(hosts_text) },
+    { "article_path", NULL, OPTION_TEXT, .initial = WIKI_ARTICLE_PATH,
+      .prose = "Where its articles are there, with $1 for the title: its $wgArticlePath",
+      BY(article_path) },
     { "trust_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "60s",
       .prose = "For how long what it last said of a page counts; then it is asked again",
       BY(trust.ttl_ns) },

@@ -242,6 +242,9 @@ bool option_parse_listen(struct options *o, str text, struct http_listen *out)
     return true;
 }
 
+/* One each is left for admin_listen and change.purge_listen. */
+enum { LISTENS_OWN_MAX = CONFIG_LISTENS_MAX - 2 };
+
 static err store_listens(struct options *o, const struct option_value *v, struct err_note *note)
 {
     struct http_listen parsed[CONFIG_LISTENS_MAX];
@@ -249,9 +252,8 @@ static err store_listens(struct options *o, const struct option_value *v, struct
     str rest = v->text;
     do {
         str one = str_trim(str_split(&rest, ','));
-        if (count == CONFIG_LISTENS_MAX - 1) /* one is left for admin_listen */
-            return option_fail(v->from, v->name, note, "more than %d addresses",
-                               CONFIG_LISTENS_MAX - 1);
+        if (count == LISTENS_OWN_MAX)
+            return option_fail(v->from, v->name, note, "more than %d addresses", LISTENS_OWN_MAX);
         if (!option_parse_listen(o, one, &parsed[count]))
             return option_fail(v->from, v->name, note, "\"%.*s\" " LISTEN_WANTED,
                                STR_ARG(shown_of(one)));

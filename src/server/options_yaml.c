@@ -169,6 +169,34 @@ static err take_stores(const struct yaml_walk *w, const yaml_node_t *list)
     return why;
 }
 
+/* {name: domain, ...}, as options_tell.c reads it. */
+static err take_databases(const struct yaml_walk *w, const yaml_node_t *map)
+{
+    struct buf joined;
+    err why = ERR_OK;
+    buf_init(&joined, OPTIONS_TEXT_BYTES_MAX);
+    const yaml_node_pair_t *end = map->data.mapping.pairs.top;
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < end && why == ERR_OK; p++) {
+        const yaml_node_t *key = yaml_document_get_node(w->doc, p->key);
+        const yaml_node_t *value = yaml_document_get_node(w->doc, p->value);
+        bool plain = key->type == YAML_SCALAR_NODE && value->type == YAML_SCALAR_NODE &&
+                     !has_any(scalar_text(key), ",=") && !has_any(scalar_text(value), ",=");
+        if (plain)
+            buf_printf(&joined, "%s%.*s=%.*s", joined.n == 0 ? "" : ",", STR_ARG(scalar_text(key)),
+                       STR_ARG(scalar_text(value)));
+        else
+            why = option_fail(from_node(w, key), STR("change.databases"), w->note,
+                              "NAME: DOMAIN is wanted for each database, without commas");
+    }
+    if (why == ERR_OK && buf_status(&joined) != ERR_OK)
+        why = option_fail(from_node(w, map), STR("change.databases"), w->note, "is too long");
+    if (why == ERR_OK && joined.n > 0)
+        why = options_set(w->o, STR("change.databases"), buf_str(&joined), from_node(w, map),
+                          w->note);
+    buf_fini(&joined);
+    return why;
+}
+
 /* prefix "page": one entry of a section. */
 static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
                       yaml_node_t *value)
@@ -177,6 +205,9 @@ static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *
     bool stores = str_eq(prefix, STR("queue")) && str_eq(scalar_text(key), STR("stores"));
     if (stores && value->type == YAML_SEQUENCE_NODE)
         return take_stores(w, value);
+    if (str_eq(prefix, STR("change")) && str_eq(scalar_text(key), STR("databases")) &&
+        value->type == YAML_MAPPING_NODE)
+        return take_databases(w, value);
     buf_init(&name, NAME_BYTES_MAX);
     buf_printf(&name, "%.*s.%.*s", STR_ARG(prefix),
                STR_ARG(str_take(scalar_text(key), NAME_BYTES_MAX)));

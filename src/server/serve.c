@@ -177,14 +177,18 @@ static void timers_free(struct serve *v)
 
 /* ---- life ---- */
 
-/* The main listener first, the admin one last: so they stand in the config. */
+/* The main listener first, then others, the admin one, the one for PURGE: so they stand in the
+ * config. */
 static void announce(const struct server *s)
 {
     for (unsigned i = 0; i < s->config->listens_count; i++) {
         const struct http_listen *l = &s->config->listens[i];
         bool v6 = strchr(l->address, ':') != NULL;
-        (void)printf("%s on http://%s%s%s:%u\n", l->content ? "listening" : "admin", v6 ? "[" : "",
-                     l->address, v6 ? "]" : "", http_server_port(s->app.http, i));
+        (void)printf("%s on http://%s%s%s:%u\n",
+                     l->content ? "listening"
+                     : l->purge ? "purge"
+                                : "admin",
+                     v6 ? "[" : "", l->address, v6 ? "]" : "", http_server_port(s->app.http, i));
     }
     (void)fflush(stdout); /* who closed stdout does not want the line */
     log_event(s->app.log, LOG_INFO, "serve.ready", LOG_CSTR("data", s->config->data_dir),

@@ -95,6 +95,11 @@ static const struct openapi_words rows[] = {
     { "multi_content.titles", "Titles of a domain in key order", "limit page", "200 items" },
     { "multi_content.get", "One content of a render", "at stash",
       "200 The content|304 The client has it|410 It is gone" },
+    { "change.events", "Say what happened to pages of a wiki: one event, or an array of them",
+      "hasty",
+      "202 Taken; the pages are looked at|207 Some are invalid: invalid|400 None is valid, or "
+      "there "
+      "is none|413 More than 10 MiB, or too many" },
     { "test.clock", "Move the clock of stored time", NULL, "200 Its instant" },
     { "test.pause", "Park the requests of a queue", NULL, "200 Done" },
 };

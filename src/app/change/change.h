@@ -1,0 +1,14 @@
+/* change.h - what wikis tell of changes: PURGE as to a cache, and events as to EventGate. Both only
+ * make us look (page/look.h): who tells is not believed. Private to this folder. */
+#ifndef APP_CHANGE_CHANGE_H
+#define APP_CHANGE_CHANGE_H
+
+#include "app/app.h"
+#include "title/word.h"
+
+/* Looks at the title, as it was written, of that domain. What no page of the wiki can be called is
+ * passed over. bound: NULL or as page_look. */
+void change_look(struct app *app, struct arena *a, const struct page_domain *d, str title,
+                 const struct title_bound *bound);
+
+#endif

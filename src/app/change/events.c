@@ -1,0 +1,203 @@
+/* events.c - POST /v1/events, as EventGate takes them from EventBus.
+ *
+ * Each event is one object; nothing is kept of it but that its titles were looked at, so 202 is
+ * what all get where a log would make it 201. Jobs are told to be invalid: who sends one would wait
+ * for it in vain. */
+#include "app/answer.h"
+#include "app/change/change.h"
+#include "app/coded.h"
+#include "app/counters.h"
+#include "app/errors.h"
+#include "base/utf8.h"
+#include "codec/json.h"
+#include "codec/json_text.h"
+#include "page/wiki_event.h"
+#include "page/wiki_url.h"
+
+enum {
+    EVENTS_BODY_BYTES_MAX = 10 << 20,
+    EVENTS_MAX = 50000, /* in one request */
+    EVENTS_REPLY_BYTES_MAX = 24 << 20
+};
+
+struct events {
+    struct http_exchange *x;
+    struct app *app;
+    struct arena *arena;
+    struct buf invalid; /* the answer, when some are */
+    unsigned count, invalid_count;
+    uint64_t by[EVENT_KINDS];
+};
+
+/* ---- one event ---- */
+
+static bool is_database(const struct app *app, str database, str domain)
+{
+    str rest = str_of(app->config->change.databases);
+    while (rest.n > 0) {
+        str one = str_trim(str_split(&rest, ',')), name = str_split(&one, '=');
+        if (str_eq(name, database))
+            return str_eq(one, domain);
+    }
+    return false;
+}
+
+static bool is_of(const struct events *e, const struct wiki_event *event,
+                  const struct page_domain *d)
+{
+    if (event->domain.n > 0)
+        return str_eq(event->domain, d->name) || wiki_place_has(&d->place, event->domain);
+    return event->database.n > 0 && is_database(e->app, event->database, d->name);
+}
+
+/* What an event says by the address of a page alone. */
+static err look_at_uri(struct events *e, const struct wiki_event *event,
+                       const struct page_domain *d, bool *titled)
+{
+    struct wiki_url u;
+    str title = STR("");
+    if (!wiki_url_parse(event->uri, &u) || !wiki_place_has(&d->place, u.authority))
+        return ERR_OK;
+    err why = wiki_url_title(e->arena, &d->place, u.path, u.query, &title);
+    *titled |= why == ERR_OK && title.n > 0;
+    if (why == ERR_OK)
+        change_look(e->app, e->arena, d, title, NULL);
+    return why;
+}
+
+static err look_at(struct events *e, const struct wiki_event *event, bool *titled)
+{
+    const struct page_service *s = &e->app->page;
+    err why = ERR_OK;
+    for (unsigned i = 0; i < s->domains_count && why == ERR_OK; i++) {
+        const struct page_domain *d = &s->domains[i];
+        if (event->titles_count == 0) {
+            why = look_at_uri(e, event, d, titled);
+            continue;
+        }
+        if (!is_of(e, event, d))
+            continue;
+        *titled = true;
+        for (unsigned n = 0; n < event->titles_count; n++)
+            change_look(e->app, e->arena, d, event->titles[n].title, &event->titles[n].bound);
+    }
+    return why;
+}
+
+static void event_refuse(struct events *e, str json, const char *why)
+{
+    e->by[EVENT_INVALID]++;
+    buf_put(&e->invalid, e->invalid_count == 0 ? STR("{\"event\":") : STR(",{\"event\":"));
+    buf_put(&e->invalid, json);
+    buf_put(&e->invalid, STR(",\"error\":"));
+    json_text_append(&e->invalid, str_of(why));
+    buf_put_c(&e->invalid, '}');
+    e->invalid_count++;
+}
+
+static err event_take(struct events *e, str json)
+{
+    struct wiki_event event;
+    struct err_note note = { .text = "" };
+    bool titled = false;
+    err why = wiki_event_parse(e->arena, json, &event, &note);
+    if (why == ERR_BAD) {
+        event_refuse(e, json, note.text);
+        return ERR_OK;
+    }
+    if (why == ERR_OK && str_starts(event.stream, STR(EVENT_JOBS))) {
+        event_refuse(e, json, "jobs are not run here");
+        return ERR_OK;
+    }
+    if (why == ERR_OK)
+        why = look_at(e, &event, &titled);
+    e->by[titled ? EVENT_TITLE : EVENT_OTHER]++;
+    return why;
+}
+
+/* ---- all of them ---- */
+
+/* value: an object, or an array. ERR_BAD: there are too many. */
+static err events_take(struct events *e, str value)
+{
+    str rest = value, one = value;
+    bool list = value.p[0] == '[';
+    err why = ERR_OK;
+    while (why == ERR_OK && (list ? json_slice_item(&rest, &one) : e->count == 0)) {
+        struct arena_mark mark = arena_mark(e->arena);
+        if (++e->count > EVENTS_MAX)
+            return ERR_BAD;
+        why = event_take(e, one);
+        arena_release(e->arena, mark);
+    }
+    return why != ERR_OK ? why : buf_status(&e->invalid);
+}
+
+static void events_answer(struct events *e, bool hasty)
+{
+    for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
+        counters_events(e->app->counters, (enum event_kind)kind, e->by[kind]);
+    if (e->invalid_count == 0 || hasty) {
+        http_answer(e->x, 202, STR(""));
+        return;
+    }
+    buf_put(&e->invalid, STR("],\"error\":[]}"));
+    str body = buf_take(&e->invalid, e->arena);
+    if (body.p == NULL)
+        app_fail(e->x, ERR_LIMIT, NULL);
+    else
+        answer_json(e->x, e->invalid_count == e->count ? 400 : 207, body, "no-store");
+}
+
+static bool is_json_type(const struct http_exchange *x)
+{
+    str type = http_common(x)->content_type;
+    return str_eq_nocase(str_trim(str_take(type, str_find(type, ';'))), STR("application/json"));
+}
+
+/* NULL: it is one value, which is not empty; else what is wrong. */
+static const char *body_fault(str text, str *value)
+{
+    if (text.n == 0)
+        return "There is no event in an empty body.";
+    if (!utf8_valid(text) || !json_slice_value(text, value))
+        return "The body is not JSON in UTF-8.";
+    str rest = *value, item;
+    bool list = value->p[0] == '[', object = value->p[0] == '{';
+    if (!list && !object)
+        return "An event is an object; several are an array of objects.";
+    return list && !json_slice_item(&rest, &item) ? "There is no event in an empty array." : NULL;
+}
+
+static void post_events(struct http_exchange *x, void *app)
+{
+    struct events e = { .x = x, .app = app, .arena = http_arena(x) };
+    struct coded_body body;
+    str coding = STR_NONE, value, hasty;
+    (void)http_header(x, "content-encoding", &coding);
+    if (!coded_body_read(x, app, coding, EVENTS_BODY_BYTES_MAX, &body))
+        return;
+    const char *fault =
+        is_json_type(x) ? body_fault(body.raw, &value) : "Content-Type has to be application/json.";
+    if (fault != NULL) {
+        (void)app_refused(x, 400, "bad_request", fault);
+        return;
+    }
+    buf_init(&e.invalid, EVENTS_REPLY_BYTES_MAX);
+    buf_put(&e.invalid, STR("{\"invalid\":["));
+    err why = events_take(&e, value);
+    if (why == ERR_BAD)
+        app_problem(x, 413, "content_too_large", NULL,
+                    arena_printf(e.arena, "There are more than %d events.", EVENTS_MAX), STR_NONE);
+    else if (why != ERR_OK)
+        app_fail(x, why, NULL);
+    else
+        events_answer(&e, http_query(x, "hasty", &hasty));
+    buf_fini(&e.invalid);
+}
+
+const struct http_route app_event_routes[] = {
+    { HTTP_POST, "/v1/events", post_events, .body_bytes_max = EVENTS_BODY_BYTES_MAX,
+      .permission = "change.write", .label = "change.events" },
+    { .pattern = NULL },
+};

@@ -1,0 +1,239 @@
+"""Goal: events as EventBus sends them make the server look at the pages that they name, and are answered as EventGate
+answers; what they say is not believed. Method: a server in front of a scripted wiki whose pages change; events of both
+generations, forged, twice, late, broken; what the wiki was asked is counted."""
+import gzip
+import json
+import subprocess
+import tempfile
+import time
+
+from change_help import figure, told_server, wait_figure
+from harness import Server, check, eq, main, scene, wait_until
+from origin import Origin, status_of
+from page_help import get, path
+
+EVENTS = '/v1/events'
+HASTY = EVENTS + '?hasty'
+TEN_MIB = 10 << 20
+
+
+def event(stream, domain='localhost', dt=None, uri='http://wiki.test/wiki/U', **members):
+    meta = {'stream': stream, 'id': '4f533261-e5f8-11f1-bc4a-ad5383df5814', 'uri': uri}
+    if domain:
+        meta['domain'] = domain
+    if dt:
+        meta['dt'] = dt
+    return {'$schema': f'/{stream}/1.0.0', 'meta': meta, **members}
+
+
+def page_change(kind, title, rev, **members):
+    return event('mediawiki.page_change.v1', dt=now(), page_change_kind=kind, page={'page_title': title, 'page_id': 3},
+                 revision={'rev_id': rev}, dt_of_event=None, **members)
+
+
+def now(seconds=0):
+    return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + seconds))
+
+
+def told(server, *events, status=202, target=EVENTS):
+    answer = server.json('POST', target, body=list(events) if len(events) != 1 else events[0])
+    eq(answer.status, status, f'{answer.body}')
+    return answer.body
+
+
+def read(server, title='A', rev=None):
+    return get(server, title, rev).body
+
+
+def edit(origin, title, text):
+    rev = origin.pages[title][-1].rev + 1
+    origin.page(title, (rev, text))
+    origin.touched[title] = now()
+    return rev
+
+
+@scene
+def an_edit_is_there_for_the_next_reader(binary):
+    with Origin() as origin, told_server(binary, origin, '--set', 'change.databases=wikidb=localhost') as server:
+        origin.page('A', (7, 'before'))
+        makers = {
+            'revision-create': lambda rev: event('mediawiki.revision-create', page_title='A', rev_id=rev),
+            'page-create': lambda rev: event('mediawiki.page-create', page_title='A', rev_id=rev),
+            'undelete': lambda rev: event('mediawiki.page-undelete', page_title='A', rev_id=rev),
+            'by the host': lambda rev: event('mediawiki.revision-create', 'wiki.test', page_title='A', rev_id=rev),
+            'by the database': lambda rev: event('mediawiki.revision-create', None, database='wikidb', page_title='A', rev_id=rev),
+            'page_change.v1': lambda rev: page_change('edit', 'A', rev),
+            'links': lambda rev: event('mediawiki.page-links-change', page_title='A', rev_id=rev),
+            'properties': lambda rev: event('mediawiki.page-properties-change', page_title='A', rev_id=rev),
+            'by its address': lambda rev: event('resource_change', None, uri='http://wiki.test/wiki/A'),
+            'purged': lambda rev: event('resource-purge', 'else.test', uri='https://wiki.test/w/index.php?title=A#x'),
+            'unknown': lambda rev: event('mediawiki.cirrussearch.page_rerender.v1', page_title='A'),
+        }
+        for name, make in makers.items():
+            for _ in range(3):
+                last = read(server)
+            rev = edit(origin, 'A', f'by {name}')
+            eq(read(server), last, 'nobody has told of it')
+            told(server, make(rev))
+            check(f'by {name}<'.encode() in read(server), f'{name}: {read(server)}')
+        eq(figure(server, 'change_events_total{named="title"}'), len(makers))
+
+
+@scene
+def moves_deletions_and_hidden_texts(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        for title in ('A', 'B', 'C', 'D'):
+            origin.page(title, (ord(title), f'secret of {title}'), (ord(title) + 100, f'latest of {title}'))
+            read(server, title)
+            read(server, title, ord(title))
+        origin.pages['E'] = origin.pages.pop('A')
+        told(server, event('mediawiki.page-move', page_title='E', rev_id=ord('A') + 100, dt=now(),
+                           prior_state={'page_title': 'A', 'rev_id': 2}))
+        eq(server.request('GET', path('html', 'A')).status, 404)
+        check(b'latest of A' in read(server, 'E'), 'moved')
+        origin.delete('B')
+        told(server, event('mediawiki.page-delete', page_title='B', rev_id=ord('B') + 100, dt=now()))
+        eq(server.request('GET', path('html', 'B')).status, 404)
+        origin.hide('C', ord('C'))
+        origin.touched['C'] = now()
+        told(server, event('mediawiki.revision-visibility-change', page_title='C', rev_id=ord('C'), dt=now()))
+        eq(server.request('GET', path('html', 'C', ord('C'))).status, 410)
+        origin.delete('D')
+        told(server, page_change('delete', 'D', ord('D') + 100))
+        eq(server.request('GET', path('html', 'D', ord('D'))).status, 404)
+
+
+@scene
+def a_word_that_has_not_heard_of_it_is_not_trusted(binary):
+    with Origin() as origin, told_server(binary, origin, '--set', 'domains.localhost.origin.check_wait=300ms') as server:
+        origin.page('A', (7, 'before'))
+        read(server)
+        told(server, event('mediawiki.revision-create', page_title='A', rev_id=8))
+        asked = wait_until(lambda: origin.count('words'), 'asked at once')
+        check(b'before' in read(server), 'it lags: nothing better can be had')
+        edit(origin, 'A', 'after')      # the copy has caught up
+        server.clock(advance='1100ms')
+        wait_until(lambda: origin.count('words') > asked, 'asked again')
+        check(b'after' in read(server), 'heard')
+        for seconds in (1, 5, 30):      # a forged one is believed in the end not to be true
+            if seconds == 1:
+                told(server, event('mediawiki.revision-create', page_title='A', rev_id=10**15))
+            asked = origin.count('words')
+            server.clock(advance=f'{seconds}s')
+            wait_until(lambda: origin.count('words') > asked, f'asked after {seconds} s')  # pylint: disable=cell-var-from-loop
+        asked = origin.count('words')
+        check(b'after' in read(server), 'as it is')
+        eq(origin.count('words'), asked, 'trusted')
+
+
+@scene
+def forged_twice_late_and_for_what_is_not_there(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        origin.page('A', (7, 'text'))
+        read(server)
+        made = origin.count('render')
+        same = event('mediawiki.revision-create', page_title='A', rev_id=7)
+        told(server, *[same] * 50)
+        told(server, event('mediawiki.page-delete', page_title='A', rev_id=7, dt='2020-01-01T00:00:00Z'))
+        told(server, event('mediawiki.revision-create', page_title='A', rev_id=3))
+        told(server, event('mediawiki.page-move', page_title='X', prior_state={'page_title': 'A'},
+                           new_redirect_page={'page_title': 'A', 'rev_id': 7}, rev_id=1))
+        check(b'text' in read(server), 'as it was')
+        eq(origin.count('render'), made, 'nothing was made anew')
+        check(origin.count('words') <= 8, f'asked together: {origin.count("words")}')
+        told(server, *[event('mediawiki.revision-create', page_title=f'Unknown_{i}', rev_id=i + 1) for i in range(200)])
+        told(server, event('mediawiki.revision-create', 'nobody.test', page_title='A', rev_id=9),
+             event('mediawiki.revision-create', None, database='nobody', page_title='A', rev_id=9),
+             event('test.event', None), event('mediawiki.page-create', page_title='..', rev_id=1),
+             event('mediawiki.page-create', page_title='x' * 5000, rev_id=1), event('x', page_title=7),
+             event('x', page_title=None), event('mediawiki.revision-create', page_title='U', rev_id=-1),
+             {'meta': {'stream': 'x', 'uri': 'http://[', 'dt': 'never'}})
+        wait_figure(server, 'looks_unknown_total', 201)
+        asked = [target for kind, target, *_ in origin.seen if kind == 'words']
+        check(asked and all('titles=%1FA' in target or 'titles=%1FX' in target for target in asked), asked)
+
+
+@scene
+def what_is_no_event_is_told(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        good = event('mediawiki.revision-create', page_title='A', rev_id=7)
+        job = event('mediawiki.job.refreshLinks', type='refreshLinks')
+        bad = {'meta': {'id': 'x'}, 'page_title': 'A', 'z': [1, 1.50, '\u00e9'], 'a': {}}
+        reply = told(server, good, bad, status=207)
+        eq(reply['error'], [])
+        eq([item['event'] for item in reply['invalid']], [bad])
+        check('meta.stream' in reply['invalid'][0]['error'], reply)
+        raw = server.request('POST', EVENTS, {'Content-Type': 'application/json; charset=utf-8'},
+                             b'[ {"z":1.50, "a" : 1} ]')
+        eq(raw.status, 400)
+        check(b'{"z":1.50, "a" : 1}' in raw.body, 'told as it came')
+        eq([item['event'] for item in told(server, job, status=400)['invalid']], [job])
+        eq(len(told(server, job, 7, 'text', None, [], status=400)['invalid']), 5)
+        told(server, job, good, target=HASTY)
+        told(server, job, target=HASTY)
+        for body in (b'', b'[]', b'{', b'7', b'"x"', b'null', b'{"meta":{"stream":"a"}} x', b'\xff\xfe', b'[{},]',
+                     b'{"meta":{"stream":"\xff"}}', b'[' * 300 + b']' * 300):
+            for target in (EVENTS, HASTY):
+                eq(server.request('POST', target, {'Content-Type': 'application/json'}, body).status, 400, repr(body[:20]))
+        for kind in ('text/plain', 'application/x-www-form-urlencoded', None):
+            answer = server.request('POST', EVENTS, {'Content-Type': kind} if kind else {}, json.dumps(good))
+            eq(answer.status, 400, kind)
+        eq(server.request('GET', EVENTS).status, 400)
+        coded = server.request('POST', EVENTS, {'Content-Type': 'application/json', 'Content-Encoding': 'gzip'},
+                               gzip.compress(json.dumps(good).encode()))
+        eq(coded.status, 202)
+        eq(figure(server, 'change_events_total{named="invalid"}'), 10)
+
+
+@scene
+def a_body_of_ten_mib_and_no_more(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        head = {'Content-Type': 'application/json'}
+        one = json.dumps(event('mediawiki.revision-create', page_title='A', rev_id=7)).encode()
+        full = b'[' + one + b',' + b' ' * (TEN_MIB - 2 * len(one) - 3) + one + b']'
+        eq(len(full), TEN_MIB)
+        eq(server.request('POST', EVENTS, head, full).status, 202)
+        eq(server.request('POST', EVENTS, head, full + b' ').status, 413)
+        eq(server.request('POST', EVENTS, {**head, 'Content-Encoding': 'gzip'}, gzip.compress(full + b' ')).status, 413)
+        eq(server.request('POST', EVENTS, head, b'[' + b'1,' * (5 << 20) + b'1]').status, 413)
+        eq(server.request('POST', EVENTS, head, b'[' + b'1,' * 20000 + b'1]').status, 400)
+        eq(server.request('POST', EVENTS, head, b'[' + b'{},' * 49999 + b'{}]').status, 400)
+
+
+@scene
+def a_page_of_another_site_may_not_and_who_has_no_right(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        good = event('mediawiki.revision-create', page_title='A', rev_id=7)
+        for headers in ({'Origin': 'http://evil.test'}, {'Sec-Fetch-Site': 'cross-site'}):
+            eq(server.json('POST', EVENTS, headers, good).status, 403, headers)
+        eq(figure(server, 'change_events_total{named="title"}'), 0)
+    with tempfile.TemporaryDirectory() as folder:
+        def token(*args):
+            return subprocess.run([binary, 'token', *args, '--data', folder + '/data'], capture_output=True, text=True,
+                                  timeout=60, check=True).stdout.strip()
+        keys = {role: token('create', '--role', role, '--name', role, *(['--new'] if role == 'admin' else []))
+                for role in ('admin', 'write', 'read', 'purge')}
+        token('lock')
+        with Server(binary, '--set', 'auth=internal', data=folder + '/data') as server:
+            eq(server.json('POST', EVENTS, body=good).status, 401)
+            for role, want in (('admin', 202), ('write', 202), ('read', 403), ('purge', 403)):
+                eq(server.json('POST', EVENTS, {'Authorization': f'Bearer {keys[role]}'}, good).status, want, role)
+
+
+@scene
+def a_wiki_that_is_away_is_no_reason_to_wait(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        origin.page('A', (7, 'before'))
+        read(server)
+        origin.fault('words', status_of(503, retry_after='1'))
+        told(server, event('mediawiki.revision-create', page_title='A', rev_id=8))
+        wait_until(lambda: origin.count('words'), 'asked')
+        origin.fault('words', None)
+        edit(origin, 'A', 'after')
+
+        def after():
+            return b'after' in read(server)
+        wait_until(after, 'it is not trusted until the wiki was asked')
+
+
+main()

@@ -1,0 +1,113 @@
+/* Goal: an operator says where PURGE comes in, from whom, and by which names wikis are told of;
+ * what makes no sense is one line. Method: configuration files, whole. */
+#include "server/options.h"
+
+#include "../cmocka_all.h"
+
+static const struct config *taken(struct options *o, const char *text)
+{
+    struct err_note note = { .text = "" };
+    err why = options_yaml(o, str_of(text), "f.yaml", &note);
+    if (why == ERR_OK)
+        why = options_finish(o, &note);
+    if (why != ERR_OK)
+        fail_msg("%s: %s", text, note.text);
+    return options_config(o);
+}
+
+static void refused(const char *text, const char *line)
+{
+    struct options *o = options_new();
+    struct err_note note = { .text = "" };
+    err why = options_yaml(o, str_of(text), "f.yaml", &note);
+    if (why == ERR_OK)
+        why = options_finish(o, &note);
+    assert_int_equal(why, ERR_BAD);
+    assert_string_equal(note.text, line);
+    options_free(&o);
+}
+
+static void the_listener_for_purge_comes_last_and_may_be_anywhere(void **state)
+{
+    (void)state;
+    struct options *o = options_new();
+    const struct config *c = taken(o, "admin_listen: 127.0.0.1:81\n"
+                                      "change: { purge_listen: \"0.0.0.0:82\", "
+                                      "purge_from: [192.0.2.0/24, \"::1\"] }\n");
+    assert_int_equal(c->listens_count, 3);
+    const struct http_listen *l = &c->listens[2];
+    assert_true(l->purge);
+    assert_false(l->content);
+    assert_false(l->admin);
+    assert_false(c->listens[0].purge);
+    assert_false(c->listens[1].purge);
+    assert_true(c->listens[1].admin);
+    assert_false(c->exposed);
+    assert_int_equal(c->change.purge_from_count, 2);
+    options_free(&o);
+    o = options_new();
+    c = taken(o, "listen: [127.0.0.1:1, 127.0.0.1:2, 127.0.0.1:3, 127.0.0.1:4, 127.0.0.1:5, "
+                 "127.0.0.1:6, 127.0.0.1:7]\n"
+                 "admin_listen: 127.0.0.1:8\nchange: { purge_listen: 127.0.0.1:9 }\n");
+    assert_int_equal(c->listens_count, CONFIG_LISTENS_MAX);
+    assert_int_equal(c->change.purge_from_count, 2); /* loopback, of both kinds */
+    options_free(&o);
+    refused("listen: 127.0.0.1:80\nchange: { purge_listen: 127.0.0.1:80 }\n",
+            "f.yaml:2: change.purge_listen: 127.0.0.1:80 is there twice");
+    refused("change: { purge_from: nobody }\n",
+            "f.yaml:1: change.purge_from: \"nobody\" is no numeric address or network such as "
+            "192.0.2.0/24");
+}
+
+static void databases_are_of_domains(void **state)
+{
+    (void)state;
+    struct options *o = options_new();
+    const struct config *c =
+        taken(o, "domains: [en.test, de.test]\n"
+                 "change: { databases: { enwiki: en.test, dewiki: de.test } }\n");
+    assert_string_equal(c->change.databases, "enwiki=en.test,dewiki=de.test");
+    options_free(&o);
+    refused("change:\n  databases: { enwiki: en.test }\n",
+            "f.yaml:2: change.databases: \"en.test\" is no domain of this server");
+    refused("change:\n  databases: enwiki\n",
+            "f.yaml:2: change.databases: NAME=DOMAIN is wanted for each database");
+    refused("change:\n  databases: { enwiki: [en.test] }\n",
+            "f.yaml:2: change.databases: NAME: DOMAIN is wanted for each database, without commas");
+    refused("change:\n  databases: { \"a=b\": en.test }\n",
+            "f.yaml:2: change.databases: NAME: DOMAIN is wanted for each database, without commas");
+}
+
+static void wikis_have_the_names_of_their_url_and_domain(void **state)
+{
+    (void)state;
+    struct options *o = options_new();
+    const struct config *c =
+        taken(o,
+              "domains:\n"
+              "  a.test: { origin: { url: \"http://127.0.0.1:8080/w/rest.php\" } }\n"
+              "  b.test: { origin: { url: \"https://[::1]:8080/w/rest.php\" } }\n"
+              "  c.test: { origin: { url: \"http://w/rest.php\", hosts: [x.test, \"y.test:81\"], "
+              "article_path: \"/$1\" } }\n"
+              "  d.test:\n");
+    assert_string_equal(c->domains[0].hosts, "127.0.0.1,a.test");
+    assert_string_equal(c->domains[0].article_path, "/wiki/$1");
+    assert_string_equal(c->domains[1].hosts, "[::1],b.test");
+    assert_string_equal(c->domains[2].hosts, "x.test,y.test:81");
+    assert_string_equal(c->domains[2].article_path, "/$1");
+    assert_string_equal(c->domains[3].hosts, "d.test");
+    options_free(&o);
+    refused("domains:\n  a.test:\n    origin:\n      url: \"http://w/rest.php\"\n"
+            "      article_path: /wiki/\n",
+            "f.yaml:5: domains.a.test.origin.article_path: is no path with one $1 for the title");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_listener_for_purge_comes_last_and_may_be_anywhere),
+        cmocka_unit_test(databases_are_of_domains),
+        cmocka_unit_test(wikis_have_the_names_of_their_url_and_domain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
