@@ -16,7 +16,6 @@
 #include <stdlib.h>
 
 static const int64_t rests_ms[] = { 1000, 5000, 30000 }; /* of a title whose word lags */
-enum { REST_LOOK_MS = 100 };                             /* how often those are looked at */
 
 /* Of titles, and of revisions. */
 enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
@@ -364,7 +363,7 @@ static void timer_set(struct check_domain *d)
     if (late != NULL)
         earlier(&next, CONTAINER_OF(unconst(late), struct page_check, by_deadline)->deadline);
     if (!list_empty(&d->resting)) /* by the clock of what is stored, which tests move */
-        earlier(&next, mono_add_ms(now, REST_LOOK_MS));
+        earlier(&next, mono_add_ms(now, CHECK_RESTS_LOOK_MS));
     if (d->calls[1] == NULL && some(d, RANK_LOOKED))
         earlier(&next, d->paused_until);
     else if (d->calls[1] == NULL && some(d, RANK_LATER))
@@ -460,12 +459,11 @@ bool page_check_leave(struct page_check *c)
 
 static void item_look(struct check_item *i)
 {
-    if (i->state == ITEM_ASKED) {
-        i->again = true;
-    } else if (i->state != ITEM_QUEUED || i->rank == RANK_LATER) {
-        i->rested = 0;
-        item_queue(i, RANK_LOOKED);
-    }
+    i->again |= i->state == ITEM_ASKED || i->above != 0; /* its word was asked for before */
+    if (i->state == ITEM_ASKED || (i->state == ITEM_QUEUED && i->rank != RANK_LATER))
+        return;
+    i->rested = 0;
+    item_queue(i, RANK_LOOKED);
 }
 
 /* The timer comes behind what the caller does now: a call takes all that was said together. */

@@ -25,7 +25,8 @@ enum {
     CHECK_GATHER_MS = 1000,
     CHECK_CALL_MS = 30000, /* a call has so long */
     CHECK_PAUSE_S_MAX = 30,
-    CHECK_ITEMS_MAX = 100000, /* of one domain, wanted or asked for; more are refused */
+    CHECK_RESTS_LOOK_MS = 100, /* how often titles that lag are looked at: tests move their clock */
+    CHECK_ITEMS_MAX = 100000,  /* of one domain, wanted or asked for; more are refused */
 };
 
 struct page_checks;

@@ -288,8 +288,7 @@ bool page_look(const struct page_service *s, const struct page_domain *d, str ti
 {
     struct page_looks *l = s->looks;
     const struct title_bound b = bound == NULL ? (struct title_bound){ .rev = 0 } : *bound;
-    if (l == NULL || d->origin == NULL || !origin_has_api(d->origin) || title.n == 0 ||
-        title.n > PAGE_TITLE_BYTES_MAX)
+    if (l == NULL || !page_is_asked(s, d) || title.n == 0 || title.n > PAGE_TITLE_BYTES_MAX)
         return true;
     MAGIC_CHECK(l, LOOKS_MAGIC);
     const struct trust_key key = { .domain = d->number, .title = title };

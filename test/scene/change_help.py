@@ -9,7 +9,7 @@ LISTEN = ('--set', 'change.purge_listen=127.0.0.1:0')
 
 def told_server(binary, origin, *args, **named):
     """Its clock runs; test hooks move it."""
-    return Server(binary, *origin.options('localhost', hosts='wiki.test,other.test:8080'), *LISTEN, '--set', 'hot_bytes=0', *args, test_hooks=True,
+    return Server(binary, *origin.options('localhost', hosts='wiki.test,other.test:8080'), *LISTEN, *args, test_hooks=True,
                   **named)
 
 
