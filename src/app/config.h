@@ -33,9 +33,9 @@ struct config_domain {
     bool is_private;                /* its readers are asked about first */
     int64_t leave_ttl_ms;           /* how long a yes counts */
     const char *authorization_file; /* NULL: the server asks as nobody */
-    const char *hosts_text;    /* as written; NULL: not said */
-    const char *hosts;         /* where its readers find it, separated by commas */
-    const char *article_path;  /* page/wiki_url.h */
+    const char *hosts_text;         /* as written; NULL: not said */
+    const char *hosts;              /* where its readers find it, separated by commas */
+    const char *article_path;       /* page/wiki_url.h */
 };
 /* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches
  * of users). */

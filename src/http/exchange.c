@@ -237,11 +237,6 @@ bool http_draining(const struct http_exchange *x)
     return atomic_load(&x->conn->server->draining);
 }
 
-bool http_on_admin(const struct http_exchange *x)
-{
-    return x->conn->listen->admin;
-}
-
 bool http_on_content(const struct http_exchange *x)
 {
     return x->conn->listen->content;

@@ -94,11 +94,9 @@ struct http_hooks {
     bool (*authorize)(struct http_exchange *x, const char *permission, void *app);
     /* Adds headers to the coming answer to OPTIONS on a known path (204, Allow); NULL: none. */
     void (*options)(struct http_exchange *x, void *app);
-    /* Must answer x with this status; type is a short name ("not_found#route"), detail a
-     * sentence. */
+    /* Must answer x; type is a short name ("not_found#route"), detail a sentence. */
     void (*refuse)(struct http_exchange *x, int status, const char *type, str detail, void *app);
-    /* After the last byte went out (or the client left); worker thread. status 0: never
-     * answered. */
+    /* After the last byte went out (or the client left); worker thread. 0: never answered. */
     void (*finished)(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent,
                      void *app);
 };
@@ -124,16 +122,14 @@ MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_
                                struct err_note *note);
 MUST_CHECK err http_server_start(struct http_server *s, struct err_note *note);
 uint16_t http_server_port(const struct http_server *s, unsigned listen_index);
-/* Cuts what is overdue, and looks after the clients of http_on_gone_late; call every 250 ms or so.
- * Thread: one (the loop). */
+/* Cuts what is overdue, looks after clients of http_on_gone_late; loop, every 250 ms or so. */
 void http_server_sweep(struct http_server *s);
 /* Connections that it has cut. Thread: any. */
 uint64_t http_server_cut(const struct http_server *s);
 /* From here on every answer carries Connection: close, and new requests are passed to handlers with
  * http_draining(x) true. Listening goes on. */
 void http_server_drain(struct http_server *s);
-/* Requests whose head was read and that are not yet fully answered; a body that stands still is not
- * counted. */
+/* Requests whose head was read, not yet fully answered, but for bodies that stand still. */
 unsigned http_server_open_requests(const struct http_server *s);
 /* Those of them that were read before http_server_drain, or http_server_refuse, or all that are
  * deferred when those are more: what a drain waits for, whoever comes meanwhile. */
@@ -158,25 +154,21 @@ str http_param(const struct http_exchange *x, const char *name);
 /* Decoded value ('+' is a space, a broken escape stays as sent) of the first query parameter of
  * that name; false when absent. */
 bool http_query(struct http_exchange *x, const char *name, str *out);
-/* All query parameters in order; name and value decoded. Returns how many were written, at most
- * max. */
+/* All query parameters in order, decoded. Returns how many were written, at most max. */
 unsigned http_query_all(struct http_exchange *x, struct http_pair *out, unsigned max);
 /* Name in any letter case; repeated fields of list type are joined with ", ". */
 bool http_header(const struct http_exchange *x, const char *name, str *out);
-/* How many fields have this name. */
-unsigned http_header_count(const struct http_exchange *x, const char *name);
+unsigned http_header_count(const struct http_exchange *x, const char *name); /* fields so named */
 unsigned http_headers_all(const struct http_exchange *x, struct http_pair *out, unsigned max);
 str http_body(const struct http_exchange *x);
 struct arena *http_arena(struct http_exchange *x);
 bool http_draining(const struct http_exchange *x);
-bool http_on_admin(const struct http_exchange *x);
 bool http_on_content(const struct http_exchange *x);
 str http_peer(const struct http_exchange *x); /* numeric address */
 /* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */
 str http_request_id(struct http_exchange *x);
 bool http_has_request_id(const struct http_exchange *x); /* the client sent a sane one */
-/* A word of the hooks about this request, kept with it: scripts of other sites may read the
- * answer. */
+/* The hooks' word, kept with this request: scripts of other sites may read the answer. */
 void http_share(struct http_exchange *x);
 bool http_is_shared(const struct http_exchange *x);
 /* Another: it is for this client alone. No cache may keep the answer, no script of another site
