@@ -92,6 +92,8 @@ struct wiki_word {
 void wiki_word(struct stage *s, struct wiki_word word);
 struct wiki_word wiki_word_now(struct stage *s);
 unsigned wiki_words_asked(struct stage *s); /* calls */
+/* A call for words waits, until false; then it is told what the wiki says by now. */
+void wiki_hold_words(struct stage *s, bool hold);
 /* Waits until it was asked so often. */
 void wiki_wait(struct stage *s, unsigned asked);
 

@@ -267,9 +267,27 @@ void words_start(struct words_request *r)
     struct origin *o = r->origin;
     pthread_mutex_lock(&o->lock);
     o->words_asked++;
+    bool hold = o->hold_words;
+    if (hold) {
+        assert_null(o->held_words);
+        o->held_words = r;
+    }
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
-    loop_post(o->loop, words_answer, r);
+    if (!hold)
+        loop_post(o->loop, words_answer, r);
+}
+
+void wiki_hold_words(struct stage *s, bool hold)
+{
+    struct origin *o = s->origin;
+    pthread_mutex_lock(&o->lock);
+    struct words_request *held = o->held_words;
+    o->held_words = NULL;
+    o->hold_words = hold;
+    pthread_mutex_unlock(&o->lock);
+    if (held != NULL)
+        loop_post(o->loop, words_answer, held);
 }
 
 void words_cancel(struct words_request *r)

@@ -22,6 +22,8 @@ struct origin {
     struct wiki_transforms transforms;
     struct wiki_word word;
     unsigned words_asked;
+    bool hold_words;
+    struct words_request *held_words; /* one at most */
 };
 /* By its clock, which is ours. */
 int64_t wiki_now(const struct origin *o);

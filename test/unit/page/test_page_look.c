@@ -268,6 +268,59 @@ static void older_revisions_are_asked_for_anew(void **state)
     stage_end(&s);
 }
 
+static void what_was_asked_for_before_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct asked a;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    wiki_hold_words(&s, true);
+    asked_init(&a, &s, "T");
+    asked_start(&a);
+    WAIT_UNTIL(wiki_words_asked(&s) == 1);
+    assert_true(look(&s, "T", 7, 0));
+    WAIT_UNTIL(figures(&s).looked == 1);
+    wiki_hold_words(&s, false);
+    (void)asked_wait(&a);
+    asked_fini(&a);
+    WAIT_UNTIL(words_heard(&s) == 2); /* though nobody waits for it */
+    assert_int_equal(get(&s, 0).trusted, GET_TRUSTED);
+    assert_int_equal(wiki_words_asked(&s), 2);
+    stage_end(&s);
+}
+
+/* The title's word was asked for, and now whether the greater revision is still there. */
+static void what_waits_for_another_answer_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct asked a;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "seven");
+    (void)stage_put(&s, "T", 8, "eight");
+    struct wiki_word w = wiki_word_now(&s);
+    w.shown = WORDS_REVISION_MISSING;
+    wiki_word(&s, w);
+    wiki_hold_words(&s, true);
+    asked_init(&a, &s, "T");
+    asked_start(&a);
+    WAIT_UNTIL(wiki_words_asked(&s) == 1);
+    wiki_hold_words(&s, true);
+    WAIT_UNTIL(wiki_words_asked(&s) == 2);
+    assert_true(look(&s, "T", 7, 0));
+    WAIT_UNTIL(figures(&s).looked == 1);
+    wiki_hold_words(&s, false);
+    (void)asked_wait(&a);
+    asked_fini(&a);
+    WAIT_UNTIL(words_heard(&s) == 3);
+    struct got g = get(&s, 0);
+    assert_string_equal(g.body, "seven");
+    assert_int_equal(g.trusted, GET_TRUSTED);
+    assert_int_equal(wiki_words_asked(&s), 3);
+    stage_end(&s);
+}
+
 static void what_was_in_the_making_is_not_trusted_either(void **state)
 {
     (void)state;
@@ -300,6 +353,8 @@ int main(void)
         cmocka_unit_test(a_page_just_made_is_not_missing),
         cmocka_unit_test(a_deletion_is_reached_when_it_is_missing),
         cmocka_unit_test(older_revisions_are_asked_for_anew),
+        cmocka_unit_test(what_was_asked_for_before_is_asked_for_again),
+        cmocka_unit_test(what_waits_for_another_answer_is_asked_for_again),
         cmocka_unit_test(what_was_in_the_making_is_not_trusted_either),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
