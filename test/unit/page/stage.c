@@ -24,7 +24,7 @@
 /* One stage at a time: the wrapped functions know no other. */
 static atomic_uint hand_overs;
 static pthread_t loop_thread;
-static struct home *real_loop, *real_pool;
+static struct home *_Atomic real_loop, *_Atomic real_pool; /* set by any thread, to the same */
 
 unsigned stage_hand_overs(void)
 {
