@@ -43,6 +43,7 @@ struct page_looks {
     int64_t recheck_ns;
     uint64_t seed;
     struct loop_timer *timer;
+    bool timed; /* it runs; loop */
     pthread_mutex_t lock;
     struct hash table;
     struct list waiting, resting;
@@ -140,6 +141,14 @@ static bool batch_wanted(struct page_looks *l)
     return wanted;
 }
 
+/* rest: some do. Loop. */
+static void timer_want(struct page_looks *l, bool rest)
+{
+    if (rest && !l->timed)
+        loop_timer_start(l->timer, REST_LOOK_MS, 0);
+    l->timed |= rest;
+}
+
 /* ---- a batch ---- */
 
 static void batch_run(struct task *t);
@@ -198,8 +207,7 @@ static void asked_run(struct task *t)
     l->running = false;
     bool more = batch_wanted(l), rest = !list_empty(&l->resting) && !l->stopped;
     looks_unlock(l);
-    if (rest)
-        loop_timer_start(l->timer, REST_LOOK_MS, 0);
+    timer_want(l, rest);
     if (more)
         batch_begin(l);
 }
@@ -262,8 +270,8 @@ static void timer_fired(void *ctx)
     }
     bool wanted = batch_wanted(l), rest = !list_empty(&l->resting);
     looks_unlock(l);
-    if (rest)
-        loop_timer_start(l->timer, REST_LOOK_MS, 0);
+    l->timed = false;
+    timer_want(l, rest);
     if (wanted)
         batch_begin(l);
 }

@@ -80,6 +80,16 @@ def an_edit_is_there_for_the_next_reader(binary):
 
 
 @scene
+def a_wiki_is_known_by_the_name_it_knows_itself_by(binary):
+    with Origin('known.test') as origin, Server(binary, *origin.options('localhost')) as server:
+        origin.page('A', (7, 'before'))
+        read(server)
+        rev = edit(origin, 'A', 'after')
+        told(server, event('mediawiki.revision-create', 'known.test', page_title='A', rev_id=rev))
+        check(b'after' in read(server), 'looked at')
+
+
+@scene
 def moves_deletions_and_hidden_texts(binary):
     with Origin() as origin, told_server(binary, origin) as server:
         for title in ('A', 'B', 'C', 'D'):

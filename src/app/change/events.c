@@ -46,7 +46,9 @@ static bool is_of(const struct events *e, const struct wiki_event *event,
                   const struct page_domain *d)
 {
     if (event->domain.n > 0)
-        return str_eq(event->domain, d->name) || wiki_place_has(&d->place, event->domain);
+        return str_eq(event->domain, d->name) || wiki_place_has(&d->place, event->domain) ||
+               (d->origin != NULL &&
+                str_eq(event->domain, str_of(origin_opts_of(d->origin)->domain)));
     return event->database.n > 0 && is_database(e->app, event->database, d->name);
 }
 
