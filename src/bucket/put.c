@@ -62,9 +62,10 @@ static err put_step(struct edit *t, struct page_put *p, const struct title_word 
         .behind = p->behind > newest ? p->behind : newest,
         .said_at = p->said_at,
         .asked = p->asked,
-        .made = p->word == NULL
-                    ? (struct title_under){ 0 }
-                    : (struct title_under){ .touched = p->word->touched, .said = p->word->said },
+        .made = p->word == NULL ? (struct title_under){ 0 }
+                                : (struct title_under){ .touched = p->word->touched,
+                                                        .said = p->word->said,
+                                                        .asked_at = p->word->asked_at },
         .allow = page_condition_allow(&p->condition),
         .allow_ctx = &p->condition,
     };

@@ -106,7 +106,7 @@ static char *times_put(char *at, const struct page_render *r, int flags)
     if (flags & HAS_MADE) {
         put_be64(at, (uint64_t)r->made.touched);
         put_be64(at + 8, (uint64_t)r->made.said);
-        at += 16;
+        at = time_put(at + 16, r->made.asked_at);
     }
     return at;
 }
@@ -137,6 +137,7 @@ static void times_get(struct cursor *c, struct page_render *r, int flags)
     if (flags & HAS_MADE) {
         r->made.touched = (int64_t)cursor_be64(c);
         r->made.said = (int64_t)cursor_be64(c);
+        r->made.asked_at = time_get(c);
     }
 }
 

@@ -78,13 +78,14 @@ static char *fact_put_made(char *at, struct title_under made)
 {
     put_be64(at, (uint64_t)made.touched);
     put_be64(at + 8, (uint64_t)made.said);
-    return at + 16;
+    return fact_put_time(at + 16, made.asked_at);
 }
 
 static struct title_under fact_get_made(struct cursor *c)
 {
     struct title_under made = { .touched = (int64_t)cursor_be64(c) };
     made.said = (int64_t)cursor_be64(c);
+    made.asked_at = fact_get_time(c);
     return made;
 }
 

@@ -84,7 +84,7 @@ bool fact_before(const struct fact *a, const struct fact *b);
 /* Version, what, server, count, times, name; then what this kind has. Big-endian. */
 enum {
     FACT_CONTENT_BYTES_MAX = 1 + PAGE_CONTENT_NAME_BYTES_MAX + 1 + 3 * 4 + 8,
-    FACT_BYTES_MAX = 2 + 8 + 8 + 8 + TID_KEY_BYTES + 6 * 8 + 2 * PAGE_DIGEST_BYTES + 1 +
+    FACT_BYTES_MAX = 2 + 8 + 8 + 8 + TID_KEY_BYTES + 7 * 8 + 2 * PAGE_DIGEST_BYTES + 1 +
                      PAGE_CONTENTS_MAX * FACT_CONTENT_BYTES_MAX,
 };
 /* out has FACT_BYTES_MAX bytes. Invariant: what fact_decode takes. */

@@ -59,14 +59,18 @@ struct page_name page_name_below(struct page_name name);
 extern const struct page_name page_name_first, page_name_last;
 
 /* What the wiki said of the page just before it made a render, by its clock, in seconds since 1970:
- * when the page was touched, and when it said so. said 0: nothing, or no wiki made it. */
+ * when the page was touched, and when it said so; and when it was asked, by ours. said 0: nothing,
+ * or no wiki made it. */
 struct title_under {
     int64_t touched, said;
+    store_time asked_at;
 };
 /* Was a made later than b? */
 static inline bool title_under_later(struct title_under a, struct title_under b)
 {
-    return a.touched != b.touched ? a.touched > b.touched : a.said > b.said;
+    if (a.touched != b.touched)
+        return a.touched > b.touched;
+    return a.said != b.said ? a.said > b.said : a.asked_at.ns > b.asked_at.ns;
 }
 
 /* Where a store has the bytes of a render: its own words, which nobody else reads. */

@@ -46,6 +46,11 @@ enum title_dated title_dated(const struct title_word *last, const struct page_re
     return m->said < m->touched + TITLE_SETTLE_S ? DATED_UNSETTLED : DATED_NOT;
 }
 
+store_time title_made_at(const struct page_render *r)
+{
+    return r->made.said == 0 ? r->stored_at : r->made.asked_at;
+}
+
 bool title_word_denies(const struct title_word *last, const struct title_word *under)
 {
     if (!store_time_before(under->asked_at, last->asked_at))

@@ -52,6 +52,9 @@ struct title_mark {
 enum { TITLE_SETTLE_S = 3 };
 enum title_dated { DATED_NOT, DATED_UNSETTLED, DATED_TOUCHED };
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r);
+/* When the wiki was asked for the word that this render was made under. Of one without a word: when
+ * it came. */
+store_time title_made_at(const struct page_render *r);
 /* Was what came under that word asked for before the page went, or before another page took its
  * title? last: the last word. */
 bool title_word_denies(const struct title_word *last, const struct title_word *under);

@@ -309,6 +309,7 @@ static void compare_row(struct compare *c, const struct page_row *a, const struc
         { "hidden_at", a->r.hidden_at.ns, b->r.hidden_at.ns },
         { "touched", a->r.made.touched, b->r.made.touched },
         { "said", a->r.made.said, b->r.made.said },
+        { "asked_at", a->r.made.asked_at.ns, b->r.made.asked_at.ns },
         { "due_at", a->r.due_at.ns, b->r.due_at.ns },
         { "state", a->r.state, b->r.state },
         { "contents_count", a->r.contents_count, b->r.contents_count },

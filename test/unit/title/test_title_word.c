@@ -104,6 +104,19 @@ static void a_render_is_dated_when_its_page_was_touched_since(void **state)
     assert_int_equal(title_dated(&gone, &made), DATED_TOUCHED);
 }
 
+static void a_render_is_as_old_as_its_word(void **state)
+{
+    (void)state;
+    struct page_render r = { .stored_at = { 90 * NS_PER_S } };
+    assert_int_equal(title_made_at(&r).ns, 90 * NS_PER_S); /* no wiki made it */
+    r.made = (struct title_under){ .touched = 1000, .said = 1010, .asked_at = asked(60) };
+    assert_int_equal(title_made_at(&r).ns, 60 * NS_PER_S);
+    struct title_under again = r.made;
+    assert_false(title_under_later(again, r.made));
+    again.asked_at = asked(61);
+    assert_true(title_under_later(again, r.made));
+}
+
 static void what_was_asked_for_before_the_page_went_is_denied(void **state)
 {
     (void)state;
@@ -130,6 +143,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_is_behind_says_nothing_yet),
         cmocka_unit_test(an_undeleted_page_is_news_though_nothing_else_changed),
         cmocka_unit_test(a_render_is_dated_when_its_page_was_touched_since),
+        cmocka_unit_test(a_render_is_as_old_as_its_word),
         cmocka_unit_test(what_was_asked_for_before_the_page_went_is_denied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
