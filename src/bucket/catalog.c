@@ -518,3 +518,36 @@ err catalog_replanned(struct engine_txn *t, const struct page_bucket *b)
     err e = catalog_cursor_put(t, b, STR_NONE);
     return e == ERR_OK ? plan_put(t, b, &plan) : e;
 }
+
+/* ---- notes of domains ---- */
+
+static void note_key(struct catalog_key *k, uint32_t domain, enum page_note note)
+{
+    static const char kinds[PAGE_NOTES] = { [PAGE_NOTE_SWEEP] = 's', [PAGE_NOTE_REDO] = 'o' };
+    k->p[0] = kinds[note];
+    put_be32(k->p + 1, domain);
+    k->n = 5;
+}
+
+err catalog_note_put(struct engine_txn *t, uint32_t domain, enum page_note note, str bytes)
+{
+    struct catalog_key k;
+    note_key(&k, domain, note);
+    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), bytes, STR_NONE);
+}
+
+err catalog_note_get(struct engine_view *v, uint32_t domain, enum page_note note, char *out,
+                     size_t *n)
+{
+    struct catalog_key k;
+    struct engine_row row;
+    note_key(&k, domain, note);
+    err e = engine_get(v, SPACE_CATALOG, key_str(&k), &row);
+    if (e == ERR_OK && row.value.n > PAGE_NOTE_BYTES_MAX)
+        e = ERR_CORRUPT;
+    if (e != ERR_OK)
+        return e;
+    memcpy(out, row.value.p, row.value.n);
+    *n = row.value.n;
+    return ERR_OK;
+}

@@ -1,7 +1,8 @@
 /* catalog.h - all page buckets of a store: their numbers, the policy in force, and what they share.
  *
  * Space of the catalog: 'b' name -> bucket number and plan; 'd' domain -> number; 'n' -> the last
- * numbers given; 'r' bucket number -> how far replanning came. Numbers are never given twice. A
+ * numbers given; 'r' bucket number -> how far replanning came; 's', 'o' domain number -> notes: how
+ * far its sweep came, up to when its renders count as old. Numbers are never given twice. A
  * changed policy becomes the next plan; while rows of the plan before are left, both are known, and
  * a policy changed again first waits (at start) for the replanning before it. Private to this
  * folder. */
@@ -63,6 +64,11 @@ MUST_CHECK err bucket_replan(struct page_bucket *b, bool *more);
 MUST_CHECK err catalog_cursor_get(struct engine_txn *t, const struct page_bucket *b,
                                   struct page_key *key);
 MUST_CHECK err catalog_cursor_put(struct engine_txn *t, const struct page_bucket *b, str key);
+/* Notes of domains (store/page_sweep.h). get: out has PAGE_NOTE_BYTES_MAX bytes; ERR_NOT_FOUND. */
+MUST_CHECK err catalog_note_put(struct engine_txn *t, uint32_t domain, enum page_note note,
+                                str bytes);
+MUST_CHECK err catalog_note_get(struct engine_view *v, uint32_t domain, enum page_note note,
+                                char *out, size_t *n);
 /* Records that no row of an earlier plan is left. */
 MUST_CHECK err catalog_replanned(struct engine_txn *t, const struct page_bucket *b);
 

@@ -5,6 +5,7 @@
  * yet, are in memory always. So nothing of the engine outlives the call. */
 #include "bucket/list.h"
 #include "bucket/page_write.h"
+#include "bucket/sweep.h"
 #include "bucket/word.h"
 
 static struct pages *pages_of(struct page_store *s)
@@ -179,6 +180,37 @@ static enum store_start pages_order(struct page_store *s, struct page_order *o)
     return page_order_start(o->bucket, o);
 }
 
+/* ---- domains ---- */
+
+static enum store_start pages_walk(struct page_store *s, struct page_walk *w)
+{
+    return page_walk_start(pages_of(s), w);
+}
+
+static enum store_start pages_revs(struct page_store *s, struct page_revs *r)
+{
+    return page_revs_start(pages_of(s), r);
+}
+
+static enum store_start pages_forget(struct page_store *s, struct page_forget *f)
+{
+    return page_forget_start(pages_of(s), f);
+}
+
+static enum store_start pages_note_put(struct page_store *s, struct page_note_put *n)
+{
+    return page_note_start(pages_of(s), n);
+}
+
+static err pages_note_get(struct page_store *s, uint32_t domain, enum page_note note, char *out,
+                          size_t *n)
+{
+    struct engine_view *v = engine_view_begin(pages_of(s)->engine);
+    err e = catalog_note_get(v, domain, note, out, n);
+    engine_view_end(&v);
+    return e;
+}
+
 /* ---- the rest ---- */
 
 static err pages_domain_of(struct page_store *s, str name, uint32_t *out)
@@ -236,6 +268,11 @@ static const struct page_store_ops pages_ops = {
     .knows = pages_knows,
     .list = pages_list,
     .explain = pages_explain,
+    .walk = pages_walk,
+    .revs = pages_revs,
+    .forget = pages_forget,
+    .note_put = pages_note_put,
+    .note_get = pages_note_get,
     .upkeep = pages_store_upkeep,
     .stats = pages_stats,
     .check = pages_store_check,

@@ -56,3 +56,10 @@ err word_put(struct engine_txn *t, uint32_t domain, str title, const struct titl
     page_key_title(&key, 0, domain, title);
     return engine_txn_put(t, SPACE_WORD, page_key_str(&key), page_word_encode(w, value), STR_NONE);
 }
+
+err word_forget(struct engine_txn *t, uint32_t domain, str title)
+{
+    struct page_key key;
+    page_key_title(&key, 0, domain, title);
+    return engine_txn_delete(t, SPACE_WORD, page_key_str(&key));
+}

@@ -20,5 +20,6 @@ MUST_CHECK err page_word_decode(str value, struct title_word *out);
 MUST_CHECK err word_get(struct engine_view *v, uint32_t domain, str title, struct title_word *out);
 MUST_CHECK err word_put(struct engine_txn *t, uint32_t domain, str title,
                         const struct title_word *w);
+MUST_CHECK err word_forget(struct engine_txn *t, uint32_t domain, str title);
 
 #endif

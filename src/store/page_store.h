@@ -13,13 +13,15 @@
  * after the purge are refused. The wiki's word hides renders that are suppressed or deleted there:
  * to reads they are gone (ERR_GONE, the trace's state says which), and never the latest; they stay
  * until they are due, and a put of their revision shows them again.
- *   Requests: page_read.h, page_write.h, page_word.h. Stores: bucket/pages.h, on the embedded
- * engine. Source: RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
+ *   Requests: page_read.h, page_write.h, page_word.h, page_sweep.h. Stores: bucket/pages.h, on the
+ * embedded engine. Source: RESTBase/StorageDesign "Retention policies using application-enforced
+ * TTLs". */
 #ifndef STORE_PAGE_STORE_H
 #define STORE_PAGE_STORE_H
 
 #include "store/change.h"
 #include "store/page_read.h"
+#include "store/page_sweep.h"
 #include "store/page_word.h"
 #include "store/page_write.h"
 
@@ -43,6 +45,12 @@ struct page_store_ops {
     err (*knows)(struct page_store *s, uint32_t domain, str title, bool *known);
     enum store_start (*list)(struct page_store *s, struct page_list *l);
     enum store_start (*explain)(struct page_store *s, struct page_explain *x);
+    enum store_start (*walk)(struct page_store *s, struct page_walk *w);
+    enum store_start (*revs)(struct page_store *s, struct page_revs *r);
+    enum store_start (*forget)(struct page_store *s, struct page_forget *f);
+    enum store_start (*note_put)(struct page_store *s, struct page_note_put *n);
+    err (*note_get)(struct page_store *s, uint32_t domain, enum page_note note, char *out,
+                    size_t *n);
     err (*upkeep)(struct page_store *s, bool *more, store_time *next);
     void (*stats)(struct page_store *s, struct pages_stats *out);
     err (*check)(struct page_store *s, void (*found)(void *ctx, const char *what), void *ctx);
@@ -113,6 +121,35 @@ MUST_CHECK static inline enum store_start page_store_explain(struct page_store *
                                                              struct page_explain *x)
 {
     return s->ops->explain(s, x);
+}
+/* Thread: any but the loop. */
+MUST_CHECK static inline enum store_start page_store_walk(struct page_store *s, struct page_walk *w)
+{
+    return s->ops->walk(s, w);
+}
+/* Thread: any but the loop. */
+MUST_CHECK static inline enum store_start page_store_revs(struct page_store *s, struct page_revs *r)
+{
+    return s->ops->revs(s, r);
+}
+/* Thread: any. */
+MUST_CHECK static inline enum store_start page_store_forget(struct page_store *s,
+                                                            struct page_forget *f)
+{
+    return s->ops->forget(s, f);
+}
+/* Thread: any. */
+MUST_CHECK static inline enum store_start page_store_note_put(struct page_store *s,
+                                                              struct page_note_put *n)
+{
+    return s->ops->note_put(s, n);
+}
+/* out has PAGE_NOTE_BYTES_MAX bytes. ERR_NOT_FOUND: none was ever put. ERR_CORRUPT, ERR_IO. Thread:
+ * any but the loop. */
+MUST_CHECK static inline err page_store_note_get(struct page_store *s, uint32_t domain,
+                                                 enum page_note note, char *out, size_t *n)
+{
+    return s->ops->note_get(s, domain, note, out, n);
 }
 /* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch.
  * *more: there is more to do now; *next: when the next row falls due (NEVER: none). Blocks until on

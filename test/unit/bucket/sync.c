@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "bucket/key.h"
 #include "bucket/page_write.h"
+#include "bucket/sweep.h"
 
 #include "lib/wait.h"
 
@@ -56,6 +57,20 @@ err sync_hear(struct pages *p, struct page_hear *h)
     struct waiter w;
     h->call = waiter_call(&w);
     return waiter_wait(&w, page_hear_start(p, h), &h->call);
+}
+
+err sync_forget(struct pages *p, struct page_forget *f)
+{
+    struct waiter w;
+    f->call = waiter_call(&w);
+    return waiter_wait(&w, page_forget_start(p, f), &f->call);
+}
+
+err sync_note(struct pages *p, struct page_note_put *n)
+{
+    struct waiter w;
+    n->call = waiter_call(&w);
+    return waiter_wait(&w, page_note_start(p, n), &n->call);
 }
 
 err sync_upkeep(struct pages *p, store_time *next)

@@ -11,6 +11,8 @@
 err sync_put(struct page_bucket *b, struct page_put *p);
 err sync_order(struct page_bucket *b, struct page_order *o);
 err sync_hear(struct pages *p, struct page_hear *h);
+err sync_forget(struct pages *p, struct page_forget *f);
+err sync_note(struct pages *p, struct page_note_put *n);
 /* Upkeep until there is nothing more to do now. */
 err sync_upkeep(struct pages *p, store_time *next);
 
