@@ -36,6 +36,7 @@ struct config_domain {
     const char *hosts_text;         /* as written; NULL: not said */
     const char *hosts;              /* where its readers find it, separated by commas */
     const char *article_path;       /* page/wiki_url.h */
+    int64_t sweep_period_ns;        /* in which it is asked about all titles */
 };
 /* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches
  * of users). */

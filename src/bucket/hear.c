@@ -46,7 +46,7 @@ static bool hears(const struct page_bucket *b)
 static err hear_last(struct page_hear *h, struct engine_view *v, struct title_word *last, bool *has)
 {
     err e = word_get(v, h->domain, h->title, last);
-    *has = e == ERR_OK;
+    h->had = *has = e == ERR_OK;
     if (h->word != NULL)
         h->is = title_word_judge(*has ? last : NULL, h->word);
     if (h->word != NULL && h->is == WORD_LAGS && h->believe)

@@ -131,7 +131,8 @@ static const struct lane *lanes_least(const struct lanes *all)
 }
 
 /* Tells the least title, and goes past it in all lanes. */
-static err lanes_step(struct lanes *all, const struct page_walk *w, const struct lane *least)
+static err lanes_step(struct lanes *all, const struct page_walk *w, const struct lane *least,
+                      bool *enough)
 {
     char title[PAGE_TITLE_BYTES_MAX];
     struct page_swept swept = { .title = { .p = title, .n = least->title_bytes } };
@@ -148,7 +149,7 @@ static err lanes_step(struct lanes *all, const struct page_walk *w, const struct
         }
         e = lane_pass(l, w->domain);
     }
-    w->each(w->ctx, &swept);
+    *enough = e == ERR_OK && !w->each(w->ctx, &swept);
     return e;
 }
 
@@ -159,13 +160,14 @@ enum store_start page_walk_start(struct pages *p, struct page_walk *w)
     struct engine_view *v = engine_view_begin(p->engine);
     err e = lanes_open(&all, p, v, w);
     const struct lane *least = NULL;
+    bool enough = w->titles == 0;
     unsigned left = w->titles;
-    while (e == ERR_OK && (least = lanes_least(&all)) != NULL && left > 0 &&
+    while (e == ERR_OK && (least = lanes_least(&all)) != NULL && !enough &&
            (w->until.n == 0 || str_cmp(lane_title(least), w->until) <= 0)) {
-        e = lanes_step(&all, w, least);
-        left--;
+        e = lanes_step(&all, w, least, &enough);
+        enough = enough || --left == 0;
     }
-    w->more = least != NULL && left == 0;
+    w->more = least != NULL && enough;
     lanes_close(&all);
     engine_view_end(&v);
     return store_call_done(&w->call, e);

@@ -174,13 +174,16 @@ static void waiters_end(struct check_item *i, err why, int64_t retry_after_s)
     }
 }
 
-static void waiters_heard(struct check_item *i, store_time asked_at)
+static void waiters_heard(struct check_item *i, const struct check_call *call,
+                          const struct check_asked *a)
 {
     struct list *next;
     for (struct list *l = i->waiters.next; l != &i->waiters; l = next) {
         struct page_check *c = CONTAINER_OF(l, struct page_check, link);
         next = l->next;
-        if (!store_time_before(asked_at, c->since))
+        c->news |= a->news;
+        c->said_s = call->request.words.said_s;
+        if (!store_time_before(call->asked_at, c->since))
             waiter_end(c, ERR_OK);
     }
 }
@@ -200,9 +203,10 @@ static void waiters_late(struct check_domain *d)
 /* ---- calls ---- */
 
 /* Who waits for it goes on; for who came too late for it, it is asked for again. */
-static void item_heard(struct check_item *i, store_time asked_at)
+static void item_heard(struct check_item *i, const struct check_call *call,
+                       const struct check_asked *a)
 {
-    waiters_heard(i, asked_at);
+    waiters_heard(i, call, a);
     i->rested = 0;
     i->above = 0;
     if (!list_empty(&i->waiters))
@@ -218,6 +222,12 @@ static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
     waiters_end(i, why, retry_after_s);
     trust_unheard(i->cell);
     item_free(i);
+}
+
+static void waiters_answered(struct check_item *i)
+{
+    for (struct list *l = i->waiters.next; l != &i->waiters; l = l->next)
+        CONTAINER_OF(l, struct page_check, link)->answered = true;
 }
 
 static void item_rest(struct check_item *i)
@@ -241,7 +251,7 @@ static void item_became(struct check_item *i, const struct check_call *call,
 {
     switch (a->became) {
     case CHECK_HEARD:
-        item_heard(i, call->asked_at);
+        item_heard(i, call, a);
         return;
     case CHECK_LAGS:
         item_rest(i);
@@ -254,8 +264,10 @@ static void item_became(struct check_item *i, const struct check_call *call,
     case CHECK_OVERTAKEN:
         item_queue(i, RANK_URGENT);
         return;
-    case CHECK_UNWRITTEN:
     case CHECK_UNANSWERED:
+        waiters_answered(i);
+        break;
+    case CHECK_UNWRITTEN:
         break;
     }
     item_unheard(i, ERR_CORRUPT, 0);
@@ -430,15 +442,15 @@ static void start_run(struct task *t)
     list_append(&i->waiters, &c->link);
     heap_add(&d->deadlines, &c->by_deadline);
     atomic_fetch_add_explicit(&d->waiting, 1, memory_order_relaxed);
-    if (i->state == ITEM_NEW || i->state == ITEM_QUEUED)
-        item_queue(i, RANK_URGENT);
+    if (i->state == ITEM_NEW || (i->state == ITEM_QUEUED && !c->behind))
+        item_queue(i, c->behind ? RANK_LATER : RANK_URGENT);
     domain_turn(d);
 }
 
 void page_check_start(struct page_check *c)
 {
     c->item = NULL;
-    c->left = false;
+    c->left = c->answered = c->news = false;
     c->task.run = start_run;
     home_post(loop_home(c->checks->service->loop), &c->task);
 }

@@ -38,7 +38,7 @@ void page_checks_stop(struct page_checks *c);
 bool page_checks_idle(const struct page_checks *c);
 void page_checks_free(struct page_checks **cp);
 
-/* Somebody waits. */
+/* Somebody waits, or has time (behind): then it is gathered with what is wanted behind answers. */
 struct page_check {
     /* in; borrowed until done */
     struct page_checks *checks;
@@ -46,6 +46,7 @@ struct page_check {
     struct trust_cell *cell;          /* held by the caller */
     store_time since;                 /* a word asked for then or later will do */
     mono deadline;
+    bool behind;
     struct home *home;
     void (*done)(struct page_check *c); /* once, later */
     /* out */
@@ -53,6 +54,9 @@ struct page_check {
      * answered, but nothing of this that could be heard */
     err why;
     int64_t retry_after_s;
+    bool answered;  /* why not ERR_OK: the wiki did, but not for this one */
+    bool news;      /* ERR_OK: what the store had heard before was something else */
+    int64_t said_s; /* ERR_OK: when the wiki said so, by its clock, in seconds since 1970 */
     /* the module's */
     struct task task;
     struct list link;

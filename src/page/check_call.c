@@ -152,6 +152,7 @@ static void end_current(struct check_call *call)
         a->became = CHECK_OVERTAKEN;
     } else {
         a->became = trust(call, a) ? CHECK_HEARD : CHECK_LAGS;
+        a->news = call->hear.changed || (of_word && call->hear.is == WORD_NEWS && call->hear.had);
     }
 }
 

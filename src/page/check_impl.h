@@ -22,6 +22,7 @@ struct check_asked {
     uint64_t above;         /* in: is this there? 0: what the cell says is asked for */
     bool believe;           /* in */
     enum check_became became;
+    bool news; /* HEARD: the store had heard something else */
 };
 struct check_call {
     const struct page_service *service;

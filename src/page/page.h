@@ -8,6 +8,7 @@
  *   get.h    one read of a content           make.h   a render that is missing, made once for all
  *   title.h  titles as the wiki writes them  ask.h    the wiki is asked, and its word is marked
  *   wiki.h, wiki_get.h  what it alone knows  tell.h   purges and marks, to and from other servers
+ *   check.h  the wiki is asked for words     sweep.h  about all that is stored
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
  *   listing.h  renders of a title, titles of a domain   changes.h  did a title change since?
  *   trust.h, check.h  how old the wiki's word is, and asking for it   leave.h  private wikis
@@ -36,6 +37,7 @@ struct page_checks;
 struct page_leaves;
 struct page_looks;
 struct page_quota;
+struct page_sweeps;
 
 /* What the operator chose for a bucket. */
 struct page_settings {
@@ -64,6 +66,7 @@ struct page_domain {
     bool is_private;          /* who reads is asked about first (leave.h) */
     int64_t leave_ttl_ms;
     struct wiki_place place;        /* what purges and events call it */
+    int64_t sweep_period_ns;        /* all its titles are asked about in so long; 0, NEVER: not */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
     struct page_failures *failures; /* ERR_CODES of them, loop thread; NULL without an origin */
 };
@@ -83,6 +86,7 @@ struct page_service {
     struct page_checks *checks; /* with trust */
     struct page_leaves *leaves; /* NULL: no domain keeps any */
     struct page_looks *looks;   /* with trust */
+    struct page_sweeps *sweeps; /* with trust */
     store_time began;           /* when the server started */
     struct page_quota *quota;   /* what may be kept for editors */
     struct loop *loop;

@@ -353,6 +353,10 @@ const struct option option_origin_rows[] = {
       .prose = "Not everybody may read it: it is asked about each reader first", BY(is_private) },
     { "leave_ttl", NULL, OPTION_MS, 0, HOUR, .initial = "0s",
       .prose = "The same: for how long its yes to a reader counts", BY(leave_ttl_ms) },
+    { "sweep_period", NULL, OPTION_NS, 0, NEVER, .initial = "24h",
+      .prose = "In how long it is asked about every stored title, whoever reads it; 0 or never: it "
+               "is not",
+      BY(sweep_period_ns) },
     { .name = NULL },
 };
 _Static_assert(COUNT_OF(option_rows) <= OPTION_ROWS_MAX, "origins are kept in arrays");

@@ -8,6 +8,7 @@
 #include "page/check.h"
 #include "page/leave.h"
 #include "page/look.h"
+#include "page/sweep.h"
 #include "page/tell.h"
 #include "render/render.h"
 #include "server/secret.h"
@@ -179,12 +180,14 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         d->is_private = config->is_private;
         d->leave_ttl_ms = config->leave_ttl_ms;
         keeps_leaves |= d->is_private && d->leave_ttl_ms > 0;
+        d->sweep_period_ns = config->sweep_period_ns;
     }
     if (keeps_leaves)
         app->page.leaves = page_leaves_new();
     app->page.trust = page_trust_new(TRUST_CELLS_DEFAULT, entropy_u64());
     app->page.checks = page_checks_new(&app->page);
     app->page.looks = page_looks_new(&app->page, c->change.event_recheck_ns, entropy_u64());
+    app->page.sweeps = page_sweeps_new(&app->page);
     return ERR_OK;
 }
 
@@ -211,6 +214,8 @@ void origins_drain(struct app *app)
         flights_drain(app->page.flights);
     if (app->page.looks != NULL)
         page_looks_stop(app->page.looks);
+    if (app->page.sweeps != NULL)
+        page_sweeps_stop(app->page.sweeps);
     if (app->page.checks != NULL)
         page_checks_stop(app->page.checks);
     if (app->client != NULL)
@@ -222,6 +227,8 @@ bool origins_idle(const struct app *app)
     if (app->page.flights != NULL && !flights_idle(app->page.flights))
         return false;
     if (app->page.looks != NULL && !page_looks_idle(app->page.looks))
+        return false;
+    if (app->page.sweeps != NULL && !page_sweeps_idle(app->page.sweeps))
         return false;
     if (app->page.checks != NULL && !page_checks_idle(app->page.checks))
         return false;
@@ -236,6 +243,7 @@ void origins_close(struct app *app, struct page_domain *domains)
     if (app->page.flights != NULL)
         flights_free(&app->page.flights);
     page_looks_free(&app->page.looks);
+    page_sweeps_free(&app->page.sweeps);
     page_checks_free(&app->page.checks);
     page_leaves_free(&app->page.leaves);
     lists_free(&app->lists);

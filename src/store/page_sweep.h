@@ -28,7 +28,8 @@ struct page_walk {
     uint32_t domain;
     str after, until; /* keys: behind this one, up to and with that; empty: all */
     unsigned titles;  /* how many at most */
-    void (*each)(void *ctx, const struct page_swept *t); /* inside the start, or before done */
+    /* Inside the start, or before done. False: enough; this one is not gone past */
+    bool (*each)(void *ctx, const struct page_swept *t);
     void *ctx;
     /* out */
     bool more; /* there may be */

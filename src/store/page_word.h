@@ -23,6 +23,7 @@ struct page_hear {
     unsigned marks_count;
     /* out */
     enum title_word_is is; /* with a word */
+    bool had;              /* one was heard before */
     bool changed;          /* a stored render was hidden, or shown, or is the latest again */
     /* A stored revision, shown, and greater than the wiki's newest: is it still there? 0: none is
      */

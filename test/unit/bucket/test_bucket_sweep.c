@@ -12,7 +12,7 @@ struct walked {
     bool more;
 };
 
-static void walked_title(void *ctx, const struct page_swept *t)
+static bool walked_title(void *ctx, const struct page_swept *t)
 {
     struct walked *w = ctx;
     size_t n = strlen(w->titles);
@@ -20,6 +20,7 @@ static void walked_title(void *ctx, const struct page_swept *t)
     w->stored += t->stored;
     w->heard += t->heard;
     (void)snprintf(w->titles + n, sizeof w->titles - n, "%.*s|", STR_ARG(t->title));
+    return true;
 }
 
 static struct walked walk(struct fixture *f, const char *after, const char *until, unsigned titles)

@@ -94,6 +94,11 @@ struct wiki_word wiki_word_now(struct stage *s);
 unsigned wiki_words_asked(struct stage *s); /* calls */
 /* A call for words waits, until false; then it is told what the wiki says by now. */
 void wiki_hold_words(struct stage *s, bool hold);
+/* Of those that it answered. */
+struct wiki_words_counts {
+    unsigned titles, revisions;
+};
+struct wiki_words_counts wiki_words_counts(struct stage *s);
 /* Waits until it was asked so often. */
 void wiki_wait(struct stage *s, unsigned asked);
 

@@ -232,6 +232,14 @@ unsigned wiki_words_asked(struct stage *s)
     return n;
 }
 
+struct wiki_words_counts wiki_words_counts(struct stage *s)
+{
+    pthread_mutex_lock(&s->origin->lock);
+    struct wiki_words_counts counts = s->origin->words_counts;
+    pthread_mutex_unlock(&s->origin->lock);
+    return counts;
+}
+
 static void fill_words(struct words *w, const struct wiki_word *says)
 {
     for (unsigned i = 0; i < w->titles_count; i++) {
@@ -254,6 +262,8 @@ static void words_answer(void *ctx)
     struct origin *o = r->origin;
     pthread_mutex_lock(&o->lock);
     struct wiki_word says = o->word;
+    o->words_counts.titles += says.why == RENDER_FINE ? r->words.titles_count : 0;
+    o->words_counts.revisions += says.why == RENDER_FINE ? r->words.revisions_count : 0;
     pthread_mutex_unlock(&o->lock);
     r->words.said_s = wiki_now(o);
     r->retry_after_s = says.why == RENDER_BUSY ? 7 : 0;

@@ -24,6 +24,7 @@ struct origin {
     unsigned words_asked;
     bool hold_words;
     struct words_request *held_words; /* one at most */
+    struct wiki_words_counts words_counts;
 };
 /* By its clock, which is ours. */
 int64_t wiki_now(const struct origin *o);

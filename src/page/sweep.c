@@ -1,0 +1,203 @@
+/* sweep.c - the sweeps of all domains: whose turn it is, what of them is shown.
+ *
+ * Invariants: at most SWEEPS_AT_ONCE domains have a batch (sweep_batch.c); once stopped, none
+ * begins.
+ */
+#include "page/sweep_impl.h"
+
+#include "base/log.h"
+#include "loop/loop.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct page_sweeps {
+    const struct page_service *service;
+    struct sweep *of; /* as the service's domains */
+    unsigned count, next, running;
+    struct loop_timer *timer;
+    bool stopped;
+    pthread_mutex_t lock;
+};
+
+static void shown_lock(struct page_sweeps *s)
+{
+    int failed = pthread_mutex_lock(&s->lock);
+    INVARIANT(failed == 0);
+}
+
+static void shown_unlock(struct page_sweeps *s)
+{
+    int failed = pthread_mutex_unlock(&s->lock);
+    INVARIANT(failed == 0);
+}
+
+/* ---- turns ---- */
+
+static bool sweep_is_due(const struct sweep *w)
+{
+    const struct page_service *s = w->service;
+    if (w->domain == NULL || w->batch != NULL || clock_mono(s->clock).ns < w->again_at.ns)
+        return false;
+    store_time due = lap_due(&w->lap, w->domain->sweep_period_ns, w->hurries);
+    return w->wanted || !store_time_before(clock_store(s->clock), due);
+}
+
+/* The domains take turns. */
+static void sweeps_turn(struct page_sweeps *s)
+{
+    for (unsigned looked = 0; looked < s->count && s->running < SWEEPS_AT_ONCE && !s->stopped;
+         looked++) {
+        struct sweep *w = &s->of[s->next];
+        s->next = (s->next + 1) % s->count;
+        if (!sweep_is_due(w))
+            continue;
+        s->running++;
+        sweep_go(w);
+    }
+}
+
+void sweep_rests(struct sweep *w, bool fails)
+{
+    struct page_sweeps *s = w->all;
+    s->running--;
+    shown_lock(s);
+    w->shown.lap = w->lap;
+    w->shown.hurries = w->hurries;
+    w->shown.laps = w->laps;
+    w->shown.fails = fails;
+    w->shown.failures += fails;
+    shown_unlock(s);
+    sweeps_turn(s);
+}
+
+void sweep_count(struct sweep *w, const struct sweep_counts *more)
+{
+    struct sweep_counts *c = &w->shown.counts;
+    shown_lock(w->all);
+    c->found += more->found;
+    c->revisions += more->revisions;
+    c->forgotten += more->forgotten;
+    c->unanswered += more->unanswered;
+    shown_unlock(w->all);
+}
+
+static void sweeps_fired(void *ctx)
+{
+    sweeps_turn(ctx);
+}
+
+/* ---- the whole ---- */
+
+static void sweep_load(struct sweep *w)
+{
+    const struct page_service *s = w->service;
+    char bytes[PAGE_NOTE_BYTES_MAX];
+    size_t n = 0;
+    err e = page_store_note_get(s->store, w->domain->number, PAGE_NOTE_SWEEP, bytes, &n);
+    if (e == ERR_OK)
+        e = lap_decode((str){ .p = bytes, .n = n }, &w->lap);
+    if (e == ERR_OK || e == ERR_NOT_FOUND)
+        return;
+    w->lap = (struct lap){ .over = false };
+    log_event(s->log, LOG_WARN, "page.sweep_lost", LOG_STR("domain", w->domain->name),
+              LOG_CSTR("why", err_name(e)),
+              LOG_CSTR("what", "how far its sweep came cannot be read; it begins anew"));
+}
+
+struct page_sweeps *page_sweeps_new(const struct page_service *service)
+{
+    struct page_sweeps *s = calloc(1, sizeof *s);
+    INVARIANT(s != NULL);
+    s->service = service;
+    s->count = service->domains_count;
+    s->of = calloc(s->count + 1, sizeof *s->of);
+    INVARIANT(s->of != NULL);
+    int failed = pthread_mutex_init(&s->lock, NULL);
+    INVARIANT(failed == 0);
+    for (unsigned i = 0; i < s->count; i++) {
+        struct sweep *w = &s->of[i];
+        const struct page_domain *d = &service->domains[i];
+        w->all = s;
+        w->service = service;
+        if (d->origin == NULL || !origin_has_api(d->origin))
+            continue;
+        w->domain = d;
+        sweep_load(w);
+        w->shown.lap = w->lap;
+    }
+    s->timer = loop_timer_new(service->loop, sweeps_fired, s);
+    loop_timer_start(s->timer, 0, SWEEP_TICK_MS);
+    return s;
+}
+
+void page_sweeps_stop(struct page_sweeps *s)
+{
+    s->stopped = true;
+    for (unsigned i = 0; i < s->count; i++)
+        s->of[i].stopped = true;
+    loop_timer_stop(s->timer);
+}
+
+bool page_sweeps_idle(const struct page_sweeps *s)
+{
+    return s->running == 0;
+}
+
+void page_sweeps_free(struct page_sweeps **sp)
+{
+    struct page_sweeps *s = *sp;
+    if (s == NULL)
+        return;
+    INVARIANT(page_sweeps_idle(s));
+    loop_timer_free(&s->timer);
+    (void)pthread_mutex_destroy(&s->lock); /* nobody has it */
+    free(s->of);
+    free(s);
+    *sp = NULL;
+}
+
+bool page_sweep_now(struct page_sweeps *s, const struct page_domain *d)
+{
+    struct sweep *w = &s->of[d - s->service->domains];
+    if (w->domain == NULL || s->stopped)
+        return false;
+    w->wanted = true;
+    w->again_at = (mono){ .ns = 0 };
+    sweeps_turn(s);
+    return true;
+}
+
+void page_sweeps_figures(const struct page_sweeps *s, const struct page_domain *d,
+                         struct sweep_figures *out)
+{
+    struct page_sweeps *locked = (struct page_sweeps *)(uintptr_t)s;
+    const struct sweep *w = &s->of[d - s->service->domains];
+    shown_lock(locked);
+    const struct lap lap = w->shown.lap;
+    bool hurries = w->shown.hurries;
+    *out = (struct sweep_figures){ .fails = w->shown.fails,
+                                   .laps = w->shown.laps,
+                                   .found = w->shown.counts.found,
+                                   .revisions = w->shown.counts.revisions,
+                                   .forgotten = w->shown.counts.forgotten,
+                                   .unanswered = w->shown.counts.unanswered,
+                                   .failures = w->shown.failures };
+    shown_unlock(locked);
+    store_time due = lap_due(&lap, d->sweep_period_ns, hurries),
+               now = clock_store(s->service->clock);
+    bool goes = lap.began.ns != STORE_TIME_ZERO.ns && !lap.over;
+    out->is = w->domain == NULL || due.ns == INT64_MAX ? SWEEP_OFF
+              : goes                                   ? SWEEP_GOES
+                                                       : SWEEP_RESTS;
+    out->began = lap.began;
+    out->titles = lap.titles;
+    out->asked = lap.asked;
+    out->all_since = lap_all_since(&lap);
+    if (out->is != SWEEP_OFF && !hurries && lap.began.ns != STORE_TIME_ZERO.ns &&
+        store_time_before(due, now))
+        out->late_ns = now.ns - due.ns;
+    memcpy(out->at, lap.at.p, lap.at.n);
+    out->at[lap.at.n] = '\0';
+}

@@ -1,0 +1,444 @@
+/* sweep_batch.c - the titles that a sweep is at, from a look into the store to a note of it.
+ *
+ *   COUNT, of a new lap ------------------------------------------------------------> NOTE -> rests
+ *   LOOK -> ASK titles -> LOOK for what was heard -> HISTORY of each title ->\         ^
+ *                                     ASK revisions, until all were asked -> FORGET words
+ *
+ * The store is looked at on the pool; all else is on the loop. Invariants: (1) what a note says was
+ * asked for was asked for, and the store has heard it; (2) after a failure a batch begins anew. */
+#include "page/sweep_impl.h"
+
+#include "base/log.h"
+#include "loop/loop.h"
+#include "render/words.h"
+
+#include <stdlib.h>
+
+_Static_assert((int)PAGE_REVS_MAX <= (int)WORDS_MAX, "a history is one call at most");
+
+struct batch;
+struct batch_check {
+    struct page_check check;
+    struct batch *of;
+};
+/* Titles that follow each other, and what is under way for them. */
+struct batch {
+    struct sweep *sweep;
+    struct task task;
+    struct page_walk walk;
+    struct page_revs revs;
+    struct page_forget forget;
+    struct page_note_put note;
+    char bytes[PAGE_NOTE_BYTES_MAX];
+    store_time began;
+    uint64_t counted;
+    struct sweep_text last; /* title that was looked at */
+    bool more;              /* behind it */
+    bool asked;             /* its titles were */
+    /* with a render */
+    unsigned titles_count;
+    struct trust_cell *titles[WORDS_MAX];
+    struct title_word words[WORDS_MAX];
+    bool heard[WORDS_MAX];
+    /* without */
+    unsigned gone_count;
+    struct sweep_text gone[PAGE_FORGET_MAX];
+    str gone_keys[PAGE_FORGET_MAX];
+    /* HISTORY: of this title, below this revision (0: from its newest); the cells of revisions */
+    unsigned at;
+    uint64_t below;
+    unsigned revs_count;
+    struct trust_cell *revisions[WORDS_MAX];
+    /* ASK */
+    struct batch_check checks[WORDS_MAX];
+    unsigned checks_count, left;
+    void (*then)(struct sweep *w);
+};
+
+static void look(struct sweep *w);
+static void history(struct sweep *w);
+
+static struct loop *loop_of(const struct sweep *w)
+{
+    return w->service->loop;
+}
+
+/* ---- batches ---- */
+
+static void cells_release(struct trust_cell **cells, unsigned *count)
+{
+    while (*count > 0)
+        trust_release(&cells[--*count]);
+}
+
+static void batch_begin(struct sweep *w)
+{
+    w->batch = calloc(1, sizeof *w->batch);
+    INVARIANT(w->batch != NULL);
+    w->batch->sweep = w;
+    w->batch->began = clock_store(w->service->clock);
+    w->batch->last = w->lap.at;
+}
+
+static void batch_end(struct sweep *w, bool fails)
+{
+    struct batch *b = w->batch;
+    cells_release(b->titles, &b->titles_count);
+    cells_release(b->revisions, &b->revs_count);
+    free(b);
+    w->batch = NULL;
+    sweep_rests(w, fails);
+}
+
+static void batch_fail(struct sweep *w, int64_t wait_ms)
+{
+    w->again_at = mono_add_ms(clock_mono(w->service->clock),
+                              wait_ms > SWEEP_RETRY_MS ? wait_ms : SWEEP_RETRY_MS);
+    batch_end(w, !w->stopped);
+}
+
+/* The store has failed, or nothing is to begin any more. */
+static bool batch_over(struct sweep *w, err why)
+{
+    if (why == ERR_OK && !w->stopped)
+        return false;
+    if (!w->stopped)
+        log_event(w->service->log, LOG_WARN, "page.sweep_failed",
+                  LOG_STR("domain", w->domain->name), LOG_CSTR("why", err_name(why)),
+                  LOG_CSTR("what", "the store could not be gone through; it is tried again"));
+    batch_fail(w, 0);
+    return true;
+}
+
+static void on_pool(struct sweep *w, void (*run)(struct task *t))
+{
+    w->batch->task.run = run;
+    home_post(loop_pool(loop_of(w)), &w->batch->task);
+}
+
+/* ---- NOTE ---- */
+
+static void noted(struct store_call *c)
+{
+    struct sweep *w = CONTAINER_OF(c, struct batch, note.call)->sweep;
+    if (!batch_over(w, c->why))
+        batch_end(w, false);
+}
+
+/* What cannot be written is done once more after a restart, and no worse. */
+static void note(struct sweep *w)
+{
+    struct batch *b = w->batch;
+    b->note =
+        (struct page_note_put){ .call = { .deadline = page_write_deadline(w->service),
+                                          .home = loop_home(loop_of(w)),
+                                          .done = noted },
+                                .domain = w->domain->number,
+                                .note = PAGE_NOTE_SWEEP,
+                                .bytes = { .p = b->bytes, .n = lap_encode(&w->lap, b->bytes) } };
+    store_call_post(page_store_note_put(w->service->store, &b->note), &b->note.call);
+}
+
+/* ---- COUNT ---- */
+
+static bool count_title(void *ctx, const struct page_swept *t)
+{
+    struct batch *b = ctx;
+    b->counted += t->stored;
+    sweep_text_set(&b->last, t->title);
+    return true;
+}
+
+static void count_run(struct task *t);
+
+static void counted(struct store_call *c)
+{
+    struct sweep *w = CONTAINER_OF(c, struct batch, walk.call)->sweep;
+    struct batch *b = w->batch;
+    if (batch_over(w, c->why))
+        return;
+    if (b->walk.more) {
+        on_pool(w, count_run);
+        return;
+    }
+    lap_begin(&w->lap, b->began, b->counted);
+    w->hurries = w->wanted;
+    w->wanted = false;
+    note(w);
+}
+
+static void walk(struct batch *b, bool (*each)(void *ctx, const struct page_swept *t),
+                 unsigned titles, void (*done)(struct store_call *c))
+{
+    const struct sweep *w = b->sweep;
+    b->walk = (struct page_walk){ .call = { .home = loop_home(loop_of(w)), .done = done },
+                                  .domain = w->domain->number,
+                                  .titles = titles,
+                                  .each = each,
+                                  .ctx = b };
+}
+
+static void count_run(struct task *t)
+{
+    struct batch *b = CONTAINER_OF(t, struct batch, task);
+    struct sweep_text after = b->last;
+    walk(b, count_title, SWEEP_COUNT_MAX, counted);
+    b->walk.after = sweep_text_str(&after);
+    store_call_post(page_store_walk(b->sweep->service->store, &b->walk), &b->walk.call);
+}
+
+/* ---- ASK ---- */
+
+struct asked_sum {
+    unsigned failed, unanswered, news;
+    int64_t said_s, retry_after_s;
+};
+
+static struct asked_sum asked_sum(const struct batch *b)
+{
+    struct asked_sum sum = { .failed = 0 };
+    for (unsigned i = 0; i < b->checks_count; i++) {
+        const struct page_check *c = &b->checks[i].check;
+        bool heard = c->why == ERR_OK;
+        sum.failed += !heard && !c->answered;
+        sum.unanswered += !heard && c->answered;
+        sum.news += heard && c->news;
+        if (heard && (sum.said_s == 0 || c->said_s < sum.said_s))
+            sum.said_s = c->said_s;
+        if (c->retry_after_s > sum.retry_after_s)
+            sum.retry_after_s = c->retry_after_s;
+    }
+    return sum;
+}
+
+static void checked(struct page_check *c)
+{
+    struct sweep *w = CONTAINER_OF(c, struct batch_check, check)->of->sweep;
+    if (--w->batch->left == 0)
+        w->batch->then(w);
+}
+
+static void ask(struct sweep *w, struct trust_cell *const *cells, unsigned count,
+                void (*then)(struct sweep *w))
+{
+    const struct page_service *s = w->service;
+    struct batch *b = w->batch;
+    b->checks_count = b->left = count;
+    b->then = then;
+    for (unsigned i = 0; i < count; i++) {
+        b->checks[i] = (struct batch_check){ .check = { .checks = s->checks,
+                                                        .domain = w->domain,
+                                                        .cell = cells[i],
+                                                        .since = clock_store(s->clock),
+                                                        .deadline = { .ns = INT64_MAX },
+                                                        .behind = true,
+                                                        .home = loop_home(s->loop),
+                                                        .done = checked },
+                                             .of = b };
+        page_check_start(&b->checks[i].check);
+    }
+}
+
+/* False: a call failed, and the batch is over. */
+static bool ask_over(struct sweep *w, struct asked_sum *sum)
+{
+    *sum = asked_sum(w->batch);
+    const struct sweep_counts more = { .found = sum->news, .unanswered = sum->unanswered };
+    sweep_count(w, &more);
+    if (sum->failed == 0 && !w->stopped)
+        return true;
+    batch_fail(w, 1000 * sum->retry_after_s);
+    return false;
+}
+
+/* ---- FORGET, and the end ---- */
+
+static void advance(struct sweep *w)
+{
+    struct batch *b = w->batch;
+    lap_advance(&w->lap, &b->last, b->titles_count, !b->more);
+    w->laps += w->lap.over;
+    w->hurries = w->hurries && !w->lap.over;
+    note(w);
+}
+
+static void forgotten(struct store_call *c)
+{
+    struct batch *b = CONTAINER_OF(c, struct batch, forget.call);
+    struct sweep *w = b->sweep;
+    if (batch_over(w, c->why))
+        return;
+    const struct sweep_counts more = { .forgotten = b->forget.forgotten };
+    sweep_count(w, &more);
+    advance(w);
+}
+
+static void forget(struct sweep *w)
+{
+    const struct page_service *s = w->service;
+    struct batch *b = w->batch;
+    if (b->gone_count == 0) {
+        advance(w);
+        return;
+    }
+    for (unsigned i = 0; i < b->gone_count; i++)
+        b->gone_keys[i] = sweep_text_str(&b->gone[i]);
+    b->forget = (struct page_forget){ .call = { .deadline = page_write_deadline(s),
+                                                .home = loop_home(s->loop),
+                                                .done = forgotten },
+                                      .domain = w->domain->number,
+                                      .titles = b->gone_keys,
+                                      .count = b->gone_count,
+                                      .before = { .ns = clock_store(s->clock).ns -
+                                                        SWEEP_KEEP_S * NS_PER_S } };
+    store_call_post(page_store_forget(s->store, &b->forget), &b->forget.call);
+}
+
+/* ---- HISTORY ---- */
+
+static void revisions_asked(struct sweep *w)
+{
+    struct batch *b = w->batch;
+    struct asked_sum sum;
+    if (!ask_over(w, &sum))
+        return;
+    const struct sweep_counts more = { .revisions = b->revs_count };
+    sweep_count(w, &more);
+    cells_release(b->revisions, &b->revs_count);
+    history(w);
+}
+
+/* As many as the call has room for. */
+static void take_revisions(struct batch *b)
+{
+    const struct page_revs *r = &b->revs;
+    struct trust_key k = trust_key_of(b->titles[b->at]);
+    unsigned taken = 0;
+    for (; taken < r->count && b->revs_count < WORDS_MAX; taken++) {
+        k.rev = r->revs[taken];
+        b->revisions[b->revs_count++] = page_trust_hold(b->sweep->service->trust, &k);
+    }
+    b->below = taken < r->count ? r->revs[taken] + 1 : r->next;
+    b->at += b->below == 0;
+}
+
+static void history_found(struct store_call *c)
+{
+    struct sweep *w = CONTAINER_OF(c, struct batch, revs.call)->sweep;
+    if (batch_over(w, c->why == ERR_CORRUPT ? ERR_OK : c->why))
+        return;
+    if (c->why == ERR_OK) {
+        take_revisions(w->batch);
+    } else { /* damage is for a check of the store to tell */
+        w->batch->below = 0;
+        w->batch->at++;
+    }
+    history(w);
+}
+
+static void history_run(struct task *t)
+{
+    struct batch *b = CONTAINER_OF(t, struct batch, task);
+    const struct sweep *w = b->sweep;
+    const struct title_word *word = &b->words[b->at];
+    b->revs = (struct page_revs){ .call = { .home = loop_home(loop_of(w)), .done = history_found },
+                                  .domain = w->domain->number,
+                                  .title = trust_key_of(b->titles[b->at]).title,
+                                  .below = b->below == 0 ? word->rev : b->below,
+                                  .since = lap_history_since(&w->lap, word) };
+    store_call_post(page_store_revs(w->service->store, &b->revs), &b->revs.call);
+}
+
+static void history(struct sweep *w)
+{
+    struct batch *b = w->batch;
+    while (b->at < b->titles_count &&
+           (!b->heard[b->at] || b->words[b->at].missing || b->words[b->at].rev <= 1))
+        b->at++;
+    bool done = b->at == b->titles_count;
+    if (b->revs_count == WORDS_MAX || (done && b->revs_count > 0))
+        ask(w, b->revisions, b->revs_count, revisions_asked);
+    else if (done)
+        forget(w);
+    else
+        on_pool(w, history_run);
+}
+
+/* ---- LOOK ---- */
+
+/* Pool. */
+static bool look_title(void *ctx, const struct page_swept *t)
+{
+    struct batch *b = ctx;
+    const struct sweep *w = b->sweep;
+    const struct trust_key k = { .domain = w->domain->number, .title = t->title };
+    if (t->stored && b->titles_count == WORDS_MAX)
+        return false;
+    if (t->stored) {
+        b->heard[b->titles_count] = t->heard;
+        b->words[b->titles_count] = t->word;
+        b->titles[b->titles_count++] = page_trust_hold(w->service->trust, &k);
+    } else if (!b->asked) {
+        sweep_text_set(&b->gone[b->gone_count++], t->title);
+    }
+    if (!b->asked)
+        sweep_text_set(&b->last, t->title);
+    return true;
+}
+
+static void titles_asked(struct sweep *w)
+{
+    struct asked_sum sum;
+    if (!ask_over(w, &sum))
+        return;
+    if (w->lap.said == 0)
+        w->lap.said = sum.said_s;
+    w->batch->asked = true;
+    cells_release(w->batch->titles, &w->batch->titles_count);
+    look(w);
+}
+
+static void looked(struct store_call *c)
+{
+    struct sweep *w = CONTAINER_OF(c, struct batch, walk.call)->sweep;
+    struct batch *b = w->batch;
+    if (batch_over(w, c->why))
+        return;
+    if (!b->asked)
+        b->more = b->walk.more;
+    if (b->asked)
+        history(w);
+    else if (b->titles_count > 0)
+        ask(w, b->titles, b->titles_count, titles_asked);
+    else
+        forget(w);
+}
+
+/* Once more, what was looked at is looked at up to its end: what is stored meanwhile behind it is
+ * for the next batch. */
+static void look_run(struct task *t)
+{
+    struct batch *b = CONTAINER_OF(t, struct batch, task);
+    walk(b, look_title, PAGE_FORGET_MAX, looked);
+    b->walk.after = sweep_text_str(&b->sweep->lap.at);
+    if (b->asked)
+        b->walk.until = sweep_text_str(&b->last);
+    store_call_post(page_store_walk(b->sweep->service->store, &b->walk), &b->walk.call);
+}
+
+static void look(struct sweep *w)
+{
+    on_pool(w, look_run);
+}
+
+void sweep_go(struct sweep *w)
+{
+    bool is_new = w->wanted || w->lap.over || w->lap.began.ns == STORE_TIME_ZERO.ns;
+    batch_begin(w);
+    if (!is_new) {
+        look(w);
+        return;
+    }
+    w->batch->last.n = 0;
+    on_pool(w, count_run);
+}
