@@ -10,7 +10,7 @@
 #include "http/client.h"
 #include "http/http.h"
 #include "list/list.h"
-#include "page/trust.h"
+#include "page/page.h"
 #include "queue/queue.h"
 #include "render/render.h"
 #include "store/page_store.h"
@@ -37,6 +37,8 @@ struct config_domain {
     const char *hosts;              /* where its readers find it, separated by commas */
     const char *article_path;       /* page/wiki_url.h */
     int64_t sweep_period_ns;        /* in which it is asked about all titles */
+    enum page_rerender rerender;
+    int64_t rerender_after_ns; /* NEVER: none is too old for its age alone */
 };
 /* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches
  * of users). */

@@ -41,3 +41,9 @@ void page_changes_tell(struct page_changes *c, uint16_t bucket, uint32_t domain,
     (void)atomic_fetch_add_explicit(&c->of[slot_of(c, bucket, domain, title)], 1,
                                     memory_order_acq_rel);
 }
+
+void page_changes_tell_all(struct page_changes *c)
+{
+    for (unsigned slot = 0; slot < PAGE_CHANGES_SLOTS; slot++)
+        (void)atomic_fetch_add_explicit(&c->of[slot], 1, memory_order_acq_rel);
+}

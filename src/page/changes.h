@@ -31,6 +31,8 @@ struct page_seen page_changes_see(struct page_changes *c, uint16_t bucket, uint3
                                   str title);
 /* It changed. */
 void page_changes_tell(struct page_changes *c, uint16_t bucket, uint32_t domain, str title);
+/* All did. */
+void page_changes_tell_all(struct page_changes *c);
 /* Has it, or one of its slot? */
 static inline bool page_changed_since(const struct page_changes *c, struct page_seen seen)
 {

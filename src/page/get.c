@@ -100,8 +100,8 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
         *until =
             store_time_min(*until, store_time_add(r->superseded_at,
                                                   g->target.settings->opts->policy.grace_ttl_ns));
-    if (g->read.which.select != SELECT_LATEST)
-        *until = store_time_min(*until, g->read.lasts_until);
+    *until = store_time_min(*until, g->read.which.select == SELECT_LATEST ? get_old_at(g)
+                                                                          : g->read.lasts_until);
     return true;
 }
 

@@ -9,6 +9,7 @@
  *   title.h  titles as the wiki writes them  ask.h    the wiki is asked, and its word is marked
  *   wiki.h, wiki_get.h  what it alone knows  tell.h   purges and marks, to and from other servers
  *   check.h  the wiki is asked for words     sweep.h  about all that is stored
+ *   redo.h  all of a domain is made anew, by and by
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
  *   listing.h  renders of a title, titles of a domain   changes.h  did a title change since?
  *   trust.h, check.h  how old the wiki's word is, and asking for it   leave.h  private wikis
@@ -51,6 +52,9 @@ struct page_settings {
     unsigned stash_per_s_max;  /* of one client; 0: no limit */
 };
 
+/* Who makes a render anew whose page was touched since, at the same revision: its next reader, or
+ * nobody. */
+enum page_rerender { RERENDER_ON_READ, RERENDER_NEVER };
 /* The last line in the log; failures since. */
 struct page_failures {
     mono at;
@@ -65,8 +69,11 @@ struct page_domain {
     int64_t check_wait_ms;    /* how long a reader waits for a word */
     bool is_private;          /* who reads is asked about first (leave.h) */
     int64_t leave_ttl_ms;
-    struct wiki_place place;        /* what purges and events call it */
-    int64_t sweep_period_ns;        /* all its titles are asked about in so long; 0, NEVER: not */
+    struct wiki_place place; /* what purges and events call it */
+    int64_t sweep_period_ns; /* all its titles are asked about in so long; 0, NEVER: not */
+    enum page_rerender rerender;
+    int64_t rerender_after_ns;      /* one so old is made anew, too; 0, NEVER: for this alone not */
+    _Atomic int64_t *redo_ns;       /* store_time: one made before this, too (redo.h); NULL: none */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
     struct page_failures *failures; /* ERR_CODES of them, loop thread; NULL without an origin */
 };

@@ -14,6 +14,7 @@ static const char *const formats[] = { "text", "json", NULL }; /* enum log_forma
 static const char *const policies[] = { "app_ttl",  "all", "latest_hash", "latest",
                                         "interval", "ttl", NULL };
 static const char *const origins[] = { "parsoid", "rest", "template", NULL }; /* enum origin_kind */
+static const char *const rerenders[] = { "on_read", "never", NULL }; /* enum page_rerender */
 static const char *const lease_durabilities[] = { "auto", "written", "sync",
                                                   NULL }; /* enum queue_lease_durability */
 static const char *const codecs[] = { "identity", "gzip", "zstd", NULL }; /* enum page_codec */
@@ -24,6 +25,7 @@ _Static_assert(COUNT_OF(levels) == LOG_LEVELS + 1, "a name each");
 _Static_assert(COUNT_OF(formats) == LOG_JSON + 2, "a name each");
 _Static_assert(COUNT_OF(policies) == POLICY_KINDS + 1, "a name each");
 _Static_assert(COUNT_OF(origins) == ORIGIN_KINDS + 1, "a name each");
+_Static_assert(COUNT_OF(rerenders) == RERENDER_NEVER + 2, "a name each");
 _Static_assert(COUNT_OF(lease_durabilities) == QUEUE_LEASE_SYNC + 2, "a name each");
 _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 
@@ -353,6 +355,14 @@ const struct option option_origin_rows[] = {
       .prose = "Not everybody may read it: it is asked about each reader first", BY(is_private) },
     { "leave_ttl", NULL, OPTION_MS, 0, HOUR, .initial = "0s",
       .prose = "The same: for how long its yes to a reader counts", BY(leave_ttl_ms) },
+    { "rerender", NULL, OPTION_CHOICE, .choices = rerenders, .initial = "on_read",
+      .prose = "Who makes a render anew whose page was touched since, as by an edit of a template: "
+               "its next reader, or nobody",
+      BY(rerender) },
+    { "rerender_after", NULL, OPTION_NS, SECOND, NEVER, .initial = "never",
+      .prose = "How old a render of the latest may be, though no word of the wiki says that it is "
+               "old: its next reader has it made anew",
+      BY(rerender_after_ns) },
     { "sweep_period", NULL, OPTION_NS, 0, NEVER, .initial = "24h",
       .prose = "In how long it is asked about every stored title, whoever reads it; 0 or never: it "
                "is not",

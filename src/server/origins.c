@@ -8,6 +8,7 @@
 #include "page/check.h"
 #include "page/leave.h"
 #include "page/look.h"
+#include "page/redo.h"
 #include "page/sweep.h"
 #include "page/tell.h"
 #include "render/render.h"
@@ -140,6 +141,17 @@ static err origin_open(struct app *app, const struct config_domain *config, stru
     return e;
 }
 
+/* One that cannot be read is as good as none: the renders are what they were. */
+static void redo_load(const struct app *app, const struct page_domain *d)
+{
+    err e = page_redo_load(&app->page, d);
+    if (e != ERR_OK)
+        log_event(app->log, LOG_WARN, "page.redo_lost", LOG_STR("domain", d->name),
+                  LOG_CSTR("why", err_name(e)),
+                  LOG_CSTR("what", "when its renders were told to be made anew cannot be read; "
+                                   "tell it again: palimpsest fresh redo"));
+}
+
 err origins_open(struct app *app, struct page_domain *domains, struct err_note *note)
 {
     const struct config *c = app->config;
@@ -181,6 +193,11 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         d->leave_ttl_ms = config->leave_ttl_ms;
         keeps_leaves |= d->is_private && d->leave_ttl_ms > 0;
         d->sweep_period_ns = config->sweep_period_ns;
+        d->rerender = config->rerender;
+        d->rerender_after_ns = config->rerender_after_ns;
+        d->redo_ns = calloc(1, sizeof *d->redo_ns);
+        INVARIANT(d->redo_ns != NULL);
+        redo_load(app, d);
     }
     if (keeps_leaves)
         app->page.leaves = page_leaves_new();
@@ -255,6 +272,8 @@ void origins_close(struct app *app, struct page_domain *domains)
             origin_free(&domains[i].origin);
         free(domains[i].busy_until_ns);
         domains[i].busy_until_ns = NULL;
+        free(domains[i].redo_ns);
+        domains[i].redo_ns = NULL;
         free(domains[i].failures);
         domains[i].failures = NULL;
     }

@@ -5,6 +5,9 @@
 
 #include "base/log.h"
 #include "loop/loop.h"
+#include "loop/sysclock.h"
+#include "page/changes.h"
+#include "page/redo.h"
 #include "sites.h"
 
 #include <string.h>
@@ -140,6 +143,110 @@ static void a_touched_page_is_made_anew_by_its_next_reader(void **state)
     g = get(&s, 0, 0);
     assert_int_equal(g.how, HOW_HIT);
     assert_int_equal(wiki_asked(&s), 2);
+    stage_end(&s);
+}
+
+static void a_touched_page_is_left_where_nobody_makes_it_anew(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    s.domains[0].rerender = RERENDER_NEVER;
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>before" });
+    (void)get(&s, 0, 0);
+    struct wiki_word w = wiki_word_now(&s);
+    w.touched_s += 50;
+    wiki_word(&s, w);
+    wiki_say(&s, (struct wiki_says){ .rev = 8, .html = TEXT });
+    grow_old(&s);
+    assert_non_null(strstr(get(&s, 0, 0).body, "before"));
+    w.rev = 8; /* but a newer revision is made */
+    wiki_word(&s, w);
+    assert_non_null(strstr(get(&s, 0, 0).body, "made"));
+    stage_end(&s);
+}
+
+static bool lasts(struct stage *s, store_time *until)
+{
+    struct asked a;
+    asked_init(&a, s, "T");
+    asked_start(&a);
+    (void)asked_wait(&a);
+    bool is = page_get_lasts(&a.get, until);
+    asked_fini(&a);
+    return is;
+}
+
+/* As long as the wiki says the same, nothing else would tell. */
+static void a_render_that_is_too_old_is_made_anew_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err_note note;
+    stage_begin_checked(&s);
+    s.domains[0].rerender_after_ns = 3600 * NS_PER_S;
+    (void)get(&s, 0, 0);
+    assert_int_equal(wiki_asked(&s), 1);
+    assert_int_equal(get(&s, 0, 0).how, HOW_HIT);
+    store_time until, now = clock_store(s.service.clock);
+    assert_true(lasts(&s, &until)); /* a ready answer ends in time */
+    assert_true(until.ns > now.ns);
+    assert_true(until.ns <= now.ns + 3600 * NS_PER_S);
+    assert_int_equal(sysclock_advance(s.sysclock, 3601 * NS_PER_S, &note), ERR_OK);
+    assert_int_equal(get(&s, 0, 0).how, HOW_RENEWED);
+    assert_int_equal(wiki_asked(&s), 2);
+    assert_int_equal(get(&s, 0, 0).how, HOW_HIT); /* equal, and so of the same name */
+    assert_int_equal(wiki_asked(&s), 2);
+    stage_end(&s);
+}
+
+struct redoing {
+    struct page_redo redo;
+    struct awaited over;
+};
+
+static void redone(struct page_redo *r)
+{
+    awaited_tell(&CONTAINER_OF(r, struct redoing, redo)->over, r->why);
+}
+
+static void redo(struct stage *s)
+{
+    struct redoing r = { .redo = { .service = &s->service,
+                                   .domain = &s->domains[0],
+                                   .home = home_here(),
+                                   .done = redone } };
+    awaited_init(&r.over);
+    page_redo_start(&r.redo);
+    assert_int_equal(awaited_wait(&r.over), ERR_OK);
+    awaited_fini(&r.over);
+}
+
+static void what_is_told_to_be_redone_is_made_anew_by_its_readers(void **state)
+{
+    (void)state;
+    struct stage s;
+    _Atomic int64_t redo_ns = 0;
+    stage_begin_checked(&s);
+    s.domains[0].redo_ns = &redo_ns;
+    assert_int_equal(page_redo_load(&s.service, &s.domains[0]), ERR_OK);
+    assert_int_equal(redo_ns, 0);
+    (void)get(&s, 0, 0);
+    store_time until;
+    assert_true(lasts(&s, &until));
+    assert_int_equal(until.ns, INT64_MAX);
+    struct page_seen seen =
+        page_changes_see(s.service.changes,
+                         page_store_bucket_number(s.service.store, s.settings.bucket),
+                         s.domains[0].number, STR("T"));
+    redo(&s);
+    assert_true(page_changed_since(s.service.changes, seen)); /* ready answers end */
+    assert_int_equal(get(&s, 0, 0).how, HOW_RENEWED);
+    assert_int_equal(get(&s, 0, 0).how, HOW_HIT);
+    assert_int_equal(wiki_asked(&s), 2);
+    int64_t told = atomic_exchange(&redo_ns, 0); /* after a restart */
+    assert_int_equal(page_redo_load(&s.service, &s.domains[0]), ERR_OK);
+    assert_int_equal(redo_ns, told);
     stage_end(&s);
 }
 
@@ -282,6 +389,9 @@ int main(void)
         cmocka_unit_test(an_edited_page_is_made_anew),
         cmocka_unit_test(an_edited_page_that_cannot_be_made_stays_as_it_was),
         cmocka_unit_test(a_touched_page_is_made_anew_by_its_next_reader),
+        cmocka_unit_test(a_touched_page_is_left_where_nobody_makes_it_anew),
+        cmocka_unit_test(a_render_that_is_too_old_is_made_anew_once),
+        cmocka_unit_test(what_is_told_to_be_redone_is_made_anew_by_its_readers),
         cmocka_unit_test(a_deleted_page_is_gone_for_all_who_ask),
         cmocka_unit_test(hidden_text_is_not_given_by_number),
         cmocka_unit_test(an_editor_is_checked_first),
