@@ -87,6 +87,7 @@ extern const struct http_route app_admin_routes[];
 extern const struct http_route app_key_routes[];
 extern const struct http_route app_list_routes[];   /* lists.c: lists by position */
 extern const struct http_route app_flight_routes[]; /* flights.c: what is being made */
+extern const struct http_route app_fresh_routes[];  /* fresh.c: how fresh what is stored is */
 /* authority.c: Querator's namespaces, users, keys, roles */
 extern const struct http_route app_authority_routes[];
 /* queue.c: queues, Querator's API and ours; /health */

@@ -214,6 +214,17 @@ const struct cli_option queue_top_options[] = {
 };
 
 const struct cli_option flight_options[] = { OPTIONS_QUEUE };
+const struct cli_option fresh_options[] = { OPTIONS_ADMIN, OPTIONS_END };
+const struct cli_option fresh_sweep_options[] = {
+    { "wait", 0, NULL, "Wait until all titles were asked for" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
+const struct cli_option fresh_redo_options[] = {
+    { "domain", 0, "NAME", "Domain whose renders they are; must be given" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
 const struct cli_option list_get_options[] = {
     { "param", 'p', "NAME=VALUE", "A parameter of the list; may be given again" },
     { "cached", 0, NULL, "Only what is there: nothing is made" },

@@ -434,6 +434,58 @@ const struct cli_verb cli_verbs[] = {
       .options = flight_options,
       .operands_max = CLI_OPERANDS_MAX,
       .run = verb_flight_ls },
+    { .name = "fresh ls",
+      .usage = "",
+      .summary = "list the wikis that are asked whether what is stored is still right",
+      .prose = "Says of each domain whose wiki can be asked: how many CALLS were made for its "
+               "words, how many WORDS came, "
+               "how many calls FAILED; how many changes nobody had told of and the sweep found "
+               "(MISSED); since when each "
+               "title was asked for that is stored since then; and how far the sweep is. Counts "
+               "begin with the server. "
+               "With --json one document a line.",
+      .options = fresh_options,
+      .run = verb_fresh_ls },
+    { .name = "fresh check",
+      .usage = "DOMAIN TITLE",
+      .summary = "ask the wiki about a page now",
+      .prose = "Has the server ask the wiki of DOMAIN about TITLE, believe what it says, and says "
+               "as fresh why what a "
+               "reader gets from then on, and whether it was news.",
+      .options = fresh_options,
+      .operands_min = 2,
+      .operands_max = 2,
+      .run = verb_fresh_check },
+    { .name = "fresh sweep",
+      .usage = "DOMAIN",
+      .summary = "ask the wiki about all stored pages, beginning now",
+      .prose = "Begins a sweep of DOMAIN: the wiki is asked about each stored title, 50 in a call, "
+               "one call after the other, "
+               "instead of evenly over sweep_period.",
+      .options = fresh_sweep_options,
+      .operands_min = 1,
+      .operands_max = 1,
+      .run = verb_fresh_sweep },
+    { .name = "fresh why",
+      .usage = "DOMAIN TITLE",
+      .summary = "say what a reader of a page would get, and why",
+      .prose = "Says what the wiki last said of TITLE and how long ago it was asked; and of each "
+               "bucket the latest render, "
+               "under which word it was made, and what a reader would get. Asks nobody and changes "
+               "nothing.",
+      .options = fresh_options,
+      .operands_min = 2,
+      .operands_max = 2,
+      .run = verb_fresh_why },
+    { .name = "fresh redo",
+      .usage = "--domain NAME",
+      .summary = "have all pages of a domain rendered anew, each by its next reader",
+      .prose = "All that the server rendered of the domain before now counts as too old, also "
+               "after a restart: its next reader "
+               "has it made anew. For what the wiki tells nobody of: its configuration, messages "
+               "of its interface.",
+      .options = fresh_redo_options,
+      .run = verb_fresh_redo },
     { .name = "list get",
       .usage = "LIST DISPLAY [POSITION]",
       .summary = "print a list, or one position of it",

@@ -51,6 +51,7 @@ struct check_domain {
     struct loop_timer *timer;
     _Atomic uint64_t calls_made, words, failed, lagging, waiting;
     _Atomic int64_t answered_ns; /* store_time of the last answer; 0: none yet */
+    atomic_bool closed;
 };
 
 struct page_checks {
@@ -294,6 +295,8 @@ static void call_end(struct check_domain *d, struct check_call *call)
 static void call_over(struct check_call *call)
 {
     struct check_domain *d = call->ctx;
+    if (call->why == RENDER_FINE || call->why == RENDER_DENIED)
+        atomic_store(&d->closed, call->why == RENDER_DENIED);
     if (call->why != RENDER_FINE || d->all->stopped) {
         call_failed(d, call);
         call_end(d, call);
@@ -608,5 +611,6 @@ void page_checks_figures(const struct page_checks *c, const struct page_domain *
                                    .words = atomic_load(&of->words),
                                    .failures = atomic_load(&of->failed),
                                    .lagging = atomic_load(&of->lagging),
-                                   .waiting = atomic_load(&of->waiting) };
+                                   .waiting = atomic_load(&of->waiting),
+                                   .closed = atomic_load(&of->closed) };
 }

@@ -80,6 +80,7 @@ bool page_checks_look(struct page_checks *c, const struct page_domain *domain,
 /* Of a domain; read anywhere. */
 struct check_figures {
     uint64_t calls, words, failures, lagging, waiting;
+    bool closed; /* the wiki last said that it is not for us to read */
 };
 void page_checks_figures(const struct page_checks *c, const struct page_domain *d,
                          struct check_figures *out);

@@ -10,6 +10,7 @@
 #include "page/get_impl.h"
 
 #include "page/check.h"
+#include "page/old.h"
 
 /* What a read is about: the title, or the revision that it names. */
 static bool names_revision(const struct page_get *g)
@@ -120,25 +121,15 @@ static enum page_get_state unchecked(struct page_get *g, err why)
 
 store_time get_old_at(const struct page_get *g)
 {
-    const struct page_domain *d = g->target.domain;
-    store_time made_at = title_made_at(&g->read.render);
-    if (names_revision(g) || !page_is_asked(g->service, d))
-        return STORE_TIME_NEVER;
-    if (d->redo_ns != NULL && made_at.ns < atomic_load(d->redo_ns))
-        return STORE_TIME_ZERO;
-    return d->rerender_after_ns > 0 ? store_time_add(made_at, d->rerender_after_ns)
-                                    : STORE_TIME_NEVER;
+    return names_revision(g) || !page_is_asked(g->service, g->target.domain)
+               ? STORE_TIME_NEVER
+               : page_old_at(g->target.domain, &g->read.render);
 }
 
-/* The wiki has a newer revision, or the page was touched since it was made, or it is too old
- * whatever the wiki says: made anew by who reads it. */
 bool get_is_old(const struct page_get *g)
 {
-    const struct page_read *r = &g->read;
-    bool newer = r->heard && !r->word.missing && r->word.rev > r->render.name.rev;
-    bool touched = r->dated == DATED_TOUCHED && g->target.domain->rerender == RERENDER_ON_READ;
-    bool aged = !store_time_before(clock_store(g->service->clock), get_old_at(g));
-    return !names_revision(g) && (newer || touched || aged);
+    return !names_revision(g) &&
+           page_old(g->target.domain, &g->read, clock_store(g->service->clock)) != OLD_NOT;
 }
 
 /* Who has waited for a word needs no other, however little is trusted. */

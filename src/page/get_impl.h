@@ -29,9 +29,9 @@ bool get_check_look(struct page_get *g);
 /* It was found, and looked at: does the wiki still say so? */
 enum page_get_state get_check_judge(struct page_get *g);
 enum page_get_state get_check_enter(struct page_get *g);
-/* Should it be made anew, by the wiki's last word, or by its age? */
+/* Is it to be made anew (old.h)? */
 bool get_is_old(const struct page_get *g);
-/* When it is too old, whatever the wiki says. */
+/* When it is, if the wiki says nothing else. */
 store_time get_old_at(const struct page_get *g);
 /* As page_get_leave. */
 bool get_check_leave(struct page_get *g);

@@ -1,0 +1,13 @@
+/* fresh.h - how fresh what is stored is, as JSON. Private to fresh.c and fresh_why.c. */
+#ifndef APP_ADMIN_FRESH_H
+#define APP_ADMIN_FRESH_H
+
+#include "base/buf.h"
+#include "page/why.h"
+
+/* An instant in quotes, or null: ns 0, or NEVER. */
+void fresh_put_time(struct buf *b, int64_t ns);
+/* The members of an object, without its braces. */
+void fresh_why_json(struct buf *b, const struct page_why *w);
+
+#endif

@@ -1,0 +1,26 @@
+/* old.c - by the wiki's last word, and by age. */
+#include "page/old.h"
+
+static bool is_told(const struct page_domain *d, const struct page_render *r)
+{
+    return d->redo_ns != NULL && title_made_at(r).ns < atomic_load(d->redo_ns);
+}
+
+store_time page_old_at(const struct page_domain *d, const struct page_render *r)
+{
+    if (is_told(d, r))
+        return STORE_TIME_ZERO;
+    return d->rerender_after_ns > 0 ? store_time_add(title_made_at(r), d->rerender_after_ns)
+                                    : STORE_TIME_NEVER;
+}
+
+enum page_old page_old(const struct page_domain *d, const struct page_read *r, store_time now)
+{
+    if (r->heard && !r->word.missing && r->word.rev > r->render.name.rev)
+        return OLD_NEWER;
+    if (r->dated == DATED_TOUCHED && d->rerender == RERENDER_ON_READ)
+        return OLD_TOUCHED;
+    if (is_told(d, &r->render))
+        return OLD_TOLD;
+    return store_time_before(now, page_old_at(d, &r->render)) ? OLD_NOT : OLD_AGED;
+}
