@@ -28,6 +28,7 @@ struct figures {
     struct lists_stats lists;
     struct limiter_figures calls;
     struct look_figures looks;
+    struct trust_figures trust;
     uint64_t open_requests, cut, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
@@ -91,6 +92,8 @@ static const struct figure {
     FIGURE(METRIC_HTTP_BUDGET_BYTES_MAX, budget_bytes_max),
     FIGURE(METRIC_HTTP_BUDGET_REFUSED, budget_refused),
     FIGURE(METRIC_LOOP_STALLS, loop_stalls),
+    FIGURE(METRIC_TRUST_CELLS, trust.cells),
+    FIGURE(METRIC_TRUST_DOUBTS, trust.doubts),
 };
 #undef STAT
 #undef FIGURE
@@ -212,6 +215,8 @@ static void figures_get(const struct app *app, struct figures *now)
         page_looks_figures(app->page.looks, &now->looks);
     if (app->client != NULL)
         limiter_figures_get(http_client_limiter(app->client), LIMITER_ALL, NULL, &now->calls);
+    if (app->page.trust != NULL)
+        page_trust_figures(app->page.trust, &now->trust);
     now->open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
     now->cut = app->http == NULL ? 0 : http_server_cut(app->http);
     now->loop_stalls = loop_stalls(app->loop);

@@ -2,7 +2,7 @@
  *
  * A registry owns families; a family owns its series, one per label value, all created up front or
  * bounded by METRICS_SERIES_MAX with the rest counted as "other": labels never grow with what
- * clients send. Updates are relaxed atomics. Histograms have fixed buckets from 50 us to 10 s.
+ * clients send. Updates are relaxed atomics. Histograms have fixed buckets from 50 us to 1 h.
  * Thread: creating on one thread before use, updating and rendering from any. */
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H

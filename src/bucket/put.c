@@ -105,6 +105,7 @@ static err put_decide(struct engine_txn *txn, void *ctx)
     p->stored = a->name;
     p->bytes = a->bytes;
     p->latest = a->latest;
+    p->before = a->before;
     p->applied = p->created = a->created;
     p->pinned_ns = a->pinned_ns;
     return ERR_OK;

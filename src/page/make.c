@@ -12,6 +12,7 @@
 #include "base/budget.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "http/percent.h"
 #include "loop/entropy.h"
 #include "page/ask.h"
@@ -195,11 +196,27 @@ static void make_end(struct make *m)
 
 /* ---- storing ---- */
 
+/* A change of the page is visible from here on: by how much later than it was made? Each of the two
+ * times is by one clock: until the wiki said so, by its own; from the question on, by ours. */
+static void count_visible(const struct make *m)
+{
+    const struct page_put *p = &m->put;
+    const struct title_word *w = p->word;
+    bool answers = w != NULL && p->latest && p->before.said != 0 && p->before.touched < w->touched;
+    if (!answers || m->target.domain->visible == NULL)
+        return;
+    int64_t known_ns = (w->said - w->touched) * NS_PER_S;
+    metric_observe_ns(m->target.domain->visible,
+                      known_ns + clock_store(m->service->clock).ns - w->asked_at.ns);
+}
+
 /* Loop. */
 static void put_done(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, put.call);
     m->keep = c->why != ERR_SHUTDOWN;
+    if (c->why == ERR_OK)
+        count_visible(m);
     if (c->why == ERR_OK)
         value_set(m, m->put.stored, false);
     else if (c->why == ERR_TIMEOUT) /* of the write, not of the origin */

@@ -33,6 +33,7 @@ struct flight_shared;
 struct flights;
 struct log;
 struct loop;
+struct metric;
 struct page_changes;
 struct page_checks;
 struct page_leaves;
@@ -74,6 +75,7 @@ struct page_domain {
     enum page_rerender rerender;
     int64_t rerender_after_ns;      /* one so old is made anew, too; 0, NEVER: for this alone not */
     _Atomic int64_t *redo_ns;       /* store_time: one made before this, too (redo.h); NULL: none */
+    struct metric *visible;         /* how long changes took to be stored; NULL: nobody counts */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
     struct page_failures *failures; /* ERR_CODES of them, loop thread; NULL without an origin */
 };

@@ -169,6 +169,7 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
     app->page.previews = page_store_bucket(app->page.store, STR(ORIGINS_STASH_NAME));
     INVARIANT(app->page.previews != NULL);
     app->origin_metrics = origin_metrics_new(app->metrics);
+    struct metric_family *visible = metrics_row(app->metrics, METRIC_EDIT_VISIBLE_SECONDS);
     for (unsigned i = 0; i < c->domains_count; i++) {
         const struct config_domain *config = &c->domains[i];
         struct page_domain *d =
@@ -193,6 +194,7 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         d->leave_ttl_ms = config->leave_ttl_ms;
         keeps_leaves |= d->is_private && d->leave_ttl_ms > 0;
         d->sweep_period_ns = config->sweep_period_ns;
+        d->visible = metric_of(visible, config->name);
         d->rerender = config->rerender;
         d->rerender_after_ns = config->rerender_after_ns;
         d->redo_ns = calloc(1, sizeof *d->redo_ns);

@@ -67,7 +67,10 @@ struct page_put {
     /* out */
     struct page_name stored;
     bool latest, applied, created; /* created: 201, else 200 */
-    int64_t pinned_ns;             /* by how much longer than before it is pinned now */
+    /* Under what the render was made that was the latest until then; said 0: there was none, or no
+     * wiki made it. */
+    struct title_under before;
+    int64_t pinned_ns; /* by how much longer than before it is pinned now */
     /* of the render under that name, as stored, maybe long ago with another codec */
     uint64_t bytes;
     struct page_trace trace;

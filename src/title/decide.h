@@ -20,7 +20,10 @@ struct title_answer {
     struct page_name name;
     uint64_t bytes;
     bool latest, created;
-    bool superseded;         /* the latest is none any longer */
+    bool superseded; /* the latest is none any longer */
+    /* a put: under what the render was made that was the latest until then; said 0: there was none,
+       or no wiki made it */
+    struct title_under before;
     bool extended;           /* a render lives longer, as after a read that names it */
     int64_t pinned_ns;       /* by how much longer it is stashed; UNSTASH: how long it was to be */
     struct page_trace trace; /* with ERR_GONE */
@@ -31,6 +34,7 @@ static inline void title_answer_init(struct title_answer *a)
     a->facts_count = 0;
     a->latest = a->created = a->superseded = a->extended = false;
     a->pinned_ns = 0;
+    a->before = (struct title_under){ .said = 0 };
     a->note = NULL;
 }
 

@@ -197,6 +197,8 @@ static err put_answer_stored(struct put_work *w, const struct page_row *row)
     w->a->name = r.name;
     w->a->bytes = page_render_bytes(&r);
     w->a->latest = title_is_latest(&r);
+    if (title_is_latest(&row->r))
+        w->a->before = row->r.made;
     return ERR_OK;
 }
 
@@ -284,6 +286,8 @@ static err put_answer_new(struct put_work *w)
     a->bytes = page_render_bytes(&p->row.r);
     a->latest = title_is_latest(&p->row.r);
     a->superseded = p->greatest && p->has_latest && title_is_latest(&p->latest.r);
+    if (a->superseded)
+        a->before = p->latest.r.made;
     a->pinned_ns = w->put->stash_ns;
     a->created = true;
     return ERR_OK;

@@ -29,6 +29,13 @@ def lap(server, number):
     wait_until(lambda: domain_of(server)['sweep']['laps'] >= number, f'lap {number} is over')
 
 
+def metric(server, name):
+    """None: there is no such line."""
+    lines = server.request('GET', '/metrics').body.decode().splitlines()
+    start = f'palimpsest_{name}{{domain="localhost"}} '
+    return next((int(line.removeprefix(start)) for line in lines if line.startswith(start)), None)
+
+
 def state(server, *name):
     answer = server.json('GET', path('explain', *name))
     return answer.body['state'] if answer.status == 200 else answer.body['reason']
@@ -64,6 +71,9 @@ def text_that_was_suppressed_is_hidden_though_nobody_reads_it(binary):
             eq(state(server, 'A'), 'current')
             eq((origin.count('words'), origin.count('revisions'), origin.count('meta')), (3, 2, 2))
             eq(domain_of(server)['missed'], 2, 'the word of the page, and that revision')
+            eq([metric(server, name) for name in ('sweep_found_total', 'check_calls_total', 'check_words_total', 'sweep_titles',
+                                                  'sweep_late_seconds', 'check_closed')], [2, 5, 5, 1, 0, 0])
+            eq(metric(server, 'sweep_age_seconds'), 0, 'the lap is over')
             get(server, 'A', rev, render, status=410)
 
 

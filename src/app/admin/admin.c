@@ -2,6 +2,7 @@
  * and backups run on the pool and answer when they are done; at most one of each at a time would be
  * kind to the disk, but nothing breaks when two run. */
 #include "queue/admin.h"
+#include "app/admin/fresh.h"
 #include "app/admin/spec.h"
 #include "app/answer.h"
 #include "app/counters.h"
@@ -64,6 +65,7 @@ static void scrape_run(struct pooled *p)
     struct scrape *s = CONTAINER_OF(p, struct scrape, pooled);
     buf_init(&s->text, TEXT_BYTES_MAX);
     counters_render(p->app, &s->text);
+    fresh_figures(&p->app->page, p->app->metrics, &s->text);
     queues_figures(p->app->queues, p->app->metrics, &s->text);
 }
 

@@ -4,6 +4,7 @@
 #include "stage.h"
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "page/changes.h"
@@ -144,6 +145,37 @@ static void a_touched_page_is_made_anew_by_its_next_reader(void **state)
     assert_int_equal(g.how, HOW_HIT);
     assert_int_equal(wiki_asked(&s), 2);
     stage_end(&s);
+}
+
+/* From the touch to the wiki's word by the wiki's clock, from there on by ours. */
+static void what_shows_a_change_is_counted(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct metrics *m = metrics_new("");
+    stage_begin_checked(&s);
+    s.domains[0].visible = metric_of(metrics_row(m, METRIC_EDIT_VISIBLE_SECONDS), "en.test");
+    (void)get(&s, 0, 0);
+    assert_int_equal(metric_value(s.domains[0].visible), 0); /* it shows no change */
+    (void)get(&s, 0, GET_NO_CACHE);
+    assert_int_equal(metric_value(s.domains[0].visible), 0);
+    struct wiki_word w = wiki_word_now(&s);
+    w.touched_s += 50; /* 50 s ago */
+    wiki_word(&s, w);
+    grow_old(&s);
+    (void)get(&s, 0, 0);
+    assert_int_equal(metric_value(s.domains[0].visible), 1);
+    (void)get(&s, 0, GET_NO_CACHE);
+    assert_int_equal(metric_value(s.domains[0].visible), 1);
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    metrics_render(m, &text);
+    const str seen = buf_str(&text);
+    assert_true(str_find_str(seen, STR("le=\"30\"} 0\n")) < seen.n);
+    assert_true(str_find_str(seen, STR("le=\"60\"} 1\n")) < seen.n);
+    buf_fini(&text);
+    stage_end(&s);
+    metrics_free(&m);
 }
 
 static void a_touched_page_is_left_where_nobody_makes_it_anew(void **state)
@@ -389,6 +421,7 @@ int main(void)
         cmocka_unit_test(an_edited_page_is_made_anew),
         cmocka_unit_test(an_edited_page_that_cannot_be_made_stays_as_it_was),
         cmocka_unit_test(a_touched_page_is_made_anew_by_its_next_reader),
+        cmocka_unit_test(what_shows_a_change_is_counted),
         cmocka_unit_test(a_touched_page_is_left_where_nobody_makes_it_anew),
         cmocka_unit_test(a_render_that_is_too_old_is_made_anew_once),
         cmocka_unit_test(what_is_told_to_be_redone_is_made_anew_by_its_readers),
