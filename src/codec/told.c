@@ -49,6 +49,42 @@ static bool mark_decode(str *rest, struct told *t)
            t->mark.first <= t->mark.last && str_to_i64(str_split(rest, ' '), &t->mark.said_at.ns);
 }
 
+/* ---- look ---- */
+
+static void look_encode(struct buf *out, const struct told *t)
+{
+    if (t->look.has_word)
+        buf_printf(out, "%llu", (unsigned long long)t->look.word);
+    else
+        buf_put_c(out, '-');
+    buf_printf(out, " %llu %lld", (unsigned long long)t->look.rev, (long long)t->look.touched);
+}
+
+static bool look_decode(str *rest, struct told *t)
+{
+    str word = str_split(rest, ' ');
+    t->look.has_word = !str_eq(word, STR("-"));
+    return (!t->look.has_word || str_to_u64(word, &t->look.word)) && take_rev(rest, &t->look.rev) &&
+           str_to_i64(str_split(rest, ' '), &t->look.touched) && t->look.touched >= 0;
+}
+
+/* ---- made ---- */
+
+static void made_encode(struct buf *out, const struct told *t)
+{
+    char tid[TID_TEXT_BYTES + 1];
+    tid_format(t->made.tid, tid);
+    buf_printf(out, "%llu %llu %s", (unsigned long long)t->made.asked,
+               (unsigned long long)t->made.rev, tid);
+}
+
+static bool made_decode(str *rest, struct told *t)
+{
+    return take_rev(rest, &t->made.asked) && take_rev(rest, &t->made.rev) && t->made.rev != 0 &&
+           (t->made.asked == 0 || t->made.asked == t->made.rev) &&
+           tid_parse(str_split(rest, ' '), &t->made.tid);
+}
+
 /* ---- all ---- */
 
 static const struct {
@@ -58,6 +94,8 @@ static const struct {
 } kinds[TOLD_KINDS] = {
     [TOLD_PURGE] = { STR_INIT("purge"), purge_encode, purge_decode },
     [TOLD_MARK] = { STR_INIT("mark"), mark_encode, mark_decode },
+    [TOLD_LOOK] = { STR_INIT("look"), look_encode, look_decode },
+    [TOLD_MADE] = { STR_INIT("made"), made_encode, made_decode },
 };
 
 static bool is_name(str s)

@@ -4,6 +4,11 @@
  *   purge NODE BUCKET DOMAIN REV TID TITLE               REV 0: all; TID -: all of the revision
  *   mark NODE BUCKET DOMAIN STATE FIRST LAST AT TITLE    what a wiki said of these revisions at AT
  *                                                        (ns, UTC)
+ *   look NODE BUCKET DOMAIN WORD REV TOUCHED TITLE       the wiki may say something else of it
+ *   made NODE BUCKET DOMAIN ASKED REV TID TITLE          this render was made anew
+ *
+ * WORD: a hash of what it said to NODE; -: NODE has not asked. REV, TOUCHED (s, UTC): what its word
+ * must reach; 0: nothing is known. ASKED: the revision that was asked for; 0: the latest.
  *
  * One space between the parts; the title goes to the end and may hold spaces, the others may not.
  * Servers of another version may say more: what is not known is passed over. The other messages
@@ -16,7 +21,7 @@
 #include "base/times.h"
 
 enum { TOLD_BYTES_MAX = 2048 };
-enum told_kind { TOLD_PURGE, TOLD_MARK, TOLD_KINDS };
+enum told_kind { TOLD_PURGE, TOLD_MARK, TOLD_LOOK, TOLD_MADE, TOLD_KINDS };
 enum told_state { TOLD_CURRENT, TOLD_DELETED, TOLD_SUPPRESSED, TOLD_STATES };
 
 struct told {
@@ -35,6 +40,15 @@ struct told {
             uint64_t first, last; /* first <= last */
             store_time said_at;
         } mark;
+        struct {
+            bool has_word;
+            uint64_t word, rev;
+            int64_t touched;
+        } look;
+        struct {
+            uint64_t asked, rev; /* rev: not 0 */
+            struct tid tid;
+        } made;
     };
 };
 

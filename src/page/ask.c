@@ -78,7 +78,7 @@ static void collect_marks(struct page_ask *a)
 static void tell(const struct page_ask *a)
 {
     for (unsigned i = 0; i < a->marks_count; i++)
-        page_mark_tell(a->service, a->target, &a->marks[i]);
+        page_mark_tell(a->service, a->target->domain, a->target->title, &a->marks[i]);
 }
 
 static struct trust_cell *cell_hold(const struct page_ask *a, uint64_t rev)
@@ -144,6 +144,8 @@ static void heard(struct store_call *c)
         ask_again(a);
         return;
     }
+    if (c->why == ERR_OK && a->has_word && a->hear.is == WORD_NEWS)
+        page_word_tell(a->service, a->target->domain, a->target->title, &a->word);
     if (c->why == ERR_OK && a->service->trust != NULL && (a->has_word || a->marks_count > 0))
         trust(a);
     ask_over(a);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "loop/loop.h"
 #include "page/check_impl.h"
+#include "page/tell.h"
 
 #include <stdlib.h>
 
@@ -132,6 +133,18 @@ static bool trust(const struct check_call *call, const struct check_asked *a)
     return true;
 }
 
+/* Others may have stored what we have not, so a no is told always; what is shown, when that was
+ * news to us. */
+static void tell(const struct check_call *call)
+{
+    const struct page_hear *h = &call->hear;
+    if (h->word != NULL && h->is == WORD_NEWS)
+        page_word_tell(call->service, call->domain, h->title, h->word);
+    for (unsigned i = 0; i < h->marks_count; i++)
+        if (h->marks[i].state != PAGE_CURRENT || h->changed)
+            page_mark_tell(call->service, call->domain, h->title, &h->marks[i]);
+}
+
 /* The store has heard the current one, or has not. */
 static void end_current(struct check_call *call)
 {
@@ -151,6 +164,7 @@ static void end_current(struct check_call *call)
     } else if (of_word && call->hear.is == WORD_OLD) {
         a->became = CHECK_OVERTAKEN;
     } else {
+        tell(call);
         a->became = trust(call, a) ? CHECK_HEARD : CHECK_LAGS;
         a->news = call->hear.changed || (of_word && call->hear.is == WORD_NEWS && call->hear.had);
     }

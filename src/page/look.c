@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "loop/loop.h"
 #include "page/check.h"
+#include "page/tell.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -301,6 +302,7 @@ bool page_look(const struct page_service *s, const struct page_domain *d, str ti
     MAGIC_CHECK(l, LOOKS_MAGIC);
     const struct trust_key key = { .domain = d->number, .title = title };
     bool doubted = page_trust_doubt(s->trust, &key, clock_store(s->clock), &b);
+    page_look_tell(s, d, title, &b);
     looks_lock(l);
     struct look *k = look_at(l, d, title);
     if (k != NULL) {

@@ -17,14 +17,16 @@ static void forget_flight(const struct page_service *s, const struct page_target
     flight_shared_drop(s->shared, id, NULL, NULL);
 }
 
-/* t: all but who tells it, and where. */
-static void tell(const struct page_service *s, const struct page_target *of, struct told t)
+/* t: all but who tells it, and of what. What is of all buckets is told as of the first. */
+static void tell(const struct page_service *s, const struct page_domain *domain, str title,
+                 struct told t)
 {
     struct buf text;
     t.node = str_of(flight_shared_node(s->shared));
-    t.bucket = str_of(of->settings->opts->name);
-    t.domain = of->domain->name;
-    t.title = of->title;
+    if (t.bucket.n == 0)
+        t.bucket = str_of(s->buckets[0].opts->name);
+    t.domain = domain->name;
+    t.title = title;
     buf_init(&text, TOLD_BYTES_MAX);
     told_encode(&text, &t);
     INVARIANT(buf_status(&text) == ERR_OK); /* names and titles are bounded */
@@ -37,8 +39,9 @@ void page_purge_tell(const struct page_service *s, const struct page_target *t)
     if (s->shared == NULL)
         return;
     uint64_t rev = t->has_rev ? t->name.rev : 0;
-    tell(s, t,
+    tell(s, t->domain, t->title,
          (struct told){ .kind = TOLD_PURGE,
+                        .bucket = str_of(t->settings->opts->name),
                         .purge = { .rev = rev, .has_tid = t->has_tid, .tid = t->name.tid } });
     forget_flight(s, t, 0);
     if (rev != 0)
@@ -58,16 +61,37 @@ static enum told_state told_state_of(enum page_state state)
     return (enum told_state)i;
 }
 
-void page_mark_tell(const struct page_service *s, const struct page_target *t,
+void page_mark_tell(const struct page_service *s, const struct page_domain *domain, str title,
                     const struct title_mark *mark)
 {
     if (s->shared != NULL)
-        tell(s, t,
+        tell(s, domain, title,
              (struct told){ .kind = TOLD_MARK,
                             .mark = { .state = told_state_of(mark->state),
                                       .first = mark->first,
                                       .last = mark->last,
                                       .said_at = mark->said_at } });
+}
+
+void page_word_tell(const struct page_service *s, const struct page_domain *domain, str title,
+                    const struct title_word *word)
+{
+    if (s->shared != NULL)
+        tell(s, domain, title,
+             (struct told){ .kind = TOLD_LOOK,
+                            .look = { .has_word = true,
+                                      .word = title_word_hash(word),
+                                      .rev = word->rev,
+                                      .touched = word->touched } });
+}
+
+void page_look_tell(const struct page_service *s, const struct page_domain *domain, str title,
+                    const struct title_bound *bound)
+{
+    if (s->shared != NULL)
+        tell(s, domain, title,
+             (struct told){ .kind = TOLD_LOOK,
+                            .look = { .rev = bound->rev, .touched = bound->touched } });
 }
 
 /* ---- being told ---- */
@@ -143,10 +167,32 @@ static void follow_purge(const struct page_service *s, const struct told *t,
     store_call_then(page_store_order(s->store, &f->purge), &f->purge.call);
 }
 
+/* By our clock: nothing asked for before now is trusted. */
+static void follow_doubt(const struct page_service *s, const struct told *t,
+                         const struct page_domain *domain, const struct title_bound *bound)
+{
+    const struct trust_key k = { .domain = domain->number, .title = t->title };
+    if (s->trust != NULL)
+        (void)page_trust_doubt(s->trust, &k, clock_store(s->clock), bound); /* no cell, no trust */
+}
+
+static void follow_look(const struct page_service *s, const struct told *t,
+                        const struct page_domain *domain)
+{
+    const struct trust_key k = { .domain = domain->number, .title = t->title };
+    const struct title_bound bound = { .rev = t->look.rev, .touched = t->look.touched };
+    if (s->trust == NULL || (t->look.has_word && page_trust_says(s->trust, &k, t->look.word)))
+        return;
+    follow_doubt(s, t, domain, &bound);
+}
+
+/* Our clock may be ahead of theirs: then our store takes what it was told before for the later
+ * word, and the doubt brings the truth. */
 static void follow_mark(const struct page_service *s, const struct told *t,
                         const struct page_domain *domain)
 {
     const store_time now = clock_store(s->clock);
+    follow_doubt(s, t, domain, &(struct title_bound){ .rev = 0 });
     struct following *f = following_new(s, t);
     /* A clock that is ahead says no more than now. */
     f->mark = (struct title_mark){ .state = page_states[t->mark.state],
@@ -172,8 +218,18 @@ void page_told(const struct page_service *s, str text)
     const struct page_domain *domain = page_domain_find(s, t.domain);
     if (domain == NULL || t.title.n > PAGE_TITLE_BYTES_MAX)
         return;
-    if (t.kind == TOLD_PURGE)
+    switch (t.kind) {
+    case TOLD_PURGE:
         follow_purge(s, &t, domain);
-    else
+        return;
+    case TOLD_MARK:
         follow_mark(s, &t, domain);
+        return;
+    case TOLD_LOOK:
+        follow_look(s, &t, domain);
+        return;
+    case TOLD_MADE:
+    case TOLD_KINDS:
+        return;
+    }
 }

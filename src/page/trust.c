@@ -380,6 +380,18 @@ bool page_trust_doubt(struct page_trust *t, const struct trust_key *k, store_tim
     return c != NULL;
 }
 
+bool page_trust_says(struct page_trust *t, const struct trust_key *k, uint64_t says)
+{
+    MAGIC_CHECK(t, TRUST_MAGIC);
+    struct shard *s = shard_of(t, k);
+    shard_lock(s);
+    const struct trust_cell *c = cell_find(s, k, key_hash(t, k));
+    bool same = c != NULL && !cell_in_doubt(c) &&
+                atomic_load_explicit(&c->says, memory_order_relaxed) == says;
+    shard_unlock(s);
+    return same;
+}
+
 static void soon_run(struct task *task)
 {
     struct trust_cell *c = CONTAINER_OF(task, struct trust_cell, task);

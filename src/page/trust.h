@@ -69,6 +69,8 @@ bool trust_reaches(const struct trust_cell *c, const struct title_word *w);
  * and false. */
 bool page_trust_doubt(struct page_trust *t, const struct trust_key *k, store_time at,
                       const struct title_bound *b);
+/* Was this the last word of what has a cell, with no doubt since? */
+bool page_trust_says(struct page_trust *t, const struct trust_key *k, uint64_t says);
 /* A word is wanted, and nobody waits for it. */
 void trust_soon(struct trust_cell *c);
 /* None came: it may be wanted anew. */

@@ -21,14 +21,31 @@ static void is_text(const struct told *t, const char *text)
     assert_true(str_eq(again.bucket, t->bucket));
     assert_true(str_eq(again.domain, t->domain));
     assert_true(str_eq(again.title, t->title));
-    if (t->kind == TOLD_PURGE) {
+    switch (t->kind) {
+    case TOLD_PURGE:
         assert_int_equal(again.purge.rev, t->purge.rev);
         assert_int_equal(again.purge.has_tid, t->purge.has_tid);
-    } else {
+        break;
+    case TOLD_MARK:
         assert_int_equal(again.mark.state, t->mark.state);
         assert_int_equal(again.mark.first, t->mark.first);
         assert_int_equal(again.mark.last, t->mark.last);
         assert_int_equal(again.mark.said_at.ns, t->mark.said_at.ns);
+        break;
+    case TOLD_LOOK:
+        assert_int_equal(again.look.has_word, t->look.has_word);
+        if (t->look.has_word)
+            assert_int_equal(again.look.word, t->look.word);
+        assert_int_equal(again.look.rev, t->look.rev);
+        assert_int_equal(again.look.touched, t->look.touched);
+        break;
+    case TOLD_MADE:
+        assert_int_equal(again.made.asked, t->made.asked);
+        assert_int_equal(again.made.rev, t->made.rev);
+        assert_int_equal(tid_cmp(again.made.tid, t->made.tid), 0);
+        break;
+    case TOLD_KINDS:
+        fail();
     }
     buf_fini(&b);
 }
@@ -70,6 +87,37 @@ static void a_mark_has_its_text(void **state)
     }
 }
 
+static void a_look_has_its_text(void **state)
+{
+    (void)state;
+    struct told t = { .kind = TOLD_LOOK,
+                      .node = STR("n"),
+                      .bucket = STR("page"),
+                      .domain = STR("d"),
+                      .title = STR("A title") };
+    is_text(&t, "look n page d - 0 0 A title");
+    t.look.has_word = true;
+    t.look.word = UINT64_MAX;
+    t.look.rev = INT64_MAX;
+    t.look.touched = 1800000000;
+    is_text(&t, "look n page d 18446744073709551615 9223372036854775807 1800000000 A title");
+}
+
+static void a_made_render_has_its_text(void **state)
+{
+    (void)state;
+    struct told t = { .kind = TOLD_MADE,
+                      .node = STR("n"),
+                      .bucket = STR("mobile"),
+                      .domain = STR("d"),
+                      .title = STR("A title"),
+                      .made = { .rev = 7 } };
+    assert_true(tid_parse(str_of(tid_text), &t.made.tid));
+    is_text(&t, "made n mobile d 0 7 4f533261-e5f8-11f1-bc4a-ad5383df5814 A title");
+    t.made.asked = 7;
+    is_text(&t, "made n mobile d 7 7 4f533261-e5f8-11f1-bc4a-ad5383df5814 A title");
+}
+
 static void what_is_none_is_passed_over(void **state)
 {
     (void)state;
@@ -90,6 +138,20 @@ static void what_is_none_is_passed_over(void **state)
         "mark n page d current 1 2 x T",
         "mark n page d current 1 2 3",
         "mark n page d current 1 9223372036854775808 3 T",
+        "look n page d 0 0 T",
+        "look n page d x 0 0 T",
+        "look n page d -1 0 0 T",
+        "look n page d 18446744073709551616 0 0 T",
+        "look n page d - 9223372036854775808 0 T",
+        "look n page d - 0 -1 T",
+        "look n page d - 0 9223372036854775808 T",
+        "look n page d - 0 0",
+        "made n page d 0 7 T",
+        "made n page d 0 7 - T",
+        "made n page d 0 0 4f533261-e5f8-11f1-bc4a-ad5383df5814 T",
+        "made n page d 6 7 4f533261-e5f8-11f1-bc4a-ad5383df5814 T", /* another than was asked for */
+        "made n page d 0 9223372036854775808 4f533261-e5f8-11f1-bc4a-ad5383df5814 T",
+        "made n page d 0 7 4f533261-e5f8-11f1-bc4a-ad5383df5814",
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         struct told t;
@@ -100,8 +162,8 @@ static void what_is_none_is_passed_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_purge_has_its_text),
-        cmocka_unit_test(a_mark_has_its_text),
+        cmocka_unit_test(a_purge_has_its_text),        cmocka_unit_test(a_mark_has_its_text),
+        cmocka_unit_test(a_look_has_its_text),         cmocka_unit_test(a_made_render_has_its_text),
         cmocka_unit_test(what_is_none_is_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

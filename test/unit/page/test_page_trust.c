@@ -75,6 +75,25 @@ static void a_doubt_is_ended_by_what_is_asked_for_later(void **state)
     page_trust_free(&t);
 }
 
+static void what_was_heard_already_is_known_while_there_is_no_doubt(void **state)
+{
+    (void)state;
+    struct page_trust *t = page_trust_new(100, 1);
+    const struct trust_key k = { .domain = 1, .title = STR("T") };
+    assert_false(page_trust_says(t, &k, WORD_ONE));
+    assert_false(page_trust_says(t, &k, 0));
+    struct trust_cell *c = hold(t, "T", 0);
+    trust_hear(c, S(50), WORD_ONE);
+    assert_true(page_trust_says(t, &k, WORD_ONE));
+    assert_false(page_trust_says(t, &k, WORD_TWO));
+    trust_doubt(c, S(60));
+    assert_false(page_trust_says(t, &k, WORD_ONE));
+    trust_hear(c, S(61), WORD_ONE);
+    assert_true(page_trust_says(t, &k, WORD_ONE));
+    trust_release(&c);
+    page_trust_free(&t);
+}
+
 static void a_title_and_its_revisions_have_cells_of_their_own(void **state)
 {
     (void)state;
@@ -292,6 +311,7 @@ int main(void)
         cmocka_unit_test(nothing_is_trusted_before_it_was_heard),
         cmocka_unit_test(the_word_asked_for_last_counts),
         cmocka_unit_test(a_doubt_is_ended_by_what_is_asked_for_later),
+        cmocka_unit_test(what_was_heard_already_is_known_while_there_is_no_doubt),
         cmocka_unit_test(a_title_and_its_revisions_have_cells_of_their_own),
         cmocka_unit_test(a_doubt_of_a_title_is_one_of_its_revisions),
         cmocka_unit_test(a_word_below_the_bound_is_not_trusted),
