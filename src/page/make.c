@@ -18,6 +18,7 @@
 #include "page/ask.h"
 #include "page/content.h"
 #include "page/headers.h"
+#include "page/tell.h"
 #include "page/travel.h"
 #include "render/title_rules.h"
 
@@ -38,6 +39,8 @@ enum make_flag {
     MAKE_LOOKED = 1 << 1,  /* whoever asked looked for it in vain; then seen says when */
     MAKE_PURGED = 1 << 2,  /* a purge came in between: what is made now began after it */
     MAKE_ARRIVED = 1 << 3, /* ask was filled by another server, whose name it has */
+    MAKE_TAKE = 1 << 4,    /* what does not arrive is not made */
+    MAKE_TOLD = 1 << 5,    /* the other servers are told of it, by name */
 };
 
 struct make {
@@ -49,7 +52,8 @@ struct make {
     struct page_seen seen;
     unsigned flags;
     bool canceled;
-    struct tid tid; /* of what arrived */
+    struct tid tid;        /* of what arrived */
+    struct page_name name; /* TOLD */
     unsigned tries;
     struct page_ask ask; /* its request is filled by another server, too */
     struct page_put put;
@@ -112,6 +116,8 @@ static void make_release(void *ctx)
     struct make *m = ctx;
     MAGIC_CHECK(m, MAKE_MAGIC);
     m->magic = 0;
+    if ((m->flags & MAKE_TOLD) != 0) /* by now it is in Redis */
+        page_made_tell(m->service, &m->target, m->name);
     arena_fini(&m->arena);
     free(m);
 }
@@ -152,6 +158,11 @@ static void make_finish(struct make *m)
     if (m->why != ERR_OK && m->why != ERR_NOT_FOUND && m->why != ERR_SHUTDOWN)
         tell_failed(m);
     struct flight_value *value = m->why == ERR_OK ? &m->value->v : NULL;
+    bool anew = (m->flags & (MAKE_FRESH | MAKE_ARRIVED)) == MAKE_FRESH;
+    if (value != NULL && anew && !m->value->found && m->value->moved_to == NULL) {
+        m->flags |= MAKE_TOLD;
+        m->name = m->value->name;
+    }
     m->value = NULL; /* it is the flight's; another lease may make us start once more */
     flight_finish(m->flight, m->why, value, m->keep, &m->note);
 }
@@ -164,6 +175,18 @@ static void make_fail(struct make *m, err why, const char *note)
 }
 
 static void ask_start(struct make *m);
+
+/* Nothing of use has come from elsewhere. Loop; m may be gone afterwards. */
+static void make_here(struct make *m)
+{
+    if ((m->flags & MAKE_TAKE) == 0) {
+        ask_start(m);
+        return;
+    }
+    m->keep = false;
+    make_fail(m, ERR_NOT_FOUND, NULL);
+    make_finish(m);
+}
 
 /* A purge came in between: once more, of what is there now. */
 static void begin_again(struct make *m)
@@ -178,7 +201,7 @@ static void begin_again(struct make *m)
         make_fail(m, ERR_AGAIN, m->note.text[0] != 0 ? NULL : "it was purged while it was made");
         make_finish(m);
     } else {
-        ask_start(m);
+        make_here(m);
     }
 }
 
@@ -300,7 +323,7 @@ static void make_put(struct make *m)
                                 .behind = newest ? 0 : rev + 1,
                                 .said_at = arrived ? tid_time(m->tid) : m->ask.began,
                                 .heeds = true,
-                                .word = !arrived && m->ask.has_word ? &m->ask.word : NULL,
+                                .word = m->ask.has_word ? &m->ask.word : NULL,
                                 .asked = m->target.has_rev,
                                 .arena = &m->arena };
     if (page_store_put(m->service->store, &m->put) == STORE_LATER)
@@ -392,7 +415,7 @@ static void make_begin(struct make *m, struct flight *f)
     m->flight = f;
     m->why = ERR_OK;
     m->keep = false;
-    m->flags &= ~(unsigned)(MAKE_PURGED | MAKE_ARRIVED);
+    m->flags &= ~(unsigned)(MAKE_PURGED | MAKE_ARRIVED | MAKE_TOLD);
     m->note.text[0] = 0;
     m->tries = 0;
 }
@@ -402,8 +425,8 @@ static void make_start(struct flight *f, void *ctx)
     struct make *m = ctx;
     MAGIC_CHECK(m, MAKE_MAGIC);
     make_begin(m, f);
-    if (!must_look(m)) {
-        ask_start(m);
+    if ((m->flags & MAKE_TAKE) != 0 || !must_look(m)) {
+        make_here(m);
         return;
     }
     m->task.run = look_run;
@@ -429,12 +452,27 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
     const struct render_request *r = &m->ask.request;
     struct page_travel t = { .name = value->name,
                              .latest = m->put.behind == 0,
+                             .has_word = m->ask.has_word && !m->ask.word.missing,
+                             .word = m->ask.word,
                              .redirect_to = r->redirect_to,
                              .redirect_fragment = r->redirect_fragment };
     for (; t.contents_count < r->contents_count; t.contents_count++)
         t.contents[t.contents_count] = r->contents[t.contents_count];
     page_travel_put(out, &t);
     return buf_status(out);
+}
+
+/* Not from a time to come. */
+static bool arrived_in_time(const struct make *m, const struct page_travel *t)
+{
+    store_time last = store_time_add(m->ask.began, PAGE_TID_AHEAD_NS);
+    return !store_time_before(last, tid_time(t->name.tid));
+}
+
+/* Where the wiki is asked for its words, a render without one would never be found too old. */
+static bool wants_word(const struct make *m)
+{
+    return m->service->trust != NULL && origin_has_api(m->target.domain->origin);
 }
 
 static void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
@@ -444,12 +482,13 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     make_begin(m, f);
     m->ask.began = clock_store(m->service->clock);
     str bytes = arena_copy(&m->arena, a->bytes);
-    bool fine = bytes.p != NULL && page_travel_get(bytes, &t) == ERR_OK;
-    if (!fine ||
-        store_time_before(store_time_add(m->ask.began, PAGE_TID_AHEAD_NS), tid_time(t.name.tid))) {
-        ask_start(m); /* another version's, no render at all, or from a time to come */
+    bool fine = bytes.p != NULL && page_travel_get(bytes, &t) == ERR_OK && arrived_in_time(m, &t);
+    if (!fine || (wants_word(m) && !t.has_word)) { /* another version's, or no render at all */
+        make_here(m);
         return;
     }
+    m->ask.has_word = t.has_word;
+    m->ask.word = t.word;
     m->ask.request = (struct render_request){ .meta = { .rev = t.name.rev,
                                                         .last_rev = t.latest ? t.name.rev : 0 },
                                               .redirect_to = t.redirect_to,
@@ -486,7 +525,7 @@ static struct make *make_new(const struct page_service *s, const struct page_wis
                                     .settings = wish->settings,
                                     .has_rev = wish->rev != 0,
                                     .name = { .rev = wish->rev } },
-                        .flags = wish->fresh ? MAKE_FRESH : 0 };
+                        .flags = (wish->fresh ? MAKE_FRESH : 0u) | (wish->take ? MAKE_TAKE : 0u) };
     if (wish->seen != NULL) {
         m->flags |= MAKE_LOOKED;
         m->seen = *wish->seen;
@@ -503,24 +542,25 @@ static struct make *make_new(const struct page_service *s, const struct page_wis
 err page_make(const struct page_service *s, const struct page_wish *wish, struct flight_waiter *w)
 {
     char key[FLIGHT_KEY_BYTES_MAX];
-    int n =
-        snprintf(key, sizeof key, "render %s %.*s %llu %.*s", wish->settings->opts->name,
-                 STR_ARG(wish->domain->name), (unsigned long long)wish->rev, STR_ARG(wish->title));
+    int n = snprintf(key, sizeof key, "%s %s %.*s %llu %.*s", wish->take ? "take" : "render",
+                     wish->settings->opts->name, STR_ARG(wish->domain->name),
+                     (unsigned long long)wish->rev, STR_ARG(wish->title));
     INVARIANT(n > 0 && n < FLIGHT_KEY_BYTES_MAX); /* names and titles are bounded */
     struct make *m = make_new(s, wish);
     if (m == NULL)
         return ERR_LIMIT;
-    struct flight_maker maker = {
-        .start = make_start,
-        .cancel = make_cancel,
-        .release = make_release,
-        .ctx = m,
-        .keep_idle = true,
-        .fresh = wish->fresh,
-        .travels = true,
-        .source = render_source(wish->domain->origin, WANT_RENDER),
-        .share = { .fresh_ms = TRAVEL_MS, .encode = make_encode, .accept = make_accept }
-    };
+    struct flight_maker maker = { .start = make_start,
+                                  .cancel = make_cancel,
+                                  .release = make_release,
+                                  .ctx = m,
+                                  .keep_idle = true,
+                                  .fresh = wish->fresh,
+                                  .travels = true,
+                                  .source = render_source(wish->domain->origin, WANT_RENDER),
+                                  .share = { .fresh_ms = TRAVEL_MS,
+                                             .look = wish->take,
+                                             .encode = make_encode,
+                                             .accept = make_accept } };
     page_make_share_id(&m->target, wish->rev, maker.share.id);
     return flight_join(s->flights, (str){ .p = key, .n = (size_t)n }, &maker, w);
 }

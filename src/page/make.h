@@ -7,6 +7,9 @@
  * The store names the render by a tid of the instant it began at, which is put into the HTML's
  * head. A purge that comes meanwhile makes it begin once more. Who waits reads what was stored, by
  * its name.
+ *   Servers that share a Redis share such flights: who waits takes what another server made, with
+ * the word of the wiki that it was made under (travel.h). A render that was made anew is told to
+ * the other servers (tell.h), and those that have an older one take it as well.
  *   A made render may carry shapes: answers that one of its waiters built, of which all others who
  * ask the same take a copy. What a shape is, is the caller's business. */
 #ifndef PAGE_MAKE_H
@@ -40,6 +43,7 @@ struct page_wish {
     str title;    /* a key, as the wiki writes it */
     uint64_t rev; /* 0: the latest */
     bool fresh;   /* what is stored is too old */
+    bool take; /* what another server made a moment ago, or ERR_NOT_FOUND: nothing is made here */
     /* As it was seen before it was looked for in vain; NULL: nobody looked. Borrowed until
      * page_make returns */
     const struct page_seen *seen;

@@ -94,6 +94,18 @@ void page_look_tell(const struct page_service *s, const struct page_domain *doma
                             .look = { .rev = bound->rev, .touched = bound->touched } });
 }
 
+void page_made_tell(const struct page_service *s, const struct page_target *t,
+                    struct page_name name)
+{
+    if (s->shared != NULL)
+        tell(s, t->domain, t->title,
+             (struct told){ .kind = TOLD_MADE,
+                            .bucket = str_of(t->settings->opts->name),
+                            .made = { .asked = t->has_rev ? name.rev : 0,
+                                      .rev = name.rev,
+                                      .tid = name.tid } });
+}
+
 /* ---- being told ---- */
 
 /* Purges are handed to the store in the order they came in. Marks are heard on the pool, where the
@@ -104,8 +116,14 @@ struct following {
     union {
         struct page_order purge;
         struct page_hear hear;
+        struct page_read made;
     };
     struct title_mark mark;
+    const struct page_domain *domain; /* of what was made, with the next four */
+    const struct page_settings *settings;
+    struct page_name name;
+    struct arena arena;
+    struct flight_waiter flight;
     struct task task;
 };
 
@@ -210,6 +228,67 @@ static void follow_mark(const struct page_service *s, const struct told *t,
     home_post(loop_pool(s->loop), &f->task);
 }
 
+/* ---- a render that was made anew ---- */
+
+enum { MADE_ARENA_BYTES_MAX = 1 << 20 }; /* of a look for a name */
+
+static void taken(struct flight_waiter *w, err why, struct flight_value *v,
+                  const struct err_note *note)
+{
+    struct following *f = CONTAINER_OF(w, struct following, flight);
+    (void)v;
+    (void)note;
+    followed(f, "made.not_followed", f->made.which.title, why == ERR_NOT_FOUND ? ERR_OK : why);
+}
+
+/* Is an older one stored here? Then the new one is taken, while it is in Redis. Loop. */
+static void made_looked(struct store_call *c)
+{
+    struct following *f = CONTAINER_OF(c, struct following, made.call);
+    const struct page_service *s = f->service;
+    const struct page_read *r = &f->made;
+    const struct page_wish wish = { .domain = f->domain,
+                                    .settings = f->settings,
+                                    .title = r->which.title,
+                                    .rev = r->which.name.rev,
+                                    .take = true };
+    bool older = c->why == ERR_OK && page_name_cmp(r->render.name, f->name) < 0;
+    bool ends = s->flights == NULL; /* the server */
+    arena_fini(&f->arena);
+    f->flight = (struct flight_waiter){ .deadline = page_write_deadline(s), .done = taken };
+    if (!older || ends || page_make(s, &wish, &f->flight) != ERR_OK)
+        free(f);
+}
+
+static void made_run(struct task *t)
+{
+    struct following *f = CONTAINER_OF(t, struct following, task);
+    store_call_post(page_store_read(f->service->store, &f->made), &f->made.call);
+}
+
+static void follow_made(const struct page_service *s, const struct told *t,
+                        const struct page_domain *domain)
+{
+    const struct page_settings *settings = page_settings_find(s, t->bucket);
+    if (settings == NULL || domain->origin == NULL || s->flights == NULL)
+        return;
+    struct following *f = following_new(s, t);
+    f->domain = domain;
+    f->settings = settings;
+    f->name = (struct page_name){ .rev = t->made.rev, .tid = t->made.tid };
+    f->made =
+        (struct page_read){ .call = { .home = loop_home(s->loop), .done = made_looked },
+                            .bucket = settings->bucket,
+                            .which = { .domain = domain->number,
+                                       .select = t->made.asked == 0 ? SELECT_LATEST : SELECT_REV,
+                                       .name = { .rev = t->made.asked },
+                                       .title = { .p = f->title, .n = t->title.n } },
+                            .arena = &f->arena };
+    arena_init(&f->arena, MADE_ARENA_BYTES_MAX);
+    f->task.run = made_run;
+    home_post(loop_pool(s->loop), &f->task);
+}
+
 void page_told(const struct page_service *s, str text)
 {
     struct told t;
@@ -229,6 +308,8 @@ void page_told(const struct page_service *s, str text)
         follow_look(s, &t, domain);
         return;
     case TOLD_MADE:
+        follow_made(s, &t, domain);
+        return;
     case TOLD_KINDS:
         return;
     }

@@ -39,6 +39,9 @@ void page_word_tell(const struct page_service *s, const struct page_domain *doma
  * Does nothing without Redis. */
 void page_look_tell(const struct page_service *s, const struct page_domain *domain, str title,
                     const struct title_bound *bound);
+/* This render was made anew here. Does nothing without Redis. */
+void page_made_tell(const struct page_service *s, const struct page_target *t,
+                    struct page_name name);
 /* The other end: a word from another server. Thread: loop. */
 void page_told(const struct page_service *s, str text);
 

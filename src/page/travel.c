@@ -4,7 +4,9 @@
 #include "page/content.h"
 #include "page/headers.h"
 
-enum { VERSION = 1, FLAG_LATEST = 1 };
+enum { VERSION_BARE = 1, VERSION_WORD = 2 };
+enum { FLAG_LATEST = 1, FLAG_REDIRECT = 2 };
+enum { WORD_BYTES = 32 };
 
 static void put_text(struct buf *b, str s)
 {
@@ -12,14 +14,25 @@ static void put_text(struct buf *b, str s)
     buf_put(b, s);
 }
 
+static void put_word(struct buf *out, const struct title_word *w)
+{
+    buf_put_be64(out, w->page_id);
+    buf_put_be64(out, w->rev);
+    buf_put_be64(out, (uint64_t)w->touched);
+    buf_put_be64(out, (uint64_t)w->said);
+}
+
 void page_travel_put(struct buf *out, const struct page_travel *t)
 {
     unsigned char tid[TID_KEY_BYTES];
+    bool redirect = t->has_word && t->word.redirect;
     tid_key(t->name.tid, tid);
-    buf_put_u8(out, VERSION);
+    buf_put_u8(out, t->has_word ? VERSION_WORD : VERSION_BARE);
     buf_put_be64(out, t->name.rev);
     buf_put(out, (str){ .p = (const char *)tid, .n = sizeof tid });
-    buf_put_u8(out, t->latest ? FLAG_LATEST : 0);
+    buf_put_u8(out, (uint8_t)((t->latest ? FLAG_LATEST : 0) | (redirect ? FLAG_REDIRECT : 0)));
+    if (t->has_word)
+        put_word(out, &t->word);
     put_text(out, t->redirect_to);
     put_text(out, t->redirect_fragment);
     buf_put_u8(out, (uint8_t)t->contents_count);
@@ -47,6 +60,20 @@ static bool take_text(str *rest, str *out)
     return take(rest, 4, &n) && take(rest, get_be32(n.p), out);
 }
 
+/* No wiki says it of a page that is there, unless each of these is something. */
+static bool take_word(str *rest, unsigned flags, struct title_word *w)
+{
+    str bytes;
+    if (!take(rest, WORD_BYTES, &bytes))
+        return false;
+    *w = (struct title_word){ .redirect = (flags & FLAG_REDIRECT) != 0,
+                              .page_id = get_be64(bytes.p),
+                              .rev = get_be64(bytes.p + 8),
+                              .touched = (int64_t)get_be64(bytes.p + 16),
+                              .said = (int64_t)get_be64(bytes.p + 24) };
+    return w->page_id > 0 && w->rev > 0 && w->rev <= PAGE_REV_MAX && w->touched > 0 && w->said > 0;
+}
+
 /* "name: value\n" lines, as they are sent: nothing else may be in them, whoever wrote into
  * Redis. */
 static bool headers_are_fine(str lines)
@@ -72,10 +99,13 @@ err page_travel_get(str bytes, struct page_travel *out)
 {
     struct page_travel t = { .contents_count = 0 };
     str rest = bytes, version, rev, tid, flags, count;
-    bool fine = take(&rest, 1, &version) && version.p[0] == VERSION && take(&rest, 8, &rev) &&
-                take(&rest, TID_KEY_BYTES, &tid) && take(&rest, 1, &flags) &&
-                take_text(&rest, &t.redirect_to) && take_text(&rest, &t.redirect_fragment) &&
-                take(&rest, 1, &count);
+    bool fine = take(&rest, 1, &version) &&
+                (version.p[0] == VERSION_BARE || version.p[0] == VERSION_WORD) &&
+                take(&rest, 8, &rev) && take(&rest, TID_KEY_BYTES, &tid) && take(&rest, 1, &flags);
+    t.has_word = fine && version.p[0] == VERSION_WORD;
+    fine = fine && (!t.has_word || take_word(&rest, (unsigned char)flags.p[0], &t.word)) &&
+           take_text(&rest, &t.redirect_to) && take_text(&rest, &t.redirect_fragment) &&
+           take(&rest, 1, &count);
     if (!fine || (unsigned char)count.p[0] > COUNT_OF(t.contents))
         return ERR_CORRUPT;
     t.name = (struct page_name){ .rev = get_be64(rev.p),

@@ -68,6 +68,61 @@ def an_edit_heard_by_one_is_right_on_all(binary):
 
 
 @scene
+def a_touched_page_is_made_anew_by_all(binary):
+    with wiki(binary, 2) as (origin, c):
+        trusted(c)
+        origin.stamp = ' of a new template'
+        origin.touched['A'] = '2026-02-01T00:00:00Z'
+        hears(c.servers[0])
+        for server in reversed(c.servers):
+            wait_until(lambda server=server: b'new template' in get(server).body, 'made anew')
+        # What came from the other server is known by the word that it was made under, too.
+        origin.stamp = ' of a newer template'
+        origin.touched['A'] = '2026-03-01T00:00:00Z'
+        hears(c.servers[1])
+        for server in c.servers:
+            wait_until(lambda server=server: b'newer template' in get(server).body, 'made anew again')
+
+
+@scene
+def what_one_makes_anew_is_taken_by_those_that_have_an_older_one(binary):
+    """The word does not move: {{NUMBEROFPAGES}} has another value, and somebody asks for it."""
+    with wiki(binary, 3) as (origin, c):
+        for server in c.servers[:2]:
+            get(server)
+            get(server)
+        origin.stamp = ' 17 pages'
+        asked, renders = origin.count('words'), origin.count('render')
+        anew = get(c.servers[0], headers={'Cache-Control': 'no-cache'})
+        check(b'17 pages' in anew.body, 'made anew')
+        wait_until(lambda: tag_of(get(c.servers[1])) == tag_of(anew), 'taken')
+        eq(get(c.servers[1]).body, anew.body)
+        eq(origin.count('words'), asked, 'nobody asked')
+        eq(origin.count('render'), renders + 1, 'made once')
+        eq(c.servers[2].request('GET', '/localhost/v1/page/history/A').status, 404, 'who never had it did not take it')
+        # By number, too.
+        for server in c.servers[:2]:
+            get(server, 'A/1')
+        origin.stamp = ' 18 pages'
+        anew = get(c.servers[1], 'A/1', headers={'Cache-Control': 'no-cache'})
+        wait_until(lambda: tag_of(get(c.servers[0], 'A/1')) == tag_of(anew), 'taken')
+        eq(origin.count('render'), renders + 3)
+
+
+@scene
+def what_was_made_anew_for_an_edit_is_made_once(binary):
+    with wiki(binary, 2) as (origin, c):
+        trusted(c)
+        origin.page('A', (1, 'first'), (2, 'second'), (3, 'third'))
+        renders = origin.count('render')
+        anew = get(c.servers[0], headers={'Cache-Control': 'no-cache'})
+        eq(rev_of(anew), 3)
+        wait_until(lambda: tag_of(get(c.servers[1])) == tag_of(anew), 'taken')
+        eq(tag_of(get(c.servers[1])), tag_of(anew), 'it is not dated')
+        eq(origin.count('render'), renders + 1)
+
+
+@scene
 def what_is_hidden_or_deleted_is_gone_on_all(binary):
     with wiki(binary, 2) as (origin, c):
         a, b = c.servers

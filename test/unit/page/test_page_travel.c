@@ -25,14 +25,20 @@ static err there_and_back(const struct page_travel *t, struct page_travel *out, 
     return page_travel_get(buf_str(b), out);
 }
 
-static void a_render_arrives_as_it_left(void **state)
+static const struct title_word some_word = {
+    .redirect = true, .page_id = 9, .rev = 8, .touched = 1800000000, .said = 1800000009
+};
+
+static void arrives(struct page_travel t)
 {
-    (void)state;
-    struct page_travel t = some_render(), out;
+    struct page_travel out;
     struct buf b;
     assert_int_equal(there_and_back(&t, &out, &b), ERR_OK);
     assert_int_equal(page_name_cmp(out.name, t.name), 0);
     assert_true(out.latest);
+    assert_int_equal(out.has_word, t.has_word);
+    assert_true(title_word_eq(&out.word, &t.word));
+    assert_int_equal(out.word.said, t.word.said);
     assert_true(str_eq(out.redirect_to, t.redirect_to));
     assert_true(str_eq(out.redirect_fragment, t.redirect_fragment));
     assert_int_equal(out.contents_count, 2);
@@ -45,9 +51,42 @@ static void a_render_arrives_as_it_left(void **state)
         assert_int_equal(page_travel_get(str_take(buf_str(&b), n), &out), ERR_CORRUPT);
     buf_put_c(&b, 'x');
     assert_int_equal(page_travel_get(buf_str(&b), &out), ERR_CORRUPT);
-    b.p[0] = 2; /* of another version */
-    assert_int_equal(page_travel_get(str_take(buf_str(&b), b.n - 1), &out), ERR_CORRUPT);
+    static const char others[] = { 0, 1, 2, 3 }; /* versions */
+    for (size_t i = 0; i < sizeof others; i++) {
+        bool same = others[i] == (t.has_word ? 2 : 1);
+        b.p[0] = others[i];
+        assert_int_equal(page_travel_get(str_take(buf_str(&b), b.n - 1), &out),
+                         same ? ERR_OK : ERR_CORRUPT);
+    }
     buf_fini(&b);
+}
+
+static void a_render_arrives_as_it_left(void **state)
+{
+    (void)state;
+    struct page_travel t = some_render();
+    arrives(t);
+    t.has_word = true;
+    t.word = some_word;
+    arrives(t);
+}
+
+static void a_word_that_no_wiki_says_is_refused(void **state)
+{
+    (void)state;
+    struct page_travel out;
+    struct buf b;
+    for (unsigned i = 0; i < 5; i++) {
+        struct page_travel t = some_render();
+        t.has_word = true;
+        t.word = some_word;
+        *(i == 0   ? &t.word.page_id
+          : i < 3  ? &t.word.rev
+          : i == 3 ? (uint64_t *)&t.word.touched
+                   : (uint64_t *)&t.word.said) = i == 1 ? UINT64_MAX : 0;
+        assert_int_equal(there_and_back(&t, &out, &b), ERR_CORRUPT);
+        buf_fini(&b);
+    }
 }
 
 static void what_no_server_writes_is_refused(void **state)
@@ -85,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_render_arrives_as_it_left),
+        cmocka_unit_test(a_word_that_no_wiki_says_is_refused),
         cmocka_unit_test(what_no_server_writes_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
