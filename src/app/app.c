@@ -20,12 +20,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct http_route *const app_tables[APP_TABLES_MAX] = {
-    app_page_routes,  app_entry_routes,  app_table_routes, app_value_routes,
-    app_list_routes,  app_flight_routes, app_fresh_routes, app_stash_routes,
-    app_admin_routes, app_key_routes,    app_queue_routes, app_authority_routes,
-    app_event_routes, app_purge_routes,  app_hook_routes,  NULL
-};
+const struct http_route *const app_tables[APP_TABLES_MAX] = { app_page_routes,
+                                                              app_entry_routes,
+                                                              app_hop_routes,
+                                                              app_table_routes,
+                                                              app_value_routes,
+                                                              app_list_routes,
+                                                              app_flight_routes,
+                                                              app_fresh_routes,
+                                                              app_stash_routes,
+                                                              app_admin_routes,
+                                                              app_key_routes,
+                                                              app_queue_routes,
+                                                              app_authority_routes,
+                                                              app_event_routes,
+                                                              app_purge_routes,
+                                                              app_hook_routes,
+                                                              NULL };
 
 /* Of what is answered before routing. */
 static const char hot_label[] = "page.hot";
@@ -106,14 +117,17 @@ void app_options(struct http_exchange *x, void *app)
         http_reply_header(x, w.headers[i].name, w.headers[i].value);
 }
 
-/* Querator's language is spoken under /v1/, but for the operator's own routes, events and the
- * hooks; and a PURGE names paths of a wiki. */
+/* Querator's language is spoken under /v1/, but for the operator's own routes, those between
+ * servers, events and the hooks; and a PURGE names paths of a wiki. */
 static bool is_queue(const struct http_exchange *x)
 {
+    static const char *const others[] = { "/v1/admin.", "/v1/servers.", "/v1/test." };
     str path = http_target(x);
-    return http_method(x) != HTTP_PURGE && str_starts(path, STR("/v1/")) &&
-           !str_starts(path, STR("/v1/admin.")) && !str_starts(path, STR("/v1/test.")) &&
-           !str_eq(path, STR("/v1/events"));
+    bool queue = http_method(x) != HTTP_PURGE && str_starts(path, STR("/v1/")) &&
+                 !str_eq(path, STR("/v1/events"));
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        queue = queue && !str_starts(path, str_of(others[i]));
+    return queue;
 }
 
 /* Querator knows POST alone, and calls what it does not know unimplemented. */

@@ -76,6 +76,7 @@ void app_answer_spec(struct http_exchange *x, const struct app *app);
 extern const struct http_route app_page_routes[]; /* page.c: pages and buckets of that kind */
 /* entry.c: the names below a domain, its API, a bucket */
 extern const struct http_route app_entry_routes[];
+extern const struct http_route app_hop_routes[];   /* page_hop.c: what other servers ask for */
 extern const struct http_route app_table_routes[]; /* table.c: tables and batches */
 /* value.c: key_value, key_rev_value, multi_content */
 extern const struct http_route app_value_routes[];

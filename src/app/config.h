@@ -68,6 +68,11 @@ struct config_redis {
     int64_t timeout_ms;          /* of one command */
     int64_t lease_ms, jitter_ms; /* of a flight's leader */
 };
+/* What these servers ask each other for. */
+struct config_servers {
+    const char *advertise; /* where the others ask this one; empty: nothing is asked */
+    const char *secret_file;
+};
 enum { CONFIG_LISTS_MAX = 64 };
 enum config_degrade { DEGRADE_LOCAL, DEGRADE_FAIL };
 struct config_list {
@@ -144,6 +149,7 @@ struct config {
     struct flight_opts flight;      /* limits; boot adds the parts */
     struct http_client_opts client; /* as above */
     struct config_redis redis;
+    struct config_servers servers;
     struct config_list lists[CONFIG_LISTS_MAX];
     unsigned lists_count;
     size_t lists_bytes; /* of lists kept for a moment */

@@ -14,5 +14,11 @@ void sha256_add(struct evp_md_ctx_st *h, str bytes);
 /* Writes the digest and frees h. */
 void sha256_end(struct evp_md_ctx_st *h, unsigned char out[SHA256_BYTES]);
 void sha256_of(str bytes, unsigned char out[SHA256_BYTES]);
+/* HMAC (RFC 2104) over the parts, one behind the other, in hex digits: who does not know the key
+ * cannot make it. */
+enum { SHA256_TEXT_BYTES = 2 * SHA256_BYTES };
+void sha256_keyed(str key, const str *parts, unsigned count, char out[SHA256_TEXT_BYTES + 1]);
+/* Takes as long for each text of that length. */
+bool sha256_keyed_eq(const char ours[SHA256_TEXT_BYTES + 1], str theirs);
 
 #endif

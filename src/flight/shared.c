@@ -107,10 +107,12 @@ static void on_state(void *ctx, bool up, str run_id)
 
 struct order {
     struct flight_shared *shared;
-    enum share_script script; /* DROP; SHARE_SCRIPTS: tell */
+    err (*send)(struct order *o);
     char id[SHARE_ID_TEXT + 1];
     void (*done)(void *ctx, err why);
+    void (*noted)(void *ctx, err why, str text);
     void *ctx;
+    int64_t ttl_ms; /* of a note */
     size_t text_bytes;
     char text[];
 };
@@ -119,21 +121,30 @@ static void order_done(void *ctx, err why, const struct redis_reply *reply,
                        const struct err_note *note)
 {
     struct order *o = ctx;
-    (void)reply;
+    str text = why == ERR_OK && o->noted != NULL ? redis_text(reply) : STR_NONE;
     (void)note;
     if (o->done != NULL)
         o->done(o->ctx, why);
+    if (o->noted != NULL)
+        o->noted(o->ctx, why == ERR_OK && text.p == NULL ? ERR_NOT_FOUND : why, text);
     free(o);
 }
 
-static err send_order(struct order *o)
+static str order_text(const struct order *o)
+{
+    return (str){ .p = o->text, .n = o->text_bytes };
+}
+
+static err send_tell(struct order *o)
+{
+    str args[] = { STR("PUBLISH"), all_channel, order_text(o) };
+    return redis_command(o->shared->redis, args, COUNT_OF(args), order_done, o);
+}
+
+static err send_drop(struct order *o)
 {
     struct flight_shared *s = o->shared;
     char key[SHARE_KEY_BYTES + 1], gen[24];
-    if (o->script == SHARE_SCRIPTS) {
-        str args[] = { STR("PUBLISH"), all_channel, { .p = o->text, .n = o->text_bytes } };
-        return redis_command(s->redis, args, COUNT_OF(args), order_done, o);
-    }
     (void)snprintf(key, sizeof key, "pal:f:{%s}", o->id); /* fits */
     int n = snprintf(gen, sizeof gen, "%lld", (long long)s->opts.make_timeout_ms);
     str args[] = { str_of(key), str_of(o->id), { .p = gen, .n = (size_t)n } };
@@ -141,20 +152,41 @@ static err send_order(struct order *o)
     return redis_run(s->redis, SHARE_DROP, args, COUNT_OF(args), order_done, o);
 }
 
+static str note_key(const struct order *o, char out[SHARE_KEY_BYTES + 1])
+{
+    int n = snprintf(out, SHARE_KEY_BYTES + 1, "pal:x:{%s}", o->id); /* fits */
+    return (str){ .p = out, .n = (size_t)n };
+}
+
+static err send_note(struct order *o)
+{
+    char key[SHARE_KEY_BYTES + 1], ttl[24];
+    int n = snprintf(ttl, sizeof ttl, "%lld", (long long)o->ttl_ms);
+    str args[] = { STR("PSETEX"), note_key(o, key), { .p = ttl, .n = (size_t)n }, order_text(o) };
+    return redis_command(o->shared->redis, args, COUNT_OF(args), order_done, o);
+}
+
+static err send_noted(struct order *o)
+{
+    char key[SHARE_KEY_BYTES + 1];
+    str args[] = { STR("GET"), note_key(o, key) };
+    return redis_command(o->shared->redis, args, COUNT_OF(args), order_done, o);
+}
+
 static void order_run(void *ctx)
 {
     struct order *o = ctx;
-    err why = send_order(o);
+    err why = o->send(o);
     if (why != ERR_OK)
         order_done(o, why, NULL, NULL);
 }
 
-static struct order *order_new(struct flight_shared *s, enum share_script script, str prefix,
+static struct order *order_new(struct flight_shared *s, err (*send)(struct order *o), str prefix,
                                str text)
 {
     struct order *o = malloc(sizeof *o + prefix.n + text.n);
     INVARIANT(o != NULL);
-    *o = (struct order){ .shared = s, .script = script, .text_bytes = prefix.n + text.n };
+    *o = (struct order){ .shared = s, .send = send, .text_bytes = prefix.n + text.n };
     if (prefix.n > 0)
         memcpy(o->text, prefix.p, prefix.n);
     if (text.n > 0)
@@ -166,7 +198,7 @@ void flight_shared_drop(struct flight_shared *s, const unsigned char *id,
                         void (*done)(void *ctx, err why), void *ctx)
 {
     MAGIC_CHECK(s, SHARED_MAGIC);
-    struct order *o = order_new(s, SHARE_DROP, STR_NONE, STR_NONE);
+    struct order *o = order_new(s, send_drop, STR_NONE, STR_NONE);
     share_id_text(id, o->id);
     o->done = done;
     o->ctx = ctx;
@@ -177,7 +209,31 @@ void flight_shared_tell(struct flight_shared *s, str text)
 {
     MAGIC_CHECK(s, SHARED_MAGIC);
     INVARIANT(text.n <= TELL_BYTES_MAX);
-    loop_post(s->opts.loop, order_run, order_new(s, SHARE_SCRIPTS, tell_mark, text));
+    loop_post(s->opts.loop, order_run, order_new(s, send_tell, tell_mark, text));
+}
+
+void flight_shared_note(struct flight_shared *s, const struct flight_note *note)
+{
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    INVARIANT(note->text.n <= FLIGHT_NOTE_BYTES_MAX);
+    INVARIANT(note->ttl_ms > 0);
+    struct order *o = order_new(s, send_note, STR_NONE, note->text);
+    share_id_text(note->id, o->id);
+    o->ttl_ms = note->ttl_ms;
+    o->done = note->done;
+    o->ctx = note->ctx;
+    loop_post(s->opts.loop, order_run, o);
+}
+
+void flight_shared_noted(struct flight_shared *s, const unsigned char *id,
+                         void (*done)(void *ctx, err why, str text), void *ctx)
+{
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    struct order *o = order_new(s, send_noted, STR_NONE, STR_NONE);
+    share_id_text(id, o->id);
+    o->noted = done;
+    o->ctx = ctx;
+    loop_post(s->opts.loop, order_run, o);
 }
 
 void flight_shared_offer(struct flight_shared *s, const unsigned char *id,

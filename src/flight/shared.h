@@ -65,6 +65,22 @@ void flight_shared_drop(struct flight_shared *s, const unsigned char *id,
 /* text to the told of every connected server, this one too; lost when Redis is away. Thread:
  * any. */
 void flight_shared_tell(struct flight_shared *s, str text);
+/* Notes: a text that all servers may read under an id, apart from the records of flights, instead
+ * of the one before. Lost when Redis is away, or refuses it. done (may be NULL): Redis has it, or
+ * not; on the loop, later. Both are bounded by redis_timeout_ms. Thread: any. */
+enum { FLIGHT_NOTE_BYTES_MAX = 1024 };
+struct flight_note {
+    const unsigned char *id;
+    str text;
+    int64_t ttl_ms;
+    void (*done)(void *ctx, err why);
+    void *ctx;
+};
+void flight_shared_note(struct flight_shared *s, const struct flight_note *note);
+/* done once, on the loop, later: ERR_OK and the text, borrowed; ERR_NOT_FOUND: there is none; else
+ * why Redis did not say. Thread: any. */
+void flight_shared_noted(struct flight_shared *s, const unsigned char *id,
+                         void (*done)(void *ctx, err why, str text), void *ctx);
 /* A value of before, for a record that is gone or holds an older one: whoever comes to another
  * server late gets the same. */
 void flight_shared_offer(struct flight_shared *s, const unsigned char *id,

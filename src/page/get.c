@@ -4,7 +4,8 @@
  *     |    |                        |-> KEEP: extend or stash -> END
  *     |    |                        \-> CHECK: is it still what the wiki says? -> LOOK
  *     |    \-> to be made anew ----\
- *     \-> missing, with an origin ---> SETTLE the title -> MAKE -> LOOK -> as above
+ *     |-> missing, with an origin ---> SETTLE the title -> MAKE -> LOOK -> as above
+ *     \-> an exact render is missing -> HOP: has another server it? -> LOOK -> as above
  *
  * A read that names a revision ends only after its longer life is on disk. Invariants: each state
  * has one thing under way, or none; what is under way calls get_go at home, and nothing of g is
@@ -29,11 +30,13 @@ static const struct {
 } states[STEPS] = {
     [STEP_WAITS] = { NULL, BIT(STEP_LOOK) },
     [STEP_LOOK] = { look_enter, BIT(STEP_LOOK) | BIT(STEP_CHECK) | BIT(STEP_SETTLE) |
-                                    BIT(STEP_MAKE) | BIT(STEP_KEEP) | BIT(STEP_END) },
+                                    BIT(STEP_MAKE) | BIT(STEP_KEEP) | BIT(STEP_HOP) |
+                                    BIT(STEP_END) },
     [STEP_CHECK] = { get_check_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_SETTLE] = { get_settle_enter, BIT(STEP_LOOK) | BIT(STEP_MAKE) | BIT(STEP_END) },
     [STEP_MAKE] = { get_make_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_KEEP] = { keep_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
+    [STEP_HOP] = { get_hop_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_END] = { NULL, 0 },
 };
 
@@ -261,7 +264,7 @@ bool get_turn_back(struct page_get *g)
     return true;
 }
 
-static enum page_get_state answer(struct page_get *g)
+enum page_get_state get_answer(struct page_get *g)
 {
     return follow(g) ? STEP_LOOK : STEP_END;
 }
@@ -293,6 +296,8 @@ static enum page_get_state judge_nothing(struct page_get *g)
     }
     if (!made && (get_can_be_made(g) || get_may_be_unlike(g)))
         return get_miss(g);
+    if (get_may_hop(g))
+        return STEP_HOP;
     if (get_turn_back(g))
         return STEP_LOOK;
     g->trace = g->read.trace;
@@ -301,7 +306,7 @@ static enum page_get_state judge_nothing(struct page_get *g)
 
 enum page_get_state get_found(struct page_get *g)
 {
-    return must_write(g) ? STEP_KEEP : answer(g);
+    return must_write(g) ? STEP_KEEP : get_answer(g);
 }
 
 static enum page_get_state look_judge(struct page_get *g)
@@ -366,8 +371,10 @@ static void order_done(struct store_call *c)
                      o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
     g->was |= WAS_WRITTEN;
     g->trace = o->trace;
+    if (c->why == ERR_OK && o->kind == ORDER_STASH && get_note(g))
+        return;
     if (c->why == ERR_OK || unwritten)
-        get_go(g, answer(g));
+        get_go(g, get_answer(g));
     else
         get_go(g, get_end_why(g, c->why == ERR_GONE ? GOT_GONE : GOT_FAILED, c->why, &o->note));
 }

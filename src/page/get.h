@@ -25,7 +25,9 @@ enum page_get_flag {
     GET_ONLY_CACHED = 1 << 4, /* ask nobody */
     GET_NO_STALE = 1 << 5,    /* rather fail than give what could not be made anew */
     GET_AT = 1 << 6,          /* an instant chose the render, not the names */
+    GET_OWN = 1 << 7,         /* no other server is asked for it */
 };
+struct get_hop; /* get_hop.c */
 /* What happened on the way. */
 enum page_get_was {
     WAS_MADE = 1 << 0,       /* by the flight this waited for */
@@ -37,6 +39,7 @@ enum page_get_was {
     WAS_UNFOLLOWED = 1 << 6, /* a redirect of the wiki, answered as the page that it is */
     WAS_WRITTEN = 1 << 7,    /* the answer waited for a longer life, or a pin */
     WAS_CHECKED = 1 << 8,    /* the answer waited for the wiki's word */
+    WAS_HOPPED = 1 << 9,     /* another server was asked for it */
 };
 /* Where the content comes from. */
 enum page_how {
@@ -83,6 +86,7 @@ enum page_get_state {
     STEP_SETTLE,
     STEP_MAKE,
     STEP_KEEP,
+    STEP_HOP,
     STEP_END,
     STEPS
 };
@@ -151,6 +155,7 @@ struct page_get {
         struct page_order order;
         struct page_title_wait title;
     } by;                    /* of the state */
+    struct get_hop *hop;     /* in the arena; NULL: no other server was asked */
     struct page_check check; /* for itself: the loop looks at it in page_get_leave */
     atomic_bool waiting;     /* in the flight */
     atomic_bool checking;

@@ -1,4 +1,4 @@
-/* get_impl.h - the states of a read. Private to get.c, get_check.c and get_miss.c. */
+/* get_impl.h - the states of a read. Private to get*.c. */
 #ifndef PAGE_GET_IMPL_H
 #define PAGE_GET_IMPL_H
 
@@ -21,6 +21,7 @@ MUST_CHECK bool get_turn_back(struct page_get *g);
 
 /* What was found may be given: keep it, or answer. */
 enum page_get_state get_found(struct page_get *g);
+enum page_get_state get_answer(struct page_get *g);
 
 /* get_check.c */
 /* Inside a read, once the render is known: what trust there is in it. True: the wiki is asked
@@ -36,6 +37,14 @@ store_time get_old_at(const struct page_get *g);
 /* As page_get_leave. */
 bool get_check_leave(struct page_get *g);
 void get_check_forget(struct page_get *g);
+
+/* get_hop.c */
+/* May another server have it, and was none asked yet? */
+bool get_may_hop(const struct page_get *g);
+enum page_get_state get_hop_enter(struct page_get *g);
+/* It is kept here for an editor, whose next request may come to another server: the read goes on
+ * when the others can find it. False: they are not told. */
+MUST_CHECK bool get_note(struct page_get *g);
 
 /* get_miss.c */
 /* What is not there, or too old: settle the title, make, or end. */

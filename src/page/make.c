@@ -18,6 +18,7 @@
 #include "page/ask.h"
 #include "page/content.h"
 #include "page/headers.h"
+#include "page/hop.h"
 #include "page/tell.h"
 #include "page/travel.h"
 #include "render/title_rules.h"
@@ -158,8 +159,14 @@ static void make_finish(struct make *m)
     if (m->why != ERR_OK && m->why != ERR_NOT_FOUND && m->why != ERR_SHUTDOWN)
         tell_failed(m);
     struct flight_value *value = m->why == ERR_OK ? &m->value->v : NULL;
-    bool anew = (m->flags & (MAKE_FRESH | MAKE_ARRIVED)) == MAKE_FRESH;
-    if (value != NULL && anew && !m->value->found && m->value->moved_to == NULL) {
+    bool made = value != NULL && !m->value->found && m->value->moved_to == NULL &&
+                (m->flags & MAKE_ARRIVED) == 0;
+    if (made)
+        (void)page_hop_note(m->service, &(struct page_hop_note){ .domain = m->target.domain,
+                                                                 .bucket = m->target.settings->opts,
+                                                                 .title = m->target.title,
+                                                                 .name = m->value->name });
+    if (made && (m->flags & MAKE_FRESH) != 0) {
         m->flags |= MAKE_TOLD;
         m->name = m->value->name;
     }

@@ -10,6 +10,7 @@
  *   wiki.h, wiki_get.h  what it alone knows  tell.h   purges and marks, to and from other servers
  *   check.h  the wiki is asked for words     sweep.h  about all that is stored
  *   redo.h  all of a domain is made anew, by and by
+ *   hop.h    what another server has
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
  *   listing.h  renders of a title, titles of a domain   changes.h  did a title change since?
  *   trust.h, check.h  how old the wiki's word is, and asking for it   leave.h  private wikis
@@ -40,6 +41,7 @@ struct page_leaves;
 struct page_looks;
 struct page_quota;
 struct page_sweeps;
+struct peers;
 
 /* What the operator chose for a bucket. */
 struct page_settings {
@@ -90,6 +92,7 @@ struct page_service {
     unsigned domains_count;
     struct flights *flights;      /* NULL: no domain has an origin */
     struct flight_shared *shared; /* NULL: no Redis is configured */
+    struct peers *peers; /* hop.h: who has what we lack; NULL: nobody is asked. With shared */
     struct page_changes *changes;
     struct page_trust *trust;   /* NULL: no domain has an origin with api.php */
     struct page_checks *checks; /* with trust */

@@ -3,6 +3,7 @@
  *   SETTLE the title -> RULES, to know whether the origin transforms at all
  *     |-> USER: whose the cookies are
  *     \-> FIND the original (pool) -> WRITE what is asked (pool) -> ASK the origin (loop)
+ *           |-> HOP: not here. Has another server it? -> WRITE
  *           \-> END: not stored         FATE: is the page gone? <-/ |  \-> END
  *                                                                   |-> UNWRAP its bundle (pool) ->
  * END
@@ -52,7 +53,8 @@ static const struct {
     [PHASE_RULES] = { rules_enter, PLACE_HERE,
                       BIT(PHASE_RULES) | BIT(PHASE_USER) | BIT(PHASE_FIND) | BIT(PHASE_END) },
     [PHASE_USER] = { user_enter, PLACE_HERE, BIT(PHASE_FIND) | BIT(PHASE_END) },
-    [PHASE_FIND] = { find_enter, PLACE_POOL, BIT(PHASE_WRITE) | BIT(PHASE_END) },
+    [PHASE_FIND] = { find_enter, PLACE_POOL, BIT(PHASE_HOP) | BIT(PHASE_WRITE) | BIT(PHASE_END) },
+    [PHASE_HOP] = { transform_hop_enter, PLACE_HERE, BIT(PHASE_WRITE) | BIT(PHASE_END) },
     [PHASE_WRITE] = { write_enter, PLACE_HERE, BIT(PHASE_ASK) | BIT(PHASE_END) },
     [PHASE_ASK] = { ask_enter, PLACE_LOOP,
                     BIT(PHASE_UNWRAP) | BIT(PHASE_KEEP) | BIT(PHASE_FATE) | BIT(PHASE_END) },
@@ -319,15 +321,8 @@ static err part_take(struct page_transform *t, const struct page_body *from,
     return page_body_raw(from, t->arena, &out->body);
 }
 
-static enum transform_phase original_take(struct page_transform *t)
+enum transform_phase transform_original_judge(struct page_transform *t)
 {
-    struct transform_part *const parts[] = { &t->original.html, &t->original.data_parsoid,
-                                             &t->original.wikitext };
-    err why = ERR_OK;
-    for (unsigned i = 0; i < t->read.wanted_count && why == ERR_OK; i++)
-        why = part_take(t, &t->read.bodies[i], parts[i]);
-    if (why != ERR_OK)
-        return transform_end_why(t, TRANSFORM_ORIGINAL_FAILED, why, NULL);
     t->original.title = t->target.title;
     t->original.rev = t->original_name.name.rev;
     if (t->original.html.body.p != NULL &&
@@ -335,6 +330,24 @@ static enum transform_phase original_take(struct page_transform *t)
         return PHASE_WRITE;
     err_note_set(&t->note, "the stored render has no html, or no data-parsoid with ids");
     return transform_end(t, TRANSFORM_BAD_ORIGINAL);
+}
+
+static enum transform_phase original_take(struct page_transform *t)
+{
+    struct transform_part *const parts[] = { &t->original.html, &t->original.data_parsoid,
+                                             &t->original.wikitext };
+    err why = ERR_OK;
+    for (unsigned i = 0; i < t->read.wanted_count && why == ERR_OK; i++)
+        why = part_take(t, &t->read.bodies[i], parts[i]);
+    return why == ERR_OK ? transform_original_judge(t)
+                         : transform_end_why(t, TRANSFORM_ORIGINAL_FAILED, why, NULL);
+}
+
+/* It is in neither place, or its time here was up. */
+enum transform_phase transform_original_missing(struct page_transform *t)
+{
+    return t->why == ERR_NOT_FOUND ? transform_end(t, TRANSFORM_NO_ORIGINAL)
+                                   : transform_end(t, TRANSFORM_ORIGINAL_FAILED);
 }
 
 static void original_start(struct page_transform *t, bool preview);
@@ -353,9 +366,9 @@ static void original_read(struct store_call *c)
         original_start(t, !t->original_name.stash);
         return;
     }
-    transform_go(t, t->why == ERR_OK          ? original_take(t)
-                    : t->why == ERR_NOT_FOUND ? transform_end(t, TRANSFORM_NO_ORIGINAL)
-                                              : transform_end(t, TRANSFORM_ORIGINAL_FAILED));
+    transform_go(t, t->why == ERR_OK       ? original_take(t)
+                    : transform_may_hop(t) ? PHASE_HOP
+                                           : transform_original_missing(t));
 }
 
 static void original_start(struct page_transform *t, bool preview)

@@ -6,6 +6,7 @@
  * goes to the wiki with the HTML, so that what was not touched comes back as it was. html to html
  * brings that render itself up to date (red links, a variant of its language), which an origin does
  * between bundles.
+ *   An original that is not here may be at another server (hop.h), which is asked once.
  *   Transformed wikitext that is to be kept (fields.stash) stands in a bucket of its own, under a
  * tag that comes out. What was made with a user's cookies is kept for that user alone, as the wiki
  * knows her: sessions and cookies change during an edit. The states are in transform.c. */
@@ -13,6 +14,7 @@
 #define PAGE_TRANSFORM_H
 
 #include "page/etag.h"
+#include "page/hop.h"
 #include "page/title.h"
 #include "page/transform_body.h"
 
@@ -93,6 +95,7 @@ struct page_transform {
     struct page_title_wait title;
     struct task task;
     struct page_read read;
+    struct page_hop hop; /* another server is asked for the original */
     struct transform_original original;
     struct buf sent;            /* what the origin is asked with */
     enum transform_holds holds; /* of html to wikitext */

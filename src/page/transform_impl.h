@@ -1,4 +1,4 @@
-/* transform_impl.h - the phases of a transform. Private to transform.c and transform_keep.c. */
+/* transform_impl.h - the phases of a transform. Private to transform*.c. */
 #ifndef PAGE_TRANSFORM_IMPL_H
 #define PAGE_TRANSFORM_IMPL_H
 
@@ -12,6 +12,7 @@ enum transform_phase {
     PHASE_RULES,
     PHASE_USER,
     PHASE_FIND,
+    PHASE_HOP,
     PHASE_WRITE,
     PHASE_ASK,
     PHASE_UNWRAP,
@@ -25,6 +26,16 @@ void transform_go(struct page_transform *t, enum transform_phase to);
 enum transform_phase transform_end(struct page_transform *t, enum transform_outcome outcome);
 enum transform_phase transform_end_why(struct page_transform *t, enum transform_outcome outcome,
                                        err why, const struct err_note *note);
+
+/* The original is there, in parts. */
+enum transform_phase transform_original_judge(struct page_transform *t);
+/* It is in neither place here, or its time here was up. */
+enum transform_phase transform_original_missing(struct page_transform *t);
+
+/* transform_hop.c */
+/* The original is missing here. May another server have it? */
+bool transform_may_hop(const struct page_transform *t);
+enum transform_phase transform_hop_enter(struct page_transform *t);
 
 /* transform_keep.c */
 enum transform_phase transform_keep_enter(struct page_transform *t);

@@ -41,10 +41,26 @@ static enum transform_phase keep_judge(struct page_transform *t)
     return transform_end(t, TRANSFORM_DONE);
 }
 
+static void noted(void *ctx, err why)
+{
+    (void)why; /* who does not find it says so */
+    transform_go(ctx, PHASE_END);
+}
+
+/* The editor's next request may come to another server, which has to find it. */
 static void keep_over(struct store_call *c)
 {
     struct page_transform *t = CONTAINER_OF(c, struct page_transform, put.call);
-    transform_go(t, keep_judge(t));
+    enum transform_phase to = keep_judge(t);
+    const struct page_hop_note note = { .domain = t->target.domain,
+                                        .bucket = t->target.settings->opts,
+                                        .title = t->target.title,
+                                        .name = { .rev = t->target.name.rev,
+                                                  .tid = t->put.stored.tid },
+                                        .done = noted,
+                                        .ctx = t };
+    if (t->outcome != TRANSFORM_DONE || !page_hop_note(t->service, &note))
+        transform_go(t, to);
 }
 
 /* The tid stands in the head of the HTML. Takes of what may be kept for editors. */

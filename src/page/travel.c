@@ -92,7 +92,8 @@ static bool headers_are_fine(str lines)
 static bool take_content(str *rest, struct render_content *c)
 {
     return take_text(rest, &c->name) && take_text(rest, &c->headers) && take_text(rest, &c->raw) &&
-           page_content_is_fine(c->name) && headers_are_fine(c->headers);
+           (page_content_is_fine(c->name) || str_eq(c->name, STR("wikitext"))) &&
+           headers_are_fine(c->headers);
 }
 
 err page_travel_get(str bytes, struct page_travel *out)

@@ -224,6 +224,34 @@ static err finish_networks(struct options *o, const char *name, const char *text
     return ERR_OK;
 }
 
+static bool is_set(const char *text)
+{
+    return text != NULL && text[0] != 0;
+}
+
+/* Renders are asked for at an address without a path, under a secret, by way of notes in Redis. */
+static err finish_servers(struct options *o, struct err_note *note)
+{
+    static const char name[] = "servers.advertise";
+    const struct config *c = &o->config;
+    const struct config_servers *s = &c->servers;
+    char host[HTTP_ORIGIN_BYTES_MAX];
+    if (!is_set(s->advertise) && !is_set(s->secret_file))
+        return ERR_OK;
+    const char *wrong = NULL;
+    str url = str_of(s->advertise), rest = str_skip(url, str_starts(url, STR("https://")) ? 8 : 7);
+    if (!is_set(s->advertise))
+        wrong = "is wanted beside servers.secret_file";
+    else if (!is_set(s->secret_file))
+        wrong = "wants servers.secret_file, too";
+    else if (!is_set(c->redis.url))
+        wrong = "wants redis.url: there the servers note who has what";
+    else if (http_client_origin(url, host) != ERR_OK || str_find(rest, '/') < rest.n ||
+             str_find(rest, '?') < rest.n)
+        wrong = "is no address such as http://10.0.0.1:7231";
+    return wrong == NULL ? ERR_OK : option_fail(from_of(o, name), str_of(name), note, "%s", wrong);
+}
+
 err options_finish(struct options *o, struct err_note *note)
 {
     INVARIANT(!o->finished);
@@ -252,6 +280,8 @@ err options_finish(struct options *o, struct err_note *note)
         why = options_finish_databases(o, from_of(o, "change.databases"), note);
     if (why == ERR_OK)
         why = finish_public_url(o, note);
+    if (why == ERR_OK)
+        why = finish_servers(o, note);
     if (why == ERR_OK)
         why = options_finish_stores(o, from_of(o, "queue.stores"), note);
     if (why == ERR_OK)

@@ -184,6 +184,14 @@ const struct option option_rows[] = {
     { "redis.jitter", NULL, OPTION_MS, MS, SECOND, .initial = "20ms",
       .prose = "Most that is waited beyond a lease, so that not all ask at once",
       AT(redis.jitter_ms) },
+    { "servers.advertise", NULL, OPTION_TEXT, .initial = "",
+      .prose =
+          "http://host:port at which the other servers of this Redis ask this one for renders, "
+          "stashes and previews that they lack; none: they are not found elsewhere",
+      AT(servers.advertise) },
+    { "servers.secret_file", NULL, OPTION_TEXT, .initial = "",
+      .prose = "File with the secret that these servers share, 16 bytes or more",
+      AT(servers.secret_file) },
     { "list.bytes", NULL, OPTION_SIZE, 0, TI, .initial = "64M",
       .prose = "Memory for lists; they are held while they are fresh, and given back to a Redis "
                "that lost them",

@@ -11,6 +11,7 @@
 #include "page/redo.h"
 #include "page/sweep.h"
 #include "page/tell.h"
+#include "peer/peer.h"
 #include "render/render.h"
 #include "server/secret.h"
 
@@ -152,6 +153,33 @@ static void redo_load(const struct app *app, const struct page_domain *d)
                                    "tell it again: palimpsest fresh redo"));
 }
 
+/* Where the others ask this server, and the secret that all of them share. */
+static err peers_open(struct app *app, struct err_note *note)
+{
+    const struct config_servers *c = &app->config->servers;
+    char *secret = NULL;
+    if (c->secret_file == NULL || c->secret_file[0] == 0)
+        return ERR_OK;
+    err why = secret_read(c->secret_file, &secret, note);
+    if (why != ERR_OK)
+        return why;
+    const struct peers_opts opts = { .loop = app->loop,
+                                     .clock = app->clock,
+                                     .client = app->client,
+                                     .shared = app->page.shared,
+                                     .metrics = app->metrics,
+                                     .address = c->advertise,
+                                     .secret = str_of(secret) };
+    if (opts.secret.n >= PEER_SECRET_BYTES_MIN)
+        app->page.peers = peers_new(&opts);
+    else
+        why = err_bad(note, "servers.secret_file: %.150s holds less than %d bytes", c->secret_file,
+                      PEER_SECRET_BYTES_MIN);
+    explicit_bzero(secret, opts.secret.n);
+    free(secret);
+    return why;
+}
+
 err origins_open(struct app *app, struct page_domain *domains, struct err_note *note)
 {
     const struct config *c = app->config;
@@ -203,6 +231,9 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
     }
     if (keeps_leaves)
         app->page.leaves = page_leaves_new();
+    err why_no_peers = peers_open(app, note);
+    if (why_no_peers != ERR_OK)
+        return why_no_peers;
     app->page.trust = page_trust_new(TRUST_CELLS_DEFAULT, entropy_u64());
     app->page.checks = page_checks_new(&app->page);
     app->page.looks = page_looks_new(&app->page, c->change.event_recheck_ns, entropy_u64());
@@ -266,6 +297,7 @@ void origins_close(struct app *app, struct page_domain *domains)
     page_checks_free(&app->page.checks);
     page_leaves_free(&app->page.leaves);
     lists_free(&app->lists);
+    peers_free(&app->page.peers);
     if (app->page.shared != NULL)
         flight_shared_stop(app->page.shared);
     flight_shared_free(&app->page.shared);

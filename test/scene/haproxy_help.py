@@ -29,7 +29,6 @@ class Haproxy(Process):
         servers = [f'  server s{n} 127.0.0.1:{port}' for n, port in enumerate(ports)]
         settings = f'global\n  nbthread 1\n  stats socket {self.control} level admin\n'
         text = SERVER.sub('', shown).replace('bind :80', f'bind 127.0.0.1:{self.port}').rstrip()
-        text = text.replace('use-server a ', 'use-server s0 ')
         (self.folder / 'conf').write_text('\n'.join([settings, text, *servers, '']))
         self.run(['haproxy', '-db', '-f', self.folder / 'conf'])
         self.wait_port(self.port)

@@ -3,9 +3,15 @@ first makes all of them right on their next read, and no message makes anything 
 Method: server processes with stores of their own, a real redis-server, a scripted wiki that counts. Trust lasts for
 hours, so that no server asks by itself; messages that nobody sent are published by hand."""
 import contextlib
+import json
+import pathlib
 import re
+import signal
+import socket
+import tempfile
+import threading
 
-from harness import Server, check, eq, main, scene, wait_until
+from harness import Server, check, eq, free_port, main, scene, wait_until
 from list_help import Cluster
 from origin import Origin
 
@@ -197,6 +203,241 @@ def messages_that_nobody_should_send_make_nothing_older(binary):
         eq(tag_of(get(server)), tag)
         eq(origin.count('words') - asked, 2, 'of A one, of B one')
         eq(origin.count('render'), renders)
+
+
+# ---- what another server has
+
+@contextlib.contextmanager
+def fleet(binary, count=2, secret=b'a secret of all servers\n', **fields):
+    """Servers that know each other: each tells where the others ask it."""
+    with wiki(binary, 0, **fields) as (origin, c), tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'secret'
+        path.write_bytes(secret)
+        for _ in range(count):
+            port = free_port()
+            c.servers.append(c.stack.enter_context(Server(
+                binary, *c.args, '--listen', f'127.0.0.1:{port}', '--set', f'servers.advertise=http://127.0.0.1:{port}',
+                '--set', f'servers.secret_file={path}')))
+        c.wait_redis()
+        yield origin, c
+
+
+def post(server, where, fields, headers=()):
+    return server.request('POST', f'/localhost/v1/transform/{where}', {'Content-Type': 'application/json', **dict(headers)},
+                          json.dumps(fields))
+
+
+def load(server, title='A'):
+    """As VisualEditor does, and with the tag of RESTBase's clients."""
+    answer = get(server, f'{title}?stash=true')
+    return answer, tag_of(answer)
+
+
+def save(server, html, tag, title='A', headers=()):
+    rev = tag.split('/')[0]
+    return post(server, f'html/to/wikitext/{title}/{rev}', {'html': html.decode()}, {'If-Match': f'"{tag}"', **dict(headers)})
+
+
+def original(origin):
+    """What the wiki was sent as the original of the last transform."""
+    return json.loads([call for call in origin.seen if call[0] == 'transform'][-1][3])['original']
+
+
+@scene
+def who_loads_on_one_saves_on_the_other(binary):
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        answer, tag = load(a)
+        for what in (tag, tag + '/stash'):
+            got = save(b, answer.body, what)
+            eq((got.status, got.body), (200, b'second'), str(got.body))
+        eq(original(origin)['html']['body'], answer.body.decode(), 'the render that was loaded')
+        check('ids' in original(origin)['data-parsoid']['body'], original(origin))
+        # By the head of the document, without a tag, as VisualEditor itself.
+        eq(post(b, f'html/to/wikitext/A/{tag.split("/")[0]}', {'html': answer.body.decode()}).status, 200)
+        eq(c.metric(1, 'peers_asked_total'), 3)
+        eq((c.metric(1, 'peers_found_total'), c.metric(0, 'peers_given_total')), (3, 3))
+        eq(b.request('GET', '/localhost/v1/page/history/A').status, 404, 'nothing of it was kept there')
+
+
+@scene
+def an_exact_render_of_another_server_is_found(binary):
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        answer = get(a)
+        tag = tag_of(answer)
+        data = b.request('GET', f'/localhost/v1/page/data-parsoid/A/{tag}')
+        eq((data.status, tag_of(data)), (200, tag), str(data.body))
+        eq(data.body, a.request('GET', f'/localhost/v1/page/data-parsoid/A/{tag}').body)
+        same = get(b, f'A/{tag}')
+        eq((same.body, same.headers['Content-Type']), (answer.body, answer.headers['Content-Type']))
+        eq(c.metric(1, 'peers_asked_total'), 1, 'it is here now')
+        eq(origin.count('render'), 1)
+        # It is no latest: that is the wiki's to say.
+        origin.page('A', (1, 'first'), (2, 'second'), (3, 'third'))
+        eq(rev_of(get(b)), 3)
+        # A redirect keeps its target.
+        origin.page('R', (8, '#REDIRECT [[A]]'))
+        first = a.request('GET', '/localhost/v1/page/html/R')
+        eq(first.status, 302)
+        told = b.request('GET', f'/localhost/v1/page/html/R/{tag_of(first)}?redirect=false')
+        eq(told.status, 200, str(told.body))
+        check(b'mw:PageProp/redirect' in told.body, told.body)
+        # What nobody has.
+        asked = c.metric(1, 'peers_asked_total')
+        get(b, 'A/2/11111111-2222-1333-8444-555555555555', 404)
+        eq(c.metric(1, 'peers_asked_total'), asked, 'nobody noted it')
+
+
+@scene
+def a_preview_of_another_server_is_saved(binary):
+    with fleet(binary, forward_cookies='true') as (origin, c):
+        a, b = c.servers
+        origin.users = {'session=alice': 1, 'session=bob': 2}
+        alice, bob = {'Cookie': 'session=alice'}, {'Cookie': 'session=bob'}
+        answer = post(a, 'wikitext/to/html/A/2', {'wikitext': 'typed', 'stash': True}, alice)
+        eq(answer.status, 200, str(answer.body))
+        tag = tag_of(answer)
+        check(tag.endswith('/stash'), tag)
+        got = save(b, answer.body, tag, headers=alice)
+        eq((got.status, got.body), (200, b'typed'), str(got.body))
+        eq(original(origin)['wikitext']['body'], 'typed')
+        eq(save(b, answer.body, tag, headers=bob).status, 404, 'it is hers alone')
+        new = post(a, 'wikitext/to/html/New/0', {'wikitext': 'of a new page', 'stash': True})
+        eq(new.status, 200, str(new.body))
+        got = save(b, new.body, tag_of(new), 'New')
+        eq((got.status, got.body), (200, b'of a new page'), str(got.body))
+
+
+@scene
+def what_is_hidden_is_not_handed_out(binary):
+    with fleet(binary, trust_ttl='0', trust_max='0') as (origin, c):
+        a, b = c.servers
+        answer = get(a, 'A/1')
+        exact = 'A/' + tag_of(answer)
+        origin.hide('A', 1)
+        get(b, exact, 410)
+        eq(save(b, answer.body, tag_of(answer)).status, 410)
+        origin.page('B', (5, 'other'), (6, 'newer'))
+        other, tag = load(a, 'B')
+        origin.delete('B')
+        get(b, f'B/{tag}', 404)
+        # The wiki itself says what becomes of a save to a page that it has deleted.
+        eq(save(b, other.body, tag, 'B').status, 410)
+
+
+@scene
+def only_servers_that_share_the_secret_are_answered(binary):
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        answer, tag = load(a)
+        rev, tid = tag.split('/')[:2]
+        ask = f'/v1/servers.render?domain=localhost&bucket=page&title=A&kept=&rev={rev}&tid={tid}&deleted=0&nonce=1'
+        for headers in ({}, {'Palimpsest-Servers': 'x'}, {'Palimpsest-Servers': '0' * 64}):
+            eq(a.request('GET', ask, headers).status, 403)
+        check(not save(b, answer.body, tag).status != 200, 'those that do are')
+        # Another secret: neither is its question answered, nor its answer believed.
+        with fleet(binary, 1, secret=b'another secret of others') as (_, other):
+            key = c.redis('KEYS', 'pal:x:*')[0]
+            note = other.redis('SET', key, c.redis('GET', key))
+            eq(note, 'OK')
+            eq(save(other.servers[0], answer.body, tag).status, 404)
+        with wiki(binary, 1) as (_, alone):
+            eq(alone.servers[0].request('GET', ask).status, 404, 'without a secret there is no such route')
+
+
+def noted(c):
+    """Redis knows who has A's render; there is one note."""
+    keys = c.redis('KEYS', 'pal:x:*')
+    eq(len(keys), 1)
+    return keys[0]
+
+
+class Impostor:
+    """Answers whatever is asked as it is told to."""
+
+    def __init__(self, answer):
+        self.socket = socket.create_server(('127.0.0.1', 0))
+        self.port = self.socket.getsockname()[1]
+        self.heads = []
+        threading.Thread(target=self._run, args=(answer,), daemon=True).start()
+
+    def _run(self, answer):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self.socket.accept()
+                self.heads.append(peer.recv(65536).decode())
+                if answer is not None:
+                    peer.sendall(answer)
+                    peer.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+@scene
+def whoever_writes_into_redis_learns_no_secret_and_gives_no_render(binary):
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        answer, tag = load(a)
+        key = noted(c)
+        body = b'anything'
+        head = b'HTTP/1.1 200 OK\r\nPalimpsest-Servers: ' + b'0' * 64 + b'\r\nContent-Length: %d\r\n\r\n' % len(body)
+        with Impostor(head + body) as one:
+            c.redis('SET', key, f'http://127.0.0.1:{one.port}')
+            eq(save(b, answer.body, tag).status, 404)
+            get(b, f'A/{tag}', 404)
+            eq(len(one.heads), 2, 'asked once each')
+            check(not any('secret' in head for head in one.heads), 'the secret')
+        for note in ('', 'x', 'http://', f'http://127.0.0.1:{b.port}', 'file:///etc/passwd', 'http://127.0.0.1:1'):
+            c.redis('SET', key, note)
+            eq(save(b, answer.body, tag).status, 404, note)
+        # A note that leads to a third, which has it not: it asks nobody.
+        asked = c.metric(0, 'peers_asked_total')
+        with fleet(binary, 1) as (_, other):
+            c.redis('SET', key, f'http://127.0.0.1:{other.servers[0].port}')
+            eq(save(b, answer.body, tag).status, 404)
+            eq(other.metric(0, 'peers_given_total'), 1)
+            eq(other.metric(0, 'peers_asked_total'), 0)
+        eq(c.metric(0, 'peers_asked_total'), asked)
+
+
+@scene
+def a_maker_that_is_gone_or_hangs_is_waited_for_a_moment(binary):
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        answer, tag = load(a)
+        a.signal(signal.SIGSTOP)
+        try:
+            eq(save(b, answer.body, tag).status, 404, 'it hangs')
+            get(b, f'A/{tag}', 404)
+            eq(rev_of(get(b, 'B')), 5, 'the others go on')
+        finally:
+            a.signal(signal.SIGCONT)
+        eq(save(b, answer.body, tag).status, 200, 'it is back')
+        a.kill9()
+        eq(save(b, answer.body, tag).status, 404, 'it is gone')
+        a.start()
+        eq(save(b, answer.body, tag).status, 200, 'a stash outlives its server')
+
+
+@scene
+def without_redis_everybody_has_what_is_its_own(binary):
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        answer, tag = load(a)
+        c.redis.end()
+        c.wait_redis(up=False)
+        eq(save(b, answer.body, tag).status, 404)
+        eq(save(a, answer.body, tag).status, 200)
+        c.redis.start()
+        c.wait_redis()
+        eq(save(b, answer.body, tag).status, 404, 'the note is lost')
+        load(a)
+        eq(save(b, answer.body, tag).status, 200, 'noted again')
 
 
 main()

@@ -71,8 +71,12 @@ class Fleet:
     def _begin(self, binary):
         c = self.cluster
         ports = [free_port() for _ in range(COUNT)]
+        secret = c.redis.folder / 'secret'
+        secret.write_text('what these servers share\n')
         for port in ports:
-            c.servers.append(c.stack.enter_context(Server(binary, *c.args, '--listen', f'127.0.0.1:{port}')))
+            c.servers.append(c.stack.enter_context(Server(
+                binary, *c.args, '--listen', f'127.0.0.1:{port}', '--set', f'servers.advertise=http://127.0.0.1:{port}',
+                '--set', f'servers.secret_file={secret}')))
         c.wait_redis()
         self.haproxy = c.balancer = c.stack.enter_context(Haproxy(ports))
         for n in range(COUNT):

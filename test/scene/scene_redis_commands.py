@@ -11,6 +11,7 @@ import threading
 import redis_source
 from harness import check, eq, main, scene, wait_until
 from list_help import Cluster, Redis, RedisConnection
+from origin import Origin
 
 OLDEST = (6, 2, 0)
 LEASED = ('--set', 'redis.timeout=20s', '--set', 'redis.lease=1s')
@@ -171,6 +172,15 @@ def _redis_comes_back_empty(c, rules, seen):
     return calls
 
 
+def _pages(c, origin):
+    """Who has a render notes it, and who lacks it looks for the note."""
+    origin.page('A', (1, 'text'))
+    first = c.servers[0].request('GET', '/localhost/v1/page/html/A?stash=true')
+    eq(first.status, 200)
+    name = first.headers['ETag'].strip('"')
+    eq(c.servers[1].request('GET', f'/localhost/v1/page/html/A/{name}').status, 404)
+
+
 def _rules():
     """Of an ACL user, as the documentation has them."""
     return RULES.search((redis_source.ROOT / 'docs/operations.md').read_text()).group(1).split()
@@ -183,9 +193,13 @@ def everything_that_is_sent_is_in_redis_6_2(binary):
         docs = Docs(redis)
         _let_in(redis, rules)
         url = f'redis://lists:secret@127.0.0.1:{redis.port}/1'
-        with _listening(redis) as seen, Cluster(binary, 2, *LEASED, redis=redis, url=url, patient=False,
-                                                   options={'displays_max': '1'}) as c:
+        (redis.folder / 'secret').write_text('what these servers share')
+        peers = ('--set', 'servers.advertise=http://127.0.0.1:1', '--set', f'servers.secret_file={redis.folder}/secret')
+        with Origin() as origin, _listening(redis) as seen, Cluster(
+                binary, 2, *LEASED, *peers, *origin.options('localhost'), redis=redis, url=url, patient=False,
+                options={'displays_max': '1'}) as c:
             _everything(c, seen)
+            _pages(c, origin)
             calls = redis.calls()
             redis.end()
             calls.update(_redis_comes_back_empty(c, rules, seen))

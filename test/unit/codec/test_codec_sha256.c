@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 static void hex(const unsigned char bytes[SHA256_BYTES], char out[2 * SHA256_BYTES + 1])
 {
@@ -43,6 +44,38 @@ static void the_examples_of_the_standard_hold(void **state)
     }
 }
 
+/* RFC 4231, 4.2, 4.3 and 4.7: a key that is short, and one longer than a block. */
+static void a_keyed_hash_is_that_of_the_standard(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned char fill;
+        size_t key_bytes;
+        const char *key, *data, *digest;
+    } keyed[] = {
+        { 0x0b, 20, NULL, "Hi There",
+          "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7" },
+        { 0, 4, "Jefe", "what do ya want for nothing?",
+          "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843" },
+        { 0xaa, 131, NULL, "Test Using Larger Than Block-Size Key - Hash Key First",
+          "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54" },
+    };
+    for (size_t i = 0; i < COUNT_OF(keyed); i++) {
+        char key[131], text[SHA256_TEXT_BYTES + 1];
+        memset(key, keyed[i].fill, sizeof key);
+        if (keyed[i].key != NULL)
+            memcpy(key, keyed[i].key, keyed[i].key_bytes);
+        str data = str_of(keyed[i].data);
+        const str parts[] = { str_take(data, 3), STR(""), str_skip(data, 3) };
+        sha256_keyed((str){ .p = key, .n = keyed[i].key_bytes }, parts, COUNT_OF(parts), text);
+        assert_string_equal(text, keyed[i].digest);
+        assert_true(sha256_keyed_eq(text, str_of(keyed[i].digest)));
+        assert_false(sha256_keyed_eq(text, str_skip(str_of(text), 1)));
+        text[7] ^= 1;
+        assert_false(sha256_keyed_eq(text, str_of(keyed[i].digest)));
+    }
+}
+
 static void *hash_many(void *out)
 {
     for (int i = 0; i < 1000; i++)
@@ -71,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_may_begin_at_once), /* first: nothing was looked up */
         cmocka_unit_test(the_examples_of_the_standard_hold),
+        cmocka_unit_test(a_keyed_hash_is_that_of_the_standard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

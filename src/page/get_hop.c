@@ -1,0 +1,125 @@
+/* get_hop.c - an exact render that is not here: the server that made it is asked, and what it gives
+ * is put here under its name. Then the read looks again, and judges as of any other render. */
+#include "page/get_impl.h"
+#include "page/hop.h"
+
+struct get_hop {
+    struct page_get *get;
+    struct page_hop hop;
+    struct page_put put;
+    struct task task; /* back home */
+};
+
+bool get_may_hop(const struct page_get *g)
+{
+    bool culled = g->why == ERR_GONE && g->read.trace.state == PAGE_CULLED;
+    return g->service->peers != NULL && g->target.has_tid && (g->why == ERR_NOT_FOUND || culled) &&
+           (g->flags & (GET_OWN | GET_ONLY_CACHED)) == 0 && (g->was & WAS_HOPPED) == 0 &&
+           page_hop_travels(g->target.domain);
+}
+
+static enum page_get_state gone(struct page_get *g, const struct page_trace *trace,
+                                const struct err_note *note)
+{
+    g->trace = *trace;
+    return get_end_why(g, GOT_GONE, ERR_GONE, note);
+}
+
+/* What is not stored there either is looked for no more: the next look ends the read. */
+static enum page_get_state hop_judge(struct page_get *g)
+{
+    const struct page_hop *h = &g->hop->hop;
+    if (h->why == ERR_OK || h->why == ERR_NOT_FOUND)
+        return STEP_LOOK;
+    if (h->why == ERR_GONE)
+        return gone(g, &h->trace, NULL);
+    if (h->why == ERR_UNAVAILABLE)
+        return get_end_why(g, GOT_ORIGIN_FAILED, ERR_UNAVAILABLE, &h->note);
+    return get_end_why(g, GOT_FAILED, h->why, NULL);
+}
+
+static enum page_get_state put_judge(struct page_get *g)
+{
+    const struct page_put *p = &g->hop->put;
+    if (p->call.why == ERR_OK)
+        return STEP_LOOK;
+    return p->call.why == ERR_GONE ? gone(g, &p->trace, &p->note)
+                                   : get_end_why(g, GOT_FAILED, p->call.why, &p->note);
+}
+
+static void put_done(struct store_call *c)
+{
+    struct page_get *g = CONTAINER_OF(c, struct get_hop, put.call)->get;
+    get_go(g, put_judge(g));
+}
+
+static void home_run(struct task *t)
+{
+    struct page_get *g = CONTAINER_OF(t, struct get_hop, task)->get;
+    get_go(g, hop_judge(g));
+}
+
+/* Pool. */
+static void hopped(struct page_hop *h)
+{
+    struct get_hop *own = CONTAINER_OF(h, struct get_hop, hop);
+    struct page_get *g = own->get;
+    own->put.call = (struct store_call){ .deadline = page_write_deadline(g->service),
+                                         .home = g->home,
+                                         .done = put_done };
+    if (h->why == ERR_OK)
+        h->why = page_hop_put(h, &own->put);
+    if (h->why == ERR_OK) {
+        store_call_post(page_store_put(g->service->store, &own->put), &own->put.call);
+        return;
+    }
+    own->task.run = home_run;
+    home_post(g->home, &own->task);
+}
+
+enum page_get_state get_hop_enter(struct page_get *g)
+{
+    g->was |= WAS_HOPPED;
+    g->hop = arena_calloc(g->arena, 1, sizeof *g->hop);
+    if (g->hop == NULL)
+        return get_end_why(g, GOT_FAILED, ERR_LIMIT, NULL);
+    if (!g->wait(g, WAIT_OTHERS))
+        return get_end(g, GOT_REFUSED);
+    *g->hop = (struct get_hop){ .get = g,
+                                .hop = { .service = g->service,
+                                         .which = { .domain = g->target.domain,
+                                                    .settings = g->target.settings,
+                                                    .title = g->target.title,
+                                                    .name = g->target.name },
+                                         .arena = g->arena,
+                                         .deadline = g->deadline,
+                                         .done = hopped } };
+    page_hop_start(&g->hop->hop);
+    return STEP_WAITS;
+}
+
+/* ---- telling that it is here ---- */
+
+static void noted_run(struct task *t)
+{
+    struct page_get *g = CONTAINER_OF(t, struct page_get, task);
+    get_go(g, get_answer(g));
+}
+
+static void noted(void *ctx, err why)
+{
+    struct page_get *g = ctx;
+    (void)why; /* who does not find it says so */
+    g->task.run = noted_run;
+    home_post(g->home, &g->task);
+}
+
+bool get_note(struct page_get *g)
+{
+    return page_hop_note(g->service, &(struct page_hop_note){ .domain = g->target.domain,
+                                                              .bucket = g->target.settings->opts,
+                                                              .title = g->target.title,
+                                                              .name = g->read.render.name,
+                                                              .done = noted,
+                                                              .ctx = g });
+}

@@ -1,0 +1,165 @@
+/* hop.c - the server that lacks a render: notes, the question, and what came. */
+#include "page/hop.h"
+
+#include "flight/shared.h"
+#include "http/percent.h"
+#include "loop/loop.h"
+#include "page/etag.h"
+#include "page/headers.h"
+
+#include <inttypes.h>
+
+enum { HOP_HEADS_BYTES_MAX = 1 << 16 }; /* of a render, beside its contents */
+
+bool page_hop_travels(const struct page_domain *d)
+{
+    return d->origin != NULL && !d->is_private;
+}
+
+/* ---- notes ---- */
+
+static void note_id(const struct page_domain *d, str title, struct page_name name,
+                    unsigned char out[FLIGHT_ID_BYTES])
+{
+    char tag[PAGE_TAG_BYTES + 1];
+    const str parts[] = { STR("exact"), d->name, title, page_tag(name, tag) };
+    flight_share_id(parts, COUNT_OF(parts), out);
+}
+
+bool page_hop_note(const struct page_service *s, const struct page_hop_note *n)
+{
+    unsigned char id[FLIGHT_ID_BYTES];
+    int64_t ttl_ms = n->bucket->policy.stash_ttl_ns / NS_PER_MS;
+    if (s->peers == NULL || ttl_ms == 0 || !page_hop_travels(n->domain))
+        return false;
+    note_id(n->domain, n->title, n->name, id);
+    peer_note(s->peers,
+              &(struct peer_noting){ .id = id, .ttl_ms = ttl_ms, .done = n->done, .ctx = n->ctx });
+    return true;
+}
+
+/* ---- what came. Pool ---- */
+
+static bool state_parse(str text, enum page_state *out)
+{
+    for (enum page_state s = PAGE_CULLED; s < PAGE_STATES; s++)
+        if (s != PAGE_UNKNOWN && str_eq(text, str_of(page_state_name(s)))) {
+            *out = s;
+            return true;
+        }
+    return false;
+}
+
+static err hop_gone(struct page_hop *h)
+{
+    h->trace = (struct page_trace){ .name = h->which.name,
+                                    .at = clock_store(h->service->clock),
+                                    .policy = h->which.settings->opts->policy.kind,
+                                    .superseded_at = STORE_TIME_NEVER };
+    return state_parse(h->ask.body, &h->trace.state) ? ERR_GONE : ERR_NOT_FOUND;
+}
+
+static err hop_read(struct page_hop *h)
+{
+    const struct peer_ask *a = &h->ask;
+    if (a->why != ERR_OK)
+        return a->why;
+    if (a->status == 410)
+        return hop_gone(h);
+    if (a->status == 503) {
+        err_note_set(&h->note, "the server that has the render could not ask the wiki about it");
+        return ERR_UNAVAILABLE;
+    }
+    if (a->status != 200 || page_travel_get(a->body, &h->render) != ERR_OK)
+        return ERR_NOT_FOUND;
+    bool same = tid_cmp(h->render.name.tid, h->which.name.tid) == 0;
+    return same ? ERR_OK : ERR_NOT_FOUND;
+}
+
+static void answered(struct peer_ask *a)
+{
+    struct page_hop *h = CONTAINER_OF(a, struct page_hop, ask);
+    h->why = hop_read(h);
+    h->done(h);
+}
+
+/* ---- asking ---- */
+
+static str question_of(const struct page_hop *h)
+{
+    const struct page_hop_which *w = &h->which;
+    struct arena *a = h->arena;
+    char tid[TID_TEXT_BYTES + 1];
+    str domain = http_encode(a, w->domain->name), title = http_encode(a, w->title),
+        kept = http_encode(a, w->kept_title);
+    tid_format(w->name.tid, tid);
+    if (domain.p == NULL || title.p == NULL || (kept.p == NULL && w->kept_title.n > 0))
+        return STR_NONE;
+    return arena_printf(a,
+                        PAGE_HOP_PATH "?domain=%.*s&bucket=%s&title=%.*s&kept=%.*s&rev=%" PRIu64
+                                      "&tid=%s&deleted=%d",
+                        STR_ARG(domain), w->settings->opts->name, STR_ARG(title), STR_ARG(kept),
+                        w->name.rev, tid, w->deleted_too);
+}
+
+static void full_run(struct task *t)
+{
+    struct page_hop *h = CONTAINER_OF(t, struct page_hop, task);
+    h->why = ERR_LIMIT;
+    h->done(h);
+}
+
+void page_hop_start(struct page_hop *h)
+{
+    _Static_assert(sizeof h->id == FLIGHT_ID_BYTES, "the id of a note");
+    note_id(h->which.domain, h->which.title, h->which.name, h->id);
+    h->ask = (struct peer_ask){ .peers = h->service->peers,
+                                .id = h->id,
+                                .question = question_of(h),
+                                .deadline = h->deadline,
+                                .reply_bytes_max = (size_t)PAGE_BYTES_MAX + HOP_HEADS_BYTES_MAX,
+                                .arena = h->arena,
+                                .done = answered };
+    if (h->ask.question.p != NULL) {
+        peer_ask_start(&h->ask);
+        return;
+    }
+    h->task.run = full_run;
+    home_post(loop_pool(h->service->loop), &h->task);
+}
+
+/* ---- putting it here ---- */
+
+/* It never becomes the latest here: for that the wiki is asked. So behind says that there is a
+ * newer one. */
+err page_hop_put(const struct page_hop *h, struct page_put *p)
+{
+    const struct page_hop_which *w = &h->which;
+    const struct page_travel *r = &h->render;
+    *p = (struct page_put){ .call = p->call,
+                            .bucket = w->settings->bucket,
+                            .domain = w->domain->number,
+                            .title = w->title,
+                            .rev = w->name.rev,
+                            .has_tid = true,
+                            .tid = w->name.tid,
+                            .contents_count = r->contents_count,
+                            .behind = w->name.rev + 1,
+                            .said_at = tid_time(w->name.tid),
+                            .heeds = true,
+                            .asked = true,
+                            .arena = h->arena };
+    for (unsigned i = 0; i < r->contents_count; i++) {
+        const struct render_content *c = &r->contents[i];
+        bool leads = str_eq(c->name, STR("html")) && r->redirect_to.n > 0 &&
+                     headers_value_is_sane(r->redirect_to);
+        str headers = leads ? arena_printf(h->arena, "%.*slocation: %.*s\n", STR_ARG(c->headers),
+                                           STR_ARG(r->redirect_to))
+                            : c->headers;
+        if (leads && headers.p == NULL)
+            return ERR_LIMIT;
+        p->contents[i] =
+            (struct page_put_content){ .name = c->name, .headers = headers, .raw = c->raw };
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,151 @@
+/* hop_give.c - the server that is asked for a render: from its own store, by its own trust.
+ *
+ *   is it there, and may it be given? (a read by name that has nothing made, and asks no server)
+ *     |-> yes, or deleted and wanted all the same -> all its contents
+ *     \-> not stored -> is it a preview? -> all its contents */
+#include "page/headers.h"
+#include "page/hop.h"
+#include "page/stash.h"
+
+static void give_end(struct page_give *g, err why)
+{
+    g->why = why;
+    g->done(g);
+}
+
+/* The line with the target of a redirect is no field that travels. */
+static err headers_take(struct page_give *g, str lines, str *out)
+{
+    struct http_pair line;
+    struct buf rest;
+    buf_init(&rest, PAGE_HEADERS_BYTES_MAX);
+    while (headers_next(&lines, &line))
+        if (str_eq(line.name, STR("location")))
+            g->render.redirect_to = line.value;
+        else
+            buf_printf(&rest, "%.*s: %.*s\n", STR_ARG(line.name), STR_ARG(line.value));
+    *out = buf_take(&rest, g->arena);
+    return out->p == NULL && out->n > 0 ? ERR_LIMIT : ERR_OK;
+}
+
+static err contents_take(struct page_give *g)
+{
+    const struct page_read *r = &g->read;
+    struct page_travel *t = &g->render;
+    err why = ERR_OK;
+    *t = (struct page_travel){ .name = r->render.name };
+    for (unsigned i = 0; i < r->wanted_count && why == ERR_OK; i++) {
+        const struct page_body *body = &r->bodies[i];
+        if (body->pieces_count == 0)
+            continue;
+        struct render_content *c = &t->contents[t->contents_count++];
+        c->name = r->wanted[i];
+        why = headers_take(g, body->headers, &c->headers);
+        if (why == ERR_OK)
+            why = page_body_raw(body, g->arena, &c->raw);
+    }
+    return why == ERR_OK && t->contents_count == 0 ? ERR_NOT_FOUND : why;
+}
+
+static void contents_read(struct store_call *c)
+{
+    struct page_give *g = CONTAINER_OF(c, struct page_give, read.call);
+    err why = c->why == ERR_OK ? contents_take(g) : c->why;
+    if (why == ERR_GONE)
+        g->state = g->read.trace.state;
+    give_end(g, why);
+}
+
+static void contents_start(struct page_give *g, bool of_previews)
+{
+    const struct page_service *s = g->service;
+    const struct page_hop_which *w = &g->which;
+    _Static_assert(COUNT_OF(g->render.contents) >= PAGE_WANTED_MAX, "a place each");
+    g->read = (struct page_read){ .call = { .home = g->home, .done = contents_read },
+                                  .bucket = of_previews ? s->previews : w->settings->bucket,
+                                  .which = { .domain = w->domain->number,
+                                             .select = SELECT_EXACT,
+                                             .name = w->name,
+                                             .title = of_previews ? w->kept_title : w->title,
+                                             .deleted_too = w->deleted_too },
+                                  .arena = g->arena,
+                                  .wanted_count = 3,
+                                  .wanted = { STR("html"), STR("data-parsoid"), STR("wikitext") } };
+    if (of_previews)
+        g->read.which.name.rev += PAGE_PREVIEW_REVS;
+    store_call_then(page_store_read(s->store, &g->read), &g->read.call);
+}
+
+static void looked(struct page_get *get)
+{
+    struct page_give *g = CONTAINER_OF(get, struct page_give, get);
+    bool deleted = get->outcome == GOT_GONE && get->trace.state == PAGE_DELETED;
+    bool here = get->outcome == GOT_SAME || (deleted && g->which.deleted_too);
+    bool nothing = get->outcome == GOT_NOTHING ||
+                   (get->outcome == GOT_GONE && get->trace.state == PAGE_CULLED);
+    if (here) {
+        contents_start(g, false);
+    } else if (nothing && g->which.kept_title.n > 0 && g->service->previews != NULL) {
+        contents_start(g, true);
+    } else if (get->outcome == GOT_GONE) {
+        g->state = get->trace.state;
+        give_end(g, ERR_GONE);
+    } else {
+        give_end(g, get->outcome == GOT_ORIGIN_FAILED ? ERR_UNAVAILABLE : ERR_NOT_FOUND);
+    }
+}
+
+static bool waits(struct page_get *get, enum page_wait what)
+{
+    struct page_give *g = CONTAINER_OF(get, struct page_give, get);
+    if (what == WAIT_OTHERS)
+        get->deadline = g->deadline;
+    return true;
+}
+
+/* A read that fails no condition but one: the client has it already. So nothing is read but the
+ * name. */
+static void give_run(struct task *t)
+{
+    struct page_give *g = CONTAINER_OF(t, struct page_give, task);
+    const struct page_hop_which *w = &g->which;
+    g->get = (struct page_get){ .service = g->service,
+                                .arena = g->arena,
+                                .home = g->home,
+                                .target = { .domain = w->domain,
+                                            .settings = w->settings,
+                                            .content = STR("html"),
+                                            .title = w->title,
+                                            .has_rev = true,
+                                            .has_tid = true,
+                                            .name = w->name },
+                                .flags = GET_OWN,
+                                .was = WAS_SETTLED,
+                                .condition = { .none_match = { .kind = MATCH_ANY } },
+                                .wait = waits,
+                                .done = looked };
+    g->get.read.which = page_target_which(&g->get.target);
+    page_get_start(&g->get);
+}
+
+void page_give_start(struct page_give *g)
+{
+    g->task.run = give_run;
+    home_post(g->home, &g->task);
+}
+
+int page_give_answer(struct page_give *g, str *body)
+{
+    struct buf b;
+    buf_init(&b, g->service->arena_bytes_max);
+    int status = g->why == ERR_OK            ? 200
+                 : g->why == ERR_GONE        ? 410
+                 : g->why == ERR_UNAVAILABLE ? 503
+                                             : 404;
+    if (g->why == ERR_OK)
+        page_travel_put(&b, &g->render);
+    else
+        buf_put(&b, g->why == ERR_GONE ? str_of(page_state_name(g->state)) : STR("no"));
+    *body = buf_take(&b, g->arena);
+    return status;
+}

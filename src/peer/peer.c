@@ -1,0 +1,236 @@
+/* peer.c - a question to another server.
+ *
+ *   the note (loop, Redis) -> the call (loop) -> its seal (pool) -> done
+ *
+ * Invariant: from peer_ask_start to done one of these is under way, and ends by its own deadline.
+ */
+#include "peer/peer.h"
+
+#include "base/check.h"
+#include "base/metrics.h"
+#include "codec/sha256.h"
+#include "flight/shared.h"
+#include "http/client.h"
+#include "loop/entropy.h"
+#include "loop/loop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PEERS_MAGIC 0x9ee59ee5u
+enum peer_metric { PEER_ASKED, PEER_FOUND, PEER_GIVEN, PEER_METRICS };
+
+struct peers {
+    uint32_t magic;
+    struct peers_opts opts;
+    char *address, *secret;
+    size_t secret_bytes;
+    struct metric *metrics[PEER_METRICS]; /* NULL: none */
+};
+
+struct peer_work {
+    struct peer_ask *ask;
+    struct http_call call;
+    struct http_pair header;
+    char seal[PEER_SEAL_BYTES + 1];
+    struct task task;
+};
+
+static void count(const struct peers *p, enum peer_metric what)
+{
+    if (p->metrics[what] != NULL)
+        metric_add(p->metrics[what], 1);
+}
+
+static char *copy(str s)
+{
+    char *p = malloc(s.n + 1);
+    INVARIANT(p != NULL);
+    INVARIANT(str_to_cstr(s, p, s.n + 1));
+    return p;
+}
+
+struct peers *peers_new(const struct peers_opts *opts)
+{
+    static const enum metric_id ids[PEER_METRICS] = { METRIC_PEERS_ASKED, METRIC_PEERS_FOUND,
+                                                      METRIC_PEERS_GIVEN };
+    struct peers *p = calloc(1, sizeof *p);
+    INVARIANT(p != NULL);
+    INVARIANT(opts->secret.n >= PEER_SECRET_BYTES_MIN);
+    INVARIANT(str_of(opts->address).n <= FLIGHT_NOTE_BYTES_MAX);
+    p->magic = PEERS_MAGIC;
+    p->opts = *opts;
+    p->address = copy(str_of(opts->address));
+    p->secret = malloc(opts->secret.n);
+    INVARIANT(p->secret != NULL);
+    memcpy(p->secret, opts->secret.p, opts->secret.n);
+    p->secret_bytes = opts->secret.n;
+    for (unsigned i = 0; opts->metrics != NULL && i < PEER_METRICS; i++)
+        p->metrics[i] = metrics_one(opts->metrics, ids[i]);
+    return p;
+}
+
+void peers_free(struct peers **pp)
+{
+    struct peers *p = *pp;
+    if (p == NULL)
+        return;
+    MAGIC_CHECK(p, PEERS_MAGIC);
+    p->magic = 0;
+    free(p->secret);
+    free(p->address);
+    free(p);
+    *pp = NULL;
+}
+
+/* ---- seals ---- */
+
+static void seal(const struct peers *p, const str *parts, unsigned n, char out[PEER_SEAL_BYTES + 1])
+{
+    _Static_assert((int)PEER_SEAL_BYTES == (int)SHA256_TEXT_BYTES, "the digits of a hash");
+    sha256_keyed((str){ .p = p->secret, .n = p->secret_bytes }, parts, n, out);
+}
+
+static void seal_question(const struct peers *p, str question, char out[PEER_SEAL_BYTES + 1])
+{
+    const str parts[] = { STR("ask\n"), question };
+    seal(p, parts, COUNT_OF(parts), out);
+}
+
+void peer_seal(const struct peers *p, str question_seal, int status, str body,
+               char out[PEER_SEAL_BYTES + 1])
+{
+    MAGIC_CHECK(p, PEERS_MAGIC);
+    char number[16];
+    (void)snprintf(number, sizeof number, "\n%d\n", status); /* fits */
+    const str parts[] = { STR("give\n"), question_seal, str_of(number), body };
+    seal(p, parts, COUNT_OF(parts), out);
+}
+
+bool peer_is_sealed(const struct peers *p, str question, str given)
+{
+    MAGIC_CHECK(p, PEERS_MAGIC);
+    char ours[PEER_SEAL_BYTES + 1];
+    seal_question(p, question, ours);
+    bool fine = sha256_keyed_eq(ours, given);
+    if (fine)
+        count(p, PEER_GIVEN);
+    return fine;
+}
+
+/* ---- notes ---- */
+
+void peer_note(struct peers *p, const struct peer_noting *n)
+{
+    MAGIC_CHECK(p, PEERS_MAGIC);
+    const struct flight_note note = { .id = n->id,
+                                      .text = str_of(p->address),
+                                      .ttl_ms = n->ttl_ms < PEER_NOTE_MS_MAX ? n->ttl_ms
+                                                                             : PEER_NOTE_MS_MAX,
+                                      .done = n->done,
+                                      .ctx = n->ctx };
+    flight_shared_note(p->opts.shared, &note);
+}
+
+/* ---- asking ---- */
+
+static void ask_end(struct peer_ask *a, err why)
+{
+    struct peer_work *w = a->work;
+    a->work = NULL;
+    a->why = why;
+    free(w);
+    a->done(a);
+}
+
+static void fail_run(struct task *t)
+{
+    struct peer_work *w = CONTAINER_OF(t, struct peer_work, task);
+    ask_end(w->ask, w->ask->why);
+}
+
+static void fail(struct peer_work *w, err why)
+{
+    bool told = why == ERR_SHUTDOWN || why == ERR_LIMIT;
+    w->ask->why = told ? why : ERR_NOT_FOUND;
+    w->task.run = fail_run;
+    home_post(loop_pool(w->ask->peers->opts.loop), &w->task);
+}
+
+/* Pool: the body may be large. */
+static void verify_run(struct task *t)
+{
+    struct peer_work *w = CONTAINER_OF(t, struct peer_work, task);
+    struct peer_ask *a = w->ask;
+    char ours[PEER_SEAL_BYTES + 1];
+    peer_seal(a->peers, str_of(w->seal), w->call.status, w->call.reply_body, ours);
+    bool fine = sha256_keyed_eq(ours, http_call_header(&w->call, PEER_FIELD));
+    if (fine) {
+        a->status = w->call.status;
+        a->body = w->call.reply_body;
+        if (a->status == 200)
+            count(a->peers, PEER_FOUND);
+    }
+    ask_end(a, fine ? ERR_OK : ERR_NOT_FOUND);
+}
+
+/* Loop. */
+static void called(struct http_call *call, err why)
+{
+    struct peer_work *w = CONTAINER_OF(call, struct peer_work, call);
+    if (why != ERR_OK) {
+        fail(w, why);
+        return;
+    }
+    w->task.run = verify_run;
+    home_post(loop_pool(w->ask->peers->opts.loop), &w->task);
+}
+
+/* Loop. */
+static void call_start(struct peer_work *w, str address)
+{
+    struct peer_ask *a = w->ask;
+    struct peers *p = a->peers;
+    mono soon = mono_add_ms(clock_mono(p->opts.clock), PEER_MS);
+    str question = arena_printf(a->arena, "%.*s&nonce=%016" PRIx64 "%016" PRIx64,
+                                STR_ARG(a->question), entropy_u64(), entropy_u64());
+    str url = arena_printf(a->arena, "%.*s%.*s", STR_ARG(address), STR_ARG(question));
+    if (question.p == NULL || url.p == NULL) {
+        fail(w, ERR_LIMIT);
+        return;
+    }
+    seal_question(p, question, w->seal);
+    w->header = (struct http_pair){ .name = STR(PEER_FIELD), .value = str_of(w->seal) };
+    w->call = (struct http_call){ .method = "GET",
+                                  .url = url,
+                                  .headers = &w->header,
+                                  .headers_count = 1,
+                                  .reply_bytes_max = a->reply_bytes_max,
+                                  .deadline = soon.ns < a->deadline.ns ? soon : a->deadline,
+                                  .arena = a->arena,
+                                  .done = called };
+    count(p, PEER_ASKED);
+    http_call_start(p->opts.client, &w->call);
+}
+
+/* Loop. A note of our own: what it named is gone here. */
+static void noted(void *ctx, err why, str address)
+{
+    struct peer_work *w = ctx;
+    if (why != ERR_OK || str_eq(address, str_of(w->ask->peers->address)))
+        fail(w, why);
+    else
+        call_start(w, address);
+}
+
+void peer_ask_start(struct peer_ask *a)
+{
+    MAGIC_CHECK(a->peers, PEERS_MAGIC);
+    struct peer_work *w = calloc(1, sizeof *w);
+    INVARIANT(w != NULL);
+    w->ask = a;
+    a->work = w;
+    flight_shared_noted(a->peers->opts.shared, a->id, noted, w);
+}
