@@ -240,7 +240,7 @@ static bool follow(struct page_get *g)
                                       .how_detail = g->how_detail };
     g->target.title = key;
     g->target.has_rev = false;
-    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED | WAS_CHECKED);
+    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED | WAS_CHECKED | WAS_ARRIVED);
     g->was |= WAS_UNLIKE; /* the answer stands under another title than its own */
     g->how = HOW_HIT;
     g->how_detail = NULL;

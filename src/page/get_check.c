@@ -179,7 +179,9 @@ enum page_get_state get_check_judge(struct page_get *g)
     g->trusted = asked ? GET_CHECKED : GET_TRUSTED;
     if (!get_is_old(g))
         return get_found(g);
-    if (g->how != HOW_HIT || (g->flags & GET_ONLY_CACHED) != 0 || !get_can_be_made(g)) {
+    /* A miss is what another server made, a while ago: it was not made for this read. */
+    bool given = g->how != HOW_HIT && g->how != HOW_MISS;
+    if (given || (g->flags & GET_ONLY_CACHED) != 0 || !get_can_be_made(g)) {
         g->trusted = GET_DATED;
         return get_found(g);
     }

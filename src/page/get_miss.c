@@ -88,6 +88,20 @@ static void *shape_of(const struct page_get *g)
     return atomic_load(&g->made->shapes[g->shape]);
 }
 
+/* Another server had made it before this read began: by now the wiki may say something else, and
+ * who edits wants to know. Looked for as what is stored, once. */
+static bool made_elsewhere(struct page_get *g)
+{
+    if (!g->made->arrived || g->found != FOUND_NOTHING ||
+        !page_is_asked(g->service, g->target.domain) || (g->was & WAS_ARRIVED) != 0)
+        return false;
+    g->how = HOW_MISS;
+    g->how_detail = flight_detail_name(g->flight.detail);
+    g->was |= WAS_ARRIVED | WAS_COLLAPSED;
+    g->read.which = page_target_which(&g->target);
+    return true;
+}
+
 /* At home. */
 static void made_run(struct task *t)
 {
@@ -102,6 +116,10 @@ static void made_run(struct task *t)
     }
     if (g->made->moved_to != NULL) {
         get_go(g, made_moved(g));
+        return;
+    }
+    if (made_elsewhere(g)) {
+        get_go(g, STEP_LOOK);
         return;
     }
     g->how = g->made->found ? HOW_HIT : g->found == FOUND_OLD ? HOW_RENEWED : HOW_MISS;

@@ -245,11 +245,11 @@ static void put_done(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, put.call);
     m->keep = c->why != ERR_SHUTDOWN;
-    if (c->why == ERR_OK)
+    if (c->why == ERR_OK) {
         count_visible(m);
-    if (c->why == ERR_OK)
         value_set(m, m->put.stored, false);
-    else if (c->why == ERR_TIMEOUT) /* of the write, not of the origin */
+        m->value->arrived = (m->flags & MAKE_ARRIVED) != 0;
+    } else if (c->why == ERR_TIMEOUT) /* of the write, not of the origin */
         make_fail(m, ERR_AGAIN, "the store did not take it in time");
     else
         make_fail(m, c->why, m->put.note.text);

@@ -25,6 +25,7 @@ struct page_made {
     struct flight_value v;
     struct page_name name;
     bool found;           /* it was stored meanwhile: nothing was made */
+    bool arrived;         /* another server made it, some moments ago */
     char *moved_to;       /* nothing was made: the wiki has the page under this title; else NULL */
     int64_t namespace_id; /* of moved_to */
     _Atomic(void *) shapes[PAGE_SHAPES]; /* NULL: nobody built it yet */

@@ -129,6 +129,20 @@ def what_was_made_anew_for_an_edit_is_made_once(binary):
 
 
 @scene
+def what_another_made_a_moment_ago_is_checked_first(binary):
+    """It may be half a minute old. Who edits wants the newest, and who reads no hidden text."""
+    with wiki(binary, 3) as (origin, c):
+        get(c.servers[0])
+        get(c.servers[0], 'B/5')
+        origin.page('A', (1, 'first'), (2, 'second'), (3, 'third'))
+        origin.page('B', (5, 'other'), (6, 'newer'))
+        origin.hide('B', 5)
+        eq(rev_of(get(c.servers[1], 'A?stash=true')), 3)
+        eq(rev_of(get(c.servers[2])), 3)
+        get(c.servers[1], 'B/5', 410)
+
+
+@scene
 def what_is_hidden_or_deleted_is_gone_on_all(binary):
     with wiki(binary, 2) as (origin, c):
         a, b = c.servers
