@@ -15,7 +15,7 @@ bool get_may_hop(const struct page_get *g)
     bool culled = g->why == ERR_GONE && g->read.trace.state == PAGE_CULLED;
     return g->service->peers != NULL && g->target.has_tid && (g->why == ERR_NOT_FOUND || culled) &&
            (g->flags & (GET_OWN | GET_ONLY_CACHED)) == 0 && (g->was & WAS_HOPPED) == 0 &&
-           page_hop_travels(g->target.domain);
+           page_contents_travel(g->target.domain);
 }
 
 static enum page_get_state gone(struct page_get *g, const struct page_trace *trace,

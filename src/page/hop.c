@@ -11,11 +11,6 @@
 
 enum { HOP_HEADS_BYTES_MAX = 1 << 16 }; /* of a render, beside its contents */
 
-bool page_hop_travels(const struct page_domain *d)
-{
-    return d->origin != NULL && !d->is_private;
-}
-
 /* ---- notes ---- */
 
 static void note_id(const struct page_domain *d, str title, struct page_name name,
@@ -30,7 +25,7 @@ bool page_hop_note(const struct page_service *s, const struct page_hop_note *n)
 {
     unsigned char id[FLIGHT_ID_BYTES];
     int64_t ttl_ms = n->bucket->policy.stash_ttl_ns / NS_PER_MS;
-    if (s->peers == NULL || ttl_ms == 0 || !page_hop_travels(n->domain))
+    if (s->peers == NULL || ttl_ms == 0 || !page_contents_travel(n->domain))
         return false;
     note_id(n->domain, n->title, n->name, id);
     peer_note(s->peers,

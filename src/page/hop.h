@@ -5,7 +5,7 @@
  * (peer/peer.h), for stash_ttl. Who lacks the render asks the one that noted it, once. Who is asked
  * answers from its own store alone, and judges by its own trust what may still be handed out. So a
  * save works on another server than its load.
- *   Contents of a domain go to other servers only if page_hop_travels says so.
+ *   Contents of a private wiki go to no other server (page_contents_travel).
  *
  *   asks:     page_hop_start -> the question (peer.h) -> what came, read (pool) -> done
  *   is asked: page_give_start -> is it there, and trusted? (get.h) -> all its contents -> done */
@@ -18,9 +18,6 @@
 
 /* The path of the question. */
 #define PAGE_HOP_PATH "/v1/servers.render"
-
-/* May contents of this domain be known to other servers? */
-bool page_hop_travels(const struct page_domain *d);
 
 /* This render can be had here, for the stash_ttl of its bucket. Does nothing without peers. Thread:
  * any. */

@@ -562,7 +562,7 @@ err page_make(const struct page_service *s, const struct page_wish *wish, struct
                                   .ctx = m,
                                   .keep_idle = true,
                                   .fresh = wish->fresh,
-                                  .travels = true,
+                                  .travels = page_contents_travel(wish->domain),
                                   .source = render_source(wish->domain->origin, WANT_RENDER),
                                   .share = { .fresh_ms = TRAVEL_MS,
                                              .look = wish->take,

@@ -132,6 +132,9 @@ const struct page_domain *page_domain_find(const struct page_service *s, str nam
 const struct page_settings *page_settings_find(const struct page_service *s, str name);
 /* Is the wiki asked whether what is stored is still what it has? */
 bool page_is_asked(const struct page_service *s, const struct page_domain *d);
+/* May what stands under its titles go to other servers? Not that of a private wiki; words, marks
+ * and purges do. */
+bool page_contents_travel(const struct page_domain *d);
 /* Until when a write must have begun. */
 mono page_write_deadline(const struct page_service *s);
 

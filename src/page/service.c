@@ -56,6 +56,11 @@ bool page_target_can_be_edited(const struct page_target *t)
     return saves || !str_eq(t->content, STR("html"));
 }
 
+bool page_contents_travel(const struct page_domain *d)
+{
+    return d->origin != NULL && !d->is_private;
+}
+
 mono page_write_deadline(const struct page_service *s)
 {
     return mono_add_ms(clock_mono(s->clock), s->write_timeout_ms);

@@ -97,7 +97,7 @@ void page_look_tell(const struct page_service *s, const struct page_domain *doma
 void page_made_tell(const struct page_service *s, const struct page_target *t,
                     struct page_name name)
 {
-    if (s->shared != NULL)
+    if (s->shared != NULL && page_contents_travel(t->domain))
         tell(s, t->domain, t->title,
              (struct told){ .kind = TOLD_MADE,
                             .bucket = str_of(t->settings->opts->name),
@@ -270,7 +270,7 @@ static void follow_made(const struct page_service *s, const struct told *t,
                         const struct page_domain *domain)
 {
     const struct page_settings *settings = page_settings_find(s, t->bucket);
-    if (settings == NULL || domain->origin == NULL || s->flights == NULL)
+    if (settings == NULL || !page_contents_travel(domain) || s->flights == NULL)
         return;
     struct following *f = following_new(s, t);
     f->domain = domain;

@@ -58,5 +58,5 @@ bool transform_may_hop(const struct page_transform *t)
 {
     bool culled = t->why == ERR_GONE && t->trace.state == PAGE_CULLED;
     return t->service->peers != NULL && (t->why == ERR_NOT_FOUND || culled) &&
-           page_hop_travels(t->target.domain);
+           page_contents_travel(t->target.domain);
 }

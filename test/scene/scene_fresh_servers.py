@@ -23,7 +23,7 @@ def wiki(binary, count, *args, **fields):
     with Origin() as origin:
         origin.page('A', (1, 'first'), (2, 'second'))
         origin.page('B', (5, 'other'))
-        with Cluster(binary, count, '--set', 'hot_bytes=0', *args, *origin.options('localhost', **{**TRUSTING, **fields})) as c:
+        with Cluster(binary, count, *args, *origin.options('localhost', **{**TRUSTING, **fields})) as c:
             yield origin, c
 
 
@@ -453,5 +453,29 @@ def without_redis_everybody_has_what_is_its_own(binary):
         load(a)
         eq(save(b, answer.body, tag).status, 200, 'noted again')
 
+
+@scene
+def contents_of_a_private_wiki_stay_where_they_were_made(binary):
+    alice = {'Cookie': 'session=alice'}
+    with tempfile.NamedTemporaryFile('w') as bot:
+        bot.write('Bearer bot\n')
+        bot.flush()
+        with fleet(binary, private='true', authorization_file=bot.name) as (origin, c):
+            origin.bot, origin.readers = 'Bearer bot', {'session=alice': None}
+            origin.page('A', (1, 'first'), (2, 'a secret'))
+            a, b = c.servers
+            answer = get(a, headers=alice)
+            check(b'a secret' in get(b, headers=alice).body, 'made by each')
+            eq(origin.count('render'), 2)
+            get(a, headers={**alice, 'Cache-Control': 'no-cache'})
+            check(tag_of(get(b, headers=alice)) != tag_of(answer), 'each has its own')
+            get(b, f'A/{tag_of(answer)}', 404, headers=alice)
+            for key in c.redis('KEYS', '*'):
+                eq(key[:6], b'pal:f:', 'no notes')
+                check(b'secret' not in b''.join(part for part in c.redis('HGETALL', key)), 'no contents')
+            # Words go on to the others.
+            origin.page('A', (1, 'first'), (2, 'a secret'), (3, 'third'))
+            eq(a.request('GET', '/localhost/v1/page/title/A', alice).status, 200)
+            wait_until(lambda: rev_of(get(b, headers=alice)) == 3, 'the newest')
 
 main()

@@ -43,7 +43,7 @@ static bool which_parse(struct http_exchange *x, const struct app *app, struct p
     w->settings = page_settings_find(&app->page, bucket);
     w->deleted_too = str_eq(deleted, STR("1"));
     w->kept_title = STR("");
-    return w->domain != NULL && w->settings != NULL && page_hop_travels(w->domain) &&
+    return w->domain != NULL && w->settings != NULL && page_contents_travel(w->domain) &&
            page_title_key(a, title, &w->title, NULL) == ERR_OK &&
            (kept.n == 0 || page_title_key(a, kept, &w->kept_title, NULL) == ERR_OK) &&
            str_to_u64(rev, &w->name.rev) && w->name.rev < PAGE_REV_MAX &&
