@@ -11,6 +11,7 @@ import socket
 import tempfile
 import threading
 
+from change_help import LISTEN, purge
 from harness import Server, check, eq, free_port, main, scene, wait_until
 from list_help import Cluster
 from origin import Origin
@@ -186,6 +187,17 @@ def a_hint_costs_each_reader_one_question(binary):
         for server in c.servers:
             wait_until(lambda server=server: rev_of(get(server)) == 3, 'it was looked at')
         eq(origin.count('words') - asked, 2)
+
+
+@scene
+def a_purge_at_one_is_right_on_all(binary):
+    with wiki(binary, 2, *LISTEN, hosts='wiki.test') as (origin, c):
+        trusted(c)
+        origin.page('A', (1, 'first'), (2, 'second'), (3, 'third'))
+        eq(rev_of(get(c.servers[1])), 2)
+        eq(purge(c.servers[0], 'http://wiki.test/wiki/A').status, 200)
+        for server in reversed(c.servers):
+            wait_until(lambda server=server: rev_of(get(server)) == 3, 'the newest')
 
 
 @scene

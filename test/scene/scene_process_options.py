@@ -225,6 +225,28 @@ def few_files_mean_few_connections_and_a_word(binary):
 
 
 @scene
+def what_servers_ask_each_other_with_is_looked_at(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        short, fine = pathlib.Path(folder) / 'short', pathlib.Path(folder) / 'fine'
+        short.write_text('fifteen bytes..')
+        fine.write_text('sixteen bytes...')
+        origin = {'domains.localhost.origin.url': 'http://127.0.0.1:1/w/rest.php'}
+        right = {'redis.url': 'redis://127.0.0.1:1', 'servers.advertise': 'http://127.0.0.1:1',
+                 'servers.secret_file': str(fine), **origin}
+        for name, value, why in (('servers.secret_file', '', 'wants servers.secret_file'),
+                                 ('servers.secret_file', str(short), 'less than 16 bytes'),
+                                 ('servers.secret_file', folder + '/none', 'cannot be read'),
+                                 ('servers.advertise', '', 'is wanted beside'),
+                                 ('servers.advertise', 'http://127.0.0.1:1/path', 'is no address'),
+                                 ('servers.advertise', '127.0.0.1:1', 'is no address'),
+                                 ('redis.url', '', 'wants redis.url')):
+            options = {**right, name: value}
+            done = run(binary, 'serve', '--data', folder + '/data', '--listen', '127.0.0.1:0',
+                       *(arg for pair in options.items() if pair[1] for arg in ('--set', '='.join(pair))))
+            eq((done.returncode, why in done.stderr), (2, True), f'{name}={value}: {done.stderr}')
+
+
+@scene
 def help_and_the_manual_come_from_the_table(binary):
     done = run(binary, 'serve', '--help')
     eq(done.returncode, 0)
@@ -241,9 +263,15 @@ def every_metric_of_the_manual_is_there(binary):
     manual = pathlib.Path(__file__).parents[2].joinpath('docs/operations.md').read_text()
     named = set(re.findall(r'`(palimpsest_[a-z0-9_]+)', manual))
     check(len(named) > 5, str(named))
-    never_there = ('redis.url=redis://127.0.0.1:1', 'lists.a.generator=http://127.0.0.1:1/a',
-                   'domains.localhost.origin.kind=parsoid', 'domains.localhost.origin.url=http://127.0.0.1:1/w/rest.php')
-    with Server(binary, *(arg for option in never_there for arg in ('--set', option))) as server:
+    with tempfile.NamedTemporaryFile('w') as secret:
+        secret.write('a secret of all servers')
+        secret.flush()
+        never_there = ('redis.url=redis://127.0.0.1:1', 'lists.a.generator=http://127.0.0.1:1/a',
+                       'servers.advertise=http://127.0.0.1:1', f'servers.secret_file={secret.name}',
+                       'domains.localhost.origin.kind=parsoid',
+                       'domains.localhost.origin.url=http://127.0.0.1:1/w/rest.php')
+        server = Server(binary, *(arg for option in never_there for arg in ('--set', option)))
+    with server:
         there = server.request('GET', '/metrics').body.decode()
     for name in sorted(named):
         check(f'# TYPE {name} ' in there, name)
