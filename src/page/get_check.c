@@ -132,11 +132,15 @@ bool get_is_old(const struct page_get *g)
            page_old(g->target.domain, &g->read, clock_store(g->service->clock)) != OLD_NOT;
 }
 
+static bool has_waited(const struct page_get *g)
+{
+    return (g->was & WAS_CHECKED) != 0 && g->check.why == ERR_OK;
+}
+
 /* Who has waited for a word needs no other, however little is trusted. */
 static enum trust_need need_of(const struct page_get *g)
 {
-    bool heard = (g->was & WAS_CHECKED) != 0 && g->check.why == ERR_OK;
-    return heard && g->word_age_ns != TRUST_NEVER
+    return has_waited(g) && g->word_age_ns != TRUST_NEVER
                ? TRUST_FINE
                : trust_need(&g->target.domain->trust, g->reader, g->word_age_ns);
 }
@@ -152,6 +156,9 @@ bool get_check_look(struct page_get *g)
         return false;
     g->reader = reader_of(g);
     g->word_age_ns = look_at_trust(g);
+    if (g->word_age_ns == TRUST_NEVER && has_waited(g)) /* a doubt came meanwhile */
+        g->word_age_ns =
+            trust_waited_ns(g->cell, g->says, g->check.since, clock_store(g->service->clock));
     return need_of(g) == TRUST_FIRST && may_ask(g);
 }
 

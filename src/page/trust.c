@@ -288,6 +288,14 @@ int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now)
     return now.ns > asked_at ? now.ns - asked_at : 0;
 }
 
+int64_t trust_waited_ns(const struct trust_cell *c, uint64_t says, store_time since, store_time now)
+{
+    int64_t asked_at = atomic_load_explicit(&c->asked_at, memory_order_acquire);
+    if (asked_at < since.ns || atomic_load_explicit(&c->says, memory_order_acquire) != says)
+        return TRUST_NEVER;
+    return now.ns > asked_at ? now.ns - asked_at : 0;
+}
+
 store_time trust_doubted_at(const struct trust_cell *c)
 {
     return (store_time){ .ns = doubt_at(c) };
@@ -296,9 +304,7 @@ store_time trust_doubted_at(const struct trust_cell *c)
 /* Under the lock. */
 static void cell_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
 {
-    bool doubted = asked_at.ns < doubt_at(c);
-    bool later = asked_at.ns > atomic_load_explicit(&c->asked_at, memory_order_relaxed);
-    if (later && !doubted) {
+    if (asked_at.ns > atomic_load_explicit(&c->asked_at, memory_order_relaxed)) {
         atomic_store_explicit(&c->says, says, memory_order_release);
         atomic_store_explicit(&c->asked_at, asked_at.ns, memory_order_release);
     }

@@ -54,8 +54,12 @@ struct trust_key trust_key_of(const struct trust_cell *c);
 
 /* For how long it is known by now that the wiki says this: 0 or more; TRUST_NEVER: it is not. */
 int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now);
-/* A word, asked for at that instant. One asked for before the last, or before a doubt, is passed
- * over. */
+/* The same, whatever doubt came meanwhile, for who waited for a word that was asked for since then:
+ * the doubt is for those who come after him. */
+int64_t trust_waited_ns(const struct trust_cell *c, uint64_t says, store_time since,
+                        store_time now);
+/* A word, asked for at that instant. One asked for before the last is passed over; one asked for
+ * before a doubt does not end the doubt. */
 void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says);
 /* The same of a title's word. False: it does not reach the bound, and is not trusted; believe: it
  * is, whatever it reaches. What reaches the bound ends it. */

@@ -16,11 +16,22 @@ static bool same(const struct told *a, const struct told *b)
 {
     bool fine = a->kind == b->kind && str_eq(a->node, b->node) && str_eq(a->bucket, b->bucket) &&
                 str_eq(a->domain, b->domain) && str_eq(a->title, b->title);
-    if (a->kind == TOLD_PURGE)
+    switch (a->kind) {
+    case TOLD_PURGE:
         return fine && a->purge.rev == b->purge.rev && a->purge.has_tid == b->purge.has_tid &&
                (!a->purge.has_tid || tid_cmp(a->purge.tid, b->purge.tid) == 0);
-    return fine && a->mark.state == b->mark.state && a->mark.first == b->mark.first &&
-           a->mark.last == b->mark.last && a->mark.said_at.ns == b->mark.said_at.ns;
+    case TOLD_MARK:
+        return fine && a->mark.state == b->mark.state && a->mark.first == b->mark.first &&
+               a->mark.last == b->mark.last && a->mark.said_at.ns == b->mark.said_at.ns;
+    case TOLD_LOOK:
+        return fine && a->look.has_word == b->look.has_word && a->look.word == b->look.word;
+    case TOLD_MADE:
+        return fine && a->made.asked == b->made.asked && a->made.rev == b->made.rev &&
+               tid_cmp(a->made.tid, b->made.tid) == 0;
+    case TOLD_KINDS:
+        break;
+    }
+    return false;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -88,6 +88,8 @@ struct wiki_word {
     uint64_t page_id, rev;
     int64_t touched_s;
     enum words_revision_state shown; /* of every revision but rev */
+    void (*meanwhile)(void *ctx);    /* while it is asked for words; NULL */
+    void *ctx;
 };
 void wiki_word(struct stage *s, struct wiki_word word);
 struct wiki_word wiki_word_now(struct stage *s);

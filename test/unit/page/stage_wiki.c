@@ -265,6 +265,8 @@ static void words_answer(void *ctx)
     o->words_counts.titles += says.why == RENDER_FINE ? r->words.titles_count : 0;
     o->words_counts.revisions += says.why == RENDER_FINE ? r->words.revisions_count : 0;
     pthread_mutex_unlock(&o->lock);
+    if (says.meanwhile != NULL)
+        says.meanwhile(says.ctx);
     r->words.said_s = wiki_now(o);
     r->retry_after_s = says.why == RENDER_BUSY ? 7 : 0;
     if (says.why == RENDER_FINE)

@@ -344,6 +344,42 @@ static void an_editor_is_checked_first(void **state)
     stage_end(&s);
 }
 
+static void doubt_title(void *ctx)
+{
+    struct stage *s = ctx;
+    const struct trust_key k = { .domain = s->domains[0].number, .title = STR("T") };
+    const struct title_bound none = { .rev = 0 };
+    assert_true(page_trust_doubt(s->service.trust, &k, clock_store(s->service.clock), &none));
+}
+
+/* Who waited is answered by the word that was asked for him; who comes later has it asked again. */
+static void a_doubt_that_comes_while_the_wiki_is_asked_is_for_later_readers(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 6, "older");
+    (void)stage_put(&s, "T", 7, "stored");
+    struct wiki_word w = wiki_word_now(&s), quiet = w;
+    w.meanwhile = doubt_title;
+    w.ctx = &s;
+    wiki_word(&s, w);
+    const uint64_t revs[] = { 0, 6 };
+    for (unsigned i = 0; i < COUNT_OF(revs); i++) {
+        struct got g = get(&s, revs[i], 0);
+        assert_int_equal(g.outcome, GOT_CONTENT);
+        assert_int_equal(g.trusted, GET_CHECKED);
+        assert_int_equal(wiki_words_asked(&s), i + 1);
+    }
+    wiki_word(&s, quiet);
+    for (unsigned i = 0; i < COUNT_OF(revs); i++)
+        assert_int_equal(get(&s, revs[i], 0).trusted, GET_CHECKED);
+    assert_int_equal(wiki_words_asked(&s), 4);
+    for (unsigned i = 0; i < COUNT_OF(revs); i++)
+        assert_int_equal(get(&s, revs[i], 0).trusted, GET_TRUSTED);
+    stage_end(&s);
+}
+
 static void a_wiki_that_is_away_leaves_what_is_stored_unchecked(void **state)
 {
     (void)state;
@@ -428,6 +464,7 @@ int main(void)
         cmocka_unit_test(a_deleted_page_is_gone_for_all_who_ask),
         cmocka_unit_test(hidden_text_is_not_given_by_number),
         cmocka_unit_test(an_editor_is_checked_first),
+        cmocka_unit_test(a_doubt_that_comes_while_the_wiki_is_asked_is_for_later_readers),
         cmocka_unit_test(a_wiki_that_is_away_leaves_what_is_stored_unchecked),
         cmocka_unit_test(a_reader_does_not_wait_for_what_is_a_little_old),
         cmocka_unit_test(a_copy_that_is_behind_hides_nothing),
