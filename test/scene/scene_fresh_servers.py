@@ -234,9 +234,9 @@ def messages_that_nobody_should_send_make_nothing_older(binary):
 # ---- what another server has
 
 @contextlib.contextmanager
-def fleet(binary, count=2, secret=b'a secret of all servers\n', **fields):
+def fleet(binary, count=2, *args, secret=b'a secret of all servers\n', **fields):
     """Servers that know each other: each tells where the others ask it."""
-    with wiki(binary, 0, **fields) as (origin, c), tempfile.TemporaryDirectory() as folder:
+    with wiki(binary, 0, *args, **fields) as (origin, c), tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / 'secret'
         path.write_bytes(secret)
         for _ in range(count):
@@ -464,6 +464,25 @@ def without_redis_everybody_has_what_is_its_own(binary):
         eq(save(b, answer.body, tag).status, 404, 'the note is lost')
         load(a)
         eq(save(b, answer.body, tag).status, 200, 'noted again')
+
+
+@scene
+def a_redis_that_hangs_costs_its_time_out(binary):
+    with fleet(binary, 2, '--set', 'redis.timeout=1s') as (origin, c):
+        a, b = c.servers
+        answer, tag = load(a)
+        c.redis.stop()
+        try:
+            eq(load(a, 'B')[0].status, 200, 'who edits waits no longer for his note')
+            eq(save(b, answer.body, tag).status, 404)
+            get(b, f'A/{tag}', 404)
+            eq(rev_of(get(b)), 2)
+        finally:
+            c.redis.go_on()
+        c.wait_redis()
+        eq(save(b, answer.body, tag).status, 200)
+        other, tag = load(a, 'B')
+        eq(save(b, other.body, tag, 'B').status, 200, 'noted anew')
 
 
 @scene
