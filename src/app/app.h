@@ -98,7 +98,7 @@ extern const struct http_route app_purge_routes[]; /* purge.c: the same, as cach
 extern const struct http_route app_hook_routes[];  /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, app_hook_routes last, ended by NULL: the one list of routes. */
-enum { APP_TABLES_MAX = 16 };
+enum { APP_TABLES_MAX = 17 };
 extern const struct http_route *const app_tables[APP_TABLES_MAX];
 
 /* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or
