@@ -1,4 +1,4 @@
-/* check.c - which words are asked for, in which call, and who waits for them. Loop.
+/* check.c - which words are asked for, and in which call. Loop.
  *
  *   wanted -> QUEUED -> ASKED -> heard (check_call.c, pool) -> over
  *               ^          |-> a revision is stored above it: QUEUED, for that
@@ -43,13 +43,13 @@ struct check_domain {
     const struct page_domain *domain;
     struct hash items; /* by cell */
     struct list queued[RANKS][KINDS], resting;
-    enum check_kind last;        /* that was asked for */
-    struct heap deadlines;       /* of who waits */
+    enum check_kind last; /* that was asked for */
+    struct check_waits waits;
     struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
     mono gathered_at, paused_until;
     unsigned failures; /* in a row */
     struct loop_timer *timer;
-    _Atomic uint64_t calls_made, words, failed, lagging, waiting;
+    _Atomic uint64_t calls_made, words, failed, lagging;
     _Atomic int64_t answered_ns; /* store_time of the last answer; 0: none yet */
     atomic_bool closed;
 };
@@ -138,76 +138,13 @@ static void item_queue(struct check_item *i, enum check_rank rank)
     list_append(&d->queued[rank][item_kind(i)], &i->link);
 }
 
-/* ---- who waits ---- */
-
-static bool deadline_less(const struct heap_node *a, const struct heap_node *b)
-{
-    return CONTAINER_OF(unconst(a), struct page_check, by_deadline)->deadline.ns <
-           CONTAINER_OF(unconst(b), struct page_check, by_deadline)->deadline.ns;
-}
-
-static void check_run(struct task *t)
-{
-    struct page_check *c = CONTAINER_OF(t, struct page_check, task);
-    c->done(c);
-}
-
-static void waiter_end(struct page_check *c, err why)
-{
-    if (c->item != NULL) {
-        struct check_domain *d = c->item->of;
-        list_remove(&c->link);
-        heap_remove(&d->deadlines, &c->by_deadline);
-        atomic_fetch_sub_explicit(&d->waiting, 1, memory_order_relaxed);
-        c->item = NULL;
-    }
-    c->why = why;
-    c->task.run = check_run;
-    home_post(c->home, &c->task);
-}
-
-static void waiters_end(struct check_item *i, err why, int64_t retry_after_s)
-{
-    for (struct list *l = list_first(&i->waiters); l != NULL; l = list_first(&i->waiters)) {
-        struct page_check *c = CONTAINER_OF(l, struct page_check, link);
-        c->retry_after_s = retry_after_s;
-        waiter_end(c, why);
-    }
-}
-
-static void waiters_heard(struct check_item *i, const struct check_call *call,
-                          const struct check_asked *a)
-{
-    struct list *next;
-    for (struct list *l = i->waiters.next; l != &i->waiters; l = next) {
-        struct page_check *c = CONTAINER_OF(l, struct page_check, link);
-        next = l->next;
-        c->news |= a->news;
-        c->said_s = call->request.words.said_s;
-        if (!store_time_before(call->asked_at, c->since))
-            waiter_end(c, ERR_OK);
-    }
-}
-
-static void waiters_late(struct check_domain *d)
-{
-    mono now = now_of(d);
-    for (struct heap_node *n = heap_first(&d->deadlines); n != NULL;
-         n = heap_first(&d->deadlines)) {
-        struct page_check *c = CONTAINER_OF(n, struct page_check, by_deadline);
-        if (c->deadline.ns > now.ns)
-            return;
-        waiter_end(c, ERR_TIMEOUT);
-    }
-}
-
 /* ---- calls ---- */
 
 /* Who waits for it goes on; for who came too late for it, it is asked for again. */
 static void item_heard(struct check_item *i, const struct check_call *call,
                        const struct check_asked *a)
 {
-    waiters_heard(i, call, a);
+    check_waits_heard(&i->waiters, call, a);
     i->rested = 0;
     i->above = 0;
     if (!list_empty(&i->waiters))
@@ -220,15 +157,9 @@ static void item_heard(struct check_item *i, const struct check_call *call,
 
 static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
 {
-    waiters_end(i, why, retry_after_s);
+    check_waits_end(&i->waiters, why, retry_after_s);
     trust_unheard(i->cell);
     item_free(i);
-}
-
-static void waiters_answered(struct check_item *i)
-{
-    for (struct list *l = i->waiters.next; l != &i->waiters; l = l->next)
-        CONTAINER_OF(l, struct page_check, link)->answered = true;
 }
 
 static void item_rest(struct check_item *i)
@@ -266,7 +197,7 @@ static void item_became(struct check_item *i, const struct check_call *call,
         item_queue(i, RANK_URGENT);
         return;
     case CHECK_UNANSWERED:
-        waiters_answered(i);
+        check_waits_answered(&i->waiters);
         break;
     case CHECK_UNWRITTEN:
         break;
@@ -374,9 +305,7 @@ static void earlier(mono *next, mono at)
 static void timer_set(struct check_domain *d)
 {
     mono now = now_of(d), next = { .ns = INT64_MAX };
-    const struct heap_node *late = heap_first(&d->deadlines);
-    if (late != NULL)
-        earlier(&next, CONTAINER_OF(unconst(late), struct page_check, by_deadline)->deadline);
+    earlier(&next, check_waits_until(&d->waits));
     if (!list_empty(&d->resting)) /* by the clock of what is stored, which tests move */
         earlier(&next, mono_add_ms(now, CHECK_RESTS_LOOK_MS));
     if (d->calls[1] == NULL && some(d, RANK_LOOKED))
@@ -397,14 +326,14 @@ static void urgent_refuse(struct check_domain *d)
         for (struct list *l = list_first(&d->queued[RANK_URGENT][kind]); l != NULL;
              l = list_first(&d->queued[RANK_URGENT][kind])) {
             struct check_item *i = CONTAINER_OF(l, struct check_item, link);
-            waiters_end(i, ERR_AGAIN, left_s);
+            check_waits_end(&i->waiters, ERR_AGAIN, left_s);
             item_queue(i, RANK_LATER);
         }
 }
 
 static void domain_turn(struct check_domain *d)
 {
-    waiters_late(d);
+    check_waits_late(&d->waits, now_of(d));
     resting_wake(d);
     mono now = now_of(d);
     if (now.ns < d->paused_until.ns)
@@ -433,18 +362,15 @@ static void start_run(struct task *t)
     struct page_check *c = CONTAINER_OF(t, struct page_check, task);
     struct check_domain *d = domain_of(c->checks, c->domain);
     if (c->checks->stopped || c->left) {
-        waiter_end(c, ERR_SHUTDOWN);
+        check_wait_end(c, ERR_SHUTDOWN);
         return;
     }
     struct check_item *i = item_get(d, c->cell);
     if (i == NULL) {
-        waiter_end(c, ERR_LIMIT);
+        check_wait_end(c, ERR_LIMIT);
         return;
     }
-    c->item = i;
-    list_append(&i->waiters, &c->link);
-    heap_add(&d->deadlines, &c->by_deadline);
-    atomic_fetch_add_explicit(&d->waiting, 1, memory_order_relaxed);
+    check_wait_begin(&d->waits, &i->waiters, c);
     if (i->state == ITEM_NEW || (i->state == ITEM_QUEUED && !c->behind))
         item_queue(i, c->behind ? RANK_LATER : RANK_URGENT);
     domain_turn(d);
@@ -452,24 +378,10 @@ static void start_run(struct task *t)
 
 void page_check_start(struct page_check *c)
 {
-    c->item = NULL;
+    c->waits = NULL;
     c->left = c->answered = c->news = false;
     c->task.run = start_run;
     home_post(loop_home(c->checks->service->loop), &c->task);
-}
-
-bool page_check_leave(struct page_check *c)
-{
-    if (c->item == NULL) {
-        c->left = true;
-        return false;
-    }
-    struct check_domain *d = c->item->of;
-    list_remove(&c->link);
-    heap_remove(&d->deadlines, &c->by_deadline);
-    atomic_fetch_sub_explicit(&d->waiting, 1, memory_order_relaxed);
-    c->item = NULL;
-    return true;
 }
 
 static void item_look(struct check_item *i)
@@ -527,7 +439,7 @@ static void domain_init(struct page_checks *c, unsigned n)
     d->all = c;
     d->domain = &c->service->domains[n];
     hash_init(&d->items);
-    heap_init(&d->deadlines, deadline_less);
+    check_waits_init(&d->waits);
     list_init(&d->resting);
     for (unsigned kind = 0; kind < KINDS; kind++)
         for (unsigned rank = 0; rank < RANKS; rank++)
@@ -553,7 +465,7 @@ static void item_stop(void *ctx, struct hash_node *n)
 {
     struct check_item *i = CONTAINER_OF(n, struct check_item, node);
     (void)ctx;
-    waiters_end(i, ERR_SHUTDOWN, 0);
+    check_waits_end(&i->waiters, ERR_SHUTDOWN, 0);
     if (i->state != ITEM_ASKED)
         item_free(i);
 }
@@ -591,7 +503,7 @@ void page_checks_free(struct page_checks **cp)
         INVARIANT(d->items.count == 0);
         loop_timer_free(&d->timer);
         hash_fini(&d->items);
-        heap_fini(&d->deadlines);
+        check_waits_fini(&d->waits);
     }
     free(c->domains);
     free(c);
@@ -611,6 +523,6 @@ void page_checks_figures(const struct page_checks *c, const struct page_domain *
                                    .words = atomic_load(&of->words),
                                    .failures = atomic_load(&of->failed),
                                    .lagging = atomic_load(&of->lagging),
-                                   .waiting = atomic_load(&of->waiting),
+                                   .waiting = atomic_load(&of->waits.waiting),
                                    .closed = atomic_load(&of->closed) };
 }

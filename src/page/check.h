@@ -61,7 +61,7 @@ struct page_check {
     struct task task;
     struct list link;
     struct heap_node by_deadline;
-    struct check_item *item; /* NULL: not there yet, or over */
+    struct check_waits *waits; /* NULL: not there yet, or over */
     bool left;
 };
 void page_check_start(struct page_check *c);

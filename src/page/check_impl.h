@@ -1,5 +1,5 @@
-/* check_impl.h - one call to a wiki for words, and what is heard of its answer. Private to check.c
- * and check_call.c. */
+/* check_impl.h - one call to a wiki for words, and what is heard of its answer; who waits for that.
+ * Private to check*.c. */
 #ifndef PAGE_CHECK_IMPL_H
 #define PAGE_CHECK_IMPL_H
 
@@ -47,5 +47,27 @@ struct check_call *check_call_new(const struct page_service *s, const struct pag
 void check_call_free(struct check_call **cp);
 /* The wiki is asked, the store hears the answer, and what it heard is trusted. Thread: loop. */
 void check_call_start(struct check_call *call);
+
+/* check_wait.c: who waits, of a domain by deadline, and for one thing in a list. Thread: loop, but
+ * waiting. */
+struct check_waits {
+    struct heap deadlines;
+    _Atomic uint64_t waiting;
+};
+void check_waits_init(struct check_waits *w);
+void check_waits_fini(struct check_waits *w);
+void check_wait_begin(struct check_waits *w, struct list *waiters, struct page_check *c);
+/* It is told; also one that never began. */
+void check_wait_end(struct page_check *c, err why);
+/* All in the list are told. */
+void check_waits_end(struct list *waiters, err why, int64_t retry_after_s);
+/* Those are told that did not come too late for it. */
+void check_waits_heard(struct list *waiters, const struct check_call *call,
+                       const struct check_asked *a);
+/* The wiki answered, but not for what they wait for. */
+void check_waits_answered(struct list *waiters);
+void check_waits_late(struct check_waits *w, mono now);
+/* Of who waits the shortest; ns INT64_MAX: nobody does. */
+mono check_waits_until(struct check_waits *w);
 
 #endif
