@@ -45,6 +45,17 @@ static err put_heed(struct edit *t, struct page_put *p, struct title_word *last,
     return ERR_GONE;
 }
 
+/* A word that came from another server has no instant of our clock: that of its arrival counts. */
+static struct title_under put_under(const struct edit *t, const struct title_word *w)
+{
+    if (w == NULL)
+        return (struct title_under){ .said = 0 };
+    return (struct title_under){ .touched = w->touched,
+                                 .said = w->said,
+                                 .asked_at =
+                                     w->asked_at.ns != 0 ? w->asked_at : t->look.title.now };
+}
+
 static err put_step(struct edit *t, struct page_put *p, const struct title_word *last)
 {
     struct put_own *own = own_of(p);
@@ -62,10 +73,7 @@ static err put_step(struct edit *t, struct page_put *p, const struct title_word 
         .behind = p->behind > newest ? p->behind : newest,
         .said_at = p->said_at,
         .asked = p->asked,
-        .made = p->word == NULL ? (struct title_under){ 0 }
-                                : (struct title_under){ .touched = p->word->touched,
-                                                        .said = p->word->said,
-                                                        .asked_at = p->word->asked_at },
+        .made = put_under(t, p->word),
         .allow = page_condition_allow(&p->condition),
         .allow_ctx = &p->condition,
     };

@@ -233,7 +233,8 @@ static void count_visible(const struct make *m)
     const struct page_put *p = &m->put;
     const struct title_word *w = p->word;
     bool answers = w != NULL && p->latest && p->before.said != 0 && p->before.touched < w->touched;
-    if (!answers || m->target.domain->visible == NULL)
+    bool ours = w != NULL && w->asked_at.ns != 0; /* else the server that made it has counted it */
+    if (!answers || !ours || m->target.domain->visible == NULL)
         return;
     int64_t known_ns = (w->said - w->touched) * NS_PER_S;
     metric_observe_ns(m->target.domain->visible,

@@ -59,8 +59,8 @@ struct page_name page_name_below(struct page_name name);
 extern const struct page_name page_name_first, page_name_last;
 
 /* What the wiki said of the page just before it made a render, by its clock, in seconds since 1970:
- * when the page was touched, and when it said so; and when it was asked, by ours. said 0: nothing,
- * or no wiki made it. */
+ * when the page was touched, and when it said so; and when it was asked, by ours (of a render that
+ * another server made: when it came). said 0: nothing, or no wiki made it. */
 struct title_under {
     int64_t touched, said;
     store_time asked_at;

@@ -107,6 +107,24 @@ static void a_render_is_stored_with_the_word_before_it(void **state)
     fixture_free(f);
 }
 
+/* From another server, whose clock may differ: then it is as old as its arrival, also when it was
+ * there already. */
+static void a_render_that_came_with_its_word_is_as_old_as_its_arrival(void **state)
+{
+    (void)state;
+    struct fixture *f = begin();
+    for (unsigned i = 0; i < 2; i++) {
+        struct title_word under = word_of(f, 5);
+        struct page_put p = { .heeds = true, .word = &under, .said_at = { f->clock.now_ns } };
+        assert_int_equal(fix_put_as(f, 5, -1, "five", &p), ERR_OK);
+        assert_int_equal(p.applied, i == 0);
+        struct page_render r = fix_latest(f);
+        assert_int_equal(title_made_at(&r).ns, f->clock.now_ns);
+        wait_s(f, 10);
+    }
+    fixture_free(f);
+}
+
 static void a_newer_revision_leaves_what_is_stored_within_reach(void **state)
 {
     (void)state;
@@ -409,6 +427,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_render_is_stored_with_the_word_before_it),
+        cmocka_unit_test(a_render_that_came_with_its_word_is_as_old_as_its_arrival),
         cmocka_unit_test(a_newer_revision_leaves_what_is_stored_within_reach),
         cmocka_unit_test(a_missing_page_is_hidden_and_comes_back_with_the_page),
         cmocka_unit_test(another_page_under_the_title_has_none_of_its_revisions),
