@@ -334,7 +334,7 @@ def step_wiki(counts):
         broken = build(name, options, ['palimpsest'], env)
         if broken:
             counts.tell(f'wiki {name}: the build', broken)
-    files = [e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_told.py']
+    files = [e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_told.py', e2e / 'scene_fresh.py']
     if wiki.editor_is_wired():
         files.append(e2e / 'scene_editor.py')
     else:
