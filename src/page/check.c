@@ -33,7 +33,7 @@ struct check_item {
     enum check_rank rank; /* QUEUED */
     unsigned rested;      /* how often */
     store_time due;       /* RESTS */
-    bool again;           /* ASKED: it was looked at meanwhile */
+    bool again;           /* it was looked at since its word was asked for */
     struct title_word word;
     uint64_t above; /* with word: is this there? */
 };
