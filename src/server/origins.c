@@ -249,10 +249,11 @@ void origins_reloaded(struct app *app)
     struct origin_limit *limits = calloc(app->page.domains_count + 1, sizeof *limits);
     size_t count = 0;
     INVARIANT(limits != NULL);
-    for (unsigned i = 0; i < app->page.domains_count; i++) {
-        struct origin *origin = app->page.domains[i].origin;
+    for (unsigned i = 0; i < c->domains_count; i++) { /* in another order than the service's */
+        const struct config_domain *config = &c->domains[i];
+        struct origin *origin = page_domain_find(&app->page, str_of(config->name))->origin;
         if (origin != NULL)
-            limits[count++] = (struct origin_limit){ origin, c->domains[i].origin.concurrency };
+            limits[count++] = (struct origin_limit){ origin, config->origin.concurrency };
     }
     origins_limit(limits, count);
     free(limits);
