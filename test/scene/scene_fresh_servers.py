@@ -68,10 +68,11 @@ def an_edit_heard_by_one_is_right_on_all(binary):
         hears(c.servers[0])
         for server in c.servers:
             wait_until(lambda server=server: rev_of(get(server)) == 3, 'the newest revision')
-        # Each of the others asked once: what these heard was no news to those who know it.
+        # Each of the others asked once: what these heard was no news to those who know it. The last one may have been told
+        # of it a second time while it asked; then its next reader asks once more.
         for server in c.servers * 3:
             eq(rev_of(get(server)), 3)
-        eq(origin.count('words') - asked, 2, 'questions')
+        check(origin.count('words') - asked in (2, 3), f'{origin.count("words") - asked} questions')
 
 
 @scene
@@ -186,7 +187,8 @@ def a_hint_costs_each_reader_one_question(binary):
         publish(c, 'look 0 page localhost - 0 0 A')
         for server in c.servers:
             wait_until(lambda server=server: rev_of(get(server)) == 3, 'it was looked at')
-        eq(origin.count('words') - asked, 2)
+        # The second may have been told of the first one's news while it asked: then it asks once more.
+        check(origin.count('words') - asked in (2, 3), f'{origin.count("words") - asked} questions')
 
 
 @scene
