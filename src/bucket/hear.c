@@ -24,6 +24,7 @@ struct hear_own {
     struct feed_batch *changes;
     bool again, written, later; /* later: not the first update */
     bool has_last, stored;      /* stored: something of the title is */
+    uint64_t there;             /* of the word (title/word.h) */
     /* Where the next update goes on: never back, so that what one fact did no other undoes */
     struct hear_place place, next;
     struct title_word last;
@@ -54,6 +55,11 @@ static err hear_last(struct page_hear *h, struct engine_view *v, struct title_wo
     return e == ERR_IO ? e : ERR_OK; /* one that cannot be read is written anew */
 }
 
+static uint64_t hear_there(const struct page_hear *h, const struct title_word *last, bool has_last)
+{
+    return h->word == NULL ? 0 : title_word_there(has_last ? last : NULL, h->word, h->there);
+}
+
 static struct title_hearing hearing_of(const struct page_hear *h, const struct title_word *last,
                                        bool has_last)
 {
@@ -64,8 +70,9 @@ static struct title_hearing hearing_of(const struct page_hear *h, const struct t
                                    .marks_count = h->marks_count };
 }
 
-/* Is a render of it there, and is one greater than the wiki's newest? */
-static err hear_look(struct page_hear *h, const struct title *t, bool *stored)
+/* Is a render of it there, and is one greater than the wiki's newest, and than what is known to be
+ * there? */
+static err hear_look(struct page_hear *h, const struct title *t, uint64_t there, bool *stored)
 {
     struct page_row row;
     uint64_t above = 0;
@@ -73,7 +80,7 @@ static err hear_look(struct page_hear *h, const struct title *t, bool *stored)
     *stored |= e == ERR_OK;
     if (e == ERR_OK && h->word != NULL)
         e = title_hearing_above(t, h->word, &above);
-    if (above > h->above)
+    if (above > h->above && above > there)
         h->above = above;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
@@ -118,8 +125,17 @@ static err hear_bucket(struct page_hear *h, struct engine_txn *txn,
     if (e == ERR_OK)
         e = hear_step(h, &t, hearing, i);
     if (e == ERR_OK && !own->again)
-        e = hear_look(h, &t.look.title, &own->stored);
+        e = hear_look(h, &t.look.title, own->there, &own->stored);
     return e == ERR_OK ? edit_end(&t) : e;
+}
+
+/* Is the word to be kept, or what is there? */
+static bool hear_writes(const struct page_hear *h, const struct title_hearing *hearing,
+                        uint64_t there, bool stored)
+{
+    bool grew = hearing->last != NULL && there > hearing->last->there;
+    return hearing->word != NULL && (hearing->last != NULL || stored) &&
+           (h->is == WORD_NEWS || grew);
 }
 
 static err hear_decide(struct engine_txn *txn, void *ctx)
@@ -132,14 +148,16 @@ static err hear_decide(struct engine_txn *txn, void *ctx)
     feed_batch_clear(own->changes, engine_txn_now(txn));
     err e = hear_last(h, engine_txn_view(txn), &own->last, &own->has_last);
     hearing = hearing_of(h, &own->last, own->has_last);
+    own->there = hear_there(h, &own->last, own->has_last);
     for (unsigned i = own->place.bucket; e == ERR_OK && !own->again && i < own->pages->count; i++)
         if (hears(&own->pages->buckets[i]))
             e = hear_bucket(h, txn, &hearing, i);
-    bool known = own->has_last || own->stored;
-    if (e != ERR_OK || own->again || !known || hearing.word == NULL || h->is != WORD_NEWS)
+    if (e != ERR_OK || own->again || !hear_writes(h, &hearing, own->there, own->stored))
         return e;
-    own->written = true;
-    return word_put(txn, h->domain, h->title, h->word);
+    struct title_word w = *h->word;
+    w.there = own->there;
+    own->written = h->is == WORD_NEWS;
+    return word_put(txn, h->domain, h->title, &w);
 }
 
 /* ---- told ---- */
@@ -207,14 +225,14 @@ static void hear_submit(struct page_hear *h)
 
 /* Would a fact change something? */
 static err hear_wants(struct page_hear *h, struct look *k, const struct title_hearing *hearing,
-                      bool *stored)
+                      uint64_t there, bool *stored)
 {
     struct fact f;
     unsigned at = 0;
     err e = title_hearing_next(&k->title, hearing, &at, &f);
     if (e != ERR_NOT_FOUND)
         return e;
-    e = hear_look(h, &k->title, stored);
+    e = hear_look(h, &k->title, there, stored);
     return e == ERR_OK ? ERR_NOT_FOUND : e;
 }
 
@@ -228,17 +246,17 @@ static bool hear_is_idle(struct pages *p, struct page_hear *h)
     struct engine_view *v = engine_view_begin(p->engine);
     err e = hear_last(h, v, &last, &has_last);
     struct title_hearing hearing = hearing_of(h, &last, has_last);
+    uint64_t there = hear_there(h, &last, has_last);
     if (e == ERR_OK)
         e = ERR_NOT_FOUND;
     for (unsigned i = 0; e == ERR_NOT_FOUND && i < p->count; i++) {
         if (!hears(&p->buckets[i]))
             continue;
         look_init(&k, &p->buckets[i], v, h->domain, h->title);
-        e = hear_wants(h, &k, &hearing, &stored);
+        e = hear_wants(h, &k, &hearing, there, &stored);
     }
     engine_view_end(&v);
-    bool writes = hearing.word != NULL && h->is == WORD_NEWS && (has_last || stored);
-    return e == ERR_NOT_FOUND && !writes;
+    return e == ERR_NOT_FOUND && !hear_writes(h, &hearing, there, stored);
 }
 
 enum store_start page_hear_start(struct pages *p, struct page_hear *h)

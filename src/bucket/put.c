@@ -46,14 +46,14 @@ static err put_heed(struct edit *t, struct page_put *p, struct title_word *last,
 }
 
 /* A word that came from another server has no instant of our clock: that of its arrival counts. */
-static struct title_under put_under(const struct edit *t, const struct title_word *w)
+static struct title_under put_under(const struct edit *t, const struct page_put *p)
 {
-    if (w == NULL)
-        return (struct title_under){ .said = 0 };
-    return (struct title_under){ .touched = w->touched,
-                                 .said = w->said,
-                                 .asked_at =
-                                     w->asked_at.ns != 0 ? w->asked_at : t->look.title.now };
+    struct title_under u = { .said = 0 };
+    if (p->word != NULL)
+        u = title_under_of(p->word, p->revised);
+    if (p->word != NULL && u.asked_at.ns == 0)
+        u.asked_at = t->look.title.now;
+    return u;
 }
 
 static err put_step(struct edit *t, struct page_put *p, const struct title_word *last)
@@ -73,7 +73,7 @@ static err put_step(struct edit *t, struct page_put *p, const struct title_word 
         .behind = p->behind > newest ? p->behind : newest,
         .said_at = p->said_at,
         .asked = p->asked,
-        .made = put_under(t, p->word),
+        .made = put_under(t, p),
         .allow = page_condition_allow(&p->condition),
         .allow_ctx = &p->condition,
     };
@@ -102,7 +102,8 @@ static err put_decide(struct engine_txn *txn, void *ctx)
         e = put_step(&t, p, heard ? &last : NULL);
     if (e == ERR_OK)
         e = edit_end(&t);
-    if (e == ERR_OK && p->heeds && p->word != NULL && !heard)
+    p->first = p->heeds && p->word != NULL && !heard;
+    if (e == ERR_OK && p->first)
         e = word_put(txn, p->domain, p->title, p->word);
     if (e == ERR_GONE)
         p->trace = a->trace;

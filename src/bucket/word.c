@@ -5,19 +5,23 @@
 #include "bucket/row.h"
 
 enum { WORD_VERSION = 1 };
-enum { WORD_MISSING = 1, WORD_REDIRECT = 2, WORD_FLAGS = 3 };
+enum { WORD_MISSING = 1, WORD_REDIRECT = 2, WORD_THERE = 4, WORD_FLAGS = 7 };
 
 str page_word_encode(const struct title_word *w, char *out)
 {
     char *at = out;
     *at++ = WORD_VERSION;
-    *at++ = (char)((w->missing ? WORD_MISSING : 0) | (w->redirect ? WORD_REDIRECT : 0));
+    *at++ = (char)((w->missing ? WORD_MISSING : 0) | (w->redirect ? WORD_REDIRECT : 0) |
+                   (w->there != 0 ? WORD_THERE : 0));
     at = varint_put(at, w->page_id);
     at = varint_put(at, w->rev);
     put_be64(at, (uint64_t)w->touched);
     put_be64(at + 8, (uint64_t)w->said);
     put_be64(at + 16, (uint64_t)w->asked_at.ns);
-    return (str){ .p = out, .n = (size_t)(at + 24 - out) };
+    at += 24;
+    if (w->there != 0)
+        at = varint_put(at, w->there);
+    return (str){ .p = out, .n = (size_t)(at - out) };
 }
 
 err page_word_decode(str value, struct title_word *out)
@@ -31,8 +35,11 @@ err page_word_decode(str value, struct title_word *out)
     w.touched = (int64_t)cursor_be64(&c);
     w.said = (int64_t)cursor_be64(&c);
     w.asked_at.ns = (int64_t)cursor_be64(&c);
+    if ((flags & WORD_THERE) != 0)
+        w.there = varint_get(&c);
     if (!cursor_done(&c) || version != WORD_VERSION || (flags & ~WORD_FLAGS) != 0 ||
-        w.rev > PAGE_REV_MAX)
+        w.rev > PAGE_REV_MAX || w.there > PAGE_REV_MAX ||
+        ((flags & WORD_THERE) != 0 && w.there == 0))
         return ERR_CORRUPT;
     *out = w;
     return ERR_OK;

@@ -19,14 +19,15 @@ struct page_hear {
     str title;
     const struct title_word *word; /* NULL: marks alone */
     bool believe;                  /* also a word that lags (WORD_LAGS) */
+    uint64_t there; /* this revision is there, though greater than word's; 0: none was asked for */
     const struct title_mark *marks;
     unsigned marks_count;
     /* out */
     enum title_word_is is; /* with a word */
     bool had;              /* one was heard before */
     bool changed;          /* a stored render was hidden, or shown, or is the latest again */
-    /* A stored revision, shown, and greater than the wiki's newest: is it still there? 0: none is
-     */
+    /* A stored revision, shown, greater than the wiki's newest and than what is known to be there:
+     * is it? 0: there is none */
     uint64_t above;
 };
 

@@ -61,12 +61,14 @@ struct page_put {
                            ERR_GONE */
     bool heeds;         /* the domain has a wiki: its last word judges what is put */
     const struct title_word *word; /* under which the wiki made it; NULL: none. With heeds */
+    int64_t revised; /* when its revision was made, by the wiki's clock; 0: it is not the newest */
     bool asked; /* made on request: kept for historical_ttl from now when it is not the latest */
     struct page_condition condition; /* does not hold: ERR_PRECONDITION, nothing stored */
     struct arena *arena;             /* for the frames, and the store */
     /* out */
     struct page_name stored;
     bool latest, applied, created; /* created: 201, else 200 */
+    bool first;                    /* its word is the first that is known of the title */
     /* Under what the render was made that was the latest until then; said 0: there was none, or no
      * wiki made it. */
     struct title_under before;

@@ -16,6 +16,11 @@ uint64_t title_word_hash(const struct title_word *w)
     return XXH3_64bits(parts, sizeof parts);
 }
 
+static bool is_same_page(const struct title_word *last, const struct title_word *w)
+{
+    return last != NULL && !last->missing && !w->missing && last->page_id == w->page_id;
+}
+
 enum title_word_is title_word_judge(const struct title_word *last, const struct title_word *w)
 {
     if (last == NULL)
@@ -24,8 +29,7 @@ enum title_word_is title_word_judge(const struct title_word *last, const struct 
         return WORD_OLD;
     if (title_word_eq(last, w))
         return WORD_SAME;
-    bool same_page = !last->missing && !w->missing && last->page_id == w->page_id;
-    if (same_page && (w->touched < last->touched || w->rev < last->rev))
+    if (is_same_page(last, w) && (w->touched < last->touched || w->rev < last->rev))
         return WORD_LAGS;
     return WORD_NEWS;
 }
@@ -34,6 +38,26 @@ bool title_word_reaches(const struct title_word *w, const struct title_bound *b)
 {
     bool has_rev = b->rev == 0 || (!w->missing && w->rev >= b->rev);
     return has_rev && (w->missing || w->touched >= b->touched);
+}
+
+uint64_t title_word_there(const struct title_word *last, const struct title_word *w, uint64_t found)
+{
+    uint64_t known = is_same_page(last, w) ? last->there : 0;
+    return known > found ? known : found;
+}
+
+struct title_under title_under_of(const struct title_word *w, int64_t revised)
+{
+    struct title_under u = { .touched = w->touched, .said = w->said, .asked_at = w->asked_at };
+    if (revised != 0 && w->touched <= revised && u.said < w->touched + TITLE_SETTLE_S)
+        u.said = w->touched + TITLE_SETTLE_S;
+    return u;
+}
+
+/* What was said then was said after the touch, in whole seconds. */
+store_time title_settles_at(const struct title_word *last)
+{
+    return store_time_add(last->asked_at, (TITLE_SETTLE_S + 1) * NS_PER_S);
 }
 
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r)

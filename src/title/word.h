@@ -16,6 +16,9 @@ struct title_word {
     uint64_t page_id, rev; /* rev: its newest revision. Missing: 0 */
     int64_t touched, said; /* the wiki's clock, in seconds since 1970; touched: missing: 0 */
     store_time asked_at;   /* ours, just before it was asked */
+    /* Of a page with an imported history: the greatest revision that is known to be there though it
+     * is greater than the newest; 0: none. Nothing that the word itself says */
+    uint64_t there;
 };
 /* What of it is about the page, whenever it was said: equal words have equal hashes. */
 bool title_word_eq(const struct title_word *a, const struct title_word *b);
@@ -40,21 +43,32 @@ struct title_bound {
 };
 bool title_word_reaches(const struct title_word *w, const struct title_bound *b);
 
+/* What `there` is once a word is heard. found: a revision that was asked for by its number, and is
+ * there; 0: none was. Another page under the title has a history of its own. */
+uint64_t title_word_there(const struct title_word *last, const struct title_word *w,
+                          uint64_t found);
+
 struct title_mark {
     enum page_state state; /* SUPPRESSED, DELETED; CURRENT: not hidden any more */
     uint64_t first, last;  /* revisions */
     store_time said_at;    /* when the wiki was asked */
 };
 
+enum { TITLE_SETTLE_S = 3 };
+/* Of a render that the wiki made under this word. revised: when its newest revision was made; 0: it
+ * is of another. A page that was touched by that alone is settled: what it was made of was there.
+ */
+struct title_under title_under_of(const struct title_word *w, int64_t revised);
 /* Was the page touched since this render was made? It is settled when the wiki was asked
  * TITLE_SETTLE_S after the page was touched; before that, it may have been made of what was there
  * before. NOT, too, of a render that no wiki made under a word. */
-enum { TITLE_SETTLE_S = 3 };
 enum title_dated { DATED_NOT, DATED_UNSETTLED, DATED_TOUCHED };
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r);
 /* When the wiki was asked for the word that this render was made under. Of one without a word: when
  * it came. */
 store_time title_made_at(const struct page_render *r);
+/* From when on, by our clock, could it be settled? */
+store_time title_settles_at(const struct title_word *last);
 /* Was what came under that word asked for before the page went, or before another page took its
  * title? last: the last word. */
 bool title_word_denies(const struct title_word *last, const struct title_word *under);

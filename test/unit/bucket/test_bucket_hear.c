@@ -222,6 +222,39 @@ static void a_word_that_lags_is_believed_when_it_is_said_to_be(void **state)
     fixture_free(f);
 }
 
+/* Revision 9 is of an imported history: it is there, and was made long before 5. */
+static void what_is_there_above_the_newest_is_asked_for_once(void **state)
+{
+    (void)state;
+    struct fixture *f = begin();
+    struct page_put p = { 0 };
+    (void)made(f, 5, "five");
+    assert_int_equal(fix_put_as(f, 9, -1, "nine", &p), ERR_OK);
+    wait_s(f, 1);
+    assert_int_equal(hear(f, word_of(f, 5)).above, 9);
+    struct title_word w = word_of(f, 5);
+    struct page_hear h = { .believe = true, .there = 9 };
+    assert_int_equal(fix_hear(f, &w, &h), ERR_OK);
+    assert_int_equal(h.is, WORD_SAME);
+    assert_int_equal(h.above, 0);
+    fix_restart(f, fix_policy(POLICY_APP_TTL));
+    wait_s(f, 1);
+    assert_int_equal(hear(f, word_of(f, 5)).above, 0);
+    w = word_of(f, 6); /* the page goes on */
+    w.touched++;
+    h = hear(f, w);
+    assert_int_equal(h.is, WORD_NEWS);
+    assert_int_equal(h.above, 0);
+    assert_int_equal(fix_put_as(f, 10, -1, "ten", &p), ERR_OK);
+    wait_s(f, 1);
+    assert_int_equal(hear(f, w).above, 10); /* of which nothing is known */
+    w.page_id = 4;
+    w.rev = 3;
+    (void)hear(f, w); /* another page has none of that */
+    assert_int_equal(see_latest(f).word.there, 0);
+    fixture_free(f);
+}
+
 static void a_word_asked_earlier_changes_nothing(void **state)
 {
     (void)state;
@@ -407,6 +440,7 @@ static void a_word_is_read_as_it_was_written(void **state)
     const struct title_word words[] = {
         { .missing = true, .said = 7, .asked_at = { 9 } },
         { .redirect = true, .page_id = UINT32_MAX, .rev = PAGE_REV_MAX, .touched = -1, .said = 1 },
+        { .page_id = 1, .rev = 2, .touched = 3, .said = 4, .there = PAGE_REV_MAX },
     };
     char bytes[PAGE_WORD_BYTES_MAX + 1];
     for (size_t i = 0; i < COUNT_OF(words); i++) {
@@ -416,11 +450,24 @@ static void a_word_is_read_as_it_was_written(void **state)
         assert_true(title_word_eq(&back, &words[i]));
         assert_int_equal(back.said, words[i].said);
         assert_int_equal(back.asked_at.ns, words[i].asked_at.ns);
+        assert_true(back.there == words[i].there);
         for (size_t n = 0; n < s.n; n++)
             assert_int_equal(page_word_decode(str_take(s, n), &back), ERR_CORRUPT);
         bytes[s.n] = 0;
         assert_int_equal(page_word_decode((str){ .p = bytes, .n = s.n + 1 }, &back), ERR_CORRUPT);
     }
+}
+
+/* One word has one row: the fuzzer holds it to that. */
+static void a_row_that_says_that_nothing_is_there_is_no_word(void **state)
+{
+    (void)state;
+    const struct title_word w = { .page_id = 1, .rev = 2, .there = 1 };
+    char bytes[PAGE_WORD_BYTES_MAX];
+    struct title_word back;
+    str s = page_word_encode(&w, bytes);
+    bytes[s.n - 1] = 0;
+    assert_int_equal(page_word_decode(s, &back), ERR_CORRUPT);
 }
 
 int main(void)
@@ -433,6 +480,7 @@ int main(void)
         cmocka_unit_test(another_page_under_the_title_has_none_of_its_revisions),
         cmocka_unit_test(the_newest_revision_of_another_page_is_its_own),
         cmocka_unit_test(a_word_that_lags_is_believed_when_it_is_said_to_be),
+        cmocka_unit_test(what_is_there_above_the_newest_is_asked_for_once),
         cmocka_unit_test(a_word_asked_earlier_changes_nothing),
         cmocka_unit_test(a_touched_page_leaves_its_render_dated_until_it_is_made_again),
         cmocka_unit_test(a_render_made_right_after_the_touch_is_unsettled),
@@ -444,6 +492,7 @@ int main(void)
         cmocka_unit_test(a_hearing_of_many_renders_comes_to_its_end),
         cmocka_unit_test(many_marks_are_heard_in_several_updates),
         cmocka_unit_test(a_word_is_read_as_it_was_written),
+        cmocka_unit_test(a_row_that_says_that_nothing_is_there_is_no_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

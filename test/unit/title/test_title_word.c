@@ -117,6 +117,24 @@ static void a_render_is_as_old_as_its_word(void **state)
     assert_true(title_under_later(again, r.made));
 }
 
+static void a_page_that_its_own_edit_touched_is_settled(void **state)
+{
+    (void)state;
+    const struct title_word w = { .page_id = 3, .rev = 7, .touched = 1000, .said = 1001 };
+    struct page_render r = { .made = title_under_of(&w, 0) };
+    assert_int_equal(title_dated(&w, &r), DATED_UNSETTLED);
+    r.made = title_under_of(&w, 999); /* by something else, a second after the edit */
+    assert_int_equal(title_dated(&w, &r), DATED_UNSETTLED);
+    r.made = title_under_of(&w, 1000);
+    assert_int_equal(title_dated(&w, &r), DATED_NOT);
+    assert_int_equal(r.made.touched, 1000);
+    struct title_word late = w;
+    late.said = 2000;
+    assert_int_equal(title_under_of(&late, 1000).said, 2000);
+    late.asked_at = asked(50);
+    assert_true(title_settles_at(&late).ns > asked(50 + TITLE_SETTLE_S).ns);
+}
+
 static void what_was_asked_for_before_the_page_went_is_denied(void **state)
 {
     (void)state;
@@ -133,6 +151,32 @@ static void what_was_asked_for_before_the_page_went_is_denied(void **state)
     assert_false(title_word_denies(&edited, &base));
 }
 
+static void what_is_there_of_a_page_is_remembered_for_that_page(void **state)
+{
+    (void)state;
+    const struct title_word gone = { .missing = true };
+    struct title_word last = base, next = base;
+    assert_true(title_word_there(NULL, &next, 0) == 0);
+    assert_true(title_word_there(NULL, &next, 90) == 90);
+    last.there = 100;
+    next.rev = 8;
+    next.touched++;
+    assert_true(title_word_there(&last, &next, 0) == 100);
+    assert_true(title_word_there(&last, &next, 90) == 100);
+    assert_true(title_word_there(&last, &next, 110) == 110);
+    next.page_id = 4;
+    assert_true(title_word_there(&last, &next, 0) == 0);
+    assert_true(title_word_there(&last, &gone, 0) == 0);
+    last.missing = true;
+    assert_true(title_word_there(&last, &base, 0) == 0);
+    last = base;
+    last.there = 100; /* it is none of the word itself */
+    assert_true(title_word_eq(&last, &base));
+    assert_true(title_word_hash(&last) == title_word_hash(&base));
+    last.asked_at = asked(60);
+    assert_int_equal(title_word_judge(&base, &last), WORD_SAME);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,7 +188,9 @@ int main(void)
         cmocka_unit_test(an_undeleted_page_is_news_though_nothing_else_changed),
         cmocka_unit_test(a_render_is_dated_when_its_page_was_touched_since),
         cmocka_unit_test(a_render_is_as_old_as_its_word),
+        cmocka_unit_test(a_page_that_its_own_edit_touched_is_settled),
         cmocka_unit_test(what_was_asked_for_before_the_page_went_is_denied),
+        cmocka_unit_test(what_is_there_of_a_page_is_remembered_for_that_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
