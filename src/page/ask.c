@@ -5,6 +5,7 @@
 #include "page/ask.h"
 
 #include "base/log.h"
+#include "page/trusted.h"
 
 static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
 {
@@ -98,8 +99,23 @@ static void trust(const struct page_ask *a)
     if (rev == 0)
         return;
     struct trust_cell *named = cell_hold(a, rev);
-    trust_hear(named, a->began, a->why == RENDER_FINE ? TRUST_SHOWN : TRUST_HIDDEN);
+    trust_hear(named, a->began,
+               a->why == RENDER_FINE         ? TRUST_SHOWN
+               : a->why == RENDER_SUPPRESSED ? TRUST_HIDDEN
+                                             : TRUST_GONE);
     trust_release(&named);
+}
+
+/* What was there when it was asked for, and is not any more, comes too late for all who wait. Its
+ * text may have failed for that, too. */
+static void ask_judge(struct page_ask *a)
+{
+    const struct page_denied denied =
+        page_denied_since(a->service, a->target, a->request.meta.rev, a->began);
+    if (denied.why == RENDER_FINE)
+        return;
+    a->why = denied.why;
+    err_note_set(&a->request.note, "hidden or deleted at the wiki since it was asked for");
 }
 
 /* Others may have stored what we have not, so a no is told always; what is fine, when it was news
@@ -108,6 +124,8 @@ static void ask_over(struct page_ask *a)
 {
     if (a->why == RENDER_FINE && (a->hear.changed || a->hear.call.why != ERR_OK))
         tell(a);
+    if (a->why == RENDER_FINE || a->why == RENDER_FAILED)
+        ask_judge(a);
     trust_release(&a->cell);
     a->done(a);
 }
@@ -118,15 +136,16 @@ static void checked(struct page_check *c)
 }
 
 /* A revision is stored that is greater than the wiki's newest, or the wiki answered from a copy
- * that is behind: the checks find out which. */
+ * that is behind: the checks find out which, and are waited for as by readers. */
 static void ask_again(struct page_ask *a)
 {
     const struct page_service *s = a->service;
+    mono soon = mono_add_ms(clock_mono(s->clock), a->target->domain->check_wait_ms);
     a->check = (struct page_check){ .checks = s->checks,
                                     .domain = a->target->domain,
                                     .cell = a->cell,
                                     .since = a->began,
-                                    .deadline = a->deadline,
+                                    .deadline = soon.ns < a->deadline.ns ? soon : a->deadline,
                                     .home = loop_pool(s->loop),
                                     .done = checked };
     page_check_start(&a->check);
@@ -176,8 +195,11 @@ static void ask_heed(struct page_ask *a, enum render_why why)
     page_heed(a->service, a->target, why, a->request.retry_after_s);
     a->has_word = !is_believed(a) && collect_word(a);
     collect_marks(a);
-    if (why != RENDER_FINE)
-        tell(a);
+    if (why == RENDER_FINE)
+        return;
+    tell(a);
+    if (!is_believed(a) && (a->has_word || a->marks_count > 0))
+        trust(a); /* before the store hears it: what is being made looks here, once it is stored */
 }
 
 /* There is no text. Loop. */

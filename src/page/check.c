@@ -326,7 +326,8 @@ static void urgent_refuse(struct check_domain *d)
         for (struct list *l = list_first(&d->queued[RANK_URGENT][kind]); l != NULL;
              l = list_first(&d->queued[RANK_URGENT][kind])) {
             struct check_item *i = CONTAINER_OF(l, struct check_item, link);
-            check_waits_end(&i->waiters, ERR_AGAIN, left_s);
+            check_waits_end(&i->waiters, atomic_load(d->domain->closed) ? ERR_DENIED : ERR_AGAIN,
+                            left_s);
             item_queue(i, RANK_LATER);
         }
 }

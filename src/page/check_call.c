@@ -85,6 +85,7 @@ static bool hear_above(struct check_call *call, enum page_state state)
                                       .said_at = call->asked_at };
     call->hear.word = &a->word;
     call->hear.believe = true;
+    call->hear.there = state == PAGE_DELETED ? 0 : a->above;
     call->hear.marks = &call->mark;
     call->hear.marks_count = state == PAGE_DELETED;
     return true;
@@ -129,7 +130,9 @@ static bool trust(const struct check_call *call, const struct check_asked *a)
     if (trust_key_of(a->cell).rev == 0)
         return trust_hear_word(a->cell, &a->word, a->believe);
     trust_hear(a->cell, call->asked_at,
-               call->mark.state == PAGE_CURRENT ? TRUST_SHOWN : TRUST_HIDDEN);
+               call->mark.state == PAGE_CURRENT      ? TRUST_SHOWN
+               : call->mark.state == PAGE_SUPPRESSED ? TRUST_HIDDEN
+                                                     : TRUST_GONE);
     return true;
 }
 
@@ -143,6 +146,13 @@ static void tell(const struct check_call *call)
     for (unsigned i = 0; i < h->marks_count; i++)
         if (h->marks[i].state != PAGE_CURRENT || h->changed)
             page_mark_tell(call->service, call->domain, h->title, &h->marks[i]);
+}
+
+/* Does it say of all that it is asked for that there is none any more? */
+static bool denies(const struct check_call *call)
+{
+    const struct page_hear *h = &call->hear;
+    return h->word != NULL ? h->word->missing : call->mark.state != PAGE_CURRENT;
 }
 
 /* The store has heard the current one, or has not. */
@@ -188,6 +198,9 @@ static void hear_next(struct check_call *call)
                                          .title = trust_key_of(current(call)->cell).title };
         if (!fill(call))
             continue;
+        if (denies(call)) /* before the store hears it: what is being made looks here, once it
+                             is stored */
+            (void)trust(call, current(call));
         if (page_store_hear(call->service->store, &call->hear) == STORE_LATER)
             return;
         end_current(call);
@@ -207,6 +220,8 @@ static void answered(struct words_request *r, enum render_why why)
 {
     struct check_call *call = CONTAINER_OF(r, struct check_call, request);
     call->why = why;
+    if (why == RENDER_FINE || why == RENDER_DENIED)
+        atomic_store(call->domain->closed, why == RENDER_DENIED);
     if (why != RENDER_FINE) {
         call->over(call);
         return;

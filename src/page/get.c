@@ -103,8 +103,11 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
         *until =
             store_time_min(*until, store_time_add(r->superseded_at,
                                                   g->target.settings->opts->policy.grace_ttl_ns));
-    *until = store_time_min(*until, g->read.which.select == SELECT_LATEST ? get_old_at(g)
-                                                                          : g->read.lasts_until);
+    *until = store_time_min(*until, get_old_at(g));
+    if (get_is_unsettled(g)) /* then a reader is to have it made once more */
+        *until = store_time_min(*until, title_settles_at(&g->read.word));
+    if (g->read.which.select != SELECT_LATEST)
+        *until = store_time_min(*until, g->read.lasts_until);
     return true;
 }
 
@@ -216,6 +219,10 @@ static enum page_found found_of(struct page_get *g)
     g->why = r->call.why;
     if (!r->found)
         return g->why == ERR_NOT_FOUND || g->why == ERR_GONE ? FOUND_NOTHING : FOUND_FAILURE;
+    if (get_is_not_newest(g)) {
+        g->why = ERR_NOT_FOUND;
+        return FOUND_NOTHING;
+    }
     if (r->contents[0] == NULL)
         return FOUND_NO_CONTENT;
     if (g->why == ERR_OK && r->bodies[0].pieces_count > 0) {
@@ -240,7 +247,7 @@ static bool follow(struct page_get *g)
                                       .how_detail = g->how_detail };
     g->target.title = key;
     g->target.has_rev = false;
-    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED | WAS_CHECKED | WAS_ARRIVED);
+    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED | WAS_CHECKED | WAS_ARRIVED | WAS_NEWEST);
     g->was |= WAS_UNLIKE; /* the answer stands under another title than its own */
     g->how = HOW_HIT;
     g->how_detail = NULL;

@@ -11,26 +11,20 @@
 
 #include "page/check.h"
 #include "page/old.h"
+#include "page/remake.h"
+#include "page/trusted.h"
 
 /* What a read is about: the title, or the revision that it names. */
 static bool names_revision(const struct page_get *g)
 {
-    return g->read.which.select != SELECT_LATEST;
+    return g->read.which.select != SELECT_LATEST && (g->was & WAS_NEWEST) == 0;
 }
 
-static enum trust_reader reader_of(const struct page_get *g)
+enum trust_reader get_reader(const struct page_get *g)
 {
     return (g->flags & GET_STASH) != 0 ? TRUST_EDITOR
            : names_revision(g)         ? TRUST_NAMED
                                        : TRUST_PLAIN;
-}
-
-static struct trust_cell *cell_hold(const struct page_get *g, uint64_t rev)
-{
-    const struct trust_key k = { .domain = g->target.domain->number,
-                                 .title = g->read.which.title,
-                                 .rev = rev };
-    return page_trust_hold(g->service->trust, &k);
 }
 
 void get_check_forget(struct page_get *g)
@@ -38,30 +32,14 @@ void get_check_forget(struct page_get *g)
     trust_release(&g->cell);
 }
 
-static int64_t look_at(struct page_get *g, uint64_t rev, uint64_t says)
+static void look_at_trust(struct page_get *g)
 {
+    const struct page_trusted l =
+        page_trusted_look(g->service, g->target.domain, &g->read, names_revision(g));
     get_check_forget(g);
-    g->cell = cell_hold(g, rev);
-    g->says = says;
-    return trust_age_ns(g->cell, says, clock_store(g->service->clock));
-}
-
-/* How old the last word on it is. The wiki's newest revision is not hidden, so a word on the title
- * is one on that. */
-static int64_t look_at_trust(struct page_get *g)
-{
-    const struct page_read *r = &g->read;
-    uint64_t rev = r->render.name.rev;
-    bool newest = r->heard && !r->word.missing && r->word.rev == rev;
-    if (names_revision(g) && newest) {
-        int64_t age_ns = look_at(g, 0, title_word_hash(&r->word));
-        if (age_ns <= g->target.domain->trust.ttl_ns)
-            return age_ns;
-    }
-    if (names_revision(g))
-        return look_at(g, rev, TRUST_SHOWN);
-    int64_t age_ns = look_at(g, 0, r->heard ? title_word_hash(&r->word) : 0);
-    return r->heard ? age_ns : TRUST_NEVER;
+    g->cell = l.cell;
+    g->says = l.says;
+    g->word_age_ns = l.age_ns;
 }
 
 /* Since when nothing is known: since the wiki answered last; or, when it answers and says nothing
@@ -101,8 +79,18 @@ static int64_t stored_age_ns(const struct page_get *g)
     return !g->read.heard ? TRUST_NEVER : age_ns > 0 ? age_ns : 0;
 }
 
+/* Only some may read the wiki: nothing of it is given. */
+static enum page_get_state closed(struct page_get *g)
+{
+    static const struct err_note note = { .text = "the wiki says that only some may read it" };
+    g->retry_ms = 0;
+    return get_end_why(g, GOT_ORIGIN_FAILED, ERR_DENIED, &note);
+}
+
 static enum page_get_state unchecked(struct page_get *g, err why)
 {
+    if (why == ERR_DENIED)
+        return closed(g);
     if (may_be_unchecked(g, why)) {
         g->trusted = GET_UNCHECKED;
         if (g->word_age_ns == TRUST_NEVER)
@@ -137,9 +125,16 @@ static bool has_waited(const struct page_get *g)
     return (g->was & WAS_CHECKED) != 0 && g->check.why == ERR_OK;
 }
 
+static bool is_closed(const struct page_get *g)
+{
+    return page_is_closed(g->service, g->target.domain);
+}
+
 /* Who has waited for a word needs no other, however little is trusted. */
 static enum trust_need need_of(const struct page_get *g)
 {
+    if (is_closed(g))
+        return TRUST_FIRST;
     return has_waited(g) && g->word_age_ns != TRUST_NEVER
                ? TRUST_FINE
                : trust_need(&g->target.domain->trust, g->reader, g->word_age_ns);
@@ -154,12 +149,28 @@ bool get_check_look(struct page_get *g)
 {
     if (!page_is_asked(g->service, g->target.domain) || (g->was & WAS_MADE) != 0)
         return false;
-    g->reader = reader_of(g);
-    g->word_age_ns = look_at_trust(g);
+    g->reader = get_reader(g);
+    look_at_trust(g);
     if (g->word_age_ns == TRUST_NEVER && has_waited(g)) /* a doubt came meanwhile */
         g->word_age_ns =
             trust_waited_ns(g->cell, g->says, g->check.since, clock_store(g->service->clock));
     return need_of(g) == TRUST_FIRST && may_ask(g);
+}
+
+bool get_is_unsettled(const struct page_get *g)
+{
+    return !names_revision(g) && g->read.dated == DATED_UNSETTLED && get_can_be_made(g) &&
+           g->target.domain->rerender == RERENDER_ON_READ;
+}
+
+/* Made once more behind the answer, when that may tell. */
+static void settle_behind(const struct page_get *g)
+{
+    struct page_target t = g->target;
+    t.title = g->read.which.title;
+    if (get_is_unsettled(g) && g->how == HOW_HIT && (g->flags & GET_ONLY_CACHED) == 0 &&
+        !store_time_before(clock_store(g->service->clock), title_settles_at(&g->read.word)))
+        page_remake(g->service->remakes, &t, &g->seen);
 }
 
 enum page_get_state get_check_judge(struct page_get *g)
@@ -179,13 +190,17 @@ enum page_get_state get_check_judge(struct page_get *g)
             trust_soon(g->cell);
         break;
     case TRUST_FIRST:
-        return may_ask(g)
-                   ? STEP_CHECK
-                   : unchecked(g, asked && g->check.why != ERR_OK ? g->check.why : ERR_CORRUPT);
+        if (may_ask(g))
+            return STEP_CHECK;
+        return unchecked(g, asked && g->check.why != ERR_OK ? g->check.why
+                            : is_closed(g)                  ? ERR_DENIED
+                                                            : ERR_CORRUPT);
     }
     g->trusted = asked ? GET_CHECKED : GET_TRUSTED;
-    if (!get_is_old(g))
+    if (!get_is_old(g)) {
+        settle_behind(g);
         return get_found(g);
+    }
     /* A miss is what another server made, a while ago: it was not made for this read. */
     bool given = g->how != HOW_HIT && g->how != HOW_MISS;
     if (given || (g->flags & GET_ONLY_CACHED) != 0 || !get_can_be_made(g)) {

@@ -34,6 +34,9 @@ enum page_get_state get_check_enter(struct page_get *g);
 bool get_is_old(const struct page_get *g);
 /* When it is, if the wiki says nothing else. */
 store_time get_old_at(const struct page_get *g);
+enum trust_reader get_reader(const struct page_get *g);
+/* Is it the latest, and was made too soon after its page was touched? */
+bool get_is_unsettled(const struct page_get *g);
 /* As page_get_leave. */
 bool get_check_leave(struct page_get *g);
 void get_check_forget(struct page_get *g);
@@ -49,6 +52,9 @@ MUST_CHECK bool get_note(struct page_get *g);
 /* get_miss.c */
 /* What is not there, or too old: settle the title, make, or end. */
 enum page_get_state get_miss(struct page_get *g);
+/* It was found where the wiki's newest revision was looked for, and is none that a greater revision
+ * took the place of: what did was purged. */
+bool get_is_not_newest(const struct page_get *g);
 /* May it stand under the title as the wiki writes it, which nobody has looked for yet? */
 bool get_may_be_unlike(const struct page_get *g);
 enum page_get_state get_settle_enter(struct page_get *g);

@@ -11,6 +11,8 @@
  */
 #include "page/get_impl.h"
 
+#include "page/trusted.h"
+
 bool get_may_be_unlike(const struct page_get *g)
 {
     const struct origin *origin = g->target.domain->origin;
@@ -74,7 +76,7 @@ static enum page_get_state made_moved(struct page_get *g)
         return miss_failed(g, ERR_UNAVAILABLE, &again, 0);
     if (page_title_sends_on(g->title_seen, g->flags))
         return get_end(g, GOT_MOVED);
-    g->was = (g->was & ~(unsigned)WAS_CHECKED) | WAS_MOVED | WAS_UNLIKE;
+    g->was = (g->was & ~(unsigned)(WAS_CHECKED | WAS_NEWEST)) | WAS_MOVED | WAS_UNLIKE;
     g->read.which.title = g->target.title;
     return STEP_LOOK;
 }
@@ -154,6 +156,8 @@ enum page_get_state get_make_enter(struct page_get *g)
                                     .title = g->target.title,
                                     .rev = g->target.has_rev ? g->target.name.rev : 0,
                                     .fresh = g->found != FOUND_NOTHING,
+                                    .dated = g->found == FOUND_OLD && !get_wants_anew(g) &&
+                                             get_is_old(g),
                                     /* the last look of a purged one was for its name alone */
                                     .seen = (g->was & WAS_REMADE) != 0 ? NULL : &g->seen };
     made_forget(g);
@@ -194,7 +198,7 @@ static enum page_get_state settled(struct page_get *g)
     if (page_title_sends_on(g->title_seen, g->flags))
         return get_end(g, GOT_MOVED);
     if (!same) /* of that title nothing was asked */
-        g->was &= ~(unsigned)WAS_CHECKED;
+        g->was &= ~(unsigned)(WAS_CHECKED | WAS_NEWEST);
     g->read.which.title = g->target.title;
     return same && get_can_be_made(g) ? STEP_MAKE : STEP_LOOK; /* settled: what is not found then is
                                                                 missing */
@@ -241,8 +245,58 @@ static enum page_get_state miss_uncached(struct page_get *g)
     return STEP_LOOK;
 }
 
+/* Is it under way? */
+static bool looks_for_newest(const struct page_get *g)
+{
+    return (g->was & (WAS_NEWEST | WAS_MADE)) == WAS_NEWEST && !g->target.has_rev &&
+           g->read.which.select == SELECT_REV;
+}
+
+bool get_is_not_newest(const struct page_get *g)
+{
+    const struct page_render *r = &g->read.render;
+    return looks_for_newest(g) && r->superseded_by.rev <= r->name.rev;
+}
+
+/* Where a greater revision is stored than the wiki's newest, as of an imported history, none is the
+ * latest for the store: the newest is looked for by its number. */
+static bool look_for_newest(struct page_get *g)
+{
+    struct page_read *r = &g->read;
+    bool was_looked_for = (g->was & WAS_NEWEST) != 0;
+    if (looks_for_newest(g))
+        r->which.select = SELECT_LATEST; /* in vain */
+    if (was_looked_for || g->found != FOUND_NOTHING || r->which.select != SELECT_LATEST ||
+        !r->heard || r->word.missing || get_wants_anew(g) ||
+        !page_is_asked(g->service, g->target.domain))
+        return false;
+    g->was |= WAS_NEWEST;
+    r->which.select = SELECT_REV;
+    r->which.name.rev = r->word.rev;
+    return true;
+}
+
+/* Has the wiki said lately that there is no such page? Who names a revision may know of a page that
+ * was made since. */
+static bool is_known_missing(const struct page_get *g)
+{
+    const struct page_domain *d = g->target.domain;
+    if (g->found != FOUND_NOTHING || g->read.which.select != SELECT_LATEST || !get_can_be_made(g) ||
+        get_wants_anew(g) || (g->was & WAS_REMADE) != 0 || !page_is_asked(g->service, d))
+        return false;
+    int64_t age_ns = page_missing_age_ns(g->service, d, g->read.which.title);
+    bool asked = (g->was & WAS_CHECKED) != 0 && g->check.why == ERR_OK;
+    return (asked && age_ns != TRUST_NEVER) ||
+           trust_need(&d->trust, get_reader(g), age_ns) == TRUST_FINE;
+}
+
 enum page_get_state get_miss(struct page_get *g)
 {
+    static const struct err_note none = { .text = "the wiki has no such page" };
+    if (look_for_newest(g))
+        return STEP_LOOK;
+    if (is_known_missing(g))
+        return miss_failed(g, ERR_NOT_FOUND, &none, 0);
     if ((g->flags & GET_ONLY_CACHED) != 0)
         return miss_uncached(g);
     if (!g->wait(g, WAIT_OTHERS))

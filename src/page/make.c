@@ -4,7 +4,9 @@
  * (loop) \        \-(yes)-> finish (loop)           ^                        \-(purged)-/
  *       \-(fresh, or unchanged since it was looked for)-/
  *
- * What the origin denies is marked in the store before the put or the end (ask.h). Invariants: one
+ * What the origin denies is marked in the store before the put or the end (ask.h). What it denies
+ * while a render is on its way to the store finds nothing to mark there: so the maker looks at the
+ * cells of trust.h once the render is stored, which are told before the store is. Invariants: one
  * of look, ask, put is under way from start to finish, and whoever ends it hands m on; the maker's
  * calls of the flight, finish among them, are on the loop. */
 #include "page/make.h"
@@ -19,8 +21,10 @@
 #include "page/content.h"
 #include "page/headers.h"
 #include "page/hop.h"
+#include "page/old.h"
 #include "page/tell.h"
 #include "page/travel.h"
+#include "page/trusted.h"
 #include "render/title_rules.h"
 
 #include <stdio.h>
@@ -42,6 +46,8 @@ enum make_flag {
     MAKE_ARRIVED = 1 << 3, /* ask was filled by another server, whose name it has */
     MAKE_TAKE = 1 << 4,    /* what does not arrive is not made */
     MAKE_TOLD = 1 << 5,    /* the other servers are told of it, by name */
+    MAKE_DATED = 1 << 6,   /* with FRESH: somebody may have made it anew meanwhile */
+    MAKE_SETTLES = 1 << 7, /* with DATED: one that is unsettled will not do */
 };
 
 struct make {
@@ -59,6 +65,8 @@ struct make {
     struct page_ask ask; /* its request is filled by another server, too */
     struct page_put put;
     struct page_read read; /* the look before */
+    struct page_hear hear; /* of a render that came too late */
+    struct title_mark mark;
     struct task task;
     err why;
     bool keep; /* the error is worth remembering */
@@ -224,6 +232,55 @@ static void make_end(struct make *m)
     home_post(loop_home(m->service->loop), &m->task);
 }
 
+/* ---- what came too late ---- */
+
+/* Loop. */
+static void late_hidden(struct store_call *c)
+{
+    struct make *m = CONTAINER_OF(c, struct make, hear.call);
+    if (m->why == ERR_OK)
+        begin_again(m);
+    else
+        make_finish(m);
+}
+
+static void late_run(struct task *t)
+{
+    struct make *m = CONTAINER_OF(t, struct make, task);
+    m->hear = (struct page_hear){ .call = { .deadline = page_write_deadline(m->service),
+                                            .home = loop_home(m->service->loop),
+                                            .done = late_hidden },
+                                  .domain = m->target.domain->number,
+                                  .title = m->target.title,
+                                  .marks = &m->mark,
+                                  .marks_count = 1 };
+    store_call_post(page_store_hear(m->service->store, &m->hear), &m->hear.call);
+}
+
+/* False: it did not. Else it is hidden in the store as the wiki says, and nobody is given it. Where
+ * the title's first word came meanwhile, and is another one, the store could not see whether it
+ * denies the render: that is made once more. */
+static bool came_late(struct make *m)
+{
+    struct page_denied d =
+        page_denied_since(m->service, &m->target, m->put.stored.rev, m->put.said_at);
+    bool moved = d.why == RENDER_FINE && m->put.first &&
+                 page_word_moved(m->service, &m->target, m->put.word, m->put.said_at, &d.at);
+    if (d.why == RENDER_FINE && !moved)
+        return false;
+    if (!moved)
+        make_fail(m, page_err_of_render(d.why), "hidden or deleted at the wiki while it was made");
+    m->keep = false;
+    m->mark =
+        (struct title_mark){ .state = d.why == RENDER_SUPPRESSED ? PAGE_SUPPRESSED : PAGE_DELETED,
+                             .first = m->put.stored.rev,
+                             .last = m->put.stored.rev,
+                             .said_at = d.at };
+    m->task.run = late_run;
+    home_post(loop_pool(m->service->loop), &m->task);
+    return true;
+}
+
 /* ---- storing ---- */
 
 /* A change of the page is visible from here on: by how much later than it was made? Each of the two
@@ -246,6 +303,8 @@ static void put_done(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, put.call);
     m->keep = c->why != ERR_SHUTDOWN;
+    if (c->why == ERR_OK && came_late(m))
+        return;
     if (c->why == ERR_OK) {
         count_visible(m);
         value_set(m, m->put.stored, false);
@@ -315,6 +374,7 @@ static void make_put(struct make *m)
     uint64_t rev = m->ask.request.meta.rev;
     bool newest = m->target.has_rev ? render_is_latest(&m->ask.request.meta) : true;
     bool arrived = (m->flags & MAKE_ARRIVED) != 0;
+    const struct render_meta *meta = &m->ask.request.meta;
     m->put = (struct page_put){ .call = { .deadline = page_write_deadline(m->service),
                                           .home = loop_home(m->service->loop),
                                           .done = put_done },
@@ -332,6 +392,7 @@ static void make_put(struct make *m)
                                 .said_at = arrived ? tid_time(m->tid) : m->ask.began,
                                 .heeds = true,
                                 .word = m->ask.has_word ? &m->ask.word : NULL,
+                                .revised = meta->rev == meta->last_rev ? meta->revised_s : 0,
                                 .asked = m->target.has_rev,
                                 .arena = &m->arena };
     if (page_store_put(m->service->store, &m->put) == STORE_LATER)
@@ -387,9 +448,13 @@ static void ask_start(struct make *m)
 static void looked(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, read.call);
+    bool unsettled = (m->flags & MAKE_SETTLES) != 0 && m->read.dated == DATED_UNSETTLED;
+    bool old = c->why == ERR_OK &&
+               page_old(m->target.domain, &m->read, clock_store(m->service->clock)) != OLD_NOT;
+    bool dated = (m->flags & MAKE_DATED) != 0 && (unsettled || old);
     if (m->canceled)
         make_fail(m, ERR_SHUTDOWN, NULL);
-    else if (c->why == ERR_OK)
+    else if (c->why == ERR_OK && !dated)
         value_set(m, m->read.render.name, true);
     if (m->canceled || m->value != NULL)
         make_finish(m);
@@ -410,7 +475,7 @@ static void look_run(struct task *t)
 /* Might it be stored by now? Not if it is what whoever asked looked for in vain. */
 static bool must_look(const struct make *m)
 {
-    return (m->flags & MAKE_FRESH) == 0 &&
+    return (m->flags & (MAKE_FRESH | MAKE_DATED)) != MAKE_FRESH &&
            ((m->flags & MAKE_LOOKED) == 0 || page_changed_since(m->service->changes, m->seen));
 }
 
@@ -470,11 +535,13 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
     return buf_status(out);
 }
 
-/* Not from a time to come. */
+/* Not from a time to come, nor from before the wiki denied it. */
 static bool arrived_in_time(const struct make *m, const struct page_travel *t)
 {
     store_time last = store_time_add(m->ask.began, PAGE_TID_AHEAD_NS);
-    return !store_time_before(last, tid_time(t->name.tid));
+    store_time made = tid_time(t->name.tid);
+    return !store_time_before(last, made) &&
+           page_denied_since(m->service, &m->target, t->name.rev, made).why == RENDER_FINE;
 }
 
 /* Where the wiki is asked for its words, a render without one would never be found too old. */
@@ -533,7 +600,9 @@ static struct make *make_new(const struct page_service *s, const struct page_wis
                                     .settings = wish->settings,
                                     .has_rev = wish->rev != 0,
                                     .name = { .rev = wish->rev } },
-                        .flags = (wish->fresh ? MAKE_FRESH : 0u) | (wish->take ? MAKE_TAKE : 0u) };
+                        .flags = (wish->fresh ? MAKE_FRESH : 0u) | (wish->take ? MAKE_TAKE : 0u) |
+                                 (wish->dated ? MAKE_DATED : 0u) |
+                                 (wish->settles ? MAKE_SETTLES : 0u) };
     if (wish->seen != NULL) {
         m->flags |= MAKE_LOOKED;
         m->seen = *wish->seen;

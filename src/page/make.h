@@ -44,7 +44,9 @@ struct page_wish {
     str title;    /* a key, as the wiki writes it */
     uint64_t rev; /* 0: the latest */
     bool fresh;   /* what is stored is too old */
-    bool take; /* what another server made a moment ago, or ERR_NOT_FOUND: nothing is made here */
+    bool take;  /* what another server made a moment ago, or ERR_NOT_FOUND: nothing is made here */
+    bool dated; /* with fresh: by the wiki's word alone, unless it was made anew meanwhile */
+    bool settles; /* with dated: because it was made too soon after a touch */
     /* As it was seen before it was looked for in vain; NULL: nobody looked. Borrowed until
      * page_make returns */
     const struct page_seen *seen;

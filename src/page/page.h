@@ -13,7 +13,8 @@
  *   hop.h    what another server has
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
  *   listing.h  renders of a title, titles of a domain   changes.h  did a title change since?
- *   trust.h, check.h  how old the wiki's word is, and asking for it   leave.h  private wikis
+ *   trust.h, check.h, trusted.h  how old the wiki's word is, and asking for it
+ *   remake.h  renders that nobody waits for   leave.h  private wikis
  *   Pure: condition.h, range.h, coding.h, etag.h, location.h, profile.h, headers.h, content.h,
  * declared.h, travel.h, bundle.h, json.h, transform_body.h.
  *
@@ -40,6 +41,7 @@ struct page_checks;
 struct page_leaves;
 struct page_looks;
 struct page_quota;
+struct page_remakes;
 struct page_sweeps;
 struct peers;
 
@@ -78,6 +80,7 @@ struct page_domain {
     int64_t rerender_after_ns;      /* one so old is made anew, too; 0, NEVER: for this alone not */
     _Atomic int64_t *redo_ns;       /* store_time: one made before this, too (redo.h); NULL: none */
     struct metric *visible;         /* how long changes took to be stored; NULL: nobody counts */
+    atomic_bool *closed;            /* the wiki said last that it is not for us to read (check.h) */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
     struct page_failures *failures; /* ERR_CODES of them, loop thread; NULL without an origin */
 };
@@ -94,13 +97,14 @@ struct page_service {
     struct flight_shared *shared; /* NULL: no Redis is configured */
     struct peers *peers; /* hop.h: who has what we lack; NULL: nobody is asked. With shared */
     struct page_changes *changes;
-    struct page_trust *trust;   /* NULL: no domain has an origin with api.php */
-    struct page_checks *checks; /* with trust */
-    struct page_leaves *leaves; /* NULL: no domain keeps any */
-    struct page_looks *looks;   /* with trust */
-    struct page_sweeps *sweeps; /* with trust */
-    store_time began;           /* when the server started */
-    struct page_quota *quota;   /* what may be kept for editors */
+    struct page_trust *trust;     /* NULL: no domain has an origin with api.php */
+    struct page_checks *checks;   /* with trust */
+    struct page_remakes *remakes; /* with trust */
+    struct page_leaves *leaves;   /* NULL: no domain keeps any */
+    struct page_looks *looks;     /* with trust */
+    struct page_sweeps *sweeps;   /* with trust */
+    store_time began;             /* when the server started */
+    struct page_quota *quota;     /* what may be kept for editors */
     struct loop *loop;
     struct clock *clock;
     struct log *log;

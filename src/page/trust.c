@@ -304,7 +304,7 @@ store_time trust_doubted_at(const struct trust_cell *c)
 /* Under the lock. */
 static void cell_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
 {
-    if (asked_at.ns > atomic_load_explicit(&c->asked_at, memory_order_relaxed)) {
+    if (asked_at.ns >= atomic_load_explicit(&c->asked_at, memory_order_relaxed)) {
         atomic_store_explicit(&c->says, says, memory_order_release);
         atomic_store_explicit(&c->asked_at, asked_at.ns, memory_order_release);
     }
@@ -316,6 +316,13 @@ void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
     cell_hear(c, asked_at, says);
     shard_unlock(c->shard);
     atomic_store_explicit(&c->wanted, false, memory_order_release);
+}
+
+bool trust_said_since(const struct trust_cell *c, store_time since, uint64_t *says, store_time *at)
+{
+    at->ns = atomic_load_explicit(&c->asked_at, memory_order_acquire);
+    *says = atomic_load_explicit(&c->says, memory_order_acquire);
+    return at->ns > since.ns;
 }
 
 bool trust_hear_word(struct trust_cell *c, const struct title_word *w, bool believe)

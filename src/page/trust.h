@@ -1,8 +1,8 @@
 /* trust.h - how long ago the wiki was asked about a title, and what it said then.
  *
  * Model. What is read has a cell: a title, or one revision of it. The cell says when the last word
- * was asked for, and which it was, as a number (of a title: title_word_hash; of a revision:
- * TRUST_SHOWN or not). Who answers from the store compares that number with what the store has
+ * was asked for, and which it was, as a number (of a title: title_word_hash; of a revision: an
+ * enum trust_shown). Who answers from the store compares that number with what the store has
  * heard: so a word that another one overtook is not trusted. Ready answers hold the cell of their
  * title, and share its trust.
  *   A doubt is a hint that something changed: nothing asked for before it is trusted. The doubt of
@@ -24,7 +24,8 @@
 
 enum { TRUST_CELLS_DEFAULT = 200000 };
 #define TRUST_NEVER INT64_MAX /* an age: it was never asked for */
-enum trust_shown { TRUST_HIDDEN, TRUST_SHOWN };
+/* GONE: it was deleted, or is another title's. */
+enum trust_shown { TRUST_HIDDEN, TRUST_SHOWN, TRUST_GONE };
 
 struct page_trust;
 struct trust_cell;
@@ -64,6 +65,10 @@ void trust_hear(struct trust_cell *c, store_time asked_at, uint64_t says);
 /* The same of a title's word. False: it does not reach the bound, and is not trusted; believe: it
  * is, whatever it reaches. What reaches the bound ends it. */
 bool trust_hear_word(struct trust_cell *c, const struct title_word *w, bool believe);
+/* Was a word asked for after that instant? Then what the last one said, trusted or not, and when it
+ * was asked for. */
+MUST_CHECK bool trust_said_since(const struct trust_cell *c, store_time since, uint64_t *says,
+                                 store_time *at);
 void trust_doubt(struct trust_cell *c, store_time at);
 store_time trust_doubted_at(const struct trust_cell *c); /* ZERO: never */
 /* Of a title: words have to reach this, and what was to be reached before. */

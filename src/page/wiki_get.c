@@ -6,6 +6,8 @@
  * Invariant: one thing is under way, or none; it goes on at home. */
 #include "page/wiki_get.h"
 
+#include "page/trusted.h"
+
 static void wiki_over(struct page_wiki_get *g, enum wiki_outcome outcome)
 {
     struct flight_value *v = g->word == NULL ? NULL : &g->word->v;
@@ -47,6 +49,14 @@ static void wiki_failed(struct page_wiki_get *g, err why, const struct err_note 
         stored_start(g, stale_read);
     else
         wiki_over(g, WIKI_FAILED);
+}
+
+static void wiki_closed(struct page_wiki_get *g)
+{
+    g->why = ERR_DENIED;
+    g->note.text[0] = 0;
+    g->retry_ms = 0;
+    wiki_over(g, WIKI_FAILED);
 }
 
 static void alone_read(struct store_call *c)
@@ -148,6 +158,8 @@ static void stored_alone(struct page_wiki_get *g)
     g->title_seen = g->title.seen;
     if (known && g->title.end == TITLE_BAD)
         bad_title(g);
+    else if (page_is_closed(g->service, g->target.domain))
+        wiki_closed(g);
     else if (g->want == WANT_META)
         stored_start(g, alone_read);
     else

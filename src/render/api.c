@@ -153,6 +153,7 @@ static bool fill(struct arena *a, const json_t *page, const json_t *revision,
         .comment_hidden = comment_hidden,
         .last_rev = last > 0 ? (uint64_t)last : 0,
         .touched_s = api_instant_s(page, "touched"),
+        .revised_s = api_instant_s(revision, "timestamp"),
     };
     if (!copy_texts(a, &m))
         return false;

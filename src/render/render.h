@@ -129,7 +129,8 @@ struct render_content {
 struct render_meta {
     str title; /* as the wiki writes it, DB key */
     uint64_t page_id, rev, parent_rev, last_rev;
-    int64_t touched_s, said_s;  /* by the wiki's clock, in seconds since 1970; 0: not said */
+    /* by the wiki's clock, in seconds since 1970; 0: not said. revised_s: timestamp */
+    int64_t touched_s, said_s, revised_s;
     int64_t namespace_id, size; /* size: of the text in bytes; 0: not said, or empty */
     str user_text, comment, timestamp, page_language, content_model;
     uint64_t user_id;

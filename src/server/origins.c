@@ -9,6 +9,7 @@
 #include "page/leave.h"
 #include "page/look.h"
 #include "page/redo.h"
+#include "page/remake.h"
 #include "page/sweep.h"
 #include "page/tell.h"
 #include "peer/peer.h"
@@ -214,6 +215,8 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         origin_log(d->origin, app->log, d->name);
         d->busy_until_ns = calloc(1, sizeof *d->busy_until_ns);
         INVARIANT(d->busy_until_ns != NULL);
+        d->closed = calloc(1, sizeof *d->closed);
+        INVARIANT(d->closed != NULL);
         d->failures = calloc(ERR_CODES, sizeof *d->failures);
         INVARIANT(d->failures != NULL);
         d->trust = config->trust;
@@ -238,6 +241,7 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
     app->page.checks = page_checks_new(&app->page);
     app->page.looks = page_looks_new(&app->page, c->change.event_recheck_ns, entropy_u64());
     app->page.sweeps = page_sweeps_new(&app->page);
+    app->page.remakes = page_remakes_new(&app->page);
     return ERR_OK;
 }
 
@@ -261,6 +265,8 @@ void origins_reloaded(struct app *app)
 
 void origins_drain(struct app *app)
 {
+    if (app->page.remakes != NULL)
+        page_remakes_stop(app->page.remakes);
     if (app->page.flights != NULL)
         flights_drain(app->page.flights);
     if (app->page.looks != NULL)
@@ -296,6 +302,7 @@ void origins_close(struct app *app, struct page_domain *domains)
     page_looks_free(&app->page.looks);
     page_sweeps_free(&app->page.sweeps);
     page_checks_free(&app->page.checks);
+    page_remakes_free(&app->page.remakes);
     page_leaves_free(&app->page.leaves);
     lists_free(&app->lists);
     peers_free(&app->page.peers);
@@ -309,6 +316,8 @@ void origins_close(struct app *app, struct page_domain *domains)
         domains[i].busy_until_ns = NULL;
         free(domains[i].redo_ns);
         domains[i].redo_ns = NULL;
+        free(domains[i].closed);
+        domains[i].closed = NULL;
         free(domains[i].failures);
         domains[i].failures = NULL;
     }

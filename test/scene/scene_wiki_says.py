@@ -83,6 +83,7 @@ def a_page_made_anew_does_not_bring_back_what_was_deleted(binary):
             origin.delete('A')
             refused(server, 404, 'not_found', 'A', headers=NO_CACHE)
             origin.page('A', (9, 'clean'))
+            server.clock(advance='61s')
             eq(name_of(get(server, 'A'))[0], 9)
             refused(server, 404, 'not_found', 'A', rev)
             refused(server, 404, 'not_found', 'A', rev, tid)

@@ -5,8 +5,18 @@
 #include "app/page/page_request.h"
 #include "base/date.h"
 #include "codec/json_text.h"
+#include "page/trusted.h"
 
 enum { LISTING_LIMIT_DEFAULT = 100 };
+
+/* False: answered. The wiki said last that only some may read it. */
+static bool is_open(struct http_exchange *x, const struct page_request *r)
+{
+    bool closed = page_is_closed(&r->app->page, r->target.domain);
+    if (closed)
+        app_origin_fail(x, ERR_DENIED, NULL, 0);
+    return !closed;
+}
 
 /* ---- history, titles ---- */
 
@@ -49,7 +59,7 @@ static void listing_done(struct store_call *c)
 void app_page_get_listing(struct http_exchange *x, void *app)
 {
     struct listing *l = page_request_new(x, app, sizeof *l);
-    if (l == NULL)
+    if (l == NULL || !is_open(x, &l->r))
         return;
     l->page = (struct page_listing){ .call = { .home = http_home(x), .done = listing_done },
                                      .service = &l->r.app->page,
@@ -89,7 +99,7 @@ static void explain_done(struct store_call *c)
 void app_page_get_explanation(struct http_exchange *x, void *app)
 {
     struct explaining *e = page_request_new(x, app, sizeof *e);
-    if (e == NULL || !page_title_settled(x, &e->r.target))
+    if (e == NULL || !is_open(x, &e->r) || !page_title_settled(x, &e->r.target))
         return;
     e->explain = (struct page_explain){ .call = { .home = http_home(x), .done = explain_done },
                                         .bucket = e->r.target.settings->bucket,

@@ -9,6 +9,7 @@
 #include "loop/sysclock.h"
 #include "page/look.h"
 #include "page/quota.h"
+#include "page/remake.h"
 #include "page/tell.h"
 #include "sites.h"
 
@@ -240,6 +241,7 @@ static void checks_open(struct stage *s)
     s->service.trust = page_trust_new(1000, 1);
     s->service.checks = page_checks_new(&s->service);
     s->service.looks = page_looks_new(&s->service, STAGE_RECHECK_NS, 1);
+    s->service.remakes = page_remakes_new(&s->service);
     s->origin->word = (struct wiki_word){ .state = WORDS_TITLE_THERE,
                                           .page_id = 3,
                                           .rev = 7,
@@ -284,6 +286,7 @@ static void stage_open(struct stage *s, bool has_redis, bool checked)
     store_open(s);
     s->domains[0].origin = o;
     s->domains[0].busy_until_ns = &s->busy_until_ns;
+    s->domains[0].closed = &s->closed;
     s->domains[0].failures = s->failures;
     s->service.loop = s->loop;
     s->service.clock = clock;
@@ -313,6 +316,11 @@ static void stage_open(struct stage *s, bool has_redis, bool checked)
     (void)stage_hand_overs();
 }
 
+void stage_advance(struct stage *s, int64_t seconds)
+{
+    assert_int_equal(sysclock_advance(s->sysclock, seconds * NS_PER_S, NULL), ERR_OK);
+}
+
 /* Again and again on the loop until all is idle, and a turn more. */
 static void end_step(void *ctx)
 {
@@ -328,6 +336,7 @@ static void end_step(void *ctx)
     flights_free(&s->service.flights);
     page_looks_free(&s->service.looks);
     page_checks_free(&s->service.checks);
+    page_remakes_free(&s->service.remakes);
     if (s->service.shared != NULL)
         flight_shared_stop(s->service.shared);
     loop_stop(s->loop);
@@ -337,6 +346,7 @@ static void checks_stop(void *ctx)
 {
     struct stage *s = ctx;
     page_looks_stop(s->service.looks);
+    page_remakes_stop(s->service.remakes);
     page_checks_stop(s->service.checks);
 }
 
@@ -348,9 +358,9 @@ void stage_end(struct stage *s)
     pthread_cond_signal(&w->posted);
     pthread_mutex_unlock(&w->lock);
     assert_int_equal(pthread_join(w->thread, NULL), 0);
-    flights_drain(s->service.flights);
     if (s->checked)
         loop_post(s->loop, checks_stop, s);
+    flights_drain(s->service.flights);
     loop_post(s->loop, end_step, s);
     assert_int_equal(pthread_join(s->loop_thread, NULL), 0);
     bool had_redis = s->service.shared != NULL;
@@ -530,4 +540,32 @@ err stage_order(struct stage *s, struct page_order *o, const char *title)
     awaited_fini(&w.over);
     *o = w.order;
     return why;
+}
+
+static struct page_read look(struct stage *s, const char *title, uint64_t rev)
+{
+    struct arena arena;
+    arena_init(&arena, 1 << 20);
+    struct page_read r = { .bucket = s->settings.bucket,
+                           .arena = &arena,
+                           .heeds = true,
+                           .which = { .domain = s->domains[0].number,
+                                      .title = str_of(title),
+                                      .select = rev == 0 ? SELECT_LATEST : SELECT_REV,
+                                      .name = { .rev = rev } } };
+    assert_int_equal(page_store_read(s->service.store, &r), STORE_DONE);
+    arena_fini(&arena);
+    return r;
+}
+
+err stage_look(struct stage *s, const char *title, uint64_t rev)
+{
+    return look(s, title, rev).call.why;
+}
+
+enum title_dated stage_dated(struct stage *s, const char *title)
+{
+    const struct page_read r = look(s, title, 0);
+    assert_int_equal(r.call.why, ERR_OK);
+    return r.dated;
 }

@@ -35,6 +35,7 @@ struct wiki_says {
     const char *redirect;    /* key of the target; NULL: it is none */
     const char *title;       /* OTHER_TITLE: that */
     uint64_t user_id;        /* whose the cookies are */
+    int64_t revised_s;       /* when the newest revision was made; 0: not said */
 };
 /* What it answers to a transform, and what it was asked; texts of asked until the next. */
 struct wiki_transforms {
@@ -63,6 +64,7 @@ struct stage {
     struct page_settings settings;
     struct page_service service;
     _Atomic int64_t busy_until_ns;
+    atomic_bool closed;
     struct page_failures failures[ERR_CODES];
     bool checked;
     unsigned ups; /* Redis came */
@@ -72,10 +74,14 @@ void stage_begin(struct stage *s, bool has_redis);
 /* Its titles are checked: page 3 stands under each, as wiki_word says. */
 void stage_begin_checked(struct stage *s);
 void stage_end(struct stage *s);
+/* Its clock is moved, and the wiki's with it. */
+void stage_advance(struct stage *s, int64_t seconds);
 
 void wiki_say(struct stage *s, struct wiki_says says);
 /* What is asked waits, until false. */
 void wiki_hold(struct stage *s, bool hold);
+/* What waits goes on waiting; what comes is answered. */
+void wiki_hold_no_more(struct stage *s);
 /* Its rules of titles; NULL: unknown, and asked for in vain. */
 void wiki_rules(struct stage *s, const char *siteinfo_json);
 void wiki_kind(struct stage *s, enum origin_kind kind);
@@ -137,5 +143,9 @@ struct page_name stage_put(struct stage *s, const char *title, uint64_t rev, con
 struct page_name stage_put_bundle(struct stage *s, const char *title, uint64_t rev,
                                   const char *text, const char *parsoid);
 err stage_order(struct stage *s, struct page_order *o, const char *title);
+/* How a look into the store for that revision ends; rev 0: for the latest. */
+err stage_look(struct stage *s, const char *title, uint64_t rev);
+/* Of the latest, which is there. */
+enum title_dated stage_dated(struct stage *s, const char *title);
 
 #endif

@@ -75,6 +75,12 @@ int64_t wiki_now(const struct origin *o)
     return clock_store(o->clock).ns / NS_PER_S;
 }
 
+/* When words come with renders; else 0. */
+static int64_t wiki_said(const struct origin *o)
+{
+    return o->word.page_id == 0 ? 0 : wiki_now(o);
+}
+
 static void fill_render(struct render_request *r, const struct wiki_says *says)
 {
     const char *type = says->type != NULL ? says->type : "text/html; charset=utf-8";
@@ -83,7 +89,8 @@ static void fill_render(struct render_request *r, const struct wiki_says *says)
                                     .rev = r->rev != 0 ? r->rev : says->rev,
                                     .page_id = word->page_id,
                                     .touched_s = word->touched_s,
-                                    .said_s = word->page_id == 0 ? 0 : wiki_now(r->origin),
+                                    .said_s = wiki_said(r->origin),
+                                    .revised_s = says->revised_s,
                                     .last_rev = says->rev };
     r->user_id = says->user_id;
     if (r->want == WANT_META || r->want == WANT_USER)
@@ -117,6 +124,7 @@ static void words_run(struct task *t)
     struct answer_task *a = CONTAINER_OF(t, struct answer_task, task);
     struct render_request *r = a->r;
     enum render_why why = a->says.why;
+    r->meta = (struct render_meta){ .said_s = why == RENDER_NO_PAGE ? wiki_said(r->origin) : 0 };
     if (why == RENDER_OTHER_TITLE)
         r->meta.title = str_of(a->says.title);
     if (why == RENDER_FINE)
@@ -189,6 +197,13 @@ void wiki_hold(struct stage *s, bool hold)
     pthread_mutex_unlock(&o->lock);
     for (unsigned i = 0; i < count; i++)
         wiki_answer(o, o->held[i], says);
+}
+
+void wiki_hold_no_more(struct stage *s)
+{
+    pthread_mutex_lock(&s->origin->lock);
+    s->origin->hold = false;
+    pthread_mutex_unlock(&s->origin->lock);
 }
 
 unsigned wiki_asked(struct stage *s)

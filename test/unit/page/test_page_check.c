@@ -449,6 +449,159 @@ static void a_newest_revision_that_went_down_is_hidden(void **state)
     stage_end(&s);
 }
 
+struct hearing {
+    struct page_hear hear;
+    struct awaited over;
+};
+
+static void hearing_over(struct store_call *c)
+{
+    awaited_tell(&CONTAINER_OF(c, struct hearing, hear.call)->over, c->why);
+}
+
+/* As after the rests of a title: this revision is there, though greater than the wiki's newest. */
+static void hear_there(struct stage *s, uint64_t there)
+{
+    const struct wiki_word says = wiki_word_now(s);
+    const struct title_word w = { .page_id = says.page_id,
+                                  .rev = says.rev,
+                                  .touched = says.touched_s,
+                                  .said = says.touched_s + 100,
+                                  .asked_at = clock_store(s->service.clock) };
+    struct hearing h = { .hear = { .call = { .home = home_here(), .done = hearing_over },
+                                   .domain = s->domains[0].number,
+                                   .title = STR("T"),
+                                   .word = &w,
+                                   .believe = true,
+                                   .there = there } };
+    awaited_init(&h.over);
+    if (page_store_hear(s->service.store, &h.hear) == STORE_LATER)
+        assert_int_equal(awaited_wait(&h.over), ERR_OK);
+    awaited_fini(&h.over);
+    assert_int_equal(h.hear.above, 0);
+}
+
+static void an_imported_history_costs_one_question(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "seven");
+    (void)stage_put(&s, "T", 8, "imported");
+    hear_there(&s, 8);
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.trusted, GET_CHECKED);
+    g = get(&s, 0, GET_STASH);
+    assert_int_equal(g.trusted, GET_TRUSTED);
+    assert_int_equal(wiki_words_asked(&s), 1);
+    stage_end(&s);
+}
+
+static void the_newest_is_found_below_a_revision_of_an_imported_history(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>seven" });
+    assert_non_null(strstr(get(&s, 0, 0).body, "seven"));
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>imported" });
+    assert_non_null(strstr(get(&s, 8, 0).body, "imported"));
+    unsigned asked = wiki_asked(&s);
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.how, HOW_HIT);
+    assert_non_null(strstr(g.body, "seven"));
+    assert_int_equal(wiki_asked(&s), asked);
+    hear_there(&s, 8);
+    struct wiki_word w = wiki_word_now(&s);
+    w.touched_s += 50; /* and it is made anew when the page is touched */
+    wiki_word(&s, w);
+    grow_old(&s);
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>touched" });
+    assert_non_null(strstr(get(&s, 0, 0).body, "touched"));
+    stage_end(&s);
+}
+
+static void what_is_left_below_a_purge_is_not_the_newest(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct asked a;
+    stage_begin_checked(&s);
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>one" });
+    assert_non_null(strstr(get(&s, 0, 0).body, "one"));
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>two" });
+    asked_init(&a, &s, "T");
+    a.get.flags |= GET_NO_CACHE;
+    asked_start(&a);
+    assert_int_equal(asked_wait(&a), GOT_CONTENT);
+    struct page_order purge = { .kind = ORDER_PURGE,
+                                .has_rev = true,
+                                .has_tid = true,
+                                .name = a.get.read.render.name,
+                                .elsewhere = true };
+    asked_fini(&a);
+    assert_int_equal(stage_order(&s, &purge, "T"), ERR_OK);
+    assert_int_equal(purge.purged, 1);
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>three" });
+    assert_non_null(strstr(get(&s, 0, 0).body, "three"));
+    stage_end(&s);
+}
+
+/* Negative memory is of the latest alone. */
+static void a_missing_page_is_asked_for_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    wiki_say(&s, (struct wiki_says){ .why = RENDER_NO_PAGE });
+    assert_int_equal(get(&s, 0, 0).why, ERR_NOT_FOUND);
+    assert_int_equal(get(&s, 0, 0).why, ERR_NOT_FOUND);
+    assert_int_equal(get(&s, 0, GET_STASH).why, ERR_NOT_FOUND);
+    assert_int_equal(get(&s, 0, GET_ONLY_CACHED).why, ERR_NOT_FOUND);
+    assert_int_equal(wiki_asked(&s), 1);
+    assert_int_equal(get(&s, 5, 0).why, ERR_NOT_FOUND);
+    assert_int_equal(get(&s, 0, GET_NO_CACHE).why, ERR_NOT_FOUND);
+    assert_int_equal(wiki_asked(&s), 3);
+    grow_old(&s);
+    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = TEXT });
+    assert_int_equal(get(&s, 0, 0).outcome, GOT_CONTENT);
+    stage_end(&s);
+}
+
+static void a_page_found_missing_by_a_check_is_not_asked_for_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    wiki_word(&s, (struct wiki_word){ .state = WORDS_TITLE_MISSING });
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(get(&s, 0, 0).why, ERR_NOT_FOUND);
+    assert_int_equal(wiki_words_asked(&s), 1);
+    assert_int_equal(wiki_asked(&s), 0);
+    stage_end(&s);
+}
+
+static void a_closed_wiki_is_given_by_nobody(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0, 0);
+    grow_old(&s);
+    struct wiki_word w = wiki_word_now(&s);
+    w.why = RENDER_DENIED;
+    wiki_word(&s, w);
+    assert_int_equal(get(&s, 0, 0).why, ERR_DENIED);
+    assert_int_equal(get(&s, 0, GET_STASH).why, ERR_DENIED);
+    assert_int_equal(get(&s, 7, 0).why, ERR_DENIED);
+    s.domains[0].trust.ttl_ns = 60 * NS_PER_S; /* what was trusted is not, either */
+    assert_int_equal(get(&s, 0, 0).why, ERR_DENIED);
+    assert_int_equal(get(&s, 0, GET_ONLY_CACHED).why, ERR_DENIED);
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +622,12 @@ int main(void)
         cmocka_unit_test(a_reader_does_not_wait_for_what_is_a_little_old),
         cmocka_unit_test(a_copy_that_is_behind_hides_nothing),
         cmocka_unit_test(a_newest_revision_that_went_down_is_hidden),
+        cmocka_unit_test(an_imported_history_costs_one_question),
+        cmocka_unit_test(the_newest_is_found_below_a_revision_of_an_imported_history),
+        cmocka_unit_test(what_is_left_below_a_purge_is_not_the_newest),
+        cmocka_unit_test(a_missing_page_is_asked_for_once),
+        cmocka_unit_test(a_page_found_missing_by_a_check_is_not_asked_for_again),
+        cmocka_unit_test(a_closed_wiki_is_given_by_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

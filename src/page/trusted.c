@@ -1,0 +1,93 @@
+/* trusted.c - looks at cells for reads, makings and transforms. */
+#include "page/trusted.h"
+
+#include "title/word.h"
+
+bool page_is_closed(const struct page_service *s, const struct page_domain *d)
+{
+    return page_is_asked(s, d) && atomic_load(d->closed);
+}
+
+static struct trust_cell *cell_hold(const struct page_service *s, const struct page_domain *d,
+                                    str title, uint64_t rev)
+{
+    const struct trust_key k = { .domain = d->number, .title = title, .rev = rev };
+    return page_trust_hold(s->trust, &k);
+}
+
+static struct page_trusted look_at(const struct page_service *s, const struct page_domain *d,
+                                   str title, uint64_t rev, uint64_t says)
+{
+    struct trust_cell *c = cell_hold(s, d, title, rev);
+    return (struct page_trusted){ .cell = c,
+                                  .says = says,
+                                  .age_ns = trust_age_ns(c, says, clock_store(s->clock)) };
+}
+
+struct page_trusted page_trusted_look(const struct page_service *s, const struct page_domain *d,
+                                      const struct page_read *r, bool named)
+{
+    uint64_t rev = r->render.name.rev;
+    bool newest = r->heard && !r->word.missing && r->word.rev == rev;
+    if (named && !newest)
+        return look_at(s, d, r->which.title, rev, TRUST_SHOWN);
+    struct page_trusted l =
+        look_at(s, d, r->which.title, 0, r->heard ? title_word_hash(&r->word) : 0);
+    if (!r->heard)
+        l.age_ns = TRUST_NEVER;
+    if (!named || l.age_ns <= d->trust.ttl_ns)
+        return l;
+    trust_release(&l.cell);
+    return look_at(s, d, r->which.title, rev, TRUST_SHOWN);
+}
+
+struct page_trusted page_trusted_rev(const struct page_service *s, const struct page_target *t,
+                                     uint64_t rev)
+{
+    return look_at(s, t->domain, t->title, rev, TRUST_SHOWN);
+}
+
+/* All words that a page is missing are one. */
+static uint64_t says_missing(void)
+{
+    return title_word_hash(&(struct title_word){ .missing = true });
+}
+
+int64_t page_missing_age_ns(const struct page_service *s, const struct page_domain *d, str title)
+{
+    struct page_trusted l = look_at(s, d, title, 0, says_missing());
+    trust_release(&l.cell);
+    return l.age_ns;
+}
+
+/* False: nothing was said since. */
+static bool said_since(const struct page_service *s, const struct page_target *t, uint64_t rev,
+                       store_time since, uint64_t *says, store_time *at)
+{
+    struct trust_cell *c = cell_hold(s, t->domain, t->title, rev);
+    bool said = trust_said_since(c, since, says, at);
+    trust_release(&c);
+    return said;
+}
+
+struct page_denied page_denied_since(const struct page_service *s, const struct page_target *t,
+                                     uint64_t rev, store_time since)
+{
+    struct page_denied d = { .why = RENDER_FINE };
+    uint64_t says;
+    if (!page_is_asked(s, t->domain))
+        return d;
+    if (said_since(s, t, 0, since, &says, &d.at) && says == says_missing())
+        d.why = RENDER_NO_PAGE;
+    else if (said_since(s, t, rev, since, &says, &d.at) && says != TRUST_SHOWN)
+        d.why = says == TRUST_HIDDEN ? RENDER_SUPPRESSED : RENDER_NO_REVISION;
+    return d;
+}
+
+bool page_word_moved(const struct page_service *s, const struct page_target *t,
+                     const struct title_word *word, store_time since, store_time *at)
+{
+    uint64_t says;
+    return page_is_asked(s, t->domain) && said_since(s, t, 0, since, &says, at) &&
+           says != title_word_hash(word);
+}
