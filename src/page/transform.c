@@ -2,6 +2,7 @@
  *
  *   SETTLE the title -> RULES, to know whether the origin transforms at all
  *     |-> USER: whose the cookies are
+ *     |     /-> CHECK: may it still be given? -> FIND once more, or END
  *     \-> FIND the original (pool) -> WRITE what is asked (pool) -> ASK the origin (loop)
  *           |-> HOP: not here. Has another server it? -> WRITE
  *           \-> END: not stored         FATE: is the page gone? <-/ |  \-> END
@@ -34,7 +35,6 @@ static const struct {
 static enum transform_phase settle_enter(struct page_transform *t);
 static enum transform_phase rules_enter(struct page_transform *t);
 static enum transform_phase user_enter(struct page_transform *t);
-static enum transform_phase find_enter(struct page_transform *t);
 static enum transform_phase write_enter(struct page_transform *t);
 static enum transform_phase ask_enter(struct page_transform *t);
 static enum transform_phase unwrap_enter(struct page_transform *t);
@@ -53,14 +53,16 @@ static const struct {
     [PHASE_RULES] = { rules_enter, PLACE_HERE,
                       BIT(PHASE_RULES) | BIT(PHASE_USER) | BIT(PHASE_FIND) | BIT(PHASE_END) },
     [PHASE_USER] = { user_enter, PLACE_HERE, BIT(PHASE_FIND) | BIT(PHASE_END) },
-    [PHASE_FIND] = { find_enter, PLACE_POOL, BIT(PHASE_HOP) | BIT(PHASE_WRITE) | BIT(PHASE_END) },
+    [PHASE_FIND] = { transform_find_enter, PLACE_POOL,
+                     BIT(PHASE_CHECK) | BIT(PHASE_HOP) | BIT(PHASE_WRITE) | BIT(PHASE_END) },
+    [PHASE_CHECK] = { transform_check_enter, PLACE_HERE, BIT(PHASE_FIND) | BIT(PHASE_END) },
     [PHASE_HOP] = { transform_hop_enter, PLACE_HERE, BIT(PHASE_WRITE) | BIT(PHASE_END) },
     [PHASE_WRITE] = { write_enter, PLACE_HERE, BIT(PHASE_ASK) | BIT(PHASE_END) },
     [PHASE_ASK] = { ask_enter, PLACE_LOOP,
                     BIT(PHASE_UNWRAP) | BIT(PHASE_KEEP) | BIT(PHASE_FATE) | BIT(PHASE_END) },
     [PHASE_UNWRAP] = { unwrap_enter, PLACE_POOL, BIT(PHASE_END) },
     [PHASE_KEEP] = { transform_keep_enter, PLACE_POOL, BIT(PHASE_END) },
-    [PHASE_FATE] = { fate_enter, PLACE_HERE, BIT(PHASE_END) },
+    [PHASE_FATE] = { fate_enter, PLACE_LOOP, BIT(PHASE_END) },
     [PHASE_END] = { end_enter, PLACE_HOME, 0 },
 };
 
@@ -133,6 +135,7 @@ static str origin_words(struct page_transform *t)
 static enum transform_phase end_enter(struct page_transform *t)
 {
     buf_fini(&t->sent);
+    trust_release(&t->trusted.cell);
     if (t->outcome == TRANSFORM_REFUSED)
         t->words = origin_words(t);
     t->done(t);
@@ -141,7 +144,6 @@ static enum transform_phase end_enter(struct page_transform *t)
 
 /* ---- what the origin said ---- */
 
-/* The origin knows the revision no more: since when? */
 static enum transform_phase fate_judge(struct page_transform *t, enum render_why why)
 {
     if (why == RENDER_NO_PAGE || why == RENDER_NO_REVISION)
@@ -150,39 +152,34 @@ static enum transform_phase fate_judge(struct page_transform *t, enum render_why
         return transform_end(t, TRANSFORM_HIDDEN);
     if (why == RENDER_FINE)
         return transform_end_why(t, TRANSFORM_ORIGIN_FAILED, ERR_UNAVAILABLE, NULL);
-    return origin_failed(t, why, &t->meta.note, t->meta.retry_after_s);
+    return origin_failed(t, why, &t->fate.request.note, t->fate.request.retry_after_s);
 }
 
-static void fate_told(struct render_request *r, enum render_why why)
+static void fate_told(struct page_ask *a)
 {
-    struct page_transform *t = CONTAINER_OF(r, struct page_transform, meta);
-    transform_go(t, fate_judge(t, why));
+    struct page_transform *t = CONTAINER_OF(a, struct page_transform, fate);
+    transform_go(t, fate_judge(t, a->why));
+}
+
+/* Asked as anybody is, without cookies: others hear of it, too. */
+static enum transform_phase fate_enter(struct page_transform *t)
+{
+    t->of_fate = t->target;
+    t->of_fate.has_rev = true;
+    t->of_fate.name.rev = t->ask.rev;
+    t->fate = (struct page_ask){ .service = t->service,
+                                 .target = &t->of_fate,
+                                 .want = WANT_META,
+                                 .deadline = t->deadline,
+                                 .arena = t->arena,
+                                 .done = fate_told };
+    page_ask_start(&t->fate);
+    return PHASE_WAITS;
 }
 
 static str cookie_of(const struct page_transform *t)
 {
     return t->target.domain->forward_cookies ? t->cookie : STR_NONE;
-}
-
-/* Asks for more than the transform. */
-static enum transform_phase meta_start(struct page_transform *t, enum render_want want,
-                                       void (*done)(struct render_request *r, enum render_why why))
-{
-    t->meta = (struct render_request){ .origin = t->target.domain->origin,
-                                       .want = want,
-                                       .title = t->target.title,
-                                       .rev = t->ask.rev,
-                                       .cookie = cookie_of(t),
-                                       .deadline = t->deadline,
-                                       .arena = t->arena,
-                                       .done = done };
-    render_start(&t->meta);
-    return PHASE_WAITS;
-}
-
-static enum transform_phase fate_enter(struct page_transform *t)
-{
-    return meta_start(t, WANT_META, fate_told);
 }
 
 /* A bundle that is answered as HTML. */
@@ -244,6 +241,11 @@ static enum transform_phase asked_judge(struct page_transform *t, enum render_wh
         return transform_end(t, TRANSFORM_REFUSED);
     if (why != RENDER_FINE)
         return origin_failed(t, why, &r->note, r->retry_after_s);
+    struct page_denied denied = { .why = RENDER_FINE };
+    if (r->rev != 0)
+        denied = page_denied_since(t->service, &t->target, r->rev, t->began);
+    if (denied.why != RENDER_FINE)
+        return fate_judge(t, denied.why);
     if (is_kept(t))
         return PHASE_KEEP;
     if (makes_bundle(t))
@@ -309,96 +311,6 @@ static enum transform_phase write_enter(struct page_transform *t)
     return why == ERR_OK ? PHASE_ASK : transform_end_why(t, TRANSFORM_FAILED, why, NULL);
 }
 
-/* ---- the original ---- */
-
-static err part_take(struct page_transform *t, const struct page_body *from,
-                     struct transform_part *out)
-{
-    if (from->pieces_count == 0)
-        return ERR_OK;
-    if (!headers_find(from->headers, STR("content-type"), &out->type))
-        out->type = STR("");
-    return page_body_raw(from, t->arena, &out->body);
-}
-
-enum transform_phase transform_original_judge(struct page_transform *t)
-{
-    t->original.title = t->target.title;
-    t->original.rev = t->original_name.name.rev;
-    if (t->original.html.body.p != NULL &&
-        transform_parsoid_has_ids(t->arena, t->original.data_parsoid.body))
-        return PHASE_WRITE;
-    err_note_set(&t->note, "the stored render has no html, or no data-parsoid with ids");
-    return transform_end(t, TRANSFORM_BAD_ORIGINAL);
-}
-
-static enum transform_phase original_take(struct page_transform *t)
-{
-    struct transform_part *const parts[] = { &t->original.html, &t->original.data_parsoid,
-                                             &t->original.wikitext };
-    err why = ERR_OK;
-    for (unsigned i = 0; i < t->read.wanted_count && why == ERR_OK; i++)
-        why = part_take(t, &t->read.bodies[i], parts[i]);
-    return why == ERR_OK ? transform_original_judge(t)
-                         : transform_end_why(t, TRANSFORM_ORIGINAL_FAILED, why, NULL);
-}
-
-/* It is in neither place, or its time here was up. */
-enum transform_phase transform_original_missing(struct page_transform *t)
-{
-    return t->why == ERR_NOT_FOUND ? transform_end(t, TRANSFORM_NO_ORIGINAL)
-                                   : transform_end(t, TRANSFORM_ORIGINAL_FAILED);
-}
-
-static void original_start(struct page_transform *t, bool preview);
-
-/* Where the tag says first, then in the other place. */
-static void original_read(struct store_call *c)
-{
-    struct page_transform *t = CONTAINER_OF(c, struct page_transform, read.call);
-    bool missing = c->why == ERR_NOT_FOUND || c->why == ERR_GONE;
-    if (!t->elsewhere || !missing || (c->why == ERR_GONE && t->why == ERR_NOT_FOUND)) {
-        t->why = c->why;
-        t->trace = t->read.trace;
-    }
-    if (missing && !t->elsewhere) {
-        t->elsewhere = true;
-        original_start(t, !t->original_name.stash);
-        return;
-    }
-    transform_go(t, t->why == ERR_OK       ? original_take(t)
-                    : transform_may_hop(t) ? PHASE_HOP
-                                           : transform_original_missing(t));
-}
-
-static void original_start(struct page_transform *t, bool preview)
-{
-    const struct page_service *s = t->service;
-    t->read = (struct page_read){ .call = { .home = loop_pool(s->loop), .done = original_read },
-                                  .bucket = preview ? s->previews : t->target.settings->bucket,
-                                  .which = { .domain = t->target.domain->number,
-                                             .select = SELECT_EXACT,
-                                             .name = t->original_name.name,
-                                             .title = preview ? t->kept_title : t->target.title,
-                                             .deleted_too = true }, /* who edits it still may save
-                                                                       it anew */
-                                  .arena = t->arena,
-                                  .wanted_count = preview ? 3 : 2,
-                                  .wanted = { STR("html"), STR("data-parsoid"), STR("wikitext") } };
-    if (preview)
-        t->read.which.name.rev += PAGE_PREVIEW_REVS;
-    store_call_then(page_store_read(s->store, &t->read), &t->read.call);
-}
-
-static enum transform_phase find_enter(struct page_transform *t)
-{
-    if (!t->has_original)
-        return PHASE_WRITE;
-    t->why = ERR_OK;
-    original_start(t, t->original_name.stash);
-    return PHASE_WAITS;
-}
-
 /* ---- before anything is looked for ---- */
 
 static enum transform_phase user_judge(struct page_transform *t, enum render_why why)
@@ -416,9 +328,19 @@ static void user_told(struct render_request *r, enum render_why why)
     transform_go(t, user_judge(t, why));
 }
 
+/* The cookies of whom? */
 static enum transform_phase user_enter(struct page_transform *t)
 {
-    return meta_start(t, WANT_USER, user_told);
+    t->meta = (struct render_request){ .origin = t->target.domain->origin,
+                                       .want = WANT_USER,
+                                       .title = t->target.title,
+                                       .rev = t->ask.rev,
+                                       .cookie = cookie_of(t),
+                                       .deadline = t->deadline,
+                                       .arena = t->arena,
+                                       .done = user_told };
+    render_start(&t->meta);
+    return PHASE_WAITS;
 }
 
 /* The title stands as the wiki writes it. */

@@ -6,6 +6,11 @@
  * goes to the wiki with the HTML, so that what was not touched comes back as it was. html to html
  * brings that render itself up to date (red links, a variant of its language), which an origin does
  * between bundles.
+ *   Before an original is used, the wiki is asked whether its text may still be given; a word of
+ * TRUST_EDITOR_NS ago will do. Where no word comes, it is used as it is stored: the wiki finds
+ * conflicts at the save, and says itself that a page was deleted. The store hears what a transform
+ * is told of a revision. What comes of a transform is not given when the revision was hidden or
+ * deleted meanwhile.
  *   An original that is not here may be at another server (hop.h), which is asked once.
  *   Transformed wikitext that is to be kept (fields.stash) stands in a bucket of its own, under a
  * tag that comes out. What was made with a user's cookies is kept for that user alone, as the wiki
@@ -13,10 +18,12 @@
 #ifndef PAGE_TRANSFORM_H
 #define PAGE_TRANSFORM_H
 
+#include "page/ask.h"
 #include "page/etag.h"
 #include "page/hop.h"
 #include "page/title.h"
 #include "page/transform_body.h"
+#include "page/trusted.h"
 
 enum transform_kind {
     HTML_TO_WIKITEXT,
@@ -88,7 +95,10 @@ struct page_transform {
     unsigned phase;
     struct page_edited original_name;
     bool has_original;
-    bool elsewhere; /* the original is looked for in the other place */
+    bool elsewhere;              /* the original is looked for in the other place */
+    bool checked;                /* the wiki was asked for its word on it */
+    struct page_trusted trusted; /* it is; cell NULL: nobody looked */
+    struct page_check check;
     bool asking;
     bool full;
     str kept_title; /* under which what is kept for who asks stands */
@@ -100,7 +110,9 @@ struct page_transform {
     struct buf sent;            /* what the origin is asked with */
     enum transform_holds holds; /* of html to wikitext */
     struct transform_request ask;
-    struct render_request meta;
+    struct render_request meta; /* of the user */
+    struct page_target of_fate;
+    struct page_ask fate;
     struct render_content parts[TRANSFORM_PARTS_MAX];
     unsigned parts_count;
     store_time began;

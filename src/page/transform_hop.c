@@ -17,12 +17,12 @@ static void part_take(struct page_transform *t, const struct render_content *c)
 static enum transform_phase hop_judge(struct page_transform *t)
 {
     const struct page_hop *h = &t->hop;
-    if (h->why == ERR_NOT_FOUND)
-        return transform_original_missing(t);
     if (h->why == ERR_GONE) {
+        t->why = ERR_GONE;
         t->trace = h->trace;
-        return transform_end_why(t, TRANSFORM_ORIGINAL_FAILED, ERR_GONE, NULL);
     }
+    if (h->why == ERR_NOT_FOUND || h->why == ERR_GONE)
+        return transform_original_missing(t);
     if (h->why == ERR_UNAVAILABLE)
         return transform_end_why(t, TRANSFORM_ORIGIN_FAILED, ERR_UNAVAILABLE, &h->note);
     if (h->why != ERR_OK)

@@ -13,6 +13,7 @@ enum transform_phase {
     PHASE_USER,
     PHASE_FIND,
     PHASE_HOP,
+    PHASE_CHECK,
     PHASE_WRITE,
     PHASE_ASK,
     PHASE_UNWRAP,
@@ -27,6 +28,9 @@ enum transform_phase transform_end(struct page_transform *t, enum transform_outc
 enum transform_phase transform_end_why(struct page_transform *t, enum transform_outcome outcome,
                                        err why, const struct err_note *note);
 
+/* transform_original.c */
+enum transform_phase transform_find_enter(struct page_transform *t);
+enum transform_phase transform_check_enter(struct page_transform *t);
 /* The original is there, in parts. */
 enum transform_phase transform_original_judge(struct page_transform *t);
 /* It is in neither place here, or its time here was up. */

@@ -139,11 +139,17 @@ def a_render_that_is_not_there_cannot_be_edited(binary):
             origin.fault('transform', status_of(404))
             problem(post(server, target('html', 'wikitext', 'A', 7), {'html': html}, {'If-Match': etag}), 409,
                     'restricted')
-            origin.delete('A')
-            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': html}, {'If-Match': etag}), 410, 'deleted')
+            origin.delete('A')      # what was hidden stays so
+            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': html}, {'If-Match': etag}), 409, 'restricted')
+            origin.page('B', (9, 'second'))
+            loaded = get(server, 'B')
+            origin.delete('B')
+            problem(post(server, target('html', 'wikitext', 'B', 9), {'html': loaded.body.decode()},
+                         {'If-Match': loaded.headers['ETag']}), 410, 'deleted')
             origin.fault('transform', None)
             eq(server.request('DELETE', path('all', 'A')).status, 204)
             problem(post(server, target('html', 'wikitext', 'A', 7), {'html': html}, {'If-Match': etag}), 410, 'purged')
+            origin.page('A', (8, 'put'))
             server.request('PUT', path('html', 'A', 8), {'Content-Type': 'text/html'}, b'<p>put</p>')
             put = get(server, 'A').headers['ETag']
             problem(post(server, target('html', 'wikitext', 'A', 8), {'html': 'x'}, {'If-Match': put}), 400,

@@ -317,6 +317,103 @@ static void what_the_wiki_says_instead_is_told(void **state)
     stage_end(&s);
 }
 
+/* A transform of a stored render, after so long. */
+static enum transform_outcome transform_checked(struct stage *s, const char *tag)
+{
+    struct transforming g;
+    transform_init(&g, s, HTML_TO_WIKITEXT, "T", 6);
+    g.page.tag = str_of(tag);
+    enum transform_outcome outcome = transform_run(&g);
+    arena_fini(&g.arena);
+    return outcome;
+}
+
+/* Revision 6, which is not the wiki's newest; nothing is trusted of it yet. */
+static void begin_checked(struct stage *s, char tag[PAGE_TAG_BYTES + 1])
+{
+    stage_begin_checked(s);
+    put_bundle(s, "T", 6, "{\"ids\":{}}", tag);
+}
+
+static void an_original_is_used_once_the_wiki_says_that_it_may_be(void **state)
+{
+    (void)state;
+    struct stage s;
+    char tag[PAGE_TAG_BYTES + 1];
+    begin_checked(&s, tag);
+    assert_int_equal(transform_checked(&s, tag), TRANSFORM_DONE);
+    assert_int_equal(wiki_words_asked(&s), 1);
+    const struct trust_key k = { .domain = s.domains[0].number, .title = STR("T"), .rev = 6 };
+    struct trust_cell *c = page_trust_hold(s.service.trust, &k);
+    trust_doubt(c, clock_store(s.service.clock));
+    trust_release(&c);
+    unsigned asked = wiki_asked(&s);
+    struct wiki_word w = wiki_word_now(&s);
+    w.shown = WORDS_REVISION_HIDDEN;
+    wiki_word(&s, w);
+    assert_int_equal(transform_checked(&s, tag), TRANSFORM_HIDDEN);
+    assert_int_equal(stage_look(&s, "T", 6), ERR_GONE);
+    assert_int_equal(transform_checked(&s, tag), TRANSFORM_HIDDEN); /* as it is marked */
+    assert_int_equal(wiki_words_asked(&s), 2);
+    assert_int_equal(wiki_asked(&s), asked); /* nothing went to the wiki */
+    stage_end(&s);
+}
+
+/* The page was moved, or deleted: the wiki says which. */
+static void an_original_of_a_page_that_went_is_left_to_the_wiki(void **state)
+{
+    (void)state;
+    struct stage s;
+    char tag[PAGE_TAG_BYTES + 1];
+    begin_checked(&s, tag);
+    struct wiki_word w = wiki_word_now(&s);
+    w.shown = WORDS_REVISION_MISSING;
+    wiki_word(&s, w);
+    assert_int_equal(transform_checked(&s, tag), TRANSFORM_DONE);
+    assert_int_equal(stage_look(&s, "T", 6), ERR_GONE);
+    wiki_transforms(&s)->why = RENDER_NO_REVISION;
+    wiki_say(&s, (struct wiki_says){ .why = RENDER_NO_REVISION });
+    assert_int_equal(transform_checked(&s, tag), TRANSFORM_DELETED);
+    stage_end(&s);
+}
+
+static void a_wiki_without_words_leaves_the_original(void **state)
+{
+    (void)state;
+    struct stage s;
+    char tag[PAGE_TAG_BYTES + 1];
+    begin_checked(&s, tag);
+    struct wiki_word w = wiki_word_now(&s);
+    w.why = RENDER_FAILED;
+    wiki_word(&s, w);
+    assert_int_equal(transform_checked(&s, tag), TRANSFORM_DONE);
+    stage_end(&s);
+}
+
+static void what_a_transform_is_told_is_heard(void **state)
+{
+    (void)state;
+    static const struct {
+        enum render_why fate;
+        enum transform_outcome outcome;
+    } cases[] = { { RENDER_SUPPRESSED, TRANSFORM_HIDDEN },
+                  { RENDER_NO_REVISION, TRANSFORM_DELETED },
+                  { RENDER_NO_PAGE, TRANSFORM_DELETED } };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct stage s;
+        struct transforming g;
+        char tag[PAGE_TAG_BYTES + 1];
+        begin_checked(&s, tag);
+        wiki_transforms(&s)->why = RENDER_NO_REVISION;
+        wiki_say(&s, (struct wiki_says){ .why = cases[i].fate });
+        transform_init(&g, &s, WIKITEXT_TO_LINT, "T", 6);
+        assert_int_equal(transform_run(&g), cases[i].outcome);
+        arena_fini(&g.arena);
+        assert_int_equal(stage_look(&s, "T", 6), ERR_GONE);
+        stage_end(&s);
+    }
+}
+
 static void leave_on_loop(void *ctx)
 {
     struct transforming *g = ctx;
@@ -442,6 +539,10 @@ int main(void)
         cmocka_unit_test(what_is_kept_is_its_users_alone),
         cmocka_unit_test(what_finds_no_room_is_not_kept),
         cmocka_unit_test(what_the_wiki_says_instead_is_told),
+        cmocka_unit_test(an_original_is_used_once_the_wiki_says_that_it_may_be),
+        cmocka_unit_test(an_original_of_a_page_that_went_is_left_to_the_wiki),
+        cmocka_unit_test(a_wiki_without_words_leaves_the_original),
+        cmocka_unit_test(what_a_transform_is_told_is_heard),
         cmocka_unit_test(who_leaves_ends_it),
         cmocka_unit_test(titles_and_rules_come_first),
         cmocka_unit_test(what_cannot_be_asked_is_refused_before_anything_is_done),
