@@ -9,7 +9,8 @@ Core's own routes too (kind rest): renders out of a cache that a purge empties, 
 
 Kinds of calls: siteinfo, meta, user, leave, words, revisions, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
 of a kind meet instead of an answer: origin.fault('render', cut) until origin.fault('render', None). A gate lets
-calls of a kind arrive and wait: with origin.gate('render') as gate: ... gate.open(). Everything has a deadline.
+calls of a kind arrive and wait: with origin.gate('render') as gate: ... gate.open(). What waits is answered by what is
+there when the gate opens; with origin.gate('render', written=True) by what was there when it came. Everything has a deadline.
 """
 import collections
 import contextlib
@@ -27,6 +28,11 @@ NAMESPACES = {0: '', 1: 'Talk', 2: 'User', 3: 'User_talk', 4: 'Project', 5: 'Pro
               10: 'Template', 11: 'Template_talk', 14: 'Category', 15: 'Category_talk', -1: 'Special', -2: 'Media'}
 
 TOUCHED = '2026-01-01T00:00:00Z'
+
+def instant(ahead=0):
+    """Now, so many seconds ahead, as a wiki writes it."""
+    return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + ahead))
+
 
 Revision = collections.namedtuple('Revision', 'rev text hidden')
 
@@ -108,6 +114,11 @@ def status_of(code, **extra):
     return fault
 
 
+def denied(handler, status, headers, body):
+    """As api.php of a wiki that only some may read."""
+    handler.answer(200, headers, b'{"error": {"code": "readapidenied", "info": "You need read permission."}}')
+
+
 def once(fault):
     """The next call meets the fault, those after it do not."""
     met = []
@@ -119,7 +130,8 @@ def once(fault):
 
 
 class Gate:
-    def __init__(self):
+    def __init__(self, written=False):
+        self.written = written
         self._opened = threading.Event()
         self._lock = threading.Lock()
         self.waiting = 0
@@ -145,6 +157,9 @@ class Origin:
         self.core_transforms = False    # has core's routes /v1/transform/...
         self.touched = {}           # title -> when a template of it changed last, as the wiki writes instants
         self.cache = {}             # what core's routes answer with: rev -> html
+        self.ahead = 0              # by so many seconds its clock is ahead of ours
+        self.edited = {}            # title -> when its revisions were made
+        self.ids = {}               # title -> the id of its page, where that is not page_id's own
         self.users = {}             # Cookie -> the id of its user
         self.bot = None             # a private wiki: the Authorization that may read everything
         self.readers = {}           # of a private wiki: Cookie or Authorization -> titles it may read; None: all
@@ -214,7 +229,7 @@ class Origin:
                 f'<p id="mwAg" about="#mwt1">{text}{self.stamp}</p></body></html>')
 
     def page_id(self, title):
-        return 1000 + sum(map(ord, title))
+        return self.ids.get(title, 1000 + sum(map(ord, title)))
 
     def find(self, title, rev):
         return next((r for r in self.pages.get(title, []) if r.rev == rev), None)
@@ -233,8 +248,8 @@ class Origin:
             self._faults[kind] = fault
 
     @contextlib.contextmanager
-    def gate(self, kind):
-        gate = Gate()
+    def gate(self, kind, written=False):
+        gate = Gate(written)
         with self._lock:
             self._gates[kind] = gate
         try:
@@ -249,15 +264,18 @@ class Origin:
         with self._lock:
             self._gates.pop(kind, None)
 
-    def meet(self, kind, path, headers, body):
+    def meet(self, kind, path, headers, body, answer):
+        """The fault that the call meets, and what it is answered."""
         with self._lock:
             self.calls[kind] += 1
             self.seen.append((kind, path, headers, body))
             gate = self._gates.get(kind)
+        written = answer() if gate and gate.written else None
         if gate:
             gate.enter()
         with self._lock:
-            return self._faults.get(kind)
+            fault = self._faults.get(kind)
+        return fault, written or answer()
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -313,8 +331,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def handle_call(self, body):
         path, _, query = self.path.partition('?')
         kind, answer = self.route(path, query, body)
-        fault = self.wiki.meet(kind, self.path, {n.lower(): v for n, v in self.headers.items()}, body)
-        status, headers, reply = answer() if self.may_read() else self.denied()
+        def allowed():
+            return answer() if self.may_read() else self.denied()
+        fault, got = self.wiki.meet(kind, self.path, {n.lower(): v for n, v in self.headers.items()}, body, allowed)
+        status, headers, reply = got
         if isinstance(reply, (dict, list)):
             reply = json.dumps(reply).encode()
         (fault or _Handler.answer)(self, status, headers, reply)
@@ -369,7 +389,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         reply = {'siteinfo': lambda: self.siteinfo(), 'user': lambda: self.user(), 'meta': lambda: self.meta(fields),
                  'leave': lambda: self.leave(fields), 'words': lambda: self.words(fields), 'revisions': lambda: self.revisions(fields)}[kind]()
         if 'curtimestamp' in fields:
-            reply['curtimestamp'] = time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
+            reply['curtimestamp'] = instant(self.wiki.ahead)
         return 200, {'Content-Type': 'application/json; charset=utf-8'}, reply
 
     def siteinfo(self):
@@ -436,7 +456,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             rev = wiki.pages[title][-1].rev
         found = wiki.find(title, rev)
         revision = {'revid': rev, 'parentid': rev - 1, 'user': 'Alice', 'userid': 7,
-                    'timestamp': '2026-01-01T00:00:00Z', 'comment': f'edit {rev}', 'tags': ['visualeditor'],
+                    'timestamp': wiki.edited.get(title, TOUCHED), 'comment': f'edit {rev}', 'tags': ['visualeditor'],
                     'size': len(found.text.encode())}
         if found.hidden:
             revision.update(texthidden=True, sha1hidden=True)

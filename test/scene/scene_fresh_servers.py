@@ -345,7 +345,7 @@ def what_is_hidden_is_not_handed_out(binary):
         exact = 'A/' + tag_of(answer)
         origin.hide('A', 1)
         get(b, exact, 410)
-        eq(save(b, answer.body, tag_of(answer)).status, 410)
+        eq(save(b, answer.body, tag_of(answer)).status, 409)
         origin.page('B', (5, 'other'), (6, 'newer'))
         other, tag = load(a, 'B')
         origin.delete('B')

@@ -1,0 +1,330 @@
+"""Goal: reads, makings and transforms keep to the wiki's last word when it comes between them, and ask no more than they
+must. Method: a server in front of a scripted origin that holds answers back while others are heard; its calls are counted
+and the server's clock is moved."""
+import json
+import threading
+
+from harness import Server, check, eq, main, scene, wait_until
+from origin import Origin, instant, status_of
+from page_help import get, history, path, problem
+from render_help import JSON, NO_CACHE, Crowd, cache_of, name_of, origin_server
+
+TTL = '61s'      # more than trust_ttl
+ONLY = {'Cache-Control': 'only-if-cached'}
+READERS = 100
+
+
+def refused(server, status, kind, *where, content='html', query='', headers=None):
+    problem(server.request('GET', path(content, *where) + query, headers), status, kind)
+
+
+def running_server(binary, origin):
+    """Its clock runs, so that what is asked later is later."""
+    return Server(binary, *origin.options('localhost'))
+
+
+class Held:
+    """A request whose call of this kind waits at the wiki: written, or to be answered when it goes on."""
+
+    def __init__(self, server, origin, kind, method, target, headers=None, body=None, written=True):
+        self.gate = origin.gate(kind, written)
+        gate = self.gate.__enter__()
+        self.answer = None
+
+        def ask():
+            self.answer = server.request(method, target, headers, body)
+        self.thread = threading.Thread(target=ask, daemon=True)
+        self.thread.start()
+        wait_until(lambda: gate.waiting > 0, f'{kind} waits at the wiki')
+        origin.ungate(kind)
+
+    def go(self):
+        self.gate.__exit__(None, None, None)
+        self.thread.join(120)
+        return self.answer
+
+
+@scene
+def a_render_that_is_late_brings_nothing_back(binary):
+    """Of the latest and of a revision: the page was deleted, or the revision hidden, while the wiki made it."""
+    for rev, change in ((None, 'delete'), (1, 'delete'), (1, 'hide')):
+        with Origin() as origin:
+            origin.page('A', (1, 'secret'), *([] if rev is None else [(2, 'clean')]))
+            with running_server(binary, origin) as server:
+                held = Held(server, origin, 'render', 'GET', path('html', 'A', rev))
+                if change == 'delete':
+                    origin.delete('A')
+                    refused(server, 404, 'not_found', 'A', content='title')
+                else:
+                    origin.hide('A', 1)
+                    refused(server, 403, 'access_denied#revision', 'A', 1, content='title')
+                late = held.go()
+                problem(late, *((404, 'not_found') if change == 'delete' else (410, 'suppressed')))
+                eq(server.request('GET', path('history', 'A')).status, 404, 'nothing was stored')
+                where = ('A',) if rev is None else ('A', rev)
+                refused(server, *((404, 'not_found') if change == 'delete' else (410, 'suppressed')), *where)
+
+
+@scene
+def a_late_render_of_a_stored_page_is_as_hidden_as_the_others(binary):
+    with Origin() as origin:
+        origin.page('A', (1, 'secret'), (2, 'clean'))
+        with running_server(binary, origin) as server:
+            rev, tid = name_of(get(server, 'A', 1))
+            held = Held(server, origin, 'render', 'GET', path('html', 'A', 1), NO_CACHE)
+            origin.hide('A', 1)
+            refused(server, 403, 'access_denied#revision', 'A', 1, content='wikitext')
+            problem(held.go(), 410, 'suppressed')
+            refused(server, 410, 'suppressed', 'A', rev, tid)
+            refused(server, 410, 'suppressed', 'A', rev, tid, content='data-parsoid')
+            eq({r['state'] for r in history(server, 'A')['items']}, {'suppressed'})
+
+
+@scene
+def a_late_render_of_a_page_made_anew_is_not_its(binary):
+    """The title is another page's when the render of the first one comes."""
+    for stored in (False, True):
+        with Origin() as origin:
+            origin.page('A', (1, 'libel'))
+            with running_server(binary, origin) as server:
+                if stored:
+                    get(server, 'A')
+                held = Held(server, origin, 'render', 'GET', path('html', 'A'), NO_CACHE)
+                origin.page('A', (9, 'clean'))
+                origin.ids['A'] = 4711
+                eq(get(server, 'A', content='title').status, 200)
+                late = held.go()
+                check(b'libel' not in late.body, late.body)
+                check(b'>clean<' in get(server, 'A').body, 'and from then on')
+                refused(server, 404, 'not_found', 'A', 1)
+
+
+@scene
+def a_render_whose_text_went_meanwhile_is_no_failure(binary):
+    """The wiki says 404 to who asks for it, and somebody else was told why."""
+    with Origin() as origin:
+        origin.page('A', (1, 'secret'))
+        with running_server(binary, origin) as server:
+            held = Held(server, origin, 'render', 'GET', path('html', 'A'), written=False)
+            origin.delete('A')
+            refused(server, 404, 'not_found', 'A', content='title')
+            problem(held.go(), 404, 'not_found')
+
+
+@scene
+def wikitext_that_is_late_is_not_given(binary):
+    for kind in ('wikitext', 'lint'):
+        with Origin() as origin:
+            origin.page('A', (1, 'secret'), (2, 'clean'))
+            with running_server(binary, origin) as server:
+                held = Held(server, origin, kind, 'GET', path(kind, 'A', 1))
+                origin.hide('A', 1)
+                refused(server, 403, 'access_denied#revision', 'A', 1, content='title')
+                problem(held.go(), 403, 'access_denied#revision')
+
+
+def transform(server, source, to, rev, fields, tag=None):
+    headers = {**JSON, **({'If-Match': tag} if tag else {})}
+    return server.request('POST', f'/localhost/v1/transform/{source}/to/{to}/A/{rev}', headers, json.dumps(fields).encode())
+
+
+@scene
+def a_transform_that_is_late_gives_and_keeps_nothing(binary):
+    """What it was made of was hidden, or its page deleted, while the wiki worked on it."""
+    html = '<html><body><p id="mwAg">typed</p></body></html>'
+    for source, to, fields in (('html', 'wikitext', {'html': html}),
+                               ('html', 'html', {'html': html, 'updates': {'redlinks': True}}),
+                               ('wikitext', 'html', {'wikitext': 'typed', 'stash': True})):
+        for change in ('hide', 'delete'):
+            with Origin() as origin:
+                origin.page('A', (1, 'secret'), (2, 'clean'))
+                with running_server(binary, origin) as server:
+                    tag = get(server, 'A', 1).headers['ETag']
+                    body = json.dumps(fields).encode()
+                    held = Held(server, origin, 'transform', 'POST', f'/localhost/v1/transform/{source}/to/{to}/A/1',
+                                {**JSON, 'If-Match': tag}, body)
+                    getattr(origin, change)(*(('A', 1) if change == 'hide' else ('A',)))
+                    refused(server, *((403, 'access_denied#revision') if change == 'hide' else (404, 'not_found')), 'A', 1,
+                            content='title')
+                    problem(held.go(), *((409, 'restricted') if change == 'hide' else (410, 'deleted')))
+                    eq(server.json('GET', '/v1/admin.stash/localhost').body['items'], [])
+
+
+@scene
+def a_transform_asks_first_unless_the_word_is_new(binary):
+    """A word of two seconds ago will do; a wiki that is away leaves what is stored."""
+    html = {'html': '<html><body><p id="mwAg">typed</p></body></html>'}
+    with Origin() as origin:
+        origin.page('A', (1, 'old'), (2, 'new'))
+        with origin_server(binary, origin) as server:
+            tag = get(server, 'A', 1).headers['ETag']
+            asked = origin.count('revisions')
+            eq(transform(server, 'html', 'wikitext', 1, html, tag).status, 200)
+            eq(origin.count('revisions'), asked, 'the render was the word')
+            server.clock(advance='3s')
+            eq(transform(server, 'html', 'wikitext', 1, html, tag).status, 200)
+            eq(origin.count('revisions'), asked + 1)
+            eq(transform(server, 'html', 'wikitext', 1, html, tag).status, 200)
+            eq(origin.count('revisions'), asked + 1)
+            server.clock(advance='3s')
+            origin.hide('A', 1)
+            transforms = origin.count('transform')
+            problem(transform(server, 'html', 'wikitext', 1, html, tag), 409, 'restricted')
+            eq(origin.count('transform'), transforms, 'the text did not go to the wiki')
+        origin.page('A', (1, 'old'), (2, 'new'))
+        with origin_server(binary, origin) as server:
+            tag = get(server, 'A', 1).headers['ETag']
+            server.clock(advance='10m')
+            origin.fault('revisions', status_of(503))
+            eq(transform(server, 'html', 'wikitext', 1, html, tag).status, 200)
+
+
+@scene
+def a_stash_is_asked_about_first(binary):
+    with Origin() as origin:
+        origin.page('A', (1, 'old'), (2, 'new'))
+        with origin_server(binary, origin) as server:
+            kept = transform(server, 'wikitext', 'html', 1, {'wikitext': 'typed', 'stash': True})
+            eq(kept.status, 200, kept.body)
+            tag = kept.headers['ETag']
+            asked = origin.count('revisions')
+            server.clock(advance='3s')
+            saved = transform(server, 'html', 'wikitext', 1, {'html': kept.body.decode()}, tag)
+            eq((saved.status, saved.body), (200, b'typed'))
+            eq(origin.count('revisions'), asked + 1)
+            origin.hide('A', 1)
+            server.clock(advance='3s')
+            problem(transform(server, 'html', 'wikitext', 1, {'html': kept.body.decode()}, tag), 409, 'restricted')
+
+
+@scene
+def a_missing_page_is_asked_for_once_in_trust_ttl(binary):
+    with Origin() as origin:
+        with origin_server(binary, origin) as server:
+            refused(server, 404, 'not_found', 'A')
+            asked = sum(origin.calls.values())
+            for _ in range(5):
+                refused(server, 404, 'not_found', 'A')
+            eq(sum(origin.calls.values()), asked)
+            origin.page('A', (1, 'made'))
+            check(b'>made<' in get(server, 'A', 1).body, 'who names a revision may know of it')
+            server.clock(advance=TTL)
+            check(b'>made<' in get(server, 'A').body, 'and all others see it then')
+            origin.delete('A')
+            server.clock(advance='6m')
+            words, metas = origin.count('words'), origin.count('meta')
+            refused(server, 404, 'not_found', 'A')
+            eq((origin.count('words'), origin.count('meta')), (words + 1, metas), 'one question, and the answer at once')
+            for _ in range(5):
+                refused(server, 404, 'not_found', 'A')
+            eq((origin.count('words'), origin.count('meta')), (words + 1, metas))
+            origin.page('A', (2, 'again'))
+            refused(server, 404, 'not_found', 'A')
+            check(b'>again<' in get(server, 'A', headers=NO_CACHE).body, 'who wants it anew is not told what was')
+            origin.delete('A')
+            server.clock(advance='6m')
+            refused(server, 404, 'not_found', 'A')
+            origin.page('A', (3, 'third'))
+            server.clock(advance=TTL)
+            check(b'>third<' in get(server, 'A').body, 'within trust_ttl')
+
+
+@scene
+def many_readers_of_a_dated_render_make_one(binary):
+    with Origin() as origin:
+        origin.page('A', (1, 'text'))
+        origin.touched['A'] = '2026-01-01T00:00:00Z'
+        with origin_server(binary, origin) as server:
+            get(server, 'A')
+            origin.touched['A'] = '2026-02-01T00:00:00Z'
+            origin.stamp = ' anew'
+            server.clock(advance='6m')
+            words, renders = origin.count('words'), origin.count('render')
+            with origin.gate('render') as gate:
+                crowd = Crowd(server, [(path('html', 'A'), {})] * READERS)
+                wait_until(lambda: gate.waiting > 0, 'it is made')
+            for answer in crowd.wait():
+                eq(answer.status, 200)
+                check(b'text anew' in answer.body, answer.body)
+            eq(origin.count('render'), renders + 1)
+            check(origin.count('words') - words <= 2, 'who came too late for the first question asked a second one')
+            eq(cache_of(get(server, 'A')), 'hit')
+
+
+@scene
+def a_render_made_right_after_a_touch_is_made_once_more(binary):
+    """Also where its answer is ready. What its own edit touched is settled."""
+    for own in (False, True):
+        with Origin() as origin:
+            origin.page('A', (1, 'soon'))
+            origin.touched['A'] = instant()
+            if own:
+                origin.edited['A'] = origin.touched['A']
+            with origin_server(binary, origin) as server:
+                for _ in range(4):
+                    check(b'>soon<' in get(server, 'A').body, 'made, stored, ready')
+                origin.page('A', (1, 'settled'))
+                server.clock(advance='5s')
+                origin.ahead = 5
+                eq(cache_of(get(server, 'A')), 'hit')
+                if own:
+                    eq(origin.count('render'), 1)
+                    continue
+                wait_until(lambda: b'>settled<' in get(server, 'A').body, 'made once more')
+                for _ in range(4):
+                    get(server, 'A')
+                eq(origin.count('render'), 2)
+
+
+@scene
+def an_imported_history_rests_once(binary):
+    """Its revisions have greater numbers than the newest one, which stays the latest."""
+    with Origin() as origin:
+        origin.page('A', (100, 'imported'), (5, 'now'))
+        with origin_server(binary, origin, '--set', 'domains.localhost.origin.check_wait=100ms') as server:
+            now, imported = name_of(get(server, 'A')), name_of(get(server, 'A', 100))
+            for _ in range(3):
+                eq(name_of(get(server, 'A')), now)
+            eq(origin.count('render'), 2)
+            server.clock(advance='6m')
+            eq(name_of(get(server, 'A')), now)       # unchecked: the wiki may have answered from an old copy
+            def is_believed():
+                server.clock(advance='31s')     # the longest of its rests
+                return 'detail=trusted' in get(server, 'A').headers['Cache-Status']
+            wait_until(is_believed, 'what the wiki says again and again is believed', pause=0.2)
+            for _ in range(2):
+                server.restart()
+                words, revisions = origin.count('words'), origin.count('revisions')
+                eq(name_of(get(server, 'A')), now)
+                eq((origin.count('words'), origin.count('revisions')), (words + 1, revisions))
+            eq(name_of(get(server, 'A', 100)), imported)
+            eq(origin.count('render'), 2)
+
+
+@scene
+def only_if_cached_asks_nobody(binary):
+    """Where trust is over it is answered as when the wiki could not be asked: the latest unchecked while
+    page.stale_if_error lasts, a revision until trust_max, then 504."""
+    with Origin() as origin:
+        origin.page('A', (1, 'old'), (2, 'new'))
+        with origin_server(binary, origin, '--set', 'page.stale_if_error=1h') as server:
+            old, new = name_of(get(server, 'A', 1)), name_of(get(server, 'A'))
+            asked = sum(origin.calls.values())
+            for name in (old, new):
+                eq(name_of(get(server, 'A', *name, headers=ONLY)), name)
+            eq(name_of(get(server, 'A', headers=ONLY)), new)
+            server.clock(advance='4m')       # more than trust_ttl, less than trust_max
+            eq(name_of(get(server, 'A', headers=ONLY)), new)
+            eq(name_of(get(server, 'A', *old, headers=ONLY)), old)
+            server.clock(advance='2m')
+            eq(name_of(get(server, 'A', headers=ONLY)), new)
+            refused(server, 504, 'not_cached', 'A', *old, headers=ONLY)
+            refused(server, 504, 'not_cached', 'A', old[0], headers=ONLY)
+            eq(name_of(get(server, 'A', headers=ONLY, query='?stash=true')), new)
+            server.clock(advance='1h')
+            refused(server, 504, 'not_cached', 'A', headers=ONLY)
+            eq(sum(origin.calls.values()), asked)
+            eq(name_of(get(server, 'A')), new)
+
+
+main()
