@@ -6,10 +6,11 @@
  *
  * What the origin denies is marked in the store before the put or the end (ask.h). What it denies
  * while a render is on its way to the store finds nothing to mark there: so the maker looks at the
- * cells of trust.h once the render is stored, which are told before the store is. Invariants: one
+ * cells of trust.h once the render is stored, which are told before the store is (make_late.c).
+ * Invariants: one
  * of look, ask, put is under way from start to finish, and whoever ends it hands m on; the maker's
  * calls of the flight, finish among them, are on the loop. */
-#include "page/make.h"
+#include "page/make_impl.h"
 
 #include "base/budget.h"
 #include "base/buf.h"
@@ -17,7 +18,6 @@
 #include "base/metrics.h"
 #include "http/percent.h"
 #include "loop/entropy.h"
-#include "page/ask.h"
 #include "page/content.h"
 #include "page/headers.h"
 #include "page/hop.h"
@@ -38,41 +38,6 @@ enum {
 };
 #define FENCE_OFF_NS                                                                               \
     (4 * NS_PER_S) /* Redis's clock is believed so far from ours: PAGE_TID_AHEAD_NS is more */
-#define MAKE_MAGIC 0x4a5e4a5eu
-enum make_flag {
-    MAKE_FRESH = 1 << 0,   /* what is stored is too old */
-    MAKE_LOOKED = 1 << 1,  /* whoever asked looked for it in vain; then seen says when */
-    MAKE_PURGED = 1 << 2,  /* a purge came in between: what is made now began after it */
-    MAKE_ARRIVED = 1 << 3, /* ask was filled by another server, whose name it has */
-    MAKE_TAKE = 1 << 4,    /* what does not arrive is not made */
-    MAKE_TOLD = 1 << 5,    /* the other servers are told of it, by name */
-    MAKE_DATED = 1 << 6,   /* with FRESH: somebody may have made it anew meanwhile */
-    MAKE_SETTLES = 1 << 7, /* with DATED: one that is unsettled will not do */
-};
-
-struct make {
-    uint32_t magic;
-    const struct page_service *service;
-    struct flight *flight;
-    struct arena arena;
-    struct page_target target; /* its strings are in the arena */
-    struct page_seen seen;
-    unsigned flags;
-    bool canceled;
-    struct tid tid;        /* of what arrived */
-    struct page_name name; /* TOLD */
-    unsigned tries;
-    struct page_ask ask; /* its request is filled by another server, too */
-    struct page_put put;
-    struct page_read read; /* the look before */
-    struct page_hear hear; /* of a render that came too late */
-    struct title_mark mark;
-    struct task task;
-    err why;
-    bool keep; /* the error is worth remembering */
-    struct err_note note;
-    struct page_made *value;
-};
 
 /* ---- the value ---- */
 
@@ -157,7 +122,7 @@ static void heed_starved(struct make *m)
 }
 
 /* Loop thread. m may be gone afterwards. */
-static void make_finish(struct make *m)
+void make_finish(struct make *m)
 {
     heed_starved(m);
     if (m->why != ERR_OK && m->value != NULL) {
@@ -182,7 +147,7 @@ static void make_finish(struct make *m)
     flight_finish(m->flight, m->why, value, m->keep, &m->note);
 }
 
-static void make_fail(struct make *m, err why, const char *note)
+void make_fail(struct make *m, err why, const char *note)
 {
     m->why = why;
     if (note != NULL)
@@ -204,7 +169,7 @@ static void make_here(struct make *m)
 }
 
 /* A purge came in between: once more, of what is there now. */
-static void begin_again(struct make *m)
+void make_again(struct make *m)
 {
     m->why = ERR_OK;
     m->flags |= MAKE_PURGED;
@@ -232,55 +197,6 @@ static void make_end(struct make *m)
     home_post(loop_home(m->service->loop), &m->task);
 }
 
-/* ---- what came too late ---- */
-
-/* Loop. */
-static void late_hidden(struct store_call *c)
-{
-    struct make *m = CONTAINER_OF(c, struct make, hear.call);
-    if (m->why == ERR_OK)
-        begin_again(m);
-    else
-        make_finish(m);
-}
-
-static void late_run(struct task *t)
-{
-    struct make *m = CONTAINER_OF(t, struct make, task);
-    m->hear = (struct page_hear){ .call = { .deadline = page_write_deadline(m->service),
-                                            .home = loop_home(m->service->loop),
-                                            .done = late_hidden },
-                                  .domain = m->target.domain->number,
-                                  .title = m->target.title,
-                                  .marks = &m->mark,
-                                  .marks_count = 1 };
-    store_call_post(page_store_hear(m->service->store, &m->hear), &m->hear.call);
-}
-
-/* False: it did not. Else it is hidden in the store as the wiki says, and nobody is given it. Where
- * the title's first word came meanwhile, and is another one, the store could not see whether it
- * denies the render: that is made once more. */
-static bool came_late(struct make *m)
-{
-    struct page_denied d =
-        page_denied_since(m->service, &m->target, m->put.stored.rev, m->put.said_at);
-    bool moved = d.why == RENDER_FINE && m->put.first &&
-                 page_word_moved(m->service, &m->target, m->put.word, m->put.said_at, &d.at);
-    if (d.why == RENDER_FINE && !moved)
-        return false;
-    if (!moved)
-        make_fail(m, page_err_of_render(d.why), "hidden or deleted at the wiki while it was made");
-    m->keep = false;
-    m->mark =
-        (struct title_mark){ .state = d.why == RENDER_SUPPRESSED ? PAGE_SUPPRESSED : PAGE_DELETED,
-                             .first = m->put.stored.rev,
-                             .last = m->put.stored.rev,
-                             .said_at = d.at };
-    m->task.run = late_run;
-    home_post(loop_pool(m->service->loop), &m->task);
-    return true;
-}
-
 /* ---- storing ---- */
 
 /* A change of the page is visible from here on: by how much later than it was made? Each of the two
@@ -303,7 +219,7 @@ static void put_done(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, put.call);
     m->keep = c->why != ERR_SHUTDOWN;
-    if (c->why == ERR_OK && came_late(m))
+    if (c->why == ERR_OK && make_came_late(m))
         return;
     if (c->why == ERR_OK) {
         count_visible(m);
@@ -314,7 +230,7 @@ static void put_done(struct store_call *c)
     else
         make_fail(m, c->why, m->put.note.text);
     if (c->why == ERR_GONE)
-        begin_again(m);
+        make_again(m);
     else
         make_finish(m);
 }
