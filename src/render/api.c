@@ -236,6 +236,7 @@ static enum render_why judge_error(const json_t *error, struct err_note *note)
 enum render_why api_read(str json, json_t **root, const json_t **query, struct err_note *note)
 {
     *root = NULL;
+    *query = NULL;
     if (json_body_parse_few(json, API_VALUES_MAX, root, NULL) != ERR_OK)
         return refuse(note, RENDER_FAILED, "the wiki's API did not answer with JSON");
     const json_t *error = json_object_get(*root, "error");

@@ -35,7 +35,7 @@ MUST_CHECK enum render_why api_parse_leave(str json, bool named, bool *may, stru
 /* ---- for whoever reads a reply ---- */
 
 enum { API_VALUES_MAX = 1 << 15 }; /* in one reply; 50 pages have some 2000 */
-/* The query of a reply; *root is the caller's, NULL when it is none. */
+/* The query of a reply: NULL unless FINE; *root is the caller's, NULL when it is none. */
 MUST_CHECK enum render_why api_read(str json, json_t **root, const json_t **query,
                                     struct err_note *note);
 /* Members; false, empty and 0 when absent or of another type. */

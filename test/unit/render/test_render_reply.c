@@ -291,6 +291,23 @@ static void html_alone_may_be_a_fragment(void **state)
     }
 }
 
+static void an_error_has_no_query_and_lets_nobody_read(void **state)
+{
+    (void)state;
+    static const char *const replies[] = { "{\"error\":{\"code\":\"readapidenied\"}}", "{}", "[" };
+    for (size_t i = 0; i < COUNT_OF(replies); i++) {
+        json_t *root, *before = json_object();
+        const json_t *query = before;
+        bool may = true;
+        assert_int_not_equal(api_read(str_of(replies[i]), &root, &query, NULL), RENDER_FINE);
+        assert_null(query);
+        json_decref(root);
+        json_decref(before);
+        assert_int_not_equal(api_parse_leave(str_of(replies[i]), true, &may, NULL), RENDER_FINE);
+        assert_false(may);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +316,7 @@ int main(void)
         cmocka_unit_test(what_is_hidden_is_not_told),
         cmocka_unit_test(each_answer_has_its_meaning),
         cmocka_unit_test(queries_ask_for_one_title),
+        cmocka_unit_test(an_error_has_no_query_and_lets_nobody_read),
         cmocka_unit_test(a_bundle_is_taken_apart),
         cmocka_unit_test(what_is_no_bundle_is_refused),
         cmocka_unit_test(html_alone_may_be_a_fragment),
