@@ -245,6 +245,5 @@ bool get_check_leave(struct page_get *g)
     if (!g->checking || !page_check_leave(&g->check))
         return false;
     g->checking = false;
-    get_check_forget(g);
     return true;
 }

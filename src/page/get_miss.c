@@ -172,11 +172,15 @@ enum page_get_state get_make_enter(struct page_get *g)
 
 bool page_get_leave(struct page_get *g)
 {
-    if (get_check_leave(g))
-        return true;
-    if (!g->waiting || !flight_leave(g->service->flights, &g->flight))
+    bool left = get_check_leave(g);
+    if (!left && g->waiting && flight_leave(g->service->flights, &g->flight)) {
+        g->waiting = false;
+        left = true;
+    }
+    if (!left)
         return false; /* whoever has it answers */
-    g->waiting = false;
+    get_check_forget(g);
+    made_forget(g);
     return true;
 }
 

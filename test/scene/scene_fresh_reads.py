@@ -4,7 +4,7 @@ import time
 from harness import check, eq, main, scene, wait_until
 from origin import Origin, hang, status_of
 from page_help import get, path, problem
-from render_help import cache_of, impatient_server, name_of, origin_server
+from render_help import cache_of, impatient_server, metric, name_of, origin_server
 
 # Defaults of an origin: trust_ttl 60 s, trust_max 5 minutes.
 YOUNG, OLD, TOO_OLD = '59s', '61s', '301s'
@@ -182,6 +182,25 @@ def who_waits_for_a_word_waits_no_longer_than_check_wait(binary):
             began = time.monotonic()
             eq(said(get(server, 'A'))[0], 'unchecked')
             check(time.monotonic() - began < 20, 'it waited for the wiki')
+
+
+@scene
+def who_leaves_while_a_page_is_made_anew_leaves_nothing_behind(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with origin_server(binary, origin) as server:
+            get(server, 'A')
+            touch(origin, 'A', 2)
+            server.clock(advance=TOO_OLD)
+            with origin.gate('render') as gate:
+                peer = server.connect()
+                peer.sendall(f'GET {path("html", "A")} HTTP/1.1\r\nHost: x\r\n\r\n'.encode())
+                wait_until(lambda: gate.waiting == 1, 'it is made anew')
+                peer.close()
+                wait_until(lambda: metric(server, 'flight_waiters') == 0, 'nobody waits for it')
+                gate.open()
+            wait_until(lambda: b'day 2' in get(server, 'A').body, 'it was made all the same')
+            # Its end finds a cell of trust that is still held.
 
 
 @scene
