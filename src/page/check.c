@@ -194,6 +194,7 @@ static void item_became(struct check_item *i, const struct check_call *call,
         item_queue(i, RANK_URGENT);
         return;
     case CHECK_OVERTAKEN:
+        i->above = 0; /* of a word that counts no more */
         item_queue(i, RANK_URGENT);
         return;
     case CHECK_UNANSWERED:

@@ -62,32 +62,40 @@ static bool state_of(const struct check_call *call, const struct words_revision 
     return true;
 }
 
+static void hear_mark(struct check_call *call, struct title_mark mark)
+{
+    call->marks[call->hear.marks_count++] = mark;
+    call->hear.marks = call->marks;
+}
+
 /* Of the revision that is asked for by its own number. */
 static void hear_revision(struct check_call *call, enum page_state state)
 {
-    const struct check_asked *a = current(call);
-    uint64_t rev = trust_key_of(a->cell).rev;
-    call->mark =
-        (struct title_mark){ .state = state, .first = rev, .last = rev, .said_at = call->asked_at };
-    call->hear.marks = &call->mark;
-    call->hear.marks_count = 1;
+    uint64_t rev = trust_key_of(current(call)->cell).rev;
+    hear_mark(call, (struct title_mark){
+                        .state = state, .first = rev, .last = rev, .said_at = call->asked_at });
 }
 
-/* Of the one that is greater than the wiki's newest. False: it is there, so the word lags. */
+/* Of the one that is greater than the wiki's newest. False: it is there, so the word lags. Of those
+ * beside it the word alone says that they went: one may have come since. */
 static bool hear_above(struct check_call *call, enum page_state state)
 {
     struct check_asked *a = current(call);
     if (state != PAGE_DELETED && !a->believe)
         return false;
-    call->mark = (struct title_mark){ .state = PAGE_DELETED,
-                                      .first = a->word.rev + 1,
-                                      .last = PAGE_REV_MAX,
-                                      .said_at = call->asked_at };
     call->hear.word = &a->word;
     call->hear.believe = true;
     call->hear.there = state == PAGE_DELETED ? 0 : a->above;
-    call->hear.marks = &call->mark;
-    call->hear.marks_count = state == PAGE_DELETED;
+    if (state != PAGE_DELETED)
+        return true;
+    hear_mark(call, (struct title_mark){ .state = PAGE_DELETED,
+                                         .first = a->above,
+                                         .last = a->above,
+                                         .said_at = call->asked_at });
+    hear_mark(call, (struct title_mark){ .state = PAGE_DELETED,
+                                         .first = a->word.rev + 1,
+                                         .last = PAGE_REV_MAX,
+                                         .said_at = a->word.asked_at });
     return true;
 }
 
@@ -130,9 +138,9 @@ static bool trust(const struct check_call *call, const struct check_asked *a)
     if (trust_key_of(a->cell).rev == 0)
         return trust_hear_word(a->cell, &a->word, a->believe);
     trust_hear(a->cell, call->asked_at,
-               call->mark.state == PAGE_CURRENT      ? TRUST_SHOWN
-               : call->mark.state == PAGE_SUPPRESSED ? TRUST_HIDDEN
-                                                     : TRUST_GONE);
+               call->marks[0].state == PAGE_CURRENT      ? TRUST_SHOWN
+               : call->marks[0].state == PAGE_SUPPRESSED ? TRUST_HIDDEN
+                                                         : TRUST_GONE);
     return true;
 }
 
@@ -152,7 +160,7 @@ static void tell(const struct check_call *call)
 static bool denies(const struct check_call *call)
 {
     const struct page_hear *h = &call->hear;
-    return h->word != NULL ? h->word->missing : call->mark.state != PAGE_CURRENT;
+    return h->word != NULL ? h->word->missing : call->marks[0].state != PAGE_CURRENT;
 }
 
 /* The store has heard the current one, or has not. */

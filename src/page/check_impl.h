@@ -24,6 +24,7 @@ struct check_asked {
     enum check_became became;
     bool news; /* HEARD: the store had heard something else */
 };
+enum { CHECK_MARKS_MAX = 2 };
 struct check_call {
     const struct page_service *service;
     const struct page_domain *domain;
@@ -39,7 +40,7 @@ struct check_call {
     /* check_call.c's */
     unsigned next;
     struct page_hear hear;
-    struct title_mark mark;
+    struct title_mark marks[CHECK_MARKS_MAX]; /* of the current one */
     struct task task;
 };
 /* Dies when out of memory. */

@@ -74,11 +74,12 @@ void check_waits_end(struct list *waiters, err why, int64_t retry_after_s)
 void check_waits_heard(struct list *waiters, const struct check_call *call,
                        const struct check_asked *a)
 {
+    const store_time asked_at = a->above != 0 ? a->word.asked_at : call->asked_at;
     for (struct list *l = waiters->next, *next = l->next; l != waiters; l = next, next = l->next) {
         struct page_check *c = CONTAINER_OF(l, struct page_check, link);
         c->news |= a->news;
         c->said_s = call->request.words.said_s;
-        if (!store_time_before(call->asked_at, c->since))
+        if (!store_time_before(asked_at, c->since))
             check_wait_end(c, ERR_OK);
     }
 }

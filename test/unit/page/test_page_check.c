@@ -602,6 +602,147 @@ static void a_closed_wiki_is_given_by_nobody(void **state)
     stage_end(&s);
 }
 
+/* Revision 9 is made, and heard of, while the wiki is asked whether 8 is still there. */
+struct overtaking {
+    struct stage *stage;
+    unsigned calls;
+    struct page_put put;
+    struct page_hear hear;
+    struct title_word word;
+    struct awaited put_over, heard;
+};
+
+static void overtaking_put(struct store_call *c)
+{
+    awaited_tell(&CONTAINER_OF(c, struct overtaking, put.call)->put_over, c->why);
+}
+
+static void overtaking_heard(struct store_call *c)
+{
+    awaited_tell(&CONTAINER_OF(c, struct overtaking, hear.call)->heard, c->why);
+}
+
+static void overtake(void *ctx)
+{
+    struct overtaking *o = ctx;
+    struct stage *s = o->stage;
+    struct home *worker = &s->worker.home; /* the loop waits here */
+    struct wiki_word w = wiki_word_now(s);
+    struct arena arena;
+    if (++o->calls != 2)
+        return;
+    w.rev = 9;
+    wiki_word(s, w);
+    arena_init(&arena, 1 << 20);
+    o->put = (struct page_put){ .call = { .home = worker, .done = overtaking_put },
+                                .bucket = s->settings.bucket,
+                                .domain = s->domains[0].number,
+                                .title = STR("T"),
+                                .rev = 9,
+                                .arena = &arena,
+                                .contents_count = 1,
+                                .contents = { { .name = STR("html"),
+                                                .headers = STR("content-type: text/html\n"),
+                                                .raw = STR("nine") } } };
+    if (page_store_put(s->service.store, &o->put) == STORE_LATER)
+        assert_int_equal(awaited_wait(&o->put_over), ERR_OK);
+    o->word = (struct title_word){ .page_id = w.page_id,
+                                   .rev = 9,
+                                   .touched = w.touched_s,
+                                   .said = clock_store(s->service.clock).ns / NS_PER_S,
+                                   .asked_at = clock_store(s->service.clock) };
+    o->hear = (struct page_hear){
+        .call = { .deadline = { .ns = INT64_MAX }, .home = worker, .done = overtaking_heard },
+        .domain = s->domains[0].number,
+        .title = STR("T"),
+        .word = &o->word
+    };
+    if (page_store_hear(s->service.store, &o->hear) == STORE_LATER)
+        assert_int_equal(awaited_wait(&o->heard), ERR_OK);
+    arena_fini(&arena);
+}
+
+/* A word that was overtaken while a revision above it was asked for is of no use any more. */
+static void a_word_that_was_overtaken_is_asked_for_anew(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "seven");
+    (void)stage_put(&s, "T", 8, "eight");
+    s.domains[0].check_wait_ms = 5000;
+    struct overtaking o = { .stage = &s };
+    awaited_init(&o.put_over);
+    awaited_init(&o.heard);
+    struct wiki_word w = wiki_word_now(&s);
+    w.shown = WORDS_REVISION_MISSING;
+    w.meanwhile = overtake;
+    w.ctx = &o;
+    wiki_word(&s, w);
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.outcome, GOT_CONTENT);
+    assert_string_equal(g.body, "nine");
+    assert_int_equal(g.trusted, GET_CHECKED);
+    assert_int_equal(wiki_words_asked(&s), 3);
+    stage_end(&s);
+    awaited_fini(&o.put_over);
+    awaited_fini(&o.heard);
+}
+
+struct waiting {
+    struct page_check check;
+    struct awaited over;
+};
+
+static void waited(struct page_check *c)
+{
+    awaited_tell(&CONTAINER_OF(c, struct waiting, check)->over, c->why);
+}
+
+static uint64_t who_wait(struct stage *s)
+{
+    struct check_figures f;
+    page_checks_figures(s->service.checks, &s->domains[0], &f);
+    return f.waiting;
+}
+
+/* That a revision above the word went is asked later than the word itself. */
+static void who_comes_after_the_word_waits_for_another(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct asked a;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "seven");
+    (void)stage_put(&s, "T", 8, "eight");
+    struct wiki_word w = wiki_word_now(&s);
+    w.shown = WORDS_REVISION_MISSING;
+    wiki_word(&s, w);
+    wiki_hold_words(&s, true);
+    asked_init(&a, &s, "T");
+    asked_start(&a);
+    WAIT_UNTIL(wiki_words_asked(&s) == 1);
+    const struct trust_key k = { .domain = s.domains[0].number, .title = STR("T") };
+    struct waiting late = { .check = { .checks = s.service.checks,
+                                       .domain = &s.domains[0],
+                                       .cell = page_trust_hold(s.service.trust, &k),
+                                       .since = clock_store(s.service.clock),
+                                       .deadline = { .ns = INT64_MAX },
+                                       .home = home_here(),
+                                       .done = waited } };
+    awaited_init(&late.over);
+    page_check_start(&late.check);
+    WAIT_UNTIL(who_wait(&s) == 2);
+    wiki_hold_words(&s, false);
+    assert_int_equal(asked_wait(&a), GOT_CONTENT);
+    assert_int_equal(awaited_wait(&late.over), ERR_OK);
+    assert_int_equal(wiki_words_asked(&s), 3);
+    trust_release(&late.check.cell);
+    awaited_fini(&late.over);
+    asked_fini(&a);
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -628,6 +769,8 @@ int main(void)
         cmocka_unit_test(a_missing_page_is_asked_for_once),
         cmocka_unit_test(a_page_found_missing_by_a_check_is_not_asked_for_again),
         cmocka_unit_test(a_closed_wiki_is_given_by_nobody),
+        cmocka_unit_test(a_word_that_was_overtaken_is_asked_for_anew),
+        cmocka_unit_test(who_comes_after_the_word_waits_for_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
