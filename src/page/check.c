@@ -198,6 +198,7 @@ static void item_became(struct check_item *i, const struct check_call *call,
         item_queue(i, RANK_URGENT);
         return;
     case CHECK_UNANSWERED:
+    case CHECK_UNHEARD:
         check_waits_answered(&i->waiters);
         break;
     case CHECK_UNWRITTEN:

@@ -56,7 +56,7 @@ struct page_check {
      * answered, but nothing of this that could be heard */
     err why;
     int64_t retry_after_s;
-    bool answered;  /* why not ERR_OK: the wiki did, but not for this one */
+    bool answered;  /* why not ERR_OK: the wiki did, but not for this one; or this one is damaged */
     bool news;      /* ERR_OK: what the store had heard before was something else */
     int64_t said_s; /* ERR_OK: when the wiki said so, by its clock, in seconds since 1970 */
     /* the module's */

@@ -173,7 +173,7 @@ static void end_current(struct check_call *call)
         log_event(call->service->log, LOG_WARN, "page.word_unwritten",
                   LOG_STR("domain", call->domain->name),
                   LOG_STR("title", trust_key_of(a->cell).title), LOG_CSTR("why", err_name(why)));
-        a->became = CHECK_UNWRITTEN;
+        a->became = why == ERR_CORRUPT ? CHECK_UNHEARD : CHECK_UNWRITTEN;
     } else if (of_word && call->hear.above != 0 && a->above == 0) {
         a->above = call->hear.above;
         a->became = CHECK_ABOVE;

@@ -10,6 +10,7 @@
 enum check_became {
     CHECK_UNANSWERED,
     CHECK_HEARD,
+    CHECK_UNHEARD,   /* what is stored of it is damaged */
     CHECK_UNWRITTEN, /* the store failed */
     CHECK_LAGS,      /* once more, later */
     CHECK_ABOVE,     /* is the revision `above` there? */

@@ -4,6 +4,7 @@
  * A sweep is ended and begun anew on the same store, as by a restart. */
 #include "page/sweep.h"
 
+#include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "stage.h"
@@ -262,9 +263,74 @@ static void a_lap_can_be_asked_for_without_a_period(void **state)
     end(&s);
 }
 
+struct damage {
+    struct engine_update update;
+    str title;
+    unsigned rows;
+    struct awaited over;
+};
+
+/* What cannot be read stands where renders of the title stood. */
+static err damage_decide(struct engine_txn *t, void *ctx)
+{
+    struct damage *d = ctx;
+    const struct engine_range all = { .space = SPACE_RENDER, .from = STR(""), .until = STR_NONE };
+    char keys[4][ENGINE_KEY_BYTES_MAX];
+    str found[4];
+    struct engine_row row;
+    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &all);
+    d->rows = 0;
+    while (d->rows < COUNT_OF(found) && engine_cursor_next(c, &row) == ERR_OK) {
+        if (str_find_str(row.key, d->title) == row.key.n)
+            continue;
+        memcpy(keys[d->rows], row.key.p, row.key.n);
+        found[d->rows] = (str){ .p = keys[d->rows], .n = row.key.n };
+        d->rows++;
+    }
+    engine_cursor_close(&c);
+    err e = ERR_OK;
+    for (unsigned i = 0; e == ERR_OK && i < d->rows; i++)
+        e = engine_txn_put(t, SPACE_RENDER, found[i], STR("?"), STR_NONE);
+    return e;
+}
+
+static void damage_done(void *ctx, err why)
+{
+    awaited_tell(&((struct damage *)ctx)->over, why);
+}
+
+static void damage(struct stage *s, const char *title)
+{
+    struct damage d = { .title = str_of(title) };
+    d.update = (struct engine_update){ .decide = damage_decide,
+                                       .done = damage_done,
+                                       .ctx = &d,
+                                       .deadline = { .ns = INT64_MAX },
+                                       .partition = STR_NONE };
+    awaited_init(&d.over);
+    engine_submit(s->engine, &d.update);
+    assert_int_equal(awaited_wait(&d.over), ERR_OK);
+    assert_int_equal(d.rows, 1);
+    awaited_fini(&d.over);
+}
+
+static void a_damaged_title_does_not_hold_up_the_others(void **state)
+{
+    (void)state;
+    struct stage s;
+    begin(&s, 120, PERIOD);
+    damage(&s, "T020");
+    on_loop(&s, open_step);
+    WAIT_UNTIL(figures(&s).asked == BATCH);
+    assert_int_equal(figures(&s).failures, 0);
+    assert_int_equal(figures(&s).unanswered, 1);
+    end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_damaged_title_does_not_hold_up_the_others),
         cmocka_unit_test(each_title_is_asked_about_once_a_period),
         cmocka_unit_test(a_restart_goes_on_where_the_sweep_was),
         cmocka_unit_test(what_was_not_noted_is_asked_for_again),
