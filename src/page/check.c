@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 static const int64_t rests_ms[] = { 1000, 5000, 30000 }; /* of a title whose word lags */
+enum { LAGS_MS_MAX = 36000 }; /* all of them: so long, however often it is looked at anew */
 
 /* Of titles, and of revisions. */
 enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
@@ -32,6 +33,7 @@ struct check_item {
     enum item_state state;
     enum check_rank rank; /* QUEUED */
     unsigned rested;      /* how often */
+    store_time lags_at;   /* since when its word lags; ZERO: it does not */
     store_time due;       /* RESTS */
     bool again;           /* it was looked at since its word was asked for */
     struct title_word word;
@@ -146,6 +148,7 @@ static void item_heard(struct check_item *i, const struct check_call *call,
 {
     check_waits_heard(&i->waiters, call, a);
     i->rested = 0;
+    i->lags_at = STORE_TIME_ZERO;
     i->above = 0;
     if (!list_empty(&i->waiters))
         item_queue(i, RANK_URGENT);
@@ -165,15 +168,18 @@ static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
 static void item_rest(struct check_item *i)
 {
     struct check_domain *d = i->of;
+    store_time now = clock_store(d->all->service->clock);
     atomic_fetch_add_explicit(&d->lagging, 1, memory_order_relaxed);
     i->above = 0;
+    if (i->lags_at.ns == STORE_TIME_ZERO.ns)
+        i->lags_at = now;
     if (i->again) {
         i->rested = 0;
         item_queue(i, RANK_LOOKED);
         return;
     }
     i->state = ITEM_RESTS;
-    i->due = store_time_add(clock_store(d->all->service->clock), rests_ms[i->rested] * NS_PER_MS);
+    i->due = store_time_add(now, rests_ms[i->rested] * NS_PER_MS);
     i->rested++;
     list_append(&d->resting, &i->link);
 }
@@ -243,8 +249,17 @@ static void call_over(struct check_call *call)
     call_end(d, call);
 }
 
+/* Is what the wiki says of it now taken, whatever it was to reach? */
+static bool item_believes(const struct check_item *i, store_time now)
+{
+    bool long_enough = i->lags_at.ns != STORE_TIME_ZERO.ns &&
+                       !store_time_before(now, store_time_add(i->lags_at, LAGS_MS_MAX * NS_PER_MS));
+    return i->rested >= COUNT_OF(rests_ms) || long_enough;
+}
+
 static void call_take(struct check_call *call, struct list *from)
 {
+    store_time now = clock_store(call->service->clock);
     while (call->count < WORDS_MAX) {
         struct list *l = list_take(from);
         if (l == NULL)
@@ -252,12 +267,11 @@ static void call_take(struct check_call *call, struct list *from)
         struct check_item *i = CONTAINER_OF(l, struct check_item, link);
         i->state = ITEM_ASKED;
         i->again &= i->above != 0; /* what it says of the title was asked for before */
-        call->asked[call->count++] =
-            (struct check_asked){ .item = i,
-                                  .cell = i->cell,
-                                  .word = i->word,
-                                  .above = i->above,
-                                  .believe = i->rested >= COUNT_OF(rests_ms) };
+        call->asked[call->count++] = (struct check_asked){ .item = i,
+                                                           .cell = i->cell,
+                                                           .word = i->word,
+                                                           .above = i->above,
+                                                           .believe = item_believes(i, now) };
     }
 }
 

@@ -8,9 +8,10 @@
  *   A word is trusted once the store has heard it. A revision that is stored and greater than the
  * wiki's newest is asked for by its number: it was deleted, or the wiki answered from a copy of its
  * database that is behind. Then, and when a word lags otherwise, nothing is trusted, and the title
- * is asked for again, after 1, 5 and 30 s; what it says then is believed. A word lags, too, that
- * does not reach what the wiki is known to have done (trust_bind). A revision that is there all the
- * same is of an imported history; it is remembered with the word, and not asked for again.
+ * is asked for again, after 1, 5 and 30 s; what it says then is believed, and 36 s after the first
+ * that lagged whatever others tell of it meanwhile. A word lags, too, that does not reach what the
+ * wiki is known to have done (trust_bind). A revision that is there all the same is of an imported
+ * history; it is remembered with the word, and not asked for again.
  *   A wiki that fails, or wants to be left alone, is asked nothing for as long as it wants, else
  * for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who waits is told at once: ERR_DENIED, where the
  * wiki said last that it is not for us to read, which closes the domain. Thread: start from any,

@@ -14,6 +14,7 @@
 struct got {
     enum page_outcome outcome;
     enum page_get_trusted trusted;
+    err why;
     char body[256];
 };
 
@@ -26,6 +27,7 @@ static struct got get(struct stage *s, uint64_t rev)
     asked_start(&a);
     struct got g = { .outcome = asked_wait(&a) };
     g.trusted = a.get.trusted;
+    g.why = a.get.why;
     memcpy(g.body, a.body, sizeof g.body);
     asked_fini(&a);
     return g;
@@ -339,6 +341,31 @@ static void what_was_in_the_making_is_not_trusted_either(void **state)
     stage_end(&s);
 }
 
+/* Whoever says again and again what never comes true holds up what the wiki says, but no longer
+ * than one who says it once. */
+static void what_is_never_reached_does_not_hide_what_the_wiki_says(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    s.domains[0].check_wait_ms = 200;
+    (void)stage_put(&s, "T", 7, "stored");
+    assert_int_equal(get(&s, 0).outcome, GOT_CONTENT);
+    wiki_word(&s, (struct wiki_word){ .state = WORDS_TITLE_MISSING });
+    wiki_say(&s, (struct wiki_says){ .why = RENDER_NO_PAGE });
+    for (unsigned i = 0; i < 6; i++) {
+        uint64_t before = words_heard(&s);
+        assert_true(look(&s, "T", 100, 0));
+        WAIT_UNTIL(words_heard(&s) > before);
+        advance(&s, 10 * NS_PER_S);
+        WAIT_UNTIL(words_heard(&s) > before + 1 || get(&s, 0).outcome != GOT_CONTENT);
+    }
+    struct got g = get(&s, 0);
+    assert_int_equal(g.outcome, GOT_ORIGIN_FAILED);
+    assert_int_equal(g.why, ERR_NOT_FOUND);
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +383,7 @@ int main(void)
         cmocka_unit_test(what_was_asked_for_before_is_asked_for_again),
         cmocka_unit_test(what_waits_for_another_answer_is_asked_for_again),
         cmocka_unit_test(what_was_in_the_making_is_not_trusted_either),
+        cmocka_unit_test(what_is_never_reached_does_not_hide_what_the_wiki_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
