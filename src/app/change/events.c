@@ -31,25 +31,25 @@ struct events {
 
 /* ---- one event ---- */
 
-static bool is_database(const struct app *app, str database, str domain)
+/* Empty: none. */
+static str domain_of_database(const struct app *app, str database)
 {
     str rest = str_of(app->config->change.databases);
     while (rest.n > 0) {
         str one = str_trim(str_split(&rest, ',')), name = str_split(&one, '=');
         if (str_eq(name, database))
-            return str_eq(one, domain);
+            return one;
     }
-    return false;
+    return STR("");
 }
 
-static bool is_of(const struct events *e, const struct wiki_event *event,
-                  const struct page_domain *d)
+/* domain: of its database, when it names no domain itself. */
+static bool is_of(const struct wiki_event *event, str domain, const struct page_domain *d)
 {
-    if (event->domain.n > 0)
-        return str_eq(event->domain, d->name) || wiki_place_has(&d->place, event->domain) ||
-               (d->origin != NULL &&
-                str_eq(event->domain, str_of(origin_opts_of(d->origin)->domain)));
-    return event->database.n > 0 && is_database(e->app, event->database, d->name);
+    if (event->domain.n == 0)
+        return domain.n > 0 && str_eq(domain, d->name);
+    return str_eq(event->domain, d->name) || wiki_place_has(&d->place, event->domain) ||
+           (d->origin != NULL && str_eq(event->domain, str_of(origin_opts_of(d->origin)->domain)));
 }
 
 /* What an event says by the address of a page alone. */
@@ -70,6 +70,9 @@ static err look_at_uri(struct events *e, const struct wiki_event *event,
 static err look_at(struct events *e, const struct wiki_event *event, bool *titled)
 {
     const struct page_service *s = &e->app->page;
+    str domain = event->domain.n == 0 && event->database.n > 0
+                     ? domain_of_database(e->app, event->database)
+                     : STR("");
     err why = ERR_OK;
     for (unsigned i = 0; i < s->domains_count && why == ERR_OK; i++) {
         const struct page_domain *d = &s->domains[i];
@@ -77,7 +80,7 @@ static err look_at(struct events *e, const struct wiki_event *event, bool *title
             why = look_at_uri(e, event, d, titled);
             continue;
         }
-        if (!is_of(e, event, d))
+        if (!is_of(event, domain, d))
             continue;
         *titled = true;
         for (unsigned n = 0; n < event->titles_count; n++)
