@@ -1,10 +1,10 @@
 /* trust.c - cells in shards, each with a lock, a hash table and a CLOCK ring.
  *
  * Invariants: (1) a cell is in its shard's table and ring from page_trust_hold until it is
- * forgotten; (2) one that is held, or in doubt, is not forgotten; (3) asked_at and says are written
- * under the shard's lock, says first: who reads asked_at first sees the number that belongs to it,
- * or a newer one; (4) the cell of a title is not forgotten before those of its
- * revisions, which are in the same shard. */
+ * forgotten; (2) one that is held is not forgotten; (3) asked_at and says are written under the
+ * shard's lock, says first: who reads asked_at first sees the number that belongs to it, or a newer
+ * one; (4) the cell of a title is not forgotten before those of its revisions, which are in the
+ * same shard. */
 #include "page/trust.h"
 
 #include "base/hash.h"
@@ -159,7 +159,7 @@ static void shard_evict(struct shard *s, size_t cells_max)
         struct trust_cell *c = CONTAINER_OF(list_take(&s->ring), struct trust_cell, ring);
         list_append(&s->ring, &c->ring);
         bool used = atomic_exchange_explicit(&c->used, false, memory_order_relaxed);
-        if (!used && c->refs == 0 && c->revisions == 0 && !cell_in_doubt(c))
+        if (!used && c->refs == 0 && c->revisions == 0)
             cell_forget(s, c);
     }
 }

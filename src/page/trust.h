@@ -11,8 +11,9 @@
  *   All of this is in memory alone: after a start nothing is trusted, and what is read first is
  * asked for first. To lose a cell is to lose trust, which costs a question and is always safe.
  * Cells that nobody holds are forgotten when there are too many, those not used for the longest
- * time first (CLOCK; Corbato 1968); but one in doubt is kept until a word ends it.
- *   Thread: all from any thread, but new and free. Cells take no lock when they are looked at. */
+ * time first (CLOCK; Corbato 1968). Who asks the wiki holds the cell until the answer is heard: so
+ * a doubt is not lost that came after the question. Thread: all from any thread, but new and free.
+ * Cells take no lock when they are looked at. */
 #ifndef PAGE_TRUST_H
 #define PAGE_TRUST_H
 

@@ -187,8 +187,7 @@ static void cells_that_nobody_holds_are_bounded(void **state)
     char title[16];
     struct trust_cell *kept = hold(t, "kept", 0), *doubted = hold(t, "doubted", 0);
     trust_hear(kept, S(50), WORD_ONE);
-    trust_doubt(doubted, S(50));
-    trust_release(&doubted);
+    trust_doubt(doubted, S(50)); /* while the wiki is asked */
     for (unsigned i = 0; i < 5000; i++) {
         (void)snprintf(title, sizeof title, "t%u", i);
         struct trust_cell *c = hold(t, title, 0);
@@ -197,8 +196,7 @@ static void cells_that_nobody_holds_are_bounded(void **state)
     }
     page_trust_figures(t, &f);
     assert_in_range(f.cells, 100, 200);
-    assert_int_equal(f.held, 1);
-    doubted = hold(t, "doubted", 0); /* it still is */
+    assert_int_equal(f.held, 2);
     trust_hear(doubted, S(49), WORD_ONE);
     assert_int_equal(age_s(doubted, WORD_ONE, 51), -1);
     struct trust_cell *first = hold(t, "t0", 0);
@@ -207,6 +205,30 @@ static void cells_that_nobody_holds_are_bounded(void **state)
     trust_release(&kept);
     trust_release(&doubted);
     trust_release(&first);
+    page_trust_free(&t);
+}
+
+/* A title that is not stored is asked for by nobody: no word ends its doubt. */
+static void cells_in_doubt_are_bounded(void **state)
+{
+    (void)state;
+    struct page_trust *t = page_trust_new(160, 1);
+    const struct title_bound none = { .rev = 0 };
+    struct trust_figures f;
+    char title[16];
+    for (unsigned i = 0; i < 5000; i++) {
+        (void)snprintf(title, sizeof title, "t%u", i);
+        const struct trust_key k = { .domain = 1, .title = str_of(title) };
+        struct trust_cell *c = page_trust_hold(t, &k);
+        trust_release(&c);
+        assert_true(page_trust_doubt(t, &k, S(60), &none));
+    }
+    page_trust_figures(t, &f);
+    assert_in_range(f.cells, 100, 200);
+    const struct trust_key first = { .domain = 1, .title = STR("t0") };
+    struct trust_cell *c = page_trust_hold(t, &first);
+    assert_int_equal(age_s(c, WORD_ONE, 61), -1); /* forgotten, and not trusted */
+    trust_release(&c);
     page_trust_free(&t);
 }
 
@@ -317,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_word_below_the_bound_is_not_trusted),
         cmocka_unit_test(cells_of_revisions_let_their_titles_go),
         cmocka_unit_test(cells_that_nobody_holds_are_bounded),
+        cmocka_unit_test(cells_in_doubt_are_bounded),
         cmocka_unit_test(a_word_is_wanted_once_until_one_is_heard),
         cmocka_unit_test(who_reads_says_what_is_needed),
         cmocka_unit_test(threads_hear_and_look_at_once),
