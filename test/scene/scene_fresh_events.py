@@ -212,6 +212,20 @@ def a_body_of_ten_mib_and_no_more(binary):
 
 
 @scene
+def events_of_many_wikis_are_taken_in_time(binary):
+    names = [f'd{i}' for i in range(400)]
+    options = ['--set', 'change.databases=' + ','.join(f'{name[1:]}={name}' for name in names)]
+    for name in names:
+        options += ['--set', f'domains.{name}.origin.url=http://127.0.0.1:9/rest.php']
+    with Origin() as origin, told_server(binary, origin, *options) as server:
+        # as many as it takes to be late when each event looks at every pair of a domain and a database
+        many = [{**event('mediawiki.revision-create', domain=None, page_title=f'A{i}', rev_id=7), 'database': '399'}
+                for i in range(20000)]
+        told(server, *many)
+        eq(figure(server, 'change_events_total{named="title"}'), 20000)
+
+
+@scene
 def a_page_of_another_site_may_not_and_who_has_no_right(binary):
     with Origin() as origin, told_server(binary, origin) as server:
         good = event('mediawiki.revision-create', page_title='A', rev_id=7)
