@@ -44,8 +44,9 @@ struct check_domain {
     struct page_checks *all;
     const struct page_domain *domain;
     struct hash items; /* by cell */
-    struct list queued[RANKS][KINDS], resting;
-    enum check_kind last; /* that was asked for */
+    struct list queued[RANKS][KINDS];
+    struct list resting[COUNT_OF(rests_ms)]; /* by which rest it is: each in order of its end */
+    enum check_kind last;                    /* that was asked for */
     struct check_waits waits;
     struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
     mono gathered_at, paused_until;
@@ -180,8 +181,8 @@ static void item_rest(struct check_item *i)
     }
     i->state = ITEM_RESTS;
     i->due = store_time_add(now, rests_ms[i->rested] * NS_PER_MS);
+    list_append(&d->resting[i->rested], &i->link);
     i->rested++;
-    list_append(&d->resting, &i->link);
 }
 
 static void item_became(struct check_item *i, const struct check_call *call,
@@ -301,15 +302,29 @@ static void call_start(struct check_domain *d, enum check_rank rank)
 
 /* ---- turns ---- */
 
+/* NULL: none has come to the end of that rest. */
+static struct check_item *rested_first(struct check_domain *d, unsigned rest, store_time now)
+{
+    struct list *l = list_first(&d->resting[rest]);
+    struct check_item *i = l == NULL ? NULL : CONTAINER_OF(l, struct check_item, link);
+    return i == NULL || store_time_before(now, i->due) ? NULL : i;
+}
+
 static void resting_wake(struct check_domain *d)
 {
     store_time now = clock_store(d->all->service->clock);
-    for (struct list *l = d->resting.next, *next = l->next; l != &d->resting;
-         l = next, next = l->next) {
-        struct check_item *i = CONTAINER_OF(l, struct check_item, link);
-        if (!store_time_before(now, i->due))
+    for (unsigned rest = 0; rest < COUNT_OF(rests_ms); rest++)
+        for (struct check_item *i = rested_first(d, rest, now); i != NULL;
+             i = rested_first(d, rest, now))
             item_queue(i, RANK_URGENT);
-    }
+}
+
+static bool some_rest(const struct check_domain *d)
+{
+    bool some = false;
+    for (unsigned rest = 0; rest < COUNT_OF(rests_ms); rest++)
+        some |= !list_empty(&d->resting[rest]);
+    return some;
 }
 
 static void earlier(mono *next, mono at)
@@ -322,7 +337,7 @@ static void timer_set(struct check_domain *d)
 {
     mono now = now_of(d), next = { .ns = INT64_MAX };
     earlier(&next, check_waits_until(&d->waits));
-    if (!list_empty(&d->resting)) /* by the clock of what is stored, which tests move */
+    if (some_rest(d)) /* by the clock of what is stored, which tests move */
         earlier(&next, mono_add_ms(now, CHECK_RESTS_LOOK_MS));
     if (d->calls[1] == NULL && some(d, RANK_LOOKED))
         earlier(&next, d->paused_until);
@@ -457,7 +472,8 @@ static void domain_init(struct page_checks *c, unsigned n)
     d->domain = &c->service->domains[n];
     hash_init(&d->items);
     check_waits_init(&d->waits);
-    list_init(&d->resting);
+    for (unsigned rest = 0; rest < COUNT_OF(rests_ms); rest++)
+        list_init(&d->resting[rest]);
     for (unsigned kind = 0; kind < KINDS; kind++)
         for (unsigned rank = 0; rank < RANKS; rank++)
             list_init(&d->queued[rank][kind]);
