@@ -73,6 +73,7 @@ static err put_step(struct edit *t, struct page_put *p, const struct title_word 
         .behind = p->behind > newest ? p->behind : newest,
         .said_at = p->said_at,
         .asked = p->asked,
+        .own_name = p->own_name,
         .made = put_under(t, p),
         .allow = page_condition_allow(&p->condition),
         .allow_ctx = &p->condition,

@@ -125,12 +125,15 @@ void page_hop_start(struct page_hop *h)
 
 /* ---- putting it here ---- */
 
-/* It never becomes the latest here: for that the wiki is asked. So behind says that there is a
- * newer one. */
+/* It takes its place here by the wiki's word, as what is made here. Without one it is never the
+ * latest: then behind says that there is a newer one. */
 err page_hop_put(const struct page_hop *h, struct page_put *p)
 {
     const struct page_hop_which *w = &h->which;
     const struct page_travel *r = &h->render;
+    if (!r->has_word && page_is_asked(h->service, w->domain))
+        return ERR_NOT_FOUND; /* nobody could tell later that the page was touched since */
+    uint64_t newest = r->has_word ? r->word.rev : w->name.rev + 1;
     *p = (struct page_put){ .call = p->call,
                             .bucket = w->settings->bucket,
                             .domain = w->domain->number,
@@ -139,9 +142,11 @@ err page_hop_put(const struct page_hop *h, struct page_put *p)
                             .has_tid = true,
                             .tid = w->name.tid,
                             .contents_count = r->contents_count,
-                            .behind = w->name.rev + 1,
+                            .own_name = true,
+                            .behind = newest > w->name.rev ? newest : 0,
                             .said_at = tid_time(w->name.tid),
                             .heeds = true,
+                            .word = r->has_word ? &r->word : NULL,
                             .asked = true,
                             .arena = h->arena };
     for (unsigned i = 0; i < r->contents_count; i++) {

@@ -64,7 +64,7 @@ struct page_hop {
 };
 void page_hop_start(struct page_hop *h);
 /* The put of what came, under its name, beside what is stored here; all but its call. ERR_LIMIT:
- * the arena is full. */
+ * the arena is full; ERR_NOT_FOUND: it came without the word that the domain wants. */
 MUST_CHECK err page_hop_put(const struct page_hop *h, struct page_put *p);
 
 /* ---- the other side ---- */

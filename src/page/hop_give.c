@@ -28,12 +28,24 @@ static err headers_take(struct page_give *g, str lines, str *out)
     return out->p == NULL && out->n > 0 ? ERR_LIMIT : ERR_OK;
 }
 
+/* What the wiki says of the page now, and what it said as it made the render: so the other can tell
+ * whether it was touched since. What no wiki made under a word counts as made before any. */
+static void word_take(struct page_travel *t, const struct page_read *r)
+{
+    const struct title_under *made = &r->render.made;
+    t->has_word = r->heard && !r->word.missing;
+    t->word = r->word;
+    t->word.touched = made->said > 0 ? made->touched : 1;
+    t->word.said = made->said > 0 ? made->said : 1;
+}
+
 static err contents_take(struct page_give *g)
 {
     const struct page_read *r = &g->read;
     struct page_travel *t = &g->render;
     err why = ERR_OK;
     *t = (struct page_travel){ .name = r->render.name };
+    word_take(t, r);
     for (unsigned i = 0; i < r->wanted_count && why == ERR_OK; i++) {
         const struct page_body *body = &r->bodies[i];
         if (body->pieces_count == 0)
@@ -69,6 +81,7 @@ static void contents_start(struct page_give *g, bool of_previews)
                                              .title = of_previews ? w->kept_title : w->title,
                                              .deleted_too = w->deleted_too },
                                   .arena = g->arena,
+                                  .heeds = !of_previews && page_is_asked(s, w->domain),
                                   .wanted_count = 3,
                                   .wanted = { STR("html"), STR("data-parsoid"), STR("wikitext") } };
     if (of_previews)

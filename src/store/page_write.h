@@ -62,7 +62,8 @@ struct page_put {
     bool heeds;         /* the domain has a wiki: its last word judges what is put */
     const struct title_word *word; /* under which the wiki made it; NULL: none. With heeds */
     int64_t revised; /* when its revision was made, by the wiki's clock; 0: it is not the newest */
-    bool asked; /* made on request: kept for historical_ttl from now when it is not the latest */
+    bool asked;    /* made on request: kept for historical_ttl from now when it is not the latest */
+    bool own_name; /* with a tid, by which clients know it: an identical render does not do */
     struct page_condition condition; /* does not hold: ERR_PRECONDITION, nothing stored */
     struct arena *arena;             /* for the frames, and the store */
     /* out */

@@ -50,6 +50,7 @@ struct title_put {
     uint64_t behind;    /* > rev: this revision exists elsewhere */
     store_time said_at; /* when the origin was asked; ZERO: now */
     bool asked;         /* made on request */
+    bool own_name;      /* known under another name, it is stored under this one too */
     struct title_under made;
     page_allow_fn *allow; /* NULL: no condition */
     const void *allow_ctx;

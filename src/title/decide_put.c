@@ -313,7 +313,7 @@ static err put_answer(struct put_work *w)
     if (e != ERR_OK)
         return e;
     e = put_find_same_name(w);
-    if (e == ERR_NOT_FOUND)
+    if (e == ERR_NOT_FOUND && !put->own_name)
         e = put_find_duplicate(w);
     if (e != ERR_NOT_FOUND)
         return e;

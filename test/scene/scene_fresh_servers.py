@@ -318,6 +318,43 @@ def an_exact_render_of_another_server_is_found(binary):
 
 
 @scene
+def two_renders_alike_are_found_by_their_own_names(binary):
+    """Each server has made its own of the same bytes; who names the other's gets that, and nobody loses his."""
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        ours = get(a)
+        c.redis('FLUSHALL')
+        theirs = get(b)
+        check(tag_of(ours) != tag_of(theirs), 'each has made its own')
+        eq(tag_of(get(a, f'A/{tag_of(theirs)}')), tag_of(theirs))
+        eq(get(a, f'A/{tag_of(ours)}').body, ours.body)
+        get(a)
+        eq(origin.count('render'), 2, 'the latest is there all the time')
+
+
+@scene
+def a_render_of_another_server_is_dated_as_one_that_was_made_here(binary):
+    """It is the newest of its revision now, and nothing older is served for it, nor anything lost."""
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        get(a)
+        c.redis('FLUSHALL')
+        origin.stamp = ' 17 pages'
+        theirs = get(b)
+        eq(get(a, f'A/{tag_of(theirs)}').body, theirs.body)
+        c.redis('FLUSHALL')
+        origin.stamp = ' of a new template'
+        origin.touched['A'] = '2026-02-01T00:00:00Z'
+        hears(a)
+        check(b'new template' in get(a).body, 'the page was touched since')
+        old = tag_of(get(b, 'A/1'))
+        get(a, f'A/{old}')
+        c.redis('FLUSHALL')
+        origin.down()
+        check(b'new template' in get(a).body, 'the latest is there all the time')
+
+
+@scene
 def a_preview_of_another_server_is_saved(binary):
     with fleet(binary, forward_cookies='true') as (origin, c):
         a, b = c.servers
