@@ -155,7 +155,7 @@ enum page_get_state get_make_enter(struct page_get *g)
                                     .settings = g->target.settings,
                                     .title = g->target.title,
                                     .rev = g->target.has_rev ? g->target.name.rev : 0,
-                                    .fresh = g->found != FOUND_NOTHING,
+                                    .fresh = g->found != FOUND_NOTHING || get_wants_anew(g),
                                     .dated = g->found == FOUND_OLD && !get_wants_anew(g) &&
                                              get_is_old(g),
                                     /* the last look of a purged one was for its name alone */

@@ -355,6 +355,16 @@ def a_render_of_another_server_is_dated_as_one_that_was_made_here(binary):
 
 
 @scene
+def who_wants_it_made_anew_gets_nothing_that_was_made_before(binary):
+    """Also on a server that has nothing of it yet."""
+    with wiki(binary, 2) as (origin, c):
+        get(c.servers[0])
+        origin.stamp = ' 17 pages'
+        anew = get(c.servers[1], headers={'Cache-Control': 'no-cache'})
+        check(b'17 pages' in anew.body, 'made anew')
+
+
+@scene
 def a_preview_of_another_server_is_saved(binary):
     with fleet(binary, forward_cookies='true') as (origin, c):
         a, b = c.servers
