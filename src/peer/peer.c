@@ -52,6 +52,20 @@ static char *copy(str s)
     return p;
 }
 
+bool peer_is_address(str url)
+{
+    static const char ends[] = "/?#@";
+    char origin[HTTP_ORIGIN_BYTES_MAX];
+    size_t scheme = str_starts(url, STR("https://"))  ? 8
+                    : str_starts(url, STR("http://")) ? 7
+                                                      : url.n;
+    str rest = str_skip(url, scheme);
+    bool bare = rest.n > 0;
+    for (const char *c = ends; *c != 0; c++)
+        bare = bare && str_find(rest, *c) == rest.n;
+    return bare && http_client_origin(url, origin) == ERR_OK;
+}
+
 struct peers *peers_new(const struct peers_opts *opts)
 {
     static const enum metric_id ids[PEER_METRICS] = { METRIC_PEERS_ASKED, METRIC_PEERS_FOUND,
@@ -215,11 +229,13 @@ static void call_start(struct peer_work *w, str address)
     http_call_start(p->opts.client, &w->call);
 }
 
-/* Loop. A note of our own: what it named is gone here. */
+/* Loop. A note of our own: what it named is gone here. One that leads elsewhere than to a server
+ * was written by nobody who may. */
 static void noted(void *ctx, err why, str address)
 {
     struct peer_work *w = ctx;
-    if (why != ERR_OK || str_eq(address, str_of(w->ask->peers->address)))
+    bool ours = why == ERR_OK && str_eq(address, str_of(w->ask->peers->address));
+    if (why != ERR_OK || ours || !peer_is_address(address))
         fail(w, why);
     else
         call_start(w, address);

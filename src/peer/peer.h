@@ -40,6 +40,9 @@ struct peers_opts {
     const char *address;     /* "http://host:port" of this server; copied */
     str secret;              /* PEER_SECRET_BYTES_MIN at least; copied */
 };
+/* Is it an address, http or https, and nothing behind it? Others are asked for no path but ours.
+ * Pure. */
+MUST_CHECK bool peer_is_address(str url);
 /* Owner: caller. Dies when out of memory. */
 struct peers *peers_new(const struct peers_opts *opts);
 /* Nothing is asked any more. */

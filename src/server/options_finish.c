@@ -2,6 +2,7 @@
 #include "server/options_impl.h"
 
 #include "base/units.h"
+#include "peer/peer.h"
 
 #include <string.h>
 
@@ -235,19 +236,16 @@ static err finish_servers(struct options *o, struct err_note *note)
     static const char name[] = "servers.advertise";
     const struct config *c = &o->config;
     const struct config_servers *s = &c->servers;
-    char host[HTTP_ORIGIN_BYTES_MAX];
     if (!is_set(s->advertise) && !is_set(s->secret_file))
         return ERR_OK;
     const char *wrong = NULL;
-    str url = str_of(s->advertise), rest = str_skip(url, str_starts(url, STR("https://")) ? 8 : 7);
     if (!is_set(s->advertise))
         wrong = "is wanted beside servers.secret_file";
     else if (!is_set(s->secret_file))
         wrong = "wants servers.secret_file, too";
     else if (!is_set(c->redis.url))
         wrong = "wants redis.url: there the servers note who has what";
-    else if (http_client_origin(url, host) != ERR_OK || str_find(rest, '/') < rest.n ||
-             str_find(rest, '?') < rest.n)
+    else if (!peer_is_address(str_of(s->advertise)))
         wrong = "is no address such as http://10.0.0.1:7231";
     return wrong == NULL ? ERR_OK : option_fail(from_of(o, name), str_of(name), note, "%s", wrong);
 }

@@ -466,6 +466,12 @@ def whoever_writes_into_redis_learns_no_secret_and_gives_no_render(binary):
             eq(save(b, answer.body, tag).status, 404)
             get(b, f'A/{tag}', 404)
             eq(len(one.heads), 2, 'asked once each')
+            for path in ('/', '/drop?everything=', '?', '#'):
+                c.redis('SET', key, f'http://127.0.0.1:{one.port}{path}')
+                eq(save(b, answer.body, tag).status, 404)
+            c.redis('SET', key, f'http://x@127.0.0.1:{one.port}')
+            eq(save(b, answer.body, tag).status, 404)
+            eq(len(one.heads), 2, 'no path of its choice')
             check(not any('secret' in head for head in one.heads), 'the secret')
         for note in ('', 'x', 'http://', f'http://127.0.0.1:{b.port}', 'file:///etc/passwd', 'http://127.0.0.1:1'):
             c.redis('SET', key, note)
