@@ -284,6 +284,13 @@ static store_time fence_of(const struct make *m)
                                                      : STORE_TIME_ZERO;
 }
 
+/* When what arrives was asked for, at the latest: their clock may be ahead, but Redis has it since
+ * ask.began. */
+static store_time arrived_said_at(const struct make *m, struct tid tid)
+{
+    return store_time_min(tid_time(tid), m->ask.began);
+}
+
 /* Compresses and submits. Pool. */
 static void make_put(struct make *m)
 {
@@ -305,7 +312,7 @@ static void make_put(struct make *m)
                                 .random = entropy_u64(),
                                 .fill = fill_contents,
                                 .behind = newest ? 0 : rev + 1,
-                                .said_at = arrived ? tid_time(m->tid) : m->ask.began,
+                                .said_at = arrived ? arrived_said_at(m, m->tid) : m->ask.began,
                                 .heeds = true,
                                 .word = m->ask.has_word ? &m->ask.word : NULL,
                                 .revised = meta->rev == meta->last_rev ? meta->revised_s : 0,
@@ -455,9 +462,9 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
 static bool arrived_in_time(const struct make *m, const struct page_travel *t)
 {
     store_time last = store_time_add(m->ask.began, PAGE_TID_AHEAD_NS);
-    store_time made = tid_time(t->name.tid);
-    return !store_time_before(last, made) &&
-           page_denied_since(m->service, &m->target, t->name.rev, made).why == RENDER_FINE;
+    return !store_time_before(last, tid_time(t->name.tid)) &&
+           page_denied_since(m->service, &m->target, t->name.rev, arrived_said_at(m, t->name.tid))
+                   .why == RENDER_FINE;
 }
 
 /* Where the wiki is asked for its words, a render without one would never be found too old. */
@@ -471,7 +478,7 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     struct make *m = ctx;
     struct page_travel t;
     make_begin(m, f);
-    m->ask.began = clock_store(m->service->clock);
+    m->ask.began.ns = clock_store(m->service->clock).ns - a->age_ms * NS_PER_MS;
     str bytes = arena_copy(&m->arena, a->bytes);
     bool fine = bytes.p != NULL && page_travel_get(bytes, &t) == ERR_OK && arrived_in_time(m, &t);
     if (!fine || (wants_word(m) && !t.has_word)) { /* another version's, or no render at all */

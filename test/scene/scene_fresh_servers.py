@@ -145,6 +145,20 @@ def what_another_made_a_moment_ago_is_checked_first(binary):
 
 
 @scene
+def a_clock_that_is_ahead_brings_nothing_hidden_back(binary):
+    """By its time the second server made the render after the wiki said here that it is hidden."""
+    with wiki(binary, 1) as (origin, c), \
+            Server(binary, *c.args, test_hooks=True) as ahead:
+        wait_until(lambda: b'palimpsest_redis_up 1' in ahead.request('GET', '/metrics').body, 'it has Redis')
+        ahead.clock(advance='4s')
+        get(ahead, 'B/5')
+        origin.page('B', (5, 'other'), (6, 'newer'))
+        origin.hide('B', 5)
+        for _ in range(2):
+            get(c.servers[0], 'B/5', 410)
+
+
+@scene
 def what_is_hidden_or_deleted_is_gone_on_all(binary):
     with wiki(binary, 2) as (origin, c):
         a, b = c.servers
