@@ -40,7 +40,7 @@ enum page_get_was {
     WAS_WRITTEN = 1 << 7,    /* the answer waited for a longer life, or a pin */
     WAS_CHECKED = 1 << 8,    /* the answer waited for the wiki's word */
     WAS_HOPPED = 1 << 9,     /* another server was asked for it */
-    WAS_ARRIVED = 1 << 10,   /* another server had made it, and it is judged as what is stored */
+    WAS_ARRIVED = 1 << 10,   /* its making began before; it is judged as what is stored */
     WAS_NEWEST = 1 << 11, /* the latest was looked for as the revision that is the wiki's newest */
 };
 /* Where the content comes from. */

@@ -90,11 +90,12 @@ static void *shape_of(const struct page_get *g)
     return atomic_load(&g->made->shapes[g->shape]);
 }
 
-/* Another server had made it before this read began: by now the wiki may say something else, and
- * who edits wants to know. Looked for as what is stored, once. */
-static bool made_elsewhere(struct page_get *g)
+/* Its making began before this read: at another server, or here, which who edits minds. By now the
+ * wiki may say something else. Looked for as what is stored, once. */
+static bool made_before(struct page_get *g)
 {
-    if (!g->made->arrived || g->found != FOUND_NOTHING ||
+    bool waited = (g->flags & GET_STASH) != 0 && g->flight.detail == FLIGHT_WAITED;
+    if ((!g->made->arrived && !waited) || g->found != FOUND_NOTHING ||
         !page_is_asked(g->service, g->target.domain) || (g->was & WAS_ARRIVED) != 0)
         return false;
     g->how = HOW_MISS;
@@ -120,7 +121,7 @@ static void made_run(struct task *t)
         get_go(g, made_moved(g));
         return;
     }
-    if (made_elsewhere(g)) {
+    if (made_before(g)) {
         get_go(g, STEP_LOOK);
         return;
     }

@@ -7,7 +7,7 @@ import threading
 from harness import Server, check, eq, main, scene, wait_until
 from origin import Origin, instant, status_of
 from page_help import get, history, path, problem
-from render_help import JSON, NO_CACHE, Crowd, cache_of, name_of, origin_server
+from render_help import JSON, NO_CACHE, Crowd, cache_of, metric, name_of, origin_server
 
 TTL = '61s'      # more than trust_ttl
 ONLY = {'Cache-Control': 'only-if-cached'}
@@ -63,6 +63,21 @@ def a_render_that_is_late_brings_nothing_back(binary):
                 eq(server.request('GET', path('history', 'A')).status, 404, 'nothing was stored')
                 where = ('A',) if rev is None else ('A', rev)
                 refused(server, *((404, 'not_found') if change == 'delete' else (410, 'suppressed')), *where)
+
+
+@scene
+def who_edits_gets_nothing_whose_making_began_long_before(binary):
+    """Others had asked for it, and the page was edited since: that word is older than an editor's may be."""
+    with Origin() as origin:
+        origin.page('A', (1, 'first'))
+        with Server(binary, *origin.options('localhost'), test_hooks=True) as server:
+            held = Held(server, origin, 'render', 'GET', path('html', 'A'))
+            origin.page('A', (1, 'first'), (2, 'second'))
+            server.clock(advance='3s')
+            editor = Crowd(server, [(path('html', 'A') + '?stash=true', {})])
+            wait_until(lambda: metric(server, 'flight_waiters') == 2, 'both wait')
+            eq(name_of(held.go())[0], 1)
+            eq(name_of(editor.wait()[0])[0], 2)
 
 
 @scene
