@@ -173,12 +173,20 @@ static void settle_behind(const struct page_get *g)
         page_remake(g->service->remakes, &t, &g->seen);
 }
 
+/* The wiki was asked before it began to make it, which others may have asked for long ago. */
+static int64_t made_age_ns(const struct page_get *g)
+{
+    const struct title_under *made = &g->read.render.made;
+    int64_t age_ns = clock_store(g->service->clock).ns - made->asked_at.ns;
+    return made->said == 0 || age_ns < 0 ? 0 : age_ns;
+}
+
 enum page_get_state get_check_judge(struct page_get *g)
 {
     if (!page_is_asked(g->service, g->target.domain))
         return get_found(g);
     if ((g->was & WAS_MADE) != 0) {
-        g->word_age_ns = 0;
+        g->word_age_ns = made_age_ns(g);
         return get_found(g);
     }
     bool asked = (g->was & WAS_CHECKED) != 0;

@@ -113,7 +113,13 @@ static void add_source(const struct page_get *p, struct answer *w)
 
 static bool is_made_now(const struct page_get *p)
 {
-    return (p->was & WAS_MADE) != 0 && p->word_age_ns == 0;
+    return (p->was & WAS_MADE) != 0 && p->word_age_ns != TRUST_NEVER;
+}
+
+static int64_t age_s_of(const struct page_get *p)
+{
+    int64_t age_s = p->word_age_ns / NS_PER_S, max = p->target.settings->age_s_max;
+    return max > 0 && age_s > max ? max : age_s;
 }
 
 /* What 200, 206, 302 and 304 share. */
@@ -127,7 +133,7 @@ static void add_validators(struct content_get *g, struct answer *w)
     answer_add(w, STR("cache-control"), str_of(cache_control(p)));
     add_source(p, w);
     if (is_made_now(p)) /* the same for all whom it answers */
-        answer_add(w, STR("age"), STR("0"));
+        answer_add(w, STR("age"), arena_printf(p->arena, "%" PRId64, age_s_of(p)));
     add_memento(g, w);
 }
 
@@ -297,10 +303,8 @@ static struct http_ready *shape_offer(struct content_get *g, const struct answer
 static void say_age(const struct content_get *g)
 {
     const struct page_get *p = &g->page;
-    if (p->word_age_ns == TRUST_NEVER || is_made_now(p))
-        return;
-    int64_t age_s = p->word_age_ns / NS_PER_S, max = p->target.settings->age_s_max;
-    http_reply_age(g->x, max > 0 && age_s > max ? max : age_s);
+    if (p->word_age_ns != TRUST_NEVER && !is_made_now(p))
+        http_reply_age(g->x, age_s_of(p));
 }
 
 static void answer_content(struct content_get *g)
