@@ -320,6 +320,29 @@ static void many_ask_at_once(void **state)
     world_end(&w);
 }
 
+static void an_address_has_nothing_behind_it(void **state)
+{
+    (void)state;
+    static const char *const fine[] = { "http://10.0.0.1:7231", "https://a.example",
+                                        "http://[::1]:80" };
+    static const char *const bad[] = { "",
+                                       "x",
+                                       "http://",
+                                       "10.0.0.1:7231",
+                                       "file:///etc/passwd",
+                                       "http://a/",
+                                       "http://a?b",
+                                       "http://a#b",
+                                       "http://a@b",
+                                       "http://a b",
+                                       "http://a:0x",
+                                       "HTTP://a" };
+    for (size_t i = 0; i < COUNT_OF(fine); i++)
+        assert_true(peer_is_address(str_of(fine[i])));
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        assert_false(peer_is_address(str_of(bad[i])));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +352,7 @@ int main(void)
         cmocka_unit_test(without_redis_nobody_has_it),
         cmocka_unit_test(a_stop_ends_what_is_asked),
         cmocka_unit_test(many_ask_at_once),
+        cmocka_unit_test(an_address_has_nothing_behind_it),
     };
     redis_server_need();
     return cmocka_run_group_tests(tests, NULL, NULL);
