@@ -59,11 +59,14 @@ static store_time unknown_since(const struct page_get *g, err why)
 static bool may_be_unchecked(const struct page_get *g, err why)
 {
     const struct page_service *s = g->service;
+    bool recent = g->word_age_ns <= g->target.domain->trust.max_ns;
+    if ((g->flags & GET_ONLY_CACHED) != 0) /* that it was not asked is no outage */
+        return recent;
     switch (g->reader) {
     case TRUST_EDITOR:
         return true;
     case TRUST_NAMED:
-        return g->word_age_ns <= g->target.domain->trust.max_ns;
+        return recent;
     case TRUST_PLAIN:
         break;
     }
