@@ -10,6 +10,7 @@
 #include "loop/sysclock.h"
 #include "render/title_rules.h"
 #include "server/options.h"
+#include "server/origins.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -257,7 +258,7 @@ static void run_steps(struct check *c, const struct config *config)
     c->client = http_client_new(&opts);
     c->began = clock_mono(c->clock);
     struct err_note note;
-    if (origin_new(c->client, c->loop, c->clock, &c->domain->origin, &c->origin, &note) != ERR_OK) {
+    if (origins_new(c->client, c->loop, c->clock, c->domain, &c->origin, &note) != ERR_OK) {
         tell(c, "options", false, note.text);
     } else {
         loop_post(c->loop, check_site, c);

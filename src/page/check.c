@@ -54,13 +54,13 @@ struct check_domain {
     struct loop_timer *timer;
     _Atomic uint64_t calls_made, words, failed, lagging;
     _Atomic int64_t answered_ns; /* store_time of the last answer; 0: none yet */
-    atomic_bool closed;
 };
 
 struct page_checks {
     const struct page_service *service;
     struct check_domain *domains;
     unsigned domains_count;
+    atomic_uint closed_count; /* domains whose wiki is */
     bool stopped;
 };
 
@@ -216,7 +216,8 @@ static void item_became(struct check_item *i, const struct check_call *call,
 
 static void call_failed(struct check_domain *d, struct check_call *call)
 {
-    int64_t wants_s = call->request.retry_after_s;
+    int64_t asked_s = call->request.retry_after_s;
+    int64_t wants_s = asked_s < CHECK_ASKED_PAUSE_S_MAX ? asked_s : CHECK_ASKED_PAUSE_S_MAX;
     int64_t own_s = d->failures < 5 ? 1 << d->failures : CHECK_PAUSE_S_MAX;
     d->failures++;
     atomic_fetch_add_explicit(&d->failed, 1, memory_order_relaxed);
@@ -235,8 +236,6 @@ static void call_end(struct check_domain *d, struct check_call *call)
 static void call_over(struct check_call *call)
 {
     struct check_domain *d = call->ctx;
-    if (call->why == RENDER_FINE || call->why == RENDER_DENIED)
-        atomic_store(&d->closed, call->why == RENDER_DENIED);
     if (call->why != RENDER_FINE || d->all->stopped) {
         call_failed(d, call);
         call_end(d, call);
@@ -548,6 +547,21 @@ store_time page_checks_answered(const struct page_checks *c, const struct page_d
     return (store_time){ .ns = atomic_load(&c->domains[d - c->service->domains].answered_ns) };
 }
 
+bool page_checks_any_closed(const struct page_checks *c)
+{
+    return atomic_load_explicit(&c->closed_count, memory_order_relaxed) > 0;
+}
+
+void checks_close(struct page_checks *c, const struct page_domain *d, bool closed)
+{
+    if (atomic_exchange(d->closed, closed) == closed)
+        return;
+    if (closed)
+        atomic_fetch_add(&c->closed_count, 1);
+    else
+        atomic_fetch_sub(&c->closed_count, 1);
+}
+
 void page_checks_figures(const struct page_checks *c, const struct page_domain *d,
                          struct check_figures *out)
 {
@@ -557,5 +571,5 @@ void page_checks_figures(const struct page_checks *c, const struct page_domain *
                                    .failures = atomic_load(&of->failed),
                                    .lagging = atomic_load(&of->lagging),
                                    .waiting = atomic_load(&of->waits.waiting),
-                                   .closed = atomic_load(&of->closed) };
+                                   .closed = atomic_load(d->closed) };
 }

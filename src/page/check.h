@@ -12,7 +12,8 @@
  * that lagged whatever others tell of it meanwhile. A word lags, too, that does not reach what the
  * wiki is known to have done (trust_bind). A revision that is there all the same is of an imported
  * history; it is remembered with the word, and not asked for again.
- *   A wiki that fails, or wants to be left alone, is asked nothing for as long as it wants, else
+ *   A wiki that fails, or wants to be left alone, is asked nothing for as long as it wants, up to
+ * CHECK_ASKED_PAUSE_S_MAX, else
  * for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who waits is told at once: ERR_DENIED, where the
  * wiki said last that it is not for us to read, which closes the domain. Thread: start from any,
  * figures, too; the rest on the loop. */
@@ -28,6 +29,7 @@ enum {
     CHECK_GATHER_MS = 1000,
     CHECK_CALL_MS = 30000, /* a call has so long */
     CHECK_PAUSE_S_MAX = 30,
+    CHECK_ASKED_PAUSE_S_MAX = 300, /* what the wiki asks for, and no longer */
     CHECK_RESTS_LOOK_MS = 100, /* how often titles that lag are looked at: tests move their clock */
     CHECK_ITEMS_MAX = 100000,  /* of one domain, wanted or asked for; more are refused */
 };
@@ -73,6 +75,9 @@ MUST_CHECK bool page_check_leave(struct page_check *c);
 
 /* When the wiki answered last, whatever it was asked for here; ZERO: not yet. Thread: any. */
 store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d);
+
+/* Is any domain's wiki closed (page.h)? Costs a load. Thread: any. */
+bool page_checks_any_closed(const struct page_checks *c);
 
 /* Somebody said that this title changed: it is asked for at once, with all that are told together,
  * in the call that is not for who waits. What is asked for already is asked for again. False: too

@@ -229,7 +229,7 @@ static void answered(struct words_request *r, enum render_why why)
     struct check_call *call = CONTAINER_OF(r, struct check_call, request);
     call->why = why;
     if (why == RENDER_FINE || why == RENDER_DENIED)
-        atomic_store(call->domain->closed, why == RENDER_DENIED);
+        checks_close(call->service->checks, call->domain, why == RENDER_DENIED);
     if (why != RENDER_FINE) {
         call->over(call);
         return;

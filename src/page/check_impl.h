@@ -49,6 +49,8 @@ struct check_call *check_call_new(const struct page_service *s, const struct pag
 void check_call_free(struct check_call **cp);
 /* The wiki is asked, the store hears the answer, and what it heard is trusted. Thread: loop. */
 void check_call_start(struct check_call *call);
+/* check.c: the wiki has said whether it is for us to read. Thread: any. */
+void checks_close(struct page_checks *c, const struct page_domain *d, bool closed);
 
 /* check_wait.c: who waits, of a domain by deadline, and for one thing in a list. Thread: loop, but
  * waiting. */

@@ -416,6 +416,6 @@ static enum page_get_state keep_enter(struct page_get *g)
 void page_get_start(struct page_get *g)
 {
     g->shape = -1;
-    g->word_age_ns = TRUST_NEVER;
+    g->word_age_ns = g->title_age_ns = TRUST_NEVER;
     get_go(g, STEP_LOOK);
 }

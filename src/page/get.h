@@ -151,6 +151,7 @@ struct page_get {
     /* the module's */
     enum page_get_state state;
     enum page_found found;
+    int64_t title_age_ns;  /* of page_trusted */
     struct page_from from; /* of the first hop */
     uint64_t taken;        /* of what may be kept for editors */
     union {

@@ -40,6 +40,7 @@ static void look_at_trust(struct page_get *g)
     g->cell = l.cell;
     g->says = l.says;
     g->word_age_ns = l.age_ns;
+    g->title_age_ns = l.title_age_ns;
 }
 
 /* Since when nothing is known: since the wiki answered last; or, when it answers and says nothing
@@ -55,11 +56,18 @@ static store_time unknown_since(const struct page_get *g, err why)
     return g->read.heard ? store_time_max(s->began, g->read.word.asked_at) : s->began;
 }
 
+/* For how long it is known by whatever was asked: too old for its reader, but the last word on it.
+ */
+static int64_t known_ns(const struct page_get *g)
+{
+    return g->word_age_ns < g->title_age_ns ? g->word_age_ns : g->title_age_ns;
+}
+
 /* No word came. Who edits gets what is stored: the wiki finds conflicts at the save. */
 static bool may_be_unchecked(const struct page_get *g, err why)
 {
     const struct page_service *s = g->service;
-    bool recent = g->word_age_ns <= g->target.domain->trust.max_ns;
+    bool recent = known_ns(g) <= g->target.domain->trust.max_ns;
     if ((g->flags & GET_ONLY_CACHED) != 0) /* that it was not asked is no outage */
         return recent;
     switch (g->reader) {
@@ -79,7 +87,8 @@ static bool may_be_unchecked(const struct page_get *g, err why)
 static int64_t stored_age_ns(const struct page_get *g)
 {
     int64_t age_ns = clock_store(g->service->clock).ns - g->read.word.asked_at.ns;
-    return !g->read.heard ? TRUST_NEVER : age_ns > 0 ? age_ns : 0;
+    bool known = g->read.heard && g->read.word.asked_at.ns > 0; /* another server's has none */
+    return !known ? TRUST_NEVER : age_ns > 0 ? age_ns : 0;
 }
 
 /* Only some may read the wiki: nothing of it is given. */
@@ -96,6 +105,7 @@ static enum page_get_state unchecked(struct page_get *g, err why)
         return closed(g);
     if (may_be_unchecked(g, why)) {
         g->trusted = GET_UNCHECKED;
+        g->word_age_ns = known_ns(g);
         if (g->word_age_ns == TRUST_NEVER)
             g->word_age_ns = stored_age_ns(g);
         return get_found(g);

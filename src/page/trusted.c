@@ -21,7 +21,8 @@ static struct page_trusted look_at(const struct page_service *s, const struct pa
     struct trust_cell *c = cell_hold(s, d, title, rev);
     return (struct page_trusted){ .cell = c,
                                   .says = says,
-                                  .age_ns = trust_age_ns(c, says, clock_store(s->clock)) };
+                                  .age_ns = trust_age_ns(c, says, clock_store(s->clock)),
+                                  .title_age_ns = TRUST_NEVER };
 }
 
 struct page_trusted page_trusted_look(const struct page_service *s, const struct page_domain *d,
@@ -37,8 +38,10 @@ struct page_trusted page_trusted_look(const struct page_service *s, const struct
         l.age_ns = TRUST_NEVER;
     if (!named || l.age_ns <= d->trust.ttl_ns)
         return l;
+    struct page_trusted own = look_at(s, d, r->which.title, rev, TRUST_SHOWN);
     trust_release(&l.cell);
-    return look_at(s, d, r->which.title, rev, TRUST_SHOWN);
+    own.title_age_ns = l.age_ns;
+    return own;
 }
 
 struct page_trusted page_trusted_rev(const struct page_service *s, const struct page_target *t,

@@ -15,6 +15,7 @@ struct page_trusted {
     struct trust_cell *cell; /* with a reference */
     uint64_t says;           /* what is stored is trusted while the cell says that */
     int64_t age_ns;          /* of the last word; TRUST_NEVER */
+    int64_t title_age_ns;    /* of one on the title that says the same, for who gets no other */
 };
 /* By which word a render is trusted that was found, with heeds; named: by its revision or as it is,
  * not as the latest. The wiki's newest revision is not hidden: so a word on the title is one on

@@ -126,8 +126,8 @@ static void client_open(struct app *app)
     app->client = http_client_new(&opts);
 }
 
-static err origin_open(struct app *app, const struct config_domain *config, struct origin **out,
-                       struct err_note *note)
+err origins_new(struct http_client *client, struct loop *loop, struct clock *clock,
+                const struct config_domain *config, struct origin **out, struct err_note *note)
 {
     struct origin_opts opts = config->origin;
     char *secret = NULL;
@@ -136,7 +136,7 @@ static err origin_open(struct app *app, const struct config_domain *config, stru
         e = secret_read(config->authorization_file, &secret, note);
     opts.authorization = secret;
     if (e == ERR_OK)
-        e = origin_new(app->client, app->loop, app->clock, &opts, out, note);
+        e = origin_new(client, loop, clock, &opts, out, note);
     if (secret != NULL)
         explicit_bzero(secret, strlen(secret));
     free(secret);
@@ -206,7 +206,7 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         if (config->origin.url == NULL)
             continue;
         struct err_note why;
-        err e = origin_open(app, config, &d->origin, &why);
+        err e = origins_new(app->client, app->loop, app->clock, config, &d->origin, &why);
         if (e != ERR_OK) {
             err_note_set(note, "domains.%.*s.origin: %s", STR_ARG(str_take(d->name, 80)), why.text);
             return e;

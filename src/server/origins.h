@@ -1,6 +1,6 @@
 /* origins.h - what asks others: an HTTP client, flights, an origin for each domain that has one,
  * lists, and the Redis that servers share. What the configuration does not want is not there.
- * Private to server. */
+ * Private to server, but for origins_new. */
 #ifndef SERVER_ORIGINS_H
 #define SERVER_ORIGINS_H
 
@@ -12,6 +12,13 @@
 #define ORIGINS_STASH_NAME "_stash"
 struct page_bucket_opts origins_stash_opts(const struct config *config);
 bool origins_wanted(const struct config *config);
+struct http_client;
+struct loop;
+/* The origin of a domain that has one, with the secret of its file. As origin_new; ERR_BAD, too,
+ * when the file cannot be read. */
+MUST_CHECK err origins_new(struct http_client *client, struct loop *loop, struct clock *clock,
+                           const struct config_domain *config, struct origin **out,
+                           struct err_note *note);
 
 /* domains: app's, to be filled in. The loop and the pages are there. ERR_BAD: an origin's options
  * make no sense. */

@@ -1,6 +1,7 @@
 """A private wiki: nothing of it to anybody whom the wiki does not let read it."""
 import contextlib
 import json
+import subprocess
 import tempfile
 
 from harness import SceneError, check, eq, main, scene
@@ -139,6 +140,19 @@ def a_yes_counts_for_leave_ttl(binary):
         get(server, 'B', headers=BOB)
         denied(get(server, 'A', headers=BOB, status=403))
         eq(origin.count('leave'), 5)        # a no is not kept
+
+
+@scene
+def origin_check_asks_as_the_server_does(binary):
+    with private_wiki() as origin, tempfile.NamedTemporaryFile('w') as bot:
+        for text, code in ((BOT, 0), ('Bearer somebody-else', 1)):
+            bot.seek(0)
+            bot.truncate()
+            bot.write(text)
+            bot.flush()
+            done = subprocess.run([binary, 'origin', 'check', *origin.options('localhost', authorization_file=bot.name),
+                                   '--title', 'A'], capture_output=True, text=True, check=False)
+            eq(done.returncode, code, done.stdout + done.stderr)
 
 
 @scene

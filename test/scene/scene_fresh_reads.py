@@ -204,6 +204,52 @@ def who_leaves_while_a_page_is_made_anew_leaves_nothing_behind(binary):
 
 
 @scene
+def ready_answers_of_a_wiki_that_was_closed_end_with_its_word(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        origin.page('B', (8, 'text'))
+        with origin_server(binary, origin) as server:
+            for _ in range(4):
+                get(server, 'A'), get(server, 'B')
+            origin.bot = 'Bearer nobody-has-this'
+            server.clock(advance=OLD)
+            get(server, 'A')                # asks behind its answer
+            wait_until(lambda: server.request('GET', path('html', 'A')).status == 403, 'it is closed')
+            problem(get(server, 'B', status=403), 403, 'access_denied#wiki')    # which was ready
+            origin.bot = None
+            wait_until(lambda: server.request('GET', path('html', 'B')).status == 200, 'it is open again')
+
+
+@scene
+def a_word_on_the_title_counts_for_its_newest_revision_when_nobody_answers(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with impatient_server(binary, origin) as server:
+            name = name_of(get(server, 'A'))
+            origin.fault('words', status_of(503))
+            origin.fault('revisions', status_of(503))
+            server.clock(advance=OLD)
+            eq(said(get(server, 'A', *name)), ('unchecked', 61))
+            server.clock(advance=TOO_OLD)
+            problem(get(server, 'A', *name, status=503), 503, 'origin_busy')
+
+
+@scene
+def a_wiki_that_wants_a_day_of_peace_gets_some_minutes(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with impatient_server(binary, origin) as server:
+            get(server, 'A')
+            origin.fault('words', status_of(429, retry_after='86400'))
+            server.clock(advance=TOO_OLD)
+            eq(said(get(server, 'A'))[0], 'unchecked')
+            stated = get(server, 'A', query='?stash=true')
+            eq(said(stated)[0], 'unchecked')
+            refused = get(server, 'A', 7, headers={'Cache-Control': 'stale-if-error=0'}, status=503)
+            check(int(refused.headers['Retry-After']) <= 300, refused.headers['Retry-After'])
+
+
+@scene
 def age_is_never_above_what_caches_are_allowed(binary):
     with Origin() as origin:
         origin.page('A', (7, 'text'))

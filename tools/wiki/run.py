@@ -120,9 +120,10 @@ $ {binary} history {page}
 $ curl -si '{self.url}/{DOMAIN}/v1/page/html/{quote("A_&_B?_100%")}' | head
 
 To read what you just edited: "read" and "edit" are the wiki itself and show it at once. "render", get and history show
-what is stored, which is the page before your edit until somebody asks for it anew (in production a job of the wiki's):
+what is stored. The server asks the wiki again when it was asked a minute ago, so the page before your edit may be there for
+that long. What of it is stored, and how long ago the wiki was asked:
 
-$ curl -s -o /dev/null -H 'Cache-Control: no-cache' {self.url}/{DOMAIN}/v1/page/html/{page}
+$ {binary} fresh why {DOMAIN} {page}
 
 The wiki is in {self.wiki.folder}, the server's configuration, store and log beside it.
 End it with: script/run --wiki --down""")

@@ -7,6 +7,7 @@
 #include "hot/hot.h"
 #include "page/etag.h"
 #include "page/location.h"
+#include "page/trusted.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -244,9 +245,20 @@ bool page_names_profile(const struct http_exchange *x)
     return accept.n > 0 && str_find_str(accept, STR("profile")) < accept.n;
 }
 
+/* A wiki that was closed: what is ready of it may not be given. */
+static bool is_of_closed(const struct http_exchange *x, const struct app *app)
+{
+    const struct page_service *page = &app->page;
+    if (page->checks == NULL || !page_checks_any_closed(page->checks))
+        return false;
+    str rest = str_skip(http_target(x), 1);
+    const struct page_domain *d = page_domain_find(page, str_split(&rest, '/'));
+    return d != NULL && page_is_closed(page, d);
+}
+
 bool app_page_hot_answer(struct http_exchange *x, const struct app *app)
 {
-    if (app->config->hot_bytes == 0 || !is_ready_request(x))
+    if (app->config->hot_bytes == 0 || !is_ready_request(x) || is_of_closed(x, app))
         return false;
     const struct http_common *c = http_common(x);
     int variant = page_coding_variant(c->accept_encoding);
