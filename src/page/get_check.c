@@ -67,7 +67,8 @@ static int64_t known_ns(const struct page_get *g)
 static bool may_be_unchecked(const struct page_get *g, err why)
 {
     const struct page_service *s = g->service;
-    bool recent = known_ns(g) <= g->target.domain->trust.max_ns;
+    int64_t known = known_ns(g);
+    bool recent = known != TRUST_NEVER && known <= g->target.domain->trust.max_ns;
     if ((g->flags & GET_ONLY_CACHED) != 0) /* that it was not asked is no outage */
         return recent;
     switch (g->reader) {

@@ -432,6 +432,8 @@ void trust_unheard(struct trust_cell *c)
 
 enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader, int64_t age_ns)
 {
+    if (age_ns == TRUST_NEVER) /* however long words are trusted: there is none */
+        return TRUST_FIRST;
     switch (reader) {
     case TRUST_PLAIN:
         return age_ns <= r->ttl_ns ? TRUST_FINE : age_ns <= r->max_ns ? TRUST_BEHIND : TRUST_FIRST;

@@ -262,6 +262,26 @@ def age_is_never_above_what_caches_are_allowed(binary):
 
 
 @scene
+def words_that_are_trusted_for_ever_are_asked_for_once(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        origin.page('B', (8, 'text'), (9, 'newer'))
+        never = [word for name in ('trust_ttl', 'trust_max') for word in ('--set', f'domains.localhost.origin.{name}=never')]
+        with origin_server(binary, origin, *never) as server:
+            name = name_of(get(server, 'B', 8))
+            get(server, 'A')
+            server.clock(advance='2h')
+            eq(said(get(server, 'A'))[0], 'trusted')
+            server.restart()
+            origin.hide('B', 8)
+            eq(said(get(server, 'A')), ('checked', 0))      # nothing is trusted now
+            problem(get(server, 'B', *name, status=410), 410, 'suppressed')
+            server.clock(advance='2h')
+            eq(said(get(server, 'A'))[0], 'trusted')
+            eq(words(origin), 1)
+
+
+@scene
 def nobody_is_asked_about_what_has_no_wiki(binary):
     with Origin() as origin:
         with origin_server(binary, origin, '--domain', 'plain.test') as server:

@@ -289,6 +289,10 @@ static void who_reads_says_what_is_needed(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         assert_int_equal(trust_need(&r, rows[i].reader, rows[i].age_ns), rows[i].need);
+    const struct trust_rules never = { .ttl_ns = INT64_MAX, .max_ns = INT64_MAX };
+    assert_int_equal(trust_need(&never, TRUST_PLAIN, INT64_MAX - 1), TRUST_FINE);
+    assert_int_equal(trust_need(&never, TRUST_PLAIN, TRUST_NEVER), TRUST_FIRST);
+    assert_int_equal(trust_need(&never, TRUST_NAMED, TRUST_NEVER), TRUST_FIRST);
 }
 
 /* ---- threads ---- */
