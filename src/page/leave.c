@@ -1,3 +1,4 @@
+/* leave.c - a yes is kept under a lock, by its digest; a question is one call of api.php. */
 #include "page/leave.h"
 
 #include "loop/loop.h"

@@ -1,3 +1,4 @@
+/* wiki_url.c - URLs of a wiki, taken apart. Pure. */
 #include "page/wiki_url.h"
 
 #include "http/percent.h"

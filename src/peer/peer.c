@@ -123,12 +123,29 @@ void peer_seal(const struct peers *p, str question_seal, int status, str body,
     seal(p, parts, COUNT_OF(parts), out);
 }
 
+static const char asked_at[] = "&asked_at="; /* ends a question */
+
+static int64_t now_s(const struct peers *p)
+{
+    return clock_wall(p->opts.clock).ns / NS_PER_S;
+}
+
+static bool is_of_now(const struct peers *p, str question)
+{
+    int64_t at, now = now_s(p);
+    str last = question;
+    for (size_t i = str_find_str(last, str_of(asked_at)); i < last.n;
+         i = str_find_str(last, str_of(asked_at)))
+        last = str_skip(last, i + sizeof asked_at - 1);
+    return str_to_i64(last, &at) && at > now - PEER_QUESTION_S && at < now + PEER_QUESTION_S;
+}
+
 bool peer_is_sealed(const struct peers *p, str question, str given)
 {
     MAGIC_CHECK(p, PEERS_MAGIC);
     char ours[PEER_SEAL_BYTES + 1];
     seal_question(p, question, ours);
-    bool fine = sha256_keyed_eq(ours, given);
+    bool fine = sha256_keyed_eq(ours, given) && is_of_now(p, question);
     if (fine)
         count(p, PEER_GIVEN);
     return fine;
@@ -208,8 +225,9 @@ static void call_start(struct peer_work *w, str address)
     struct peer_ask *a = w->ask;
     struct peers *p = a->peers;
     mono soon = mono_add_ms(clock_mono(p->opts.clock), PEER_MS);
-    str question = arena_printf(a->arena, "%.*s&nonce=%016" PRIx64 "%016" PRIx64,
-                                STR_ARG(a->question), entropy_u64(), entropy_u64());
+    str question =
+        arena_printf(a->arena, "%.*s&nonce=%016" PRIx64 "%016" PRIx64 "%s%" PRId64,
+                     STR_ARG(a->question), entropy_u64(), entropy_u64(), asked_at, now_s(p));
     str url = arena_printf(a->arena, "%.*s%.*s", STR_ARG(address), STR_ARG(question));
     if (question.p == NULL || url.p == NULL) {
         fail(w, ERR_LIMIT);

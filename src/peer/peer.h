@@ -5,11 +5,11 @@
  * other servers ask it. Who lacks the thing looks for the note, and asks at that address.
  *   A note is no more than a hint: whoever can write into Redis must not learn the secret that the
  * servers share, nor answer in their place. So question and answer carry a keyed hash
- * (HMAC-SHA-256). That of the question covers its path and query, with a nonce. That of the answer
- * covers the question's, the status and the body. So an answer cannot be used for another question,
- * nor twice.
- *   All is bounded: the note by the time-out of Redis, the call by PEER_MS. Whatever fails is as if
- * nobody had it. A server that draws its own address asks nobody. */
+ * (HMAC-SHA-256). That of the question covers its path and query, with a nonce and when it was
+ * asked: who draws one by a forged note can use it no longer than PEER_QUESTION_S. That of the
+ * answer covers the question's, the status and the body. So an answer cannot be used for another
+ * question, nor twice. All is bounded: the note by the time-out of Redis, the call by PEER_MS.
+ * Whatever fails is as if nobody had it. A server that draws its own address asks nobody. */
 #ifndef PEER_PEER_H
 #define PEER_PEER_H
 
@@ -23,6 +23,7 @@ enum {
     PEER_NOTE_MS_MAX = 7 * 24 * 3600 * 1000, /* no note lasts longer */
     PEER_SECRET_BYTES_MIN = 16,
     PEER_SEAL_BYTES = 64,
+    PEER_QUESTION_S = 300, /* how far the clocks of two servers may be apart */
 };
 #define PEER_FIELD "palimpsest-servers" /* with the hash, in question and answer */
 
@@ -77,7 +78,8 @@ struct peer_ask {
 /* Thread: any. */
 void peer_ask_start(struct peer_ask *a);
 
-/* The other side. Is this question another server's? question: path and query as they came. */
+/* The other side. Is this question another server's, and of now? question: path and query as they
+ * came. */
 MUST_CHECK bool peer_is_sealed(const struct peers *p, str question, str seal);
 /* For an answer to what was sealed so. */
 void peer_seal(const struct peers *p, str question_seal, int status, str body,

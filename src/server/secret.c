@@ -1,3 +1,4 @@
+/* secret.c - read once, checked, and wiped where it was read. */
 #include "server/secret.h"
 
 #include "base/str.h"
@@ -43,13 +44,15 @@ err secret_read(const char *path, char **out, struct err_note *note)
     str s = str_trim((str){ .p = room, .n = (size_t)n });
     while (s.n > 0 && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
         s = str_trim(str_take(s, s.n - 1));
-    if ((size_t)n > SECRET_BYTES_MAX || !is_line(s))
-        return err_bad(note,
-                       "%.100s does not hold one line of printable ASCII, of %d bytes at most",
-                       path, SECRET_BYTES_MAX);
-    *out = malloc(s.n + 1);
-    INVARIANT(*out != NULL);
-    (void)str_to_cstr(s, *out, s.n + 1); /* fits */
+    bool fine = (size_t)n <= SECRET_BYTES_MAX && is_line(s);
+    if (fine) {
+        *out = malloc(s.n + 1);
+        INVARIANT(*out != NULL);
+        (void)str_to_cstr(s, *out, s.n + 1); /* fits */
+    }
     explicit_bzero(room, sizeof room);
-    return ERR_OK;
+    return fine ? ERR_OK
+                : err_bad(note,
+                          "%.100s does not hold one line of printable ASCII, of %d bytes at most",
+                          path, SECRET_BYTES_MAX);
 }

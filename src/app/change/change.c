@@ -1,3 +1,4 @@
+/* change.c - the titles that events and purges name, as their domains know them, are looked at. */
 #include "app/change/change.h"
 
 #include "page/look.h"

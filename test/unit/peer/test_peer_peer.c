@@ -5,6 +5,7 @@
 
 #include "../cmocka_all.h"
 #include "flight/shared.h"
+#include "lib/clock.h"
 #include "lib/wait.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
@@ -36,10 +37,11 @@ struct world {
     pthread_t thread;
     struct http_client *client;
     struct flight_shared *shared;
-    struct peers *ours, *theirs, *strangers;
+    struct peers *ours, *theirs, *strangers, *late; /* late: with a clock of its own */
+    struct fake_clock clock;
     struct rogue *rogue;
     _Atomic int play;
-    _Atomic bool was_sealed;
+    _Atomic bool was_sealed, was_of_now;
     pthread_mutex_t lock;
     char last_seal[PEER_SEAL_BYTES + 1];
 };
@@ -75,6 +77,7 @@ static void other_server(struct rogue *r, int fd, unsigned nth)
         str question = between(request, "GET ", " HTTP"),
             given = between(request, PEER_FIELD ": ", "\r\n");
         w->was_sealed = peer_is_sealed(w->theirs, question, given);
+        w->was_of_now = peer_is_sealed(w->late, question, given);
         peer_seal(play == PLAY_OTHER_SECRET ? w->strangers : w->theirs, given, 200, STR("hello"),
                   seal);
         if (play == PLAY_AGAIN)
@@ -108,10 +111,11 @@ static void *loop_runs(void *world)
     return NULL;
 }
 
-static struct peers *peers_of(const struct world *w, const char *address, str secret)
+static struct peers *peers_of(const struct world *w, struct clock *clock, const char *address,
+                              str secret)
 {
     const struct peers_opts opts = { .loop = w->loop,
-                                     .clock = sysclock_clock(w->sysclock),
+                                     .clock = clock,
                                      .client = w->client,
                                      .shared = w->shared,
                                      .address = address,
@@ -140,9 +144,12 @@ static void world_begin(struct world *w)
     w->shared = flight_shared_new(&shared);
     w->rogue = rogue_start(other_server, w);
     (void)snprintf(address, sizeof address, "http://127.0.0.1:%u", rogue_port(w->rogue));
-    w->ours = peers_of(w, "http://127.0.0.1:9", STR("sixteen bytes or more"));
-    w->theirs = peers_of(w, address, STR("sixteen bytes or more"));
-    w->strangers = peers_of(w, address, STR("sixteen other bytes"));
+    struct clock *clock = sysclock_clock(w->sysclock);
+    fake_clock_init(&w->clock, clock_wall(clock).ns);
+    w->ours = peers_of(w, clock, "http://127.0.0.1:9", STR("sixteen bytes or more"));
+    w->theirs = peers_of(w, clock, address, STR("sixteen bytes or more"));
+    w->late = peers_of(w, &w->clock.clock, address, STR("sixteen bytes or more"));
+    w->strangers = peers_of(w, clock, address, STR("sixteen other bytes"));
     assert_int_equal(pthread_create(&w->thread, NULL, loop_runs, w), 0);
     WAIT_UNTIL(flight_shared_is_up(w->shared));
 }
@@ -155,6 +162,7 @@ static void world_end(struct world *w)
     assert_int_equal(pthread_join(w->thread, NULL), 0);
     peers_free(&w->ours);
     peers_free(&w->theirs);
+    peers_free(&w->late);
     peers_free(&w->strangers);
     flight_shared_free(&w->shared);
     loop_free(&w->loop);
@@ -269,6 +277,22 @@ static void a_question_is_sealed_as_it_is(void **state)
     world_end(&w);
 }
 
+static void a_question_lasts_no_longer_than_clocks_are_apart(void **state)
+{
+    (void)state;
+    struct world w;
+    world_begin(&w);
+    note(w.theirs);
+    fake_clock_advance(&w.clock, (PEER_QUESTION_S - 60) * NS_PER_S);
+    assert_int_equal(ask(&w, PLAY_FINE, WAIT_MS), ERR_OK);
+    assert_true(w.was_of_now);
+    fake_clock_advance(&w.clock, 120 * NS_PER_S);
+    assert_int_equal(ask(&w, PLAY_FINE, WAIT_MS), ERR_OK);
+    assert_true(w.was_sealed);
+    assert_false(w.was_of_now);
+    world_end(&w);
+}
+
 static void without_redis_nobody_has_it(void **state)
 {
     (void)state;
@@ -349,6 +373,7 @@ int main(void)
         cmocka_unit_test(what_another_has_is_found),
         cmocka_unit_test(who_does_not_know_the_secret_is_not_believed),
         cmocka_unit_test(a_question_is_sealed_as_it_is),
+        cmocka_unit_test(a_question_lasts_no_longer_than_clocks_are_apart),
         cmocka_unit_test(without_redis_nobody_has_it),
         cmocka_unit_test(a_stop_ends_what_is_asked),
         cmocka_unit_test(many_ask_at_once),
