@@ -212,7 +212,10 @@ static str capital(const struct siteinfo *s, struct arena *a, str t)
     int upper_n = u8_uctomb(first, upper, sizeof first);
     INVARIANT(upper_n > 0);
     str rest = str_skip(t, (size_t)n);
-    return arena_printf(a, "%.*s%.*s", upper_n, (const char *)first, STR_ARG(rest));
+    str whole = arena_printf(a, "%.*s%.*s", upper_n, (const char *)first, STR_ARG(rest)), nfc;
+    if (whole.p == NULL || utf8_nfc(a, whole, &nfc) != ERR_OK)
+        return STR_NONE;
+    return nfc; /* the capital may make one letter with a mark that its small one only carries */
 }
 
 static err build(const struct siteinfo *s, struct arena *a, str wrote, struct split *p,

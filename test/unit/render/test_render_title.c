@@ -131,6 +131,7 @@ static const struct row normal[] = {
     { "User:0:0:0:0:0:0:0:1", "Benutzer:0:0:0:0:0:0:0:1", 2, false },
     { "User:1:2:3:4:5:6:7:8:9", "Benutzer:1:2:3:4:5:6:7:8:9", 2, false },
     { "010.0.0.1", "010.0.0.1", 0, false }, /* only of users */
+    { "i\xcc\x87x", "\xc4\xb0x", 0, true }, /* the capital and its dot are one letter */
 };
 
 static void titles_become_keys(void **state)
