@@ -51,6 +51,16 @@ def titles_asked(origin, kind='words'):
     return calls
 
 
+def store_titles(origin, server, count):
+    """So many titles that the wiki has, stored while the first lap, of nothing, is over."""
+    titles = [f'T{i:03d}' for i in range(count)]
+    wait_until(lambda: domain_of(server)['sweep']['laps'] == 1, 'nothing is stored')
+    for i, title in enumerate(titles):
+        origin.page(title, (i + 1, title))
+        server.request_again('PUT', path('html', title, i + 1), {'Content-Type': 'text/html'}, title)
+    return titles
+
+
 @scene
 def text_that_was_suppressed_is_hidden_though_nobody_reads_it(binary):
     with Origin() as origin:
@@ -115,13 +125,8 @@ def a_thousand_titles_cost_twenty_calls(binary):
 @scene
 def a_wiki_that_is_away_and_a_kill_leave_nothing_out(binary):
     with Origin() as origin:
-        titles = [f'T{i:03d}' for i in range(120)]
-        for i, title in enumerate(titles):
-            origin.page(title, (i + 1, title))
         with origin_server(binary, origin, *LONG) as server:
-            wait_until(lambda: domain_of(server)['sweep']['laps'] == 1, 'nothing is stored')
-            for i, title in enumerate(titles):
-                server.request_again('PUT', path('html', title, i + 1), {'Content-Type': 'text/html'}, title)
+            titles = store_titles(origin, server, 120)
             server.clock(advance='24h')
             wait_until(lambda: domain_of(server)['sweep']['asked'] == 50, 'the first call')
             eq(titles_asked(origin), [titles[:50]])
@@ -146,13 +151,8 @@ def a_wiki_that_is_away_and_a_kill_leave_nothing_out(binary):
 def what_was_not_asked_since_a_kill_is_asked_and_no_more(binary):
     """Kills between a question and its note: what follows is asked for again, and nothing before it."""
     with Origin() as origin:
-        titles = [f'T{i:03d}' for i in range(100)]
-        for i, title in enumerate(titles):
-            origin.page(title, (i + 1, title))
         with origin_server(binary, origin, *LONG) as server:
-            wait_until(lambda: domain_of(server)['sweep']['laps'] == 1, 'nothing is stored')
-            for i, title in enumerate(titles):
-                server.request_again('PUT', path('html', title, i + 1), {'Content-Type': 'text/html'}, title)
+            titles = store_titles(origin, server, 100)
             server.clock(advance='24h')
             wait_until(lambda: domain_of(server)['sweep']['asked'] == 50, 'the first call')
             with origin.gate('words') as gate:
