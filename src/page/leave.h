@@ -6,7 +6,8 @@
  * A yes is kept for the domain's leave_ttl by a digest of domain, title, Cookie and Authorization,
  * in one of LEAVE_PLACES: nothing of a cookie stays in memory. A no is not kept. The title is the
  * one the client wrote: the wiki reads it by its own rules, and what those make of it is the page
- * that is served, or none. */
+ * that is served, or none. What is no title's (a list of titles, a transform without one) is for
+ * who has the wiki's right `read`: the leave to read one page is none for the names of others. */
 #ifndef PAGE_LEAVE_H
 #define PAGE_LEAVE_H
 
@@ -24,7 +25,7 @@ struct page_leave {
     /* in; borrowed until done */
     const struct page_service *service;
     const struct page_domain *domain; /* private */
-    str title;                        /* empty: anything of the wiki */
+    str title;                        /* empty: has he the right to read, whatever page? */
     str cookie, authorization;        /* as the reader sent them; empty: none */
     struct arena *arena;
     mono deadline;

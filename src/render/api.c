@@ -304,21 +304,38 @@ enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note)
 
 str api_leave_query(struct arena *a, str title)
 {
+    if (title.n == 0)
+        return STR("meta=userinfo&uiprop=rights");
     str encoded = http_encode(a, title);
     if (encoded.p == NULL)
         return STR_NONE;
     return arena_printf(a, "prop=info&intestactions=read&titles=%%1F%.*s", STR_ARG(encoded));
 }
 
+static bool may_read_page(const json_t *query)
+{
+    const json_t *page = json_array_get(json_object_get(query, "pages"), 0);
+    const json_t *actions = NULL;
+    return json_body_object(page, "actions", &actions, NULL) == ERR_OK && api_flag(actions, "read");
+}
+
+static bool has_right_to_read(const json_t *query)
+{
+    const json_t *rights = json_object_get(json_object_get(query, "userinfo"), "rights");
+    for (size_t i = 0; i < json_array_size(rights); i++) {
+        const char *right = json_string_value(json_array_get(rights, i));
+        if (right != NULL && str_eq(str_of(right), STR("read")))
+            return true;
+    }
+    return false;
+}
+
 enum render_why api_parse_leave(str json, bool named, bool *may, struct err_note *note)
 {
     json_t *root;
-    const json_t *query, *actions = NULL;
+    const json_t *query;
     enum render_why why = api_read(json, &root, &query, note);
-    const json_t *page = json_array_get(json_object_get(query, "pages"), 0);
-    *may = why == RENDER_FINE && !named;
-    if (why == RENDER_FINE && named && json_body_object(page, "actions", &actions, NULL) == ERR_OK)
-        *may = api_flag(actions, "read");
+    *may = why == RENDER_FINE && (named ? may_read_page(query) : has_right_to_read(query));
     json_decref(root);
     return why;
 }

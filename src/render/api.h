@@ -28,7 +28,8 @@ enum render_why api_parse_error(str json, struct err_note *note);
 #define API_USER_QUERY "meta=userinfo"
 MUST_CHECK enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note);
 /* Query that asks whether who asks may read a page, and what it says; a wiki that lets who asks
- * read nothing is DENIED. named: of a page; else FINE is yes. p NULL: the arena is full. */
+ * read nothing is DENIED. title empty, not named: has who asks the right to read, whatever page?
+ * p NULL: the arena is full. */
 str api_leave_query(struct arena *a, str title);
 MUST_CHECK enum render_why api_parse_leave(str json, bool named, bool *may, struct err_note *note);
 

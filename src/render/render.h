@@ -180,10 +180,10 @@ struct render_request {
  * wikis: where the wiki has the title normalised to another key, that is OTHER_TITLE. Of a revision
  * this costs one request more, asked only for titles that may be such. USER: one request; title and
  * revision are not looked at. LEAVE: may who has this cookie and authorization read the title
- * (empty: anything of the wiki)? One request, without the server's own authorization; DENIED: no,
- * nothing of it. BUSY without a request when too many wait already for their turn;
- * each want is one of three kinds of calls there (loop/limiter.h). Replies are parsed on the pool.
- * Thread: any; done on the loop, later. */
+ * (empty: whatever page of the wiki)? One request, without the server's own authorization; DENIED:
+ * no, nothing of it. BUSY without a request when too many wait already for their turn; each want is
+ * one of three kinds of calls there (loop/limiter.h). Replies are parsed on the pool. Thread: any;
+ * done on the loop, later. */
 void render_start(struct render_request *r);
 /* done comes soon, with CANCELED unless it is on its way already. Thread: the loop's. */
 void render_cancel(struct render_request *r);

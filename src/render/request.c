@@ -457,10 +457,9 @@ static str meta_query(const struct render_work *w)
 {
     const struct render_request *r = w->r;
     struct api_asked asked = asked_of(w);
-    if (r->want == WANT_LEAVE && r->title.n > 0)
+    if (r->want == WANT_LEAVE)
         return api_leave_query(r->arena, r->title);
-    return r->want == WANT_USER || r->want == WANT_LEAVE ? STR(API_USER_QUERY)
-                                                         : api_query(r->arena, &asked);
+    return r->want == WANT_USER ? STR(API_USER_QUERY) : api_query(r->arena, &asked);
 }
 
 static bool begin_meta(struct render_work *w, enum render_why *why)

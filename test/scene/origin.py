@@ -359,7 +359,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             fields = dict(urllib.parse.parse_qsl(query or body.decode()))
             if fields.get('action') == 'purge':
                 return 'purge', lambda: self.purge(fields['titles'].lstrip('\x1f'))
-            if 'intestactions' in fields:
+            if 'intestactions' in fields or fields.get('uiprop') == 'rights':
                 return 'leave', lambda: self.api('leave', fields)
             if fields.get('prop') == 'info':
                 return 'words', lambda: self.api('words', fields)
@@ -412,6 +412,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 'redirect': newest.text.startswith('#REDIRECT')}
 
     def leave(self, fields):
+        if 'uiprop' in fields:
+            rights = ['edit'] if self.wiki.bot and self.reader() is not None else ['edit', 'read']
+            return {'query': {'userinfo': {'id': 0, 'rights': rights}}}
         shown = fields['titles'].lstrip('\x1f').replace('_', ' ')
         titles = self.reader() if self.wiki.bot else None
         return {'query': {'pages': [{'ns': 0, 'title': shown, 'actions': {'read': titles is None or shown in titles}}]}}

@@ -92,6 +92,19 @@ def nothing_of_a_page_is_for_who_may_not_read_it(binary):
 
 
 @scene
+def who_may_read_one_page_gets_no_list_of_others(binary):
+    with private_wiki() as origin, private_server(binary, origin) as server:
+        for title in ('A', 'B'):
+            get(server, title, headers=ALICE)
+        eq(json.loads(server.request('GET', path('title', ''), ALICE).body)['items'], ['A', 'B'])
+        for target in (path('title', ''), path('title', '') + '?limit=1'):
+            denied(server.request('GET', target, BOB))
+        body = json.dumps({'wikitext': '{{:A}}'}).encode()      # shows whatever page it names
+        denied(server.request('POST', TRANSFORM, {**BOB, **JSON}, body))
+        eq(server.request('POST', TRANSFORM, {**ALICE, **JSON}, body).status, 200)
+
+
+@scene
 def an_editor_opens_and_saves(binary):
     with private_wiki() as origin, private_server(binary, origin) as server:
         opened = get(server, 'A', query='?stash=true&redirect=false', headers=ALICE)

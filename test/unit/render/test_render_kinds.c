@@ -258,6 +258,7 @@ static void the_wiki_says_whose_a_cookie_is(void **state)
 /* ---- who may read ---- */
 
 #define ACTIONS(actions) "{\"query\":{\"pages\":[{\"title\":\"A/B c\"," actions "}]}}"
+#define RIGHTS(rights) "{\"query\":{\"userinfo\":{\"id\":0,\"rights\":[" rights "]}}}"
 static const struct leave {
     const char *body, *title;
     enum render_why why;
@@ -273,7 +274,11 @@ static const struct leave {
     { "{\"query\":{\"interwiki\":[{\"title\":\"w:A\"}]}}", "A/B_c", RENDER_FINE, false },
     { "{\"query\":{\"pages\":{}}}", "A/B_c", RENDER_FINE, false },
     { "{\"query\":{\"userinfo\":{\"id\":0}}}", "A/B_c", RENDER_FINE, false },
-    { "{\"query\":{\"userinfo\":{\"id\":0}}}", "", RENDER_FINE, true }, /* anything of the wiki */
+    { RIGHTS("\"edit\",\"read\""), "", RENDER_FINE, true }, /* whatever page */
+    { RIGHTS("\"edit\",\"readmore\",1"), "", RENDER_FINE, false },
+    { RIGHTS("{\"read\":\"read\"}"), "", RENDER_FINE, false },
+    { "{\"query\":{\"userinfo\":{\"id\":0,\"rights\":\"read\"}}}", "", RENDER_FINE, false },
+    { "{\"query\":{\"userinfo\":{\"id\":7}}}", "", RENDER_FINE, false },
     { "{\"error\":{\"code\":\"readapidenied\"}}", "", RENDER_DENIED, false },
     { "{\"error\":{\"code\":\"readapidenied\"}}", "A/B_c", RENDER_DENIED, false },
     { "{}", "", RENDER_FAILED, false },
@@ -300,6 +305,7 @@ static void the_wiki_says_who_may_read(void **state)
         wish_now(&w, l->why);
         assert_int_equal(w.r.may_read, l->may);
         assert_int_equal(said(s, "intestactions=read&titles=%1FA%2FB_c "), l->title[0] != 0);
+        assert_int_equal(said(s, "meta=userinfo&uiprop=rights "), l->title[0] == 0);
         assert_int_equal(said(s, "session=x\r\n"), 1);
         assert_int_equal(said(s, "Basic theirs\r\n"), 1);
         assert_int_equal(said(s, "ours"), 0);
