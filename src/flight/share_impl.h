@@ -62,7 +62,8 @@ struct flight_shared {
     struct share_call *all;
     struct map *by_id; /* id text to the first of its calls */
     struct flight_shared_stats stats;
-    struct metric *metrics[17];
+    struct share_tells *tells;
+    struct metric *metrics[18];
     struct metric *up;
 };
 #define SHARED_MAGIC 0x5a4edf11u
@@ -87,6 +88,16 @@ void share_lease_give_back(struct share_call *c, str token);
 void share_lease_redis_away(struct share_call *c);
 /* What came from others, asked for or not. */
 void share_lease_deliver(struct share_call *c, const struct share_news *n);
+
+/* share_tell.c */
+#define SHARE_ALL_CHANNEL "pal:all"
+#define SHARE_TELL_MARK "! "
+struct share_tells;
+/* Dies when out of memory. */
+struct share_tells *share_tells_new(struct flight_shared *s);
+void share_tells_free(struct share_tells **tp); /* Redis is stopped */
+/* once: of equal texts that wait one will do. Thread: any. */
+void share_tells_add(struct share_tells *t, str text, bool once);
 
 /* shared.c: the figures into the metrics. */
 void share_show(struct flight_shared *s);

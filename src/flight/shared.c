@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum { CALLS_OF_ID_MAX = 16, TELL_BYTES_MAX = 4096 };
-static const str all_channel = STR_INIT("pal:all");
-static const str tell_mark = STR_INIT("! ");
+static const str all_channel = STR_INIT(SHARE_ALL_CHANNEL);
+static const str tell_mark = STR_INIT(SHARE_TELL_MARK);
 
 static const struct {
     enum metric_id id;
@@ -32,6 +32,7 @@ static const struct {
     { METRIC_SHARED_ALONE, offsetof(struct flight_shared_stats, alone) },
     { METRIC_SHARED_NOT_SHARED, offsetof(struct flight_shared_stats, not_shared) },
     { METRIC_SHARED_UNPINNED, offsetof(struct flight_shared_stats, unpinned) },
+    { METRIC_SHARED_TELLS_LOST, offsetof(struct flight_shared_stats, tells_lost) },
 };
 
 void share_show(struct flight_shared *s)
@@ -135,12 +136,6 @@ static str order_text(const struct order *o)
     return (str){ .p = o->text, .n = o->text_bytes };
 }
 
-static err send_tell(struct order *o)
-{
-    str args[] = { STR("PUBLISH"), all_channel, order_text(o) };
-    return redis_command(o->shared->redis, args, COUNT_OF(args), order_done, o);
-}
-
 static err send_drop(struct order *o)
 {
     struct flight_shared *s = o->shared;
@@ -181,16 +176,13 @@ static void order_run(void *ctx)
         order_done(o, why, NULL, NULL);
 }
 
-static struct order *order_new(struct flight_shared *s, err (*send)(struct order *o), str prefix,
-                               str text)
+static struct order *order_new(struct flight_shared *s, err (*send)(struct order *o), str text)
 {
-    struct order *o = malloc(sizeof *o + prefix.n + text.n);
+    struct order *o = malloc(sizeof *o + text.n);
     INVARIANT(o != NULL);
-    *o = (struct order){ .shared = s, .send = send, .text_bytes = prefix.n + text.n };
-    if (prefix.n > 0)
-        memcpy(o->text, prefix.p, prefix.n);
+    *o = (struct order){ .shared = s, .send = send, .text_bytes = text.n };
     if (text.n > 0)
-        memcpy(o->text + prefix.n, text.p, text.n);
+        memcpy(o->text, text.p, text.n);
     return o;
 }
 
@@ -198,18 +190,18 @@ void flight_shared_drop(struct flight_shared *s, const unsigned char *id,
                         void (*done)(void *ctx, err why), void *ctx)
 {
     MAGIC_CHECK(s, SHARED_MAGIC);
-    struct order *o = order_new(s, send_drop, STR_NONE, STR_NONE);
+    struct order *o = order_new(s, send_drop, STR_NONE);
     share_id_text(id, o->id);
     o->done = done;
     o->ctx = ctx;
     loop_post(s->opts.loop, order_run, o);
 }
 
-void flight_shared_tell(struct flight_shared *s, str text)
+void flight_shared_tell(struct flight_shared *s, str text, bool once)
 {
     MAGIC_CHECK(s, SHARED_MAGIC);
     INVARIANT(text.n <= TELL_BYTES_MAX);
-    loop_post(s->opts.loop, order_run, order_new(s, send_tell, tell_mark, text));
+    share_tells_add(s->tells, text, once);
 }
 
 void flight_shared_note(struct flight_shared *s, const struct flight_note *note)
@@ -217,7 +209,7 @@ void flight_shared_note(struct flight_shared *s, const struct flight_note *note)
     MAGIC_CHECK(s, SHARED_MAGIC);
     INVARIANT(note->text.n <= FLIGHT_NOTE_BYTES_MAX);
     INVARIANT(note->ttl_ms > 0);
-    struct order *o = order_new(s, send_note, STR_NONE, note->text);
+    struct order *o = order_new(s, send_note, note->text);
     share_id_text(note->id, o->id);
     o->ttl_ms = note->ttl_ms;
     o->done = note->done;
@@ -229,7 +221,7 @@ void flight_shared_noted(struct flight_shared *s, const unsigned char *id,
                          void (*done)(void *ctx, err why, str text), void *ctx)
 {
     MAGIC_CHECK(s, SHARED_MAGIC);
-    struct order *o = order_new(s, send_noted, STR_NONE, STR_NONE);
+    struct order *o = order_new(s, send_noted, STR_NONE);
     share_id_text(id, o->id);
     o->noted = done;
     o->ctx = ctx;
@@ -324,6 +316,7 @@ struct flight_shared *flight_shared_new(const struct flight_shared_opts *opts)
         s->opts.value_bytes_max = FLIGHT_VALUE_BYTES_MAX;
     rng_init(&s->rng, opts->seed);
     s->by_id = map_new(opts->seed);
+    s->tells = share_tells_new(s);
     metrics_init(s);
     redis_init(s);
     return s;
@@ -344,6 +337,7 @@ void flight_shared_free(struct flight_shared **sp)
     MAGIC_CHECK(s, SHARED_MAGIC);
     s->magic = 0;
     redis_free(&s->redis);
+    share_tells_free(&s->tells);
     map_free(&s->by_id);
     free(s);
     *sp = NULL;

@@ -62,9 +62,11 @@ void flight_share_id(const str *parts, unsigned count, unsigned char out[FLIGHT_
  * (may be NULL): ERR_OK, or why Redis did not do it. Thread: any. */
 void flight_shared_drop(struct flight_shared *s, const unsigned char *id,
                         void (*done)(void *ctx, err why), void *ctx);
-/* text to the told of every connected server, this one too; lost when Redis is away. Thread:
- * any. */
-void flight_shared_tell(struct flight_shared *s, str text);
+/* text to the told of every connected server, this one too, in the order of the calls; lost when
+ * Redis is away, or when too much waits for it (tells_lost). once: it need not be told again while
+ * the same text waits. A few are on their way at a time, however many are told: nothing else is
+ * refused because of them. Thread: any. */
+void flight_shared_tell(struct flight_shared *s, str text, bool once);
 /* Notes: a text that all servers may read under an id, apart from the records of flights, instead
  * of the one before. Lost when Redis is away, or refuses it. done (may be NULL): Redis has it, or
  * not; on the loop, later. Both are bounded by redis_timeout_ms. Thread: any. */
@@ -93,7 +95,8 @@ struct flight_shared_stats {
     uint64_t takeovers, puts, puts_lost, pushes, pushes_lost, renewals_failed, drops, offers, alone,
         not_shared;
     uint64_t unpinned; /* by others, for there were pins_max */
-    uint64_t calls;    /* now */
+    uint64_t tells_lost;
+    uint64_t calls; /* now */
     struct redis_stats redis;
 };
 void flight_shared_stats_get(const struct flight_shared *s, struct flight_shared_stats *out);

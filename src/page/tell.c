@@ -30,7 +30,8 @@ static void tell(const struct page_service *s, const struct page_domain *domain,
     buf_init(&text, TOLD_BYTES_MAX);
     told_encode(&text, &t);
     INVARIANT(buf_status(&text) == ERR_OK); /* names and titles are bounded */
-    flight_shared_tell(s->shared, buf_str(&text));
+    flight_shared_tell(s->shared, buf_str(&text), t.kind == TOLD_LOOK); /* the later doubt is that
+                                                                        of both */
     buf_fini(&text);
 }
 

@@ -270,9 +270,95 @@ static void all_are_told(void **state)
     (void)state;
     struct world w;
     world_begin(&w, NULL);
-    flight_shared_tell(w.nodes[2].shared, STR("purge it"));
+    flight_shared_tell(w.nodes[2].shared, STR("purge it"), false);
     wait_for(&w, &w.told, NODES);
     assert_string_equal(w.told_text, "purge it");
+    world_end(&w);
+}
+
+/* The loop stands until it is let go. */
+struct stop {
+    struct world *w;
+    unsigned stands, go;
+};
+static void stand(void *ctx)
+{
+    struct stop *s = ctx;
+    lock(s->w);
+    s->stands = 1;
+    unlock(s->w);
+    wait_for(s->w, &s->go, 1);
+}
+
+static void stop_begin(struct stop *s, struct world *w)
+{
+    *s = (struct stop){ .w = w };
+    loop_post(w->loop, stand, s);
+    wait_for(w, &s->stands, 1);
+}
+
+static void stop_end(struct stop *s)
+{
+    lock(s->w);
+    s->go = 1;
+    unlock(s->w);
+}
+
+struct order_end {
+    struct world *w;
+    err why;
+    unsigned done;
+};
+static void order_ended(void *ctx, err why)
+{
+    struct order_end *o = ctx;
+    lock(o->w);
+    o->why = why;
+    o->done = 1;
+    unlock(o->w);
+}
+
+static void what_is_told_leaves_room_for_all_else(void **state)
+{
+    enum { MANY = 20000 };
+    (void)state;
+    struct world w;
+    struct stop stop;
+    struct order_end end = { .w = &w };
+    unsigned char id[FLIGHT_ID_BYTES] = "0123456789abcde";
+    char text[32];
+    world_begin(&w, NULL);
+    stop_begin(&stop, &w);
+    for (unsigned i = 1; i <= MANY; i++) {
+        int n = snprintf(text, sizeof text, "word %u", i);
+        flight_shared_tell(w.nodes[2].shared, (str){ .p = text, .n = (size_t)n }, true);
+    }
+    flight_shared_drop(w.nodes[2].shared, id, order_ended, &end);
+    stop_end(&stop);
+    wait_for(&w, &end.done, 1);
+    assert_int_equal(end.why, ERR_OK);
+    wait_for(&w, &w.told, MANY * NODES);
+    assert_string_equal(w.told_text, text); /* in their order */
+    world_end(&w);
+}
+
+static void what_is_told_again_while_it_waits_is_told_once(void **state)
+{
+    (void)state;
+    struct world w;
+    struct stop stop;
+    world_begin(&w, NULL);
+    stop_begin(&stop, &w);
+    for (unsigned i = 0; i < 1000; i++)
+        flight_shared_tell(w.nodes[0].shared, STR("look"), true);
+    for (unsigned i = 0; i < 2; i++)
+        flight_shared_tell(w.nodes[0].shared, STR("purge"), false);
+    stop_end(&stop);
+    wait_for(&w, &w.told, 3 * NODES);
+    flight_shared_tell(w.nodes[0].shared, STR("look"), true);
+    wait_for(&w, &w.told, 4 * NODES);
+    assert_string_equal(w.told_text, "look");
+    assert_int_equal(w.told, 4 * NODES);
     world_end(&w);
 }
 
@@ -322,6 +408,8 @@ int main(void)
         cmocka_unit_test(a_stale_value_is_answered_and_asks_for_its_refresh),
         cmocka_unit_test(what_came_and_is_of_no_use_is_made_here_and_counted_so),
         cmocka_unit_test(all_are_told),
+        cmocka_unit_test(what_is_told_leaves_room_for_all_else),
+        cmocka_unit_test(what_is_told_again_while_it_waits_is_told_once),
         cmocka_unit_test(what_is_given_back_is_taken_for_nothing_and_for_what_is_older),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,11 +244,12 @@ static void words_of_other_servers_are_followed(void **state)
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         page_told(&s.service, str_of(bad[i]));
     assert_true(is_stored(&s, "T"));
-    flight_shared_tell(s.service.shared, STR("purge node1 page en.test 0 - T"));
+    flight_shared_tell(s.service.shared, STR("purge node1 page en.test 0 - T"), false);
     WAIT_UNTIL(!is_stored(&s, "T"));
     flight_shared_tell(s.service.shared,
                        STR("mark node1 page en.test deleted 0 9223372036854775807 "
-                           "9223372036854775807 M"));
+                           "9223372036854775807 M"),
+                       false);
     WAIT_UNTIL(!is_stored(&s, "M"));
     struct page_target t = { .domain = &s.domains[0],
                              .settings = &s.settings,
