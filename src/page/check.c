@@ -52,7 +52,7 @@ struct check_domain {
     mono gathered_at, paused_until;
     unsigned failures; /* in a row */
     struct loop_timer *timer;
-    _Atomic uint64_t calls_made, words, failed, lagging;
+    _Atomic uint64_t calls_made, words, failed, lagging, full;
     _Atomic int64_t answered_ns; /* store_time of the last answer; 0: none yet */
 };
 
@@ -83,11 +83,13 @@ static uint64_t cell_hash(const struct trust_cell *c)
     return (uint64_t)(uintptr_t)c * 0x9e3779b97f4a7c15u >> 16;
 }
 
-/* NULL: there are too many. */
-static struct check_item *item_new(struct check_domain *d, struct trust_cell *c)
+/* NULL: there are too many; of what somebody waits for there may be more. */
+static struct check_item *item_new(struct check_domain *d, struct trust_cell *c, bool waited)
 {
-    if (d->items.count >= CHECK_ITEMS_MAX)
+    if (d->items.count >= CHECK_ITEMS_MAX + (waited ? CHECK_ITEMS_WAITED : 0)) {
+        atomic_fetch_add_explicit(&d->full, 1, memory_order_relaxed);
         return NULL;
+    }
     struct check_item *i = calloc(1, sizeof *i);
     INVARIANT(i != NULL);
     i->of = d;
@@ -99,7 +101,7 @@ static struct check_item *item_new(struct check_domain *d, struct trust_cell *c)
 }
 
 /* Whoever gets a NEW one queues it. NULL as above. */
-static struct check_item *item_get(struct check_domain *d, struct trust_cell *c)
+static struct check_item *item_get(struct check_domain *d, struct trust_cell *c, bool waited)
 {
     uint64_t hash = cell_hash(c);
     for (struct hash_node *n = hash_first(&d->items, hash); n != NULL; n = hash_next(n)) {
@@ -107,7 +109,7 @@ static struct check_item *item_get(struct check_domain *d, struct trust_cell *c)
         if (i->cell == c)
             return i;
     }
-    return item_new(d, c);
+    return item_new(d, c, waited);
 }
 
 static void item_free(struct check_item *i)
@@ -362,6 +364,30 @@ static void urgent_refuse(struct check_domain *d)
         }
 }
 
+/* Who waited for it has left, and nobody else said that it changed. */
+static bool is_left(const struct check_item *i)
+{
+    return list_empty(&i->waiters) && i->rested == 0 && i->above == 0 && !i->again &&
+           i->lags_at.ns == STORE_TIME_ZERO.ns;
+}
+
+/* What was left makes room for what somebody waits for still: a call's worth of that, at the head.
+ */
+static void urgent_sift(struct check_domain *d, struct list *queued)
+{
+    unsigned waited = 0;
+    for (struct list *l = queued->next, *next = l->next; l != queued && waited < WORDS_MAX;
+         l = next, next = l->next) {
+        struct check_item *i = CONTAINER_OF(l, struct check_item, link);
+        if (!is_left(i))
+            waited++;
+        else if (d->items.count > CHECK_ITEMS_MAX)
+            item_unheard(i, ERR_LIMIT, 0);
+        else
+            item_queue(i, RANK_LATER);
+    }
+}
+
 static void domain_turn(struct check_domain *d)
 {
     check_waits_late(&d->waits, now_of(d));
@@ -370,6 +396,8 @@ static void domain_turn(struct check_domain *d)
     if (now.ns < d->paused_until.ns)
         urgent_refuse(d);
     else if (!d->all->stopped) {
+        for (unsigned kind = 0; kind < KINDS && d->calls[0] == NULL; kind++)
+            urgent_sift(d, &d->queued[RANK_URGENT][kind]);
         if (d->calls[0] == NULL && some(d, RANK_URGENT))
             call_start(d, RANK_URGENT);
         if (d->calls[1] == NULL && some(d, RANK_LOOKED))
@@ -396,7 +424,7 @@ static void start_run(struct task *t)
         check_wait_end(c, ERR_SHUTDOWN);
         return;
     }
-    struct check_item *i = item_get(d, c->cell);
+    struct check_item *i = item_get(d, c->cell, !c->behind);
     if (i == NULL) {
         check_wait_end(c, ERR_LIMIT);
         return;
@@ -429,7 +457,7 @@ bool page_checks_look(struct page_checks *c, const struct page_domain *domain,
                       struct trust_cell *cell)
 {
     struct check_domain *d = domain_of(c, domain);
-    struct check_item *i = c->stopped ? NULL : item_get(d, cell);
+    struct check_item *i = c->stopped ? NULL : item_get(d, cell, false);
     if (i == NULL)
         return false;
     item_look(i);
@@ -453,7 +481,7 @@ static void soon(void *ctx, struct trust_cell *cell)
     struct check_item *i = NULL;
     if (domain != NULL && !c->stopped) {
         struct check_domain *d = domain_of(c, domain);
-        i = item_get(d, cell);
+        i = item_get(d, cell, false);
         if (i != NULL && i->state == ITEM_NEW)
             item_queue(i, RANK_LATER);
         domain_turn(d);
@@ -570,6 +598,7 @@ void page_checks_figures(const struct page_checks *c, const struct page_domain *
                                    .words = atomic_load(&of->words),
                                    .failures = atomic_load(&of->failed),
                                    .lagging = atomic_load(&of->lagging),
+                                   .full = atomic_load(&of->full),
                                    .waiting = atomic_load(&of->waits.waiting),
                                    .closed = atomic_load(d->closed) };
 }

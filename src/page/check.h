@@ -32,6 +32,7 @@ enum {
     CHECK_ASKED_PAUSE_S_MAX = 300, /* what the wiki asks for, and no longer */
     CHECK_RESTS_LOOK_MS = 100, /* how often titles that lag are looked at: tests move their clock */
     CHECK_ITEMS_MAX = 100000,  /* of one domain, wanted or asked for; more are refused */
+    CHECK_ITEMS_WAITED = 20000, /* and so many more, that somebody waits for */
 };
 
 struct page_checks;
@@ -55,8 +56,9 @@ struct page_check {
     struct home *home;
     void (*done)(struct page_check *c); /* once, later */
     /* out */
-    /* ERR_OK; ERR_TIMEOUT; ERR_SHUTDOWN; of the wiki: as page_err_of_render; ERR_CORRUPT: it
-     * answered, but nothing of this that could be heard */
+    /* ERR_OK; ERR_TIMEOUT; ERR_SHUTDOWN; ERR_LIMIT: too much is wanted of the domain, which says
+     * nothing of its wiki; of the wiki: as page_err_of_render; ERR_CORRUPT: it answered, but
+     * nothing of this that could be heard */
     err why;
     int64_t retry_after_s;
     bool answered;  /* why not ERR_OK: the wiki did, but not for this one; or this one is damaged */
@@ -87,7 +89,7 @@ bool page_checks_look(struct page_checks *c, const struct page_domain *domain,
 
 /* Of a domain; read anywhere. */
 struct check_figures {
-    uint64_t calls, words, failures, lagging, waiting;
+    uint64_t calls, words, failures, lagging, full, waiting;
     bool closed; /* the wiki last said that it is not for us to read */
 };
 void page_checks_figures(const struct page_checks *c, const struct page_domain *d,

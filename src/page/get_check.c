@@ -116,7 +116,9 @@ static enum page_get_state unchecked(struct page_get *g, err why)
     if (why == ERR_SHUTDOWN)
         return get_end(g, GOT_REFUSED);
     struct err_note note = { "" };
-    err_note_set(&note, "the wiki could not be asked whether this is still what it has");
+    err_note_set(&note, why == ERR_LIMIT
+                            ? "too many questions wait for the wiki that has this"
+                            : "the wiki could not be asked whether this is still what it has");
     g->retry_ms = page_retry_ms(g->service, &g->target, ERR_AGAIN, 1000 * g->check.retry_after_s);
     return get_end_why(g, GOT_ORIGIN_FAILED, ERR_AGAIN, &note);
 }

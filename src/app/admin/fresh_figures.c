@@ -9,7 +9,7 @@ enum { DOMAINS_MAX = METRICS_SERIES_MAX - 1 };
 
 struct figures {
     bool is_there;
-    int64_t calls, words, failures, lagging, waiting, closed;
+    int64_t calls, words, failures, lagging, full, waiting, closed;
     int64_t found, asked, titles, sweep_failures, age_s, late_s;
 };
 #define FIGURE(id, how, member)                                                                    \
@@ -26,6 +26,7 @@ static const struct figure {
     FIGURE(CHECK_WORDS, SUM, words),
     FIGURE(CHECK_FAILURES, SUM, failures),
     FIGURE(CHECK_LAGGING, SUM, lagging),
+    FIGURE(CHECK_FULL, SUM, full),
     FIGURE(CHECK_WAITING, SUM, waiting),
     FIGURE(CHECK_CLOSED, SUM, closed),
     FIGURE(SWEEP_FOUND, SUM, found),
@@ -62,6 +63,7 @@ static struct figures figures_of(const struct page_service *s, const struct page
                              .words = (int64_t)checks.words,
                              .failures = (int64_t)checks.failures,
                              .lagging = (int64_t)checks.lagging,
+                             .full = (int64_t)checks.full,
                              .waiting = (int64_t)checks.waiting,
                              .closed = checks.closed,
                              .found = (int64_t)sweep.found,

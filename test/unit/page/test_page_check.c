@@ -11,6 +11,8 @@
 #include "page/redo.h"
 #include "sites.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TEXT "<html><head></head>made"
@@ -404,6 +406,119 @@ static void a_wiki_that_is_away_leaves_what_is_stored_unchecked(void **state)
     stage_end(&s);
 }
 
+/* ---- more is wanted than there is room for ---- */
+
+struct wanted {
+    struct stage *s;
+    struct page_check check;
+    struct trust_cell *cell;
+    atomic_bool over;
+};
+
+static void wanted_over(struct page_check *c)
+{
+    CONTAINER_OF(c, struct wanted, check)->over = true;
+}
+
+static void wanted_start(struct wanted *w, struct stage *s, const char *title, int64_t ms)
+{
+    const struct trust_key k = { .domain = s->domains[0].number, .title = str_of(title) };
+    *w = (struct wanted){ .s = s, .cell = page_trust_hold(s->service.trust, &k) };
+    w->check = (struct page_check){ .checks = s->service.checks,
+                                    .domain = &s->domains[0],
+                                    .cell = w->cell,
+                                    .since = clock_store(s->service.clock),
+                                    .deadline = mono_add_ms(clock_mono(s->service.clock), ms),
+                                    .home = home_here(),
+                                    .done = wanted_over };
+    page_check_start(&w->check);
+}
+
+static err wanted_end(struct wanted *w)
+{
+    WAIT_UNTIL(w->over);
+    trust_release(&w->cell);
+    return w->check.why;
+}
+
+struct crowd {
+    struct stage *s;
+    struct wanted wanted;
+    unsigned took; /* looks that found room */
+    atomic_bool over;
+};
+
+/* Loop: the wiki is asked for nothing of it before all are wanted. */
+static void crowd_run(void *ctx)
+{
+    struct crowd *c = ctx;
+    struct stage *s = c->s;
+    for (unsigned n = 0; n < CHECK_ITEMS_MAX + 3; n++) {
+        char title[32];
+        int bytes = snprintf(title, sizeof title, "Told %u", n);
+        const struct trust_key k = { .domain = s->domains[0].number,
+                                     .title = { .p = title, .n = (size_t)bytes } };
+        struct trust_cell *cell = page_trust_hold(s->service.trust, &k);
+        c->took += page_checks_look(s->service.checks, &s->domains[0], cell);
+        trust_release(&cell);
+    }
+    wanted_start(&c->wanted, s, "T", 60000);
+    c->over = true;
+}
+
+static void who_waits_finds_room_however_much_is_wanted(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct check_figures f;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    struct crowd c = { .s = &s };
+    loop_post(s.loop, crowd_run, &c);
+    WAIT_UNTIL(c.over);
+    assert_int_equal(wanted_end(&c.wanted), ERR_OK);
+    assert_int_equal(c.took, CHECK_ITEMS_MAX);
+    page_checks_figures(s.service.checks, &s.domains[0], &f);
+    assert_int_equal(f.full, 3);
+    assert_int_equal(f.failures, 0);
+    stage_end(&s);
+}
+
+static uint64_t waiting(const struct stage *s)
+{
+    struct check_figures f;
+    page_checks_figures(s->service.checks, &s->domains[0], &f);
+    return f.waiting;
+}
+
+static void who_waits_comes_before_what_was_left(void **state)
+{
+    enum { LEFT = 2 * WORDS_MAX };
+    (void)state;
+    struct stage s;
+    struct wanted first, last, *left = calloc(LEFT, sizeof *left);
+    char title[32];
+    assert_non_null(left);
+    stage_begin_checked(&s);
+    wiki_hold_words(&s, true);
+    wanted_start(&first, &s, "First", 60000);
+    WAIT_UNTIL(wiki_words_asked(&s) == 1);
+    for (unsigned i = 0; i < LEFT; i++) {
+        (void)snprintf(title, sizeof title, "Left %u", i);
+        wanted_start(&left[i], &s, title, 0);
+    }
+    for (unsigned i = 0; i < LEFT; i++)
+        assert_int_equal(wanted_end(&left[i]), ERR_TIMEOUT);
+    wanted_start(&last, &s, "Last", 60000);
+    WAIT_UNTIL(waiting(&s) == 2);
+    wiki_hold_words(&s, false);
+    assert_int_equal(wanted_end(&last), ERR_OK);
+    assert_int_equal(wiki_words_asked(&s), 2); /* the next after the one that was under way */
+    assert_int_equal(wanted_end(&first), ERR_OK);
+    free(left);
+    stage_end(&s);
+}
+
 static void a_reader_does_not_wait_for_what_is_a_little_old(void **state)
 {
     (void)state;
@@ -760,6 +875,8 @@ int main(void)
         cmocka_unit_test(an_editor_is_checked_first),
         cmocka_unit_test(a_doubt_that_comes_while_the_wiki_is_asked_is_for_later_readers),
         cmocka_unit_test(a_wiki_that_is_away_leaves_what_is_stored_unchecked),
+        cmocka_unit_test(who_waits_finds_room_however_much_is_wanted),
+        cmocka_unit_test(who_waits_comes_before_what_was_left),
         cmocka_unit_test(a_reader_does_not_wait_for_what_is_a_little_old),
         cmocka_unit_test(a_copy_that_is_behind_hides_nothing),
         cmocka_unit_test(a_newest_revision_that_went_down_is_hidden),
