@@ -33,9 +33,7 @@ static enum page_get_state hop_judge(struct page_get *g)
         return STEP_LOOK;
     if (h->why == ERR_GONE)
         return gone(g, &h->trace, NULL);
-    if (h->why == ERR_UNAVAILABLE)
-        return get_end_why(g, GOT_ORIGIN_FAILED, ERR_UNAVAILABLE, &h->note);
-    return get_end_why(g, GOT_FAILED, h->why, NULL);
+    return get_end_why(g, GOT_FAILED, h->why, &h->note);
 }
 
 static enum page_get_state put_judge(struct page_get *g)

@@ -57,14 +57,14 @@ static err hop_gone(struct page_hop *h)
 static err hop_read(struct page_hop *h)
 {
     const struct peer_ask *a = &h->ask;
+    if (a->why == ERR_UNAVAILABLE || (a->why == ERR_OK && a->status == 503)) {
+        err_note_set(&h->note, "the server that has this render cannot give it now");
+        return ERR_UNAVAILABLE;
+    }
     if (a->why != ERR_OK)
         return a->why;
     if (a->status == 410)
         return hop_gone(h);
-    if (a->status == 503) {
-        err_note_set(&h->note, "the server that has the render could not ask the wiki about it");
-        return ERR_UNAVAILABLE;
-    }
     if (a->status != 200 || page_travel_get(a->body, &h->render) != ERR_OK)
         return ERR_NOT_FOUND;
     bool same = tid_cmp(h->render.name.tid, h->which.name.tid) == 0;

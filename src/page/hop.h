@@ -51,8 +51,8 @@ struct page_hop {
     mono deadline;
     void (*done)(struct page_hop *h); /* once, later, on the pool */
     /* out */
-    /* ERR_OK and the render; ERR_GONE and trace; ERR_UNAVAILABLE and note: the other could not ask
-     * the wiki; ERR_SHUTDOWN; ERR_LIMIT; else ERR_NOT_FOUND */
+    /* ERR_OK and the render; ERR_GONE and trace; ERR_UNAVAILABLE and note: the other may have it,
+     * and does not say for now; ERR_SHUTDOWN; ERR_LIMIT; else ERR_NOT_FOUND: it has not got it */
     err why;
     struct page_travel render; /* as stored: the HTML has its tid; redirect_to as a location says */
     struct page_trace trace;

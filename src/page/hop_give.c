@@ -89,6 +89,14 @@ static void contents_start(struct page_give *g, bool of_previews)
     store_call_then(page_store_read(s->store, &g->read), &g->read.call);
 }
 
+/* What nobody could say is not said to be missing. */
+static err give_failed(const struct page_get *get)
+{
+    bool failed = get->outcome == GOT_ORIGIN_FAILED || get->outcome == GOT_REFUSED ||
+                  (get->outcome == GOT_FAILED && get->why != ERR_CORRUPT);
+    return failed ? ERR_UNAVAILABLE : ERR_NOT_FOUND;
+}
+
 static void looked(struct page_get *get)
 {
     struct page_give *g = CONTAINER_OF(get, struct page_give, get);
@@ -104,7 +112,7 @@ static void looked(struct page_get *get)
         g->state = get->trace.state;
         give_end(g, ERR_GONE);
     } else {
-        give_end(g, get->outcome == GOT_ORIGIN_FAILED ? ERR_UNAVAILABLE : ERR_NOT_FOUND);
+        give_end(g, give_failed(get));
     }
 }
 
@@ -151,10 +159,8 @@ int page_give_answer(struct page_give *g, str *body)
 {
     struct buf b;
     buf_init(&b, g->service->arena_bytes_max);
-    int status = g->why == ERR_OK            ? 200
-                 : g->why == ERR_GONE        ? 410
-                 : g->why == ERR_UNAVAILABLE ? 503
-                                             : 404;
+    bool missing = g->why == ERR_NOT_FOUND || g->why == ERR_CORRUPT; /* damage is not given */
+    int status = g->why == ERR_OK ? 200 : g->why == ERR_GONE ? 410 : missing ? 404 : 503;
     if (g->why == ERR_OK)
         page_travel_put(&b, &g->render);
     else

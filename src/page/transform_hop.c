@@ -23,10 +23,8 @@ static enum transform_phase hop_judge(struct page_transform *t)
     }
     if (h->why == ERR_NOT_FOUND || h->why == ERR_GONE)
         return transform_original_missing(t);
-    if (h->why == ERR_UNAVAILABLE)
-        return transform_end_why(t, TRANSFORM_ORIGIN_FAILED, ERR_UNAVAILABLE, &h->note);
     if (h->why != ERR_OK)
-        return transform_end_why(t, TRANSFORM_FAILED, h->why, NULL);
+        return transform_end_why(t, TRANSFORM_FAILED, h->why, &h->note);
     for (unsigned i = 0; i < h->render.contents_count; i++)
         part_take(t, &h->render.contents[i]);
     return transform_original_judge(t);

@@ -184,13 +184,13 @@ static void fail_run(struct task *t)
 
 static void fail(struct peer_work *w, err why)
 {
-    bool told = why == ERR_SHUTDOWN || why == ERR_LIMIT;
-    w->ask->why = told ? why : ERR_NOT_FOUND;
+    w->ask->why = why;
     w->task.run = fail_run;
     home_post(loop_pool(w->ask->peers->opts.loop), &w->task);
 }
 
-/* Pool: the body may be large. */
+/* Pool: the body may be large. A server that ends, or has no memory left, refuses before it knows
+ * who asks: its 503 is believed without a seal, for it costs no more than being asked again. */
 static void verify_run(struct task *t)
 {
     struct peer_work *w = CONTAINER_OF(t, struct peer_work, task);
@@ -204,7 +204,7 @@ static void verify_run(struct task *t)
         if (a->status == 200)
             count(a->peers, PEER_FOUND);
     }
-    ask_end(a, fine ? ERR_OK : ERR_NOT_FOUND);
+    ask_end(a, fine ? ERR_OK : w->call.status == 503 ? ERR_UNAVAILABLE : ERR_NOT_FOUND);
 }
 
 /* Loop. */
@@ -212,7 +212,7 @@ static void called(struct http_call *call, err why)
 {
     struct peer_work *w = CONTAINER_OF(call, struct peer_work, call);
     if (why != ERR_OK) {
-        fail(w, why);
+        fail(w, why == ERR_SHUTDOWN || why == ERR_LIMIT ? why : ERR_UNAVAILABLE);
         return;
     }
     w->task.run = verify_run;
@@ -254,7 +254,7 @@ static void noted(void *ctx, err why, str address)
     struct peer_work *w = ctx;
     bool ours = why == ERR_OK && str_eq(address, str_of(w->ask->peers->address));
     if (why != ERR_OK || ours || !peer_is_address(address))
-        fail(w, why);
+        fail(w, why == ERR_SHUTDOWN ? why : ERR_NOT_FOUND);
     else
         call_start(w, address);
 }

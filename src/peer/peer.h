@@ -9,7 +9,8 @@
  * asked: who draws one by a forged note can use it no longer than PEER_QUESTION_S. That of the
  * answer covers the question's, the status and the body. So an answer cannot be used for another
  * question, nor twice. All is bounded: the note by the time-out of Redis, the call by PEER_MS.
- * Whatever fails is as if nobody had it. A server that draws its own address asks nobody. */
+ * Who is noted and does not answer may have it all the same: UNAVAILABLE. Whatever else fails is as
+ * if nobody had it. A server that draws its own address asks nobody. */
 #ifndef PEER_PEER_H
 #define PEER_PEER_H
 
@@ -69,7 +70,8 @@ struct peer_ask {
     struct arena *arena;
     void (*done)(struct peer_ask *a); /* once, later, on the pool */
     /* out */
-    /* ERR_OK: status and body are another server's; ERR_SHUTDOWN, ERR_LIMIT; else ERR_NOT_FOUND */
+    /* ERR_OK: status and body are another server's; ERR_UNAVAILABLE: it does not answer, or refuses
+     * to for now; ERR_SHUTDOWN, ERR_LIMIT; else ERR_NOT_FOUND */
     err why;
     int status;
     str body; /* in the arena */

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "loop/loop.h"
+#include "page/hop.h"
 #include "page/stash.h"
 #include "sites.h"
 
@@ -432,6 +433,28 @@ static void a_busy_origin_is_left_alone_as_long_as_it_wants(void **state)
     stage_end(&s);
 }
 
+static void what_could_not_be_read_is_not_said_to_be_missing(void **state)
+{
+    static const struct {
+        err why;
+        int status;
+    } says[] = { { ERR_NOT_FOUND, 404 }, { ERR_CORRUPT, 404 },     { ERR_GONE, 410 },
+                 { ERR_IO, 503 },        { ERR_UNAVAILABLE, 503 }, { ERR_LIMIT, 503 },
+                 { ERR_TIMEOUT, 503 },   { ERR_SHUTDOWN, 503 } };
+    static const struct page_service service = { .arena_bytes_max = 1 << 16 };
+    struct arena arena;
+    (void)state;
+    arena_init(&arena, 1 << 16);
+    for (size_t i = 0; i < COUNT_OF(says); i++) {
+        struct page_give g = {
+            .service = &service, .arena = &arena, .why = says[i].why, .state = PAGE_DELETED
+        };
+        str body;
+        assert_int_equal(page_give_answer(&g, &body), says[i].status);
+    }
+    arena_fini(&arena);
+}
+
 /* Pure: by a read that was filled in by hand. */
 static void an_answer_lasts_as_long_as_its_render_stays_as_it_is(void **state)
 {
@@ -500,6 +523,7 @@ int main(void)
         cmocka_unit_test(domains_and_buckets_are_found_by_name),
         cmocka_unit_test(targets_say_what_can_be_done_with_them),
         cmocka_unit_test(a_busy_origin_is_left_alone_as_long_as_it_wants),
+        cmocka_unit_test(what_could_not_be_read_is_not_said_to_be_missing),
         cmocka_unit_test(an_answer_lasts_as_long_as_its_render_stays_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,8 @@ enum play {
     PLAY_OTHER_STATUS,
     PLAY_OTHER_BODY,
     PLAY_OTHER_SECRET,
-    PLAY_AGAIN, /* what was right for the question before */
+    PLAY_AGAIN,   /* what was right for the question before */
+    PLAY_REFUSES, /* whoever asks, for now */
     PLAY_CUT,
     PLAY_SILENT,
     PLAYS
@@ -82,12 +83,13 @@ static void other_server(struct rogue *r, int fd, unsigned nth)
                   seal);
         if (play == PLAY_AGAIN)
             last_seal(w, seal, false);
-        (void)snprintf(answer, sizeof answer,
-                       "HTTP/1.1 %s\r\nContent-Length: 5\r\n%s: %s\r\n\r\n%s",
-                       play == PLAY_OTHER_STATUS ? "410 Gone" : "200 OK",
-                       play == PLAY_NO_SEAL ? "X-Other" : "Palimpsest-Servers",
-                       play == PLAY_AGAIN ? w->last_seal : seal,
-                       play == PLAY_OTHER_BODY ? "jello" : "hello");
+        (void)snprintf(
+            answer, sizeof answer, "HTTP/1.1 %s\r\nContent-Length: 5\r\n%s: %s\r\n\r\n%s",
+            play == PLAY_OTHER_STATUS ? "410 Gone"
+            : play == PLAY_REFUSES    ? "503 Service Unavailable"
+                                      : "200 OK",
+            play == PLAY_NO_SEAL || play == PLAY_REFUSES ? "X-Other" : "Palimpsest-Servers",
+            play == PLAY_AGAIN ? w->last_seal : seal, play == PLAY_OTHER_BODY ? "jello" : "hello");
         if (play == PLAY_FINE)
             last_seal(w, seal, true);
         if (play == PLAY_SILENT)
@@ -257,9 +259,21 @@ static void who_does_not_know_the_secret_is_not_believed(void **state)
     world_begin(&w);
     note(w.theirs);
     assert_int_equal(ask(&w, PLAY_FINE, WAIT_MS), ERR_OK);
-    for (enum play p = PLAY_NO_SEAL; p < PLAY_SILENT; p++)
+    for (enum play p = PLAY_NO_SEAL; p < PLAY_REFUSES; p++)
         assert_int_equal(ask(&w, p, WAIT_MS), ERR_NOT_FOUND);
-    assert_int_equal(ask(&w, PLAY_SILENT, 50), ERR_NOT_FOUND);
+    assert_int_equal(ask(&w, PLAY_FINE, WAIT_MS), ERR_OK);
+    world_end(&w);
+}
+
+static void who_does_not_answer_may_have_it_all_the_same(void **state)
+{
+    (void)state;
+    struct world w;
+    world_begin(&w);
+    note(w.theirs);
+    assert_int_equal(ask(&w, PLAY_REFUSES, WAIT_MS), ERR_UNAVAILABLE);
+    assert_int_equal(ask(&w, PLAY_CUT, WAIT_MS), ERR_UNAVAILABLE);
+    assert_int_equal(ask(&w, PLAY_SILENT, 50), ERR_UNAVAILABLE);
     assert_int_equal(ask(&w, PLAY_FINE, WAIT_MS), ERR_OK);
     world_end(&w);
 }
@@ -324,7 +338,7 @@ static void a_stop_ends_what_is_asked(void **state)
     WAIT_UNTIL(rogue_requests(w.rogue) == 1);
     http_client_stop(w.client);
     err why = asking_end(&q);
-    assert_true(why == ERR_SHUTDOWN || why == ERR_NOT_FOUND); /* or PEER_MS were over before */
+    assert_true(why == ERR_SHUTDOWN || why == ERR_UNAVAILABLE); /* or PEER_MS were over before */
     world_end(&w);
 }
 
@@ -372,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_another_has_is_found),
         cmocka_unit_test(who_does_not_know_the_secret_is_not_believed),
+        cmocka_unit_test(who_does_not_answer_may_have_it_all_the_same),
         cmocka_unit_test(a_question_is_sealed_as_it_is),
         cmocka_unit_test(a_question_lasts_no_longer_than_clocks_are_apart),
         cmocka_unit_test(without_redis_nobody_has_it),
