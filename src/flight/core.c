@@ -475,9 +475,10 @@ void flight_core_tick(struct flight_core *c, mono now)
 {
     makes_tick(
         c, now); /* first: its error is remembered also when all who wait run out of time with it */
-    waiters_tick(c, now);
+    /* before those are told who would not wait at all: what they asked for is made all the same */
     for (struct list *l = list_first(&c->admitted); l != NULL; l = list_first(&c->admitted))
         begin(c, now, CONTAINER_OF(l, struct flight, admitted));
+    waiters_tick(c, now);
 }
 
 void flight_core_drain(struct flight_core *c)

@@ -41,6 +41,7 @@ enum page_get_was {
     WAS_CHECKED = 1 << 8,    /* the answer waited for the wiki's word */
     WAS_HOPPED = 1 << 9,     /* another server was asked for it */
     WAS_ARRIVED = 1 << 10,   /* its making began before; it is judged as what is stored */
+    WAS_HURRIED = 1 << 12,   /* it waits so short for a word that none is no outage of the wiki */
     WAS_NEWEST = 1 << 11, /* the latest was looked for as the revision that is the wiki's newest */
 };
 /* Where the content comes from. */

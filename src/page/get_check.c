@@ -63,6 +63,12 @@ static int64_t known_ns(const struct page_get *g)
     return g->word_age_ns < g->title_age_ns ? g->word_age_ns : g->title_age_ns;
 }
 
+/* Nor is it one that the client did not let it answer. */
+static bool is_hurried(const struct page_get *g, err why)
+{
+    return why == ERR_TIMEOUT && (g->was & WAS_HURRIED) != 0;
+}
+
 /* No word came. Who edits gets what is stored: the wiki finds conflicts at the save. */
 static bool may_be_unchecked(const struct page_get *g, err why)
 {
@@ -70,6 +76,8 @@ static bool may_be_unchecked(const struct page_get *g, err why)
     int64_t known = known_ns(g);
     bool recent = known != TRUST_NEVER && known <= g->target.domain->trust.max_ns;
     if ((g->flags & GET_ONLY_CACHED) != 0) /* that it was not asked is no outage */
+        return recent;
+    if (is_hurried(g, why) && g->reader != TRUST_EDITOR)
         return recent;
     switch (g->reader) {
     case TRUST_EDITOR:
@@ -116,6 +124,12 @@ static enum page_get_state unchecked(struct page_get *g, err why)
     if (why == ERR_SHUTDOWN)
         return get_end(g, GOT_REFUSED);
     struct err_note note = { "" };
+    g->retry_ms = 0;
+    if (is_hurried(g, why)) {
+        err_note_set(&note, "the wiki is asked whether this is still what it has; it is waited for "
+                            "no longer");
+        return get_end_why(g, GOT_ORIGIN_FAILED, ERR_TIMEOUT, &note);
+    }
     err_note_set(&note, why == ERR_LIMIT
                             ? "too many questions wait for the wiki that has this"
                             : "the wiki could not be asked whether this is still what it has");
@@ -251,7 +265,10 @@ enum page_get_state get_check_enter(struct page_get *g)
     store_time since = { .ns = clock_store(s->clock).ns - TRUST_EDITOR_NS };
     if (!g->wait(g, WAIT_OTHERS))
         return get_end(g, GOT_REFUSED);
-    mono soon = mono_add_ms(clock_mono(s->clock), g->target.domain->check_wait_ms);
+    const int64_t wait_ms = g->target.domain->check_wait_ms;
+    mono now = clock_mono(s->clock), soon = mono_add_ms(now, wait_ms);
+    if (g->deadline.ns < mono_add_ms(now, wait_ms / 2).ns)
+        g->was |= WAS_HURRIED;
     g->check = (struct page_check){ .checks = s->checks,
                                     .domain = g->target.domain,
                                     .cell = g->cell,

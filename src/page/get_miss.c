@@ -90,12 +90,20 @@ static void *shape_of(const struct page_get *g)
     return atomic_load(&g->made->shapes[g->shape]);
 }
 
-/* Its making began before this read: at another server, or here, which who edits minds. By now the
- * wiki may say something else. Looked for as what is stored, once. */
+/* Does this reader mind that the making began here before he came? Who edits does; all others, when
+ * somebody said meanwhile that the title changed. */
+static bool minds_making(const struct page_get *g)
+{
+    return g->flight.detail == FLIGHT_WAITED &&
+           ((g->flags & GET_STASH) != 0 ||
+            (!g->made->found && page_doubted_since(g->service, &g->target, g->made->began)));
+}
+
+/* Its making began before this read, here or at another server. By now the wiki may say something
+ * else. Looked for as what is stored, once. */
 static bool made_before(struct page_get *g)
 {
-    bool waited = (g->flags & GET_STASH) != 0 && g->flight.detail == FLIGHT_WAITED;
-    if ((!g->made->arrived && !waited) || g->found != FOUND_NOTHING ||
+    if ((!g->made->arrived && !minds_making(g)) || g->found != FOUND_NOTHING ||
         !page_is_asked(g->service, g->target.domain) || (g->was & WAS_ARRIVED) != 0)
         return false;
     g->how = HOW_MISS;

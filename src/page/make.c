@@ -68,6 +68,7 @@ static void value_set(struct make *m, struct page_name name, bool found)
     made->v.refs = 1;
     made->v.free = made_free;
     made->name = name;
+    made->began = m->ask.began;
     made->found = found;
     made->shape_free = m->service->shape_free;
     m->value = made;

@@ -24,6 +24,7 @@ enum { PAGE_SHAPES = 8 };
 struct page_made {
     struct flight_value v;
     struct page_name name;
+    store_time began;     /* nothing that the wiki heard later is in it for sure */
     bool found;           /* it was stored meanwhile: nothing was made */
     bool arrived;         /* another server made it, some moments ago */
     char *moved_to;       /* nothing was made: the wiki has the page under this title; else NULL */

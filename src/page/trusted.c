@@ -87,6 +87,16 @@ struct page_denied page_denied_since(const struct page_service *s, const struct 
     return d;
 }
 
+bool page_doubted_since(const struct page_service *s, const struct page_target *t, store_time since)
+{
+    if (!page_is_asked(s, t->domain))
+        return false;
+    struct trust_cell *c = cell_hold(s, t->domain, t->title, 0);
+    bool doubted = !store_time_before(trust_doubted_at(c), since);
+    trust_release(&c);
+    return doubted;
+}
+
 bool page_word_moved(const struct page_service *s, const struct page_target *t,
                      const struct title_word *word, store_time since, store_time *at)
 {

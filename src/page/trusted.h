@@ -38,6 +38,9 @@ struct page_denied {
 };
 struct page_denied page_denied_since(const struct page_service *s, const struct page_target *t,
                                      uint64_t rev, store_time since);
+/* Did somebody say since then that the title changed? Forgotten, unless somebody asks the wiki. */
+MUST_CHECK bool page_doubted_since(const struct page_service *s, const struct page_target *t,
+                                   store_time since);
 /* Did it say anything else of the title than this word, to somebody who asked after `since`? *at:
  * when. */
 MUST_CHECK bool page_word_moved(const struct page_service *s, const struct page_target *t,

@@ -51,6 +51,22 @@ def an_edit_that_nobody_told_of_is_seen_when_trust_ends(binary):
 
 
 @scene
+def who_does_not_wait_gets_nothing_that_nobody_knows(binary):
+    at_once = {'Prefer': 'wait=0'}
+    with Origin() as origin:
+        origin.page('A', (7, 'old'))
+        with origin_server(binary, origin) as server:
+            problem(get(server, 'A', status=504, headers=at_once), 504, 'origin_timeout')
+            wait_until(lambda: server.request('GET', path('html', 'A'), at_once).status == 200, 'it is made behind that')
+            server.restart()
+            origin.delete('A')
+            with origin.gate('words'):
+                for target in (path('html', 'A'), path('html', 'A', 7)):
+                    problem(server.request('GET', target, at_once), 504, 'origin_timeout')
+            wait_until(lambda: server.request('GET', path('html', 'A'), at_once).status == 404, 'it is asked behind that')
+
+
+@scene
 def who_edits_gets_the_newest_at_once(binary):
     with Origin() as origin:
         origin.page('A', (7, 'old'))

@@ -406,6 +406,50 @@ static void a_wiki_that_is_away_leaves_what_is_stored_unchecked(void **state)
     stage_end(&s);
 }
 
+static void edited(void *ctx)
+{
+    wiki_say(ctx, (struct wiki_says){ .rev = 8, .html = TEXT " after" });
+}
+
+static uint64_t making_for(const struct stage *s)
+{
+    struct flight_stats f;
+    flights_stats_get(s->service.flights, &f);
+    return f.waiters;
+}
+
+/* The page is edited while it is made, and somebody says so: who comes then gets the edit. */
+static void a_making_from_before_a_change_is_not_for_who_comes_behind_it(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct asked first, second;
+    stage_begin_checked(&s);
+    wiki_hold(&s, true);
+    asked_init(&first, &s, "T");
+    asked_start(&first);
+    wiki_wait(&s, 1);
+    const struct trust_key k = { .domain = s.domains[0].number, .title = STR("T") };
+    const struct title_bound none = { .rev = 0 };
+    assert_true(page_trust_doubt(s.service.trust, &k, clock_store(s.service.clock), &none));
+    asked_init(&second, &s, "T");
+    asked_start(&second);
+    WAIT_UNTIL(making_for(&s) == 2);
+    struct wiki_word w = wiki_word_now(&s);
+    w.rev = 8;
+    w.touched_s += 10;
+    w.meanwhile = edited;
+    w.ctx = &s;
+    wiki_word(&s, w);
+    wiki_hold(&s, false);
+    assert_int_equal(asked_wait(&first), GOT_CONTENT);
+    assert_int_equal(asked_wait(&second), GOT_CONTENT);
+    assert_non_null(strstr(second.body, "after"));
+    asked_fini(&first);
+    asked_fini(&second);
+    stage_end(&s);
+}
+
 /* ---- more is wanted than there is room for ---- */
 
 struct wanted {
@@ -875,6 +919,7 @@ int main(void)
         cmocka_unit_test(an_editor_is_checked_first),
         cmocka_unit_test(a_doubt_that_comes_while_the_wiki_is_asked_is_for_later_readers),
         cmocka_unit_test(a_wiki_that_is_away_leaves_what_is_stored_unchecked),
+        cmocka_unit_test(a_making_from_before_a_change_is_not_for_who_comes_behind_it),
         cmocka_unit_test(who_waits_finds_room_however_much_is_wanted),
         cmocka_unit_test(who_waits_comes_before_what_was_left),
         cmocka_unit_test(a_reader_does_not_wait_for_what_is_a_little_old),
