@@ -3,6 +3,8 @@ answers; what they say is not believed. Method: a server in front of a scripted 
 generations, forged, twice, late, broken; what the wiki was asked is counted."""
 import gzip
 import json
+import select
+import socket
 import subprocess
 import tempfile
 import time
@@ -223,6 +225,25 @@ def events_of_many_wikis_are_taken_in_time(binary):
                 for i in range(20000)]
         told(server, *many)
         eq(figure(server, 'change_events_total{named="title"}'), 20000)
+
+
+@scene
+def a_large_body_holds_up_nobody(binary):
+    many = [event('mediawiki.revision-create', page_title=f'A{i}', rev_id=7) for i in range(25000)]
+    body = json.dumps(many).encode()
+    with Origin() as origin, told_server(binary, origin, '--set', 'http.threads=1') as server:
+        head = f'POST {EVENTS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n'
+        eq(server.request('GET', '/localhost/v1/page/history/A').status, 404)
+        with socket.create_connection(('127.0.0.1', server.port)) as peer:
+            peer.sendall(head.encode() + body[:-1])
+            eq(server.request('GET', '/localhost/v1/page/history/A').status, 404)     # all of it was read but the end
+            peer.sendall(body[-1:])
+            meanwhile = 0
+            while not select.select([peer], [], [], 0)[0]:
+                eq(server.request('GET', '/localhost/v1/page/history/A').status, 404)
+                meanwhile += 1
+            check(peer.recv(100).startswith(b'HTTP/1.1 202'), 'taken')
+        check(meanwhile > 30, f'{meanwhile} answers of the only worker meanwhile')
 
 
 @scene

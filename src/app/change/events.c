@@ -2,12 +2,14 @@
  *
  * Each event is one object; nothing is kept of it but that its titles were looked at, so 202 is
  * what all get where a log would make it 201. Jobs are told to be invalid: who sends one would wait
- * for it in vain. */
+ * for it in vain.
+ *   A body is 10 MiB at most, and its events fifty thousand: they are taken on the pool. */
 #include "app/answer.h"
 #include "app/change/change.h"
 #include "app/coded.h"
 #include "app/counters.h"
 #include "app/errors.h"
+#include "app/pooled.h"
 #include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
@@ -21,9 +23,12 @@ enum {
 };
 
 struct events {
-    struct http_exchange *x;
+    struct pooled pooled;
     struct app *app;
     struct arena *arena;
+    str body;
+    const char *fault; /* of the body; NULL: none */
+    err why;
     struct buf invalid; /* the answer, when some are */
     unsigned count, invalid_count;
     uint64_t by[EVENT_KINDS];
@@ -138,20 +143,32 @@ static err events_take(struct events *e, str value)
     return why != ERR_OK ? why : buf_status(&e->invalid);
 }
 
-static void events_answer(struct events *e, bool hasty)
+static bool wants_reply(const struct events *e)
 {
+    str hasty;
+    return e->fault == NULL && e->why == ERR_OK && e->invalid_count > 0 &&
+           !http_query(e->pooled.x, "hasty", &hasty);
+}
+
+/* STR_NONE: the memory of the request is full. */
+static str reply_take(struct events *e)
+{
+    buf_put(&e->invalid, STR("],\"error\":[]}"));
+    return buf_take(&e->invalid, e->arena);
+}
+
+/* e may be gone behind it. */
+static void events_answer(struct events *e, bool wants, str reply)
+{
+    struct http_exchange *x = e->pooled.x;
     for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
         counters_events(e->app->counters, (enum event_kind)kind, e->by[kind]);
-    if (e->invalid_count == 0 || hasty) {
-        http_answer(e->x, 202, STR(""));
-        return;
-    }
-    buf_put(&e->invalid, STR("],\"error\":[]}"));
-    str body = buf_take(&e->invalid, e->arena);
-    if (body.p == NULL)
-        app_fail(e->x, ERR_LIMIT, NULL);
+    if (!wants)
+        http_answer(x, 202, STR(""));
+    else if (reply.p == NULL)
+        app_fail(x, ERR_LIMIT, NULL);
     else
-        answer_json(e->x, e->invalid_count == e->count ? 400 : 207, body, "no-store");
+        answer_json(x, e->invalid_count == e->count ? 400 : 207, reply, "no-store");
 }
 
 static bool is_json_type(const struct http_exchange *x)
@@ -174,31 +191,54 @@ static const char *body_fault(str text, str *value)
     return list && !json_slice_item(&rest, &item) ? "There is no event in an empty array." : NULL;
 }
 
+/* Worker. */
+static void events_over(struct pooled *p)
+{
+    struct events *e = CONTAINER_OF(p, struct events, pooled);
+    bool wants = wants_reply(e);
+    str reply = wants ? reply_take(e) : STR_NONE;
+    buf_fini(&e->invalid); /* in no memory of the request */
+    if (e->fault != NULL)
+        (void)app_refused(p->x, 400, "bad_request", e->fault);
+    else if (e->why == ERR_BAD)
+        app_problem(p->x, 413, "content_too_large", NULL,
+                    arena_printf(e->arena, "There are more than %d events.", EVENTS_MAX), STR_NONE);
+    else if (e->why != ERR_OK)
+        app_fail(p->x, e->why, NULL);
+    else
+        events_answer(e, wants, reply);
+}
+
+/* Pool. */
+static void events_run(struct pooled *p)
+{
+    struct events *e = CONTAINER_OF(p, struct events, pooled);
+    str value;
+    e->fault = body_fault(e->body, &value);
+    if (e->fault == NULL)
+        e->why = events_take(e, value);
+}
+
 static void post_events(struct http_exchange *x, void *app)
 {
-    struct events e = { .x = x, .app = app, .arena = http_arena(x) };
     struct coded_body body;
-    str coding = STR_NONE, value, hasty;
+    str coding = STR_NONE;
     (void)http_header(x, "content-encoding", &coding);
     if (!coded_body_read(x, app, coding, EVENTS_BODY_BYTES_MAX, &body))
         return;
-    const char *fault =
-        is_json_type(x) ? body_fault(body.raw, &value) : "Content-Type has to be application/json.";
-    if (fault != NULL) {
-        (void)app_refused(x, 400, "bad_request", fault);
+    if (!is_json_type(x)) {
+        (void)app_refused(x, 400, "bad_request", "Content-Type has to be application/json.");
         return;
     }
-    buf_init(&e.invalid, EVENTS_REPLY_BYTES_MAX);
-    buf_put(&e.invalid, STR("{\"invalid\":["));
-    err why = events_take(&e, value);
-    if (why == ERR_BAD)
-        app_problem(x, 413, "content_too_large", NULL,
-                    arena_printf(e.arena, "There are more than %d events.", EVENTS_MAX), STR_NONE);
-    else if (why != ERR_OK)
-        app_fail(x, why, NULL);
-    else
-        events_answer(&e, http_query(x, "hasty", &hasty));
-    buf_fini(&e.invalid);
+    struct events *e = pooled_new(x, app, sizeof *e);
+    if (e == NULL)
+        return;
+    e->app = app;
+    e->arena = http_arena(x);
+    e->body = body.raw;
+    buf_init(&e->invalid, EVENTS_REPLY_BYTES_MAX);
+    buf_put(&e->invalid, STR("{\"invalid\":["));
+    pooled_start(&e->pooled, events_run, events_over);
 }
 
 const struct http_route app_event_routes[] = {
