@@ -95,6 +95,17 @@ def tail(path, lines=15):
         return ''
 
 
+def nginx_workers(pid):
+    """The workers of the nginx of this pid that take connections."""
+    children = pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text().split()
+
+    def works(child):
+        with contextlib.suppress(OSError):
+            return b'shutting down' not in pathlib.Path(f'/proc/{child}/cmdline').read_bytes()
+        return False
+    return set(filter(works, children))
+
+
 def fill_in(name, values):
     """The text of the file name beside this one, with each @word@ replaced."""
     return re.sub(r'@(\w+)@', lambda found: str(values[found.group(1)]), (HERE / name).read_text())
@@ -342,9 +353,11 @@ class Wiki:
         pid = self.pid('nginx')
         if pid is None:
             return
+        before = nginx_workers(pid)
         os.kill(pid, signal.SIGHUP)
         until = time.monotonic() + END_TIMEOUT
-        while self.request('GET', '/api/rest_v1/')[1].get('x-wired-to') != wired_to:
+        # The workers of before take connections for a moment longer.
+        while before & nginx_workers(pid) or self.request('GET', '/api/rest_v1/')[1].get('x-wired-to') != wired_to:
             if time.monotonic() > until:
                 raise WikiError(f'nginx did not take its new configuration; see {self / "log/nginx-error.log"}')
             time.sleep(0.02)
