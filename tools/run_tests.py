@@ -336,9 +336,9 @@ def step_wiki(counts):
             counts.tell(f'wiki {name}: the build', broken)
     files = [e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_told.py', e2e / 'scene_fresh.py']
     if wiki.editor_is_wired():
-        files.append(e2e / 'scene_editor.py')
+        files += [e2e / 'scene_editor.py', e2e / 'scene_robin.py']
     else:
-        say('   left out: scene_editor.py: the VisualEditor of this MediaWiki asks no server beside it')
+        say('   left out: scene_editor.py, scene_robin.py: the VisualEditor of this MediaWiki asks no server beside it')
     run_scenes('wiki', 'gcc', counts, *files, jobs=1)         # each file has a wiki and a browser of its own: these do not wait
     run_scenes('wiki', 'asan', counts, e2e / 'scene_wiki.py')
 

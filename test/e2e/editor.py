@@ -1,12 +1,28 @@
 """VisualEditor as a person meets it: opened by its address, typed into, saved with its buttons."""
+import atexit
 import json
 
+from webdriver import Browser
+from wiki import ADMIN, PASSWORD
+
+# What an editor that writes a page anew would change.
+TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'
+        "== First part==\n* '''one''' \n*two\n\n== Second part ==\nThe last paragraph.\n")
 TARGET = 'const t = window.ve && ve.init && ve.init.target; const s = t && t.getSurface && t.getSurface();'
 # Loaded, and what it loaded can be typed into.
 READY = TARGET + """ return !!( s && t.active && !t.activating && !t.switchingDeferred_ && s.getModel().getDocument() &&
     !document.querySelector( '.ve-init-mw-desktopArticleTarget-loading-overlay' ) );"""
 SAVE = '.oo-ui-tool-name-showSave.oo-ui-widget-enabled a.ve-ui-toolbar-saveButton'
 DOCUMENT = '.ve-init-mw-target-surface .ve-ce-attachedRootNode'
+_browser = []
+
+
+def the_editor(wiki):
+    """VisualEditor of the wiki in the one browser of this process."""
+    if not _browser:
+        _browser.append(Browser())
+        atexit.register(_browser[0].close)
+    return Editor(_browser[0], wiki)
 
 
 class Editor:
@@ -18,6 +34,15 @@ class Editor:
         more = ''.join(f'&{name}={value}' for name, value in query.items())
         self.browser.go(f'{self.wiki.base}/w/index.php?title={title}&veaction=edit&vehidebetadialog=1{more}')
         self._wait_mode('visual')
+
+    def log_in(self):
+        """As the administrator, until the browser forgets it."""
+        self.browser.go(f'{self.wiki.base}/w/index.php?title=Special:UserLogin')
+        for field, text in (('#wpName1', ADMIN), ('#wpPassword1', PASSWORD)):
+            self.browser.click(field)
+            self.browser.type(text)
+        self.browser.click('#wpLoginAttempt')
+        self.browser.until("return window.mw && mw.config.get( 'wgUserName' );", 'somebody is logged in')
 
     def _wait_mode(self, mode):
         self.browser.until(READY, 'VisualEditor has loaded')
@@ -91,22 +116,43 @@ class Editor:
             const now = mw.config.get( 'wgCurRevisionId' );
             return !active && now > {self.before[0]} ? now : 0;""", 'the page is saved')
 
+    def _review(self, icon):
+        self.browser.click('.ve-ui-mwSaveDialog .oo-ui-processDialog-actions-other a')
+        self.browser.click(f'.ve-ui-mwSaveDialog .oo-ui-buttonSelectWidget .oo-ui-icon-{icon}')
+
     def review(self):
         """The changed lines of the source, removed before added, as the open dialog shows them."""
-        self.browser.click('.ve-ui-mwSaveDialog .oo-ui-processDialog-actions-other a')
-        self.browser.click('.ve-ui-mwSaveDialog .oo-ui-buttonSelectWidget .oo-ui-icon-wikiText')
+        self._review('wikiText')
         return self.browser.until("""return [ ...document.querySelectorAll(
             '.ve-ui-mwSaveDialog td.diff-deletedline, .ve-ui-mwSaveDialog td.diff-addedline' ) ]
             .map( e => e.innerText ).filter( t => t );""", 'the changes are shown')
+
+    def review_visually(self):
+        """What the open dialog shows as removed and as inserted, in the page as it looks."""
+        self._review('eye')
+        self.browser.until("""return !!document.querySelector(
+            '.ve-ui-mwSaveDialog .ve-ui-diffElement-document' );""", 'the changes are shown')
+        return self._compared()
+
+    def back_from_review(self):
+        self.browser.click('.ve-ui-mwSaveDialog .oo-ui-processDialog-actions-safe a')
 
     def wait_conflict(self):
         self.browser.until("""const p = document.querySelector( '.ve-ui-mwSaveDialog' );
             return !!p && /edit conflict/.test( p.innerText );""", 'the conflict is told')
 
+    def open_comparison(self, title, old, new):
+        """Opens the visual comparison of two revisions; what its page shows by itself."""
+        self.browser.go(f'{self.wiki.base}/w/index.php?title={title}&diff={new}&oldid={old}&diffmode=visual')
+        return self.browser.js('return document.body.innerText;')
+
     def compare(self, title, old, new):
         """What the visual comparison of two revisions shows as removed and as inserted."""
-        self.browser.go(f'{self.wiki.base}/w/index.php?title={title}&diff={new}&oldid={old}&diffmode=visual')
+        self.open_comparison(title, old, new)
         self.browser.until("""return !!document.querySelector(
             '.ve-init-mw-diffPage-diff .ve-ui-diffElement-document' );""", 'the comparison is shown')
+        return self._compared()
+
+    def _compared(self):
         return self.browser.js("""return [ 'del', 'ins' ].map( name => [ ...document.querySelectorAll(
             '.ve-ui-diffElement-document ' + name ) ].map( e => e.innerText.trim() ) );""")

@@ -4,6 +4,8 @@ The wiki is made at its first use, in a temporary folder (or found in WIKI_DIR, 
 process. Each scene takes pages of its own.
 """
 import atexit
+import contextlib
+import json
 import os
 import pathlib
 import re
@@ -17,8 +19,10 @@ sys.path[:0] = [str(ROOT / 'test/scene'), str(ROOT / 'tools/wiki')]
 sys.dont_write_bytecode = True
 import harness   # noqa: E402  pylint: disable=wrong-import-position
 from harness import Server, wait_until   # noqa: E402  pylint: disable=wrong-import-position
-from wiki import DOMAIN, Wiki, editor_is_wired, free_port   # noqa: E402  pylint: disable=wrong-import-position
+from list_help import Redis   # noqa: E402  pylint: disable=wrong-import-position
+from wiki import DOMAIN, ORIGIN_DOMAIN, Wiki, editor_is_wired, free_port, quote   # noqa: E402  pylint: disable=wrong-import-position
 
+TRUST_TTL, TRUST_MAX = 1, 2         # seconds: the bounds of a Pair
 PAGES = int(os.environ.get('WIKI_PAGES', '24'))
 BASE = f'/{DOMAIN}/v1'
 # The render's name stands in the head of what we serve, and in nothing that Parsoid gives.
@@ -59,6 +63,27 @@ def the_wiki():
     return _wiki[0]
 
 
+@contextlib.contextmanager
+def private_wiki():
+    """The file with what the server says to a wiki that only its users may read."""
+    wiki = the_wiki()
+    authorization, setting = wiki / 'run/bot', wiki / 'settings.d/private.php'
+    authorization.write_text('Bearer the-servers-own\n')
+    setting.write_text("""<?php
+        $ours = ( $_SERVER['HTTP_AUTHORIZATION'] ?? '' ) === 'Bearer the-servers-own';
+        $wgGroupPermissions['*']['read'] = $ours;
+        $wgGroupPermissions['user']['read'] = true;""")
+
+    def says(words):
+        return words in wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2]
+    try:
+        wait_until(lambda: says(b'readapidenied'), 'the wiki is private')
+        yield authorization
+    finally:
+        setting.unlink()
+        wait_until(lambda: says(b'"query"'), 'the wiki is public again')
+
+
 class Wired:
     """A server in front of the wiki, with VisualEditor loading and saving through it, for one scene."""
 
@@ -97,3 +122,55 @@ class Wired:
     def get(self, path, headers=None):
         """A GET of a path below the domain's /v1."""
         return self.server.request('GET', BASE + path, headers)
+
+
+class Pair:
+    """Two servers with small bounds that share a Redis, in front of the wiki. origin: more of their options for it.
+    knowing: each is told where the other is asked for its renders. rights: more that administrators of the wiki get."""
+
+    def __init__(self, binary, knowing=False, rights=(), **origin):
+        self.wiki = the_wiki()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='pair-', dir=self.wiki / 'tmp'))
+        self.setting = self.wiki / 'settings.d/pair.php'
+        self.setting.write_text(f"""<?php
+            $wgEnableUploads = true;
+            $wgPageLanguageUseDB = true;
+            foreach ( {json.dumps(['suppressrevision', 'suppressredirect', *rights])} as $right ) {{
+                $wgGroupPermissions['sysop'][$right] = true;
+            }}""")
+        self.redis = Redis()
+        domains = {DOMAIN: {'origin': {'kind': 'parsoid', 'url': f'{self.wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN,
+                                       'trust_ttl': f'{TRUST_TTL}s', 'trust_max': f'{TRUST_MAX}s', 'check_wait': '30s',
+                                       **origin}}}
+        (self.folder / 'server.yaml').write_text(json.dumps({
+            'domains': domains, 'redis': {'url': f'redis://127.0.0.1:{self.redis.port}'},
+            'http': {'trusted_proxies': '127.0.0.1'}}))
+        (self.folder / 'secret').write_text('what these servers share\n')
+        self.servers = [Server(binary, '--config', self.folder / 'server.yaml', '--listen', f'127.0.0.1:{port}',
+                               *(self._known_at(port) if knowing else ()))
+                        for port in (free_port(), free_port())]
+        self.admin = self.wiki.log_in()
+
+    def _known_at(self, port):
+        return ('--set', f'servers.advertise=http://127.0.0.1:{port}', '--set', f'servers.secret_file={self.folder / "secret"}')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for server in self.servers:
+            server.__exit__(kind, value, trace)
+        self.redis.end()
+        self.setting.unlink()
+
+    def do(self, **parameters):
+        """What only the administrator may."""
+        return self.admin.call(token=self.admin.token, **parameters)
+
+    def get(self, server, content, title, rev=None, tid=None, query=''):
+        where = '/'.join(str(part) for part in (quote(title), rev, tid) if part is not None)
+        return server.request('GET', f'{BASE}/page/{content}/{where}{query}')
+
+    def read(self, title, **named):
+        """Both servers' answers."""
+        return [self.get(server, 'html', title, **named) for server in self.servers]

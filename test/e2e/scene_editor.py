@@ -1,27 +1,13 @@
 """Goal: people edit a real wiki with VisualEditor through the server, and only what they typed changes. Method:
 Chromium opens, types, switches, compares and saves with mouse and keyboard; the wiki's source afterwards is what
 counts."""
-import atexit
 import re
 
 from rig import Wired
-from editor import Editor
+from editor import TEXT, the_editor
 from harness import check, eq, main, scene, wait_until
-from webdriver import Browser
 
-TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'
-        "== First part==\n* '''one''' \n*two\n\n== Second part ==\nThe last paragraph.\n")
 TAG = re.compile(r'(?:W/)?"(\d+)/([0-9a-f-]{36})"')     # weak where it came compressed
-
-_browser = []
-
-
-def the_editor(wired):
-    """VisualEditor in the one browser of this process."""
-    if not _browser:
-        _browser.append(Browser())
-        atexit.register(_browser[0].close)
-    return Editor(_browser[0], wired.wiki)
 
 
 def loaded_here(wired, editor, title):
@@ -42,7 +28,7 @@ def loaded_at_once(wired, editor, title):
 @scene
 def a_superseded_render_is_saved_and_only_the_typed_word_changes(binary):
     with Wired(binary) as wired:
-        wiki, editor = wired.wiki, the_editor(wired)
+        wiki, editor = wired.wiki, the_editor(wired.wiki)
         wiki.edit('Template:Seen', 'the first text')
         rev = wiki.edit('Edited in a browser', TEXT % 'Seen')
         editor.open('Edited_in_a_browser')
@@ -65,7 +51,7 @@ def a_superseded_render_is_saved_and_only_the_typed_word_changes(binary):
 @scene
 def a_new_page_is_written(binary):
     with Wired(binary) as wired:
-        editor = the_editor(wired)
+        editor = the_editor(wired.wiki)
         title = wired.new_title('Made').replace(' ', '_')
         editor.open(title)
         editor.type_into_empty('Some words of a new page.')
@@ -79,7 +65,7 @@ def a_new_page_is_written(binary):
 @scene
 def source_and_visual_change_places(binary):
     with Wired(binary) as wired:
-        wiki, editor = wired.wiki, the_editor(wired)
+        wiki, editor = wired.wiki, the_editor(wired.wiki)
         wiki.edit('Switched in a browser', TEXT % 'Note|x')
         editor.open('Switched_in_a_browser')
         editor.type_behind('The last', ' visual')
@@ -102,7 +88,7 @@ def source_and_visual_change_places(binary):
 @scene
 def a_section_is_edited_alone(binary):
     with Wired(binary) as wired:
-        wiki, editor = wired.wiki, the_editor(wired)
+        wiki, editor = wired.wiki, the_editor(wired.wiki)
         wiki.edit('Section in a browser', TEXT % 'Note|x')
         editor.open('Section_in_a_browser', section=2)
         loaded_here(wired, editor, 'Section_in_a_browser')    # api.php asked the server, for the browser
@@ -114,7 +100,7 @@ def a_section_is_edited_alone(binary):
 @scene
 def two_revisions_are_compared_as_they_look(binary):
     with Wired(binary) as wired:
-        wiki, editor = wired.wiki, the_editor(wired)
+        wiki, editor = wired.wiki, the_editor(wired.wiki)
         old = wiki.edit('Compared', TEXT % 'Note|x')
         new = wiki.edit('Compared', (TEXT % 'Note|x').replace('The last', 'The very last'))
         removed, inserted = editor.compare('Compared', old, new)
@@ -126,7 +112,7 @@ def two_revisions_are_compared_as_they_look(binary):
 @scene
 def changes_are_reviewed_before_they_are_saved(binary):
     with Wired(binary) as wired:
-        wiki, editor = wired.wiki, the_editor(wired)
+        wiki, editor = wired.wiki, the_editor(wired.wiki)
         wiki.edit('Reviewed', TEXT % 'Note|x')
         editor.open('Reviewed')
         editor.type_behind('The last', ' reviewed')
@@ -137,7 +123,7 @@ def changes_are_reviewed_before_they_are_saved(binary):
 @scene
 def a_conflict_is_told_and_nothing_is_lost(binary):
     with Wired(binary) as wired:
-        wiki, editor = wired.wiki, the_editor(wired)
+        wiki, editor = wired.wiki, the_editor(wired.wiki)
         wiki.edit('Fought over', TEXT % 'Note|x')
         editor.open('Fought_over')
         editor.type_behind('The last', ' own')

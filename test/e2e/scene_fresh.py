@@ -1,19 +1,14 @@
 """Goal: nothing of a wiki is served older than stated, whoever told of it: here nobody does. Method: a real MediaWiki
 behind two servers that share a Redis, each change of a page that a wiki knows, and after the bounds both servers' answers
 to all pages beside Parsoid's own. Bounds are options (trust_ttl, trust_max), and small here."""
-import json
-import pathlib
 import struct
-import tempfile
 import time
 import zlib
 
-from rig import BASE, TIME_UUID, scene, the_wiki
-from harness import SceneError, Server, check, eq, main, wait_until
-from list_help import Redis
-from wiki import CODE, DOMAIN, ORIGIN_DOMAIN, editor_is_wired, quote
+from rig import TIME_UUID, TRUST_MAX, Pair, scene
+from harness import SceneError, check, eq, main, wait_until
+from wiki import CODE, editor_is_wired
 
-TRUST_TTL, TRUST_MAX = 1, 2         # seconds
 SETTLE = 3                          # a render made sooner after a change of its page is not believed (title/word.h)
 FRESH = 30                          # a busy machine's wiki makes a page in this time
 MODULE = "return { text = function() return '%s' end }"
@@ -28,47 +23,11 @@ def png(width, height):
             + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
 
 
-class Behind:
-    """Two servers in front of the wiki, which nobody tells of changes."""
+class Behind(Pair):
+    """Nobody tells these of changes."""
 
-    def __init__(self, binary, **origin):
-        self.wiki = the_wiki()
-        self.redis = Redis()
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='behind-', dir=self.wiki / 'tmp'))
-        domains = {DOMAIN: {'origin': {'kind': 'parsoid', 'url': f'{self.wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN,
-                                       'trust_ttl': f'{TRUST_TTL}s', 'trust_max': f'{TRUST_MAX}s', 'check_wait': '30s',
-                                       **origin}}}
-        (self.folder / 'server.yaml').write_text(json.dumps({'domains': domains}))
-        self.setting = self.wiki / 'settings.d/fresh.php'
-        self.setting.write_text("""<?php
-            $wgEnableUploads = true;
-            $wgPageLanguageUseDB = true;
-            foreach ( [ 'suppressrevision', 'pagelang', 'editcontentmodel', 'suppressredirect', 'import' ] as $right ) {
-                $wgGroupPermissions['sysop'][$right] = true;
-            }""")
-        self.servers = [Server(binary, '--config', self.folder / 'server.yaml', '--set',
-                               f'redis.url=redis://127.0.0.1:{self.redis.port}') for _ in range(2)]
-        self.admin = self.wiki.log_in()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, trace):
-        for server in self.servers:
-            server.__exit__(kind, value, trace)
-        self.redis.end()
-        self.setting.unlink()
-
-    def do(self, **parameters):
-        return self.admin.call(token=self.admin.token, **parameters)
-
-    def get(self, server, content, title, rev=None, tid=None, query=''):
-        where = '/'.join(str(part) for part in (quote(title), rev, tid) if part is not None)
-        return server.request('GET', f'{BASE}/page/{content}/{where}{query}')
-
-    def read(self, title, **named):
-        """Both servers' answers."""
-        return [self.get(server, 'html', title, **named) for server in self.servers]
+    def __init__(self, binary):
+        super().__init__(binary, rights=('pagelang', 'editcontentmodel', 'import'))
 
     def truth(self, title):
         """What the wiki itself has: None, or Parsoid's document of the newest revision."""

@@ -5,7 +5,7 @@ import json
 import re
 import threading
 
-from rig import BASE, TIME_UUID, Wired, scene, the_wiki
+from rig import BASE, TIME_UUID, Wired, private_wiki, scene, the_wiki
 from cli import Client
 from harness import Server, check, eq, main, wait_until
 from wiki import CODE, DOMAIN, ORIGIN_DOMAIN, WikiError, quote
@@ -353,63 +353,39 @@ def a_namespace_that_is_new_is_known_at_once(binary):
 @scene
 def a_private_wiki_is_403_for_nobody_in_particular(binary):
     with Wired(binary) as wired:
-        wiki = wired.wiki
         title = wired.new_title('Private').replace(' ', '_')
-        wiki.edit(title, 'A secret.')
-        setting = wiki / 'settings.d/private.php'
-        setting.write_text("<?php $wgGroupPermissions['*']['read'] = false;")
-        try:
-            wait_until(lambda: b'readapidenied' in wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2],
-                       'the wiki is private')
+        wired.wiki.edit(title, 'A secret.')
+        with private_wiki():
             for content in ('html', 'data-parsoid', 'title', 'wikitext', 'lint'):
                 answer = wired.get(f'/page/{content}/{title}')
                 check(answer.status == 403 and b'access_denied#wiki' in answer.body, f'{content}: {answer.body}')
             check(post(wired, f'wikitext/to/html/{title}', {'wikitext': 'x'}, {}).status in (401, 403), 'a transform')
-        finally:
-            setting.unlink()
-            wait_until(lambda: 'query' in json.loads(wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2]),
-                       'the wiki is public again')
 
 
 @scene
 def a_private_wiki_is_read_and_edited_by_whom_it_lets(binary):
     wiki = the_wiki()
-    bot = wiki / 'run/bot'
-    bot.write_text('Bearer the-servers-own\n')
-    origin = {'kind': 'parsoid', 'url': f'{wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN, 'private': True,
-              'authorization_file': str(bot)}
-    setting = wiki / 'settings.d/private.php'
-    with Wired(binary, forward=True, domains={DOMAIN: {'origin': origin}}) as wired:
-        title = wired.new_title('Private too').replace(' ', '_')
-        wiki.edit(title, TEXT % 'Note|x')
-        admin = wiki.log_in()
-        setting.write_text("""<?php
-            $ours = ( $_SERVER['HTTP_AUTHORIZATION'] ?? '' ) === 'Bearer the-servers-own';
-            $wgGroupPermissions['*']['read'] = $ours;
-            $wgGroupPermissions['user']['read'] = true;""")
-        try:
-            wait_until(lambda: b'readapidenied' in wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2],
-                       'the wiki is private')
-            for content in ('html', 'data-parsoid', 'title', 'wikitext', 'lint', 'history'):
-                where, hers = f'/page/{content}/{title}', {'Cookie': admin.cookie}
-                eq(wired.get(where).status, 403, content)
-                shown = wired.get(where, hers)
-                eq((shown.status, shown.headers['Cache-Control']), (200, 'private, no-store'), content)
-                eq(wired.get(where, {'Cookie': admin.cookie.replace('=', '=x')}).status, 403, content)
-            loaded = admin.call(action='visualeditor', paction='parse', page=title)['visualeditor']
-            check('last paragraph' in loaded['content'], loaded)
-            done = admin.call(action='visualeditoredit', paction='save', page=title, token=admin.token,
-                              html=typed(loaded, 'last paragraph', 'last typed paragraph'), oldid=loaded['oldid'],
-                              basetimestamp=loaded['basetimestamp'], starttimestamp=loaded['starttimestamp'],
-                              etag=loaded['etag'])['visualeditoredit']
-            eq(done['result'], 'success', done)
-            check(b'last typed paragraph' in wired.get(f'/page/wikitext/{title}', {'Cookie': admin.cookie}).body, 'what was typed')
-            refused = post(wired, f'html/to/wikitext/{title}', {'html': loaded['content']}, {'If-Match': loaded['etag']})
-            eq(refused.status, 403)
-        finally:
-            setting.unlink()
-            wait_until(lambda: 'query' in json.loads(wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2]),
-                       'the wiki is public again')
+    origin = {'kind': 'parsoid', 'url': f'{wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN, 'private': True}
+    with private_wiki() as bot, Wired(binary, forward=True, domains={
+            DOMAIN: {'origin': {**origin, 'authorization_file': str(bot)}}}) as wired:
+        title, admin = wired.new_title('Private too').replace(' ', '_'), wiki.log_in()
+        admin.call(action='edit', title=title, text=TEXT % 'Note|x', token=admin.token)
+        for content in ('html', 'data-parsoid', 'title', 'wikitext', 'lint', 'history'):
+            where, hers = f'/page/{content}/{title}', {'Cookie': admin.cookie}
+            eq(wired.get(where).status, 403, content)
+            shown = wired.get(where, hers)
+            eq((shown.status, shown.headers['Cache-Control']), (200, 'private, no-store'), content)
+            eq(wired.get(where, {'Cookie': admin.cookie.replace('=', '=x')}).status, 403, content)
+        loaded = admin.call(action='visualeditor', paction='parse', page=title)['visualeditor']
+        check('last paragraph' in loaded['content'], loaded)
+        done = admin.call(action='visualeditoredit', paction='save', page=title, token=admin.token,
+                          html=typed(loaded, 'last paragraph', 'last typed paragraph'), oldid=loaded['oldid'],
+                          basetimestamp=loaded['basetimestamp'], starttimestamp=loaded['starttimestamp'],
+                          etag=loaded['etag'])['visualeditoredit']
+        eq(done['result'], 'success', done)
+        check(b'last typed paragraph' in wired.get(f'/page/wikitext/{title}', {'Cookie': admin.cookie}).body, 'what was typed')
+        refused = post(wired, f'html/to/wikitext/{title}', {'html': loaded['content']}, {'If-Match': loaded['etag']})
+        eq(refused.status, 403)
 
 
 def core_routes():

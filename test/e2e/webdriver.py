@@ -108,6 +108,10 @@ class Browser:
     def go(self, url):
         self._in_session('POST', '/url', {'url': url})
 
+    def forget(self):
+        """All cookies."""
+        self._in_session('DELETE', '/cookie')
+
     def url(self):
         return self._in_session('GET', '/url')
 

@@ -11,17 +11,18 @@ SERVER = re.compile(r'^ +server \w+ 10\.\d+\.\d+\.\d+:\d+$', re.M)
 BACKEND = 'palimpsest'
 
 
-def documented():
-    """The configuration as it is shown: indented, from `defaults` on."""
+def documented(first='defaults'):
+    """The configuration as it is shown: indented, from the line that begins so on."""
     text = OPERATIONS.read_text()
-    block = re.search(r'^    defaults\n(?:    .*\n|\n)+', text, re.M).group()
+    block = re.search(rf'^    {first}\b.*\n(?:    .*\n|\n)*', text, re.M).group()
     return re.sub(r'^    ', '', block, flags=re.M)
 
 
 class Haproxy(Process):
-    """Round robin over ports; server number n is called sN."""
+    """Round robin over ports; server number n is called sN. sticky: with the lines that send editors to the first. more:
+    lines behind all others, as what a test wants to know."""
 
-    def __init__(self, ports):
+    def __init__(self, ports, sticky=False, more=''):
         super().__init__('haproxy')
         self.port, self.control = free_port(), self.folder / 'control'
         shown = documented()
@@ -29,7 +30,8 @@ class Haproxy(Process):
         servers = [f'  server s{n} 127.0.0.1:{port}' for n, port in enumerate(ports)]
         settings = f'global\n  nbthread 1\n  stats socket {self.control} level admin\n'
         text = SERVER.sub('', shown).replace('bind :80', f'bind 127.0.0.1:{self.port}').rstrip()
-        (self.folder / 'conf').write_text('\n'.join([settings, text, *servers, '']))
+        to_first = documented('  acl edit').replace('use-server a ', 'use-server s0 ').rstrip() if sticky else ''
+        (self.folder / 'conf').write_text('\n'.join([settings, text, to_first, *servers, more, '']))
         self.run(['haproxy', '-db', '-f', self.folder / 'conf'])
         self.wait_port(self.port)
         wait_until(self.control.exists, 'its control socket has its name')     # which comes after the port
