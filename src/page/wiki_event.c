@@ -148,10 +148,11 @@ static void title_add(struct reading *r, str title, struct title_bound bound)
             (struct wiki_event_title){ .title = title, .bound = bound };
 }
 
-/* Of a page that was moved: under its old title stands a redirect now, or nothing. */
+/* Of a page that was moved: under its old title stands a redirect now, or nothing. page-move names
+ * no redirect, although there may be one. */
 static void title_before(struct reading *r, str title, str now, const struct object *redirect)
 {
-    enum leaves leaves = redirect == NULL ? LEAVES_NO_PAGE : LEAVES_REVISION;
+    enum leaves leaves = redirect == NULL ? LEAVES_TOUCHED : LEAVES_REVISION;
     if (!str_eq(title, now))
         title_add(r, title, bound_of(r, leaves, member_rev(redirect, "rev_id")));
 }

@@ -6,9 +6,9 @@
  * the same way. The bound (title/word.h) is
  *   the revision       of what makes one: creations, edits, moves, undeletions
  *   the event's time   of deletions: a page that is still there, and was not touched since, is one
- *                      that a copy of the database has not heard of. Of visibility, too, but
- *                      EVENT_SLACK_S before it: the page is touched a moment before the event is
- *                      made
+ *                      that a copy of the database has not heard of. Of visibility, and of a title
+ *                      whose page was moved away, too, but EVENT_SLACK_S before it: the page, or
+ *                      the redirect left there, is touched a moment before the event is made
  *   none               of all else: links and properties change without a revision.
  * Pure; fuzzed. */
 #ifndef PAGE_WIKI_EVENT_H

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.parse
 
 from change_help import figure, told_server, wait_figure
 from harness import Server, check, eq, main, scene, wait_until
@@ -90,6 +91,116 @@ def a_wiki_is_known_by_the_name_it_knows_itself_by(binary):
         rev = edit(origin, 'A', 'after')
         told(server, event('mediawiki.revision-create', 'known.test', page_title='A', rev_id=rev))
         check(b'after' in read(server), 'looked at')
+
+
+# What stands in an event of the extension, in its order, as a real wiki's were seen (test/e2e/scene_eventbus.py).
+PERFORMER = {'user_text': 'Admin', 'user_groups': ['sysop', '*', 'user'], 'user_is_bot': False, 'user_id': 1,
+             'user_registration_dt': '2026-01-01T00:00:00Z', 'user_edit_count': 18}
+VALUES = {'database': 'wiki', 'performer': PERFORMER, 'page_id': 3, 'page_namespace': 0, 'rev_timestamp': '2026-01-01T00:00:00Z',
+          'rev_sha1': 'ljc9bu9kti3p10kmnt72dx4ty2nj29c', 'rev_minor_edit': False, 'rev_len': 44, 'rev_content_model': 'wikitext',
+          'rev_content_format': 'text/x-wiki', 'page_is_redirect': False, 'comment': 'said "why"', 'parsedcomment': 'said &quot;why&quot;',
+          'rev_slots': {'main': {'rev_slot_content_model': 'wikitext', 'rev_slot_sha1': 'ljc9', 'rev_slot_size': 44}},
+          'rev_content_changed': True, 'reason': 'x', 'user_text': '192.0.2.1', 'user_groups': ['*'], 'namespace': 0, 'type': 'edit'}
+REVISION = ('database page_id page_title page_namespace rev_id rev_timestamp rev_sha1 rev_minor_edit rev_len rev_content_model '
+            'rev_content_format performer page_is_redirect comment parsedcomment').split()
+PAGE = 'database page_id page_title page_namespace page_is_redirect rev_id performer'.split()
+BY = 'database performer page_id page_title page_namespace page_is_redirect'.split()
+ORDER = {
+    'mediawiki.revision-create': [*REVISION, 'rev_parent_id', 'rev_slots', 'rev_content_changed'],
+    'mediawiki.page-create': [*REVISION, 'rev_slots'],
+    'mediawiki.revision-tags-change': [*REVISION, 'tags', 'prior_state'],
+    'mediawiki.revision-visibility-change': [*REVISION, 'visibility', 'prior_state'],
+    'mediawiki.page-properties-change': [*PAGE, 'added_properties', 'removed_properties'],
+    'mediawiki.page-links-change': [*PAGE, 'added_links', 'removed_links'],
+    'mediawiki.page-delete': [*BY, 'rev_id', 'rev_count', 'comment', 'parsedcomment'],
+    'mediawiki.page-undelete': [*BY, 'rev_id', 'comment', 'parsedcomment'],
+    'mediawiki.page-move': [*BY, 'rev_id', 'prior_state', 'comment', 'parsedcomment'],
+    'mediawiki.page-restrictions-change': [*BY, 'reason', 'page_restrictions', 'rev_id'],
+    'mediawiki.user-blocks-change': 'database performer comment user_text user_groups blocks'.split(),
+    'mediawiki.recentchange': 'id type namespace title comment timestamp user bot minor length revision server_url wiki parsedcomment'.split(),
+    'mediawiki.job.htmlCacheUpdate': 'database type sha1 root_event params mediawiki_signature'.split(),
+    'resource_change': ['tags'],
+    'resource-purge': ['tags'],
+}
+
+
+def as_sent(stream, title='A', uri=None, **members):
+    """The members that the extension's event of a stream has; those that are not given hold something."""
+    values = {**VALUES, 'page_title': title, 'title': title, **members}
+    meta = {'uri': uri or 'http://wiki.test/wiki/' + urllib.parse.quote(title), 'request_id': 'acdd4917f298a50666683dfb',
+            'id': '4f533261-e5f8-41f1-bc4a-ad5383df5814', 'dt': now(), 'domain': 'wiki.test', 'stream': stream}
+    return {'$schema': f'/{stream}/1.0.0', 'meta': meta, **{name: values.get(name, 7) for name in ORDER[stream]}}
+
+
+def status(server, title, rev=None):
+    return server.request('GET', path('html', title, rev)).status
+
+
+@scene
+def what_the_extension_sends_of_edits_and_purges_is_looked_at(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        count = 0
+        for title, where in (('A', 'A'), ('Talk:\u00dcn\u00ef_&?+', 'Talk:%C3%9Cn%C3%AF_%26%3F%2B')):
+            uri = f'http://wiki.test/wiki/{where}'
+            origin.page(title, (1000 * len(title), 'before'))
+            read(server, where)
+
+            def sent(*names, title=title, uri=uri, **members):
+                return [as_sent(name, title, uri, **members) for name in names]
+            for events in (
+                    sent('mediawiki.page-properties-change', added_properties={'defaultsort': 'q'}),
+                    sent('mediawiki.page-links-change', added_links=[{'link': '/wiki/X', 'external': False}]),
+                    sent('mediawiki.revision-create'), sent('mediawiki.revision-create', 'mediawiki.page-create'),
+                    sent('mediawiki.revision-tags-change', tags=['x'], prior_state={'tags': []}),
+                    sent('mediawiki.page-restrictions-change', page_restrictions={'edit': 'sysop', 'move': ''}),
+                    sent('mediawiki.recentchange'), sent('resource_change', tags=['null_edit']), sent('resource-purge'),
+                    sent('resource-purge', uri=f'http://wiki.test/w/index.php?title={where}&action=history')):
+                text = f'text {count}'
+                rev = edit(origin, title, text)
+                for one in events:      # each alone, in an array
+                    told(server, [{**one, **({'rev_id': rev} if 'rev_id' in one else {})}])
+                count += len(events)
+                check(f'{text}<'.encode() in read(server, where), f'{events}: {read(server, where)}')
+        told(server, [as_sent('mediawiki.user-blocks-change', 'User:192.0.2.1', blocks={'name': False, 'restrictions': []})])
+        jobs = [as_sent('mediawiki.job.htmlCacheUpdate', uri='https://placeholder.invalid/wiki/Special:Badtitle', params={'title': 'A'})
+                for _ in range(2)]
+        eq([item['event'] for item in told(server, *jobs, status=400)['invalid']], jobs)
+        eq(figure(server, 'change_events_total{named="title"}'), count + 1)
+
+
+@scene
+def what_the_extension_sends_of_moves_and_deletions_is_looked_at(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        for n, title in enumerate(('A', 'Moved', 'Silent', 'Gone')):
+            origin.page(title, (100 + n, 'an old text'), (200 + n, 'text'))
+            eq((status(server, title), status(server, title, 100 + n)), (200, 200))
+
+        def moved(title):
+            origin.pages[title + '_to'] = origin.pages.pop(title)
+            return [as_sent('mediawiki.page-move', title + '_to', rev_id=origin.pages[title + '_to'][-1].rev,
+                            prior_state={'page_title': title, 'page_namespace': 0, 'rev_id': 3})]
+        event = moved('Moved')      # it never names the redirect
+        origin.page('Moved', (900, '#REDIRECT [[Moved to]]'))
+        origin.touched['Moved'] = now(-1)
+        told(server, event)
+        eq((status(server, 'Moved'), status(server, 'Moved_to')), (302, 200))
+        asked = origin.count('words')
+        eq(status(server, 'Moved'), 302)
+        eq(origin.count('words'), asked, 'the word has heard of it')
+        told(server, moved('Silent'))
+        eq((status(server, 'Silent'), status(server, 'Silent_to')), (404, 200))
+        gone = origin.pages['Gone']
+        origin.delete('Gone')
+        told(server, [as_sent('mediawiki.page-delete', 'Gone', rev_id=203)])
+        eq(status(server, 'Gone'), 404)
+        origin.pages['Gone'] = gone
+        told(server, [as_sent('mediawiki.page-undelete', 'Gone', rev_id=203)])
+        eq(status(server, 'Gone'), 200)
+        origin.hide('A', 100)
+        origin.touched['A'] = now(-1)
+        told(server, [as_sent('mediawiki.revision-visibility-change', rev_id=100, prior_state={'visibility': {'text': True}},
+                              visibility={'text': False, 'user': True, 'comment': True})])
+        eq((status(server, 'A', 100), status(server, 'A')), (410, 200))
 
 
 @scene

@@ -68,7 +68,8 @@ static void streams_name_titles_and_bounds(void **state)
           { { STR_INIT("B"), { .rev = 9 } }, { STR_INIT("A"), { .rev = 10 } } } },
         { "{" META("mediawiki.page-move") ",\"page_title\":\"B\",\"rev_id\":9,"
                                           "\"prior_state\":{\"page_title\":\"A\",\"rev_id\":8}}",
-          { { STR_INIT("B"), { .rev = 9 } }, { STR_INIT("A"), { .touched = DT } } } },
+          { { STR_INIT("B"), { .rev = 9 } },
+            { STR_INIT("A"), { .touched = DT - EVENT_SLACK_S } } } },
         { "{" META("mediawiki.page-links-change") ",\"page_title\":\"A\",\"rev_id\":8}",
           { { STR_INIT("A"), { .rev = 0 } } } },
         { "{" META("mediawiki.page-properties-change") ",\"page_title\":\"A\",\"rev_id\":8}",
