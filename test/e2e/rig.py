@@ -23,6 +23,8 @@ from list_help import Redis   # noqa: E402  pylint: disable=wrong-import-positio
 from wiki import DOMAIN, ORIGIN_DOMAIN, Wiki, editor_is_wired, free_port, quote   # noqa: E402  pylint: disable=wrong-import-position
 
 TRUST_TTL, TRUST_MAX = 1, 2         # seconds: the bounds of a Pair
+SETTLE = 3                          # a render made sooner after a change of its page is not believed (title/word.h)
+SOON = 30                           # a busy machine's wiki tells of a change, and makes a page, in this time
 PAGES = int(os.environ.get('WIKI_PAGES', '24'))
 BASE = f'/{DOMAIN}/v1'
 # The render's name stands in the head of what we serve, and in nothing that Parsoid gives.
@@ -174,3 +176,45 @@ class Pair:
     def read(self, title, **named):
         """Both servers' answers."""
         return [self.get(server, 'html', title, **named) for server in self.servers]
+
+
+class Told:
+    """A server in front of the wiki, which tells it of changes: by itself it would ask for a page once an hour. settings: called
+    with this when the server is there; what the wiki's settings are then to say, in PHP."""
+
+    def __init__(self, binary, settings):
+        self.wiki = the_wiki()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix='told-', dir=self.wiki / 'tmp'))
+        origin = {'kind': 'parsoid', 'url': f'{self.wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN, 'trust_ttl': '1h',
+                  'trust_max': '1h', 'check_wait': '30s'}
+        (folder / 'server.yaml').write_text(json.dumps({'domains': {DOMAIN: {'origin': origin}},
+                                                        'change': {'purge_listen': '127.0.0.1:0'}}))
+        self.server = Server(binary, '--config', folder / 'server.yaml')
+        self.setting = self.wiki / 'settings.d/told.php'
+        self.setting.write_text("<?php foreach ( [ 'suppressrevision', 'suppressredirect' ] as $right ) "
+                                "{ $wgGroupPermissions['sysop'][$right] = true; }\n" + settings(self))
+        self.admin = self.wiki.log_in()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.setting.unlink()
+        self.server.__exit__(kind, value, trace)
+
+    def purged_at(self):
+        """Where the server listens for PURGE."""
+        return self.server.wait_line('purge on ').removeprefix('http://')
+
+    def do(self, **parameters):
+        """What only the administrator may."""
+        return self.admin.call(token=self.admin.token, **parameters)
+
+    def read(self, title, rev=None):
+        where = quote(title) + (f'/{rev}' if rev else '')
+        return self.server.request('GET', f'{BASE}/page/html/{where}')
+
+    def soon(self, title, is_right, what, rev=None):
+        began = time.monotonic()
+        wait_until(lambda: is_right(self.read(title, rev)), what, timeout=SOON)
+        print(f'{what}: {time.monotonic() - began:.2f} s', flush=True)

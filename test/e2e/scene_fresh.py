@@ -5,11 +5,10 @@ import struct
 import time
 import zlib
 
-from rig import TIME_UUID, TRUST_MAX, Pair, scene
+from rig import SETTLE, TIME_UUID, TRUST_MAX, Pair, scene
 from harness import SceneError, check, eq, main, wait_until
 from wiki import CODE, editor_is_wired
 
-SETTLE = 3                          # a render made sooner after a change of its page is not believed (title/word.h)
 FRESH = 30                          # a busy machine's wiki makes a page in this time
 MODULE = "return { text = function() return '%s' end }"
 
