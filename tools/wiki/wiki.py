@@ -148,7 +148,7 @@ class Session:
 
     def call(self, **parameters):
         """What api.php answers. An error it tells is a WikiError."""
-        headers = {'Content-Type': 'application/x-www-form-urlencoded'}
+        headers = {'Content-Type': 'application/x-www-form-urlencoded', **self.wiki.headers}
         if self._cookies:
             headers['Cookie'] = self.cookie
         status, raw = self._post(urllib.parse.urlencode({'format': 'json', 'formatversion': 2, **parameters}), headers)
@@ -164,8 +164,10 @@ class Session:
 class Wiki:
     """One wiki in one folder. Used by script/run, scenes, the browser test and benchmarks alike."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, database=None):
+        """database: instead of SQLite (mariadb.py)."""
         self.folder = pathlib.Path(folder).resolve()
+        self.database, self.headers = database, {} if database is None else database.headers
         self._session = Session(self)
         if not re.fullmatch(r'[A-Za-z0-9_./+-]+', str(self.folder)):
             raise WikiError(f'the path {self.folder} may hold only letters, digits and _ . / + -')
@@ -210,6 +212,8 @@ class Wiki:
         self._session.close()
         self._end('nginx')
         self._end('php-fpm')
+        if self.database is not None:
+            self.database.down()
 
     def remove(self):
         self.down()
@@ -227,6 +231,10 @@ class Wiki:
                 fpm = self._programs()
                 self.down()
                 self._choose_port()
+                if self.database is not None:
+                    say('starting the database')
+                    self.database.up()
+                    self.database.settings(self.folder)
                 if not (self / 'LocalSettings.php').exists():
                     say('installing MediaWiki with VisualEditor')
                     self._install()
@@ -265,6 +273,11 @@ class Wiki:
         return {**os.environ, 'MW_CONFIG_FILE': str(self / settings), 'LC_ALL': 'C.UTF-8',
                 'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}
 
+    def _database_arguments(self):
+        if self.database is not None:
+            return self.database.install_arguments()
+        return ['--dbtype', 'sqlite', '--dbpath', self / 'data', '--dbname', 'wiki']
+
     def _install(self):
         """The installer's LocalSettings.php becomes ours at the very end, so that a broken install is begun anew."""
         new = self / 'new'
@@ -275,9 +288,9 @@ class Wiki:
         log = self / 'log/install.log'
         with open(log, 'w', encoding='utf-8') as out:
             done = subprocess.run(
-                ['php', CODE / 'maintenance/install.php', '--confpath', new, '--dbtype', 'sqlite',
-                 '--dbpath', self / 'data', '--dbname', 'wiki', '--server', self.base, '--scriptpath', '/w',
-                 '--lang', 'en', '--pass', PASSWORD, '--skins', 'Vector', 'Test wiki', ADMIN],
+                ['php', CODE / 'maintenance/install.php', '--confpath', new, *self._database_arguments(),
+                 '--server', self.base, '--scriptpath', '/w', '--lang', 'en', '--pass', PASSWORD, '--skins', 'Vector',
+                 'Test wiki', ADMIN],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
                 env=self._environment('new/LocalSettings.php'), check=False)
         if done.returncode != 0 or not (new / 'LocalSettings.php').exists():
@@ -287,9 +300,9 @@ class Wiki:
             settings.write('\n$wikiDir = __DIR__;\nrequire "$wikiDir/settings.php";\n')
         staged = self / 'LocalSettings.php.part'
         shutil.copy(new / 'LocalSettings.php', staged)
-        # Readers must not wait for the writer.
-        self._run('wal', ['php', '-r', '(new SQLite3($argv[1]))->exec("PRAGMA journal_mode=WAL");',
-                          self / 'data/wiki.sqlite'])
+        if self.database is None:       # readers must not wait for the writer
+            self._run('wal', ['php', '-r', '(new SQLite3($argv[1]))->exec("PRAGMA journal_mode=WAL");',
+                              self / 'data/wiki.sqlite'])
         staged.rename(self / 'LocalSettings.php')
         try:
             self._run('update', ['php', CODE / 'maintenance/update.php', '--quick'])
@@ -434,7 +447,8 @@ class Wiki:
 
     def parsoid(self, title, rev):
         """Parsoid's own page bundle of a revision."""
-        status, _, body = self.request('GET', f'/w/rest.php/{ORIGIN_DOMAIN}/v3/page/pagebundle/{quote(title)}/{rev}')
+        status, _, body = self.request('GET', f'/w/rest.php/{ORIGIN_DOMAIN}/v3/page/pagebundle/{quote(title)}/{rev}',
+                                       self.headers)
         if status != 200:
             raise WikiError(f'Parsoid: {title} {rev}: {status} {body[:300]!r}')
         return json.loads(body)
