@@ -263,11 +263,18 @@ enum store_start page_hear_start(struct pages *p, struct page_hear *h)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
     INVARIANT(h->marks_count <= PAGE_MARKS_MAX);
+    h->is = WORD_SAME;
     h->above = 0;
     h->changed = false;
     if (h->title.n < 1 || h->title.n > PAGE_TITLE_BYTES_MAX)
         return store_call_done(&h->call, ERR_BAD);
-    if (hear_is_idle(p, h))
+    bool idle = hear_is_idle(p, h);
+    if (h->behind && (!idle || h->above != 0)) {
+        h->is = WORD_LAGS;
+        h->above = 0;
+        idle = true;
+    }
+    if (idle)
         return store_call_done(&h->call, ERR_OK);
     struct hear_own *own = calloc(1, sizeof *own);
     INVARIANT(own != NULL);

@@ -85,6 +85,19 @@ static bool made_decode(str *rest, struct told *t)
            tid_parse(str_split(rest, ' '), &t->made.tid);
 }
 
+/* ---- newest ---- */
+
+static void newest_encode(struct buf *out, const struct told *t)
+{
+    buf_printf(out, "%lld %llu", (long long)t->newest.at_s, (unsigned long long)t->newest.id);
+}
+
+static bool newest_decode(str *rest, struct told *t)
+{
+    return str_to_i64(str_split(rest, ' '), &t->newest.at_s) && t->newest.at_s > 0 &&
+           take_rev(rest, &t->newest.id) && t->newest.id != 0;
+}
+
 /* ---- all ---- */
 
 static const struct {
@@ -96,6 +109,7 @@ static const struct {
     [TOLD_MARK] = { STR_INIT("mark"), mark_encode, mark_decode },
     [TOLD_LOOK] = { STR_INIT("look"), look_encode, look_decode },
     [TOLD_MADE] = { STR_INIT("made"), made_encode, made_decode },
+    [TOLD_NEWEST] = { STR_INIT("newest"), newest_encode, newest_decode },
 };
 
 static bool is_name(str s)

@@ -6,6 +6,8 @@
  *                                                        (ns, UTC)
  *   look NODE BUCKET DOMAIN WORD REV TOUCHED TITLE       the wiki may say something else of it
  *   made NODE BUCKET DOMAIN ASKED REV TID TITLE          this render was made anew
+ *   newest NODE BUCKET DOMAIN AT ID -                    the wiki's newest change that NODE knows
+ * of (s, UTC), by its number there
  *
  * WORD: a hash of what it said to NODE; -: NODE has not asked. REV, TOUCHED (s, UTC): what its word
  * must reach; 0: nothing is known. ASKED: the revision that was asked for; 0: the latest.
@@ -21,7 +23,7 @@
 #include "base/times.h"
 
 enum { TOLD_BYTES_MAX = 2048 };
-enum told_kind { TOLD_PURGE, TOLD_MARK, TOLD_LOOK, TOLD_MADE, TOLD_KINDS };
+enum told_kind { TOLD_PURGE, TOLD_MARK, TOLD_LOOK, TOLD_MADE, TOLD_NEWEST, TOLD_KINDS };
 enum told_state { TOLD_CURRENT, TOLD_DELETED, TOLD_SUPPRESSED, TOLD_STATES };
 
 struct told {
@@ -49,8 +51,14 @@ struct told {
             uint64_t asked, rev; /* rev: not 0 */
             struct tid tid;
         } made;
+        struct {
+            int64_t at_s;
+            uint64_t id; /* not 0 */
+        } newest;
     };
 };
+
+#define TOLD_NO_TITLE "-" /* of NEWEST */
 
 /* Appends the text. Revisions are INT64_MAX at most. */
 void told_encode(struct buf *out, const struct told *t);

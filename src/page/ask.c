@@ -5,6 +5,7 @@
 #include "page/ask.h"
 
 #include "base/log.h"
+#include "page/behind.h"
 #include "page/trusted.h"
 
 static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
@@ -110,12 +111,20 @@ static void trust(const struct page_ask *a)
  * text may have failed for that, too. */
 static void ask_judge(struct page_ask *a)
 {
-    const struct page_denied denied =
-        page_denied_since(a->service, a->target, a->request.meta.rev, a->began);
+    const int64_t unheard_ns = a->behind ? BEHIND_S * NS_PER_S : 0;
+    const uint64_t named = a->request.rev, rev = named != 0 ? named : a->request.meta.rev;
+    const store_time since = { .ns = a->began.ns - unheard_ns };
+    const struct page_denied denied = page_denied_since(a->service, a->target, rev, since);
     if (denied.why == RENDER_FINE)
         return;
     a->why = denied.why;
     err_note_set(&a->request.note, "hidden or deleted at the wiki since it was asked for");
+}
+
+/* It would have taken back what is known. */
+static bool ask_lags(const struct page_ask *a)
+{
+    return a->behind && a->hear.call.why == ERR_OK && a->hear.is == WORD_LAGS;
 }
 
 /* Others may have stored what we have not, so a no is told always; what is fine, when it was news
@@ -124,7 +133,12 @@ static void ask_over(struct page_ask *a)
 {
     if (a->why == RENDER_FINE && (a->hear.changed || a->hear.call.why != ERR_OK))
         tell(a);
-    if (a->why == RENDER_FINE || a->why == RENDER_FAILED)
+    bool lags = ask_lags(a);
+    if (lags) {
+        a->why = RENDER_BUSY;
+        err_note_set(&a->request.note, "a copy of the wiki's database answered that is behind");
+    }
+    if (lags || a->why == RENDER_FINE || a->why == RENDER_FAILED)
         ask_judge(a);
     trust_release(&a->cell);
     a->done(a);
@@ -154,7 +168,7 @@ static void ask_again(struct page_ask *a)
 static void heard(struct store_call *c)
 {
     struct page_ask *a = CONTAINER_OF(c, struct page_ask, hear.call);
-    bool doubtful = a->has_word && (a->hear.is == WORD_LAGS || a->hear.above != 0);
+    bool doubtful = ask_lags(a) || (a->has_word && (a->hear.is == WORD_LAGS || a->hear.above != 0));
     if (c->why != ERR_OK)
         log_event(a->service->log, LOG_WARN, "page.mark_failed",
                   LOG_STR("domain", a->target->domain->name), LOG_STR("title", a->target->title),
@@ -179,6 +193,7 @@ static void hear(struct page_ask *a)
                                   .domain = a->target->domain->number,
                                   .title = a->target->title,
                                   .word = a->has_word ? &a->word : NULL,
+                                  .behind = a->behind,
                                   .marks = a->marks,
                                   .marks_count = a->marks_count };
     store_call_then(page_store_hear(a->service->store, &a->hear), &a->hear.call);
@@ -194,8 +209,11 @@ static void ask_heed(struct page_ask *a, enum render_why why)
     a->why = why;
     page_heed(a->service, a->target, why, a->request.retry_after_s);
     a->has_word = !is_believed(a) && collect_word(a);
+    a->behind = !is_believed(a) && origin_has_api(a->request.origin) &&
+                page_checks_behind(a->service->checks, a->target->domain, &a->request.meta.newest,
+                                   a->began);
     collect_marks(a);
-    if (why == RENDER_FINE)
+    if (why == RENDER_FINE || a->behind)
         return;
     tell(a);
     if (!is_believed(a) && (a->has_word || a->marks_count > 0))

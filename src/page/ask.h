@@ -10,7 +10,8 @@
  * Reads of latest and of a revision that find such a mark ask the wiki again, and its word takes
  * the mark away; an exact render is answered from the mark alone. An origin without api.php may
  * answer from a cache of its own, so it is not believed that its newest revision went down. Servers
- * that share our Redis are told (tell.h). */
+ * that share our Redis are told (tell.h). What a copy of the wiki's database says that is behind,
+ * against what is known, marks nothing: it is BUSY. */
 #ifndef PAGE_ASK_H
 #define PAGE_ASK_H
 
@@ -33,6 +34,7 @@ struct page_ask {
     /* out */
     store_time began; /* when the wiki was asked */
     bool has_word;    /* of the title: word */
+    bool behind;      /* it comes from a copy of the wiki's database that is (behind.h) */
     enum render_why why;
     struct render_request request;
     /* the module's */

@@ -11,12 +11,16 @@
 
 #include "base/hash.h"
 #include "loop/loop.h"
+#include "page/behind.h"
+#include "page/tell.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 static const int64_t rests_ms[] = { 1000, 5000, 30000 }; /* of a title whose word lags */
-enum { LAGS_MS_MAX = 36000 }; /* all of them: so long, however often it is looked at anew */
+enum {
+    LAGS_MS_MAX = BEHIND_S * 1000
+}; /* all of them: so long, however often it is looked at anew */
 
 /* Of titles, and of revisions. */
 enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
@@ -48,6 +52,7 @@ struct check_domain {
     struct list resting[COUNT_OF(rests_ms)]; /* by which rest it is: each in order of its end */
     enum check_kind last;                    /* that was asked for */
     struct check_waits waits;
+    struct page_behind behind;
     struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
     mono gathered_at, paused_until;
     unsigned failures; /* in a row */
@@ -181,10 +186,11 @@ static void item_rest(struct check_item *i)
         item_queue(i, RANK_LOOKED);
         return;
     }
+    unsigned rest = i->rested < COUNT_OF(rests_ms) ? i->rested : COUNT_OF(rests_ms) - 1;
     i->state = ITEM_RESTS;
-    i->due = store_time_add(now, rests_ms[i->rested] * NS_PER_MS);
-    list_append(&d->resting[i->rested], &i->link);
-    i->rested++;
+    i->due = store_time_add(now, rests_ms[rest] * NS_PER_MS);
+    list_append(&d->resting[rest], &i->link);
+    i->rested = rest + 1;
 }
 
 static void item_became(struct check_item *i, const struct check_call *call,
@@ -499,6 +505,7 @@ static void domain_init(struct page_checks *c, unsigned n)
     d->domain = &c->service->domains[n];
     hash_init(&d->items);
     check_waits_init(&d->waits);
+    page_behind_init(&d->behind);
     for (unsigned rest = 0; rest < COUNT_OF(rests_ms); rest++)
         list_init(&d->resting[rest]);
     for (unsigned kind = 0; kind < KINDS; kind++)
@@ -564,6 +571,7 @@ void page_checks_free(struct page_checks **cp)
         loop_timer_free(&d->timer);
         hash_fini(&d->items);
         check_waits_fini(&d->waits);
+        page_behind_fini(&d->behind);
     }
     free(c->domains);
     free(c);
@@ -573,6 +581,23 @@ void page_checks_free(struct page_checks **cp)
 store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d)
 {
     return (store_time){ .ns = atomic_load(&c->domains[d - c->service->domains].answered_ns) };
+}
+
+bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
+                        const struct wiki_newest *n, store_time asked_at)
+{
+    bool news;
+    bool behind = page_behind_judge(&domain_of(c, d)->behind, n, asked_at, &news);
+    if (news)
+        page_newest_tell(c->service, d, n);
+    return behind;
+}
+
+void page_checks_know(struct page_checks *c, const struct page_domain *d,
+                      const struct wiki_newest *n)
+{
+    bool news;
+    (void)page_behind_judge(&domain_of(c, d)->behind, n, clock_store(c->service->clock), &news);
 }
 
 bool page_checks_any_closed(const struct page_checks *c)

@@ -10,9 +10,10 @@
  * database that is behind. Then, and when a word lags otherwise, nothing is trusted, and the title
  * is asked for again, after 1, 5 and 30 s; what it says then is believed, and 36 s after the first
  * that lagged whatever others tell of it meanwhile. A word lags, too, that does not reach what the
- * wiki is known to have done (trust_bind). A revision that is there all the same is of an imported
- * history; it is remembered with the word, and not asked for again.
- *   A wiki that fails, or wants to be left alone, is asked nothing for as long as it wants, up to
+ * wiki is known to have done (trust_bind); and one that takes something back and comes from a copy
+ * that is known to be behind (behind.h), which is never believed. A revision that is there all the
+ * same is of an imported history; it is remembered with the word, and not asked for again. A wiki
+ * that fails, or wants to be left alone, is asked nothing for as long as it wants, up to
  * CHECK_ASKED_PAUSE_S_MAX, else
  * for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who waits is told at once: ERR_DENIED, where the
  * wiki said last that it is not for us to read, which closes the domain. Thread: start from any,
@@ -24,6 +25,7 @@
 #include "base/list.h"
 #include "page/page.h"
 #include "page/trust.h"
+#include "render/render.h"
 
 enum {
     CHECK_GATHER_MS = 1000,
@@ -77,6 +79,14 @@ MUST_CHECK bool page_check_leave(struct page_check *c);
 
 /* When the wiki answered last, whatever it was asked for here; ZERO: not yet. Thread: any. */
 store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d);
+
+/* An answer of the domain's wiki, asked for then: does it come from a copy of its database that is
+ * behind (behind.h)? What is news is told to the servers that share our Redis. Thread: any. */
+bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
+                        const struct wiki_newest *n, store_time asked_at);
+/* Another server has seen it. Thread: any. */
+void page_checks_know(struct page_checks *c, const struct page_domain *d,
+                      const struct wiki_newest *n);
 
 /* Is any domain's wiki closed (page.h)? Costs a load. Thread: any. */
 bool page_checks_any_closed(const struct page_checks *c);

@@ -81,7 +81,7 @@ static void hear_revision(struct check_call *call, enum page_state state)
 static bool hear_above(struct check_call *call, enum page_state state)
 {
     struct check_asked *a = current(call);
-    if (state != PAGE_DELETED && !a->believe)
+    if (call->behind || (state != PAGE_DELETED && !a->believe))
         return false;
     call->hear.word = &a->word;
     call->hear.believe = true;
@@ -108,8 +108,8 @@ static bool fill_word(struct check_call *call)
         return false;
     a->became = CHECK_LAGS;
     call->hear.word = &a->word;
-    call->hear.believe = a->believe;
-    return a->believe || trust_reaches(a->cell, &a->word);
+    call->hear.believe = a->believe && !call->behind;
+    return call->hear.believe || trust_reaches(a->cell, &a->word);
 }
 
 /* Fills in what is heard. False: nothing is, and a->became says why. */
@@ -136,7 +136,7 @@ static bool fill(struct check_call *call)
 static bool trust(const struct check_call *call, const struct check_asked *a)
 {
     if (trust_key_of(a->cell).rev == 0)
-        return trust_hear_word(a->cell, &a->word, a->believe);
+        return trust_hear_word(a->cell, &a->word, a->believe && !call->behind);
     trust_hear(a->cell, call->asked_at,
                call->marks[0].state == PAGE_CURRENT      ? TRUST_SHOWN
                : call->marks[0].state == PAGE_SUPPRESSED ? TRUST_HIDDEN
@@ -174,6 +174,8 @@ static void end_current(struct check_call *call)
                   LOG_STR("domain", call->domain->name),
                   LOG_STR("title", trust_key_of(a->cell).title), LOG_CSTR("why", err_name(why)));
         a->became = why == ERR_CORRUPT ? CHECK_UNHEARD : CHECK_UNWRITTEN;
+    } else if (call->behind && call->hear.is == WORD_LAGS) {
+        a->became = CHECK_LAGS;
     } else if (of_word && call->hear.above != 0 && a->above == 0) {
         a->above = call->hear.above;
         a->became = CHECK_ABOVE;
@@ -203,11 +205,12 @@ static void hear_next(struct check_call *call)
                                                    .home = loop_pool(call->service->loop),
                                                    .done = heard },
                                          .domain = call->domain->number,
-                                         .title = trust_key_of(current(call)->cell).title };
+                                         .title = trust_key_of(current(call)->cell).title,
+                                         .behind = call->behind };
         if (!fill(call))
             continue;
-        if (denies(call)) /* before the store hears it: what is being made looks here, once it
-                             is stored */
+        if (denies(call) && !call->behind) /* before the store hears it: what is being made looks
+                             here, once it is stored */
             (void)trust(call, current(call));
         if (page_store_hear(call->service->store, &call->hear) == STORE_LATER)
             return;
@@ -228,6 +231,8 @@ static void answered(struct words_request *r, enum render_why why)
 {
     struct check_call *call = CONTAINER_OF(r, struct check_call, request);
     call->why = why;
+    call->behind =
+        page_checks_behind(call->service->checks, call->domain, &r->words.newest, call->asked_at);
     if (why == RENDER_FINE || why == RENDER_DENIED)
         checks_close(call->service->checks, call->domain, why == RENDER_DENIED);
     if (why != RENDER_FINE) {

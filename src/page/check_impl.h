@@ -33,6 +33,7 @@ struct check_call {
     unsigned count;
     struct check_asked asked[WORDS_MAX];
     store_time asked_at;
+    bool behind; /* a copy answered that is (behind.h) */
     struct arena arena;
     struct words_request request;
     void (*over)(struct check_call *call); /* once, later, on the loop */

@@ -5,6 +5,7 @@
 #include "codec/told.h"
 #include "flight/shared.h"
 #include "loop/loop.h"
+#include "page/check.h"
 #include "page/make.h"
 
 #include <stdlib.h>
@@ -105,6 +106,15 @@ void page_made_tell(const struct page_service *s, const struct page_target *t,
                             .made = { .asked = t->has_rev ? name.rev : 0,
                                       .rev = name.rev,
                                       .tid = name.tid } });
+}
+
+void page_newest_tell(const struct page_service *s, const struct page_domain *domain,
+                      const struct wiki_newest *newest)
+{
+    if (s->shared != NULL)
+        tell(s, domain, STR(TOLD_NO_TITLE),
+             (struct told){ .kind = TOLD_NEWEST,
+                            .newest = { .at_s = newest->at_s, .id = newest->id } });
 }
 
 /* ---- being told ---- */
@@ -290,6 +300,14 @@ static void follow_made(const struct page_service *s, const struct told *t,
     home_post(loop_pool(s->loop), &f->task);
 }
 
+static void follow_newest(const struct page_service *s, const struct told *t,
+                          const struct page_domain *domain)
+{
+    const struct wiki_newest n = { .at_s = t->newest.at_s, .id = t->newest.id };
+    if (page_is_asked(s, domain))
+        page_checks_know(s->checks, domain, &n);
+}
+
 void page_told(const struct page_service *s, str text)
 {
     struct told t;
@@ -310,6 +328,9 @@ void page_told(const struct page_service *s, str text)
         return;
     case TOLD_MADE:
         follow_made(s, &t, domain);
+        return;
+    case TOLD_NEWEST:
+        follow_newest(s, &t, domain);
         return;
     case TOLD_KINDS:
         return;

@@ -5,6 +5,8 @@
  *   look   a word of the wiki that was news, or a hint that something changed: puts the title in
  *          doubt
  *   made   a render that was made anew: who has an older one of the title takes it out of Redis
+ *   newest how far the wiki's database had come: who is answered by a copy that is further behind
+ *          takes nothing back (behind.h)
  *
  * Told once, before the answer, best effort: a server that is away or cut off does not learn of it,
  * and is right by its own next question (docs/operations.md). Nobody waits for the others.
@@ -26,6 +28,7 @@
 #define PAGE_TELL_H
 
 #include "page/page.h"
+#include "render/render.h"
 
 /* What was purged here. Does nothing without Redis. */
 void page_purge_tell(const struct page_service *s, const struct page_target *t);
@@ -42,6 +45,9 @@ void page_look_tell(const struct page_service *s, const struct page_domain *doma
 /* This render was made anew here. Does nothing without Redis. */
 void page_made_tell(const struct page_service *s, const struct page_target *t,
                     struct page_name name);
+/* The wiki showed this change here, and none that is newer. Does nothing without Redis. */
+void page_newest_tell(const struct page_service *s, const struct page_domain *domain,
+                      const struct wiki_newest *newest);
 /* The other end: a word from another server. Thread: loop. */
 void page_told(const struct page_service *s, str text);
 

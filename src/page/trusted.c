@@ -82,7 +82,7 @@ struct page_denied page_denied_since(const struct page_service *s, const struct 
         return d;
     if (said_since(s, t, 0, since, &says, &d.at) && says == says_missing())
         d.why = RENDER_NO_PAGE;
-    else if (said_since(s, t, rev, since, &says, &d.at) && says != TRUST_SHOWN)
+    else if (rev != 0 && said_since(s, t, rev, since, &says, &d.at) && says != TRUST_SHOWN)
         d.why = says == TRUST_HIDDEN ? RENDER_SUPPRESSED : RENDER_NO_REVISION;
     return d;
 }

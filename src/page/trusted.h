@@ -31,7 +31,7 @@ int64_t page_missing_age_ns(const struct page_service *s, const struct page_doma
 
 /* What the wiki was asked for at `since` has come. Did it say meanwhile, to somebody who asked
  * later, that the page or this revision is not to be given any more? NO_PAGE, NO_REVISION,
- * SUPPRESSED, and when it was asked for that; FINE: no. */
+ * SUPPRESSED, and when it was asked for that; FINE: no. rev 0: it is not known which. */
 struct page_denied {
     enum render_why why;
     store_time at;

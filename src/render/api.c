@@ -13,7 +13,7 @@ str api_query(struct arena *a, const struct api_asked *asked)
 {
     static const char what[] =
         "prop=info%7Crevisions&rvprop=ids%7Ctimestamp%7Cuser%7Cuserid%7Csha1%7Csize%7C"
-        "comment%7Ctags&curtimestamp=1";
+        "comment%7Ctags&" WIKI_NEWEST_QUERY "&curtimestamp=1";
     if (asked->rev != 0)
         return arena_printf(a, "%s&revids=%" PRIu64, what, asked->rev);
     str title = http_encode(a, asked->title);
@@ -33,6 +33,14 @@ bool api_flag(const json_t *object, const char *key)
 {
     bool value;
     return json_body_bool(object, key, &value, NULL) == ERR_OK && value;
+}
+
+struct wiki_newest api_newest(const json_t *query)
+{
+    const json_t *change = json_array_get(json_object_get(query, "recentchanges"), 0);
+    int64_t id = api_number(change, "rcid"), at_s = api_instant_s(change, "timestamp");
+    bool said = id > 0 && at_s > 0;
+    return (struct wiki_newest){ .at_s = said ? at_s : 0, .id = said ? (uint64_t)id : 0 };
 }
 
 str api_text(const json_t *object, const char *key)
@@ -268,8 +276,10 @@ enum render_why api_parse(struct arena *a, str json, const struct api_asked *ask
     json_t *root;
     const json_t *query;
     enum render_why why = api_read(json, &root, &query, note);
+    struct wiki_newest newest = api_newest(query);
     if (why == RENDER_FINE)
         why = read_pages(a, query, asked, s, out, note);
+    out->newest = newest;
     if (why == RENDER_FINE || why == RENDER_SUPPRESSED || why == RENDER_NO_PAGE)
         out->said_s = api_instant_s(root, "curtimestamp");
     json_decref(root);

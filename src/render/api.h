@@ -2,6 +2,7 @@
 #ifndef RENDER_API_H
 #define RENDER_API_H
 
+#include "render/render.h"
 #include "render/siteinfo.h"
 
 #include <jansson.h>
@@ -14,7 +15,8 @@ struct api_asked {
 /* Query behind "action=query&...": by revision when there is one, else by title. p NULL: the arena
  * is full. */
 str api_query(struct arena *a, const struct api_asked *asked);
-/* *out in the arena; filled for FINE and SUPPRESSED, of NO_PAGE said_s alone. Asked for a title,
+/* *out in the arena; filled for FINE and SUPPRESSED, of NO_PAGE said_s alone, and newest
+ * always. Asked for a title,
  * the wiki may know the page by another: OTHER_TITLE. NO_REVISION also when the revision is another
  * title's (s, NULL when unknown, tells which names mean the same). Of both *out has title and
  * namespace_id alone; no title where the wiki has no such revision at all. */
@@ -44,6 +46,8 @@ bool api_flag(const json_t *object, const char *key);
 str api_text(const json_t *object, const char *key); /* borrowed from object */
 int64_t api_number(const json_t *object, const char *key);
 int64_t api_instant_s(const json_t *object, const char *key); /* after 1970 */
+/* Of a query that asked for it too (WIKI_NEWEST_QUERY). */
+struct wiki_newest api_newest(const json_t *query);
 /* Are they one but for spaces? */
 bool api_same_letters(str key, str wiki_title);
 /* With underscores for spaces. p NULL: the arena is full. */

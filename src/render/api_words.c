@@ -22,7 +22,7 @@ enum { QUERY_BYTES_MAX = 1 << 20 };
 /* False: the arena is full. */
 static bool query_put(struct buf *b, struct arena *a, const struct words *w)
 {
-    buf_printf(b, "curtimestamp=1&maxlag=%d&prop=%s=", WORDS_LAG_S_MAX,
+    buf_printf(b, "curtimestamp=1&maxlag=%d&%s&prop=%s=", WORDS_LAG_S_MAX, WIKI_NEWEST_QUERY,
                w->titles_count > 0 ? "info&titles" : "revisions&rvprop=ids%7Csha1&revids");
     for (unsigned i = 0; i < w->titles_count; i++) {
         str title = http_encode(a, w->titles[i].title);
@@ -48,6 +48,7 @@ str api_words_query(struct arena *a, const struct words *w)
 void api_words_clear(struct words *w)
 {
     w->said_s = 0;
+    w->newest = (struct wiki_newest){ .id = 0 };
     for (unsigned i = 0; i < w->titles_count; i++)
         w->titles[i] = (struct words_title){ .title = w->titles[i].title };
     for (unsigned i = 0; i < w->revisions_count; i++)
@@ -266,6 +267,16 @@ static enum render_why read_all(struct reply *r, const json_t *query, struct wor
     return fits ? RENDER_FINE : reply_fail(note, RENDER_LIMIT, "the request's memory is full");
 }
 
+/* The list of changes always goes on. That anything else does is a reply that is not whole. */
+static bool goes_on(const json_t *root)
+{
+    const json_t *more = json_object_get(root, "continue");
+    bool of_changes = json_object_get(more, "rccontinue") != NULL;
+    bool and_where = json_object_get(more, "continue") != NULL;
+    size_t known = of_changes ? 1 + (size_t)and_where : 0;
+    return more != NULL && (!json_is_object(more) || json_object_size(more) > known);
+}
+
 enum render_why api_words_parse(struct arena *a, str json, const struct siteinfo *s,
                                 struct words *w, struct err_note *note)
 {
@@ -274,12 +285,13 @@ enum render_why api_words_parse(struct arena *a, str json, const struct siteinfo
     struct reply r = { .arena = a, .site = s };
     api_words_clear(w);
     enum render_why why = api_read(json, &root, &query, note);
-    if (why == RENDER_FINE && json_object_get(root, "continue") != NULL)
+    if (why == RENDER_FINE && goes_on(root))
         /* The API goes on in a second reply when one is too large: never for so few. The second one
          * would have an instant of its own, so nothing is made of two halves. */
         why = reply_fail(note, RENDER_FAILED, "the wiki's API did not answer in one piece");
     if (why == RENDER_FINE) {
         w->said_s = api_instant_s(root, "curtimestamp");
+        w->newest = api_newest(query);
         why = w->said_s > 0
                   ? read_all(&r, query, w, note)
                   : reply_fail(note, RENDER_FAILED, "the wiki's API did not say when it spoke");

@@ -120,6 +120,14 @@ enum render_why {
 
 const char *render_why_name(enum render_why w); /* "no_page": for logs and counters */
 
+/* The newest of the wiki's recent changes (list=recentchanges): how far the database had come that
+ * answered. A copy that is behind shows an older one. id 0: not said, or there is none. */
+struct wiki_newest {
+    int64_t at_s; /* the wiki's clock, in seconds since 1970 */
+    uint64_t id;
+};
+#define WIKI_NEWEST_QUERY "list=recentchanges&rclimit=1&rcprop=ids%7Ctimestamp"
+
 struct render_content {
     str name, headers, raw;
 }; /* headers: "name: value\n" lines: content-type, -language */
@@ -127,7 +135,8 @@ struct render_content {
  * revision is empty, and restrictions_json names it. last_rev, touched_s, redirect are the page's,
  * as of said_s: the wiki's word (words.h) before a render was asked for. */
 struct render_meta {
-    str title; /* as the wiki writes it, DB key */
+    struct wiki_newest newest; /* whatever came of it, when api.php answered */
+    str title;                 /* as the wiki writes it, DB key */
     uint64_t page_id, rev, parent_rev, last_rev;
     /* by the wiki's clock, in seconds since 1970; 0: not said. revised_s: timestamp */
     int64_t touched_s, said_s, revised_s;
@@ -162,7 +171,8 @@ struct render_request {
     void (*parsed)(struct render_request *r, enum render_why why);
     void *ctx;
     /* out; strings in the arena. meta: also when the page was found and the render was not
-     * (SUPPRESSED); OTHER_TITLE: its title and namespace_id alone; NO_PAGE: said_s alone */
+     * (SUPPRESSED); OTHER_TITLE: its title and namespace_id alone; NO_PAGE: said_s alone; newest
+     * always */
     struct render_meta meta;
     struct render_content contents[4]; /* html, data-parsoid, ...; WIKITEXT, LINT: one */
     unsigned contents_count;

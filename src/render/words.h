@@ -13,7 +13,9 @@
  *
  * All instants are the wiki's own, in whole seconds since 1970. A word can be a little older than
  * its instant: the wiki's transaction may have begun a moment before, and a database that is a copy
- * may be up to WORDS_LAG_S_MAX behind (maxlag).
+ * may be up to WORDS_LAG_S_MAX behind (maxlag), or more where the wiki does not notice it. So each
+ * call asks for the newest change, too: a reply that lacks one seen before comes from a copy that
+ * is behind.
  *
  * Words wait for each other alone: WORDS_AT_ONCE of a domain and 8 of a host run at once, whatever
  * renders of that host are under way. Only client.connections_max holds for both. A caller who
@@ -78,7 +80,9 @@ struct words {
     struct words_title *titles;
     struct words_revision *revisions;
     unsigned titles_count, revisions_count;
-    int64_t said_s; /* out: when the wiki said all this */
+    /* out: when the wiki said all this, and how far its database had come */
+    int64_t said_s;
+    struct wiki_newest newest;
 };
 
 struct words_request {

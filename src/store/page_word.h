@@ -19,11 +19,14 @@ struct page_hear {
     str title;
     const struct title_word *word; /* NULL: marks alone */
     bool believe;                  /* also a word that lags (WORD_LAGS) */
+    /* A copy of the wiki's database said so that is known to be behind. What would change anything
+     * that is known or stored lags then, a mark too, and changes nothing */
+    bool behind;
     uint64_t there; /* this revision is there, though greater than word's; 0: none was asked for */
     const struct title_mark *marks;
     unsigned marks_count;
     /* out */
-    enum title_word_is is; /* with a word */
+    enum title_word_is is; /* with a word; LAGS: behind, without one too */
     bool had;              /* one was heard before */
     bool changed;          /* a stored render was hidden, or shown, or is the latest again */
     /* A stored revision, shown, greater than the wiki's newest and than what is known to be there:

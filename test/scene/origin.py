@@ -14,6 +14,7 @@ there when the gate opens; with origin.gate('render', written=True) by what was 
 """
 import collections
 import contextlib
+import copy
 import http.server
 import json
 import re
@@ -157,6 +158,7 @@ class Origin:
         self.core_transforms = False    # has core's routes /v1/transform/...
         self.touched = {}           # title -> when a template of it changed last, as the wiki writes instants
         self.cache = {}             # what core's routes answer with: rev -> html
+        self.changed = 0            # how many changes its list of recent ones has had
         self.ahead = 0              # by so many seconds its clock is ahead of ours
         self.edited = {}            # title -> when its revisions were made
         self.ids = {}               # title -> the id of its page, where that is not page_id's own
@@ -211,14 +213,41 @@ class Origin:
         """Sets a page: (rev, text) each, the last is the newest. A text that begins with #REDIRECT [[X]] is one."""
         with self._lock:
             self.pages[title] = [Revision(rev, text, False) for rev, text in revisions]
+            self.changed += 1
 
     def hide(self, title, rev):
         with self._lock:
             self.pages[title] = [r._replace(hidden=r.hidden or r.rev == rev) for r in self.pages[title]]
+            self.changed += 1
 
     def delete(self, title):
         with self._lock:
             del self.pages[title]
+            self.changed += 1
+
+    # ---- copies of its database
+
+    COPIED = ('pages', 'touched', 'ids', 'edited', 'changed')
+
+    def copy(self):
+        """All that it has now, for answering()."""
+        with self._lock:
+            return {name: copy.deepcopy(getattr(self, name)) for name in self.COPIED}
+
+    @contextlib.contextmanager
+    def answering(self, then):
+        """As from a copy of its database that is behind: it knows what it knew then."""
+        now = self.copy()
+        self._become(then)
+        try:
+            yield
+        finally:
+            self._become(now)
+
+    def _become(self, state):
+        with self._lock:
+            for name, value in copy.deepcopy(state).items():
+                setattr(self, name, value)
 
     def html(self, title, rev, text):
         target = re.match(r'#REDIRECT \[\[(.*)\]\]', text)
@@ -390,6 +419,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                  'leave': lambda: self.leave(fields), 'words': lambda: self.words(fields), 'revisions': lambda: self.revisions(fields)}[kind]()
         if 'curtimestamp' in fields:
             reply['curtimestamp'] = instant(self.wiki.ahead)
+        if fields.get('list') == 'recentchanges' and self.wiki.changed > 0:
+            reply['query']['recentchanges'] = [{'type': 'edit', 'rcid': self.wiki.changed, 'timestamp': TOUCHED}]
         return 200, {'Content-Type': 'application/json; charset=utf-8'}, reply
 
     def siteinfo(self):

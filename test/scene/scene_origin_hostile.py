@@ -266,7 +266,7 @@ def a_title_is_never_more_than_a_title(binary):
                     names = [name for name, _ in fields]
                     check(len(set(names)) == len(names) and set(names) <= {
                         'action', 'format', 'formatversion', 'curtimestamp', 'meta', 'siprop', 'prop', 'rvprop', 'titles',
-                        'revids'}, query)
+                        'revids', 'list', 'rclimit', 'rcprop'}, query)
                     eq(dict(fields)['action'], 'query')
                     titles = dict(fields).get('titles', '\x1fx')
                     check(titles.startswith('\x1f') and '\x1f' not in titles[1:], query)

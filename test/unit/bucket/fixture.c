@@ -189,6 +189,7 @@ err fix_hear(struct fixture *f, const struct title_word *word, struct page_hear 
                              .title = STR("T"),
                              .word = word == NULL ? NULL : &w,
                              .believe = h->believe,
+                             .behind = h->behind,
                              .there = h->there,
                              .marks = h->marks,
                              .marks_count = h->marks_count };

@@ -470,6 +470,43 @@ static void a_row_that_says_that_nothing_is_there_is_no_word(void **state)
     assert_int_equal(page_word_decode(s, &back), ERR_CORRUPT);
 }
 
+/* A copy that is behind takes nothing back, and shows nothing again. What it says as it is known
+ * holds. */
+static void what_a_copy_that_is_behind_says_otherwise_lags(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new(fix_policy(POLICY_ALL));
+    struct page_name first = made(f, 5, "first"), second = made(f, 6, "second");
+    (void)hear(f, word_of(f, 6));
+    struct title_word older = word_of(f, 5), newer = word_of(f, 7), same = word_of(f, 6),
+                      none = { .missing = true, .said = wiki_now(f) }, other = word_of(f, 4);
+    other.page_id = 4;
+    const struct title_word *words[] = { &older, &newer, &none, &other };
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        struct page_hear h = { .behind = true };
+        assert_int_equal(fix_hear(f, words[i], &h), ERR_OK);
+        assert_int_equal(h.is, WORD_LAGS);
+        assert_int_equal(h.above, 0);
+        assert_false(h.changed);
+    }
+    const store_time now = { .ns = f->clock.now_ns };
+    struct title_mark marks[] = {
+        { .state = PAGE_DELETED, .first = 6, .last = PAGE_REV_MAX, .said_at = now },
+        { .state = PAGE_SUPPRESSED, .first = 5, .last = 5, .said_at = now },
+    };
+    for (size_t i = 0; i < COUNT_OF(marks); i++) {
+        struct page_hear h = { .behind = true, .marks = &marks[i], .marks_count = 1 };
+        assert_int_equal(fix_hear(f, NULL, &h), ERR_OK);
+        assert_int_equal(h.is, WORD_LAGS);
+    }
+    assert_int_equal(see_latest(f).name.rev, second.rev);
+    assert_rev(f, first.rev, ERR_OK);
+    struct page_hear h = { .behind = true };
+    assert_int_equal(fix_hear(f, &same, &h), ERR_OK);
+    assert_int_equal(h.is, WORD_SAME);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -491,6 +528,7 @@ int main(void)
         cmocka_unit_test(a_title_of_many_renders_is_heard_of_in_several_updates),
         cmocka_unit_test(a_hearing_of_many_renders_comes_to_its_end),
         cmocka_unit_test(many_marks_are_heard_in_several_updates),
+        cmocka_unit_test(what_a_copy_that_is_behind_says_otherwise_lags),
         cmocka_unit_test(a_word_is_read_as_it_was_written),
         cmocka_unit_test(a_row_that_says_that_nothing_is_there_is_no_word),
     };

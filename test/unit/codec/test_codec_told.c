@@ -44,6 +44,10 @@ static void is_text(const struct told *t, const char *text)
         assert_int_equal(again.made.rev, t->made.rev);
         assert_int_equal(tid_cmp(again.made.tid, t->made.tid), 0);
         break;
+    case TOLD_NEWEST:
+        assert_int_equal(again.newest.at_s, t->newest.at_s);
+        assert_int_equal(again.newest.id, t->newest.id);
+        break;
     case TOLD_KINDS:
         fail();
     }
@@ -118,6 +122,18 @@ static void a_made_render_has_its_text(void **state)
     is_text(&t, "made n mobile d 7 7 4f533261-e5f8-11f1-bc4a-ad5383df5814 A title");
 }
 
+static void the_newest_change_has_its_text(void **state)
+{
+    (void)state;
+    const struct told t = { .kind = TOLD_NEWEST,
+                            .node = STR("n"),
+                            .bucket = STR("page"),
+                            .domain = STR("d"),
+                            .title = STR(TOLD_NO_TITLE),
+                            .newest = { .at_s = 1795698457, .id = 42 } };
+    is_text(&t, "newest n page d 1795698457 42 -");
+}
+
 static void what_is_none_is_passed_over(void **state)
 {
     (void)state;
@@ -146,6 +162,11 @@ static void what_is_none_is_passed_over(void **state)
         "look n page d - 0 -1 T",
         "look n page d - 0 9223372036854775808 T",
         "look n page d - 0 0",
+        "newest n page d 0 7 -",
+        "newest n page d -1 7 -",
+        "newest n page d 1 0 -",
+        "newest n page d 1 9223372036854775808 -",
+        "newest n page d 1 7",
         "made n page d 0 7 T",
         "made n page d 0 7 - T",
         "made n page d 0 0 4f533261-e5f8-11f1-bc4a-ad5383df5814 T",
@@ -162,8 +183,11 @@ static void what_is_none_is_passed_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_purge_has_its_text),        cmocka_unit_test(a_mark_has_its_text),
-        cmocka_unit_test(a_look_has_its_text),         cmocka_unit_test(a_made_render_has_its_text),
+        cmocka_unit_test(a_purge_has_its_text),
+        cmocka_unit_test(a_mark_has_its_text),
+        cmocka_unit_test(a_look_has_its_text),
+        cmocka_unit_test(a_made_render_has_its_text),
+        cmocka_unit_test(the_newest_change_has_its_text),
         cmocka_unit_test(what_is_none_is_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

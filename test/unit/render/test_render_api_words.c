@@ -285,6 +285,12 @@ static const struct {
     { "{\"continue\":{\"incontinue\":\"0|B\"},\"curtimestamp\":\"2026-11-26T13:07:37Z\","
       "\"query\":{\"pages\":[" PAGE("A", THERE) "]}}",
       RENDER_FAILED },
+    { "{\"continue\":{\"rccontinue\":\"1|2\",\"incontinue\":\"0|B\",\"continue\":\"||\"},"
+      "\"curtimestamp\":\"2026-11-26T13:07:37Z\",\"query\":{\"pages\":[" PAGE("A", THERE) "]}}",
+      RENDER_FAILED },
+    { "{\"continue\":true,\"curtimestamp\":\"2026-11-26T13:07:37Z\","
+      "\"query\":{\"pages\":[" PAGE("A", THERE) "]}}",
+      RENDER_FAILED },
     { REPLY("\"pages\":{\"5\":" PAGE("A", THERE) "}"), RENDER_FAILED },
     { REPLY("\"pages\":[" PAGE("A", THERE) "],\"normalized\":{}"), RENDER_FAILED },
     { REPLY("\"pages\":[" PAGE("A", THERE) "],\"interwiki\":7"), RENDER_FAILED },
@@ -336,6 +342,40 @@ static void a_full_arena_leaves_nothing(void **state)
     assert_true(full > 0);
 }
 
+static struct wiki_newest newest_of(const char *json)
+{
+    struct err_note note;
+    struct words_title t = { .title = STR("A") };
+    struct words w = { .titles = &t, .titles_count = 1 };
+    assert_int_equal(api_words_parse(&arena, str_of(json), NULL, &w, &note), RENDER_FINE);
+    assert_int_equal(t.state, WORDS_TITLE_THERE);
+    return w.newest;
+}
+
+/* As MediaWiki 1.39 says it: its list of changes always goes on. */
+static void how_far_the_database_had_come_is_read(void **state)
+{
+    (void)state;
+    struct wiki_newest n =
+        newest_of("{\"continue\":{\"rccontinue\":\"20261126201613|668\",\"continue\":\"-||info\"},"
+                  "\"curtimestamp\":\"2026-11-26T20:21:47Z\",\"query\":{\"pages\":[" PAGE(
+                      "A", THERE) "],\"recentchanges\":[{\"type\":\"edit\",\"pageid\":201,"
+                                  "\"revid\":669,\"rcid\":670,"
+                                  "\"timestamp\":\"2026-11-26T20:16:21Z\"}]}}");
+    assert_int_equal(n.id, 670);
+    assert_int_equal(n.at_s, 1795724181);
+    static const char *const none[] = {
+        REPLY("\"pages\":[" PAGE("A", THERE) "]"),
+        REPLY("\"pages\":[" PAGE("A", THERE) "],\"recentchanges\":[]"),
+        REPLY("\"pages\":[" PAGE("A", THERE) "],\"recentchanges\":7"),
+        REPLY("\"pages\":[" PAGE("A", THERE) "],\"recentchanges\":[{\"rcid\":7}]"),
+        REPLY("\"pages\":[" PAGE("A", THERE) "],\"recentchanges\":[{\"rcid\":-7,"
+                                             "\"timestamp\":\"2026-11-26T20:16:21Z\"}]"),
+    };
+    for (size_t i = 0; i < COUNT_OF(none); i++)
+        assert_int_equal(newest_of(none[i]).id, 0);
+}
+
 static void queries_ask_for_all(void **state)
 {
     (void)state;
@@ -344,10 +384,12 @@ static void queries_ask_for_all(void **state)
     struct words titles = { .titles = t, .titles_count = COUNT_OF(t) };
     struct words revisions = { .revisions = v, .revisions_count = COUNT_OF(v) };
     assert_true(str_eq(api_words_query(&arena, &titles),
-                       STR("curtimestamp=1&maxlag=5&prop=info&titles=%1FA%2FB%7CC%1FCaf%C3%A9_x")));
-    assert_true(str_eq(api_words_query(&arena, &revisions),
-                       STR("curtimestamp=1&maxlag=5&prop=revisions&rvprop=ids%7Csha1"
-                           "&revids=7%7C9223372036854775807")));
+                       STR("curtimestamp=1&maxlag=5&" WIKI_NEWEST_QUERY
+                           "&prop=info&titles=%1FA%2FB%7CC%1FCaf%C3%A9_x")));
+    assert_true(
+        str_eq(api_words_query(&arena, &revisions),
+               STR("curtimestamp=1&maxlag=5&" WIKI_NEWEST_QUERY "&prop=revisions&rvprop=ids%7Csha1"
+                   "&revids=7%7C9223372036854775807")));
     struct arena none;
     arena_init(&none, 16);
     assert_null(api_words_query(&none, &titles).p);
@@ -369,6 +411,7 @@ int main(void)
         cmocka_unit_test(a_revision_said_twice_or_by_halves_is_no_word),
         cmocka_unit_test(each_failure_has_its_meaning_and_leaves_nothing),
         cmocka_unit_test(a_full_arena_leaves_nothing),
+        cmocka_unit_test(how_far_the_database_had_come_is_read),
         cmocka_unit_test(queries_ask_for_all),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -190,7 +190,8 @@ static void words_of_titles_and_of_revisions_are_one_get_each(void **state)
     question_end(&q);
     assert_int_equal(asked_words(s), 2);
     assert_int_equal(said(s, "GET /w/api.php?action=query&format=json&formatversion=2&curtimestamp="
-                             "1&maxlag=5&prop=info&titles=%1FPlain_page%1FWay HTTP/1.1\r\n"),
+                             "1&maxlag=5&" WIKI_NEWEST_QUERY
+                             "&prop=info&titles=%1FPlain_page%1FWay HTTP/1.1\r\n"),
                      1);
     assert_int_equal(said(s, "prop=revisions&rvprop=ids%7Csha1&revids=7 HTTP/1.1\r\n"), 1);
     assert_int_equal(said(s, "ookie:"), 0);

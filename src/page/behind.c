@@ -1,0 +1,48 @@
+/* behind.c - how far the wiki's databases have come. */
+#include "page/behind.h"
+
+#include "base/check.h"
+
+void page_behind_init(struct page_behind *b)
+{
+    *b = (struct page_behind){ .asked_at = STORE_TIME_ZERO };
+    int failed = pthread_mutex_init(&b->lock, NULL);
+    INVARIANT(failed == 0);
+}
+
+void page_behind_fini(struct page_behind *b)
+{
+    (void)pthread_mutex_destroy(&b->lock); /* nobody has it */
+}
+
+/* Ids are given in order, instants are what the list goes by. */
+static bool is_older(const struct wiki_newest *a, const struct wiki_newest *b)
+{
+    return a->at_s < b->at_s || (a->at_s == b->at_s && a->id < b->id);
+}
+
+bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store_time asked_at,
+                       bool *news)
+{
+    bool behind = false;
+    *news = false;
+    if (n->id == 0)
+        return false;
+    int failed = pthread_mutex_lock(&b->lock);
+    INVARIANT(failed == 0);
+    store_time until = store_time_add(b->asked_at, BEHIND_S * NS_PER_S);
+    if (is_older(&b->newest, n)) {
+        *news = true;
+    } else if (is_older(n, &b->newest)) {
+        bool late = store_time_before(asked_at, b->asked_at); /* it was true then */
+        behind = !late && store_time_before(asked_at, until);
+        *news = !late && !behind;
+    }
+    if (*news) {
+        b->newest = *n;
+        b->asked_at = asked_at;
+    }
+    failed = pthread_mutex_unlock(&b->lock);
+    INVARIANT(failed == 0);
+    return behind;
+}

@@ -1,0 +1,32 @@
+/* behind.h - did a copy of the wiki's database answer that is behind?
+ *
+ * Model. Each answer of a wiki's api.php says which its newest change is. The greatest that was
+ * ever seen is kept, and when. Who is asked after that, and shows an older one, is a copy that has
+ * not heard of it yet. What such an answer says is right for what did not change meanwhile; it
+ * takes back nothing that is known (store/page_word.h).
+ *   A list of changes loses entries, too: of pages that were deleted without a trace, of a wiki
+ * that was brought back from a backup. So the greatest counts for BEHIND_S, then the next answer is
+ * taken as it is. A copy that is further behind than that is believed. Pure but for its lock.
+ * Thread: any, but init and fini. */
+#ifndef PAGE_BEHIND_H
+#define PAGE_BEHIND_H
+
+#include "base/times.h"
+#include "render/render.h"
+
+#include <pthread.h>
+
+enum { BEHIND_S = 36 }; /* as long as a word that lags is asked for again (check.c) */
+
+struct page_behind {
+    pthread_mutex_t lock;
+    struct wiki_newest newest; /* the greatest; id 0: none yet */
+    store_time asked_at;       /* ours, when it was asked for first */
+};
+void page_behind_init(struct page_behind *b);
+void page_behind_fini(struct page_behind *b);
+/* An answer that was asked for then: is it of a copy that is behind? *news: it is the greatest. */
+bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store_time asked_at,
+                       bool *news);
+
+#endif

@@ -1,0 +1,89 @@
+/* Goal: answers of copies of the wiki's database that are behind are told from others, and no
+ * answer is doubted for ever. Method: answers with their newest change, at instants. */
+#include "page/behind.h"
+
+#include "../cmocka_all.h"
+
+static struct page_behind all;
+
+static int setup(void **state)
+{
+    (void)state;
+    page_behind_init(&all);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    page_behind_fini(&all);
+    return 0;
+}
+
+static bool news;
+
+static bool behind(int64_t at_s, uint64_t id, int64_t asked_s)
+{
+    const struct wiki_newest n = { .at_s = at_s, .id = id };
+    return page_behind_judge(&all, &n, (store_time){ .ns = asked_s * NS_PER_S }, &news);
+}
+
+static void who_shows_an_older_change_is_behind(void **state)
+{
+    (void)state;
+    assert_false(behind(100, 5, 1000));
+    assert_true(news);
+    assert_false(behind(100, 5, 1001));
+    assert_false(news);
+    assert_false(behind(100, 6, 1002)); /* of the same second */
+    assert_true(news);
+    assert_true(behind(100, 5, 1003));
+    assert_true(behind(99, 7, 1003)); /* the list goes by its instants */
+    assert_false(news);
+    assert_false(behind(101, 3, 1004));
+    assert_true(news);
+}
+
+static void an_answer_without_changes_says_nothing(void **state)
+{
+    (void)state;
+    assert_false(behind(0, 0, 1000));
+    assert_false(news);
+    assert_false(behind(100, 5, 1000));
+    assert_false(behind(0, 0, 1001));
+    assert_true(behind(100, 4, 1002));
+}
+
+static void who_was_asked_before_is_not_behind(void **state)
+{
+    (void)state;
+    assert_false(behind(100, 5, 1000));
+    assert_false(behind(90, 4, 999));
+    assert_false(news);
+    assert_true(behind(90, 4, 1000));
+}
+
+/* It was deleted with its page, or the wiki was brought back from a backup. */
+static void a_change_that_is_gone_counts_for_a_while(void **state)
+{
+    (void)state;
+    assert_false(behind(100, 5, 1000));
+    assert_true(behind(90, 4, 1000 + BEHIND_S - 1));
+    assert_false(behind(90, 4, 1000 + BEHIND_S));
+    assert_true(news);
+    assert_false(behind(90, 4, 1000 + BEHIND_S + 1));
+    assert_false(behind(95, 6, 1000 + BEHIND_S + 2));
+    assert_true(news);
+    assert_true(behind(90, 4, 1000 + BEHIND_S + 3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_shows_an_older_change_is_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_without_changes_says_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_was_asked_before_is_not_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_change_that_is_gone_counts_for_a_while, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
