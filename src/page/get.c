@@ -21,6 +21,8 @@
 /* A render that is older than this is made anew for who wants a newer specification. */
 #define PROFILE_AGE_NS (120 * NS_PER_S)
 
+enum { DATA_WANTED = 1 }; /* place of data-parsoid among what is looked for */
+
 static enum page_get_state look_enter(struct page_get *g);
 static enum page_get_state keep_enter(struct page_get *g);
 
@@ -192,6 +194,14 @@ static err body_take(struct page_get *g)
 
 /* ---- LOOK ---- */
 
+/* Is a render of the wiki's asked for to be edited? Its bytes are not read: whether they are there
+ * is known without. */
+static bool looks_for_data(const struct page_get *g)
+{
+    return (g->flags & GET_STASH) != 0 && g->target.domain->origin != NULL &&
+           str_eq(g->target.content, STR("html"));
+}
+
 /* Which bytes are wanted, once the render is known. A stored redirect or specification stands in
  * the headers, and decides over GOT_SAME too. */
 static unsigned choose(struct page_read *r)
@@ -311,9 +321,17 @@ static enum page_get_state judge_nothing(struct page_get *g)
     return get_end_why(g, g->why == ERR_NOT_FOUND ? GOT_NOTHING : GOT_GONE, g->why, NULL);
 }
 
+/* Is it asked for to be edited, without what a save needs of the wiki's own? */
+static bool cannot_be_saved(const struct page_get *g)
+{
+    return looks_for_data(g) && g->read.contents[DATA_WANTED] == NULL;
+}
+
 enum page_get_state get_found(struct page_get *g)
 {
-    return must_write(g) ? STEP_KEEP : get_answer(g);
+    if (!must_write(g))
+        return get_answer(g);
+    return cannot_be_saved(g) ? get_end(g, GOT_NO_DATA) : STEP_KEEP;
 }
 
 static enum page_get_state look_judge(struct page_get *g)
@@ -357,6 +375,8 @@ static enum page_get_state look_enter(struct page_get *g)
     r->heeds = g->target.domain->origin != NULL;
     r->wanted_count = 1;
     r->wanted[0] = g->target.content;
+    if (looks_for_data(g))
+        r->wanted[r->wanted_count++] = STR("data-parsoid");
     r->choose = choose;
     if (page_store_read(s->store, r) == STORE_DONE)
         return look_judge(g);

@@ -73,6 +73,7 @@ enum page_outcome {
     GOT_MOVED,         /* target.title is how the wiki writes it: the client is to go there */
     GOT_NOTHING,       /* no such render */
     GOT_NO_CONTENT,    /* a render without such a content */
+    GOT_NO_DATA,       /* an editor's, without the data that it could be saved by */
     GOT_GONE,          /* trace and note say why */
     GOT_BAD_TITLE,     /* why and note; no title of this wiki */
     GOT_UNCACHED,      /* it would have to be made */

@@ -61,25 +61,44 @@ static err read_json(struct arena *a, const json_t *part, const char *name,
     return out->headers.p != NULL ? e : ERR_LIMIT;
 }
 
+static bool is_empty(const json_t *value)
+{
+    return json_is_array(value) ? json_array_size(value) == 0
+                                : json_is_object(value) && json_object_size(value) == 0;
+}
+
+/* Of pages that are no wikitext, as modules, MediaWiki 1.43 gives what the page view shows: a
+ * fragment, and nothing that ties it to its source. Parsoid's own always has both, a head and ids:
+ * with one of them alone it is broken. */
+static err judge_kind(const json_t *root, str html, bool *for_readers, struct err_note *note)
+{
+    const json_t *body = json_object_get(json_object_get(root, "data-parsoid"), "body");
+    bool has_ids = json_is_object(json_object_get(body, "ids")), has_head = render_head_is(html);
+    *for_readers = !has_head && is_empty(body);
+    if (!has_ids && !*for_readers)
+        return err_bad(note,
+                       "the bundle's data-parsoid has no ids: what is typed could not be saved");
+    if (has_ids && !has_head)
+        return err_bad(note, "the bundle's html has no head");
+    return ERR_OK;
+}
+
 static err read_parts(struct arena *a, const json_t *root, struct render_content *out, unsigned max,
                       unsigned *count, struct err_note *note)
 {
     static const char *const jsons[] = { "data-parsoid", "data-mw" };
     const json_t *html = json_object_get(root, "html");
     unsigned n = 1;
+    bool for_readers = false;
     INVARIANT(max >= 1 + COUNT_OF(jsons));
     if (!json_is_object(html))
         return err_bad(note, "the bundle has no html");
     if (!json_is_object(json_object_get(root, "data-parsoid")))
         return err_bad(note, "the bundle has no data-parsoid");
-    if (!json_is_object(
-            json_object_get(json_object_get(json_object_get(root, "data-parsoid"), "body"), "ids")))
-        return err_bad(note,
-                       "the bundle's data-parsoid has no ids: what is typed could not be saved");
     err e = read_html(a, html, &out[0], note);
-    if (e == ERR_OK && !render_head_is(out[0].raw))
-        return err_bad(note, "the bundle's html has no head");
-    for (size_t i = 0; e == ERR_OK && i < COUNT_OF(jsons); i++) {
+    if (e == ERR_OK)
+        e = judge_kind(root, out[0].raw, &for_readers, note);
+    for (size_t i = 0; e == ERR_OK && !for_readers && i < COUNT_OF(jsons); i++) {
         const json_t *part = json_object_get(root, jsons[i]);
         if (json_is_object(part))
             e = read_json(a, part, jsons[i], &out[n++], note);

@@ -237,8 +237,9 @@ struct transform_request {
 void transform_start(struct transform_request *t); /* threads as render_start */
 void transform_cancel(struct transform_request *t);
 /* A pagebundle reply or body taken apart on the calling thread (large ones: on the pool): html and
- * its headers, then data-parsoid as JSON text. ERR_BAD with a note: no bundle, or none that can be
- * edited (no head, no ids); ERR_LIMIT: arena full. */
+ * its headers, then data-parsoid as JSON text; of a page that is no wikitext a fragment of HTML
+ * alone, which is for readers. ERR_BAD with a note: no bundle, or a half one (no head, no ids);
+ * ERR_LIMIT: arena full. */
 MUST_CHECK err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsigned max,
                                 unsigned *count, struct err_note *note);
 

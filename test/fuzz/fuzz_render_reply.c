@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "render/api.h"
+#include "render/title_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static void check_bundle(struct arena *a, str json)
         INVARIANT(note.text[0] != 0);
         return;
     }
-    INVARIANT(count >= 2 && count <= COUNT_OF(c));
+    INVARIANT(count >= 1 && count <= COUNT_OF(c));
+    INVARIANT((count == 1) != render_head_is(c[0].raw));
     for (unsigned i = 0; i < count; i++) {
         INVARIANT(is_lines(c[i].headers));
         INVARIANT(utf8_valid(c[i].raw));

@@ -156,6 +156,7 @@ class Origin:
         self.spelled = {}           # a title as asked for -> as the wiki has it, beyond the rules it tells
         self.aliases = {}           # of namespaces: alias -> number
         self.core_transforms = False    # has core's routes /v1/transform/...
+        self.no_wikitext = set()    # titles of other pages, as modules
         self.touched = {}           # title -> when a template of it changed last, as the wiki writes instants
         self.cache = {}             # what core's routes answer with: rev -> html
         self.changed = 0            # how many changes its list of recent ones has had
@@ -522,6 +523,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 'data-parsoid': {'headers': {'content-type': types['data-parsoid']},
                                  'body': {'counter': 1, 'ids': {'mwAA': {'dsr': [0, rev, 0, 0]}, 'mwAg': {}}}}}
 
+    @staticmethod
+    def shown(text):
+        """What MediaWiki 1.43 gives of a page that Parsoid has no part in, as a module."""
+        types = {'html': f'text/html; charset=utf-8; profile="{SPECS}HTML/0.0.0"',
+                 'data-parsoid': f'application/json; charset=utf-8; profile="{SPECS}data-parsoid/0.0.0"'}
+        return {'contentmodel': '', 'html': {'headers': {'content-type': types['html'], 'content-language': 'en'},
+                                             'body': f'<div class="mw-highlight"><pre>{text}</pre></div>'},
+                'data-parsoid': {'headers': {'content-type': types['data-parsoid']}, 'body': []}}
+
     def v3_page(self, what, title, rev):
         wiki = self.wiki
         found = wiki.find(title, rev)
@@ -535,6 +545,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return 200, json_type, [{'type': 'obsolete-tag', 'dsr': [0, 1, 0, 0]}]
         headers = {'Content-Type': f'application/json; charset=utf-8; profile="{SPECS}pagebundle/2.6.0"',
                    'Content-Revision-Id': str(rev)}
+        if title in wiki.no_wikitext:
+            return 200, headers, self.shown(found.text)
         return 200, headers, self.bundle(title, rev, wiki.html(title, rev, found.text))
 
     def transform(self, source, to, where, fields):

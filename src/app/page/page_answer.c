@@ -359,6 +359,10 @@ static void answer_words(struct content_get *g)
         [GOT_NO_RANGE] = { 416, "range_not_satisfiable", "The range lies outside the content." },
         [GOT_NOTHING] = { 404, "not_found", "No such render is stored." },
         [GOT_NO_CONTENT] = { 404, "not_found#content", "This render has no content of that name." },
+        [GOT_NO_DATA] = { 400, "bad_request#stash",
+                          "The wiki gives this page without the data that ties it to its source, "
+                          "as "
+                          "it does with what is no wikitext: what is edited could not be saved." },
         [GOT_UNCACHED] = { 504, "not_cached",
                            "It would have to be made, and the request forbids that." },
     };
@@ -396,6 +400,7 @@ void content_answer(struct content_get *g)
     case GOT_NO_RANGE:
     case GOT_NOTHING:
     case GOT_NO_CONTENT:
+    case GOT_NO_DATA:
     case GOT_UNCACHED:
         answer_words(g);
         return;

@@ -242,6 +242,10 @@ static const char *const no_bundles[] = {
     "{" HTML("\"text/html; charset=\\\"latin1\\\"\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
     "{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, "{}") "}",
     "{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, "{\"ids\":7}") "}",
+    "{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, "[]") "}",
+    "{" HTML(HTML_TYPE, "\"<p>\"") "," DATA(JSON_TYPE, "[1]") "}",
+    "{" HTML(HTML_TYPE, "\"<p>\"") "," DATA(JSON_TYPE, "{\"ids\":7}") "}",
+    "{" HTML(HTML_TYPE, "\"<p>\"") ",\"data-parsoid\":{}}",
     "{\"html\":{\"body\":" DOCUMENT "}," DATA(JSON_TYPE, IDS) "}",
 };
 
@@ -267,6 +271,25 @@ static void what_is_no_bundle_is_refused(void **state)
                          COUNT_OF(c), &count, NULL),
         ERR_LIMIT);
     arena_fini(&tiny);
+}
+
+/* As MediaWiki 1.43 gives a module. */
+static void what_is_no_wikitext_is_for_readers(void **state)
+{
+    (void)state;
+    static const char *const bundles[] = {
+        "{\"contentmodel\":\"\"," HTML(HTML_TYPE, "\"<pre>x\"") "," DATA(JSON_TYPE, "[]") "}",
+        "{" HTML(HTML_TYPE, "\"<pre>x\"") "," DATA(JSON_TYPE, "{}") ",\"data-mw\":{\"body\":{}}}",
+    };
+    for (size_t i = 0; i < COUNT_OF(bundles); i++) {
+        struct render_content c[4];
+        unsigned count = 0;
+        assert_int_equal(pagebundle_parse(str_of(bundles[i]), &arena, c, COUNT_OF(c), &count, NULL),
+                         ERR_OK);
+        assert_int_equal(count, 1);
+        assert_true(str_eq(c[0].name, STR("html")));
+        assert_true(str_eq(c[0].raw, STR("<pre>x")));
+    }
 }
 
 static void html_alone_may_be_a_fragment(void **state)
@@ -319,6 +342,7 @@ int main(void)
         cmocka_unit_test(an_error_has_no_query_and_lets_nobody_read),
         cmocka_unit_test(a_bundle_is_taken_apart),
         cmocka_unit_test(what_is_no_bundle_is_refused),
+        cmocka_unit_test(what_is_no_wikitext_is_for_readers),
         cmocka_unit_test(html_alone_may_be_a_fragment),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
