@@ -392,7 +392,8 @@ static void look_run(struct task *t)
     m->read = (struct page_read){ .call = { .home = loop_home(m->service->loop), .done = looked },
                                   .bucket = m->target.settings->bucket,
                                   .which = page_target_which(&m->target),
-                                  .arena = &m->arena };
+                                  .arena = &m->arena,
+                                  .heeds = page_is_asked(m->service, m->target.domain) };
     store_call_post(page_store_read(m->service->store, &m->read), &m->read.call);
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "flight/shared.h"
 #include "loop/loop.h"
+#include "page/look.h"
 #include "page/tell.h"
 #include "page/wiki.h"
 
@@ -101,6 +102,18 @@ static void wish_over(struct flight_waiter *w, err why, struct flight_value *v,
     awaited_tell(&k->over, why);
 }
 
+static err wish_wait(struct stage *s, const struct page_wish *want, struct wisher *k)
+{
+    *k = (struct wisher){ .waiter = { .deadline = mono_add_ms(clock_mono(s->service.clock), 120000),
+                                      .done = wish_over } };
+    awaited_init(&k->over);
+    err why = page_make(&s->service, want, &k->waiter);
+    if (why == ERR_OK)
+        why = awaited_wait(&k->over);
+    awaited_fini(&k->over);
+    return why;
+}
+
 static err wish(struct stage *s, const char *title, uint64_t rev, bool fresh, struct wisher *k)
 {
     const struct page_wish want = { .domain = &s->domains[0],
@@ -108,14 +121,41 @@ static err wish(struct stage *s, const char *title, uint64_t rev, bool fresh, st
                                     .title = str_of(title),
                                     .rev = rev,
                                     .fresh = fresh };
-    *k = (struct wisher){ .waiter = { .deadline = mono_add_ms(clock_mono(s->service.clock), 120000),
-                                      .done = wish_over } };
-    awaited_init(&k->over);
-    err why = page_make(&s->service, &want, &k->waiter);
-    if (why == ERR_OK)
-        why = awaited_wait(&k->over);
-    awaited_fini(&k->over);
-    return why;
+    return wish_wait(s, &want, k);
+}
+
+/* Another revision of it was put after it was looked at: so it is looked at once more. */
+static void what_is_still_dated_when_it_is_looked_at_again_is_made(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct wisher k;
+    char body[256];
+    stage_begin_checked(&s);
+    assert_int_equal(ask(&s, "T", 0, body), GOT_CONTENT);
+    struct wiki_word w = wiki_word_now(&s);
+    w.touched_s += 50;
+    wiki_word(&s, w);
+    assert_true(page_look(&s.service, &s.domains[0], STR("T"), NULL));
+    WAIT_UNTIL(stage_dated(&s, "T") == DATED_TOUCHED);
+    const struct page_seen seen =
+        page_changes_see(s.service.changes,
+                         page_store_bucket_number(s.service.store, s.settings.bucket),
+                         s.domains[0].number, STR("T"));
+    const struct page_wish want = { .domain = &s.domains[0],
+                                    .settings = &s.settings,
+                                    .title = STR("T"),
+                                    .fresh = true,
+                                    .dated = true,
+                                    .seen = &seen };
+    (void)stage_put(&s, "T", 6, "older");
+    assert_int_equal(wish_wait(&s, &want, &k), ERR_OK);
+    assert_false(k.found);
+    assert_int_equal(stage_dated(&s, "T"), DATED_NOT);
+    assert_int_equal(wish_wait(&s, &want, &k), ERR_OK); /* nor is it made twice */
+    assert_true(k.found);
+    assert_int_equal(wiki_asked(&s), 2);
+    stage_end(&s);
 }
 
 static void a_render_is_asked_for_without_a_request(void **state)
@@ -348,6 +388,7 @@ int main(void)
         cmocka_unit_test(with_redis_no_oftener),
         cmocka_unit_test(what_was_put_meanwhile_is_not_made),
         cmocka_unit_test(a_render_is_asked_for_without_a_request),
+        cmocka_unit_test(what_is_still_dated_when_it_is_looked_at_again_is_made),
         cmocka_unit_test(what_the_wiki_denies_is_gone_until_it_says_otherwise),
         cmocka_unit_test(a_purge_meanwhile_makes_it_once_more),
         cmocka_unit_test(words_of_other_servers_are_followed),
