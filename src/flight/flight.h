@@ -145,9 +145,10 @@ struct flight_maker {
     void (*release)(void *ctx);
     void *ctx;
     bool keep_idle;
-    bool fresh;   /* join only a flight that begins from here on (no-cache): one already in the air
-                     began too early;   the new one begins when that has ended */
-    bool travels; /* share is filled in */
+    bool fresh; /* join only a flight that begins from here on (no-cache): one already in the air
+                   began too early;   the new one begins when that has ended */
+    int64_t fresh_ago_ms; /* with fresh: what another server began since then will do, too [0] */
+    bool travels;         /* share is filled in */
     /* Who makes it, and values of other keys: an origin, a generator. Its address is its name, and
      * it says whose turn it is. Borrowed until release; NULL: nobody is asked */
     const struct limiter_key *source;

@@ -14,6 +14,7 @@
 
 enum { LEASE_PARTS = 3 };
 #define AGE_MS_MAX (INT64_C(10) * 365 * 24 * 3600 * 1000)
+#define FRESH_MS_MAX (INT64_C(3600) * 1000) /* no value is fresh for longer */
 
 static void on_call_timer(void *ctx);
 
@@ -211,7 +212,8 @@ void share_start(struct flight_shared *s, struct flight *f)
     share_id_text(m->share.id, c->id);
     (void)snprintf(c->key, sizeof c->key, "pal:f:{%s}", c->id); /* fits */
     if (m->fresh)
-        memcpy(c->since, "-1", sizeof "-1");
+        (void)snprintf(c->since, sizeof c->since, "-%lld",
+                       (long long)share_clip(m->fresh_ago_ms, 0, FRESH_MS_MAX) + 1); /* fits */
     if (s->all != NULL)
         s->all->prev = c;
     s->all = c;

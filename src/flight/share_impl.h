@@ -38,7 +38,7 @@ struct share_call {
     char id[SHARE_ID_TEXT + 1], key[SHARE_KEY_BYTES + 1];
     char token[FLIGHT_TOKEN_BYTES_MAX + 1]; /* of our lease, or of the one we wait for */
     uint64_t fence;
-    char since[24];  /* for JOIN; empty: any value will do */
+    char since[24];  /* for JOIN (share_scripts.h); empty: any value will do */
     bool offered;    /* what the maker holds was given back, or it holds none */
     bool waited_out; /* the next JOIN is because a lease ran out */
     mono began, make_began;

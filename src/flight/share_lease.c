@@ -119,12 +119,11 @@ static void got_wait(struct share_call *c, const struct redis_reply *r)
                      0);
 }
 
-/* For JOINs of a maker that wants a fresh value: only what was begun after this one will do. */
+/* For JOINs of a maker that wants a fresh value: since when what was begun will do. */
 static void remember_since(struct share_call *c, const struct redis_reply *r, unsigned at)
 {
-    if (strcmp(c->since, "-1") == 0 &&
-        !str_to_cstr(redis_text(redis_at(r, at)), c->since, sizeof c->since))
-        return; /* stays -1 */
+    if (c->since[0] == '-' && !str_to_cstr(redis_text(redis_at(r, at)), c->since, sizeof c->since))
+        return; /* stays as it is */
 }
 
 /* Gives back what the maker holds, when it is newer than that, and joins again. Once for a call. */

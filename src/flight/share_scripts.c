@@ -92,8 +92,9 @@ static const char join[] =
     "local lx, eu = num(h[8]), num(h[10])\n"
     "if eu - now > error_max then eu = 0 end\n"
     "local live = is_token(h[7]) and lx > now and lx - now <= lease_max\n"
-    "local will_do = since == '' or (since ~= '-1' and math.min(num(h[13]), num(h[6])) > "
-    "num(since))\n"
+    "local ago = num(string.match(since, '^%-(%d+)$'))\n"
+    "local after = ago > 0 and now - ago + 1 or num(since)\n"
+    "local will_do = since == '' or (ago ~= 1 and math.min(num(h[13]), num(h[6])) > after)\n"
     "local idle = not live and eu <= now\n"
     "local soon = early > 0 and idle and now + num(h[14]) * early >= fu\n"
     "local peek = ARGV[7] ~= '0'\n"
@@ -125,14 +126,14 @@ static const char join[] =
     "  if not string.find(' ' .. w, ' ' .. node .. ' ', 1, true) then w = w .. node .. ' ' end\n"
     "  redis.call('HSET', KEYS[1], 'w', w)\n"
     "  keep(su, gen)\n"
-    "  return {'WAIT', h[7], text(lx - now), text(now)}\n"
+    "  return {'WAIT', h[7], text(lx - now), text(ago > 0 and after or now)}\n"
     "end\n"
     "local fence = math.max(num(h[12]) + 1, us)\n"
     "local token = text(fence) .. '.' .. node\n"
     "redis.call('HSET', KEYS[1], 'lt', token, 'lx', text(now + lease), 'lb', text(now), 'f', "
     "text(fence))\n"
     "keep(su, gen)\n"
-    "return {'GRANT', token, text(now)}\n";
+    "return {'GRANT', token, text(ago > 0 and after or now)}\n";
 
 static const char put[] =
     "local token, kind, payload, fresh, stale = ARGV[1], ARGV[2], ARGV[3], num(ARGV[4]), "

@@ -34,7 +34,8 @@
  *   JOIN   node lease_ms lease_max_ms gen_ms early since peek holds fresh_max stale_max error_max
  *          value_max touch want index pins_max
  *          early: -ln(random) * beta, 0 never early (XFetch); since: empty; -1: nothing made so far
- *          will do; else the instant of an earlier JOIN: only what was begun after it will do; peek
+ *          will do; -1-MS: what was begun less than MS ago will; else the instant that an earlier
+ *          JOIN answered behind WAIT or GRANT: only what was begun after it will do; peek
  *          1: a usable value is answered with refresh 1 where 0 would have granted; peek 2: and
  *          nobody is waited for or granted, NONE is said instead; holds 1: who asks has a value of
  *          before, and is told GONE when there is no record that can be believed touch: not 0: a
@@ -42,7 +43,7 @@
  *          pins_max: the key of the pins, and how many there may be; HIT then says behind refresh
  *            how many lost theirs want: not empty: a version to look for, in the record or kept
  *       beside it: STALE or NONE -> HIT ver fresh stale age kind value refresh | STALE (the same) |
- *        ERR class left | WAIT token left now | GRANT token now | GONE
+ *        ERR class left | WAIT token left since | GRANT token since | GONE
  *   PUT    token kind payload fresh_ms stale_ms d_ms gen_ms push_max id neg_base neg_max jitter
  *          value_max touch versions_max index pins_max
  *          kind V, R, E (payload: class); jitter: 0.8 to 1.2

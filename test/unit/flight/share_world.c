@@ -125,6 +125,7 @@ void ask(struct world *w, unsigned node, const char *key, struct how how)
         .ctx = n,
         .keep_idle = true,
         .fresh = how.fresh,
+        .fresh_ago_ms = how.ago_ms,
         .travels = true,
         .share = { .fresh_ms = how.fresh_ms,
                    .stale_ms = how.stale_ms,

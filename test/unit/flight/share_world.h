@@ -77,7 +77,7 @@ struct world {
 struct how {
     bool fresh, peek, not_alone;
     double early;
-    int64_t fresh_ms, stale_ms;
+    int64_t fresh_ms, stale_ms, ago_ms; /* ago_ms: with fresh */
 };
 /* ---- the foreign leader ---- */
 

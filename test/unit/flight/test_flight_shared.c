@@ -178,6 +178,30 @@ static void waiters_go_on_alone_when_redis_dies(void **state)
     world_end(&w);
 }
 
+/* Who needs what was begun since a change, not since now, takes what another made meanwhile, and
+ * waits for what is under way. */
+static void what_was_begun_lately_will_do_for_who_says_so(void **state)
+{
+    (void)state;
+    struct world w;
+    world_begin(&w, NULL);
+    ask(&w, 0, "key", plain);
+    wait_for(&w, &w.done, 1);
+    clear(&w);
+    struct how lately = { .fresh_ms = 60000, .fresh = true, .ago_ms = 3600000 };
+    ask(&w, 1, "key", lately);
+    wait_for(&w, &w.done, 1);
+    all_are(&w, "made 1 by node 0");
+    lately.ago_ms = 1;
+    do { /* until it is older than that */
+        clear(&w);
+        ask(&w, 1, "key", lately);
+        wait_for(&w, &w.done, 1);
+    } while (w.made == 1);
+    all_are(&w, "made 2 by node 1");
+    world_end(&w);
+}
+
 static void a_full_redis_refuses_whole_and_costs_only_sharing(void **state)
 {
     (void)state;
@@ -405,6 +429,7 @@ int main(void)
         cmocka_unit_test(waiters_go_on_alone_when_redis_dies),
         cmocka_unit_test(a_full_redis_refuses_whole_and_costs_only_sharing),
         cmocka_unit_test(no_cache_joins_only_what_begins_later),
+        cmocka_unit_test(what_was_begun_lately_will_do_for_who_says_so),
         cmocka_unit_test(a_stale_value_is_answered_and_asks_for_its_refresh),
         cmocka_unit_test(what_came_and_is_of_no_use_is_made_here_and_counted_so),
         cmocka_unit_test(all_are_told),
