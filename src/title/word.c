@@ -54,10 +54,13 @@ struct title_under title_under_of(const struct title_word *w, int64_t revised)
     return u;
 }
 
-/* What was said then was said after the touch, in whole seconds. */
+/* What was said then was said after the touch, in whole seconds. A touch that is still to come, by
+ * a clock that is ahead, is taken for one of that instant. */
 store_time title_settles_at(const struct title_word *last)
 {
-    return store_time_add(last->asked_at, (TITLE_SETTLE_S + 1) * NS_PER_S);
+    int64_t past_s = last->said > last->touched ? last->said - last->touched : 0;
+    int64_t left_s = past_s <= TITLE_SETTLE_S ? TITLE_SETTLE_S + 1 - past_s : 0;
+    return store_time_add(last->asked_at, left_s * NS_PER_S);
 }
 
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r)
