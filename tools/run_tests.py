@@ -21,7 +21,7 @@ import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / 'tools' / 'wiki'))
-import wiki                          # noqa: E402  pylint: disable=wrong-import-position
+import mediawiki                     # noqa: E402  pylint: disable=wrong-import-position
 BUILDS = pathlib.Path(os.environ.get('TEST_BUILDS', ROOT / 'build-test')).resolve()
 FUZZ_SECONDS = int(os.environ.get('FUZZ_SECONDS', '10'))
 FUZZ_SEED = int(os.environ.get('FUZZ_SEED', '1'))      # 0: another each time, for runs that look for something new
@@ -335,7 +335,7 @@ def step_wiki(counts):
         if broken:
             counts.tell(f'wiki {name}: the build', broken)
     files = [e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_told.py', e2e / 'scene_fresh.py']
-    if wiki.editor_is_wired():
+    if mediawiki.editor_is_wired(os.environ.get('WIKI_VERSION') or None):
         files += [e2e / 'scene_editor.py', e2e / 'scene_robin.py']
     else:
         say('   left out: scene_editor.py, scene_robin.py: the VisualEditor of this MediaWiki asks no server beside it')

@@ -1,10 +1,11 @@
 """What the scenes of this folder share: one real wiki for all scenes of a file, and servers in front of it.
 
 The wiki is made at its first use, in a temporary folder (or found in WIKI_DIR, where it stays), and ended with the
-process. Each scene takes pages of its own.
+process. It runs the machine's own MediaWiki, or the version in WIKI_VERSION. Each scene takes pages of its own.
 """
 import atexit
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -20,7 +21,8 @@ sys.dont_write_bytecode = True
 import harness   # noqa: E402  pylint: disable=wrong-import-position
 from harness import Server, wait_until   # noqa: E402  pylint: disable=wrong-import-position
 from list_help import Redis   # noqa: E402  pylint: disable=wrong-import-position
-from wiki import DOMAIN, ORIGIN_DOMAIN, Wiki, editor_is_wired, free_port, quote   # noqa: E402  pylint: disable=wrong-import-position
+from mediawiki import editor_is_wired   # noqa: E402  pylint: disable=wrong-import-position
+from wiki import DOMAIN, ORIGIN_DOMAIN, Wiki, free_port, quote   # noqa: E402  pylint: disable=wrong-import-position
 
 TRUST_TTL, TRUST_MAX = 1, 2         # seconds: the bounds of a Pair
 SETTLE = 3                          # a render made sooner after a change of its page is not believed (title/word.h)
@@ -43,26 +45,24 @@ LEFT_OUT = {
     'core_transforms_are_used_but_for_saves_that_would_change_more_than_was_typed': 'core has these routes by itself',
     'red_links_are_brought_up_to_date_and_older_versions_are_not_had': "this Parsoid's own renders keep the link red",
 }
-_wiki = []
+_kept = os.environ.get('WIKI_DIR')
+_wiki = Wiki(_kept or tempfile.mkdtemp(prefix='wiki-'), version=os.environ.get('WIKI_VERSION') or None)
+atexit.register(_wiki.down if _kept else _wiki.remove)
 
 
 def scene(function):
     """As the harness's; what this wiki cannot have is named instead."""
     name = function.__name__
-    if editor_is_wired() or name not in LEFT_OUT:
+    if editor_is_wired(_wiki.version) or name not in LEFT_OUT:
         return harness.scene(function)
     print(f'left out: {name}: {LEFT_OUT[name]}', flush=True)
     return function
 
 
+@functools.cache
 def the_wiki():
     """The one wiki of this process, running."""
-    if not _wiki:
-        kept = os.environ.get('WIKI_DIR')
-        wiki = Wiki(kept or tempfile.mkdtemp(prefix='wiki-'))
-        atexit.register(wiki.down if kept else wiki.remove)
-        _wiki.append(wiki.up(PAGES))
-    return _wiki[0]
+    return _wiki.up(PAGES)
 
 
 @contextlib.contextmanager

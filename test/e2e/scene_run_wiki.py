@@ -1,5 +1,6 @@
 """Goal: one command brings up a wiki behind a server, and another leaves nothing running. Method: script/run --wiki with
 the binary under test, in a folder of its own; the addresses it prints are asked for."""
+import os
 import pathlib
 import re
 import shutil
@@ -9,8 +10,12 @@ import urllib.request
 
 from rig import ROOT, TIME_UUID
 from harness import check, eq, main, scene, wait_until
+from mediawiki import INSTALLED, SUITES
 
 RUN_TIMEOUT = 500
+VERSION = os.environ.get('WIKI_VERSION') or INSTALLED.version()
+OTHER = next(version for version in SUITES if version != VERSION)
+NOT_INSTALLED = next(version for version in SUITES if version != INSTALLED.version())
 
 
 class Folder:
@@ -27,9 +32,9 @@ class Folder:
         self.run('--down')
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def run(self, *args):
+    def run(self, *args, **env):
         return subprocess.run([ROOT / 'script/run', '--wiki', '--binary', self.binary, '--dir', self.path, *args],
-                              capture_output=True, text=True, timeout=RUN_TIMEOUT, check=False)
+                              capture_output=True, text=True, timeout=RUN_TIMEOUT, check=False, env={**os.environ, **env})
 
     def ok(self, *args):
         done = self.run(*args)
@@ -66,7 +71,8 @@ def _policy(url):
 @scene
 def it_comes_up_twice_and_goes_down_whole(binary):
     with Folder(binary) as folder:
-        said = folder.ok('--pages', '16')
+        said = folder.ok('--pages', '16', '--mediawiki', VERSION)
+        check(f'MediaWiki {VERSION}, is in {folder.path}' in said, said)
         steps = re.findall(r'^(\w.*?) \.\.\. \d+\.\d s$', said, re.M)
         for step in ('installing MediaWiki', 'writing pages 1 to ', 'starting the server', 'having VisualEditor'):
             check(any(line.startswith(step) for line in steps), f'{step}, and how long: {said}')
@@ -85,6 +91,8 @@ def it_comes_up_twice_and_goes_down_whole(binary):
         eq(through, render, "the wiki's own address hands on")
         eq(_addresses(folder.ok('--pages', '16')), address, 'the addresses of a second run')
         eq(_get(address['render'])[1], render, 'the same server')
+        refused = folder.run('--mediawiki', OTHER)
+        eq((refused.returncode, f'was made with MediaWiki {VERSION}, not {OTHER}' in refused.stderr), (1, True), refused.stderr)
         folder.ok('--down')
         wait_until(lambda: not folder.running(), f'all have ended: {folder.running()}')
         eq(_addresses(folder.ok('--pages', '16')), address, 'the addresses after a restart')
@@ -99,10 +107,28 @@ def it_comes_up_twice_and_goes_down_whole(binary):
 def what_is_wrong_is_said(binary):
     with Folder(binary) as folder:
         for args, code, says in ((['--binary', '/nonexistent'], 1, 'is no program'), (['--bogus'], 2, 'unrecognized'),
-                                 (['--dir', '/tmp/a b'], 1, 'may hold only')):
+                                 (['--dir', '/tmp/a b'], 1, 'may hold only'),
+                                 (['--mediawiki', '1.12'], 1, 'there is no MediaWiki 1.12 to be had here, but 1.39 and 1.43'),
+                                 (['--mediawiki', '../x', '--down'], 1, 'there is no MediaWiki ../x')):
             done = folder.run(*args)
             eq(done.returncode, code, ' '.join(args))
             check(says in done.stderr, done.stderr)
+
+
+@scene
+def a_mirror_that_cannot_be_reached_is_told_and_leaves_nothing(binary):
+    with Folder(binary) as folder, tempfile.TemporaryDirectory() as away:
+        away = pathlib.Path(away)
+        apt, nobody = away / 'apt-get', ' '.join(f'-o Acquire::{scheme}::Proxy=http://127.0.0.1:1' for scheme in ('http', 'https'))
+        apt.write_text(f'#!/bin/sh\nexec {shutil.which("apt-get")} {nobody} "$@"\n')
+        apt.chmod(0o755)
+        path = f'{away}:{os.environ["PATH"]}'
+        done = folder.run('--mediawiki', NOT_INSTALLED, PATH=path, XDG_CACHE_HOME=str(away / 'cache'))
+        eq(done.returncode, 1, done.stderr)
+        check(re.search(r'script/run: fetching from http.* failed:\n', done.stderr), done.stderr)
+        check('127.0.0.1:1' in done.stderr, done.stderr)
+        eq(list((away / 'cache').rglob('*.deb')), [])
+        eq([path.name for path in (away / 'cache/palimpsest/mediawiki').iterdir()], [f'{NOT_INSTALLED}.lock'])
 
 
 main()

@@ -2,7 +2,8 @@
 """script/run --wiki: a real wiki with VisualEditor, and a server it loads and saves through, both on loopback.
 
 They stay up until script/run --wiki --down. Everything lives in the folder given with --dir: the wiki, the server's
-configuration, store, log and pid. Called again it starts what is not running and keeps the pages.
+configuration, store, log and pid. Called again it starts what is not running and keeps the pages. A folder keeps the
+version of MediaWiki that its wiki was made with.
 """
 import argparse
 import contextlib
@@ -14,8 +15,8 @@ import subprocess
 import sys
 import time
 
-from wiki import (ADMIN, DOMAIN, PASSWORD, Steps, Wiki, WikiError, editor_is_wired, free_port, is_free, quote, tail,
-                  version)
+from mediawiki import SUITES, check_version, editor_is_wired
+from wiki import ADMIN, DOMAIN, PASSWORD, Steps, Wiki, WikiError, free_port, is_free, quote, tail
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 READY_TIMEOUT = 90
@@ -25,9 +26,9 @@ END_TIMEOUT = 90
 class Instance:
     """The server beside one wiki."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, version=None):
         self.folder = pathlib.Path(folder).resolve()
-        self.wiki = Wiki(self.folder / 'wiki')
+        self.wiki = Wiki(self.folder / 'wiki', version=version)
 
     def pid(self):
         """The server's pid, or None when it is not running: another program may have got its number."""
@@ -100,13 +101,15 @@ class Instance:
             self.wiki.down()
 
     def describe(self, binary):
-        base, page = self.wiki.base, 'Edited_page'
-        if not editor_is_wired():
-            say('\nVisualEditor of MediaWiki %d.%d asks no server beside the wiki: it edits, and the server does not hear '
-                'of it. All else below goes through the server.' % version())
+        base, page, version = self.wiki.base, 'Edited_page', self.wiki.mediawiki.version()
+        through = ', through Palimpsest'
+        if not editor_is_wired(version):
+            through = ''
+            say(f'\nVisualEditor of MediaWiki {version} asks no server beside the wiki: it edits, and the server does not hear '
+                'of it. All else below goes through the server.')
         say(f"""
 read      {base}/wiki/Main_Page
-edit      {base}/wiki/{page}?veaction=edit     VisualEditor, through Palimpsest; no log-in is needed
+edit      {base}/wiki/{page}?veaction=edit     VisualEditor{through}; no log-in is needed
 diff      {base}/wiki/{page}?diff=cur&diffmode=visual
 pages     {base}/wiki/Special:AllPages
 log in    {base}/wiki/Special:UserLogin as {ADMIN}, password {PASSWORD}
@@ -125,8 +128,8 @@ that long. What of it is stored, and how long ago the wiki was asked:
 
 $ {binary} fresh why {DOMAIN} {page}
 
-The wiki is in {self.wiki.folder}, the server's configuration, store and log beside it.
-End it with: script/run --wiki --down""")
+The wiki, MediaWiki {version}, is in {self.wiki.folder}, the server's configuration, store and log beside it.
+End it with: script/run --wiki --down --dir {self.folder}""")
 
 
 def say(text):
@@ -138,13 +141,17 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--wiki', action='store_true', help=argparse.SUPPRESS)
     parser.add_argument('--down', action='store_true', help='end it; the wiki and the store stay')
-    parser.add_argument('--dir', default=ROOT / 'build/wiki', help='where it lives [build/wiki]')
+    parser.add_argument('--mediawiki', metavar='VERSION', help=f'{" or ".join(SUITES)}; fetched from the mirror of Debian when '
+                        "the machine's own Debian has another [the machine's own]")
+    parser.add_argument('--dir', help='where it lives [build/wiki; build/wiki-VERSION with --mediawiki]')
     parser.add_argument('--binary', help='run this program instead of building one')
     parser.add_argument('--pages', type=int, default=200, help='how many pages the wiki gets at least [200]')
     args = parser.parse_args()
     steps = Steps(sys.stdout)
     try:
-        instance = Instance(args.dir)
+        check_version(args.mediawiki)
+        folder = args.dir or ROOT / ('build/wiki' if args.mediawiki is None else f'build/wiki-{args.mediawiki}')
+        instance = Instance(folder, args.mediawiki)
         if args.down:
             steps('ending the server and the wiki')
             instance.down()

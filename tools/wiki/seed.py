@@ -14,7 +14,6 @@ import subprocess
 import tarfile
 import tempfile
 
-CHANGELOG = pathlib.Path('/usr/share/doc/mediawiki/changelog.gz')
 REVISIONS_MAX = 5
 SEED = 1
 
@@ -40,22 +39,22 @@ ODD = {
 }
 
 
-def _changelog():
+def _changelog(file):
     """Its text; from a package fetched anew where the system leaves documentation out."""
-    if CHANGELOG.exists():
-        return gzip.decompress(CHANGELOG.read_bytes()).decode('utf-8', 'replace')
+    if file.exists():
+        return gzip.decompress(file.read_bytes()).decode('utf-8', 'replace')
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(['apt-get', '-qq', 'download', 'mediawiki'], cwd=folder, check=True)
         package, = pathlib.Path(folder).glob('mediawiki_*.deb')
         files = subprocess.run(['dpkg-deb', '--fsys-tarfile', package], stdout=subprocess.PIPE, check=True).stdout
         with tarfile.open(fileobj=io.BytesIO(files)) as tar:
-            return gzip.decompress(tar.extractfile(f'.{CHANGELOG}').read()).decode('utf-8', 'replace')
+            return gzip.decompress(tar.extractfile(f'.{file}').read()).decode('utf-8', 'replace')
 
 
-def _releases():
+def _releases(changelog):
     """(title, lines) of each release."""
     found, title, lines, seen = [], None, [], {}
-    for line in _changelog().splitlines(keepends=True) + ['= MediaWiki 0 =\n']:
+    for line in changelog.splitlines(keepends=True) + ['= MediaWiki 0 =\n']:
         heading = re.match(r'^={1,2} *(MediaWiki [0-9][^=]*?) *={1,2}\s*$', line)
         if not heading:
             lines.append(line)
@@ -79,7 +78,8 @@ def fill(wiki, pages, say):
     say('writing templates and odd pages')
     for title, text in {**TEMPLATES, **ODD}.items():
         wiki.edit(title, text, 'seed')
-    releases, previous = _releases()[:max(0, pages - len(TEMPLATES) - len(ODD) - 1)], 'Main Page'
+    releases = _releases(_changelog(wiki.mediawiki.changelog))[:max(0, pages - len(TEMPLATES) - len(ODD) - 1)]
+    previous = 'Main Page'
     for index, (title, lines) in enumerate(releases):
         if index % 50 == 0:
             say(f'writing pages {index + 1} to {min(index + 50, len(releases))} of {len(releases)}, with revisions')

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""A real MediaWiki 1.39 with Parsoid and VisualEditor, of Debian's packages, in a folder and on loopback.
+"""A real MediaWiki with Parsoid and VisualEditor, of Debian's packages, in a folder and on loopback.
 
-  wiki.py up DIR [--pages N]              makes it (or starts it again), fills it, prints its address last
+  wiki.py up DIR [--pages N] [--mediawiki VERSION]
+                                          makes it (or starts it again), fills it, prints its address last
   wiki.py down DIR                        ends what `up` started; the wiki stays
   wiki.py remove DIR                      down, then removes the folder
   wiki.py wire DIR URL [DOMAIN]           VisualEditor loads and saves through the server at URL, as DOMAIN there
   wiki.py unwire DIR                      VisualEditor asks Parsoid itself again
   wiki.py maintenance DIR SCRIPT [ARG]... one of MediaWiki's maintenance scripts, as refreshLinks.php
 
-The packages come from script/deps wiki. nginx and php-fpm run as whoever calls this, from configuration in DIR,
-without any service manager; what runs is known by DIR/run/*.pid. `up` twice changes nothing.
+The packages come from script/deps wiki, another VERSION of MediaWiki from mediawiki.py. nginx and php-fpm run as whoever
+calls this, from configuration in DIR, without any service manager; what runs is known by DIR/run/*.pid. `up` twice
+changes nothing.
 """
 import argparse
 import contextlib
@@ -28,13 +30,14 @@ import sys
 import time
 import urllib.parse
 
+import mediawiki
 import seed
+from mediawiki import WikiError
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 from ports import free_port                   # noqa: E402  pylint: disable=wrong-import-position
 
-CODE = pathlib.Path('/usr/share/mediawiki')   # where Debian's package puts MediaWiki
 DOMAIN = 'localhost'                          # the wiki's name at the server; the command line's default, too
 ORIGIN_DOMAIN = '127.0.0.1'                   # as Parsoid knows it: the host of the wiki's own address
 ADMIN, PASSWORD = 'Admin', 'a-test-password-1'
@@ -44,21 +47,6 @@ END_TIMEOUT = 60
 CALL_TIMEOUT = 120
 SOCKET_PATH_MAX = 100                         # of sockaddr_un's 108
 FOLDERS = ('run', 'run/nginx.d', 'log', 'data', 'cache', 'images', 'tmp', 'settings.d')
-
-
-def version():
-    """(major, minor) of the MediaWiki that is installed."""
-    found = re.search(r"'MW_VERSION', '(\d+)\.(\d+)", (CODE / 'includes/Defines.php').read_text())
-    return int(found[1]), int(found[2])
-
-
-def editor_is_wired():
-    """Whether VisualEditor can be told of a server: MediaWiki 1.41 took VirtualRESTService away, and the settings with it."""
-    return version() < (1, 41)
-
-
-class WikiError(Exception):
-    """What could not be done, for a person."""
 
 
 class Steps:
@@ -162,11 +150,17 @@ class Session:
 
 
 class Wiki:
-    """One wiki in one folder. Used by script/run, scenes, the browser test and benchmarks alike."""
+    """One wiki in one folder. Used by script/run, scenes, the browser test and benchmarks alike.
 
-    def __init__(self, folder, database=None):
-        """database: instead of SQLite (mariadb.py)."""
+    version: of MediaWiki; None is the one that the folder's wiki was made with, or else the machine's own.
+    database: instead of SQLite (mariadb.py)."""
+
+    def __init__(self, folder, database=None, version=None):
         self.folder = pathlib.Path(folder).resolve()
+        self.version = self._made_with() or version
+        if version not in (None, self.version):
+            raise WikiError(f'the wiki in {self.folder} was made with MediaWiki {self.version}, not {version}')
+        mediawiki.check_version(self.version)
         self.database, self.headers = database, {} if database is None else database.headers
         self._session = Session(self)
         if not re.fullmatch(r'[A-Za-z0-9_./+-]+', str(self.folder)):
@@ -176,6 +170,15 @@ class Wiki:
 
     def __truediv__(self, name):
         return self.folder / name
+
+    def _made_with(self):
+        with contextlib.suppress(OSError):
+            return (self / 'version').read_text().strip()
+        return None
+
+    @property
+    def mediawiki(self):
+        return mediawiki.choose(self.version)
 
     # ---- the processes
 
@@ -228,6 +231,7 @@ class Wiki:
         with open(self / 'run/lock', 'w', encoding='ascii') as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not self.is_up():
+                mediawiki.choose(self.version, say)
                 fpm = self._programs()
                 self.down()
                 self._choose_port()
@@ -243,11 +247,10 @@ class Wiki:
             self._fill(pages, say)
         return self
 
-    @staticmethod
-    def _programs():
+    def _programs(self):
         """The newest php-fpm; what is missing is said."""
         fpm = sorted(glob.glob('/usr/sbin/php-fpm*'))
-        missing = [name for name, there in (('mediawiki', (CODE / 'rest.php').exists()), ('php-fpm', fpm),
+        missing = [name for name, there in (('mediawiki', self.mediawiki.version()), ('php-fpm', fpm),
                                             ('php', shutil.which('php')), ('nginx', shutil.which('nginx') or
                                              os.access('/usr/sbin/nginx', os.X_OK))) if not there]
         if missing:
@@ -288,7 +291,7 @@ class Wiki:
         log = self / 'log/install.log'
         with open(log, 'w', encoding='utf-8') as out:
             done = subprocess.run(
-                ['php', CODE / 'maintenance/install.php', '--confpath', new, *self._database_arguments(),
+                ['php', self._script('install.php'), '--confpath', new, *self._database_arguments(),
                  '--server', self.base, '--scriptpath', '/w', '--lang', 'en', '--pass', PASSWORD, '--skins', 'Vector',
                  'Test wiki', ADMIN],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
@@ -303,9 +306,10 @@ class Wiki:
         if self.database is None:       # readers must not wait for the writer
             self._run('wal', ['php', '-r', '(new SQLite3($argv[1]))->exec("PRAGMA journal_mode=WAL");',
                               self / 'data/wiki.sqlite'])
+        (self / 'version').write_text(f'{self.mediawiki.version()}\n')
         staged.rename(self / 'LocalSettings.php')
         try:
-            self._run('update', ['php', CODE / 'maintenance/update.php', '--quick'])
+            self._run('update', ['php', self._script('update.php'), '--quick'])
         except WikiError:
             (self / 'LocalSettings.php').unlink()
             raise
@@ -314,7 +318,7 @@ class Wiki:
     def _start(self, fpm):
         shutil.copy(HERE / 'settings.php', self / 'settings.php')
         root = os.geteuid() == 0
-        values = {'dir': self.folder, 'code': CODE, 'workers': READERS, 'port': self.port}
+        values = {'dir': self.folder, 'code': self.mediawiki.code, 'workers': READERS, 'port': self.port}
         (self / 'run/php-fpm.conf').write_text(fill_in('php-fpm.conf', {**values, 'user': 'user = root\ngroup = root'
                                                                         if root else ''}))
         (self / 'run/nginx.conf').write_text(fill_in('nginx.conf', {**values, 'user': 'user root;' if root else ''}))
@@ -453,8 +457,11 @@ class Wiki:
             raise WikiError(f'Parsoid: {title} {rev}: {status} {body[:300]!r}')
         return json.loads(body)
 
+    def _script(self, name):
+        return self.mediawiki.code / 'maintenance' / name
+
     def maintenance(self, script, *args):
-        command = ['php', CODE / 'maintenance' / script, *args]
+        command = ['php', self._script(script), *args]
         return subprocess.run(command, env=self._environment(), check=False).returncode
 
 
@@ -468,6 +475,7 @@ def main():
     for name in ('up', 'down', 'remove', 'wire', 'unwire', 'maintenance'):
         verbs.add_parser(name).add_argument('dir')
     verbs.choices['up'].add_argument('--pages', type=int, default=200)
+    verbs.choices['up'].add_argument('--mediawiki', metavar='VERSION')
     verbs.choices['wire'].add_argument('url')
     verbs.choices['wire'].add_argument('domain', nargs='?', default=DOMAIN)
     verbs.choices['maintenance'].add_argument('script')
@@ -475,7 +483,7 @@ def main():
     args = parser.parse_args()
     steps = Steps(sys.stderr)
     try:
-        wiki = Wiki(args.dir)
+        wiki = Wiki(args.dir, version=getattr(args, 'mediawiki', None))
         if args.verb == 'up':
             wiki.up(args.pages, steps)
             steps.end()
