@@ -1,6 +1,7 @@
 """Goal: a real wiki is read and edited through the server as through Parsoid itself. Method: a real MediaWiki with
 Parsoid and VisualEditor's own server side (api.php), which loads and saves through the server under test; what comes of
 it is compared with what Parsoid gives and with what was typed. scene_editor.py does the same with a browser."""
+import contextlib
 import json
 import re
 import threading
@@ -279,8 +280,11 @@ def red_links_are_brought_up_to_date_and_older_versions_are_not_had(binary):
         eq(transform('html', {'updates': {'redlinks': True}}, {**tag, **old}).status, 406)  # in Parsoid's own words
         eq(wired.get(f'/page/html/{quote(title)}?redirect=false', old).status, 406)
         variant = transform('html', {'updates': {'variant': {'target': 'sr-el'}}}, tag)
-        eq(variant.status, 400, variant.body)   # the wiki is English
-        check(b'LanguageConversion' in variant.body, variant.body)
+        if editor_is_wired(wired.wiki.version):     # the wiki is English
+            eq(variant.status, 400, variant.body)
+            check(b'LanguageConversion' in variant.body, variant.body)
+        else:                                       # whose documents have no variants since: they stay as they are
+            eq((variant.status, variant.body), (200, page.body))
 
 
 @scene
@@ -428,6 +432,8 @@ def core_routes_are_read_anew_and_what_they_cannot_save_is_not_opened(binary):
         wired.asked('POST /w/api.php.action=purge')
         refused = wired.get('/page/html/Core_routes?redirect=false&stash=true')
         check(refused.status == 400 and b'could not be saved' in refused.body, refused.body)
+        if not editor_is_wired(wiki.version):
+            return
         try:
             load(wired, 'Core_routes', oldid=rev)
         except WikiError as error:
@@ -436,33 +442,43 @@ def core_routes_are_read_anew_and_what_they_cannot_save_is_not_opened(binary):
             check(False, 'it was opened')
 
 
-@scene
-def core_transforms_are_used_but_for_saves_that_would_change_more_than_was_typed(binary):
-    """Core has them from 1.41 on. Here the same handlers of 1.39 stand under the address that they have since."""
-    wiki = the_wiki()
+@contextlib.contextmanager
+def core_transforms(wiki):
+    """Core has them from 1.41 on. Where it does not, the same handlers of 1.39 stand under the address that they have since."""
+    probe = '/w/rest.php/v1/transform/wikitext/to/html'
+    if not editor_is_wired(wiki.version):
+        eq(wiki.request('GET', probe)[0], 405)
+        yield
+        return
     routes = json.loads((wiki.mediawiki.code / 'includes/Rest/coreDevelopmentRoutes.json').read_text())
     routes = [{**route, 'path': route['path'].replace('/coredev/v0/', '/v1/')} for route in routes
               if '/transform/' in route['path']]
     (wiki / 'settings.d/transforms.json').write_text(json.dumps(routes))
     setting = wiki / 'settings.d/transforms.php'
     setting.write_text("<?php $wgRestAPIAdditionalRouteFiles[] = __DIR__ . '/transforms.json';")
-    probe = '/w/rest.php/v1/transform/wikitext/to/html'
     try:
         wait_until(lambda: wiki.request('GET', probe)[0] == 405, 'core has transforms')
-        with Wired(binary, domains=core_routes()) as wired:
-            rev = wiki.edit('Core saves', TEXT % 'Note|x')
-            html = wired.get('/page/html/Core_saves').body.decode()
-            eq(post(wired, f'html/to/wikitext/Core_saves/{rev}', {'html': html}, {}).status, 404)
-            core = wiki.request('POST', f'/w/rest.php/v1/transform/html/to/wikitext/Core_saves/{rev}',
-                                {'Content-Type': 'application/json'}, json.dumps({'html': html}))
-            check(core[0] == 200 and core[2].decode().strip() != wiki.source('Core saves'), 'core changes nothing: allow it')
-            new = post(wired, 'html/to/wikitext/Core_new/0', {'html': '<p>new</p><ul><li>one</li></ul>'}, {})
-            eq((new.status, new.body.decode().strip()), (200, 'new\n\n* one'))
-            shown = post(wired, 'wikitext/to/html/Core_saves', {'wikitext': "''x''", 'body_only': True}, {})
-            check(shown.status == 200 and b'<i' in shown.body, shown.body)
+        yield
     finally:
         setting.unlink()
         wait_until(lambda: wiki.request('GET', probe)[0] == 404, 'core has none')
+
+
+@scene
+def core_transforms_are_used_but_for_saves_that_would_change_more_than_was_typed(binary):
+    wiki = the_wiki()
+    with core_transforms(wiki), Wired(binary, domains=core_routes()) as wired:
+        rev = wiki.edit('Core saves', TEXT % 'Note|x')
+        html = wired.get('/page/html/Core_saves').body.decode()
+        eq(post(wired, f'html/to/wikitext/Core_saves/{rev}', {'html': html}, {}).status, 404)
+        if editor_is_wired(wiki.version):   # a newer core finds the data of the render that its cache happens to hold
+            core = wiki.request('POST', f'/w/rest.php/v1/transform/html/to/wikitext/Core_saves/{rev}',
+                                {'Content-Type': 'application/json'}, json.dumps({'html': html}))
+            check(core[0] == 200 and core[2].decode().strip() != wiki.source('Core saves'), 'core changes nothing: allow it')
+        new = post(wired, 'html/to/wikitext/Core_new/0', {'html': '<p>new</p><ul><li>one</li></ul>'}, {})
+        eq((new.status, new.body.decode().strip()), (200, 'new\n\n* one'))
+        shown = post(wired, 'wikitext/to/html/Core_saves', {'wikitext': "''x''", 'body_only': True}, {})
+        check(shown.status == 200 and b'<i' in shown.body, shown.body)
 
 
 @scene
