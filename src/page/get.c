@@ -321,10 +321,12 @@ static enum page_get_state judge_nothing(struct page_get *g)
     return get_end_why(g, g->why == ERR_NOT_FOUND ? GOT_NOTHING : GOT_GONE, g->why, NULL);
 }
 
-/* Is it asked for to be edited, without what a save needs of the wiki's own? */
+/* Is it asked for to be edited, and the wiki made it without what a save needs? What somebody put
+ * is kept as it is. */
 static bool cannot_be_saved(const struct page_get *g)
 {
-    return looks_for_data(g) && g->read.contents[DATA_WANTED] == NULL;
+    return looks_for_data(g) && g->read.contents[DATA_WANTED] == NULL &&
+           g->read.render.made.said > 0;
 }
 
 enum page_get_state get_found(struct page_get *g)

@@ -285,14 +285,15 @@ def what_could_not_be_saved_is_refused_before_anybody_types(binary):
 @scene
 def what_is_no_wikitext_is_read_and_not_opened(binary):
     with Origin() as origin:
-        origin.page('Module:A', (7, 'return 1'))
+        origin.page('Module:A', (6, 'return 0'), (7, 'return 1'))
         origin.no_wikitext.add('Module:A')
         with page_server(binary, *origin.options('localhost'), *FORGETFUL) as server:
             shown = get(server, 'Module:A', query='?redirect=false')
             eq(shown.body, b'<div class="mw-highlight"><pre>return 1</pre></div>')
             eq(get(server, 'Module:A').headers['cache-status'], 'palimpsest; hit; detail=trusted')
             rev, tid = shown.headers['ETag'].strip('"').split('/')
-            for where in ((), (rev,), (rev, tid)):
+            check(b'return 0' in get(server, 'Module:A', 6).body, 'an older one')
+            for where in ((), (6,), (rev,), (rev, tid)):
                 refused = get(server, 'Module:A', *where, query='?redirect=false&stash=true', status=400)
                 check('could not be saved' in problem(refused, 400, 'bad_request#stash')['detail'], refused.body)
                 problem(get(server, 'Module:A', *where, content='data-parsoid', status=404), 404, 'not_found#content')
