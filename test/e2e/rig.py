@@ -122,6 +122,16 @@ class Wired:
         return self.server.request('GET', BASE + path, headers)
 
 
+def log_in_with(wiki, setting, text):
+    """The administrator's session under one more file of settings, which goes again when the wiki does not answer with it."""
+    setting.write_text(text)
+    try:
+        return wiki.log_in()
+    except BaseException:
+        setting.unlink()
+        raise
+
+
 class Pair:
     """Two servers with small bounds that share a Redis, in front of the wiki. origin: more of their options for it.
     knowing: each is told where the other is asked for its renders. rights: more that administrators of the wiki get."""
@@ -130,12 +140,6 @@ class Pair:
         self.wiki = the_wiki()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='pair-', dir=self.wiki / 'tmp'))
         self.setting = self.wiki / 'settings.d/pair.php'
-        self.setting.write_text(f"""<?php
-            $wgEnableUploads = true;
-            $wgPageLanguageUseDB = true;
-            foreach ( {json.dumps(['suppressrevision', 'suppressredirect', *rights])} as $right ) {{
-                $wgGroupPermissions['sysop'][$right] = true;
-            }}""")
         self.redis = Redis()
         domains = {DOMAIN: {'origin': {'kind': 'parsoid', 'url': f'{self.wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN,
                                        'trust_ttl': f'{TRUST_TTL}s', 'trust_max': f'{TRUST_MAX}s', 'check_wait': '30s',
@@ -147,7 +151,12 @@ class Pair:
         self.servers = [Server(binary, '--config', self.folder / 'server.yaml', '--listen', f'127.0.0.1:{port}',
                                *(self._known_at(port) if knowing else ()))
                         for port in (free_port(), free_port())]
-        self.admin = self.wiki.log_in()
+        self.admin = log_in_with(self.wiki, self.setting, f"""<?php
+            $wgEnableUploads = true;
+            $wgPageLanguageUseDB = true;
+            foreach ( {json.dumps(['suppressrevision', 'suppressredirect', *rights])} as $right ) {{
+                $wgGroupPermissions['sysop'][$right] = true;
+            }}""")
 
     def _known_at(self, port):
         return ('--set', f'servers.advertise=http://127.0.0.1:{port}', '--set', f'servers.secret_file={self.folder / "secret"}')
@@ -187,9 +196,8 @@ class Told:
                                                         'change': {'purge_listen': '127.0.0.1:0'}}))
         self.server = Server(binary, '--config', folder / 'server.yaml')
         self.setting = self.wiki / 'settings.d/told.php'
-        self.setting.write_text("<?php foreach ( [ 'suppressrevision', 'suppressredirect' ] as $right ) "
-                                "{ $wgGroupPermissions['sysop'][$right] = true; }\n" + settings(self))
-        self.admin = self.wiki.log_in()
+        self.admin = log_in_with(self.wiki, self.setting, "<?php foreach ( [ 'suppressrevision', 'suppressredirect' ] as $right ) "
+                                 "{ $wgGroupPermissions['sysop'][$right] = true; }\n" + settings(self))
 
     def __enter__(self):
         return self
