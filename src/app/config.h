@@ -38,6 +38,7 @@ struct config_domain {
     const char *article_path;       /* page/wiki_url.h */
     int64_t sweep_period_ns;        /* in which it is asked about all titles */
     enum page_rerender rerender;
+    struct page_rerender_limits rerenders;
     int64_t rerender_after_ns; /* NEVER: none is too old for its age alone */
 };
 /* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches

@@ -167,6 +167,18 @@ static void print_trust(const json_t *doc)
     out_pair(stdout, "trust", str_of(line));
 }
 
+/* Is it made anew without a reader? */
+static void print_line(const json_t *anew)
+{
+    char line[CELL_BYTES];
+    if (!json_is_object(anew))
+        return;
+    bool waits = str_eq(text_of(anew, "state"), STR("waits"));
+    (void)snprintf(line, sizeof line, "number %lld of %lld that wait for it",
+                   count_of(anew, "place"), count_of(anew, "of")); /* fits */
+    out_pair(stdout, "  made anew", waits ? str_of(line) : STR("now"));
+}
+
 static void print_bucket(const json_t *bucket)
 {
     const json_t *under = json_object_get(bucket, "made_under");
@@ -184,6 +196,7 @@ static void print_bucket(const json_t *bucket)
     }
     out_pair(stdout, "  state", state);
     out_pair(stdout, "  reader gets", text_of(bucket, "reader"));
+    print_line(json_object_get(bucket, "anew"));
 }
 
 static void print_why(const json_t *doc)

@@ -482,7 +482,8 @@ const struct cli_verb cli_verbs[] = {
       .summary = "have all pages of a domain rendered anew, each by its next reader",
       .prose = "All that the server rendered of the domain before now counts as too old, also "
                "after a restart: its next reader "
-               "has it made anew. For what the wiki tells nobody of: its configuration, messages "
+               "has it made anew, or the server itself where origin.rerender is at_once or paced. "
+               "For what the wiki tells nobody of: its configuration, messages "
                "of its interface.",
       .options = fresh_redo_options,
       .run = verb_fresh_redo },

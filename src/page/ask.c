@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "page/behind.h"
+#include "page/remake.h"
 #include "page/trusted.h"
 
 static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
@@ -165,6 +166,12 @@ static void ask_again(struct page_ask *a)
     page_check_start(&a->check);
 }
 
+/* Then its maker looks for what is old of the title, once it is stored. */
+static bool makes_latest(const struct page_ask *a)
+{
+    return a->want == WANT_RENDER && !a->target->has_rev;
+}
+
 static void heard(struct store_call *c)
 {
     struct page_ask *a = CONTAINER_OF(c, struct page_ask, hear.call);
@@ -181,6 +188,8 @@ static void heard(struct store_call *c)
         page_word_tell(a->service, a->target->domain, a->target->title, &a->word);
     if (c->why == ERR_OK && a->service->trust != NULL && (a->has_word || a->marks_count > 0))
         trust(a);
+    if (c->why == ERR_OK && a->has_word && a->hear.is == WORD_NEWS && !makes_latest(a))
+        page_remake_heard(a->service, a->target->domain, a->target->title);
     ask_over(a);
 }
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "loop/loop.h"
 #include "page/check_impl.h"
+#include "page/remake.h"
 #include "page/tell.h"
 
 #include <stdlib.h>
@@ -186,6 +187,8 @@ static void end_current(struct check_call *call)
     } else {
         tell(call);
         a->became = trust(call, a) ? CHECK_HEARD : CHECK_LAGS;
+        if (of_word && a->became == CHECK_HEARD)
+            page_remake_heard(call->service, call->domain, call->hear.title);
         a->news = call->hear.changed || (of_word && call->hear.is == WORD_NEWS && call->hear.had);
     }
 }

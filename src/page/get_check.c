@@ -190,7 +190,7 @@ bool get_check_look(struct page_get *g)
 bool get_is_unsettled(const struct page_get *g)
 {
     return !names_revision(g) && g->read.dated == DATED_UNSETTLED && get_can_be_made(g) &&
-           g->target.domain->rerender == RERENDER_ON_READ;
+           g->target.domain->rerender != RERENDER_NEVER;
 }
 
 /* Made once more behind the answer, when that may tell. */
@@ -200,7 +200,7 @@ static void settle_behind(const struct page_get *g)
     t.title = g->read.which.title;
     if (get_is_unsettled(g) && g->how == HOW_HIT && (g->flags & GET_ONLY_CACHED) == 0 &&
         !store_time_before(clock_store(g->service->clock), title_settles_at(&g->read.word)))
-        page_remake(g->service->remakes, &t, &g->seen);
+        page_remake(g->service->remakes, &t);
 }
 
 /* The wiki was asked before it began to make it, which others may have asked for long ago. */

@@ -292,22 +292,36 @@ static struct look *look_at(struct page_looks *l, const struct page_domain *d, s
     return k;
 }
 
+static bool is_looked_at(const struct page_service *s, const struct page_domain *d, str title)
+{
+    return s->looks != NULL && page_is_asked(s, d) && title.n > 0 &&
+           title.n <= PAGE_TITLE_BYTES_MAX;
+}
+
 bool page_look(const struct page_service *s, const struct page_domain *d, str title,
                const struct title_bound *bound)
 {
-    struct page_looks *l = s->looks;
     const struct title_bound b = bound == NULL ? (struct title_bound){ .rev = 0 } : *bound;
-    if (l == NULL || !page_is_asked(s, d) || title.n == 0 || title.n > PAGE_TITLE_BYTES_MAX)
+    if (!is_looked_at(s, d, title))
+        return true;
+    page_look_tell(s, d, title, &b);
+    return page_look_told(s, d, title, &b);
+}
+
+bool page_look_told(const struct page_service *s, const struct page_domain *d, str title,
+                    const struct title_bound *bound)
+{
+    struct page_looks *l = s->looks;
+    if (!is_looked_at(s, d, title))
         return true;
     MAGIC_CHECK(l, LOOKS_MAGIC);
     const struct trust_key key = { .domain = d->number, .title = title };
-    bool doubted = page_trust_doubt(s->trust, &key, clock_store(s->clock), &b);
-    page_look_tell(s, d, title, &b);
+    bool doubted = page_trust_doubt(s->trust, &key, clock_store(s->clock), bound);
     looks_lock(l);
     struct look *k = look_at(l, d, title);
     if (k != NULL) {
-        look_bind(k, &b);
-        k->recheck |= b.rev == 0 && b.touched == 0;
+        look_bind(k, bound);
+        k->recheck |= bound->rev == 0 && bound->touched == 0;
         k->doubted |= doubted;
     }
     bool wanted = batch_wanted(l);

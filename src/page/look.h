@@ -42,6 +42,11 @@ void page_looks_free(struct page_looks **lp);
 bool page_look(const struct page_service *s, const struct page_domain *d, str title,
                const struct title_bound *bound);
 
+/* The same, and no other server is told: another has told this one. bound: all 0: nothing is
+ * known. */
+bool page_look_told(const struct page_service *s, const struct page_domain *d, str title,
+                    const struct title_bound *bound);
+
 /* Of the whole; read anywhere. */
 struct look_figures {
     uint64_t looked;    /* titles that were stored, and asked for */

@@ -22,6 +22,7 @@
 #include "page/headers.h"
 #include "page/hop.h"
 #include "page/old.h"
+#include "page/remake.h"
 #include "page/tell.h"
 #include "page/travel.h"
 #include "page/trusted.h"
@@ -144,6 +145,8 @@ void make_finish(struct make *m)
         m->flags |= MAKE_TOLD;
         m->name = m->value->name;
     }
+    if (made && (m->flags & MAKE_SETTLES) == 0) /* else it is the line's own */
+        page_remake_heard(m->service, m->target.domain, m->target.title);
     m->value = NULL; /* it is the flight's; another lease may make us start once more */
     flight_finish(m->flight, m->why, value, m->keep, &m->note);
 }
@@ -541,6 +544,13 @@ static struct make *make_new(const struct page_service *s, const struct page_wis
     return NULL;
 }
 
+/* How long ago that was. */
+static int64_t since_ago_ms(const struct page_service *s, const struct page_wish *wish)
+{
+    int64_t ns = clock_store(s->clock).ns - wish->since.ns;
+    return wish->since.ns == STORE_TIME_ZERO.ns || ns < 0 ? 0 : ns / NS_PER_MS;
+}
+
 err page_make(const struct page_service *s, const struct page_wish *wish, struct flight_waiter *w)
 {
     char key[FLIGHT_KEY_BYTES_MAX];
@@ -557,6 +567,7 @@ err page_make(const struct page_service *s, const struct page_wish *wish, struct
                                   .ctx = m,
                                   .keep_idle = true,
                                   .fresh = wish->fresh,
+                                  .fresh_ago_ms = since_ago_ms(s, wish),
                                   .travels = page_contents_travel(wish->domain),
                                   .source = render_source(wish->domain->origin, WANT_RENDER),
                                   .share = { .fresh_ms = TRAVEL_MS,

@@ -47,7 +47,9 @@ struct page_wish {
     bool fresh;   /* what is stored is too old */
     bool take;  /* what another server made a moment ago, or ERR_NOT_FOUND: nothing is made here */
     bool dated; /* with fresh: by the wiki's word alone, unless it was made anew meanwhile */
-    bool settles; /* with dated: because it was made too soon after a touch */
+    bool settles; /* with dated: because it was made too soon after a touch, too */
+    /* With fresh: what another server began since then will do; ZERO: what is begun from now on */
+    store_time since;
     /* As it was seen before it was looked for in vain; NULL: nobody looked. Borrowed until
      * page_make returns */
     const struct page_seen *seen;

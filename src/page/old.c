@@ -18,9 +18,29 @@ enum page_old page_old(const struct page_domain *d, const struct page_read *r, s
 {
     if (r->heard && !r->word.missing && r->word.rev > r->render.name.rev)
         return OLD_NEWER;
-    if (r->dated == DATED_TOUCHED && d->rerender == RERENDER_ON_READ)
+    if (r->dated == DATED_TOUCHED && d->rerender != RERENDER_NEVER)
         return OLD_TOUCHED;
     if (is_told(d, &r->render))
         return OLD_TOLD;
     return store_time_before(now, page_old_at(d, &r->render)) ? OLD_NOT : OLD_AGED;
+}
+
+/* A newer revision is not waited for: what its own edit touched is settled. */
+struct page_anew page_old_anew(const struct page_domain *d, const struct page_read *r,
+                               store_time now)
+{
+    store_time settles = title_settles_at(&r->word);
+    switch (page_old(d, r, now)) {
+    case OLD_NEWER:
+        return (struct page_anew){ .is = true, .due = now, .since = r->word.asked_at };
+    case OLD_TOUCHED:
+        return (struct page_anew){ .is = true, .due = settles, .since = r->word.asked_at };
+    case OLD_TOLD:
+        return (struct page_anew){ .is = true, .due = now, .since.ns = atomic_load(d->redo_ns) };
+    case OLD_AGED:
+    case OLD_NOT:
+        break;
+    }
+    return (
+        struct page_anew){ .is = r->dated == DATED_UNSETTLED, .due = settles, .since = settles };
 }

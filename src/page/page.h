@@ -57,9 +57,15 @@ struct page_settings {
     unsigned stash_per_s_max;  /* of one client; 0: no limit */
 };
 
-/* Who makes a render anew whose page was touched since, at the same revision: its next reader, or
- * nobody. */
-enum page_rerender { RERENDER_ON_READ, RERENDER_NEVER };
+/* Who makes a render anew that the wiki's word calls old: its next reader; the server that heard
+ * the word, at once, or so many in a second; or nobody, when its page was touched at the same
+ * revision. What the server is to make, a reader who comes before has made. */
+enum page_rerender { RERENDER_ON_READ, RERENDER_AT_ONCE, RERENDER_PACED, RERENDER_NEVER };
+/* Of what the server makes by itself (remake.h). */
+struct page_rerender_limits {
+    unsigned concurrency; /* at once */
+    unsigned rate;        /* PACED: begun in a second */
+};
 /* The last line in the log; failures since. */
 struct page_failures {
     mono at;
@@ -77,6 +83,7 @@ struct page_domain {
     struct wiki_place place; /* what purges and events call it */
     int64_t sweep_period_ns; /* all its titles are asked about in so long; 0, NEVER: not */
     enum page_rerender rerender;
+    struct page_rerender_limits rerenders; /* as of the start: page_remakes_limit */
     int64_t rerender_after_ns;      /* one so old is made anew, too; 0, NEVER: for this alone not */
     _Atomic int64_t *redo_ns;       /* store_time: one made before this, too (redo.h); NULL: none */
     struct metric *visible;         /* how long changes took to be stored; NULL: nobody counts */
@@ -136,6 +143,8 @@ const struct page_domain *page_domain_find(const struct page_service *s, str nam
 const struct page_settings *page_settings_find(const struct page_service *s, str name);
 /* Is the wiki asked whether what is stored is still what it has? */
 bool page_is_asked(const struct page_service *s, const struct page_domain *d);
+/* Is what its words call old made anew without a reader? */
+bool page_rerenders(const struct page_service *s, const struct page_domain *d);
 /* May what stands under its titles go to other servers? Not that of a private wiki; words, marks
  * and purges do. */
 bool page_contents_travel(const struct page_domain *d);

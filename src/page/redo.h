@@ -1,6 +1,7 @@
 /* redo.h - all renders of a domain that were made before now are too old, and made anew by their
- * next readers: what no word of the wiki tells of has changed (its configuration, messages of its
- * interface). Of this server's store; the instant outlives a restart. */
+ * next readers, or when their next word comes (remake.h): what no word of the wiki tells of has
+ * changed (its configuration, messages of its interface). Of this server's store; the instant
+ * outlives a restart. */
 #ifndef PAGE_REDO_H
 #define PAGE_REDO_H
 

@@ -1,148 +1,587 @@
-/* remake.c - a line of what is to be made once more.
+/* remake.c - lines of what is to be made once more.
  *
- *   wanted (any thread) -> in the line (loop) -> made, as the first of it -> over
+ *   wanted -> JUDGED: is it old? (pool) -> WAITS, in its line -> LOOKED at once more (pool)
+ *                ^    \-> no: over                     ^            |   \-> not old now: over
+ *                |                                     |            v
+ *                |                                     \- failed - MADE -> over
+ *                \-------------- a word came meanwhile ----------/
  *
- * Invariants: count is of all that are there, on their way to the loop too; the first of the line
- * is the one that is made. */
+ * Invariants: (1) an item is in the table until it is over, once a title and bucket; (2) it is in
+ * its line while it WAITS, and in no list else; (3) a line is in `active` while somebody WAITS
+ * there; (4) `running` of a line is of its items that are LOOKED at or MADE. Table, lists and
+ * states change under the lock; all but the entry of an item, on the loop. */
 #include "page/remake.h"
 
-#include "base/check.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "loop/loop.h"
+#include "page/check.h"
 #include "page/make.h"
+#include "page/old.h"
+#include "page/trusted.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REMAKE_WAIT_MS = 3600 * 1000 }; /* a flight ends by itself before that */
+enum {
+    REMAKE_WAIT_MS = 3600 * 1000,     /* a flight ends by itself before that */
+    REMAKE_ARENA_BYTES_MAX = 1 << 20, /* of a look for a name */
+};
 
-struct page_remakes {
-    const struct page_service *service;
-    struct list line;
-    bool making, stopped;
-    atomic_uint count;
+enum remake_state { REMAKE_JUDGED, REMAKE_WAITS, REMAKE_LOOKED, REMAKE_MADE, REMAKE_STATES };
+static const unsigned remake_next[REMAKE_STATES] = {
+    [REMAKE_JUDGED] = BIT(REMAKE_WAITS),
+    [REMAKE_WAITS] = BIT(REMAKE_LOOKED),
+    [REMAKE_LOOKED] = BIT(REMAKE_MADE) | BIT(REMAKE_JUDGED),
+    [REMAKE_MADE] = BIT(REMAKE_WAITS) | BIT(REMAKE_JUDGED),
+};
+
+/* A domain's. */
+struct remake_line {
+    struct list active;
+    struct list items; /* that WAIT */
+    const struct page_domain *domain;
+    struct page_rerender_limits limits;
+    unsigned waiting, running;
+    mono paced_until, paused_until;
+    unsigned failures; /* in a row */
+    uint64_t made, failed, dropped;
+};
+
+/* What is under way for an item. */
+struct remake_turn {
+    struct remake *of;
+    struct task task;
+    struct page_seen seen; /* before the read */
+    struct page_read read;
+    struct arena arena;
+    struct flight_waiter flight;
 };
 struct remake {
-    struct page_remakes *all;
+    struct hash_node node;
     struct list link;
-    struct page_target target;
-    struct page_seen seen;
-    struct flight_waiter flight;
-    struct task task;
+    struct page_remakes *all;
+    struct remake_line *line;
+    const struct page_settings *settings;
+    enum remake_state state;
+    unsigned tries;
+    bool again;               /* a word came after the store was looked at */
+    store_time due;           /* it does not begin before */
+    mono until;               /* it leaves the line; 0: it was not there yet */
+    struct remake_turn *turn; /* NULL: WAITS */
+    size_t title_bytes;
     char title[];
 };
 
-static void remake_free(struct remake *m)
+struct page_remakes {
+    const struct page_service *service;
+    uint64_t seed;
+    struct loop_timer *timer;
+    struct remake_line *lines; /* as the service's domains */
+    pthread_mutex_t lock;
+    struct hash table;
+    struct list active;
+    unsigned active_count, waiting, judged;
+    bool stopped;
+};
+
+static void remakes_lock(struct page_remakes *r)
 {
-    list_remove(&m->link);
-    atomic_fetch_sub(&m->all->count, 1);
-    free(m);
+    int failed = pthread_mutex_lock(&r->lock);
+    INVARIANT(failed == 0);
 }
 
-static bool is_same(const struct remake *a, const struct remake *b)
+static void remakes_unlock(struct page_remakes *r)
 {
-    return a->target.domain == b->target.domain && a->target.settings == b->target.settings &&
-           str_eq(a->target.title, b->target.title);
+    int failed = pthread_mutex_unlock(&r->lock);
+    INVARIANT(failed == 0);
 }
 
-static bool is_wanted_already(const struct remake *m)
+static struct remake_line *line_of(const struct page_remakes *r, const struct page_domain *d)
 {
-    for (struct list *l = m->all->line.next; l != &m->all->line; l = l->next)
-        if (is_same(m, CONTAINER_OF(l, struct remake, link)))
-            return true;
-    return false;
+    return &r->lines[d - r->service->domains];
 }
 
-static bool is_left_alone(const struct remake *m)
+static str title_of(const struct remake *m)
 {
-    const _Atomic int64_t *until_ns = m->target.domain->busy_until_ns;
-    return until_ns != NULL && clock_mono(m->all->service->clock).ns < atomic_load(until_ns);
+    return (str){ .p = m->title, .n = m->title_bytes };
 }
 
-static void made(struct flight_waiter *w, err why, struct flight_value *value,
-                 const struct err_note *note);
+/* ---- items; under the lock ---- */
 
-/* False: it could not be begun. */
-static bool remake_begin(struct remake *m)
+static uint64_t remake_hash(const struct page_remakes *r, const struct page_target *t)
 {
-    const struct page_service *s = m->all->service;
-    const struct page_wish wish = { .domain = m->target.domain,
-                                    .settings = m->target.settings,
-                                    .title = m->target.title,
-                                    .fresh = true,
-                                    .dated = true,
-                                    .settles = true,
-                                    .seen = &m->seen };
-    m->flight =
-        (struct flight_waiter){ .deadline = mono_add_ms(clock_mono(s->clock), REMAKE_WAIT_MS),
-                                .done = made };
-    return !is_left_alone(m) && page_make(s, &wish, &m->flight) == ERR_OK;
+    return hash_of_str(t->title, r->seed ^ (uint64_t)t->domain->number << 32);
 }
 
-static void line_turn(struct page_remakes *r)
+static struct remake *remake_find(const struct page_remakes *r, const struct page_target *t)
 {
-    for (struct list *l = list_first(&r->line); l != NULL && !r->making; l = list_first(&r->line)) {
-        struct remake *m = CONTAINER_OF(l, struct remake, link);
-        r->making = !r->stopped && remake_begin(m);
-        if (!r->making)
-            remake_free(m);
+    for (struct hash_node *n = hash_first(&r->table, remake_hash(r, t)); n != NULL;
+         n = hash_next(n)) {
+        struct remake *m = CONTAINER_OF(n, struct remake, node);
+        if (m->line->domain == t->domain && m->settings == t->settings &&
+            str_eq(t->title, title_of(m)))
+            return m;
     }
+    return NULL;
 }
 
-/* Whatever came of it: where it failed, the next reader finds the same. Loop. */
-static void made(struct flight_waiter *w, err why, struct flight_value *value,
-                 const struct err_note *note)
+static struct remake *remake_new(struct page_remakes *r, const struct page_target *t)
 {
-    struct remake *m = CONTAINER_OF(w, struct remake, flight);
-    struct page_remakes *r = m->all;
-    (void)why, (void)value, (void)note;
-    remake_free(m);
-    r->making = false;
-    line_turn(r);
-}
-
-static void wanted_run(struct task *t)
-{
-    struct remake *m = CONTAINER_OF(t, struct remake, task);
-    struct page_remakes *r = m->all;
-    if (r->stopped || is_wanted_already(m)) {
-        remake_free(m);
-        return;
-    }
-    list_append(&r->line, &m->link);
-    line_turn(r);
-}
-
-void page_remake(struct page_remakes *r, const struct page_target *t, const struct page_seen *seen)
-{
-    if (atomic_fetch_add(&r->count, 1) >= REMAKES_MAX) {
-        atomic_fetch_sub(&r->count, 1);
-        return;
-    }
     struct remake *m = calloc(1, sizeof *m + t->title.n);
     INVARIANT(m != NULL);
     m->all = r;
-    list_init(&m->link);
-    m->target = (struct page_target){ .domain = t->domain, .settings = t->settings };
+    m->line = line_of(r, t->domain);
+    m->settings = t->settings;
+    m->title_bytes = t->title.n;
     memcpy(m->title, t->title.p, t->title.n);
-    m->target.title = (str){ .p = m->title, .n = t->title.n };
-    m->seen = *seen;
-    m->task.run = wanted_run;
-    home_post(loop_home(r->service->loop), &m->task);
+    list_init(&m->link);
+    m->state = REMAKE_JUDGED;
+    r->judged++;
+    hash_add(&r->table, &m->node, remake_hash(r, t));
+    return m;
 }
 
-struct page_remakes *page_remakes_new(const struct page_service *s)
+static void line_leave(struct remake *m)
+{
+    struct page_remakes *r = m->all;
+    struct remake_line *l = m->line;
+    list_remove(&m->link);
+    r->waiting--;
+    if (--l->waiting > 0)
+        return;
+    list_remove(&l->active);
+    r->active_count--;
+}
+
+static void line_join(struct remake *m)
+{
+    struct page_remakes *r = m->all;
+    struct remake_line *l = m->line;
+    list_append(&l->items, &m->link);
+    r->waiting++;
+    if (l->waiting++ > 0)
+        return;
+    list_append(&r->active, &l->active);
+    r->active_count++;
+}
+
+/* Out of its state: counts and lists. */
+static void remake_out(struct remake *m)
+{
+    switch (m->state) {
+    case REMAKE_JUDGED:
+        m->all->judged--;
+        return;
+    case REMAKE_WAITS:
+        line_leave(m);
+        return;
+    case REMAKE_LOOKED:
+    case REMAKE_MADE:
+        m->line->running--;
+        return;
+    case REMAKE_STATES:
+        return;
+    }
+}
+
+static void remake_move(struct remake *m, enum remake_state to)
+{
+    INVARIANT(remake_next[m->state] & BIT(to));
+    remake_out(m);
+    m->state = to;
+    if (to == REMAKE_WAITS) {
+        free(m->turn);
+        m->turn = NULL;
+        line_join(m);
+    } else if (to == REMAKE_JUDGED) {
+        m->all->judged++;
+    } else {
+        m->line->running++;
+    }
+}
+
+static void remake_end(struct remake *m)
+{
+    remake_out(m);
+    hash_remove(&m->all->table, &m->node);
+    free(m->turn);
+    free(m);
+}
+
+static void remake_drop(struct remake *m)
+{
+    m->line->dropped++;
+    remake_end(m);
+}
+
+/* ---- the store is looked at ---- */
+
+static unsigned read_nothing(struct page_read *r)
+{
+    (void)r;
+    return 0;
+}
+
+static void looked_at(struct store_call *c);
+
+static void look_run(struct task *t)
+{
+    struct remake_turn *turn = CONTAINER_OF(t, struct remake_turn, task);
+    const struct remake *m = turn->of;
+    const struct page_service *s = m->all->service;
+    uint32_t domain = m->line->domain->number;
+    arena_init(&turn->arena, REMAKE_ARENA_BYTES_MAX);
+    turn->seen =
+        page_changes_see(s->changes, page_store_bucket_number(s->store, m->settings->bucket),
+                         domain, title_of(m));
+    turn->read = (struct page_read){
+        .call = { .home = loop_home(s->loop), .done = looked_at },
+        .bucket = m->settings->bucket,
+        .which = { .domain = domain, .title = title_of(m), .select = SELECT_LATEST },
+        .arena = &turn->arena,
+        .heeds = true,
+        .choose = read_nothing
+    };
+    store_call_post(page_store_read(s->store, &turn->read), &turn->read.call);
+}
+
+/* The item is JUDGED or LOOKED. */
+static void look(struct remake *m)
+{
+    if (m->turn == NULL)
+        m->turn = malloc(sizeof *m->turn);
+    INVARIANT(m->turn != NULL);
+    *m->turn = (struct remake_turn){ .of = m, .task.run = look_run };
+    m->again = false;
+    home_post(loop_pool(m->all->service->loop), &m->turn->task);
+}
+
+/* Nothing is to be made of it, unless a word came meanwhile. Under the lock; m may be gone. */
+static void remake_over(struct remake *m)
+{
+    if (!m->again || m->all->stopped) {
+        remake_end(m);
+        return;
+    }
+    if (m->state != REMAKE_JUDGED)
+        remake_move(m, REMAKE_JUDGED);
+    look(m);
+}
+
+/* ---- turns; under the lock ---- */
+
+/* For how long the wiki wants to be left alone; one that wants a day of peace is tried before. */
+static int64_t busy_ns(const struct remake_line *l, mono now)
+{
+    const int64_t max_ns = CHECK_ASKED_PAUSE_S_MAX * NS_PER_S;
+    const _Atomic int64_t *until_ns = l->domain->busy_until_ns;
+    int64_t left_ns = until_ns == NULL ? 0 : atomic_load(until_ns) - now.ns;
+    return left_ns < max_ns ? left_ns : max_ns;
+}
+
+static bool is_left_alone(const struct page_remakes *r, const struct remake_line *l, mono now)
+{
+    return now.ns < l->paused_until.ns || page_is_closed(r->service, l->domain);
+}
+
+static struct remake *line_first(const struct remake_line *l)
+{
+    struct list *first = list_first(&l->items);
+    return first == NULL ? NULL : CONTAINER_OF(first, struct remake, link);
+}
+
+static void line_expire(struct remake_line *l, mono now)
+{
+    for (struct remake *m = line_first(l); m != NULL && m->until.ns <= now.ns; m = line_first(l))
+        remake_drop(m);
+}
+
+/* NULL: none may begin. */
+static struct remake *line_next(const struct page_remakes *r, struct remake_line *l, mono now)
+{
+    const struct page_service *s = r->service;
+    line_expire(l, now);
+    struct remake *m = line_first(l);
+    unsigned max = page_rerenders(s, l->domain) ? l->limits.concurrency : REMAKE_SETTLES_MAX;
+    if (m == NULL || l->running >= max || now.ns < l->paced_until.ns || is_left_alone(r, l, now))
+        return NULL;
+    return store_time_before(clock_store(s->clock), m->due) || !origin_has_room(l->domain->origin)
+               ? NULL
+               : m;
+}
+
+static void remake_begin(struct remake *m, mono now)
+{
+    struct remake_line *l = m->line;
+    if (l->domain->rerender == RERENDER_PACED)
+        l->paced_until.ns = now.ns + NS_PER_S / l->limits.rate;
+    remake_move(m, REMAKE_LOOKED);
+    look(m);
+}
+
+static void timer_set(struct page_remakes *r, mono now)
+{
+    int64_t wait_ns = REMAKE_LOOK_MS * NS_PER_MS;
+    for (struct list *n = r->active.next; n != &r->active; n = n->next) {
+        const struct remake_line *l = CONTAINER_OF(n, struct remake_line, active);
+        int64_t paced_ns = l->paced_until.ns - now.ns;
+        if (paced_ns > 0 && paced_ns < wait_ns)
+            wait_ns = paced_ns;
+    }
+    if (r->active_count > 0)
+        loop_timer_start(r->timer, wait_ns / NS_PER_MS + 1, 0);
+}
+
+/* Each domain begins one, by turns, until none may begin any more. */
+static void turn(struct page_remakes *r)
+{
+    mono now = clock_mono(r->service->clock);
+    for (unsigned idle = 0; idle < r->active_count && !r->stopped;) {
+        struct remake_line *l = CONTAINER_OF(list_take(&r->active), struct remake_line, active);
+        list_append(&r->active, &l->active);
+        struct remake *m = line_next(r, l, now);
+        idle = m != NULL ? 0 : idle + 1;
+        if (m != NULL)
+            remake_begin(m, now);
+    }
+    if (!r->stopped)
+        timer_set(r, now);
+}
+
+static void timer_fired(void *ctx)
+{
+    struct page_remakes *r = ctx;
+    remakes_lock(r);
+    turn(r);
+    remakes_unlock(r);
+}
+
+/* ---- making ---- */
+
+/* The whole line waits: what failed one title fails the next, more often than not. */
+static void remake_failed(struct remake *m, err why)
+{
+    struct page_remakes *r = m->all;
+    struct remake_line *l = m->line;
+    mono now = clock_mono(r->service->clock);
+    int64_t own_ns = (l->failures < 5 ? 1 << l->failures : REMAKE_PAUSE_S_MAX) * NS_PER_S;
+    int64_t wants_ns = busy_ns(l, now);
+    l->failures++;
+    l->failed++;
+    l->paused_until.ns = now.ns + (wants_ns > own_ns ? wants_ns : own_ns);
+    m->tries += why != ERR_AGAIN; /* no fault of the title's */
+    if (r->stopped)
+        remake_end(m);
+    else if (m->tries >= REMAKE_TRIES_MAX)
+        remake_drop(m);
+    else
+        remake_move(m, REMAKE_WAITS);
+}
+
+static bool is_failure(err why)
+{
+    return why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_AGAIN || why == ERR_CORRUPT ||
+           why == ERR_LIMIT;
+}
+
+static void made(struct flight_waiter *w, err why, struct flight_value *value,
+                 const struct err_note *note)
+{
+    struct remake *m = CONTAINER_OF(w, struct remake_turn, flight)->of;
+    struct page_remakes *r = m->all;
+    const struct page_made *it = why == ERR_OK ? page_made_of(value) : NULL;
+    (void)note;
+    remakes_lock(r);
+    m->line->made += it != NULL && !it->found && !it->arrived && it->moved_to == NULL;
+    if (is_failure(why)) {
+        remake_failed(m, why);
+    } else {
+        m->line->failures = 0;
+        m->tries++;
+        m->again = m->again && m->tries < REMAKE_TRIES_MAX;
+        remake_over(m);
+    }
+    turn(r);
+    remakes_unlock(r);
+}
+
+/* Without the lock: a flight may end inside, and what it made is looked at. */
+static void make(struct remake *m, store_time since)
+{
+    struct page_remakes *r = m->all;
+    const struct page_service *s = r->service;
+    struct remake_turn *t = m->turn;
+    const struct page_wish wish = { .domain = m->line->domain,
+                                    .settings = m->settings,
+                                    .title = title_of(m),
+                                    .fresh = true,
+                                    .dated = true,
+                                    .settles = true,
+                                    .since = since,
+                                    .seen = &t->seen };
+    t->flight =
+        (struct flight_waiter){ .deadline = mono_add_ms(clock_mono(s->clock), REMAKE_WAIT_MS),
+                                .done = made };
+    err why = page_make(s, &wish, &t->flight);
+    if (why == ERR_OK)
+        return; /* it may be over */
+    remakes_lock(r);
+    remake_failed(m, why);
+    turn(r);
+    remakes_unlock(r);
+}
+
+/* One that was made, and is old again, waits a while. */
+static void line_enter(struct remake *m, store_time due)
+{
+    struct page_remakes *r = m->all;
+    if (m->until.ns == 0)
+        m->until = mono_add_ms(clock_mono(r->service->clock), INT64_C(1000) * REMAKE_LINE_S);
+    m->due =
+        m->tries == 0 ? due : store_time_add(clock_store(r->service->clock), NS_PER_S << m->tries);
+    if (r->waiting >= REMAKES_MAX || m->line->waiting >= REMAKES_DOMAIN_MAX)
+        remake_drop(m);
+    else
+        remake_move(m, REMAKE_WAITS);
+}
+
+/* Loop. */
+static void looked_at(struct store_call *c)
+{
+    struct remake_turn *t = CONTAINER_OF(c, struct remake_turn, read.call);
+    struct remake *m = t->of;
+    struct page_remakes *r = m->all;
+    struct page_anew anew = { .is = false };
+    if (c->why == ERR_OK)
+        anew = page_old_anew(m->line->domain, &t->read, clock_store(r->service->clock));
+    remakes_lock(r);
+    bool is = anew.is && !r->stopped;
+    bool makes = is && m->state == REMAKE_LOOKED;
+    arena_fini(&t->arena);
+    if (makes) {
+        remake_move(m, REMAKE_MADE);
+    } else if (is) {
+        line_enter(m, anew.due);
+    } else {
+        if (m->state == REMAKE_LOOKED)
+            m->line->paced_until.ns = 0; /* it cost the wiki nothing */
+        remake_over(m);
+    }
+    turn(r);
+    remakes_unlock(r);
+    if (makes)
+        make(m, anew.since);
+}
+
+/* ---- from outside ---- */
+
+void page_remake(struct page_remakes *r, const struct page_target *t)
+{
+    remakes_lock(r);
+    struct remake *m = remake_find(r, t);
+    bool full = m == NULL && r->judged >= REMAKES_JUDGED_MAX;
+    if (m != NULL)
+        m->again = true;
+    else if (full)
+        line_of(r, t->domain)->dropped++;
+    else if (!r->stopped)
+        look(remake_new(r, t));
+    remakes_unlock(r);
+}
+
+void page_remake_heard(const struct page_service *s, const struct page_domain *d, str title)
+{
+    if (!page_rerenders(s, d))
+        return;
+    for (unsigned i = 0; i < s->buckets_count; i++) {
+        const struct page_target t = {
+            .domain = d, .settings = &s->buckets[i], .content = STR("html"), .title = title
+        };
+        if (page_target_can_be_made(&t))
+            page_remake(s->remakes, &t);
+    }
+}
+
+struct remake_place page_remake_place(struct page_remakes *r, const struct page_target *t)
+{
+    struct remake_place p = { .waits = false };
+    remakes_lock(r);
+    const struct remake *m = remake_find(r, t);
+    p.is_made = m != NULL && (m->state == REMAKE_LOOKED || m->state == REMAKE_MADE);
+    p.waits = m != NULL && m->state == REMAKE_WAITS;
+    for (const struct list *n = p.waits ? &m->link : NULL; n != NULL && n != &m->line->items;
+         n = n->prev)
+        p.place++;
+    p.of = p.waits ? m->line->waiting : 0;
+    remakes_unlock(r);
+    return p;
+}
+
+void page_remakes_figures(struct page_remakes *r, const struct page_domain *d,
+                          struct remake_figures *out)
+{
+    const struct remake_line *l = line_of(r, d);
+    remakes_lock(r);
+    *out = (struct remake_figures){ .waiting = l->waiting,
+                                    .making = l->running,
+                                    .made = l->made,
+                                    .failed = l->failed,
+                                    .dropped = l->dropped };
+    remakes_unlock(r);
+}
+
+void page_remakes_limit(struct page_remakes *r, const struct page_domain *d,
+                        struct page_rerender_limits limits)
+{
+    remakes_lock(r);
+    line_of(r, d)->limits = limits;
+    turn(r);
+    remakes_unlock(r);
+}
+
+/* ---- the whole ---- */
+
+struct page_remakes *page_remakes_new(const struct page_service *s, uint64_t seed)
 {
     struct page_remakes *r = calloc(1, sizeof *r);
     INVARIANT(r != NULL);
     r->service = s;
-    list_init(&r->line);
+    r->seed = seed;
+    r->lines = calloc(s->domains_count + 1, sizeof *r->lines);
+    INVARIANT(r->lines != NULL);
+    for (unsigned i = 0; i < s->domains_count; i++) {
+        struct remake_line *l = &r->lines[i];
+        list_init(&l->active);
+        list_init(&l->items);
+        l->domain = &s->domains[i];
+        l->limits = l->domain->rerenders;
+    }
+    hash_init(&r->table);
+    list_init(&r->active);
+    int failed = pthread_mutex_init(&r->lock, NULL);
+    INVARIANT(failed == 0);
+    r->timer = loop_timer_new(s->loop, timer_fired, r);
     return r;
 }
 
 void page_remakes_stop(struct page_remakes *r)
 {
+    remakes_lock(r);
     r->stopped = true;
+    loop_timer_stop(r->timer);
+    for (struct list *n = list_first(&r->active); n != NULL; n = list_first(&r->active))
+        remake_end(line_first(CONTAINER_OF(n, struct remake_line, active)));
+    remakes_unlock(r);
+}
+
+bool page_remakes_idle(struct page_remakes *r)
+{
+    remakes_lock(r);
+    bool idle = r->table.count == 0;
+    remakes_unlock(r);
+    return idle;
 }
 
 void page_remakes_free(struct page_remakes **rp)
@@ -150,7 +589,11 @@ void page_remakes_free(struct page_remakes **rp)
     struct page_remakes *r = *rp;
     if (r == NULL)
         return;
-    INVARIANT(list_empty(&r->line));
+    INVARIANT(r->table.count == 0);
+    loop_timer_free(&r->timer);
+    hash_fini(&r->table);
+    (void)pthread_mutex_destroy(&r->lock); /* nobody has it */
+    free(r->lines);
     free(r);
     *rp = NULL;
 }

@@ -88,6 +88,12 @@ bool page_is_asked(const struct page_service *s, const struct page_domain *d)
     return s->trust != NULL && d->origin != NULL && origin_has_api(d->origin);
 }
 
+bool page_rerenders(const struct page_service *s, const struct page_domain *d)
+{
+    bool wanted = d->rerender == RERENDER_AT_ONCE || d->rerender == RERENDER_PACED;
+    return wanted && page_is_asked(s, d);
+}
+
 int64_t page_retry_ms(const struct page_service *s, const struct page_target *t, err why,
                       int64_t remembered_ms)
 {

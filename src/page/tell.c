@@ -6,6 +6,7 @@
 #include "flight/shared.h"
 #include "loop/loop.h"
 #include "page/check.h"
+#include "page/look.h"
 #include "page/make.h"
 
 #include <stdlib.h>
@@ -212,7 +213,10 @@ static void follow_look(const struct page_service *s, const struct told *t,
     const struct title_bound bound = { .rev = t->look.rev, .touched = t->look.touched };
     if (s->trust == NULL || (t->look.has_word && page_trust_says(s->trust, &k, t->look.word)))
         return;
-    follow_doubt(s, t, domain, &bound);
+    if (page_rerenders(s, domain)) /* what it calls old here no reader may ever ask for */
+        (void)page_look_told(s, domain, t->title, &bound);
+    else
+        follow_doubt(s, t, domain, &bound);
 }
 
 /* Our clock may be ahead of theirs: then our store takes what it was told before for the later

@@ -33,6 +33,11 @@ static void take(struct page_why *w)
     }
     if (w->count == 0 && w->is_checked)
         look_at_trust(w);
+    if (w->is_checked)
+        b->line =
+            page_remake_place(w->service->remakes, &(struct page_target){ .domain = w->domain,
+                                                                          .settings = b->settings,
+                                                                          .title = w->title });
     if (r->call.why == ERR_OK) {
         b->render = r->render;
         b->dated = r->dated;

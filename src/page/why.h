@@ -4,6 +4,7 @@
 #define PAGE_WHY_H
 
 #include "page/old.h"
+#include "page/remake.h"
 
 struct page_why_bucket {
     const struct page_settings *settings;
@@ -12,6 +13,7 @@ struct page_why_bucket {
     struct page_trace trace;
     enum title_dated dated;
     enum page_old old;
+    struct remake_place line; /* of what is made anew without a reader */
 };
 /* call.why: ERR_OK; ERR_LIMIT: the arena. */
 struct page_why {

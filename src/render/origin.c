@@ -304,6 +304,22 @@ void origin_stats_get(struct origin *o, struct origin_stats *out)
     meter_renders(o->meter, out->making, out->waiting);
 }
 
+static bool has_room(struct limiter *l, enum limiter_level level, const struct limiter_key *key)
+{
+    struct limiter_figures now;
+    limiter_figures_get(l, level, key, &now);
+    unsigned max = limiter_limits_of(l, level, key).running_max;
+    bool fits = max == 0 || (max == 1 ? now.running == 0 : now.running + 1 < max);
+    return now.waiting == 0 && fits;
+}
+
+bool origin_has_room(struct origin *o)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    const struct limiter_key *key = &o->turns[TURN_RENDER];
+    return has_room(o->limiter, LIMITER_KIND, key) && has_room(o->limiter, LIMITER_ORIGIN, key);
+}
+
 void origin_measure(struct origin *o, struct origin_metrics *all, str domain)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);

@@ -69,17 +69,17 @@ void origins_limit(const struct origin_limit *all, size_t count);
 void origin_free(struct origin **op);
 bool origin_idle(struct origin *o); /* no request of its own is under way */
 const struct origin_opts *origin_opts_of(const struct origin *o);
+/* Nobody waits for the host, and one render more leaves a place free, or is alone. Thread: any. */
+bool origin_has_room(struct origin *o);
 /* Since it was made; making, waiting: renders now, which the metrics show as of this call. Thread:
  * any. */
 struct origin_stats {
     uint64_t requests, retries, making, waiting;
 };
 void origin_stats_get(struct origin *o, struct origin_stats *out);
-/* What all origins are asked, for /metrics: requests by kind (siteinfo, meta, render, wikitext,
- * lint, transform, purge, word, revisions), outcome (a render_why; "fine": the reply was of use)
- * and domain, their time, retries, failures remembered, requests under way, renders made and
- * waiting. The first ORIGIN_METRICS_DOMAINS_MAX domains measured have series of their own, the rest
- * are "other" together. m must outlive it, and it the origins. */
+/* What all origins are asked, for /metrics: requests by kind, outcome and domain, their time,
+ * retries, failures remembered, renders made and waiting. The first ORIGIN_METRICS_DOMAINS_MAX
+ * domains measured have series of their own. m must outlive it, and it the origins. */
 enum { ORIGIN_METRICS_DOMAINS_MAX = 32 };
 struct origin_metrics;
 struct origin_metrics *origin_metrics_new(struct metrics *m);

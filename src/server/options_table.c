@@ -14,7 +14,8 @@ static const char *const formats[] = { "text", "json", NULL }; /* enum log_forma
 static const char *const policies[] = { "app_ttl",  "all", "latest_hash", "latest",
                                         "interval", "ttl", NULL };
 static const char *const origins[] = { "parsoid", "rest", "template", NULL }; /* enum origin_kind */
-static const char *const rerenders[] = { "on_read", "never", NULL }; /* enum page_rerender */
+static const char *const rerenders[] = { "on_read", "at_once", "paced", "never",
+                                         NULL }; /* enum page_rerender */
 static const char *const lease_durabilities[] = { "auto", "written", "sync",
                                                   NULL }; /* enum queue_lease_durability */
 static const char *const codecs[] = { "identity", "gzip", "zstd", NULL }; /* enum page_codec */
@@ -364,9 +365,16 @@ const struct option option_origin_rows[] = {
     { "leave_ttl", NULL, OPTION_MS, 0, HOUR, .initial = "0s",
       .prose = "The same: for how long its yes to a reader counts", BY(leave_ttl_ms) },
     { "rerender", NULL, OPTION_CHOICE, .choices = rerenders, .initial = "on_read",
-      .prose = "Who makes a render anew whose page was touched since, as by an edit of a template: "
-               "its next reader, or nobody",
+      .prose = "Who has a render made anew whose page was touched since, as by an edit of a "
+               "template: its next reader; the server itself, at once, or so many in a second; "
+               "nobody",
       BY(rerender) },
+    { "rerender_concurrency", NULL, OPTION_COUNT, 1, 10000, .initial = "2",
+      .prose = "How many the server itself has made at once; who waits for the wiki comes first",
+      BY(rerenders.concurrency), .reload = OPTION_ON_RELOAD },
+    { "rerender_rate", NULL, OPTION_COUNT, 1, 1000, .initial = "1",
+      .prose = "How many it begins in a second, where they are paced", BY(rerenders.rate),
+      .reload = OPTION_ON_RELOAD },
     { "rerender_after", NULL, OPTION_NS, SECOND, NEVER, .initial = "never",
       .prose = "How old a render of the latest may be, though no word of the wiki says that it is "
                "old: its next reader has it made anew",

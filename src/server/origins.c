@@ -227,6 +227,7 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         d->sweep_period_ns = config->sweep_period_ns;
         d->visible = metric_of(visible, config->name);
         d->rerender = config->rerender;
+        d->rerenders = config->rerenders;
         d->rerender_after_ns = config->rerender_after_ns;
         d->redo_ns = calloc(1, sizeof *d->redo_ns);
         INVARIANT(d->redo_ns != NULL);
@@ -241,7 +242,7 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
     app->page.checks = page_checks_new(&app->page);
     app->page.looks = page_looks_new(&app->page, c->change.event_recheck_ns, entropy_u64());
     app->page.sweeps = page_sweeps_new(&app->page);
-    app->page.remakes = page_remakes_new(&app->page);
+    app->page.remakes = page_remakes_new(&app->page, entropy_u64());
     return ERR_OK;
 }
 
@@ -255,9 +256,11 @@ void origins_reloaded(struct app *app)
     INVARIANT(limits != NULL);
     for (unsigned i = 0; i < c->domains_count; i++) { /* in another order than the service's */
         const struct config_domain *config = &c->domains[i];
-        struct origin *origin = page_domain_find(&app->page, str_of(config->name))->origin;
-        if (origin != NULL)
-            limits[count++] = (struct origin_limit){ origin, config->origin.concurrency };
+        const struct page_domain *d = page_domain_find(&app->page, str_of(config->name));
+        if (d->origin == NULL)
+            continue;
+        limits[count++] = (struct origin_limit){ d->origin, config->origin.concurrency };
+        page_remakes_limit(app->page.remakes, d, config->rerenders);
     }
     origins_limit(limits, count);
     free(limits);
@@ -288,6 +291,8 @@ bool origins_idle(const struct app *app)
     if (app->page.sweeps != NULL && !page_sweeps_idle(app->page.sweeps))
         return false;
     if (app->page.checks != NULL && !page_checks_idle(app->page.checks))
+        return false;
+    if (app->page.remakes != NULL && !page_remakes_idle(app->page.remakes))
         return false;
     for (unsigned i = 0; i < app->page.domains_count; i++)
         if (app->page.domains[i].origin != NULL && !origin_idle(app->page.domains[i].origin))

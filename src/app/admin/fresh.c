@@ -16,6 +16,7 @@
 #include "codec/json_text.h"
 #include "loop/loop.h"
 #include "page/redo.h"
+#include "page/remake.h"
 #include "page/sweep.h"
 
 #include <inttypes.h>
@@ -267,11 +268,23 @@ static void put_sweep(struct buf *b, const struct page_domain *d, const struct s
                s->failures);
 }
 
+/* What is made anew without a reader. */
+static void put_rerenders(struct buf *b, const struct page_service *s, const struct page_domain *d)
+{
+    struct remake_figures r;
+    page_remakes_figures(s->remakes, d, &r);
+    buf_printf(b,
+               ",\"anew\":{\"waiting\":%" PRIu64 ",\"making\":%" PRIu64 ",\"made\":%" PRIu64
+               ",\"failed\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
+               r.waiting, r.making, r.made, r.failed, r.dropped);
+}
+
 static void put_domain(struct buf *b, const struct page_service *s, const struct page_domain *d)
 {
-    static const char *const rerenders[] = {
-        [RERENDER_ON_READ] = "on_read", [RERENDER_NEVER] = "never"
-    };
+    static const char *const rerenders[] = { [RERENDER_ON_READ] = "on_read",
+                                             [RERENDER_AT_ONCE] = "at_once",
+                                             [RERENDER_PACED] = "paced",
+                                             [RERENDER_NEVER] = "never" };
     struct check_figures checks;
     struct sweep_figures sweep;
     page_checks_figures(s->checks, d, &checks);
@@ -287,6 +300,7 @@ static void put_domain(struct buf *b, const struct page_service *s, const struct
     put_period(b, "rerender_after_s", d->rerender_after_ns);
     buf_put(b, STR(",\"redo_before\":"));
     fresh_put_time(b, atomic_load(d->redo_ns));
+    put_rerenders(b, s, d);
     put_sweep(b, d, &sweep);
     buf_put_c(b, '}');
 }

@@ -1,6 +1,7 @@
-/* fresh_figures.c - words of wikis and sweeps as metrics: a line for each domain, for all behind
- * DOMAINS_MAX of them one together, as "other". */
+/* fresh_figures.c - words of wikis, sweeps and what is made anew without a reader as metrics: a
+ * line for each domain, for all behind DOMAINS_MAX of them one together, as "other". */
 #include "app/admin/fresh.h"
+#include "page/remake.h"
 #include "page/sweep.h"
 
 #include <string.h>
@@ -10,6 +11,7 @@ enum { DOMAINS_MAX = METRICS_SERIES_MAX - 1 };
 struct figures {
     bool is_there;
     int64_t calls, words, failures, lagging, full, waiting, closed;
+    int64_t rerenders_waiting, rerenders_made, rerenders_failed, rerenders_dropped;
     int64_t found, asked, titles, sweep_failures, age_s, late_s;
 };
 #define FIGURE(id, how, member)                                                                    \
@@ -29,6 +31,10 @@ static const struct figure {
     FIGURE(CHECK_FULL, SUM, full),
     FIGURE(CHECK_WAITING, SUM, waiting),
     FIGURE(CHECK_CLOSED, SUM, closed),
+    FIGURE(RERENDERS_WAITING, SUM, rerenders_waiting),
+    FIGURE(RERENDERS_MADE, SUM, rerenders_made),
+    FIGURE(RERENDERS_FAILED, SUM, rerenders_failed),
+    FIGURE(RERENDERS_DROPPED, SUM, rerenders_dropped),
     FIGURE(SWEEP_FOUND, SUM, found),
     FIGURE(SWEEP_ASKED, SUM, asked),
     FIGURE(SWEEP_TITLES, SUM, titles),
@@ -54,8 +60,10 @@ static struct figures figures_of(const struct page_service *s, const struct page
 {
     struct check_figures checks;
     struct sweep_figures sweep;
+    struct remake_figures remakes;
     page_checks_figures(s->checks, d, &checks);
     page_sweeps_figures(s->sweeps, d, &sweep);
+    page_remakes_figures(s->remakes, d, &remakes);
     bool known = sweep.all_since.ns != INT64_MAX;
     int64_t now_ns = clock_store(s->clock).ns;
     return (struct figures){ .is_there = true,
@@ -66,6 +74,10 @@ static struct figures figures_of(const struct page_service *s, const struct page
                              .full = (int64_t)checks.full,
                              .waiting = (int64_t)checks.waiting,
                              .closed = checks.closed,
+                             .rerenders_waiting = (int64_t)remakes.waiting,
+                             .rerenders_made = (int64_t)remakes.made,
+                             .rerenders_failed = (int64_t)remakes.failed,
+                             .rerenders_dropped = (int64_t)remakes.dropped,
                              .found = (int64_t)sweep.found,
                              .asked = (int64_t)sweep.asked,
                              .titles = (int64_t)sweep.titles,

@@ -137,6 +137,18 @@ static const char *state_of(const struct page_why *w, const struct page_why_buck
                                           : "fine";
 }
 
+/* Is it made anew without a reader, and when? */
+static void put_line(struct buf *b, const struct remake_place *p)
+{
+    if (p->is_made)
+        buf_put(b, STR("{\"state\":\"made\"}"));
+    else if (p->waits)
+        buf_printf(b, "{\"state\":\"waits\",\"place\":%" PRIu64 ",\"of\":%" PRIu64 "}", p->place,
+                   p->of);
+    else
+        buf_put(b, STR("null"));
+}
+
 static void put_bucket(struct buf *b, const struct page_why *w, const struct page_why_bucket *of)
 {
     const struct page_render *r = &of->render;
@@ -159,7 +171,9 @@ static void put_bucket(struct buf *b, const struct page_why *w, const struct pag
     }
     buf_printf(b, ",\"state\":\"%s\",\"reader\":\"", state_of(w, of));
     put_gets(b, w, of);
-    buf_put(b, STR("\"}"));
+    buf_put(b, STR("\",\"anew\":"));
+    put_line(b, &of->line);
+    buf_put_c(b, '}');
 }
 
 void fresh_why_json(struct buf *b, const struct page_why *w)

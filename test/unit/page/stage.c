@@ -241,7 +241,7 @@ static void checks_open(struct stage *s)
     s->service.trust = page_trust_new(1000, 1);
     s->service.checks = page_checks_new(&s->service);
     s->service.looks = page_looks_new(&s->service, STAGE_RECHECK_NS, 1);
-    s->service.remakes = page_remakes_new(&s->service);
+    s->service.remakes = page_remakes_new(&s->service, 1);
     s->origin->word = (struct wiki_word){ .state = WORDS_TITLE_THERE,
                                           .page_id = 3,
                                           .rev = 7,
@@ -327,7 +327,8 @@ static void end_step(void *ctx)
     struct stage *s = ctx;
     bool idle =
         flights_idle(s->service.flights) &&
-        (!s->checked || (page_looks_idle(s->service.looks) && page_checks_idle(s->service.checks)));
+        (!s->checked || (page_looks_idle(s->service.looks) && page_checks_idle(s->service.checks) &&
+                         page_remakes_idle(s->service.remakes)));
     if (!idle || !s->was_idle) {
         s->was_idle = idle;
         loop_post(s->loop, end_step, s);

@@ -82,6 +82,8 @@ void wiki_say(struct stage *s, struct wiki_says says);
 void wiki_hold(struct stage *s, bool hold);
 /* What waits goes on waiting; what comes is answered. */
 void wiki_hold_no_more(struct stage *s);
+/* Who waits for it leaves no room to who has time. */
+void wiki_full(struct stage *s, bool full);
 /* Its rules of titles; NULL: unknown, and asked for in vain. */
 void wiki_rules(struct stage *s, const char *siteinfo_json);
 void wiki_kind(struct stage *s, enum origin_kind kind);

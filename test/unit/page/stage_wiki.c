@@ -20,6 +20,16 @@ const struct origin_opts *origin_opts_of(const struct origin *o)
     return &o->opts;
 }
 
+bool origin_has_room(struct origin *o)
+{
+    return !atomic_load(&o->is_full);
+}
+
+void wiki_full(struct stage *s, bool full)
+{
+    atomic_store(&s->origin->is_full, full);
+}
+
 void origin_count_remembered(struct origin *o)
 {
     (void)o;

@@ -17,6 +17,7 @@ struct origin {
     struct wiki_says says;
     const char *rules; /* as it says them */
     bool hold;
+    atomic_bool is_full;
     unsigned asked, held_count;
     struct render_request *held[HELD_MAX];
     struct wiki_transforms transforms;
