@@ -185,13 +185,13 @@ class Pair:
 
 class Told:
     """A server in front of the wiki, which tells it of changes: by itself it would ask for a page once an hour. settings: called
-    with this when the server is there; what the wiki's settings are then to say, in PHP."""
+    with this when the server is there; what the wiki's settings are then to say, in PHP. fields: of the origin."""
 
-    def __init__(self, binary, settings):
+    def __init__(self, binary, settings, **fields):
         self.wiki = the_wiki()
         folder = pathlib.Path(tempfile.mkdtemp(prefix='told-', dir=self.wiki / 'tmp'))
         origin = {'kind': 'parsoid', 'url': f'{self.wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN, 'trust_ttl': '1h',
-                  'trust_max': '1h', 'check_wait': '30s'}
+                  'trust_max': '1h', 'check_wait': '30s', **fields}
         (folder / 'server.yaml').write_text(json.dumps({'domains': {DOMAIN: {'origin': origin}},
                                                         'change': {'purge_listen': '127.0.0.1:0'}}))
         self.server = Server(binary, '--config', folder / 'server.yaml')
@@ -217,6 +217,10 @@ class Told:
     def read(self, title, rev=None):
         where = quote(title) + (f'/{rev}' if rev else '')
         return self.server.request('GET', f'{BASE}/page/html/{where}')
+
+    def stored(self, title):
+        """What a reader would get who asks nobody, and has nothing made."""
+        return self.server.request('GET', f'{BASE}/page/html/{quote(title)}', {'Cache-Control': 'only-if-cached'})
 
     def soon(self, title, is_right, what, rev=None):
         began = time.monotonic()

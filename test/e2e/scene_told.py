@@ -2,13 +2,19 @@
 $wgCdnServers, and a server that would by itself ask for a page once a minute: each change has to be seen long before."""
 import time
 
-from rig import SETTLE, Told, scene
-from harness import eq, main, wait_until
+from rig import DOMAIN, SETTLE, SOON, Told, scene
+from harness import check, eq, main, wait_until
+from render_help import metric
+
+
+def purges(told):
+    """Settings of a wiki that purges pages at the server."""
+    return "$wgUseCdn = true; $wgCdnServers = [ '%s' ];" % told.purged_at()
 
 
 @scene
 def what_a_wiki_purges_is_asked_for_at_once(binary):
-    with Told(binary, lambda told: "$wgUseCdn = true; $wgCdnServers = [ '%s' ];" % told.purged_at()) as told:
+    with Told(binary, purges) as told:
         wiki, run = told.wiki, time.time_ns()
         edited, user, deleted, moved, template = (f'{name}_{run}' for name in
                                                   ('Edited', 'User', 'Deleted', 'Moved', 'Template:Told'))
@@ -34,6 +40,28 @@ def what_a_wiki_purges_is_asked_for_at_once(binary):
             eq(told.read(edited, first).status, 200)
         told.do(action='revisiondelete', type='revision', ids=first, hide='content', suppress='yes')
         told.soon(edited, lambda answer: answer.status == 410, 'suppressed', first)
+
+
+@scene
+def what_a_template_touches_is_made_anew_without_a_reader(binary):
+    with Told(binary, purges, rerender='at_once') as told:
+        wiki, run = told.wiki, time.time_ns()
+        template, users = f'Template:Anew_{run}', [f'Anew_{run}_{n}' for n in range(6)]
+        wiki.edit(template, 'first template')
+        for title in users:
+            wiki.edit(title, '{{Anew_%d}}' % run)
+        touched = time.time()
+        wait_until(lambda: time.time() > touched + SETTLE, 'the wiki has come to rest')
+        for title in users:
+            eq(told.read(title).status, 200)
+        wiki.edit(template, 'second template')
+        began = time.monotonic()
+        for title in users:
+            wait_until(lambda title=title: b'second template' in told.stored(title).body, 'made anew', timeout=SOON)
+        made = metric(told.server, f'rerenders_made_total{{domain="{DOMAIN}"}}')
+        print(f'{len(users)} pages without a reader: {time.monotonic() - began:.2f} s, {made} renders', flush=True)
+        for title in users:
+            check(told.read(title).headers['cache-status'].startswith('palimpsest; hit'), 'its reader finds it')
 
 
 main()

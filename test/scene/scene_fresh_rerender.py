@@ -24,11 +24,12 @@ OLD, NEW = ' of the old template', ' of the new template'
 
 
 class Slow:
-    """A wiki's renders of TITLES: when each began, and how many ran at once. Those behind the first `free` wait for release."""
+    """A wiki's renders of TITLES (and U...): when each began, of what, and how many ran at once. Those behind the first `free`
+    wait for release."""
 
     def __init__(self, free=len(TITLES) * 2):
         self.free = free
-        self.began = []
+        self.began, self.titles = [], []
         self.running = self.most = 0
         self._lock = threading.Lock()
         self._released = threading.Event()
@@ -37,11 +38,13 @@ class Slow:
         self._released.set()
 
     def __call__(self, handler, status, headers, body):
-        if re.search('/T[0-9]{3}/', handler.path) is None:
+        title = re.search('/([TU][0-9]{3})/', handler.path)
+        if title is None:
             handler.answer(status, headers, body)
             return
         with self._lock:
             self.began.append(time.monotonic())
+            self.titles.append(title[1])
             held = len(self.began) > self.free
             self.running += 1
             self.most = max(self.most, self.running)
@@ -314,6 +317,32 @@ def limits_follow_a_reload(binary):
             wait_right(server, titles)
             eq(slow.most, 3)
             check('reload.changed option=domains.localhost.origin.rerender_concurrency' in server.stderr(), server.stderr())
+
+
+@scene
+def domains_take_turns(binary):
+    """One has much to make, another little: that does not wait behind the first."""
+    many, few = TITLES[:100], [f'U{i:03d}' for i in range(10)]
+    with wiki(many + few) as origin:
+        both = [part for domain in ('localhost', 'few.test') for part in
+                (*origin.options(domain), *(part for name, value in {
+                    'rerender': 'at_once', 'rerender_concurrency': 1, 'trust_ttl': '2h', 'trust_max': '3h',
+                    'sweep_period': 'never'}.items() for part in ('--set', f'domains.{domain}.origin.{name}={value}')))]
+        with Server(binary, '--domain', 'localhost', '--domain', 'few.test', *both) as server:
+            fill(server, many)
+            for title in few:
+                eq(server.request('GET', f'/few.test/v1/page/html/{title}').status, 200)
+            touch(origin, many + few)
+            slow = Slow(free=0)
+            origin.fault('render', slow)
+            for domain, titles in (('localhost', many), ('few.test', few)):
+                for title in titles:
+                    server.json('POST', '/v1/admin.change.look', body={'domain': domain, 'title': title})
+            wait_until(lambda: slow.running == 2, 'one of each')
+            slow.release()
+            wait_until(lambda: len(slow.titles) == 110, 'all are made', timeout=240)
+            last = max(i for i, title in enumerate(slow.titles) if title[0] == 'U')
+            check(last < 60, f'the last of the few was number {last} of 110')
 
 
 # ---- several servers
