@@ -170,12 +170,14 @@ def shows_hidden(wiki, server):
 @scene
 def in_the_end_everything_is_as_the_wiki_has_it(binary):
     seed = int(os.environ.get('FRESH_SEED', '0')) or random.SystemRandom().randrange(1, 1 << 32)
-    print(f'FRESH_SEED={seed} FRESH_STEPS={STEPS}', flush=True)
     draw = random.Random(seed)
+    rerender = draw.choice(('on_read', 'at_once', 'paced'))
+    print(f'FRESH_SEED={seed} FRESH_STEPS={STEPS} rerender={rerender}', flush=True)
     with Wiki(draw) as wiki:
         for title in TITLES:
             wiki.make(title)
-        with Cluster(binary, 2, *LISTEN, *wiki.options('localhost', hosts='wiki.test', **OPTIONS)) as cluster:
+        with Cluster(binary, 2, *LISTEN, *wiki.options('localhost', hosts='wiki.test', rerender=rerender, rerender_rate=20,
+                                                           **OPTIONS)) as cluster:
             readers = Readers(cluster, seed)
             for _ in range(STEPS):
                 happens(wiki, cluster, draw)
