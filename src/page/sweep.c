@@ -1,8 +1,8 @@
 /* sweep.c - the sweeps of all domains: whose turn it is, what of them is shown.
  *
- * Invariants: at most SWEEPS_AT_ONCE domains have a batch (sweep_batch.c); once stopped, none
- * begins.
- */
+ * Invariants: a domain has one batch (sweep_batch.c) at most; none begins while SWEEPS_AT_ONCE
+ * others are busy with the store, nor once stopped. A batch that waits for its wiki holds no place:
+ * wikis that hang do not keep the others from being asked. */
 #include "page/sweep_impl.h"
 
 #include "base/log.h"
@@ -15,7 +15,8 @@
 struct page_sweeps {
     const struct page_service *service;
     struct sweep *of; /* as the service's domains */
-    unsigned count, next, running;
+    unsigned count, next;
+    unsigned running, asking; /* batches: busy here; that wait for their wiki */
     struct loop_timer *timer;
     bool stopped;
     pthread_mutex_t lock;
@@ -56,6 +57,19 @@ static void sweeps_turn(struct page_sweeps *s)
         s->running++;
         sweep_go(w);
     }
+}
+
+void sweep_asks(struct sweep *w)
+{
+    w->all->running--;
+    w->all->asking++;
+    sweeps_turn(w->all);
+}
+
+void sweep_goes_on(struct sweep *w)
+{
+    w->all->asking--;
+    w->all->running++;
 }
 
 void sweep_rests(struct sweep *w, bool fails)
@@ -142,7 +156,7 @@ void page_sweeps_stop(struct page_sweeps *s)
 
 bool page_sweeps_idle(const struct page_sweeps *s)
 {
-    return s->running == 0;
+    return s->running == 0 && s->asking == 0;
 }
 
 void page_sweeps_free(struct page_sweeps **sp)

@@ -21,7 +21,7 @@
 enum {
     SWEEP_TICK_MS = 500,
     SWEEP_RETRY_MS = 2000,   /* after a failure: the wiki's, the store's */
-    SWEEPS_AT_ONCE = 4,      /* domains; of each one call at a time */
+    SWEEPS_AT_ONCE = 4,      /* domains busy with the store; of each one call at a time */
     SWEEP_COUNT_MAX = 10000, /* titles counted in one go */
     SWEEP_KEEP_S = 2 * 3600, /* longer than a render is in the making (flight.make_timeout) */
     SWEEP_MARGIN_S = 60,     /* a copy of the wiki's database may have been so far behind */

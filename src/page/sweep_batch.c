@@ -214,8 +214,10 @@ static struct asked_sum asked_sum(const struct batch *b)
 static void checked(struct page_check *c)
 {
     struct sweep *w = CONTAINER_OF(c, struct batch_check, check)->of->sweep;
-    if (--w->batch->left == 0)
-        w->batch->then(w);
+    if (--w->batch->left > 0)
+        return;
+    sweep_goes_on(w);
+    w->batch->then(w);
 }
 
 static void ask(struct sweep *w, struct trust_cell *const *cells, unsigned count,
@@ -237,6 +239,7 @@ static void ask(struct sweep *w, struct trust_cell *const *cells, unsigned count
                                              .of = b };
         page_check_start(&b->checks[i].check);
     }
+    sweep_asks(w);
 }
 
 /* False: a call failed, and the batch is over. */

@@ -33,6 +33,9 @@ struct sweep {
 void sweep_go(struct sweep *w);
 
 /* sweep.c */
+/* The batch waits for the wiki; it has answered, or failed. */
+void sweep_asks(struct sweep *w);
+void sweep_goes_on(struct sweep *w);
 /* The batch is over. */
 void sweep_rests(struct sweep *w, bool fails);
 /* Adds to what is shown. */

@@ -1,6 +1,7 @@
 """Goal: what the wiki has done to a page that nobody reads, and of which nobody told, is found within a period; it costs few
 calls, waits for a wiki that is away, and goes on after a kill where it was.
 Method: a scripted wiki, a server whose clock is moved by days; what became of renders is seen by explain, which asks nobody."""
+import contextlib
 import time
 import urllib.parse
 
@@ -59,6 +60,30 @@ def store_titles(origin, server, count):
         origin.page(title, (i + 1, title))
         server.request_again('PUT', path('html', title, i + 1), {'Content-Type': 'text/html'}, title)
     return titles
+
+
+@scene
+def wikis_that_hang_hold_up_no_other(binary):
+    hanging = [f'h{i}' for i in range(6)]
+
+    def domains():
+        return server.json('GET', '/v1/admin.change').body['domains']
+
+    with Origin() as origin, contextlib.ExitStack() as stack:
+        slow = {domain: stack.enter_context(Origin()) for domain in hanging}
+        options = [option for domain in hanging for option in slow[domain].options(domain)]
+        server = stack.enter_context(origin_server(binary, origin, *options, *LONG))
+        wait_until(lambda: {d['sweep']['laps'] for d in domains()} == {1}, 'nothing is stored')
+        for domain in (*hanging, 'localhost'):
+            server.request_again('PUT', f'/{domain}/v1/page/html/A/1', {'Content-Type': 'text/html'}, 'x')
+        origin.page('A', (1, 'x'))
+        gates = [stack.enter_context(one.gate('words')) for one in slow.values()]
+        server.clock(advance='24h')
+        wait_until(lambda: all(gate.waiting for gate in gates), 'each of them is asked')
+        wait_until(lambda: max(d['sweep']['laps'] for d in domains()) == 2, 'the other is swept')
+        eq({d['failures'] for d in domains()}, {0}, 'none was given up for it')
+        for gate in gates:
+            gate.open()
 
 
 @scene
