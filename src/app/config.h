@@ -103,13 +103,19 @@ struct config_queue {
 
 enum { CONFIG_PROXIES_MAX = 64 };
 
+struct config_database {
+    str name, domain;
+};
+
 /* Who tells of changes, and what becomes of it. */
 struct config_change {
     int64_t event_recheck_ns;
     const char *purge_from_text;
     struct network purge_from[CONFIG_PROXIES_MAX]; /* who may send PURGE */
     unsigned purge_from_count;
-    const char *databases; /* of events: "NAME=DOMAIN", separated by commas */
+    const char *databases_text;              /* of events: "NAME=DOMAIN", separated by commas */
+    const struct config_database *databases; /* the same, by name */
+    size_t databases_count;
 };
 
 /* What clients written for RESTBase may count on instead of what the standards say. */

@@ -21,6 +21,9 @@ enum {
     OPTIONS_FILE_BYTES_MAX = 1 << 20,
     OPTIONS_TEXT_BYTES_MAX = 8 << 20, /* of all values together */
     OPTIONS_VALUE_BYTES_MAX = 4096,   /* of one value */
+    /* of change.databases: of 4096 domains, 64 bytes for each and its database, and of fewer more
+     */
+    OPTIONS_DATABASES_BYTES_MAX = 1 << 18,
 };
 
 struct options;

@@ -1,6 +1,7 @@
 /* options_table.c - the rows of all options: of the server, of buckets and of origins. Those of
  * lists are in options_list.c. */
 #include "server/options_table.h"
+#include "server/options.h"
 
 #include "app/config.h"
 #include "engine/engine.h"
@@ -240,7 +241,7 @@ const struct option option_rows[] = {
       .prose = "Who may send PURGE there: addresses, networks", AT(change.purge_from_text) },
     { "change.databases", NULL, OPTION_TEXT, .initial = "",
       .prose = "Whose events those are that name a database and no domain: NAME=DOMAIN",
-      AT(change.databases) },
+      .bytes_max = OPTIONS_DATABASES_BYTES_MAX, AT(change.databases_text) },
     { "change.event_recheck", NULL, OPTION_NS, 0, HOUR, .initial = "10s",
       .prose = "After somebody said that a page changed, but not how to tell that the wiki knows: "
                "when the wiki is asked once more",

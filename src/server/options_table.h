@@ -42,6 +42,7 @@ struct option {
     const char *const *choices; /* ends with NULL */
     const char *initial;        /* the default as one would write it; "" where there is none */
     const char *prose;          /* one sentence without the full stop */
+    size_t bytes_max;           /* of a text; 0: OPTIONS_VALUE_BYTES_MAX */
     size_t offset, width;
     enum option_reload reload;
 };

@@ -2,6 +2,7 @@
 #include "page/wiki_url.h"
 #include "server/options_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_domain(const struct config *c, str name)
@@ -12,18 +13,40 @@ static bool is_domain(const struct config *c, str name)
     return false;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct config_database *one = a, *other = b;
+    return str_cmp(one->name, other->name);
+}
+
 err options_finish_databases(struct options *o, struct options_from from, struct err_note *note)
 {
     const str name = STR("change.databases");
-    str rest = str_of(o->config.change.databases);
-    while (rest.n > 0) {
+    struct config_change *c = &o->config.change;
+    str rest = str_of(c->databases_text);
+    size_t count = 0;
+    for (str all = rest; all.n > 0; count++)
+        (void)str_split(&all, ',');
+    struct config_database *databases = arena_calloc(&o->texts, count + 1, sizeof *databases);
+    if (databases == NULL)
+        return option_fail(from, name, note, "all values together pass %d bytes",
+                           OPTIONS_TEXT_BYTES_MAX);
+    for (size_t i = 0; i < count; i++) {
         str one = str_trim(str_split(&rest, ',')), database = str_split(&one, '=');
         if (database.n == 0 || one.n == 0)
             return option_fail(from, name, note, "NAME=DOMAIN is wanted for each database");
         if (!is_domain(&o->config, one))
             return option_fail(from, name, note, "\"%.*s\" is no domain of this server",
                                STR_ARG(str_take(one, 80)));
+        databases[i] = (struct config_database){ .name = database, .domain = one };
     }
+    qsort(databases, count, sizeof *databases, by_name);
+    for (size_t i = 1; i < count; i++)
+        if (str_eq(databases[i - 1].name, databases[i].name))
+            return option_fail(from, name, note, "\"%.*s\" is there twice",
+                               STR_ARG(str_take(databases[i].name, 80)));
+    c->databases = databases;
+    c->databases_count = count;
     return ERR_OK;
 }
 

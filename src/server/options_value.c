@@ -289,9 +289,9 @@ static err store_domains(struct options *o, const struct option_value *v, struct
 
 err option_store(struct options *o, const struct option_value *v, struct err_note *note)
 {
-    if (v->text.n > OPTIONS_VALUE_BYTES_MAX && v->row->type != OPTION_DOMAINS)
-        return option_fail(v->from, v->name, note, "a value of more than %d bytes",
-                           OPTIONS_VALUE_BYTES_MAX);
+    size_t bytes_max = v->row->bytes_max == 0 ? OPTIONS_VALUE_BYTES_MAX : v->row->bytes_max;
+    if (v->text.n > bytes_max && v->row->type != OPTION_DOMAINS)
+        return option_fail(v->from, v->name, note, "a value of more than %zu bytes", bytes_max);
     struct http_listen admin;
     switch (v->row->type) {
     case OPTION_TEXT:

@@ -39,11 +39,17 @@ struct events {
 /* Empty: none. */
 static str domain_of_database(const struct app *app, str database)
 {
-    str rest = str_of(app->config->change.databases);
-    while (rest.n > 0) {
-        str one = str_trim(str_split(&rest, ',')), name = str_split(&one, '=');
-        if (str_eq(name, database))
-            return one;
+    const struct config_change *c = &app->config->change;
+    size_t low = 0, high = c->databases_count;
+    while (low < high) {
+        size_t at = low + (high - low) / 2;
+        int order = str_cmp(c->databases[at].name, database);
+        if (order == 0)
+            return c->databases[at].domain;
+        if (order < 0)
+            low = at + 1;
+        else
+            high = at;
     }
     return STR("");
 }

@@ -66,8 +66,13 @@ static void databases_are_of_domains(void **state)
     const struct config *c =
         taken(o, "domains: [en.test, de.test]\n"
                  "change: { databases: { enwiki: en.test, dewiki: de.test } }\n");
-    assert_string_equal(c->change.databases, "enwiki=en.test,dewiki=de.test");
+    assert_string_equal(c->change.databases_text, "enwiki=en.test,dewiki=de.test");
+    assert_int_equal(c->change.databases_count, 2);
+    assert_true(str_eq(c->change.databases[0].name, STR("dewiki"))); /* by name */
+    assert_true(str_eq(c->change.databases[0].domain, STR("de.test")));
     options_free(&o);
+    refused("domains: [en.test]\nchange:\n  databases: \"a=en.test,b=en.test,a=en.test\"\n",
+            "f.yaml:3: change.databases: \"a\" is there twice");
     refused("change:\n  databases: { enwiki: en.test }\n",
             "f.yaml:2: change.databases: \"en.test\" is no domain of this server");
     refused("change:\n  databases: enwiki\n",
@@ -76,6 +81,28 @@ static void databases_are_of_domains(void **state)
             "f.yaml:2: change.databases: NAME: DOMAIN is wanted for each database, without commas");
     refused("change:\n  databases: { \"a=b\": en.test }\n",
             "f.yaml:2: change.databases: NAME: DOMAIN is wanted for each database, without commas");
+}
+
+/* A farm: each wiki with the names that it may have. */
+static void databases_of_a_thousand_wikis_have_room(void **state)
+{
+    enum { WIKIS = 1000 };
+    (void)state;
+    struct options *o = options_new();
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    buf_printf(&text, "domains: [d0.wikis.of-a-farm.example.org");
+    for (unsigned i = 1; i < WIKIS; i++)
+        buf_printf(&text, ", d%u.wikis.of-a-farm.example.org", i);
+    buf_printf(&text, "]\nchange:\n  databases:\n");
+    for (unsigned i = 0; i < WIKIS; i++)
+        buf_printf(&text, "    farm_wiki_database_%u: d%u.wikis.of-a-farm.example.org\n", i, i);
+    buf_put_c(&text, 0);
+    assert_int_equal(buf_status(&text), ERR_OK);
+    const struct config *c = taken(o, buf_str(&text).p);
+    assert_int_equal(c->change.databases_count, WIKIS);
+    options_free(&o);
+    buf_fini(&text);
 }
 
 static void wikis_have_the_names_of_their_url_and_domain(void **state)
@@ -107,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_listener_for_purge_comes_last_and_may_be_anywhere),
         cmocka_unit_test(databases_are_of_domains),
+        cmocka_unit_test(databases_of_a_thousand_wikis_have_room),
         cmocka_unit_test(wikis_have_the_names_of_their_url_and_domain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
