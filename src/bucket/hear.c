@@ -80,8 +80,10 @@ static err hear_look(struct page_hear *h, const struct title *t, uint64_t there,
     *stored |= e == ERR_OK;
     if (e == ERR_OK && h->word != NULL)
         e = title_hearing_above(t, h->word, &above);
-    if (above > h->above && above > there)
+    if (above > h->above && above > there) {
         h->above = above;
+        h->known = there;
+    }
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
@@ -264,7 +266,7 @@ enum store_start page_hear_start(struct pages *p, struct page_hear *h)
     MAGIC_CHECK(p, PAGES_MAGIC);
     INVARIANT(h->marks_count <= PAGE_MARKS_MAX);
     h->is = WORD_SAME;
-    h->above = 0;
+    h->above = h->known = 0;
     h->changed = false;
     if (h->title.n < 1 || h->title.n > PAGE_TITLE_BYTES_MAX)
         return store_call_done(&h->call, ERR_BAD);

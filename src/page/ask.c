@@ -229,11 +229,14 @@ static void ask_heed(struct page_ask *a, enum render_why why)
         trust(a); /* before the store hears it: what is being made looks here, once it is stored */
 }
 
-/* There is no text. Loop. */
+/* There is no text. A page may be for some alone; that the wiki is, the checks are told. Loop. */
 static void asked(struct render_request *r, enum render_why why)
 {
     struct page_ask *a = r->ctx;
     ask_heed(a, why);
+    if (why == RENDER_DENIED && page_is_asked(a->service, a->target->domain) &&
+        !page_is_closed(a->service, a->target->domain))
+        (void)page_checks_look(a->service->checks, a->target->domain, a->cell); /* or who reads */
     a->task.run = hear_run;
     home_post(loop_pool(a->service->loop), &a->task);
 }

@@ -42,6 +42,7 @@ struct check_item {
     bool again;           /* it was looked at since its word was asked for */
     struct title_word word;
     uint64_t above; /* with word: is this there? */
+    uint64_t known; /* with above: this is */
 };
 
 struct check_domain {
@@ -206,6 +207,7 @@ static void item_became(struct check_item *i, const struct check_call *call,
     case CHECK_ABOVE:
         i->word = a->word;
         i->above = a->above;
+        i->known = a->known;
         item_queue(i, RANK_URGENT);
         return;
     case CHECK_OVERTAKEN:
@@ -279,6 +281,7 @@ static void call_take(struct check_call *call, struct list *from)
                                                            .cell = i->cell,
                                                            .word = i->word,
                                                            .above = i->above,
+                                                           .known = i->known,
                                                            .believe = item_believes(i, now) };
     }
 }

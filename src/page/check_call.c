@@ -78,7 +78,8 @@ static void hear_revision(struct check_call *call, enum page_state state)
 }
 
 /* Of the one that is greater than the wiki's newest. False: it is there, so the word lags. Of those
- * beside it the word alone says that they went: one may have come since. */
+ * beside it the word alone says that they went: one may have come since. Of an imported history,
+ * what is known to be there stays. */
 static bool hear_above(struct check_call *call, enum page_state state)
 {
     struct check_asked *a = current(call);
@@ -93,10 +94,11 @@ static bool hear_above(struct check_call *call, enum page_state state)
                                          .first = a->above,
                                          .last = a->above,
                                          .said_at = call->asked_at });
-    hear_mark(call, (struct title_mark){ .state = PAGE_DELETED,
-                                         .first = a->word.rev + 1,
-                                         .last = PAGE_REV_MAX,
-                                         .said_at = a->word.asked_at });
+    hear_mark(call,
+              (struct title_mark){ .state = PAGE_DELETED,
+                                   .first = (a->known > a->word.rev ? a->known : a->word.rev) + 1,
+                                   .last = PAGE_REV_MAX,
+                                   .said_at = a->word.asked_at });
     return true;
 }
 
@@ -179,6 +181,7 @@ static void end_current(struct check_call *call)
         a->became = CHECK_LAGS;
     } else if (of_word && call->hear.above != 0 && a->above == 0) {
         a->above = call->hear.above;
+        a->known = call->hear.known;
         a->became = CHECK_ABOVE;
     } else if (of_word && call->hear.is == WORD_LAGS) {
         a->became = CHECK_LAGS;

@@ -21,6 +21,7 @@ struct check_asked {
     struct trust_cell *cell;
     struct title_word word; /* of a title. In, with above: what it said before */
     uint64_t above;         /* in: is this there? 0: what the cell says is asked for */
+    uint64_t known;         /* in, with above: what is there below it, for sure; 0: nothing */
     bool believe;           /* in */
     enum check_became became;
     bool news; /* HEARD: the store had heard something else */

@@ -32,6 +32,7 @@ struct page_hear {
     /* A stored revision, shown, greater than the wiki's newest and than what is known to be there:
      * is it? 0: there is none */
     uint64_t above;
+    uint64_t known; /* with above: what is known to be there below that; 0: nothing */
 };
 
 #endif

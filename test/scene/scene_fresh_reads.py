@@ -237,6 +237,19 @@ def ready_answers_of_a_wiki_that_was_closed_end_with_its_word(binary):
 
 
 @scene
+def a_wiki_that_denies_a_page_that_nobody_knew_is_closed(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        origin.page('B', (8, 'text'))
+        with origin_server(binary, origin) as server:
+            for _ in range(4):
+                get(server, 'A')
+            origin.bot = 'Bearer nobody-has-this'
+            problem(get(server, 'B', status=403), 403, 'access_denied#wiki')
+            wait_until(lambda: server.request('GET', path('html', 'A')).status == 403, 'what was ready and trusted is not')
+
+
+@scene
 def a_word_on_the_title_counts_for_its_newest_revision_when_nobody_answers(binary):
     with Origin() as origin:
         origin.page('A', (7, 'text'))

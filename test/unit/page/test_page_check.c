@@ -656,6 +656,24 @@ static void an_imported_history_costs_one_question(void **state)
     stage_end(&s);
 }
 
+static void what_is_known_to_be_there_stays_when_a_greater_one_went(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "seven");
+    (void)stage_put(&s, "T", 8, "imported");
+    hear_there(&s, 8);
+    (void)stage_put(&s, "T", 9, "deleted");
+    struct wiki_word w = wiki_word_now(&s);
+    w.shown = WORDS_REVISION_MISSING; /* of 9, which is asked for */
+    wiki_word(&s, w);
+    (void)get(&s, 0, 0);
+    assert_int_equal(stage_look(&s, "T", 9), ERR_GONE);
+    assert_int_equal(stage_look(&s, "T", 8), ERR_OK);
+    stage_end(&s);
+}
+
 static void the_newest_is_found_below_a_revision_of_an_imported_history(void **state)
 {
     (void)state;
@@ -926,6 +944,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_is_behind_hides_nothing),
         cmocka_unit_test(a_newest_revision_that_went_down_is_hidden),
         cmocka_unit_test(an_imported_history_costs_one_question),
+        cmocka_unit_test(what_is_known_to_be_there_stays_when_a_greater_one_went),
         cmocka_unit_test(the_newest_is_found_below_a_revision_of_an_imported_history),
         cmocka_unit_test(what_is_left_below_a_purge_is_not_the_newest),
         cmocka_unit_test(a_missing_page_is_asked_for_once),
