@@ -743,7 +743,7 @@ static void what_a_reload_takes_over_is_a_number(void **state)
             assert_true(r->type == OPTION_CHOICE || r->type == OPTION_FLAG ||
                         r->type == OPTION_COUNT || r->type == OPTION_MS);
         }
-    assert_int_equal(taken, 6);
+    assert_int_equal(taken, 8);
 }
 
 int main(void)
