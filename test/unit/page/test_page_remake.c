@@ -439,10 +439,13 @@ static void what_is_told_to_be_redone_is_made_when_its_word_comes(void **state)
     (void)state;
     struct stage s;
     _Atomic int64_t redo_ns = 0;
-    begin_titles(&s, RERENDER_AT_ONCE, 1);
-    limit(&s, 2, 1);
+    char body[256];
+    stage_begin_checked(&s);
+    s.domains[0].rerender = RERENDER_AT_ONCE;
     s.domains[0].redo_ns = &redo_ns;
     s.domains[0].rerender_after_ns = NS_PER_S; /* by its age alone it is not */
+    limit(&s, 2, 1);
+    assert_int_equal(ask(&s, "T", 0, body), GOT_CONTENT);
     stage_advance(&s, 2);
     assert_true(page_look(&s.service, &s.domains[0], STR("T"), NULL));
     WAIT_UNTIL(wiki_words_counts(&s).titles == 1);
