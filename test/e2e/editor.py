@@ -31,6 +31,9 @@ class Editor:
 
     def open(self, title, **query):
         """Opens title for editing; query: more of the address, as section=1 or oldid=7."""
+        # A busy VisualEditor has not yet forgotten what it kept of the edit that was saved a moment ago, restores it, and hangs.
+        self.browser.go(f'{self.wiki.base}/w/resources/assets/mediawiki.png')
+        self.browser.js('sessionStorage.clear();')
         more = ''.join(f'&{name}={value}' for name, value in query.items())
         self.browser.go(f'{self.wiki.base}/w/index.php?title={title}&veaction=edit&vehidebetadialog=1{more}')
         self._wait_mode('visual')
