@@ -2,6 +2,7 @@
 #include "page/behind.h"
 
 #include "base/check.h"
+#include "title/word.h"
 
 void page_behind_init(struct page_behind *b)
 {
@@ -42,7 +43,16 @@ bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store
         b->newest = *n;
         b->asked_at = asked_at;
     }
+    if (behind)
+        atomic_store(&b->found_ns, asked_at.ns);
     failed = pthread_mutex_unlock(&b->lock);
     INVARIANT(failed == 0);
     return behind;
+}
+
+int64_t page_behind_settle_s(const struct page_behind *b, store_time now)
+{
+    int64_t found_ns = atomic_load(&b->found_ns);
+    bool recent = found_ns != 0 && now.ns - found_ns < BEHIND_RECENT_S * NS_PER_S;
+    return recent ? BEHIND_S : TITLE_SETTLE_S;
 }

@@ -596,6 +596,12 @@ bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
     return behind;
 }
 
+int64_t page_checks_settle_s(const struct page_checks *c, const struct page_domain *d)
+{
+    return page_behind_settle_s(&c->domains[d - c->service->domains].behind,
+                                clock_store(c->service->clock));
+}
+
 void page_checks_know(struct page_checks *c, const struct page_domain *d,
                       const struct wiki_newest *n)
 {

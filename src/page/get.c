@@ -106,8 +106,7 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
             store_time_min(*until, store_time_add(r->superseded_at,
                                                   g->target.settings->opts->policy.grace_ttl_ns));
     *until = store_time_min(*until, get_old_at(g));
-    if (get_is_unsettled(g)) /* then a reader is to have it made once more */
-        *until = store_time_min(*until, title_settles_at(&g->read.word));
+    *until = store_time_min(*until, get_settles_at(g)); /* a reader is to have it made once more */
     if (g->read.which.select != SELECT_LATEST)
         *until = store_time_min(*until, g->read.lasts_until);
     return true;

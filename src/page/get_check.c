@@ -9,6 +9,7 @@
  * revision or a render wants one of that revision. */
 #include "page/get_impl.h"
 
+#include "page/behind.h"
 #include "page/check.h"
 #include "page/old.h"
 #include "page/remake.h"
@@ -187,10 +188,22 @@ bool get_check_look(struct page_get *g)
     return need_of(g) == TRUST_FIRST && may_ask(g);
 }
 
-bool get_is_unsettled(const struct page_get *g)
+static bool is_unsettled(const struct page_get *g, store_time *settles_at)
 {
-    return !names_revision(g) && g->read.dated == DATED_UNSETTLED && get_can_be_made(g) &&
-           g->target.domain->rerender != RERENDER_NEVER;
+    const struct page_domain *d = g->target.domain;
+    return !names_revision(g) && page_is_asked(g->service, d) && get_can_be_made(g) &&
+           d->rerender != RERENDER_NEVER && page_is_unsettled(g->service, d, &g->read, settles_at);
+}
+
+store_time get_settles_at(const struct page_get *g)
+{
+    const struct page_read *r = &g->read;
+    store_time at;
+    if (is_unsettled(g, &at))
+        return at;
+    at = title_settles_at(&r->word, BEHIND_S);
+    bool may = !names_revision(g) && r->heard && title_is_unsettled(&r->word, &r->render, BEHIND_S);
+    return may && store_time_before(clock_store(g->service->clock), at) ? at : STORE_TIME_NEVER;
 }
 
 /* Made once more behind the answer, when that may tell. */
@@ -198,8 +211,9 @@ static void settle_behind(const struct page_get *g)
 {
     struct page_target t = g->target;
     t.title = g->read.which.title;
-    if (get_is_unsettled(g) && g->how == HOW_HIT && (g->flags & GET_ONLY_CACHED) == 0 &&
-        !store_time_before(clock_store(g->service->clock), title_settles_at(&g->read.word)))
+    store_time settles_at;
+    if (is_unsettled(g, &settles_at) && g->how == HOW_HIT && (g->flags & GET_ONLY_CACHED) == 0 &&
+        !store_time_before(clock_store(g->service->clock), settles_at))
         page_remake(g->service->remakes, &t);
 }
 

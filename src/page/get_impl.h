@@ -35,8 +35,10 @@ bool get_is_old(const struct page_get *g);
 /* When it is, if the wiki says nothing else. */
 store_time get_old_at(const struct page_get *g);
 enum trust_reader get_reader(const struct page_get *g);
-/* Is it the latest, and was made too soon after its page was touched? */
-bool get_is_unsettled(const struct page_get *g);
+/* When is the latest to be made once more, because it was made too soon after its page was touched?
+ * Also when it may turn out to be so: when a copy of the wiki's database is found to be behind.
+ * NEVER: it is not. */
+store_time get_settles_at(const struct page_get *g);
 /* As page_get_leave. */
 bool get_check_leave(struct page_get *g);
 void get_check_forget(struct page_get *g);

@@ -375,7 +375,9 @@ static void ask_start(struct make *m)
 static void looked(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, read.call);
-    bool unsettled = (m->flags & MAKE_SETTLES) != 0 && m->read.dated == DATED_UNSETTLED;
+    store_time settles_at;
+    bool unsettled = (m->flags & MAKE_SETTLES) != 0 &&
+                     page_is_unsettled(m->service, m->target.domain, &m->read, &settles_at);
     bool old = c->why == ERR_OK &&
                page_old(m->target.domain, &m->read, clock_store(m->service->clock)) != OLD_NOT;
     bool dated = (m->flags & MAKE_DATED) != 0 && (unsettled || old);

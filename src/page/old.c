@@ -29,7 +29,7 @@ enum page_old page_old(const struct page_domain *d, const struct page_read *r, s
 struct page_anew page_old_anew(const struct page_domain *d, const struct page_read *r,
                                store_time now)
 {
-    store_time settles = title_settles_at(&r->word);
+    store_time settles = title_settles_at(&r->word, TITLE_SETTLE_S);
     switch (page_old(d, r, now)) {
     case OLD_NEWER:
         return (struct page_anew){ .is = true, .due = now, .since = r->word.asked_at };

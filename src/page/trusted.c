@@ -1,6 +1,7 @@
 /* trusted.c - looks at cells for reads, makings and transforms. */
 #include "page/trusted.h"
 
+#include "page/check.h"
 #include "title/word.h"
 
 bool page_is_closed(const struct page_service *s, const struct page_domain *d)
@@ -95,6 +96,14 @@ bool page_doubted_since(const struct page_service *s, const struct page_target *
     bool doubted = !store_time_before(trust_doubted_at(c), since);
     trust_release(&c);
     return doubted;
+}
+
+bool page_is_unsettled(const struct page_service *s, const struct page_domain *d,
+                       const struct page_read *r, store_time *settles_at)
+{
+    int64_t settle_s = page_checks_settle_s(s->checks, d);
+    *settles_at = title_settles_at(&r->word, settle_s);
+    return r->heard && title_is_unsettled(&r->word, &r->render, settle_s);
 }
 
 bool page_word_moved(const struct page_service *s, const struct page_target *t,

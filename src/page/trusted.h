@@ -41,6 +41,10 @@ struct page_denied page_denied_since(const struct page_service *s, const struct 
 /* Did somebody say since then that the title changed? Forgotten, unless somebody asks the wiki. */
 MUST_CHECK bool page_doubted_since(const struct page_service *s, const struct page_target *t,
                                    store_time since);
+/* Was a render that was found, with heeds, made too soon after a touch of its page to have that for
+ * sure? Then from when on it could be made once more, by our clock. The domain's wiki is asked. */
+MUST_CHECK bool page_is_unsettled(const struct page_service *s, const struct page_domain *d,
+                                  const struct page_read *r, store_time *settles_at);
 /* Did it say anything else of the title than this word, to somebody who asked after `since`? *at:
  * when. */
 MUST_CHECK bool page_word_moved(const struct page_service *s, const struct page_target *t,

@@ -56,11 +56,19 @@ struct title_under title_under_of(const struct title_word *w, int64_t revised)
 
 /* What was said then was said after the touch, in whole seconds. A touch that is still to come, by
  * a clock that is ahead, is taken for one of that instant. */
-store_time title_settles_at(const struct title_word *last)
+store_time title_settles_at(const struct title_word *last, int64_t settle_s)
 {
     int64_t past_s = last->said > last->touched ? last->said - last->touched : 0;
-    int64_t left_s = past_s <= TITLE_SETTLE_S ? TITLE_SETTLE_S + 1 - past_s : 0;
+    int64_t left_s = past_s <= settle_s ? settle_s + 1 - past_s : 0;
     return store_time_add(last->asked_at, left_s * NS_PER_S);
+}
+
+bool title_is_unsettled(const struct title_word *last, const struct page_render *r,
+                        int64_t settle_s)
+{
+    const struct title_under *m = &r->made;
+    return m->said != 0 && !last->missing && m->touched >= last->touched &&
+           m->said < m->touched + settle_s;
 }
 
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r)
@@ -70,7 +78,7 @@ enum title_dated title_dated(const struct title_word *last, const struct page_re
         return DATED_NOT;
     if (last->missing || m->touched < last->touched)
         return DATED_TOUCHED;
-    return m->said < m->touched + TITLE_SETTLE_S ? DATED_UNSETTLED : DATED_NOT;
+    return title_is_unsettled(last, r, TITLE_SETTLE_S) ? DATED_UNSETTLED : DATED_NOT;
 }
 
 store_time title_made_at(const struct page_render *r)

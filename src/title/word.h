@@ -64,11 +64,14 @@ struct title_under title_under_of(const struct title_word *w, int64_t revised);
  * before. NOT, too, of a render that no wiki made under a word. */
 enum title_dated { DATED_NOT, DATED_UNSETTLED, DATED_TOUCHED };
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r);
+/* UNSETTLED, where what a page is made of may be settle_s behind its touch. */
+bool title_is_unsettled(const struct title_word *last, const struct page_render *r,
+                        int64_t settle_s);
 /* When the wiki was asked for the word that this render was made under. Of one without a word: when
  * it came. */
 store_time title_made_at(const struct page_render *r);
 /* From when on, by our clock, could it be settled? */
-store_time title_settles_at(const struct title_word *last);
+store_time title_settles_at(const struct title_word *last, int64_t settle_s);
 /* Was what came under that word asked for before the page went, or before another page took its
  * title? last: the last word. */
 bool title_word_denies(const struct title_word *last, const struct title_word *under);

@@ -5,7 +5,7 @@ from harness import Server, check, eq, main, scene, wait_until
 from list_help import Cluster
 from origin import Origin, instant
 from page_help import get, history, path
-from render_help import NO_CACHE, metric, name_of
+from render_help import NO_CACHE, Crowd, name_of
 
 TTL, MAX = '61s', '6m'      # more than trust_ttl, than trust_max
 
@@ -148,6 +148,37 @@ def another_server_believes_no_copy_that_is_behind_either(binary):
                     eq(name_of(get(server, 'A', 2))[0], 2)
             for server in (one, two):
                 eq({r['state'] for r in history(server, 'A')['items']} & {'deleted', 'suppressed'}, set())
+
+
+@scene
+def a_text_of_a_copy_that_is_behind_is_made_once_more(binary):
+    """The word was of a copy that has the new template, the text of one that has not."""
+    with Origin() as origin:
+        at(origin, 'A', (1, 'text'), ahead=-60)
+        at(origin, 'B', (2, 'other'), ahead=-60)
+        then = origin.copy()
+        with behind_server(binary, origin) as server:
+            get(server, 'A')
+            get(server, 'B')
+            origin.touched['A'] = instant()
+            origin.changed += 1
+            with origin.gate('render') as gate:     # as it was before the template was edited
+                made = Crowd(server, [(path('html', 'A'), NO_CACHE)])
+                wait_until(lambda: gate.waiting > 0, 'the text is asked for')
+            check(b'>text<' in made.wait()[0].body, 'of the copy')
+            origin.stamp = ' anew'
+            with origin.answering(then):
+                eq(status(server, 'B', headers=NO_CACHE), 200)      # another call meets it: copies are behind
+            origin.ahead = 40
+            server.clock(advance='40s')
+
+            def is_new():
+                return b'>text anew<' in get(server, 'A').body
+            wait_until(is_new, 'made once more')
+            renders = origin.count('render')
+            for _ in range(4):
+                get(server, 'A')
+            eq(origin.count('render'), renders)
 
 
 @scene

@@ -2,6 +2,8 @@
  * answer is doubted for ever. Method: answers with their newest change, at instants. */
 #include "page/behind.h"
 
+#include "title/word.h"
+
 #include "../cmocka_all.h"
 
 static struct page_behind all;
@@ -77,12 +79,30 @@ static void a_change_that_is_gone_counts_for_a_while(void **state)
     assert_true(behind(90, 4, 1000 + BEHIND_S + 3));
 }
 
+static int64_t settle_s(int64_t now_s)
+{
+    return page_behind_settle_s(&all, (store_time){ .ns = now_s * NS_PER_S });
+}
+
+static void renders_settle_later_while_copies_are_behind(void **state)
+{
+    (void)state;
+    assert_false(behind(100, 5, 1000));
+    assert_int_equal(settle_s(1000), TITLE_SETTLE_S);
+    assert_true(behind(90, 4, 1001));
+    assert_int_equal(settle_s(1001), BEHIND_S);
+    assert_int_equal(settle_s(1000 + BEHIND_RECENT_S), BEHIND_S);
+    assert_int_equal(settle_s(1001 + BEHIND_RECENT_S), TITLE_SETTLE_S);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_shows_an_older_change_is_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_without_changes_says_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_asked_before_is_not_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(renders_settle_later_while_copies_are_behind, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_change_that_is_gone_counts_for_a_while, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

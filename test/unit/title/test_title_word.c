@@ -132,13 +132,13 @@ static void a_page_that_its_own_edit_touched_is_settled(void **state)
     late.said = 2000;
     assert_int_equal(title_under_of(&late, 1000).said, 2000);
     late.asked_at = asked(50);
-    assert_int_equal(title_settles_at(&late).ns, asked(50).ns); /* long ago */
+    assert_int_equal(title_settles_at(&late, TITLE_SETTLE_S).ns, asked(50).ns); /* long ago */
     late.said = late.touched + 1;
-    assert_int_equal(title_settles_at(&late).ns, asked(50 + TITLE_SETTLE_S).ns);
+    assert_int_equal(title_settles_at(&late, TITLE_SETTLE_S).ns, asked(50 + TITLE_SETTLE_S).ns);
     late.said = late.touched;
-    assert_int_equal(title_settles_at(&late).ns, asked(51 + TITLE_SETTLE_S).ns);
+    assert_int_equal(title_settles_at(&late, TITLE_SETTLE_S).ns, asked(51 + TITLE_SETTLE_S).ns);
     late.said = late.touched - 1000; /* by a clock that is behind */
-    assert_int_equal(title_settles_at(&late).ns, asked(51 + TITLE_SETTLE_S).ns);
+    assert_int_equal(title_settles_at(&late, TITLE_SETTLE_S).ns, asked(51 + TITLE_SETTLE_S).ns);
 }
 
 static void what_was_asked_for_before_the_page_went_is_denied(void **state)
