@@ -347,6 +347,14 @@ def step_wiki(counts):
     run_scenes('wiki', 'asan', counts, e2e / 'scene_wiki.py')
 
 
+def step_lag(counts):
+    """A wiki on MariaDB whose replica is behind, and what breaks around it."""
+    broken = build('gcc', GCC[0], ['palimpsest'], GCC[1])
+    if broken:
+        counts.tell('lag: the build', broken)
+    run_scenes('lag', 'gcc', counts, ROOT / 'test' / 'e2e' / 'scene_lag.py', jobs=1)
+
+
 def step_fresh(counts):
     """What the README tells a newcomer, and the wiki, on a Debian with nothing on it."""
     process = subprocess.Popen([ROOT / 'script' / 'fresh', 'tools/newcomer.sh'], cwd=ROOT, text=True, errors='replace',
@@ -373,9 +381,9 @@ def step_model(counts):
 
 STEPS = {
     'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
-    'fuzz': step_fuzz, 'fresh': step_fresh, 'quick': step_quick,
+    'fuzz': step_fuzz, 'lag': step_lag, 'fresh': step_fresh, 'quick': step_quick,
 }
-ALONE = ('fresh', 'quick')           # run by name only: fresh wants root and takes what others do, the others do more than quick
+ALONE = ('lag', 'fresh', 'quick')    # run by name only: lag waits for most of its time, fresh wants root and takes what others do, the others do more than quick
 
 
 def main():

@@ -35,9 +35,8 @@ bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store
     if (is_older(&b->newest, n)) {
         *news = true;
     } else if (is_older(n, &b->newest)) {
-        bool late = store_time_before(asked_at, b->asked_at); /* it was true then */
-        behind = !late && store_time_before(asked_at, until);
-        *news = !late && !behind;
+        behind = store_time_before(asked_at, until);
+        *news = !behind;
     }
     if (*news) {
         b->newest = *n;

@@ -1,16 +1,15 @@
 /* behind.h - did a copy of the wiki's database answer that is behind?
  *
  * Model. Each answer of a wiki's api.php says which its newest change is. The greatest that was
- * ever seen is kept, and when. Who is asked after that, and shows an older one, is a copy that has
- * not heard of it yet. What such an answer says is right for what did not change meanwhile; it
- * takes back nothing that is known (store/page_word.h).
- *   A list of changes loses entries, too: of pages that were deleted without a trace, of a wiki
- * that was brought back from a backup. So the greatest counts for BEHIND_S, then the next answer is
- * taken as it is. A copy that is further behind than that is believed.
- *   While copies are behind, a text may come from one though the word before it came from another.
- * So a render is settled (title/word.h) BEHIND_S after its page was touched, if a copy was found
- * behind in the last BEHIND_RECENT_S; else after TITLE_SETTLE_S. Pure but for its lock.
- * Thread: any, but init and fini. */
+ * ever seen is kept, and when. Who shows an older one is a copy that has not heard of it yet, or
+ * was asked before. What such an answer says is right for what did not change meanwhile; it takes
+ * back nothing that is known (store/page_word.h). A list of changes loses entries, too: of pages
+ * that were deleted without a trace, of a wiki that was brought back from a backup. So the greatest
+ * counts for BEHIND_S, then the next answer is taken as it is. A copy that is further behind than
+ * that is believed. While copies are behind, a text may come from one though the word before it
+ * came from another. So a render is settled (title/word.h) BEHIND_S after its page was touched, if
+ * a copy was found behind in the last BEHIND_RECENT_S; else after TITLE_SETTLE_S. Pure but for its
+ * lock. Thread: any, but init and fini. */
 #ifndef PAGE_BEHIND_H
 #define PAGE_BEHIND_H
 

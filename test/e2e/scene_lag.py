@@ -3,11 +3,15 @@ is gone or hidden comes back, and in the end every page is as the wiki has it. M
 delayed replica, which answers the servers; two servers with one Redis; changes, PURGEs and events that come before the
 replica has them; the primary is the truth. script/test lag runs it; it takes about ten minutes."""
 import atexit
+import calendar
 import contextlib
+import http.client
 import json
 import os
 import pathlib
+import random
 import re
+import signal
 import tempfile
 import threading
 import time
@@ -44,7 +48,7 @@ def lagging_wiki():
 class Lagging:
     """Two servers with one Redis, purged by the wiki, which answers them from what `reads` says."""
 
-    def __init__(self, binary, lag, reads, known, told=True, env=None, **origin):
+    def __init__(self, binary, lag, reads, known, told=True, envs=(None, None), **origin):
         self.wiki = lagging_wiki()
         self.lag, self.database = lag, self.wiki.database
         self.redis = Redis()
@@ -54,7 +58,7 @@ class Lagging:
         (self.folder / 'server.yaml').write_text(json.dumps({'domains': {DOMAIN: {'origin': origin}},
                                                             'change': {'purge_listen': '127.0.0.1:0'}}))
         self.servers = [Server(binary, '--config', self.folder / 'server.yaml', '--set', 'flight.error_base=100ms',
-                               '--set', f'redis.url=redis://127.0.0.1:{self.redis.port}', env=env) for _ in range(2)]
+                               '--set', f'redis.url=redis://127.0.0.1:{self.redis.port}', env=envs[n], test_hooks=True) for n in range(2)]
         self.setting = self.wiki / 'settings.d/lag.php'
         self.tell(told)
         self.database.delay(0)
@@ -124,7 +128,12 @@ class Watched:
 
     def look(self):
         for n, server in enumerate(self.lagging.servers):
-            answer = self.lagging.get(server, self.title, self.rev)
+            if server.process is None:      # a scene killed it
+                continue
+            try:
+                answer = self.lagging.get(server, self.title, self.rev)
+            except (OSError, http.client.HTTPException):
+                continue
             right = is_true(answer, self.truth)
             self.last[n] = (answer.status, answer.headers['ETag'], answer.headers['Cache-Status'])
             if right and self.right[n] is None:
@@ -135,19 +144,21 @@ class Watched:
 
 
 class Watch:
-    """Looks at all that it is given, over and over."""
+    """Looks at each that it is given, over and over: who waits keeps no other one waiting."""
 
     def __init__(self):
-        self.watched, self.over, self.failure = [], False, None
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
+        self.watched, self.threads, self.over, self.failure = [], [], False, None
 
-    def _run(self):
+    def add(self, one):
+        self.watched.append(one)
+        self.threads.append(threading.Thread(target=self._run, args=(one,), daemon=True))
+        self.threads[-1].start()
+
+    def _run(self, one):
         try:
             while not self.over:
-                for one in list(self.watched):
-                    one.look()
-                time.sleep(0.1)     # the pace of readers, and waits for nothing
+                one.look()
+                time.sleep(0.3)     # the pace of readers, and waits for nothing
         except Exception as failure:    # pylint: disable=broad-except
             self.failure = failure
 
@@ -156,7 +167,8 @@ class Watch:
         began = time.monotonic()
         wait_until(lambda: self.failure or time.monotonic() > began + seconds, 'time goes by', timeout=2 * seconds, pause=0.5)
         self.over = True
-        self.thread.join()
+        for thread in self.threads:
+            thread.join()
         if self.failure:
             raise self.failure
         tell(self.watched)
@@ -222,11 +234,10 @@ def make_changes(lagging, watch):
                 lagging.get(server, t[name])
             for name in hidden:
                 eq(lagging.get(server, t[name], hidden[name]).status, 200)
-    watched = watch.watched
-    watched.append(Watched(lagging, 'a page that does not change', t['Not changed']))
+    watch.add(Watched(lagging, 'a page that does not change', t['Not changed']))
 
     def then(what, name, rev=None):
-        watched.append(Watched(lagging, what, t[name], rev))
+        watch.add(Watched(lagging, what, t[name], rev))
     wiki.edit(t['Edited'], 'Second text.')
     then('edited, PURGE', 'Edited')
     rev = wiki.edit(t['Edited, event'], 'Second text.')
@@ -306,6 +317,97 @@ def a_replica_thirty_seconds_behind_that_nobody_notices(binary):
 @scene
 def one_of_two_copies_thirty_seconds_behind(binary):
     changes_are_right(binary, 30, 'either', False)
+
+
+@scene
+def a_lag_that_the_wiki_knows_of_is_an_outage_while_it_lasts(binary):
+    """Words are asked for with maxlag: a wiki whose copies are 30 s behind refuses them. What is served is said to be
+    unchecked, and by its number nothing is when trust is over."""
+    with Lagging(binary, 0, 'replica', True, told=False, check_wait='1s') as lagging:
+        title = f'Maxlag_{time.time_ns()}'
+        first = lagging.wiki.edit(title, 'first')
+        lagging.wiki.edit(title, 'second')
+        lagging.database.caught_up()
+        server = lagging.servers[0]
+        for _ in range(2):
+            eq(lagging.get(server, title).status, 200)
+            eq(lagging.get(server, title, first).status, 200)
+        lagging.database.delay(30)
+        third = lagging.wiki.edit(title, 'third')
+        wait_until(lambda: lagging.get(server, title, first).status == 503, 'refused by its number', timeout=BUSY)
+        answer = lagging.get(server, title)
+        check(answer.status == 200 and 'detail=unchecked' in answer.headers['Cache-Status'], answer.headers['Cache-Status'])
+        began = time.monotonic()
+        wait_until(lambda: rev_of(lagging.get(server, title)) == third, 'the lag is over', timeout=30 + 4 * BUSY, pause=0.2)
+        print(f'right {time.monotonic() - began:.0f} s after it was refused', flush=True)
+
+
+def clocks_are_off(binary, off):
+    library = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
+    env = {'LD_PRELOAD': library, 'FAKETIME': off, 'DONT_FAKE_MONOTONIC': '1'}
+    with Lagging(binary, 5, 'either', True, envs=(env, env)) as lagging:
+        for server in lagging.servers:
+            says = calendar.timegm(time.strptime(lagging.get(server, 'Main_Page').headers['Date'], '%a, %d %b %Y %H:%M:%S GMT'))
+            check(abs(says - time.time()) > 3000, f'its clock is off: {says - time.time()}')
+        watch = Watch()
+        make_changes(lagging, watch)
+        watch.end(5 + RESTS + TRUST_MAX + SETTLE)
+
+
+@scene
+def clocks_an_hour_behind_the_wikis(binary):
+    """What is compared is the wiki's time with the wiki's."""
+    clocks_are_off(binary, '-1h')
+
+
+@scene
+def clocks_an_hour_ahead_of_the_wikis(binary):
+    clocks_are_off(binary, '+1h')
+
+
+@scene
+def whatever_breaks_every_page_is_as_the_wiki_has_it_in_the_end(binary):
+    """Redis goes and comes, a server is killed twice, the wiki is down for a minute, and of 100 events one in 100 is lost,
+    all while pages change."""
+    draw = random.Random(int(os.environ.get('LAG_SEED', '1')))
+    with Lagging(binary, 5, 'either', True) as lagging:
+        watch, run = Watch(), time.time_ns()
+        titles = [f'Event_{run}_{n}' for n in range(20)]
+        for title in titles:
+            lagging.wiki.edit(title, 'first')
+        lagging.tell(False)
+        for n in range(100):
+            title = draw.choice(titles)
+            rev = lagging.wiki.edit(title, f'edit {n}')
+            if draw.random() < 0.99:
+                lagging.event('revision-create', title, rev_id=rev)
+            if n == 20:
+                lagging.redis.end()
+            if n in (30, 70):
+                lagging.servers[n == 70].signal(signal.SIGKILL)
+                lagging.servers[n == 70].wait_exit()
+                lagging.servers[n == 70].start()
+            if n == 60:
+                lagging.redis.start()
+            for server in lagging.servers:
+                lagging.get(server, draw.choice(titles))
+        lagging.tell(True)
+        make_changes(lagging, watch)
+        wait_until(lambda: all(None not in one.right for one in watch.watched), 'all are right', timeout=5 + RESTS + BUSY)
+        lagging.wiki.down()
+        down = time.monotonic()
+        for server in lagging.servers:
+            answer = lagging.get(server, titles[0])
+            eq(answer.status, 200, 'what is stored')
+        wait_until(lambda: time.monotonic() > down + 60, 'a minute', pause=0.5)
+        for server in lagging.servers:
+            check('detail=unchecked' in lagging.get(server, titles[0]).headers['Cache-Status'], 'nobody could be asked')
+            server.clock(advance='1h')
+            check('detail=unchecked' in lagging.get(server, titles[0]).headers['Cache-Status'], 'for an hour')
+        lagging.wiki.up()
+        lagging.wiki.edit(titles[0], 'after the outage')
+        watch.end(RESTS)
+        all_as_the_wiki_has_it(lagging)
 
 
 if __name__ == '__main__':

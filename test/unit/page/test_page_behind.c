@@ -56,13 +56,15 @@ static void an_answer_without_changes_says_nothing(void **state)
     assert_true(behind(100, 4, 1002));
 }
 
-static void who_was_asked_before_is_not_behind(void **state)
+/* A greater one that was seen meanwhile says nothing of whether the one before it was known. */
+static void who_was_asked_before_is_behind_too(void **state)
 {
     (void)state;
     assert_false(behind(100, 5, 1000));
-    assert_false(behind(90, 4, 999));
+    assert_false(behind(110, 6, 1002));
+    assert_true(behind(90, 4, 1001));
+    assert_true(behind(100, 5, 999));
     assert_false(news);
-    assert_true(behind(90, 4, 1000));
 }
 
 /* It was deleted with its page, or the wiki was brought back from a backup. */
@@ -100,7 +102,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_shows_an_older_change_is_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_without_changes_says_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_was_asked_before_is_not_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_was_asked_before_is_behind_too, setup, teardown),
         cmocka_unit_test_setup_teardown(renders_settle_later_while_copies_are_behind, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_change_that_is_gone_counts_for_a_while, setup, teardown),
