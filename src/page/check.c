@@ -11,21 +11,14 @@
 
 #include "base/hash.h"
 #include "loop/loop.h"
-#include "page/behind.h"
-#include "page/tell.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-static const int64_t rests_ms[] = { 1000, 5000, 30000 }; /* of a title whose word lags */
+static const int64_t rests_ms[CHECK_RESTS] = { 1000, 5000, 30000 }; /* of a title whose word lags */
 enum {
     LAGS_MS_MAX = BEHIND_S * 1000
 }; /* all of them: so long, however often it is looked at anew */
-
-/* Of titles, and of revisions. */
-enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
-/* Who wants it: somebody waits, somebody said that it changed, or it is a little old. */
-enum check_rank { RANK_URGENT, RANK_LOOKED, RANK_LATER, RANKS };
 
 enum item_state { ITEM_NEW, ITEM_QUEUED, ITEM_ASKED, ITEM_RESTS };
 struct check_item {
@@ -43,31 +36,6 @@ struct check_item {
     struct title_word word;
     uint64_t above; /* with word: is this there? */
     uint64_t known; /* with above: this is */
-};
-
-struct check_domain {
-    struct page_checks *all;
-    const struct page_domain *domain;
-    struct hash items; /* by cell */
-    struct list queued[RANKS][KINDS];
-    struct list resting[COUNT_OF(rests_ms)]; /* by which rest it is: each in order of its end */
-    enum check_kind last;                    /* that was asked for */
-    struct check_waits waits;
-    struct page_behind behind;
-    struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
-    mono gathered_at, paused_until;
-    unsigned failures; /* in a row */
-    struct loop_timer *timer;
-    _Atomic uint64_t calls_made, words, failed, lagging, full;
-    _Atomic int64_t answered_ns; /* store_time of the last answer; 0: none yet */
-};
-
-struct page_checks {
-    const struct page_service *service;
-    struct check_domain *domains;
-    unsigned domains_count;
-    atomic_uint closed_count; /* domains whose wiki is */
-    bool stopped;
 };
 
 static void domain_turn(struct check_domain *d);
@@ -579,60 +547,4 @@ void page_checks_free(struct page_checks **cp)
     free(c->domains);
     free(c);
     *cp = NULL;
-}
-
-store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d)
-{
-    return (store_time){ .ns = atomic_load(&c->domains[d - c->service->domains].answered_ns) };
-}
-
-bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
-                        const struct wiki_newest *n, store_time asked_at)
-{
-    bool news;
-    bool behind = page_behind_judge(&domain_of(c, d)->behind, n, asked_at, &news);
-    if (news)
-        page_newest_tell(c->service, d, n);
-    return behind;
-}
-
-int64_t page_checks_settle_s(const struct page_checks *c, const struct page_domain *d)
-{
-    return page_behind_settle_s(&c->domains[d - c->service->domains].behind,
-                                clock_store(c->service->clock));
-}
-
-void page_checks_know(struct page_checks *c, const struct page_domain *d,
-                      const struct wiki_newest *n)
-{
-    bool news;
-    (void)page_behind_judge(&domain_of(c, d)->behind, n, clock_store(c->service->clock), &news);
-}
-
-bool page_checks_any_closed(const struct page_checks *c)
-{
-    return atomic_load_explicit(&c->closed_count, memory_order_relaxed) > 0;
-}
-
-void checks_close(struct page_checks *c, const struct page_domain *d, bool closed)
-{
-    if (atomic_exchange(d->closed, closed) == closed)
-        return;
-    if (closed)
-        atomic_fetch_add(&c->closed_count, 1);
-    else
-        atomic_fetch_sub(&c->closed_count, 1);
-}
-
-void page_checks_figures(const struct page_checks *c, const struct page_domain *d,
-                         struct check_figures *out)
-{
-    const struct check_domain *of = &c->domains[d - c->service->domains];
-    *out = (struct check_figures){ .calls = atomic_load(&of->calls_made),
-                                   .words = atomic_load(&of->words),
-                                   .failures = atomic_load(&of->failed),
-                                   .lagging = atomic_load(&of->lagging),
-                                   .full = atomic_load(&of->full),
-                                   .waiting = atomic_load(&of->waits.waiting),
-                                   .closed = atomic_load(d->closed) };
 }

@@ -3,8 +3,12 @@
 #ifndef PAGE_CHECK_IMPL_H
 #define PAGE_CHECK_IMPL_H
 
+#include "base/hash.h"
+#include "page/behind.h"
 #include "page/check.h"
 #include "render/words.h"
+
+#include <stdatomic.h>
 
 /* What became of an item of a call. */
 enum check_became {
@@ -75,5 +79,39 @@ void check_waits_answered(struct list *waiters);
 void check_waits_late(struct check_waits *w, mono now);
 /* Of who waits the shortest; ns INT64_MAX: nobody does. */
 mono check_waits_until(struct check_waits *w);
+
+/* ---- what is wanted of a domain, and in which call: check.c's, on the loop, but what is atomic
+ * ---- */
+
+/* Of titles, and of revisions. */
+enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
+/* Who wants it: somebody waits, somebody said that it changed, or it is a little old. */
+enum check_rank { RANK_URGENT, RANK_LOOKED, RANK_LATER, RANKS };
+enum { CHECK_RESTS = 3 }; /* of a title whose word lags */
+
+struct check_domain {
+    struct page_checks *all;
+    const struct page_domain *domain;
+    struct hash items; /* by cell */
+    struct list queued[RANKS][KINDS];
+    struct list resting[CHECK_RESTS]; /* by which rest it is: each in order of its end */
+    enum check_kind last;             /* that was asked for */
+    struct check_waits waits;
+    struct page_behind behind;
+    struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
+    mono gathered_at, paused_until;
+    unsigned failures; /* in a row */
+    struct loop_timer *timer;
+    _Atomic uint64_t calls_made, words, failed, lagging, full;
+    _Atomic int64_t answered_ns; /* store_time of the last answer; 0: none yet */
+};
+
+struct page_checks {
+    const struct page_service *service;
+    struct check_domain *domains;
+    unsigned domains_count;
+    atomic_uint closed_count; /* domains whose wiki is */
+    bool stopped;
+};
 
 #endif

@@ -79,6 +79,7 @@ class Lagging:
         return self
 
     def __exit__(self, kind, value, trace):
+        self.wiki.up()      # a scene may have left it down
         self.setting.unlink()
         self.database.reads('primary')
         self.database.delay(0)

@@ -1,0 +1,62 @@
+/* check_known.c - what is known of a domain's wiki beside its words: when it answered, whether it
+ * is closed, how far the copies of its database have come. Thread: any. */
+#include "page/check_impl.h"
+#include "page/tell.h"
+
+store_time page_checks_answered(const struct page_checks *c, const struct page_domain *d)
+{
+    return (store_time){ .ns = atomic_load(&c->domains[d - c->service->domains].answered_ns) };
+}
+
+bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
+                        const struct wiki_newest *n, store_time asked_at)
+{
+    bool news;
+    bool behind =
+        page_behind_judge(&c->domains[d - c->service->domains].behind, n, asked_at, &news);
+    if (news)
+        page_newest_tell(c->service, d, n);
+    return behind;
+}
+
+int64_t page_checks_settle_s(const struct page_checks *c, const struct page_domain *d)
+{
+    return page_behind_settle_s(&c->domains[d - c->service->domains].behind,
+                                clock_store(c->service->clock));
+}
+
+void page_checks_know(struct page_checks *c, const struct page_domain *d,
+                      const struct wiki_newest *n)
+{
+    bool news;
+    (void)page_behind_judge(&c->domains[d - c->service->domains].behind, n,
+                            clock_store(c->service->clock), &news);
+}
+
+bool page_checks_any_closed(const struct page_checks *c)
+{
+    return atomic_load_explicit(&c->closed_count, memory_order_relaxed) > 0;
+}
+
+void checks_close(struct page_checks *c, const struct page_domain *d, bool closed)
+{
+    if (atomic_exchange(d->closed, closed) == closed)
+        return;
+    if (closed)
+        atomic_fetch_add(&c->closed_count, 1);
+    else
+        atomic_fetch_sub(&c->closed_count, 1);
+}
+
+void page_checks_figures(const struct page_checks *c, const struct page_domain *d,
+                         struct check_figures *out)
+{
+    const struct check_domain *of = &c->domains[d - c->service->domains];
+    *out = (struct check_figures){ .calls = atomic_load(&of->calls_made),
+                                   .words = atomic_load(&of->words),
+                                   .failures = atomic_load(&of->failed),
+                                   .lagging = atomic_load(&of->lagging),
+                                   .full = atomic_load(&of->full),
+                                   .waiting = atomic_load(&of->waits.waiting),
+                                   .closed = atomic_load(d->closed) };
+}
