@@ -9,9 +9,7 @@ import http.client
 import json
 import os
 import pathlib
-import random
 import re
-import signal
 import tempfile
 import threading
 import time
@@ -364,51 +362,6 @@ def clocks_an_hour_behind_the_wikis(binary):
 @scene
 def clocks_an_hour_ahead_of_the_wikis(binary):
     clocks_are_off(binary, '+1h')
-
-
-@scene
-def whatever_breaks_every_page_is_as_the_wiki_has_it_in_the_end(binary):
-    """Redis goes and comes, a server is killed twice, the wiki is down for a minute, and of 100 events one in 100 is lost,
-    all while pages change."""
-    draw = random.Random(int(os.environ.get('LAG_SEED', '1')))
-    with Lagging(binary, 5, 'either', True) as lagging:
-        watch, run = Watch(), time.time_ns()
-        titles = [f'Event_{run}_{n}' for n in range(20)]
-        for title in titles:
-            lagging.wiki.edit(title, 'first')
-        lagging.tell(False)
-        for n in range(100):
-            title = draw.choice(titles)
-            rev = lagging.wiki.edit(title, f'edit {n}')
-            if draw.random() < 0.99:
-                lagging.event('revision-create', title, rev_id=rev)
-            if n == 20:
-                lagging.redis.end()
-            if n in (30, 70):
-                lagging.servers[n == 70].signal(signal.SIGKILL)
-                lagging.servers[n == 70].wait_exit()
-                lagging.servers[n == 70].start()
-            if n == 60:
-                lagging.redis.start()
-            if n % 10 == 5:
-                lagging.get(draw.choice(lagging.servers), draw.choice(titles))
-        lagging.tell(True)
-        make_changes(lagging, watch)
-        wait_until(lambda: all(None not in one.right for one in watch.watched), 'all are right', timeout=5 + RESTS + BUSY)
-        lagging.wiki.down()
-        down = time.monotonic()
-        for server in lagging.servers:
-            answer = lagging.get(server, titles[0])
-            eq(answer.status, 200, 'what is stored')
-        wait_until(lambda: time.monotonic() > down + 60, 'a minute', pause=0.5)
-        for server in lagging.servers:
-            check('detail=unchecked' in lagging.get(server, titles[0]).headers['Cache-Status'], 'nobody could be asked')
-            server.clock(advance='1h')
-            check('detail=unchecked' in lagging.get(server, titles[0]).headers['Cache-Status'], 'for an hour')
-        lagging.wiki.up()
-        lagging.wiki.edit(titles[0], 'after the outage')
-        watch.end(RESTS)
-        all_as_the_wiki_has_it(lagging)
 
 
 if __name__ == '__main__':
