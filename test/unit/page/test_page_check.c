@@ -1,7 +1,7 @@
 /* Goal: what a read gives is what the wiki says, within the bounds of trust, and whatever becomes
  * of the wiki. Method: a service on a real store in front of a wiki that says what the test says
  * (stage.h); trust grows old by rules that the test sets. */
-#include "stage.h"
+#include "check_read.h"
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -16,39 +16,6 @@
 #include <string.h>
 
 #define TEXT "<html><head></head>made"
-
-struct got {
-    enum page_outcome outcome;
-    enum page_get_trusted trusted;
-    enum page_how how;
-    err why;
-    unsigned was;
-    char body[256];
-};
-
-static struct got get(struct stage *s, uint64_t rev, unsigned flags)
-{
-    struct asked a;
-    asked_init(&a, s, "T");
-    a.get.flags |= flags;
-    a.get.target.has_rev = rev != 0;
-    a.get.target.name.rev = rev;
-    asked_start(&a);
-    struct got g = { .outcome = asked_wait(&a) };
-    g.trusted = a.get.trusted;
-    g.how = a.get.how;
-    g.why = a.get.why;
-    g.was = a.get.was;
-    memcpy(g.body, a.body, sizeof g.body);
-    asked_fini(&a);
-    return g;
-}
-
-/* What was heard is of no use to anybody who would rather know. */
-static void grow_old(struct stage *s)
-{
-    s->domains[0].trust = (struct trust_rules){ .ttl_ns = -1, .max_ns = -1 };
-}
 
 static void grow_older(struct stage *s)
 {
@@ -576,154 +543,6 @@ static void a_reader_does_not_wait_for_what_is_a_little_old(void **state)
     stage_end(&s);
 }
 
-static void a_copy_that_is_behind_hides_nothing(void **state)
-{
-    (void)state;
-    struct stage s;
-    stage_begin_checked(&s);
-    (void)stage_put(&s, "T", 7, "seven");
-    (void)stage_put(&s, "T", 8, "eight");
-    s.domains[0].check_wait_ms = 50; /* rev 7, says the wiki, and that 8 is there */
-    struct got g = get(&s, 0, 0);
-    assert_int_equal(g.outcome, GOT_CONTENT);
-    assert_string_equal(g.body, "eight");
-    assert_int_equal(g.trusted, GET_UNCHECKED);
-    stage_end(&s);
-}
-
-static void a_newest_revision_that_went_down_is_hidden(void **state)
-{
-    (void)state;
-    struct stage s;
-    stage_begin_checked(&s);
-    (void)stage_put(&s, "T", 7, "seven");
-    (void)stage_put(&s, "T", 8, "eight");
-    struct wiki_word w = wiki_word_now(&s);
-    w.shown = WORDS_REVISION_MISSING;
-    wiki_word(&s, w);
-    struct got g = get(&s, 0, 0);
-    assert_int_equal(g.outcome, GOT_CONTENT);
-    assert_string_equal(g.body, "seven");
-    assert_int_equal(wiki_words_asked(&s), 2);
-    stage_end(&s);
-}
-
-struct hearing {
-    struct page_hear hear;
-    struct awaited over;
-};
-
-static void hearing_over(struct store_call *c)
-{
-    awaited_tell(&CONTAINER_OF(c, struct hearing, hear.call)->over, c->why);
-}
-
-/* As after the rests of a title: this revision is there, though greater than the wiki's newest. */
-static void hear_there(struct stage *s, uint64_t there)
-{
-    const struct wiki_word says = wiki_word_now(s);
-    const struct title_word w = { .page_id = says.page_id,
-                                  .rev = says.rev,
-                                  .touched = says.touched_s,
-                                  .said = says.touched_s + 100,
-                                  .asked_at = clock_store(s->service.clock) };
-    struct hearing h = { .hear = { .call = { .home = home_here(), .done = hearing_over },
-                                   .domain = s->domains[0].number,
-                                   .title = STR("T"),
-                                   .word = &w,
-                                   .believe = true,
-                                   .there = there } };
-    awaited_init(&h.over);
-    if (page_store_hear(s->service.store, &h.hear) == STORE_LATER)
-        assert_int_equal(awaited_wait(&h.over), ERR_OK);
-    awaited_fini(&h.over);
-    assert_int_equal(h.hear.above, 0);
-}
-
-static void an_imported_history_costs_one_question(void **state)
-{
-    (void)state;
-    struct stage s;
-    stage_begin_checked(&s);
-    (void)stage_put(&s, "T", 7, "seven");
-    (void)stage_put(&s, "T", 8, "imported");
-    hear_there(&s, 8);
-    struct got g = get(&s, 0, 0);
-    assert_int_equal(g.trusted, GET_CHECKED);
-    g = get(&s, 0, GET_STASH);
-    assert_int_equal(g.trusted, GET_TRUSTED);
-    assert_int_equal(wiki_words_asked(&s), 1);
-    stage_end(&s);
-}
-
-static void what_is_known_to_be_there_stays_when_a_greater_one_went(void **state)
-{
-    (void)state;
-    struct stage s;
-    stage_begin_checked(&s);
-    (void)stage_put(&s, "T", 7, "seven");
-    (void)stage_put(&s, "T", 8, "imported");
-    hear_there(&s, 8);
-    (void)stage_put(&s, "T", 9, "deleted");
-    struct wiki_word w = wiki_word_now(&s);
-    w.shown = WORDS_REVISION_MISSING; /* of 9, which is asked for */
-    wiki_word(&s, w);
-    (void)get(&s, 0, 0);
-    assert_int_equal(stage_look(&s, "T", 9), ERR_GONE);
-    assert_int_equal(stage_look(&s, "T", 8), ERR_OK);
-    stage_end(&s);
-}
-
-static void the_newest_is_found_below_a_revision_of_an_imported_history(void **state)
-{
-    (void)state;
-    struct stage s;
-    stage_begin_checked(&s);
-    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>seven" });
-    assert_non_null(strstr(get(&s, 0, 0).body, "seven"));
-    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>imported" });
-    assert_non_null(strstr(get(&s, 8, 0).body, "imported"));
-    unsigned asked = wiki_asked(&s);
-    struct got g = get(&s, 0, 0);
-    assert_int_equal(g.how, HOW_HIT);
-    assert_non_null(strstr(g.body, "seven"));
-    assert_int_equal(wiki_asked(&s), asked);
-    hear_there(&s, 8);
-    struct wiki_word w = wiki_word_now(&s);
-    w.touched_s += 50; /* and it is made anew when the page is touched */
-    wiki_word(&s, w);
-    grow_old(&s);
-    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>touched" });
-    assert_non_null(strstr(get(&s, 0, 0).body, "touched"));
-    stage_end(&s);
-}
-
-static void what_is_left_below_a_purge_is_not_the_newest(void **state)
-{
-    (void)state;
-    struct stage s;
-    struct asked a;
-    stage_begin_checked(&s);
-    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>one" });
-    assert_non_null(strstr(get(&s, 0, 0).body, "one"));
-    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>two" });
-    asked_init(&a, &s, "T");
-    a.get.flags |= GET_NO_CACHE;
-    asked_start(&a);
-    assert_int_equal(asked_wait(&a), GOT_CONTENT);
-    struct page_order purge = { .kind = ORDER_PURGE,
-                                .has_rev = true,
-                                .has_tid = true,
-                                .name = a.get.read.render.name,
-                                .elsewhere = true };
-    asked_fini(&a);
-    assert_int_equal(stage_order(&s, &purge, "T"), ERR_OK);
-    assert_int_equal(purge.purged, 1);
-    wiki_say(&s, (struct wiki_says){ .rev = 7, .html = "<html><head></head>three" });
-    assert_non_null(strstr(get(&s, 0, 0).body, "three"));
-    stage_end(&s);
-}
-
 /* Negative memory is of the latest alone. */
 static void a_missing_page_is_asked_for_once(void **state)
 {
@@ -941,12 +760,6 @@ int main(void)
         cmocka_unit_test(who_waits_finds_room_however_much_is_wanted),
         cmocka_unit_test(who_waits_comes_before_what_was_left),
         cmocka_unit_test(a_reader_does_not_wait_for_what_is_a_little_old),
-        cmocka_unit_test(a_copy_that_is_behind_hides_nothing),
-        cmocka_unit_test(a_newest_revision_that_went_down_is_hidden),
-        cmocka_unit_test(an_imported_history_costs_one_question),
-        cmocka_unit_test(what_is_known_to_be_there_stays_when_a_greater_one_went),
-        cmocka_unit_test(the_newest_is_found_below_a_revision_of_an_imported_history),
-        cmocka_unit_test(what_is_left_below_a_purge_is_not_the_newest),
         cmocka_unit_test(a_missing_page_is_asked_for_once),
         cmocka_unit_test(a_page_found_missing_by_a_check_is_not_asked_for_again),
         cmocka_unit_test(a_closed_wiki_is_given_by_nobody),
