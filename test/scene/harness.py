@@ -349,6 +349,19 @@ def _end_servers():
         server.abandon()
 
 
+def _why(error):
+    """What failed, and where. What failed in the clean-up behind it comes after it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SceneError):
+        frames = [frame for frame in frames if frame.filename != __file__]
+        why = f'line {frames[-1].lineno}: {error}' if frames else str(error)
+    else:
+        places = ' < '.join(f'{os.path.basename(f.filename)}:{f.lineno}' for f in reversed(frames[-4:]))
+        why = f'{type(error).__name__}: {error} ({places})'
+    before = None if error.__suppress_context__ else error.__context__
+    return why if before is None else f'{_why(before)}; then {why}'
+
+
 def _run_scene(function, binary):
     """None, or why it failed."""
     signal.signal(signal.SIGALRM, _on_alarm)
@@ -358,13 +371,8 @@ def _run_scene(function, binary):
         for server in list(_servers):
             server.close()
         return None
-    except SceneError as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-        return f'line {frames[-1].lineno}: {error}' if frames else str(error)
     except Exception as error:  # pylint: disable=broad-except
-        frames = traceback.extract_tb(error.__traceback__)
-        places = ' < '.join(f'{os.path.basename(f.filename)}:{f.lineno}' for f in reversed(frames[-4:]))
-        return f'{type(error).__name__}: {error} ({places})'
+        return _why(error)
     finally:
         signal.alarm(0)
         _end_servers()
