@@ -27,20 +27,23 @@ enum page_old page_old(const struct page_domain *d, const struct page_read *r, s
 
 /* A newer revision is not waited for: what its own edit touched is settled. */
 struct page_anew page_old_anew(const struct page_domain *d, const struct page_read *r,
-                               store_time now)
+                               store_time now, int64_t settle_s)
 {
-    store_time settles = title_settles_at(&r->word, TITLE_SETTLE_S);
+    store_time settles = title_settles_at(&r->word, settle_s);
     switch (page_old(d, r, now)) {
     case OLD_NEWER:
         return (struct page_anew){ .is = true, .due = now, .since = r->word.asked_at };
     case OLD_TOUCHED:
-        return (struct page_anew){ .is = true, .due = settles, .since = r->word.asked_at };
+        return (struct page_anew){ .is = true,
+                                   .due = title_settles_at(&r->word, TITLE_SETTLE_S),
+                                   .since = r->word.asked_at };
     case OLD_TOLD:
         return (struct page_anew){ .is = true, .due = now, .since.ns = atomic_load(d->redo_ns) };
     case OLD_AGED:
     case OLD_NOT:
         break;
     }
-    return (
-        struct page_anew){ .is = r->dated == DATED_UNSETTLED, .due = settles, .since = settles };
+    return (struct page_anew){ .is = r->heard && title_is_unsettled(&r->word, &r->render, settle_s),
+                               .due = settles,
+                               .since = settles };
 }

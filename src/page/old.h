@@ -14,14 +14,15 @@ enum page_old {
 /* r: a read of the latest that found one. */
 enum page_old page_old(const struct page_domain *d, const struct page_read *r, store_time now);
 /* Is it made anew without a reader (remake.h)? Also what is unsettled; not what is old by its age
- * alone: else all that is stored would be, again and again. */
+ * alone: else all that is stored would be, again and again. settle_s: how long after its page was
+ * touched a render settles (page_checks_settle_s). */
 struct page_anew {
     bool is;
     store_time due;   /* a render that is begun then could be settled */
     store_time since; /* one that was begun since then is not old; ZERO: it is not known */
 };
 struct page_anew page_old_anew(const struct page_domain *d, const struct page_read *r,
-                               store_time now);
+                               store_time now, int64_t settle_s);
 /* When it is too old, whatever the wiki says; NEVER: at no time. */
 store_time page_old_at(const struct page_domain *d, const struct page_render *r);
 

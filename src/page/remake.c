@@ -454,8 +454,9 @@ static void looked_at(struct store_call *c)
     struct remake *m = t->of;
     struct page_remakes *r = m->all;
     struct page_anew anew = { .is = false };
+    int64_t settle_s = page_checks_settle_s(r->service->checks, m->line->domain);
     if (c->why == ERR_OK)
-        anew = page_old_anew(m->line->domain, &t->read, clock_store(r->service->clock));
+        anew = page_old_anew(m->line->domain, &t->read, clock_store(r->service->clock), settle_s);
     remakes_lock(r);
     bool is = anew.is && !r->stopped;
     bool makes = is && m->state == REMAKE_LOOKED;

@@ -4,8 +4,9 @@
  * into the line in two ways:
  *   - The store has heard a word of the wiki that calls the render old (old.h), and the domain's
  *     `rerender` says that the server makes such renders by itself: at once, or paced.
- *   - A render was made right after its page was touched, so it may be of what was there before
- *     (title/word.h: DATED_UNSETTLED). Its reader has got it, and has it made once more.
+ *   - A render was made right after its page was touched, so it may be of what was there before:
+ *     it is unsettled (title/word.h; behind.h says for how long). Its reader has got it, and has it
+ *     made once more.
  * The line is first in, first out: titles of one template come together and are equally old. The
  * first begins when a render made now could be settled (title_settles_at), so one render of each
  * title is enough. When its turn has come, the store is looked at once more: what a reader or
