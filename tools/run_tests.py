@@ -347,12 +347,22 @@ def step_wiki(counts):
     run_scenes('wiki', 'asan', counts, e2e / 'scene_wiki.py')
 
 
-def step_lag(counts):
-    """A wiki on MariaDB whose replica is behind, and what breaks around it."""
+def run_slow_wiki(step, counts):
+    """One file of test/e2e that waits for most of its time."""
     broken = build('gcc', GCC[0], ['palimpsest'], GCC[1])
     if broken:
-        counts.tell('lag: the build', broken)
-    run_scenes('lag', 'gcc', counts, ROOT / 'test' / 'e2e' / 'scene_lag.py', jobs=1)
+        counts.tell(f'{step}: the build', broken)
+    run_scenes(step, 'gcc', counts, ROOT / 'test' / 'e2e' / f'scene_{step}.py', jobs=1)
+
+
+def step_lag(counts):
+    """A wiki on MariaDB whose replica is behind."""
+    run_slow_wiki('lag', counts)
+
+
+def step_faults(counts):
+    """What breaks around a wiki, and the wiki itself."""
+    run_slow_wiki('faults', counts)
 
 
 def step_fresh(counts):
@@ -381,9 +391,9 @@ def step_model(counts):
 
 STEPS = {
     'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
-    'fuzz': step_fuzz, 'lag': step_lag, 'fresh': step_fresh, 'quick': step_quick,
+    'fuzz': step_fuzz, 'lag': step_lag, 'faults': step_faults, 'fresh': step_fresh, 'quick': step_quick,
 }
-ALONE = ('lag', 'fresh', 'quick')    # run by name only: lag waits for most of its time, fresh wants root and takes what others do, the others do more than quick
+ALONE = ('lag', 'faults', 'fresh', 'quick')    # run by name only: lag and faults wait for most of their time, fresh wants root and takes what others do, the others do more than quick
 
 
 def main():

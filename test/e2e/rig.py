@@ -134,9 +134,10 @@ def log_in_with(wiki, setting, text):
 
 class Pair:
     """Two servers with small bounds that share a Redis, in front of the wiki. origin: more of their options for it.
-    knowing: each is told where the other is asked for its renders. rights: more that administrators of the wiki get."""
+    knowing: each is told where the other is asked for its renders. rights: more that administrators of the wiki get.
+    test_hooks: as of a Server."""
 
-    def __init__(self, binary, knowing=False, rights=(), **origin):
+    def __init__(self, binary, knowing=False, rights=(), test_hooks=False, **origin):
         self.wiki = the_wiki()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='pair-', dir=self.wiki / 'tmp'))
         self.setting = self.wiki / 'settings.d/pair.php'
@@ -149,7 +150,7 @@ class Pair:
             'http': {'trusted_proxies': '127.0.0.1'}}))
         (self.folder / 'secret').write_text('what these servers share\n')
         self.servers = [Server(binary, '--config', self.folder / 'server.yaml', '--listen', f'127.0.0.1:{port}',
-                               *(self._known_at(port) if knowing else ()))
+                               *(self._known_at(port) if knowing else ()), test_hooks=test_hooks)
                         for port in (free_port(), free_port())]
         self.admin = log_in_with(self.wiki, self.setting, f"""<?php
             $wgEnableUploads = true;
@@ -165,10 +166,11 @@ class Pair:
         return self
 
     def __exit__(self, kind, value, trace):
-        for server in self.servers:
-            server.__exit__(kind, value, trace)
-        self.redis.end()
-        self.setting.unlink()
+        with contextlib.ExitStack() as ends:    # all of them, whichever fails
+            ends.callback(self.setting.unlink)
+            ends.callback(self.redis.end)
+            for server in self.servers:
+                ends.callback(server.__exit__, kind, value, trace)
 
     def do(self, **parameters):
         """What only the administrator may."""
