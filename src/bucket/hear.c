@@ -52,6 +52,8 @@ static err hear_last(struct page_hear *h, struct engine_view *v, struct title_wo
         h->is = title_word_judge(*has ? last : NULL, h->word);
     if (h->word != NULL && h->is == WORD_LAGS && h->believe)
         h->is = WORD_NEWS;
+    if (h->doubted && h->is == WORD_NEWS && *has && !title_word_is_later(last, h->word))
+        h->is = WORD_LAGS;
     return e == ERR_IO ? e : ERR_OK; /* one that cannot be read is written anew */
 }
 
@@ -225,17 +227,14 @@ static void hear_submit(struct page_hear *h)
 
 /* ---- starting ---- */
 
-/* Would a fact change something? */
+/* Would a fact change something? What is above is looked for in any case. */
 static err hear_wants(struct page_hear *h, struct look *k, const struct title_hearing *hearing,
                       uint64_t there, bool *stored)
 {
     struct fact f;
     unsigned at = 0;
-    err e = title_hearing_next(&k->title, hearing, &at, &f);
-    if (e != ERR_NOT_FOUND)
-        return e;
-    e = hear_look(h, &k->title, there, stored);
-    return e == ERR_OK ? ERR_NOT_FOUND : e;
+    err e = hear_look(h, &k->title, there, stored);
+    return e != ERR_OK ? e : title_hearing_next(&k->title, hearing, &at, &f);
 }
 
 /* Most of what a wiki says is nothing against what is stored, and writes nothing. What cannot be
@@ -265,19 +264,21 @@ enum store_start page_hear_start(struct pages *p, struct page_hear *h)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
     INVARIANT(h->marks_count <= PAGE_MARKS_MAX);
+    INVARIANT(!h->doubted || (h->word != NULL && !h->word->missing));
     h->is = WORD_SAME;
     h->above = h->known = 0;
     h->changed = false;
     if (h->title.n < 1 || h->title.n > PAGE_TITLE_BYTES_MAX)
         return store_call_done(&h->call, ERR_BAD);
     bool idle = hear_is_idle(p, h);
-    if (h->behind && (!idle || h->above != 0)) {
+    if ((h->behind && (!idle || h->above != 0)) || (h->doubted && h->above != 0)) {
         h->is = WORD_LAGS;
         h->above = 0;
         idle = true;
     }
     if (idle)
         return store_call_done(&h->call, ERR_OK);
+    h->above = h->known = 0; /* the update finds out */
     struct hear_own *own = calloc(1, sizeof *own);
     INVARIANT(own != NULL);
     own->pages = p;

@@ -2,7 +2,7 @@
  *
  *   wanted -> QUEUED -> ASKED -> heard (check_call.c, pool) -> over
  *               ^          |-> a revision is stored above it: QUEUED, for that
- *               |          |-> it lags: RESTS, then QUEUED
+ *               |          |-> it lags: RESTS, then QUEUED, earlier where a reader comes
  *               \----------/-> somebody came too late for it
  *
  * Invariants: an item is in its domain's table, and in one of its lists unless it is ASKED; it has
@@ -32,7 +32,9 @@ struct check_item {
     unsigned rested;      /* how often */
     store_time lags_at;   /* since when its word lags; ZERO: it does not */
     store_time due;       /* RESTS */
-    bool again;           /* it was looked at since its word was asked for */
+    bool early;           /* QUEUED, ASKED: before its rest is over, which goes on then */
+    struct check_unreached unreached; /* RESTS: its last word, if that was unreached; else 0 */
+    bool again;                       /* it was looked at since its word was asked for */
     struct title_word word;
     uint64_t above; /* with word: is this there? */
     uint64_t known; /* with above: this is */
@@ -125,6 +127,7 @@ static void item_heard(struct check_item *i, const struct check_call *call,
 {
     check_waits_heard(&i->waiters, call, a);
     i->rested = 0;
+    i->early = false;
     i->lags_at = STORE_TIME_ZERO;
     i->above = 0;
     if (!list_empty(&i->waiters))
@@ -142,24 +145,62 @@ static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
     item_free(i);
 }
 
-static void item_rest(struct check_item *i)
+/* When is its word taken, whatever it is to reach? */
+static store_time item_believed_at(const struct check_item *i)
+{
+    return store_time_add(i->lags_at, LAGS_MS_MAX * NS_PER_MS);
+}
+
+/* Its next rest begins. One that is believed in the meantime is asked for then. */
+static void item_tire(struct check_item *i, store_time now)
+{
+    unsigned rest = i->rested < COUNT_OF(rests_ms) ? i->rested : COUNT_OF(rests_ms) - 1;
+    i->due = store_time_add(now, rests_ms[rest] * NS_PER_MS);
+    if (store_time_before(now, item_believed_at(i))) /* else it comes from copies that are behind */
+        i->due = store_time_min(i->due, item_believed_at(i));
+    i->rested = rest + 1;
+}
+
+/* Among those in the same rest, in order: most come last. */
+static void item_lay(struct check_item *i)
+{
+    struct list *resting = &i->of->resting[i->rested - 1], *after = resting->prev;
+    while (after != resting &&
+           store_time_before(i->due, CONTAINER_OF(after, struct check_item, link)->due))
+        after = after->prev;
+    i->state = ITEM_RESTS;
+    list_append(after->next, &i->link);
+}
+
+static void item_rest(struct check_item *i, const struct check_call *call,
+                      const struct check_asked *a)
 {
     struct check_domain *d = i->of;
+    bool waits = false, early = i->early;
     store_time now = clock_store(d->all->service->clock);
     atomic_fetch_add_explicit(&d->lagging, 1, memory_order_relaxed);
+    i->unreached = (struct check_unreached){ .says = 0 };
+    if (a->became == CHECK_UNREACHED) {
+        i->unreached.asked_at = a->above != 0 ? a->word.asked_at : call->asked_at;
+        i->unreached.says = a->says;
+        waits = check_waits_unreached(&i->waiters, &i->unreached);
+    }
     i->above = 0;
+    i->early = false;
     if (i->lags_at.ns == STORE_TIME_ZERO.ns)
         i->lags_at = now;
     if (i->again) {
         i->rested = 0;
-        item_queue(i, RANK_LOOKED);
+        item_queue(i, waits ? RANK_URGENT : RANK_LOOKED);
         return;
     }
-    unsigned rest = i->rested < COUNT_OF(rests_ms) ? i->rested : COUNT_OF(rests_ms) - 1;
-    i->state = ITEM_RESTS;
-    i->due = store_time_add(now, rests_ms[rest] * NS_PER_MS);
-    list_append(&d->resting[rest], &i->link);
-    i->rested = rest + 1;
+    if (!early)
+        item_tire(i, now);
+    i->early = waits;
+    if (waits)
+        item_queue(i, RANK_URGENT);
+    else
+        item_lay(i);
 }
 
 static void item_became(struct check_item *i, const struct check_call *call,
@@ -170,7 +211,8 @@ static void item_became(struct check_item *i, const struct check_call *call,
         item_heard(i, call, a);
         return;
     case CHECK_LAGS:
-        item_rest(i);
+    case CHECK_UNREACHED:
+        item_rest(i, call, a);
         return;
     case CHECK_ABOVE:
         i->word = a->word;
@@ -230,9 +272,9 @@ static void call_over(struct check_call *call)
 /* Is what the wiki says of it now taken, whatever it was to reach? */
 static bool item_believes(const struct check_item *i, store_time now)
 {
-    bool long_enough = i->lags_at.ns != STORE_TIME_ZERO.ns &&
-                       !store_time_before(now, store_time_add(i->lags_at, LAGS_MS_MAX * NS_PER_MS));
-    return i->rested >= COUNT_OF(rests_ms) || long_enough;
+    bool long_enough =
+        i->lags_at.ns != STORE_TIME_ZERO.ns && !store_time_before(now, item_believed_at(i));
+    return long_enough || (i->rested >= COUNT_OF(rests_ms) && !i->early);
 }
 
 static void call_take(struct check_call *call, struct list *from)
@@ -406,7 +448,15 @@ static void start_run(struct task *t)
         check_wait_end(c, ERR_LIMIT);
         return;
     }
+    bool unreached = i->state == ITEM_RESTS && i->unreached.asked_at.ns != 0 && !c->behind;
+    if (unreached && !store_time_before(i->unreached.asked_at, c->since)) {
+        check_wait_unreached(c, &i->unreached);
+        return;
+    }
     check_wait_begin(&d->waits, &i->waiters, c);
+    i->early |= unreached;
+    if (unreached)
+        item_queue(i, RANK_URGENT);
     if (i->state == ITEM_NEW || (i->state == ITEM_QUEUED && !c->behind))
         item_queue(i, c->behind ? RANK_LATER : RANK_URGENT);
     domain_turn(d);
@@ -415,7 +465,7 @@ static void start_run(struct task *t)
 void page_check_start(struct page_check *c)
 {
     c->waits = NULL;
-    c->left = c->answered = c->news = false;
+    c->left = c->answered = c->news = c->unreached = false;
     c->task.run = start_run;
     home_post(loop_home(c->checks->service->loop), &c->task);
 }
@@ -423,6 +473,10 @@ void page_check_start(struct page_check *c)
 static void item_look(struct check_item *i)
 {
     i->again |= i->state == ITEM_ASKED || i->above != 0; /* its word was asked for before */
+    if (i->early && i->state == ITEM_QUEUED) {
+        i->early = false;
+        i->rested = 0;
+    }
     if (i->state == ITEM_ASKED || (i->state == ITEM_QUEUED && i->rank != RANK_LATER))
         return;
     i->rested = 0;

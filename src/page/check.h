@@ -10,14 +10,14 @@
  * database that is behind. Then, and when a word lags otherwise, nothing is trusted, and the title
  * is asked for again, after 1, 5 and 30 s; what it says then is believed, and 36 s after the first
  * that lagged whatever others tell of it meanwhile. A word lags, too, that does not reach what the
- * wiki is known to have done (trust_bind); and one that takes something back and comes from a copy
- * that is known to be behind (behind.h), which is never believed. A revision that is there all the
- * same is of an imported history; it is remembered with the word, and not asked for again. A wiki
- * that fails, or wants to be left alone, is asked nothing for as long as it wants, up to
- * CHECK_ASKED_PAUSE_S_MAX, else
- * for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who waits is told at once: ERR_DENIED, where the
- * wiki said last that it is not for us to read, which closes the domain. Thread: start from any,
- * figures, too; the rest on the loop. */
+ * wiki is known to have done (trust_bind): what it shows that is newer than all that is known is
+ * heard all the same, and who waits for it is told at once; and one that takes something back and
+ * comes from a copy that is known to be behind (behind.h), which is never believed. A revision that
+ * is there all the same is of an imported history; it is remembered with the word, and not asked
+ * for again. A wiki that fails, or wants to be left alone, is asked nothing for as long as it
+ * wants, up to CHECK_ASKED_PAUSE_S_MAX, else for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who
+ * waits is told at once: ERR_DENIED, where the wiki said last that it is not for us to read, which
+ * closes the domain. Thread: start from any, figures, too; the rest on the loop. */
 #ifndef PAGE_CHECK_H
 #define PAGE_CHECK_H
 
@@ -63,6 +63,13 @@ struct page_check {
      * nothing of this that could be heard */
     err why;
     int64_t retry_after_s;
+    /* ERR_OK, ERR_AGAIN: the wiki answered, but its word does not reach what it is known to have
+     * done (trust_bind). It is not trusted. ERR_OK: the store has heard what it shows: says, by
+     * title_word_hash, at asked_at. ERR_AGAIN: it has not; it would take back what is known. Nobody
+     * who has time (behind) is told so */
+    bool unreached;
+    uint64_t says;
+    store_time asked_at;
     bool answered;  /* why not ERR_OK: the wiki did, but not for this one; or this one is damaged */
     bool news;      /* ERR_OK: what the store had heard before was something else */
     int64_t said_s; /* ERR_OK: when the wiki said so, by its clock, in seconds since 1970 */

@@ -102,8 +102,8 @@ static bool hear_above(struct check_call *call, enum page_state state)
     return true;
 }
 
-/* One that does not reach what the wiki is known to have done is not even heard: of a page that was
- * just made it may say that there is none. */
+/* Of one that does not reach what the wiki is known to have done the store hears what is newer than
+ * all that is known; nothing of one that there is no page: it may have been made just now. */
 static bool fill_word(struct check_call *call)
 {
     struct check_asked *a = current(call);
@@ -112,7 +112,11 @@ static bool fill_word(struct check_call *call)
     a->became = CHECK_LAGS;
     call->hear.word = &a->word;
     call->hear.believe = a->believe && !call->behind;
-    return call->hear.believe || trust_reaches(a->cell, &a->word);
+    a->doubted = !call->hear.believe && !trust_reaches(a->cell, &a->word);
+    call->hear.doubted = a->doubted && !a->word.missing;
+    if (a->doubted)
+        a->became = CHECK_UNREACHED;
+    return !a->doubted || call->hear.doubted;
 }
 
 /* Fills in what is heard. False: nothing is, and a->became says why. */
@@ -179,6 +183,8 @@ static void end_current(struct check_call *call)
         a->became = why == ERR_CORRUPT ? CHECK_UNHEARD : CHECK_UNWRITTEN;
     } else if (call->behind && call->hear.is == WORD_LAGS) {
         a->became = CHECK_LAGS;
+    } else if (a->doubted && (call->hear.is == WORD_LAGS || call->hear.above != 0)) {
+        a->became = CHECK_UNREACHED;
     } else if (of_word && call->hear.above != 0 && a->above == 0) {
         a->above = call->hear.above;
         a->known = call->hear.known;
@@ -189,8 +195,9 @@ static void end_current(struct check_call *call)
         a->became = CHECK_OVERTAKEN;
     } else {
         tell(call);
-        a->became = trust(call, a) ? CHECK_HEARD : CHECK_LAGS;
-        if (of_word && a->became == CHECK_HEARD)
+        a->became = trust(call, a) ? CHECK_HEARD : CHECK_UNREACHED;
+        a->says = of_word ? title_word_hash(&a->word) : 0;
+        if (of_word && (a->became == CHECK_HEARD || call->hear.is == WORD_NEWS))
             page_remake_heard(call->service, call->domain, call->hear.title);
         a->news = call->hear.changed || (of_word && call->hear.is == WORD_NEWS && call->hear.had);
     }

@@ -17,6 +17,8 @@ enum check_became {
     CHECK_UNHEARD,   /* what is stored of it is damaged */
     CHECK_UNWRITTEN, /* the store failed */
     CHECK_LAGS,      /* once more, later */
+    CHECK_UNREACHED, /* the same, of a word that does not reach what the wiki is known to have done
+                      */
     CHECK_ABOVE,     /* is the revision `above` there? */
     CHECK_OVERTAKEN, /* by a word asked for later: once more */
 };
@@ -27,6 +29,8 @@ struct check_asked {
     uint64_t above;         /* in: is this there? 0: what the cell says is asked for */
     uint64_t known;         /* in, with above: what is there below it, for sure; 0: nothing */
     bool believe;           /* in */
+    bool doubted;           /* it does not reach what the wiki is known to have done */
+    uint64_t says;          /* UNREACHED: the word, heard all the same; 0: it was not */
     enum check_became became;
     bool news; /* HEARD: the store had heard something else */
 };
@@ -74,6 +78,17 @@ void check_waits_end(struct list *waiters, err why, int64_t retry_after_s);
 /* Those are told that did not come too late for it. */
 void check_waits_heard(struct list *waiters, const struct check_call *call,
                        const struct check_asked *a);
+/* A word that does not reach what the wiki is known to have done: what it said, by title_word_hash;
+ * 0: it was not heard. */
+struct check_unreached {
+    store_time asked_at;
+    uint64_t says;
+};
+/* One of those who wait is told, and did not come too late for it. */
+void check_wait_unreached(struct page_check *c, const struct check_unreached *u);
+/* Those are told that did not come too late for it, but for who has time. True: somebody waits
+ * still who has none. */
+bool check_waits_unreached(struct list *waiters, const struct check_unreached *u);
 /* The wiki answered, but not for what they wait for. */
 void check_waits_answered(struct list *waiters);
 void check_waits_late(struct check_waits *w, mono now);

@@ -84,6 +84,29 @@ void check_waits_heard(struct list *waiters, const struct check_call *call,
     }
 }
 
+void check_wait_unreached(struct page_check *c, const struct check_unreached *u)
+{
+    c->answered = c->unreached = true;
+    c->says = u->says;
+    c->asked_at = u->asked_at;
+    check_wait_end(c, u->says != 0 ? ERR_OK : ERR_AGAIN);
+}
+
+bool check_waits_unreached(struct list *waiters, const struct check_unreached *u)
+{
+    bool left = false;
+    for (struct list *l = waiters->next, *next = l->next; l != waiters; l = next, next = l->next) {
+        struct page_check *c = CONTAINER_OF(l, struct page_check, link);
+        if (c->behind)
+            continue;
+        if (store_time_before(u->asked_at, c->since))
+            left = true;
+        else
+            check_wait_unreached(c, u);
+    }
+    return left;
+}
+
 void check_waits_answered(struct list *waiters)
 {
     for (struct list *l = waiters->next; l != waiters; l = l->next)

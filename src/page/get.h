@@ -56,7 +56,7 @@ enum page_get_trusted {
     GET_UNASKED,   /* it was made now, or there is no wiki that could be asked */
     GET_TRUSTED,   /* by a word that is young enough */
     GET_CHECKED,   /* by a word that was waited for */
-    GET_UNCHECKED, /* it could not be asked */
+    GET_UNCHECKED, /* it could not be asked, or what it said may come from a copy that is behind */
     GET_DATED,     /* it says that it has something newer, which is not made for this */
 };
 enum page_outcome {

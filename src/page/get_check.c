@@ -176,6 +176,15 @@ static bool may_ask(const struct page_get *g)
     return (g->was & WAS_CHECKED) == 0 && (g->flags & GET_ONLY_CACHED) == 0;
 }
 
+/* The word that was waited for is heard, but trusted by nobody: it is known to whom it was told. */
+static int64_t unreached_age_ns(const struct page_get *g)
+{
+    if (!has_waited(g) || !g->check.unreached || g->says != g->check.says)
+        return TRUST_NEVER;
+    int64_t age_ns = clock_store(g->service->clock).ns - g->check.asked_at.ns;
+    return age_ns > 0 ? age_ns : 0;
+}
+
 bool get_check_look(struct page_get *g)
 {
     if (!page_is_asked(g->service, g->target.domain) || (g->was & WAS_MADE) != 0)
@@ -185,6 +194,8 @@ bool get_check_look(struct page_get *g)
     if (g->word_age_ns == TRUST_NEVER && has_waited(g)) /* a doubt came meanwhile */
         g->word_age_ns =
             trust_waited_ns(g->cell, g->says, g->check.since, clock_store(g->service->clock));
+    if (g->word_age_ns == TRUST_NEVER)
+        g->word_age_ns = unreached_age_ns(g);
     return need_of(g) == TRUST_FIRST && may_ask(g);
 }
 

@@ -7,7 +7,8 @@
  * pool, and no question.
  *   Who says it may know what the wiki's word must reach to have heard of the change: a bound. A
  * word that does not reach it comes from a copy of the wiki's database that is behind: it does not
- * renew trust, and is asked for again after 1, 5 and 30 s; then it is believed. Without a bound
+ * renew trust, and is asked for again after 1, 5 and 30 s; then it is believed. What it shows that
+ * no copy could show that is behind counts at once: who says it may lie. Without a bound
  * nobody can tell: so the title is looked at once more, recheck_ns later, and then only once for
  * all who said so meanwhile.
  *   All of this is in memory alone. What a kill loses, or a full table, is lost trust at worst: who

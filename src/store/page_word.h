@@ -22,6 +22,10 @@ struct page_hear {
     /* A copy of the wiki's database said so that is known to be behind. What would change anything
      * that is known or stored lags then, a mark too, and changes nothing */
     bool behind;
+    /* The word does not reach what the wiki is known to have done (title_word_reaches). It lags
+     * then, unless it says what the last one did, or is later than that (title_word_is_later); and
+     * where a revision is stored above it. It does not say that the page is missing */
+    bool doubted;
     uint64_t there; /* this revision is there, though greater than word's; 0: none was asked for */
     const struct title_mark *marks;
     unsigned marks_count;

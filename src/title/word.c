@@ -40,6 +40,18 @@ bool title_word_reaches(const struct title_word *w, const struct title_bound *b)
     return has_rev && (w->missing || w->touched >= b->touched);
 }
 
+bool title_word_is_later(const struct title_word *last, const struct title_word *w)
+{
+    if (w->missing)
+        return false;
+    if (last->missing)
+        return w->touched > last->said;
+    if (!is_same_page(last, w))
+        return w->rev > last->rev && w->touched > last->touched;
+    return w->rev >= last->rev && w->touched >= last->touched &&
+           (w->rev > last->rev || w->touched > last->touched);
+}
+
 uint64_t title_word_there(const struct title_word *last, const struct title_word *w, uint64_t found)
 {
     uint64_t known = is_same_page(last, w) ? last->there : 0;

@@ -295,6 +295,34 @@ def forged_twice_late_and_for_what_is_not_there(binary):
 
 
 @scene
+def what_never_comes_true_holds_up_no_edit(binary):
+    """Nor does a reader, or an editor, wait for it as for a wiki that is away."""
+    wait_s = 8
+    lies = [event('mediawiki.revision-create', page_title='A', rev_id=2**63 - 1),
+            event('mediawiki.page-delete', page_title='A', dt='2199-01-01T00:00:00Z')]
+    for lie in lies:
+        with Origin() as origin, told_server(binary, origin, '--set', f'domains.localhost.origin.check_wait={wait_s}s') as server:
+            origin.page('A', (7, 'before'))
+            read(server)
+            asked = origin.count('words')
+            told(server, lie)
+            wait_until(lambda: origin.count('words') > asked, 'asked')  # pylint: disable=cell-var-from-loop
+            for query in ('', '?stash=true'):
+                began = time.monotonic()
+                answer = server.request('GET', path('html', 'A') + query)
+                eq(answer.status, 200)
+                check('detail=checked' in answer.headers['cache-status'], answer.headers)
+                check(time.monotonic() - began < wait_s / 2, 'nobody waits for what does not come')
+            edit(origin, 'A', 'after')
+            told(server, event('mediawiki.page-links-change', page_title='A'))
+            began = time.monotonic()
+            check(b'after' in read(server), 'what the wiki shows counts')
+            told(server, lie)
+            check(b'after' in read(server), 'and stays')
+            check(time.monotonic() - began < wait_s / 2, 'at once')
+
+
+@scene
 def what_is_no_event_is_told(binary):
     with Origin() as origin, told_server(binary, origin) as server:
         good = event('mediawiki.revision-create', page_title='A', rev_id=7)

@@ -140,7 +140,8 @@ static void post_why(struct http_exchange *x, void *app)
 static void looked(struct page_check *c)
 {
     struct fresh_call *f = CONTAINER_OF(c, struct fresh_call, check);
-    struct err_note note = { "the wiki could not be asked" };
+    struct err_note note = { c->unreached ? "the wiki has not heard yet of what was told of this"
+                                          : "the wiki could not be asked" };
     trust_release(&f->cell);
     f->looked = true;
     if (c->why == ERR_OK)

@@ -190,6 +190,7 @@ err fix_hear(struct fixture *f, const struct title_word *word, struct page_hear 
                              .word = word == NULL ? NULL : &w,
                              .believe = h->believe,
                              .behind = h->behind,
+                             .doubted = h->doubted,
                              .there = h->there,
                              .marks = h->marks,
                              .marks_count = h->marks_count };

@@ -507,6 +507,53 @@ static void what_a_copy_that_is_behind_says_otherwise_lags(void **state)
     fixture_free(f);
 }
 
+/* One that has not heard of what is known to have happened takes nothing back; what it shows that
+ * is newer counts. */
+static void a_doubted_word_counts_for_what_is_newer(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new(fix_policy(POLICY_ALL));
+    struct page_name first = made(f, 5, "first");
+    (void)hear(f, word_of(f, 5));
+    struct title_word older = word_of(f, 4), other = word_of(f, 4), same = word_of(f, 5),
+                      newer = word_of(f, 7);
+    other.page_id = 4;
+    const struct {
+        const struct title_word *word;
+        enum title_word_is is;
+    } rows[] = { { &older, WORD_LAGS },
+                 { &other, WORD_LAGS },
+                 { &same, WORD_SAME },
+                 { &newer, WORD_NEWS },
+                 { &same, WORD_LAGS } };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct page_hear h = { .doubted = true };
+        assert_int_equal(fix_hear(f, rows[i].word, &h), ERR_OK);
+        assert_int_equal(h.is, rows[i].is);
+        assert_false(h.changed);
+        assert_rev(f, first.rev, ERR_OK);
+    }
+    fixture_free(f);
+}
+
+/* Nobody knows whether what is stored above it went, or came after it. */
+static void a_doubted_word_below_what_is_stored_lags(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new(fix_policy(POLICY_ALL));
+    struct page_name second = made(f, 6, "second");
+    struct title_word last = word_of(f, 4), w = word_of(f, 5);
+    struct page_hear h = { .believe = true };
+    assert_int_equal(fix_hear(f, &last, &h), ERR_OK);
+    assert_int_equal(h.above, second.rev);
+    h = (struct page_hear){ .doubted = true };
+    assert_int_equal(fix_hear(f, &w, &h), ERR_OK);
+    assert_int_equal(h.is, WORD_LAGS);
+    assert_int_equal(h.above, 0);
+    assert_int_equal(see_latest(f).word.rev, last.rev);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -528,6 +575,8 @@ int main(void)
         cmocka_unit_test(a_title_of_many_renders_is_heard_of_in_several_updates),
         cmocka_unit_test(a_hearing_of_many_renders_comes_to_its_end),
         cmocka_unit_test(many_marks_are_heard_in_several_updates),
+        cmocka_unit_test(a_doubted_word_counts_for_what_is_newer),
+        cmocka_unit_test(a_doubted_word_below_what_is_stored_lags),
         cmocka_unit_test(what_a_copy_that_is_behind_says_otherwise_lags),
         cmocka_unit_test(a_word_is_read_as_it_was_written),
         cmocka_unit_test(a_row_that_says_that_nothing_is_there_is_no_word),

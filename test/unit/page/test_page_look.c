@@ -18,12 +18,13 @@ struct got {
     char body[256];
 };
 
-static struct got get(struct stage *s, uint64_t rev)
+static struct got get_as(struct stage *s, uint64_t rev, unsigned flags)
 {
     struct asked a;
     asked_init(&a, s, "T");
     a.get.target.has_rev = rev != 0;
     a.get.target.name.rev = rev;
+    a.get.flags |= flags;
     asked_start(&a);
     struct got g = { .outcome = asked_wait(&a) };
     g.trusted = a.get.trusted;
@@ -31,6 +32,11 @@ static struct got get(struct stage *s, uint64_t rev)
     memcpy(g.body, a.body, sizeof g.body);
     asked_fini(&a);
     return g;
+}
+
+static struct got get(struct stage *s, uint64_t rev)
+{
+    return get_as(s, rev, 0);
 }
 
 static bool look(struct stage *s, const char *title, uint64_t rev, int64_t touched)
@@ -187,12 +193,15 @@ static void a_word_that_does_not_reach_the_bound_is_not_trusted(void **state)
     stage_begin_checked(&s);
     (void)stage_put(&s, "T", 7, "stored");
     (void)get(&s, 0);
-    s.domains[0].check_wait_ms = 50;
     assert_true(look(&s, "T", 8, 0));
     WAIT_UNTIL(words_heard(&s) == 2);
-    struct got g = get(&s, 0);
-    assert_string_equal(g.body, "stored");
-    assert_int_equal(g.trusted, GET_UNCHECKED);
+    const unsigned readers[] = { 0, GET_STASH };
+    for (unsigned i = 0; i < COUNT_OF(readers); i++) {
+        struct got g = get_as(&s, 0, readers[i]);
+        assert_string_equal(g.body, "stored");
+        assert_int_equal(g.trusted, GET_CHECKED); /* by that word; it is no outage */
+    }
+    assert_int_equal(words_heard(&s), 2);
     wiki_edit(&s, 8);
     advance(&s, NS_PER_S);
     WAIT_UNTIL(words_heard(&s) == 3);
@@ -208,11 +217,10 @@ static void it_is_believed_in_the_end(void **state)
     struct stage s;
     stage_begin_checked(&s);
     (void)stage_put(&s, "T", 7, "stored");
-    s.domains[0].check_wait_ms = 50;
     assert_true(look(&s, "T", 8, 0));
     for (unsigned i = 0; i < COUNT_OF(rests_s); i++) {
         WAIT_UNTIL(words_heard(&s) == i + 1);
-        assert_int_equal(get(&s, 0).trusted, GET_UNCHECKED);
+        assert_int_equal(get(&s, 0).trusted, GET_CHECKED);
         advance(&s, rests_s[i] * NS_PER_S);
     }
     WAIT_UNTIL(words_heard(&s) == 4);
@@ -366,6 +374,76 @@ static void what_is_never_reached_does_not_hide_what_the_wiki_says(void **state)
     stage_end(&s);
 }
 
+enum { NEVER_REV = INT32_MAX, NEVER_S = INT32_MAX };
+
+/* Who says what never comes true holds up nothing that the wiki shows. */
+static void what_is_newer_than_stored_counts_whatever_was_to_be_reached(void **state)
+{
+    (void)state;
+    static const struct title_bound never[] = { { .rev = NEVER_REV }, { .touched = NEVER_S } };
+    for (unsigned i = 0; i < COUNT_OF(never); i++) {
+        struct stage s;
+        stage_begin_checked(&s);
+        (void)stage_put(&s, "T", 7, "stored");
+        (void)get(&s, 0);
+        assert_true(look(&s, "T", never[i].rev, never[i].touched));
+        WAIT_UNTIL(words_heard(&s) == 2);
+        wiki_edit(&s, 8);
+        assert_true(look(&s, "T", 0, 0)); /* as of a PURGE */
+        struct got g = get(&s, 0);
+        assert_int_equal(g.outcome, GOT_CONTENT);
+        assert_non_null(strstr(g.body, "made"));
+        stage_end(&s);
+    }
+}
+
+/* Nobody tells of the edit: who reads asks, every 2 s at most, and does not wait for the rest. */
+static void who_reads_while_it_rests_asks(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0);
+    assert_true(look(&s, "T", NEVER_REV, 0));
+    WAIT_UNTIL(words_heard(&s) == 2);
+    advance(&s, NS_PER_S);
+    WAIT_UNTIL(words_heard(&s) == 3);
+    wiki_edit(&s, 8); /* it rests for 5 s */
+    assert_string_equal(get(&s, 0).body, "stored");
+    assert_int_equal(words_heard(&s), 3);
+    advance(&s, TRUST_EDITOR_NS + NS_PER_S);
+    assert_non_null(strstr(get(&s, 0).body, "made"));
+    assert_int_equal(words_heard(&s), 4);
+    stage_end(&s);
+}
+
+/* A deletion stays doubted for 36 s, however often it is read and looked at; then it is believed.
+ */
+static void who_reads_often_makes_no_word_believed(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0);
+    wiki_word(&s, (struct wiki_word){ .state = WORDS_TITLE_MISSING });
+    wiki_say(&s, (struct wiki_says){ .why = RENDER_NO_PAGE });
+    assert_true(look(&s, "T", NEVER_REV, 0));
+    WAIT_UNTIL(words_heard(&s) == 2);
+    for (unsigned i = 0; i < 11; i++) {
+        advance(&s, 3 * NS_PER_S);
+        if (i == 4)
+            assert_true(look(&s, "T", 0, 0)); /* its rests begin anew */
+        struct got g = get(&s, 0);
+        assert_int_equal(g.outcome, GOT_CONTENT);
+        assert_int_equal(g.trusted, GET_UNCHECKED);
+    }
+    advance(&s, 4 * NS_PER_S);
+    WAIT_UNTIL(get(&s, 0).outcome == GOT_ORIGIN_FAILED);
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +462,9 @@ int main(void)
         cmocka_unit_test(what_waits_for_another_answer_is_asked_for_again),
         cmocka_unit_test(what_was_in_the_making_is_not_trusted_either),
         cmocka_unit_test(what_is_never_reached_does_not_hide_what_the_wiki_says),
+        cmocka_unit_test(what_is_newer_than_stored_counts_whatever_was_to_be_reached),
+        cmocka_unit_test(who_reads_while_it_rests_asks),
+        cmocka_unit_test(who_reads_often_makes_no_word_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,6 +183,35 @@ static void what_is_there_of_a_page_is_remembered_for_that_page(void **state)
     assert_int_equal(title_word_judge(&base, &last), WORD_SAME);
 }
 
+/* Whatever copy of the database shows it. */
+static void what_is_later_cannot_have_been_there_before(void **state)
+{
+    (void)state;
+    const struct title_word gone = { .missing = true, .said = 1010 };
+    const struct {
+        const struct title_word *last;
+        struct title_word word;
+        bool later;
+    } rows[] = {
+        { &base, { .page_id = 3, .rev = 8, .touched = 1001 }, true },
+        { &base, { .page_id = 3, .rev = 8, .touched = 1000 }, true },
+        { &base, { .page_id = 3, .rev = 7, .touched = 1001 }, true },
+        { &base, { .page_id = 3, .rev = 7, .touched = 1000 }, false },
+        { &base, { .page_id = 3, .rev = 8, .touched = 999 }, false },
+        { &base, { .page_id = 3, .rev = 6, .touched = 1001 }, false },
+        { &base, { .page_id = 4, .rev = 8, .touched = 1001 }, true },
+        { &base, { .page_id = 4, .rev = 6, .touched = 1001 }, false }, /* moved or undeleted, */
+        { &base, { .page_id = 4, .rev = 8, .touched = 1000 }, false }, /* or the one before it */
+        { &base, { .missing = true }, false },
+        { &gone, { .page_id = 3, .rev = 8, .touched = 1010 }, false },
+        { &gone, { .page_id = 3, .rev = 8, .touched = 1011 }, true },
+        { &gone, { .missing = true }, false },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (title_word_is_later(rows[i].last, &rows[i].word) != rows[i].later)
+            fail_msg("row %zu", i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +226,7 @@ int main(void)
         cmocka_unit_test(a_page_that_its_own_edit_touched_is_settled),
         cmocka_unit_test(what_was_asked_for_before_the_page_went_is_denied),
         cmocka_unit_test(what_is_there_of_a_page_is_remembered_for_that_page),
+        cmocka_unit_test(what_is_later_cannot_have_been_there_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
