@@ -82,7 +82,7 @@ def fill(wiki, pages, say):
     previous = 'Main Page'
     for index, (title, lines) in enumerate(releases):
         if index % 50 == 0:
-            say(f'writing pages {index + 1} to {min(index + 50, len(releases))} of {len(releases)}, with revisions')
+            say(f'writing releases {index + 1} to {min(index + 50, len(releases))} of {len(releases)}, a page each, with revisions')
         count = max(1, min(REVISIONS_MAX, len(lines) // 4))
         for revision in range(1, count + 1):
             cut = len(lines) if revision == count else max(4, len(lines) * revision // count - rng.randrange(3))
