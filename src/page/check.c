@@ -16,9 +16,7 @@
 #include <stdlib.h>
 
 static const int64_t rests_ms[CHECK_RESTS] = { 1000, 5000, 30000 }; /* of a title whose word lags */
-enum {
-    LAGS_MS_MAX = BEHIND_S * 1000
-}; /* all of them: so long, however often it is looked at anew */
+enum { LAGS_MS_MAX = BEHIND_S * 1000 }; /* of all rests, however often it is looked at anew */
 
 enum item_state { ITEM_NEW, ITEM_QUEUED, ITEM_ASKED, ITEM_RESTS };
 struct check_item {
@@ -145,19 +143,14 @@ static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
     item_free(i);
 }
 
-/* When is its word taken, whatever it is to reach? */
-static store_time item_believed_at(const struct check_item *i)
-{
-    return store_time_add(i->lags_at, LAGS_MS_MAX * NS_PER_MS);
-}
-
 /* Its next rest begins. One that is believed in the meantime is asked for then. */
 static void item_tire(struct check_item *i, store_time now)
 {
     unsigned rest = i->rested < COUNT_OF(rests_ms) ? i->rested : COUNT_OF(rests_ms) - 1;
+    const store_time believed_at = store_time_add(i->lags_at, LAGS_MS_MAX * NS_PER_MS);
     i->due = store_time_add(now, rests_ms[rest] * NS_PER_MS);
-    if (store_time_before(now, item_believed_at(i))) /* else it comes from copies that are behind */
-        i->due = store_time_min(i->due, item_believed_at(i));
+    if (store_time_before(now, believed_at)) /* else it comes from copies that are behind */
+        i->due = store_time_min(i->due, believed_at);
     i->rested = rest + 1;
 }
 
@@ -272,8 +265,8 @@ static void call_over(struct check_call *call)
 /* Is what the wiki says of it now taken, whatever it was to reach? */
 static bool item_believes(const struct check_item *i, store_time now)
 {
-    bool long_enough =
-        i->lags_at.ns != STORE_TIME_ZERO.ns && !store_time_before(now, item_believed_at(i));
+    bool long_enough = i->lags_at.ns != STORE_TIME_ZERO.ns &&
+                       !store_time_before(now, store_time_add(i->lags_at, LAGS_MS_MAX * NS_PER_MS));
     return long_enough || (i->rested >= COUNT_OF(rests_ms) && !i->early);
 }
 

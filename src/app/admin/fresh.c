@@ -140,14 +140,16 @@ static void post_why(struct http_exchange *x, void *app)
 static void looked(struct page_check *c)
 {
     struct fresh_call *f = CONTAINER_OF(c, struct fresh_call, check);
-    struct err_note note = { c->unreached ? "the wiki has not heard yet of what was told of this"
-                                          : "the wiki could not be asked" };
+    struct err_note note = { "" };
     trust_release(&f->cell);
     f->looked = true;
-    if (c->why == ERR_OK)
+    if (c->why == ERR_OK) {
         why_go(&f->r);
-    else
-        app_origin_fail(f->r.x, c->why, &note, 1000 * c->retry_after_s);
+        return;
+    }
+    err_note_set(&note, c->unreached ? "the wiki has not heard yet of what was told of this"
+                                     : "the wiki could not be asked");
+    app_origin_fail(f->r.x, c->why, &note, 1000 * c->retry_after_s);
 }
 
 static void look_go(struct page_request *r)
