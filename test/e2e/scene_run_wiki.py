@@ -74,7 +74,7 @@ def it_comes_up_twice_and_goes_down_whole(binary):
         said = folder.ok('--pages', '16', '--mediawiki', VERSION)
         check(f'MediaWiki {VERSION}, is in {folder.path}' in said, said)
         steps = re.findall(r'^(\w.*?) \.\.\. \d+\.\d s$', said, re.M)
-        for step in ('installing MediaWiki', 'writing pages 1 to ', 'starting the server', 'having VisualEditor'):
+        for step in ('installing MediaWiki', 'writing releases 1 to ', 'starting the server', 'having VisualEditor'):
             check(any(line.startswith(step) for line in steps), f'{step}, and how long: {said}')
         address = _addresses(said)
         eq(_get(address['read'])[0], 200)
