@@ -128,8 +128,8 @@ static bool ask_lags(const struct page_ask *a)
     return a->behind && a->hear.call.why == ERR_OK && a->hear.is == WORD_LAGS;
 }
 
-/* Others may have stored what we have not, so a no is told always; what is fine, when it was news
- * to us. */
+/* What is fine is told when it was news to us. A no was told when it came (ask_heed): others may
+ * have stored what we have not. */
 static void ask_over(struct page_ask *a)
 {
     if (a->why == RENDER_FINE && (a->hear.changed || a->hear.call.why != ERR_OK))
