@@ -2,7 +2,7 @@
 $wgCdnServers, and a server that would by itself ask for a page once a minute: each change has to be seen long before."""
 import time
 
-from rig import DOMAIN, SETTLE, SOON, Told, scene
+from rig import DOMAIN, SETTLE, SOON, Told, another_second, scene
 from harness import check, eq, main, wait_until
 from render_help import metric
 
@@ -28,6 +28,7 @@ def what_a_wiki_purges_is_asked_for_at_once(binary):
         for title in (edited, user, deleted, moved):
             for _ in range(3):
                 eq(told.read(title).status, 200)
+        another_second()
         wiki.edit(edited, 'second text')
         told.soon(edited, lambda answer: b'second text' in answer.body, 'edited')
         wiki.edit(template, 'second template')
@@ -54,6 +55,7 @@ def what_a_template_touches_is_made_anew_without_a_reader(binary):
         wait_until(lambda: time.time() > touched + SETTLE, 'the wiki has come to rest')
         for title in users:
             eq(told.read(title).status, 200)
+        another_second()
         wiki.edit(template, 'second template')
         began = time.monotonic()
         for title in users:
