@@ -28,6 +28,8 @@ static bool same(const struct told *a, const struct told *b)
     case TOLD_MADE:
         return fine && a->made.asked == b->made.asked && a->made.rev == b->made.rev &&
                tid_cmp(a->made.tid, b->made.tid) == 0;
+    case TOLD_NEWEST:
+        return fine && a->newest.at_s == b->newest.at_s && a->newest.id == b->newest.id;
     case TOLD_KINDS:
         break;
     }
