@@ -1,0 +1,21 @@
+/* crew.h - threads that run tasks which take a while: a home for work that must not hold up the
+ * threads that serve sockets.
+ *
+ * Tasks run in order of posting, several at once. Unlike loop_pool, a post goes straight to a
+ * thread, and nobody else's blocking jobs stand before it. */
+#ifndef LOOP_CREW_H
+#define LOOP_CREW_H
+
+#include "base/check.h"
+#include "base/home.h"
+
+struct crew;
+
+/* name: of the threads, at most 15 bytes with their number. NULL: the system gives no thread. */
+MUST_CHECK struct crew *crew_new(unsigned threads, const char *name);
+/* Runs what was posted, then ends. Nobody posts any more but those tasks themselves. */
+void crew_free(struct crew **cp);
+/* Lives as long as the crew. */
+struct home *crew_home(struct crew *c);
+
+#endif
