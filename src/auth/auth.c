@@ -2,6 +2,7 @@
 #include "auth/auth_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool auth_enabled(const struct auth *a)
 {
@@ -20,7 +21,8 @@ err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *n
                         .entropy = opts->entropy,
                         .enabled = opts->enabled,
                         .exposed = opts->exposed,
-                        .cache = grants_cache_new(seed) };
+                        .cache = grants_cache_new(seed),
+                        .glances = glances_new(seed) };
     err why = auth_bootstrap(a);
     if (why != ERR_OK) {
         err_note_set(note, "the rows of users and keys cannot be made: %s", err_name(why));
@@ -38,6 +40,7 @@ void auth_free(struct auth **ap)
         return;
     MAGIC_CHECK(a, AUTH_MAGIC);
     grants_cache_free(&a->cache);
+    glances_free(&a->glances);
     a->magic = 0;
     free(a);
     *ap = NULL;
@@ -60,6 +63,11 @@ const char *auth_reason_text(enum auth_reason r)
 /* The scheme in any letter case, one space or more, then the key. */
 bool auth_bearer_key(str field, str *key)
 {
+    const str usual = STR("Bearer q");
+    if (field.n > usual.n && memcmp(field.p, usual.p, usual.n) == 0) {
+        *key = str_trim(str_skip(field, usual.n - 1));
+        return true;
+    }
     str scheme = str_take(field, str_find(field, ' '));
     if (!str_eq_nocase(scheme, STR("Bearer")))
         return false;
@@ -108,10 +116,10 @@ static err denied(enum auth_reason reason, enum auth_reason *why)
     return ERR_DENIED;
 }
 
-err auth_check(struct auth *a, str authorization, const char *permission, str space,
-               enum auth_reason *why)
+/* *expires_at: of the key, when it may. */
+static err check(struct auth *a, str authorization, const char *permission, str space,
+                 enum auth_reason *why, store_time *expires_at)
 {
-    MAGIC_CHECK(a, AUTH_MAGIC);
     bool has_key = authorization.p != NULL;
     str key = STR_NONE;
     if (has_key && !auth_bearer_key(authorization, &key))
@@ -135,5 +143,32 @@ err auth_check(struct auth *a, str authorization, const char *permission, str sp
         return denied(AUTH_KEY_EXPIRED, why);
     if (permission != NULL && (!known || !verdict.allowed))
         return denied(has_key ? AUTH_FORBIDDEN : AUTH_NO_KEY, why);
+    *expires_at = verdict.expires_at;
     return ERR_OK;
+}
+
+err auth_check(struct auth *a, str authorization, const char *permission, str space,
+               enum auth_reason *why)
+{
+    MAGIC_CHECK(a, AUTH_MAGIC);
+    store_time expires_at; /* judged already */
+    return check(a, authorization, permission, space, why, &expires_at);
+}
+
+bool auth_glance(struct auth *a, str authorization, const char *permission, str space)
+{
+    MAGIC_CHECK(a, AUTH_MAGIC);
+    if (!a->enabled)
+        return true;
+    const struct glance what = { .field = authorization, .space = space, .permission = permission };
+    store_time expires_at;
+    uint64_t generation = grants_cache_generation(a->cache);
+    if (glances_ask(a->glances, &what, generation, &expires_at))
+        return expires_at.ns == STORE_TIME_NEVER.ns ||
+               store_time_before(clock_store(a->clock), expires_at);
+    enum auth_reason why;
+    if (check(a, authorization, permission, space, &why, &expires_at) != ERR_OK)
+        return false;
+    glances_add(a->glances, &what, generation, expires_at);
+    return true;
 }

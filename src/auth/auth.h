@@ -100,6 +100,10 @@ const char *auth_reason_text(enum auth_reason r);
 MUST_CHECK err auth_check(struct auth *a, str authorization, const char *permission, str space,
                           enum auth_reason *why);
 bool auth_is_bearer(str authorization);
+/* Would auth_check allow it? For what is asked with every request: a sender who was allowed is
+ * known by the whole field, until any change of the authority, or the key's end. permission: a
+ * string of the program's own, the same one each time. */
+bool auth_glance(struct auth *a, str authorization, const char *permission, str space);
 
 /* ---- nobody gives what he has not: to be asked, on the pool, before what the sender of
  * authorization gives ---- ERR_DENIED with a sentence in note; what the engine says. What is not

@@ -3,6 +3,7 @@
 #define AUTH_AUTH_IMPL_H
 
 #include "auth/auth.h"
+#include "auth/glance.h"
 #include "auth/grants.h"
 #include "auth/permission.h"
 
@@ -15,6 +16,7 @@ struct auth {
     void (*entropy)(void *dst, size_t n);
     bool enabled, exposed;
     struct grants_cache *cache;
+    struct glances *glances;
 };
 
 /* An empty one means `_system`. */

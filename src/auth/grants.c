@@ -4,6 +4,7 @@
 #include "base/map.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,7 +174,8 @@ bool grants_allow(const struct grants *g, uint64_t bit, str space)
 struct grants_cache {
     pthread_rwlock_t lock;
     struct map *map; /* hash -> struct grants */
-    uint64_t seed, generation;
+    uint64_t seed;
+    _Atomic uint64_t generation; /* changed under the lock */
 };
 
 struct grants_cache *grants_cache_new(uint64_t seed)
@@ -230,10 +232,7 @@ err grants_cache_ask(struct grants_cache *c, const struct secret_hash *h, uint64
 
 uint64_t grants_cache_generation(struct grants_cache *c)
 {
-    INVARIANT(pthread_rwlock_rdlock(&c->lock) == 0);
-    uint64_t generation = c->generation;
-    INVARIANT(pthread_rwlock_unlock(&c->lock) == 0);
-    return generation;
+    return atomic_load(&c->generation);
 }
 
 void grants_cache_add(struct grants_cache *c, const struct secret_hash *h, struct grants *g,

@@ -194,6 +194,38 @@ static bool list_each(void *ctx, const struct auth_key *k)
     return true;
 }
 
+/* What is remembered of a sender ends with any change, with the key's life, and at another
+ * namespace, permission or field. */
+static void a_glance_is_never_older_than_a_check(void **state)
+{
+    struct authtest *f = *state;
+    static const char read[] = "page.read", write[] = "page.write";
+    struct err_note note;
+    authtest_lock(f);
+    struct authtest_made m =
+        authtest_make(f, "read", "en", (store_time){ .ns = f->clock.now_ns + 5 });
+    struct authtest_made other = authtest_make(f, "read", "en", STORE_TIME_NEVER);
+    str field = authtest_bearer(m.secret);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(auth_glance(f->auth, field, read, STR("en")));
+        assert_false(auth_glance(f->auth, field, read, STR("de")));
+        assert_false(auth_glance(f->auth, field, write, STR("en")));
+        assert_false(auth_glance(f->auth, str_take(field, field.n - 1), read, STR("en")));
+        assert_false(auth_glance(f->auth, STR_NONE, read, STR("en")));
+        assert_false(auth_glance(f->auth, STR(""), read, STR("en")));
+    }
+    f->clock.now_ns += 5;
+    assert_false(auth_glance(f->auth, field, read, STR("en")));
+    field = authtest_bearer(other.secret);
+    assert_true(auth_glance(f->auth, field, read, STR("en")));
+    assert_int_equal(auth_key_delete(f->auth, str_of(other.key.id), &note), ERR_OK);
+    assert_false(auth_glance(f->auth, field, read, STR("en")));
+    assert_int_equal(auth_door_set(f->auth, true, &note), ERR_OK);
+    assert_true(auth_glance(f->auth, STR_NONE, read, STR("en")));
+    assert_int_equal(auth_door_set(f->auth, false, &note), ERR_OK);
+    assert_false(auth_glance(f->auth, STR_NONE, read, STR("en")));
+}
+
 static void a_listing_shows_no_secrets(void **state)
 {
     struct authtest *f = *state;
@@ -461,6 +493,7 @@ int main(void)
         TEST(keys_that_are_none_are_told_apart),
         TEST(a_key_ends_when_it_expires_also_from_the_cache),
         TEST(a_deleted_key_opens_nothing_and_leaves_nothing),
+        TEST(a_glance_is_never_older_than_a_check),
         TEST(a_listing_shows_no_secrets),
         TEST(keys_are_listed_in_pieces_none_twice),
         TEST(a_key_is_its_members),
