@@ -156,11 +156,29 @@ const struct page_domain *app_domain_of(struct http_exchange *x, const struct ap
     return d;
 }
 
+/* Another scheme says nothing to a content route. */
+static str bearer_of(const struct http_exchange *x)
+{
+    str field = http_common(x)->authorization;
+    return auth_is_bearer(field) ? field : STR_NONE;
+}
+
+/* A ready answer needs no route: what is ready was read by the permission of pages, in the
+ * namespace that the path begins with. One that is written otherwise goes the long way. */
+static bool may_have_ready(struct http_exchange *x, const struct app *a)
+{
+    static const char permission[] = "page.read";
+    if (a->config->auth == AUTH_OPEN)
+        return true;
+    str rest = str_skip(http_target(x), 1), domain = str_split(&rest, '/');
+    return domain.n > 0 && str_find(domain, '%') == domain.n &&
+           auth_glance(a->auth, bearer_of(x), permission, domain);
+}
+
 bool app_early(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
-    return a->config->auth == AUTH_OPEN && http_on_content(x) && /* a ready answer needs no route */
-           app_page_hot_answer(x, a);
+    return http_on_content(x) && may_have_ready(x, a) && app_page_hot_answer(x, a);
 }
 
 /* There anonymous is a user like others: what it may not do is forbidden, not unauthorized. */
@@ -190,10 +208,8 @@ bool app_may(struct http_exchange *x, const char *permission, str space, const s
     bool queue = str_starts(http_target(x), STR("/v1/"));
     if (!auth_enabled(a->auth) && !is_queue(x))
         return true;
-    str field = http_common(x)->authorization;
+    str field = queue ? http_common(x)->authorization : bearer_of(x);
     enum auth_reason reason = AUTH_FINE;
-    if (!queue && !auth_is_bearer(field)) /* another scheme says nothing to a content route */
-        field = STR_NONE;
     err why = auth_check(a->auth, field, permission, space, &reason);
     if (why == ERR_DENIED)
         refuse_caller(x, reason);

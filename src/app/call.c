@@ -22,7 +22,7 @@ void app_read_go(struct http_exchange *x, enum store_start start, struct store_c
 {
     app_call_go(x, start, c);
     if (start == STORE_LATER)
-        http_on_gone_late(x, read_gone, c);
+        http_on_gone(x, read_gone, c);
 }
 
 bool app_token_bad(struct http_exchange *x)

@@ -3,7 +3,7 @@
  * One member, one frame, nothing behind it, at most raw_max bytes once undone, a window of zstd of
  * at most 8 MiB. Such a body costs no more memory than it may hold: what it says of its size is
  * looked at first, and checked then. Digests, conditions and limits are of the raw bytes. Thread:
- * an HTTP worker. */
+ * any. */
 #ifndef APP_CODED_H
 #define APP_CODED_H
 

@@ -1,4 +1,4 @@
-/* pooled.c - a request goes to the pool, and comes back to its worker. */
+/* pooled.c - a request goes to the pool, and comes back to its home. */
 #include "app/pooled.h"
 
 #include "app/errors.h"

@@ -1,5 +1,5 @@
 /* pooled.h - requests whose work blocks, or takes long: it is done on the pool, and answered at the
- * request's worker, so that the loop does neither.
+ * request's home, so that the loop does neither.
  *
  * What such a call is about embeds a pooled as its first member, and lives in the memory of its
  * request. */
@@ -13,7 +13,7 @@ struct pooled {
     struct http_exchange *x;
     struct app *app;
     void (*run)(struct pooled *p);    /* pool thread */
-    void (*answer)(struct pooled *p); /* x's worker; p may be gone behind it */
+    void (*answer)(struct pooled *p); /* x's home; p may be gone behind it */
     struct home *home;
     struct task task;
 };

@@ -1,5 +1,14 @@
+/* answer.c - answers: what handlers say of one, and what is sent of it.
+ *
+ * An answer is stored in the exchange; its worker makes the head and sends it, at once when the
+ * handler has answered there, else when nobody holds the exchange any more. A ready answer is sent
+ * as it is, with what this request's has to say more behind its head. */
+#include "http/conn.h"
+#include "http/gone.h"
 #include "http/head.h"
 #include "http/server.h"
+#include "http/status.h"
+#include "http/strand.h"
 #include "http/worker.h"
 
 #include <inttypes.h>
@@ -7,31 +16,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Answers. An answer is stored in the exchange and queued by the worker, with one exception: a
- * ready answer given on the worker itself is queued at once, because the library then holds its own
- * reference. A ready answer is only copied when this request's has to say more: headers of its own,
- * Connection: close. */
-
 struct http_ready {
     uint32_t magic;
     atomic_uint refs;
     int status;
-    size_t bytes;                  /* of this whole block */
-    struct budget *of;             /* where they are counted; may be NULL */
-    struct MHD_Response *response; /* one reference of its own; its end frees this block */
+    size_t bytes;      /* of this whole block */
+    struct budget *of; /* where they are counted; may be NULL */
+    str head;          /* status line and fields, but for those of each answer and the empty line */
     str body;
-    str head; /* as a lane sends it, but for Date, Age and the empty line */
-    unsigned count;
-    struct http_pair headers[]; /* texts NUL-terminated, behind the array */
+    char texts[];
 };
 #define READY_MAGIC 0x04eadc01u
-enum {
-    READY_HEAD_BYTES = 128,   /* of a head: what is in every one */
-    RESUMED_TIMEOUT_S = 3600, /* not 0, and never waited for */
-    AGE_BYTES_MAX = 24
-};
+enum { READY_HEAD_BYTES = 128 }; /* of a head: what is in every one */
 
-/* The library sets these itself; whoever replays stored headers need not filter them. */
+/* The server sets these itself; whoever replays stored headers need not filter them. */
 static bool is_servers_own(str name)
 {
     static const str own[] = { { "content-length", 14 },
@@ -55,14 +53,7 @@ static void header_must_be_clean(str name, str value)
 
 static bool header_is_sent(str name, str value)
 {
-    return name.n > 0 && value.n > 0 &&
-           !is_servers_own(name); /* the library refuses empty values */
-}
-
-static void *unconst(const char *p)
-{
-    return (
-        void *)(uintptr_t)p; /* the library's buffers are not const, though it only reads them */
+    return name.n > 0 && value.n > 0 && !is_servers_own(name);
 }
 
 static bool is_sent_bare(int status)
@@ -70,78 +61,41 @@ static bool is_sent_bare(int status)
     return status == 204 || status == 304;
 }
 
-static struct MHD_Response *response_new(str body)
-{
-    /* Without a body to send (HEAD, 304) only its size counts. */
-    const char *p = body.p == NULL ? "" : body.p;
-    struct MHD_Response *r =
-        MHD_create_response_from_buffer(body.n, unconst(p), MHD_RESPMEM_PERSISTENT);
-    INVARIANT(r != NULL); /* out of memory */
-    return r;
-}
-
-static void response_header(struct MHD_Response *r, const char *name, const char *value)
-{
-    INVARIANT(MHD_add_response_header(r, name, value) == MHD_YES);
-}
-
-/* The library would read of a connection that it resumes before it calls the handler, and close the
- * one that it reads the end of: who shut its writing side lost its answer. What has a timeout of
- * its own it looks at first. No timeout is ever waited for. */
-static void resume_order(struct http_exchange *x, unsigned timeout_s)
-{
-    INVARIANT(MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, timeout_s) ==
-              MHD_YES);
-}
-
-enum MHD_Result exchange_queue(struct http_exchange *x)
-{
-    INVARIANT(x->status != 0);
-    if (x->stage == STAGE_SENT) /* a ready answer, queued by http_answer_ready */
-        return x->queue_failed ? MHD_NO : MHD_YES;
-    if (x->deferred)
-        resume_order(x, 0);
-    x->stage = STAGE_SENT;
-    conn_phase_set(x->conn, PHASE_SEND);
-    if (x->response == NULL) /* ready, with a reference until the exchange ends */
-        return MHD_queue_response(x->mhd, (unsigned)x->status, x->ready->response);
-    enum MHD_Result done = MHD_queue_response(x->mhd, (unsigned)x->status, x->response);
-    MHD_destroy_response(x->response); /* the library took its own reference */
-    x->response = NULL;
-    return done;
-}
-
-static void resume(struct http_exchange *x)
-{
-    struct http_server *s = x->conn->server;
-    worker_resume(x->conn->worker, x);
-    INVARIANT(atomic_fetch_sub(&s->deferred, 1) > 0);
-}
+/* ---- who is done with it ---- */
 
 static void resume_run(struct task *t)
 {
-    resume(CONTAINER_OF(t, struct http_exchange, resume));
+    conn_answer(CONTAINER_OF(t, struct http_exchange, resume)->conn);
 }
 
-void exchange_resume(struct http_exchange *x)
+bool exchange_hold(struct http_exchange *x)
 {
-    struct http_worker *w = x->conn->worker;
-    if (worker_is_here(w)) {
-        resume(x);
+    unsigned held = atomic_load(&x->holds);
+    while (held > 0)
+        if (atomic_compare_exchange_weak(&x->holds, &held, held + 1))
+            return true;
+    return false;
+}
+
+void exchange_release(struct http_exchange *x)
+{
+    struct http_worker *w = x->conn->worker; /* x may end as soon as it is let go */
+    unsigned before = atomic_fetch_sub(&x->holds, 1);
+    INVARIANT(before > 0);
+    if (before > 1)
         return;
-    }
+    INVARIANT(x->status != 0);
     x->resume.run = resume_run;
     worker_post(w, &x->resume);
 }
 
-/* The answer is stored: whoever is on the worker queues it, or the worker is told to come for
- * it. */
+/* The answer is stored: who runs the handler sends it, or the worker is told to come for it. */
 static void answer_stored(struct http_exchange *x)
 {
-    if (!x->deferred)
+    if (!x->deferred && !x->pooled)
         return;
-    if (x->gone == NULL || gone_end(x->conn->server->gone, x))
-        exchange_resume(x);
+    gone_end(x);
+    exchange_release(x);
 }
 
 static void answer_claim(struct http_exchange *x, int status)
@@ -153,25 +107,6 @@ static void answer_claim(struct http_exchange *x, int status)
     x->status = status;
 }
 
-static bool must_close(const struct http_exchange *x)
-{
-    return x->close || http_draining(x);
-}
-
-/* What this request's answer alone says. */
-static void response_headers(struct http_exchange *x)
-{
-    for (const struct reply_header *h = x->reply_first; h != NULL; h = h->next)
-        response_header(x->response, h->name, h->value);
-    if (x->has_age) {
-        char age[AGE_BYTES_MAX];
-        INVARIANT(snprintf(age, sizeof age, "%" PRId64, x->age_s) > 0);
-        response_header(x->response, "Age", age);
-    }
-    if (must_close(x))
-        response_header(x->response, "Connection", "close");
-}
-
 void http_reply_header(struct http_exchange *x, str name, str value)
 {
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
@@ -179,8 +114,8 @@ void http_reply_header(struct http_exchange *x, str name, str value)
     if (!header_is_sent(name, value))
         return;
     struct reply_header *h = arena_alloc(&x->arena, sizeof *h);
-    const char *name_copy = arena_cstr(&x->arena, name), *value_copy = arena_cstr(&x->arena, value);
-    if (h == NULL || name_copy == NULL || value_copy == NULL) {
+    str name_copy = arena_copy(&x->arena, name), value_copy = arena_copy(&x->arena, value);
+    if (h == NULL || name_copy.p == NULL || value_copy.p == NULL) {
         x->reply_failed = true;
         return;
     }
@@ -212,10 +147,8 @@ void http_answer(struct http_exchange *x, int status, str body)
     bool bare = is_sent_bare(status) || x->method == HTTP_HEAD;
     INVARIANT(bare || body.p != NULL || body.n == 0);
     x->answer_bytes = bare ? 0 : body.n;
-    x->response = response_new(body);
-    response_headers(x);
-    if (starved)
-        response_header(x->response, "Retry-After", "1");
+    x->starved = starved;
+    x->body_out = body;
     answer_stored(x);
 }
 
@@ -228,22 +161,28 @@ void http_defer(struct http_exchange *x)
         return;
     x->deferred = true;
     atomic_fetch_add(&x->conn->server->deferred, 1);
-    resume_order(x, RESUMED_TIMEOUT_S); /* since 1.0 it cannot be set of a suspended one */
-    MHD_suspend_connection(x->mhd);
 }
 
-static void exchange_post(struct home *h, struct task *t)
+void exchange_post(struct http_exchange *x, struct task *t)
 {
-    struct http_exchange *x = CONTAINER_OF(h, struct http_exchange, home);
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    worker_post(x->conn->worker, t);
+    if (x->pooled)
+        strand_post(x, t);
+    else
+        worker_post(x->conn->worker, t);
+}
+
+static void home_take(struct home *h, struct task *t)
+{
+    exchange_post(CONTAINER_OF(h, struct http_exchange, home), t);
 }
 
 struct home *http_home(struct http_exchange *x)
 {
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
     INVARIANT(x->stage == STAGE_RUN);
-    x->home.post = exchange_post;
+    if (x->home.post == NULL) /* else others may be reading it */
+        x->home.post = home_take;
     return &x->home;
 }
 
@@ -252,79 +191,67 @@ void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx)
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
     INVARIANT(x->deferred);
     INVARIANT(x->gone == NULL);
-    if (x->conn->server->gone == NULL || x->conn->fd < 0)
+    if (x->conn->server->loop == NULL)
         return;
     x->gone = gone;
     x->gone_ctx = ctx;
-}
-
-void http_on_gone_late(struct http_exchange *x, http_gone_fn *gone, void *ctx)
-{
-    x->gone_late = true;
-    http_on_gone(x, gone, ctx);
+    gone_asked(x);
 }
 
 /* ---- ready answers ---- */
 
-static void ready_block_free(void *block)
+static void text_put(str *at, str part)
 {
-    const struct http_ready *r = block;
-    if (r->of != NULL)
-        budget_keep_end(r->of, r->bytes);
-    free(block);
+    if (part.n > 0)
+        memcpy((char *)(uintptr_t)at->p + at->n, part.p, part.n);
+    at->n += part.n;
 }
 
-static str ready_text(char **at, str s)
+static void number_put(str *at, uint64_t number)
 {
-    char *to = *at;
-    if (s.n > 0)
-        memcpy(to, s.p, s.n);
-    to[s.n] = 0;
-    *at += s.n + 1;
-    return (str){ .p = to, .n = s.n };
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%" PRIu64, number);
+    text_put(at, (str){ .p = digits, .n = (size_t)n });
 }
 
-static void head_append(str *head, str part)
+static void field_put(str *at, str name, str value)
 {
-    memcpy((char *)(uintptr_t)head->p + head->n, part.p, part.n);
-    head->n += part.n;
+    text_put(at, name);
+    text_put(at, STR(": "));
+    text_put(at, value);
+    text_put(at, STR("\r\n"));
 }
 
-static void head_field(str *head, str name, str value)
+static str ready_head(char *at, int status, const struct http_pair *headers, unsigned count,
+                      size_t body_n)
 {
-    head_append(head, name);
-    head_append(head, STR(": "));
-    head_append(head, value);
-    head_append(head, STR("\r\n"));
-}
-
-/* The same fields that the library sends of it. Behind all else in the block. */
-static void ready_head(struct http_ready *r, char *at)
-{
-    char number[24];
-    int n = snprintf(number, sizeof number, "%d", r->status);
     str head = { .p = at, .n = 0 };
-    head_append(&head, STR("HTTP/1.1 "));
-    head_append(&head, (str){ .p = number, .n = (size_t)n });
-    head_append(&head, STR(" "));
-    head_append(&head, str_of(MHD_get_reason_phrase_for((unsigned)r->status)));
-    head_append(&head, STR("\r\n"));
-    for (unsigned i = 0; i < r->count; i++)
-        head_field(&head, r->headers[i].name, r->headers[i].value);
-    n = snprintf(number, sizeof number, "%zu", r->body.n);
-    if (r->status != 204)
-        head_field(&head, STR("Content-Length"), (str){ .p = number, .n = (size_t)n });
-    r->head = head;
+    text_put(&head, STR("HTTP/1.1 "));
+    number_put(&head, (uint64_t)status);
+    text_put(&head, STR(" "));
+    text_put(&head, str_of(http_status_text(status)));
+    text_put(&head, STR("\r\n"));
+    for (unsigned i = 0; i < count; i++)
+        if (header_is_sent(headers[i].name, headers[i].value))
+            field_put(&head, headers[i].name, headers[i].value);
+    if (status != 204) {
+        text_put(&head, STR("Content-Length: "));
+        number_put(&head, body_n);
+        text_put(&head, STR("\r\n"));
+    }
+    return head;
 }
 
 struct http_ready *http_ready_new(struct budget *of, int status, const struct http_pair *headers,
                                   unsigned count, str body)
 {
     size_t body_copied = body.p == NULL ? 0 : body.n;
-    size_t bytes = sizeof(struct http_ready) + count * sizeof(struct http_pair) + body_copied + 1;
-    for (unsigned i = 0; i < count; i++)
-        bytes += 2 * (headers[i].name.n + headers[i].value.n + 4); /* also in the head */
-    bytes += READY_HEAD_BYTES;
+    size_t bytes = sizeof(struct http_ready) + READY_HEAD_BYTES + body_copied;
+    for (unsigned i = 0; i < count; i++) {
+        header_must_be_clean(headers[i].name, headers[i].value);
+        bytes += headers[i].name.n + headers[i].value.n + 4;
+    }
+    INVARIANT(body.p != NULL || body.n == 0 || is_sent_bare(status));
     struct http_ready *r = malloc(bytes);
     if (r == NULL)
         return NULL;
@@ -332,24 +259,10 @@ struct http_ready *http_ready_new(struct budget *of, int status, const struct ht
     atomic_init(&r->refs, 1);
     if (of != NULL)
         budget_keep(of, bytes);
-    char *at = (char *)&r->headers[count];
-    for (unsigned i = 0; i < count; i++) {
-        header_must_be_clean(headers[i].name, headers[i].value);
-        if (!header_is_sent(headers[i].name, headers[i].value))
-            continue;
-        r->headers[r->count].name = ready_text(&at, headers[i].name);
-        r->headers[r->count++].value = ready_text(&at, headers[i].value);
-    }
-    char *body_at = at;
-    (void)ready_text(&at, (str){ .p = body.p, .n = body_copied }); /* placed at body_at */
-    r->body = (str){ .p = body_at, .n = body.n };
-    INVARIANT(body.p != NULL || body.n == 0 || is_sent_bare(status));
-    ready_head(r, at);
-    r->response = MHD_create_response_from_buffer_with_free_callback_cls(body.n, body_at,
-                                                                         ready_block_free, r);
-    INVARIANT(r->response != NULL);
-    for (unsigned i = 0; i < r->count; i++)
-        response_header(r->response, r->headers[i].name.p, r->headers[i].value.p);
+    r->head = ready_head(r->texts, status, headers, count, body.n);
+    r->body = (str){ .p = r->texts + r->head.n, .n = body.n };
+    if (body_copied > 0)
+        memcpy(r->texts + r->head.n, body.p, body_copied);
     return r;
 }
 
@@ -371,30 +284,15 @@ void http_ready_unref(struct http_ready **rp)
     INVARIANT(before > 0);
     if (before > 1)
         return;
+    if (r->of != NULL)
+        budget_keep_end(r->of, r->bytes);
     r->magic = 0;
-    MHD_destroy_response(r->response); /* the last one, ours or a worker's, frees r */
-}
-
-void exchange_ready_parts(const struct http_exchange *x, str *head, str *body)
-{
-    const struct http_ready *r = x->ready;
-    *head = r->head;
-    *body = x->answer_bytes == 0 ? STR("") : r->body;
+    free(r);
 }
 
 size_t http_ready_bytes(const struct http_ready *r)
 {
-    enum { LIBRARY_BYTES = 256, LIBRARY_HEADER_BYTES = 112 };
-    return r->bytes + LIBRARY_BYTES + r->count * (size_t)LIBRARY_HEADER_BYTES;
-}
-
-/* The same answer in a response of its own, which points into r's body. */
-static void ready_copy(struct http_exchange *x, const struct http_ready *r)
-{
-    x->response = response_new(r->body);
-    for (unsigned i = 0; i < r->count; i++)
-        response_header(x->response, r->headers[i].name.p, r->headers[i].value.p);
-    response_headers(x);
+    return r->bytes;
 }
 
 void http_answer_ready(struct http_exchange *x, struct http_ready *r)
@@ -405,21 +303,76 @@ void http_answer_ready(struct http_exchange *x, struct http_ready *r)
         return;
     }
     answer_claim(x, r->status);
-    bool bare = is_sent_bare(r->status) || x->method == HTTP_HEAD,
-         as_it_is = x->reply_first == NULL && !x->has_age && !must_close(x);
-    x->answer_bytes = bare ? 0 : r->body.n;
-    if (x->conn->lane != NULL) {
-        x->ready = http_ready_ref(r);
-        return;
-    }
-    if (x->stage == STAGE_RUN && !x->deferred && as_it_is) {
-        x->stage = STAGE_SENT;
-        conn_phase_set(x->conn, PHASE_SEND);
-        x->queue_failed = MHD_queue_response(x->mhd, (unsigned)r->status, r->response) != MHD_YES;
-        return;
-    }
     x->ready = http_ready_ref(r);
-    if (!as_it_is)
-        ready_copy(x, r);
+    x->answer_bytes = is_sent_bare(r->status) || x->method == HTTP_HEAD ? 0 : r->body.n;
     answer_stored(x);
+}
+
+/* ---- what is sent ---- */
+
+/* Empty: the answer has none. */
+static str age_line(const struct http_exchange *x, char room[static ANSWER_AGE_BYTES])
+{
+    if (!x->has_age)
+        return STR("");
+    char *at = room + ANSWER_AGE_BYTES;
+    uint64_t left = (uint64_t)x->age_s;
+    *--at = '\n';
+    *--at = '\r';
+    do
+        *--at = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    at -= 5;
+    memcpy(at, "Age: ", 5);
+    return (str){ .p = at, .n = (size_t)(room + ANSWER_AGE_BYTES - at) };
+}
+
+/* HTTP/1.0 goes on only where the answer says so (RFC 9112 9.3). */
+static str connection_line(const struct http_exchange *x)
+{
+    if (x->close)
+        return STR("Connection: close\r\n");
+    return x->version_11 ? STR("") : STR("Connection: Keep-Alive\r\n");
+}
+
+static void own_put(struct http_exchange *x, struct buf *b, str age, str connection)
+{
+    for (const struct reply_header *h = x->reply_first; h != NULL; h = h->next) {
+        buf_put(b, h->name);
+        buf_put(b, STR(": "));
+        buf_put(b, h->value);
+        buf_put(b, STR("\r\n"));
+    }
+    buf_put(b, age);
+    buf_put(b, connection);
+}
+
+bool answer_parts(struct http_exchange *x, struct answer_room *room, struct answer_parts *out)
+{
+    x->close = x->close || http_draining(x);
+    str age = age_line(x, room->age), connection = connection_line(x);
+    struct buf *b = &room->text;
+    if (x->ready != NULL && x->reply_first == NULL && connection.n == 0) {
+        *out = (struct answer_parts){ .head = x->ready->head,
+                                      .own = age,
+                                      .body = str_take(x->ready->body, x->answer_bytes) };
+        return true;
+    }
+    buf_clear(b);
+    if (x->ready != NULL) {
+        own_put(x, b, age, connection);
+        *out = (struct answer_parts){ .head = x->ready->head,
+                                      .own = buf_str(b),
+                                      .body = str_take(x->ready->body, x->answer_bytes) };
+        return buf_status(b) == ERR_OK;
+    }
+    buf_printf(b, "HTTP/1.1 %d %s\r\n", x->status, http_status_text(x->status));
+    own_put(x, b, age, connection);
+    if (x->starved)
+        buf_put(b, STR("Retry-After: 1\r\n"));
+    if (x->status != 204)
+        buf_printf(b, "Content-Length: %zu\r\n", x->body_out.n);
+    *out =
+        (struct answer_parts){ .head = buf_str(b), .body = str_take(x->body_out, x->answer_bytes) };
+    return buf_status(b) == ERR_OK;
 }

@@ -1,5 +1,17 @@
+/* conns.c - the table of all connections, and the sweep over it.
+ *
+ * A sweep sees each connection's phase and cuts it by shutdown(2); its worker then notices, and
+ * ends it. A descriptor in the table is open: a connection leaves it before that is closed.
+ *
+ *   IDLE     nothing of a request is there: idle_timeout_ms.
+ *   HEAD     some of its head is: head_timeout_ms.
+ *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must
+ *            move: body bytes that came, or bytes the client's kernel acknowledged (TCP_INFO).
+ *   WORK     ours: no limit here.
+ *   LINGER   CONNS_LINGER_NS.
+ * Nobody is cut because we were slow: not when bytes of a body lie unread; and the windows of SEND
+ * are of the time in which something lay in the socket. */
 #include "http/server.h"
-#include "http/worker.h"
 
 #include <arpa/inet.h>
 #include <linux/sockios.h>
@@ -11,43 +23,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The table of connections. The library only knows idle time, so slowness is judged here: a sweep
- * sees each connection's phase and cuts it by shutdown(2); the library then notices, ends the
- * request and tells us. A descriptor in the table is open, because the library tells of a
- * connection's end before it closes it.
- *
- *   IDLE   no request line complete. Bytes that arrive without completing one start
- *          head_timeout_ms.
- *   HEAD   line read, head incomplete: head_timeout_ms.
- *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must
- *          move: body bytes we were given, or bytes the client's kernel acknowledged (TCP_INFO).
- *   WORK   ours: no limit here.
- * Nobody is cut because we were slow: not when bytes of a body lie unread and the worker had no
- * turn; and the windows of SEND are of the time in which something lay in the socket.
- *
- * The library takes a short read for the end of what is there, and so misses a FIN that came with
- * the last bytes. A client that has left while more of its request is awaited is cut here too. */
-
-enum {
-    CONNS_PROBE_NS = 1000000000,
-    CONNS_LEFT_NS = 300000000, /* a worker has seen by then what was still in its hands */
-    CONNS_STALLED_NS = 1000000000,
-    CONNS_TURNS_MIN = 2 /* of its worker, in one of which it saw to the connection */
-};
-
-/* tcpi_state as the kernel counts; <netinet/tcp.h> names them but does not go with
- * <linux/tcp.h>. */
-enum { TCP_CLOSE_STATE = 7, TCP_CLOSE_WAIT_STATE = 8 };
+enum { CONNS_PROBE_NS = 1000000000, CONNS_STALLED_NS = 1000000000 };
+#define CONNS_LINGER_NS (INT64_C(2) * NS_PER_S)
 
 static bool conns_has_room(const struct http_server *s)
 {
     return atomic_load(&s->conns_count) < s->limits.connections_max;
-}
-
-enum MHD_Result conns_accept(void *worker, const struct sockaddr *addr, socklen_t addr_n)
-{
-    (void)addr, (void)addr_n;
-    return conns_has_room(worker_listener(worker)->server) ? MHD_YES : MHD_NO;
 }
 
 static void peer_format(const struct sockaddr *addr, char peer[HTTP_PEER_BYTES])
@@ -79,6 +60,7 @@ static struct http_conn *conn_new(struct listener *l, int fd, const struct socka
     c->x.self = &c->x;
     c->x.conn = c;
     c->x.headers = c->x.headers_inline;
+    INVARIANT(pthread_mutex_init(&c->strand_lock, NULL) == 0);
     arena_init(&c->x.arena, l->server->limits.arena_bytes_max);
     arena_share(&c->x.arena, l->server->limits.budget);
     return c;
@@ -122,71 +104,11 @@ void conns_close(struct http_conn *c)
     MAGIC_CHECK(c, CONN_MAGIC);
     INVARIANT(c->x.stage == STAGE_IDLE);
     conn_remove(c->server, c);
+    close(c->fd);
     arena_fini(&c->x.arena);
+    INVARIANT(pthread_mutex_destroy(&c->strand_lock) == 0);
     c->magic = 0;
     free(c);
-}
-
-/* ---- from a lane to the library ---- */
-
-static void conn_fd_set(struct http_conn *c, int fd)
-{
-    pthread_mutex_lock(&c->server->conns_lock);
-    c->fd = fd;
-    pthread_mutex_unlock(&c->server->conns_lock);
-}
-
-/* No sweep may touch the descriptor until the library tells of it. */
-void conns_hand(struct http_conn *c, struct http_worker *to)
-{
-    pthread_mutex_lock(&c->server->conns_lock);
-    c->given_fd = c->fd;
-    c->fd = -1;
-    c->worker = to;
-    c->line_phase = atomic_load(&c->phase); /* what it sent unread is of a request */
-    pthread_mutex_unlock(&c->server->conns_lock);
-    c->lane = NULL;
-    worker_take(to, c);
-}
-
-/* ---- the library's ---- */
-
-static struct http_conn *conn_of_library(struct http_worker *w, struct MHD_Connection *mhd)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    int fd = info == NULL ? -1 : info->connect_fd;
-    struct http_conn *c = worker_given(w, fd);
-    if (c != NULL) {
-        conn_fd_set(c, fd);
-        return c;
-    }
-    struct listener *l = worker_listener(w);
-    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    c = conn_new(l, fd, info == NULL ? NULL : info->client_addr);
-    c->worker = w;
-    conn_add(l->server, c);
-    return c;
-}
-
-void conns_notify(void *worker, struct MHD_Connection *mhd, void **slot,
-                  enum MHD_ConnectionNotificationCode code)
-{
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *slot = conn_of_library(worker, mhd);
-        return;
-    }
-    struct http_conn *c = *slot;
-    if (c == NULL)
-        return;
-    /* libmicrohttpd 1.0.1 forgets a request whose chunk's line filled its memory: it refuses it
-     * twice, and closes. */
-    if (c->x.stage != STAGE_IDLE) {
-        void *x = &c->x;
-        serve_completed(worker, mhd, &x, MHD_REQUEST_TERMINATED_WITH_ERROR);
-    }
-    conns_close(c);
-    *slot = NULL;
 }
 
 /* ---- the sweep ---- */
@@ -200,46 +122,10 @@ static struct tcp_info conn_tcp(const struct http_conn *c)
     return info;
 }
 
-/* The client closed its side, nothing unread is left, and so it has been for a while. */
-static bool has_left(struct http_conn *c, const struct tcp_info *info, int64_t now)
-{
-    int unread = 0;
-    bool left = (info->tcpi_state == TCP_CLOSE_WAIT_STATE || info->tcpi_state == TCP_CLOSE_STATE) &&
-                ioctl(c->fd, SIOCINQ, &unread) == 0 && unread == 0;
-    if (!left || c->left_ns == 0) {
-        c->left_ns = left ? now : 0;
-        return false;
-    }
-    return now - c->left_ns >= CONNS_LEFT_NS;
-}
-
 /* How often the kernel is asked about a connection. */
 static int64_t probe_every_ns(int64_t head_ns)
 {
     return head_ns / 4 < CONNS_PROBE_NS ? head_ns / 4 : CONNS_PROBE_NS;
-}
-
-static bool idle_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
-{
-    if (now - c->phase_seen_ns >= l->idle_timeout_ms * NS_PER_MS)
-        return true;
-    int64_t head_ns = l->head_timeout_ms * NS_PER_MS;
-    if (now - c->probe_ns < probe_every_ns(head_ns))
-        return false;
-    c->probe_ns = now;
-    const struct tcp_info info = conn_tcp(c);
-    if (has_left(c, &info, now))
-        return true;
-    uint64_t received = info.tcpi_bytes_received;
-    if (c->swept_phase == c->line_phase)
-        c->idle_bytes = 0;
-    else if (c->idle_bytes == UINT64_MAX)
-        c->idle_bytes = received;
-    if (received == c->idle_bytes)
-        return false;
-    if (c->window_ns == 0)
-        c->window_ns = now; /* the line is on its way since now */
-    return now - c->window_ns >= head_ns;
 }
 
 /* Did too little move in the window that ends now? Starts the next one when enough did. */
@@ -262,31 +148,16 @@ static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t windo
     return false;
 }
 
-/* A worker that rests from one sweep to the next, though bytes lie unread, does not want them:
- * libmicrohttpd 1.0.1 reads no more when its memory for one line of a chunk is full. */
-static bool body_had_no_turn(struct http_conn *c, uint64_t turns)
-{
-    bool rests = c->worker != NULL && worker_rests(c->worker),
-         rested = rests && c->rested_turns == turns + 1;
-    c->rested_turns = rests ? turns + 1 : 0;
-    return !rested && turns - c->window_turns < CONNS_TURNS_MIN;
-}
-
 static bool body_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     int unread = 0;
-    int64_t window_ns = c->window_ns;
-    bool overdue = window_is_overdue(c, c->moved_bytes, l->head_timeout_ms * NS_PER_MS,
-                                     l->body_bytes_per_s_min, now);
-    uint64_t turns = c->worker == NULL ? 0 : worker_turns(c->worker);
-    bool had_no_turn = body_had_no_turn(c, turns);
-    if (overdue && had_no_turn && ioctl(c->fd, SIOCINQ, &unread) == 0 && unread > 0) {
-        c->window_ns = 0;
+    if (!window_is_overdue(c, c->moved_bytes, l->head_timeout_ms * NS_PER_MS,
+                           l->body_bytes_per_s_min, now))
         return false;
-    }
-    if (c->window_ns != window_ns)
-        c->window_turns = turns;
-    return overdue;
+    if (ioctl(c->fd, SIOCINQ, &unread) != 0 || unread == 0)
+        return true;
+    c->window_ns = 0; /* its worker has not come to it */
+    return false;
 }
 
 /* The kernel counts the time in which something was unsent or not acknowledged. */
@@ -307,28 +178,24 @@ static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, in
     if (phase != c->swept_phase) {
         c->swept_phase = phase;
         c->phase_seen_ns = c->probe_ns = now;
-        c->window_ns = c->left_ns = 0;
-        c->idle_bytes = UINT64_MAX;
+        c->window_ns = 0;
     }
     uint64_t moved = atomic_load_explicit(&c->body_bytes, memory_order_relaxed);
     if (moved != c->moved_bytes || c->moved_ns == 0) {
         c->moved_bytes = moved;
         c->moved_ns = now;
-        c->left_ns = 0;
     }
-    int64_t head_ns = l->head_timeout_ms * NS_PER_MS;
-    struct tcp_info info;
     switch (phase_of(phase)) {
     case PHASE_IDLE:
-        return idle_is_overdue(l, c, now);
+        return now - c->phase_seen_ns >= l->idle_timeout_ms * NS_PER_MS;
     case PHASE_HEAD:
-        info = conn_tcp(c);
-        return has_left(c, &info, now) || now - c->phase_seen_ns >= head_ns;
+        return now - c->phase_seen_ns >= l->head_timeout_ms * NS_PER_MS;
     case PHASE_BODY:
-        info = conn_tcp(c);
-        return has_left(c, &info, now) || body_is_overdue(l, c, now);
+        return body_is_overdue(l, c, now);
     case PHASE_SEND:
         return send_is_overdue(l, c, now);
+    case PHASE_LINGER:
+        return now - c->phase_seen_ns >= CONNS_LINGER_NS;
     case PHASE_WORK:
         return false;
     }
@@ -353,14 +220,12 @@ void http_server_sweep(struct http_server *s)
     unsigned cut = 0;
     pthread_mutex_lock(&s->conns_lock);
     for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
-        if (c->cut || c->fd < 0 || !conn_is_overdue(&s->limits, c, now))
+        if (c->cut || !conn_is_overdue(&s->limits, c, now))
             continue;
         conn_cut(c);
         cut++;
     }
     pthread_mutex_unlock(&s->conns_lock);
-    if (s->gone != NULL)
-        gone_sweep(s->gone);
     atomic_fetch_add(&s->cut, cut);
     if (cut > 0)
         log_event(s->log, LOG_DEBUG, "http.cut", LOG_INT("connections", cut));
@@ -370,25 +235,6 @@ uint64_t http_server_cut(const struct http_server *s)
 {
     MAGIC_CHECK(s, SERVER_MAGIC);
     return atomic_load(&s->cut);
-}
-
-/* libmicrohttpd looks at a body again and again when its memory for one line of a chunk is full,
- * and in the mode we run it in it never says so to the client. */
-void conns_cut_stuck(struct http_server *s, const struct http_worker *w)
-{
-    pthread_mutex_lock(&s->conns_lock);
-    for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
-        uint64_t bytes = atomic_load_explicit(&c->body_bytes, memory_order_relaxed);
-        bool stands = c->stuck_bytes == bytes + 1;
-        int unread = 0;
-        if (c->fd < 0 || c->worker != w || c->cut ||
-            phase_of(atomic_load_explicit(&c->phase, memory_order_relaxed)) != PHASE_BODY)
-            continue;
-        c->stuck_bytes = bytes + 1;
-        if (stands && ioctl(c->fd, SIOCINQ, &unread) == 0 && unread > 0)
-            conn_cut(c);
-    }
-    pthread_mutex_unlock(&s->conns_lock);
 }
 
 unsigned http_server_open_requests(const struct http_server *s)
@@ -403,7 +249,7 @@ unsigned http_server_open_requests(const struct http_server *s)
         enum phase phase = phase_of(atomic_load_explicit(&c->phase, memory_order_relaxed));
         bool stalled =
             phase == PHASE_BODY && c->moved_ns != 0 && now - c->moved_ns > CONNS_STALLED_NS;
-        count += phase != PHASE_IDLE && phase != PHASE_HEAD && !stalled;
+        count += phase != PHASE_IDLE && phase != PHASE_HEAD && phase != PHASE_LINGER && !stalled;
     }
     pthread_mutex_unlock(&self->conns_lock);
     return count;

@@ -1,4 +1,6 @@
+/* exchange.c - what handlers ask of a request, and its end. */
 #include "http/exchange.h"
+
 #include "http/server.h"
 
 #include <string.h>
@@ -12,26 +14,6 @@ void conn_phase_set(struct http_conn *c, enum phase to)
         after); /* one writer: the worker. In order with its looks at draining: see conns_owe */
 }
 
-void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const char *line_target)
-{
-    MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    INVARIANT(x->stage == STAGE_IDLE);
-    x->stage = STAGE_LINE;
-    x->mhd = mhd;
-    x->line_target = line_target;
-    x->line_target_bytes = strlen(line_target);
-    const char *mark = memchr(line_target, '?', x->line_target_bytes);
-    if (mark == NULL) {
-        x->target = (str){ .p = line_target, .n = x->line_target_bytes };
-        return;
-    }
-    x->target = (str){ .p = line_target, .n = (size_t)(mark - line_target) };
-    str query = str_skip((str){ .p = line_target, .n = x->line_target_bytes }, x->target.n + 1);
-    x->query = arena_copy(&x->arena, query); /* the library's own is hidden from it */
-    INVARIANT(x->query.p != NULL ||
-              arena_is_starved(&x->arena)); /* shorter than a head; head_read refuses it */
-}
-
 void exchange_body_end(struct http_exchange *x)
 {
     if (x->body.p != NULL)
@@ -42,8 +24,6 @@ void exchange_body_end(struct http_exchange *x)
 void exchange_end(struct http_exchange *x)
 {
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    if (x->response != NULL)
-        MHD_destroy_response(x->response);
     if (x->ready != NULL)
         http_ready_unref(&x->ready);
     exchange_body_end(x);
@@ -59,6 +39,39 @@ void exchange_end(struct http_exchange *x)
            to - from); /* headers_inline needs none: headers_count says what is in it */
     x->headers = x->headers_inline;
     x->stage = STAGE_IDLE;
+}
+
+static void rebase(str *s, str from, const char *to)
+{
+    if (s->p >= from.p && s->p <= from.p + from.n && s->p != NULL)
+        s->p = to + (s->p - from.p);
+}
+
+void exchange_rebase(struct http_exchange *x, str from, const char *to)
+{
+    struct http_common *c = &x->common;
+    str *const some[] = { &x->target,
+                          &x->query,
+                          &x->request_id,
+                          &c->if_match,
+                          &c->if_none_match,
+                          &c->if_unmodified_since,
+                          &c->if_modified_since,
+                          &c->if_range,
+                          &c->range,
+                          &c->accept_encoding,
+                          &c->accept,
+                          &c->cache_control,
+                          &c->authorization,
+                          &c->content_type,
+                          &c->accept_datetime,
+                          &c->request_id };
+    for (size_t i = 0; i < COUNT_OF(some); i++)
+        rebase(some[i], from, to);
+    for (unsigned i = 0; i < x->headers_count; i++) {
+        rebase(&x->headers[i].name, from, to);
+        rebase(&x->headers[i].value, from, to);
+    }
 }
 
 /* ---- what handlers ask ---- */

@@ -1,21 +1,22 @@
-/* exchange.h - one request and its answer, and the connection it came on. Private to http.
+/* exchange.h - one request and its answer, and the connection they come over. Private to http.
  *
- * Model: each connection owns one exchange, used for its requests in turn, so that a request costs
- * no allocation of its own. The worker that owns the connection moves the stage; only http_answer,
- * after http_defer, and tasks for its home may come from another thread. The sweep reads phase and
- * body_bytes alone. */
+ * A connection holds one exchange, which is emptied and used again for its next request: so a
+ * request costs no allocation of its own. The worker that owns the connection moves the stage. Only
+ * http_answer, tasks for its home, and a handler of a pooled route run elsewhere; while they may,
+ * the exchange is held (`holds`). The sweep reads phase and body_bytes alone. */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/home.h"
+#include "http/chunk.h"
 #include "http/http.h"
 #include "http/router.h"
 
-#include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/uio.h>
 
 enum {
     HTTP_HEADERS_MAX = 128,   /* fields in one head; one more gets 431 */
@@ -28,16 +29,20 @@ enum {
 
 /* Where the worker stands with a request.
  *
- *   IDLE -> LINE -> RUN -> SENT                     no body
- *           LINE -> BODY -> RUN -> SENT             a body, collected
- *           LINE -> DROP -> RUN ...                 answered already; the body is read and
- *                   forgotten BODY -> DROP                    it grew too large
- *   Any stage goes back to IDLE when the library says that the request is over. */
-enum stage { STAGE_IDLE, STAGE_LINE, STAGE_BODY, STAGE_DROP, STAGE_RUN, STAGE_SENT, STAGES };
+ *   IDLE -> RUN -> SENT                 no body
+ *   IDLE -> BODY -> RUN -> SENT         a body, collected
+ *   IDLE -> DROP -> RUN -> SENT         answered already; the body is read and forgotten
+ *           BODY -> DROP                it grew too large
+ *   IDLE -> RUN -> SENT                 refused by its head; then the connection ends
+ *   SENT goes back to IDLE when the answer is out, or the client is gone. */
+enum stage { STAGE_IDLE, STAGE_BODY, STAGE_DROP, STAGE_RUN, STAGE_SENT, STAGES };
+
+/* Who asked to be told that the client of a deferred exchange left; see gone.h. */
+enum gone_state { GONE_UNASKED, GONE_ASKED, GONE_POSTED, GONE_TELLING, GONE_OVER };
 
 struct reply_header {
     struct reply_header *next;
-    const char *name, *value;
+    str name, value;
 };
 
 struct http_exchange {
@@ -45,14 +50,12 @@ struct http_exchange {
     enum stage stage;
     struct http_exchange *self; /* for getters that must fill a cache */
     struct http_conn *conn;
-    struct MHD_Connection *mhd;
 
     /* the head */
     enum http_method method;
-    bool version_11; /* or later; else 1.0 */
-    const char *method_name;
-    const char *line_target;  /* as the library holds it; for the check of the head */
-    size_t line_target_bytes; /* with the query */
+    bool version_11;         /* or later; else 1.0 */
+    bool keep_alive;         /* what 1.0 must ask for */
+    const char *method_name; /* static, or in the arena */
     str target, query;
     struct http_pair *headers; /* headers_inline, or in the arena */
     unsigned headers_count;
@@ -69,29 +72,36 @@ struct http_exchange {
     size_t body_bytes_max; /* the route's, or less */
     struct buf body;
     struct budget_part body_part; /* of what has come of it */
+    struct chunk_reader chunks;
+    uint64_t body_seen; /* of a declared length, so much has come */
     uint64_t dropped, dropped_max;
 
     /* answer */
     atomic_bool answered;
-    http_gone_fn *gone; /* whom to tell that the client left; NULL: nobody asked */
+    _Atomic unsigned holds; /* the answer that is owed, and who may still touch the exchange */
+    http_gone_fn *gone;     /* whom to tell that the client left; NULL: nobody asked */
     void *gone_ctx;
-    bool gone_late;     /* only when it waits long */
-    unsigned gone_slot; /* under gone.c's lock; 0: not watched */
-    bool deferred;      /* set before the handing over, so plain reads after it are ordered */
+    _Atomic int gone_state; /* enum gone_state */
+    struct task gone_task, left_task, asked_task;
+    bool deferred; /* set before the handing over, so plain reads after it are ordered */
+    bool pooled;   /* its handler and tasks run on the pool, as a strand */
+    bool strand_runs;
+    struct task_list strand_tasks; /* both under the connection's strand_lock */
+    struct task strand_turn, begin;
     struct home home;
-    struct task resume; /* once it is answered */
+    struct task resume; /* once it is answered and nobody holds it */
     bool close;         /* this answer ends the connection */
-    bool queue_failed;
-    bool reply_failed; /* a header found no room */
-    bool shared;       /* http_share */
-    bool withheld;     /* http_withhold */
-    int status;        /* of the answer; 0: none yet */
+    bool reply_failed;  /* a header found no room */
+    bool starved;       /* Retry-After: the arena's memory was others' */
+    bool shared;        /* http_share */
+    bool withheld;      /* http_withhold */
+    int status;         /* of the answer; 0: none yet */
     struct reply_header *reply_first, *reply_last;
     bool has_age; /* http_reply_age */
     int64_t age_s;
-    struct MHD_Response *response; /* ours until it was queued */
-    struct http_ready *ready;      /* a reference kept for a copy or a deferred answer */
-    uint64_t answer_bytes;
+    str body_out;             /* of an answer that is not ready */
+    struct http_ready *ready; /* a reference, until the exchange ends */
+    uint64_t answer_bytes;    /* of the body that is sent */
 
     void *state;
     _Atomic size_t *charged; /* NULL: nothing is */
@@ -102,8 +112,9 @@ struct http_exchange {
 };
 #define EXCHANGE_MAGIC 0x0e8c4a01u
 
-/* What the sweep may see of a connection. */
-enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_WORK, PHASE_SEND };
+/* What the sweep may see of a connection. LINGER: all is sent, and what the client still sends is
+ * dropped for a while. */
+enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_WORK, PHASE_SEND, PHASE_LINGER };
 enum { PHASE_BITS = 3 };
 
 /* Of http_conn.phase: the low bits of the word. */
@@ -112,55 +123,76 @@ static inline enum phase phase_of(uint64_t word)
     return (enum phase)(word & (BIT(PHASE_BITS) - 1));
 }
 
+/* Bytes of a connection's own; p NULL: none. */
+struct conn_bytes {
+    char *p;
+    size_t n;
+};
+
 struct http_conn {
     uint32_t magic;
     int fd;
     struct http_server *server;
     const struct http_listen *listen;
+    struct http_worker *worker;    /* whose it is */
     struct http_conn *prev, *next; /* table; under its lock */
     _Atomic uint64_t phase;        /* a count of changes, shifted, and the phase in the low bits */
     _Atomic uint64_t body_bytes;   /* received for bodies, ever */
     /* the sweep's own */
     uint64_t swept_phase;
-    int64_t phase_seen_ns, window_ns, probe_ns, moved_ns, left_ns;
-    uint64_t window_bytes, idle_bytes, moved_bytes;
-    uint64_t window_turns; /* its worker's when the window of a body began */
-    uint64_t rested_turns; /* and 1 more, when its worker rested at the last sweep; else 0 */
+    int64_t phase_seen_ns, window_ns, probe_ns, moved_ns;
+    uint64_t window_bytes, moved_bytes;
     bool cut;
-    uint64_t stuck_bytes; /* under the table's lock: body_bytes when its worker had nothing to do */
     bool owed; /* under the table's lock: conns_owe saw it in work or sending, at owed_phase */
     uint64_t owed_phase;
-    uint64_t line_phase;        /* phase when a request line had begun already; 0: the first line */
-    struct lane *lane;          /* whose it is; NULL: the library's */
-    struct http_worker *worker; /* the library's thread that has it */
-    /* on its way from a lane to the library */
-    struct task give;
-    int given_fd;
-    struct hash_node given;
-    str rest_head,
-        rest_body;     /* of an answer from a lane: what the client's kernel had no room for */
-    size_t kept_bytes; /* what its lane answered and left with the kernel */
-    bool asked; /* the lane asked the early hook about the request that the library reads first */
+    /* its worker's */
+    uint32_t events; /* that the worker's set waits for */
+    bool lingers;
+    bool again; /* in the worker's list of those that have more to read in left */
+    struct http_conn *again_next;
+    atomic_bool left;            /* the client has shut its side; told to who asks */
+    struct conn_bytes head;      /* of the request, when it outlives the worker's turn */
+    struct conn_bytes left_over; /* came, and is not read yet */
+    size_t left_scanned;         /* of a head that is not whole: no end of it is in there */
+    struct conn_bytes rest_head; /* of an answer, what the kernel had no room for */
+    size_t rest_head_sent;
+    str rest_body;
+    uint64_t lingered; /* bytes dropped */
+    pthread_mutex_t strand_lock;
     char peer[HTTP_PEER_BYTES];
     struct http_exchange x;
 };
 #define CONN_MAGIC 0x0c0991e1u
 
-/* Starts the exchange for the request whose line was read. */
-void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const char *line_target);
 /* Forgets the request and its memory. */
 void exchange_end(struct http_exchange *x);
 /* Forgets the body alone. */
 void exchange_body_end(struct http_exchange *x);
+/* What x says of its head pointed into from; it is a copy at to now. */
+void exchange_rebase(struct http_exchange *x, str from, const char *to);
 void conn_phase_set(struct http_conn *c, enum phase to);
 
-/* answer.c. It is deferred, and its answer is stored: the worker resumes it. x may be gone
- * afterwards, but on its worker. Thread: any. */
-void exchange_resume(struct http_exchange *x);
-/* The ready answer that x has: its head, but for Date, Age, what http_reply_header added and the
- * empty line; and the body to send. */
-void exchange_ready_parts(const struct http_exchange *x, str *head, str *body);
-/* Hands the stored answer to the library; MHD_NO closes the connection. */
-enum MHD_Result exchange_queue(struct http_exchange *x);
+/* answer.c. Posts to x's home; x is held, or in work. Thread: any. */
+void exchange_post(struct http_exchange *x, struct task *t);
+
+/* answer.c. One who holds x lets go of it; the last has its worker send the answer. x may be gone
+ * afterwards. Thread: any. */
+void exchange_release(struct http_exchange *x);
+/* False: nobody holds it any more. */
+MUST_CHECK bool exchange_hold(struct http_exchange *x);
+
+/* Where a worker makes what is not ready of a head: good until its next answer. */
+enum { ANSWER_AGE_BYTES = 32 };
+struct answer_room {
+    struct buf text;
+    char age[ANSWER_AGE_BYTES];
+};
+/* What is sent of an answer, in order; behind own come Date and the empty line. */
+struct answer_parts {
+    str head, own, body;
+};
+/* False: there was no memory. */
+MUST_CHECK bool answer_parts(struct http_exchange *x, struct answer_room *room,
+                             struct answer_parts *out);
 
 #endif

@@ -6,16 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { HTTP_VERSION_BYTES = 8, CRLF_BYTES = 2 };
-/* The library cuts blanks behind a value off since 1.0: with a NUL in place of the first. */
-enum { BLANKS_ARE_CUT = MHD_VERSION >= 0x01000000 };
-
-const char head_not_sent[] = "Cookie";
-
 struct head_pass {
     struct http_exchange *x;
-    const char *expected; /* where the next name must start */
-    str authority;        /* of an absolute target: it counts, and Host does not; else empty */
+    str authority; /* of an absolute target: it counts, and Host does not; else empty */
     unsigned headers_size;
     unsigned hosts, lengths, codings, authorizations, types;
     bool chunked;
@@ -91,22 +84,28 @@ static void common_first(str *slot, str value)
         *slot = value;
 }
 
+/* lower is as long. Its first letter tells most others apart. */
 static bool named(str name, const char *lower)
 {
-    return strncasecmp(name.p, lower, name.n) == 0;
+    return (name.p[0] | ('a' ^ 'A')) == lower[0] && strncasecmp(name.p, lower, name.n) == 0;
 }
 
 static void take_length(struct head_pass *pass, str value)
 {
+    size_t digits = 0;
+    while (digits < value.n && value.p[digits] >= '0' && value.p[digits] <= '9')
+        digits++;
     pass->lengths++;
-    if (!str_to_u64(value, &pass->x->body_declared) || pass->x->body_declared > INT64_MAX)
+    if (value.n == 0 || digits < value.n)
         fault_set(pass, 400, "Content-Length is not a number");
+    else if (!str_to_u64(value, &pass->x->body_declared) || pass->x->body_declared > INT64_MAX)
+        fault_set(pass, 413, "Content-Length is larger than any body may be");
 }
 
 static void take_coding(struct head_pass *pass, str value)
 {
     pass->codings++;
-    /* The library compares the whole value, so "chunked " would be another coding to it. */
+    /* With its blanks: "chunked " is another coding to some. */
     if (value.n != 7 || !named(value, "chunked"))
         fault_set(pass, 400, "Transfer-Encoding other than chunked");
     pass->chunked = true;
@@ -114,10 +113,26 @@ static void take_coding(struct head_pass *pass, str value)
 
 static bool is_host(str value)
 {
+    static const bool never[UINT8_MAX + 1] = {
+        [' '] = true, ['\t'] = true, ['/'] = true, ['@'] = true, [','] = true, ['?'] = true,
+        ['#'] = true, ['\\'] = true, ['<'] = true, ['>'] = true, ['"'] = true,
+    };
+    bool fine = true;
     for (size_t i = 0; i < value.n; i++)
-        if (strchr(" \t/@,?#\\<>\"", value.p[i]) != NULL)
-            return false;
-    return true;
+        fine = fine && !never[(unsigned char)value.p[i]];
+    return fine;
+}
+
+/* Of what a client asks of its connection only these two count. */
+static void take_connection(struct head_pass *pass, str value)
+{
+    while (value.n > 0) {
+        str token = str_trim(str_split(&value, ','));
+        if (str_eq_nocase(token, STR("close")))
+            pass->x->close = true;
+        else if (str_eq_nocase(token, STR("keep-alive")))
+            pass->x->keep_alive = true;
+    }
 }
 
 static void take_host(struct head_pass *pass, str value)
@@ -152,6 +167,10 @@ static void take_common(struct head_pass *pass, str name, str value, str raw)
             common_list(pass, &c->if_match, value);
         else if (named(name, "if-range"))
             common_first(&c->if_range, value);
+        break;
+    case 10:
+        if (named(name, "connection"))
+            take_connection(pass, value);
         break;
     case 12:
         if (named(name, "content-type")) {
@@ -196,67 +215,6 @@ static void take_common(struct head_pass *pass, str name, str value, str raw)
     }
 }
 
-/* The piece starts where the one before ended, and only blanks are between name and value. */
-static bool tiles(const struct head_pass *pass, const char *name, size_t name_n, const char *value)
-{
-    if (name != pass->expected || value < name + name_n + 1)
-        return false;
-    for (const char *p = name + name_n + 1; p < value; p++)
-        if (*p != ' ' && *p != '\t')
-            return false;
-    return true;
-}
-
-/* Where the line ends whose value ends here. */
-static const char *line_end(const char *value_end)
-{
-    const char *p = value_end + 1;
-    if (!BLANKS_ARE_CUT || (*p != ' ' && *p != '\t' && *p != '\r'))
-        return value_end + CRLF_BYTES;
-    while (*p == ' ' || *p == '\t')
-        p++;
-    return p + CRLF_BYTES;
-}
-
-static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name,
-                                   size_t name_n, const char *value, size_t value_n)
-{
-    (void)kind; /* header fields alone were asked for */
-    struct head_pass *pass = cls;
-    if (name == head_not_sent)
-        return MHD_YES;
-    if (value == NULL || !tiles(pass, name, name_n, value)) {
-        fault_set(pass, 400, "a header line is folded, or does not end in CRLF");
-        return MHD_NO;
-    }
-    if (!http_is_token((str){ .p = name, .n = name_n })) {
-        fault_set(pass, 400, "a header name holds what no name may hold");
-        return MHD_NO;
-    }
-    if (head_has_control(value, value_n, ' ')) {
-        fault_set(pass, 400, "a header value holds a control byte");
-        return MHD_NO;
-    }
-    pass->expected = line_end(value + value_n);
-    str name_s = { .p = name, .n = name_n }, raw = { .p = value, .n = value_n };
-    str trimmed = raw;
-    while (trimmed.n > 0 && (trimmed.p[trimmed.n - 1] == ' ' || trimmed.p[trimmed.n - 1] == '\t'))
-        trimmed.n--;
-    bool replaced = pass->authority.n > 0 && name_n == 4 && named(name_s, "host");
-    if (!header_keep(pass, name_s, replaced ? pass->authority : trimmed))
-        return MHD_NO;
-    take_common(pass, name_s, trimmed, raw);
-    return pass->fault.status == 0 ? MHD_YES : MHD_NO;
-}
-
-static size_t head_bytes(const struct http_exchange *x)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    return info == NULL ? 0 : info->header_size;
-}
-
-/* "http://authority/path", as to a proxy: every server must take it (RFC 9112 3.2.2). */
 static const char *target_fault(struct http_exchange *x, str *authority)
 {
     const str mark = STR("://");
@@ -271,18 +229,90 @@ static const char *target_fault(struct http_exchange *x, str *authority)
     return NULL;
 }
 
-static const char *line_fault(struct http_exchange *x, const char *version, str *authority)
+static const str method_names[HTTP_METHODS] = {
+    [HTTP_GET] = STR_INIT("GET"),       [HTTP_HEAD] = STR_INIT("HEAD"),
+    [HTTP_PUT] = STR_INIT("PUT"),       [HTTP_POST] = STR_INIT("POST"),
+    [HTTP_DELETE] = STR_INIT("DELETE"), [HTTP_OPTIONS] = STR_INIT("OPTIONS"),
+    [HTTP_PURGE] = STR_INIT("PURGE"),
+};
+
+str head_method_name(enum http_method m)
 {
-    size_t method_n = strlen(x->method_name);
-    if (!http_is_token((str){ .p = x->method_name, .n = method_n }))
-        return "the method is not a token";
-    if (x->line_target != x->method_name + method_n + 1 ||
-        version != x->line_target + x->line_target_bytes + 1)
-        return "the request line has more than two blanks";
-    if (head_has_control(x->line_target, x->target.n, '!') ||
-        head_has_control(x->query.p, x->query.n, '!'))
-        return "the target holds a blank or a control byte";
-    return x->line_target[0] == '/' ? NULL : target_fault(x, authority);
+    INVARIANT(m < HTTP_METHODS);
+    return method_names[m];
+}
+
+static enum http_method method_of(str name)
+{
+    for (unsigned m = 0; m < HTTP_METHODS; m++)
+        if (name.n == method_names[m].n && memcmp(name.p, method_names[m].p, name.n) == 0)
+            return (enum http_method)m;
+    return HTTP_OTHER;
+}
+
+static void method_set(struct head_pass *pass, str name)
+{
+    struct http_exchange *x = pass->x;
+    x->method = method_of(name);
+    if (x->method == HTTP_OTHER && !http_is_token(name)) {
+        fault_set(pass, 400, "the method is not a token");
+        return;
+    }
+    x->method_name =
+        x->method < HTTP_METHODS ? method_names[x->method].p : arena_cstr(&x->arena, name);
+    if (x->method_name != NULL)
+        return;
+    x->method_name = "-";
+    fault_set(pass, 431, "no room for the method");
+}
+
+/* HTTP/1.x is ours: x above 1 is read as 1 (RFC 9110 2.5). */
+static void version_set(struct head_pass *pass, str version)
+{
+    const str major = STR("HTTP/"), usual = STR("HTTP/1.1");
+    pass->x->version_11 = true;
+    if (version.n == usual.n && memcmp(version.p, usual.p, usual.n) == 0)
+        return;
+    bool shaped = version.n == major.n + 3 && str_starts(version, major) && version.p[5] >= '0' &&
+                  version.p[5] <= '9' && version.p[6] == '.' && version.p[7] >= '0' &&
+                  version.p[7] <= '9';
+    if (!shaped)
+        fault_set(pass, 400, "the request line does not end in HTTP/1.1");
+    else if (version.p[5] != '1')
+        fault_set(pass, 505, "the version of HTTP is another than 1");
+    pass->x->version_11 = !shaped || version.p[7] != '0';
+}
+
+static void target_set(struct head_pass *pass, str target)
+{
+    struct http_exchange *x = pass->x;
+    size_t mark = str_find(target, '?');
+    x->target = str_take(target, mark);
+    if (mark < target.n)
+        x->query = str_skip(target, mark + 1);
+    if (target.n == 0 || target.p[0] == ' ')
+        fault_set(pass, 400, "the request line has more than two blanks");
+    else if (head_has_control(target.p, target.n, '!'))
+        fault_set(pass, 400, "the target holds a blank or a control byte");
+    else if (target.p[0] != '/') {
+        const char *fault = target_fault(x, &pass->authority);
+        if (fault != NULL)
+            fault_set(pass, 400, fault);
+    }
+}
+
+static void line_take(struct head_pass *pass, str line)
+{
+    size_t first = str_find(line, ' '), last = line.n;
+    while (last > first && line.p[last - 1] != ' ')
+        last--;
+    method_set(pass, str_take(line, first));
+    if (last < first + 2) {
+        fault_set(pass, 400, "the request line is not a method, a target and a version");
+        return;
+    }
+    version_set(pass, str_skip(line, last));
+    target_set(pass, str_skip(str_take(line, last - 1), first + 1));
 }
 
 static const char *fields_fault(const struct head_pass *pass)
@@ -315,121 +345,148 @@ static void conditional_set(struct http_exchange *x)
         c->if_modified_since.p != NULL || c->if_range.p != NULL || c->range.p != NULL;
 }
 
-struct head_fault head_check(struct http_exchange *x, const char *version, size_t head_bytes_max)
+/* ---- lines ---- */
+
+enum line { LINE_WHOLE, LINE_MORE, LINE_BARE };
+
+/* The next line of *rest without its end. */
+static enum line line_next(str *rest, str *line)
 {
-    size_t bytes = head_bytes(x);
-    if (bytes > head_bytes_max)
-        return (struct head_fault){ .status = 431, .detail = "the request head is too large" };
-    x->version_11 = strcmp(version, "HTTP/1.0") != 0;
-    struct head_pass pass = { .x = x,
-                              .expected = version + HTTP_VERSION_BYTES + CRLF_BYTES,
-                              .headers_size = HTTP_HEADERS_INLINE };
-    const char *line = line_fault(x, version, &pass.authority);
-    if (line != NULL)
-        return (struct head_fault){ .status = 400, .detail = line };
-    (void)MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, take_header,
-                                      &pass); /* how many is in x */
-    if (pass.fault.status == 0 && pass.hosts == 0 && pass.authority.n > 0)
-        (void)header_keep(&pass, STR("Host"), pass.authority); /* the fault is kept */
-    if (pass.fault.status != 0)
-        return pass.fault;
-    if (pass.expected + CRLF_BYTES != x->method_name + bytes)
-        return (struct head_fault){ .status = 400,
-                                    .detail =
-                                        "a header line is malformed or does not end in CRLF" };
-    if (bytes + x->headers_count * (size_t)HEAD_FIELD_BYTES >
-        head_bytes_max + HEAD_ROOM_BYTES - HEAD_ANSWER_BYTES)
-        return (struct head_fault){ .status = 431,
-                                    .detail = "too many header fields for a head of this size" };
-    const char *fields = fields_fault(&pass);
-    if (fields != NULL)
-        return (struct head_fault){ .status = 400, .detail = fields };
-    if (pass.chunked) {
+    size_t at = str_find(*rest, '\n');
+    if (at == rest->n)
+        return LINE_MORE;
+    if (at == 0 || rest->p[at - 1] != '\r')
+        return LINE_BARE;
+    *line = str_take(*rest, at - 1);
+    *rest = str_skip(*rest, at + 1);
+    return LINE_WHOLE;
+}
+
+/* It does not begin with a name and a colon. */
+static const char *name_fault(str line)
+{
+    if (line.p[0] == ' ' || line.p[0] == '\t')
+        return "a header line is folded";
+    return str_find(line, ':') == line.n ? "a header line has no colon"
+                                         : "a header name holds what no name may hold";
+}
+
+static void field_take(struct head_pass *pass, str line)
+{
+    str raw = line, name = http_token_take(&raw);
+    if (name.n == 0 || raw.n == 0 || raw.p[0] != ':') {
+        fault_set(pass, 400, name_fault(line));
+        return;
+    }
+    raw = str_skip(raw, 1);
+    while (raw.n > 0 && (raw.p[0] == ' ' || raw.p[0] == '\t'))
+        raw = str_skip(raw, 1);
+    if (head_has_control(raw.p, raw.n, ' ')) {
+        fault_set(pass, 400, "a header value holds a control byte");
+        return;
+    }
+    str value = str_trim(raw);
+    bool replaced = pass->authority.n > 0 && name.n == 4 && named(name, "host");
+    if (header_keep(pass, name, replaced ? pass->authority : value))
+        take_common(pass, name, value, raw);
+}
+
+/* What only the whole head says. */
+static void head_settle(struct head_pass *pass)
+{
+    struct http_exchange *x = pass->x;
+    const char *fault = fields_fault(pass);
+    if (fault != NULL) {
+        fault_set(pass, 400, fault);
+        return;
+    }
+    if (pass->hosts == 0 && pass->authority.n > 0)
+        (void)header_keep(pass, STR("Host"), pass->authority); /* the fault is kept */
+    if (pass->chunked) {
         x->body_declared = UINT64_MAX;
         x->close = true; /* see head.h */
     }
     x->has_body = x->body_declared > 0;
+    x->close = x->close || !(x->version_11 || x->keep_alive);
     conditional_set(x);
-    return (struct head_fault){ .status = 0 };
 }
 
-/* ---- without the library ---- */
-
-/* Up to the next LF, which must follow a CR; without both. */
-static bool line_next(str *rest, str *line)
+static void empty_lines_skip(str *rest)
 {
-    size_t at = str_find(*rest, '\n');
-    if (at == rest->n || at == 0 || rest->p[at - 1] != '\r')
-        return false;
-    *line = str_take(*rest, at - 1);
-    *rest = str_skip(*rest, at + 1);
+    for (unsigned i = 0;
+         i < HEAD_EMPTY_LINES_MAX && rest->n >= 2 && rest->p[0] == '\r' && rest->p[1] == '\n'; i++)
+        *rest = str_skip(*rest, 2);
+}
+
+/* What no request begins with is not waited for: a client of TLS waits for us. */
+static bool begins_a_line(str rest)
+{
+    return rest.n == 0 || rest.p[0] == '\r' || http_is_token(str_take(rest, 1));
+}
+
+/* The lines of a head, while they are fine. False: its end is not there. */
+static bool lines_take(struct head_pass *pass, str *rest)
+{
+    str line;
+    bool first = true;
+    while (pass->fault.status == 0) {
+        enum line got = line_next(rest, &line);
+        if (got == LINE_MORE && (!first || begins_a_line(*rest)))
+            return false;
+        if (got == LINE_MORE)
+            fault_set(pass, 400, "the method is not a token");
+        else if (got == LINE_BARE)
+            fault_set(pass, 400, "a line of the head does not end in CRLF");
+        else if (first)
+            line_take(pass, line);
+        else if (line.n == 0)
+            break;
+        else
+            field_take(pass, line);
+        first = false;
+    }
     return true;
 }
 
-static bool plain_line(struct http_exchange *x, str line)
-{
-    const str version = STR(" HTTP/1.1");
-    bool get = str_starts(line, STR("GET /"));
-    if (!get && !str_starts(line, STR("HEAD /")))
-        return false;
-    x->method = get ? HTTP_GET : HTTP_HEAD;
-    x->method_name = get ? "GET" : "HEAD";
-    line = str_skip(line, strlen(x->method_name) + 1);
-    if (line.n <= version.n || !str_eq(str_skip(line, line.n - version.n), version))
-        return false;
-    str target = str_take(line, line.n - version.n);
-    if (head_has_control(target.p, target.n, '!'))
-        return false;
-    size_t mark = str_find(target, '?');
-    x->target = str_take(target, mark);
-    if (mark < target.n)
-        x->query = str_skip(target, mark + 1);
-    x->version_11 = true;
-    return true;
-}
-
-/* What it asks of the connection is for the library to judge. */
-static bool is_plain_field(str name, str value)
-{
-    if (str_eq_nocase(name, STR("connection")))
-        return str_eq_nocase(value, STR("keep-alive"));
-    return !str_eq_nocase(name, STR("expect")) && !str_eq_nocase(name, STR("upgrade"));
-}
-
-static bool plain_field(struct head_pass *pass, str line)
-{
-    size_t colon = str_find(line, ':');
-    if (colon == line.n || !http_is_token(str_take(line, colon)) ||
-        pass->x->headers_count == HTTP_HEADERS_INLINE)
-        return false;
-    str name = str_take(line, colon), raw = str_skip(line, colon + 1);
-    while (raw.n > 0 && (raw.p[0] == ' ' || raw.p[0] == '\t'))
-        raw = str_skip(raw, 1);
-    str value = str_trim(raw);
-    if (head_has_control(raw.p, raw.n, ' ') || !is_plain_field(name, value) ||
-        !header_keep(pass, name, value))
-        return false;
-    take_common(pass, name, value, raw);
-    return pass->fault.status == 0;
-}
-
-bool head_plain(struct http_exchange *x, str bytes, size_t *n)
+struct head_fault head_read(struct http_exchange *x, str bytes, size_t *n)
 {
     struct head_pass pass = { .x = x, .headers_size = HTTP_HEADERS_INLINE };
-    str rest = bytes, line;
-    if (!line_next(&rest, &line) || !plain_line(x, line))
-        return false;
-    for (;;) {
-        if (!line_next(&rest, &line))
-            return false;
-        if (line.n == 0)
-            break;
-        if (!plain_field(&pass, line))
-            return false;
-    }
-    if (pass.hosts != 1 || pass.lengths > 0 || pass.codings > 0 || fields_fault(&pass) != NULL)
-        return false;
-    conditional_set(x);
+    str rest = bytes;
+    *n = 0;
+    x->method = HTTP_OTHER;
+    x->method_name = "-";
+    x->target = STR("");
+    empty_lines_skip(&rest);
+    if (!lines_take(&pass, &rest))
+        return (struct head_fault){ .status = 0 };
+    if (pass.fault.status == 0)
+        head_settle(&pass);
     *n = bytes.n - rest.n;
-    return true;
+    if (*n == 0)
+        *n = bytes.n; /* a fault in the first line */
+    return pass.fault;
+}
+
+bool head_has_end(str bytes, size_t from)
+{
+    str rest = str_skip(bytes, from > 2 ? from - 2 : 0);
+    size_t at;
+    if (!begins_a_line(bytes))
+        return true; /* it will be refused */
+    while ((at = str_find(rest, '\n')) < rest.n) {
+        const char *lf = rest.p + at;
+        size_t before = (size_t)(lf - bytes.p);
+        if (before == 0 || lf[-1] != '\r' || (before >= 2 && lf[-2] == '\n' && before > 3))
+            return true;
+        rest = str_skip(rest, at + 1);
+    }
+    return false;
+}
+
+struct head_fault head_too_large(str bytes)
+{
+    empty_lines_skip(&bytes);
+    if (str_find(bytes, '\n') == bytes.n)
+        return (struct head_fault){ .status = 414, .detail = "the request line is too large" };
+    return (struct head_fault){ .status = 431, .detail = "the request head is too large" };
 }

@@ -1,10 +1,11 @@
-/* http.h - HTTP/1.1 in front of handlers: limits, strictness, routes, waiting, drain. On
- * libmicrohttpd.
+/* http.h - HTTP/1.1 in front of handlers: limits, strictness, routes, waiting, drain.
  *
- * Model. Worker threads (one pool per listener) parse requests and call handlers. A handler answers
- * at once, or defers: then the connection sleeps and whoever finishes answers it from any thread.
- * Every request that reached a handler is answered exactly once. A request lives in its exchange;
- * its memory is the exchange's arena, which ends after the last byte went out.
+ * Model. Worker threads own connections, read requests and call handlers. Handlers of routes that
+ * take a while (`pool`), and those of large bodies, run on threads of the pool instead, one call of
+ * a request at a time. A handler answers at once, or defers: then the connection sleeps and whoever
+ * finishes answers it from any thread. Every request that reached a handler is answered exactly
+ * once. A request lives in its exchange; its memory is the exchange's arena, which ends after the
+ * last byte went out.
  *   Strict where smuggling lives: such heads get 400 and the connection is closed. What is slow
  * (head, body, reader, idle) is cut by a sweep over all connections.
  *   Paths are split at '/' while still encoded, each segment is decoded once. */
@@ -55,6 +56,7 @@ struct http_route {
     const char *label;      /* of metrics and logs; bounded by being static */
     const void *row;        /* the handler's own */
     bool urgent;            /* goes on when the budget is full: of its reserve */
+    bool pool; /* its handler may take more than 200 us: it compresses, reads lists, formats much */
     bool admin;    /* only on a listener with .admin; label "health", "metrics", "spec": on all */
     unsigned kind; /* for handle: which of several calls that differ in a word this is */
 };
@@ -69,8 +71,8 @@ struct http_listen {
 
 enum { HTTP_SPARE_FILES = 128 }; /* descriptors that a server wants beside its connections */
 
-struct http_limits {       /* 0: the default in brackets */
-    size_t head_bytes_max; /* request line and headers [16 KiB]; each connection takes 8 KiB more */
+struct http_limits {             /* 0: the default in brackets */
+    size_t head_bytes_max;       /* request line and headers [16 KiB] */
     size_t body_drain_bytes_max; /* of a refused body, past its limit, read and dropped before the
                                     answer [1 MiB] */
     size_t arena_bytes_max;      /* of one request [64 MiB] */
@@ -83,12 +85,13 @@ struct http_limits {       /* 0: the default in brackets */
     int64_t idle_timeout_ms;      /* [60 s] */
     unsigned threads;             /* HTTP workers in all [number of cores] */
 };
+/* What threads comes to. */
+unsigned http_threads(const struct http_limits *l);
 
 struct http_hooks {
     void *app;
-    /* Before routing, with the head checked. True: answered. For answers that are ready: with it,
-     * listeners of content have lanes, which take http_answer_ready alone; what it answers
-     * otherwise is forgotten there, and it is asked again. */
+    /* Before routing, with the head checked, on the worker: for answers that are ready. True:
+     * answered. GET and HEAD without a body alone. */
     bool (*early)(struct http_exchange *x, void *app);
     /* After routing, before the body; permission may be NULL. False: it has answered (401, 403). */
     bool (*authorize)(struct http_exchange *x, const char *permission, void *app);
@@ -96,7 +99,7 @@ struct http_hooks {
     void (*options)(struct http_exchange *x, void *app);
     /* Must answer x; type is a short name ("not_found#route"), detail a sentence. */
     void (*refuse)(struct http_exchange *x, int status, const char *type, str detail, void *app);
-    /* After the last byte went out (or the client left); worker thread. 0: never answered. */
+    /* After the last byte went out (or the client left); on the worker. 0: never answered. */
     void (*finished)(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent,
                      void *app);
 };
@@ -110,8 +113,9 @@ struct http_server_opts {
     struct http_hooks hooks;
     struct clock *clock;
     struct log *log;
-    struct loop *loop;   /* where http_on_gone tells; NULL: it tells nothing */
-    bool lanes_restless; /* for tests: connections go from lane to lane in every turn */
+    struct loop *loop;     /* where http_on_gone tells; NULL: it tells nothing */
+    unsigned pool_threads; /* 0: all handlers run on workers */
+    bool restless;         /* for tests: connections go from worker to worker in every turn */
 };
 
 /* Binds, but answers nothing before http_server_start. With a loop: on its thread, or before it
@@ -122,7 +126,7 @@ MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_
                                struct err_note *note);
 MUST_CHECK err http_server_start(struct http_server *s, struct err_note *note);
 uint16_t http_server_port(const struct http_server *s, unsigned listen_index);
-/* Cuts what is overdue, looks after clients of http_on_gone_late; loop, every 250 ms or so. */
+/* Cuts what is overdue; loop, every 250 ms or so. */
 void http_server_sweep(struct http_server *s);
 /* Connections that it has cut. Thread: any. */
 uint64_t http_server_cut(const struct http_server *s);
@@ -202,10 +206,9 @@ const struct http_common *http_common(const struct http_exchange *x);
 void http_reply_header(struct http_exchange *x, str name, str value);
 /* The coming answer, ready or not, says so by Age. 0 or more; needs no memory. */
 void http_reply_age(struct http_exchange *x, int64_t age_s);
-/* Answers. body is in the exchange's arena, or static, or kept by the caller until finished.
- * Content-Length and Date are the server's. HEAD and 304 send no body, but body.n becomes
- * Content-Length and must be that of the 200; body.p may then be NULL. Thread: the handler, or any
- * one thread after http_defer. */
+/* Answers. body is in the exchange's arena, or static, or kept by the caller until finished. HEAD
+ * and 304 send no body, but body.n becomes Content-Length and must be that of the 200; body.p may
+ * then be NULL. Thread: the handler, or any one thread after http_defer. */
 void http_answer(struct http_exchange *x, int status, str body);
 
 /* A ready answer, shared by all workers and sent unchanged. Reference counted; bytes copied at
@@ -217,8 +220,7 @@ struct http_ready *http_ready_new(struct budget *of, int status, const struct ht
 struct http_ready *http_ready_ref(struct http_ready *r);
 void http_ready_unref(struct http_ready **rp);
 size_t http_ready_bytes(const struct http_ready *r); /* memory it takes, about */
-/* Takes no reference of its own beyond the answer. With headers that http_reply_header added, the
- * head is made for this answer and the body is shared. */
+/* Takes no reference of its own beyond the answer, which may have headers of its own. */
 void http_answer_ready(struct http_exchange *x, struct http_ready *r);
 
 /* Puts the connection to sleep, if it does not already; call it BEFORE handing x to whoever will
@@ -226,24 +228,22 @@ void http_answer_ready(struct http_exchange *x, struct http_ready *r);
 void http_defer(struct http_exchange *x);
 /* The gate is open: x goes to its handler, deferred. Thread: at x's home. */
 void http_go(struct http_exchange *x);
-/* Where x goes on: a task posted there runs on the worker that owns x's connection, after the
- * handler has returned, in order of posting with those of the worker's other exchanges. What posts
- * there may be started before http_defer, which then must be called before the handler returns. A
- * group of tasks wakes a worker once. Lives as long as x. Thread: the handler's. */
+/* Where x goes on: a task posted there runs after the handler has returned, never beside another of
+ * x's, in order of posting: on the worker that owns x's connection, or, when the handler ran on the
+ * pool, there. What posts there may be started before http_defer, which then must be called before
+ * the handler returns. A group of tasks wakes a worker once. Lives as long as x. Thread: the
+ * handler's. */
 struct home *http_home(struct http_exchange *x);
 
 /* Asks to be told when the client of a deferred exchange leaves: it closed, was cut off, or shut
  * its writing side. (The kernel shows the first and the last alike; like nginx and Go's server we
  * take both for leaving. What is answered nevertheless is sent, and a client that still reads gets
- * it.) gone is called on the loop thread, at most once, never before the handler has returned and
- * never after http_answer has. x must still be answered, by gone or by whoever else: when that
- * happens while gone runs, x and its arena stay until it returns. Best effort: not told is
- * possible. Thread: the handler's, after http_defer and before x is handed to whoever will answer.
- * Costs nothing unless used. */
+ * it.) gone is called on the loop thread, at most once, never before the handler, or the task of
+ * x's home that asks, has returned and never after http_answer has. x must still be answered, by
+ * gone or by whoever else: when that happens while gone runs, x and its arena stay until it
+ * returns. Best effort: not told is possible. Thread: x's home, after http_defer and before x is
+ * handed to whoever will answer. Costs no system call. */
 typedef void http_gone_fn(struct http_exchange *x, void *ctx);
 void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx);
-/* The same for what is answered within milliseconds as a rule: its client is looked at from the
- * second http_server_sweep on, and until then it costs no system call. */
-void http_on_gone_late(struct http_exchange *x, http_gone_fn *gone, void *ctx);
 
 #endif

@@ -1,31 +1,13 @@
+/* serve.c - the steps of a request, whatever it came over: refuse, route, collect the body, run.
+ *
+ * 1. Each step leaves x answered (status is not 0), or awaited: by its body, its handler, its pool.
+ * 2. While a body arrives an early answer waits in STAGE_DROP: a client that is busy sending would
+ *    not see it, and with what it still sends the connection can go on. */
 #include "http/head.h"
 #include "http/server.h"
-#include "http/worker.h"
+#include "http/strand.h"
 
 #include <string.h>
-
-/* What the library calls, on the worker that owns the connection: once for the request line, once
- * for the head, for each piece of the body, and once when all was read (again after a resume).
- * 1. The library closes a connection whose answer is queued before the body was read, and when it
- *    is queued in the call for the head: so answers wait for the last call, except refusals that
- *    shall close.
- * 2. While a body arrives no answer can be queued: an early one waits in STAGE_DROP. */
-
-static enum http_method method_of(const char *name)
-{
-    static const struct {
-        const char *name;
-        enum http_method method;
-    } methods[] = {
-        { "GET", HTTP_GET },     { "HEAD", HTTP_HEAD },     { "PUT", HTTP_PUT },
-        { "POST", HTTP_POST },   { "DELETE", HTTP_DELETE }, { "OPTIONS", HTTP_OPTIONS },
-        { "PURGE", HTTP_PURGE },
-    };
-    for (size_t i = 0; i < COUNT_OF(methods); i++)
-        if (strcmp(name, methods[i].name) == 0)
-            return methods[i].method;
-    return HTTP_OTHER;
-}
 
 static void refuse(struct http_exchange *x, int status, const char *type, const char *detail)
 {
@@ -44,25 +26,17 @@ static void refuse_starved(struct http_exchange *x)
 
 static void allow_header(struct http_exchange *x, unsigned allowed)
 {
-    static const struct {
-        enum http_method method;
-        const char *name;
-    } names[] = {
-        { HTTP_GET, "GET" },     { HTTP_HEAD, "HEAD" },     { HTTP_PUT, "PUT" },
-        { HTTP_POST, "POST" },   { HTTP_DELETE, "DELETE" }, { HTTP_OPTIONS, "OPTIONS" },
-        { HTTP_PURGE, "PURGE" },
-    };
     char text[64];
     size_t n = 0;
     allowed |= BIT(HTTP_OPTIONS) | (allowed & BIT(HTTP_GET) ? BIT(HTTP_HEAD) : 0);
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        if (!(allowed & BIT(names[i].method)))
+    for (unsigned m = 0; m < HTTP_METHODS; m++) {
+        if (!(allowed & BIT(m)))
             continue;
+        str name = head_method_name((enum http_method)m);
         if (n > 0)
             text[n++] = ',', text[n++] = ' ';
-        size_t name_n = strlen(names[i].name);
-        memcpy(text + n, names[i].name, name_n);
-        n += name_n;
+        memcpy(text + n, name.p, name.n);
+        n += name.n;
     }
     http_reply_header(x, STR("Allow"), (str){ .p = text, .n = n });
 }
@@ -118,22 +92,25 @@ static void refuse_large(struct http_exchange *x)
 /* x was answered before its body: read and drop the body first, unless that is hopeless or not
  * wanted. allowed: how much of it would have been taken anyway; the limit on what is dropped counts
  * from there. */
-static enum MHD_Result answer_before_body(struct http_exchange *x, uint64_t allowed)
+static void answer_before_body(struct http_exchange *x, uint64_t allowed)
 {
     uint64_t most = x->conn->server->limits.body_drain_bytes_max + allowed;
     bool long_body = x->body_declared != UINT64_MAX && x->body_declared > most;
-    if (x->expects_continue || long_body)
-        return exchange_queue(x);
+    if (x->expects_continue || long_body) {
+        x->close = true;
+        return;
+    }
     x->stage = STAGE_DROP;
     x->dropped_max = most;
     conn_phase_set(x->conn, PHASE_BODY);
-    return MHD_YES;
 }
 
-static enum MHD_Result body_begin(struct http_exchange *x)
+static void body_begin(struct http_exchange *x)
 {
-    if (!route(x))
-        return answer_before_body(x, 0);
+    if (!route(x)) {
+        answer_before_body(x, 0);
+        return;
+    }
     size_t most = x->body_bytes_max;
     bool chunked = x->body_declared == UINT64_MAX;
     size_t memory = x->conn->server->limits.arena_bytes_max;
@@ -142,29 +119,29 @@ static enum MHD_Result body_begin(struct http_exchange *x)
         most = room;
     if (most == 0 || (!chunked && x->body_declared > most)) {
         refuse_large(x);
-        return answer_before_body(x, most);
+        answer_before_body(x, most);
+        return;
     }
     buf_init(&x->body, chunked ? most : x->body_declared);
     x->body_part = (struct budget_part){ .of = x->conn->server->limits.budget };
     if (!chunked && !buf_reserve(&x->body, x->body_declared)) {
         refuse_starved(x);
-        return answer_before_body(x, x->body_declared);
+        answer_before_body(x, x->body_declared);
+        return;
     }
     x->stage = STAGE_BODY;
     conn_phase_set(x->conn, PHASE_BODY);
-    return MHD_YES;
 }
 
-static enum MHD_Result body_drop(struct http_exchange *x, size_t n)
+static bool body_drop(struct http_exchange *x, size_t n)
 {
     x->dropped += n;
-    return x->dropped > x->dropped_max ? MHD_NO : MHD_YES;
+    return x->dropped <= x->dropped_max;
 }
 
-/* n more bytes of it are not taken, and what was is let go. */
-static enum MHD_Result body_refuse(struct http_exchange *x, size_t n, bool large)
+/* n bytes of it are not taken, and what was is let go. */
+static bool body_refuse(struct http_exchange *x, size_t n, bool large)
 {
-    n += x->body.n;
     exchange_body_end(x);
     if (large)
         refuse_large(x);
@@ -176,183 +153,150 @@ static enum MHD_Result body_refuse(struct http_exchange *x, size_t n, bool large
     return body_drop(x, n);
 }
 
-static enum MHD_Result body_take(struct http_exchange *x, const char *data, size_t n)
+static void body_count(struct http_exchange *x, size_t n)
 {
     uint64_t all = atomic_load_explicit(&x->conn->body_bytes, memory_order_relaxed) + n;
     atomic_store_explicit(&x->conn->body_bytes, all, memory_order_relaxed); /* one writer */
+    x->body_seen += n;
+}
+
+bool serve_body_take(struct http_exchange *x, str piece)
+{
+    body_count(x, piece.n);
     if (x->stage == STAGE_DROP)
-        return body_drop(x, n);
-    INVARIANT(x->body_declared == UINT64_MAX || x->body.n + n <= x->body_declared);
-    bool large = n > x->body.bytes_max - x->body.n;
-    if (!large && budget_part_set(&x->body_part, x->body.n + n)) {
-        buf_put(&x->body, (str){ .p = data, .n = n });
+        return body_drop(x, piece.n);
+    bool large = piece.n > x->body.bytes_max - x->body.n;
+    if (!large && budget_part_set(&x->body_part, x->body.n + piece.n)) {
+        buf_put(&x->body, piece);
         if (buf_status(&x->body) == ERR_OK)
-            return MHD_YES;
+            return true;
     }
-    return body_refuse(x, n, large);
+    return body_refuse(x, piece.n + x->body.n, large);
+}
+
+char *serve_body_room(struct http_exchange *x, size_t *n)
+{
+    if (x->stage != STAGE_BODY || x->body_declared == UINT64_MAX)
+        return NULL;
+    *n = (size_t)(x->body_declared - x->body.n);
+    return x->body.p + x->body.n;
+}
+
+bool serve_body_came(struct http_exchange *x, size_t n)
+{
+    body_count(x, n);
+    x->body.n += n;
+    return budget_part_set(&x->body_part, x->body.n) || body_refuse(x, x->body.n, false);
 }
 
 /* ---- the steps of a request ---- */
 
-static enum MHD_Result refuse_head(struct http_exchange *x, int status, const char *detail)
+void serve_refuse(struct http_exchange *x, struct head_fault fault)
 {
     x->close = true;
-    refuse(x, status, status == 400 ? "bad_request#head" : "request_too_large", detail);
-    return exchange_queue(x);
-}
-
-static enum MHD_Result head_read(struct http_exchange *x, const char *method, const char *version)
-{
-    struct http_server *s = x->conn->server;
-    x->began = clock_mono(s->clock);
-    x->method_name = method;
-    x->method = method_of(method);
-    struct head_fault fault = head_check(x, version, s->limits.head_bytes_max);
-    if (arena_is_starved(&x->arena)) { /* and the head may be as it should */
-        x->close = true;
+    if (arena_is_starved(&x->arena)) /* and the head may be as it should */
         refuse_starved(x);
-        return exchange_queue(x);
-    }
-    if (fault.status != 0)
-        return refuse_head(x, fault.status, fault.detail);
-    if (!x->has_body) {
-        x->stage = STAGE_RUN;
-        return MHD_YES;
-    }
-    if (x->method == HTTP_GET || x->method == HTTP_HEAD || x->method == HTTP_OPTIONS)
-        return refuse_head(x, 400, "this method takes no body");
-    return body_begin(x);
+    else
+        refuse(x, fault.status,
+               fault.status == 400   ? "bad_request#head"
+               : fault.status == 413 ? "content_too_large"
+               : fault.status == 505 ? "bad_request#version"
+                                     : "request_too_large",
+               fault.detail);
 }
 
-/* All was read, and nothing was done yet. */
-static void run(struct http_exchange *x)
+void serve_refuse_body(struct http_exchange *x, bool large)
+{
+    exchange_body_end(x);
+    x->close = true;
+    x->stage = STAGE_RUN;
+    if (x->status != 0) /* told already */
+        return;
+    if (large)
+        refuse_large(x);
+    else
+        refuse(x, 400, "bad_request#body", "a chunk of the body is not framed as it should be");
+}
+
+static void handle(struct http_exchange *x)
+{
+    const struct http_route *to = x->match.row->route;
+    void *app = x->conn->server->hooks.app;
+    if (to->gate == NULL || to->gate(x, app))
+        to->handle(x, app);
+}
+
+static void begin_run(struct task *t)
+{
+    struct http_exchange *x = CONTAINER_OF(t, struct http_exchange, begin);
+    handle(x);
+    INVARIANT(x->deferred || x->status != 0); /* or its connection would wait for ever */
+}
+
+/* Does its handler take longer than those of other connections should wait? */
+static bool wants_pool(const struct http_exchange *x)
+{
+    return x->conn->server->pool != NULL &&
+           (x->match.row->route->pool || x->body.n > HTTP_INLINE_BODY_BYTES_MAX);
+}
+
+/* All was read, and nothing was done yet but what the head alone asked for. True: x is the pool's
+ * now. */
+static bool run(struct http_exchange *x)
 {
     struct http_server *s = x->conn->server;
-    const struct http_hooks *hooks = &s->hooks;
-    bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD, asked = x->conn->asked;
-    bool refused = reads && atomic_load(&s->refusing);
-    x->conn->asked = false;
-    if (reads && !refused && !asked && hooks->early != NULL && hooks->early(x, hooks->app))
-        return;
+    bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
     if (!x->routed && !route(x))
-        return;
-    const struct http_route *to = x->match.row->route;
-    if (refused && !router_is_health(to))
+        return false;
+    if (reads && atomic_load(&s->refusing) && !router_is_health(x->match.row->route)) {
         refuse(x, 503, "shutting_down", "The server is shutting down.");
-    else if (to->gate == NULL || to->gate(x, hooks->app))
-        to->handle(x, hooks->app);
+        return false;
+    }
+    if (!wants_pool(x)) {
+        handle(x);
+        return false;
+    }
+    x->pooled = true;
+    x->begin.run = begin_run;
+    strand_post(x, &x->begin);
+    return true;
+}
+
+void serve_head(struct http_exchange *x)
+{
+    x->stage = STAGE_RUN;
+    if (!x->has_body)
+        return;
+    if (x->method == HTTP_GET || x->method == HTTP_HEAD || x->method == HTTP_OPTIONS)
+        serve_refuse(x,
+                     (struct head_fault){ .status = 400, .detail = "this method takes no body" });
+    else
+        body_begin(x);
+}
+
+bool serve_early(struct http_exchange *x)
+{
+    struct http_server *s = x->conn->server;
+    bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
+    return reads && s->hooks.early != NULL && !atomic_load(&s->refusing) &&
+           s->hooks.early(x, s->hooks.app);
+}
+
+bool serve_run(struct http_exchange *x)
+{
+    x->stage = STAGE_RUN;
+    atomic_store_explicit(&x->holds, 1, memory_order_relaxed);
+    if (x->body.n > 0) {
+        /* http.arena_bytes_max is of both; body_begin left HTTP_ANSWER_ROOM */
+        x->arena.bytes_max -= x->body.n;
+        arena_beside(&x->arena, x->body_part.counted);
+    }
+    return x->status == 0 ? run(x) : false;
 }
 
 void http_go(struct http_exchange *x)
 {
-    struct http_server *s = x->conn->server;
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
     INVARIANT(x->deferred);
-    x->match.row->route->handle(x, s->hooks.app);
-    if (x->gone != NULL)
-        gone_watch(s->gone, x);
-}
-
-static enum MHD_Result all_read(struct http_exchange *x)
-{
-    if (x->deferred) { /* resumed */
-        INVARIANT(atomic_load(&x->answered));
-        return exchange_queue(x);
-    }
-    x->stage = STAGE_RUN;
-    x->arena.bytes_max -=
-        x->body.n; /* http.arena_bytes_max is of both; body_begin left HTTP_ANSWER_ROOM */
-    arena_beside(&x->arena, x->body_part.counted);
-    conn_phase_set(x->conn, PHASE_WORK);
-    if (x->status == 0)
-        run(x);
-    if (!x->deferred)
-        return exchange_queue(x);
-    if (x->gone != NULL)
-        gone_watch(x->conn->server->gone, x);
-    return MHD_YES;
-}
-
-/* The library would list the query's pieces in the memory of its connection, and when that is full,
- * forget that the request is ours and go on with it. We read our own copy: so its own, which it may
- * write to, ends here. */
-static void query_hide(const struct http_exchange *x, const char *line_target)
-{
-    ((char *)(uintptr_t)line_target)[x->target.n + 1] = '\0';
-}
-
-/* The library would take cookies apart before it calls us, each into memory of its connection, and
- * when that is full answer and go on at once. It looks at the first field of that name only: so
- * there is an empty one before all. */
-static void cookies_hide(struct MHD_Connection *mhd)
-{
-    (void)MHD_set_connection_value(mhd, MHD_HEADER_KIND, head_not_sent,
-                                   ""); /* no room: then for none of the fields */
-}
-
-void *serve_line(void *worker, const char *target, struct MHD_Connection *mhd)
-{
-    (void)worker;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct http_conn *c = info->socket_context;
-    MAGIC_CHECK(c, CONN_MAGIC);
-    exchange_begin(&c->x, mhd, target);
-    if (c->x.target.n < c->x.line_target_bytes)
-        query_hide(&c->x, target);
-    cookies_hide(mhd);
-    conn_phase_set(c, PHASE_HEAD);
-    return &c->x;
-}
-
-enum MHD_Result serve_call(void *worker, struct MHD_Connection *mhd, const char *url,
-                           const char *method, const char *version, const char *data,
-                           size_t *data_n, void **slot)
-{
-    (void)mhd, (void)url;
-    struct http_exchange *x = *slot;
-    MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    if (atomic_load_explicit(&worker_listener(worker)->server->stopping, memory_order_relaxed))
-        if (!x->deferred)
-            return MHD_NO;
-    switch (x->stage) {
-    case STAGE_LINE:
-        return head_read(x, method, version);
-    case STAGE_BODY:
-    case STAGE_DROP:
-        if (*data_n > 0) {
-            enum MHD_Result taken = body_take(x, data, *data_n);
-            *data_n = 0;
-            return taken;
-        }
-        return all_read(x);
-    case STAGE_RUN:
-        return all_read(x);
-    case STAGE_IDLE:
-    case STAGE_SENT:
-    case STAGES:
-        break;
-    }
-    check_failed(__FILE__, __LINE__, "called for a request that is over");
-}
-
-void serve_completed(void *worker, struct MHD_Connection *mhd, void **slot,
-                     enum MHD_RequestTerminationCode why)
-{
-    (void)mhd;
-    struct http_server *s = worker_listener(worker)->server;
-    struct http_exchange *x = *slot;
-    if (x == NULL)
-        return;
-    MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    INVARIANT(!x->deferred || atomic_load(&x->answered));
-    if (x->stage != STAGE_LINE && s->hooks.finished != NULL) {
-        int status = x->stage == STAGE_SENT ? x->status : 0;
-        uint64_t bytes = why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->answer_bytes : 0;
-        s->hooks.finished(x, status, clock_mono(s->clock).ns - x->began.ns, bytes, s->hooks.app);
-    }
-    struct http_conn *c = x->conn;
-    exchange_end(x);
-    conn_phase_set(c, PHASE_IDLE);
-    *slot = NULL;
+    x->match.row->route->handle(x, x->conn->server->hooks.app);
 }

@@ -1,7 +1,8 @@
+/* server.c - a server begins, drains and ends. */
 #include "http/server.h"
 
-#include "http/lane.h"
 #include "http/worker.h"
+#include "loop/crew.h"
 #include "loop/loop.h"
 
 #include <arpa/inet.h>
@@ -23,9 +24,14 @@ enum {
     HTTP_FREE_LOOKS_CALM = 3
 };
 
-static struct http_limits limits_filled(struct http_limits l)
+unsigned http_threads(const struct http_limits *l)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return l->threads != 0 ? l->threads : (unsigned)(cores > 0 ? cores : 1);
+}
+
+static struct http_limits limits_filled(struct http_limits l)
+{
     l.head_bytes_max = l.head_bytes_max != 0 ? l.head_bytes_max : 16 << 10;
     l.body_drain_bytes_max = l.body_drain_bytes_max != 0 ? l.body_drain_bytes_max : 1 << 20;
     l.arena_bytes_max = l.arena_bytes_max != 0 ? l.arena_bytes_max : 64 << 20;
@@ -34,7 +40,7 @@ static struct http_limits limits_filled(struct http_limits l)
     l.body_bytes_per_s_min = l.body_bytes_per_s_min != 0 ? l.body_bytes_per_s_min : 1 << 10;
     l.send_bytes_per_s_min = l.send_bytes_per_s_min != 0 ? l.send_bytes_per_s_min : 1 << 10;
     l.idle_timeout_ms = l.idle_timeout_ms != 0 ? l.idle_timeout_ms : 60000;
-    l.threads = l.threads != 0 ? l.threads : (unsigned)(cores > 0 ? cores : 1);
+    l.threads = http_threads(&l);
     return l;
 }
 
@@ -147,7 +153,7 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
     s->magic = SERVER_MAGIC;
     s->limits = limits_filled(opts->limits);
     s->hooks = opts->hooks;
-    s->lanes_restless = opts->lanes_restless;
+    s->restless = opts->restless;
     s->clock = opts->clock;
     s->log = opts->log;
     s->ids_seed = (uint64_t)clock_wall(opts->clock).ns ^ ((uint64_t)getpid() << 32);
@@ -158,46 +164,21 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
         return why;
     }
     s->loop = opts->loop;
-    s->gone = s->loop == NULL ? NULL : gone_new(s->loop);
+    s->pool_threads = opts->pool_threads;
     *out = s;
     return ERR_OK;
-}
-
-/* Lanes are for answers that are ready: where none can be, workers take the connections
- * themselves. */
-static bool listener_start(struct listener *l)
-{
-    struct http_server *s = l->server;
-    unsigned threads = l->opts.content ? s->limits.threads : 1;
-    bool lanes = l->opts.content && s->hooks.early != NULL;
-    l->workers = calloc(threads, sizeof *l->workers);
-    INVARIANT(l->workers != NULL);
-    for (; l->workers_count < threads; l->workers_count++) {
-        l->workers[l->workers_count] = worker_start(l, !lanes);
-        if (l->workers[l->workers_count] == NULL)
-            return false;
-    }
-    return !lanes || lanes_start(l, threads);
-}
-
-static void listener_stop(struct listener *l)
-{
-    lanes_stop(l);
-    for (unsigned i = 0; i < l->workers_count; i++)
-        worker_stop(&l->workers[i]);
-    free(l->workers);
-    if (l->fd >= 0)
-        close(l->fd);
 }
 
 err http_server_start(struct http_server *s, struct err_note *note)
 {
     MAGIC_CHECK(s, SERVER_MAGIC);
-    for (unsigned i = 0; i < s->listeners_count; i++) {
-        if (!listener_start(&s->listeners[i])) {
-            err_note_set(note, "the HTTP library does not start on %s", s->listeners[i].address);
-            return ERR_UNAVAILABLE;
-        }
+    if (s->pool_threads > 0)
+        s->crew = crew_new(s->pool_threads, "http-pool");
+    if (s->crew != NULL)
+        s->pool = crew_home(s->crew);
+    if ((s->pool_threads > 0 && s->crew == NULL) || !workers_start(s)) {
+        err_note_set(note, "the threads of the HTTP server do not start");
+        return ERR_UNAVAILABLE;
     }
     return ERR_OK;
 }
@@ -228,7 +209,7 @@ static bool any_in_work(struct http_server *s)
     bool any = atomic_load(&s->deferred) > 0;
     pthread_mutex_lock(&s->conns_lock);
     for (const struct http_conn *c = s->conns; c != NULL && !any; c = c->next)
-        any = phase_of(atomic_load_explicit(&c->phase, memory_order_relaxed)) == PHASE_WORK;
+        any = phase_of(atomic_load(&c->phase)) == PHASE_WORK; /* after stopping: work_may_begin */
     pthread_mutex_unlock(&s->conns_lock);
     return any;
 }
@@ -252,9 +233,9 @@ static void work_look_fired(void *ctx)
         loop_stop(w->server->loop);
 }
 
-/* The library aborts when it is stopped with a suspended connection. Answers are given by now, but
- * the last may not have returned yet, and a handler that began before stopping was set may still
- * defer: what it waits for comes from the loop, so that runs meanwhile. */
+/* Answers are given by now, but the last may not have returned yet, and a handler that began before
+ * stopping was set may still defer: what it waits for comes from the loop, so that runs meanwhile.
+ */
 static void work_wait(struct http_server *s)
 {
     const struct timespec tick = { .tv_nsec = NS_PER_MS };
@@ -278,16 +259,16 @@ void http_server_free(struct http_server **sp)
     struct http_server *s = *sp;
     MAGIC_CHECK(s, SERVER_MAGIC);
     atomic_store(&s->stopping, true);
-    for (unsigned i = 0; i < s->listeners_count; i++)
-        lanes_quit(&s->listeners[i]);
     /* A connection may be gone while whoever answered on it is still on the way out of
      * http_answer. */
     if (atomic_load(&s->conns_count) > 0 || atomic_load(&s->deferred) > 0)
         work_wait(s);
+    crew_free(&s->crew); /* nothing is in work: its strands have ended, or end now */
+    workers_stop(s);
     for (unsigned i = 0; i < s->listeners_count; i++)
-        listener_stop(&s->listeners[i]);
+        if (s->listeners[i].fd >= 0)
+            close(s->listeners[i].fd);
     INVARIANT(atomic_load(&s->conns_count) == 0);
-    gone_free(&s->gone);
     router_free(&s->router);
     pthread_mutex_destroy(&s->conns_lock);
     s->magic = 0;

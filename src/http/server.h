@@ -3,11 +3,15 @@
 #define HTTP_SERVER_H
 
 #include "http/exchange.h"
-#include "http/gone.h"
+#include "http/head.h"
+
+#include <sys/socket.h>
 
 enum {
     HTTP_LISTENS_MAX = 9,
     HTTP_ADDRESS_BYTES = 64,
+    HTTP_INLINE_BODY_BYTES_MAX = 64
+                                 << 10 /* requests with more go to the pool, whatever their row */
 };
 
 struct listener {
@@ -15,11 +19,6 @@ struct listener {
     char address[HTTP_ADDRESS_BYTES];
     int fd;
     uint16_t port;
-    struct http_worker **workers;
-    unsigned workers_count;
-    struct lane *lanes; /* NULL: workers accept; else there is one for each worker */
-    unsigned lanes_count;
-    atomic_uint handed_count; /* to workers, by lanes; wraps */
     struct http_server *server;
 };
 
@@ -29,15 +28,19 @@ struct http_server {
     unsigned listeners_count;
     struct http_limits limits; /* defaults filled in */
     struct http_hooks hooks;
-    bool lanes_restless;
+    bool restless;
     struct clock *clock;
     struct log *log;
     struct router *router;
-    struct loop *loop;                        /* may be NULL */
-    struct gone *gone;                        /* NULL: no loop */
-    atomic_bool draining, refusing, stopping; /* in this order */
-    atomic_uint deferred;                     /* suspended and not yet resumed by an answer */
-    _Atomic uint64_t ids;                     /* request ids made */
+    struct http_worker *workers; /* in an array; NULL: not started */
+    unsigned workers_count;
+    struct loop *loop; /* may be NULL */
+    unsigned pool_threads;
+    struct crew *crew; /* NULL: handlers of all routes run on workers */
+    struct home *pool; /* the crew's; NULL: as above */
+    atomic_bool draining, refusing, stopping, workers_quit; /* in this order */
+    atomic_uint deferred; /* and not yet come back to their worker */
+    _Atomic uint64_t ids; /* request ids made */
     uint64_t ids_seed;
     pthread_mutex_t conns_lock;
     struct http_conn *conns; /* under conns_lock */
@@ -46,28 +49,31 @@ struct http_server {
 };
 #define SERVER_MAGIC 0x05e47e01u
 
-/* conns.c; worker: struct http_worker */
-enum MHD_Result conns_accept(void *worker, const struct sockaddr *addr, socklen_t addr_n);
-void conns_notify(void *worker, struct MHD_Connection *mhd, void **slot,
-                  enum MHD_ConnectionNotificationCode code);
-/* A connection of a lane enters the table; NULL: there are connections_max. */
+/* conns.c. A connection enters the table; NULL: there are connections_max, and fd stays open. */
 struct http_conn *conns_open(struct listener *l, int fd, const struct sockaddr *addr);
-/* Leaves the table and ends; its descriptor is still open, and stays so. */
+/* Leaves the table, and its descriptor is closed. */
 void conns_close(struct http_conn *c);
-/* A worker gets it for good, with what it sent unread. Thread: its lane's. */
-void conns_hand(struct http_conn *c, struct http_worker *to);
-/* Cuts connections of w that have sent more of a body and of which the library, which had time
- * enough, takes nothing. Thread: w. */
-void conns_cut_stuck(struct http_server *s, const struct http_worker *w);
 /* Owed is from here on what is in work or being sent now. */
 void conns_owe(struct http_server *s);
 
-/* serve.c */
-void *serve_line(void *worker, const char *target, struct MHD_Connection *mhd);
-enum MHD_Result serve_call(void *worker, struct MHD_Connection *mhd, const char *url,
-                           const char *method, const char *version, const char *data,
-                           size_t *data_n, void **slot);
-void serve_completed(void *worker, struct MHD_Connection *mhd, void **slot,
-                     enum MHD_RequestTerminationCode why);
+/* serve.c: the steps of a request; thread: its worker. Its head was found wanting: x is answered,
+ * and its connection ends with that. */
+void serve_refuse(struct http_exchange *x, struct head_fault fault);
+/* A ready answer was given, on the head alone. */
+bool serve_early(struct http_exchange *x);
+/* The head is fine. Afterwards x awaits its body (stage BODY or DROP), or is to be run or, when it
+ * has a status, to be answered (RUN). */
+void serve_head(struct http_exchange *x);
+/* A piece of the body. False: it is refused, and there is too much of it to go on. */
+MUST_CHECK bool serve_body_take(struct http_exchange *x, str piece);
+/* Where the next bytes of a declared body go, *n at most, more than 0; NULL: it is not collected,
+ * or comes in chunks. Then so many came, as serve_body_take has it. */
+char *serve_body_room(struct http_exchange *x, size_t *n);
+MUST_CHECK bool serve_body_came(struct http_exchange *x, size_t n);
+/* The body is framed wrongly, or larger than any may be: x is answered, unless it was. */
+void serve_refuse_body(struct http_exchange *x, bool large);
+/* All was read. True: x is the pool's from here on, and the worker reads nothing of it before it is
+ * told to send. False: x is deferred, or answered. */
+MUST_CHECK bool serve_run(struct http_exchange *x);
 
 #endif

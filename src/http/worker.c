@@ -1,49 +1,63 @@
-/* worker.c - one thread, one library, the tasks posted to its exchanges.
+/* worker.c - threads that wait for connections, sockets that listen, and tasks.
  *
  * Invariants
  *  1. Tasks that wait have `woken`: the eventfd was written, or the worker looks by itself before
  *     it waits. So a group of tasks costs one write.
- *  2. A descriptor that the library was given stands in given until the library tells of it. */
+ *  2. A connection is in the set of its worker alone, and only that worker touches it, but for what
+ *     the sweep may see; it is in the worker's list exactly while `again` says so.
+ *  3. A connection is freed only by its own worker, in a call for it: so what one epoll_wait tells
+ * of the others stays true. */
 #include "http/worker.h"
 
-#include "http/head.h"
+#include "base/date.h"
+#include "http/conn.h"
+#include "loop/busy.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
     WORKER_TASKS_MAX = 256, /* run in one turn: sockets get between them */
-    /* turns in a row that the library asks for and in which nothing comes; then it is not believed
-     */
-    WORKER_IDLE_TURNS_MAX = 256,
-    WORKER_IDLE_MS = 2,
+    WORKER_EVENTS_MAX = 64,
+    WORKER_ACCEPTS_MAX = 16,
+    WORKER_ROOM_BYTES = 64 << 10, /* beyond a head */
+    /* a worker that runs and waits so much less than a full one gets of its connections */
+    WORKER_EASE_PERCENT = 30,
+    WORKER_NO_FILES_MS = 100, /* after an accept that found no descriptor or memory */
+    WORKER_NAME_BYTES = 16,
+    LAST_LINES_BYTES = 6 + DATE_HTTP_BYTES + 4, /* "Date: ", line end, empty line */
+    ANSWER_HEAD_BYTES_MAX = 64 << 20            /* of what one answer's own fields may take */
 };
 
 struct http_worker {
     uint32_t magic;
-    struct listener *listener;
-    struct MHD_Daemon *library;
-    int library_set;        /* its epoll set */
-    int wake;               /* eventfd */
-    pthread_t thread, self; /* self: the same, as it knows itself */
-    pthread_mutex_t lock;   /* of the next */
+    struct http_server *server;
+    int set, wake; /* wake: eventfd */
+    pthread_t thread;
+    bool running;
+    bool resting;         /* does not accept for a while */
+    pthread_mutex_t lock; /* of the next, but a look at woken */
     struct task_list tasks;
-    bool woken, stopping;
-    _Atomic uint64_t turns;
-    _Atomic bool rests;
-    bool resumed;        /* the worker's own: a connection was, and the library has not seen it */
-    unsigned idle_turns; /* the worker's own */
-    /* by descriptor: the library does not tell which of those it was given it begins */
-    struct hash given;
+    atomic_bool woken;
+    atomic_uint conns_count;
+    struct busy busy;
+    struct http_conn *again; /* a list; its order does not matter */
+    int64_t date_s;          /* of last_lines; 0: none yet */
+    char last_lines[LAST_LINES_BYTES + 1];
+    struct answer_room answer;
+    size_t room_bytes;
+    char *room;
 };
 #define WORKER_MAGIC 0x3080e401u
+
+/* The worker whose thread this is; NULL: none's. */
+static _Thread_local struct http_worker *worker_here;
 
 /* ---- tasks ---- */
 
@@ -57,21 +71,12 @@ static void worker_unlock(struct http_worker *w)
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
 }
 
+/* Under the lock. woken is set first: the worker may be here and look at it before the write
+ * returns. Its own thread looks before it waits. */
 static void worker_wake(struct http_worker *w)
 {
-    if (!w->woken)
+    if (!atomic_exchange(&w->woken, true) && w != worker_here)
         (void)eventfd_write(w->wake, 1); /* cannot be full */
-    w->woken = true;
-}
-
-uint64_t worker_turns(const struct http_worker *w)
-{
-    return atomic_load_explicit(&w->turns, memory_order_relaxed);
-}
-
-bool worker_rests(const struct http_worker *w)
-{
-    return atomic_load_explicit(&w->rests, memory_order_relaxed);
 }
 
 void worker_post(struct http_worker *w, struct task *t)
@@ -87,126 +92,240 @@ void worker_post(struct http_worker *w, struct task *t)
 static bool tasks_run(struct http_worker *w)
 {
     struct task_list taken = { .first = NULL };
+    if (!atomic_load(
+            &w->woken)) /* nothing was posted; else it would be set by now, or the eventfd */
+        return false;
     worker_lock(w);
     for (unsigned i = 0; i < WORKER_TASKS_MAX && w->tasks.first != NULL; i++)
         (void)task_list_put(&taken, task_list_take(&w->tasks)); /* in their order */
-    bool more = w->tasks.first != NULL;
-    w->woken = more;
+    w->woken = true;                                            /* it looks once more, below */
     worker_unlock(w);
     for (struct task *t = task_list_take(&taken); t != NULL; t = task_list_take(&taken))
         t->run(t); /* may post t again, or end it */
+    worker_lock(w);
+    bool more = w->tasks.first != NULL;
+    w->woken = more;
+    worker_unlock(w);
     return more;
 }
 
-bool worker_is_here(const struct http_worker *w)
+/* ---- for connections ---- */
+
+char *worker_room(struct http_worker *w, size_t *size)
 {
-    return pthread_equal(w->self, pthread_self()) != 0;
+    *size = w->room_bytes;
+    return w->room;
 }
 
-struct listener *worker_listener(const struct http_worker *w)
+struct answer_room *worker_answer_room(struct http_worker *w)
 {
-    return w->listener;
+    return &w->answer;
 }
 
-/* ---- connections from lanes ---- */
-
-struct http_conn *worker_given(struct http_worker *w, int fd)
+str worker_last_lines(struct http_worker *w)
 {
-    struct hash_node *n = hash_first(&w->given, (uint64_t)fd);
-    if (n == NULL)
-        return NULL;
-    hash_remove(&w->given, n);
-    return CONTAINER_OF(n, struct http_conn, given);
-}
-
-/* The library closes what it refuses, now or later, and of the latter it says nothing: then the
- * next of that descriptor finds the old one still here. */
-static void given_end(struct http_worker *w, int fd)
-{
-    struct http_conn *old = worker_given(w, fd);
-    if (old != NULL)
-        conns_close(old);
-}
-
-static void conn_give(struct task *t)
-{
-    struct http_conn *c = CONTAINER_OF(t, struct http_conn, give);
-    struct http_worker *w = c->worker;
-    struct sockaddr_storage addr;
-    socklen_t addr_n = sizeof addr;
-    int fd = c->given_fd;
-    given_end(w, fd);
-    if (getpeername(fd, (struct sockaddr *)&addr, &addr_n) != 0) { /* it has left */
-        conns_close(c);
-        close(fd);
-        return;
+    int64_t now = clock_wall(w->server->clock).ns;
+    if (now / NS_PER_S != w->date_s) {
+        w->date_s = now / NS_PER_S;
+        memcpy(w->last_lines, "Date: ", 6);
+        date_format_http(now, w->last_lines + 6);
+        memcpy(w->last_lines + 6 + DATE_HTTP_BYTES, "\r\n\r\n", 5);
     }
-    hash_add(&w->given, &c->given, (uint64_t)fd);
-    if (MHD_add_connection(w->library, fd, (const struct sockaddr *)&addr, addr_n) != MHD_YES)
-        given_end(w, fd);
+    return (str){ .p = w->last_lines, .n = LAST_LINES_BYTES };
 }
 
-void worker_take(struct http_worker *w, struct http_conn *c)
+void worker_wants(struct http_conn *c, uint32_t events)
 {
-    c->give.run = conn_give;
-    worker_post(w, &c->give);
+    if (events == c->events)
+        return;
+    struct epoll_event e = { .events = events, .data.ptr = c };
+    INVARIANT(epoll_ctl(c->worker->set, EPOLL_CTL_MOD, c->fd, &e) == 0);
+    c->events = events;
+}
+
+void worker_again(struct http_conn *c)
+{
+    if (c->again)
+        return;
+    c->again = true;
+    c->again_next = c->worker->again;
+    c->worker->again = c;
+}
+
+static void again_drop(struct http_conn *c)
+{
+    struct http_conn **at = &c->worker->again;
+    while (*at != c)
+        at = &(*at)->again_next;
+    *at = c->again_next;
+    c->again = false;
+}
+
+void worker_forgets(struct http_conn *c)
+{
+    if (c->again)
+        again_drop(c);
+    atomic_fetch_sub(&c->worker->conns_count, 1); /* closing takes it out of the set */
+}
+
+/* Each that is in the list now once; what comes in meanwhile waits for the next turn. */
+static void again_see(struct http_worker *w)
+{
+    struct http_conn *list = w->again;
+    w->again = NULL;
+    while (list != NULL) {
+        struct http_conn *c = list;
+        list = c->again_next;
+        c->again = false;
+        conn_again(c); /* ends none but c */
+    }
+}
+
+/* It is w's from here on. False: the kernel has no memory for it, and c is over. */
+static bool conn_enter(struct http_conn *c, struct http_worker *w)
+{
+    c->worker = w;
+    c->events = EPOLLIN | EPOLLRDHUP;
+    struct epoll_event e = { .events = c->events, .data.ptr = c };
+    atomic_fetch_add(&w->conns_count, 1);
+    int fd = c->fd;
+    if (epoll_ctl(w->set, EPOLL_CTL_ADD, fd, &e) == 0)
+        return true; /* another thread may have it now */
+    conn_end(c);
+    return false;
+}
+
+/* It waits for a request here: it waits there from now on. */
+static void conn_move(struct http_conn *c, struct http_worker *to)
+{
+    struct epoll_event none = { 0 };
+    INVARIANT(epoll_ctl(c->worker->set, EPOLL_CTL_DEL, c->fd, &none) == 0);
+    atomic_fetch_sub(&c->worker->conns_count, 1);
+    (void)conn_enter(c, to); /* else it was closed */
+}
+
+/* ---- accepting ---- */
+
+/* The first that is not full: threads are few as long as they suffice. All are: the one with the
+ * fewest. */
+static struct http_worker *worker_for_next(struct http_server *s)
+{
+    mono now = clock_mono(s->clock);
+    struct http_worker *least = &s->workers[0];
+    for (unsigned i = 0; i < s->workers_count; i++) {
+        struct http_worker *w = &s->workers[i];
+        if (!busy_full(&w->busy, now))
+            return w;
+        if (atomic_load(&w->conns_count) < atomic_load(&least->conns_count))
+            least = w;
+    }
+    return least;
+}
+
+static void conn_begin(struct listener *l, int fd, const struct sockaddr *addr)
+{
+    struct http_conn *c = conns_open(l, fd, addr);
+    if (c == NULL)
+        close(fd);
+    else
+        (void)conn_enter(c, worker_for_next(l->server)); /* else it was closed */
+}
+
+static void listeners_watch(struct http_worker *w, int op)
+{
+    for (unsigned i = 0; i < w->server->listeners_count; i++) {
+        struct listener *l = &w->server->listeners[i];
+        struct epoll_event e = { .events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = l };
+        INVARIANT(epoll_ctl(w->set, op, l->fd, &e) == 0);
+    }
+    w->resting = op == EPOLL_CTL_DEL;
+}
+
+static void accept_some(struct http_worker *w, struct listener *l)
+{
+    for (unsigned i = 0; i < WORKER_ACCEPTS_MAX && !w->resting; i++) {
+        struct sockaddr_storage addr;
+        socklen_t addr_n = sizeof addr;
+        int fd = accept4(l->fd, (struct sockaddr *)&addr, &addr_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            conn_begin(l, fd, (const struct sockaddr *)&addr);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            listeners_watch(w, EPOLL_CTL_DEL);
+        if (errno != ECONNABORTED && errno != EINTR)
+            return;
+    }
 }
 
 /* ---- the thread ---- */
 
-/* How long to wait; -1: until something comes. */
-static int worker_patience(struct http_worker *w)
+/* Who takes from w, which is full; NULL: nobody has much less to do. */
+static struct http_worker *worker_relief(struct http_worker *w, mono now)
 {
-    MHD_UNSIGNED_LONG_LONG timeout;
-    if (w->resumed)
-        return 0;
-    if (MHD_get_timeout(w->library, &timeout) != MHD_YES) /* no connection has one */
-        return -1;
-    return w->idle_turns < WORKER_IDLE_TURNS_MAX ? 0 : WORKER_IDLE_MS;
+    struct http_server *s = w->server;
+    if (s->restless)
+        return &s->workers[(unsigned)(w - s->workers + 1) % s->workers_count];
+    for (unsigned i = 0; i < s->workers_count; i++)
+        if (busy_percent(&s->workers[i].busy, now) + WORKER_EASE_PERCENT <=
+            busy_percent(&w->busy, now))
+            return &s->workers[i];
+    return NULL;
 }
 
-/* False: the worker is to end. */
-static bool worker_waits(struct http_worker *w)
+static bool is_listener(const struct http_server *s, const void *p)
 {
-    struct pollfd fds[2] = { { .fd = w->library_set, .events = POLLIN },
-                             { .fd = w->wake, .events = POLLIN } };
-    int patience = worker_patience(w);
-    atomic_store_explicit(&w->rests, patience != 0, memory_order_relaxed);
-    int n = poll(fds, COUNT_OF(fds), patience);
-    atomic_store_explicit(&w->rests, false, memory_order_relaxed);
+    const char *at = p, *first = (const char *)s->listeners;
+    return at >= first && at < first + sizeof s->listeners;
+}
+
+/* relief: gets the connection when it waits for requests; NULL: w keeps it. */
+static void event_see(struct http_worker *w, const struct epoll_event *e,
+                      struct http_worker *relief)
+{
     eventfd_t count;
-    INVARIANT(n >= 0 || errno == EINTR);
-    if (n > 0 && fds[1].revents != 0)
+    if (e->data.ptr == w) {
         (void)eventfd_read(w->wake, &count); /* it says nothing but that there is something */
-    w->idle_turns = n == 0 && !w->resumed ? w->idle_turns + 1 : 0;
-    if (w->idle_turns > WORKER_IDLE_TURNS_MAX)
-        conns_cut_stuck(w->listener->server, w);
-    worker_lock(w);
-    bool stopping = w->stopping;
-    worker_unlock(w);
-    return !stopping;
+        return;
+    }
+    if (is_listener(w->server, e->data.ptr)) {
+        accept_some(w, e->data.ptr);
+        return;
+    }
+    struct http_conn *c = e->data.ptr;
+    if (conn_see(c, e->events) && relief != NULL)
+        conn_move(c, relief);
 }
 
-void worker_resume(struct http_worker *w, struct http_exchange *x)
+static void events_see(struct http_worker *w, int timeout_ms)
 {
-    MHD_resume_connection(x->mhd);
-    w->resumed = true;
+    struct epoll_event events[WORKER_EVENTS_MAX];
+    bool restless = w->server->restless;
+    int n = epoll_wait(w->set, events, WORKER_EVENTS_MAX, timeout_ms);
+    INVARIANT(n >= 0 || errno == EINTR);
+    mono now = clock_mono(w->server->clock);
+    if (w->resting)
+        listeners_watch(w, EPOLL_CTL_ADD);
+    struct http_worker *relief =
+        busy_look(&w->busy, now) || restless ? worker_relief(w, now) : NULL;
+    for (int i = 0; i < n; i++) /* of every two one goes */
+        event_see(w, &events[i], i % 2 == 1 || restless ? relief : NULL);
 }
 
 static void *worker_main(void *worker)
 {
     struct http_worker *w = worker;
     MAGIC_CHECK(w, WORKER_MAGIC);
-    w->self = pthread_self();
-    do {
-        bool more = true;
-        while (more) {
-            more = tasks_run(w);
-            w->resumed = false;
-            (void)MHD_run(w->library); /* fails only when it is stopped */
-            atomic_fetch_add_explicit(&w->turns, 1, memory_order_relaxed);
-        }
-    } while (worker_waits(w));
+    worker_here = w;
+    for (;;) {
+        if (w->again != NULL)
+            again_see(w); /* first: what it posts here wakes nobody, and is looked for next */
+        bool more = tasks_run(w);
+        if (atomic_load_explicit(&w->server->stopping, memory_order_relaxed) && !more &&
+            atomic_load(&w->server->workers_quit))
+            break;
+        events_see(w, more || w->again != NULL ? 0 : w->resting ? WORKER_NO_FILES_MS : -1);
+    }
     while (tasks_run(w))
         continue;
     return NULL;
@@ -214,117 +333,81 @@ static void *worker_main(void *worker)
 
 /* ---- starting and stopping ---- */
 
-/* Paths and queries stay as they were sent. */
-static size_t unescape_nothing(void *cls, struct MHD_Connection *mhd, char *text)
+static bool worker_begin(struct http_worker *w, struct http_server *s)
 {
-    (void)cls, (void)mhd;
-    return strlen(text);
-}
-
-__attribute__((format(printf, 2, 0))) static void library_log(void *server, const char *format,
-                                                              va_list args)
-{
-    const struct http_server *s = server;
-    char text[256];
-    if (!log_enabled(s->log, LOG_DEBUG))
-        return;
-    (void)vsnprintf(text, sizeof text, format, args); /* cut when longer */
-    log_event(s->log, LOG_DEBUG, "http.message", LOG_STR("text", str_trim(str_of(text))));
-}
-
-/* listen_fd: the library's from here on; -1: none. */
-static struct MHD_Daemon *library_start(struct http_worker *w, int listen_fd)
-{
-    struct listener *l = w->listener;
-    struct http_server *s = l->server;
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
-    if (listen_fd < 0)
-        flags |= MHD_USE_NO_LISTEN_SOCKET;
-    if (strchr(l->address, ':') != NULL)
-        flags |= MHD_USE_IPv6;
-    if (s->log != NULL)
-        flags |= MHD_USE_ERROR_LOG;
-    /* Since 1.0 the library mends folded lines and bare LFs before we see the head, unless it is
-     * strict. Before 1.0 it left them to head.h, and strict was something else. */
-    struct MHD_OptionItem some[] = {
-        { MHD_VERSION >= 0x01000000 ? MHD_OPTION_STRICT_FOR_CLIENT : MHD_OPTION_CONNECTION_TIMEOUT,
-          MHD_VERSION >= 0x01000000, NULL },
-        { listen_fd < 0 ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, listen_fd, NULL },
-        { MHD_OPTION_END, 0, NULL },
-    };
-    return MHD_start_daemon(flags, l->port, listen_fd < 0 ? NULL : conns_accept, w, serve_call, w,
-                            MHD_OPTION_EXTERNAL_LOGGER, library_log, s, MHD_OPTION_ARRAY, some,
-                            MHD_OPTION_CONNECTION_LIMIT, s->limits.connections_max * 2,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            s->limits.head_bytes_max + HEAD_ROOM_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
-                            serve_line, w, MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,
-                            MHD_OPTION_NOTIFY_CONNECTION, conns_notify, w,
-                            MHD_OPTION_NOTIFY_COMPLETED, serve_completed, w, MHD_OPTION_END);
-}
-
-static bool worker_begin(struct http_worker *w, bool accepts)
-{
-    int fd = accepts ? fcntl(w->listener->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    *w = (struct http_worker){ .magic = WORKER_MAGIC, .server = s, .set = -1, .wake = -1 };
+    INVARIANT(pthread_mutex_init(&w->lock, NULL) == 0);
+    buf_init(&w->answer.text, ANSWER_HEAD_BYTES_MAX);
+    w->room_bytes = s->limits.head_bytes_max + WORKER_ROOM_BYTES;
+    w->room = malloc(w->room_bytes);
+    w->set = epoll_create1(EPOLL_CLOEXEC);
     w->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (w->wake < 0 || (accepts && fd < 0))
-        return false;
-    w->library = library_start(w, fd);
-    if (w->library == NULL) {
-        if (fd >= 0)
-            close(fd);
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = w };
+    return w->room != NULL && w->set >= 0 && w->wake >= 0 &&
+           epoll_ctl(w->set, EPOLL_CTL_ADD, w->wake, &e) == 0;
+}
+
+static bool worker_run(struct http_worker *w)
+{
+    char name[WORKER_NAME_BYTES];
+    listeners_watch(w, EPOLL_CTL_ADD);
+    w->running = true;
+    if (pthread_create(&w->thread, NULL, worker_main, w) != 0) {
+        w->running = false;
         return false;
     }
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(w->library, MHD_DAEMON_INFO_EPOLL_FD);
-    INVARIANT(info != NULL);
-    w->library_set = info->epoll_fd;
-    return pthread_create(&w->thread, NULL, worker_main, w) == 0;
+    (void)snprintf(name, sizeof name, "http-%u", (unsigned)(w - w->server->workers));
+    (void)pthread_setname_np(w->thread, name); /* for who looks at threads, no more */
+    return true;
 }
 
-static void given_close(void *ctx, struct hash_node *n)
+bool workers_start(struct http_server *s)
 {
-    (void)ctx; /* each ends by itself */
-    conns_close(CONTAINER_OF(n, struct http_conn, given));
+    bool fine = true;
+    s->workers = calloc(s->limits.threads, sizeof *s->workers);
+    INVARIANT(s->workers != NULL);
+    while (fine && s->workers_count < s->limits.threads)
+        fine = worker_begin(&s->workers[s->workers_count++], s);
+    for (unsigned i = 0; fine && i < s->workers_count; i++) /* all are there before one accepts */
+        fine = worker_run(&s->workers[i]);
+    return fine;
+}
+
+/* The first that is left; the table's lock is not held over its end. */
+static struct http_conn *conn_left(struct http_server *s)
+{
+    pthread_mutex_lock(&s->conns_lock);
+    struct http_conn *c = s->conns;
+    pthread_mutex_unlock(&s->conns_lock);
+    return c;
 }
 
 static void worker_free(struct http_worker *w)
 {
-    if (w->library != NULL)
-        MHD_stop_daemon(w->library);
-    hash_each(&w->given, given_close, NULL);
-    hash_fini(&w->given);
+    if (w->set >= 0)
+        close(w->set);
     if (w->wake >= 0)
         close(w->wake);
+    buf_fini(&w->answer.text);
+    free(w->room);
     INVARIANT(pthread_mutex_destroy(&w->lock) == 0);
     w->magic = 0;
-    free(w);
 }
 
-struct http_worker *worker_start(struct listener *l, bool accepts)
+void workers_stop(struct http_server *s)
 {
-    struct http_worker *w = calloc(1, sizeof *w);
-    INVARIANT(w != NULL);
-    w->magic = WORKER_MAGIC;
-    w->listener = l;
-    w->wake = -1;
-    hash_init(&w->given);
-    INVARIANT(pthread_mutex_init(&w->lock, NULL) == 0);
-    if (worker_begin(w, accepts))
-        return w;
-    worker_free(w);
-    return NULL;
-}
-
-void worker_stop(struct http_worker **wp)
-{
-    struct http_worker *w = *wp;
-    if (w == NULL)
-        return;
-    MAGIC_CHECK(w, WORKER_MAGIC);
-    worker_lock(w);
-    w->stopping = true;
-    worker_wake(w);
-    worker_unlock(w);
-    INVARIANT(pthread_join(w->thread, NULL) == 0);
-    *wp = NULL;
-    worker_free(w);
+    atomic_store(&s->workers_quit, true);
+    for (unsigned i = 0; i < s->workers_count; i++)
+        if (s->workers[i].running)
+            (void)eventfd_write(s->workers[i].wake, 1); /* cannot be full */
+    for (unsigned i = 0; i < s->workers_count; i++)
+        if (s->workers[i].running)
+            INVARIANT(pthread_join(s->workers[i].thread, NULL) == 0);
+    for (struct http_conn *c = conn_left(s); c != NULL; c = conn_left(s))
+        conn_end(c);
+    for (unsigned i = 0; i < s->workers_count; i++)
+        worker_free(&s->workers[i]);
+    free(s->workers);
+    s->workers = NULL;
+    s->workers_count = 0;
 }

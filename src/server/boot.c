@@ -270,9 +270,8 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
         tables[count] = app_tables[count];
     }
     if (!s->config->test_hooks)
-        count--; /* they are the last table */
-    bool ready = s->config->auth == AUTH_OPEN &&
-                 s->config->hot_bytes > 0; /* else lanes would look for nothing */
+        count--;                           /* they are the last table */
+    bool ready = s->config->hot_bytes > 0; /* else it would look for nothing */
     struct http_server_opts opts = { .listens = s->config->listens,
                                      .listens_count = s->config->listens_count,
                                      .tables = tables,
@@ -286,7 +285,8 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
                                                 .finished = app_finished },
                                      .clock = s->app.clock,
                                      .log = s->app.log,
-                                     .loop = s->app.loop };
+                                     .loop = s->app.loop,
+                                     .pool_threads = http_threads(&s->config->http) };
     opts.limits.budget = s->app.budget;
     fit_connections(s, &opts.limits);
     err why = http_server_new(&opts, &s->app.http, note);

@@ -159,6 +159,35 @@ def keys_are_made_listed_and_deleted_through_the_server(binary):
 
 
 @scene
+def what_is_ready_is_given_to_keys_that_may_have_it_and_ends_with_them(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        data = f'{folder}/data'
+        admin = token(binary, 'create', '--role', 'admin', '--data', data, '--new')
+        scoped = token(binary, 'create', '--role', 'read', '--domain', 'de.example.test', '--data', data)
+        token(binary, 'lock', '--data', data)
+        with Server(binary, *DOMAINS, *INTERNAL, data=data, test_hooks=True) as server:
+            eq(server.request('PUT', f'{EN}/1', bearer(admin, **HTML), b'one').status, 201)
+            made = server.json('POST', '/v1/admin.tokens', bearer(admin), {'roles': ['read'], 'expires': '1h'}).body
+            deleted = server.json('POST', '/v1/admin.tokens', bearer(admin), {'roles': ['read']}).body
+            for key in (admin, made['key'], deleted['key']) * 3:
+                got = server.request('GET', EN, bearer(key))
+                eq((got.status, got.body), (200, b'one'))
+            metrics = server.request('GET', '/metrics', bearer(admin)).body.decode()
+            check(int(metrics.split('\npalimpsest_hot_hits_total ')[1].split()[0]) >= 6, 'none was ready')
+            en_written_otherwise = EN.replace('/en', '/%65n')
+            for headers, status in (({}, 401), (bearer(scoped), 403), (bearer(made['key'][:-1]), 401),
+                                    ({'Authorization': 'Basic eA=='}, 401), ({'Authorization': 'Bearer '}, 401)):
+                for path in (EN, en_written_otherwise) * 2:
+                    eq(server.request('GET', path, headers).status, status, str(headers))
+            eq(server.request('DELETE', f'/v1/admin.tokens/{deleted["id"]}', bearer(admin)).status, 204)
+            eq(server.request('GET', EN, bearer(deleted['key'])).status, 401)
+            eq(server.request('GET', EN, bearer(made['key'])).status, 200)
+            server.clock(advance='61m')
+            eq(server.request('GET', EN, bearer(made['key'])).status, 401)
+            eq(server.request('GET', EN, bearer(admin)).status, 200)
+
+
+@scene
 def a_key_ends_at_its_expiry(binary):
     with tempfile.TemporaryDirectory() as folder:
         data = f'{folder}/data'

@@ -175,6 +175,35 @@ def bodies_count_as_they_come(binary):
 
 
 @scene
+def what_comes_behind_a_request_in_work_stays_with_the_kernel(binary):
+    """But for a head's worth, which no budget counts; also behind chunks, and behind a body that is dropped."""
+    count, behind = 300, b'GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ' + b'y' * 75000
+    post = b'POST /v1/queue.lease HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
+    dropped = b'PUT /none HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n'
+    kinds = {
+        'a length': (b'', lambda body: post + b'Content-Length: %d\r\n\r\n' % len(body) + body),
+        'chunks': (post + b'Transfer-Encoding: chunked\r\n\r\n', lambda body: b'%x\r\n%b\r\n0\r\n\r\n' % (len(body), body)),
+        'a dropped body': (dropped, lambda body: b'x' + post + b'Content-Length: %d\r\n\r\n' % len(body) + body),
+    }
+    for kind, (first, then) in kinds.items():
+        with Server(binary) as server:
+            eq(server.request('POST', '/v1/queues.create', body={
+                'queue_name': 'q', 'lease_timeout': '1m', 'expire_timeout': '1h', 'requested_partitions': 1}).status, 200)
+            before = rss(server)
+            peers = [socket.create_connection((server.host, server.port), REQUEST_TIMEOUT) for _ in range(count)]
+            for peer in peers:
+                peer.sendall(first)
+            for n, peer in enumerate(peers):
+                peer.sendall(then(json.dumps({'queue_name': 'q', 'batch_size': 1, 'client_id': f'c{n}',
+                                              'request_timeout': '5m'}).encode()) + behind)
+            wait_until(lambda: figure(server, 'http_open_requests') == count + 1, 'all leases wait')
+            if before is not None:      # what each lease takes itself is in it
+                more = rss(server) - before
+                check(more < count * (48 << 10), f'{more / MB:.0f} MB for {count} requests with {kind}')
+            end(peers)
+
+
+@scene
 def no_client_is_blamed_for_memory_that_others_hold(binary):
     """A client that obeys 400 or 413 drops what is right."""
     limits = ('--set', 'http.bytes_max=18M', '--set', 'http.arena_bytes_max=18M', '--set', 'page.body_bytes_max=6M')

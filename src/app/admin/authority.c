@@ -1,6 +1,6 @@
 /* authority.c - Querator's calls on namespaces, users, keys, roles and bindings.
  *
- * Model. A call is a row of a list. On the worker its words are read and checked, then whether who
+ * Model. A call is a row of a list. Its handler checks its words, then whether who
  * asks may do that in the namespace its message names; the change waits for the disk, so it runs on
  * the pool. Order and sentences are the peer's: its words first, then 403, the same whether the
  * namespace is there or not, then what is stored. */
@@ -374,7 +374,7 @@ static void call_run(struct pooled *p)
     OPENSSL_cleanse(&c->made, sizeof c->made);
 }
 
-/* ---- on the worker ---- */
+/* ---- at its home ---- */
 
 static void call_refuse(struct authority_call *c)
 {

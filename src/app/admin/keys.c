@@ -98,7 +98,7 @@ static void door_run(struct pooled *p)
     c->answer = c->open ? STR("{\"open\":true}\n") : STR("{\"open\":false}\n");
 }
 
-/* ---- on the worker ---- */
+/* ---- at its home ---- */
 
 static void call_answer(struct pooled *p)
 {

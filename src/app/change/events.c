@@ -197,7 +197,7 @@ static const char *body_fault(str text, str *value)
     return list && !json_slice_item(&rest, &item) ? "There is no event in an empty array." : NULL;
 }
 
-/* Worker. */
+/* Home. */
 static void events_over(struct pooled *p)
 {
     struct events *e = CONTAINER_OF(p, struct events, pooled);

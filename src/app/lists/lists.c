@@ -307,8 +307,8 @@ static void list_delete(struct http_exchange *x, void *app)
 
 const struct http_route app_list_routes[] = {
     { HTTP_GET, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_get, .permission = "page.read",
-      .label = "list" },
+      .label = "list", .pool = true },
     { HTTP_DELETE, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_delete,
-      .permission = "page.purge", .label = "list" },
+      .permission = "page.purge", .label = "list", .pool = true },
     { .pattern = NULL },
 };

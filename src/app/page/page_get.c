@@ -1,6 +1,6 @@
 /* page_get.c - GET of a content: what was asked, as values for the page service.
  *
- * The request sleeps from when the service first waits for something; all goes on at its worker. */
+ * The request sleeps from when the service first waits for something; all goes on at its home. */
 #include "app/page/page_get.h"
 
 #include "app/answer.h"
@@ -102,8 +102,6 @@ static void content_done(struct page_get *p)
 void app_page_get_content(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
-    if (auth_enabled(a->auth) && app_page_hot_answer(x, a)) /* open: app_early has looked already */
-        return;
     struct content_get *g = app_new(x, sizeof *g);
     if (g == NULL)
         return;

@@ -71,7 +71,7 @@ static void too_large(struct http_exchange *x, const struct err_note *note, cons
 
 /* ---- starting ---- */
 
-/* What compresses runs at x's worker. */
+/* What compresses runs at x's home. */
 static void put_settled(struct page_request *r)
 {
     struct put *p = CONTAINER_OF(r, struct put, r);

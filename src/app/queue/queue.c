@@ -67,28 +67,31 @@ enum {
     WHY_DEFAULT = 100,
 };
 
-#define CALL(path, name, bytes, ...)                                                               \
+#define CALL_ON(on_pool, path, name, bytes, ...)                                                   \
     {                                                                                              \
         HTTP_POST, path, queue_call_handle, .body_bytes_max = (bytes), .label = (name),            \
-                                            .row = &(const struct queue_kind)                      \
+                                            .pool = (on_pool), .row = &(const struct queue_kind)   \
         {                                                                                          \
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-#define NAMED(name, bytes, ...) CALL("/v1/" name, name, bytes, __VA_ARGS__)
+#define CALL(path, name, bytes, ...) CALL_ON(true, path, name, bytes, __VA_ARGS__)
+#define NAMED(name, bytes, ...) CALL_ON(true, "/v1/" name, name, bytes, __VA_ARGS__)
+/* Each item's way: what it takes on its thread is little. */
+#define QUICK(name, bytes, ...) CALL_ON(false, "/v1/" name, name, bytes, __VA_ARGS__)
 #define TYPE(message) .type = &wire__##message##__descriptor
 #define RUNS(share_of, name) .share = SHARE_##share_of, .run = app_##name##_run
 #define ITEMS_LISTED RUNS(STORE, items), .reply = app_items_reply
 
 const struct http_route app_queue_routes[] = {
-    NAMED("queue.produce", PRODUCE, TYPE(queue_produce_request), .permission = "queue.produce",
+    QUICK("queue.produce", PRODUCE, TYPE(queue_produce_request), .permission = "queue.produce",
           .timeout = true, .check = app_produce_check, .start = app_produce_start),
-    NAMED("queue.lease", SMALL, TYPE(queue_lease_request), .permission = "queue.lease",
+    QUICK("queue.lease", SMALL, TYPE(queue_lease_request), .permission = "queue.lease",
           .timeout = true, .arg = LEASE_PLAIN, .check = app_lease_check, .start = app_lease_start),
-    NAMED("queue.complete", PLAIN, TYPE(queue_complete_request), .permission = "queue.complete",
+    QUICK("queue.complete", PLAIN, TYPE(queue_complete_request), .permission = "queue.complete",
           .partition = true, .timeout = true, .arg = CHANGE_COMPLETE, .check = app_complete_check,
           .start = app_change_start),
-    NAMED("queue.retry", PLAIN, TYPE(queue_retry_request), .permission = "queue.retry",
+    QUICK("queue.retry", PLAIN, TYPE(queue_retry_request), .permission = "queue.retry",
           .partition = true, .arg = CHANGE_RETRY, .check = app_retry_check,
           .start = app_change_start),
     NAMED("queue.stats", SMALL, TYPE(queue_stats_request), .permission = "queue.stats",
@@ -121,16 +124,16 @@ const struct http_route app_queue_routes[] = {
          RUNS(STORE, delete)),
     { HTTP_GET, "/health", get_health, .label = "health", .urgent = true },
 
-    NAMED("lease.take", SMALL, TYPE(lease_take_request), .permission = "queue.lease",
+    QUICK("lease.take", SMALL, TYPE(lease_take_request), .permission = "queue.lease",
           .timeout = true, .arg = LEASE_BY_TOKEN, .check = app_lease_check,
           .start = app_lease_start),
-    NAMED("lease.complete", PLAIN, TYPE(lease_change_request), .permission = "queue.complete",
+    QUICK("lease.complete", PLAIN, TYPE(lease_change_request), .permission = "queue.complete",
           .partition = true, .timeout = true, .arg = CHANGE_COMPLETE, .check = app_token_check,
           .start = app_change_start),
-    NAMED("lease.retry", PLAIN, TYPE(lease_change_request), .permission = "queue.retry",
+    QUICK("lease.retry", PLAIN, TYPE(lease_change_request), .permission = "queue.retry",
           .partition = true, .timeout = true, .arg = CHANGE_RETRY, .check = app_token_check,
           .start = app_change_start),
-    NAMED("lease.extend", PLAIN, TYPE(lease_change_request), .permission = "queue.lease",
+    QUICK("lease.extend", PLAIN, TYPE(lease_change_request), .permission = "queue.lease",
           .partition = true, .timeout = true, .arg = CHANGE_EXTEND, .check = app_token_check,
           .start = app_change_start),
     NAMED("queue.peek", SMALL, TYPE(queue_peek_request), .permission = "queue.stats", .limit = 1,

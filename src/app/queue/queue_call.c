@@ -245,6 +245,6 @@ void queue_call_handle(struct http_exchange *x, void *app)
         return;
     }
     http_defer(x);
-    http_on_gone_late(x, call_gone, c);
+    http_on_gone(x, call_gone, c);
     queue_call_go(c, kind->share, call_run, kind->reply == NULL ? NULL : call_write);
 }

@@ -130,7 +130,7 @@ void app_produce_start(struct queue_call *c)
     p->done = produce_done;
     http_defer(c->x);
     p->home = http_home(c->x);
-    http_on_gone_late(c->x, produce_gone, c);
+    http_on_gone(c->x, produce_gone, c);
     started(c, queue_produce_start(p), &p->note);
 }
 

@@ -53,7 +53,7 @@ static bool headers_take(struct value_request *r, enum headers_rule rule)
     return why == ERR_OK;
 }
 
-/* HTTP worker: it may take milliseconds, so its deadline runs from behind the body. */
+/* On the pool: it may take milliseconds, so its deadline runs from behind the body. */
 static void put_start(struct value_request *r, enum headers_rule rule)
 {
     if (!body_take(r, rule) || !headers_take(r, rule) || !app_may_wait(r->x))

@@ -218,22 +218,30 @@ static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t b
 }
 
 static const struct http_route routes[] = {
-    { HTTP_GET, "/echo/{a}[/{b}]", get_echo, .label = "echo" },
-    { HTTP_GET, "/rest/{+rest}", get_rest, .label = "rest" },
-    { HTTP_GET, "/size/{n}", get_size, .label = "size" },
-    { HTTP_GET, "/wide/{n}", get_wide, .label = "wide" },
-    { HTTP_GET, "/park", get_park, .label = "park" },
+    { HTTP_GET, "/echo/{a}[/{b}]", get_echo, .label = "echo", .pool = true },
+    { HTTP_GET, "/rest/{+rest}", get_rest, .label = "rest", .pool = true },
+    { HTTP_GET, "/size/{n}", get_size, .label = "size", .pool = true },
+    { HTTP_GET, "/wide/{n}", get_wide, .label = "wide", .pool = true },
+    { HTTP_GET, "/park", get_park, .label = "park", .pool = true },
     { HTTP_GET, "/block", get_block, .label = "block" },
     { HTTP_POST, "/release", post_release, .label = "release" },
-    { HTTP_GET, "/not-modified", get_not_modified, .label = "not_modified" },
-    { HTTP_POST, "/count", post_count, .body_bytes_max = ECHO_BODY_BYTES_MAX, .label = "count" },
+    { HTTP_GET, "/not-modified", get_not_modified, .label = "not_modified", .pool = true },
+    { HTTP_POST, "/count", post_count, .body_bytes_max = ECHO_BODY_BYTES_MAX, .label = "count",
+      .pool = true },
     { HTTP_PUT, "/forbidden", answer_fine, .body_bytes_max = ECHO_BODY_BYTES_MAX,
       .permission = "page.write" },
-    { HTTP_DELETE, "/thing", answer_empty, .label = "thing" },
+    { HTTP_DELETE, "/thing", answer_empty, .label = "thing", .pool = true },
     { HTTP_GET, "/admin/only", answer_fine, .admin = true, .label = "admin" },
     { HTTP_GET, "/alive", answer_fine, .label = "health" },
     { .pattern = NULL },
 };
+
+static unsigned pool_threads;
+
+void echo_pool(unsigned threads)
+{
+    pool_threads = threads;
+}
 
 struct echo *echo_start(const struct http_limits *limits)
 {
@@ -256,6 +264,7 @@ struct echo *echo_start(const struct http_limits *limits)
         .tables_count = 1,
         .limits = *limits,
         .clock = echo_clock(),
+        .pool_threads = pool_threads,
         .hooks = { .app = e,
                    .early = early,
                    .authorize = authorize,

@@ -27,6 +27,9 @@ struct echo_counts {
     unsigned finished, never_answered, early;
 };
 
+/* From here on servers start with so many threads of a pool for all routes but /block, /ready,
+ * /release and /alive [0]. */
+void echo_pool(unsigned threads);
 /* Starts on 127.0.0.1: listener 0 serves content, listener 1 admin. Dies on failure. */
 struct echo *echo_start(const struct http_limits *limits);
 /* Drains, answers what is parked, stops. */

@@ -32,12 +32,13 @@ struct bench {
     unsigned parked_count, parked_ever;
     bool answer_when_told;
     atomic_uint told, finished, answered_at_told;
+    atomic_bool ended;
     sem_t told_now, go_on; /* used when hold is set, and by /unasked: the told one waits inside */
     bool hold;
     bool unasked; /* its handler goes on when the loop has ended */
-    bool late;    /* they ask by http_on_gone_late; the loop sweeps as often as is wanted */
-    atomic_uint sweeps_wanted, sweeps_done;
-    atomic_bool ended;
+    struct task late;
+    struct http_exchange *late_x;
+    struct home *late_home;
 };
 
 /* An exchange is answered by whoever takes it out of parked. */
@@ -82,23 +83,47 @@ static void told(struct http_exchange *x, void *ctx)
     }
 }
 
-static void get_wait(struct http_exchange *x, void *app)
+static void wait_begin(struct http_exchange *x)
 {
-    struct bench *b = app;
     str *text = arena_alloc(http_arena(x), sizeof *text);
     INVARIANT(text != NULL);
     *text = arena_copy(http_arena(x), STR("in the arena"));
     http_state_set(x, text);
     http_defer(x);
-    if (b->late)
-        http_on_gone_late(x, told, b);
-    else
-        http_on_gone(x, told, b);
+}
+
+static void park(struct bench *b, struct http_exchange *x)
+{
     pthread_mutex_lock(&b->lock);
     INVARIANT(b->parked_count < CLIENTS_MAX);
     b->parked[b->parked_count++] = x;
     b->parked_ever++;
     pthread_mutex_unlock(&b->lock);
+}
+
+static void get_wait(struct http_exchange *x, void *app)
+{
+    wait_begin(x);
+    http_on_gone(x, told, app);
+    park(app, x);
+}
+
+static void late_run(struct task *t)
+{
+    struct bench *b = CONTAINER_OF(t, struct bench, late);
+    http_on_gone(b->late_x, told, b);
+    INVARIANT(atomic_load(&b->told) == 0); /* not while this runs */
+}
+
+/* Asks to be told in a task of its home. */
+static void get_late(struct http_exchange *x, void *app)
+{
+    struct bench *b = app;
+    wait_begin(x);
+    b->late_x = x;
+    b->late.run = late_run;
+    b->late_home = http_home(x);
+    park(b, x);
 }
 
 static void answer_posted(void *x)
@@ -130,9 +155,12 @@ static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t b
     atomic_fetch_add(&b->finished, 1);
 }
 
+static bool pooled; /* handlers run on the pool */
+
 static const struct http_route routes[] = {
-    { HTTP_GET, "/wait", get_wait, .label = "wait" },
-    { HTTP_GET, "/unasked", get_unasked, .label = "unasked" },
+    { HTTP_GET, "/wait", get_wait, .label = "wait", .pool = true },
+    { HTTP_GET, "/late", get_late, .label = "late", .pool = true },
+    { HTTP_GET, "/unasked", get_unasked, .label = "unasked", .pool = true },
     { .pattern = NULL },
 };
 
@@ -143,7 +171,6 @@ static void *clients_main(void *ctx)
     http_server_drain(b->server);
     for (struct http_exchange *x = take_any(b); x != NULL; x = take_any(b))
         http_answer(x, 503, STR("the end\n"));
-    atomic_store(&b->ended, true);
     loop_stop(b->loop);
     return NULL;
 }
@@ -152,15 +179,6 @@ static void overdue(void *ctx)
 {
     (void)ctx;
     fail_msg("nothing happened for %d ms", 2 * DEADLINE_MS);
-}
-
-static void sweep(void *ctx)
-{
-    struct bench *b = ctx;
-    if (atomic_load(&b->sweeps_done) == atomic_load(&b->sweeps_wanted))
-        return;
-    http_server_sweep(b->server);
-    atomic_fetch_add(&b->sweeps_done, 1);
 }
 
 static void bench_run(struct bench *b, void (*clients)(struct bench *b))
@@ -181,6 +199,7 @@ static void bench_run(struct bench *b, void (*clients)(struct bench *b))
         .limits = { .connections_max = 3 * CLIENTS_MAX, .threads = 2 },
         .clock = echo_clock(),
         .loop = b->loop,
+        .pool_threads = pooled ? 2 : 0,
         .hooks = { .app = b, .refuse = refuse, .finished = finished },
     };
     assert_int_equal(http_server_new(&opts, &b->server, &note), ERR_OK);
@@ -190,10 +209,7 @@ static void bench_run(struct bench *b, void (*clients)(struct bench *b))
     assert_int_equal(pthread_create(&thread, NULL, clients_main, b), 0);
     struct loop_timer *watchdog = loop_timer_new(b->loop, overdue, NULL);
     loop_timer_start(watchdog, 2 * DEADLINE_MS, 0);
-    struct loop_timer *sweeper = loop_timer_new(b->loop, sweep, b);
-    loop_timer_start(sweeper, 1, 1);
     loop_run(b->loop);
-    loop_timer_free(&sweeper);
     loop_timer_free(&watchdog);
     assert_int_equal(pthread_join(thread, NULL), 0);
     if (b->unasked)
@@ -207,11 +223,16 @@ static void bench_run(struct bench *b, void (*clients)(struct bench *b))
 
 /* ---- what clients do ---- */
 
-static int ask(struct bench *b)
+static int ask_for(struct bench *b, str request)
 {
     int fd = wire_connect(b->port);
-    INVARIANT(wire_send(fd, STR("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")));
+    INVARIANT(wire_send(fd, request));
     return fd;
+}
+
+static int ask(struct bench *b)
+{
+    return ask_for(b, STR("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"));
 }
 
 static void reset(int fd)
@@ -254,50 +275,6 @@ static void who_leaves_is_told_of_and_answered_there(void **state)
     assert_int_equal(atomic_load(&b.told), 2);
     assert_int_equal(atomic_load(&b.answered_at_told), 2);
     assert_int_equal(atomic_load(&b.finished), 2);
-}
-
-static void sweep_once(struct bench *b)
-{
-    unsigned wanted = atomic_fetch_add(&b->sweeps_wanted, 1) + 1;
-    WAIT_UNTIL(atomic_load(&b->sweeps_done) >= wanted);
-}
-
-/* One is answered before any sweep, one when it is watched; one leaves before any sweep, one when
- * it is watched. */
-static void clients_of_the_sweep(struct bench *b)
-{
-    struct wire_answer a;
-    int fd = ask(b);
-    until_parked(b, 1);
-    http_answer(take_any(b), 200, STR("at once\n"));
-    wire_read(fd, false, &a);
-    INVARIANT(a.status == 200);
-    close(fd);
-    int leaves = ask(b), stays = ask(b), leaves_late = ask(b);
-    until_parked(b, 4);
-    close(leaves);
-    sweep_once(b);
-    INVARIANT(atomic_load(&b->told) ==
-              0); /* the second enters it, or the third: it may have come after the first */
-    sweep_once(b);
-    sweep_once(b);
-    WAIT_UNTIL(atomic_load(&b->told) >= 1);
-    close(leaves_late);
-    WAIT_UNTIL(atomic_load(&b->told) >= 2);
-    http_answer(take_any(b), 200, STR("at last\n"));
-    wire_read(stays, false, &a);
-    INVARIANT(a.status == 200);
-    close(stays);
-}
-
-static void who_asked_late_is_told_of_when_it_waits_long(void **state)
-{
-    (void)state;
-    struct bench b = { .late = true, .answer_when_told = true };
-    bench_run(&b, clients_of_the_sweep);
-    assert_int_equal(atomic_load(&b.told), 2);
-    assert_int_equal(atomic_load(&b.answered_at_told), 2);
-    assert_int_equal(atomic_load(&b.finished), 4);
 }
 
 static void clients_leave_unheard(struct bench *b)
@@ -365,6 +342,27 @@ static void each_request_of_a_connection_asks_for_itself(void **state)
     assert_int_equal(atomic_load(&b.told), 1);
 }
 
+/* The worker sees the first leave before the second asks. */
+static void clients_leave_before_it_is_asked(struct bench *b)
+{
+    int fd = ask_for(b, STR("GET /late HTTP/1.1\r\nHost: x\r\n\r\n"));
+    until_parked(b, 1);
+    close(fd);
+    fd = ask(b);
+    until_parked(b, 2);
+    home_post(b->late_home, &b->late);
+    WAIT_UNTIL(atomic_load(&b->told) >= 1);
+    close(fd);
+}
+
+static void who_left_before_it_was_asked_is_told_of(void **state)
+{
+    (void)state;
+    struct bench b = { .answer_when_told = true };
+    bench_run(&b, clients_leave_before_it_is_asked);
+    assert_true(atomic_load(&b.told) >= 1);
+}
+
 static void clients_shut_one_side(struct bench *b)
 {
     int fd = ask(b);
@@ -411,8 +409,7 @@ static void an_answer_while_it_is_told_waits_in_the_exchange(void **state)
     assert_int_equal(atomic_load(&b.finished), 1);
 }
 
-/* The library reads of a connection that it resumes before it calls the handler, unless it is the
- * oldest one; and what reads the end of a request that is complete, it closes. */
+/* Among connections that are kept, too. */
 static void clients_shut_one_side_beside_others(struct bench *b)
 {
     int idle[8];
@@ -542,20 +539,40 @@ static void a_handler_that_defers_at_the_end_is_answered(void **state)
     assert_int_equal(atomic_load(&b.finished), 1);
 }
 
+static int on_workers(void **state)
+{
+    (void)state;
+    pooled = false;
+    return 0;
+}
+
+static int on_the_pool(void **state)
+{
+    (void)state;
+    pooled = true;
+    return 0;
+}
+
 int main(void)
 {
+#define FACT(fact)                                                                                 \
+    cmocka_unit_test_setup(fact, on_workers),                                                      \
+    {                                                                                              \
+#fact " on the pool", fact, on_the_pool, NULL, NULL                                        \
+    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_leaves_is_told_of_and_answered_there),
-        cmocka_unit_test(who_asked_late_is_told_of_when_it_waits_long),
-        cmocka_unit_test(who_is_told_may_leave_the_answer_to_others),
-        cmocka_unit_test(who_was_answered_is_never_told_of),
-        cmocka_unit_test(each_request_of_a_connection_asks_for_itself),
-        cmocka_unit_test(who_shut_its_writing_side_is_told_of_but_gets_its_answer),
-        cmocka_unit_test(an_answer_while_it_is_told_waits_in_the_exchange),
-        cmocka_unit_test(who_shut_its_writing_side_gets_its_answer_beside_others),
-        cmocka_unit_test(a_thousand_that_leave_are_told_of_once_each),
-        cmocka_unit_test(leaving_and_answering_at_once_is_one_answer),
-        cmocka_unit_test(a_handler_that_defers_at_the_end_is_answered),
+        FACT(who_leaves_is_told_of_and_answered_there),
+        FACT(who_is_told_may_leave_the_answer_to_others),
+        FACT(who_was_answered_is_never_told_of),
+        FACT(each_request_of_a_connection_asks_for_itself),
+        FACT(who_left_before_it_was_asked_is_told_of),
+        FACT(who_shut_its_writing_side_is_told_of_but_gets_its_answer),
+        FACT(an_answer_while_it_is_told_waits_in_the_exchange),
+        FACT(who_shut_its_writing_side_gets_its_answer_beside_others),
+        FACT(a_thousand_that_leave_are_told_of_once_each),
+        FACT(leaving_and_answering_at_once_is_one_answer),
+        FACT(a_handler_that_defers_at_the_end_is_answered),
     };
+#undef FACT
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

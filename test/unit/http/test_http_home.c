@@ -55,6 +55,7 @@ struct request {
     unsigned steps, step;
     struct request *next; /* in the bench's list */
     bool stray;           /* a task ran where it should not */
+    atomic_uint inside;   /* the handler, or a task; no more than one */
 };
 
 struct bench {
@@ -65,7 +66,7 @@ struct bench {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     struct request *first; /* to be posted, by whichever poster takes it */
-    bool over;
+    bool over, pooled;
     struct request *parked[PARKED_MAX];
     atomic_uint parked_count, finished, told, order;
     sem_t held, let_go;
@@ -103,11 +104,13 @@ static void *poster_main(void *ctx)
 static void request_step(struct task *t)
 {
     struct request *r = CONTAINER_OF(t, struct request, task);
-    r->stray = r->stray || !pthread_equal(r->worker, pthread_self());
+    INVARIANT(atomic_fetch_add(&r->inside, 1) == 0);
+    r->stray = r->stray || (!r->bench->pooled && !pthread_equal(r->worker, pthread_self()));
     if (r->step++ < r->steps)
-        to_posters(r); /* r may go on elsewhere from here on */
+        to_posters(r); /* the next waits until this returns */
     else
-        http_answer(r->x, r->stray ? 500 : 200, STR("here\n"));
+        http_answer(r->x, r->stray ? 500 : 200, STR("here\n")); /* r stays until this returns */
+    INVARIANT(atomic_fetch_sub(&r->inside, 1) == 1);
 }
 
 static void client_gone(struct http_exchange *x, void *ctx)
@@ -134,6 +137,7 @@ static struct request *request_new(struct http_exchange *x, struct bench *b)
 static void get_steps(struct http_exchange *x, void *app)
 {
     struct request *r = request_new(x, app);
+    atomic_store(&r->inside, 1);
     uint64_t steps = 0;
     INVARIANT(str_to_u64(http_param(x, "steps"), &steps));
     r->steps = (unsigned)steps;
@@ -144,6 +148,7 @@ static void get_steps(struct http_exchange *x, void *app)
         http_on_gone(x, client_gone, r);
     if (steps % 2 != 0)
         to_posters(r);
+    INVARIANT(atomic_fetch_sub(&r->inside, 1) == 1);
 }
 
 static void get_park(struct http_exchange *x, void *app)
@@ -181,7 +186,7 @@ static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t b
 }
 
 static const struct http_route routes[] = {
-    { HTTP_GET, "/steps/{steps}", get_steps, .label = "steps" },
+    { HTTP_GET, "/steps/{steps}", get_steps, .label = "steps", .pool = true },
     { HTTP_GET, "/park", get_park, .label = "park" },
     { HTTP_GET, "/hold", get_hold, .label = "hold" },
     { .pattern = NULL },
@@ -204,17 +209,13 @@ static void overdue(void *ctx)
     fail_msg("nothing happened for %d ms", 2 * DEADLINE_MS);
 }
 
-static bool early(struct http_exchange *x, void *app)
-{
-    (void)x, (void)app;
-    return false; /* for its lanes alone */
-}
-
-static void bench_run(struct bench *b, unsigned threads, bool lanes, void (*play)(struct bench *b))
+static void bench_run(struct bench *b, unsigned threads, unsigned pool_threads,
+                      void (*play)(struct bench *b))
 {
     pthread_t player, posters[POSTERS];
     b->loop = loop_new(1);
     b->play = play;
+    b->pooled = pool_threads > 0;
     assert_int_equal(pthread_mutex_init(&b->lock, NULL), 0);
     assert_int_equal(pthread_cond_init(&b->filled, NULL), 0);
     assert_int_equal(sem_init(&b->held, 0, 0), 0);
@@ -230,10 +231,8 @@ static void bench_run(struct bench *b, unsigned threads, bool lanes, void (*play
         .limits = { .threads = threads },
         .clock = echo_clock(),
         .loop = b->loop,
-        .hooks = { .app = b,
-                   .refuse = refuse,
-                   .finished = finished,
-                   .early = lanes ? early : NULL },
+        .pool_threads = pool_threads,
+        .hooks = { .app = b, .refuse = refuse, .finished = finished },
     };
     assert_int_equal(http_server_new(&opts, &b->server, &note), ERR_OK);
     assert_int_equal(http_server_start(b->server, &note), ERR_OK);
@@ -318,11 +317,18 @@ static void play_steps(struct bench *b)
 static void tasks_run_on_the_worker_of_their_connection(void **state)
 {
     (void)state;
-    for (unsigned lanes = 0; lanes < 2; lanes++) {
-        struct bench b = { .order = 0 };
-        bench_run(&b, 3, lanes > 0, play_steps);
-        assert_int_equal(b.finished, CLIENTS * REQUESTS);
-    }
+    struct bench b = { .order = 0 };
+    bench_run(&b, 3, 0, play_steps);
+    assert_int_equal(b.finished, CLIENTS * REQUESTS);
+}
+
+/* On any thread of the pool, never two of a request at once, and never after its end. */
+static void tasks_of_a_pooled_request_run_one_after_another(void **state)
+{
+    (void)state;
+    struct bench b = { .order = 0 };
+    bench_run(&b, 2, 3, play_steps);
+    assert_int_equal(b.finished, CLIENTS * REQUESTS);
 }
 
 /* ---- groups ---- */
@@ -385,7 +391,7 @@ static void a_group_wakes_a_worker_once(void **state)
 {
     (void)state;
     struct bench b = { .order = 0 };
-    bench_run(&b, 1, false, play_group);
+    bench_run(&b, 1, 0, play_group);
     assert_int_equal(b.order, PARKED_MAX);
     assert_int_equal(b.finished, PARKED_MAX + 1);
 }
@@ -410,7 +416,7 @@ static void a_drain_waits_for_tasks(void **state)
 {
     (void)state;
     struct bench b = { .order = 0 };
-    bench_run(&b, 1, false, play_end);
+    bench_run(&b, 1, 0, play_end);
     assert_true(b.finished >= 20);
 }
 
@@ -418,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_run_on_the_worker_of_their_connection),
+        cmocka_unit_test(tasks_of_a_pooled_request_run_one_after_another),
         cmocka_unit_test(a_group_wakes_a_worker_once),
         cmocka_unit_test(a_drain_waits_for_tasks),
     };

@@ -51,11 +51,13 @@ static void until_parked(struct echo *e, unsigned count)
 static void until_open(struct echo *e, unsigned count)
 {
     int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
-    while (http_server_open_requests(echo_server(e)) != count && wire_now_ms() < deadline) {
-        http_server_sweep(echo_server(e)); /* sees clients that left unnoticed */
+    unsigned open; /* looked at once: others may be read by the next look */
+    while ((open = http_server_open_requests(echo_server(e))) != count &&
+           wire_now_ms() < deadline) {
+        http_server_sweep(echo_server(e));
         wait_pause(10);
     }
-    assert_int_equal(http_server_open_requests(echo_server(e)), count);
+    assert_int_equal(open, count);
 }
 
 /* ---- connections ---- */
@@ -297,13 +299,14 @@ static void a_body_past_the_limit_is_refused(void **state)
         assert_int_equal(answer.status, 413);
         goes_on_unless_chunked(fd, chunk > 0);
     }
-    /* Declared and too long to drop: told at once, and closed. The reset may come first. */
+    /* Declared and too long to drop: told at once, and closed. What still comes is dropped for a
+     * while, but not all of this: the reset may come first. */
     fd = send_body(e, "POST /count", ECHO_BODY_BYTES_MAX + DRAIN_BYTES + 1, 0);
     assert_true(answer.status == 0 || (answer.status == 413 && answer.close));
     close(fd);
-    /* Chunked: known too late. Closed without an answer. */
+    /* Chunked: known late. More than is dropped beforehand; told then, and closed. */
     fd = send_body(e, "POST /count", ECHO_BODY_BYTES_MAX + DRAIN_BYTES + 60000, 60000);
-    assert_int_equal(answer.status, 0);
+    assert_true(answer.status == 413 && answer.close);
     close(fd);
     /* A route without bodies: dropped up to the drain limit, then answered. */
     for (size_t chunk = 0; chunk <= 60000; chunk += 60000) {
@@ -655,5 +658,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_request_is_told_finished_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_port_that_is_taken_is_told, setup, teardown),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("on workers", tests, NULL, NULL);
+    echo_pool(3);
+    return failed + cmocka_run_group_tests_name("on the pool", tests, NULL, NULL);
 }

@@ -312,8 +312,6 @@ static void who_sends_faster_than_we_read_is_not_cut(void **state)
     close(blocker);
 }
 
-/* The library's memory for a line of a chunk is full then. 0.9.75 looks at it again and
- * again; 1.0.1 reads no more, and does not notice that the client has left. */
 static void a_chunk_line_of_a_megabyte_is_cut(void **state)
 {
     struct echo *e = *state;

@@ -1,12 +1,15 @@
-#include "lane_parts.h"
+#include "ready_parts.h"
 
 #include "loop/sysclock.h"
 #include "wire.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { TOLD_HEADERS_MAX = 128, TARGET_BYTES_MAX = 64 };
@@ -125,8 +128,8 @@ struct parts *parts_start(unsigned threads, bool restless)
     p->large = http_ready_new(NULL, 200, &tag, 1, (str){ .p = large, .n = PARTS_LARGE_BYTES });
     free(large);
     const struct http_listen listens[] = {
-        [PARTS_LANES] = { .address = "127.0.0.1", .content = true },
-        [PARTS_LIBRARY] = { .address = "127.0.0.1", .admin = true }
+        [PARTS_CONTENT] = { .address = "127.0.0.1", .content = true },
+        [PARTS_ADMIN] = { .address = "127.0.0.1", .admin = true }
     };
     struct err_note note = { "" };
     const struct http_server_opts opts = {
@@ -136,7 +139,7 @@ struct parts *parts_start(unsigned threads, bool restless)
         .tables_count = 1,
         .limits = { .threads = threads, .connections_max = PARTS_CONNECTIONS_MAX },
         .clock = sysclock_clock(p->clock),
-        .lanes_restless = restless,
+        .restless = restless,
         .hooks = { .app = p, .early = early, .refuse = refuse, .finished = finished },
     };
     INVARIANT(http_server_new(&opts, &p->server, &note) == ERR_OK);
@@ -190,44 +193,45 @@ const char *parts_last_target(struct parts *p)
 
 /* ---- comparing ---- */
 
-static int line_cmp(const void *a, const void *b)
-{
-    return str_cmp(*(const str *)a, *(const str *)b);
-}
-
-enum { LINES_MAX = 256 };
-
-/* Lines of a head in order of their bytes, without Date: the order of fields may differ. */
-static unsigned lines_of(const struct wire_answer *answer, str lines[LINES_MAX])
+/* A head without Date. */
+static void head_copy(const struct wire_answer *answer, char *out, size_t size)
 {
     str rest = str_of(answer->head);
-    unsigned count = 0;
+    size_t n = 0;
     while (rest.n > 0) {
         str line = str_split(&rest, '\n');
-        INVARIANT(count < LINES_MAX);
-        if (!str_starts(line, STR("Date: ")))
-            lines[count++] = line;
+        if (str_starts(line, STR("Date: ")))
+            continue;
+        INVARIANT(n + line.n + 1 < size);
+        memcpy(out + n, line.p, line.n);
+        n += line.n;
+        out[n++] = '\n';
     }
-    qsort(lines, count, sizeof lines[0], line_cmp);
-    return count;
+    out[n] = 0;
 }
 
-void parts_compare(struct parts *p, str request, bool head_only)
+/* A refusal may come before the end of it. */
+static void send_in_pieces(int fd, str request, size_t piece)
+{
+    while (request.n > 0 && wire_send(fd, str_take(request, piece)))
+        request = str_skip(request, piece);
+}
+
+void parts_compare(struct parts *p, str request, size_t piece, bool head_only)
 {
     static struct wire_answer answers[2];
-    str lines[2][LINES_MAX];
-    unsigned counts[2];
+    static char heads[2][sizeof answers[0].head];
     for (unsigned i = 0; i < 2; i++) {
-        int fd = wire_connect(parts_port(p, i));
-        (void)wire_send(fd, request); /* a refusal may come before the end of it */
+        int fd = wire_connect(parts_port(p, PARTS_CONTENT));
+        const int on = 1;
+        INVARIANT(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
+        send_in_pieces(fd, request, i == 0 ? request.n : piece);
         wire_read(fd, head_only, &answers[i]);
         close(fd);
         INVARIANT(answers[i].status != 0);
-        counts[i] = lines_of(&answers[i], lines[i]);
+        head_copy(&answers[i], heads[i], sizeof heads[i]);
     }
-    INVARIANT(counts[PARTS_LANES] == counts[PARTS_LIBRARY]);
-    for (unsigned i = 0; i < counts[0]; i++)
-        INVARIANT(str_eq(lines[PARTS_LANES][i], lines[PARTS_LIBRARY][i]));
-    INVARIANT(answers[PARTS_LANES].body_n == answers[PARTS_LIBRARY].body_n);
-    INVARIANT(strcmp(answers[PARTS_LANES].body, answers[PARTS_LIBRARY].body) == 0);
+    INVARIANT(strcmp(heads[0], heads[1]) == 0);
+    INVARIANT(answers[0].body_n == answers[1].body_n);
+    INVARIANT(strcmp(answers[0].body, answers[1].body) == 0);
 }

@@ -1,8 +1,7 @@
-/* Goal: what a lane answers is what the library would answer, all of it, in order, to slow readers
- * too; what it does not answer reaches the library whole. Method: the same bytes to a listener with
- * lanes and to one without, whose early hook makes a ready answer that tells what was seen of the
- * request; raw sockets. */
-#include "lane_parts.h"
+/* Goal: ready answers are given whole and in order, to slow readers too, whatever came before them
+ * on their connection and in whatever pieces a request comes. Method: an early hook makes a ready
+ * answer that tells what was seen of the request; raw sockets. */
+#include "ready_parts.h"
 #include "wire.h"
 
 #include "base/check.h"
@@ -32,7 +31,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Whatever a connection is at, it may be in another lane the next time. */
+/* Whatever a connection is at, it may be another worker's the next time. */
 static int setup_restless(void **state)
 {
     (void)state;
@@ -50,7 +49,7 @@ static int teardown(void **state)
 
 #define GET(target, more) "GET " target " HTTP/1.1\r\nHost: a\r\n" more "\r\n"
 
-static void answers_are_those_of_the_library(void **state)
+static void answers_do_not_depend_on_the_pieces_of_a_request(void **state)
 {
     (void)state;
     static const char *const requests[] = {
@@ -62,7 +61,6 @@ static void answers_are_those_of_the_library(void **state)
         GET("/told", "X: \t y \t\r\nEmpty:\r\n"),
         GET("/told", "If-None-Match: \"1\"\r\nCookie: a=b\r\nConnection: keep-alive\r\n"),
         GET("/told", "Range: bytes=0-1\r\nAuthorization: x\r\n"),
-        /* from here on the library's */
         GET("/told", "Connection: close\r\n"),
         GET("/other", ""),
         GET("/told", "Content-Length: 0\r\n"),
@@ -87,17 +85,20 @@ static void answers_are_those_of_the_library(void **state)
         "\r\nGET /told HTTP/1.1\r\nHost: a\r\n\r\n",
         "OPTIONS /told HTTP/1.1\r\nHost: a\r\n\r\n",
     };
+    static const size_t pieces[] = { 1, 2, 7, 30 };
     for (size_t i = 0; i < COUNT_OF(requests); i++)
-        parts_compare(parts, str_of(requests[i]),
-                      strncmp(requests[i], "HEAD", 4) == 0 || strstr(requests[i], "/same") != NULL);
+        for (size_t n = 0; n < COUNT_OF(pieces); n++)
+            parts_compare(parts, str_of(requests[i]), pieces[n],
+                          strncmp(requests[i], "HEAD", 4) == 0 ||
+                              strstr(requests[i], "/same") != NULL);
 }
 
 static void pipelined_ready_answers_come_in_order(void **state)
 {
     (void)state;
     static struct wire_answer answer;
-    enum { REQUESTS = 100 }; /* more than a lane answers in one turn */
-    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    enum { REQUESTS = 100 }; /* more than are answered in one turn */
+    int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
     for (unsigned i = 0; i < REQUESTS; i++) {
         char text[64];
         (void)snprintf(text, sizeof text, "GET /told/%u HTTP/1.1\r\nHost: a\r\n\r\n", i);
@@ -119,7 +120,7 @@ static void a_request_in_pieces_is_answered(void **state)
     static struct wire_answer answer;
     str whole = STR(GET("/told", "X: y\r\n"));
     for (size_t at = 1; at < whole.n; at += 7) {
-        int fd = wire_connect(parts_port(parts, PARTS_LANES));
+        int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
         assert_true(wire_send(fd, str_take(whole, at)));
         assert_true(wire_send(fd, str_skip(whole, at)));
         wire_read(fd, false, &answer);
@@ -135,9 +136,8 @@ static void the_hook_is_asked_once_a_request(void **state)
 {
     (void)state;
     static struct wire_answer answer;
-    int fd = wire_connect(parts_port(parts, PARTS_LANES));
-    for (unsigned i = 0; i < 5;
-         i++) { /* the first three in a lane, the fourth finds nothing there */
+    int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
+    for (unsigned i = 0; i < 5; i++) { /* the fourth finds nothing there */
         assert_true(wire_send(fd, i == 3 ? STR(GET("/other", "")) : STR(GET("/told", ""))));
         wire_read(fd, false, &answer);
         assert_int_equal(answer.status, i == 3 ? 404 : 200);
@@ -160,7 +160,7 @@ static void ask_told(int fd, unsigned number, int pad)
     assert_non_null(strstr(answer.body, target));
 }
 
-/* Not answered twice, nor given to the library, whatever a lane leaves with the kernel. */
+/* Not answered twice, however many there were. */
 static void answered_requests_are_gone(void **state)
 {
     (void)state;
@@ -168,13 +168,13 @@ static void answered_requests_are_gone(void **state)
     static const unsigned counts[] = { 1, 2, 5, 100 };
     unsigned asked = 0;
     for (unsigned i = 0; i < COUNT_OF(counts); i++) {
-        int fd = wire_connect(parts_port(parts, PARTS_LANES));
+        int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
         for (unsigned n = 0; n < counts[i]; n++)
             ask_told(fd, n, (int)(n * 67 % 1500));
         assert_true(wire_send(fd, STR(GET("/other", ""))));
         wire_read(fd, false, &answer);
         assert_int_equal(answer.status, 404);
-        ask_told(fd, 777, 1); /* the library's */
+        ask_told(fd, 777, 1);
         asked += counts[i] + 2;
         assert_int_equal(parts_asked(parts), asked);
         close(fd);
@@ -187,7 +187,7 @@ static void who_only_stops_sending_gets_the_answers_and_an_end(void **state)
     static struct wire_answer answer;
     char c;
     for (unsigned before = 0; before < 2; before++) {
-        int fd = wire_connect(parts_port(parts, PARTS_LANES));
+        int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
         if (before > 0)
             ask_told(fd, 1, 1);
         assert_true(wire_send(fd, STR(GET("/told/a", "") GET("/told/b", ""))));
@@ -205,7 +205,7 @@ static void stopping_resets_nobody_who_was_answered(void **state)
 {
     (void)state;
     char c;
-    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
     ask_told(fd, 1, 1);
     parts_stop(&parts);
     assert_int_equal(recv(fd, &c, 1, 0), 0);
@@ -230,7 +230,7 @@ static void a_slow_reader_gets_all_of_it(void **state)
 {
     (void)state;
     static struct wire_answer answer;
-    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
     assert_true(wire_send(fd, STR(GET("/large", "") GET("/told/next", ""))));
     until_open(1); /* it waits for room */
     wire_read(fd, false, &answer);
@@ -245,7 +245,7 @@ static void a_slow_reader_gets_all_of_it(void **state)
 static void who_leaves_in_the_middle_is_told_as_finished(void **state)
 {
     (void)state;
-    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
     assert_true(wire_send(fd, STR(GET("/large", ""))));
     until_open(1);
     close(fd);
@@ -256,8 +256,8 @@ static void who_leaves_in_the_middle_is_told_as_finished(void **state)
 static void stopping_ends_what_is_on_its_way(void **state)
 {
     (void)state;
-    int fd = wire_connect(parts_port(parts, PARTS_LANES)),
-        idle = wire_connect(parts_port(parts, PARTS_LANES));
+    int fd = wire_connect(parts_port(parts, PARTS_CONTENT)),
+        idle = wire_connect(parts_port(parts, PARTS_CONTENT));
     assert_true(wire_send(fd, STR(GET("/large", ""))));
     until_open(1);
     parts_stop(&parts);
@@ -272,7 +272,7 @@ static void draining_closes_after_the_next_answer(void **state)
 {
     (void)state;
     static struct wire_answer answer;
-    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    int fd = wire_connect(parts_port(parts, PARTS_CONTENT));
     assert_true(wire_send(fd, STR(GET("/told", ""))));
     wire_read(fd, false, &answer);
     assert_false(answer.close);
@@ -282,7 +282,7 @@ static void draining_closes_after_the_next_answer(void **state)
     assert_int_equal(answer.status, 200);
     assert_true(answer.close);
     assert_true(wire_is_closed(fd));
-    assert_int_equal(parts_asked(parts), 2); /* a lane knows that it cannot answer */
+    assert_int_equal(parts_asked(parts), 2);
     close(fd);
 }
 
@@ -290,10 +290,10 @@ static void what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole(void
 {
     (void)state;
     static struct wire_answer answer;
-    enum { BEFORE, ON_LANES, ON_LIBRARY, LARGE };
+    enum { BEFORE, ON_CONTENT, ON_ADMIN, LARGE };
     int fds[LARGE];
     for (unsigned i = 0; i < LARGE; i++)
-        fds[i] = wire_connect(parts_port(parts, i == ON_LIBRARY ? PARTS_LIBRARY : PARTS_LANES));
+        fds[i] = wire_connect(parts_port(parts, i == ON_ADMIN ? PARTS_ADMIN : PARTS_CONTENT));
     for (unsigned i = 0; i < LARGE; i++) {
         if (i == 1)
             http_server_drain(parts_server(parts));
@@ -303,13 +303,14 @@ static void what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole(void
     }
     http_server_refuse(parts_server(parts));
     assert_int_equal(http_server_owed_requests(parts_server(parts)), LARGE);
-    wire_ask(parts_port(parts, PARTS_LANES), STR(GET("/large", "")), &answer); /* still listening */
+    wire_ask(parts_port(parts, PARTS_CONTENT), STR(GET("/large", "")),
+             &answer); /* still listening */
     assert_int_equal(answer.status, 503);
     assert_true(answer.close);
     assert_true(str_starts(str_of(answer.body), STR("shutting_down: ")));
-    wire_ask(parts_port(parts, PARTS_LANES), STR(GET("/healthz", "")), &answer);
+    wire_ask(parts_port(parts, PARTS_CONTENT), STR(GET("/healthz", "")), &answer);
     assert_int_equal(answer.status, 200);
-    int health = wire_connect(parts_port(parts, PARTS_LANES));
+    int health = wire_connect(parts_port(parts, PARTS_CONTENT));
     assert_true(wire_send(health, STR(GET("/healthz/large", ""))));
     until_open(LARGE + 1);
     assert_int_equal(http_server_owed_requests(parts_server(parts)), LARGE);
@@ -334,12 +335,12 @@ static void more_connections_than_the_limit_are_closed(void **state)
     static struct wire_answer answer;
     int fds[PARTS_CONNECTIONS_MAX];
     for (unsigned i = 0; i < PARTS_CONNECTIONS_MAX; i++) {
-        fds[i] = wire_connect(parts_port(parts, PARTS_LANES));
+        fds[i] = wire_connect(parts_port(parts, PARTS_CONTENT));
         assert_true(wire_send(fds[i], i % 2 == 0 ? STR(GET("/told", "")) : STR(GET("/other", ""))));
         wire_read(fds[i], false, &answer);
         assert_int_equal(answer.status, i % 2 == 0 ? 200 : 404);
     }
-    int over = wire_connect(parts_port(parts, PARTS_LANES));
+    int over = wire_connect(parts_port(parts, PARTS_CONTENT));
     assert_true(wire_is_closed(over));
     close(over);
     for (unsigned i = 0; i < PARTS_CONNECTIONS_MAX; i++)
@@ -372,7 +373,7 @@ static void one_thread_serves_what_does_not_fill_it(void **state)
     (void)state;
     int fds[CLIENTS];
     for (unsigned i = 0; i < CLIENTS; i++)
-        fds[i] = wire_connect(parts_port(parts, PARTS_LANES));
+        fds[i] = wire_connect(parts_port(parts, PARTS_CONTENT));
     for (unsigned i = 0; i < CLIENTS; i++)
         ask_told(fds[i], i, 1);
     assert_int_equal(parts_threads(parts), 1);
@@ -380,11 +381,11 @@ static void one_thread_serves_what_does_not_fill_it(void **state)
         close(fds[i]);
 }
 
-static void all_threads_serve_when_lanes_give_away(void **state)
+static void all_threads_serve_when_workers_give_away(void **state)
 {
     (void)state;
     pthread_t clients[CLIENTS];
-    uint16_t port = parts_port(parts, PARTS_LANES);
+    uint16_t port = parts_port(parts, PARTS_CONTENT);
     for (unsigned i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&clients[i], NULL, client_main, &port), 0);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -393,32 +394,15 @@ static void all_threads_serve_when_lanes_give_away(void **state)
     assert_int_equal(parts_threads(parts), THREADS);
 }
 
-static void what_is_the_librarys_goes_to_its_workers_in_turn(void **state)
-{
-    (void)state;
-    static struct wire_answer answer;
-    int fds[THREADS];
-    for (unsigned i = 0; i < THREADS; i++) {
-        fds[i] = wire_connect(parts_port(parts, PARTS_LANES));
-        assert_true(wire_send(fds[i], STR(GET("/other", ""))));
-        wire_read(fds[i], false, &answer);
-        assert_int_equal(answer.status, 404);
-        ask_told(fds[i], i, 1); /* the hook is asked by the worker */
-    }
-    assert_int_equal(parts_threads(parts), 1 + THREADS);
-    for (unsigned i = 0; i < THREADS; i++)
-        close(fds[i]);
-}
-
 int main(void)
 {
 #define FACT(fact)                                                                                 \
     cmocka_unit_test_setup_teardown(fact, setup, teardown),                                        \
     {                                                                                              \
-#fact " between lanes", fact, setup_restless, teardown, NULL                               \
+#fact " between workers", fact, setup_restless, teardown, NULL                             \
     }
     const struct CMUnitTest tests[] = {
-        FACT(answers_are_those_of_the_library),
+        FACT(answers_do_not_depend_on_the_pieces_of_a_request),
         FACT(pipelined_ready_answers_come_in_order),
         FACT(a_request_in_pieces_is_answered),
         FACT(the_hook_is_asked_once_a_request),
@@ -432,9 +416,7 @@ int main(void)
         FACT(what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole),
         FACT(more_connections_than_the_limit_are_closed),
         cmocka_unit_test_setup_teardown(one_thread_serves_what_does_not_fill_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(all_threads_serve_when_lanes_give_away, setup_restless,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_is_the_librarys_goes_to_its_workers_in_turn, setup,
+        cmocka_unit_test_setup_teardown(all_threads_serve_when_workers_give_away, setup_restless,
                                         teardown),
     };
 #undef FACT

@@ -1,0 +1,503 @@
+/* conn.c - a connection reads requests, waits while they are in work, sends answers, and ends.
+ *
+ * Invariants
+ *  1. Its exchange is IDLE, and nothing is in rest_head and rest_body, unless a request is under
+ *     way.
+ *  2. What the exchange says of a head points into `head`, or into the worker's room within the
+ *     very call that received it.
+ *  3. It is in its worker's epoll set until its end, and reads nothing while stage is RUN or SENT:
+ *     what came behind a request waits in left_over, and beyond that with the kernel. */
+#include "http/conn.h"
+
+#include "http/gone.h"
+#include "http/head.h"
+#include "http/server.h"
+#include "http/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+enum {
+    CONN_PIPELINE_MAX = 16,           /* requests of one connection before others get their turn */
+    CONN_BODY_TURN_BYTES = 256 << 10, /* the same of a body */
+    CONN_LINGER_LOOKS = 4,
+    PIECES_MAX = 4
+};
+
+/* What a step leaves. */
+enum step {
+    STEP_NEXT, /* what comes next may be looked at */
+    STEP_READ, /* more must come first */
+    STEP_TURN, /* there may be more to look at, after others */
+    STEP_WAIT, /* in work, or being sent, or lingering */
+    STEP_OVER  /* the connection is no more */
+};
+
+static const uint32_t wants_reading = EPOLLIN | EPOLLRDHUP;
+
+/* ---- bytes of its own ---- */
+
+static void bytes_free(struct conn_bytes *b)
+{
+    free(b->p);
+    *b = (struct conn_bytes){ .p = NULL };
+}
+
+/* s may not lie in b. False: there is no memory, and b is as it was. */
+static bool bytes_set(struct conn_bytes *b, str s)
+{
+    char *p = s.n == 0 ? NULL : malloc(s.n);
+    if (s.n > 0 && p == NULL)
+        return false;
+    if (s.n > 0)
+        memcpy(p, s.p, s.n);
+    free(b->p);
+    *b = (struct conn_bytes){ .p = p, .n = s.n };
+    return true;
+}
+
+static str bytes_str(const struct conn_bytes *b)
+{
+    return (str){ .p = b->p, .n = b->n };
+}
+
+enum { NOTHING_YET = -2 };
+
+/* How many bytes came, NOTHING_YET; else the client is gone. */
+static ssize_t bytes_receive(const struct http_conn *c, char *at, size_t most)
+{
+    ssize_t n = recv(c->fd, at, most, MSG_DONTWAIT);
+    bool later = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    return later ? NOTHING_YET : n;
+}
+
+/* ---- ends ---- */
+
+static void request_end(struct http_conn *c, bool whole)
+{
+    struct http_exchange *x = &c->x;
+    const struct http_hooks *hooks = &c->server->hooks;
+    if (hooks->finished != NULL)
+        hooks->finished(x, x->stage == STAGE_SENT ? x->status : 0,
+                        clock_mono(c->server->clock).ns - x->began.ns, whole ? x->answer_bytes : 0,
+                        hooks->app);
+    exchange_end(x);
+    bytes_free(&c->head);
+    bytes_free(&c->rest_head);
+    c->rest_head_sent = 0;
+    c->rest_body = STR_NONE;
+    conn_phase_set(c, PHASE_IDLE);
+}
+
+void conn_end(struct http_conn *c)
+{
+    if (c->x.stage != STAGE_IDLE)
+        request_end(c, false);
+    bytes_free(&c->left_over);
+    worker_forgets(c);
+    conns_close(c);
+}
+
+static enum step over(struct http_conn *c)
+{
+    conn_end(c);
+    return STEP_OVER;
+}
+
+/* Drops what has come. */
+static enum step linger(struct http_conn *c)
+{
+    size_t size;
+    char *room = worker_room(c->worker, &size);
+    for (unsigned i = 0; i < CONN_LINGER_LOOKS; i++) {
+        ssize_t n = bytes_receive(c, room, size);
+        if (n == NOTHING_YET)
+            break;
+        if (n > 0)
+            c->lingered += (uint64_t)n;
+        if (n <= 0 || c->lingered > c->server->limits.body_drain_bytes_max)
+            return over(c);
+    }
+    worker_wants(c, wants_reading);
+    return STEP_WAIT;
+}
+
+/* All is sent, and there is to be no more. */
+static enum step linger_begin(struct http_conn *c)
+{
+    bytes_free(&c->left_over);
+    c->lingers = true;
+    conn_phase_set(c, PHASE_LINGER);
+    (void)shutdown(c->fd, SHUT_WR); /* fails when the client is gone, which the next look tells */
+    return linger(c);
+}
+
+/* ---- sending ---- */
+
+struct pieces {
+    struct iovec v[PIECES_MAX];
+    unsigned count;
+    size_t bytes;
+};
+
+static void piece_add(struct pieces *p, str s)
+{
+    if (s.n == 0)
+        return;
+    INVARIANT(p->count < PIECES_MAX);
+    p->v[p->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)s.p, .iov_len = s.n };
+    p->bytes += s.n;
+}
+
+/* How many bytes went; -1: the client is gone. */
+static ssize_t pieces_send(const struct http_conn *c, struct pieces *p)
+{
+    struct msghdr m = { .msg_iov = p->v, .msg_iovlen = p->count };
+    ssize_t n;
+    do
+        n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : n;
+}
+
+/* What the exchange says of its head lies in the worker's room: it moves to the connection. */
+static bool head_keep(struct http_conn *c, str head)
+{
+    if (!bytes_set(&c->head, head))
+        return false;
+    exchange_rebase(&c->x, head, c->head.p);
+    return true;
+}
+
+/* So much of the answer went; the worker's buffers are for others. False: no memory. */
+static bool rest_keep(struct http_conn *c, const struct pieces *p, size_t head_bytes, str body,
+                      size_t sent)
+{
+    char *head = malloc(head_bytes), *at = head;
+    if (head == NULL)
+        return false;
+    for (unsigned i = 0; at < head + head_bytes; at += p->v[i].iov_len, i++)
+        memcpy(at, p->v[i].iov_base, p->v[i].iov_len);
+    c->rest_head = (struct conn_bytes){ .p = head, .n = head_bytes };
+    c->rest_head_sent = sent < head_bytes ? sent : head_bytes;
+    c->rest_body = str_skip(body, sent - c->rest_head_sent);
+    return true;
+}
+
+static enum step answer_is_out(struct http_conn *c)
+{
+    bool close = c->x.close;
+    request_end(c, true);
+    return close ? linger_begin(c) : STEP_NEXT;
+}
+
+/* head: as long as it lies in the worker's room; else empty. */
+static enum step answer_send(struct http_conn *c, str head)
+{
+    struct pieces p = { .count = 0 };
+    struct answer_parts parts;
+    c->x.stage = STAGE_SENT;
+    if (!answer_parts(&c->x, worker_answer_room(c->worker), &parts))
+        return over(c);
+    piece_add(&p, parts.head);
+    piece_add(&p, parts.own);
+    piece_add(&p, worker_last_lines(c->worker));
+    size_t head_bytes = p.bytes;
+    piece_add(&p, parts.body);
+    ssize_t sent = pieces_send(c, &p);
+    if (sent == (ssize_t)p.bytes)
+        return answer_is_out(c);
+    if (sent < 0 || !rest_keep(c, &p, head_bytes, parts.body, (size_t)sent) ||
+        (head.n > 0 && !head_keep(c, head)))
+        return over(c);
+    conn_phase_set(c, PHASE_SEND);
+    worker_wants(c, EPOLLOUT);
+    return STEP_WAIT;
+}
+
+static enum step rest_send(struct http_conn *c)
+{
+    struct pieces p = { .count = 0 };
+    piece_add(&p, str_skip(bytes_str(&c->rest_head), c->rest_head_sent));
+    piece_add(&p, c->rest_body);
+    ssize_t sent = pieces_send(c, &p);
+    if (sent < 0)
+        return over(c);
+    if (sent == (ssize_t)p.bytes)
+        return answer_is_out(c);
+    size_t head_left = c->rest_head.n - c->rest_head_sent,
+           of_head = (size_t)sent < head_left ? (size_t)sent : head_left;
+    c->rest_head_sent += of_head;
+    c->rest_body = str_skip(c->rest_body, (size_t)sent - of_head);
+    return STEP_WAIT;
+}
+
+/* ---- requests ---- */
+
+static enum step work_begin(struct http_conn *c)
+{
+    if (serve_run(&c->x) || c->x.deferred)
+        return STEP_WAIT;
+    INVARIANT(c->x.status != 0);
+    return answer_send(c, STR(""));
+}
+
+/* False: the server ends. http_server_free says so before it looks at phases: it sees this one, or
+ * is seen here. */
+static bool work_may_begin(struct http_conn *c)
+{
+    conn_phase_set(c, PHASE_WORK);
+    return !atomic_load(&c->server->stopping);
+}
+
+static enum step continue_send(struct http_conn *c)
+{
+    const str text = STR("HTTP/1.1 100 Continue\r\n\r\n");
+    struct pieces p = { .count = 0 };
+    piece_add(&p, text);
+    return pieces_send(c, &p) == (ssize_t)p.bytes ? STEP_NEXT : over(c);
+}
+
+/* A request whose head is fine, and lies in the worker's room. came: what is behind it there. */
+static enum step request_begin(struct http_conn *c, str head, bool came)
+{
+    struct http_exchange *x = &c->x;
+    if (!x->has_body && serve_early(x))
+        return answer_send(c, head);
+    if (!head_keep(c, head))
+        return over(c);
+    serve_head(x);
+    if (x->stage == STAGE_RUN)
+        return x->status == 0 ? work_begin(c) : answer_send(c, STR(""));
+    bool waits = x->stage == STAGE_BODY && x->expects_continue && x->version_11;
+    return waits && !came ? continue_send(c) : STEP_NEXT;
+}
+
+static enum step head_take(struct http_conn *c, str *bytes)
+{
+    struct http_exchange *x = &c->x;
+    size_t n, most = c->server->limits.head_bytes_max;
+    if (bytes->n == 0)
+        return STEP_READ;
+    x->began = clock_mono(c->server->clock);
+    struct head_fault fault = head_read(x, *bytes, &n);
+    if (n == 0 && bytes->n <= most) {
+        exchange_end(x);
+        if (phase_of(atomic_load_explicit(&c->phase, memory_order_relaxed)) != PHASE_HEAD)
+            conn_phase_set(c, PHASE_HEAD);
+        return STEP_READ;
+    }
+    if (n == 0 || (fault.status == 0 && n > most))
+        fault = head_too_large(str_take(*bytes, most));
+    if (!work_may_begin(c))
+        return over(c);
+    x->stage = STAGE_RUN;
+    str head = n == 0 ? *bytes : str_take(*bytes, n);
+    *bytes = str_skip(*bytes, head.n);
+    if (fault.status == 0)
+        return request_begin(c, head, bytes->n > 0);
+    *bytes = STR("");
+    serve_refuse(x, fault);
+    return answer_send(c, head);
+}
+
+static enum step body_is_read(struct http_conn *c)
+{
+    return work_may_begin(c) ? work_begin(c) : over(c);
+}
+
+/* More of it is refused than is worth reading: the answer goes out now. */
+static enum step body_is_hopeless(struct http_conn *c)
+{
+    c->x.close = true;
+    c->x.stage = STAGE_RUN;
+    return answer_send(c, STR(""));
+}
+
+static enum step chunks_take(struct http_conn *c, str *bytes)
+{
+    str piece;
+    enum chunk_got got;
+    while ((got = chunk_next(&c->x.chunks, bytes, &piece)) == CHUNK_DATA)
+        if (!serve_body_take(&c->x, piece))
+            return body_is_hopeless(c);
+    if (got == CHUNK_MORE)
+        return STEP_READ;
+    if (got == CHUNK_END)
+        return body_is_read(c);
+    serve_refuse_body(&c->x, got == CHUNK_TOO_LARGE);
+    return answer_send(c, STR(""));
+}
+
+static enum step body_take(struct http_conn *c, str *bytes)
+{
+    struct http_exchange *x = &c->x;
+    if (bytes->n == 0)
+        return STEP_READ;
+    if (x->body_declared == UINT64_MAX)
+        return chunks_take(c, bytes);
+    str piece = str_take(*bytes, x->body_declared - x->body_seen);
+    *bytes = str_skip(*bytes, piece.n);
+    if (!serve_body_take(x, piece))
+        return body_is_hopeless(c);
+    return x->body_seen == x->body_declared ? body_is_read(c) : STEP_READ;
+}
+
+static bool awaits_body(const struct http_conn *c)
+{
+    return c->x.stage == STAGE_BODY || c->x.stage == STAGE_DROP;
+}
+
+/* ---- reading ---- */
+
+/* Takes of bytes, which lie in the worker's room, and keeps what is left. */
+static enum step bytes_take(struct http_conn *c, str bytes)
+{
+    enum step got = STEP_NEXT;
+    for (unsigned i = 0; got == STEP_NEXT && i < CONN_PIPELINE_MAX; i++)
+        got = awaits_body(c) ? body_take(c, &bytes) : head_take(c, &bytes);
+    if (got == STEP_OVER || c->lingers)
+        return got;
+    if (got == STEP_WAIT && c->x.close)
+        bytes = STR(""); /* no request is read behind this one */
+    if (!bytes_set(&c->left_over, bytes)) {
+        if (got != STEP_WAIT)
+            return over(c);
+        bytes_free(&c->left_over); /* others may hold the exchange: what is lost ends it later */
+        c->x.close = true;
+        return got;
+    }
+    c->left_scanned = bytes.n;
+    if (got == STEP_NEXT)
+        got = bytes.n > 0 ? STEP_TURN : STEP_READ;
+    if (got == STEP_TURN)
+        worker_again(c);
+    if (got != STEP_WAIT)
+        worker_wants(c, wants_reading);
+    return got;
+}
+
+/* A declared body goes straight to where it is collected. */
+static enum step body_receive(struct http_conn *c, char *room, size_t n)
+{
+    n = n < CONN_BODY_TURN_BYTES ? n : CONN_BODY_TURN_BYTES;
+    ssize_t got = bytes_receive(c, room, n);
+    if (got == NOTHING_YET)
+        return STEP_READ;
+    if (got <= 0)
+        return over(c);
+    if (!serve_body_came(&c->x, (size_t)got))
+        return body_is_hopeless(c);
+    return c->x.body_seen == c->x.body_declared ? body_is_read(c) : STEP_READ;
+}
+
+/* left_over, in the worker's room. */
+static str left_over_lay(struct http_conn *c, size_t *size)
+{
+    char *room = worker_room(c->worker, size);
+    INVARIANT(c->left_over.n <= *size);
+    if (c->left_over.n > 0)
+        memcpy(room, c->left_over.p, c->left_over.n);
+    return (str){ .p = room, .n = c->left_over.n };
+}
+
+/* Some bytes of a head more: they are read when its end is there, or never will be. */
+static bool head_still_grows(const struct http_conn *c, str bytes)
+{
+    return c->left_over.n > 0 && !awaits_body(c) && bytes.n <= c->server->limits.head_bytes_max &&
+           !head_has_end(bytes, c->left_scanned);
+}
+
+static enum step conn_read(struct http_conn *c)
+{
+    size_t size, n = 0;
+    char *body = awaits_body(c) ? serve_body_room(&c->x, &n) : NULL;
+    if (body != NULL) {
+        INVARIANT(c->left_over.n == 0); /* of the body, it would come first */
+        enum step got = body_receive(c, body, n);
+        if (got == STEP_NEXT) /* answered, and nothing is left over */
+            worker_wants(c, wants_reading);
+        return got;
+    }
+    str bytes = left_over_lay(c, &size);
+    if (!awaits_body(c)) /* what is kept behind a request counts nowhere: no more than a head */
+        size = c->server->limits.head_bytes_max + 1;
+    ssize_t got = bytes_receive(c, (char *)(uintptr_t)bytes.p + bytes.n, size - bytes.n);
+    if (got == NOTHING_YET)
+        return STEP_READ;
+    if (got <= 0)
+        return over(c);
+    bytes.n += (size_t)got;
+    if (!head_still_grows(c, bytes))
+        return bytes_take(c, bytes);
+    if (!bytes_set(&c->left_over, bytes))
+        return over(c);
+    c->left_scanned = bytes.n;
+    return STEP_READ;
+}
+
+/* ---- what its worker calls ---- */
+
+/* In work: nothing is read, and who leaves is told of once. */
+static void work_see(struct http_conn *c, uint32_t events)
+{
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0) {
+        worker_wants(c, EPOLLRDHUP);
+        return;
+    }
+    worker_wants(c, EPOLLONESHOT); /* of what is always told no more than once */
+    if (!atomic_exchange(&c->left, true))
+        gone_left(&c->x);
+}
+
+/* Its answer is out. */
+static void conn_go_on(struct http_conn *c, enum step got)
+{
+    if (got != STEP_NEXT)
+        return;
+    worker_wants(c, wants_reading);
+    if (c->left_over.n > 0)
+        worker_again(c);
+}
+
+bool conn_see(struct http_conn *c, uint32_t events)
+{
+    MAGIC_CHECK(c, CONN_MAGIC);
+    if (c->lingers) {
+        (void)linger(c);
+        return false;
+    }
+    if (c->x.stage == STAGE_RUN) {
+        work_see(c, events);
+        return false;
+    }
+    if (c->x.stage == STAGE_SENT) {
+        conn_go_on(c, rest_send(c));
+        return false;
+    }
+    if (c->again)
+        return false;
+    enum step got = conn_read(c);
+    return (got == STEP_READ || got == STEP_NEXT) && c->x.stage == STAGE_IDLE &&
+           c->left_over.n == 0;
+}
+
+void conn_again(struct http_conn *c)
+{
+    size_t size;
+    MAGIC_CHECK(c, CONN_MAGIC);
+    if ((c->x.stage == STAGE_IDLE || awaits_body(c)) && !c->lingers && c->left_over.n > 0)
+        (void)bytes_take(c, left_over_lay(c, &size));
+}
+
+void conn_answer(struct http_conn *c)
+{
+    MAGIC_CHECK(c, CONN_MAGIC);
+    INVARIANT(c->x.stage == STAGE_RUN && c->x.status != 0);
+    if (c->x.deferred)
+        INVARIANT(atomic_fetch_sub(&c->server->deferred, 1) > 0);
+    conn_go_on(c, answer_send(c, STR("")));
+}
