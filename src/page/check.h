@@ -91,6 +91,8 @@ store_time page_checks_answered(const struct page_checks *c, const struct page_d
  * behind (behind.h)? What is news is told to the servers that share our Redis. Thread: any. */
 bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
                         const struct wiki_newest *n, store_time asked_at);
+/* Is it asked nothing now, because it failed or wants to be left alone? Thread: loop. */
+bool page_checks_pauses(const struct page_checks *c, const struct page_domain *d);
 /* How long after its page was touched is a render settled? Thread: any. */
 int64_t page_checks_settle_s(const struct page_checks *c, const struct page_domain *d);
 /* Another server has seen it. Thread: any. */

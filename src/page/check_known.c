@@ -1,5 +1,5 @@
 /* check_known.c - what is known of a domain's wiki beside its words: when it answered, whether it
- * is closed, how far the copies of its database have come. Thread: any. */
+ * is closed, how far the copies of its database have come. Thread: any, but where check.h says. */
 #include "page/check_impl.h"
 #include "page/tell.h"
 
@@ -17,6 +17,12 @@ bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
     if (news)
         page_newest_tell(c->service, d, n);
     return behind;
+}
+
+bool page_checks_pauses(const struct page_checks *c, const struct page_domain *d)
+{
+    mono now = clock_mono(c->service->clock);
+    return now.ns < c->domains[d - c->service->domains].paused_until.ns;
 }
 
 int64_t page_checks_settle_s(const struct page_checks *c, const struct page_domain *d)

@@ -1,21 +1,32 @@
 /* sweep.c - the sweeps of all domains: whose turn it is, what of them is shown.
  *
- * Invariants: a domain has one batch (sweep_batch.c) at most; none begins while SWEEPS_AT_ONCE
- * others are busy with the store, nor once stopped. A batch that waits for its wiki holds no place:
- * wikis that hang do not keep the others from being asked. */
+ * Invariants: (1) a domain has one batch (sweep_batch.c) at most, a host SWEEPS_OF_HOST; (2) none
+ * begins while SWEEPS_AT_ONCE others are busy with the store, while its wiki is left alone, or once
+ * stopped. A batch that waits for its wiki is not busy: a host that hangs does not keep others from
+ * being asked. (3) Hosts take turns, and so do the domains of one: each list is in the order in
+ * which they began. */
 #include "page/sweep_impl.h"
 
 #include "base/log.h"
+#include "base/map.h"
+#include "loop/limiter.h"
 #include "loop/loop.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+struct sweep_host {
+    struct list link;
+    struct list sweeps;
+    unsigned begun; /* batches */
+};
 struct page_sweeps {
     const struct page_service *service;
     struct sweep *of; /* as the service's domains */
-    unsigned count, next;
+    unsigned count;
+    struct list hosts;
+    unsigned hosts_count;
     unsigned running, asking; /* batches: busy here; that wait for their wiki */
     struct loop_timer *timer;
     bool stopped;
@@ -39,28 +50,51 @@ static void shown_unlock(struct page_sweeps *s)
 static bool sweep_is_due(const struct sweep *w)
 {
     const struct page_service *s = w->service;
-    if (w->domain == NULL || w->batch != NULL || clock_mono(s->clock).ns < w->again_at.ns)
+    if (w->batch != NULL || clock_mono(s->clock).ns < w->again_at.ns ||
+        page_checks_pauses(s->checks, w->domain))
         return false;
     store_time due = lap_due(&w->lap, w->domain->sweep_period_ns, w->hurries);
     return w->wanted || !store_time_before(clock_store(s->clock), due);
 }
 
-/* The domains take turns. */
+/* Of those that are due, the one that began the longest ago; NULL: none may begin. */
+static struct sweep *host_next(const struct sweep_host *h)
+{
+    if (h->begun >= SWEEPS_OF_HOST)
+        return NULL;
+    for (struct list *l = h->sweeps.next; l != &h->sweeps; l = l->next) {
+        struct sweep *w = CONTAINER_OF(l, struct sweep, link);
+        if (sweep_is_due(w))
+            return w;
+    }
+    return NULL;
+}
+
+static void sweep_begin(struct sweep *w)
+{
+    list_remove(&w->link);
+    list_append(&w->host->sweeps, &w->link);
+    w->host->begun++;
+    w->all->running++;
+    sweep_go(w);
+}
+
+/* Each host begins one, by turns, until none may begin any more. */
 static void sweeps_turn(struct page_sweeps *s)
 {
-    for (unsigned looked = 0; looked < s->count && s->running < SWEEPS_AT_ONCE && !s->stopped;
-         looked++) {
-        struct sweep *w = &s->of[s->next];
-        s->next = (s->next + 1) % s->count;
-        if (!sweep_is_due(w))
-            continue;
-        s->running++;
-        sweep_go(w);
+    for (unsigned idle = 0; idle < s->hosts_count && s->running < SWEEPS_AT_ONCE && !s->stopped;) {
+        struct sweep_host *h = CONTAINER_OF(list_take(&s->hosts), struct sweep_host, link);
+        list_append(&s->hosts, &h->link);
+        struct sweep *w = host_next(h);
+        idle = w != NULL ? 0 : idle + 1;
+        if (w != NULL)
+            sweep_begin(w);
     }
 }
 
 void sweep_asks(struct sweep *w)
 {
+    w->asks = true;
     w->all->running--;
     w->all->asking++;
     sweeps_turn(w->all);
@@ -68,6 +102,7 @@ void sweep_asks(struct sweep *w)
 
 void sweep_goes_on(struct sweep *w)
 {
+    w->asks = false;
     w->all->asking--;
     w->all->running++;
 }
@@ -76,6 +111,7 @@ void sweep_rests(struct sweep *w, bool fails)
 {
     struct page_sweeps *s = w->all;
     s->running--;
+    w->host->begun--;
     shown_lock(s);
     w->shown.lap = w->lap;
     w->shown.hurries = w->hurries;
@@ -99,7 +135,11 @@ void sweep_count(struct sweep *w, const struct sweep_counts *more)
 
 static void sweeps_fired(void *ctx)
 {
-    sweeps_turn(ctx);
+    struct page_sweeps *s = ctx;
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->of[i].asks && page_checks_pauses(s->service->checks, s->of[i].domain))
+            sweep_leave(&s->of[i]);
+    sweeps_turn(s);
 }
 
 /* ---- the whole ---- */
@@ -120,11 +160,30 @@ static void sweep_load(struct sweep *w)
               LOG_CSTR("what", "how far its sweep came cannot be read; it begins anew"));
 }
 
+/* The host of the origin's URL: of api.php too, as a rule. */
+static struct sweep_host *host_of(struct page_sweeps *s, struct map *hosts,
+                                  const struct page_domain *d)
+{
+    str at = render_source(d->origin, WANT_META)->origin;
+    struct sweep_host *h = map_get(hosts, at);
+    if (h != NULL)
+        return h;
+    h = calloc(1, sizeof *h);
+    INVARIANT(h != NULL);
+    list_init(&h->sweeps);
+    list_append(&s->hosts, &h->link);
+    s->hosts_count++;
+    (void)map_put(hosts, at, h); /* there was none */
+    return h;
+}
+
 struct page_sweeps *page_sweeps_new(const struct page_service *service)
 {
     struct page_sweeps *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
     s->service = service;
+    list_init(&s->hosts);
+    struct map *hosts = map_new(0); /* their names are of the options */
     s->count = service->domains_count;
     s->of = calloc(s->count + 1, sizeof *s->of);
     INVARIANT(s->of != NULL);
@@ -138,9 +197,12 @@ struct page_sweeps *page_sweeps_new(const struct page_service *service)
         if (d->origin == NULL || !origin_has_api(d->origin))
             continue;
         w->domain = d;
+        w->host = host_of(s, hosts, d);
+        list_append(&w->host->sweeps, &w->link);
         sweep_load(w);
         w->shown.lap = w->lap;
     }
+    map_free(&hosts);
     s->timer = loop_timer_new(service->loop, sweeps_fired, s);
     loop_timer_start(s->timer, 0, SWEEP_TICK_MS);
     return s;
@@ -167,6 +229,8 @@ void page_sweeps_free(struct page_sweeps **sp)
     INVARIANT(page_sweeps_idle(s));
     loop_timer_free(&s->timer);
     (void)pthread_mutex_destroy(&s->lock); /* nobody has it */
+    for (struct list *l = list_take(&s->hosts); l != NULL; l = list_take(&s->hosts))
+        free(CONTAINER_OF(l, struct sweep_host, link));
     free(s->of);
     free(s);
     *sp = NULL;

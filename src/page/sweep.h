@@ -11,6 +11,9 @@
  *   The word of a title of which nothing is stored any more goes, once it is SWEEP_KEEP_S old.
  *   A wiki that does not answer, or wants to be left alone, is asked for the same titles again as
  * soon as the checks ask it anything. A lap that is late catches up, one call after the other.
+ *   Domains of one host (host and port of the origin's URL) share SWEEPS_OF_HOST places, by turns.
+ * So 500 domains of a farm cost it a few calls at once, and leave room for words that readers of
+ * any of them wait for. Who waits for no wiki holds no place: also not while it is left alone.
  *   A sweep makes no renders. Each server sweeps the titles of its own store.
  * Thread: new, stop, idle, free, now: loop; figures: any. */
 #ifndef PAGE_SWEEP_H
@@ -22,6 +25,7 @@ enum {
     SWEEP_TICK_MS = 500,
     SWEEP_RETRY_MS = 2000,   /* after a failure: the wiki's, the store's */
     SWEEPS_AT_ONCE = 4,      /* domains busy with the store; of each one call at a time */
+    SWEEPS_OF_HOST = 4,      /* domains of one host with a call under way: half of what it takes */
     SWEEP_COUNT_MAX = 10000, /* titles counted in one go */
     SWEEP_KEEP_S = 2 * 3600, /* longer than a render is in the making (flight.make_timeout) */
     SWEEP_MARGIN_S = 60,     /* a copy of the wiki's database may have been so far behind */

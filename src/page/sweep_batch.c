@@ -242,6 +242,23 @@ static void ask(struct sweep *w, struct trust_cell *const *cells, unsigned count
     sweep_asks(w);
 }
 
+/* What is asked for stays wanted of the checks, and is asked for once. */
+void sweep_leave(struct sweep *w)
+{
+    struct batch *b = w->batch;
+    for (unsigned i = 0; i < b->checks_count; i++) {
+        struct page_check *c = &b->checks[i].check;
+        if (!page_check_leave(c)) /* it is on its way, or was told */
+            continue;
+        c->why = ERR_AGAIN;
+        b->left--;
+    }
+    if (b->left > 0)
+        return;
+    sweep_goes_on(w);
+    b->then(w);
+}
+
 /* False: a call failed, and the batch is over. */
 static bool ask_over(struct sweep *w, struct asked_sum *sum)
 {

@@ -6,6 +6,7 @@
 #include "page/sweep_lap.h"
 
 struct batch; /* sweep_batch.c: titles that follow each other, and what is under way for them */
+struct sweep_host; /* sweep.c */
 
 struct sweep_counts {
     uint64_t found, revisions, forgotten, unanswered;
@@ -14,6 +15,8 @@ struct sweep {
     struct page_sweeps *all;
     const struct page_service *service;
     const struct page_domain *domain; /* NULL: there is nobody to ask */
+    struct sweep_host *host;          /* with domain */
+    struct list link;                 /* of the host's */
     struct lap lap;
     bool wanted;   /* a new lap is, now */
     bool hurries;  /* the lap is not spread over the period */
@@ -21,6 +24,7 @@ struct sweep {
     mono again_at; /* after a failure */
     uint64_t laps;
     struct batch *batch; /* NULL: it rests */
+    bool asks;           /* it waits for its wiki */
     struct {
         struct lap lap;
         bool hurries, fails;
@@ -31,6 +35,9 @@ struct sweep {
 
 /* sweep_batch.c: the next titles, or a new lap. Ends with sweep_rests, later. */
 void sweep_go(struct sweep *w);
+/* It asks, and its wiki wants to be left alone: what it asked for is not waited for. Ends as a
+ * failure. */
+void sweep_leave(struct sweep *w);
 
 /* sweep.c */
 /* The batch waits for the wiki; it has answered, or failed. */

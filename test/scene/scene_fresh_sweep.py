@@ -4,6 +4,7 @@ Method: a scripted wiki, a server whose clock is moved by days; what became of r
 import contextlib
 import time
 import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
 
 from cli import Client
 from harness import check, eq, main, scene, wait_until
@@ -84,6 +85,40 @@ def wikis_that_hang_hold_up_no_other(binary):
         eq({d['failures'] for d in domains()}, {0}, 'none was given up for it')
         for gate in gates:
             gate.open()
+
+
+@scene
+def sweeps_of_one_host_leave_room_for_readers(binary):
+    """A farm: all domains are of one host, and due at once."""
+    farm = [f'd{i:02d}' for i in range(24)]
+
+    def domains():
+        return {d['domain']: d for d in server.json('GET', '/v1/admin.change').body['domains']}
+
+    def laps():
+        return {d['sweep']['laps'] for name, d in domains().items() if name in farm}
+
+    def waiting():
+        return sum(d['waiting'] for d in domains().values())
+
+    with Origin() as origin, contextlib.ExitStack() as stack:
+        options = [option for domain in farm for option in origin.options(domain, domain=domain)]
+        server = stack.enter_context(origin_server(binary, origin, *options, *LONG, '--set',
+                                                   'domains.localhost.origin.sweep_period=never'))
+        wait_until(lambda: laps() == {1}, 'nothing is stored')
+        origin.page('A', (1, 'x'))
+        for domain in (*farm, 'localhost'):
+            server.request_again('PUT', f'/{domain}/v1/page/html/A/1', {'Content-Type': 'text/html'}, 'x')
+        with ThreadPoolExecutor(1) as reader, origin.gate('words') as gate:
+            server.clock(advance='24h')
+            wait_until(lambda: gate.waiting == 4, 'four of them are asked')
+            answer = reader.submit(get, server, 'A')
+            wait_until(lambda: gate.waiting == 5 or answer.done(), 'a reader of another domain is let in')
+            eq((gate.waiting, waiting()), (5, 5), 'the other sweeps have not begun')
+            gate.open()
+            eq(answer.result().status, 200)
+        wait_until(lambda: laps() == {2}, 'each has its turn')
+        eq({d['failures'] for d in domains().values()}, {0})
 
 
 @scene

@@ -209,6 +209,49 @@ static void hidden_text_that_nobody_reads_is_found(void **state)
     end(&s);
 }
 
+static bool look_step(struct stage *s)
+{
+    const struct trust_key k = { .domain = s->domains[0].number, .title = STR("Other") };
+    struct trust_cell *cell = page_trust_hold(s->service.trust, &k);
+    assert_true(page_checks_look(s->service.checks, &s->domains[0], cell));
+    trust_release(&cell);
+    return true;
+}
+
+static uint64_t waiting(struct stage *s)
+{
+    struct check_figures f;
+    page_checks_figures(s->service.checks, &s->domains[0], &f);
+    return f.waiting;
+}
+
+/* Its place is for other domains of the host meanwhile. */
+static void a_sweep_does_not_wait_until_the_wiki_may_be_asked(void **state)
+{
+    (void)state;
+    struct stage s;
+    begin(&s, 1, 0);
+    struct wiki_word w = wiki_word_now(&s);
+    w.why = RENDER_BUSY;
+    wiki_word(&s, w);
+    wiki_hold_words(&s, true);
+    on_loop(&s, open_step);
+    on_loop(&s, look_step);
+    WAIT_UNTIL(wiki_words_asked(&s) == 1);
+    on_loop(&s, now_step);
+    WAIT_UNTIL(waiting(&s) == 1); /* behind that call */
+    wiki_hold_words(&s, false);
+    WAIT_UNTIL(figures(&s).failures == 1);
+    assert_int_equal(wiki_words_asked(&s), 1);
+    assert_int_equal(waiting(&s), 0);
+    assert_int_equal(figures(&s).laps, 0);
+    w.why = RENDER_FINE;
+    wiki_word(&s, w);
+    WAIT_UNTIL(figures(&s).laps == 1); /* as soon as it may be */
+    assert_int_equal(figures(&s).failures, 1);
+    end(&s);
+}
+
 static void a_deleted_page_is_found(void **state)
 {
     (void)state;
@@ -335,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_restart_goes_on_where_the_sweep_was),
         cmocka_unit_test(what_was_not_noted_is_asked_for_again),
         cmocka_unit_test(hidden_text_that_nobody_reads_is_found),
+        cmocka_unit_test(a_sweep_does_not_wait_until_the_wiki_may_be_asked),
         cmocka_unit_test(a_deleted_page_is_found),
         cmocka_unit_test(words_of_nothing_are_forgotten),
         cmocka_unit_test(a_lap_can_be_asked_for_without_a_period),
