@@ -161,6 +161,8 @@ static err set_origin(struct options *o, struct option_value *v, struct err_note
         from->url = v->from;
     else if (str_eq(str_of(v->row->name), STR("api")))
         from->api = v->from;
+    else if (str_eq(str_of(v->row->name), STR("rerender_concurrency")))
+        from->rerenders = v->from;
     return ERR_OK;
 }
 

@@ -145,6 +145,26 @@ static err fail_origin(const struct options *o, unsigned i, const char *field, c
     return option_fail(from, str_of(name.text), note, "%s", what);
 }
 
+/* What the server makes by itself are renders of the origin like others. The default yields to what
+ * the origin takes; what the operator asked for does not. */
+static err finish_rerenders(struct options *o, unsigned i, struct err_note *note)
+{
+    struct config_domain *d = &o->config.domains[i];
+    const struct options_from *from = &o->domain_from[i].rerenders;
+    unsigned most = d->origin.concurrency;
+    if (d->rerenders.concurrency <= most)
+        return ERR_OK;
+    if (from->file == NULL) {
+        d->rerenders.concurrency = most;
+        return ERR_OK;
+    }
+    struct err_note name;
+    err_note_set(&name, "domains.%s.origin.rerender_concurrency", d->name);
+    return option_fail(*from, str_of(name.text), note,
+                       "%u is more than domains.%s.origin.concurrency (%u)",
+                       d->rerenders.concurrency, d->name, most);
+}
+
 static err finish_domain(struct options *o, unsigned i, struct err_note *note)
 {
     struct config_domain *d = &o->config.domains[i];
@@ -165,6 +185,9 @@ static err finish_domain(struct options *o, unsigned i, struct err_note *note)
         return fail_origin(o, i, "", "is private, and has no api that says who may read", note);
     if (!placed)
         return fail_origin(o, i, ".article_path", "is no path with one $1 for the title", note);
+    err why = finish_rerenders(o, i, note);
+    if (why != ERR_OK)
+        return why;
     if (origin_check(&d->origin, &field, &what) == ERR_OK)
         return ERR_OK;
     return fail_origin(o, i, strcmp(field, "api") == 0 ? ".api" : ".url", what.text, note);

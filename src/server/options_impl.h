@@ -8,7 +8,7 @@
 
 /* Where an origin was said; file NULL: it was not. */
 struct origin_from {
-    struct options_from last, url, api;
+    struct options_from last, url, api, rerenders; /* rerenders: rerender_concurrency */
 };
 
 struct options {

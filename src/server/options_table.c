@@ -371,7 +371,9 @@ const struct option option_origin_rows[] = {
                "nobody",
       BY(rerender) },
     { "rerender_concurrency", NULL, OPTION_COUNT, 1, 10000, .initial = "2",
-      .prose = "How many the server itself has made at once; who waits for the wiki comes first",
+      .prose =
+          "How many the server itself has made at once, no more than concurrency; who waits for "
+          "the wiki comes first",
       BY(rerenders.concurrency), .reload = OPTION_ON_RELOAD },
     { "rerender_rate", NULL, OPTION_COUNT, 1, 1000, .initial = "1",
       .prose = "How many it begins in a second, where they are paced", BY(rerenders.rate),

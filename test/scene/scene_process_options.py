@@ -72,6 +72,8 @@ def a_wrong_file_names_file_line_and_option(binary):
                                  ('stores: [x]\n', 1, 'queue.stores is one'), ('listne: x\n', 1, 'palimpsest options lists them'),
                                  ('listen: wiki:80\n', 1, 'is no ADDR:PORT; ADDR is a number such as 127.0.0.1 or [::1], or localhost'),
                                  ('admin_listen: wiki:80\n', 1, 'is no ADDR:PORT; ADDR is a number'),
+                                 ('domains: { a: { origin: { url: "http://127.0.0.1:1/w/rest.php",\n    rerender_concurrency: 9 } } }\n', 2,
+                                  'domains.a.origin.rerender_concurrency: 9 is more than domains.a.origin.concurrency (8)'),
                                  ('domains: [a]\nlisten: 0.0.0.0:0\n', None, 'token create')):
             path.write_text(text)
             done = run(binary, 'serve', '--config', str(path), cwd=folder)

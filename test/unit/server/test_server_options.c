@@ -188,6 +188,20 @@ static void origins_come_from_the_file_and_from_flags(void **state)
     assert_int_equal(c->flight.waiters_max, 10000);
 }
 
+static void rerenders_at_once_fit_the_origin(void **state)
+{
+    struct options *o = fresh(state);
+    yaml_fine(o, "domains: { a: { origin: { url: http://x/rest.php, concurrency: 1 } } }\n");
+    assert_int_equal(finished(o)->domains[0].rerenders.concurrency, 1);
+    yaml_wrong("domains:\n  a:\n    origin:\n      url: http://x/rest.php\n"
+               "      rerender_concurrency: 5\n      concurrency: 4\n",
+               "f.yaml:5: domains.a.origin.rerender_concurrency: "
+               "5 is more than domains.a.origin.concurrency (4)");
+    yaml_wrong("domains: { a: { origin: { url: http://x/rest.php, rerender_concurrency: 9 } } }\n",
+               "f.yaml:1: domains.a.origin.rerender_concurrency: "
+               "9 is more than domains.a.origin.concurrency (8)");
+}
+
 static void admin_listener_takes_the_admin_routes(void **state)
 {
     struct options *o = fresh(state);
@@ -754,6 +768,7 @@ int main(void)
         cmocka_unit_test_teardown(an_empty_file_is_fine, tear_down),
         cmocka_unit_test_teardown(later_sources_win_and_domains_add_up, tear_down),
         cmocka_unit_test_teardown(origins_come_from_the_file_and_from_flags, tear_down),
+        cmocka_unit_test_teardown(rerenders_at_once_fit_the_origin, tear_down),
         cmocka_unit_test_teardown(admin_listener_takes_the_admin_routes, tear_down),
         cmocka_unit_test_teardown(a_wrong_file_is_one_line_with_file_line_and_option, tear_down),
         cmocka_unit_test_teardown(wrong_domains_and_buckets_are_named, tear_down),
