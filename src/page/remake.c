@@ -7,9 +7,10 @@
  *                \-------------- a word came meanwhile ----------/
  *
  * Invariants: (1) an item is in the table until it is over, once a title and bucket; (2) it is in
- * its line while it WAITS, and in no list else; (3) a line is in `active` while somebody WAITS
- * there; (4) `running` of a line is of its items that are LOOKED at or MADE. Table, lists and
- * states change under the lock; all but the entry of an item, on the loop. */
+ * its line while it WAITS, and in no list else: it comes last and leaves first; (3) a line is in
+ * `active` while somebody WAITS there; (4) `running` of a line is of its items that are LOOKED at
+ * or MADE. Table, lists and states change under the lock; all but the entry of an item, on the
+ * loop. */
 #include "page/remake.h"
 
 #include "base/hash.h"
@@ -44,6 +45,7 @@ struct remake_line {
     const struct page_domain *domain;
     struct page_rerender_limits limits;
     unsigned waiting, running;
+    uint64_t came; /* into the line, ever */
     mono paced_until, paused_until;
     unsigned failures; /* in a row */
     uint64_t made, failed, dropped;
@@ -69,6 +71,7 @@ struct remake {
     bool again;               /* a word came after the store was looked at */
     store_time due;           /* it does not begin before */
     mono until;               /* it leaves the line; 0: it was not there yet */
+    uint64_t number;          /* WAITS: of those that came into the line */
     struct remake_turn *turn; /* NULL: WAITS */
     size_t title_bytes;
     char title[];
@@ -147,6 +150,7 @@ static void line_leave(struct remake *m)
 {
     struct page_remakes *r = m->all;
     struct remake_line *l = m->line;
+    INVARIANT(list_first(&l->items) == &m->link);
     list_remove(&m->link);
     r->waiting--;
     if (--l->waiting > 0)
@@ -160,6 +164,7 @@ static void line_join(struct remake *m)
     struct page_remakes *r = m->all;
     struct remake_line *l = m->line;
     list_append(&l->items, &m->link);
+    m->number = ++l->came;
     r->waiting++;
     if (l->waiting++ > 0)
         return;
@@ -281,11 +286,6 @@ static int64_t busy_ns(const struct remake_line *l, mono now)
     return left_ns < max_ns ? left_ns : max_ns;
 }
 
-static bool is_left_alone(const struct page_remakes *r, const struct remake_line *l, mono now)
-{
-    return now.ns < l->paused_until.ns || page_is_closed(r->service, l->domain);
-}
-
 static struct remake *line_first(const struct remake_line *l)
 {
     struct list *first = list_first(&l->items);
@@ -305,7 +305,8 @@ static struct remake *line_next(const struct page_remakes *r, struct remake_line
     line_expire(l, now);
     struct remake *m = line_first(l);
     unsigned max = page_rerenders(s, l->domain) ? l->limits.concurrency : REMAKE_SETTLES_MAX;
-    if (m == NULL || l->running >= max || now.ns < l->paced_until.ns || is_left_alone(r, l, now))
+    if (m == NULL || l->running >= max || now.ns < l->paced_until.ns ||
+        now.ns < l->paused_until.ns || page_is_closed(s, l->domain))
         return NULL;
     return store_time_before(clock_store(s->clock), m->due) || !origin_has_room(l->domain->origin)
                ? NULL
@@ -512,10 +513,8 @@ struct remake_place page_remake_place(struct page_remakes *r, const struct page_
     const struct remake *m = remake_find(r, t);
     p.is_made = m != NULL && (m->state == REMAKE_LOOKED || m->state == REMAKE_MADE);
     p.waits = m != NULL && m->state == REMAKE_WAITS;
-    for (const struct list *n = p.waits ? &m->link : NULL; n != NULL && n != &m->line->items;
-         n = n->prev)
-        p.place++;
     p.of = p.waits ? m->line->waiting : 0;
+    p.place = p.waits ? m->number - (m->line->came - p.of) : 0;
     remakes_unlock(r);
     return p;
 }

@@ -308,6 +308,20 @@ static void what_a_reader_had_made_too_soon_is_settled(void **state)
     stage_end(&s);
 }
 
+static void assert_places(struct stage *s, unsigned of)
+{
+    uint64_t seen = 0;
+    for (unsigned i = 0; i < TITLES; i++) {
+        const struct remake_place p = place(s, title_of(i));
+        assert_int_equal(p.of, p.waits ? of : 0);
+        if (p.waits) {
+            assert_in_range(p.place, 1, of);
+            seen |= UINT64_C(1) << p.place;
+        }
+    }
+    assert_int_equal(seen, (UINT64_C(2) << of) - 2);
+}
+
 static void no_more_are_made_at_once_than_may_be(void **state)
 {
     (void)state;
@@ -319,8 +333,10 @@ static void no_more_are_made_at_once_than_may_be(void **state)
     WAIT_UNTIL(figures(&s).waiting == TITLES - 2);
     wiki_wait(&s, TITLES + 2);
     assert_int_equal(figures(&s).making, 2);
+    assert_places(&s, TITLES - 2);
     limit(&s, 3, 1); /* by SIGHUP */
     WAIT_UNTIL(figures(&s).making == 3);
+    assert_places(&s, TITLES - 3);
     wiki_wait(&s, TITLES + 3);
     wiki_hold(&s, false);
     WAIT_UNTIL(figures(&s).made == TITLES);
@@ -337,14 +353,7 @@ static void who_waits_for_the_wiki_comes_first(void **state)
     wiki_full(&s, true);
     touch(&s, 50, 3);
     WAIT_UNTIL(figures(&s).waiting == 3);
-    uint64_t places = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        const struct remake_place p = place(&s, title_of(i));
-        assert_true(p.waits);
-        assert_int_equal(p.of, 3);
-        places += p.place;
-    }
-    assert_int_equal(places, 1 + 2 + 3);
+    assert_places(&s, 3);
     assert_false(place(&s, "Y").waits);
     assert_int_equal(figures(&s).making, 0);
     wiki_full(&s, false);
