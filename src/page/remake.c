@@ -34,7 +34,7 @@ enum remake_state { REMAKE_JUDGED, REMAKE_WAITS, REMAKE_LOOKED, REMAKE_MADE, REM
 static const unsigned remake_next[REMAKE_STATES] = {
     [REMAKE_JUDGED] = BIT(REMAKE_WAITS),
     [REMAKE_WAITS] = BIT(REMAKE_LOOKED),
-    [REMAKE_LOOKED] = BIT(REMAKE_MADE) | BIT(REMAKE_JUDGED),
+    [REMAKE_LOOKED] = BIT(REMAKE_MADE) | BIT(REMAKE_JUDGED) | BIT(REMAKE_WAITS),
     [REMAKE_MADE] = BIT(REMAKE_WAITS) | BIT(REMAKE_JUDGED),
 };
 
@@ -69,7 +69,7 @@ struct remake {
     enum remake_state state;
     unsigned tries;
     bool again;               /* a word came after the store was looked at */
-    store_time due;           /* it does not begin before */
+    store_time due;           /* it does not begin before; ZERO: it was not JUDGED */
     mono until;               /* it leaves the line; 0: it was not there yet */
     uint64_t number;          /* WAITS: of those that came into the line */
     struct remake_turn *turn; /* NULL: WAITS */
@@ -460,17 +460,18 @@ static void looked_at(struct store_call *c)
         anew = page_old_anew(m->line->domain, &t->read, clock_store(r->service->clock), settle_s);
     remakes_lock(r);
     bool is = anew.is && !r->stopped;
-    bool makes = is && m->state == REMAKE_LOOKED;
+    bool early = m->due.ns == STORE_TIME_ZERO.ns &&
+                 store_time_before(clock_store(r->service->clock), anew.due);
+    bool makes = is && m->state == REMAKE_LOOKED && !early;
     arena_fini(&t->arena);
-    if (makes) {
+    if (m->state == REMAKE_LOOKED && !makes)
+        m->line->paced_until.ns = 0; /* it cost the wiki nothing */
+    if (makes)
         remake_move(m, REMAKE_MADE);
-    } else if (is) {
+    else if (is)
         line_enter(m, anew.due);
-    } else {
-        if (m->state == REMAKE_LOOKED)
-            m->line->paced_until.ns = 0; /* it cost the wiki nothing */
+    else
         remake_over(m);
-    }
     turn(r);
     remakes_unlock(r);
     if (makes)
@@ -483,11 +484,11 @@ void page_remake(struct page_remakes *r, const struct page_target *t)
 {
     remakes_lock(r);
     struct remake *m = remake_find(r, t);
-    bool full = m == NULL && r->judged >= REMAKES_JUDGED_MAX;
+    bool full = r->judged >= REMAKES_JUDGED_MAX;
     if (m != NULL)
         m->again = true;
-    else if (full)
-        line_of(r, t->domain)->dropped++;
+    else if (!r->stopped && full) /* those that are JUDGED set the timer, when they are */
+        line_enter(remake_new(r, t), STORE_TIME_ZERO);
     else if (!r->stopped)
         look(remake_new(r, t));
     remakes_unlock(r);

@@ -7,6 +7,8 @@
  *   - A render was made right after its page was touched, so it may be of what was there before:
  *     it is unsettled (title/word.h; behind.h says for how long). Its reader has got it, and has it
  *     made once more.
+ * The store is looked at before a title may wait, is it old? When REMAKES_JUDGED_MAX are being
+ * looked at, the next ones wait all the same, and are looked at in their turn.
  * The line is first in, first out: titles of one template come together and are equally old. The
  * first begins when a render made now could be settled (title_settles_at), so one render of each
  * title is enough. When its turn has come, the store is looked at once more: what a reader or
@@ -29,7 +31,7 @@
 enum {
     REMAKES_MAX = 100000,       /* titles that wait, of all domains */
     REMAKES_DOMAIN_MAX = 20000, /* of one */
-    REMAKES_JUDGED_MAX = 1000,  /* at which the store is looked at, before they may wait */
+    REMAKES_JUDGED_MAX = 1000,  /* at which the store is looked at first; more wait unlooked at */
     REMAKE_TRIES_MAX = 3,       /* of one title */
     REMAKE_LINE_S = 24 * 3600,  /* that a title waits */
     REMAKE_PAUSE_S_MAX = 30,    /* after failures in a row */

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "loop/loop.h"
+#include "page/check.h"
 #include "page/look.h"
 #include "page/remake.h"
 
@@ -410,6 +411,100 @@ static void what_fails_again_and_again_is_left_to_its_reader(void **state)
     stage_end(&s);
 }
 
+struct many {
+    struct stage *stage;
+    unsigned count;
+    struct awaited over;
+};
+
+/* Words of so many titles at once, and of "T": on the loop, where no look ends meanwhile. */
+static void many_run(void *ctx)
+{
+    struct many *m = ctx;
+    struct stage *s = m->stage;
+    s->domains[0].rerender = RERENDER_AT_ONCE;
+    for (unsigned i = 0; i < m->count; i++) {
+        char title[16];
+        (void)snprintf(title, sizeof title, "Many%u", i);
+        page_remake_heard(&s->service, &s->domains[0], str_of(title));
+    }
+    page_remake_heard(&s->service, &s->domains[0], STR("T"));
+    page_remake_heard(&s->service, &s->domains[0], STR("T"));
+    awaited_tell(&m->over, ERR_OK);
+}
+
+static void hear_many(struct stage *s, unsigned count)
+{
+    struct many m = { .stage = s, .count = count };
+    awaited_init(&m.over);
+    loop_post(s->loop, many_run, &m);
+    assert_int_equal(awaited_wait(&m.over), ERR_OK);
+    awaited_fini(&m.over);
+}
+
+static uint64_t words_of(struct stage *s)
+{
+    struct check_figures f;
+    page_checks_figures(s->service.checks, &s->domains[0], &f);
+    return f.words;
+}
+
+/* A word of it was heard, and nobody has it made. */
+static void begin_touched(struct stage *s, int64_t ago_s)
+{
+    begin_titles(s, RERENDER_ON_READ, 1);
+    limit(s, 2, 1);
+    touch(s, ago_s, 1);
+    WAIT_UNTIL(words_of(s) == 1);
+    assert_int_equal(stage_dated(s, "T"), DATED_TOUCHED);
+}
+
+static void one_word_of_many_is_not_lost(void **state)
+{
+    (void)state;
+    struct stage s;
+    begin_touched(&s, 50);
+    hear_many(&s, REMAKES_JUDGED_MAX + 100);
+    WAIT_UNTIL(page_remakes_idle(s.service.remakes));
+    assert_int_equal(figures(&s).dropped, 0);
+    assert_int_equal(figures(&s).made, 1);
+    assert_all_are_new(&s, 1);
+    assert_int_equal(wiki_asked(&s), 2);
+    stage_end(&s);
+}
+
+static void what_finds_no_place_is_made_when_its_next_word_comes(void **state)
+{
+    (void)state;
+    struct stage s;
+    begin_touched(&s, 50);
+    hear_many(&s, REMAKES_JUDGED_MAX + REMAKES_DOMAIN_MAX);
+    assert_true(figures(&s).dropped > 0);
+    assert_int_equal(place(&s, "T").waits, false);
+    WAIT_UNTIL(page_remakes_idle(s.service.remakes));
+    assert_int_equal(wiki_asked(&s), 1);
+    assert_true(page_look(&s.service, &s.domains[0], STR("T"), NULL)); /* as a sweep's word */
+    WAIT_UNTIL(figures(&s).made == 1);
+    assert_all_are_new(&s, 1);
+    stage_end(&s);
+}
+
+/* It would have to be made once more. */
+static void one_of_many_is_made_once_it_settles(void **state)
+{
+    (void)state;
+    struct stage s;
+    begin_touched(&s, 0);
+    hear_many(&s, REMAKES_JUDGED_MAX + 100);
+    WAIT_UNTIL(figures(&s).waiting == 1 && figures(&s).making == 0);
+    assert_int_equal(wiki_asked(&s), 1);
+    stage_advance(&s, SETTLES_S);
+    WAIT_UNTIL(figures(&s).made == 1);
+    assert_int_equal(stage_dated(&s, "T"), DATED_NOT);
+    assert_int_equal(wiki_asked(&s), 2);
+    stage_end(&s);
+}
+
 /* While it was on its way the page was touched once more. */
 static void a_word_that_comes_meanwhile_has_it_made_once_more(void **state)
 {
@@ -488,6 +583,9 @@ int main(void)
         cmocka_unit_test(those_that_are_paced_begin_one_after_the_other),
         cmocka_unit_test(a_wiki_that_wants_to_be_left_alone_is),
         cmocka_unit_test(what_fails_again_and_again_is_left_to_its_reader),
+        cmocka_unit_test(one_word_of_many_is_not_lost),
+        cmocka_unit_test(what_finds_no_place_is_made_when_its_next_word_comes),
+        cmocka_unit_test(one_of_many_is_made_once_it_settles),
         cmocka_unit_test(a_word_that_comes_meanwhile_has_it_made_once_more),
         cmocka_unit_test(readers_and_nobody_are_left_to_it_where_the_domain_says_so),
         cmocka_unit_test(what_is_told_to_be_redone_is_made_when_its_word_comes),
