@@ -22,15 +22,36 @@ static bool is_older(const struct wiki_newest *a, const struct wiki_newest *b)
     return a->at_s < b->at_s || (a->at_s == b->at_s && a->id < b->id);
 }
 
+static void behind_lock(struct page_behind *b)
+{
+    int failed = pthread_mutex_lock(&b->lock);
+    INVARIANT(failed == 0);
+}
+
+static void behind_unlock(struct page_behind *b)
+{
+    int failed = pthread_mutex_unlock(&b->lock);
+    INVARIANT(failed == 0);
+}
+
+static void newest_set(struct page_behind *b, const struct wiki_newest *n, store_time asked_at,
+                       store_time now)
+{
+    b->newest = *n;
+    b->asked_at = asked_at;
+    b->seen_at = now;
+}
+
+/* An older change is shown, too, by who was asked before the greatest was seen: that is no copy
+ * that is behind. */
 bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store_time asked_at,
-                       bool *news)
+                       store_time now, bool *news)
 {
     bool behind = false;
     *news = false;
     if (n->id == 0)
         return false;
-    int failed = pthread_mutex_lock(&b->lock);
-    INVARIANT(failed == 0);
+    behind_lock(b);
     store_time until = store_time_add(b->asked_at, BEHIND_S * NS_PER_S);
     if (is_older(&b->newest, n)) {
         *news = true;
@@ -38,15 +59,20 @@ bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store
         behind = store_time_before(asked_at, until);
         *news = !behind;
     }
-    if (*news) {
-        b->newest = *n;
-        b->asked_at = asked_at;
-    }
-    if (behind)
+    if (behind && !store_time_before(asked_at, b->seen_at))
         atomic_store(&b->found_ns, asked_at.ns);
-    failed = pthread_mutex_unlock(&b->lock);
-    INVARIANT(failed == 0);
+    if (*news)
+        newest_set(b, n, asked_at, now);
+    behind_unlock(b);
     return behind;
+}
+
+void page_behind_know(struct page_behind *b, const struct wiki_newest *n, store_time now)
+{
+    behind_lock(b);
+    if (n->id != 0 && is_older(&b->newest, n))
+        newest_set(b, n, now, now);
+    behind_unlock(b);
 }
 
 int64_t page_behind_settle_s(const struct page_behind *b, store_time now)

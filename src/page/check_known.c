@@ -12,8 +12,8 @@ bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
                         const struct wiki_newest *n, store_time asked_at)
 {
     bool news;
-    bool behind =
-        page_behind_judge(&c->domains[d - c->service->domains].behind, n, asked_at, &news);
+    bool behind = page_behind_judge(&c->domains[d - c->service->domains].behind, n, asked_at,
+                                    clock_store(c->service->clock), &news);
     if (news)
         page_newest_tell(c->service, d, n);
     return behind;
@@ -34,9 +34,8 @@ int64_t page_checks_settle_s(const struct page_checks *c, const struct page_doma
 void page_checks_know(struct page_checks *c, const struct page_domain *d,
                       const struct wiki_newest *n)
 {
-    bool news;
-    (void)page_behind_judge(&c->domains[d - c->service->domains].behind, n,
-                            clock_store(c->service->clock), &news);
+    page_behind_know(&c->domains[d - c->service->domains].behind, n,
+                     clock_store(c->service->clock));
 }
 
 bool page_checks_any_closed(const struct page_checks *c)
