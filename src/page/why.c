@@ -1,6 +1,8 @@
 /* why.c - one read after the other, one of each bucket. */
 #include "page/why.h"
 
+#include "page/check.h"
+
 static unsigned read_nothing(struct page_read *r)
 {
     (void)r;
@@ -41,6 +43,9 @@ static void take(struct page_why *w)
     if (r->call.why == ERR_OK) {
         b->render = r->render;
         b->dated = r->dated;
+        if (b->dated == DATED_NOT && w->is_checked && r->heard &&
+            title_is_unsettled(&r->word, &r->render, w->settle_s))
+            b->dated = DATED_UNSETTLED;
         b->old = w->is_checked ? page_old(w->domain, r, clock_store(w->service->clock)) : OLD_NOT;
     }
     w->count++;
@@ -77,6 +82,7 @@ enum store_start page_why_start(struct page_why *w)
     const struct origin *origin = w->domain->origin;
     w->is_checked = s->trust != NULL && origin != NULL && origin_has_api(origin);
     w->age_ns = TRUST_NEVER;
+    w->settle_s = w->is_checked ? page_checks_settle_s(s->checks, w->domain) : 0;
     w->buckets = arena_calloc(w->arena, s->buckets_count, sizeof *w->buckets);
     if (w->buckets == NULL)
         return store_call_done(&w->call, ERR_LIMIT);

@@ -11,7 +11,7 @@ struct page_why_bucket {
     err why; /* ERR_OK: render is the latest; ERR_GONE: trace; ERR_NOT_FOUND; of the store */
     struct page_render render;
     struct page_trace trace;
-    enum title_dated dated;
+    enum title_dated dated; /* UNSETTLED: by settle_s */
     enum page_old old;
     struct remake_place line; /* of what is made anew without a reader */
 };
@@ -31,6 +31,7 @@ struct page_why {
     int64_t age_ns;        /* of the trust in it; TRUST_NEVER: there is none */
     store_time doubted_at; /* since when nothing is trusted; ZERO: it is not in doubt */
     enum trust_need need;  /* of who reads the latest */
+    int64_t settle_s;      /* is_checked: how long after its page was touched a render settles */
     unsigned count;
     struct page_why_bucket *buckets;
     /* the module's */

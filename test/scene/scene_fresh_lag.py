@@ -150,6 +150,14 @@ def another_server_believes_no_copy_that_is_behind_either(binary):
                 eq({r['state'] for r in history(server, 'A')['items']} & {'deleted', 'suppressed'}, set())
 
 
+def why(server, title):
+    """State of the render, and what a reader gets."""
+    answer = server.json('POST', '/v1/admin.change.why', body={'domain': 'localhost', 'title': title})
+    eq(answer.status, 200, answer.body)
+    bucket, = answer.body['buckets']
+    return bucket['state'], bucket['reader']
+
+
 def made_once_more(binary, touched_s):
     """The word was of a copy that has the new template, the text of one that has not, so long after it was touched."""
     with Origin() as origin:
@@ -168,6 +176,9 @@ def made_once_more(binary, touched_s):
             origin.stamp = ' anew'
             with origin.answering(then):
                 eq(status(server, 'B', headers=NO_CACHE), 200)      # another call meets it: copies are behind
+            state, gets = why(server, 'A')
+            eq(state, 'unsettled', 'until copies have caught up')
+            check('made within 36 s of the page\'s last change' in gets, gets)
             origin.ahead = 40
             server.clock(advance='40s')
 
@@ -178,6 +189,7 @@ def made_once_more(binary, touched_s):
             for _ in range(4):
                 get(server, 'A')
             eq(origin.count('render'), renders)
+            eq(why(server, 'A')[0], 'fine')
 
 
 @scene

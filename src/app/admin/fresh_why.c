@@ -95,7 +95,9 @@ static void put_stored(struct buf *b, const struct page_why *w, const struct pag
     else if (of->dated == DATED_TOUCHED)
         buf_put(b, STR("what is stored, though the page was touched since (rerender: never)"));
     else if (of->dated == DATED_UNSETTLED)
-        buf_put(b, STR("what is stored, which was made within 3 s of the page's last change"));
+        buf_printf(b,
+                   "what is stored, which was made within %" PRId64 " s of the page's last change",
+                   w->settle_s);
     else
         buf_put(b, STR("what is stored, which is as the wiki has it"));
 }
