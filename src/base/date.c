@@ -50,7 +50,7 @@ static unsigned days_in_month(int64_t year, unsigned month)
     return month == 2 && leap ? 29 : days[month - 1];
 }
 
-static bool civil_to_ns(const struct civil *c, int64_t offset_s, int64_t *ns)
+static bool civil_to_s(const struct civil *c, int64_t offset_s, int64_t *s)
 {
     if (c->year < 1 || c->year > 9999 || c->month < 1 || c->month > 12)
         return false;
@@ -58,10 +58,17 @@ static bool civil_to_ns(const struct civil *c, int64_t offset_s, int64_t *ns)
         return false;
     if (c->hour > 23 || c->minute > 59 || c->second > 60)
         return false;
-    int64_t s = days_of(c->year, c->month, c->day) * SECONDS_PER_DAY + (int64_t)c->hour * 3600 +
-                (int64_t)c->minute * 60 + (int64_t)c->second - offset_s;
+    *s = days_of(c->year, c->month, c->day) * SECONDS_PER_DAY + (int64_t)c->hour * 3600 +
+         (int64_t)c->minute * 60 + (int64_t)c->second - offset_s;
+    return true;
+}
+
+static bool civil_to_ns(const struct civil *c, int64_t offset_s, int64_t *ns)
+{
+    int64_t s, value, fraction = (int64_t)c->ns;
+    if (!civil_to_s(c, offset_s, &s))
+        return false;
     /* From below the multiplication may pass the end although the sum with ns would not. */
-    int64_t value, fraction = (int64_t)c->ns;
     if (s < 0 && fraction > 0) {
         s++;
         fraction -= NS_PER_S;
@@ -165,11 +172,10 @@ static bool take_offset(str *s, int64_t *offset_s)
     return true;
 }
 
-bool date_parse_rfc3339(str text, int64_t *ns)
+static bool parse_rfc3339(str text, struct civil *out, int64_t *offset_s)
 {
     struct civil c = { 0 };
     unsigned year;
-    int64_t offset_s;
     if (!take_digits(&text, 4, &year) || !take_char(&text, '-') ||
         !take_digits(&text, 2, &c.month) || !take_char(&text, '-') ||
         !take_digits(&text, 2, &c.day))
@@ -181,9 +187,25 @@ bool date_parse_rfc3339(str text, int64_t *ns)
         return false;
     if (take_char(&text, '.') && !take_fraction(&text, &c.ns))
         return false;
-    if (!take_offset(&text, &offset_s) || text.n > 0)
+    *out = c;
+    return take_offset(&text, offset_s) && text.n == 0;
+}
+
+bool date_parse_rfc3339(str text, int64_t *ns)
+{
+    struct civil c;
+    int64_t offset_s;
+    return parse_rfc3339(text, &c, &offset_s) && civil_to_ns(&c, offset_s, ns);
+}
+
+bool date_parse_rfc3339_s(str text, int64_t *s)
+{
+    struct civil c;
+    int64_t offset_s, value;
+    if (!parse_rfc3339(text, &c, &offset_s) || !civil_to_s(&c, offset_s, &value))
         return false;
-    return civil_to_ns(&c, offset_s, ns);
+    *s = value < DATE_S_MAX ? value : DATE_S_MAX;
+    return true;
 }
 
 /* Thu, 01 Jan 2026 00:00:00 GMT */

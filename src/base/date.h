@@ -11,6 +11,7 @@
 enum { DATE_RFC3339_BYTES = 30, DATE_HTTP_BYTES = 29 };
 #define DATE_YEAR_FIRST "1678"
 #define DATE_YEAR_LAST "2261"
+#define DATE_S_MAX INT64_C(9214646399) /* the last second of that year, since 1970 */
 /* What messages say is wanted. */
 #define DATE_WANTED                                                                                \
     "an instant such as 2026-01-01T00:00:00Z, of the years " DATE_YEAR_FIRST " to " DATE_YEAR_LAST
@@ -18,6 +19,8 @@ enum { DATE_RFC3339_BYTES = 30, DATE_HTTP_BYTES = 29 };
 /* "2026-01-01T00:00:00Z", up to 9 fraction digits kept, offsets "+01:00" taken. False: *ns
  * untouched. */
 MUST_CHECK bool date_parse_rfc3339(str text, int64_t *ns);
+/* The same in whole seconds since 1970, fractions cut; of later years up to 9999: DATE_S_MAX. */
+MUST_CHECK bool date_parse_rfc3339_s(str text, int64_t *s);
 /* All three HTTP forms (IMF-fixdate, RFC 850, asctime). */
 MUST_CHECK bool date_parse_http(str text, int64_t *ns);
 /* Either of the two, or whole seconds since 1970; what users of ?at= may write. */

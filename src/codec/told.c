@@ -1,6 +1,8 @@
 /* told.c - messages between servers: each kind is a row, its encode beside its decode. */
 #include "codec/told.h"
 
+#include "base/date.h"
+
 static const str states[TOLD_STATES] = { [TOLD_CURRENT] = STR_INIT("current"),
                                          [TOLD_DELETED] = STR_INIT("deleted"),
                                          [TOLD_SUPPRESSED] = STR_INIT("suppressed") };
@@ -65,7 +67,8 @@ static bool look_decode(str *rest, struct told *t)
     str word = str_split(rest, ' ');
     t->look.has_word = !str_eq(word, STR("-"));
     return (!t->look.has_word || str_to_u64(word, &t->look.word)) && take_rev(rest, &t->look.rev) &&
-           str_to_i64(str_split(rest, ' '), &t->look.touched) && t->look.touched >= 0;
+           str_to_i64(str_split(rest, ' '), &t->look.touched) && t->look.touched >= 0 &&
+           t->look.touched <= DATE_S_MAX;
 }
 
 /* ---- made ---- */
@@ -95,7 +98,7 @@ static void newest_encode(struct buf *out, const struct told *t)
 static bool newest_decode(str *rest, struct told *t)
 {
     return str_to_i64(str_split(rest, ' '), &t->newest.at_s) && t->newest.at_s > 0 &&
-           take_rev(rest, &t->newest.id) && t->newest.id != 0;
+           t->newest.at_s <= DATE_S_MAX && take_rev(rest, &t->newest.id) && t->newest.id != 0;
 }
 
 /* ---- all ---- */

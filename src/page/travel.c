@@ -1,6 +1,7 @@
 /* travel.c - a made render as bytes, and back. */
 #include "page/travel.h"
 
+#include "base/date.h"
 #include "page/content.h"
 #include "page/headers.h"
 
@@ -60,6 +61,11 @@ static bool take_text(str *rest, str *out)
     return take(rest, 4, &n) && take(rest, get_be32(n.p), out);
 }
 
+static bool is_instant(int64_t s)
+{
+    return s > 0 && s <= DATE_S_MAX;
+}
+
 /* No wiki says it of a page that is there, unless each of these is something. */
 static bool take_word(str *rest, unsigned flags, struct title_word *w)
 {
@@ -71,7 +77,8 @@ static bool take_word(str *rest, unsigned flags, struct title_word *w)
                               .rev = get_be64(bytes.p + 8),
                               .touched = (int64_t)get_be64(bytes.p + 16),
                               .said = (int64_t)get_be64(bytes.p + 24) };
-    return w->page_id > 0 && w->rev > 0 && w->rev <= PAGE_REV_MAX && w->touched > 0 && w->said > 0;
+    return w->page_id > 0 && w->rev > 0 && w->rev <= PAGE_REV_MAX && is_instant(w->touched) &&
+           is_instant(w->said);
 }
 
 /* "name: value\n" lines, as they are sent: nothing else may be in them, whoever wrote into

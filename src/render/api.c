@@ -57,8 +57,8 @@ int64_t api_number(const json_t *object, const char *key)
 
 int64_t api_instant_s(const json_t *object, const char *key)
 {
-    int64_t ns;
-    return date_parse_rfc3339(api_text(object, key), &ns) && ns > 0 ? ns / NS_PER_S : 0;
+    int64_t s;
+    return date_parse_rfc3339_s(api_text(object, key), &s) && s > 0 ? s : 0;
 }
 
 /* ---- the title ---- */

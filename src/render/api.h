@@ -45,7 +45,7 @@ MUST_CHECK enum render_why api_read(str json, json_t **root, const json_t **quer
 bool api_flag(const json_t *object, const char *key);
 str api_text(const json_t *object, const char *key); /* borrowed from object */
 int64_t api_number(const json_t *object, const char *key);
-int64_t api_instant_s(const json_t *object, const char *key); /* after 1970 */
+int64_t api_instant_s(const json_t *object, const char *key); /* 1970 to DATE_S_MAX */
 /* Of a query that asked for it too (WIKI_NEWEST_QUERY). */
 struct wiki_newest api_newest(const json_t *query);
 /* Are they one but for spaces? */

@@ -89,7 +89,7 @@ static int64_t retry_after(const struct fetch *f)
     str text = str_trim(http_call_header(&f->call, "retry-after"));
     int64_t s = 0, at;
     if (!str_to_i64(text, &s) && date_parse_http(text, &at))
-        s = (at - clock_wall(f->origin->clock).ns + NS_PER_S - 1) / NS_PER_S;
+        s = at / NS_PER_S - clock_wall(f->origin->clock).ns / NS_PER_S;
     if (s < 0)
         return 0;
     return s < FETCH_RETRY_AFTER_S_MAX ? s : FETCH_RETRY_AFTER_S_MAX;

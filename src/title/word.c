@@ -80,7 +80,7 @@ bool title_is_unsettled(const struct title_word *last, const struct page_render 
 {
     const struct title_under *m = &r->made;
     return m->said != 0 && !last->missing && m->touched >= last->touched &&
-           m->said < m->touched + settle_s;
+           m->said - m->touched < settle_s;
 }
 
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r)

@@ -291,6 +291,25 @@ def age_is_never_above_what_caches_are_allowed(binary):
 
 
 @scene
+def a_page_that_was_touched_in_a_far_year_is_checked_as_others(binary):
+    """By a clock that was wrong for a while, or an import: later than all that is an instant here."""
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        origin.touched['A'] = '2999-01-01T00:00:00Z'
+        with origin_server(binary, origin) as server:
+            get(server, 'A')
+            for _ in range(2):
+                server.clock(advance=TOO_OLD)
+                eq(said(get(server, 'A')), ('checked', 0))
+            why = server.json('POST', '/v1/admin.change.why', body={'domain': 'localhost', 'title': 'A'}).body
+            eq(why['word']['touched'], '2261-12-31T23:59:59.000Z')
+            eq(why['buckets'][0]['made_under']['touched'], '2261-12-31T23:59:59.000Z')
+            origin.page('A', (7, 'text'), (8, 'newer'))
+            server.clock(advance=TOO_OLD)
+            check(b'newer' in get(server, 'A').body, 'it is seen')
+
+
+@scene
 def words_that_are_trusted_for_ever_are_asked_for_once(binary):
     with Origin() as origin:
         origin.page('A', (7, 'text'))

@@ -17,11 +17,11 @@ void fresh_put_time(struct buf *b, int64_t ns)
     buf_printf(b, "\"%s\"", text);
 }
 
-/* The wiki's clock has whole seconds. */
-static void put_wiki_time(struct buf *b, const char *name, int64_t s)
+/* The wiki's clock has whole seconds, up to DATE_S_MAX. */
+static void put_wiki_time(struct buf *b, const char *before, int64_t s)
 {
-    buf_printf(b, ",\"%s\":", name);
-    fresh_put_time(b, s * NS_PER_S);
+    buf_put(b, str_of(before));
+    fresh_put_time(b, (s < DATE_S_MAX ? s : DATE_S_MAX) * NS_PER_S);
 }
 
 static void put_word(struct buf *b, const struct page_why *w)
@@ -34,8 +34,8 @@ static void put_word(struct buf *b, const struct page_why *w)
     buf_printf(b, "{\"missing\":%s,\"redirect\":%s,\"page_id\":%" PRIu64 ",\"rev\":%" PRIu64,
                w->word.missing ? "true" : "false", w->word.redirect ? "true" : "false",
                w->word.page_id, w->word.rev);
-    put_wiki_time(b, "touched", w->word.touched);
-    put_wiki_time(b, "said", w->word.said);
+    put_wiki_time(b, ",\"touched\":", w->word.touched);
+    put_wiki_time(b, ",\"said\":", w->word.said);
     buf_put(b, STR(",\"heard_at\":"));
     fresh_put_time(b, w->word.asked_at.ns);
     buf_put_c(b, '}');
@@ -165,9 +165,8 @@ static void put_bucket(struct buf *b, const struct page_why *w, const struct pag
         if (r->made.said == 0) {
             buf_put(b, STR("null"));
         } else {
-            buf_put(b, STR("{\"touched\":"));
-            fresh_put_time(b, r->made.touched * NS_PER_S);
-            put_wiki_time(b, "said", r->made.said);
+            put_wiki_time(b, "{\"touched\":", r->made.touched);
+            put_wiki_time(b, ",\"said\":", r->made.said);
             buf_put_c(b, '}');
         }
     }

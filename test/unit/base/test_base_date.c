@@ -190,6 +190,27 @@ static void random_instants_come_back_and_agree_with_timegm(void **state)
     }
 }
 
+static void later_years_are_the_last_second_of_all(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t s;
+    } rows[] = {
+        { "1970-01-01T00:00:00.999Z", 0 },          { "1969-12-31T23:59:59Z", -1 },
+        { "2261-12-31T23:59:58Z", DATE_S_MAX - 1 }, { "2261-12-31T23:59:59Z", DATE_S_MAX },
+        { "2262-01-01T00:00:00Z", DATE_S_MAX },     { "9999-12-31T23:59:60-23:59", DATE_S_MAX },
+    };
+    int64_t s = 7;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_true(date_parse_rfc3339_s(str_of(rows[i].text), &s));
+        assert_int_equal(s, rows[i].s);
+    }
+    assert_false(date_parse_rfc3339_s(STR("2999-02-29T00:00:00Z"), &s));
+    assert_false(date_parse_rfc3339_s(STR("2026-01-01"), &s));
+    assert_int_equal(s, DATE_S_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +219,7 @@ int main(void)
         cmocka_unit_test(all_three_http_forms_are_one_instant),
         cmocka_unit_test(other_http_dates_are_refused),
         cmocka_unit_test(any_takes_whole_seconds_too),
+        cmocka_unit_test(later_years_are_the_last_second_of_all),
         cmocka_unit_test(formats_cut_and_never_round),
         cmocka_unit_test(random_instants_come_back_and_agree_with_timegm),
     };

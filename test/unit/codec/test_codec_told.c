@@ -161,9 +161,11 @@ static void what_is_none_is_passed_over(void **state)
         "look n page d - 9223372036854775808 0 T",
         "look n page d - 0 -1 T",
         "look n page d - 0 9223372036854775808 T",
+        "look n page d - 0 9214646400 T", /* later than any instant */
         "look n page d - 0 0",
         "newest n page d 0 7 -",
         "newest n page d -1 7 -",
+        "newest n page d 9214646400 7 -",
         "newest n page d 1 0 -",
         "newest n page d 1 9223372036854775808 -",
         "newest n page d 1 7",

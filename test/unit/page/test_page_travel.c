@@ -3,6 +3,8 @@
  */
 #include "page/travel.h"
 
+#include "base/date.h"
+
 #include "../cmocka_all.h"
 
 static struct page_travel some_render(void)
@@ -84,6 +86,14 @@ static void a_word_that_no_wiki_says_is_refused(void **state)
           : i < 3  ? &t.word.rev
           : i == 3 ? (uint64_t *)&t.word.touched
                    : (uint64_t *)&t.word.said) = i == 1 ? UINT64_MAX : 0;
+        assert_int_equal(there_and_back(&t, &out, &b), ERR_CORRUPT);
+        buf_fini(&b);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        struct page_travel t = some_render();
+        t.has_word = true;
+        t.word = some_word;
+        *(i == 0 ? &t.word.touched : &t.word.said) = DATE_S_MAX + 1; /* later than any instant */
         assert_int_equal(there_and_back(&t, &out, &b), ERR_CORRUPT);
         buf_fini(&b);
     }

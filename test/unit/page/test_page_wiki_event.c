@@ -126,6 +126,11 @@ static void numbers_and_times_that_are_none_bind_nothing(void **state)
            "\"page_title\":\"A\"}",
            &e);
     assert_int_equal(e.titles[0].bound.touched, 0);
+    parsed(&a,
+           "{\"meta\":{\"stream\":\"mediawiki.page-delete\",\"dt\":\"2999-01-01T00:00:00Z\"},"
+           "\"page_title\":\"A\"}",
+           &e);
+    assert_int_equal(e.titles[0].bound.touched, 0);
     arena_fini(&a);
 }
 

@@ -4,9 +4,11 @@
 #include "sites.h"
 #include "words_said.h"
 
+#include "base/date.h"
 #include "render/api_words.h"
 #include "render/title_rules.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SAID_S = 1795698457, TOUCHED_S = 1795697842 }; /* of SAID_TITLES, and its Plain page */
@@ -175,6 +177,25 @@ static void half_a_word_is_none(void **state)
         if (state_of(halves[i], "A") != WORDS_TITLE_UNANSWERED)
             fail_msg("%s", halves[i]);
     assert_int_equal(state_of(PAGES(PAGE("A", THERE)), "A"), WORDS_TITLE_THERE);
+}
+
+/* By a clock that was wrong for a while, or an import. */
+static void an_instant_that_is_too_late_is_the_latest_there_is(void **state)
+{
+    (void)state;
+    static const char *const far[] = { "2262-01-01T00:00:00Z", "2262-04-11T23:47:17Z",
+                                       "2999-01-01T00:00:00Z", "9999-12-31T23:59:60Z" };
+    for (size_t i = 0; i < COUNT_OF(far); i++) {
+        char json[256];
+        struct words_title t = { .title = STR("A") };
+        (void)snprintf(json, sizeof json,
+                       PAGES(PAGE("A", ",\"pageid\":5,\"lastrevid\":9,\"touched\":\"%s\"")),
+                       far[i]); /* fits */
+        struct words w = { .titles = &t, .titles_count = 1 };
+        assert_int_equal(parse(json, NULL, &w), RENDER_FINE);
+        assert_int_equal(t.state, WORDS_TITLE_THERE);
+        assert_int_equal(t.touched_s, DATE_S_MAX);
+    }
 }
 
 /* ---- revisions ---- */
@@ -405,6 +426,7 @@ int main(void)
         cmocka_unit_test(a_users_gender_makes_no_other_title),
         cmocka_unit_test(what_is_said_twice_or_not_at_all_is_no_word),
         cmocka_unit_test(half_a_word_is_none),
+        cmocka_unit_test(an_instant_that_is_too_late_is_the_latest_there_is),
         cmocka_unit_test(each_revision_takes_its_own_word),
         cmocka_unit_test(a_reply_that_does_not_say_what_is_hidden_is_no_word),
         cmocka_unit_test(what_an_account_may_see_is_hidden_all_the_same),

@@ -334,6 +334,8 @@ static const struct told {
     { "425", WORDS(.head = "425 Early\r\nRetry-After: 3\r\n"), RENDER_BUSY, 1, 3 },
     { "429", WORDS(.head = "429 Many\r\nRetry-After: 70\r\n"), RENDER_BUSY, 1, 70 },
     { "503", WORDS(.head = "503 Off\r\nRetry-After: 600\r\n"), RENDER_BUSY, 1, 600 },
+    { "until long ago", WORDS(.head = "503 Off\r\nRetry-After: Mon, 01 Jan 1680 00:00:00 GMT\r\n"),
+      RENDER_BUSY, 1, 0 },
     { "lagging",
       WORDS(.head = "200 OK\r\nRetry-After: 5\r\nX-Database-Lag: 7\r\n", .body = SAID_MAXLAG),
       RENDER_BUSY, 1, 5 },

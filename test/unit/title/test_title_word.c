@@ -212,9 +212,20 @@ static void what_is_later_cannot_have_been_there_before(void **state)
             fail_msg("row %zu", i);
 }
 
+/* An older release took such from whoever wrote into Redis. */
+static void a_touch_at_the_end_of_time_is_unsettled(void **state)
+{
+    (void)state;
+    struct title_word w = base;
+    w.touched = INT64_MAX;
+    const struct page_render r = { .made = { .touched = INT64_MAX, .said = 1 } };
+    assert_int_equal(title_dated(&w, &r), DATED_UNSETTLED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_touch_at_the_end_of_time_is_unsettled),
         cmocka_unit_test(the_first_word_is_news),
         cmocka_unit_test(what_is_said_again_is_the_same),
         cmocka_unit_test(each_part_of_a_word_is_news),
