@@ -316,10 +316,15 @@ enum cli_exit verb_fresh_sweep(struct cli_call *call)
 
 enum cli_exit verb_fresh_redo(struct cli_call *call)
 {
-    const char *domain = cli_value(call, "domain");
+    const char *named = cli_value(call, "domain");
+    const char *domain = call->operands_count > 0 ? call->operands[0] : named;
     struct client c;
     if (domain == NULL)
-        return cli_fail(call, CLI_USAGE, "fresh redo: name the domain with --domain");
+        return cli_fail(call, CLI_USAGE,
+                        "fresh redo: name the domain: palimpsest fresh redo DOMAIN");
+    if (named != NULL && call->operands_count > 0)
+        return cli_fail(call, CLI_USAGE,
+                        "fresh redo: name the domain once, behind redo or with --domain");
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;

@@ -221,7 +221,7 @@ const struct cli_option fresh_sweep_options[] = {
     OPTIONS_END,
 };
 const struct cli_option fresh_redo_options[] = {
-    { "domain", 0, "NAME", "Domain whose renders they are; must be given" },
+    { "domain", 0, "NAME", "The same as DOMAIN" },
     OPTIONS_ADMIN,
     OPTIONS_END,
 };

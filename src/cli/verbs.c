@@ -478,7 +478,7 @@ const struct cli_verb cli_verbs[] = {
       .operands_max = 2,
       .run = verb_fresh_why },
     { .name = "fresh redo",
-      .usage = "--domain NAME",
+      .usage = "DOMAIN",
       .summary = "have all pages of a domain rendered anew, each by its next reader",
       .prose = "All that the server rendered of the domain before now counts as too old, also "
                "after a restart: its next reader "
@@ -486,6 +486,7 @@ const struct cli_verb cli_verbs[] = {
                "For what the wiki tells nobody of: its configuration, messages "
                "of its interface.",
       .options = fresh_redo_options,
+      .operands_max = 1,
       .run = verb_fresh_redo },
     { .name = "list get",
       .usage = "LIST DISPLAY [POSITION]",

@@ -103,8 +103,14 @@ def what_is_told_to_be_redone_is_made_anew_once(binary):
         check(b'after' in get(server, 'B').body, 'also after a kill')
         check(b'after' in get(server, 'A').body, 'it was')
         eq(origin.count('render'), 4)
-        domain, = Client(binary, server).json('fresh', 'ls')    # the server listens elsewhere now
+        client = Client(binary, server)     # the server listens elsewhere now
+        domain, = client.json('fresh', 'ls')
         check(domain['redo_before'] > '2026-01-01', domain)
+        server.clock(advance='1s')
+        check('is made anew by its next readers' in client.ok('fresh', 'redo', 'localhost'), 'named as in the other verbs')
+        check(client.json('fresh', 'ls')[0]['redo_before'] > domain['redo_before'], 'told once more')
+        get(server, 'A')
+        eq(origin.count('render'), 5)
 
 
 @scene
@@ -132,13 +138,16 @@ def what_cannot_be_asked_is_refused(binary):
     with Origin() as origin, origin_server(binary, origin, '--domain', 'plain.test') as server:
         client = Client(binary, server)
         for args in (('sweep',), ('redo',), ('check', 'A'), ('why', 'A')):
-            name = ('--domain', 'other.test') if args[0] == 'redo' else ('other.test',)
-            _refused(client, 'fresh', args[0], *name, *args[1:], code=5, says='not configured')
-        for args in (('sweep', 'plain.test'), ('redo', '--domain', 'plain.test'), ('check', 'plain.test', 'A')):
+            _refused(client, 'fresh', args[0], 'other.test', *args[1:], code=5, says='not configured')
+        _refused(client, 'fresh', 'redo', '--domain', 'other.test', code=5, says='not configured')
+        for args in (('sweep', 'plain.test'), ('redo', 'plain.test'), ('redo', '--domain', 'plain.test'),
+                     ('check', 'plain.test', 'A')):
             _refused(client, 'fresh', *args, code=6, says='nobody can be asked')
         doc, = client.json('fresh', 'why', 'plain.test', 'A')
         eq((doc['asks'], doc['buckets'][0]['reader']), (None, '404: nothing is stored'))
-        _refused(client, 'fresh', 'redo', code=2, says='--domain')
+        _refused(client, 'fresh', 'redo', code=2, says='name the domain')
+        _refused(client, 'fresh', 'redo', 'localhost', '--domain', 'localhost', code=2, says='name the domain once')
+        _refused(client, 'fresh', 'redo', 'localhost', 'plain.test', code=2, says='')
         _refused(client, 'fresh', 'check', 'localhost', '[', code=6, says='')
         for body in (b'', b'{', b'[]', b'{"domain": 1}', b'{"domain": "localhost"}', b'{"domain":"localhost","title":"A","x":1}'):
             got = server.request('POST', '/v1/admin.change.why', {'Content-Type': 'application/json'}, body)
