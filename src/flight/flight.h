@@ -160,8 +160,8 @@ struct flight_maker {
 uint64_t flight_fence(const struct flight *f);
 /* The token of that lease, which is the version of its value; empty: made without. */
 str flight_version(const struct flight *f);
-/* Inside accept, before flight_finish: what came is of no use here. The value is made here after
- * all, as without Redis: no fence, no version, FLIGHT_DEGRADED. */
+/* Inside accept or later on the loop, before flight_finish: what came is of no use here. The value
+ * is made here after all, as without Redis: no fence, no version, FLIGHT_DEGRADED. */
 void flight_alone(struct flight *f);
 /* For calls of its maker, from start until flight_finish: a holder, which is IN until somebody has
  * let it rest. NULL: they enter by themselves. */

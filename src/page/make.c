@@ -24,7 +24,6 @@
 #include "page/old.h"
 #include "page/remake.h"
 #include "page/tell.h"
-#include "page/travel.h"
 #include "page/trusted.h"
 #include "render/title_rules.h"
 
@@ -160,8 +159,7 @@ void make_fail(struct make *m, err why, const char *note)
 
 static void ask_start(struct make *m);
 
-/* Nothing of use has come from elsewhere. Loop; m may be gone afterwards. */
-static void make_here(struct make *m)
+void make_here(struct make *m)
 {
     if ((m->flags & MAKE_TAKE) == 0) {
         ask_start(m);
@@ -288,15 +286,7 @@ static store_time fence_of(const struct make *m)
                                                      : STORE_TIME_ZERO;
 }
 
-/* When what arrives was asked for, at the latest: their clock may be ahead, but Redis has it since
- * ask.began. */
-static store_time arrived_said_at(const struct make *m, struct tid tid)
-{
-    return store_time_min(tid_time(tid), m->ask.began);
-}
-
-/* Compresses and submits. Pool. */
-static void make_put(struct make *m)
+void make_put(struct make *m)
 {
     uint64_t rev = m->ask.request.meta.rev;
     bool newest = m->target.has_rev ? render_is_latest(&m->ask.request.meta) : true;
@@ -316,7 +306,7 @@ static void make_put(struct make *m)
                                 .random = entropy_u64(),
                                 .fill = fill_contents,
                                 .behind = newest ? 0 : rev + 1,
-                                .said_at = arrived ? arrived_said_at(m, m->tid) : m->ask.began,
+                                .said_at = arrived ? make_arrived_said_at(m, m->tid) : m->ask.began,
                                 .heeds = true,
                                 .word = m->ask.has_word ? &m->ask.word : NULL,
                                 .revised = meta->rev == meta->last_rev ? meta->revised_s : 0,
@@ -328,11 +318,6 @@ static void make_put(struct make *m)
     if (why == ERR_BAD || why == ERR_LIMIT)
         why = ERR_CORRUPT; /* the origin gave what cannot be kept */
     store_call_end(&m->put.call, why);
-}
-
-static void put_run(struct task *t)
-{
-    make_put(CONTAINER_OF(t, struct make, task));
 }
 
 /* ---- asking ---- */
@@ -412,7 +397,7 @@ static bool must_look(const struct make *m)
 /* ---- the flight's calls, on the loop ---- */
 
 /* It may have run before, under a lease that was lost. */
-static void make_begin(struct make *m, struct flight *f)
+void make_begin(struct make *m, struct flight *f)
 {
     INVARIANT(m->value == NULL);
     m->flight = f;
@@ -444,68 +429,7 @@ static void make_cancel(struct flight *f, void *ctx)
     page_ask_cancel(&m->ask);
 }
 
-/* ---- to and from other servers ---- */
-
-static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
-{
-    const struct make *m = ctx;
-    const struct page_made *value = page_made_of((struct flight_value *)(uintptr_t)v);
-    if (value->found || value->moved_to != NULL) /* it was not made now: who lacks it makes it */
-        return ERR_LIMIT;
-    const struct render_request *r = &m->ask.request;
-    struct page_travel t = { .name = value->name,
-                             .latest = m->put.behind == 0,
-                             .has_word = m->ask.has_word && !m->ask.word.missing,
-                             .word = m->ask.word,
-                             .redirect_to = r->redirect_to,
-                             .redirect_fragment = r->redirect_fragment };
-    for (; t.contents_count < r->contents_count; t.contents_count++)
-        t.contents[t.contents_count] = r->contents[t.contents_count];
-    page_travel_put(out, &t);
-    return buf_status(out);
-}
-
-/* Not from a time to come, nor from before the wiki denied it. */
-static bool arrived_in_time(const struct make *m, const struct page_travel *t)
-{
-    store_time last = store_time_add(m->ask.began, PAGE_TID_AHEAD_NS);
-    return !store_time_before(last, tid_time(t->name.tid)) &&
-           page_denied_since(m->service, &m->target, t->name.rev, arrived_said_at(m, t->name.tid))
-                   .why == RENDER_FINE;
-}
-
-/* Where the wiki is asked for its words, a render without one would never be found too old. */
-static bool wants_word(const struct make *m)
-{
-    return m->service->trust != NULL && origin_has_api(m->target.domain->origin);
-}
-
-static void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
-{
-    struct make *m = ctx;
-    struct page_travel t;
-    make_begin(m, f);
-    m->ask.began.ns = clock_store(m->service->clock).ns - a->age_ms * NS_PER_MS;
-    str bytes = arena_copy(&m->arena, a->bytes);
-    bool fine = bytes.p != NULL && page_travel_get(bytes, &t) == ERR_OK && arrived_in_time(m, &t);
-    if (!fine || (wants_word(m) && !t.has_word)) { /* another version's, or no render at all */
-        make_here(m);
-        return;
-    }
-    m->ask.has_word = t.has_word;
-    m->ask.word = t.word;
-    m->ask.request = (struct render_request){ .meta = { .rev = t.name.rev,
-                                                        .last_rev = t.latest ? t.name.rev : 0 },
-                                              .redirect_to = t.redirect_to,
-                                              .redirect_fragment = t.redirect_fragment };
-    for (; m->ask.request.contents_count < t.contents_count; m->ask.request.contents_count++)
-        m->ask.request.contents[m->ask.request.contents_count] =
-            t.contents[m->ask.request.contents_count];
-    m->flags |= MAKE_ARRIVED;
-    m->tid = t.name.tid;
-    m->task.run = put_run;
-    home_post(loop_pool(m->service->loop), &m->task);
-}
+/* ---- joining ---- */
 
 void page_make_share_id(const struct page_target *t, uint64_t rev,
                         unsigned char out[FLIGHT_ID_BYTES])
@@ -516,8 +440,6 @@ void page_make_share_id(const struct page_target *t, uint64_t rev,
                     t->title };
     flight_share_id(parts, COUNT_OF(parts), out);
 }
-
-/* ---- joining ---- */
 
 static struct make *make_new(const struct page_service *s, const struct page_wish *wish)
 {

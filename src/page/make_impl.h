@@ -1,4 +1,4 @@
-/* make_impl.h - the maker of one flight. Private to make.c and make_late.c. */
+/* make_impl.h - the maker of one flight. Private to make*.c. */
 #ifndef PAGE_MAKE_IMPL_H
 #define PAGE_MAKE_IMPL_H
 
@@ -26,6 +26,7 @@ struct make {
     struct page_seen seen;
     unsigned flags;
     bool canceled;
+    str arrived;           /* bytes of another server, in the arena; STR_NONE: it is full */
     struct tid tid;        /* of what arrived */
     struct page_name name; /* TOLD */
     unsigned tries;
@@ -46,6 +47,19 @@ void make_finish(struct make *m);
 void make_fail(struct make *m, err why, const char *note);
 /* Something came in between: once more, of what is there now. As make_finish. */
 void make_again(struct make *m);
+/* Nothing of use has come from elsewhere. As make_finish. */
+void make_here(struct make *m);
+/* It may have run before, under a lease that was lost. Loop. */
+void make_begin(struct make *m, struct flight *f);
+/* Compresses and submits. Pool. */
+void make_put(struct make *m);
+
+/* make_travel.c: of the flight's share, on the loop. */
+err make_encode(const struct flight_value *v, struct buf *out, void *ctx);
+void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx);
+/* When what arrived under this tid was asked for, at the latest: their clock may be ahead, but
+ * Redis has it since ask.began. */
+store_time make_arrived_said_at(const struct make *m, struct tid tid);
 
 /* make_late.c */
 /* Once it is stored. False: it did not. Else it is hidden in the store as the wiki says, and nobody

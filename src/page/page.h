@@ -10,7 +10,7 @@
  *   wiki.h, wiki_get.h  what it alone knows  tell.h   purges and marks, to and from other servers
  *   check.h  the wiki is asked for words     sweep.h  about all that is stored
  *   redo.h  all of a domain is made anew, by and by
- *   hop.h    what another server has
+ *   hop.h    what another server has          sealed.h  what it leaves in Redis
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
  *   listing.h  renders of a title, titles of a domain   changes.h  did a title change since?
  *   trust.h, check.h, trusted.h  how old the wiki's word is, and asking for it

@@ -6,8 +6,9 @@
  * Every text is its length as u32 and its bytes, big-endian. Version 1 has no word. In version 2
  * the word is what the wiki said of the page just before: page id u64, newest revision u64, touched
  * and said i64. Without it nobody could tell later that the page was touched since. The release
- * before knows version 1 alone, and makes its own instead. The HTML is the origin's: who stores it
- * puts the tid into its head. A preview has its wikitext with it. Pure. Thread: any. */
+ * before knows version 1 alone, and makes its own instead. Version 3 is sealed.h's. The HTML is the
+ * origin's: who stores it puts the tid into its head. A preview has its wikitext with it. Pure.
+ * Thread: any. */
 #ifndef PAGE_TRAVEL_H
 #define PAGE_TRAVEL_H
 

@@ -6,6 +6,7 @@
  */
 #include "peer/peer.h"
 
+#include "base/buf.h"
 #include "base/check.h"
 #include "base/metrics.h"
 #include "codec/sha256.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 
 #define PEERS_MAGIC 0x9ee59ee5u
-enum peer_metric { PEER_ASKED, PEER_FOUND, PEER_GIVEN, PEER_METRICS };
+enum peer_metric { PEER_ASKED, PEER_FOUND, PEER_GIVEN, PEER_REFUSED, PEER_METRICS };
 
 struct peers {
     uint32_t magic;
@@ -69,7 +70,7 @@ bool peer_is_address(str url)
 struct peers *peers_new(const struct peers_opts *opts)
 {
     static const enum metric_id ids[PEER_METRICS] = { METRIC_PEERS_ASKED, METRIC_PEERS_FOUND,
-                                                      METRIC_PEERS_GIVEN };
+                                                      METRIC_PEERS_GIVEN, METRIC_PEERS_REFUSED };
     struct peers *p = calloc(1, sizeof *p);
     INVARIANT(p != NULL);
     INVARIANT(opts->secret.n >= PEER_SECRET_BYTES_MIN);
@@ -125,19 +126,25 @@ void peer_seal(const struct peers *p, str question_seal, int status, str body,
 
 static const char asked_at[] = "&asked_at="; /* ends a question */
 
-static int64_t now_s(const struct peers *p)
+int64_t peer_now_s(const struct peers *p)
 {
     return clock_wall(p->opts.clock).ns / NS_PER_S;
 }
 
-static bool is_of_now(const struct peers *p, str question)
+static bool is_of_now(const struct peers *p, int64_t at)
 {
-    int64_t at, now = now_s(p);
+    int64_t now = peer_now_s(p);
+    return at > now - PEER_QUESTION_S && at < now + PEER_QUESTION_S;
+}
+
+static bool was_asked_now(const struct peers *p, str question)
+{
+    int64_t at;
     str last = question;
     for (size_t i = str_find_str(last, str_of(asked_at)); i < last.n;
          i = str_find_str(last, str_of(asked_at)))
         last = str_skip(last, i + sizeof asked_at - 1);
-    return str_to_i64(last, &at) && at > now - PEER_QUESTION_S && at < now + PEER_QUESTION_S;
+    return str_to_i64(last, &at) && is_of_now(p, at);
 }
 
 bool peer_is_sealed(const struct peers *p, str question, str given)
@@ -145,10 +152,42 @@ bool peer_is_sealed(const struct peers *p, str question, str given)
     MAGIC_CHECK(p, PEERS_MAGIC);
     char ours[PEER_SEAL_BYTES + 1];
     seal_question(p, question, ours);
-    bool fine = sha256_keyed_eq(ours, given) && is_of_now(p, question);
+    bool fine = sha256_keyed_eq(ours, given) && was_asked_now(p, question);
     if (fine)
         count(p, PEER_GIVEN);
     return fine;
+}
+
+void peer_value_seal(const struct peers *p, const struct peer_value *v,
+                     char out[PEER_SEAL_BYTES + 1])
+{
+    MAGIC_CHECK(p, PEERS_MAGIC);
+    INVARIANT(v->of_count <= PEER_PARTS_MAX);
+    char lengths[PEER_PARTS_MAX][4], at[8];
+    str parts[2 * PEER_PARTS_MAX + 3] = { STR("leave\n") };
+    unsigned n = 1;
+    for (unsigned i = 0; i < v->of_count; i++) {
+        put_be32(lengths[i], (uint32_t)v->of[i].n);
+        parts[n++] = (str){ .p = lengths[i], .n = sizeof lengths[i] };
+        parts[n++] = v->of[i];
+    }
+    put_be64(at, (uint64_t)v->sealed_s);
+    parts[n++] = (str){ .p = at, .n = sizeof at };
+    parts[n++] = v->bytes;
+    seal(p, parts, n, out);
+}
+
+bool peer_value_is_sealed(const struct peers *p, int64_t sealed_s,
+                          const char ours[PEER_SEAL_BYTES + 1], str given)
+{
+    MAGIC_CHECK(p, PEERS_MAGIC);
+    return sha256_keyed_eq(ours, given) && is_of_now(p, sealed_s);
+}
+
+void peer_refused(const struct peers *p)
+{
+    MAGIC_CHECK(p, PEERS_MAGIC);
+    count(p, PEER_REFUSED);
 }
 
 /* ---- notes ---- */
@@ -227,7 +266,7 @@ static void call_start(struct peer_work *w, str address)
     mono soon = mono_add_ms(clock_mono(p->opts.clock), PEER_MS);
     str question =
         arena_printf(a->arena, "%.*s&nonce=%016" PRIx64 "%016" PRIx64 "%s%" PRId64,
-                     STR_ARG(a->question), entropy_u64(), entropy_u64(), asked_at, now_s(p));
+                     STR_ARG(a->question), entropy_u64(), entropy_u64(), asked_at, peer_now_s(p));
     str url = arena_printf(a->arena, "%.*s%.*s", STR_ARG(address), STR_ARG(question));
     if (question.p == NULL || url.p == NULL) {
         fail(w, ERR_LIMIT);

@@ -1,5 +1,5 @@
 /* peer.h - servers that share a Redis ask each other for what one of them has: one question, over
- * HTTP, never passed on.
+ * HTTP, never passed on. And seals for what one of them leaves in Redis for the others.
  *
  * Model. Who has something notes in Redis, under its id (flight_share_id), the address where the
  * other servers ask it. Who lacks the thing looks for the note, and asks at that address.
@@ -86,5 +86,23 @@ MUST_CHECK bool peer_is_sealed(const struct peers *p, str question, str seal);
 /* For an answer to what was sealed so. */
 void peer_seal(const struct peers *p, str question_seal, int status, str body,
                char out[PEER_SEAL_BYTES + 1]);
+
+/* What a server leaves where others may write, too. of: what it is, so that it is taken for nothing
+ * else; at most PEER_PARTS_MAX, each counted with its length. */
+enum { PEER_PARTS_MAX = 8 };
+struct peer_value {
+    const str *of;
+    unsigned of_count;
+    int64_t sealed_s; /* peer_now_s of who seals it */
+    str bytes;
+};
+int64_t peer_now_s(const struct peers *p);
+void peer_value_seal(const struct peers *p, const struct peer_value *v,
+                     char out[PEER_SEAL_BYTES + 1]);
+/* ours: the seal that it should have. Is given that, and of now? */
+MUST_CHECK bool peer_value_is_sealed(const struct peers *p, int64_t sealed_s,
+                                     const char ours[PEER_SEAL_BYTES + 1], str given);
+/* It was not, or had none: to be counted. */
+void peer_refused(const struct peers *p);
 
 #endif

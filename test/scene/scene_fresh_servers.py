@@ -438,6 +438,59 @@ def only_servers_that_share_the_secret_are_answered(binary):
             eq(alone.servers[0].request('GET', ask).status, 404, 'without a secret there is no such route')
 
 
+def record_of(c, server, path):
+    """A server makes what is there under this path: the record in Redis, and the bytes of the render in it."""
+    before = set(c.redis.records())
+    get(server, path)
+    keys = set(c.redis.records()) - before
+    eq(len(keys), 1)
+    key = keys.pop()
+    return key, c.redis('HGET', key, 'val')
+
+
+SEAL_BYTES = 1 + 8 + 64
+
+
+@scene
+def a_render_that_no_server_put_into_redis_is_not_served(binary):
+    with fleet(binary) as (origin, c):
+        a, b = c.servers
+        for n, title in enumerate('CDEFG'):
+            origin.page(title, (10 + n, 'of old'), (20 + n, 'genuine'))
+        _, fine = record_of(c, a, 'C')
+        forged = [record_of(c, a, title) for title in 'DEF']
+        (d, of_d), (e, of_e), (f, _) = forged
+        g, _ = record_of(c, a, 'G/14')
+        _, of_g2 = record_of(c, a, 'G/24')
+        c.redis('HSET', d, 'val', of_d.replace(b'genuine', b'written'))
+        c.redis('HSET', e, 'val', of_e.replace(b'genuine', b'written')[SEAL_BYTES if of_e[0] == 3 else 0:])
+        c.redis('HSET', f, 'val', fine)
+        c.redis('HSET', g, 'val', of_g2)
+        renders = origin.count('render')
+        eq(tag_of(get(b, 'C')), tag_of(get(a, 'C')), 'what is sealed is taken')
+        eq(origin.count('render'), renders)
+        for path, text in (('D', b'genuine'), ('E', b'genuine'), ('F', b'genuine'), ('G/14', b'of old')):
+            answer = get(b, path)
+            check(text in answer.body and b'written' not in answer.body, f'{path}: {answer.body}')
+            check(tag_of(answer) != tag_of(get(a, path)), f'{path}: made by each')
+        eq(origin.count('render'), renders + 4)
+        eq((c.metric(0, 'peers_refused_total'), c.metric(1, 'peers_refused_total')), (0, 4))
+
+
+@scene
+def servers_with_a_secret_and_without_make_their_own(binary):
+    """As while one after the other is given the secret, or the release that seals."""
+    with fleet(binary) as (origin, c), Server(binary, *c.args) as plain:
+        wait_until(lambda: b'palimpsest_redis_up 1' in plain.request('GET', '/metrics').body, 'it has Redis')
+        get(c.servers[0])
+        eq(rev_of(get(plain)), 2)
+        get(plain, 'B')
+        for server in c.servers:
+            eq(rev_of(get(server, 'B')), 5)
+        eq(origin.count('render'), 5)
+        eq(c.metric(0, 'peers_refused_total'), 1)
+
+
 def noted(c):
     """Redis knows who has A's render; there is one note."""
     keys = c.redis('KEYS', 'pal:x:*')
