@@ -233,6 +233,14 @@ static const char offer[] =
     "if touch > 0 then pin(ARGV[10], num(ARGV[11]), math.max(touch, stale), num(ARGV[7])) end\n"
     "return 1\n";
 
+static const char note[] = "local text, ttl = redis.call('GET', KEYS[1]), tonumber(ARGV[2])\n"
+                           "if text and text ~= ARGV[1] then\n"
+                           "  local left = redis.pcall('PTTL', KEYS[1])\n"
+                           "  if type(left) == 'table' or left * 2 >= ttl then return 0 end\n"
+                           "end\n"
+                           "redis.call('PSETEX', KEYS[1], ARGV[2], ARGV[1])\n"
+                           "return 1\n";
+
 const struct redis_script share_scripts[SHARE_SCRIPTS] = {
     [SHARE_JOIN] = { "join", { common, pins, join } },
     [SHARE_PUT] = { "put", { common, pins, put } },
@@ -240,4 +248,5 @@ const struct redis_script share_scripts[SHARE_SCRIPTS] = {
     [SHARE_ABORT] = { "abort", { common, abort_ } },
     [SHARE_DROP] = { "drop", { common, pins, drop } },
     [SHARE_OFFER] = { "offer", { common, pins, offer } },
+    [SHARE_NOTE] = { "note", { note } },
 };

@@ -1,4 +1,4 @@
-/* share_scripts.h - the record of a flight in Redis, and the five scripts that alone change it.
+/* share_scripts.h - the record of a flight in Redis, and the scripts that alone change it.
  * Private.
  *
  * Key pal:f:{ID}: ID is 32 hex digits, the first 128 bits of SHA-256 over the length-prefixed parts
@@ -54,7 +54,10 @@
  *   DROP   id gen_ms -> fence
  *   OFFER  ver fresh_ms stale_ms age_ms kind value gen_ms touch versions_max index pins_max
  *       -> 1 | 0   a value of before: in place of none, of one that is not believed or of an older
- *          one, unless a lease was given or a drop came after it was made */
+ *          one, unless a lease was given or a drop came after it was made
+ * And for a note, whose key is pal:x:{ID}:
+ *   NOTE   text ttl_ms -> 1 | 0   in place of none, of the same, or of one that has less than half
+ *          of that time left. A user of Redis who may not know what is left leaves it */
 enum share_script {
     SHARE_JOIN,
     SHARE_PUT,
@@ -62,6 +65,7 @@ enum share_script {
     SHARE_ABORT,
     SHARE_DROP,
     SHARE_OFFER,
+    SHARE_NOTE,
     SHARE_SCRIPTS
 };
 extern const struct redis_script share_scripts[SHARE_SCRIPTS];

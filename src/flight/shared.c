@@ -161,6 +161,14 @@ static err send_note(struct order *o)
     return redis_command(o->shared->redis, args, COUNT_OF(args), order_done, o);
 }
 
+static err send_note_again(struct order *o)
+{
+    char key[SHARE_KEY_BYTES + 1], ttl[24];
+    int n = snprintf(ttl, sizeof ttl, "%lld", (long long)o->ttl_ms);
+    str args[] = { note_key(o, key), order_text(o), { .p = ttl, .n = (size_t)n } };
+    return redis_run(o->shared->redis, SHARE_NOTE, args, COUNT_OF(args), order_done, o);
+}
+
 static err send_noted(struct order *o)
 {
     char key[SHARE_KEY_BYTES + 1];
@@ -209,7 +217,7 @@ void flight_shared_note(struct flight_shared *s, const struct flight_note *note)
     MAGIC_CHECK(s, SHARED_MAGIC);
     INVARIANT(note->text.n <= FLIGHT_NOTE_BYTES_MAX);
     INVARIANT(note->ttl_ms > 0);
-    struct order *o = order_new(s, send_note, note->text);
+    struct order *o = order_new(s, note->yields ? send_note_again : send_note, note->text);
     share_id_text(note->id, o->id);
     o->ttl_ms = note->ttl_ms;
     o->done = note->done;

@@ -75,6 +75,7 @@ struct flight_note {
     const unsigned char *id;
     str text;
     int64_t ttl_ms;
+    bool yields; /* to another text with at least half of that left */
     void (*done)(void *ctx, err why);
     void *ctx;
 };

@@ -58,6 +58,7 @@ void get_go(struct page_get *g, enum page_get_state to)
         INVARIANT((states[g->state].next & BIT(to)) != 0);
         g->state = to;
         if (to == STEP_END) {
+            g->renews_at = get_renew(g);
             get_over(g);
             return;
         }
@@ -107,6 +108,7 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
                                                   g->target.settings->opts->policy.grace_ttl_ns));
     *until = store_time_min(*until, get_old_at(g));
     *until = store_time_min(*until, get_settles_at(g)); /* a reader is to have it made once more */
+    *until = store_time_min(*until, g->renews_at);
     if (g->read.which.select != SELECT_LATEST)
         *until = store_time_min(*until, g->read.lasts_until);
     return true;

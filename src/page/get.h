@@ -145,6 +145,7 @@ struct page_get {
     void *shaped;
     struct page_made *made; /* NULL: nothing was, or it is read by another name since */
     unsigned hops;          /* redirects followed */
+    store_time renews_at;   /* when a read of it is to be told to the other servers; NEVER: not */
     err why;
     struct err_note note;
     struct page_trace trace;
@@ -178,8 +179,8 @@ MUST_CHECK bool page_get_leave(struct page_get *g);
 bool page_title_sends_on(struct page_title_seen seen, unsigned flags);
 /* Will what is answered to this do for later readers, who ask alike, without a look into the store,
  * as long as the title does not change? Then until *until: while the render is not due, in the
- * state it is counted in, and for one that is named while a read of it needs no longer life. Once
- * it is done. Pure. */
+ * state it is counted in, until the other servers are to be told of it again, and for one that is
+ * named while a read of it needs no longer life. Once it is done. Pure. */
 MUST_CHECK bool page_get_lasts(const struct page_get *g, store_time *until);
 /* Would this, once it is done, answer all who asked the same of the same flight? */
 bool page_get_may_be_shape(const struct page_get *g);

@@ -121,3 +121,17 @@ bool get_note(struct page_get *g)
                                                               .done = noted,
                                                               .ctx = g });
 }
+
+store_time get_renew(const struct page_get *g)
+{
+    const struct page_render *r = &g->read.render;
+    bool given = g->outcome == GOT_CONTENT || g->outcome == GOT_PART || g->outcome == GOT_SAME ||
+                 g->outcome == GOT_REDIRECT;
+    if (!given || (g->flags & GET_OWN) != 0 || g->service->peers == NULL ||
+        r->made.said == 0) /* no wiki made it: it stays here */
+        return STORE_TIME_NEVER;
+    return page_hop_renew(g->service, &(struct page_hop_note){ .domain = g->target.domain,
+                                                               .bucket = g->target.settings->opts,
+                                                               .title = g->target.title,
+                                                               .name = r->name });
+}

@@ -50,6 +50,8 @@ enum page_get_state get_hop_enter(struct page_get *g);
 /* It is kept here for an editor, whose next request may come to another server: the read goes on
  * when the others can find it. False: they are not told. */
 MUST_CHECK bool get_note(struct page_get *g);
+/* Who reads it now may save it later, at another server: it is told again in time. When next. */
+store_time get_renew(const struct page_get *g);
 
 /* get_miss.c */
 /* What is not there, or too old: settle the title, make, or end. */

@@ -6,10 +6,12 @@
 #include "loop/loop.h"
 #include "page/etag.h"
 #include "page/headers.h"
+#include "page/noted.h"
 
 #include <inttypes.h>
 
 enum { HOP_HEADS_BYTES_MAX = 1 << 16 }; /* of a render, beside its contents */
+#define RENEW_LATER_NS (60 * NS_PER_S)  /* while Redis is away */
 
 /* ---- notes ---- */
 
@@ -21,16 +23,52 @@ static void note_id(const struct page_domain *d, str title, struct page_name nam
     flight_share_id(parts, COUNT_OF(parts), out);
 }
 
+/* 0: it is not noted. */
+static int64_t note_ms(const struct page_service *s, const struct page_hop_note *n)
+{
+    int64_t ttl_ms = n->bucket->policy.stash_ttl_ns / NS_PER_MS;
+    if (s->peers == NULL || !page_contents_travel(n->domain))
+        return 0;
+    return ttl_ms < PEER_NOTE_MS_MAX ? ttl_ms : PEER_NOTE_MS_MAX;
+}
+
+static bool note_is_due(const struct page_service *s, const struct page_hop_note *n, int64_t age_ns,
+                        store_time *again)
+{
+    const struct page_noted_key key = {
+        .bucket = n->bucket->name, .domain = n->domain->number, .title = n->title, .name = n->name
+    };
+    return page_noted_due(s->noted, &key, clock_store(s->clock), age_ns, again);
+}
+
 bool page_hop_note(const struct page_service *s, const struct page_hop_note *n)
 {
     unsigned char id[FLIGHT_ID_BYTES];
-    int64_t ttl_ms = n->bucket->policy.stash_ttl_ns / NS_PER_MS;
-    if (s->peers == NULL || ttl_ms == 0 || !page_contents_travel(n->domain))
+    store_time again;
+    int64_t ttl_ms = note_ms(s, n);
+    if (ttl_ms == 0)
         return false;
+    (void)note_is_due(s, n, 0, &again); /* it is, whenever that was: to be remembered */
     note_id(n->domain, n->title, n->name, id);
     peer_note(s->peers,
               &(struct peer_noting){ .id = id, .ttl_ms = ttl_ms, .done = n->done, .ctx = n->ctx });
     return true;
+}
+
+store_time page_hop_renew(const struct page_service *s, const struct page_hop_note *n)
+{
+    unsigned char id[FLIGHT_ID_BYTES];
+    store_time again;
+    int64_t ttl_ms = note_ms(s, n);
+    if (ttl_ms == 0)
+        return STORE_TIME_NEVER;
+    if (!flight_shared_is_up(s->shared))
+        return store_time_add(clock_store(s->clock), RENEW_LATER_NS);
+    if (!note_is_due(s, n, ttl_ms * NS_PER_MS / 2, &again))
+        return again;
+    note_id(n->domain, n->title, n->name, id);
+    peer_note(s->peers, &(struct peer_noting){ .id = id, .ttl_ms = ttl_ms, .yields = true });
+    return again;
 }
 
 /* ---- what came. Pool ---- */

@@ -2,7 +2,8 @@
  *
  * Model. A name (revision and tid) is given to clients by the server that made the render, and a
  * client behind a balancer brings it to any of them. Who makes or keeps a render notes that
- * (peer/peer.h), for stash_ttl. Who lacks the render asks the one that noted it, once. Who is asked
+ * (peer/peer.h), for stash_ttl, and again when half of that is over, as long as it is read. Who
+ * lacks the render asks the one that noted it, once. Who is asked
  * answers from its own store alone, and judges by its own trust what may still be handed out. So a
  * save works on another server than its load.
  *   Contents of a private wiki go to no other server (page_contents_travel).
@@ -32,6 +33,9 @@ struct page_hop_note {
 };
 /* False: nothing is done, and done is not called. */
 bool page_hop_note(const struct page_service *s, const struct page_hop_note *n);
+/* It is read here: notes it again if that was not done for half of stash_ttl, and nobody else did;
+ * done is not called. Returns when it is to be done next; NEVER: not. Thread: any. */
+store_time page_hop_renew(const struct page_service *s, const struct page_hop_note *n);
 
 /* What is asked for, on both sides. Strings are borrowed. */
 struct page_hop_which {

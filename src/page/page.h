@@ -40,6 +40,7 @@ struct page_changes;
 struct page_checks;
 struct page_leaves;
 struct page_looks;
+struct page_noted;
 struct page_quota;
 struct page_remakes;
 struct page_sweeps;
@@ -103,6 +104,7 @@ struct page_service {
     struct flights *flights;      /* NULL: no domain has an origin */
     struct flight_shared *shared; /* NULL: no Redis is configured */
     struct peers *peers; /* hop.h: who has what we lack; NULL: nobody is asked. With shared */
+    struct page_noted *noted; /* with peers */
     struct page_changes *changes;
     struct page_trust *trust;     /* NULL: no domain has an origin with api.php */
     struct page_checks *checks;   /* with trust */

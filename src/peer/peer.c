@@ -199,6 +199,7 @@ void peer_note(struct peers *p, const struct peer_noting *n)
                                       .text = str_of(p->address),
                                       .ttl_ms = n->ttl_ms < PEER_NOTE_MS_MAX ? n->ttl_ms
                                                                              : PEER_NOTE_MS_MAX,
+                                      .yields = n->yields,
                                       .done = n->done,
                                       .ctx = n->ctx };
     flight_shared_note(p->opts.shared, &note);

@@ -54,6 +54,7 @@ void peers_free(struct peers **pp);
 struct peer_noting {
     const unsigned char *id;
     int64_t ttl_ms; /* more than 0 */
+    bool yields;    /* to another server's note with at least half of that left */
     /* The others can find it, or Redis has not taken the note; on the loop, later. May be NULL */
     void (*done)(void *ctx, err why);
     void *ctx;

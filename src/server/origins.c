@@ -8,6 +8,7 @@
 #include "page/check.h"
 #include "page/leave.h"
 #include "page/look.h"
+#include "page/noted.h"
 #include "page/redo.h"
 #include "page/remake.h"
 #include "page/sweep.h"
@@ -58,6 +59,8 @@ static void on_redis(void *ctx, bool up, bool fresh)
 {
     struct app *app = ctx;
     lists_redis(app->lists, up, fresh);
+    if (fresh && app->page.noted != NULL)
+        page_noted_forget(app->page.noted);
 }
 
 static void shared_open(struct app *app)
@@ -171,9 +174,10 @@ static err peers_open(struct app *app, struct err_note *note)
                                      .metrics = app->metrics,
                                      .address = c->advertise,
                                      .secret = str_of(secret) };
-    if (opts.secret.n >= PEER_SECRET_BYTES_MIN)
+    if (opts.secret.n >= PEER_SECRET_BYTES_MIN) {
         app->page.peers = peers_new(&opts);
-    else
+        app->page.noted = page_noted_new(entropy_u64());
+    } else
         why = err_bad(note, "servers.secret_file: %.150s holds less than %d bytes", c->secret_file,
                       PEER_SECRET_BYTES_MIN);
     explicit_bzero(secret, opts.secret.n);
@@ -311,6 +315,7 @@ void origins_close(struct app *app, struct page_domain *domains)
     page_leaves_free(&app->page.leaves);
     lists_free(&app->lists);
     peers_free(&app->page.peers);
+    page_noted_free(&app->page.noted);
     if (app->page.shared != NULL)
         flight_shared_stop(app->page.shared);
     flight_shared_free(&app->page.shared);

@@ -253,7 +253,7 @@ def messages_that_nobody_should_send_make_nothing_older(binary):
 # ---- what another server has
 
 @contextlib.contextmanager
-def fleet(binary, count=2, *args, secret=b'a secret of all servers\n', **fields):
+def fleet(binary, count=2, *args, secret=b'a secret of all servers\n', hooks=False, **fields):
     """Servers that know each other: each tells where the others ask it."""
     with wiki(binary, 0, *args, **fields) as (origin, c), tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / 'secret'
@@ -262,7 +262,7 @@ def fleet(binary, count=2, *args, secret=b'a secret of all servers\n', **fields)
             port = free_port()
             c.servers.append(c.stack.enter_context(Server(
                 binary, *c.args, '--listen', f'127.0.0.1:{port}', '--set', f'servers.advertise=http://127.0.0.1:{port}',
-                '--set', f'servers.secret_file={path}')))
+                '--set', f'servers.secret_file={path}', test_hooks=hooks)))
         c.wait_redis()
         yield origin, c
 
@@ -496,6 +496,60 @@ def noted(c):
     keys = c.redis('KEYS', 'pal:x:*')
     eq(len(keys), 1)
     return keys[0]
+
+
+@scene
+def who_reads_for_long_finds_his_render_at_another_server(binary):
+    """A note lasts two hours. Who reads the page tells it again when one of them is over, and writes nothing before."""
+    with fleet(binary, 2, '--set', 'page.stash_ttl=2h', hooks=True) as (origin, c):
+        a, b = c.servers
+        answer = get(a)
+        tag = tag_of(answer)
+        key = noted(c)
+        wrote = c.redis.calls()['psetex']
+
+        def left_s():
+            return c.redis('PTTL', key) / 1000
+        for _ in range(2):
+            c.redis('PEXPIRE', key, 10 * 60 * 1000)
+            for _ in range(5):
+                eq(tag_of(get(a)), tag)
+            check(left_s() <= 600, 'it is not told at each hit')
+            a.clock(advance='61m')
+            wait_until(lambda: tag_of(get(a)) == tag and left_s() > 7000, 'told again')
+            wrote += 1
+            eq(c.redis.calls()['psetex'], wrote, 'once')
+        # Ready answers are no way around it, nor is a server that ends: it knows no more that it has told.
+        c.redis('DEL', key)
+        a.kill9()
+        a.start()
+        c.wait_redis()
+        wait_until(lambda: tag_of(get(a)) == tag and c.redis('GET', key), 'told anew')
+        got = save(b, answer.body, tag)
+        eq((got.status, got.body), (200, b'second'), str(got.body))
+
+
+@scene
+def who_reads_elsewhere_takes_no_note_away(binary):
+    """Both have the render. The one that made it keeps it for an editor; then readers come to the other."""
+    with fleet(binary, 2, '--set', 'page.stash_ttl=2h', hooks=True) as (origin, c):
+        a, b = c.servers
+        get(a)
+        eq(tag_of(get(b)), tag_of(get(a)), 'taken')
+        load(a)
+        key = noted(c)
+        address = c.redis('GET', key)
+        check(str(a.port) in address.decode(), address)
+        for _ in range(3):
+            get(b)
+        b.clock(advance='61m')
+        get(b)
+        get(b, 'B')         # its note is behind those before
+        wait_until(lambda: len(c.redis('KEYS', 'pal:x:*')) == 2, 'noted')
+        eq(c.redis('GET', key), address, 'it lasts for long')
+        c.redis('PEXPIRE', key, 10 * 60 * 1000)
+        b.clock(advance='61m')
+        wait_until(lambda: get(b) and str(b.port) in c.redis('GET', key).decode(), 'who has it when the other has not')
 
 
 class Impostor:

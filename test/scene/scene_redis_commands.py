@@ -172,13 +172,20 @@ def _redis_comes_back_empty(c, rules, seen):
     return calls
 
 
-def _pages(c, origin):
-    """Who has a render notes it, and who lacks it looks for the note."""
+def _pages(c, origin, seen):
+    """Who has a render notes it, who lacks it looks for the note, and who reads it notes it if nobody else has."""
     origin.page('A', (1, 'text'))
     first = c.servers[0].request('GET', '/localhost/v1/page/html/A?stash=true')
     eq(first.status, 200)
     name = first.headers['ETag'].strip('"')
     eq(c.servers[1].request('GET', f'/localhost/v1/page/html/A/{name}').status, 404)
+    key = next(words[1] for words in seen.sent if words[0] == 'PSETEX')
+    redis = c.redis.connect()                   # of another database than the one that is listened to
+    redis('SET', key, 'http://127.0.0.1:2')
+    redis('COPY', key, key, 'DB', 1, 'REPLACE')
+    redis.close()
+    eq(c.servers[1].request('GET', '/localhost/v1/page/html/A').status, 200)
+    wait_until(lambda: seen.scripts()['note'] >= 1, 'it is noted again')
 
 
 def _rules():
@@ -199,7 +206,7 @@ def everything_that_is_sent_is_in_redis_6_2(binary):
                 binary, 2, *LEASED, *peers, *origin.options('localhost'), redis=redis, url=url, patient=False,
                 options={'displays_max': '1'}) as c:
             _everything(c, seen)
-            _pages(c, origin)
+            _pages(c, origin, seen)
             calls = redis.calls()
             redis.end()
             calls.update(_redis_comes_back_empty(c, rules, seen))
@@ -209,7 +216,7 @@ def everything_that_is_sent_is_in_redis_6_2(binary):
     sent = seen.sent + [['AUTH', 'lists', 'secret']]
     names = {words[0] for words in sent}
     eq(names, redis_source.command_names(), 'what ran, and what the sources hold')
-    own = {'monitor', 'acl|setuser', 'script|flush', 'command|docs', 'select', 'subscribe'}
+    own = {'monitor', 'acl|setuser', 'script|flush', 'command|docs', 'select', 'subscribe', 'set', 'copy'}
     missed = {name for name in calls if name not in own and name.partition('|')[0].upper() not in names}
     eq(missed, set(), 'commands that Redis counted and MONITOR did not show')
     eq([why for words in sent for why in docs.newer(words)], [], 'newer than 6.2.0')

@@ -468,12 +468,16 @@ static void an_answer_lasts_as_long_as_its_render_stays_as_it_is(void **state)
                            .target = { .domain = &domain, .settings = &settings },
                            .outcome = GOT_CONTENT,
                            .how = HOW_HIT,
+                           .renews_at = STORE_TIME_NEVER,
                            .read = { .which = { .select = SELECT_LATEST },
                                      .render = { .state = PAGE_CURRENT, .due_at = { 100 } },
                                      .lasts_until = { 50 } } };
     store_time until = STORE_TIME_ZERO;
     assert_true(page_get_lasts(&g, &until));
     assert_int_equal(until.ns, 100); /* its own end */
+    g.renews_at.ns = 70;
+    assert_true(page_get_lasts(&g, &until));
+    assert_int_equal(until.ns, 70); /* then a read tells the other servers of it */
     g.read.which.select = SELECT_REV;
     assert_true(page_get_lasts(&g, &until));
     assert_int_equal(until.ns, 50); /* then a read has to extend its life */
