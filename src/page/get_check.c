@@ -284,15 +284,20 @@ static void checked(struct page_check *c)
     get_go(g, STEP_LOOK);
 }
 
+bool get_is_hurried(const struct page_get *g)
+{
+    mono soon = mono_add_ms(clock_mono(g->service->clock), g->target.domain->check_wait_ms / 2);
+    return g->deadline.ns < soon.ns;
+}
+
 enum page_get_state get_check_enter(struct page_get *g)
 {
     const struct page_service *s = g->service;
     store_time since = { .ns = clock_store(s->clock).ns - TRUST_EDITOR_NS };
     if (!g->wait(g, WAIT_OTHERS))
         return get_end(g, GOT_REFUSED);
-    const int64_t wait_ms = g->target.domain->check_wait_ms;
-    mono now = clock_mono(s->clock), soon = mono_add_ms(now, wait_ms);
-    if (g->deadline.ns < mono_add_ms(now, wait_ms / 2).ns)
+    mono soon = mono_add_ms(clock_mono(s->clock), g->target.domain->check_wait_ms);
+    if (get_is_hurried(g))
         g->was |= WAS_HURRIED;
     g->check = (struct page_check){ .checks = s->checks,
                                     .domain = g->target.domain,

@@ -53,6 +53,9 @@ MUST_CHECK bool get_note(struct page_get *g);
 /* Who reads it now may save it later, at another server: it is told again in time. When next. */
 store_time get_renew(const struct page_get *g);
 
+/* Will it wait so short for the wiki that no answer is no outage of it? Once deadline is set. */
+bool get_is_hurried(const struct page_get *g);
+
 /* get_miss.c */
 /* What is not there, or too old: settle the title, make, or end. */
 enum page_get_state get_miss(struct page_get *g);

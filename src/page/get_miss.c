@@ -54,6 +54,22 @@ bool page_title_sends_on(struct page_title_seen seen, unsigned flags)
     return seen.changed && !seen.user && (flags & (GET_NO_CACHE | GET_SCRIPT)) == 0;
 }
 
+/* What is not there is not to be asked for, or not waited for: has the wiki denied it lately? Then
+ * *to: that is the answer, as to any other reader. */
+static bool told_denied(struct page_get *g, enum page_get_state *to)
+{
+    static const struct err_note note = { .text = "so the wiki said when it was asked last" };
+    uint64_t rev = g->target.has_rev ? g->target.name.rev : 0;
+    if (g->found != FOUND_NOTHING || !get_can_be_made(g) || get_wants_anew(g))
+        return false;
+    enum render_why why =
+        page_known_denied(g->service, &g->target, rev, g->target.domain->trust.max_ns);
+    if (why == RENDER_FINE)
+        return false;
+    *to = miss_failed(g, page_err_of_render(why), &note, 0);
+    return true;
+}
+
 /* ---- MAKE ---- */
 
 static void made_forget(struct page_get *g)
@@ -170,6 +186,10 @@ enum page_get_state get_make_enter(struct page_get *g)
         /* the last look of a purged one was for its name alone */
         .seen = (g->was & WAS_REMADE) != 0 ? NULL : &g->seen
     };
+    enum page_get_state to;
+    bool hurried = page_is_asked(g->service, g->target.domain) && get_is_hurried(g);
+    if (hurried && g->target.has_rev && told_denied(g, &to))
+        return to; /* of the latest a newer word is asked for behind the answer */
     made_forget(g);
     g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = landed };
     g->waiting = true;
@@ -246,6 +266,9 @@ enum page_get_state get_settle_enter(struct page_get *g)
  * they have it. */
 static enum page_get_state miss_uncached(struct page_get *g)
 {
+    enum page_get_state to;
+    if (told_denied(g, &to))
+        return to;
     if ((g->was & WAS_SETTLED) != 0)
         return get_end(g, GOT_UNCACHED);
     g->by.title = title_wait_of(g);

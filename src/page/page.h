@@ -103,7 +103,7 @@ struct page_service {
     unsigned domains_count;
     struct flights *flights;      /* NULL: no domain has an origin */
     struct flight_shared *shared; /* NULL: no Redis is configured */
-    struct peers *peers; /* hop.h: who has what we lack; NULL: nobody is asked. With shared */
+    struct peers *peers;      /* hop.h: who has what we lack; NULL: nobody is asked. With shared */
     struct page_noted *noted; /* with peers */
     struct page_changes *changes;
     struct page_trust *trust;     /* NULL: no domain has an origin with api.php */

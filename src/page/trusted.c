@@ -88,6 +88,26 @@ struct page_denied page_denied_since(const struct page_service *s, const struct 
     return d;
 }
 
+enum render_why page_known_denied(const struct page_service *s, const struct page_target *t,
+                                  uint64_t rev, int64_t within_ns)
+{
+    static const struct {
+        enum trust_shown says;
+        enum render_why why;
+    } of_rev[] = { { TRUST_HIDDEN, RENDER_SUPPRESSED }, { TRUST_GONE, RENDER_NO_REVISION } };
+    if (!page_is_asked(s, t->domain) || page_is_closed(s, t->domain))
+        return RENDER_FINE;
+    if (page_missing_age_ns(s, t->domain, t->title) <= within_ns)
+        return RENDER_NO_PAGE;
+    for (unsigned i = 0; rev != 0 && i < COUNT_OF(of_rev); i++) {
+        struct page_trusted l = look_at(s, t->domain, t->title, rev, of_rev[i].says);
+        trust_release(&l.cell);
+        if (l.age_ns <= within_ns)
+            return of_rev[i].why;
+    }
+    return RENDER_FINE;
+}
+
 bool page_doubted_since(const struct page_service *s, const struct page_target *t, store_time since)
 {
     if (!page_is_asked(s, t->domain))

@@ -38,6 +38,11 @@ struct page_denied {
 };
 struct page_denied page_denied_since(const struct page_service *s, const struct page_target *t,
                                      uint64_t rev, store_time since);
+/* What it has denied is known for that long at most, and not doubted: as above. For who asks
+ * nobody.
+ */
+enum render_why page_known_denied(const struct page_service *s, const struct page_target *t,
+                                  uint64_t rev, int64_t within_ns);
 /* Did somebody say since then that the title changed? Forgotten, unless somebody asks the wiki. */
 MUST_CHECK bool page_doubted_since(const struct page_service *s, const struct page_target *t,
                                    store_time since);

@@ -59,10 +59,34 @@ static void wiki_closed(struct page_wiki_get *g)
     wiki_over(g, WIKI_FAILED);
 }
 
+/* Nobody is asked, or waited for: has the wiki denied it lately? */
+static bool told_denied(struct page_wiki_get *g)
+{
+    uint64_t rev = g->target.has_rev ? g->target.name.rev : 0;
+    enum render_why why =
+        page_known_denied(g->service, &g->target, rev, g->target.domain->trust.max_ns);
+    if (why == RENDER_FINE)
+        return false;
+    g->why = page_err_of_render(why);
+    err_note_set(&g->note, "so the wiki said when it was asked last");
+    g->retry_ms = 0;
+    wiki_over(g, WIKI_FAILED);
+    return true;
+}
+
+static void wiki_uncached(struct page_wiki_get *g)
+{
+    if (!told_denied(g))
+        wiki_over(g, WIKI_UNCACHED);
+}
+
 static void alone_read(struct store_call *c)
 {
     struct page_wiki_get *g = CONTAINER_OF(c, struct page_wiki_get, stored.call);
-    wiki_over(g, c->why == ERR_OK ? WIKI_STORED : WIKI_UNCACHED);
+    if (c->why == ERR_OK)
+        wiki_over(g, WIKI_STORED);
+    else
+        wiki_uncached(g);
 }
 
 /* ---- joining ---- */
@@ -135,6 +159,14 @@ static void bad_title(struct page_wiki_get *g)
     wiki_over(g, WIKI_BAD_TITLE);
 }
 
+/* As get_is_hurried, of a revision: what is said of the latest may have changed. */
+static bool is_hurried(const struct page_wiki_get *g)
+{
+    mono soon = mono_add_ms(clock_mono(g->service->clock), g->target.domain->check_wait_ms / 2);
+    return g->target.has_rev && (g->flags & GET_NO_CACHE) == 0 &&
+           page_is_asked(g->service, g->target.domain) && g->deadline.ns < soon.ns;
+}
+
 static void title_done(struct page_title_wait *w)
 {
     struct page_wiki_get *g = CONTAINER_OF(w, struct page_wiki_get, title);
@@ -147,7 +179,7 @@ static void title_done(struct page_title_wait *w)
         wiki_over(g, WIKI_MOVED);
     else if (!g->wait(g, WAIT_OTHERS))
         wiki_over(g, WIKI_REFUSED);
-    else
+    else if (!is_hurried(g) || !told_denied(g))
         wiki_join(g);
 }
 
@@ -163,7 +195,7 @@ static void stored_alone(struct page_wiki_get *g)
     else if (g->want == WANT_META)
         stored_start(g, alone_read);
     else
-        wiki_over(g, WIKI_UNCACHED);
+        wiki_uncached(g);
 }
 
 void page_wiki_get_start(struct page_wiki_get *g)

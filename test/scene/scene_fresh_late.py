@@ -342,4 +342,41 @@ def only_if_cached_asks_nobody(binary):
             refused(server, 404, 'not_found', 'A')
 
 
+@scene
+def what_is_known_to_be_denied_is_told_to_who_waits_for_nothing(binary):
+    """As to any other reader, for as long as what is stored would be given."""
+    with Origin() as origin:
+        origin.page('A', (1, 'secret'), (2, 'clean'))
+        origin.page('B', (3, 'secret, never stored'), (4, 'clean'))
+        origin.page('C', (5, 'deleted'))
+        with origin_server(binary, origin) as server:
+            for where in (('A', 1), ('A',), ('C',), ('C', 5)):
+                get(server, *where)
+            origin.hide('A', 1)
+            origin.hide('B', 3)
+            origin.delete('C')
+            server.clock(advance='6m')
+            denied = [(410, 'suppressed', 'A', 1), (410, 'suppressed', 'B', 3), (404, 'not_found', 'C'), (404, 'not_found', 'C', 5)]
+            for answer in denied:
+                refused(server, *answer)
+            asked = sum(origin.calls.values())
+            for minutes in (0, 2, 2):
+                server.clock(advance=f'{minutes}m')
+                for answer in denied:
+                    refused(server, *answer, headers=ONLY)
+                    if len(answer) == 4:        # a page may have been made meanwhile
+                        refused(server, *answer, headers={'Prefer': 'wait=0'})
+                for content in ('title', 'wikitext', 'lint'):
+                    for headers in (ONLY, {'Prefer': 'wait=0'}):
+                        refused(server, 403, 'access_denied#revision', 'A', 1, content=content, headers=headers)
+                    refused(server, 404, 'not_found', 'C', content=content, headers=ONLY)
+            eq(sum(origin.calls.values()), asked, 'nobody was asked')
+            server.clock(advance='2m')
+            for _, _, *where in denied:
+                refused(server, 504, 'not_cached', *where, headers=ONLY)
+            # It is asked again behind an answer that nobody waits for.
+            origin.page('A', (1, 'secret'), (2, 'clean'))
+            wait_until(lambda: server.request('GET', path('html', 'A', 1), {'Prefer': 'wait=0'}).status == 200, 'shown again')
+
+
 main()
