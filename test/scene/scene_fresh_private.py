@@ -4,7 +4,7 @@ import json
 import subprocess
 import tempfile
 
-from harness import SceneError, check, eq, main, scene
+from harness import SceneError, check, eq, main, scene, wait_until
 from origin import Origin, hang, status_of
 from page_help import get, path, problem
 from render_help import JSON, TRANSFORM, cache_of, name_of, origin_server
@@ -63,6 +63,23 @@ def each_reader_is_asked_about(binary):
         for kind, _, headers, _ in origin.seen:     # whose words go where
             eq(headers.get('authorization') == BOT, kind != 'leave', kind)
             eq('cookie' in headers and kind != 'leave', False, kind)
+
+
+@scene
+def who_does_not_wait_is_asked_about_all_the_same(binary):
+    """His right to read is no answer that he may do without: that question has check_wait, and what is stored is given."""
+    at_once = {'Prefer': 'wait=0'}
+    with private_wiki() as origin, private_server(binary, origin, '--set', 'domains.localhost.origin.check_wait=20s') as server:
+        problem(get(server, 'A', headers={**ALICE, **at_once}, status=504), 504, 'origin_timeout')
+        wait_until(lambda: server.request('GET', path('html', 'A'), {**ALICE, **at_once}).status == 200, 'it is made behind that')
+        name = name_of(get(server, 'A', headers={**ALICE, **at_once}))
+        eq(name_of(get(server, 'A', *name, headers={**ALICE, **at_once})), name)
+        denied(get(server, 'A', headers={**EVE, **at_once}, status=403))
+        denied(get(server, 'A', headers=at_once, status=403))
+    with private_wiki() as origin, private_server(binary, origin, '--set', 'domains.localhost.origin.check_wait=200ms') as server:
+        get(server, 'A', headers=ALICE)
+        with origin.gate('leave'):      # the wiki does not say
+            problem(get(server, 'A', headers={**ALICE, **at_once}, status=504), 504, 'origin_timeout')
 
 
 @scene

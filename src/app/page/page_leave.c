@@ -26,6 +26,15 @@ static str authorization_of(const struct http_exchange *x, const struct app *app
     return auth_enabled(app->auth) ? STR_NONE : http_common(x)->authorization;
 }
 
+/* Who does not want to wait for a page is asked about all the same, as long as for a word. */
+static mono leave_deadline(const struct http_exchange *x, const struct app *a,
+                           const struct page_domain *d)
+{
+    mono waits = page_wait_deadline(x, a);
+    mono least = mono_add_ms(clock_mono(a->clock), d->check_wait_ms);
+    return waits.ns < least.ns ? least : waits;
+}
+
 bool app_page_gate(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
@@ -42,7 +51,7 @@ bool app_page_gate(struct http_exchange *x, void *app)
                                    .title = title.p == NULL ? STR("") : title,
                                    .authorization = authorization_of(x, a),
                                    .arena = http_arena(x),
-                                   .deadline = page_wait_deadline(x, a),
+                                   .deadline = leave_deadline(x, a, d),
                                    .home = http_home(x),
                                    .done = leave_done };
     (void)http_header(x, "cookie", &w->page.cookie); /* it may have none */
