@@ -134,16 +134,30 @@ enum cli_exit verb_fresh_ls(struct cli_call *call)
 
 /* ---- check, why ---- */
 
+static bool is_stored(const json_t *doc)
+{
+    const json_t *bucket;
+    size_t i;
+    bool is = false;
+    json_array_foreach(json_object_get(doc, "buckets"), i, bucket) is =
+        is || !str_eq(text_of(bucket, "state"), STR("nothing"));
+    return is;
+}
+
 static void print_word(const json_t *doc)
 {
     const json_t *word = json_object_get(doc, "word");
     char line[256];
     if (!json_is_object(word)) {
-        out_pair(stdout, "word", STR("none yet"));
+        out_pair(stdout, "word",
+                 is_stored(doc) ? STR("none yet") : STR("none: nothing of it is stored"));
         return;
     }
     str said = text_of(word, "said"), touched = text_of(word, "touched");
-    if (json_is_true(json_object_get(word, "missing")))
+    bool missing = json_is_true(json_object_get(word, "missing"));
+    if (missing && !json_is_string(json_object_get(word, "said")))
+        (void)snprintf(line, sizeof line, "no such page");
+    else if (missing)
         (void)snprintf(line, sizeof line, "no such page; said %.*s", STR_ARG(said));
     else
         (void)snprintf(line, sizeof line, "revision %lld of page %lld, touched %.*s; said %.*s",
@@ -158,6 +172,9 @@ static void print_trust(const json_t *doc)
     const json_t *age = json_object_get(doc, "age_s");
     char line[CELL_BYTES];
     str doubt = text_of(doc, "in_doubt_since");
+    bool asked = json_is_integer(age) || json_is_string(json_object_get(doc, "in_doubt_since"));
+    if (!asked && !is_stored(doc))
+        return; /* there is nothing that could be trusted */
     if (json_is_integer(age))
         (void)snprintf(line, sizeof line, "asked %lld s ago", count_of(doc, "age_s"));
     else if (json_is_string(json_object_get(doc, "in_doubt_since")))
@@ -211,7 +228,8 @@ static void print_why(const json_t *doc)
     if (json_object_get(doc, "news") != NULL)
         out_pair(stdout, "news",
                  json_is_true(json_object_get(doc, "news")) ? STR("yes: nobody had told of it")
-                                                            : STR("no"));
+                 : is_stored(doc)                           ? STR("no")
+                                                            : STR("no: nothing of it is stored"));
     json_array_foreach(json_object_get(doc, "buckets"), i, bucket) print_bucket(bucket);
 }
 

@@ -458,7 +458,7 @@ static void start_run(struct task *t)
 void page_check_start(struct page_check *c)
 {
     c->waits = NULL;
-    c->left = c->answered = c->news = c->unreached = false;
+    c->left = c->answered = c->news = c->unreached = c->has_word = false;
     c->task.run = start_run;
     home_post(loop_home(c->checks->service->loop), &c->task);
 }

@@ -73,6 +73,8 @@ struct page_check {
     bool answered;  /* why not ERR_OK: the wiki did, but not for this one; or this one is damaged */
     bool news;      /* ERR_OK: what the store had heard before was something else */
     int64_t said_s; /* ERR_OK: when the wiki said so, by its clock, in seconds since 1970 */
+    bool has_word;  /* ERR_OK, of a title, and not unreached: word is what it said */
+    struct title_word word;
     /* the module's */
     struct task task;
     struct list link;

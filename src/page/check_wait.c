@@ -79,6 +79,8 @@ void check_waits_heard(struct list *waiters, const struct check_call *call,
         struct page_check *c = CONTAINER_OF(l, struct page_check, link);
         c->news |= a->news;
         c->said_s = call->request.words.said_s;
+        c->has_word = trust_key_of(a->cell).rev == 0;
+        c->word = a->word;
         if (!store_time_before(asked_at, c->since))
             check_wait_end(c, ERR_OK);
     }

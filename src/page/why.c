@@ -2,11 +2,25 @@
 #include "page/why.h"
 
 #include "page/check.h"
+#include "page/trusted.h"
 
 static unsigned read_nothing(struct page_read *r)
 {
     (void)r;
     return 0;
+}
+
+/* Of a title of which nothing is stored no word is kept. */
+static void hear_elsewhere(struct page_why *w)
+{
+    const struct page_service *s = w->service;
+    int64_t age_ns = page_missing_age_ns(s, w->domain, w->title);
+    w->heard = w->told != NULL || age_ns != TRUST_NEVER;
+    if (w->told != NULL)
+        w->word = *w->told;
+    else if (w->heard)
+        w->word = (struct title_word){ .missing = true,
+                                       .asked_at = { .ns = clock_store(s->clock).ns - age_ns } };
 }
 
 /* After the first read: what is known of the title. */
@@ -33,6 +47,8 @@ static void take(struct page_why *w)
         w->heard = r->heard;
         w->word = r->word;
     }
+    if (w->count == 0 && w->is_checked && !w->heard)
+        hear_elsewhere(w);
     if (w->count == 0 && w->is_checked)
         look_at_trust(w);
     if (w->is_checked)

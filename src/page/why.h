@@ -21,11 +21,14 @@ struct page_why {
     /* in; borrowed until done */
     const struct page_service *service;
     const struct page_domain *domain;
-    str title; /* a key */
+    str title;                     /* a key */
+    const struct title_word *told; /* what the wiki said just now; NULL: nobody asked it */
     struct arena *arena;
     /* out */
     bool is_checked; /* the domain's origin is asked for words; else heard, age and need say nothing
                       */
+    /* The word that the store has heard last. Where nothing of the title is stored: what was told,
+     * or that there is no such page, as far as that is known (said 0) */
     bool heard;
     struct title_word word;
     int64_t age_ns;        /* of the trust in it; TRUST_NEVER: there is none */

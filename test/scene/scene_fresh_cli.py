@@ -8,7 +8,7 @@ import time
 from cli import Client
 from harness import Server, check, eq, main, scene, wait_until
 from origin import Origin, status_of
-from page_help import get
+from page_help import get, path
 from render_help import name_of, origin_server
 
 FOREVER = ('--set', 'domains.localhost.origin.trust_ttl=1d')    # readers ask for nothing meanwhile
@@ -78,6 +78,54 @@ def check_asks_the_wiki_and_says_what_was_news(binary):
         eq((doc['word']['missing'], doc['buckets'][0]['state']), (True, 'deleted'))
         origin.fault('words', status_of(503, retry_after='20'))
         _refused(client, 'fresh', 'check', 'localhost', 'B', code=4, says='the wiki could not be asked')
+
+
+@scene
+def what_is_not_stored_is_told_from_what_the_wiki_has_not(binary):
+    with Origin() as origin, origin_server(binary, origin) as server:
+        origin.page('A', (1, 'first'))
+        client = Client(binary, server)
+        # Nobody was asked.
+        said = _said(client, 'fresh', 'why', 'localhost', 'A')
+        eq((said['word'], said['reader gets']), ('none: nothing of it is stored', 'a first render: nothing is stored'))
+        check('trust' not in said, said)
+        # The wiki has it.
+        said = _said(client, 'fresh', 'check', 'localhost', 'A')
+        check(said['word'].startswith('revision 1 of page 1065, touched '), said)
+        eq((said['trust'], said['news']), ('asked 0 s ago', 'no: nothing of it is stored'))
+        eq(said['reader gets'], 'a first render: nothing is stored')
+        # It has not.
+        for title in ('Nope', 'nope'):
+            doc, = client.json('fresh', 'check', 'localhost', title)
+            eq((doc['title'], doc['word']['missing'], doc['age_s'], doc['news']), ('Nope', True, 0, False))
+            eq((doc['buckets'][0]['state'], doc['buckets'][0]['reader']), ('nothing', '404: the wiki has no such page'))
+        said = _said(client, 'fresh', 'check', 'localhost', 'Nope')
+        check(said['word'].startswith('no such page; said 2'), said)
+        # That is known without asking, as long as a reader is told so.
+        eq(server.request('GET', path('html', 'Gone')).status, 404)
+        asked = sum(origin.calls.values())
+        for title in ('Nope', 'Gone'):
+            doc, bucket = _why(client, title)
+            eq((doc['word']['missing'], doc['word']['said'], doc['age_s']), (True, None, 0))
+            eq(bucket['reader'], '404: the wiki has no such page')
+            eq(server.request('GET', path('html', title)).status, 404)
+        said = _said(client, 'fresh', 'why', 'localhost', 'Nope')
+        eq((said['word'], said['trust']), ('no such page', 'asked 0 s ago'))
+        eq(sum(origin.calls.values()), asked)
+        server.clock(advance='61s')
+        doc, bucket = _why(client, 'Nope')
+        eq((doc['age_s'], bucket['reader']), (61, 'after the wiki is asked: 404, if it has no such page still'))
+        eq(server.request('GET', path('html', 'Nope')).status, 404)
+        check(sum(origin.calls.values()) > asked, 'asked')
+        # One that was stored, and is deleted.
+        get(server, 'A')
+        origin.delete('A')
+        server.clock(advance='1s')
+        doc, = client.json('fresh', 'check', 'localhost', 'A')
+        eq((doc['news'], doc['buckets'][0]['state']), (True, 'deleted'))
+        eq(doc['buckets'][0]['reader'], '404: the wiki has no such page')
+        # No page can have it.
+        _refused(client, 'fresh', 'check', 'localhost', 'Special:X', code=5, says='no page can have a title of this namespace')
 
 
 @scene

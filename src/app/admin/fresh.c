@@ -126,6 +126,7 @@ static void why_go(struct page_request *r)
                                 .service = &r->app->page,
                                 .domain = r->target.domain,
                                 .title = r->target.title,
+                                .told = f->looked && f->check.has_word ? &f->check.word : NULL,
                                 .arena = http_arena(r->x) };
     store_call_then(page_why_start(&f->why), &f->why.call);
 }

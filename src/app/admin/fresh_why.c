@@ -105,7 +105,12 @@ static void put_stored(struct buf *b, const struct page_why *w, const struct pag
 static void put_gets(struct buf *b, const struct page_why *w, const struct page_why_bucket *of)
 {
     bool made = can_be_made(w, of);
-    if (of->why == ERR_NOT_FOUND) {
+    bool missing = made && w->is_checked && w->heard && w->word.missing;
+    if (missing && (of->why == ERR_NOT_FOUND || of->why == ERR_GONE)) {
+        buf_put(b, w->need == TRUST_FINE
+                       ? STR("404: the wiki has no such page")
+                       : STR("after the wiki is asked: 404, if it has no such page still"));
+    } else if (of->why == ERR_NOT_FOUND) {
         buf_put(b, made ? STR("a first render: nothing is stored") : STR("404: nothing is stored"));
     } else if (of->why == ERR_GONE) {
         buf_put(b, made ? STR("what the wiki says when it is asked again: ") : STR("410: "));
