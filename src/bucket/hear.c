@@ -44,6 +44,11 @@ static bool hears(const struct page_bucket *b)
 
 /* ---- what is to be done ---- */
 
+static bool counts_in_doubt(const struct title_word *w, const struct title_word *last)
+{
+    return last != NULL ? title_word_is_later(last, w) : !w->missing;
+}
+
 static err hear_last(struct page_hear *h, struct engine_view *v, struct title_word *last, bool *has)
 {
     err e = word_get(v, h->domain, h->title, last);
@@ -52,7 +57,7 @@ static err hear_last(struct page_hear *h, struct engine_view *v, struct title_wo
         h->is = title_word_judge(*has ? last : NULL, h->word);
     if (h->word != NULL && h->is == WORD_LAGS && h->believe)
         h->is = WORD_NEWS;
-    if (h->doubted && h->is == WORD_NEWS && *has && !title_word_is_later(last, h->word))
+    if (h->doubted && h->is == WORD_NEWS && !counts_in_doubt(h->word, *has ? last : NULL))
         h->is = WORD_LAGS;
     return e == ERR_IO ? e : ERR_OK; /* one that cannot be read is written anew */
 }
@@ -264,7 +269,7 @@ enum store_start page_hear_start(struct pages *p, struct page_hear *h)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
     INVARIANT(h->marks_count <= PAGE_MARKS_MAX);
-    INVARIANT(!h->doubted || (h->word != NULL && !h->word->missing));
+    INVARIANT(!h->doubted || h->word != NULL);
     h->is = WORD_SAME;
     h->above = h->known = 0;
     h->changed = false;

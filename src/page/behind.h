@@ -16,12 +16,13 @@
 
 #include "base/times.h"
 #include "render/render.h"
+#include "title/word.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 enum {
-    BEHIND_S = 36, /* as long as a word that lags is asked for again (check.c) */
+    BEHIND_S = TITLE_BEHIND_S, /* as long as a word that lags is asked for again (check.c) */
     BEHIND_RECENT_S = 600,
 };
 

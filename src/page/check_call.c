@@ -103,7 +103,7 @@ static bool hear_above(struct check_call *call, enum page_state state)
 }
 
 /* Of one that does not reach what the wiki is known to have done the store hears what is newer than
- * all that is known; nothing of one that there is no page: it may have been made just now. */
+ * all that is known; so one that there is no page, when the page cannot have been made just now. */
 static bool fill_word(struct check_call *call)
 {
     struct check_asked *a = current(call);
@@ -113,10 +113,11 @@ static bool fill_word(struct check_call *call)
     call->hear.word = &a->word;
     call->hear.believe = a->believe && !call->behind;
     a->doubted = !call->hear.believe && !trust_reaches(a->cell, &a->word);
-    call->hear.doubted = a->doubted && !a->word.missing;
+    call->hear.doubted = a->doubted;
     if (a->doubted)
         a->became = CHECK_UNREACHED;
-    return !a->doubted || call->hear.doubted;
+    return !a->doubted || !a->word.missing ||
+           !call->behind; /* else nobody waits for a better one */
 }
 
 /* Fills in what is heard. False: nothing is, and a->became says why. */

@@ -24,7 +24,8 @@ struct page_hear {
     bool behind;
     /* The word does not reach what the wiki is known to have done (title_word_reaches). It lags
      * then, unless it says what the last one did, or is later than that (title_word_is_later); and
-     * where a revision is stored above it. It does not say that the page is missing */
+     * where a revision is stored above it. The first word of a title lags when the page is missing
+     */
     bool doubted;
     uint64_t there; /* this revision is there, though greater than word's; 0: none was asked for */
     const struct title_mark *marks;

@@ -43,7 +43,7 @@ bool title_word_reaches(const struct title_word *w, const struct title_bound *b)
 bool title_word_is_later(const struct title_word *last, const struct title_word *w)
 {
     if (w->missing)
-        return false;
+        return !last->missing && w->said - last->said >= TITLE_BEHIND_S;
     if (last->missing)
         return w->touched > last->said;
     if (!is_same_page(last, w))

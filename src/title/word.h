@@ -42,9 +42,12 @@ struct title_bound {
     int64_t touched; /* the wiki's clock, in seconds since 1970 */
 };
 bool title_word_reaches(const struct title_word *w, const struct title_bound *b);
+/* So far behind is no copy of a wiki's database, or it is believed. */
+enum { TITLE_BEHIND_S = 36 };
 /* Does it show what came after all that the last word said, also when it comes from a copy of the
  * wiki's database that is behind? By the wiki's own numbers and clock, which an undelete alone sets
- * back (page/behind.h tells such copies). A word that the page is missing never does. */
+ * back (page/behind.h tells such copies). That the page is missing does so when the wiki has named
+ * the page for TITLE_BEHIND_S: then each copy has heard of it. */
 bool title_word_is_later(const struct title_word *last, const struct title_word *w);
 
 /* What `there` is once a word is heard. found: a revision that was asked for by its number, and is

@@ -323,6 +323,44 @@ def what_never_comes_true_holds_up_no_edit(binary):
 
 
 @scene
+def a_page_deleted_before_its_edit_was_heard_of_is_gone_at_once(binary):
+    """No word will ever reach the revision that was told. A page that the wiki has named for 36 s is not new to any copy of
+    its database: that it is missing is no lag."""
+    with Origin() as origin, told_server(binary, origin) as server:
+        origin.ahead = -40
+        for title, rev in (('A', 7), ('B', 17)):
+            origin.page(title, (rev, 'libel'))
+            origin.touched[title] = now(-40)
+            read(server, title)
+            read(server, title, rev)
+        origin.ahead = 0
+        origin.page('C', (27, 'just made'))
+        origin.touched['C'] = now()
+        read(server, 'C')
+        then = origin.copy()
+        for title in 'ABC':
+            origin.delete(title)
+        told(server, event('mediawiki.revision-create', page_title='A', rev_id=8))
+        for where in (('A',), ('A', 7)):
+            eq(server.request('GET', path('html', *where)).status, 404)
+        # The event of the deletion names the last revision, too, and is reached.
+        told(server, event('mediawiki.revision-create', page_title='B', rev_id=18))
+        told(server, event('mediawiki.page-delete', page_title='B', rev_id=18, dt=now()))
+        eq(server.request('GET', path('html', 'B')).status, 404)
+        # What was made less than 36 s ago may be missing in a copy.
+        told(server, event('mediawiki.revision-create', page_title='C', rev_id=28))
+        answer = get(server, 'C')
+        check('detail=unchecked' in answer.headers['cache-status'], answer.headers)
+        server.clock(advance='37s')
+        wait_until(lambda: server.request('GET', path('html', 'C')).status == 404, 'believed')
+        # It was restored meanwhile, and the copy had not heard of that: it is asked again a second later.
+        with origin.answering(then):
+            told(server, event('mediawiki.page-undelete', page_title='A', rev_id=7))
+            server.clock(advance='1s')
+            wait_until(lambda: server.request('GET', path('html', 'A')).status == 200, 'it is back')
+
+
+@scene
 def what_is_no_event_is_told(binary):
     with Origin() as origin, told_server(binary, origin) as server:
         good = event('mediawiki.revision-create', page_title='A', rev_id=7)

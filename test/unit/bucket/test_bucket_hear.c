@@ -536,6 +536,34 @@ static void a_doubted_word_counts_for_what_is_newer(void **state)
     fixture_free(f);
 }
 
+/* A copy of the database that is behind may not have heard of a page that was just made. */
+static void a_doubted_page_is_missing_when_it_was_there_for_long(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new(fix_policy(POLICY_ALL));
+    struct page_name first = made(f, 5, "first");
+    struct title_word there = word_of(f, 5), gone = word_of(f, 5);
+    gone.missing = true;
+    gone.page_id = gone.rev = 0;
+    gone.touched = 0;
+    struct page_hear h = { .doubted = true };
+    assert_int_equal(fix_hear(f, &gone, &h), ERR_OK);
+    assert_int_equal(h.is, WORD_LAGS); /* nobody has said yet that it is there */
+    (void)hear(f, there);
+    gone.said = there.said + TITLE_BEHIND_S - 1;
+    h = (struct page_hear){ .doubted = true };
+    assert_int_equal(fix_hear(f, &gone, &h), ERR_OK);
+    assert_int_equal(h.is, WORD_LAGS);
+    assert_rev(f, first.rev, ERR_OK);
+    gone.said++;
+    h = (struct page_hear){ .doubted = true };
+    assert_int_equal(fix_hear(f, &gone, &h), ERR_OK);
+    assert_int_equal(h.is, WORD_NEWS);
+    assert_true(h.changed);
+    assert_rev(f, first.rev, ERR_GONE);
+    fixture_free(f);
+}
+
 /* Nobody knows whether what is stored above it went, or came after it. */
 static void a_doubted_word_below_what_is_stored_lags(void **state)
 {
@@ -577,6 +605,7 @@ int main(void)
         cmocka_unit_test(many_marks_are_heard_in_several_updates),
         cmocka_unit_test(a_doubted_word_counts_for_what_is_newer),
         cmocka_unit_test(a_doubted_word_below_what_is_stored_lags),
+        cmocka_unit_test(a_doubted_page_is_missing_when_it_was_there_for_long),
         cmocka_unit_test(what_a_copy_that_is_behind_says_otherwise_lags),
         cmocka_unit_test(a_word_is_read_as_it_was_written),
         cmocka_unit_test(a_row_that_says_that_nothing_is_there_is_no_word),

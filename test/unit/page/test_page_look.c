@@ -5,6 +5,7 @@
 
 #include "loop/loop.h"
 #include "loop/sysclock.h"
+#include "page/behind.h"
 #include "page/check.h"
 #include "page/look.h"
 
@@ -444,6 +445,28 @@ static void who_reads_often_makes_no_word_believed(void **state)
     stage_end(&s);
 }
 
+/* Deleted before the word of its latest edit was heard: no word reaches that. The page was there so
+ * long that each copy of the database has heard of it. */
+static void a_page_long_known_is_missing_whatever_was_to_be_reached(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "stored");
+    (void)get(&s, 0);
+    advance(&s, BEHIND_S * NS_PER_S);
+    wiki_word(&s, (struct wiki_word){ .state = WORDS_TITLE_MISSING });
+    wiki_say(&s, (struct wiki_says){ .why = RENDER_NO_PAGE });
+    assert_true(look(&s, "T", 8, 0));
+    WAIT_UNTIL(words_heard(&s) == 2);
+    struct got g = get(&s, 0);
+    assert_int_equal(g.outcome, GOT_ORIGIN_FAILED);
+    assert_int_equal(g.why, ERR_NOT_FOUND);
+    advance(&s, NS_PER_S); /* it is asked for again all the same: it may have come back */
+    WAIT_UNTIL(words_heard(&s) == 3);
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +488,7 @@ int main(void)
         cmocka_unit_test(what_is_newer_than_stored_counts_whatever_was_to_be_reached),
         cmocka_unit_test(who_reads_while_it_rests_asks),
         cmocka_unit_test(who_reads_often_makes_no_word_believed),
+        cmocka_unit_test(a_page_long_known_is_missing_whatever_was_to_be_reached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

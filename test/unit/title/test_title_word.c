@@ -202,10 +202,13 @@ static void what_is_later_cannot_have_been_there_before(void **state)
         { &base, { .page_id = 4, .rev = 8, .touched = 1001 }, true },
         { &base, { .page_id = 4, .rev = 6, .touched = 1001 }, false }, /* moved or undeleted, */
         { &base, { .page_id = 4, .rev = 8, .touched = 1000 }, false }, /* or the one before it */
-        { &base, { .missing = true }, false },
+        { &base, { .missing = true, .said = 1010 + TITLE_BEHIND_S - 1 }, false },
+        { &base,
+          { .missing = true, .said = 1010 + TITLE_BEHIND_S },
+          true }, /* each copy had heard of it */
         { &gone, { .page_id = 3, .rev = 8, .touched = 1010 }, false },
         { &gone, { .page_id = 3, .rev = 8, .touched = 1011 }, true },
-        { &gone, { .missing = true }, false },
+        { &gone, { .missing = true, .said = 2000 }, false },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (title_word_is_later(rows[i].last, &rows[i].word) != rows[i].later)
