@@ -110,6 +110,9 @@ REVISION = ('database page_id page_title page_namespace rev_id rev_timestamp rev
             'rev_content_format performer page_is_redirect comment parsedcomment').split()
 PAGE = 'database page_id page_title page_namespace page_is_redirect rev_id performer'.split()
 BY = 'database performer page_id page_title page_namespace page_is_redirect'.split()
+CAMPAIGN = 'database performer campaign_name summary'.split()
+SETTINGS = {'start_dt': '2026-01-01T00:00:00Z', 'end_dt': '2026-02-01T00:00:00Z', 'enabled': True, 'archived': False,
+            'banners': ['Banner_1', 'A']}
 ORDER = {
     'mediawiki.revision-create': [*REVISION, 'rev_parent_id', 'rev_slots', 'rev_content_changed'],
     'mediawiki.page-create': [*REVISION, 'rev_slots'],
@@ -126,6 +129,11 @@ ORDER = {
     'mediawiki.job.htmlCacheUpdate': 'database type sha1 root_event params mediawiki_signature'.split(),
     'resource_change': ['tags'],
     'resource-purge': ['tags'],
+    # As the extension's source has them (REL1_43): a suppressed deletion is a page/delete on a stream of its own.
+    'mediawiki.page-suppress': [*BY, 'rev_id', 'rev_count', 'comment', 'parsedcomment'],
+    'mediawiki.centralnotice.campaign-create': [*CAMPAIGN, *SETTINGS],
+    'mediawiki.centralnotice.campaign-change': [*CAMPAIGN, *SETTINGS, 'prior_state'],
+    'mediawiki.centralnotice.campaign-delete': [*CAMPAIGN, 'prior_state'],
 }
 
 
@@ -242,6 +250,64 @@ def moves_deletions_and_hidden_texts(binary):
         origin.delete('D')
         told(server, page_change('delete', 'D', ord('D') + 100))
         eq(server.request('GET', path('html', 'D', ord('D'))).status, 404)
+
+
+def of_nobody(sent):
+    """What is suppressed is told without who did it, and why."""
+    return {name: value for name, value in sent.items() if name not in ('performer', 'comment', 'parsedcomment')}
+
+
+@scene
+def what_is_suppressed_is_looked_at_at_once(binary):
+    with Origin() as origin, told_server(binary, origin) as server:
+        for number, title in enumerate('ABCD'):
+            origin.page(title, (10 + number, f'secret of {title}'), (20 + number, f'latest of {title}'))
+            origin.touched[title] = now(-60)
+            for rev in (None, 10 + number):
+                read(server, title, rev)
+                read(server, title, rev)        # a ready answer
+        asked = origin.count('words')
+        origin.delete('A')
+        told(server, as_sent('mediawiki.page-suppress', 'A', rev_id=20))
+        wait_until(lambda: origin.count('words') > asked, 'nobody reads it')
+        origin.delete('B')
+        told(server, of_nobody(as_sent('mediawiki.page-suppress', 'B', rev_id=21)))
+        origin.delete('C')
+        told(server, of_nobody(page_change('delete', 'C', 22)))
+        for number, title in enumerate('ABC'):
+            eq((status(server, title), status(server, title, 10 + number)), (404, 404), title)
+        origin.hide('D', 13)
+        origin.touched['D'] = now()
+        told(server, of_nobody(as_sent('mediawiki.revision-visibility-change', 'D', rev_id=13,
+                                       visibility={'text': False, 'user': False, 'comment': False}, prior_state={'visibility': {
+                                           'text': True, 'user': True, 'comment': True}})))
+        eq((status(server, 'D', 13), status(server, 'D')), (410, 200))
+        eq(figure(server, 'change_events_total{named="title"}'), 4)
+
+
+@scene
+def what_banners_tell_is_taken_and_asks_nothing(binary):
+    """Campaigns name no page but the special one where they are kept."""
+    with Origin() as origin, told_server(binary, origin) as server:
+        origin.page('A', (7, 'text'))
+        origin.page('B', (8, 'text'))
+        for title in 'AAB':
+            text = read(server, title)
+        asked = dict(origin.calls)
+        for where in ('http://wiki.test/w/index.php?title=Special:CentralNotice&subaction=noticeDetail&notice=A',
+                      'http://wiki.test/wiki/Special:CentralNotice?subaction=noticeDetail&notice=A'):
+            sent = [as_sent(f'mediawiki.centralnotice.campaign-{kind}', uri=where, campaign_name='A', summary='A', **SETTINGS,
+                            prior_state=SETTINGS) for kind in ('create', 'change', 'delete')]
+            told(server, *sent)
+            told(server, *sent, target=HASTY)
+        eq(figure(server, 'change_events_total{named="title"}') + figure(server, 'change_events_total{named="other"}'), 12)
+        for _ in range(3):
+            read(server)
+        eq(dict(origin.calls), asked, 'nobody was asked')
+        told(server, as_sent('mediawiki.page-links-change', 'B'))       # in the order of events
+        wait_until(lambda: origin.calls != asked, 'looked at')
+        eq({name: n - asked.get(name, 0) for name, n in origin.calls.items() if n != asked.get(name, 0)}, {'words': 1})
+        eq(read(server, 'B'), text)
 
 
 @scene
