@@ -93,29 +93,34 @@ def a_touched_page_is_made_anew_by_all(binary):
             wait_until(lambda server=server: b'newer template' in get(server).body, 'made anew again')
 
 
+def made_anew_is_taken(origin, c):
+    for server in c.servers[:2]:
+        get(server)
+        get(server)
+    origin.stamp = ' 17 pages'
+    asked, renders = origin.count('words'), origin.count('render')
+    anew = get(c.servers[0], headers={'Cache-Control': 'no-cache'})
+    check(b'17 pages' in anew.body, 'made anew')
+    wait_until(lambda: tag_of(get(c.servers[1])) == tag_of(anew), 'taken')
+    eq(get(c.servers[1]).body, anew.body)
+    eq(origin.count('words'), asked, 'nobody asked')
+    eq(origin.count('render'), renders + 1, 'made once')
+    eq(c.servers[2].request('GET', '/localhost/v1/page/history/A').status, 404, 'who never had it did not take it')
+    # By number, too.
+    for server in c.servers[:2]:
+        get(server, 'A/1')
+    origin.stamp = ' 18 pages'
+    anew = get(c.servers[1], 'A/1', headers={'Cache-Control': 'no-cache'})
+    wait_until(lambda: tag_of(get(c.servers[0], 'A/1')) == tag_of(anew), 'taken')
+    eq(origin.count('render'), renders + 3)
+
+
 @scene
 def what_one_makes_anew_is_taken_by_those_that_have_an_older_one(binary):
     """The word does not move: {{NUMBEROFPAGES}} has another value, and somebody asks for it."""
-    with wiki(binary, 3) as (origin, c):
-        for server in c.servers[:2]:
-            get(server)
-            get(server)
-        origin.stamp = ' 17 pages'
-        asked, renders = origin.count('words'), origin.count('render')
-        anew = get(c.servers[0], headers={'Cache-Control': 'no-cache'})
-        check(b'17 pages' in anew.body, 'made anew')
-        wait_until(lambda: tag_of(get(c.servers[1])) == tag_of(anew), 'taken')
-        eq(get(c.servers[1]).body, anew.body)
-        eq(origin.count('words'), asked, 'nobody asked')
-        eq(origin.count('render'), renders + 1, 'made once')
-        eq(c.servers[2].request('GET', '/localhost/v1/page/history/A').status, 404, 'who never had it did not take it')
-        # By number, too.
-        for server in c.servers[:2]:
-            get(server, 'A/1')
-        origin.stamp = ' 18 pages'
-        anew = get(c.servers[1], 'A/1', headers={'Cache-Control': 'no-cache'})
-        wait_until(lambda: tag_of(get(c.servers[0], 'A/1')) == tag_of(anew), 'taken')
-        eq(origin.count('render'), renders + 3)
+    for servers in (wiki, fleet):       # as it is, and sealed
+        with servers(binary, 3) as (origin, c):
+            made_anew_is_taken(origin, c)
 
 
 @scene
