@@ -298,7 +298,13 @@ static void join_error(struct flight_core *c, mono now, const struct flight_erro
     c->stats.waiters++;
 }
 
-/* Joins f, which serves j. A fresh maker takes the place of another that has not begun. */
+/* A fresh maker takes the place of another that has not begun. */
+static bool takes_place(const struct flight_maker *of, const struct flight_maker *by)
+{
+    return by->fresh && (!of->fresh || by->insists > of->insists);
+}
+
+/* Joins f, which serves j. */
 static err join_flight(struct flight_core *c, struct flight *f, const struct flight_join *j,
                        struct flight_maker *spare)
 {
@@ -306,7 +312,7 @@ static err join_flight(struct flight_core *c, struct flight *f, const struct fli
         return ERR_LIMIT;
     bool keep_idle = f->maker.keep_idle || j->maker->keep_idle;
     *spare = *j->maker;
-    if (j->maker->fresh && !f->maker.fresh) {
+    if (takes_place(&f->maker, j->maker)) {
         *spare = f->maker;
         f->maker = *j->maker;
     }

@@ -147,6 +147,8 @@ struct flight_maker {
     bool keep_idle;
     bool fresh; /* join only a flight that begins from here on (no-cache): one already in the air
                    began too early;   the new one begins when that has ended */
+    unsigned insists;     /* of two fresh ones, who join before it begins, the one with more of this
+                             makes     it */
     int64_t fresh_ago_ms; /* with fresh: what another server began since then will do, too [0] */
     bool travels;         /* share is filled in */
     /* Who makes it, and values of other keys: an origin, a generator. Its address is its name, and

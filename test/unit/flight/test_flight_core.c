@@ -25,14 +25,15 @@ struct make {
     unsigned key;
     struct flight *flight; /* once started */
     unsigned start_step;   /* 0: not yet */
-    bool begun, canceled, finished, released, fresh;
+    bool begun, canceled, finished, released;
+    unsigned fresh; /* 0: not; else one more than it insists */
 };
 struct guest {
     struct flight_waiter waiter;
     enum guest_state state;
     unsigned key, join_step;
     uint64_t order;
-    bool fresh;
+    unsigned fresh;
 };
 struct row {              /* what is known of one key */
     int64_t silent_until; /* no computation may begin before: the shortest life of its last error */
@@ -167,8 +168,9 @@ static void check_value(const struct guest *g, struct flight_value *v)
     const struct make *m = &world->makes[t->make];
     assert_int_equal(m->key, g->key);
     assert_false(m->canceled);
-    if (g->fresh)
+    if (g->fresh > 0)
         assert_true(m->start_step >= g->join_step); /* begun from its join on */
+    assert_true(m->fresh >= g->fresh);
 }
 
 static void guest_done(struct flight_waiter *waiter, err why, struct flight_value *v,
@@ -190,8 +192,8 @@ static void guest_done(struct flight_waiter *waiter, err why, struct flight_valu
 
 /* ---- steps ---- */
 
-static bool guest_join(struct world *w, struct guest *g, unsigned key, int64_t wait_ms, bool fresh,
-                       bool keep_idle)
+static bool guest_join(struct world *w, struct guest *g, unsigned key, int64_t wait_ms,
+                       unsigned fresh, bool keep_idle)
 {
     assert_true(w->makes_count < MAKES);
     struct make *m = &w->makes[w->makes_count++];
@@ -201,7 +203,8 @@ static bool guest_join(struct world *w, struct guest *g, unsigned key, int64_t w
                                   .release = release,
                                   .ctx = m,
                                   .keep_idle = keep_idle,
-                                  .fresh = fresh,
+                                  .fresh = fresh > 0,
+                                  .insists = fresh > 0 ? fresh - 1 : 0,
                                   .source = source_of(key) };
     struct flight_maker spare = maker;
     g->waiter =
@@ -336,8 +339,9 @@ static void make_finish(struct world *w, struct make *m, err why, bool keep)
 static void step_join(struct world *w)
 {
     struct guest *g = &w->guests[below(w, GUESTS)];
+    const unsigned fresh = below(w, 10);
     if (g->state == GUEST_OUT)
-        (void)guest_join(w, g, below(w, KEYS), (int64_t)below(w, 6000), below(w, 5) == 0,
+        (void)guest_join(w, g, below(w, KEYS), (int64_t)below(w, 6000), fresh < 3 ? fresh : 0,
                          below(w, 2) == 0); /* refused: nothing to do */
 }
 
@@ -436,7 +440,7 @@ static void simulate(uint64_t seed)
         struct guest late = { .state = GUEST_OUT };
         flight_core_drain(w->core);
         flight_core_check(w->core);
-        assert_false(guest_join(w, &late, 1, 100, false, false));
+        assert_false(guest_join(w, &late, 1, 100, 0, false));
     }
     run_out(w);
     world_free(w);
