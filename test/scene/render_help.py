@@ -93,3 +93,24 @@ class Crowd:
         self.over()
         check(None not in self.answers, 'everybody is answered')
         return self.answers
+
+
+class Held:
+    """A request whose call of this kind waits at the wiki: written, or to be answered when it goes on."""
+
+    def __init__(self, server, origin, kind, method, target, headers=None, body=None, written=True):
+        self.gate = origin.gate(kind, written)
+        gate = self.gate.__enter__()
+        self.answer = None
+
+        def ask():
+            self.answer = server.request(method, target, headers, body)
+        self.thread = threading.Thread(target=ask, daemon=True)
+        self.thread.start()
+        wait_until(lambda: gate.waiting > 0, f'{kind} waits at the wiki')
+        origin.ungate(kind)
+
+    def go(self):
+        self.gate.__exit__(None, None, None)
+        self.thread.join(120)
+        return self.answer

@@ -2,12 +2,11 @@
 must. Method: a server in front of a scripted origin that holds answers back while others are heard; its calls are counted
 and the server's clock is moved."""
 import json
-import threading
 
 from harness import Server, check, eq, main, scene, wait_until
 from origin import Origin, instant, status_of
 from page_help import get, history, path, problem
-from render_help import JSON, NO_CACHE, Crowd, cache_of, metric, name_of, origin_server
+from render_help import JSON, NO_CACHE, Crowd, Held, cache_of, metric, name_of, origin_server
 
 TTL = '61s'      # more than trust_ttl
 ONLY = {'Cache-Control': 'only-if-cached'}
@@ -21,27 +20,6 @@ def refused(server, status, kind, *where, content='html', query='', headers=None
 def running_server(binary, origin):
     """Its clock runs, so that what is asked later is later."""
     return Server(binary, *origin.options('localhost'))
-
-
-class Held:
-    """A request whose call of this kind waits at the wiki: written, or to be answered when it goes on."""
-
-    def __init__(self, server, origin, kind, method, target, headers=None, body=None, written=True):
-        self.gate = origin.gate(kind, written)
-        gate = self.gate.__enter__()
-        self.answer = None
-
-        def ask():
-            self.answer = server.request(method, target, headers, body)
-        self.thread = threading.Thread(target=ask, daemon=True)
-        self.thread.start()
-        wait_until(lambda: gate.waiting > 0, f'{kind} waits at the wiki')
-        origin.ungate(kind)
-
-    def go(self):
-        self.gate.__exit__(None, None, None)
-        self.thread.join(120)
-        return self.answer
 
 
 @scene
