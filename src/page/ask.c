@@ -249,13 +249,22 @@ static void parsed(struct render_request *r, enum render_why why)
     hear(a);
 }
 
+/* By the word under which it would be made. */
+static bool is_fresh(const struct render_request *r)
+{
+    const struct page_ask *a = r->ctx;
+    const struct title_word w = { .rev = r->meta.last_rev, .touched = r->meta.touched_s };
+    return a->purge.is || (a->cell != NULL && title_is_astride(&w, &a->purge.before) &&
+                           trust_may_purge(a->cell, a->began));
+}
+
 void page_ask_start(struct page_ask *a)
 {
     a->began = clock_store(a->service->clock);
     a->cell = a->service->trust == NULL ? NULL : cell_hold(a, 0);
     a->request = (struct render_request){ .origin = a->target->domain->origin,
                                           .want = a->want,
-                                          .fresh = a->fresh,
+                                          .fresh = is_fresh,
                                           .title = a->target->title,
                                           .rev = a->target->has_rev ? a->target->name.rev : 0,
                                           .deadline = a->deadline,

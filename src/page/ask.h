@@ -17,6 +17,7 @@
 
 #include "loop/loop.h"
 #include "page/check.h"
+#include "page/old.h"
 #include "page/tell.h"
 
 enum { ASK_MARKS_MAX = 2 };
@@ -26,7 +27,7 @@ struct page_ask {
     const struct page_service *service;
     const struct page_target *target;
     enum render_want want;
-    bool fresh; /* a render, from no cache of the wiki's */
+    struct page_purge purge; /* a render: is it to come from no cache of the wiki's? */
     mono deadline;
     struct limiter_pass *pass; /* the flight's; may be NULL */
     struct arena *arena;

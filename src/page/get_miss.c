@@ -176,13 +176,17 @@ static void landed(struct flight_waiter *w, err why, struct flight_value *v,
 
 enum page_get_state get_make_enter(struct page_get *g)
 {
+    const struct page_domain *d = g->target.domain;
+    const bool dated = g->found == FOUND_OLD && !get_wants_anew(g) && get_is_old(g);
     const struct page_wish wish = {
-        .domain = g->target.domain,
+        .domain = d,
         .settings = g->target.settings,
         .title = g->target.title,
         .rev = g->target.has_rev ? g->target.name.rev : 0,
         .fresh = g->found != FOUND_NOTHING || get_wants_anew(g) || (g->was & WAS_ARRIVED) != 0,
-        .dated = g->found == FOUND_OLD && !get_wants_anew(g) && get_is_old(g),
+        .dated = dated,
+        .purge = dated ? page_old_purge(d, &g->read, clock_store(g->service->clock))
+                       : (struct page_purge){ .is = get_wants_anew(g) },
         /* the last look of a purged one was for its name alone */
         .seen = (g->was & WAS_REMADE) != 0 ? NULL : &g->seen
     };

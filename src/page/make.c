@@ -327,6 +327,8 @@ static void asked(struct page_ask *a)
 {
     struct make *m = CONTAINER_OF(a, struct make, ask);
     if (a->why == RENDER_FINE) {
+        /* whole seconds: what the purge touched was touched before this (title_is_astride) */
+        a->word.said += a->request.purged;
         make_put(m);
         return;
     }
@@ -347,7 +349,7 @@ static void ask_start(struct make *m)
     m->ask = (struct page_ask){ .service = m->service,
                                 .target = &m->target,
                                 .want = WANT_RENDER,
-                                .fresh = (m->flags & MAKE_FRESH) != 0,
+                                .purge = m->purge,
                                 .deadline = flight_deadline(m->flight),
                                 .pass = flight_pass(m->flight),
                                 .arena = &m->arena,
@@ -360,12 +362,13 @@ static void ask_start(struct make *m)
 static void looked(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, read.call);
-    store_time settles_at;
+    store_time settles_at, now = clock_store(m->service->clock);
     bool unsettled = (m->flags & MAKE_SETTLES) != 0 &&
                      page_is_unsettled(m->service, m->target.domain, &m->read, &settles_at);
-    bool old = c->why == ERR_OK &&
-               page_old(m->target.domain, &m->read, clock_store(m->service->clock)) != OLD_NOT;
+    bool old = c->why == ERR_OK && page_old(m->target.domain, &m->read, now) != OLD_NOT;
     bool dated = (m->flags & MAKE_DATED) != 0 && (unsettled || old);
+    if (dated)
+        m->purge = page_old_purge(m->target.domain, &m->read, now);
     if (m->canceled)
         make_fail(m, ERR_SHUTDOWN, NULL);
     else if (c->why == ERR_OK && !dated)
@@ -454,7 +457,8 @@ static struct make *make_new(const struct page_service *s, const struct page_wis
                                     .name = { .rev = wish->rev } },
                         .flags = (wish->fresh ? MAKE_FRESH : 0u) | (wish->take ? MAKE_TAKE : 0u) |
                                  (wish->dated ? MAKE_DATED : 0u) |
-                                 (wish->settles ? MAKE_SETTLES : 0u) };
+                                 (wish->settles ? MAKE_SETTLES : 0u),
+                        .purge = wish->purge };
     if (wish->seen != NULL) {
         m->flags |= MAKE_LOOKED;
         m->seen = *wish->seen;
@@ -491,6 +495,7 @@ err page_make(const struct page_service *s, const struct page_wish *wish, struct
                                   .ctx = m,
                                   .keep_idle = true,
                                   .fresh = wish->fresh,
+                                  .insists = (wish->purge.is ? 2u : 0u) + (wish->dated ? 0u : 1u),
                                   .fresh_ago_ms = since_ago_ms(s, wish),
                                   .travels = page_contents_travel(wish->domain),
                                   .source = render_source(wish->domain->origin, WANT_RENDER),

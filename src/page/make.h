@@ -7,6 +7,9 @@
  * The store names the render by a tid of the instant it began at, which is put into the HTML's
  * head. A purge that comes meanwhile makes it begin once more. Who waits reads what was stored, by
  * its name.
+ *   A wiki may answer out of a cache of its own (kind rest), which it empties of a page by itself
+ * when that is touched. It is told to for whoever asks with no-cache, and for what old.h says: a
+ * purge touches the page, so what was made of it before is dated.
  *   Servers that share a Redis share such flights: who waits takes what another server made, with
  * the word of the wiki that it was made under (travel.h). A render that was made anew is told to
  * the other servers (tell.h), and those that have an older one take it as well.
@@ -17,6 +20,7 @@
 
 #include "flight/shared.h"
 #include "page/changes.h"
+#include "page/old.h"
 #include "page/page.h"
 
 enum { PAGE_SHAPES = 8 };
@@ -47,7 +51,8 @@ struct page_wish {
     bool fresh;   /* what is stored is too old */
     bool take;  /* what another server made a moment ago, or ERR_NOT_FOUND: nothing is made here */
     bool dated; /* with fresh: by the wiki's word alone, unless it was made anew meanwhile */
-    bool settles; /* with dated: because it was made too soon after a touch, too */
+    bool settles;            /* with dated: because it was made too soon after a touch, too */
+    struct page_purge purge; /* with fresh */
     /* With fresh: what another server began since then will do; ZERO: what is begun from now on */
     store_time since;
     /* As it was seen before it was looked for in vain; NULL: nobody looked. Borrowed until

@@ -25,6 +25,7 @@ struct make {
     struct page_target target; /* its strings are in the arena */
     struct page_seen seen;
     unsigned flags;
+    struct page_purge purge;
     bool canceled;
     str arrived;           /* bytes of another server, in the arena; STR_NONE: it is full */
     struct tid tid;        /* of what arrived */

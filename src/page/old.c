@@ -25,9 +25,16 @@ enum page_old page_old(const struct page_domain *d, const struct page_read *r, s
     return store_time_before(now, page_old_at(d, &r->render)) ? OLD_NOT : OLD_AGED;
 }
 
+struct page_purge page_old_purge(const struct page_domain *d, const struct page_read *r,
+                                 store_time now)
+{
+    return (struct page_purge){ .is = !store_time_before(now, page_old_at(d, &r->render)),
+                                .before = title_making_of(&r->render) };
+}
+
 /* A newer revision is not waited for: what its own edit touched is settled. */
-struct page_anew page_old_anew(const struct page_domain *d, const struct page_read *r,
-                               store_time now, int64_t settle_s)
+static struct page_anew anew_of(const struct page_domain *d, const struct page_read *r,
+                                store_time now, int64_t settle_s)
 {
     store_time settles = title_settles_at(&r->word, settle_s);
     switch (page_old(d, r, now)) {
@@ -46,4 +53,12 @@ struct page_anew page_old_anew(const struct page_domain *d, const struct page_re
     return (struct page_anew){ .is = r->heard && title_is_unsettled(&r->word, &r->render, settle_s),
                                .due = settles,
                                .since = settles };
+}
+
+struct page_anew page_old_anew(const struct page_domain *d, const struct page_read *r,
+                               store_time now, int64_t settle_s)
+{
+    struct page_anew a = anew_of(d, r, now, settle_s);
+    a.purge = page_old_purge(d, r, now);
+    return a;
 }

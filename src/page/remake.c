@@ -409,7 +409,7 @@ static void made(struct flight_waiter *w, err why, struct flight_value *value,
 }
 
 /* Without the lock: a flight may end inside, and what it made is looked at. */
-static void make(struct remake *m, store_time since)
+static void make(struct remake *m, const struct page_anew *anew)
 {
     struct page_remakes *r = m->all;
     const struct page_service *s = r->service;
@@ -420,7 +420,8 @@ static void make(struct remake *m, store_time since)
                                     .fresh = true,
                                     .dated = true,
                                     .settles = true,
-                                    .since = since,
+                                    .purge = anew->purge,
+                                    .since = anew->since,
                                     .seen = &t->seen };
     t->flight =
         (struct flight_waiter){ .deadline = mono_add_ms(clock_mono(s->clock), REMAKE_WAIT_MS),
@@ -475,7 +476,7 @@ static void looked_at(struct store_call *c)
     turn(r);
     remakes_unlock(r);
     if (makes)
-        make(m, anew.since);
+        make(m, &anew);
 }
 
 /* ---- from outside ---- */

@@ -31,6 +31,7 @@ struct trust_cell {
     atomic_bool wanted; /* trust_soon was called, and nothing heard since */
     atomic_bool posted; /* task is on its way */
     _Atomic int64_t asked_at, doubt_at;
+    _Atomic int64_t purges_at; /* of a title: when all its purges will have been due */
     _Atomic uint64_t says;
     struct title_bound bound; /* of a title, under the lock */
     struct task task;
@@ -299,6 +300,18 @@ int64_t trust_waited_ns(const struct trust_cell *c, uint64_t says, store_time si
 store_time trust_doubted_at(const struct trust_cell *c)
 {
     return (store_time){ .ns = doubt_at(c) };
+}
+
+bool trust_may_purge(struct trust_cell *c, store_time now)
+{
+    const int64_t each_ns = TRUST_PURGE_S * NS_PER_S;
+    int64_t due = atomic_load(&c->purges_at), from;
+    do {
+        from = due > now.ns ? due : now.ns;
+        if (from - now.ns > (TRUST_PURGES_MAX - 1) * each_ns)
+            return false;
+    } while (!atomic_compare_exchange_weak(&c->purges_at, &due, from + each_ns));
+    return true;
 }
 
 /* Under the lock. */

@@ -81,6 +81,12 @@ bool page_trust_doubt(struct page_trust *t, const struct trust_key *k, store_tim
                       const struct title_bound *b);
 /* Was this the last word of what has a cell, with no doubt since? */
 bool page_trust_says(struct page_trust *t, const struct trust_key *k, uint64_t says);
+/* Of a title: may its page be purged at the wiki once more by our own doing? Then it counts as
+ * done. Each purge is a touch, which may call for another one: by turns of servers that do not know
+ * of each other, or where the word behind it comes from a copy of the database that has not heard
+ * of it. So there are TRUST_PURGES_MAX at once, and one in TRUST_PURGE_S. */
+enum { TRUST_PURGES_MAX = 3, TRUST_PURGE_S = 60 };
+MUST_CHECK bool trust_may_purge(struct trust_cell *c, store_time now);
 /* A word is wanted, and nobody waits for it. */
 void trust_soon(struct trust_cell *c);
 /* None came: it may be wanted anew. */

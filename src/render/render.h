@@ -157,27 +157,27 @@ struct render_request {
     enum render_want want;
     str title;    /* a key */
     uint64_t rev; /* 0: the newest */
-    bool fresh;   /* RENDER: the newest revision is purged from the cache that core's routes have */
+    /* RENDER of the newest, by core's routes: will what the wiki has in its cache not do? Asked
+     * once meta is there; NULL: it will. Else the page is purged first, which touches it */
+    bool (*fresh)(const struct render_request *r);
     str accept, accept_language, cookie; /* passed on when not empty */
     str authorization;                   /* LEAVE: of whoever wants to read */
     mono deadline;
     /* A holder of the client's limiter that entered with render_source: while it is IN the request
-     * waits for no turn. It rests when the origin has done its part. NULL, or resting: the request
-     * enters by itself */
+     * waits for no turn. It rests when the origin has done its part. NULL, resting: it has none */
     struct limiter_pass *pass;
     struct arena *arena;
     void (*done)(struct render_request *r, enum render_why why);
     /* NULL, or instead of done when the text came: on the pool, where it was parsed */
     void (*parsed)(struct render_request *r, enum render_why why);
     void *ctx;
-    /* out; strings in the arena. meta: also when the page was found and the render was not
-     * (SUPPRESSED); OTHER_TITLE: its title and namespace_id alone; NO_PAGE: said_s alone; newest
-     * always */
+    /* out; strings in the arena. meta: newest always; also when the page was found and the render
+     * was not (SUPPRESSED); OTHER_TITLE: its title and namespace_id alone; NO_PAGE: said_s alone */
     struct render_meta meta;
     struct render_content contents[4]; /* html, data-parsoid, ...; WIKITEXT, LINT: one */
     unsigned contents_count;
     uint64_t user_id; /* USER: whose the cookie is, as the wiki says; 0: nobody's in particular */
-    bool may_read;    /* LEAVE */
+    bool may_read, purged; /* LEAVE; fresh: before meta was said */
     int64_t retry_after_s; /* BUSY: 0 when not said */
     str redirect_to; /* the revision is a redirect: the target's key (from the HTML), else empty */
     str redirect_fragment;    /* behind #, encoded as in the HTML; may be empty */

@@ -1,14 +1,17 @@
 /* A render is had in steps, each of which may end it:
  *
- *   start --> TURN --> META --> PURGE --> TEXT --> PARSE --> done
- *       \-----/  \--------------------/
+ *   start --> TURN --> META --> PURGE --> META --> TEXT --> PARSE --> done
+ *       \-----/  \----------------------------/
  *
  * TURN: at the limiter, unless a pass was brought. A render is two requests. Let in one by one they
  * would all ask for their metadata first, and then, behind one another, all run out of time; so a
  * render is let in as a whole, and its requests wait no more.
  * META: api.php: which revision, and whose (or who asks). PURGE: before a fresh render of core's
- * routes: they cache. TEXT: the render itself. PARSE: taken apart on the pool; the pass rests; from
- * there it is the pool that goes on, if that is wanted.
+ * routes: they cache. The wiki touches a page that it purges, so META is asked once more behind it:
+ * the render is made under a word that knows of its own purge, or the next word would call it old.
+ * TEXT: the render itself; it is never asked for before the word that it is made under was said.
+ * PARSE: taken apart on the pool; the pass rests; from there it is the pool that goes on, if that
+ * is wanted.
  *
  * Without api.php there is no META and no PURGE; WANT_META, WANT_USER and WANT_LEAVE end behind it.
  * Steps are set on the loop, but for those that start takes at once. */
@@ -341,6 +344,8 @@ static bool begin_text(struct render_work *w, enum render_why *why)
 
 /* ---- PURGE ---- */
 
+static bool begin_meta(struct render_work *w, enum render_why *why);
+
 static void purge_done(struct fetch *f, enum render_why why)
 {
     struct render_work *w = f->ctx;
@@ -351,8 +356,12 @@ static void purge_done(struct fetch *f, enum render_why why)
     }
     if (why == RENDER_NO_REVISION)
         why = RENDER_FAILED; /* a 404 of api.php itself says nothing of pages */
-    if (why == RENDER_FINE && begin_text(w, &why))
-        return;
+    if (why == RENDER_FINE) {
+        r->purged = true;
+        r->meta = (struct render_meta){ 0 };
+        if (begin_meta(w, &why))
+            return;
+    }
     if (r->note.text[0] == 0)
         r->note = f->note;
     r->retry_after_s = f->retry_after_s;
@@ -365,7 +374,7 @@ static bool begin_render(struct render_work *w, enum render_why *why)
     struct render_request *r = w->r;
     bool cached = r->origin->opts.kind == ORIGIN_REST &&
                   render_is_latest(&r->meta); /* of older revisions a purge takes nothing */
-    if (r->want != WANT_RENDER || !r->fresh || !cached)
+    if (r->want != WANT_RENDER || !cached || r->purged || r->fresh == NULL || !r->fresh(r))
         return begin_text(w, why);
     w->step = STEP_PURGE;
     w->fetch = fetch_of(w);
@@ -427,8 +436,6 @@ static bool may_be_other_title(const struct render_work *w)
             return true;
     return false;
 }
-
-static bool begin_meta(struct render_work *w, enum render_why *why);
 
 static void meta_done(struct fetch *f, enum render_why why)
 {
@@ -538,6 +545,7 @@ void render_start(struct render_request *r)
     r->contents_count = 0;
     r->user_id = 0;
     r->may_read = false;
+    r->purged = false;
     r->retry_after_s = 0;
     r->redirect_to = r->redirect_fragment = STR("");
     r->note.text[0] = 0;

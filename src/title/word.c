@@ -93,6 +93,19 @@ enum title_dated title_dated(const struct title_word *last, const struct page_re
     return title_is_unsettled(last, r, TITLE_SETTLE_S) ? DATED_UNSETTLED : DATED_NOT;
 }
 
+/* It was asked for after the word was said, which is in whole seconds. One that was made once more
+ * and was the same was stored before: how long that took is not known, and was short. */
+bool title_is_astride(const struct title_word *w, const struct title_making *m)
+{
+    const struct title_under *u = &m->made;
+    int64_t took_ns = m->stored_at.ns - u->asked_at.ns, past_s = w->touched - u->said;
+    if (u->said == 0 || w->rev != m->rev || w->touched <= u->touched)
+        return false;
+    if (past_s < 0 || past_s > TITLE_MAKING_S_MAX)
+        return false;
+    return past_s <= 1 || (past_s - 1) * NS_PER_S <= took_ns;
+}
+
 store_time title_made_at(const struct page_render *r)
 {
     return r->made.said == 0 ? r->stored_at : r->made.asked_at;

@@ -61,7 +61,10 @@ struct title_mark {
     store_time said_at;    /* when the wiki was asked */
 };
 
-enum { TITLE_SETTLE_S = 3 };
+enum {
+    TITLE_SETTLE_S = 3,
+    TITLE_MAKING_S_MAX = 60, /* no making is taken for longer (title_is_astride) */
+};
 /* Of a render that the wiki made under this word. revised: when its newest revision was made; 0: it
  * is of another. A page that was touched by that alone is settled: what it was made of was there.
  */
@@ -71,6 +74,19 @@ struct title_under title_under_of(const struct title_word *w, int64_t revised);
  * before. NOT, too, of a render that no wiki made under a word. */
 enum title_dated { DATED_NOT, DATED_UNSETTLED, DATED_TOUCHED };
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r);
+/* When a render was made, as far as its row says that. made.said 0: no wiki made it. */
+struct title_making {
+    uint64_t rev;
+    struct title_under made;
+    store_time stored_at;
+};
+static inline struct title_making title_making_of(const struct page_render *r)
+{
+    return (struct title_making){ .rev = r->name.rev, .made = r->made, .stored_at = r->stored_at };
+}
+/* May the page have been touched last while the wiki was at that render of the same revision? By
+ * the wiki's clock, and by how long the making took by ours. */
+bool title_is_astride(const struct title_word *w, const struct title_making *m);
 /* UNSETTLED, where what a page is made of may be settle_s behind its touch. */
 bool title_is_unsettled(const struct title_word *last, const struct page_render *r,
                         int64_t settle_s);

@@ -5,7 +5,9 @@
         with Server(binary, *origin.options('localhost')) as server: ...
         eq(origin.count('render'), 1)
 
-Core's own routes too (kind rest): renders out of a cache that a purge empties, transforms when core_transforms is set.
+Core's own routes too (kind rest): transforms when core_transforms is set, and renders out of a cache, as MediaWiki 1.39
+has it: what is there counts as made when its making ended, in whole seconds, and falls out when its page is touched after
+that. A purge touches the page.
 
 Kinds of calls: siteinfo, meta, user, leave, words, revisions, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
 of a kind meet instead of an answer: origin.fault('render', cut) until origin.fault('render', None). A gate lets
@@ -158,7 +160,7 @@ class Origin:
         self.core_transforms = False    # has core's routes /v1/transform/...
         self.no_wikitext = set()    # titles of other pages, as modules
         self.touched = {}           # title -> when a template of it changed last, as the wiki writes instants
-        self.cache = {}             # what core's routes answer with: rev -> html
+        self.cache = {}             # what core's routes answer with: rev -> (html, when its making ended)
         self.changed = 0            # how many changes its list of recent ones has had
         self.ahead = 0              # by so many seconds its clock is ahead of ours
         self.edited = {}            # title -> when its revisions were made
@@ -303,9 +305,36 @@ class Origin:
         written = answer() if gate and gate.written else None
         if gate:
             gate.enter()
+        if written and kind == 'render':
+            self.keep(path)
         with self._lock:
             fault = self._faults.get(kind)
         return fault, written or answer()
+
+
+    # ---- the cache of core's routes
+
+    def cached(self, rev, make):
+        """Only of newest revisions does a touch take it away; one in the second in which it was made does not."""
+        title = self.owner(rev)
+        html, ended = self.cache.get(rev, (None, ''))
+        newest = self.pages[title][-1].rev == rev
+        if html is None or (newest and ended < self.touched.get(title, TOUCHED)):
+            html = make()
+            self.cache[rev] = html, instant(self.ahead)
+        return html
+
+    def keep(self, path):
+        """What was written when the call came, and took until now."""
+        found = re.search('/v1/revision/([0-9]+)/html', path)
+        if found and int(found[1]) in self.cache:
+            self.cache[int(found[1])] = self.cache[int(found[1])][0], instant(self.ahead)
+
+    def purge(self, title):
+        title = title.replace(' ', '_')
+        if title in self.pages:
+            self.touched[title] = max(self.touched.get(title, TOUCHED), instant(self.ahead))
+            self.cache.pop(self.pages[title][-1].rev, None)
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -502,14 +531,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def core_html(self, rev):
         wiki = self.wiki
         title = wiki.owner(rev)
-        html = wiki.cache.setdefault(rev, wiki.html(title, rev, wiki.find(title, rev).text))
+        html = wiki.cached(rev, lambda: wiki.html(title, rev, wiki.find(title, rev).text))
         return 200, {'Content-Type': 'text/html;charset=UTF-8', 'Content-Language': 'en',
                      'ETag': f'"{rev}/7d5a1a00-c6a1-11f0-8001-010203040506/view/html"'}, html.encode()
 
     def purge(self, title):
-        revisions = self.wiki.pages.get(title.replace(' ', '_'), [])
-        for revision in revisions if self.command == 'POST' else []:
-            self.wiki.cache.pop(revision.rev, None)
+        if self.command == 'POST':
+            self.wiki.purge(title)
         return 200, {'Content-Type': 'application/json; charset=utf-8'}, {'purge': [{'title': title, 'purged': True}]}
 
     # ---- v3

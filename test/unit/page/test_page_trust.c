@@ -163,6 +163,26 @@ static void a_word_below_the_bound_is_not_trusted(void **state)
     page_trust_free(&t);
 }
 
+static void a_title_is_not_purged_again_and_again(void **state)
+{
+    (void)state;
+    struct page_trust *t = page_trust_new(100, 1);
+    struct trust_cell *c = hold(t, "T", 0), *other = hold(t, "U", 0);
+    for (unsigned i = 0; i < TRUST_PURGES_MAX; i++)
+        assert_true(trust_may_purge(c, S(1000)));
+    assert_false(trust_may_purge(c, S(1000)));
+    assert_true(trust_may_purge(other, S(1000)));
+    assert_false(trust_may_purge(c, S(1000 + TRUST_PURGE_S - 1)));
+    assert_true(trust_may_purge(c, S(1000 + TRUST_PURGE_S)));
+    assert_false(trust_may_purge(c, S(1000 + TRUST_PURGE_S)));
+    for (unsigned i = 0; i < TRUST_PURGES_MAX; i++) /* no more for having waited longer */
+        assert_true(trust_may_purge(c, S(9000)));
+    assert_false(trust_may_purge(c, S(9000)));
+    trust_release(&c);
+    trust_release(&other);
+    page_trust_free(&t);
+}
+
 static void cells_of_revisions_let_their_titles_go(void **state)
 {
     (void)state;
@@ -341,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_title_and_its_revisions_have_cells_of_their_own),
         cmocka_unit_test(a_doubt_of_a_title_is_one_of_its_revisions),
         cmocka_unit_test(a_word_below_the_bound_is_not_trusted),
+        cmocka_unit_test(a_title_is_not_purged_again_and_again),
         cmocka_unit_test(cells_of_revisions_let_their_titles_go),
         cmocka_unit_test(cells_that_nobody_holds_are_bounded),
         cmocka_unit_test(cells_in_doubt_are_bounded),

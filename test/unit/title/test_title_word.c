@@ -104,6 +104,43 @@ static void a_render_is_dated_when_its_page_was_touched_since(void **state)
     assert_int_equal(title_dated(&gone, &made), DATED_TOUCHED);
 }
 
+/* Of a render asked for under a word of 1010 that knew of a touch at 1000, which took so long: the
+ * page was touched then. */
+static bool astride(int64_t touched, int64_t took_ms)
+{
+    const struct title_making m = {
+        .rev = base.rev,
+        .made = { .touched = 1000, .said = 1010, .asked_at = asked(60) },
+        .stored_at = { asked(60).ns + took_ms * NS_PER_MS }
+    };
+    struct title_word w = base;
+    w.touched = touched;
+    return title_is_astride(&w, &m);
+}
+
+static void a_touch_while_the_wiki_is_at_a_render_is_astride(void **state)
+{
+    (void)state;
+    assert_false(astride(1000, 5000)); /* it was known */
+    assert_false(astride(1009, 5000)); /* a late word: it was before */
+    assert_true(astride(1010, 0));     /* in the second of the word */
+    assert_true(astride(1011, 0));     /* which may have been the last of that second */
+    assert_false(astride(1012, 999));
+    assert_true(astride(1012, 1000));
+    assert_true(astride(1015, 4000));
+    assert_false(astride(1016, 4000));
+    assert_true(astride(1011, -50000)); /* made once more, and the same: stored before */
+    assert_false(astride(1012, -50000));
+    assert_true(astride(1010 + TITLE_MAKING_S_MAX, 3600 * 1000));
+    assert_false(astride(1011 + TITLE_MAKING_S_MAX, 3600 * 1000));      /* by a clock that jumped */
+    assert_false(title_is_astride(&base, &(struct title_making){ 0 })); /* nothing is stored */
+    struct title_word edited = base;
+    edited.rev++, edited.touched = 1010;
+    assert_false(title_is_astride(
+        &edited,
+        &(struct title_making){ .rev = base.rev, .made = { .touched = 1000, .said = 1010 } }));
+}
+
 static void a_render_is_as_old_as_its_word(void **state)
 {
     (void)state;
@@ -236,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_is_behind_says_nothing_yet),
         cmocka_unit_test(an_undeleted_page_is_news_though_nothing_else_changed),
         cmocka_unit_test(a_render_is_dated_when_its_page_was_touched_since),
+        cmocka_unit_test(a_touch_while_the_wiki_is_at_a_render_is_astride),
         cmocka_unit_test(a_render_is_as_old_as_its_word),
         cmocka_unit_test(a_page_that_its_own_edit_touched_is_settled),
         cmocka_unit_test(what_was_asked_for_before_the_page_went_is_denied),
