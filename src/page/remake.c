@@ -460,10 +460,9 @@ static void looked_at(struct store_call *c)
     if (c->why == ERR_OK)
         anew = page_old_anew(m->line->domain, &t->read, clock_store(r->service->clock), settle_s);
     remakes_lock(r);
-    bool is = anew.is && !r->stopped;
     bool early = m->due.ns == STORE_TIME_ZERO.ns &&
                  store_time_before(clock_store(r->service->clock), anew.due);
-    bool makes = is && m->state == REMAKE_LOOKED && !early;
+    bool is = anew.is && !r->stopped, makes = is && m->state == REMAKE_LOOKED && !early;
     arena_fini(&t->arena);
     if (m->state == REMAKE_LOOKED && !makes)
         m->line->paced_until.ns = 0; /* it cost the wiki nothing */
