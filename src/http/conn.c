@@ -411,6 +411,15 @@ static bool head_still_grows(const struct http_conn *c, str bytes)
            !head_has_end(bytes, c->left_scanned);
 }
 
+/* How much of the room is filled. What is kept behind a request counts nowhere: no more than a
+ * head. Behind chunks nothing is kept. */
+static size_t read_size(const struct http_conn *c, size_t room)
+{
+    uint64_t body = awaits_body(c) ? c->x.body_declared - c->x.body_seen : 0;
+    uint64_t most = c->server->limits.head_bytes_max + 1;
+    return body < room && most + body < room ? (size_t)(most + body) : room;
+}
+
 static enum step conn_read(struct http_conn *c)
 {
     size_t size, n = 0;
@@ -423,8 +432,7 @@ static enum step conn_read(struct http_conn *c)
         return got;
     }
     str bytes = left_over_lay(c, &size);
-    if (!awaits_body(c)) /* what is kept behind a request counts nowhere: no more than a head */
-        size = c->server->limits.head_bytes_max + 1;
+    size = read_size(c, size);
     ssize_t got = bytes_receive(c, (char *)(uintptr_t)bytes.p + bytes.n, size - bytes.n);
     if (got == NOTHING_YET)
         return STEP_READ;

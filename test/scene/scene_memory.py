@@ -191,8 +191,9 @@ def what_comes_behind_a_request_in_work_stays_with_the_kernel(binary):
                 'queue_name': 'q', 'lease_timeout': '1m', 'expire_timeout': '1h', 'requested_partitions': 1}).status, 200)
             before = rss(server)
             peers = [socket.create_connection((server.host, server.port), REQUEST_TIMEOUT) for _ in range(count)]
-            for peer in peers:
-                peer.sendall(first)
+            for peer in peers:      # when the first is answered, what came with it is taken, too
+                peer.sendall(b'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n' + first)
+                check(peer.recv(4096).startswith(b'HTTP/1.1 200 '), 'the server is well')
             for n, peer in enumerate(peers):
                 peer.sendall(then(json.dumps({'queue_name': 'q', 'batch_size': 1, 'client_id': f'c{n}',
                                               'request_timeout': '5m'}).encode()) + behind)
