@@ -231,14 +231,29 @@ static void conn_begin(struct listener *l, int fd, const struct sockaddr *addr)
         (void)conn_enter(c, worker_for_next(l->server)); /* else it was closed */
 }
 
-static void listeners_watch(struct http_worker *w, int op)
+/* The first count of them. */
+static void listeners_leave(struct http_worker *w, unsigned count)
+{
+    struct epoll_event none = { 0 };
+    for (unsigned i = 0; i < count; i++)
+        INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, w->server->listeners[i].fd, &none) == 0);
+    w->resting = true;
+}
+
+/* All, or none for a while: the kernel may have no memory for them, or no room (max_user_watches).
+ */
+static void listeners_watch(struct http_worker *w)
 {
     for (unsigned i = 0; i < w->server->listeners_count; i++) {
         struct listener *l = &w->server->listeners[i];
         struct epoll_event e = { .events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = l };
-        INVARIANT(epoll_ctl(w->set, op, l->fd, &e) == 0);
+        if (epoll_ctl(w->set, EPOLL_CTL_ADD, l->fd, &e) == 0)
+            continue;
+        INVARIANT(errno == ENOMEM || errno == ENOSPC);
+        listeners_leave(w, i);
+        return;
     }
-    w->resting = op == EPOLL_CTL_DEL;
+    w->resting = false;
 }
 
 static void accept_some(struct http_worker *w, struct listener *l)
@@ -252,7 +267,7 @@ static void accept_some(struct http_worker *w, struct listener *l)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            listeners_watch(w, EPOLL_CTL_DEL);
+            listeners_leave(w, w->server->listeners_count);
         if (errno != ECONNABORTED && errno != EINTR)
             return;
     }
@@ -305,7 +320,7 @@ static void events_see(struct http_worker *w, int timeout_ms)
     INVARIANT(n >= 0 || errno == EINTR);
     mono now = clock_mono(w->server->clock);
     if (w->resting)
-        listeners_watch(w, EPOLL_CTL_ADD);
+        listeners_watch(w);
     struct http_worker *relief =
         busy_look(&w->busy, now) || restless ? worker_relief(w, now) : NULL;
     for (int i = 0; i < n; i++) /* of every two one goes */
@@ -350,7 +365,7 @@ static bool worker_begin(struct http_worker *w, struct http_server *s)
 static bool worker_run(struct http_worker *w)
 {
     char name[WORKER_NAME_BYTES];
-    listeners_watch(w, EPOLL_CTL_ADD);
+    listeners_watch(w);
     w->running = true;
     if (pthread_create(&w->thread, NULL, worker_main, w) != 0) {
         w->running = false;

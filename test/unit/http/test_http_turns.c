@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -60,6 +61,22 @@ int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *addr_n, int flags)
         return __real_accept4(fd, addr, addr_n, flags);
     atomic_fetch_sub(&accepts_refused, 1);
     errno = EMFILE;
+    return -1;
+}
+
+/* ---- a kernel without room for sockets that are waited for ---- */
+
+static atomic_uint watches_refused; /* of sockets that listen */
+
+int __real_epoll_ctl(int set, int op, int fd, struct epoll_event *e);
+int __wrap_epoll_ctl(int set, int op, int fd, struct epoll_event *e);
+int __wrap_epoll_ctl(int set, int op, int fd, struct epoll_event *e)
+{
+    bool listens = op == EPOLL_CTL_ADD && (e->events & EPOLLEXCLUSIVE) != 0;
+    if (!listens || atomic_load(&watches_refused) == 0)
+        return __real_epoll_ctl(set, op, fd, e);
+    atomic_fetch_sub(&watches_refused, 1);
+    errno = ENOSPC;
     return -1;
 }
 
@@ -287,6 +304,22 @@ static void a_worker_without_descriptors_accepts_later(void **state)
     http_server_free(&b.server);
 }
 
+/* When descriptors are there again, the kernel may not take the sockets back at once. */
+static void a_worker_that_cannot_wait_for_its_listeners_accepts_later(void **state)
+{
+    (void)state;
+    struct bench b = { .counted = 0 };
+    bench_begin(&b);
+    atomic_store(&watches_refused, 2);
+    atomic_store(&accepts_refused, 1);
+    int fd = wire_connect(b.port);
+    assert_true(wire_send(fd, STR("GET /plain HTTP/1.1\r\nHost: x\r\n\r\n")));
+    answer_is(fd, 200, "plain\n");
+    assert_int_equal(atomic_load(&watches_refused), 0);
+    close(fd);
+    http_server_free(&b.server);
+}
+
 /* ---- the end ---- */
 
 static void *free_main(void *ctx)
@@ -336,6 +369,7 @@ int main(void)
         cmocka_unit_test(no_memory_for_what_is_behind_a_request_ends_the_connection_later),
         cmocka_unit_test(what_is_kept_behind_a_request_is_no_larger_than_a_head),
         cmocka_unit_test(a_worker_without_descriptors_accepts_later),
+        cmocka_unit_test(a_worker_that_cannot_wait_for_its_listeners_accepts_later),
         cmocka_unit_test(a_body_that_ends_behind_the_server_calls_no_handler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
