@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """front.py - what a request costs at the front, in instructions and in system calls; prints Markdown.
 
-    front.py ready OLD/palimpsest NEW/palimpsest    instructions of a ready GET of 20 KB: on a connection of its own, with a key, and
-                                                    on a connection that carried a write and a miss before
-    front.py calls OLD/palimpsest NEW/palimpsest    system calls of a ready GET, a PUT of 20 KB, a GET that is stored
+    front.py instructions OLD/palimpsest NEW/palimpsest    of a ready GET of 20 KB: on a connection of its own, with a key, and on one
+                                                           that carried a write and a miss before; of a PUT; of a GET that is stored
+    front.py calls OLD/palimpsest NEW/palimpsest           the same in system calls
 
-The binaries are release builds (meson setup DIR --buildtype=release). ready wants valgrind, calls wants strace. What both count is
-the whole program: what N requests add to none."""
+The binaries are release builds (meson setup DIR --buildtype=release). The first wants valgrind, the second strace. What both count
+is the whole program: what N requests add to none."""
 import argparse
 import glob
 import http.client
@@ -86,28 +86,27 @@ def play(server, how, count):
             server.ask(client, 'GET', f'{PAGE}Earth')
 
 
-def total(folder, pattern, text_of):
-    found = [re.search(pattern, text_of(name)) for name in glob.glob(f'{folder}/count*')]
-    return sum(int(one[1].replace(',', '')) for one in found if one)
-
-
 def instructions(binary, how, count):
     with Server(binary, 'valgrind', '-q', '--tool=callgrind', '--callgrind-out-file=FOLDER/count', keyed=how == 'keyed') as server:
         play(server, how, count)
         server.proc.end()
-        return total(server.folder, r'([\d,]+) .*PROGRAM TOTALS', lambda name: subprocess.run(
-            ['callgrind_annotate', name], capture_output=True, text=True, check=False).stdout)
+        said = [subprocess.run(['callgrind_annotate', name], capture_output=True, text=True, check=False).stdout
+                for name in glob.glob(f'{server.folder}/count*')]
+        found = [re.search(r'([\d,]+) .*PROGRAM TOTALS', text) for text in said]
+        return sum(int(one[1].replace(',', '')) for one in found if one)
 
 
 def calls(binary, how, count):
-    with Server(binary, 'strace', '-f', '-c', '-o', 'FOLDER/count') as server:
+    with Server(binary, 'strace', '-D', '-f', '-o', 'FOLDER/count', keyed=how == 'keyed') as server:       # -D: what is ended is the server
         play(server, how, count)
         server.proc.end()
-        return total(server.folder, r'\n *100\.00 +\S+ +\S+ +(\d+)', lambda name: pathlib.Path(name).read_text(encoding='ascii'))
+        lines = pathlib.Path(server.folder, 'count').read_text(encoding='utf-8', errors='replace').splitlines()
+        return sum('(' in line and ' resumed>' not in line and ' --- ' not in line for line in lines)
 
 
-WAYS = {'ready': (instructions, {'plain': 'a connection that reads', 'keyed': 'the same with a key', 'after': 'after a write and a miss'}),
-        'calls': (calls, {'plain': 'ready GET', 'put': 'PUT of 20 KB', 'stored': 'GET that is stored'})}
+ROWS = {'plain': 'ready GET', 'keyed': 'ready GET with a key', 'after': 'ready GET after a write and a miss', 'put': 'PUT of 20 KB',
+        'stored': 'GET that is stored'}
+WAYS = {'instructions': instructions, 'calls': calls}
 
 
 def main():
@@ -115,9 +114,9 @@ def main():
     parser.add_argument('what', choices=WAYS)
     parser.add_argument('binaries', nargs='+')
     args = parser.parse_args()
-    count, rows = WAYS[args.what]
+    count = WAYS[args.what]
     print('| | ' + ' | '.join(args.binaries) + ' | ratio |\n| --- |' + ' ---: |' * (len(args.binaries) + 1))
-    for how, name in rows.items():
+    for how, name in ROWS.items():
         each = [(count(binary, how, COUNTED) - count(binary, how, 0)) / COUNTED for binary in args.binaries]
         print(f'| {name} | ' + ' | '.join(f'{one:.1f}' for one in each) + f' | {each[-1] / each[0]:.3f} |', flush=True)
 
