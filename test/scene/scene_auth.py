@@ -294,7 +294,7 @@ def a_key_is_told_or_not_made(binary):
         said = collections.Counter()
         for step in range(200):
             body = json.dumps({'roles': ['read'], 'name': f'{step:03}{chr(34) * 250}'})
-            fields = f'Accept: text/{"x" * 170}\r\n' * 103 + f'Accept: {"y" * (4000 + 200 * step)}\r\n'
+            fields = f'Accept: text/{"x" * 170}\r\n' * (99 + step // 20) + f'Accept: {"y" * (4000 + 2000 * (step % 20))}\r\n'
             with socket.create_connection((server.host, server.port), timeout=60) as peer:
                 peer.sendall(f'POST /v1/admin.tokens HTTP/1.1\r\nHost: {server.host}:{server.port}\r\nContent-Type: '
                              f'application/json\r\nContent-Length: {len(body)}\r\n{fields}\r\n{body}'.encode())
