@@ -370,15 +370,17 @@ def step_fresh(counts):
     """What the README tells a newcomer, and the wiki, on a Debian with nothing on it."""
     process = subprocess.Popen([ROOT / 'script' / 'fresh', 'tools/newcomer.sh'], cwd=ROOT, text=True, errors='replace',
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    last = ''
+    last, failed = '', []
     for line in process.stdout:
         print(line, end='', flush=True)
         last = line
+        if line.startswith('FAILED '):
+            failed.append(line)
     process.wait()
     total = re.match(r'(\d+) passed, (\d+) failed', last)
     counts.add(*(map(int, total.groups()) if total else (0, 1)))
     if process.returncode != 0:
-        counts.failures.append(('fresh: see above', last))
+        counts.failures.append(('fresh', ''.join([*failed, last])))     # again: what is far above may be lost
 
 
 def step_model(counts):
