@@ -111,6 +111,15 @@ static void take_coding(struct head_pass *pass, str value)
     pass->chunked = true;
 }
 
+static bool is_port(str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (s.p[i] < '0' || s.p[i] > '9')
+            return false;
+    return true;
+}
+
+/* A name or a number, perhaps a port (RFC 3986 3.2.2, 3.2.3); one of IPv6 is in brackets. */
 static bool is_host(str value)
 {
     static const bool never[UINT8_MAX + 1] = {
@@ -120,7 +129,12 @@ static bool is_host(str value)
     bool fine = true;
     for (size_t i = 0; i < value.n; i++)
         fine = fine && !never[(unsigned char)value.p[i]];
-    return fine;
+    bool bracketed = value.n > 0 && value.p[0] == '[';
+    str rest = str_skip(value, str_find(value, bracketed ? ']' : ':'));
+    if (bracketed && rest.n == 0)
+        return false;
+    rest = bracketed ? str_skip(rest, 1) : rest;
+    return fine && (rest.n == 0 || (rest.p[0] == ':' && is_port(str_skip(rest, 1))));
 }
 
 /* Of what a client asks of its connection only these two count. */
@@ -294,6 +308,8 @@ static void target_set(struct head_pass *pass, str target)
         fault_set(pass, 400, "the request line has more than two blanks");
     else if (head_has_control(target.p, target.n, '!'))
         fault_set(pass, 400, "the target holds a blank or a control byte");
+    else if (str_find(target, '#') < target.n)
+        fault_set(pass, 400, "the target has a fragment");
     else if (target.p[0] != '/') {
         const char *fault = target_fault(x, &pass->authority);
         if (fault != NULL)
