@@ -258,7 +258,9 @@ static enum step continue_send(struct http_conn *c)
     const str text = STR("HTTP/1.1 100 Continue\r\n\r\n");
     struct pieces p = { .count = 0 };
     piece_add(&p, text);
-    return pieces_send(c, &p) == (ssize_t)p.bytes ? STEP_NEXT : over(c);
+    ssize_t sent = pieces_send(c, &p);
+    /* No room for it, behind answers that wait: a client goes on by itself after a while. */
+    return sent == 0 || sent == (ssize_t)p.bytes ? STEP_NEXT : over(c);
 }
 
 /* A request whose head is fine, and lies in the worker's room. came: what is behind it there. */
