@@ -169,7 +169,7 @@ static void head_answers_as_get_does_without_the_body(void **state)
         assert_true(wire_send(fd, (str){ .p = request, .n = (size_t)n }));
         wire_read(fd, true, &answer);
         (void)memcpy(strstr(head, "Date:"), strstr(answer.head, "Date:"),
-                     30); /* a second may have passed */
+                     strlen("Date: Fri, 27 Nov 2026 01:48:18 GMT")); /* a second may have passed */
         assert_string_equal(answer.head, head);
     }
     close(fd);
