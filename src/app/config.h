@@ -125,7 +125,8 @@ enum config_hidden { HIDDEN_GONE, HIDDEN_FORBIDDEN };
 struct config {
     struct http_listen listens[CONFIG_LISTENS_MAX]; /* the first is the main one */
     unsigned listens_count;
-    bool exposed; /* some listener is not on loopback */
+    unsigned listen_mode; /* of the files of unix sockets */
+    bool exposed;         /* some listener is not on loopback */
     const char *data_dir;
     struct config_domain *domains;
     unsigned domains_count;

@@ -50,6 +50,10 @@ bool network_parse(str text, struct network *out)
     struct network n = { .bits = ADDRESS_BITS };
     size_t slash = str_find(text, '/');
     uint64_t bits;
+    if (str_eq(text, ADDRESS_LOCAL)) {
+        *out = (struct network){ .local = true };
+        return true;
+    }
     if (!address_parse(str_take(text, slash), &n.first))
         return false;
     if (slash < text.n) {
@@ -67,8 +71,21 @@ bool network_parse(str text, struct network *out)
 
 bool network_holds(const struct network *n, const struct address *a)
 {
+    if (n->local)
+        return false;
     for (unsigned i = 0; i < n->bits; i++)
         if (bit(&n->first, i) != bit(a, i))
             return false;
     return true;
+}
+
+bool networks_hold_peer(const struct network *all, unsigned count, str peer)
+{
+    struct address a;
+    bool local = str_eq(peer, ADDRESS_LOCAL), held = false;
+    if (!local && !address_parse(peer, &a))
+        return false;
+    for (unsigned i = 0; i < count && !held; i++)
+        held = local ? all[i].local : network_holds(&all[i], &a);
+    return held;
 }

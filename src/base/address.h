@@ -17,14 +17,20 @@ bool address_is_v4(const struct address *a);
 /* Loopback, link-local or private (RFC 1918, 4193). */
 bool address_is_private(const struct address *a);
 
-/* All addresses whose first bits are these. */
+/* What stands for the address of who came over a unix socket: it is of this machine, and none. */
+#define ADDRESS_LOCAL STR("unix")
+
+/* All addresses whose first bits are these; or, local, no address but ADDRESS_LOCAL. */
 struct network {
     struct address first;
     unsigned bits;
+    bool local;
 };
-/* "192.0.2.0/24", "2001:db8::/32"; an address alone is a network of one. False: no such thing, or
- * bits set behind its prefix; *out untouched. */
+/* "192.0.2.0/24", "2001:db8::/32", "unix"; an address alone is a network of one. False: no such
+ * thing, or bits set behind its prefix; *out untouched. */
 MUST_CHECK bool network_parse(str text, struct network *out);
 bool network_holds(const struct network *n, const struct address *a);
+/* Does one of them hold peer, an address or ADDRESS_LOCAL? */
+bool networks_hold_peer(const struct network *all, unsigned count, str peer);
 
 #endif

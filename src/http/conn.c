@@ -153,13 +153,15 @@ static void piece_add(struct pieces *p, str s)
 }
 
 /* How many bytes went; -1: the client is gone. */
-static ssize_t pieces_send(const struct http_conn *c, struct pieces *p)
+static ssize_t pieces_send(struct http_conn *c, struct pieces *p)
 {
     struct msghdr m = { .msg_iov = p->v, .msg_iovlen = p->count };
     ssize_t n;
     do
         n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
+    if (n > 0)
+        atomic_fetch_add_explicit(&c->sent_bytes, (uint64_t)n, memory_order_relaxed);
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : n;
 }
 

@@ -6,11 +6,13 @@
  *   IDLE     nothing of a request is there: idle_timeout_ms.
  *   HEAD     some of its head is: head_timeout_ms.
  *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must
- *            move: body bytes that came, or bytes the client's kernel acknowledged (TCP_INFO).
+ *            move: body bytes that came, or bytes the client's kernel acknowledged (TCP_INFO),
+ *            or that a client on a unix socket read (SIOCOUTQ).
  *   WORK     ours: no limit here.
  *   LINGER   CONNS_LINGER_NS.
  * Nobody is cut because we were slow: not when bytes of a body lie unread; and the windows of SEND
  * are of the time in which something lay in the socket. */
+#include "base/address.h"
 #include "http/server.h"
 
 #include <arpa/inet.h>
@@ -36,6 +38,10 @@ static void peer_format(const struct sockaddr *addr, char peer[HTTP_PEER_BYTES])
     peer[0] = 0;
     if (addr == NULL)
         return;
+    if (addr->sa_family == AF_UNIX) {
+        (void)str_to_cstr(ADDRESS_LOCAL, peer, HTTP_PEER_BYTES); /* it fits */
+        return;
+    }
     const void *at = NULL;
     if (addr->sa_family == AF_INET)
         at = &((const struct sockaddr_in *)(const void *)addr)->sin_addr;
@@ -55,6 +61,7 @@ static struct http_conn *conn_new(struct listener *l, int fd, const struct socka
     c->listen = &l->opts;
     c->fd = fd;
     peer_format(addr, c->peer);
+    c->local = addr != NULL && addr->sa_family == AF_UNIX;
     c->swept_phase = UINT64_MAX;
     c->x.magic = EXCHANGE_MAGIC;
     c->x.self = &c->x;
@@ -128,19 +135,25 @@ static int64_t probe_every_ns(int64_t head_ns)
     return head_ns / 4 < CONNS_PROBE_NS ? head_ns / 4 : CONNS_PROBE_NS;
 }
 
+struct window {
+    int64_t least_ns; /* of its length */
+    int64_t spare_ns; /* longer by that, in which nothing has to move */
+    int64_t rate;     /* bytes a second */
+};
+
 /* Did too little move in the window that ends now? Starts the next one when enough did. */
-static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t window_ns_min,
-                              int64_t rate, int64_t now)
+static bool window_is_overdue(struct http_conn *c, uint64_t bytes, const struct window *w,
+                              int64_t now)
 {
     if (c->window_ns == 0) {
         c->window_ns = now;
         c->window_bytes = bytes;
         return false;
     }
-    int64_t elapsed = now - c->window_ns;
-    if (elapsed < window_ns_min)
+    int64_t elapsed = now - c->window_ns - w->spare_ns;
+    if (elapsed < w->least_ns)
         return false;
-    uint64_t least = (uint64_t)(rate * (elapsed / NS_PER_MS) / 1000);
+    uint64_t least = (uint64_t)(w->rate * (elapsed / NS_PER_MS) / 1000);
     if (bytes - c->window_bytes < least)
         return true;
     c->window_ns = now;
@@ -151,13 +164,35 @@ static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t windo
 static bool body_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     int unread = 0;
-    if (!window_is_overdue(c, c->moved_bytes, l->head_timeout_ms * NS_PER_MS,
-                           l->body_bytes_per_s_min, now))
+    const struct window w = { .least_ns = l->head_timeout_ms * NS_PER_MS,
+                              .rate = l->body_bytes_per_s_min };
+    if (!window_is_overdue(c, c->moved_bytes, &w, now))
         return false;
     if (ioctl(c->fd, SIOCINQ, &unread) != 0 || unread == 0)
         return true;
     c->window_ns = 0; /* its worker has not come to it */
     return false;
+}
+
+/* Of a unix socket the kernel tells what lies in it, with what that takes beside its bytes. A piece
+ * is gone from there once all of it was read: so a client has the time that all that lies there may
+ * take at the least rate. */
+static bool local_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
+{
+    enum { QUEUED_MAX = 1 << 30 };
+    int queued = 0;
+    if (ioctl(c->fd, SIOCOUTQ, &queued) != 0 || queued <= 0 || queued > QUEUED_MAX) {
+        c->window_ns = 0; /* all was taken: it is our turn */
+        return false;
+    }
+    uint64_t sent = atomic_load_explicit(&c->sent_bytes, memory_order_relaxed),
+             taken = sent + QUEUED_MAX - (uint64_t)queued;
+    if (c->window_ns != 0 && taken < c->window_bytes)
+        taken = c->window_bytes; /* more lies there, and takes room */
+    const struct window w = { .least_ns = l->head_timeout_ms * NS_PER_MS,
+                              .spare_ns = queued * NS_PER_S / l->send_bytes_per_s_min,
+                              .rate = l->send_bytes_per_s_min };
+    return window_is_overdue(c, taken, &w, now);
 }
 
 /* The kernel counts the time in which something was unsent or not acknowledged. */
@@ -167,9 +202,12 @@ static bool send_is_overdue(const struct http_limits *l, struct http_conn *c, in
     if (now - c->probe_ns < probe_every_ns(head_ns))
         return false;
     c->probe_ns = now;
+    if (c->local)
+        return local_is_overdue(l, c, now);
     const struct tcp_info info = conn_tcp(c);
     int64_t busy_ns = 1 + (int64_t)info.tcpi_busy_time * NS_PER_US;
-    return window_is_overdue(c, info.tcpi_bytes_acked, head_ns, l->send_bytes_per_s_min, busy_ns);
+    const struct window w = { .least_ns = head_ns, .rate = l->send_bytes_per_s_min };
+    return window_is_overdue(c, info.tcpi_bytes_acked, &w, busy_ns);
 }
 
 static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)

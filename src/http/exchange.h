@@ -138,6 +138,8 @@ struct http_conn {
     struct http_conn *prev, *next; /* table; under its lock */
     _Atomic uint64_t phase;        /* a count of changes, shifted, and the phase in the low bits */
     _Atomic uint64_t body_bytes;   /* received for bodies, ever */
+    _Atomic uint64_t sent_bytes;   /* given to the kernel, ever */
+    bool local;                    /* a unix socket */
     /* the sweep's own */
     uint64_t swept_phase;
     int64_t phase_seen_ns, window_ns, probe_ns, moved_ns;

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/times.h"
+#include "http/listen.h"
 #include "http/negotiate.h"
 #include "http/percent.h"
 
@@ -59,14 +60,6 @@ struct http_route {
     bool pool; /* its handler may take more than 200 us: it compresses, reads lists, formats much */
     bool admin;    /* only on a listener with .admin; label "health", "metrics", "spec": on all */
     unsigned kind; /* for handle: which of several calls that differ in a word this is */
-};
-
-struct http_listen {
-    const char *address; /* numeric, "127.0.0.1" or "::1" */
-    uint16_t port;       /* 0: any free one */
-    bool admin;          /* serves admin routes */
-    bool content;        /* serves all other routes (health and metrics answer on both) */
-    bool purge; /* serves routes of the method PURGE, which no other does, and those alone */
 };
 
 enum { HTTP_SPARE_FILES = 128 }; /* descriptors that a server wants beside its connections */
@@ -126,6 +119,8 @@ MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_
                                struct err_note *note);
 MUST_CHECK err http_server_start(struct http_server *s, struct err_note *note);
 uint16_t http_server_port(const struct http_server *s, unsigned listen_index);
+/* Removes the files of unix sockets, as http_server_free does: for who ends without that. */
+void http_server_unlink(struct http_server *s);
 /* Cuts what is overdue; loop, every 250 ms or so. */
 void http_server_sweep(struct http_server *s);
 /* Connections that it has cut. Thread: any. */
@@ -168,7 +163,8 @@ str http_body(const struct http_exchange *x);
 struct arena *http_arena(struct http_exchange *x);
 bool http_draining(const struct http_exchange *x);
 bool http_on_content(const struct http_exchange *x);
-str http_peer(const struct http_exchange *x); /* numeric address */
+/* Numeric address; "unix" (address.h) of who came over a unix socket. */
+str http_peer(const struct http_exchange *x);
 /* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */
 str http_request_id(struct http_exchange *x);
 bool http_has_request_id(const struct http_exchange *x); /* the client sent a sane one */

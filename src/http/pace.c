@@ -128,8 +128,9 @@ struct pace_client pace_client_of(const struct pace_said *said, const struct net
     struct pace_client k = { .count = 0 };
     struct address a;
     bool forwarded = said->client_ip.p != NULL || said->forwarded_for.p != NULL;
-    bool believed = forwarded && is_network(said->peer, proxies, proxies_count);
-    k.own = !forwarded && address_parse(said->peer, &a) && address_is_private(&a);
+    bool believed = forwarded && networks_hold_peer(proxies, proxies_count, said->peer);
+    bool local = str_eq(said->peer, ADDRESS_LOCAL);
+    k.own = !forwarded && (local || (address_parse(said->peer, &a) && address_is_private(&a)));
     if (!believed)
         client_add(&k, said->peer);
     if (believed && said->forwarded_for.p != NULL)

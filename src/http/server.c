@@ -5,21 +5,13 @@
 #include "loop/crew.h"
 #include "loop/loop.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    HTTP_BACKLOG = 4096,
     HTTP_FREE_LOOKS_MAX = 10000, /* a millisecond each, or more */
     HTTP_FREE_LOOKS_CALM = 3
 };
@@ -62,72 +54,6 @@ static err files_raise(unsigned connections_max, struct err_note *note)
     return setrlimit(RLIMIT_NOFILE, &files) == 0 ? ERR_OK : ERR_LIMIT;
 }
 
-/* ---- listening sockets ---- */
-
-static bool address_parse(const struct http_listen *l, struct sockaddr_storage *out,
-                          socklen_t *out_n)
-{
-    memset(out, 0, sizeof *out);
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
-    if (inet_pton(AF_INET, l->address, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(l->port);
-        *out_n = sizeof *v4;
-        return true;
-    }
-    if (inet_pton(AF_INET6, l->address, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons(l->port);
-        *out_n = sizeof *v6;
-        return true;
-    }
-    return false;
-}
-
-/* The address is taken when both are listening, which the kernel says at bind or at listen. */
-static err socket_listen(struct listener *l, const struct sockaddr_storage *addr, socklen_t addr_n)
-{
-    const int on = 1;
-    l->fd = socket(addr->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (l->fd < 0)
-        return ERR_UNAVAILABLE;
-    bool fine = setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-                setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) ==
-                    0; /* connections inherit it */
-    if (fine && addr->ss_family == AF_INET6)
-        fine = setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0;
-    struct sockaddr_storage bound;
-    socklen_t bound_n = sizeof bound;
-    fine = fine && bind(l->fd, (const struct sockaddr *)addr, addr_n) == 0 &&
-           listen(l->fd, HTTP_BACKLOG) == 0 &&
-           getsockname(l->fd, (struct sockaddr *)&bound, &bound_n) == 0;
-    if (!fine)
-        return ERR_UNAVAILABLE;
-    l->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
-                                                : ((struct sockaddr_in *)(void *)&bound)->sin_port);
-    return ERR_OK;
-}
-
-static err listener_open(struct http_server *s, const struct http_listen *opts,
-                         struct err_note *note)
-{
-    struct sockaddr_storage addr;
-    socklen_t addr_n = 0;
-    struct listener *l = &s->listeners[s->listeners_count];
-    *l = (struct listener){ .opts = *opts, .fd = -1, .server = s };
-    if (!str_to_cstr(str_of(opts->address), l->address, sizeof l->address) ||
-        !address_parse(opts, &addr, &addr_n))
-        return err_bad(note, "\"%s\" is not a numeric address", opts->address);
-    l->opts.address = l->address;
-    s->listeners_count++;
-    err why = socket_listen(l, &addr, addr_n);
-    if (why != ERR_OK)
-        err_note_set(note, "cannot listen on %s port %u: %s", opts->address, opts->port,
-                     strerror(errno));
-    return why;
-}
-
 /* ---- the server ---- */
 
 static err server_build(struct http_server *s, const struct http_server_opts *opts,
@@ -141,7 +67,7 @@ static err server_build(struct http_server *s, const struct http_server_opts *op
     if (why == ERR_OK)
         why = files_raise(s->limits.connections_max, note);
     for (unsigned i = 0; why == ERR_OK && i < opts->listens_count; i++)
-        why = listener_open(s, &opts->listens[i], note);
+        why = listener_open(&s->listeners[s->listeners_count++], s, &opts->listens[i], note);
     return why;
 }
 
@@ -188,6 +114,13 @@ uint16_t http_server_port(const struct http_server *s, unsigned listen_index)
     MAGIC_CHECK(s, SERVER_MAGIC);
     INVARIANT(listen_index < s->listeners_count);
     return s->listeners[listen_index].port;
+}
+
+void http_server_unlink(struct http_server *s)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    for (unsigned i = 0; i < s->listeners_count; i++)
+        listener_unlink(&s->listeners[i]);
 }
 
 void http_server_drain(struct http_server *s)
@@ -266,8 +199,7 @@ void http_server_free(struct http_server **sp)
     crew_free(&s->crew); /* nothing is in work: its strands have ended, or end now */
     workers_stop(s);
     for (unsigned i = 0; i < s->listeners_count; i++)
-        if (s->listeners[i].fd >= 0)
-            close(s->listeners[i].fd);
+        listener_close(&s->listeners[i]);
     INVARIANT(atomic_load(&s->conns_count) == 0);
     router_free(&s->router);
     pthread_mutex_destroy(&s->conns_lock);

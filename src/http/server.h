@@ -6,10 +6,11 @@
 #include "http/head.h"
 
 #include <sys/socket.h>
+#include <sys/types.h>
 
 enum {
     HTTP_LISTENS_MAX = 9,
-    HTTP_ADDRESS_BYTES = 64,
+    HTTP_ADDRESS_BYTES = 128,
     HTTP_INLINE_BODY_BYTES_MAX = 64
                                  << 10 /* requests with more go to the pool, whatever their row */
 };
@@ -19,8 +20,19 @@ struct listener {
     char address[HTTP_ADDRESS_BYTES];
     int fd;
     uint16_t port;
+    bool made; /* the file at its path, which is this one */
+    dev_t device;
+    ino_t inode;
     struct http_server *server;
 };
+
+/* listener.c. Fails: ERR_BAD (no address), ERR_UNAVAILABLE (taken, or not to be had); l can be
+ * closed then, too. */
+MUST_CHECK err listener_open(struct listener *l, struct http_server *s,
+                             const struct http_listen *opts, struct err_note *note);
+/* Removes its file, if that is still the one it made. */
+void listener_unlink(struct listener *l);
+void listener_close(struct listener *l);
 
 struct http_server {
     uint32_t magic;

@@ -87,7 +87,7 @@ typedef void options_change_fn(void *ctx, const char *name, bool taken);
 void options_take_over(struct options *running, const struct options *fresh,
                        options_change_fn *each, void *ctx);
 
-/* Is it 127.0.0.0/8 or ::1? */
+/* Is it 127.0.0.0/8, ::1, or a unix socket? */
 bool options_is_loopback(const char *address);
 
 /* The table, for people: as text for --help, as Markdown for the manual, as roff for the man

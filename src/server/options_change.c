@@ -61,6 +61,7 @@ static bool same_row(const struct option *r, const void *a, const void *b)
     case OPTION_CHOICE:
     case OPTION_FLAG:
     case OPTION_COUNT:
+    case OPTION_MODE:
     case OPTION_SIZE:
     case OPTION_MS:
     case OPTION_NS:

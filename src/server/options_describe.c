@@ -18,6 +18,9 @@ static void limits_of(const struct option *r, struct buf *out)
     case OPTION_COUNT:
         buf_printf(out, "%llu to %llu", (unsigned long long)r->min, (unsigned long long)r->max);
         return;
+    case OPTION_MODE:
+        buf_printf(out, "%04llo to %04llo", (unsigned long long)r->min, (unsigned long long)r->max);
+        return;
     case OPTION_SIZE:
         units_format_size(r->min, least);
         units_format_size(r->max, most);

@@ -49,17 +49,23 @@ static err finish_listens(struct options *o, struct err_note *note)
         c->listens[i].content = true;
         c->listens[i].admin = admin == NULL && options_is_loopback(c->listens[i].address);
     }
+    for (unsigned i = 0; i < c->listens_count; i++)
+        c->listens[i].mode = c->listen_mode;
     if (admin != NULL)
         admin->admin = true;
     if (purge != NULL)
         purge->purge = true;
     for (unsigned i = 0; i < c->listens_count; i++)
         for (unsigned k = 0; k < i; k++) {
-            if (c->listens[i].port == 0 || c->listens[i].port != c->listens[k].port)
+            bool is_file = http_listen_path(c->listens[i].address) != NULL;
+            if ((c->listens[i].port == 0 && !is_file) || c->listens[i].port != c->listens[k].port)
                 continue;
             if (strcmp(c->listens[i].address, c->listens[k].address) != 0)
                 continue;
             const char *name = listen_name(&c->listens[i]);
+            if (is_file)
+                return option_fail(from_of(o, name), str_of(name), note, "%s is there twice",
+                                   c->listens[i].address);
             return option_fail(from_of(o, name), str_of(name), note, "%s:%u is there twice",
                                c->listens[i].address, c->listens[i].port);
         }

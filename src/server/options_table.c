@@ -51,8 +51,12 @@ _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 
 const struct option option_rows[] = {
     { "listen", "listen", OPTION_LISTENS, .initial = "127.0.0.1:7231",
-      .prose = "Addresses to answer on, ADDR:PORT or [ADDR]:PORT; port 0 is any free one",
+      .prose = "Addresses to answer on, ADDR:PORT, [ADDR]:PORT or unix:/PATH; port 0 is any free "
+               "one",
       AT(listens) },
+    { "listen_mode", NULL, OPTION_MODE, 0, 0777, .initial = "0660",
+      .prose = "Mode of the file of each unix:/PATH, in octal: who may write it may connect",
+      AT(listen_mode) },
     { "admin_listen", "admin-listen", OPTION_LISTEN_ADMIN, .initial = "",
       .prose = "Address for the admin routes alone; without it they answer on loopback listeners",
       AT(listens) },
@@ -157,7 +161,7 @@ const struct option option_rows[] = {
       .prose = "Slowest reader accepted, in bytes a second", AT(http.send_bytes_per_s_min) },
     { "http.trusted_proxies", NULL, OPTION_TEXT, .initial = "",
       .prose = "Proxies whose X-Client-IP or X-Forwarded-For is believed: addresses, networks, as "
-               "192.0.2.7,fd00::/8",
+               "192.0.2.7,fd00::/8, and unix for who comes over a unix socket",
       AT(proxies_text) },
     { "store.segment_bytes", NULL, OPTION_SIZE, MI, 4 * GI - MI, .initial = "256M",
       .prose = "Size of one file of the value log", AT(segment_bytes) },
@@ -238,8 +242,8 @@ const struct option option_rows[] = {
       .prose =
           "Address where wikis send PURGE for pages that changed, as to a cache; none: nowhere",
       AT(listens) },
-    { "change.purge_from", NULL, OPTION_TEXT, .initial = "127.0.0.0/8,::1",
-      .prose = "Who may send PURGE there: addresses, networks", AT(change.purge_from_text) },
+    { "change.purge_from", NULL, OPTION_TEXT, .initial = "127.0.0.0/8,::1,unix",
+      .prose = "Who may send PURGE there: addresses, networks, unix", AT(change.purge_from_text) },
     { "change.databases", NULL, OPTION_TEXT, .initial = "",
       .prose = "Whose events those are that name a database and no domain: NAME=DOMAIN",
       .bytes_max = OPTIONS_DATABASES_BYTES_MAX, AT(change.databases_text) },

@@ -10,11 +10,12 @@ enum option_type {
     OPTION_CHOICE,  /* an enum: index in choices */
     OPTION_FLAG,    /* bool: true, false */
     OPTION_COUNT,   /* unsigned */
+    OPTION_MODE,    /* permissions of a file, in octal; unsigned */
     OPTION_SIZE,    /* bytes; uint64_t, size_t or int64_t */
     OPTION_MS,      /* a duration kept in milliseconds, int64_t */
     OPTION_NS,      /* a duration kept in nanoseconds, int64_t */
     OPTION_NAMES,   /* names: pointer and count of struct page_bucket_opts.contents */
-    OPTION_LISTENS, /* ADDR:PORT, several */
+    OPTION_LISTENS, /* ADDR:PORT or unix:/PATH, several */
     OPTION_LISTEN_ADMIN,
     OPTION_DOMAINS, /* names that add up */
     OPTION_HOOKS,   /* test hooks: on, off or an instant; command line only */

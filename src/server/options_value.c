@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define LISTEN_WANTED "is no ADDR:PORT; ADDR is a number such as 127.0.0.1 or [::1], or localhost"
+#define UNIX_WANTED "is no unix:/PATH with a path from the root of at most 107 bytes"
+_Static_assert(HTTP_UNIX_PATH_BYTES_MAX == 107, "as UNIX_WANTED says");
 enum { SHOWN_BYTES_MAX = 60, SHOWN_PATH_BYTES_MAX = 100 };
 
 /* What may be shown of what somebody wrote: of a URL the scheme, a password may be anywhere behind
@@ -75,7 +77,7 @@ static void format_limit(const struct option *r, uint64_t limit, char out[UNITS_
 {
     if (r->type == OPTION_SIZE)
         units_format_size(limit, out);
-    else if (r->type == OPTION_COUNT)
+    else if (r->type == OPTION_COUNT || r->type == OPTION_MODE)
         (void)snprintf(out, UNITS_TEXT_BYTES, "%llu", (unsigned long long)limit); /* always fits */
     else
         units_format_duration((int64_t)limit, out);
@@ -103,6 +105,20 @@ static err store_count(const struct option_value *v, struct err_note *note)
     if (!str_to_u64(v->text, &number))
         return fail_value(v, note, "is no whole number");
     return put_limited(v, number, 1, note);
+}
+
+static err store_mode(const struct option_value *v, struct err_note *note)
+{
+    enum { MODE_DIGITS_MAX = 4 };
+    uint64_t mode = 0;
+    bool fine = v->text.n > 0 && v->text.n <= MODE_DIGITS_MAX;
+    for (size_t i = 0; i < v->text.n && fine; i++) {
+        fine = v->text.p[i] >= '0' && v->text.p[i] <= '7';
+        mode = mode * 8 + (uint64_t)(v->text.p[i] - '0');
+    }
+    if (!fine || mode > v->row->max)
+        return fail_value(v, note, "is no mode in octal such as 0660");
+    return put_limited(v, mode, 1, note);
 }
 
 static err store_size(const struct option_value *v, struct err_note *note)
@@ -209,13 +225,36 @@ bool options_is_loopback(const char *address)
 {
     struct in_addr v4;
     struct in6_addr v6;
+    if (http_listen_path(address) != NULL)
+        return true; /* the mode of its file says who may connect */
     if (inet_pton(AF_INET, address, &v4) == 1)
         return (ntohl(v4.s_addr) >> 24) == 127;
     return inet_pton(AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+static bool parse_unix(struct options *o, str text, struct http_listen *out)
+{
+    str path = str_skip(text, sizeof HTTP_UNIX - 1);
+    if (path.n < 2 || path.n > HTTP_UNIX_PATH_BYTES_MAX || path.p[0] != '/' ||
+        str_find(path, '\0') < path.n)
+        return false;
+    const char *copy = kept(o, text);
+    if (copy == NULL)
+        return false;
+    *out = (struct http_listen){ .address = copy, .content = true };
+    return true;
+}
+
+/* What a text that is none should be. */
+static const char *listen_wanted(str text)
+{
+    return str_starts(text, STR(HTTP_UNIX)) ? UNIX_WANTED : LISTEN_WANTED;
+}
+
 bool option_parse_listen(struct options *o, str text, struct http_listen *out)
 {
+    if (str_starts(text, STR(HTTP_UNIX)))
+        return parse_unix(o, text, out);
     size_t colon = text.n;
     while (colon > 0 && text.p[colon - 1] != ':')
         colon--;
@@ -255,8 +294,8 @@ static err store_listens(struct options *o, const struct option_value *v, struct
         if (count == LISTENS_OWN_MAX)
             return option_fail(v->from, v->name, note, "more than %d addresses", LISTENS_OWN_MAX);
         if (!option_parse_listen(o, one, &parsed[count]))
-            return option_fail(v->from, v->name, note, "\"%.*s\" " LISTEN_WANTED,
-                               STR_ARG(shown_of(one)));
+            return option_fail(v->from, v->name, note, "\"%.*s\" %s", STR_ARG(shown_of(one)),
+                               listen_wanted(one));
         count++;
     } while (rest.n > 0);
     memcpy(o->config.listens, parsed, count * sizeof parsed[0]);
@@ -302,6 +341,8 @@ err option_store(struct options *o, const struct option_value *v, struct err_not
         return store_flag(v, note);
     case OPTION_COUNT:
         return store_count(v, note);
+    case OPTION_MODE:
+        return store_mode(v, note);
     case OPTION_SIZE:
         return store_size(v, note);
     case OPTION_MS:
@@ -313,8 +354,9 @@ err option_store(struct options *o, const struct option_value *v, struct err_not
     case OPTION_LISTENS:
         return store_listens(o, v, note);
     case OPTION_LISTEN_ADMIN: /* joins the others in options_finish */
-        return option_parse_listen(o, v->text, &admin) ? ERR_OK
-                                                       : fail_value(v, note, LISTEN_WANTED);
+        return option_parse_listen(o, v->text, &admin)
+                   ? ERR_OK
+                   : fail_value(v, note, listen_wanted(v->text));
     case OPTION_DOMAINS:
         return store_domains(o, v, note);
     case OPTION_HOOKS:

@@ -184,11 +184,12 @@ static void announce(const struct server *s)
     for (unsigned i = 0; i < s->config->listens_count; i++) {
         const struct http_listen *l = &s->config->listens[i];
         bool v6 = strchr(l->address, ':') != NULL;
-        (void)printf("%s on http://%s%s%s:%u\n",
-                     l->content ? "listening"
-                     : l->purge ? "purge"
-                                : "admin",
-                     v6 ? "[" : "", l->address, v6 ? "]" : "", http_server_port(s->app.http, i));
+        const char *what = l->content ? "listening" : l->purge ? "purge" : "admin";
+        if (http_listen_path(l->address) != NULL)
+            (void)printf("%s on %s\n", what, l->address);
+        else
+            (void)printf("%s on http://%s%s%s:%u\n", what, v6 ? "[" : "", l->address, v6 ? "]" : "",
+                         http_server_port(s->app.http, i));
     }
     (void)fflush(stdout); /* who closed stdout does not want the line */
     log_event(s->app.log, LOG_INFO, "serve.ready", LOG_CSTR("data", s->config->data_dir),
@@ -215,6 +216,7 @@ static int run(struct serve *v, const struct config *config)
     if (v->cut) {
         /* Somebody still waits, so memory in use cannot be taken down; what was acknowledged is on
          * disk. */
+        http_server_unlink(v->server.app.http);
         (void)fflush(NULL);
         _exit(SERVER_FINE);
     }

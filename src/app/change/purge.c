@@ -12,13 +12,7 @@
 
 static bool may_purge(const struct http_exchange *x, const struct config_change *c)
 {
-    struct address peer;
-    bool may = false;
-    if (!address_parse(http_peer(x), &peer))
-        return false;
-    for (unsigned i = 0; i < c->purge_from_count && !may; i++)
-        may = network_holds(&c->purge_from[i], &peer);
-    return may;
+    return networks_hold_peer(c->purge_from, c->purge_from_count, http_peer(x));
 }
 
 struct purge {

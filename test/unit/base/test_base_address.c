@@ -38,6 +38,21 @@ static bool holds(const char *network, const char *address)
     return network_holds(&n, &a);
 }
 
+static void who_comes_over_a_unix_socket_has_no_address(void **state)
+{
+    (void)state;
+    struct network all[2];
+    struct address a;
+    assert_true(network_parse(STR("0.0.0.0/0"), &all[0]));
+    assert_true(network_parse(ADDRESS_LOCAL, &all[1]));
+    assert_false(address_parse(ADDRESS_LOCAL, &a));
+    assert_false(networks_hold_peer(all, 1, ADDRESS_LOCAL));
+    assert_true(networks_hold_peer(all, 2, ADDRESS_LOCAL));
+    assert_true(networks_hold_peer(all, 2, STR("192.0.2.1")));
+    assert_false(networks_hold_peer(all + 1, 1, STR("192.0.2.1")));
+    assert_false(networks_hold_peer(all, 2, STR("")));
+}
+
 static void networks_hold_what_begins_like_them(void **state)
 {
     (void)state;
@@ -73,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(private_addresses_are_told_from_public_ones),
+        cmocka_unit_test(who_comes_over_a_unix_socket_has_no_address),
         cmocka_unit_test(networks_hold_what_begins_like_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

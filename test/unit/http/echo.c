@@ -236,7 +236,14 @@ static const struct http_route routes[] = {
     { .pattern = NULL },
 };
 
-static unsigned pool_threads;
+static unsigned pool_threads, unix_mode;
+static const char *unix_address;
+
+void echo_unix(const char *address, unsigned mode)
+{
+    unix_address = address;
+    unix_mode = mode;
+}
 
 void echo_pool(unsigned threads)
 {
@@ -253,13 +260,16 @@ struct echo *echo_start(const struct http_limits *limits)
     const struct http_pair headers[] = { { STR("Content-Type"), STR("text/plain") },
                                          { STR("ETag"), STR("\"1/2\"") } };
     e->ready = http_ready_new(NULL, 200, headers, COUNT_OF(headers), STR("ready\n"));
-    const struct http_listen listens[] = { { .address = "127.0.0.1", .content = true },
-                                           { .address = "127.0.0.1", .admin = true } };
+    const struct http_listen listens[] = {
+        { .address = "127.0.0.1", .content = true },
+        { .address = "127.0.0.1", .admin = true },
+        { .address = unix_address, .mode = unix_mode, .content = true }
+    };
     const struct http_route *tables[] = { routes };
     struct err_note note = { "" };
     const struct http_server_opts opts = {
         .listens = listens,
-        .listens_count = COUNT_OF(listens),
+        .listens_count = unix_address != NULL ? 3 : 2,
         .tables = tables,
         .tables_count = 1,
         .limits = *limits,

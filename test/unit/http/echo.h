@@ -30,6 +30,9 @@ struct echo_counts {
 /* From here on servers start with so many threads of a pool for all routes but /block, /ready,
  * /release and /alive [0]. */
 void echo_pool(unsigned threads);
+/* From here on servers listen for content on this unix:/PATH, too, as listener 2; NULL: not.
+ * Borrowed. */
+void echo_unix(const char *address, unsigned mode);
 /* Starts on 127.0.0.1: listener 0 serves content, listener 1 admin. Dies on failure. */
 struct echo *echo_start(const struct http_limits *limits);
 /* Drains, answers what is parked, stops. */

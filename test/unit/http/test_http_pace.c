@@ -96,6 +96,9 @@ static void a_client_is_whom_a_trusted_proxy_names(void **state)
         { "192.0.2.7", "::ffff:198.51.100.2", "198.51.100.2", "198.51.100.2", NULL, false },
         { "192.0.2.7", "odd", "other", "other", NULL, false }, /* one client together */
         { "192.0.2.7", "198.51.100.1", "odd", "odd", "198.51.100.1", false },
+        { "unix", NULL, NULL, "unix", NULL, true }, /* of this machine */
+        { "unix", "198.51.100.1", "198.51.100.2", "unix", NULL, false },
+        { "192.0.2.7", NULL, "198.51.100.1, unix", "unix", NULL, false },
     };
     const struct network proxies[] = { network_of("198.18.0.0/15"), network_of("192.0.2.0/24") };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +24,19 @@ int wire_connect(uint16_t port)
     INVARIANT(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     INVARIANT(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0);
     INVARIANT(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
+    return fd;
+}
+
+int wire_connect_unix(const char *path)
+{
+    const struct timeval limit = { .tv_sec = WIRE_DEADLINE_MS / 1000 };
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    INVARIANT(fd >= 0);
+    INVARIANT(str_to_cstr(str_of(path), to.sun_path, sizeof to.sun_path));
+    INVARIANT(connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
+    INVARIANT(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    INVARIANT(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0);
     return fd;
 }
 

@@ -13,6 +13,8 @@ enum {
 /* A blocking socket to 127.0.0.1 whose reads and writes give up after WIRE_DEADLINE_MS. Dies on
  * failure. */
 int wire_connect(uint16_t port);
+/* The same to a unix socket. */
+int wire_connect_unix(const char *path);
 /* Sends all; false when the peer is gone. */
 bool wire_send(int fd, str bytes);
 

@@ -4,6 +4,9 @@
 
 #include "../cmocka_all.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static const struct config *taken(struct options *o, const char *text)
 {
     struct err_note note = { .text = "" };
@@ -50,7 +53,7 @@ static void the_listener_for_purge_comes_last_and_may_be_anywhere(void **state)
                  "127.0.0.1:6, 127.0.0.1:7]\n"
                  "admin_listen: 127.0.0.1:8\nchange: { purge_listen: 127.0.0.1:9 }\n");
     assert_int_equal(c->listens_count, CONFIG_LISTENS_MAX);
-    assert_int_equal(c->change.purge_from_count, 2); /* loopback, of both kinds */
+    assert_int_equal(c->change.purge_from_count, 3); /* loopback of both kinds, and unix */
     options_free(&o);
     refused("listen: 127.0.0.1:80\nchange: { purge_listen: 127.0.0.1:80 }\n",
             "f.yaml:2: change.purge_listen: 127.0.0.1:80 is there twice");
@@ -129,10 +132,73 @@ static void wikis_have_the_names_of_their_url_and_domain(void **state)
             "f.yaml:5: domains.a.test.origin.article_path: is no path with one $1 for the title");
 }
 
+static void unix_sockets_are_listeners_on_loopback(void **state)
+{
+    (void)state;
+    struct options *o = options_new();
+    const struct config *c = taken(o, "listen: [\"unix:/run/a b.sock\", 127.0.0.1:0]\n");
+    assert_int_equal(c->listens_count, 2);
+    assert_string_equal(c->listens[0].address, "unix:/run/a b.sock");
+    assert_int_equal(c->listens[0].mode, 0660);
+    assert_true(c->listens[0].content && c->listens[0].admin);
+    assert_false(c->exposed);
+    options_free(&o);
+    o = options_new();
+    c = taken(o, "listen: unix:/run/a.sock\nadmin_listen: unix:/run/b.sock\nlisten_mode: 0600\n"
+                 "http: { trusted_proxies: [unix, 10.0.0.1] }\n"
+                 "change: { purge_listen: \"unix:/run/c.sock\" }\n");
+    assert_int_equal(c->listens_count, 3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(c->listens[i].mode, 0600);
+    assert_false(c->listens[0].admin);
+    assert_true(c->listens[1].admin);
+    assert_true(c->listens[2].purge);
+    assert_true(c->proxies[0].local);
+    assert_false(c->proxies[1].local);
+    options_free(&o);
+    refused("listen: unix:/run/a\nadmin_listen: unix:/run/a\n",
+            "f.yaml:2: admin_listen: unix:/run/a is there twice");
+    refused(
+        "listen: unix:run/a\n",
+        "f.yaml:1: listen: \"unix:run/a\" is no unix:/PATH with a path from the root of at most "
+        "107 bytes");
+    refused(
+        "admin_listen: \"unix:\"\n",
+        "f.yaml:1: admin_listen: \"unix:\" is no unix:/PATH with a path from the root of at most "
+        "107 bytes");
+    static const char *const modes[] = { "0778", "01000", "rw", "00660" };
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
+        struct err_note text, line;
+        err_note_set(&text, "listen_mode: \"%s\"\n", modes[i]);
+        err_note_set(&line, "f.yaml:1: listen_mode: \"%s\" is no mode in octal such as 0660",
+                     modes[i]);
+        refused(text.text, line.text);
+    }
+}
+
+/* 107 bytes are the kernel's limit. */
+static void paths_of_unix_sockets_are_bounded(void **state)
+{
+    (void)state;
+    char text[] = "listen: unix:/", line[256];
+    for (int n = 106; n <= 107; n++) { /* behind the first slash */
+        struct options *o = options_new();
+        struct err_note note = { .text = "" };
+        (void)snprintf(line, sizeof line, "%s%0*d\n", text, n, 0);
+        assert_int_equal(options_yaml(o, str_of(line), "f.yaml", &note),
+                         n == 106 ? ERR_OK : ERR_BAD);
+        if (n > 106)
+            assert_non_null(strstr(note.text, "of at most 107 bytes"));
+        options_free(&o);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_listener_for_purge_comes_last_and_may_be_anywhere),
+        cmocka_unit_test(unix_sockets_are_listeners_on_loopback),
+        cmocka_unit_test(paths_of_unix_sockets_are_bounded),
         cmocka_unit_test(databases_are_of_domains),
         cmocka_unit_test(databases_of_a_thousand_wikis_have_room),
         cmocka_unit_test(wikis_have_the_names_of_their_url_and_domain),

@@ -1,0 +1,22 @@
+/* listen.h - where a server listens, and what it shows there. */
+#ifndef HTTP_LISTEN_H
+#define HTTP_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HTTP_UNIX "unix:"
+enum { HTTP_UNIX_PATH_BYTES_MAX = 107 }; /* without the NUL */
+struct http_listen {
+    const char *address; /* numeric, "127.0.0.1" or "::1"; or "unix:/PATH" */
+    uint16_t port;       /* 0: any free one */
+    unsigned mode;       /* of the file of a unix socket */
+    bool admin;          /* serves admin routes */
+    bool content;        /* serves all other routes (health and metrics answer on both) */
+    bool purge; /* serves routes of the method PURGE, which no other does, and those alone */
+};
+
+/* The path of a unix socket in that address; NULL: it is of TCP. */
+const char *http_listen_path(const char *address);
+
+#endif
