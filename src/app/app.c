@@ -20,23 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct http_route *const app_tables[APP_TABLES_MAX] = { app_page_routes,
-                                                              app_entry_routes,
-                                                              app_hop_routes,
-                                                              app_table_routes,
-                                                              app_value_routes,
-                                                              app_list_routes,
-                                                              app_flight_routes,
-                                                              app_fresh_routes,
-                                                              app_stash_routes,
-                                                              app_admin_routes,
-                                                              app_key_routes,
-                                                              app_queue_routes,
-                                                              app_authority_routes,
-                                                              app_event_routes,
-                                                              app_purge_routes,
-                                                              app_hook_routes,
-                                                              NULL };
+const struct http_route *const app_tables[APP_TABLES_MAX] = {
+    app_page_routes,   app_entry_routes,     app_hop_routes,
+    app_table_routes,  app_value_routes,     app_list_routes,
+    app_flight_routes, app_slow_routes,      app_fresh_routes,
+    app_stash_routes,  app_admin_routes,     app_key_routes,
+    app_queue_routes,  app_authority_routes, app_event_routes,
+    app_purge_routes,  app_hook_routes,      NULL
+};
 
 /* Of what is answered before routing. */
 static const char hot_label[] = "page.hot";
@@ -241,6 +232,12 @@ void app_refuse(struct http_exchange *x, int status, const char *type, str detai
         refuse_queue(x, status, type, detail, app);
     else
         app_problem(x, status, type, NULL, detail, STR_NONE);
+}
+
+str app_target_shown(const struct http_exchange *x, void *app)
+{
+    (void)app; /* which keys are secret its path says */
+    return value_target_logged(x);
 }
 
 void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app)

@@ -88,6 +88,7 @@ extern const struct http_route app_admin_routes[];
 extern const struct http_route app_key_routes[];
 extern const struct http_route app_list_routes[];   /* lists.c: lists by position */
 extern const struct http_route app_flight_routes[]; /* flights.c: what is being made */
+extern const struct http_route app_slow_routes[];   /* slow.c: the slowest requests */
 extern const struct http_route app_fresh_routes[];  /* fresh.c: how fresh what is stored is */
 /* authority.c: Querator's namespaces, users, keys, roles */
 extern const struct http_route app_authority_routes[];
@@ -98,7 +99,7 @@ extern const struct http_route app_purge_routes[]; /* purge.c: the same, as cach
 extern const struct http_route app_hook_routes[];  /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, app_hook_routes last, ended by NULL: the one list of routes. */
-enum { APP_TABLES_MAX = 17 };
+enum { APP_TABLES_MAX = 18 };
 extern const struct http_route *const app_tables[APP_TABLES_MAX];
 
 /* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or
@@ -111,6 +112,7 @@ bool app_early(struct http_exchange *x, void *app);
 bool app_authorize(struct http_exchange *x, const char *permission, void *app);
 void app_options(struct http_exchange *x, void *app);
 void app_refuse(struct http_exchange *x, int status, const char *type, str detail, void *app);
+str app_target_shown(const struct http_exchange *x, void *app);
 void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app);
 
 #endif

@@ -9,6 +9,7 @@
 #include "http/server.h"
 #include "http/status.h"
 #include "http/strand.h"
+#include "http/trace.h"
 #include "http/worker.h"
 
 #include <inttypes.h>
@@ -94,6 +95,7 @@ static void answer_stored(struct http_exchange *x)
 {
     if (!x->deferred && !x->pooled)
         return;
+    trace_note(x, TRACE_ANSWERED);
     gone_end(x);
     exchange_release(x);
 }
@@ -159,6 +161,8 @@ void http_defer(struct http_exchange *x)
     INVARIANT(!atomic_load(&x->answered));
     if (x->deferred)
         return;
+    trace_begin(x);
+    trace_note(x, TRACE_DEFERRED);
     x->deferred = true;
     atomic_fetch_add(&x->conn->server->deferred, 1);
 }
@@ -174,7 +178,16 @@ void exchange_post(struct http_exchange *x, struct task *t)
 
 static void home_take(struct home *h, struct task *t)
 {
-    exchange_post(CONTAINER_OF(h, struct http_exchange, home), t);
+    struct http_exchange *x = CONTAINER_OF(h, struct http_exchange, home);
+    trace_note(x, TRACE_POSTED);
+    exchange_post(x, t);
+}
+
+struct http_exchange *exchange_of_task(const struct task *t)
+{
+    return t->home == NULL || t->home->post != home_take
+               ? NULL
+               : CONTAINER_OF(t->home, struct http_exchange, home);
 }
 
 struct home *http_home(struct http_exchange *x)

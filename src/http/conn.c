@@ -12,6 +12,8 @@
 #include "http/gone.h"
 #include "http/head.h"
 #include "http/server.h"
+#include "http/slow_kept.h"
+#include "http/trace.h"
 #include "http/worker.h"
 
 #include <errno.h>
@@ -80,10 +82,14 @@ static void request_end(struct http_conn *c, bool whole)
 {
     struct http_exchange *x = &c->x;
     const struct http_hooks *hooks = &c->server->hooks;
+    int status = x->stage == STAGE_SENT ? x->status : 0;
+    uint64_t bytes = whole ? x->answer_bytes : 0;
+    trace_note(x, whole ? TRACE_SENT : TRACE_CUT);
+    int64_t ns = clock_mono(c->server->clock).ns - x->began.ns;
     if (hooks->finished != NULL)
-        hooks->finished(x, x->stage == STAGE_SENT ? x->status : 0,
-                        clock_mono(c->server->clock).ns - x->began.ns, whole ? x->answer_bytes : 0,
-                        hooks->app);
+        hooks->finished(x, status, ns, bytes, hooks->app);
+    if (slow_wants(c->server->slow, ns))
+        trace_keep(x, status, ns, bytes);
     exchange_end(x);
     bytes_free(&c->head);
     bytes_free(&c->rest_head);
@@ -215,6 +221,7 @@ static enum step answer_send(struct http_conn *c, str head)
     if (sent < 0 || !rest_keep(c, &p, head_bytes, parts.body, (size_t)sent) ||
         (head.n > 0 && !head_keep(c, head)))
         return over(c);
+    trace_note(&c->x, TRACE_REST);
     conn_phase_set(c, PHASE_SEND);
     worker_wants(c, EPOLLOUT);
     return STEP_WAIT;
@@ -511,5 +518,6 @@ void conn_answer(struct http_conn *c)
     INVARIANT(c->x.stage == STAGE_RUN && c->x.status != 0);
     if (c->x.deferred)
         INVARIANT(atomic_fetch_sub(&c->server->deferred, 1) > 0);
+    trace_note(&c->x, TRACE_SEND);
     conn_go_on(c, answer_send(c, STR("")));
 }

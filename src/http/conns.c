@@ -14,6 +14,7 @@
  * are of the time in which something lay in the socket. */
 #include "base/address.h"
 #include "http/server.h"
+#include "http/slow_kept.h"
 
 #include <arpa/inet.h>
 #include <linux/sockios.h>
@@ -264,6 +265,7 @@ void http_server_sweep(struct http_server *s)
         cut++;
     }
     pthread_mutex_unlock(&s->conns_lock);
+    slow_sweep(s->slow, (mono){ .ns = now });
     atomic_fetch_add(&s->cut, cut);
     if (cut > 0)
         log_event(s->log, LOG_DEBUG, "http.cut", LOG_INT("connections", cut));

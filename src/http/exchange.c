@@ -2,6 +2,7 @@
 #include "http/exchange.h"
 
 #include "http/server.h"
+#include "http/trace.h"
 
 #include <string.h>
 
@@ -27,6 +28,8 @@ void exchange_end(struct http_exchange *x)
     if (x->ready != NULL)
         http_ready_unref(&x->ready);
     exchange_body_end(x);
+    if (x->trace != NULL)
+        trace_end(x);
     if (x->arena.chunks != NULL || x->arena.starved || x->arena.full || x->arena.part.urgent ||
         x->arena.part.beside > 0)
         arena_reset(&x->arena);
@@ -321,6 +324,11 @@ bool http_is_shared(const struct http_exchange *x)
 void http_withhold(struct http_exchange *x)
 {
     x->withheld = true;
+}
+
+void http_patient(struct http_exchange *x)
+{
+    x->patient = true;
 }
 
 bool http_is_withheld(const struct http_exchange *x)

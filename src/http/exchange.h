@@ -40,6 +40,8 @@ enum stage { STAGE_IDLE, STAGE_BODY, STAGE_DROP, STAGE_RUN, STAGE_SENT, STAGES }
 /* Who asked to be told that the client of a deferred exchange left; see gone.h. */
 enum gone_state { GONE_UNASKED, GONE_ASKED, GONE_POSTED, GONE_TELLING, GONE_OVER };
 
+struct trace; /* trace.h */
+
 struct reply_header {
     struct reply_header *next;
     str name, value;
@@ -95,6 +97,7 @@ struct http_exchange {
     bool starved;       /* Retry-After: the arena's memory was others' */
     bool shared;        /* http_share */
     bool withheld;      /* http_withhold */
+    bool patient;       /* http_patient */
     int status;         /* of the answer; 0: none yet */
     struct reply_header *reply_first, *reply_last;
     bool has_age; /* http_reply_age */
@@ -103,6 +106,7 @@ struct http_exchange {
     struct http_ready *ready; /* a reference, until the exchange ends */
     uint64_t answer_bytes;    /* of the body that is sent */
 
+    struct trace *_Atomic trace; /* NULL: it was not handed over, or there was no memory */
     void *state;
     _Atomic size_t *charged; /* NULL: nothing is */
     size_t charge;
@@ -176,6 +180,9 @@ void conn_phase_set(struct http_conn *c, enum phase to);
 
 /* answer.c. Posts to x's home; x is held, or in work. Thread: any. */
 void exchange_post(struct http_exchange *x, struct task *t);
+
+/* answer.c. Whose home t was posted to; NULL: it is a task of http's own. */
+struct http_exchange *exchange_of_task(const struct task *t);
 
 /* answer.c. One who holds x lets go of it; the last has its worker send the answer. x may be gone
  * afterwards. Thread: any. */

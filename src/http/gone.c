@@ -4,6 +4,7 @@
 #include "http/gone.h"
 
 #include "http/server.h"
+#include "http/trace.h"
 #include "loop/loop.h"
 
 static bool state_move(struct http_exchange *x, int from, int to)
@@ -16,7 +17,10 @@ static void tell(struct task *t)
     struct http_exchange *x = CONTAINER_OF(t, struct http_exchange, gone_task);
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
     if (state_move(x, GONE_POSTED, GONE_TELLING)) {
+        struct check_note before = trace_enter(x);
+        trace_note(x, TRACE_GONE);
         x->gone(x, x->gone_ctx);
+        trace_leave(before);
         (void)state_move(x, GONE_TELLING, GONE_OVER); /* or it was answered meanwhile */
     }
     exchange_release(x);

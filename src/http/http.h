@@ -92,6 +92,7 @@ struct http_hooks {
     void (*options)(struct http_exchange *x, void *app);
     /* Must answer x; type is a short name ("not_found#route"), detail a sentence. */
     void (*refuse)(struct http_exchange *x, int status, const char *type, str detail, void *app);
+    str (*target_shown)(const struct http_exchange *x, void *app); /* by slow.h; NULL: all of it */
     /* After the last byte went out (or the client left); on the worker. 0: never answered. */
     void (*finished)(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent,
                      void *app);

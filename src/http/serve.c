@@ -6,6 +6,7 @@
 #include "http/head.h"
 #include "http/server.h"
 #include "http/strand.h"
+#include "http/trace.h"
 
 #include <string.h>
 
@@ -222,13 +223,16 @@ static void handle(struct http_exchange *x)
 {
     const struct http_route *to = x->match.row->route;
     void *app = x->conn->server->hooks.app;
+    struct check_note before = trace_enter(x);
     if (to->gate == NULL || to->gate(x, app))
         to->handle(x, app);
+    trace_leave(before);
 }
 
 static void begin_run(struct task *t)
 {
     struct http_exchange *x = CONTAINER_OF(t, struct http_exchange, begin);
+    trace_note(x, TRACE_RUN);
     handle(x);
     INVARIANT(x->deferred || x->status != 0); /* or its connection would wait for ever */
 }
@@ -258,6 +262,8 @@ static bool run(struct http_exchange *x)
     }
     x->pooled = true;
     x->begin.run = begin_run;
+    trace_begin(x);
+    trace_note(x, TRACE_POOL);
     strand_post(x, &x->begin);
     return true;
 }
@@ -298,5 +304,6 @@ void http_go(struct http_exchange *x)
 {
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
     INVARIANT(x->deferred);
+    trace_note(x, TRACE_GO);
     x->match.row->route->handle(x, x->conn->server->hooks.app);
 }

@@ -1,6 +1,6 @@
 /* server.c - a server begins, drains and ends. */
 #include "http/server.h"
-
+#include "http/slow_kept.h"
 #include "http/worker.h"
 #include "loop/crew.h"
 #include "loop/loop.h"
@@ -77,6 +77,7 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
     struct http_server *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
     s->magic = SERVER_MAGIC;
+    s->slow = slow_new();
     s->limits = limits_filled(opts->limits);
     s->hooks = opts->hooks;
     s->restless = opts->restless;
@@ -202,6 +203,7 @@ void http_server_free(struct http_server **sp)
         listener_close(&s->listeners[i]);
     INVARIANT(atomic_load(&s->conns_count) == 0);
     router_free(&s->router);
+    slow_free(&s->slow);
     pthread_mutex_destroy(&s->conns_lock);
     s->magic = 0;
     free(s);

@@ -58,6 +58,7 @@ struct http_server {
     struct http_conn *conns; /* under conns_lock */
     atomic_uint conns_count;
     _Atomic uint64_t cut; /* by the sweep, ever */
+    struct slow *slow;
 };
 #define SERVER_MAGIC 0x05e47e01u
 

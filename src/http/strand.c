@@ -5,6 +5,7 @@
 #include "http/strand.h"
 
 #include "http/server.h"
+#include "http/trace.h"
 
 static void strand_lock(struct http_conn *c)
 {
@@ -30,8 +31,13 @@ static void strand_turn(struct task *turn)
 {
     struct http_exchange *x = CONTAINER_OF(turn, struct http_exchange, strand_turn);
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
-    for (struct task *t = strand_next(x); t != NULL; t = strand_next(x))
+    struct check_note before = trace_enter(x);
+    for (struct task *t = strand_next(x); t != NULL; t = strand_next(x)) {
+        if (t != &x->begin)
+            trace_note(x, TRACE_TASK);
         t->run(t); /* may post more, and answer */
+    }
+    trace_leave(before);
     exchange_release(x);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/date.h"
 #include "http/conn.h"
+#include "http/trace.h"
 #include "loop/busy.h"
 
 #include <errno.h>
@@ -88,6 +89,20 @@ void worker_post(struct http_worker *w, struct task *t)
     worker_unlock(w);
 }
 
+/* What it is of is there until it has run: an answer is sent by a task behind this one. */
+static void task_run(struct task *t)
+{
+    struct http_exchange *x = exchange_of_task(t);
+    if (x == NULL) {
+        t->run(t);
+        return;
+    }
+    struct check_note before = trace_enter(x);
+    trace_note(x, TRACE_TASK);
+    t->run(t); /* may post t again, or end it */
+    trace_leave(before);
+}
+
 /* Runs some. True: there are more. */
 static bool tasks_run(struct http_worker *w)
 {
@@ -101,7 +116,7 @@ static bool tasks_run(struct http_worker *w)
     w->woken = true;                                            /* it looks once more, below */
     worker_unlock(w);
     for (struct task *t = task_list_take(&taken); t != NULL; t = task_list_take(&taken))
-        t->run(t); /* may post t again, or end it */
+        task_run(t);
     worker_lock(w);
     bool more = w->tasks.first != NULL;
     w->woken = more;

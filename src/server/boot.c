@@ -282,6 +282,7 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
                                                 .authorize = app_authorize,
                                                 .options = app_options,
                                                 .refuse = app_refuse,
+                                                .target_shown = app_target_shown,
                                                 .finished = app_finished },
                                      .clock = s->app.clock,
                                      .log = s->app.log,

@@ -19,7 +19,7 @@ enum {
     TEXT_BYTES_MAX = 4 << 20,
     DAMAGES_MAX = 1000,
     ADMIN_BODY_BYTES_MAX = 8192,
-    SPEC_TABLES_MAX = 16
+    SPEC_TABLES_MAX = APP_TABLES_MAX - 1
 };
 
 static void answer_text(struct http_exchange *x, str body, const char *type)

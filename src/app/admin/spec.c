@@ -47,6 +47,8 @@ static const struct openapi_words rows[] = {
     { "admin.backup", "Copy a consistent state of the store to a directory of the server", NULL,
       "200 Bytes copied and kept|409 The directory holds something else" },
     { "admin.stats", "Figures of the store", NULL, "200 The figures" },
+    { "admin.slow", "The slowest requests of the last hour, with the stages they went through",
+      "limit", "200 slow: slowest first" },
     { "admin.change", "How often wikis are asked for their words, and how sweeps go", NULL,
       "200 domains: each whose wiki can be asked" },
     { "admin.change.look", "Ask the wiki about a title now", NULL,

@@ -4,6 +4,7 @@
 #include "app/queue/queue_routes.h"
 #include "base/utf8.h"
 #include "codec/goduration.h"
+#include "http/slow.h"
 
 enum { REPLY_INLINE_BYTES_MAX = 64 << 10, TOKEN_BYTES_MAX = 20, HEADER_KEY_BYTES_MAX = 256 };
 #define MINUTE_NS (60 * NS_PER_S)
@@ -263,6 +264,7 @@ void app_lease_start(struct queue_call *c)
     r->deadline = queue_call_deadline(c);
     r->arena = http_arena(c->x);
     r->done = lease_done;
+    http_patient(c->x); /* it waits for items */
     http_defer(c->x);
     r->home = http_home(c->x);
     http_on_gone(c->x, lease_gone, c);

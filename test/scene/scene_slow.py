@@ -1,0 +1,82 @@
+"""Goal: an operator sees which requests were slow, and in which stage their time went.
+Method: a server whose wiki holds a render; afterwards a thousand fast requests, and what the admin route and the command
+line say."""
+import concurrent.futures
+import time
+
+from harness import Server, check, eq, main, scene, wait_until
+from origin import Origin
+from queue_help import create, nothing_to_lease
+
+HELD_S = 0.3
+FAST = 1000
+
+
+def slow(server, query=''):
+    got = server.json('GET', f'/v1/admin.slow{query}')
+    eq((got.status, got.headers['Cache-Control']), (200, 'no-store'))
+    return got.body['slow']
+
+
+def hold(origin, server, target, headers=None):
+    """A render that its wiki holds for HELD_S. The answer."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, origin.gate('render') as gate:
+        answer = pool.submit(server.request, 'GET', target, headers)
+        wait_until(lambda: gate.waiting == 1, 'it is being made')
+        until = time.monotonic() + HELD_S
+        wait_until(lambda: time.monotonic() >= until, 'the wiki was slow')
+        gate.open()
+        got = answer.result(60)
+        eq(got.status, 200)
+        return got
+
+
+@scene
+def a_slow_render_is_shown_with_its_stages_in_order(binary):
+    with Origin() as origin:
+        origin.page('A', (1, 'first'))
+        origin.page('Fast', (2, 'fast'))
+        with Server(binary, *origin.options('localhost')) as server:
+            answer = hold(origin, server, '/localhost/v1/page/html/A?x=y', {'X-Request-Id': 'of-mine'})
+            for _ in range(FAST):
+                eq(server.request('GET', '/localhost/v1/page/html/Fast').status, 200)
+            first = slow(server)[0]
+            eq((first['method'], first['path'], first['status'], first['bytes'], first['request_id']),
+               ('GET', '/localhost/v1/page/html/A', 200, len(answer.body), 'of-mine'))
+            check(first['us'] >= HELD_S * 1e6, first)
+            stages = [event['stage'] for event in first['events']]
+            eq((stages[0], stages[-3:], first['events_lost']), ('head', ['answered', 'send', 'sent'], 0))
+            order = [stages.index(stage) for stage in ('head', 'deferred', 'answered', 'send', 'sent')]
+            eq(order, sorted(order), stages)
+            times = [event['us'] for event in first['events']]
+            eq(times, sorted(times))
+            waited = max(zip((b - a for a, b in zip(times, times[1:])), stages[1:]))
+            check(waited[0] >= HELD_S * 1e6 * 0.9, f'the time went in one stage: {first}')
+            check(all(event['thread'] for event in first['events']), first)
+            eq(len(slow(server, '?limit=1')), 1)
+            took = [one['us'] for one in slow(server)]
+            eq(took, sorted(took, reverse=True))
+            eq(server.request('GET', '/v1/admin.slow?limit=0').status, 400)
+
+
+@scene
+def who_waits_for_items_and_keys_of_values_are_not_shown(binary):
+    with Server(binary) as server:
+        create(server, 'q')
+        nothing_to_lease(server, 'q', timeout='300ms')
+        eq(server.request('PUT', '/localhost/v1/key_value/made').status, 201)
+        for i in range(20):
+            eq(server.request('PUT', f'/localhost/v1/key_value/made/hidden{i}', body=b'secret').status, 201)
+        paths = [one['path'] for one in slow(server)]
+        check('/v1/queue.lease' not in paths, 'it waited on purpose')
+        check(all('hidden' not in path for path in paths), paths)
+
+
+@scene
+def slow_requests_are_for_administrators(binary):
+    with Server(binary, '--admin-listen', '127.0.0.1:0') as server:
+        eq(server.request('GET', '/v1/admin.slow').status, server.request('GET', '/v1/admin.nothing').status,
+           'the admin listener alone has it')
+
+
+main()
