@@ -214,6 +214,11 @@ const struct cli_option queue_top_options[] = {
 };
 
 const struct cli_option flight_options[] = { OPTIONS_QUEUE };
+const struct cli_option slow_options[] = {
+    { "limit", 'n', "N", "The slowest N requests, 256 at most [20]" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
 const struct cli_option fresh_options[] = { OPTIONS_ADMIN, OPTIONS_END };
 const struct cli_option fresh_sweep_options[] = {
     { "wait", 0, NULL, "Wait until all titles were asked for" },

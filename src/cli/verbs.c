@@ -434,6 +434,13 @@ const struct cli_verb cli_verbs[] = {
       .options = flight_options,
       .operands_max = CLI_OPERANDS_MAX,
       .run = verb_flight_ls },
+    { .name = "slow ls",
+      .usage = "",
+      .summary = "list the slowest requests of the last hour",
+      .prose = "Says how long each took, when it began, and LONGEST: the stage behind the longest "
+               "wait, and that. STATUS -: the client left. --json has all stages.",
+      .options = slow_options,
+      .run = verb_slow_ls },
     { .name = "fresh ls",
       .usage = "",
       .summary = "list the wikis that are asked whether what is stored is still right",

@@ -54,6 +54,7 @@ enum cli_exit verb_restore(struct cli_call *call);
 enum cli_exit verb_rm(struct cli_call *call);
 enum cli_exit verb_serve(int argc, char **argv);
 void serve_man_options(FILE *to); /* the table of the server's options, as roff */
+enum cli_exit verb_slow_ls(struct cli_call *call);
 enum cli_exit verb_stash_ls(struct cli_call *call);
 enum cli_exit verb_stash_rm(struct cli_call *call);
 enum cli_exit verb_token_create(struct cli_call *call);

@@ -89,7 +89,7 @@ def a_server_that_is_not_there_or_is_something_else_is_exit_4(binary):
                   b'<text>x</text></revision></page></mediawiki>')
         calls = (['ls'], ['get', 'T'], ['put', 'T', '1', '-'], ['rm', 'T'], ['history', 'T'], ['check'], ['backup', 'b'],
                  ['queue', 'info', 'q'], ['queue', 'produce', 'q', '-t', '1s'], ['queue', 'lease', 'q'], ['queue', 'top', '-n', '1'],
-                 ['flight', 'ls'], ['fresh', 'ls'], ['fresh', 'why', 'd', 'T'], ['list', 'get', 'l', 'd'], ['stash', 'ls'],
+                 ['flight', 'ls'], ['slow', 'ls'], ['fresh', 'ls'], ['fresh', 'why', 'd', 'T'], ['list', 'get', 'l', 'd'], ['stash', 'ls'],
                  ['token', 'ls'], ['token', 'create'], ['import', 'mediawiki-xml', '-'], ['prewarm', '-'])
         for args in calls:
             said = _fails(client, [*args, '--server', away], 4, f'{away}: ', stdin=export)
@@ -145,7 +145,7 @@ def an_answer_of_200_that_no_palimpsest_gives_is_exit_4(binary):
     export = (b'<mediawiki><page><title>T</title><revision><id>1</id><timestamp>2020-01-01T00:00:00Z</timestamp>'
               b'<text>x</text></revision></page></mediawiki>')
     calls = (['ls'], ['get', 'T'], ['put', 'T', '1', '-'], ['rm', 'T'], ['history', 'T'], ['explain', 'T'],
-             ['check'], ['backup', 'b'], ['flight', 'ls'], ['list', 'get', 'l', 'd'], ['stash', 'ls'], ['stash', 'rm', 'T'],
+             ['check'], ['backup', 'b'], ['flight', 'ls'], ['slow', 'ls'], ['list', 'get', 'l', 'd'], ['stash', 'ls'], ['stash', 'rm', 'T'],
              ['token', 'ls'], ['token', 'create'], ['token', 'rm', 'x'], ['token', 'lock'], ['import', 'mediawiki-xml', '-'],
              ['prewarm', '-'], ['render', 'T'])
     queues = (['queue', 'ls'], ['queue', 'info', 'q'], ['queue', 'produce', 'q', '-t', '1s'], ['queue', 'create', 'q'],

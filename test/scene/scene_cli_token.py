@@ -74,7 +74,7 @@ def a_listener_without_admin_routes_is_named(binary):
     with Server(binary, '--admin-listen', '127.0.0.1:0') as server:
         client = Client(binary, server)
         for args in (('token', 'ls'), ('token', 'create'), ('token', 'rm', 'x'), ('token', 'lock'), ('check',), ('backup', 'b'),
-                     ('flight', 'ls'), ('stash', 'ls'), ('stash', 'rm', '--all')):
+                     ('flight', 'ls'), ('slow', 'ls'), ('stash', 'ls'), ('stash', 'rm', '--all')):
             done = client(*args)
             check(done.returncode != 0 and done.stdout == b'', f'{args}: {done.stdout}')
             check(b'admin listener' in done.stderr and server.url.encode() in done.stderr, f'{args}: {done.stderr}')

@@ -2,8 +2,10 @@
 Method: a server whose wiki holds a render; afterwards a thousand fast requests, and what the admin route and the command
 line say."""
 import concurrent.futures
+import re
 import time
 
+from cli import Client
 from harness import Server, check, eq, main, scene, wait_until
 from origin import Origin
 from queue_help import create, nothing_to_lease
@@ -54,6 +56,12 @@ def a_slow_render_is_shown_with_its_stages_in_order(binary):
             check(waited[0] >= HELD_S * 1e6 * 0.9, f'the time went in one stage: {first}')
             check(all(event['thread'] for event in first['events']), first)
             eq(len(slow(server, '?limit=1')), 1)
+            client = Client(binary, server)
+            eq([one['request_id'] for one in client.json('slow', 'ls', '-n', '1')[0]['slow']], ['of-mine'])
+            lines = client.ok('slow', 'ls').splitlines()
+            check('/localhost/v1/page/html/A' in lines[1] and 'of-mine' in lines[1], lines)
+            check(re.search(rf'{waited[1]} +0\.[3-9]|{waited[1]} +[1-9]', lines[1]), lines)
+            eq(client('slow', 'ls', '-n', '257').returncode, 2)
             took = [one['us'] for one in slow(server)]
             eq(took, sorted(took, reverse=True))
             eq(server.request('GET', '/v1/admin.slow?limit=0').status, 400)
@@ -77,6 +85,7 @@ def slow_requests_are_for_administrators(binary):
     with Server(binary, '--admin-listen', '127.0.0.1:0') as server:
         eq(server.request('GET', '/v1/admin.slow').status, server.request('GET', '/v1/admin.nothing').status,
            'the admin listener alone has it')
+        eq(Client(binary, server)('slow', 'ls').returncode, 6)
 
 
 main()
