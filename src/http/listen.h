@@ -11,9 +11,12 @@ struct http_listen {
     const char *address; /* numeric, "127.0.0.1" or "::1"; or "unix:/PATH" */
     uint16_t port;       /* 0: any free one */
     unsigned mode;       /* of the file of a unix socket */
-    bool admin;          /* serves admin routes */
-    bool content;        /* serves all other routes (health and metrics answer on both) */
-    bool purge; /* serves routes of the method PURGE, which no other does, and those alone */
+    int inherited; /* a descriptor that listens there already, from a service manager; 0: none. In a
+                      drain nobody is accepted from it any more: who comes waits for the next server
+                      that has it */
+    bool admin;    /* serves admin routes */
+    bool content;  /* serves all other routes (health and metrics answer on both) */
+    bool purge;    /* serves routes of the method PURGE, which no other does, and those alone */
 };
 
 /* The path of a unix socket in that address; NULL: it is of TCP. */

@@ -5,7 +5,8 @@
  *  2. Servers that begin at once on one path take turns (a lock on its folder): so what one has
  *     bound, and not listened on yet, is nothing stale to another.
  *  3. Nobody connects before the file has its mode: that is set before listen.
- *  4. A file is removed only while it is the one that was made here. */
+ *  4. What a service manager gave stays open there: here its descriptor is closed, and no more.
+ *  5. A file is removed only while it is the one that was made here. */
 #include "http/server.h"
 
 #include <arpa/inet.h>
@@ -169,9 +170,14 @@ err listener_open(struct listener *l, struct http_server *s, const struct http_l
     *l = (struct listener){ .opts = *opts, .fd = -1, .server = s };
     bool fits = str_to_cstr(str_of(opts->address), l->address, sizeof l->address);
     const char *path = http_listen_path(opts->address);
-    if (!fits || (path == NULL && !tcp_parse(opts, &addr, &addr_n)))
+    if (!fits || (path == NULL && opts->inherited == 0 && !tcp_parse(opts, &addr, &addr_n)))
         return err_bad(note, "\"%s\" is not a numeric address", opts->address);
     l->opts.address = l->address;
+    if (opts->inherited > 0) {
+        l->fd = opts->inherited;
+        l->port = opts->port;
+        return ERR_OK;
+    }
     if (path != NULL ? unix_listen(l, path) : tcp_listen(l, &addr, addr_n))
         return ERR_OK;
     if (path == NULL)

@@ -42,8 +42,9 @@ struct http_worker {
     int set, wake; /* wake: eventfd */
     pthread_t thread;
     bool running;
-    bool resting;         /* does not accept for a while */
-    pthread_mutex_t lock; /* of the next, but a look at woken */
+    bool resting;                /* does not accept for a while */
+    bool gone[HTTP_LISTENS_MAX]; /* inherited listeners that are not in the set any more */
+    pthread_mutex_t lock;        /* of the next, but a look at woken */
     struct task_list tasks;
     atomic_bool woken;
     atomic_uint conns_count;
@@ -251,7 +252,8 @@ static void listeners_leave(struct http_worker *w, unsigned count)
 {
     struct epoll_event none = { 0 };
     for (unsigned i = 0; i < count; i++)
-        INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, w->server->listeners[i].fd, &none) == 0);
+        if (!w->gone[i])
+            INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, w->server->listeners[i].fd, &none) == 0);
     w->resting = true;
 }
 
@@ -262,7 +264,7 @@ static void listeners_watch(struct http_worker *w)
     for (unsigned i = 0; i < w->server->listeners_count; i++) {
         struct listener *l = &w->server->listeners[i];
         struct epoll_event e = { .events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = l };
-        if (epoll_ctl(w->set, EPOLL_CTL_ADD, l->fd, &e) == 0)
+        if (w->gone[i] || epoll_ctl(w->set, EPOLL_CTL_ADD, l->fd, &e) == 0)
             continue;
         INVARIANT(errno == ENOMEM || errno == ENOSPC);
         listeners_leave(w, i);
@@ -271,9 +273,24 @@ static void listeners_watch(struct http_worker *w)
     w->resting = false;
 }
 
+/* In a drain nobody is accepted who can wait for the next server. True: that is so. Each worker
+ * learns of it when somebody comes. */
+static bool listener_is_over(struct http_worker *w, const struct listener *l)
+{
+    struct epoll_event none = { 0 };
+    bool over = l->opts.inherited > 0 && atomic_load(&w->server->draining);
+    if (over) {
+        INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, l->fd, &none) == 0);
+        w->gone[l - w->server->listeners] = true;
+    }
+    return over;
+}
+
 static void accept_some(struct http_worker *w, struct listener *l)
 {
     for (unsigned i = 0; i < WORKER_ACCEPTS_MAX && !w->resting; i++) {
+        if (listener_is_over(w, l))
+            return;
         struct sockaddr_storage addr;
         socklen_t addr_n = sizeof addr;
         int fd = accept4(l->fd, (struct sockaddr *)&addr, &addr_n, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -438,6 +438,7 @@ err options_config_path(int argc, char **argv, char *const *envp, const char **p
 err options_load(struct options *o, const struct options_sources *from, struct err_note *note)
 {
     const char *path;
+    o->inherited = from->inherited;
     err why = options_config_path(from->argc, from->argv, from->envp, &path, note);
     if (why == ERR_OK && path != NULL)
         why = options_read_file(o, path, note);

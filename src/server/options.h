@@ -27,6 +27,7 @@ enum {
 };
 
 struct options;
+struct inherited;
 
 /* All defaults. Owner: caller. Dies when out of memory. */
 struct options *options_new(void);
@@ -68,6 +69,7 @@ struct options_sources {
     char *const *envp;
     void (*unknown)(void *ctx, const char *variable); /* of options_environment */
     void *ctx;
+    const struct inherited *inherited; /* listeners beside those of the options; NULL: none */
 };
 MUST_CHECK err options_load(struct options *o, const struct options_sources *from,
                             struct err_note *note);

@@ -32,6 +32,36 @@ static struct http_listen *listen_add(struct options *o, const char *name)
     return l;
 }
 
+/* Adds inherited ones of that kind. False: there is no room for them. */
+static bool listen_inherited(struct options *o, enum inherited_for what, unsigned *count)
+{
+    struct config *c = &o->config;
+    const struct inherited *all = o->inherited;
+    for (unsigned i = 0; all != NULL && i < all->count; i++) {
+        if (all->items[i].what != what)
+            continue;
+        if (c->listens_count == CONFIG_LISTENS_MAX)
+            return false;
+        c->listens[c->listens_count++] = (struct http_listen){
+            .address = all->items[i].address,
+            .port = all->items[i].port,
+            .inherited = all->items[i].fd,
+            .admin = what == INHERITED_ADMIN,
+            .purge = what == INHERITED_PURGE,
+        };
+        (*count)++;
+    }
+    return true;
+}
+
+static bool inherits_content(const struct options *o)
+{
+    bool any = false;
+    for (unsigned i = 0; o->inherited != NULL && i < o->inherited->count; i++)
+        any |= o->inherited->items[i].what == INHERITED_CONTENT;
+    return any;
+}
+
 static const char *listen_name(const struct http_listen *l)
 {
     return l->content ? "listen" : l->purge ? "change.purge_listen" : "admin_listen";
@@ -42,12 +72,24 @@ static const char *listen_name(const struct http_listen *l)
 static err finish_listens(struct options *o, struct err_note *note)
 {
     struct config *c = &o->config;
+    unsigned admins = 0, others = 0;
+    if (inherits_content(o) && o->from[row_of("listen")].file == NULL)
+        c->listens_count = 0; /* the default is for who has none */
+    bool room = listen_inherited(o, INHERITED_CONTENT, &others);
     unsigned own = c->listens_count;
-    struct http_listen *admin = listen_add(o, "admin_listen");
-    struct http_listen *purge = listen_add(o, "change.purge_listen");
+    room = room && own <= CONFIG_LISTENS_MAX - 2; /* as many as are left for the options */
+    struct http_listen *admin = room ? listen_add(o, "admin_listen") : NULL;
+    struct http_listen *purge = room ? listen_add(o, "change.purge_listen") : NULL;
+    room = room && listen_inherited(o, INHERITED_ADMIN, &admins) &&
+           listen_inherited(o, INHERITED_PURGE, &others);
+    if (!room)
+        return option_fail(from_of(o, "listen"), STR("listen"), note,
+                           "more than %d listeners, with those that were inherited",
+                           CONFIG_LISTENS_MAX);
     for (unsigned i = 0; i < own; i++) {
         c->listens[i].content = true;
-        c->listens[i].admin = admin == NULL && options_is_loopback(c->listens[i].address);
+        c->listens[i].admin =
+            admin == NULL && admins == 0 && options_is_loopback(c->listens[i].address);
     }
     for (unsigned i = 0; i < c->listens_count; i++)
         c->listens[i].mode = c->listen_mode;

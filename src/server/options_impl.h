@@ -3,6 +3,7 @@
 #define SERVER_OPTIONS_IMPL_H
 
 #include "base/arena.h"
+#include "server/inherit.h"
 #include "server/options.h"
 #include "server/options_table.h"
 
@@ -23,6 +24,7 @@ struct options {
     const char *contents[CONFIG_BUCKETS_MAX][PAGE_CONTENTS_MAX];
     struct origin_from *domain_from;
     unsigned domains_size;
+    const struct inherited *inherited; /* may be NULL */
     bool finished;
 };
 

@@ -9,6 +9,7 @@
 #include "loop/signals.h"
 #include "queue/queue.h"
 #include "server/boot.h"
+#include "server/inherit.h"
 #include "server/options.h"
 #include "server/origins.h"
 
@@ -25,6 +26,7 @@ enum { SWEEP_MS = 250, DRAIN_POLL_MS = 5, CALM_POLLS = 2 };
 struct serve {
     struct server server;
     struct options *options;
+    struct inherited inherited;
     int argc;
     char **argv;
     char *const *envp;
@@ -74,7 +76,9 @@ static void reload(struct serve *v)
     struct log *log = v->server.app.log;
     struct err_note note;
     struct options *fresh = options_new();
-    struct options_sources from = { .argc = v->argc, .argv = v->argv, .envp = v->envp };
+    struct options_sources from = {
+        .argc = v->argc, .argv = v->argv, .envp = v->envp, .inherited = &v->inherited
+    };
     if (options_load(fresh, &from, &note) == ERR_OK) {
         struct reload r = { .log = log };
         options_take_over(v->options, fresh, say_changed, &r);
@@ -249,8 +253,10 @@ int serve_main(int argc, char **argv, char *const *envp)
     malloc_gives_back();
     signals_ignore(SIGNALS_PIPE);
     signals_watch(SIGNALS_HUP, SIGNALS_EACH); /* heard once the loop runs */
-    struct options_sources from = { argc, argv, envp, .unknown = warn_unknown };
-    if (options_load(v->options, &from, &note) == ERR_OK) {
+    struct options_sources from = { argc, argv, envp, .unknown = warn_unknown,
+                                    .inherited = &v->inherited };
+    if (inherit_take(&v->inherited, &note) == ERR_OK &&
+        options_load(v->options, &from, &note) == ERR_OK) {
         options_gone(v->options, warn_gone, NULL);
         status = run(v, options_config(v->options));
     } else {

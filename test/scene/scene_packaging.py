@@ -14,6 +14,7 @@ from harness import check, eq, main, scene
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT = ROOT / 'packaging' / 'palimpsest.service'
+SOCKET = ROOT / 'packaging' / 'palimpsest.socket'
 EXPOSURE_MAX = 2.0      # of systemd-analyze security, of 10
 USER = 65534
 # $1 binary, $2 folder with the configuration, $3 user; behind them the folders that the unit lets be written.
@@ -57,6 +58,10 @@ def the_unit_is_one_and_stays_hardened(binary):
         path.write_text(UNIT.read_text().replace('/usr/bin/palimpsest', str(pathlib.Path(binary).resolve())))
         done = subprocess.run(['systemd-analyze', 'verify', '--man=no', str(path)], capture_output=True, text=True, timeout=60,
                               check=False)
+        eq((done.returncode, done.stderr), (0, ''))
+        (path.parent / SOCKET.name).write_text(SOCKET.read_text())
+        done = subprocess.run(['systemd-analyze', 'verify', '--man=no', str(path.parent / SOCKET.name)], capture_output=True,
+                              text=True, timeout=60, check=False)
         eq((done.returncode, done.stderr), (0, ''))
         done = subprocess.run(['systemd-analyze', 'security', '--offline=true', str(path)], capture_output=True, text=True,
                               timeout=60, check=False)
