@@ -24,7 +24,7 @@
 
 enum {
     CONN_PIPELINE_MAX = 16,           /* requests of one connection before others get their turn */
-    CONN_BODY_TURN_BYTES = 256 << 10, /* the same of a body */
+    CONN_BODY_TURN_BYTES = 128 << 10, /* the same of a body */
     CONN_LINGER_LOOKS = 4,
     PIECES_MAX = 4
 };
@@ -357,7 +357,7 @@ static enum step body_take(struct http_conn *c, str *bytes)
     return x->body_seen == x->body_declared ? body_is_read(c) : STEP_READ;
 }
 
-static bool awaits_body(const struct http_conn *c)
+bool conn_collects(const struct http_conn *c)
 {
     return c->x.stage == STAGE_BODY || c->x.stage == STAGE_DROP;
 }
@@ -369,7 +369,7 @@ static enum step bytes_take(struct http_conn *c, str bytes)
 {
     enum step got = STEP_NEXT;
     for (unsigned i = 0; got == STEP_NEXT && i < CONN_PIPELINE_MAX; i++)
-        got = awaits_body(c) ? body_take(c, &bytes) : head_take(c, &bytes);
+        got = conn_collects(c) ? body_take(c, &bytes) : head_take(c, &bytes);
     if (got == STEP_OVER || c->lingers)
         return got;
     if (got == STEP_WAIT && c->x.close)
@@ -418,7 +418,7 @@ static str left_over_lay(struct http_conn *c, size_t *size)
 /* Some bytes of a head more: they are read when its end is there, or never will be. */
 static bool head_still_grows(const struct http_conn *c, str bytes)
 {
-    return c->left_over.n > 0 && !awaits_body(c) && bytes.n <= c->server->limits.head_bytes_max &&
+    return c->left_over.n > 0 && !conn_collects(c) && bytes.n <= c->server->limits.head_bytes_max &&
            !head_has_end(bytes, c->left_scanned);
 }
 
@@ -426,7 +426,7 @@ static bool head_still_grows(const struct http_conn *c, str bytes)
  * head. Behind chunks nothing is kept. */
 static size_t read_size(const struct http_conn *c, size_t room)
 {
-    uint64_t body = awaits_body(c) ? c->x.body_declared - c->x.body_seen : 0;
+    uint64_t body = conn_collects(c) ? c->x.body_declared - c->x.body_seen : 0;
     uint64_t most = c->server->limits.head_bytes_max + 1;
     return body < room && most + body < room ? (size_t)(most + body) : room;
 }
@@ -434,7 +434,7 @@ static size_t read_size(const struct http_conn *c, size_t room)
 static enum step conn_read(struct http_conn *c)
 {
     size_t size, n = 0;
-    char *body = awaits_body(c) ? serve_body_room(&c->x, &n) : NULL;
+    char *body = conn_collects(c) ? serve_body_room(&c->x, &n) : NULL;
     if (body != NULL) {
         INVARIANT(c->left_over.n == 0); /* of the body, it would come first */
         enum step got = body_receive(c, body, n);
@@ -508,7 +508,7 @@ void conn_again(struct http_conn *c)
 {
     size_t size;
     MAGIC_CHECK(c, CONN_MAGIC);
-    if ((c->x.stage == STAGE_IDLE || awaits_body(c)) && !c->lingers && c->left_over.n > 0)
+    if ((c->x.stage == STAGE_IDLE || conn_collects(c)) && !c->lingers && c->left_over.n > 0)
         (void)bytes_take(c, left_over_lay(c, &size));
 }
 

@@ -18,6 +18,8 @@
 /* As its epoll set tells. c may be over afterwards. True: it waits for a request, and nothing of it
  * lies here. */
 bool conn_see(struct http_conn *c, uint32_t events);
+/* Is what it reads next of a body? */
+bool conn_collects(const struct http_conn *c);
 /* More of what came is looked at. c may be over afterwards. */
 void conn_again(struct http_conn *c);
 /* Its exchange is answered, and nobody holds it: the answer goes out. c may be over afterwards. */

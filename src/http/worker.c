@@ -27,6 +27,7 @@ enum {
     WORKER_TASKS_MAX = 256, /* run in one turn: sockets get between them */
     WORKER_EVENTS_MAX = 64,
     WORKER_ACCEPTS_MAX = 16,
+    WORKER_BODIES_MAX = 4, /* read of in one turn: who is answered at once gets between them */
     WORKER_ROOM_BYTES = 64 << 10, /* beyond a head */
     /* a worker that runs and waits so much less than a full one gets of its connections */
     WORKER_EASE_PERCENT = 30,
@@ -49,6 +50,7 @@ struct http_worker {
     atomic_bool woken;
     atomic_uint conns_count;
     struct busy busy;
+    unsigned bodies_from;    /* whose turn it is, of those whose bodies are read */
     struct http_conn *again; /* a list; its order does not matter */
     int64_t date_s;          /* of last_lines; 0: none yet */
     char last_lines[LAST_LINES_BYTES + 1];
@@ -344,6 +346,20 @@ static void event_see(struct http_worker *w, const struct epoll_event *e,
         conn_move(c, relief);
 }
 
+static bool is_of_body(const struct http_worker *w, const struct epoll_event *e)
+{
+    return e->data.ptr != w && !is_listener(w->server, e->data.ptr) && conn_collects(e->data.ptr);
+}
+
+/* A few of them by turns; the set tells of the others again. */
+static void bodies_see(struct http_worker *w, const struct epoll_event *bodies, unsigned count)
+{
+    unsigned most = count < WORKER_BODIES_MAX ? count : WORKER_BODIES_MAX, from = w->bodies_from;
+    for (unsigned i = 0; i < most; i++)
+        event_see(w, &bodies[(from + i) % count], NULL);
+    w->bodies_from = from + most;
+}
+
 static void events_see(struct http_worker *w, int timeout_ms)
 {
     struct epoll_event events[WORKER_EVENTS_MAX];
@@ -355,8 +371,14 @@ static void events_see(struct http_worker *w, int timeout_ms)
         listeners_watch(w);
     struct http_worker *relief =
         busy_look(&w->busy, now) || restless ? worker_relief(w, now) : NULL;
-    for (int i = 0; i < n; i++) /* of every two one goes */
-        event_see(w, &events[i], i % 2 == 1 || restless ? relief : NULL);
+    unsigned bodies = 0;
+    for (int i = 0; i < n; i++) {
+        if (is_of_body(w, &events[i]))
+            events[bodies++] = events[i];
+        else /* of every two one goes */
+            event_see(w, &events[i], i % 2 == 1 || restless ? relief : NULL);
+    }
+    bodies_see(w, events, bodies);
 }
 
 static void *worker_main(void *worker)
