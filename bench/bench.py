@@ -150,8 +150,7 @@ def request(url, method, path, body=None, headers=None):
 
 
 def warm(url, headers=()):
-    """An answer is made ready at the second request, that of a superseded revision at the third, and a connection that
-    came before stays with the library for good: so those come by connections of their own. The peers' too."""
+    """An answer is made ready at the second request, that of a superseded revision at the third. The peers' too."""
     for _ in range(3):
         request(url, "GET", urllib.parse.urlparse(url).path, headers=dict(h.split(": ", 1) for h in headers))
 

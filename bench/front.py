@@ -4,18 +4,23 @@
     front.py instructions OLD/palimpsest NEW/palimpsest    of a ready GET of 20 KB: on a connection of its own, with a key, and on one
                                                            that carried a write and a miss before; of a PUT; of a GET that is stored
     front.py calls OLD/palimpsest NEW/palimpsest           the same in system calls
+    front.py wall OLD/palimpsest NEW/palimpsest            ready GETs by wrk on 2, 16 and 64 connections, by turns: medians of ratios
+    front.py beside OLD/palimpsest NEW/palimpsest          8 connections of ready GETs beside 64 clients that PUT 1 MiB
 
-The binaries are release builds (meson setup DIR --buildtype=release). The first wants valgrind, the second strace. What both count
-is the whole program: what N requests add to none."""
+The binaries are release builds (meson setup DIR --buildtype=release). The first wants valgrind, the second strace, the others wrk and
+a quiet machine. What the first two count is the whole program: what N requests add to none."""
 import argparse
 import glob
 import http.client
+import os
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / 'bench')]
@@ -24,6 +29,8 @@ from bench import Proc                # noqa: E402  pylint: disable=wrong-import
 
 COUNTED = 300
 WAIT_S = 60
+WALL_ROUNDS, WALL_S = 7, 2
+BESIDE_ROUNDS, BESIDE_S = 4, 4
 PAGE = '/localhost/v1/page/html/'
 HTML = {'Content-Type': 'text/html'}
 BODY = (b'<p>The third planet from the Sun. ' * 600)[:20480]
@@ -104,18 +111,87 @@ def calls(binary, how, count):
         return sum('(' in line and ' resumed>' not in line and ' --- ' not in line for line in lines)
 
 
+class Loaded(Server):
+    """Earth is ready."""
+
+    def __init__(self, binary):
+        super().__init__(binary)
+        play(self, 'plain', 0)
+        self.url = f'http://{self.address}{PAGE}Earth'
+
+    def cpu_s(self):
+        fields = pathlib.Path(f'/proc/{self.proc.p.pid}/stat').read_text(encoding='ascii').rsplit(')', 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def wrk(url, connections, seconds):
+    """(requests/s, p99 in ms)"""
+    said = subprocess.run(['wrk', '-t1', f'-c{connections}', f'-d{seconds}s', '--latency', url], check=True, capture_output=True,
+                          text=True).stdout
+    p99, unit = re.search(r'99%\s+([\d.]+)(us|ms|s)', said).groups()
+    return int(re.search(r'(\d+) requests in', said)[1]) / seconds, float(p99) * {'us': 0.001, 'ms': 1, 's': 1000}[unit]
+
+
+def by_turns(title, names, once, binaries, rounds):
+    """Each round measures all, one after the other."""
+    seen = [[once(binary) for binary in binaries] for _ in range(rounds)]
+    for k, name in enumerate(names):
+        each = [statistics.median(one[i][k] for one in seen) for i in range(len(binaries))]
+        ratio = statistics.median(one[-1][k] / one[0][k] for one in seen)
+        print(f'| {title}{name} | ' + ' | '.join(f'{one:.2f}' for one in each) + f' | {ratio:.2f} |', flush=True)
+
+
+def wall(binaries):
+    servers = {binary: Loaded(binary) for binary in binaries}
+
+    def once(binary, connections):
+        server = servers[binary]
+        before = server.cpu_s()
+        rate, p99 = wrk(server.url, connections, WALL_S)
+        return rate, p99, (server.cpu_s() - before) / (rate * WALL_S) * 1e6
+    for connections in (2, 16, 64):
+        by_turns(f'{connections} connections: ', ('requests/s', 'p99, ms', 'processor time a request, us'),
+                 lambda binary, connections=connections: once(binary, connections), binaries, WALL_ROUNDS)
+    for server in servers.values():
+        server.__exit__()
+
+
+PUTS = '''local n, body = 0, string.rep("<p>The third planet. ", 49932)
+request = function() n = n + 1
+  return wrk.format("PUT", "%sMars/" .. n, {["Content-Type"] = "text/html"}, body) end
+'''
+
+
+def beside(binaries):
+    def once(binary):
+        with Loaded(binary) as server:
+            script = pathlib.Path(server.folder, 'puts.lua')
+            script.write_text(PUTS % PAGE, encoding='ascii')
+            with subprocess.Popen(['wrk', '-t1', '-c64', f'-d{BESIDE_S + 2}s', '-s', script, server.url], stdout=subprocess.PIPE,
+                                  text=True) as puts:
+                time.sleep(1)                        # until they are at it
+                rate, p99 = wrk(server.url, 8, BESIDE_S)
+                said = puts.communicate()[0]
+            return rate, p99, int(re.search(r'(\d+) requests in', said)[1]) / (BESIDE_S + 2)
+    by_turns('', ('GETs/s', 'p99 of GETs, ms', 'PUTs/s'), once, binaries, BESIDE_ROUNDS)
+
+
 ROWS = {'plain': 'ready GET', 'keyed': 'ready GET with a key', 'after': 'ready GET after a write and a miss', 'put': 'PUT of 20 KB',
         'stored': 'GET that is stored'}
-WAYS = {'instructions': instructions, 'calls': calls}
+COUNTS = {'instructions': instructions, 'calls': calls}
+WALLS = {'wall': wall, 'beside': beside}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('what', choices=WAYS)
+    parser.add_argument('what', choices=(*COUNTS, *WALLS))
     parser.add_argument('binaries', nargs='+')
     args = parser.parse_args()
-    count = WAYS[args.what]
     print('| | ' + ' | '.join(args.binaries) + ' | ratio |\n| --- |' + ' ---: |' * (len(args.binaries) + 1))
+    if args.what in WALLS:
+        WALLS[args.what](args.binaries)
+        return
+    count = COUNTS[args.what]
     for how, name in ROWS.items():
         each = [(count(binary, how, COUNTED) - count(binary, how, 0)) / COUNTED for binary in args.binaries]
         print(f'| {name} | ' + ' | '.join(f'{one:.1f}' for one in each) + f' | {each[-1] / each[0]:.3f} |', flush=True)
