@@ -43,8 +43,9 @@ enum http_method {
  * {name} beats {+rest}, which takes all that remains (still encoded); the path decides alone, the
  * method after it. HEAD goes to GET, OPTIONS of a known path is answered 204 with Allow. A path
  * that matches with other methods only: 405 with Allow. Refused with type names: "bad_request#head"
- * and 400 (closes), "bad_request#path" 400, "not_found#route" 404, "method_not_allowed" 405,
- * "content_too_large" 413, "request_too_large" 431 (closes). */
+ * and 400, "bad_request#body" (a chunk) 400, "bad_request#version" 505, "request_too_large" 414 or
+ * 431, all of which close; "bad_request#path" 400, "not_found#route" 404, "method_not_allowed" 405,
+ * "content_too_large" 413. */
 struct http_route {
     enum http_method method;
     const char *pattern;
