@@ -82,6 +82,7 @@ static bool may_be_unchecked(const struct page_get *g, err why)
         return recent;
     switch (g->reader) {
     case TRUST_EDITOR:
+    case TRUST_SAVER:
         return true;
     case TRUST_NAMED:
         return recent;
@@ -293,7 +294,8 @@ bool get_is_hurried(const struct page_get *g)
 enum page_get_state get_check_enter(struct page_get *g)
 {
     const struct page_service *s = g->service;
-    store_time since = { .ns = clock_store(s->clock).ns - TRUST_EDITOR_NS };
+    int64_t recent_ns = g->reader == TRUST_EDITOR ? 0 : TRUST_RECENT_NS;
+    store_time since = { .ns = clock_store(s->clock).ns - recent_ns };
     if (!g->wait(g, WAIT_OTHERS))
         return get_end(g, GOT_REFUSED);
     mono soon = mono_add_ms(clock_mono(s->clock), g->target.domain->check_wait_ms);

@@ -7,7 +7,7 @@
  * brings that render itself up to date (red links, a variant of its language), which an origin does
  * between bundles.
  *   Before an original is used, the wiki is asked whether its text may still be given; a word of
- * TRUST_EDITOR_NS ago will do. Where no word comes, it is used as it is stored: the wiki finds
+ * TRUST_RECENT_NS ago will do. Where no word comes, it is used as it is stored: the wiki finds
  * conflicts at the save, and says itself that a page was deleted. The store hears what a transform
  * is told of a revision. What comes of a transform is not given when the revision was hidden or
  * deleted meanwhile.

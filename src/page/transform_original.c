@@ -55,7 +55,7 @@ static void original_start(struct page_transform *t, bool preview);
 static bool must_check(const struct page_transform *t)
 {
     return t->trusted.cell != NULL && !t->checked &&
-           trust_need(&t->target.domain->trust, TRUST_EDITOR, t->trusted.age_ns) != TRUST_FINE;
+           trust_need(&t->target.domain->trust, TRUST_SAVER, t->trusted.age_ns) != TRUST_FINE;
 }
 
 static bool may_check(const struct page_transform *t)
@@ -106,7 +106,7 @@ enum transform_phase transform_check_enter(struct page_transform *t)
 {
     const struct page_service *s = t->service;
     const struct page_domain *d = t->target.domain;
-    store_time since = { .ns = clock_store(s->clock).ns - TRUST_EDITOR_NS };
+    store_time since = { .ns = clock_store(s->clock).ns - TRUST_RECENT_NS };
     mono soon = mono_add_ms(clock_mono(s->clock), d->check_wait_ms);
     t->checked = true;
     t->check =

@@ -452,10 +452,12 @@ enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader
         return age_ns <= r->ttl_ns ? TRUST_FINE : age_ns <= r->max_ns ? TRUST_BEHIND : TRUST_FIRST;
     case TRUST_NAMED:
         return age_ns <= r->ttl_ns ? TRUST_FINE : TRUST_FIRST;
+    case TRUST_SAVER:
+        return age_ns <= TRUST_RECENT_NS ? TRUST_FINE : TRUST_FIRST;
     case TRUST_EDITOR:
         break;
     }
-    return age_ns <= TRUST_EDITOR_NS ? TRUST_FINE : TRUST_FIRST;
+    return TRUST_FIRST;
 }
 
 void page_trust_figures(struct page_trust *t, struct trust_figures *out)

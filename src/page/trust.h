@@ -96,13 +96,15 @@ void trust_unheard(struct trust_cell *c);
 enum trust_reader {
     TRUST_PLAIN,  /* the latest */
     TRUST_NAMED,  /* a revision, or an exact render */
-    TRUST_EDITOR, /* who is going to save it */
+    TRUST_EDITOR, /* who opens it to edit it: the last save may be a moment ago */
+    TRUST_SAVER,  /* who brings back what was opened */
 };
 enum trust_need { TRUST_FINE, TRUST_BEHIND, TRUST_FIRST }; /* ask: not; behind the answer; first */
 struct trust_rules {
     int64_t ttl_ns, max_ns; /* ttl <= max */
 };
-#define TRUST_EDITOR_NS (2 * NS_PER_S)
+/* A word of so long ago is as good as a new one to a saver, and to a reader who has to wait. */
+#define TRUST_RECENT_NS (2 * NS_PER_S)
 /* Pure. */
 enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader, int64_t age_ns);
 

@@ -552,12 +552,13 @@ static void a_missing_page_is_asked_for_once(void **state)
     wiki_say(&s, (struct wiki_says){ .why = RENDER_NO_PAGE });
     assert_int_equal(get(&s, 0, 0).why, ERR_NOT_FOUND);
     assert_int_equal(get(&s, 0, 0).why, ERR_NOT_FOUND);
-    assert_int_equal(get(&s, 0, GET_STASH).why, ERR_NOT_FOUND);
     assert_int_equal(get(&s, 0, GET_ONLY_CACHED).why, ERR_NOT_FOUND);
     assert_int_equal(wiki_asked(&s), 1);
+    assert_int_equal(get(&s, 0, GET_STASH).why, ERR_NOT_FOUND); /* may be about to make it */
+    assert_int_equal(wiki_asked(&s), 2);
     assert_int_equal(get(&s, 5, 0).why, ERR_NOT_FOUND);
     assert_int_equal(get(&s, 0, GET_NO_CACHE).why, ERR_NOT_FOUND);
-    assert_int_equal(wiki_asked(&s), 3);
+    assert_int_equal(wiki_asked(&s), 4);
     grow_old(&s);
     wiki_say(&s, (struct wiki_says){ .rev = 7, .html = TEXT });
     assert_int_equal(get(&s, 0, 0).outcome, GOT_CONTENT);

@@ -77,7 +77,7 @@ static void an_imported_history_costs_one_question(void **state)
     hear_there(&s, 8);
     struct got g = get(&s, 0, 0);
     assert_int_equal(g.trusted, GET_CHECKED);
-    g = get(&s, 0, GET_STASH);
+    g = get(&s, 0, 0);
     assert_int_equal(g.trusted, GET_TRUSTED);
     assert_int_equal(wiki_words_asked(&s), 1);
     stage_end(&s);

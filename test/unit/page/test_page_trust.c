@@ -303,9 +303,11 @@ static void who_reads_says_what_is_needed(void **state)
         { TRUST_PLAIN, TRUST_NEVER, TRUST_FIRST },
         { TRUST_NAMED, 60 * NS_PER_S, TRUST_FINE },
         { TRUST_NAMED, 60 * NS_PER_S + 1, TRUST_FIRST },
-        { TRUST_EDITOR, 2 * NS_PER_S, TRUST_FINE },
-        { TRUST_EDITOR, 2 * NS_PER_S + 1, TRUST_FIRST },
+        { TRUST_EDITOR, 0, TRUST_FIRST },
         { TRUST_EDITOR, TRUST_NEVER, TRUST_FIRST },
+        { TRUST_SAVER, 2 * NS_PER_S, TRUST_FINE },
+        { TRUST_SAVER, 2 * NS_PER_S + 1, TRUST_FIRST },
+        { TRUST_SAVER, TRUST_NEVER, TRUST_FIRST },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         assert_int_equal(trust_need(&r, rows[i].reader, rows[i].age_ns), rows[i].need);
