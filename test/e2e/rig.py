@@ -56,7 +56,8 @@ def scene(function):
 
 
 def another_second():
-    """MediaWiki 1.43 gives out of its cache what it made in the second of a touch, as if that were made after it."""
+    """MediaWiki tells times in seconds. What it made in the second of a change counts as made behind it: 1.43 gives it out of its
+    cache, and a browser is told that it is not modified."""
     began = int(time.time())
     wait_until(lambda: time.time() >= began + 1, 'another second has begun')
 

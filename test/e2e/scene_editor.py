@@ -18,10 +18,11 @@ def loaded_here(wired, editor, title):
     return tag.groups()
 
 
-def loaded_at_once(wired, editor, title):
-    """And it came to the browser itself, at the first try."""
+def loaded_at_once(wired, editor, title, before=()):
+    """And it came to the browser itself, at the first try. before: what the server answered to those before."""
     name = loaded_here(wired, editor, title)
-    eq(wired.asked(rf'"GET /api/rest_v1/page/html/{title}\?redirect=false&stash=true HTTP/1.1" (\d+)')[-1:], ['200'])
+    eq(wired.asked(rf'"GET /api/rest_v1/page/html/{title}\?redirect=false&stash=true HTTP/1.1" (\d+)', least=len(before) + 1),
+       [*before, '200'])
     return name
 
 
@@ -58,7 +59,7 @@ def a_new_page_is_written(binary):
         editor.save()
         eq(wired.wiki.source(title), 'Some words of a new page.')
         editor.open(title)
-        loaded_at_once(wired, editor, title)
+        loaded_at_once(wired, editor, title, before=['404'])
         check('Some words of a new page.' in editor.text(), editor.text())
 
 
