@@ -18,9 +18,10 @@ struct app_counters; /* counters.h: figures of the store */
 struct http_counts;  /* http/counts.h: requests by route */
 struct app_hot;      /* hot/hot.h: ready answers */
 struct frame_pool;
-struct pace;  /* http/pace.h: requests with stash=true by client */
-struct auth;  /* auth/auth.h */
-struct lists; /* list/list.h */
+struct pace;      /* http/pace.h: requests with stash=true by client */
+struct auth;      /* auth/auth.h */
+struct event_log; /* event/log.h */
+struct lists;     /* list/list.h */
 struct http_client;
 struct origin_metrics;
 struct loop;
@@ -33,6 +34,7 @@ struct app {
     atomic_bool access_log;      /* a line for each request */
     struct page_service page;    /* its changes, quota and shapes are set by app_start */
     struct engine *engine;
+    struct event_log *events;
     struct table_store *tables;
     struct value_service values; /* buckets in the order of config's values */
     struct queues *queues;

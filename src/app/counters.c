@@ -1,6 +1,7 @@
 #include "app/counters.h"
 
 #include "engine/store.h"
+#include "event/log.h"
 #include "flight/flight.h"
 #include "hot/hot.h"
 #include "http/client.h"
@@ -29,6 +30,7 @@ struct figures {
     struct limiter_figures calls;
     struct look_figures looks;
     struct trust_figures trust;
+    struct event_figures events;
     uint64_t open_requests, cut, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
@@ -94,6 +96,9 @@ static const struct figure {
     FIGURE(METRIC_LOOP_STALLS, loop_stalls),
     FIGURE(METRIC_TRUST_CELLS, trust.cells),
     FIGURE(METRIC_TRUST_DOUBTS, trust.doubts),
+    FIGURE(METRIC_EVENT_LOG_TAKEN, events.taken),
+    FIGURE(METRIC_EVENT_LOG_EVENTS, events.count),
+    FIGURE(METRIC_EVENT_LOG_BYTES, events.bytes),
 };
 #undef STAT
 #undef FIGURE
@@ -102,7 +107,7 @@ struct app_counters {
     uint32_t magic;
     struct metric *figures[COUNT_OF(figures)];
     struct metric *reads_shown[READ_KINDS];
-    struct metric *purges[PURGE_KINDS], *events[EVENT_KINDS];
+    struct metric *purges[PURGE_KINDS], *events[EVENT_KINDS], *events_repeated;
     atomic_uint_least64_t reads[READ_KINDS]; /* ready answers left out */
 };
 
@@ -124,6 +129,7 @@ static void told_begin(struct app_counters *c, struct metrics *m)
     f = metrics_row(m, METRIC_CHANGE_EVENTS);
     for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
         c->events[kind] = metric_of(f, events[kind]);
+    c->events_repeated = metrics_one(m, METRIC_CHANGE_EVENTS_REPEATED);
 }
 
 struct app_counters *counters_new(struct metrics *m)
@@ -146,6 +152,11 @@ void counters_purge(struct app_counters *c, enum purge_kind kind)
 void counters_events(struct app_counters *c, enum event_kind kind, uint64_t count)
 {
     metric_add(c->events[kind], (int64_t)count);
+}
+
+void counters_events_repeated(struct app_counters *c, uint64_t count)
+{
+    metric_add(c->events_repeated, (int64_t)count);
 }
 
 enum read_kind counters_read_kind(enum page_state s)
@@ -217,6 +228,8 @@ static void figures_get(const struct app *app, struct figures *now)
         limiter_figures_get(http_client_limiter(app->client), LIMITER_ALL, NULL, &now->calls);
     if (app->page.trust != NULL)
         page_trust_figures(app->page.trust, &now->trust);
+    if (event_log_figures(app->events, &now->events) != ERR_OK)
+        now->events = (struct event_figures){ 0 }; /* palimpsest check says what is damaged */
     now->open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
     now->cut = app->http == NULL ? 0 : http_server_cut(app->http);
     now->loop_stalls = loop_stalls(app->loop);

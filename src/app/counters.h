@@ -24,6 +24,8 @@ enum purge_kind { PURGE_TITLE, PURGE_OTHER, PURGE_UNKNOWN, PURGE_REFUSED, PURGE_
 void counters_purge(struct app_counters *c, enum purge_kind kind);
 enum event_kind { EVENT_TITLE, EVENT_OTHER, EVENT_INVALID, EVENT_KINDS };
 void counters_events(struct app_counters *c, enum event_kind kind, uint64_t count);
+/* Of those that were taken: so many the log had already, by their ids. */
+void counters_events_repeated(struct app_counters *c, uint64_t count);
 /* Sets the gauges from the parts of app and appends the exposition. */
 void counters_render(const struct app *app, struct buf *out);
 /* What of them /v1/admin.stats says, as JSON. */

@@ -2,6 +2,7 @@
 #include "bucket/pages.h"
 #include "cli/cli.h"
 #include "engine/store.h"
+#include "event/log.h"
 #include "loop/sysclock.h"
 #include "queue/store/open.h"
 
@@ -56,7 +57,9 @@ static err check_engine(const char *dir, struct checking *c)
         sysclock_start(c->sysclock, greatest);
         e = check_pages(engine, c);
         err queues = queue_local_check(engine, on_found, c);
+        err events = event_log_check(engine, on_found, c);
         e = e == ERR_OK ? queues : e;
+        e = e == ERR_OK ? events : e;
     }
     if (e != ERR_OK && e != ERR_CORRUPT)
         err_note_set(&c->out->note, "cannot read all of %s: %s", dir, err_name(e));

@@ -49,6 +49,7 @@ enum engine_space {
     SPACE_QUEUE = 12,     /* queue/queue.h: the catalogue of queues */
     SPACE_PARTITION = 13, /* queue/store/store.h: partitions of a local store */
     SPACE_WORD = 14,      /* bucket/word.h: the wiki's last word on a title */
+    SPACE_EVENT = 15,     /* event/rows.h: the event log */
 };
 
 struct engine;

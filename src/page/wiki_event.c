@@ -203,6 +203,7 @@ err wiki_event_parse(struct arena *a, str json, struct wiki_event *out, struct e
     e.stream = text_of(&r, r.meta, "stream");
     e.domain = text_of(&r, r.meta, "domain");
     e.uri = text_of(&r, r.meta, "uri");
+    e.id = text_of(&r, r.meta, "id");
     e.database = text_of(&r, r.event, "database");
     if (e.database.n == 0)
         e.database = text_of(&r, r.event, "wiki_id");

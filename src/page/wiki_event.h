@@ -31,7 +31,7 @@ struct wiki_event_title {
 };
 /* Strings are in the arena or in the text; empty: not there. */
 struct wiki_event {
-    str stream, domain, uri; /* of meta */
+    str stream, domain, uri, id; /* of meta */
     str database;
     unsigned titles_count; /* 0: uri may name one, without a bound */
     struct wiki_event_title titles[EVENT_TITLES_MAX];

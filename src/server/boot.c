@@ -1,11 +1,12 @@
-/* Order: clock, log, metrics, engine, buckets, tables, authority, loop, origins, handlers, upkeep,
- * listeners. The store is open before anything listens. */
+/* Order: clock, log, metrics, engine, buckets, tables, events, authority, loop, origins, handlers,
+ * upkeep, listeners. The store is open before anything listens. */
 #include "server/boot.h"
 
 #include "auth/auth.h"
 #include "base/disk.h"
 #include "bucket/pages.h"
 #include "engine/store.h"
+#include "event/log.h"
 #include "loop/entropy.h"
 #include "loop/loop.h"
 #include "loop/machine.h"
@@ -129,6 +130,19 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
         why = tables_new(s->app.engine, s->app.clock, &s->tables, note);
     if (why == ERR_OK)
         s->app.tables = tables_store(s->tables);
+    *status = server_exit_of(why);
+    return why;
+}
+
+static err open_events(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    const struct event_log_opts opts = { .engine = s->app.engine,
+                                         .clock = s->app.clock,
+                                         .random = entropy_u64(),
+                                         .retention_ns = s->config->change.retention_ns,
+                                         .bytes_max = s->config->change.bytes_max,
+                                         .dedupe_ns = s->config->change.dedupe_window_ns };
+    err why = event_log_new(&opts, &s->app.events, note);
     *status = server_exit_of(why);
     return why;
 }
@@ -348,6 +362,8 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     if (why == ERR_OK)
         why = open_pages(s, status, note);
     if (why == ERR_OK)
+        why = open_events(s, status, note);
+    if (why == ERR_OK)
         why = open_domains(s, status, note);
     if (why == ERR_OK)
         why = open_auth(s, status, note);
@@ -369,6 +385,8 @@ void server_reloaded(struct server *s)
 {
     log_level_set(s->app.log, s->config->log_level);
     atomic_store(&s->app.access_log, s->config->access_log);
+    event_log_limits(s->app.events, s->config->change.retention_ns, s->config->change.bytes_max,
+                     s->config->change.dedupe_window_ns);
     origins_reloaded(&s->app);
 }
 
@@ -389,6 +407,7 @@ void server_unboot(struct server *s)
     auth_free(&s->app.auth);
     value_service_fini(&s->app.values);
     tables_free(&s->tables);
+    event_log_free(&s->app.events);
     pages_free(&s->pages);
     free(s->domains);
     metrics_free(&s->app.metrics);

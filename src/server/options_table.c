@@ -37,6 +37,7 @@ _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 #define TI ((uint64_t)1 << 40)
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
+#define MINUTE (60 * SECOND)
 #define HOUR (3600 * SECOND)
 #define DAY (24 * HOUR)
 #define NEVER ((uint64_t)INT64_MAX)
@@ -251,6 +252,14 @@ const struct option option_rows[] = {
       .prose = "After somebody said that a page changed, but not how to tell that the wiki knows: "
                "when the wiki is asked once more",
       AT(change.event_recheck_ns) },
+    { "change.retention", NULL, OPTION_NS, MINUTE, NEVER, .initial = "7d",
+      .prose = "How long events are kept", AT(change.retention_ns), .reload = OPTION_ON_RELOAD },
+    { "change.bytes_max", NULL, OPTION_SIZE, MI, TI, .initial = "1G",
+      .prose = "Room for events; beyond it the oldest ones go before their time",
+      AT(change.bytes_max), .reload = OPTION_ON_RELOAD },
+    { "change.dedupe_window", NULL, OPTION_NS, 0, 30 * DAY, .initial = "1h",
+      .prose = "How long an event that is sent again, with its meta.id, is not taken twice",
+      AT(change.dedupe_window_ns), .reload = OPTION_ON_RELOAD },
     { "log.level", NULL, OPTION_CHOICE, .choices = levels, .initial = "info",
       .prose = "Least level that is logged", AT(log_level), .reload = OPTION_ON_RELOAD },
     { "log.format", NULL, OPTION_CHOICE, .choices = formats, .initial = "text",

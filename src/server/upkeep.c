@@ -5,6 +5,7 @@
 #include "server/upkeep.h"
 
 #include "engine/store.h"
+#include "event/log.h"
 #include "loop/loop.h"
 #include "queue/store/open.h"
 
@@ -38,7 +39,7 @@ struct upkeep {
     uint32_t magic;
     struct app *app;
     pthread_mutex_t lock; /* of one round, and of the parts */
-    struct part pages, tables;
+    struct part pages, tables, events;
     struct loop_timer *cull_timer;
     struct loop_job cull;
     bool cull_busy, stopped;
@@ -84,9 +85,11 @@ static void batch(struct upkeep *u, bool *more, store_time *next)
     if (part_begin(u, &u->tables))
         part_end(u, &u->tables,
                  table_store_upkeep(u->app->tables, &u->tables.more, &u->tables.next));
+    if (part_begin(u, &u->events))
+        part_end(u, &u->events, event_log_upkeep(u->app->events, &u->events.more, &u->events.next));
     metric_add(u->batches, 1);
-    *more = u->pages.more || u->tables.more;
-    *next = store_time_before(u->pages.next, u->tables.next) ? u->pages.next : u->tables.next;
+    *more = u->pages.more || u->tables.more || u->events.more;
+    *next = store_time_min(u->pages.next, store_time_min(u->tables.next, u->events.next));
 }
 
 void upkeep_all(struct upkeep *u)
@@ -95,7 +98,7 @@ void upkeep_all(struct upkeep *u)
     bool more = true;
     store_time next = STORE_TIME_NEVER, last = STORE_TIME_ZERO;
     INVARIANT(pthread_mutex_lock(&u->lock) == 0);
-    u->pages.again_at = u->tables.again_at = (mono){ .ns = 0 };
+    u->pages.again_at = u->tables.again_at = u->events.again_at = (mono){ .ns = 0 };
     /* A row that cannot be culled stays due: next does not move then. */
     while (more || (next.ns != last.ns && store_time_before(next, clock_store(u->app->clock)))) {
         last = next;
@@ -218,6 +221,7 @@ struct upkeep *upkeep_new(struct app *app)
     INVARIANT(pthread_mutex_init(&u->lock, NULL) == 0);
     u->pages = (struct part){ .name = "pages", .next = STORE_TIME_NEVER };
     u->tables = (struct part){ .name = "tables", .next = STORE_TIME_NEVER };
+    u->events = (struct part){ .name = "events", .next = STORE_TIME_NEVER };
     u->cull = (struct loop_job){ .run = cull_run, .done = cull_done };
     u->cull_timer = loop_timer_new(app->loop, cull_fired, u);
     reclaim_add(u, NULL);

@@ -1,11 +1,11 @@
 /* upkeep.h - what must happen without anybody asking: culls when due, space given back.
  *
- * Model. A round is a pool job that runs pages_upkeep and tables_upkeep, batch after batch, as long
- * as there is more to do, up to a time. The next round is when the next row falls due, and at least
- * every UPKEEP_PERIOD_MS of real time, because a put may bring an earlier due time; so a due row
- * goes about a second late at most while the disk keeps up. Pages or tables that fail wait that
- * period and hold up only themselves. Reclaiming space is a job of its own, one for each store:
- * copying segments must not hold up culls. Each runs one at a time. Thread: as said. */
+ * Model. A round is a pool job that runs the upkeep of pages, tables and events, batch after batch,
+ * as long as there is more to do, up to a time. The next round is when the next row falls due, and
+ * at least every UPKEEP_PERIOD_MS of real time, because a put may bring an earlier due time; so a
+ * due row goes about a second late at most while the disk keeps up. Whichever of them fails waits
+ * that period and hold up only themselves. Reclaiming space is a job of its own, one for each
+ * store: copying segments must not hold up culls. Each runs one at a time. Thread: as said. */
 #ifndef SERVER_UPKEEP_H
 #define SERVER_UPKEEP_H
 

@@ -152,7 +152,7 @@ def whatever_it_tells_of_is_right_for_the_next_reader(binary):
         wanted |= {'resource_change', 'resource-purge'} | ({'mediawiki.page_change.v1'} if TELLS_PAGE_CHANGE else set())
         wait_until(lambda: wanted <= {stream for stream, *_ in told.relay.streams()}, f'all of {wanted} came')
         print(collections.Counter(stream for stream, *_ in told.relay.streams()), flush=True)
-        eq([post for post in told.relay.posts if post.status != 202], [])
+        eq([post for post in told.relay.posts if post.status != 201], [])
         eq(figure(told.server, 'change_events_total{named="other"}'), 0)
         eq(figure(told.server, 'change_events_total{named="title"}'), len(told.relay.streams()))
 
@@ -173,7 +173,7 @@ def its_jobs_are_told_invalid_and_its_events_are_taken(binary):
             return [post for post in told.relay.posts if post.events[0]['meta']['stream'].startswith('mediawiki.job.')]
         for post in wait_until(jobs, 'a job came'):
             eq((post.status, [item['event'] for item in json.loads(post.answer)['invalid']]), (400, post.events))
-        check(all(post.status == 202 for post in told.relay.posts if post not in jobs()), told.relay.streams())
+        check(all(post.status == 201 for post in told.relay.posts if post not in jobs()), told.relay.streams())
 
 
 if not EXTENSION:

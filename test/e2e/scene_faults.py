@@ -46,7 +46,7 @@ class Broken(Pair):
         body = {'meta': {'stream': f'mediawiki.{stream}', 'domain': DOMAIN}, 'page_title': title, **members}
         for server in self.servers:
             with contextlib.suppress(OSError, http.client.HTTPException):
-                eq(server.json('POST', '/v1/events', body=body).status, 202)
+                eq(server.json('POST', '/v1/events', body=body).status, 201)
 
     def everywhere(self, titles):
         """{title: both servers' answers}."""

@@ -95,7 +95,7 @@ class Lagging:
                                                        'id': '4f533261-e5f8-11f1-bc4a-ad5383df5814'},
                 'page_title': title, **members}
         for server in self.servers:
-            eq(server.json('POST', '/v1/events', body=body).status, 202)
+            eq(server.json('POST', '/v1/events', body=body).status, 201)
 
     def get(self, server, title, rev=None, content='html', query='?redirect=false', headers=None):
         where = quote(title) + (f'/{rev}' if rev else '')

@@ -43,7 +43,7 @@ def now(seconds=0):
     return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + seconds))
 
 
-def told(server, *events, status=202, target=EVENTS):
+def told(server, *events, status=201, target=EVENTS):
     answer = server.json('POST', target, body=list(events) if len(events) != 1 else events[0])
     eq(answer.status, status, f'{answer.body}')
     return answer.body
@@ -299,7 +299,7 @@ def what_banners_tell_is_taken_and_asks_nothing(binary):
             sent = [as_sent(f'mediawiki.centralnotice.campaign-{kind}', uri=where, campaign_name='A', summary='A', **SETTINGS,
                             prior_state=SETTINGS) for kind in ('create', 'change', 'delete')]
             told(server, *sent)
-            told(server, *sent, target=HASTY)
+            told(server, *sent, target=HASTY, status=202)
         eq(figure(server, 'change_events_total{named="title"}') + figure(server, 'change_events_total{named="other"}'), 12)
         for _ in range(3):
             read(server)
@@ -442,8 +442,8 @@ def what_is_no_event_is_told(binary):
         check(b'{"z":1.50, "a" : 1}' in raw.body, 'told as it came')
         eq([item['event'] for item in told(server, job, status=400)['invalid']], [job])
         eq(len(told(server, job, 7, 'text', None, [], status=400)['invalid']), 5)
-        told(server, job, good, target=HASTY)
-        told(server, job, target=HASTY)
+        told(server, job, good, target=HASTY, status=202)
+        told(server, job, target=HASTY, status=202)
         for body in (b'', b'[]', b'{', b'7', b'"x"', b'null', b'{"meta":{"stream":"a"}} x', b'\xff\xfe', b'[{},]',
                      b'{"meta":{"stream":"\xff"}}', b'[' * 300 + b']' * 300):
             for target in (EVENTS, HASTY):
@@ -454,7 +454,7 @@ def what_is_no_event_is_told(binary):
         eq(server.request('GET', EVENTS).status, 400)
         coded = server.request('POST', EVENTS, {'Content-Type': 'application/json', 'Content-Encoding': 'gzip'},
                                gzip.compress(json.dumps(good).encode()))
-        eq(coded.status, 202)
+        eq(coded.status, 201)
         eq(figure(server, 'change_events_total{named="invalid"}'), 10)
 
 
@@ -465,7 +465,7 @@ def a_body_of_ten_mib_and_no_more(binary):
         one = json.dumps(event('mediawiki.revision-create', page_title='A', rev_id=7)).encode()
         full = b'[' + one + b',' + b' ' * (TEN_MIB - 2 * len(one) - 3) + one + b']'
         eq(len(full), TEN_MIB)
-        eq(server.request('POST', EVENTS, head, full).status, 202)
+        eq(server.request('POST', EVENTS, head, full).status, 201)
         eq(server.request('POST', EVENTS, head, full + b' ').status, 413)
         eq(server.request('POST', EVENTS, {**head, 'Content-Encoding': 'gzip'}, gzip.compress(full + b' ')).status, 413)
         eq(server.request('POST', EVENTS, head, b'[' + b'1,' * (5 << 20) + b'1]').status, 413)
@@ -502,7 +502,7 @@ def a_large_body_holds_up_nobody(binary):
             while not select.select([peer], [], [], 0)[0]:
                 eq(server.request('GET', '/localhost/v1/page/history/A').status, 404)
                 meanwhile += 1
-            check(peer.recv(100).startswith(b'HTTP/1.1 202'), 'taken')
+            check(peer.recv(100).startswith(b'HTTP/1.1 201'), 'taken')
         check(meanwhile > 30, f'{meanwhile} answers of the only worker meanwhile')
 
 
@@ -522,7 +522,7 @@ def a_page_of_another_site_may_not_and_who_has_no_right(binary):
         token('lock')
         with Server(binary, '--set', 'auth=internal', data=folder + '/data') as server:
             eq(server.json('POST', EVENTS, body=good).status, 401)
-            for role, want in (('admin', 202), ('write', 202), ('read', 403), ('purge', 403)):
+            for role, want in (('admin', 201), ('write', 201), ('read', 403), ('purge', 403)):
                 eq(server.json('POST', EVENTS, {'Authorization': f'Bearer {keys[role]}'}, good).status, want, role)
 
 

@@ -11,6 +11,7 @@
 #include "codec/json.h"
 #include "codec/json_text.h"
 #include "engine/store.h"
+#include "event/log.h"
 #include "queue/store/open.h"
 
 #include <string.h>
@@ -143,7 +144,10 @@ static void check_run(struct pooled *p)
     err engine = engine_check(p->app->engine, &opts);
     err pages = page_store_check(p->app->page.store, check_found, c);
     err queues = queue_local_check(p->app->engine, check_found, c);
-    c->why = pages != ERR_OK && pages != ERR_CORRUPT ? pages : queues;
+    err events = event_log_check(p->app->engine, check_found, c);
+    c->why = pages != ERR_OK && pages != ERR_CORRUPT     ? pages
+             : queues != ERR_OK && queues != ERR_CORRUPT ? queues
+                                                         : events;
     if (engine != ERR_OK && engine != ERR_CORRUPT)
         c->why = engine;
 }

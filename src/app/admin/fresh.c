@@ -14,6 +14,8 @@
 #include "app/page/page_request.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
+#include "event/log.h"
+#include "event/position.h"
 #include "loop/loop.h"
 #include "page/redo.h"
 #include "page/remake.h"
@@ -309,13 +311,39 @@ static void put_domain(struct buf *b, const struct page_service *s, const struct
     buf_put_c(b, '}');
 }
 
+/* The event log; null: it cannot be read. */
+static void put_log(struct buf *b, const struct app *app)
+{
+    struct event_figures f;
+    char newest[EVENT_POSITION_BYTES];
+    buf_put(b, STR("\"log\":"));
+    if (event_log_figures(app->events, &f) != ERR_OK) {
+        buf_put(b, STR("null"));
+        return;
+    }
+    struct event_position p = { .log = event_log_id(app->events),
+                                .seq = f.last,
+                                .at_ms = f.newest.ns / NS_PER_MS };
+    buf_put(b, STR("{\"position\":\""));
+    buf_put(b, (str){ .p = newest, .n = event_position_print(&p, newest) });
+    buf_printf(b,
+               "\",\"events\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"taken\":%" PRIu64 ",\"oldest\":",
+               f.count, f.bytes, f.taken);
+    fresh_put_time(b, f.oldest.ns);
+    buf_put(b, STR(",\"newest\":"));
+    fresh_put_time(b, f.newest.ns);
+    buf_put_c(b, '}');
+}
+
 static void get_change(struct http_exchange *x, void *app)
 {
     const struct page_service *s = &((const struct app *)app)->page;
     struct buf b;
     bool first = true;
     buf_init(&b, FRESH_JSON_BYTES_MAX);
-    buf_put(&b, STR("{\"domains\":["));
+    buf_put_c(&b, '{');
+    put_log(&b, app);
+    buf_put(&b, STR(",\"domains\":["));
     for (unsigned i = 0; i < s->domains_count; i++) {
         const struct page_domain *d = &s->domains[i];
         if (d->origin == NULL || !origin_has_api(d->origin))

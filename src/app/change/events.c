@@ -1,9 +1,10 @@
 /* events.c - POST /v1/events, as EventGate takes them from EventBus.
  *
- * Each event is one object; nothing is kept of it but that its titles were looked at, so 202 is
- * what all get where a log would make it 201. Jobs are told to be invalid: who sends one would wait
- * for it in vain.
- *   A body is 10 MiB at most, and its events fifty thousand: they are taken on the pool. */
+ * Each event is one object. Its titles are looked at, and it is appended to the event log as the
+ * bytes in which it came. Jobs are told to be invalid: nothing here would run them.
+ *   A body is 10 MiB at most, and its events fifty thousand: they are parsed on the pool. Then they
+ * are appended in batches, one behind the other. The answer comes when the last batch is on disk.
+ * A batch that fails ends that; its events and those behind it are told as not stored. */
 #include "app/answer.h"
 #include "app/change/change.h"
 #include "app/coded.h"
@@ -13,13 +14,17 @@
 #include "base/utf8.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
+#include "event/log.h"
 #include "page/wiki_event.h"
 #include "page/wiki_url.h"
+
+#include <string.h>
 
 enum {
     EVENTS_BODY_BYTES_MAX = 10 << 20,
     EVENTS_MAX = 50000, /* in one request */
-    EVENTS_REPLY_BYTES_MAX = 24 << 20
+    EVENTS_REPLY_BYTES_MAX = 24 << 20,
+    EVENT_ID_BYTES_MAX = 255,
 };
 
 struct events {
@@ -32,7 +37,22 @@ struct events {
     struct buf invalid; /* the answer, when some are */
     unsigned count, invalid_count;
     uint64_t by[EVENT_KINDS];
+    struct buf kept; /* of struct event: those that are valid */
+    struct event_append append;
+    struct event_taken *taken; /* of one batch */
+    unsigned stored;           /* of those kept */
+    uint64_t repeated;         /* of those stored */
 };
+
+static unsigned kept_count(const struct events *e)
+{
+    return (unsigned)(e->kept.n / sizeof(struct event));
+}
+
+static const struct event *kept_at(const struct events *e, unsigned i)
+{
+    return (const struct event *)(const void *)e->kept.p + i;
+}
 
 /* ---- one event ---- */
 
@@ -78,20 +98,25 @@ static err look_at_uri(struct events *e, const struct wiki_event *event,
     return why;
 }
 
-static err look_at(struct events *e, const struct wiki_event *event, bool *titled)
+/* *of: the domain it belongs to, by the name that it has here if it is one of ours. */
+static err look_at(struct events *e, const struct wiki_event *event, bool *titled, str *of)
 {
     const struct page_service *s = &e->app->page;
     str domain = event->domain.n == 0 && event->database.n > 0
                      ? domain_of_database(e->app, event->database)
                      : STR("");
     err why = ERR_OK;
+    *of = event->domain.n > 0 ? event->domain : domain;
     for (unsigned i = 0; i < s->domains_count && why == ERR_OK; i++) {
         const struct page_domain *d = &s->domains[i];
+        bool ours = is_of(event, domain, d);
+        if (ours)
+            *of = d->name;
         if (event->titles_count == 0) {
             why = look_at_uri(e, event, d, titled);
             continue;
         }
-        if (!is_of(event, domain, d))
+        if (!ours)
             continue;
         *titled = true;
         for (unsigned n = 0; n < event->titles_count; n++)
@@ -111,24 +136,80 @@ static void event_refuse(struct events *e, str json, const char *why)
     e->invalid_count++;
 }
 
-static err event_take(struct events *e, str json)
+/* What of an event is kept beside its bytes, while the memory of parsing is given back. */
+struct event_names {
+    size_t stream_n, domain_n, id_n;
+    char stream[EVENT_NAME_BYTES_MAX], domain[EVENT_NAME_BYTES_MAX], id[EVENT_ID_BYTES_MAX];
+};
+
+static size_t name_keep(char *dst, str name)
+{
+    if (name.n > 0)
+        memcpy(dst, name.p, name.n);
+    return name.n;
+}
+
+/* NULL: it is a good one; else what is wrong. */
+static const char *event_fault(const struct wiki_event *event, str domain)
+{
+    if (str_starts(event->stream, STR(EVENT_JOBS)))
+        return "jobs are not run here";
+    if (event->stream.n > EVENT_NAME_BYTES_MAX)
+        return "meta.stream is longer than 255 bytes";
+    if (event->id.n > EVENT_ID_BYTES_MAX)
+        return "meta.id is longer than 255 bytes";
+    return domain.n > EVENT_NAME_BYTES_MAX ? "the domain is longer than 255 bytes" : NULL;
+}
+
+/* ERR_BAD: it was refused. */
+static err event_read(struct events *e, str json, struct event_names *names)
 {
     struct wiki_event event;
     struct err_note note = { .text = "" };
     bool titled = false;
+    str domain = STR("");
     err why = wiki_event_parse(e->arena, json, &event, &note);
-    if (why == ERR_BAD) {
-        event_refuse(e, json, note.text);
-        return ERR_OK;
-    }
-    if (why == ERR_OK && str_starts(event.stream, STR(EVENT_JOBS))) {
-        event_refuse(e, json, "jobs are not run here");
-        return ERR_OK;
-    }
+    const char *fault = why == ERR_BAD ? note.text : NULL;
     if (why == ERR_OK)
-        why = look_at(e, &event, &titled);
+        fault = event_fault(&event, event.domain);
+    if (fault == NULL && why == ERR_OK)
+        why = look_at(e, &event, &titled, &domain);
+    if (fault != NULL) {
+        event_refuse(e, json, fault);
+        return ERR_BAD;
+    }
+    if (why != ERR_OK)
+        return why;
     e->by[titled ? EVENT_TITLE : EVENT_OTHER]++;
-    return why;
+    names->stream_n = name_keep(names->stream, event.stream);
+    names->domain_n = name_keep(names->domain, domain);
+    names->id_n = name_keep(names->id, event.id);
+    return ERR_OK;
+}
+
+static err event_keep(struct events *e, str json, const struct event_names *n)
+{
+    const struct event event = {
+        .stream = arena_copy(e->arena, (str){ .p = n->stream, .n = n->stream_n }),
+        .domain = arena_copy(e->arena, (str){ .p = n->domain, .n = n->domain_n }),
+        .id = arena_copy(e->arena, (str){ .p = n->id, .n = n->id_n }),
+        .bytes = json
+    };
+    if (event.stream.p == NULL || event.domain.p == NULL || event.id.p == NULL)
+        return ERR_LIMIT;
+    buf_put(&e->kept, (str){ .p = (const char *)&event, .n = sizeof event });
+    return buf_status(&e->kept);
+}
+
+static err event_take(struct events *e, str json)
+{
+    struct event_names names;
+    struct arena_mark mark = arena_mark(e->arena);
+    err why = event_read(e, json, &names);
+    arena_release(e->arena, mark);
+    if (why != ERR_OK)
+        return why == ERR_BAD ? ERR_OK : why;
+    return event_keep(e, json, &names);
 }
 
 /* ---- all of them ---- */
@@ -140,41 +221,116 @@ static err events_take(struct events *e, str value)
     bool list = value.p[0] == '[';
     err why = ERR_OK;
     while (why == ERR_OK && (list ? json_slice_item(&rest, &one) : e->count == 0)) {
-        struct arena_mark mark = arena_mark(e->arena);
         if (++e->count > EVENTS_MAX)
             return ERR_BAD;
         why = event_take(e, one);
-        arena_release(e->arena, mark);
     }
     return why != ERR_OK ? why : buf_status(&e->invalid);
 }
 
-static bool wants_reply(const struct events *e)
+/* ---- the answer ---- */
+
+static void events_fini(struct events *e)
 {
-    str hasty;
-    return e->fault == NULL && e->why == ERR_OK && e->invalid_count > 0 &&
-           !http_query(e->pooled.x, "hasty", &hasty);
+    buf_fini(&e->invalid); /* in no memory of the request */
+    buf_fini(&e->kept);
+}
+
+static const char *why_text(err why)
+{
+    return why == ERR_FULL ? "there is no room on the disk" : "it could not be stored";
+}
+
+/* Those that were not stored. */
+static void errors_put(struct events *e)
+{
+    for (unsigned i = e->stored; i < kept_count(e); i++) {
+        buf_put(&e->invalid, i == e->stored ? STR("{\"event\":") : STR(",{\"event\":"));
+        buf_put(&e->invalid, kept_at(e, i)->bytes);
+        buf_put(&e->invalid, STR(",\"error\":"));
+        json_text_append(&e->invalid, str_of(why_text(e->why)));
+        buf_put_c(&e->invalid, '}');
+    }
 }
 
 /* STR_NONE: the memory of the request is full. */
 static str reply_take(struct events *e)
 {
-    buf_put(&e->invalid, STR("],\"error\":[]}"));
+    buf_put(&e->invalid, STR("],\"error\":["));
+    errors_put(e);
+    buf_put(&e->invalid, STR("]}"));
     return buf_take(&e->invalid, e->arena);
 }
 
-/* e may be gone behind it. */
-static void events_answer(struct events *e, bool wants, str reply)
+/* Is there more to try for its sender, who is told to come back? */
+static bool is_passing(err why)
+{
+    return why == ERR_LIMIT || why == ERR_TIMEOUT || why == ERR_SHUTDOWN || why == ERR_UNAVAILABLE;
+}
+
+/* All that were to be stored are, or why says why not. e is gone behind it. */
+static void events_answer(struct events *e)
 {
     struct http_exchange *x = e->pooled.x;
+    str hasty;
+    bool all = e->stored == kept_count(e);
     for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
         counters_events(e->app->counters, (enum event_kind)kind, e->by[kind]);
-    if (!wants)
-        http_answer(x, 202, STR(""));
-    else if (reply.p == NULL)
+    counters_events_repeated(e->app->counters, e->repeated);
+    if (!all && e->stored == 0 && is_passing(e->why)) {
+        err why = e->why;
+        events_fini(e);
+        app_fail(x, why, NULL);
+        return;
+    }
+    bool hurried = http_query(x, "hasty", &hasty);
+    int status = !all && e->stored == 0                ? 500
+                 : all && hurried                      ? 202
+                 : all && e->invalid_count == 0        ? 201
+                 : all && e->invalid_count == e->count ? 400
+                                                       : 207;
+    str reply = status < 207 ? STR("") : reply_take(e);
+    events_fini(e);
+    if (reply.p == NULL)
         app_fail(x, ERR_LIMIT, NULL);
+    else if (status < 207)
+        http_answer(x, status, reply);
     else
-        answer_json(x, e->invalid_count == e->count ? 400 : 207, reply, "no-store");
+        answer_json(x, status, reply, "no-store");
+}
+
+/* ---- appending ---- */
+
+static void events_append(struct events *e);
+
+/* Home. */
+static void events_appended(struct event_append *a, err why)
+{
+    struct events *e = CONTAINER_OF(a, struct events, append);
+    e->why = why;
+    for (unsigned i = 0; i < a->count && why == ERR_OK; i++)
+        e->repeated += a->taken[i].before;
+    if (why == ERR_OK)
+        e->stored += a->count;
+    if (why == ERR_OK && e->stored < kept_count(e))
+        events_append(e);
+    else
+        events_answer(e);
+}
+
+static void events_append(struct events *e)
+{
+    unsigned left = kept_count(e) - e->stored;
+    e->append = (struct event_append){
+        .log = e->app->events,
+        .events = kept_at(e, e->stored),
+        .count = left < EVENT_APPEND_MAX ? left : EVENT_APPEND_MAX,
+        .taken = e->taken,
+        .deadline = mono_add_ms(clock_mono(e->app->clock), e->app->config->write_timeout_ms),
+        .home = e->pooled.home,
+        .done = events_appended,
+    };
+    event_append_start(&e->append);
 }
 
 static bool is_json_type(const struct http_exchange *x)
@@ -201,18 +357,23 @@ static const char *body_fault(str text, str *value)
 static void events_over(struct pooled *p)
 {
     struct events *e = CONTAINER_OF(p, struct events, pooled);
-    bool wants = wants_reply(e);
-    str reply = wants ? reply_take(e) : STR_NONE;
-    buf_fini(&e->invalid); /* in no memory of the request */
-    if (e->fault != NULL)
-        (void)app_refused(p->x, 400, "bad_request", e->fault);
-    else if (e->why == ERR_BAD)
+    err why = e->why;
+    const char *fault = e->fault;
+    if (fault == NULL && why == ERR_OK) {
+        if (kept_count(e) > 0)
+            events_append(e);
+        else
+            events_answer(e);
+        return;
+    }
+    events_fini(e);
+    if (fault != NULL)
+        (void)app_refused(p->x, 400, "bad_request", fault);
+    else if (why == ERR_BAD)
         app_problem(p->x, 413, "content_too_large", NULL,
                     arena_printf(e->arena, "There are more than %d events.", EVENTS_MAX), STR_NONE);
-    else if (e->why != ERR_OK)
-        app_fail(p->x, e->why, NULL);
     else
-        events_answer(e, wants, reply);
+        app_fail(p->x, why, NULL);
 }
 
 /* Pool. */
@@ -223,6 +384,9 @@ static void events_run(struct pooled *p)
     e->fault = body_fault(e->body, &value);
     if (e->fault == NULL)
         e->why = events_take(e, value);
+    e->taken = e->why == ERR_OK ? arena_calloc(e->arena, EVENT_APPEND_MAX, sizeof *e->taken) : NULL;
+    if (e->why == ERR_OK && e->taken == NULL)
+        e->why = ERR_LIMIT;
 }
 
 static void post_events(struct http_exchange *x, void *app)
@@ -243,6 +407,7 @@ static void post_events(struct http_exchange *x, void *app)
     e->arena = http_arena(x);
     e->body = body.raw;
     buf_init(&e->invalid, EVENTS_REPLY_BYTES_MAX);
+    buf_init(&e->kept, EVENTS_MAX * sizeof(struct event));
     buf_put(&e->invalid, STR("{\"invalid\":["));
     pooled_start(&e->pooled, events_run, events_over);
 }

@@ -755,9 +755,10 @@ static void what_a_reload_takes_over_is_a_number(void **state)
                 continue;
             taken++;
             assert_true(r->type == OPTION_CHOICE || r->type == OPTION_FLAG ||
-                        r->type == OPTION_COUNT || r->type == OPTION_MS);
+                        r->type == OPTION_COUNT || r->type == OPTION_MS ||
+                        r->type == OPTION_NS || r->type == OPTION_SIZE);
         }
-    assert_int_equal(taken, 8);
+    assert_int_equal(taken, 11);
 }
 
 int main(void)

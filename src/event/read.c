@@ -1,0 +1,153 @@
+/* read.c - the event log is read, and what stands in it is counted.
+ *
+ * Each call has a view of its own, so readers that are slow between calls keep no space from being
+ * reused. An event whose bytes are damaged is passed over and counted: one of them must not stop
+ * all who follow the log. */
+#include "event/log_impl.h"
+#include "event/rows.h"
+
+#include "base/buf.h"
+
+#include <xxhash.h>
+
+struct reading {
+    struct event_log *log;
+    struct event_read *read;
+    struct buf text; /* of the event at hand */
+    size_t bytes;    /* handed over */
+    unsigned looks;
+};
+
+/* A row that fails its sum has a key all the same, unless the key is what is damaged. */
+static void reading_spoilt(struct reading *r, str key)
+{
+    uint64_t seq;
+    r->read->spoilt++;
+    if (event_key_parse(key, &seq) && seq > r->read->after)
+        r->read->after = seq;
+}
+
+static err reading_text(struct reading *r, const struct engine_row *row)
+{
+    buf_clear(&r->text);
+    if (row->blob.n == 0)
+        return ERR_OK;
+    char *p = buf_extend(&r->text, row->blob.n);
+    if (p == NULL)
+        return ERR_LIMIT;
+    err why = engine_blob_read(r->log->engine, &row->blob, 0, row->blob.n, p);
+    if (why == ERR_OK && XXH3_64bits(p, row->blob.n) != row->blob.hash)
+        return ERR_CORRUPT;
+    return why;
+}
+
+/* *full: the event is not handed over, because there is no room for it in this call. */
+static err reading_row(struct reading *r, const struct engine_row *row, bool *full)
+{
+    struct event_read *read = r->read;
+    struct event_row e;
+    uint64_t seq;
+    if (!event_key_parse(row->key, &seq))
+        return ERR_CORRUPT;
+    err why = event_row_decode(row->value, &e);
+    if (why != ERR_OK)
+        return why;
+    const struct event_seen seen = { .seq = seq,
+                                     .count = e.count,
+                                     .at = e.at,
+                                     .stream = e.stream,
+                                     .domain = e.domain,
+                                     .size = row->blob.n };
+    if (read->wants == NULL || read->wants(read->ctx, &seen)) {
+        *full = r->bytes > 0 && r->bytes + row->blob.n > read->bytes_max;
+        if (*full)
+            return ERR_OK;
+        why = reading_text(r, row);
+        if (why != ERR_OK)
+            return why;
+        r->bytes += row->blob.n;
+        read->take(read->ctx, &seen, buf_str(&r->text));
+    }
+    read->after = seq;
+    return ERR_OK;
+}
+
+static err reading_rows(struct reading *r, struct engine_cursor *c)
+{
+    bool full = false;
+    while (r->looks < r->read->looks_max && !full) {
+        struct engine_row row;
+        err why = engine_cursor_next(c, &row);
+        if (why == ERR_NOT_FOUND)
+            return ERR_OK;
+        if (why == ERR_CORRUPT && row.key.n == 0)
+            return why; /* the index itself */
+        if (why == ERR_OK)
+            why = reading_row(r, &row, &full);
+        if (why == ERR_CORRUPT)
+            reading_spoilt(r, row.key);
+        else if (why != ERR_OK)
+            return why;
+        r->looks++;
+    }
+    r->read->more = true;
+    return ERR_OK;
+}
+
+err event_log_read(struct event_log *l, struct event_read *read)
+{
+    MAGIC_CHECK(l, EVENT_LOG_MAGIC);
+    struct reading r = { .log = l, .read = read };
+    struct event_head head;
+    read->more = read->missed = false;
+    read->spoilt = 0;
+    buf_init(&r.text, EVENT_BYTES_MAX);
+    struct engine_view *v = engine_view_begin(l->engine);
+    err why = event_head_get(v, &head);
+    if (why == ERR_OK) {
+        read->missed = read->after < head.culled;
+        if (read->missed)
+            read->after = head.culled;
+        struct engine_cursor *c = event_rows_open(v, read->after);
+        why = reading_rows(&r, c);
+        engine_cursor_close(&c);
+    }
+    engine_view_end(&v);
+    buf_fini(&r.text);
+    return why;
+}
+
+static err oldest_at(struct engine_view *v, const struct event_head *head, store_time *out)
+{
+    struct engine_row row;
+    struct event_row e;
+    struct engine_cursor *c = event_rows_open(v, head->culled);
+    err why = engine_cursor_next(c, &row);
+    if (why == ERR_OK)
+        why = event_row_decode(row.value, &e);
+    *out = why == ERR_OK ? e.at : STORE_TIME_NEVER;
+    engine_cursor_close(&c);
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+err event_log_figures(struct event_log *l, struct event_figures *out)
+{
+    MAGIC_CHECK(l, EVENT_LOG_MAGIC);
+    struct event_head head;
+    store_time oldest = STORE_TIME_NEVER;
+    struct engine_view *v = engine_view_begin(l->engine);
+    err why = event_head_get(v, &head);
+    if (why == ERR_OK)
+        why = oldest_at(v, &head, &oldest);
+    engine_view_end(&v);
+    if (why != ERR_OK)
+        return why;
+    *out = (struct event_figures){ .last = head.last,
+                                   .culled = head.culled,
+                                   .taken = head.count,
+                                   .count = head.count - head.culled_count,
+                                   .bytes = head.bytes - head.culled_bytes,
+                                   .oldest = oldest,
+                                   .newest = head.newest };
+    return ERR_OK;
+}
