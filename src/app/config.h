@@ -112,6 +112,8 @@ struct config_change {
     int64_t event_recheck_ns;
     int64_t retention_ns, dedupe_window_ns; /* of the event log */
     uint64_t bytes_max;                     /* of the event log */
+    const char *streams_text;
+    unsigned streams; /* of the store, that the log is told: bits of enum page_stream */
     const char *purge_from_text;
     struct network purge_from[CONFIG_PROXIES_MAX]; /* who may send PURGE */
     unsigned purge_from_count;

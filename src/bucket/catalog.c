@@ -160,9 +160,41 @@ err pages_domain(struct pages *p, str domain, uint32_t *out)
     MAGIC_CHECK(p, PAGES_MAGIC);
     struct domain_job job = { .name = domain };
     err e = engine_update_wait(p->engine, domain_decide, &job);
-    if (e == ERR_OK)
-        *out = job.number;
-    return e;
+    if (e != ERR_OK)
+        return e;
+    page_events_domain(&p->events, job.number, domain);
+    *out = job.number;
+    return ERR_OK;
+}
+
+/* Damage costs a name: events of that domain name none. */
+static err domains_load(struct pages *p)
+{
+    const struct engine_range range = { .space = SPACE_CATALOG,
+                                        .from = STR("d"),
+                                        .until = STR("e") };
+    struct engine_view *v = engine_view_begin(p->engine);
+    struct engine_cursor *c = engine_cursor_open(v, &range);
+    struct engine_row row;
+    err e;
+    while ((e = engine_cursor_next(c, &row)) == ERR_OK || (e == ERR_CORRUPT && row.key.n > 0))
+        if (e == ERR_OK && row.value.n == sizeof(uint32_t))
+            page_events_domain(&p->events, get_be32(row.value.p), str_skip(row.key, 1));
+    engine_cursor_close(&c);
+    engine_view_end(&v);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+err pages_append_to(struct pages *p, struct event_log *log, unsigned streams, uint64_t seed)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    err e = domains_load(p);
+    if (e != ERR_OK)
+        return e;
+    rng_init(&p->events.rng, seed);
+    p->events.streams = streams;
+    p->events.log = streams == 0 ? NULL : log;
+    return ERR_OK;
 }
 
 /* ---- opening buckets ---- */
@@ -370,7 +402,7 @@ err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *n
     p->engine = o->engine;
     p->clock = o->clock;
     rng_init(&p->rng, o->seed);
-    feed_init(&p->feed, engine_stored_until(o->engine));
+    feed_init(&p->feed, p, engine_stored_until(o->engine));
     struct engine_view *v = engine_view_begin(o->engine);
     unsigned room = count + buckets_stored(v);
     engine_view_end(&v);
@@ -406,6 +438,7 @@ void pages_free(struct pages **pp)
     free(p->buckets);
     frame_pool_fini(&p->frames);
     feed_fini(&p->feed);
+    page_events_fini(&p->events);
     p->magic = 0;
     free(p);
     *pp = NULL;

@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "base/rng.h"
+#include "bucket/events.h"
 #include "bucket/feed.h"
 #include "bucket/key.h"
 #include "bucket/row.h"
@@ -41,6 +42,7 @@ struct pages {
     struct page_bucket *buckets;
     unsigned count;
     struct feed feed;
+    struct page_events events;
     pages_facts_fn *facts;
     void *facts_ctx;
     store_time fact_at; /* committer only: of the last fact, and its count in that instant */

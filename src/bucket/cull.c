@@ -131,7 +131,7 @@ static err cull_decide(struct engine_txn *t, void *ctx)
     while (done < u->dues.count && e == ERR_OK && u->looked <= TRACES_LOOKED_MAX)
         e = cull_one(u, t, done++);
     u->dues.count = done;
-    return e;
+    return e == ERR_OK ? feed_batch_append(u->changes, t) : e;
 }
 
 /* On the committer, as all that changes titles. */
@@ -275,6 +275,8 @@ static err replan_decide(struct engine_txn *t, void *ctx)
         e = replan_collect(r, t, &cursor);
     for (unsigned i = 0; i < r->count && e == ERR_OK; i++)
         e = replan_one(r, t, &(*r->keys)[i]);
+    if (e == ERR_OK)
+        e = feed_batch_append(r->changes, t);
     if (e != ERR_OK)
         return e;
     return r->over ? catalog_replanned(t, r->bucket)

@@ -7,6 +7,8 @@
 #include "bucket/feed.h"
 
 #include "base/buf.h"
+#include "bucket/catalog.h"
+#include "event/append.h"
 #include "title/title.h"
 
 #include <stdatomic.h>
@@ -28,12 +30,13 @@ struct feed_batch {
     unsigned count, size;
     struct buf titles;
     atomic_uint readers;
+    struct page_event_texts *texts;
     struct feed_task tasks[PAGE_FOLLOWERS_MAX];
 };
 
-void feed_init(struct feed *f, store_time stored_until)
+void feed_init(struct feed *f, struct pages *pages, store_time stored_until)
 {
-    *f = (struct feed){ .last = { .at = stored_until, .n = UINT32_MAX } };
+    *f = (struct feed){ .pages = pages, .last = { .at = stored_until, .n = UINT32_MAX } };
     INVARIANT(pthread_mutex_init(&f->lock, NULL) == 0);
 }
 
@@ -52,7 +55,7 @@ struct page_position feed_position(struct feed *f)
 
 struct feed_batch *feed_batch_new(struct feed *f)
 {
-    if (f->followers_count == 0)
+    if (f->followers_count == 0 && f->pages->events.log == NULL)
         return NULL;
     struct feed_batch *b = calloc(1, sizeof *b);
     INVARIANT(b != NULL);
@@ -70,6 +73,7 @@ void feed_batch_free(struct feed_batch **bp)
     free(b->changes);
     free(b->titles_at);
     buf_fini(&b->titles);
+    page_event_texts_free(&b->texts);
     free(b);
 }
 
@@ -122,6 +126,7 @@ void feed_note(struct feed_batch *b, const struct feed_title *t, enum page_chang
         .name = r->name,
         .by = what == CHANGE_SUPERSEDED || what == CHANGE_STORED ? r->superseded_by
                                                                  : (struct page_name){ .rev = 0 },
+        .hidden = r->hidden,
     };
 }
 
@@ -169,15 +174,27 @@ static struct page_position position_next(struct page_position last, store_time 
     return (struct page_position){ .at = store_time_add(last.at, 1) };
 }
 
+static void batch_set_titles(struct feed_batch *b)
+{
+    for (unsigned i = 0; i < b->count; i++)
+        b->changes[i].title.p = buf_str(&b->titles).p + b->titles_at[i];
+}
+
+err feed_batch_append(struct feed_batch *b, struct engine_txn *t)
+{
+    if (b == NULL)
+        return ERR_OK;
+    batch_set_titles(b);
+    return page_events_append(b->feed->pages, t, b->changes, b->count, &b->texts);
+}
+
 static void batch_finish(struct feed_batch *b)
 {
     struct feed *f = b->feed;
+    batch_set_titles(b);
     INVARIANT(pthread_mutex_lock(&f->lock) == 0);
-    for (unsigned i = 0; i < b->count; i++) {
-        struct page_change *c = &b->changes[i];
-        c->title.p = buf_str(&b->titles).p + b->titles_at[i];
-        c->position = f->last = position_next(f->last, b->now);
-    }
+    for (unsigned i = 0; i < b->count; i++)
+        b->changes[i].position = f->last = position_next(f->last, b->now);
     INVARIANT(pthread_mutex_unlock(&f->lock) == 0);
 }
 
@@ -188,9 +205,15 @@ void feed_batch_tell(struct feed_batch **bp)
         feed_batch_free(bp);
         return;
     }
+    const struct feed *f = b->feed;
+    if (page_events_appended(b->texts))
+        event_log_told(f->pages->events.log);
+    if (f->followers_count == 0) {
+        feed_batch_free(bp);
+        return;
+    }
     *bp = NULL;
     batch_finish(b);
-    const struct feed *f = b->feed;
     atomic_store(&b->readers, f->followers_count);
     for (unsigned i = 0; i < f->followers_count; i++) {
         struct feed_task *t = &b->tasks[i];

@@ -1,15 +1,20 @@
 /* feed.h - the changes of one update, gathered while it decides, told when it is on disk.
  *
- * Nobody follows: there is no batch, and nothing is gathered. Private to this folder. */
+ * Nobody follows, and the event log is told nothing: there is no batch, and nothing is gathered.
+ * Private to this folder. */
 #ifndef BUCKET_FEED_H
 #define BUCKET_FEED_H
 
+#include "base/err.h"
 #include "store/change.h"
 #include "title/row.h"
 
 #include <pthread.h>
 
+struct engine_txn;
+struct pages;
 struct feed {
+    struct pages *pages;
     struct page_listener listener;
     struct page_follower followers[PAGE_FOLLOWERS_MAX];
     unsigned followers_count;
@@ -17,7 +22,7 @@ struct feed {
     struct page_position last;
 };
 /* stored_until: no update on disk is later. */
-void feed_init(struct feed *f, store_time stored_until);
+void feed_init(struct feed *f, struct pages *pages, store_time stored_until);
 void feed_fini(struct feed *f);
 struct page_position feed_position(struct feed *f);
 
@@ -29,7 +34,8 @@ struct feed_title {
 };
 
 struct feed_batch;
-/* NULL: nobody follows; all below take it. Dies when out of memory. */
+/* NULL: nobody follows, and the event log is told nothing; all below take it. Dies when out of
+ * memory. */
 struct feed_batch *feed_batch_new(struct feed *f);
 void feed_batch_free(struct feed_batch **bp);
 /* A decision begins: what an earlier run of it gathered is forgotten. */
@@ -40,6 +46,9 @@ void feed_note(struct feed_batch *b, const struct feed_title *t, enum page_chang
 struct page_row_was feed_row_was(const struct page_row *row);
 /* A row that is about to be written; it says itself what it was before. */
 void feed_note_row(struct feed_batch *b, const struct feed_title *t, struct page_row *row);
+/* The end of a decision: what the event log is to hold of it is appended. ERR_IO and others of the
+ * engine; ERR_LIMIT. */
+MUST_CHECK err feed_batch_append(struct feed_batch *b, struct engine_txn *t);
 /* It is on disk: followers get it, and *bp is NULL. On the committer. */
 void feed_batch_tell(struct feed_batch **bp);
 

@@ -161,6 +161,8 @@ static err hear_decide(struct engine_txn *txn, void *ctx)
     for (unsigned i = own->place.bucket; e == ERR_OK && !own->again && i < own->pages->count; i++)
         if (hears(&own->pages->buckets[i]))
             e = hear_bucket(h, txn, &hearing, i);
+    if (e == ERR_OK)
+        e = feed_batch_append(own->changes, txn);
     if (e != ERR_OK || own->again || !hear_writes(h, &hearing, own->there, own->stored))
         return e;
     struct title_word w = *h->word;

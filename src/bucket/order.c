@@ -121,7 +121,9 @@ static err order_decide(struct engine_txn *txn, void *ctx)
         own->more = true;
     else if (e == ERR_OK)
         e = order_step(o, &t);
-    return e == ERR_OK ? edit_end(&t) : e;
+    if (e == ERR_OK)
+        e = edit_end(&t);
+    return e == ERR_OK ? feed_batch_append(own->changes, txn) : e;
 }
 
 static void order_submit(struct page_order *o);

@@ -6,6 +6,7 @@
 #include "store/page_store.h"
 
 struct engine;
+struct event_log;
 struct pages; /* all page buckets of a store */
 
 struct pages_opts {
@@ -22,6 +23,14 @@ struct pages_opts {
  * was one of them). A bucket no longer given is culled by its last policy. Fails: ERR_BAD (a policy
  * contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
 MUST_CHECK err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *note);
+/* What becomes of renders, as streams of the event log. */
+enum page_stream { STREAM_RENDER, STREAM_GONE, PAGE_STREAMS };
+const char *page_stream_name(enum page_stream s); /* "palimpsest.render" */
+/* From here on the changes that these streams tell of (bits of enum page_stream) are appended to
+ * log, which is of the same engine, each in the update that makes it. seed: of ids of events.
+ * Before the first update; blocks. ERR_IO, ERR_CORRUPT. */
+MUST_CHECK err pages_append_to(struct pages *p, struct event_log *log, unsigned streams,
+                               uint64_t seed);
 /* The engine is closed. */
 void pages_free(struct pages **pp);
 /* Lives as long as p. */

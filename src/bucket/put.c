@@ -110,6 +110,8 @@ static err put_decide(struct engine_txn *txn, void *ctx)
         p->trace = a->trace;
     if (a->note != NULL)
         err_note_set(&p->note, "%s", a->note);
+    if (e == ERR_OK)
+        e = feed_batch_append(changes, txn);
     if (e != ERR_OK)
         return e;
     p->stored = a->name;

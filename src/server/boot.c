@@ -143,6 +143,8 @@ static err open_events(struct server *s, enum server_exit *status, struct err_no
                                          .bytes_max = s->config->change.bytes_max,
                                          .dedupe_ns = s->config->change.dedupe_window_ns };
     err why = event_log_new(&opts, &s->app.events, note);
+    if (why == ERR_OK)
+        why = pages_append_to(s->pages, s->app.events, s->config->change.streams, entropy_u64());
     *status = server_exit_of(why);
     return why;
 }

@@ -348,6 +348,8 @@ err options_finish(struct options *o, struct err_note *note)
     if (why == ERR_OK)
         why = options_finish_databases(o, from_of(o, "change.databases"), note);
     if (why == ERR_OK)
+        why = options_finish_streams(o, from_of(o, "change.streams"), note);
+    if (why == ERR_OK)
         why = finish_public_url(o, note);
     if (why == ERR_OK)
         why = finish_servers(o, note);

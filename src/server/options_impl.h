@@ -62,6 +62,9 @@ MUST_CHECK err option_list(struct options *o, str name, struct options_from from
 /* Looks at lists and Redis as a whole. from: of redis.url. */
 MUST_CHECK err options_finish_lists(struct options *o, struct options_from from,
                                     struct err_note *note);
+/* options_tell.c. change.streams: is each a stream of the store? */
+MUST_CHECK err options_finish_streams(struct options *o, struct options_from from,
+                                      struct err_note *note);
 /* options_tell.c. change.databases: is each entry NAME=DOMAIN, of a domain that there is? */
 MUST_CHECK err options_finish_databases(struct options *o, struct options_from from,
                                         struct err_note *note);

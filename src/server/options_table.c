@@ -252,6 +252,10 @@ const struct option option_rows[] = {
       .prose = "After somebody said that a page changed, but not how to tell that the wiki knows: "
                "when the wiki is asked once more",
       AT(change.event_recheck_ns) },
+    { "change.streams", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Events of the store that are kept, too: palimpsest.render, palimpsest.gone, or "
+               "palimpsest.* for all; none: no puts become events",
+      AT(change.streams_text) },
     { "change.retention", NULL, OPTION_NS, MINUTE, NEVER, .initial = "7d",
       .prose = "How long events are kept", AT(change.retention_ns), .reload = OPTION_ON_RELOAD },
     { "change.bytes_max", NULL, OPTION_SIZE, MI, TI, .initial = "1G",

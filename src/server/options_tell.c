@@ -1,4 +1,6 @@
-/* options_tell.c - what names a wiki and its pages for who tells of changes. */
+/* options_tell.c - what names a wiki and its pages for who tells of changes, and which of the
+ * changes here are told. */
+#include "bucket/pages.h"
 #include "page/wiki_url.h"
 #include "server/options_impl.h"
 
@@ -47,6 +49,35 @@ err options_finish_databases(struct options *o, struct options_from from, struct
                                STR_ARG(str_take(databases[i].name, 80)));
     c->databases = databases;
     c->databases_count = count;
+    return ERR_OK;
+}
+
+/* The bits of a stream's name; 0: there is no such stream. */
+static unsigned streams_of(str name)
+{
+    if (str_eq(name, STR("palimpsest.*")))
+        return BIT(PAGE_STREAMS) - 1;
+    for (unsigned s = 0; s < PAGE_STREAMS; s++)
+        if (str_eq(name, str_of(page_stream_name((enum page_stream)s))))
+            return BIT(s);
+    return 0;
+}
+
+err options_finish_streams(struct options *o, struct options_from from, struct err_note *note)
+{
+    struct config_change *c = &o->config.change;
+    str rest = str_of(c->streams_text);
+    c->streams = 0;
+    while (rest.n > 0) {
+        str one = str_trim(str_split(&rest, ','));
+        unsigned streams = streams_of(one);
+        if (streams == 0)
+            return option_fail(from, STR("change.streams"), note,
+                               "\"%.*s\" is no stream of the store: palimpsest.render, "
+                               "palimpsest.gone and palimpsest.* are",
+                               STR_ARG(str_take(one, 80)));
+        c->streams |= streams;
+    }
     return ERR_OK;
 }
 

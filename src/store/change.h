@@ -47,6 +47,7 @@ struct page_change {
     uint32_t domain;
     str title;
     struct page_name name, by;
+    enum page_state hidden; /* HIDDEN: SUPPRESSED or DELETED */
     struct page_position position;
 };
 
