@@ -40,7 +40,6 @@ static void follower_run(struct task *t)
 err event_log_new(const struct event_log_opts *opts, struct event_log **out, struct err_note *note)
 {
     struct log_opening o = { .random = opts->random };
-    INVARIANT(opts->followers_count <= EVENT_FOLLOWERS_MAX);
     err why = engine_update_wait(opts->engine, opening_decide, &o);
     if (why != ERR_OK) {
         err_note_set(note, "the event log cannot be opened: %s", err_name(why));
@@ -48,14 +47,10 @@ err event_log_new(const struct event_log_opts *opts, struct event_log **out, str
     }
     struct event_log *l = calloc(1, sizeof *l);
     INVARIANT(l != NULL);
-    *l = (struct event_log){ .magic = EVENT_LOG_MAGIC,
-                             .engine = opts->engine,
-                             .clock = opts->clock,
-                             .id = o.head.log,
-                             .tellings_count = opts->followers_count };
-    for (unsigned i = 0; i < l->tellings_count; i++)
-        l->tellings[i] = (struct event_telling){ .follower = opts->followers[i],
-                                                 .task = { .run = follower_run } };
+    *l = (struct event_log){
+        .magic = EVENT_LOG_MAGIC, .engine = opts->engine, .clock = opts->clock, .id = o.head.log
+    };
+    INVARIANT(pthread_mutex_init(&l->lock, NULL) == 0);
     event_log_limits(l, opts->retention_ns, opts->bytes_max, opts->dedupe_ns);
     *out = l;
     return ERR_OK;
@@ -69,6 +64,7 @@ void event_log_free(struct event_log **lp)
     MAGIC_CHECK(l, EVENT_LOG_MAGIC);
     for (unsigned i = 0; i < l->tellings_count; i++)
         INVARIANT(!atomic_load(&l->tellings[i].posted));
+    INVARIANT(pthread_mutex_destroy(&l->lock) == 0);
     l->magic = 0;
     free(l);
     *lp = NULL;
@@ -87,6 +83,22 @@ void event_log_limits(struct event_log *l, int64_t retention_ns, uint64_t bytes_
     atomic_store(&l->retention_ns, retention_ns);
     atomic_store(&l->bytes_max, bytes_max);
     atomic_store(&l->dedupe_ns, dedupe_ns);
+}
+
+void event_log_follow(struct event_log *l, const struct event_follower *f)
+{
+    MAGIC_CHECK(l, EVENT_LOG_MAGIC);
+    INVARIANT(l->tellings_count < EVENT_FOLLOWERS_MAX);
+    l->tellings[l->tellings_count++] =
+        (struct event_telling){ .follower = *f, .task = { .run = follower_run } };
+}
+
+void event_log_hush(struct event_log *l)
+{
+    MAGIC_CHECK(l, EVENT_LOG_MAGIC);
+    INVARIANT(pthread_mutex_lock(&l->lock) == 0);
+    l->hushed = true;
+    INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
 }
 
 uint64_t event_log_behind(store_time at)
@@ -187,11 +199,13 @@ err event_log_append(struct event_log *l, struct engine_txn *t, const struct eve
 
 void event_log_told(struct event_log *l)
 {
-    for (unsigned i = 0; i < l->tellings_count; i++) {
+    INVARIANT(pthread_mutex_lock(&l->lock) == 0);
+    for (unsigned i = 0; i < l->tellings_count && !l->hushed; i++) {
         struct event_telling *f = &l->tellings[i];
         if (!atomic_exchange(&f->posted, true))
             home_post(f->follower.home, &f->task);
     }
+    INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
 }
 
 /* ---- as a request ---- */

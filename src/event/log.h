@@ -34,14 +34,6 @@ enum {
 struct engine;
 struct event_log;
 
-/* Told that there are events it has not read, some time after they are on disk; once, however many
- * they are. A task at home runs told, which may already find nothing new. */
-struct event_follower {
-    void (*told)(void *ctx);
-    void *ctx;
-    struct home *home;
-};
-
 struct event_log_opts {
     struct engine *engine; /* outlives the log */
     struct clock *clock;   /* as above */
@@ -49,8 +41,6 @@ struct event_log_opts {
     int64_t retention_ns;
     uint64_t bytes_max;
     int64_t dedupe_ns;
-    struct event_follower followers[EVENT_FOLLOWERS_MAX];
-    unsigned followers_count;
 };
 
 /* Opens the log of that engine, or begins it. Waits for the engine. Owner: caller. Fails:
@@ -60,6 +50,18 @@ MUST_CHECK err event_log_new(const struct event_log_opts *opts, struct event_log
 /* Nobody appends, reads, or is being told any more. */
 void event_log_free(struct event_log **lp);
 uint64_t event_log_id(const struct event_log *l);
+/* Told that there are events it has not read, soon after they are on disk; once, however many they
+ * are. A task at home runs told, which may already find nothing new. At a home of several threads
+ * two may run at once. */
+struct event_follower {
+    void (*told)(void *ctx);
+    void *ctx;
+    struct home *home;
+};
+/* EVENT_FOLLOWERS_MAX of them. Before anything is appended. */
+void event_log_follow(struct event_log *l, const struct event_follower *f);
+/* No follower is told any more. What was posted to their homes may still run. Thread: any. */
+void event_log_hush(struct event_log *l);
 /* Other limits from now on. Thread: any. */
 void event_log_limits(struct event_log *l, int64_t retention_ns, uint64_t bytes_max,
                       int64_t dedupe_ns);

@@ -4,6 +4,7 @@
 
 #include "event/log.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct event_telling {
@@ -21,6 +22,8 @@ struct event_log {
     _Atomic uint64_t bytes_max;
     struct event_telling tellings[EVENT_FOLLOWERS_MAX];
     unsigned tellings_count;
+    pthread_mutex_t lock; /* of hushed */
+    bool hushed;
 };
 #define EVENT_LOG_MAGIC 0xe7e27109u
 

@@ -33,10 +33,10 @@ static void stage_begin(struct stage *s, enum page_policy_kind kind, unsigned st
                                          .clock = &s->f->clock.clock,
                                          .random = 1,
                                          .retention_ns = 1000 * HOUR,
-                                         .bytes_max = 1 << 20,
-                                         .followers = { { stage_told, s, home_here() } },
-                                         .followers_count = 1 };
+                                         .bytes_max = 1 << 20 };
     assert_int_equal(event_log_new(&opts, &s->log, &note), ERR_OK);
+    const struct event_follower follower = { stage_told, s, home_here() };
+    event_log_follow(s->log, &follower);
     assert_int_equal(pages_append_to(s->f->pages, s->log, streams, 7), ERR_OK);
 }
 

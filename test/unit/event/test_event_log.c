@@ -42,11 +42,11 @@ static void stage_open(struct stage *s)
                                          .random = 0x1234,
                                          .retention_ns = 7 * DAY_NS,
                                          .bytes_max = 1 << 20,
-                                         .dedupe_ns = 3600 * NS_PER_S,
-                                         .followers = { { follower_told, s, home_here() } },
-                                         .followers_count = 1 };
+                                         .dedupe_ns = 3600 * NS_PER_S };
     struct err_note note;
     assert_int_equal(event_log_new(&opts, &s->log, &note), ERR_OK);
+    const struct event_follower follower = { follower_told, s, home_here() };
+    event_log_follow(s->log, &follower);
 }
 
 static int stage_begin(void **state)
@@ -438,14 +438,13 @@ static void a_follower_is_told_once_for_many(void **state)
     struct stage *s = *state;
     struct slow_home slow = { .home = { .post = slow_post } };
     event_log_free(&s->log);
-    const struct event_log_opts opts = { .engine = s->engine,
-                                         .clock = &s->clock.clock,
-                                         .retention_ns = DAY_NS,
-                                         .bytes_max = 1 << 20,
-                                         .followers = { { follower_told, s, &slow.home } },
-                                         .followers_count = 1 };
+    const struct event_log_opts opts = {
+        .engine = s->engine, .clock = &s->clock.clock, .retention_ns = DAY_NS, .bytes_max = 1 << 20
+    };
     struct err_note note;
     assert_int_equal(event_log_new(&opts, &s->log, &note), ERR_OK);
+    const struct event_follower follower = { follower_told, s, &slow.home };
+    event_log_follow(s->log, &follower);
     for (unsigned round = 1; round <= 2; round++) {
         for (unsigned i = 0; i < 5; i++)
             (void)append_one(s, "a", "", "text");
@@ -455,6 +454,9 @@ static void a_follower_is_told_once_for_many(void **state)
         t->run(t);
         assert_int_equal(s->told, round);
     }
+    event_log_hush(s->log);
+    (void)append_one(s, "a", "", "text");
+    assert_null(task_list_take(&slow.tasks));
 }
 
 /* ---- a random history ---- */
