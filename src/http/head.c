@@ -105,7 +105,6 @@ static void take_length(struct head_pass *pass, str value)
 static void take_coding(struct head_pass *pass, str value)
 {
     pass->codings++;
-    /* With its blanks: "chunked " is another coding to some. */
     if (value.n != 7 || !named(value, "chunked"))
         fault_set(pass, 400, "Transfer-Encoding other than chunked");
     pass->chunked = true;
@@ -156,15 +155,14 @@ static void take_host(struct head_pass *pass, str value)
         fault_set(pass, 400, "Host is not a host");
 }
 
-/* Names by their length: most fields cost one jump and one comparison. raw keeps blanks at the
- * end. */
-static void take_common(struct head_pass *pass, str name, str value, str raw)
+/* Names by their length: most fields cost one jump and one comparison. */
+static void take_common(struct head_pass *pass, str name, str value)
 {
     struct http_common *c = &pass->x->common;
     switch (name.n) {
     case 4:
         if (named(name, "host"))
-            take_host(pass, raw);
+            take_host(pass, value);
         break;
     case 5:
         if (named(name, "range"))
@@ -206,7 +204,7 @@ static void take_common(struct head_pass *pass, str name, str value, str raw)
         break;
     case 14:
         if (named(name, "content-length"))
-            take_length(pass, raw);
+            take_length(pass, value);
         break;
     case 15:
         if (named(name, "accept-encoding"))
@@ -216,7 +214,7 @@ static void take_common(struct head_pass *pass, str name, str value, str raw)
         break;
     case 17:
         if (named(name, "transfer-encoding"))
-            take_coding(pass, raw);
+            take_coding(pass, value);
         else if (named(name, "if-modified-since"))
             common_first(&c->if_modified_since, value);
         break;
@@ -404,7 +402,7 @@ static void field_take(struct head_pass *pass, str line)
     str value = str_trim(raw);
     bool replaced = pass->authority.n > 0 && name.n == 4 && named(name, "host");
     if (header_keep(pass, name, replaced ? pass->authority : value))
-        take_common(pass, name, value, raw);
+        take_common(pass, name, value);
 }
 
 /* What only the whole head says. */

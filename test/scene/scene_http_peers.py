@@ -66,6 +66,11 @@ FINE = {
     'an upgrade': get(b'a', b'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n'),
     'odd values': get(b'a', b'X-A:\tb\tc \r\nX-B:\r\nX-C: \xff\xfe\r\n~!#$%&\'*+-.^_`|: x\r\n'),
     'an absolute form': get(b'a', target=b'http://localhost' + PAGE) + get(b'b'),
+    'blanks behind a length': (put(b'a', b'Content-Length: 3 \t\r\n', b'abc')
+                               + put(b'b', b'Content-Length:\t3\t\r\n', b'abc') + get(b'c')),
+    'blanks behind a coding': put(b'a', b'Transfer-Encoding:\tchunked \t\r\n', chunks(LONG) + b'\r\n'),
+    'blanks behind a host': get(b'a').replace(HOST, b'Host:\t localhost \t\r\n') + get(b'b'),
+    'blanks around tokens': get(b'a', b'Connection:  x\t,\ty \t\r\n') + get(b'b', b'Connection: x ,\tCLOSE \t\r\n'),
     'an underscore': put(b'a', b'Content_Length: 9\r\nTransfer_Encoding: chunked\r\n' + LENGTH, b'abc') + get(b'b'),
 }
 
@@ -78,7 +83,8 @@ def fielded(line, fields=b'', body=BODY):
 SHAPES = {
     **{f'coding {coding}': fielded(b'Transfer-Encoding: ' + coding)
        for coding in (b'chunked,', b',chunked', b'chunked;a=b', b'"chunked"', b'identity', b'gzip, chunked', b'xchunked',
-                      b'chunked, chunked', b'chunked, identity', b'', b'\x0bchunked', b'chunked\0', b'chunked\r')},
+                      b'chunked, chunked', b'chunked, identity', b'', b'\x0bchunked', b'chunked\x0b', b'chunked\0',
+                      b'chunked\r')},
     **{f'coding line {line}': fielded(line, LENGTH, b'abc')
        for line in (b'Transfer-Encoding : chunked', b'Transfer-Encoding\t: chunked', b' Transfer-Encoding: chunked',
                     b'X: a\nTransfer-Encoding: chunked', b'X: a\rTransfer-Encoding: chunked', b'X: a\r\n b: c',
