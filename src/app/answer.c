@@ -134,7 +134,6 @@ void answer_send(struct http_exchange *x, const struct answer *w)
         else if (shared || !starts_nocase(h->name, STR("access-control-")))
             http_reply_header(x, h->name, h->value);
     }
-    http_reply_header(x, STR("x-request-id"), http_request_id(x));
     http_answer(x, w->status, w->body);
 }
 

@@ -81,19 +81,12 @@ static void send_headers(enum wire_encoding encoding, struct http_pair out[SEND_
     out[1] = (struct http_pair){ STR("x-content-type-options"), STR("nosniff") };
 }
 
-static void add_request_id(struct http_exchange *x)
-{
-    if (http_has_request_id(x))
-        http_reply_header(x, STR("x-request-id"), http_request_id(x));
-}
-
 static void send(struct http_exchange *x, int status, enum wire_encoding encoding, str body)
 {
     struct http_pair headers[SEND_HEADERS];
     send_headers(encoding, headers);
     for (unsigned i = 0; i < SEND_HEADERS; i++)
         http_reply_header(x, headers[i].name, headers[i].value);
-    add_request_id(x);
     http_answer(x, status, body);
 }
 
@@ -124,7 +117,8 @@ struct http_ready *rpc_ok_new(enum wire_encoding encoding)
 
 void rpc_ok(struct http_exchange *x, const struct app *app)
 {
-    add_request_id(x);
+    if (http_has_request_id(x))
+        http_reply_header(x, STR("x-request-id"), http_request_id(x));
     http_answer_ready(x, app->ok[reply_encoding(x)]);
 }
 

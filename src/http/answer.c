@@ -379,7 +379,9 @@ bool answer_parts(struct http_exchange *x, struct answer_room *room, struct answ
                                       .body = str_take(x->ready->body, x->answer_bytes) };
         return buf_status(b) == ERR_OK;
     }
-    buf_printf(b, "HTTP/1.1 %d %s\r\n", x->status, http_status_text(x->status));
+    str id = http_request_id(x);
+    buf_printf(b, "HTTP/1.1 %d %s\r\nx-request-id: %.*s\r\n", x->status,
+               http_status_text(x->status), STR_ARG(id));
     own_put(x, b, age, connection);
     if (x->starved)
         buf_put(b, STR("Retry-After: 1\r\n"));

@@ -204,9 +204,10 @@ const struct http_common *http_common(const struct http_exchange *x);
 void http_reply_header(struct http_exchange *x, str name, str value);
 /* The coming answer, ready or not, says so by Age. 0 or more; needs no memory. */
 void http_reply_age(struct http_exchange *x, int64_t age_s);
-/* Answers. body is in the exchange's arena, or static, or kept by the caller until finished. HEAD
- * and 304 send no body, but body.n becomes Content-Length and must be that of the 200; body.p may
- * then be NULL. Thread: the handler, or any one thread after http_defer. */
+/* Answers; with x-request-id, which only ready answers leave out. body is in the exchange's arena,
+ * or static, or kept by the caller until finished. HEAD and 304 send no body, but body.n becomes
+ * Content-Length and must be that of the 200; body.p may then be NULL. Thread: the handler, or any
+ * one thread after http_defer. */
 void http_answer(struct http_exchange *x, int status, str body);
 
 /* A ready answer, shared by all workers and sent unchanged. Reference counted; bytes copied at

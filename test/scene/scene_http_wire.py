@@ -6,6 +6,7 @@ import resource
 import socket
 
 from harness import Server, check, eq, main, scene, wait_until
+from queue_help import create
 
 PAGE = '/localhost/v1/page/html/A'
 BEHIND = b'GET ' + PAGE.encode() + b' HTTP/1.1\r\nHost: b\r\nX-Request-Id: smuggled\r\n\r\n'
@@ -176,6 +177,34 @@ def ended(peer):
         return peer.recv(1, socket.MSG_PEEK) == b''
     except BlockingIOError:
         return False
+
+
+@scene
+def every_answer_names_its_request(binary):
+    with Server(binary) as server:
+        put_page(server)
+        value, table = '/localhost/v1/key_value/made', '/localhost/v1/table/rows'
+        create(server, 'q')
+        json_type = {'content-type': 'application/json'}
+        plan = [
+            ('OPTIONS', PAGE, None, None, 204), ('OPTIONS', '/nowhere', None, None, 404), ('PURGE', PAGE, None, None, None),
+            ('HEAD', PAGE, None, None, 200), ('PATCH', PAGE, None, None, 405), ('DELETE', PAGE, None, None, None),
+            ('PUT', PAGE + '/2', {'content-type': 'text/html'}, b'page', 201), ('GET', PAGE + 'B', None, None, 404),
+            ('PUT', value, None, None, 201), ('PUT', value + '/a', None, b'b', 201), ('GET', value + '/a', None, None, 200),
+            ('DELETE', value + '/a', None, None, 204), ('GET', value + '/a', None, None, 404),
+            ('PUT', table, json_type, b'{', 400), ('POST', '/v1/queues.list', json_type, b'{}', 200),
+            ('POST', '/v1/queue.stats', json_type, b'{"queue_name":"q"}', 200),
+            ('POST', '/v1/queue.lease', json_type, b'{"queue_name":"none"}', None), ('GET', '/v1/admin.tokens', None, None, 200),
+            ('GET', '/healthz', None, None, 200), ('GET', '/metrics', None, None, 200), ('GET', '/', None, None, 200)]
+        for named in (False, True):     # first without: an answer is made ready at the second
+            for method, target, headers, body, status in plan:
+                got = server.request(method, target, {**(headers or {}), **({'X-Request-Id': 'mine'} if named else {})}, body)
+                name = got.headers.get_all('X-Request-Id') or []
+                check(named or status in (None, got.status), f'{method} {target}: {got.status} {got.body[:200]}')
+                eq(len(name), 1, f'{method} {target}: {got.status} {got.headers}')
+                eq(name == ['mine'], named, f'{method} {target}: {name}')
+        ready = [server.request('GET', PAGE).headers.get_all('X-Request-Id') for _ in range(4)]
+        eq(ready[-1], None, 'a ready answer is sent unchanged')
 
 
 main()

@@ -193,14 +193,14 @@ const char *parts_last_target(struct parts *p)
 
 /* ---- comparing ---- */
 
-/* A head without Date. */
+/* A head without Date and the request's id, which is given out anew each time. */
 static void head_copy(const struct wire_answer *answer, char *out, size_t size)
 {
     str rest = str_of(answer->head);
     size_t n = 0;
     while (rest.n > 0) {
         str line = str_split(&rest, '\n');
-        if (str_starts(line, STR("Date: ")))
+        if (str_starts(line, STR("Date: ")) || str_starts(line, STR("x-request-id: ")))
             continue;
         INVARIANT(n + line.n + 1 < size);
         memcpy(out + n, line.p, line.n);

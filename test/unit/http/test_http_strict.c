@@ -470,6 +470,8 @@ static void methods_and_paths_are_told_apart(void **state)
         if (a->status != asked[i].status || a->close ||
             strcmp(wire_header(a, "allow"), asked[i].allow) != 0)
             fail_msg("\"%s\": %s", asked[i].bytes.p, a->head);
+        if (wire_header(a, "x-request-id")[0] == 0)
+            fail_msg("\"%s\" has no id: %s", asked[i].bytes.p, a->head);
         /* None of these ends the connection. */
         assert_true(wire_send(fd, STR("GET /ready HTTP/1.1\r\nHost: a\r\n\r\n")));
         wire_read(fd, false, a);
