@@ -29,9 +29,15 @@
 enum { CONNS_PROBE_NS = 1000000000, CONNS_STALLED_NS = 1000000000 };
 #define CONNS_LINGER_NS (INT64_C(2) * NS_PER_S)
 
-static bool conns_has_room(const struct http_server *s)
+/* Counted first: workers accept at once, and none of them passes the limit. False: they are so
+ * many already. */
+static bool conns_take(struct http_server *s)
 {
-    return atomic_load(&s->conns_count) < s->limits.connections_max;
+    unsigned count = atomic_load(&s->conns_count);
+    while (count < s->limits.connections_max)
+        if (atomic_compare_exchange_weak(&s->conns_count, &count, count + 1))
+            return true;
+    return false;
 }
 
 static void peer_format(const struct sockaddr *addr, char peer[HTTP_PEER_BYTES])
@@ -82,7 +88,6 @@ static void conn_add(struct http_server *s, struct http_conn *c)
         s->conns->prev = c;
     s->conns = c;
     pthread_mutex_unlock(&s->conns_lock);
-    atomic_fetch_add(&s->conns_count, 1);
 }
 
 static void conn_remove(struct http_server *s, struct http_conn *c)
@@ -95,12 +100,11 @@ static void conn_remove(struct http_server *s, struct http_conn *c)
     if (c->next != NULL)
         c->next->prev = c->prev;
     pthread_mutex_unlock(&s->conns_lock);
-    INVARIANT(atomic_fetch_sub(&s->conns_count, 1) > 0);
 }
 
 struct http_conn *conns_open(struct listener *l, int fd, const struct sockaddr *addr)
 {
-    if (!conns_has_room(l->server))
+    if (!conns_take(l->server))
         return NULL;
     struct http_conn *c = conn_new(l, fd, addr);
     conn_add(l->server, c);
@@ -111,12 +115,14 @@ void conns_close(struct http_conn *c)
 {
     MAGIC_CHECK(c, CONN_MAGIC);
     INVARIANT(c->x.stage == STAGE_IDLE);
-    conn_remove(c->server, c);
+    struct http_server *s = c->server;
+    conn_remove(s, c);
     close(c->fd);
     arena_fini(&c->x.arena);
     INVARIANT(pthread_mutex_destroy(&c->strand_lock) == 0);
     c->magic = 0;
     free(c);
+    INVARIANT(atomic_fetch_sub(&s->conns_count, 1) > 0); /* last: another may come now */
 }
 
 /* ---- the sweep ---- */

@@ -6,11 +6,13 @@
 
 #include "../cmocka_all.h"
 
+#include "http/exchange.h"
 #include "http/http.h"
 #include "lib/wait.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,7 @@
 enum { REQUESTS_MAX = 40, TEXT_BYTES_MAX = 64 << 10 };
 
 struct bench {
+    struct http_limits limits; /* threads: 1 when it says nothing */
     struct http_server *server;
     uint16_t port;
     _Atomic(struct http_exchange *) parked;
@@ -34,6 +37,8 @@ struct bench {
 
 static atomic_size_t refused_size; /* the next malloc of so many bytes fails */
 static atomic_size_t largest_size; /* of any malloc */
+static atomic_size_t held_size;    /* who asks for so many bytes is held until it is 0 */
+static atomic_uint held;           /* so many were, ever */
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -43,6 +48,11 @@ void *__wrap_malloc(size_t size)
     size_t largest = atomic_load(&largest_size);
     while (size > largest && !atomic_compare_exchange_weak(&largest_size, &largest, size))
         continue;
+    if (size > 0 && size == atomic_load(&held_size)) {
+        atomic_fetch_add(&held, 1);
+        while (size == atomic_load(&held_size))
+            sched_yield();
+    }
     if (size > 0 && atomic_compare_exchange_strong(&refused_size, &refused, 0))
         return NULL;
     return __real_malloc(size);
@@ -137,12 +147,13 @@ static void bench_begin(struct bench *b)
     const struct http_listen listens[] = { { .address = "127.0.0.1", .content = true } };
     const struct http_route *tables[] = { routes };
     struct err_note note = { "" };
+    b->limits.threads = b->limits.threads > 0 ? b->limits.threads : 1;
     const struct http_server_opts opts = {
         .listens = listens,
         .listens_count = 1,
         .tables = tables,
         .tables_count = 1,
-        .limits = { .threads = 1 },
+        .limits = b->limits,
         .clock = echo_clock(),
         .hooks = { .app = b, .refuse = refuse },
     };
@@ -320,6 +331,43 @@ static void a_worker_that_cannot_wait_for_its_listeners_accepts_later(void **sta
     http_server_free(&b.server);
 }
 
+/* ---- how many ---- */
+
+static bool is_closed_by_now(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+static bool is_served(uint16_t port)
+{
+    struct wire_answer a;
+    wire_ask(port, STR("GET /plain HTTP/1.1\r\nHost: x\r\n\r\n"), &a);
+    return a.status == 200;
+}
+
+/* One worker is about to serve the last that may be, and another accepts one more. */
+static void no_more_are_served_than_may_be_whoever_accepts(void **state)
+{
+    (void)state;
+    struct bench b = { .limits = { .threads = 2, .connections_max = 1 } };
+    bench_begin(&b);
+    atomic_store(&held, 0);
+    atomic_store(&held_size, sizeof(struct http_conn));
+    int first = wire_connect(b.port);
+    WAIT_UNTIL(atomic_load(&held) == 1);
+    int second = wire_connect(b.port);
+    WAIT_UNTIL(atomic_load(&held) == 2 || is_closed_by_now(second));
+    atomic_store(&held_size, 0);
+    assert_int_equal(atomic_load(&held), 1);
+    assert_true(wire_send(first, STR("GET /plain HTTP/1.1\r\nHost: x\r\n\r\n")));
+    answer_is(first, 200, "plain\n");
+    close(first);
+    close(second);
+    WAIT_UNTIL(is_served(b.port)); /* the server sees that the first is gone */
+    http_server_free(&b.server);
+}
+
 /* ---- the end ---- */
 
 static void *free_main(void *ctx)
@@ -370,6 +418,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_behind_a_request_is_no_larger_than_a_head),
         cmocka_unit_test(a_worker_without_descriptors_accepts_later),
         cmocka_unit_test(a_worker_that_cannot_wait_for_its_listeners_accepts_later),
+        cmocka_unit_test(no_more_are_served_than_may_be_whoever_accepts),
         cmocka_unit_test(a_body_that_ends_behind_the_server_calls_no_handler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
