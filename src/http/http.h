@@ -57,7 +57,8 @@ struct http_route {
     const char *permission; /* "page.read"; NULL: free to all, or as the hook and the handler say */
     const char *label;      /* of metrics and logs; bounded by being static */
     const void *row;        /* the handler's own */
-    bool urgent;            /* goes on when the budget is full: of its reserve */
+    bool urgent;            /* goes on when the budget is full, of its reserve; first, too */
+    bool first;             /* where it comes to the pool, it is taken before the others there */
     bool pool; /* its handler may take more than 200 us: it compresses, reads lists, formats much */
     bool admin;    /* only on a listener with .admin; label "health", "metrics", "spec": on all */
     unsigned kind; /* for handle: which of several calls that differ in a word this is */

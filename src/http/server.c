@@ -101,8 +101,10 @@ err http_server_start(struct http_server *s, struct err_note *note)
     MAGIC_CHECK(s, SERVER_MAGIC);
     if (s->pool_threads > 0)
         s->crew = crew_new(s->pool_threads, "http-pool");
-    if (s->crew != NULL)
+    if (s->crew != NULL) {
         s->pool = crew_home(s->crew);
+        s->pool_first = crew_home_first(s->crew);
+    }
     if ((s->pool_threads > 0 && s->crew == NULL) || !workers_start(s)) {
         err_note_set(note, "the threads of the HTTP server do not start");
         return ERR_UNAVAILABLE;

@@ -48,8 +48,8 @@ struct http_server {
     unsigned workers_count;
     struct loop *loop; /* may be NULL */
     unsigned pool_threads;
-    struct crew *crew; /* NULL: handlers of all routes run on workers */
-    struct home *pool; /* the crew's; NULL: as above */
+    struct crew *crew;              /* NULL: handlers of all routes run on workers */
+    struct home *pool, *pool_first; /* the crew's; NULL: as above */
     atomic_bool draining, refusing, stopping, workers_quit; /* in this order */
     atomic_uint deferred; /* and not yet come back to their worker */
     _Atomic uint64_t ids; /* request ids made */

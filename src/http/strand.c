@@ -41,6 +41,13 @@ static void strand_turn(struct task *turn)
     exchange_release(x);
 }
 
+static struct home *strand_pool(const struct http_exchange *x)
+{
+    const struct http_server *s = x->conn->server;
+    const struct http_route *route = x->match.row->route;
+    return route->urgent || route->first ? s->pool_first : s->pool;
+}
+
 void strand_post(struct http_exchange *x, struct task *t)
 {
     strand_lock(x->conn);
@@ -52,5 +59,5 @@ void strand_post(struct http_exchange *x, struct task *t)
         return;
     INVARIANT(exchange_hold(x));
     x->strand_turn.run = strand_turn;
-    home_post(x->conn->server->pool, &x->strand_turn);
+    home_post(strand_pool(x), &x->strand_turn);
 }

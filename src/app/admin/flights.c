@@ -35,6 +35,6 @@ static void get_flights(struct http_exchange *x, void *app)
 
 const struct http_route app_flight_routes[] = {
     { HTTP_GET, "/v1/admin.flights", get_flights, .permission = "admin.read",
-      .label = "admin.flights", .pool = true, .admin = true },
+      .label = "admin.flights", .pool = true, .first = true, .admin = true },
     { .pattern = NULL },
 };

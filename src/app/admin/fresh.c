@@ -358,7 +358,7 @@ static void get_change(struct http_exchange *x, void *app)
 
 const struct http_route app_fresh_routes[] = {
     { HTTP_GET, "/v1/admin.change", get_change, .permission = "admin.read", .label = "admin.change",
-      .pool = true, .admin = true },
+      .pool = true, .first = true, .admin = true },
     { HTTP_POST, "/v1/admin.change.look", post_look, .body_bytes_max = FRESH_BODY_BYTES_MAX,
       .permission = "admin.write", .label = "admin.change.look", .admin = true },
     { HTTP_POST, "/v1/admin.change.why", post_why, .body_bytes_max = FRESH_BODY_BYTES_MAX,

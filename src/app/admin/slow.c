@@ -82,6 +82,6 @@ static void get_slow(struct http_exchange *x, void *app)
 
 const struct http_route app_slow_routes[] = {
     { HTTP_GET, "/v1/admin.slow", get_slow, .permission = "admin.read", .label = "admin.slow",
-      .pool = true, .admin = true },
+      .pool = true, .first = true, .admin = true },
     { .pattern = NULL },
 };

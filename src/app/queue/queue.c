@@ -67,25 +67,27 @@ enum {
     WHY_DEFAULT = 100,
 };
 
-#define CALL_ON(on_pool, path, name, bytes, ...)                                                   \
+#define CALL_ON(on_pool, is_first, path, name, bytes, ...)                                         \
     {                                                                                              \
         HTTP_POST, path, queue_call_handle, .body_bytes_max = (bytes), .label = (name),            \
-                                            .pool = (on_pool), .row = &(const struct queue_kind)   \
+                                            .pool = (on_pool), .first = (is_first),                \
+                                            .row = &(const struct queue_kind)                      \
         {                                                                                          \
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-#define CALL(path, name, bytes, ...) CALL_ON(true, path, name, bytes, __VA_ARGS__)
-#define NAMED(name, bytes, ...) CALL_ON(true, "/v1/" name, name, bytes, __VA_ARGS__)
-/* Each item's way: what it takes on its thread is little. */
-#define QUICK(name, bytes, ...) CALL_ON(false, "/v1/" name, name, bytes, __VA_ARGS__)
+#define CALL(path, name, bytes, ...) CALL_ON(true, false, path, name, bytes, __VA_ARGS__)
+#define NAMED(name, bytes, ...) CALL_ON(true, false, "/v1/" name, name, bytes, __VA_ARGS__)
+/* Each item's way: what it takes on its thread is little, and whoever has the item waits. */
+#define QUICK(name, bytes, ...) CALL_ON(false, true, "/v1/" name, name, bytes, __VA_ARGS__)
 #define TYPE(message) .type = &wire__##message##__descriptor
 #define RUNS(share_of, name) .share = SHARE_##share_of, .run = app_##name##_run
 #define ITEMS_LISTED RUNS(STORE, items), .reply = app_items_reply
 
 const struct http_route app_queue_routes[] = {
-    QUICK("queue.produce", PRODUCE, TYPE(queue_produce_request), .permission = "queue.produce",
-          .timeout = true, .check = app_produce_check, .start = app_produce_start),
+    CALL_ON(false, false, "/v1/queue.produce", "queue.produce", PRODUCE,
+            TYPE(queue_produce_request), .permission = "queue.produce", .timeout = true,
+            .check = app_produce_check, .start = app_produce_start),
     QUICK("queue.lease", SMALL, TYPE(queue_lease_request), .permission = "queue.lease",
           .timeout = true, .arg = LEASE_PLAIN, .check = app_lease_check, .start = app_lease_start),
     QUICK("queue.complete", PLAIN, TYPE(queue_complete_request), .permission = "queue.complete",
