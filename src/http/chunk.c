@@ -40,10 +40,10 @@ static enum chunk_got size_byte(struct chunk_reader *r, char c)
         return CHUNK_BAD;
     if (c == '\r')
         r->at = AT_SIZE_LF;
-    else if (c == ';')
-        r->at = AT_EXTENSION;
-    else
+    else if (c != ';')
         return CHUNK_BAD;
+    else
+        r->at = AT_EXTENSION, r->odd = true;
     return CHUNK_MORE;
 }
 
@@ -79,6 +79,7 @@ static enum chunk_got field_byte(struct chunk_reader *r, char c)
         return r->field_bytes > 0 && !r->has_colon ? CHUNK_BAD : CHUNK_MORE;
     }
     bool first = r->field_bytes++ == 0;
+    r->odd = true;
     if (r->has_colon)
         return is_text(c) ? CHUNK_MORE : CHUNK_BAD;
     r->has_colon = c == ':' && !first;

@@ -30,6 +30,7 @@ struct chunk_reader { /* zeroed before the first use */
     unsigned line_bytes;
     unsigned field_bytes; /* of this line of the trailer section */
     bool has_colon;
+    bool odd; /* there was an extension, or a trailer field */
 };
 
 /* Takes bytes off *in up to the end of a piece of the body. After CHUNK_DATA it is called again

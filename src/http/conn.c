@@ -337,8 +337,11 @@ static enum step chunks_take(struct http_conn *c, str *bytes)
             return body_is_hopeless(c);
     if (got == CHUNK_MORE)
         return STEP_READ;
-    if (got == CHUNK_END)
+    if (got == CHUNK_END) { /* odd: see head.h; more than read_size lets others keep */
+        bool last = c->x.chunks.odd || bytes->n > c->server->limits.head_bytes_max + 1;
+        c->x.close = c->x.close || last;
         return body_is_read(c);
+    }
     serve_refuse_body(&c->x, got == CHUNK_TOO_LARGE);
     return answer_send(c, STR(""));
 }
@@ -423,7 +426,7 @@ static bool head_still_grows(const struct http_conn *c, str bytes)
 }
 
 /* How much of the room is filled. What is kept behind a request counts nowhere: no more than a
- * head. Behind chunks nothing is kept. */
+ * head. Where chunks end is not known: more than that behind them ends the connection. */
 static size_t read_size(const struct http_conn *c, size_t room)
 {
     uint64_t body = conn_collects(c) ? c->x.body_declared - c->x.body_seen : 0;

@@ -102,9 +102,11 @@ static void take_length(struct head_pass *pass, str value)
         fault_set(pass, 413, "Content-Length is larger than any body may be");
 }
 
-static void take_coding(struct head_pass *pass, str value)
+/* raw: with blanks at its end. See head.h. */
+static void take_coding(struct head_pass *pass, str value, str raw)
 {
     pass->codings++;
+    pass->x->close = pass->x->close || raw.n != value.n;
     if (value.n != 7 || !named(value, "chunked"))
         fault_set(pass, 400, "Transfer-Encoding other than chunked");
     pass->chunked = true;
@@ -155,8 +157,9 @@ static void take_host(struct head_pass *pass, str value)
         fault_set(pass, 400, "Host is not a host");
 }
 
-/* Names by their length: most fields cost one jump and one comparison. */
-static void take_common(struct head_pass *pass, str name, str value)
+/* Names by their length: most fields cost one jump and one comparison. raw keeps blanks at the
+ * end. */
+static void take_common(struct head_pass *pass, str name, str value, str raw)
 {
     struct http_common *c = &pass->x->common;
     switch (name.n) {
@@ -214,7 +217,7 @@ static void take_common(struct head_pass *pass, str name, str value)
         break;
     case 17:
         if (named(name, "transfer-encoding"))
-            take_coding(pass, value);
+            take_coding(pass, value, raw);
         else if (named(name, "if-modified-since"))
             common_first(&c->if_modified_since, value);
         break;
@@ -402,7 +405,7 @@ static void field_take(struct head_pass *pass, str line)
     str value = str_trim(raw);
     bool replaced = pass->authority.n > 0 && name.n == 4 && named(name, "host");
     if (header_keep(pass, name, replaced ? pass->authority : value))
-        take_common(pass, name, value);
+        take_common(pass, name, value, raw);
 }
 
 /* What only the whole head says. */
@@ -416,10 +419,8 @@ static void head_settle(struct head_pass *pass)
     }
     if (pass->hosts == 0 && pass->authority.n > 0)
         (void)header_keep(pass, STR("Host"), pass->authority); /* the fault is kept */
-    if (pass->chunked) {
+    if (pass->chunked)
         x->body_declared = UINT64_MAX;
-        x->close = true; /* see head.h */
-    }
     x->has_body = x->body_declared > 0;
     x->close = x->close || !(x->version_11 || x->keep_alive);
     conditional_set(x);

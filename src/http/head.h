@@ -6,9 +6,11 @@
  * tabs around a value are no part of it, no line is folded, and the fields that decide where a body
  * ends and whose request it is appear once (RFC 9112 2.2, 3, 5, 6; RFC 9110 5.5, 7.2). Of an
  * absolute target ("http://host/path") the path is the target, and the host stands for the one that
- * Host says, which must be there and fine all the same (RFC 9112 3.2, 3.2.2). Who stands before us
- * may read chunks less strictly than chunk.h does, and so see another end of the body: a chunked
- * request is the last of its connection, and nothing behind it is read as a request. Thread: the
+ * Host says, which must be there and fine all the same (RFC 9112 3.2, 3.2.2).
+ *   A chunked request says exactly "chunked", in HTTP/1.1, without a length, and chunk.h refuses
+ * whatever another reader could see another end in: so what is behind it is the next request. Some
+ * readers do not know what is rare, though it is allowed: blanks behind "chunked", extensions of
+ * chunks, trailers. A request with those is taken, and is the last of its connection. Thread: the
  * connection's worker. */
 #ifndef HTTP_HEAD_H
 #define HTTP_HEAD_H

@@ -111,6 +111,25 @@ static void other_framing_is_refused(void **state)
         reads(str_of(bad[i]), CHUNK_BAD, "", 0);
 }
 
+static bool is_odd(const char *bytes)
+{
+    struct chunk_reader r = { .at = 0 };
+    str in = str_of(bytes), data;
+    while (chunk_next(&r, &in, &data) == CHUNK_DATA)
+        continue;
+    return r.odd;
+}
+
+static void extensions_and_trailers_are_noticed(void **state)
+{
+    (void)state;
+    assert_false(is_odd("0\r\n\r\n"));
+    assert_false(is_odd("00a\r\n;: b\r\n\r\n;:\r\n0\r\n\r\n"));
+    assert_true(is_odd("1;\r\nx\r\n0\r\n\r\n"));
+    assert_true(is_odd("1\r\nx\r\n0;a=b\r\n\r\n"));
+    assert_true(is_odd("1\r\nx\r\n0\r\nA: b\r\n\r\n"));
+}
+
 static void sizes_have_a_limit(void **state)
 {
     (void)state;
@@ -161,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_bodies_are_read_and_what_is_behind_is_left),
         cmocka_unit_test(other_framing_is_refused),
+        cmocka_unit_test(extensions_and_trailers_are_noticed),
         cmocka_unit_test(sizes_have_a_limit),
         cmocka_unit_test(extensions_and_trailers_have_a_limit),
         cmocka_unit_test(many_trailers_are_refused),

@@ -137,6 +137,7 @@ static void refuse(struct http_exchange *x, int status, const char *type, str de
 static const struct http_route routes[] = {
     { HTTP_GET, "/plain", get_plain, .label = "plain" },
     { HTTP_GET, "/park", get_park, .label = "park" },
+    { HTTP_POST, "/park", get_park, .body_bytes_max = 1 << 20, .label = "park" },
     { HTTP_GET, "/own", get_own, .label = "own" },
     { HTTP_POST, "/count", post_count, .body_bytes_max = 1 << 20, .label = "count" },
     { .pattern = NULL },
@@ -195,16 +196,13 @@ static void many_at_once(unsigned gets, const char *path, bool chunked, int stat
     n += (size_t)snprintf(text + n, TEXT_BYTES_MAX - n, "POST %s HTTP/1.1\r\nHost: x\r\n%s", path,
                           chunked ? "Transfer-Encoding: chunked\r\n\r\n4\r\nfour\r\n0\r\n\r\n"
                                   : "Content-Length: 4\r\n\r\nfour");
-    if (!chunked)
-        n += (size_t)snprintf(text + n, TEXT_BYTES_MAX - n,
-                              "GET /plain HTTP/1.1\r\nHost: x\r\n\r\n");
+    n += (size_t)snprintf(text + n, TEXT_BYTES_MAX - n, "GET /plain HTTP/1.1\r\nHost: x\r\n\r\n");
     int fd = wire_connect(b.port);
     assert_true(wire_send(fd, (str){ .p = text, .n = n }));
     for (unsigned i = 0; i < gets; i++)
         answer_is(fd, 200, "plain\n");
     answer_is(fd, status, body);
-    if (!chunked)
-        answer_is(fd, 200, "plain\n");
+    answer_is(fd, 200, "plain\n");
     close(fd);
     http_server_free(&b.server);
     free(text);
@@ -293,6 +291,59 @@ static void what_is_kept_behind_a_request_is_no_larger_than_a_head(void **state)
         http_server_free(&b.server);
     }
     free(many);
+}
+
+/* Where they end is known late: the read that found it may have filled the worker's room. */
+static void more_than_a_head_behind_chunks_ends_the_connection(void **state)
+{
+    (void)state;
+    const str chunks = STR("4\r\nfour\r\n0\r\n\r\n");
+    struct bench b = { .counted = 0 };
+    struct wire_answer a;
+    char *many = malloc(TEXT_BYTES_MAX);
+    assert_non_null(many);
+    memset(many, 'G', TEXT_BYTES_MAX);
+    memcpy(many, chunks.p, chunks.n);
+    bench_begin(&b);
+    int fd = wire_connect(b.port);
+    assert_true(wire_send(fd, STR("POST /park HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                                  "Transfer-Encoding: chunked\r\n\r\n")));
+    wire_read(fd, true, &a);
+    assert_int_equal(a.status, 100);
+    atomic_store(&held, 0);
+    atomic_store(&held_size, sizeof(struct http_conn));
+    int other = wire_connect(b.port);
+    WAIT_UNTIL(atomic_load(&held) == 1);
+    atomic_store(&largest_size, 0);
+    assert_true(wire_send(fd, (str){ .p = many, .n = TEXT_BYTES_MAX }));
+    atomic_store(&held_size, 0); /* all has come before any of it is read */
+    WAIT_UNTIL(atomic_load(&b.parked) != NULL);
+    answer_parked(&b);
+    wire_read(fd, false, &a);
+    assert_int_equal(a.status, 200);
+    assert_true(a.close);
+    assert_true(atomic_load(&largest_size) <= 9000);
+    close(fd);
+    close(other);
+    http_server_free(&b.server);
+    free(many);
+}
+
+/* As long as it is no larger than a head. */
+static void what_is_behind_chunks_in_work_is_read_later(void **state)
+{
+    (void)state;
+    struct bench b = { .counted = 0 };
+    bench_begin(&b);
+    int fd = wire_connect(b.port);
+    assert_true(wire_send(fd, STR("POST /park HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+                                  "chunked\r\n\r\n4\r\nfour\r\n0\r\n\r\n"
+                                  "GET /plain HTTP/1.1\r\nHost: x\r\n\r\n")));
+    answer_parked(&b);
+    answer_is(fd, 200, "parked\n");
+    answer_is(fd, 200, "plain\n");
+    close(fd);
+    http_server_free(&b.server);
 }
 
 /* ---- descriptors ---- */
@@ -416,6 +467,8 @@ int main(void)
         cmocka_unit_test(a_task_that_a_put_off_request_posts_to_itself_runs),
         cmocka_unit_test(no_memory_for_what_is_behind_a_request_ends_the_connection_later),
         cmocka_unit_test(what_is_kept_behind_a_request_is_no_larger_than_a_head),
+        cmocka_unit_test(more_than_a_head_behind_chunks_ends_the_connection),
+        cmocka_unit_test(what_is_behind_chunks_in_work_is_read_later),
         cmocka_unit_test(a_worker_without_descriptors_accepts_later),
         cmocka_unit_test(a_worker_that_cannot_wait_for_its_listeners_accepts_later),
         cmocka_unit_test(no_more_are_served_than_may_be_whoever_accepts),
