@@ -18,12 +18,21 @@
 
 enum { FIRST_FD = 3 };
 
-/* The number in that variable; -1: none. */
-static int64_t variable_number(const char *name)
+/* How many there are for this process. */
+static err sockets_count(unsigned *out, struct err_note *note)
 {
-    const char *text = getenv(name);
-    uint64_t n;
-    return text != NULL && str_to_u64(str_of(text), &n) && n <= INT32_MAX ? (int64_t)n : -1;
+    const char *pid_text = getenv("LISTEN_PID"), *count_text = getenv("LISTEN_FDS");
+    uint64_t pid, count;
+    *out = 0;
+    if (pid_text == NULL || count_text == NULL || !str_to_u64(str_of(pid_text), &pid) ||
+        pid != (uint64_t)getpid())
+        return ERR_OK;
+    if (!str_to_u64(str_of(count_text), &count))
+        return err_bad(note, "LISTEN_FDS: \"%s\" is not a number of sockets", count_text);
+    if (count > INHERITED_MAX)
+        return err_bad(note, "LISTEN_FDS: more than %d sockets", INHERITED_MAX);
+    *out = (unsigned)count;
+    return ERR_OK;
 }
 
 static bool name_unix(const struct sockaddr_un *at, socklen_t n, struct inherited_item *out)
@@ -90,13 +99,11 @@ err inherit_take(struct inherited *out, struct err_note *note)
 {
     const char *text = getenv("LISTEN_FDNAMES");
     str names = str_of(text != NULL ? text : "");
-    int64_t count = variable_number("LISTEN_PID") == getpid() ? variable_number("LISTEN_FDS") : 0;
-    err why = count <= INHERITED_MAX
-                  ? ERR_OK
-                  : err_bad(note, "LISTEN_FDS: more than %d sockets", INHERITED_MAX);
+    unsigned count;
+    err why = sockets_count(&count, note);
     *out = (struct inherited){ .count = 0 };
-    for (int i = 0; why == ERR_OK && i < count; i++) {
-        out->items[i].fd = FIRST_FD + i;
+    for (unsigned i = 0; why == ERR_OK && i < count; i++) {
+        out->items[i].fd = FIRST_FD + (int)i;
         why = item_take(&out->items[i], str_split(&names, ':'), note);
         out->count += why == ERR_OK;
     }

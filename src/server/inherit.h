@@ -26,7 +26,7 @@ struct inherited {
 
 /* Takes what is for this process: looks at each, sets it close-on-exec and non-blocking, and
  * removes the variables from the environment. Nothing there is fine. Fails: ERR_BAD (no stream
- * socket that listens, too many). Once, before there are threads. */
+ * socket that listens, too many, a count that is no number). Once, before there are threads. */
 MUST_CHECK err inherit_take(struct inherited *out, struct err_note *note);
 
 #endif
