@@ -7,7 +7,8 @@
 enum { WORD_SHOWN_BYTES = 60 };
 
 const struct cli_option cli_client_options[] = {
-    { "server", 0, "URL", "Server to talk to [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },
+    { "server", 0, "URL",
+      "Server to talk to: URL or unix:/PATH [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },
     { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" },
     { "domain", 0, "NAME", "Domain of the titles [localhost]" },
     { "bucket", 0, "NAME", "Bucket of the titles [page]" },

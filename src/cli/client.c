@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 enum {
@@ -62,6 +63,29 @@ enum cli_exit client_open(struct client *c, const struct cli_call *call)
     return client_open_at(c, call, NULL);
 }
 
+/* Where requests go. False: it was said why nowhere. */
+static bool server_find(struct client *c)
+{
+    str server = str_of(c->server);
+    c->unix_path = http_listen_path(c->server);
+    c->url = c->unix_path != NULL ? CLIENT_UNIX_URL : c->server;
+    if (c->unix_path == NULL) {
+        bool fine = str_starts(server, STR("http://")) || str_starts(server, STR("https://"));
+        if (!fine)
+            (void)cli_fail(c->call, CLI_USAGE,
+                           "a server is a URL such as %s, or unix:/PATH, not \"%s\"",
+                           CLIENT_SERVER_DEFAULT, c->server);
+        return fine;
+    }
+    if (c->unix_path[0] != '/' || strlen(c->unix_path) > HTTP_UNIX_PATH_BYTES_MAX) {
+        (void)cli_fail(c->call, CLI_USAGE,
+                       "a unix socket is unix:/PATH, with a path of at most %d bytes, not \"%s\"",
+                       HTTP_UNIX_PATH_BYTES_MAX, c->server);
+        return false;
+    }
+    return true;
+}
+
 enum cli_exit client_open_at(struct client *c, const struct cli_call *call, const char *at)
 {
     *c = (struct client){
@@ -73,11 +97,8 @@ enum cli_exit client_open_at(struct client *c, const struct cli_call *call, cons
         .bucket = given_or(call, "bucket", NULL, "page"),
         .json = cli_flag(call, "json"),
     };
-    str server = str_of(c->server);
-    if (!str_starts(server, STR("http://")) && !str_starts(server, STR("https://"))) {
-        return cli_fail(call, CLI_USAGE, "a server is a URL such as %s, not \"%s\"",
-                        CLIENT_SERVER_DEFAULT, c->server);
-    }
+    if (!server_find(c))
+        return CLI_USAGE;
     if (c->token != NULL && strpbrk(c->token, "\r\n") != NULL) {
         return cli_fail(call, CLI_USAGE, "--token holds a line break");
     }
@@ -90,7 +111,7 @@ enum cli_exit client_open_at(struct client *c, const struct cli_call *call, cons
 
 void client_open_url(struct client *c, const char *server)
 {
-    *c = (struct client){ .server = server };
+    *c = (struct client){ .server = server, .url = server };
     client_wire(c);
 }
 
@@ -196,8 +217,11 @@ static err call_explain(struct client_call *call, err why)
     else if (c->call != NULL && http->fault == HTTP_FAULT_STRANGE)
         advice = " (is this the URL of a Palimpsest? --server or $PALIMPSEST_SERVER names it)";
     bool late = http->fault == HTTP_FAULT_LATE;
+    bool no_file =
+        http->fault == HTTP_FAULT_ABSENT && c->unix_path != NULL && access(c->unix_path, W_OK) != 0;
     err_note_set(note, "%s: %s%s", c->server,
                  late                       ? "Timeout was reached"
+                 : no_file                  ? strerror(errno)
                  : http->fault_text != NULL ? http->fault_text
                                             : http->note.text,
                  advice);
@@ -207,7 +231,7 @@ static err call_explain(struct client_call *call, err why)
 static bool call_is_foreign(const struct client_call *call)
 {
     char own[HTTP_ORIGIN_BYTES_MAX], asked[HTTP_ORIGIN_BYTES_MAX];
-    return http_client_origin(str_of(call->client->server), own) != ERR_OK ||
+    return http_client_origin(str_of(call->client->url), own) != ERR_OK ||
            http_client_origin(call->http.url, asked) != ERR_OK || strcmp(own, asked) != 0;
 }
 
@@ -248,13 +272,15 @@ static void call_go(struct client_call *call)
                                      .take = on_piece,
                                      .done = on_done,
                                      .ctx = call };
+    bool foreign = call_is_foreign(call);
+    call->http.unix_path = foreign ? NULL : c->unix_path;
     header_add(call, STR("Accept-Encoding"), STR("identity"));
     if (r->has_body)
         header_add(call, STR("Content-Type"),
                    str_of(r->content_type != NULL ? r->content_type : "application/json"));
     header_add_line(call, r->header);
     header_add_line(call, r->header_more);
-    if (c->token != NULL && !call_is_foreign(call))
+    if (c->token != NULL && !foreign)
         header_add(call, STR("Authorization"), buf_str(&c->bearer));
     http_call_start(c->http, &call->http);
 }
@@ -304,7 +330,7 @@ err client_call_start(struct client *c, struct client_call *call)
     call->answer = (struct client_answer){ 0 };
     buf_init(&call->answer.body, CLIENT_ANSWER_BYTES_MAX);
     buf_init(&call->url, URL_BYTES_MAX);
-    str server = str_of(c->server);
+    str server = str_of(c->url);
     while (str_ends(server, STR("/")))
         server.n--;
     buf_printf(&call->url, "%.*s%.*s", STR_ARG(server), STR_ARG(call->request.path));

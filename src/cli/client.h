@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #define CLIENT_SERVER_DEFAULT "http://127.0.0.1:7231"
+#define CLIENT_UNIX_URL "http://localhost" /* of what is asked over a unix socket */
 enum {
     CLIENT_ANSWER_BYTES_MAX = 128 << 20, /* an answer kept in memory */
     CLIENT_CONNECT_TIMEOUT_MS = 10000,
@@ -35,12 +36,14 @@ struct client {
     struct buf bearer;                            /* the token's header value */
     const struct cli_call *call;                  /* borrowed; NULL: nothing is told */
     const char *server, *domain, *bucket, *token; /* borrowed from the call and the environment */
+    const char *url;       /* that requests begin with: server, or the host of a unix socket */
+    const char *unix_path; /* NULL: server is none */
     bool json;
     enum cli_exit failed; /* the code of the last failure that was told */
     uint64_t next_hash;   /* of where the last page of a listing said that it goes on */
 };
-/* Reads --server, --token, --domain, --bucket, --json. Prints what is wrong. Owner: caller,
- * client_close. */
+/* Reads --server (a URL, or unix:/PATH), --token, --domain, --bucket, --json. Prints what is wrong.
+ * Owner: caller, client_close. */
 MUST_CHECK enum cli_exit client_open(struct client *c, const struct cli_call *call);
 /* The same for another server than --server names; NULL: that one. */
 MUST_CHECK enum cli_exit client_open_at(struct client *c, const struct cli_call *call,

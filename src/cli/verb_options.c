@@ -52,7 +52,8 @@ const struct cli_option prewarm_options[] = {
 
 #define OPTIONS_ADMIN                                                                              \
     { "server", 0, "URL",                                                                          \
-      "Server to talk to, on its admin listener [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },  \
+      "Server to talk to, on its admin listener: URL or unix:/PATH [$PALIMPSEST_SERVER or "        \
+      "http://127.0.0.1:7231]" },                                                                  \
         { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" },        \
         OPTION_JSON
 
@@ -116,7 +117,8 @@ const struct cli_option token_create_options[] = {
 };
 
 #define OPTIONS_QUEUE                                                                              \
-    { "server", 0, "URL", "Server to talk to [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },     \
+    { "server", 0, "URL",                                                                          \
+      "Server to talk to: URL or unix:/PATH [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },      \
         { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" },        \
         OPTION_JSON, OPTIONS_END
 

@@ -178,11 +178,11 @@ static void transfer_begin(struct transfer *t)
     transfer_run(t);
 }
 
-/* It may run, once its host's addresses are known. */
+/* It may run, once its host's addresses are known. A unix socket needs none. */
 static void transfer_resolve(struct transfer *t)
 {
     state_move(t, TRANSFER_RESOLVING);
-    if (host_resolve(t->client, t->host))
+    if (t->call->unix_path != NULL || host_resolve(t->client, t->host))
         transfer_begin(t);
     else
         list_append(&t->host->resolving, &t->resolving);

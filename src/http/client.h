@@ -79,6 +79,8 @@ struct http_call {
     /* in; borrowed until done */
     const char *method; /* "GET", "POST" */
     str url;            /* absolute, http or https; sent byte for byte, no fragment */
+    /* a unix socket to connect to, where the url's host would be; NULL: TCP */
+    const char *unix_path;
     /* those that say where a body ends or what the connection does are left out */
     const struct http_pair *headers;
     unsigned headers_count;

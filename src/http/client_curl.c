@@ -356,18 +356,27 @@ static bool socket_is_stale(int fd)
     return true;
 }
 
+/* Is it a kept connection that nothing may go out on? That of a unix socket has no ends to find it
+ * by: that it is open is all that is known. */
+static bool kept_is_stale(struct transfer *t, const struct ends *ends)
+{
+    long connects = 0;
+    (void)curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connects); /* 0 on a kept connection */
+    if (t->call->unix_path != NULL)
+        return false;
+    int fd = socket_find(t->client, ends, connects == 0);
+    return connects == 0 && (fd < 0 || socket_is_stale(fd));
+}
+
 static int on_prerequest(void *ctx, char *to_ip, char *own_ip, int to_port, int own_port)
 {
     struct transfer *t = ctx;
     const struct ends ends = {
         .own_ip = own_ip, .to_ip = to_ip, .own_port = own_port, .to_port = to_port
     };
-    long connects = 0;
-    (void)curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connects); /* 0 on a kept connection */
     if (t->sends > 0 && (!t->safe || t->sends > 1))
         return CURL_PREREQFUNC_ABORT;
-    int fd = socket_find(t->client, &ends, connects == 0);
-    if (connects == 0 && (fd < 0 || socket_is_stale(fd))) {
+    if (kept_is_stale(t, &ends)) {
         t->stale = true;
         return CURL_PREREQFUNC_ABORT;
     }
@@ -486,7 +495,9 @@ static void easy_target(struct transfer *t)
     SET(CURLOPT_URL, base);
     SET(CURLOPT_REQUEST_TARGET, t->target);
     SET(CURLOPT_PATH_AS_IS, 1L);
-    if (t->host->addresses == NULL)
+    if (t->call->unix_path != NULL)
+        SET(CURLOPT_UNIX_SOCKET_PATH, t->call->unix_path);
+    if (t->host->addresses == NULL || t->call->unix_path != NULL)
         return;
     t->resolve = curl_slist_append(NULL, t->host->addresses);
     INVARIANT(t->resolve != NULL);

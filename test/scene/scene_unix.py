@@ -1,6 +1,7 @@
 """Goal: a server listens on unix sockets as docs/operations.md says: clients and nginx reach it there, its files come and go
 with it, and one that was left behind stops nobody.
 Method: the binary with sockets in a folder of its own; curl, nginx, kill -9 and a second server."""
+import concurrent.futures
 import os
 import pathlib
 import signal
@@ -8,6 +9,7 @@ import socket
 import stat
 import subprocess
 
+from cli import Client
 from harness import EXIT_TIMEOUT, READY_TIMEOUT, Server, check, eq, free_port, main, scene, wait_until
 from list_help import Process
 
@@ -111,6 +113,65 @@ def a_drain_that_is_cut_leaves_no_file(binary):
         check('serve.drain_cut' in server.stderr(), server.stderr()[-500:])
         check(not path.exists(), 'its file is gone')
         server.start()
+
+
+@scene
+def the_command_line_comes_over_a_unix_socket(binary):
+    with Server(binary) as server:
+        path, queue_type = fresh(server, 's'), {'Content-Type': 'application/json'}
+        server.restart('--listen', f'127.0.0.1:0,unix:{path}', '--set', 'log.access=true')
+        client = Client(binary, server)
+        client.env['PALIMPSEST_SERVER'] = f'unix:{path}'
+        page = client.folder / 'page.html'
+        page.write_bytes(os.urandom(70000))
+        client.ok('put', 'A', '1', str(page))
+        eq(client('get', 'A').stdout, page.read_bytes())
+        check('A' in client.ok('ls'), 'a listing')
+        check('1' in client.ok('history', 'A'), 'another')
+        client.ok('rm', 'A')
+        eq(client('get', 'A').returncode, 5)
+        client.ok('queue', 'create', 'q')
+        client.ok('queue', 'produce', 'q', stdin=b'one\ntwo\n')
+        check('q' in client.ok('queue', 'ls'), 'queues')
+        check(len(client.ok('slow', 'ls').splitlines()) > 1, 'the admin routes are on it')
+        client.ok('check')
+        eq(client.json('flight', 'ls', f'unix:{path}')[0]['server'], f'unix:{path}')
+        eq(client('ls', '--server', server.url).returncode, 0, 'TCP beside it')
+        wait_until(lambda: server.stderr().count('peer=unix') > 10, 'all came over the socket')
+        eq(server.request('POST', '/v1/queue.stats', queue_type, b'{"queue_name":"q"}').status, 200)
+
+
+def _told(client, target, exit_code, *words):
+    """A call that fails with that code, and says so."""
+    got = client('ls', '--server', target)
+    eq(got.returncode, exit_code, got.stderr)
+    for word in words:
+        check(word in got.stderr.decode(), f'{target}: {got.stderr}')
+
+
+@scene
+def the_command_line_says_why_a_unix_socket_is_none(binary):
+    with Server(binary) as server:
+        client, folder = Client(binary, server), server.folder
+        _told(client, 'unix:', 2, 'unix:/PATH')
+        _told(client, 'unix:s', 2, 'unix:/PATH')
+        _told(client, f'unix:/{"s" * 107}', 2, '107')
+        _told(client, f'unix:{folder}/none', 4, f'unix:{folder}/none', 'No such file', 'is it running')
+        (folder / 'file').write_text('x')
+        _told(client, f'unix:{folder}/file', 4, f'unix:{folder}/file')
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(folder / 'stale'))
+        _told(client, f'unix:{folder}/stale', 4, 'is it running')
+        with socket.socket(socket.AF_UNIX) as other, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            other.bind(str(folder / 'other'))
+            other.listen(4)
+
+            def answer_oddly():
+                with other.accept()[0] as peer:
+                    peer.recv(1000)
+                    peer.sendall(b'220 smtp\r\n')
+            pool.submit(answer_oddly)
+            _told(client, f'unix:{folder}/other', 4, f'unix:{folder}/other')
 
 
 class Nginx(Process):

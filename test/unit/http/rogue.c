@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -69,23 +70,40 @@ static void *accept_main(void *ctx)
     return NULL;
 }
 
-struct rogue *rogue_start(rogue_play *play, void *ctx)
+static struct rogue *rogue_on(int listening, rogue_play *play, void *ctx)
 {
     struct rogue *r = calloc(1, sizeof *r);
-    INVARIANT(r != NULL);
+    INVARIANT(r != NULL && listening >= 0);
     r->play = play;
     r->ctx = ctx;
+    r->listening = listening;
     INVARIANT(pthread_mutex_init(&r->lock, NULL) == 0);
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t at_n = sizeof at;
-    r->listening = socket(AF_INET, SOCK_STREAM, 0);
-    INVARIANT(r->listening >= 0);
-    INVARIANT(bind(r->listening, (struct sockaddr *)&at, sizeof at) == 0);
     INVARIANT(listen(r->listening, 256) == 0);
-    INVARIANT(getsockname(r->listening, (struct sockaddr *)&at, &at_n) == 0);
-    r->port = ntohs(at.sin_port);
     INVARIANT(pthread_create(&r->thread, NULL, accept_main, r) == 0);
     return r;
+}
+
+struct rogue *rogue_start(rogue_play *play, void *ctx)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t at_n = sizeof at;
+    int listening = socket(AF_INET, SOCK_STREAM, 0);
+    INVARIANT(listening >= 0);
+    INVARIANT(bind(listening, (struct sockaddr *)&at, sizeof at) == 0);
+    INVARIANT(getsockname(listening, (struct sockaddr *)&at, &at_n) == 0);
+    struct rogue *r = rogue_on(listening, play, ctx);
+    r->port = ntohs(at.sin_port);
+    return r;
+}
+
+struct rogue *rogue_start_unix(rogue_play *play, const char *path)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    INVARIANT(str_to_cstr(str_of(path), at.sun_path, sizeof at.sun_path));
+    int listening = socket(AF_UNIX, SOCK_STREAM, 0);
+    INVARIANT(listening >= 0);
+    INVARIANT(bind(listening, (struct sockaddr *)&at, sizeof at) == 0);
+    return rogue_on(listening, play, NULL);
 }
 
 void rogue_stop(struct rogue **rp)

@@ -16,6 +16,8 @@ struct rogue;
 typedef void rogue_play(struct rogue *r, int fd, unsigned nth);
 
 struct rogue *rogue_start(rogue_play *play, void *ctx);
+/* On a unix socket at a path where nothing is; it stays there. */
+struct rogue *rogue_start_unix(rogue_play *play, const char *path);
 void rogue_stop(struct rogue **rp);
 uint16_t rogue_port(const struct rogue *r);
 void *rogue_ctx(const struct rogue *r);

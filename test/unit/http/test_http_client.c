@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 /* Answers each request with its own text. */
@@ -88,6 +89,52 @@ static void replies_come_over_one_kept_connection(void **state)
     assert_int_equal(rogue_requests(r), 20);
     asker_end(&a);
     rogue_stop(&r);
+}
+
+static void ask_unix(struct asker *a, const char *path, err why)
+{
+    struct ask q;
+    ask_begin(&q, a, 80, "/over/unix");
+    q.call.url = STR("http://localhost/over/unix");
+    q.call.unix_path = path;
+    ask_now(&q);
+    assert_int_equal(q.why, why);
+    if (why == ERR_OK)
+        assert_non_null(strstr(q.call.reply_body.p, "Host: localhost\r\n"));
+    else
+        assert_int_equal(q.call.fault, HTTP_FAULT_ABSENT);
+    ask_end(&q);
+}
+
+/* The url's host is asked for by nobody then, and its kept connections are not mixed up. */
+static void a_unix_socket_is_connected_to_instead_of_the_host(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/client-XXXXXX", paths[2][64];
+    struct rogue *tcp = rogue_start(play_mirror, NULL), *rogues[2];
+    struct asker a;
+    assert_non_null(mkdtemp(folder));
+    for (unsigned i = 0; i < 2; i++) {
+        (void)snprintf(paths[i], sizeof paths[i], "%s/%u", folder, i);
+        rogues[i] = rogue_start_unix(play_mirror, paths[i]);
+    }
+    asker_begin(&a, NULL);
+    for (unsigned i = 0; i < 20; i++) {
+        ask_unix(&a, paths[i % 2], ERR_OK);
+        ask_expect(&a, rogue_port(tcp), "/", ERR_OK);
+    }
+    assert_int_equal(rogue_connections(tcp), 1);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(rogue_connections(rogues[i]), 1);
+        assert_int_equal(rogue_requests(rogues[i]), 10);
+        rogue_stop(&rogues[i]);
+        ask_unix(&a, paths[i], ERR_UNAVAILABLE);
+        assert_int_equal(unlink(paths[i]), 0);
+        ask_unix(&a, paths[i], ERR_UNAVAILABLE);
+    }
+    asker_end(&a);
+    rogue_stop(&tcp);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 /* ---- what replies say ---- */
@@ -423,6 +470,7 @@ int main(void)
         cmocka_unit_test(a_get_sends_the_path_as_it_is_and_brings_the_reply),
         cmocka_unit_test(a_post_sends_its_body_and_nothing_it_was_not_told),
         cmocka_unit_test(replies_come_over_one_kept_connection),
+        cmocka_unit_test(a_unix_socket_is_connected_to_instead_of_the_host),
         cmocka_unit_test(headers_keep_their_order_and_letters),
         cmocka_unit_test(a_redirect_is_handed_over_and_cookies_are_not_kept),
         cmocka_unit_test(a_head_has_the_size_but_no_body),
