@@ -1,11 +1,15 @@
 """Goal: bytes on a socket that two readers could understand differently, or that come slowly, or are too many, do the
 whole program no harm: each is refused as documented, and the next client is served.
 Method: raw sockets against the binary; a request for a page rides behind each bad head and must not be answered."""
+import http.client
 import json
 import resource
+import select
 import socket
+import threading
+import time
 
-from harness import Server, check, eq, main, scene, wait_until
+from harness import REQUEST_TIMEOUT, Server, check, eq, main, scene, wait_until
 from queue_help import create
 
 PAGE = '/localhost/v1/page/html/A'
@@ -13,6 +17,8 @@ BEHIND = b'GET ' + PAGE.encode() + b' HTTP/1.1\r\nHost: b\r\nX-Request-Id: smugg
 GET = b'GET ' + PAGE.encode() + b' HTTP/1.1\r\n'
 PUT = b'PUT ' + PAGE.encode() + b'/2 HTTP/1.1\r\nHost: a\r\nContent-Type: text/html\r\n'
 MANY = 10000
+SLOW, SLOW_LEAST, SLOW_HEAD_S, SLOW_CUT_S = 2000, 200, 4, 30
+BESIDE_FDS = 500        # of this process and the server, beside the connections
 
 SHAPES = {
     'two Content-Length': PUT + b'Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc',
@@ -151,7 +157,7 @@ def expect_continue_is_refused_before_the_body(binary):
 @scene
 def ten_thousand_idle_connections_hold(binary):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    many = min(MANY, hard - 500)
+    many = min(MANY, hard - BESIDE_FDS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     peers = []
     with Server(binary, '--set', f'http.connections_max={many}') as server:
@@ -169,6 +175,89 @@ def ten_thousand_idle_connections_hold(binary):
             for peer in peers:
                 peer.close()
         wait_until(lambda: server.request('GET', '/healthz').status == 200, 'served afterwards')
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class Reader(threading.Thread):
+    """Asks for the page until told to stop, over a connection that it keeps and, now and then, over a new one."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.enough, self.answers, self.wrong = server, threading.Event(), 0, ''
+        self.start()
+
+    def run(self):
+        kept = http.client.HTTPConnection(self.server.host, self.server.port, timeout=REQUEST_TIMEOUT)
+        while not self.enough.is_set() and not self.wrong:
+            try:
+                kept.request('GET', PAGE)
+                got = kept.getresponse()
+                said = (got.status, got.read())
+                if said == (200, b'page') and self.answers % 10 == 0:
+                    said = self.server.request('GET', PAGE)[::2]
+                self.wrong = '' if said == (200, b'page') else str(said)
+            except (OSError, http.client.HTTPException) as error:
+                self.wrong = repr(error)
+            self.answers += 1
+        kept.close()
+
+
+def feed(peers, poll):
+    """A byte of its head a round to each connection, until all are cut: how long each was open."""
+    head = GET + b'Host: a\r\nX-A: '
+    begun, lived, sent = {}, {}, 0
+    deadline = time.monotonic() + SLOW_CUT_S
+    while peers:
+        check(time.monotonic() < deadline, f'{len(peers)} heads were not cut')
+        byte = head[sent:sent + 1] or b'v'
+        for fd, peer in peers.items():
+            begun.setdefault(fd, time.monotonic())
+            try:
+                peer.send(byte)
+            except ConnectionError:
+                pass        # poll tells
+        sent += 1
+        for fd, _ in poll.poll(0):
+            try:
+                eq(peers[fd].recv(100), b'', 'a cut head has no answer')
+            except ConnectionError:
+                pass
+            lived[fd] = time.monotonic() - begun[fd]
+            poll.unregister(fd)
+            del peers[fd]
+    return list(lived.values())
+
+
+@scene
+def two_thousand_slow_heads_are_cut_and_hold_up_nobody(binary):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    many = min(SLOW, hard - BESIDE_FDS)
+    if many < SLOW_LEAST:
+        print(f'skipped two_thousand_slow_heads_are_cut_and_hold_up_nobody: RLIMIT_NOFILE is {hard}')
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with Server(binary, '--set', f'http.connections_max={many + BESIDE_FDS}', '--set', f'http.head_timeout={SLOW_HEAD_S}s') as server:
+        put_page(server)
+        peers, poll = [], select.poll()
+        readers = [Reader(server) for _ in range(4)]
+        try:
+            peers = [server.connect() for _ in range(many)]
+            for peer in peers:
+                poll.register(peer, select.POLLIN)
+            before = [reader.answers for reader in readers]
+            lived = feed({peer.fileno(): peer for peer in peers}, poll)
+        finally:
+            for reader in readers:
+                reader.enough.set()
+            for peer in peers:
+                peer.close()
+        for reader, had in zip(readers, before):
+            reader.join(REQUEST_TIMEOUT)
+            eq(reader.wrong, '', f'a reader, after {reader.answers} answers')
+            check(reader.answers > had, 'a reader was answered while there were slow heads')
+        eq(len(lived), many)
+        check(min(lived) > SLOW_HEAD_S * 0.9, f'one was cut after {min(lived)} s')
+        still_serves(server)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
