@@ -6,6 +6,8 @@
     front.py calls OLD/palimpsest NEW/palimpsest           the same in system calls
     front.py wall OLD/palimpsest NEW/palimpsest            ready GETs by wrk on 2, 16 and 64 connections, by turns: medians of ratios
     front.py beside OLD/palimpsest NEW/palimpsest          8 connections of ready GETs beside 64 clients that PUT 1 MiB
+    front.py slow OLD/palimpsest NEW/palimpsest            one connection of ready GETs beside no slow client, and beside 10,000 that
+                                                           send a head, each a byte a second
 
 The binaries are release builds (meson setup DIR --buildtype=release). The first wants valgrind, the second strace, the others wrk and
 a quiet machine. What the first two count is the whole program: what N requests add to none."""
@@ -15,11 +17,14 @@ import http.client
 import os
 import pathlib
 import re
+import resource
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -31,23 +36,25 @@ COUNTED = 300
 WAIT_S = 60
 WALL_ROUNDS, WALL_S = 7, 2
 BESIDE_ROUNDS, BESIDE_S = 4, 4
+SLOW_ROUNDS, SLOW_S, SLOW_CLIENTS, SLOW_BYTE_S = 4, 4, 10000, 1
+SPARE_FDS = 500
 PAGE = '/localhost/v1/page/html/'
 HTML = {'Content-Type': 'text/html'}
 BODY = (b'<p>The third planet from the Sun. ' * 600)[:20480]
 
 
 class Server:
-    def __init__(self, binary, *wrapper, keyed=False):
+    def __init__(self, binary, *wrapper, keyed=False, options=()):
         self.folder = tempfile.mkdtemp(prefix='front-', dir='/var/tmp')
         self.headers = {}
-        more = []
+        more = [word for option in options for word in ('--set', option)]
         if keyed:
             token = [binary, 'token']
             key = subprocess.run([*token, 'create', '--role', 'admin', '--data', f'{self.folder}/data', '--new'], check=True,
                                  capture_output=True, text=True).stdout.strip()
             subprocess.run([*token, 'lock', '--data', f'{self.folder}/data'], check=True, capture_output=True)
             self.headers = {'Authorization': f'Bearer {key}'}
-            more = ['--set', 'auth=internal']
+            more += ['--set', 'auth=internal']
         wrapper = [word.replace('FOLDER', self.folder) for word in wrapper]
         self.proc = Proc([*wrapper, binary, 'serve', '--data', f'{self.folder}/data', '--listen', '127.0.0.1:0', *more],
                          'listening on ')
@@ -114,8 +121,8 @@ def calls(binary, how, count):
 class Loaded(Server):
     """Earth is ready."""
 
-    def __init__(self, binary):
-        super().__init__(binary)
+    def __init__(self, binary, options=()):
+        super().__init__(binary, options=options)
         play(self, 'plain', 0)
         self.url = f'http://{self.address}{PAGE}Earth'
 
@@ -125,11 +132,12 @@ class Loaded(Server):
 
 
 def wrk(url, connections, seconds):
-    """(requests/s, p99 in ms)"""
+    """(requests/s, p99 in ms, p50 in ms)"""
     said = subprocess.run(['wrk', '-t1', f'-c{connections}', f'-d{seconds}s', '--latency', url], check=True, capture_output=True,
                           text=True).stdout
-    p99, unit = re.search(r'99%\s+([\d.]+)(us|ms|s)', said).groups()
-    return int(re.search(r'(\d+) requests in', said)[1]) / seconds, float(p99) * {'us': 0.001, 'ms': 1, 's': 1000}[unit]
+    p99, p50 = (float(number) * {'us': 0.001, 'ms': 1, 's': 1000}[unit]
+                for number, unit in (re.search(rf'{part}%\s+([\d.]+)(us|ms|s)', said).groups() for part in (99, 50)))
+    return int(re.search(r'(\d+) requests in', said)[1]) / seconds, p99, p50
 
 
 def by_turns(title, names, once, binaries, rounds):
@@ -147,7 +155,7 @@ def wall(binaries):
     def once(binary, connections):
         server = servers[binary]
         before = server.cpu_s()
-        rate, p99 = wrk(server.url, connections, WALL_S)
+        rate, p99, _ = wrk(server.url, connections, WALL_S)
         return rate, p99, (server.cpu_s() - before) / (rate * WALL_S) * 1e6
     for connections in (2, 16, 64):
         by_turns(f'{connections} connections: ', ('requests/s', 'p99, ms', 'processor time a request, us'),
@@ -170,16 +178,67 @@ def beside(binaries):
             with subprocess.Popen(['wrk', '-t1', '-c64', f'-d{BESIDE_S + 2}s', '-s', script, server.url], stdout=subprocess.PIPE,
                                   text=True) as puts:
                 time.sleep(1)                        # until they are at it
-                rate, p99 = wrk(server.url, 8, BESIDE_S)
+                rate, p99, _ = wrk(server.url, 8, BESIDE_S)
                 said = puts.communicate()[0]
             return rate, p99, int(re.search(r'(\d+) requests in', said)[1]) / (BESIDE_S + 2)
     by_turns('', ('GETs/s', 'p99 of GETs, ms', 'PUTs/s'), once, binaries, BESIDE_ROUNDS)
 
 
+class Slow:
+    """Clients whose heads never end. A thread of this process sends for all of them: a byte each, SLOW_BYTE_S apart."""
+
+    def __init__(self, server, count):
+        host, _, port = server.address.rpartition(':')
+        self.peers = [socket.create_connection((host, int(port)), WAIT_S) for _ in range(count)]
+        for peer in self.peers:
+            peer.sendall(b'GET / HTTP/1.1\r\nHost: a\r\nX-A: ')
+        self.enough = threading.Event()
+        self.thread = threading.Thread(target=self.feed)
+        self.thread.start()
+
+    def feed(self):
+        step = 100                      # so many at once, as a burst of all would be another load
+        while not self.enough.is_set():
+            for at in range(0, len(self.peers), step):
+                for peer in self.peers[at:at + step]:
+                    peer.send(b'v')     # an end is an error of this run: nobody cuts them
+                if self.enough.wait(SLOW_BYTE_S * step / len(self.peers)):
+                    return
+            if not self.peers:
+                return
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.enough.set()
+        self.thread.join()
+        for peer in self.peers:
+            peer.close()
+
+
+def slow(binaries):
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < SLOW_CLIENTS + SPARE_FDS:
+        raise SystemExit(f'{SLOW_CLIENTS} connections want more descriptors than {hard}')
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    options = (f'http.connections_max={SLOW_CLIENTS + SPARE_FDS}', 'http.head_timeout=1h')
+
+    def once(binary, count):
+        with Loaded(binary, options) as server, Slow(server, count) as clients:
+            rate, p99, p50 = wrk(server.url, 1, SLOW_S)
+            if not clients.thread.is_alive() and count:
+                raise SystemExit(f'{binary} ended a slow client')
+            return p50, p99, rate
+    for count in (0, SLOW_CLIENTS):
+        by_turns(f'{count} slow clients: ', ('p50, ms', 'p99, ms', 'requests/s'), lambda binary, count=count: once(binary, count),
+                 binaries, SLOW_ROUNDS)
+
+
 ROWS = {'plain': 'ready GET', 'keyed': 'ready GET with a key', 'after': 'ready GET after a write and a miss', 'put': 'PUT of 20 KB',
         'stored': 'GET that is stored'}
 COUNTS = {'instructions': instructions, 'calls': calls}
-WALLS = {'wall': wall, 'beside': beside}
+WALLS = {'wall': wall, 'beside': beside, 'slow': slow}
 
 
 def main():
