@@ -126,7 +126,8 @@ static void refuse_queue(struct http_exchange *x, int status, const char *type, 
                          const struct app *a)
 {
     bool unknown = status == 404 || status == 405;
-    if (status == 413 && is_queue(x))
+    bool limited = status == 413 && http_route(x) != NULL; /* by the route, not in the head */
+    if (limited && is_queue(x))
         rpc_too_large(x);
     else if (!unknown)
         app_problem(x, status, type, NULL, detail, STR_NONE);

@@ -81,6 +81,19 @@ def a_refused_head_is_told_as_a_problem(binary):
 
 
 @scene
+def a_length_beyond_all_numbers_is_413_whatever_the_path(binary):
+    with Server(binary) as server:
+        put_page(server)
+        for path in ('/localhost/v1/page/html/B/1', '/localhost/v1/page/all/B/1', '/v1/queue.produce', '/v1/queues.list', '/v1/no.such',
+                     '/v1/', '/v1/events', '/v1/admin.stores', '/v1/servers.push', '/localhost/v1/table/t/put', '/nowhere', '/'):
+            for length in (b'9223372036854775808', b'18446744073709551616', b'9' * 100):
+                got = server.raw(b'POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: %b\r\n\r\n' % (path.encode(), length) + BEHIND)
+                check(got.startswith(b'HTTP/1.1 413 ') and got.count(b'HTTP/1.1 ') == 1, f'{path}: {got[:100]}')
+                check(b'Content-Length is larger than any body may be' in got, f'{path}: {got}')
+        still_serves(server)
+
+
+@scene
 def an_absolute_form_is_its_path_at_its_own_host(binary):
     with Server(binary) as server:
         put_page(server)
