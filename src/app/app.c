@@ -170,7 +170,7 @@ static bool may_have_ready(struct http_exchange *x, const struct app *a)
 bool app_early(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
-    return http_on_content(x) && may_have_ready(x, a) && app_page_hot_answer(x, a);
+    return may_have_ready(x, a) && app_page_hot_answer(x, a);
 }
 
 /* There anonymous is a user like others: what it may not do is forbidden, not unauthorized. */

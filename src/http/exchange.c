@@ -253,11 +253,6 @@ bool http_draining(const struct http_exchange *x)
     return atomic_load(&x->conn->server->draining);
 }
 
-bool http_on_content(const struct http_exchange *x)
-{
-    return x->conn->listen->content;
-}
-
 str http_peer(const struct http_exchange *x)
 {
     return str_of(x->conn->peer);

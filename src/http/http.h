@@ -86,7 +86,7 @@ unsigned http_threads(const struct http_limits *l);
 struct http_hooks {
     void *app;
     /* Before routing, with the head checked, on the worker: for answers that are ready. True:
-     * answered. GET and HEAD without a body alone. */
+     * answered. GET and HEAD without a body alone, on listeners of content, of what they show. */
     bool (*early)(struct http_exchange *x, void *app);
     /* After routing, before the body; permission may be NULL. False: it has answered (401, 403). */
     bool (*authorize)(struct http_exchange *x, const char *permission, void *app);
@@ -165,7 +165,6 @@ unsigned http_headers_all(const struct http_exchange *x, struct http_pair *out, 
 str http_body(const struct http_exchange *x);
 struct arena *http_arena(struct http_exchange *x);
 bool http_draining(const struct http_exchange *x);
-bool http_on_content(const struct http_exchange *x);
 /* Numeric address; "unix" (address.h) of who came over a unix socket. */
 str http_peer(const struct http_exchange *x);
 /* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */

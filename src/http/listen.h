@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct http_filter;
+
 #define HTTP_UNIX "unix:"
 enum { HTTP_UNIX_PATH_BYTES_MAX = 107 }; /* without the NUL */
 struct http_listen {
@@ -17,6 +19,11 @@ struct http_listen {
     bool admin;    /* serves admin routes */
     bool content;  /* serves all other routes (health and metrics answer on both) */
     bool purge;    /* serves routes of the method PURGE, which no other does, and those alone */
+    const char *name; /* by which people know it; NULL: by what it serves */
+    const struct http_filter
+        *filter;     /* hides some of that (filter.h); NULL: nothing. Outlives the server */
+    unsigned number; /* the server's own: its place among all, below 16 */
+    bool plain;      /* the same: content, and nothing of it hidden */
 };
 
 /* The path of a unix socket in that address; NULL: it is of TCP. */

@@ -1,4 +1,5 @@
 #include "http/router.h"
+#include "http/filter.h"
 #include "http/percent.h"
 
 #include <stdlib.h>
@@ -21,9 +22,10 @@ struct router {
     uint32_t magic;
     struct arena memory;
     struct node *root;
+    struct router_row *rows;
 };
 #define ROUTER_MAGIC 0x7207e401u
-enum { ROUTER_BYTES_MAX = 4 << 20 };
+enum { ROUTER_BYTES_MAX = 4 << 20, API_DEPTH = 2 /* behind /{domain}/v1 */ };
 
 static void *router_calloc(struct router *r, size_t size)
 {
@@ -144,6 +146,20 @@ static const char *pattern_add(struct router *r, struct router_row *row)
     return row_put(n, row) ? NULL : "another row has this path and method";
 }
 
+bool router_is_health(const struct http_route *route)
+{
+    return route->label != NULL && strcmp(route->label, "health") == 0;
+}
+
+static bool is_everywhere(const struct http_route *route)
+{
+    static const char *const labels[] = { "metrics", "spec" };
+    bool is = router_is_health(route);
+    for (size_t i = 0; route->label != NULL && i < COUNT_OF(labels); i++)
+        is = is || strcmp(route->label, labels[i]) == 0;
+    return is;
+}
+
 err router_new(const struct http_route *const *tables, unsigned tables_count, struct router **out,
                struct err_note *note)
 {
@@ -156,6 +172,9 @@ err router_new(const struct http_route *const *tables, unsigned tables_count, st
         for (const struct http_route *route = tables[t]; route->pattern != NULL; route++) {
             struct router_row *row = router_calloc(r, sizeof *row);
             row->route = route;
+            row->everywhere = is_everywhere(route);
+            row->next = r->rows;
+            r->rows = row;
             bool known = route->method < HTTP_METHODS && route->handle != NULL;
             const char *wrong =
                 known ? pattern_add(r, row) : "a row needs a method we know and a handler";
@@ -179,6 +198,15 @@ void router_free(struct router **rp)
     arena_fini(&(*rp)->memory);
     free(*rp);
     *rp = NULL;
+}
+
+void router_hide(struct router *r, const struct http_listen *l)
+{
+    MAGIC_CHECK(r, ROUTER_MAGIC);
+    INVARIANT(l->number < 8 * sizeof r->rows->hidden);
+    for (struct router_row *row = r->rows; row != NULL; row = row->next)
+        if (!http_filter_route(l->filter, row->route))
+            row->hidden |= (uint16_t)BIT(l->number);
 }
 
 /* ---- matching ---- */
@@ -216,27 +244,19 @@ static enum router_result path_split(str path, struct arena *a, struct split *s)
     }
 }
 
-bool router_is_health(const struct http_route *route)
+static bool row_visible(const struct router_row *row, const struct http_listen *from)
 {
-    return route->label != NULL && strcmp(route->label, "health") == 0;
-}
-
-static bool row_visible(const struct http_route *route, const struct http_listen *from)
-{
-    static const char *const everywhere[] = { "metrics", "spec" };
+    const struct http_route *route = row->route;
     if (from->purge || route->method == HTTP_PURGE)
         return from->purge && route->method == HTTP_PURGE;
-    bool shown = router_is_health(route);
-    for (size_t i = 0; route->label != NULL && i < COUNT_OF(everywhere); i++)
-        shown = shown || strcmp(route->label, everywhere[i]) == 0;
-    return shown || (route->admin ? from->admin : from->content);
+    return row->everywhere || (route->admin ? from->admin : from->content);
 }
 
 static unsigned node_methods(const struct node *n, const struct http_listen *from)
 {
     unsigned methods = 0;
     for (unsigned m = 0; m < HTTP_METHODS; m++)
-        if (n->rows[m] != NULL && row_visible(n->rows[m]->route, from))
+        if (n->rows[m] != NULL && row_visible(n->rows[m], from))
             methods |= BIT(m);
     return methods;
 }
@@ -278,6 +298,25 @@ static const struct node *node_find(const struct node *root, const struct split 
     return NULL;
 }
 
+/* Its methods that the listener's filter leaves at this path. */
+static unsigned methods_shown(const struct node *n, const struct split *s,
+                              const struct http_listen *from, unsigned methods)
+{
+    const struct node *first = n;
+    while (first->parent != NULL && first->parent->parent != NULL)
+        first = first->parent;
+    bool domain = first->is_param;
+    if (domain && !http_filter_domain(from->filter, s->decoded[0]))
+        return 0;
+    if (domain && s->count > API_DEPTH &&
+        !http_filter_path(from->filter, s->decoded + API_DEPTH, s->count - API_DEPTH))
+        return 0;
+    for (unsigned m = 0; m < HTTP_METHODS; m++)
+        if ((methods & BIT(m)) != 0 && (n->rows[m]->hidden & BIT(from->number)) != 0)
+            methods &= ~BIT(m);
+    return methods;
+}
+
 static void params_collect(const struct node *n, const struct split *s, struct router_match *out)
 {
     unsigned depth = 0, count = 0;
@@ -307,7 +346,9 @@ enum router_result router_match(const struct router *r, str path, enum http_meth
         return split;
     unsigned methods = 0;
     const struct node *n = node_find(r->root, &s, seen_from, &methods);
-    if (n == NULL)
+    if (n != NULL && seen_from->filter != NULL)
+        methods = methods_shown(n, &s, seen_from, methods);
+    if (n == NULL || methods == 0)
         return ROUTER_NO_PATH;
     out->allowed = methods;
     enum http_method wanted =

@@ -280,11 +280,22 @@ void serve_head(struct http_exchange *x)
         body_begin(x);
 }
 
+/* May ready answers to this target be given where it came? Where a part is hidden the route says
+ * so, as it would later. */
+static bool early_shows(struct http_exchange *x)
+{
+    const struct http_listen *from = x->conn->listen;
+    struct router_match m;
+    return from->plain ||
+           (from->content && router_match(x->conn->server->router, x->target, x->method, from,
+                                          &x->arena, &m) == ROUTER_FOUND);
+}
+
 bool serve_early(struct http_exchange *x)
 {
     struct http_server *s = x->conn->server;
     bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
-    return reads && s->hooks.early != NULL && !atomic_load(&s->refusing) &&
+    return reads && s->hooks.early != NULL && !atomic_load(&s->refusing) && early_shows(x) &&
            s->hooks.early(x, s->hooks.app);
 }
 

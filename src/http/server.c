@@ -66,8 +66,13 @@ static err server_build(struct http_server *s, const struct http_server_opts *op
     err why = router_new(opts->tables, opts->tables_count, &s->router, note);
     if (why == ERR_OK)
         why = files_raise(s->limits.connections_max, note);
-    for (unsigned i = 0; why == ERR_OK && i < opts->listens_count; i++)
-        why = listener_open(&s->listeners[s->listeners_count++], s, &opts->listens[i], note);
+    for (unsigned i = 0; why == ERR_OK && i < opts->listens_count; i++) {
+        struct http_listen l = opts->listens[i];
+        l.number = i;
+        l.plain = l.content && l.filter == NULL;
+        router_hide(s->router, &l);
+        why = listener_open(&s->listeners[s->listeners_count++], s, &l, note);
+    }
     return why;
 }
 
