@@ -119,7 +119,8 @@ bool answer_shared(const struct http_exchange *x)
 {
     const struct http_route *route = http_route(x);
     str path = route == NULL ? http_target(x) : str_of(route->pattern);
-    if (str_starts(path, STR("/v1/")) || str_eq(path, STR("/metrics")))
+    bool figures = route != NULL && str_eq(path, STR("/metrics")); /* hidden, it is any path */
+    if (str_starts(path, STR("/v1/")) || figures)
         return false;
     return !http_is_withheld(x) && (!value_path(path) || http_is_shared(x));
 }

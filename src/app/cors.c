@@ -3,6 +3,7 @@
 #include "app/errors.h"
 #include "auth/auth.h"
 #include "base/address.h"
+#include "http/filter.h"
 
 /* Routes of queues ask for their permissions themselves: any of them may change something. */
 static bool changes(const struct http_exchange *x)
@@ -45,8 +46,8 @@ static bool is_numeric(str host)
     return six == (str_find(host, ':') < host.n) && address_parse(host, &a);
 }
 
-/* A number, localhost, or a domain that is served here. */
-static bool is_known(str authority, const struct app *app)
+/* A number, localhost, or a domain that the listener shows. */
+static bool is_known(const struct http_filter *v, str authority, const struct app *app)
 {
     bool bracketed = authority.n > 0 && authority.p[0] == '[';
     size_t end = bracketed ? str_find(authority, ']') + 1 : str_find(authority, ':');
@@ -56,7 +57,8 @@ static bool is_known(str authority, const struct app *app)
     if (is_numeric(host) || str_eq_nocase(host, STR("localhost")))
         return true;
     for (unsigned i = 0; i < app->page.domains_count; i++)
-        if (str_eq_nocase(host, app->page.domains[i].name))
+        if (str_eq_nocase(host, app->page.domains[i].name) &&
+            http_filter_domain(v, app->page.domains[i].name))
             return true;
     return false;
 }
@@ -81,7 +83,7 @@ bool cors_may(struct http_exchange *x, const struct app *app)
         return false;
     }
     bool asks = rules_server(x) || (changes(x) && by_browser(x));
-    if (!asks || !http_header(x, "host", &host) || is_known(host, app))
+    if (!asks || !http_header(x, "host", &host) || is_known(http_filter_of(x), host, app))
         return true;
     app_problem(x, 403, "forbidden#host", NULL,
                 STR("While no key is asked for, this is done only under a Host that is a numeric "

@@ -30,8 +30,10 @@ struct paths {
     struct path at[PATHS_MAX];
 };
 
-/* "/a[/{b}[/{c}]]" gives "/a", "/a/{b}" and "/a/{b}/{c}"; "{+rest}" is written "{rest}". */
-static void add_paths(struct paths *p, const struct http_route *route)
+/* "/a[/{b}[/{c}]]" gives "/a", "/a/{b}" and "/a/{b}/{c}"; "{+rest}" is written "{rest}". Of these
+ * those that the filter shows. */
+static void add_paths(struct paths *p, const struct http_route *route,
+                      const struct http_filter *filter)
 {
     char text[PATH_BYTES_MAX];
     size_t n = 0;
@@ -39,10 +41,11 @@ static void add_paths(struct paths *p, const struct http_route *route)
         bool cut = *at == '[' || *at == ']' || *at == 0;
         if (cut) {
             INVARIANT(p->count < PATHS_MAX);
-            struct path *out = &p->at[p->count++];
+            struct path *out = &p->at[p->count];
             memcpy(out->text, text, n);
             out->text[n] = 0;
             out->route = route;
+            p->count += http_filter_pattern(filter, out->text);
         }
         if (*at == 0 || *at == ']')
             return;
@@ -151,8 +154,8 @@ err openapi_render(const struct openapi_opts *o, struct arena *a, struct buf *ou
     p->count = 0;
     for (const struct http_route *const *t = o->tables; *t != NULL; t++)
         for (const struct http_route *r = *t; r->pattern != NULL; r++)
-            if (methods[r->method] != NULL)
-                add_paths(p, r);
+            if (methods[r->method] != NULL && http_filter_route(o->filter, r))
+                add_paths(p, r, o->filter);
     buf_put(out, str_of(o->head));
     bool first = true;
     for (unsigned i = 0; i < p->count; i++) {

@@ -4,7 +4,7 @@
 #define HTTP_OPENAPI_H
 
 #include "base/buf.h"
-#include "http/http.h"
+#include "http/filter.h"
 
 struct openapi_words {
     const char *label, *summary;
@@ -24,6 +24,7 @@ struct openapi_opts {
     size_t words_count;
     const struct openapi_param *params;
     size_t params_count;
+    const struct http_filter *filter; /* NULL: all routes */
 };
 /* Appends the document. ERR_LIMIT: out or the arena is full. */
 MUST_CHECK err openapi_render(const struct openapi_opts *o, struct arena *a, struct buf *out);

@@ -91,6 +91,9 @@ struct table_parse {
     uint32_t domain;
     str table; /* BATCH: each of them says it */
     str json;
+    /* BATCH; NULL, or asked about each write. False: as if there were no such table */
+    bool (*shown)(void *ctx, str table, bool is_delete);
+    void *shown_ctx;
     struct arena *arena;
     /* out: of an update */
     const struct table_write *writes;

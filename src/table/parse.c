@@ -18,7 +18,8 @@ static err write_read(const struct store_look *p, str table, const json_t *json,
     return e;
 }
 
-static err op_read(const struct store_look *p, const json_t *json, struct table_write *out)
+static err op_read(const struct store_look *p, const json_t *json, const struct table_parse *of,
+                   struct table_write *out)
 {
     const char *op = json_body_word(json_object_get(json, "op"));
     const char *table = json_body_word(json_object_get(json, "table"));
@@ -33,16 +34,20 @@ static err op_read(const struct store_look *p, const json_t *json, struct table_
     str name = arena_copy(p->arena, str_of(table));
     if (name.p == NULL)
         return ERR_LIMIT;
-    return write_read(p, name, json, strcmp(op, "delete") == 0, out);
+    struct store_look look = *p;
+    bool is_delete = strcmp(op, "delete") == 0;
+    look.unseen = of->shown != NULL && !of->shown(of->shown_ctx, name, is_delete);
+    return write_read(&look, name, json, is_delete, out);
 }
 
-static err batch_read(const struct store_look *p, const json_t *json, struct table_write *writes)
+static err batch_read(const struct store_look *p, const json_t *json, const struct table_parse *of,
+                      struct table_write *writes)
 {
     for (size_t i = 0; i < json_array_size(json); i++) {
         struct err_note why = { .text = "" };
         struct store_look one = *p;
         one.note = &why;
-        err e = op_read(&one, json_array_get(json, i), &writes[i]);
+        err e = op_read(&one, json_array_get(json, i), of, &writes[i]);
         store_memory_note(e, p->arena, &why);
         if (e != ERR_OK && e != ERR_AGAIN)
             err_note_set(p->note, "operation %zu: %s", i, why.text);
@@ -63,7 +68,7 @@ static err parse(const struct store_look *p, const json_t *json, struct table_pa
     struct table_write *writes = arena_calloc(p->arena, count, sizeof *writes);
     if (writes == NULL)
         return ERR_LIMIT;
-    err e = batch ? batch_read(p, json, writes)
+    err e = batch ? batch_read(p, json, out, writes)
                   : write_read(p, out->table, json, out->kind == QUERY_DELETE, writes);
     if (e == ERR_OK) {
         out->writes = writes;

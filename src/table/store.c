@@ -53,7 +53,7 @@ err store_schema(const struct store_look *k, str table, struct schema **out)
     struct engine_row row;
     err why = ERR_NOT_FOUND;
     if (schema_name_valid(table)) {
-        store_schema_key(&key, k->domain, table);
+        store_schema_key(&key, k->domain, k->unseen ? STR("") : table);
         why = engine_get(k->view, SPACE_SCHEMA, key_buf_str(&key), &row);
     }
     if (why == ERR_NOT_FOUND)

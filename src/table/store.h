@@ -57,6 +57,7 @@ struct store_look {
     struct engine_view *view;
     uint32_t domain;
     bool now;
+    bool unseen; /* tables are looked for in vain, as long as for those that there are not */
     struct arena *arena;
     struct err_note *note;
 };

@@ -97,7 +97,7 @@ void app_answer_spec(struct http_exchange *x, const struct app *a)
             tables[count++] = *t;
     struct buf b;
     buf_init(&b, TEXT_BYTES_MAX);
-    b.failed = spec_render(tables, http_arena(x), &b) != ERR_OK;
+    b.failed = spec_render(tables, http_filter_of(x), http_arena(x), &b) != ERR_OK;
     answer_buf(x, &b);
 }
 

@@ -141,11 +141,13 @@ static const char tail[] =
     "\"reason\":{\"type\":\"string\",\"enum\":[\"culled\",\"purged\",\"suppressed\",\"expired\"]},"
     "\"at\":{\"type\":\"string\",\"format\":\"date-time\"},\"policy\":{\"type\":\"string\"}}}}}}";
 
-err spec_render(const struct http_route *const *tables, struct arena *a, struct buf *out)
+err spec_render(const struct http_route *const *tables, const struct http_filter *filter,
+                struct arena *a, struct buf *out)
 {
     const struct openapi_opts opts = { .head = head,
                                        .tail = tail,
                                        .tables = tables,
+                                       .filter = filter,
                                        .words = rows,
                                        .words_count = COUNT_OF(rows),
                                        .params = params,

@@ -6,10 +6,11 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "http/http.h"
+#include "http/filter.h"
 
-/* Appends the JSON document. tables end with NULL. ERR_LIMIT: out or the arena is full. */
-MUST_CHECK err spec_render(const struct http_route *const *tables, struct arena *a,
-                           struct buf *out);
+/* Appends the JSON document of what the filter shows; NULL: of all. tables end with NULL.
+ * ERR_LIMIT: out or the arena is full. */
+MUST_CHECK err spec_render(const struct http_route *const *tables, const struct http_filter *filter,
+                           struct arena *a, struct buf *out);
 
 #endif

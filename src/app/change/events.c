@@ -15,6 +15,7 @@
 #include "codec/json.h"
 #include "codec/json_text.h"
 #include "event/log.h"
+#include "http/filter.h"
 #include "page/wiki_event.h"
 #include "page/wiki_url.h"
 
@@ -112,6 +113,11 @@ static err look_at(struct events *e, const struct wiki_event *event, bool *title
         bool ours = is_of(event, domain, d);
         if (ours)
             *of = d->name;
+        if (!http_filter_domain(http_filter_of(e->pooled.x), d->name)) {
+            if (ours)
+                *of = STR(""); /* this listener knows no such domain */
+            continue;
+        }
         if (event->titles_count == 0) {
             why = look_at_uri(e, event, d, titled);
             continue;

@@ -5,6 +5,7 @@
 #include "app/errors.h"
 #include "app/page/page_request.h"
 #include "codec/json_text.h"
+#include "http/filter.h"
 
 static void get_domain(struct http_exchange *x, void *app)
 {
@@ -12,11 +13,25 @@ static void get_domain(struct http_exchange *x, void *app)
         answer_json(x, 200, STR("{\"items\":[\"v1\"]}"), NULL);
 }
 
+/* A name, and the routes below it. bucket: NULL: it is a bucket itself. */
+static void add_name(struct json_list *out, const struct http_exchange *x, const char *bucket,
+                     const char *name, const char *label)
+{
+    const struct http_filter *v = http_filter_of(x);
+    str parts[2] = { str_of(bucket == NULL ? name : bucket), str_of(name) };
+    if (http_filter_leads(v, parts, bucket == NULL ? 1 : 2) && http_filter_label(v, str_of(label)))
+        json_text_append(json_list_item(out), str_of(name));
+}
+
 /* {domain}/v1/: ?spec gives the document. */
 static void get_api(struct http_exchange *x, void *app)
 {
-    static const char *const others[] = { "batch",         "key_rev_value", "key_value", "lists",
-                                          "multi_content", "table",         "transform" };
+    static const char *const others[][2] = {
+        { "batch", "table.batch" },           { "key_rev_value", "key_rev_value" },
+        { "key_value", "key_value" },         { "lists", "list" },
+        { "multi_content", "multi_content" }, { "table", "table" },
+        { "transform", "transform" },
+    };
     const struct app *a = app;
     struct json_list out;
     str ignored;
@@ -28,31 +43,33 @@ static void get_api(struct http_exchange *x, void *app)
     }
     json_list_init(&out, PAGE_JSON_BYTES_MAX);
     for (unsigned i = 0; i < a->config->buckets_count; i++)
-        json_text_append(json_list_item(&out), str_of(a->config->buckets[i].page.name));
+        add_name(&out, x, NULL, a->config->buckets[i].page.name, "page");
     for (size_t i = 0; i < COUNT_OF(others); i++)
-        json_text_append(json_list_item(&out), str_of(others[i]));
+        add_name(&out, x, NULL, others[i][0], others[i][1]);
     page_answer_json(x, json_list_end(&out, http_arena(x), STR_NONE, JSON_LIST_PLAIN), STR_NONE);
 }
 
 /* The contents that the configuration names, and the routes that every bucket of pages has. */
 static void get_bucket(struct http_exchange *x, void *app)
 {
-    static const char *const wiki[] = { "html", "data-parsoid" }, *const routes[] = {
-        "explain", "history", "lint", "title", "wikitext"
+    static const char *const wiki[] = { "html", "data-parsoid" }, *const routes[][2] = {
+        { "explain", "page.explain" }, { "history", "page.history" },   { "lint", "page.lint" },
+        { "title", "page.title" },     { "wikitext", "page.wikitext" },
     };
     struct page_target t;
     struct json_list out;
     if (!page_target_parse(x, app, &t))
         return;
     const struct page_bucket_opts *o = t.settings->opts;
+    const char *bucket = o->name;
     json_list_init(&out, PAGE_JSON_BYTES_MAX);
     for (size_t i = 0; i < COUNT_OF(wiki) && o->contents_count == 0 && t.domain->origin != NULL;
          i++)
-        json_text_append(json_list_item(&out), str_of(wiki[i]));
+        add_name(&out, x, bucket, wiki[i], "page.get");
     for (unsigned i = 0; i < o->contents_count; i++)
-        json_text_append(json_list_item(&out), str_of(o->contents[i]));
+        add_name(&out, x, bucket, o->contents[i], "page.get");
     for (size_t i = 0; i < COUNT_OF(routes); i++)
-        json_text_append(json_list_item(&out), str_of(routes[i]));
+        add_name(&out, x, bucket, routes[i][0], routes[i][1]);
     page_answer_json(x, json_list_end(&out, http_arena(x), STR_NONE, JSON_LIST_PLAIN), STR_NONE);
 }
 

@@ -3,6 +3,7 @@
 #include "app/answer.h"
 #include "app/errors.h"
 #include "app/table/table_request.h"
+#include "http/filter.h"
 #include "loop/entropy.h"
 #include "page/page.h"
 
@@ -220,17 +221,27 @@ static void parse_done(struct store_call *c)
     store_call_then(write_go(r), &r->update.call);
 }
 
+/* Would the listener show the table's own route for that? */
+static bool batch_shows(void *ctx, str table, bool is_delete)
+{
+    const str parts[] = { STR("table"), table, is_delete ? STR("delete") : STR("put") };
+    return http_filter_path(ctx, parts, COUNT_OF(parts));
+}
+
 static void table_write(struct http_exchange *x, void *app)
 {
     struct table_request *r = request_new(x, app, false);
     if (r == NULL || !app_may_wait(x))
         return;
-    r->parse = (struct table_parse){ .call = { .home = http_home(x), .done = parse_done },
-                                     .domain = r->domain->number,
-                                     .table = r->table,
-                                     .kind = (enum table_query_kind)http_route(x)->kind,
-                                     .json = http_body(x),
-                                     .arena = http_arena(x) };
+    r->parse =
+        (struct table_parse){ .call = { .home = http_home(x), .done = parse_done },
+                              .domain = r->domain->number,
+                              .table = r->table,
+                              .kind = (enum table_query_kind)http_route(x)->kind,
+                              .json = http_body(x),
+                              .shown = http_filter_of(x) == NULL ? NULL : batch_shows,
+                              .shown_ctx = (void *)(uintptr_t)http_filter_of(x), /* only read */
+                              .arena = http_arena(x) };
     if (table_store_parse(r->app->tables, &r->parse) == STORE_LATER)
         http_defer(x);
     else

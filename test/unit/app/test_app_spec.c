@@ -42,7 +42,7 @@ static void every_path_and_method_is_described(void **state)
     arena_init(&a, 1 << 20);
     buf_init(&b, 1 << 20);
     const struct http_route *const tables[] = { routes, NULL };
-    assert_int_equal(spec_render(tables, &a, &b), ERR_OK);
+    assert_int_equal(spec_render(tables, NULL, &a, &b), ERR_OK);
     json_t *doc = json_loadb(b.p, b.n, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(doc);
     json_t *paths = json_object_get(doc, "paths");
