@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "flight/flight.h"
 #include "http/client.h"
-#include "http/http.h"
+#include "http/filter.h"
 #include "list/list.h"
 #include "page/page.h"
 #include "queue/queue.h"
@@ -19,7 +19,16 @@ enum {
     CONFIG_DOMAINS_MAX = 4096,
     CONFIG_BUCKETS_MAX = 64,
     CONFIG_LISTENS_MAX = 9,
+    CONFIG_LISTENERS_MAX = CONFIG_LISTENS_MAX - 2, /* that have a name */
     CONFIG_NAME_BYTES_MAX = 255
+};
+
+/* A listener with a name, which shows a part. */
+struct config_listener {
+    const char *name;
+    const char *listen_text; /* addresses, as written; NULL: it is inherited */
+    const char *routes_text, *domains_text, *buckets_text;
+    struct http_filter filter; /* with texts and arrays of the options */
 };
 
 enum config_auth { AUTH_OPEN, AUTH_INTERNAL };
@@ -129,6 +138,8 @@ enum config_hidden { HIDDEN_GONE, HIDDEN_FORBIDDEN };
 struct config {
     struct http_listen listens[CONFIG_LISTENS_MAX]; /* the first is the main one */
     unsigned listens_count;
+    struct config_listener listeners[CONFIG_LISTENERS_MAX];
+    unsigned listeners_count;
     unsigned listen_mode; /* of the files of unix sockets */
     bool exposed;         /* some listener is not on loopback */
     const char *data_dir;

@@ -87,6 +87,8 @@ static err item_take(struct inherited_item *item, str name, struct err_note *not
     item->what = str_eq(name, STR("admin"))   ? INHERITED_ADMIN
                  : str_eq(name, STR("purge")) ? INHERITED_PURGE
                                               : INHERITED_CONTENT;
+    if (!str_to_cstr(name, item->name, sizeof item->name))
+        item->name[0] = 0;
     bool fine = socket_is(item->fd, SO_TYPE, SOCK_STREAM) &&
                 socket_is(item->fd, SO_ACCEPTCONN, 1) && name_address(item->fd, item) &&
                 socket_prepare(item->fd, strncmp(item->address, "unix:", 5) != 0);

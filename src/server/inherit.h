@@ -2,7 +2,8 @@
  *
  * Model: sd_listen_fds(3). LISTEN_PID names the process they are for, LISTEN_FDS says how many
  * there are, from descriptor 3 on, LISTEN_FDNAMES what they are called: "admin", "purge", others
- * are for content. Linked against nothing of systemd. */
+ * are for content: those that are called as one of `listeners` for a part of it. Linked against
+ * nothing of systemd. */
 #ifndef SERVER_INHERIT_H
 #define SERVER_INHERIT_H
 
@@ -10,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { INHERITED_MAX = 9, INHERITED_ADDRESS_BYTES = 128 };
+enum { INHERITED_MAX = 9, INHERITED_ADDRESS_BYTES = 128, INHERITED_NAME_BYTES = 256 };
 enum inherited_for { INHERITED_CONTENT, INHERITED_ADMIN, INHERITED_PURGE };
 
 struct inherited_item {
@@ -18,6 +19,7 @@ struct inherited_item {
     enum inherited_for what;
     char address[INHERITED_ADDRESS_BYTES]; /* numeric, or "unix:/PATH", "unix:@ABSTRACT" */
     uint16_t port;
+    char name[INHERITED_NAME_BYTES]; /* "" when it is longer */
 };
 struct inherited {
     struct inherited_item items[INHERITED_MAX];

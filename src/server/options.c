@@ -171,12 +171,13 @@ static err set_origin(struct options *o, struct option_value *v, struct err_note
 static const struct option *first_of_section(str name, const char **prefix)
 {
     static const struct {
-        const char *name;
+        const char *name, *prefix;
         const struct option *rows;
     } others[] = {
-        { "page", option_bucket_rows },
-        { "lists", option_list_rows },
-        { "buckets", option_bucket_rows },
+        { "page", "page.", option_bucket_rows },
+        { "lists", "lists.NAME.", option_list_rows },
+        { "buckets", "buckets.NAME.", option_bucket_rows },
+        { "listeners", "listeners.NAME.", option_listener_rows },
     };
     for (const struct option *r = option_rows; r->name != NULL; r++) {
         str rest = str_of(r->name), section = str_split(&rest, '.');
@@ -185,7 +186,7 @@ static const struct option *first_of_section(str name, const char **prefix)
             return r;
     }
     for (size_t i = 0; i < COUNT_OF(others); i++) {
-        *prefix = i == 0 ? "page." : i == 1 ? "lists.NAME." : "buckets.NAME.";
+        *prefix = others[i].prefix;
         if (str_eq(name, str_of(others[i].name)))
             return others[i].rows;
     }
@@ -232,6 +233,9 @@ err options_set(struct options *o, str name, str value, struct options_from from
     err of_list = option_set_list(o, &v, note);
     if (of_list != ERR_NOT_FOUND)
         return of_list;
+    err of_listener = option_set_listener(o, &v, note);
+    if (of_listener != ERR_NOT_FOUND)
+        return of_listener;
     v.row = option_find(option_rows, name);
     if (v.row == NULL && str_starts(name, STR("page.")))
         return option_set_field(o, &v, str_skip(name, 5), note);
@@ -325,7 +329,7 @@ static bool is_other_variable(str variable)
 static bool is_of_a_name(str variable)
 {
     return str_starts(variable, STR("BUCKETS_")) || str_starts(variable, STR("LISTS_")) ||
-           str_starts(variable, STR("DOMAINS_"));
+           str_starts(variable, STR("DOMAINS_")) || str_starts(variable, STR("LISTENERS_"));
 }
 
 static void tell_unknown(str variable, const char *pair,

@@ -13,17 +13,25 @@ struct change {
 
 /* ---- one row ---- */
 
+/* The next without a name of its own from there on; those are looked at by themselves. */
+static unsigned listen_next(const struct config *c, unsigned at)
+{
+    while (at < c->listens_count && c->listens[at].name != NULL)
+        at++;
+    return at;
+}
+
 static bool same_listens(const struct config *a, const struct config *b)
 {
-    if (a->listens_count != b->listens_count)
-        return false;
-    for (unsigned i = 0; i < a->listens_count; i++) {
-        const struct http_listen *x = &a->listens[i], *y = &b->listens[i];
+    unsigned i = listen_next(a, 0), k = listen_next(b, 0);
+    for (; i < a->listens_count && k < b->listens_count;
+         i = listen_next(a, i + 1), k = listen_next(b, k + 1)) {
+        const struct http_listen *x = &a->listens[i], *y = &b->listens[k];
         if (strcmp(x->address, y->address) != 0 || x->port != y->port || x->admin != y->admin ||
             x->purge != y->purge)
             return false;
     }
-    return true;
+    return i == a->listens_count && k == b->listens_count;
 }
 
 static bool same_contents(const struct config_bucket *a, const struct config_bucket *b)
@@ -179,6 +187,19 @@ static void list_compare(const struct change *c, const char *name, void *running
     change_rows(c, before, option_list_rows, running, fresh);
 }
 
+static const char *listener_name(const void *item)
+{
+    return ((const struct config_listener *)item)->name;
+}
+
+static void listener_compare(const struct change *c, const char *name, void *running,
+                             const void *fresh)
+{
+    char before[CONFIG_NAME_BYTES_MAX + sizeof "listeners.."];
+    (void)snprintf(before, sizeof before, "listeners.%s.", name); /* it fits */
+    change_rows(c, before, option_listener_rows, running, fresh);
+}
+
 void options_take_over(struct options *running, const struct options *fresh,
                        options_change_fn *each, void *ctx)
 {
@@ -188,6 +209,8 @@ void options_take_over(struct options *running, const struct options *fresh,
                                          bucket_compare };
     static const struct kind lists = { "lists", sizeof(struct config_list), list_name,
                                        list_compare };
+    static const struct kind listeners = { "listeners", sizeof(struct config_listener),
+                                           listener_name, listener_compare };
     INVARIANT(running->finished);
     INVARIANT(fresh->finished);
     const struct change c = { .each = each, .ctx = ctx };
@@ -202,4 +225,6 @@ void options_take_over(struct options *running, const struct options *fresh,
                  (struct named){ b->values, b->values_count });
     change_named(&c, &lists, (struct named){ a->lists, a->lists_count },
                  (struct named){ b->lists, b->lists_count });
+    change_named(&c, &listeners, (struct named){ a->listeners, a->listeners_count },
+                 (struct named){ b->listeners, b->listeners_count });
 }

@@ -121,4 +121,6 @@ void options_describe(enum options_form form, struct buf *out)
         describe[form]("domains.NAME.origin.", r, out);
     for (const struct option *r = option_list_rows; r->name != NULL; r++)
         describe[form]("lists.NAME.", r, out);
+    for (const struct option *r = option_listener_rows; r->name != NULL; r++)
+        describe[form]("listeners.NAME.", r, out);
 }

@@ -1,118 +1,10 @@
-/* options_finish.c - what options say together: listeners, contradictions. */
+/* options_finish.c - what options say together: contradictions. */
 #include "server/options_impl.h"
 
 #include "base/units.h"
 #include "peer/peer.h"
 
 #include <string.h>
-
-static unsigned row_of(const char *name)
-{
-    const struct option *r = option_find(option_rows, str_of(name));
-    INVARIANT(r != NULL);
-    return (unsigned)(r - option_rows);
-}
-
-static struct options_from from_of(const struct options *o, const char *name)
-{
-    struct options_from from = o->from[row_of(name)];
-    return from.file != NULL ? from : (struct options_from){ .file = "default" };
-}
-
-/* The place of one more listener, when that option was given; else NULL. */
-static struct http_listen *listen_add(struct options *o, const char *name)
-{
-    struct config *c = &o->config;
-    const char *given = o->shown[row_of(name)];
-    if (given == NULL)
-        return NULL;
-    struct http_listen *l = &c->listens[c->listens_count++];
-    INVARIANT(option_parse_listen(o, str_of(given), l));
-    l->content = l->admin = false;
-    return l;
-}
-
-/* Adds inherited ones of that kind. False: there is no room for them. */
-static bool listen_inherited(struct options *o, enum inherited_for what, unsigned *count)
-{
-    struct config *c = &o->config;
-    const struct inherited *all = o->inherited;
-    for (unsigned i = 0; all != NULL && i < all->count; i++) {
-        if (all->items[i].what != what)
-            continue;
-        if (c->listens_count == CONFIG_LISTENS_MAX)
-            return false;
-        c->listens[c->listens_count++] = (struct http_listen){
-            .address = all->items[i].address,
-            .port = all->items[i].port,
-            .inherited = all->items[i].fd,
-            .admin = what == INHERITED_ADMIN,
-            .purge = what == INHERITED_PURGE,
-        };
-        (*count)++;
-    }
-    return true;
-}
-
-static bool inherits_content(const struct options *o)
-{
-    bool any = false;
-    for (unsigned i = 0; o->inherited != NULL && i < o->inherited->count; i++)
-        any |= o->inherited->items[i].what == INHERITED_CONTENT;
-    return any;
-}
-
-static const char *listen_name(const struct http_listen *l)
-{
-    return l->content ? "listen" : l->purge ? "change.purge_listen" : "admin_listen";
-}
-
-/* The admin listener comes behind those of "listen", and the one for PURGE last; without an admin
- * listener those on loopback serve admin routes too. */
-static err finish_listens(struct options *o, struct err_note *note)
-{
-    struct config *c = &o->config;
-    unsigned admins = 0, others = 0;
-    if (inherits_content(o) && o->from[row_of("listen")].file == NULL)
-        c->listens_count = 0; /* the default is for who has none */
-    bool room = listen_inherited(o, INHERITED_CONTENT, &others);
-    unsigned own = c->listens_count;
-    room = room && own <= CONFIG_LISTENS_MAX - 2; /* as many as are left for the options */
-    struct http_listen *admin = room ? listen_add(o, "admin_listen") : NULL;
-    struct http_listen *purge = room ? listen_add(o, "change.purge_listen") : NULL;
-    room = room && listen_inherited(o, INHERITED_ADMIN, &admins) &&
-           listen_inherited(o, INHERITED_PURGE, &others);
-    if (!room)
-        return option_fail(from_of(o, "listen"), STR("listen"), note,
-                           "more than %d listeners, with those that were inherited",
-                           CONFIG_LISTENS_MAX);
-    for (unsigned i = 0; i < own; i++) {
-        c->listens[i].content = true;
-        c->listens[i].admin =
-            admin == NULL && admins == 0 && options_is_loopback(c->listens[i].address);
-    }
-    for (unsigned i = 0; i < c->listens_count; i++)
-        c->listens[i].mode = c->listen_mode;
-    if (admin != NULL)
-        admin->admin = true;
-    if (purge != NULL)
-        purge->purge = true;
-    for (unsigned i = 0; i < c->listens_count; i++)
-        for (unsigned k = 0; k < i; k++) {
-            bool is_file = http_listen_path(c->listens[i].address) != NULL;
-            if ((c->listens[i].port == 0 && !is_file) || c->listens[i].port != c->listens[k].port)
-                continue;
-            if (strcmp(c->listens[i].address, c->listens[k].address) != 0)
-                continue;
-            const char *name = listen_name(&c->listens[i]);
-            if (is_file)
-                return option_fail(from_of(o, name), str_of(name), note, "%s is there twice",
-                                   c->listens[i].address);
-            return option_fail(from_of(o, name), str_of(name), note, "%s:%u is there twice",
-                               c->listens[i].address, c->listens[i].port);
-        }
-    return ERR_OK;
-}
 
 /* Where PURGE comes in nothing else does, and change.purge_from says from whom. */
 static const struct http_listen *not_loopback(const struct config *c)
@@ -131,12 +23,14 @@ static err finish_exposure(struct options *o, struct err_note *note)
     if (outside == NULL)
         return ERR_OK;
     if (c->test_hooks)
-        return option_fail(from_of(o, "test_hooks"), STR("--test-hooks"), note,
+        return option_fail(option_from(o, "test_hooks"), STR("--test-hooks"), note,
                            "only with listeners on loopback, not with %s", outside->address);
     if (c->auth == AUTH_OPEN) {
-        bool given = o->from[row_of("auth")].file != NULL;
-        const char *name = given ? "auth" : listen_name(outside);
-        return option_fail(from_of(o, name), str_of(name), note,
+        bool given = option_shown(o, "auth") != NULL;
+        struct options_from from = option_from(o, "auth");
+        char text[LISTEN_OPTION_BYTES];
+        str name = given ? STR("auth") : option_listen_name(o, outside, text, &from);
+        return option_fail(from, name, note,
                            "%sopen lets everybody do everything, so it is refused on %s; set auth: "
                            "internal and make "
                            "a key: palimpsest token create --role Admin --data DIR --new; "
@@ -153,9 +47,10 @@ static err finish_reply(struct options *o, struct err_note *note)
     enum { REPLY_COPIES = 3 };
     struct config *c = &o->config;
     uint64_t most = c->http.arena_bytes_max / REPLY_COPIES;
-    const struct options_from *from = &o->from[row_of("queue.reply_bytes_max")];
-    if (c->queue.reply_bytes_max > most && from->file != NULL)
-        return option_fail(*from, STR("queue.reply_bytes_max"), note,
+    bool given = option_shown(o, "queue.reply_bytes_max") != NULL;
+    if (c->queue.reply_bytes_max > most && given)
+        return option_fail(option_from(o, "queue.reply_bytes_max"), STR("queue.reply_bytes_max"),
+                           note,
                            "http.arena_bytes_max must be at least %d times queue.reply_bytes_max",
                            REPLY_COPIES);
     if (c->queue.reply_bytes_max > most)
@@ -169,13 +64,13 @@ static err finish_memory(struct options *o, struct err_note *note)
     enum { BODY_COPIES = 3 };
     const struct config *c = &o->config;
     if (c->http_bytes_max != 0 && c->http_bytes_max < c->http.arena_bytes_max)
-        return option_fail(from_of(o, "http.bytes_max"), STR("http.bytes_max"), note,
+        return option_fail(option_from(o, "http.bytes_max"), STR("http.bytes_max"), note,
                            "is less than http.arena_bytes_max, which one request may have alone");
     if (c->page_body_bytes_max <= c->http.arena_bytes_max / BODY_COPIES)
         return ERR_OK;
-    bool given = o->from[row_of("page.body_bytes_max")].file != NULL;
+    bool given = option_shown(o, "page.body_bytes_max") != NULL;
     const char *name = given ? "page.body_bytes_max" : "http.arena_bytes_max";
-    return option_fail(from_of(o, name), str_of(name), note,
+    return option_fail(option_from(o, name), str_of(name), note,
                        "http.arena_bytes_max must be at least %d times page.body_bytes_max",
                        BODY_COPIES);
 }
@@ -248,12 +143,12 @@ static err finish_flights(struct options *o, struct err_note *note)
     const struct flight_opts *f = &o->config.flight;
     if (f->error_base_ms <= f->error_max_ms)
         return ERR_OK;
-    const char *name = o->from[row_of("flight.error_base")].file != NULL ? "flight.error_base"
-                                                                         : "flight.error_max";
+    const char *name =
+        option_shown(o, "flight.error_base") != NULL ? "flight.error_base" : "flight.error_max";
     char base[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES];
     units_format_duration(f->error_base_ms * NS_PER_MS, base);
     units_format_duration(f->error_max_ms * NS_PER_MS, most);
-    return option_fail(from_of(o, name), str_of(name), note,
+    return option_fail(option_from(o, name), str_of(name), note,
                        "flight.error_base (%s) is longer than flight.error_max (%s)", base, most);
 }
 
@@ -274,7 +169,7 @@ static err finish_public_url(struct options *o, struct err_note *note)
     if (fine)
         return ERR_OK;
     return option_fail(
-        from_of(o, name), str_of(name), note,
+        option_from(o, name), str_of(name), note,
         "is no URL such as https://{domain}/api/rest_v1, without a slash at the end");
 }
 
@@ -286,10 +181,10 @@ static err finish_networks(struct options *o, const char *name, const char *text
     while (rest.n > 0) {
         str one = str_trim(str_split(&rest, ','));
         if (*count == CONFIG_PROXIES_MAX)
-            return option_fail(from_of(o, name), str_of(name), note, "has more than %d of them",
+            return option_fail(option_from(o, name), str_of(name), note, "has more than %d of them",
                                CONFIG_PROXIES_MAX);
         if (!network_parse(one, &out[(*count)++]))
-            return option_fail(from_of(o, name), str_of(name), note,
+            return option_fail(option_from(o, name), str_of(name), note,
                                "\"%.*s\" is no numeric address or network such as 192.0.2.0/24",
                                STR_ARG(one));
     }
@@ -318,7 +213,8 @@ static err finish_servers(struct options *o, struct err_note *note)
         wrong = "wants redis.url: there the servers note who has what";
     else if (!peer_is_address(str_of(s->advertise)))
         wrong = "is no address such as http://10.0.0.1:7231";
-    return wrong == NULL ? ERR_OK : option_fail(from_of(o, name), str_of(name), note, "%s", wrong);
+    return wrong == NULL ? ERR_OK
+                         : option_fail(option_from(o, name), str_of(name), note, "%s", wrong);
 }
 
 err options_finish(struct options *o, struct err_note *note)
@@ -330,7 +226,7 @@ err options_finish(struct options *o, struct err_note *note)
         why = option_add_domain(o, STR("localhost"), (struct options_from){ .file = "default" },
                                 NULL, note);
     if (why == ERR_OK)
-        why = finish_listens(o, note);
+        why = options_finish_listens(o, note);
     if (why == ERR_OK)
         why = finish_exposure(o, note);
     if (why == ERR_OK)
@@ -346,19 +242,21 @@ err options_finish(struct options *o, struct err_note *note)
         why = finish_networks(o, "change.purge_from", c->change.purge_from_text,
                               c->change.purge_from, &c->change.purge_from_count, note);
     if (why == ERR_OK)
-        why = options_finish_databases(o, from_of(o, "change.databases"), note);
+        why = options_finish_databases(o, option_from(o, "change.databases"), note);
     if (why == ERR_OK)
-        why = options_finish_streams(o, from_of(o, "change.streams"), note);
+        why = options_finish_streams(o, option_from(o, "change.streams"), note);
     if (why == ERR_OK)
         why = finish_public_url(o, note);
     if (why == ERR_OK)
         why = finish_servers(o, note);
     if (why == ERR_OK)
-        why = options_finish_stores(o, from_of(o, "queue.stores"), note);
+        why = options_finish_stores(o, option_from(o, "queue.stores"), note);
     if (why == ERR_OK)
-        why = options_finish_lists(o, from_of(o, "redis.url"), note);
+        why = options_finish_lists(o, option_from(o, "redis.url"), note);
     if (why == ERR_OK)
         why = options_finish_buckets(o, note);
+    if (why == ERR_OK)
+        why = options_finish_filters(o, note);
     for (unsigned i = 0; why == ERR_OK && i < o->config.domains_count; i++)
         why = finish_domain(o, i, note);
     o->finished = why == ERR_OK;

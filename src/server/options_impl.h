@@ -12,9 +12,13 @@ struct origin_from {
     struct options_from last, url, api, rerenders; /* rerenders: rerender_concurrency */
 };
 
+enum { LISTENER_ROWS = 4, LISTEN_OPTION_BYTES = 64 /* "listeners.NAME.listen" */ };
+
 struct options {
     struct config config;
     struct options_from list_from[CONFIG_LISTS_MAX]; /* of the list itself */
+    struct options_from listener_from[CONFIG_LISTENERS_MAX]
+                                     [LISTENER_ROWS + 1]; /* of rows; the last: of the listener */
     struct arena texts;
     struct options_from from[OPTION_ROWS_MAX]; /* file NULL: the default stands */
     struct options_from bucket_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];
@@ -65,6 +69,27 @@ MUST_CHECK err options_finish_lists(struct options *o, struct options_from from,
 /* options_tell.c. change.streams: is each a stream of the store? */
 MUST_CHECK err options_finish_streams(struct options *o, struct options_from from,
                                       struct err_note *note);
+/* options_filter.c. listeners.NAME.FIELD; ERR_NOT_FOUND: no such thing. */
+MUST_CHECK err option_set_listener(struct options *o, struct option_value *v,
+                                   struct err_note *note);
+MUST_CHECK err option_listener(struct options *o, str name, struct options_from from,
+                               unsigned *index, struct err_note *note);
+/* As the operator writes it; field "": the listener itself. to: LISTEN_OPTION_BYTES. *from: where
+ * that was said. */
+str option_listener_name(const struct options *o, const char *name, const char *field, char *to,
+                         struct options_from *from);
+/* What each shows: after buckets and lists. */
+MUST_CHECK err options_finish_filters(struct options *o, struct err_note *note);
+/* options_listen.c. All listeners, and what they serve. */
+MUST_CHECK err options_finish_listens(struct options *o, struct err_note *note);
+/* The option that says its address, and where. */
+str option_listen_name(const struct options *o, const struct http_listen *l, char *to,
+                       struct options_from *from);
+/* What an address should be. */
+const char *option_listen_wanted(str text);
+/* Where the option of that name came from, and what was written; NULL: nothing was. */
+struct options_from option_from(const struct options *o, const char *name);
+const char *option_shown(const struct options *o, const char *name);
 /* options_tell.c. change.databases: is each entry NAME=DOMAIN, of a domain that there is? */
 MUST_CHECK err options_finish_databases(struct options *o, struct options_from from,
                                         struct err_note *note);

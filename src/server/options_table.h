@@ -54,7 +54,8 @@ extern const struct option option_bucket_rows[]; /* fields of buckets; ends with
 extern const struct option option_value_rows[];
 /* fields of domains.NAME.origin; ends with name NULL */
 extern const struct option option_origin_rows[];
-extern const struct option option_list_rows[]; /* fields of lists.NAME; ends with name NULL */
-enum { OPTION_ROWS_MAX = 96 };                 /* of each table */
+extern const struct option option_list_rows[];     /* fields of lists.NAME; ends with name NULL */
+extern const struct option option_listener_rows[]; /* of listeners.NAME; ends with name NULL */
+enum { OPTION_ROWS_MAX = 96 };                     /* of each table */
 
 #endif

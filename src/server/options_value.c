@@ -245,8 +245,7 @@ static bool parse_unix(struct options *o, str text, struct http_listen *out)
     return true;
 }
 
-/* What a text that is none should be. */
-static const char *listen_wanted(str text)
+const char *option_listen_wanted(str text)
 {
     return str_starts(text, STR(HTTP_UNIX)) ? UNIX_WANTED : LISTEN_WANTED;
 }
@@ -295,7 +294,7 @@ static err store_listens(struct options *o, const struct option_value *v, struct
             return option_fail(v->from, v->name, note, "more than %d addresses", LISTENS_OWN_MAX);
         if (!option_parse_listen(o, one, &parsed[count]))
             return option_fail(v->from, v->name, note, "\"%.*s\" %s", STR_ARG(shown_of(one)),
-                               listen_wanted(one));
+                               option_listen_wanted(one));
         count++;
     } while (rest.n > 0);
     memcpy(o->config.listens, parsed, count * sizeof parsed[0]);
@@ -356,7 +355,7 @@ err option_store(struct options *o, const struct option_value *v, struct err_not
     case OPTION_LISTEN_ADMIN: /* joins the others in options_finish */
         return option_parse_listen(o, v->text, &admin)
                    ? ERR_OK
-                   : fail_value(v, note, listen_wanted(v->text));
+                   : fail_value(v, note, option_listen_wanted(v->text));
     case OPTION_DOMAINS:
         return store_domains(o, v, note);
     case OPTION_HOOKS:

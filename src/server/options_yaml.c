@@ -255,6 +255,23 @@ static err take_list(const struct yaml_walk *w, str prefix, const yaml_node_t *k
     return each_pair(w, value, str_of(section.text), take_field);
 }
 
+/* An entry of listeners: its name, and its fields. */
+static err take_listener(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                         yaml_node_t *value)
+{
+    (void)prefix; /* "listeners" */
+    unsigned index;
+    err why = option_listener(w->o, scalar_text(key), from_node(w, key), &index, w->note);
+    if (why != ERR_OK || is_null(value))
+        return why;
+    if (value->type != YAML_MAPPING_NODE)
+        return option_fail(from_node(w, value), scalar_text(key), w->note,
+                           "a listener is a section, not a value");
+    struct err_note section;
+    err_note_set(&section, "listeners.%s", w->o->config.listeners[index].name); /* it is short */
+    return each_pair(w, value, str_of(section.text), take_field);
+}
+
 /* A field of a domain: its origin is the only one there is. prefix: "domains.NAME". */
 static err take_origin(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
                        yaml_node_t *value)
@@ -304,6 +321,8 @@ static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *ke
         return each_pair(w, value, name, take_domain);
     if (str_eq(name, STR("lists")) && (is_map || is_null(value)))
         return is_map ? each_pair(w, value, name, take_list) : ERR_OK;
+    if (str_eq(name, STR("listeners")) && (is_map || is_null(value)))
+        return is_map ? each_pair(w, value, name, take_listener) : ERR_OK;
     if (str_eq(name, STR("buckets")))
         return is_map ? each_pair(w, value, name, take_bucket)
                : is_null(value)

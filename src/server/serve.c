@@ -181,14 +181,17 @@ static void timers_free(struct serve *v)
 
 /* ---- life ---- */
 
-/* The main listener first, then others, the admin one, the one for PURGE: so they stand in the
- * config. */
+/* The main listener first, then others, those with names, the admin one, the one for PURGE: so they
+ * stand in the config. */
 static void announce(const struct server *s)
 {
     for (unsigned i = 0; i < s->config->listens_count; i++) {
         const struct http_listen *l = &s->config->listens[i];
         bool v6 = strchr(l->address, ':') != NULL;
-        const char *what = l->content ? "listening" : l->purge ? "purge" : "admin";
+        const char *what = l->name != NULL ? l->name
+                           : l->content    ? "listening"
+                           : l->purge      ? "purge"
+                                           : "admin";
         if (http_listen_path(l->address) != NULL)
             (void)printf("%s on %s\n", what, l->address);
         else
