@@ -297,7 +297,7 @@ def events_are_of_the_domains_that_are_shown(binary):
                 event = {'$schema': '/resource_change/1.0.0', 'meta': {
                     'stream': 'resource_change', 'id': '4f533261-e5f8-11f1-bc4a-ad5383df5814', 'domain': domain,
                     'uri': f'http://{domain}/wiki/A'}, 'page_title': 'A'}
-                eq(told.request('POST', '/v1/events', body=event).status, 202, domain)
+                eq(told.request('POST', '/v1/events', body=event).status, 201, domain)
                 wait_until(lambda: figure(server, name) == before + 1, f'{domain} is {kind}')  # pylint: disable=cell-var-from-loop
 
 
