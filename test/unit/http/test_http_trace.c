@@ -194,7 +194,7 @@ static void park_a_while(struct echo *e, struct wire_answer *out)
     int fd = wire_connect(echo_port(e, 0));
     assert_true(wire_send(fd, str_of(request)));
     int64_t until = wire_now_ms() + WIRE_DEADLINE_MS, parked_ms = 0;
-    while (parked_ms == 0 || wire_now_ms() < parked_ms + HELD_MS) {
+    while (parked_ms == 0 || wire_now_ms() <= parked_ms + HELD_MS) { /* cut to milliseconds */
         assert_true(wire_now_ms() < until);
         if (parked_ms == 0 && echo_parked(e) == 1)
             parked_ms = wire_now_ms();
