@@ -14,19 +14,17 @@
 #include "http/server.h"
 #include "http/slow_kept.h"
 #include "http/trace.h"
+#include "http/transport.h"
 #include "http/worker.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 enum {
     CONN_PIPELINE_MAX = 16,           /* requests of one connection before others get their turn */
     CONN_BODY_TURN_BYTES = 128 << 10, /* the same of a body */
-    CONN_LINGER_LOOKS = 4,
-    PIECES_MAX = 4
+    CONN_LINGER_LOOKS = 4
 };
 
 /* What a step leaves. */
@@ -66,14 +64,14 @@ static str bytes_str(const struct conn_bytes *b)
     return (str){ .p = b->p, .n = b->n };
 }
 
-enum { NOTHING_YET = -2 };
-
-/* How many bytes came, NOTHING_YET; else the client is gone. */
-static ssize_t bytes_receive(const struct http_conn *c, char *at, size_t most)
+static ssize_t bytes_receive(struct http_conn *c, char *at, size_t most)
 {
-    ssize_t n = recv(c->fd, at, most, MSG_DONTWAIT);
-    bool later = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-    return later ? NOTHING_YET : n;
+    return c->transport->read(c, at, most);
+}
+
+static void conn_wants(struct http_conn *c, uint32_t events)
+{
+    c->transport->want(c, events);
 }
 
 /* ---- ends ---- */
@@ -120,14 +118,14 @@ static enum step linger(struct http_conn *c)
     char *room = worker_room(c->worker, &size);
     for (unsigned i = 0; i < CONN_LINGER_LOOKS; i++) {
         ssize_t n = bytes_receive(c, room, size);
-        if (n == NOTHING_YET)
+        if (n == TRANSPORT_LATER)
             break;
         if (n > 0)
             c->lingered += (uint64_t)n;
         if (n <= 0 || c->lingered > c->server->limits.body_drain_bytes_max)
             return over(c);
     }
-    worker_wants(c, wants_reading);
+    conn_wants(c, wants_reading);
     return STEP_WAIT;
 }
 
@@ -137,39 +135,11 @@ static enum step linger_begin(struct http_conn *c)
     bytes_free(&c->left_over);
     c->lingers = true;
     conn_phase_set(c, PHASE_LINGER);
-    (void)shutdown(c->fd, SHUT_WR); /* fails when the client is gone, which the next look tells */
+    c->transport->shutdown(c, TRANSPORT_WROTE);
     return linger(c);
 }
 
 /* ---- sending ---- */
-
-struct pieces {
-    struct iovec v[PIECES_MAX];
-    unsigned count;
-    size_t bytes;
-};
-
-static void piece_add(struct pieces *p, str s)
-{
-    if (s.n == 0)
-        return;
-    INVARIANT(p->count < PIECES_MAX);
-    p->v[p->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)s.p, .iov_len = s.n };
-    p->bytes += s.n;
-}
-
-/* How many bytes went; -1: the client is gone. */
-static ssize_t pieces_send(struct http_conn *c, struct pieces *p)
-{
-    struct msghdr m = { .msg_iov = p->v, .msg_iovlen = p->count };
-    ssize_t n;
-    do
-        n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n > 0)
-        atomic_fetch_add_explicit(&c->sent_bytes, (uint64_t)n, memory_order_relaxed);
-    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : n;
-}
 
 /* What the exchange says of its head lies in the worker's room: it moves to the connection. */
 static bool head_keep(struct http_conn *c, str head)
@@ -205,11 +175,12 @@ static enum step answer_is_out(struct http_conn *c)
 /* head: as long as it lies in the worker's room; else empty. */
 static enum step answer_send(struct http_conn *c, str head)
 {
-    struct pieces p = { .count = 0 };
+    struct pieces p;
     struct answer_parts parts;
     c->x.stage = STAGE_SENT;
     if (!answer_parts(&c->x, worker_answer_room(c->worker), &parts))
         return over(c);
+    pieces_clear(&p);
     piece_add(&p, parts.head);
     piece_add(&p, parts.own);
     piece_add(&p, worker_last_lines(c->worker));
@@ -223,13 +194,14 @@ static enum step answer_send(struct http_conn *c, str head)
         return over(c);
     trace_note(&c->x, TRACE_REST);
     conn_phase_set(c, PHASE_SEND);
-    worker_wants(c, EPOLLOUT);
+    conn_wants(c, EPOLLOUT);
     return STEP_WAIT;
 }
 
 static enum step rest_send(struct http_conn *c)
 {
-    struct pieces p = { .count = 0 };
+    struct pieces p;
+    pieces_clear(&p);
     piece_add(&p, str_skip(bytes_str(&c->rest_head), c->rest_head_sent));
     piece_add(&p, c->rest_body);
     ssize_t sent = pieces_send(c, &p);
@@ -262,14 +234,21 @@ static bool work_may_begin(struct http_conn *c)
     return !atomic_load(&c->server->stopping);
 }
 
-static enum step continue_send(struct http_conn *c)
+/* False: the client is gone, or got a part and has no room for the rest. */
+static bool continue_is_sent(struct http_conn *c)
 {
-    const str text = STR("HTTP/1.1 100 Continue\r\n\r\n");
-    struct pieces p = { .count = 0 };
-    piece_add(&p, text);
-    ssize_t sent = pieces_send(c, &p);
-    /* No room for it, behind answers that wait: a client goes on by itself after a while. */
-    return sent == 0 || sent == (ssize_t)p.bytes ? STEP_NEXT : over(c);
+    struct pieces p;
+    str text = STR("HTTP/1.1 100 Continue\r\n\r\n");
+    size_t all = text.n;
+    ssize_t sent = 1;
+    while (text.n > 0 && sent > 0) {
+        pieces_clear(&p);
+        piece_add(&p, text);
+        sent = pieces_send(c, &p);
+        text = str_skip(text, sent > 0 ? (size_t)sent : 0);
+    }
+    /* No room for any, behind answers that wait: a client goes on by itself after a while. */
+    return text.n == 0 || (sent == 0 && text.n == all);
 }
 
 /* A request whose head is fine, and lies in the worker's room. came: what is behind it there. */
@@ -284,7 +263,7 @@ static enum step request_begin(struct http_conn *c, str head, bool came)
     if (x->stage == STAGE_RUN)
         return x->status == 0 ? work_begin(c) : answer_send(c, STR(""));
     bool waits = x->stage == STAGE_BODY && x->expects_continue && x->version_11;
-    return waits && !came ? continue_send(c) : STEP_NEXT;
+    return waits && !came && !continue_is_sent(c) ? over(c) : STEP_NEXT;
 }
 
 static enum step head_take(struct http_conn *c, str *bytes)
@@ -390,7 +369,7 @@ static enum step bytes_take(struct http_conn *c, str bytes)
     if (got == STEP_TURN)
         worker_again(c);
     if (got != STEP_WAIT)
-        worker_wants(c, wants_reading);
+        conn_wants(c, wants_reading);
     return got;
 }
 
@@ -399,7 +378,7 @@ static enum step body_receive(struct http_conn *c, char *room, size_t n)
 {
     n = n < CONN_BODY_TURN_BYTES ? n : CONN_BODY_TURN_BYTES;
     ssize_t got = bytes_receive(c, room, n);
-    if (got == NOTHING_YET)
+    if (got == TRANSPORT_LATER)
         return STEP_READ;
     if (got <= 0)
         return over(c);
@@ -442,13 +421,13 @@ static enum step conn_read(struct http_conn *c)
         INVARIANT(c->left_over.n == 0); /* of the body, it would come first */
         enum step got = body_receive(c, body, n);
         if (got == STEP_NEXT) /* answered, and nothing is left over */
-            worker_wants(c, wants_reading);
+            conn_wants(c, wants_reading);
         return got;
     }
     str bytes = left_over_lay(c, &size);
     size = read_size(c, size);
     ssize_t got = bytes_receive(c, (char *)(uintptr_t)bytes.p + bytes.n, size - bytes.n);
-    if (got == NOTHING_YET)
+    if (got == TRANSPORT_LATER)
         return STEP_READ;
     if (got <= 0)
         return over(c);
@@ -467,10 +446,10 @@ static enum step conn_read(struct http_conn *c)
 static void work_see(struct http_conn *c, uint32_t events)
 {
     if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0) {
-        worker_wants(c, EPOLLRDHUP);
+        conn_wants(c, EPOLLRDHUP);
         return;
     }
-    worker_wants(c, EPOLLONESHOT); /* of what is always told no more than once */
+    conn_wants(c, EPOLLONESHOT); /* of what is always told no more than once */
     if (!atomic_exchange(&c->left, true))
         gone_left(&c->x);
 }
@@ -480,8 +459,8 @@ static void conn_go_on(struct http_conn *c, enum step got)
 {
     if (got != STEP_NEXT)
         return;
-    worker_wants(c, wants_reading);
-    if (c->left_over.n > 0)
+    conn_wants(c, wants_reading);
+    if (c->left_over.n > 0 || c->holds)
         worker_again(c);
 }
 
@@ -507,12 +486,20 @@ bool conn_see(struct http_conn *c, uint32_t events)
            c->left_over.n == 0;
 }
 
-void conn_again(struct http_conn *c)
+/* What was received before, then what its transport holds. */
+static void conn_read_on(struct http_conn *c)
 {
     size_t size;
+    enum step got = c->left_over.n > 0 ? bytes_take(c, left_over_lay(c, &size)) : STEP_READ;
+    if (got == STEP_READ && c->holds)
+        (void)conn_read(c);
+}
+
+void conn_again(struct http_conn *c)
+{
     MAGIC_CHECK(c, CONN_MAGIC);
-    if ((c->x.stage == STAGE_IDLE || conn_collects(c)) && !c->lingers && c->left_over.n > 0)
-        (void)bytes_take(c, left_over_lay(c, &size));
+    if ((c->x.stage == STAGE_IDLE || conn_collects(c)) && !c->lingers)
+        conn_read_on(c);
 }
 
 void conn_answer(struct http_conn *c)

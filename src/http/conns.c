@@ -15,6 +15,7 @@
 #include "base/address.h"
 #include "http/server.h"
 #include "http/slow_kept.h"
+#include "http/transport.h"
 
 #include <arpa/inet.h>
 #include <linux/sockios.h>
@@ -66,6 +67,7 @@ static struct http_conn *conn_new(struct listener *l, int fd, const struct socka
     c->magic = CONN_MAGIC;
     c->server = l->server;
     c->listen = &l->opts;
+    c->transport = l->opts.transport != NULL ? l->opts.transport : &transport_plain;
     c->fd = fd;
     peer_format(addr, c->peer);
     c->local = addr != NULL && addr->sa_family == AF_UNIX;
@@ -117,6 +119,7 @@ void conns_close(struct http_conn *c)
     INVARIANT(c->x.stage == STAGE_IDLE);
     struct http_server *s = c->server;
     conn_remove(s, c);
+    c->transport->shutdown(c, TRANSPORT_OVER);
     close(c->fd);
     arena_fini(&c->x.arena);
     INVARIANT(pthread_mutex_destroy(&c->strand_lock) == 0);

@@ -138,6 +138,8 @@ struct http_conn {
     int fd;
     struct http_server *server;
     const struct http_listen *listen;
+    const struct http_transport *transport;
+    void *carried;                 /* the transport's own */
     struct http_worker *worker;    /* whose it is */
     struct http_conn *prev, *next; /* table; under its lock */
     _Atomic uint64_t phase;        /* a count of changes, shifted, and the phase in the low bits */
@@ -154,6 +156,7 @@ struct http_conn {
     /* its worker's */
     uint32_t events; /* that the worker's set waits for */
     bool lingers;
+    bool holds; /* the transport has bytes that the descriptor does not tell of */
     bool again; /* in the worker's list of those that have more to read in left */
     struct http_conn *again_next;
     atomic_bool left;            /* the client has shut its side; told to who asks */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct http_filter;
+struct http_transport;
 
 #define HTTP_UNIX "unix:"
 enum { HTTP_UNIX_PATH_BYTES_MAX = 107 }; /* without the NUL */
@@ -16,9 +17,10 @@ struct http_listen {
     int inherited; /* a descriptor that listens there already, from a service manager; 0: none. In a
                       drain nobody is accepted from it any more: who comes waits for the next server
                       that has it */
-    bool admin;    /* serves admin routes */
-    bool content;  /* serves all other routes (health and metrics answer on both) */
-    bool purge;    /* serves routes of the method PURGE, which no other does, and those alone */
+    const struct http_transport *transport; /* NULL: plain sockets */
+    bool admin;                             /* serves admin routes */
+    bool content;     /* serves all other routes (health and metrics answer on both) */
+    bool purge;       /* serves routes of the method PURGE, which no other does, and those alone */
     const char *name; /* by which people know it; NULL: by what it serves */
     const struct http_filter
         *filter;     /* hides some of that (filter.h); NULL: nothing. Outlives the server */

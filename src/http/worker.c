@@ -342,7 +342,7 @@ static void event_see(struct http_worker *w, const struct epoll_event *e,
         return;
     }
     struct http_conn *c = e->data.ptr;
-    if (conn_see(c, e->events) && relief != NULL)
+    if (conn_see(c, e->events) && relief != NULL && !c->again)
         conn_move(c, relief);
 }
 

@@ -1,4 +1,5 @@
 #include "echo.h"
+#include "odd_transport.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -238,6 +239,12 @@ static const struct http_route routes[] = {
 
 static unsigned pool_threads, unix_mode;
 static const char *unix_address;
+static const struct http_transport *echo_transport_set;
+
+void echo_transport(const struct http_transport *t)
+{
+    echo_transport_set = t;
+}
 
 void echo_unix(const char *address, unsigned mode)
 {
@@ -259,11 +266,14 @@ struct echo *echo_start(const struct http_limits *limits)
     INVARIANT(sem_init(&e->go_on, 0, 0) == 0);
     const struct http_pair headers[] = { { STR("Content-Type"), STR("text/plain") },
                                          { STR("ETag"), STR("\"1/2\"") } };
+    const struct http_transport *transport = odd_transport();
+    if (echo_transport_set != NULL)
+        transport = echo_transport_set;
     e->ready = http_ready_new(NULL, 200, headers, COUNT_OF(headers), STR("ready\n"));
     const struct http_listen listens[] = {
-        { .address = "127.0.0.1", .content = true },
-        { .address = "127.0.0.1", .admin = true },
-        { .address = unix_address, .mode = unix_mode, .content = true }
+        { .address = "127.0.0.1", .content = true, .transport = transport },
+        { .address = "127.0.0.1", .admin = true, .transport = transport },
+        { .address = unix_address, .mode = unix_mode, .content = true, .transport = transport }
     };
     const struct http_route *tables[] = { routes };
     struct err_note note = { "" };

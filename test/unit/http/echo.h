@@ -33,6 +33,8 @@ void echo_pool(unsigned threads);
 /* From here on servers listen for content on this unix:/PATH, too, as listener 2; NULL: not.
  * Borrowed. */
 void echo_unix(const char *address, unsigned mode);
+/* From here on servers have this transport; NULL: the environment says which (odd_transport.h). */
+void echo_transport(const struct http_transport *t);
 /* Starts on 127.0.0.1: listener 0 serves content, listener 1 admin. Dies on failure. */
 struct echo *echo_start(const struct http_limits *limits);
 /* Drains, answers what is parked, stops. */

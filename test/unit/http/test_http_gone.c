@@ -2,6 +2,7 @@
  * answered before. Method: a server whose loop runs on the test's thread; a second thread plays the
  * clients, and others answer. */
 #include "echo.h"
+#include "odd_transport.h"
 #include "wire.h"
 
 #include "../cmocka_all.h"
@@ -188,7 +189,9 @@ static void bench_run(struct bench *b, void (*clients)(struct bench *b))
     assert_int_equal(pthread_mutex_init(&b->lock, NULL), 0);
     assert_int_equal(sem_init(&b->told_now, 0, 0), 0);
     assert_int_equal(sem_init(&b->go_on, 0, 0), 0);
-    const struct http_listen listens[] = { { .address = "127.0.0.1", .content = true } };
+    const struct http_listen listens[] = {
+        { .address = "127.0.0.1", .content = true, .transport = odd_transport() }
+    };
     const struct http_route *tables[] = { routes };
     struct err_note note = { "" };
     const struct http_server_opts opts = {

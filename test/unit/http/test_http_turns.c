@@ -2,6 +2,7 @@
  * server that ends does not begin.
  * Method: a server with one worker, and a client that sends several requests at once. */
 #include "echo.h"
+#include "odd_transport.h"
 #include "wire.h"
 
 #include "../cmocka_all.h"
@@ -145,7 +146,9 @@ static const struct http_route routes[] = {
 
 static void bench_begin(struct bench *b)
 {
-    const struct http_listen listens[] = { { .address = "127.0.0.1", .content = true } };
+    const struct http_listen listens[] = {
+        { .address = "127.0.0.1", .content = true, .transport = odd_transport() }
+    };
     const struct http_route *tables[] = { routes };
     struct err_note note = { "" };
     b->limits.threads = b->limits.threads > 0 ? b->limits.threads : 1;
