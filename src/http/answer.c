@@ -9,6 +9,7 @@
 #include "http/server.h"
 #include "http/status.h"
 #include "http/strand.h"
+#include "http/streams.h"
 #include "http/trace.h"
 #include "http/worker.h"
 
@@ -368,7 +369,7 @@ bool answer_parts(struct http_exchange *x, struct answer_room *room, struct answ
     if (x->ready != NULL && x->reply_first == NULL && connection.n == 0) {
         *out = (struct answer_parts){ .head = x->ready->head,
                                       .own = age,
-                                      .body = str_take(x->ready->body, x->answer_bytes) };
+                                      .body = { .p = x->ready->body.p, .n = x->answer_bytes } };
         return true;
     }
     buf_clear(b);
@@ -385,7 +386,9 @@ bool answer_parts(struct http_exchange *x, struct answer_room *room, struct answ
     own_put(x, b, age, connection);
     if (x->starved)
         buf_put(b, STR("Retry-After: 1\r\n"));
-    if (x->status != 204)
+    if (x->conn->stream.state != STREAM_NONE)
+        stream_frame(x->conn, b);
+    else if (x->status != 204)
         buf_printf(b, "Content-Length: %zu\r\n", x->body_out.n);
     *out =
         (struct answer_parts){ .head = buf_str(b), .body = str_take(x->body_out, x->answer_bytes) };

@@ -13,8 +13,8 @@
 #include "http/head.h"
 #include "http/server.h"
 #include "http/slow_kept.h"
+#include "http/streams.h"
 #include "http/trace.h"
-#include "http/transport.h"
 #include "http/worker.h"
 
 #include <stdlib.h>
@@ -81,9 +81,11 @@ static void request_end(struct http_conn *c, bool whole)
     struct http_exchange *x = &c->x;
     const struct http_hooks *hooks = &c->server->hooks;
     int status = x->stage == STAGE_SENT ? x->status : 0;
-    uint64_t bytes = whole ? x->answer_bytes : 0;
+    uint64_t bytes = whole || stream_is(c) ? x->answer_bytes : 0;
     trace_note(x, whole ? TRACE_SENT : TRACE_CUT);
     int64_t ns = clock_mono(c->server->clock).ns - x->began.ns;
+    if (c->stream.of != NULL)
+        stream_end(c);
     if (hooks->finished != NULL)
         hooks->finished(x, status, ns, bytes, hooks->app);
     if (slow_wants(c->server->slow, ns))
@@ -172,6 +174,32 @@ static enum step answer_is_out(struct http_conn *c)
     return close ? linger_begin(c) : STEP_NEXT;
 }
 
+static enum step stream_step(struct http_conn *c, enum stream_got got)
+{
+    if (got == STREAM_GOES_ON)
+        return STEP_WAIT;
+    if (got == STREAM_CUT)
+        return over(c);
+    c->x.close = c->x.close || http_draining(&c->x); /* its head may not have said so */
+    return answer_is_out(c);
+}
+
+static enum step stream_send(struct http_conn *c)
+{
+    struct pieces p;
+    struct answer_parts parts;
+    const struct conn_stream *s = &c->stream;
+    c->x.stage = STAGE_SENT;
+    c->x.close = c->x.close || (s->left < 0 && !s->chunked);
+    if (!answer_parts(&c->x, worker_answer_room(c->worker), &parts))
+        return stream_step(c, stream_drop(c));
+    pieces_clear(&p);
+    piece_add(&p, parts.head);
+    piece_add(&p, parts.own);
+    piece_add(&p, worker_last_lines(c->worker));
+    return stream_step(c, stream_begin(c, &p));
+}
+
 /* head: as long as it lies in the worker's room; else empty. */
 static enum step answer_send(struct http_conn *c, str head)
 {
@@ -196,6 +224,12 @@ static enum step answer_send(struct http_conn *c, str head)
     conn_phase_set(c, PHASE_SEND);
     conn_wants(c, EPOLLOUT);
     return STEP_WAIT;
+}
+
+/* Of a handler. */
+static enum step answer_begin(struct http_conn *c)
+{
+    return stream_is(c) ? stream_send(c) : answer_send(c, STR(""));
 }
 
 static enum step rest_send(struct http_conn *c)
@@ -223,7 +257,7 @@ static enum step work_begin(struct http_conn *c)
     if (serve_run(&c->x) || c->x.deferred)
         return STEP_WAIT;
     INVARIANT(c->x.status != 0);
-    return answer_send(c, STR(""));
+    return answer_begin(c);
 }
 
 /* False: the server ends. http_server_free says so before it looks at phases: it sees this one, or
@@ -285,8 +319,8 @@ static enum step head_take(struct http_conn *c, str *bytes)
     if (!work_may_begin(c))
         return over(c);
     x->stage = STAGE_RUN;
-    str head = n == 0 ? *bytes : str_take(*bytes, n);
-    *bytes = str_skip(*bytes, head.n);
+    str head = { .p = bytes->p, .n = n == 0 ? bytes->n : n };
+    *bytes = (str){ .p = bytes->p + head.n, .n = bytes->n - head.n };
     if (fault.status == 0)
         return request_begin(c, head, bytes->n > 0);
     *bytes = STR("");
@@ -476,7 +510,7 @@ bool conn_see(struct http_conn *c, uint32_t events)
         return false;
     }
     if (c->x.stage == STAGE_SENT) {
-        conn_go_on(c, rest_send(c));
+        conn_go_on(c, stream_is(c) ? stream_step(c, stream_see(c, events)) : rest_send(c));
         return false;
     }
     if (c->again)
@@ -486,19 +520,26 @@ bool conn_see(struct http_conn *c, uint32_t events)
            c->left_over.n == 0;
 }
 
+void conn_stream(struct http_conn *c, enum stream_got got)
+{
+    conn_go_on(c, stream_step(c, got));
+}
+
 /* What was received before, then what its transport holds. */
 static void conn_read_on(struct http_conn *c)
 {
     size_t size;
     enum step got = c->left_over.n > 0 ? bytes_take(c, left_over_lay(c, &size)) : STEP_READ;
     if (got == STEP_READ && c->holds)
-        (void)conn_read(c);
+        (void)conn_see(c, EPOLLIN); /* as if its descriptor told of them */
 }
 
 void conn_again(struct http_conn *c)
 {
     MAGIC_CHECK(c, CONN_MAGIC);
-    if ((c->x.stage == STAGE_IDLE || conn_collects(c)) && !c->lingers)
+    if (c->x.stage == STAGE_SENT && stream_is(c))
+        conn_stream(c, stream_turn(c));
+    else if ((c->x.stage == STAGE_IDLE || conn_collects(c)) && !c->lingers)
         conn_read_on(c);
 }
 
@@ -509,5 +550,5 @@ void conn_answer(struct http_conn *c)
     if (c->x.deferred)
         INVARIANT(atomic_fetch_sub(&c->server->deferred, 1) > 0);
     trace_note(&c->x, TRACE_SEND);
-    conn_go_on(c, answer_send(c, STR("")));
+    conn_go_on(c, answer_begin(c));
 }

@@ -7,13 +7,15 @@
  *   reading -> in work -> (sending) -> reading
  *   sending -> lingering -> over      an answer that ends the connection
  *
+ * An answer in pieces is being sent until its end (streams.h).
+ *
  * Nothing is read while a request is in work or its answer is unsent. A connection that we end is
  * shut for writing, and what the client still sends is dropped for a while: a reset would take the
  * answer from it. Thread: the worker's that has the connection. */
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H
 
-#include "http/exchange.h"
+#include "http/streams.h"
 
 /* As its epoll set tells. c may be over afterwards. True: it waits for a request, and nothing of it
  * lies here. */
@@ -24,6 +26,8 @@ bool conn_collects(const struct http_conn *c);
 void conn_again(struct http_conn *c);
 /* Its exchange is answered, and nobody holds it: the answer goes out. c may be over afterwards. */
 void conn_answer(struct http_conn *c);
+/* What its stream came to, outside of the calls above. c may be over afterwards. */
+void conn_stream(struct http_conn *c, enum stream_got got);
 /* Whatever it is at, but nothing is in work. */
 void conn_end(struct http_conn *c);
 

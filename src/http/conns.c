@@ -8,7 +8,7 @@
  *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must
  *            move: body bytes that came, or bytes the client's kernel acknowledged (TCP_INFO),
  *            or that a client on a unix socket read (SIOCOUTQ).
- *   WORK     ours: no limit here.
+ *   WORK, STREAM   ours: no limit here.
  *   LINGER   CONNS_LINGER_NS.
  * Nobody is cut because we were slow: not when bytes of a body lie unread; and the windows of SEND
  * are of the time in which something lay in the socket. */
@@ -245,6 +245,7 @@ static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, in
     case PHASE_LINGER:
         return now - c->phase_seen_ns >= CONNS_LINGER_NS;
     case PHASE_WORK:
+    case PHASE_STREAM:
         return false;
     }
     return false;
@@ -304,6 +305,11 @@ unsigned http_server_open_requests(const struct http_server *s)
     return count;
 }
 
+static bool phase_sends(uint64_t word)
+{
+    return phase_of(word) == PHASE_SEND || phase_of(word) == PHASE_STREAM;
+}
+
 /* A worker sets the phase and then looks whether the server drains, or refuses; here that was set
  * before the look at phases. So what does not know of it is seen. */
 void conns_owe(struct http_server *s)
@@ -311,19 +317,20 @@ void conns_owe(struct http_server *s)
     pthread_mutex_lock(&s->conns_lock);
     for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
         c->owed_phase = atomic_load(&c->phase);
-        c->owed = phase_of(c->owed_phase) == PHASE_WORK || phase_of(c->owed_phase) == PHASE_SEND;
+        c->owed = phase_of(c->owed_phase) == PHASE_WORK || phase_sends(c->owed_phase);
     }
     pthread_mutex_unlock(&s->conns_lock);
 }
 
-/* Still the request it was: the phase has not changed, or from work to sending alone. */
+/* Still the request it was: the phase has not changed, or from work to sending alone. A stream that
+ * waits and one that sends are in the same change. */
 static bool is_owed(const struct http_conn *c)
 {
     uint64_t now = atomic_load(&c->phase), was = c->owed_phase;
     if (!c->owed || now == was)
         return c->owed;
-    return phase_of(was) == PHASE_WORK && phase_of(now) == PHASE_SEND &&
-           (now >> PHASE_BITS) == (was >> PHASE_BITS) + 1;
+    uint64_t changes = (now >> PHASE_BITS) - (was >> PHASE_BITS);
+    return phase_sends(now) && changes == (phase_of(was) == PHASE_WORK);
 }
 
 unsigned http_server_owed_requests(const struct http_server *s)

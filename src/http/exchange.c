@@ -15,6 +15,12 @@ void conn_phase_set(struct http_conn *c, enum phase to)
         after); /* one writer: the worker. In order with its looks at draining: see conns_owe */
 }
 
+void conn_phase_turn(struct http_conn *c, enum phase to)
+{
+    uint64_t before = atomic_load_explicit(&c->phase, memory_order_relaxed);
+    atomic_store(&c->phase, before >> PHASE_BITS << PHASE_BITS | (uint64_t)to);
+}
+
 void exchange_body_end(struct http_exchange *x)
 {
     if (x->body.p != NULL)

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/home.h"
 #include "http/chunk.h"
+#include "http/conn_stream.h"
 #include "http/http.h"
 #include "http/router.h"
 
@@ -117,8 +118,17 @@ struct http_exchange {
 #define EXCHANGE_MAGIC 0x0e8c4a01u
 
 /* What the sweep may see of a connection. LINGER: all is sent, and what the client still sends is
- * dropped for a while. */
-enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_WORK, PHASE_SEND, PHASE_LINGER };
+ * dropped for a while. STREAM: an answer in pieces, none of which waits for its client; while one
+ * does, SEND. */
+enum phase {
+    PHASE_IDLE,
+    PHASE_HEAD,
+    PHASE_BODY,
+    PHASE_WORK,
+    PHASE_SEND,
+    PHASE_LINGER,
+    PHASE_STREAM
+};
 enum { PHASE_BITS = 3 };
 
 /* Of http_conn.phase: the low bits of the word. */
@@ -167,6 +177,7 @@ struct http_conn {
     size_t rest_head_sent;
     str rest_body;
     uint64_t lingered; /* bytes dropped */
+    struct conn_stream stream;
     pthread_mutex_t strand_lock;
     char peer[HTTP_PEER_BYTES];
     struct http_exchange x;
@@ -180,6 +191,8 @@ void exchange_body_end(struct http_exchange *x);
 /* What x says of its head pointed into from; it is a copy at to now. */
 void exchange_rebase(struct http_exchange *x, str from, const char *to);
 void conn_phase_set(struct http_conn *c, enum phase to);
+/* The same, within one request: its count of changes stays. */
+void conn_phase_turn(struct http_conn *c, enum phase to);
 
 /* answer.c. Posts to x's home; x is held, or in work. Thread: any. */
 void exchange_post(struct http_exchange *x, struct task *t);

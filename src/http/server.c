@@ -134,8 +134,10 @@ void http_server_unlink(struct http_server *s)
 void http_server_drain(struct http_server *s)
 {
     MAGIC_CHECK(s, SERVER_MAGIC);
-    atomic_store(&s->draining, true);
+    bool first = !atomic_exchange(&s->draining, true);
     conns_owe(s);
+    if (first)
+        workers_drain(s);
 }
 
 void http_server_refuse(struct http_server *s)

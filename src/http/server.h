@@ -55,9 +55,9 @@ struct http_server {
     _Atomic uint64_t ids; /* request ids made */
     uint64_t ids_seed;
     pthread_mutex_t conns_lock;
-    struct http_conn *conns; /* under conns_lock */
-    atomic_uint conns_count;
-    _Atomic uint64_t cut; /* by the sweep, ever */
+    struct http_conn *conns;          /* under conns_lock */
+    atomic_uint conns_count, streams; /* streams: of those that have begun, or are about to */
+    _Atomic uint64_t cut;             /* by the sweep, ever */
     struct slow *slow;
 };
 #define SERVER_MAGIC 0x05e47e01u

@@ -9,22 +9,19 @@
 
 static bool is_later(void)
 {
-    return errno == EAGAIN || errno == EWOULDBLOCK;
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
 static ssize_t plain_read(struct http_conn *c, char *at, size_t most)
 {
     ssize_t n = recv(c->fd, at, most, MSG_DONTWAIT);
-    return n < 0 && (is_later() || errno == EINTR) ? TRANSPORT_LATER : n;
+    return n < 0 && is_later() ? TRANSPORT_LATER : n;
 }
 
 static ssize_t plain_writev(struct http_conn *c, const struct iovec *v, unsigned count)
 {
     const struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v, .msg_iovlen = count };
-    ssize_t n;
-    do
-        n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     return n < 0 && is_later() ? 0 : n;
 }
 

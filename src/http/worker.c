@@ -52,7 +52,9 @@ struct http_worker {
     struct busy busy;
     unsigned bodies_from;    /* whose turn it is, of those whose bodies are read */
     struct http_conn *again; /* a list; its order does not matter */
-    int64_t date_s;          /* of last_lines; 0: none yet */
+    struct http_conn *streams;
+    struct task drain;
+    int64_t date_s; /* of last_lines; 0: none yet */
     char last_lines[LAST_LINES_BYTES + 1];
     struct answer_room answer;
     size_t room_bytes;
@@ -198,6 +200,50 @@ static void again_see(struct http_worker *w)
         conn_again(c); /* ends none but c */
     }
 }
+
+/* ---- streams ---- */
+
+void worker_stream_add(struct http_conn *c)
+{
+    struct http_worker *w = c->worker;
+    c->stream.prev = NULL;
+    c->stream.next = w->streams;
+    if (w->streams != NULL)
+        w->streams->stream.prev = c;
+    w->streams = c;
+}
+
+void worker_stream_drop(struct http_conn *c)
+{
+    struct http_conn *prev = c->stream.prev, *next = c->stream.next;
+    if (prev != NULL)
+        prev->stream.next = next;
+    else
+        c->worker->streams = next;
+    if (next != NULL)
+        next->stream.prev = prev;
+}
+
+static void drain_run(struct task *t)
+{
+    struct http_worker *w = CONTAINER_OF(t, struct http_worker, drain);
+    struct http_conn *next;
+    for (struct http_conn *c = w->streams; c != NULL; c = next) {
+        next = c->stream.next;
+        if (c->stream.state != STREAM_ENDED) /* its wake ends it */
+            conn_stream(c, stream_rouse(c)); /* ends none but c */
+    }
+}
+
+void workers_drain(struct http_server *s)
+{
+    for (unsigned i = 0; i < s->workers_count; i++) {
+        s->workers[i].drain.run = drain_run;
+        worker_post(&s->workers[i], &s->workers[i].drain);
+    }
+}
+
+/* ---- whose a connection is ---- */
 
 /* It is w's from here on. False: the kernel has no memory for it, and c is over. */
 static bool conn_enter(struct http_conn *c, struct http_worker *w)
@@ -472,6 +518,8 @@ void workers_stop(struct http_server *s)
     for (unsigned i = 0; i < s->workers_count; i++)
         if (s->workers[i].running)
             INVARIANT(pthread_join(s->workers[i].thread, NULL) == 0);
+    for (struct http_conn *c = conn_left(s); c != NULL; c = c->next)
+        stream_tell(c); /* before the first ends: what wakes it may lie in a list of tasks */
     for (struct http_conn *c = conn_left(s); c != NULL; c = conn_left(s))
         conn_end(c);
     for (unsigned i = 0; i < s->workers_count; i++)

@@ -17,6 +17,8 @@
 MUST_CHECK bool workers_start(struct http_server *s);
 /* The threads run what was posted and end; nothing is in work. Twice is once; none is none. */
 void workers_stop(struct http_server *s);
+/* The server drains: each stream is roused, by its worker. Once. */
+void workers_drain(struct http_server *s);
 /* Thread: any. */
 void worker_post(struct http_worker *w, struct task *t);
 
@@ -31,6 +33,9 @@ struct answer_room *worker_answer_room(struct http_worker *w);
 void worker_wants(struct http_conn *c, uint32_t events);
 /* c has more in left_over: it is seen to in the next turn, whatever its socket says. */
 void worker_again(struct http_conn *c);
+/* c has a stream from here on, for as long as that lasts: a drain rouses it. */
+void worker_stream_add(struct http_conn *c);
+void worker_stream_drop(struct http_conn *c);
 /* c ends: no list and no set has it any more. */
 void worker_forgets(struct http_conn *c);
 
