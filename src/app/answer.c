@@ -125,7 +125,7 @@ bool answer_shared(const struct http_exchange *x)
     return !http_is_withheld(x) && (!value_path(path) || http_is_shared(x));
 }
 
-void answer_send(struct http_exchange *x, const struct answer *w)
+static void headers_send(struct http_exchange *x, const struct answer *w)
 {
     bool shared = answer_shared(x), withheld = http_is_withheld(x);
     for (unsigned i = 0; i < w->count; i++) {
@@ -135,10 +135,16 @@ void answer_send(struct http_exchange *x, const struct answer *w)
         else if (shared || !starts_nocase(h->name, STR("access-control-")))
             http_reply_header(x, h->name, h->value);
     }
+}
+
+void answer_send(struct http_exchange *x, const struct answer *w)
+{
+    headers_send(x, w);
     http_answer(x, w->status, w->body);
 }
 
-void answer_json(struct http_exchange *x, int status, str body, const char *cache_control)
+static struct answer json_answer(struct http_exchange *x, int status, str body,
+                                 const char *cache_control)
 {
     struct answer w = { .status = status, .body = body };
     str type = STR("application/json; charset=utf-8");
@@ -146,5 +152,19 @@ void answer_json(struct http_exchange *x, int status, str body, const char *cach
     answer_add(&w, STR("cache-control"),
                str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
     answer_add_security(&w, http_arena(x), type, STR_NONE);
+    return w;
+}
+
+void answer_json(struct http_exchange *x, int status, str body, const char *cache_control)
+{
+    const struct answer w = json_answer(x, status, body, cache_control);
     answer_send(x, &w);
+}
+
+void answer_json_pull(struct http_exchange *x, int status, const char *cache_control,
+                      const struct http_stream *of, void *ctx)
+{
+    const struct answer w = json_answer(x, status, STR_NONE, cache_control);
+    headers_send(x, &w);
+    http_answer_pull(x, status, -1, of, ctx);
 }

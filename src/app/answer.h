@@ -3,6 +3,7 @@
 #define APP_ANSWER_H
 
 #include "http/http.h"
+#include "http/stream.h"
 #include "page/headers.h"
 
 /* How long a request waits for what others make: at most most_ms, or less by Prefer: wait=SECONDS.
@@ -43,6 +44,9 @@ void answer_send(struct http_exchange *x, const struct answer *w);
 /* Answers with JSON, cache-control (NULL: the default, private), and the security fields. body as
  * http_answer. */
 void answer_json(struct http_exchange *x, int status, str body, const char *cache_control);
+/* The same in pieces (http/stream.h). */
+void answer_json_pull(struct http_exchange *x, int status, const char *cache_control,
+                      const struct http_stream *of, void *ctx);
 #define HEADERS_CACHE_NONE "private, no-store"
 #define HEADERS_CACHE_PRIVATE "private, max-age=0, s-maxage=0, must-revalidate"
 

@@ -2,6 +2,7 @@
 Method: a server whose wiki holds a render; afterwards a thousand fast requests, and what the admin route and the command
 line say."""
 import concurrent.futures
+import json
 import re
 import time
 
@@ -78,6 +79,26 @@ def who_waits_for_items_and_keys_of_values_are_not_shown(binary):
         paths = [one['path'] for one in slow(server)]
         check('/v1/queue.lease' not in paths, 'it waited on purpose')
         check(all('hidden' not in path for path in paths), paths)
+
+
+@scene
+def a_long_list_comes_in_pieces_and_is_whole(binary):
+    """The list goes out as it is written: about 8 KiB at a time."""
+    with Server(binary) as server:
+        for i in range(1, 121):
+            put = server.request('PUT', f'/localhost/v1/page/html/{"n" * 200}{i}/1', {'Content-Type': 'text/html'}, b'<p>x' * 50000)
+            eq(put.status, 201)
+        got = server.request('GET', '/v1/admin.slow?limit=120')
+        eq((got.headers.get('Transfer-Encoding'), got.headers.get('Content-Length'), got.headers['Content-Type']),
+           ('chunked', None, 'application/json; charset=utf-8'))
+        eq(len(got.headers.get_all('X-Request-Id')), 1)
+        listed = json.loads(got.body)['slow']
+        check(len(got.body) > 3 * 8192, f'several pieces: {len(got.body)} bytes, {len(listed)} requests')
+        head = server.request('HEAD', '/v1/admin.slow')
+        eq((head.status, head.headers.get('Transfer-Encoding'), head.body), (200, 'chunked', b''))
+        first, body = server.raw(b'GET /v1/admin.slow?limit=120 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n').split(b'\r\n\r\n', 1)
+        check(b'Transfer-Encoding' not in first and b'Connection: close' in first, first)
+        eq(len(json.loads(body)['slow']), len(listed))
 
 
 @scene

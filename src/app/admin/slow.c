@@ -11,7 +11,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { TEXT_BYTES_MAX = 4 << 20, SHOWN_DEFAULT = 100 };
+enum {
+    SHOWN_DEFAULT = 100,
+    PIECE_BYTES = 8 << 10,   /* of the answer, about: what is written in one turn of a worker */
+    ONE_BYTES_MAX = 32 << 10 /* of one request and what ends the list: all it holds, escaped */
+};
 
 /* What clients sent may be no UTF-8. */
 static void put_text(struct buf *b, struct arena *a, const char *name, str value)
@@ -49,35 +53,64 @@ static void slow_put(struct buf *b, struct arena *a, const struct http_slow *r)
     buf_put_c(b, '}');
 }
 
+/* ---- the answer, in pieces ---- */
+
+struct listing {
+    struct http_exchange *x;
+    struct http_slow *kept;
+    unsigned count, at;
+    bool began;
+    struct buf piece; /* lent to the stream until its next pull */
+};
+
+static enum http_pulled listing_pull(void *ctx, struct http_pull *p)
+{
+    struct listing *l = ctx;
+    struct buf *b = &l->piece;
+    buf_clear(b);
+    if (!l->began)
+        buf_put(b, STR("{\"slow\":["));
+    l->began = true;
+    for (; l->at < l->count && b->n < PIECE_BYTES; l->at++) {
+        if (l->at > 0)
+            buf_put_c(b, ',');
+        slow_put(b, http_arena(l->x), &l->kept[l->at]);
+    }
+    bool ends = l->at == l->count;
+    if (ends)
+        buf_put(b, STR("]}"));
+    p->piece = buf_str(b);
+    if (buf_status(b) != ERR_OK)
+        return HTTP_PULL_FAILED;
+    return ends ? HTTP_PULL_END : HTTP_PULL_MORE;
+}
+
+static void listing_over(void *ctx)
+{
+    struct listing *l = ctx;
+    buf_fini(&l->piece);
+}
+
+static const struct http_stream listing_stream = { .pull = listing_pull, .over = listing_over };
+
 static void get_slow(struct http_exchange *x, void *app)
 {
     (void)app;
     struct arena *a = http_arena(x);
     unsigned max = SHOWN_DEFAULT;
     str from; /* there are no pages */
-    struct buf b;
     if (!app_listing_parse(x, &max, &from))
         return;
     max = max < HTTP_SLOW_MAX ? max : HTTP_SLOW_MAX;
+    struct listing *l = arena_alloc(a, sizeof *l);
     struct http_slow *kept = arena_calloc(a, max, sizeof *kept);
-    if (kept == NULL) {
+    if (l == NULL || kept == NULL) {
         app_fail(x, ERR_LIMIT, NULL);
         return;
     }
-    unsigned count = http_slow_list(x, kept, max);
-    buf_init(&b, TEXT_BYTES_MAX);
-    buf_put(&b, STR("{\"slow\":["));
-    for (unsigned i = 0; i < count; i++) {
-        if (i > 0)
-            buf_put_c(&b, ',');
-        slow_put(&b, a, &kept[i]);
-    }
-    buf_put(&b, STR("]}"));
-    str body = buf_take(&b, a);
-    if (body.p != NULL)
-        answer_json(x, 200, body, "no-store");
-    else
-        app_fail(x, ERR_LIMIT, NULL);
+    *l = (struct listing){ .x = x, .kept = kept, .count = http_slow_list(x, kept, max) };
+    buf_init(&l->piece, PIECE_BYTES + ONE_BYTES_MAX);
+    answer_json_pull(x, 200, "no-store", &listing_stream, l);
 }
 
 const struct http_route app_slow_routes[] = {
