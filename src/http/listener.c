@@ -3,7 +3,8 @@
  * Invariants
  *  1. A file is replaced only when it is a socket where nobody listens.
  *  2. Servers that begin at once on one path take turns (a lock on its folder): so what one has
- *     bound, and not listened on yet, is nothing stale to another.
+ *     bound, and not listened on yet, is nothing stale to another. A lock that is held longer is
+ *     none of theirs: who may read the folder could keep us out for ever, so it is not waited for.
  *  3. Nobody connects before the file has its mode: that is set before listen.
  *  4. What a service manager gave stays open there: here its descriptor is closed, and no more.
  *  5. A file is removed only while it is the one that was made here. */
@@ -81,7 +82,8 @@ static bool tcp_listen(struct listener *l, const struct sockaddr_storage *addr, 
 
 /* ---- unix ---- */
 
-/* A descriptor that holds the lock until it is closed; -1: errno says why not. */
+/* A descriptor that holds the lock until it is closed, or waited for it long enough; -1: errno says
+ * why not. */
 static int folder_lock(const char *path)
 {
     const struct timespec tick = { .tv_nsec = NS_PER_MS };
@@ -90,8 +92,9 @@ static int folder_lock(const char *path)
     memcpy(folder, path, n + 1);
     folder[n > 0 ? n : 1] = 0;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (unsigned i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
-        if (errno != EWOULDBLOCK || i == FOLDER_LOOKS_MAX) {
+    for (unsigned i = 0; fd >= 0 && i < FOLDER_LOOKS_MAX && flock(fd, LOCK_EX | LOCK_NB) != 0;
+         i++) {
+        if (errno != EWOULDBLOCK) {
             int why = errno;
             close(fd);
             errno = why;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -123,6 +124,23 @@ static void leave_stale(void)
     assert_int_equal(listen(fd, 1), 0);
     close(fd);
     assert_true(is_there(path));
+}
+
+/* Whoever may read the folder may hold a lock on it, for ever. */
+static void a_folder_that_somebody_locks_is_no_obstacle(void **state)
+{
+    (void)state;
+    struct http_server *s = NULL, *second = NULL;
+    struct err_note note = { "" };
+    int lock = open(folder, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    leave_stale();
+    if (open_on(address, &s, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    assert_int_equal(open_on(address, &second, &note), ERR_UNAVAILABLE); /* somebody listens */
+    http_server_free(&s);
+    assert_false(is_there(path));
+    close(lock);
 }
 
 static void a_stale_file_is_taken_over(void **state)
@@ -278,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_over_a_unix_socket_are_answered),
+        cmocka_unit_test(a_folder_that_somebody_locks_is_no_obstacle),
         cmocka_unit_test(a_stale_file_is_taken_over),
         cmocka_unit_test(a_file_where_somebody_listens_stays_theirs),
         cmocka_unit_test(a_file_that_is_no_socket_is_left),
