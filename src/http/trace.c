@@ -124,11 +124,17 @@ static size_t cut_copy(char *to, size_t size, str from)
     return n;
 }
 
+/* Who may do nothing here, but sends slowly, does not push others out of the list. */
+static bool is_turned_away(const struct http_exchange *x)
+{
+    return x->status == 401 || x->status == 403 || (!x->routed && x->ready == NULL);
+}
+
 void trace_keep(struct http_exchange *x, int status, int64_t ns, uint64_t bytes)
 {
     struct http_server *s = x->conn->server;
     const struct trace *t = atomic_load_explicit(&x->trace, memory_order_acquire);
-    if (x->patient)
+    if (x->patient || is_turned_away(x))
         return;
     str target = s->hooks.target_shown == NULL ? x->target : s->hooks.target_shown(x, s->hooks.app);
     struct http_slow r = { .ns = ns,

@@ -4,10 +4,11 @@ line say."""
 import concurrent.futures
 import json
 import re
+import socket
 import time
 
 from cli import Client
-from harness import Server, check, eq, main, scene, wait_until
+from harness import REQUEST_TIMEOUT, Server, check, eq, main, scene, wait_until
 from origin import Origin
 from queue_help import create, nothing_to_lease
 
@@ -107,6 +108,31 @@ def slow_requests_are_for_administrators(binary):
         eq(server.request('GET', '/v1/admin.slow').status, server.request('GET', '/v1/admin.nothing').status,
            'the admin listener alone has it')
         eq(Client(binary, server)('slow', 'ls').returncode, 6)
+
+
+def put_slowly(server, target, fields=''):
+    """A PUT whose body takes a while; its status."""
+    with socket.create_connection(('127.0.0.1', server.port), REQUEST_TIMEOUT) as peer:
+        peer.sendall(f'PUT {target} HTTP/1.1\r\nHost: a\r\nContent-Type: text/html\r\nContent-Length: 2\r\n'
+                     f'Connection: close\r\n{fields}\r\na'.encode())
+        until = time.monotonic() + HELD_S
+        wait_until(lambda: time.monotonic() >= until, 'the body is slow')
+        peer.sendall(b'b')
+        got = peer.recv(100)
+        while peer.recv(1 << 16):
+            pass
+        return int(got.split()[1])
+
+
+@scene
+def who_is_turned_away_does_not_push_others_out(binary):
+    with Server(binary) as server:
+        eq(put_slowly(server, '/nowhere'), 404)
+        eq(put_slowly(server, '/healthz'), 405)
+        eq(put_slowly(server, '/localhost/v1/page/html/Forbidden/1', 'Origin: http://elsewhere.test\r\n'), 403)
+        eq(put_slowly(server, '/localhost/v1/page/html/A/1'), 201)
+        wait_until(lambda: any(one['us'] >= HELD_S * 1e6 for one in slow(server)), 'the last is shown')
+        eq([one['path'] for one in slow(server) if one['us'] >= HELD_S * 1e6], ['/localhost/v1/page/html/A/1'])
 
 
 main()
