@@ -224,25 +224,6 @@ void worker_stream_drop(struct http_conn *c)
         next->stream.prev = prev;
 }
 
-static void drain_run(struct task *t)
-{
-    struct http_worker *w = CONTAINER_OF(t, struct http_worker, drain);
-    struct http_conn *next;
-    for (struct http_conn *c = w->streams; c != NULL; c = next) {
-        next = c->stream.next;
-        if (c->stream.state != STREAM_ENDED) /* its wake ends it */
-            conn_stream(c, stream_rouse(c)); /* ends none but c */
-    }
-}
-
-void workers_drain(struct http_server *s)
-{
-    for (unsigned i = 0; i < s->workers_count; i++) {
-        s->workers[i].drain.run = drain_run;
-        worker_post(&s->workers[i], &s->workers[i].drain);
-    }
-}
-
 /* ---- whose a connection is ---- */
 
 /* It is w's from here on. False: the kernel has no memory for it, and c is over. */
@@ -321,24 +302,45 @@ static void listeners_watch(struct http_worker *w)
     w->resting = false;
 }
 
-/* In a drain nobody is accepted who can wait for the next server. True: that is so. Each worker
- * learns of it when somebody comes. */
-static bool listener_is_over(struct http_worker *w, const struct listener *l)
+/* In a drain nobody is accepted who can wait for the next server. Until a worker has left a
+ * listening socket it accepts there: the kernel wakes one for each who comes, and a server that is
+ * there already would not hear of who woke a worker that turns away. */
+static void inherited_leave(struct http_worker *w)
 {
     struct epoll_event none = { 0 };
-    bool over = l->opts.inherited > 0 && atomic_load(&w->server->draining);
-    if (over) {
-        INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, l->fd, &none) == 0);
-        w->gone[l - w->server->listeners] = true;
+    for (unsigned i = 0; i < w->server->listeners_count; i++) {
+        const struct listener *l = &w->server->listeners[i];
+        if (l->opts.inherited == 0 || w->gone[i])
+            continue;
+        if (!w->resting)
+            INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, l->fd, &none) == 0);
+        w->gone[i] = true;
     }
-    return over;
+}
+
+static void drain_run(struct task *t)
+{
+    struct http_worker *w = CONTAINER_OF(t, struct http_worker, drain);
+    struct http_conn *next;
+    inherited_leave(w);
+    for (struct http_conn *c = w->streams; c != NULL; c = next) {
+        next = c->stream.next;
+        if (c->stream.state != STREAM_ENDED) /* its wake ends it */
+            conn_stream(c, stream_rouse(c)); /* ends none but c */
+    }
+}
+
+void workers_drain(struct http_server *s)
+{
+    for (unsigned i = 0; i < s->workers_count; i++) {
+        s->workers[i].drain.run = drain_run;
+        worker_post(&s->workers[i], &s->workers[i].drain);
+    }
 }
 
 static void accept_some(struct http_worker *w, struct listener *l)
 {
     for (unsigned i = 0; i < WORKER_ACCEPTS_MAX && !w->resting; i++) {
-        if (listener_is_over(w, l))
-            return;
         struct sockaddr_storage addr;
         socklen_t addr_n = sizeof addr;
         int fd = accept4(l->fd, (struct sockaddr *)&addr, &addr_n, SOCK_NONBLOCK | SOCK_CLOEXEC);

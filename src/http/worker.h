@@ -17,7 +17,7 @@
 MUST_CHECK bool workers_start(struct http_server *s);
 /* The threads run what was posted and end; nothing is in work. Twice is once; none is none. */
 void workers_stop(struct http_server *s);
-/* The server drains: each stream is roused, by its worker. Once. */
+/* The server drains: each worker leaves inherited sockets, and rouses its streams. Once. */
 void workers_drain(struct http_server *s);
 /* Thread: any. */
 void worker_post(struct http_worker *w, struct task *t);

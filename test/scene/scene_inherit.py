@@ -45,6 +45,31 @@ def sockets_are_taken_and_outlive_the_server(binary):
 
 
 @scene
+def who_comes_in_a_drain_is_accepted_by_a_server_that_is_there_already(binary):
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other, \
+            bound(socket.AF_INET, ('127.0.0.1', 0)) as tcp, bound(socket.AF_UNIX, f'{folder}/s') as unix:
+        at, large = tcp.getsockname(), os.urandom(7 << 20)
+        listeners, threads = ((socket.AF_INET, at), (socket.AF_UNIX, f'{folder}/s')), ('--set', 'http.threads=4')
+        with Handed(binary, folder, [tcp, unix], *threads) as first, connected(socket.AF_INET, at) as reader:
+            first.line()
+            eq(request(socket.AF_INET, at, 'PUT', f'{PAGE}/1', large)[0], 201)
+            ask(reader, 'GET', PAGE)
+            reader.recv(1, socket.MSG_PEEK)
+            first.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: 'serve.drain' in first.stderr(), 'it drains, and has somebody to wait for')
+            with Handed(binary, other, [tcp, unix], *threads) as second:
+                second.line()
+                for _ in range(8):
+                    for kind, address in listeners:
+                        eq(request(kind, address, 'GET', '/healthz')[0], 200, 'nobody waits for the next who comes')
+                eq(answer(reader), (200, large))
+                eq(first.ends(), 0)
+                eq(request(socket.AF_INET, at, 'GET', PAGE)[0], 404, 'it is the second that answers')
+                second.process.send_signal(signal.SIGTERM)
+                eq(second.ends(), 0)
+
+
+@scene
 def the_options_listen_beside_them(binary):
     with tempfile.TemporaryDirectory() as folder, bound(socket.AF_INET, ('127.0.0.1', 0)) as tcp:
         with Handed(binary, folder, [tcp], '--listen', f'unix:{folder}/s') as server:
