@@ -2,7 +2,8 @@
  *
  * States, moved by the worker alone after http_answer_pull:
  *
- *   NONE -> BARE                       no body is sent, or it was refused: an answer as any other
+ *   NONE                               refused: an answer as any other, behind which over is called
+ *   NONE -> BARE                       no body is sent: the same
  *   NONE -> BEGINS -> FLOWS <-> FULL   FULL: a piece waits for its client
  *                     FLOWS <-> WAITS  for http_wake
  *           any of these but BARE -> ENDED -> NONE   ENDED: over was called, a wake is on its way
