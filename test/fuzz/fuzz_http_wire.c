@@ -2,6 +2,7 @@
  * still answers afterwards. Method: the echo server of the unit tests in this process, raw bytes
  * over loopback. */
 #include "../unit/http/echo.c"
+#include "../unit/http/odd_transport.c"
 #include "../unit/http/wire.c"
 
 #include <sched.h>
