@@ -69,6 +69,9 @@ MUST_CHECK bool json_slice_value(str text, str *value);
 /* The next item of an array, which json_slice_value gave; *rest begins as that. False: no more, or
  * no array. */
 bool json_slice_item(str *rest, str *item);
+/* The next member of an object, in the same way. *name as it is written, with its quotes:
+ * json_slice_string reads it. One name may come more than once. */
+bool json_slice_pair(str *rest, str *name, str *value);
 /* Members of an object, in order. ERR_BAD: no object, a name twice; ERR_LIMIT: more than max of
  * them, or the arena. */
 MUST_CHECK err json_slice_members(struct arena *a, str object, struct json_member *out,

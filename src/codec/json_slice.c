@@ -29,6 +29,20 @@ bool json_slice_item(str *rest, str *item)
     return true;
 }
 
+bool json_slice_pair(str *rest, str *name, str *value)
+{
+    struct json_scan s = json_scan_of(*rest);
+    str quoted;
+    bool first = json_scan_take(&s, '{'),
+         there = first ? json_scan_peek(&s) == '"' : json_scan_take(&s, ',');
+    if (!there || json_scan_text(&s, &quoted) != NULL || !json_scan_take(&s, ':') ||
+        !json_scan_value(&s, value))
+        return false;
+    *name = (str){ .p = quoted.p - 1, .n = quoted.n + 2 };
+    *rest = (str){ .p = s.p, .n = (size_t)(s.end - s.p) };
+    return true;
+}
+
 static bool has_name(const struct json_member *m, unsigned count, str name)
 {
     for (unsigned i = 0; i < count; i++)

@@ -1,15 +1,14 @@
 /* options_yaml.c - the configuration file, through libyaml's documents: at most four levels are
  * looked at, so nothing here recurses on what a file says. */
+#include "codec/yaml_doc.h"
 #include "server/options_impl.h"
 
 #include <string.h>
-#include <yaml.h>
 
 enum {
     PAIRS_MAX = CONFIG_DOMAINS_MAX + 64,
     SEQUENCE_MAX = CONFIG_DOMAINS_MAX,
-    NAME_BYTES_MAX = 512,
-    YAML_DEPTH_MAX = 32
+    NAME_BYTES_MAX = 512
 };
 
 struct yaml_walk {
@@ -21,21 +20,7 @@ struct yaml_walk {
 
 static struct options_from from_node(const struct yaml_walk *w, const yaml_node_t *n)
 {
-    return (struct options_from){ .file = w->file, .line = (unsigned)n->start_mark.line + 1 };
-}
-
-static str scalar_text(const yaml_node_t *n)
-{
-    return (str){ .p = (const char *)n->data.scalar.value, .n = n->data.scalar.length };
-}
-
-/* "", ~ and null, unquoted. */
-static bool is_null(const yaml_node_t *n)
-{
-    if (n->type != YAML_SCALAR_NODE || n->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
-        return false;
-    str s = scalar_text(n);
-    return s.n == 0 || str_eq(s, STR("~")) || str_eq(s, STR("null"));
+    return (struct options_from){ .file = w->file, .line = yaml_doc_line(n) };
 }
 
 /* Walks the pairs of a mapping: keys are scalars, each there once. */
@@ -53,8 +38,8 @@ static err each_pair(const struct yaml_walk *w, const yaml_node_t *map, str pref
             return option_fail(from_node(w, key), prefix, w->note, "a name is no plain text");
         for (const yaml_node_pair_t *q = first; q < p; q++) {
             const yaml_node_t *earlier = yaml_document_get_node(w->doc, q->key);
-            if (str_eq(scalar_text(earlier), scalar_text(key)))
-                return option_fail(from_node(w, key), scalar_text(key), w->note,
+            if (str_eq(yaml_doc_text(earlier), yaml_doc_text(key)))
+                return option_fail(from_node(w, key), yaml_doc_text(key), w->note,
                                    "is there twice, first on line %u", from_node(w, earlier).line);
         }
         err why = each(w, prefix, key, yaml_document_get_node(w->doc, p->value));
@@ -75,11 +60,11 @@ static err join_sequence(const struct yaml_walk *w, str name, const yaml_node_t 
     for (const yaml_node_item_t *i = first; i < end; i++) {
         const yaml_node_t *item = yaml_document_get_node(w->doc, *i);
         if (item->type != YAML_SCALAR_NODE ||
-            str_find(scalar_text(item), ',') < scalar_text(item).n)
+            str_find(yaml_doc_text(item), ',') < yaml_doc_text(item).n)
             return option_fail(from_node(w, item), name, w->note, "an entry is no plain text");
         if (i > first)
             buf_put_c(out, ',');
-        buf_put(out, scalar_text(item));
+        buf_put(out, yaml_doc_text(item));
     }
     return buf_status(out) == ERR_OK
                ? ERR_OK
@@ -90,10 +75,10 @@ static err set_node(const struct yaml_walk *w, str name, const yaml_node_t *valu
 {
     if (value->type == YAML_MAPPING_NODE)
         return option_fail(from_node(w, value), name, w->note, "is a value, not a section");
-    if (is_null(value))
+    if (yaml_doc_is_null(value))
         return option_fail(from_node(w, value), name, w->note, "has no value");
     if (value->type == YAML_SCALAR_NODE)
-        return options_set(w->o, name, scalar_text(value), from_node(w, value), w->note);
+        return options_set(w->o, name, yaml_doc_text(value), from_node(w, value), w->note);
     struct buf joined;
     buf_init(&joined, OPTIONS_TEXT_BYTES_MAX);
     err why = join_sequence(w, name, value, &joined);
@@ -101,18 +86,6 @@ static err set_node(const struct yaml_walk *w, str name, const yaml_node_t *valu
         why = options_set(w->o, name, buf_str(&joined), from_node(w, value), w->note);
     buf_fini(&joined);
     return why;
-}
-
-/* The field of a section in a list; NULL: it has none. */
-static const yaml_node_t *section_field(const struct yaml_walk *w, const yaml_node_t *map, str name)
-{
-    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
-         p++) {
-        const yaml_node_t *key = yaml_document_get_node(w->doc, p->key);
-        if (key->type == YAML_SCALAR_NODE && str_eq(scalar_text(key), name))
-            return yaml_document_get_node(w->doc, p->value);
-    }
-    return NULL;
 }
 
 static bool has_any(str text, const char *of)
@@ -133,10 +106,10 @@ static err join_store(const struct yaml_walk *w, const yaml_node_t *map, struct 
            there =
                is_map ? (size_t)(map->data.mapping.pairs.top - map->data.mapping.pairs.start) : 0;
     for (size_t i = 0; there > 0 && i < COUNT_OF(names); i++) {
-        const yaml_node_t *value = section_field(w, map, str_of(names[i]));
+        const yaml_node_t *value = yaml_doc_entry(w->doc, map, str_of(names[i]));
         found += value == NULL ? 0 : 1;
         if (value != NULL && value->type == YAML_SCALAR_NODE)
-            texts[i] = scalar_text(value);
+            texts[i] = yaml_doc_text(value);
     }
     bool local = str_eq(texts[1], STR("local")), postgres = str_eq(texts[1], STR("postgres"));
     str where = local ? texts[2] : texts[3];
@@ -180,10 +153,10 @@ static err take_databases(const struct yaml_walk *w, const yaml_node_t *map)
         const yaml_node_t *key = yaml_document_get_node(w->doc, p->key);
         const yaml_node_t *value = yaml_document_get_node(w->doc, p->value);
         bool plain = key->type == YAML_SCALAR_NODE && value->type == YAML_SCALAR_NODE &&
-                     !has_any(scalar_text(key), ",=") && !has_any(scalar_text(value), ",=");
+                     !has_any(yaml_doc_text(key), ",=") && !has_any(yaml_doc_text(value), ",=");
         if (plain)
-            buf_printf(&joined, "%s%.*s=%.*s", joined.n == 0 ? "" : ",", STR_ARG(scalar_text(key)),
-                       STR_ARG(scalar_text(value)));
+            buf_printf(&joined, "%s%.*s=%.*s", joined.n == 0 ? "" : ",",
+                       STR_ARG(yaml_doc_text(key)), STR_ARG(yaml_doc_text(value)));
         else
             why = option_fail(from_node(w, key), STR("change.databases"), w->note,
                               "NAME: DOMAIN is wanted for each database, without commas");
@@ -202,16 +175,16 @@ static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *
                       yaml_node_t *value)
 {
     struct buf name;
-    bool stores = str_eq(prefix, STR("queue")) && str_eq(scalar_text(key), STR("stores"));
+    bool stores = str_eq(prefix, STR("queue")) && str_eq(yaml_doc_text(key), STR("stores"));
     if (stores && value->type == YAML_SEQUENCE_NODE)
         return take_stores(w, value);
-    if (str_eq(prefix, STR("change")) && str_eq(scalar_text(key), STR("databases")) &&
+    if (str_eq(prefix, STR("change")) && str_eq(yaml_doc_text(key), STR("databases")) &&
         value->type == YAML_MAPPING_NODE)
         return take_databases(w, value);
     buf_init(&name, NAME_BYTES_MAX);
     buf_printf(&name, "%.*s.%.*s", STR_ARG(prefix),
-               STR_ARG(str_take(scalar_text(key), NAME_BYTES_MAX)));
-    err why = buf_status(&name) != ERR_OK ? option_fail(from_node(w, key), scalar_text(key),
+               STR_ARG(str_take(yaml_doc_text(key), NAME_BYTES_MAX)));
+    err why = buf_status(&name) != ERR_OK ? option_fail(from_node(w, key), yaml_doc_text(key),
                                                         w->note, "there is no such option")
                                           : set_node(w, buf_str(&name), value);
     buf_fini(&name);
@@ -224,17 +197,18 @@ static err take_bucket(const struct yaml_walk *w, str prefix, const yaml_node_t 
 {
     (void)prefix; /* "buckets" */
     unsigned index;
-    err why = option_bucket(w->o, scalar_text(key), from_node(w, key), &index, w->note);
-    if (why != ERR_OK || is_null(value))
+    err why = option_bucket(w->o, yaml_doc_text(key), from_node(w, key), &index, w->note);
+    if (why != ERR_OK || yaml_doc_is_null(value))
         return why;
     if (value->type != YAML_MAPPING_NODE)
-        return option_fail(from_node(w, value), scalar_text(key), w->note,
+        return option_fail(from_node(w, value), yaml_doc_text(key), w->note,
                            "a bucket is a section, not a value");
     char name[64];
     struct err_note full;
     err_note_set(&full, "buckets.%s", w->o->config.buckets[index].page.name);
     if (!str_to_cstr(str_of(full.text), name, sizeof name))
-        return option_fail(from_node(w, key), scalar_text(key), w->note, "is no name of a bucket");
+        return option_fail(from_node(w, key), yaml_doc_text(key), w->note,
+                           "is no name of a bucket");
     return each_pair(w, value, str_of(name), take_field);
 }
 
@@ -244,11 +218,11 @@ static err take_list(const struct yaml_walk *w, str prefix, const yaml_node_t *k
 {
     (void)prefix; /* "lists" */
     unsigned index;
-    err why = option_list(w->o, scalar_text(key), from_node(w, key), &index, w->note);
-    if (why != ERR_OK || is_null(value))
+    err why = option_list(w->o, yaml_doc_text(key), from_node(w, key), &index, w->note);
+    if (why != ERR_OK || yaml_doc_is_null(value))
         return why;
     if (value->type != YAML_MAPPING_NODE)
-        return option_fail(from_node(w, value), scalar_text(key), w->note,
+        return option_fail(from_node(w, value), yaml_doc_text(key), w->note,
                            "a list is a section, not a value");
     struct err_note section;
     err_note_set(&section, "lists.%s", w->o->config.lists[index].list.name); /* names are short */
@@ -261,11 +235,11 @@ static err take_listener(const struct yaml_walk *w, str prefix, const yaml_node_
 {
     (void)prefix; /* "listeners" */
     unsigned index;
-    err why = option_listener(w->o, scalar_text(key), from_node(w, key), &index, w->note);
-    if (why != ERR_OK || is_null(value))
+    err why = option_listener(w->o, yaml_doc_text(key), from_node(w, key), &index, w->note);
+    if (why != ERR_OK || yaml_doc_is_null(value))
         return why;
     if (value->type != YAML_MAPPING_NODE)
-        return option_fail(from_node(w, value), scalar_text(key), w->note,
+        return option_fail(from_node(w, value), yaml_doc_text(key), w->note,
                            "a listener is a section, not a value");
     struct err_note section;
     err_note_set(&section, "listeners.%s", w->o->config.listeners[index].name); /* it is short */
@@ -276,10 +250,10 @@ static err take_listener(const struct yaml_walk *w, str prefix, const yaml_node_
 static err take_origin(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
                        yaml_node_t *value)
 {
-    if (!str_eq(scalar_text(key), STR("origin")))
-        return option_fail(from_node(w, key), scalar_text(key), w->note,
+    if (!str_eq(yaml_doc_text(key), STR("origin")))
+        return option_fail(from_node(w, key), yaml_doc_text(key), w->note,
                            "there is no such option of a domain");
-    if (is_null(value))
+    if (yaml_doc_is_null(value))
         return ERR_OK;
     if (value->type != YAML_MAPPING_NODE)
         return option_fail(from_node(w, value), STR("origin"), w->note,
@@ -298,9 +272,9 @@ static err take_domain(const struct yaml_walk *w, str prefix, const yaml_node_t 
                        yaml_node_t *value)
 {
     (void)prefix; /* "domains" */
-    str name = scalar_text(key);
+    str name = yaml_doc_text(key);
     err why = option_add_domain(w->o, name, from_node(w, key), NULL, w->note);
-    if (why != ERR_OK || is_null(value))
+    if (why != ERR_OK || yaml_doc_is_null(value))
         return why;
     if (value->type != YAML_MAPPING_NODE)
         return option_fail(from_node(w, value), name, w->note,
@@ -314,18 +288,18 @@ static err take_domain(const struct yaml_walk *w, str prefix, const yaml_node_t 
 static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
                     yaml_node_t *value)
 {
-    str name = scalar_text(key);
+    str name = yaml_doc_text(key);
     bool is_map = value->type == YAML_MAPPING_NODE;
     (void)prefix; /* empty: this is the top */
     if (is_map && str_eq(name, STR("domains")))
         return each_pair(w, value, name, take_domain);
-    if (str_eq(name, STR("lists")) && (is_map || is_null(value)))
+    if (str_eq(name, STR("lists")) && (is_map || yaml_doc_is_null(value)))
         return is_map ? each_pair(w, value, name, take_list) : ERR_OK;
-    if (str_eq(name, STR("listeners")) && (is_map || is_null(value)))
+    if (str_eq(name, STR("listeners")) && (is_map || yaml_doc_is_null(value)))
         return is_map ? each_pair(w, value, name, take_listener) : ERR_OK;
     if (str_eq(name, STR("buckets")))
         return is_map ? each_pair(w, value, name, take_bucket)
-               : is_null(value)
+               : yaml_doc_is_null(value)
                    ? ERR_OK
                    : option_fail(from_node(w, value), name, w->note, "is a section, not a value");
     if (is_map && option_find(option_rows, name) == NULL)
@@ -336,69 +310,11 @@ static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *ke
 static err take_document(const struct yaml_walk *w)
 {
     const yaml_node_t *root = yaml_document_get_root_node(w->doc);
-    if (root == NULL || is_null(root))
+    if (root == NULL || yaml_doc_is_null(root))
         return ERR_OK; /* an empty file */
     if (root->type != YAML_MAPPING_NODE)
         return option_fail(from_node(w, root), STR_NONE, w->note, "expected NAME: VALUE");
     return each_pair(w, root, STR_NONE, take_top);
-}
-
-/* What libyaml says is for those who know its scanner. */
-static const char *plain_problem(const yaml_parser_t *p, str text)
-{
-    static const struct {
-        const char *problem, *plain;
-    } words[] = {
-        { "mapping values are not allowed in this context",
-          "a colon with a blank behind it within a value: put the value in quotes, or begin a new "
-          "line" },
-        { "could not find expected ':'", "NAME: VALUE is wanted, and there is no colon" },
-        { "did not find expected key", "this line is not at the column of the lines above it" },
-        { "did not find expected ',' or ']'", "a list that begins with [ does not end with ]" },
-        { "did not find expected ',' or '}'", "a section that begins with { does not end with }" },
-        { "did not find expected node content", "a value is missing" },
-        { "found unexpected end of stream", "the file ends within quotes" },
-    };
-    if (p->problem == NULL)
-        return "cannot be parsed";
-    if (p->problem_mark.index < text.n && text.p[p->problem_mark.index] == '\t')
-        return "a tab: lines are indented with blanks";
-    for (size_t i = 0; i < COUNT_OF(words); i++)
-        if (strcmp(p->problem, words[i].problem) == 0)
-            return words[i].plain;
-    return p->problem;
-}
-
-static err parse_failed(const yaml_parser_t *p, const char *file, str text, struct err_note *note)
-{
-    struct options_from from = { .file = file, .line = (unsigned)p->problem_mark.line + 1 };
-    return option_fail(from, STR_NONE, note, "not YAML: %s", plain_problem(p, text));
-}
-
-/* libyaml's time and memory grow with the depth of brackets, the first with its square. */
-static err check_depth(str text, const char *file, struct err_note *note)
-{
-    yaml_parser_t parser;
-    yaml_event_t event;
-    unsigned depth = 0;
-    bool over = false;
-    err why = ERR_OK;
-    INVARIANT(yaml_parser_initialize(&parser) == 1);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
-    while (!over && why == ERR_OK &&
-           yaml_parser_parse(&parser, &event) != 0) { /* the loader tells what is wrong */
-        bool begins =
-            event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
-        bool ends = event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
-        struct options_from from = { .file = file, .line = (unsigned)event.start_mark.line + 1 };
-        over = event.type == YAML_STREAM_END_EVENT;
-        yaml_event_delete(&event);
-        depth = begins ? depth + 1 : ends && depth > 0 ? depth - 1 : depth;
-        if (depth > YAML_DEPTH_MAX)
-            why = option_fail(from, STR_NONE, note, "nested deeper than %d", YAML_DEPTH_MAX);
-    }
-    yaml_parser_delete(&parser);
-    return why;
 }
 
 err options_yaml(struct options *o, str text, const char *file_name, struct err_note *note)
@@ -409,28 +325,13 @@ err options_yaml(struct options *o, str text, const char *file_name, struct err_
         err_note_set(note, "the configuration is too long");
         return ERR_LIMIT;
     }
-    err why = check_depth(text, file, note);
-    if (why != ERR_OK)
-        return why;
-    yaml_parser_t parser;
-    INVARIANT(yaml_parser_initialize(&parser) == 1);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
     yaml_document_t doc;
-    if (yaml_parser_load(&parser, &doc) == 0) {
-        why = parse_failed(&parser, file, text, note);
-    } else {
-        struct yaml_walk w = { .o = o, .doc = &doc, .file = file, .note = note };
-        why = take_document(&w);
-        yaml_document_delete(&doc);
-        if (why == ERR_OK && yaml_parser_load(&parser, &doc) == 0) {
-            why = parse_failed(&parser, file, text, note);
-        } else if (why == ERR_OK) {
-            if (yaml_document_get_root_node(&doc) != NULL)
-                why = option_fail((struct options_from){ .file = file }, STR_NONE, note,
-                                  "more than one document");
-            yaml_document_delete(&doc);
-        }
-    }
-    yaml_parser_delete(&parser);
+    struct err_note fault;
+    struct options_from from = { .file = file };
+    if (yaml_doc_read(text, &doc, &from.line, &fault) != ERR_OK)
+        return option_fail(from, STR_NONE, note, "%s", fault.text);
+    struct yaml_walk w = { .o = o, .doc = &doc, .file = file, .note = note };
+    err why = take_document(&w);
+    yaml_document_delete(&doc);
     return why;
 }

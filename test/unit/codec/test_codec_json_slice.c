@@ -202,6 +202,28 @@ static void items_come_in_order(void **state)
     }
 }
 
+static void pairs_come_in_order_with_names_as_they_are_written(void **state)
+{
+    (void)state;
+    str rest = STR("{ \"a\" : 1 , \"\\u0061\":{\"b\":[2]}, \"a\":\"}\" }"), name, value, decoded;
+    static const struct {
+        const char *name, *value;
+    } pairs[] = { { "\"a\"", "1" }, { "\"\\u0061\"", "{\"b\":[2]}" }, { "\"a\"", "\"}\"" } };
+    for (size_t i = 0; i < COUNT_OF(pairs); i++) {
+        assert_true(json_slice_pair(&rest, &name, &value));
+        assert_true(str_eq(name, str_of(pairs[i].name)));
+        assert_true(str_eq(value, str_of(pairs[i].value)));
+        assert_int_equal(json_slice_string(&memory, name, &decoded), ERR_OK);
+        assert_true(str_eq(decoded, STR("a")));
+    }
+    assert_false(json_slice_pair(&rest, &name, &value));
+    static const char *const none[] = { "{}", "{ }", "[]", "[\"a\",1]", "7", "\"x\"" };
+    for (size_t i = 0; i < COUNT_OF(none); i++) {
+        rest = str_of(none[i]);
+        assert_false(json_slice_pair(&rest, &name, &value));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +234,7 @@ int main(void)
         cmocka_unit_test(members_come_in_order_with_decoded_names),
         cmocka_unit_test(a_name_twice_and_too_many_are_refused),
         cmocka_unit_test(items_come_in_order),
+        cmocka_unit_test(pairs_come_in_order_with_names_as_they_are_written),
         cmocka_unit_test(strings_are_decoded),
         cmocka_unit_test(an_object_of_one_text_gives_it_and_all_else_nothing),
     };
