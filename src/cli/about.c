@@ -98,8 +98,8 @@ enum cli_exit verb_man(struct cli_call *call)
         help_man_overview(stdout);
         return CLI_OK;
     }
-    char *words[2];
-    char word[2][64];
+    char *words[CLI_VERB_WORDS_MAX];
+    char word[CLI_VERB_WORDS_MAX][64];
     for (unsigned i = 0; i < call->operands_count && i < COUNT_OF(word); i++) {
         if (!str_to_cstr(str_of(call->operands[i]), word[i], sizeof word[i]))
             word[i][0] = '\0';

@@ -82,9 +82,23 @@ static void move_word(char **argv, int from, int at)
     argv[at] = word;
 }
 
+/* Does a verb begin with these words? */
+static bool is_head(const struct cli_verb *verbs, char **argv, int count)
+{
+    for (const struct cli_verb *v = verbs; v->name != NULL; v++) {
+        str rest = str_of(v->name);
+        int at = 0;
+        while (at < count && rest.n > 0 && str_eq(str_split(&rest, ' '), str_of(argv[at])))
+            at++;
+        if (at == count)
+            return true;
+    }
+    return false;
+}
+
 int args_verb_first(const struct cli_verb *verbs, int argc, char **argv)
 {
-    int at = 0, words, n;
+    int at = 0, n;
     while (at < argc && (n = global_words(argc - at, argv + at)) > 0)
         at += n;
     if (at == argc)
@@ -92,12 +106,19 @@ int args_verb_first(const struct cli_verb *verbs, int argc, char **argv)
     int moved = at;
     move_word(argv, at, 0);
     at++;
-    while (at < argc && (n = global_words(argc - at, argv + at)) > 0)
-        at += n;
-    char *both[] = { argv[0], at < argc ? argv[at] : NULL };
-    if (both[1] != NULL && args_verb(verbs, 2, both, &words) != NULL && words == 2)
-        move_word(argv, at, 1);
-    return moved;
+    for (int words = 1;; words++, at++) {
+        while (at < argc && (n = global_words(argc - at, argv + at)) > 0)
+            at += n;
+        if (at == argc)
+            return moved;
+        move_word(argv, at, words);
+        if (!is_head(verbs, argv, words + 1)) {
+            char *word = argv[words];
+            memmove(argv + words, argv + words + 1, (size_t)(at - words) * sizeof *argv);
+            argv[at] = word;
+            return moved;
+        }
+    }
 }
 
 static const struct cli_option *find_option(const struct cli_verb *verb, str name, char letter)

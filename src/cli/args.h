@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 
 /* The verb that argv (behind the program's name) begins with: the longest name wins. *words gets 1
- * or 2. NULL: none. */
+ * to 3. NULL: none. */
 const struct cli_verb *args_verb(const struct cli_verb *verbs, int argc, char **argv, int *words);
 /* Moves options of cli_client_options from before the verb's words, and from between them, to
  * behind them: "--json queue --domain D ls" becomes "queue ls --json --domain D". Gives how many

@@ -1,7 +1,7 @@
 /* cli.h - the verbs of the one binary: one table of verbs and options, from which parsing, usage,
  * shell completion and man pages come.
  *
- * Model. A verb is a row of cli_verbs: a name of one or two words ("get", "import git"), its
+ * Model. A verb is a row of cli_verbs: a name of one to three words ("get", "import git"), its
  * options, how many operands it takes, and who runs it. Options are long (--name VALUE,
  * --name=VALUE), some have a letter (-o VALUE); "--" ends them. Verbs with .client take the options
  * of cli_client_options too, all take --help.
@@ -30,7 +30,7 @@ enum cli_exit {
     CLI_REFUSED = 6,
     CLI_EXITS
 };
-enum { CLI_OPERANDS_MAX = 64, CLI_GIVEN_MAX = 128 };
+enum { CLI_OPERANDS_MAX = 64, CLI_GIVEN_MAX = 128, CLI_VERB_WORDS_MAX = 3 };
 
 struct cli_option {
     const char *name;  /* "output", without dashes */

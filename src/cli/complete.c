@@ -1,6 +1,5 @@
-/* complete.c - shell completion out of the table of verbs: verbs, the second words of those that
- * have two, options, and the values of options where there are few. Behind help and man come
- * verbs. */
+/* complete.c - shell completion out of the table of verbs: verbs, word by word, options, and the
+ * values of options where there are few. Behind help and man come verbs. */
 #include "cli/help.h"
 
 #include "server/options.h"
@@ -84,22 +83,49 @@ static void option_word(FILE *to, const struct cli_option *o)
     fprintf(to, " --%s", o->name);
 }
 
-static bool first_word_seen(const struct cli_verb *until, str word)
+/* The word of a verb behind head, which ends with a blank or is empty; empty: it has none there. */
+static str word_behind(const struct cli_verb *v, str head)
+{
+    str rest = str_skip(str_of(v->name), head.n);
+    return str_starts(str_of(v->name), head) ? str_take(rest, str_find(rest, ' ')) : STR("");
+}
+
+static bool word_seen(const struct cli_verb *until, str head, str word)
 {
     for (const struct cli_verb *v = cli_verbs; v != until; v++)
-        if (str_eq(str_take(str_of(v->name), str_find(str_of(v->name), ' ')), word))
+        if (str_eq(word_behind(v, head), word))
             return true;
     return false;
 }
 
-static void first_words(FILE *to)
+/* All words behind head, each once. */
+static void words_behind(FILE *to, str head)
 {
     for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++) {
-        str word = str_take(str_of(v->name), str_find(str_of(v->name), ' '));
-        if (!first_word_seen(v, word))
+        str word = word_behind(v, head);
+        if (word.n > 0 && !word_seen(v, head, word))
             fprintf(to, " %.*s", STR_ARG(word));
     }
+}
+
+static void first_words(FILE *to)
+{
+    words_behind(to, STR(""));
     fputs(" help", to);
+}
+
+/* Calls each for every head that a verb of more words has, "change " and "change rules ", once. */
+static void each_head(FILE *to, const struct cli_verb *v, void (*each)(FILE *to, str head))
+{
+    str name = str_of(v->name);
+    for (size_t n = 1; n <= name.n; n++) {
+        str head = str_take(name, n);
+        bool seen = false;
+        for (const struct cli_verb *w = cli_verbs; w != v && !seen; w++)
+            seen = str_starts(str_of(w->name), head);
+        if (name.p[n - 1] == ' ' && !seen)
+            each(to, head);
+    }
 }
 
 /* The words typed so far, as a case pattern of bash and zsh, and what may follow them. */
@@ -113,24 +139,17 @@ static void case_verb(FILE *to, const struct cli_verb *v)
     fputs(" --help\" ;;\n", to);
 }
 
-static void second_words(FILE *to, const struct cli_verb *first, str word)
+static void case_head(FILE *to, str head)
 {
-    for (const struct cli_verb *w = first; w->name != NULL; w++)
-        if (str_starts(str_of(w->name), str_take(str_of(first->name), word.n + 1)))
-            fprintf(to, " %s", w->name + word.n + 1);
+    fprintf(to, "        \"%.*s\") words=\"", STR_ARG(head));
+    words_behind(to, head);
+    fputs("\" ;;\n", to);
 }
 
-static void case_second_words(FILE *to)
+static void case_heads(FILE *to)
 {
-    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++) {
-        str name = str_of(v->name);
-        str word = str_take(name, str_find(name, ' '));
-        if (word.n == name.n || first_word_seen(v, word))
-            continue;
-        fprintf(to, "        \"%.*s \") words=\"", STR_ARG(word));
-        second_words(to, v, word);
-        fputs("\" ;;\n", to);
-    }
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
+        each_head(to, v, case_head);
 }
 
 /* Was an option of this name in the table before, with a value or not? */
@@ -186,7 +205,7 @@ static void words_function(FILE *to)
           to);
     first_words(to);
     fputs("\" ;;\n", to);
-    case_second_words(to);
+    case_heads(to);
     for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
         case_verb(to, v);
     fputs("    esac\n"
@@ -293,26 +312,31 @@ static void fish_words(FILE *to, const char *before, unsigned count)
             before, count);
 }
 
+static void fish_head(FILE *to, str head)
+{
+    static const char *const before[] = { "", "help ", "man " };
+    unsigned count = 1;
+    for (size_t i = 0; i < head.n; i++)
+        count += head.p[i] == ' ';
+    for (unsigned i = 0; i < COUNT_OF(before); i++) {
+        char words[64];
+        (void)snprintf(words, sizeof words, "%s%.*s", before[i], (int)head.n - 1,
+                       head.p); /* verbs are short */
+        fish_words(to, words, i == 0 ? count : count + 1);
+        words_behind(to, head);
+        fputs("'\n", to);
+    }
+}
+
 static void fish_verb(FILE *to, const struct cli_verb *v)
 {
-    str name = str_of(v->name);
-    str word = str_take(name, str_find(name, ' '));
-    if (!first_word_seen(v, word)) {
+    str word = word_behind(v, STR(""));
+    if (!word_seen(v, STR(""), word)) {
         fprintf(to, "complete -c palimpsest -n __fish_use_subcommand -a %.*s -d ", STR_ARG(word));
         fish_text(to, v->summary);
         fputc('\n', to);
     }
-    if (word.n < name.n && !first_word_seen(v, word)) {
-        static const char *const before[] = { "", "help ", "man " };
-        for (unsigned i = 0; i < COUNT_OF(before); i++) {
-            char words[64];
-            (void)snprintf(words, sizeof words, "%s%.*s", before[i],
-                           STR_ARG(word)); /* verbs are short */
-            fish_words(to, words, i == 0 ? 2 : 3);
-            second_words(to, v, word);
-            fputs("'\n", to);
-        }
-    }
+    each_head(to, v, fish_head);
     if (choice_of(v).n > 0) {
         fish_words(to, v->name, 2);
         choice_words(to, v);

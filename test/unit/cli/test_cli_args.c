@@ -22,6 +22,7 @@ static const struct cli_verb verbs[] = {
     { .name = "import", .usage = "", .operands_max = 1 },
     { .name = "import git", .usage = "", .operands_max = 1 },
     { .name = "put", .usage = "A FILE", .operands_max = 2, .files_from = 2 },
+    { .name = "change rules check", .usage = "FILE", .operands_max = 1, .files_from = 1 },
     { .name = NULL },
 };
 
@@ -179,6 +180,11 @@ static void options_of_every_verb_move_behind_it(void **state)
     assert_first("--json get a", "get --json a");
     assert_first("--server s --domain=d get a --json", "get --server s --domain=d a --json");
     assert_first("--json import --domain d git", "import git --json --domain d");
+    assert_first("--json change rules check f", "change rules check --json f");
+    assert_first("change --json rules --domain d check f",
+                 "change rules check --json --domain d f");
+    assert_first("change --json rules", "change rules --json");
+    assert_first("change rules --json x check", "change rules --json x check");
     assert_first("import --json x", "import --json x");
     assert_first("import --json", "import --json");
     assert_first("--json", "--json");
