@@ -232,6 +232,12 @@ const struct cli_option fresh_redo_options[] = {
     OPTIONS_ADMIN,
     OPTIONS_END,
 };
+const struct cli_option change_test_options[] = {
+    { "domain", 0, "NAME", "Domain of an event that says none" },
+    OPTION_JSON,
+    OPTIONS_END,
+};
+
 const struct cli_option list_get_options[] = {
     { "param", 'p', "NAME=VALUE", "A parameter of the list; may be given again" },
     { "cached", 0, NULL, "Only what is there: nothing is made" },

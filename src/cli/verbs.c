@@ -2,6 +2,7 @@
 #include "cli/verbs.h"
 
 #include "cli/verb_options.h"
+#include "cli/verb_prose.h"
 
 #define PROSE_ESCAPES                                                                              \
     "In the item line end, tab and backslash are printed as \\n, \\t and \\\\, other control "     \
@@ -108,24 +109,7 @@ const struct cli_verb cli_verbs[] = {
     { .name = "import git",
       .usage = "[PATH]",
       .summary = "import the history of a repository's documents",
-      .prose = "Makes each commit that touches a text document in the repository at PATH (the "
-               "current one) a revision "
-               "of the page named like the document. The revision is the number of the commit, "
-               "oldest first; the time "
-               "of its render is the commit's; content html is Markdown rendered, or the text "
-               "escaped, and content "
-               "source the document as it is. Binary files, files over 2 MiB and names that are "
-               "not UTF-8 are left "
-               "out; a deletion stores nothing; a rename is a new page. Names that differ in "
-               "Unicode normalisation "
-               "alone are one title: of two in one commit the second is left out.\n\nAn import "
-               "goes on where "
-               "the last one to the same server ended. What is there already is not stored again. "
-               "A history that is "
-               "another before that (rewritten, or with a branch merged that began earlier) has "
-               "other numbers and is "
-               "sent anew beside what is there. Nothing that the repository's configuration names "
-               "is run.",
+      .prose = PROSE_IMPORT_GIT,
       .options = import_git_options,
       .files_from = 1,
       .operands_max = 1,
@@ -134,21 +118,7 @@ const struct cli_verb cli_verbs[] = {
     { .name = "import mediawiki-xml",
       .usage = "FILE|-",
       .summary = "import an export of MediaWiki",
-      .prose =
-          "Stores each revision in an export of MediaWiki (Special:Export, dumpBackup.php, "
-          "dumps.wikimedia.org) "
-          "under its own number, with its own time. FILE may be compressed: bzip2, xz, zstd, gzip. "
-          "Content source "
-          "is the wikitext, content html shows it escaped until somebody renders it. Revisions "
-          "without text, and "
-          "those with a wrong id, time or title, are left out and counted; the latter are named, "
-          "too.\n\n"
-          "An import that was interrupted goes on where it ended; from standard input only with "
-          "--state. Of a compressed file nothing is stored before its checksum has been compared, "
-          "except of parts "
-          "over 64 MiB unpacked, which are told when they turn out damaged, and gone through again "
-          "by the next "
-          "import. What is stored with other bytes than in FILE is told and stays.",
+      .prose = PROSE_IMPORT_XML,
       .options = import_options,
       .files_from = 1,
       .operands_min = 1,
@@ -495,6 +465,24 @@ const struct cli_verb cli_verbs[] = {
       .options = fresh_redo_options,
       .operands_max = 1,
       .run = verb_fresh_redo },
+    { .name = "change rules check",
+      .usage = "FILE|-",
+      .summary = "look for faults in rules",
+      .prose = PROSE_CHANGE_RULES_CHECK,
+      .options = json_options,
+      .files_from = 1,
+      .operands_min = 1,
+      .operands_max = 1,
+      .run = verb_change_rules_check },
+    { .name = "change test",
+      .usage = "FILE EVENT|-",
+      .summary = "say what rules would do with an event",
+      .prose = PROSE_CHANGE_TEST,
+      .options = change_test_options,
+      .files_from = 1,
+      .operands_min = 2,
+      .operands_max = 2,
+      .run = verb_change_test },
     { .name = "list get",
       .usage = "LIST DISPLAY [POSITION]",
       .summary = "print a list, or one position of it",
@@ -594,7 +582,7 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Prints the man page of the program or of a VERB, as man(1) reads it: palimpsest "
                "man get | man -l -.",
       .options = man_options,
-      .operands_max = 2,
+      .operands_max = CLI_VERB_WORDS_MAX,
       .run = verb_man },
     { .name = NULL },
 };

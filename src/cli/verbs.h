@@ -9,6 +9,8 @@
 #endif
 
 enum cli_exit verb_backup(struct cli_call *call);
+enum cli_exit verb_change_rules_check(struct cli_call *call);
+enum cli_exit verb_change_test(struct cli_call *call);
 enum cli_exit verb_check(struct cli_call *call);
 enum cli_exit verb_completion(struct cli_call *call);
 enum cli_exit verb_explain(struct cli_call *call);
