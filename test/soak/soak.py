@@ -417,6 +417,7 @@ class Consumer:
         if verb == 'complete' and got[0] == 200:
             with self.queue.lock:
                 self.queue.completed.update(dict.fromkeys(names, time.monotonic()))
+                self.queue.ended.update(names)          # another's complete may have been refused meanwhile
             self.world.count('items completed', len(names))
         elif got[0] == 200:
             self.world.count('items given back', len(names))
@@ -542,17 +543,17 @@ def work(world, worker):
 
 
 def drain(world, queues, consumers):
-    """Until nothing that was acknowledged is left, and no lease finds anything."""
-    until = time.monotonic() + DRAIN_TIMEOUT
-    for consumer in consumers:
-        consumer.draining = True
-    empty = 0
-    while time.monotonic() < until and empty < 4:
-        came = [consumer.step() for consumer in consumers]
-        left = sum(len(queue.left()) for queue in queues.values())
-        empty = 0 if any(came) or left else empty + 1
+    """Until nothing that was acknowledged is left, and no lease finds anything; one queue after the other, as a lease of an
+    empty one waits."""
     for name, queue in queues.items():
-        lost = sorted(item for item in queue.left())
+        until, empty = time.monotonic() + DRAIN_TIMEOUT, 0
+        own = [consumer for consumer in consumers if consumer.queue is queue]
+        for consumer in own:
+            consumer.draining = True
+        while time.monotonic() < until and empty < 4:
+            came = [consumer.step() for consumer in own]
+            empty = 0 if any(came) or queue.left() else empty + 1
+        lost = sorted(queue.left())
         if lost:
             world.wrong(f'queue of server {name}: {len(lost)} acknowledged items were never delivered or never ended, as {lost[:5]}')
         print(f'queue of server {name}: {len(queue.acknowledged)} items acknowledged, {len(queue.completed)} completes acknowledged, '
