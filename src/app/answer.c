@@ -120,7 +120,7 @@ bool answer_shared(const struct http_exchange *x)
     const struct http_route *route = http_route(x);
     str path = route == NULL ? http_target(x) : str_of(route->pattern);
     bool figures = route != NULL && str_eq(path, STR("/metrics")); /* hidden, it is any path */
-    if (str_starts(path, STR("/v1/")) || figures)
+    if (str_starts(path, STR("/v1/")) || str_starts(path, STR("/v2/")) || figures)
         return false;
     return !http_is_withheld(x) && (!value_path(path) || http_is_shared(x));
 }
@@ -141,6 +141,13 @@ void answer_send(struct http_exchange *x, const struct answer *w)
 {
     headers_send(x, w);
     http_answer(x, w->status, w->body);
+}
+
+void answer_send_pull(struct http_exchange *x, const struct answer *w, int64_t length,
+                      const struct http_stream *of, void *ctx)
+{
+    headers_send(x, w);
+    http_answer_pull(x, w->status, length, of, ctx);
 }
 
 static struct answer json_answer(struct http_exchange *x, int status, str body,
@@ -165,6 +172,5 @@ void answer_json_pull(struct http_exchange *x, int status, const char *cache_con
                       const struct http_stream *of, void *ctx)
 {
     const struct answer w = json_answer(x, status, STR_NONE, cache_control);
-    headers_send(x, &w);
-    http_answer_pull(x, status, -1, of, ctx);
+    answer_send_pull(x, &w, -1, of, ctx);
 }

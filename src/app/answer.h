@@ -40,6 +40,9 @@ void answer_add_security_and(struct answer *w, struct arena *a, str content_type
 bool answer_shared(const struct http_exchange *x);
 /* Sends it; adds x-request-id, leaves CORS out where it is not shared. */
 void answer_send(struct http_exchange *x, const struct answer *w);
+/* The same in pieces (http/stream.h): w's body is not sent. length: -1: it is not known. */
+void answer_send_pull(struct http_exchange *x, const struct answer *w, int64_t length,
+                      const struct http_stream *of, void *ctx);
 
 /* Answers with JSON, cache-control (NULL: the default, private), and the security fields. body as
  * http_answer. */

@@ -20,14 +20,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct http_route *const app_tables[APP_TABLES_MAX] = {
-    app_page_routes,   app_entry_routes,     app_hop_routes,
-    app_table_routes,  app_value_routes,     app_list_routes,
-    app_flight_routes, app_slow_routes,      app_fresh_routes,
-    app_stash_routes,  app_admin_routes,     app_key_routes,
-    app_queue_routes,  app_authority_routes, app_event_routes,
-    app_purge_routes,  app_hook_routes,      NULL
-};
+const struct http_route *const app_tables[APP_TABLES_MAX] = { app_page_routes,
+                                                              app_entry_routes,
+                                                              app_hop_routes,
+                                                              app_table_routes,
+                                                              app_value_routes,
+                                                              app_list_routes,
+                                                              app_flight_routes,
+                                                              app_slow_routes,
+                                                              app_fresh_routes,
+                                                              app_stash_routes,
+                                                              app_admin_routes,
+                                                              app_key_routes,
+                                                              app_queue_routes,
+                                                              app_authority_routes,
+                                                              app_event_routes,
+                                                              app_stream_routes,
+                                                              app_purge_routes,
+                                                              app_hook_routes,
+                                                              NULL };
 
 /* Of what is answered before routing. */
 static const char hot_label[] = "page.hot";
@@ -109,13 +120,13 @@ void app_options(struct http_exchange *x, void *app)
 }
 
 /* Querator's language is spoken under /v1/, but for the operator's own routes, those between
- * servers, events and the hooks; and a PURGE names paths of a wiki. */
+ * servers, events, their stream and the hooks; and a PURGE names paths of a wiki. */
 static bool is_queue(const struct http_exchange *x)
 {
     static const char *const others[] = { "/v1/admin.", "/v1/servers.", "/v1/test." };
     str path = http_target(x);
     bool queue = http_method(x) != HTTP_PURGE && str_starts(path, STR("/v1/")) &&
-                 !str_eq(path, STR("/v1/events"));
+                 !str_eq(path, STR("/v1/events")) && !str_eq(path, STR("/v1/stream"));
     for (size_t i = 0; i < COUNT_OF(others); i++)
         queue = queue && !str_starts(path, str_of(others[i]));
     return queue;
@@ -208,6 +219,12 @@ bool app_may(struct http_exchange *x, const char *permission, str space, const s
     else if (why != ERR_OK)
         app_fail(x, why, NULL);
     return why == ERR_OK;
+}
+
+bool app_has(struct http_exchange *x, const char *permission, str space, const struct app *a)
+{
+    enum auth_reason reason;
+    return auth_check(a->auth, bearer_of(x), permission, space, &reason) == ERR_OK;
 }
 
 bool app_authorize(struct http_exchange *x, const char *permission, void *app)

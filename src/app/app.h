@@ -21,6 +21,7 @@ struct frame_pool;
 struct pace;      /* http/pace.h: requests with stash=true by client */
 struct auth;      /* auth/auth.h */
 struct event_log; /* event/log.h */
+struct streams;   /* change/streams.h */
 struct lists;     /* list/list.h */
 struct http_client;
 struct origin_metrics;
@@ -35,6 +36,7 @@ struct app {
     struct page_service page;    /* its changes, quota and shapes are set by app_start */
     struct engine *engine;
     struct event_log *events;
+    struct streams *streams; /* change/streams.h */
     struct table_store *tables;
     struct value_service values; /* buckets in the order of config's values */
     struct queues *queues;
@@ -96,18 +98,21 @@ extern const struct http_route app_fresh_routes[];  /* fresh.c: how fresh what i
 extern const struct http_route app_authority_routes[];
 /* queue.c: queues, Querator's API and ours; /health */
 extern const struct http_route app_queue_routes[];
-extern const struct http_route app_event_routes[]; /* events.c: what wikis tell of changes */
-extern const struct http_route app_purge_routes[]; /* purge.c: the same, as caches are told */
-extern const struct http_route app_hook_routes[];  /* hooks.c: test.clock; only with --test-hooks */
+extern const struct http_route app_event_routes[];  /* events.c: what wikis tell of changes */
+extern const struct http_route app_stream_routes[]; /* stream.c: events as they happen */
+extern const struct http_route app_purge_routes[];  /* purge.c: the same, as caches are told */
+extern const struct http_route app_hook_routes[]; /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, app_hook_routes last, ended by NULL: the one list of routes. */
-enum { APP_TABLES_MAX = 18 };
+enum { APP_TABLES_MAX = 19 };
 extern const struct http_route *const app_tables[APP_TABLES_MAX];
 
 /* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or
  * 403. For routes whose permission is NULL because the namespace stands in the body; that the key
  *      is good was asked before. */
 bool app_may(struct http_exchange *x, const char *permission, str space, const struct app *app);
+/* The same, and nothing is answered: its sender may do without. */
+bool app_has(struct http_exchange *x, const char *permission, str space, const struct app *app);
 
 /* What http_hooks wants; app is a struct app. */
 bool app_early(struct http_exchange *x, void *app);

@@ -161,6 +161,7 @@ struct config {
     unsigned proxies_count;
     struct config_queue queue;
     struct config_change change;
+    unsigned stream_clients; /* of streams of events, at once */
     size_t page_body_bytes_max;
     size_t page_transform_bytes_max; /* of the bodies of all transforms under way */
     size_t hot_bytes;                /* of ready answers */

@@ -1,5 +1,6 @@
 #include "app/counters.h"
 
+#include "app/change/streams.h"
 #include "engine/store.h"
 #include "event/log.h"
 #include "flight/flight.h"
@@ -31,6 +32,7 @@ struct figures {
     struct look_figures looks;
     struct trust_figures trust;
     struct event_figures events;
+    struct streams_figures streams;
     uint64_t open_requests, cut, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
@@ -96,6 +98,9 @@ static const struct figure {
     FIGURE(METRIC_LOOP_STALLS, loop_stalls),
     FIGURE(METRIC_TRUST_CELLS, trust.cells),
     FIGURE(METRIC_TRUST_DOUBTS, trust.doubts),
+    FIGURE(METRIC_STREAM_CLIENTS, streams.clients),
+    FIGURE(METRIC_STREAM_REFUSED, streams.refused),
+    FIGURE(METRIC_STREAM_GAPS, streams.gaps),
     FIGURE(METRIC_EVENT_LOG_TAKEN, events.taken),
     FIGURE(METRIC_EVENT_LOG_EVENTS, events.count),
     FIGURE(METRIC_EVENT_LOG_BYTES, events.bytes),
@@ -228,6 +233,7 @@ static void figures_get(const struct app *app, struct figures *now)
         limiter_figures_get(http_client_limiter(app->client), LIMITER_ALL, NULL, &now->calls);
     if (app->page.trust != NULL)
         page_trust_figures(app->page.trust, &now->trust);
+    streams_figures_get(app->streams, &now->streams);
     if (event_log_figures(app->events, &now->events) != ERR_OK)
         now->events = (struct event_figures){ 0 }; /* palimpsest check says what is damaged */
     now->open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);

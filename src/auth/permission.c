@@ -57,6 +57,8 @@ static const struct {
     { "admin.backup", ADMIN },
     { "table.purge", PURGE | ADMIN },
     { "change.write", WRITE | ADMIN },
+    { "change.read", READ | WRITE | ADMIN },
+    { "change.private", ADMIN },
 };
 enum { OF_QUEUES = 29 };
 _Static_assert(COUNT_OF(permissions) <= AUTH_PERMISSIONS_MAX, "one bit each");

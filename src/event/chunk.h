@@ -19,9 +19,10 @@ struct event_frame {
 struct event_chunk {
     atomic_uint refs;
     uint64_t after, last; /* all events behind after, up to last, were looked at */
-    bool missed;          /* events behind after were removed before they were read */
-    bool more;            /* there is more behind last */
-    uint64_t spoilt;      /* events in it that could not be read */
+    uint64_t missed; /* events behind after, up to this one, were removed before they were read;
+                        0: none were */
+    bool more;       /* there is more behind last */
+    uint64_t spoilt; /* events in it that could not be read */
     unsigned count, size;
     struct event_frame *frames;
     struct buf text, names;

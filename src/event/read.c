@@ -99,15 +99,14 @@ err event_log_read(struct event_log *l, struct event_read *read)
     MAGIC_CHECK(l, EVENT_LOG_MAGIC);
     struct reading r = { .log = l, .read = read };
     struct event_head head;
-    read->more = read->missed = false;
-    read->spoilt = 0;
+    read->more = false;
+    read->missed = read->spoilt = 0;
     buf_init(&r.text, EVENT_BYTES_MAX);
     struct engine_view *v = engine_view_begin(l->engine);
     err why = event_head_get(v, &head);
     if (why == ERR_OK) {
-        read->missed = read->after < head.culled;
-        if (read->missed)
-            read->after = head.culled;
+        if (read->after < head.culled)
+            read->after = read->missed = head.culled;
         struct engine_cursor *c = event_rows_open(v, read->after);
         why = reading_rows(&r, c);
         engine_cursor_close(&c);

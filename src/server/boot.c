@@ -2,6 +2,7 @@
  * upkeep, listeners. The store is open before anything listens. */
 #include "server/boot.h"
 
+#include "app/change/streams.h"
 #include "auth/auth.h"
 #include "base/disk.h"
 #include "bucket/pages.h"
@@ -343,12 +344,17 @@ static void open_budget(struct server *s)
     s->app.budget = &s->budget;
 }
 
-static void open_app(struct server *s)
+static err open_app(struct server *s, enum server_exit *status, struct err_note *note)
 {
     open_values(s);
     s->app.upkeep_all = run_upkeep;
     app_start(&s->app);
     s->upkeep = upkeep_new(&s->app);
+    err why = streams_new(&s->app, &s->app.streams);
+    if (why != ERR_OK)
+        err_note_set(note, "the event log cannot be read: %s", err_name(why));
+    *status = server_exit_of(why);
+    return why;
 }
 
 err server_boot(struct server *s, const struct config *config, enum server_exit *status,
@@ -371,10 +377,10 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
         why = open_auth(s, status, note);
     if (why == ERR_OK)
         why = open_origins(s, status, note);
-    if (why == ERR_OK) {
-        open_app(s);
+    if (why == ERR_OK)
+        why = open_app(s, status, note);
+    if (why == ERR_OK)
         why = server_open_queues(s, status, note);
-    }
     if (why == ERR_OK)
         why = open_http(s, status, note);
     disk_note_full(note, why, config->data_dir);
@@ -398,9 +404,13 @@ void server_unboot(struct server *s)
     upkeep_free(&s->upkeep);
     server_close_queues(s);
     bool started = s->app.loop != NULL;
+    if (s->app.events != NULL)
+        event_log_hush(s->app.events);
     if (started) {
+        streams_stop(s->app.streams);
         origins_close(&s->app, s->domains);
         loop_free(&s->app.loop);
+        streams_free(&s->app.streams);
     }
     engine_close(
         &s->app.engine); /* finishes what other servers told us to do, which uses all below */

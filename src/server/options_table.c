@@ -256,6 +256,8 @@ const struct option option_rows[] = {
       .prose = "Events of the store that are kept, too: palimpsest.render, palimpsest.gone, or "
                "palimpsest.* for all; none: no puts become events",
       AT(change.streams_text) },
+    { "stream.clients", NULL, OPTION_COUNT, 0, 65536, .initial = "256",
+      .prose = "Clients that follow streams of events at once", AT(stream_clients) },
     { "change.retention", NULL, OPTION_NS, MINUTE, NEVER, .initial = "7d",
       .prose = "How long events are kept", AT(change.retention_ns), .reload = OPTION_ON_RELOAD },
     { "change.bytes_max", NULL, OPTION_SIZE, MI, TI, .initial = "1G",

@@ -483,7 +483,7 @@ def nobody_gives_what_he_has_not(binary):
 
 
 CONTENT = ['page.read', 'page.write', 'page.purge', 'table.read', 'table.write', 'table.purge', 'admin.read', 'admin.write',
-           'admin.check', 'admin.backup', 'change.write']
+           'admin.check', 'admin.backup', 'change.write', 'change.read', 'change.private']
 DENIED = 'access denied; who has not ...'
 
 

@@ -109,9 +109,11 @@ static const struct openapi_words rows[] = {
       "200 The content|304 The client has it|410 It is gone" },
     { "change.events", "Say what happened to pages of a wiki: one event, or an array of them",
       "hasty",
-      "202 Taken; the pages are looked at|207 Some are invalid: invalid|400 None is valid, or "
-      "there "
-      "is none|413 More than 10 MiB, or too many" },
+      "201 On disk; the pages are looked at|202 The same, with hasty|207 Some are invalid, or not "
+      "stored|400 None is valid, or there is none|413 More than 10 MiB, or too many|500 None is "
+      "stored" },
+    { "change.stream", "Follow events as they happen: server-sent events", "stream domain since",
+      "200 Events, until the client leaves|503 Too many follow" },
     { "test.clock", "Move the clock of stored time", NULL, "200 Its instant" },
     { "test.pause", "Park the requests of a queue", NULL, "200 Done" },
 };

@@ -1,0 +1,340 @@
+/* streams.c - the clients of the streams together: waking them, reading for those that are behind,
+ * ending.
+ *
+ * Threads. news comes on the pool and has the loop wake all. Clients pull on their workers. What is
+ * read for one client alone is read on the pool. lock guards the list and what a client shares with
+ * the pool; it is held while clients are woken, so that none is over meanwhile (http/stream.h).
+ * Invariants: 1. a client is freed by the last of its stream and its reading. 2. after stop nothing
+ * is woken and no timer runs. */
+#include "app/change/streams_impl.h"
+
+#include "event/position.h"
+#include "http/filter.h"
+#include "http/stream.h"
+#include "loop/loop.h"
+#include "page/page.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define STREAMS_MAGIC 0x57e4a3e5u
+
+struct streams {
+    uint32_t magic;
+    struct app *app;
+    struct event_tail *tail;
+    pthread_mutex_t lock;
+    struct list clients; /* under lock, as the two below */
+    unsigned count;
+    bool stopped;
+    atomic_bool posted; /* the loop is told of news */
+    uint64_t refused, gaps;
+    /* the loop's */
+    struct loop_timer *pace, *beat;
+    bool pacing;
+    mono woken_at;
+};
+
+static struct stream_client *client_of(struct list *node)
+{
+    return CONTAINER_OF(node, struct stream_client, node);
+}
+
+/* ---- frames ---- */
+
+/* A line that JSON breaks is broken here, too: clients put lines together again. */
+static void put_data(struct buf *out, str bytes)
+{
+    size_t from = 0;
+    for (size_t i = 0; i <= bytes.n; i++) {
+        bool end = i == bytes.n;
+        if (!end && bytes.p[i] != '\n' && bytes.p[i] != '\r')
+            continue;
+        buf_put(out, STR("data: "));
+        buf_put(out, (str){ .p = bytes.p + from, .n = i - from });
+        buf_put_c(out, '\n');
+        from = i + 1;
+    }
+}
+
+static void put_frame(const struct streams *s, struct buf *out, const struct event_seen *e,
+                      str bytes)
+{
+    const struct event_position p = { .log = event_log_id(s->app->events),
+                                      .seq = e->seq,
+                                      .at_ms = e->at.ns / NS_PER_MS };
+    char id[EVENT_POSITION_BYTES];
+    buf_put(out, STR("id: "));
+    buf_put(out, (str){ .p = id, .n = event_position_print(&p, id) });
+    buf_put(out, STR("\nevent: message\n"));
+    put_data(out, bytes);
+    buf_put_c(out, '\n');
+}
+
+static void streams_frame(void *ctx, struct buf *out, const struct event_seen *e, str bytes)
+{
+    put_frame(ctx, out, e, bytes);
+}
+
+static bool name_fits(str wanted, str stream)
+{
+    if (str_ends(wanted, STR("*")))
+        return str_starts(stream, str_take(wanted, wanted.n - 1));
+    return str_eq(wanted, stream);
+}
+
+/* Events of jobs hold what users typed; those of private wikis are for those who may read them. */
+static bool is_private(const struct app *app, str stream, str domain)
+{
+    const struct page_domain *d = domain.n == 0 ? NULL : page_domain_find(&app->page, domain);
+    return str_starts(stream, STR("mediawiki.job.")) || (d != NULL && d->is_private);
+}
+
+bool stream_wants(const struct stream_client *c, str stream, str domain)
+{
+    bool named = c->names_count == 0;
+    for (unsigned i = 0; i < c->names_count && !named; i++)
+        named = name_fits(c->names[i], stream);
+    if (!named || (c->domain.n > 0 && !str_eq(c->domain, domain)))
+        return false;
+    if (!http_filter_domain(c->filter, domain))
+        return false;
+    return c->may_private || !is_private(c->streams->app, stream, domain);
+}
+
+/* ---- waking ---- */
+
+static void wake_all(struct streams *s)
+{
+    s->woken_at = clock_mono(s->app->clock);
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    for (struct list *n = s->clients.next; n != &s->clients; n = n->next)
+        http_wake(client_of(n)->x);
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+static void pace_fired(void *ctx)
+{
+    struct streams *s = ctx;
+    s->pacing = false;
+    wake_all(s);
+}
+
+/* Loop. At once after a rest, else when the pace allows. */
+static void news_posted(void *ctx)
+{
+    struct streams *s = ctx;
+    atomic_store(&s->posted, false);
+    if (s->pacing || s->pace == NULL)
+        return;
+    int64_t since_ms = (clock_mono(s->app->clock).ns - s->woken_at.ns) / NS_PER_MS;
+    if (since_ms >= STREAMS_PACE_MS) {
+        wake_all(s);
+        return;
+    }
+    s->pacing = true;
+    loop_timer_start(s->pace, STREAMS_PACE_MS - since_ms, 0);
+}
+
+/* Pool. */
+static void streams_news(void *ctx)
+{
+    struct streams *s = ctx;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    bool wanted = s->count > 0 && !s->stopped;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    if (wanted && !atomic_exchange(&s->posted, true))
+        loop_post(s->app->loop, news_posted, s);
+}
+
+static void beat_fired(void *ctx)
+{
+    struct streams *s = ctx;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    for (struct list *n = s->clients.next; n != &s->clients; n = n->next) {
+        struct stream_client *c = client_of(n);
+        if (!atomic_exchange(&c->silent, true))
+            continue;
+        atomic_store(&c->beat, true);
+        http_wake(c->x);
+    }
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+/* ---- their making and their end ---- */
+
+err streams_new(struct app *app, struct streams **out)
+{
+    struct streams *s = calloc(1, sizeof *s);
+    INVARIANT(s != NULL);
+    *s = (struct streams){ .magic = STREAMS_MAGIC, .app = app };
+    list_init(&s->clients);
+    INVARIANT(pthread_mutex_init(&s->lock, NULL) == 0);
+    const struct event_tail_opts opts = { .log = app->events,
+                                          .pool = loop_pool(app->loop),
+                                          .bytes_max = STREAMS_TAIL_BYTES,
+                                          .choice = { .frame = streams_frame, .ctx = s },
+                                          .news = streams_news,
+                                          .ctx = s };
+    err why = event_tail_new(&opts, &s->tail);
+    if (why == ERR_OK) {
+        s->pace = loop_timer_new(app->loop, pace_fired, s);
+        s->beat = loop_timer_new(app->loop, beat_fired, s);
+        loop_timer_start(s->beat, STREAMS_BEAT_MS, STREAMS_BEAT_MS);
+    } else {
+        streams_free(&s);
+    }
+    *out = s;
+    return why;
+}
+
+void streams_stop(struct streams *s)
+{
+    if (s == NULL)
+        return;
+    MAGIC_CHECK(s, STREAMS_MAGIC);
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    s->stopped = true;
+    INVARIANT(s->count == 0);
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    loop_timer_free(&s->pace);
+    loop_timer_free(&s->beat);
+}
+
+void streams_free(struct streams **sp)
+{
+    struct streams *s = *sp;
+    if (s == NULL)
+        return;
+    MAGIC_CHECK(s, STREAMS_MAGIC);
+    event_tail_free(&s->tail);
+    INVARIANT(pthread_mutex_destroy(&s->lock) == 0);
+    s->magic = 0;
+    free(s);
+    *sp = NULL;
+}
+
+void streams_figures_get(struct streams *s, struct streams_figures *out)
+{
+    struct event_tail_figures tail;
+    event_tail_figures(s->tail, &tail);
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    *out = (struct streams_figures){
+        .clients = s->count, .refused = s->refused, .gaps = s->gaps, .kept_bytes = tail.bytes
+    };
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+/* ---- one client ---- */
+
+bool streams_join(struct stream_client *c)
+{
+    struct streams *s = c->streams;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    bool room = s->count < s->app->config->stream_clients;
+    if (room) {
+        list_append(&s->clients, &c->node);
+        s->count++;
+    } else {
+        s->refused++;
+    }
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    return room;
+}
+
+static void client_free(struct stream_client *c)
+{
+    event_chunk_unref(&c->chunk);
+    event_chunk_unref(&c->read);
+    free(c);
+}
+
+void streams_leave(struct stream_client *c)
+{
+    struct streams *s = c->streams;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    list_remove(&c->node);
+    s->count--;
+    c->over = true;
+    bool reading = c->reading;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    if (!reading)
+        client_free(c);
+}
+
+static bool reading_wants(void *ctx, str stream, str domain)
+{
+    return stream_wants(ctx, stream, domain);
+}
+
+static void reading_frame(void *ctx, struct buf *out, const struct event_seen *e, str bytes)
+{
+    put_frame(((const struct stream_client *)ctx)->streams, out, e, bytes);
+}
+
+/* Pool. */
+static void reading_run(struct task *t)
+{
+    struct stream_client *c = CONTAINER_OF(t, struct stream_client, task);
+    struct streams *s = c->streams;
+    struct event_chunk *chunk = NULL;
+    const struct event_choice choice = { .wants = reading_wants, .frame = reading_frame, .ctx = c };
+    err why = event_chunk_read(s->app->events, c->read_after, &choice, &chunk);
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    c->reading = false;
+    c->read = chunk;
+    c->failed = why != ERR_OK;
+    bool over = c->over;
+    if (!over)
+        http_wake(c->x);
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    if (over)
+        client_free(c);
+}
+
+void streams_read_for(struct stream_client *c)
+{
+    struct streams *s = c->streams;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    bool begins = !c->reading;
+    c->reading = true;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    if (!begins)
+        return;
+    c->read_after = c->after;
+    c->task = (struct task){ .run = reading_run };
+    home_post(loop_pool(s->app->loop), &c->task);
+}
+
+struct event_chunk *streams_take_read(struct stream_client *c, bool *failed)
+{
+    struct streams *s = c->streams;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    struct event_chunk *chunk = c->read;
+    c->read = NULL;
+    *failed = c->failed;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    return chunk;
+}
+
+enum event_tail_has streams_find(struct stream_client *c, struct event_chunk **out)
+{
+    return event_tail_find(c->streams->tail, c->after, out);
+}
+
+uint64_t streams_last(struct streams *s)
+{
+    return event_tail_last(s->tail);
+}
+
+uint64_t streams_log_id(const struct streams *s)
+{
+    return event_log_id(s->app->events);
+}
+
+void streams_count_gap(struct streams *s)
+{
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    s->gaps++;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+}

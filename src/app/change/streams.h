@@ -1,0 +1,32 @@
+/* streams.h - events as they happen, to clients that stay connected (server-sent events). The part
+ * that is no handler: what all of them share, their clock, and their end.
+ *
+ * Model. The newest events are kept formatted, in memory (event/tail.h). Whenever there are new
+ * ones all clients are woken, at most once in STREAMS_PACE_MS: each sends what it wants of them by
+ * itself, as fast as its peer takes it. Whoever hears nothing for STREAMS_BEAT_MS is sent a
+ * comment, so that a connection that is dead is found. Private to this folder, but for its making.
+ */
+#ifndef APP_CHANGE_STREAMS_H
+#define APP_CHANGE_STREAMS_H
+
+#include "app/app.h"
+
+enum {
+    STREAMS_PACE_MS = 10,
+    STREAMS_BEAT_MS = 15000,
+    STREAMS_TAIL_BYTES = 8 << 20, /* of formatted events that are kept for all of them */
+};
+
+struct streams_figures {
+    uint64_t clients, refused, gaps, kept_bytes;
+};
+
+/* The log is open, nothing is appended yet, the loop does not run. ERR_IO, ERR_CORRUPT. */
+MUST_CHECK err streams_new(struct app *app, struct streams **out);
+/* No more timers. The HTTP server has ended, the loop has not. */
+void streams_stop(struct streams *s);
+/* The loop has ended, the log is hushed. */
+void streams_free(struct streams **sp);
+void streams_figures_get(struct streams *s, struct streams_figures *out);
+
+#endif

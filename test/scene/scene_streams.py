@@ -1,0 +1,298 @@
+"""Goal: what is told to POST /v1/events, and what becomes of renders, arrives at every client of a stream, in order, once,
+for as long as the client reads; and a client that comes back misses nothing, or is told what it missed.
+Method: the real binary, clients that parse server-sent events from the wire, kill -9, limits, a moved clock."""
+import http.client
+import json
+import os
+import random
+import subprocess
+import tempfile
+import threading
+import time
+
+from change_help import figure
+from harness import REQUEST_TIMEOUT, Server, check, eq, main, memory_of, scene, wait_until
+from page_help import path
+
+EVENTS = '/v1/events'
+SEED = int(os.environ.get('SEED', str(random.randrange(2**32))))
+KILLS = int(os.environ.get('STREAM_KILLS', '5'))
+
+
+def event(stream, number, domain='localhost', **more):
+    return {'meta': {'stream': stream, 'domain': domain, 'id': f'{stream}-{number}'}, 'n': number, **more}
+
+
+def tell(server, *events):
+    eq(server.json('POST', EVENTS, body=list(events)).status, 201)
+
+
+class Client:
+    """One connection that follows a stream; each next() is one event: its id, its name, its data."""
+
+    def __init__(self, server, target='/v1/stream', last=None, headers=None, timeout=REQUEST_TIMEOUT, begins=True):
+        self.connection = http.client.HTTPConnection(server.host, server.port, timeout=timeout)
+        self.connection.request('GET', target, headers={**({'Last-Event-ID': last} if last else {}), **(headers or {})})
+        self.answer = self.connection.getresponse()
+        if begins:
+            eq(self.answer.status, 200, self.answer.headers)
+            eq(self.answer.readline(), b': ok\n')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.connection.close()
+
+    def next(self):
+        """None: the server ended the stream."""
+        fields, data = {}, []
+        while True:
+            line = self.answer.readline()
+            if not line:
+                return None
+            line = line.rstrip(b'\n').decode()
+            if not line and (fields or data):
+                return fields.get('id'), fields.get('event'), json.loads('\n'.join(data))
+            name, colon, value = line.partition(': ')
+            if name == 'data':
+                data.append(value)
+            elif name and colon:
+                fields[name] = value
+
+    def take(self, count):
+        return [self.next() for _ in range(count)]
+
+
+def numbers(events):
+    return [data['n'] for _, _, data in events]
+
+
+@scene
+def events_arrive_in_order_and_a_client_goes_on_where_it_was(binary):
+    with Server(binary) as server, Client(server) as client:
+        eq(client.answer.headers['Content-Type'], 'text/event-stream; charset=utf-8')
+        eq(client.answer.headers['Cache-Control'], 'no-store')
+        eq(client.answer.headers['Access-Control-Allow-Origin'], None)
+        tell(server, *(event('a', n) for n in range(5)))
+        for n in range(5, 10):
+            tell(server, event('b', n))
+        got = client.take(10)
+        eq(numbers(got), list(range(10)))
+        eq([data for _, _, data in got][:2], [event('a', 0), event('a', 1)])
+        eq({name for _, name, _ in got}, {'message'})
+        eq(len({one for one, _, _ in got}), 10)
+        for last in (0, 3, 8):
+            with Client(server, last=got[last][0]) as again:
+                eq(again.take(9 - last), got[last + 1:])
+        tell(server, event('a', 10))
+        eq(numbers(client.take(1)), [10])
+
+
+@scene
+def a_client_chooses_streams_and_a_domain(binary):
+    with Server(binary, '--set', 'domains=localhost,other.test') as server:
+        clients = [Client(server, target) for target in (
+            '/v1/stream?stream=wiki.edit', '/v1/stream?stream=wiki.*,x', '/v2/stream/wiki.move,x', '/v1/stream?domain=other.test',
+            '/v1/stream?domain=nobody.test&stream=wiki.edit', '/v1/stream')]
+        tell(server, event('wiki.edit', 0), event('wiki.move', 1), event('x', 2), event('xx', 3), event('wiki.edit', 4, 'other.test'),
+             event('wiki.edit', 5, 'nobody.test'), event('end', 6), *(event(name, 7, 'other.test') for name in ('wiki.move',)))
+        for client, wanted in zip(clients, ([0, 4, 5], [0, 1, 2, 4, 5, 7], [1, 2, 7], [4, 7], [5], list(range(8)))):
+            eq(numbers(client.take(len(wanted))), wanted)
+            client.connection.close()
+        for target in ('/v1/stream?stream=a,,b', '/v1/stream?stream=' + ','.join('abcdefghijklmnopqrstuvwxyzABCDEFG'),
+                       '/v1/stream?stream=' + 'x' * 256, '/v1/stream?domain=' + 'x' * 256, '/v1/stream?since=yesterday'):
+            eq(server.json('GET', target).status, 400, target)
+        eq(server.request('GET', '/v1/stream', {'Last-Event-ID': '[{"topic":"x","offset":1}]'}).status, 400)
+        head = server.request('HEAD', '/v1/stream')
+        eq((head.status, head.body), (200, b''))
+        eq(server.request('GET', '/v2/stream/').status, 404)
+
+
+@scene
+def a_text_is_given_as_it_came(binary):
+    with Server(binary) as server, Client(server) as client:
+        texts = ('{"meta":{"stream":"a"},\n "n" : 1.50,\r\n\t"\u00e9":"\\u00e9\\n", "z":[]}',
+                 json.dumps({'meta': {'stream': 'a'}, 'n': 'x' * 300000}), '{"meta":{"stream":"a"},"n":"data: x\\n\\nid: 7"}')
+        for text in texts:
+            eq(server.request('POST', EVENTS, {'Content-Type': 'application/json'}, text.encode()).status, 201)
+            eq(client.next()[2], json.loads(text))
+
+
+@scene
+def renders_are_told_as_they_come_and_go(binary):
+    options = ('--set', 'change.streams=palimpsest.*', '--set', 'page.grace_ttl=10s')
+    with Server(binary, *options, test_hooks=True) as server, Client(server, '/v1/stream?stream=palimpsest.*') as client:
+        made = [server.json('PUT', path('html', 'A_b', rev), body=b'x').body for rev in (1, 2)]
+        for rev, (_, _, told) in enumerate(client.take(2), 1):
+            eq((told['meta']['stream'], told['meta']['domain'], told['bucket']), ('palimpsest.render', 'localhost', 'page'))
+            eq((told['page_title'], told['rev_id'], told['tid']), ('A_b', rev, made[rev - 1]['tid']))
+        server.clock(advance='11s')
+        told = client.next()[2]
+        eq((told['meta']['stream'], told['rev_id'], told['kind']), ('palimpsest.gone', 1, 'culled'))
+        eq(server.request('DELETE', path('all', 'A_b')).status, 204)
+        told = client.next()[2]
+        eq((told['rev_id'], told['kind']), (2, 'purged'))
+
+
+@scene
+def an_instant_or_a_position_of_another_server_is_where_to_begin(binary):
+    with Server(binary, test_hooks=True) as server:
+        tell(server, event('a', 0))
+        server.clock(advance='1h')
+        tell(server, event('a', 1))
+        now = server.clock(advance='30s')
+        tell(server, event('a', 2))
+        for target, first in (('/v1/stream?since=2020-01-01T00:00:00Z', 0), (f'/v1/stream?since={now}', 2),
+                              ('/v1/stream?since=0', 0)):
+            with Client(server, target) as client:
+                eq(numbers(client.take(1)), [first], target)
+        with Client(server, '/v1/stream?since=0') as client:
+            position = client.take(3)[2][0]
+        with Server(binary) as other:      # it takes the event's instant, less a minute, for its own
+            tell(other, event('b', 7))
+            log, seq, instant = position.split('-')
+            with Client(other, last=position) as client, Client(other, last=f'{log}-{seq}-{int(instant) - 7200000}') as early:
+                tell(other, event('b', 8))
+                eq(numbers(early.take(2)), [7, 8])
+                eq(numbers(client.take(1)), [8])       # its clock is not there yet
+
+
+@scene
+def what_was_removed_is_told_as_a_gap(binary):
+    with Server(binary, '--set', 'change.retention=1h', test_hooks=True) as server:
+        tell(server, *(event('a', n) for n in range(3)))
+        with Client(server, '/v1/stream?since=0') as client:
+            first = client.take(1)[0][0]
+        server.clock(advance='40m')
+        tell(server, event('a', 3))
+        server.clock(advance='40m')
+        wait_until(lambda: figure(server, 'event_log_events') == 1, 'the old ones are removed')
+        server.restart()        # what is still in memory is given
+        with Client(server, last=first) as client:
+            position, name, gap = client.next()
+            eq(name, 'gap')
+            check(gap['from'] <= gap['until'], gap)
+            eq(numbers(client.take(1)), [3])
+            eq(figure(server, 'stream_gaps_total'), 1)
+        with Client(server, last=position) as client:     # the gap's own id is behind the gap
+            eq(numbers(client.take(1)), [3])
+        eq(figure(server, 'stream_gaps_total'), 1)
+
+
+@scene
+def an_event_that_is_sent_again_is_told_once(binary):
+    with Server(binary, test_hooks=True) as server, Client(server) as client:
+        for _ in range(3):
+            tell(server, event('a', 1), event('a', 1))
+        eq(figure(server, 'change_events_repeated_total'), 5)
+        server.clock(advance='61m')
+        tell(server, event('a', 1))
+        tell(server, event('a', 2))
+        eq(numbers(client.take(3)), [1, 1, 2])
+
+
+@scene
+def only_so_many_follow_and_a_drain_ends_them(binary):
+    with Server(binary, '--set', 'stream.clients=2') as server:
+        clients = [Client(server) for _ in range(2)]
+        refused = server.json('GET', '/v1/stream')
+        eq(refused.status, 503)
+        check('stream.clients' in str(refused.body), refused.body)
+        clients[0].connection.close()
+        wait_until(lambda: figure(server, 'stream_clients') == 1, 'who left is gone')
+        clients[0] = Client(server)
+        began = time.monotonic()
+        server.process.terminate()
+        eq([client.next() for client in clients], [None, None])
+        server.wait_exit()
+        check(time.monotonic() - began < 9, 'the drain waited for the streams')
+
+
+@scene
+def who_does_not_read_holds_up_nobody_and_takes_no_memory(binary):
+    pad = 'x' * 20000
+    with Server(binary, '--set', 'http.threads=1') as server, Client(server) as reader, Client(server) as asleep:
+        before = memory_of(server, 'VmRSS')
+        for batch in range(50):
+            tell(server, *(event('a', n, pad=pad) for n in range(batch * 50, batch * 50 + 50)))
+            eq(numbers(reader.take(50)), list(range(batch * 50, batch * 50 + 50)))
+        grown = memory_of(server, 'VmRSS') - before
+        check(grown < 64 << 20, f'{grown >> 20} MiB more, for 50 MB that one client has not read')
+        eq(numbers(asleep.take(2500)), list(range(2500)))      # and it has lost nothing
+
+
+@scene
+def what_was_acknowledged_arrives_over_kills(binary):
+    print(f'seed {SEED}', flush=True)
+    rng = random.Random(SEED)
+    with Server(binary) as server:
+        acknowledged, seen, last, number = [], [], None, 0
+
+        def send():
+            nonlocal number
+            try:
+                while True:
+                    number += 1
+                    if server.json('POST', EVENTS, body=event('a', number)).status == 201:
+                        acknowledged.append(number)
+            except (OSError, http.client.HTTPException):
+                pass
+
+        def follow(client):
+            nonlocal last
+            try:
+                for position, _, data in iter(client.next, None):
+                    seen.append(data['n'])
+                    last = position
+            except (OSError, http.client.HTTPException, ValueError):
+                pass
+
+        with Client(server) as client:
+            tell(server, event('a', 0))
+            last = client.next()[0]
+        for _ in range(KILLS):
+            threads = [threading.Thread(target=send), threading.Thread(target=follow, args=(Client(server, last=last),))]
+            for thread in threads:
+                thread.start()
+            some = len(acknowledged) + rng.randrange(20, 200)
+            wait_until(lambda some=some: len(acknowledged) >= some, 'events are taken')
+            server.kill9()
+            for thread in threads:
+                thread.join()
+            server.start()
+        tell(server, event('a', -1))
+        with Client(server, last=last) as client:
+            for _, _, data in iter(client.next, None):
+                if data['n'] == -1:
+                    break
+                seen.append(data['n'])
+        eq(sorted(set(acknowledged) - set(seen)), [])
+        eq(seen, sorted(set(seen)), 'in order, and none twice')
+        eq(server.json('POST', '/v1/admin.check').body['found'], [])
+
+
+@scene
+def a_stream_has_a_right_of_its_own_and_private_wikis_another(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        def token(*args):
+            return subprocess.run([binary, 'token', *args, '--data', folder + '/data'], capture_output=True, text=True,
+                                  timeout=60, check=True).stdout.strip()
+        keys = {role: token('create', '--role', role, '--name', role, *(['--new'] if role == 'admin' else []))
+                for role in ('admin', 'read', 'purge')}
+        token('lock')
+        options = ('--set', 'auth=internal', '--set', 'domains=localhost,secret.test',
+                   '--set', 'domains.secret.test.origin.url=http://127.0.0.1:9/w/rest.php',
+                   '--set', 'domains.secret.test.origin.private=true')
+        with Server(binary, *options, data=folder + '/data') as server:
+            bearer = {role: {'Authorization': f'Bearer {key}'} for role, key in keys.items()}
+            eq(server.request('GET', '/v1/stream').status, 401)
+            eq(server.request('GET', '/v2/stream/a', bearer['purge']).status, 403)
+            with Client(server, headers=bearer['read']) as reader, Client(server, headers=bearer['admin']) as admin:
+                events = [event('a', 0), event('a', 1, 'secret.test'), event('a', 2)]
+                eq(server.json('POST', EVENTS, bearer['admin'], events).status, 201)
+                eq(numbers(reader.take(2)), [0, 2])
+                eq(numbers(admin.take(3)), [0, 1, 2])
+
+
+main()
