@@ -3,6 +3,7 @@
 #include "app/answer.h"
 
 #include "app/table/value_path.h"
+#include "http/filter.h"
 #include "store/page_store.h"
 
 static bool starts_nocase(str s, str prefix)
@@ -119,8 +120,9 @@ bool answer_shared(const struct http_exchange *x)
 {
     const struct http_route *route = http_route(x);
     str path = route == NULL ? http_target(x) : str_of(route->pattern);
-    bool figures = route != NULL && str_eq(path, STR("/metrics")); /* hidden, it is any path */
-    if (str_starts(path, STR("/v1/")) || str_starts(path, STR("/v2/")) || figures)
+    bool known = route != NULL || http_filter_of(x) == NULL; /* hidden, it is any path */
+    bool own = str_eq(path, STR("/metrics")) || str_starts(path, STR("/v2/"));
+    if (str_starts(path, STR("/v1/")) || (known && own))
         return false;
     return !http_is_withheld(x) && (!value_path(path) || http_is_shared(x));
 }

@@ -562,7 +562,7 @@ def who_has_content_gives_of_it_what_he_has(binary):
         space = {'namespace': 'en.example.test'}
         call(server, 'namespaces.create', {'name': 'en.example.test'}, admin)
         call(server, 'roles.create', {**space, 'name': 'chief', 'permissions': ['rolebinding.create', 'role.create', 'role.update',
-                                                                              'page.read', 'table.read']}, admin)
+                                                                              'page.read', 'table.read', 'change.read']}, admin)
         _, chief = user_with(server, admin, 'chief', 'chief', 'en.example.test')
         user, key = user_with(server, admin, 'user')
         eq(touches(server, 'en.example.test', key), [403] * 5)

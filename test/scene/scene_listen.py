@@ -108,7 +108,7 @@ def operations(server):
     names = {'domain': ('en.test', 'fr.test', 'no.test'), 'bucket': ('page', 'mobile', 'open', 'shut', 'top', 'low', 'nil'),
              'content': ('html', 'data-parsoid'), 'table': ('likes', 'secret', 'nil'), 'title': ('Foo',), 'rev': ('1',), 'key': ('k',),
              'from': ('html',), 'to': ('wikitext',), 'tid': ('c931ec94-6c31-11e4-b6d0-0f67e29867e0',), 'display': ('*',),
-             'p': ('1',), 'id': ('1',)}
+             'p': ('1',), 'id': ('1',), 'names': ('a',)}
     for pattern, by_method in server.json('GET', '/?spec').body['paths'].items():
         holes = re.findall(r'\{(\w+)\}', pattern)
         for values in itertools.product(*(names[hole] for hole in holes)):
@@ -137,6 +137,8 @@ def each_route_is_shown_or_as_if_it_never_was(binary):
                         counts[name, 'hidden'] = counts.get((name, 'hidden'), 0) + 1
                         continue
                     counts[name, 'shown'] = counts.get((name, 'shown'), 0) + 1
+                    if method == 'GET' and ways[0][1] == 'change.stream':
+                        continue        # it would not end; HEAD says the same
                     got = listener.request(method, path, HTML if body else None, body)
                     allowed = shown | {'OPTIONS'} | ({'HEAD'} if 'GET' in shown else set())
                     queue = path.startswith('/v1/')
