@@ -12,6 +12,17 @@ static bool take_rev(str *rest, uint64_t *out)
     return str_to_u64(str_split(rest, ' '), out) && *out <= INT64_MAX;
 }
 
+static void put_newest(struct buf *out, const struct wiki_newest *n)
+{
+    buf_printf(out, "%lld %llu", (long long)n->at_s, (unsigned long long)n->id);
+}
+
+static bool take_newest(str *rest, struct wiki_newest *n)
+{
+    return str_to_i64(str_split(rest, ' '), &n->at_s) && n->at_s > 0 && n->at_s <= DATE_S_MAX &&
+           take_rev(rest, &n->id) && n->id != 0;
+}
+
 /* ---- purge ---- */
 
 static void purge_encode(struct buf *out, const struct told *t)
@@ -71,6 +82,21 @@ static bool look_decode(str *rest, struct told *t)
            t->look.touched <= DATE_S_MAX;
 }
 
+/* ---- word ---- */
+
+static void word_encode(struct buf *out, const struct told *t)
+{
+    INVARIANT(t->look.has_word);
+    look_encode(out, t);
+    buf_put_c(out, ' ');
+    put_newest(out, &t->look.newest);
+}
+
+static bool word_decode(str *rest, struct told *t)
+{
+    return look_decode(rest, t) && t->look.has_word && take_newest(rest, &t->look.newest);
+}
+
 /* ---- made ---- */
 
 static void made_encode(struct buf *out, const struct told *t)
@@ -92,13 +118,12 @@ static bool made_decode(str *rest, struct told *t)
 
 static void newest_encode(struct buf *out, const struct told *t)
 {
-    buf_printf(out, "%lld %llu", (long long)t->newest.at_s, (unsigned long long)t->newest.id);
+    put_newest(out, &t->newest);
 }
 
 static bool newest_decode(str *rest, struct told *t)
 {
-    return str_to_i64(str_split(rest, ' '), &t->newest.at_s) && t->newest.at_s > 0 &&
-           t->newest.at_s <= DATE_S_MAX && take_rev(rest, &t->newest.id) && t->newest.id != 0;
+    return take_newest(rest, &t->newest);
 }
 
 /* ---- all ---- */
@@ -111,6 +136,7 @@ static const struct {
     [TOLD_PURGE] = { STR_INIT("purge"), purge_encode, purge_decode },
     [TOLD_MARK] = { STR_INIT("mark"), mark_encode, mark_decode },
     [TOLD_LOOK] = { STR_INIT("look"), look_encode, look_decode },
+    [TOLD_WORD] = { STR_INIT("word"), word_encode, word_decode },
     [TOLD_MADE] = { STR_INIT("made"), made_encode, made_decode },
     [TOLD_NEWEST] = { STR_INIT("newest"), newest_encode, newest_decode },
 };

@@ -5,12 +5,15 @@
  *   mark NODE BUCKET DOMAIN STATE FIRST LAST AT TITLE    what a wiki said of these revisions at AT
  *                                                        (ns, UTC)
  *   look NODE BUCKET DOMAIN WORD REV TOUCHED TITLE       the wiki may say something else of it
+ *   word NODE BUCKET DOMAIN WORD REV TOUCHED AT ID TITLE    the same, of a word that NODE heard
+ *                                                        with AT, ID for newest
  *   made NODE BUCKET DOMAIN ASKED REV TID TITLE          this render was made anew
  *   newest NODE BUCKET DOMAIN AT ID -                    the wiki's newest change that NODE knows
- * of (s, UTC), by its number there
+ *                                                        of (s, UTC), by its number there
  *
- * WORD: a hash of what it said to NODE; -: NODE has not asked. REV, TOUCHED (s, UTC): what its word
- * must reach; 0: nothing is known. ASKED: the revision that was asked for; 0: the latest.
+ * WORD: a hash of what it said to NODE; -: NODE has not asked (only in look). REV, TOUCHED (s,
+ * UTC): what its word must reach; 0: nothing is known. ASKED: the revision that was asked for; 0:
+ * the latest.
  *
  * One space between the parts; the title goes to the end and may hold spaces, the others may not.
  * Servers of another version may say more: what is not known is passed over. The other messages
@@ -21,9 +24,10 @@
 #include "base/buf.h"
 #include "base/tid.h"
 #include "base/times.h"
+#include "codec/newest.h"
 
 enum { TOLD_BYTES_MAX = 2048 };
-enum told_kind { TOLD_PURGE, TOLD_MARK, TOLD_LOOK, TOLD_MADE, TOLD_NEWEST, TOLD_KINDS };
+enum told_kind { TOLD_PURGE, TOLD_MARK, TOLD_LOOK, TOLD_WORD, TOLD_MADE, TOLD_NEWEST, TOLD_KINDS };
 enum told_state { TOLD_CURRENT, TOLD_DELETED, TOLD_SUPPRESSED, TOLD_STATES };
 
 struct told {
@@ -46,15 +50,13 @@ struct told {
             bool has_word;
             uint64_t word, rev;
             int64_t touched;
-        } look;
+            struct wiki_newest newest; /* of WORD; id not 0 */
+        } look;                        /* WORD: has_word */
         struct {
             uint64_t asked, rev; /* rev: not 0 */
             struct tid tid;
         } made;
-        struct {
-            int64_t at_s;
-            uint64_t id; /* not 0 */
-        } newest;
+        struct wiki_newest newest; /* id not 0 */
     };
 };
 

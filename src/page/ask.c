@@ -221,6 +221,8 @@ static void ask_heed(struct page_ask *a, enum render_why why)
     a->behind = !is_believed(a) && origin_has_api(a->request.origin) &&
                 page_checks_behind(a->service->checks, a->target->domain, &a->request.meta.newest,
                                    a->began);
+    if (!a->behind)
+        a->word.newest = a->request.meta.newest;
     collect_marks(a);
     if (why == RENDER_FINE || a->behind)
         return;

@@ -16,12 +16,6 @@ void page_behind_fini(struct page_behind *b)
     (void)pthread_mutex_destroy(&b->lock); /* nobody has it */
 }
 
-/* Ids are given in order, instants are what the list goes by. */
-static bool is_older(const struct wiki_newest *a, const struct wiki_newest *b)
-{
-    return a->at_s < b->at_s || (a->at_s == b->at_s && a->id < b->id);
-}
-
 static void behind_lock(struct page_behind *b)
 {
     int failed = pthread_mutex_lock(&b->lock);
@@ -53,9 +47,9 @@ bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store
         return false;
     behind_lock(b);
     store_time until = store_time_add(b->asked_at, BEHIND_S * NS_PER_S);
-    if (is_older(&b->newest, n)) {
+    if (wiki_newest_is_older(&b->newest, n)) {
         *news = true;
-    } else if (is_older(n, &b->newest)) {
+    } else if (wiki_newest_is_older(n, &b->newest)) {
         behind = store_time_before(asked_at, until);
         *news = !behind;
     }
@@ -70,7 +64,7 @@ bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store
 void page_behind_know(struct page_behind *b, const struct wiki_newest *n, store_time now)
 {
     behind_lock(b);
-    if (n->id != 0 && is_older(&b->newest, n))
+    if (n->id != 0 && wiki_newest_is_older(&b->newest, n))
         newest_set(b, n, now, now);
     behind_unlock(b);
 }

@@ -15,29 +15,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-static const int64_t rests_ms[CHECK_RESTS] = { 1000, 5000, 30000 }; /* of a title whose word lags */
-enum { LAGS_MS_MAX = BEHIND_S * 1000 }; /* of all rests, however often it is looked at anew */
-
-enum item_state { ITEM_NEW, ITEM_QUEUED, ITEM_ASKED, ITEM_RESTS };
-struct check_item {
-    struct hash_node node;
-    struct list link;
-    struct check_domain *of;
-    struct trust_cell *cell; /* with a reference */
-    struct list waiters;
-    enum item_state state;
-    enum check_rank rank; /* QUEUED */
-    unsigned rested;      /* how often */
-    store_time lags_at;   /* since when its word lags; ZERO: it does not */
-    store_time due;       /* RESTS */
-    bool early;           /* QUEUED, ASKED: before its rest is over, which goes on then */
-    struct check_unreached unreached; /* RESTS: its last word, if that was unreached; else 0 */
-    bool again;                       /* it was looked at since its word was asked for */
-    struct title_word word;
-    uint64_t above; /* with word: is this there? */
-    uint64_t known; /* with above: this is */
-};
-
 static void domain_turn(struct check_domain *d);
 
 static mono now_of(const struct check_domain *d)
@@ -125,7 +102,7 @@ static void item_heard(struct check_item *i, const struct check_call *call,
 {
     check_waits_heard(&i->waiters, call, a);
     i->rested = 0;
-    i->early = false;
+    i->early = i->listed = false;
     i->lags_at = STORE_TIME_ZERO;
     i->above = 0;
     if (!list_empty(&i->waiters))
@@ -143,28 +120,6 @@ static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
     item_free(i);
 }
 
-/* Its next rest begins. One that is believed in the meantime is asked for then. */
-static void item_tire(struct check_item *i, store_time now)
-{
-    unsigned rest = i->rested < COUNT_OF(rests_ms) ? i->rested : COUNT_OF(rests_ms) - 1;
-    const store_time believed_at = store_time_add(i->lags_at, LAGS_MS_MAX * NS_PER_MS);
-    i->due = store_time_add(now, rests_ms[rest] * NS_PER_MS);
-    if (store_time_before(now, believed_at)) /* else it comes from copies that are behind */
-        i->due = store_time_min(i->due, believed_at);
-    i->rested = rest + 1;
-}
-
-/* Among those in the same rest, in order: most come last. */
-static void item_lay(struct check_item *i)
-{
-    struct list *resting = &i->of->resting[i->rested - 1], *after = resting->prev;
-    while (after != resting &&
-           store_time_before(i->due, CONTAINER_OF(after, struct check_item, link)->due))
-        after = after->prev;
-    i->state = ITEM_RESTS;
-    list_append(after->next, &i->link);
-}
-
 static void item_rest(struct check_item *i, const struct check_call *call,
                       const struct check_asked *a)
 {
@@ -173,6 +128,10 @@ static void item_rest(struct check_item *i, const struct check_call *call,
     store_time now = clock_store(d->all->service->clock);
     atomic_fetch_add_explicit(&d->lagging, 1, memory_order_relaxed);
     i->unreached = (struct check_unreached){ .says = 0 };
+    if (check_item_awaits_list(i, call, a)) {
+        check_item_await_list(i, now);
+        return;
+    }
     if (a->became == CHECK_UNREACHED) {
         i->unreached.asked_at = a->above != 0 ? a->word.asked_at : call->asked_at;
         i->unreached.says = a->says;
@@ -188,12 +147,12 @@ static void item_rest(struct check_item *i, const struct check_call *call,
         return;
     }
     if (!early)
-        item_tire(i, now);
+        check_item_tire(i, now);
     i->early = waits;
     if (waits)
         item_queue(i, RANK_URGENT);
     else
-        item_lay(i);
+        check_item_lay(i);
 }
 
 static void item_became(struct check_item *i, const struct check_call *call,
@@ -262,14 +221,6 @@ static void call_over(struct check_call *call)
     call_end(d, call);
 }
 
-/* Is what the wiki says of it now taken, whatever it was to reach? */
-static bool item_believes(const struct check_item *i, store_time now)
-{
-    bool long_enough = i->lags_at.ns != STORE_TIME_ZERO.ns &&
-                       !store_time_before(now, store_time_add(i->lags_at, LAGS_MS_MAX * NS_PER_MS));
-    return long_enough || (i->rested >= COUNT_OF(rests_ms) && !i->early);
-}
-
 static void call_take(struct check_call *call, struct list *from)
 {
     store_time now = clock_store(call->service->clock);
@@ -285,7 +236,7 @@ static void call_take(struct check_call *call, struct list *from)
                                                            .word = i->word,
                                                            .above = i->above,
                                                            .known = i->known,
-                                                           .believe = item_believes(i, now) };
+                                                           .believe = check_item_believes(i, now) };
     }
 }
 
@@ -326,7 +277,7 @@ static struct check_item *rested_first(struct check_domain *d, unsigned rest, st
 static void resting_wake(struct check_domain *d)
 {
     store_time now = clock_store(d->all->service->clock);
-    for (unsigned rest = 0; rest < COUNT_OF(rests_ms); rest++)
+    for (unsigned rest = 0; rest < CHECK_RESTS; rest++)
         for (struct check_item *i = rested_first(d, rest, now); i != NULL;
              i = rested_first(d, rest, now))
             item_queue(i, RANK_URGENT);
@@ -335,7 +286,7 @@ static void resting_wake(struct check_domain *d)
 static bool some_rest(const struct check_domain *d)
 {
     bool some = false;
-    for (unsigned rest = 0; rest < COUNT_OF(rests_ms); rest++)
+    for (unsigned rest = 0; rest < CHECK_RESTS; rest++)
         some |= !list_empty(&d->resting[rest]);
     return some;
 }
@@ -524,7 +475,7 @@ static void domain_init(struct page_checks *c, unsigned n)
     hash_init(&d->items);
     check_waits_init(&d->waits);
     page_behind_init(&d->behind);
-    for (unsigned rest = 0; rest < COUNT_OF(rests_ms); rest++)
+    for (unsigned rest = 0; rest < CHECK_RESTS; rest++)
         list_init(&d->resting[rest]);
     for (unsigned kind = 0; kind < KINDS; kind++)
         for (unsigned rank = 0; rank < RANKS; rank++)

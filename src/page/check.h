@@ -11,13 +11,15 @@
  * is asked for again, after 1, 5 and 30 s; what it says then is believed, and 36 s after the first
  * that lagged whatever others tell of it meanwhile. A word lags, too, that does not reach what the
  * wiki is known to have done (trust_bind): what it shows that is newer than all that is known is
- * heard all the same, and who waits for it is told at once; and one that takes something back and
- * comes from a copy that is known to be behind (behind.h), which is never believed. A revision that
- * is there all the same is of an imported history; it is remembered with the word, and not asked
- * for again. A wiki that fails, or wants to be left alone, is asked nothing for as long as it
- * wants, up to CHECK_ASKED_PAUSE_S_MAX, else for 1 s, 2 s, and so on up to CHECK_PAUSE_S_MAX; who
- * waits is told at once: ERR_DENIED, where the wiki said last that it is not for us to read, which
- * closes the domain. Thread: start from any, figures, too; the rest on the loop. */
+ * heard all the same, and who waits for it is told at once; what would take something back is asked
+ * for once more CHECK_LISTED_MS later, before who waits for it is told; and one that takes
+ * something back and comes from a copy that is known to be behind (behind.h), which is never
+ * believed. A revision that is there all the same is of an imported history; it is remembered with
+ * the word, and not asked for again. A wiki that fails, or wants to be left alone, is asked nothing
+ * for as long as it wants, up to CHECK_ASKED_PAUSE_S_MAX, else for 1 s, 2 s, and so on up to
+ * CHECK_PAUSE_S_MAX; who waits is told at once: ERR_DENIED, where the wiki said last that it is not
+ * for us to read, which closes the domain. Thread: start from any, figures, too; the rest on the
+ * loop. */
 #ifndef PAGE_CHECK_H
 #define PAGE_CHECK_H
 
@@ -32,6 +34,7 @@ enum {
     CHECK_CALL_MS = 30000, /* a call has so long */
     CHECK_PAUSE_S_MAX = 30,
     CHECK_ASKED_PAUSE_S_MAX = 300, /* what the wiki asks for, and no longer */
+    CHECK_LISTED_MS = 300,         /* so long a change is not listed yet (behind.h) */
     CHECK_RESTS_LOOK_MS = 100, /* how often titles that lag are looked at: tests move their clock */
     CHECK_ITEMS_MAX = 100000,  /* of one domain, wanted or asked for; more are refused */
     CHECK_ITEMS_WAITED = 20000, /* and so many more, that somebody waits for */

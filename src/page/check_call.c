@@ -32,6 +32,8 @@ static bool word_of(const struct check_call *call, const struct words_title *t,
                     struct title_word *word)
 {
     *word = (struct title_word){ .said = call->request.words.said_s, .asked_at = call->asked_at };
+    if (!call->behind)
+        word->newest = call->request.words.newest;
     switch (t->state) {
     case WORDS_TITLE_THERE:
         word->page_id = t->page_id;

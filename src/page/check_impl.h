@@ -104,6 +104,40 @@ enum check_kind { KIND_TITLES, KIND_REVISIONS, KINDS };
 enum check_rank { RANK_URGENT, RANK_LOOKED, RANK_LATER, RANKS };
 enum { CHECK_RESTS = 3 }; /* of a title whose word lags */
 
+enum item_state { ITEM_NEW, ITEM_QUEUED, ITEM_ASKED, ITEM_RESTS };
+struct check_item {
+    struct hash_node node;
+    struct list link;
+    struct check_domain *of;
+    struct trust_cell *cell; /* with a reference */
+    struct list waiters;
+    enum item_state state;
+    enum check_rank rank; /* QUEUED */
+    unsigned rested;      /* how often */
+    store_time lags_at;   /* since when its word lags; ZERO: it does not */
+    store_time due;       /* RESTS */
+    bool early;           /* QUEUED, ASKED: before its rest is over, which goes on then */
+    bool listed;          /* since its word lags it had CHECK_LISTED_MS once */
+    struct check_unreached unreached; /* RESTS: its last word, if that was unreached; else 0 */
+    bool again;                       /* it was looked at since its word was asked for */
+    struct title_word word;
+    uint64_t above; /* with word: is this there? */
+    uint64_t known; /* with above: this is */
+};
+
+/* check_rest.c. Its next rest begins. One that is believed in the meantime is asked for then. */
+void check_item_tire(struct check_item *i, store_time now);
+/* Among those in the same rest, in order. */
+void check_item_lay(struct check_item *i);
+/* The word would take something back, and no change is listed that shows that it may. A wiki lists
+ * what it did a moment after it did it; of a page that went it takes the changes out of the list
+ * before that. So who waits for the word waits on, once. */
+bool check_item_awaits_list(const struct check_item *i, const struct check_call *call,
+                            const struct check_asked *a);
+void check_item_await_list(struct check_item *i, store_time now);
+/* Is what the wiki says of it now taken, whatever it was to reach? */
+bool check_item_believes(const struct check_item *i, store_time now);
+
 struct check_domain {
     struct page_checks *all;
     const struct page_domain *domain;

@@ -126,14 +126,6 @@ static void look_wake(struct page_looks *l, struct look *k)
     list_append(&l->waiting, &k->link);
 }
 
-static void look_bind(struct look *k, const struct title_bound *b)
-{
-    if (b->rev > k->bound.rev)
-        k->bound.rev = b->rev;
-    if (b->touched > k->bound.touched)
-        k->bound.touched = b->touched;
-}
-
 /* True: the caller, without the lock, is to begin a batch. */
 static bool batch_wanted(struct page_looks *l)
 {
@@ -320,8 +312,8 @@ bool page_look_told(const struct page_service *s, const struct page_domain *d, s
     looks_lock(l);
     struct look *k = look_at(l, d, title);
     if (k != NULL) {
-        look_bind(k, bound);
-        k->recheck |= bound->rev == 0 && bound->touched == 0;
+        title_bound_join(&k->bound, bound);
+        k->recheck |= title_bound_is_none(bound);
         k->doubted |= doubted;
     }
     bool wanted = batch_wanted(l);

@@ -31,9 +31,9 @@ static void tell(const struct page_service *s, const struct page_domain *domain,
     t.title = title;
     buf_init(&text, TOLD_BYTES_MAX);
     told_encode(&text, &t);
-    INVARIANT(buf_status(&text) == ERR_OK); /* names and titles are bounded */
-    flight_shared_tell(s->shared, buf_str(&text), t.kind == TOLD_LOOK); /* the later doubt is that
-                                                                        of both */
+    INVARIANT(buf_status(&text) == ERR_OK);                   /* names and titles are bounded */
+    bool doubts = t.kind == TOLD_LOOK || t.kind == TOLD_WORD; /* the later one is that of both */
+    flight_shared_tell(s->shared, buf_str(&text), doubts);
     buf_fini(&text);
 }
 
@@ -81,11 +81,12 @@ void page_word_tell(const struct page_service *s, const struct page_domain *doma
 {
     if (s->shared != NULL)
         tell(s, domain, title,
-             (struct told){ .kind = TOLD_LOOK,
+             (struct told){ .kind = word->newest.id != 0 ? TOLD_WORD : TOLD_LOOK,
                             .look = { .has_word = true,
                                       .word = title_word_hash(word),
                                       .rev = word->rev,
-                                      .touched = word->touched } });
+                                      .touched = word->touched,
+                                      .newest = word->newest } });
 }
 
 void page_look_tell(const struct page_service *s, const struct page_domain *domain, str title,
@@ -206,11 +207,21 @@ static void follow_doubt(const struct page_service *s, const struct told *t,
         (void)page_trust_doubt(s->trust, &k, clock_store(s->clock), bound); /* no cell, no trust */
 }
 
+/* A word that the wiki said to another server says by its newest change what had heard of it. */
+static struct title_bound bound_of(const struct told *t)
+{
+    if (t->kind == TOLD_LOOK)
+        return (struct title_bound){ .rev = t->look.rev, .touched = t->look.touched };
+    return (struct title_bound){
+        .heard = { .rev = t->look.rev, .touched = t->look.touched, .newest = t->look.newest }
+    };
+}
+
 static void follow_look(const struct page_service *s, const struct told *t,
                         const struct page_domain *domain)
 {
     const struct trust_key k = { .domain = domain->number, .title = t->title };
-    const struct title_bound bound = { .rev = t->look.rev, .touched = t->look.touched };
+    const struct title_bound bound = bound_of(t);
     if (s->trust == NULL || (t->look.has_word && page_trust_says(s->trust, &k, t->look.word)))
         return;
     if (page_rerenders(s, domain)) /* what it calls old here no reader may ever ask for */
@@ -328,6 +339,7 @@ void page_told(const struct page_service *s, str text)
         follow_mark(s, &t, domain);
         return;
     case TOLD_LOOK:
+    case TOLD_WORD:
         follow_look(s, &t, domain);
         return;
     case TOLD_MADE:

@@ -17,11 +17,12 @@
  * ordered among our own, and one that is forged would hide pages. A doubt is by our clock alone:
  * nothing asked for before the message is trusted. Of the word only its revision and its touched
  * are used, as a bound: what we are told must reach them, or is asked for again (trust.h), for
- * another copy of the database may be behind. Late, twice, out of order or forged, a message costs
- * a question, or four with a bound that nothing reaches, and makes nothing older be served. The
- * question goes out when the title is read next. What has no cell is not trusted, so a title that
- * is not stored or not read costs nothing. Who has heard the same word asks nothing: else each of N
- * servers would ask N times.
+ * another copy of the database may be behind. With them comes the newest change that the wiki
+ * showed with that word: an answer that shows a newer one has heard of it (title/word.h). Late,
+ * twice, out of order or forged, a message costs a question, or four with a bound that nothing
+ * reaches, and makes nothing older be served. The question goes out when the title is read next.
+ * What has no cell is not trusted, so a title that is not stored or not read costs nothing. Who has
+ * heard the same word asks nothing: else each of N servers would ask N times.
  *
  * The messages are codec/told.h's. Thread: any. */
 #ifndef PAGE_TELL_H

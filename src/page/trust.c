@@ -33,7 +33,9 @@ struct trust_cell {
     _Atomic int64_t asked_at, doubt_at;
     _Atomic int64_t purges_at; /* of a title: when all its purges will have been due */
     _Atomic uint64_t says;
-    struct title_bound bound; /* of a title, under the lock */
+    struct title_bound bound; /* of a title, with the next two under the lock */
+    uint64_t reached_rev;     /* by the last word that was heard; 0: the page is missing */
+    int64_t reached_touched;
     struct task task;
     uint32_t domain;
     uint64_t rev;
@@ -344,6 +346,8 @@ bool trust_hear_word(struct trust_cell *c, const struct title_word *w, bool beli
     bool heard = believe || title_word_reaches(w, &c->bound);
     if (heard) {
         c->bound = (struct title_bound){ .rev = 0 };
+        c->reached_rev = w->rev;
+        c->reached_touched = w->touched;
         cell_hear(c, w->asked_at, title_word_hash(w));
     }
     shard_unlock(c->shard);
@@ -360,12 +364,19 @@ static void cell_doubt(struct trust_cell *c, store_time at)
     atomic_fetch_add_explicit(&c->all->doubts, 1, memory_order_relaxed);
 }
 
+/* Which of it the last word reaches is heard of, and asks for nothing. Under the lock. */
 static void cell_bind(struct trust_cell *c, const struct title_bound *b)
 {
-    if (b->rev > c->bound.rev)
-        c->bound.rev = b->rev;
-    if (b->touched > c->bound.touched)
-        c->bound.touched = b->touched;
+    struct title_bound left = *b;
+    if (left.rev <= c->reached_rev)
+        left.rev = 0;
+    if (left.touched <= c->reached_touched)
+        left.touched = 0;
+    if (left.heard.rev <= c->reached_rev)
+        left.heard.rev = 0;
+    if (left.heard.touched <= c->reached_touched)
+        left.heard.touched = 0;
+    title_bound_join(&c->bound, &left);
 }
 
 void trust_doubt(struct trust_cell *c, store_time at)

@@ -72,7 +72,8 @@ MUST_CHECK bool trust_said_since(const struct trust_cell *c, store_time since, u
                                  store_time *at);
 void trust_doubt(struct trust_cell *c, store_time at);
 store_time trust_doubted_at(const struct trust_cell *c); /* ZERO: never */
-/* Of a title: words have to reach this, and what was to be reached before. */
+/* Of a title: words have to reach this, and what was to be reached before; but for what the last
+ * word that was heard reaches. */
 void trust_bind(struct trust_cell *c, const struct title_bound *b);
 bool trust_reaches(const struct trust_cell *c, const struct title_word *w);
 /* A doubt of a title, with that bound, when there is a cell of it; else nothing is trusted anyway,

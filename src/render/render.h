@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "base/tid.h"
 #include "base/times.h"
+#include "codec/newest.h"
 
 struct http_client;
 struct limiter_key;
@@ -120,12 +121,8 @@ enum render_why {
 
 const char *render_why_name(enum render_why w); /* "no_page": for logs and counters */
 
-/* The newest of the wiki's recent changes (list=recentchanges): how far the database had come that
- * answered. A copy that is behind shows an older one. id 0: not said, or there is none. */
-struct wiki_newest {
-    int64_t at_s; /* the wiki's clock, in seconds since 1970 */
-    uint64_t id;
-};
+/* The newest of the wiki's recent changes (codec/newest.h): a copy of its database that is behind
+ * shows an older one. */
 #define WIKI_NEWEST_QUERY "list=recentchanges&rclimit=1&rcprop=ids%7Ctimestamp"
 
 struct render_content {

@@ -34,10 +34,50 @@ enum title_word_is title_word_judge(const struct title_word *last, const struct 
     return WORD_NEWS;
 }
 
+bool title_bound_is_none(const struct title_bound *b)
+{
+    return b->rev == 0 && b->touched == 0 && b->heard.rev == 0 && b->heard.touched == 0;
+}
+
+static void raise_u64(uint64_t *to, uint64_t n)
+{
+    if (n > *to)
+        *to = n;
+}
+
+static void raise_i64(int64_t *to, int64_t n)
+{
+    if (n > *to)
+        *to = n;
+}
+
+/* A heard part that asks for nothing, as of a page that is missing, does not move newest. */
+void title_bound_join(struct title_bound *b, const struct title_bound *other)
+{
+    bool hears = other->heard.rev != 0 || other->heard.touched != 0;
+    raise_u64(&b->rev, other->rev);
+    raise_i64(&b->touched, other->touched);
+    raise_u64(&b->heard.rev, other->heard.rev);
+    raise_i64(&b->heard.touched, other->heard.touched);
+    if (hears && wiki_newest_is_older(&b->heard.newest, &other->heard.newest))
+        b->heard.newest = other->heard.newest;
+    if (b->rev <= b->heard.rev)
+        b->rev = 0;
+    if (b->touched <= b->heard.touched)
+        b->touched = 0;
+}
+
+static bool reaches(const struct title_word *w, uint64_t rev, int64_t touched)
+{
+    bool has_rev = rev == 0 || (!w->missing && w->rev >= rev);
+    return has_rev && (w->missing || w->touched >= touched);
+}
+
 bool title_word_reaches(const struct title_word *w, const struct title_bound *b)
 {
-    bool has_rev = b->rev == 0 || (!w->missing && w->rev >= b->rev);
-    return has_rev && (w->missing || w->touched >= b->touched);
+    return reaches(w, b->rev, b->touched) &&
+           (reaches(w, b->heard.rev, b->heard.touched) ||
+            (b->heard.newest.id != 0 && wiki_newest_is_older(&b->heard.newest, &w->newest)));
 }
 
 bool title_word_is_later(const struct title_word *last, const struct title_word *w)

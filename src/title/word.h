@@ -9,6 +9,7 @@
 #ifndef TITLE_WORD_H
 #define TITLE_WORD_H
 
+#include "codec/newest.h"
 #include "title/stored.h"
 
 struct title_word {
@@ -19,6 +20,9 @@ struct title_word {
     /* Of a page with an imported history: the greatest revision that is known to be there though it
      * is greater than the newest; 0: none. Nothing that the word itself says */
     uint64_t there;
+    /* The newest change that its answer showed; id 0: none, or the answer came from a copy of the
+     * database that is known to be behind. Not kept with it */
+    struct wiki_newest newest;
 };
 /* What of it is about the page, whenever it was said: equal words have equal hashes. */
 bool title_word_eq(const struct title_word *a, const struct title_word *b);
@@ -36,11 +40,24 @@ enum title_word_is {
 enum title_word_is title_word_judge(const struct title_word *last, const struct title_word *w);
 
 /* What a word must reach to have heard of a change: 0: nothing. A page that went was touched as it
- * went: so a word that it is missing reaches each instant, but no revision. */
+ * went: so a word that it is missing reaches each instant, but no revision.
+ *   heard: what must be reached of a word that another server heard, and the newest change that the
+ * answer with that word showed. An answer that shows a newer change comes from a database that had
+ * come further than that one: its word reaches all of heard, whatever it says of the page. One that
+ * shows the same change need not: a touch is no change of the list, and an edit enters the list
+ * only after the page shows it. */
 struct title_bound {
     uint64_t rev;
     int64_t touched; /* the wiki's clock, in seconds since 1970 */
+    struct {
+        uint64_t rev;
+        int64_t touched;
+        struct wiki_newest newest;
+    } heard;
 };
+bool title_bound_is_none(const struct title_bound *b);
+/* All of both. What heard reaches is reached with it. */
+void title_bound_join(struct title_bound *b, const struct title_bound *other);
 bool title_word_reaches(const struct title_word *w, const struct title_bound *b);
 /* So far behind is no copy of a wiki's database, or it is believed. */
 enum { TITLE_BEHIND_S = 36 };

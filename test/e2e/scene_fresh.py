@@ -5,7 +5,7 @@ import struct
 import time
 import zlib
 
-from rig import SETTLE, TIME_UUID, TRUST_MAX, Pair, scene
+from rig import SETTLE, TIME_UUID, TRUST_MAX, Pair, another_second, scene
 from harness import SceneError, check, eq, main, wait_until
 
 FRESH = 30                          # a busy machine's wiki makes a page in this time
@@ -203,5 +203,32 @@ def after_all_that_every_page_is_as_the_wiki_has_it(binary):
             for answer in behind.read(title, query='?redirect=false'):
                 check(behind.is_true(answer, truth), f'{title}: {answer.status} {answer.headers["cache-status"]}')
 
+
+@scene
+def a_page_that_is_gone_is_gone_at_the_other_server(binary):
+    """Which was told of an edit, or of a touch, that it never heard of itself. Whoever opens it there asks at once."""
+    edit = '?redirect=false&stash=true'
+    with Pair(binary, knowing=True) as pair:
+        one, other = pair.servers
+        wiki, run = pair.wiki, time.time_ns()
+        for n, how in enumerate(('delete', 'move', 'template') * 2):
+            title, template = f'Gone_{run}_{n}', f'Template:Gone_{run}_{n}'
+            wiki.edit(template, 'first template')
+            wiki.edit(title, '{{Gone_%d_%d}} first text' % (run, n))
+            eq([answer.status for answer in pair.read(title)], [200, 200])
+            another_second()
+            if how == 'template':
+                wiki.edit(template, 'second template')
+                wait_until(lambda title=title: b'second template' in pair.get(one, 'html', title, query=edit).body, 'touched')
+            else:
+                wiki.edit(title, 'second text')
+                check(b'second text' in pair.get(one, 'html', title, query=edit).body, 'the newest')
+            if how == 'move':
+                pair.do(action='move', noredirect=1, **{'from': title, 'to': title + '_to'})
+            else:
+                pair.do(action='delete', title=title)
+            answer = pair.get(other, 'html', title, query=edit)
+            eq(answer.status, 404, f'{how}: {answer.headers["Cache-Status"]}')
+            eq(pair.get(one, 'html', title, query=edit).status, 404)
 
 main()

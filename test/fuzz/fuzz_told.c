@@ -25,6 +25,9 @@ static bool same(const struct told *a, const struct told *b)
                a->mark.last == b->mark.last && a->mark.said_at.ns == b->mark.said_at.ns;
     case TOLD_LOOK:
         return fine && a->look.has_word == b->look.has_word && a->look.word == b->look.word;
+    case TOLD_WORD:
+        return fine && a->look.word == b->look.word && a->look.newest.id == b->look.newest.id &&
+               a->look.newest.at_s == b->look.newest.at_s;
     case TOLD_MADE:
         return fine && a->made.asked == b->made.asked && a->made.rev == b->made.rev &&
                tid_cmp(a->made.tid, b->made.tid) == 0;

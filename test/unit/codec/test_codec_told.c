@@ -33,6 +33,9 @@ static void is_text(const struct told *t, const char *text)
         assert_int_equal(again.mark.said_at.ns, t->mark.said_at.ns);
         break;
     case TOLD_LOOK:
+    case TOLD_WORD:
+        assert_int_equal(again.look.newest.at_s, t->look.newest.at_s);
+        assert_int_equal(again.look.newest.id, t->look.newest.id);
         assert_int_equal(again.look.has_word, t->look.has_word);
         if (t->look.has_word)
             assert_int_equal(again.look.word, t->look.word);
@@ -107,6 +110,22 @@ static void a_look_has_its_text(void **state)
     is_text(&t, "look n page d 18446744073709551615 9223372036854775807 1800000000 A title");
 }
 
+static void a_word_has_its_text(void **state)
+{
+    (void)state;
+    const struct told t = { .kind = TOLD_WORD,
+                            .node = STR("n"),
+                            .bucket = STR("page"),
+                            .domain = STR("d"),
+                            .title = STR("A title"),
+                            .look = { .has_word = true,
+                                      .word = 5,
+                                      .rev = 7,
+                                      .touched = 1795698456,
+                                      .newest = { .at_s = 1795698457, .id = 42 } } };
+    is_text(&t, "word n page d 5 7 1795698456 1795698457 42 A title");
+}
+
 static void a_made_render_has_its_text(void **state)
 {
     (void)state;
@@ -163,6 +182,10 @@ static void what_is_none_is_passed_over(void **state)
         "look n page d - 0 9223372036854775808 T",
         "look n page d - 0 9214646400 T", /* later than any instant */
         "look n page d - 0 0",
+        "word n page d - 0 0 1 7 T", /* nobody said it */
+        "word n page d 5 7 9 1 0 T",
+        "word n page d 5 7 9 0 7 T",
+        "word n page d 5 7 9 1 7",
         "newest n page d 0 7 -",
         "newest n page d -1 7 -",
         "newest n page d 9214646400 7 -",
@@ -188,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_purge_has_its_text),
         cmocka_unit_test(a_mark_has_its_text),
         cmocka_unit_test(a_look_has_its_text),
+        cmocka_unit_test(a_word_has_its_text),
         cmocka_unit_test(a_made_render_has_its_text),
         cmocka_unit_test(the_newest_change_has_its_text),
         cmocka_unit_test(what_is_none_is_passed_over),

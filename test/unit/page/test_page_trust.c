@@ -163,6 +163,48 @@ static void a_word_below_the_bound_is_not_trusted(void **state)
     page_trust_free(&t);
 }
 
+static void what_the_last_word_reaches_binds_nothing(void **state)
+{
+    (void)state;
+    struct page_trust *t = page_trust_new(100, 1);
+    struct trust_cell *c = hold(t, "T", 0);
+    const struct title_bound rev = { .rev = 8 }, newer = { .rev = 9 },
+                             heard = { .heard = { .rev = 8, .touched = 1000 } };
+    struct title_word w = { .page_id = 3, .rev = 8, .touched = 1000, .asked_at = S(50) };
+    struct title_word gone = { .missing = true, .asked_at = S(51) };
+    assert_true(trust_hear_word(c, &w, false));
+    trust_bind(c, &rev); /* late: the page went meanwhile */
+    trust_bind(c, &heard);
+    assert_true(trust_hear_word(c, &gone, false));
+    trust_bind(c, &rev); /* it may have been brought back */
+    assert_false(trust_hear_word(c, &gone, false));
+    w.asked_at = S(52);
+    assert_true(trust_hear_word(c, &w, false));
+    trust_bind(c, &newer);
+    assert_false(trust_hear_word(c, &gone, false));
+    trust_release(&c);
+    page_trust_free(&t);
+}
+
+static void an_answer_with_a_newer_change_reaches_what_was_heard(void **state)
+{
+    (void)state;
+    struct page_trust *t = page_trust_new(100, 1);
+    struct trust_cell *c = hold(t, "T", 0);
+    const struct title_bound heard = {
+        .heard = { .rev = 8, .touched = 1000, .newest = { .at_s = 900, .id = 5 } }
+    };
+    struct title_word gone = { .missing = true, .asked_at = S(50) };
+    trust_bind(c, &heard);
+    assert_false(trust_hear_word(c, &gone, false)); /* of an old wiki, or a copy behind */
+    gone.newest = (struct wiki_newest){ .at_s = 900, .id = 5 };
+    assert_false(trust_hear_word(c, &gone, false));
+    gone.newest.id = 6;
+    assert_true(trust_hear_word(c, &gone, false));
+    trust_release(&c);
+    page_trust_free(&t);
+}
+
 static void a_title_is_not_purged_again_and_again(void **state)
 {
     (void)state;
@@ -363,6 +405,8 @@ int main(void)
         cmocka_unit_test(a_title_and_its_revisions_have_cells_of_their_own),
         cmocka_unit_test(a_doubt_of_a_title_is_one_of_its_revisions),
         cmocka_unit_test(a_word_below_the_bound_is_not_trusted),
+        cmocka_unit_test(what_the_last_word_reaches_binds_nothing),
+        cmocka_unit_test(an_answer_with_a_newer_change_reaches_what_was_heard),
         cmocka_unit_test(a_title_is_not_purged_again_and_again),
         cmocka_unit_test(cells_of_revisions_let_their_titles_go),
         cmocka_unit_test(cells_that_nobody_holds_are_bounded),

@@ -19,6 +19,28 @@ static const struct title_word base = {
     .page_id = 3, .rev = 7, .touched = 1000, .said = 1010, .asked_at = { 50 * NS_PER_S }
 };
 
+static void what_was_heard_elsewhere_is_reached_by_a_newer_change(void **state)
+{
+    (void)state;
+    struct title_bound b = { .rev = 8, .touched = 1000 };
+    const struct title_bound heard = {
+        .heard = { .rev = 8, .touched = 999, .newest = { .at_s = 900, .id = 5 } }
+    };
+    const struct title_bound gone = { .heard = { .newest = { .at_s = 950, .id = 9 } } };
+    struct title_word missing = { .missing = true, .newest = { .at_s = 901, .id = 4 } };
+    assert_false(title_word_reaches(&missing, &b)); /* a stranger's says nothing of changes */
+    title_bound_join(&b, &heard);
+    title_bound_join(&b, &gone); /* that asks for nothing */
+    assert_int_equal(b.rev, 0);
+    assert_int_equal(b.touched, 1000); /* that nobody heard */
+    assert_int_equal(b.heard.newest.id, 5);
+    assert_true(title_word_reaches(&missing, &b));
+    title_bound_join(&b, &(struct title_bound){ .rev = 9 });
+    assert_false(title_word_reaches(&missing, &b));
+    assert_false(title_bound_is_none(&b));
+    assert_true(title_bound_is_none(&gone));
+}
+
 static void the_first_word_is_news(void **state)
 {
     (void)state;
@@ -267,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_touch_at_the_end_of_time_is_unsettled),
         cmocka_unit_test(the_first_word_is_news),
+        cmocka_unit_test(what_was_heard_elsewhere_is_reached_by_a_newer_change),
         cmocka_unit_test(what_is_said_again_is_the_same),
         cmocka_unit_test(each_part_of_a_word_is_news),
         cmocka_unit_test(a_word_asked_earlier_says_nothing),
