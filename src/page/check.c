@@ -89,8 +89,9 @@ static void item_queue(struct check_item *i, enum check_rank rank)
     list_remove(&i->link);
     i->state = ITEM_QUEUED;
     i->rank = rank;
-    if (rank == RANK_LATER && !some(d, RANK_LATER))
+    if (rank == RANK_LATER && !d->gathers)
         d->gathered_at = mono_add_ms(now_of(d), CHECK_GATHER_MS);
+    d->gathers |= rank == RANK_LATER;
     list_append(&d->queued[rank][item_kind(i)], &i->link);
 }
 
@@ -193,7 +194,11 @@ static void call_failed(struct check_domain *d, struct check_call *call)
     int64_t own_s = d->failures < 5 ? 1 << d->failures : CHECK_PAUSE_S_MAX;
     d->failures++;
     atomic_fetch_add_explicit(&d->failed, 1, memory_order_relaxed);
-    d->paused_until = mono_add_ms(now_of(d), 1000 * (wants_s > 0 ? wants_s : own_s));
+    int64_t pause_s = wants_s > 0 ? wants_s : own_s;
+    d->paused_until = mono_add_ms(now_of(d), 1000 * pause_s);
+    store_time asked_at = store_time_add(clock_store(d->all->service->clock),
+                                         pause_s * NS_PER_S); /* at the soonest */
+    atomic_store(&d->away_ns, store_time_add(asked_at, d->domain->trust.ttl_ns).ns);
     for (unsigned n = 0; n < call->count; n++)
         item_unheard(call->asked[n].item, page_err_of_render(call->why), wants_s);
 }
@@ -214,6 +219,7 @@ static void call_over(struct check_call *call)
         return;
     }
     d->failures = 0;
+    atomic_store(&d->away_ns, 0);
     atomic_store(&d->answered_ns, clock_store(d->all->service->clock).ns);
     atomic_fetch_add_explicit(&d->words, call->count, memory_order_relaxed);
     for (unsigned n = 0; n < call->count; n++)
@@ -259,6 +265,7 @@ static void call_start(struct check_domain *d, enum check_rank rank)
     call->ctx = d;
     for (unsigned r = rank; r < RANKS; r++)
         call_take(call, &d->queued[r][kind]);
+    d->gathers &= some(d, RANK_LATER);
     d->calls[call->urgent ? 0 : 1] = call;
     atomic_fetch_add_explicit(&d->calls_made, 1, memory_order_relaxed);
     check_call_start(call);

@@ -98,6 +98,9 @@ bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
                         const struct wiki_newest *n, store_time asked_at);
 /* Is it asked nothing now, because it failed or wants to be left alone? Thread: loop. */
 bool page_checks_pauses(const struct page_checks *c, const struct page_domain *d);
+/* Is it known to be away: the last call failed, and less than trust_ttl has passed since it may be
+ * asked again? Thread: any. */
+bool page_checks_away(const struct page_checks *c, const struct page_domain *d);
 /* How long after its page was touched is a render settled? Thread: any. */
 int64_t page_checks_settle_s(const struct page_checks *c, const struct page_domain *d);
 /* Another server has seen it. Thread: any. */

@@ -148,10 +148,12 @@ struct check_domain {
     struct check_waits waits;
     struct page_behind behind;
     struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
+    bool gathers;                /* until gathered_at, however often what is gathered moves */
     mono gathered_at, paused_until;
     unsigned failures; /* in a row */
     struct loop_timer *timer;
     _Atomic uint64_t calls_made, words, failed, lagging, full;
+    _Atomic int64_t away_ns;     /* store_time: until then it counts as away; 0: it answered last */
     _Atomic int64_t answered_ns; /* store_time of the last answer; 0: none yet */
 };
 

@@ -25,6 +25,12 @@ bool page_checks_pauses(const struct page_checks *c, const struct page_domain *d
     return now.ns < c->domains[d - c->service->domains].paused_until.ns;
 }
 
+bool page_checks_away(const struct page_checks *c, const struct page_domain *d)
+{
+    int64_t until_ns = atomic_load(&c->domains[d - c->service->domains].away_ns);
+    return clock_store(c->service->clock).ns < until_ns;
+}
+
 int64_t page_checks_settle_s(const struct page_checks *c, const struct page_domain *d)
 {
     return page_behind_settle_s(&c->domains[d - c->service->domains].behind,

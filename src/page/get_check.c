@@ -70,6 +70,15 @@ static bool is_hurried(const struct page_get *g, err why)
     return why == ERR_TIMEOUT && (g->was & WAS_HURRIED) != 0;
 }
 
+/* Nobody may be waited for: by its number a text may be hidden by now. So it is given as if it were
+ * asked for, and for longer only where it is known that nobody could be asked. */
+static bool may_be_unasked(const struct page_get *g, int64_t known_ns)
+{
+    const struct page_domain *d = g->target.domain;
+    bool away = g->reader != TRUST_NAMED || page_checks_away(g->service->checks, d);
+    return known_ns != TRUST_NEVER && known_ns <= (away ? d->trust.max_ns : d->trust.ttl_ns);
+}
+
 /* No word came. Who edits gets what is stored: the wiki finds conflicts at the save. */
 static bool may_be_unchecked(const struct page_get *g, err why)
 {
@@ -77,9 +86,9 @@ static bool may_be_unchecked(const struct page_get *g, err why)
     int64_t known = known_ns(g);
     bool recent = known != TRUST_NEVER && known <= g->target.domain->trust.max_ns;
     if ((g->flags & GET_ONLY_CACHED) != 0) /* that it was not asked is no outage */
-        return recent;
+        return may_be_unasked(g, known);
     if (is_hurried(g, why) && g->reader != TRUST_EDITOR)
-        return recent;
+        return may_be_unasked(g, known);
     switch (g->reader) {
     case TRUST_EDITOR:
     case TRUST_SAVER:

@@ -298,7 +298,7 @@ def an_imported_history_rests_once(binary):
 
 @scene
 def only_if_cached_asks_nobody(binary):
-    """It is given until trust_max, then it is 504, to whoever asks: a wiki that was not asked is not down."""
+    """The latest is given until trust_max, then it is 504, to whoever asks: a wiki that was not asked is not down."""
     with Origin() as origin:
         origin.page('A', (1, 'old'), (2, 'new'))
         with origin_server(binary, origin, '--set', 'page.stale_if_error=1h') as server:
@@ -309,7 +309,7 @@ def only_if_cached_asks_nobody(binary):
             eq(name_of(get(server, 'A', headers=ONLY)), new)
             server.clock(advance='4m')       # more than trust_ttl, less than trust_max
             eq(name_of(get(server, 'A', headers=ONLY)), new)
-            eq(name_of(get(server, 'A', *old, headers=ONLY)), old)
+            refused(server, 504, 'not_cached', 'A', *old, headers=ONLY)     # by its number for trust_ttl
             origin.delete('A')
             server.clock(advance='2m')
             refused(server, 504, 'not_cached', 'A', headers=ONLY)
@@ -355,6 +355,39 @@ def what_is_known_to_be_denied_is_told_to_who_waits_for_nothing(binary):
             # It is asked again behind an answer that nobody waits for.
             origin.page('A', (1, 'secret'), (2, 'clean'))
             wait_until(lambda: server.request('GET', path('html', 'A', 1), {'Prefer': 'wait=0'}).status == 200, 'shown again')
+
+
+@scene
+def a_text_by_its_number_is_given_without_a_question_for_trust_ttl(binary):
+    """It may be hidden by then. trust_max is for when the wiki is known to be away."""
+    with Origin() as origin:
+        origin.page('A', (1, 'secret'), (2, 'clean'))
+        with origin_server(binary, origin) as server:
+            name = name_of(get(server, 'A', 1))
+            where = [('A', 1), ('A', *name)]
+            for each in where:
+                get(server, *each)
+            origin.hide('A', 1)
+            origin.touched['A'] = instant()
+            for each in where:
+                get(server, *each, headers=ONLY)
+                get(server, *each, headers={'Prefer': 'wait=0'})
+            server.clock(advance='61s')
+            for each in where:
+                refused(server, 504, 'not_cached', *each, headers=ONLY)
+            with origin.gate('revisions'):
+                for each in where:
+                    refused(server, 504, 'origin_timeout', *each, headers={'Prefer': 'wait=0'})
+            wait_until(lambda: server.request('GET', path('html', 'A', 1), {'Prefer': 'wait=0'}).status == 410, 'asked behind it')
+            get(server, 'A', 2)
+            server.clock(advance='61s')
+            for kind in ('words', 'revisions'):
+                origin.fault(kind, status_of(503))
+            get(server, 'A', 2)     # which finds that the wiki is away
+            for headers in (ONLY, {'Prefer': 'wait=0'}):
+                get(server, 'A', 2, headers=headers)
+            server.clock(advance='3m')
+            refused(server, 504, 'not_cached', 'A', 2, headers=ONLY)    # nobody knows whether it still is
 
 
 main()
