@@ -187,8 +187,23 @@ static void item_became(struct check_item *i, const struct check_call *call,
     item_unheard(i, ERR_CORRUPT, 0);
 }
 
+/* A single 403 may be that of a server before the wiki which wants fewer requests. */
+static void call_barred(struct check_domain *d)
+{
+    store_time now = clock_store(d->all->service->clock);
+    if (d->barred_at.ns == STORE_TIME_ZERO.ns)
+        d->barred_at = now;
+    else if (!store_time_before(now, store_time_add(d->barred_at, CHECK_BARRED_S * NS_PER_S)))
+        checks_close(d->all, d->domain, true);
+}
+
 static void call_failed(struct check_domain *d, struct check_call *call)
 {
+    if (call->barred)
+        call_barred(d);
+    else if (call->plain || call->why == RENDER_DENIED)
+        d->barred_at = STORE_TIME_ZERO; /* the wiki itself answered */
+    const err why = atomic_load(d->domain->closed) ? ERR_DENIED : page_err_of_render(call->why);
     int64_t asked_s = call->request.retry_after_s;
     int64_t wants_s = asked_s < CHECK_ASKED_PAUSE_S_MAX ? asked_s : CHECK_ASKED_PAUSE_S_MAX;
     int64_t own_s = d->failures < 5 ? 1 << d->failures : CHECK_PAUSE_S_MAX;
@@ -200,7 +215,7 @@ static void call_failed(struct check_domain *d, struct check_call *call)
                                          pause_s * NS_PER_S); /* at the soonest */
     atomic_store(&d->away_ns, store_time_add(asked_at, d->domain->trust.ttl_ns).ns);
     for (unsigned n = 0; n < call->count; n++)
-        item_unheard(call->asked[n].item, page_err_of_render(call->why), wants_s);
+        item_unheard(call->asked[n].item, why, wants_s);
 }
 
 static void call_end(struct check_domain *d, struct check_call *call)
@@ -219,6 +234,7 @@ static void call_over(struct check_call *call)
         return;
     }
     d->failures = 0;
+    d->barred_at = STORE_TIME_ZERO;
     atomic_store(&d->away_ns, 0);
     atomic_store(&d->answered_ns, clock_store(d->all->service->clock).ns);
     atomic_fetch_add_explicit(&d->words, call->count, memory_order_relaxed);

@@ -18,8 +18,9 @@
  * the word, and not asked for again. A wiki that fails, or wants to be left alone, is asked nothing
  * for as long as it wants, up to CHECK_ASKED_PAUSE_S_MAX, else for 1 s, 2 s, and so on up to
  * CHECK_PAUSE_S_MAX; who waits is told at once: ERR_DENIED, where the wiki said last that it is not
- * for us to read, which closes the domain. Thread: start from any, figures, too; the rest on the
- * loop. */
+ * for us to read, which closes the domain. So does a server before the wiki that answers 401 or
+ * 403 to all questions, plain ones too, and does so still CHECK_BARRED_S after the first. Thread:
+ * start from any, figures, too; the rest on the loop. */
 #ifndef PAGE_CHECK_H
 #define PAGE_CHECK_H
 
@@ -33,6 +34,7 @@ enum {
     CHECK_GATHER_MS = 1000,
     CHECK_CALL_MS = 30000, /* a call has so long */
     CHECK_PAUSE_S_MAX = 30,
+    CHECK_BARRED_S = 10,
     CHECK_ASKED_PAUSE_S_MAX = 300, /* what the wiki asks for, and no longer */
     CHECK_LISTED_MS = 300,         /* so long a change is not listed yet (behind.h) */
     CHECK_RESTS_LOOK_MS = 100, /* how often titles that lag are looked at: tests move their clock */

@@ -243,9 +243,27 @@ static void hear_run(struct task *t)
     hear_next(CONTAINER_OF(t, struct check_call, task));
 }
 
+/* Some server before the wiki may not like a title. False: the wiki is closed already, or this was
+ * the plain question. */
+static bool ask_plainly(struct check_call *call)
+{
+    if (!call->request.barred || call->plain || atomic_load(call->domain->closed) ||
+        call->service->checks->stopped)
+        return false;
+    call->plain = true;
+    call->request.words = (struct words){ .titles_count = 0 };
+    words_start(&call->request);
+    return true;
+}
+
 static void answered(struct words_request *r, enum render_why why)
 {
     struct check_call *call = CONTAINER_OF(r, struct check_call, request);
+    if (ask_plainly(call))
+        return;
+    if (call->plain && why == RENDER_FINE)
+        why = RENDER_REFUSED;
+    call->barred = r->barred;
     call->why = why;
     call->behind =
         page_checks_behind(call->service->checks, call->domain, &r->words.newest, call->asked_at);

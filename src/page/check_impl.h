@@ -43,11 +43,13 @@ struct check_call {
     struct check_asked asked[WORDS_MAX];
     store_time asked_at;
     bool behind; /* a copy answered that is (behind.h) */
+    bool plain;  /* a plain question is asked behind one that was barred */
     struct arena arena;
     struct words_request request;
     void (*over)(struct check_call *call); /* once, later, on the loop */
     void *ctx;
     enum render_why why; /* out. Not FINE: nothing became of any */
+    bool barred;         /* out: by 401 or 403, and so was the plain question */
     /* check_call.c's */
     unsigned next;
     struct page_hear hear;
@@ -150,7 +152,8 @@ struct check_domain {
     struct check_call *calls[2]; /* urgent, and behind answers; NULL: none */
     bool gathers;                /* until gathered_at, however often what is gathered moves */
     mono gathered_at, paused_until;
-    unsigned failures; /* in a row */
+    unsigned failures;    /* in a row */
+    store_time barred_at; /* since when each question is, plain ones too; ZERO: it answered */
     struct loop_timer *timer;
     _Atomic uint64_t calls_made, words, failed, lagging, full;
     _Atomic int64_t away_ns;     /* store_time: until then it counts as away; 0: it answered last */

@@ -111,6 +111,11 @@ static int64_t stored_age_ns(const struct page_get *g)
     return !known ? TRUST_NEVER : age_ns > 0 ? age_ns : 0;
 }
 
+static bool is_closed(const struct page_get *g)
+{
+    return page_is_closed(g->service, g->target.domain);
+}
+
 /* Only some may read the wiki: nothing of it is given. */
 static enum page_get_state closed(struct page_get *g)
 {
@@ -121,7 +126,7 @@ static enum page_get_state closed(struct page_get *g)
 
 static enum page_get_state unchecked(struct page_get *g, err why)
 {
-    if (why == ERR_DENIED)
+    if (why == ERR_DENIED || is_closed(g))
         return closed(g);
     if (may_be_unchecked(g, why)) {
         g->trusted = GET_UNCHECKED;
@@ -164,11 +169,6 @@ bool get_is_old(const struct page_get *g)
 static bool has_waited(const struct page_get *g)
 {
     return (g->was & WAS_CHECKED) != 0 && g->check.why == ERR_OK;
-}
-
-static bool is_closed(const struct page_get *g)
-{
-    return page_is_closed(g->service, g->target.domain);
 }
 
 /* Who has waited for a word needs no other, however little is trusted. */

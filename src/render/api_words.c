@@ -22,8 +22,10 @@ enum { QUERY_BYTES_MAX = 1 << 20 };
 /* False: the arena is full. */
 static bool query_put(struct buf *b, struct arena *a, const struct words *w)
 {
-    buf_printf(b, "curtimestamp=1&maxlag=%d&%s&prop=%s=", WORDS_LAG_S_MAX, WIKI_NEWEST_QUERY,
-               w->titles_count > 0 ? "info&titles" : "revisions&rvprop=ids%7Csha1&revids");
+    buf_printf(b, "curtimestamp=1&maxlag=%d&%s%s", WORDS_LAG_S_MAX, WIKI_NEWEST_QUERY,
+               w->titles_count > 0      ? "&prop=info&titles="
+               : w->revisions_count > 0 ? "&prop=revisions&rvprop=ids%7Csha1&revids="
+                                        : "");
     for (unsigned i = 0; i < w->titles_count; i++) {
         str title = http_encode(a, w->titles[i].title);
         if (title.p == NULL)

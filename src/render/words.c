@@ -62,14 +62,14 @@ static void parse_done(struct loop_job *j, bool canceled)
 
 /* What a status says of words. A 404 of api.php itself says nothing of titles. And a wiki is not
  * closed because some server before it does not like this call. */
-static enum render_why judge_status(const struct fetch *f, enum render_why why)
+static enum render_why judge_status(struct words_work *w, enum render_why why)
 {
     struct err_note note;
     if (why == RENDER_NO_REVISION)
         return RENDER_FAILED;
-    if (why == RENDER_DENIED && api_parse_error(f->call.reply_body, &note) != RENDER_DENIED)
-        return RENDER_REFUSED;
-    return why;
+    w->r->barred =
+        why == RENDER_DENIED && api_parse_error(w->fetch.call.reply_body, &note) != RENDER_DENIED;
+    return w->r->barred ? RENDER_REFUSED : why;
 }
 
 static bool words_ask(struct words_work *w, bool post);
@@ -85,7 +85,7 @@ static void words_fetched(struct fetch *f, enum render_why why)
     r->retry_after_s = f->retry_after_s;
     if (why != RENDER_FINE) {
         r->note = f->note;
-        words_finish(w, judge_status(f, why));
+        words_finish(w, judge_status(w, why));
         return;
     }
     w->step = STEP_PARSE;
@@ -178,9 +178,10 @@ void words_start(struct words_request *r)
     MAGIC_CHECK(r->origin, ORIGIN_MAGIC);
     INVARIANT(r->words.titles_count <= WORDS_MAX);
     INVARIANT(r->words.revisions_count <= WORDS_MAX);
-    INVARIANT((r->words.titles_count > 0) != (r->words.revisions_count > 0));
+    INVARIANT(r->words.titles_count == 0 || r->words.revisions_count == 0);
     api_words_clear(&r->words);
     r->retry_after_s = 0;
+    r->barred = false;
     r->note.text[0] = 0;
     struct words_work *w = r->work = work_new(r);
     struct origin *o = r->origin;

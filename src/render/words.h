@@ -76,7 +76,8 @@ struct words_revision {
 };
 
 struct words {
-    /* The caller's, one of the two; never both. */
+    /* The caller's, one of the two; never both. Neither: a plain question, to which no title can be
+     * the reason for a no */
     struct words_title *titles;
     struct words_revision *revisions;
     unsigned titles_count, revisions_count;
@@ -94,6 +95,7 @@ struct words_request {
     void (*done)(struct words_request *r, enum render_why why);
     void *ctx;
     /* out; strings in the arena. Not FINE: everything is UNANSWERED, said_s is 0 */
+    bool barred;           /* REFUSED: by 401 or 403 */
     int64_t retry_after_s; /* BUSY: 0 when not said */
     struct err_note note;  /* not FINE: a sentence without addresses */
     struct words_work *work;

@@ -9,7 +9,7 @@ Core's own routes too (kind rest): transforms when core_transforms is set, and r
 has it: what is there counts as made when its making ended, in whole seconds, and falls out when its page is touched after
 that. A purge touches the page.
 
-Kinds of calls: siteinfo, meta, user, leave, words, revisions, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
+Kinds of calls: siteinfo, meta, user, leave, words, revisions, plain, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
 of a kind meet instead of an answer: origin.fault('render', cut) until origin.fault('render', None). A gate lets
 calls of a kind arrive and wait: with origin.gate('render') as gate: ... gate.open(). What waits is answered by what is
 there when the gate opens; with origin.gate('render', written=True) by what was there when it came. Everything has a deadline.
@@ -424,6 +424,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 return 'words', lambda: self.api('words', fields)
             if fields.get('rvprop') == 'ids|sha1':
                 return 'revisions', lambda: self.api('revisions', fields)
+            if fields.get('list') == 'recentchanges' and 'prop' not in fields:
+                return 'plain', lambda: self.api('plain', fields)
             kind = {'siteinfo': 'siteinfo', 'userinfo': 'user'}.get(fields.get('meta'), 'meta')
             return kind, lambda: self.api(kind, fields)
         parts = path.split('/')[3:]     # /w/rest.php/...
@@ -446,7 +448,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def api(self, kind, fields):
         reply = {'siteinfo': lambda: self.siteinfo(), 'user': lambda: self.user(), 'meta': lambda: self.meta(fields),
-                 'leave': lambda: self.leave(fields), 'words': lambda: self.words(fields), 'revisions': lambda: self.revisions(fields)}[kind]()
+                 'plain': lambda: {'batchcomplete': True, 'query': {}}, 'leave': lambda: self.leave(fields), 'words': lambda: self.words(fields), 'revisions': lambda: self.revisions(fields)}[kind]()
         if 'curtimestamp' in fields:
             reply['curtimestamp'] = instant(self.wiki.ahead)
         if fields.get('list') == 'recentchanges' and self.wiki.changed > 0:

@@ -2,7 +2,7 @@
 import time
 
 from harness import check, eq, main, scene, wait_until
-from origin import Origin, hang, status_of
+from origin import Origin, hang, once, status_of
 from page_help import get, path, problem
 from render_help import cache_of, impatient_server, metric, name_of, origin_server
 
@@ -237,6 +237,67 @@ def ready_answers_of_a_wiki_that_was_closed_end_with_its_word(binary):
             problem(get(server, 'B', status=403), 403, 'access_denied#wiki')    # which was ready
             origin.bot = None
             wait_until(lambda: server.request('GET', path('html', 'B')).status == 200, 'it is open again')
+
+
+API = ('siteinfo', 'meta', 'words', 'revisions', 'plain')
+
+
+@scene
+def a_wiki_to_which_a_proxy_lets_nobody_is_closed(binary):
+    """Every question is 401 or 403, for longer than a moment."""
+    for code in (401, 403):
+        with Origin() as origin:
+            origin.page('A', (7, 'text'))
+            origin.page('B', (8, 'text'))
+            with origin_server(binary, origin) as server:
+                for _ in range(4):
+                    get(server, 'A'), get(server, 'B')
+                for kind in (*API, 'render'):
+                    origin.fault(kind, status_of(code))
+                server.clock(advance=TOO_OLD)
+                eq(get(server, 'A', query='?stash=true').status, 200, 'once may be anything')
+
+                def is_closed():
+                    server.clock(advance='5s')
+                    return server.request('GET', path('html', 'A')).status == 403
+                wait_until(is_closed, 'it is closed')
+                for query in ('', '?stash=true'):
+                    problem(get(server, 'B', status=403, query=query), 403, 'access_denied#wiki')
+                problem(get(server, 'B', 8, status=403, headers={'Cache-Control': 'only-if-cached'}), 403, 'access_denied#wiki')
+                for kind in API:
+                    origin.fault(kind, status_of(503))
+                problem(get(server, 'B', status=403), 403, 'access_denied#wiki')    # nor does it open when it is away
+                for kind in (*API, 'render'):
+                    origin.fault(kind, None)
+                wait_until(lambda: server.request('GET', path('html', 'B')).status == 200, 'it is open again')
+
+
+@scene
+def what_a_proxy_refuses_now_and_then_closes_no_wiki(binary):
+    """It does not like a title, but plain questions; or it wants fewer requests for a moment."""
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with origin_server(binary, origin, '--set', 'page.stale_if_error=30d') as server:
+            get(server, 'A')
+            asked = origin.count('plain')
+
+            def is_plain():
+                server.clock(advance=TOO_OLD)
+                eq(get(server, 'A').status, 200)
+                return origin.count('plain') >= asked + 3
+            origin.fault('words', status_of(403))
+            wait_until(is_plain, 'it was asked plainly')
+            origin.fault('words', None)
+            for _ in range(3):
+                words = origin.count('words')
+                for kind in API:
+                    origin.fault(kind, once(status_of(403)))
+
+                def is_asked(words=words):
+                    server.clock(advance=TOO_OLD)
+                    eq(get(server, 'A').status, 200)
+                    return origin.count('words') >= words + 2
+                wait_until(is_asked, 'it was refused, and asked again')
 
 
 @scene
