@@ -238,11 +238,15 @@ static void settle_behind(const struct page_get *g)
         page_remake(g->service->remakes, &t);
 }
 
-/* The wiki was asked before it began to make it, which others may have asked for long ago. */
+/* The wiki was asked before it began to make it, which others may have asked for long ago. What was
+ * made once more and was the same stands there as made under the later touch, and an undelete sets
+ * touched back: so the making of this read counts, where there was one. */
 static int64_t made_age_ns(const struct page_get *g)
 {
     const struct title_under *made = &g->read.render.made;
-    int64_t age_ns = clock_store(g->service->clock).ns - made->asked_at.ns;
+    bool own = g->made != NULL && !g->made->found && !g->made->arrived;
+    store_time at = own ? store_time_max(made->asked_at, g->made->began) : made->asked_at;
+    int64_t age_ns = clock_store(g->service->clock).ns - at.ns;
     return made->said == 0 || age_ns < 0 ? 0 : age_ns;
 }
 

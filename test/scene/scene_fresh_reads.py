@@ -343,6 +343,24 @@ def a_wiki_that_wants_a_day_of_peace_gets_some_minutes(binary):
 
 
 @scene
+def what_was_brought_back_and_made_once_more_is_young(binary):
+    """An undelete sets touched back, and the render is the same as long before."""
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        origin.touched['A'] = '2026-02-01T00:00:00Z'
+        with origin_server(binary, origin) as server:
+            get(server, 'A')
+            server.clock(advance='30s')
+            origin.delete('A')
+            get(server, 'A', status=404, query='?stash=true')
+            server.clock(advance='61s')
+            origin.page('A', (7, 'text'))
+            origin.touched['A'] = '2026-01-01T00:00:00Z'
+            answer = get(server, 'A')
+            eq((cache_of(answer), answer.headers['Age']), ('miss', '0'))
+
+
+@scene
 def age_is_never_above_what_caches_are_allowed(binary):
     with Origin() as origin:
         origin.page('A', (7, 'text'))
