@@ -100,6 +100,8 @@ static const struct figure {
     FIGURE(METRIC_TRUST_DOUBTS, trust.doubts),
     FIGURE(METRIC_STREAM_CLIENTS, streams.clients),
     FIGURE(METRIC_STREAM_REFUSED, streams.refused),
+    FIGURE(METRIC_STREAM_BYTES, streams.bytes),
+    FIGURE(METRIC_STREAM_FAILED, streams.failed),
     FIGURE(METRIC_STREAM_GAPS, streams.gaps),
     FIGURE(METRIC_EVENT_LOG_TAKEN, events.taken),
     FIGURE(METRIC_EVENT_LOG_EVENTS, events.count),

@@ -31,8 +31,7 @@ void page_events_domain(struct page_events *e, uint32_t number, str name);
 struct page_event_texts;
 void page_event_texts_free(struct page_event_texts **tp);
 /* Appends events for those of the changes that a selected stream tells; in a decision, once each
- * time it runs. *tp keeps their bytes until the update is done; NULL before. *appended: there was
- * one. */
+ * time it runs. *tp keeps their bytes until the update is done; NULL before. */
 MUST_CHECK err page_events_append(struct pages *p, struct engine_txn *t,
                                   const struct page_change *changes, unsigned count,
                                   struct page_event_texts **tp);

@@ -81,6 +81,7 @@ static err forget_step(struct culling *c, uint64_t seq, const struct event_row *
     if (*over)
         return ERR_OK;
     c->head.forgotten = seq;
+    c->damaged_count = 0; /* they go when they are too old */
     return id_forget(c, seq, e);
 }
 

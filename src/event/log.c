@@ -1,9 +1,9 @@
 /* log.c - opening the event log, appending to it, and telling its followers.
  *
  * Invariants: 1. The head row says what the newest event's row says, and is written with it: so the
- * next number is known without a search, also when every event was removed. 2. A follower's task is
- * posted when it does not lie posted already; it is marked as taken before it calls told, so that
- * an event that comes meanwhile posts it again. */
+ * next number is known without a search, also when every event was removed. 2. A follower has one
+ * task, which is posted by whoever raises tellings from 0. It calls told until all tellings that it
+ * found before are answered: so told never runs twice at once, and no event comes unseen. */
 #include "event/append.h"
 #include "event/log_impl.h"
 #include "event/rows.h"
@@ -33,8 +33,11 @@ static err opening_decide(struct engine_txn *t, void *ctx)
 static void follower_run(struct task *t)
 {
     struct event_telling *f = CONTAINER_OF(t, struct event_telling, task);
-    atomic_store(&f->posted, false);
-    f->follower.told(f->follower.ctx);
+    unsigned found;
+    do {
+        found = atomic_load(&f->tellings);
+        f->follower.told(f->follower.ctx);
+    } while (atomic_fetch_sub(&f->tellings, found) != found);
 }
 
 err event_log_new(const struct event_log_opts *opts, struct event_log **out, struct err_note *note)
@@ -63,7 +66,7 @@ void event_log_free(struct event_log **lp)
         return;
     MAGIC_CHECK(l, EVENT_LOG_MAGIC);
     for (unsigned i = 0; i < l->tellings_count; i++)
-        INVARIANT(!atomic_load(&l->tellings[i].posted));
+        INVARIANT(atomic_load(&l->tellings[i].tellings) == 0);
     INVARIANT(pthread_mutex_destroy(&l->lock) == 0);
     l->magic = 0;
     free(l);
@@ -115,13 +118,16 @@ static err find_before(struct event_log *l, struct engine_txn *t, const struct e
     struct engine_row row;
     err why = engine_get(engine_txn_view(t), SPACE_EVENT, event_key_str(id), &row);
     *out = (struct event_taken){ .before = false };
+    if (why == ERR_NOT_FOUND ||
+        why == ERR_CORRUPT) /* a damaged one says nothing; it is written anew */
+        return ERR_OK;
     if (why != ERR_OK)
-        return why == ERR_NOT_FOUND ? ERR_OK : why;
+        return why;
     struct cursor c = { .rest = row.value };
     uint64_t seq = cursor_be64(&c);
     store_time at = { .ns = (int64_t)cursor_be64(&c) };
     if (!cursor_done(&c))
-        return ERR_CORRUPT;
+        return ERR_OK;
     store_time until = store_time_add(at, atomic_load(&l->dedupe_ns));
     if (store_time_before(engine_txn_now(t), until))
         *out = (struct event_taken){ .seq = seq, .before = true };
@@ -202,7 +208,7 @@ void event_log_told(struct event_log *l)
     INVARIANT(pthread_mutex_lock(&l->lock) == 0);
     for (unsigned i = 0; i < l->tellings_count && !l->hushed; i++) {
         struct event_telling *f = &l->tellings[i];
-        if (!atomic_exchange(&f->posted, true))
+        if (atomic_fetch_add(&f->tellings, 1) == 0)
             home_post(f->follower.home, &f->task);
     }
     INVARIANT(pthread_mutex_unlock(&l->lock) == 0);

@@ -50,9 +50,9 @@ MUST_CHECK err event_log_new(const struct event_log_opts *opts, struct event_log
 /* Nobody appends, reads, or is being told any more. */
 void event_log_free(struct event_log **lp);
 uint64_t event_log_id(const struct event_log *l);
-/* Told that there are events it has not read, soon after they are on disk; once, however many they
- * are. A task at home runs told, which may already find nothing new. At a home of several threads
- * two may run at once. */
+/* A follower is told that there are new events, soon after they are on disk: once, however many
+ * they are. A task at its home runs told, one at a time, which may find that it has read them all.
+ */
 struct event_follower {
     void (*told)(void *ctx);
     void *ctx;

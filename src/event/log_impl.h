@@ -10,7 +10,7 @@
 struct event_telling {
     struct event_follower follower;
     struct task task;
-    atomic_bool posted; /* and the task has not begun to run */
+    atomic_uint tellings; /* that the task has not answered yet; it is posted, or runs, while > 0 */
 };
 
 struct event_log {

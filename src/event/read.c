@@ -72,14 +72,17 @@ static err reading_row(struct reading *r, const struct engine_row *row, bool *fu
     return ERR_OK;
 }
 
-static err reading_rows(struct reading *r, struct engine_cursor *c)
+static err reading_rows(struct reading *r, struct engine_cursor *c, uint64_t last)
 {
     bool full = false;
     while (r->looks < r->read->looks_max && !full) {
         struct engine_row row;
         err why = engine_cursor_next(c, &row);
-        if (why == ERR_NOT_FOUND)
+        if (why == ERR_NOT_FOUND) {
+            if (last > r->read->after) /* the newest row is lost */
+                r->read->after = last;
             return ERR_OK;
+        }
         if (why == ERR_CORRUPT && row.key.n == 0)
             return why; /* the index itself */
         if (why == ERR_OK)
@@ -108,7 +111,7 @@ err event_log_read(struct event_log *l, struct event_read *read)
         if (read->after < head.culled)
             read->after = read->missed = head.culled;
         struct engine_cursor *c = event_rows_open(v, read->after);
-        why = reading_rows(&r, c);
+        why = reading_rows(&r, c, head.last);
         engine_cursor_close(&c);
     }
     engine_view_end(&v);

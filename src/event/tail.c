@@ -15,14 +15,18 @@ enum { TAIL_CHUNKS_MAX = 256 };
 struct event_tail {
     uint32_t magic;
     struct event_tail_opts opts;
-    pthread_mutex_t reading;
     pthread_mutex_t lock;
     struct event_chunk *ring[TAIL_CHUNKS_MAX];
     unsigned first, count;
     size_t bytes;
     uint64_t last;
-    uint64_t events, spoilt;
+    uint64_t events, spoilt, failed;
 };
+
+static size_t chunk_bytes(const struct event_chunk *c)
+{
+    return c->text.size + c->names.size + c->size * sizeof *c->frames;
+}
 
 static struct event_chunk *chunk_at(const struct event_tail *t, unsigned i)
 {
@@ -32,7 +36,7 @@ static struct event_chunk *chunk_at(const struct event_tail *t, unsigned i)
 static void oldest_drop(struct event_tail *t)
 {
     struct event_chunk *c = chunk_at(t, 0);
-    t->bytes -= c->text.size;
+    t->bytes -= chunk_bytes(c);
     t->first = (t->first + 1) % TAIL_CHUNKS_MAX;
     t->count--;
     event_chunk_unref(&c);
@@ -45,7 +49,7 @@ static void chunk_add(struct event_tail *t, struct event_chunk *c)
     t->last = c->last;
     t->events += c->count;
     t->spoilt += c->spoilt;
-    t->bytes += c->text.size;
+    t->bytes += chunk_bytes(c);
     while (t->count > 0 && (t->count == TAIL_CHUNKS_MAX || t->bytes > t->opts.bytes_max))
         oldest_drop(t);
     t->ring[(t->first + t->count++) % TAIL_CHUNKS_MAX] = c;
@@ -57,8 +61,12 @@ static bool read_some(struct event_tail *t)
 {
     struct event_chunk *c = NULL;
     uint64_t after = event_tail_last(t);
-    if (event_chunk_read(t->opts.log, after, &t->opts.choice, &c) != ERR_OK)
+    if (event_chunk_read(t->opts.log, after, &t->opts.choice, &c) != ERR_OK) {
+        INVARIANT(pthread_mutex_lock(&t->lock) == 0);
+        t->failed++;
+        INVARIANT(pthread_mutex_unlock(&t->lock) == 0);
         return false;
+    }
     if (c->last == after) {
         event_chunk_unref(&c);
         return false;
@@ -69,14 +77,29 @@ static bool read_some(struct event_tail *t)
     return more;
 }
 
+/* Nobody wants what is new. */
+static void pass_over(struct event_tail *t)
+{
+    struct event_figures f;
+    if (event_log_figures(t->opts.log, &f) != ERR_OK)
+        return;
+    INVARIANT(pthread_mutex_lock(&t->lock) == 0);
+    while (t->count > 0)
+        oldest_drop(t);
+    t->last = f.last;
+    INVARIANT(pthread_mutex_unlock(&t->lock) == 0);
+}
+
 static void tail_told(void *ctx)
 {
     struct event_tail *t = ctx;
     MAGIC_CHECK(t, TAIL_MAGIC);
-    INVARIANT(pthread_mutex_lock(&t->reading) == 0);
+    if (!t->opts.wanted(t->opts.ctx)) {
+        pass_over(t);
+        return;
+    }
     while (read_some(t))
         ;
-    INVARIANT(pthread_mutex_unlock(&t->reading) == 0);
 }
 
 err event_tail_new(const struct event_tail_opts *opts, struct event_tail **out)
@@ -90,7 +113,6 @@ err event_tail_new(const struct event_tail_opts *opts, struct event_tail **out)
     t->magic = TAIL_MAGIC;
     t->opts = *opts;
     t->last = f.last;
-    INVARIANT(pthread_mutex_init(&t->reading, NULL) == 0);
     INVARIANT(pthread_mutex_init(&t->lock, NULL) == 0);
     const struct event_follower follower = { .told = tail_told, .ctx = t, .home = opts->pool };
     event_log_follow(opts->log, &follower);
@@ -106,7 +128,6 @@ void event_tail_free(struct event_tail **tp)
     MAGIC_CHECK(t, TAIL_MAGIC);
     while (t->count > 0)
         oldest_drop(t);
-    INVARIANT(pthread_mutex_destroy(&t->reading) == 0);
     INVARIANT(pthread_mutex_destroy(&t->lock) == 0);
     t->magic = 0;
     free(t);
@@ -153,8 +174,10 @@ uint64_t event_tail_last(struct event_tail *t)
 void event_tail_figures(struct event_tail *t, struct event_tail_figures *out)
 {
     INVARIANT(pthread_mutex_lock(&t->lock) == 0);
-    *out = (struct event_tail_figures){
-        .chunks = t->count, .bytes = t->bytes, .read = t->events, .spoilt = t->spoilt
-    };
+    *out = (struct event_tail_figures){ .chunks = t->count,
+                                        .bytes = t->bytes,
+                                        .read = t->events,
+                                        .spoilt = t->spoilt,
+                                        .failed = t->failed };
     INVARIANT(pthread_mutex_unlock(&t->lock) == 0);
 }

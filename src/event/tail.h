@@ -15,6 +15,8 @@ struct event_tail_opts {
     struct home *pool; /* where the log is read; may have several threads */
     size_t bytes_max;  /* of chunks; the newest is always kept */
     struct event_choice choice;
+    /* Does anybody follow? While nobody does, nothing is read. On a thread of pool. */
+    bool (*wanted)(void *ctx);
     /* There is a new chunk. On a thread of pool, one call at a time. */
     void (*news)(void *ctx);
     void *ctx;
@@ -27,9 +29,9 @@ MUST_CHECK err event_tail_new(const struct event_tail_opts *opts, struct event_t
 void event_tail_free(struct event_tail **tp);
 
 enum event_tail_has { TAIL_NOTHING, TAIL_CHUNK, TAIL_BEHIND };
-/* Events behind after. CHUNK: *out, whose owner the caller is, begins at or before after; it may
- * hold some that are not behind. NOTHING: there are none yet. BEHIND: they are not in memory.
- * Thread: any; never blocks for long. */
+/* Events behind after. CHUNK: *out, whose owner the caller is. Its first events may have numbers
+ * up to after: the caller passes over them. NOTHING: there are none yet. BEHIND: they are not in
+ * memory. Thread: any; never blocks for long. */
 enum event_tail_has event_tail_find(struct event_tail *t, uint64_t after, struct event_chunk **out);
 /* The number of the newest event that the tail has read. Thread: any. */
 uint64_t event_tail_last(struct event_tail *t);
@@ -37,6 +39,7 @@ uint64_t event_tail_last(struct event_tail *t);
 struct event_tail_figures {
     uint64_t chunks, bytes;
     uint64_t read, spoilt; /* events since the start */
+    uint64_t failed;       /* reads that failed, and are tried again with the next event */
 };
 void event_tail_figures(struct event_tail *t, struct event_tail_figures *out);
 

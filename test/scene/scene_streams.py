@@ -1,6 +1,7 @@
 """Goal: what is told to POST /v1/events, and what becomes of renders, arrives at every client of a stream, in order, once,
 for as long as the client reads; and a client that comes back misses nothing, or is told what it missed.
 Method: the real binary, clients that parse server-sent events from the wire, kill -9, limits, a moved clock."""
+import gzip
 import http.client
 import json
 import os
@@ -120,6 +121,18 @@ def a_text_is_given_as_it_came(binary):
 
 
 @scene
+def line_breaks_hold_up_nobody(binary):
+    with Server(binary) as server, Client(server) as client, Client(server, '/v1/stream?since=0') as early:
+        text = b'{"meta":{"stream":"a"},' + b'\n' * 9_700_000 + b'"n":1}'
+        eq(server.request('POST', EVENTS, {'Content-Type': 'application/json', 'Content-Encoding': 'gzip'},
+                          gzip.compress(text)).status, 201)
+        tell(server, event('a', 2))
+        for one in (client, early):
+            eq(numbers(one.take(2)), [1, 2])
+        eq(figure(server, 'stream_failed_total'), 0)
+
+
+@scene
 def renders_are_told_as_they_come_and_go(binary):
     options = ('--set', 'change.streams=palimpsest.*', '--set', 'page.grace_ttl=10s')
     with Server(binary, *options, test_hooks=True) as server, Client(server, '/v1/stream?stream=palimpsest.*') as client:
@@ -155,7 +168,7 @@ def an_instant_or_a_position_of_another_server_is_where_to_begin(binary):
             with Client(other, last=position) as client, Client(other, last=f'{log}-{seq}-{int(instant) - 7200000}') as early:
                 tell(other, event('b', 8))
                 eq(numbers(early.take(2)), [7, 8])
-                eq(numbers(client.take(1)), [8])       # its clock is not there yet
+                check(numbers(client.take(1)) in ([7], [8]), 'its clock is not there yet: from about now on')
 
 
 @scene
@@ -217,8 +230,9 @@ def who_does_not_read_holds_up_nobody_and_takes_no_memory(binary):
         for batch in range(50):
             tell(server, *(event('a', n, pad=pad) for n in range(batch * 50, batch * 50 + 50)))
             eq(numbers(reader.take(50)), list(range(batch * 50, batch * 50 + 50)))
-        grown = memory_of(server, 'VmRSS') - before
-        check(grown < 64 << 20, f'{grown >> 20} MiB more, for 50 MB that one client has not read')
+        if before is not None:      # of a sanitizer's
+            grown = memory_of(server, 'VmRSS') - before
+            check(grown < 64 << 20, f'{grown >> 20} MiB more, for 50 MB that one client has not read')
         eq(numbers(asleep.take(2500)), list(range(2500)))      # and it has lost nothing
 
 
@@ -283,7 +297,7 @@ def a_stream_has_a_right_of_its_own_and_private_wikis_another(binary):
         token('lock')
         options = ('--set', 'auth=internal', '--set', 'domains=localhost,secret.test',
                    '--set', 'domains.secret.test.origin.url=http://127.0.0.1:9/w/rest.php',
-                   '--set', 'domains.secret.test.origin.private=true')
+                   '--set', 'domains.secret.test.origin.private=true', '--set', 'domains.secret.test.origin.hosts=secret.wiki')
         with Server(binary, *options, data=folder + '/data') as server:
             bearer = {role: {'Authorization': f'Bearer {key}'} for role, key in keys.items()}
             eq(server.request('GET', '/v1/stream').status, 401)
@@ -293,6 +307,15 @@ def a_stream_has_a_right_of_its_own_and_private_wikis_another(binary):
                 eq(server.json('POST', EVENTS, bearer['admin'], events).status, 201)
                 eq(numbers(reader.take(2)), [0, 2])
                 eq(numbers(admin.take(3)), [0, 1, 2])
+                hidden = [{'meta': {'stream': 'resource-purge', 'uri': 'http://secret.wiki/wiki/A'}, 'n': 3}, event('a', 4, 'gone.test'),
+                          event('a', 5)]
+                eq(server.json('POST', EVENTS, bearer['admin'], hidden).status, 201)
+                eq(numbers(reader.take(1)), [5])
+                eq(numbers(admin.take(3)), [3, 4, 5])
+                keys = server.json('GET', '/v1/admin.tokens', bearer['admin']).body['items']
+                gone, = (key['id'] for key in keys if key['name'] == 'read')
+                eq(server.request('DELETE', f'/v1/admin.tokens/{gone}', bearer['admin']).status, 204)
+                eq(reader.next(), None, 'a key that is gone follows no longer')
 
 
 main()

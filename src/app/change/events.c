@@ -86,12 +86,13 @@ static bool is_of(const struct wiki_event *event, str domain, const struct page_
 
 /* What an event says by the address of a page alone. */
 static err look_at_uri(struct events *e, const struct wiki_event *event,
-                       const struct page_domain *d, bool *titled)
+                       const struct page_domain *d, bool *titled, str *of)
 {
     struct wiki_url u;
     str title = STR("");
     if (!wiki_url_parse(event->uri, &u) || !wiki_place_has(&d->place, u.authority))
         return ERR_OK;
+    *of = d->name;
     err why = wiki_url_title(e->arena, &d->place, u.path, u.query, &title);
     *titled |= why == ERR_OK && title.n > 0;
     if (why == ERR_OK)
@@ -113,13 +114,10 @@ static err look_at(struct events *e, const struct wiki_event *event, bool *title
         bool ours = is_of(event, domain, d);
         if (ours)
             *of = d->name;
-        if (!http_filter_domain(http_filter_of(e->pooled.x), d->name)) {
-            if (ours)
-                *of = STR(""); /* this listener knows no such domain */
+        if (!http_filter_domain(http_filter_of(e->pooled.x), d->name))
             continue;
-        }
         if (event->titles_count == 0) {
-            why = look_at_uri(e, event, d, titled);
+            why = look_at_uri(e, event, d, titled, of);
             continue;
         }
         if (!ours)

@@ -18,6 +18,7 @@
 
 enum {
     STREAM_PIECE_BYTES = 64 << 10, /* of frames that lie side by side; one alone may be larger */
+    STREAM_LOOKS_MAX = 1024,       /* frames that one pull passes over */
     STREAM_RESUME_MS = 60000,      /* a position of another log: so much before its instant */
 };
 
@@ -29,7 +30,11 @@ static str next_frames(struct stream_client *c)
 {
     struct event_chunk *k = c->chunk;
     str piece = STR("");
+    unsigned looks = 0;
     for (; c->frame < k->count; c->frame++) {
+        c->looked_long = ++looks > STREAM_LOOKS_MAX;
+        if (c->looked_long)
+            return piece;
         const struct event_frame *f = &k->frames[c->frame];
         bool wanted = f->seq > c->after &&
                       stream_wants(c, event_frame_stream(k, f), event_frame_domain(k, f));
@@ -44,8 +49,10 @@ static str next_frames(struct stream_client *c)
     }
     if (piece.n > 0)
         return piece;
-    c->after = k->last;
+    if (k->last > c->after)
+        c->after = k->last;
     event_chunk_unref(&c->chunk);
+    streams_own_sent(c);
     return piece;
 }
 
@@ -103,6 +110,14 @@ static enum http_pulled give(struct stream_client *c, struct http_pull *p, str p
     return HTTP_PULL_MORE;
 }
 
+/* Keys end, and rights are taken away. */
+static bool may_go_on(struct stream_client *c)
+{
+    const struct app *app = streams_app(c->streams);
+    c->may_private = app_has(c->x, "change.private", STR_NONE, app);
+    return app_has(c->x, "change.read", STR_NONE, app);
+}
+
 static enum http_pulled client_pull(void *ctx, struct http_pull *p)
 {
     struct stream_client *c = ctx;
@@ -119,15 +134,23 @@ static enum http_pulled client_pull(void *ctx, struct http_pull *p)
         str piece = c->chunk == NULL ? STR("") : next_frames(c);
         if (piece.n > 0)
             return give(c, p, piece);
+        if (c->looked_long) {
+            c->looked_long = false;
+            http_wake(c->x);
+            return HTTP_PULL_LATER;
+        }
         why = next_chunk(c);
         if (why == ERR_OK && c->chunk->missed > c->after)
             return give(c, p, put_gap(c, p->room, HTTP_PULL_ROOM_BYTES));
     }
     if (why != ERR_AGAIN)
         return HTTP_PULL_FAILED;
-    if (atomic_exchange(&c->beat, false))
+    if (!atomic_exchange(&c->beat, false))
+        return HTTP_PULL_LATER;
+    if (may_go_on(c))
         return give(c, p, STR(":\n\n"));
-    return HTTP_PULL_LATER;
+    p->piece = STR(": the key is not good for this any more\n\n");
+    return HTTP_PULL_END;
 }
 
 static void client_over(void *ctx)

@@ -29,6 +29,7 @@ struct streams {
     bool stopped;
     atomic_bool posted; /* the loop is told of news */
     uint64_t refused, gaps;
+    size_t own_bytes; /* of chunks that were read for one client alone */
     /* the loop's */
     struct loop_timer *pace, *beat;
     bool pacing;
@@ -42,19 +43,15 @@ static struct stream_client *client_of(struct list *node)
 
 /* ---- frames ---- */
 
-/* A line that JSON breaks is broken here, too: clients put lines together again. */
+/* One line, however the event was broken: JSON has line breaks between its tokens alone, where a
+ * blank says the same. */
 static void put_data(struct buf *out, str bytes)
 {
-    size_t from = 0;
-    for (size_t i = 0; i <= bytes.n; i++) {
-        bool end = i == bytes.n;
-        if (!end && bytes.p[i] != '\n' && bytes.p[i] != '\r')
-            continue;
-        buf_put(out, STR("data: "));
-        buf_put(out, (str){ .p = bytes.p + from, .n = i - from });
-        buf_put_c(out, '\n');
-        from = i + 1;
-    }
+    buf_put(out, STR("data: "));
+    char *at = buf_extend(out, bytes.n);
+    for (size_t i = 0; i < bytes.n && at != NULL; i++)
+        at[i] = bytes.p[i] == '\n' || bytes.p[i] == '\r' ? ' ' : bytes.p[i];
+    buf_put_c(out, '\n');
 }
 
 static void put_frame(const struct streams *s, struct buf *out, const struct event_seen *e,
@@ -83,11 +80,13 @@ static bool name_fits(str wanted, str stream)
     return str_eq(wanted, stream);
 }
 
-/* Events of jobs hold what users typed; those of private wikis are for those who may read them. */
+/* Events of jobs hold what users typed. Those of private wikis are for those who may read them; so
+ * are those of a domain that is not configured any more, which may have been one. */
 static bool is_private(const struct app *app, str stream, str domain)
 {
     const struct page_domain *d = domain.n == 0 ? NULL : page_domain_find(&app->page, domain);
-    return str_starts(stream, STR("mediawiki.job.")) || (d != NULL && d->is_private);
+    return str_starts(stream, STR("mediawiki.job.")) ||
+           (domain.n > 0 && (d == NULL || d->is_private));
 }
 
 bool stream_wants(const struct stream_client *c, str stream, str domain)
@@ -137,13 +136,20 @@ static void news_posted(void *ctx)
 }
 
 /* Pool. */
-static void streams_news(void *ctx)
+static bool streams_wanted(void *ctx)
 {
     struct streams *s = ctx;
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     bool wanted = s->count > 0 && !s->stopped;
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
-    if (wanted && !atomic_exchange(&s->posted, true))
+    return wanted;
+}
+
+/* Pool. */
+static void streams_news(void *ctx)
+{
+    struct streams *s = ctx;
+    if (streams_wanted(s) && !atomic_exchange(&s->posted, true))
         loop_post(s->app->loop, news_posted, s);
 }
 
@@ -174,13 +180,14 @@ err streams_new(struct app *app, struct streams **out)
                                           .pool = loop_pool(app->loop),
                                           .bytes_max = STREAMS_TAIL_BYTES,
                                           .choice = { .frame = streams_frame, .ctx = s },
+                                          .wanted = streams_wanted,
                                           .news = streams_news,
                                           .ctx = s };
     err why = event_tail_new(&opts, &s->tail);
     if (why == ERR_OK) {
         s->pace = loop_timer_new(app->loop, pace_fired, s);
         s->beat = loop_timer_new(app->loop, beat_fired, s);
-        loop_timer_start(s->beat, STREAMS_BEAT_MS, STREAMS_BEAT_MS);
+        loop_timer_start(s->beat, STREAMS_BEAT_MS / 2, STREAMS_BEAT_MS / 2);
     } else {
         streams_free(&s);
     }
@@ -219,9 +226,11 @@ void streams_figures_get(struct streams *s, struct streams_figures *out)
     struct event_tail_figures tail;
     event_tail_figures(s->tail, &tail);
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
-    *out = (struct streams_figures){
-        .clients = s->count, .refused = s->refused, .gaps = s->gaps, .kept_bytes = tail.bytes
-    };
+    *out = (struct streams_figures){ .clients = s->count,
+                                     .refused = s->refused,
+                                     .gaps = s->gaps,
+                                     .failed = tail.failed,
+                                     .bytes = tail.bytes + s->own_bytes };
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
 }
 
@@ -242,8 +251,32 @@ bool streams_join(struct stream_client *c)
     return room;
 }
 
+/* Under lock. There is room for the next that waits: all of those look again. */
+static void own_freed(struct streams *s, size_t bytes)
+{
+    s->own_bytes -= bytes;
+    for (struct list *n = s->clients.next; n != &s->clients && bytes > 0; n = n->next)
+        if (client_of(n)->waits)
+            http_wake(client_of(n)->x);
+}
+
+void streams_own_sent(struct stream_client *c)
+{
+    struct streams *s = c->streams;
+    if (c->own_bytes == 0)
+        return;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    own_freed(s, c->own_bytes);
+    c->own_bytes = 0;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
 static void client_free(struct stream_client *c)
 {
+    struct streams *s = c->streams;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    own_freed(s, c->own_bytes + (c->read == NULL ? 0 : c->read->text.size));
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
     event_chunk_unref(&c->chunk);
     event_chunk_unref(&c->read);
     free(c);
@@ -283,6 +316,7 @@ static void reading_run(struct task *t)
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     c->reading = false;
     c->read = chunk;
+    s->own_bytes += chunk == NULL ? 0 : chunk->text.size;
     c->failed = why != ERR_OK;
     bool over = c->over;
     if (!over)
@@ -296,8 +330,10 @@ void streams_read_for(struct stream_client *c)
 {
     struct streams *s = c->streams;
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
-    bool begins = !c->reading;
-    c->reading = true;
+    bool begins = !c->reading && c->read == NULL;
+    c->waits = begins && s->own_bytes >= STREAMS_OWN_BYTES;
+    begins = begins && !c->waits;
+    c->reading = c->reading || begins;
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
     if (!begins)
         return;
@@ -312,6 +348,7 @@ struct event_chunk *streams_take_read(struct stream_client *c, bool *failed)
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     struct event_chunk *chunk = c->read;
     c->read = NULL;
+    c->own_bytes = chunk == NULL ? 0 : chunk->text.size;
     *failed = c->failed;
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
     return chunk;
@@ -325,6 +362,11 @@ enum event_tail_has streams_find(struct stream_client *c, struct event_chunk **o
 uint64_t streams_last(struct streams *s)
 {
     return event_tail_last(s->tail);
+}
+
+const struct app *streams_app(const struct streams *s)
+{
+    return s->app;
 }
 
 uint64_t streams_log_id(const struct streams *s)

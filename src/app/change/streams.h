@@ -3,8 +3,9 @@
  *
  * Model. The newest events are kept formatted, in memory (event/tail.h). Whenever there are new
  * ones all clients are woken, at most once in STREAMS_PACE_MS: each sends what it wants of them by
- * itself, as fast as its peer takes it. Whoever hears nothing for STREAMS_BEAT_MS is sent a
- * comment, so that a connection that is dead is found. Private to this folder, but for its making.
+ * itself, as fast as its peer takes it. A client that was sent nothing for
+ * a while, STREAMS_BEAT_MS at most, is sent a comment, so that a dead connection is found; and its
+ * rights are asked again. Private to this folder, but for its making.
  */
 #ifndef APP_CHANGE_STREAMS_H
 #define APP_CHANGE_STREAMS_H
@@ -15,10 +16,13 @@ enum {
     STREAMS_PACE_MS = 10,
     STREAMS_BEAT_MS = 15000,
     STREAMS_TAIL_BYTES = 8 << 20, /* of formatted events that are kept for all of them */
+    /* Of events that were read for one client alone: with so many, none are read before some were
+     * sent. */
+    STREAMS_OWN_BYTES = 32 << 20,
 };
 
 struct streams_figures {
-    uint64_t clients, refused, gaps, kept_bytes;
+    uint64_t clients, refused, gaps, failed, bytes;
 };
 
 /* The log is open, nothing is appended yet, the loop does not run. ERR_IO, ERR_CORRUPT. */

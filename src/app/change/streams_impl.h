@@ -22,11 +22,14 @@ struct stream_client {
     struct event_chunk *chunk; /* being sent; NULL: none */
     unsigned frame;            /* of it, the next one */
     bool began;
+    bool looked_long; /* it has passed over many frames in this pull */
     /* under the lock of the streams */
     struct list node;
     struct event_chunk *read; /* from the log, for it alone */
     bool reading, failed, over;
+    bool waits; /* others hold STREAMS_OWN_BYTES */
     uint64_t read_after;
+    size_t own_bytes; /* of its chunk, if that was read for it alone */
     /* by the worker, and the loop */
     atomic_bool silent; /* nothing was sent since the last beat */
     atomic_bool beat;   /* a comment is due */
@@ -41,9 +44,12 @@ MUST_CHECK bool streams_join(struct stream_client *c);
 void streams_leave(struct stream_client *c);
 /* What was read for it alone, or NULL. *failed: it could not be read. */
 struct event_chunk *streams_take_read(struct stream_client *c, bool *failed);
+/* Its chunk is sent. */
+void streams_own_sent(struct stream_client *c);
 /* Reads behind c->after for it alone, if nobody does; then it is woken. */
 void streams_read_for(struct stream_client *c);
 enum event_tail_has streams_find(struct stream_client *c, struct event_chunk **out);
+const struct app *streams_app(const struct streams *s);
 uint64_t streams_last(struct streams *s);
 uint64_t streams_log_id(const struct streams *s);
 bool stream_wants(const struct stream_client *c, str stream, str domain);

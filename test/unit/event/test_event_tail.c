@@ -19,12 +19,18 @@ struct stage {
     struct event_log *log;
     struct event_tail *tail;
     atomic_uint news;
+    atomic_bool alone; /* nobody follows */
 };
 
 static void frame(void *ctx, struct buf *out, const struct event_seen *e, str bytes)
 {
     (void)ctx;
     buf_printf(out, "%.*s:%.*s\n", STR_ARG(e->stream), STR_ARG(bytes));
+}
+
+static bool wanted(void *ctx)
+{
+    return !atomic_load(&((struct stage *)ctx)->alone);
 }
 
 static void news(void *ctx)
@@ -48,6 +54,7 @@ static void stage_begin(struct stage *s, size_t bytes_max)
                                           .pool = home_here(),
                                           .bytes_max = bytes_max,
                                           .choice = { .frame = frame },
+                                          .wanted = wanted,
                                           .news = news,
                                           .ctx = s };
     assert_int_equal(event_tail_new(&tail, &s->tail), ERR_OK);
@@ -135,6 +142,27 @@ static void who_is_behind_is_told_and_reads_the_log(void **state)
     stage_end(&s);
 }
 
+static void nothing_is_read_while_nobody_follows(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct event_chunk *c = NULL;
+    stage_begin(&s, 1 << 20);
+    const uint64_t first = append(&s, "a", "one");
+    atomic_store(&s.alone, true);
+    const uint64_t second = append(&s, "a", "two");
+    assert_int_equal(atomic_load(&s.news), 1);
+    assert_int_equal(event_tail_last(s.tail), second);
+    assert_int_equal(event_tail_find(s.tail, first, &c), TAIL_BEHIND);
+    atomic_store(&s.alone, false);
+    const uint64_t third = append(&s, "a", "three");
+    assert_int_equal(event_tail_find(s.tail, first, &c), TAIL_BEHIND);
+    assert_int_equal(event_tail_find(s.tail, second, &c), TAIL_CHUNK);
+    assert_int_equal(c->last, third);
+    event_chunk_unref(&c);
+    stage_end(&s);
+}
+
 /* ---- threads ---- */
 
 enum { WRITERS = 2, READERS = 3, EVENTS_EACH = 2000 };
@@ -211,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_new_is_in_memory),
         cmocka_unit_test(who_is_behind_is_told_and_reads_the_log),
+        cmocka_unit_test(nothing_is_read_while_nobody_follows),
         cmocka_unit_test(readers_miss_nothing_while_writers_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
