@@ -103,14 +103,13 @@ static str put_gap(struct stream_client *c, char *room, size_t size)
     return (str){ .p = room, .n = (size_t)n };
 }
 
-static enum http_pulled give(struct stream_client *c, struct http_pull *p, str piece)
+static enum http_pulled give(struct http_pull *p, str piece)
 {
-    atomic_store(&c->silent, false);
     p->piece = piece;
     return HTTP_PULL_MORE;
 }
 
-/* Keys end, and rights are taken away. */
+/* Asked at each beat, however much there is to tell: keys end, and rights are taken away. */
 static bool may_go_on(struct stream_client *c)
 {
     const struct app *app = streams_app(c->streams);
@@ -127,30 +126,31 @@ static enum http_pulled client_pull(void *ctx, struct http_pull *p)
     }
     if (!c->began) {
         c->began = true;
-        return give(c, p, STR(": ok\n\n"));
+        return give(p, STR(": ok\n\n"));
+    }
+    bool beat = atomic_exchange(&c->beat, false);
+    if (beat && !may_go_on(c)) {
+        p->piece = STR(": the key is not good for this any more\n\n");
+        return HTTP_PULL_END;
     }
     err why = ERR_OK;
     while (why == ERR_OK) {
         str piece = c->chunk == NULL ? STR("") : next_frames(c);
         if (piece.n > 0)
-            return give(c, p, piece);
+            return give(p, piece);
         if (c->looked_long) {
             c->looked_long = false;
+            atomic_store(&c->beat, beat); /* its comment is still owed */
             http_wake(c->x);
             return HTTP_PULL_LATER;
         }
         why = next_chunk(c);
         if (why == ERR_OK && c->chunk->missed > c->after)
-            return give(c, p, put_gap(c, p->room, HTTP_PULL_ROOM_BYTES));
+            return give(p, put_gap(c, p->room, HTTP_PULL_ROOM_BYTES));
     }
     if (why != ERR_AGAIN)
         return HTTP_PULL_FAILED;
-    if (!atomic_exchange(&c->beat, false))
-        return HTTP_PULL_LATER;
-    if (may_go_on(c))
-        return give(c, p, STR(":\n\n"));
-    p->piece = STR(": the key is not good for this any more\n\n");
-    return HTTP_PULL_END;
+    return beat ? give(p, STR(":\n\n")) : HTTP_PULL_LATER;
 }
 
 static void client_over(void *ctx)

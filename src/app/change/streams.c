@@ -159,8 +159,6 @@ static void beat_fired(void *ctx)
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     for (struct list *n = s->clients.next; n != &s->clients; n = n->next) {
         struct stream_client *c = client_of(n);
-        if (!atomic_exchange(&c->silent, true))
-            continue;
         atomic_store(&c->beat, true);
         http_wake(c->x);
     }
@@ -187,7 +185,7 @@ err streams_new(struct app *app, struct streams **out)
     if (why == ERR_OK) {
         s->pace = loop_timer_new(app->loop, pace_fired, s);
         s->beat = loop_timer_new(app->loop, beat_fired, s);
-        loop_timer_start(s->beat, STREAMS_BEAT_MS / 2, STREAMS_BEAT_MS / 2);
+        loop_timer_start(s->beat, STREAMS_BEAT_MS, STREAMS_BEAT_MS);
     } else {
         streams_free(&s);
     }

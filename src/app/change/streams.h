@@ -3,9 +3,9 @@
  *
  * Model. The newest events are kept formatted, in memory (event/tail.h). Whenever there are new
  * ones all clients are woken, at most once in STREAMS_PACE_MS: each sends what it wants of them by
- * itself, as fast as its peer takes it. A client that was sent nothing for
- * a while, STREAMS_BEAT_MS at most, is sent a comment, so that a dead connection is found; and its
- * rights are asked again. Private to this folder, but for its making.
+ * itself, as fast as its peer takes it. Every
+ * STREAMS_BEAT_MS the rights of each client are asked again, and one that is sent nothing else gets
+ * a comment, so that a dead connection is found. Private to this folder, but for its making.
  */
 #ifndef APP_CHANGE_STREAMS_H
 #define APP_CHANGE_STREAMS_H

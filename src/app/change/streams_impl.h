@@ -30,11 +30,9 @@ struct stream_client {
     bool waits; /* others hold STREAMS_OWN_BYTES */
     uint64_t read_after;
     size_t own_bytes; /* of its chunk, if that was read for it alone */
-    /* by the worker, and the loop */
-    atomic_bool silent; /* nothing was sent since the last beat */
-    atomic_bool beat;   /* a comment is due */
-    struct task task;   /* reads */
-    char text[];        /* of names and domain */
+    atomic_bool beat; /* its rights are asked again, and it is sent a comment at least */
+    struct task task; /* reads */
+    char text[];      /* of names and domain */
 };
 
 /* Takes part from here on, and is answered next. False: there are as many as stream.clients allows;
