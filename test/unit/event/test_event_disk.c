@@ -2,11 +2,11 @@
  * Method: the log on the embedded engine in a folder; events of a few bytes, and of more than rows
  * hold; opened again, read, culled, reclaimed, and checked. */
 #include "../cmocka_all.h"
+#include "append_wait.h"
 #include "engine/store.h"
 #include "event/log.h"
 #include "lib/clock.h"
 #include "lib/folder.h"
-#include "lib/wait.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,16 +45,6 @@ static void stage_close(struct stage *s)
     engine_close(&s->engine);
 }
 
-struct appending {
-    struct event_append append;
-    struct awaited over;
-};
-
-static void appended(struct event_append *a, err why)
-{
-    awaited_tell(&CONTAINER_OF(a, struct appending, append)->over, why);
-}
-
 /* The text of the i-th event: its number in bytes, as many as the number says. */
 static str text_of(const struct stage *s, unsigned i)
 {
@@ -67,16 +57,7 @@ static void append(struct stage *s, unsigned i)
 {
     const struct event e = { .stream = STR("s"), .bytes = text_of(s, i) };
     struct event_taken taken;
-    struct appending a = { .append = { .log = s->log,
-                                       .events = &e,
-                                       .count = 1,
-                                       .taken = &taken,
-                                       .home = home_here(),
-                                       .done = appended } };
-    awaited_init(&a.over);
-    event_append_start(&a.append);
-    assert_int_equal(awaited_wait(&a.over), ERR_OK);
-    awaited_fini(&a.over);
+    assert_int_equal(append_wait(s->log, &e, 1, &taken), ERR_OK);
 }
 
 static void take(void *ctx, const struct event_seen *e, str bytes)

@@ -3,6 +3,7 @@
  * a model that is a plain array. */
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
+#include "append_wait.h"
 #include "base/rng.h"
 #include "engine/store.h"
 #include "event/append.h"
@@ -68,27 +69,10 @@ static int stage_end(void **state)
     return 0;
 }
 
-struct appending {
-    struct event_append append;
-    err why;
-};
-
-static void appended(struct event_append *a, err why)
-{
-    CONTAINER_OF(a, struct appending, append)->why = why;
-}
-
 static err append(struct stage *s, const struct event *events, unsigned count,
                   struct event_taken *taken)
 {
-    struct appending a = { .append = { .log = s->log,
-                                       .events = events,
-                                       .count = count,
-                                       .taken = taken,
-                                       .home = home_here(),
-                                       .done = appended } };
-    event_append_start(&a.append);
-    return a.why;
+    return append_wait(s->log, events, count, taken);
 }
 
 static struct event event_of(const char *stream, const char *id, const char *text)

@@ -4,6 +4,7 @@
  * threads; each reader must see every number, in order. */
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
+#include "append_wait.h"
 #include "engine/store.h"
 #include "event/tail.h"
 #include "lib/clock.h"
@@ -68,30 +69,11 @@ static void stage_end(struct stage *s)
     engine_close(&s->engine);
 }
 
-struct appending {
-    struct event_append append;
-    struct awaited over;
-};
-
-static void appended(struct event_append *a, err why)
-{
-    awaited_tell(&CONTAINER_OF(a, struct appending, append)->over, why);
-}
-
 static uint64_t append(struct stage *s, const char *stream, const char *text)
 {
     const struct event e = { .stream = str_of(stream), .bytes = str_of(text) };
     struct event_taken taken;
-    struct appending a = { .append = { .log = s->log,
-                                       .events = &e,
-                                       .count = 1,
-                                       .taken = &taken,
-                                       .home = home_here(),
-                                       .done = appended } };
-    awaited_init(&a.over);
-    event_append_start(&a.append);
-    assert_int_equal(awaited_wait(&a.over), ERR_OK);
-    awaited_fini(&a.over);
+    assert_int_equal(append_wait(s->log, &e, 1, &taken), ERR_OK);
     return taken.seq;
 }
 
