@@ -115,8 +115,8 @@ static void takes_none(const int *files, unsigned count, struct said said)
 {
     take(files, count, said);
     if (taken->why != ERR_OK || taken->got.count != 0)
-        fail_msg("LISTEN_PID=%s LISTEN_FDS=%s: %d, %u", said.pid, said.fds, (int)taken->why,
-                 taken->got.count);
+        fail_msg("LISTEN_PID=%s LISTEN_FDS=%s: %d, %u", said.pid == NULL ? "" : said.pid,
+                 said.fds == NULL ? "" : said.fds, (int)taken->why, taken->got.count);
 }
 
 /* ---- files ---- */
