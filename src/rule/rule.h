@@ -126,13 +126,15 @@ typedef void rule_fault_fn(void *ctx, const struct rule_fault *fault);
 struct rule_set;
 /* rules: the section that has a section for each rule, as `change.rules` of a configuration. All
  * faults are told, RULE_FAULTS_MAX at most, and ERR_BAD is returned then; a document that only
- * memory stands against is ERR_LIMIT, told too. Owner: caller. */
+ * memory stands against is ERR_LIMIT, told too. Owner: caller, one reference. */
 MUST_CHECK err rule_set_parse(yaml_document_t *doc, const yaml_node_t *rules, rule_fault_fn *told,
                               void *ctx, struct rule_set **out);
 /* The same of a text: a configuration of the server with `change: rules:`, or a file with `rules:`
  * alone. A null section has no rules. */
 MUST_CHECK err rule_set_read(str text, rule_fault_fn *told, void *ctx, struct rule_set **out);
-void rule_set_free(struct rule_set **sp);
+/* Reference counted: each reference is given back. Thread: any. */
+struct rule_set *rule_set_ref(struct rule_set *s);
+void rule_set_unref(struct rule_set **sp);
 unsigned rule_set_count(const struct rule_set *s);
 /* In the order of the text. */
 const struct rule *rule_set_at(const struct rule_set *s, unsigned index);

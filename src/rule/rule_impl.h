@@ -8,6 +8,7 @@
 #include "rule/rule.h"
 
 #include <pcre2.h>
+#include <stdatomic.h>
 
 /* ---- members by path (path.c) ---- */
 
@@ -144,6 +145,7 @@ struct rule_template {
 enum { RULE_SET_MAGIC = 0x5e7a0b1d, RULE_EVENT_MAGIC = 0x7c3e91d5 };
 struct rule_set {
     uint32_t magic;
+    atomic_uint refs;
     struct arena arena;
     struct rule_paths paths;
     struct rule_pattern *patterns;

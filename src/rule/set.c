@@ -161,12 +161,13 @@ err rule_set_parse(yaml_document_t *doc, const yaml_node_t *rules, rule_fault_fn
     struct rule_set *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
     s->magic = RULE_SET_MAGIC;
+    atomic_init(&s->refs, 1);
     arena_init(&s->arena, RULE_TEXTS_BYTES_MAX);
     rule_paths_init(&s->paths);
     struct rule_reading r = { .doc = doc, .set = s, .told = told, .ctx = ctx, .field = STR("") };
     rules_read(&r, rules);
     if (r.faults > 0) {
-        rule_set_free(&s);
+        rule_set_unref(&s);
         return ERR_BAD;
     }
     *out = s;
@@ -202,18 +203,27 @@ err rule_set_read(str text, rule_fault_fn *told, void *ctx, struct rule_set **ou
     return why;
 }
 
-void rule_set_free(struct rule_set **sp)
+struct rule_set *rule_set_ref(struct rule_set *s)
+{
+    MAGIC_CHECK(s, RULE_SET_MAGIC);
+    atomic_fetch_add(&s->refs, 1);
+    return s;
+}
+
+void rule_set_unref(struct rule_set **sp)
 {
     struct rule_set *s = *sp;
     if (s == NULL)
         return;
     MAGIC_CHECK(s, RULE_SET_MAGIC);
+    *sp = NULL;
+    if (atomic_fetch_sub(&s->refs, 1) > 1)
+        return;
     for (struct rule_pattern *p = s->patterns; p != NULL; p = p->next)
         pcre2_code_free(p->code);
     arena_fini(&s->arena);
     s->magic = 0;
     free(s);
-    *sp = NULL;
 }
 
 unsigned rule_set_count(const struct rule_set *s)

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         INVARIANT(faults >= 1 && faults <= RULE_FAULTS_MAX);
         INVARIANT(s == NULL);
     }
-    rule_set_free(&s);
-    rule_set_free(&again);
+    rule_set_unref(&s);
+    rule_set_unref(&again);
     return 0;
 }

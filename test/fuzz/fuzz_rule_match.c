@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (unsigned i = 0; i < rule_set_count(s); i++)
             look_at_rule(e, rule_set_at(s, i));
     rule_event_free(&e);
-    rule_set_free(&s);
+    rule_set_unref(&s);
     free(copy);
     return 0;
 }

@@ -24,7 +24,7 @@ static enum rule_answer ask(const char *match, struct rule_given given, struct e
     rule_match(e, rule_set_at(s, 0), &v);
     rule_why(e, rule_set_at(s, 0), &v, why);
     rule_event_free(&e);
-    rule_set_free(&s);
+    rule_set_unref(&s);
     return v.answer;
 }
 
@@ -134,7 +134,7 @@ static void captures_are_those_of_what_held(void **state)
         assert_true((v.captures[i].p == NULL) == (want.p == NULL));
     }
     rule_event_free(&e);
-    rule_set_free(&s);
+    rule_set_unref(&s);
 }
 
 static void what_cannot_be_decided_is_no_match(void **state)
@@ -192,7 +192,7 @@ static void a_pattern_has_its_limit_and_that_is_counted(void **state)
     rule_match(e, rule_set_at(s, 2), &v);
     assert_int_equal(v.answer, RULE_OPEN);
     rule_event_free(&e);
-    rule_set_free(&s);
+    rule_set_unref(&s);
     free(text);
 }
 
@@ -217,7 +217,7 @@ static void what_is_no_event_is_refused_and_the_next_one_is_not(void **state)
         assert_int_equal(v.answer, RULE_DIFFERS);
     }
     rule_event_free(&e);
-    rule_set_free(&s);
+    rule_set_unref(&s);
 }
 
 static void a_sample_takes_its_share_of_titles_and_all_of_each(void **state)
@@ -244,7 +244,7 @@ static void a_sample_takes_its_share_of_titles_and_all_of_each(void **state)
     }
     assert_in_range(taken, 140, 260);
     rule_event_free(&e);
-    rule_set_free(&s);
+    rule_set_unref(&s);
 }
 
 static void an_event_too_old_for_its_rule_is_told(void **state)
@@ -282,7 +282,7 @@ static void an_event_too_old_for_its_rule_is_told(void **state)
         assert_string_equal(why.text, ages[i].why);
     }
     rule_event_free(&e);
-    rule_set_free(&s);
+    rule_set_unref(&s);
 }
 
 int main(void)

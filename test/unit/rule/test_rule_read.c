@@ -56,7 +56,7 @@ static void the_example_of_the_surface_is_read(void **state)
     assert_int_equal(hook->ignore[1], 412);
     assert_int_equal(hook->on_failure, RULE_FAILURE_SKIP);
     assert_null(rule_set_find(s, STR("none")));
-    rule_set_free(&s);
+    rule_set_unref(&s);
     assert_null(s);
 }
 
@@ -75,10 +75,10 @@ static void what_is_not_said_has_defaults(void **state)
     assert_int_equal(get->body, RULE_BODY_NONE);
     assert_int_equal(get->ok_count, 0);
     assert_int_equal(get->rate_count, 0);
-    rule_set_free(&s);
+    rule_set_unref(&s);
     s = rules_of("change: { rules: ~ }");
     assert_int_equal(rule_set_count(s), 0);
-    rule_set_free(&s);
+    rule_set_unref(&s);
 }
 
 /* ---- faults ---- */
@@ -371,7 +371,7 @@ static uint64_t hash_of(const char *fields)
     snprintf(text, sizeof text, "rules:\n  r: %s\n", fields);
     struct rule_set *s = rules_of(text);
     uint64_t hash = rule_set_at(s, 0)->hash;
-    rule_set_free(&s);
+    rule_set_unref(&s);
     return hash;
 }
 
@@ -416,8 +416,8 @@ static void two_sets_differ_by_rules(void **state)
     assert_true(rule_sets_compare(a, a, difference, &f));
     assert_string_equal(f.text, "");
     assert_false(rule_sets_compare(b, a, NULL, NULL));
-    rule_set_free(&a);
-    rule_set_free(&b);
+    rule_set_unref(&a);
+    rule_set_unref(&b);
 }
 
 static size_t rules_put(char *text, unsigned count)
@@ -442,7 +442,7 @@ static void limits_hold(void **state)
     size_t n = rules_put(text, RULE_RULES_MAX);
     assert_int_equal(rule_set_read((str){ .p = text, .n = n }, told, &f, &s), ERR_OK);
     assert_int_equal(rule_set_count(s), RULE_RULES_MAX);
-    rule_set_free(&s);
+    rule_set_unref(&s);
     f.n = 0;
     n = rules_put(text, RULE_RULES_MAX + 1);
     assert_int_equal(rule_set_read((str){ .p = text, .n = n }, told, &f, &s), ERR_BAD);

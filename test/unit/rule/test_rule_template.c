@@ -44,7 +44,7 @@ static void fill(const char *field, const struct rule_template *(*pick)(const st
         snprintf(out, 16384, "!%s", note.text);
     buf_fini(&b);
     rule_event_free(&e);
-    rule_set_free(&s);
+    rule_set_unref(&s);
 }
 
 static const struct rule_template *the_url(const struct rule *r)
