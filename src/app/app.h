@@ -20,6 +20,7 @@ struct app_hot;      /* hot/hot.h: ready answers */
 struct frame_pool;
 struct pace;      /* http/pace.h: requests with stash=true by client */
 struct auth;      /* auth/auth.h */
+struct change;    /* change/change.h */
 struct event_log; /* event/log.h */
 struct streams;   /* change/streams.h */
 struct lists;     /* list/list.h */
@@ -37,6 +38,7 @@ struct app {
     struct engine *engine;
     struct event_log *events;
     struct streams *streams; /* change/streams.h */
+    struct change *change;   /* change/change.h */
     struct table_store *tables;
     struct value_service values; /* buckets in the order of config's values */
     struct queues *queues;

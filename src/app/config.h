@@ -112,6 +112,7 @@ struct config_queue {
 
 enum { CONFIG_PROXIES_MAX = 64 };
 
+struct rule_set;
 struct config_database {
     str name, domain;
 };
@@ -129,6 +130,7 @@ struct config_change {
     const char *databases_text;              /* of events: "NAME=DOMAIN", separated by commas */
     const struct config_database *databases; /* the same, by name */
     size_t databases_count;
+    struct rule_set *rules; /* rule/rule.h; NULL: none */
 };
 
 /* What clients written for RESTBase may count on instead of what the standards say. */

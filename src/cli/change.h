@@ -11,7 +11,7 @@
 MUST_CHECK enum cli_exit change_read(const struct cli_call *call, const char *path,
                                      struct buf *out);
 /* The rules of a text that came from path. Faults are told, each in a line or a document on `to`:
- * CLI_USAGE. Owner: caller, rule_set_free. */
+ * CLI_USAGE. Owner: caller, rule_set_unref. */
 MUST_CHECK enum cli_exit change_rules(const struct cli_call *call, const char *path, str text,
                                       FILE *to, struct rule_set **out);
 

@@ -82,7 +82,7 @@ enum cli_exit verb_change_rules_check(struct cli_call *call)
         out_text(stdout, str_of(path));
         printf(": %u rule%s, no fault\n", count, count == 1 ? "" : "s");
     }
-    rule_set_free(&rules);
+    rule_set_unref(&rules);
     buf_fini(&text);
     return code;
 }

@@ -288,7 +288,7 @@ enum cli_exit verb_change_test(struct cli_call *call)
             t.bytes.n--; /* an editor's */
         code = run(&t);
     }
-    rule_set_free(&t.rules);
+    rule_set_unref(&t.rules);
     buf_fini(&rules);
     buf_fini(&event);
     return code;

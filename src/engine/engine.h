@@ -50,6 +50,7 @@ enum engine_space {
     SPACE_PARTITION = 13, /* queue/store/store.h: partitions of a local store */
     SPACE_WORD = 14,      /* bucket/word.h: the wiki's last word on a title */
     SPACE_EVENT = 15,     /* event/rows.h: the event log */
+    SPACE_CHANGE = 16,    /* change/rows.h: what is to be done about events */
 };
 
 struct engine;

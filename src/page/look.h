@@ -43,6 +43,12 @@ void page_looks_free(struct page_looks **lp);
 bool page_look(const struct page_service *s, const struct page_domain *d, str title,
                const struct title_bound *bound);
 
+/* The same for a title as it was written, which the domain's rules make a key of, if they are
+ * known. What no page of the wiki can be called is passed over. Thread: any. */
+struct arena;
+void page_look_written(const struct page_service *s, struct arena *a, const struct page_domain *d,
+                       str title, const struct title_bound *bound);
+
 /* The same, and no other server is told: another has told this one. bound: all 0: nothing is
  * known. */
 bool page_look_told(const struct page_service *s, const struct page_domain *d, str title,

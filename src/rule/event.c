@@ -141,6 +141,21 @@ enum rule_found rule_subject_text(struct rule_event *e, const struct rule_verdic
     return there ? RULE_FOUND_TEXT : RULE_FOUND_NONE;
 }
 
+str rule_event_text(struct rule_event *e, enum rule_text which)
+{
+    static const enum rule_known known[RULE_TEXTS] = {
+        [RULE_TEXT_ROOT_DT] = RULE_KNOWN_ROOT_DT,
+        [RULE_TEXT_ROOT_SIGNATURE] = RULE_KNOWN_ROOT_SIGNATURE,
+        [RULE_TEXT_SHA1] = RULE_KNOWN_SHA1,
+        [RULE_TEXT_DELAY_UNTIL] = RULE_KNOWN_DELAY_UNTIL,
+        [RULE_TEXT_DATABASE] = RULE_KNOWN_DATABASE,
+        [RULE_TEXT_URI] = RULE_KNOWN_URI,
+    };
+    MAGIC_CHECK(e, RULE_EVENT_MAGIC);
+    const struct rule_seen *s = rule_event_member(e, e->set->paths.known[known[which]]);
+    return s->found == RULE_FOUND_TEXT ? s->text : STR("");
+}
+
 str rule_event_title(struct rule_event *e)
 {
     str title = STR("");

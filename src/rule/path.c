@@ -20,6 +20,11 @@ static const char *const known_paths[RULE_KNOWNS] = {
     [RULE_KNOWN_TID] = "tid",
     [RULE_KNOWN_META_DT] = "meta.dt",
     [RULE_KNOWN_ROOT_DT] = "root_event.dt",
+    [RULE_KNOWN_ROOT_SIGNATURE] = "root_event.signature",
+    [RULE_KNOWN_SHA1] = "sha1",
+    [RULE_KNOWN_DELAY_UNTIL] = "delay_until",
+    [RULE_KNOWN_DATABASE] = "database",
+    [RULE_KNOWN_URI] = "uri",
 };
 
 void rule_paths_init(struct rule_paths *p)

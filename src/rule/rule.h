@@ -183,6 +183,17 @@ void rule_why(struct rule_event *e, const struct rule *r, const struct rule_verd
               struct err_note *out);
 /* The title that an event tells of, as it is written there; empty: of none. */
 str rule_event_title(struct rule_event *e);
+/* Members that effects want to know; empty: not there. */
+enum rule_text {
+    RULE_TEXT_ROOT_DT, /* of jobs: root_event.dt, root_event.signature */
+    RULE_TEXT_ROOT_SIGNATURE,
+    RULE_TEXT_SHA1,
+    RULE_TEXT_DELAY_UNTIL,
+    RULE_TEXT_DATABASE,
+    RULE_TEXT_URI, /* of a PURGE that is relayed */
+    RULE_TEXTS
+};
+str rule_event_text(struct rule_event *e, enum rule_text which);
 
 /* ---- templates ---- */
 

@@ -6,6 +6,7 @@
 #include "auth/auth.h"
 #include "base/disk.h"
 #include "bucket/pages.h"
+#include "change/change.h"
 #include "engine/store.h"
 #include "event/log.h"
 #include "loop/entropy.h"
@@ -317,6 +318,7 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
 static void run_upkeep(struct app *app)
 {
     upkeep_all(CONTAINER_OF(app, struct server, app)->upkeep);
+    change_upkeep_all(app->change);
     queues_upkeep_all(app->queues);
 }
 
@@ -357,6 +359,24 @@ static err open_app(struct server *s, enum server_exit *status, struct err_note 
     return why;
 }
 
+static err open_change(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    const struct change_opts opts = { .engine = s->app.engine,
+                                      .events = s->app.events,
+                                      .clock = s->app.clock,
+                                      .loop = s->app.loop,
+                                      .log = s->app.log,
+                                      .page = &s->app.page,
+                                      .queues = &s->app.queues,
+                                      .rules = s->config->change.rules,
+                                      .seed = entropy_u64() };
+    err why = change_new(&opts, &s->app.change, note);
+    *status = server_exit_of(why);
+    if (why == ERR_OK)
+        change_start(s->app.change);
+    return why;
+}
+
 err server_boot(struct server *s, const struct config *config, enum server_exit *status,
                 struct err_note *note)
 {
@@ -382,6 +402,8 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     if (why == ERR_OK)
         why = server_open_queues(s, status, note);
     if (why == ERR_OK)
+        why = open_change(s, status, note);
+    if (why == ERR_OK)
         why = open_http(s, status, note);
     disk_note_full(note, why, config->data_dir);
     if (why != ERR_OK)
@@ -395,6 +417,7 @@ void server_reloaded(struct server *s)
     atomic_store(&s->app.access_log, s->config->access_log);
     event_log_limits(s->app.events, s->config->change.retention_ns, s->config->change.bytes_max,
                      s->config->change.dedupe_window_ns);
+    change_rules_take(s->app.change, s->config->change.rules);
     origins_reloaded(&s->app);
 }
 
@@ -408,6 +431,7 @@ void server_unboot(struct server *s)
         event_log_hush(s->app.events);
     if (started) {
         streams_stop(s->app.streams);
+        change_free(&s->app.change);
         origins_close(&s->app, s->domains);
         loop_free(&s->app.loop);
         streams_free(&s->app.streams);

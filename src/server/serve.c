@@ -4,6 +4,7 @@
  * their way then are out, or at the drain deadline. */
 #include "server/serve.h"
 
+#include "change/change.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/signals.h"
@@ -115,7 +116,7 @@ static void drain_fired(void *ctx)
     struct serve *v = ctx;
     bool calm = http_server_owed_requests(v->server.app.http) == 0 &&
                 !upkeep_busy(v->server.upkeep) && origins_idle(&v->server.app) &&
-                queues_idle(v->server.app.queues);
+                queues_idle(v->server.app.queues) && change_idle(v->server.app.change);
     v->calm = calm ? v->calm + 1 : 0;
     if (v->calm >= CALM_POLLS && v->refusing)
         loop_stop(v->server.app.loop);
@@ -144,6 +145,7 @@ static void signalled(void *ctx, int signal_number)
     upkeep_stop(s->upkeep);
     http_server_drain(s->app.http);
     queues_drain(s->app.queues);
+    change_drain(s->app.change);
     origins_drain(&s->app);
     loop_timer_start(v->drain, 0, DRAIN_POLL_MS);
 }

@@ -4,11 +4,14 @@
 #define APP_CHANGE_CHANGE_H
 
 #include "app/app.h"
+#include "page/look.h"
 #include "title/word.h"
 
-/* Looks at the title, as it was written, of that domain. What no page of the wiki can be called is
- * passed over. bound: NULL or as page_look. */
-void change_look(struct app *app, struct arena *a, const struct page_domain *d, str title,
-                 const struct title_bound *bound);
+/* Looks at the title, as it was written, of that domain (page/look.h). */
+static inline void change_look(struct app *app, struct arena *a, const struct page_domain *d,
+                               str title, const struct title_bound *bound)
+{
+    page_look_written(&app->page, a, d, title, bound);
+}
 
 #endif

@@ -1,6 +1,4 @@
-/* change.c - the titles that events and purges name, as their domains know them, are looked at. */
-#include "app/change/change.h"
-
+/* look_written.c - titles that events and purges name are looked at as their domains know them. */
 #include "page/look.h"
 #include "page/title.h"
 
@@ -15,8 +13,8 @@ static str own_key(struct arena *a, str title)
     return copy.p != NULL && page_title_key(a, copy, &key, NULL) == ERR_OK ? key : STR("");
 }
 
-void change_look(struct app *app, struct arena *a, const struct page_domain *d, str title,
-                 const struct title_bound *bound)
+void page_look_written(const struct page_service *s, struct arena *a, const struct page_domain *d,
+                       str title, const struct title_bound *bound)
 {
     struct page_target target = { .domain = d, .title = title };
     struct page_title_wait w = { .target = &target, .arena = a };
@@ -26,5 +24,5 @@ void change_look(struct app *app, struct arena *a, const struct page_domain *d, 
               : w.end == TITLE_SETTLED ? target.title
                                        : STR("");
     if (key.n > 0)
-        (void)page_look(&app->page, d, key, bound); /* the trust has ended in any case */
+        (void)page_look(s, d, key, bound); /* the trust has ended in any case */
 }

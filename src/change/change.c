@@ -1,0 +1,337 @@
+/* change.c - the life of it all: rules come and go, one timer, one end.
+ *
+ * Invariants: 1. busy counts the jobs, updates and runs that are under way; when it is 0 nobody
+ * touches this any more but who calls. 2. The timer is armed for the first of: items that fall due,
+ * the end of a pause or of a rate's wait, another try after the store refused. */
+#include "change/change_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void change_lock(struct change *c)
+{
+    INVARIANT(pthread_mutex_lock(&c->lock) == 0);
+}
+
+void change_unlock(struct change *c)
+{
+    INVARIANT(pthread_mutex_unlock(&c->lock) == 0);
+}
+
+void change_busy(struct change *c, int n)
+{
+    c->busy += (unsigned)n;
+}
+
+struct change_runner *change_runner_find(struct change *c, str name)
+{
+    for (unsigned i = 0; i < c->runners_count; i++)
+        if (str_eq(str_of(c->runners[i]->name), name))
+            return c->runners[i];
+    return NULL;
+}
+
+struct change_runner *change_runner_numbered(struct change *c, uint32_t number)
+{
+    for (unsigned i = 0; i < c->runners_count; i++)
+        if (c->runners[i]->number == number)
+            return c->runners[i];
+    return NULL;
+}
+
+struct change_ruled *change_ruled_now(struct change *c)
+{
+    change_lock(c);
+    struct change_ruled *r = change_ruled_ref(c->ruled);
+    change_unlock(c);
+    return r;
+}
+
+/* ---- the timer ---- */
+
+void change_arm(struct change *c, mono at)
+{
+    mono now = clock_mono(c->opts.clock);
+    if (c->timer == NULL || c->draining || at.ns >= c->armed.ns)
+        return;
+    c->armed = at;
+    int64_t ms = at.ns <= now.ns ? 0 : (at.ns - now.ns + NS_PER_MS - 1) / NS_PER_MS;
+    loop_timer_start(c->timer, ms, 0);
+}
+
+static void take_begin(struct change *c);
+
+static void timer_fired(void *ctx)
+{
+    struct change *c = ctx;
+    change_lock(c);
+    mono now = clock_mono(c->opts.clock);
+    c->armed.ns = INT64_MAX;
+    take_begin(c);
+    change_due_kick(c);
+    for (unsigned i = 0; i < c->runners_count; i++) {
+        struct change_runner *r = c->runners[i];
+        if (r->wake_at.ns <= now.ns)
+            change_runner_fill(r);
+        else if (r->wake_at.ns != INT64_MAX)
+            change_arm(c, r->wake_at);
+    }
+    if (c->router.again_at.ns > now.ns)
+        change_arm(c, c->router.again_at);
+    else
+        change_router_kick(c);
+    if (!c->waking)
+        change_due_at(c, c->next_due);
+    change_unlock(c);
+}
+
+/* ---- rules ---- */
+
+static struct change_runner *runner_of(struct change *c, const struct change_known *n)
+{
+    struct change_runner *r = change_runner_numbered(c, n->row.number);
+    if (r != NULL)
+        return r;
+    c->runners = realloc(c->runners, (c->runners_count + 1) * sizeof *c->runners);
+    INVARIANT(c->runners != NULL);
+    r = change_runner_new(c, str_of(n->name), n->row.number);
+    c->runners[c->runners_count++] = r;
+    return r;
+}
+
+/* What was in sight was chosen by the rule as it was. */
+static void runner_take(struct change_runner *r, const struct change_known *n,
+                        const struct rule *rule)
+{
+    r->rule = rule;
+    r->paused = (n->row.flags & CHANGE_FLAG_PAUSED) != 0;
+    r->replay_after = n->row.replay_after;
+    r->replay_until = n->row.replay_until;
+    r->window_count = 0;
+    r->blocked_count = 0;
+    r->more = true;
+}
+
+/* The rules are in force. Under the lock. */
+static void rules_took(struct change *c)
+{
+    struct change_take *t = &c->take;
+    bool was_empty = rule_set_count(c->ruled->set) == 0;
+    struct change_ruled *old = c->ruled;
+    c->ruled = change_ruled_ref(t->ruled);
+    for (unsigned i = 0; i < c->runners_count; i++)
+        c->runners[i]->rule = NULL;
+    for (unsigned i = 0; i < t->known_count; i++) {
+        const struct change_known *n = &t->known[i];
+        if (n->row.number != 0)
+            runner_take(runner_of(c, n), n, rule_set_find(c->ruled->set, str_of(n->name)));
+    }
+    if (was_empty && c->router.state == ROUTER_IDLE)
+        c->router.head = c->router.written = t->head;
+    c->router.told = true;
+    change_ruled_unref(&old);
+}
+
+static void take_job_run(struct loop_job *j)
+{
+    struct change *c = CONTAINER_OF(j, struct change, take_job);
+    c->take_why = change_take_run(c, &c->take);
+}
+
+static void take_job_done(struct loop_job *j, bool canceled)
+{
+    struct change *c = CONTAINER_OF(j, struct change, take_job);
+    change_lock(c);
+    c->taking = false;
+    if (!canceled && c->take_why == ERR_OK) {
+        rules_took(c);
+    } else if (c->wanted == NULL) { /* once more, and nothing newer has come */
+        c->wanted = rule_set_ref(c->take.ruled->set);
+        log_event(c->opts.log, LOG_ERROR, "change.rules_wait",
+                  LOG_CSTR("why", err_name(c->take_why)),
+                  LOG_CSTR("what", "the store does not take the new rules: those before stay in "
+                                   "force until it does"));
+        change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
+    }
+    change_take_fini(&c->take);
+    if (!canceled && c->take_why == ERR_OK)
+        take_begin(c);
+    change_router_kick(c);
+    for (unsigned i = 0; i < c->runners_count; i++)
+        change_runner_fill(c->runners[i]);
+    change_busy(c, -1);
+    change_unlock(c);
+}
+
+/* Takes over what is wanted, if nothing is on its way. Under the lock. */
+static void take_begin(struct change *c)
+{
+    if (c->taking || c->wanted == NULL || c->draining)
+        return;
+    c->take = (struct change_take){ .ruled = change_ruled_new(c->wanted) };
+    rule_set_unref(&c->wanted);
+    c->taking = true;
+    c->take_job = (struct loop_job){ .run = take_job_run, .done = take_job_done };
+    change_busy(c, 1);
+    loop_job_start(c->opts.loop, &c->take_job);
+}
+
+static struct rule_set *set_or_none(struct rule_set *rules)
+{
+    if (rules != NULL)
+        return rule_set_ref(rules);
+    struct rule_set *none = NULL;
+    INVARIANT(rule_set_read(STR("rules: {}"), NULL, NULL, &none) == ERR_OK);
+    return none;
+}
+
+void change_rules_take(struct change *c, struct rule_set *rules)
+{
+    MAGIC_CHECK(c, CHANGE_MAGIC);
+    change_lock(c);
+    rule_set_unref(&c->wanted);
+    c->wanted = set_or_none(rules);
+    take_begin(c);
+    change_unlock(c);
+}
+
+/* ---- beginning and end ---- */
+
+static struct http_client *client_new(const struct change_opts *o)
+{
+    const struct http_client_opts opts = { .loop = o->loop,
+                                           .clock = o->clock,
+                                           .per_host_max = CHANGE_CONNECTIONS_MAX,
+                                           .connections_max = CHANGE_CONNECTIONS_MAX,
+                                           .waiting_max = RULE_RULES_MAX * 10000,
+                                           .connect_timeout_ms = 3000,
+                                           .dns_ttl_ms = 30000,
+                                           .user_agent = "palimpsest" };
+    return http_client_new(&opts);
+}
+
+err change_new(const struct change_opts *opts, struct change **out, struct err_note *note)
+{
+    struct change *c = calloc(1, sizeof *c);
+    INVARIANT(c != NULL);
+    c->magic = CHANGE_MAGIC;
+    c->opts = *opts;
+    c->seed = opts->seed;
+    c->armed.ns = INT64_MAX;
+    c->next_due = STORE_TIME_ZERO; /* look */
+    INVARIANT(pthread_mutex_init(&c->lock, NULL) == 0);
+    c->targets = map_new(c->seed);
+    c->client = client_new(opts);
+    struct rule_set *set = set_or_none(opts->rules), *none = set_or_none(NULL);
+    c->take = (struct change_take){ .ruled = change_ruled_new(set) };
+    c->ruled = change_ruled_new(none);
+    rule_set_unref(&set);
+    rule_set_unref(&none);
+    err why = change_take_run(c, &c->take);
+    if (why == ERR_OK) {
+        rules_took(c);
+        change_router_open(c, &c->take.head);
+        c->timer = loop_timer_new(opts->loop, timer_fired, c);
+    }
+    change_take_fini(&c->take);
+    if (why != ERR_OK) {
+        err_note_set(note, "the rules cannot be taken over: %s", err_name(why));
+        change_free(&c);
+    }
+    *out = c;
+    return why;
+}
+
+void change_start(struct change *c)
+{
+    MAGIC_CHECK(c, CHANGE_MAGIC);
+    change_lock(c);
+    c->begun = true;
+    change_router_kick(c);
+    change_due_at(c, c->next_due);
+    for (unsigned i = 0; i < c->runners_count; i++)
+        change_runner_fill(c->runners[i]);
+    change_unlock(c);
+}
+
+void change_drain(struct change *c)
+{
+    change_lock(c);
+    c->draining = true;
+    change_unlock(c);
+    loop_timer_stop(c->timer);
+}
+
+bool change_idle(struct change *c)
+{
+    change_lock(c);
+    bool idle = c->busy == 0;
+    change_unlock(c);
+    return idle;
+}
+
+static void target_free(void *ctx, str key, void *value)
+{
+    struct change_target *t = value;
+    (void)ctx, (void)key;
+    free(t->name);
+    free(t);
+}
+
+void change_free(struct change **cp)
+{
+    struct change *c = *cp;
+    *cp = NULL;
+    if (c == NULL)
+        return;
+    MAGIC_CHECK(c, CHANGE_MAGIC);
+    INVARIANT(c->busy == 0);
+    loop_timer_free(&c->timer);
+    http_client_stop(c->client);
+    http_client_free(&c->client);
+    for (unsigned i = 0; i < c->runners_count; i++)
+        change_runner_free(&c->runners[i]);
+    free(c->runners);
+    map_each(c->targets, target_free, NULL);
+    map_free(&c->targets);
+    rule_set_unref(&c->wanted);
+    change_ruled_unref(&c->ruled);
+    INVARIANT(pthread_mutex_destroy(&c->lock) == 0);
+    c->magic = 0;
+    free(c);
+}
+
+/* ---- what others ask ---- */
+
+bool change_relays(struct change *c)
+{
+    struct change_ruled *r = change_ruled_now(c);
+    bool relays = false;
+    for (unsigned i = 0; i < rule_set_count(r->set); i++)
+        relays |= rule_set_at(r->set, i)->effect == RULE_PURGE;
+    change_ruled_unref(&r);
+    return relays;
+}
+
+bool change_takes_job(struct change *c, str stream, str domain, str bytes)
+{
+    struct change_ruled *r = change_ruled_now(c);
+    struct rule_event *e = change_event_take(r);
+    store_time now = clock_store(c->opts.clock);
+    const struct rule_given given = {
+        .stream = stream, .domain = domain, .bytes = bytes, .at = now, .now = now
+    };
+    bool takes = false, is_event = rule_event_begin(e, &given) == ERR_OK;
+    for (unsigned i = 0; is_event && !takes && i < rule_set_count(r->set); i++) {
+        const struct rule *rule = rule_set_at(r->set, i);
+        struct rule_verdict v;
+        if (rule->effect != RULE_JOB)
+            continue;
+        rule_match(e, rule, &v);
+        takes =
+            v.answer == RULE_MATCHES || v.answer == RULE_TOO_OLD || v.answer == RULE_NOT_SAMPLED;
+    }
+    change_event_give(r, e);
+    change_ruled_unref(&r);
+    return takes;
+}

@@ -1,0 +1,232 @@
+/* explain.c - what rules say to events that the log has, without doing anything about it. Pool
+ * threads. */
+#include "change/change_impl.h"
+
+#include <string.h>
+
+/* ---- one event ---- */
+
+struct explaining {
+    struct change *c;
+    struct arena *a;
+    struct change_explanation *out;
+    uint64_t seq;
+    bool found, full;
+};
+
+static void explain_take(void *ctx, const struct event_seen *e, str bytes)
+{
+    struct explaining *g = ctx;
+    if (g->found || e->seq != g->seq)
+        return;
+    g->found = true;
+    g->out->stream = arena_copy(g->a, e->stream);
+    g->out->domain = arena_copy(g->a, e->domain);
+    g->out->bytes = arena_copy(g->a, bytes);
+    g->out->taken = e->at;
+    g->full = g->out->stream.p == NULL || g->out->domain.p == NULL || g->out->bytes.p == NULL;
+}
+
+/* The item of that rule that stands for the event: by its number, or by what it is collapsed with.
+ */
+static err explain_item(struct explaining *g, str rule, struct change_explained *x)
+{
+    struct change_listing l = {
+        .rule = rule, .state = -1, .pivot = g->seq * CHANGE_SUBS, .limit = 1
+    };
+    struct err_note note;
+    err why = change_list(g->c, &l, g->a, &note);
+    if (why == ERR_OK && l.count > 0 && l.items[0].id < (g->seq + 1) * CHANGE_SUBS)
+        x->item = &l.items[0];
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+static err explain_rule(struct explaining *g, struct rule_event *e, const struct rule *r,
+                        uint64_t from, struct change_explained *x)
+{
+    struct rule_verdict v;
+    struct err_note why_not;
+    x->rule = arena_copy(g->a, r->name);
+    x->why = STR("");
+    bool relay = r->effect == RULE_PURGE && str_eq(g->out->stream, STR(CHANGE_PURGES));
+    if (!relay)
+        rule_match(e, r, &v);
+    x->matches = relay || v.answer == RULE_MATCHES;
+    if (!x->matches) {
+        rule_why(e, r, &v, &why_not);
+        x->why = arena_copy(g->a, str_of(why_not.text));
+    } else if (g->seq <= from) {
+        x->why = STR("the rule is newer than the event: change replay asks it anew");
+    }
+    if (x->rule.p == NULL || x->why.p == NULL)
+        return ERR_LIMIT;
+    return x->matches ? explain_item(g, r->name, x) : ERR_OK;
+}
+
+static err explain_rules(struct explaining *g, struct change_ruled *ruled)
+{
+    unsigned count = rule_set_count(ruled->set);
+    const struct rule_given given = { .stream = g->out->stream,
+                                      .domain = g->out->domain,
+                                      .bytes = g->out->bytes,
+                                      .at = g->out->taken,
+                                      .now = clock_store(g->c->opts.clock) };
+    g->out->rules = arena_calloc(g->a, count + 1, sizeof *g->out->rules);
+    if (g->out->rules == NULL)
+        return ERR_LIMIT;
+    struct rule_event *e = change_event_take(ruled);
+    err why = ERR_OK;
+    bool is_event = rule_event_begin(e, &given) == ERR_OK;
+    for (unsigned i = 0; i < count && is_event && why == ERR_OK; i++)
+        why = explain_rule(g, e, rule_set_at(ruled->set, i), ruled->rules[i].from,
+                           &g->out->rules[g->out->count++]);
+    change_event_give(ruled, e);
+    return why;
+}
+
+err change_explain(struct change *c, uint64_t seq, struct arena *a, struct change_explanation *out,
+                   struct err_note *note)
+{
+    *out = (struct change_explanation){ .count = 0 };
+    struct explaining g = { .c = c, .a = a, .out = out, .seq = seq };
+    struct event_read read = { .after = seq == 0 ? 0 : seq - 1,
+                               .looks_max = 1,
+                               .bytes_max = 1,
+                               .take = explain_take,
+                               .ctx = &g };
+    err why = event_log_read(c->opts.events, &read);
+    if (why == ERR_OK && !g.found)
+        why = ERR_NOT_FOUND;
+    if (why == ERR_OK && g.full)
+        why = ERR_LIMIT;
+    if (why == ERR_OK) {
+        struct change_ruled *ruled = change_ruled_now(c);
+        change_lock(c);
+        out->routed = c->router.head.cursor >= seq;
+        change_unlock(c);
+        why = explain_rules(&g, ruled);
+        change_ruled_unref(&ruled);
+    }
+    if (why == ERR_NOT_FOUND)
+        err_note_set(note,
+                     "the event log does not have that event: it never had, or has removed it");
+    else if (why != ERR_OK)
+        err_note_set(note, "it cannot be explained: %s", err_name(why));
+    return why;
+}
+
+/* ---- a dry run ---- */
+
+struct dry {
+    struct change *c;
+    struct rule_set *set;
+    struct rule_event *event;
+    struct change_dry *d;
+};
+
+static void dry_take(void *ctx, const struct event_seen *e, str bytes)
+{
+    struct dry *g = ctx;
+    const struct rule_given given = { .stream = e->stream,
+                                      .domain = e->domain,
+                                      .bytes = bytes,
+                                      .at = e->at,
+                                      .now = clock_store(g->c->opts.clock) };
+    g->d->looked++;
+    if (rule_event_begin(g->event, &given) != ERR_OK)
+        return;
+    for (unsigned i = 0; i < g->d->count; i++) {
+        const struct rule *r = rule_set_at(g->set, i);
+        struct change_dry_rule *x = &g->d->rules[i];
+        struct rule_verdict v;
+        bool relay = r->effect == RULE_PURGE && str_eq(e->stream, STR(CHANGE_PURGES));
+        if (!relay)
+            rule_match(g->event, r, &v);
+        bool matches = relay || v.answer == RULE_MATCHES;
+        x->matched += matches;
+        x->unsampled += !matches && v.answer == RULE_NOT_SAMPLED;
+        x->too_old += !matches && v.answer == RULE_TOO_OLD;
+        x->open += !matches && v.answer == RULE_OPEN;
+        if (matches)
+            x->example = e->seq;
+    }
+}
+
+static bool count_wants(void *ctx, const struct event_seen *e)
+{
+    const uint64_t *from = ctx;
+    return e->count > *from;
+}
+
+/* The number behind which the last n events stand. Numbers say nothing of how many lie between, so
+ * the log's rows are gone over; none of their bytes are read. */
+struct dry_seek {
+    uint64_t from; /* count */
+    uint64_t behind;
+};
+static bool seek_wants(void *ctx, const struct event_seen *e)
+{
+    struct dry_seek *s = ctx;
+    if (!count_wants(&s->from, e))
+        s->behind = e->seq;
+    return false;
+}
+
+static err dry_seek(struct change *c, unsigned last, uint64_t *behind)
+{
+    struct event_figures f;
+    err why = event_log_figures(c->opts.events, &f);
+    struct dry_seek s = { .from = why != ERR_OK || f.taken < last ? 0 : f.taken - last };
+    struct event_read read = {
+        .more = true, .looks_max = CHANGE_LOOKS_MAX, .wants = seek_wants, .ctx = &s
+    };
+    while (why == ERR_OK && read.more && read.after == s.behind) {
+        why = event_log_read(c->opts.events, &read);
+        if (s.behind != read.after)
+            break; /* it has gone past */
+    }
+    *behind = s.behind;
+    return why;
+}
+
+static err dry_go(struct dry *g, uint64_t behind)
+{
+    struct event_read read = { .after = behind, .more = true, .take = dry_take, .ctx = g };
+    err why = ERR_OK;
+    while (why == ERR_OK && read.more && g->d->looked < g->d->last) {
+        uint64_t left = g->d->last - g->d->looked;
+        read.looks_max = left < CHANGE_LOOKS_MAX ? (unsigned)left : CHANGE_LOOKS_MAX;
+        read.bytes_max = 4 << 20;
+        why = event_log_read(g->c->opts.events, &read);
+    }
+    return why;
+}
+
+err change_dry_run(struct change *c, struct rule_set *rules, struct change_dry *d, struct arena *a,
+                   struct err_note *note)
+{
+    struct change_ruled *ruled = change_ruled_now(c);
+    struct dry g = { .c = c, .set = rules != NULL ? rules : ruled->set, .d = d };
+    uint64_t behind = 0;
+    d->looked = 0;
+    d->last = d->last > CHANGE_DRY_MAX ? CHANGE_DRY_MAX : d->last;
+    d->count = rule_set_count(g.set);
+    d->rules = arena_calloc(a, d->count + 1, sizeof *d->rules);
+    err why = d->rules == NULL ? ERR_LIMIT : dry_seek(c, d->last, &behind);
+    for (unsigned i = 0; i < d->count && why == ERR_OK; i++) {
+        const struct rule *r = rule_set_at(g.set, i);
+        d->rules[i] =
+            (struct change_dry_rule){ .rule = arena_copy(a, r->name), .effect = r->effect };
+        if (d->rules[i].rule.p == NULL)
+            why = ERR_LIMIT;
+    }
+    if (why == ERR_OK) {
+        g.event = rule_event_new(g.set);
+        why = dry_go(&g, behind);
+        rule_event_free(&g.event);
+    }
+    change_ruled_unref(&ruled);
+    if (why != ERR_OK)
+        err_note_set(note, "the event log cannot be read: %s", err_name(why));
+    return why;
+}

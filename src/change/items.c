@@ -1,0 +1,342 @@
+/* items.c - see items.h. Each function reads an item, works out what it is to be, and writes the
+ * item and its index rows; `item_move` is the only one that changes a state. */
+#include "change/items.h"
+
+#include "base/buf.h"
+
+#include <string.h>
+
+/* ---- counts ---- */
+
+void change_edit_begin(struct change_edit *e, struct engine_txn *t)
+{
+    e->txn = t;
+    e->now = engine_txn_now(t);
+    e->tallies_count = 0;
+    e->next_due = STORE_TIME_NEVER;
+    e->woke = false;
+}
+
+static err tally_of(struct change_edit *e, uint32_t rule, struct change_counts **out)
+{
+    for (unsigned i = 0; i < e->tallies_count; i++) {
+        if (e->tallies[i].rule == rule) {
+            *out = &e->tallies[i].counts;
+            return ERR_OK;
+        }
+    }
+    if (e->tallies_count == CHANGE_EDIT_RULES_MAX)
+        return ERR_LIMIT;
+    struct change_tally *t = &e->tallies[e->tallies_count];
+    err why = change_counts_get(engine_txn_view(e->txn), rule, &t->counts);
+    if (why != ERR_OK)
+        return why;
+    t->rule = rule;
+    e->tallies_count++;
+    *out = &t->counts;
+    return ERR_OK;
+}
+
+static err count(struct change_edit *e, uint32_t rule, enum change_state state, bool up)
+{
+    struct change_counts *c;
+    err why = tally_of(e, rule, &c);
+    if (why != ERR_OK)
+        return why;
+    if (up)
+        c->of[state]++;
+    else if (c->of[state] > 0)
+        c->of[state]--;
+    return ERR_OK;
+}
+
+err change_edit_end(struct change_edit *e)
+{
+    err why = ERR_OK;
+    for (unsigned i = 0; i < e->tallies_count && why == ERR_OK; i++) {
+        struct change_key key;
+        char value[CHANGE_COUNTS_BYTES];
+        for (unsigned s = 0; s < CHANGE_STATES; s++)
+            put_be64(value + 8 * s, e->tallies[i].counts.of[s]);
+        change_key_counts(&key, e->tallies[i].rule);
+        why = engine_txn_put(e->txn, SPACE_CHANGE, change_key_str(&key),
+                             (str){ .p = value, .n = sizeof value }, STR_NONE);
+    }
+    return why;
+}
+
+/* ---- rows of an item ---- */
+
+static err put_empty(struct change_edit *e, const struct change_key *k)
+{
+    return engine_txn_put(e->txn, SPACE_CHANGE, change_key_str(k), STR(""), STR_NONE);
+}
+
+static err delete_key(struct change_edit *e, const struct change_key *k)
+{
+    return engine_txn_delete(e->txn, SPACE_CHANGE, change_key_str(k));
+}
+
+/* The index row of its state; false: it has none. */
+static bool state_key(uint32_t rule, uint64_t id, const struct change_item_row *r,
+                      struct change_key *k)
+{
+    switch (r->state) {
+    case CHANGE_READY:
+        change_key_ready(k, rule, &r->lane, id);
+        return true;
+    case CHANGE_SCHEDULED:
+        change_key_due(k, r->due, rule, id);
+        return true;
+    case CHANGE_DEAD:
+        change_key_dead(k, rule, id);
+        return true;
+    case CHANGE_WAITING:
+    case CHANGE_STATES:
+        break;
+    }
+    return false;
+}
+
+static err state_leave(struct change_edit *e, uint32_t rule, uint64_t id,
+                       const struct change_item_row *r)
+{
+    struct change_key key;
+    err why = count(e, rule, r->state, false);
+    if (why == ERR_OK && state_key(rule, id, r, &key))
+        why = delete_key(e, &key);
+    return why;
+}
+
+static err state_enter(struct change_edit *e, uint32_t rule, uint64_t id,
+                       const struct change_item_row *r)
+{
+    struct change_key key;
+    if (r->state == CHANGE_READY)
+        e->woke = true;
+    if (r->state == CHANGE_SCHEDULED)
+        e->next_due = store_time_min(e->next_due, r->due);
+    err why = count(e, rule, r->state, true);
+    if (why == ERR_OK && state_key(rule, id, r, &key))
+        why = put_empty(e, &key);
+    return why;
+}
+
+static err item_put_value(struct change_edit *e, uint32_t rule, uint64_t id,
+                          const struct change_item_row *r)
+{
+    struct change_key key;
+    char value[CHANGE_VALUE_BYTES];
+    change_key_item(&key, rule, id);
+    return engine_txn_put_value(e->txn, SPACE_CHANGE, change_key_str(&key),
+                                change_item_encode(r, value));
+}
+
+static err item_put(struct change_edit *e, uint32_t rule, uint64_t id,
+                    const struct change_item_row *r, str bytes)
+{
+    struct change_key key;
+    char value[CHANGE_VALUE_BYTES];
+    change_key_item(&key, rule, id);
+    return engine_txn_put(e->txn, SPACE_CHANGE, change_key_str(&key), change_item_encode(r, value),
+                          bytes);
+}
+
+/* From the state and time it has to others, and the row with what else has changed in it. */
+static err item_move(struct change_edit *e, uint32_t rule, uint64_t id, struct change_item_row *r,
+                     enum change_state state, store_time due)
+{
+    err why = state_leave(e, rule, id, r);
+    r->state = state;
+    r->due = due;
+    if (why == ERR_OK)
+        why = state_enter(e, rule, id, r);
+    return why == ERR_OK ? item_put_value(e, rule, id, r) : why;
+}
+
+/* READY, or SCHEDULED when it is not due yet. */
+static enum change_state state_at(const struct change_edit *e, store_time due)
+{
+    return store_time_before(e->now, due) ? CHANGE_SCHEDULED : CHANGE_READY;
+}
+
+/* The next of the title may begin, if it waited for one that is gone. */
+static err order_promote(struct change_edit *e, uint32_t rule, const struct change_digest *order)
+{
+    struct change_item_kept item;
+    uint64_t id;
+    err why = change_order_first(engine_txn_view(e->txn), rule, order, &id);
+    if (why == ERR_OK)
+        why = change_item_get(engine_txn_view(e->txn), rule, id, &item);
+    if (why == ERR_NOT_FOUND)
+        return ERR_OK;
+    if (why != ERR_OK || item.row.state != CHANGE_WAITING)
+        return why;
+    return item_move(e, rule, id, &item.row, state_at(e, item.row.due), item.row.due);
+}
+
+static err order_leave(struct change_edit *e, uint32_t rule, uint64_t id,
+                       const struct change_digest *order)
+{
+    struct change_key key;
+    if (change_digest_is_none(order))
+        return ERR_OK;
+    change_key_order(&key, rule, order, id);
+    err why = delete_key(e, &key);
+    return why == ERR_OK ? order_promote(e, rule, order) : why;
+}
+
+static err item_delete(struct change_edit *e, uint32_t rule, uint64_t id,
+                       const struct change_item_row *r)
+{
+    struct change_key key;
+    change_key_item(&key, rule, id);
+    err why = state_leave(e, rule, id, r);
+    if (why == ERR_OK)
+        why = delete_key(e, &key);
+    return why == ERR_OK ? order_leave(e, rule, id, &r->order) : why;
+}
+
+/* ---- routing ---- */
+
+static err item_make(struct change_edit *e, const struct change_route *r, bool waits)
+{
+    struct change_key key;
+    const struct change_item_row row = { .state = waits ? CHANGE_WAITING : state_at(e, r->due),
+                                         .seq = r->seq,
+                                         .taken = r->taken,
+                                         .due = r->due,
+                                         .lane = r->lane,
+                                         .order = r->order,
+                                         .target = r->target,
+                                         .stream = r->stream,
+                                         .domain = r->domain,
+                                         .type = r->type };
+    err why = item_put(e, r->rule, r->id, &row, r->bytes);
+    if (why == ERR_OK)
+        why = state_enter(e, r->rule, r->id, &row);
+    if (why != ERR_OK || change_digest_is_none(&r->order))
+        return why;
+    change_key_order(&key, r->rule, &r->order, r->id);
+    return put_empty(e, &key);
+}
+
+/* A newer event for what is to be done already: as soon as either of both wants it, with all its
+ * attempts. It keeps its turn. */
+static err item_renew(struct change_edit *e, const struct change_route *r, uint64_t id)
+{
+    struct change_item_kept item;
+    err why = change_item_get(engine_txn_view(e->txn), r->rule, id, &item);
+    if (why != ERR_OK)
+        return why;
+    struct change_item_row *row = &item.row;
+    if (r->seq < row->seq) /* it is asked again about an older one */
+        return ERR_OK;
+    row->seq = r->seq;
+    row->stream = r->stream;
+    row->domain = r->domain;
+    row->type = r->type;
+    row->attempts = 0;
+    why = item_put(e, r->rule, id, row, r->bytes);
+    if (why != ERR_OK || row->state == CHANGE_READY)
+        return why;
+    store_time due = row->state == CHANGE_SCHEDULED ? store_time_min(row->due, r->due) : r->due;
+    return item_move(e, r->rule, id, row, state_at(e, due), due);
+}
+
+/* A free id for it, or HAD. Items that collapse go by their order: another target of the same event
+ * may have the id. */
+static err id_find(struct change_edit *e, const struct change_route *r, uint64_t *id, bool *had)
+{
+    struct change_item_kept item;
+    for (*id = r->id; *id < r->id + CHANGE_SUBS; ++*id) {
+        err why = change_item_get(engine_txn_view(e->txn), r->rule, *id, &item);
+        *had = why == ERR_OK;
+        if (why == ERR_NOT_FOUND)
+            return ERR_OK;
+        if (why != ERR_OK || !r->collapses)
+            return why;
+    }
+    return ERR_OK;
+}
+
+err change_item_route(struct change_edit *e, const struct change_route *r, enum change_routed *how)
+{
+    struct change_route route = *r;
+    uint64_t first;
+    bool ordered = !change_digest_is_none(&r->order), had = false;
+    err why = ERR_NOT_FOUND;
+    if (ordered)
+        why = change_order_first(engine_txn_view(e->txn), r->rule, &r->order, &first);
+    if (why != ERR_OK && why != ERR_NOT_FOUND)
+        return why;
+    bool others = why == ERR_OK;
+    *how = CHANGE_COLLAPSED;
+    if (others && r->collapses)
+        return item_renew(e, r, first);
+    why = id_find(e, r, &route.id, &had);
+    *how = had ? CHANGE_HAD : CHANGE_MADE;
+    return why != ERR_OK || had ? why : item_make(e, &route, others);
+}
+
+/* ---- after a run ---- */
+
+/* It failed for good. What collapses keeps its key: a newer event brings it back. */
+static err item_die(struct change_edit *e, const struct change_settle *s,
+                    struct change_item_row *row)
+{
+    struct change_digest order = row->order;
+    bool steps_aside = !s->holds && !s->collapses;
+    if (steps_aside)
+        row->order = (struct change_digest){ .p = { 0 } };
+    err why = item_move(e, s->rule, s->id, row, CHANGE_DEAD, row->due);
+    return why == ERR_OK && steps_aside ? order_leave(e, s->rule, s->id, &order) : why;
+}
+
+err change_item_settle(struct change_edit *e, const struct change_settle *s, bool *died)
+{
+    struct change_item_kept item;
+    struct change_item_row *row = &item.row;
+    *died = false;
+    err why = change_item_get(engine_txn_view(e->txn), s->rule, s->id, &item);
+    if (why != ERR_OK)
+        return why == ERR_NOT_FOUND ? ERR_OK : why; /* it was dropped meanwhile */
+    if (row->state != CHANGE_READY)
+        return ERR_OK;
+    bool newer = row->seq != s->seq;
+    if (s->how == SETTLED_DONE && !newer)
+        return item_delete(e, s->rule, s->id, row);
+    row->error = s->how == SETTLED_DONE ? STR("") : s->error;
+    if (newer) { /* once more, for the newer event; at once, if nothing is wrong */
+        row->attempts = 0;
+        store_time due = s->how == SETTLED_DONE ? row->due : s->again_at;
+        return item_move(e, s->rule, s->id, row, state_at(e, due), due);
+    }
+    row->attempts++;
+    *died = s->how == SETTLED_DEAD || row->attempts > s->retries;
+    if (*died)
+        return item_die(e, s, row);
+    return item_move(e, s->rule, s->id, row, state_at(e, s->again_at), s->again_at);
+}
+
+/* ---- by hand, and by time ---- */
+
+err change_item_wake(struct change_edit *e, uint32_t rule, uint64_t id, bool fresh)
+{
+    struct change_item_kept item;
+    err why = change_item_get(engine_txn_view(e->txn), rule, id, &item);
+    if (why != ERR_OK)
+        return why;
+    if (fresh)
+        item.row.attempts = 0;
+    if (item.row.state != CHANGE_SCHEDULED && item.row.state != CHANGE_DEAD)
+        return ERR_OK;
+    return item_move(e, rule, id, &item.row, CHANGE_READY, item.row.due);
+}
+
+err change_item_drop(struct change_edit *e, uint32_t rule, uint64_t id)
+{
+    struct change_item_kept item;
+    err why = change_item_get(engine_txn_view(e->txn), rule, id, &item);
+    return why != ERR_OK ? why : item_delete(e, rule, id, &item.row);
+}

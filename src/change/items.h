@@ -1,0 +1,68 @@
+/* items.h - what updates do to items: they are made, they move from state to state, they go.
+ * Private to this folder.
+ *
+ * An *edit* is one update's work on items. It keeps the counts of each rule it touches and writes
+ * them at its end. Everything is decided by the rows as they are then; so an edit may run again.
+ * Invariants: an item has one row of 'r', 's' or 'd' by its state, and none when it waits. An item
+ * with an order has a row of 'o'. Of items with one order only the first is not WAITING, unless it
+ * is dead and its rule says `skip`: then it has no order any more. Thread: the committer's. */
+#ifndef CHANGE_ITEMS_H
+#define CHANGE_ITEMS_H
+
+#include "change/rows.h"
+
+enum { CHANGE_EDIT_RULES_MAX = RULE_RULES_MAX }; /* that one edit touches */
+
+struct change_tally {
+    uint32_t rule;
+    struct change_counts counts;
+};
+struct change_edit {
+    struct engine_txn *txn;
+    store_time now;
+    struct change_tally tallies[CHANGE_EDIT_RULES_MAX];
+    unsigned tallies_count;
+    /* out */
+    store_time next_due; /* of what it scheduled; NEVER: nothing */
+    bool woke;           /* something became ready */
+};
+void change_edit_begin(struct change_edit *e, struct engine_txn *t);
+MUST_CHECK err change_edit_end(struct change_edit *e); /* writes the counts */
+
+/* What the router found an event to be for a rule. Borrowed until the update is done. */
+struct change_route {
+    uint32_t rule;
+    uint64_t id, seq;
+    store_time taken, due;
+    struct change_digest lane, order; /* order none: it has none */
+    bool collapses;                   /* by its order */
+    uint64_t target;
+    str stream, domain, type, bytes;
+};
+enum change_routed { CHANGE_MADE, CHANGE_COLLAPSED, CHANGE_HAD };
+/* HAD: an item of this rule and event is there already. */
+MUST_CHECK err change_item_route(struct change_edit *e, const struct change_route *r,
+                                 enum change_routed *how);
+
+enum change_settled {
+    SETTLED_DONE,   /* nothing is left to do */
+    SETTLED_FAILED, /* counts as an attempt */
+    SETTLED_DEAD,   /* and is the last one */
+};
+struct change_settle {
+    uint32_t rule;
+    uint64_t id, seq; /* seq: of the event that was run for */
+    enum change_settled how;
+    bool holds; /* a dead one keeps its place before the next of its title */
+    bool collapses;
+    unsigned retries;    /* attempts after the first */
+    store_time again_at; /* FAILED: when to try again */
+    str error;
+};
+/* *died: it is dead now. One that is not there any more is fine. */
+MUST_CHECK err change_item_settle(struct change_edit *e, const struct change_settle *s, bool *died);
+/* One that is scheduled, or dead, is ready. fresh: with all its attempts. */
+MUST_CHECK err change_item_wake(struct change_edit *e, uint32_t rule, uint64_t id, bool fresh);
+MUST_CHECK err change_item_drop(struct change_edit *e, uint32_t rule, uint64_t id);
+
+#endif

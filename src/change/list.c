@@ -1,0 +1,392 @@
+/* list.c - items are looked at, brought back, and dropped, by hand. Pool threads.
+ *
+ * Bringing back and dropping of many goes in updates of LIST_BATCH items, each a whole: whoever is
+ * cut in between has some of them done, and *count says how many. */
+#include "change/change_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { LIST_BATCH = 256, LIST_BYTES_MAX = 16 << 20 };
+
+static err rule_number(struct change *c, str rule, uint32_t *number, struct err_note *note)
+{
+    struct change_rule_row row = { .number = 0 };
+    struct engine_view *v = engine_view_begin(c->opts.engine);
+    err why = rule.n == 0 || rule.n > RULE_NAME_BYTES_MAX ? ERR_NOT_FOUND
+                                                          : change_rule_get(v, rule, &row);
+    engine_view_end(&v);
+    *number = row.number;
+    if (why == ERR_NOT_FOUND)
+        err_note_set(note, "there is no rule named '%.*s'", STR_ARG(rule));
+    else if (why != ERR_OK)
+        err_note_set(note, "the rule cannot be read: %s", err_name(why));
+    return why;
+}
+
+/* ---- one item, for people ---- */
+
+static err bytes_read(struct change *c, const struct engine_blob *b, struct arena *a, str *out)
+{
+    char *p = arena_alloc(a, b->n + 1);
+    if (p == NULL)
+        return ERR_LIMIT;
+    err why = b->n == 0 ? ERR_OK : engine_blob_read(c->opts.engine, b, 0, b->n, p);
+    if (why == ERR_OK && b->n > 0 && XXH3_64bits(p, b->n) != b->hash)
+        why = ERR_CORRUPT;
+    *out = (str){ .p = p, .n = b->n };
+    return why;
+}
+
+/* Why it does not run. Under the lock. */
+static str why_of(struct change *c, const struct change_runner *r,
+                  const struct change_item_row *row, struct arena *a)
+{
+    mono until;
+    switch (row->state) {
+    case CHANGE_WAITING:
+        return STR("an earlier item of its title is not done yet");
+    case CHANGE_SCHEDULED:
+        return row->attempts > 0
+                   ? arena_printf(a, "attempt %u failed; it is tried again later", row->attempts)
+                   : STR("its delay is not over");
+    case CHANGE_DEAD:
+        return STR("it failed for good; change retry brings it back, change drop deletes it");
+    case CHANGE_READY:
+    case CHANGE_STATES:
+        break;
+    }
+    if (r == NULL || r->rule == NULL)
+        return STR("its rule is not in the configuration");
+    if (r->paused)
+        return STR("its rule is paused");
+    struct change_runner *w = unconst(r);
+    if (change_lane_is_blocked(w, &row->lane, &until)) {
+        int64_t ms = (until.ns - clock_mono(c->opts.clock).ns) / NS_PER_MS;
+        return until.ns == INT64_MAX
+                   ? STR("its target is drained")
+                   : arena_printf(
+                         a, "its target asked to be left alone, or is not there; %lld ms left",
+                         (long long)ms);
+    }
+    if (r->running >= change_runner_concurrency(r))
+        return arena_printf(a, "as many of its rule run as may: %u", r->running);
+    return STR("its turn comes: others are before it, or a limit of its type, domain, target or "
+               "rate holds it");
+}
+
+static err item_fill(struct change *c, str rule, uint64_t id, const struct change_item_kept *k,
+                     struct arena *a, struct change_item *out)
+{
+    *out = (struct change_item){ .id = id,
+                                 .seq = k->row.seq,
+                                 .state = k->row.state,
+                                 .attempts = k->row.attempts,
+                                 .taken = k->row.taken,
+                                 .due = k->row.due,
+                                 .stream = arena_copy(a, k->row.stream),
+                                 .domain = arena_copy(a, k->row.domain),
+                                 .type = arena_copy(a, k->row.type),
+                                 .error = arena_copy(a, k->row.error),
+                                 .target = STR(""),
+                                 .title = STR("") };
+    change_lock(c);
+    struct change_runner *r = change_runner_find(c, rule);
+    out->running = r != NULL && change_run_is_of(r, id);
+    out->why = out->running ? STR("") : why_of(c, r, &k->row, a);
+    if (r != NULL && r->rule != NULL)
+        for (unsigned i = 0; i < r->rule->targets.count; i++)
+            if (change_target_hash(r->rule->targets.p[i]) == k->row.target)
+                out->target = arena_copy(a, r->rule->targets.p[i]);
+    change_unlock(c);
+    bool full = out->stream.p == NULL || out->domain.p == NULL || out->type.p == NULL ||
+                out->error.p == NULL || out->why.p == NULL || out->target.p == NULL;
+    return full ? ERR_LIMIT : ERR_OK;
+}
+
+/* What its event says. */
+static err item_read(struct change *c, const struct change_item_kept *k, struct rule_event *e,
+                     struct arena *a, bool wants_bytes, struct change_item *out)
+{
+    str bytes;
+    struct arena_mark mark = arena_mark(a);
+    err why = bytes_read(c, &k->blob, a, &bytes);
+    if (why == ERR_CORRUPT)
+        return ERR_OK; /* the rest of it is told */
+    if (why != ERR_OK)
+        return why;
+    const struct rule_given given = { .stream = out->stream,
+                                      .domain = out->domain,
+                                      .bytes = bytes,
+                                      .at = k->row.taken,
+                                      .now = clock_store(c->opts.clock) };
+    bool is_event = rule_event_begin(e, &given) == ERR_OK;
+    str title = is_event ? rule_event_title(e) : STR("");
+    if (wants_bytes) {
+        out->bytes = bytes;
+        out->title = arena_copy(a, title);
+        return out->title.p == NULL ? ERR_LIMIT : ERR_OK;
+    }
+    char keep[1024];
+    size_t n = title.n < sizeof keep ? title.n : sizeof keep;
+    if (n > 0)
+        memcpy(keep, title.p, n);
+    arena_release(a, mark);
+    out->title = arena_copy(a, (str){ .p = keep, .n = n });
+    return out->title.p == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+/* ---- listings ---- */
+
+struct listing {
+    struct change *c;
+    struct change_listing *l;
+    struct arena *a;
+    struct rule_event *event;
+    struct engine_view *v;
+    uint32_t number;
+    size_t bytes;
+};
+
+static bool is_listed(const struct change_listing *l, const struct change_item_row *r)
+{
+    return (l->state < 0 || (int)r->state == l->state) &&
+           (l->type.n == 0 || str_eq(l->type, r->type)) &&
+           (l->domain.n == 0 || str_eq(l->domain, r->domain));
+}
+
+static err listing_add(struct listing *g, uint64_t id, bool *full)
+{
+    struct change_item_kept k;
+    struct change_listing *l = g->l;
+    err why = change_item_get(g->v, g->number, id, &k);
+    if (why != ERR_OK || !is_listed(l, &k.row))
+        return why;
+    *full = l->count == l->limit || (l->count > 0 && g->bytes + k.blob.n > LIST_BYTES_MAX);
+    if (*full) {
+        l->next = id;
+        return ERR_OK;
+    }
+    g->bytes += l->wants_bytes ? k.blob.n : 0;
+    why = item_fill(g->c, l->rule, id, &k, g->a, &l->items[l->count]);
+    if (why == ERR_OK)
+        why = item_read(g->c, &k, g->event, g->a, l->wants_bytes, &l->items[l->count]);
+    l->count++;
+    return why;
+}
+
+static err listing_run(struct listing *g)
+{
+    struct change_key from, prefix;
+    struct engine_row row;
+    bool full = false;
+    uint32_t rule;
+    uint64_t id;
+    err why;
+    change_key_item(&from, g->number, g->l->pivot);
+    change_key_item(&prefix, g->number, 0);
+    if (g->l->state == CHANGE_DEAD)
+        from.p[0] = prefix.p[0] = 'd'; /* they have an index of their own */
+    struct engine_cursor *c =
+        change_rows_open(g->v, str_take(change_key_str(&prefix), prefix.n - sizeof id),
+                         change_key_str(&from));
+    while (!full && (why = engine_cursor_next(c, &row)) == ERR_OK) {
+        why = change_key_item_parse(row.key, &rule, &id) ? listing_add(g, id, &full) : ERR_CORRUPT;
+        if (why != ERR_OK)
+            break;
+    }
+    engine_cursor_close(&c);
+    return full || why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+err change_list(struct change *c, struct change_listing *l, struct arena *a, struct err_note *note)
+{
+    struct change_ruled *ruled = change_ruled_now(c);
+    struct listing g = { .c = c, .l = l, .a = a };
+    l->count = 0;
+    l->next = 0;
+    l->limit = l->limit == 0 || l->limit > CHANGE_LIST_MAX ? CHANGE_LIST_MAX : l->limit;
+    l->items = arena_calloc(a, l->limit, sizeof *l->items);
+    err why = l->items == NULL ? ERR_LIMIT : rule_number(c, l->rule, &g.number, note);
+    if (why == ERR_OK) {
+        g.event = change_event_take(ruled);
+        g.v = engine_view_begin(c->opts.engine);
+        why = listing_run(&g);
+        engine_view_end(&g.v);
+        change_event_give(ruled, g.event);
+        if (why != ERR_OK)
+            err_note_set(note, "the items cannot be read: %s", err_name(why));
+    }
+    change_ruled_unref(&ruled);
+    return why;
+}
+
+err change_find(struct change *c, str rule, uint64_t id, struct arena *a, struct change_item *out,
+                struct err_note *note)
+{
+    struct change_item_kept k;
+    uint32_t number;
+    err why = rule_number(c, rule, &number, note);
+    if (why != ERR_OK)
+        return why;
+    struct change_ruled *ruled = change_ruled_now(c);
+    struct rule_event *e = change_event_take(ruled);
+    struct engine_view *v = engine_view_begin(c->opts.engine);
+    why = change_item_get(v, number, id, &k);
+    if (why == ERR_OK)
+        why = item_fill(c, rule, id, &k, a, out);
+    if (why == ERR_OK)
+        why = item_read(c, &k, e, a, true, out);
+    engine_view_end(&v);
+    change_event_give(ruled, e);
+    change_ruled_unref(&ruled);
+    if (why != ERR_OK)
+        err_note_set(note,
+                     why == ERR_NOT_FOUND ? "rule '%.*s' has no such item"
+                                          : "an item of rule '%.*s' cannot be read",
+                     STR_ARG(rule));
+    return why;
+}
+
+/* ---- many at once ---- */
+
+struct handling {
+    uint32_t number;
+    uint64_t id; /* 0: all */
+    int state;   /* -1: each */
+    bool drops;
+    uint64_t from;
+    unsigned found;
+    uint64_t ids[LIST_BATCH];
+    uint64_t handled;
+    bool woke;
+    struct change_edit edit;
+};
+
+static bool is_handled(const struct handling *h, const struct change_item_row *r)
+{
+    if (h->drops)
+        return h->state < 0 || (int)r->state == h->state;
+    return r->state == CHANGE_DEAD || r->state == CHANGE_SCHEDULED;
+}
+
+/* On the committer: the next ones that are meant. */
+static err handling_find(struct handling *h, uint64_t *last)
+{
+    struct change_key key, prefix;
+    struct engine_row row;
+    uint32_t rule;
+    uint64_t id;
+    err why;
+    unsigned looks = 0;
+    change_key_item(&key, h->number, h->from);
+    change_key_item(&prefix, h->number, 0);
+    struct engine_cursor *c =
+        change_rows_open(engine_txn_view(h->edit.txn),
+                         str_take(change_key_str(&prefix), prefix.n - sizeof id),
+                         change_key_str(&key));
+    h->found = 0;
+    while (h->found < LIST_BATCH && looks++ < CHANGE_LOOKS_MAX &&
+           (why = engine_cursor_next(c, &row)) == ERR_OK) {
+        struct change_item_row item;
+        if (!change_key_item_parse(row.key, &rule, &id) ||
+            change_item_decode(row.value, &item) != ERR_OK) {
+            why = ERR_CORRUPT;
+            break;
+        }
+        *last = id;
+        if (is_handled(h, &item))
+            h->ids[h->found++] = id;
+    }
+    engine_cursor_close(&c);
+    if (h->found == LIST_BATCH || looks > CHANGE_LOOKS_MAX)
+        return ERR_OK;
+    *last = UINT64_MAX; /* there are no more */
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+static err handle_one(struct handling *h, uint64_t id)
+{
+    return h->drops ? change_item_drop(&h->edit, h->number, id)
+                    : change_item_wake(&h->edit, h->number, id, true);
+}
+
+static err handling_decide(struct engine_txn *t, void *ctx)
+{
+    struct handling *h = ctx;
+    uint64_t last = UINT64_MAX;
+    err why = ERR_OK;
+    change_edit_begin(&h->edit, t);
+    if (h->id != 0) {
+        h->ids[0] = h->id;
+        h->found = 1;
+    } else {
+        why = handling_find(h, &last);
+    }
+    for (unsigned i = 0; i < h->found && why == ERR_OK; i++)
+        why = handle_one(h, h->ids[i]);
+    if (why == ERR_OK)
+        why = change_edit_end(&h->edit);
+    h->from = last; /* read by nobody before this is done */
+    return why;
+}
+
+static void handled(void *ctx)
+{
+    struct change *c = ctx;
+    change_lock(c);
+    for (unsigned i = 0; i < c->runners_count; i++)
+        change_runner_wake(c->runners[i]);
+    change_unlock(c);
+}
+
+static err handle(struct change *c, struct handling *h, str rule, uint64_t *count,
+                  struct err_note *note)
+{
+    err why = rule_number(c, rule, &h->number, note);
+    *count = 0;
+    if (why != ERR_OK)
+        return why;
+    do {
+        uint64_t from = h->from;
+        why = engine_update_wait(c->opts.engine, handling_decide, h);
+        if (why == ERR_OK)
+            *count += h->found;
+        if (why == ERR_OK && h->from != UINT64_MAX && h->from == from)
+            break;
+        if (h->from != UINT64_MAX)
+            h->from++;
+    } while (why == ERR_OK && h->id == 0 && h->from != UINT64_MAX);
+    loop_post(c->opts.loop, handled, c);
+    if (why != ERR_OK)
+        err_note_set(note,
+                     why == ERR_NOT_FOUND ? "rule '%.*s' has no such item"
+                                          : "items of rule '%.*s' could not be changed",
+                     STR_ARG(rule));
+    return why;
+}
+
+err change_retry(struct change *c, str rule, uint64_t id, uint64_t *count, struct err_note *note)
+{
+    struct handling *h = calloc(1, sizeof *h);
+    INVARIANT(h != NULL);
+    h->id = id;
+    h->state = -1;
+    err why = handle(c, h, rule, count, note);
+    free(h);
+    return why;
+}
+
+err change_drop(struct change *c, str rule, uint64_t id, int state, uint64_t *count,
+                struct err_note *note)
+{
+    struct handling *h = calloc(1, sizeof *h);
+    INVARIANT(h != NULL);
+    h->id = id;
+    h->state = state;
+    h->drops = true;
+    err why = handle(c, h, rule, count, note);
+    free(h);
+    return why;
+}

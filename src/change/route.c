@@ -1,0 +1,210 @@
+/* route.c - what each rule wants done about one event, as items to be.
+ *
+ * Pure but for the clock it is handed. The lane of an item says whose turn it takes; its order says
+ * what it follows, or what it is collapsed with. Both are digests of their parts, with a word of
+ * their own before them. */
+#include "change/change_impl.h"
+
+#include "base/date.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { ROUTES_MAX = 1024 }; /* of a batch, before its last event */
+
+static str job_type(str stream)
+{
+    str prefix = STR("mediawiki.job.");
+    return str_starts(stream, prefix) ? str_skip(stream, prefix.n) : stream;
+}
+
+static uint64_t target_hash(str target)
+{
+    uint64_t h = XXH3_64bits(target.p, target.n);
+    return h == 0 ? 1 : h; /* 0 is none */
+}
+
+uint64_t change_target_hash(str target)
+{
+    return target_hash(target);
+}
+
+/* ---- one item ---- */
+
+static struct change_route *route_add(struct change_batch *b)
+{
+    if (b->count == b->size) {
+        b->size = b->size == 0 ? 64 : 2 * b->size;
+        b->routes = realloc(b->routes, b->size * sizeof *b->routes);
+        INVARIANT(b->routes != NULL);
+    }
+    return &b->routes[b->count++];
+}
+
+struct routing {
+    struct change_batch *batch;
+    const struct event_seen *seen;
+    const struct rule *rule;
+    str stream, domain, title, bytes; /* kept with the batch */
+};
+
+/* What all items of a rule and event have. */
+static struct change_route *route_begin(const struct routing *g, unsigned sub)
+{
+    struct change_route *r = route_add(g->batch);
+    *r = (struct change_route){ .rule = g->batch->ruled->rules[g->rule->index].number,
+                                .id = g->seen->seq * CHANGE_SUBS + sub,
+                                .seq = g->seen->seq,
+                                .taken = g->seen->at,
+                                .due = store_time_add(g->seen->at, g->rule->delay_ns),
+                                .stream = g->stream,
+                                .domain = g->domain,
+                                .type = STR(""),
+                                .bytes = g->bytes };
+    return r;
+}
+
+static void lane_set(struct change_route *r, str what, str target)
+{
+    const str parts[] = { STR("lane"), r->domain, what, target };
+    r->lane = change_digest_of(parts, COUNT_OF(parts));
+}
+
+static void order_set(struct change_route *r, const char *kind, str what, str target)
+{
+    const str parts[] = { str_of(kind), r->domain, what, target };
+    r->order = change_digest_of(parts, COUNT_OF(parts));
+}
+
+/* ---- by effect ---- */
+
+/* One item for each title; false: the event names none. */
+static bool route_look(const struct routing *g)
+{
+    if (g->title.n == 0)
+        return false;
+    struct change_route *r = route_begin(g, 0);
+    r->collapses = true;
+    order_set(r, "title", g->title, STR(""));
+    lane_set(r, STR(""), STR(""));
+    return true;
+}
+
+/* One item for each target and title, or URL that is relayed. */
+static bool route_purge(const struct routing *g)
+{
+    str uri = str_eq(g->stream, STR(CHANGE_PURGES))
+                  ? rule_event_text(g->batch->event, RULE_TEXT_URI)
+                  : STR("");
+    for (unsigned i = 0; i < g->rule->targets.count; i++) {
+        str target = g->rule->targets.p[i];
+        struct change_route *r = route_begin(g, i);
+        r->collapses = true;
+        r->target = target_hash(target);
+        if (uri.n > 0)
+            order_set(r, "uri", uri, target);
+        else
+            order_set(r, "title", g->title.n > 0 ? g->title : g->bytes, target);
+        lane_set(r, STR(""), target);
+    }
+    return true;
+}
+
+/* One item for each event, in the order of its title. */
+static bool route_each(const struct routing *g)
+{
+    struct change_route *r = route_begin(g, 0);
+    if (g->title.n > 0)
+        order_set(r, "title", g->title, STR(""));
+    lane_set(r, STR(""), STR(""));
+    return true;
+}
+
+static bool route_job(const struct routing *g)
+{
+    struct rule_event *e = g->batch->event;
+    struct change_route *r = route_begin(g, 0);
+    str sha1 = rule_event_text(e, RULE_TEXT_SHA1),
+        until = rule_event_text(e, RULE_TEXT_DELAY_UNTIL);
+    int64_t ns;
+    r->type = str_take(job_type(g->stream), CHANGE_TYPE_BYTES_MAX);
+    if (g->rule->collapse == RULE_COLLAPSE_SHA1 && sha1.n > 0) {
+        r->collapses = true;
+        order_set(r, "sha1", r->type, sha1);
+    }
+    if (date_parse_any(until, &ns) && ns > r->due.ns)
+        r->due = (store_time){ .ns = ns };
+    lane_set(r, r->type, STR(""));
+    return true;
+}
+
+static bool route_rule(const struct routing *g)
+{
+    switch (g->rule->effect) {
+    case RULE_LOOK:
+        return route_look(g);
+    case RULE_PURGE:
+        return route_purge(g);
+    case RULE_HTTP:
+    case RULE_PRODUCE:
+        return route_each(g);
+    case RULE_JOB:
+        return route_job(g);
+    case RULE_DROP:
+    case RULE_EFFECTS:
+        break;
+    }
+    return true;
+}
+
+/* ---- one event ---- */
+
+/* Each rule that relays is asked for nothing: a wiki's own PURGE goes to all its targets. */
+static bool rule_wants(const struct change_batch *b, const struct rule *r, str stream,
+                       struct change_seen_by *by)
+{
+    struct rule_verdict v;
+    if (r->effect == RULE_PURGE && str_eq(stream, STR(CHANGE_PURGES)))
+        return true;
+    rule_match(b->event, r, &v);
+    by->too_old += v.answer == RULE_TOO_OLD;
+    return v.answer == RULE_MATCHES;
+}
+
+static bool routing_keep(struct routing *g, str bytes)
+{
+    struct arena *a = &g->batch->arena;
+    if (g->bytes.p != NULL)
+        return true;
+    g->stream = arena_copy(a, g->seen->stream);
+    g->domain = arena_copy(a, g->seen->domain);
+    g->bytes = arena_copy(a, bytes);
+    return g->stream.p != NULL && g->domain.p != NULL && g->bytes.p != NULL;
+}
+
+err change_route_event(struct change_batch *b, const struct event_seen *e, str bytes)
+{
+    struct routing g = { .batch = b, .seen = e, .stream = e->stream, .domain = e->domain };
+    const struct rule_given given = { .stream = e->stream,
+                                      .domain = e->domain,
+                                      .bytes = bytes,
+                                      .at = e->at,
+                                      .now = clock_store(b->change->opts.clock) };
+    if (rule_event_begin(b->event, &given) != ERR_OK)
+        return ERR_OK; /* nobody can be asked about it */
+    unsigned count = rule_set_count(b->ruled->set);
+    for (unsigned i = b->is_replay ? b->rule : 0; i < count; i++) {
+        g.rule = rule_set_at(b->ruled->set, i);
+        bool asked = b->is_replay ? i == b->rule : e->seq > b->ruled->rules[i].from;
+        if (!asked || !rule_wants(b, g.rule, e->stream, &b->by[i]))
+            continue;
+        if (!routing_keep(&g, bytes))
+            return ERR_LIMIT;
+        g.title = rule_event_title(b->event);
+        b->by[i].matched++;
+        b->by[i].refused += !route_rule(&g);
+    }
+    b->full = b->count >= ROUTES_MAX;
+    return ERR_OK;
+}

@@ -1,0 +1,537 @@
+/* run.c - one item is run: loaded, its effect done, and what became of it written down.
+ *
+ *   LOADING (a job on the pool: the row, its event, is it still wanted?, what is to be sent)
+ *     -> CALLING (http, job, purge), PRODUCING, or at once (look; nothing to do)
+ *     -> SETTLING (an update) -> over
+ *   Whoever only waits for a target goes from LOADING or CALLING to over: the row stays as it was.
+ *
+ * Invariants: 1. An item that runs has its row in state READY; nobody else moves it but
+ * change_drop, and then the settling finds nothing. 2. What was done and cannot be written down for
+ * now, because the disk is full, is tried again, and not done again. */
+#include "change/change_impl.h"
+
+#include "page/look.h"
+#include "page/title.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { RUN_MAGIC = 0x2fb1c6d4, RUN_PRODUCE_MS = 10000 };
+
+enum run_found {
+    RUN_CALLS, /* there are requests */
+    RUN_LOOKS,
+    RUN_PRODUCES,
+    RUN_OVER,    /* the result says what became of it */
+    RUN_GONE,    /* there is no such row any more */
+    RUN_UNWANTED /* its rule does not want it any more */
+};
+
+struct change_run {
+    uint32_t magic;
+    struct list node; /* of its runner */
+    struct change *c;
+    struct change_runner *runner;
+    struct change_ruled *ruled;
+    const struct rule *rule;
+    struct change_candidate item;
+    struct change_target *target; /* it counts there; NULL: not yet, or never */
+    char target_url[RULE_VALUE_BYTES_MAX + 1];
+    struct arena arena;
+    struct loop_job job;
+    enum run_found found;
+    uint64_t seq;
+    uint32_t attempts;
+    store_time taken;
+    str stream, domain, title, bytes;
+    struct change_requests requests;
+    struct change_call call;
+    struct queue *queue;
+    struct queue_produce produce;
+    struct queue_item_new produced;
+    struct change_result result;
+    struct engine_update update;
+    struct change_edit edit;
+    struct change_settle settle;
+    bool died, called;
+    err why;
+    struct task task;
+    struct loop_timer *again;
+};
+
+/* ---- loading, on the pool ---- */
+
+static bool domain_has(void *ctx, str domain)
+{
+    const struct page_service *page = ctx;
+    for (unsigned i = 0; i < page->domains_count; i++)
+        if (str_eq(page->domains[i].name, domain))
+            return true;
+    return false;
+}
+
+static void result_say(struct change_result *r, const char *text)
+{
+    (void)snprintf(r->text, sizeof r->text, "%.*s", CHANGE_ERROR_BYTES_MAX, text);
+}
+
+static void run_hopeless(struct change_run *run, const char *text)
+{
+    run->found = RUN_OVER;
+    run->result = (struct change_result){ .fate = CHANGE_HOPELESS };
+    result_say(&run->result, text);
+}
+
+static err run_read(struct change_run *run)
+{
+    struct change_item_kept item;
+    struct engine_view *v = engine_view_begin(run->c->opts.engine);
+    err why = change_item_get(v, run->runner->number, run->item.id, &item);
+    char *p = NULL;
+    if (why == ERR_OK) {
+        run->seq = item.row.seq;
+        run->taken = item.row.taken;
+        run->attempts = item.row.attempts;
+        run->item.target = item.row.target;
+        run->stream = arena_copy(&run->arena, item.row.stream);
+        run->domain = arena_copy(&run->arena, item.row.domain);
+        p = arena_alloc(&run->arena, item.blob.n + 1);
+        if (p == NULL || run->stream.p == NULL || run->domain.p == NULL)
+            why = ERR_LIMIT;
+    }
+    if (why == ERR_OK && item.blob.n > 0)
+        why = engine_blob_read(run->c->opts.engine, &item.blob, 0, item.blob.n, p);
+    if (why == ERR_OK && item.blob.n > 0 && XXH3_64bits(p, item.blob.n) != item.blob.hash)
+        why = ERR_CORRUPT;
+    engine_view_end(&v);
+    run->bytes = (str){ .p = p, .n = why == ERR_OK ? item.blob.n : 0 };
+    if (why == ERR_OK && item.row.state != CHANGE_READY)
+        why = ERR_NOT_FOUND;
+    return why;
+}
+
+/* The target of a purge: that of the rule's which has the item's hash. */
+static bool run_find_target(struct change_run *run)
+{
+    const struct rule_strs *t = &run->rule->targets;
+    for (unsigned i = 0; i < t->count; i++) {
+        if (change_target_hash(t->p[i]) != run->item.target)
+            continue;
+        (void)str_to_cstr(t->p[i], run->target_url, sizeof run->target_url);
+        return true;
+    }
+    return false;
+}
+
+static void run_prepare_call(struct change_run *run, struct rule_event *e,
+                             const struct rule_given *given, const struct rule_verdict *v)
+{
+    const struct rule_domains domains = { .has = domain_has, .ctx = unconst(run->c->opts.page) };
+    const struct change_making m = { .rule = run->rule,
+                                     .given = given,
+                                     .event = e,
+                                     .verdict = v,
+                                     .domains = &domains,
+                                     .target = str_of(run->target_url) };
+    struct err_note note;
+    err why = change_requests_make(&m, &run->arena, &run->requests, &note);
+    run->found = run->requests.count == 0 ? RUN_OVER : RUN_CALLS;
+    if (why == ERR_OK && run->found == RUN_OVER)
+        run->result = (struct change_result){ .fate = CHANGE_IGNORED };
+    if (why != ERR_OK)
+        run_hopeless(run, why == ERR_LIMIT ? "its requests take too much memory" : note.text);
+}
+
+static void run_prepare(struct change_run *run, struct rule_event *e,
+                        const struct rule_given *given)
+{
+    struct rule_verdict v;
+    bool relay = run->rule->effect == RULE_PURGE && str_eq(run->stream, STR(CHANGE_PURGES));
+    memset(&v, 0, sizeof v);
+    if (rule_event_begin(e, given) != ERR_OK) {
+        run_hopeless(run, "its event is no JSON object");
+        return;
+    }
+    if (!relay)
+        rule_match(e, run->rule, &v);
+    if (!relay && v.answer != RULE_MATCHES) {
+        run->found = RUN_UNWANTED;
+        return;
+    }
+    run->title = arena_copy(&run->arena, rule_event_title(e));
+    if (run->rule->effect == RULE_LOOK)
+        run->found = RUN_LOOKS;
+    else if (run->rule->effect == RULE_PRODUCE)
+        run->found = RUN_PRODUCES;
+    else if (run->rule->effect == RULE_PURGE && !run_find_target(run))
+        run->found = RUN_UNWANTED;
+    else if (run->rule->effect != RULE_DROP)
+        run_prepare_call(run, e, given, &v);
+}
+
+static void run_load(struct loop_job *j)
+{
+    struct change_run *run = CONTAINER_OF(j, struct change_run, job);
+    MAGIC_CHECK(run, RUN_MAGIC);
+    run->why = run_read(run);
+    run->found = RUN_OVER;
+    if (run->why == ERR_NOT_FOUND)
+        run->found = RUN_GONE;
+    if (run->why == ERR_CORRUPT || run->why == ERR_LIMIT)
+        run_hopeless(run, run->why == ERR_LIMIT ? "its event takes too much memory"
+                                                : "its event is damaged in the store");
+    if (run->why != ERR_OK)
+        return;
+    struct rule_event *e = change_event_take(run->ruled);
+    const struct rule_given given = { .stream = run->stream,
+                                      .domain = run->domain,
+                                      .bytes = run->bytes,
+                                      .at = run->taken,
+                                      .now = clock_store(run->c->opts.clock) };
+    run_prepare(run, e, &given);
+    change_event_give(run->ruled, e);
+}
+
+/* ---- the end ---- */
+
+static void run_free(struct change_run *run)
+{
+    queue_unref(&run->queue);
+    change_ruled_unref(&run->ruled);
+    arena_fini(&run->arena);
+    loop_timer_free(&run->again);
+    run->magic = 0;
+    free(run);
+}
+
+/* Under the lock: the run is over, whether or not its row is. */
+static void run_over(struct change_run *run)
+{
+    struct change *c = run->c;
+    struct change_runner *r = run->runner;
+    list_remove(&run->node);
+    r->running--;
+    c->run_bytes -= run->item.bytes;
+    for (unsigned by = 0; by < CHANGE_BYS; by++)
+        change_running_count(r, run->item.keys[by], -1);
+    if (run->target != NULL) {
+        static const struct change_result untold = { .fate = CHANGE_STOPPED };
+        change_target_end(c, run->target, run->called ? &run->result : &untold);
+    }
+    change_busy(c, -1);
+    run_free(run);
+    if (r->limited)
+        change_runner_wake(r);
+    change_runner_fill(r);
+}
+
+/* It stays as it is, and its lane waits for the target. Under the lock. */
+static void run_put_off(struct change_run *run, mono until)
+{
+    struct change_runner *r = run->runner;
+    change_lane_block(r, &run->item.lane, until);
+    change_runner_wake(r);
+    if (run->target == NULL)
+        run->result = (struct change_result){ .fate = CHANGE_STOPPED };
+    run_over(run);
+}
+
+/* ---- settling ---- */
+
+static err settle_decide(struct engine_txn *t, void *ctx)
+{
+    struct change_run *run = ctx;
+    change_edit_begin(&run->edit, t);
+    err why = change_item_settle(&run->edit, &run->settle, &run->died);
+    return why == ERR_OK ? change_edit_end(&run->edit) : why;
+}
+
+static void settle_done(void *ctx, err why)
+{
+    struct change_run *run = ctx;
+    run->why = why;
+    home_post(loop_home(run->c->opts.loop), &run->task);
+}
+
+static void settle_submit(struct change_run *run)
+{
+    run->update = (struct engine_update){
+        .decide = settle_decide, .done = settle_done, .ctx = run, .frees = true
+    };
+    engine_submit(run->c->opts.engine, &run->update);
+}
+
+static void settle_again(void *ctx)
+{
+    settle_submit(ctx);
+}
+
+static void settled(struct task *t)
+{
+    struct change_run *run = CONTAINER_OF(t, struct change_run, task);
+    struct change *c = run->c;
+    change_lock(c);
+    struct change_runner *r = run->runner;
+    if (run->why != ERR_OK && run->why != ERR_SHUTDOWN && run->why != ERR_CORRUPT) {
+        if (run->again == NULL)
+            run->again = loop_timer_new(c->opts.loop, settle_again, run);
+        loop_timer_start(run->again, CHANGE_AGAIN_MS, 0);
+        change_unlock(c);
+        return;
+    }
+    if (run->why == ERR_CORRUPT)
+        change_runner_error(r, STR("the rows of an item are damaged"));
+    r->died += run->died;
+    change_due_at(c, run->edit.next_due);
+    if (run->edit.woke)
+        change_runner_wake(r);
+    run_over(run);
+    change_unlock(c);
+}
+
+/* backoff * factor^attempts, 30 days at most. */
+static int64_t backoff_ns(const struct rule *r, uint32_t attempts)
+{
+    const int64_t longest = 30 * 24 * 3600 * NS_PER_S;
+    int64_t ns = r->backoff_ns;
+    for (uint32_t i = 0; i < attempts && ns < longest; i++)
+        ns = ns > longest / r->backoff_factor ? longest : ns * r->backoff_factor;
+    return ns < longest ? ns : longest;
+}
+
+static void figures_count(struct change_runner *r, const struct change_run *run)
+{
+    switch (run->result.fate) {
+    case CHANGE_DONE:
+        r->done += run->found != RUN_UNWANTED;
+        r->dropped += run->found == RUN_UNWANTED;
+        break;
+    case CHANGE_IGNORED:
+        r->ignored++;
+        break;
+    case CHANGE_FAILED:
+    case CHANGE_HOPELESS:
+        r->failed++;
+        change_runner_error(r, str_of(run->result.text));
+        break;
+    case CHANGE_PAUSED:
+    case CHANGE_STOPPED:
+    case CHANGE_FATES:
+        break;
+    }
+}
+
+/* What became of it is known. Under the lock. */
+static void run_settle(struct change_run *run)
+{
+    struct change *c = run->c;
+    const struct rule *rule = run->rule;
+    figures_count(run->runner, run);
+    if (run->result.fate == CHANGE_STOPPED) {
+        run_over(run);
+        return;
+    }
+    if (run->result.fate == CHANGE_PAUSED) {
+        mono until = { .ns = 0 };
+        change_runner_error(run->runner, str_of(run->result.text));
+        if (run->target != NULL) {
+            struct change_target *t = run->target;
+            run->target = NULL;
+            change_target_end(c, t, &run->result);
+            (void)change_target_takes(c, t, &until);
+        } else {
+            until = mono_add_ms(clock_mono(c->opts.clock), CHANGE_PAUSE_MS);
+        }
+        run_put_off(run, until);
+        return;
+    }
+    bool failed = run->result.fate == CHANGE_FAILED || run->result.fate == CHANGE_HOPELESS;
+    run->settle =
+        (struct change_settle){ .rule = run->runner->number,
+                                .id = run->item.id,
+                                .seq = run->seq,
+                                .how = !failed                               ? SETTLED_DONE
+                                       : run->result.fate == CHANGE_HOPELESS ? SETTLED_DEAD
+                                                                             : SETTLED_FAILED,
+                                .holds = rule->on_failure == RULE_FAILURE_HOLD,
+                                .collapses = rule->collapse != RULE_COLLAPSE_NONE,
+                                .retries = (unsigned)rule->retries,
+                                .again_at = store_time_add(clock_store(c->opts.clock),
+                                                           backoff_ns(rule, run->attempts)),
+                                .error = str_of(run->result.text) };
+    settle_submit(run);
+}
+
+/* ---- effects, on the loop ---- */
+
+static void call_over(struct change_call *call)
+{
+    struct change_run *run = call->ctx;
+    struct change *c = run->c;
+    change_lock(c);
+    run->result = call->result;
+    run_settle(run);
+    change_unlock(c);
+}
+
+static void run_call(struct change_run *run)
+{
+    struct change *c = run->c;
+    mono until;
+    if (run->target == NULL) {
+        struct change_target *t = change_target_of(c, run->requests.target);
+        if (t == NULL || !change_target_takes(c, t, &until)) {
+            if (t == NULL)
+                until = mono_add_ms(clock_mono(c->opts.clock), CHANGE_PAUSE_MS);
+            run_put_off(run, until);
+            return;
+        }
+        run->target = t;
+        change_target_begin(c, t);
+    }
+    run->call = (struct change_call){ .client = c->client,
+                                      .loop = c->opts.loop,
+                                      .clock = c->opts.clock,
+                                      .rule = run->rule,
+                                      .requests = &run->requests,
+                                      .arena = &run->arena,
+                                      .done = call_over,
+                                      .ctx = run };
+    run->called = true;
+    change_call_start(&run->call);
+}
+
+static void produce_over(struct queue_produce *p, err why)
+{
+    struct change_run *run = CONTAINER_OF(p, struct change_run, produce);
+    struct change *c = run->c;
+    bool waits = why == ERR_TIMEOUT || why == ERR_LIMIT || why == ERR_UNAVAILABLE;
+    change_lock(c);
+    run->result.fate = why == ERR_OK || why == ERR_PRECONDITION ? CHANGE_DONE
+                       : why == ERR_SHUTDOWN                    ? CHANGE_STOPPED
+                       : waits                                  ? CHANGE_PAUSED
+                                                                : CHANGE_FAILED;
+    if (run->result.fate != CHANGE_DONE)
+        result_say(&run->result, p->note.text);
+    run_settle(run);
+    change_unlock(c);
+}
+
+/* A repetition after a kill has the key of the first time: the queue knows it for its window. */
+static void run_produce(struct change_run *run)
+{
+    struct change *c = run->c;
+    struct queues *qs = *c->opts.queues;
+    struct err_note note;
+    err why = queues_find(qs, run->rule->queue, &run->queue, &note);
+    str key = arena_printf(&run->arena, "change:%u:%llu:%llu", run->runner->number,
+                           (unsigned long long)run->item.id, (unsigned long long)run->seq);
+    if (why == ERR_OK && key.p == NULL)
+        why = ERR_LIMIT;
+    if (why == ERR_OK) {
+        run->produced =
+            (struct queue_item_new){ .encoding = STR("application/json"),
+                                     .kind = run->stream,
+                                     .reference = str_take(run->title, QUEUE_FIELD_BYTES_MAX),
+                                     .bytes = run->bytes };
+        run->produce = (struct queue_produce){ .queue = run->queue,
+                                               .items = &run->produced,
+                                               .items_count = 1,
+                                               .deadline = mono_add_ms(clock_mono(c->opts.clock),
+                                                                       RUN_PRODUCE_MS),
+                                               .idempotency_key = key,
+                                               .arena = &run->arena,
+                                               .home = loop_home(c->opts.loop),
+                                               .done = produce_over };
+        why = queue_produce_start(&run->produce);
+        note = run->produce.note;
+    }
+    if (why == ERR_OK)
+        return;
+    run->result.fate = why == ERR_SHUTDOWN ? CHANGE_STOPPED : CHANGE_PAUSED;
+    result_say(&run->result, note.text);
+    run_settle(run);
+}
+
+static void run_look(struct change_run *run)
+{
+    const struct page_service *page = run->c->opts.page;
+    for (unsigned i = 0; i < page->domains_count; i++)
+        if (str_eq(page->domains[i].name, run->domain))
+            page_look_written(page, &run->arena, &page->domains[i], run->title, NULL);
+    run_settle(run);
+}
+
+static void run_loaded(struct loop_job *j, bool canceled)
+{
+    struct change_run *run = CONTAINER_OF(j, struct change_run, job);
+    struct change *c = run->c;
+    change_lock(c);
+    if (canceled ||
+        (run->why != ERR_OK && run->found == RUN_OVER && run->result.fate != CHANGE_HOPELESS)) {
+        /* the store could not be read: later */
+        run->result.fate = CHANGE_STOPPED;
+        change_lane_block(run->runner, &run->item.lane,
+                          mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
+        change_runner_wake(run->runner);
+        run_over(run);
+    } else if (run->found == RUN_GONE) {
+        run->result.fate = CHANGE_STOPPED;
+        run_over(run);
+    } else if (run->found == RUN_CALLS) {
+        run_call(run);
+    } else if (run->found == RUN_PRODUCES) {
+        run_produce(run);
+    } else if (run->found == RUN_LOOKS) {
+        run_look(run);
+    } else {
+        run_settle(run);
+    }
+    change_unlock(c);
+}
+
+void change_run_start(struct change_runner *r, const struct change_candidate *item,
+                      struct change_target *target, str target_url)
+{
+    struct change *c = r->change;
+    struct change_run *run = calloc(1, sizeof *run);
+    INVARIANT(run != NULL);
+    run->magic = RUN_MAGIC;
+    run->c = c;
+    run->runner = r;
+    run->rule = r->rule;
+    run->ruled = change_ruled_ref(c->ruled);
+    run->item = *item;
+    run->target = target;
+    run->task.run = settled;
+    run->job = (struct loop_job){ .run = run_load, .done = run_loaded };
+    (void)str_to_cstr(target_url, run->target_url, sizeof run->target_url);
+    arena_init(&run->arena, CHANGE_ARENA_BYTES_MAX);
+    list_append(&r->runs, &run->node);
+    r->running++;
+    c->run_bytes += item->bytes;
+    for (unsigned by = 0; by < CHANGE_BYS; by++)
+        change_running_count(r, item->keys[by], 1);
+    if (target != NULL)
+        change_target_begin(c, target);
+    change_busy(c, 1);
+    loop_job_start(c->opts.loop, &run->job);
+}
+
+bool change_run_is_of(const struct change_runner *r, uint64_t id)
+{
+    for (struct list *n = r->runs.next; n != &r->runs; n = n->next)
+        if (CONTAINER_OF(n, struct change_run, node)->item.id == id)
+            return true;
+    return false;
+}
+
+void change_runs_each(const struct change_runner *r,
+                      void (*each)(struct change_pick *p, const struct change_candidate *c),
+                      struct change_pick *p)
+{
+    for (struct list *n = r->runs.next; n != &r->runs; n = n->next)
+        each(p, &CONTAINER_OF(n, struct change_run, node)->item);
+}

@@ -1,0 +1,321 @@
+/* runner.c - what may begin for a rule now: by its concurrency and rate, its types and domains, and
+ * its targets.
+ *
+ * A runner has a window of items in sight. It goes over the window from its front and begins each
+ * that may. While there is room in the window it looks for more (pick.c). Invariants: 1. running_by
+ * counts the runs by type and domain; a count of 0 has no entry. 2. A lane that is blocked has
+ * nothing in the window that is begun before its time. 3. more is true whenever there may be a
+ * ready item that neither runs nor is in sight and could begin: whoever makes one ready says so. */
+#include "change/change_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RATE_BURST_NS = 10 * 1000 * 1000 }; /* begun at once, of a fast rate */
+
+struct change_runner *change_runner_new(struct change *c, str name, uint32_t number)
+{
+    struct change_runner *r = calloc(1, sizeof *r);
+    INVARIANT(r != NULL);
+    *r = (struct change_runner){ .change = c,
+                                 .number = number,
+                                 .more = true,
+                                 .override = { .rate_count = -1 },
+                                 .wake_at = { .ns = INT64_MAX },
+                                 .running_by = map_new(c->seed) };
+    INVARIANT(str_to_cstr(name, r->name, sizeof r->name));
+    list_init(&r->runs);
+    return r;
+}
+
+static void count_free(void *ctx, str key, void *value)
+{
+    (void)ctx, (void)key;
+    free(value);
+}
+
+void change_runner_free(struct change_runner **rp)
+{
+    struct change_runner *r = *rp;
+    *rp = NULL;
+    if (r == NULL)
+        return;
+    INVARIANT(list_empty(&r->runs));
+    INVARIANT(r->pick == NULL);
+    map_each(r->running_by, count_free, NULL);
+    map_free(&r->running_by);
+    free(r);
+}
+
+void change_runner_error(struct change_runner *r, str text)
+{
+    (void)snprintf(r->last_error, sizeof r->last_error, "%.*s", STR_ARG(text));
+    r->last_error_at = clock_store(r->change->opts.clock);
+}
+
+/* ---- counts ---- */
+
+static str key_bytes(const uint64_t *key)
+{
+    return (str){ .p = (const char *)key, .n = sizeof *key };
+}
+
+unsigned change_running_by(const struct change_runner *r, uint64_t key)
+{
+    const unsigned *n = map_get(r->running_by, key_bytes(&key));
+    return n == NULL ? 0 : *n;
+}
+
+void change_running_count(struct change_runner *r, uint64_t key, int by)
+{
+    unsigned *n = map_get(r->running_by, key_bytes(&key));
+    if (n == NULL) {
+        n = calloc(1, sizeof *n);
+        INVARIANT(n != NULL);
+        (void)map_put(r->running_by, key_bytes(&key), n);
+    }
+    *n += (unsigned)by;
+    if (*n == 0)
+        free(map_remove(r->running_by, key_bytes(&key)));
+}
+
+int64_t change_runner_concurrency(const struct change_runner *r)
+{
+    if (r->override.concurrency > 0)
+        return r->override.concurrency;
+    bool calls = r->rule != NULL && (r->rule->effect == RULE_HTTP || r->rule->effect == RULE_JOB ||
+                                     r->rule->effect == RULE_PURGE);
+    return calls ? r->rule->concurrency : CHANGE_PLAIN_CONCURRENCY;
+}
+
+/* ---- rate ---- */
+
+static int64_t rate_step_ns(const struct change_runner *r)
+{
+    int64_t count = r->override.rate_count >= 0 ? r->override.rate_count : r->rule->rate_count;
+    int64_t per_ns = r->override.rate_count >= 0 ? r->override.rate_per_ns : r->rule->rate_per_ns;
+    return count > 0 ? per_ns / count : 0;
+}
+
+/* May one begin by the rate? Else it says when. */
+static bool rate_takes(struct change_runner *r, mono now)
+{
+    int64_t step = rate_step_ns(r), burst = step < RATE_BURST_NS ? RATE_BURST_NS : 0;
+    if (step == 0 || r->next_begin.ns <= now.ns + burst)
+        return true;
+    mono at = { .ns = r->next_begin.ns - burst };
+    r->wake_at = at.ns < r->wake_at.ns ? at : r->wake_at;
+    return false;
+}
+
+static void rate_begin(struct change_runner *r, mono now)
+{
+    int64_t from = r->next_begin.ns > now.ns ? r->next_begin.ns : now.ns;
+    r->next_begin.ns = from + rate_step_ns(r);
+}
+
+/* ---- lanes that wait ---- */
+
+static bool lane_eq(const struct change_digest *a, const struct change_digest *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+void change_lane_block(struct change_runner *r, const struct change_digest *lane, mono until)
+{
+    unsigned i = 0;
+    mono now = clock_mono(r->change->opts.clock);
+    while (i < r->blocked_count && !lane_eq(&r->blocked[i].lane, lane) &&
+           r->blocked[i].until.ns > now.ns)
+        i++;
+    if (i == CHANGE_BLOCKED_MAX)
+        i = 0; /* the oldest is looked at again too soon: it is put off once more */
+    if (i == r->blocked_count)
+        r->blocked_count++;
+    r->blocked[i] = (struct change_blocked){ .lane = *lane, .until = until };
+}
+
+bool change_lane_is_blocked(struct change_runner *r, const struct change_digest *lane, mono *until)
+{
+    mono now = clock_mono(r->change->opts.clock);
+    for (unsigned i = 0; i < r->blocked_count; i++) {
+        if (!lane_eq(&r->blocked[i].lane, lane))
+            continue;
+        *until = r->blocked[i].until;
+        return until->ns > now.ns;
+    }
+    return false;
+}
+
+void change_lanes_open(struct change *c)
+{
+    for (unsigned i = 0; i < c->runners_count; i++) {
+        struct change_runner *r = c->runners[i];
+        if (r->blocked_count == 0 && r->wake_at.ns == INT64_MAX)
+            continue;
+        r->blocked_count = 0;
+        change_runner_wake(r);
+    }
+}
+
+/* When the first lane that waits has its time; those whose time it is are forgotten. */
+static void blocked_wake(struct change_runner *r, mono now)
+{
+    for (unsigned i = 0; i < r->blocked_count;) {
+        mono until = r->blocked[i].until;
+        if (until.ns <= now.ns) {
+            r->blocked[i] = r->blocked[--r->blocked_count];
+            r->more = true;
+            continue;
+        }
+        r->wake_at = until.ns < r->wake_at.ns ? until : r->wake_at;
+        i++;
+    }
+}
+
+/* ---- targets of jobs ---- */
+
+static int64_t target_limit(const struct rule *rule, str url, str name)
+{
+    int64_t others = 0;
+    for (unsigned i = 0; i < rule->concurrency_of[RULE_BY_TARGET].count; i++) {
+        const struct rule_limit *l = &rule->concurrency_of[RULE_BY_TARGET].p[i];
+        if (str_eq(l->name, url) || str_eq(l->name, name))
+            return l->count;
+        if (str_eq(l->name, STR("*")))
+            others = l->count;
+    }
+    return others;
+}
+
+/* The target of least work that takes one more, by turns; one that is named twice has twice the
+ * share. NULL: none, and *until says when to ask again. */
+static struct change_target *target_choose(struct change_runner *r, str *url, mono *until)
+{
+    const struct rule *rule = r->rule;
+    struct change_target *best = NULL;
+    unsigned best_share = 1;
+    until->ns = INT64_MAX;
+    for (unsigned n = 0; n < rule->targets.count; n++) {
+        str one = rule->targets.p[(r->target_turn + n) % rule->targets.count];
+        char name[HTTP_ORIGIN_BYTES_MAX];
+        mono later;
+        unsigned share = 0;
+        if (http_client_origin(one, name) != ERR_OK)
+            continue;
+        for (unsigned k = 0; k < rule->targets.count; k++)
+            share += str_eq(rule->targets.p[k], one);
+        struct change_target *t = change_target_of(r->change, str_of(name));
+        if (t == NULL || !change_target_takes(r->change, t, &later)) {
+            if (t != NULL && later.ns < until->ns)
+                *until = later;
+            continue;
+        }
+        int64_t limit = target_limit(rule, one, str_of(name));
+        if (limit > 0 && t->running >= limit)
+            continue;
+        if (best == NULL || (uint64_t)t->running * best_share < (uint64_t)best->running * share) {
+            best = t;
+            best_share = share;
+            *url = one;
+        }
+    }
+    r->target_turn++;
+    return best;
+}
+
+/* ---- beginning ---- */
+
+enum takes { TAKES, TAKES_LATER, TAKES_NONE };
+
+static bool limits_take(const struct change_runner *r, const struct change_candidate *c)
+{
+    for (unsigned by = 0; by < CHANGE_BYS; by++)
+        if (c->limits[by] > 0 && change_running_by(r, c->keys[by]) >= c->limits[by])
+            return false;
+    return true;
+}
+
+/* LATER: this one not, others maybe. NONE: nothing of this rule for now. */
+static enum takes runner_takes(struct change_runner *r, const struct change_candidate *c,
+                               struct change_target **target, str *url)
+{
+    mono until = { .ns = INT64_MAX };
+    *target = NULL;
+    if (!limits_take(r, c) || change_lane_is_blocked(r, &c->lane, &until))
+        return TAKES_LATER;
+    if (r->rule->effect != RULE_JOB)
+        return TAKES;
+    *target = target_choose(r, url, &until);
+    if (*target == NULL && until.ns < r->wake_at.ns)
+        r->wake_at = until;
+    return *target == NULL ? TAKES_NONE : TAKES;
+}
+
+static void window_remove(struct change_runner *r, unsigned i)
+{
+    r->window_count--;
+    memmove(&r->window[i], &r->window[i + 1], (r->window_count - i) * sizeof r->window[0]);
+}
+
+/* Items whose lane waits would only take room. */
+static void window_clear_blocked(struct change_runner *r)
+{
+    mono until;
+    for (unsigned i = 0; i < r->window_count;)
+        if (change_lane_is_blocked(r, &r->window[i].lane, &until))
+            window_remove(r, i);
+        else
+            i++;
+}
+
+static bool bytes_take(const struct change *c, const struct change_candidate *item)
+{
+    return c->run_bytes == 0 || c->run_bytes + item->bytes <= CHANGE_RUN_BYTES_MAX;
+}
+
+static void runner_begin(struct change_runner *r, mono now)
+{
+    struct change *c = r->change;
+    for (unsigned i = 0; i < r->window_count && r->running < change_runner_concurrency(r);) {
+        struct change_target *target;
+        str url = STR("");
+        const struct change_candidate item = r->window[i];
+        if (!bytes_take(c, &item) || !rate_takes(r, now))
+            return;
+        enum takes takes = runner_takes(r, &item, &target, &url);
+        if (takes == TAKES_NONE)
+            return;
+        if (takes == TAKES_LATER) {
+            i++;
+            continue;
+        }
+        window_remove(r, i);
+        rate_begin(r, now);
+        change_run_start(r, &item, target, url);
+    }
+}
+
+void change_runner_wake(struct change_runner *r)
+{
+    r->more = true;
+    change_runner_fill(r);
+}
+
+void change_runner_fill(struct change_runner *r)
+{
+    struct change *c = r->change;
+    if (!c->begun || c->draining || r->paused || r->rule == NULL)
+        return;
+    mono now = clock_mono(c->opts.clock);
+    r->wake_at.ns = INT64_MAX;
+    blocked_wake(r, now);
+    window_clear_blocked(r);
+    runner_begin(r, now);
+    if (r->more && r->pick == NULL && r->window_count <= CHANGE_WINDOW / 2 &&
+        r->running < change_runner_concurrency(r))
+        change_pick_start(r);
+    if (r->wake_at.ns != INT64_MAX)
+        change_arm(c, r->wake_at);
+}

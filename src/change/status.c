@@ -1,0 +1,240 @@
+/* status.c - how each rule, and each target, stands. What is in memory is copied under the lock;
+ * counts and the oldest items are read from the store behind that. */
+#include "change/change_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *change_state_name(enum change_state s)
+{
+    static const char *const names[CHANGE_STATES] = {
+        [CHANGE_READY] = "ready",
+        [CHANGE_WAITING] = "waiting",
+        [CHANGE_SCHEDULED] = "scheduled",
+        [CHANGE_DEAD] = "dead",
+    };
+    return s < CHANGE_STATES ? names[s] : "";
+}
+
+struct status_numbered {
+    struct change_rule_status *status;
+    uint32_t number;
+};
+
+/* ---- from memory, under the lock ---- */
+
+static str kept(struct arena *a, const char *text)
+{
+    return arena_copy(a, str_of(text));
+}
+
+static bool types_copy(const struct change_runner *r, struct arena *a,
+                       struct change_rule_status *out)
+{
+    out->types = arena_calloc(a, r->types_count + 1, sizeof *out->types);
+    if (out->types == NULL)
+        return false;
+    out->types_count = r->types_count;
+    for (unsigned i = 0; i < r->types_count; i++) {
+        out->types[i].type = kept(a, r->types[i].type);
+        out->types[i].concurrency = r->types[i].concurrency;
+        if (out->types[i].type.p == NULL)
+            return false;
+    }
+    return true;
+}
+
+static bool rule_copy(const struct change_runner *r, struct arena *a,
+                      struct change_rule_status *out)
+{
+    bool rated = r->override.rate_count >= 0;
+    *out = (struct change_rule_status){ .name = kept(a, r->name),
+                                        .effect = r->rule == NULL ? RULE_DROP : r->rule->effect,
+                                        .removed = r->rule == NULL,
+                                        .paused = r->paused,
+                                        .replaying = r->replay_until != 0,
+                                        .concurrency = change_runner_concurrency(r),
+                                        .rate_count = rated             ? r->override.rate_count
+                                                      : r->rule == NULL ? 0
+                                                                        : r->rule->rate_count,
+                                        .rate_per_ns = rated             ? r->override.rate_per_ns
+                                                       : r->rule == NULL ? 0
+                                                                         : r->rule->rate_per_ns,
+                                        .overridden = r->override.concurrency > 0 || rated ||
+                                                      r->types_count > 0,
+                                        .running = r->running,
+                                        .oldest = STORE_TIME_NEVER,
+                                        .matched = r->matched,
+                                        .collapsed = r->collapsed,
+                                        .done = r->done,
+                                        .ignored = r->ignored,
+                                        .failed = r->failed,
+                                        .died = r->died,
+                                        .dropped = r->dropped,
+                                        .refused = r->refused,
+                                        .last_error_at = r->last_error_at };
+    memcpy(out->last_error, r->last_error, sizeof out->last_error);
+    return out->name.p != NULL && types_copy(r, a, out);
+}
+
+static bool rules_copy(struct change *c, struct arena *a, struct change_status *out,
+                       struct status_numbered **numbered)
+{
+    out->rules = arena_calloc(a, c->runners_count + 1, sizeof *out->rules);
+    *numbered = arena_calloc(a, c->runners_count + 1, sizeof **numbered);
+    if (out->rules == NULL || *numbered == NULL)
+        return false;
+    for (unsigned i = 0; i < c->runners_count; i++) {
+        (*numbered)[i] = (struct status_numbered){ &out->rules[i], c->runners[i]->number };
+        if (!rule_copy(c->runners[i], a, &out->rules[i]))
+            return false;
+    }
+    out->rules_count = c->runners_count;
+    return true;
+}
+
+struct target_copying {
+    struct change *c;
+    struct arena *a;
+    struct change_status *out;
+    unsigned size;
+    bool full;
+};
+
+static void target_copy(void *ctx, str key, void *value)
+{
+    struct target_copying *g = ctx;
+    const struct change_target *t = value;
+    (void)key;
+    if (g->full || g->out->targets_count == g->size)
+        return;
+    struct change_target_status *s = &g->out->targets[g->out->targets_count++];
+    mono now = clock_mono(g->c->opts.clock);
+    int64_t left = t->paused_until.ns - now.ns;
+    *s = (struct change_target_status){ .name = kept(g->a, t->name),
+                                        .running = t->running,
+                                        .failed = t->failed,
+                                        .drained = t->drained };
+    if (t->paused_until.ns != 0)
+        s->paused_until = store_time_add(clock_store(g->c->opts.clock), left > 0 ? left : 0);
+    memcpy(s->last_error, t->error, sizeof s->last_error);
+    g->full = s->name.p == NULL;
+}
+
+static int target_cmp(const void *a, const void *b)
+{
+    const struct change_target_status *x = a, *y = b;
+    return str_cmp(x->name, y->name);
+}
+
+static bool targets_copy(struct change *c, struct arena *a, struct change_status *out)
+{
+    struct target_copying g = { .c = c, .a = a, .out = out };
+    g.size = (unsigned)map_count(c->targets);
+    out->targets = arena_calloc(a, g.size + 1, sizeof *out->targets);
+    if (out->targets == NULL)
+        return false;
+    map_each(c->targets, target_copy, &g);
+    qsort(out->targets, out->targets_count, sizeof *out->targets, target_cmp);
+    return !g.full;
+}
+
+/* ---- from the store ---- */
+
+/* When the first of its items was taken: ids stand in the order of events. */
+static err oldest_find(struct engine_view *v, struct status_numbered *n)
+{
+    struct change_key key;
+    struct engine_row row;
+    struct change_item_row item;
+    change_key_item(&key, n->number, 0);
+    str prefix = str_take(change_key_str(&key), key.n - sizeof(uint64_t));
+    struct engine_cursor *c = change_rows_open(v, prefix, STR_NONE);
+    err why = engine_cursor_next(c, &row);
+    if (why == ERR_OK)
+        why = change_item_decode(row.value, &item);
+    engine_cursor_close(&c);
+    if (why == ERR_OK)
+        n->status->oldest = item.taken;
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+static err counts_find(struct change *c, struct status_numbered *numbered, unsigned count)
+{
+    struct engine_view *v = engine_view_begin(c->opts.engine);
+    err why = ERR_OK;
+    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
+        struct change_counts counts;
+        why = change_counts_get(v, numbered[i].number, &counts);
+        if (why == ERR_OK)
+            memcpy(numbered[i].status->counts, counts.of, sizeof counts.of);
+        if (why == ERR_OK)
+            why = oldest_find(v, &numbered[i]);
+    }
+    engine_view_end(&v);
+    return why;
+}
+
+static int rule_cmp(const void *a, const void *b)
+{
+    const struct change_rule_status *x = a, *y = b;
+    return str_cmp(x->name, y->name);
+}
+
+/* Rules that are gone, with all their items, are not told. */
+static void rules_trim(struct change_status *out)
+{
+    unsigned kept_count = 0;
+    for (unsigned i = 0; i < out->rules_count; i++) {
+        const struct change_rule_status *r = &out->rules[i];
+        uint64_t items = 0;
+        for (unsigned s = 0; s < CHANGE_STATES; s++)
+            items += r->counts[s];
+        if (!r->removed || items > 0)
+            out->rules[kept_count++] = *r;
+    }
+    out->rules_count = kept_count;
+    qsort(out->rules, kept_count, sizeof *out->rules, rule_cmp);
+}
+
+err change_status_get(struct change *c, struct arena *a, struct change_status *out)
+{
+    struct event_figures f;
+    struct status_numbered *numbered = NULL;
+    *out = (struct change_status){ .cursor = 0 };
+    err why = event_log_figures(c->opts.events, &f);
+    if (why != ERR_OK)
+        return why;
+    change_lock(c);
+    const struct change_head *h = &c->router.head;
+    bool idle = rule_set_count(c->ruled->set) == 0;
+    out->last = f.last;
+    out->cursor = idle ? f.last : h->cursor;
+    out->behind = idle || f.taken < h->count ? 0 : f.taken - h->count;
+    out->cursor_at = h->at;
+    out->missed = h->missed;
+    bool fits = rules_copy(c, a, out, &numbered) && targets_copy(c, a, out);
+    change_unlock(c);
+    if (!fits)
+        return ERR_LIMIT;
+    why = counts_find(c, numbered, out->rules_count);
+    if (why == ERR_OK)
+        rules_trim(out);
+    return why;
+}
+
+int64_t change_edge_ttl_s(struct change *c, str domain)
+{
+    struct change_ruled *r = change_ruled_now(c);
+    int64_t ttl_s = -1;
+    (void)domain;
+    for (unsigned i = 0; i < rule_set_count(r->set); i++) {
+        const struct rule *rule = rule_set_at(r->set, i);
+        if (rule->effect == RULE_PURGE && rule->edge_ttl_ns / NS_PER_S > ttl_s &&
+            rule->edge_ttl_ns > 0)
+            ttl_s = rule->edge_ttl_ns / NS_PER_S;
+    }
+    change_ruled_unref(&r);
+    return ttl_s;
+}

@@ -1,0 +1,210 @@
+/* steer.c - what an operator has done to rules and targets: pause, limit, replay, drain.
+ *
+ * A pause and a replay stand in the rule's row and outlive a restart. Limits and drains are in
+ * memory: a restart ends them. Pool threads. */
+#include "change/change_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void steered(void *ctx)
+{
+    struct change *c = ctx;
+    change_lock(c);
+    change_router_kick(c);
+    for (unsigned i = 0; i < c->runners_count; i++)
+        change_runner_wake(c->runners[i]);
+    change_unlock(c);
+}
+
+static err unknown(str rule, struct err_note *note)
+{
+    err_note_set(note, "there is no rule named '%.*s'", STR_ARG(rule));
+    return ERR_NOT_FOUND;
+}
+
+/* ---- rows of rules ---- */
+
+struct steering {
+    str rule;
+    bool paused;
+    uint64_t replay_after, replay_until; /* until 0: the pause is what is asked */
+};
+
+static err steer_decide(struct engine_txn *t, void *ctx)
+{
+    const struct steering *s = ctx;
+    struct change_rule_row row;
+    struct change_key key;
+    char value[CHANGE_RULE_BYTES];
+    err why = change_rule_get(engine_txn_view(t), s->rule, &row);
+    if (why != ERR_OK)
+        return why;
+    if (s->replay_until != 0 && (row.replay_until != 0 || (row.flags & CHANGE_FLAG_REMOVED) != 0))
+        return ERR_CONFLICT;
+    if (s->replay_until != 0) {
+        row.replay_after = s->replay_after;
+        row.replay_until = s->replay_until;
+    } else {
+        row.flags &= ~(unsigned)CHANGE_FLAG_PAUSED;
+        row.flags |= s->paused ? CHANGE_FLAG_PAUSED : 0;
+    }
+    change_key_rule(&key, s->rule);
+    return engine_txn_put(t, SPACE_CHANGE, change_key_str(&key), change_rule_encode(&row, value),
+                          STR_NONE);
+}
+
+static err steer(struct change *c, struct steering *s, struct err_note *note)
+{
+    if (s->rule.n == 0 || s->rule.n > RULE_NAME_BYTES_MAX)
+        return unknown(s->rule, note);
+    err why = engine_update_wait(c->opts.engine, steer_decide, s);
+    if (why == ERR_NOT_FOUND)
+        return unknown(s->rule, note);
+    if (why == ERR_CONFLICT)
+        err_note_set(note, "rule '%.*s' is being replayed, or is not in the configuration",
+                     STR_ARG(s->rule));
+    else if (why != ERR_OK)
+        err_note_set(note, "it could not be stored: %s", err_name(why));
+    return why;
+}
+
+err change_pause(struct change *c, str rule, bool paused, struct err_note *note)
+{
+    struct steering s = { .rule = rule, .paused = paused };
+    err why = steer(c, &s, note);
+    if (why != ERR_OK)
+        return why;
+    change_lock(c);
+    struct change_runner *r = change_runner_find(c, rule);
+    if (r != NULL)
+        r->paused = paused;
+    change_unlock(c);
+    loop_post(c->opts.loop, steered, c);
+    return ERR_OK;
+}
+
+err change_replay(struct change *c, str rule, store_time from, struct err_note *note)
+{
+    struct event_figures f;
+    struct steering s = { .rule = rule, .replay_after = event_log_behind(from) };
+    err why = event_log_figures(c->opts.events, &f);
+    if (why != ERR_OK) {
+        err_note_set(note, "the event log cannot be read: %s", err_name(why));
+        return why;
+    }
+    s.replay_until = f.last;
+    if (f.last == 0 || f.last <= s.replay_after) { /* nothing to replay: but is it a rule? */
+        change_lock(c);
+        bool known = change_runner_find(c, rule) != NULL;
+        change_unlock(c);
+        return known ? ERR_OK : unknown(rule, note);
+    }
+    why = steer(c, &s, note);
+    if (why != ERR_OK)
+        return why;
+    change_lock(c);
+    struct change_runner *r = change_runner_find(c, rule);
+    if (r != NULL) {
+        r->replay_after = s.replay_after;
+        r->replay_until = s.replay_until;
+    }
+    change_unlock(c);
+    loop_post(c->opts.loop, steered, c);
+    return ERR_OK;
+}
+
+/* ---- limits ---- */
+
+static void type_remove(struct change_runner *r, unsigned i)
+{
+    r->types_count--;
+    memmove(&r->types[i], &r->types[i + 1], (r->types_count - i) * sizeof r->types[0]);
+}
+
+/* False: there are too many. */
+static bool type_limit(struct change_runner *r, str type, int64_t concurrency)
+{
+    unsigned i = 0;
+    while (i < r->types_count && !str_eq(str_of(r->types[i].type), type))
+        i++;
+    if (concurrency == 0) {
+        if (i < r->types_count)
+            type_remove(r, i);
+        return true;
+    }
+    if (i == CHANGE_TYPE_OVERRIDES_MAX)
+        return false;
+    if (i == r->types_count) {
+        r->types_count++;
+        (void)str_to_cstr(type, r->types[i].type, sizeof r->types[i].type);
+    }
+    r->types[i].concurrency = concurrency;
+    return true;
+}
+
+err change_limit(struct change *c, str rule, const struct change_limits *l, struct err_note *note)
+{
+    err why = ERR_OK;
+    if (l->type.n > CHANGE_TYPE_BYTES_MAX) {
+        err_note_set(note, "the type is longer than %d bytes", CHANGE_TYPE_BYTES_MAX);
+        return ERR_BAD;
+    }
+    change_lock(c);
+    struct change_runner *r = change_runner_find(c, rule);
+    if (r == NULL) {
+        why = unknown(rule, note);
+    } else if (l->type.n > 0) {
+        if (!type_limit(r, l->type, l->concurrency)) {
+            err_note_set(note, "%d types have a limit of their own already",
+                         CHANGE_TYPE_OVERRIDES_MAX);
+            why = ERR_LIMIT;
+        }
+    } else if (l->concurrency == 0 && l->rate_count < 0) {
+        r->override = (struct change_override){ .rate_count = -1 };
+    } else {
+        if (l->concurrency > 0)
+            r->override.concurrency = l->concurrency;
+        if (l->rate_count >= 0) {
+            r->override.rate_count = l->rate_count;
+            r->override.rate_per_ns = l->rate_per_ns;
+        }
+    }
+    if (r != NULL && r->pick == NULL)
+        r->window_count = 0; /* what is in sight has the limits of before */
+    if (r != NULL)
+        r->next_begin.ns = 0;
+    change_unlock(c);
+    loop_post(c->opts.loop, steered, c);
+    return why;
+}
+
+/* ---- targets ---- */
+
+err change_drain_target(struct change *c, str name, bool drained, struct err_note *note)
+{
+    change_lock(c);
+    bool known = map_get(c->targets, name) != NULL;
+    for (unsigned i = 0; i < rule_set_count(c->ruled->set) && !known; i++) {
+        const struct rule *r = rule_set_at(c->ruled->set, i);
+        for (unsigned n = 0; n < r->targets.count && !known; n++) {
+            char origin[HTTP_ORIGIN_BYTES_MAX];
+            known = http_client_origin(r->targets.p[n], origin) == ERR_OK &&
+                    str_eq(str_of(origin), name);
+        }
+    }
+    struct change_target *t = known ? change_target_of(c, name) : NULL;
+    if (t != NULL) {
+        t->drained = drained;
+        if (!drained)
+            change_lanes_open(c);
+    }
+    change_unlock(c);
+    if (t == NULL) {
+        err_note_set(note, "there is no target '%.*s': a target is called host:port",
+                     STR_ARG(name));
+        return ERR_NOT_FOUND;
+    }
+    loop_post(c->opts.loop, steered, c);
+    return ERR_OK;
+}
