@@ -42,11 +42,11 @@ struct page_service;
 struct queues;
 
 enum {
-    CHANGE_TARGETS_MAX = 2048, /* of all rules together: one event makes at most as many items */
-    CHANGE_CONNECTIONS_MAX = 1024, /* to targets, kept and running */
-    CHANGE_LIST_MAX = 1000,        /* items in one page of a listing */
-    CHANGE_ERROR_BYTES_MAX = 160,  /* of what is kept of why an item failed */
-    CHANGE_DRY_MAX = 100 * 1000,   /* events that a dry run looks at */
+    CHANGE_TARGETS_MAX = RULE_TARGETS_MAX, /* one event makes at most as many items */
+    CHANGE_CONNECTIONS_MAX = 1024,         /* to targets, kept and running */
+    CHANGE_LIST_MAX = 1000,                /* items in one page of a listing */
+    CHANGE_ERROR_BYTES_MAX = 160,          /* of what is kept of why an item failed */
+    CHANGE_DRY_MAX = 100 * 1000,           /* events that a dry run looks at */
 };
 
 struct change_opts {

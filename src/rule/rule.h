@@ -26,6 +26,7 @@
 enum {
     RULE_TEXT_BYTES_MAX = 1 << 20, /* of a file of rules */
     RULE_RULES_MAX = 256,
+    RULE_TARGETS_MAX = 2048, /* of all rules; a rule without targets counts as one */
     RULE_NAME_BYTES_MAX = 64,
     RULE_DEPTH_MAX = 8,          /* of all, any and not within each other; of a body */
     RULE_CONDITIONS_MAX = 256,   /* of a rule, those in all, any and not with them */

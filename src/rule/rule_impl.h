@@ -167,6 +167,7 @@ struct rule_reading {
     unsigned faults;
     struct rule *rule;   /* that is read; NULL: none */
     str field;           /* of it; empty: none */
+    unsigned targets;    /* of all rules so far */
     unsigned conditions; /* of the rule */
     unsigned body_bytes;
 };

@@ -116,6 +116,19 @@ static bool is_rule_name(str s)
     return s.n > 0 && s.n <= RULE_NAME_BYTES_MAX;
 }
 
+/* One event makes an item for each target of each rule that it matches. Told of the rule that goes
+ * beyond, and of none after it. */
+static bool targets_fit(struct rule_reading *r, const yaml_node_t *key)
+{
+    unsigned n = r->rule->targets.count > 0 ? r->rule->targets.count : 1;
+    bool fitted = r->targets <= RULE_TARGETS_MAX;
+    r->targets += n;
+    r->field = STR("targets");
+    return !fitted || r->targets <= RULE_TARGETS_MAX ||
+           rule_fail(r, key, "of all rules together are more than %d, with those of this rule",
+                     RULE_TARGETS_MAX);
+}
+
 /* A rule with faults is left behind; the set is not used then. */
 static void rule_read(struct rule_reading *r, const yaml_node_t *key, const yaml_node_t *value)
 {
@@ -131,7 +144,7 @@ static void rule_read(struct rule_reading *r, const yaml_node_t *key, const yaml
         return;
     r->rule = rule;
     r->conditions = 0;
-    if (rule_read_fields(r, value)) {
+    if (rule_read_fields(r, value) && targets_fit(r, key)) {
         rule->hash = rule_hash_node(r, value);
         r->set->count++;
     }

@@ -450,6 +450,40 @@ static void limits_hold(void **state)
     free(text);
 }
 
+/* So many rules of 31 targets each, and more rules with none. */
+static size_t targets_put(char *text, unsigned full, unsigned without)
+{
+    enum { TARGETS = 31 };
+    size_t n = (size_t)snprintf(text, 16, "rules:\n");
+    for (unsigned i = 0; i < full + without; i++) {
+        bool sends = i < full;
+        n += (size_t)snprintf(text + n, 80, "  r%u: { match: { stream: x }, effect: %s", i,
+                              sends ? "job, targets: [" : "look");
+        for (unsigned t = 0; sends && t < TARGETS; t++)
+            n += (size_t)snprintf(text + n, 32, "\"http://h:%u/\",", t + 1);
+        n += (size_t)snprintf(text + n, 8, sends ? "] }\n" : " }\n");
+    }
+    return n;
+}
+
+static void all_rules_together_have_so_many_targets(void **state)
+{
+    (void)state;
+    enum { FULL = 66, WITHOUT = 2 }; /* 66 * 31 + 2 = 2048 */
+    struct faults f = { .n = 0 };
+    struct rule_set *s = NULL;
+    char *text = malloc(RULE_TEXT_BYTES_MAX);
+    assert_non_null(text);
+    size_t n = targets_put(text, FULL, WITHOUT);
+    assert_int_equal(rule_set_read((str){ .p = text, .n = n }, told, &f, &s), ERR_OK);
+    rule_set_unref(&s);
+    n = targets_put(text, FULL, WITHOUT + 2);
+    assert_int_equal(rule_set_read((str){ .p = text, .n = n }, told, &f, &s), ERR_BAD);
+    assert_string_equal(f.text, "70: r68: targets of all rules together are more than 2048, with "
+                                "those of this rule\n");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +498,7 @@ int main(void)
         cmocka_unit_test(the_hash_is_of_what_a_rule_says),
         cmocka_unit_test(two_sets_differ_by_rules),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(all_rules_together_have_so_many_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
