@@ -55,8 +55,8 @@ static enum rule_truth value_holds(struct rule_event *e, const struct rule_value
     return holds ? RULE_YES : RULE_NO;
 }
 
-static enum rule_truth test_holds(struct rule_event *e, const struct rule_condition *c,
-                                  str *captures)
+enum rule_truth rule_test_holds(struct rule_event *e, const struct rule_condition *c,
+                                str captures[RULE_CAPTURES_MAX])
 {
     str text = STR_NONE;
     enum rule_truth holds = RULE_NO;
@@ -134,7 +134,7 @@ static enum rule_truth holds(struct rule_event *e, const struct rule_condition *
 {
     switch (c->group) {
     case RULE_TEST: {
-        enum rule_truth truth = test_holds(e, c, captures->texts);
+        enum rule_truth truth = rule_test_holds(e, c, captures->texts);
         if (truth != RULE_YES)
             e->failed = c;
         return truth;

@@ -123,6 +123,10 @@ struct rule_condition {
     unsigned values_count;
 };
 
+/* Of one test; captures are set as rule_pattern_match does. */
+enum rule_truth rule_test_holds(struct rule_event *e, const struct rule_condition *c,
+                                str captures[RULE_CAPTURES_MAX]);
+
 /* ---- templates (template.c reads, expand.c fills in) ---- */
 
 enum rule_template_kind {

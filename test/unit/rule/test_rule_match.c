@@ -285,6 +285,68 @@ static void an_event_too_old_for_its_rule_is_told(void **state)
     rule_set_unref(&s);
 }
 
+static void a_stream_is_wanted_unless_conditions_on_streams_exclude_it(void **state)
+{
+    static const struct {
+        const char *match;
+        bool wanted;
+    } rows[] = {
+        { "{ stream: palimpsest.render }", true },
+        { "{ stream: palimpsest.gone }", false },
+        { "{ meta.stream: palimpsest.gone }", false },
+        { "{ stream: [palimpsest.gone, palimpsest.render] }", true },
+        { "{ stream: \"palimpsest.*\" }", true },
+        { "{ stream: \"mediawiki.*\" }", false },
+        { "{ stream: { equal: \"palimpsest.*\" } }", false },
+        { "{ stream: { present: true } }", true },
+        { "{ stream: { absent: true } }", false },
+        { "{ stream: /^palimpsest/ }", true },
+        { "{ stream: /^mediawiki/ }", false },
+        { "{ domain: en.test }", true },
+        { "{ title: /^Talk:/, stream: x }", false },
+        { "{ all: [{ stream: \"*\" }, { stream: x }] }", false },
+        { "{ all: [{ stream: \"*\" }, { domain: x }] }", true },
+        { "{ any: [{ stream: x }, { stream: \"palimpsest.*\" }] }", true },
+        { "{ any: [{ stream: x }, { domain: en.test }] }", true },
+        { "{ any: [{ stream: x }, { stream: y }] }", false },
+        { "{ domain: d, not: [{ stream: \"mediawiki.*\" }] }", true },
+        { "{ domain: d, not: [{ stream: \"palimpsest.*\" }] }", false },
+        { "{ domain: d, not: [{ stream: \"palimpsest.*\", domain: e }] }", true },
+        { "{ domain: d, not: [{ stream: x, domain: e }, { kind: y }] }", true },
+        { "{ domain: d, not: { not: { stream: \"mediawiki.*\" } } }", false },
+        { "{ domain: d, not: { any: [{ stream: \"*\" }, { kind: x }] } }", false },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[512];
+        (void)snprintf(text, sizeof text, "rules: { r: { match: %s, effect: look } }",
+                       rows[i].match);
+        struct rule_set *s = rules_of(text);
+        if (rule_set_may_want(s, STR("palimpsest.render")) != rows[i].wanted)
+            fail_msg("%s", rows[i].match);
+        rule_set_unref(&s);
+    }
+}
+
+static void what_is_dropped_and_no_rules_want_no_stream(void **state)
+{
+    (void)state;
+    struct rule_set *s = rules_of("rules: { r: { match: { stream: \"*\" }, effect: drop } }");
+    assert_false(rule_set_may_want(s, STR("palimpsest.render")));
+    rule_set_unref(&s);
+    s = rules_of("rules: {}");
+    assert_false(rule_set_may_want(s, STR("palimpsest.render")));
+    assert_false(rule_set_may_want(NULL, STR("palimpsest.render")));
+    rule_set_unref(&s);
+    s = rules_of("rules: { r: { match: { stream: \"*\" }, effect: drop },\n"
+                 "  s: { match: { stream: a }, effect: look },\n"
+                 "  t: { match: { stream: palimpsest.gone }, effect: look } }");
+    assert_false(rule_set_may_want(s, STR("palimpsest.render")));
+    assert_true(rule_set_may_want(s, STR("palimpsest.gone")));
+    assert_true(rule_set_may_want(s, STR("a")));
+    rule_set_unref(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +358,8 @@ int main(void)
         cmocka_unit_test(what_is_no_event_is_refused_and_the_next_one_is_not),
         cmocka_unit_test(a_sample_takes_its_share_of_titles_and_all_of_each),
         cmocka_unit_test(an_event_too_old_for_its_rule_is_told),
+        cmocka_unit_test(a_stream_is_wanted_unless_conditions_on_streams_exclude_it),
+        cmocka_unit_test(what_is_dropped_and_no_rules_want_no_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
