@@ -297,6 +297,17 @@ static bool check_domain(const struct config *config, const struct config_domain
     return fine;
 }
 
+struct told {
+    const struct cli_call *call;
+    enum cli_exit code;
+};
+
+static void tell_fault(void *ctx, const char *line)
+{
+    struct told *t = ctx;
+    t->code = cli_fail(t->call, CLI_USAGE, "%s", line);
+}
+
 /* The options as a server with the same arguments would have them. */
 static enum cli_exit load(struct options *o, const struct cli_call *call)
 {
@@ -317,7 +328,9 @@ static enum cli_exit load(struct options *o, const struct cli_call *call)
     struct options_sources from = { .argc = count, .argv = args, .envp = environ };
     if (options_load(o, &from, &note) == ERR_OK)
         return CLI_OK;
-    return cli_fail(call, CLI_USAGE, "%s", note.text);
+    struct told told = { .call = call, .code = CLI_USAGE };
+    options_faults(o, &note, tell_fault, &told);
+    return told.code;
 }
 
 static enum cli_exit check_all(const struct config *config, const struct cli_call *call)

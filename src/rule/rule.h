@@ -139,14 +139,15 @@ void rule_set_unref(struct rule_set **sp);
 unsigned rule_set_count(const struct rule_set *s);
 /* In the order of the text. */
 const struct rule *rule_set_at(const struct rule_set *s, unsigned index);
-const struct rule *rule_set_find(const struct rule_set *s, str name); /* NULL: there is none */
+const struct rule *rule_set_find(const struct rule_set *s,
+                                 str name); /* NULL: there is none; s may be */
 
 enum rule_difference { RULE_ADDED, RULE_REMOVED, RULE_CHANGED };
 /* May an event of that stream match a rule that does something about it? False: the conditions on
  * streams exclude it from each rule but those of effect drop. NULL: no. Thread: any. */
 bool rule_set_may_want(const struct rule_set *s, str stream);
 /* Calls each for every rule that is not the same in both; true: there was none. NULL for ctx is
- * fine, each NULL too. */
+ * fine, each NULL too. A set that is NULL has no rules. */
 bool rule_sets_compare(const struct rule_set *before, const struct rule_set *after,
                        void (*each)(void *ctx, enum rule_difference how, str name), void *ctx);
 

@@ -254,6 +254,8 @@ const struct rule *rule_set_at(const struct rule_set *s, unsigned index)
 
 const struct rule *rule_set_find(const struct rule_set *s, str name)
 {
+    if (s == NULL)
+        return NULL;
     MAGIC_CHECK(s, RULE_SET_MAGIC);
     for (unsigned i = 0; i < s->count; i++)
         if (str_eq(s->rules[i].name, name))
@@ -265,14 +267,14 @@ bool rule_sets_compare(const struct rule_set *before, const struct rule_set *aft
                        void (*each)(void *ctx, enum rule_difference how, str name), void *ctx)
 {
     bool same = true;
-    for (unsigned i = 0; i < rule_set_count(after); i++) {
+    for (unsigned i = 0; after != NULL && i < rule_set_count(after); i++) {
         const struct rule *now = &after->rules[i], *was = rule_set_find(before, now->name);
         bool differs = was == NULL || was->hash != now->hash;
         same = same && !differs;
         if (differs && each != NULL)
             each(ctx, was == NULL ? RULE_ADDED : RULE_CHANGED, now->name);
     }
-    for (unsigned i = 0; i < rule_set_count(before); i++) {
+    for (unsigned i = 0; before != NULL && i < rule_set_count(before); i++) {
         bool gone = rule_set_find(after, before->rules[i].name) == NULL;
         same = same && !gone;
         if (gone && each != NULL)

@@ -5,6 +5,7 @@
 #include "server/options_impl.h"
 
 #include "base/units.h"
+#include "rule/rule.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +44,7 @@ struct options *options_new(void)
     struct options *o = calloc(1, sizeof *o);
     INVARIANT(o != NULL);
     arena_init(&o->texts, OPTIONS_TEXT_BYTES_MAX);
+    buf_init(&o->faults, OPTIONS_TEXT_BYTES_MAX);
     option_defaults(o, option_rows, &o->config, 0);
     o->config.buckets_count = 1;
     o->config.buckets[0].page.name = "page";
@@ -55,6 +57,8 @@ void options_free(struct options **op)
     if (*op == NULL)
         return;
     arena_fini(&(*op)->texts);
+    buf_fini(&(*op)->faults);
+    rule_set_unref(&(*op)->config.change.rules);
     free((*op)->config.domains);
     free((*op)->domain_from);
     free(*op);
@@ -236,7 +240,8 @@ err options_set(struct options *o, str name, str value, struct options_from from
     err of_listener = option_set_listener(o, &v, note);
     if (of_listener != ERR_NOT_FOUND)
         return of_listener;
-    v.row = option_find(option_rows, name);
+    bool of_rules = str_starts(name, STR("change.rules."));
+    v.row = option_find(option_rows, of_rules ? STR("change.rules") : name);
     if (v.row == NULL && str_starts(name, STR("page.")))
         return option_set_field(o, &v, str_skip(name, 5), note);
     if (v.row == NULL && str_eq(str_split(&rest, '.'), STR("buckets")) &&

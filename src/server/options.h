@@ -79,10 +79,18 @@ MUST_CHECK err options_finish(struct options *o, struct err_note *note);
 /* Borrowed from o; complete after options_finish. */
 const struct config *options_config(const struct options *o);
 
+typedef void options_line_fn(void *ctx, const char *line);
+/* After a failure that left that note: calls each with every line of what is wrong. Of rules that
+ * are all faults, else the note alone. */
+void options_faults(const struct options *o, const struct err_note *note, options_line_fn *each,
+                    void *ctx);
+/* Calls each with every line about what is right and may be a slip. After options_finish. */
+void options_doubts(const struct options *o, options_line_fn *each, void *ctx);
 /* Calls each with the name of every option that was set and does nothing any more. */
 void options_gone(const struct options *o, void (*each)(void *ctx, const char *name), void *ctx);
-/* taken: a running server takes it over; else it waits for a restart. */
-typedef void options_change_fn(void *ctx, const char *name, bool taken);
+/* how: of a rule: "added", "removed", "changed"; else NULL. taken: a running server takes it over;
+ * else it waits for a restart. */
+typedef void options_change_fn(void *ctx, const char *name, const char *how, bool taken);
 /* Calls each with the name of every option whose value differs between two finished ones, and takes
  * over into running what its row says (the column SIGHUP of the table). What is told so is all that
  * changes. Thread: the loop's, where running is a server's. */

@@ -63,6 +63,7 @@ static bool same_row(const struct option *r, const void *a, const void *b)
         return same_text(r, a, b);
     case OPTION_DOMAINS:      /* each is looked at by itself */
     case OPTION_LISTEN_ADMIN: /* seen with the listeners */
+    case OPTION_RULES:        /* so is each of them */
     case OPTION_HOOKS:        /* the command line stays as it is */
     case OPTION_GONE:
         return true;
@@ -89,7 +90,7 @@ static void change_row(const struct change *c, const char *before, const struct 
     if (taken)
         memcpy((char *)running + r->offset, (const char *)fresh + r->offset, r->width);
     (void)snprintf(name, sizeof name, "%s%s", before, r->name); /* names of domains are shorter */
-    c->each(c->ctx, name, taken);
+    c->each(c->ctx, name, NULL, taken);
 }
 
 static void change_rows(const struct change *c, const char *before, const struct option *rows,
@@ -131,7 +132,7 @@ static void change_named(const struct change *c, const struct kind *k, struct na
     for (unsigned i = 0; i < running.count && same; i++)
         same = named_find(k, &fresh, k->name((char *)running.items + i * k->item_bytes)) != NULL;
     if (!same)
-        c->each(c->ctx, k->what, false);
+        c->each(c->ctx, k->what, NULL, false);
     for (unsigned i = 0; i < running.count; i++) {
         char *item = (char *)running.items + i * k->item_bytes;
         const void *other = named_find(k, &fresh, k->name(item));
@@ -167,7 +168,7 @@ static void bucket_compare(const struct change *c, const char *name, void *runni
     bool main = strcmp(name, "page") == 0;
     (void)snprintf(before, sizeof before, "%s%s.", main ? "" : "buckets.", name); /* it fits */
     if (a->kind != b->kind)
-        c->each(c->ctx, "buckets", false);
+        c->each(c->ctx, "buckets", NULL, false);
     if (a->kind != KIND_PAGE)
         change_rows(c, before, option_value_rows, running, fresh);
     for (const struct option *r = option_bucket_rows; r->name != NULL; r++)
@@ -217,6 +218,7 @@ void options_take_over(struct options *running, const struct options *fresh,
     struct config *a = &running->config;
     struct config *b = (struct config *)(uintptr_t)&fresh->config; /* only read */
     change_rows(&c, "", option_rows, a, b);
+    options_rules_take(running, fresh, each, ctx);
     change_named(&c, &domains, (struct named){ a->domains, a->domains_count },
                  (struct named){ b->domains, b->domains_count });
     change_named(&c, &buckets, (struct named){ a->buckets, a->buckets_count },

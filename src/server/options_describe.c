@@ -48,6 +48,9 @@ static void limits_of(const struct option *r, struct buf *out)
     case OPTION_LISTEN_ADMIN:
         buf_put(out, STR("address"));
         return;
+    case OPTION_RULES:
+        buf_put(out, STR("rules"));
+        return;
     case OPTION_HOOKS:
         buf_put(out, STR("nothing or an instant"));
         return;
@@ -97,7 +100,7 @@ static void describe_roff(const char *section, const struct option *r, struct bu
 
 static void describe_name(const char *section, const struct option *r, struct buf *out)
 {
-    if (str_find_str(str_of(section), STR("NAME")) == strlen(section))
+    if (str_find_str(str_of(section), STR("NAME")) == strlen(section) && r->type != OPTION_RULES)
         buf_printf(out, "%s%s\n", section, r->name);
 }
 

@@ -7,6 +7,8 @@
 #include "server/options.h"
 #include "server/options_table.h"
 
+#include <yaml.h>
+
 /* Where an origin was said; file NULL: it was not. */
 struct origin_from {
     struct options_from last, url, api, rerenders; /* rerenders: rerender_concurrency */
@@ -29,6 +31,7 @@ struct options {
     struct origin_from *domain_from;
     unsigned domains_size;
     const struct inherited *inherited; /* may be NULL */
+    struct buf faults;                 /* of rules: lines */
     bool finished;
 };
 
@@ -96,6 +99,13 @@ MUST_CHECK err options_finish_databases(struct options *o, struct options_from f
 /* Where the wiki of a domain is for its readers, when that was not said. False: article_path is
  * none. */
 MUST_CHECK bool options_fill_place(struct options *o, struct config_domain *d);
+/* options_rules.c. change.rules, from its section. ERR_BAD: note has the first fault, and
+ * options_faults all of them. */
+MUST_CHECK err options_rules(struct options *o, yaml_document_t *doc, const yaml_node_t *rules,
+                             struct options_from from, struct err_note *note);
+/* Tells what rules differ, and takes them over. */
+void options_rules_take(struct options *running, const struct options *fresh,
+                        options_change_fn *each, void *ctx);
 /* options_bucket.c. Sets a field of a bucket, also before its kind is known. */
 MUST_CHECK err option_set_field(struct options *o, struct option_value *v, str field,
                                 struct err_note *note);

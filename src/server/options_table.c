@@ -256,6 +256,11 @@ const struct option option_rows[] = {
       .prose = "Events of the store that are kept, too: palimpsest.render, palimpsest.gone, or "
                "palimpsest.* for all; none: no puts become events",
       AT(change.streams_text) },
+    { "change.rules", NULL, OPTION_RULES, .initial = "",
+      .prose =
+          "What is done about which events: a section for each rule, as docs/rules.md says; in "
+          "the file alone",
+      AT(change.rules), .reload = OPTION_ON_RELOAD },
     { "stream.clients", NULL, OPTION_COUNT, 0, 65536, .initial = "256",
       .prose = "Clients that follow streams of events at once", AT(stream_clients) },
     { "change.retention", NULL, OPTION_NS, MINUTE, NEVER, .initial = "7d",

@@ -18,6 +18,7 @@ enum option_type {
     OPTION_LISTENS, /* ADDR:PORT or unix:/PATH, several */
     OPTION_LISTEN_ADMIN,
     OPTION_DOMAINS, /* names that add up */
+    OPTION_RULES,   /* struct rule_set *; a section of the file alone */
     OPTION_HOOKS,   /* test hooks: on, off or an instant; command line only */
     OPTION_GONE,    /* does nothing any more; taken with a warning for one release */
 };
@@ -25,7 +26,7 @@ enum option_type {
 /* What a SIGHUP does with a value that changed. */
 enum option_reload {
     OPTION_ON_RESTART, /* names it: it waits for a restart */
-    OPTION_ON_RELOAD,  /* takes it over; of numbers and choices only, which options_change.c copies
+    OPTION_ON_RELOAD,  /* takes it over: a number or a choice, which options_change.c copies; rules
                         */
 };
 

@@ -360,6 +360,9 @@ err option_store(struct options *o, const struct option_value *v, struct err_not
         return store_domains(o, v, note);
     case OPTION_HOOKS:
         return store_hooks(o, v, note);
+    case OPTION_RULES:
+        return option_fail(v->from, v->name, note,
+                           "rules stand in the configuration file alone, as a section");
     case OPTION_GONE:
         return ERR_OK;
     }

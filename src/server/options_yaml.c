@@ -181,6 +181,8 @@ static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *
     if (str_eq(prefix, STR("change")) && str_eq(yaml_doc_text(key), STR("databases")) &&
         value->type == YAML_MAPPING_NODE)
         return take_databases(w, value);
+    if (str_eq(prefix, STR("change")) && str_eq(yaml_doc_text(key), STR("rules")))
+        return options_rules(w->o, w->doc, value, from_node(w, key), w->note);
     buf_init(&name, NAME_BYTES_MAX);
     buf_printf(&name, "%.*s.%.*s", STR_ARG(prefix),
                STR_ARG(str_take(yaml_doc_text(key), NAME_BYTES_MAX)));
@@ -302,6 +304,9 @@ static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *ke
                : yaml_doc_is_null(value)
                    ? ERR_OK
                    : option_fail(from_node(w, value), name, w->note, "is a section, not a value");
+    if (str_eq(name, STR("rules")))
+        return option_fail(from_node(w, key), name, w->note,
+                           "of a configuration stand below change: (change: rules:)");
     if (is_map && option_find(option_rows, name) == NULL)
         return each_pair(w, value, name, take_field);
     return set_node(w, name, value);

@@ -53,6 +53,12 @@ static void warn_gone(void *ctx, const char *name)
                   name);
 }
 
+static void say_line(void *ctx, const char *line)
+{
+    (void)ctx;
+    (void)fprintf(stderr, "palimpsest: %s\n", line);
+}
+
 /* ---- signals ---- */
 
 struct reload {
@@ -60,15 +66,30 @@ struct reload {
     unsigned taken, waiting;
 };
 
-static void say_changed(void *ctx, const char *name, bool taken)
+static void say_changed(void *ctx, const char *name, const char *how, bool taken)
 {
     struct reload *r = ctx;
     r->taken += taken ? 1 : 0;
     r->waiting += taken ? 0 : 1;
-    if (taken)
+    if (taken && how != NULL)
+        log_event(r->log, LOG_INFO, "reload.changed", LOG_CSTR("option", name),
+                  LOG_CSTR("how", how));
+    else if (taken)
         log_event(r->log, LOG_INFO, "reload.changed", LOG_CSTR("option", name));
     else
         log_event(r->log, LOG_WARN, "reload.needs_restart", LOG_CSTR("option", name));
+}
+
+static void say_refused(void *ctx, const char *line)
+{
+    struct log *log = ctx;
+    log_event(log, LOG_ERROR, "reload.refused", LOG_CSTR("why", line));
+}
+
+static void say_doubt(void *ctx, const char *line)
+{
+    struct log *log = ctx;
+    log_event(log, LOG_WARN, "reload.doubt", LOG_CSTR("what", line));
 }
 
 /* All that the new options say for a running server, or nothing. */
@@ -82,12 +103,13 @@ static void reload(struct serve *v)
     };
     if (options_load(fresh, &from, &note) == ERR_OK) {
         struct reload r = { .log = log };
+        options_doubts(fresh, say_doubt, log);
         options_take_over(v->options, fresh, say_changed, &r);
         server_reloaded(&v->server);
         log_event(log, LOG_INFO, "reload.done", LOG_INT("changed", r.taken),
                   LOG_INT("needs_restart", r.waiting));
     } else {
-        log_event(log, LOG_ERROR, "reload.refused", LOG_CSTR("why", note.text));
+        options_faults(fresh, &note, say_refused, log);
     }
     options_free(&fresh);
 }
@@ -254,7 +276,7 @@ int serve_main(int argc, char **argv, char *const *envp)
     v->argv = argv;
     v->envp = envp;
     int status = SERVER_USAGE;
-    struct err_note note;
+    struct err_note note = { .text = "" };
     malloc_gives_back();
     signals_ignore(SIGNALS_PIPE);
     signals_watch(SIGNALS_HUP, SIGNALS_EACH); /* heard once the loop runs */
@@ -263,9 +285,10 @@ int serve_main(int argc, char **argv, char *const *envp)
     if (inherit_take(&v->inherited, &note) == ERR_OK &&
         options_load(v->options, &from, &note) == ERR_OK) {
         options_gone(v->options, warn_gone, NULL);
+        options_doubts(v->options, say_line, NULL);
         status = run(v, options_config(v->options));
     } else {
-        (void)fprintf(stderr, "palimpsest: %s\n", note.text);
+        options_faults(v->options, &note, say_line, NULL);
     }
     options_free(&v->options);
     free(v);

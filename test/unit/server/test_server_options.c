@@ -682,9 +682,10 @@ static void an_option_that_does_nothing_any_more_is_taken_and_named(void **state
     buf_fini(&names);
 }
 
-static void note_change(void *ctx, const char *name, bool taken)
+static void note_change(void *ctx, const char *name, const char *how, bool taken)
 {
     struct buf *names = ctx;
+    assert_null(how);
     buf_printf(names, "%s%s ", name, taken ? "!" : "");
 }
 
@@ -755,9 +756,9 @@ static void what_a_reload_takes_over_is_a_number(void **state)
             taken++;
             assert_true(r->type == OPTION_CHOICE || r->type == OPTION_FLAG ||
                         r->type == OPTION_COUNT || r->type == OPTION_MS || r->type == OPTION_NS ||
-                        r->type == OPTION_SIZE);
+                        r->type == OPTION_SIZE || r->type == OPTION_RULES);
         }
-    assert_int_equal(taken, 11);
+    assert_int_equal(taken, 12);
 }
 
 int main(void)

@@ -197,8 +197,9 @@ static void inherited_sockets_find_theirs_by_name(void **state)
     options_free(&o);
 }
 
-static void note_change(void *ctx, const char *name, bool was_taken)
+static void note_change(void *ctx, const char *name, const char *how, bool was_taken)
 {
+    assert_null(how);
     char *said = ctx;
     assert_false(was_taken);
     (void)snprintf(said + strlen(said), 256 - strlen(said), "%s ", name);
