@@ -192,9 +192,16 @@ err pages_append_to(struct pages *p, struct event_log *log, unsigned streams, ui
     if (e != ERR_OK)
         return e;
     rng_init(&p->events.rng, seed);
-    p->events.streams = streams;
-    p->events.log = streams == 0 ? NULL : log;
+    p->events.log = log;
+    pages_stream(p, streams);
     return ERR_OK;
+}
+
+void pages_stream(struct pages *p, unsigned streams)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    INVARIANT(p->events.log != NULL || streams == 0);
+    atomic_store(&p->events.streams, streams);
 }
 
 /* ---- opening buckets ---- */

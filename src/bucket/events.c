@@ -169,10 +169,11 @@ static void texts_build(struct pages *p, struct page_event_texts *t, store_time 
                         const struct page_change *changes, unsigned count)
 {
     const struct page_events *e = &p->events;
+    const unsigned streams = atomic_load_explicit(&e->streams, memory_order_relaxed);
     for (unsigned i = 0; i < count; i++) {
         enum page_stream stream;
         const char *kind;
-        if (!stream_of(&changes[i], &stream, &kind) || (e->streams & BIT(stream)) == 0)
+        if (!stream_of(&changes[i], &stream, &kind) || (streams & BIT(stream)) == 0)
             continue;
         put_event(p, &t->text, &changes[i], now, kind);
         t->events[t->count] = (struct event){ .stream = str_of(page_stream_name(stream)),
@@ -188,13 +189,14 @@ static void texts_build(struct pages *p, struct page_event_texts *t, store_time 
 err page_events_append(struct pages *p, struct engine_txn *txn, const struct page_change *changes,
                        unsigned count, struct page_event_texts **tp)
 {
-    if (p->events.log == NULL || count == 0)
-        return ERR_OK;
-    if (*tp == NULL)
-        *tp = texts_new();
     struct page_event_texts *t = *tp;
+    if (t != NULL)
+        t->count = 0; /* of an earlier run */
+    if (!page_events_wanted(&p->events) || count == 0)
+        return ERR_OK;
+    if (t == NULL)
+        *tp = t = texts_new();
     buf_clear(&t->text);
-    t->count = 0;
     texts_grow(t, count);
     texts_build(p, t, engine_txn_now(txn), changes, count);
     err why = buf_status(&t->text);

@@ -13,13 +13,15 @@
 #include "engine/engine.h"
 #include "store/change.h"
 
+#include <stdatomic.h>
+
 struct event_log;
 struct pages;
 
 struct page_events {
-    struct event_log *log; /* NULL: no events */
-    unsigned streams;      /* bits of enum page_stream */
-    char **domains;        /* names by number; NULL: none has this number */
+    struct event_log *log;
+    atomic_uint streams; /* bits of enum page_stream; 0: no events, and there may be no log */
+    char **domains;      /* names by number; NULL: none has this number */
     uint32_t domains_size;
     struct rng rng; /* committer only: ids of events */
 };
@@ -35,6 +37,11 @@ void page_event_texts_free(struct page_event_texts **tp);
 MUST_CHECK err page_events_append(struct pages *p, struct engine_txn *t,
                                   const struct page_change *changes, unsigned count,
                                   struct page_event_texts **tp);
+/* Does any stream tell? */
+static inline bool page_events_wanted(const struct page_events *e)
+{
+    return atomic_load_explicit(&e->streams, memory_order_relaxed) != 0;
+}
 bool page_events_appended(const struct page_event_texts *t);
 
 #endif

@@ -55,7 +55,7 @@ struct page_position feed_position(struct feed *f)
 
 struct feed_batch *feed_batch_new(struct feed *f)
 {
-    if (f->followers_count == 0 && f->pages->events.log == NULL)
+    if (f->followers_count == 0 && !page_events_wanted(&f->pages->events))
         return NULL;
     struct feed_batch *b = calloc(1, sizeof *b);
     INVARIANT(b != NULL);

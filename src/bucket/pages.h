@@ -31,6 +31,9 @@ const char *page_stream_name(enum page_stream s); /* "palimpsest.render" */
  * Before the first update; blocks. ERR_IO, ERR_CORRUPT. */
 MUST_CHECK err pages_append_to(struct pages *p, struct event_log *log, unsigned streams,
                                uint64_t seed);
+/* Other streams from here on. An update that was under way may be told by the streams of before or
+ * by these. After pages_append_to. Thread: any. */
+void pages_stream(struct pages *p, unsigned streams);
 /* The engine is closed. */
 void pages_free(struct pages **pp);
 /* Lives as long as p. */

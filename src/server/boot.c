@@ -14,6 +14,7 @@
 #include "loop/machine.h"
 #include "loop/sysclock.h"
 #include "queue/queue.h"
+#include "rule/rule.h"
 #include "server/options.h"
 #include "server/origins.h"
 #include "table/tables.h"
@@ -136,6 +137,16 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
     return why;
 }
 
+/* What the store tells of itself: what somebody may follow, and what a rule may want. */
+static unsigned streams_wanted(const struct config *c)
+{
+    unsigned streams = c->change.streams;
+    for (unsigned s = 0; s < PAGE_STREAMS; s++)
+        if (rule_set_may_want(c->change.rules, str_of(page_stream_name((enum page_stream)s))))
+            streams |= BIT(s);
+    return streams;
+}
+
 static err open_events(struct server *s, enum server_exit *status, struct err_note *note)
 {
     const struct event_log_opts opts = { .engine = s->app.engine,
@@ -146,7 +157,7 @@ static err open_events(struct server *s, enum server_exit *status, struct err_no
                                          .dedupe_ns = s->config->change.dedupe_window_ns };
     err why = event_log_new(&opts, &s->app.events, note);
     if (why == ERR_OK)
-        why = pages_append_to(s->pages, s->app.events, s->config->change.streams, entropy_u64());
+        why = pages_append_to(s->pages, s->app.events, streams_wanted(s->config), entropy_u64());
     *status = server_exit_of(why);
     return why;
 }
@@ -417,6 +428,7 @@ void server_reloaded(struct server *s)
     atomic_store(&s->app.access_log, s->config->access_log);
     event_log_limits(s->app.events, s->config->change.retention_ns, s->config->change.bytes_max,
                      s->config->change.dedupe_window_ns);
+    pages_stream(s->pages, streams_wanted(s->config));
     change_rules_take(s->app.change, s->config->change.rules);
     origins_reloaded(&s->app);
 }

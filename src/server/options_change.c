@@ -1,12 +1,13 @@
 /* options_change.c - what differs between the options of a running server and those that were read
- * anew, and what of that it takes over. The rows say which: what OPTION_ON_RELOAD has is a number
- * that the loop alone reads, or whoever was told of it. */
+ * anew, and what of that it takes over. The rows say which: what OPTION_ON_RELOAD has is read by
+ * the loop alone, or by whoever was told of it. */
 #include "server/options_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct change {
+    struct arena *texts; /* of the running options */
     options_change_fn *each;
     void *ctx;
 };
@@ -79,6 +80,24 @@ static bool same_row(const struct option *r, const void *a, const void *b)
     return memcmp((const char *)a + r->offset, (const char *)b + r->offset, r->width) == 0;
 }
 
+/* Texts live as long as the running options: other threads may still read the one before. False:
+ * there is no room for more. */
+static bool take_row(const struct change *c, const struct option *r, void *running,
+                     const void *fresh)
+{
+    char *to = (char *)running + r->offset;
+    const char *text;
+    if (r->type != OPTION_TEXT) {
+        memcpy(to, (const char *)fresh + r->offset, r->width);
+        return true;
+    }
+    memcpy(&text, (const char *)fresh + r->offset, sizeof text);
+    const char *copy = text == NULL ? NULL : arena_cstr(c->texts, str_of(text));
+    if (copy != NULL || text == NULL)
+        memcpy(to, &copy, sizeof copy);
+    return copy != NULL || text == NULL;
+}
+
 /* before: what its name begins with. */
 static void change_row(const struct change *c, const char *before, const struct option *r,
                        void *running, const void *fresh)
@@ -86,9 +105,7 @@ static void change_row(const struct change *c, const char *before, const struct 
     char name[OPTIONS_VALUE_BYTES_MAX];
     if (same_row(r, running, fresh))
         return;
-    bool taken = r->reload == OPTION_ON_RELOAD;
-    if (taken)
-        memcpy((char *)running + r->offset, (const char *)fresh + r->offset, r->width);
+    bool taken = r->reload == OPTION_ON_RELOAD && take_row(c, r, running, fresh);
     (void)snprintf(name, sizeof name, "%s%s", before, r->name); /* names of domains are shorter */
     c->each(c->ctx, name, NULL, taken);
 }
@@ -214,10 +231,12 @@ void options_take_over(struct options *running, const struct options *fresh,
                                            listener_name, listener_compare };
     INVARIANT(running->finished);
     INVARIANT(fresh->finished);
-    const struct change c = { .each = each, .ctx = ctx };
+    const struct change c = { .texts = &running->texts, .each = each, .ctx = ctx };
     struct config *a = &running->config;
     struct config *b = (struct config *)(uintptr_t)&fresh->config; /* only read */
     change_rows(&c, "", option_rows, a, b);
+    if (same_text(option_find(option_rows, STR("change.streams")), a, b))
+        a->change.streams = b->change.streams;
     options_rules_take(running, fresh, each, ctx);
     change_named(&c, &domains, (struct named){ a->domains, a->domains_count },
                  (struct named){ b->domains, b->domains_count });

@@ -254,8 +254,8 @@ const struct option option_rows[] = {
       AT(change.event_recheck_ns) },
     { "change.streams", NULL, OPTION_TEXT, .initial = "",
       .prose = "Events of the store that are kept, too: palimpsest.render, palimpsest.gone, or "
-               "palimpsest.* for all; none: no puts become events",
-      AT(change.streams_text) },
+               "palimpsest.* for all; none: those that a rule may want",
+      AT(change.streams_text), .reload = OPTION_ON_RELOAD },
     { "change.rules", NULL, OPTION_RULES, .initial = "",
       .prose =
           "What is done about which events: a section for each rule, as docs/rules.md says; in "

@@ -26,8 +26,7 @@ enum option_type {
 /* What a SIGHUP does with a value that changed. */
 enum option_reload {
     OPTION_ON_RESTART, /* names it: it waits for a restart */
-    OPTION_ON_RELOAD,  /* takes it over: a number or a choice, which options_change.c copies; rules
-                        */
+    OPTION_ON_RELOAD,  /* takes it over: what options_change.c copies, or rules */
 };
 
 #define OPTION_LEAP_MAX_INITIAL                                                                    \

@@ -1,8 +1,10 @@
-"""What the scenes of told changes share: a server that listens for PURGE, in front of a scripted wiki, and figures."""
+"""What the scenes of told changes share: a server that listens for PURGE, in front of a scripted wiki, clients of streams,
+and figures."""
 import http.client
+import json
 import re
 
-from harness import REQUEST_TIMEOUT, Answer, Server, wait_until
+from harness import REQUEST_TIMEOUT, Answer, Server, eq, wait_until
 
 LISTEN = ('--set', 'change.purge_listen=127.0.0.1:0')
 
@@ -29,6 +31,43 @@ def purge(server, target, host='wiki.test', method='PURGE', connection=None):
     if connection is None:
         one.close()
     return answer
+
+
+class Client:
+    """One connection that follows a stream; each next() is one event: its id, its name, its data."""
+
+    def __init__(self, server, target='/v1/stream', last=None, headers=None, timeout=REQUEST_TIMEOUT, begins=True):
+        self.connection = http.client.HTTPConnection(server.host, server.port, timeout=timeout)
+        self.connection.request('GET', target, headers={**({'Last-Event-ID': last} if last else {}), **(headers or {})})
+        self.answer = self.connection.getresponse()
+        if begins:
+            eq(self.answer.status, 200, self.answer.headers)
+            eq(self.answer.readline(), b': ok\n')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.connection.close()
+
+    def next(self):
+        """None: the server ended the stream."""
+        fields, data = {}, []
+        while True:
+            line = self.answer.readline()
+            if not line:
+                return None
+            line = line.rstrip(b'\n').decode()
+            if not line and (fields or data):
+                return fields.get('id'), fields.get('event'), json.loads('\n'.join(data))
+            name, colon, value = line.partition(': ')
+            if name == 'data':
+                data.append(value)
+            elif name and colon:
+                fields[name] = value
+
+    def take(self, count):
+        return [self.next() for _ in range(count)]
 
 
 def figure(server, name):

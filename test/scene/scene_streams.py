@@ -11,8 +11,8 @@ import tempfile
 import threading
 import time
 
-from change_help import figure
-from harness import REQUEST_TIMEOUT, Server, check, eq, main, memory_of, scene, wait_until
+from change_help import Client, figure
+from harness import Server, check, eq, main, memory_of, scene, wait_until
 from page_help import path
 
 EVENTS = '/v1/events'
@@ -26,43 +26,6 @@ def event(stream, number, domain='localhost', **more):
 
 def tell(server, *events):
     eq(server.json('POST', EVENTS, body=list(events)).status, 201)
-
-
-class Client:
-    """One connection that follows a stream; each next() is one event: its id, its name, its data."""
-
-    def __init__(self, server, target='/v1/stream', last=None, headers=None, timeout=REQUEST_TIMEOUT, begins=True):
-        self.connection = http.client.HTTPConnection(server.host, server.port, timeout=timeout)
-        self.connection.request('GET', target, headers={**({'Last-Event-ID': last} if last else {}), **(headers or {})})
-        self.answer = self.connection.getresponse()
-        if begins:
-            eq(self.answer.status, 200, self.answer.headers)
-            eq(self.answer.readline(), b': ok\n')
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, trace):
-        self.connection.close()
-
-    def next(self):
-        """None: the server ended the stream."""
-        fields, data = {}, []
-        while True:
-            line = self.answer.readline()
-            if not line:
-                return None
-            line = line.rstrip(b'\n').decode()
-            if not line and (fields or data):
-                return fields.get('id'), fields.get('event'), json.loads('\n'.join(data))
-            name, colon, value = line.partition(': ')
-            if name == 'data':
-                data.append(value)
-            elif name and colon:
-                fields[name] = value
-
-    def take(self, count):
-        return [self.next() for _ in range(count)]
 
 
 def numbers(events):

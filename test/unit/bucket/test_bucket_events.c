@@ -174,6 +174,29 @@ static void only_selected_streams_are_told(void **state)
     stage_end(&s);
 }
 
+static void other_streams_are_told_from_then_on(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_APP_TTL, 0);
+    fix_put(s.f, 1, 1);
+    assert_seen(&s, "");
+    pages_stream(s.f->pages, BIT(STREAM_RENDER));
+    fix_put(s.f, 2, 2);
+    assert_seen(&s, "render 2");
+    pages_stream(s.f->pages, BIT(STREAM_RENDER) | BIT(STREAM_GONE));
+    fix_put(s.f, 3, 3);
+    fake_clock_advance(&s.f->clock, 2 * HOUR);
+    fix_upkeep(s.f);
+    assert_seen(&s, "render 3, gone 2 culled, gone 1 culled");
+    unsigned told = s.told;
+    pages_stream(s.f->pages, 0);
+    fix_put(s.f, 4, 4);
+    assert_seen(&s, "");
+    assert_int_equal(s.told, told);
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +204,7 @@ int main(void)
         cmocka_unit_test(hiding_and_purging_is_told),
         cmocka_unit_test(culls_are_told),
         cmocka_unit_test(only_selected_streams_are_told),
+        cmocka_unit_test(other_streams_are_told_from_then_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

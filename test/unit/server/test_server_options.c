@@ -742,8 +742,8 @@ static void a_reload_takes_over_what_its_row_says_and_names_the_rest(void **stat
                "buckets buckets ");
 }
 
-/* Texts live as long as their options, and other threads read what is no number of the loop's. */
-static void what_a_reload_takes_over_is_a_number(void **state)
+/* Of a text there is a copy that lives as long as the running options. */
+static void what_a_reload_takes_over_is_a_value(void **state)
 {
     (void)state;
     const struct option *const tables[] = { option_rows, option_bucket_rows, option_value_rows,
@@ -756,9 +756,10 @@ static void what_a_reload_takes_over_is_a_number(void **state)
             taken++;
             assert_true(r->type == OPTION_CHOICE || r->type == OPTION_FLAG ||
                         r->type == OPTION_COUNT || r->type == OPTION_MS || r->type == OPTION_NS ||
-                        r->type == OPTION_SIZE || r->type == OPTION_RULES);
+                        r->type == OPTION_SIZE || r->type == OPTION_RULES ||
+                        r->type == OPTION_TEXT);
         }
-    assert_int_equal(taken, 12);
+    assert_int_equal(taken, 13);
 }
 
 int main(void)
@@ -792,7 +793,7 @@ int main(void)
                                   tear_down),
         cmocka_unit_test_teardown(a_reload_takes_over_what_its_row_says_and_names_the_rest,
                                   tear_down),
-        cmocka_unit_test(what_a_reload_takes_over_is_a_number),
+        cmocka_unit_test(what_a_reload_takes_over_is_a_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
