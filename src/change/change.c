@@ -287,7 +287,6 @@ void change_free(struct change **cp)
     MAGIC_CHECK(c, CHANGE_MAGIC);
     INVARIANT(c->busy == 0);
     loop_timer_free(&c->timer);
-    http_client_stop(c->client);
     http_client_free(&c->client);
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_free(&c->runners[i]);

@@ -15,6 +15,11 @@ def told_server(binary, origin, *args, **named):
                   **named)
 
 
+def tell_events(server, *events):
+    """They are on disk when this returns."""
+    eq(server.json('POST', '/v1/events', body=list(events)).status, 201)
+
+
 def purge_connection(server):
     port = int(server.wait_line('purge on ').rpartition(':')[2])
     return http.client.HTTPConnection('127.0.0.1', port, timeout=REQUEST_TIMEOUT)

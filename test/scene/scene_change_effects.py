@@ -1,0 +1,278 @@
+"""Goal: what rules want done about events is done: in order, once a key where they collapse, as often as they allow, at
+targets that want it, in turns; and what is not done waits, is dead, or is told, but never lost.
+Method: the real binary with rules in its file, a sink that keeps a ledger and answers as the scene says, restarts, SIGHUP."""
+import json
+import socket
+import threading
+import time
+
+from change_help import tell_events
+from harness import check, eq, main, scene, wait_until
+from page_help import path
+from reload_help import Reloaded
+from sink_help import Sink
+
+RULE = """domains: {{ localhost: {{}}, a.test: {{}}, b.test: {{}} }}
+change:
+  rules:
+    {rules}
+"""
+
+
+def rules(*each):
+    return RULE.format(rules='\n    '.join(each))
+
+
+def hook(sink, more=', backoff: 20ms, backoff_factor: 1', name='hook', match='{ stream: t }', url='/{title}'):
+    return f'{name}: {{ match: {match}, effect: http, url: "{sink.url}{url}"{more} }}'
+
+
+def event(title, n=0, stream='t', domain='localhost', **more):
+    return {'meta': {'stream': stream, 'domain': domain}, 'page_title': title, 'n': n, **more}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+@scene
+def an_event_arrives_byte_for_byte(binary):
+    text = '{ "meta": {"stream":"t","domain":"localhost"},\n "page_title" : "A b/\\u00e9", "n": 1.50 }'
+    with Sink() as sink, Reloaded(binary, rules(hook(sink, ', headers: { X-Stream: "{stream}" }'))) as r:
+        eq(r.server.request('POST', '/v1/events', {'Content-Type': 'application/json'}, text.encode()).status, 201)
+        eq(sink.wait(1), ['/A%20b%2F%C3%A9'])
+        got = sink.requests[0]
+        eq((got['method'], got['body'].decode(), got['headers']['Content-Type'], got['headers']['X-Stream']),
+           ('POST', text, 'application/json', 't'))
+
+
+@scene
+def events_of_a_title_keep_their_order(binary):
+    seen, failed = [], set()
+
+    def answers(request):
+        one = json.loads(request['body'])
+        time.sleep(0.001)
+        if one['n'] % 7 == 3 and (one['page_title'], one['n']) not in failed:
+            failed.add((one['page_title'], one['n']))
+            return 500, {}
+        seen.append((one['page_title'], one['n']))
+        return None
+    with Sink(answers) as sink, Reloaded(binary, rules(hook(sink, ', concurrency: 16, backoff: 20ms'))) as r:
+        tell_events(r.server, *(event(f'T{n % 5}', n) for n in range(200)))
+        sink.wait(200 + 28)
+        wait_until(lambda: len(seen) == 200, 'all events')
+        for title in (f'T{t}' for t in range(5)):
+            eq([n for name, n in seen if name == title], [n for n in range(200) if f'T{n % 5}' == title])
+        check(sink.running_max > 1, 'titles go side by side')
+
+
+@scene
+def one_that_fails_for_good_holds_its_title_or_steps_aside(binary):
+    for holds in (False, True):
+        with Sink(lambda q: (500, {}) if json.loads(q['body'])['n'] == 0 else None) as sink, \
+                Reloaded(binary, rules(hook(sink, f', retries: 2, backoff: 20ms, on_failure: {"hold" if holds else "skip"}'))) as r:
+            tell_events(r.server, event('A', 0), event('A', 1), event('B', 2))
+            wanted = [('A', 0)] * 3 + ([] if holds else [('A', 1)])
+            sink.wait(len(wanted) + 1)
+            tell_events(r.server, event('C', 3))
+            wait_until(lambda: '/C' in sink.paths(), 'a later one')
+            got = [(e['page_title'], e['n']) for e in sink.events()]
+            eq([one for one in got if one[0] == 'A'], wanted)
+            eq(sorted(one for one in got if one[0] != 'A'), [('B', 2), ('C', 3)])
+
+
+@scene
+def a_target_that_asks_to_be_left_alone_costs_no_attempt(binary):
+    for status, headers in ((503, {'Retry-After': '1'}), (423, {}), (429, {}), (500, {'X-Readonly': 'true'})):
+        asked = []
+
+        def answers(request, status=status, headers=headers, asked=asked):
+            asked.append(time.monotonic())
+            return (status, headers) if len(asked) < 4 else None
+        with Sink(answers) as sink, Reloaded(binary, rules(hook(sink, ', retries: 0'))) as r:
+            tell_events(r.server, *(event(f'T{n}', n) for n in range(3)))
+            wait_until(lambda asked=asked: len(asked) >= 4 + 2, f'{status}: all are done', timeout=30)
+            eq(sorted({e['n'] for e in sink.events()[3:]}), [0, 1, 2], status)
+            check(sink.running_max <= 3, 'none was asked beside')
+
+
+@scene
+def a_target_that_is_not_there_is_waited_for(binary):
+    port = free_port()
+    text = rules(f'hook: {{ match: {{ stream: t }}, effect: http, url: "http://127.0.0.1:{port}/{{title}}", retries: 0 }}')
+    with Reloaded(binary, text) as r:
+        tell_events(r.server, *(event(f'T{n}', n) for n in range(20)))
+        r.server.restart()
+        with Sink(port=port) as sink:
+            eq(sorted(sink.wait(20)), sorted(f'/T{n}' for n in range(20)))
+
+
+@scene
+def what_collapses_is_done_once_for_the_newest(binary):
+    gate = threading.Event()
+
+    def answers(request):
+        gate.wait(20)
+        return None
+    purge = 'edge: {{ match: {{ stream: t }}, effect: purge, targets: ["{0}"], urls: ["/{{title}}?n={{n}}"], concurrency: 1 }}'
+    with Sink(answers) as sink, Reloaded(binary, rules(purge.format(sink.url))) as r:
+        tell_events(r.server, event('A', 0))
+        sink.wait(1)
+        for n in range(1, 50):
+            tell_events(r.server, event('A', n), event('B', n))
+        gate.set()
+        wait_until(lambda: {'/A?n=49', '/B?n=49'} <= set(sink.paths()), 'the newest of both')
+        tell_events(r.server, event('C', 1))
+        wait_until(lambda: '/C?n=1' in sink.paths(), 'a later one')
+        eq(sorted(sink.paths()), ['/A?n=0', '/A?n=49', '/B?n=49', '/C?n=1'])
+        eq({q['method'] for q in sink.requests}, {'PURGE'})
+
+
+@scene
+def a_render_that_becomes_the_latest_is_purged(binary):
+    purge = 'edge: {{ match: {{ stream: palimpsest.render }}, effect: purge, targets: ["{0}"], ' \
+            'urls: ["/{{domain}}/v1/page/html/{{title}}"] }}'
+    with Sink() as sink, Reloaded(binary, rules(purge.format(sink.url))) as r:
+        eq(r.server.request('PUT', path('html', 'A%2Fb', 7), {'Content-Type': 'text/html'}, b'<p>a').status, 201)
+        eq(sink.wait(1), ['/localhost/v1/page/html/A%2Fb'])
+
+
+@scene
+def domains_take_turns(binary):
+    with Sink(lambda q: time.sleep(0.01)) as sink, Reloaded(binary, rules(hook(sink, ', concurrency: 2'))) as r:
+        tell_events(r.server, *(event(f'A{n}', n, domain='a.test') for n in range(400)))
+        sink.wait(20)
+        tell_events(r.server, event('B', domain='b.test'))
+        wait_until(lambda: '/B' in sink.paths(), 'the other domain')
+        check(sink.paths().index('/B') < 250, sink.paths().index('/B'))
+
+
+@scene
+def limits_hold_by_rule_domain_and_rate(binary):
+    running = {'a.test': 0, 'b.test': 0}
+    most = dict(running)
+    lock = threading.Lock()
+
+    def answers(request):
+        domain = json.loads(request['body'])['meta']['domain']
+        with lock:
+            running[domain] += 1
+            most[domain] = max(most[domain], running[domain])
+        time.sleep(0.02)
+        with lock:
+            running[domain] -= 1
+    with Sink(answers) as sink, \
+            Reloaded(binary, rules(hook(sink, ', concurrency: 6, concurrency_of: { domain: { a.test: 1, "*": 4 } }'))) as r:
+        tell_events(r.server, *(event(f'T{n}', n, domain=d) for n in range(40) for d in running))
+        sink.wait(80)
+        eq(most['a.test'], 1)
+        check(2 <= most['b.test'] <= 4, most)
+    with Sink() as sink, Reloaded(binary, rules(hook(sink, ', rate: 20/s'))) as r:
+        began = time.monotonic()
+        tell_events(r.server, *(event(f'T{n}', n) for n in range(20)))
+        sink.wait(20)
+        check(time.monotonic() - began >= 0.9, 'twenty in a second')
+
+
+@scene
+def a_delay_holds_no_slot_and_outlives_a_restart(binary):
+    with Sink() as sink, Reloaded(binary, rules(hook(sink, ', delay: 1h, concurrency: 1', 'late', '{ stream: late }'),
+                                                hook(sink, ', concurrency: 1')), test_hooks=True) as r:
+        tell_events(r.server, *(event(f'L{n}', n, stream='late') for n in range(300)))
+        tell_events(r.server, event('now'))
+        eq(sink.wait(1), ['/now'])
+        r.server.restart()
+        tell_events(r.server, event('then'))
+        eq(sink.wait(2), ['/now', '/then'])
+        r.server.clock(advance='3700s')
+        eq(sorted(sink.wait(302)[2:]), sorted(f'/L{n}' for n in range(300)))
+
+
+@scene
+def what_a_rule_wants_goes_into_a_queue(binary):
+    with Reloaded(binary, rules('q: { match: { stream: t }, effect: produce, queue: work }')) as r:
+        tell_events(r.server, event('A', 0))
+        eq(r.server.json('POST', '/v1/queues.create',
+                         body={'queue_name': 'work', 'lease_timeout': '1m', 'expire_timeout': '1h', 'requested_partitions': 1}).status, 200)
+        tell_events(r.server, event('B', 1), event('A', 2))
+        got = []
+
+        def lease():
+            answer = r.server.json('POST', '/v1/queue.lease',
+                                   body={'queue_name': 'work', 'batch_size': 10, 'client_id': 'c', 'request_timeout': '1s'})
+            got.extend(answer.body.get('items', []) if answer.status == 200 else [])
+            return len(got) >= 3
+        wait_until(lease, 'three items', timeout=30)
+        eq(sorted(one['kind'] for one in got), ['t'] * 3)
+        eq(sorted(one['reference'] for one in got), ['A', 'A', 'B'])
+
+
+@scene
+def rules_come_and_go(binary):
+    with Sink() as sink, Reloaded(binary, rules(hook(sink))) as r:
+        tell_events(r.server, event('A'), event('X', stream='other'))
+        eq(sink.wait(1), ['/A'])
+        r.reload(rules(hook(sink, name='other', match='{ stream: other }', url='/other/{title}')))
+        tell_events(r.server, event('B'), event('Y', stream='other'))
+        eq(sink.wait(2), ['/A', '/other/Y'], 'a new rule begins with what comes')
+        r.reload(rules())
+        tell_events(r.server, event('C'), event('Z', stream='other'))
+        r.reload(rules(hook(sink), hook(sink, name='other', match='{ stream: other }', url='/other/{title}')))
+        tell_events(r.server, event('D'), event('end', stream='other'))
+        eq(sorted(sink.wait(4)), ['/A', '/D', '/other/Y', '/other/end'])
+
+
+@scene
+def items_of_a_rule_that_is_gone_wait_for_it(binary):
+    port = free_port()
+    text = rules(f'hook: {{ match: {{ stream: t }}, effect: http, url: "http://127.0.0.1:{port}/{{title}}", retries: 0 }}')
+    with Reloaded(binary, text) as r:
+        tell_events(r.server, *(event(f'T{n}', n) for n in range(5)))
+        wait_until(lambda: len(r.server.json('GET', '/v1/admin.change').body) > 0, 'an answer')
+        r.reload(rules())
+        with Sink(port=port) as sink:
+            r.server.restart()
+            r.reload(text)
+            eq(sorted(sink.wait(5)), [f'/T{n}' for n in range(5)])
+
+
+@scene
+def nobody_is_asked_but_whom_the_rule_names(binary):
+    with Sink(lambda q: (302, {'Location': '/elsewhere'}) if 'redirect' in q['path'] else None) as sink, \
+            Reloaded(binary, rules(hook(sink, ', retries: 0'))) as r:
+        tell_events(r.server, event('redirect'), event('..'), event('.'), event('a\r\nX-Evil: 1'), event(''), event('@evil.test/'),
+                    event('%2e%2e'), event('end'))
+        sink.wait(4)
+        wait_until(lambda: '/end' in sink.paths(), 'the last one')
+        check('/elsewhere' not in sink.paths(), 'a redirect')
+        eq(sorted(sink.paths()), sorted(['/redirect', '/%40evil.test%2F', '/%252e%252e', '/end']))
+        check(all(q['headers'].get('X-Evil') is None for q in sink.requests), 'a header')
+
+
+@scene
+def a_kill_loses_nothing(binary):
+    """Some are done twice, none is lost, and each title's first times are in order."""
+    with Sink() as sink, Reloaded(binary, rules(hook(sink, ', concurrency: 8'))) as r:
+        told = 0
+        for _ in range(8):
+            count = len(sink.requests)
+            tell_events(r.server, *(event(f'T{n % 6}', n) for n in range(told, told + 60)))
+            told += 60
+            wait_until(lambda count=count: len(sink.requests) > count + 7, 'some are done')
+            r.server.kill9()
+            r.server.start()
+        wait_until(lambda: {e['n'] for e in sink.events()} == set(range(told)), 'all of them', timeout=60)
+        firsts = {}
+        for one in sink.events():
+            firsts.setdefault(one['n'], len(firsts))
+        for title in range(6):
+            mine = [n for n in firsts if n % 6 == title]
+            eq(mine, sorted(mine), title)
+        check(len(sink.requests) < told + 8 * 60, 'most are done once')
+
+
+if __name__ == '__main__':
+    main()
