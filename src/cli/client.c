@@ -6,7 +6,7 @@
 #include "cli/out.h"
 #include "cli/stop.h"
 #include "codec/json.h"
-#include "http/negotiate.h"
+#include "http/http.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 

@@ -23,7 +23,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/times.h"
-#include "http/http.h"
+#include "http/negotiate.h"
 
 struct buf;
 struct limiter;

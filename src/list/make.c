@@ -1,6 +1,7 @@
 /* make.c - one list from its generator, or from what another server made. */
 #include "base/log.h"
 #include "http/client.h"
+#include "http/percent.h"
 #include "list/list_impl.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/map.h"
+#include "http/percent.h"
 #include "render/measure.h"
 #include "render/site.h"
 #include "render/words.h"
