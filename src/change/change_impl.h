@@ -7,6 +7,7 @@
 #define CHANGE_CHANGE_IMPL_H
 
 #include "base/list.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "change/call.h"
 #include "change/items.h"
@@ -159,6 +160,7 @@ void change_running_count(struct change_runner *r, uint64_t key, int by);
 void change_lane_block(struct change_runner *r, const struct change_digest *lane, mono until);
 bool change_lane_is_blocked(struct change_runner *r, const struct change_digest *lane, mono *until);
 void change_runner_error(struct change_runner *r, str text);
+void change_crowd_end(struct change *c);
 /* A target takes calls again: no lane of any runner waits any more. */
 void change_lanes_open(struct change *c);
 
@@ -282,7 +284,10 @@ struct change {
     mono armed;
     store_time next_due; /* of scheduled items; NEVER: none that is known */
     bool begun, draining;
-    unsigned busy; /* jobs, updates and runs that are under way */
+    unsigned busy;    /* jobs, updates and runs that are under way */
+    unsigned running; /* runs of all runners */
+    unsigned crowd_turn;
+    bool crowded; /* one did not begin because CHANGE_CONNECTIONS_MAX ran */
     size_t run_bytes;
     struct change_take take; /* under way */
     struct rule_set *wanted; /* to be taken over next; NULL: none */

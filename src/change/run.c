@@ -213,6 +213,7 @@ static void run_over(struct change_run *run)
     struct change_runner *r = run->runner;
     list_remove(&run->node);
     r->running--;
+    c->running--;
     c->run_bytes -= run->item.bytes;
     for (unsigned by = 0; by < CHANGE_BYS; by++)
         change_running_count(r, run->item.keys[by], -1);
@@ -225,6 +226,8 @@ static void run_over(struct change_run *run)
     if (r->limited)
         change_runner_wake(r);
     change_runner_fill(r);
+    if (c->crowded)
+        change_crowd_end(c);
 }
 
 /* It stays as it is, and its lane waits for the target. Under the lock. */
@@ -511,6 +514,7 @@ void change_run_start(struct change_runner *r, const struct change_candidate *it
     arena_init(&run->arena, CHANGE_ARENA_BYTES_MAX);
     list_append(&r->runs, &run->node);
     r->running++;
+    c->running++;
     c->run_bytes += item->bytes;
     for (unsigned by = 0; by < CHANGE_BYS; by++)
         change_running_count(r, item->keys[by], 1);

@@ -270,9 +270,23 @@ static void window_clear_blocked(struct change_runner *r)
             i++;
 }
 
-static bool bytes_take(const struct change *c, const struct change_candidate *item)
+/* What all rules together may run, and hold of events. */
+static bool crowd_takes(struct change *c, const struct change_candidate *item)
 {
-    return c->run_bytes == 0 || c->run_bytes + item->bytes <= CHANGE_RUN_BYTES_MAX;
+    bool bytes = c->run_bytes == 0 || c->run_bytes + item->bytes <= CHANGE_RUN_BYTES_MAX;
+    if (bytes && c->running < CHANGE_CONNECTIONS_MAX)
+        return true;
+    c->crowded = true;
+    return false;
+}
+
+/* Those that did not begin for the others may now. The first to be asked is another each time. */
+void change_crowd_end(struct change *c)
+{
+    c->crowded = false;
+    for (unsigned i = 0; i < c->runners_count && !c->crowded; i++)
+        change_runner_fill(c->runners[(c->crowd_turn + i) % c->runners_count]);
+    c->crowd_turn++;
 }
 
 static void runner_begin(struct change_runner *r, mono now)
@@ -282,7 +296,7 @@ static void runner_begin(struct change_runner *r, mono now)
         struct change_target *target;
         str url = STR("");
         const struct change_candidate item = r->window[i];
-        if (!bytes_take(c, &item) || !rate_takes(r, now))
+        if (!crowd_takes(c, &item) || !rate_takes(r, now))
             return;
         enum takes takes = runner_takes(r, &item, &target, &url);
         if (takes == TAKES_NONE)
