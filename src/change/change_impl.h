@@ -32,6 +32,7 @@ enum {
     CHANGE_FAR_MS = 1000,              /* store_time may be set forward: look again then */
     CHANGE_PAUSE_MS = 1000,            /* of a target, the first; each next one twice as long */
     CHANGE_PAUSE_MS_MAX = 60 * 1000,
+    CHANGE_PURGE_TTL_S = 24 * 3600, /* of a purge without edge_ttl and claim_ttl */
 };
 
 /* ---- rules in force (rules.c) ---- */
@@ -209,7 +210,7 @@ uint64_t change_target_hash(str target); /* never 0 */
 /* ---- the router (router.c, route.c) ---- */
 
 struct change_seen_by { /* by rule, of one batch */
-    unsigned matched, collapsed, refused, too_old;
+    unsigned matched, collapsed, needless, refused, too_old;
 };
 struct change_batch {
     struct change_ruled *ruled;

@@ -50,6 +50,10 @@ static err due_decide(struct engine_txn *t, void *ctx)
         if (why == ERR_NOT_FOUND)
             why = due_forget(d, &d->items[i]);
     }
+    store_time forget = STORE_TIME_NEVER;
+    if (why == ERR_OK)
+        why = change_memory_forget(&d->edit, &forget);
+    d->next = store_time_min(d->next, forget);
     return why == ERR_OK ? change_edit_end(&d->edit) : why;
 }
 
@@ -132,7 +136,7 @@ void change_upkeep_all(struct change *c)
     INVARIANT(d != NULL);
     do
         d->why = engine_update_wait(c->opts.engine, due_decide, d);
-    while (d->why == ERR_OK && d->count == CHANGE_DUE_MAX);
+    while (d->why == ERR_OK && (d->count == CHANGE_DUE_MAX || d->next.ns == 0));
     free(d);
     loop_post(c->opts.loop, upkeep_told, c);
 }

@@ -237,6 +237,7 @@ static err item_renew(struct change_edit *e, const struct change_route *r, uint6
     row->domain = r->domain;
     row->type = r->type;
     row->attempts = 0;
+    row->flags = 0;
     why = item_put(e, r->rule, id, row, r->bytes);
     if (why != ERR_OK || row->state == CHANGE_READY)
         return why;
@@ -264,8 +265,12 @@ err change_item_route(struct change_edit *e, const struct change_route *r, enum 
 {
     struct change_route route = *r;
     uint64_t first;
-    bool ordered = !change_digest_is_none(&r->order), had = false;
-    err why = ERR_NOT_FOUND;
+    bool ordered = !change_digest_is_none(&r->order), had = false, needless;
+    err why = change_memory_answers(e, r, &needless);
+    *how = CHANGE_NEEDLESS;
+    if (why != ERR_OK || needless)
+        return why;
+    why = ERR_NOT_FOUND;
     if (ordered)
         why = change_order_first(engine_txn_view(e->txn), r->rule, &r->order, &first);
     if (why != ERR_OK && why != ERR_NOT_FOUND)
@@ -304,12 +309,19 @@ err change_item_settle(struct change_edit *e, const struct change_settle *s, boo
     if (row->state != CHANGE_READY)
         return ERR_OK;
     bool newer = row->seq != s->seq;
-    if (s->how == SETTLED_DONE && !newer)
+    bool again = s->how == SETTLED_AGAIN && (row->flags & CHANGE_ITEM_AGAIN) == 0;
+    bool done = s->how == SETTLED_DONE || s->how == SETTLED_AGAIN;
+    if (done && s->remembers)
+        why = change_memory_done(e, s->rule, &row->order, s->began);
+    if (why != ERR_OK)
+        return why;
+    if (done && !newer && !again)
         return item_delete(e, s->rule, s->id, row);
-    row->error = s->how == SETTLED_DONE ? STR("") : s->error;
-    if (newer) { /* once more, for the newer event; at once, if nothing is wrong */
+    row->error = done ? STR("") : s->error;
+    if (newer || again) { /* for the newer event: at once, if nothing is wrong */
         row->attempts = 0;
-        store_time due = s->how == SETTLED_DONE ? row->due : s->again_at;
+        row->flags = newer ? 0 : CHANGE_ITEM_AGAIN;
+        store_time due = done && newer ? row->due : s->again_at;
         return item_move(e, s->rule, s->id, row, state_at(e, due), due);
     }
     row->attempts++;

@@ -32,20 +32,28 @@ MUST_CHECK err change_edit_end(struct change_edit *e); /* writes the counts */
 /* What the router found an event to be for a rule. Borrowed until the update is done. */
 struct change_route {
     uint32_t rule;
+    unsigned index; /* of the rule in its set; the router's */
     uint64_t id, seq;
     store_time taken, due;
     struct change_digest lane, order; /* order none: it has none */
     bool collapses;                   /* by its order */
     uint64_t target;
+    /* of jobs that have a root: which, and of when it is. A newer one of the same makes it needless
+     */
+    struct change_digest root;
+    store_time root_at;
+    store_time made; /* of jobs that collapse: one that began later, and was done, has done it */
     str stream, domain, type, bytes;
 };
-enum change_routed { CHANGE_MADE, CHANGE_COLLAPSED, CHANGE_HAD };
-/* HAD: an item of this rule and event is there already. */
+enum change_routed { CHANGE_MADE, CHANGE_COLLAPSED, CHANGE_HAD, CHANGE_NEEDLESS };
+/* HAD: an item of this rule and event is there already. NEEDLESS: what it asks for was done since,
+ * or is asked for anew. */
 MUST_CHECK err change_item_route(struct change_edit *e, const struct change_route *r,
                                  enum change_routed *how);
 
 enum change_settled {
     SETTLED_DONE,   /* nothing is left to do */
+    SETTLED_AGAIN,  /* done, and to be done once more, at again_at; if it was that already, DONE */
     SETTLED_FAILED, /* counts as an attempt */
     SETTLED_DEAD,   /* and is the last one */
 };
@@ -57,12 +65,25 @@ struct change_settle {
     bool collapses;
     unsigned retries;    /* attempts after the first */
     store_time again_at; /* FAILED: when to try again */
+    bool remembers;      /* DONE: that it was, and when it began */
+    store_time began;
     str error;
 };
 /* *died: it is dead now. One that is not there any more is fine. */
 MUST_CHECK err change_item_settle(struct change_edit *e, const struct change_settle *s, bool *died);
 /* One that is scheduled, or dead, is ready. fresh: with all its attempts. */
 MUST_CHECK err change_item_wake(struct change_edit *e, uint32_t rule, uint64_t id, bool fresh);
+/* memory.c: what was done, and asked for anew, of jobs. Is there a newer job of the same root, or
+ * was this done since it was made? */
+MUST_CHECK err change_memory_answers(struct change_edit *e, const struct change_route *r,
+                                     bool *needless);
+/* What has that order was done; its call began then. */
+MUST_CHECK err change_memory_done(struct change_edit *e, uint32_t rule,
+                                  const struct change_digest *order, store_time began);
+enum { CHANGE_FORGET_MAX = 256 };
+/* What is remembered no longer than until now is forgotten, CHANGE_FORGET_MAX at most. *next: when
+ * there is more. */
+MUST_CHECK err change_memory_forget(struct change_edit *e, store_time *next);
 MUST_CHECK err change_item_drop(struct change_edit *e, uint32_t rule, uint64_t id);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { ROUTES_MAX = 1024 }; /* of a batch, before its last event */
+enum { ROUTES_MAX = 512 }; /* of a batch, before its last event */
 
 static str job_type(str stream)
 {
@@ -53,7 +53,8 @@ struct routing {
 static struct change_route *route_begin(const struct routing *g, unsigned sub)
 {
     struct change_route *r = route_add(g->batch);
-    *r = (struct change_route){ .rule = g->batch->ruled->rules[g->rule->index].number,
+    *r = (struct change_route){ .index = g->rule->index,
+                                .rule = g->batch->ruled->rules[g->rule->index].number,
                                 .id = g->seen->seq * CHANGE_SUBS + sub,
                                 .seq = g->seen->seq,
                                 .taken = g->seen->at,
@@ -121,6 +122,20 @@ static bool route_each(const struct routing *g)
     return true;
 }
 
+/* Jobs that were made for the same change have the same root; those of an older one are needless.
+ */
+static void root_set(const struct routing *g, struct change_route *r)
+{
+    str signature = rule_event_text(g->batch->event, RULE_TEXT_ROOT_SIGNATURE);
+    str dt = rule_event_text(g->batch->event, RULE_TEXT_ROOT_DT);
+    int64_t ns;
+    if (g->rule->collapse != RULE_COLLAPSE_SHA1 || signature.n == 0 || !date_parse_any(dt, &ns))
+        return;
+    const str parts[] = { STR("root"), r->domain, r->type, signature };
+    r->root = change_digest_of(parts, COUNT_OF(parts));
+    r->root_at.ns = ns;
+}
+
 static bool route_job(const struct routing *g)
 {
     struct rule_event *e = g->batch->event;
@@ -131,8 +146,11 @@ static bool route_job(const struct routing *g)
     r->type = str_take(job_type(g->stream), CHANGE_TYPE_BYTES_MAX);
     if (g->rule->collapse == RULE_COLLAPSE_SHA1 && sha1.n > 0) {
         r->collapses = true;
+        r->made = g->batch->is_replay ? STORE_TIME_ZERO : g->seen->at; /* done anew, if asked so */
         order_set(r, "sha1", r->type, sha1);
     }
+    if (!g->batch->is_replay)
+        root_set(g, r);
     if (date_parse_any(until, &ns) && ns > r->due.ns)
         r->due = (store_time){ .ns = ns };
     lane_set(r, r->type, STR(""));

@@ -118,12 +118,12 @@ static err router_decide(struct engine_txn *t, void *ctx)
     change_edit_begin(&r->edit, t);
     unsigned count = rule_set_count(b->ruled->set);
     for (unsigned i = 0; i < count; i++)
-        b->by[i].collapsed = 0;
+        b->by[i].collapsed = b->by[i].needless = 0;
     for (unsigned i = 0; i < b->count && why == ERR_OK; i++) {
         enum change_routed how = CHANGE_MADE;
         why = change_item_route(&r->edit, &b->routes[i], &how);
-        for (unsigned n = 0; how == CHANGE_COLLAPSED && n < count; n++)
-            b->by[n].collapsed += b->ruled->rules[n].number == b->routes[i].rule;
+        b->by[b->routes[i].index].collapsed += how == CHANGE_COLLAPSED;
+        b->by[b->routes[i].index].needless += how == CHANGE_NEEDLESS;
     }
     if (why == ERR_OK)
         why = change_edit_end(&r->edit);
@@ -159,6 +159,7 @@ static void figures_add(struct change *c, const struct change_batch *b)
         runner->matched += b->by[i].matched;
         runner->collapsed += b->by[i].collapsed;
         runner->refused += b->by[i].refused;
+        runner->dropped += b->by[i].needless;
         if (b->by[i].matched > 0)
             change_runner_wake(runner);
     }

@@ -163,6 +163,34 @@ bool change_key_due_parse(str key, store_time *due, uint32_t *rule, uint64_t *id
     return cursor_done(&c);
 }
 
+void change_key_memory(struct change_key *k, uint32_t rule, const struct change_digest *what)
+{
+    key_begin(k, 'm');
+    key_be32(k, rule);
+    key_put(k, what->p, sizeof what->p);
+}
+
+void change_key_forget(struct change_key *k, store_time until, uint32_t rule,
+                       const struct change_digest *what)
+{
+    key_begin(k, 'x');
+    key_be64(k, (uint64_t)until.ns);
+    key_be32(k, rule);
+    key_put(k, what->p, sizeof what->p);
+}
+
+bool change_key_forget_parse(str key, store_time *until, uint32_t *rule, struct change_digest *what)
+{
+    struct cursor c = { .rest = str_skip(key, 1) };
+    until->ns = (int64_t)cursor_be64(&c);
+    *rule = cursor_be32(&c);
+    str digest = cursor_bytes(&c, sizeof what->p);
+    if (!cursor_done(&c))
+        return false;
+    memcpy(what->p, digest.p, sizeof what->p);
+    return true;
+}
+
 /* ---- values ---- */
 
 str change_head_encode(const struct change_head *h, char out[CHANGE_HEAD_BYTES])
@@ -238,6 +266,7 @@ str change_item_encode(const struct change_item_row *r, char out[CHANGE_VALUE_BY
     put_be64(attempts, r->attempts);
     *at++ = ITEM_VERSION;
     *at++ = (char)r->state;
+    *at++ = (char)r->flags;
     memcpy(at, attempts + 4, 4);
     put_be64(at + 4, r->seq);
     put_be64(at + 12, (uint64_t)r->taken.ns);
@@ -257,6 +286,7 @@ err change_item_decode(str value, struct change_item_row *out)
     struct cursor c = { .rest = value };
     struct change_item_row r;
     uint8_t version = cursor_u8(&c), state = cursor_u8(&c);
+    r.flags = cursor_u8(&c);
     r.attempts = cursor_be32(&c);
     r.seq = cursor_be64(&c);
     r.taken.ns = (int64_t)cursor_be64(&c);
@@ -331,6 +361,21 @@ err change_item_get(struct engine_view *v, uint32_t rule, uint64_t id, struct ch
     memcpy(out->value, row.value.p, row.value.n);
     out->blob = row.blob;
     return change_item_decode((str){ .p = out->value, .n = row.value.n }, &out->row);
+}
+
+err change_memory_get(struct engine_view *v, uint32_t rule, const struct change_digest *what,
+                      store_time *at, store_time *until)
+{
+    struct change_key key;
+    struct engine_row row;
+    change_key_memory(&key, rule, what);
+    err why = row_get(v, &key, &row);
+    if (why != ERR_OK)
+        return why;
+    struct cursor c = { .rest = row.value };
+    at->ns = (int64_t)cursor_be64(&c);
+    until->ns = (int64_t)cursor_be64(&c);
+    return cursor_done(&c) ? ERR_OK : ERR_CORRUPT;
 }
 
 struct engine_cursor *change_rows_open(struct engine_view *v, str prefix, str from)

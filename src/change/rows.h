@@ -1,18 +1,26 @@
 /* rows.h - the rows of what is to be done, byte by byte. Private to this folder.
  *
- *   'h'                        the head, one row: version 1, cursor 8, count 8, instant 8, missed 8
- *   'n' name                   a rule: version 1, number 4, flags 1, from 8, hash 8, replay after
- * 8, replay until 8 'N'                        the next number of a rule: 4 'c' rule 4 how many
- * items of the rule are in each state: 8 each 'i' rule 4, id 8           an item: version 1, state
- * 1, attempts 4, seq 8, taken 8, due 8, lane 16, order 16, target 8, stream, domain, type, error: 1
- * + n each. The event is the row's blob 'r' rule 4, lane 16, id 8  it is ready 's' due 8, rule 4,
- * id 8    it is scheduled 'd' rule 4, id 8           it is dead 'o' rule 4, order 16, id 8 its
- * place among the items of its title, or its key if the rule collapses
+ *   'h'                        the head, one row: version 1, cursor 8, count 8,
+ *                              instant 8, missed 8
+ *   'n' name                   a rule: version 1, number 4, flags 1, from 8, hash 8,
+ *                              replay after 8, replay until 8
+ *   'N'                        the next number of a rule: 8
+ *   'c' rule 4                 how many items of the rule are in each state: 8 each
+ *   'i' rule 4, id 8           an item: version 1, state 1, flags 1, attempts 4, seq 8,
+ *                              taken 8, due 8, lane 16, order 16, target 8; stream,
+ *                              domain, type, error: 1 + n each. The event is the blob
+ *   'r' rule 4, lane 16, id 8  it is ready
+ *   's' due 8, rule 4, id 8    it is scheduled
+ *   'd' rule 4, id 8           it is dead
+ *   'o' rule 4, order 16, id 8 its place among the items of its title; of a rule that
+ *                              collapses, its key
+ *   'm' rule 4, digest 16      what is remembered: instant 8, until 8
+ *   'x' until 8, rule 4, digest 16  when that is forgotten
  *
  * 'i' says all; 'r', 's', 'd' and 'o' are indexes of it and have no value. A rule has a number,
- * never used again. The id of an item is ITEM_SUBS times the sequence number of the event that made
- * it, and a part for several of one event. Digests are halves of SHA-256: nobody who sends events
- * can make two titles that are taken for one. Numbers are big-endian. */
+ * never used again. The id of an item is CHANGE_SUBS times the sequence number of the event that
+ * made it, and a part for several of one event. Digests are halves of SHA-256: nobody who sends
+ * events can make two titles that are taken for one. Numbers are big-endian. */
 #ifndef CHANGE_ROWS_H
 #define CHANGE_ROWS_H
 
@@ -54,8 +62,10 @@ struct change_rule_row {
 struct change_counts {
     uint64_t of[CHANGE_STATES];
 };
+enum { CHANGE_ITEM_AGAIN = 1 }; /* it was done, and is done once more */
 struct change_item_row {
     enum change_state state;
+    unsigned flags; /* of CHANGE_ITEM_ */
     uint32_t attempts;
     uint64_t seq;
     store_time taken, due;
@@ -88,6 +98,11 @@ bool change_key_item_parse(str key, uint32_t *rule, uint64_t *id); /* and 'd' */
 bool change_key_ready_parse(str key, struct change_digest *lane, uint64_t *id);
 bool change_key_order_parse(str key, uint64_t *id);
 bool change_key_due_parse(str key, store_time *due, uint32_t *rule, uint64_t *id);
+void change_key_memory(struct change_key *k, uint32_t rule, const struct change_digest *what);
+void change_key_forget(struct change_key *k, store_time until, uint32_t rule,
+                       const struct change_digest *what);
+bool change_key_forget_parse(str key, store_time *until, uint32_t *rule,
+                             struct change_digest *what);
 
 str change_head_encode(const struct change_head *h, char out[CHANGE_HEAD_BYTES]);
 MUST_CHECK err change_head_decode(str value, struct change_head *out);
@@ -109,6 +124,10 @@ struct change_item_kept {
 };
 MUST_CHECK err change_item_get(struct engine_view *v, uint32_t rule, uint64_t id,
                                struct change_item_kept *out);
+/* What is remembered of that: an instant, and until when. */
+MUST_CHECK err change_memory_get(struct engine_view *v, uint32_t rule,
+                                 const struct change_digest *what, store_time *at,
+                                 store_time *until);
 /* The first item with that order. */
 MUST_CHECK err change_order_first(struct engine_view *v, uint32_t rule,
                                   const struct change_digest *order, uint64_t *id);

@@ -44,7 +44,7 @@ struct change_run {
     enum run_found found;
     uint64_t seq;
     uint32_t attempts;
-    store_time taken;
+    store_time taken, began;
     str stream, domain, title, bytes;
     struct change_requests requests;
     struct change_call call;
@@ -144,12 +144,27 @@ static void run_prepare_call(struct change_run *run, struct rule_event *e,
         run_hopeless(run, why == ERR_LIMIT ? "its requests take too much memory" : note.text);
 }
 
+/* What caches still have of a page so long ago has ended there by itself. */
+static bool run_is_late(const struct change_run *run, const struct rule_given *given)
+{
+    const struct rule *r = run->rule;
+    int64_t ttl = r->claim_ttl_ns != DURATION_NEVER ? r->claim_ttl_ns
+                  : r->edge_ttl_ns > 0              ? r->edge_ttl_ns
+                                                    : CHANGE_PURGE_TTL_S * NS_PER_S;
+    store_time newest = { .ns = (int64_t)run->seq * NS_PER_US };
+    return store_time_before(store_time_add(newest, ttl), given->now);
+}
+
 static void run_prepare(struct change_run *run, struct rule_event *e,
                         const struct rule_given *given)
 {
     struct rule_verdict v;
     bool relay = run->rule->effect == RULE_PURGE && str_eq(run->stream, STR(CHANGE_PURGES));
     memset(&v, 0, sizeof v);
+    if (run->rule->effect == RULE_PURGE && run_is_late(run, given)) {
+        run->found = RUN_UNWANTED;
+        return;
+    }
     if (rule_event_begin(e, given) != ERR_OK) {
         run_hopeless(run, "its event is no JSON object");
         return;
@@ -304,6 +319,15 @@ static int64_t backoff_ns(const struct rule *r, uint32_t attempts)
     return ns < longest ? ns : longest;
 }
 
+/* A cache may have fetched the old page between the change and the purge, or its own backend's
+ * copy: so it is told again. Not of a render that is stored: then there is nothing old any more. */
+static enum change_settled settled_well(const struct change_run *run)
+{
+    bool again = run->rule->effect == RULE_PURGE && run->called && run->rule->rebound_ns > 0 &&
+                 !str_eq(run->stream, STR("palimpsest.render"));
+    return again ? SETTLED_AGAIN : SETTLED_DONE;
+}
+
 static void figures_count(struct change_runner *r, const struct change_run *run)
 {
     switch (run->result.fate) {
@@ -351,19 +375,22 @@ static void run_settle(struct change_run *run)
         return;
     }
     bool failed = run->result.fate == CHANGE_FAILED || run->result.fate == CHANGE_HOPELESS;
-    run->settle =
-        (struct change_settle){ .rule = run->runner->number,
-                                .id = run->item.id,
-                                .seq = run->seq,
-                                .how = !failed                               ? SETTLED_DONE
-                                       : run->result.fate == CHANGE_HOPELESS ? SETTLED_DEAD
-                                                                             : SETTLED_FAILED,
-                                .holds = rule->on_failure == RULE_FAILURE_HOLD,
-                                .collapses = rule->collapse != RULE_COLLAPSE_NONE,
-                                .retries = (unsigned)rule->retries,
-                                .again_at = store_time_add(clock_store(c->opts.clock),
-                                                           backoff_ns(rule, run->attempts)),
-                                .error = str_of(run->result.text) };
+    run->settle = (struct change_settle){
+        .rule = run->runner->number,
+        .id = run->item.id,
+        .seq = run->seq,
+        .how = !failed                               ? settled_well(run)
+               : run->result.fate == CHANGE_HOPELESS ? SETTLED_DEAD
+                                                     : SETTLED_FAILED,
+        .holds = rule->on_failure == RULE_FAILURE_HOLD,
+        .collapses = rule->collapse != RULE_COLLAPSE_NONE,
+        .retries = (unsigned)rule->retries,
+        .again_at = store_time_add(clock_store(c->opts.clock),
+                                   failed ? backoff_ns(rule, run->attempts) : rule->rebound_ns),
+        .remembers = run->called && rule->collapse == RULE_COLLAPSE_SHA1,
+        .began = run->began,
+        .error = str_of(run->result.text)
+    };
     settle_submit(run);
 }
 
@@ -403,6 +430,7 @@ static void run_call(struct change_run *run)
                                       .done = call_over,
                                       .ctx = run };
     run->called = true;
+    run->began = clock_store(c->opts.clock);
     change_call_start(&run->call);
 }
 

@@ -40,6 +40,7 @@ static const struct rule_field fields[] = {
     { "collapse", ON_ALL & ~ON(DROP), 0, rule_field_collapse, AT(collapse), 0, 0 },
     { "on_failure", ON(HTTP), 0, rule_field_on_failure, AT(on_failure), 0, 0 },
     { "edge_ttl", ON(PURGE), 0, rule_field_duration, AT(edge_ttl_ns), NS_PER_S, 365 * DAY },
+    { "rebound", ON(PURGE), 0, rule_field_duration, AT(rebound_ns), 0, 3600 * NS_PER_S },
     { "queue", ON(PRODUCE), ON(PRODUCE), rule_field_queue, AT(queue), 0, 0 },
 };
 enum { WAIT_MAX_DAYS = 30 };
@@ -102,6 +103,7 @@ static void defaults_set(struct rule *r)
     r->backoff_ns = 60 * NS_PER_S;
     r->backoff_factor = 6;
     r->timeout_ns = 60 * NS_PER_S;
+    r->rebound_ns = 5 * NS_PER_S;
     r->concurrency = 4;
     r->collapse = collapses ? RULE_COLLAPSE_TITLE : RULE_COLLAPSE_NONE;
 }

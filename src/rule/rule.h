@@ -106,6 +106,8 @@ struct rule {
     enum rule_collapse collapse;
     enum rule_failure on_failure;
     int64_t edge_ttl_ns;
+    int64_t rebound_ns; /* of PURGE: sent once more so much later, where a copy may have been
+                           fetched meanwhile; 0: not */
     str queue;
     str captures[RULE_CAPTURES_MAX];
     unsigned captures_count;
