@@ -17,6 +17,7 @@ enum { EVENT_TEXTS_BYTES_MAX = 64 << 20 };
 static const char *const stream_names[PAGE_STREAMS] = {
     [STREAM_RENDER] = "palimpsest.render",
     [STREAM_GONE] = "palimpsest.gone",
+    [STREAM_DATED] = "palimpsest.dated",
 };
 
 const char *page_stream_name(enum page_stream s)
@@ -64,7 +65,7 @@ static str domain_of(const struct page_events *e, uint32_t number)
 
 /* ---- one event ---- */
 
-/* False: no stream tells of it. kind: of palimpsest.gone; NULL: it has none. */
+/* False: no stream tells of it. kind NULL: it has none. */
 static bool stream_of(const struct page_change *c, enum page_stream *stream, const char **kind)
 {
     *kind = NULL;
@@ -72,6 +73,14 @@ static bool stream_of(const struct page_change *c, enum page_stream *stream, con
     switch (c->what) {
     case CHANGE_LATEST:
         *stream = STREAM_RENDER;
+        return true;
+    case CHANGE_DATED:
+        *stream = STREAM_DATED;
+        *kind = c->by.rev > c->name.rev ? "revision" : "touched";
+        return true;
+    case CHANGE_SHOWN:
+        *stream = STREAM_DATED;
+        *kind = "shown";
         return true;
     case CHANGE_HIDDEN:
         *kind = c->hidden == PAGE_DELETED ? "deleted" : "hidden";
@@ -84,8 +93,7 @@ static bool stream_of(const struct page_change *c, enum page_stream *stream, con
         return true;
     case CHANGE_STORED:
     case CHANGE_SUPERSEDED:
-    case CHANGE_SHOWN:
-    case CHANGE_DATED:
+    case CHANGE_DUE:
     case CHANGE_WHATS:
         break;
     }
@@ -103,11 +111,10 @@ static void put_id(struct buf *b, struct rng *rng)
 }
 
 static void put_event(struct pages *p, struct buf *b, const struct page_change *c, store_time now,
-                      const char *kind)
+                      enum page_stream stream, const char *kind)
 {
     char dt[DATE_RFC3339_BYTES + 1], tid[TID_TEXT_BYTES + 1];
     const struct page_bucket *bucket = pages_numbered(p, c->bucket);
-    enum page_stream stream = kind == NULL ? STREAM_RENDER : STREAM_GONE;
     date_format_ms(now.ns, dt);
     tid_format(c->name.tid, tid);
     buf_printf(b, "{\"meta\":{\"stream\":\"%s\",\"id\":\"", page_stream_name(stream));
@@ -121,6 +128,8 @@ static void put_event(struct pages *p, struct buf *b, const struct page_change *
     buf_printf(b, ",\"rev_id\":%" PRIu64 ",\"tid\":\"%s\"", c->name.rev, tid);
     if (kind != NULL)
         buf_printf(b, ",\"kind\":\"%s\"", kind);
+    if (c->what == CHANGE_DATED)
+        buf_printf(b, ",\"last_rev_id\":%" PRIu64, c->by.rev);
     buf_put_c(b, '}');
 }
 
@@ -175,7 +184,7 @@ static void texts_build(struct pages *p, struct page_event_texts *t, store_time 
         const char *kind;
         if (!stream_of(&changes[i], &stream, &kind) || (streams & BIT(stream)) == 0)
             continue;
-        put_event(p, &t->text, &changes[i], now, kind);
+        put_event(p, &t->text, &changes[i], now, stream, kind);
         t->events[t->count] = (struct event){ .stream = str_of(page_stream_name(stream)),
                                               .domain = domain_of(e, changes[i].domain) };
         t->ends[t->count++] = t->text.n;

@@ -3,6 +3,9 @@
  *
  *   palimpsest.render   a render became the latest
  *   palimpsest.gone     a render is no longer given; kind: culled, purged, hidden, deleted
+ *   palimpsest.dated    what was given of the title is not what is to be given now, and no render
+ * is stored yet that tells of it; kind: revision (the wiki has a newer one), touched (the page was,
+ * at the same revision), shown (a render that was hidden or deleted is given again)
  *
  * docs/api.md, "Events of the store", has their members. */
 #ifndef BUCKET_EVENTS_H

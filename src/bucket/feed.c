@@ -3,7 +3,8 @@
  * Invariants
  *  1. Batches are told on the committer, in the order in which their updates decided: a batch takes
  *     its positions when it is told, so they rise in that order.
- *  2. A batch lives until each follower has had it. */
+ *  2. A batch lives until each follower has had it.
+ *  3. That a render is dated is told once: when the wiki is first known to have something newer. */
 #include "bucket/feed.h"
 
 #include "base/buf.h"
@@ -31,6 +32,10 @@ struct feed_batch {
     struct buf titles;
     atomic_uint readers;
     struct page_event_texts *texts;
+    bool has_word;
+    struct title_word word; /* the last one before this update */
+    /* The render that took the place of a latest one which was not dated; rev 0: none did */
+    struct page_name successor;
     struct feed_task tasks[PAGE_FOLLOWERS_MAX];
 };
 
@@ -83,6 +88,8 @@ void feed_batch_clear(struct feed_batch *b, store_time now)
         return;
     b->now = now;
     b->count = 0;
+    b->has_word = false;
+    b->successor = (struct page_name){ .rev = 0 };
     buf_clear(&b->titles);
 }
 
@@ -130,6 +137,66 @@ void feed_note(struct feed_batch *b, const struct feed_title *t, enum page_chang
     };
 }
 
+/* ---- what is dated ---- */
+
+void feed_set_word(struct feed_batch *b, const struct title_word *last)
+{
+    if (b == NULL)
+        return;
+    b->has_word = last != NULL;
+    if (last != NULL)
+        b->word = *last;
+}
+
+static bool is_dated_already(const struct feed_batch *b, const struct page_render *r)
+{
+    return b->has_word && title_has_newer(&b->word, r);
+}
+
+static void note_dated(struct feed_batch *b, const struct feed_title *t,
+                       const struct page_render *r, uint64_t newest)
+{
+    feed_note(b, t, CHANGE_DATED, r);
+    b->changes[b->count - 1].by.rev = newest;
+}
+
+void feed_note_word(struct feed_batch *b, const struct feed_title *t, const struct title_word *w,
+                    const struct page_render *r)
+{
+    if (b != NULL && title_is_latest(r) && title_has_newer(w, r) && !is_dated_already(b, r))
+        note_dated(b, t, r, w->rev);
+}
+
+static bool waits_for_unmade(const struct page_render *r)
+{
+    return r->hidden == PAGE_CURRENT && page_name_is_unmade(r->superseded_by);
+}
+
+/* It was the latest, and is not any more. */
+static void note_superseded(struct feed_batch *b, const struct feed_title *t,
+                            const struct page_render *r)
+{
+    feed_note(b, t, CHANGE_SUPERSEDED, r);
+    if (r->hidden != PAGE_CURRENT || is_dated_already(b, r))
+        return;
+    if (waits_for_unmade(r))
+        note_dated(b, t, r, r->superseded_by.rev);
+    else
+        b->successor = r->superseded_by;
+}
+
+/* It is new, and not the latest. It is given for the latest all the same, when it took that one's
+ * place. */
+static void note_stored(struct feed_batch *b, const struct feed_title *t,
+                        const struct page_render *r)
+{
+    feed_note(b, t, CHANGE_STORED, r);
+    if (b->successor.rev != 0 && page_name_cmp(b->successor, r->name) == 0 && waits_for_unmade(r))
+        note_dated(b, t, r, r->superseded_by.rev);
+}
+
+/* ---- rows ---- */
+
 struct page_row_was feed_row_was(const struct page_row *row)
 {
     return (struct page_row_was){ .known = true,
@@ -142,16 +209,18 @@ void feed_note_row(struct feed_batch *b, const struct feed_title *t, struct page
     const struct page_row_was is = feed_row_was(row);
     const struct page_row_was was = row->was;
     row->was = is;
-    if (!was.known) {
-        feed_note(b, t, is.latest ? CHANGE_LATEST : CHANGE_STORED, &row->r);
+    if (b == NULL)
         return;
-    }
-    if (is.hidden != was.hidden)
+    if (was.known && is.hidden != was.hidden)
         feed_note(b, t, is.hidden ? CHANGE_HIDDEN : CHANGE_SHOWN, &row->r);
-    if (is.latest != was.latest)
-        feed_note(b, t, is.latest ? CHANGE_LATEST : CHANGE_SUPERSEDED, &row->r);
+    if (is.latest && !(was.known && was.latest))
+        feed_note(b, t, CHANGE_LATEST, &row->r);
+    else if (!was.known)
+        note_stored(b, t, &row->r);
+    else if (is.latest != was.latest)
+        note_superseded(b, t, &row->r);
     else if (is.hidden == was.hidden && row->due_stored.ns != row->r.due_at.ns)
-        feed_note(b, t, CHANGE_DATED, &row->r);
+        feed_note(b, t, CHANGE_DUE, &row->r);
 }
 
 /* ---- telling ---- */

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "store/change.h"
 #include "title/row.h"
+#include "title/word.h"
 
 #include <pthread.h>
 
@@ -42,6 +43,12 @@ void feed_batch_free(struct feed_batch **bp);
 void feed_batch_clear(struct feed_batch *b, store_time now);
 void feed_note(struct feed_batch *b, const struct feed_title *t, enum page_change_what what,
                const struct page_render *r);
+/* The wiki's last word on the title before this update; NULL: there is none. By it some renders are
+ * dated already. In a decision, before its first note. */
+void feed_set_word(struct feed_batch *b, const struct title_word *last);
+/* The wiki says this now. r: the latest render. */
+void feed_note_word(struct feed_batch *b, const struct feed_title *t, const struct title_word *w,
+                    const struct page_render *r);
 /* As it is now; of a row that is read. */
 struct page_row_was feed_row_was(const struct page_row *row);
 /* A row that is about to be written; it says itself what it was before. */

@@ -96,6 +96,36 @@ static err hear_look(struct page_hear *h, const struct title *t, uint64_t there,
 
 /* ---- the update ---- */
 
+/* Is its latest dated by this word? */
+static err hear_note_dated(const struct page_hear *h, struct engine_txn *txn, unsigned i)
+{
+    const struct hear_own *own = own_of(h);
+    struct page_bucket *b = &own->pages->buckets[i];
+    const struct feed_title of = { .bucket = b->number, .domain = h->domain, .title = h->title };
+    struct page_row row;
+    struct look k;
+    look_init(&k, b, engine_txn_view(txn), h->domain, h->title);
+    k.title.now = engine_txn_now(txn);
+    err e = title_newest_shown(&k.title, page_name_first, page_name_last, &row);
+    if (e == ERR_OK)
+        feed_note_word(own->changes, &of, h->word, &row.r);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static err hear_write(struct page_hear *h, struct engine_txn *txn)
+{
+    struct hear_own *own = own_of(h);
+    struct title_word w = *h->word;
+    err e = ERR_OK;
+    w.there = own->there;
+    own->written = h->is == WORD_NEWS;
+    for (unsigned i = 0;
+         own->written && own->changes != NULL && e == ERR_OK && i < own->pages->count; i++)
+        if (hears(&own->pages->buckets[i]))
+            e = hear_note_dated(h, txn, i);
+    return e == ERR_OK ? word_put(txn, h->domain, h->title, &w) : e;
+}
+
 static err hear_step(struct page_hear *h, struct edit *t, const struct title_hearing *hearing,
                      unsigned bucket)
 {
@@ -158,17 +188,13 @@ static err hear_decide(struct engine_txn *txn, void *ctx)
     err e = hear_last(h, engine_txn_view(txn), &own->last, &own->has_last);
     hearing = hearing_of(h, &own->last, own->has_last);
     own->there = hear_there(h, &own->last, own->has_last);
+    feed_set_word(own->changes, own->has_last ? &own->last : NULL);
     for (unsigned i = own->place.bucket; e == ERR_OK && !own->again && i < own->pages->count; i++)
         if (hears(&own->pages->buckets[i]))
             e = hear_bucket(h, txn, &hearing, i);
-    if (e == ERR_OK)
-        e = feed_batch_append(own->changes, txn);
-    if (e != ERR_OK || own->again || !hear_writes(h, &hearing, own->there, own->stored))
-        return e;
-    struct title_word w = *h->word;
-    w.there = own->there;
-    own->written = h->is == WORD_NEWS;
-    return word_put(txn, h->domain, h->title, &w);
+    if (e == ERR_OK && !own->again && hear_writes(h, &hearing, own->there, own->stored))
+        e = hear_write(h, txn);
+    return e == ERR_OK ? feed_batch_append(own->changes, txn) : e;
 }
 
 /* ---- told ---- */

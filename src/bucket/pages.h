@@ -24,7 +24,7 @@ struct pages_opts {
  * contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
 MUST_CHECK err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *note);
 /* What becomes of renders, as streams of the event log. */
-enum page_stream { STREAM_RENDER, STREAM_GONE, PAGE_STREAMS };
+enum page_stream { STREAM_RENDER, STREAM_GONE, STREAM_DATED, PAGE_STREAMS };
 const char *page_stream_name(enum page_stream s); /* "palimpsest.render" */
 /* From here on the changes that these streams tell of (bits of enum page_stream) are appended to
  * log, which is of the same engine, each in the update that makes it. seed: of ids of events.

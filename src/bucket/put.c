@@ -99,6 +99,7 @@ static err put_decide(struct engine_txn *txn, void *ctx)
     err e = edit_begin(&t, txn, p->bucket, &key, changes);
     if (e == ERR_OK)
         e = put_heed(&t, p, &last, &heard);
+    feed_set_word(changes, heard ? &last : NULL);
     if (e == ERR_OK)
         e = put_step(&t, p, heard ? &last : NULL);
     if (e == ERR_OK)

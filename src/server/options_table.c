@@ -253,8 +253,8 @@ const struct option option_rows[] = {
                "when the wiki is asked once more",
       AT(change.event_recheck_ns) },
     { "change.streams", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Events of the store that are kept, too: palimpsest.render, palimpsest.gone, or "
-               "palimpsest.* for all; none: those that a rule may want",
+      .prose = "Events of the store that are kept, too: palimpsest.render, palimpsest.gone, "
+               "palimpsest.dated, or palimpsest.* for all; none: those that a rule may want",
       AT(change.streams_text), .reload = OPTION_ON_RELOAD },
     { "change.rules", NULL, OPTION_RULES, .initial = "",
       .prose =

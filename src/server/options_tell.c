@@ -74,7 +74,7 @@ err options_finish_streams(struct options *o, struct options_from from, struct e
         if (streams == 0)
             return option_fail(from, STR("change.streams"), note,
                                "\"%.*s\" is no stream of the store: palimpsest.render, "
-                               "palimpsest.gone and palimpsest.* are",
+                               "palimpsest.gone, palimpsest.dated and palimpsest.* are",
                                STR_ARG(str_take(one, 80)));
         c->streams |= streams;
     }

@@ -34,9 +34,11 @@ enum page_change_what {
     CHANGE_SUPERSEDED, /* by `by`: a render, or a revision that is not made (tid zero) */
     CHANGE_HIDDEN,     /* the wiki says that its text is hidden, or deleted */
     CHANGE_SHOWN,      /* ... that it is not, any more */
-    CHANGE_DATED,      /* it goes at another instant than before */
-    CHANGE_CULLED,     /* it is gone: it was due */
-    CHANGE_PURGED,     /* it is gone: somebody, or the end of its stash, said so */
+    CHANGE_DATED,  /* the wiki has something newer: `by`.rev is its newest revision. Told once of
+                      a render, until it is made anew */
+    CHANGE_DUE,    /* it goes at another instant than before */
+    CHANGE_CULLED, /* it is gone: it was due */
+    CHANGE_PURGED, /* it is gone: somebody, or the end of its stash, said so */
     CHANGE_WHATS
 };
 const char *page_change_name(enum page_change_what what); /* "latest" */

@@ -133,6 +133,11 @@ enum title_dated title_dated(const struct title_word *last, const struct page_re
     return title_is_unsettled(last, r, TITLE_SETTLE_S) ? DATED_UNSETTLED : DATED_NOT;
 }
 
+bool title_has_newer(const struct title_word *last, const struct page_render *r)
+{
+    return !last->missing && (last->rev > r->name.rev || title_dated(last, r) == DATED_TOUCHED);
+}
+
 /* It was asked for after the word was said, which is in whole seconds. One that was made once more
  * and was the same was stored before: how long that took is not known, and was short. */
 bool title_is_astride(const struct title_word *w, const struct title_making *m)

@@ -91,6 +91,8 @@ struct title_under title_under_of(const struct title_word *w, int64_t revised);
  * before. NOT, too, of a render that no wiki made under a word. */
 enum title_dated { DATED_NOT, DATED_UNSETTLED, DATED_TOUCHED };
 enum title_dated title_dated(const struct title_word *last, const struct page_render *r);
+/* Has the wiki something newer: a revision, or what the page is made of? By its last word. */
+bool title_has_newer(const struct title_word *last, const struct page_render *r);
 /* When a render was made, as far as its row says that. made.said 0: no wiki made it. */
 struct title_making {
     uint64_t rev;

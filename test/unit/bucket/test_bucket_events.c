@@ -14,7 +14,7 @@ struct stage {
     struct event_log *log;
     unsigned told;
     uint64_t after;
-    char seen[SEEN_BYTES]; /* "render 1, gone 1 culled" */
+    char seen[SEEN_BYTES]; /* "render 1, gone 1 culled, dated 1 revision 2" */
     char ids[IDS_MAX][ID_BYTES + 1];
     unsigned ids_count;
 };
@@ -29,6 +29,7 @@ static void stage_begin(struct stage *s, enum page_policy_kind kind, unsigned st
 {
     struct err_note note;
     *s = (struct stage){ .f = fixture_new(fix_policy(kind)) };
+    fake_clock_advance(&s->f->clock, 100 * NS_PER_S);
     const struct event_log_opts opts = { .engine = s->f->engine,
                                          .clock = &s->f->clock.clock,
                                          .random = 1,
@@ -65,8 +66,9 @@ static void take(void *ctx, const struct event_seen *e, str bytes)
     struct stage *s = ctx;
     char shown[128];
     str id = member_of(bytes, "\"id\":\""), rev = member_of(bytes, "\"rev_id\":");
-    bool gone = str_eq(e->stream, STR("palimpsest.gone"));
-    assert_true(gone || str_eq(e->stream, STR("palimpsest.render")));
+    str name = str_skip(e->stream, strlen("palimpsest."));
+    bool dated = str_eq(name, STR("dated")), render = str_eq(name, STR("render"));
+    assert_true(dated || render || str_eq(name, STR("gone")));
     assert_true(str_eq(member_of(bytes, "\"stream\":\""), e->stream));
     assert_true(str_eq(member_of(bytes, "\"domain\":\""), e->domain));
     assert_true(str_eq(member_of(bytes, "\"page_title\":\""), STR("T")));
@@ -76,9 +78,12 @@ static void take(void *ctx, const struct event_seen *e, str bytes)
     for (unsigned i = 0; i < s->ids_count; i++)
         assert_string_not_equal(s->ids[i], s->ids[s->ids_count]);
     s->ids_count++;
-    str kind = gone ? member_of(bytes, "\"kind\":\"") : STR("");
-    (void)snprintf(shown, sizeof shown, "%s%s %.*s%s%.*s", s->seen[0] == 0 ? "" : ", ",
-                   gone ? "gone" : "render", STR_ARG(rev), gone ? " " : "", STR_ARG(kind));
+    str kind = render ? STR("") : member_of(bytes, "\"kind\":\"");
+    bool shown_again = dated && str_eq(kind, STR("shown"));
+    str last = dated && !shown_again ? member_of(bytes, "\"last_rev_id\":") : STR("");
+    (void)snprintf(shown, sizeof shown, "%s%.*s %.*s%s%.*s%s%.*s", s->seen[0] == 0 ? "" : ", ",
+                   STR_ARG(name), STR_ARG(rev), kind.n > 0 ? " " : "", STR_ARG(kind),
+                   last.n > 0 ? " " : "", STR_ARG(last));
     assert_true(strlen(s->seen) + strlen(shown) < SEEN_BYTES);
     memcpy(s->seen + strlen(s->seen), shown, strlen(shown) + 1);
 }
@@ -197,9 +202,277 @@ static void other_streams_are_told_from_then_on(void **state)
     stage_end(&s);
 }
 
+/* ---- what the wiki says ---- */
+
+/* Touched so many seconds ago, and said now. */
+static struct title_word word_of(const struct stage *s, uint64_t rev, int64_t touched_s)
+{
+    int64_t now_s = s->f->clock.now_ns / NS_PER_S;
+    return (
+        struct title_word){ .page_id = 3, .rev = rev, .touched = now_s - touched_s, .said = now_s };
+}
+
+static void hear_marked(struct stage *s, struct title_word w, const struct title_mark *marks,
+                        unsigned count)
+{
+    struct page_hear h = { .marks = marks, .marks_count = count };
+    assert_int_equal(fix_hear(s->f, &w, &h), ERR_OK);
+}
+
+static void hear(struct stage *s, struct title_word w)
+{
+    hear_marked(s, w, NULL, 0);
+}
+
+/* A render that the wiki made under that word, as a maker puts it. */
+static void made_behind(struct stage *s, uint64_t rev, struct title_word under, const char *text,
+                        uint64_t behind)
+{
+    under.asked_at.ns = s->f->clock.now_ns;
+    struct page_put p = {
+        .heeds = true, .word = &under, .said_at = under.asked_at, .behind = behind
+    };
+    assert_int_equal(fix_put_as(s->f, rev, -1, text, &p), ERR_OK);
+}
+
+static void made(struct stage *s, uint64_t rev, const char *text)
+{
+    made_behind(s, rev, word_of(s, rev, 50), text, 0);
+}
+
+static void pass_s(struct stage *s, int64_t seconds)
+{
+    fake_clock_advance(&s->f->clock, seconds * NS_PER_S);
+}
+
+static void a_newer_revision_dates_the_latest_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    assert_seen(&s, "render 5");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 5, 60)); /* the same */
+    assert_seen(&s, "");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 6, 1));
+    assert_seen(&s, "dated 5 revision 6");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 6, 1));
+    hear(&s, word_of(&s, 7, 0));
+    assert_seen(&s, ""); /* it is dated already */
+    pass_s(&s, 10);
+    made_behind(&s, 7, word_of(&s, 7, 10), "seven", 0);
+    assert_seen(&s, "render 7");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 8, 1));
+    assert_seen(&s, "dated 7 revision 8");
+    stage_end(&s);
+}
+
+static void a_touch_dates_the_latest_until_it_is_made_anew(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 5, 1));
+    assert_seen(&s, "render 5, dated 5 touched 5");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 5, 1));
+    assert_seen(&s, "");
+    made_behind(&s, 5, word_of(&s, 5, 1), "five", 0); /* anew, and equal */
+    assert_seen(&s, "");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 5, 1));
+    assert_seen(&s, "dated 5 touched 5");
+    stage_end(&s);
+}
+
+/* What was put by a client was made under no word: a touch says nothing of it. */
+static void a_render_of_no_wiki_is_dated_by_a_revision_alone(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    fix_put(s.f, 5, 5);
+    hear(&s, word_of(&s, 5, 50));
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 5, 1));
+    assert_seen(&s, "render 5");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 6, 1));
+    assert_seen(&s, "dated 5 revision 6");
+    stage_end(&s);
+}
+
+/* The maker of a render heard of a newer revision, and no word came of it yet. */
+static void what_is_superseded_by_an_unmade_revision_is_dated(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    made_behind(&s, 5, word_of(&s, 5, 60), "five", 6);
+    assert_seen(&s, "render 5, dated 5 revision 6");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 6, 1));
+    assert_seen(&s, "");
+    made_behind(&s, 6, word_of(&s, 6, 1), "six", 0);
+    assert_seen(&s, "render 6");
+    pass_s(&s, 10);
+    made_behind(&s, 7, word_of(&s, 6, 11), "seven", 8);
+    assert_seen(&s, "dated 7 revision 8");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 8, 1));
+    assert_seen(&s, "");
+    stage_end(&s);
+}
+
+/* The word was heard before: who knows the latest was told then. */
+static void what_is_made_late_is_not_dated_once_more(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 8, 1));
+    assert_seen(&s, "render 5, dated 5 revision 8");
+    made_behind(&s, 7, word_of(&s, 8, 1), "seven", 8);
+    made_behind(&s, 6, word_of(&s, 8, 1), "six", 8);
+    assert_seen(&s, "");
+    stage_end(&s);
+}
+
+static void a_page_that_comes_back_is_told(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    hear(&s, (struct title_word){ .missing = true, .said = s.f->clock.now_ns / NS_PER_S });
+    assert_seen(&s, "render 5, gone 5 deleted");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 5, 70)); /* an undelete touches nothing */
+    assert_seen(&s, "dated 5 shown, render 5");
+    stage_end(&s);
+}
+
+static void a_text_that_is_shown_again_is_told(void **state)
+{
+    (void)state;
+    struct stage s;
+    const struct title_mark hidden = { PAGE_SUPPRESSED, 5, 5, { 0 } },
+                            shown = { PAGE_CURRENT, 5, 5, { 0 } };
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    made(&s, 6, "six");
+    assert_seen(&s, "render 5, render 6");
+    assert_int_equal(fix_mark(s.f, hidden), ERR_OK);
+    assert_seen(&s, "gone 5 hidden");
+    pass_s(&s, 10);
+    assert_int_equal(fix_mark(s.f, shown), ERR_OK);
+    assert_seen(&s, "dated 5 shown");
+    assert_int_equal(fix_mark(s.f, shown), ERR_OK);
+    assert_seen(&s, "");
+    stage_end(&s);
+}
+
+/* The newest text is hidden, and then the one before it is all that is given: told by what went. */
+static void what_is_left_when_the_latest_is_hidden_is_not_dated(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct title_mark hidden = { PAGE_SUPPRESSED, 6, 6, { 0 } };
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    made(&s, 6, "six");
+    pass_s(&s, 10);
+    assert_seen(&s, "render 5, render 6");
+    hidden.said_at.ns = s.f->clock.now_ns;
+    hear_marked(&s, word_of(&s, 7, 1), &hidden, 1);
+    assert_seen(&s, "gone 6 hidden");
+    stage_end(&s);
+}
+
+/* Its facts take more than one update, and the word is written with the last. */
+static void a_word_with_many_marks_dates_the_latest_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct title_mark hidden[6];
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    for (unsigned i = 0; i < 7; i++)
+        made(&s, i + 1, (const char[]){ (char)('a' + i), 0 });
+    pass_s(&s, 10);
+    for (unsigned i = 0; i < 6; i++)
+        hidden[i] = (struct title_mark){ PAGE_SUPPRESSED, i + 1, i + 1, { s.f->clock.now_ns } };
+    assert_seen(&s, "render 1, render 2, render 3, render 4, render 5, render 6, render 7");
+    hear_marked(&s, word_of(&s, 8, 1), hidden, 6);
+    assert_seen(&s, "gone 1 hidden, gone 2 hidden, gone 3 hidden, gone 4 hidden, gone 5 hidden, "
+                    "gone 6 hidden, dated 7 revision 8");
+    stage_end(&s);
+}
+
+static void a_word_that_is_not_selected_is_not_told(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(STREAM_DATED));
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 6, 1));
+    assert_seen(&s, "dated 5 revision 6");
+    stage_end(&s);
+    stage_begin(&s, POLICY_LATEST, BIT(STREAM_RENDER));
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 6, 1));
+    assert_seen(&s, "render 5");
+    stage_end(&s);
+}
+
+/* A word that could not be written dates nothing; said again, it does. */
+static void a_word_that_is_lost_is_told_when_it_is_heard(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    assert_seen(&s, "render 5");
+    pass_s(&s, 10);
+    struct title_word w = word_of(&s, 6, 1);
+    struct page_hear h = { .marks_count = 0 };
+    engine_mem_refuse(s.f->engine, ERR_FULL);
+    assert_int_equal(fix_hear(s.f, &w, &h), ERR_FULL);
+    engine_mem_refuse(s.f->engine, ERR_OK);
+    assert_seen(&s, "");
+    hear(&s, w);
+    assert_seen(&s, "dated 5 revision 6");
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_newer_revision_dates_the_latest_once),
+        cmocka_unit_test(a_touch_dates_the_latest_until_it_is_made_anew),
+        cmocka_unit_test(a_render_of_no_wiki_is_dated_by_a_revision_alone),
+        cmocka_unit_test(what_is_superseded_by_an_unmade_revision_is_dated),
+        cmocka_unit_test(what_is_made_late_is_not_dated_once_more),
+        cmocka_unit_test(a_page_that_comes_back_is_told),
+        cmocka_unit_test(a_text_that_is_shown_again_is_told),
+        cmocka_unit_test(what_is_left_when_the_latest_is_hidden_is_not_dated),
+        cmocka_unit_test(a_word_with_many_marks_dates_the_latest_once),
+        cmocka_unit_test(a_word_that_is_not_selected_is_not_told),
+        cmocka_unit_test(a_word_that_is_lost_is_told_when_it_is_heard),
         cmocka_unit_test(puts_are_renders),
         cmocka_unit_test(hiding_and_purging_is_told),
         cmocka_unit_test(culls_are_told),

@@ -72,6 +72,7 @@ static void scribe_replay(struct scribe *s, const struct page_change *c)
     case CHANGE_HIDDEN:
     case CHANGE_SHOWN:
     case CHANGE_DATED:
+    case CHANGE_DUE:
         assert_false(is_new);
         break;
     case CHANGE_WHATS:
@@ -201,7 +202,7 @@ static void culls_are_told_as_all_else(void **state)
     fix_put(s->f, 3, 3);
     assert_told(s, "latest 1, superseded 1 by 2, latest 2, superseded 2 by 3, latest 3");
     assert_int_equal(fix_order(s->f, ORDER_HOLD, second, &o), ERR_OK);
-    assert_told(s, "dated 2");
+    assert_told(s, "due 2");
     fake_clock_advance(&s->f->clock, 2 * HOUR);
     fix_upkeep(s->f);
     assert_told(s, "culled 1");
