@@ -6,7 +6,7 @@
  * are appended in batches, one behind the other. The answer comes when the last batch is on disk.
  * A batch that fails ends that; its events and those behind it are told as not stored. */
 #include "app/answer.h"
-#include "app/change/change.h"
+#include "app/change/look.h"
 #include "app/coded.h"
 #include "app/counters.h"
 #include "app/errors.h"

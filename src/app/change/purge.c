@@ -4,7 +4,7 @@
  * Taken is every URL of a host that is known; those that name a title make us look at it. Several
  * wikis may have one host: then all of them are looked at. */
 #include "app/answer.h"
-#include "app/change/change.h"
+#include "app/change/look.h"
 #include "app/counters.h"
 #include "app/errors.h"
 #include "base/address.h"

@@ -1,7 +1,7 @@
-/* change.h - what wikis tell of changes: PURGE as to a cache, and events as to EventGate. Both only
+/* look.h - what wikis tell of changes: PURGE as to a cache, and events as to EventGate. Both only
  * make us look (page/look.h): who tells is not believed. Private to this folder. */
-#ifndef APP_CHANGE_CHANGE_H
-#define APP_CHANGE_CHANGE_H
+#ifndef APP_CHANGE_LOOK_H
+#define APP_CHANGE_LOOK_H
 
 #include "app/app.h"
 #include "page/look.h"
