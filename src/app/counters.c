@@ -129,7 +129,7 @@ static void reads_begin(struct app_counters *c, struct metrics *m)
 static void told_begin(struct app_counters *c, struct metrics *m)
 {
     static const char *const purges[PURGE_KINDS] = { "title", "other", "unknown", "refused" };
-    static const char *const events[EVENT_KINDS] = { "title", "other", "invalid" };
+    static const char *const events[EVENT_KINDS] = { "title", "other", "job", "invalid" };
     struct metric_family *f = metrics_row(m, METRIC_CHANGE_PURGES);
     for (unsigned kind = 0; kind < PURGE_KINDS; kind++)
         c->purges[kind] = metric_of(f, purges[kind]);

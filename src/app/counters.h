@@ -22,7 +22,7 @@ void counters_read(struct app_counters *c, enum read_kind kind);
 /* What became of a PURGE, and of an event. */
 enum purge_kind { PURGE_TITLE, PURGE_OTHER, PURGE_UNKNOWN, PURGE_REFUSED, PURGE_KINDS };
 void counters_purge(struct app_counters *c, enum purge_kind kind);
-enum event_kind { EVENT_TITLE, EVENT_OTHER, EVENT_INVALID, EVENT_KINDS };
+enum event_kind { EVENT_TITLE, EVENT_OTHER, EVENT_JOB, EVENT_INVALID, EVENT_KINDS };
 void counters_events(struct app_counters *c, enum event_kind kind, uint64_t count);
 /* Of those that were taken: so many the log had already, by their ids. */
 void counters_events_repeated(struct app_counters *c, uint64_t count);

@@ -24,6 +24,7 @@ enum {
     EVENT_SLACK_S = 2,
 };
 #define EVENT_JOBS "mediawiki.job."
+#define EVENT_OWN "palimpsest." /* streams of the server itself */
 
 struct wiki_event_title {
     str title; /* as the wiki wrote it */

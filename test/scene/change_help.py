@@ -1,8 +1,11 @@
-"""What the scenes of told changes share: a server that listens for PURGE, in front of a scripted wiki, clients of streams,
-and figures."""
+"""What the scenes of told changes share: a server that listens for PURGE, in front of a scripted wiki, one with rules, a
+client that follows streams, and figures."""
+import contextlib
 import http.client
 import json
+import pathlib
 import re
+import tempfile
 
 from harness import REQUEST_TIMEOUT, Answer, Server, eq, wait_until
 
@@ -20,22 +23,17 @@ def tell_events(server, *events):
     eq(server.json('POST', '/v1/events', body=list(events)).status, 201)
 
 
-def purge_connection(server):
-    port = int(server.wait_line('purge on ').rpartition(':')[2])
-    return http.client.HTTPConnection('127.0.0.1', port, timeout=REQUEST_TIMEOUT)
+@contextlib.contextmanager
+def rules_file(rules):
+    """A configuration with these rules alone, to be written anew by its user."""
+    with tempfile.TemporaryDirectory(prefix='scene-') as folder:
+        file = pathlib.Path(folder) / 'palimpsest.yaml'
+        write_rules(file, rules)
+        yield file
 
 
-def purge(server, target, host='wiki.test', method='PURGE', connection=None):
-    """One request to the listener for PURGE; the target goes out as it is."""
-    one = connection or purge_connection(server)
-    one.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
-    one.putheader('Host', host)
-    one.endheaders()
-    response = one.getresponse()
-    answer = Answer(response.status, response.headers, response.read())
-    if connection is None:
-        one.close()
-    return answer
+def write_rules(file, rules):
+    file.write_text(json.dumps({'change': {'rules': rules}}))
 
 
 class Client:
@@ -68,11 +66,30 @@ class Client:
             name, colon, value = line.partition(': ')
             if name == 'data':
                 data.append(value)
+                self.text = value       # as it came
             elif name and colon:
                 fields[name] = value
 
     def take(self, count):
         return [self.next() for _ in range(count)]
+
+
+def purge_connection(server):
+    port = int(server.wait_line('purge on ').rpartition(':')[2])
+    return http.client.HTTPConnection('127.0.0.1', port, timeout=REQUEST_TIMEOUT)
+
+
+def purge(server, target, host='wiki.test', method='PURGE', connection=None):
+    """One request to the listener for PURGE; the target goes out as it is."""
+    one = connection or purge_connection(server)
+    one.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+    one.putheader('Host', host)
+    one.endheaders()
+    response = one.getresponse()
+    answer = Answer(response.status, response.headers, response.read())
+    if connection is None:
+        one.close()
+    return answer
 
 
 def figure(server, name):

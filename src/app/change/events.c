@@ -1,7 +1,9 @@
 /* events.c - POST /v1/events, as EventGate takes them from EventBus.
  *
  * Each event is one object. Its titles are looked at, and it is appended to the event log as the
- * bytes in which it came. Jobs are told to be invalid: nothing here would run them.
+ * bytes in which it came. No title that a job names is looked at: the job is still to be done, and
+ * its wiki tells what it did. A job that no rule runs is invalid, or its sender would take it for
+ * done. So are events of the store's own streams: rules and caches believe those.
  *   A body is 10 MiB at most, and its events fifty thousand: they are parsed on the pool. Then they
  * are appended in batches, one behind the other. The answer comes when the last batch is on disk.
  * A batch that fails ends that; its events and those behind it are told as not stored. */
@@ -12,6 +14,7 @@
 #include "app/errors.h"
 #include "app/pooled.h"
 #include "base/utf8.h"
+#include "change/change.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
 #include "event/log.h"
@@ -75,7 +78,15 @@ static str domain_of_database(const struct app *app, str database)
     return STR("");
 }
 
-/* domain: of its database, when it names no domain itself. */
+/* The domain that it names, or that of its database. */
+static str domain_named(const struct events *e, const struct wiki_event *event)
+{
+    if (event->domain.n > 0 || event->database.n == 0)
+        return event->domain;
+    return domain_of_database(e->app, event->database);
+}
+
+/* domain: that it names. */
 static bool is_of(const struct wiki_event *event, str domain, const struct page_domain *d)
 {
     if (event->domain.n == 0)
@@ -100,15 +111,24 @@ static err look_at_uri(struct events *e, const struct wiki_event *event,
     return why;
 }
 
-/* *of: the domain it belongs to, by the name that it has here if it is one of ours. */
+/* The domain it belongs to, by the name that it has here if it is one of ours. */
+static str domain_here(const struct events *e, const struct wiki_event *event)
+{
+    const struct page_service *s = &e->app->page;
+    str domain = domain_named(e, event), of = domain;
+    for (unsigned i = 0; i < s->domains_count; i++)
+        if (is_of(event, domain, &s->domains[i]))
+            of = s->domains[i].name;
+    return of;
+}
+
+/* *of: as domain_here; that of its address, when it has one. */
 static err look_at(struct events *e, const struct wiki_event *event, bool *titled, str *of)
 {
     const struct page_service *s = &e->app->page;
-    str domain = event->domain.n == 0 && event->database.n > 0
-                     ? domain_of_database(e->app, event->database)
-                     : STR("");
+    str domain = domain_named(e, event);
     err why = ERR_OK;
-    *of = event->domain.n > 0 ? event->domain : domain;
+    *of = domain;
     for (unsigned i = 0; i < s->domains_count && why == ERR_OK; i++) {
         const struct page_domain *d = &s->domains[i];
         bool ours = is_of(event, domain, d);
@@ -156,13 +176,27 @@ static size_t name_keep(char *dst, str name)
 /* NULL: it is a good one; else what is wrong. */
 static const char *event_fault(const struct wiki_event *event, str domain)
 {
-    if (str_starts(event->stream, STR(EVENT_JOBS)))
-        return "jobs are not run here";
+    if (str_starts(event->stream, STR(EVENT_OWN)))
+        return "streams whose names begin with palimpsest. are the server's own";
     if (event->stream.n > EVENT_NAME_BYTES_MAX)
         return "meta.stream is longer than 255 bytes";
     if (event->id.n > EVENT_ID_BYTES_MAX)
         return "meta.id is longer than 255 bytes";
     return domain.n > EVENT_NAME_BYTES_MAX ? "the domain is longer than 255 bytes" : NULL;
+}
+
+static bool is_job(const struct wiki_event *event)
+{
+    return str_starts(event->stream, STR(EVENT_JOBS));
+}
+
+/* NULL: a rule runs it. */
+static const char *job_fault(struct events *e, const struct wiki_event *job, str json, str *of)
+{
+    *of = domain_here(e, job);
+    return change_takes_job(e->app->change, job->stream, *of, json)
+               ? NULL
+               : "no rule of effect job wants this job: it would not be run";
 }
 
 /* ERR_BAD: it was refused. */
@@ -176,7 +210,10 @@ static err event_read(struct events *e, str json, struct event_names *names)
     const char *fault = why == ERR_BAD ? note.text : NULL;
     if (why == ERR_OK)
         fault = event_fault(&event, event.domain);
-    if (fault == NULL && why == ERR_OK)
+    bool job = fault == NULL && why == ERR_OK && is_job(&event);
+    if (job)
+        fault = job_fault(e, &event, json, &domain);
+    else if (fault == NULL && why == ERR_OK)
         why = look_at(e, &event, &titled, &domain);
     if (fault != NULL) {
         event_refuse(e, json, fault);
@@ -184,7 +221,7 @@ static err event_read(struct events *e, str json, struct event_names *names)
     }
     if (why != ERR_OK)
         return why;
-    e->by[titled ? EVENT_TITLE : EVENT_OTHER]++;
+    e->by[job ? EVENT_JOB : titled ? EVENT_TITLE : EVENT_OTHER]++;
     names->stream_n = name_keep(names->stream, event.stream);
     names->domain_n = name_keep(names->domain, domain);
     names->id_n = name_keep(names->id, event.id);
