@@ -100,16 +100,6 @@ static bool stream_of(const struct page_change *c, enum page_stream *stream, con
     return false;
 }
 
-/* A random UUID (RFC 9562, version 4). */
-static void put_id(struct buf *b, struct rng *rng)
-{
-    uint64_t high = rng_next(rng), low = rng_next(rng);
-    high = (high & ~(uint64_t)0xf000) | 0x4000;
-    low = (low & ~((uint64_t)3 << 62)) | (uint64_t)2 << 62;
-    buf_printf(b, "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64, high >> 32,
-               high >> 16 & 0xffff, high & 0xffff, low >> 48, low & 0xffffffffffff);
-}
-
 static void put_event(struct pages *p, struct buf *b, const struct page_change *c, store_time now,
                       enum page_stream stream, const char *kind)
 {
@@ -118,7 +108,8 @@ static void put_event(struct pages *p, struct buf *b, const struct page_change *
     date_format_ms(now.ns, dt);
     tid_format(c->name.tid, tid);
     buf_printf(b, "{\"meta\":{\"stream\":\"%s\",\"id\":\"", page_stream_name(stream));
-    put_id(b, &p->events.rng);
+    uint64_t high = rng_next(&p->events.rng);
+    event_id_put(b, high, rng_next(&p->events.rng));
     buf_printf(b, "\",\"dt\":\"%s\",\"domain\":", dt);
     json_text_append(b, domain_of(&p->events, c->domain));
     buf_put(b, STR("},\"bucket\":"));

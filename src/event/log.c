@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -243,6 +244,14 @@ static void append_done(void *ctx, err why)
     if (why == ERR_OK)
         event_log_told(a->log);
     home_post(a->home, &a->task);
+}
+
+void event_id_put(struct buf *b, uint64_t high, uint64_t low)
+{
+    high = (high & ~(uint64_t)0xf000) | 0x4000;
+    low = (low & ~((uint64_t)3 << 62)) | (uint64_t)2 << 62;
+    buf_printf(b, "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64, high >> 32,
+               high >> 16 & 0xffff, high & 0xffff, low >> 48, low & 0xffffffffffff);
 }
 
 void event_append_start(struct event_append *a)

@@ -31,6 +31,7 @@ enum {
     EVENT_FOLLOWERS_MAX = 4,
 };
 
+struct buf;
 struct engine;
 struct event_log;
 
@@ -73,6 +74,9 @@ struct event {
     str id;             /* empty: it has none, and is always appended */
     str bytes;
 };
+/* Appends a random UUID (RFC 9562, version 4) of these random numbers: the id of an event that the
+ * server makes itself. */
+void event_id_put(struct buf *b, uint64_t high, uint64_t low);
 struct event_taken {
     uint64_t seq;
     bool before; /* it was there already, under this number */

@@ -1,0 +1,116 @@
+"""Goal: with a rule that purges, what a wiki purges at its caches is kept for that rule, byte for byte as it came, before the
+wiki is answered; and looked at as without the rule.
+Method: PURGE over the wire to the listener for it, and a client that follows the stream of purges; kill -9; a wiki that
+changes."""
+import concurrent.futures
+import socket
+
+from change_help import Client, figure, purge, purge_connection, rules_file, told_server
+from harness import check, eq, free_port, main, scene
+from origin import Origin
+from page_help import get
+
+STREAM = '/v1/stream?stream=palimpsest.purge'
+
+
+def edge_rule(**more):
+    """Nobody listens at its target: what is for it waits."""
+    return {'match': {'stream': 'palimpsest.*'}, 'effect': 'purge', 'targets': [f'http://127.0.0.1:{free_port()}'],
+            'urls': ['/{domain}/v1/page/html/{title}'], **more}
+
+
+def purge_bytes(server, target):
+    """The status of the answer to a target that is no text of http.client's."""
+    with socket.create_connection(('127.0.0.1', int(server.wait_line('purge on ').rpartition(':')[2]))) as peer:
+        peer.sendall(b'PURGE ' + target + b' HTTP/1.1\r\nHost: wiki.test\r\nConnection: close\r\n\r\n')
+        return int(peer.makefile('rb').readline().split()[1])
+
+
+@scene
+def each_url_of_a_host_is_kept_as_it_came(binary):
+    with Origin() as origin, rules_file({'edge': edge_rule()}) as file, told_server(binary, origin, '--config', file) as server, \
+            Client(server, STREAM) as client:
+        sent = [('http://wiki.test/wiki/A', 'wiki.test', None), ('/wiki/A', 'wiki.test', 'http://wiki.test/wiki/A'),
+                ('http://WIKI.test:81/w/index.php?title=A&action=history', 'else', None),
+                ('http://other.test:8080/wiki/%41_%c3%A9?x=%2f&&y', 'else', None),
+                ('http://wiki.test/images/thumb/a/ab/X.png/120px-X.png', 'else', None), ('http://wiki.test/load.php?', 'else', None),
+                ('/wiki/"A\\', 'wiki.test:4444', 'http://wiki.test:4444/wiki/"A\\'), ('http://wiki.test/wiki/..//./x', 'else', None),
+                ('http://wiki.test/', 'else', None), ('HTTPS://wiki.test/wiki/A', 'else', 'http://wiki.test/wiki/A'),
+                ('/localhost/v1/page/html/A', 'wiki.test', 'http://wiki.test/localhost/v1/page/html/A'),
+                ('http://wiki.test/wiki/' + 'x' * 4000, 'else', None)]
+        ids = set()
+        for target, host, uri in sent:
+            eq(purge(server, target, host).status, 200, target)
+            event = client.next()[2]
+            eq(event['uri'], uri or target)
+            eq((event['meta']['stream'], event['meta']['domain'], list(event)), ('palimpsest.purge', 'localhost', ['meta', 'uri']))
+            check(event['meta']['dt'].endswith('Z'), event)
+            ids.add(event['meta']['id'])
+        eq(len(ids), len(sent))
+        eq(purge_bytes(server, 'http://wiki.test/wiki/\u00e9'.encode()), 200)
+        eq(client.next()[2]['uri'], 'http://wiki.test/wiki/\u00e9')
+        eq(purge_bytes(server, b'http://wiki.test/wiki/\xff'), 400)      # no text
+        for target, host in (('http://nobody.test/wiki/A', 'wiki.test'), ('/wiki/A', 'nobody.test')):
+            eq(purge(server, target, host).status, 404, target)
+        eq(purge(server, '/localhost/v1/page/html/A', 'nobody.test').status, 200)   # ours, and of no wiki's host
+        eq(purge(server, 'http://wiki.test/wiki/end').status, 200)
+        eq(client.next()[2]['uri'], 'http://wiki.test/wiki/end')
+
+
+@scene
+def it_is_looked_at_as_well(binary):
+    with Origin() as origin, rules_file({'edge': edge_rule()}) as file, told_server(binary, origin, '--config', file) as server:
+        origin.page('A', (7, 'before'))
+        for _ in range(3):
+            last = get(server, 'A').body
+        origin.page('A', (8, 'after'))
+        eq(get(server, 'A').body, last, 'nobody has told of it')
+        eq(purge(server, 'http://wiki.test/wiki/A').status, 200)
+        check(b'after<' in get(server, 'A').body, 'told')
+        eq(figure(server, 'change_purges_total{named="title"}'), 1)
+
+
+@scene
+def without_such_a_rule_nothing_is_kept(binary):
+    drop = {'match': {'stream': 'palimpsest.*'}, 'effect': 'drop'}
+    for rules in ({}, {'known': drop}):
+        with Origin() as origin, rules_file(rules) as file, told_server(binary, origin, '--config', file) as server:
+            eq(purge(server, 'http://wiki.test/wiki/A').status, 200)
+            eq(purge_bytes(server, b'http://wiki.test/wiki/\xff'), 200)
+            eq(figure(server, 'event_log_events'), 0)
+
+
+@scene
+def what_was_answered_is_there_after_a_kill(binary):
+    with Origin() as origin, rules_file({'edge': edge_rule()}) as file, told_server(binary, origin, '--config', file) as server:
+        def run(worker):
+            connection = purge_connection(server)
+            taken = []
+            for n in range(50):
+                target = f'http://wiki.test/wiki/P{worker}_{n}'
+                eq(purge(server, target, connection=connection).status, 200)
+                taken.append(target)
+            connection.close()
+            return taken
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            taken = [target for one in pool.map(run, range(8)) for target in one]
+        server.kill9()
+        server.start()
+        with Client(server, STREAM + '&since=0') as client:
+            got = [data['uri'] for _, _, data in client.take(len(taken))]
+        eq(sorted(got), sorted(taken))
+        for worker in range(8):     # of one connection in its order
+            mine = [uri for uri in got if f'/P{worker}_' in uri]
+            eq(mine, [f'http://wiki.test/wiki/P{worker}_{n}' for n in range(50)])
+
+
+@scene
+def what_cannot_be_stored_is_to_be_sent_again(binary):
+    with Origin() as origin, rules_file({'edge': edge_rule()}) as file, told_server(binary, origin, '--config', file) as server:
+        server.restart(*server.args, '--set', 'store.free_bytes_min=1T')
+        answer = purge(server, 'http://wiki.test/wiki/A')
+        eq((answer.status, answer.headers['Retry-After']), (503, '1'), answer.body)
+
+
+main()
