@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from change_help import tell_events
+from change_help import purge, tell_events
 from harness import check, eq, main, scene, wait_until
 from page_help import path
 from reload_help import Reloaded
@@ -237,6 +237,105 @@ def items_of_a_rule_that_is_gone_wait_for_it(binary):
             r.server.restart()
             r.reload(text)
             eq(sorted(sink.wait(5)), [f'/T{n}' for n in range(5)])
+
+
+JOBS = 'mediawiki.job.'
+
+
+def job(kind, n, sha1=None, root=None, until=None, domain='localhost'):
+    one = {'meta': {'stream': JOBS + kind, 'domain': domain}, 'database': 'wiki', 'type': kind, 'params': {'n': n}, 'n': n}
+    return {**one, **({'sha1': sha1} if sha1 else {}), **({'delay_until': until} if until else {}),
+            **({'root_event': {'signature': root[0], 'dt': root[1]}} if root else {})}
+
+
+def runs(*targets, more=''):
+    return f'jobs: {{ match: {{ stream: "{JOBS}*" }}, effect: job, targets: [{", ".join(targets)}]{more} }}'
+
+
+@scene
+def jobs_run_as_they_came_at_targets_that_share_the_work(binary):
+    with Sink(lambda q: time.sleep(0.005)) as one, Sink(lambda q: time.sleep(0.005)) as two, \
+            Reloaded(binary, rules(runs(f'"{one.url}/run"', f'"{two.url}/run"', more=', concurrency: 8'))) as r:
+        texts = [json.dumps(job('refreshLinks', n), indent=n % 3 or None) for n in range(60)]
+        for text in texts:
+            eq(r.server.request('POST', '/v1/events', {'Content-Type': 'application/json'}, text.encode()).status, 201)
+        wait_until(lambda: len(one.requests) + len(two.requests) == 60, 'all of them', timeout=30)
+        eq(sorted(q['body'].decode() for q in one.requests + two.requests), sorted(texts))
+        check(min(len(one.requests), len(two.requests)) >= 15, 'both work')
+        eq({q['path'] for q in one.requests}, {'/run'})
+
+
+@scene
+def a_type_has_a_limit_of_its_own_and_holds_up_no_other(binary):
+    running, most, lock = {'slow': 0, 'fast': 0}, {'slow': 0, 'fast': 0}, threading.Lock()
+
+    def answers(request):
+        kind = json.loads(request['body'])['type']
+        with lock:
+            running[kind] += 1
+            most[kind] = max(most[kind], running[kind])
+        time.sleep(0.05 if kind == 'slow' else 0)
+        with lock:
+            running[kind] -= 1
+    with Sink(answers) as sink, Reloaded(binary, rules(runs(f'"{sink.url}"', more=', concurrency: 4, concurrency_of: { type: { slow: 1 } }'))) as r:
+        tell_events(r.server, *(job('slow', n) for n in range(100)))
+        tell_events(r.server, *(job('fast', n) for n in range(100)))
+        wait_until(lambda: sum(e['type'] == 'fast' for e in sink.events()) == 100, 'the fast ones', timeout=30)
+        check(sum(e['type'] == 'slow' for e in sink.events()) < 60, 'the slow ones have not held them up')
+        eq(most['slow'], 1)
+
+
+@scene
+def jobs_with_the_same_sha1_are_one_and_old_roots_are_needless(binary):
+    gate = threading.Event()
+
+    def answers(request):
+        gate.wait(20)
+    with Sink(answers) as sink, Reloaded(binary, rules(runs(f'"{sink.url}"', more=', concurrency: 1, collapse: sha1'))) as r:
+        tell_events(r.server, job('first', 0))
+        sink.wait(1)
+        tell_events(r.server, *(job('a', n, 'same') for n in range(1, 20)), job('a', 20, 'other'), job('b', 21, 'same'))
+        tell_events(r.server, job('r', 30, 'r1', ('root', '2026-01-02T00:00:00Z')), job('r', 31, 'r2', ('root', '2026-01-01T00:00:00Z')),
+                    job('r', 32, 'r3', ('root', '2026-01-02T00:00:00Z')), job('r', 33, 'r4', ('else', '2026-01-01T00:00:00Z')))
+        tell_events(r.server, job('end', 99))
+        gate.set()
+        wait_until(lambda: 99 in [e['n'] for e in sink.events()], 'the last', timeout=30)
+        wait_until(lambda: len(sink.requests) >= 8, 'all', timeout=30)
+        eq(sorted(e['n'] for e in sink.events()), [0, 19, 20, 21, 30, 32, 33, 99])
+
+
+@scene
+def a_job_waits_until_its_time(binary):
+    with Sink() as sink, Reloaded(binary, rules(runs(f'"{sink.url}"')), test_hooks='2026-03-01T00:00:00Z') as r:
+        tell_events(r.server, job('late', 1, until='2026-03-01T01:00:00Z'), job('now', 2, until='2026-02-01T01:00:00Z'), job('now', 3))
+        eq(sorted(e['n'] for e in [sink.wait(2), sink.events()][1]), [2, 3])
+        r.server.clock(advance='59m')
+        tell_events(r.server, job('then', 4))
+        sink.wait(3)
+        r.server.clock(advance='2m')
+        sink.wait(4)
+        eq([e['n'] for e in sink.events()][3], 1)
+
+
+@scene
+def a_wikis_purge_is_relayed_at_once_and_again(binary):
+    seen = []
+    with Sink() as sink, Sink() as other, \
+            Reloaded(binary, rules(f'edge: {{ match: {{ stream: palimpsest.render }}, effect: purge, targets: ["{sink.url}", "{other.url}"], rebound: 1s }}')
+                     .replace('localhost: {}', 'localhost: { origin: { url: "http://127.0.0.1:1/rest.php", hosts: [wiki.test] } }'),
+                     '--set', 'change.purge_listen=127.0.0.1:0') as r:
+        began = time.monotonic()
+        for target in ('http://wiki.test/wiki/A%20b?x=%C3%A9', 'http://wiki.test/w/index.php?title=A&action=history'):
+            eq(purge(r.server, target).status, 200)
+        for one in (sink, other):
+            one.wait(2)
+            eq(sorted((q['path'], q['host'], q['method']) for q in one.requests[:2]),
+               [('/w/index.php?title=A&action=history', 'wiki.test', 'PURGE'), ('/wiki/A%20b?x=%C3%A9', 'wiki.test', 'PURGE')])
+            one.wait(4)
+            eq(sorted(one.paths()[:2]), sorted(one.paths()[2:]))
+        check(time.monotonic() - began >= 1, seen)
+        r.server.restart()
+        eq((len(sink.requests), len(other.requests)), (4, 4))
 
 
 @scene
