@@ -13,6 +13,7 @@
 #include "loop/loop.h"
 #include "loop/machine.h"
 #include "loop/sysclock.h"
+#include "page/changes.h"
 #include "queue/queue.h"
 #include "rule/rule.h"
 #include "server/options.h"
@@ -430,6 +431,7 @@ void server_reloaded(struct server *s)
                      s->config->change.dedupe_window_ns);
     pages_stream(s->pages, streams_wanted(s->config));
     change_rules_take(s->app.change, s->config->change.rules);
+    page_changes_tell_all(s->app.page.changes); /* ready answers say what rules allow caches */
     origins_reloaded(&s->app);
 }
 

@@ -2,6 +2,7 @@
 #include "app/answer.h"
 #include "app/counters.h"
 #include "app/errors.h"
+#include "app/page/page_edge.h"
 #include "app/page/page_get.h"
 #include "base/date.h"
 #include "hot/hot.h"
@@ -70,14 +71,6 @@ static void add_memento(struct content_get *g, struct answer *w)
     answer_add(w, STR("memento-datetime"), str_of(date));
 }
 
-static const char *cache_control(const struct page_get *p)
-{
-    if ((p->flags & GET_STASH) != 0 || (p->was & (WAS_UNLIKE | WAS_UNFOLLOWED)) != 0)
-        return "no-cache";
-    return p->target.settings->cache_control == NULL ? HEADERS_CACHE_PRIVATE
-                                                     : p->target.settings->cache_control;
-}
-
 /* Does the wiki still say so? */
 static const char *source_detail(const struct page_get *p)
 {
@@ -117,9 +110,9 @@ static bool is_made_now(const struct page_get *p)
     return (p->was & WAS_MADE) != 0 && p->word_age_ns != TRUST_NEVER;
 }
 
-static int64_t age_s_of(const struct page_get *p)
+static int64_t age_s_of(const struct content_get *g)
 {
-    int64_t age_s = p->word_age_ns / NS_PER_S, max = p->target.settings->age_s_max;
+    int64_t age_s = g->page.word_age_ns / NS_PER_S, max = g->age_s_max;
     return max > 0 && age_s > max ? max : age_s;
 }
 
@@ -131,10 +124,10 @@ static void add_validators(struct content_get *g, struct answer *w)
     (void)page_tag(p->read.render.name, tag);
     bool strong = p->coding == CODING_IDENTITY || g->app->config->compat_etag == ETAG_STRONG;
     answer_add(w, STR("etag"), arena_printf(p->arena, "%s\"%s\"", strong ? "" : "W/", tag));
-    answer_add(w, STR("cache-control"), str_of(cache_control(p)));
+    answer_add(w, STR("cache-control"), str_of(g->cache_control));
     add_source(p, w);
     if (is_made_now(p)) /* the same for all whom it answers */
-        answer_add(w, STR("age"), arena_printf(p->arena, "%" PRId64, age_s_of(p)));
+        answer_add(w, STR("age"), arena_printf(p->arena, "%" PRId64, age_s_of(g)));
     add_memento(g, w);
 }
 
@@ -176,14 +169,15 @@ static void build_same(struct content_get *g, struct answer *w)
 
 /* ---- ready answers ---- */
 
-/* Nothing in it but path, codings and If-None-Match. */
+/* Nothing in it but path, codings and If-None-Match. (An empty query is another address to caches.)
+ */
 static bool is_ready_request(const struct http_exchange *x)
 {
     const struct http_common *c = http_common(x);
     bool only_none_match = !c->any_conditional ||
                            (c->if_match.n == 0 && c->if_unmodified_since.n == 0 &&
                             c->if_modified_since.n == 0 && c->if_range.n == 0 && c->range.n == 0);
-    return only_none_match && http_query_raw(x).n == 0 && c->cache_control.n == 0 &&
+    return only_none_match && http_query_raw(x).p == NULL && c->cache_control.n == 0 &&
            c->accept_datetime.n == 0 && !page_names_profile(x) &&
            (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD);
 }
@@ -216,7 +210,7 @@ static struct http_ready *keep_ready(struct content_get *g, const struct answer 
                                    .says = p->says,
                                    .reader = p->reader,
                                    .rules = &p->target.domain->trust,
-                                   .age_s_max = p->target.settings->age_s_max,
+                                   .age_s_max = g->age_s_max,
                                    .kind = counters_read_kind(p->read.render.state),
                                    .tag = page_tag(p->read.render.name, text),
                                    .full = full == NULL ? NULL : ready_of(g, full),
@@ -316,7 +310,7 @@ static void say_age(const struct content_get *g)
 {
     const struct page_get *p = &g->page;
     if (p->word_age_ns != TRUST_NEVER && !is_made_now(p))
-        http_reply_age(g->x, age_s_of(p));
+        http_reply_age(g->x, age_s_of(g));
 }
 
 static void answer_content(struct content_get *g)
@@ -377,8 +371,10 @@ static void answer_words(struct content_get *g)
 void content_answer(struct content_get *g)
 {
     const struct page_get *p = &g->page;
-    if (p->outcome <= GOT_SAME)
+    if (p->outcome <= GOT_SAME) {
         counters_read(g->app->counters, counters_read_kind(p->read.render.state));
+        page_edge_choose(g);
+    }
     switch (p->outcome) {
     case GOT_CONTENT:
     case GOT_PART:

@@ -5,6 +5,7 @@
 
 #include "app/answer.h"
 #include "app/errors.h"
+#include "app/page/page_edge.h"
 #include "auth/auth.h"
 #include "base/date.h"
 #include "page/content.h"
@@ -72,7 +73,8 @@ static int shape_of(const struct content_get *g)
 {
     const struct http_common *c = http_common(g->x);
     bool plain = http_query_raw(g->x).n == 0 && !c->any_conditional && c->cache_control.n == 0 &&
-                 c->accept_datetime.n == 0 && g->page.accept.n == 0 && !http_has_request_id(g->x);
+                 c->accept_datetime.n == 0 && g->page.accept.n == 0 && !http_has_request_id(g->x) &&
+                 page_edge_may_share(g);
     int variant = plain ? page_coding_variant(c->accept_encoding) : -1;
     int parsoid = str_eq(g->page.target.content, STR("html")) ? 0 : PAGE_SHAPES / 2;
     _Static_assert(1 << (CODINGS - 1) <= PAGE_SHAPES / 2, "a shape for each variant");

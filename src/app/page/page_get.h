@@ -1,5 +1,5 @@
 /* page_get.h - GET of a content: the request becomes a read (page/get.h), its outcome an answer.
- * Private to page_get.c and page_answer.c. */
+ * Private to page_get.c, page_answer.c and page_edge.c. */
 #ifndef APP_PAGE_PAGE_GET_H
 #define APP_PAGE_PAGE_GET_H
 
@@ -10,6 +10,9 @@ struct content_get {
     struct http_exchange *x;
     const struct app *app;
     bool deferred;
+    /* of an answer with a content, once page_edge_choose has looked */
+    const char *cache_control;
+    int64_t age_s_max; /* as of page_settings */
 };
 /* Does Accept name a specification's version? A "profile" with capitals is none: no peer writes it
  * so. */

@@ -1,0 +1,42 @@
+"""Varnish as a cache in front, with the configuration that docs/operations.md shows: only its addresses are replaced."""
+import http.client
+import pathlib
+import re
+
+from harness import REQUEST_TIMEOUT, Answer, check, free_port
+from list_help import Process
+
+OPERATIONS = pathlib.Path(__file__).resolve().parents[2] / 'docs/operations.md'
+
+
+def documented():
+    block = re.search(r'^    vcl 4\.1;\n(?:    .*\n|\n)*', OPERATIONS.read_text(), re.M).group()
+    return re.sub(r'^    ', '', block, flags=re.M)
+
+
+class Varnish(Process):
+    """In front of one server."""
+
+    def __init__(self, server):
+        super().__init__('varnish')
+        self.port = free_port()
+        text = documented()
+        check('.port = "7231"' in text, 'an address to replace')
+        (self.folder / 'conf.vcl').write_text(text.replace('"7231"', f'"{server.port}"'))
+        self.run(['varnishd', '-F', '-j', 'none', '-n', self.folder / 'work', '-f', self.folder / 'conf.vcl', '-a',
+                  f'127.0.0.1:{self.port}', '-s', 'malloc,64m', '-p', 'thread_pools=1', '-p', 'thread_pool_min=20'])
+        self.wait_port(self.port)
+
+    def request(self, method, target, headers=None):
+        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=REQUEST_TIMEOUT)
+        try:
+            connection.request(method, target, headers=headers or {})
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, target, headers=None):
+        """(the answer, was it in the cache)"""
+        answer = self.request('GET', target, headers)
+        return answer, len(answer.headers['X-Varnish'].split()) == 2
