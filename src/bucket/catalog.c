@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLAN_REPLANNED = 1 }; /* 2 is in stores before */
-enum { CATALOG_VERSION = 1, PLAN_ROW_BYTES_MAX = 128, CATALOG_NAME_BYTES_MAX = 255 };
+enum { CATALOG_NAME_BYTES_MAX = 255 };
 
 struct catalog_key {
     char p[CATALOG_NAME_BYTES_MAX + 1];
@@ -34,76 +33,9 @@ static void bucket_key(struct catalog_key *k, char kind, const struct page_bucke
     k->n = 3;
 }
 
-/* ---- plans as bytes ---- */
-
-static str plan_encode(uint16_t number, const struct page_plan *plan, char *out)
-{
-    const struct page_policy *p = &plan->policy;
-    const int64_t times[] = { p->grace_ttl_ns,    p->historical_ttl_ns, p->stash_ttl_ns,
-                              p->ledger_ttl_ns,   p->interval_ns,       p->ttl_ns,
-                              plan->changed_at.ns };
-    char *at = out;
-    *at++ = CATALOG_VERSION;
-    put_be16(at, number);
-    at += 2;
-    *at++ = (char)p->kind;
-    *at++ = (char)(plan->replanned ? PLAN_REPLANNED : 0);
-    put_be32(at, plan->number);
-    put_be32(at + 4, p->count);
-    at += 8;
-    for (unsigned i = 0; i < COUNT_OF(times); i++, at += 8)
-        put_be64(at, (uint64_t)times[i]);
-    return (str){ .p = out, .n = (size_t)(at - out) };
-}
-
-static err plan_decode(str value, uint16_t *number, struct page_plan *plan)
-{
-    struct cursor c = { .rest = value };
-    struct page_policy *p = &plan->policy;
-    uint8_t version = cursor_u8(&c);
-    *number = cursor_be16(&c);
-    uint8_t kind = cursor_u8(&c), flags = cursor_u8(&c);
-    plan->number = cursor_be32(&c);
-    p->count = cursor_be32(&c);
-    int64_t *const times[] = { &p->grace_ttl_ns,    &p->historical_ttl_ns, &p->stash_ttl_ns,
-                               &p->ledger_ttl_ns,   &p->interval_ns,       &p->ttl_ns,
-                               &plan->changed_at.ns };
-    for (unsigned i = 0; i < COUNT_OF(times); i++)
-        *times[i] = (int64_t)cursor_be64(&c);
-    if (!cursor_done(&c) || version != CATALOG_VERSION || kind >= POLICY_KINDS)
-        return ERR_CORRUPT;
-    p->kind = (enum page_policy_kind)kind;
-    plan->replanned = (flags & PLAN_REPLANNED) != 0;
-    return ERR_OK;
-}
-
-/* Whether rows must be planned anew: the other fields are not part of any stored time. */
-static bool plans_alike(const struct page_policy *a, const struct page_policy *b)
-{
-    if (a->kind != b->kind)
-        return false;
-    switch (a->kind) {
-    case POLICY_APP_TTL:
-        return a->grace_ttl_ns == b->grace_ttl_ns;
-    case POLICY_LATEST:
-        return a->grace_ttl_ns == b->grace_ttl_ns && a->count == b->count;
-    case POLICY_INTERVAL:
-        return a->grace_ttl_ns == b->grace_ttl_ns && a->count == b->count &&
-               a->interval_ns == b->interval_ns;
-    case POLICY_TTL:
-        return a->ttl_ns == b->ttl_ns;
-    case POLICY_ALL:
-    case POLICY_LATEST_HASH:
-    case POLICY_KINDS:
-        break;
-    }
-    return true;
-}
-
 /* ---- numbers ---- */
 
-/* Gives the next number of two kinds, 0: buckets, 1: domains. */
-static err number_give(struct engine_txn *t, unsigned kind, uint32_t *out)
+err catalog_number_give(struct engine_txn *t, unsigned kind, uint32_t *out)
 {
     struct catalog_key k;
     struct engine_row row;
@@ -124,6 +56,20 @@ static err number_give(struct engine_txn *t, unsigned kind, uint32_t *out)
     *out = last + 1;
     return engine_txn_put(t, SPACE_CATALOG, key_str(&k), (str){ .p = value, .n = sizeof(value) },
                           STR_NONE);
+}
+
+err catalog_bucket_get(struct engine_view *v, str name, struct engine_row *out)
+{
+    struct catalog_key k;
+    return catalog_key(&k, 'b', name) ? engine_get(v, SPACE_CATALOG, key_str(&k), out) : ERR_BAD;
+}
+
+err catalog_bucket_put(struct engine_txn *t, str name, str value)
+{
+    struct catalog_key k;
+    if (!catalog_key(&k, 'b', name))
+        return ERR_BAD;
+    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), value, STR_NONE);
 }
 
 struct domain_job {
@@ -147,7 +93,7 @@ static err domain_decide(struct engine_txn *t, void *ctx)
         return ERR_OK;
     }
     if (e == ERR_NOT_FOUND)
-        e = number_give(t, 1, &job->number);
+        e = catalog_number_give(t, 1, &job->number);
     if (e != ERR_OK)
         return e;
     put_be32(value, job->number);
@@ -206,91 +152,6 @@ void pages_stream(struct pages *p, unsigned streams)
 
 /* ---- opening buckets ---- */
 
-struct bucket_job {
-    struct page_bucket *bucket;
-    const struct page_policy *policy; /* NULL: only load */
-    bool found;
-};
-
-static err plan_put(struct engine_txn *t, const struct page_bucket *b, const struct page_plan *plan)
-{
-    struct catalog_key k;
-    char value[PLAN_ROW_BYTES_MAX];
-    if (!catalog_key(&k, 'b', str_of(b->opts.name)))
-        return ERR_BAD;
-    return engine_txn_put(t, SPACE_CATALOG, key_str(&k), plan_encode(b->number, plan, value),
-                          STR_NONE);
-}
-
-static err bucket_load(struct engine_txn *t, struct bucket_job *job)
-{
-    struct page_bucket *b = job->bucket;
-    struct catalog_key k;
-    struct engine_row row;
-    if (!catalog_key(&k, 'b', str_of(b->opts.name)))
-        return ERR_BAD;
-    err e = engine_get(engine_txn_view(t), SPACE_CATALOG, key_str(&k), &row);
-    job->found = e == ERR_OK;
-    if (e == ERR_OK)
-        e = plan_decode(row.value, &b->number, &b->plan);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
-static err bucket_decide(struct engine_txn *t, void *ctx)
-{
-    struct bucket_job *job = ctx;
-    struct page_bucket *b = job->bucket;
-    err e = bucket_load(t, job);
-    if (e != ERR_OK || job->policy == NULL)
-        return e;
-    if (!job->found) {
-        uint32_t number = 0;
-        e = number_give(t, 0, &number);
-        if (e != ERR_OK)
-            return e;
-        b->number = (uint16_t)number;
-        b->plan = (struct page_plan){ .policy = *job->policy, .number = 1, .replanned = true };
-        return plan_put(t, b, &b->plan);
-    }
-    if (memcmp(&b->plan.policy, job->policy, sizeof(*job->policy)) == 0)
-        return ERR_OK;
-    if (!plans_alike(&b->plan.policy, job->policy)) {
-        b->plan.number++;
-        b->plan.changed_at = engine_txn_now(t);
-        b->plan.replanned = false;
-        e = catalog_cursor_put(t, b, STR_NONE);
-    }
-    b->plan.policy = *job->policy;
-    return e == ERR_OK ? plan_put(t, b, &b->plan) : e;
-}
-
-static err bucket_open(struct pages *p, struct page_bucket *b)
-{
-    struct page_policy policy;
-    memset(&policy, 0, sizeof(policy)); /* compared with memcmp: no padding may differ */
-    policy.kind = b->opts.policy.kind;
-    policy.grace_ttl_ns = b->opts.policy.grace_ttl_ns;
-    policy.historical_ttl_ns = b->opts.policy.historical_ttl_ns;
-    policy.stash_ttl_ns = b->opts.policy.stash_ttl_ns;
-    policy.ledger_ttl_ns = b->opts.policy.ledger_ttl_ns;
-    policy.count = b->opts.policy.count;
-    policy.interval_ns = b->opts.policy.interval_ns;
-    policy.ttl_ns = b->opts.policy.ttl_ns;
-    struct bucket_job job = { .bucket = b };
-    memset(&b->plan, 0, sizeof(b->plan));
-    err e = engine_update_wait(p->engine, bucket_decide, &job);
-    atomic_store(&b->replanned, b->plan.replanned);
-    bool more = job.found && !b->plan.replanned && !plans_alike(&b->plan.policy, &policy);
-    while (e == ERR_OK && more)
-        e = bucket_replan(b, &more);
-    if (e != ERR_OK)
-        return e;
-    job.policy = &policy;
-    e = engine_update_wait(p->engine, bucket_decide, &job);
-    atomic_store(&b->replanned, b->plan.replanned);
-    return e;
-}
-
 static char *cstring_copy(const char *s)
 {
     char *copy = strdup(s);
@@ -347,10 +208,7 @@ static err dormant_add(struct pages *p, const struct engine_row *row)
     bucket_init(b, p, &opts);
     p->count++;
     b->dormant = true;
-    err e = plan_decode(row->value, &b->number, &b->plan);
-    b->opts.policy = b->plan.policy;
-    atomic_store(&b->replanned, b->plan.replanned);
-    return e;
+    return bucket_plan_set(b, row->value);
 }
 
 static err dormant_open(struct pages *p, unsigned room)
@@ -367,27 +225,12 @@ static err dormant_open(struct pages *p, unsigned room)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-static err policy_check(const struct page_policy *p, struct err_note *note)
-{
-    const int64_t times[] = { p->grace_ttl_ns, p->historical_ttl_ns, p->stash_ttl_ns,
-                              p->ledger_ttl_ns, p->ttl_ns };
-    for (unsigned i = 0; i < COUNT_OF(times); i++)
-        if (times[i] < 0)
-            return err_bad(note, "a time of a page policy is negative");
-    bool grouped = retention_grouped(p);
-    if (grouped && (p->count < 1 || p->count > PAGE_POLICY_COUNT_MAX))
-        return err_bad(note, "policy %s: count must be 1 to %d", page_policy_name(p->kind),
-                       PAGE_POLICY_COUNT_MAX);
-    if (p->kind == POLICY_INTERVAL && p->interval_ns <= 0)
-        return err_bad(note, "policy interval: interval must be greater than 0");
-    return ERR_OK;
-}
-
 static void bucket_fini(struct page_bucket *b)
 {
     if (b->magic == 0)
         return;
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    bucket_plans_free(b);
     for (unsigned i = 0; b->opts.contents != NULL && i < b->opts.contents_count; i++)
         free((void *)(uintptr_t)b->opts.contents[i]);
     free((void *)(uintptr_t)b->opts.contents);
@@ -399,7 +242,7 @@ err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *n
 {
     unsigned count = o->buckets_count;
     for (unsigned i = 0; i < count; i++) {
-        err why = policy_check(&o->buckets[i].policy, note);
+        err why = bucket_policy_check(&o->buckets[i].policy, note);
         if (why != ERR_OK)
             return why;
     }
@@ -419,7 +262,7 @@ err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *n
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
         bucket_init(&p->buckets[i], p, &o->buckets[i]);
         p->count = i + 1;
-        why = bucket_open(p, &p->buckets[i]);
+        why = bucket_plan_open(&p->buckets[i]);
         if (why != ERR_OK)
             err_note_set(note, "bucket %s: cannot load its catalog row: %s", o->buckets[i].name,
                          err_name(why));
@@ -468,22 +311,10 @@ struct page_bucket *pages_numbered(struct pages *p, uint16_t number)
     return NULL;
 }
 
-const struct page_bucket_opts *page_bucket_opts_of(const struct page_bucket *b)
-{
-    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    return &b->opts;
-}
-
 uint16_t page_bucket_number(const struct page_bucket *b)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
     return b->number;
-}
-
-const struct page_plan *page_bucket_plan(const struct page_bucket *b)
-{
-    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    return &b->plan;
 }
 
 void pages_tell(struct pages *p, uint16_t bucket, uint32_t domain, str title)
@@ -549,14 +380,6 @@ err catalog_cursor_put(struct engine_txn *t, const struct page_bucket *b, str ke
     if (key.n == 0)
         return engine_txn_delete(t, SPACE_CATALOG, key_str(&k));
     return engine_txn_put(t, SPACE_CATALOG, key_str(&k), key, STR_NONE);
-}
-
-err catalog_replanned(struct engine_txn *t, const struct page_bucket *b)
-{
-    struct page_plan plan = b->plan;
-    plan.replanned = true;
-    err e = catalog_cursor_put(t, b, STR_NONE);
-    return e == ERR_OK ? plan_put(t, b, &plan) : e;
 }
 
 /* ---- notes of domains ---- */

@@ -3,8 +3,8 @@
  * Space of the catalog: 'b' name -> bucket number and plan; 'd' domain -> number; 'n' -> the last
  * numbers given; 'r' bucket number -> how far replanning came; 's', 'o' domain number -> notes: how
  * far its sweep came, up to when its renders count as old. Numbers are never given twice. A
- * changed policy becomes the next plan; while rows of the plan before are left, both are known, and
- * a policy changed again first waits (at start) for the replanning before it. Private to this
+ * changed policy becomes the next plan (plan.c); while rows of the plan before are left, both are
+ * known, and a policy changed again first waits for the replanning before it. Private to this
  * folder. */
 #ifndef BUCKET_CATALOG_H
 #define BUCKET_CATALOG_H
@@ -20,12 +20,17 @@
 
 #include <stdatomic.h>
 
+struct page_plan_kept;
 struct page_bucket {
     uint32_t magic;
     struct pages *pages;
-    struct page_bucket_opts opts; /* its own copies */
+    struct page_bucket_opts opts; /* its own copies; .policy: as at the start */
     uint16_t number;
-    struct page_plan plan; /* .replanned: as it was at start; see below */
+    /* In force, and on disk. .replanned: as it was when it came; see below */
+    const struct page_plan *_Atomic plan;
+    const struct page_plan *next; /* committer only: it may come into force; NULL: none may */
+    _Atomic uint32_t plan_max;    /* no row is by a plan of a greater number */
+    struct page_plan_kept *plans; /* all that were in force since the start */
     _Atomic bool replanned;
     bool dormant; /* known to the catalog alone: culled by its last policy, not found */
 };
@@ -52,6 +57,23 @@ struct pages {
 };
 #define PAGES_MAGIC 0xb0c4e702u
 
+/* plan.c. Who reads loads it after the view was begun; it lives as long as the bucket. */
+static inline const struct page_plan *bucket_plan(const struct page_bucket *b)
+{
+    return atomic_load_explicit(&b->plan, memory_order_acquire);
+}
+/* By which plan an update decides. ERR_IO, ERR_CORRUPT. Committer. */
+MUST_CHECK err bucket_plan_decides(struct page_bucket *b, struct engine_txn *t,
+                                   const struct page_plan **out);
+/* Loads its plan, and brings the policy of its options into force. Blocks. */
+MUST_CHECK err bucket_plan_open(struct page_bucket *b);
+/* Of a dormant bucket: the plan that its row in the catalog has. ERR_CORRUPT. */
+MUST_CHECK err bucket_plan_set(struct page_bucket *b, str value);
+void bucket_plans_free(struct page_bucket *b);
+MUST_CHECK err bucket_policy_check(const struct page_policy *p, struct err_note *note);
+/* Records that no row of an earlier plan is left. */
+MUST_CHECK err bucket_replanned(struct engine_txn *t, struct page_bucket *b);
+
 /* The bucket of this number, or NULL: no longer configured. */
 struct page_bucket *pages_numbered(struct pages *p, uint16_t number);
 /* Tells the listener. */
@@ -71,7 +93,10 @@ MUST_CHECK err catalog_note_put(struct engine_txn *t, uint32_t domain, enum page
                                 str bytes);
 MUST_CHECK err catalog_note_get(struct engine_view *v, uint32_t domain, enum page_note note,
                                 char *out, size_t *n);
-/* Records that no row of an earlier plan is left. */
-MUST_CHECK err catalog_replanned(struct engine_txn *t, const struct page_bucket *b);
+/* The next number of a kind, 0: buckets, 1: domains. ERR_LIMIT: there is none. */
+MUST_CHECK err catalog_number_give(struct engine_txn *t, unsigned kind, uint32_t *out);
+/* The row of a bucket, by its name. ERR_NOT_FOUND; ERR_BAD: the name is too long. */
+MUST_CHECK err catalog_bucket_get(struct engine_view *v, str name, struct engine_row *out);
+MUST_CHECK err catalog_bucket_put(struct engine_txn *t, str name, str value);
 
 #endif

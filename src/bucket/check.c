@@ -58,7 +58,7 @@ static bool successor_is_lost(const struct look *k, const struct page_render *r)
 {
     struct look alone = *k;
     const struct title_which w = { .select = SELECT_EXACT, .name = r->superseded_by };
-    const int64_t ledger_ttl_ns = k->bucket->plan.policy.ledger_ttl_ns;
+    const int64_t ledger_ttl_ns = k->title.plan->policy.ledger_ttl_ns;
     struct page_row row;
     alone.damage = NULL;
     alone.title.passed = NULL;

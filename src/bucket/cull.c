@@ -253,7 +253,7 @@ static err replan_one(struct replan *r, struct engine_txn *txn, const struct pag
     err e = edit_begin(&t, txn, r->bucket, &key, r->changes);
     if (e == ERR_OK)
         e = look_get(&t.look.title, parts.name, &row);
-    const struct page_plan *plan = &r->bucket->plan;
+    const struct page_plan *plan = t.look.title.plan;
     if (e == ERR_CORRUPT)
         return ERR_OK; /* one damaged row does not keep the others from the new policy; pages_check
                           tells */
@@ -279,15 +279,18 @@ static err replan_decide(struct engine_txn *t, void *ctx)
         e = feed_batch_append(r->changes, t);
     if (e != ERR_OK)
         return e;
-    return r->over ? catalog_replanned(t, r->bucket)
+    return r->over ? bucket_replanned(t, r->bucket)
                    : catalog_cursor_put(t, r->bucket, page_key_str(&cursor));
 }
 
 static void replan_done(void *ctx, err why)
 {
     struct replan *r = ctx;
-    if (why == ERR_OK)
-        feed_batch_tell(&r->changes);
+    if (why != ERR_OK)
+        return;
+    feed_batch_tell(&r->changes);
+    if (r->over)
+        atomic_store(&r->bucket->replanned, true);
 }
 
 err bucket_replan(struct page_bucket *b, bool *more)
@@ -302,8 +305,6 @@ err bucket_replan(struct page_bucket *b, bool *more)
     if (e != ERR_OK)
         return e;
     atomic_fetch_add(&b->pages->replanned, r.planned);
-    if (r.over)
-        atomic_store(&b->replanned, true);
     *more = !r.over;
     return ERR_OK;
 }

@@ -21,7 +21,9 @@ err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bucket *b,
     t->blob = (struct engine_blob){ .n = 0 };
     t->joined = false;
     t->changes = changes;
-    err e = engine_get(t->look.view, SPACE_TITLE, page_key_str(key), &found);
+    err e = bucket_plan_decides(b, txn, &t->look.title.plan);
+    if (e == ERR_OK)
+        e = engine_get(t->look.view, SPACE_TITLE, page_key_str(key), &found);
     if (e == ERR_OK)
         e = page_title_decode(found.value, &t->look.row);
     t->had_row = e == ERR_OK;
@@ -51,10 +53,11 @@ err edit_end(struct edit *t)
 
 static str row_encode(const struct edit *t, struct page_row *row, char *value)
 {
-    row->plan = t->look.bucket->plan.number;
-    row->policy = t->look.bucket->plan.policy.kind;
+    const struct page_plan *plan = t->look.title.plan;
+    row->plan = plan->number;
+    row->policy = plan->policy.kind;
     row->due_stored = row->r.due_at;
-    row->r.state = retention_state(&t->look.bucket->plan.policy, &row->r, t->look.title.now);
+    row->r.state = retention_state(&plan->policy, &row->r, t->look.title.now);
     return page_row_encode(row, value);
 }
 

@@ -21,7 +21,7 @@ err page_explain(struct page_bucket *b, struct engine_view *v, const struct page
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
     if (w->title.n < 1 || w->title.n > PAGE_TITLE_BYTES_MAX) {
         *out = (struct page_explanation){ .state = PAGE_UNKNOWN };
-        out->reason = retention_reason(&b->plan.policy, PAGE_UNKNOWN);
+        out->reason = retention_reason(&bucket_plan(b)->policy, PAGE_UNKNOWN);
         return ERR_OK;
     }
     look_init(&k, b, v, w->domain, w->title);

@@ -33,12 +33,12 @@ err page_find(struct page_bucket *b, struct engine_view *v, const struct page_wh
 
 bool page_wants_extension(const struct page_bucket *b, const struct page_render *r, store_time now)
 {
-    return retention_wants_extension(&b->plan.policy, r, now);
+    return retention_wants_extension(&bucket_plan(b)->policy, r, now);
 }
 
 store_time page_lasts_until(const struct page_bucket *b, const struct page_render *r)
 {
-    return retention_lasts_until(&b->plan.policy, r);
+    return retention_lasts_until(&bucket_plan(b)->policy, r);
 }
 
 err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,

@@ -17,8 +17,9 @@ void look_init_key(struct look *k, struct page_bucket *b, struct engine_view *v,
                    const struct page_key *key)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    const struct page_plan *plan = bucket_plan(b);
     *k = (struct look){ .title = { .ops = &edit_ops,
-                                   .plan = &b->plan,
+                                   .plan = plan,
                                    .now = clock_store(b->pages->clock),
                                    .serial = true },
                         .bucket = b,
@@ -62,7 +63,7 @@ struct engine_cursor *look_names_open(const struct look *k, struct page_name low
  * change the answer: as many that stay precede those too. */
 static err group_is_full(const struct look *k, struct page_name name, bool *full)
 {
-    const struct page_plan *plan = &k->bucket->plan;
+    const struct page_plan *plan = k->title.plan;
     struct page_name low, high;
     struct page_key_parts parts;
     struct page_row row;
@@ -83,7 +84,7 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
             break;
         e = page_row_decode(found.value, &row);
         if (e == ERR_OK)
-            count += store_time_before(row.plan == plan->number ? k->title.now : plan->changed_at,
+            count += store_time_before(row.plan >= plan->number ? k->title.now : plan->changed_at,
                                        row.due_stored);
     }
     engine_cursor_close(&c);
@@ -93,12 +94,12 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
 
 static err settle(const struct look *k, struct page_row *row)
 {
-    const struct page_plan *plan = &k->bucket->plan;
+    const struct page_plan *plan = k->title.plan;
     bool full = false;
     if (row->plan == plan->number)
         return ERR_OK;
-    if (row->plan > plan->number)
-        return ERR_CORRUPT;
+    if (row->plan > plan->number) /* of one that has just come into force: as it should be */
+        return row->plan <= atomic_load(&k->bucket->plan_max) ? ERR_OK : ERR_CORRUPT;
     if (!store_time_before(plan->changed_at, row->due_stored))
         return ERR_OK; /* was gone before */
     if (retention_grouped(&plan->policy)) {
@@ -125,7 +126,7 @@ err look_decode(const struct look *k, struct page_name name, const struct engine
     memcpy(&out->r.where, &blob, sizeof(blob));
     out->was = feed_row_was(out);
     e = settle(k, out);
-    out->r.state = retention_state(&k->bucket->plan.policy, &out->r, k->title.now);
+    out->r.state = retention_state(&k->title.plan->policy, &out->r, k->title.now);
     return e;
 }
 

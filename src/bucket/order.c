@@ -29,7 +29,7 @@ static struct order_own *own_of(const struct page_order *o)
  * being worked in. */
 static err settle_group(struct page_order *o, struct edit *t)
 {
-    const struct page_plan *plan = &o->bucket->plan;
+    const struct page_plan *plan = t->look.title.plan;
     struct page_name low, high;
     struct page_row row;
     unsigned written = 0;
@@ -54,10 +54,10 @@ static err settle_group(struct page_order *o, struct edit *t)
 }
 
 /* Does it take one render of a group away, while rows of an earlier plan are left? */
-static bool wants_settling(const struct page_order *o)
+static bool wants_settling(const struct page_order *o, const struct edit *t)
 {
     bool takes = o->kind == ORDER_PURGE ? o->has_tid : o->kind == ORDER_UNSTASH && o->drop;
-    return takes && retention_grouped(&o->bucket->plan.policy) &&
+    return takes && retention_grouped(&t->look.title.plan->policy) &&
            !atomic_load(&o->bucket->replanned);
 }
 
@@ -85,7 +85,7 @@ static err order_first(struct page_order *o, struct edit *t)
     o->pinned_ns = a->pinned_ns;
     if (a->note != NULL)
         err_note_set(&o->note, "%s", a->note);
-    return e == ERR_OK && wants_settling(o) ? settle_group(o, t) : e;
+    return e == ERR_OK && wants_settling(o, t) ? settle_group(o, t) : e;
 }
 
 static err order_step(struct page_order *o, struct edit *t)

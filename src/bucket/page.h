@@ -22,7 +22,6 @@ enum {
 };
 
 struct page_bucket *pages_find(struct pages *p, str bucket_name); /* NULL: unknown */
-const struct page_bucket_opts *page_bucket_opts_of(const struct page_bucket *b);
 /* The number a configured domain is stored under, on every start. Blocks: start-up only. */
 MUST_CHECK err pages_domain(struct pages *p, str domain, uint32_t *out);
 
@@ -92,7 +91,8 @@ uint16_t page_bucket_number(const struct page_bucket *b);
 typedef void pages_facts_fn(void *ctx, uint16_t bucket, uint32_t domain, str title,
                             const struct fact *facts, unsigned count);
 void pages_on_facts(struct pages *p, pages_facts_fn *facts, void *ctx);
-/* The policy in force, and since when. */
+/* The policy in force, and since when. Both live as long as p. */
+const struct page_policy *page_bucket_policy(const struct page_bucket *b);
 const struct page_plan *page_bucket_plan(const struct page_bucket *b);
 
 /* Verifies what rows must hold among each other. Online. */

@@ -23,6 +23,17 @@ struct pages_opts {
  * was one of them). A bucket no longer given is culled by its last policy. Fails: ERR_BAD (a policy
  * contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
 MUST_CHECK err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *note);
+/* Other policies of these buckets from here on, as a start with them would bring them: all of them
+ * or none. What is there is planned anew in the background by upkeep. First waits for such a
+ * planning that is still under way, which may take long. Blocks: a pool job, one at a time. ERR_BAD
+ * (a policy contradicts itself, there is no such bucket), ERR_FULL, ERR_IO, ERR_CORRUPT,
+ * ERR_SHUTDOWN. */
+struct pages_policy {
+    str bucket;
+    struct page_policy policy;
+};
+MUST_CHECK err pages_policies(struct pages *p, const struct pages_policy *all, unsigned count,
+                              struct err_note *note);
 /* What becomes of renders, as streams of the event log. */
 enum page_stream { STREAM_RENDER, STREAM_GONE, STREAM_DATED, PAGE_STREAMS };
 const char *page_stream_name(enum page_stream s); /* "palimpsest.render" */

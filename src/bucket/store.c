@@ -259,7 +259,7 @@ static struct page_position pages_position(struct page_store *s)
 static const struct page_store_ops pages_ops = {
     .domain = pages_domain_of,
     .bucket = pages_bucket,
-    .bucket_opts = page_bucket_opts_of,
+    .bucket_policy = page_bucket_policy,
     .bucket_number = page_bucket_number,
     .read = pages_read,
     .put = pages_put,

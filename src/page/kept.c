@@ -146,7 +146,7 @@ static void give_back(struct page_kept_removal *r)
 {
     const struct page_service *s = r->list.service;
     const struct page_kept *k = &r->list.items[r->removed++];
-    int64_t ttl_ns = page_store_bucket_opts(s->store, k->bucket)->policy.stash_ttl_ns;
+    int64_t ttl_ns = page_store_bucket_policy(s->store, k->bucket)->stash_ttl_ns;
     r->bytes += k->bytes;
     page_stash_keep(s, page_stash_part(k->bytes, r->order.pinned_ns, ttl_ns), 0);
 }

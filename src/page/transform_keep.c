@@ -88,7 +88,7 @@ static void put_fill(struct page_transform *t, const struct render_content *html
         .began = t->began,
         .random = entropy_u64(),
         .fill = keep_fill,
-        .stash_ns = page_store_bucket_opts(s->store, s->previews)->policy.stash_ttl_ns,
+        .stash_ns = page_store_bucket_policy(s->store, s->previews)->stash_ttl_ns,
         .arena = t->arena,
         .contents_count = KEPT_CONTENTS,
         .contents = { { .name = html->name, .headers = html->headers },

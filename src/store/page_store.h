@@ -36,7 +36,7 @@ struct pages_stats {
 struct page_store_ops {
     err (*domain)(struct page_store *s, str name, uint32_t *out);
     struct page_bucket *(*bucket)(struct page_store *s, str name);
-    const struct page_bucket_opts *(*bucket_opts)(const struct page_bucket *b);
+    const struct page_policy *(*bucket_policy)(const struct page_bucket *b);
     uint16_t (*bucket_number)(const struct page_bucket *b);
     enum store_start (*read)(struct page_store *s, struct page_read *r);
     enum store_start (*put)(struct page_store *s, struct page_put *p);
@@ -72,10 +72,11 @@ static inline struct page_bucket *page_store_bucket(struct page_store *s, str na
 {
     return s->ops->bucket(s, name);
 }
-static inline const struct page_bucket_opts *page_store_bucket_opts(const struct page_store *s,
-                                                                    const struct page_bucket *b)
+/* The one in force now; what it points to lives as long as the store. Thread: any. */
+static inline const struct page_policy *page_store_bucket_policy(const struct page_store *s,
+                                                                 const struct page_bucket *b)
 {
-    return s->ops->bucket_opts(b);
+    return s->ops->bucket_policy(b);
 }
 /* As a follower is told it. */
 static inline uint16_t page_store_bucket_number(const struct page_store *s,

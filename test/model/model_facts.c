@@ -364,6 +364,19 @@ static void life_begin(struct model *m)
     m->starts++;
 }
 
+static void policy_live(struct model *m)
+{
+    struct err_note note = { "" };
+    const struct pages_policy one = { .bucket = STR("page"), .policy = draw_policy(m) };
+    fake_clock_advance(&m->clock, 1); /* times of one server rise strictly */
+    if (pages_policies(m->pages, &one, 1, &note) != ERR_OK)
+        model_fail(m, "pages_policies: %s", note.text);
+    m->policy = one.policy;
+    if (!facts_plan(&m->plans, page_bucket_plan(m->bucket), model_now(m)))
+        model_fail(m, "too many policies");
+    compare_all(m);
+}
+
 static void life_end(struct model *m, bool last)
 {
     pages_free(&m->pages);
@@ -405,6 +418,8 @@ static void history(struct model *m, uint64_t seed, uint64_t steps)
             life_begin(m);
             compare_all(m);
         }
+        if (below(m, 40) == 0 && m->plans.count < FACTS_PLANS_MAX / 2)
+            policy_live(m);
         step(m);
     }
     history_end(m);

@@ -499,6 +499,19 @@ static void pages_begin(struct model *m)
         differ(m, "pages_domain fails");
 }
 
+/* Another policy comes into force while the store runs. */
+static void step_policy(struct model *m)
+{
+    struct err_note note = { "" };
+    struct pages_policy one = { .bucket = STR("page"), .policy = draw_policy(&m->s->rng) };
+    if (below(m, 3) == 0) /* some fields of it stand in no row */
+        one.policy.grace_ttl_ns = m->s->ref.policy.grace_ttl_ns;
+    if (pages_policies(m->pages, &one, 1, &note) != ERR_OK)
+        differ(m, "pages_policies: %s", note.text);
+    ref_policy(&m->s->ref, m->s->titles, TITLES, &one.policy);
+    m->s->policies++;
+}
+
 static int life(struct model *m)
 {
     struct shared *s = m->s;
@@ -532,6 +545,8 @@ static int life(struct model *m)
             step_upkeep(m);
         else if (what < 97 && model_store_survives)
             step_kill(m);
+        else if (what < 98)
+            step_policy(m);
         else
             again = below(m, 2) == 0;
         compare(m);

@@ -1,6 +1,7 @@
 /* Goal: puts from many threads leave exactly one latest, and nobody ever reads a latest that goes
- * back. Method: on the embedded engine, sixteen revisions of one title put by sixteen threads while
- * two others read.
+ * back, nor a row that seems damaged while other policies come into force. Method: on the embedded
+ * engine, sixteen revisions of one title put by sixteen threads while two others read, and one
+ * brings policy after policy, which all keep everything for the time of the test.
  *
  *   model_race [ROUNDS] [DIR] */
 #include "bucket/page_write.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WRITERS = 16, READERS = 2 };
+enum { WRITERS = 16, READERS = 2, CHANGERS = 1, RACERS = WRITERS + READERS + CHANGERS };
 #define T0 ((int64_t)1767225600 * NS_PER_S)
 
 struct race {
@@ -56,6 +57,41 @@ static err latest(struct race *r, struct page_render *out)
     return e;
 }
 
+static bool alive_item(void *ctx, str title, const struct page_render *r)
+{
+    (void)ctx, (void)title;
+    INVARIANT(r->name.rev > 0);
+    return true;
+}
+
+/* Walks all renders of the title, so that rows of several plans are settled. */
+static void history(struct race *r)
+{
+    struct engine_view *v = engine_view_begin(r->store.engine);
+    const struct page_each each = { .render = alive_item };
+    INVARIANT(page_history(r->bucket, v, r->domain, str_of(r->title), NULL, &each) == ERR_OK);
+    engine_view_end(&v);
+}
+
+static void *changer(void *ctx)
+{
+    static const enum page_policy_kind kinds[] = { POLICY_ALL, POLICY_LATEST, POLICY_APP_TTL,
+                                                   POLICY_INTERVAL, POLICY_TTL };
+    struct racer *r = ctx;
+    while (!atomic_load(&r->race->over)) {
+        struct err_note note;
+        const struct pages_policy one = { .bucket = STR("page"),
+                                          .policy = { .kind = kinds[r->reads % COUNT_OF(kinds)],
+                                                      .grace_ttl_ns = 3600 * NS_PER_S,
+                                                      .ttl_ns = 3600 * NS_PER_S,
+                                                      .interval_ns = 3600 * NS_PER_S,
+                                                      .count = 1 + (uint32_t)r->reads % 3 } };
+        INVARIANT(pages_policies(r->race->pages, &one, 1, &note) == ERR_OK);
+        r->reads++;
+    }
+    return NULL;
+}
+
 static void *reader(void *ctx)
 {
     struct racer *r = ctx;
@@ -67,6 +103,7 @@ static void *reader(void *ctx)
             INVARIANT(render.name.rev >= r->rev);
             r->rev = render.name.rev;
         }
+        history(r->race);
         r->reads++;
     }
     return NULL;
@@ -97,19 +134,19 @@ static void damage_found(void *ctx, const char *what)
 
 static void round_of(struct race *r, unsigned number)
 {
-    pthread_t threads[WRITERS + READERS];
-    struct racer racers[WRITERS + READERS];
+    pthread_t threads[RACERS];
+    struct racer racers[RACERS];
     struct tally t = { 0 };
     struct page_render render;
     (void)snprintf(r->title, sizeof(r->title), "Title_%u", number);
     atomic_store(&r->over, false);
-    for (unsigned i = 0; i < WRITERS + READERS; i++) {
+    for (unsigned i = 0; i < RACERS; i++) {
         racers[i] =
             (struct racer){ .race = r, .rev = i < WRITERS ? 1 + (i * 7 + number) % WRITERS : 0 };
-        INVARIANT(pthread_create(&threads[i], NULL, i < WRITERS ? writer : reader, &racers[i]) ==
-                  0);
+        void *(*run)(void *) = i < WRITERS ? writer : i < WRITERS + READERS ? reader : changer;
+        INVARIANT(pthread_create(&threads[i], NULL, run, &racers[i]) == 0);
     }
-    for (unsigned i = 0; i < WRITERS + READERS; i++) {
+    for (unsigned i = 0; i < RACERS; i++) {
         if (i == WRITERS)
             atomic_store(&r->over, true);
         INVARIANT(pthread_join(threads[i], NULL) == 0);
@@ -154,6 +191,10 @@ int main(int argc, char **argv)
     INVARIANT(pages_domain(r.pages, STR("localhost"), &r.domain) == ERR_OK);
     for (unsigned i = 0; i < rounds; i++)
         round_of(&r, i);
+    bool more = true;
+    store_time next;
+    while (more)
+        INVARIANT(page_store_upkeep(pages_store(r.pages), &more, &next) == ERR_OK);
     INVARIANT(pages_check(r.pages, damage_found, NULL) == ERR_OK);
     pages_free(&r.pages);
     model_store_close(&r.store, true);
