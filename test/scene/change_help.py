@@ -46,6 +46,7 @@ class Client:
         if begins:
             eq(self.answer.status, 200, self.answer.headers)
             eq(self.answer.readline(), b': ok\n')
+            self.begins_at = self.answer.readline().decode().removeprefix('id: ').rstrip('\n')
 
     def __enter__(self):
         return self
@@ -61,7 +62,7 @@ class Client:
             if not line:
                 return None
             line = line.rstrip(b'\n').decode()
-            if not line and (fields or data):
+            if not line and data:
                 return fields.get('id'), fields.get('event'), json.loads('\n'.join(data))
             name, colon, value = line.partition(': ')
             if name == 'data':

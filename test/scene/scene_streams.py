@@ -135,6 +135,28 @@ def an_instant_or_a_position_of_another_server_is_where_to_begin(binary):
 
 
 @scene
+def who_is_cut_off_before_its_first_event_misses_none(binary):
+    with Server(binary, test_hooks=True) as server:
+        with Client(server) as client:
+            empty = client.begins_at
+        tell(server, event('a', 0), event('b', 1))
+        with Client(server, '/v1/stream?stream=c') as client:
+            newest = client.begins_at
+        with Client(server, '/v1/stream?since=0&stream=c') as client:
+            eq(client.begins_at.split('-')[1], '0')
+        server.clock(advance='1h')
+        tell(server, event('a', 2))
+        for target, last, wanted in (('/v1/stream', empty, [0, 1, 2]), ('/v1/stream', newest, [2]), ('/v1/stream?stream=a', empty, [0, 2]),
+                                     ('/v1/stream?since=59m', None, [2]), ('/v1/stream?since=2h', None, [0, 1, 2]),
+                                     ('/v1/stream?since=never', None, [0, 1, 2])):
+            with Client(server, target, last=last) as client:
+                eq(numbers(client.take(len(wanted))), wanted, (target, last))
+        with Server(binary) as other, Client(other, last=newest) as client:      # its instant is when it was said
+            tell(other, event('b', 8))
+            eq(numbers(client.take(1)), [8])
+
+
+@scene
 def what_was_removed_is_told_as_a_gap(binary):
     with Server(binary, '--set', 'change.retention=1h', test_hooks=True) as server:
         tell(server, *(event('a', n) for n in range(3)))

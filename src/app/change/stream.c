@@ -9,6 +9,7 @@
 #include "app/change/streams_impl.h"
 #include "app/errors.h"
 #include "base/date.h"
+#include "base/units.h"
 #include "event/position.h"
 #include "http/filter.h"
 
@@ -109,6 +110,24 @@ static enum http_pulled give(struct http_pull *p, str piece)
     return HTTP_PULL_MORE;
 }
 
+/* Where it begins, as an id without an event: a client that is cut off before its first event goes
+ * on from there. Of the newest event, or of none, the instant is now: that is what another server
+ * goes by. */
+static str put_begin(struct stream_client *c, char *room, size_t size)
+{
+    char id[EVENT_POSITION_BYTES];
+    const struct app *app = streams_app(c->streams);
+    bool newest = c->after >= streams_last(c->streams);
+    int64_t now_ms = clock_store(app->clock).ns / NS_PER_MS;
+    const struct event_position p = { .log = streams_log_id(c->streams),
+                                      .seq = c->after,
+                                      .at_ms = newest ? now_ms : (int64_t)(c->after / 1000) };
+    size_t id_n = event_position_print(&p, id);
+    int n = snprintf(room, size, ": ok\nid: %.*s\n\n", (int)id_n, id);
+    INVARIANT(n > 0 && (size_t)n < size);
+    return (str){ .p = room, .n = (size_t)n };
+}
+
 /* Asked at each beat, however much there is to tell: keys end, and rights are taken away. */
 static bool may_go_on(struct stream_client *c)
 {
@@ -126,7 +145,7 @@ static enum http_pulled client_pull(void *ctx, struct http_pull *p)
     }
     if (!c->began) {
         c->began = true;
-        return give(p, STR(": ok\n\n"));
+        return give(p, put_begin(c, p->room, HTTP_PULL_ROOM_BYTES));
     }
     bool beat = atomic_exchange(&c->beat, false);
     if (beat && !may_go_on(c)) {
@@ -196,8 +215,12 @@ static bool wish_place(struct http_exchange *x, struct app *app, struct wish *w)
     }
     if (!http_query(x, "since", &since))
         return true;
-    if (!date_parse_any(since, &ns))
-        return app_refused(x, 400, "bad_request#since", "since has to be " DATE_WANTED ".");
+    if (!date_parse_any(since, &ns)) {
+        if (!units_parse_duration(since, &ns))
+            return app_refused(x, 400, "bad_request#since",
+                               "since has to be " DATE_WANTED ", or a duration such as 2h.");
+        ns = clock_store(app->clock).ns - ns;
+    }
     w->after = lesser(w->after, event_log_behind((store_time){ .ns = ns }));
     return true;
 }
