@@ -180,6 +180,8 @@ static bool on_piece(struct http_call *http, str piece)
         return true;
     answer_head(call);
     bool ours = !r->render || client_is_render(a->etag, a->cache_status);
+    if (r->take != NULL && a->status >= 200 && a->status < 300)
+        return r->take(call, piece);
     if (r->to != NULL && a->status >= 200 && a->status < 300 && ours) {
         bool written = fwrite(piece.p, 1, piece.n, r->to) == piece.n;
         call->write_errno = written ? 0 : errno;
@@ -251,6 +253,13 @@ static void header_add_line(struct client_call *call, const char *line)
 
 static void on_done(struct http_call *http, err why);
 
+static int64_t call_stall_s(const struct client_request *r)
+{
+    if (r->patient)
+        return 0;
+    return r->stall_timeout_s > 0 ? r->stall_timeout_s : CLIENT_STALL_TIMEOUT_S;
+}
+
 /* To the URL in url. */
 static void call_go(struct client_call *call)
 {
@@ -267,7 +276,7 @@ static void call_go(struct client_call *call)
                                      .body = r->has_body ? r->body : STR_NONE,
                                      .reply_bytes_max = SIZE_MAX,
                                      .deadline = deadline,
-                                     .stall_timeout_s = r->patient ? 0 : CLIENT_STALL_TIMEOUT_S,
+                                     .stall_timeout_s = call_stall_s(r),
                                      .arena = &call->arena,
                                      .take = on_piece,
                                      .done = on_done,

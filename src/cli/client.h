@@ -72,6 +72,7 @@ void client_path_render(const struct client *c, struct buf *out, str what, str t
  * absent are fine. False: it was said. */
 MUST_CHECK bool client_check_name(const struct cli_call *call, unsigned operand);
 
+struct client_call;
 struct client_request {
     const char *method;
     str path; /* encoded, with its query */
@@ -82,10 +83,14 @@ struct client_request {
     bool follow;                      /* redirects, of a title to how the wiki writes it */
     FILE *to;                         /* where a 2xx body goes; NULL: into the answer */
     const char *to_name;              /* what that is called when it cannot be written */
+    /* Gets each piece of a 2xx body as it comes, instead; what client_answer has of fields is set.
+     * Inside client_turn. False: enough; done gets ERR_IO. */
+    bool (*take)(struct client_call *call, str piece);
     bool only_stored; /* nothing is to be made: 504 says that it is not there (RFC 9111, 5.2.1.7) */
     bool patient;     /* may take hours without a byte: no stall time-out */
-    int64_t timeout_ms; /* of the whole answer; 0: none */
-    bool skim;          /* of the body only the beginning is kept, CLIENT_SKIM_BYTES_MAX */
+    int64_t stall_timeout_s; /* 0: CLIENT_STALL_TIMEOUT_S */
+    int64_t timeout_ms;      /* of the whole answer; 0: none */
+    bool skim;               /* of the body only the beginning is kept, CLIENT_SKIM_BYTES_MAX */
     bool render; /* a render is asked for: what a 2xx answer without its name brings is none */
     /* of client_ask_json: what the answer's object has in any case; NULL: nothing */
     const char *member;

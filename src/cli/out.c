@@ -61,7 +61,7 @@ void out_shown(FILE *to, str s)
     }
 }
 
-static size_t text_width(str s)
+size_t out_width(str s)
 {
     size_t sum = 0;
     while (s.n > 0) {
@@ -109,7 +109,7 @@ void out_line(FILE *to, str line, size_t columns)
             fwrite(part.p, 1, part.n, to);
         else
             out_text(to, shown);
-        columns -= n > 0 ? 0 : text_width(shown);
+        columns -= n > 0 ? 0 : out_width(shown);
         if (n == 0 && shown.n < part.n)
             columns = 0;
         line = str_skip(line, part.n);
@@ -149,7 +149,7 @@ void out_table_colours(struct out_table *t, bool wanted)
 
 static void print_cell(struct out_table *t, str cell, size_t width, unsigned column)
 {
-    size_t own = text_width(cell);
+    size_t own = out_width(cell);
     int pad = (int)(width > own ? width - own : 0);
     bool last = column + 1 == t->columns_count;
     if (t->columns[column].right)
@@ -166,7 +166,7 @@ static void print_rows(struct out_table *t)
     for (unsigned c = 0; c < t->columns_count; c++) {
         widths[c] = strlen(t->columns[c].title);
         for (size_t r = 0; r < t->rows_count; r++) {
-            size_t w = text_width(str_of(t->rows[r].cells[c]));
+            size_t w = out_width(str_of(t->rows[r].cells[c]));
             widths[c] = w > widths[c] ? w : widths[c];
         }
     }

@@ -19,6 +19,8 @@ bool out_colours(FILE *to);
 bool out_is_terminal(FILE *to);
 /* s with control bytes (C0, DEL, C1) as '?'; bytes that are no UTF-8 too. */
 void out_text(FILE *to, str s);
+/* How many columns s takes, printed so. */
+size_t out_width(str s);
 /* What of s fits into so many columns. Borrowed from s. */
 str out_fit(str s, size_t columns);
 /* A line with SGR sequences of ours, of the rest what fits into so many columns. No line end. */

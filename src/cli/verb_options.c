@@ -232,6 +232,14 @@ const struct cli_option fresh_redo_options[] = {
     OPTIONS_ADMIN,
     OPTIONS_END,
 };
+const struct cli_option change_tail_options[] = {
+    { "stream", 's', "NAMES",
+      "Events of these streams: names with commas between, * at the end of one stands for the "
+      "rest; may be given again [all]" },
+    { "domain", 0, "NAME", "Events of this domain [all]" },
+    { "since", 0, "WHEN", "Begin then: an instant, or a duration before now, as in 2h [now]" },
+    OPTIONS_QUEUE,
+};
 const struct cli_option change_test_options[] = {
     { "domain", 0, "NAME", "Domain of an event that says none" },
     OPTION_JSON,

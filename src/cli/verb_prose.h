@@ -58,4 +58,16 @@
     "without that section "                                                                        \
     "every domain is. With --json one document a rule."
 
+#define PROSE_CHANGE_TAIL                                                                          \
+    "Prints each event that the server takes, from now on or from --since on: when it was taken, " \
+    "stream, domain, title, revision and kind; - where the event says none. On a terminal the "    \
+    "columns are aligned, else a tab stands between two. Ends when it is interrupted, or when "    \
+    "nobody reads what it prints.\n\nWhen the connection is cut it connects again, waits longer "  \
+    "each time, up to 15 s, and goes on behind the last event that it has printed. Events that "   \
+    "the server has removed meanwhile are told as a gap. A server that is away at the start, and " \
+    "one that refuses, end it.\n\nEvents of jobs and of private wikis are shown to a key with "    \
+    "the "                                                                                         \
+    "right change.private alone. With --json one document a line: position, at and event, which "  \
+    "is the event as it came; or position and gap."
+
 #endif

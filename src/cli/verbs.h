@@ -10,6 +10,7 @@
 
 enum cli_exit verb_backup(struct cli_call *call);
 enum cli_exit verb_change_rules_check(struct cli_call *call);
+enum cli_exit verb_change_tail(struct cli_call *call);
 enum cli_exit verb_change_test(struct cli_call *call);
 enum cli_exit verb_check(struct cli_call *call);
 enum cli_exit verb_completion(struct cli_call *call);
