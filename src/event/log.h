@@ -130,6 +130,11 @@ MUST_CHECK err event_log_read(struct event_log *l, struct event_read *r);
 /* The number to read behind for all events that the log took at that instant, or later. */
 uint64_t event_log_behind(store_time at);
 
+/* The newest event with that id, which its sender gave it; stream empty: of any stream. Looks at
+ * all events of the log, one by one, but not at their texts. ERR_NOT_FOUND. Waits for the disk: a
+ * pool thread. */
+MUST_CHECK err event_log_find(struct event_log *l, str stream, str id, uint64_t *seq);
+
 struct event_figures {
     uint64_t last;         /* sequence number of the newest event; 0: there was none ever */
     uint64_t culled;       /* of the newest event that was removed; 0: none was */

@@ -536,6 +536,33 @@ static void a_random_history_is_as_the_model_says(void **state)
     }
 }
 
+static void an_event_is_found_by_its_id(void **state)
+{
+    struct stage *s = *state;
+    uint64_t seq = 0;
+    assert_int_equal(event_log_find(s->log, STR(""), STR("x"), &seq), ERR_NOT_FOUND);
+    uint64_t first = append_one(s, "a", "x", "1").seq;
+    uint64_t other = append_one(s, "b", "x", "2").seq;
+    (void)append_one(s, "a", "", "3");
+    for (unsigned i = 0; i < 5000; i++) /* more than one view */
+        (void)append_one(s, "c", "", "");
+    uint64_t last = append_one(s, "a", "y", "4").seq;
+    assert_int_equal(event_log_find(s->log, STR("a"), STR("x"), &seq), ERR_OK);
+    assert_int_equal(seq, first);
+    assert_int_equal(event_log_find(s->log, STR(""), STR("x"), &seq), ERR_OK);
+    assert_int_equal(seq, other);
+    assert_int_equal(event_log_find(s->log, STR(""), STR("y"), &seq), ERR_OK);
+    assert_int_equal(seq, last);
+    assert_int_equal(event_log_find(s->log, STR("b"), STR("y"), &seq), ERR_NOT_FOUND);
+    assert_int_equal(event_log_find(s->log, STR(""), STR(""), &seq), ERR_NOT_FOUND);
+    assert_int_equal(event_log_find(s->log, STR("a"), STR(""), &seq), ERR_NOT_FOUND);
+    /* The same id again, when it is not kept any more: the newest counts. */
+    fake_clock_advance(&s->clock, 2 * 3600 * NS_PER_S);
+    uint64_t again = append_one(s, "a", "x", "5").seq;
+    assert_int_equal(event_log_find(s->log, STR("a"), STR("x"), &seq), ERR_OK);
+    assert_int_equal(seq, again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -544,6 +571,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_log_goes_on_where_it_was, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(an_id_counts_once_in_its_stream, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(old_ids_are_forgotten, stage_begin, stage_end),
+        cmocka_unit_test_setup_teardown(an_event_is_found_by_its_id, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(old_events_are_removed, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(the_oldest_go_when_all_are_too_large, stage_begin,
                                         stage_end),
