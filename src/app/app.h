@@ -103,10 +103,12 @@ extern const struct http_route app_queue_routes[];
 extern const struct http_route app_event_routes[];  /* events.c: what wikis tell of changes */
 extern const struct http_route app_stream_routes[]; /* stream.c: events as they happen */
 extern const struct http_route app_purge_routes[];  /* purge.c: the same, as caches are told */
+extern const struct http_route app_rule_routes[];   /* rules.c: rules of changes, for operators */
+extern const struct http_route app_item_routes[];   /* items.c: what these have to do */
 extern const struct http_route app_hook_routes[]; /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, app_hook_routes last, ended by NULL: the one list of routes. */
-enum { APP_TABLES_MAX = 19 };
+enum { APP_TABLES_MAX = 21 };
 extern const struct http_route *const app_tables[APP_TABLES_MAX];
 
 /* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or

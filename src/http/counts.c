@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define COUNTS_MAGIC 0xc0a17e26u
-enum { ROUTES_MAX = 128, CLASSES = 6, SLOTS = 512 /* of the table by label; a power of two */ };
+enum { ROUTES_MAX = 240, CLASSES = 6, SLOTS = 512 /* of the table by label; a power of two */ };
 
 static const char no_route[] = "none";
 

@@ -1,15 +1,18 @@
 /* fresh.c - how fresh what is stored is, for operators:
  *
- *   GET  /v1/admin.change         each domain whose wiki is asked for words: how often, how its
- * sweep goes POST /v1/admin.change.look    {"domain", "title"}: the wiki is asked now; then as why,
- * and news POST /v1/admin.change.why     {"domain", "title"}: what a reader would get, and why POST
- * /v1/admin.change.sweep   {"domain"}: a sweep begins now POST /v1/admin.change.redo    {"domain"}:
- * what was rendered before now is made anew by its readers
+ *   GET  /v1/admin.change         the event log; rules (app/change/rules.c); each domain whose wiki
+ *                                 is asked for words: how often, how its sweep goes
+ *   POST /v1/admin.change.look    {"domain", "title"}: the wiki is asked now; then as why, and news
+ *   POST /v1/admin.change.why     {"domain", "title"}: what a reader would get, and why
+ *   POST /v1/admin.change.sweep   {"domain"}: a sweep begins now
+ *   POST /v1/admin.change.redo    {"domain"}: what was rendered before now is made anew by its
+ *                                 readers
  */
 #include "app/admin/fresh.h"
 
 #include "app/answer.h"
 #include "app/call.h"
+#include "app/change/rules_json.h"
 #include "app/errors.h"
 #include "app/page/page_request.h"
 #include "codec/json.h"
@@ -335,6 +338,17 @@ static void put_log(struct buf *b, const struct app *app)
     buf_put_c(b, '}');
 }
 
+/* The rules; null: they cannot be read. */
+static void put_rules(struct buf *b, struct arena *a, const struct app *app)
+{
+    struct change_status s;
+    const struct rules_json json = {
+        .out = b, .arena = a, .log = event_log_id(app->events), .now = clock_store(app->clock)
+    };
+    err why = change_status_get(app->change, a, &s);
+    rules_json_status(&json, why == ERR_OK ? &s : NULL);
+}
+
 static void get_change(struct http_exchange *x, void *app)
 {
     const struct page_service *s = &((const struct app *)app)->page;
@@ -343,6 +357,7 @@ static void get_change(struct http_exchange *x, void *app)
     buf_init(&b, FRESH_JSON_BYTES_MAX);
     buf_put_c(&b, '{');
     put_log(&b, app);
+    put_rules(&b, http_arena(x), app);
     buf_put(&b, STR(",\"domains\":["));
     for (unsigned i = 0; i < s->domains_count; i++) {
         const struct page_domain *d = &s->domains[i];
