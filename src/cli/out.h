@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-enum { OUT_COLUMNS_MAX = 8, OUT_ROWS_MAX = 100000 };
+enum { OUT_COLUMNS_MAX = 10, OUT_ROWS_MAX = 100000 };
 
 /* Colours: stream is a terminal, NO_COLOR is unset or empty and TERM is not "dumb". */
 bool out_colours(FILE *to);

@@ -240,6 +240,58 @@ const struct cli_option change_tail_options[] = {
     { "since", 0, "WHEN", "Begin then: an instant, or a duration before now, as in 2h [now]" },
     OPTIONS_QUEUE,
 };
+const struct cli_option change_options[] = { OPTIONS_ADMIN, OPTIONS_END };
+const struct cli_option change_explain_options[] = {
+    { "stream", 0, "NAME", "Stream of the event with that ID [any]" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
+const struct cli_option change_replay_options[] = {
+    { "from", 0, "WHEN", "From then on: an instant, or a duration before now, as in 2h" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
+const struct cli_option change_limit_options[] = {
+    { "concurrency", 0, "N", "So many items at once" },
+    { "rate", 0, "RATE", "So many begin in a time: 10/s, 10/m, 10/h; none: without a limit" },
+    { "reset", 0, NULL, "As the rule says" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
+const struct cli_option change_drop_options[] = {
+    { "state", 0, "STATE", "Those that are ready, waiting, scheduled or dead [all]" },
+    { "yes", 0, NULL, "It may be done" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
+const struct cli_option change_dry_options[] = {
+    { "last", 'n', "N", "The last N events, 100000 at most [10000]" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
+#define OPTIONS_JOBS                                                                               \
+    { "type", 0, "TYPE", "Jobs of this type [all]" },                                              \
+    {                                                                                              \
+        "domain", 0, "NAME", "Jobs of this domain [all]"                                           \
+    }
+const struct cli_option jobs_ls_options[] = {
+    OPTIONS_JOBS,
+    { "state", 0, "STATE", "Those that are ready, waiting, scheduled or dead [all]" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
+const struct cli_option jobs_retry_options[] = { OPTIONS_JOBS, OPTIONS_ADMIN, OPTIONS_END };
+const struct cli_option jobs_limit_options[] = {
+    { "rule", 0, "RULE", "Of this rule alone [of all that run jobs]" },
+    { "reset", 0, NULL, "As the rule says" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
+const struct cli_option jobs_drain_options[] = {
+    { "undo", 0, NULL, "It gets work again" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
 const struct cli_option change_test_options[] = {
     { "domain", 0, "NAME", "Domain of an event that says none" },
     OPTION_JSON,

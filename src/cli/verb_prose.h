@@ -70,4 +70,86 @@
     "right change.private alone. With --json one document a line: position, at and event, which "  \
     "is the event as it came; or position and gap."
 
+#define PROSE_CHANGE_LS                                                                            \
+    "Says of each rule: its EFFECT; whether it is on, paused, removed (it is in the "              \
+    "configuration no more, and has items) or replays; how many items are RUNNING, and how "       \
+    "many may be at once; how many are READY, WAITING for an earlier one of the same "             \
+    "title, SCHEDULED for later, or DEAD, which means that they failed as often as the "           \
+    "rule allows; how long ago the event of its oldest item was taken (LAG); and its LAST "        \
+    "ERROR.\n\nBelow stands how many events the rules were not shown yet, if there are "           \
+    "any. With --json one document a line."
+
+#define PROSE_CHANGE_SHOW                                                                          \
+    "Says all of RULE. First its limits, its items by state, and its last error. Then what "       \
+    "it did since the server started: events that it matched, and of these how many went "         \
+    "into an item that was there already (collapsed) or could not become items (refused); "        \
+    "items that are done, were answered by a status that the rule ignores, failed an "             \
+    "attempt, died, or were not wanted any more when their turn came (dropped). Below "            \
+    "stand its targets. With --json one document."
+
+#define PROSE_CHANGE_EXPLAIN                                                                       \
+    "Says of the event at POSITION, or with the meta.id ID, what each rule says to it: "           \
+    "whether it matches, and if not, which condition does not hold; and of one that "              \
+    "matches, where its item is and why that does not run. POSITION is the id of an event "        \
+    "in a stream, as change tail --json prints it. By ID the whole event log is looked "           \
+    "through, and the newest event counts."
+
+#define PROSE_CHANGE_REPLAY                                                                        \
+    "Asks RULE again about each event that the server took from --from on and has still "          \
+    "(change.retention). What it had done for them is done once more. It goes on in the "          \
+    "background; change ls says replays meanwhile."
+
+#define PROSE_CHANGE_PAUSE                                                                         \
+    "Begins nothing more of RULE, also after a restart, until change resume. What runs "           \
+    "comes to its end. Events are taken and shown to the rule as before; its items wait."
+
+#define PROSE_CHANGE_RESUME "Goes on with RULE, which change pause has paused."
+
+#define PROSE_CHANGE_LIMIT                                                                         \
+    "Gives RULE other limits at once: how many of its items run at a time, and how many "          \
+    "begin in a time. They stay over SIGHUP, and end with the server. --reset takes the "          \
+    "rule's own again."
+
+#define PROSE_CHANGE_RETRY                                                                         \
+    "Makes items of RULE ready at once that are dead, or scheduled for a later attempt, "          \
+    "with all their attempts again: all of them, or the one with that ID."
+
+#define PROSE_CHANGE_DROP                                                                          \
+    "Deletes items of RULE that do not run: all, those in --state, or the one with that "          \
+    "ID. What is dropped is never done. A rule that was taken out of the configuration is "        \
+    "forgotten with its last item. Wants --yes."
+
+#define PROSE_CHANGE_DRY                                                                           \
+    "Has the server ask the rules in FILE about its last events, and says how many events "        \
+    "each would have matched: and how many it would have matched but for its sample, for "         \
+    "being too old, or because a condition could not be decided; EXAMPLE is the newest "           \
+    "event that matches, for change explain. Nothing is done. Faults in FILE are told as "         \
+    "change rules check tells them: exit status 2. With --json one document."
+
+#define PROSE_JOBS_LS                                                                              \
+    "Counts the jobs of all rules of effect job by TYPE and DOMAIN: how many are running, "        \
+    "ready, waiting for another, scheduled for later, or dead, and when the oldest of them "       \
+    "was taken. Of each rule the first 100000 jobs are looked at. With --json one document "       \
+    "a line."
+
+#define PROSE_JOBS_WHY                                                                             \
+    "Says of the job with that ID where it stands, why it does not run, what its last "            \
+    "attempt came to, and prints its event."
+
+#define PROSE_JOBS_RETRY                                                                           \
+    "Makes jobs ready at once that are dead, or scheduled for a later attempt, with all "          \
+    "their attempts again: all of them, those of --type and --domain, or the one with that "       \
+    "ID."
+
+#define PROSE_JOBS_LIMIT                                                                           \
+    "Lets N jobs of TYPE run at once, of each rule that runs jobs or of --rule: from now on, "     \
+    "over "                                                                                        \
+    "SIGHUP, and until the server starts again. --reset takes the limit of the rule again "        \
+    "(concurrency_of). change show says which types have one of their own."
+
+#define PROSE_JOBS_DRAIN                                                                           \
+    "Begins nothing more at TARGET, host:port, until --undo. What runs there comes to its "        \
+    "end. Jobs go to the other targets of their rule, or wait. change show says which "            \
+    "targets are drained."
+
 #endif

@@ -9,7 +9,17 @@
 #endif
 
 enum cli_exit verb_backup(struct cli_call *call);
+enum cli_exit verb_change_drop(struct cli_call *call);
+enum cli_exit verb_change_dry(struct cli_call *call);
+enum cli_exit verb_change_explain(struct cli_call *call);
+enum cli_exit verb_change_limit(struct cli_call *call);
+enum cli_exit verb_change_ls(struct cli_call *call);
+enum cli_exit verb_change_pause(struct cli_call *call);
+enum cli_exit verb_change_replay(struct cli_call *call);
+enum cli_exit verb_change_resume(struct cli_call *call);
+enum cli_exit verb_change_retry(struct cli_call *call);
 enum cli_exit verb_change_rules_check(struct cli_call *call);
+enum cli_exit verb_change_show(struct cli_call *call);
 enum cli_exit verb_change_tail(struct cli_call *call);
 enum cli_exit verb_change_test(struct cli_call *call);
 enum cli_exit verb_check(struct cli_call *call);
@@ -25,6 +35,11 @@ enum cli_exit verb_get(struct cli_call *call);
 enum cli_exit verb_history(struct cli_call *call);
 enum cli_exit verb_import_git(struct cli_call *call);
 enum cli_exit verb_import_xml(struct cli_call *call);
+enum cli_exit verb_jobs_drain(struct cli_call *call);
+enum cli_exit verb_jobs_limit(struct cli_call *call);
+enum cli_exit verb_jobs_ls(struct cli_call *call);
+enum cli_exit verb_jobs_retry(struct cli_call *call);
+enum cli_exit verb_jobs_why(struct cli_call *call);
 enum cli_exit verb_list_get(struct cli_call *call);
 enum cli_exit verb_ls(struct cli_call *call);
 enum cli_exit verb_man(struct cli_call *call);

@@ -90,7 +90,8 @@ def a_server_that_is_not_there_or_is_something_else_is_exit_4(binary):
         calls = (['ls'], ['get', 'T'], ['put', 'T', '1', '-'], ['rm', 'T'], ['history', 'T'], ['check'], ['backup', 'b'],
                  ['queue', 'info', 'q'], ['queue', 'produce', 'q', '-t', '1s'], ['queue', 'lease', 'q'], ['queue', 'top', '-n', '1'],
                  ['flight', 'ls'], ['slow', 'ls'], ['fresh', 'ls'], ['fresh', 'why', 'd', 'T'], ['list', 'get', 'l', 'd'], ['stash', 'ls'],
-                 ['change', 'tail'], ['token', 'ls'], ['token', 'create'], ['import', 'mediawiki-xml', '-'], ['prewarm', '-'])
+                 ['change', 'tail'], ['change', 'ls'], ['change', 'show', 'r'], ['change', 'pause', 'r'], ['change', 'drop', 'r', '--yes'],
+                 ['change', 'explain', 'i'], ['jobs', 'ls'], ['jobs', 'why', '1'], ['jobs', 'drain', 'h:1'], ['token', 'ls'], ['token', 'create'], ['import', 'mediawiki-xml', '-'], ['prewarm', '-'])
         for args in calls:
             said = _fails(client, [*args, '--server', away], 4, f'{away}: ', stdin=export)
             check('is it running' in said['message'], said)

@@ -1,0 +1,228 @@
+/* change_ls.c - palimpsest change ls and show: what rules have to do, what they did, and what keeps
+ * them from it. */
+#include "cli/change_call.h"
+#include "cli/out.h"
+#include "cli/verbs.h"
+
+#include <inttypes.h>
+
+/* ---- ls ---- */
+
+static const char *colour_of(const json_t *rule)
+{
+    if (queue_count(rule, "dead") > 0)
+        return "31";
+    return json_is_true(json_object_get(rule, "paused")) ||
+                   json_is_true(json_object_get(rule, "removed"))
+               ? "33"
+               : NULL;
+}
+
+static void add_rule(struct out_table *t, const json_t *rule)
+{
+    static const char *const members[] = { "ready", "waiting", "scheduled", "dead" };
+    char cells[COUNT_OF(members)][QUEUE_CELL_BYTES], running[QUEUE_CELL_BYTES],
+        oldest[QUEUE_CELL_BYTES];
+    for (size_t i = 0; i < COUNT_OF(members); i++)
+        queue_number_cell(queue_count(rule, members[i]), cells[i]);
+    change_running_cell(rule, running);
+    change_age_cell(rule, "oldest_s", oldest);
+    out_table_row(t,
+                  (const str[]){ change_text(rule, "name"), change_text(rule, "effect"),
+                                 str_of(change_rule_state(rule)), str_of(running), str_of(cells[0]),
+                                 str_of(cells[1]), str_of(cells[2]), str_of(cells[3]),
+                                 str_of(oldest), change_text(rule, "last_error") },
+                  colour_of(rule));
+}
+
+void change_rules_print(FILE *to, const json_t *rules)
+{
+    static const struct out_column columns[] = {
+        { "RULE", false }, { "EFFECT", false },     { "STATE", false },    { "RUNNING", true },
+        { "READY", true }, { "WAITING", true },     { "SCHEDULED", true }, { "DEAD", true },
+        { "LAG", true },   { "LAST ERROR", false },
+    };
+    struct out_table *t = out_table_new(to, columns, COUNT_OF(columns));
+    const json_t *rule;
+    size_t i;
+    json_array_foreach(rules, i, rule) add_rule(t, rule);
+    out_table_end(&t);
+}
+
+static void print_router(const json_t *router)
+{
+    char lag[QUEUE_CELL_BYTES];
+    int64_t behind = queue_count(router, "behind"), missed = queue_count(router, "missed");
+    change_age_cell(router, "lag_s", lag);
+    if (behind > 0)
+        printf("%" PRId64 " events were not shown to the rules yet, for %s\n", behind, lag);
+    if (missed > 0)
+        printf("%" PRId64 " events were removed before the rules saw them\n", missed);
+}
+
+enum cli_exit verb_change_ls(struct cli_call *call)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *doc = change_status(&c), *rule;
+    size_t i;
+    if (doc != NULL && c.json) {
+        json_array_foreach(json_object_get(doc, "rules"), i, rule) out_json(stdout, rule);
+    } else if (doc != NULL) {
+        change_rules_print(stdout, json_object_get(doc, "rules"));
+        print_router(json_object_get(doc, "router"));
+    }
+    code = doc == NULL ? c.failed : CLI_OK;
+    json_decref(doc);
+    client_close(&c);
+    return code;
+}
+
+/* ---- show ---- */
+
+static void pair_count(FILE *to, const json_t *rule, const char *member)
+{
+    char cell[QUEUE_CELL_BYTES];
+    queue_number_cell(queue_count(rule, member), cell);
+    out_pair(to, member, str_of(cell));
+}
+
+/* Of types that have one of their own, by jobs limit. */
+static void pair_types(FILE *to, const json_t *types)
+{
+    const char *type;
+    const json_t *count;
+    json_object_foreach((json_t *)(uintptr_t)types, type, count)
+    {
+        char line[256];
+        (void)snprintf(line, sizeof line, "%s: %" JSON_INTEGER_FORMAT " at once, by jobs limit",
+                       type, json_integer_value(count)); /* cut, if it must be */
+        out_pair(to, "  of type", str_of(line));
+    }
+}
+
+static void pair_limit(FILE *to, const json_t *rule)
+{
+    const json_t *limit = json_object_get(rule, "limit");
+    const char *rate = queue_text(limit, "rate");
+    char line[128];
+    (void)snprintf(line, sizeof line, "%" PRId64 " at once%s%s%s",
+                   queue_count(limit, "concurrency"), rate[0] ? ", " : "", rate,
+                   json_is_true(json_object_get(rule, "override"))
+                       ? "; by change limit, until the server starts again"
+                       : ""); /* cut, if it must be */
+    out_pair(to, "limit", str_of(line));
+    pair_types(to, json_object_get(limit, "types"));
+}
+
+void change_rule_print(FILE *to, const json_t *rule)
+{
+    static const char *const counts[] = { "running", "ready",    "waiting",   "scheduled",
+                                          "dead",    "matched",  "collapsed", "done",
+                                          "ignored", "failures", "died",      "dropped",
+                                          "refused" };
+    char oldest[QUEUE_CELL_BYTES];
+    change_age_cell(rule, "oldest_s", oldest);
+    out_pair(to, "rule", change_text(rule, "name"));
+    out_pair(to, "effect", change_text(rule, "effect"));
+    out_pair(to, "state", str_of(change_rule_state(rule)));
+    out_pair(to, "position", change_text(rule, "position"));
+    out_pair(to, "oldest", str_of(oldest));
+    pair_limit(to, rule);
+    for (size_t i = 0; i < COUNT_OF(counts); i++)
+        pair_count(to, rule, counts[i]);
+    out_pair(to, "last error", change_text(rule, "last_error"));
+    if (json_is_string(json_object_get(rule, "last_error_at")))
+        out_pair(to, "  at", change_text(rule, "last_error_at"));
+}
+
+static void add_target(struct out_table *t, const json_t *target)
+{
+    char running[QUEUE_CELL_BYTES], failed[QUEUE_CELL_BYTES], until[128];
+    bool drained = json_is_true(json_object_get(target, "drained"));
+    bool paused = json_is_string(json_object_get(target, "paused_until"));
+    queue_number_cell(queue_count(target, "running"), running);
+    queue_number_cell(queue_count(target, "failed"), failed);
+    (void)snprintf(until, sizeof until, "paused until %s", queue_text(target, "paused_until"));
+    out_table_row(t,
+                  (const str[]){ change_text(target, "name"),
+                                 drained  ? STR("drained")
+                                 : paused ? str_of(until)
+                                          : STR("on"),
+                                 str_of(running), str_of(failed),
+                                 change_text(target, "last_error") },
+                  drained || paused ? "33" : NULL);
+}
+
+void change_targets_print(FILE *to, const json_t *targets)
+{
+    static const struct out_column columns[] = {
+        { "TARGET", false }, { "STATE", false },      { "RUNNING", true },
+        { "FAILED", true },  { "LAST ERROR", false },
+    };
+    struct out_table *t = out_table_new(to, columns, COUNT_OF(columns));
+    const json_t *target;
+    size_t i;
+    json_array_foreach(targets, i, target) add_target(t, target);
+    out_table_end(&t);
+}
+
+static bool has_name(const json_t *names, str name)
+{
+    const json_t *one;
+    size_t i;
+    bool has = false;
+    json_array_foreach(names, i, one) has =
+        has || str_eq((str){ .p = json_string_value(one), .n = json_string_length(one) }, name);
+    return has;
+}
+
+/* Those that the rule names; all, where it does not say which. */
+static json_t *targets_of(const json_t *status, const json_t *rule)
+{
+    const json_t *names = json_object_get(rule, "targets");
+    json_t *out = json_array(), *target;
+    size_t i;
+    json_array_foreach(json_object_get(status, "targets"), i, target)
+    {
+        if (!json_is_array(names) || has_name(names, change_text(target, "name")))
+            (void)json_array_append(out, target); /* dies when out of memory, as all here */
+    }
+    return out;
+}
+
+static void show(const struct client *c, const json_t *status, const json_t *rule)
+{
+    json_t *targets = targets_of(status, rule);
+    if (c->json) {
+        json_t *doc = json_copy((json_t *)(uintptr_t)rule);
+        (void)json_object_set(doc, "targets", targets);
+        out_json(stdout, doc);
+        json_decref(doc);
+    } else {
+        change_rule_print(stdout, rule);
+        if (json_array_size(targets) > 0) {
+            putchar('\n');
+            change_targets_print(stdout, targets);
+        }
+    }
+    json_decref(targets);
+}
+
+enum cli_exit verb_change_show(struct cli_call *call)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *doc = change_status(&c);
+    const json_t *rule = doc == NULL ? NULL : change_rule_of(&c, doc, call->operands[0]);
+    if (rule != NULL)
+        show(&c, doc, rule);
+    code = rule == NULL ? c.failed : CLI_OK;
+    json_decref(doc);
+    client_close(&c);
+    return code;
+}
