@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import threading
 
-from change_help import tell_events
+from change_help import figure, tell_events
 from cli import Client
 from harness import Server, check, eq, free_port, main, scene, wait_until
 from reload_help import Reloaded
@@ -97,6 +97,12 @@ def what_is_dead_is_seen_tried_again_or_dropped(binary):
         eq([target['name'] for target in shown['targets']], [sink.url[7:]])
         scheduled = comes_to(client, 'again', scheduled=1)
         eq(scheduled['dead'], 0)
+        for what, count in (('items{rule="hook",state="dead"}', 3), ('items{rule="hook",state="ready"}', 0), ('paused{rule="hook"}', 0),
+                            ('items{rule="again",state="scheduled"}', 1), ('outcomes_total{rule="hook",outcome="died"}', 3),
+                            ('outcomes_total{rule="hook",outcome="done"}', 1), ('events_total{rule="hook",what="matched"}', 4)):
+            eq(figure(r.server, f'rule_{what}'), count, what)
+        eq(figure(r.server, 'router_behind_events'), 0)
+        check(figure(r.server, f'target_failures_total{{target="{sink.url[7:]}"}}') >= 4, 'failures')
         listed = r.server.json('POST', '/v1/admin.change.items', body={'rule': 'hook', 'state': 'dead', 'limit': 2}).body
         more = r.server.json('POST', '/v1/admin.change.items',
                              body={'rule': 'hook', 'state': 'dead', 'limit': 2, 'pivot': listed['next'], 'bytes': True}).body

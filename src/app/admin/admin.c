@@ -5,6 +5,7 @@
 #include "app/admin/fresh.h"
 #include "app/admin/spec.h"
 #include "app/answer.h"
+#include "app/change/rules_figures.h"
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/pooled.h"
@@ -67,6 +68,7 @@ static void scrape_run(struct pooled *p)
     buf_init(&s->text, TEXT_BYTES_MAX);
     counters_render(p->app, &s->text);
     fresh_figures(&p->app->page, p->app->metrics, &s->text);
+    rules_figures(p->app->change, p->app->clock, p->app->metrics, &s->text);
     queues_figures(p->app->queues, p->app->metrics, &s->text);
 }
 
