@@ -31,6 +31,14 @@ def event(title, n=0, stream='t', domain='localhost', **more):
     return {'meta': {'stream': stream, 'domain': domain}, 'page_title': title, 'n': n, **more}
 
 
+def items(server, rule):
+    """So many of it are not done."""
+    for one in server.json('GET', '/v1/admin.change').body['rules']:
+        if one['name'] == rule:
+            return sum(one[state] for state in ('ready', 'waiting', 'scheduled', 'dead'))
+    return 0
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
@@ -123,6 +131,7 @@ def what_collapses_is_done_once_for_the_newest(binary):
         sink.wait(1)
         for n in range(1, 50):
             tell_events(r.server, event('A', n), event('B', n))
+        wait_until(lambda: r.server.json('GET', '/v1/admin.change').body['router']['behind'] == 0, 'all are routed')
         gate.set()
         wait_until(lambda: {'/A?n=49', '/B?n=49'} <= set(sink.paths()), 'the newest of both')
         tell_events(r.server, event('C', 1))
@@ -231,7 +240,7 @@ def items_of_a_rule_that_is_gone_wait_for_it(binary):
     text = rules(f'hook: {{ match: {{ stream: t }}, effect: http, url: "http://127.0.0.1:{port}/{{title}}", retries: 0 }}')
     with Reloaded(binary, text) as r:
         tell_events(r.server, *(event(f'T{n}', n) for n in range(5)))
-        wait_until(lambda: len(r.server.json('GET', '/v1/admin.change').body) > 0, 'an answer')
+        wait_until(lambda: items(r.server, 'hook') == 5, 'all are routed')
         r.reload(rules())
         with Sink(port=port) as sink:
             r.server.restart()
