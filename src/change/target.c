@@ -77,9 +77,20 @@ static void target_pause(struct change *c, struct change_target *t, const struct
     t->pause_ms = t->pause_ms == 0 ? CHANGE_PAUSE_MS : 2 * t->pause_ms;
     if (t->pause_ms > CHANGE_PAUSE_MS_MAX)
         t->pause_ms = CHANGE_PAUSE_MS_MAX;
+    if (t->paused_until.ns == 0)
+        log_event(c->opts.log, LOG_WARN, "change.target_paused", LOG_CSTR("target", t->name),
+                  LOG_CSTR("why", r->text),
+                  LOG_CSTR("what", "what is to be done there waits, and costs no attempt"));
     int64_t ms = r->wait_ns > 0 ? r->wait_ns / NS_PER_MS + 1 : t->pause_ms;
     t->paused_until = mono_add_ms(clock_mono(c->opts.clock), ms);
     (void)snprintf(t->error, sizeof t->error, "%s", r->text);
+}
+
+/* It answers again. */
+static void target_open(struct change *c, const struct change_target *t)
+{
+    log_event(c->opts.log, LOG_INFO, "change.target_open", LOG_CSTR("target", t->name));
+    change_lanes_open(c);
 }
 
 void change_target_end(struct change *c, struct change_target *t, const struct change_result *r)
@@ -89,7 +100,7 @@ void change_target_end(struct change *c, struct change_target *t, const struct c
         target_pause(c, t, r);
     } else if (r->fate != CHANGE_STOPPED) {
         if (t->paused_until.ns != 0)
-            change_lanes_open(c);
+            target_open(c, t);
         t->paused_until.ns = 0;
         t->pause_ms = 0;
     }
