@@ -1,0 +1,52 @@
+/* router.h - what follows the event log, and makes items of events. Private to this folder. */
+#ifndef CHANGE_ROUTER_H
+#define CHANGE_ROUTER_H
+
+#include "change/items.h"
+#include "change/rules.h"
+#include "event/log.h"
+#include "loop/loop.h"
+
+struct change_seen_by { /* by rule, of one batch */
+    unsigned matched, collapsed, needless, refused, too_old;
+};
+struct change_batch {
+    struct change_ruled *ruled;
+    struct change *change;
+    struct rule_event *event;
+    struct arena arena;
+    struct change_route *routes;
+    unsigned count, size;
+    bool full; /* no more events are taken */
+    struct change_head head;
+    /* a replay, of one rule alone: */
+    bool is_replay;
+    unsigned rule; /* its index */
+    uint64_t replay_until;
+    struct change_seen_by *by;
+};
+/* Adds what the rules want done about an event. ERR_LIMIT: no memory. Pool thread. */
+MUST_CHECK err change_route_event(struct change_batch *b, const struct event_seen *e, str bytes);
+
+enum change_router_state { ROUTER_IDLE, ROUTER_READING, ROUTER_WRITING };
+struct change_router {
+    enum change_router_state state;
+    bool told; /* there may be more in the log */
+    bool turn; /* a replay is next */
+    struct loop_job job;
+    struct engine_update update;
+    struct task task;
+    err why;
+    bool more;
+    mono again_at; /* after a failure; 0: none */
+    mono written_at;
+    struct change_head head;    /* in memory */
+    struct change_head written; /* on disk */
+    struct change_batch batch;
+    struct change_edit edit;
+};
+void change_router_open(struct change *c, const struct change_head *head);
+void change_router_kick(struct change *c); /* loop; under the lock */
+void change_router_close(struct change *c);
+
+#endif

@@ -1,0 +1,48 @@
+/* rules.h - the rules in force, and how others are taken over. Private to this folder. */
+#ifndef CHANGE_RULES_H
+#define CHANGE_RULES_H
+
+#include "change/rows.h"
+#include "rule/rule.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct change_ruled_rule {
+    uint32_t number;
+    uint64_t from;
+};
+/* A rule set with what the store knows of each rule. Never changes; counted references. */
+struct change_ruled {
+    atomic_uint refs;
+    struct rule_set *set;
+    pthread_mutex_t lock;          /* of events */
+    struct rule_event *events[16]; /* not in use */
+    unsigned events_count;
+    struct change_ruled_rule rules[];
+};
+/* set: a reference is taken; the rules are filled in by who asks. */
+struct change_ruled *change_ruled_new(struct rule_set *set);
+struct change_ruled *change_ruled_ref(struct change_ruled *r);
+void change_ruled_unref(struct change_ruled **rp); /* NULL is fine */
+struct rule_event *change_event_take(struct change_ruled *r);
+void change_event_give(struct change_ruled *r, struct rule_event *e);
+
+/* rules.c: what the store knows of each rule of the set, and of all others, in one update. A rule
+ * that it does not know begins now; one that it knows and the set lacks is removed. */
+struct change_known {
+    char name[RULE_NAME_BYTES_MAX + 1];
+    struct change_rule_row row;
+};
+struct change_take {
+    struct change_ruled *ruled; /* in: its set. Out: its rules */
+    uint64_t last, count;       /* in: of the log, a moment ago: there new rules begin */
+    /* out */
+    struct change_head head;
+    struct change_known *known; /* all that have a row */
+    unsigned known_count;
+};
+/* Waits for the engine. ERR_CORRUPT, ERR_IO, ERR_FULL, ERR_LIMIT. */
+MUST_CHECK err change_take_run(struct change *c, struct change_take *t);
+void change_take_fini(struct change_take *t);
+#endif

@@ -1,0 +1,153 @@
+/* runner.h - targets, the runners of rules, how they choose, and what runs. Private to this folder.
+ *
+ * A runner has a window of items in sight, begins those that may, and looks for more. All of it is
+ * under the lock of struct change, on the loop. */
+#ifndef CHANGE_RUNNER_H
+#define CHANGE_RUNNER_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "change/call.h"
+#include "change/rules.h"
+#include "loop/loop.h"
+
+enum {
+    CHANGE_WINDOW = 64,       /* items that a runner has in sight */
+    CHANGE_LOOKS_MAX = 4096,  /* rows that one look for items goes over */
+    CHANGE_BLOCKED_MAX = 256, /* lanes of a runner that wait for a target */
+};
+
+/* ---- targets (target.c); under the lock ---- */
+
+struct change_target {
+    char *name; /* host:port */
+    unsigned running;
+    uint64_t failed;
+    mono paused_until; /* ns 0: it is not */
+    int64_t pause_ms;  /* the last one; 0: it answered since */
+    bool drained;
+    char error[CHANGE_ERROR_BYTES_MAX + 1];
+};
+/* The one of that name, made if need be. NULL: there are too many. */
+struct change_target *change_target_of(struct change *c, str name);
+/* May something begin there? Else *until: when to ask again. The first that may after a pause is a
+ * probe: others wait for what becomes of it. */
+bool change_target_takes(struct change *c, struct change_target *t, mono *until);
+void change_target_begin(struct change *c, struct change_target *t);
+void change_target_end(struct change *c, struct change_target *t, const struct change_result *r);
+
+/* ---- runners (runner.c) ---- */
+
+enum change_limit_by { CHANGE_BY_TYPE, CHANGE_BY_DOMAIN, CHANGE_BYS };
+/* An item that a runner has in sight. */
+struct change_candidate {
+    uint64_t id, target;
+    size_t bytes;
+    struct change_digest lane;
+    uint64_t keys[CHANGE_BYS];  /* hashes of its type and domain */
+    int64_t limits[CHANGE_BYS]; /* 0: none */
+};
+struct change_blocked {
+    struct change_digest lane;
+    mono until;
+};
+struct change_override {
+    int64_t concurrency;             /* 0: the rule's */
+    int64_t rate_count, rate_per_ns; /* count -1: the rule's */
+};
+enum { CHANGE_TYPE_OVERRIDES_MAX = 64 };
+struct change_type_override {
+    char type[CHANGE_TYPE_BYTES_MAX + 1];
+    int64_t concurrency;
+};
+struct change_pick;
+/* What is done for one rule; also for one that is gone and has items. */
+struct change_runner {
+    struct change *change;
+    char name[RULE_NAME_BYTES_MAX + 1];
+    uint32_t number;
+    const struct rule *rule; /* of change->ruled; NULL: it is not in the configuration */
+    bool paused;
+    uint64_t replay_after, replay_until; /* until 0: it is not replayed */
+    struct change_override override;
+    struct change_type_override types[CHANGE_TYPE_OVERRIDES_MAX];
+    unsigned types_count;
+    /* choosing */
+    struct change_candidate window[CHANGE_WINDOW];
+    unsigned window_count;
+    bool more;                 /* there may be ready items that are not in sight */
+    bool limited;              /* the last look passed over items for a limit */
+    struct change_pick *pick;  /* under way; NULL: none */
+    struct change_digest lane; /* the last one that had its turn */
+    struct change_blocked blocked[CHANGE_BLOCKED_MAX];
+    unsigned blocked_count;
+    mono next_begin; /* of its rate */
+    mono wake_at;    /* when to try again; INT64_MAX: when something happens */
+    unsigned target_turn;
+    /* running */
+    struct list runs;
+    unsigned running;
+    struct map *running_by; /* counts by kind and hash */
+    /* figures */
+    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused;
+    char last_error[CHANGE_ERROR_BYTES_MAX + 1];
+    store_time last_error_at;
+};
+struct change_runner *change_runner_new(struct change *c, str name, uint32_t number);
+void change_runner_free(struct change_runner **rp);
+/* Begins what may begin now, and looks for more. Loop; under the lock. */
+void change_runner_fill(struct change_runner *r);
+void change_runner_wake(struct change_runner *r); /* the same; there may be more */
+int64_t change_runner_concurrency(const struct change_runner *r);
+unsigned change_running_by(const struct change_runner *r, uint64_t key);
+void change_running_count(struct change_runner *r, uint64_t key, int by);
+void change_lane_block(struct change_runner *r, const struct change_digest *lane, mono until);
+bool change_lane_is_blocked(struct change_runner *r, const struct change_digest *lane, mono *until);
+void change_runner_error(struct change_runner *r, str text);
+void change_crowd_end(struct change *c);
+/* A target takes calls again: no lane of any runner waits any more. */
+void change_lanes_open(struct change *c);
+
+/* ---- looking for items (pick.c) ---- */
+
+/* What is taken by items that run or are in sight, of one type or domain. */
+struct change_taken {
+    uint64_t key; /* with the kind in it */
+    unsigned count;
+};
+struct change_pick {
+    struct loop_job job;
+    struct change *c;
+    struct change_runner *runner;
+    struct change_ruled *ruled;
+    const struct rule *rule;
+    uint32_t number;
+    unsigned wanted;
+    struct change_digest lane;
+    uint64_t *known; /* ids that run, or are in sight; sorted */
+    unsigned known_count;
+    struct change_digest blocked[CHANGE_BLOCKED_MAX]; /* lanes */
+    unsigned blocked_count;
+    struct change_taken *taken;
+    unsigned taken_count, taken_size;
+    struct change_type_override types[CHANGE_TYPE_OVERRIDES_MAX];
+    unsigned types_count;
+    /* out */
+    struct change_candidate found[CHANGE_WINDOW];
+    unsigned count;
+    bool more, limited, failed;
+};
+/* Starts a look on the pool; what it finds is in sight when it ends. Loop; under the lock. */
+void change_pick_start(struct change_runner *r);
+
+/* ---- one item that runs (run.c) ---- */
+/* Takes the candidate. target: of a job; NULL: it is found later. Loop; under the lock. */
+void change_run_start(struct change_runner *r, const struct change_candidate *c,
+                      struct change_target *target, str target_url);
+bool change_run_is_of(const struct change_runner *r, uint64_t id);
+void change_runs_each(const struct change_runner *r,
+                      void (*each)(struct change_pick *p, const struct change_candidate *c),
+                      struct change_pick *p);
+uint64_t change_target_hash(str target); /* never 0 */
+
+#endif
