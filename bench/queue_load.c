@@ -1,13 +1,15 @@
 /* queue_load.c - load for queues: Palimpsest and Querator over HTTP, beanstalkd, Redis Streams,
  * RabbitMQ, JetStream.
  *
- *   queue_load WIRE PORT [OPTION]...         WIRE: http beanstalk redis amqp nats; the server is on
- *     127.0.0.1 --producers N --consumers N            connections that put, and that take and
- *     finish [1, 0] --batch N                              items of one operation [1]
+ *   queue_load WIRE PORT [OPTION]...         WIRE: http events beanstalk redis amqp nats; the
+ * server is on 127.0.0.1 --producers N --consumers N            connections that put, and that take
+ * and finish [1, 0] --batch N                              items of one operation [1]
  *     --bytes N                              of an item [200]
  *     --ms N                                 for so long [2000]
  *     --operations N                         or so many operations in all, or items taken:
  *                                            whichever is first
+ *     --pace N                               operations a second in all, begun when it is time for
+ *                                            each: what is late counts from then
  *     --queue NAME [bench]   --timeout DURATION of takes [30s]   --json   --accept-json   --key KEY
  *     --drain                                consumers end when they find the queue empty
  *
@@ -45,6 +47,8 @@ struct client {
     struct load_conn conn;
     bool producer, ready, waiting; /* for room to write */
     int64_t began_us;
+    int64_t due_us; /* with a pace: of the next one */
+    bool rests;     /* until then */
 };
 
 struct load {
@@ -53,6 +57,7 @@ struct load {
     uint16_t port;
     unsigned producers, consumers, batch;
     int64_t run_ms;
+    uint64_t pace; /* 0: none */
     uint64_t operations_max, operations;
     bool drain;
     int epoll;
@@ -198,9 +203,14 @@ static void begin(struct load *l, struct client *c, enum load_op op)
         hang_up(l, c, false);
         return;
     }
+    if (op == OP_PRODUCE && l->pace > 0 && c->due_us > now_us()) {
+        c->rests = true;
+        return;
+    }
     conn->op = op;
     conn->seen = 0;
-    c->began_us = now_us();
+    c->began_us = op == OP_PRODUCE && l->pace > 0 ? c->due_us : now_us();
+    c->due_us += l->pace > 0 ? (int64_t)(1000000 * (uint64_t)l->producers / l->pace) : 0;
     if (op == OP_PRODUCE) {
         conn->wanted = l->batch;
         l->operations++;
@@ -281,8 +291,11 @@ static void dial(struct load *l, struct client *c, unsigned number)
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int on = 1;
     struct load_conn *conn = &c->conn;
-    *c = (struct client){ .conn = { .opts = &l->opts, .number = number, .op = OP_HELLO },
-                          .producer = number < l->producers };
+    *c = (struct client){
+        .conn = { .opts = &l->opts, .number = number, .op = OP_HELLO },
+        .producer = number < l->producers,
+        .due_us = l->pace == 0 ? 0 : now_us() + (int64_t)(1000000 * (uint64_t)number / l->pace)
+    };
     buf_init(&conn->out, LOAD_BUFFER_BYTES_MAX);
     buf_init(&conn->in, LOAD_BUFFER_BYTES_MAX);
     buf_init(&conn->scratch, LOAD_BUFFER_BYTES_MAX);
@@ -305,6 +318,19 @@ static void dial(struct load *l, struct client *c, unsigned number)
     push(l, c);
 }
 
+/* Those whose time has come begin. */
+static void rested(struct load *l)
+{
+    int64_t now = now_us();
+    for (unsigned i = 0; i < l->producers; i++) {
+        struct client *c = &l->clients[i];
+        if (!c->rests || c->due_us > now)
+            continue;
+        c->rests = false;
+        begin(l, c, OP_PRODUCE);
+    }
+}
+
 static void run(struct load *l)
 {
     unsigned count = l->producers + l->consumers;
@@ -314,11 +340,11 @@ static void run(struct load *l)
     l->began_us = now_us();
     l->until_us = l->began_us + l->run_ms * 1000;
     for (unsigned i = 0; i < count; i++)
-        dial(l, &l->clients[i], i);
+        dial(l, &l->clients[i], i); /* one behind the other by their numbers, with a pace */
     int64_t give_up_us = l->until_us + 60000000;
     while (l->open > 0 && now_us() < give_up_us) {
         struct epoll_event events[EVENTS_MAX];
-        int n = epoll_wait(l->epoll, events, EVENTS_MAX, 1000);
+        int n = epoll_wait(l->epoll, events, EVENTS_MAX, l->pace > 0 ? 1 : 1000);
         for (int i = 0; i < n; i++) {
             struct client *c = events[i].data.ptr;
             if (c->conn.fd >= 0 && (events[i].events & EPOLLOUT) != 0)
@@ -326,6 +352,8 @@ static void run(struct load *l)
             if (c->conn.fd >= 0 && (events[i].events & ~(unsigned)EPOLLOUT) != 0)
                 pull(l, c);
         }
+        if (l->pace > 0)
+            rested(l);
     }
     l->ended_us = now_us();
     l->broken += l->open; /* still waiting for an answer */
@@ -368,6 +396,8 @@ static bool set_number(struct load *l, const char *option, uint64_t n)
         l->batch = (unsigned)n;
     else if (strcmp(option, "--bytes") == 0)
         l->opts.item_bytes = (size_t)n;
+    else if (strcmp(option, "--pace") == 0)
+        l->pace = n;
     else if (strcmp(option, "--ms") == 0)
         l->run_ms = (int64_t)n;
     else if (strcmp(option, "--operations") == 0)
@@ -408,8 +438,8 @@ static int read_option(struct load *l, const char *option, const char *value)
 
 static bool read_words(struct load *l, int argc, char **argv)
 {
-    static const struct load_wire *const wires[] = { &load_http, &load_beanstalk, &load_redis,
-                                                     &load_nats, &load_amqp };
+    static const struct load_wire *const wires[] = { &load_http,  &load_events, &load_beanstalk,
+                                                     &load_redis, &load_nats,   &load_amqp };
     uint64_t port;
     if (argc < 3 || !str_to_u64(str_of(argv[2]), &port) || port > UINT16_MAX)
         return false;
@@ -448,7 +478,8 @@ int main(int argc, char **argv)
                              .run_ms = 2000,
                              .opts = { .queue = "bench", .timeout = "30s", .item_bytes = 200 } };
     if (!read_words(&l, argc, argv)) {
-        fputs("usage: queue_load http|beanstalk|redis|amqp|nats PORT [OPTION]...; the head of its "
+        fputs("usage: queue_load http|events|beanstalk|redis|amqp|nats PORT [OPTION]...; the head "
+              "of its "
               "source tells more\n",
               stderr);
         return 2;

@@ -56,7 +56,8 @@ struct load_wire {
     enum load_reply (*reply)(struct load_conn *c);
 };
 
-extern const struct load_wire load_http, load_beanstalk, load_redis, load_nats, load_amqp;
+extern const struct load_wire load_http, load_events, load_beanstalk, load_redis, load_nats,
+    load_amqp;
 
 /* Forgets the first n bytes of in. */
 void load_drop(struct load_conn *c, size_t n);
