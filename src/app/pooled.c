@@ -39,3 +39,11 @@ void pooled_start(struct pooled *p, void (*run)(struct pooled *p), void (*answer
     http_defer(p->x);
     home_post(loop_pool(p->app->loop), &p->task);
 }
+
+void pooled_here(struct pooled *p, void (*run)(struct pooled *p), void (*answer)(struct pooled *p))
+{
+    p->home = http_home(p->x);
+    http_defer(p->x);
+    run(p);
+    answer(p);
+}

@@ -24,4 +24,8 @@ MUST_CHECK void *pooled_new(struct http_exchange *x, struct app *app, size_t siz
 void pooled_start(struct pooled *p, void (*run)(struct pooled *p),
                   void (*answer)(struct pooled *p));
 
+/* The same at once, on the handler's own thread: where the caller knows that it is quick, and waits
+ * for nothing. */
+void pooled_here(struct pooled *p, void (*run)(struct pooled *p), void (*answer)(struct pooled *p));
+
 #endif

@@ -4,9 +4,10 @@
  * bytes in which it came. No title that a job names is looked at: the job is still to be done, and
  * its wiki tells what it did. A job that no rule runs is invalid, or its sender would take it for
  * done. So are events of the store's own streams: rules and caches believe those.
- *   A body is 10 MiB at most, and its events fifty thousand: they are parsed on the pool. Then they
- * are appended in batches, one behind the other. The answer comes when the last batch is on disk.
- * A batch that fails ends that; its events and those behind it are told as not stored. */
+ *   A body is 10 MiB at most, and its events fifty thousand: they are parsed on the pool, but for a
+ * small body. Then they are appended in batches, one behind the other. The answer comes when the
+ * last batch is on disk. A batch that fails ends that; its events and those behind it are told as
+ * not stored. */
 #include "app/answer.h"
 #include "app/change/look.h"
 #include "app/coded.h"
@@ -26,7 +27,8 @@
 
 enum {
     EVENTS_BODY_BYTES_MAX = 10 << 20,
-    EVENTS_MAX = 50000, /* in one request */
+    EVENTS_HERE_BYTES_MAX = 8 << 10, /* so many are parsed where they were read */
+    EVENTS_MAX = 50000,              /* in one request */
     EVENTS_REPLY_BYTES_MAX = 24 << 20,
     EVENT_ID_BYTES_MAX = 255,
 };
@@ -450,7 +452,10 @@ static void post_events(struct http_exchange *x, void *app)
     buf_init(&e->invalid, EVENTS_REPLY_BYTES_MAX);
     buf_init(&e->kept, EVENTS_MAX * sizeof(struct event));
     buf_put(&e->invalid, STR("{\"invalid\":["));
-    pooled_start(&e->pooled, events_run, events_over);
+    if (coding.n == 0 && e->body.n <= EVENTS_HERE_BYTES_MAX)
+        pooled_here(&e->pooled, events_run, events_over);
+    else
+        pooled_start(&e->pooled, events_run, events_over);
 }
 
 const struct http_route app_event_routes[] = {
