@@ -224,4 +224,9 @@ struct change_dry {
 MUST_CHECK err change_dry_run(struct change *c, struct rule_set *rules, struct change_dry *d,
                               struct arena *a, struct err_note *note);
 
+/* Looks at the items of that engine, whether they are being carried or not. Calls found for each
+ * damage, with a sentence. ERR_CORRUPT when there was one. Waits for the disk. */
+MUST_CHECK err change_check(struct engine *e, void (*found)(void *ctx, const char *what),
+                            void *ctx);
+
 #endif

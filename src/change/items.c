@@ -77,33 +77,12 @@ static err delete_key(struct change_edit *e, const struct change_key *k)
     return engine_txn_delete(e->txn, SPACE_CHANGE, change_key_str(k));
 }
 
-/* The index row of its state; false: it has none. */
-static bool state_key(uint32_t rule, uint64_t id, const struct change_item_row *r,
-                      struct change_key *k)
-{
-    switch (r->state) {
-    case CHANGE_READY:
-        change_key_ready(k, rule, &r->lane, id);
-        return true;
-    case CHANGE_SCHEDULED:
-        change_key_due(k, r->due, rule, id);
-        return true;
-    case CHANGE_DEAD:
-        change_key_dead(k, rule, id);
-        return true;
-    case CHANGE_WAITING:
-    case CHANGE_STATES:
-        break;
-    }
-    return false;
-}
-
 static err state_leave(struct change_edit *e, uint32_t rule, uint64_t id,
                        const struct change_item_row *r)
 {
     struct change_key key;
     err why = count(e, rule, r->state, false);
-    if (why == ERR_OK && state_key(rule, id, r, &key))
+    if (why == ERR_OK && change_key_state(&key, rule, id, r))
         why = delete_key(e, &key);
     return why;
 }
@@ -117,7 +96,7 @@ static err state_enter(struct change_edit *e, uint32_t rule, uint64_t id,
     if (r->state == CHANGE_SCHEDULED)
         e->next_due = store_time_min(e->next_due, r->due);
     err why = count(e, rule, r->state, true);
-    if (why == ERR_OK && state_key(rule, id, r, &key))
+    if (why == ERR_OK && change_key_state(&key, rule, id, r))
         why = put_empty(e, &key);
     return why;
 }

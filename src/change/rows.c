@@ -129,6 +129,26 @@ void change_key_due(struct change_key *k, store_time due, uint32_t rule, uint64_
     key_be64(k, id);
 }
 
+bool change_key_state(struct change_key *k, uint32_t rule, uint64_t id,
+                      const struct change_item_row *r)
+{
+    switch (r->state) {
+    case CHANGE_READY:
+        change_key_ready(k, rule, &r->lane, id);
+        return true;
+    case CHANGE_SCHEDULED:
+        change_key_due(k, r->due, rule, id);
+        return true;
+    case CHANGE_DEAD:
+        change_key_dead(k, rule, id);
+        return true;
+    case CHANGE_WAITING:
+    case CHANGE_STATES:
+        break;
+    }
+    return false;
+}
+
 bool change_key_item_parse(str key, uint32_t *rule, uint64_t *id)
 {
     struct cursor c = { .rest = str_skip(key, 1) };

@@ -93,6 +93,9 @@ void change_key_ready(struct change_key *k, uint32_t rule, const struct change_d
 void change_key_order(struct change_key *k, uint32_t rule, const struct change_digest *order,
                       uint64_t id);
 void change_key_due(struct change_key *k, store_time due, uint32_t rule, uint64_t id);
+/* The index row of its state; false: it has none. */
+bool change_key_state(struct change_key *k, uint32_t rule, uint64_t id,
+                      const struct change_item_row *r);
 /* False: it is no key of that kind. */
 bool change_key_item_parse(str key, uint32_t *rule, uint64_t *id); /* and 'd' */
 bool change_key_ready_parse(str key, struct change_digest *lane, uint64_t *id);

@@ -1,5 +1,6 @@
 #include "cli/store.h"
 #include "bucket/pages.h"
+#include "change/change.h"
 #include "cli/cli.h"
 #include "engine/store.h"
 #include "event/log.h"
@@ -58,8 +59,10 @@ static err check_engine(const char *dir, struct checking *c)
         e = check_pages(engine, c);
         err queues = queue_local_check(engine, on_found, c);
         err events = event_log_check(engine, on_found, c);
+        err changes = change_check(engine, on_found, c);
         e = e == ERR_OK ? queues : e;
         e = e == ERR_OK ? events : e;
+        e = e == ERR_OK ? changes : e;
     }
     if (e != ERR_OK && e != ERR_CORRUPT)
         err_note_set(&c->out->note, "cannot read all of %s: %s", dir, err_name(e));

@@ -9,6 +9,7 @@
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/pooled.h"
+#include "change/change.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
 #include "engine/store.h"
@@ -147,9 +148,11 @@ static void check_run(struct pooled *p)
     err pages = page_store_check(p->app->page.store, check_found, c);
     err queues = queue_local_check(p->app->engine, check_found, c);
     err events = event_log_check(p->app->engine, check_found, c);
+    err changes = change_check(p->app->engine, check_found, c);
     c->why = pages != ERR_OK && pages != ERR_CORRUPT     ? pages
              : queues != ERR_OK && queues != ERR_CORRUPT ? queues
-                                                         : events;
+             : events != ERR_OK && events != ERR_CORRUPT ? events
+                                                         : changes;
     if (engine != ERR_OK && engine != ERR_CORRUPT)
         c->why = engine;
 }
