@@ -154,15 +154,16 @@ static err order_promote(struct change_edit *e, uint32_t rule, const struct chan
     return item_move(e, rule, id, &item.row, state_at(e, item.row.due), item.row.due);
 }
 
+/* was: the state it had. While it waited, another of its title was the one that does not. */
 static err order_leave(struct change_edit *e, uint32_t rule, uint64_t id,
-                       const struct change_digest *order)
+                       const struct change_digest *order, enum change_state was)
 {
     struct change_key key;
     if (change_digest_is_none(order))
         return ERR_OK;
     change_key_order(&key, rule, order, id);
     err why = delete_key(e, &key);
-    return why == ERR_OK ? order_promote(e, rule, order) : why;
+    return why == ERR_OK && was != CHANGE_WAITING ? order_promote(e, rule, order) : why;
 }
 
 static err item_delete(struct change_edit *e, uint32_t rule, uint64_t id,
@@ -173,7 +174,7 @@ static err item_delete(struct change_edit *e, uint32_t rule, uint64_t id,
     err why = state_leave(e, rule, id, r);
     if (why == ERR_OK)
         why = delete_key(e, &key);
-    return why == ERR_OK ? order_leave(e, rule, id, &r->order) : why;
+    return why == ERR_OK ? order_leave(e, rule, id, &r->order, r->state) : why;
 }
 
 /* ---- routing ---- */
@@ -218,7 +219,7 @@ static err item_renew(struct change_edit *e, const struct change_route *r, uint6
     row->attempts = 0;
     row->flags = 0;
     why = item_put(e, r->rule, id, row, r->bytes);
-    if (why != ERR_OK || row->state == CHANGE_READY)
+    if (why != ERR_OK || row->state == CHANGE_READY || row->state == CHANGE_WAITING)
         return why;
     store_time due = row->state == CHANGE_SCHEDULED ? store_time_min(row->due, r->due) : r->due;
     return item_move(e, r->rule, id, row, state_at(e, due), due);
@@ -274,7 +275,7 @@ static err item_die(struct change_edit *e, const struct change_settle *s,
     if (steps_aside)
         row->order = (struct change_digest){ .p = { 0 } };
     err why = item_move(e, s->rule, s->id, row, CHANGE_DEAD, row->due);
-    return why == ERR_OK && steps_aside ? order_leave(e, s->rule, s->id, &order) : why;
+    return why == ERR_OK && steps_aside ? order_leave(e, s->rule, s->id, &order, CHANGE_DEAD) : why;
 }
 
 err change_item_settle(struct change_edit *e, const struct change_settle *s, bool *died)

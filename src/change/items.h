@@ -4,8 +4,9 @@
  * An *edit* is one update's work on items. It keeps the counts of each rule it touches and writes
  * them at its end. Everything is decided by the rows as they are then; so an edit may run again.
  * Invariants: an item has one row of 'r', 's' or 'd' by its state, and none when it waits. An item
- * with an order has a row of 'o'. Of items with one order only the first is not WAITING, unless it
- * is dead and its rule says `skip`: then it has no order any more. Thread: the committer's. */
+ * with an order has a row of 'o'. Of items with one order exactly one is not WAITING: mostly the
+ * first, but a replay puts older ones before it. One that is dead has no order any more, unless its
+ * rule collapses, or says `hold`. Thread: the committer's. */
 #ifndef CHANGE_ITEMS_H
 #define CHANGE_ITEMS_H
 
