@@ -238,8 +238,8 @@ static void run_over(struct change_run *run)
     }
     change_busy(c, -1);
     run_free(run);
-    if (r->limited)
-        change_runner_wake(r);
+    if (r->limited || r->pick != NULL) /* a look that is under way takes it for running */
+        r->more = true;
     change_runner_fill(r);
     if (c->crowded)
         change_crowd_end(c);
@@ -303,9 +303,10 @@ static void settled(struct task *t)
         change_runner_error(r, STR("the rows of an item are damaged"));
     r->died += run->died;
     change_due_at(c, run->edit.next_due);
-    if (run->edit.woke)
+    bool woke = run->edit.woke;
+    run_over(run); /* first: a look passes over what runs, and it may be this one that is ready */
+    if (woke)
         change_runner_wake(r);
-    run_over(run);
     change_unlock(c);
 }
 

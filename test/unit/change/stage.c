@@ -1,0 +1,281 @@
+/* stage.c - see stage.h. */
+#include "stage.h"
+
+#include "../bucket/engine_mem.h"
+#include "../event/append_wait.h"
+#include "../rule/rules.h"
+#include "base/buf.h"
+#include "lib/wait.h"
+#include "rogue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EPOCH (1800000000 * NS_PER_S)
+enum { CALM_LOOKS = 3, RULES_BYTES_MAX = 64 << 10 };
+
+/* ---- the target ---- */
+
+static void request_note(struct stage *s, const char *request)
+{
+    const char *path = strchr(request, ' ');
+    assert_non_null(path);
+    size_t n = strcspn(path + 1, " ");
+    assert_true(s->seen < STAGE_SEEN_MAX && n < STAGE_PATH_BYTES);
+    memcpy(s->paths[s->seen], path + 1, n);
+    s->paths[s->seen++][n] = '\0';
+}
+
+static const char *request_wait(struct stage *s, const char *request)
+{
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    request_note(s, request);
+    s->running++;
+    while (s->let == 0)
+        INVARIANT(pthread_cond_wait(&s->changed, &s->lock) == 0);
+    if (s->let != UINT32_MAX)
+        s->let--;
+    s->running--;
+    const char *reply = s->reply;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    return reply != NULL ? reply : "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+}
+
+static void sink_play(struct rogue *r, int fd, unsigned nth)
+{
+    static _Thread_local char request[ROGUE_REQUEST_BYTES_MAX];
+    (void)nth;
+    struct stage *s = rogue_ctx(r);
+    while (rogue_read(r, fd, request))
+        if (!rogue_say(fd, request_wait(s, request)))
+            return;
+}
+
+void stage_let(struct stage *s, unsigned count)
+{
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    s->let = count;
+    INVARIANT(pthread_cond_broadcast(&s->changed) == 0);
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+void stage_reply(struct stage *s, const char *reply)
+{
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    s->reply = reply;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+static unsigned locked(struct stage *s, const unsigned *what)
+{
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    unsigned n = *what;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    return n;
+}
+
+unsigned stage_seen(struct stage *s)
+{
+    return locked(s, &s->seen);
+}
+
+unsigned stage_running(struct stage *s)
+{
+    return locked(s, &s->running);
+}
+
+/* ---- running ---- */
+
+static void looked(void *ctx)
+{
+    struct stage *s = ctx;
+    if (++s->looks == WAIT_MS)
+        fail_msg("nothing happened for %d ms", WAIT_MS);
+    if (s->over(s))
+        loop_stop(s->loop);
+}
+
+void stage_until(struct stage *s, bool (*over)(struct stage *s))
+{
+    s->over = over;
+    s->looks = 0;
+    s->look = loop_timer_new(s->loop, looked, s);
+    loop_timer_start(s->look, 1, 1);
+    loop_run(s->loop);
+    loop_timer_free(&s->look);
+}
+
+/* Calls that the target holds are no work of ours. */
+static bool is_calm(struct stage *s)
+{
+    bool calm = s->change->busy == stage_running(s);
+    s->calm = calm ? s->calm + 1 : 0;
+    return s->calm >= CALM_LOOKS;
+}
+
+void stage_calm(struct stage *s)
+{
+    s->calm = 0;
+    stage_until(s, is_calm);
+}
+
+void stage_later(struct stage *s, int64_t ms)
+{
+    fake_clock_advance(&s->clock, ms * NS_PER_MS);
+    change_upkeep_all(s->change);
+    stage_calm(s);
+}
+
+/* ---- life ---- */
+
+struct rule_set *stage_rules(struct stage *s, const char *rules)
+{
+    char text[RULES_BYTES_MAX], url[64];
+    struct buf b;
+    buf_init(&b, sizeof text);
+    (void)snprintf(url, sizeof url, "http://127.0.0.1:%u", rogue_port(s->sink)); /* it fits */
+    for (const char *p = rules; *p != '\0'; p++) {
+        bool target = p[0] == '$' && p[1] == 'T';
+        buf_put(&b, target ? str_of(url) : (str){ .p = p, .n = 1 });
+        p += target;
+    }
+    (void)snprintf(text, sizeof text, "%.*s", STR_ARG(buf_str(&b))); /* so does it */
+    buf_fini(&b);
+    return rules_of(text);
+}
+
+static void change_make(struct stage *s, const char *rules)
+{
+    struct err_note note;
+    struct rule_set *set = rules == NULL ? NULL : stage_rules(s, rules);
+    const struct change_opts opts = { .engine = s->engine,
+                                      .events = s->events,
+                                      .clock = &s->clock.clock,
+                                      .loop = s->loop,
+                                      .page = &s->page,
+                                      .queues = &s->queues,
+                                      .rules = set,
+                                      .seed = 7 };
+    assert_int_equal(change_new(&opts, &s->change, &note), ERR_OK);
+    rule_set_unref(&set);
+}
+
+void stage_open(struct stage *s, const char *rules)
+{
+    struct err_note note;
+    *s = (struct stage){ .let = UINT32_MAX,
+                         .lock = PTHREAD_MUTEX_INITIALIZER,
+                         .changed = PTHREAD_COND_INITIALIZER };
+    fake_clock_init(&s->clock, EPOCH);
+    s->engine = engine_mem_new(&s->clock.clock);
+    const struct event_log_opts log = { .engine = s->engine,
+                                        .clock = &s->clock.clock,
+                                        .retention_ns = 3600 * NS_PER_S,
+                                        .bytes_max = (uint64_t)1 << 40 };
+    assert_int_equal(event_log_new(&log, &s->events, &note), ERR_OK);
+    s->sink = rogue_start(sink_play, s);
+    s->loop = loop_new(4);
+    change_make(s, rules);
+}
+
+static bool is_idle(struct stage *s)
+{
+    return change_idle(s->change);
+}
+
+static void change_end(struct stage *s)
+{
+    stage_let(s, UINT32_MAX);
+    change_drain(s->change);
+    stage_until(s, is_idle);
+    change_free(&s->change);
+}
+
+void stage_reopen(struct stage *s, const char *rules)
+{
+    struct err_note note;
+    change_end(s);
+    event_log_hush(s->events);
+    event_log_free(&s->events);
+    loop_free(&s->loop);
+    const struct event_log_opts log = { .engine = s->engine,
+                                        .clock = &s->clock.clock,
+                                        .retention_ns = 3600 * NS_PER_S,
+                                        .bytes_max = (uint64_t)1 << 40 };
+    assert_int_equal(event_log_new(&log, &s->events, &note), ERR_OK);
+    s->loop = loop_new(4);
+    change_make(s, rules);
+}
+
+void stage_close(struct stage *s)
+{
+    stage_check(s);
+    change_end(s);
+    event_log_hush(s->events);
+    loop_free(&s->loop);
+    rogue_stop(&s->sink);
+    event_log_free(&s->events);
+    engine_close(&s->engine);
+}
+
+static bool is_taken(struct stage *s)
+{
+    return !s->change->taking && s->change->wanted == NULL;
+}
+
+void stage_take(struct stage *s, const char *rules)
+{
+    struct rule_set *set = rules == NULL ? NULL : stage_rules(s, rules);
+    change_rules_take(s->change, set);
+    rule_set_unref(&set);
+    stage_until(s, is_taken);
+}
+
+/* ---- events and items ---- */
+
+uint64_t stage_tell_stream(struct stage *s, const char *stream, const char *domain,
+                           const char *title)
+{
+    char text[256];
+    struct event_taken taken;
+    (void)snprintf(text, sizeof text, "{\"page_title\":\"%s\"}", title); /* it fits */
+    const struct event e = { .stream = str_of(stream),
+                             .domain = str_of(domain),
+                             .bytes = str_of(title[0] == '\0' ? "{}" : text) };
+    fake_clock_advance(&s->clock, NS_PER_US);
+    assert_int_equal(append_wait(s->events, &e, 1, &taken), ERR_OK);
+    return taken.seq;
+}
+
+uint64_t stage_tell(struct stage *s, const char *domain, const char *title)
+{
+    return stage_tell_stream(s, "t", domain, title);
+}
+
+uint64_t stage_items(struct stage *s, const char *rule, int state)
+{
+    struct change_rule_row row;
+    struct change_counts counts;
+    uint64_t items = 0;
+    struct engine_view *v = engine_view_begin(s->engine);
+    err why = change_rule_get(v, str_of(rule), &row);
+    if (why == ERR_OK)
+        why = change_counts_get(v, row.number, &counts);
+    engine_view_end(&v);
+    assert_true(why == ERR_OK || why == ERR_NOT_FOUND);
+    for (unsigned i = 0; i < CHANGE_STATES && why == ERR_OK; i++)
+        items += state < 0 || (unsigned)state == i ? counts.of[i] : 0;
+    return items;
+}
+
+static void damage_found(void *ctx, const char *what)
+{
+    (void)ctx;
+    fail_msg("%s", what);
+}
+
+void stage_check(struct stage *s)
+{
+    assert_int_equal(change_check(s->engine, damage_found, NULL), ERR_OK);
+}
