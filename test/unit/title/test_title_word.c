@@ -140,6 +140,28 @@ static bool astride(int64_t touched, int64_t took_ms)
     return title_is_astride(&w, &m);
 }
 
+static void a_newer_revision_or_a_touch_is_newer_than_a_render(void **state)
+{
+    (void)state;
+    const struct page_render made = { .name = { .rev = 7 },
+                                      .made = { .touched = 1000, .said = 1010 } };
+    const struct page_render put = { .name = { .rev = 7 } }; /* made by no wiki */
+    struct title_word w = base;
+    assert_false(title_has_newer(&w, &made));
+    w.rev = 8;
+    assert_true(title_has_newer(&w, &made));
+    assert_true(title_has_newer(&w, &put));
+    w.rev = 6; /* of a copy that is behind */
+    assert_false(title_has_newer(&w, &made));
+    w = base;
+    w.touched = 1001;
+    assert_true(title_has_newer(&w, &made));
+    assert_false(title_has_newer(&w, &put));
+    w.missing = true; /* it has nothing */
+    w.rev = 0;
+    assert_false(title_has_newer(&w, &made));
+}
+
 static void a_touch_while_the_wiki_is_at_a_render_is_astride(void **state)
 {
     (void)state;
@@ -296,6 +318,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_is_behind_says_nothing_yet),
         cmocka_unit_test(an_undeleted_page_is_news_though_nothing_else_changed),
         cmocka_unit_test(a_render_is_dated_when_its_page_was_touched_since),
+        cmocka_unit_test(a_newer_revision_or_a_touch_is_newer_than_a_render),
         cmocka_unit_test(a_touch_while_the_wiki_is_at_a_render_is_astride),
         cmocka_unit_test(a_render_is_as_old_as_its_word),
         cmocka_unit_test(a_page_that_its_own_edit_touched_is_settled),
