@@ -35,6 +35,11 @@ struct page_bucket {
     bool dormant; /* known to the catalog alone: culled by its last policy, not found */
 };
 #define PAGE_BUCKET_MAGIC 0xb0c4e701u
+/* Does what the wiki says of a title hold for what is stored of it here? */
+static inline bool bucket_hears(const struct page_bucket *b)
+{
+    return !b->dormant && !b->opts.deaf;
+}
 
 struct pages {
     uint32_t magic;

@@ -3,6 +3,7 @@
  *
  * Invariant: the word is written with the last of what follows from it. So a process that ends in
  * between has not heard it, and hears it once more. */
+#include "bucket/dated.h"
 #include "bucket/edit.h"
 #include "bucket/word.h"
 
@@ -35,11 +36,6 @@ struct hear_own {
 static struct hear_own *own_of(const struct page_hear *h)
 {
     return h->call.own;
-}
-
-static bool hears(const struct page_bucket *b)
-{
-    return !b->dormant && !b->opts.deaf;
 }
 
 /* ---- what is to be done ---- */
@@ -96,33 +92,16 @@ static err hear_look(struct page_hear *h, const struct title *t, uint64_t there,
 
 /* ---- the update ---- */
 
-/* Is its latest dated by this word? */
-static err hear_note_dated(const struct page_hear *h, struct engine_txn *txn, unsigned i)
-{
-    const struct hear_own *own = own_of(h);
-    struct page_bucket *b = &own->pages->buckets[i];
-    const struct feed_title of = { .bucket = b->number, .domain = h->domain, .title = h->title };
-    struct page_row row;
-    struct look k;
-    look_init(&k, b, engine_txn_view(txn), h->domain, h->title);
-    k.title.now = engine_txn_now(txn);
-    err e = title_newest_shown(&k.title, page_name_first, page_name_last, &row);
-    if (e == ERR_OK)
-        feed_note_word(own->changes, &of, h->word, &row.r);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
 static err hear_write(struct page_hear *h, struct engine_txn *txn)
 {
     struct hear_own *own = own_of(h);
+    const struct feed_title of = { .domain = h->domain, .title = h->title };
     struct title_word w = *h->word;
     err e = ERR_OK;
     w.there = own->there;
     own->written = h->is == WORD_NEWS;
-    for (unsigned i = 0;
-         own->written && own->changes != NULL && e == ERR_OK && i < own->pages->count; i++)
-        if (hears(&own->pages->buckets[i]))
-            e = hear_note_dated(h, txn, i);
+    if (own->written)
+        e = dated_note(own->pages, txn, own->changes, &of, h->word);
     return e == ERR_OK ? word_put(txn, h->domain, h->title, &w) : e;
 }
 
@@ -190,7 +169,7 @@ static err hear_decide(struct engine_txn *txn, void *ctx)
     own->there = hear_there(h, &own->last, own->has_last);
     feed_set_word(own->changes, own->has_last ? &own->last : NULL);
     for (unsigned i = own->place.bucket; e == ERR_OK && !own->again && i < own->pages->count; i++)
-        if (hears(&own->pages->buckets[i]))
+        if (bucket_hears(&own->pages->buckets[i]))
             e = hear_bucket(h, txn, &hearing, i);
     if (e == ERR_OK && !own->again && hear_writes(h, &hearing, own->there, own->stored))
         e = hear_write(h, txn);
@@ -218,7 +197,7 @@ static void hear_tell(struct page_hear *h)
     h->changed |= own->facts_count > 0;
     for (unsigned i = 0; i < own->pages->count; i++) {
         hear_tell_facts(h, i);
-        if (hears(&own->pages->buckets[i]))
+        if (bucket_hears(&own->pages->buckets[i]))
             pages_tell(own->pages, own->pages->buckets[i].number, h->domain, h->title);
     }
 }
@@ -284,7 +263,7 @@ static bool hear_is_idle(struct pages *p, struct page_hear *h)
     if (e == ERR_OK)
         e = ERR_NOT_FOUND;
     for (unsigned i = 0; e == ERR_NOT_FOUND && i < p->count; i++) {
-        if (!hears(&p->buckets[i]))
+        if (!bucket_hears(&p->buckets[i]))
             continue;
         look_init(&k, &p->buckets[i], v, h->domain, h->title);
         e = hear_wants(h, &k, &hearing, there, &stored);
@@ -346,7 +325,7 @@ err page_knows(struct pages *p, uint32_t domain, str title, bool *known)
     if (e == ERR_NOT_FOUND || e == ERR_CORRUPT)
         e = ERR_OK;
     for (unsigned i = 0; e == ERR_OK && !*known && i < p->count; i++)
-        if (hears(&p->buckets[i]))
+        if (bucket_hears(&p->buckets[i]))
             e = known_in(&p->buckets[i], v, domain, title, known);
     engine_view_end(&v);
     return e;

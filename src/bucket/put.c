@@ -5,6 +5,7 @@
  * fences over its name, the row of its name, the newest of its revision and of its title, its next
  * greater neighbour, and at most `count` rows of its group: nothing grows with history. */
 #include "bucket/bundle.h"
+#include "bucket/dated.h"
 #include "bucket/edit.h"
 #include "bucket/word.h"
 
@@ -84,6 +85,14 @@ static err put_step(struct edit *t, struct page_put *p, const struct title_word 
     return e == ERR_OK ? edit_step(t, &own->answer, &part) : e;
 }
 
+/* What is stored in other buckets, and of greater revisions, was there without a word. */
+static err put_first_word(struct engine_txn *txn, const struct page_put *p)
+{
+    const struct feed_title of = { .domain = p->domain, .title = p->title };
+    err e = dated_note(p->bucket->pages, txn, own_of(p)->changes, &of, p->word);
+    return e == ERR_OK ? word_put(txn, p->domain, p->title, p->word) : e;
+}
+
 static err put_decide(struct engine_txn *txn, void *ctx)
 {
     struct page_put *p = ctx;
@@ -106,7 +115,7 @@ static err put_decide(struct engine_txn *txn, void *ctx)
         e = edit_end(&t);
     p->first = p->heeds && p->word != NULL && !heard;
     if (e == ERR_OK && p->first)
-        e = word_put(txn, p->domain, p->title, p->word);
+        e = put_first_word(txn, p);
     if (e == ERR_GONE)
         p->trace = a->trace;
     if (a->note != NULL)

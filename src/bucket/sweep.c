@@ -14,11 +14,6 @@
 
 enum { REVS_LOOKED_MAX = 1000 }; /* of one page_revs */
 
-static bool hears(const struct page_bucket *b)
-{
-    return !b->dormant && !b->opts.deaf;
-}
-
 static bool title_fits(str title)
 {
     return title.n >= 1 && title.n <= PAGE_TITLE_BYTES_MAX;
@@ -105,7 +100,7 @@ static err lanes_open(struct lanes *all, struct pages *p, struct engine_view *v,
     INVARIANT(all->of != NULL);
     lane_open(&all->of[all->count++], v, 0, w);
     for (unsigned i = 0; i < p->count; i++)
-        if (hears(&p->buckets[i]))
+        if (bucket_hears(&p->buckets[i]))
             lane_open(&all->of[all->count++], v, p->buckets[i].number, w);
     for (unsigned i = 0; e == ERR_OK && i < all->count; i++)
         e = lane_next(&all->of[i]);
@@ -186,7 +181,7 @@ static err revs_next(struct pages *p, struct engine_view *v, const struct page_r
         struct title_walk walk;
         struct page_row row;
         struct look k;
-        if (!hears(&p->buckets[i]))
+        if (!bucket_hears(&p->buckets[i]))
             continue;
         look_init(&k, &p->buckets[i], v, r->domain, r->title);
         title_walk_open(&walk, &k.title, page_name_first, page_name_high(below - 1), false);
@@ -241,7 +236,7 @@ static err is_stored(struct pages *p, struct engine_view *v, uint32_t domain, st
     for (unsigned i = 0; e == ERR_OK && !*stored && i < p->count; i++) {
         struct page_key from, until;
         struct engine_row found;
-        if (!hears(&p->buckets[i]))
+        if (!bucket_hears(&p->buckets[i]))
             continue;
         page_key_title(&from, p->buckets[i].number, domain, title);
         until = from;

@@ -348,6 +348,25 @@ static void what_is_made_late_is_not_dated_once_more(void **state)
     stage_end(&s);
 }
 
+/* What a client put has no word. The first one comes with an older revision that is made. */
+static void a_first_word_that_comes_with_a_render_dates_the_latest(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    fix_put(s.f, 5, 5);
+    assert_seen(&s, "render 5");
+    pass_s(&s, 10);
+    made_behind(&s, 3, word_of(&s, 8, 1), "three", 8);
+    assert_seen(&s, "dated 5 revision 8");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 8, 11));
+    assert_seen(&s, "");
+    made_behind(&s, 8, word_of(&s, 8, 11), "eight", 0);
+    assert_seen(&s, "render 8");
+    stage_end(&s);
+}
+
 static void a_page_that_comes_back_is_told(void **state)
 {
     (void)state;
@@ -467,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_render_of_no_wiki_is_dated_by_a_revision_alone),
         cmocka_unit_test(what_is_superseded_by_an_unmade_revision_is_dated),
         cmocka_unit_test(what_is_made_late_is_not_dated_once_more),
+        cmocka_unit_test(a_first_word_that_comes_with_a_render_dates_the_latest),
         cmocka_unit_test(a_page_that_comes_back_is_told),
         cmocka_unit_test(a_text_that_is_shown_again_is_told),
         cmocka_unit_test(what_is_left_when_the_latest_is_hidden_is_not_dated),
