@@ -5,13 +5,14 @@ configuration that docs/operations.md shows, purged by who reads the stream."""
 import concurrent.futures
 import contextlib
 import signal
+import subprocess
 import tempfile
 
 from change_help import Client, figure, purge, rules_file, told_server, write_rules
 from harness import Server, check, eq, free_port, main, scene, wait_until
 from origin import Origin, instant, status_of
 from page_help import get, path, put
-from varnish_help import Varnish
+from varnish_help import Varnish, documented
 
 DEFAULT = 'private, max-age=0, s-maxage=0, must-revalidate'
 DAY = 'max-age=0, s-maxage=86400, must-revalidate'
@@ -242,6 +243,18 @@ def the_age_is_never_above_what_may_be_kept(binary):
 
 
 # ---- with a cache
+
+@scene
+def the_rule_that_the_manual_shows_is_right(binary):
+    with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
+        text = documented('change:\n      rules:\n        edge:')
+        for match in ('', ', not: [{ kind: culled }]'):
+            file.seek(0)
+            file.write(text.replace('palimpsest.dated] }', f'palimpsest.dated]{match} }}'))
+            file.flush()
+            done = subprocess.run([binary, 'change', 'rules', 'check', file.name], capture_output=True, text=True, check=False)
+            eq(done.returncode, 0, done.stdout + done.stderr)
+
 
 @scene
 def varnish_gives_what_the_wiki_has(binary):

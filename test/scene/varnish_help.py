@@ -9,8 +9,9 @@ from list_help import Process
 OPERATIONS = pathlib.Path(__file__).resolve().parents[2] / 'docs/operations.md'
 
 
-def documented():
-    block = re.search(r'^    vcl 4\.1;\n(?:    .*\n|\n)*', OPERATIONS.read_text(), re.M).group()
+def documented(first=r'vcl 4\.1;'):
+    """The indented lines of which this is the first."""
+    block = re.search(rf'^    {first}\n(?:    .*\n|\n)*', OPERATIONS.read_text(), re.M).group()
     return re.sub(r'^    ', '', block, flags=re.M)
 
 
