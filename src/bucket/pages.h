@@ -5,6 +5,8 @@
 
 #include "store/page_store.h"
 
+#include <stdatomic.h>
+
 struct engine;
 struct event_log;
 struct pages; /* all page buckets of a store */
@@ -25,15 +27,15 @@ struct pages_opts {
 MUST_CHECK err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *note);
 /* Other policies of these buckets from here on, as a start with them would bring them: all of them
  * or none. What is there is planned anew in the background by upkeep. First waits for such a
- * planning that is still under way, which may take long. Blocks: a pool job, one at a time. ERR_BAD
- * (a policy contradicts itself, there is no such bucket), ERR_FULL, ERR_IO, ERR_CORRUPT,
- * ERR_SHUTDOWN. */
+ * planning that is still under way, which may take long, until *stop. Blocks: a pool job, one at a
+ * time. stop: may be NULL. ERR_BAD (a policy contradicts itself, there is no such bucket),
+ * ERR_FULL, ERR_IO, ERR_CORRUPT, ERR_SHUTDOWN. */
 struct pages_policy {
     str bucket;
     struct page_policy policy;
 };
 MUST_CHECK err pages_policies(struct pages *p, const struct pages_policy *all, unsigned count,
-                              struct err_note *note);
+                              const atomic_bool *stop, struct err_note *note);
 /* What becomes of renders, as streams of the event log. */
 enum page_stream { STREAM_RENDER, STREAM_GONE, STREAM_DATED, PAGE_STREAMS };
 const char *page_stream_name(enum page_stream s); /* "palimpsest.render" */

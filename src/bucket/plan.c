@@ -89,14 +89,6 @@ static bool plans_alike(const struct page_policy *a, const struct page_policy *b
     return true;
 }
 
-static bool policies_same(const struct page_policy *a, const struct page_policy *b)
-{
-    return a->kind == b->kind && a->grace_ttl_ns == b->grace_ttl_ns &&
-           a->historical_ttl_ns == b->historical_ttl_ns && a->stash_ttl_ns == b->stash_ttl_ns &&
-           a->ledger_ttl_ns == b->ledger_ttl_ns && a->count == b->count &&
-           a->interval_ns == b->interval_ns && a->ttl_ns == b->ttl_ns;
-}
-
 err bucket_policy_check(const struct page_policy *p, struct err_note *note)
 {
     const int64_t times[] = { p->grace_ttl_ns, p->historical_ttl_ns, p->stash_ttl_ns,
@@ -166,7 +158,7 @@ static err plan_decide(struct engine_txn *t, struct plan_job *j)
         return e;
     if (!j->found)
         return plan_first(t, j);
-    if (policies_same(&plan->policy, j->policy))
+    if (page_policies_same(&plan->policy, j->policy))
         return ERR_OK;
     if (!plans_alike(&plan->policy, j->policy)) {
         plan->number++;
@@ -302,7 +294,7 @@ static err policies_check(struct pages *p, const struct pages_policy *all, unsig
 }
 
 err pages_policies(struct pages *p, const struct pages_policy *all, unsigned count,
-                   struct err_note *note)
+                   const atomic_bool *stop, struct err_note *note)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
     err e = policies_check(p, all, count, note);
@@ -317,7 +309,7 @@ err pages_policies(struct pages *p, const struct pages_policy *all, unsigned cou
         bool more;
         while (e == ERR_OK && !atomic_load(&b->replanned) &&
                !plans_alike(&bucket_plan(b)->policy, &all[i].policy))
-            e = bucket_replan(b, &more);
+            e = stop != NULL && atomic_load(stop) ? ERR_SHUTDOWN : bucket_replan(b, &more);
     }
     const struct engine_update update = { .decide = policies_decide,
                                           .done = policies_done,
@@ -344,7 +336,7 @@ err bucket_plan_decides(struct page_bucket *b, struct engine_txn *t, const struc
     if (e == ERR_OK)
         e = plan_decode(row.value, &number, &stored);
     if (e == ERR_OK && stored.number == b->next->number &&
-        policies_same(&stored.policy, &b->next->policy))
+        page_policies_same(&stored.policy, &b->next->policy))
         *out = b->next;
     return e;
 }

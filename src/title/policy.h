@@ -30,6 +30,8 @@ struct page_policy {
     int64_t ttl_ns; /* ttl: from the put, superseded or not */
 };
 
+bool page_policies_same(const struct page_policy *a, const struct page_policy *b);
+
 enum page_codec { PAGE_IDENTITY, PAGE_GZIP, PAGE_ZSTD };
 
 struct page_bucket_opts {

@@ -54,6 +54,14 @@ uint64_t page_render_bytes(const struct page_render *r)
     return n;
 }
 
+bool page_policies_same(const struct page_policy *a, const struct page_policy *b)
+{
+    return a->kind == b->kind && a->grace_ttl_ns == b->grace_ttl_ns &&
+           a->historical_ttl_ns == b->historical_ttl_ns && a->stash_ttl_ns == b->stash_ttl_ns &&
+           a->ledger_ttl_ns == b->ledger_ttl_ns && a->count == b->count &&
+           a->interval_ns == b->interval_ns && a->ttl_ns == b->ttl_ns;
+}
+
 const char *page_policy_name(enum page_policy_kind k)
 {
     static const char *const names[POLICY_KINDS] = { "app_ttl", "all",      "latest_hash",

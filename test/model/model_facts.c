@@ -369,7 +369,7 @@ static void policy_live(struct model *m)
     struct err_note note = { "" };
     const struct pages_policy one = { .bucket = STR("page"), .policy = draw_policy(m) };
     fake_clock_advance(&m->clock, 1); /* times of one server rise strictly */
-    if (pages_policies(m->pages, &one, 1, &note) != ERR_OK)
+    if (pages_policies(m->pages, &one, 1, NULL, &note) != ERR_OK)
         model_fail(m, "pages_policies: %s", note.text);
     m->policy = one.policy;
     if (!facts_plan(&m->plans, page_bucket_plan(m->bucket), model_now(m)))

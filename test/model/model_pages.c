@@ -506,7 +506,7 @@ static void step_policy(struct model *m)
     struct pages_policy one = { .bucket = STR("page"), .policy = draw_policy(&m->s->rng) };
     if (below(m, 3) == 0) /* some fields of it stand in no row */
         one.policy.grace_ttl_ns = m->s->ref.policy.grace_ttl_ns;
-    if (pages_policies(m->pages, &one, 1, &note) != ERR_OK)
+    if (pages_policies(m->pages, &one, 1, NULL, &note) != ERR_OK)
         differ(m, "pages_policies: %s", note.text);
     ref_policy(&m->s->ref, m->s->titles, TITLES, &one.policy);
     m->s->policies++;

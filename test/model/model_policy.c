@@ -121,7 +121,7 @@ static void *policies_run(void *ctx)
     struct stage *s = ctx;
     struct err_note note;
     const struct pages_policy one = { STR("page"), s->next };
-    s->ended = pages_policies(s->pages, &one, 1, &note);
+    s->ended = pages_policies(s->pages, &one, 1, NULL, &note);
     return NULL;
 }
 

@@ -86,7 +86,7 @@ static void *changer(void *ctx)
                                                       .ttl_ns = 3600 * NS_PER_S,
                                                       .interval_ns = 3600 * NS_PER_S,
                                                       .count = 1 + (uint32_t)r->reads % 3 } };
-        INVARIANT(pages_policies(r->race->pages, &one, 1, &note) == ERR_OK);
+        INVARIANT(pages_policies(r->race->pages, &one, 1, NULL, &note) == ERR_OK);
         r->reads++;
     }
     return NULL;

@@ -11,7 +11,7 @@ static void live(struct fixture *f, struct page_policy policy)
 {
     struct err_note note = { "" };
     const struct pages_policy one = { .bucket = STR("page"), .policy = policy };
-    if (pages_policies(f->pages, &one, 1, &note) != ERR_OK)
+    if (pages_policies(f->pages, &one, 1, NULL, &note) != ERR_OK)
         fail_msg("%s", note.text);
 }
 
@@ -105,7 +105,7 @@ static void a_store_that_refuses_keeps_all_as_it_was(void **state)
     struct page_name first = fix_put(f, 1, -1);
     (void)fix_put(f, 2, -1);
     engine_mem_refuse(f->engine, ERR_FULL);
-    assert_int_equal(pages_policies(f->pages, &one, 1, &note), ERR_FULL);
+    assert_int_equal(pages_policies(f->pages, &one, 1, NULL, &note), ERR_FULL);
     assert_non_null(strstr(note.text, "policies of pages"));
     engine_mem_refuse(f->engine, ERR_OK);
     assert_int_equal(fix_exact(f, first).due_at.ns, INT64_MAX);
@@ -134,18 +134,18 @@ static void of_several_buckets_all_come_or_none(void **state)
     const struct page_bucket *page = pages_find(f->pages, STR("page")),
                              *other = pages_find(f->pages, STR("other"));
     all[1].policy.interval_ns = 0;
-    assert_int_equal(pages_policies(f->pages, all, COUNT_OF(all), &note), ERR_BAD);
+    assert_int_equal(pages_policies(f->pages, all, COUNT_OF(all), NULL, &note), ERR_BAD);
     assert_int_equal(page_bucket_policy(page)->kind, POLICY_ALL);
     all[1].policy.interval_ns = HOUR;
     all[1].bucket = STR("third");
-    assert_int_equal(pages_policies(f->pages, all, COUNT_OF(all), &note), ERR_BAD);
+    assert_int_equal(pages_policies(f->pages, all, COUNT_OF(all), NULL, &note), ERR_BAD);
     all[1].bucket = STR("other");
     engine_mem_refuse(f->engine, ERR_IO);
-    assert_int_equal(pages_policies(f->pages, all, COUNT_OF(all), &note), ERR_IO);
+    assert_int_equal(pages_policies(f->pages, all, COUNT_OF(all), NULL, &note), ERR_IO);
     assert_int_equal(page_bucket_policy(page)->kind, POLICY_ALL);
     assert_int_equal(page_bucket_policy(other)->kind, POLICY_ALL);
     engine_mem_refuse(f->engine, ERR_OK);
-    assert_int_equal(pages_policies(f->pages, all, COUNT_OF(all), &note), ERR_OK);
+    assert_int_equal(pages_policies(f->pages, all, COUNT_OF(all), NULL, &note), ERR_OK);
     assert_int_equal(page_bucket_policy(page)->kind, POLICY_TTL);
     assert_int_equal(page_bucket_policy(other)->kind, POLICY_INTERVAL);
     f->bucket = pages_find(f->pages, STR("page"));
