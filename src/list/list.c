@@ -33,21 +33,30 @@ static void turn_set(struct list_turn *t, const struct list_bucket_opts *b)
                                    .kind = str_take(str_of(b->name), LIMITER_NAME_BYTES_MAX) };
 }
 
+static struct list_buckets *buckets_new(const struct lists *l, const struct list_bucket_opts *of)
+{
+    struct list_buckets *b = calloc(1, sizeof *b + l->opts.buckets_count * sizeof b->of[0]);
+    INVARIANT(b != NULL);
+    for (unsigned i = 0; i < l->opts.buckets_count; i++) {
+        b->of[i] = of[i];
+        b->of[i].index = i;
+    }
+    return b;
+}
+
 struct lists *lists_new(const struct lists_opts *opts)
 {
     struct lists *l = calloc(1, sizeof *l);
     INVARIANT(l != NULL);
     l->magic = LISTS_MAGIC;
     l->opts = *opts;
-    l->buckets = calloc(opts->buckets_count + 1, sizeof *l->buckets);
-    INVARIANT(l->buckets != NULL);
-    for (unsigned i = 0; i < opts->buckets_count; i++)
-        l->buckets[i] = opts->buckets[i];
-    l->opts.buckets = l->buckets;
+    struct list_buckets *buckets = buckets_new(l, opts->buckets);
+    l->opts.buckets = buckets->of;
+    l->buckets = buckets;
     l->turns = calloc(opts->buckets_count + 1, sizeof *l->turns);
     INVARIANT(l->turns != NULL);
     for (unsigned i = 0; i < opts->buckets_count; i++)
-        turn_set(&l->turns[i], &l->buckets[i]);
+        turn_set(&l->turns[i], &buckets->of[i]);
     l->told = calloc(opts->buckets_count + 1, sizeof *l->told);
     INVARIANT(l->told != NULL);
     l->lost = calloc(opts->buckets_count + 1, sizeof *l->lost);
@@ -66,7 +75,10 @@ void lists_free(struct lists **lp)
     MAGIC_CHECK(l, LISTS_MAGIC);
     l->magic = 0;
     list_cache_free(&l->cache);
-    free(l->buckets);
+    for (const struct list_buckets *b = l->buckets, *before; b != NULL; b = before) {
+        before = b->before;
+        free((void *)(uintptr_t)b);
+    }
     free(l->turns);
     free(l->told);
     free(l->lost);
@@ -75,11 +87,45 @@ void lists_free(struct lists **lp)
     *lp = NULL;
 }
 
+static bool limits_same(const struct list_bucket_opts *a, const struct list_bucket_opts *b)
+{
+    return a->ttl_ms == b->ttl_ms && a->stale_ttl_ms == b->stale_ttl_ms &&
+           a->display_ttl_ms == b->display_ttl_ms && a->displays_max == b->displays_max &&
+           a->make_timeout_ms == b->make_timeout_ms && a->wait_timeout_ms == b->wait_timeout_ms &&
+           a->no_cache_allowed == b->no_cache_allowed && a->is_public == b->is_public;
+}
+
+void lists_limit(struct lists *l, const struct list_bucket_opts *buckets)
+{
+    MAGIC_CHECK(l, LISTS_MAGIC);
+    const struct list_buckets *now = l->buckets;
+    bool same = true;
+    for (unsigned i = 0; i < l->opts.buckets_count; i++)
+        same = same && limits_same(&now->of[i], &buckets[i]);
+    if (same)
+        return;
+    struct list_buckets *next = buckets_new(l, now->of);
+    for (unsigned i = 0; i < l->opts.buckets_count; i++) {
+        struct list_bucket_opts *b = &next->of[i];
+        b->ttl_ms = buckets[i].ttl_ms;
+        b->stale_ttl_ms = buckets[i].stale_ttl_ms;
+        b->display_ttl_ms = buckets[i].display_ttl_ms;
+        b->displays_max = buckets[i].displays_max;
+        b->make_timeout_ms = buckets[i].make_timeout_ms;
+        b->wait_timeout_ms = buckets[i].wait_timeout_ms;
+        b->no_cache_allowed = buckets[i].no_cache_allowed;
+        b->is_public = buckets[i].is_public;
+    }
+    next->before = now;
+    l->buckets = next;
+}
+
 const struct list_bucket_opts *lists_bucket(const struct lists *l, str name)
 {
+    const struct list_buckets *now = l->buckets;
     for (unsigned i = 0; i < l->opts.buckets_count; i++)
-        if (str_eq(name, str_of(l->opts.buckets[i].name)))
-            return &l->opts.buckets[i];
+        if (str_eq(name, str_of(now->of[i].name)))
+            return &now->of[i];
     return NULL;
 }
 
@@ -326,7 +372,7 @@ void lists_redis(struct lists *l, bool up, bool fresh)
 
 static void tell_lost(struct lists *l, const struct list_request *r)
 {
-    struct list_told *told = &l->lost[r->bucket - l->buckets];
+    struct list_told *told = &l->lost[r->bucket->index];
     mono now = clock_mono(l->opts.clock);
     INVARIANT(pthread_mutex_lock(&l->lost_lock) == 0);
     uint64_t count = ++told->count;

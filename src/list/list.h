@@ -60,6 +60,7 @@ struct list_bucket_opts {
     bool fail_alone; /* without Redis: refuse, rather than different lists on different servers */
     bool no_cache_allowed; /* Cache-Control: no-cache of a request makes a new one */
     bool is_public;        /* for shared caches too */
+    unsigned index;        /* the module's: of its buckets */
 };
 
 struct arena;
@@ -83,6 +84,12 @@ struct lists_opts {
 struct lists *lists_new(const struct lists_opts *opts);
 /* The flights are idle. */
 void lists_free(struct lists **lp);
+/* Other times and limits from here on, of the same buckets in the same order: ttl_ms, stale_ttl_ms,
+ * display_ttl_ms, displays_max, make_timeout_ms, wait_timeout_ms, no_cache_allowed, is_public. What
+ * is under way goes on as it began, and a list that is there keeps the times it was made with.
+ * Thread: the loop's. */
+void lists_limit(struct lists *l, const struct list_bucket_opts *buckets);
+/* As of now; what it points to lives as long as l. */
 const struct list_bucket_opts *lists_bucket(const struct lists *l, str name); /* NULL: unknown */
 
 /* A list; counted through its flight_value. */

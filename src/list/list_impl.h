@@ -19,13 +19,17 @@ struct list_turn {
     char at[HTTP_ORIGIN_BYTES_MAX];
     struct limiter_key key; /* at, no domain, the bucket's name */
 };
+struct list_buckets {
+    const struct list_buckets *before; /* NULL: the first */
+    struct list_bucket_opts of[];      /* as many as opts.buckets_count */
+};
 struct lists {
     uint32_t magic;
-    struct lists_opts opts;
-    struct list_bucket_opts *buckets;
-    struct list_turn *turns; /* as many */
-    struct list_told *told;  /* as many; loop thread */
-    struct list_told *lost;  /* as many: pins that were lost; under lost_lock */
+    struct lists_opts opts;                     /* .buckets: as at the start */
+    const struct list_buckets *_Atomic buckets; /* now; the others before it are kept */
+    struct list_turn *turns;                    /* as many */
+    struct list_told *told;                     /* as many; loop thread */
+    struct list_told *lost;                     /* as many: pins that were lost; under lost_lock */
     pthread_mutex_t lost_lock;
     struct metric *metric_kept, *metric_lost, *metric_evicted;
     struct list_cache *cache;

@@ -139,8 +139,8 @@ static bool is_here_by_now(struct list_make *m)
 static const struct limiter_key *list_turn_of(const struct list_make *m)
 {
     const struct lists *l = m->lists;
-    INVARIANT(m->bucket >= l->buckets && m->bucket < l->buckets + l->opts.buckets_count);
-    return &l->turns[m->bucket - l->buckets].key;
+    INVARIANT(m->bucket->index < l->opts.buckets_count);
+    return &l->turns[m->bucket->index].key;
 }
 
 static void ask_generator(struct list_make *m)
@@ -238,8 +238,8 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
 static void tell_unlike(struct list_make *m, const struct err_note *note)
 {
     struct lists *l = m->lists;
-    INVARIANT(m->bucket >= l->buckets && m->bucket < l->buckets + l->opts.buckets_count);
-    struct list_told *told = &l->told[m->bucket - l->buckets];
+    INVARIANT(m->bucket->index < l->opts.buckets_count);
+    struct list_told *told = &l->told[m->bucket->index];
     mono now = clock_mono(l->opts.clock);
     l->unlike++;
     told->count++;

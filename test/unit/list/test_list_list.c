@@ -196,6 +196,37 @@ static void a_list_is_one_until_its_time_is_over(void **state)
     stage_end(&w);
 }
 
+static void other_times_are_of_lists_that_are_made_then(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "related", "brief", "hasty", "uneven", "pinned" };
+    struct world w;
+    struct list_bucket_opts buckets[COUNT_OF(names)];
+    stage_begin(&w, 1, false, 0);
+    struct wish brief = { .bucket = "brief" };
+    struct lists *lists = w.nodes[0].lists;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        buckets[i] = *lists_bucket(lists, str_of(names[i]));
+    const struct list_bucket_opts *before = lists_bucket(lists, STR("brief"));
+    lists_limit(lists, buckets);
+    assert_ptr_equal(lists_bucket(lists, STR("brief")), before); /* nothing differs */
+    assert_int_equal(stage_call_of(stage_wait(stage_ask(&w, 0, "d", brief))), 1);
+    buckets[1].ttl_ms = 3 * TTL_MS;
+    buckets[1].size = 1; /* that is no time and no limit */
+    lists_limit(lists, buckets);
+    assert_int_equal(lists_bucket(lists, STR("brief"))->ttl_ms, 3 * TTL_MS);
+    assert_int_equal(lists_bucket(lists, STR("brief"))->size, 3);
+    assert_int_equal(lists_bucket(lists, STR("related"))->ttl_ms, TTL_MS);
+    assert_int_equal(before->ttl_ms, TTL_MS); /* who has it still may read it */
+    stage_advance(&w, TTL_MS);
+    assert_int_equal(stage_call_of(stage_wait(stage_ask(&w, 0, "d", brief))), 2);
+    stage_advance(&w, 2 * TTL_MS);
+    const struct asked *late = stage_wait(stage_ask(&w, 0, "d", brief));
+    assert_true(late->r.hit);
+    assert_int_equal(stage_call_of(late), 2);
+    stage_end(&w);
+}
+
 static void what_is_stale_is_answered_while_one_makes_the_next(void **state)
 {
     (void)state;
@@ -405,6 +436,7 @@ int main(void)
         cmocka_unit_test(what_was_made_between_the_look_and_the_flight_is_not_made_again),
         cmocka_unit_test(more_lists_than_may_be_made_at_once_are_refused),
         cmocka_unit_test(a_list_is_one_until_its_time_is_over),
+        cmocka_unit_test(other_times_are_of_lists_that_are_made_then),
         cmocka_unit_test(what_is_stale_is_answered_while_one_makes_the_next),
         cmocka_unit_test(what_is_stale_stands_when_the_next_cannot_be_made_until_that_is_over_too),
         cmocka_unit_test(a_wish_makes_a_new_one_or_none),
