@@ -376,6 +376,12 @@ static struct http_client_opts opts_filled(struct http_client_opts o)
     return o;
 }
 
+static void connections_keep(struct http_client *c)
+{
+    long most = (long)c->opts.connections_max;
+    INVARIANT(curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, most) == CURLM_OK);
+}
+
 struct http_client *http_client_new(const struct http_client_opts *opts)
 {
     struct http_client *c = calloc(1, sizeof *c);
@@ -395,7 +401,22 @@ struct http_client *http_client_new(const struct http_client_opts *opts)
     limiter_limit(c->limiter, LIMITER_KIND, NULL,
                   (struct limiter_limits){ .waiting_max = c->opts.waiting_max });
     client_curl_open(c);
+    connections_keep(c);
     return c;
+}
+
+void http_client_limit(struct http_client *c, const struct http_client_opts *opts)
+{
+    const struct http_client_opts o = opts_filled(*opts);
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    INVARIANT(o.connections_max <= HTTP_CLIENT_CONNECTIONS_MAX);
+    struct limiter_limits all = limiter_limits_of(c->limiter, LIMITER_ALL, NULL);
+    c->opts.connections_max = o.connections_max;
+    c->opts.connect_timeout_ms = o.connect_timeout_ms;
+    c->opts.dns_ttl_ms = o.dns_ttl_ms;
+    all.running_max = o.connections_max; /* flights have a limit of their own there */
+    limiter_limit(c->limiter, LIMITER_ALL, NULL, all);
+    connections_keep(c);
 }
 
 struct limiter *http_client_limiter(struct http_client *c)

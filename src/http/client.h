@@ -49,6 +49,9 @@ struct http_client_opts {
 };
 /* Owner: caller. Dies when out of memory. Thread: the loop's, or before it runs. */
 struct http_client *http_client_new(const struct http_client_opts *opts);
+/* Other connections_max, connect_timeout_ms and dns_ttl_ms from here on; what runs goes on, and an
+ * address that is known stays so for as long as it was to. Thread: the loop's. */
+void http_client_limit(struct http_client *c, const struct http_client_opts *opts);
 /* Ends every call with ERR_SHUTDOWN, later, on the loop, and refuses those that start after it.
  * Thread: any. */
 void http_client_stop(struct http_client *c);

@@ -584,7 +584,6 @@ void client_curl_open(struct http_client *c)
     MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c));
     MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timeout));
     MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c));
-    MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)c->opts.connections_max));
     MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING));
 }
 
