@@ -25,7 +25,7 @@ struct streams {
     struct event_tail *tail;
     pthread_mutex_t lock;
     struct list clients; /* under lock, as the two below */
-    unsigned count;
+    unsigned count, most;
     bool stopped;
     atomic_bool posted; /* the loop is told of news */
     uint64_t refused, gaps;
@@ -171,7 +171,8 @@ err streams_new(struct app *app, struct streams **out)
 {
     struct streams *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
-    *s = (struct streams){ .magic = STREAMS_MAGIC, .app = app };
+    *s =
+        (struct streams){ .magic = STREAMS_MAGIC, .app = app, .most = app->config->stream_clients };
     list_init(&s->clients);
     INVARIANT(pthread_mutex_init(&s->lock, NULL) == 0);
     const struct event_tail_opts opts = { .log = app->events,
@@ -191,6 +192,13 @@ err streams_new(struct app *app, struct streams **out)
     }
     *out = s;
     return why;
+}
+
+void streams_limit(struct streams *s, unsigned clients)
+{
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    s->most = clients;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
 }
 
 void streams_stop(struct streams *s)
@@ -238,7 +246,7 @@ bool streams_join(struct stream_client *c)
 {
     struct streams *s = c->streams;
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
-    bool room = s->count < s->app->config->stream_clients;
+    bool room = s->count < s->most;
     if (room) {
         list_append(&s->clients, &c->node);
         s->count++;

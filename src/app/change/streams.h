@@ -27,6 +27,8 @@ struct streams_figures {
 
 /* The log is open, nothing is appended yet, the loop does not run. ERR_IO, ERR_CORRUPT. */
 MUST_CHECK err streams_new(struct app *app, struct streams **out);
+/* So many clients from here on; who is there stays. Thread: any. */
+void streams_limit(struct streams *s, unsigned clients);
 /* No more timers. The HTTP server has ended, the loop has not. */
 void streams_stop(struct streams *s);
 /* The loop has ended, the log is hushed. */
