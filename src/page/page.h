@@ -46,7 +46,7 @@ struct page_remakes;
 struct page_sweeps;
 struct peers;
 
-/* What the operator chose for a bucket. */
+/* What the operator chose for a bucket. Lives as long as the service. */
 struct page_settings {
     struct page_bucket *bucket;
     const struct page_bucket_opts *opts; /* name, contents, policy */
@@ -75,17 +75,19 @@ struct page_failures {
 struct page_domain {
     str name;
     uint32_t number;
-    struct origin *origin;    /* NULL: it has none, and what is missing stays missing */
-    bool forward_cookies;     /* to the origin, with transforms */
-    struct trust_rules trust; /* with an origin that has api.php */
-    int64_t check_wait_ms;    /* how long a reader waits for a word */
-    bool is_private;          /* who reads is asked about first (leave.h) */
+    struct origin *origin;         /* NULL: it has none, and what is missing stays missing */
+    bool forward_cookies;          /* to the origin, with transforms */
+    struct trust_rules trust;      /* with an origin that has api.php */
+    _Atomic int64_t check_wait_ms; /* how long a reader waits for a word */
+    bool is_private;               /* who reads is asked about first (leave.h) */
     int64_t leave_ttl_ms;
     struct wiki_place place; /* what purges and events call it */
-    int64_t sweep_period_ns; /* all its titles are asked about in so long; 0, NEVER: not */
-    enum page_rerender rerender;
+    /* all its titles are asked about in so long; 0, NEVER: not */
+    _Atomic int64_t sweep_period_ns;
+    _Atomic enum page_rerender rerender;
     struct page_rerender_limits rerenders; /* as of the start: page_remakes_limit */
-    int64_t rerender_after_ns;      /* one so old is made anew, too; 0, NEVER: for this alone not */
+    /* one so old is made anew, too; 0, NEVER: for this alone not */
+    _Atomic int64_t rerender_after_ns;
     _Atomic int64_t *redo_ns;       /* store_time: one made before this, too (redo.h); NULL: none */
     struct metric *visible;         /* how long changes took to be stored; NULL: nobody counts */
     atomic_bool *closed;            /* the wiki said last that it is not for us to read (check.h) */
@@ -97,7 +99,9 @@ struct page_service {
     struct page_store *store;
     struct page_bucket *previews; /* transformed wikitext, kept for editors (stash.h); NULL: no
                                      domain has an origin */
-    const struct page_settings *buckets; /* the first is "page" */
+    /* The first is "page". Another array, as long, takes its place when settings change; what a
+     * request began with stays. */
+    const struct page_settings *_Atomic buckets;
     unsigned buckets_count;
     const struct page_domain *domains; /* sorted by name */
     unsigned domains_count;
@@ -140,6 +144,8 @@ bool page_target_can_be_made(const struct page_target *t);
  * could not be done as it was. */
 bool page_target_can_be_edited(const struct page_target *t);
 
+/* Do those of that bucket hold for requests that begin now? */
+bool page_settings_hold(const struct page_service *s, const struct page_settings *settings);
 /* NULL: not configured. */
 const struct page_domain *page_domain_find(const struct page_service *s, str name);
 const struct page_settings *page_settings_find(const struct page_service *s, str name);

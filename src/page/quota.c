@@ -26,6 +26,17 @@ struct page_quota *page_quota_new(uint64_t bytes_max, int64_t ttl_ns)
     return q;
 }
 
+void page_quota_set(struct page_quota *q, uint64_t bytes_max, int64_t ttl_ns)
+{
+    MAGIC_CHECK(q, QUOTA_MAGIC);
+    INVARIANT(pthread_mutex_lock(&q->lock) == 0);
+    if (q->bytes_max == 0)
+        q->kept = 0;
+    q->bytes_max = bytes_max;
+    q->ttl_ns = ttl_ns;
+    INVARIANT(pthread_mutex_unlock(&q->lock) == 0);
+}
+
 void page_quota_free(struct page_quota **qp)
 {
     if (*qp == NULL)
@@ -41,9 +52,11 @@ void page_quota_free(struct page_quota **qp)
 static bool quota_keep(struct page_quota *q, uint64_t n, bool must, store_time now)
 {
     MAGIC_CHECK(q, QUOTA_MAGIC);
-    if (q->bytes_max == 0)
-        return true;
     INVARIANT(pthread_mutex_lock(&q->lock) == 0);
+    if (q->bytes_max == 0) {
+        INVARIANT(pthread_mutex_unlock(&q->lock) == 0);
+        return true;
+    }
     int64_t elapsed = now.ns - q->kept_at.ns;
     bool all = elapsed >= q->ttl_ns;
     double back =

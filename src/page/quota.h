@@ -12,6 +12,9 @@ struct page_quota;
 /* Owner: caller. bytes_max 0: all may be kept. Dies when out of memory. */
 struct page_quota *page_quota_new(uint64_t bytes_max, int64_t ttl_ns);
 void page_quota_free(struct page_quota **qp);
+/* Another limit and time from here on, also for what is kept already. Where there was no limit,
+ * nothing counts as kept yet. */
+void page_quota_set(struct page_quota *q, uint64_t bytes_max, int64_t ttl_ns);
 /* May n bytes more be kept, when each is kept for ttl_ns? Then they are taken. */
 MUST_CHECK bool page_quota_take(struct page_quota *q, uint64_t n, store_time now);
 /* n bytes more are kept, whether there was room or not. */

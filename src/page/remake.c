@@ -123,7 +123,7 @@ static struct remake *remake_find(const struct page_remakes *r, const struct pag
     for (struct hash_node *n = hash_first(&r->table, remake_hash(r, t)); n != NULL;
          n = hash_next(n)) {
         struct remake *m = CONTAINER_OF(n, struct remake, node);
-        if (m->line->domain == t->domain && m->settings == t->settings &&
+        if (m->line->domain == t->domain && m->settings->bucket == t->settings->bucket &&
             str_eq(t->title, title_of(m)))
             return m;
     }

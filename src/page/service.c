@@ -20,11 +20,21 @@ const struct page_domain *page_domain_find(const struct page_service *s, str nam
     return NULL;
 }
 
+bool page_settings_hold(const struct page_service *s, const struct page_settings *settings)
+{
+    const struct page_settings *now = s->buckets;
+    for (unsigned i = 0; i < s->buckets_count; i++)
+        if (settings == &now[i])
+            return true;
+    return false;
+}
+
 const struct page_settings *page_settings_find(const struct page_service *s, str name)
 {
+    const struct page_settings *now = s->buckets;
     for (unsigned i = 0; i < s->buckets_count; i++)
-        if (str_eq(name, str_of(s->buckets[i].opts->name)))
-            return &s->buckets[i];
+        if (str_eq(name, str_of(now[i].opts->name)))
+            return &now[i];
     return NULL;
 }
 

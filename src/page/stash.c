@@ -17,13 +17,24 @@ void page_preview_split(str key, str *user, str *title)
     *title = str_skip(key, mark < key.n ? mark + 1 : 0);
 }
 
-struct page_quota *page_stash_quota_new(const struct page_service *s, uint64_t bytes_max)
+static int64_t longest_ns(const struct page_service *s)
 {
+    const struct page_settings *buckets = s->buckets;
     int64_t ttl_ns = 0;
     for (unsigned i = 0; i < s->buckets_count; i++)
-        if (s->buckets[i].opts->policy.stash_ttl_ns > ttl_ns)
-            ttl_ns = s->buckets[i].opts->policy.stash_ttl_ns;
-    return page_quota_new(bytes_max, ttl_ns);
+        if (buckets[i].opts->policy.stash_ttl_ns > ttl_ns)
+            ttl_ns = buckets[i].opts->policy.stash_ttl_ns;
+    return ttl_ns;
+}
+
+struct page_quota *page_stash_quota_new(const struct page_service *s, uint64_t bytes_max)
+{
+    return page_quota_new(bytes_max, longest_ns(s));
+}
+
+void page_stash_quota_set(const struct page_service *s, uint64_t bytes_max)
+{
+    page_quota_set(s->quota, bytes_max, longest_ns(s));
 }
 
 bool page_stash_take(const struct page_service *s, uint64_t n)

@@ -17,6 +17,8 @@ void page_preview_split(str key, str *user, str *title);
 /* What may be kept, of all of the service's buckets: for as long as a bucket keeps longest.
  * Owner: caller; released with page_quota_free. */
 struct page_quota *page_stash_quota_new(const struct page_service *s, uint64_t bytes_max);
+/* The same limit anew, after the buckets' settings changed. */
+void page_stash_quota_set(const struct page_service *s, uint64_t bytes_max);
 /* Is there room for n bytes more? Then they are taken. */
 MUST_CHECK bool page_stash_take(const struct page_service *s, uint64_t n);
 /* Of `taken` bytes so many are kept after all: the rest is free again, or is taken, there being

@@ -458,11 +458,15 @@ enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader
 {
     if (age_ns == TRUST_NEVER) /* however long words are trusted: there is none */
         return TRUST_FIRST;
+    int64_t ttl_ns = atomic_load_explicit(&r->ttl_ns, memory_order_relaxed);
     switch (reader) {
     case TRUST_PLAIN:
-        return age_ns <= r->ttl_ns ? TRUST_FINE : age_ns <= r->max_ns ? TRUST_BEHIND : TRUST_FIRST;
+        if (age_ns <= ttl_ns)
+            return TRUST_FINE;
+        return age_ns <= atomic_load_explicit(&r->max_ns, memory_order_relaxed) ? TRUST_BEHIND
+                                                                                : TRUST_FIRST;
     case TRUST_NAMED:
-        return age_ns <= r->ttl_ns ? TRUST_FINE : TRUST_FIRST;
+        return age_ns <= ttl_ns ? TRUST_FINE : TRUST_FIRST;
     case TRUST_SAVER:
         return age_ns <= TRUST_RECENT_NS ? TRUST_FINE : TRUST_FIRST;
     case TRUST_EDITOR:

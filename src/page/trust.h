@@ -23,6 +23,8 @@
 #include "base/times.h"
 #include "title/word.h"
 
+#include <stdatomic.h>
+
 enum { TRUST_CELLS_DEFAULT = 200000 };
 #define TRUST_NEVER INT64_MAX /* an age: it was never asked for */
 /* GONE: it was deleted, or is another title's. */
@@ -101,12 +103,12 @@ enum trust_reader {
     TRUST_SAVER,  /* who brings back what was opened */
 };
 enum trust_need { TRUST_FINE, TRUST_BEHIND, TRUST_FIRST }; /* ask: not; behind the answer; first */
+/* ttl <= max, but for a moment while they change. */
 struct trust_rules {
-    int64_t ttl_ns, max_ns; /* ttl <= max */
+    _Atomic int64_t ttl_ns, max_ns;
 };
 /* A word of so long ago is as good as a new one to a saver, and to a reader who has to wait. */
 #define TRUST_RECENT_NS (2 * NS_PER_S)
-/* Pure. */
 enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader, int64_t age_ns);
 
 struct trust_figures {

@@ -196,7 +196,8 @@ static struct http_ready *keep_ready(struct content_get *g, const struct answer 
     int variant = page_coding_variant(p->accept_encoding);
     store_time until;
     if (variant < 0 || g->app->config->hot_bytes == 0 || !is_ready_request(g->x) ||
-        http_is_withheld(g->x) || !page_get_lasts(p, &until))
+        http_is_withheld(g->x) || !page_get_lasts(p, &until) ||
+        !page_settings_hold(&g->app->page, p->target.settings))
         return NULL;
     struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
     if ((full != NULL && !hot_takes(hot, full->body.n)) || !hot_wants(hot, key))

@@ -71,12 +71,35 @@ static void without_a_bound_everything_is_kept(void **state)
     page_quota_free(&q);
 }
 
+static void another_bound_counts_what_is_kept_already(void **state)
+{
+    (void)state;
+    const int64_t day = 86400 * NS_PER_S;
+    store_time now = { .ns = 100 * day };
+    struct page_quota *q = page_quota_new(1000, day);
+    assert_true(page_quota_take(q, 600, now));
+    page_quota_set(q, 500, day);
+    assert_false(page_quota_take(q, 1, now));
+    page_quota_set(q, 800, day / 2);
+    assert_true(page_quota_take(q, 200, now));
+    assert_false(page_quota_take(q, 1, now));
+    now.ns += day / 2;
+    assert_true(page_quota_take(q, 800, now));
+    page_quota_set(q, 0, day);
+    assert_true(page_quota_take(q, UINT64_MAX, now));
+    page_quota_set(q, 100, day); /* nothing was counted meanwhile */
+    assert_true(page_quota_take(q, 100, now));
+    assert_false(page_quota_take(q, 1, now));
+    page_quota_free(&q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_bounded_and_given_back_over_its_time),
         cmocka_unit_test(what_is_kept_without_room_counts_all_the_same),
         cmocka_unit_test(without_a_bound_everything_is_kept),
+        cmocka_unit_test(another_bound_counts_what_is_kept_already),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
