@@ -32,9 +32,11 @@ struct sysclock;
 
 /* The object graph the handlers see; built by server/boot.c, which owns every part. */
 struct app {
-    const struct config *config; /* but for access_log: as at the start, to all but the loop */
-    atomic_bool access_log;      /* a line for each request */
-    struct page_service page;    /* its changes, quota and shapes are set by app_start */
+    /* What a SIGHUP takes over is the loop's; what others read is here, or with its module. */
+    const struct config *config;
+    atomic_bool access_log;          /* a line for each request */
+    _Atomic int64_t wait_timeout_ms; /* of one request for a render or a transform */
+    struct page_service page;        /* its changes, quota and shapes are set by app_start */
     struct engine *engine;
     struct event_log *events;
     struct streams *streams; /* change/streams.h */

@@ -141,9 +141,10 @@ static void take_job_run(struct loop_job *j)
 static void take_job_done(struct loop_job *j, bool canceled)
 {
     struct change *c = CONTAINER_OF(j, struct change, take_job);
+    bool took = !canceled && c->take_why == ERR_OK;
     change_lock(c);
     c->taking = false;
-    if (!canceled && c->take_why == ERR_OK) {
+    if (took) {
         rules_took(c);
     } else if (c->wanted == NULL) { /* once more, and nothing newer has come */
         c->wanted = rule_set_ref(c->take.ruled->set);
@@ -154,13 +155,15 @@ static void take_job_done(struct loop_job *j, bool canceled)
         change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
     }
     change_take_fini(&c->take);
-    if (!canceled && c->take_why == ERR_OK)
+    if (took)
         take_begin(c);
     change_router_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_fill(c->runners[i]);
     change_busy(c, -1);
     change_unlock(c);
+    if (took && c->opts.took != NULL)
+        c->opts.took(c->opts.ctx);
 }
 
 /* Takes over what is wanted, if nothing is on its way. Under the lock. */

@@ -59,6 +59,9 @@ struct change_opts {
     struct queues *const *queues;    /* effect produce; what it points to is set later */
     struct rule_set *rules;          /* NULL: none. A reference is taken */
     uint64_t seed;                   /* of hashes */
+    /* Other rules are in force now, by change_rules_take. On the loop; NULL is fine */
+    void (*took)(void *ctx);
+    void *ctx;
 };
 /* Takes the rules over, as change_rules_take. Waits for the engine. Before loop_run. ERR_CORRUPT,
  * ERR_IO, ERR_FULL. Owner: caller. */

@@ -45,16 +45,30 @@ static bool make_first(const struct heap_node *a, const struct heap_node *b)
 /* Of flights without a source. */
 static const struct limiter_key nobody = { .origin = STR_INIT("") };
 
-void flight_core_limit(struct flight_core *c, unsigned makes_max, unsigned makes_source_max)
+static unsigned greater(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
+void flight_core_limit(struct flight_core *c, const struct flight_opts *opts)
 {
     struct limiter *l = c->opts.limiter;
+    c->opts.flights_max = opts->flights_max;
+    c->opts.flights_source_max = opts->flights_source_max;
+    c->opts.waiters_max = opts->waiters_max;
+    c->opts.waiters_all_max = opts->waiters_all_max;
+    c->flights_peak = greater(c->flights_peak, opts->flights_max);
+    c->source_peak = greater(c->source_peak, opts->flights_source_max);
+    c->waiters_peak = greater(c->waiters_peak, opts->waiters_max);
+    c->waiters_all_peak = greater(c->waiters_all_peak, opts->waiters_all_max);
     if (l == NULL)
         return;
+    unsigned makes_max = opts->makes_max;
     struct limiter_limits all = limiter_limits_of(l, LIMITER_ALL, NULL); /* others have some, too */
     struct limiter_limits source = limiter_limits_of(l, LIMITER_KIND, NULL);
     all.held_max = makes_max;
-    source.held_max = makes_source_max;
-    c->makes_peak = makes_max > c->makes_peak ? makes_max : c->makes_peak;
+    source.held_max = opts->makes_source_max;
+    c->makes_peak = greater(c->makes_peak, makes_max);
     limiter_limit(l, LIMITER_ALL, NULL, all);
     limiter_limit(l, LIMITER_KIND, NULL, source);
     /* No host's limit is for what asks nobody. */
@@ -72,7 +86,7 @@ struct flight_core *flight_core_new(const struct flight_opts *opts, void *owner,
     c->by_key = map_new(opts->seed);
     c->sources = map_new(0); /* keys are ours */
     list_init(&c->admitted);
-    flight_core_limit(c, opts->makes_max, opts->makes_source_max);
+    flight_core_limit(c, opts);
     c->todo_end = &c->todo_first;
     heap_init(&c->deadlines, waiter_first);
     heap_init(&c->makes, make_first);

@@ -46,8 +46,8 @@ void flight_core_finish(struct flight_core *c, mono now, struct flight *f,
                         const struct flight_result *r);
 /* Deadlines that passed, and flights whose turn to be made has come. */
 void flight_core_tick(struct flight_core *c, mono now);
-/* Of the limiter, if there is one. */
-void flight_core_limit(struct flight_core *c, unsigned makes_max, unsigned makes_source_max);
+/* The counts of opts but errors_max; those of computations at the limiter, if there is one. */
+void flight_core_limit(struct flight_core *c, const struct flight_opts *opts);
 void flight_core_drain(struct flight_core *c);
 
 enum flight_do { FLIGHT_START, FLIGHT_CANCEL, FLIGHT_RELEASE, FLIGHT_DOES };

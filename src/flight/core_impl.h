@@ -58,7 +58,8 @@ struct flight_core {
     struct heap deadlines, makes; /* of waiters, of flights MAKING */
     struct flight_errors errors;
     struct outcomes ready, spent;
-    unsigned makes_peak; /* the largest makes_max that ever held */
+    /* the largest that ever held, of flights_max and so on: for checks */
+    unsigned makes_peak, flights_peak, source_peak, waiters_peak, waiters_all_peak;
     struct flight_stats stats;
     bool drained;
 };

@@ -216,7 +216,7 @@ static void check_flight(const struct flight_core *c, const struct flight *f)
 {
     MAGIC_CHECK(f, FLIGHT_MAGIC);
     bool unbegun = f->state == FLIGHT_AFTER || f->state == FLIGHT_QUEUED;
-    INVARIANT(f->waiters.count <= c->opts.waiters_max);
+    INVARIANT(f->waiters.count <= c->waiters_peak);
     INVARIANT(!unbegun || f->waiters.count > 0);
     INVARIANT(unbegun || f->state == FLIGHT_MAKING || f->waiters.count == 0);
     INVARIANT(f->current == (f->state == FLIGHT_QUEUED || f->state == FLIGHT_MAKING));
@@ -227,7 +227,7 @@ static void check_flight(const struct flight_core *c, const struct flight *f)
     INVARIANT((f->state == FLIGHT_MAKING) == (f->node.place != 0));
     INVARIANT(f->todo == 0 || f->in_todo);
     INVARIANT(f->source->of == f->maker.source);
-    INVARIANT(f->source->flights <= c->opts.flights_source_max);
+    INVARIANT(f->source->flights <= c->source_peak);
     INVARIANT(list_empty(&f->admitted) || f->state == FLIGHT_QUEUED);
     bool is_in = f->pass.state == LIMITER_IN || f->pass.state == LIMITER_RESTING;
     if (c->opts.limiter != NULL)
@@ -249,11 +249,11 @@ void flight_core_check(const struct flight_core *c)
     for (const struct flight_outcome *o = c->ready.first; o != NULL; o = o->next)
         waiters += o->waiters.count;
     INVARIANT(flights == c->stats.flights);
-    INVARIANT(flights <= c->opts.flights_max);
+    INVARIANT(flights <= c->flights_peak);
     INVARIANT(making == c->stats.making);
     INVARIANT(c->opts.limiter == NULL || making <= c->makes_peak);
     INVARIANT(current == map_count(c->by_key));
     INVARIANT(waiters == c->stats.waiters);
-    INVARIANT(waiters <= c->opts.waiters_all_max);
+    INVARIANT(waiters <= c->waiters_all_peak);
     INVARIANT(flight_errors_count(&c->errors) <= c->errors.count_max);
 }

@@ -232,11 +232,12 @@ struct flights *flights_new(const struct flight_opts *opts)
     return fs;
 }
 
-void flights_limit(struct flights *fs, unsigned makes_max, unsigned makes_source_max)
+void flights_limit(struct flights *fs, const struct flight_opts *opts)
 {
+    const struct flight_opts o = with_defaults(opts);
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     lock(fs);
-    flight_core_limit(fs->core, makes_max, makes_source_max);
+    flight_core_limit(fs->core, &o);
     unlock(fs);
 }
 

@@ -88,9 +88,9 @@ struct flight_opts {
 /* 0 in opts: the default in brackets. Owner: caller. Dies when out of memory. Thread: the loop's,
  * or before it runs. */
 struct flights *flights_new(const struct flight_opts *opts);
-/* Other makes_max and makes_source_max from here on; what runs goes on. Nothing with shared.
- * Thread: any. */
-void flights_limit(struct flights *fs, unsigned makes_max, unsigned makes_source_max);
+/* Other limits from here on, the counts of opts but errors_max; what runs and waits goes on. With
+ * shared those of computations count for nothing. Thread: any. */
+void flights_limit(struct flights *fs, const struct flight_opts *opts);
 /* Every waiter gets ERR_SHUTDOWN, soon, and who joins from here on is refused with it. Computations
  * are told to stop. Thread: any. */
 void flights_drain(struct flights *fs);

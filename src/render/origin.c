@@ -224,6 +224,18 @@ static void hosts_limit(const struct origin_limit *all, size_t count, unsigned *
     map_free(&firsts);
 }
 
+static void limits_take(struct origin_opts *o, const struct origin_opts *from)
+{
+    o->concurrency = from->concurrency;
+    o->retries = from->retries;
+    if (from->timeout_ms != 0)
+        o->timeout_ms = from->timeout_ms;
+    if (from->siteinfo_ttl_ms != 0)
+        o->siteinfo_ttl_ms = from->siteinfo_ttl_ms;
+    if (from->reply_bytes_max != 0)
+        o->reply_bytes_max = from->reply_bytes_max;
+}
+
 void origins_limit(const struct origin_limit *all, size_t count)
 {
     unsigned *most = calloc(count + 1, sizeof *most);
@@ -231,7 +243,7 @@ void origins_limit(const struct origin_limit *all, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct origin *o = all[i].origin;
         MAGIC_CHECK(o, ORIGIN_MAGIC);
-        o->opts.concurrency = all[i].concurrency;
+        limits_take(&o->opts, all[i].opts);
         most[i] = kinds_limit(o);
         host_limit_raise(o, most[i]); /* each may have at once what it wants */
     }

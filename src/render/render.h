@@ -25,6 +25,8 @@
 #include "base/times.h"
 #include "codec/newest.h"
 
+#include <stdatomic.h>
+
 struct http_client;
 struct limiter_key;
 struct limiter_pass;
@@ -41,12 +43,12 @@ struct origin_opts {
     const char *domain; /* the name the origin knows */
     /* What Authorization says of the server itself, with all it asks; NULL: nothing */
     const char *authorization;
-    int64_t timeout_ms; /* of one request [30 s] */
+    _Atomic int64_t timeout_ms; /* of one request [30 s]. Atomics may change: origins_limit */
     /* renders at once [8], half as many transforms, and as many for metadata */
     unsigned concurrency;
-    unsigned retries;        /* of what is safe, after 500, 502, 504 or a cut; 0: none */
-    size_t reply_bytes_max;  /* [32 MiB] */
-    int64_t siteinfo_ttl_ms; /* [1 h] */
+    _Atomic unsigned retries;        /* of what is safe, after 500, 502, 504 or a cut; 0: none */
+    _Atomic size_t reply_bytes_max;  /* [32 MiB] */
+    _Atomic int64_t siteinfo_ttl_ms; /* [1 h] */
 };
 /* Do they make an origin? ERR_BAD: no, with a note that says why and *field, static, of "url" and
  * "api". */
@@ -60,10 +62,11 @@ MUST_CHECK err origin_new(struct http_client *client, struct loop *loop, struct 
                           struct err_note *note);
 struct origin_limit {
     struct origin *origin;
-    unsigned concurrency;
+    const struct origin_opts *opts; /* its numbers count; a 0 of a time or a size is passed over */
 };
-/* Other limits from here on, of all origins of a client at once: those that share a host may have
- * together what the one of them that wants most may. What runs goes on. Thread: the loop's. */
+/* Other limits and times from here on, of all origins of a client at once: those that share a host
+ * may have together what the one of them that wants most may. What runs goes on. Thread: the
+ * loop's. */
 void origins_limit(const struct origin_limit *all, size_t count);
 /* All requests are done and the client is stopped, or it never asked for siteinfo (origin_idle).
  * Loop thread. */

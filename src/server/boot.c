@@ -14,10 +14,12 @@
 #include "loop/machine.h"
 #include "loop/sysclock.h"
 #include "page/changes.h"
+#include "page/stash.h"
 #include "queue/queue.h"
 #include "rule/rule.h"
 #include "server/options.h"
 #include "server/origins.h"
+#include "server/settings.h"
 #include "table/tables.h"
 
 #include <pthread.h>
@@ -84,30 +86,12 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
     return why;
 }
 
-static int64_t age_s_max(const char *cache_control)
-{
-    uint64_t life_s = cache_control == NULL ? 0 : http_cache_life_s(str_of(cache_control));
-    return life_s < INT64_MAX ? (int64_t)life_s : INT64_MAX;
-}
-
 /* What of the page service is there before the loop; the rest comes with origins and app_start. */
 static void open_service(struct server *s)
 {
     const struct config *c = s->config;
     struct page_service *page = &s->app.page;
-    for (unsigned i = 0; i < c->buckets_count; i++) {
-        const struct config_bucket *b = &c->buckets[i];
-        s->settings[i] =
-            (struct page_settings){ .bucket = page_store_bucket(page->store, str_of(b->page.name)),
-                                    .opts = &b->page,
-                                    .cache_control = b->cache_control,
-                                    .age_s_max = age_s_max(b->cache_control),
-                                    .stale_if_error_ns = b->stale_if_error_ns,
-                                    .stash_per_s_max = b->stash_per_s_max };
-        INVARIANT(s->settings[i].bucket != NULL);
-    }
-    page->buckets = s->settings;
-    page->buckets_count = c->buckets_count;
+    (void)settings_renew(&s->settings, page, c); /* there were none */
     page->clock = s->app.clock;
     page->began = clock_store(s->app.clock);
     page->log = s->app.log;
@@ -251,36 +235,54 @@ static err open_auth(struct server *s, enum server_exit *status, struct err_note
 
 /* ---- listeners ---- */
 
-/* As many files as connections need, clients' and to origins, or as many connections as there are
- * files for. */
-static void fit_connections(struct server *s, struct http_limits *limits)
+/* Files that are wanted beside connections of clients. */
+static rlim_t files_beside(const struct server *s)
 {
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return;
     rlim_t beside = FILES_BESIDE_CONNECTIONS;
     if (s->app.client != NULL)
         beside += (rlim_t)HTTP_CLIENT_CONNECTION_FILES * s->config->client.connections_max;
-    rlim_t wanted = limits->connections_max + beside;
+    return beside;
+}
+
+/* How many files there may be, of those that are wanted. */
+static rlim_t files_get(rlim_t wanted)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return wanted;
     if (files.rlim_cur < wanted) {
         files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
         (void)setrlimit(RLIMIT_NOFILE, &files); /* what was got is read back */
     }
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
-        return;
-    rlim_t fit = files.rlim_cur > 2 * beside ? files.rlim_cur - beside : files.rlim_cur / 2;
-    if (fit > files.rlim_cur - HTTP_SPARE_FILES && files.rlim_cur > HTTP_SPARE_FILES)
-        fit = files.rlim_cur - HTTP_SPARE_FILES; /* which the server wants beside them */
-    fit = fit < limits->connections_max
-              ? fit
-              : limits->connections_max; /* then the others may lack some */
+    return getrlimit(RLIMIT_NOFILE, &files) != 0 ? wanted : files.rlim_cur;
+}
+
+static void say_files_cut(const struct server *s, unsigned wanted, rlim_t now, rlim_t files)
+{
     log_event(
-        s->app.log, LOG_WARN, "serve.connections_cut", LOG_INT("wanted", limits->connections_max),
-        LOG_INT("now", fit), LOG_INT("nofile", files.rlim_cur),
+        s->app.log, LOG_WARN, "serve.connections_cut", LOG_INT("wanted", wanted),
+        LOG_INT("now", now), LOG_INT("nofile", files),
         LOG_CSTR(
             "what",
             "too few files for http.connections_max and client.connections_max: raise the limit of "
             "open files (ulimit -n, LimitNOFILE=)"));
+}
+
+/* As many files as connections need, clients' and to origins, or as many connections as there are
+ * files for. */
+static void fit_connections(struct server *s, struct http_limits *limits)
+{
+    rlim_t beside = files_beside(s), wanted = limits->connections_max + beside;
+    rlim_t files = files_get(wanted);
+    if (files >= wanted)
+        return;
+    rlim_t fit = files > 2 * beside ? files - beside : files / 2;
+    if (fit > files - HTTP_SPARE_FILES && files > HTTP_SPARE_FILES)
+        fit = files - HTTP_SPARE_FILES; /* which the server wants beside them */
+    fit = fit < limits->connections_max
+              ? fit
+              : limits->connections_max; /* then the others may lack some */
+    say_files_cut(s, limits->connections_max, fit, files);
     limits->connections_max = (unsigned)fit;
 }
 
@@ -371,6 +373,13 @@ static err open_app(struct server *s, enum server_exit *status, struct err_note 
     return why;
 }
 
+/* Ready answers say how long caches may keep them, which the rules say. */
+static void rules_took(void *ctx)
+{
+    struct server *s = ctx;
+    page_changes_tell_all(s->app.page.changes);
+}
+
 static err open_change(struct server *s, enum server_exit *status, struct err_note *note)
 {
     const struct change_opts opts = { .engine = s->app.engine,
@@ -381,6 +390,8 @@ static err open_change(struct server *s, enum server_exit *status, struct err_no
                                       .page = &s->app.page,
                                       .queues = &s->app.queues,
                                       .rules = s->config->change.rules,
+                                      .took = rules_took,
+                                      .ctx = s,
                                       .seed = entropy_u64() };
     err why = change_new(&opts, &s->app.change, note);
     *status = server_exit_of(why);
@@ -393,7 +404,9 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
                 struct err_note *note)
 {
     *s = (struct server){ .config = config,
-                          .app = { .config = config, .access_log = config->access_log } };
+                          .app = { .config = config,
+                                   .access_log = config->access_log,
+                                   .wait_timeout_ms = config->wait_timeout_ms } };
     (void)umask(0077); /* returns the old one; it never fails */
     err_note_set(note, "no reason was given");
     open_clock(s);
@@ -423,16 +436,33 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     return why;
 }
 
+/* More connections to origins than were wanted at the start may want more files. */
+static void fit_client(struct server *s)
+{
+    rlim_t wanted = s->config->http.connections_max + files_beside(s);
+    rlim_t files = files_get(wanted);
+    if (files < wanted)
+        say_files_cut(s, s->config->http.connections_max, s->config->http.connections_max, files);
+}
+
 void server_reloaded(struct server *s)
 {
-    log_level_set(s->app.log, s->config->log_level);
-    atomic_store(&s->app.access_log, s->config->access_log);
-    event_log_limits(s->app.events, s->config->change.retention_ns, s->config->change.bytes_max,
-                     s->config->change.dedupe_window_ns);
-    pages_stream(s->pages, streams_wanted(s->config));
-    change_rules_take(s->app.change, s->config->change.rules);
-    page_changes_tell_all(s->app.page.changes); /* ready answers say what rules allow caches */
-    origins_reloaded(&s->app);
+    const struct config *c = s->config;
+    log_level_set(s->app.log, c->log_level);
+    atomic_store(&s->app.access_log, c->access_log);
+    atomic_store(&s->app.wait_timeout_ms, c->wait_timeout_ms);
+    event_log_limits(s->app.events, c->change.retention_ns, c->change.bytes_max,
+                     c->change.dedupe_window_ns);
+    pages_stream(s->pages, streams_wanted(c));
+    change_rules_take(s->app.change, c->change.rules);
+    streams_limit(s->app.streams, c->stream_clients);
+    bool pages = settings_renew(&s->settings, &s->app.page, c);
+    page_stash_quota_set(&s->app.page, c->buckets[0].stash_bytes_max);
+    pages = origins_reloaded(&s->app, s->domains) || pages;
+    if (s->app.client != NULL)
+        fit_client(s);
+    if (pages)
+        page_changes_tell_all(s->app.page.changes); /* of ready answers none says what holds now */
 }
 
 void server_unboot(struct server *s)
@@ -459,6 +489,7 @@ void server_unboot(struct server *s)
     tables_free(&s->tables);
     event_log_free(&s->app.events);
     pages_free(&s->pages);
+    settings_free(&s->settings);
     free(s->domains);
     metrics_free(&s->app.metrics);
     log_free(&s->app.log);

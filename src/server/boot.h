@@ -12,10 +12,10 @@ struct server {
     const struct config *config; /* borrowed */
     struct app app;              /* its members are the parts; handlers see this alone */
     struct page_domain *domains; /* app.page.domains, as they are filled in */
-    struct page_settings settings[CONFIG_BUCKETS_MAX]; /* app.page.buckets */
-    struct value_settings values[CONFIG_BUCKETS_MAX];  /* app.values.buckets */
-    struct pages *pages;                               /* app.page.store is what they do */
-    struct tables *tables;                             /* app.tables, too */
+    struct settings *settings;   /* app.page.buckets */
+    struct value_settings values[CONFIG_BUCKETS_MAX]; /* app.values.buckets */
+    struct pages *pages;                              /* app.page.store is what they do */
+    struct tables *tables;                            /* app.tables, too */
     struct upkeep *upkeep;
     struct timekeep timekeep;
     struct budget budget;        /* app.budget */

@@ -8,6 +8,7 @@
 
 struct change {
     struct arena *texts; /* of the running options */
+    bool names;          /* nothing is taken over */
     options_change_fn *each;
     void *ctx;
 };
@@ -105,7 +106,7 @@ static void change_row(const struct change *c, const char *before, const struct 
     char name[OPTIONS_VALUE_BYTES_MAX];
     if (same_row(r, running, fresh))
         return;
-    bool taken = r->reload == OPTION_ON_RELOAD && take_row(c, r, running, fresh);
+    bool taken = !c->names && r->reload == OPTION_ON_RELOAD && take_row(c, r, running, fresh);
     (void)snprintf(name, sizeof name, "%s%s", before, r->name); /* names of domains are shorter */
     c->each(c->ctx, name, NULL, taken);
 }
@@ -182,15 +183,17 @@ static void bucket_compare(const struct change *c, const char *name, void *runni
 {
     char before[CONFIG_NAME_BYTES_MAX + sizeof "buckets.."];
     const struct config_bucket *a = running, *b = fresh;
+    struct change own = *c;
+    own.names = a->kind != KIND_PAGE || b->kind != KIND_PAGE; /* tables have what they are */
     bool main = strcmp(name, "page") == 0;
     (void)snprintf(before, sizeof before, "%s%s.", main ? "" : "buckets.", name); /* it fits */
     if (a->kind != b->kind)
         c->each(c->ctx, "buckets", NULL, false);
     if (a->kind != KIND_PAGE)
-        change_rows(c, before, option_value_rows, running, fresh);
+        change_rows(&own, before, option_value_rows, running, fresh);
     for (const struct option *r = option_bucket_rows; r->name != NULL; r++)
         if (a->kind == KIND_PAGE || option_find(option_value_rows, str_of(r->name)) == NULL)
-            change_row(c, before, r, running, fresh);
+            change_row(&own, before, r, running, fresh);
 }
 
 static const char *list_name(const void *item)

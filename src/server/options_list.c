@@ -29,32 +29,34 @@ const struct option option_list_rows[] = {
     { "ttl", NULL, OPTION_MS, SECOND, 365 * 24 * HOUR, .initial = "60s",
       .prose =
           "How long everybody sees the same list, but displays, which keep theirs for display_ttl",
-      LIST(list.ttl_ms) },
+      LIST(list.ttl_ms), .reload = OPTION_ON_RELOAD },
     { "stale_ttl", NULL, OPTION_MS, 0, 365 * 24 * HOUR, .initial = "60s",
       .prose = "How long after that it is answered while the next is made, or cannot be",
-      LIST(list.stale_ttl_ms) },
+      LIST(list.stale_ttl_ms), .reload = OPTION_ON_RELOAD },
     { "display_ttl", NULL, OPTION_MS, 0, 365 * 24 * HOUR, .initial = "10m",
       .prose = "How long after it was read last a display keeps its list; 0: for ttl and "
                "stale_ttl, as lists of no"
                " display",
-      LIST(list.display_ttl_ms) },
+      LIST(list.display_ttl_ms), .reload = OPTION_ON_RELOAD },
     { "displays_max", NULL, OPTION_COUNT, 1, 100000000, .initial = "100000",
       .prose = "Displays of one domain that keep their list in Redis; of more, those read least "
                "recently lose it",
-      LIST(list.displays_max) },
+      LIST(list.displays_max), .reload = OPTION_ON_RELOAD },
     { "timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s",
-      .prose = "How long the generator may take", LIST(list.make_timeout_ms) },
+      .prose = "How long the generator may take", LIST(list.make_timeout_ms),
+      .reload = OPTION_ON_RELOAD },
     { "wait", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "5s",
-      .prose = "How long a request waits that does not say", LIST(list.wait_timeout_ms) },
+      .prose = "How long a request waits that does not say", LIST(list.wait_timeout_ms),
+      .reload = OPTION_ON_RELOAD },
     { "degrade", NULL, OPTION_CHOICE, .choices = degrades, .initial = "local",
       .prose = "Without Redis: each server makes its own, or none is answered", LIST(degrade) },
     { "no_cache", NULL, OPTION_FLAG, .initial = "false",
       .prose = "Requests may have a new one made by Cache-Control: no-cache, or get what another "
                "server is making just"
                " then; others show it within 5 s",
-      LIST(list.no_cache_allowed) },
+      LIST(list.no_cache_allowed), .reload = OPTION_ON_RELOAD },
     { "public", NULL, OPTION_FLAG, .initial = "false", .prose = "Shared caches may keep it too",
-      LIST(list.is_public) },
+      LIST(list.is_public), .reload = OPTION_ON_RELOAD },
     { .name = NULL },
 };
 

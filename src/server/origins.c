@@ -250,24 +250,48 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
     return ERR_OK;
 }
 
-void origins_reloaded(struct app *app)
+/* What of a domain may change while others read it. True: something did that may end ready
+ * answers. */
+static bool domain_take(struct page_domain *d, const struct config_domain *c)
+{
+    bool same = d->rerender == c->rerender && d->rerender_after_ns == c->rerender_after_ns;
+    d->trust.ttl_ns = c->trust.ttl_ns;
+    d->trust.max_ns = c->trust.max_ns;
+    d->check_wait_ms = c->check_wait_ms;
+    d->sweep_period_ns = c->sweep_period_ns;
+    d->rerender = c->rerender;
+    d->rerender_after_ns = c->rerender_after_ns;
+    return !same;
+}
+
+bool origins_reloaded(struct app *app, struct page_domain *domains)
 {
     const struct config *c = app->config;
+    struct list_bucket_opts lists[CONFIG_LISTS_MAX];
+    bool changed = false;
+    if (app->client != NULL)
+        http_client_limit(app->client, &c->client);
     if (app->page.flights != NULL)
-        flights_limit(app->page.flights, c->flight.makes_max, c->flight.makes_source_max);
+        flights_limit(app->page.flights, &c->flight);
+    for (unsigned i = 0; i < c->lists_count; i++)
+        lists[i] = c->lists[i].list;
+    lists_limit(app->lists, lists);
     struct origin_limit *limits = calloc(app->page.domains_count + 1, sizeof *limits);
     size_t count = 0;
     INVARIANT(limits != NULL);
     for (unsigned i = 0; i < c->domains_count; i++) { /* in another order than the service's */
         const struct config_domain *config = &c->domains[i];
-        const struct page_domain *d = page_domain_find(&app->page, str_of(config->name));
+        struct page_domain *d =
+            &domains[page_domain_find(&app->page, str_of(config->name)) - app->page.domains];
         if (d->origin == NULL)
             continue;
-        limits[count++] = (struct origin_limit){ d->origin, config->origin.concurrency };
+        changed = domain_take(d, config) || changed;
+        limits[count++] = (struct origin_limit){ d->origin, &config->origin };
         page_remakes_limit(app->page.remakes, d, config->rerenders);
     }
     origins_limit(limits, count);
     free(limits);
+    return changed;
 }
 
 void origins_drain(struct app *app)

@@ -13,6 +13,7 @@
 #include "server/inherit.h"
 #include "server/options.h"
 #include "server/origins.h"
+#include "server/reload.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -31,6 +32,7 @@ struct serve {
     int argc;
     char **argv;
     char *const *envp;
+    struct reload *reload;
     struct loop_timer *sweep, *tick, *drain;
     bool draining, refusing, cut;
     unsigned calm;
@@ -61,59 +63,6 @@ static void say_line(void *ctx, const char *line)
 
 /* ---- signals ---- */
 
-struct reload {
-    struct log *log;
-    unsigned taken, waiting;
-};
-
-static void say_changed(void *ctx, const char *name, const char *how, bool taken)
-{
-    struct reload *r = ctx;
-    r->taken += taken ? 1 : 0;
-    r->waiting += taken ? 0 : 1;
-    if (taken && how != NULL)
-        log_event(r->log, LOG_INFO, "reload.changed", LOG_CSTR("option", name),
-                  LOG_CSTR("how", how));
-    else if (taken)
-        log_event(r->log, LOG_INFO, "reload.changed", LOG_CSTR("option", name));
-    else
-        log_event(r->log, LOG_WARN, "reload.needs_restart", LOG_CSTR("option", name));
-}
-
-static void say_refused(void *ctx, const char *line)
-{
-    struct log *log = ctx;
-    log_event(log, LOG_ERROR, "reload.refused", LOG_CSTR("why", line));
-}
-
-static void say_doubt(void *ctx, const char *line)
-{
-    struct log *log = ctx;
-    log_event(log, LOG_WARN, "reload.doubt", LOG_CSTR("what", line));
-}
-
-/* All that the new options say for a running server, or nothing. */
-static void reload(struct serve *v)
-{
-    struct log *log = v->server.app.log;
-    struct err_note note;
-    struct options *fresh = options_new();
-    struct options_sources from = {
-        .argc = v->argc, .argv = v->argv, .envp = v->envp, .inherited = &v->inherited
-    };
-    if (options_load(fresh, &from, &note) == ERR_OK) {
-        struct reload r = { .log = log };
-        options_doubts(fresh, say_doubt, log);
-        options_take_over(v->options, fresh, say_changed, &r);
-        server_reloaded(&v->server);
-        log_event(log, LOG_INFO, "reload.done", LOG_INT("changed", r.taken),
-                  LOG_INT("needs_restart", r.waiting));
-    } else {
-        options_faults(fresh, &note, say_refused, log);
-    }
-    options_free(&fresh);
-}
-
 /* New requests had answers until now: those that are on their way go out whole. */
 static void begin_refusing(struct serve *v)
 {
@@ -137,8 +86,9 @@ static void drain_fired(void *ctx)
 {
     struct serve *v = ctx;
     bool calm = http_server_owed_requests(v->server.app.http) == 0 &&
-                !upkeep_busy(v->server.upkeep) && origins_idle(&v->server.app) &&
-                queues_idle(v->server.app.queues) && change_idle(v->server.app.change);
+                !upkeep_busy(v->server.upkeep) && !reload_busy(v->reload) &&
+                origins_idle(&v->server.app) && queues_idle(v->server.app.queues) &&
+                change_idle(v->server.app.change);
     v->calm = calm ? v->calm + 1 : 0;
     if (v->calm >= CALM_POLLS && v->refusing)
         loop_stop(v->server.app.loop);
@@ -153,7 +103,7 @@ static void signalled(void *ctx, int signal_number)
     struct serve *v = ctx;
     struct server *s = &v->server;
     if (signal_number == SIGHUP) {
-        reload(v);
+        reload_now(v->reload);
         return;
     }
     if (v->draining) { /* asked twice: no more patience */
@@ -164,6 +114,7 @@ static void signalled(void *ctx, int signal_number)
     log_event(s->app.log, LOG_INFO, "serve.drain", LOG_INT("signal", signal_number),
               LOG_INT("requests", http_server_open_requests(s->app.http)));
     v->drain_deadline = mono_add_ms(clock_mono(s->app.clock), s->config->drain_timeout_ms);
+    reload_stop(v->reload);
     upkeep_stop(s->upkeep);
     http_server_drain(s->app.http);
     queues_drain(s->app.queues);
@@ -240,6 +191,11 @@ static int run(struct serve *v, const struct config *config)
         return (int)status;
     }
     timers_new(v);
+    v->reload = reload_new(&(struct reload_opts){
+        .server = &v->server,
+        .options = v->options,
+        .from = { .argc = v->argc, .argv = v->argv, .envp = v->envp, .inherited = &v->inherited },
+    });
     loop_signals(v->server.app.loop, signalled, v);
     upkeep_begin(v->server.upkeep);
     announce(&v->server);
@@ -254,6 +210,7 @@ static int run(struct serve *v, const struct config *config)
     log_note(v->server.app.log, LOG_INFO, "serve.stop");
     timers_free(v);
     server_unboot(&v->server);
+    reload_free(&v->reload);
     return SERVER_FINE;
 }
 

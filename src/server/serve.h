@@ -3,7 +3,7 @@
  * First line on stdout, printed once requests are answered: "listening on http://ADDR:PORT", or
  * "listening on unix:/PATH"; then one for each further listener, "admin on http://ADDR:PORT" for
  * the admin one. SIGTERM and SIGINT drain (docs/operations.md); a second one ends at once. SIGHUP
- * reads the options again, applies log.level and names what it cannot. */
+ * reads the options again (reload.h). */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
 

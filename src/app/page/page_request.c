@@ -171,7 +171,7 @@ bool page_condition_of(struct http_exchange *x, struct page_condition_fields *fi
 
 mono page_wait_deadline(const struct http_exchange *x, const struct app *app)
 {
-    return mono_add_ms(clock_mono(app->clock), headers_wait_ms(x, app->config->wait_timeout_ms));
+    return mono_add_ms(clock_mono(app->clock), headers_wait_ms(x, app->wait_timeout_ms));
 }
 
 bool page_waits(struct http_exchange *x, bool *deferred, enum page_wait what)

@@ -396,6 +396,18 @@ static void step_time(struct world *w)
         assert_true(w->guests[i].state == GUEST_OUT || w->guests[i].waiter.deadline.ns > w->now.ns);
 }
 
+/* Lower ones, too: what is there goes on. */
+static void step_limit(struct world *w)
+{
+    w->opts.makes_max++;
+    w->opts.makes_source_max++;
+    w->opts.flights_max = 4 + below(w, 8);
+    w->opts.flights_source_max = 2 + below(w, 4);
+    w->opts.waiters_max = 10 + below(w, 20);
+    w->opts.waiters_all_max = 30 + below(w, 60);
+    flight_core_limit(w->core, &w->opts);
+}
+
 static void step(struct world *w)
 {
     unsigned dice = below(w, 100);
@@ -410,7 +422,7 @@ static void step(struct world *w)
     else if (dice < 99)
         turn(w, 1 + below(w, 64));
     else
-        flight_core_limit(w->core, ++w->opts.makes_max, ++w->opts.makes_source_max);
+        step_limit(w);
     flight_core_check(w->core);
     limiter_check(w->opts.limiter);
 }

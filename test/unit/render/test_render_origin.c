@@ -577,6 +577,12 @@ static unsigned all_of(unsigned concurrency)
     return concurrency + 2 * ((concurrency + 1) / 2) + 1;
 }
 
+static void limits(struct origin *a, unsigned of_a, struct origin *b, unsigned of_b)
+{
+    const struct origin_opts opts[] = { { .concurrency = of_a }, { .concurrency = of_b } };
+    origins_limit((const struct origin_limit[]){ { a, &opts[0] }, { b, &opts[1] } }, 2);
+}
+
 static void a_host_may_have_what_the_domain_that_wants_most_may(void **state)
 {
     (void)state;
@@ -589,10 +595,10 @@ static void a_host_may_have_what_the_domain_that_wants_most_may(void **state)
     assert_int_equal(origin_new(s->asker.client, s->asker.loop, echo_clock(), &other, &quiet, NULL),
                      ERR_OK);
     assert_int_equal(host_running_max(s), all_of(20));
-    origins_limit((const struct origin_limit[]){ { s->origin, 3 }, { quiet, 5 } }, 2);
+    limits(s->origin, 3, quiet, 5);
     assert_int_equal(host_running_max(s), all_of(5));
     assert_int_equal(origin_opts_of(s->origin)->concurrency, 3);
-    origins_limit((const struct origin_limit[]){ { s->origin, 30 }, { quiet, 2 } }, 2);
+    limits(s->origin, 30, quiet, 2);
     assert_int_equal(host_running_max(s), all_of(30));
     origin_free(&quiet);
     stage_free(s);
