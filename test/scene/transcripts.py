@@ -121,6 +121,8 @@ def exchange(server, sent):
             peer.sendall(sent + BEHIND)
             while piece := peer.recv(1 << 16):
                 got += piece
+                if b'\r\ncontent-type: text/event-stream' in got.lower():
+                    break       # it has no end
         except ConnectionError:     # a reset is an end, too; what came before it counts
             pass
         except socket.timeout:
