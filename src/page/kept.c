@@ -37,7 +37,7 @@ static bool kept_item(void *ctx, str key, const struct page_render *r)
     k->title = str_skip(k->key, key.n - title.n);
     k->user = str_take(k->key, user.n);
     if (!is_preview(l))
-        k->bucket_name = l->service->buckets[l->at].opts->name;
+        k->bucket_name = page_settings_now(l->service)[l->at].opts->name;
     else
         k->name.rev -= PAGE_PREVIEW_REVS;
     return true;
@@ -86,7 +86,7 @@ static enum store_start list_on(struct page_kept_list *l)
 {
     const struct page_service *s = l->service;
     do {
-        l->list.bucket = is_preview(l) ? s->previews : s->buckets[l->at].bucket;
+        l->list.bucket = is_preview(l) ? s->previews : page_settings_now(s)[l->at].bucket;
         l->list.title = is_preview(l) ? STR("") : l->title; /* titles stand behind users */
         l->list.call = (struct store_call){ .home = l->call.home, .done = bucket_listed };
         l->list.next = STR("");

@@ -127,6 +127,12 @@ struct page_service {
     void (*shape_free)(void *shape); /* make.h; NULL: no waiter builds one */
 };
 
+/* Of all buckets, as of now. An atomic that is indexed as it stands is no atomic load with gcc. */
+static inline const struct page_settings *page_settings_now(const struct page_service *s)
+{
+    return atomic_load_explicit(&s->buckets, memory_order_acquire);
+}
+
 /* What a request is about. Strings are borrowed. */
 struct page_target {
     const struct page_domain *domain;

@@ -498,13 +498,11 @@ void page_remake_heard(const struct page_service *s, const struct page_domain *d
 {
     if (!page_rerenders(s, d))
         return;
-    for (unsigned i = 0; i < s->buckets_count; i++) {
-        const struct page_target t = {
-            .domain = d, .settings = &s->buckets[i], .content = STR("html"), .title = title
-        };
+    struct page_target t = { .domain = d, .content = STR("html"), .title = title };
+    t.settings = page_settings_now(s);
+    for (unsigned i = 0; i < s->buckets_count; i++, t.settings++)
         if (page_target_can_be_made(&t))
             page_remake(s->remakes, &t);
-    }
 }
 
 struct remake_place page_remake_place(struct page_remakes *r, const struct page_target *t)

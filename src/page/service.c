@@ -22,7 +22,7 @@ const struct page_domain *page_domain_find(const struct page_service *s, str nam
 
 bool page_settings_hold(const struct page_service *s, const struct page_settings *settings)
 {
-    const struct page_settings *now = s->buckets;
+    const struct page_settings *now = page_settings_now(s);
     for (unsigned i = 0; i < s->buckets_count; i++)
         if (settings == &now[i])
             return true;
@@ -31,7 +31,7 @@ bool page_settings_hold(const struct page_service *s, const struct page_settings
 
 const struct page_settings *page_settings_find(const struct page_service *s, str name)
 {
-    const struct page_settings *now = s->buckets;
+    const struct page_settings *now = page_settings_now(s);
     for (unsigned i = 0; i < s->buckets_count; i++)
         if (str_eq(name, str_of(now[i].opts->name)))
             return &now[i];

@@ -19,7 +19,7 @@ void page_preview_split(str key, str *user, str *title)
 
 static int64_t longest_ns(const struct page_service *s)
 {
-    const struct page_settings *buckets = s->buckets;
+    const struct page_settings *buckets = page_settings_now(s);
     int64_t ttl_ns = 0;
     for (unsigned i = 0; i < s->buckets_count; i++)
         if (buckets[i].opts->policy.stash_ttl_ns > ttl_ns)

@@ -26,7 +26,7 @@ static void tell(const struct page_service *s, const struct page_domain *domain,
     struct buf text;
     t.node = str_of(flight_shared_node(s->shared));
     if (t.bucket.n == 0)
-        t.bucket = str_of(s->buckets[0].opts->name);
+        t.bucket = str_of(page_settings_now(s)->opts->name);
     t.domain = domain->name;
     t.title = title;
     buf_init(&text, TOLD_BYTES_MAX);

@@ -40,7 +40,7 @@ static void take(struct page_why *w)
 {
     const struct page_read *r = &w->read;
     struct page_why_bucket *b = &w->buckets[w->count];
-    *b = (struct page_why_bucket){ .settings = &w->service->buckets[w->count],
+    *b = (struct page_why_bucket){ .settings = &page_settings_now(w->service)[w->count],
                                    .why = r->call.why,
                                    .trace = r->trace };
     if (w->count == 0) {
@@ -71,7 +71,7 @@ static enum store_start read_start(struct page_why *w, void (*done)(struct store
 {
     w->read = (struct page_read){
         .call = { .home = w->call.home, .done = done },
-        .bucket = w->service->buckets[w->count].bucket,
+        .bucket = page_settings_now(w->service)[w->count].bucket,
         .which = { .domain = w->domain->number, .title = w->title, .select = SELECT_LATEST },
         .arena = w->arena,
         .heeds = true,

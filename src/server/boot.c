@@ -91,7 +91,7 @@ static void open_service(struct server *s)
 {
     const struct config *c = s->config;
     struct page_service *page = &s->app.page;
-    (void)settings_renew(&s->settings, page, c); /* there were none */
+    settings_renew(&s->settings, page, c);
     page->clock = s->app.clock;
     page->began = clock_store(s->app.clock);
     page->log = s->app.log;
@@ -239,6 +239,8 @@ static err open_auth(struct server *s, enum server_exit *status, struct err_note
 static rlim_t files_beside(const struct server *s)
 {
     rlim_t beside = FILES_BESIDE_CONNECTIONS;
+    if (s->config->change.rules != NULL)
+        beside += (rlim_t)HTTP_CLIENT_CONNECTION_FILES * CHANGE_CONNECTIONS_MAX;
     if (s->app.client != NULL)
         beside += (rlim_t)HTTP_CLIENT_CONNECTION_FILES * s->config->client.connections_max;
     return beside;
@@ -456,13 +458,12 @@ void server_reloaded(struct server *s)
     pages_stream(s->pages, streams_wanted(c));
     change_rules_take(s->app.change, c->change.rules);
     streams_limit(s->app.streams, c->stream_clients);
-    bool pages = settings_renew(&s->settings, &s->app.page, c);
+    settings_renew(&s->settings, &s->app.page, c);
     page_stash_quota_set(&s->app.page, c->buckets[0].stash_bytes_max);
-    pages = origins_reloaded(&s->app, s->domains) || pages;
+    origins_reloaded(&s->app, s->domains);
     if (s->app.client != NULL)
         fit_client(s);
-    if (pages)
-        page_changes_tell_all(s->app.page.changes); /* of ready answers none says what holds now */
+    page_changes_tell_all(s->app.page.changes); /* ready answers say what held */
 }
 
 void server_unboot(struct server *s)

@@ -250,25 +250,21 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
     return ERR_OK;
 }
 
-/* What of a domain may change while others read it. True: something did that may end ready
- * answers. */
-static bool domain_take(struct page_domain *d, const struct config_domain *c)
+/* What of a domain may change while others read it. */
+static void domain_take(struct page_domain *d, const struct config_domain *c)
 {
-    bool same = d->rerender == c->rerender && d->rerender_after_ns == c->rerender_after_ns;
     d->trust.ttl_ns = c->trust.ttl_ns;
     d->trust.max_ns = c->trust.max_ns;
     d->check_wait_ms = c->check_wait_ms;
     d->sweep_period_ns = c->sweep_period_ns;
     d->rerender = c->rerender;
     d->rerender_after_ns = c->rerender_after_ns;
-    return !same;
 }
 
-bool origins_reloaded(struct app *app, struct page_domain *domains)
+void origins_reloaded(struct app *app, struct page_domain *domains)
 {
     const struct config *c = app->config;
     struct list_bucket_opts lists[CONFIG_LISTS_MAX];
-    bool changed = false;
     if (app->client != NULL)
         http_client_limit(app->client, &c->client);
     if (app->page.flights != NULL)
@@ -285,13 +281,12 @@ bool origins_reloaded(struct app *app, struct page_domain *domains)
             &domains[page_domain_find(&app->page, str_of(config->name)) - app->page.domains];
         if (d->origin == NULL)
             continue;
-        changed = domain_take(d, config) || changed;
+        domain_take(d, config);
         limits[count++] = (struct origin_limit){ d->origin, &config->origin };
         page_remakes_limit(app->page.remakes, d, config->rerenders);
     }
     origins_limit(limits, count);
     free(limits);
-    return changed;
 }
 
 void origins_drain(struct app *app)

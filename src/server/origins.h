@@ -23,9 +23,8 @@ MUST_CHECK err origins_new(struct http_client *client, struct loop *loop, struct
 /* domains: app's, to be filled in. The loop and the pages are there. ERR_BAD: an origin's options
  * make no sense. */
 MUST_CHECK err origins_open(struct app *app, struct page_domain *domains, struct err_note *note);
-/* What the options say of limits and times holds from here on. True: something of it may end ready
- * answers. Thread: the loop's. */
-bool origins_reloaded(struct app *app, struct page_domain *domains);
+/* What the options say of limits and times holds from here on. Thread: the loop's. */
+void origins_reloaded(struct app *app, struct page_domain *domains);
 /* Whoever waits gets ERR_SHUTDOWN, and nothing more is asked. */
 void origins_drain(struct app *app);
 /* Nothing is being made or asked. */

@@ -66,18 +66,18 @@ static bool settings_same(const struct settings *a, const struct settings *b, un
     return true;
 }
 
-bool settings_renew(struct settings **all, struct page_service *page, const struct config *config)
+void settings_renew(struct settings **all, struct page_service *page, const struct config *config)
 {
     struct settings *next = settings_new(page, config), *now = *all;
     if (now != NULL && settings_same(now, next, config->buckets_count)) {
         settings_drop(next);
-        return false;
+        return;
     }
     next->before = now;
     *all = next;
-    page->buckets_count = config->buckets_count; /* as it was, but at the start */
+    if (now == NULL) /* at the start: buckets come and go with a restart */
+        page->buckets_count = config->buckets_count;
     page->buckets = next->of;
-    return true;
 }
 
 void settings_free(struct settings **all)

@@ -6,14 +6,11 @@
 #include "bucket/pages.h"
 #include "page/page.h"
 
-#include <stdbool.h>
-
 struct config;
 struct settings; /* all that there were; requests may still hold them */
 
-/* From here on requests begin with what config says, if that differs from before; false: it does
- * not. page.store is there. */
-bool settings_renew(struct settings **all, struct page_service *page, const struct config *config);
+/* From here on requests begin with what config says. page.store is there. */
+void settings_renew(struct settings **all, struct page_service *page, const struct config *config);
 /* No request is left. */
 void settings_free(struct settings **all);
 

@@ -5,8 +5,8 @@ from harness import Server, check, eq, main, scene, wait_until
 from list_help import Generator
 from origin import Origin, status_of
 from page_help import START, get, history, instant, path, put
-from render_help import FORGETFUL, ask_anew
 from reload_help import Reloaded
+from render_help import FORGETFUL, ask_anew
 
 
 RULES = """change:
@@ -142,9 +142,11 @@ def signals_by_the_dozen_end_with_the_last_file(binary):
     with Reloaded(binary, PAGE % ('1h', ''), test_hooks=START) as r:
         put(r.server, 'A', 1, b'x')
         for rev in range(2, 60):
-            r.file.write_text(PAGE % (f'{rev}s', ', policy: latest' if rev % 3 == 0 else ''))
-            r.server.signal(signal.SIGHUP)
+            r.begin(PAGE % (f'{rev}s', ', policy: latest' if rev % 3 == 0 else ''))
             put(r.server, 'A', rev, b'%d' % rev)
+            for _ in range(3):
+                eq(get(r.server, 'A').body, b'%d' % rev)
+                history(r.server, 'A')
         r.reload(PAGE % ('7s', ''))
         wait_until(lambda: due_of(r.server, 'A', 58) == instant(7), 'the last file holds')
         check('reload.refused' not in r.server.stderr(), r.server.stderr())

@@ -89,7 +89,7 @@ static struct fresh_call *fresh_new(struct http_exchange *x, struct app *app, bo
         return NULL;
     f->r.x = x;
     f->r.app = app;
-    f->r.target.settings = &app->page.buckets[0];
+    f->r.target.settings = page_settings_now(&app->page);
     return body_read(f, titled) ? f : NULL;
 }
 
@@ -290,6 +290,7 @@ static void put_rerenders(struct buf *b, const struct page_service *s, const str
 
 static void put_domain(struct buf *b, const struct page_service *s, const struct page_domain *d)
 {
+    enum page_rerender rerender = d->rerender;
     static const char *const rerenders[] = { [RERENDER_ON_READ] = "on_read",
                                              [RERENDER_AT_ONCE] = "at_once",
                                              [RERENDER_PACED] = "paced",
@@ -305,7 +306,7 @@ static void put_domain(struct buf *b, const struct page_service *s, const struct
                ",\"failures\":%" PRIu64 ",\"lagging\":%" PRIu64 ",\"waiting\":%" PRIu64
                ",\"rerender\":\"%s\"",
                checks.closed ? "true" : "false", checks.calls, sweep.found, checks.words,
-               checks.failures, checks.lagging, checks.waiting, rerenders[d->rerender]);
+               checks.failures, checks.lagging, checks.waiting, rerenders[rerender]);
     put_period(b, "rerender_after_s", d->rerender_after_ns);
     buf_put(b, STR(",\"redo_before\":"));
     fresh_put_time(b, atomic_load(d->redo_ns));

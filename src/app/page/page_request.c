@@ -17,7 +17,7 @@ bool page_target_parse(struct http_exchange *x, const struct app *app, struct pa
     str title = http_param(x, "title"), rev = http_param(x, "rev"), tid = http_param(x, "tid");
     struct err_note note = { { 0 } };
     struct page_target t = { .domain = app_domain_of(x, app),
-                             .settings = app->page.buckets,
+                             .settings = page_settings_now(&app->page),
                              .content = content,
                              .has_rev = rev.p != NULL,
                              .has_tid = tid.p != NULL };
