@@ -6,10 +6,11 @@
 DIR is a release build (meson setup DIR --buildtype=release) with the targets palimpsest and bare. Needs wrk and
 nginx. All servers listen on 127.0.0.1 on free ports and are ended by pid. Ratios are the median over rounds of
 pairs measured one after the other; absolute figures only say what this machine did at that minute."""
-import argparse, gzip, http.client, json, os, random, re, shutil, signal, socket, statistics, subprocess, sys, tempfile
-import threading, time, urllib.parse
+import argparse, gzip, http.client, json, os, random, re, shutil, statistics, subprocess, sys, tempfile, threading, time
+import urllib.parse
 
-DEADLINE_S = 60
+from procs import DEADLINE_S, Nginx, Proc
+
 WORDS = ("palimpsest", "render", "revision", "title", "the", "of", "and", "is", "page", "store", "kept", "wiki", "edit",
          "history", "section", "reference", "bundle", "content", "superseded", "latest", "culled", "grace", "window")
 
@@ -26,39 +27,6 @@ def html(size, seed):
         n += len(line)
     text = "".join(out) + "</body></html>"
     return (text + " " * size)[:size]
-
-
-class Proc:
-    def __init__(self, argv, url_line=None, **kw):
-        self.p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=open(kw.pop("stderr", os.devnull), "ab"), text=True, **kw)
-        self.url = None
-        if url_line:
-            line = self.p.stdout.readline().strip()
-            if not line.startswith(url_line):
-                raise SystemExit("%s: no address, but %r" % (argv[0], line))
-            self.url = line[len(url_line):].strip()
-
-    def rss_mb(self):
-        for line in open("/proc/%d/status" % self.p.pid):
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) / 1024
-        return 0
-
-    def end(self):
-        if self.p.poll() is None:
-            self.p.send_signal(signal.SIGTERM)
-            try:
-                self.p.wait(DEADLINE_S)
-            except subprocess.TimeoutExpired:
-                self.p.kill()
-                self.p.wait()
-        return self.p.returncode
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Bench:
@@ -89,34 +57,9 @@ class Bench:
         return p
 
     def nginx(self, body):
-        root = os.path.join(self.dir, "www")
-        os.makedirs(root, exist_ok=True)
-        with open(os.path.join(root, "page.html"), "w") as f:
-            f.write(body)
-        with open(os.path.join(root, "page.html.gz"), "wb") as f:
-            f.write(gzip.compress(body.encode(), 6))
-        port = free_port()
-        conf = os.path.join(self.dir, "nginx.conf")
-        with open(conf, "w") as f:
-            f.write("""worker_processes 2; daemon off; master_process on; pid %s/nginx.pid; error_log %s/nginx.err;
-events { worker_connections 4096; }
-http { access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; open_file_cache max=100;
-types { text/html html; } gzip_static on; client_body_temp_path %s; proxy_temp_path %s; fastcgi_temp_path %s;
-uwsgi_temp_path %s; scgi_temp_path %s; server { listen 127.0.0.1:%d; root %s; } }
-""" % (self.dir, self.dir, self.dir, self.dir, self.dir, self.dir, self.dir, port, root))
-        os.chmod(self.dir, 0o755)
-        os.chmod(root, 0o755)
-        p = Proc(["nginx", "-c", conf])
-        p.url = "http://127.0.0.1:%d" % port
+        p = Nginx(self.dir, body.encode())
         self.procs.append(p)
-        until = time.monotonic() + DEADLINE_S
-        while time.monotonic() < until:
-            try:
-                with socket.create_connection(("127.0.0.1", port), 1):
-                    return p
-            except OSError:
-                time.sleep(0.01)
-        raise SystemExit("nginx did not start")
+        return p
 
     def wrk(self, url, conns, seconds=None, headers=(), script=None, script_args=(), threads=1):
         if not script:

@@ -28,7 +28,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / 'test/scene'), str(ROOT / 'bench')]
 sys.dont_write_bytecode = True
-from bench import Proc, free_port     # noqa: E402  pylint: disable=wrong-import-position
+from procs import Proc, free_port     # noqa: E402  pylint: disable=wrong-import-position
 import origin as wikis                # noqa: E402  pylint: disable=wrong-import-position
 
 DOMAIN, HOST = 'localhost', 'wiki.test'

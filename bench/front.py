@@ -4,13 +4,21 @@
     front.py instructions OLD/palimpsest NEW/palimpsest    of a ready GET of 20 KB: on a connection of its own, with a key, and on one
                                                            that carried a write and a miss before; of a PUT; of a GET that is stored
     front.py calls OLD/palimpsest NEW/palimpsest           the same in system calls
-    front.py wall OLD/palimpsest NEW/palimpsest            ready GETs by wrk on 2, 16 and 64 connections, by turns: medians of ratios
-    front.py beside OLD/palimpsest NEW/palimpsest          8 connections of ready GETs beside 64 clients that PUT 1 MiB
+    front.py wall OLD/palimpsest NEW/palimpsest            ready GETs by wrk on 2, 16 and 64 connections, and nginx with the same body
+                                                           in a file, by turns: medians of ratios
+    front.py beside OLD/palimpsest NEW/palimpsest          8 connections of ready GETs beside 64 clients that PUT 1 MiB: as fast as they
+                                                           can, and then so many PUTs a second in all (--puts-per-s) to either
     front.py slow OLD/palimpsest NEW/palimpsest            one connection of ready GETs beside no slow client, and beside 10,000 that
                                                            send a head, each a byte a second
+    front.py memory OLD/palimpsest NEW/palimpsest          what 5,000 connections add to the memory of the process, each of which has had
+                                                           a ready GET and waits for the next
 
-The binaries are release builds (meson setup DIR --buildtype=release). The first wants valgrind, the second strace, the others wrk and
-a quiet machine. What the first two count is the whole program: what N requests add to none."""
+The binaries are release builds (meson setup DIR --buildtype=release). The first wants valgrind, the second strace, `wall` nginx, and
+all but `memory` of the others wrk and a quiet machine. What the first two count is the whole program: what N requests add to none.
+--rounds is how often each of two is measured, --seconds how long a time: less than by default is for a trial of this program.
+
+With PUTs as fast as they can, the server that takes more of them leaves less of the processor to the GETs beside them. So p99 of two
+servers compares where both are offered the same, and take it: the row PUTs/s says so."""
 import argparse
 import glob
 import http.client
@@ -30,13 +38,14 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / 'bench')]
 sys.dont_write_bytecode = True
-from bench import Proc                # noqa: E402  pylint: disable=wrong-import-position
+from procs import Nginx, Proc         # noqa: E402  pylint: disable=wrong-import-position
 
 COUNTED = 300
 WAIT_S = 60
 WALL_ROUNDS, WALL_S = 7, 2
 BESIDE_ROUNDS, BESIDE_S = 4, 4
 SLOW_ROUNDS, SLOW_S, SLOW_CLIENTS, SLOW_BYTE_S = 4, 4, 10000, 1
+MEMORY_ROUNDS, MEMORY_FIRST, MEMORY_MORE = 3, 500, 5000
 SPARE_FDS = 500
 PAGE = '/localhost/v1/page/html/'
 HTML = {'Content-Type': 'text/html'}
@@ -126,10 +135,6 @@ class Loaded(Server):
         play(self, 'plain', 0)
         self.url = f'http://{self.address}{PAGE}Earth'
 
-    def cpu_s(self):
-        fields = pathlib.Path(f'/proc/{self.proc.p.pid}/stat').read_text(encoding='ascii').rsplit(')', 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
-
 
 def wrk(url, connections, seconds):
     """(requests/s, p99 in ms, p50 in ms)"""
@@ -140,48 +145,76 @@ def wrk(url, connections, seconds):
     return int(re.search(r'(\d+) requests in', said)[1]) / seconds, p99, p50
 
 
-def by_turns(title, names, once, binaries, rounds):
-    """Each round measures all, one after the other."""
-    seen = [[once(binary) for binary in binaries] for _ in range(rounds)]
+def header(sides, ratios=('ratio',)):
+    print(f'| | {" | ".join((*sides, *ratios))} |\n| --- |' + ' ---: |' * (len(sides) + len(ratios)))
+
+
+def by_turns(title, names, once, sides, rounds, pairs=((-1, 0),)):
+    """Each round measures all sides, one after the other. pairs: which are divided by which."""
+    seen = [[once(side) for side in sides] for _ in range(rounds)]
     for k, name in enumerate(names):
-        each = [statistics.median(one[i][k] for one in seen) for i in range(len(binaries))]
-        ratio = statistics.median(one[-1][k] / one[0][k] for one in seen)
-        print(f'| {title}{name} | ' + ' | '.join(f'{one:.2f}' for one in each) + f' | {ratio:.2f} |', flush=True)
+        each = [statistics.median(one[i][k] for one in seen) for i in range(len(sides))]
+        ratios = [statistics.median(one[i][k] / one[j][k] if one[j][k] else float('nan') for one in seen) for i, j in pairs]
+        print(f'| {title}{name} | ' + ' | '.join(f'{one:.2f}' for one in (*each, *ratios)) + ' |', flush=True)
 
 
-def wall(binaries):
-    servers = {binary: Loaded(binary) for binary in binaries}
+def wall(args):
+    folder = tempfile.mkdtemp(prefix='front-', dir='/var/tmp')
+    servers = {binary: Loaded(binary) for binary in args.binaries}
+    sides = {binary: (server.url, server.proc) for binary, server in servers.items()}
+    nginx = Nginx(folder, BODY)
+    sides['nginx'] = f'{nginx.url}/page.html', nginx
+    seconds = args.seconds or WALL_S
 
-    def once(binary, connections):
-        server = servers[binary]
-        before = server.cpu_s()
-        rate, p99, _ = wrk(server.url, connections, WALL_S)
-        return rate, p99, (server.cpu_s() - before) / (rate * WALL_S) * 1e6
+    def once(side, connections):
+        url, proc = sides[side]
+        before = proc.cpu_s()
+        rate, p99, _ = wrk(url, connections, seconds)
+        return rate, p99, (proc.cpu_s() - before) / (rate * seconds) * 1e6
+    newest = len(args.binaries) - 1
+    header(sides, ('ratio', 'to nginx'))
     for connections in (2, 16, 64):
         by_turns(f'{connections} connections: ', ('requests/s', 'p99, ms', 'processor time a request, us'),
-                 lambda binary, connections=connections: once(binary, connections), binaries, WALL_ROUNDS)
+                 lambda side, connections=connections: once(side, connections), list(sides), args.rounds or WALL_ROUNDS,
+                 ((newest, 0), (newest, -1)))
     for server in servers.values():
         server.__exit__()
+    nginx.end()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-PUTS = '''local n, body = 0, string.rep("<p>The third planet. ", 49932)
+# A PUT is due each 1/rate s, on whichever connection is free; rate 0: as soon as one is.
+PUTS = '''local ffi = require("ffi")
+ffi.cdef "struct span { long s, ns; }; int clock_gettime(int, struct span *);"
+local n, body, rate, due, now = 0, string.rep("<p>The third planet. ", 49932), %d, 0, ffi.new("struct span")
 request = function() n = n + 1
   return wrk.format("PUT", "%sMars/" .. n, {["Content-Type"] = "text/html"}, body) end
+local wait = function() ffi.C.clock_gettime(1, now)
+  local ms = tonumber(now.s) * 1000 + tonumber(now.ns) / 1e6
+  if due == 0 then due = ms end
+  due = due + 1000 / rate
+  return math.floor(math.max(due - ms, 0)) end
+if rate > 0 then delay = wait end
 '''
 
 
-def beside(binaries):
-    def once(binary):
+def beside(args):
+    seconds = args.seconds or BESIDE_S
+
+    def once(binary, rate):
         with Loaded(binary) as server:
             script = pathlib.Path(server.folder, 'puts.lua')
-            script.write_text(PUTS % PAGE, encoding='ascii')
-            with subprocess.Popen(['wrk', '-t1', '-c64', f'-d{BESIDE_S + 2}s', '-s', script, server.url], stdout=subprocess.PIPE,
+            script.write_text(PUTS % (rate, PAGE), encoding='ascii')
+            with subprocess.Popen(['wrk', '-t1', '-c64', f'-d{seconds + 2}s', '-s', script, server.url], stdout=subprocess.PIPE,
                                   text=True) as puts:
                 time.sleep(1)                        # until they are at it
-                rate, p99, _ = wrk(server.url, 8, BESIDE_S)
+                got, p99, _ = wrk(server.url, 8, seconds)
                 said = puts.communicate()[0]
-            return rate, p99, int(re.search(r'(\d+) requests in', said)[1]) / (BESIDE_S + 2)
-    by_turns('', ('GETs/s', 'p99 of GETs, ms', 'PUTs/s'), once, binaries, BESIDE_ROUNDS)
+            return got, p99, int(re.search(r'(\d+) requests in', said)[1]) / (seconds + 2)
+    header(args.binaries)
+    for rate, title in ((0, 'as many PUTs as it takes: '), (args.puts_per_s, f'{args.puts_per_s} PUTs/s are offered: ')):
+        by_turns(title, ('GETs/s', 'p99 of GETs, ms', 'PUTs/s'), lambda binary, rate=rate: once(binary, rate), args.binaries,
+                 args.rounds or BESIDE_ROUNDS)
 
 
 class Slow:
@@ -217,39 +250,72 @@ class Slow:
             peer.close()
 
 
-def slow(binaries):
+def descriptors(count):
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < SLOW_CLIENTS + SPARE_FDS:
-        raise SystemExit(f'{SLOW_CLIENTS} connections want more descriptors than {hard}')
+    if hard < count + SPARE_FDS:
+        raise SystemExit(f'{count} connections want more descriptors than {hard}')
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def slow(args):
+    descriptors(SLOW_CLIENTS)
+    seconds = args.seconds or SLOW_S
     options = (f'http.connections_max={SLOW_CLIENTS + SPARE_FDS}', 'http.head_timeout=1h')
 
     def once(binary, count):
         with Loaded(binary, options) as server, Slow(server, count) as clients:
-            rate, p99, p50 = wrk(server.url, 1, SLOW_S)
+            rate, p99, p50 = wrk(server.url, 1, seconds)
             if not clients.thread.is_alive() and count:
                 raise SystemExit(f'{binary} ended a slow client')
             return p50, p99, rate
+    header(args.binaries)
     for count in (0, SLOW_CLIENTS):
         by_turns(f'{count} slow clients: ', ('p50, ms', 'p99, ms', 'requests/s'), lambda binary, count=count: once(binary, count),
-                 binaries, SLOW_ROUNDS)
+                 args.binaries, args.rounds or SLOW_ROUNDS)
+
+
+def memory(args):
+    """Of a process: what the kernel keeps for a socket is not in it. The first connections are not counted: with them come
+    the rooms of threads."""
+    descriptors(MEMORY_FIRST + MEMORY_MORE)
+    options = (f'http.connections_max={MEMORY_FIRST + MEMORY_MORE + SPARE_FDS}', 'http.idle_timeout=1h')
+
+    def once(binary):
+        with Loaded(binary, options) as server:
+            held = []
+
+            def hold(count):
+                for _ in range(count):
+                    held.append(server.client())
+                    server.ask(held[-1], 'GET', f'{PAGE}Earth')
+                return server.proc.rss_bytes()
+            before = hold(MEMORY_FIRST)
+            more = hold(MEMORY_MORE) - before
+            for client in held:
+                client.close()
+            return (more / MEMORY_MORE,)
+    header(args.binaries)
+    by_turns(f'{MEMORY_MORE} idle connections: ', ('bytes each',), once, args.binaries, args.rounds or MEMORY_ROUNDS)
 
 
 ROWS = {'plain': 'ready GET', 'keyed': 'ready GET with a key', 'after': 'ready GET after a write and a miss', 'put': 'PUT of 20 KB',
         'stored': 'GET that is stored'}
 COUNTS = {'instructions': instructions, 'calls': calls}
-WALLS = {'wall': wall, 'beside': beside, 'slow': slow}
+OTHERS = {'wall': wall, 'beside': beside, 'slow': slow, 'memory': memory}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('what', choices=(*COUNTS, *WALLS))
+    parser.add_argument('what', choices=(*COUNTS, *OTHERS))
     parser.add_argument('binaries', nargs='+')
+    parser.add_argument('--rounds', type=int)
+    parser.add_argument('--seconds', type=int)
+    parser.add_argument('--puts-per-s', type=int, default=250)
     args = parser.parse_args()
-    print('| | ' + ' | '.join(args.binaries) + ' | ratio |\n| --- |' + ' ---: |' * (len(args.binaries) + 1))
-    if args.what in WALLS:
-        WALLS[args.what](args.binaries)
+    if args.what in OTHERS:
+        OTHERS[args.what](args)
         return
+    header(args.binaries)
     count = COUNTS[args.what]
     for how, name in ROWS.items():
         each = [(count(binary, how, COUNTED) - count(binary, how, 0)) / COUNTED for binary in args.binaries]

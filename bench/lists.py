@@ -34,7 +34,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, 'tools/wiki'), os.path.join(ROOT, 'bench'), os.path.join(ROOT, 'test/scene')]
 sys.dont_write_bytecode = True
 import storm                                    # noqa: E402  pylint: disable=wrong-import-position
-from bench import Proc, free_port               # noqa: E402  pylint: disable=wrong-import-position
+from procs import Proc, free_port               # noqa: E402  pylint: disable=wrong-import-position
 from list_help import RedisConnection           # noqa: E402  pylint: disable=wrong-import-position
 
 LEASE_S = 2

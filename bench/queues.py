@@ -26,7 +26,8 @@ import tempfile
 import threading
 import time
 
-from bench import Bench, DEADLINE_S, Proc, free_port
+from bench import Bench
+from procs import DEADLINE_S, Proc, free_port
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'tools'))
 from pg_cluster import Cluster  # pylint: disable=wrong-import-position

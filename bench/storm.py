@@ -28,7 +28,8 @@ import urllib.parse
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / 'tools/wiki'), str(ROOT / 'bench')]
 sys.dont_write_bytecode = True
-from bench import Proc, free_port, html       # noqa: E402  pylint: disable=wrong-import-position
+from bench import html                        # noqa: E402  pylint: disable=wrong-import-position
+from procs import Proc, free_port             # noqa: E402  pylint: disable=wrong-import-position
 from wiki import DOMAIN, Wiki, WikiError, quote   # noqa: E402  pylint: disable=wrong-import-position
 
 START_TIMEOUT = 60
