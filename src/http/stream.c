@@ -17,6 +17,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,7 @@ static bool piece_pull(struct http_conn *c, char *room, str *piece)
     trace_leave(before);
     *piece = p.piece;
     INVARIANT(s->said != HTTP_PULL_MORE || p.piece.n > 0);
+    INVARIANT(!p.ending || !s->of->endless || s->said >= HTTP_PULL_END);
     if (s->said == HTTP_PULL_FAILED || s->left < 0)
         return s->said != HTTP_PULL_FAILED;
     if (p.piece.n > (uint64_t)s->left ||
@@ -253,9 +255,19 @@ static bool piece_send(struct http_conn *c, struct pieces *p, const char *room, 
 
 /* ---- the machine ---- */
 
+/* In a drain nobody waits for a client that does not read. The kernel is asked, for a transport may
+ * have sent less than there is room for. */
+static bool stream_is_given_up(const struct http_conn *c)
+{
+    struct pollfd room = { .fd = c->fd, .events = POLLOUT };
+    return c->stream.of->endless && http_draining(&c->x) && poll(&room, 1, 0) == 0;
+}
+
 /* A piece waits for its client. */
 static enum stream_got stream_full(struct http_conn *c)
 {
+    if (stream_is_given_up(c))
+        return stream_failed(c);
     c->stream.state = STREAM_FULL;
     trace_note(&c->x, TRACE_REST);
     conn_phase_turn(c, PHASE_SEND);
@@ -333,7 +345,7 @@ static enum stream_got stream_rest_send(struct http_conn *c)
         return stream_ended(c, STREAM_CUT);
     rest_skip(c, (size_t)sent);
     if (!rest_is_out(c))
-        return STREAM_GOES_ON;
+        return stream_is_given_up(c) ? stream_failed(c) : STREAM_GOES_ON;
     piece_is_out(c);
     conn_phase_turn(c, PHASE_STREAM);
     if (s->said == HTTP_PULL_MORE)
@@ -383,5 +395,7 @@ enum stream_got stream_rouse(struct http_conn *c)
         return s->ended;
     if (s->said == HTTP_PULL_LATER)
         s->said = HTTP_PULL_MORE;
+    if (s->state == STREAM_FULL && stream_is_given_up(c))
+        return stream_failed(c);
     return s->state == STREAM_WAITS ? stream_pump_more(c) : STREAM_GOES_ON;
 }

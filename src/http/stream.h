@@ -31,7 +31,10 @@
  * writing side, while the stream waits, the client has left. One that vanished without a word is
  * found by what is sent to it: a stream that is silent for long sends something now and then, which
  * is its caller's to do.
- *   A drain calls pull once more for each stream that waits; see `ending`. */
+ *
+ * A drain. A stream that waits is pulled once more; see `ending`. An endless stream ends at once
+ * whatever its client does: when a piece waits for room, the connection is cut, and what the kernel
+ * has taken still arrives. A finite stream goes on, as any answer that was begun before. */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
 
@@ -63,6 +66,7 @@ struct http_stream { /* static, or alive until over has returned */
      * longer is made elsewhere, behind LATER and http_wake. Thread: x's worker. */
     enum http_pulled (*pull)(void *ctx, struct http_pull *p);
     void (*over)(void *ctx); /* may be NULL. Thread: x's worker, or that of http_server_free */
+    bool endless;            /* it ends by its client's leaving, or by a drain */
 };
 
 /* Answers. status: none that has no body. length: of the body; -1: it is not known. Before it

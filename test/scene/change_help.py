@@ -5,9 +5,11 @@ import http.client
 import json
 import pathlib
 import re
+import socket
 import tempfile
 
 from harness import REQUEST_TIMEOUT, Answer, Server, eq, wait_until
+from inherit_help import connected
 
 LISTEN = ('--set', 'change.purge_listen=127.0.0.1:0')
 
@@ -36,11 +38,22 @@ def write_rules(file, rules):
     file.write_text(json.dumps({'change': {'rules': rules}}))
 
 
-class Client:
-    """One connection that follows a stream; each next() is one event: its id, its name, its data."""
+class UnixConnection(http.client.HTTPConnection):
+    """A connection to the file of a unix socket."""
 
-    def __init__(self, server, target='/v1/stream', last=None, headers=None, timeout=REQUEST_TIMEOUT, begins=True):
-        self.connection = http.client.HTTPConnection(server.host, server.port, timeout=timeout)
+    def __init__(self, file):
+        super().__init__('localhost', timeout=REQUEST_TIMEOUT)
+        self.file = str(file)
+
+    def connect(self):
+        self.sock = connected(socket.AF_UNIX, self.file)
+
+
+class Client:
+    """One connection that follows a stream; each next() is one event: its id, its name, its data. file: over a unix socket."""
+
+    def __init__(self, server, target='/v1/stream', last=None, headers=None, timeout=REQUEST_TIMEOUT, begins=True, file=None):
+        self.connection = UnixConnection(file) if file else http.client.HTTPConnection(server.host, server.port, timeout=timeout)
         self.connection.request('GET', target, headers={**({'Last-Event-ID': last} if last else {}), **(headers or {})})
         self.answer = self.connection.getresponse()
         if begins:

@@ -6,13 +6,14 @@ import http.client
 import json
 import os
 import random
+import socket
 import subprocess
 import tempfile
 import threading
 import time
 
 from change_help import Client, figure
-from harness import Server, check, eq, main, memory_of, scene, wait_until
+from harness import REQUEST_TIMEOUT, Server, check, eq, main, memory_of, scene, wait_until
 from page_help import path
 
 EVENTS = '/v1/events'
@@ -224,6 +225,35 @@ def who_does_not_read_holds_up_nobody_and_takes_no_memory(binary):
             grown = memory_of(server, 'VmRSS') - before
             check(grown < 64 << 20, f'{grown >> 20} MiB more, for 50 MB that one client has not read')
         eq(numbers(asleep.take(2500)), list(range(2500)))      # and it has lost nothing
+
+
+@scene
+def a_drain_waits_for_no_client_that_does_not_read(binary):
+    with Server(binary) as server:
+        file = server.folder / 's'
+        server.restart('--listen', f'127.0.0.1:0,unix:{file}')
+        asleep = [Client(server), Client(server, file=file), Client(server, '/v1/stream?since=0')]
+        with Client(server) as reader:
+            for batch in range(40):       # far more than sockets hold
+                tell(server, *(event('a', n, pad='x' * 20000) for n in range(batch * 50, batch * 50 + 50)))
+            eq(numbers(reader.take(2000)), list(range(2000)))
+            began = time.monotonic()
+            server.process.terminate()
+            eq(reader.next(), None, 'who reads is told of the end')
+            eq(server.wait_exit(), 0)
+        check(time.monotonic() - began < 60, 'the drain waited for who does not read')   # drain_timeout is ten times that
+        check('serve.drain_cut' not in server.stderr(), 'a stream was waited for')
+        for client in asleep:       # what was sent arrives, and the end is none of a body
+            got = []
+            try:
+                while (told := client.next()) is not None:
+                    got.append(told)
+                check(False, 'a whole body')
+            except http.client.IncompleteRead:
+                eq(numbers(got), list(range(len(got))))
+            check(got, 'nothing came')
+            client.connection.close()
+        server.start()
 
 
 @scene

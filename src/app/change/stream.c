@@ -177,7 +177,9 @@ static void client_over(void *ctx)
     streams_leave(ctx);
 }
 
-static const struct http_stream client_stream = { .pull = client_pull, .over = client_over };
+static const struct http_stream client_stream = { .pull = client_pull,
+                                                  .over = client_over,
+                                                  .endless = true };
 
 /* ---- what is asked for ---- */
 

@@ -69,6 +69,7 @@ static enum http_pulled feed_pull(void *ctx, struct http_pull *p)
         n += 4;
     }
     p->piece = (str){ .p = p->room, .n = n };
+    atomic_fetch_add(&b->given, n);
     return ends || p->ending ? HTTP_PULL_END : more ? HTTP_PULL_MORE : HTTP_PULL_LATER;
 }
 
@@ -99,7 +100,9 @@ static void stream_over(void *ctx)
 }
 
 static const struct http_stream text_stream = { .pull = text_pull, .over = stream_over };
-static const struct http_stream feed_stream = { .pull = feed_pull, .over = stream_over };
+static const struct http_stream feed_stream = { .pull = feed_pull,
+                                                .over = stream_over,
+                                                .endless = true };
 
 /* ---- the handlers ---- */
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -340,6 +341,55 @@ static void a_wake_pulls_nothing_for_a_client_that_does_not_read(void **state)
     close(fd);
 }
 
+/* Nothing moves any more to clients that do not read, however often their worker has something else
+ * to do. */
+static void until_stuck(struct bench *b, const int *fds, unsigned count)
+{
+    int fd = wire_connect(b->port);
+    uint64_t before = 0;
+    for (unsigned still = 0; still < 20; wait_pause(1)) {
+        uint64_t moved = atomic_load(&b->given);
+        for (unsigned i = 0; i < count; i++) {
+            int unread = 0;
+            assert_int_equal(ioctl(fds[i], FIONREAD, &unread), 0);
+            moved += (unsigned)unread;
+        }
+        plain_is_answered(fd);
+        still = moved > 0 && moved == before ? still + 1 : 0;
+        before = moved;
+    }
+    close(fd);
+}
+
+/* A drain waits for none of them; what the kernel has taken still arrives, but where the end of the
+ * connection would be the end of the body. */
+static void a_drain_cuts_an_endless_stream_whose_client_does_not_read(void **state)
+{
+    struct bench *b = *state;
+    static const struct {
+        str request;
+        bool reset;
+    } asks[] = { { STR_INIT("GET /feed HTTP/1.1\r\nHost: a\r\n\r\n"), false },
+                 { STR_INIT("GET /pool/feed HTTP/1.1\r\nHost: a\r\n\r\n"), false },
+                 { STR_INIT("GET /feed HTTP/1.0\r\n\r\n"), true } };
+    int fds[COUNT_OF(asks)];
+    for (unsigned i = 0; i < COUNT_OF(asks); i++)
+        fds[i] = ask_narrow(b, asks[i].request);
+    WAIT_UNTIL(feeds_count(b) == COUNT_OF(asks));
+    feeds_tell(b, 1000000);
+    until_stuck(b, fds, COUNT_OF(fds));
+    http_server_drain(b->server);
+    WAIT_UNTIL(feeds_count(b) == 0 && http_server_owed_requests(b->server) == 0);
+    for (unsigned i = 0; i < COUNT_OF(asks); i++) {
+        read_answer(fds[i], false, &got);
+        assert_int_equal(got.status, 200);
+        assert_true(got.body_n > 0 && !got.whole);
+        assert_int_equal(got.reset, asks[i].reset);
+        close(fds[i]);
+    }
+    finished_with(b, COUNT_OF(asks), atomic_load(&b->bytes));
+}
+
 /* ---- who is slow ---- */
 
 static void a_stream_that_waits_is_not_slow_and_a_client_that_does_not_read_is(void **state)
@@ -355,7 +405,7 @@ static void a_stream_that_waits_is_not_slow_and_a_client_that_does_not_read_is(v
     feeds_tell(b, 1);
     read_until(waits, "event\n");
     int stops = ask_narrow(b, STR("GET /text?n=8000000&piece=16384 HTTP/1.1\r\nHost: a\r\n\r\n"));
-    WAIT_UNTIL(atomic_load(&b->given) > 0);
+    WAIT_UNTIL(atomic_load(&b->given) > sizeof "event\n");
     for (int64_t left_ms = WAIT_MS; atomic_load(&b->finished) == 0;
          wait_look(&left_ms, "the client that stops is cut")) {
         atomic_fetch_add(&b->ahead_ns, 3600 * NS_PER_S); /* for the one that waits */
@@ -469,6 +519,7 @@ int main(void)
         FACT(without_memory_a_stream_is_cut_and_over),
         FACT(a_client_that_stops_reading_is_not_pulled_for),
         FACT(a_wake_pulls_nothing_for_a_client_that_does_not_read),
+        FACT(a_drain_cuts_an_endless_stream_whose_client_does_not_read),
         cmocka_unit_test(a_stream_that_waits_is_not_slow_and_a_client_that_does_not_read_is),
         FACT(who_leaves_while_a_stream_waits_ends_it),
         FACT(who_leaves_while_a_piece_is_sent_ends_it),
