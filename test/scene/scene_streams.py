@@ -1,6 +1,7 @@
 """Goal: what is told to POST /v1/events, and what becomes of renders, arrives at every client of a stream, in order, once,
 for as long as the client reads; and a client that comes back misses nothing, or is told what it missed.
 Method: the real binary, clients that parse server-sent events from the wire, kill -9, limits, a moved clock."""
+import contextlib
 import gzip
 import http.client
 import json
@@ -12,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from change_help import Client, figure
+from change_help import Client, UnixConnection, figure
 from harness import REQUEST_TIMEOUT, Server, check, eq, main, memory_of, scene, wait_until
 from page_help import path
 
@@ -27,6 +28,13 @@ def event(stream, number, domain='localhost', **more):
 
 def tell(server, *events):
     eq(server.json('POST', EVENTS, body=list(events)).status, 201)
+
+
+def tell_over(file, *events):
+    """As tell, over a unix socket; the status."""
+    with contextlib.closing(UnixConnection(file)) as connection:
+        connection.request('POST', EVENTS, json.dumps(events), {'Content-Type': 'application/json'})
+        return connection.getresponse().status
 
 
 def numbers(events):
@@ -253,6 +261,38 @@ def a_drain_waits_for_no_client_that_does_not_read(binary):
                 eq(numbers(got), list(range(len(got))))
             check(got, 'nothing came')
             client.connection.close()
+        server.start()
+
+
+@scene
+def streams_and_events_go_over_unix_sockets(binary):
+    with Server(binary) as server:
+        every, part = server.folder / 's', server.folder / 'part'
+        server.restart('--listen', f'127.0.0.1:0,unix:{every}', '--set', 'domains=localhost,other.test',
+                       '--set', f'listeners.part.listen=unix:{part}', '--set', 'listeners.part.routes=change.events,change.stream',
+                       '--set', 'listeners.part.domains=other.test')
+        eq(server.wait_line('part on '), f'unix:{part}')
+        with Client(server) as over_tcp, Client(server, file=every) as whole, Client(server, '/v2/stream/a,b', file=part) as shown:
+            eq(whole.answer.headers['Content-Type'], 'text/event-stream; charset=utf-8')
+            eq([tell_over(file, event('a', n, 'other.test'), event('b', n)) for n, file in enumerate((every, part))], [201, 201])
+            tell(server, event('b', 2, 'other.test'))
+            got = over_tcp.take(5)
+            eq([(data['n'], data['meta']['domain']) for _, _, data in got],
+               [(0, 'other.test'), (0, 'localhost'), (1, 'other.test'), (1, 'localhost'), (2, 'other.test')])
+            eq(whole.take(5), got)
+            eq(shown.take(3), [got[0], got[2], got[4]], 'the listener shows one domain')
+            with Client(server, last=got[1][0], file=part) as again:
+                eq(again.take(2), [got[2], got[4]])
+            with contextlib.closing(UnixConnection(part)) as connection:
+                connection.request('GET', '/metrics')
+                eq(connection.getresponse().status, 404, 'and no other routes')
+            for client in (whole, shown):
+                client.connection.close()
+            wait_until(lambda: figure(server, 'stream_clients') == 1, 'who left is gone')
+        with Client(server, file=every) as client:
+            server.process.terminate()
+            eq(client.next(), None)
+            eq(server.wait_exit(), 0)
         server.start()
 
 
