@@ -5,7 +5,8 @@
  *  2. Servers that begin at once on one path take turns (a lock on its folder): so what one has
  *     bound, and not listened on yet, is nothing stale to another. A lock that is held longer is
  *     none of theirs: who may read the folder could keep us out for ever, so it is not waited for.
- *  3. Nobody connects before the file has its mode: that is set before listen.
+ *  3. The file has its mode from its first moment, and nothing is done to it by its path but to
+ * look and to remove it: who may write the folder could put a link to another file there.
  *  4. What a service manager gave stays open there: here its descriptor is closed, and no more.
  *  5. A file is removed only while it is the one that was made here. */
 #include "http/server.h"
@@ -126,23 +127,37 @@ static bool unix_clear(const struct sockaddr_un *addr)
     return errno == 0 && unlink(addr->sun_path) == 0;
 }
 
+/* The kernel makes the file with the mode of the socket, less what umask takes. That is the
+ * process's: so it is none for this one call. All else that the server makes names modes that umask
+ * takes nothing from (0600, 0700). */
+static bool unix_make(const struct listener *l, const struct sockaddr_un *addr)
+{
+    if (fchmod(l->fd, l->opts.mode) != 0)
+        return false;
+    mode_t before = umask(0);
+    bool made = bind(l->fd, (const struct sockaddr *)addr, sizeof *addr) == 0;
+    int why = errno;
+    (void)umask(before); /* it never fails */
+    errno = why;
+    return made;
+}
+
 static bool unix_bind(struct listener *l, const struct sockaddr_un *addr)
 {
     struct stat made;
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)addr, sizeof *addr) != 0)
+    if (l->fd < 0 || !unix_make(l, addr))
         return false;
-    if (chmod(addr->sun_path, l->opts.mode) == 0 && listen(l->fd, HTTP_BACKLOG) == 0 &&
-        lstat(addr->sun_path, &made) == 0) {
-        l->made = true;
-        l->device = made.st_dev;
-        l->inode = made.st_ino;
-        return true;
+    if (lstat(addr->sun_path, &made) != 0)
+        return false;
+    if (!S_ISSOCK(made.st_mode)) {
+        errno = EEXIST; /* somebody was quicker: it is theirs */
+        return false;
     }
-    int why = errno;
-    (void)unlink(addr->sun_path); /* the next start finds it stale */
-    errno = why;
-    return false;
+    l->made = true;
+    l->device = made.st_dev;
+    l->inode = made.st_ino;
+    return listen(l->fd, HTTP_BACKLOG) == 0;
 }
 
 /* False: errno says why. */

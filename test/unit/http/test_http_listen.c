@@ -23,6 +23,20 @@
 
 enum { HEAD_MS = 300, NEVER_MS = 3600000, TICK_MS = 10, LARGE = 20000000 };
 
+/* ---- who is quicker than the server ---- */
+
+static void (*bound)(void); /* what somebody does when the file is there; NULL: nothing */
+
+int __real_bind(int fd, const struct sockaddr *at, socklen_t n);
+int __wrap_bind(int fd, const struct sockaddr *at, socklen_t n);
+int __wrap_bind(int fd, const struct sockaddr *at, socklen_t n)
+{
+    int got = __real_bind(fd, at, n);
+    if (got == 0 && at->sa_family == AF_UNIX && bound != NULL)
+        bound();
+    return got;
+}
+
 static struct wire_answer answer;
 static char folder[] = "/tmp/http-listen-XXXXXX", address[128], other[128];
 static const char *path, *other_path;
@@ -64,11 +78,13 @@ static bool is_there(const char *at)
 
 /* ---- the file ---- */
 
+static mode_t open_mode = 0600;
+
 static err open_on(const char *at, struct http_server **out, struct err_note *note)
 {
     static const struct http_route none[] = { { .pattern = NULL } };
     static const struct http_route *const tables[] = { none };
-    const struct http_listen listens[] = { { .address = at, .mode = 0600, .content = true } };
+    const struct http_listen listens[] = { { .address = at, .mode = open_mode, .content = true } };
     const struct http_server_opts opts = {
         .listens = listens,
         .listens_count = 1,
@@ -112,6 +128,61 @@ static void requests_over_a_unix_socket_are_answered(void **state)
     assert_non_null(strstr(answer.body, "\npeer=127.0.0.1\n"));
     echo_stop(&e);
     assert_false(is_there(path));
+}
+
+static mode_t mode_first;
+
+static void look_at_mode(void)
+{
+    struct stat is;
+    mode_first = lstat(path, &is) == 0 ? is.st_mode : 0;
+}
+
+static void the_file_has_its_mode_from_the_beginning(void **state)
+{
+    (void)state;
+    static const mode_t modes[] = { 0, 0600, 0640, 0660, 0777 };
+    mode_t before = umask(0027);
+    bound = look_at_mode;
+    for (unsigned i = 0; i < COUNT_OF(modes); i++) {
+        struct http_server *s = NULL;
+        struct err_note note = { "" };
+        struct stat is;
+        open_mode = modes[i];
+        if (open_on(address, &s, &note) != ERR_OK)
+            fail_msg("%s", note.text);
+        assert_int_equal(mode_first, S_IFSOCK | modes[i]);
+        assert_int_equal(lstat(path, &is), 0);
+        assert_int_equal(is.st_mode, S_IFSOCK | modes[i]);
+        http_server_free(&s);
+        assert_false(is_there(path));
+    }
+    bound = NULL;
+    open_mode = 0600;
+    assert_int_equal(umask(before), 0027);
+}
+
+static void put_a_link_there(void)
+{
+    INVARIANT(unlink(path) == 0);
+    INVARIANT(symlink(other_path, path) == 0);
+}
+
+/* Of who may write the folder. */
+static void a_link_in_the_place_of_the_file_changes_nothing_where_it_leads(void **state)
+{
+    (void)state;
+    struct stat is;
+    assert_int_equal(close(open(other_path, O_CREAT | O_WRONLY, 0400)), 0);
+    bound = put_a_link_there;
+    refused(address, "the file is there, and no socket");
+    bound = NULL;
+    assert_int_equal(lstat(other_path, &is), 0);
+    assert_int_equal(is.st_mode, S_IFREG | 0400);
+    assert_int_equal(lstat(path, &is), 0);
+    assert_true(S_ISLNK(is.st_mode));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(other_path), 0);
 }
 
 /* As a server leaves it that was killed. */
@@ -296,6 +367,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_over_a_unix_socket_are_answered),
+        cmocka_unit_test(the_file_has_its_mode_from_the_beginning),
+        cmocka_unit_test(a_link_in_the_place_of_the_file_changes_nothing_where_it_leads),
         cmocka_unit_test(a_folder_that_somebody_locks_is_no_obstacle),
         cmocka_unit_test(a_stale_file_is_taken_over),
         cmocka_unit_test(a_file_where_somebody_listens_stays_theirs),
