@@ -159,7 +159,11 @@ static void put_told(struct buf *b, const struct render_meta *m, struct tid tid)
         buf_printf(b, ",\"user_id\":%" PRIu64, m->user_id);
     put_text(b, "user_text", m->user_text);
     put_text(b, "timestamp", m->timestamp);
-    put_text(b, "comment", m->comment);
+    buf_put(b, STR(",\"comment\":"));
+    if (m->comment_hidden)
+        buf_put(b, STR("null"));
+    else
+        json_text_append(b, m->comment); /* many are empty */
     buf_printf(b, ",\"tags\":%.*s,\"restrictions\":%.*s", STR_ARG(m->tags_json),
                STR_ARG(m->restrictions_json));
     put_text(b, "page_language", m->page_language);

@@ -164,6 +164,7 @@ class Origin:
         self.changed = 0            # how many changes its list of recent ones has had
         self.ahead = 0              # by so many seconds its clock is ahead of ours
         self.edited = {}            # title -> when its revisions were made
+        self.comments = {}          # revision -> its comment; None: hidden
         self.ids = {}               # title -> the id of its page, where that is not page_id's own
         self.users = {}             # Cookie -> the id of its user
         self.bot = None             # a private wiki: the Authorization that may read everything
@@ -522,8 +523,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             rev = wiki.pages[title][-1].rev
         found = wiki.find(title, rev)
         revision = {'revid': rev, 'parentid': rev - 1, 'user': 'Alice', 'userid': 7,
-                    'timestamp': wiki.edited.get(title, TOUCHED), 'comment': f'edit {rev}', 'tags': ['visualeditor'],
-                    'size': len(found.text.encode())}
+                    'timestamp': wiki.edited.get(title, TOUCHED), 'tags': ['visualeditor'], 'size': len(found.text.encode())}
+        comment = wiki.comments.get(rev, f'edit {rev}')
+        revision.update({'commenthidden': True} if comment is None else {'comment': comment})
         if found.hidden:
             revision.update(texthidden=True, sha1hidden=True)
         return {'query': {'pages': [{**self.info(title), 'revisions': [revision]}]}}

@@ -242,6 +242,16 @@ def an_etag_may_be_strong_in_any_coding(binary):
 
 
 @scene
+def an_empty_comment_is_a_text_and_a_hidden_one_is_none(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'one'), (8, 'two'), (9, 'three'))
+        origin.comments.update({8: '', 9: None})
+        with origin_server(binary, origin) as server:
+            for rev, comment in ((7, 'edit 7'), (8, ''), (9, None)):
+                eq(server.json('GET', path('title', 'A', rev)).body['items'][0]['comment'], comment, rev)
+
+
+@scene
 def a_hidden_text_is_410_or_403_as_configured(binary):
     for options, status, kind in (((), 410, 'suppressed'), (('--set', 'compat.hidden=403'), 403, 'access_denied#revision')):
         with Origin() as origin:

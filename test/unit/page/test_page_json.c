@@ -164,14 +164,15 @@ static void a_title_has_one_shape_whoever_knows_it(void **state)
     pagejson_title(&out, &t);
     assert_json("{\"items\":[{\"title\":\"T\",\"page_id\":3," NAMED(
         "7") ",\"namespace\":-1,"
-             "\"user_id\":5,\"user_text\":\"A\",\"timestamp\":null,\"comment\":null,\"tags\":"
+             "\"user_id\":5,\"user_text\":\"A\",\"timestamp\":null,\"comment\":\"\",\"tags\":"
              "[\"x\"],\"restrictions\":[],\"page_language\":null,\"redirect\":true,"
              "\"page_deleted\":null}],\"count\":1}");
-    m.user_hidden = true;
+    m.user_hidden = m.comment_hidden = true;
     t.name.tid = (struct tid){ .ticks = 0 }; /* no render of it is stored */
     pagejson_title(&out, &t);
     buf_put_c(&out, 0);
     assert_non_null(strstr(out.p, "\"rev\":7,\"tid\":null,\"namespace\":-1,\"user_id\":null"));
+    assert_non_null(strstr(out.p, "\"comment\":null"));
 }
 
 int main(void)
