@@ -10,7 +10,8 @@
  * Framing. With a length, Content-Length: pull gives exactly so many bytes. Without, chunks; to a
  * client of HTTP/1.0 the end of the connection is the end of the body. The connection goes on after
  * a stream as after any answer. HEAD gets the head alone, and pull is not called. What fails midway
- * is cut: without a last chunk, short of its length, or, in HTTP/1.0, by a reset.
+ * is cut: without a last chunk, short of its length, or, in HTTP/1.0, by a reset. A unix socket has
+ * no reset: there a client of HTTP/1.0 has to see by the body itself that it is not whole.
  *
  * Lifetime. pull and over are called by one thread at a time, on the worker, never beside each
  * other; over is called exactly once, always, as the last: the stream is out, failed, was refused,
