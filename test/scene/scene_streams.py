@@ -14,7 +14,7 @@ import threading
 import time
 
 from change_help import Client, UnixConnection, figure
-from harness import REQUEST_TIMEOUT, Server, check, eq, main, memory_of, scene, wait_until
+from harness import Server, check, eq, main, memory_of, scene, wait_until
 from page_help import path
 
 EVENTS = '/v1/events'
