@@ -24,7 +24,7 @@ A = path('html', 'A')
 def edge_rule(ttl='1d'):
     """Nobody listens at its target: who follows the stream purges instead."""
     return {'edge': {'match': {'stream': 'palimpsest.*'}, 'effect': 'purge', 'targets': [f'http://127.0.0.1:{free_port()}'],
-                     'urls': ['/{domain}/v1/page/html/{title}'], **({'edge_ttl': ttl} if ttl else {})}}
+                     'urls': ['/{domain}/v1/page/html/{title}', '/{domain}/v1/page/data-parsoid/{title}'], **({'edge_ttl': ttl} if ttl else {})}}
 
 
 @contextlib.contextmanager
