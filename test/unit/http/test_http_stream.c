@@ -382,9 +382,13 @@ static void a_drain_cuts_an_endless_stream_whose_client_does_not_read(void **sta
     WAIT_UNTIL(feeds_count(b) == 0 && http_server_owed_requests(b->server) == 0);
     for (unsigned i = 0; i < COUNT_OF(asks); i++) {
         read_answer(fds[i], false, &got);
-        assert_int_equal(got.status, 200);
-        assert_true(got.body_n > 0 && !got.whole);
-        assert_int_equal(got.reset, asks[i].reset);
+        assert_false(got.whole);
+        /* Crumbs take so much of a small window each that not even the head fits into it. */
+        if (got.status != 0 || odd_transport() != &transport_crumbs) {
+            assert_int_equal(got.status, 200);
+            assert_true(got.body_n > 0);
+            assert_int_equal(got.reset, asks[i].reset);
+        }
         close(fds[i]);
     }
     finished_with(b, COUNT_OF(asks), atomic_load(&b->bytes));
