@@ -97,15 +97,14 @@ void rules_figures(struct change *c, struct clock *clock, const struct metrics *
     struct arena a;
     struct change_status s;
     arena_init(&a, FIGURES_BYTES_MAX);
-    if (change_status_get(c, &a, &s) == ERR_OK && s.rules_count > 0) {
+    if (change_status_get(c, &a, &s) == ERR_OK) {
         metrics_head(m, METRIC_ROUTER_BEHIND, out);
         metrics_line(m, METRIC_ROUTER_BEHIND, NULL, (int64_t)s.behind, out);
         metrics_head(m, METRIC_ROUTER_MISSED, out);
         metrics_line(m, METRIC_ROUTER_MISSED, NULL, (int64_t)s.missed, out);
         put_figures(&s, m, out);
         put_state(&s, m, clock_store(clock), out);
-        if (s.targets_count > 0)
-            put_targets(&s, m, out);
+        put_targets(&s, m, out);
     }
     arena_fini(&a);
 }
