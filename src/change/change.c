@@ -103,13 +103,37 @@ static struct change_runner *runner_of(struct change *c, const struct change_kno
 static void runner_take(struct change_runner *r, const struct change_known *n,
                         const struct rule *rule)
 {
+    if (!r->taken) { /* later ones are told in memory, too, and the row may be of before */
+        r->paused = (n->row.flags & CHANGE_FLAG_PAUSED) != 0;
+        r->replay_after = n->row.replay_after;
+        r->replay_until = n->row.replay_until;
+    }
+    r->taken = rule != NULL;
     r->rule = rule;
-    r->paused = (n->row.flags & CHANGE_FLAG_PAUSED) != 0;
-    r->replay_after = n->row.replay_after;
-    r->replay_until = n->row.replay_until;
+    r->choices++;
     r->window_count = 0;
     r->blocked_count = 0;
     r->more = true;
+}
+
+/* Those whose rule the store has forgotten: another rule may have the name. */
+static void runners_forget(struct change *c)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < c->runners_count; i++) {
+        struct change_runner *r = c->runners[i];
+        bool known = false;
+        for (unsigned n = 0; n < c->take.known_count && !known; n++)
+            known = c->take.known[n].row.number == r->number;
+        if (!known && r->pick == NULL && list_empty(&r->runs)) {
+            change_runner_free(&r);
+            continue;
+        }
+        if (!known)
+            r->name[0] = '\0';
+        c->runners[kept++] = r;
+    }
+    c->runners_count = kept;
 }
 
 /* The rules are in force. Under the lock. */
@@ -121,6 +145,7 @@ static void rules_took(struct change *c)
     c->ruled = change_ruled_ref(t->ruled);
     for (unsigned i = 0; i < c->runners_count; i++)
         c->runners[i]->rule = NULL;
+    runners_forget(c);
     for (unsigned i = 0; i < t->known_count; i++) {
         const struct change_known *n = &t->known[i];
         if (n->row.number != 0)

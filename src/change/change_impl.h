@@ -50,6 +50,7 @@ struct change {
     struct http_client *client;
     uint64_t seed;
     pthread_mutex_t lock;
+    atomic_uint generations;    /* takings of rules, by the committer */
     struct change_ruled *ruled; /* never NULL */
     struct change_runner **runners;
     unsigned runners_count;

@@ -47,7 +47,7 @@ static err due_decide(struct engine_txn *t, void *ctx)
     err why = due_find(d);
     for (unsigned i = 0; i < d->count && why == ERR_OK; i++) {
         why = change_item_wake(&d->edit, d->items[i].rule, d->items[i].id, false);
-        if (why == ERR_NOT_FOUND)
+        if (why == ERR_NOT_FOUND || why == ERR_CORRUPT) /* palimpsest check tells of damage */
             why = due_forget(d, &d->items[i]);
     }
     store_time forget = STORE_TIME_NEVER;

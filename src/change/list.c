@@ -8,7 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { LIST_BATCH = 256, LIST_BYTES_MAX = 16 << 20 };
+enum { LIST_BATCH = 256, LIST_BYTES_MAX = 16 << 20, LIST_LOOKS_MAX = 100 * 1000 };
 
 static err rule_number(struct change *c, str rule, uint32_t *number, struct err_note *note)
 {
@@ -181,6 +181,7 @@ static err listing_run(struct listing *g)
     struct change_key from, prefix;
     struct engine_row row;
     bool full = false;
+    unsigned looks = 0;
     uint32_t rule;
     uint64_t id;
     err why;
@@ -195,6 +196,9 @@ static err listing_run(struct listing *g)
         why = change_key_item_parse(row.key, &rule, &id) ? listing_add(g, id, &full) : ERR_CORRUPT;
         if (why != ERR_OK)
             break;
+        full = full || ++looks == LIST_LOOKS_MAX;
+        if (full && g->l->next == 0)
+            g->l->next = id + 1;
     }
     engine_cursor_close(&c);
     return full || why == ERR_NOT_FOUND ? ERR_OK : why;
@@ -336,6 +340,7 @@ static void handled(void *ctx)
 {
     struct change *c = ctx;
     change_lock(c);
+    change_due_at(c, STORE_TIME_ZERO); /* one that comes next may be due later */
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_wake(c->runners[i]);
     change_unlock(c);

@@ -124,8 +124,10 @@ static err picking_take(struct picking *g, const struct change_digest *lane, uin
     struct change_pick *p = g->pick;
     struct change_item_kept item;
     err why = change_item_get(g->view, p->number, id, &item);
+    if (why == ERR_NOT_FOUND || why == ERR_CORRUPT) /* palimpsest check tells of it */
+        return ERR_OK;
     if (why != ERR_OK)
-        return why == ERR_NOT_FOUND ? ERR_OK : why;
+        return why;
     struct change_candidate *c = &p->found[p->count];
     *c = (struct change_candidate){ .id = id,
                                     .target = item.row.target,
@@ -161,13 +163,11 @@ static err picking_round(struct picking *g)
         if (!passed && !is_blocked(p, &lane)) {
             if (is_known(p, id))
                 continue;
-            unsigned before = p->count;
             why = picking_take(g, &lane, id);
             if (why != ERR_OK)
                 return why;
-            if (p->count > before)
-                p->lane = lane;
         }
+        p->lane = lane;
         picking_seek(g, &lane, UINT64_MAX);
         passed = true;
     }
@@ -216,6 +216,20 @@ static void pick_free(struct change_pick *p)
     free(p);
 }
 
+/* A look that saw a part of the lanes, and found nothing, goes on where it was; but not for ever.
+ */
+static void pick_goes_on(struct change_runner *r, const struct change_pick *p)
+{
+    r->barren = p->more && p->count == 0 ? r->barren + 1 : 0;
+    if (r->barren < CHANGE_BARREN_MAX) {
+        r->more = r->more || p->more;
+        return;
+    }
+    r->barren = 0;
+    r->limited = true;
+    r->rests_until = mono_add_ms(clock_mono(r->change->opts.clock), CHANGE_AGAIN_MS);
+}
+
 static void pick_done(struct loop_job *j, bool canceled)
 {
     struct change_pick *p = CONTAINER_OF(j, struct change_pick, job);
@@ -223,12 +237,12 @@ static void pick_done(struct loop_job *j, bool canceled)
     change_lock(c);
     struct change_runner *r = p->runner;
     r->pick = NULL;
-    if (!canceled && r->rule == p->rule) {
+    if (!canceled && r->rule == p->rule && r->choices == p->choices) {
         for (unsigned i = 0; i < p->count && r->window_count < CHANGE_WINDOW; i++)
             r->window[r->window_count++] = p->found[i];
         r->lane = p->lane;
-        r->more = r->more || p->more;
         r->limited = p->limited;
+        pick_goes_on(r, p);
     } else {
         r->more = true;
     }
@@ -265,6 +279,7 @@ void change_pick_start(struct change_runner *r)
     p->rule = r->rule;
     p->number = r->number;
     p->wanted = CHANGE_WINDOW - r->window_count;
+    p->choices = r->choices;
     p->lane = r->lane;
     p->known = calloc(r->window_count + r->running + 1, sizeof *p->known);
     INVARIANT(p->known != NULL);

@@ -38,7 +38,6 @@ struct router_reading {
     struct change_batch *batch;
     uint64_t behind; /* the last event that was routed */
     err why;
-    bool counted; /* the first one was looked at */
 };
 
 static void reading_take(void *ctx, const struct event_seen *e, str bytes)
@@ -50,12 +49,23 @@ static void reading_take(void *ctx, const struct event_seen *e, str bytes)
     g->why = change_route_event(b, e, bytes);
     if (g->why != ERR_OK)
         return;
-    if (!g->counted && !b->is_replay && b->head.count > 0 && e->count > b->head.count + 1)
-        b->head.missed += e->count - b->head.count - 1;
-    g->counted = true;
     b->head.cursor = e->seq;
     b->head.count = e->count;
     b->head.at = e->at;
+}
+
+/* Events that the log removed before the rules were asked about them. */
+static err missed_count(struct change_batch *b)
+{
+    struct event_figures f;
+    err why = event_log_figures(b->change->opts.events, &f);
+    uint64_t removed = f.taken - f.count;
+    if (why != ERR_OK || f.culled <= b->head.cursor || removed <= b->head.count)
+        return why;
+    b->head.missed += removed - b->head.count;
+    b->head.count = removed;
+    b->head.cursor = f.culled;
+    return ERR_OK;
 }
 
 static void router_read(struct loop_job *j)
@@ -68,7 +78,10 @@ static void router_read(struct loop_job *j)
                                .bytes_max = ROUTER_BYTES_MAX,
                                .take = reading_take,
                                .ctx = &g };
-    r->why = event_log_read(b->change->opts.events, &read);
+    r->why = b->is_replay ? ERR_OK : missed_count(b);
+    read.after = b->head.cursor;
+    if (r->why == ERR_OK)
+        r->why = event_log_read(b->change->opts.events, &read);
     if (r->why == ERR_OK)
         r->why = g.why;
     bool cut = b->full || g.why != ERR_OK;
@@ -115,6 +128,8 @@ static err router_decide(struct engine_txn *t, void *ctx)
     struct change_router *r = ctx;
     struct change_batch *b = &r->batch;
     err why = ERR_OK;
+    if (b->ruled->generation != atomic_load(&b->change->generations))
+        return ERR_CONFLICT; /* other rules were taken over since: they are to be asked */
     change_edit_begin(&r->edit, t);
     unsigned count = rule_set_count(b->ruled->set);
     for (unsigned i = 0; i < count; i++)
@@ -218,11 +233,13 @@ static void router_task(struct task *t)
         change_due_at(c, r->edit.next_due);
         router_over(c, true);
     } else {
-        router_fail(c, "items could not be written", r->why);
+        if (r->why != ERR_CONFLICT) /* then the new rules come into force, and kick */
+            router_fail(c, "items could not be written", r->why);
         r->told = true;
         batch_fini(&r->batch);
         r->state = ROUTER_IDLE;
         change_busy(c, -1);
+        change_router_kick(c);
     }
     change_unlock(c);
 }
@@ -242,7 +259,13 @@ static void router_was_read(struct loop_job *j, bool canceled)
     struct change_router *r = CONTAINER_OF(j, struct change_router, job);
     struct change *c = CONTAINER_OF(r, struct change, router);
     change_lock(c);
-    if (!canceled && r->why == ERR_OK && must_write(c)) {
+    if (!canceled && r->why == ERR_OK && r->batch.ruled != c->ruled) {
+        r->told = true; /* once more, by the rules that are in force now */
+        batch_fini(&r->batch);
+        r->state = ROUTER_IDLE;
+        change_busy(c, -1);
+        change_router_kick(c);
+    } else if (!canceled && r->why == ERR_OK && must_write(c)) {
         r->state = ROUTER_WRITING;
         r->update =
             (struct engine_update){ .decide = router_decide, .done = router_written, .ctx = r };
@@ -301,6 +324,20 @@ static bool replays_any(const struct change *c)
     return false;
 }
 
+/* What was looked at, and gave nothing, is known on disk, too, after a while: or retention would
+ * take it for missed. */
+static bool head_is_stale(struct change *c)
+{
+    struct change_router *r = &c->router;
+    mono due = mono_add_ms(r->written_at, ROUTER_IDLE_MS);
+    if (r->head.cursor <= r->written.cursor)
+        return false;
+    if (clock_mono(c->opts.clock).ns >= due.ns)
+        return true;
+    change_arm(c, due);
+    return false;
+}
+
 void change_router_kick(struct change *c)
 {
     struct change_router *r = &c->router;
@@ -309,6 +346,8 @@ void change_router_kick(struct change *c)
         rule_set_count(c->ruled->set) == 0)
         return;
     r->again_at.ns = 0;
+    if (head_is_stale(c))
+        r->told = true;
     bool replay = replays_any(c) && (r->turn || !r->told);
     if (!replay && !r->told)
         return;

@@ -216,6 +216,7 @@ static err take_decide(struct engine_txn *t, void *take)
     struct change_take *k = take;
     const struct rule_set *set = k->ruled->set;
     err why = known_read(k, t);
+    k->ruled->generation = atomic_load(k->generations);
     if (why != ERR_OK || (k->known_count == 0 && rule_set_count(set) == 0))
         return why;
     why = head_take(k, t);
@@ -225,6 +226,8 @@ static err take_decide(struct engine_txn *t, void *take)
             why = rule_leave(k, t, i);
     for (unsigned i = 0; i < rule_set_count(set) && why == ERR_OK; i++)
         why = rule_take(k, t, rule_set_at(set, i));
+    /* What was routed by the rules before, and is not written, has to be routed anew. */
+    k->ruled->generation = atomic_fetch_add(k->generations, 1) + 1;
     return why;
 }
 
@@ -234,6 +237,7 @@ err change_take_run(struct change *c, struct change_take *t)
     err why = event_log_figures(c->opts.events, &f);
     if (why != ERR_OK)
         return why;
+    t->generations = &c->generations;
     t->last = f.last;
     t->count = f.taken;
     return engine_update_wait(c->opts.engine, take_decide, t);

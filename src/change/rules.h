@@ -15,6 +15,7 @@ struct change_ruled_rule {
 /* A rule set with what the store knows of each rule. Never changes; counted references. */
 struct change_ruled {
     atomic_uint refs;
+    unsigned generation; /* that of the store when they were taken over */
     struct rule_set *set;
     pthread_mutex_t lock;          /* of events */
     struct rule_event *events[16]; /* not in use */
@@ -36,7 +37,9 @@ struct change_known {
 };
 struct change_take {
     struct change_ruled *ruled; /* in: its set. Out: its rules */
+    unsigned generation;        /* out: of the rules */
     uint64_t last, count;       /* in: of the log, a moment ago: there new rules begin */
+    atomic_uint *generations;   /* in: counts the takings; written by updates alone */
     /* out */
     struct change_head head;
     struct change_known *known; /* all that have a row */

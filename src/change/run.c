@@ -18,7 +18,11 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { RUN_MAGIC = 0x2fb1c6d4, RUN_PRODUCE_MS = 10000 };
+enum {
+    RUN_MAGIC = 0x2fb1c6d4,
+    RUN_PRODUCE_MS = 10000,
+    RUN_CROWDED_MS = 20, /* until a target with as many calls as it takes is asked for again */
+};
 
 enum run_found {
     RUN_CALLS, /* there are requests */
@@ -38,6 +42,7 @@ struct change_run {
     const struct rule *rule;
     struct change_candidate item;
     struct change_target *target; /* it counts there; NULL: not yet, or never */
+    unsigned pauses;              /* of it, as it began there */
     char target_url[RULE_VALUE_BYTES_MAX + 1];
     struct arena arena;
     struct loop_job job;
@@ -234,7 +239,7 @@ static void run_over(struct change_run *run)
         change_running_count(r, run->item.keys[by], -1);
     if (run->target != NULL) {
         static const struct change_result untold = { .fate = CHANGE_STOPPED };
-        change_target_end(c, run->target, run->called ? &run->result : &untold);
+        change_target_end(c, run->target, run->pauses, run->called ? &run->result : &untold);
     }
     change_busy(c, -1);
     run_free(run);
@@ -367,7 +372,7 @@ static void run_settle(struct change_run *run)
         if (run->target != NULL) {
             struct change_target *t = run->target;
             run->target = NULL;
-            change_target_end(c, t, &run->result);
+            change_target_end(c, t, run->pauses, &run->result);
             (void)change_target_takes(c, t, &until);
         } else {
             until = mono_add_ms(clock_mono(c->opts.clock), CHANGE_PAUSE_MS);
@@ -397,6 +402,13 @@ static void run_settle(struct change_run *run)
 
 /* ---- effects, on the loop ---- */
 
+static void run_at(struct change_run *run, struct change_target *t)
+{
+    run->target = t;
+    change_target_begin(run->c, t);
+    run->pauses = t->pauses;
+}
+
 static void call_over(struct change_call *call)
 {
     struct change_run *run = call->ctx;
@@ -419,8 +431,13 @@ static void run_call(struct change_run *run)
             run_put_off(run, until);
             return;
         }
-        run->target = t;
-        change_target_begin(c, t);
+        int64_t limit =
+            change_target_limit(run->rule, str_of(run->target_url), run->requests.target);
+        if (limit > 0 && t->running >= limit) {
+            run_put_off(run, mono_add_ms(clock_mono(c->opts.clock), RUN_CROWDED_MS));
+            return;
+        }
+        run_at(run, t);
     }
     run->call = (struct change_call){ .client = c->client,
                                       .loop = c->opts.loop,
@@ -482,7 +499,9 @@ static void run_produce(struct change_run *run)
     }
     if (why == ERR_OK)
         return;
-    run->result.fate = why == ERR_SHUTDOWN ? CHANGE_STOPPED : CHANGE_PAUSED;
+    run->result.fate = why == ERR_SHUTDOWN ? CHANGE_STOPPED
+                       : why == ERR_BAD    ? CHANGE_HOPELESS
+                                           : CHANGE_PAUSED;
     result_say(&run->result, note.text);
     run_settle(run);
 }
@@ -536,7 +555,6 @@ void change_run_start(struct change_runner *r, const struct change_candidate *it
     run->rule = r->rule;
     run->ruled = change_ruled_ref(c->ruled);
     run->item = *item;
-    run->target = target;
     run->task.run = settled;
     run->job = (struct loop_job){ .run = run_load, .done = run_loaded };
     (void)str_to_cstr(target_url, run->target_url, sizeof run->target_url);
@@ -548,7 +566,7 @@ void change_run_start(struct change_runner *r, const struct change_candidate *it
     for (unsigned by = 0; by < CHANGE_BYS; by++)
         change_running_count(r, item->keys[by], 1);
     if (target != NULL)
-        change_target_begin(c, target);
+        run_at(run, target);
     change_busy(c, 1);
     loop_job_start(c->opts.loop, &run->job);
 }

@@ -129,8 +129,11 @@ void change_lane_block(struct change_runner *r, const struct change_digest *lane
     while (i < r->blocked_count && !lane_eq(&r->blocked[i].lane, lane) &&
            r->blocked[i].until.ns > now.ns)
         i++;
-    if (i == CHANGE_BLOCKED_MAX)
-        i = 0; /* the oldest is looked at again too soon: it is put off once more */
+    if (i == CHANGE_BLOCKED_MAX) { /* then all wait for a while: as a rule it is one target */
+        mono rest = mono_add_ms(now, CHANGE_AGAIN_MS);
+        r->rests_until = until.ns < rest.ns ? until : rest;
+        return;
+    }
     if (i == r->blocked_count)
         r->blocked_count++;
     r->blocked[i] = (struct change_blocked){ .lane = *lane, .until = until };
@@ -176,7 +179,7 @@ static void blocked_wake(struct change_runner *r, mono now)
 
 /* ---- targets of jobs ---- */
 
-static int64_t target_limit(const struct rule *rule, str url, str name)
+int64_t change_target_limit(const struct rule *rule, str url, str name)
 {
     int64_t others = 0;
     for (unsigned i = 0; i < rule->concurrency_of[RULE_BY_TARGET].count; i++) {
@@ -212,9 +215,11 @@ static struct change_target *target_choose(struct change_runner *r, str *url, mo
                 *until = later;
             continue;
         }
-        int64_t limit = target_limit(rule, one, str_of(name));
-        if (limit > 0 && t->running >= limit)
+        int64_t limit = change_target_limit(rule, one, str_of(name));
+        if (limit > 0 && t->running >= limit) {
+            r->change->crowded = true; /* asked again when any run ends */
             continue;
+        }
         if (best == NULL || (uint64_t)t->running * best_share < (uint64_t)best->running * share) {
             best = t;
             best_share = share;
@@ -326,6 +331,12 @@ void change_runner_fill(struct change_runner *r)
     r->wake_at.ns = INT64_MAX;
     blocked_wake(r, now);
     window_clear_blocked(r);
+    if (r->rests_until.ns > now.ns) {
+        r->more = true;
+        change_arm(c, r->rests_until);
+        r->wake_at = r->rests_until;
+        return;
+    }
     runner_begin(r, now);
     if (r->more && r->pick == NULL && r->window_count <= CHANGE_WINDOW / 2 &&
         r->running < change_runner_concurrency(r))

@@ -23,6 +23,7 @@ struct change_target {
     char *name; /* host:port */
     unsigned running;
     uint64_t failed;
+    unsigned pauses;   /* so far: what began before the last one says nothing of it */
     mono paused_until; /* ns 0: it is not */
     int64_t pause_ms;  /* the last one; 0: it answered since */
     bool drained;
@@ -34,7 +35,9 @@ struct change_target *change_target_of(struct change *c, str name);
  * probe: others wait for what becomes of it. */
 bool change_target_takes(struct change *c, struct change_target *t, mono *until);
 void change_target_begin(struct change *c, struct change_target *t);
-void change_target_end(struct change *c, struct change_target *t, const struct change_result *r);
+/* pauses: of the target, as it began. */
+void change_target_end(struct change *c, struct change_target *t, unsigned pauses,
+                       const struct change_result *r);
 
 /* ---- runners (runner.c) ---- */
 
@@ -60,6 +63,7 @@ struct change_type_override {
     char type[CHANGE_TYPE_BYTES_MAX + 1];
     int64_t concurrency;
 };
+enum { CHANGE_BARREN_MAX = 64 };
 struct change_pick;
 /* What is done for one rule; also for one that is gone and has items. */
 struct change_runner {
@@ -67,6 +71,7 @@ struct change_runner {
     char name[RULE_NAME_BYTES_MAX + 1];
     uint32_t number;
     const struct rule *rule; /* of change->ruled; NULL: it is not in the configuration */
+    bool taken;              /* rule was in force before */
     bool paused;
     uint64_t replay_after, replay_until; /* until 0: it is not replayed */
     struct change_override override;
@@ -75,6 +80,9 @@ struct change_runner {
     /* choosing */
     struct change_candidate window[CHANGE_WINDOW];
     unsigned window_count;
+    unsigned choices;          /* how often what is in sight became wrong */
+    unsigned barren;           /* looks in a row that gave nothing, and had not seen all lanes */
+    mono rests_until;          /* more lanes wait than it can note */
     bool more;                 /* there may be ready items that are not in sight */
     bool limited;              /* the last look passed over items for a limit */
     struct change_pick *pick;  /* under way; NULL: none */
@@ -122,9 +130,9 @@ struct change_pick {
     struct change_ruled *ruled;
     const struct rule *rule;
     uint32_t number;
-    unsigned wanted;
-    struct change_digest lane;
-    uint64_t *known; /* ids that run, or are in sight; sorted */
+    unsigned wanted, choices;
+    struct change_digest lane; /* out: the last one that was looked at */
+    uint64_t *known;           /* ids that run, or are in sight; sorted */
     unsigned known_count;
     struct change_digest blocked[CHANGE_BLOCKED_MAX]; /* lanes */
     unsigned blocked_count;
@@ -144,6 +152,8 @@ void change_pick_start(struct change_runner *r);
 /* Takes the candidate. target: of a job; NULL: it is found later. Loop; under the lock. */
 void change_run_start(struct change_runner *r, const struct change_candidate *c,
                       struct change_target *target, str target_url);
+/* How many of that rule's calls the target takes at once; 0: no limit. */
+int64_t change_target_limit(const struct rule *rule, str url, str name);
 bool change_run_is_of(const struct change_runner *r, uint64_t id);
 void change_runs_each(const struct change_runner *r,
                       void (*each)(struct change_pick *p, const struct change_candidate *c),

@@ -12,8 +12,10 @@ static void steered(void *ctx)
     struct change *c = ctx;
     change_lock(c);
     change_router_kick(c);
-    for (unsigned i = 0; i < c->runners_count; i++)
+    for (unsigned i = 0; i < c->runners_count; i++) {
+        c->runners[i]->blocked_count = 0; /* a target may be there again */
         change_runner_wake(c->runners[i]);
+    }
     change_unlock(c);
 }
 
@@ -93,8 +95,10 @@ err change_replay(struct change *c, str rule, store_time from, struct err_note *
         err_note_set(note, "the event log cannot be read: %s", err_name(why));
         return why;
     }
-    s.replay_until = f.last;
-    if (f.last == 0 || f.last <= s.replay_after) { /* nothing to replay: but is it a rule? */
+    change_lock(c); /* what is not routed yet, is asked about in any case */
+    s.replay_until = f.last < c->router.head.cursor ? f.last : c->router.head.cursor;
+    change_unlock(c);
+    if (s.replay_until <= s.replay_after) { /* nothing to replay: but is it a rule? */
         change_lock(c);
         bool known = change_runner_find(c, rule) != NULL;
         change_unlock(c);
@@ -170,10 +174,11 @@ err change_limit(struct change *c, str rule, const struct change_limits *l, stru
             r->override.rate_per_ns = l->rate_per_ns;
         }
     }
-    if (r != NULL && r->pick == NULL)
-        r->window_count = 0; /* what is in sight has the limits of before */
-    if (r != NULL)
+    if (r != NULL) { /* what is in sight, or is being looked for, has the limits of before */
+        r->window_count = 0;
+        r->choices++;
         r->next_begin.ns = 0;
+    }
     change_unlock(c);
     loop_post(c->opts.loop, steered, c);
     return why;
@@ -196,8 +201,6 @@ err change_drain_target(struct change *c, str name, bool drained, struct err_not
     struct change_target *t = known ? change_target_of(c, name) : NULL;
     if (t != NULL) {
         t->drained = drained;
-        if (!drained)
-            change_lanes_open(c);
     }
     change_unlock(c);
     if (t == NULL) {

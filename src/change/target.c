@@ -74,6 +74,7 @@ void change_target_begin(struct change *c, struct change_target *t)
 
 static void target_pause(struct change *c, struct change_target *t, const struct change_result *r)
 {
+    t->pauses++;
     t->pause_ms = t->pause_ms == 0 ? CHANGE_PAUSE_MS : 2 * t->pause_ms;
     if (t->pause_ms > CHANGE_PAUSE_MS_MAX)
         t->pause_ms = CHANGE_PAUSE_MS_MAX;
@@ -93,10 +94,13 @@ static void target_open(struct change *c, const struct change_target *t)
     change_lanes_open(c);
 }
 
-void change_target_end(struct change *c, struct change_target *t, const struct change_result *r)
+void change_target_end(struct change *c, struct change_target *t, unsigned pauses,
+                       const struct change_result *r)
 {
     t->running--;
-    if (r->fate == CHANGE_PAUSED) {
+    if (pauses != t->pauses) { /* it began before the target was paused */
+        c->crowded = true;
+    } else if (r->fate == CHANGE_PAUSED) {
         target_pause(c, t, r);
     } else if (r->fate != CHANGE_STOPPED) {
         if (t->paused_until.ns != 0)

@@ -127,6 +127,83 @@ void stage_later(struct stage *s, int64_t ms)
     stage_calm(s);
 }
 
+/* ---- what is held back ---- */
+
+static struct {
+    const struct stage *stage; /* NULL: nothing is to be held */
+    enum stage_hold what;
+    struct loop_job *job;
+    struct engine_update *update;
+} hold;
+
+void __real_loop_job_start(struct loop *l, struct loop_job *j);
+void __wrap_loop_job_start(struct loop *l, struct loop_job *j);
+void __real_engine_submit(struct engine *e, struct engine_update *u);
+void __wrap_engine_submit(struct engine *e, struct engine_update *u);
+
+static bool is_held(const struct loop_job *j)
+{
+    struct change *c = hold.stage == NULL ? NULL : hold.stage->change;
+    if (c == NULL || hold.job != NULL)
+        return false;
+    if (hold.what == STAGE_READ)
+        return j == &c->router.job;
+    for (unsigned i = 0; i < c->runners_count; i++) {
+        const struct change_pick *p = c->runners[i]->pick;
+        if (hold.what == STAGE_LOOK && p != NULL && j == &p->job)
+            return true;
+    }
+    return false;
+}
+
+void __wrap_loop_job_start(struct loop *l, struct loop_job *j)
+{
+    if (is_held(j))
+        hold.job = j;
+    else
+        __real_loop_job_start(l, j);
+}
+
+void __wrap_engine_submit(struct engine *e, struct engine_update *u)
+{
+    bool held = hold.stage != NULL && hold.what == STAGE_WRITE &&
+                u == &hold.stage->change->router.update;
+    if (held)
+        hold.update = u;
+    else
+        __real_engine_submit(e, u);
+}
+
+void stage_hold(struct stage *s, enum stage_hold what)
+{
+    hold.stage = s;
+    hold.what = what;
+}
+
+static bool something_is_held(struct stage *s)
+{
+    (void)s;
+    return hold.job != NULL || hold.update != NULL;
+}
+
+void stage_until_held(struct stage *s)
+{
+    stage_until(s, something_is_held);
+}
+
+void stage_let_go(struct stage *s)
+{
+    struct loop_job *j = hold.job;
+    struct engine_update *u = hold.update;
+    hold.stage = NULL;
+    hold.job = NULL;
+    hold.update = NULL;
+    if (j != NULL)
+        __real_loop_job_start(s->loop, j);
+    if (u != NULL)
+        __real_engine_submit(s->engine, u);
+}
+
 /* ---- life ---- */
 
 struct rule_set *stage_rules(struct stage *s, const char *rules)

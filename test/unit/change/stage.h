@@ -44,6 +44,13 @@ struct rule_set *stage_rules(struct stage *s, const char *rules);
 /* Taken over by change_rules_take; runs until they are in force. */
 void stage_take(struct stage *s, const char *rules);
 
+/* What is held back from now on, the first that comes: a runner's look, the router's reading or its
+ * update. stage_let_go: it goes on, and nothing is held any more. */
+enum stage_hold { STAGE_LOOK, STAGE_READ, STAGE_WRITE };
+void stage_hold(struct stage *s, enum stage_hold what);
+void stage_until_held(struct stage *s);
+void stage_let_go(struct stage *s);
+
 /* One event of stream t: {"page_title": title}; its number. */
 uint64_t stage_tell(struct stage *s, const char *domain, const char *title);
 uint64_t stage_tell_stream(struct stage *s, const char *stream, const char *domain,

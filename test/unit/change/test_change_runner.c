@@ -8,41 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- jobs that are held back ---- */
-
-static struct loop_job *held;
-static const struct stage *holds; /* whose looks are held; NULL: nobody's */
-void __real_loop_job_start(struct loop *l, struct loop_job *j);
-void __wrap_loop_job_start(struct loop *l, struct loop_job *j);
-void __wrap_loop_job_start(struct loop *l, struct loop_job *j)
-{
-    bool is_look = false;
-    for (unsigned i = 0; holds != NULL && i < holds->change->runners_count; i++) {
-        struct change_pick *p = holds->change->runners[i]->pick;
-        is_look |= p != NULL && j == &p->job;
-    }
-    if (is_look)
-        held = j;
-    else
-        __real_loop_job_start(l, j);
-}
-
-static bool one_is_held(struct stage *s)
-{
-    (void)s;
-    return held != NULL;
-}
-
-static void let_go(struct stage *s)
-{
-    struct loop_job *j = held;
-    held = NULL;
-    holds = NULL;
-    __real_loop_job_start(s->loop, j);
-}
-
-/* ---- tests ---- */
-
 #define EDGE                                                                                       \
     "rules: { edge: { match: { stream: t }, effect: purge, targets: [\"$T\"], urls: "              \
     "[\"/{title}\"], rebound: 0s } }"
@@ -90,12 +55,12 @@ static void the_end_of_a_run_during_a_look_is_not_missed(void **state)
     (void)stage_tell(&s, "d", "B");
     stage_until(&s, one_runs);
     stage_calm(&s);
-    holds = &s;
+    stage_hold(&s, STAGE_LOOK);
     (void)stage_tell(&s, "d", "C");
-    stage_until(&s, one_is_held);
+    stage_until_held(&s);
     stage_let(&s, UINT32_MAX);
     stage_until(&s, none_runs);
-    let_go(&s);
+    stage_let_go(&s);
     stage_calm(&s);
     assert_int_equal(stage_seen(&s), 3);
     stage_close(&s);

@@ -1,0 +1,198 @@
+/* Goal: rules are taken over as rules.c says: each has its number for ever, begins where it may, and is
+ * forgotten with its last item. Method: all of change on a stage (stage.h); the rows are read. */
+#include "stage.h"
+
+#include "unit/cmocka_all.h"
+
+#include <string.h>
+
+#define HOOK "  hook: { match: { stream: t }, effect: http, url: \"$T/{title}\" }\n"
+#define OTHER "  other: { match: { stream: t }, effect: http, url: \"$T/other/{title}\" }\n"
+#define THIRD "  third: { match: { stream: t }, effect: http, url: \"$T/third/{title}\" }\n"
+#define ONE "rules:\n" HOOK
+#define BOTH "rules:\n" HOOK OTHER
+
+/* 0: no row has that name. */
+static uint32_t number_of(struct stage *s, const char *rule)
+{
+    struct change_rule_row row;
+    struct engine_view *v = engine_view_begin(s->engine);
+    err why = change_rule_get(v, str_of(rule), &row);
+    engine_view_end(&v);
+    return why == ERR_OK ? row.number : 0;
+}
+
+static struct change_head head_of(struct stage *s)
+{
+    struct change_head head;
+    struct engine_view *v = engine_view_begin(s->engine);
+    assert_int_equal(change_head_get(v, &head), ERR_OK);
+    engine_view_end(&v);
+    return head;
+}
+
+static void paused(struct stage *s, const char *rule, bool yes)
+{
+    struct err_note note;
+    assert_int_equal(change_pause(s->change, str_of(rule), yes, &note), ERR_OK);
+}
+
+static void numbers_are_never_given_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, BOTH);
+    change_start(s.change);
+    assert_int_equal(number_of(&s, "hook"), 1);
+    assert_int_equal(number_of(&s, "other"), 2);
+    stage_take(&s, NULL); /* both are forgotten: they have no items */
+    assert_int_equal(number_of(&s, "hook"), 0);
+    assert_int_equal(number_of(&s, "other"), 0);
+    stage_take(&s, "rules:\n" THIRD HOOK);
+    assert_int_equal(number_of(&s, "third"), 3);
+    assert_int_equal(number_of(&s, "hook"), 4);
+    stage_reopen(&s, BOTH);
+    change_start(s.change);
+    assert_int_equal(number_of(&s, "hook"), 4);
+    assert_int_equal(number_of(&s, "other"), 5);
+    assert_int_equal(number_of(&s, "third"), 0);
+    stage_close(&s);
+}
+
+static void a_rule_with_items_that_comes_back_is_itself(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, BOTH);
+    paused(&s, "hook", true);
+    change_start(s.change);
+    (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+    stage_calm(&s);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_READY), 1);
+    stage_take(&s, "rules:\n" OTHER);
+    (void)stage_tell(&s, "d", "B"); /* nobody asks the rule about this one */
+    stage_calm(&s);
+    assert_int_equal(number_of(&s, "hook"), 1);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_READY), 1);
+    stage_take(&s, BOTH);
+    stage_calm(&s);
+    assert_int_equal(number_of(&s, "hook"), 1);
+    assert_int_equal(stage_seen(&s), 2); /* it is still paused */
+    paused(&s, "hook", false);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 3);
+    assert_string_equal(s.paths[2], "/A");
+    stage_close(&s);
+}
+
+static void a_new_rule_begins_at_the_end_of_the_log(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, NULL);
+    change_start(s.change);
+    (void)stage_tell(&s, "d", "before"); /* their numbers are of no use */
+    stage_take(&s, ONE);
+    (void)stage_tell(&s, "d", "A");
+    stage_calm(&s);
+    stage_take(&s, BOTH);
+    (void)stage_tell(&s, "d", "B");
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 3);
+    assert_string_equal(s.paths[0], "/A");
+    assert_true(strstr(s.paths[1], "B") != NULL);
+    assert_true(strstr(s.paths[2], "B") != NULL);
+    stage_close(&s);
+}
+
+static void the_head_moves_when_no_rule_was_in_force(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, ONE);
+    change_start(s.change);
+    uint64_t first = stage_tell(&s, "d", "A");
+    stage_calm(&s);
+    assert_int_equal(head_of(&s).cursor, first);
+    stage_take(&s, NULL);
+    uint64_t second = stage_tell(&s, "d", "B");
+    stage_calm(&s);
+    assert_int_equal(head_of(&s).cursor, first);
+    stage_take(&s, ONE);
+    assert_int_equal(head_of(&s).cursor, second);
+    assert_int_equal(head_of(&s).count, 2);
+    assert_int_equal(head_of(&s).missed, 0);
+    stage_close(&s);
+}
+
+/* One of its name, with another number, was there before. */
+static void a_rule_that_was_forgotten_and_is_back_can_be_paused(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, ONE);
+    change_start(s.change);
+    stage_take(&s, NULL);
+    stage_take(&s, ONE);
+    paused(&s, "hook", true);
+    (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 0);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_READY), 1);
+    stage_close(&s);
+}
+
+/* The router had the events already, and asks the rules that were in force then. */
+static void a_rule_that_goes_meanwhile_gets_no_items(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct stage s;
+        stage_open(&s, BOTH);
+        paused(&s, "hook", true);
+        change_start(s.change);
+        stage_calm(&s);
+        stage_hold(&s, i == 0 ? STAGE_READ : STAGE_WRITE);
+        (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+        stage_until_held(&s);
+        stage_take(&s, "rules:\n" OTHER);
+        stage_let_go(&s);
+        stage_calm(&s);
+        assert_int_equal(number_of(&s, "hook"), 0);
+        assert_int_equal(stage_seen(&s), 1);
+        assert_string_equal(s.paths[0], "/other/A");
+        stage_close(&s);
+    }
+}
+
+static void a_rule_that_comes_meanwhile_gets_what_is_told_then(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, ONE);
+    change_start(s.change);
+    stage_calm(&s);
+    stage_hold(&s, STAGE_READ);
+    (void)stage_tell(&s, "d", "A"); /* their numbers are of no use */
+    stage_until_held(&s);
+    stage_take(&s, BOTH);
+    (void)stage_tell(&s, "d", "B");
+    stage_let_go(&s);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 3); /* A and B for one, B for the other */
+    stage_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_never_given_again),
+        cmocka_unit_test(a_rule_with_items_that_comes_back_is_itself),
+        cmocka_unit_test(a_new_rule_begins_at_the_end_of_the_log),
+        cmocka_unit_test(the_head_moves_when_no_rule_was_in_force),
+        cmocka_unit_test(a_rule_that_was_forgotten_and_is_back_can_be_paused),
+        cmocka_unit_test(a_rule_that_goes_meanwhile_gets_no_items),
+        cmocka_unit_test(a_rule_that_comes_meanwhile_gets_what_is_told_then),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
