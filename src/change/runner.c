@@ -209,7 +209,11 @@ static struct change_target *target_choose(struct change_runner *r, str *url, mo
             continue;
         for (unsigned k = 0; k < rule->targets.count; k++)
             share += str_eq(rule->targets.p[k], one);
+        if (best != NULL) /* it runs nothing yet, and might be forgotten to make room */
+            best->running++;
         struct change_target *t = change_target_of(r->change, str_of(name));
+        if (best != NULL)
+            best->running--;
         if (t == NULL || !change_target_takes(r->change, t, &later)) {
             if (t != NULL && later.ns < until->ns)
                 *until = later;
