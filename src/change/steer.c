@@ -166,6 +166,7 @@ err change_limit(struct change *c, str rule, const struct change_limits *l, stru
         }
     } else if (l->concurrency == 0 && l->rate_count < 0) {
         r->override = (struct change_override){ .rate_count = -1 };
+        r->types_count = 0;
     } else {
         if (l->concurrency > 0)
             r->override.concurrency = l->concurrency;
