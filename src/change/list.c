@@ -39,6 +39,19 @@ static err bytes_read(struct change *c, const struct engine_blob *b, struct aren
     return why;
 }
 
+static bool all_drained(struct change *c, const struct rule *r)
+{
+    for (unsigned i = 0; i < r->targets.count; i++) {
+        char name[HTTP_ORIGIN_BYTES_MAX];
+        if (http_client_origin(r->targets.p[i], name) != ERR_OK)
+            continue;
+        const struct change_target *t = map_get(c->targets, str_of(name));
+        if (t == NULL || !t->drained)
+            return false;
+    }
+    return r->targets.count > 0;
+}
+
 /* Why it does not run. Under the lock. */
 static str why_of(struct change *c, const struct change_runner *r,
                   const struct change_item_row *row, struct arena *a)
@@ -70,6 +83,8 @@ static str why_of(struct change *c, const struct change_runner *r,
                          a, "its target asked to be left alone, or is not there; %lld ms left",
                          (long long)ms);
     }
+    if (r->rule->effect == RULE_JOB && all_drained(c, r->rule))
+        return STR("its target is drained");
     if (r->running >= change_runner_concurrency(r))
         return arena_printf(a, "as many of its rule run as may: %u", r->running);
     return STR("its turn comes: others are before it, or a limit of its type, domain, target or "
