@@ -166,8 +166,8 @@ void __wrap_loop_job_start(struct loop *l, struct loop_job *j)
 
 void __wrap_engine_submit(struct engine *e, struct engine_update *u)
 {
-    bool held = hold.stage != NULL && hold.what == STAGE_WRITE &&
-                u == &hold.stage->change->router.update;
+    bool held =
+        hold.stage != NULL && hold.what == STAGE_WRITE && u == &hold.stage->change->router.update;
     if (held)
         hold.update = u;
     else

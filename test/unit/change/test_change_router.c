@@ -1,6 +1,6 @@
-/* Goal: the router asks the rules about each event once, whatever fails meanwhile, and counts what it
- * missed. Method: all of change on a stage (stage.h), with an engine that refuses, a log that culls,
- * and a rule that is paused, so that its items can be counted. */
+/* Goal: the router asks the rules about each event once, whatever fails meanwhile, and counts what
+ * it missed. Method: all of change on a stage (stage.h), with an engine that refuses, a log that
+ * culls, and a rule that is paused, so that its items can be counted. */
 #include "stage.h"
 
 #include "../bucket/engine_mem.h"
@@ -22,7 +22,7 @@ static void tell_many(struct stage *s, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         char title[32];
-        (void)snprintf(title, sizeof title, "T%u", i % 7);      /* it fits */
+        (void)snprintf(title, sizeof title, "T%u", i % 7);  /* it fits */
         (void)stage_tell(s, i % 2 == 0 ? "d" : "e", title); /* its number is of no use */
     }
 }
@@ -110,7 +110,8 @@ static void what_the_log_removed_before_is_counted(void **state)
     stage_close(&s);
 }
 
-/* Nobody wanted them: that they were looked at is written down soon, not with the next that is wanted.
+/* Nobody wanted them: that they were looked at is written down soon, not with the next that is
+ * wanted.
  */
 static void events_that_nobody_wants_are_not_missed_later(void **state)
 {

@@ -1,5 +1,6 @@
-/* Goal: rules are taken over as rules.c says: each has its number for ever, begins where it may, and is
- * forgotten with its last item. Method: all of change on a stage (stage.h); the rows are read. */
+/* Goal: rules are taken over as rules.c says: each has its number for ever, begins where it may,
+ * and is forgotten with its last item. Method: all of change on a stage (stage.h); the rows are
+ * read. */
 #include "stage.h"
 
 #include "unit/cmocka_all.h"
