@@ -335,7 +335,7 @@ def step_wiki(counts):
         if broken:
             counts.tell(f'wiki {name}: the build', broken)
     files = [e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_told.py', e2e / 'scene_fresh.py',
-             e2e / 'scene_rest.py']
+             e2e / 'scene_edges.py', e2e / 'scene_rest.py']
     if mediawiki.editor_is_wired(os.environ.get('WIKI_VERSION') or None):
         files += [e2e / 'scene_editor.py', e2e / 'scene_robin.py']
     else:

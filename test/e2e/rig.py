@@ -142,9 +142,10 @@ def log_in_with(wiki, setting, text):
 class Pair:
     """Two servers with small bounds that share a Redis, in front of the wiki. origin: more of their options for it.
     knowing: each is told where the other is asked for its renders. rights: more that administrators of the wiki get.
-    test_hooks: as of a Server."""
+    test_hooks: as of a Server. change: that section of their configuration. settings: called with this when the servers are
+    there; more settings of the wiki, in PHP."""
 
-    def __init__(self, binary, knowing=False, rights=(), test_hooks=False, **origin):
+    def __init__(self, binary, knowing=False, rights=(), test_hooks=False, change=None, settings=lambda pair: '', **origin):
         self.wiki = the_wiki()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='pair-', dir=self.wiki / 'tmp'))
         self.setting = self.wiki / 'settings.d/pair.php'
@@ -154,7 +155,7 @@ class Pair:
                                        **origin}}}
         (self.folder / 'server.yaml').write_text(json.dumps({
             'domains': domains, 'redis': {'url': f'redis://127.0.0.1:{self.redis.port}'},
-            'http': {'trusted_proxies': '127.0.0.1'}}))
+            'http': {'trusted_proxies': '127.0.0.1'}, **({'change': change} if change else {})}))
         (self.folder / 'secret').write_text('what these servers share\n')
         self.servers = [Server(binary, '--config', self.folder / 'server.yaml', '--listen', f'127.0.0.1:{port}',
                                *(self._known_at(port) if knowing else ()), test_hooks=test_hooks)
@@ -164,7 +165,8 @@ class Pair:
             $wgPageLanguageUseDB = true;
             foreach ( {json.dumps(['suppressrevision', 'suppressredirect', *rights])} as $right ) {{
                 $wgGroupPermissions['sysop'][$right] = true;
-            }}""")
+            }}
+            {settings(self)}""")
 
     def _known_at(self, port):
         return ('--set', f'servers.advertise=http://127.0.0.1:{port}', '--set', f'servers.secret_file={self.folder / "secret"}')
@@ -192,6 +194,11 @@ class Pair:
         return [self.get(server, 'html', title, **named) for server in self.servers]
 
 
+def purged_at(server):
+    """Where the server listens for PURGE."""
+    return server.wait_line('purge on ').removeprefix('http://')
+
+
 class Told:
     """A server in front of the wiki, which tells it of changes: by itself it would ask for a page once an hour. settings: called
     with this when the server is there; what the wiki's settings are then to say, in PHP. fields: of the origin."""
@@ -216,8 +223,7 @@ class Told:
         self.server.__exit__(kind, value, trace)
 
     def purged_at(self):
-        """Where the server listens for PURGE."""
-        return self.server.wait_line('purge on ').removeprefix('http://')
+        return purged_at(self.server)
 
     def do(self, **parameters):
         """What only the administrator may."""
