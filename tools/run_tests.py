@@ -341,9 +341,9 @@ def step_wiki(counts):
     else:
         say('   left out: scene_editor.py, scene_robin.py: the VisualEditor of this MediaWiki asks no server beside it')
     if os.environ.get('EVENTBUS_DIR'):
-        files.append(e2e / 'scene_eventbus.py')
+        files += [e2e / 'scene_eventbus.py', e2e / 'scene_jobs.py']
     else:
-        say('   left out: scene_eventbus.py: EVENTBUS_DIR names no folder with the extension EventBus')
+        say('   left out: scene_eventbus.py, scene_jobs.py: EVENTBUS_DIR names no folder with the extension EventBus')
     run_scenes('wiki', 'gcc', counts, *files, jobs=1)         # each file has a wiki and a browser of its own: these do not wait
     run_scenes('wiki', 'asan', counts, e2e / 'scene_wiki.py')
 
