@@ -122,11 +122,12 @@ static bool is_queue(const struct http_exchange *x)
     return queue;
 }
 
-/* Querator knows POST alone, and calls what it does not know unimplemented. */
+/* Querator knows POST alone, and calls what it does not know unimplemented. A route of ours that
+ * has this path is none of its calls, and has its own methods. */
 static void refuse_queue(struct http_exchange *x, int status, const char *type, str detail,
                          const struct app *a)
 {
-    bool unknown = status == 404 || status == 405;
+    bool unknown = status == 404 || (status == 405 && is_queue(x));
     bool limited = status == 413 && http_route(x) != NULL; /* by the route, not in the head */
     if (limited && is_queue(x))
         rpc_too_large(x);

@@ -44,10 +44,12 @@ def unknown_paths_are_404_and_wrong_methods_405_with_allow(binary):
             eq(server.request('GET', where).status, 404, where)
         for method, where, allow in (('POST', path('html', 'A'), {'GET'}), ('DELETE', path('html', 'A', 1), {'GET', 'PUT'}),
                                      ('GET', path('all', 'A'), {'DELETE'}), ('POST', path('history', 'A'), {'GET'}),
-                                     ('GET', path('hold', 'A', 1), {'PUT', 'DELETE'}), ('PATCH', path('html', 'A'), {'GET'})):
-            answer = server.request(method, where, None, b'' if method in ('POST', 'PATCH') else None)
+                                     ('GET', path('hold', 'A', 1), {'PUT', 'DELETE'}), ('PATCH', path('html', 'A'), {'GET'}),
+                                     ('PUT', '/v1/stream', {'GET'}), ('POST', '/v1/stream', {'GET'}),
+                                     ('GET', '/v1/events', {'POST'}), ('POST', '/v1/admin.slow', {'GET'})):
+            answer = server.request(method, where, None, b'' if method in ('POST', 'PATCH', 'PUT') else None)
             eq(answer.status, 405, f'{method} {where}')
-            eq(json.loads(answer.body)['status'], 405)
+            eq(json.loads(answer.body)['code' if where.startswith('/v1/') else 'status'], 405)
             allowed = {name.strip() for name in answer.headers['Allow'].split(',')}
             check(allow <= allowed, f'{allowed} for {method} {where}')
 
