@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define LISTEN_WANTED "is no ADDR:PORT; ADDR is a number such as 127.0.0.1 or [::1], or localhost"
-#define UNIX_WANTED "is no unix:/PATH with a path from the root of at most 107 bytes"
+#define UNIX_WANTED                                                                                \
+    "is no unix:/PATH with a path from the root of at most 107 bytes, without control bytes"
 _Static_assert(HTTP_UNIX_PATH_BYTES_MAX == 107, "as UNIX_WANTED says");
 enum { SHOWN_BYTES_MAX = 60, SHOWN_PATH_BYTES_MAX = 100 };
 
@@ -235,9 +236,11 @@ bool options_is_loopback(const char *address)
 static bool parse_unix(struct options *o, str text, struct http_listen *out)
 {
     str path = str_skip(text, sizeof HTTP_UNIX - 1);
-    if (path.n < 2 || path.n > HTTP_UNIX_PATH_BYTES_MAX || path.p[0] != '/' ||
-        str_find(path, '\0') < path.n)
+    if (path.n < 2 || path.n > HTTP_UNIX_PATH_BYTES_MAX || path.p[0] != '/')
         return false;
+    for (size_t i = 0; i < path.n; i++)
+        if ((unsigned char)path.p[i] < 0x20 || path.p[i] == 0x7f)
+            return false; /* it is printed in lines that others read */
     const char *copy = kept(o, text);
     if (copy == NULL)
         return false;

@@ -161,11 +161,11 @@ static void unix_sockets_are_listeners_on_loopback(void **state)
     refused(
         "listen: unix:run/a\n",
         "f.yaml:1: listen: \"unix:run/a\" is no unix:/PATH with a path from the root of at most "
-        "107 bytes");
+        "107 bytes, without control bytes");
     refused(
         "admin_listen: \"unix:\"\n",
         "f.yaml:1: admin_listen: \"unix:\" is no unix:/PATH with a path from the root of at most "
-        "107 bytes");
+        "107 bytes, without control bytes");
     static const char *const modes[] = { "0778", "01000", "rw", "00660" };
     for (size_t i = 0; i < COUNT_OF(modes); i++) {
         struct err_note text, line;
@@ -193,11 +193,27 @@ static void paths_of_unix_sockets_are_bounded(void **state)
     }
 }
 
+/* The address is printed in lines that scripts read. */
+static void a_unix_path_has_no_control_bytes(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "listen: \"unix:/a\\nb\"\n",
+                                         "listen: \"unix:/a\\x7f\"\n" };
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        struct options *o = options_new();
+        struct err_note note = { .text = "" };
+        assert_int_equal(options_yaml(o, str_of(texts[i]), "f.yaml", &note), ERR_BAD);
+        assert_non_null(strstr(note.text, "without control bytes"));
+        options_free(&o);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_listener_for_purge_comes_last_and_may_be_anywhere),
         cmocka_unit_test(unix_sockets_are_listeners_on_loopback),
+        cmocka_unit_test(a_unix_path_has_no_control_bytes),
         cmocka_unit_test(paths_of_unix_sockets_are_bounded),
         cmocka_unit_test(databases_are_of_domains),
         cmocka_unit_test(databases_of_a_thousand_wikis_have_room),
