@@ -29,7 +29,8 @@ import tempfile
 import threading
 import time
 
-from bench import free_port, med
+from bench import med
+from procs import free_port
 from queues import Palimpsest, QueueBench, cpu_s, disk_mb
 
 CLIENTS = 64

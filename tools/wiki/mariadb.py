@@ -28,17 +28,19 @@ END_TIMEOUT = 60
 CATCH_UP_TIMEOUT = 120
 PROGRAMS = ('mariadbd', 'mariadb-install-db', 'mariadb')
 PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-# What is lost when the machine goes down is lost with the folder.
 OPTIONS = ('--skip-name-resolve', '--skip-log-error', '--performance-schema=OFF', '--innodb-buffer-pool-size=64M',
-           '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0', '--innodb-flush-method=nosync',
            '--character-set-server=binary', '--bind-address=127.0.0.1', '--binlog-format=ROW', '--max-connections=100')
+# What is lost when the machine goes down is lost with the folder.
+FORGETS = ('--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0', '--innodb-flush-method=nosync')
+KEEPS = ('--innodb-flush-log-at-trx-commit=1', '--sync-binlog=1')
 
 
 class MariaDB:
     headers = HEADERS
 
-    def __init__(self, folder):
-        self.folder = pathlib.Path(folder).resolve()
+    def __init__(self, folder, durable=False):
+        """durable: what is committed is on disk, as on a wiki's own machine; for benchmarks."""
+        self.folder, self.options = pathlib.Path(folder).resolve(), OPTIONS + (KEEPS if durable else FORGETS)
 
     # ---- what tools/wiki/wiki.py asks
 
@@ -144,7 +146,7 @@ class MariaDB:
             process = subprocess.Popen(
                 [shutil.which('mariadbd', path=PATH), '--no-defaults', *(['--user=root'] if os.geteuid() == 0 else []),
                  f'--datadir={own}/data', f'--socket={own}/socket', f'--pid-file={own}/pid', f'--port={self._port(name)}',
-                 f'--server-id={number}', f'--log-bin={own}/data/bin', *OPTIONS],
+                 f'--server-id={number}', f'--log-bin={own}/data/bin', *self.options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=own, start_new_session=True)
         until = time.monotonic() + START_TIMEOUT
         while True:
