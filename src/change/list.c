@@ -1,7 +1,10 @@
 /* list.c - items are looked at, brought back, and dropped, by hand. Pool threads.
  *
  * Bringing back and dropping of many goes in updates of LIST_BATCH items, each a whole: whoever is
- * cut in between has some of them done, and *count says how many. */
+ * cut in between has some of them done, and *count says how many.
+ *   Invariant: what runs is not dropped: the next of its title would run beside it. While an update
+ * drops items of a rule, its runner begins nothing, so what ran before the update is all that may
+ * run until its end. */
 #include "change/change_impl.h"
 
 #include <stdlib.h>
@@ -275,18 +278,26 @@ struct handling {
     uint64_t id; /* 0: all */
     int state;   /* -1: each */
     bool drops;
-    uint64_t from;
+    uint64_t from, next; /* from that id on; out: the next time. UINT64_MAX: there are no more */
     unsigned found;
     uint64_t ids[LIST_BATCH];
-    uint64_t handled;
-    bool woke;
+    uint64_t *running; /* what runs; of drops */
+    unsigned running_count;
     struct change_edit edit;
 };
 
-static bool is_handled(const struct handling *h, const struct change_item_row *r)
+static bool is_running(const struct handling *h, uint64_t id)
+{
+    for (unsigned i = 0; i < h->running_count; i++)
+        if (h->running[i] == id)
+            return true;
+    return false;
+}
+
+static bool is_handled(const struct handling *h, uint64_t id, const struct change_item_row *r)
 {
     if (h->drops)
-        return h->state < 0 || (int)r->state == h->state;
+        return (h->state < 0 || (int)r->state == h->state) && !is_running(h, id);
     return r->state == CHANGE_DEAD || r->state == CHANGE_SCHEDULED;
 }
 
@@ -315,7 +326,7 @@ static err handling_find(struct handling *h, uint64_t *last)
             break;
         }
         *last = id;
-        if (is_handled(h, &item))
+        if (is_handled(h, id, &item))
             h->ids[h->found++] = id;
     }
     engine_cursor_close(&c);
@@ -337,7 +348,9 @@ static err handling_decide(struct engine_txn *t, void *ctx)
     uint64_t last = UINT64_MAX;
     err why = ERR_OK;
     change_edit_begin(&h->edit, t);
-    if (h->id != 0) {
+    if (h->id != 0 && is_running(h, h->id)) {
+        why = ERR_CONFLICT;
+    } else if (h->id != 0) {
         h->ids[0] = h->id;
         h->found = 1;
     } else {
@@ -347,7 +360,41 @@ static err handling_decide(struct engine_txn *t, void *ctx)
         why = handle_one(h, h->ids[i]);
     if (why == ERR_OK)
         why = change_edit_end(&h->edit);
-    h->from = last; /* read by nobody before this is done */
+    h->next = last == UINT64_MAX ? last : last + 1; /* not from: this may be run again */
+    return why;
+}
+
+/* Nothing of the rule begins until handling_let_go. */
+static void handling_hold(struct change *c, struct handling *h)
+{
+    change_lock(c);
+    struct change_runner *r = change_runner_numbered(c, h->number);
+    if (r != NULL) {
+        r->holds++;
+        h->running_count = r->running;
+        h->running = realloc(h->running, (r->running + 1) * sizeof *h->running);
+        INVARIANT(h->running != NULL);
+        change_runs_ids(r, h->running);
+    }
+    change_unlock(c);
+}
+
+static void handling_let_go(struct change *c, const struct handling *h)
+{
+    change_lock(c);
+    struct change_runner *r = change_runner_numbered(c, h->number);
+    if (r != NULL && r->holds > 0) /* 0: it was made meanwhile, of a rule that came back */
+        r->holds--;
+    change_unlock(c);
+}
+
+static err handling_update(struct change *c, struct handling *h)
+{
+    if (!h->drops)
+        return engine_update_wait(c->opts.engine, handling_decide, h);
+    handling_hold(c, h);
+    err why = engine_update_wait(c->opts.engine, handling_decide, h);
+    handling_let_go(c, h);
     return why;
 }
 
@@ -369,20 +416,17 @@ static err handle(struct change *c, struct handling *h, str rule, uint64_t *coun
     if (why != ERR_OK)
         return why;
     do {
-        uint64_t from = h->from;
-        why = engine_update_wait(c->opts.engine, handling_decide, h);
+        why = handling_update(c, h);
         if (why == ERR_OK)
             *count += h->found;
-        if (why == ERR_OK && h->from != UINT64_MAX && h->from == from)
-            break;
-        if (h->from != UINT64_MAX)
-            h->from++;
+        h->from = h->next;
     } while (why == ERR_OK && h->id == 0 && h->from != UINT64_MAX);
     loop_post(c->opts.loop, handled, c);
     if (why != ERR_OK)
         err_note_set(note,
-                     why == ERR_NOT_FOUND ? "rule '%.*s' has no such item"
-                                          : "items of rule '%.*s' could not be changed",
+                     why == ERR_NOT_FOUND  ? "rule '%.*s' has no such item"
+                     : why == ERR_CONFLICT ? "the item of rule '%.*s' runs, and comes to its end"
+                                           : "items of rule '%.*s' could not be changed",
                      STR_ARG(rule));
     return why;
 }
@@ -407,6 +451,7 @@ err change_drop(struct change *c, str rule, uint64_t id, int state, uint64_t *co
     h->state = state;
     h->drops = true;
     err why = handle(c, h, rule, count, note);
+    free(h->running);
     free(h);
     return why;
 }

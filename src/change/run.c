@@ -5,9 +5,9 @@
  *     -> SETTLING (an update) -> over
  *   Whoever only waits for a target goes from LOADING or CALLING to over: the row stays as it was.
  *
- * Invariants: 1. An item that runs has its row in state READY; nobody else moves it but
- * change_drop, and then the settling finds nothing. 2. What was done and cannot be written down for
- * now, because the disk is full, is tried again, and not done again. */
+ * Invariants: 1. An item that runs has its row in state READY; nobody else moves it. 2. What was
+ * done and cannot be written down for now, because the disk is full, is tried again, and not done
+ * again. */
 #include "change/change_impl.h"
 
 #include "page/look.h"
@@ -577,6 +577,12 @@ bool change_run_is_of(const struct change_runner *r, uint64_t id)
         if (CONTAINER_OF(n, struct change_run, node)->item.id == id)
             return true;
     return false;
+}
+
+void change_runs_ids(const struct change_runner *r, uint64_t *ids)
+{
+    for (struct list *n = r->runs.next; n != &r->runs; n = n->next)
+        *ids++ = CONTAINER_OF(n, struct change_run, node)->item.id;
 }
 
 void change_runs_each(const struct change_runner *r,

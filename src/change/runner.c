@@ -329,7 +329,7 @@ void change_runner_wake(struct change_runner *r)
 void change_runner_fill(struct change_runner *r)
 {
     struct change *c = r->change;
-    if (!c->begun || c->draining || r->paused || r->rule == NULL)
+    if (!c->begun || c->draining || r->paused || r->holds > 0 || r->rule == NULL)
         return;
     mono now = clock_mono(c->opts.clock);
     r->wake_at.ns = INT64_MAX;

@@ -73,6 +73,7 @@ struct change_runner {
     const struct rule *rule; /* of change->ruled; NULL: it is not in the configuration */
     bool taken;              /* rule was in force before */
     bool paused;
+    unsigned holds; /* drops under way: what is dropped must not begin meanwhile */
     uint64_t replay_after, replay_until; /* until 0: it is not replayed */
     struct change_override override;
     struct change_type_override types[CHANGE_TYPE_OVERRIDES_MAX];
@@ -155,6 +156,8 @@ void change_run_start(struct change_runner *r, const struct change_candidate *c,
 /* How many of that rule's calls the target takes at once; 0: no limit. */
 int64_t change_target_limit(const struct rule *rule, str url, str name);
 bool change_run_is_of(const struct change_runner *r, uint64_t id);
+/* The ids of what runs: r->running of them. */
+void change_runs_ids(const struct change_runner *r, uint64_t *ids);
 void change_runs_each(const struct change_runner *r,
                       void (*each)(struct change_pick *p, const struct change_candidate *c),
                       struct change_pick *p);
