@@ -69,6 +69,7 @@ static void timer_fired(void *ctx)
     c->armed.ns = INT64_MAX;
     take_begin(c);
     change_due_kick(c);
+    change_aside_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++) {
         struct change_runner *r = c->runners[i];
         if (r->wake_at.ns <= now.ns)
@@ -180,8 +181,10 @@ static void take_job_done(struct loop_job *j, bool canceled)
         change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
     }
     change_take_fini(&c->take);
-    if (took)
+    if (took) {
+        change_aside_want(c);
         take_begin(c);
+    }
     change_router_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_fill(c->runners[i]);
@@ -275,6 +278,7 @@ void change_start(struct change *c)
     MAGIC_CHECK(c, CHANGE_MAGIC);
     change_lock(c);
     c->begun = true;
+    change_aside_want(c);
     change_router_kick(c);
     change_due_at(c, c->next_due);
     for (unsigned i = 0; i < c->runners_count; i++)

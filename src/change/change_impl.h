@@ -42,6 +42,16 @@ struct change_due {
     store_time next; /* of the first that is not due yet; NEVER: there is none */
 };
 
+/* ---- dead items that step aside (aside.c) ---- */
+
+struct change_aside {
+    struct loop_job job;
+    struct change_ruled *ruled; /* of the job */
+    bool wanted, goes;          /* to be looked for, anew; the job is under way */
+    bool moved;                 /* by the job: some did */
+    err why;
+};
+
 /* ---- the whole ---- */
 
 struct change {
@@ -72,6 +82,7 @@ struct change {
     err take_why;
     bool waking; /* an update of due is under way */
     struct change_due due;
+    struct change_aside aside;
 };
 void change_lock(struct change *c);
 void change_unlock(struct change *c);
@@ -86,5 +97,9 @@ void change_due_at(struct change *c, store_time at);
 void change_busy(struct change *c, int n);
 /* due.c: wakes items that are due. Loop; under the lock. */
 void change_due_kick(struct change *c);
+/* aside.c: dead items that need not hold up others any more are looked for; kick: if that was
+ * wanted, and could not begin. Loop; under the lock. */
+void change_aside_want(struct change *c);
+void change_aside_kick(struct change *c);
 
 #endif

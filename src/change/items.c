@@ -326,6 +326,23 @@ err change_item_wake(struct change_edit *e, uint32_t rule, uint64_t id, bool fre
     return item_move(e, rule, id, &item.row, CHANGE_READY, item.row.due);
 }
 
+err change_item_aside(struct change_edit *e, uint32_t rule, uint64_t id, bool collapses)
+{
+    struct change_item_kept item;
+    bool alone = false;
+    err why = change_item_get(engine_txn_view(e->txn), rule, id, &item);
+    if (why == ERR_NOT_FOUND)
+        return ERR_OK;
+    const struct change_digest order = item.row.order;
+    if (why == ERR_OK && collapses)
+        why = change_order_alone(engine_txn_view(e->txn), rule, &order, &alone);
+    if (why != ERR_OK || alone || item.row.state != CHANGE_DEAD || change_digest_is_none(&order))
+        return why;
+    item.row.order = (struct change_digest){ .p = { 0 } };
+    why = item_put_value(e, rule, id, &item.row);
+    return why == ERR_OK ? order_leave(e, rule, id, &order, CHANGE_DEAD) : why;
+}
+
 err change_item_drop(struct change_edit *e, uint32_t rule, uint64_t id)
 {
     struct change_item_kept item;

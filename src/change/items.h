@@ -85,6 +85,9 @@ enum { CHANGE_FORGET_MAX = 256 };
 /* What is remembered no longer than until now is forgotten, CHANGE_FORGET_MAX at most. *next: when
  * there is more. */
 MUST_CHECK err change_memory_forget(struct change_edit *e, store_time *next);
+/* One that is dead keeps no place before others of its title any more; of a rule that collapses, if
+ * there are others. */
+MUST_CHECK err change_item_aside(struct change_edit *e, uint32_t rule, uint64_t id, bool collapses);
 MUST_CHECK err change_item_drop(struct change_edit *e, uint32_t rule, uint64_t id);
 
 #endif

@@ -408,17 +408,35 @@ struct engine_cursor *change_rows_open(struct engine_view *v, str prefix, str fr
     return engine_cursor_open(v, &range);
 }
 
+static struct engine_cursor *order_open(struct engine_view *v, uint32_t rule,
+                                        const struct change_digest *order)
+{
+    struct change_key key;
+    change_key_order(&key, rule, order, 0);
+    return change_rows_open(v, str_take(change_key_str(&key), key.n - sizeof(uint64_t)), STR_NONE);
+}
+
 err change_order_first(struct engine_view *v, uint32_t rule, const struct change_digest *order,
                        uint64_t *id)
 {
-    struct change_key key;
     struct engine_row row;
-    change_key_order(&key, rule, order, 0);
-    str prefix = str_take(change_key_str(&key), key.n - sizeof *id);
-    struct engine_cursor *c = change_rows_open(v, prefix, STR_NONE);
+    struct engine_cursor *c = order_open(v, rule, order);
     err why = engine_cursor_next(c, &row);
     if (why == ERR_OK && !change_key_order_parse(row.key, id))
         why = ERR_CORRUPT;
     engine_cursor_close(&c);
     return why;
+}
+
+err change_order_alone(struct engine_view *v, uint32_t rule, const struct change_digest *order,
+                       bool *alone)
+{
+    struct engine_row row;
+    struct engine_cursor *c = order_open(v, rule, order);
+    err why = engine_cursor_next(c, &row);
+    if (why == ERR_OK)
+        why = engine_cursor_next(c, &row);
+    engine_cursor_close(&c);
+    *alone = why == ERR_NOT_FOUND;
+    return *alone ? ERR_OK : why;
 }

@@ -134,6 +134,9 @@ MUST_CHECK err change_memory_get(struct engine_view *v, uint32_t rule,
 /* The first item with that order. */
 MUST_CHECK err change_order_first(struct engine_view *v, uint32_t rule,
                                   const struct change_digest *order, uint64_t *id);
+/* Is there one item at most with that order? */
+MUST_CHECK err change_order_alone(struct engine_view *v, uint32_t rule,
+                                  const struct change_digest *order, bool *alone);
 /* All keys that begin with the prefix, from from on (STR_NONE: from the first). */
 struct engine_cursor *change_rows_open(struct engine_view *v, str prefix, str from);
 

@@ -309,6 +309,8 @@ static void settled(struct task *t)
     r->died += run->died;
     change_due_at(c, run->edit.next_due);
     bool woke = run->edit.woke;
+    if (run->died && run->ruled != c->ruled)
+        change_aside_want(c); /* it may hold up others, and the rule does not want that any more */
     run_over(run); /* first: a look passes over what runs, and it may be this one that is ready */
     if (woke)
         change_runner_wake(r);

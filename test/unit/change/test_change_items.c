@@ -45,7 +45,7 @@ struct thing {
     int64_t due;
 };
 
-enum op_kind { OP_ROUTE, OP_SETTLE, OP_WAKE, OP_RETRY, OP_DROP };
+enum op_kind { OP_ROUTE, OP_SETTLE, OP_WAKE, OP_RETRY, OP_DROP, OP_ASIDE };
 struct op {
     enum op_kind kind;
     struct change_route route;
@@ -214,6 +214,24 @@ static void model_wake(struct world *w, struct thing *t, bool fresh)
     thing_move(w, t, CHANGE_READY, t->due);
 }
 
+static unsigned others_of(struct world *w, const struct thing *t)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < ITEMS_MAX; i++)
+        count += w->things[i].there && w->things[i].ordered && w->things[i].rule == t->rule &&
+                 w->things[i].title == t->title && &w->things[i] != t;
+    return count;
+}
+
+static void model_aside(struct world *w, struct thing *t)
+{
+    if (t->state != CHANGE_DEAD || !t->ordered ||
+        (kinds[t->rule - 1].collapses && others_of(w, t) == 0))
+        return;
+    t->ordered = false;
+    order_left(w, t);
+}
+
 static void model_op(struct world *w, const struct op *o)
 {
     struct thing *t = thing_find(w, o->rule, o->id);
@@ -234,6 +252,10 @@ static void model_op(struct world *w, const struct op *o)
     case OP_DROP:
         if (t != NULL)
             thing_drop(w, t);
+        break;
+    case OP_ASIDE:
+        if (t != NULL)
+            model_aside(w, t);
         break;
     }
 }
@@ -298,14 +320,15 @@ static void draw_settle(struct world *w, struct op *o, const struct thing *t)
 static void draw_op(struct world *w, unsigned there)
 {
     static const enum op_kind often[] = { OP_ROUTE,  OP_ROUTE,  OP_ROUTE, OP_SETTLE, OP_SETTLE,
-                                          OP_SETTLE, OP_SETTLE, OP_RETRY, OP_DROP };
+                                          OP_SETTLE, OP_SETTLE, OP_RETRY, OP_DROP,   OP_ASIDE };
     struct op *o = &w->ops[w->ops_count];
     *o = (struct op){ .kind = often[below(w, COUNT_OF(often))] };
     if (there > 60 && o->kind == OP_ROUTE)
         o->kind = OP_SETTLE;
-    const struct thing *t = draw_thing(w, o->kind == OP_SETTLE  ? CHANGE_READY
-                                          : o->kind == OP_RETRY ? CHANGE_DEAD
-                                                                : CHANGE_WAITING);
+    const struct thing *t =
+        draw_thing(w, o->kind == OP_SETTLE                         ? CHANGE_READY
+                      : o->kind == OP_RETRY || o->kind == OP_ASIDE ? CHANGE_DEAD
+                                                                   : CHANGE_WAITING);
     if (o->kind == OP_ROUTE) {
         draw_route(w, o);
     } else if (t == NULL) {
@@ -350,6 +373,9 @@ static err op_do(struct change_edit *e, struct op *o)
         break;
     case OP_DROP:
         why = change_item_drop(e, o->rule, o->id);
+        break;
+    case OP_ASIDE:
+        why = change_item_aside(e, o->rule, o->id, kinds[o->rule - 1].collapses);
         break;
     }
     return why == ERR_NOT_FOUND ? ERR_OK : why; /* an earlier one of this update took it away */
