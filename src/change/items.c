@@ -225,19 +225,24 @@ static err item_renew(struct change_edit *e, const struct change_route *r, uint6
     return item_move(e, r->rule, id, row, state_at(e, due), due);
 }
 
-/* A free id for it, or HAD. Items that collapse go by their order: another target of the same event
- * may have the id. */
-static err id_find(struct change_edit *e, const struct change_route *r, uint64_t *id, bool *had)
+/* A free id for it among those of its event: MADE. Or HAD. Items that collapse go by their order:
+ * another target of the same event may have the id, when the rule had others as that was routed.
+ * NEEDLESS: those of targets that the rule had before have them all. */
+static err id_find(struct change_edit *e, const struct change_route *r, uint64_t *id,
+                   enum change_routed *how)
 {
     struct change_item_kept item;
-    for (*id = r->id; *id < r->id + CHANGE_SUBS; ++*id) {
+    uint64_t first = r->id - r->id % CHANGE_SUBS;
+    for (unsigned i = 0; i < CHANGE_SUBS; i++) {
+        *id = first + (r->id + i) % CHANGE_SUBS;
         err why = change_item_get(engine_txn_view(e->txn), r->rule, *id, &item);
-        *had = why == ERR_OK;
+        *how = why == ERR_OK ? CHANGE_HAD : CHANGE_MADE;
         if (why == ERR_NOT_FOUND)
             return ERR_OK;
         if (why != ERR_OK || !r->collapses)
             return why;
     }
+    *how = CHANGE_NEEDLESS;
     return ERR_OK;
 }
 
@@ -245,7 +250,7 @@ err change_item_route(struct change_edit *e, const struct change_route *r, enum 
 {
     struct change_route route = *r;
     uint64_t first;
-    bool ordered = !change_digest_is_none(&r->order), had = false, needless;
+    bool ordered = !change_digest_is_none(&r->order), needless;
     err why = change_memory_answers(e, r, &needless);
     *how = CHANGE_NEEDLESS;
     if (why != ERR_OK || needless)
@@ -259,9 +264,8 @@ err change_item_route(struct change_edit *e, const struct change_route *r, enum 
     *how = CHANGE_COLLAPSED;
     if (others && r->collapses)
         return item_renew(e, r, first);
-    why = id_find(e, r, &route.id, &had);
-    *how = had ? CHANGE_HAD : CHANGE_MADE;
-    return why != ERR_OK || had ? why : item_make(e, &route, others);
+    why = id_find(e, r, &route.id, how);
+    return why == ERR_OK && *how == CHANGE_MADE ? item_make(e, &route, others) : why;
 }
 
 /* ---- after a run ---- */

@@ -100,6 +100,7 @@ static bool route_purge(const struct routing *g)
                   : STR("");
     for (unsigned i = 0; i < g->rule->targets.count; i++) {
         str target = g->rule->targets.p[i];
+        INVARIANT(i < CHANGE_SUBS);
         struct change_route *r = route_begin(g, i);
         r->collapses = true;
         r->target = target_hash(target);

@@ -35,7 +35,7 @@ enum {
     CHANGE_HEAD_BYTES = 33,
     CHANGE_RULE_BYTES = 38,
     CHANGE_COUNTS_BYTES = 8 * CHANGE_STATES,
-    CHANGE_SUBS = 64, /* items of one event and rule */
+    CHANGE_SUBS = 64, /* items of one event and rule; it has 32 targets at most */
 };
 
 struct change_digest {

@@ -500,10 +500,68 @@ static void items_move_as_the_model_says(void **state)
     engine_close(&w.engine);
 }
 
+/* ---- ids ---- */
+
+struct ids {
+    uint64_t seq;
+    unsigned sub, order;
+    enum change_routed how;
+};
+
+static err ids_route(struct engine_txn *t, void *ctx)
+{
+    struct ids *i = ctx;
+    struct change_edit e;
+    struct change_route r = { .rule = 3,
+                              .id = i->seq * CHANGE_SUBS + i->sub,
+                              .seq = i->seq,
+                              .collapses = true,
+                              .stream = STR("s"),
+                              .domain = STR("d"),
+                              .type = STR(""),
+                              .bytes = STR("{}") };
+    r.order.p[0] = 1;
+    r.order.p[1] = (unsigned char)i->order;
+    change_edit_begin(&e, t);
+    err why = change_item_route(&e, &r, &i->how);
+    return why == ERR_OK ? change_edit_end(&e) : why;
+}
+
+static enum change_routed ids_do(struct engine *engine, struct ids i)
+{
+    assert_int_equal(engine_update_wait(engine, ids_route, &i), ERR_OK);
+    return i.how;
+}
+
+/* Also when the targets of a rule were other ones, and none of their items is done. */
+static void an_item_never_has_the_id_of_another_event(void **state)
+{
+    (void)state;
+    struct fake_clock clock;
+    fake_clock_init(&clock, EPOCH);
+    struct world w = { .engine = engine_mem_new(&clock.clock) };
+    assert_int_equal(engine_update_wait(w.engine, rules_put, NULL), ERR_OK);
+    for (unsigned i = 0; i < CHANGE_SUBS; i++)
+        assert_int_equal(ids_do(w.engine, (struct ids){ 7, 31, i, CHANGE_HAD }), CHANGE_MADE);
+    assert_int_equal(ids_do(w.engine, (struct ids){ 7, 31, CHANGE_SUBS, CHANGE_HAD }),
+                     CHANGE_NEEDLESS);
+    struct engine_view *v = engine_view_begin(w.engine);
+    struct change_item_kept k;
+    for (unsigned i = 0; i < CHANGE_SUBS; i++) {
+        assert_int_equal(change_item_get(v, 3, 7 * CHANGE_SUBS + i, &k), ERR_OK);
+        assert_int_equal(k.row.seq, 7);
+        assert_int_equal(change_item_get(v, 3, 8 * CHANGE_SUBS + i, &k), ERR_NOT_FOUND);
+    }
+    engine_view_end(&v);
+    assert_int_equal(change_check(w.engine, damage_found, &w), ERR_OK);
+    engine_close(&w.engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_move_as_the_model_says),
+        cmocka_unit_test(an_item_never_has_the_id_of_another_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
