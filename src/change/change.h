@@ -201,6 +201,7 @@ struct change_explained {
     bool matches;
     str why;                  /* not: in words */
     struct change_item *item; /* NULL: there is none, or no more */
+    uint64_t collapsed_into;  /* the newer event that the item is for by now; 0: for this one */
 };
 struct change_explanation {
     str stream, domain, bytes;

@@ -2,7 +2,10 @@
  * threads. */
 #include "change/change_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { EXPLAIN_ARENA_BYTES_MAX = EVENT_BYTES_MAX + (1 << 20) };
 
 /* ---- one event ---- */
 
@@ -12,6 +15,8 @@ struct explaining {
     struct change_explanation *out;
     uint64_t seq;
     bool found, full;
+    struct change_ruled *ruled;
+    struct event_seen seen; /* its texts are in out */
 };
 
 static void explain_take(void *ctx, const struct event_seen *e, str bytes)
@@ -24,12 +29,62 @@ static void explain_take(void *ctx, const struct event_seen *e, str bytes)
     g->out->domain = arena_copy(g->a, e->domain);
     g->out->bytes = arena_copy(g->a, bytes);
     g->out->taken = e->at;
+    g->seen = *e;
+    g->seen.stream = g->out->stream;
+    g->seen.domain = g->out->domain;
     g->full = g->out->stream.p == NULL || g->out->domain.p == NULL || g->out->bytes.p == NULL;
 }
 
-/* The item of that rule that stands for the event: by its number, or by what it is collapsed with.
- */
-static err explain_item(struct explaining *g, str rule, struct change_explained *x)
+/* The item that a route of the event led to, or was collapsed with; ERR_NOT_FOUND: it is done, or
+ * was dropped. *into: the newer event that it is for; 0: none. */
+static err route_item(struct engine_view *v, const struct change_route *r, uint64_t *id,
+                      uint64_t *into)
+{
+    struct change_item_kept item;
+    err why = ERR_OK;
+    *id = r->id;
+    if (r->collapses)
+        why = change_order_first(v, r->rule, &r->order, id);
+    if (why == ERR_OK)
+        why = change_item_get(v, r->rule, *id, &item);
+    if (why == ERR_OK && item.row.seq < r->seq)
+        return ERR_NOT_FOUND; /* it was made for an older one, in a replay */
+    *into = why == ERR_OK && item.row.seq > r->seq ? item.row.seq : 0;
+    return why;
+}
+
+static err routes_look(struct explaining *g, const struct change_batch *b, uint64_t *id,
+                       uint64_t *into)
+{
+    struct engine_view *v = engine_view_begin(g->c->opts.engine);
+    err why = ERR_NOT_FOUND;
+    for (unsigned i = 0; i < b->count && why == ERR_NOT_FOUND; i++)
+        why = route_item(v, &b->routes[i], id, into);
+    engine_view_end(&v);
+    return why;
+}
+
+/* What the router would make of the event for that rule is looked for. */
+static err explain_find(struct explaining *g, struct rule_event *e, const struct rule *r,
+                        uint64_t *id, uint64_t *into)
+{
+    struct change_batch b = {
+        .ruled = g->ruled, .change = g->c, .event = e, .is_replay = true, .rule = r->index
+    };
+    arena_init(&b.arena, EXPLAIN_ARENA_BYTES_MAX);
+    b.by = calloc(rule_set_count(g->ruled->set) + 1, sizeof *b.by);
+    INVARIANT(b.by != NULL);
+    err why = change_route_event(&b, &g->seen, g->out->bytes);
+    if (why == ERR_OK)
+        why = routes_look(g, &b, id, into);
+    arena_fini(&b.arena);
+    free(b.by);
+    free(b.routes);
+    return why;
+}
+
+/* One that was made for the event when the rule was another one. */
+static err explain_number(struct explaining *g, str rule, struct change_explained *x)
 {
     struct change_listing l = {
         .rule = rule, .state = -1, .pivot = g->seq * CHANGE_SUBS, .limit = 1
@@ -39,6 +94,28 @@ static err explain_item(struct explaining *g, str rule, struct change_explained 
     if (why == ERR_OK && l.count > 0 && l.items[0].id < (g->seq + 1) * CHANGE_SUBS)
         x->item = &l.items[0];
     return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+/* The item of that rule that stands for the event. */
+static err explain_item(struct explaining *g, struct rule_event *e, const struct rule *r,
+                        struct change_explained *x)
+{
+    struct err_note note;
+    uint64_t id, into = 0;
+    err why = explain_find(g, e, r, &id, &into);
+    if (why == ERR_NOT_FOUND)
+        return explain_number(g, r->name, x);
+    struct change_item *item = arena_calloc(g->a, 1, sizeof *item);
+    if (why == ERR_OK && item == NULL)
+        why = ERR_LIMIT;
+    if (why == ERR_OK)
+        why = change_find(g->c, r->name, id, g->a, item, &note);
+    if (why != ERR_OK)
+        return why == ERR_NOT_FOUND ? ERR_OK : why; /* it has just gone */
+    item->bytes = STR("");                          /* out has them, or it is of another event */
+    x->item = item;
+    x->collapsed_into = into;
+    return ERR_OK;
 }
 
 static err explain_rule(struct explaining *g, struct rule_event *e, const struct rule *r,
@@ -60,7 +137,7 @@ static err explain_rule(struct explaining *g, struct rule_event *e, const struct
     }
     if (x->rule.p == NULL || x->why.p == NULL)
         return ERR_LIMIT;
-    return x->matches ? explain_item(g, r->name, x) : ERR_OK;
+    return x->matches ? explain_item(g, e, r, x) : ERR_OK;
 }
 
 static err explain_rules(struct explaining *g, struct change_ruled *ruled)
@@ -104,6 +181,7 @@ err change_explain(struct change *c, uint64_t seq, struct arena *a, struct chang
         change_lock(c);
         out->routed = c->router.head.cursor >= seq;
         change_unlock(c);
+        g.ruled = ruled;
         why = explain_rules(&g, ruled);
         change_ruled_unref(&ruled);
     }

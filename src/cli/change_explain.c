@@ -37,6 +37,10 @@ static void print_explained(FILE *to, const json_t *rule)
         fputs(": ", to);
         out_text(to, change_text(rule, "why"));
     }
+    if (json_is_string(json_object_get(rule, "collapsed_into"))) {
+        fputs("; collapsed into ", to);
+        out_text(to, change_text(rule, "collapsed_into"));
+    }
     if (json_is_object(item)) {
         bool running = json_is_true(json_object_get(item, "running"));
         fputs("; item ", to);

@@ -90,7 +90,8 @@
 #define PROSE_CHANGE_EXPLAIN                                                                       \
     "Says of the event at POSITION, or with the meta.id ID, what each rule says to it: "           \
     "whether it matches, and if not, which condition does not hold; and of one that "              \
-    "matches, where its item is and why that does not run. POSITION is the id of an event "        \
+    "matches, where its item is, also if it collapsed into a newer event, and why that does not "  \
+    "run. POSITION is the id of an event "                                                         \
     "in a stream, as change tail --json prints it. By ID the whole event log is looked "           \
     "through, and the newest event counts."
 

@@ -207,6 +207,25 @@ def explain_says_what_each_rule_says(binary):
 
 
 @scene
+def explain_says_what_became_of_a_collapsed_event(binary):
+    edge = 'edge: {{ match: {{ stream: t }}, effect: purge, targets: ["{}"], urls: ["/{{title}}"], rebound: 0s }}'
+    with Sink() as sink, Reloaded(binary, rules(edge.format(sink.url))) as r:
+        client = Client(binary, r.server)
+        client.ok('change', 'pause', 'edge')
+        tell_events(r.server, event('A', 0), event('A', 1))
+        comes_to(client, 'edge', ready=1, collapsed=1)
+        first, second = (client.json('change', 'explain', f't-A-{n}')[0] for n in (0, 1))
+        one, other = first['rules'][0], second['rules'][0]
+        eq((one['collapsed_into'].split('-')[1], other['collapsed_into']), (second['position'].split('-')[1], None))
+        eq((one['item']['id'], one['item']['why']), (other['item']['id'], 'its rule is paused'))
+        check(f'; collapsed into {one["collapsed_into"]}; item ' in client.ok('change', 'explain', 't-A-0'), one)
+        client.ok('change', 'resume', 'edge')
+        eq(sink.wait(1), ['/A'])
+        comes_to(client, 'edge', ready=0, done=1)
+        eq([client.json('change', 'explain', f't-A-{n}')[0]['rules'][0]['item'] for n in (0, 1)], [None, None])
+
+
+@scene
 def a_dry_run_says_what_rules_would_have_done(binary):
     with Reloaded(binary, rules('known: { match: { stream: t }, effect: drop }')) as r:
         client = Client(binary, r.server)

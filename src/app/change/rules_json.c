@@ -262,6 +262,7 @@ void rules_json_explanation(const struct rules_json *j, uint64_t seq,
         put_text(j, '{', "rule", r->rule);
         put_flag(j, ',', "matches", r->matches);
         put_text(j, ',', "why", r->why);
+        put_position(j, ',', "collapsed_into", r->collapsed_into, STORE_TIME_ZERO);
         put_name(j, ',', "item");
         if (r->item == NULL)
             buf_put(j->out, STR("null"));

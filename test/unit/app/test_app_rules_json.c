@@ -224,7 +224,7 @@ static void an_explanation_says_what_became_of_it(void **state)
     struct stage *s = *state;
     struct change_item item = { .id = 4, .seq = 7, .state = CHANGE_DEAD, .why = STR("it failed") };
     struct change_explained rules[] = {
-        { .rule = STR("a"), .matches = true, .item = &item },
+        { .rule = STR("a"), .matches = true, .item = &item, .collapsed_into = 1800000050000001 },
         { .rule = STR("b"), .why = STR("stream: \"x\" is not y") },
     };
     const struct change_explanation e = { .stream = STR("x"),
@@ -241,7 +241,10 @@ static void an_explanation_says_what_became_of_it(void **state)
     json_t *rule = json_array_get(json_object_get(doc, "rules"), 0);
     assert_string_equal(json_string_value(json_object_get(json_object_get(rule, "item"), "state")),
                         "dead");
+    assert_string_equal(json_string_value(json_object_get(rule, "collapsed_into")),
+                        "0123456789abcdef-1800000050000001-1800000050000");
     rule = json_array_get(json_object_get(doc, "rules"), 1);
+    assert_true(json_is_null(json_object_get(rule, "collapsed_into")));
     assert_true(json_is_false(json_object_get(rule, "matches")));
     assert_true(json_is_null(json_object_get(rule, "item")));
     json_decref(doc);
