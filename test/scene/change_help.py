@@ -8,7 +8,7 @@ import re
 import socket
 import tempfile
 
-from harness import REQUEST_TIMEOUT, Answer, Server, eq, wait_until
+from harness import REQUEST_TIMEOUT, Answer, SceneError, Server, eq, wait_until
 from inherit_help import connected
 
 LISTEN = ('--set', 'change.purge_listen=127.0.0.1:0')
@@ -120,3 +120,21 @@ def hidden_or(server, target):
     """The body of the answer, when it has one of a page."""
     answer = server.request('GET', target)
     return answer.body if answer.status == 200 else answer.status
+
+
+def rule_of(server, name):
+    """As GET /v1/admin.change shows it; None: there is none."""
+    return next((one for one in server.json('GET', '/v1/admin.change').body['rules'] if one['name'] == name), None)
+
+
+def rule_comes_to(server, name, timeout=60, **figures):
+    last = {}
+
+    def is_so():
+        last.update(rule_of(server, name) or {})
+        return bool(last) and all(last[key] == value for key, value in figures.items())
+    try:
+        wait_until(is_so, f'{name}: {figures}', timeout=timeout)
+    except SceneError as failure:
+        raise SceneError(f'{failure}: {last}') from None
+    return last
