@@ -249,6 +249,7 @@ class Runner:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
+            disable_nagle_algorithm = True     # or each answer's second part waits for 40 ms
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers['Content-Length']))

@@ -18,6 +18,7 @@ class Sink:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
+            disable_nagle_algorithm = True     # or each answer's second part waits for 40 ms
 
             def take(self):
                 body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
