@@ -276,7 +276,7 @@ def bodies_are_checked(binary):
                           json.dumps({**body, ('target' if 'target' in body else 'rule'): 7}).encode()):
                 got = server.json('POST', path, {'Content-Type': 'application/json'}, wrong)
                 eq(got.status, 400, (name, wrong, got.body))
-            eq(server.request('GET', path).status, 400, name)
+            eq(server.request('GET', path).status, 405, name)
         for name, wrong in (('limit', {'concurrency': 0}), ('limit', {'concurrency': 1.5}), ('limit', {'rate': 5}), ('limit', {'rate': '5/x'}),
                             ('limit', {'type': 'x', 'rate': '5/s'}), ('replay', {'from': 5}), ('items', {'limit': 0}), ('items', {'limit': 1001}),
                             ('items', {'state': 'x'}), ('items', {'pivot': '-1'}), ('items', {'pivot': 'x'}), ('items', {'bytes': 1}),
