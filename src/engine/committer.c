@@ -76,6 +76,8 @@ static err txn_write(struct engine_txn *t, struct overlay_row *row)
     row->seq = t->seq;
     struct overlay_node *n = overlay_find(t->pending, row->key, UINT64_MAX);
     if (n != NULL && n->seq == t->seq) {
+        struct record_mutation before = mutation_of(n); /* it is not written */
+        t->bytes -= vlog_mutation_bytes(&before);
         overlay_replace(t->pending, n, row);
     } else {
         n = overlay_add(t->pending, row);

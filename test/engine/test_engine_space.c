@@ -112,6 +112,29 @@ static void hot_row_does_not_grow_the_disk(void **state)
     expect_sound(s->engine);
 }
 
+enum { AGAIN_BYTES = 1 << 20, AGAIN_TIMES = 64 };
+
+static err put_again_and_again(struct engine_txn *t, void *ctx)
+{
+    err why = engine_txn_put(t, SPACE_ROW, STR("k"), STR("0"), (str){ .p = ctx, .n = AGAIN_BYTES });
+    for (unsigned i = 0; i < AGAIN_TIMES && why == ERR_OK; i++)
+        why = engine_txn_put_value(t, SPACE_ROW, STR("k"), STR("1"));
+    return why;
+}
+
+/* The blob is written once, however often its row is put: so no more room is asked for. */
+static void a_row_put_again_in_one_update_takes_its_room_once(void **state)
+{
+    struct scratch *s = *state;
+    char *bytes = malloc(AGAIN_BYTES);
+    assert_non_null(bytes);
+    scratch_bytes(3, bytes, AGAIN_BYTES);
+    assert_int_equal(engine_update_wait(s->engine, put_again_and_again, bytes), ERR_OK);
+    free(bytes);
+    assert_true(log_disk_bytes(s) < 2 * AGAIN_BYTES + (2 << 20) + 2 * (uint64_t)s->segment_bytes);
+    expect_sound(s->engine);
+}
+
 static void sparse_segments_are_copied_out(void **state)
 {
     struct scratch *s = *state;
@@ -314,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FACT(random_histories_match_the_model),
         FACT(hot_row_does_not_grow_the_disk),
+        FACT(a_row_put_again_in_one_update_takes_its_room_once),
         FACT(sparse_segments_are_copied_out),
         FACT(damaged_records_do_not_keep_other_segments_from_being_copied_out),
         FACT(nothing_is_reclaimed_under_a_pin_and_all_is_after),
