@@ -24,6 +24,8 @@ struct checking {
     struct engine_view *view;
     struct checked_rule *rules;
     unsigned rules_count;
+    uint64_t *shared; /* sequence numbers of events that items share, one for each item */
+    size_t shared_count, shared_size, shared_at;
     uint64_t next;        /* number of a rule; 0: unknown */
     struct change_key at; /* the row that is looked at */
     str value;
@@ -129,6 +131,16 @@ static bool has(struct checking *c, const struct change_key *k)
     return engine_get(c->view, SPACE_CHANGE, change_key_str(k), &row) != ERR_NOT_FOUND;
 }
 
+static void shared_note(struct checking *c, uint64_t seq)
+{
+    if (c->shared_count == c->shared_size) {
+        c->shared_size = 2 * c->shared_size + 64;
+        c->shared = realloc(c->shared, c->shared_size * sizeof *c->shared);
+        INVARIANT(c->shared != NULL);
+    }
+    c->shared[c->shared_count++] = seq;
+}
+
 static void check_item(struct checking *c)
 {
     struct change_item_row row;
@@ -141,6 +153,8 @@ static void check_item(struct checking *c)
         return;
     }
     rule_of(c, rule)->found.of[row.state]++;
+    if ((row.flags & CHANGE_ITEM_SHARES) != 0)
+        shared_note(c, row.seq);
     if (change_key_state(&key, rule, id, &row) && !has(c, &key))
         damage_of(c, rule, id, "it is missing among those that are ready, scheduled or dead");
     change_key_order(&key, rule, &row.order, id);
@@ -262,6 +276,8 @@ static void check_row(struct checking *c)
     case 'N':
     case 'n':
         break; /* they come first */
+    case 'b':
+        break; /* and these last */
     case 'c':
         check_counts(c);
         break;
@@ -323,6 +339,45 @@ static err check_rows(struct checking *c, str prefix, void (*check)(struct check
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
+/* ---- events that items share ---- */
+
+static int seq_cmp(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Behind all items, and in the order of numbers, as those of the items are by then: what is before
+ * this one is of an event that is not there. */
+static void check_bytes(struct checking *c)
+{
+    struct engine_blob blob;
+    uint64_t seq, count, found = 0;
+    if (!change_key_bytes_parse(change_key_str(&c->at), &seq) ||
+        change_bytes_get(c->view, seq, &count, &blob) != ERR_OK) {
+        damage(c, "an event that items share makes no sense");
+        return;
+    }
+    for (; c->shared_at < c->shared_count && c->shared[c->shared_at] < seq; c->shared_at++)
+        damage(c, "the event of an item is not there");
+    for (; c->shared_at < c->shared_count && c->shared[c->shared_at] == seq; c->shared_at++)
+        found++;
+    if (found != count)
+        damage(c, "an event says that another number of items share it than do");
+}
+
+static err check_shared(struct checking *c)
+{
+    if (c->shared_count > 0)
+        qsort(c->shared, c->shared_count, sizeof *c->shared, seq_cmp);
+    err why = check_rows(c, STR("b"), check_bytes);
+    for (; why == ERR_OK && c->shared_at < c->shared_count; c->shared_at++)
+        damage(c, "the event of an item is not there");
+    return why;
+}
+
+/* ---- totals ---- */
+
 static void check_totals(struct checking *c)
 {
     for (unsigned i = 0; i < c->rules_count; i++) {
@@ -347,8 +402,11 @@ err change_check(struct engine *e, void (*found)(void *ctx, const char *what), v
         why = check_rows(&c, STR(""), check_row);
     order_end(&c);
     if (why == ERR_OK)
+        why = check_shared(&c);
+    if (why == ERR_OK)
         check_totals(&c);
     engine_view_end(&c.view);
+    free(c.shared);
     free(c.rules);
     return why == ERR_OK && c.damages > 0 ? ERR_CORRUPT : why;
 }

@@ -121,6 +121,21 @@ static err item_put(struct change_edit *e, uint32_t rule, uint64_t id,
                           bytes);
 }
 
+static bool shares(const struct change_item_row *r)
+{
+    return (r->flags & CHANGE_ITEM_SHARES) != 0;
+}
+
+/* The row with the event that it is for. */
+static err item_put_event(struct change_edit *e, uint32_t rule, uint64_t id,
+                          struct change_item_row *r, str bytes)
+{
+    bool shared = change_bytes_shared(bytes);
+    r->flags = shared ? CHANGE_ITEM_SHARES : 0;
+    err why = item_put(e, rule, id, r, shared ? STR_NONE : bytes);
+    return why == ERR_OK && shared ? change_bytes_take(e, r->seq, bytes) : why;
+}
+
 /* From the state and time it has to others, and the row with what else has changed in it. */
 static err item_move(struct change_edit *e, uint32_t rule, uint64_t id, struct change_item_row *r,
                      enum change_state state, store_time due)
@@ -174,6 +189,8 @@ static err item_delete(struct change_edit *e, uint32_t rule, uint64_t id,
     err why = state_leave(e, rule, id, r);
     if (why == ERR_OK)
         why = delete_key(e, &key);
+    if (why == ERR_OK && shares(r))
+        why = change_bytes_give(e, r->seq);
     return why == ERR_OK ? order_leave(e, rule, id, &r->order, r->state) : why;
 }
 
@@ -182,17 +199,17 @@ static err item_delete(struct change_edit *e, uint32_t rule, uint64_t id,
 static err item_make(struct change_edit *e, const struct change_route *r, bool waits)
 {
     struct change_key key;
-    const struct change_item_row row = { .state = waits ? CHANGE_WAITING : state_at(e, r->due),
-                                         .seq = r->seq,
-                                         .taken = r->taken,
-                                         .due = r->due,
-                                         .lane = r->lane,
-                                         .order = r->order,
-                                         .target = r->target,
-                                         .stream = r->stream,
-                                         .domain = r->domain,
-                                         .type = r->type };
-    err why = item_put(e, r->rule, r->id, &row, r->bytes);
+    struct change_item_row row = { .state = waits ? CHANGE_WAITING : state_at(e, r->due),
+                                   .seq = r->seq,
+                                   .taken = r->taken,
+                                   .due = r->due,
+                                   .lane = r->lane,
+                                   .order = r->order,
+                                   .target = r->target,
+                                   .stream = r->stream,
+                                   .domain = r->domain,
+                                   .type = r->type };
+    err why = item_put_event(e, r->rule, r->id, &row, r->bytes);
     if (why == ERR_OK)
         why = state_enter(e, r->rule, r->id, &row);
     if (why != ERR_OK || change_digest_is_none(&r->order))
@@ -212,13 +229,16 @@ static err item_renew(struct change_edit *e, const struct change_route *r, uint6
     struct change_item_row *row = &item.row;
     if (r->seq < row->seq) /* it is asked again about an older one */
         return ERR_OK;
+    bool shared = shares(row);
+    uint64_t before = row->seq;
     row->seq = r->seq;
     row->stream = r->stream;
     row->domain = r->domain;
     row->type = r->type;
     row->attempts = 0;
-    row->flags = 0;
-    why = item_put(e, r->rule, id, row, r->bytes);
+    why = item_put_event(e, r->rule, id, row, r->bytes);
+    if (why == ERR_OK && shared) /* after it has taken the next, which may be the same */
+        why = change_bytes_give(e, before);
     if (why != ERR_OK || row->state == CHANGE_READY || row->state == CHANGE_WAITING)
         return why;
     store_time due = row->state == CHANGE_SCHEDULED ? store_time_min(row->due, r->due) : r->due;
@@ -304,7 +324,7 @@ err change_item_settle(struct change_edit *e, const struct change_settle *s, boo
     row->error = done ? STR("") : s->error;
     if (newer || again) { /* for the newer event: at once, if nothing is wrong */
         row->attempts = 0;
-        row->flags = newer ? 0 : CHANGE_ITEM_AGAIN;
+        row->flags = (row->flags & CHANGE_ITEM_SHARES) | (newer ? 0 : CHANGE_ITEM_AGAIN);
         store_time due = done && newer ? row->due : s->again_at;
         return item_move(e, s->rule, s->id, row, state_at(e, due), due);
     }

@@ -6,7 +6,8 @@
  * Invariants: an item has one row of 'r', 's' or 'd' by its state, and none when it waits. An item
  * with an order has a row of 'o'. Of items with one order exactly one is not WAITING: mostly the
  * first, but a replay puts older ones before it. One that is dead has no order any more, unless its
- * rule collapses, or says `hold`. Thread: the committer's. */
+ * rule collapses, or says `hold`. The row of an event that items share says how many do. Thread:
+ * the committer's. */
 #ifndef CHANGE_ITEMS_H
 #define CHANGE_ITEMS_H
 
@@ -74,6 +75,11 @@ struct change_settle {
 MUST_CHECK err change_item_settle(struct change_edit *e, const struct change_settle *s, bool *died);
 /* One that is scheduled, or dead, is ready. fresh: with all its attempts. */
 MUST_CHECK err change_item_wake(struct change_edit *e, uint32_t rule, uint64_t id, bool fresh);
+/* bytes.c: is it kept once for all items of the event? Then each of them takes it, and gives it
+ * back. */
+bool change_bytes_shared(str bytes);
+MUST_CHECK err change_bytes_take(struct change_edit *e, uint64_t seq, str bytes);
+MUST_CHECK err change_bytes_give(struct change_edit *e, uint64_t seq);
 /* memory.c: what was done, and asked for anew, of jobs. Is there a newer job of the same root, or
  * was this done since it was made? */
 MUST_CHECK err change_memory_answers(struct change_edit *e, const struct change_route *r,

@@ -30,8 +30,11 @@ static err rule_number(struct change *c, str rule, uint32_t *number, struct err_
 
 /* ---- one item, for people ---- */
 
-static err bytes_read(struct change *c, const struct engine_blob *b, struct arena *a, str *out)
+static err bytes_read(struct change *c, const struct change_item_kept *k, struct arena *a, str *out)
 {
+    const struct engine_blob *b = &k->blob;
+    if (k->lost)
+        return ERR_CORRUPT;
     char *p = arena_alloc(a, b->n + 1);
     if (p == NULL)
         return ERR_LIMIT;
@@ -129,7 +132,7 @@ static err item_read(struct change *c, const struct change_item_kept *k, struct 
 {
     str bytes;
     struct arena_mark mark = arena_mark(a);
-    err why = bytes_read(c, &k->blob, a, &bytes);
+    err why = bytes_read(c, k, a, &bytes);
     if (why == ERR_CORRUPT)
         return ERR_OK; /* the rest of it is told */
     if (why != ERR_OK)

@@ -12,6 +12,10 @@
 #include <xxhash.h>
 
 enum { ROUTES_MAX = 512 }; /* of a batch, before its last event */
+_Static_assert((int)CHANGE_TARGETS_MAX *(int)CHANGE_OWN_BYTES_MAX <= (int)EVENT_BYTES_MAX,
+               "items that keep a small event write less than a large one that they share");
+_Static_assert((ROUTES_MAX + (int)CHANGE_TARGETS_MAX) * 6 < (int)ENGINE_UPDATE_ROWS_MAX,
+               "the rows of a batch go into an update");
 
 static str job_type(str stream)
 {
@@ -212,7 +216,7 @@ err change_route_event(struct change_batch *b, const struct event_seen *e, str b
                                       .now = clock_store(b->change->opts.clock) };
     if (rule_event_begin(b->event, &given) != ERR_OK)
         return ERR_OK; /* nobody can be asked about it */
-    unsigned count = rule_set_count(b->ruled->set);
+    unsigned count = rule_set_count(b->ruled->set), before = b->count;
     for (unsigned i = b->is_replay ? b->rule : 0; i < count; i++) {
         g.rule = rule_set_at(b->ruled->set, i);
         bool asked = b->is_replay ? i == b->rule : e->seq > b->ruled->rules[i].from;
@@ -224,6 +228,10 @@ err change_route_event(struct change_batch *b, const struct event_seen *e, str b
         b->by[i].matched++;
         b->by[i].refused += !route_rule(&g);
     }
-    b->full = b->count >= ROUTES_MAX;
+    unsigned made = b->count - before;
+    if (made > 0)
+        b->bytes += change_bytes_shared(bytes) ? bytes.n : made * bytes.n;
+    INVARIANT(b->bytes <= CHANGE_UPDATE_BYTES_MAX);
+    b->full = b->count >= ROUTES_MAX || b->bytes > CHANGE_UPDATE_BYTES_MAX - EVENT_BYTES_MAX;
     return ERR_OK;
 }

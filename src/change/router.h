@@ -7,6 +7,9 @@
 #include "event/log.h"
 #include "loop/loop.h"
 
+/* Of events that one update writes, at most: so much and one event more are not taken together. */
+enum { CHANGE_UPDATE_BYTES_MAX = 32 << 20 };
+
 struct change_seen_by { /* by rule, of one batch */
     unsigned matched, collapsed, needless, refused, too_old;
 };
@@ -17,7 +20,8 @@ struct change_batch {
     struct arena arena;
     struct change_route *routes;
     unsigned count, size;
-    bool full; /* no more events are taken */
+    size_t bytes; /* of events, that its update writes */
+    bool full;    /* no more events are taken */
     struct change_head head;
     /* a replay, of one rule alone: */
     bool is_replay;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { HEAD_VERSION = 1, RULE_VERSION = 1, ITEM_VERSION = 1 };
+enum { HEAD_VERSION = 1, RULE_VERSION = 1, ITEM_VERSION = 1, BYTES_VERSION = 1 };
 
 /* ---- digests ---- */
 
@@ -93,6 +93,12 @@ void change_key_item(struct change_key *k, uint32_t rule, uint64_t id)
     key_be64(k, id);
 }
 
+void change_key_bytes(struct change_key *k, uint64_t seq)
+{
+    key_begin(k, 'b');
+    key_be64(k, seq);
+}
+
 void change_key_dead(struct change_key *k, uint32_t rule, uint64_t id)
 {
     key_begin(k, 'd');
@@ -154,6 +160,13 @@ bool change_key_item_parse(str key, uint32_t *rule, uint64_t *id)
     struct cursor c = { .rest = str_skip(key, 1) };
     *rule = cursor_be32(&c);
     *id = cursor_be64(&c);
+    return cursor_done(&c);
+}
+
+bool change_key_bytes_parse(str key, uint64_t *seq)
+{
+    struct cursor c = { .rest = str_skip(key, 1) };
+    *seq = cursor_be64(&c);
     return cursor_done(&c);
 }
 
@@ -269,6 +282,13 @@ err change_rule_decode(str value, struct change_rule_row *out)
     return ERR_OK;
 }
 
+str change_bytes_encode(uint64_t count, char out[CHANGE_BYTES_BYTES])
+{
+    out[0] = BYTES_VERSION;
+    put_be64(out + 1, count);
+    return (str){ .p = out, .n = CHANGE_BYTES_BYTES };
+}
+
 static char *text_put(char *at, str text, size_t max)
 {
     size_t n = text.n < max ? text.n : max;
@@ -368,6 +388,31 @@ err change_counts_get(struct engine_view *v, uint32_t rule, struct change_counts
     return cursor_done(&c) ? ERR_OK : ERR_CORRUPT;
 }
 
+err change_bytes_get(struct engine_view *v, uint64_t seq, uint64_t *count, struct engine_blob *blob)
+{
+    struct change_key key;
+    struct engine_row row;
+    change_key_bytes(&key, seq);
+    err why = row_get(v, &key, &row);
+    if (why != ERR_OK)
+        return why;
+    struct cursor c = { .rest = row.value };
+    uint8_t version = cursor_u8(&c);
+    *count = cursor_be64(&c);
+    *blob = row.blob;
+    return cursor_done(&c) && version == BYTES_VERSION && *count > 0 ? ERR_OK : ERR_CORRUPT;
+}
+
+static err shared_get(struct engine_view *v, struct change_item_kept *out)
+{
+    uint64_t count;
+    err why = change_bytes_get(v, out->row.seq, &count, &out->blob);
+    out->lost = why == ERR_NOT_FOUND || why == ERR_CORRUPT;
+    if (out->lost)
+        out->blob = (struct engine_blob){ .n = 0 };
+    return out->lost ? ERR_OK : why;
+}
+
 err change_item_get(struct engine_view *v, uint32_t rule, uint64_t id, struct change_item_kept *out)
 {
     struct change_key key;
@@ -380,7 +425,10 @@ err change_item_get(struct engine_view *v, uint32_t rule, uint64_t id, struct ch
         return ERR_CORRUPT;
     memcpy(out->value, row.value.p, row.value.n);
     out->blob = row.blob;
-    return change_item_decode((str){ .p = out->value, .n = row.value.n }, &out->row);
+    out->lost = false;
+    why = change_item_decode((str){ .p = out->value, .n = row.value.n }, &out->row);
+    bool shares = why == ERR_OK && (out->row.flags & CHANGE_ITEM_SHARES) != 0;
+    return shares ? shared_get(v, out) : why;
 }
 
 err change_memory_get(struct engine_view *v, uint32_t rule, const struct change_digest *what,

@@ -8,7 +8,10 @@
  *   'c' rule 4                 how many items of the rule are in each state: 8 each
  *   'i' rule 4, id 8           an item: version 1, state 1, flags 1, attempts 4, seq 8,
  *                              taken 8, due 8, lane 16, order 16, target 8; stream,
- *                              domain, type, error: 1 + n each. The event is the blob
+ *                              domain, type, error: 1 + n each. The event is the blob,
+ *                              or that of 'b' seq, if flags have CHANGE_ITEM_SHARES
+ *   'b' seq 8                  an event that items share: version 1, how many do 8. The
+ *                              event is the blob
  *   'r' rule 4, lane 16, id 8  it is ready
  *   's' due 8, rule 4, id 8    it is scheduled
  *   'd' rule 4, id 8           it is dead
@@ -34,8 +37,10 @@ enum {
     CHANGE_VALUE_BYTES = 1024,   /* at most */
     CHANGE_HEAD_BYTES = 33,
     CHANGE_RULE_BYTES = 38,
+    CHANGE_BYTES_BYTES = 9,
     CHANGE_COUNTS_BYTES = 8 * CHANGE_STATES,
-    CHANGE_SUBS = 64, /* items of one event and rule; it has 32 targets at most */
+    CHANGE_OWN_BYTES_MAX = 4096, /* of an event that each item keeps for itself */
+    CHANGE_SUBS = 64,            /* items of one event and rule; it has 32 targets at most */
 };
 
 struct change_digest {
@@ -62,7 +67,10 @@ struct change_rule_row {
 struct change_counts {
     uint64_t of[CHANGE_STATES];
 };
-enum { CHANGE_ITEM_AGAIN = 1 }; /* it was done, and is done once more */
+enum {
+    CHANGE_ITEM_AGAIN = 1,  /* it was done, and is done once more */
+    CHANGE_ITEM_SHARES = 2, /* its event is in a row of its own */
+};
 struct change_item_row {
     enum change_state state;
     unsigned flags; /* of CHANGE_ITEM_ */
@@ -87,6 +95,7 @@ void change_key_next(struct change_key *k);
 void change_key_rule(struct change_key *k, str name);
 void change_key_counts(struct change_key *k, uint32_t rule);
 void change_key_item(struct change_key *k, uint32_t rule, uint64_t id);
+void change_key_bytes(struct change_key *k, uint64_t seq);
 void change_key_dead(struct change_key *k, uint32_t rule, uint64_t id);
 void change_key_ready(struct change_key *k, uint32_t rule, const struct change_digest *lane,
                       uint64_t id);
@@ -98,6 +107,7 @@ bool change_key_state(struct change_key *k, uint32_t rule, uint64_t id,
                       const struct change_item_row *r);
 /* False: it is no key of that kind. */
 bool change_key_item_parse(str key, uint32_t *rule, uint64_t *id); /* and 'd' */
+bool change_key_bytes_parse(str key, uint64_t *seq);
 bool change_key_ready_parse(str key, struct change_digest *lane, uint64_t *id);
 bool change_key_order_parse(str key, uint64_t *id);
 bool change_key_due_parse(str key, store_time *due, uint32_t *rule, uint64_t *id);
@@ -111,6 +121,7 @@ str change_head_encode(const struct change_head *h, char out[CHANGE_HEAD_BYTES])
 MUST_CHECK err change_head_decode(str value, struct change_head *out);
 str change_rule_encode(const struct change_rule_row *r, char out[CHANGE_RULE_BYTES]);
 MUST_CHECK err change_rule_decode(str value, struct change_rule_row *out);
+str change_bytes_encode(uint64_t count, char out[CHANGE_BYTES_BYTES]);
 /* stream and domain: EVENT_NAME_BYTES_MAX; type, error: cut. */
 str change_item_encode(const struct change_item_row *r, char out[CHANGE_VALUE_BYTES]);
 MUST_CHECK err change_item_decode(str value, struct change_item_row *out);
@@ -119,10 +130,14 @@ MUST_CHECK err change_item_decode(str value, struct change_item_row *out);
 MUST_CHECK err change_head_get(struct engine_view *v, struct change_head *out);
 MUST_CHECK err change_rule_get(struct engine_view *v, str name, struct change_rule_row *out);
 MUST_CHECK err change_counts_get(struct engine_view *v, uint32_t rule, struct change_counts *out);
-/* An item with its texts. blob: as engine_row says. */
+/* How many items share that event. blob: as engine_row says. */
+MUST_CHECK err change_bytes_get(struct engine_view *v, uint64_t seq, uint64_t *count,
+                                struct engine_blob *blob);
+/* An item with its texts. blob: of its event, also if it shares that; as engine_row says. */
 struct change_item_kept {
     struct change_item_row row; /* its texts are in value */
     struct engine_blob blob;
+    bool lost; /* the event that it shares is not there: damage. blob is empty then */
     char value[CHANGE_VALUE_BYTES];
 };
 MUST_CHECK err change_item_get(struct engine_view *v, uint32_t rule, uint64_t id,

@@ -103,7 +103,9 @@ static err run_read(struct change_run *run)
         run->stream = arena_copy(&run->arena, item.row.stream);
         run->domain = arena_copy(&run->arena, item.row.domain);
         p = arena_alloc(&run->arena, item.blob.n + 1);
-        if (p == NULL || run->stream.p == NULL || run->domain.p == NULL)
+        if (item.lost)
+            why = ERR_CORRUPT;
+        else if (p == NULL || run->stream.p == NULL || run->domain.p == NULL)
             why = ERR_LIMIT;
     }
     if (why == ERR_OK && item.blob.n > 0)

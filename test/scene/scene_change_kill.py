@@ -19,6 +19,7 @@ from sink_help import Sink
 KILLS = int(os.environ.get('KILLS', '12'))
 SEED = int(os.environ.get('SEED', str(random.randrange(2**32))))
 TITLES, BATCH, DELAY = 7, 10, 0.3
+OWN_BYTES_MAX = 4096    # a larger event is stored once for all its items
 RULES = """domains: {{ localhost: {{}}, a.test: {{}} }}
 change:
   rules:
@@ -43,7 +44,7 @@ class Teller:
         for n in self.pending:
             self.began.setdefault(n, time.monotonic())
         body = [{'meta': {'stream': 't', 'domain': ('localhost', 'a.test')[n % TITLES % 2], 'id': f'id-{n}'},
-                 'page_title': f'T{n % TITLES}', 'n': n} for n in self.pending]
+                 'page_title': f'T{n % TITLES}', 'n': n, 'fill': 'x' * (OWN_BYTES_MAX if n % 5 == 0 else 0)} for n in self.pending]
         try:
             eq(self.server.json('POST', '/v1/events', body=body).status, 201)
         except (http.client.HTTPException, OSError, SceneError):
@@ -136,6 +137,39 @@ def nothing_is_lost_by_kills(binary):
         eq(r.server.json('POST', '/v1/admin.check').body['found'], [], f'{SEED}: damage')
         for title, n in newest.items():
             eq([p for p in edge.paths() if p.startswith(f'/T{title}?')][-1], f'/T{title}?n={n}', f'{SEED}: the last purge')
+
+
+@scene
+def a_large_event_for_many_is_stored_once_and_outlives_kills(binary):
+    many, large = 40, 9 << 20
+    with Sink() as sink:
+        rule = f'{{ match: {{ stream: t }}, effect: http, url: "{sink.url}/%d" }}'
+        each = '\n    '.join(f'r{n}: {rule % n}' for n in range(many))
+        with Reloaded(binary, f'domains: {{ localhost: {{}} }}\nchange:\n  retention: 1m\n  rules:\n    {each}\n', test_hooks=True) as r:
+            event = {'meta': {'stream': 't', 'domain': 'localhost', 'id': 'one'}, 'page_title': 'A', 'fill': 'x' * large}
+            for n in range(many):
+                eq(r.server.json('POST', '/v1/admin.change.pause', body={'rule': f'r{n}'}).status, 200)
+            eq(r.server.json('POST', '/v1/events', body=event).status, 201)
+
+            def ready():
+                return sum(rule['ready'] for rule in r.server.json('GET', '/v1/admin.change').body['rules'])
+            wait_until(lambda: ready() == many, 'an item of each rule')
+            r.server.kill9()
+            stored = sum(file.stat().st_blocks * 512 for file in r.server.data.rglob('*') if file.is_file())
+            check(stored < 4 * large, f'{stored} bytes')
+            r.server.start()
+            eq(r.server.json('POST', '/v1/test.clock', body={'advance': '2m'}).status, 200)    # the log has it no more
+            for n in range(many):
+                eq(r.server.json('POST', '/v1/admin.change.resume', body={'rule': f'r{n}'}).status, 200)
+            wait_until(lambda: len(sink.requests) >= 3, 'the first ones')
+            r.server.kill9()
+            r.server.start()
+
+            def whole():    # the kill cut some
+                return [q for q in list(sink.requests) if len(q['body']) == int(q['headers']['Content-Length'])]
+            wait_until(lambda: len({q['path'] for q in whole()}) == many and ready() == 0, 'all of them', timeout=60)
+            eq({json.loads(q['body']) == event for q in whole()}, {True})
+            eq(r.server.json('POST', '/v1/admin.check').body['found'], [])
 
 
 if __name__ == '__main__':

@@ -330,6 +330,23 @@ uint64_t stage_tell(struct stage *s, const char *domain, const char *title)
     return stage_tell_stream(s, "t", domain, title);
 }
 
+uint64_t stage_tell_long(struct stage *s, const char *title, size_t bytes)
+{
+    struct event_taken taken;
+    char *text = malloc(bytes + 1);
+    assert_non_null(text);
+    int n = snprintf(text, bytes, "{\"page_title\":\"%s\",\"fill\":\"", title); /* it fits */
+    memset(text + n, 'x', bytes - (size_t)n - 2);
+    memcpy(text + bytes - 2, "\"}", 2);
+    const struct event e = { .stream = STR("t"),
+                             .domain = STR("d"),
+                             .bytes = { .p = text, .n = bytes } };
+    fake_clock_advance(&s->clock, NS_PER_US);
+    assert_int_equal(append_wait(s->events, &e, 1, &taken), ERR_OK);
+    free(text);
+    return taken.seq;
+}
+
 uint64_t stage_items(struct stage *s, const char *rule, int state)
 {
     struct change_rule_row row;

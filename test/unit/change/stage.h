@@ -56,6 +56,9 @@ uint64_t stage_tell(struct stage *s, const char *domain, const char *title);
 uint64_t stage_tell_stream(struct stage *s, const char *stream, const char *domain,
                            const char *title);
 
+/* One event of stream t and domain d that is so long. */
+uint64_t stage_tell_long(struct stage *s, const char *title, size_t bytes);
+
 /* Runs the loop until nothing is under way. */
 void stage_calm(struct stage *s);
 void stage_until(struct stage *s, bool (*over)(struct stage *s));

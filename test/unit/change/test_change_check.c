@@ -36,6 +36,8 @@ static void told(void *ctx, const char *what)
     (void)snprintf(s->told + n, sizeof s->told - n, "%s\n", what); /* cut: the test says so */
 }
 
+static const char large[CHANGE_OWN_BYTES_MAX + 1];
+
 static struct change_route route(uint64_t id, bool ordered, int64_t due)
 {
     struct change_route r = { .rule = RULE,
@@ -49,6 +51,8 @@ static struct change_route route(uint64_t id, bool ordered, int64_t due)
                               .bytes = STR("{}") };
     if (ordered)
         r.order = title;
+    if (id == READY || id == DEAD)
+        r.bytes = (str){ .p = large, .n = sizeof large };
     return r;
 }
 
@@ -319,6 +323,43 @@ static void a_memory_of_nothing(struct stage *s)
     row_lose(s, &k);
 }
 
+static void shared_set(struct stage *s, uint64_t seq, uint64_t count)
+{
+    struct change_key k;
+    char value[CHANGE_BYTES_BYTES];
+    change_key_bytes(&k, seq);
+    row_set(s, &k, change_bytes_encode(count, value));
+}
+
+static void no_shared_event(struct stage *s)
+{
+    struct change_key k;
+    change_key_bytes(&k, READY / CHANGE_SUBS);
+    row_lose(s, &k);
+}
+
+static void no_shared_event_of_the_last(struct stage *s)
+{
+    struct change_key k;
+    change_key_bytes(&k, DEAD / CHANGE_SUBS);
+    row_lose(s, &k);
+}
+
+static void a_shared_event_of_more(struct stage *s)
+{
+    shared_set(s, DEAD / CHANGE_SUBS, 2);
+}
+
+static void a_shared_event_of_nobody(struct stage *s)
+{
+    shared_set(s, 9, 1);
+}
+
+static void a_shared_event_of_none(struct stage *s)
+{
+    shared_set(s, DEAD / CHANGE_SUBS, 0);
+}
+
 static const struct {
     void (*damage)(struct stage *s);
     const char *told;
@@ -352,6 +393,13 @@ static const struct {
     { a_short_head, "rules: the place in the event log makes no sense\n" },
     { a_short_number, "rules: the next number of a rule makes no sense\n" },
     { something_else, "rules: there is a row that belongs to nothing\n" },
+    { no_shared_event, "rules: the event of an item is not there\n" },
+    { no_shared_event_of_the_last, "rules: the event of an item is not there\n" },
+    { a_shared_event_of_more,
+      "rules: an event says that another number of items share it than do\n" },
+    { a_shared_event_of_nobody,
+      "rules: an event says that another number of items share it than do\n" },
+    { a_shared_event_of_none, "rules: an event that items share makes no sense\n" },
     { a_memory_for_ever, "rules: what is remembered of a job is never forgotten\n" },
     { a_memory_of_nothing,
       "rules: something is to be forgotten of a job that is not remembered\n" },

@@ -152,6 +152,113 @@ static void a_replay_asks_about_what_was_routed_alone(void **state)
     stage_close(&s);
 }
 
+/* ---- large events ---- */
+
+enum { MANY = 40 };
+
+/* MANY rules r0, r1, .. that want each event. */
+static void many_rules(char *text, size_t size, const char *more)
+{
+    size_t n = (size_t)snprintf(text, size, "rules:\n"); /* all of it fits */
+    for (unsigned i = 0; i < MANY; i++)
+        n += (size_t)snprintf(text + n, size - n,
+                              "  r%u: { match: { stream: t }, effect: http, url: \"$T/%u\"%s }\n",
+                              i, i, more);
+}
+
+static void pause_all(struct stage *s, bool paused)
+{
+    struct err_note note;
+    for (unsigned i = 0; i < MANY; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "r%u", i); /* it fits */
+        assert_int_equal(change_pause(s->change, str_of(name), paused, &note), ERR_OK);
+    }
+}
+
+/* Bytes of events that the items have, and how many of the rows have any. */
+static uint64_t bytes_kept(struct stage *s, unsigned *rows)
+{
+    struct engine_view *v = engine_view_begin(s->engine);
+    struct engine_cursor *c = change_rows_open(v, STR(""), STR_NONE);
+    struct engine_row row;
+    uint64_t bytes = 0;
+    *rows = 0;
+    while (engine_cursor_next(c, &row) == ERR_OK) {
+        bytes += row.blob.n;
+        *rows += row.blob.n > 0;
+    }
+    engine_cursor_close(&c);
+    engine_view_end(&v);
+    return bytes;
+}
+
+static void a_large_event_is_written_once_for_all_that_want_it(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { EVENT_BYTES_MAX, CHANGE_OWN_BYTES_MAX + 1 };
+    for (unsigned i = 0; i < COUNT_OF(sizes); i++) {
+        struct stage s;
+        char text[MANY * 128];
+        unsigned rows;
+        many_rules(text, sizeof text, ", body: none");
+        stage_open(&s, text);
+        pause_all(&s, true);
+        change_start(s.change);
+        (void)stage_tell_long(&s, "A", sizes[i]); /* its number is of no use */
+        stage_calm(&s);
+        assert_int_equal(stage_items(&s, "r0", CHANGE_READY), 1);
+        assert_int_equal(stage_items(&s, "r39", CHANGE_READY), 1);
+        assert_int_equal(bytes_kept(&s, &rows), sizes[i]);
+        assert_int_equal(rows, 1);
+        cull_all(&s); /* the items have it still */
+        stage_reopen(&s, text);
+        change_start(s.change);
+        pause_all(&s, false);
+        stage_calm(&s);
+        assert_int_equal(stage_seen(&s), MANY);
+        assert_int_equal(bytes_kept(&s, &rows), 0);
+        stage_close(&s);
+    }
+}
+
+static void a_small_event_is_in_the_row_of_each_item(void **state)
+{
+    (void)state;
+    struct stage s;
+    char text[MANY * 128];
+    unsigned rows;
+    many_rules(text, sizeof text, "");
+    stage_open(&s, text);
+    pause_all(&s, true);
+    change_start(s.change);
+    (void)stage_tell_long(&s, "A", CHANGE_OWN_BYTES_MAX); /* its number is of no use */
+    stage_calm(&s);
+    assert_int_equal(bytes_kept(&s, &rows), MANY * CHANGE_OWN_BYTES_MAX);
+    assert_int_equal(rows, MANY);
+    stage_close(&s);
+}
+
+/* However many they are, and whatever an event is like, in the memory that a run has. */
+static void large_events_one_after_another_are_all_routed(void **state)
+{
+    (void)state;
+    struct stage s;
+    char text[MANY * 128];
+    unsigned rows;
+    many_rules(text, sizeof text, ", body: none");
+    stage_open(&s, text);
+    for (unsigned i = 0; i < 5; i++)
+        (void)stage_tell_long(&s, "A", EVENT_BYTES_MAX - i * 1000000);
+    for (unsigned i = 0; i < 30; i++)
+        (void)stage_tell_long(&s, "B", CHANGE_OWN_BYTES_MAX);
+    change_start(s.change);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 35 * MANY);
+    assert_int_equal(bytes_kept(&s, &rows), 0);
+    stage_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +267,9 @@ int main(void)
         cmocka_unit_test(what_the_log_removed_before_is_counted),
         cmocka_unit_test(events_that_nobody_wants_are_not_missed_later),
         cmocka_unit_test(a_replay_asks_about_what_was_routed_alone),
+        cmocka_unit_test(a_large_event_is_written_once_for_all_that_want_it),
+        cmocka_unit_test(a_small_event_is_in_the_row_of_each_item),
+        cmocka_unit_test(large_events_one_after_another_are_all_routed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
