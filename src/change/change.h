@@ -98,6 +98,13 @@ int64_t change_edge_ttl_s(struct change *c, str domain);
 enum change_state { CHANGE_READY, CHANGE_WAITING, CHANGE_SCHEDULED, CHANGE_DEAD, CHANGE_STATES };
 const char *change_state_name(enum change_state s); /* "ready" */
 
+struct change_target_status {
+    str name; /* host:port */
+    uint64_t running, failed;
+    store_time paused_until; /* ZERO: it is not */
+    bool drained;            /* by change_drain_target */
+    char last_error[CHANGE_ERROR_BYTES_MAX + 1];
+};
 struct change_rule_status {
     str name;
     enum rule_effect effect;
@@ -114,18 +121,14 @@ struct change_rule_status {
     unsigned types_count;
     uint64_t counts[CHANGE_STATES]; /* items; those that run are READY */
     uint64_t running;
+    const struct change_target_status *targets; /* its own, in the order of the rule; `running`: of
+                                                   this rule alone */
+    unsigned targets_count;
     store_time oldest; /* when the event of its oldest item was taken; NEVER: it has none */
     /* since the start: */
     uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused;
     char last_error[CHANGE_ERROR_BYTES_MAX + 1]; /* empty: none */
     store_time last_error_at;
-};
-struct change_target_status {
-    str name; /* host:port */
-    uint64_t running, failed;
-    store_time paused_until; /* ZERO: it is not */
-    bool drained;            /* by change_drain_target */
-    char last_error[CHANGE_ERROR_BYTES_MAX + 1];
 };
 struct change_status {
     uint64_t cursor, last;            /* sequence numbers: routed up to, newest of the log */

@@ -89,6 +89,9 @@ void change_unlock(struct change *c);
 struct change_ruled *change_ruled_now(struct change *c); /* a reference; any thread */
 struct change_runner *change_runner_find(struct change *c, str name);
 struct change_runner *change_runner_numbered(struct change *c, uint32_t number);
+/* list.c: the number of a rule that is there, or has items. ERR_NOT_FOUND. Waits for the disk. */
+MUST_CHECK err change_rule_number(struct change *c, str rule, uint32_t *number,
+                                  struct err_note *note);
 /* The timer goes off then, at the latest. Loop; under the lock. */
 void change_arm(struct change *c, mono at);
 /* Items are scheduled for then. */

@@ -13,7 +13,7 @@
 
 enum { LIST_BATCH = 256, LIST_BYTES_MAX = 16 << 20, LIST_LOOKS_MAX = 100 * 1000 };
 
-static err rule_number(struct change *c, str rule, uint32_t *number, struct err_note *note)
+err change_rule_number(struct change *c, str rule, uint32_t *number, struct err_note *note)
 {
     struct change_rule_row row = { .number = 0 };
     struct engine_view *v = engine_view_begin(c->opts.engine);
@@ -45,58 +45,6 @@ static err bytes_read(struct change *c, const struct change_item_kept *k, struct
     return why;
 }
 
-static bool all_drained(struct change *c, const struct rule *r)
-{
-    for (unsigned i = 0; i < r->targets.count; i++) {
-        char name[HTTP_ORIGIN_BYTES_MAX];
-        if (http_client_origin(r->targets.p[i], name) != ERR_OK)
-            continue;
-        const struct change_target *t = map_get(c->targets, str_of(name));
-        if (t == NULL || !t->drained)
-            return false;
-    }
-    return r->targets.count > 0;
-}
-
-/* Why it does not run. Under the lock. */
-static str why_of(struct change *c, const struct change_runner *r,
-                  const struct change_item_row *row, struct arena *a)
-{
-    mono until;
-    switch (row->state) {
-    case CHANGE_WAITING:
-        return STR("an earlier item of its title is not done yet");
-    case CHANGE_SCHEDULED:
-        return row->attempts > 0
-                   ? arena_printf(a, "attempt %u failed; it is tried again later", row->attempts)
-                   : STR("its delay is not over");
-    case CHANGE_DEAD:
-        return STR("it failed for good; change retry brings it back, change drop deletes it");
-    case CHANGE_READY:
-    case CHANGE_STATES:
-        break;
-    }
-    if (r == NULL || r->rule == NULL)
-        return STR("its rule is not in the configuration");
-    if (r->paused)
-        return STR("its rule is paused");
-    struct change_runner *w = unconst(r);
-    if (change_lane_is_blocked(w, &row->lane, &until)) {
-        int64_t ms = (until.ns - clock_mono(c->opts.clock).ns) / NS_PER_MS;
-        return until.ns == INT64_MAX
-                   ? STR("its target is drained")
-                   : arena_printf(
-                         a, "its target asked to be left alone, or is not there; %lld ms left",
-                         (long long)ms);
-    }
-    if (r->rule->effect == RULE_JOB && all_drained(c, r->rule))
-        return STR("its target is drained");
-    if (r->running >= change_runner_concurrency(r))
-        return arena_printf(a, "as many of its rule run as may: %u", r->running);
-    return STR("its turn comes: others are before it, or a limit of its type, domain, target or "
-               "rate holds it");
-}
-
 static err item_fill(struct change *c, str rule, uint64_t id, const struct change_item_kept *k,
                      struct arena *a, struct change_item *out)
 {
@@ -115,7 +63,7 @@ static err item_fill(struct change *c, str rule, uint64_t id, const struct chang
     change_lock(c);
     struct change_runner *r = change_runner_find(c, rule);
     out->running = r != NULL && change_run_is_of(r, id);
-    out->why = out->running ? STR("") : why_of(c, r, &k->row, a);
+    out->why = out->running ? STR("") : change_why(c, r, &k->row, a);
     if (r != NULL && r->rule != NULL)
         for (unsigned i = 0; i < r->rule->targets.count; i++)
             if (change_target_hash(r->rule->targets.p[i]) == k->row.target)
@@ -233,7 +181,7 @@ err change_list(struct change *c, struct change_listing *l, struct arena *a, str
     l->next = 0;
     l->limit = l->limit == 0 || l->limit > CHANGE_LIST_MAX ? CHANGE_LIST_MAX : l->limit;
     l->items = arena_calloc(a, l->limit, sizeof *l->items);
-    err why = l->items == NULL ? ERR_LIMIT : rule_number(c, l->rule, &g.number, note);
+    err why = l->items == NULL ? ERR_LIMIT : change_rule_number(c, l->rule, &g.number, note);
     if (why == ERR_OK) {
         g.event = change_event_take(ruled);
         g.v = engine_view_begin(c->opts.engine);
@@ -252,7 +200,7 @@ err change_find(struct change *c, str rule, uint64_t id, struct arena *a, struct
 {
     struct change_item_kept k;
     uint32_t number;
-    err why = rule_number(c, rule, &number, note);
+    err why = change_rule_number(c, rule, &number, note);
     if (why != ERR_OK)
         return why;
     struct change_ruled *ruled = change_ruled_now(c);
@@ -414,7 +362,7 @@ static void handled(void *ctx)
 static err handle(struct change *c, struct handling *h, str rule, uint64_t *count,
                   struct err_note *note)
 {
-    err why = rule_number(c, rule, &h->number, note);
+    err why = change_rule_number(c, rule, &h->number, note);
     *count = 0;
     if (why != ERR_OK)
         return why;

@@ -575,18 +575,12 @@ void change_run_start(struct change_runner *r, const struct change_candidate *it
     loop_job_start(c->opts.loop, &run->job);
 }
 
-bool change_run_is_of(const struct change_runner *r, uint64_t id)
+void change_runs_look(const struct change_runner *r, change_run_look_fn *look, void *ctx)
 {
-    for (struct list *n = r->runs.next; n != &r->runs; n = n->next)
-        if (CONTAINER_OF(n, struct change_run, node)->item.id == id)
-            return true;
-    return false;
-}
-
-void change_runs_ids(const struct change_runner *r, uint64_t *ids)
-{
-    for (struct list *n = r->runs.next; n != &r->runs; n = n->next)
-        *ids++ = CONTAINER_OF(n, struct change_run, node)->item.id;
+    for (struct list *n = r->runs.next; n != &r->runs; n = n->next) {
+        const struct change_run *run = CONTAINER_OF(n, struct change_run, node);
+        look(ctx, run->item.id, run->target);
+    }
 }
 
 void change_runs_each(const struct change_runner *r,

@@ -153,8 +153,13 @@ void change_pick_start(struct change_runner *r);
 /* Takes the candidate. target: of a job; NULL: it is found later. Loop; under the lock. */
 void change_run_start(struct change_runner *r, const struct change_candidate *c,
                       struct change_target *target, str target_url);
+/* How many of the runs of a rule are at that target now. */
+unsigned change_runs_at(const struct change_runner *r, const struct change_target *t);
 /* How many of that rule's calls the target takes at once; 0: no limit. */
 int64_t change_target_limit(const struct rule *rule, str url, str name);
+/* Each that runs, and at which target; NULL: at none, or not yet. */
+typedef void change_run_look_fn(void *ctx, uint64_t id, const struct change_target *at);
+void change_runs_look(const struct change_runner *r, change_run_look_fn *look, void *ctx);
 bool change_run_is_of(const struct change_runner *r, uint64_t id);
 /* The ids of what runs: r->running of them. */
 void change_runs_ids(const struct change_runner *r, uint64_t *ids);
@@ -162,5 +167,16 @@ void change_runs_each(const struct change_runner *r,
                       void (*each)(struct change_pick *p, const struct change_candidate *c),
                       struct change_pick *p);
 uint64_t change_target_hash(str target); /* never 0 */
+
+/* ---- for people (why.c); under the lock ---- */
+/* The name of each target that a rule has, "host:port"; some may come twice. Of an URL with the
+ * domain of the event: for each domain that is configured. */
+typedef void change_named_fn(void *ctx, const char *name);
+void change_rule_targets(const struct change *c, const struct rule *r, change_named_fn *named,
+                         void *ctx);
+/* Why an item that does not run does not, in words. r: of its rule; NULL: there is none. Empty p:
+ * the arena is full. */
+str change_why(struct change *c, const struct change_runner *r, const struct change_item_row *row,
+               struct arena *a);
 
 #endif

@@ -45,6 +45,70 @@ static bool types_copy(const struct change_runner *r, struct arena *a,
     return true;
 }
 
+static void target_fill(struct change *c, const struct change_target *t,
+                        struct change_target_status *s)
+{
+    int64_t left = t->paused_until.ns - clock_mono(c->opts.clock).ns;
+    s->running = t->running;
+    s->failed = t->failed;
+    s->drained = t->drained;
+    if (t->paused_until.ns != 0)
+        s->paused_until = store_time_add(clock_store(c->opts.clock), left > 0 ? left : 0);
+    memcpy(s->last_error, t->error, sizeof s->last_error);
+}
+
+struct rule_targets {
+    const struct change_runner *runner;
+    struct arena *a;
+    struct change_target_status *at;
+    unsigned count, size;
+    bool full;
+};
+
+static void rule_target_count(void *ctx, const char *name)
+{
+    struct rule_targets *g = ctx;
+    (void)name;
+    g->size++;
+}
+
+/* Its own runs alone; what it failed, and how it is, is of all. One that is named twice is told
+ * once. */
+static void rule_target_copy(void *ctx, const char *name)
+{
+    struct rule_targets *g = ctx;
+    for (unsigned i = 0; i < g->count; i++)
+        if (str_eq(g->at[i].name, str_of(name)))
+            return;
+    struct change_target_status *s = &g->at[g->count];
+    *s = (struct change_target_status){ .name = kept(g->a, name) };
+    g->full = g->full || s->name.p == NULL;
+    if (g->full)
+        return;
+    g->count++;
+    const struct change_target *t = map_get(g->runner->change->targets, str_of(name));
+    if (t == NULL)
+        return;
+    target_fill(g->runner->change, t, s);
+    s->running = change_runs_at(g->runner, t);
+}
+
+static bool rule_targets_copy(const struct change_runner *r, struct arena *a,
+                              struct change_rule_status *out)
+{
+    struct rule_targets g = { .runner = r, .a = a };
+    if (r->rule == NULL)
+        return true;
+    change_rule_targets(r->change, r->rule, rule_target_count, &g);
+    g.at = arena_calloc(a, g.size + 1, sizeof *g.at);
+    if (g.at == NULL)
+        return false;
+    change_rule_targets(r->change, r->rule, rule_target_copy, &g);
+    out->targets = g.at;
+    out->targets_count = g.count;
+    return !g.full;
+}
+
 static bool rule_copy(const struct change_runner *r, struct arena *a,
                       struct change_rule_status *out)
 {
@@ -75,7 +139,7 @@ static bool rule_copy(const struct change_runner *r, struct arena *a,
                                         .refused = r->refused,
                                         .last_error_at = r->last_error_at };
     memcpy(out->last_error, r->last_error, sizeof out->last_error);
-    return out->name.p != NULL && types_copy(r, a, out);
+    return out->name.p != NULL && types_copy(r, a, out) && rule_targets_copy(r, a, out);
 }
 
 static bool rules_copy(struct change *c, struct arena *a, struct change_status *out,
@@ -110,15 +174,8 @@ static void target_copy(void *ctx, str key, void *value)
     if (g->full || g->out->targets_count == g->size)
         return;
     struct change_target_status *s = &g->out->targets[g->out->targets_count++];
-    mono now = clock_mono(g->c->opts.clock);
-    int64_t left = t->paused_until.ns - now.ns;
-    *s = (struct change_target_status){ .name = kept(g->a, t->name),
-                                        .running = t->running,
-                                        .failed = t->failed,
-                                        .drained = t->drained };
-    if (t->paused_until.ns != 0)
-        s->paused_until = store_time_add(clock_store(g->c->opts.clock), left > 0 ? left : 0);
-    memcpy(s->last_error, t->error, sizeof s->last_error);
+    *s = (struct change_target_status){ .name = kept(g->a, t->name) };
+    target_fill(g->c, t, s);
     g->full = s->name.p == NULL;
 }
 

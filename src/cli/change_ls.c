@@ -169,46 +169,18 @@ void change_targets_print(FILE *to, const json_t *targets)
     out_table_end(&t);
 }
 
-static bool has_name(const json_t *names, str name)
+static void show(const struct client *c, const json_t *rule)
 {
-    const json_t *one;
-    size_t i;
-    bool has = false;
-    json_array_foreach(names, i, one) has =
-        has || str_eq((str){ .p = json_string_value(one), .n = json_string_length(one) }, name);
-    return has;
-}
-
-/* Those that the rule names; all, where it does not say which. */
-static json_t *targets_of(const json_t *status, const json_t *rule)
-{
-    const json_t *names = json_object_get(rule, "targets");
-    json_t *out = json_array(), *target;
-    size_t i;
-    json_array_foreach(json_object_get(status, "targets"), i, target)
-    {
-        if (!json_is_array(names) || has_name(names, change_text(target, "name")))
-            (void)json_array_append(out, target); /* dies when out of memory, as all here */
-    }
-    return out;
-}
-
-static void show(const struct client *c, const json_t *status, const json_t *rule)
-{
-    json_t *targets = targets_of(status, rule);
+    const json_t *targets = json_object_get(rule, "targets");
     if (c->json) {
-        json_t *doc = json_copy((json_t *)(uintptr_t)rule);
-        (void)json_object_set(doc, "targets", targets);
-        out_json(stdout, doc);
-        json_decref(doc);
-    } else {
-        change_rule_print(stdout, rule);
-        if (json_array_size(targets) > 0) {
-            putchar('\n');
-            change_targets_print(stdout, targets);
-        }
+        out_json(stdout, rule);
+        return;
     }
-    json_decref(targets);
+    change_rule_print(stdout, rule);
+    if (json_array_size(targets) > 0) {
+        putchar('\n');
+        change_targets_print(stdout, targets);
+    }
 }
 
 enum cli_exit verb_change_show(struct cli_call *call)
@@ -220,7 +192,7 @@ enum cli_exit verb_change_show(struct cli_call *call)
     json_t *doc = change_status(&c);
     const json_t *rule = doc == NULL ? NULL : change_rule_of(&c, doc, call->operands[0]);
     if (rule != NULL)
-        show(&c, doc, rule);
+        show(&c, rule);
     code = rule == NULL ? c.failed : CLI_OK;
     json_decref(doc);
     client_close(&c);

@@ -1,6 +1,7 @@
 /* jobs.c - palimpsest jobs: what rules that run jobs have to do, by type and domain, and why one of
  * them does not run. A job is an item of such a rule; it is looked for in all of them.
- *   Jobs are counted here, from the listing of items: so many are looked at, and no more. */
+ *   Those that are retried by type or domain are found in the listing of items: so many are looked
+ * at, and no more. */
 #include "cli/change_call.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
@@ -104,7 +105,7 @@ static enum cli_exit jobs_close(struct jobs *j, enum cli_exit code)
     if (j->failed)
         code = j->c.failed;
     else if (j->cut)
-        cli_warn(j->c.call, "of each rule the first %d jobs alone were looked at", JOBS_LOOK_MAX);
+        cli_warn(j->c.call, "there are more jobs than were looked at");
     json_decref(j->status);
     json_decref(j->rows);
     json_decref(j->by_key);
@@ -114,47 +115,75 @@ static enum cli_exit jobs_close(struct jobs *j, enum cli_exit code)
 
 /* ---- ls ---- */
 
-static json_t *row_of(struct jobs *j, const json_t *item)
+static const char *const job_counts[] = { "running", "ready", "waiting", "scheduled", "dead" };
+
+static json_t *row_of(struct jobs *j, str type, str domain)
 {
-    static const char *const counts[] = { "running", "ready", "waiting", "scheduled", "dead" };
     char key[JOBS_KEY_BYTES];
-    str type = change_text(item, "type"), domain = change_text(item, "domain");
     (void)snprintf(key, sizeof key, "%.*s\n%.*s", STR_ARG(type),
                    STR_ARG(domain)); /* cut at worst */
     json_t *row = json_object_get(j->by_key, key);
     if (row != NULL)
         return row;
     row = json_pack("{s:s%, s:s%}", "type", type.p, type.n, "domain", domain.p, domain.n);
-    for (size_t i = 0; i < COUNT_OF(counts); i++)
-        (void)json_object_set_new(row, counts[i], json_integer(0));
+    for (size_t i = 0; i < COUNT_OF(job_counts); i++)
+        (void)json_object_set_new(row, job_counts[i], json_integer(0));
     (void)json_object_set_new(row, "oldest", json_null());
     (void)json_object_set(j->by_key, key, row);
     (void)json_array_append_new(j->rows, row);
     return row;
 }
 
-static void job_count(struct jobs *j, const json_t *rule, const json_t *item)
+/* What runs is ready, where a state was asked for. */
+static bool is_counted(const char *state, const char *count)
 {
-    (void)rule;
-    json_t *row = row_of(j, item);
-    bool running = json_is_true(json_object_get(item, "running"));
-    const char *state = running ? "running" : queue_text(item, "state");
-    json_t *count = json_object_get(row, state);
-    if (count != NULL)
-        (void)json_integer_set(count, json_integer_value(count) + 1);
-    const json_t *taken = json_object_get(item, "taken_at");
-    const char *oldest = queue_text(row, "oldest");
-    if (json_is_string(taken) &&
-        (oldest[0] == '\0' || strcmp(json_string_value(taken), oldest) < 0))
-        (void)json_object_set(row, "oldest", json_object_get(item, "taken_at"));
+    return state == NULL || strcmp(state, count) == 0 ||
+           (strcmp(state, "ready") == 0 && strcmp(count, "running") == 0);
+}
+
+static bool is_asked(const struct jobs *j, const char *option, str name)
+{
+    const char *wanted = cli_value(j->c.call, option);
+    return wanted == NULL || str_eq(str_of(wanted), name);
+}
+
+static void lane_count(struct jobs *j, const json_t *lane)
+{
+    const char *state = cli_value(j->c.call, "state");
+    str type = change_text(lane, "type"), domain = change_text(lane, "domain");
+    int64_t all = 0;
+    for (size_t i = 0; i < COUNT_OF(job_counts); i++)
+        all += is_counted(state, job_counts[i]) ? queue_count(lane, job_counts[i]) : 0;
+    if (all == 0 || !is_asked(j, "type", type) || !is_asked(j, "domain", domain))
+        return;
+    json_t *row = row_of(j, type, domain);
+    for (size_t i = 0; i < COUNT_OF(job_counts); i++) {
+        json_t *count = json_object_get(row, job_counts[i]);
+        if (is_counted(state, job_counts[i]))
+            (void)json_integer_set(count,
+                                   json_integer_value(count) + queue_count(lane, job_counts[i]));
+    }
+    const char *taken = queue_text(lane, "oldest_at"), *oldest = queue_text(row, "oldest");
+    if (taken[0] != '\0' && (oldest[0] == '\0' || strcmp(taken, oldest) < 0))
+        (void)json_object_set(row, "oldest", json_object_get(lane, "oldest_at"));
+}
+
+static void rule_count(struct jobs *j, const json_t *rule)
+{
+    const json_t *lane;
+    size_t i;
+    json_t *doc = change_post(&j->c, "lanes", of_rule(rule), "lanes");
+    j->failed = doc == NULL;
+    j->cut |= json_is_true(json_object_get(doc, "cut"));
+    json_array_foreach(json_object_get(doc, "lanes"), i, lane) lane_count(j, lane);
+    json_decref(doc);
 }
 
 static void add_row(struct out_table *t, const json_t *row)
 {
-    static const char *const members[] = { "running", "ready", "waiting", "scheduled", "dead" };
-    char cells[COUNT_OF(members)][QUEUE_CELL_BYTES];
-    for (size_t i = 0; i < COUNT_OF(members); i++)
-        queue_number_cell(queue_count(row, members[i]), cells[i]);
+    char cells[COUNT_OF(job_counts)][QUEUE_CELL_BYTES];
+    for (size_t i = 0; i < COUNT_OF(job_counts); i++)
+        queue_number_cell(queue_count(row, job_counts[i]), cells[i]);
     out_table_row(t,
                   (const str[]){ change_text(row, "type"), change_text(row, "domain"),
                                  str_of(cells[0]), str_of(cells[1]), str_of(cells[2]),
@@ -182,15 +211,32 @@ static void print_rows(const struct jobs *j)
         out_table_end(&t);
 }
 
+static bool is_state(const char *state)
+{
+    for (size_t i = 1; state != NULL && i < COUNT_OF(job_counts); i++)
+        if (strcmp(state, job_counts[i]) == 0)
+            return true;
+    return state == NULL;
+}
+
 enum cli_exit verb_jobs_ls(struct cli_call *call)
 {
     struct jobs j;
+    if (!is_state(cli_value(call, "state")))
+        return cli_fail(call, CLI_USAGE,
+                        "jobs ls: --state: ready, waiting, scheduled or dead is wanted");
     enum cli_exit code = jobs_open(&j, call);
     if (code != CLI_OK)
         return code;
     j.rows = json_array();
     j.by_key = json_object();
-    jobs_walk(&j, cli_value(call, "state"), job_count);
+    const json_t *rule;
+    size_t i;
+    json_array_foreach(json_object_get(j.status, "rules"), i, rule)
+    {
+        if (is_job_rule(rule) && !j.failed)
+            rule_count(&j, rule);
+    }
     if (!j.failed)
         print_rows(&j);
     return jobs_close(&j, CLI_OK);

@@ -130,7 +130,7 @@
 #define PROSE_JOBS_LS                                                                              \
     "Counts the jobs of all rules of effect job by TYPE and DOMAIN: how many are running, "        \
     "ready, waiting for another, scheduled for later, or dead, and when the oldest of them "       \
-    "was taken. Of each rule the first 100000 jobs are looked at. With --json one document "       \
+    "was taken. Of each rule the first million jobs are looked at. With --json one document "      \
     "a line."
 
 #define PROSE_JOBS_WHY                                                                             \

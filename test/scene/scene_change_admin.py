@@ -19,7 +19,7 @@ change:
 """
 CALLS = {'pause': {'rule': 'r'}, 'resume': {'rule': 'r'}, 'limit': {'rule': 'r', 'concurrency': 2}, 'replay': {'rule': 'r', 'from': '1h'},
          'drain': {'target': 'h:1'}, 'retry': {'rule': 'r'}, 'drop': {'rule': 'r'}}
-LOOKS = {'items': {'rule': 'r'}, 'item': {'rule': 'r', 'id': '1'}, 'explain': {'id': 'x'}, 'dry': {}}
+LOOKS = {'items': {'rule': 'r'}, 'lanes': {'rule': 'r'}, 'item': {'rule': 'r', 'id': '1'}, 'explain': {'id': 'x'}, 'dry': {}}
 
 
 def rules(*each):

@@ -64,7 +64,11 @@ def jobs_are_counted_by_type_and_domain_and_explained(binary):
         check('why            its rule is paused\n' in text and 'type           y\n' in text, text)
         fails(client, 'jobs', 'why', '1', code=5, says='no rule has a job 1')
         fails(client, 'jobs', 'why', 'x', code=2, says='a number')
-        fails(client, 'jobs', 'ls', '--state', 'bad', code=6, says='ready, waiting, scheduled or dead')
+        fails(client, 'jobs', 'ls', '--state', 'bad', code=2, says='ready, waiting, scheduled or dead')
+        lanes = r.server.json('POST', '/v1/admin.change.lanes', body={'rule': 'jobs'}).body
+        eq(([(lane['domain'], lane['type'], lane['ready'], lane['running']) for lane in lanes['lanes']], lanes['cut']),
+           ([('a.test', 'x', 3, 0), ('a.test', 'y', 2, 0), ('b.test', 'x', 1, 0)], False))
+        eq([lane['oldest_at'] for lane in lanes['lanes']], [listed(client)[lane['type'], lane['domain']]['oldest'] for lane in lanes['lanes']])
         client.ok('change', 'resume', 'jobs')
         eq(numbers(sink) if sink.wait(6) else None, [0, 0, 1, 1, 2, 9])
         wait_until(lambda: not listed(client), 'all are done')
@@ -134,9 +138,31 @@ def a_target_is_drained_and_comes_back(binary):
         item = r.server.json('POST', '/v1/admin.change.items', body={'rule': 'jobs'}).body['items'][0]
         said, = client.json('jobs', 'why', item['id'])
         eq((said['state'], said['running'], said['attempts']), ('ready', False, 0))
+        check(said['why'] in [f'its target {one_of} is drained' for one_of in (name, other_name)], said['why'])
         client.ok('jobs', 'drain', other_name, '--undo')
         eq(numbers(other) if other.wait(21) else None, [*range(20), 21])
         fails(client, 'jobs', 'drain', 'nobody:80', code=5)
+
+
+@scene
+def a_job_whose_target_wants_to_be_left_alone_says_why(binary):
+    with Sink(lambda q: (503, {'Retry-After': '60'})) as sink, Reloaded(binary, rules(sink)) as r:
+        client = Client(binary, r.server)
+        name = sink.url[len('http://'):]
+        tell_events(r.server, job('x', 1))
+
+        def paused():
+            target, = client.json('change', 'show', 'jobs')[0]['targets']
+            return target['paused_until'] is not None and target
+        target = wait_until(paused, 'it is left alone')
+        eq((target['name'], target['running'], target['drained']), (name, 0, False))
+        check('503' in target['last_error'], target)
+        item = r.server.json('POST', '/v1/admin.change.items', body={'rule': 'jobs'}).body['items'][0]
+        said, = client.json('jobs', 'why', item['id'])
+        check(f'its target {name} is left alone for ' in said['why'] and said['why'].endswith(target['last_error']), said['why'])
+        explained, = client.json('change', 'explain', 'x-1')
+        check(name in explained['rules'][0]['item']['why'], explained)
+        check(name in client.ok('change', 'show', 'jobs'), 'shown')
 
 
 @scene

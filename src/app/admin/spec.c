@@ -75,6 +75,8 @@ static const struct openapi_words rows[] = {
       "200 looked, and rules: how many events each would have matched|400 The rules have faults" },
     { "admin.change.items", "What a rule has still to do, and what it could not do", NULL,
       "200 items and, when there is more, next|404 There is no such rule" },
+    { "admin.change.lanes", "How many items of a rule are in which state, by domain and type", NULL,
+      "200 lanes, and cut: there are more|404 There is no such rule" },
     { "admin.change.item", "One item, with its event", NULL,
       "200 The item|404 There is no such item" },
     { "admin.change.retry", "Try items again at once that failed", NULL,

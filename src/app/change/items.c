@@ -2,6 +2,7 @@
  *
  *   POST /v1/admin.change.items   {"rule", "state", "type", "domain", "pivot", "limit", "bytes"}
  *   POST /v1/admin.change.item    {"rule", "id"}: one, with its event
+ *   POST /v1/admin.change.lanes   {"rule"}: how many in which state, by domain and type
  *   POST /v1/admin.change.retry   {"rule", "id"}
  *   POST /v1/admin.change.drop    {"rule", "id", "state"}
  */
@@ -39,6 +40,23 @@ static err run_items(struct rules_call *c, const struct rules_json *out)
     err why = change_list(c->pooled.app->change, &c->listing, out->arena, &c->note);
     if (why == ERR_OK)
         rules_json_listing(out, &c->listing);
+    return why;
+}
+
+/* ---- lanes ---- */
+
+static err read_lanes(struct rules_call *c, const json_t *body)
+{
+    (void)c, (void)body;
+    return ERR_OK;
+}
+
+static err run_lanes(struct rules_call *c, const struct rules_json *out)
+{
+    struct change_lanes l = { .rule = c->rule };
+    err why = change_lanes_get(c->pooled.app->change, &l, out->arena, &c->note);
+    if (why == ERR_OK)
+        rules_json_lanes(out, &l);
     return why;
 }
 
@@ -101,6 +119,7 @@ static const char *const items_members[] = { "rule",  "state", "type",  "domain"
                                              "pivot", "limit", "bytes", NULL };
 
 static const struct rules_way way_items = { items_members, rule_alone, read_items, run_items };
+static const struct rules_way way_lanes = { rule_alone, rule_alone, read_lanes, run_lanes };
 static const struct rules_way way_one = { rule_and_id, rule_and_id, read_one, run_one };
 static const struct rules_way way_retry = { rule_and_id, rule_alone, read_retry, run_retry };
 static const struct rules_way way_drop = { drop_members, rule_alone, read_drop, run_drop };
@@ -108,6 +127,8 @@ static const struct rules_way way_drop = { drop_members, rule_alone, read_drop, 
 const struct http_route app_item_routes[] = {
     { HTTP_POST, "/v1/admin.change.items", rules_call_start, .body_bytes_max = ITEMS_BODY_BYTES_MAX,
       .permission = "admin.read", .label = "admin.change.items", .row = &way_items, .admin = true },
+    { HTTP_POST, "/v1/admin.change.lanes", rules_call_start, .body_bytes_max = ITEMS_BODY_BYTES_MAX,
+      .permission = "admin.read", .label = "admin.change.lanes", .row = &way_lanes, .admin = true },
     { HTTP_POST, "/v1/admin.change.item", rules_call_start, .body_bytes_max = ITEMS_BODY_BYTES_MAX,
       .permission = "admin.read", .label = "admin.change.item", .row = &way_one, .admin = true },
     { HTTP_POST, "/v1/admin.change.retry", rules_call_start, .body_bytes_max = ITEMS_BODY_BYTES_MAX,

@@ -147,6 +147,29 @@ static void put_limit(const struct rules_json *j, const struct change_rule_statu
     put_flag(j, ',', "override", r->overridden);
 }
 
+static void put_target(const struct rules_json *j, const struct change_target_status *t)
+{
+    put_text(j, '{', "name", t->name);
+    put_count(j, ',', "running", t->running);
+    put_count(j, ',', "failed", t->failed);
+    put_flag(j, ',', "drained", t->drained);
+    put_time(j, ',', "paused_until", t->paused_until);
+    put_text(j, ',', "last_error", str_of(t->last_error));
+    buf_put_c(j->out, '}');
+}
+
+static void put_targets(const struct rules_json *j, const struct change_target_status *t,
+                        unsigned count)
+{
+    put_name(j, ',', "targets");
+    buf_put_c(j->out, '[');
+    for (unsigned i = 0; i < count; i++) {
+        buf_put(j->out, i == 0 ? STR("") : STR(","));
+        put_target(j, &t[i]);
+    }
+    buf_put_c(j->out, ']');
+}
+
 void rules_json_rule(const struct rules_json *j, const struct change_status *s,
                      const struct change_rule_status *r)
 {
@@ -162,21 +185,11 @@ void rules_json_rule(const struct rules_json *j, const struct change_status *s,
     put_age(j, ',', "oldest_s", r->oldest);
     put_count(j, ',', "running", r->running);
     put_limit(j, r);
+    put_targets(j, r->targets, r->targets_count);
     put_counts(j, r);
     put_text(j, ',', "last_error", str_of(r->last_error));
     put_time(j, ',', "last_error_at",
              r->last_error[0] == '\0' ? STORE_TIME_ZERO : r->last_error_at);
-    buf_put_c(j->out, '}');
-}
-
-static void put_target(const struct rules_json *j, const struct change_target_status *t)
-{
-    put_text(j, '{', "name", t->name);
-    put_count(j, ',', "running", t->running);
-    put_count(j, ',', "failed", t->failed);
-    put_flag(j, ',', "drained", t->drained);
-    put_time(j, ',', "paused_until", t->paused_until);
-    put_text(j, ',', "last_error", str_of(t->last_error));
     buf_put_c(j->out, '}');
 }
 
@@ -196,12 +209,8 @@ void rules_json_status(const struct rules_json *j, const struct change_status *s
         buf_put(j->out, i == 0 ? STR("") : STR(","));
         rules_json_rule(j, s, &s->rules[i]);
     }
-    buf_put(j->out, STR("],\"targets\":["));
-    for (unsigned i = 0; i < s->targets_count; i++) {
-        buf_put(j->out, i == 0 ? STR("") : STR(","));
-        put_target(j, &s->targets[i]);
-    }
     buf_put_c(j->out, ']');
+    put_targets(j, s->targets, s->targets_count);
 }
 
 /* ---- items ---- */
@@ -242,6 +251,29 @@ void rules_json_listing(const struct rules_json *j, const struct change_listing 
     buf_put_c(j->out, ']');
     if (l->next != 0)
         put_id(j, ',', "next", l->next);
+    buf_put_c(j->out, '}');
+}
+
+static void put_lane(const struct rules_json *j, const struct change_lane *l)
+{
+    put_text(j, '{', "domain", l->domain);
+    put_text(j, ',', "type", l->type);
+    put_count(j, ',', "running", l->running);
+    for (unsigned i = 0; i < CHANGE_STATES; i++)
+        put_count(j, ',', change_state_name((enum change_state)i), l->counts[i]);
+    put_time(j, ',', "oldest_at", l->oldest);
+    buf_put_c(j->out, '}');
+}
+
+void rules_json_lanes(const struct rules_json *j, const struct change_lanes *l)
+{
+    buf_put(j->out, STR("{\"lanes\":["));
+    for (unsigned i = 0; i < l->count; i++) {
+        buf_put(j->out, i == 0 ? STR("") : STR(","));
+        put_lane(j, &l->lanes[i]);
+    }
+    buf_put_c(j->out, ']');
+    put_flag(j, ',', "cut", l->cut);
     buf_put_c(j->out, '}');
 }
 

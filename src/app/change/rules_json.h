@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "change/change.h"
+#include "change/lanes.h"
 
 struct rules_json {
     struct buf *out;
@@ -23,6 +24,8 @@ void rules_json_rule(const struct rules_json *j, const struct change_status *s,
 void rules_json_item(const struct rules_json *j, const struct change_item *i);
 /* {"items", "next"} */
 void rules_json_listing(const struct rules_json *j, const struct change_listing *l);
+/* {"lanes", "cut"} */
+void rules_json_lanes(const struct rules_json *j, const struct change_lanes *l);
 void rules_json_explanation(const struct rules_json *j, uint64_t seq,
                             const struct change_explanation *e);
 void rules_json_dry(const struct rules_json *j, const struct change_dry *d);

@@ -113,19 +113,24 @@ static void a_rule_says_all_of_itself(void **state)
         .refused = 17,
         .last_error = "503",
         .last_error_at = AT(1800000001),
+        .targets = &(const struct change_target_status){ .name = STR("a:80"), .running = 1 },
+        .targets_count = 1,
     };
     const struct change_status status = { .cursor = 1800000050000000,
                                           .cursor_at = AT(1800000050),
                                           .behind = 5 };
     rules_json_rule(&s->json, &status, &r);
-    expect(s,
-           "{\"name\":\"jobs\",\"effect\":\"job\",\"paused\":true,\"removed\":false,\"replaying\":"
-           "false,\"position\":\"0123456789abcdef-1800000050000000-1800000050000\",\"lag\":11,"
-           "\"oldest_s\":100,\"running\":1,\"limit\":{\"concurrency\":4,\"rate\":\"10/m\","
-           "\"types\":{\"a\\\"b\":1,\"c\":2}},\"override\":true,\"ready\":1,\"waiting\":2,"
-           "\"scheduled\":3,\"dead\":4,\"matched\":10,"
-           "\"collapsed\":11,\"done\":12,\"ignored\":13,\"failures\":14,\"died\":15,\"dropped\":16,"
-           "\"refused\":17,\"last_error\":\"503\",\"last_error_at\":\"2027-01-15T08:00:01.000Z\"}");
+    expect(
+        s,
+        "{\"name\":\"jobs\",\"effect\":\"job\",\"paused\":true,\"removed\":false,\"replaying\":"
+        "false,\"position\":\"0123456789abcdef-1800000050000000-1800000050000\",\"lag\":11,"
+        "\"oldest_s\":100,\"running\":1,\"limit\":{\"concurrency\":4,\"rate\":\"10/m\","
+        "\"types\":{\"a\\\"b\":1,\"c\":2}},\"override\":true,\"targets\":[{\"name\":\"a:80\","
+        "\"running\":1,\"failed\":0,\"drained\":false,\"paused_until\":null,\"last_error\":null}],"
+        "\"ready\":1,\"waiting\":2,"
+        "\"scheduled\":3,\"dead\":4,\"matched\":10,"
+        "\"collapsed\":11,\"done\":12,\"ignored\":13,\"failures\":14,\"died\":15,\"dropped\":16,"
+        "\"refused\":17,\"last_error\":\"503\",\"last_error_at\":\"2027-01-15T08:00:01.000Z\"}");
 }
 
 static void what_there_is_not_is_null(void **state)
@@ -219,6 +224,30 @@ static void an_item_has_its_event_byte_for_byte(void **state)
     expect(s, "{\"items\":[]}");
 }
 
+static void lanes_are_counted_by_domain_and_type(void **state)
+{
+    struct stage *s = *state;
+    struct change_lane lanes[] = {
+        { .domain = STR("d"),
+          .type = STR("x"),
+          .counts = { [CHANGE_READY] = 1,
+                      [CHANGE_WAITING] = 2,
+                      [CHANGE_SCHEDULED] = 3,
+                      [CHANGE_DEAD] = 4 },
+          .running = 5,
+          .oldest = AT(1800000000) },
+    };
+    struct change_lanes l = { .lanes = lanes, .count = 1, .cut = true };
+    rules_json_lanes(&s->json, &l);
+    expect(s, "{\"lanes\":[{\"domain\":\"d\",\"type\":\"x\",\"running\":5,\"ready\":1,"
+              "\"waiting\":2,\"scheduled\":3,\"dead\":4,"
+              "\"oldest_at\":\"2027-01-15T08:00:00.000Z\"}],\"cut\":true}");
+    buf_clear(&s->out);
+    l = (struct change_lanes){ .count = 0 };
+    rules_json_lanes(&s->json, &l);
+    expect(s, "{\"lanes\":[],\"cut\":false}");
+}
+
 static void an_explanation_says_what_became_of_it(void **state)
 {
     struct stage *s = *state;
@@ -276,6 +305,7 @@ int main(void)
         TEST(what_there_is_not_is_null),
         TEST(the_router_says_how_far_it_is_behind),
         TEST(an_item_has_its_event_byte_for_byte),
+        TEST(lanes_are_counted_by_domain_and_type),
         TEST(an_explanation_says_what_became_of_it),
         TEST(a_dry_run_counts),
     };
