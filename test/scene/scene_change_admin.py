@@ -2,6 +2,7 @@
 and by verbs of the command line, with the rights that operators have.
 Method: the real binary on both sides, a sink that keeps a ledger and answers as the scene says, restarts, SIGHUP."""
 import json
+import pathlib
 import subprocess
 import tempfile
 import threading
@@ -128,6 +129,22 @@ def what_is_dead_is_seen_tried_again_or_dropped(binary):
         comes_to(client, 'again', scheduled=0, done=1)
         comes_to(client, dead=0)
         eq(sorted(sink.paths()[before:]), ['/B', '/D'])
+
+
+@scene
+def the_table_in_the_documentation_is_what_is_printed(binary):
+    lines = (pathlib.Path(__file__).parents[2] / 'docs/operations.md').read_text().splitlines()
+    at = lines.index('    $ palimpsest change ls')
+    head, _, line = (one.strip() for one in lines[at + 1:at + 4])
+    said = line[line.index('HTTP'):]
+    body = said.partition(': ')[2].encode() + b'\nmore\n'
+    job = 'jobs: {{ match: {{ stream: "mediawiki.job.*" }}, effect: job, targets: ["{}/run"], concurrency: 4, retries: 0 }}'
+    with Sink(lambda q: (500, {}, body)) as sink, Reloaded(binary, rules(job.format(sink.url))) as r:
+        client = Client(binary, r.server)
+        tell_events(r.server, event('A', stream='mediawiki.job.x'))
+        eq(comes_to(client, 'jobs', dead=1)['last_error'], said)
+        shown_head, shown = client.ok('change', 'ls').splitlines()
+        eq((shown_head.split(), shown.split()[:3], shown.split()[9:]), (head.split(), line.split()[:3], said.split()))
 
 
 @scene

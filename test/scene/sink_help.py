@@ -7,7 +7,7 @@ from harness import wait_until
 
 
 class Sink:
-    """answers: called with each request (a dict), gives (status, headers); None: 200. Requests are kept when they came whole."""
+    """answers: called with each request (a dict), gives (status, headers) or (status, headers, body); None: 200. Requests are kept when they came whole."""
 
     def __init__(self, answers=None, port=0):
         self.answers = answers or (lambda request: None)
@@ -28,15 +28,16 @@ class Sink:
                     sink.requests.append(request)
                     sink.running += 1
                     sink.running_max = max(sink.running_max, sink.running)
-                status, headers = sink.answers(request) or (200, {})
+                status, headers, *text = sink.answers(request) or (200, {})
+                text = text[0] if text else b'ok\n'
                 with sink.lock:
                     sink.running -= 1
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
-                self.send_header('Content-Length', '3')
+                self.send_header('Content-Length', str(len(text)))
                 self.end_headers()
-                self.wfile.write(b'ok\n')
+                self.wfile.write(text)
 
             do_GET = do_POST = do_PUT = do_PURGE = do_DELETE = take
 
