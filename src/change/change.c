@@ -59,15 +59,13 @@ void change_arm(struct change *c, mono at)
     loop_timer_start(c->timer, ms, 0);
 }
 
-static void take_begin(struct change *c);
-
 static void timer_fired(void *ctx)
 {
     struct change *c = ctx;
     change_lock(c);
     mono now = clock_mono(c->opts.clock);
     c->armed.ns = INT64_MAX;
-    take_begin(c);
+    change_take_begin(c);
     change_due_kick(c);
     change_aside_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++) {
@@ -183,7 +181,7 @@ static void take_job_done(struct loop_job *j, bool canceled)
     change_take_fini(&c->take);
     if (took) {
         change_aside_want(c);
-        take_begin(c);
+        change_take_begin(c);
     }
     change_router_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++)
@@ -194,12 +192,12 @@ static void take_job_done(struct loop_job *j, bool canceled)
         c->opts.took(c->opts.ctx);
 }
 
-/* Takes over what is wanted, if nothing is on its way. Under the lock. */
-static void take_begin(struct change *c)
+void change_take_begin(struct change *c)
 {
-    if (c->taking || c->wanted == NULL || c->draining)
+    if (c->taking || c->wanted == NULL || c->draining || !change_router_ends(c))
         return;
-    c->take = (struct change_take){ .ruled = change_ruled_new(c->wanted) };
+    c->take = (struct change_take){ .ruled = change_ruled_new(c->wanted),
+                                    .routed = c->router.head.cursor };
     rule_set_unref(&c->wanted);
     c->taking = true;
     c->take_job = (struct loop_job){ .run = take_job_run, .done = take_job_done };
@@ -222,7 +220,8 @@ void change_rules_take(struct change *c, struct rule_set *rules)
     change_lock(c);
     rule_set_unref(&c->wanted);
     c->wanted = set_or_none(rules);
-    take_begin(c);
+    c->take_until = (uint64_t)(clock_store(c->opts.clock).ns / NS_PER_US); /* see event/log.h */
+    change_take_begin(c);
     change_unlock(c);
 }
 

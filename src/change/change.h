@@ -21,7 +21,8 @@
  *   An item runs by the rule of its name as that stands then. If that does not want the event any
  * more, the item is dropped, and counted.
  *   A rule that is new starts with the events that come after it. One that was taken out of the
- * configuration leaves its items; they wait until the rule is there again, or change_drop.
+ * configuration is asked about all events that came before that, and leaves its items; they wait
+ * until the rule is there again, or change_drop.
  * Thread: as said. */
 #ifndef CHANGE_CHANGE_H
 #define CHANGE_CHANGE_H
@@ -76,8 +77,9 @@ bool change_idle(struct change *c);
 /* After change_drain, the loop runs no more but is there: ends what is left. */
 void change_free(struct change **cp);
 
-/* Other rules from now on; NULL: none. A reference is taken. Items of rules that are still there
- * stay. Thread: the loop's. */
+/* Other rules for events from now on; NULL: none. They are in force when those before were asked
+ * about all that came before. A reference is taken. Items of rules that are still there stay.
+ * Thread: the loop's. */
 void change_rules_take(struct change *c, struct rule_set *rules);
 /* Does what is due now (delays, backoffs), and returns when that is on disk. Pool thread. */
 void change_upkeep_all(struct change *c);

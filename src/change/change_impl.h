@@ -77,6 +77,8 @@ struct change {
     size_t run_bytes;
     struct change_take take; /* under way */
     struct rule_set *wanted; /* to be taken over next; NULL: none */
+    uint64_t take_until;     /* events up to here are for the rules before */
+    bool take_waits;         /* for the router, which is at work */
     bool taking;
     struct loop_job take_job;
     err take_why;
@@ -92,6 +94,8 @@ struct change_runner *change_runner_numbered(struct change *c, uint32_t number);
 /* list.c: the number of a rule that is there, or has items. ERR_NOT_FOUND. Waits for the disk. */
 MUST_CHECK err change_rule_number(struct change *c, str rule, uint32_t *number,
                                   struct err_note *note);
+/* Takes over what is wanted, if that may begin. Loop; under the lock. */
+void change_take_begin(struct change *c);
 /* The timer goes off then, at the latest. Loop; under the lock. */
 void change_arm(struct change *c, mono at);
 /* Items are scheduled for then. */

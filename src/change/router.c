@@ -29,6 +29,7 @@ static void router_fail(struct change *c, const char *what, err why)
     log_event(c->opts.log, LOG_WARN, "change.router", LOG_CSTR("what", what),
               LOG_CSTR("why", err_name(why)), LOG_CSTR("then", "it is tried again"));
     r->again_at = mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS);
+    r->caught = c->take_until; /* what is left is for the rules to come */
     change_arm(c, r->again_at);
 }
 
@@ -44,7 +45,8 @@ static void reading_take(void *ctx, const struct event_seen *e, str bytes)
 {
     struct router_reading *g = ctx;
     struct change_batch *b = g->batch;
-    if (b->full || g->why != ERR_OK || (b->is_replay && e->seq > b->replay_until))
+    b->past |= b->until != 0 && e->seq > b->until;
+    if (b->past || b->full || g->why != ERR_OK || (b->is_replay && e->seq > b->replay_until))
         return;
     g->why = change_route_event(b, e, bytes);
     if (g->why != ERR_OK)
@@ -85,9 +87,9 @@ static void router_read(struct loop_job *j)
     if (r->why == ERR_OK)
         r->why = g.why;
     bool cut = b->full || g.why != ERR_OK;
-    if (!cut) /* events that are damaged, or gone, are passed over */
+    if (!cut && !b->past) /* events that are damaged, or gone, are passed over */
         b->head.cursor = read.after > b->head.cursor ? read.after : b->head.cursor;
-    r->more = read.more || cut;
+    r->more = read.more || cut || b->past;
     if (b->is_replay && !r->more && b->head.cursor < b->replay_until)
         b->head.cursor = b->replay_until;
 }
@@ -218,9 +220,14 @@ static void router_over(struct change *c, bool written)
     }
     if (!b->is_replay && r->more)
         r->told = true;
+    bool caught = b->until != 0 && (b->past || !r->more);
+    if (caught)
+        r->caught = b->until;
     batch_fini(b);
     r->state = ROUTER_IDLE;
     change_busy(c, -1);
+    if (caught || c->take_waits)
+        change_take_begin(c);
     change_router_kick(c);
 }
 
@@ -254,13 +261,21 @@ static bool must_write(struct change *c)
            (b->head.cursor > r->written.cursor && clock_mono(c->opts.clock).ns >= due.ns);
 }
 
+/* It has asked other rules than are to be asked, or will be. */
+static bool batch_is_stale(const struct change *c, const struct change_batch *b)
+{
+    return b->ruled != c->ruled ||
+           (c->wanted != NULL && !b->is_replay && b->until == 0 && b->head.cursor > c->take_until &&
+            c->router.caught != c->take_until);
+}
+
 static void router_was_read(struct loop_job *j, bool canceled)
 {
     struct change_router *r = CONTAINER_OF(j, struct change_router, job);
     struct change *c = CONTAINER_OF(r, struct change, router);
     change_lock(c);
-    if (!canceled && r->why == ERR_OK && r->batch.ruled != c->ruled) {
-        r->told = true; /* once more, by the rules that are in force now */
+    if (!canceled && r->why == ERR_OK && batch_is_stale(c, &r->batch)) {
+        r->told = true; /* once more, by the right ones */
         batch_fini(&r->batch);
         r->state = ROUTER_IDLE;
         change_busy(c, -1);
@@ -306,6 +321,8 @@ static void router_begin(struct change *c, bool replay)
     *b = (struct change_batch){ .change = c, .head = r->head };
     if (replay && !replay_find(c, b))
         return;
+    if (!replay && c->wanted != NULL && r->caught != c->take_until)
+        b->until = c->take_until;
     b->ruled = change_ruled_ref(c->ruled);
     b->event = change_event_take(b->ruled);
     arena_init(&b->arena, ROUTER_ARENA_BYTES_MAX);
@@ -342,7 +359,7 @@ void change_router_kick(struct change *c)
 {
     struct change_router *r = &c->router;
     bool later = r->again_at.ns != 0 && clock_mono(c->opts.clock).ns < r->again_at.ns;
-    if (!c->begun || c->draining || r->state != ROUTER_IDLE || later ||
+    if (!c->begun || c->draining || c->taking || r->state != ROUTER_IDLE || later ||
         rule_set_count(c->ruled->set) == 0)
         return;
     r->again_at.ns = 0;
@@ -355,6 +372,18 @@ void change_router_kick(struct change *c)
     if (!replay)
         r->told = false;
     router_begin(c, replay);
+}
+
+bool change_router_ends(struct change *c)
+{
+    struct change_router *r = &c->router;
+    bool ends = !c->begun || rule_set_count(c->ruled->set) == 0 || r->caught == c->take_until;
+    c->take_waits = ends && r->state != ROUTER_IDLE;
+    if (!ends) {
+        r->told = true;
+        change_router_kick(c);
+    }
+    return ends && !c->take_waits;
 }
 
 static void router_told(void *ctx)

@@ -23,6 +23,8 @@ struct change_batch {
     size_t bytes; /* of events, that its update writes */
     bool full;    /* no more events are taken */
     struct change_head head;
+    uint64_t until; /* the rules are asked about events up to here alone; 0: about all */
+    bool past;      /* there are events behind until */
     /* a replay, of one rule alone: */
     bool is_replay;
     unsigned rule; /* its index */
@@ -46,11 +48,15 @@ struct change_router {
     mono written_at;
     struct change_head head;    /* in memory */
     struct change_head written; /* on disk */
+    uint64_t caught;            /* an end of these rules, up to which all is routed */
     struct change_batch batch;
     struct change_edit edit;
 };
 void change_router_open(struct change *c, const struct change_head *head);
 void change_router_kick(struct change *c); /* loop; under the lock */
+/* May other rules come into force, of which c->take_until says where these end? If not, all up to
+ * there is routed first, and then change_take_begin is called. Loop; under the lock. */
+bool change_router_ends(struct change *c);
 void change_router_close(struct change *c);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * Invariants: 1. A number is given once. Items go by it, so the rows of a rule that was removed and
  * came back are still its own. 2. While no rule was in force the head did not move: the first rule
- * moves it to the end of the log. */
+ * moves it to the end of the log. 3. A rule begins where those before it end, so one that has got
+ * another name misses no event: where the router stands, or at a start where it stood. */
 #include "change/change_impl.h"
 
 #include "base/buf.h"
@@ -153,7 +154,7 @@ static err rule_take(struct change_take *k, struct engine_txn *t, const struct r
     n->row.flags &= ~(unsigned)CHANGE_FLAG_REMOVED;
     n->row.hash = rule->hash;
     if (!knew)
-        n->row.from = k->last;
+        n->row.from = k->routed > k->head.cursor ? k->routed : k->head.cursor;
     k->ruled->rules[rule->index] =
         (struct change_ruled_rule){ .number = n->row.number, .from = n->row.from };
     bool same = knew && before.hash == n->row.hash;

@@ -38,7 +38,8 @@ struct change_known {
 struct change_take {
     struct change_ruled *ruled; /* in: its set. Out: its rules */
     unsigned generation;        /* out: of the rules */
-    uint64_t last, count;       /* in: of the log, a moment ago: there new rules begin */
+    uint64_t routed;            /* in: events up to here were for the rules before */
+    uint64_t last, count;       /* in: of the log, a moment ago: the first rules begin there */
     atomic_uint *generations;   /* in: counts the takings; written by updates alone */
     /* out */
     struct change_head head;

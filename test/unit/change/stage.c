@@ -301,11 +301,16 @@ static bool is_taken(struct stage *s)
     return !s->change->taking && s->change->wanted == NULL;
 }
 
-void stage_take(struct stage *s, const char *rules)
+void stage_want(struct stage *s, const char *rules)
 {
     struct rule_set *set = rules == NULL ? NULL : stage_rules(s, rules);
     change_rules_take(s->change, set);
     rule_set_unref(&set);
+}
+
+void stage_take(struct stage *s, const char *rules)
+{
+    stage_want(s, rules);
     stage_until(s, is_taken);
 }
 

@@ -41,7 +41,9 @@ void stage_close(struct stage *s);
 /* The same store, other rules, as after a restart. */
 void stage_reopen(struct stage *s, const char *rules);
 struct rule_set *stage_rules(struct stage *s, const char *rules);
-/* Taken over by change_rules_take; runs until they are in force. */
+/* Taken over by change_rules_take, some time. */
+void stage_want(struct stage *s, const char *rules);
+/* The same; runs until they are in force. */
 void stage_take(struct stage *s, const char *rules);
 
 /* What is held back from now on, the first that comes: a runner's look, the router's reading or its

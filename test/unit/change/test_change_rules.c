@@ -3,6 +3,7 @@
  * read. */
 #include "stage.h"
 
+#include "../bucket/engine_mem.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
@@ -143,8 +144,14 @@ static void a_rule_that_was_forgotten_and_is_back_can_be_paused(void **state)
     stage_close(&s);
 }
 
-/* The router had the events already, and asks the rules that were in force then. */
-static void a_rule_that_goes_meanwhile_gets_no_items(void **state)
+static bool is_taken(struct stage *s)
+{
+    return !s->change->taking && s->change->wanted == NULL;
+}
+
+/* Its sender was told that it is taken, and the rule was in force then: also when the router, or
+ * its update, is late. */
+static void a_rule_that_goes_is_asked_about_what_was_told_before(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
@@ -154,33 +161,103 @@ static void a_rule_that_goes_meanwhile_gets_no_items(void **state)
         change_start(s.change);
         stage_calm(&s);
         stage_hold(&s, i == 0 ? STAGE_READ : STAGE_WRITE);
-        (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+        (void)stage_tell(&s, "d", "A"); /* their numbers are of no use */
         stage_until_held(&s);
-        stage_take(&s, "rules:\n" OTHER);
+        stage_want(&s, "rules:\n" OTHER);
+        (void)stage_tell(&s, "d", "B");
         stage_let_go(&s);
+        stage_until(&s, is_taken);
         stage_calm(&s);
-        assert_int_equal(number_of(&s, "hook"), 0);
-        assert_int_equal(stage_seen(&s), 1);
-        assert_string_equal(s.paths[0], "/other/A");
+        assert_int_equal(number_of(&s, "hook"), 1);
+        assert_int_equal(stage_items(&s, "hook", CHANGE_READY), 1);
+        assert_int_equal(stage_seen(&s), 2); /* A and B, for the other */
         stage_close(&s);
     }
 }
 
-static void a_rule_that_comes_meanwhile_gets_what_is_told_then(void **state)
+static void a_rule_that_comes_is_asked_about_what_is_told_then(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct stage s;
+        stage_open(&s, ONE);
+        change_start(s.change);
+        stage_calm(&s);
+        stage_hold(&s, i == 0 ? STAGE_READ : STAGE_WRITE);
+        (void)stage_tell(&s, "d", "A"); /* their numbers are of no use */
+        stage_until_held(&s);
+        stage_want(&s, BOTH);
+        (void)stage_tell(&s, "d", "B");
+        stage_let_go(&s);
+        stage_until(&s, is_taken);
+        stage_calm(&s);
+        assert_int_equal(stage_seen(&s), 3); /* A and B for one, B for the other */
+        stage_close(&s);
+    }
+}
+
+/* Each event is for one of the two: none for both, and none for nobody. */
+static void a_rule_with_another_name_goes_on_where_the_first_one_ends(void **state)
+{
+    (void)state;
+    static const char *const sets[] = { "rules:\n" OTHER, "rules:\n" THIRD, ONE };
+    struct stage s;
+    stage_open(&s, ONE);
+    change_start(s.change);
+    unsigned told = 0;
+    for (unsigned i = 0; i < 30; i++) {
+        for (unsigned n = 0; n < 7; n++, told++)
+            (void)stage_tell(&s, n % 2 == 0 ? "d" : "e", "A"); /* its number is of no use */
+        stage_want(&s, sets[i % COUNT_OF(sets)]);
+        if (i % 3 == 2)
+            stage_until(&s, is_taken);
+    }
+    stage_until(&s, is_taken);
+    stage_take(&s, "rules:\n" HOOK OTHER THIRD);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), told);
+    stage_close(&s);
+}
+
+/* The server ends before the router has come to the end of the log. */
+static void a_rule_with_another_name_goes_on_behind_a_restart(void **state)
 {
     (void)state;
     struct stage s;
     stage_open(&s, ONE);
     change_start(s.change);
     stage_calm(&s);
-    stage_hold(&s, STAGE_READ);
-    (void)stage_tell(&s, "d", "A"); /* their numbers are of no use */
+    change_drain(s.change);
+    (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+    stage_reopen(&s, "rules:\n" OTHER);
+    change_start(s.change);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 1);
+    assert_string_equal(s.paths[0], "/other/A");
+    stage_close(&s);
+}
+
+/* An operator may take a rule away because its items find no room. */
+static void rules_do_not_wait_for_items_that_cannot_be_written(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, ONE);
+    change_start(s.change);
+    stage_calm(&s);
+    stage_hold(&s, STAGE_WRITE);
+    (void)stage_tell(&s, "d", "A"); /* its number is of no use */
     stage_until_held(&s);
-    stage_take(&s, BOTH);
-    (void)stage_tell(&s, "d", "B");
+    stage_want(&s, "rules:\n" OTHER);
+    engine_mem_refuse(s.engine, ERR_FULL);
     stage_let_go(&s);
     stage_calm(&s);
-    assert_int_equal(stage_seen(&s), 3); /* A and B for one, B for the other */
+    engine_mem_refuse(s.engine, ERR_OK);
+    fake_clock_advance(&s.clock, CHANGE_AGAIN_MS * NS_PER_MS);
+    stage_until(&s, is_taken);
+    stage_later(&s, CHANGE_AGAIN_MS);
+    assert_int_equal(stage_seen(&s), 1);
+    assert_true(strstr(s.paths[0], "A") != NULL);
     stage_close(&s);
 }
 
@@ -192,8 +269,11 @@ int main(void)
         cmocka_unit_test(a_new_rule_begins_at_the_end_of_the_log),
         cmocka_unit_test(the_head_moves_when_no_rule_was_in_force),
         cmocka_unit_test(a_rule_that_was_forgotten_and_is_back_can_be_paused),
-        cmocka_unit_test(a_rule_that_goes_meanwhile_gets_no_items),
-        cmocka_unit_test(a_rule_that_comes_meanwhile_gets_what_is_told_then),
+        cmocka_unit_test(a_rule_that_goes_is_asked_about_what_was_told_before),
+        cmocka_unit_test(a_rule_that_comes_is_asked_about_what_is_told_then),
+        cmocka_unit_test(a_rule_with_another_name_goes_on_where_the_first_one_ends),
+        cmocka_unit_test(a_rule_with_another_name_goes_on_behind_a_restart),
+        cmocka_unit_test(rules_do_not_wait_for_items_that_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
