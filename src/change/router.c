@@ -36,15 +36,27 @@ static void router_fail(struct change *c, const char *what, err why)
 /* ---- reading, on the pool ---- */
 
 struct router_reading {
+    const struct event_read *read;
     struct change_batch *batch;
     uint64_t behind; /* the last event that was routed */
     err why;
 };
 
+/* Events that the log removed before the rules were asked about them. */
+static void missed_count(struct change_batch *b, const struct event_read *read)
+{
+    if (b->is_replay || read->missed <= b->head.cursor || read->removed <= b->head.count)
+        return;
+    b->head.missed += read->removed - b->head.count;
+    b->head.count = read->removed;
+    b->head.cursor = read->missed;
+}
+
 static void reading_take(void *ctx, const struct event_seen *e, str bytes)
 {
     struct router_reading *g = ctx;
     struct change_batch *b = g->batch;
+    missed_count(b, g->read);
     b->past |= b->until != 0 && e->seq > b->until;
     if (b->past || b->full || g->why != ERR_OK || (b->is_replay && e->seq > b->replay_until))
         return;
@@ -56,36 +68,21 @@ static void reading_take(void *ctx, const struct event_seen *e, str bytes)
     b->head.at = e->at;
 }
 
-/* Events that the log removed before the rules were asked about them. */
-static err missed_count(struct change_batch *b)
-{
-    struct event_figures f;
-    err why = event_log_figures(b->change->opts.events, &f);
-    uint64_t removed = f.taken - f.count;
-    if (why != ERR_OK || f.culled <= b->head.cursor || removed <= b->head.count)
-        return why;
-    b->head.missed += removed - b->head.count;
-    b->head.count = removed;
-    b->head.cursor = f.culled;
-    return ERR_OK;
-}
-
 static void router_read(struct loop_job *j)
 {
     struct change_router *r = CONTAINER_OF(j, struct change_router, job);
     struct change_batch *b = &r->batch;
-    struct router_reading g = { .batch = b };
     struct event_read read = { .after = b->head.cursor,
                                .looks_max = ROUTER_LOOKS_MAX,
                                .bytes_max = ROUTER_BYTES_MAX,
-                               .take = reading_take,
-                               .ctx = &g };
-    r->why = b->is_replay ? ERR_OK : missed_count(b);
-    read.after = b->head.cursor;
-    if (r->why == ERR_OK)
-        r->why = event_log_read(b->change->opts.events, &read);
-    if (r->why == ERR_OK)
+                               .take = reading_take };
+    struct router_reading g = { .read = &read, .batch = b };
+    read.ctx = &g;
+    r->why = event_log_read(b->change->opts.events, &read);
+    if (r->why == ERR_OK) { /* also when none is left that could be taken */
+        missed_count(b, &read);
         r->why = g.why;
+    }
     bool cut = b->full || g.why != ERR_OK;
     if (!cut && !b->past) /* events that are damaged, or gone, are passed over */
         b->head.cursor = read.after > b->head.cursor ? read.after : b->head.cursor;

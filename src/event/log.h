@@ -119,10 +119,11 @@ struct event_read {
     bool (*wants)(void *ctx, const struct event_seen *e);
     void (*take)(void *ctx, const struct event_seen *e, str bytes);
     void *ctx;
-    bool more;       /* out: there is more behind `after` */
-    uint64_t missed; /* out: events behind the number, up to this one, were removed before they
-                        were read; 0: none were */
-    uint64_t spoilt; /* out: events that cannot be read any more: their bytes fail their sum */
+    bool more;        /* out: there is more behind `after` */
+    uint64_t missed;  /* out: events behind the number, up to this one, were removed before they
+                         were read; 0: none were */
+    uint64_t removed; /* out: so many were removed since the log began */
+    uint64_t spoilt;  /* out: events that cannot be read any more: their bytes fail their sum */
 };
 /* Hands over events in order. May wait for the disk. ERR_IO, ERR_CORRUPT, ERR_LIMIT (no memory for
  * an event). */

@@ -107,6 +107,7 @@ err event_log_read(struct event_log *l, struct event_read *read)
     buf_init(&r.text, EVENT_BYTES_MAX);
     struct engine_view *v = engine_view_begin(l->engine);
     err why = event_head_get(v, &head);
+    read->removed = why == ERR_OK ? head.culled_count : 0;
     if (why == ERR_OK) {
         if (read->after < head.culled)
             read->after = read->missed = head.culled;

@@ -204,6 +204,31 @@ void stage_let_go(struct stage *s)
         __real_engine_submit(s->engine, u);
 }
 
+/* ---- between a look at the log and its reading ---- */
+
+static struct {
+    void (*run)(struct stage *s);
+    struct stage *stage;
+} before_read;
+
+err __real_event_log_read(struct event_log *l, struct event_read *r);
+err __wrap_event_log_read(struct event_log *l, struct event_read *r);
+
+err __wrap_event_log_read(struct event_log *l, struct event_read *r)
+{
+    void (*run)(struct stage * s) = before_read.run;
+    before_read.run = NULL;
+    if (run != NULL)
+        run(before_read.stage);
+    return __real_event_log_read(l, r);
+}
+
+void stage_before_read(struct stage *s, void (*run)(struct stage *s))
+{
+    before_read.stage = s;
+    before_read.run = run;
+}
+
 /* ---- life ---- */
 
 struct rule_set *stage_rules(struct stage *s, const char *rules)

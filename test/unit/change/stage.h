@@ -52,6 +52,8 @@ enum stage_hold { STAGE_LOOK, STAGE_READ, STAGE_WRITE };
 void stage_hold(struct stage *s, enum stage_hold what);
 void stage_until_held(struct stage *s);
 void stage_let_go(struct stage *s);
+/* Called once, by the next who reads the event log, before it does. */
+void stage_before_read(struct stage *s, void (*run)(struct stage *s));
 
 /* One event of stream t: {"page_title": title}; its number. */
 uint64_t stage_tell(struct stage *s, const char *domain, const char *title);

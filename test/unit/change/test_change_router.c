@@ -73,13 +73,38 @@ static void an_engine_that_refuses_is_asked_again(void **state)
     }
 }
 
-static void cull_all(struct stage *s)
+static void cull(struct stage *s)
 {
     bool more = true;
     store_time next;
-    fake_clock_advance(&s->clock, 7200 * NS_PER_S);
     while (more)
         assert_int_equal(event_log_upkeep(s->events, &more, &next), ERR_OK);
+}
+
+static void cull_all(struct stage *s)
+{
+    fake_clock_advance(&s->clock, 7200 * NS_PER_S);
+    cull(s);
+}
+
+/* It makes room whenever it likes. */
+static void what_the_log_removes_while_it_is_read_is_counted(void **state)
+{
+    (void)state;
+    for (unsigned left = 0; left < 2; left++) {
+        struct stage s;
+        stage_open_paused(&s, HOOK);
+        tell_many(&s, 5);
+        fake_clock_advance(&s.clock, 7200 * NS_PER_S);
+        stage_before_read(&s, cull);
+        change_start(s.change);
+        stage_calm(&s);
+        tell_many(&s, left);
+        stage_calm(&s);
+        assert_int_equal(missed(&s), 5);
+        assert_int_equal(stage_items(&s, "hook", -1), left);
+        stage_close(&s);
+    }
 }
 
 static void what_the_log_removed_before_is_counted(void **state)
@@ -265,6 +290,7 @@ int main(void)
         cmocka_unit_test(each_event_is_routed_once_over_batches),
         cmocka_unit_test(an_engine_that_refuses_is_asked_again),
         cmocka_unit_test(what_the_log_removed_before_is_counted),
+        cmocka_unit_test(what_the_log_removes_while_it_is_read_is_counted),
         cmocka_unit_test(events_that_nobody_wants_are_not_missed_later),
         cmocka_unit_test(a_replay_asks_about_what_was_routed_alone),
         cmocka_unit_test(a_large_event_is_written_once_for_all_that_want_it),
