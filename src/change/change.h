@@ -91,9 +91,11 @@ void change_upkeep_all(struct change *c);
 bool change_relays(struct change *c);
 /* Does a rule have this event run as a job? */
 bool change_takes_job(struct change *c, str stream, str domain, str bytes);
-/* The longest that caches which rules purge may keep a page of that domain, in s; -1: there is no
- * such rule. */
-int64_t change_edge_ttl_s(struct change *c, str domain);
+/* Does a rule let caches keep pages (edge_ttl)? */
+bool change_edges(struct change *c);
+/* How long caches may keep that page, in s; 0: not at all. It asks all rules that purge: for
+ * answers that are built, where change_edges says so. */
+int64_t change_edge_ttl_s(struct change *c, const struct rule_page *page);
 
 /* ---- looking and steering: pool threads, for they wait for the disk ---- */
 

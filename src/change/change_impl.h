@@ -22,7 +22,6 @@ enum {
     CHANGE_FAR_MS = 1000,              /* store_time may be set forward: look again then */
     CHANGE_PAUSE_MS = 1000,            /* of a target, the first; each next one twice as long */
     CHANGE_PAUSE_MS_MAX = 60 * 1000,
-    CHANGE_PURGE_TTL_S = 24 * 3600, /* of a purge without edge_ttl and claim_ttl */
 };
 
 /* ---- items that fall due (due.c) ---- */

@@ -154,12 +154,8 @@ static void run_prepare_call(struct change_run *run, struct rule_event *e,
 /* What caches still have of a page so long ago has ended there by itself. */
 static bool run_is_late(const struct change_run *run, const struct rule_given *given)
 {
-    const struct rule *r = run->rule;
-    int64_t ttl = r->claim_ttl_ns != DURATION_NEVER ? r->claim_ttl_ns
-                  : r->edge_ttl_ns > 0              ? r->edge_ttl_ns
-                                                    : CHANGE_PURGE_TTL_S * NS_PER_S;
     store_time newest = { .ns = (int64_t)run->seq * NS_PER_US };
-    return store_time_before(store_time_add(newest, ttl), given->now);
+    return store_time_before(store_time_add(newest, rule_purge_ttl_ns(run->rule)), given->now);
 }
 
 static void run_prepare(struct change_run *run, struct rule_event *e,

@@ -280,18 +280,3 @@ err change_status_get(struct change *c, struct arena *a, struct change_status *o
         rules_trim(out);
     return why;
 }
-
-int64_t change_edge_ttl_s(struct change *c, str domain)
-{
-    struct change_ruled *r = change_ruled_now(c);
-    int64_t ttl_s = -1;
-    (void)domain;
-    for (unsigned i = 0; i < rule_set_count(r->set); i++) {
-        const struct rule *rule = rule_set_at(r->set, i);
-        if (rule->effect == RULE_PURGE && rule->edge_ttl_ns / NS_PER_S > ttl_s &&
-            rule->edge_ttl_ns > 0)
-            ttl_s = rule->edge_ttl_ns / NS_PER_S;
-    }
-    change_ruled_unref(&r);
-    return ttl_s;
-}

@@ -1,5 +1,5 @@
-/* change_rules.c - palimpsest change rules check: the faults of a file of rules, for people and for
- * scripts that check a configuration before it is used. */
+/* change_rules.c - palimpsest change rules check: the faults of a file of rules, and what may be a
+ * slip, for people and for scripts that check a configuration before it is used. */
 #include "base/utf8.h"
 #include "cli/change.h"
 #include "cli/out.h"
@@ -38,15 +38,14 @@ struct teller {
     bool json;
 };
 
-static void tell(void *ctx, const struct rule_fault *fault)
+static void tell_as(const struct teller *t, const char *what, const struct rule_fault *fault)
 {
-    const struct teller *t = ctx;
     if (t->json) {
         char path[PATH_SHOWN_BYTES];
         path[utf8_clean(str_of(t->path), path, sizeof path - 1)] = '\0';
         json_t *doc =
             json_pack("{s:s, s:I, s:s%, s:s}", "file", path, "line", (json_int_t)fault->line,
-                      "rule", fault->rule.p, fault->rule.n, "fault", fault->text);
+                      "rule", fault->rule.p, fault->rule.n, what, fault->text);
         out_json(t->to, doc);
         json_decref(doc);
         return;
@@ -57,8 +56,19 @@ static void tell(void *ctx, const struct rule_fault *fault)
     fputs(": ", t->to);
     out_text(t->to, fault->rule);
     fputs(fault->rule.n > 0 ? ": " : "", t->to);
+    fputs(strcmp(what, "fault") == 0 ? "" : "warning: ", t->to);
     out_text(t->to, str_of(fault->text));
     fputc('\n', t->to);
+}
+
+static void tell(void *ctx, const struct rule_fault *fault)
+{
+    tell_as(ctx, "fault", fault);
+}
+
+static void warn(void *ctx, const struct rule_fault *fault)
+{
+    tell_as(ctx, "warning", fault);
 }
 
 enum cli_exit change_rules(const struct cli_call *call, const char *path, str text, FILE *to,
@@ -77,6 +87,10 @@ enum cli_exit verb_change_rules_check(struct cli_call *call)
     enum cli_exit code = change_read(call, path, &text);
     if (code == CLI_OK)
         code = change_rules(call, path, buf_str(&text), stdout, &rules);
+    if (code == CLI_OK) {
+        struct teller t = { .path = path, .to = stdout, .json = cli_flag(call, "json") };
+        rule_set_doubt(rules, warn, &t);
+    }
     if (code == CLI_OK && !cli_flag(call, "json")) {
         unsigned count = rule_set_count(rules);
         out_text(stdout, str_of(path));

@@ -148,6 +148,8 @@ enum rule_difference { RULE_ADDED, RULE_REMOVED, RULE_CHANGED };
 /* May an event of that stream match a rule that does something about it? False: the conditions on
  * streams exclude it from each rule but those of effect drop. NULL: no. Thread: any. */
 bool rule_set_may_want(const struct rule_set *s, str stream);
+/* Tells what is no fault of the rules, and most likely a slip. NULL: fine. */
+void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx);
 /* Calls each for every rule that is not the same in both; true: there was none. NULL for ctx is
  * fine, each NULL too. A set that is NULL has no rules. */
 bool rule_sets_compare(const struct rule_set *before, const struct rule_set *after,
@@ -216,5 +218,17 @@ MUST_CHECK err rule_expand(struct rule_event *e, const struct rule_verdict *v,
                            struct buf *out, struct err_note *note);
 /* As the rule has it, for people. */
 str rule_template_source(const struct rule_template *t);
+
+/* ---- caches in front ---- */
+
+/* A purge for an event that is older is not sent. */
+int64_t rule_purge_ttl_ns(const struct rule *r);
+/* The latest of a title, as caches know it. path: of its URL, from the slash on. */
+struct rule_page {
+    str domain, bucket, title, path;
+};
+/* How long caches may keep it: the rules of e's set purge path for each event by which it changes.
+ * 0: not at all. Ends the event that e has. */
+int64_t rule_edge_ttl_ns(struct rule_event *e, const struct rule_page *page);
 
 #endif

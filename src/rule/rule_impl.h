@@ -232,6 +232,11 @@ struct rule_event {
     pcre2_match_context *limits;
     uint64_t open;
     const struct rule_condition *failed;
+    bool is_of_a_kind; /* inside of rule_may_want_kind */
 };
+
+/* want.c: may an event of the stream and the kind that e has match the rule, whatever else it has?
+ */
+bool rule_may_want_kind(struct rule_event *e, const struct rule *r);
 
 #endif

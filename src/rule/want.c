@@ -1,16 +1,26 @@
 /* want.c - which streams a rule set may want events of, whatever those events are.
  *
- * Conditions on the stream are decided as for an event of it, with their patterns. All others may
- * hold or not: they are undecided, and so is what depends on them. Only what is decided to be no
- * excludes a stream. Recursion ends at RULE_DEPTH_MAX, which the reader kept. */
+ * Conditions on the stream are decided as for an event of it, with their patterns; where the kind
+ * is given, those on the kind, too. All others may hold or not: they are undecided, and so is what
+ * depends on them. Only what is decided to be no excludes a stream. Recursion ends at
+ * RULE_DEPTH_MAX, which the reader kept. */
 #include "rule/rule_impl.h"
 
 static enum rule_truth wants(struct rule_event *e, const struct rule_condition *c);
 
+static bool is_kind(const struct rule_event *e, struct rule_subject s)
+{
+    const unsigned *known = e->set->paths.known;
+    return s.kind == RULE_SUBJECT_KIND ||
+           (s.kind == RULE_SUBJECT_MEMBER &&
+            (s.index == known[RULE_KNOWN_KIND] || s.index == known[RULE_KNOWN_PAGE_CHANGE_KIND]));
+}
+
 static enum rule_truth test_wants(struct rule_event *e, const struct rule_condition *c)
 {
     str captures[RULE_CAPTURES_MAX] = { STR_NONE };
-    bool decides = c->subject.kind == RULE_SUBJECT_STREAM;
+    bool decides =
+        c->subject.kind == RULE_SUBJECT_STREAM || (e->is_of_a_kind && is_kind(e, c->subject));
     return decides ? rule_test_holds(e, c, captures) : RULE_UNDECIDED;
 }
 
@@ -44,6 +54,14 @@ static enum rule_truth wants(struct rule_event *e, const struct rule_condition *
         return none == RULE_YES ? RULE_NO : none == RULE_NO ? RULE_YES : RULE_UNDECIDED;
     }
     return RULE_UNDECIDED;
+}
+
+bool rule_may_want_kind(struct rule_event *e, const struct rule *r)
+{
+    e->is_of_a_kind = true;
+    bool wanted = wants(e, r->match) != RULE_NO;
+    e->is_of_a_kind = false;
+    return wanted;
 }
 
 bool rule_set_may_want(const struct rule_set *s, str stream)

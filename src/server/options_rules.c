@@ -84,11 +84,30 @@ static void doubt_limits(const struct options *o, const struct rule *r, options_
     }
 }
 
+struct doubting {
+    const struct options *o;
+    options_line_fn *each;
+    void *ctx;
+};
+
+static void doubt_rule(void *ctx, const struct rule_fault *fault)
+{
+    const struct doubting *d = ctx;
+    const struct option *row = option_find(option_rows, STR("change.rules"));
+    struct options_from from = { .file = d->o->from[row - option_rows].file, .line = fault->line };
+    struct err_note line;
+    (void)option_fail(from, STR_NONE, &line, "%.*s: %s", STR_ARG(fault->rule), /* no fault */
+                      fault->text);
+    d->each(d->ctx, line.text);
+}
+
 void options_doubts(const struct options *o, options_line_fn *each, void *ctx)
 {
     const struct rule_set *set = o->config.change.rules;
+    struct doubting d = { o, each, ctx };
     for (unsigned i = 0; set != NULL && i < rule_set_count(set); i++)
         doubt_limits(o, rule_set_at(set, i), each, ctx);
+    rule_set_doubt(set, doubt_rule, &d);
 }
 
 /* ---- what differs ---- */

@@ -50,11 +50,21 @@ class Verbs:
 @scene
 def rules_without_faults_are_counted(binary):
     verbs = Verbs(binary)
-    verbs.file('s.yaml', SURFACE)
+    verbs.file('s.yaml', SURFACE.replace('"palimpsest.render"', '"palimpsest.*"'))
     eq(verbs('rules', 'check', 's.yaml'), (0, 's.yaml: 3 rules, no fault\n', ''))
     eq(verbs('rules', 'check', 's.yaml', '--json'), (0, '', ''))
     eq(verbs('rules', 'check', '-', stdin='rules:\n  a: { match: { stream: x }, effect: drop }\n'),
        (0, '-: 1 rule, no fault\n', ''))
+
+
+@scene
+def a_cache_that_is_not_purged_of_all_is_a_warning(binary):
+    verbs = Verbs(binary)
+    says = ('edge_ttl is of no use: no rule purges http://127.0.0.1:6081 for palimpsest.gone of kind hidden, so no page may be kept there; '
+            'palimpsest.render, palimpsest.gone and palimpsest.dated are wanted')
+    verbs.file('s.yaml', SURFACE)
+    eq(verbs('rules', 'check', 's.yaml'), (0, f's.yaml:5: edge: warning: {says}\ns.yaml: 3 rules, no fault\n', ''))
+    eq(verbs.json('rules', 'check', 's.yaml'), [{'file': 's.yaml', 'line': 5, 'rule': 'edge', 'warning': says}])
 
 
 @scene
@@ -182,10 +192,13 @@ def what_the_manual_shows_is_right(binary):
         code, out, _ = verbs('rules', 'check', '-', stdin=text)
         eq(code, 0, out)
     verbs.file('rules.yaml', examples[0])
+    verbs.file('render-alone.yaml', 'rules:\n  edge:\n    match: { stream: palimpsest.render }\n    effect: purge\n    urls: [/x]\n'
+               '    targets: ["http://127.0.0.1:6081"]\n    edge_ttl: 1d\n')
+    _, warned, _ = verbs('rules', 'check', 'render-alone.yaml')
     verbs.file('event.json', {**RENDER, 'page_title': 'Moon'})
     _, out, _ = verbs('test', 'rules.yaml', 'event.json')
     manual = [line[4:] for line in (ROOT / 'docs/rules.md').read_text().splitlines() if line.startswith('    ')]
-    for line in out.splitlines()[:3]:
+    for line in warned.splitlines() + out.splitlines()[:3]:
         check(line in manual, f'docs/rules.md does not show: {line}')
 
 

@@ -21,10 +21,18 @@ STREAM = '/v1/stream?stream=palimpsest.render,palimpsest.gone,palimpsest.dated'
 A = path('html', 'A')
 
 
+HTML, PARSOID = '/{domain}/v1/page/html/{title}', '/{domain}/v1/page/data-parsoid/{title}'
+
+
+def purging(match='palimpsest.*', ttl='1d', urls=(HTML, PARSOID), **more):
+    """One rule. Nobody listens at its target, unless told: who follows the stream purges instead."""
+    match = match if isinstance(match, dict) else {'stream': match}
+    return {'match': match, 'effect': 'purge', 'targets': [f'http://127.0.0.1:{free_port()}'], 'urls': list(urls),
+            **({'edge_ttl': ttl} if ttl else {}), **more}
+
+
 def edge_rule(ttl='1d'):
-    """Nobody listens at its target: who follows the stream purges instead."""
-    return {'edge': {'match': {'stream': 'palimpsest.*'}, 'effect': 'purge', 'targets': [f'http://127.0.0.1:{free_port()}'],
-                     'urls': ['/{domain}/v1/page/html/{title}', '/{domain}/v1/page/data-parsoid/{title}'], **({'edge_ttl': ttl} if ttl else {})}}
+    return {'edge': purging(ttl=ttl)}
 
 
 @contextlib.contextmanager
@@ -114,6 +122,45 @@ def what_a_purge_reaches_may_be_kept(binary):
             eq((same.status, same.headers['Cache-Control']), (304, DAY))
             redirect = server.request('GET', path('html', 'R'))
             eq((redirect.status, redirect.headers['Cache-Control']), (302, DAY))
+
+
+@scene
+def a_content_that_no_rule_purges_is_not_kept(binary):
+    with edged(binary, '--set', 'page.contents=html,data-parsoid', rules={'edge': purging(urls=[HTML])}) as (origin, server):
+        origin.page('A', (7, 'text'))
+        for _ in range(4):
+            eq(control(server, A), DAY)
+            eq(control(server, path('data-parsoid', 'A')), DEFAULT)
+
+
+@scene
+def a_page_is_kept_when_each_change_of_it_is_purged(binary):
+    """Who purges render alone would leave deleted pages at the edge."""
+    render, gone, dated = (f'palimpsest.{name}' for name in ('render', 'gone', 'dated'))
+    target = {'targets': ['http://127.0.0.1:9']}
+    other = {'targets': ['http://127.0.0.1:10']}
+    for rules, says in (
+            ([purging(render)], DEFAULT),
+            ([purging([render, gone])], DEFAULT),
+            ([purging({'stream': 'palimpsest.*', 'not': [{'kind': 'deleted'}]})], DEFAULT),
+            ([purging({'stream': 'palimpsest.*', 'not': [{'kind': 'culled'}]})], DAY),
+            ([purging({'stream': 'palimpsest.*', 'rev_id': '7'})], DEFAULT),
+            ([purging({'stream': 'palimpsest.*', 'domain': 'localhost', 'bucket': 'page', 'title': '/^A/'})], DAY),
+            ([purging({'stream': 'palimpsest.*', 'domain': 'else'})], DEFAULT),
+            ([purging({'stream': 'palimpsest.*', 'title': 'B'})], DEFAULT),
+            ([purging(sample='0.000001')], DEFAULT),
+            ([purging(urls=[HTML + '?'])], DEFAULT),
+            ([purging(urls=['http://{domain}' + HTML])], DAY),
+            ([purging(urls=[HTML, '/{domain}/v1/page/html/{title}/{rev}'])], DAY),
+            ([purging(urls=[HTML, '/{nowhere}'])], DEFAULT),
+            ([purging(claim_ttl='1h')], DAY.replace('86400', '3600')),
+            ([purging(render, **target), purging([gone, dated], **target)], DAY),
+            ([purging(render, **target), purging([gone, dated], **other)], DEFAULT),
+            ([purging(**target), purging(ttl='1h', **other)], DAY.replace('86400', '3600'))):
+        with edged(binary, rules={f'edge{n}': rule for n, rule in enumerate(rules)}) as (origin, server):
+            origin.page('A', (7, 'text'))
+            for _ in range(3):
+                eq(control(server, A), says, str(rules))
 
 
 @scene
@@ -217,13 +264,15 @@ def of_a_wiki_of_nobody_else_nothing_is_kept(binary):
 def ready_answers_say_what_the_rules_say_now(binary):
     with edged(binary, rules={}) as (origin, server):
         origin.page('A', (7, 'text'))
-        for rules, says in ((edge_rule(), DAY), (edge_rule('2h'), DAY.replace('86400', '7200')), ({}, DEFAULT)):
+        for rules, says in ((edge_rule(), DAY), (edge_rule('2h'), DAY.replace('86400', '7200')), ({'edge': purging(urls=[PARSOID])}, DEFAULT),
+                            (edge_rule(), DAY), ({'edge': purging('palimpsest.render')}, DEFAULT), (edge_rule(), DAY), ({}, DEFAULT)):
             for _ in range(4):      # it is ready
                 server.request('GET', A)
             seen = server.stderr().count('reload.done')
             write_rules(server.file, rules)
             server.signal(signal.SIGHUP)
             wait_until(lambda: server.stderr().count('reload.done') > seen, 'it is read')
+            wait_until(lambda: control(server, A) == says, says)     # the store takes the rules over first
             for _ in range(4):
                 eq(control(server, A), says)
 

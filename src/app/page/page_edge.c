@@ -1,8 +1,8 @@
 /* page_edge.c - s-maxage: which answers caches may keep until a rule purges them.
  *
- *   1. A purge has to reach them: they are the latest of a title, under the one address that rules
- *      make of it. Rules encode all of a title but unreserved characters (rule/expand.c), and know
- *      no query.
+ *   1. A purge has to reach them: they are the latest of a title, under an address that rules
+ *      purge for each of its changes (rule/edge.c). Rules encode all of a title but unreserved
+ *      characters, and know no query. So only one spelling of the address is looked at.
  *   2. Everybody may read them: a cache asks for no key.
  *   3. They are what the wiki has, as far as is known. A cache would keep a page that is known to
  *      be dated, and is given for want of another, though it was purged of it before.
@@ -38,14 +38,20 @@ static bool is_plain(const struct content_get *g)
            take_segment(&path, http_encode(g->page.arena, t->title)) && path.n == 0;
 }
 
+/* Of an answer that is_plain. */
 static int64_t ttl_s_of(const struct content_get *g)
 {
-    return change_edge_ttl_s(g->app->change, g->page.target.domain->name);
+    const struct page_target *t = &g->page.target;
+    const struct rule_page page = { .domain = t->domain->name,
+                                    .bucket = str_of(t->settings->opts->name),
+                                    .title = t->title,
+                                    .path = http_target(g->x) };
+    return change_edge_ttl_s(g->app->change, &page);
 }
 
 bool page_edge_may_share(const struct content_get *g)
 {
-    return ttl_s_of(g) < 0 || is_plain(g);
+    return !change_edges(g->app->change) || is_plain(g);
 }
 
 /* ---- the answer ---- */
@@ -99,11 +105,11 @@ void page_edge_choose(struct content_get *g)
     const struct page_get *p = &g->page;
     g->cache_control = control_of(p);
     g->age_s_max = p->target.settings->age_s_max;
-    if (p->outcome == GOT_PART || !is_as_the_wiki_has_it(p))
+    if (p->outcome == GOT_PART || !is_as_the_wiki_has_it(p) || !change_edges(g->app->change) ||
+        !is_plain(g) || !is_for_all(g))
         return;
     int64_t ttl_s = ttl_s_of(g);
-    const char *control =
-        ttl_s > 0 && is_plain(g) && is_for_all(g) ? control_with(g, g->cache_control, ttl_s) : NULL;
+    const char *control = ttl_s > 0 ? control_with(g, g->cache_control, ttl_s) : NULL;
     if (control == NULL)
         return;
     g->cache_control = control;

@@ -139,6 +139,23 @@ static void a_limit_of_a_domain_that_nobody_configured_is_doubted(void **state)
     buf_fini(&lines);
 }
 
+static void a_cache_that_is_not_purged_of_all_is_doubted(void **state)
+{
+    (void)state;
+    struct buf lines;
+    buf_init(&lines, 4096);
+    struct options *o = read_fine("domains: [a]\n"
+                                  "change:\n"
+                                  "  rules:\n"
+                                  "    r: { match: { stream: palimpsest.render }, effect: purge,\n"
+                                  "         targets: [\"http://h\"], urls: [/x], edge_ttl: 1d }\n");
+    options_doubts(o, note_line, &lines);
+    assert_true(str_starts(buf_str(&lines), STR("f.yaml:4: r: edge_ttl is of no use: no rule "
+                                                "purges http://h for palimpsest.gone")));
+    options_free(&o);
+    buf_fini(&lines);
+}
+
 static void note_change(void *ctx, const char *name, const char *how, bool taken)
 {
     buf_printf(ctx, "%s %s%s\n", name, how == NULL ? "-" : how, taken ? "" : "?");
@@ -193,6 +210,7 @@ int main(void)
         cmocka_unit_test(all_faults_of_rules_are_told_with_file_line_and_rule),
         cmocka_unit_test(rules_stand_in_the_file_alone),
         cmocka_unit_test(a_limit_of_a_domain_that_nobody_configured_is_doubted),
+        cmocka_unit_test(a_cache_that_is_not_purged_of_all_is_doubted),
         cmocka_unit_test(a_reload_says_which_rules_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
