@@ -266,6 +266,7 @@ err change_new(const struct change_opts *opts, struct change **out, struct err_n
     change_take_fini(&c->take);
     if (why != ERR_OK) {
         err_note_set(note, "the rules cannot be taken over: %s", err_name(why));
+        change_stop(c);
         change_free(&c);
     }
     *out = c;
@@ -309,6 +310,19 @@ static void target_free(void *ctx, str key, void *value)
     free(t);
 }
 
+void change_stop(struct change *c)
+{
+    if (c == NULL)
+        return;
+    MAGIC_CHECK(c, CHANGE_MAGIC);
+    change_lock(c);
+    c->draining = true;
+    INVARIANT(c->busy == 0);
+    loop_timer_free(&c->timer);
+    change_unlock(c);
+    http_client_free(&c->client);
+}
+
 void change_free(struct change **cp)
 {
     struct change *c = *cp;
@@ -316,9 +330,7 @@ void change_free(struct change **cp)
     if (c == NULL)
         return;
     MAGIC_CHECK(c, CHANGE_MAGIC);
-    INVARIANT(c->busy == 0);
-    loop_timer_free(&c->timer);
-    http_client_free(&c->client);
+    INVARIANT(c->client == NULL);
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_free(&c->runners[i]);
     free(c->runners);

@@ -74,7 +74,10 @@ void change_start(struct change *c);
 void change_drain(struct change *c);
 /* After change_drain: nothing of it runs any more. Thread: the loop's. */
 bool change_idle(struct change *c);
-/* After change_drain, the loop runs no more but is there: ends what is left. */
+/* After change_drain, when it is idle or was never begun: the loop runs no more but is there. Who
+ * steers still may: what that posts to the loop runs in loop_free, and begins nothing. */
+void change_stop(struct change *c);
+/* After change_stop and loop_free: nobody asks or steers any more. NULL is fine. */
 void change_free(struct change **cp);
 
 /* Other rules for events from now on; NULL: none. They are in force when those before were asked

@@ -397,8 +397,6 @@ static err open_change(struct server *s, enum server_exit *status, struct err_no
                                       .seed = entropy_u64() };
     err why = change_new(&opts, &s->app.change, note);
     *status = server_exit_of(why);
-    if (why == ERR_OK)
-        change_start(s->app.change);
     return why;
 }
 
@@ -433,7 +431,9 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     if (why == ERR_OK)
         why = open_http(s, status, note);
     disk_note_full(note, why, config->data_dir);
-    if (why != ERR_OK)
+    if (why == ERR_OK)
+        change_start(s->app.change); /* last: who is taken down again has begun nothing */
+    else
         server_unboot(s);
     return why;
 }
@@ -476,9 +476,10 @@ void server_unboot(struct server *s)
         event_log_hush(s->app.events);
     if (started) {
         streams_stop(s->app.streams);
-        change_free(&s->app.change);
+        change_stop(s->app.change);
         origins_close(&s->app, s->domains);
-        loop_free(&s->app.loop);
+        loop_free(&s->app.loop); /* ends what requests left on the pool, which may still steer */
+        change_free(&s->app.change);
         streams_free(&s->app.streams);
     }
     engine_close(

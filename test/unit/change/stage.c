@@ -291,6 +291,11 @@ static void change_end(struct stage *s)
     stage_let(s, UINT32_MAX);
     change_drain(s->change);
     stage_until(s, is_idle);
+    change_stop(s->change);
+    if (s->late != NULL)
+        home_post(loop_pool(s->loop), s->late);
+    event_log_hush(s->events);
+    loop_free(&s->loop);
     change_free(&s->change);
 }
 
@@ -298,9 +303,7 @@ void stage_reopen(struct stage *s, const char *rules)
 {
     struct err_note note;
     change_end(s);
-    event_log_hush(s->events);
     event_log_free(&s->events);
-    loop_free(&s->loop);
     const struct event_log_opts log = { .engine = s->engine,
                                         .clock = &s->clock.clock,
                                         .retention_ns = 3600 * NS_PER_S,
@@ -314,8 +317,6 @@ void stage_close(struct stage *s)
 {
     stage_check(s);
     change_end(s);
-    event_log_hush(s->events);
-    loop_free(&s->loop);
     rogue_stop(&s->sink);
     event_log_free(&s->events);
     engine_close(&s->engine);

@@ -20,6 +20,7 @@ struct stage {
     struct loop *loop;
     struct page_service page;
     struct queues *queues; /* NULL: there are none */
+    struct task *late;     /* put on the pool when change has stopped; NULL: nothing is */
     struct change *change;
     struct rogue *sink;
     bool (*over)(struct stage *s);
