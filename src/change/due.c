@@ -94,6 +94,12 @@ static void due_over(struct task *t)
     change_unlock(c);
 }
 
+/* On a full disk, too: what is ready is on its way to its end. */
+static struct engine_update due_update(struct change_due *d, void (*done)(void *ctx, err why))
+{
+    return (struct engine_update){ .decide = due_decide, .done = done, .ctx = d, .frees = true };
+}
+
 void change_due_kick(struct change *c)
 {
     if (!c->begun || c->draining || c->waking ||
@@ -101,8 +107,7 @@ void change_due_kick(struct change *c)
         return;
     c->waking = true;
     c->due.task.run = due_over;
-    c->due.update =
-        (struct engine_update){ .decide = due_decide, .done = due_done, .ctx = &c->due };
+    c->due.update = due_update(&c->due, due_done);
     change_busy(c, 1);
     engine_submit(c->opts.engine, &c->due.update);
 }
@@ -134,8 +139,9 @@ void change_upkeep_all(struct change *c)
 {
     struct change_due *d = calloc(1, sizeof *d);
     INVARIANT(d != NULL);
+    const struct engine_update update = due_update(d, NULL);
     do
-        d->why = engine_update_wait(c->opts.engine, due_decide, d);
+        d->why = engine_submit_wait(c->opts.engine, &update);
     while (d->why == ERR_OK && (d->count == CHANGE_DUE_MAX || d->next.ns == 0));
     free(d);
     loop_post(c->opts.loop, upkeep_told, c);

@@ -341,10 +341,12 @@ static void handling_let_go(struct change *c, const struct handling *h)
 
 static err handling_update(struct change *c, struct handling *h)
 {
+    /* a full disk can be emptied by hand, and what is ready is on its way to its end */
+    const struct engine_update update = { .decide = handling_decide, .ctx = h, .frees = true };
     if (!h->drops)
-        return engine_update_wait(c->opts.engine, handling_decide, h);
+        return engine_submit_wait(c->opts.engine, &update);
     handling_hold(c, h);
-    err why = engine_update_wait(c->opts.engine, handling_decide, h);
+    err why = engine_submit_wait(c->opts.engine, &update);
     handling_let_go(c, h);
     return why;
 }

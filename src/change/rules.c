@@ -241,5 +241,7 @@ err change_take_run(struct change *c, struct change_take *t)
     t->generations = &c->generations;
     t->last = f.last;
     t->count = f.taken;
-    return engine_update_wait(c->opts.engine, take_decide, t);
+    /* On a full disk, too: without their rules no items come to their end. */
+    const struct engine_update update = { .decide = take_decide, .ctx = t, .frees = true };
+    return engine_submit_wait(c->opts.engine, &update);
 }

@@ -295,7 +295,8 @@ static void settled(struct task *t)
     struct change *c = run->c;
     change_lock(c);
     struct change_runner *r = run->runner;
-    if (run->why != ERR_OK && run->why != ERR_SHUTDOWN && run->why != ERR_CORRUPT) {
+    bool ends = c->draining && run->why == ERR_FULL; /* it is done again after the next start */
+    if (run->why != ERR_OK && run->why != ERR_SHUTDOWN && run->why != ERR_CORRUPT && !ends) {
         if (run->again == NULL)
             run->again = loop_timer_new(c->opts.loop, settle_again, run);
         loop_timer_start(run->again, CHANGE_AGAIN_MS, 0);

@@ -60,7 +60,9 @@ static err steer(struct change *c, struct steering *s, struct err_note *note)
 {
     if (s->rule.n == 0 || s->rule.n > RULE_NAME_BYTES_MAX)
         return unknown(s->rule, note);
-    err why = engine_update_wait(c->opts.engine, steer_decide, s);
+    /* The row is there, and grows no longer: a full disk stops nobody from pausing a rule. */
+    const struct engine_update update = { .decide = steer_decide, .ctx = s, .frees = true };
+    err why = engine_submit_wait(c->opts.engine, &update);
     if (why == ERR_NOT_FOUND)
         return unknown(s->rule, note);
     if (why == ERR_CONFLICT)

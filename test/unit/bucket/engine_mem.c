@@ -41,6 +41,7 @@ struct engine {
     struct clock *clock;
     store_time last_now;
     err refuse;
+    atomic_bool full;
     unsigned warms, colds; /* reads from memory that find it there, then those that do not */
     atomic_int pins;
     _Atomic uint64_t reads;
@@ -389,6 +390,8 @@ static err decide_once(struct engine *e, struct engine_update *u, bool keep)
     uint64_t reads = e->reads;
     e->writes = 0;
     err why = u->decide(&t, u->ctx);
+    if (why == ERR_OK && t.undo_count > 0 && !u->frees && atomic_load(&e->full))
+        why = ERR_FULL;
     e->cost = (struct engine_mem_cost){ .reads = e->reads - reads, .writes = e->writes };
     txn_end(&t, keep && why == ERR_OK);
     free(t.undo);
@@ -531,6 +534,11 @@ int engine_mem_pins(struct engine *e)
 void engine_mem_refuse(struct engine *e, err why)
 {
     e->refuse = why;
+}
+
+void engine_mem_full(struct engine *e, bool full)
+{
+    atomic_store(&e->full, full);
 }
 
 struct engine_mem_cost engine_mem_last_cost(struct engine *e)

@@ -12,6 +12,9 @@
 struct engine *engine_mem_new(struct clock *clock);
 /* The next update that is submitted gets this instead of being decided; ERR_OK: no longer. */
 void engine_mem_refuse(struct engine *e, err why);
+/* The disk is full but for the reserve: an update that writes gets ERR_FULL, unless it frees.
+ * Thread: any. */
+void engine_mem_full(struct engine *e, bool full);
 /* After so many reads from memory, count of them find their bytes on the disk alone. */
 void engine_mem_cold(struct engine *e, unsigned after, unsigned count);
 /* Pins that nobody has taken back. A blob's bytes here lie in its row: they end with that. */
