@@ -1,10 +1,12 @@
 /* check.c - what the rows of items must hold among each other: items.h says it.
  *
- * All of it is looked at in one view, for counts and items have to be of one instant. */
+ * All of it is looked at in one view, for counts and items have to be of one instant. The timelines
+ * that rules keep are looked at, too: timeline/timeline.h says what they must hold. */
 #include "change/change.h"
 #include "change/rows.h"
 
 #include "base/buf.h"
+#include "timeline/timeline.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -408,5 +410,6 @@ err change_check(struct engine *e, void (*found)(void *ctx, const char *what), v
     engine_view_end(&c.view);
     free(c.shared);
     free(c.rules);
-    return why == ERR_OK && c.damages > 0 ? ERR_CORRUPT : why;
+    err timelines = why == ERR_OK ? timeline_check(e, found, ctx) : ERR_OK;
+    return why == ERR_OK && c.damages > 0 ? ERR_CORRUPT : why != ERR_OK ? why : timelines;
 }

@@ -44,7 +44,7 @@ enum engine_space {
     SPACE_ROW = 7,     /* table/table.h: rows of tables */
     SPACE_AUTH = 8,    /* auth/auth.h: users, keys, roles, bindings */
     /* 9 was the place of imports, before any release */
-    SPACE_TIMELINE = 10,  /* bench/timeline: no server writes it */
+    SPACE_TIMELINE = 10,  /* timeline/rows.h: what was superseded, and when */
     SPACE_COMPARE = 11,   /* bench/strategy: two_table, table_per_query */
     SPACE_QUEUE = 12,     /* queue/queue.h: the catalogue of queues */
     SPACE_PARTITION = 13, /* queue/store/store.h: partitions of a local store */

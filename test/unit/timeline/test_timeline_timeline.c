@@ -1,10 +1,13 @@
-/* Goal: timelines answer "what was superseded long enough ago", lose no entry of one instant, and
- * forget no entry that was not applied. Method: entries in a real engine, found and forgotten. */
+/* Goal: timelines answer "what was superseded long enough ago", lose no entry of one instant, keep
+ * domains apart, and forget by age alone. Method: entries in a real engine, found and forgotten. */
 #include "timeline/timeline.h"
 
 #include "../cmocka_all.h"
 #include "../scratch.h"
+#include "base/buf.h"
 #include "engine/store.h"
+
+#include <string.h>
 
 struct fixture {
     char dir[FOLDER_PATH_BYTES];
@@ -33,8 +36,9 @@ static int tear_down(void **state)
 struct job {
     struct timeline_where where;
     struct timeline_entry entry;
-    store_time before;
+    struct timeline_expiry expiry;
     unsigned count;
+    str raw; /* a row to delete */
 };
 
 static err add_decide(struct engine_txn *t, void *ctx)
@@ -52,7 +56,7 @@ static err applied_decide(struct engine_txn *t, void *ctx)
 static err expire_decide(struct engine_txn *t, void *ctx)
 {
     struct job *j = ctx;
-    return timeline_expire(t, &j->where, j->before, &j->count);
+    return timeline_expire(t, &j->expiry);
 }
 
 static void add(struct fixture *f, const struct timeline_where *w, int64_t at_s, uint64_t rev)
@@ -77,6 +81,20 @@ static uint64_t count(struct fixture *f, enum timeline_kind kind, uint32_t domai
     assert_int_equal(timeline_count(v, kind, domain, &n), ERR_OK);
     engine_view_end(&v);
     return n;
+}
+
+static void found_count(void *ctx, const char *what)
+{
+    (void)what;
+    ++*(unsigned *)ctx;
+}
+
+static bool whole(struct fixture *f)
+{
+    unsigned damages = 0;
+    err why = timeline_check(f->engine, found_count, &damages);
+    assert_int_equal(why, damages == 0 ? ERR_OK : ERR_CORRUPT);
+    return damages == 0;
 }
 
 static const struct timeline_where page = { .kind = TIMELINE_REVISION,
@@ -144,19 +162,143 @@ static void what_was_applied_is_forgotten_with_all_older(void **state)
     assert_int_equal(j.count, 3);
     assert_int_equal(find(f, &page, 30, &e), ERR_NOT_FOUND);
     assert_int_equal(count(f, TIMELINE_REVISION, 1), 2);
+    assert_true(whole(f));
 }
 
-static void age_never_forgets_the_newest_unapplied_entry(void **state)
+static void expire(struct fixture *f, int64_t before_s, unsigned *count, unsigned *updates)
+{
+    struct job j = { .expiry = { .before = { .ns = before_s * NS_PER_S }, .more = true } };
+    *count = *updates = 0;
+    while (j.expiry.more) {
+        assert_int_equal(engine_update_wait(f->engine, expire_decide, &j), ERR_OK);
+        assert_true(j.expiry.count <= TIMELINE_EXPIRE_MAX);
+        *count += j.expiry.count;
+        assert_true(++*updates < 100);
+    }
+}
+
+static bool has_old(struct fixture *f, int64_t before_s)
+{
+    bool old = false;
+    struct engine_view *v = engine_view_begin(f->engine);
+    assert_int_equal(timeline_has_old(v, (store_time){ .ns = before_s * NS_PER_S }, &old), ERR_OK);
+    engine_view_end(&v);
+    return old;
+}
+
+static void age_removes_entries_of_every_domain(void **state)
 {
     struct fixture *f = *state;
     struct timeline_entry e;
-    struct job j = { .where = page, .before = { .ns = 1000 * NS_PER_S } };
+    struct timeline_where far = {
+        .kind = TIMELINE_RENDER, .domain = UINT32_MAX, .title = { "Far", 3 }, .rev = 1
+    };
+    unsigned n, updates;
+    assert_false(has_old(f, 1000));
     for (int i = 1; i <= 3; i++)
         add(f, &page, 10 * i, (uint64_t)i);
-    assert_int_equal(engine_update_wait(f->engine, expire_decide, &j), ERR_OK);
-    assert_int_equal(j.count, 2);
+    add(f, &far, 15, 1);
+    add(f, &far, 25, 1);
+    assert_false(has_old(f, 10));
+    assert_true(has_old(f, 11));
+    expire(f, 21, &n, &updates);
+    assert_int_equal(n, 3);
+    assert_false(has_old(f, 21));
     assert_int_equal(find(f, &page, 1000, &e), ERR_OK);
     assert_int_equal(e.rev, 3);
+    assert_int_equal(count(f, TIMELINE_RENDER, UINT32_MAX), 1);
+    expire(f, 1000, &n, &updates);
+    assert_int_equal(n, 2);
+    assert_int_equal(count(f, TIMELINE_REVISION, 1), 0);
+    assert_true(whole(f));
+}
+
+struct many {
+    unsigned from, until;
+};
+
+static err many_decide(struct engine_txn *t, void *ctx)
+{
+    const struct many *m = ctx;
+    err why = ERR_OK;
+    for (unsigned i = m->from; i < m->until && why == ERR_OK; i++)
+        why = timeline_add(t, &page,
+                           &(struct timeline_entry){ .at = { .ns = i * NS_PER_S }, .rev = i });
+    return why;
+}
+
+static void one_update_expires_so_many_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    struct many m = { .from = 1, .until = 3 * TIMELINE_EXPIRE_MAX };
+    unsigned n, updates;
+    assert_int_equal(engine_update_wait(f->engine, many_decide, &m), ERR_OK);
+    expire(f, m.until - 1, &n, &updates);
+    assert_int_equal(n, m.until - 2);
+    assert_true(updates >= 3);
+    assert_int_equal(count(f, TIMELINE_REVISION, 1), 1);
+}
+
+static bool has(struct fixture *f, const struct timeline_where *w, int64_t at_s, uint64_t rev,
+                uint64_t tid)
+{
+    bool out = false;
+    struct timeline_entry e = { .at = { .ns = at_s * NS_PER_S }, .rev = rev, .tid.ticks = tid };
+    struct engine_view *v = engine_view_begin(f->engine);
+    assert_int_equal(timeline_has(v, w, &e, &out), ERR_OK);
+    engine_view_end(&v);
+    return out;
+}
+
+static void the_same_supersession_told_later_is_known(void **state)
+{
+    struct fixture *f = *state;
+    struct timeline_where renders = { .kind = TIMELINE_RENDER,
+                                      .domain = 1,
+                                      .title = { "Page", 4 } };
+    add(f, &page, 10, 1);
+    add(f, &renders, 10, 5);
+    for (int i = 0; i < TIMELINE_LOOK_BACK - 1; i++)
+        add(f, &page, 20 + i, (uint64_t)(10 + i));
+    assert_true(has(f, &page, 10, 1, 0));
+    assert_true(has(f, &page, 10000, 1, 0));
+    assert_false(has(f, &page, 9, 1, 0)); /* it was not noted then */
+    assert_false(has(f, &page, 10000, 2, 0));
+    assert_true(has(f, &renders, 11, 5, 0));
+    assert_false(has(f, &renders, 11, 5, 1)); /* another render */
+    assert_false(has(f, &renders, 11, 1, 0));
+    add(f, &page, 5000, 100);
+    assert_false(has(f, &page, 10000, 1, 0)); /* too far back to be looked for */
+}
+
+static err raw_decide(struct engine_txn *t, void *ctx)
+{
+    const struct job *j = ctx;
+    return engine_txn_delete(t, SPACE_TIMELINE, j->raw);
+}
+
+static err junk_decide(struct engine_txn *t, void *ctx)
+{
+    (void)ctx;
+    return engine_txn_put(t, SPACE_TIMELINE, STR("\x01junk"), STR_NONE, STR_NONE);
+}
+
+static void the_check_sees_what_is_missing(void **state)
+{
+    struct fixture *f = *state;
+    char key[5 + 8 + 1 + 4 + 1 + 24] = { 2, 0, 0, 0, 1 };
+    put_be64(key + 5, 10 * NS_PER_S);
+    memcpy(key + 14, "Page", 4);
+    put_be64(key + 19, 1);
+    struct job j = { .raw = { .p = key, .n = sizeof key } };
+    add(f, &page, 10, 1);
+    assert_true(whole(f));
+    assert_int_equal(engine_update_wait(f->engine, raw_decide, &j), ERR_OK);
+    assert_false(whole(f));
+    add(f, &page, 10, 1);
+    assert_true(whole(f));
+    assert_int_equal(engine_update_wait(f->engine, junk_decide, &j), ERR_OK);
+    assert_false(whole(f));
 }
 
 static void a_title_past_its_limit_is_refused(void **state)
@@ -164,8 +306,18 @@ static void a_title_past_its_limit_is_refused(void **state)
     struct fixture *f = *state;
     char title[TIMELINE_TITLE_BYTES_MAX + 1] = { 0 };
     struct timeline_entry e;
-    struct timeline_where w = { .kind = TIMELINE_REVISION, .title = { title, sizeof title } };
+    struct timeline_where w = { .kind = TIMELINE_RENDER, .title = { title, sizeof title } };
+    memset(title, 'x', sizeof title);
     assert_int_equal(find(f, &w, 1, &e), ERR_LIMIT);
+    w.title.n--;
+    assert_int_equal(find(f, &w, 1, &e), ERR_NOT_FOUND);
+    add(f, &w, 10, 0);
+    assert_int_equal(find(f, &w, 10, &e), ERR_OK);
+    assert_true(whole(f));
+    title[7] = '\0'; /* it would end the title within its key */
+    assert_int_equal(find(f, &w, 10, &e), ERR_LIMIT);
+    w.title.n = 0;
+    assert_int_equal(find(f, &w, 10, &e), ERR_LIMIT);
 }
 
 int main(void)
@@ -177,8 +329,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(titles_domains_and_kinds_are_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_applied_is_forgotten_with_all_older, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(age_never_forgets_the_newest_unapplied_entry, set_up,
+        cmocka_unit_test_setup_teardown(age_removes_entries_of_every_domain, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_update_expires_so_many_and_no_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_same_supersession_told_later_is_known, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(the_check_sees_what_is_missing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_title_past_its_limit_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
