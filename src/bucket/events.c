@@ -100,6 +100,41 @@ static bool stream_of(const struct page_change *c, enum page_stream *stream, con
     return false;
 }
 
+static bool same_title(const struct page_change *a, const struct page_change *b)
+{
+    return a->bucket == b->bucket && a->domain == b->domain && a->title.p == b->title.p;
+}
+
+/* The render that was the latest of the title before this update, and is not any more; NULL: none.
+ * Changes of one title and bucket stand beside each other. */
+static const struct page_change *superseded_of(const struct page_change *changes, unsigned count,
+                                               unsigned i)
+{
+    const struct page_change *c = &changes[i];
+    unsigned from = i, until = i + 1;
+    if (c->what != CHANGE_LATEST && c->what != CHANGE_DATED)
+        return NULL;
+    while (from > 0 && same_title(&changes[from - 1], c))
+        from--;
+    while (until < count && same_title(&changes[until], c))
+        until++;
+    for (unsigned k = from; k < until; k++)
+        if (changes[k].what == CHANGE_SUPERSEDED)
+            return &changes[k];
+    return NULL;
+}
+
+static void put_superseded(struct buf *b, const struct page_change *superseded)
+{
+    char tid[TID_TEXT_BYTES + 1];
+    if (superseded == NULL)
+        return;
+    tid_format(superseded->name.tid, tid);
+    buf_printf(b, ",\"superseded\":{\"rev_id\":%" PRIu64 ",\"tid\":\"%s\"}", superseded->name.rev,
+               tid);
+}
+
+/* Without its end. */
 static void put_event(struct pages *p, struct buf *b, const struct page_change *c, store_time now,
                       enum page_stream stream, const char *kind)
 {
@@ -121,7 +156,6 @@ static void put_event(struct pages *p, struct buf *b, const struct page_change *
         buf_printf(b, ",\"kind\":\"%s\"", kind);
     if (c->what == CHANGE_DATED)
         buf_printf(b, ",\"last_rev_id\":%" PRIu64, c->by.rev);
-    buf_put_c(b, '}');
 }
 
 /* ---- those of an update ---- */
@@ -176,6 +210,8 @@ static void texts_build(struct pages *p, struct page_event_texts *t, store_time 
         if (!stream_of(&changes[i], &stream, &kind) || (streams & BIT(stream)) == 0)
             continue;
         put_event(p, &t->text, &changes[i], now, stream, kind);
+        put_superseded(&t->text, superseded_of(changes, count, i));
+        buf_put_c(&t->text, '}');
         t->events[t->count] = (struct event){ .stream = str_of(page_stream_name(stream)),
                                               .domain = domain_of(e, changes[i].domain) };
         t->ends[t->count++] = t->text.n;

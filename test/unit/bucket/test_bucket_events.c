@@ -15,6 +15,7 @@ struct stage {
     unsigned told;
     uint64_t after;
     char seen[SEEN_BYTES]; /* "render 1, gone 1 culled, dated 1 revision 2" */
+    char over[SEEN_BYTES]; /* of those that say what they superseded: "render 2 over 1, " */
     char ids[IDS_MAX][ID_BYTES + 1];
     unsigned ids_count;
 };
@@ -61,6 +62,20 @@ static str member_of(str json, const char *name)
     return str_take(rest, n);
 }
 
+/* What the event says that was superseded, with its tid. */
+static void take_over(struct stage *s, str name, str rev, str bytes)
+{
+    static const char wanted[] = "\"superseded\":{";
+    size_t at = str_find_str(bytes, str_of(wanted)), used = strlen(s->over);
+    struct tid tid;
+    if (at == bytes.n)
+        return;
+    str over = str_skip(bytes, at + strlen(wanted));
+    assert_true(tid_parse(member_of(over, "\"tid\":\""), &tid));
+    (void)snprintf(s->over + used, SEEN_BYTES - used, "%.*s %.*s over %.*s, ", STR_ARG(name),
+                   STR_ARG(rev), STR_ARG(member_of(over, "\"rev_id\":")));
+}
+
 static void take(void *ctx, const struct event_seen *e, str bytes)
 {
     struct stage *s = ctx;
@@ -78,6 +93,7 @@ static void take(void *ctx, const struct event_seen *e, str bytes)
     for (unsigned i = 0; i < s->ids_count; i++)
         assert_string_not_equal(s->ids[i], s->ids[s->ids_count]);
     s->ids_count++;
+    take_over(s, name, rev, bytes);
     str kind = render ? STR("") : member_of(bytes, "\"kind\":\"");
     bool shown_again = dated && str_eq(kind, STR("shown"));
     str last = dated && !shown_again ? member_of(bytes, "\"last_rev_id\":") : STR("");
@@ -94,7 +110,7 @@ static void assert_seen(struct stage *s, const char *should)
     struct event_read r = {
         .after = s->after, .looks_max = 1000, .bytes_max = 1 << 20, .take = take, .ctx = s
     };
-    s->seen[0] = 0;
+    s->seen[0] = s->over[0] = 0;
     assert_int_equal(event_log_read(s->log, &r), ERR_OK);
     s->after = r.after;
     assert_string_equal(s->seen, should);
@@ -332,6 +348,46 @@ static void what_is_superseded_by_an_unmade_revision_is_dated(void **state)
     stage_end(&s);
 }
 
+static void events_say_what_was_superseded(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct page_order o = { .until = { .ns = 0 } };
+    stage_begin(&s, POLICY_APP_TTL, BIT(PAGE_STREAMS) - 1);
+    fix_put(s.f, 1, 1);
+    fix_put(s.f, 3, 2);
+    fix_put(s.f, 2, 3); /* late: the latest stays */
+    fix_put(s.f, 3, 4);
+    fix_put(s.f, 4, 5);
+    assert_seen(&s, "render 1, render 3, render 3, render 4");
+    assert_string_equal(s.over, "render 3 over 1, render 3 over 3, render 4 over 3, ");
+    assert_int_equal(fix_order(s.f, ORDER_PURGE, fix_put(s.f, 5, 6), &o), ERR_OK);
+    assert_seen(&s, "render 5, gone 5 purged, render 4");
+    assert_string_equal(s.over, "render 5 over 4, "); /* what comes back supersedes nothing */
+    stage_end(&s);
+}
+
+/* By the word the latest is dated. It is superseded by a render, or by a maker's word of one. */
+static void a_word_alone_supersedes_nothing(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin(&s, POLICY_LATEST, BIT(PAGE_STREAMS) - 1);
+    made(&s, 5, "five");
+    pass_s(&s, 10);
+    hear(&s, word_of(&s, 6, 1));
+    assert_seen(&s, "render 5, dated 5 revision 6");
+    assert_string_equal(s.over, "");
+    made_behind(&s, 6, word_of(&s, 6, 1), "six", 0);
+    assert_seen(&s, "render 6");
+    assert_string_equal(s.over, "render 6 over 5, ");
+    pass_s(&s, 10);
+    made_behind(&s, 6, word_of(&s, 6, 1), "six", 7);
+    assert_seen(&s, "dated 6 revision 7");
+    assert_string_equal(s.over, "dated 6 over 6, ");
+    stage_end(&s);
+}
+
 /* The word was heard before: who knows the latest was told then. */
 static void what_is_made_late_is_not_dated_once_more(void **state)
 {
@@ -484,6 +540,8 @@ int main(void)
         cmocka_unit_test(a_newer_revision_dates_the_latest_once),
         cmocka_unit_test(a_touch_dates_the_latest_until_it_is_made_anew),
         cmocka_unit_test(a_render_of_no_wiki_is_dated_by_a_revision_alone),
+        cmocka_unit_test(events_say_what_was_superseded),
+        cmocka_unit_test(a_word_alone_supersedes_nothing),
         cmocka_unit_test(what_is_superseded_by_an_unmade_revision_is_dated),
         cmocka_unit_test(what_is_made_late_is_not_dated_once_more),
         cmocka_unit_test(a_first_word_that_comes_with_a_render_dates_the_latest),
