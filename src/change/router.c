@@ -173,7 +173,7 @@ static void figures_add(struct change *c, const struct change_batch *b)
         runner->matched += b->by[i].matched;
         runner->collapsed += b->by[i].collapsed;
         runner->refused += b->by[i].refused;
-        runner->dropped += b->by[i].needless;
+        runner->dropped += b->by[i].needless + b->by[i].too_old;
         if (b->by[i].matched > 0)
             change_runner_wake(runner);
     }

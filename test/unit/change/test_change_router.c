@@ -138,6 +138,30 @@ static void what_the_log_removed_before_is_counted(void **state)
 /* Nobody wanted them: that they were looked at is written down soon, not with the next that is
  * wanted.
  */
+#define OLD                                                                                        \
+    "rules: { hook: { match: { stream: t }, effect: http, claim_ttl: 1h, url: \"$T/{title}\" } }"
+
+/* Nobody sees it otherwise: there is no item of it. */
+static void events_too_old_for_their_rule_are_counted(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct arena a;
+    struct change_status status;
+    stage_open_paused(&s, OLD);
+    tell_many(&s, 3);
+    fake_clock_advance(&s.clock, 7200 * NS_PER_S);
+    tell_many(&s, 2);
+    change_start(s.change);
+    stage_calm(&s);
+    arena_init(&a, 1 << 20);
+    assert_int_equal(change_status_get(s.change, &a, &status), ERR_OK);
+    assert_int_equal(status.rules[0].matched, 2);
+    assert_int_equal(status.rules[0].dropped, 3);
+    arena_fini(&a);
+    stage_close(&s);
+}
+
 static void events_that_nobody_wants_are_not_missed_later(void **state)
 {
     (void)state;
@@ -291,6 +315,7 @@ int main(void)
         cmocka_unit_test(an_engine_that_refuses_is_asked_again),
         cmocka_unit_test(what_the_log_removed_before_is_counted),
         cmocka_unit_test(what_the_log_removes_while_it_is_read_is_counted),
+        cmocka_unit_test(events_too_old_for_their_rule_are_counted),
         cmocka_unit_test(events_that_nobody_wants_are_not_missed_later),
         cmocka_unit_test(a_replay_asks_about_what_was_routed_alone),
         cmocka_unit_test(a_large_event_is_written_once_for_all_that_want_it),
