@@ -73,6 +73,7 @@ struct change {
     unsigned running; /* runs of all runners */
     unsigned crowd_turn;
     bool crowded; /* one did not begin because CHANGE_CONNECTIONS_MAX ran */
+    bool lacking; /* one did not begin because its targets run as many as they take */
     size_t run_bytes;
     struct change_take take; /* under way */
     struct rule_set *wanted; /* to be taken over next; NULL: none */

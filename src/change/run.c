@@ -244,7 +244,7 @@ static void run_over(struct change_run *run)
     if (r->limited || r->pick != NULL) /* a look that is under way takes it for running */
         r->more = true;
     change_runner_fill(r);
-    if (c->crowded)
+    if (c->crowded || c->lacking)
         change_crowd_end(c);
 }
 

@@ -214,14 +214,15 @@ static struct change_target *target_choose(struct change_runner *r, str *url, mo
         struct change_target *t = change_target_of(r->change, str_of(name));
         if (best != NULL)
             best->running--;
+        if (t == NULL) /* too many are in use; nobody tells when one is not any more */
+            later = mono_add_ms(clock_mono(r->change->opts.clock), CHANGE_AGAIN_MS);
         if (t == NULL || !change_target_takes(r->change, t, &later)) {
-            if (t != NULL && later.ns < until->ns)
-                *until = later;
+            *until = later.ns < until->ns ? later : *until;
             continue;
         }
         int64_t limit = change_target_limit(rule, one, str_of(name));
         if (limit > 0 && t->running >= limit) {
-            r->change->crowded = true; /* asked again when any run ends */
+            r->change->lacking = true; /* asked again when any run ends */
             continue;
         }
         if (best == NULL || (uint64_t)t->running * best_share < (uint64_t)best->running * share) {
@@ -292,7 +293,7 @@ static bool crowd_takes(struct change *c, const struct change_candidate *item)
 /* Those that did not begin for the others may now. The first to be asked is another each time. */
 void change_crowd_end(struct change *c)
 {
-    c->crowded = false;
+    c->crowded = c->lacking = false;
     for (unsigned i = 0; i < c->runners_count && !c->crowded; i++)
         change_runner_fill(c->runners[(c->crowd_turn + i) % c->runners_count]);
     c->crowd_turn++;

@@ -206,6 +206,10 @@ err change_drain_target(struct change *c, str name, bool drained, struct err_not
         t->drained = drained;
     }
     change_unlock(c);
+    if (known && t == NULL) {
+        err_note_set(note, "%d targets are in use already", CHANGE_TARGETS_MAX);
+        return ERR_LIMIT;
+    }
     if (t == NULL) {
         err_note_set(note, "there is no target '%.*s': a target is called host:port",
                      STR_ARG(name));

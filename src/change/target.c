@@ -6,8 +6,8 @@
  * again
  *
  * A pause without a time of its own lasts twice as long as the one before, CHANGE_PAUSE_MS_MAX at
- * most. Invariant: a target that nothing runs at, that is open and not drained, needs no memory; it
- * is forgotten when there are CHANGE_TARGETS_MAX of them. */
+ * most. Invariant: a target that nothing runs at, that is not drained, and whose pause is over,
+ * needs no memory; it is forgotten when there are CHANGE_TARGETS_MAX of them. */
 #include "change/change_impl.h"
 
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 
 struct target_forget {
+    mono now;
     struct change_target *found;
 };
 
@@ -23,14 +24,14 @@ static void forget_look(void *ctx, str key, void *value)
     struct target_forget *f = ctx;
     struct change_target *t = value;
     (void)key;
-    if (t->running == 0 && t->paused_until.ns == 0 && !t->drained)
+    if (t->running == 0 && t->paused_until.ns <= f->now.ns && !t->drained)
         f->found = t;
 }
 
 /* Makes room for one. False: all are in use. */
 static bool targets_forget(struct change *c)
 {
-    struct target_forget f = { .found = NULL };
+    struct target_forget f = { .now = clock_mono(c->opts.clock) };
     map_each(c->targets, forget_look, &f);
     if (f.found == NULL)
         return false;
@@ -87,7 +88,7 @@ static void target_pause(struct change *c, struct change_target *t, const struct
     (void)snprintf(t->error, sizeof t->error, "%s", r->text);
 }
 
-/* It answers again. */
+/* It answers again. It may be forgotten by this, for one that begins needs room. */
 static void target_open(struct change *c, const struct change_target *t)
 {
     log_event(c->opts.log, LOG_INFO, "change.target_open", LOG_CSTR("target", t->name));
@@ -97,14 +98,14 @@ static void target_open(struct change *c, const struct change_target *t)
 void change_target_end(struct change *c, struct change_target *t, unsigned pauses,
                        const struct change_result *r)
 {
+    bool opens = false;
     t->running--;
     if (pauses != t->pauses) { /* it began before the target was paused */
-        c->crowded = true;
+        c->lacking = true;
     } else if (r->fate == CHANGE_PAUSED) {
         target_pause(c, t, r);
     } else if (r->fate != CHANGE_STOPPED) {
-        if (t->paused_until.ns != 0)
-            target_open(c, t);
+        opens = t->paused_until.ns != 0;
         t->paused_until.ns = 0;
         t->pause_ms = 0;
     }
@@ -112,4 +113,6 @@ void change_target_end(struct change *c, struct change_target *t, unsigned pause
         t->failed++;
         (void)snprintf(t->error, sizeof t->error, "%s", r->text);
     }
+    if (opens)
+        target_open(c, t);
 }

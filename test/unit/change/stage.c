@@ -31,8 +31,9 @@ static const char *request_wait(struct stage *s, const char *request)
 {
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     request_note(s, request);
+    const char *path = s->paths[s->seen - 1];
     s->running++;
-    while (s->let == 0)
+    while (s->let == 0 || (s->stuck != NULL && strcmp(path, s->stuck) == 0))
         INVARIANT(pthread_cond_wait(&s->changed, &s->lock) == 0);
     if (s->let != UINT32_MAX)
         s->let--;
@@ -56,6 +57,14 @@ void stage_let(struct stage *s, unsigned count)
 {
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     s->let = count;
+    INVARIANT(pthread_cond_broadcast(&s->changed) == 0);
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+void stage_stick(struct stage *s, const char *path)
+{
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    s->stuck = path;
     INVARIANT(pthread_cond_broadcast(&s->changed) == 0);
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
 }
@@ -233,13 +242,15 @@ void stage_before_read(struct stage *s, void (*run)(struct stage *s))
 
 struct rule_set *stage_rules(struct stage *s, const char *rules)
 {
-    char text[RULES_BYTES_MAX], url[64];
+    char text[RULES_BYTES_MAX], url[64], other[64];
     struct buf b;
     buf_init(&b, sizeof text);
-    (void)snprintf(url, sizeof url, "http://127.0.0.1:%u", rogue_port(s->sink)); /* it fits */
+    (void)snprintf(url, sizeof url, "http://127.0.0.1:%u", rogue_port(s->sink));     /* it fits */
+    (void)snprintf(other, sizeof other, "http://localhost:%u", rogue_port(s->sink)); /* as well */
     for (const char *p = rules; *p != '\0'; p++) {
-        bool target = p[0] == '$' && p[1] == 'T';
-        buf_put(&b, target ? str_of(url) : (str){ .p = p, .n = 1 });
+        bool target = p[0] == '$' && (p[1] == 'T' || p[1] == 'L');
+        str name = str_of(p[1] == 'T' ? url : other);
+        buf_put(&b, target ? name : (str){ .p = p, .n = 1 });
         p += target;
     }
     (void)snprintf(text, sizeof text, "%.*s", STR_ARG(buf_str(&b))); /* so does it */
@@ -288,6 +299,7 @@ static bool is_idle(struct stage *s)
 
 static void change_end(struct stage *s)
 {
+    stage_stick(s, NULL);
     stage_let(s, UINT32_MAX);
     change_drain(s->change);
     stage_until(s, is_idle);

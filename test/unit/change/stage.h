@@ -31,12 +31,14 @@ struct stage {
     pthread_cond_t changed;
     unsigned let; /* requests that may be answered; UINT_MAX: each */
     unsigned running;
+    const char *stuck; /* requests of that path wait, whatever let says; NULL: none */
     const char *reply; /* NULL: 200 */
     unsigned seen;
     char paths[STAGE_SEEN_MAX][STAGE_PATH_BYTES];
 };
 
-/* rules: YAML, where $T is the target's URL without a path. change_start is the test's. */
+/* rules: YAML, where $T is the target's URL without a path, and $L the same by another name: so it
+ * is another target. change_start is the test's. */
 void stage_open(struct stage *s, const char *rules);
 void stage_close(struct stage *s);
 /* The same store, other rules, as after a restart. */
@@ -72,6 +74,7 @@ void stage_later(struct stage *s, int64_t ms);
 
 /* How many requests the target lets through from now on. */
 void stage_let(struct stage *s, unsigned count);
+void stage_stick(struct stage *s, const char *path);
 void stage_reply(struct stage *s, const char *reply);
 unsigned stage_seen(struct stage *s);
 unsigned stage_running(struct stage *s);
