@@ -328,4 +328,17 @@ def rights_are_the_operators(binary):
             eq(client.ok('change', 'ls', '--token', keys['admin']).splitlines()[0][:4], 'RULE')
 
 
+@scene
+def a_start_with_rules_that_fails_says_why(binary):
+    with Server(binary) as server, tempfile.TemporaryDirectory(prefix='admin-') as folder:
+        with open(f'{folder}/c.yaml', 'w', encoding='utf-8') as file:
+            file.write(rules(hook('http://127.0.0.1:1')))
+        taken = server.url.rpartition('/')[2]
+        for _ in range(3):
+            other = subprocess.run([server.binary, 'serve', '--config', f'{folder}/c.yaml', '--data', f'{folder}/d', '--listen', taken],
+                                   capture_output=True, text=True, timeout=60, check=False)
+            eq((other.returncode, other.stdout), (1, ''), other.stderr)
+            check('Address already in use' in other.stderr, other.stderr)
+
+
 main()
