@@ -86,7 +86,7 @@ static err aside_decide(struct engine_txn *t, void *ctx)
 {
     struct aside *a = ctx;
     err why = ERR_OK;
-    if (a->ruled->generation != atomic_load(&a->change->generations))
+    if (atomic_load(&a->ruled->generation) != atomic_load(&a->change->generations))
         return ERR_CONFLICT;
     change_edit_begin(&a->edit, t);
     for (unsigned i = 0; i < a->count && why == ERR_OK; i++)

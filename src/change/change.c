@@ -104,6 +104,7 @@ static void runner_take(struct change_runner *r, const struct change_known *n,
 {
     if (!r->taken) { /* later ones are told in memory, too, and the row may be of before */
         r->paused = (n->row.flags & CHANGE_FLAG_PAUSED) != 0;
+        r->paused_by = r->change->take.steered;
         r->replay_after = n->row.replay_after;
         r->replay_until = n->row.replay_until;
     }
@@ -165,13 +166,20 @@ static void take_job_run(struct loop_job *j)
 static void take_job_done(struct loop_job *j, bool canceled)
 {
     struct change *c = CONTAINER_OF(j, struct change, take_job);
-    bool took = !canceled && c->take_why == ERR_OK;
+    bool stored = !canceled && c->take_why == ERR_OK;
     change_lock(c);
+    /* Else a rule was paused or replayed since, and its row of then does not know. */
+    bool took = stored && c->take.steered == atomic_load(&c->steerings);
+    bool again = !took && c->wanted == NULL; /* nothing newer has come */
     c->taking = false;
-    if (took) {
+    if (took)
         rules_took(c);
-    } else if (c->wanted == NULL) { /* once more, and nothing newer has come */
+    if (again)
         c->wanted = rule_set_ref(c->take.ruled->set);
+    c->ahead = stored ? !took : c->ahead;
+    if (!stored && !c->ahead)
+        atomic_store(&c->ruled->generation, atomic_load(&c->generations));
+    if (!stored && again) {
         log_event(c->opts.log, LOG_ERROR, "change.rules_wait",
                   LOG_CSTR("why", err_name(c->take_why)),
                   LOG_CSTR("what", "the store does not take the new rules: those before stay in "
@@ -179,10 +187,10 @@ static void take_job_done(struct loop_job *j, bool canceled)
         change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
     }
     change_take_fini(&c->take);
-    if (took) {
+    if (took)
         change_aside_want(c);
+    if (stored)
         change_take_begin(c);
-    }
     change_router_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_fill(c->runners[i]);

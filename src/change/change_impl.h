@@ -60,6 +60,7 @@ struct change {
     uint64_t seed;
     pthread_mutex_t lock;
     atomic_uint generations;    /* takings of rules, by the committer */
+    _Atomic uint64_t steerings; /* pauses and replays, by the committer */
     struct change_ruled *ruled; /* never NULL */
     struct change_runner **runners;
     unsigned runners_count;
@@ -80,6 +81,7 @@ struct change {
     uint64_t take_until;     /* events up to here are for the rules before */
     bool take_waits;         /* for the router, which is at work */
     bool taking;
+    bool ahead; /* the store has rules that are not in force yet */
     struct loop_job take_job;
     err take_why;
     bool waking; /* an update of due is under way */

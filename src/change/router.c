@@ -127,7 +127,7 @@ static err router_decide(struct engine_txn *t, void *ctx)
     struct change_router *r = ctx;
     struct change_batch *b = &r->batch;
     err why = ERR_OK;
-    if (b->ruled->generation != atomic_load(&b->change->generations))
+    if (atomic_load(&b->ruled->generation) != atomic_load(&b->change->generations))
         return ERR_CONFLICT; /* other rules were taken over since: they are to be asked */
     change_edit_begin(&r->edit, t);
     unsigned count = rule_set_count(b->ruled->set);
@@ -237,13 +237,14 @@ static void router_task(struct task *t)
         change_due_at(c, r->edit.next_due);
         router_over(c, true);
     } else {
-        if (r->why != ERR_CONFLICT) /* then the new rules come into force, and kick */
+        if (r->why != ERR_CONFLICT)
             router_fail(c, "items could not be written", r->why);
         r->told = true;
         batch_fini(&r->batch);
         r->state = ROUTER_IDLE;
         change_busy(c, -1);
-        change_router_kick(c);
+        if (!c->taking && c->wanted == NULL) /* else the new rules come into force, and kick */
+            change_router_kick(c);
     }
     change_unlock(c);
 }

@@ -20,6 +20,7 @@ struct change_ruled *change_ruled_new(struct rule_set *set)
     struct change_ruled *r = calloc(1, sizeof *r + count * sizeof r->rules[0]);
     INVARIANT(r != NULL);
     atomic_init(&r->refs, 1);
+    atomic_init(&r->generation, 0);
     r->set = rule_set_ref(set);
     INVARIANT(pthread_mutex_init(&r->lock, NULL) == 0);
     return r;
@@ -217,7 +218,8 @@ static err take_decide(struct engine_txn *t, void *take)
     struct change_take *k = take;
     const struct rule_set *set = k->ruled->set;
     err why = known_read(k, t);
-    k->ruled->generation = atomic_load(k->generations);
+    k->steered = atomic_load(k->steerings);
+    atomic_store(&k->ruled->generation, atomic_load(k->generations));
     if (why != ERR_OK || (k->known_count == 0 && rule_set_count(set) == 0))
         return why;
     why = head_take(k, t);
@@ -228,7 +230,7 @@ static err take_decide(struct engine_txn *t, void *take)
     for (unsigned i = 0; i < rule_set_count(set) && why == ERR_OK; i++)
         why = rule_take(k, t, rule_set_at(set, i));
     /* What was routed by the rules before, and is not written, has to be routed anew. */
-    k->ruled->generation = atomic_fetch_add(k->generations, 1) + 1;
+    atomic_store(&k->ruled->generation, atomic_fetch_add(k->generations, 1) + 1);
     return why;
 }
 
@@ -239,6 +241,7 @@ err change_take_run(struct change *c, struct change_take *t)
     if (why != ERR_OK)
         return why;
     t->generations = &c->generations;
+    t->steerings = &c->steerings;
     t->last = f.last;
     t->count = f.taken;
     /* On a full disk, too: without their rules no items come to their end. */

@@ -15,7 +15,7 @@ struct change_ruled_rule {
 /* A rule set with what the store knows of each rule. Never changes; counted references. */
 struct change_ruled {
     atomic_uint refs;
-    unsigned generation; /* that of the store when they were taken over */
+    atomic_uint generation; /* the last one of the store in which they hold */
     struct rule_set *set;
     pthread_mutex_t lock;          /* of events */
     struct rule_event *events[16]; /* not in use */
@@ -36,12 +36,14 @@ struct change_known {
     struct change_rule_row row;
 };
 struct change_take {
-    struct change_ruled *ruled; /* in: its set. Out: its rules */
-    unsigned generation;        /* out: of the rules */
-    uint64_t routed;            /* in: events up to here were for the rules before */
-    uint64_t last, count;       /* in: of the log, a moment ago: the first rules begin there */
-    atomic_uint *generations;   /* in: counts the takings; written by updates alone */
+    struct change_ruled *ruled;        /* in: its set. Out: its rules */
+    unsigned generation;               /* out: of the rules */
+    uint64_t routed;                   /* in: events up to here were for the rules before */
+    uint64_t last, count;              /* in: of the log, a moment ago: the first rules begin there */
+    atomic_uint *generations;          /* in: counts the takings; written by updates alone */
+    const _Atomic uint64_t *steerings; /* in: counts pauses and replays; so is that */
     /* out */
+    uint64_t steered; /* how many of these the rows below know of */
     struct change_head head;
     struct change_known *known; /* all that have a row */
     unsigned known_count;

@@ -73,7 +73,8 @@ struct change_runner {
     const struct rule *rule; /* of change->ruled; NULL: it is not in the configuration */
     bool taken;              /* rule was in force before */
     bool paused;
-    unsigned holds; /* drops under way: what is dropped must not begin meanwhile */
+    uint64_t paused_by; /* the steering of which paused is; 0: that of the row */
+    unsigned holds;     /* drops under way: what is dropped must not begin meanwhile */
     uint64_t replay_after, replay_until; /* until 0: it is not replayed */
     struct change_override override;
     struct change_type_override types[CHANGE_TYPE_OVERRIDES_MAX];

@@ -28,6 +28,8 @@ static err unknown(str rule, struct err_note *note)
 /* ---- rows of rules ---- */
 
 struct steering {
+    struct change *change;
+    uint64_t number; /* out: of all steerings, in the order of the updates */
     str rule;
     bool paused;
     uint64_t replay_after, replay_until; /* until 0: the pause is what is asked */
@@ -35,10 +37,11 @@ struct steering {
 
 static err steer_decide(struct engine_txn *t, void *ctx)
 {
-    const struct steering *s = ctx;
+    struct steering *s = ctx;
     struct change_rule_row row;
     struct change_key key;
     char value[CHANGE_RULE_BYTES];
+    s->number = atomic_fetch_add(&s->change->steerings, 1) + 1;
     err why = change_rule_get(engine_txn_view(t), s->rule, &row);
     if (why != ERR_OK)
         return why;
@@ -58,6 +61,7 @@ static err steer_decide(struct engine_txn *t, void *ctx)
 
 static err steer(struct change *c, struct steering *s, struct err_note *note)
 {
+    s->change = c;
     if (s->rule.n == 0 || s->rule.n > RULE_NAME_BYTES_MAX)
         return unknown(s->rule, note);
     /* The row is there, and grows no longer: a full disk stops nobody from pausing a rule. */
@@ -81,8 +85,10 @@ err change_pause(struct change *c, str rule, bool paused, struct err_note *note)
         return why;
     change_lock(c);
     struct change_runner *r = change_runner_find(c, rule);
-    if (r != NULL)
+    if (r != NULL && r->paused_by < s.number) { /* the later update holds */
         r->paused = paused;
+        r->paused_by = s.number;
+    }
     change_unlock(c);
     loop_post(c->opts.loop, steered, c);
     return ERR_OK;

@@ -42,6 +42,8 @@ struct engine {
     store_time last_now;
     err refuse;
     atomic_bool full;
+    _Atomic int64_t fault; /* calls until one fails, and from then on below 0 */
+    atomic_bool faulted;
     unsigned warms, colds; /* reads from memory that find it there, then those that do not */
     atomic_int pins;
     _Atomic uint64_t reads;
@@ -136,6 +138,14 @@ static struct row *row_new(enum engine_space space, str key, str value, str blob
     return r;
 }
 
+static bool fails_now(struct engine *e)
+{
+    if (atomic_load(&e->fault) < 0 || atomic_fetch_sub(&e->fault, 1) != 0)
+        return false;
+    atomic_store(&e->faulted, true);
+    return true;
+}
+
 /* ---- reading ---- */
 
 struct engine_view *engine_view_begin(struct engine *e)
@@ -167,6 +177,8 @@ err engine_get(struct engine_view *v, enum engine_space space, str key, struct e
 {
     size_t i = lower_bound(v->engine, space, key);
     v->engine->reads++;
+    if (fails_now(v->engine))
+        return ERR_IO;
     if (!holds(v->engine, i, space, key))
         return ERR_NOT_FOUND;
     return fill(v->engine->rows[i], out);
@@ -223,6 +235,8 @@ err engine_cursor_next(struct engine_cursor *c, struct engine_row *out)
 {
     size_t i = cursor_place(c);
     c->engine->reads++;
+    if (fails_now(c->engine))
+        return ERR_IO;
     if (i >= c->engine->count || !in_range(c, c->engine->rows[i]))
         return ERR_NOT_FOUND;
     err e = fill(c->engine->rows[i], out);
@@ -266,7 +280,8 @@ str engine_prefix_end(str prefix, char *out)
 err engine_blob_read(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n,
                      char *dst)
 {
-    (void)e; /* bytes are where the blob says */
+    if (fails_now(e))
+        return ERR_IO;
     if (offset > b->n || n > b->n - offset)
         return ERR_CORRUPT;
     memcpy(dst, b->mem + offset, n);
@@ -314,6 +329,10 @@ static err txn_set(struct engine_txn *t, enum engine_space space, str key, struc
     if (key.n > ENGINE_KEY_BYTES_MAX || t->undo_count == ENGINE_UPDATE_ROWS_MAX) {
         free(r);
         return ERR_LIMIT;
+    }
+    if (fails_now(e)) {
+        free(r);
+        return ERR_FULL;
     }
     size_t i = lower_bound(e, space, key);
     bool there = holds(e, i, space, key);
@@ -392,6 +411,8 @@ static err decide_once(struct engine *e, struct engine_update *u, bool keep)
     err why = u->decide(&t, u->ctx);
     if (why == ERR_OK && t.undo_count > 0 && !u->frees && atomic_load(&e->full))
         why = ERR_FULL;
+    if (why == ERR_OK && t.undo_count > 0 && fails_now(e))
+        why = ERR_FULL;
     e->cost = (struct engine_mem_cost){ .reads = e->reads - reads, .writes = e->writes };
     txn_end(&t, keep && why == ERR_OK);
     free(t.undo);
@@ -408,7 +429,7 @@ static void run(struct engine *e, struct engine_update *u)
         INVARIANT(pthread_rwlock_wrlock(&e->rows_lock) == 0);
         err first = decide_once(e, u, false);
         why = decide_once(e, u, true);
-        INVARIANT(first == why);
+        INVARIANT(first == why || atomic_load(&e->faulted));
         INVARIANT(pthread_rwlock_unlock(&e->rows_lock) == 0);
     }
     done(ctx, why);
@@ -501,6 +522,7 @@ struct engine *engine_mem_new(struct clock *clock)
     struct engine *e = calloc(1, sizeof(*e));
     INVARIANT(e != NULL);
     e->clock = clock;
+    atomic_store(&e->fault, -1);
     INVARIANT(pthread_rwlock_init(&e->rows_lock, NULL) == 0);
     INVARIANT(pthread_mutex_init(&e->queue_lock, NULL) == 0);
     return e;
@@ -539,6 +561,17 @@ void engine_mem_refuse(struct engine *e, err why)
 void engine_mem_full(struct engine *e, bool full)
 {
     atomic_store(&e->full, full);
+}
+
+void engine_mem_fault(struct engine *e, int64_t after)
+{
+    atomic_store(&e->faulted, false);
+    atomic_store(&e->fault, after);
+}
+
+bool engine_mem_faulted(struct engine *e)
+{
+    return atomic_load(&e->faulted);
 }
 
 struct engine_mem_cost engine_mem_last_cost(struct engine *e)

@@ -15,6 +15,11 @@ void engine_mem_refuse(struct engine *e, err why);
 /* The disk is full but for the reserve: an update that writes gets ERR_FULL, unless it frees.
  * Thread: any. */
 void engine_mem_full(struct engine *e, bool full);
+/* One call fails: the one after `after` others of reading a row or a blob (ERR_IO), or of writing
+ * one or ending an update that wrote (ERR_FULL). Negative: none does. Thread: any. */
+void engine_mem_fault(struct engine *e, int64_t after);
+/* It did. */
+bool engine_mem_faulted(struct engine *e);
 /* After so many reads from memory, count of them find their bytes on the disk alone. */
 void engine_mem_cold(struct engine *e, unsigned after, unsigned count);
 /* Pins that nobody has taken back. A blob's bytes here lie in its row: they end with that. */

@@ -155,8 +155,8 @@ static bool is_held(const struct loop_job *j)
     struct change *c = hold.stage == NULL ? NULL : hold.stage->change;
     if (c == NULL || hold.job != NULL)
         return false;
-    if (hold.what == STAGE_READ)
-        return j == &c->router.job;
+    if (hold.what == STAGE_READ || hold.what == STAGE_TAKEN)
+        return j == (hold.what == STAGE_READ ? &c->router.job : &c->take_job);
     for (unsigned i = 0; i < c->runners_count; i++) {
         const struct change_pick *p = c->runners[i]->pick;
         if (hold.what == STAGE_LOOK && p != NULL && j == &p->job)
@@ -165,12 +165,22 @@ static bool is_held(const struct loop_job *j)
     return false;
 }
 
+static void run_already(struct loop_job *j)
+{
+    (void)j;
+}
+
 void __wrap_loop_job_start(struct loop *l, struct loop_job *j)
 {
-    if (is_held(j))
-        hold.job = j;
-    else
+    if (!is_held(j)) {
         __real_loop_job_start(l, j);
+        return;
+    }
+    hold.job = j;
+    if (hold.what == STAGE_TAKEN) {
+        j->run(j);
+        j->run = run_already;
+    }
 }
 
 void __wrap_engine_submit(struct engine *e, struct engine_update *u)

@@ -50,8 +50,9 @@ void stage_want(struct stage *s, const char *rules);
 void stage_take(struct stage *s, const char *rules);
 
 /* What is held back from now on, the first that comes: a runner's look, the router's reading or its
- * update. stage_let_go: it goes on, and nothing is held any more. */
-enum stage_hold { STAGE_LOOK, STAGE_READ, STAGE_WRITE };
+ * update, or rules that the store has taken over. stage_let_go: it goes on, and nothing is held any
+ * more. */
+enum stage_hold { STAGE_LOOK, STAGE_READ, STAGE_WRITE, STAGE_TAKEN };
 void stage_hold(struct stage *s, enum stage_hold what);
 void stage_until_held(struct stage *s);
 void stage_let_go(struct stage *s);

@@ -3,10 +3,14 @@
  * on the pool while the server goes down. */
 #include "stage.h"
 
+#include "../bucket/engine_mem.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
 
+#define RULE(name) name ": { match: { stream: t }, effect: http, url: \"$T/" name "/{title}\" }"
+#define ONE "rules: { " RULE("one") " }"
+#define BOTH "rules: { " RULE("hook") ", " RULE("one") " }"
 #define HOOK "rules: { hook: { match: { stream: t }, effect: http, url: \"$T/{title}\" } }"
 
 static void paused(struct stage *s, bool yes)
@@ -58,9 +62,124 @@ static void who_steers_while_the_server_goes_down_is_answered(void **state)
     assert_int_equal(stage_seen(&s), 0);
 }
 
+/* ---- while rules are taken over ---- */
+
+static bool is_taken(struct stage *s)
+{
+    return !s->change->taking && s->change->wanted == NULL;
+}
+
+/* The store has taken those rules over; here they are not in force yet. */
+static void take_half(struct stage *s, const char *rules)
+{
+    stage_hold(s, STAGE_TAKEN);
+    struct rule_set *set = stage_rules(s, rules);
+    change_rules_take(s->change, set);
+    rule_set_unref(&set);
+}
+
+static void expect_paused(struct stage *s, unsigned seen)
+{
+    stage_let_go(s);
+    stage_until(s, is_taken);
+    (void)stage_tell(s, "d", "A"); /* its number is of no use */
+    stage_calm(s);
+    assert_int_equal(stage_seen(s), seen); /* those of the other rule */
+    assert_int_equal(stage_items(s, "hook", CHANGE_READY), 1);
+}
+
+static void a_rule_that_is_just_coming_is_paused(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, ONE);
+    change_start(s.change);
+    stage_calm(&s);
+    take_half(&s, BOTH);
+    paused(&s, true);
+    expect_paused(&s, 1);
+    paused(&s, false);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 2);
+    stage_close(&s);
+}
+
+/* It was away, with an item. */
+static void so_is_one_that_is_just_coming_back(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, BOTH);
+    change_start(s.change);
+    paused(&s, true);
+    (void)stage_tell(&s, "d", "B"); /* its number is of no use */
+    stage_calm(&s);
+    stage_take(&s, ONE);
+    paused(&s, false);
+    stage_calm(&s);
+    take_half(&s, BOTH);
+    paused(&s, true);
+    stage_let_go(&s);
+    stage_until(&s, is_taken);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 1);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_READY), 1);
+    stage_close(&s);
+}
+
+static void a_rule_that_is_just_coming_is_replayed(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err_note note;
+    stage_open(&s, ONE);
+    change_start(s.change);
+    (void)stage_tell(&s, "d", "A"); /* their numbers are of no use */
+    (void)stage_tell(&s, "d", "B");
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 2);
+    take_half(&s, BOTH);
+    assert_int_equal(change_replay(s.change, STR("hook"), STORE_TIME_ZERO, &note), ERR_OK);
+    stage_let_go(&s);
+    stage_until(&s, is_taken);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 4);
+    stage_close(&s);
+}
+
+/* What fails is whatever call of the engine comes: the rules of before go on, or those come. */
+static void rules_that_are_not_taken_over_stop_no_events(void **state)
+{
+    (void)state;
+    bool faulted = true;
+    for (int64_t n = 0; faulted; n++) {
+        struct stage s;
+        stage_open(&s, ONE);
+        change_start(s.change);
+        stage_calm(&s);
+        engine_mem_fault(s.engine, n);
+        struct rule_set *set = stage_rules(&s, BOTH);
+        change_rules_take(s.change, set);
+        rule_set_unref(&set);
+        stage_calm(&s);
+        faulted = engine_mem_faulted(s.engine);
+        engine_mem_fault(s.engine, -1);
+        unsigned taken = is_taken(&s);
+        (void)stage_tell(&s, "d", "A");   /* its number is of no use */
+        stage_later(&s, CHANGE_AGAIN_MS); /* the router's reading may have failed */
+        assert_in_range(stage_seen(&s), 1 + taken, 2);
+        assert_true(faulted || taken);
+        stage_close(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rule_that_is_just_coming_is_paused),
+        cmocka_unit_test(so_is_one_that_is_just_coming_back),
+        cmocka_unit_test(a_rule_that_is_just_coming_is_replayed),
+        cmocka_unit_test(rules_that_are_not_taken_over_stop_no_events),
         cmocka_unit_test(who_steers_while_the_server_goes_down_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
