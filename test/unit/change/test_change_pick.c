@@ -1,0 +1,223 @@
+/* Goal: what may begin is found, and nothing is looked for without end, however many lanes wait,
+ * whatever limits change meanwhile. Method: all of change on a stage (stage.h), whose looks can be
+ * held back. */
+#include "stage.h"
+
+#include "unit/cmocka_all.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define JOBS(targets)                                                                              \
+    "rules: { job: { match: { stream: \"*\" }, effect: job, targets: [" targets "] } }"
+#define HOOK                                                                                       \
+    "rules: { hook: { match: { stream: t }, effect: http, url: \"$T/{title}\", concurrency: 8 } }"
+#define NAME_BYTES 32
+
+static void job(struct stage *s, const char *domain, const char *title)
+{
+    (void)stage_tell_stream(s, "mediawiki.job.x", domain, title); /* its number is of no use */
+}
+
+/* Count titles or domains that differ. */
+static const char *numbered(char name[NAME_BYTES], unsigned i)
+{
+    (void)snprintf(name, NAME_BYTES, "d%u.test", i); /* it fits */
+    return name;
+}
+
+static void limit(struct stage *s, const char *rule, const char *type, int64_t concurrency)
+{
+    struct err_note note;
+    const struct change_limits l = { .type = str_of(type),
+                                     .concurrency = concurrency,
+                                     .rate_count = -1 };
+    assert_int_equal(change_limit(s->change, str_of(rule), &l, &note), ERR_OK);
+}
+
+/* ---- limits that change ---- */
+
+static void the_end_of_limits_ends_those_of_types(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, JOBS("\"$T/\""));
+    change_start(s.change);
+    stage_let(&s, 0);
+    limit(&s, "job", "x", 1);
+    job(&s, "d", "A");
+    job(&s, "d", "B");
+    stage_calm(&s);
+    assert_int_equal(stage_running(&s), 1);
+    limit(&s, "job", "", 0);
+    stage_calm(&s);
+    assert_int_equal(stage_running(&s), 2);
+    assert_int_equal(s.change->runners[0]->types_count, 0);
+    stage_close(&s);
+}
+
+/* What was found by the limits of before is looked for again. */
+static void a_limit_holds_for_a_look_under_way(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, JOBS("\"$T/\""));
+    change_start(s.change);
+    stage_calm(&s);
+    stage_let(&s, 0);
+    stage_hold(&s, STAGE_LOOK);
+    for (unsigned i = 0; i < 3; i++)
+        job(&s, "d", "A");
+    stage_until_held(&s);
+    limit(&s, "job", "x", 1);
+    stage_let_go(&s);
+    stage_calm(&s);
+    assert_int_equal(stage_running(&s), 1);
+    stage_let(&s, UINT32_MAX);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 3);
+    stage_close(&s);
+}
+
+/* The runner of before is there as long as its look lasts, and has the name no more. */
+static void a_rule_that_is_back_while_it_is_looked_for_is_another_one(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err_note note;
+    stage_open(&s, HOOK);
+    stage_hold(&s, STAGE_LOOK);
+    change_start(s.change);
+    stage_until_held(&s);
+    stage_take(&s, NULL);
+    stage_take(&s, HOOK);
+    assert_int_equal(change_pause(s.change, STR("hook"), true, &note), ERR_OK);
+    stage_let_go(&s);
+    (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 0);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_READY), 1);
+    stage_close(&s);
+}
+
+/* ---- drained targets ---- */
+
+static void drain(struct stage *s, bool drained)
+{
+    struct err_note note;
+    char name[HTTP_ORIGIN_BYTES_MAX];
+    struct rule_set *set = stage_rules(s, JOBS("\"$T/\""));
+    str url = rule_set_at(set, 0)->targets.p[0];
+    assert_int_equal(http_client_origin(url, name), ERR_OK);
+    rule_set_unref(&set);
+    assert_int_equal(change_drain_target(s->change, str_of(name), drained, &note), ERR_OK);
+}
+
+static void a_job_whose_targets_are_drained_says_so(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct arena a;
+    struct err_note note;
+    struct change_listing l = { .rule = STR("job"), .state = -1 };
+    stage_open(&s, JOBS("\"$T/\""));
+    change_start(s.change);
+    drain(&s, true);
+    job(&s, "d", "A");
+    stage_calm(&s);
+    arena_init(&a, 1 << 20);
+    assert_int_equal(change_list(s.change, &l, &a, &note), ERR_OK);
+    assert_int_equal(l.count, 1);
+    assert_true(str_eq(l.items[0].why, STR("its target is drained")));
+    arena_fini(&a);
+    drain(&s, false);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 1);
+    stage_close(&s);
+}
+
+/* The target of a rule of effect http is known when it was called once. */
+static void drained_open(struct stage *s)
+{
+    stage_open(s, HOOK);
+    change_start(s->change);
+    (void)stage_tell(s, "d", "A"); /* its number is of no use */
+    stage_calm(s);
+    assert_int_equal(stage_seen(s), 1);
+    drain(s, true);
+}
+
+/* The loop's thread begins what waits, not the one that steers. */
+static void a_drained_target_is_taken_back_on_the_loop(void **state)
+{
+    (void)state;
+    struct stage s;
+    drained_open(&s);
+    (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+    stage_calm(&s);
+    drain(&s, false);
+    assert_int_equal(s.change->busy, 0);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 2);
+    stage_close(&s);
+}
+
+/* ---- many lanes ---- */
+
+static void more_lanes_wait_than_can_be_noted(void **state)
+{
+    (void)state;
+    enum { LANES = CHANGE_BLOCKED_MAX + 50 };
+    struct stage s;
+    char name[NAME_BYTES];
+    drained_open(&s);
+    for (unsigned i = 0; i < LANES; i++)
+        (void)stage_tell(&s, numbered(name, i), "A"); /* its number is of no use */
+    stage_calm(&s);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_READY), LANES);
+    stage_later(&s, CHANGE_AGAIN_MS);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_READY), LANES);
+    drain(&s, false);
+    stage_calm(&s);
+    stage_later(&s, CHANGE_AGAIN_MS); /* it rests, though nothing waits any more */
+    assert_int_equal(stage_items(&s, "hook", -1), 0);
+    assert_int_equal(stage_seen(&s), 1 + LANES);
+    stage_close(&s);
+}
+
+/* More lanes than one look goes over, and nothing in them may run: looking ends; and the one in the
+ * last lane that may run is found. */
+static void more_lanes_than_a_look_goes_over(void **state)
+{
+    (void)state;
+    enum { LANES = CHANGE_LOOKS_MAX + 100 };
+    struct stage s;
+    char name[NAME_BYTES];
+    stage_open(&s, JOBS("\"$T/\""));
+    limit(&s, "job", "x", 1);
+    for (unsigned i = 0; i < LANES; i++)
+        job(&s, numbered(name, i), "A");
+    change_start(s.change);
+    stage_let(&s, 0);
+    stage_calm(&s);
+    assert_int_equal(stage_running(&s), 1);
+    (void)stage_tell_stream(&s, "mediawiki.job.y", "d", "A"); /* its number is of no use */
+    for (unsigned i = 0; i < 3 && stage_seen(&s) < 2; i++)
+        stage_later(&s, CHANGE_AGAIN_MS);
+    assert_int_equal(stage_seen(&s), 2);
+    stage_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_of_limits_ends_those_of_types),
+        cmocka_unit_test(a_limit_holds_for_a_look_under_way),
+        cmocka_unit_test(a_rule_that_is_back_while_it_is_looked_for_is_another_one),
+        cmocka_unit_test(a_job_whose_targets_are_drained_says_so),
+        cmocka_unit_test(a_drained_target_is_taken_back_on_the_loop),
+        cmocka_unit_test(more_lanes_wait_than_can_be_noted),
+        cmocka_unit_test(more_lanes_than_a_look_goes_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
