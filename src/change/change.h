@@ -47,7 +47,8 @@ enum {
     CHANGE_CONNECTIONS_MAX = 1024,         /* to targets, kept and running */
     CHANGE_LIST_MAX = 1000,                /* items in one page of a listing */
     CHANGE_ERROR_BYTES_MAX = 160,          /* of what is kept of why an item failed */
-    CHANGE_DRY_MAX = 100 * 1000,           /* events that a dry run looks at */
+    CHANGE_HOPS_MAX = 15,        /* effects http and produce that follow from one another */
+    CHANGE_DRY_MAX = 100 * 1000, /* events that a dry run looks at */
 };
 
 struct change_opts {
@@ -99,6 +100,8 @@ bool change_edges(struct change *c);
 /* How long caches may keep that page, in s; 0: not at all. It asks all rules that purge: for
  * answers that are built, where change_edges says so. */
 int64_t change_edge_ttl_s(struct change *c, const struct rule_page *page);
+/* The header that says how many effects of rules, one after another, led to a request. */
+#define CHANGE_HOPS_HEADER "Palimpsest-Hops"
 
 /* ---- looking and steering: pool threads, for they wait for the disk ---- */
 
@@ -133,7 +136,7 @@ struct change_rule_status {
     unsigned targets_count;
     store_time oldest; /* when the event of its oldest item was taken; NEVER: it has none */
     /* since the start: */
-    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused;
+    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused, looped;
     char last_error[CHANGE_ERROR_BYTES_MAX + 1]; /* empty: none */
     store_time last_error_at;
 };

@@ -132,6 +132,8 @@ static err explain_rule(struct explaining *g, struct rule_event *e, const struct
     if (!x->matches) {
         rule_why(e, r, &v, &why_not);
         x->why = arena_copy(g->a, str_of(why_not.text));
+    } else if (change_rule_loops(r, g->seen.hops)) {
+        x->why = STR("as many effects of rules led to it as may: rules feed each other");
     } else if (g->seq <= from) {
         x->why = STR("the rule is newer than the event: change replay asks it anew");
     }

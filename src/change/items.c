@@ -127,13 +127,13 @@ static bool shares(const struct change_item_row *r)
 }
 
 /* The row with the event that it is for. */
-static err item_put_event(struct change_edit *e, uint32_t rule, uint64_t id,
-                          struct change_item_row *r, str bytes)
+static err item_put_event(struct change_edit *e, const struct change_route *r, uint64_t id,
+                          struct change_item_row *row)
 {
-    bool shared = change_bytes_shared(bytes);
-    r->flags = shared ? CHANGE_ITEM_SHARES : 0;
-    err why = item_put(e, rule, id, r, shared ? STR_NONE : bytes);
-    return why == ERR_OK && shared ? change_bytes_take(e, r->seq, bytes) : why;
+    bool shared = change_bytes_shared(r->bytes);
+    row->flags = r->hops << CHANGE_ITEM_HOPS_SHIFT | (shared ? CHANGE_ITEM_SHARES : 0);
+    err why = item_put(e, r->rule, id, row, shared ? STR_NONE : r->bytes);
+    return why == ERR_OK && shared ? change_bytes_take(e, row->seq, r->bytes) : why;
 }
 
 /* From the state and time it has to others, and the row with what else has changed in it. */
@@ -209,7 +209,7 @@ static err item_make(struct change_edit *e, const struct change_route *r, bool w
                                    .stream = r->stream,
                                    .domain = r->domain,
                                    .type = r->type };
-    err why = item_put_event(e, r->rule, r->id, &row, r->bytes);
+    err why = item_put_event(e, r, r->id, &row);
     if (why == ERR_OK)
         why = state_enter(e, r->rule, r->id, &row);
     if (why != ERR_OK || change_digest_is_none(&r->order))
@@ -236,7 +236,7 @@ static err item_renew(struct change_edit *e, const struct change_route *r, uint6
     row->domain = r->domain;
     row->type = r->type;
     row->attempts = 0;
-    why = item_put_event(e, r->rule, id, row, r->bytes);
+    why = item_put_event(e, r, id, row);
     if (why == ERR_OK && shared) /* after it has taken the next, which may be the same */
         why = change_bytes_give(e, before);
     if (why != ERR_OK || row->state == CHANGE_READY || row->state == CHANGE_WAITING)
@@ -324,7 +324,7 @@ err change_item_settle(struct change_edit *e, const struct change_settle *s, boo
     row->error = done ? STR("") : s->error;
     if (newer || again) { /* for the newer event: at once, if nothing is wrong */
         row->attempts = 0;
-        row->flags = (row->flags & CHANGE_ITEM_SHARES) | (newer ? 0 : CHANGE_ITEM_AGAIN);
+        row->flags = (row->flags & ~(unsigned)CHANGE_ITEM_AGAIN) | (newer ? 0 : CHANGE_ITEM_AGAIN);
         store_time due = done && newer ? row->due : s->again_at;
         return item_move(e, s->rule, s->id, row, state_at(e, due), due);
     }

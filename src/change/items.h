@@ -39,6 +39,7 @@ struct change_route {
     store_time taken, due;
     struct change_digest lane, order; /* order none: it has none */
     bool collapses;                   /* by its order */
+    unsigned hops;
     uint64_t target;
     /* of jobs that have a root: which, and of when it is. A newer one of the same makes it needless
      */

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { OWN_HEADERS_MAX = 2, /* Content-Type, Accept-Encoding */ SHOWN = 64 };
+enum { OWN_HEADERS_MAX = 3, /* Content-Type, Accept-Encoding, hops */ SHOWN = 64 };
 
 struct making {
     const struct change_making *m;
@@ -69,6 +69,17 @@ static void header_default(struct making *k, const char *name, const char *value
             (struct http_pair){ .name = str_of(name), .value = str_of(value) };
 }
 
+/* Who sends events because of this request passes it on, and so rules that feed each other end. */
+static err header_hops(struct making *k)
+{
+    str value = arena_printf(k->arena, "%u", k->m->hops);
+    if (value.p == NULL)
+        return full(k);
+    k->headers[k->headers_count++] =
+        (struct http_pair){ .name = STR(CHANGE_HOPS_HEADER), .value = value };
+    return ERR_OK;
+}
+
 /* The text of replies is not read, but for its first line: compressing it is of no use. */
 static err headers_fill(struct making *k, bool with_type)
 {
@@ -79,6 +90,8 @@ static err headers_fill(struct making *k, bool with_type)
     for (unsigned i = 0; i < r->headers_count; i++) {
         struct http_pair *h = &k->headers[k->headers_count];
         h->name = r->headers[i].name;
+        if (str_eq_nocase(h->name, STR(CHANGE_HOPS_HEADER)))
+            continue; /* it is the server's own */
         err why = template_fill(k, r->headers[i].value, "header ", h->name, &h->value);
         if (why != ERR_OK)
             return why;
@@ -87,7 +100,7 @@ static err headers_fill(struct making *k, bool with_type)
     if (with_type)
         header_default(k, "Content-Type", "application/json");
     header_default(k, "Accept-Encoding", "identity");
-    return ERR_OK;
+    return r->effect == RULE_HTTP ? header_hops(k) : ERR_OK;
 }
 
 /* The same headers for a URL of that authority. */

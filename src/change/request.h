@@ -25,7 +25,8 @@ struct change_making {
     struct rule_event *event;           /* has begun with that event */
     const struct rule_verdict *verdict; /* of the rule, which matches */
     const struct rule_domains *domains;
-    str target; /* job, purge: one of rule->targets */
+    unsigned hops; /* effects of rules that follow from one another, with this one */
+    str target;    /* job, purge: one of rule->targets */
 };
 /* As http_call wants it. Borrowed: the body may be the event's bytes, names of headers are the
  * rule's; the rest is in the arena. */

@@ -66,7 +66,9 @@ static struct change_route *route_begin(const struct routing *g, unsigned sub)
                                 .stream = g->stream,
                                 .domain = g->domain,
                                 .type = STR(""),
-                                .bytes = g->bytes };
+                                .bytes = g->bytes,
+                                .hops = g->seen->hops < CHANGE_HOPS_MAX ? g->seen->hops
+                                                                        : CHANGE_HOPS_MAX };
     return r;
 }
 
@@ -195,6 +197,11 @@ static bool rule_wants(const struct change_batch *b, const struct rule *r, str s
     return v.answer == RULE_MATCHES;
 }
 
+bool change_rule_loops(const struct rule *r, unsigned hops)
+{
+    return (r->effect == RULE_HTTP || r->effect == RULE_PRODUCE) && hops >= CHANGE_HOPS_MAX;
+}
+
 static bool routing_keep(struct routing *g, str bytes)
 {
     struct arena *a = &g->batch->arena;
@@ -222,6 +229,10 @@ err change_route_event(struct change_batch *b, const struct event_seen *e, str b
         bool asked = b->is_replay ? i == b->rule : e->seq > b->ruled->rules[i].from;
         if (!asked || !rule_wants(b, g.rule, e->stream, &b->by[i]))
             continue;
+        if (change_rule_loops(g.rule, e->hops)) {
+            b->by[i].looped++;
+            continue;
+        }
         if (!routing_keep(&g, bytes))
             return ERR_LIMIT;
         g.title = rule_event_title(b->event);

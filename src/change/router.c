@@ -21,6 +21,7 @@ enum {
     ROUTER_IDLE_EVENTS = 20000, /* the head goes to disk at least every so many, */
     ROUTER_IDLE_MS = 5000,      /* and so often */
     ROUTER_ARENA_BYTES_MAX = 64 << 20,
+    LOOP_SILENT_MS = 60 * 1000,
 };
 
 static void router_fail(struct change *c, const char *what, err why)
@@ -164,6 +165,21 @@ static void batch_fini(struct change_batch *b)
     *b = (struct change_batch){ .change = b->change };
 }
 
+/* One line a minute for each rule at most. */
+static void loop_say(struct change *c, struct change_runner *r, unsigned events)
+{
+    mono now = clock_mono(c->opts.clock);
+    r->looped += events;
+    if (events == 0 || now.ns < r->loop_silent_until.ns)
+        return;
+    log_event(c->opts.log, LOG_ERROR, "change.loop", LOG_CSTR("rule", r->name),
+              LOG_INT("events", r->looped - r->loop_said), LOG_INT("hops", CHANGE_HOPS_MAX),
+              LOG_CSTR("what", "effects of rules led to these events one after another, so often: "
+                               "rules feed each other. Nothing is done about the events"));
+    r->loop_said = r->looped;
+    r->loop_silent_until = mono_add_ms(now, LOOP_SILENT_MS);
+}
+
 static void figures_add(struct change *c, const struct change_batch *b)
 {
     for (unsigned i = 0; i < rule_set_count(b->ruled->set); i++) {
@@ -174,6 +190,7 @@ static void figures_add(struct change *c, const struct change_batch *b)
         runner->collapsed += b->by[i].collapsed;
         runner->refused += b->by[i].refused;
         runner->dropped += b->by[i].needless + b->by[i].too_old;
+        loop_say(c, runner, b->by[i].looped);
         if (b->by[i].matched > 0)
             change_runner_wake(runner);
     }

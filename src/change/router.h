@@ -11,7 +11,7 @@
 enum { CHANGE_UPDATE_BYTES_MAX = 32 << 20 };
 
 struct change_seen_by { /* by rule, of one batch */
-    unsigned matched, collapsed, needless, refused, too_old;
+    unsigned matched, collapsed, needless, refused, too_old, looped;
 };
 struct change_batch {
     struct change_ruled *ruled;
@@ -31,6 +31,8 @@ struct change_batch {
     uint64_t replay_until;
     struct change_seen_by *by;
 };
+/* Is that the end of a chain of effects? Events that may come of it would go round for ever. */
+bool change_rule_loops(const struct rule *r, unsigned hops);
 /* Adds what the rules want done about an event. ERR_LIMIT: no memory. Pool thread. */
 MUST_CHECK err change_route_event(struct change_batch *b, const struct event_seen *e, str bytes);
 

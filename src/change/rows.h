@@ -68,8 +68,9 @@ struct change_counts {
     uint64_t of[CHANGE_STATES];
 };
 enum {
-    CHANGE_ITEM_AGAIN = 1,  /* it was done, and is done once more */
-    CHANGE_ITEM_SHARES = 2, /* its event is in a row of its own */
+    CHANGE_ITEM_AGAIN = 1,      /* it was done, and is done once more */
+    CHANGE_ITEM_SHARES = 2,     /* its event is in a row of its own */
+    CHANGE_ITEM_HOPS_SHIFT = 4, /* behind that: the hops of its event; fewer than CHANGE_HOPS_MAX */
 };
 struct change_item_row {
     enum change_state state;
@@ -81,6 +82,11 @@ struct change_item_row {
     uint64_t target;                  /* hash of its target; 0: it is not for one alone */
     str stream, domain, type, error;  /* borrowed from the row */
 };
+
+static inline unsigned change_item_hops(const struct change_item_row *r)
+{
+    return r->flags >> CHANGE_ITEM_HOPS_SHIFT;
+}
 
 struct change_key {
     char p[CHANGE_KEY_BYTES];

@@ -49,6 +49,7 @@ struct change_run {
     enum run_found found;
     uint64_t seq;
     uint32_t attempts;
+    unsigned hops;
     store_time taken, began;
     str stream, domain, title, bytes;
     struct change_requests requests;
@@ -99,6 +100,7 @@ static err run_read(struct change_run *run)
         run->seq = item.row.seq;
         run->taken = item.row.taken;
         run->attempts = item.row.attempts;
+        run->hops = change_item_hops(&item.row) + 1;
         run->item.target = item.row.target;
         run->stream = arena_copy(&run->arena, item.row.stream);
         run->domain = arena_copy(&run->arena, item.row.domain);
@@ -141,6 +143,7 @@ static void run_prepare_call(struct change_run *run, struct rule_event *e,
                                      .event = e,
                                      .verdict = v,
                                      .domains = &domains,
+                                     .hops = run->hops,
                                      .target = str_of(run->target_url) };
     struct err_note note;
     err why = change_requests_make(&m, &run->arena, &run->requests, &note);
@@ -478,11 +481,14 @@ static void run_produce(struct change_run *run)
     err why = queues_find(qs, run->rule->queue, &run->queue, &note);
     str key = arena_printf(&run->arena, "change:%u:%llu:%llu", run->runner->number,
                            (unsigned long long)run->item.id, (unsigned long long)run->seq);
-    if (why == ERR_OK && key.p == NULL)
+    str encoding = run->hops == 1 /* a consumer that sends events passes the others on */
+                       ? STR("application/json")
+                       : arena_printf(&run->arena, "application/json; hops=%u", run->hops);
+    if (why == ERR_OK && (key.p == NULL || encoding.p == NULL))
         why = ERR_LIMIT;
     if (why == ERR_OK) {
         run->produced =
-            (struct queue_item_new){ .encoding = STR("application/json"),
+            (struct queue_item_new){ .encoding = encoding,
                                      .kind = run->stream,
                                      .reference = str_take(run->title, QUEUE_FIELD_BYTES_MAX),
                                      .bytes = run->bytes };

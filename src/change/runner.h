@@ -99,7 +99,9 @@ struct change_runner {
     unsigned running;
     struct map *running_by; /* counts by kind and hash */
     /* figures */
-    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused;
+    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused, looped;
+    uint64_t loop_said; /* of looped, in the log */
+    mono loop_silent_until;
     char last_error[CHANGE_ERROR_BYTES_MAX + 1];
     store_time last_error_at;
 };
@@ -171,7 +173,8 @@ uint64_t change_target_hash(str target); /* never 0 */
 
 /* ---- for people (why.c); under the lock ---- */
 /* The name of each target that a rule has, "host:port"; some may come twice. Of an URL with the
- * domain of the event: for each domain that is configured. */
+ * domain of the event: those that were called, for the domains that are configured; not all, when
+ * they are many. */
 typedef void change_named_fn(void *ctx, const char *name);
 void change_rule_targets(const struct change *c, const struct rule *r, change_named_fn *named,
                          void *ctx);

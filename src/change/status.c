@@ -137,6 +137,7 @@ static bool rule_copy(const struct change_runner *r, struct arena *a,
                                         .died = r->died,
                                         .dropped = r->dropped,
                                         .refused = r->refused,
+                                        .looped = r->looped,
                                         .last_error_at = r->last_error_at };
     memcpy(out->last_error, r->last_error, sizeof out->last_error);
     return out->name.p != NULL && types_copy(r, a, out) && rule_targets_copy(r, a, out);

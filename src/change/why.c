@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { NAMED_MAX = 64 }; /* of a rule whose URL has the domain of the event */
+
 /* ---- targets ---- */
 
 struct naming {
@@ -46,6 +48,22 @@ static void name_tell_url(const struct naming *n, const struct rule *r, str doma
     buf_fini(&url);
 }
 
+struct known {
+    const struct change *change;
+    change_named_fn *named;
+    void *ctx;
+    unsigned count;
+};
+
+static void known_tell(void *ctx, const char *name)
+{
+    struct known *k = ctx;
+    if (map_get(k->change->targets, str_of(name)) == NULL)
+        return;
+    k->count++;
+    k->named(k->ctx, name);
+}
+
 static bool names_domains(const struct rule *r)
 {
     str source = rule_template_source(r->url);
@@ -64,8 +82,10 @@ void change_rule_targets(const struct change *c, const struct rule *r, change_na
         name_tell_url(&n, r, STR(""));
         return;
     }
-    for (unsigned i = 0; i < c->opts.page->domains_count; i++)
-        name_tell_url(&n, r, c->opts.page->domains[i].name);
+    struct known known = { .change = c, .named = named, .ctx = ctx };
+    const struct naming each = { known_tell, &known };
+    for (unsigned i = 0; i < c->opts.page->domains_count && known.count < NAMED_MAX; i++)
+        name_tell_url(&each, r, c->opts.page->domains[i].name);
 }
 
 /* ---- one item ---- */

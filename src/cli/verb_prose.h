@@ -42,7 +42,7 @@
     "Reads the rules in FILE, a configuration of the server with change: rules:, or a "            \
     "file with rules: "                                                                            \
     "alone. Prints each fault in a line, FILE:LINE: RULE: what is wrong; exit status 2 "           \
-    "when there is any. "                                                                          \
+    "when there is any. A rule that is right and may feed another one is told of, too. "           \
     "Needs no running server. With --json one document a fault."
 
 #define PROSE_CHANGE_TEST                                                                          \

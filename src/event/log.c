@@ -158,7 +158,8 @@ static err event_put(struct engine_txn *t, struct event_head *head, const struct
                              .count = head->count,
                              .bytes = head->bytes,
                              .stream = e->stream,
-                             .domain = e->domain };
+                             .domain = e->domain,
+                             .hops = e->hops };
     memcpy(row.digest, digest, sizeof row.digest);
     event_key_event(&key, head->last);
     return engine_txn_put(t, SPACE_EVENT, event_key_str(&key), event_row_encode(&row, value),

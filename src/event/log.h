@@ -73,6 +73,7 @@ struct event {
     str stream, domain; /* domain empty: it belongs to none */
     str id;             /* empty: it has none, and is always appended */
     str bytes;
+    uint8_t hops; /* as event_seen says */
 };
 /* Appends a random UUID (RFC 9562, version 4) of these random numbers: the id of an event that the
  * server makes itself. */
@@ -110,6 +111,7 @@ struct event_seen {
     store_time at;
     str stream, domain;
     uint64_t size; /* of its bytes */
+    uint8_t hops;  /* effects of rules one after another that led to it, as its sender says */
 };
 struct event_read {
     uint64_t after; /* in: behind which number. Out: all up to here were looked at */

@@ -57,7 +57,8 @@ static err reading_row(struct reading *r, const struct engine_row *row, bool *fu
                                      .at = e.at,
                                      .stream = e.stream,
                                      .domain = e.domain,
-                                     .size = row->blob.n };
+                                     .size = row->blob.n,
+                                     .hops = e.hops };
     if (read->wants == NULL || read->wants(read->ctx, &seen)) {
         *full = r->bytes > 0 && r->bytes + row->blob.n > read->bytes_max;
         if (*full)

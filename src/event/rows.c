@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { HEAD_VERSION = 1, ROW_VERSION = 1 };
+enum { HEAD_VERSION = 1, ROW_VERSION = 1, ROW_VERSION_HOPS = 2 };
 
 void event_key_head(struct event_key *k)
 {
@@ -99,13 +99,15 @@ str event_row_encode(const struct event_row *r, char out[EVENT_VALUE_BYTES])
     char *at = out;
     INVARIANT(r->stream.n <= EVENT_NAME_BYTES_MAX);
     INVARIANT(r->domain.n <= EVENT_NAME_BYTES_MAX);
-    *at++ = ROW_VERSION;
+    *at++ = r->hops == 0 ? ROW_VERSION : ROW_VERSION_HOPS;
     put_be64(at, (uint64_t)r->at.ns);
     put_be64(at + 8, r->count);
     put_be64(at + 16, r->bytes);
     memcpy(at + 24, r->digest, EVENT_DIGEST_BYTES);
     at = name_put(at + 24 + EVENT_DIGEST_BYTES, r->stream);
     at = name_put(at, r->domain);
+    if (r->hops > 0)
+        *at++ = (char)r->hops;
     return (str){ .p = out, .n = (size_t)(at - out) };
 }
 
@@ -120,7 +122,9 @@ err event_row_decode(str value, struct event_row *out)
     str digest = cursor_bytes(&c, EVENT_DIGEST_BYTES);
     r.stream = cursor_bytes(&c, cursor_u8(&c));
     r.domain = cursor_bytes(&c, cursor_u8(&c));
-    if (!cursor_done(&c) || version != ROW_VERSION)
+    r.hops = version == ROW_VERSION_HOPS ? cursor_u8(&c) : 0;
+    bool known = version == ROW_VERSION || (version == ROW_VERSION_HOPS && r.hops > 0);
+    if (!cursor_done(&c) || !known)
         return ERR_CORRUPT;
     memcpy(r.digest, digest.p, EVENT_DIGEST_BYTES);
     *out = r;

@@ -3,7 +3,8 @@
  *   'h'                      the head, one row: version 1, log 8, last 8, count 8, bytes 8,
  *                            culled 8, culled count 8, culled bytes 8, forgotten 8, newest 8
  *   'e' seq 8                an event: version 1, instant 8, count 8, bytes 8, digest 16,
- *                            stream 1 + n, domain 1 + n. The text is the row's blob
+ *                            stream 1 + n, domain 1 + n. Version 2: hops 1 behind that, not 0.
+ *                            The text is the row's blob
  *   'i' digest 16            an id that was taken: seq 8, instant 8
  *
  * count and bytes of an event say how many events, and how many bytes, the log has taken up to and
@@ -19,7 +20,7 @@
 enum {
     EVENT_DIGEST_BYTES = 16,
     EVENT_KEY_BYTES = 17,                                    /* at most */
-    EVENT_VALUE_BYTES = 41 + 2 * (1 + EVENT_NAME_BYTES_MAX), /* at most */
+    EVENT_VALUE_BYTES = 42 + 2 * (1 + EVENT_NAME_BYTES_MAX), /* at most */
     EVENT_HEAD_BYTES = 73,
     EVENT_ROW_BYTES = 256, /* that an event is counted with beside its text: rows, index */
 };
@@ -38,6 +39,7 @@ struct event_row {
     uint64_t count, bytes;
     unsigned char digest[EVENT_DIGEST_BYTES];
     str stream, domain; /* borrowed from the row */
+    uint8_t hops;
 };
 
 struct event_key {

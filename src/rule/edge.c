@@ -227,6 +227,16 @@ static void doubt_purges(const struct purged *p, const struct rule *r, rule_faul
     told(ctx, &fault);
 }
 
+static void doubt_events(const struct rule *r, rule_fault_fn *told, void *ctx)
+{
+    const struct rule_fault fault = {
+        .line = r->line,
+        .rule = r->name,
+        .text = "url leads to /v1/events: if a rule matches what comes of it, they feed each other"
+    };
+    told(ctx, &fault);
+}
+
 void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
 {
     const struct rule_page none = { STR(""), STR(""), STR(""), STR("") };
@@ -247,6 +257,9 @@ void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
     for (unsigned i = 0; i < s->count; i++)
         if (s->rules[i].effect == RULE_PURGE && s->rules[i].edge_ttl_ns > 0)
             doubt_purges(&p, &s->rules[i], told, ctx);
+    for (unsigned i = 0; i < s->count; i++)
+        if (rule_feeds_events(&s->rules[i]))
+            doubt_events(&s->rules[i], told, ctx);
     rule_event_free(&e);
     buf_fini(&bytes);
 }

@@ -239,4 +239,8 @@ struct rule_event {
  */
 bool rule_may_want_kind(struct rule_event *e, const struct rule *r);
 
+/* Does the rule send requests to where a server takes events, /v1/events? Then it may match what
+ * comes of them. */
+bool rule_feeds_events(const struct rule *r);
+
 #endif

@@ -283,6 +283,15 @@ bool rule_read_template(struct rule_reading *r, const yaml_node_t *n, enum rule_
     return fine;
 }
 
+bool rule_feeds_events(const struct rule *r)
+{
+    if (r->effect != RULE_HTTP)
+        return false;
+    str rest = str_skip(r->url->source, str_find_str(r->url->source, STR("://")) + 3);
+    str path = str_skip(rest, str_find(rest, '/'));
+    return str_eq(str_take(path, str_find(path, '?')), STR("/v1/events"));
+}
+
 str rule_template_source(const struct rule_template *t)
 {
     return t->source;

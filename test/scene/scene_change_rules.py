@@ -68,6 +68,16 @@ def a_cache_that_is_not_purged_of_all_is_a_warning(binary):
 
 
 @scene
+def a_rule_that_feeds_the_events_is_no_fault_but_told(binary):
+    verbs = Verbs(binary)
+    verbs.file('f.yaml', 'rules:\n  a: { match: { stream: x }, effect: http, url: "http://127.0.0.1:7231/v1/events" }\n')
+    code, out, err = verbs('rules', 'check', 'f.yaml')
+    doubt = 'url leads to /v1/events: if a rule matches what comes of it, they feed each other'
+    eq((code, out.splitlines(), err), (0, [f'f.yaml:2: a: warning: {doubt}', 'f.yaml: 1 rule, no fault'], ''))
+    eq(verbs.json('rules', 'check', 'f.yaml'), [{'file': 'f.yaml', 'line': 2, 'rule': 'a', 'warning': doubt}])
+
+
+@scene
 def every_fault_is_a_line_and_the_exit_status_is_2(binary):
     verbs = Verbs(binary)
     verbs.file('f.yaml', 'rules:\n  a:\n    match: { stream: x, title: "/(/" }\n    effect: http\n    url: ftp://h\n  B: 1\n')

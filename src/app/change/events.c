@@ -38,6 +38,7 @@ struct events {
     struct app *app;
     struct arena *arena;
     str body;
+    uint8_t hops;
     const char *fault; /* of the body; NULL: none */
     err why;
     struct buf invalid; /* the answer, when some are */
@@ -236,7 +237,8 @@ static err event_keep(struct events *e, str json, const struct event_names *n)
         .stream = arena_copy(e->arena, (str){ .p = n->stream, .n = n->stream_n }),
         .domain = arena_copy(e->arena, (str){ .p = n->domain, .n = n->domain_n }),
         .id = arena_copy(e->arena, (str){ .p = n->id, .n = n->id_n }),
-        .bytes = json
+        .bytes = json,
+        .hops = e->hops
     };
     if (event.stream.p == NULL || event.domain.p == NULL || event.id.p == NULL)
         return ERR_LIMIT;
@@ -432,6 +434,17 @@ static void events_run(struct pooled *p)
         e->why = ERR_LIMIT;
 }
 
+/* How many effects of rules led to these events. What is no number is none; a greater one than
+ * there is room for is as good as that. */
+static uint8_t hops_of(struct http_exchange *x)
+{
+    str text = STR_NONE;
+    uint64_t hops;
+    if (!http_header(x, CHANGE_HOPS_HEADER, &text) || !str_to_u64(str_trim(text), &hops))
+        return 0;
+    return hops < UINT8_MAX ? (uint8_t)hops : UINT8_MAX;
+}
+
 static void post_events(struct http_exchange *x, void *app)
 {
     struct coded_body body;
@@ -449,6 +462,7 @@ static void post_events(struct http_exchange *x, void *app)
     e->app = app;
     e->arena = http_arena(x);
     e->body = body.raw;
+    e->hops = hops_of(x);
     buf_init(&e->invalid, EVENTS_REPLY_BYTES_MAX);
     buf_init(&e->kept, EVENTS_MAX * sizeof(struct event));
     buf_put(&e->invalid, STR("{\"invalid\":["));

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { TARGETS_SHOWN = 255, FIGURES_BYTES_MAX = 4 << 20 };
+enum { TARGETS_SHOWN = 255, FIGURES_BYTES_MAX = 8 << 20 };
 
 struct rule_figure {
     enum metric_id id;
@@ -28,6 +28,7 @@ static const struct rule_figure figures[] = {
     FIGURE(RULE_EVENTS, "matched", matched),
     FIGURE(RULE_EVENTS, "collapsed", collapsed),
     FIGURE(RULE_EVENTS, "refused", refused),
+    FIGURE(RULE_EVENTS, "looped", looped),
     FIGURE(RULE_OUTCOMES, "done", done),
     FIGURE(RULE_OUTCOMES, "ignored", ignored),
     FIGURE(RULE_OUTCOMES, "failed", failed),

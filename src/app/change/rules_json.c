@@ -128,6 +128,7 @@ static void put_counts(const struct rules_json *j, const struct change_rule_stat
     put_count(j, ',', "died", r->died);
     put_count(j, ',', "dropped", r->dropped);
     put_count(j, ',', "refused", r->refused);
+    put_count(j, ',', "looped", r->looped);
 }
 
 static void put_limit(const struct rules_json *j, const struct change_rule_status *r)

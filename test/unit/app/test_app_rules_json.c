@@ -111,6 +111,7 @@ static void a_rule_says_all_of_itself(void **state)
         .died = 15,
         .dropped = 16,
         .refused = 17,
+        .looped = 18,
         .last_error = "503",
         .last_error_at = AT(1800000001),
         .targets = &(const struct change_target_status){ .name = STR("a:80"), .running = 1 },
@@ -130,7 +131,8 @@ static void a_rule_says_all_of_itself(void **state)
         "\"ready\":1,\"waiting\":2,"
         "\"scheduled\":3,\"dead\":4,\"matched\":10,"
         "\"collapsed\":11,\"done\":12,\"ignored\":13,\"failures\":14,\"died\":15,\"dropped\":16,"
-        "\"refused\":17,\"last_error\":\"503\",\"last_error_at\":\"2027-01-15T08:00:01.000Z\"}");
+        "\"refused\":17,\"looped\":18,\"last_error\":\"503\",\"last_error_at\":\"2027-01-15T08:00:"
+        "01.000Z\"}");
 }
 
 static void what_there_is_not_is_null(void **state)

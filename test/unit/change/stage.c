@@ -383,6 +383,19 @@ uint64_t stage_tell(struct stage *s, const char *domain, const char *title)
     return stage_tell_stream(s, "t", domain, title);
 }
 
+uint64_t stage_tell_hops(struct stage *s, const char *title, uint8_t hops)
+{
+    char text[256];
+    struct event_taken taken;
+    (void)snprintf(text, sizeof text, "{\"page_title\":\"%s\"}", title); /* it fits */
+    const struct event e = {
+        .stream = STR("t"), .domain = STR("d"), .bytes = str_of(text), .hops = hops
+    };
+    fake_clock_advance(&s->clock, NS_PER_US);
+    assert_int_equal(append_wait(s->events, &e, 1, &taken), ERR_OK);
+    return taken.seq;
+}
+
 uint64_t stage_tell_long(struct stage *s, const char *title, size_t bytes)
 {
     struct event_taken taken;

@@ -64,6 +64,8 @@ uint64_t stage_tell(struct stage *s, const char *domain, const char *title);
 uint64_t stage_tell_stream(struct stage *s, const char *stream, const char *domain,
                            const char *title);
 
+/* One event of stream t and domain d to which so many effects led. */
+uint64_t stage_tell_hops(struct stage *s, const char *title, uint8_t hops);
 /* One event of stream t and domain d that is so long. */
 uint64_t stage_tell_long(struct stage *s, const char *title, size_t bytes);
 

@@ -28,7 +28,8 @@ static void put_requests(struct buf *b, const struct change_requests *r)
         const struct change_request *q = &r->at[i];
         buf_printf(b, "|%s %.*s", q->method, STR_ARG(q->url));
         for (unsigned k = 0; k < q->headers_count; k++)
-            if (!str_eq(q->headers[k].name, STR("Accept-Encoding")))
+            if (!str_eq(q->headers[k].name, STR("Accept-Encoding")) &&
+                !str_eq(q->headers[k].name, STR(CHANGE_HOPS_HEADER)))
                 buf_printf(b, ";%.*s=%.*s", STR_ARG(q->headers[k].name),
                            STR_ARG(q->headers[k].value));
         if (q->body.p != NULL)
@@ -66,6 +67,7 @@ static void make_in(struct made *m, const char *fields, str target, struct rule_
                                           .event = m->event,
                                           .verdict = &m->verdict,
                                           .domains = &domains,
+                                          .hops = 7,
                                           .target = target };
     m->why = change_requests_make(&making, &m->arena, &m->requests, &m->note);
 }
@@ -383,7 +385,7 @@ static void replies_are_asked_for_as_they_are(void **state)
         struct made m;
         make_in(&m, codings[i].fields, STR(""), rules_given("s", "d", "{}"), ROOM);
         assert_int_equal(m.why, ERR_OK);
-        assert_int_equal(m.requests.at[0].headers_count, 1);
+        assert_int_equal(m.requests.at[0].headers_count, 2); /* hops */
         assert_true(str_eq_nocase(m.requests.at[0].headers[0].name, STR("accept-encoding")));
         assert_true(str_eq(m.requests.at[0].headers[0].value, str_of(codings[i].want)));
         made_end(&m);
@@ -437,9 +439,41 @@ static void a_full_arena_is_a_limit_and_no_fault(void **state)
     }
 }
 
+/* How often the request of such a rule says how many effects led to it; each says 7. */
+static unsigned hops_said(const char *fields, const char *target)
+{
+    struct made m;
+    unsigned said = 0;
+    make_in(&m, fields, str_of(target), rules_given("s", "en.test", "{}"), ROOM);
+    assert_int_equal(m.why, ERR_OK);
+    for (unsigned i = 0; i < m.requests.at[0].headers_count; i++) {
+        const struct http_pair *h = &m.requests.at[0].headers[i];
+        if (!str_eq_nocase(h->name, STR(CHANGE_HOPS_HEADER)))
+            continue;
+        assert_true(str_eq(h->value, STR("7")));
+        said++;
+    }
+    made_end(&m);
+    return said;
+}
+
+static void a_request_says_how_many_effects_led_to_it(void **state)
+{
+    (void)state;
+    assert_int_equal(hops_said("effect: http, url: \"http://h/\"", ""), 1);
+    assert_int_equal(hops_said("effect: http, url: \"http://h/\", body: none, headers: { "
+                               "palimpsest-hops: \"1\", X: y }",
+                               ""),
+                     1);
+    assert_int_equal(hops_said("effect: job, targets: [\"http://h/run\"]", "http://h/run"), 0);
+    assert_int_equal(hops_said("effect: purge, targets: [\"http://h\"], urls: [\"/\"]", "http://h"),
+                     0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_says_how_many_effects_led_to_it),
         cmocka_unit_test(an_item_becomes_the_requests_of_its_rule),
         cmocka_unit_test(a_url_of_the_wiki_goes_to_the_target_byte_for_byte),
         cmocka_unit_test(a_relay_wants_one_text),

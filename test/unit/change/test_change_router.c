@@ -201,6 +201,58 @@ static void a_replay_asks_about_what_was_routed_alone(void **state)
     stage_close(&s);
 }
 
+/* ---- rules that feed each other ---- */
+
+#define BOTH                                                                                       \
+    "rules: { hook: { match: { stream: t }, effect: http, url: \"$T/{title}\" }, edge: { match: "  \
+    "{ "                                                                                           \
+    "stream: t }, effect: purge, targets: [\"$T\"], urls: [\"/{title}\"], rebound: 0s } }"
+
+static void looped_expect(struct stage *s, uint64_t hook, uint64_t edge)
+{
+    struct arena a;
+    struct change_status status;
+    arena_init(&a, 1 << 20);
+    assert_int_equal(change_status_get(s->change, &a, &status), ERR_OK);
+    assert_int_equal(status.rules_count, 2);
+    assert_int_equal(status.rules[0].looped, edge); /* in the order of names */
+    assert_int_equal(status.rules[1].looped, hook);
+    arena_fini(&a);
+}
+
+static unsigned hops_of(struct stage *s, uint64_t seq)
+{
+    struct change_item_kept k;
+    struct engine_view *v = engine_view_begin(s->engine);
+    assert_int_equal(change_item_get(v, 1, seq * CHANGE_SUBS, &k), ERR_OK);
+    engine_view_end(&v);
+    return change_item_hops(&k.row);
+}
+
+/* What calls nobody that may send events is done all the same. */
+static void the_end_of_a_chain_of_effects_is_counted_and_not_done(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open_paused(&s, BOTH);
+    change_start(s.change);
+    uint64_t first = stage_tell_hops(&s, "A", 0),
+             last = stage_tell_hops(&s, "A", CHANGE_HOPS_MAX - 1);
+    stage_calm(&s);
+    assert_int_equal(stage_items(&s, "hook", -1), 2);
+    assert_int_equal(hops_of(&s, first), 0);
+    assert_int_equal(hops_of(&s, last), CHANGE_HOPS_MAX - 1);
+    looped_expect(&s, 0, 0);
+    unsigned seen = stage_seen(&s);
+    (void)stage_tell_hops(&s, "A", CHANGE_HOPS_MAX); /* their numbers are of no use */
+    (void)stage_tell_hops(&s, "B", UINT8_MAX);
+    stage_calm(&s);
+    assert_int_equal(stage_items(&s, "hook", -1), 2);
+    assert_int_equal(stage_seen(&s), seen + 2); /* purges */
+    looped_expect(&s, 2, 0);
+    stage_close(&s);
+}
+
 /* ---- large events ---- */
 
 enum { MANY = 12 };
@@ -318,6 +370,7 @@ int main(void)
         cmocka_unit_test(events_too_old_for_their_rule_are_counted),
         cmocka_unit_test(events_that_nobody_wants_are_not_missed_later),
         cmocka_unit_test(a_replay_asks_about_what_was_routed_alone),
+        cmocka_unit_test(the_end_of_a_chain_of_effects_is_counted_and_not_done),
         cmocka_unit_test(a_large_event_is_written_once_for_all_that_want_it),
         cmocka_unit_test(a_small_event_is_in_the_row_of_each_item),
         cmocka_unit_test(large_events_one_after_another_are_all_routed),

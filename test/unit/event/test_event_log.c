@@ -25,6 +25,7 @@ struct stage {
     struct fake_clock clock;
     struct engine *engine;
     struct event_log *log;
+    unsigned hops; /* of the last one that was read */
     unsigned told;
     struct seen seen[SEEN_MAX];
     unsigned seen_count;
@@ -107,6 +108,7 @@ static void take(void *ctx, const struct event_seen *e, str bytes)
     text_copy(seen->domain, e->domain);
     text_copy(seen->text, bytes);
     assert_int_equal(e->size, bytes.n);
+    s->hops = e->hops;
 }
 
 /* All that is behind after; returns how the last call went. */
@@ -175,6 +177,28 @@ static void events_come_out_in_order(void **state)
     (void)read_behind(s, last.seq);
     assert_int_equal(s->seen_count, 0);
     check(s);
+}
+
+static void an_event_keeps_its_hops_beside_its_bytes(void **state)
+{
+    struct stage *s = *state;
+    static const uint8_t hops[] = { 0, 1, 15, 255 };
+    for (size_t i = 0; i < COUNT_OF(hops); i++) {
+        struct event e = event_of("s", "", "{}");
+        struct event_taken taken;
+        e.hops = hops[i];
+        assert_int_equal(append(s, &e, 1, &taken), ERR_OK);
+        (void)read_behind(s, taken.seq - 1); /* it is the last one */
+        assert_int_equal(s->seen_count, 1);
+        assert_int_equal(s->hops, hops[i]);
+    }
+    char value[EVENT_VALUE_BYTES];
+    struct event_row row = { .stream = STR("s"), .domain = STR("d"), .hops = 1 }, read;
+    str bytes = event_row_encode(&row, value);
+    assert_int_equal(event_row_decode(bytes, &read), ERR_OK);
+    value[bytes.n - 1] = 0; /* without any it has the version of before */
+    assert_int_equal(event_row_decode(bytes, &read), ERR_CORRUPT);
+    assert_int_equal(event_row_decode(str_take(bytes, bytes.n - 1), &read), ERR_CORRUPT);
 }
 
 static void numbers_are_microseconds_and_rise(void **state)
@@ -567,6 +591,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(events_come_out_in_order, stage_begin, stage_end),
+        cmocka_unit_test_setup_teardown(an_event_keeps_its_hops_beside_its_bytes, stage_begin,
+                                        stage_end),
         cmocka_unit_test_setup_teardown(numbers_are_microseconds_and_rise, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(a_log_goes_on_where_it_was, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(an_id_counts_once_in_its_stream, stage_begin, stage_end),

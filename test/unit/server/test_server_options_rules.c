@@ -156,6 +156,25 @@ static void a_cache_that_is_not_purged_of_all_is_doubted(void **state)
     buf_fini(&lines);
 }
 
+static void a_rule_that_feeds_the_events_is_doubted(void **state)
+{
+    (void)state;
+    struct buf lines;
+    buf_init(&lines, 4096);
+    struct options *o = read_fine(
+        "change:\n"
+        "  rules:\n"
+        "    a: { match: { stream: x }, effect: http, url: \"http://h:1/v1/events?a=b\" }\n"
+        "    b: { match: { stream: x }, effect: http, url: \"http://h/v1/events/{title}\" }\n"
+        "    c: { match: { stream: x }, effect: http, url: \"http://h\" }\n"
+        "    d: { match: { stream: x }, effect: drop }\n");
+    options_doubts(o, note_line, &lines);
+    assert_string_equal(text_of(&lines), "f.yaml:3: a: url leads to /v1/events: if a rule matches "
+                                         "what comes of it, they feed each other\n");
+    options_free(&o);
+    buf_fini(&lines);
+}
+
 static void note_change(void *ctx, const char *name, const char *how, bool taken)
 {
     buf_printf(ctx, "%s %s%s\n", name, how == NULL ? "-" : how, taken ? "" : "?");
@@ -211,6 +230,7 @@ int main(void)
         cmocka_unit_test(rules_stand_in_the_file_alone),
         cmocka_unit_test(a_limit_of_a_domain_that_nobody_configured_is_doubted),
         cmocka_unit_test(a_cache_that_is_not_purged_of_all_is_doubted),
+        cmocka_unit_test(a_rule_that_feeds_the_events_is_doubted),
         cmocka_unit_test(a_reload_says_which_rules_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
