@@ -4,13 +4,16 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import urllib.request
 
 from rig import ROOT, TIME_UUID
 from harness import check, eq, main, scene, wait_until
 from mediawiki import INSTALLED, SUITES
+from wiki import Wiki
 
 RUN_TIMEOUT = 500
 VERSION = os.environ.get('WIKI_VERSION') or INSTALLED.version()
@@ -54,6 +57,41 @@ class Folder:
         return found
 
 
+class Lines:
+    """What a program says, line by line as it comes; it is ended by its pid."""
+
+    def __init__(self, command, **named):
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        start_new_session=True, **named)
+        self.text = ''
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.text += line
+
+    def wait(self, pattern, timeout=RUN_TIMEOUT):
+        wait_until(lambda: re.search(pattern, self.text, re.M) or self.process.poll() is not None, f'{pattern} in {self.text}', timeout)
+        found = re.search(pattern, self.text, re.M)
+        check(found, f'{pattern} is not in what was said: {self.text}')
+        return found
+
+    def end(self, number):
+        """Its status."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        status = self.process.wait(RUN_TIMEOUT)
+        self.reader.join()
+        return status
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.end(signal.SIGKILL)
+
+
 def _addresses(said):
     return dict(re.findall(r'^(\w[\w ]*?)  +(http://\S+)', said, re.M))
 
@@ -85,6 +123,7 @@ def it_comes_up_twice_and_goes_down_whole(binary):
         diff = _get(address['diff'])[1]
         check('says something else' in diff and '(No difference)' not in diff, 'there is a difference to show')
         check('what you just edited' in said, 'how to read an edit')
+        eq(_get(address['varnish'])[1], render, 'Varnish is in front')
         eq(len(TIME_UUID.findall(render)), 1, 'renders named in the head')
         port = re.search(r':(\d+)/', address['read'])[1]
         through = _get(f'http://127.0.0.1:{port}/api/rest_v1/page/html/Edited_page?redirect=false')[1]
@@ -101,6 +140,37 @@ def it_comes_up_twice_and_goes_down_whole(binary):
         wait_until(lambda: not any('serve --config' in command for command in folder.running()), 'the server is gone')
         eq(_addresses(folder.ok('--pages', '16')), address, 'the addresses when it had died')
         eq(_get(address['render'])[1], render, 'what died is started again')
+
+
+@scene
+def an_edit_arrives_in_a_second_terminal_and_in_varnish(binary):
+    """The two commands that are printed are typed as they stand."""
+    with Folder(binary) as folder, Lines([ROOT / 'script/run', '--wiki', '--wait', '--binary', folder.binary, '--dir', folder.path, '--pages', '16',
+                                          '--mediawiki', VERSION]) as run:
+        run.wait('^Ctrl-C ends all of it')
+        typed = re.findall(r'^\$ (.*(?:change tail|curl -si).*)$', run.text.partition('second terminal')[2], re.M)
+        eq(len(typed), 2, run.text)
+
+        def curl():
+            done = subprocess.run(['sh', '-c', typed[1]], capture_output=True, text=True, timeout=60, check=True)
+            return done.stdout
+
+        def kept():
+            return re.search(r'^X-Varnish: \d+ \d+$', curl(), re.M)
+
+        with Lines(['sh', '-c', f'exec {typed[0]}']) as tail:
+            wait_until(kept, 'Varnish keeps the page', 60)
+            check('s-maxage=86400' in curl(), curl())
+            word = f'arrived-{os.getpid()}'
+            rev = Wiki(folder.path / 'wiki').edit('Edited_page', f'This edit has {word}.')
+            tail.wait(r'^\S+Z\s+palimpsest\.dated\s+localhost\s+Edited_page\s+\d+\s+revision$', 60)
+            wait_until(lambda: word in curl(), 'Varnish has the edit', 60)
+            tail.wait(rf'^\S+Z\s+palimpsest\.render\s+localhost\s+Edited_page\s+{rev}\s', 60)
+            wait_until(kept, 'Varnish keeps the edit', 60)
+            check(word in curl(), 'kept')
+            eq(run.end(signal.SIGINT), 0, run.text)
+        wait_until(lambda: not folder.running(), f'all have ended: {folder.running()}')
+        check('ending Varnish, the server and the wiki' in run.text, run.text)
 
 
 @scene

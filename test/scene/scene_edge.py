@@ -4,6 +4,7 @@ Method: a scripted wiki whose pages change, a client that follows the streams, a
 configuration that docs/operations.md shows, purged by who reads the stream."""
 import concurrent.futures
 import contextlib
+import pathlib
 import signal
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from origin import Origin, instant, status_of
 from page_help import get, path, put
 from varnish_help import Varnish, documented
 
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / 'packaging/examples'
 DEFAULT = 'private, max-age=0, s-maxage=0, must-revalidate'
 DAY = 'max-age=0, s-maxage=86400, must-revalidate'
 STREAMS = ('--set', 'change.streams=palimpsest.*')
@@ -302,7 +304,10 @@ def the_rule_that_the_manual_shows_is_right(binary):
             file.write(text.replace('palimpsest.dated] }', f'palimpsest.dated]{match} }}'))
             file.flush()
             done = subprocess.run([binary, 'change', 'rules', 'check', file.name], capture_output=True, text=True, check=False)
-            eq(done.returncode, 0, done.stdout + done.stderr)
+            eq((done.returncode, done.stdout), (0, f'{file.name}: 1 rule, no fault\n'), done.stderr)
+    example = (EXAMPLES / 'edge.yaml').read_text()
+    eq(example.partition('  rules:\n')[2], text.partition('  rules:\n')[2].strip('\n') + '\n', 'the example')
+    eq((EXAMPLES / 'edge.vcl').read_text().partition('\n')[2], documented().strip('\n') + '\n', 'the example')
 
 
 @scene
