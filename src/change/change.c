@@ -114,6 +114,7 @@ static void runner_take(struct change_runner *r, const struct change_known *n,
     r->window_count = 0;
     r->blocked_count = 0;
     r->more = true;
+    memset(&r->shares, 0, sizeof r->shares); /* it may have other targets */
 }
 
 /* Those whose rule the store has forgotten: another rule may have the name. */

@@ -192,28 +192,33 @@ int64_t change_target_limit(const struct rule *rule, str url, str name)
     return others;
 }
 
-/* The target of least work that takes one more, by turns; one that is named twice has twice the
- * share. NULL: none, and *until says when to ask again. */
+/* They run nothing yet, maybe, and might be forgotten to make room for another. */
+static void targets_hold(struct change_target **t, unsigned count, bool held)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (t[i] != NULL)
+            t[i]->running += held ? 1u : -1u;
+}
+
+/* The target that takes one more, and whose turn it is by the weights. NULL: none, and *until says
+ * when to ask again. */
 static struct change_target *target_choose(struct change_runner *r, str *url, mono *until)
 {
     const struct rule *rule = r->rule;
-    struct change_target *best = NULL;
-    unsigned best_share = 1;
+    struct change_target *found[RULE_TARGETS_EACH_MAX] = { NULL };
+    struct change_share shares[RULE_TARGETS_EACH_MAX];
+    unsigned count = rule->targets.count;
     until->ns = INT64_MAX;
-    for (unsigned n = 0; n < rule->targets.count; n++) {
-        str one = rule->targets.p[(r->target_turn + n) % rule->targets.count];
+    for (unsigned n = 0; n < count; n++) {
+        str one = rule->targets.p[n];
         char name[HTTP_ORIGIN_BYTES_MAX];
         mono later;
-        unsigned share = 0;
+        shares[n] = (struct change_share){ .weight = rule->weights[n] };
         if (http_client_origin(one, name) != ERR_OK)
             continue;
-        for (unsigned k = 0; k < rule->targets.count; k++)
-            share += str_eq(rule->targets.p[k], one);
-        if (best != NULL) /* it runs nothing yet, and might be forgotten to make room */
-            best->running++;
+        targets_hold(found, n, true);
         struct change_target *t = change_target_of(r->change, str_of(name));
-        if (best != NULL)
-            best->running--;
+        targets_hold(found, n, false);
         if (t == NULL) /* too many are in use; nobody tells when one is not any more */
             later = mono_add_ms(clock_mono(r->change->opts.clock), CHANGE_AGAIN_MS);
         if (t == NULL || !change_target_takes(r->change, t, &later)) {
@@ -225,14 +230,15 @@ static struct change_target *target_choose(struct change_runner *r, str *url, mo
             r->change->lacking = true; /* asked again when any run ends */
             continue;
         }
-        if (best == NULL || (uint64_t)t->running * best_share < (uint64_t)best->running * share) {
-            best = t;
-            best_share = share;
-            *url = one;
-        }
+        found[n] = t;
+        shares[n].takes = true;
+        shares[n].running = t->running;
     }
-    r->target_turn++;
-    return best;
+    unsigned turn = change_share_turn(&r->shares, shares, count);
+    if (turn == count)
+        return NULL;
+    *url = rule->targets.p[turn];
+    return found[turn];
 }
 
 /* ---- beginning ---- */

@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "change/call.h"
 #include "change/rules.h"
+#include "change/share.h"
 #include "loop/loop.h"
 
 enum {
@@ -93,7 +94,7 @@ struct change_runner {
     unsigned blocked_count;
     mono next_begin; /* of its rate */
     mono wake_at;    /* when to try again; INT64_MAX: when something happens */
-    unsigned target_turn;
+    struct change_shares shares; /* of its targets, as it has them now */
     /* running */
     struct list runs;
     unsigned running;

@@ -27,6 +27,8 @@ enum {
     RULE_TEXT_BYTES_MAX = 1 << 20, /* of a file of rules */
     RULE_RULES_MAX = 256,
     RULE_TARGETS_MAX = 2048, /* of all rules; a rule without targets counts as one */
+    RULE_TARGETS_EACH_MAX = 32,
+    RULE_WEIGHT_MAX = 100,
     RULE_NAME_BYTES_MAX = 64,
     RULE_DEPTH_MAX = 8,          /* of all, any and not within each other; of a body */
     RULE_CONDITIONS_MAX = 256,   /* of a rule, those in all, any and not with them */
@@ -87,6 +89,7 @@ struct rule {
     int64_t claim_ttl_ns, root_claim_ttl_ns; /* DURATION_NEVER: however old */
     int64_t delay_ns;
     struct rule_strs targets;
+    const int64_t *weights; /* of the targets of a job */
     const struct rule_template *url;
     const struct rule_template *const *urls;
     unsigned urls_count;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { HEADERS_MAX = 32, TARGETS_MAX = 32, QUEUE_NAME_BYTES_MAX = 512, SHOWN = 64 };
+enum { HEADERS_MAX = 32, QUEUE_NAME_BYTES_MAX = 512, SHOWN = 64 };
 
 /* ---- numbers and durations ---- */
 
@@ -211,24 +211,56 @@ bool rule_field_queue(struct rule_reading *r, const struct rule_field *f, const 
 
 /* ---- where to, and what ---- */
 
+/* {url: .., weight: ..} */
+static bool weighted_read(struct rule_reading *r, const yaml_node_t *n, str *url, int64_t *weight)
+{
+    static const struct rule_field of = { .least = 1, .most = RULE_WEIGHT_MAX };
+    if (!rule_read_mapping(r, n, RULE_VALUES_MAX))
+        return false;
+    const yaml_node_t *at = NULL;
+    for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top;
+         p++) {
+        const yaml_node_t *key = rule_node(r, p->key), *value = rule_node(r, p->value);
+        if (str_eq(yaml_doc_text(key), STR("url")))
+            at = value;
+        else if (!str_eq(yaml_doc_text(key), STR("weight")))
+            return rule_fail(r, key, "has %.*s in a target, which is none of url and weight",
+                             STR_ARG(str_take(yaml_doc_text(key), SHOWN)));
+        else if (!number_read(r, value, &of, weight))
+            return false;
+    }
+    return at != NULL ? rule_read_target(r, at, true, url)
+                      : rule_fail(r, n, "has a target without url");
+}
+
+static bool target_read(struct rule_reading *r, const yaml_node_t *n, str *url, int64_t *weight)
+{
+    bool is_job = r->rule->effect == RULE_JOB;
+    *weight = 1;
+    return is_job && n->type == YAML_MAPPING_NODE ? weighted_read(r, n, url, weight)
+                                                  : rule_read_target(r, n, is_job, url);
+}
+
 bool rule_field_targets(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,
                         void *at)
 {
     unsigned count = rule_list_count(n);
     (void)f;
-    if (n->type == YAML_MAPPING_NODE || count == 0 || count > TARGETS_MAX)
-        return rule_fail(r, n, "wants a URL, or a list of 1 to %d", TARGETS_MAX);
+    if (n->type == YAML_MAPPING_NODE || count == 0 || count > RULE_TARGETS_EACH_MAX)
+        return rule_fail(r, n, "wants a URL, or a list of 1 to %d", RULE_TARGETS_EACH_MAX);
     str *targets = rule_alloc(r, n, count, sizeof *targets);
-    for (unsigned i = 0; targets != NULL && i < count; i++) {
+    int64_t *weights = rule_alloc(r, n, count, sizeof *weights);
+    for (unsigned i = 0; targets != NULL && weights != NULL && i < count; i++) {
         const yaml_node_t *one = rule_list_at(r, n, i);
-        if (!rule_read_target(r, one, r->rule->effect == RULE_JOB, &targets[i]))
+        if (!target_read(r, one, &targets[i], &weights[i]))
             return false;
         for (unsigned j = 0; j < i; j++)
             if (str_eq(targets[i], targets[j]))
                 return rule_fail(r, one, "has %.*s twice", STR_ARG(str_take(targets[i], SHOWN)));
     }
     *(struct rule_strs *)at = (struct rule_strs){ .p = targets, .count = count };
-    return targets != NULL;
+    r->rule->weights = weights;
+    return targets != NULL && weights != NULL;
 }
 
 bool rule_field_url(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,
@@ -244,8 +276,9 @@ bool rule_field_urls(struct rule_reading *r, const struct rule_field *f, const y
     unsigned count = rule_list_count(n);
     (void)f;
     (void)at; /* it is two fields */
-    if (n->type == YAML_MAPPING_NODE || count == 0 || count > TARGETS_MAX)
-        return rule_fail(r, n, "wants a path or a URL, or a list of 1 to %d", TARGETS_MAX);
+    if (n->type == YAML_MAPPING_NODE || count == 0 || count > RULE_TARGETS_EACH_MAX)
+        return rule_fail(r, n, "wants a path or a URL, or a list of 1 to %d",
+                         RULE_TARGETS_EACH_MAX);
     const struct rule_template **urls = rule_alloc(r, n, count, sizeof(struct rule_template *));
     for (unsigned i = 0; urls != NULL && i < count; i++) {
         const yaml_node_t *one = rule_list_at(r, n, i);

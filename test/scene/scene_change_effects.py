@@ -275,6 +275,21 @@ def jobs_run_as_they_came_at_targets_that_share_the_work(binary):
 
 
 @scene
+def runners_share_jobs_by_their_weights(binary):
+    for at_once in (1, 4, 8):
+        with Sink(lambda q: time.sleep(0.01)) as one, Sink(lambda q: time.sleep(0.01)) as three, \
+                Reloaded(binary, rules(runs(f'"{one.url}/run"', f'{{ url: "{three.url}/run", weight: 3 }}', more=f', concurrency: {at_once}'))) as r:
+            tell_events(r.server, *(job('refreshLinks', n) for n in range(80)))
+            wait_until(lambda: len(one.requests) + len(three.requests) == 80, 'all of them', timeout=30)
+            check(14 <= len(one.requests) <= 28, f'{len(one.requests)} and {len(three.requests)}, {at_once} at once')
+            name = three.url.removeprefix('http://')
+            eq(r.server.json('POST', '/v1/admin.change.drain', body={'target': name, 'drained': True}).status, 200)
+            tell_events(r.server, *(job('refreshLinks', n) for n in range(80, 100)))
+            wait_until(lambda: len(one.requests) + len(three.requests) == 100, 'all of them', timeout=30)
+            check(len(one.requests) >= 34, 'all of these ran at the one that is not drained')
+
+
+@scene
 def a_type_has_a_limit_of_its_own_and_holds_up_no_other(binary):
     running, most, lock = {'slow': 0, 'fast': 0}, {'slow': 0, 'fast': 0}, threading.Lock()
 

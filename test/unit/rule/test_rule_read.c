@@ -308,6 +308,20 @@ static void what_is_missing_or_contradicts_is_told(void **state)
     must_tell("rules:\n  r: { match: { stream: x }, effect: job, targets: [\"http://h/\", "
               "\"http://h/\"] }\n",
               "2: r: targets has http://h/ twice\n");
+    must_tell(
+        "rules:\n  r: { match: { stream: x }, effect: purge, targets: [{ url: \"http://h\" }] }\n",
+        "2: r: targets wants a text\n");
+    must_tell("rules:\n  r: { match: { stream: x }, effect: job, targets: [{ weight: 2 }] }\n",
+              "2: r: targets has a target without url\n");
+    must_tell("rules:\n  r: { match: { stream: x }, effect: job, targets: [{ url: \"http://h/\", "
+              "weight: 101 }] }\n",
+              "2: r: targets is 101; from 1 to 100 is allowed\n");
+    must_tell("rules:\n  r: { match: { stream: x }, effect: job, targets: [{ url: \"http://h/\", "
+              "weigth: 1 }] }\n",
+              "2: r: targets has weigth in a target, which is none of url and weight\n");
+    must_tell("rules:\n  r: { match: { stream: x }, effect: job, targets: [\"http://h/\", { url: "
+              "\"http://h/\", weight: 2 }] }\n",
+              "2: r: targets has http://h/ twice\n");
     must_tell("rules:\n  r:\n    match: { stream: x }\n    effect: produce\n    queue: ~x\n",
               "5: r: queue has a blank or a ~, which no queue of yours has in its name\n");
     must_tell("rules:\n  r:\n    match: { stream: x }\n    effect: http\n    url: \"http://h/\"\n"
@@ -450,6 +464,21 @@ static void limits_hold(void **state)
     free(text);
 }
 
+static void targets_of_jobs_have_weights(void **state)
+{
+    (void)state;
+    struct rule_set *s = rules_of("rules:\n  r: { match: { stream: x }, effect: job, targets: "
+                                  "[\"http://a/\", { url: \"http://b/x\", weight: 100 }, "
+                                  "{ url: \"http://c/\" }] }\n");
+    const struct rule *r = rule_set_at(s, 0);
+    assert_int_equal(r->targets.count, 3);
+    assert_true(str_eq(r->targets.p[1], STR("http://b/x")));
+    assert_int_equal(r->weights[0], 1);
+    assert_int_equal(r->weights[1], 100);
+    assert_int_equal(r->weights[2], 1);
+    rule_set_unref(&s);
+}
+
 /* So many rules of 31 targets each, and more rules with none. */
 static size_t targets_put(char *text, unsigned full, unsigned without)
 {
@@ -498,6 +527,7 @@ int main(void)
         cmocka_unit_test(the_hash_is_of_what_a_rule_says),
         cmocka_unit_test(two_sets_differ_by_rules),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(targets_of_jobs_have_weights),
         cmocka_unit_test(all_rules_together_have_so_many_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
