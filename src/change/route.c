@@ -194,6 +194,7 @@ static bool rule_wants(const struct change_batch *b, const struct rule *r, str s
         return true;
     rule_match(b->event, r, &v);
     by->too_old += v.answer == RULE_TOO_OLD;
+    by->refused += v.answer == RULE_OPEN;
     return v.answer == RULE_MATCHES;
 }
 

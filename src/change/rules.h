@@ -39,7 +39,7 @@ struct change_take {
     struct change_ruled *ruled;        /* in: its set. Out: its rules */
     unsigned generation;               /* out: of the rules */
     uint64_t routed;                   /* in: events up to here were for the rules before */
-    uint64_t last, count;              /* in: of the log, a moment ago: the first rules begin there */
+    uint64_t last, count;              /* in: of the log, a moment ago: where the first begin */
     atomic_uint *generations;          /* in: counts the takings; written by updates alone */
     const _Atomic uint64_t *steerings; /* in: counts pauses and replays; so is that */
     /* out */

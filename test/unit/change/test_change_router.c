@@ -162,6 +162,28 @@ static void events_too_old_for_their_rule_are_counted(void **state)
     stage_close(&s);
 }
 
+#define TITLED "rules: { hook: { match: { title: A }, effect: http, url: \"$T/{title}\" } }"
+
+/* The rule may have wanted it, and does nothing about it. */
+static void events_that_cannot_be_decided_are_counted(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct arena a;
+    struct change_status status;
+    stage_open_paused(&s, TITLED);
+    (void)stage_tell(&s, "d", "A"); /* their numbers are of no use */
+    (void)stage_tell(&s, "d", "A\",\"page_title\":\"A");
+    change_start(s.change);
+    stage_calm(&s);
+    arena_init(&a, 1 << 20);
+    assert_int_equal(change_status_get(s.change, &a, &status), ERR_OK);
+    assert_int_equal(status.rules[0].matched, 1);
+    assert_int_equal(status.rules[0].refused, 1);
+    arena_fini(&a);
+    stage_close(&s);
+}
+
 static void events_that_nobody_wants_are_not_missed_later(void **state)
 {
     (void)state;
@@ -368,6 +390,7 @@ int main(void)
         cmocka_unit_test(what_the_log_removed_before_is_counted),
         cmocka_unit_test(what_the_log_removes_while_it_is_read_is_counted),
         cmocka_unit_test(events_too_old_for_their_rule_are_counted),
+        cmocka_unit_test(events_that_cannot_be_decided_are_counted),
         cmocka_unit_test(events_that_nobody_wants_are_not_missed_later),
         cmocka_unit_test(a_replay_asks_about_what_was_routed_alone),
         cmocka_unit_test(the_end_of_a_chain_of_effects_is_counted_and_not_done),
