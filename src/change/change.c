@@ -164,34 +164,50 @@ static void take_job_run(struct loop_job *j)
     c->take_why = change_take_run(c, &c->take);
 }
 
+/* A rule was paused or replayed since, and its row of then does not know. */
+static bool take_is_stale(const struct change *c)
+{
+    return c->take.steered != atomic_load(&c->steerings) && !c->draining;
+}
+
+/* The rules of before stay in force until the store takes the others. */
+static void take_failed(struct change *c)
+{
+    if (!c->ahead)
+        atomic_store(&c->ruled->generation, atomic_load(&c->generations));
+    else
+        c->router.caught = c->take_until; /* these can do no more */
+    if (c->wanted != NULL)                /* something newer has come */
+        return;
+    c->wanted = rule_set_ref(c->take.ruled->set); /* once more */
+    log_event(c->opts.log, LOG_ERROR, "change.rules_wait", LOG_CSTR("why", err_name(c->take_why)),
+              LOG_CSTR("what", "the store does not take the new rules: those before stay in "
+                               "force until it does"));
+    change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
+}
+
 static void take_job_done(struct loop_job *j, bool canceled)
 {
     struct change *c = CONTAINER_OF(j, struct change, take_job);
-    bool stored = !canceled && c->take_why == ERR_OK;
+    bool took = !canceled && c->take_why == ERR_OK;
     change_lock(c);
-    /* Else a rule was paused or replayed since, and its row of then does not know. */
-    bool took = stored && c->take.steered == atomic_load(&c->steerings);
-    bool again = !took && c->wanted == NULL; /* nothing newer has come */
+    if (took && take_is_stale(c)) {
+        c->ahead = true;
+        loop_job_start(c->opts.loop, &c->take_job);
+        change_unlock(c);
+        return;
+    }
     c->taking = false;
     if (took)
         rules_took(c);
-    if (again)
-        c->wanted = rule_set_ref(c->take.ruled->set);
-    c->ahead = stored ? !took : c->ahead;
-    if (!stored && !c->ahead)
-        atomic_store(&c->ruled->generation, atomic_load(&c->generations));
-    if (!stored && again) {
-        log_event(c->opts.log, LOG_ERROR, "change.rules_wait",
-                  LOG_CSTR("why", err_name(c->take_why)),
-                  LOG_CSTR("what", "the store does not take the new rules: those before stay in "
-                                   "force until it does"));
-        change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
-    }
+    else
+        take_failed(c);
+    c->ahead = c->ahead && !took;
     change_take_fini(&c->take);
-    if (took)
+    if (took) {
         change_aside_want(c);
-    if (stored)
         change_take_begin(c);
+    }
     change_router_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_fill(c->runners[i]);

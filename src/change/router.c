@@ -254,13 +254,13 @@ static void router_task(struct task *t)
         change_due_at(c, r->edit.next_due);
         router_over(c, true);
     } else {
-        if (r->why != ERR_CONFLICT)
+        if (r->why != ERR_CONFLICT) /* then the new rules come into force, and kick */
             router_fail(c, "items could not be written", r->why);
         r->told = true;
         batch_fini(&r->batch);
         r->state = ROUTER_IDLE;
         change_busy(c, -1);
-        if (!c->taking && c->wanted == NULL) /* else the new rules come into force, and kick */
+        if (!c->ahead)
             change_router_kick(c);
     }
     change_unlock(c);

@@ -142,6 +142,7 @@ static struct {
     const struct stage *stage; /* NULL: nothing is to be held */
     enum stage_hold what;
     struct loop_job *job;
+    void (*run)(struct loop_job *j); /* of rules taken over */
     struct engine_update *update;
 } hold;
 
@@ -173,11 +174,14 @@ static void run_already(struct loop_job *j)
 void __wrap_loop_job_start(struct loop *l, struct loop_job *j)
 {
     if (!is_held(j)) {
+        if (j->run == run_already)
+            j->run = hold.run; /* once more */
         __real_loop_job_start(l, j);
         return;
     }
     hold.job = j;
     if (hold.what == STAGE_TAKEN) {
+        hold.run = j->run;
         j->run(j);
         j->run = run_already;
     }

@@ -76,6 +76,7 @@ static void take_half(struct stage *s, const char *rules)
     struct rule_set *set = stage_rules(s, rules);
     change_rules_take(s->change, set);
     rule_set_unref(&set);
+    stage_until_held(s);
 }
 
 static void expect_paused(struct stage *s, unsigned seen)
