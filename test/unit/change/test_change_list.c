@@ -109,11 +109,11 @@ static void target_name(struct stage *s, char name[64])
     (void)snprintf(name, 64, "127.0.0.1:%u", rogue_port(s->sink)); /* it fits */
 }
 
+#define CALLS "rules: { hook: { match: { stream: t }, effect: "
 static const char *const callers[] = {
-    "rules: { hook: { match: { stream: t }, effect: http, url: \"$T/{title}\" } }",
-    "rules: { hook: { match: { stream: t }, effect: job, targets: [\"$T/run\"] } }",
-    "rules: { hook: { match: { stream: t }, effect: purge, targets: [\"$T\"], urls: [\"/{title}\"] "
-    "} }",
+    (CALLS "http, url: \"$T/{title}\" } }"),
+    (CALLS "job, targets: [\"$T/run\"] } }"),
+    (CALLS "purge, targets: [\"$T\"], urls: [\"/{title}\"] } }"),
 };
 
 /* Whatever calls a target, an item that waits for it says which it is, and what it said last. */
