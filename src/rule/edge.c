@@ -15,23 +15,30 @@
 
 enum { PURGE_TTL_S = 24 * 3600 }; /* of a rule without edge_ttl and claim_ttl */
 
+#define LAST ",\"last_rev_id\":0,\"last_rev_id\":0"
+#define SUPERSEDED ",\"superseded\":{},\"superseded\":{}"
+/* A member that some events of a kind have: there is one with it, and one without. */
 static const struct change_told {
     const char *stream, *kind, *more;
 } changes[] = {
     { "palimpsest.render", NULL, "" },
+    { "palimpsest.render", NULL, SUPERSEDED },
     { "palimpsest.gone", "hidden", "" },
     { "palimpsest.gone", "deleted", "" },
     { "palimpsest.gone", "purged", "" },
-    { "palimpsest.dated", "revision", ",\"last_rev_id\":0,\"last_rev_id\":0" },
-    { "palimpsest.dated", "touched", ",\"last_rev_id\":0,\"last_rev_id\":0" },
+    { "palimpsest.dated", "revision", LAST },
+    { "palimpsest.dated", "revision", LAST SUPERSEDED },
+    { "palimpsest.dated", "touched", LAST },
     { "palimpsest.dated", "shown", "" },
 };
+#undef LAST
+#undef SUPERSEDED
 enum { ALL_CHANGES = (1 << COUNT_OF(changes)) - 1 };
 
 /* Which changes each rule of a set purges, as bits. */
 struct purged {
     const struct rule_set *set;
-    unsigned char of[RULE_RULES_MAX];
+    uint16_t of[RULE_RULES_MAX];
 };
 
 int64_t rule_purge_ttl_ns(const struct rule *r)
@@ -162,7 +169,7 @@ static void purged_by(struct purged *p, struct rule_event *e, const struct rule_
             continue;
         rule_match(e, r, &v);
         if (v.answer == RULE_MATCHES && urls_have(e, r, &v, page))
-            p->of[i] |= (unsigned char)BIT(change);
+            p->of[i] |= (uint16_t)BIT(change);
     }
 }
 
@@ -252,7 +259,7 @@ void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
         for (unsigned i = 0; i < s->count; i++)
             if (s->rules[i].effect == RULE_PURGE && s->rules[i].urls_count > 0 &&
                 rule_may_want_kind(e, &s->rules[i]))
-                p.of[i] |= (unsigned char)BIT(n);
+                p.of[i] |= (uint16_t)BIT(n);
     }
     for (unsigned i = 0; i < s->count; i++)
         if (s->rules[i].effect == RULE_PURGE && s->rules[i].edge_ttl_ns > 0)

@@ -21,6 +21,7 @@ DAY = 'max-age=0, s-maxage=86400, must-revalidate'
 STREAMS = ('--set', 'change.streams=palimpsest.*')
 STREAM = '/v1/stream?stream=palimpsest.render,palimpsest.gone,palimpsest.dated'
 A = path('html', 'A')
+MEMBERS = {'meta', 'bucket', 'page_title', 'rev_id', 'tid', 'kind', 'last_rev_id', 'superseded'}
 
 
 HTML, PARSOID = '/{domain}/v1/page/html/{title}', '/{domain}/v1/page/data-parsoid/{title}'
@@ -53,6 +54,7 @@ def told(client):
     """The next event: its stream's last word, revision, kind, and the wiki's newest revision."""
     event = client.next()[2]
     eq((event['meta']['domain'], event['bucket'], len(event['tid'])), ('localhost', 'page', 36))
+    check(set(event) <= MEMBERS, f'src/rule/edge.c makes up events with these members: {set(event) - MEMBERS}')
     return (event['meta']['stream'].removeprefix('palimpsest.'), event['page_title'], event['rev_id'], event.get('kind'),
             event.get('last_rev_id'))
 

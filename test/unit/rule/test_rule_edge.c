@@ -62,6 +62,14 @@ static const struct row {
       NULL },
     { "r1: " PURGE("{ stream: \"palimpsest.*\", uri: { absent: true } }", HTML ", " DAY), 86400,
       NULL },
+    /* what some events have */
+    { "r1: " PURGE("{ stream: \"palimpsest.*\", superseded: { absent: true } }", HTML ", " DAY), 0,
+      NULL },
+    { "r1: " PURGE("{ stream: \"palimpsest.*\", not: [{ superseded.rev_id: \"7\" }] }",
+                   HTML ", " DAY),
+      0, NULL },
+    { "r1: " PURGE(ALL, "urls: [\"/{domain}/v1/page/html/{title}\", \"/{superseded.tid}\"], " DAY),
+      0, NULL },
     /* URLs */
     { "r1: " PURGE(ALL, "urls: [\"/{domain}/v1/page/data-parsoid/{title}\"], " DAY), 0, NULL },
     { "r1: " PURGE(ALL, "urls: [/x, \"/{domain}/v1/{bucket}/html/{page_title}\"], " DAY), 86400,
