@@ -5,10 +5,11 @@ changes."""
 import concurrent.futures
 import socket
 
-from change_help import Client, figure, purge, purge_connection, rules_file, told_server
-from harness import check, eq, free_port, main, scene
+from change_help import Client, figure, purge, purge_connection, rule_comes_to, rule_of, rules_file, told_server
+from harness import check, eq, free_port, main, memory_of, scene, wait_until
 from origin import Origin
 from page_help import get
+from sink_help import Sink
 
 STREAM = '/v1/stream?stream=palimpsest.purge'
 
@@ -103,6 +104,55 @@ def what_was_answered_is_there_after_a_kill(binary):
         for worker in range(8):     # of one connection in its order
             mine = [uri for uri in got if f'/P{worker}_' in uri]
             eq(mine, [f'http://wiki.test/wiki/P{worker}_{n}' for n in range(50)])
+
+
+def purge_many(server, numbers):
+    """One PURGE of each, a hundred in flight."""
+    numbers = list(numbers)
+    with socket.create_connection(('127.0.0.1', purge_connection(server).port), 60) as peer:
+        answers = peer.makefile('rb')
+        for at in range(0, len(numbers), 100):
+            batch = numbers[at:at + 100]
+            peer.sendall(b''.join(b'PURGE http://wiki.test/wiki/P%d HTTP/1.1\r\nHost: wiki.test\r\n\r\n' % n for n in batch))
+            for _ in batch:
+                eq(answers.readline().split()[1], b'200')
+                for line in iter(answers.readline, b'\r\n'):
+                    check(not line.lower().startswith(b'content-length: 1'), line)
+
+
+@scene
+def a_cache_that_is_dead_for_an_hour_is_told_once_and_gets_all_in_the_end(binary):
+    """What waits for it is on disk. It refuses connections first, then it asks to be left alone."""
+    port, count = free_port(), 6000
+    rule = edge_rule(targets=[f'http://127.0.0.1:{port}'], rebound='0s', concurrency=16)
+    asked = []
+
+    def answers(request):
+        asked.append(request)
+        return (503, {'Retry-After': '1'}) if len(asked) <= 3 else None
+    with Origin() as origin, rules_file({'edge': rule}) as file, told_server(binary, origin, '--config', file) as server:
+        purge_many(server, range(2000))
+        rule_comes_to(server, 'edge', ready=2000)
+        before = memory_of(server, 'RssAnon')
+        purge_many(server, range(2000, count))
+        purge_many(server, range(2000))     # a URL that waits is one
+        wait_until(lambda: server.json('GET', '/v1/admin.change').body['router']['behind'] == 0, 'routed')
+        eq(rule_of(server, 'edge')['ready'], count)
+        if before is not None:
+            grown = memory_of(server, 'RssAnon') - before
+            check(grown < 8 << 20, f'{grown >> 10} KiB for {count} URLs')
+        server.clock(advance='1h')
+        one = rule_of(server, 'edge')
+        check(one['oldest_s'] >= 3600 and one['ready'] == count and one['dead'] == 0, one)
+        eq(figure(server, f'target_closed{{target="127.0.0.1:{port}"}}'), 1)
+        eq(figure(server, 'rule_items{rule="edge",state="ready"}'), count)
+        with Sink(answers, port=port) as sink:
+            wait_until(lambda: len(set(sink.paths())) == count, 'all of them', timeout=120)
+            rule_comes_to(server, 'edge', ready=0, scheduled=0)
+            check(len(sink.requests) <= count + 20, len(sink.requests))
+        said = server.stderr()
+        eq((said.count('change.target_paused'), said.count('change.target_open')), (1, 1), said)
+        check(said.count('\n') < 30, said)
 
 
 @scene
