@@ -21,13 +21,17 @@
 #include <string.h>
 
 const struct http_route *const app_tables[APP_TABLES_MAX] = {
-    app_page_routes,   app_entry_routes,     app_hop_routes,
-    app_table_routes,  app_value_routes,     app_list_routes,
-    app_flight_routes, app_slow_routes,      app_fresh_routes,
-    app_stash_routes,  app_admin_routes,     app_key_routes,
-    app_queue_routes,  app_authority_routes, app_event_routes,
-    app_stream_routes, app_purge_routes,     app_rule_routes,
-    app_item_routes,   app_hook_routes,      NULL
+    app_page_routes,   app_entry_routes,
+    app_hop_routes,    app_table_routes,
+    app_value_routes,  app_list_routes,
+    app_flight_routes, app_slow_routes,
+    app_fresh_routes,  app_stash_routes,
+    app_admin_routes,  app_key_routes,
+    app_queue_routes,  app_authority_routes,
+    app_event_routes,  app_stream_routes,
+    app_purge_routes,  app_rule_routes,
+    app_item_routes,   app_timeline_routes,
+    app_hook_routes,   NULL
 };
 
 /* Of what is answered before routing. */

@@ -102,15 +102,16 @@ extern const struct http_route app_fresh_routes[];  /* fresh.c: how fresh what i
 extern const struct http_route app_authority_routes[];
 /* queue.c: queues, Querator's API and ours; /health */
 extern const struct http_route app_queue_routes[];
-extern const struct http_route app_event_routes[];  /* events.c: what wikis tell of changes */
-extern const struct http_route app_stream_routes[]; /* stream.c: events as they happen */
-extern const struct http_route app_purge_routes[];  /* purge.c: the same, as caches are told */
-extern const struct http_route app_rule_routes[];   /* rules.c: rules of changes, for operators */
-extern const struct http_route app_item_routes[];   /* items.c: what these have to do */
+extern const struct http_route app_event_routes[];    /* events.c: what wikis tell of changes */
+extern const struct http_route app_stream_routes[];   /* stream.c: events as they happen */
+extern const struct http_route app_purge_routes[];    /* purge.c: the same, as caches are told */
+extern const struct http_route app_rule_routes[];     /* rules.c: rules of changes, for operators */
+extern const struct http_route app_item_routes[];     /* items.c: what these have to do */
+extern const struct http_route app_timeline_routes[]; /* timeline.c: what was superseded */
 extern const struct http_route app_hook_routes[]; /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, app_hook_routes last, ended by NULL: the one list of routes. */
-enum { APP_TABLES_MAX = 21 };
+enum { APP_TABLES_MAX = 22 };
 extern const struct http_route *const app_tables[APP_TABLES_MAX];
 
 /* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or

@@ -68,6 +68,7 @@ static void timer_fired(void *ctx)
     change_take_begin(c);
     change_due_kick(c);
     change_aside_kick(c);
+    change_timelines_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++) {
         struct change_runner *r = c->runners[i];
         if (r->wake_at.ns <= now.ns)
@@ -306,6 +307,7 @@ void change_start(struct change *c)
     change_aside_want(c);
     change_router_kick(c);
     change_due_at(c, c->next_due);
+    change_timelines_kick(c);
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_fill(c->runners[i]);
     change_unlock(c);
@@ -363,6 +365,7 @@ void change_free(struct change **cp)
     map_free(&c->targets);
     rule_set_unref(&c->wanted);
     change_ruled_unref(&c->ruled);
+    change_timelines_fini(c);
     INVARIANT(pthread_mutex_destroy(&c->lock) == 0);
     c->magic = 0;
     free(c);

@@ -131,12 +131,12 @@ struct change_rule_status {
     unsigned types_count;
     uint64_t counts[CHANGE_STATES]; /* items; those that run are READY */
     uint64_t running;
-    const struct change_target_status *targets; /* its own, in the order of the rule; `running`: of
-                                                   this rule alone */
+    const struct change_target_status *targets; /* its own, in its order; `running`: of it alone */
     unsigned targets_count;
     store_time oldest; /* when the event of its oldest item was taken; NEVER: it has none */
-    /* since the start: */
-    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused, looped;
+    /* since the start; the last two of timelines: */
+    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused, looped, sampled,
+        expired;
     char last_error[CHANGE_ERROR_BYTES_MAX + 1]; /* empty: none */
     store_time last_error_at;
 };

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "change/router.h"
 #include "change/runner.h"
+#include "change/timeline.h"
 #include "http/client.h"
 #include "queue/queue.h"
 
@@ -87,6 +88,7 @@ struct change {
     bool waking; /* an update of due is under way */
     struct change_due due;
     struct change_aside aside;
+    struct change_timelines timelines;
 };
 void change_lock(struct change *c);
 void change_unlock(struct change *c);

@@ -144,5 +144,6 @@ void change_upkeep_all(struct change *c)
         d->why = engine_submit_wait(c->opts.engine, &update);
     while (d->why == ERR_OK && (d->count == CHANGE_DUE_MAX || d->next.ns == 0));
     free(d);
+    change_timelines_expire_all(c);
     loop_post(c->opts.loop, upkeep_told, c);
 }

@@ -278,6 +278,7 @@ static err make_by_effect(struct making *k)
         return purges_make(k);
     case RULE_LOOK:
     case RULE_PRODUCE:
+    case RULE_TIMELINE:
     case RULE_DROP:
     case RULE_EFFECTS:
         break;

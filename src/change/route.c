@@ -46,6 +46,16 @@ static struct change_route *route_add(struct change_batch *b)
     return &b->routes[b->count++];
 }
 
+static void noted_add(struct change_batch *b, const struct change_noted *n)
+{
+    if (b->noted_count == b->noted_size) {
+        b->noted_size = b->noted_size == 0 ? 64 : 2 * b->noted_size;
+        b->noted = realloc(b->noted, b->noted_size * sizeof *b->noted);
+        INVARIANT(b->noted != NULL);
+    }
+    b->noted[b->noted_count++] = *n;
+}
+
 struct routing {
     struct change_batch *batch;
     const struct event_seen *seen;
@@ -119,6 +129,33 @@ static bool route_purge(const struct routing *g)
     return true;
 }
 
+/* An entry in the batch, for the store; or an item, for Redis. What is sampled away is neither. */
+static bool route_timeline(const struct routing *g)
+{
+    struct change_batch *b = g->batch;
+    struct change_seen_by *by = &b->by[g->rule->index];
+    struct timeline_where w;
+    struct timeline_entry e;
+    enum change_noting is =
+        change_timeline_read(b->change->opts.page, b->event, g->domain, g->seen->at, &w, &e);
+    by->ignored += is == NOTING_NOTHING;
+    if (is != NOTING_ENTRY)
+        return is == NOTING_NOTHING;
+    if (!change_sampler_keeps(b->change, b, b->ruled->rules[g->rule->index].number, &w, &e)) {
+        by->sampled++;
+        return true;
+    }
+    if (g->rule->keep == RULE_KEEP_REDIS) {
+        lane_set(route_begin(g, 0), STR(""), STR(""));
+        return true;
+    }
+    w.title = arena_copy(&b->arena, w.title);
+    if (w.title.p == NULL)
+        return false;
+    noted_add(b, &(struct change_noted){ .index = g->rule->index, .where = w, .entry = e });
+    return true;
+}
+
 /* One item for each event, in the order of its title. */
 static bool route_each(const struct routing *g)
 {
@@ -176,6 +213,8 @@ static bool route_rule(const struct routing *g)
         return route_each(g);
     case RULE_JOB:
         return route_job(g);
+    case RULE_TIMELINE:
+        return route_timeline(g);
     case RULE_DROP:
     case RULE_EFFECTS:
         break;
@@ -244,6 +283,7 @@ err change_route_event(struct change_batch *b, const struct event_seen *e, str b
     if (made > 0)
         b->bytes += change_bytes_shared(bytes) ? bytes.n : made * bytes.n;
     INVARIANT(b->bytes <= CHANGE_UPDATE_BYTES_MAX);
-    b->full = b->count >= ROUTES_MAX || b->bytes > CHANGE_UPDATE_BYTES_MAX - EVENT_BYTES_MAX;
+    b->full = b->count >= ROUTES_MAX || b->noted_count >= ROUTES_MAX ||
+              b->bytes > CHANGE_UPDATE_BYTES_MAX - EVENT_BYTES_MAX;
     return ERR_OK;
 }

@@ -133,12 +133,18 @@ static err router_decide(struct engine_txn *t, void *ctx)
     change_edit_begin(&r->edit, t);
     unsigned count = rule_set_count(b->ruled->set);
     for (unsigned i = 0; i < count; i++)
-        b->by[i].collapsed = b->by[i].needless = 0;
+        b->by[i].collapsed = b->by[i].needless = b->by[i].kept = 0;
     for (unsigned i = 0; i < b->count && why == ERR_OK; i++) {
         enum change_routed how = CHANGE_MADE;
         why = change_item_route(&r->edit, &b->routes[i], &how);
         b->by[b->routes[i].index].collapsed += how == CHANGE_COLLAPSED;
         b->by[b->routes[i].index].needless += how == CHANGE_NEEDLESS;
+    }
+    for (unsigned i = 0; i < b->noted_count && why == ERR_OK; i++) {
+        bool had = false;
+        why = change_timeline_note(t, &b->noted[i], &had);
+        b->by[b->noted[i].index].collapsed += had;
+        b->by[b->noted[i].index].kept += !had;
     }
     if (why == ERR_OK)
         why = change_edit_end(&r->edit);
@@ -162,6 +168,7 @@ static void batch_fini(struct change_batch *b)
     arena_fini(&b->arena);
     free(b->by);
     free(b->routes);
+    free(b->noted);
     *b = (struct change_batch){ .change = b->change };
 }
 
@@ -191,6 +198,9 @@ static void figures_add(struct change *c, const struct change_batch *b)
         runner->refused += b->by[i].refused;
         runner->dropped += b->by[i].needless + b->by[i].too_old;
         loop_say(c, runner, b->by[i].looped);
+        runner->ignored += b->by[i].ignored;
+        runner->sampled += b->by[i].sampled;
+        runner->done += b->by[i].kept;
         if (b->by[i].matched > 0)
             change_runner_wake(runner);
     }
@@ -271,7 +281,7 @@ static bool must_write(struct change *c)
     const struct change_router *r = &c->router;
     const struct change_batch *b = &r->batch;
     mono due = mono_add_ms(r->written_at, ROUTER_IDLE_MS);
-    return b->count > 0 || b->is_replay || b->head.missed > r->head.missed ||
+    return b->count > 0 || b->noted_count > 0 || b->is_replay || b->head.missed > r->head.missed ||
            b->head.count - r->written.count >= ROUTER_IDLE_EVENTS ||
            (b->head.cursor > r->written.cursor && clock_mono(c->opts.clock).ns >= due.ns);
 }
@@ -343,6 +353,7 @@ static void router_begin(struct change *c, bool replay)
     arena_init(&b->arena, ROUTER_ARENA_BYTES_MAX);
     b->by = calloc(rule_set_count(b->ruled->set) + 1, sizeof *b->by);
     INVARIANT(b->by != NULL);
+    change_samplers_take(c, b);
     r->state = ROUTER_READING;
     change_busy(c, 1);
     loop_job_start(c->opts.loop, &r->job);

@@ -4,6 +4,7 @@
 
 #include "change/items.h"
 #include "change/rules.h"
+#include "change/timeline.h"
 #include "event/log.h"
 #include "loop/loop.h"
 
@@ -12,6 +13,7 @@ enum { CHANGE_UPDATE_BYTES_MAX = 32 << 20 };
 
 struct change_seen_by { /* by rule, of one batch */
     unsigned matched, collapsed, needless, refused, too_old, looped;
+    unsigned ignored, sampled, kept; /* of timelines */
 };
 struct change_batch {
     struct change_ruled *ruled;
@@ -20,6 +22,8 @@ struct change_batch {
     struct arena arena;
     struct change_route *routes;
     unsigned count, size;
+    struct change_noted *noted; /* for the timeline in the store */
+    unsigned noted_count, noted_size;
     size_t bytes; /* of events, that its update writes */
     bool full;    /* no more events are taken */
     struct change_head head;

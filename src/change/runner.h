@@ -92,15 +92,16 @@ struct change_runner {
     struct change_digest lane; /* the last one that had its turn */
     struct change_blocked blocked[CHANGE_BLOCKED_MAX];
     unsigned blocked_count;
-    mono next_begin; /* of its rate */
-    mono wake_at;    /* when to try again; INT64_MAX: when something happens */
+    mono next_begin;             /* of its rate */
+    mono wake_at;                /* when to try again; INT64_MAX: when something happens */
     struct change_shares shares; /* of its targets, as it has them now */
     /* running */
     struct list runs;
     unsigned running;
     struct map *running_by; /* counts by kind and hash */
     /* figures */
-    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused, looped;
+    uint64_t matched, collapsed, done, ignored, failed, died, dropped, refused, looped, sampled,
+        expired;
     uint64_t loop_said; /* of looped, in the log */
     mono loop_silent_until;
     char last_error[CHANGE_ERROR_BYTES_MAX + 1];

@@ -138,6 +138,8 @@ static bool rule_copy(const struct change_runner *r, struct arena *a,
                                         .dropped = r->dropped,
                                         .refused = r->refused,
                                         .looped = r->looped,
+                                        .sampled = r->sampled,
+                                        .expired = r->expired,
                                         .last_error_at = r->last_error_at };
     memcpy(out->last_error, r->last_error, sizeof out->last_error);
     return out->name.p != NULL && types_copy(r, a, out) && rule_targets_copy(r, a, out);

@@ -122,7 +122,7 @@ void change_rule_print(FILE *to, const json_t *rule)
     static const char *const counts[] = { "running", "ready",    "waiting",   "scheduled",
                                           "dead",    "matched",  "collapsed", "done",
                                           "ignored", "failures", "died",      "dropped",
-                                          "refused", "looped" };
+                                          "refused", "looped",   "sampled",   "expired" };
     char oldest[QUEUE_CELL_BYTES];
     change_age_cell(rule, "oldest_s", oldest);
     out_pair(to, "rule", change_text(rule, "name"));

@@ -124,6 +124,7 @@ static void effect_say(struct test *t)
     json_t *url;
     switch (t->rule->effect) {
     case RULE_LOOK:
+    case RULE_TIMELINE:
         json_object_set_new(t->said, "title", text_json(rule_event_title(t->event)));
         break;
     case RULE_PURGE:

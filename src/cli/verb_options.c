@@ -269,6 +269,15 @@ const struct cli_option change_dry_options[] = {
     OPTIONS_ADMIN,
     OPTIONS_END,
 };
+const struct cli_option timeline_ls_options[] = {
+    { "before", 0, "T", "Superseded before this instant, or so long ago: 2h [all]" },
+    { "domain", 0, "NAME", "Of this domain alone [all; with --title localhost]" },
+    { "title", 0, "TITLE", "Of this title alone, the newest first" },
+    { "kind", 0, "KIND", "revision, or render [both]" },
+    { "limit", 'n', "N", "So many entries at most [1000]" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
 #define OPTIONS_JOBS                                                                               \
     { "type", 0, "TYPE", "Jobs of this type [all]" },                                              \
     {                                                                                              \

@@ -127,6 +127,15 @@
     "event that matches, for change explain. Nothing is done. Faults in FILE are told as "         \
     "change rules check tells them: exit status 2. With --json one document."
 
+#define PROSE_TIMELINE_LS                                                                          \
+    "Prints what a rule of effect timeline noted in the store: which revisions and renders were "  \
+    "superseded before T, the oldest first, domain after domain. What is older than the time "     \
+    "that "                                                                                        \
+    "superseded texts are kept may be culled: all of a title up to and with that revision. With "  \
+    "--title the newest entry of that title comes first. The page buckets cull by themselves, "    \
+    "and "                                                                                         \
+    "do not need this. With --json a document for each entry, in a line."
+
 #define PROSE_JOBS_LS                                                                              \
     "Counts the jobs of all rules of effect job by TYPE and DOMAIN: how many are running, "        \
     "ready, waiting for another, scheduled for later, or dead, and when the oldest of them "       \

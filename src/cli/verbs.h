@@ -11,6 +11,7 @@
 enum cli_exit verb_backup(struct cli_call *call);
 enum cli_exit verb_change_drop(struct cli_call *call);
 enum cli_exit verb_change_dry(struct cli_call *call);
+enum cli_exit verb_timeline_ls(struct cli_call *call);
 enum cli_exit verb_change_explain(struct cli_call *call);
 enum cli_exit verb_change_limit(struct cli_call *call);
 enum cli_exit verb_change_ls(struct cli_call *call);

@@ -150,6 +150,10 @@ str rule_event_text(struct rule_event *e, enum rule_text which)
         [RULE_TEXT_DELAY_UNTIL] = RULE_KNOWN_DELAY_UNTIL,
         [RULE_TEXT_DATABASE] = RULE_KNOWN_DATABASE,
         [RULE_TEXT_URI] = RULE_KNOWN_URI,
+        [RULE_TEXT_REV] = RULE_KNOWN_REV_ID,
+        [RULE_TEXT_LAST_REV] = RULE_KNOWN_LAST_REV_ID,
+        [RULE_TEXT_SUPERSEDED_REV] = RULE_KNOWN_SUPERSEDED_REV,
+        [RULE_TEXT_SUPERSEDED_TID] = RULE_KNOWN_SUPERSEDED_TID,
     };
     MAGIC_CHECK(e, RULE_EVENT_MAGIC);
     const struct rule_seen *s = rule_event_member(e, e->set->paths.known[known[which]]);

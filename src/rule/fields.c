@@ -10,6 +10,7 @@
 
 #define ON(e) BIT(RULE_##e)
 #define ON_ALL (BIT(RULE_EFFECTS) - 1)
+#define ON_ITEMS (ON_ALL & ~ON(DROP) & ~ON(TIMELINE))
 #define ON_SENT (ON(PURGE) | ON(HTTP) | ON(JOB))
 #define AT(member) offsetof(struct rule, member)
 #define DAY (86400 * NS_PER_S)
@@ -21,7 +22,7 @@ static const struct rule_field fields[] = {
     { "claim_ttl", ON_ALL, 0, rule_field_duration, AT(claim_ttl_ns), NS_PER_S, DURATION_NEVER },
     { "root_claim_ttl", ON_ALL, 0, rule_field_duration, AT(root_claim_ttl_ns), NS_PER_S,
       DURATION_NEVER },
-    { "delay", ON_ALL & ~ON(DROP), 0, rule_field_duration, AT(delay_ns), 0, 30 * DAY },
+    { "delay", ON_ITEMS, 0, rule_field_duration, AT(delay_ns), 0, 30 * DAY },
     { "targets", ON(PURGE) | ON(JOB), ON(PURGE) | ON(JOB), rule_field_targets, AT(targets), 0, 0 },
     { "url", ON(HTTP), ON(HTTP), rule_field_url, AT(url), 0, 0 },
     { "urls", ON(PURGE), 0, rule_field_urls, 0, 0, 0 },
@@ -37,17 +38,22 @@ static const struct rule_field fields[] = {
     { "concurrency", ON_SENT, 0, rule_field_number, AT(concurrency), 1, 10000 },
     { "concurrency_of", ON_SENT, 0, rule_field_concurrency_of, 0, 1, 10000 },
     { "rate", ON_SENT, 0, rule_field_rate, 0, 1, 1000 * 1000 },
-    { "collapse", ON_ALL & ~ON(DROP), 0, rule_field_collapse, AT(collapse), 0, 0 },
+    { "collapse", ON_ITEMS, 0, rule_field_collapse, AT(collapse), 0, 0 },
     { "on_failure", ON(HTTP), 0, rule_field_on_failure, AT(on_failure), 0, 0 },
     { "edge_ttl", ON(PURGE), 0, rule_field_duration, AT(edge_ttl_ns), NS_PER_S, 365 * DAY },
     { "rebound", ON(PURGE), 0, rule_field_duration, AT(rebound_ns), 0, 3600 * NS_PER_S },
     { "queue", ON(PRODUCE), ON(PRODUCE), rule_field_queue, AT(queue), 0, 0 },
+    { "rate_per_s", ON(TIMELINE), 0, rule_field_domain_rate, AT(domain_rate_ppm), 1, 0 },
+    { "burst", ON(TIMELINE), 0, rule_field_number, AT(burst), 1, 1000 * 1000 },
+    { "keep", ON(TIMELINE), 0, rule_field_keep, AT(keep), 0, 0 },
+    { "ttl", ON(TIMELINE), 0, rule_field_duration, AT(ttl_ns), NS_PER_S, 3650 * DAY },
 };
 enum { WAIT_MAX_DAYS = 30 };
 
 static const char *const effects[RULE_EFFECTS] = {
     [RULE_LOOK] = "look", [RULE_PURGE] = "purge",     [RULE_HTTP] = "http",
-    [RULE_JOB] = "job",   [RULE_PRODUCE] = "produce", [RULE_DROP] = "drop",
+    [RULE_JOB] = "job",   [RULE_PRODUCE] = "produce", [RULE_TIMELINE] = "timeline",
+    [RULE_DROP] = "drop",
 };
 
 const char *rule_effect_name(enum rule_effect e)
@@ -78,7 +84,8 @@ static bool effect_read(struct rule_reading *r, const yaml_node_t *rule, bool *k
     str text;
     r->field = STR("effect");
     if (n == NULL)
-        return rule_fail(r, rule, "is missing: look, purge, http, job, produce or drop is wanted");
+        return rule_fail(r, rule,
+                         "is missing: look, purge, http, job, produce, timeline or drop is wanted");
     if (!rule_read_text(r, n, &text))
         return false;
     for (unsigned i = 0; i < RULE_EFFECTS; i++) {
@@ -88,7 +95,7 @@ static bool effect_read(struct rule_reading *r, const yaml_node_t *rule, bool *k
             return true;
         }
     }
-    return rule_fail(r, n, "\"%.*s\" is none of look, purge, http, job, produce and drop",
+    return rule_fail(r, n, "\"%.*s\" is none of look, purge, http, job, produce, timeline and drop",
                      STR_ARG(str_take(text, 64)));
 }
 
@@ -105,6 +112,9 @@ static void defaults_set(struct rule *r)
     r->timeout_ns = 60 * NS_PER_S;
     r->rebound_ns = 5 * NS_PER_S;
     r->concurrency = 4;
+    r->domain_rate_ppm = 20 * 1000; /* 1,728 a day */
+    r->burst = 100;
+    r->ttl_ns = RULE_TIMELINE_TTL_NS;
     r->collapse = collapses ? RULE_COLLAPSE_TITLE : RULE_COLLAPSE_NONE;
 }
 

@@ -21,6 +21,6 @@ rule_field_fn rule_field_share, rule_field_duration, rule_field_number, rule_fie
 rule_field_fn rule_field_targets, rule_field_url, rule_field_urls, rule_field_method;
 rule_field_fn rule_field_headers, rule_field_body, rule_field_statuses;
 rule_field_fn rule_field_concurrency_of, rule_field_collapse, rule_field_on_failure;
-rule_field_fn rule_field_queue;
+rule_field_fn rule_field_queue, rule_field_domain_rate, rule_field_keep;
 
 #endif

@@ -25,6 +25,9 @@ static const char *const known_paths[RULE_KNOWNS] = {
     [RULE_KNOWN_DELAY_UNTIL] = "delay_until",
     [RULE_KNOWN_DATABASE] = "database",
     [RULE_KNOWN_URI] = "uri",
+    [RULE_KNOWN_LAST_REV_ID] = "last_rev_id",
+    [RULE_KNOWN_SUPERSEDED_REV] = "superseded.rev_id",
+    [RULE_KNOWN_SUPERSEDED_TID] = "superseded.tid",
 };
 
 void rule_paths_init(struct rule_paths *p)

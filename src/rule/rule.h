@@ -50,16 +50,20 @@ enum {
 };
 
 enum rule_effect {
-    RULE_LOOK,    /* ask the wiki about the title */
-    RULE_PURGE,   /* send PURGE to the targets */
-    RULE_HTTP,    /* make a request */
-    RULE_JOB,     /* have a job run */
-    RULE_PRODUCE, /* put the event into a queue */
-    RULE_DROP,    /* nothing; it says that the events are known */
+    RULE_LOOK,     /* ask the wiki about the title */
+    RULE_PURGE,    /* send PURGE to the targets */
+    RULE_HTTP,     /* make a request */
+    RULE_JOB,      /* have a job run */
+    RULE_PRODUCE,  /* put the event into a queue */
+    RULE_TIMELINE, /* note what the event says was superseded */
+    RULE_DROP,     /* nothing; it says that the events are known */
     RULE_EFFECTS
 };
 enum rule_collapse { RULE_COLLAPSE_NONE, RULE_COLLAPSE_TITLE, RULE_COLLAPSE_SHA1 };
 enum rule_failure { RULE_FAILURE_SKIP, RULE_FAILURE_HOLD };
+#define RULE_TIMELINE_TTL_NS (30 * 86400 * NS_PER_S) /* the seed's */
+enum rule_keep { RULE_KEEP_STORE, RULE_KEEP_REDIS, RULE_KEEPS };
+const char *rule_keep_name(enum rule_keep k); /* "store" */
 enum rule_body { RULE_BODY_EVENT, RULE_BODY_NONE, RULE_BODY_TEMPLATE };
 enum rule_by { RULE_BY_TYPE, RULE_BY_DOMAIN, RULE_BY_TARGET, RULE_BYS };
 
@@ -112,6 +116,10 @@ struct rule {
     int64_t rebound_ns; /* of PURGE: sent once more so much later, where a copy may have been
                            fetched meanwhile; 0: not */
     str queue;
+    /* of timelines: of one domain, so many millionths of an entry a second; at once after a pause;
+     * where, and how long */
+    int64_t domain_rate_ppm, burst, ttl_ns;
+    enum rule_keep keep;
     str captures[RULE_CAPTURES_MAX];
     unsigned captures_count;
 };
@@ -203,6 +211,10 @@ enum rule_text {
     RULE_TEXT_DELAY_UNTIL,
     RULE_TEXT_DATABASE,
     RULE_TEXT_URI, /* of a PURGE that is relayed */
+    RULE_TEXT_REV, /* of the store's own events: what they are about, what the wiki has, */
+    RULE_TEXT_LAST_REV,
+    RULE_TEXT_SUPERSEDED_REV, /* and what was the latest until then */
+    RULE_TEXT_SUPERSEDED_TID,
     RULE_TEXTS
 };
 str rule_event_text(struct rule_event *e, enum rule_text which);

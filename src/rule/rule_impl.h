@@ -30,6 +30,9 @@ enum rule_known {
     RULE_KNOWN_DELAY_UNTIL,
     RULE_KNOWN_DATABASE,
     RULE_KNOWN_URI,
+    RULE_KNOWN_LAST_REV_ID,
+    RULE_KNOWN_SUPERSEDED_REV,
+    RULE_KNOWN_SUPERSEDED_TID,
     RULE_KNOWNS
 };
 
@@ -169,10 +172,11 @@ struct rule_reading {
     rule_fault_fn *told;
     void *ctx;
     unsigned faults;
-    struct rule *rule;   /* that is read; NULL: none */
-    str field;           /* of it; empty: none */
-    unsigned targets;    /* of all rules so far */
-    unsigned conditions; /* of the rule */
+    struct rule *rule;         /* that is read; NULL: none */
+    str field;                 /* of it; empty: none */
+    unsigned targets;          /* of all rules so far */
+    str timelines[RULE_KEEPS]; /* the rule that keeps the timeline there; empty: none so far */
+    unsigned conditions;       /* of the rule */
     unsigned body_bytes;
 };
 /* Tells a fault of the field at hand; false. */

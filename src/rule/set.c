@@ -129,6 +129,20 @@ static bool targets_fit(struct rule_reading *r, const yaml_node_t *key)
                      RULE_TARGETS_MAX);
 }
 
+/* There is one timeline in the store, and one in Redis; one rule says how long its entries stay. */
+static bool timeline_fits(struct rule_reading *r, const yaml_node_t *key)
+{
+    if (r->rule->effect != RULE_TIMELINE)
+        return true;
+    str *earlier = &r->timelines[r->rule->keep];
+    r->field = STR("keep");
+    if (earlier->n > 0)
+        return rule_fail(r, key, "is %s, and rule %.*s keeps the timeline there",
+                         rule_keep_name(r->rule->keep), STR_ARG(*earlier));
+    *earlier = r->rule->name;
+    return true;
+}
+
 /* A rule with faults is left behind; the set is not used then. */
 static void rule_read(struct rule_reading *r, const yaml_node_t *key, const yaml_node_t *value)
 {
@@ -144,7 +158,7 @@ static void rule_read(struct rule_reading *r, const yaml_node_t *key, const yaml
         return;
     r->rule = rule;
     r->conditions = 0;
-    if (rule_read_fields(r, value) && targets_fit(r, key)) {
+    if (rule_read_fields(r, value) && targets_fit(r, key) && timeline_fits(r, key)) {
         rule->hash = rule_hash_node(r, value);
         r->set->count++;
     }

@@ -79,6 +79,38 @@ bool rule_field_share(struct rule_reading *r, const struct rule_field *f, const 
     return true;
 }
 
+/* 0.02 */
+bool rule_field_domain_rate(struct rule_reading *r, const struct rule_field *f,
+                            const yaml_node_t *n, void *at)
+{
+    str text;
+    if (!rule_read_text(r, n, &text))
+        return false;
+    int64_t ppm = decimal_ppm(text);
+    if (ppm < f->least)
+        return rule_fail(r, n, "\"%.*s\" is no rate: write 0.02 or 2, above 0 and below 1000",
+                         STR_ARG(str_take(text, SHOWN)));
+    *(int64_t *)at = ppm;
+    return true;
+}
+
+const char *rule_keep_name(enum rule_keep k)
+{
+    return k == RULE_KEEP_REDIS ? "redis" : "store";
+}
+
+bool rule_field_keep(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,
+                     void *at)
+{
+    str text;
+    (void)f;
+    if (!rule_read_text(r, n, &text))
+        return false;
+    *(enum rule_keep *)at = RULE_KEEP_STORE;
+    return str_eq(text, STR("store")) ||
+           rule_fail(r, n, "\"%.*s\" is not store", STR_ARG(str_take(text, SHOWN)));
+}
+
 /* 10, 10/s, 10/m, 10/h */
 bool rule_field_rate(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,
                      void *at)
@@ -156,6 +188,7 @@ bool rule_field_collapse(struct rule_reading *r, const struct rule_field *f, con
         [RULE_HTTP] = { BIT(RULE_COLLAPSE_NONE), "none" },
         [RULE_JOB] = { BIT(RULE_COLLAPSE_NONE) | BIT(RULE_COLLAPSE_SHA1), "none or sha1" },
         [RULE_PRODUCE] = { BIT(RULE_COLLAPSE_NONE), "none" },
+        [RULE_TIMELINE] = { 0, "" }, /* it has no such field */
     };
     unsigned word;
     (void)f;

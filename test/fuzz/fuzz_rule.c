@@ -28,6 +28,9 @@ static void look_at(const struct rule_set *s)
         INVARIANT(r->effect != RULE_HTTP || r->url != NULL);
         INVARIANT((r->effect != RULE_JOB && r->effect != RULE_PURGE) || r->targets.count > 0);
         INVARIANT(r->effect != RULE_PRODUCE || r->queue.n > 0);
+        INVARIANT(r->domain_rate_ppm > 0);
+        INVARIANT(r->burst > 0);
+        INVARIANT(r->ttl_ns > 0);
     }
 }
 

@@ -197,7 +197,7 @@ def _examples(text):
 def what_the_manual_shows_is_right(binary):
     verbs = Verbs(binary)
     examples = _examples((ROOT / 'docs/rules.md').read_text())
-    eq(len(examples), 3)
+    eq(len(examples), 4)
     for text in examples:
         code, out, _ = verbs('rules', 'check', '-', stdin=text)
         eq(code, 0, out)

@@ -5,6 +5,7 @@
 
 #include "app/change/rules_json.h"
 #include "app/pooled.h"
+#include "change/superseded.h"
 #include "codec/json.h"
 
 struct rules_call;
@@ -24,6 +25,7 @@ struct rules_call {
     union {
         struct change_limits limits;
         struct change_listing listing;
+        struct change_timeline timeline;
         struct change_dry dry;
         struct {
             uint64_t id;

@@ -29,11 +29,13 @@ static const struct rule_figure figures[] = {
     FIGURE(RULE_EVENTS, "collapsed", collapsed),
     FIGURE(RULE_EVENTS, "refused", refused),
     FIGURE(RULE_EVENTS, "looped", looped),
+    FIGURE(RULE_EVENTS, "sampled", sampled),
     FIGURE(RULE_OUTCOMES, "done", done),
     FIGURE(RULE_OUTCOMES, "ignored", ignored),
     FIGURE(RULE_OUTCOMES, "failed", failed),
     FIGURE(RULE_OUTCOMES, "died", died),
     FIGURE(RULE_OUTCOMES, "dropped", dropped),
+    FIGURE(RULE_OUTCOMES, "expired", expired),
 };
 #undef FIGURE
 

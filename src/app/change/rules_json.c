@@ -129,6 +129,8 @@ static void put_counts(const struct rules_json *j, const struct change_rule_stat
     put_count(j, ',', "dropped", r->dropped);
     put_count(j, ',', "refused", r->refused);
     put_count(j, ',', "looped", r->looped);
+    put_count(j, ',', "sampled", r->sampled);
+    put_count(j, ',', "expired", r->expired);
 }
 
 static void put_limit(const struct rules_json *j, const struct change_rule_status *r)

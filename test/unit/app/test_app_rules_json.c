@@ -112,6 +112,8 @@ static void a_rule_says_all_of_itself(void **state)
         .dropped = 16,
         .refused = 17,
         .looped = 18,
+        .sampled = 19,
+        .expired = 20,
         .last_error = "503",
         .last_error_at = AT(1800000001),
         .targets = &(const struct change_target_status){ .name = STR("a:80"), .running = 1 },
@@ -131,7 +133,8 @@ static void a_rule_says_all_of_itself(void **state)
         "\"ready\":1,\"waiting\":2,"
         "\"scheduled\":3,\"dead\":4,\"matched\":10,"
         "\"collapsed\":11,\"done\":12,\"ignored\":13,\"failures\":14,\"died\":15,\"dropped\":16,"
-        "\"refused\":17,\"looped\":18,\"last_error\":\"503\",\"last_error_at\":\"2027-01-15T08:00:"
+        "\"refused\":17,\"looped\":18,\"sampled\":19,\"expired\":20,\"last_error\":\"503\",\"last_"
+        "error_at\":\"2027-01-15T08:00:"
         "01.000Z\"}");
 }
 

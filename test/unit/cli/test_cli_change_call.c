@@ -53,7 +53,8 @@ static void a_rule_is_shown_with_its_limits(void **state)
            "running        0\nready          7\nwaiting        0\nscheduled      0\n"
            "dead           0\nmatched        0\ncollapsed      0\ndone           0\n"
            "ignored        0\nfailures       8\ndied           0\ndropped        0\n"
-           "refused        0\nlooped         0\nlast error     x\n  at           t\n");
+           "refused        0\nlooped         0\nsampled        0\nexpired        0\nlast error     "
+           "x\n  at           t\n");
 }
 
 static void targets_say_who_is_left_alone(void **state)

@@ -76,6 +76,13 @@ static void what_is_not_said_has_defaults(void **state)
     assert_int_equal(get->ok_count, 0);
     assert_int_equal(get->rate_count, 0);
     rule_set_unref(&s);
+    s = rules_of("rules: { t: { match: { stream: x }, effect: timeline } }");
+    const struct rule *timeline = rule_set_at(s, 0);
+    assert_int_equal(timeline->keep, RULE_KEEP_STORE);
+    assert_int_equal(timeline->domain_rate_ppm, 20000);
+    assert_int_equal(timeline->burst, 100);
+    assert_int_equal(timeline->ttl_ns, RULE_TIMELINE_TTL_NS);
+    rule_set_unref(&s);
     s = rules_of("change: { rules: ~ }");
     assert_int_equal(rule_set_count(s), 0);
     rule_set_unref(&s);
@@ -118,6 +125,16 @@ static const struct {
     { "look", "url: x", "3: r: url is a field of http, and the effect is look" },
     { "drop", "retries: 1",
       "3: r: retries is a field of purge, http, job, and the effect is drop" },
+    { "timeline", "delay: 1s",
+      "3: r: delay is a field of look, purge, http, job, produce, and the effect is timeline" },
+    { "look", "ttl: 1d", "3: r: ttl is a field of timeline, and the effect is look" },
+    { "timeline", "ttl: 0", "3: r: ttl is 0; from 1s to 3650d is allowed" },
+    { "timeline", "keep: disk", "3: r: keep \"disk\" is not store" },
+    { "timeline", "burst: 0", "3: r: burst is 0; from 1 to 1000000 is allowed" },
+    { "timeline", "rate_per_s: 0",
+      "3: r: rate_per_s \"0\" is no rate: write 0.02 or 2, above 0 and below 1000" },
+    { "timeline", "rate_per_s: 10/s",
+      "3: r: rate_per_s \"10/s\" is no rate: write 0.02 or 2, above 0 and below 1000" },
     { "look", "delay: 5", "3: r: delay \"5\" is no duration: write 500ms, 2s, 5m, 1h or 7d" },
     { "look", "delay: 31d", "3: r: delay is 31d; from 0 to 30d is allowed" },
     { "look", "delay:", "3: r: delay has no value" },
@@ -296,10 +313,12 @@ static void what_is_missing_or_contradicts_is_told(void **state)
     must_tell("rules:\n  r: { effect: http }\n",
               "2: r: match is missing; every event is match: {stream: \"*\"}\n"
               "2: r: url is missing, and effect http wants it\n");
-    must_tell("rules:\n  r: { match: { stream: x } }\n",
-              "2: r: effect is missing: look, purge, http, job, produce or drop is wanted\n");
-    must_tell("rules:\n  r: { match: { stream: x }, effect: fly }\n",
-              "2: r: effect \"fly\" is none of look, purge, http, job, produce and drop\n");
+    must_tell(
+        "rules:\n  r: { match: { stream: x } }\n",
+        "2: r: effect is missing: look, purge, http, job, produce, timeline or drop is wanted\n");
+    must_tell(
+        "rules:\n  r: { match: { stream: x }, effect: fly }\n",
+        "2: r: effect \"fly\" is none of look, purge, http, job, produce, timeline and drop\n");
     must_tell("rules:\n  r: { match: { stream: x }, effect: purge, targets: [\"http://h/x\"] }\n",
               "2: r: targets wants http://HOST:PORT without a path; urls are for that\n");
     must_tell("rules:\n  r: { match: { stream: x }, effect: job, targets: [\"http://{domain}/\"] "
@@ -333,6 +352,9 @@ static void what_is_missing_or_contradicts_is_told(void **state)
     must_tell("rules:\n  r:\n    match: { stream: x }\n    effect: http\n    url: \"http://h/\"\n"
               "    retries: 0\n    backoff: 1s\n",
               "7: r: backoff is of no use: retries is 0\n");
+    must_tell("rules:\n  r: { match: { stream: x }, effect: timeline }\n"
+              "  t: { match: { stream: x }, effect: timeline, ttl: 1d }\n",
+              "3: t: keep is store, and rule r keeps the timeline there\n");
 }
 
 static void every_fault_of_a_text_is_told(void **state)

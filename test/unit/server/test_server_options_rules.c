@@ -74,7 +74,8 @@ static void all_faults_of_rules_are_told_with_file_line_and_rule(void **state)
     assert_string_equal(
         text_of(&lines),
         "f.yaml:4: a: url is a field of http, and the effect is look\n"
-        "f.yaml:7: b: effect \"fly\" is none of look, purge, http, job, produce and drop\n"
+        "f.yaml:7: b: effect \"fly\" is none of look, purge, http, job, produce, timeline and "
+        "drop\n"
         "f.yaml:8: change.rules: \"B\" is no name of a rule: 1 to 64 of a-z, 0-9, _ and -\n");
     assert_true(str_starts(str_of(lines.p), str_of(note.text)));
     assert_null(strchr(note.text, '\n'));
