@@ -4,6 +4,7 @@ Method: PURGE over the wire to the listener for it, and a client that follows th
 changes."""
 import concurrent.futures
 import socket
+import uuid
 
 from change_help import Client, figure, purge, purge_connection, rule_comes_to, rule_of, rules_file, told_server
 from harness import check, eq, free_port, main, memory_of, scene, wait_until
@@ -56,6 +57,44 @@ def each_url_of_a_host_is_kept_as_it_came(binary):
         eq(purge(server, '/localhost/v1/page/html/A', 'nobody.test').status, 200)   # ours, and of no wiki's host
         eq(purge(server, 'http://wiki.test/wiki/end').status, 200)
         eq(client.next()[2]['uri'], 'http://wiki.test/wiki/end')
+
+
+def resource_purge(uri, **meta):
+    """As EventBus's CdnPurgeEventRelayer tells of a URL."""
+    return {'$schema': '/resource_change/1.0.0', 'meta': {'uri': uri, 'id': str(uuid.uuid4()), 'stream': 'resource-purge',
+                                                          'domain': 'wiki.test', **meta}, 'tags': ['mediawiki']}
+
+
+@scene
+def so_is_each_that_eventbus_tells(binary):
+    with Origin() as origin, rules_file({'edge': edge_rule()}) as file, told_server(binary, origin, '--config', file) as server, \
+            Client(server, STREAM) as client:
+        uris = ['http://wiki.test/wiki/A', 'https://wiki.test/w/index.php?title=A&action=history', '//wiki.test/wiki/\u00e9?',
+                'http://wiki.test/wiki/A#part']
+        events = [resource_purge(uri) for uri in uris]
+        eq(server.json('POST', '/v1/events', body=events).status, 201)
+        for event, uri in zip(events, ('http://wiki.test/wiki/A', uris[1], 'http:' + uris[2], 'http://wiki.test/wiki/A')):
+            got = client.next()[2]
+            eq((got['uri'], got['meta']['id'], got['meta']['domain']), (uri, event['meta']['id'], 'localhost'))
+        eq(server.json('POST', '/v1/events', body=events).status, 201)      # once more, the same: EventBus tried again
+        for event in (resource_purge('http://nobody.test/wiki/A'), resource_purge('/wiki/A'), resource_purge('ftp://wiki.test/wiki/A'),
+                      resource_purge('http://wiki.test/wiki/' + 'x' * 9000), resource_purge('http://wiki.test/wiki/A', stream='else')):
+            eq(server.json('POST', '/v1/events', body=event).status, 201, event)
+        eq(server.json('POST', '/v1/events', body={'uri': uris[0], 'meta': {'stream': 'palimpsest.purge'}}).status, 400)
+        eq(server.json('POST', '/v1/events', body=resource_purge('http://wiki.test/wiki/end')).status, 201)
+        eq(client.next()[2]['uri'], 'http://wiki.test/wiki/end')
+
+
+@scene
+def what_eventbus_tells_reaches_the_cache(binary):
+    with Sink() as sink, Origin() as origin, rules_file({'edge': edge_rule(targets=[sink.url], rebound='0s')}) as file, \
+            told_server(binary, origin, '--config', file) as server:
+        eq(server.json('POST', '/v1/events', body=resource_purge('https://wiki.test/wiki/A?x=%2f')).status, 201)
+        sink.wait(1)
+        eq([sink.requests[0][name] for name in ('method', 'path', 'host')], ['PURGE', '/wiki/A?x=%2f', 'wiki.test'])
+    with Sink() as sink, Origin() as origin, rules_file({}) as file, told_server(binary, origin, '--config', file) as server:
+        eq(server.json('POST', '/v1/events', body=resource_purge('https://wiki.test/wiki/A')).status, 201)
+        eq(figure(server, 'event_log_events'), 1)       # nobody relays it
 
 
 @scene

@@ -4,12 +4,14 @@
  * bytes in which it came. No title that a job names is looked at: the job is still to be done, and
  * its wiki tells what it did. A job that no rule runs is invalid, or its sender would take it for
  * done. So are events of the store's own streams: rules and caches believe those.
- *   A body is 10 MiB at most, and its events fifty thousand: they are parsed on the pool, but for a
- * small body. Then they are appended in batches, one behind the other. The answer comes when the
- * last batch is on disk. A batch that fails ends that; its events and those behind it are told as
- * not stored. */
+ *   What the relayer of EventBus sends are URLs that a wiki wants purged. When a rule relays
+ * purges, each of them is an event of CHANGE_PURGES, too, as if it had come by PURGE. A body is 10
+ * MiB at most, and its events fifty thousand: they are parsed on the pool, but for a small body.
+ * Then they are appended in batches, one behind the other. The answer comes when the last batch is
+ * on disk. A batch that fails ends that; its events and those behind it are told as not stored. */
 #include "app/answer.h"
 #include "app/change/look.h"
+#include "app/change/relay.h"
 #include "app/coded.h"
 #include "app/counters.h"
 #include "app/errors.h"
@@ -31,7 +33,10 @@ enum {
     EVENTS_MAX = 50000,              /* in one request */
     EVENTS_REPLY_BYTES_MAX = 24 << 20,
     EVENT_ID_BYTES_MAX = 255,
+    RELAY_URI_BYTES_MAX = 8 << 10, /* a longer URL is relayed to nobody */
+    RELAY_BYTES_MAX = 64 << 10,    /* of its event: each byte takes six at most */
 };
+#define RELAYER "resource-purge" /* the stream of EventBus's CdnPurgeEventRelayer */
 
 struct events {
     struct pooled pooled;
@@ -44,7 +49,8 @@ struct events {
     struct buf invalid; /* the answer, when some are */
     unsigned count, invalid_count;
     uint64_t by[EVENT_KINDS];
-    struct buf kept; /* of struct event: those that are valid */
+    struct buf kept;  /* of struct event: those that are valid, and what is relayed of them */
+    struct buf relay; /* the event that relays the one at hand; empty: none does */
     struct event_append append;
     struct event_taken *taken; /* of one batch */
     unsigned stored;           /* of those kept */
@@ -202,6 +208,23 @@ static const char *job_fault(struct events *e, const struct wiki_event *job, str
                : "no rule of effect job wants this job: it would not be run";
 }
 
+/* domain: of the wiki that has the URL. */
+static void relay_make(struct events *e, const struct wiki_event *event, str domain)
+{
+    struct wiki_url u;
+    if (!str_eq(event->stream, STR(RELAYER)) || event->uri.n > RELAY_URI_BYTES_MAX ||
+        !wiki_url_parse(event->uri, &u) || !change_relays(e->app->change))
+        return;
+    const struct page_domain *d = page_domain_find(&e->app->page, domain);
+    bool known = d != NULL && wiki_place_has(&d->place, u.authority) &&
+                 http_filter_domain(http_filter_of(e->pooled.x), d->name);
+    str whole = str_take(event->uri, str_find(event->uri, '#'));
+    str uri = arena_printf(e->arena, "%s%.*s", str_starts(whole, STR("//")) ? "http:" : "",
+                           STR_ARG(whole));
+    if (known && uri.p != NULL)
+        relay_event_put(&e->relay, e->app->clock, event->id, d->name, uri);
+}
+
 /* ERR_BAD: it was refused. */
 static err event_read(struct events *e, str json, struct event_names *names)
 {
@@ -225,36 +248,50 @@ static err event_read(struct events *e, str json, struct event_names *names)
     if (why != ERR_OK)
         return why;
     e->by[job ? EVENT_JOB : titled ? EVENT_TITLE : EVENT_OTHER]++;
+    relay_make(e, &event, domain);
     names->stream_n = name_keep(names->stream, event.stream);
     names->domain_n = name_keep(names->domain, domain);
     names->id_n = name_keep(names->id, event.id);
     return ERR_OK;
 }
 
-static err event_keep(struct events *e, str json, const struct event_names *n)
+static err event_keep(struct events *e, const struct event *event)
 {
-    const struct event event = {
-        .stream = arena_copy(e->arena, (str){ .p = n->stream, .n = n->stream_n }),
-        .domain = arena_copy(e->arena, (str){ .p = n->domain, .n = n->domain_n }),
-        .id = arena_copy(e->arena, (str){ .p = n->id, .n = n->id_n }),
-        .bytes = json,
-        .hops = e->hops
-    };
-    if (event.stream.p == NULL || event.domain.p == NULL || event.id.p == NULL)
+    if (event->stream.p == NULL || event->domain.p == NULL || event->id.p == NULL ||
+        event->bytes.p == NULL)
         return ERR_LIMIT;
-    buf_put(&e->kept, (str){ .p = (const char *)&event, .n = sizeof event });
+    buf_put(&e->kept, (str){ .p = (const char *)event, .n = sizeof *event });
     return buf_status(&e->kept);
+}
+
+/* What relays it comes first: when the event is stored, that is, too. */
+static err event_keep_all(struct events *e, str json, const struct event_names *n)
+{
+    struct event event = { .stream = STR(CHANGE_PURGES),
+                           .domain =
+                               arena_copy(e->arena, (str){ .p = n->domain, .n = n->domain_n }),
+                           .id = arena_copy(e->arena, (str){ .p = n->id, .n = n->id_n }),
+                           .hops = e->hops };
+    err why = ERR_OK;
+    if (e->relay.n > 0) {
+        event.bytes = arena_copy(e->arena, (str){ .p = e->relay.p, .n = e->relay.n });
+        why = event_keep(e, &event);
+    }
+    event.stream = arena_copy(e->arena, (str){ .p = n->stream, .n = n->stream_n });
+    event.bytes = json;
+    return why == ERR_OK ? event_keep(e, &event) : why;
 }
 
 static err event_take(struct events *e, str json)
 {
     struct event_names names;
     struct arena_mark mark = arena_mark(e->arena);
+    buf_clear(&e->relay);
     err why = event_read(e, json, &names);
     arena_release(e->arena, mark);
     if (why != ERR_OK)
         return why == ERR_BAD ? ERR_OK : why;
-    return event_keep(e, json, &names);
+    return event_keep_all(e, json, &names);
 }
 
 /* ---- all of them ---- */
@@ -279,6 +316,7 @@ static void events_fini(struct events *e)
 {
     buf_fini(&e->invalid); /* in no memory of the request */
     buf_fini(&e->kept);
+    buf_fini(&e->relay);
 }
 
 static const char *why_text(err why)
@@ -286,11 +324,20 @@ static const char *why_text(err why)
     return why == ERR_FULL ? "there is no room on the disk" : "it could not be stored";
 }
 
+static bool is_relay(const struct event *event)
+{
+    return str_eq(event->stream, STR(CHANGE_PURGES));
+}
+
 /* Those that were not stored. */
 static void errors_put(struct events *e)
 {
+    bool first = true;
     for (unsigned i = e->stored; i < kept_count(e); i++) {
-        buf_put(&e->invalid, i == e->stored ? STR("{\"event\":") : STR(",{\"event\":"));
+        if (is_relay(kept_at(e, i))) /* of the one behind it */
+            continue;
+        buf_put(&e->invalid, first ? STR("{\"event\":") : STR(",{\"event\":"));
+        first = false;
         buf_put(&e->invalid, kept_at(e, i)->bytes);
         buf_put(&e->invalid, STR(",\"error\":"));
         json_text_append(&e->invalid, str_of(why_text(e->why)));
@@ -354,7 +401,7 @@ static void events_appended(struct event_append *a, err why)
     struct events *e = CONTAINER_OF(a, struct events, append);
     e->why = why;
     for (unsigned i = 0; i < a->count && why == ERR_OK; i++)
-        e->repeated += a->taken[i].before;
+        e->repeated += a->taken[i].before && !is_relay(&a->events[i]);
     if (why == ERR_OK)
         e->stored += a->count;
     if (why == ERR_OK && e->stored < kept_count(e))
@@ -464,7 +511,8 @@ static void post_events(struct http_exchange *x, void *app)
     e->body = body.raw;
     e->hops = hops_of(x);
     buf_init(&e->invalid, EVENTS_REPLY_BYTES_MAX);
-    buf_init(&e->kept, EVENTS_MAX * sizeof(struct event));
+    buf_init(&e->kept, 2 * EVENTS_MAX * sizeof(struct event));
+    buf_init(&e->relay, RELAY_BYTES_MAX);
     buf_put(&e->invalid, STR("{\"invalid\":["));
     if (coding.n == 0 && e->body.n <= EVENTS_HERE_BYTES_MAX)
         pooled_here(&e->pooled, events_run, events_over);

@@ -7,15 +7,13 @@
  * came. Its sender is answered when that is on disk: so what waits is bounded by connections. */
 #include "app/answer.h"
 #include "app/change/look.h"
+#include "app/change/relay.h"
 #include "app/counters.h"
 #include "app/errors.h"
 #include "base/address.h"
-#include "base/date.h"
 #include "base/utf8.h"
 #include "change/change.h"
-#include "codec/json_text.h"
 #include "event/log.h"
-#include "loop/entropy.h"
 #include "page/wiki_url.h"
 
 static bool may_purge(const struct http_exchange *x, const struct config_change *c)
@@ -90,20 +88,12 @@ static void purge_answer(struct purge *p)
 static str purge_event(const struct purge *p)
 {
     struct buf b;
-    uint64_t random[2];
-    char dt[DATE_RFC3339_BYTES + 1];
+    str uri = arena_printf(p->arena, "http://%.*s%.*s%s%.*s", STR_ARG(p->host), STR_ARG(p->path),
+                           p->query.p != NULL ? "?" : "", STR_ARG(p->query));
+    if (uri.p == NULL)
+        return STR("");
     buf_init(&b, PURGE_EVENT_BYTES_MAX);
-    entropy_bytes(random, sizeof random);
-    date_format_ms(clock_store(p->app->clock).ns, dt);
-    buf_printf(&b, "{\"meta\":{\"stream\":\"%s\",\"id\":\"", CHANGE_PURGES);
-    event_id_put(&b, random[0], random[1]);
-    buf_printf(&b, "\",\"dt\":\"%s\",\"domain\":", dt);
-    json_text_append(&b, p->domain);
-    buf_put(&b, STR("},\"uri\":"));
-    json_text_append(&b, arena_printf(p->arena, "http://%.*s%.*s%s%.*s", STR_ARG(p->host),
-                                      STR_ARG(p->path), p->query.p != NULL ? "?" : "",
-                                      STR_ARG(p->query)));
-    buf_put_c(&b, '}');
+    relay_event_put(&b, p->app->clock, STR(""), p->domain, uri);
     str taken = buf_take(&b, p->arena);
     return taken.p == NULL ? STR("") : taken;
 }
