@@ -27,14 +27,26 @@ static void request_note(struct stage *s, const char *request)
     s->paths[s->seen++][n] = '\0';
 }
 
+/* Each request looks anew whether it is held. Under the lock. */
+static void requests_wake(struct stage *s)
+{
+    s->held = 0;
+    s->wakes++;
+    INVARIANT(pthread_cond_broadcast(&s->changed) == 0);
+}
+
 static const char *request_wait(struct stage *s, const char *request)
 {
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     request_note(s, request);
     const char *path = s->paths[s->seen - 1];
     s->running++;
-    while (s->let == 0 || (s->stuck != NULL && strcmp(path, s->stuck) == 0))
-        INVARIANT(pthread_cond_wait(&s->changed, &s->lock) == 0);
+    while (s->let == 0 || (s->stuck != NULL && strcmp(path, s->stuck) == 0)) {
+        unsigned wakes = s->wakes;
+        s->held++;
+        while (s->wakes == wakes)
+            INVARIANT(pthread_cond_wait(&s->changed, &s->lock) == 0);
+    }
     if (s->let != UINT32_MAX)
         s->let--;
     s->running--;
@@ -57,7 +69,7 @@ void stage_let(struct stage *s, unsigned count)
 {
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     s->let = count;
-    INVARIANT(pthread_cond_broadcast(&s->changed) == 0);
+    requests_wake(s);
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
 }
 
@@ -65,7 +77,7 @@ void stage_stick(struct stage *s, const char *path)
 {
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     s->stuck = path;
-    INVARIANT(pthread_cond_broadcast(&s->changed) == 0);
+    requests_wake(s);
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
 }
 
@@ -118,7 +130,7 @@ void stage_until(struct stage *s, bool (*over)(struct stage *s))
 /* Calls that the target holds are no work of ours. */
 static bool is_calm(struct stage *s)
 {
-    bool calm = s->change->busy == stage_running(s);
+    bool calm = s->change->busy == locked(s, &s->held);
     s->calm = calm ? s->calm + 1 : 0;
     return s->calm >= CALM_LOOKS;
 }

@@ -29,8 +29,9 @@ struct stage {
     /* the target; under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned let; /* requests that may be answered; UINT_MAX: each */
-    unsigned running;
+    unsigned let;           /* requests that may be answered; UINT_MAX: each */
+    unsigned running, held; /* held: of these, those that looked, and found that they wait */
+    unsigned wakes;
     const char *stuck; /* requests of that path wait, whatever let says; NULL: none */
     const char *reply; /* NULL: 200 */
     unsigned seen;
