@@ -32,11 +32,16 @@ static void pooled_run(struct task *t)
 
 void pooled_start(struct pooled *p, void (*run)(struct pooled *p), void (*answer)(struct pooled *p))
 {
+    p->home = http_home(p->x);
+    http_defer(p->x);
+    pooled_again(p, run, answer);
+}
+
+void pooled_again(struct pooled *p, void (*run)(struct pooled *p), void (*answer)(struct pooled *p))
+{
     p->run = run;
     p->answer = answer;
-    p->home = http_home(p->x);
     p->task.run = pooled_run;
-    http_defer(p->x);
     home_post(loop_pool(p->app->loop), &p->task);
 }
 

@@ -24,8 +24,12 @@ MUST_CHECK void *pooled_new(struct http_exchange *x, struct app *app, size_t siz
 void pooled_start(struct pooled *p, void (*run)(struct pooled *p),
                   void (*answer)(struct pooled *p));
 
-/* The same at once, on the handler's own thread: where the caller knows that it is quick, and waits
- * for nothing. */
+/* Once more, for a request that was started and is not answered. Thread: x's home. */
+void pooled_again(struct pooled *p, void (*run)(struct pooled *p),
+                  void (*answer)(struct pooled *p));
+
+/* The same as pooled_start at once, on the handler's own thread: where the caller knows that it is
+ * quick, and waits for nothing. */
 void pooled_here(struct pooled *p, void (*run)(struct pooled *p), void (*answer)(struct pooled *p));
 
 #endif

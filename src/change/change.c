@@ -223,7 +223,8 @@ void change_take_begin(struct change *c)
     if (c->taking || c->wanted == NULL || c->draining || !change_router_ends(c))
         return;
     c->take = (struct change_take){ .ruled = change_ruled_new(c->wanted),
-                                    .routed = c->router.head.cursor };
+                                    .routed = c->router.head.cursor,
+                                    .until = c->take_until };
     rule_set_unref(&c->wanted);
     c->taking = true;
     c->take_job = (struct loop_job){ .run = take_job_run, .done = take_job_done };
@@ -247,6 +248,7 @@ void change_rules_take(struct change *c, struct rule_set *rules)
     rule_set_unref(&c->wanted);
     c->wanted = set_or_none(rules);
     c->take_until = (uint64_t)(clock_store(c->opts.clock).ns / NS_PER_US); /* see event/log.h */
+    atomic_fetch_add(&c->reloads, 1);
     change_take_begin(c);
     change_unlock(c);
 }
@@ -383,9 +385,25 @@ bool change_relays(struct change *c)
     return relays;
 }
 
+/* Those that are asked about what comes from now on. */
+static struct change_ruled *ruled_newest(struct change *c)
+{
+    change_lock(c);
+    struct change_ruled *r = c->wanted != NULL ? change_ruled_new(c->wanted)
+                             : c->taking       ? change_ruled_ref(c->take.ruled)
+                                               : change_ruled_ref(c->ruled);
+    change_unlock(c);
+    return r;
+}
+
+unsigned change_reloads(struct change *c)
+{
+    return atomic_load(&c->reloads);
+}
+
 bool change_takes_job(struct change *c, str stream, str domain, str bytes)
 {
-    struct change_ruled *r = change_ruled_now(c);
+    struct change_ruled *r = ruled_newest(c);
     struct rule_event *e = change_event_take(r);
     store_time now = clock_store(c->opts.clock);
     const struct rule_given given = {

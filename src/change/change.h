@@ -93,7 +93,10 @@ void change_upkeep_all(struct change *c);
 /* Does a rule relay PURGE of wikis' URLs? Then those are events of the stream CHANGE_PURGES. */
 #define CHANGE_PURGES "palimpsest.purge"
 bool change_relays(struct change *c);
-/* Does a rule have this event run as a job? */
+/* Does a rule have this event run as a job? Asked are the newest rules, also while they are still
+ * taken over. Who has a job stored by the answer asks change_reloads before, and again behind that:
+ * when rules were read anew meanwhile, they may be asked about the job in place of those. */
+unsigned change_reloads(struct change *c);
 bool change_takes_job(struct change *c, str stream, str domain, str bytes);
 /* Does a rule let caches keep pages (edge_ttl)? */
 bool change_edges(struct change *c);

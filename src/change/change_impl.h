@@ -81,6 +81,7 @@ struct change {
     struct rule_set *wanted; /* to be taken over next; NULL: none */
     uint64_t take_until;     /* events up to here are for the rules before */
     bool take_waits;         /* for the router, which is at work */
+    atomic_uint reloads;     /* how often rules were to be taken over */
     bool taking;
     bool ahead; /* the store has rules that are not in force yet */
     struct loop_job take_job;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TAKE_US_MAX = 60 * 1000 * 1000 }; /* that taking rules over may take */
+
 /* ---- rules in force ---- */
 
 struct change_ruled *change_ruled_new(struct rule_set *set)
@@ -194,6 +196,14 @@ static bool any_in_force(const struct change_take *k)
     return false;
 }
 
+/* Where first rules begin: what came since they were to be taken over is for them. Numbers of the
+ * log that are far before the clock are of a clock that was set back, and say nothing of that. */
+static uint64_t log_end(const struct change_take *k)
+{
+    bool came_since = k->last > k->until && k->last - k->until <= TAKE_US_MAX;
+    return came_since ? k->until : k->last;
+}
+
 /* The head goes to the end of the log when it stood still. */
 static err head_take(struct change_take *k, struct engine_txn *t)
 {
@@ -206,7 +216,7 @@ static err head_take(struct change_take *k, struct engine_txn *t)
         return why;
     uint64_t missed = why == ERR_OK ? k->head.missed : 0;
     k->head = (struct change_head){
-        .cursor = k->last, .count = k->count, .at = engine_txn_now(t), .missed = missed
+        .cursor = log_end(k), .count = k->count, .at = engine_txn_now(t), .missed = missed
     };
     change_key_head(&key);
     return engine_txn_put(t, SPACE_CHANGE, change_key_str(&key),

@@ -5,6 +5,7 @@ backup that is older than what was told; hostile events; rules that change under
 a sink says what arrived."""
 import collections
 import concurrent.futures
+import itertools
 import os
 import socket
 import threading
@@ -18,6 +19,7 @@ from rules_help import configured, event, hook, items_of, soon, steer
 from sink_help import Sink
 
 REDIRECTS = (301, 302, 303, 307, 308)
+RELOADS = 20
 
 
 def router_of(server):
@@ -354,6 +356,39 @@ def rules_that_change_under_load_lose_nothing(binary):
             for who in ('stays', 'others'):
                 eq(sorted(set(range(load.told)) - done[who]), [], f'lost: {who}')
             eq(sum(path.startswith('/stays') for path in sink.paths()), load.told, 'once')
+
+
+@scene
+def a_job_that_was_answered_is_run_whatever_is_reloaded(binary):
+    """Its rule comes and goes while jobs arrive: what the server says it has taken is run once the rule is there again."""
+    with Sink() as sink:
+        jobs = {"match": {"stream": "mediawiki.job.*"}, "effect": "job",
+                "targets": [sink.url + "/run"], "concurrency": 64}
+        with Reloaded(binary, configured({'jobs': jobs})) as served:
+            over, taken, refused = threading.Event(), [], []
+
+            def send(worker):
+                for n in itertools.count():
+                    if over.is_set():
+                        return
+                    name = f'{worker}-{n}'
+                    answer = served.server.json('POST', '/v1/events', body={
+                        'meta': {'stream': 'mediawiki.job.x', 'domain': 'localhost', 'id': name}, 'type': 'x', 'database': 'd'})
+                    check(answer.status in (201, 400), answer.body)
+                    (taken if answer.status == 201 else refused).append(name)
+
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                senders = [pool.submit(send, worker) for worker in range(8)]
+                try:
+                    for n in range(RELOADS):
+                        served.reload(configured({} if n % 2 == 0 else {'jobs': jobs}))
+                finally:
+                    over.set()
+                for one in senders:
+                    one.result()
+            served.reload(configured({'jobs': jobs}))
+            check(taken and refused, (len(taken), len(refused)))
+            wait_until(lambda: set(taken) <= {one['meta']['id'] for one in sink.events()}, 'each is run', timeout=60, pause=0.5)
 
 
 if __name__ == '__main__':

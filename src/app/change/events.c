@@ -54,6 +54,7 @@ struct events {
     struct event_append append;
     struct event_taken *taken; /* of one batch */
     unsigned stored;           /* of those kept */
+    unsigned reloads;          /* of the rules, before they were asked about jobs */
     uint64_t repeated;         /* of those stored */
 };
 
@@ -199,13 +200,14 @@ static bool is_job(const struct wiki_event *event)
     return str_starts(event->stream, STR(EVENT_JOBS));
 }
 
+#define JOB_UNWANTED "no rule of effect job wants this job: it would not be run"
+#define JOB_BETWEEN "the rules were read anew several times meanwhile: send this job again"
+
 /* NULL: a rule runs it. */
 static const char *job_fault(struct events *e, const struct wiki_event *job, str json, str *of)
 {
     *of = domain_here(e, job);
-    return change_takes_job(e->app->change, job->stream, *of, json)
-               ? NULL
-               : "no rule of effect job wants this job: it would not be run";
+    return change_takes_job(e->app->change, job->stream, *of, json) ? NULL : JOB_UNWANTED;
 }
 
 /* domain: of the wiki that has the URL. */
@@ -395,6 +397,32 @@ static void events_answer(struct events *e)
 
 static void events_append(struct events *e);
 
+/* Pool. The rules were read anew. A job was stored in time for those of before, which run it, or
+ * the newer ones are asked about it. Of several readings nobody can tell which rules were in force.
+ */
+static void jobs_recheck(struct pooled *p)
+{
+    struct events *e = CONTAINER_OF(p, struct events, pooled);
+    struct change *c = e->app->change;
+    for (unsigned i = 0; i < kept_count(e); i++) {
+        const struct event *job = kept_at(e, i);
+        if (!str_starts(job->stream, STR(EVENT_JOBS)))
+            continue;
+        bool takes = change_takes_job(c, job->stream, job->domain, job->bytes);
+        bool once = change_reloads(c) == e->reloads + 1;
+        if (takes && once)
+            continue;
+        e->by[EVENT_JOB]--;
+        event_refuse(e, job->bytes, takes ? JOB_BETWEEN : JOB_UNWANTED);
+    }
+}
+
+/* Home. */
+static void jobs_rechecked(struct pooled *p)
+{
+    events_answer(CONTAINER_OF(p, struct events, pooled));
+}
+
 /* Home. */
 static void events_appended(struct event_append *a, err why)
 {
@@ -406,6 +434,8 @@ static void events_appended(struct event_append *a, err why)
         e->stored += a->count;
     if (why == ERR_OK && e->stored < kept_count(e))
         events_append(e);
+    else if (why == ERR_OK && e->by[EVENT_JOB] > 0 && e->reloads != change_reloads(e->app->change))
+        pooled_again(&e->pooled, jobs_recheck, jobs_rechecked);
     else
         events_answer(e);
 }
@@ -473,6 +503,7 @@ static void events_run(struct pooled *p)
 {
     struct events *e = CONTAINER_OF(p, struct events, pooled);
     str value;
+    e->reloads = change_reloads(e->app->change);
     e->fault = body_fault(e->body, &value);
     if (e->fault == NULL)
         e->why = events_take(e, value);
