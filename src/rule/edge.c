@@ -1,4 +1,4 @@
-/* edge.c - how long a cache in front may keep a page, and which rules of caches are slips.
+/* edge.c - how long a cache in front may keep a page, and which rules are likely slips.
  *
  * A cache has to be purged whenever the page changes. Events of the store tell of that: those of
  * `changes`. For one page such events are made up here, and the rules are asked about each.
@@ -244,6 +244,26 @@ static void doubt_events(const struct rule *r, rule_fault_fn *told, void *ctx)
     told(ctx, &fault);
 }
 
+/* What other systems call jobs may be in any stream; these are known to be none. */
+static void doubt_jobs(const struct rule_set *s, const struct rule *r, rule_fault_fn *told,
+                       void *ctx)
+{
+    static const char *const others[] = { "mediawiki.revision-create", "mediawiki.page_change.v1",
+                                          "resource-purge", "palimpsest.render" };
+    struct err_note text;
+    const struct rule_fault fault = { .line = r->line, .rule = r->name, .text = text.text };
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        if (!rule_may_want_stream(s, r, str_of(others[i])))
+            continue;
+        err_note_set(&text,
+                     "match takes events that are no jobs, such as those of %s, and each is sent "
+                     "to a target as a job; MediaWiki's jobs are in streams mediawiki.job.*",
+                     others[i]);
+        told(ctx, &fault);
+        return;
+    }
+}
+
 void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
 {
     const struct rule_page none = { STR(""), STR(""), STR(""), STR("") };
@@ -267,6 +287,9 @@ void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
     for (unsigned i = 0; i < s->count; i++)
         if (rule_feeds_events(&s->rules[i]))
             doubt_events(&s->rules[i], told, ctx);
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->rules[i].effect == RULE_JOB)
+            doubt_jobs(s, &s->rules[i], told, ctx);
     rule_event_free(&e);
     buf_fini(&bytes);
 }

@@ -239,9 +239,9 @@ struct rule_event {
     bool is_of_a_kind; /* inside of rule_may_want_kind */
 };
 
-/* want.c: may an event of the stream and the kind that e has match the rule, whatever else it has?
- */
+/* May an event of the stream and the kind that e has match the rule, whatever else it has? */
 bool rule_may_want_kind(struct rule_event *e, const struct rule *r);
+bool rule_may_want_stream(const struct rule_set *s, const struct rule *r, str stream);
 
 /* Does the rule send requests to where a server takes events, /v1/events? Then it may match what
  * comes of them. */

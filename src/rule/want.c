@@ -64,6 +64,17 @@ bool rule_may_want_kind(struct rule_event *e, const struct rule *r)
     return wanted;
 }
 
+bool rule_may_want_stream(const struct rule_set *s, const struct rule *r, str stream)
+{
+    struct rule_event *e = rule_event_new(s);
+    const struct rule_given given = { .stream = stream, .domain = STR(""), .bytes = STR("{}") };
+    err why = rule_event_begin(e, &given);
+    INVARIANT(why == ERR_OK); /* that is an object */
+    bool wanted = wants(e, r->match) != RULE_NO;
+    rule_event_free(&e);
+    return wanted;
+}
+
 bool rule_set_may_want(const struct rule_set *s, str stream)
 {
     if (s == NULL)

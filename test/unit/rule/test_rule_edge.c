@@ -1,6 +1,6 @@
 /* Goal: a cache may keep a page exactly when rules purge its URL of each change, and a rule that
- * says so in vain is doubted. Method: a table of rule sets, what they let keep of one page, and
- * what is doubted of them. */
+ * says so in vain is doubted; so is one that runs what is no job. Method: a table of rule sets,
+ * what they let keep of one page, and what is doubted of them. */
 #include "rules.h"
 
 #include <stdio.h>
@@ -10,6 +10,8 @@
 #define ALL "{ stream: \"palimpsest.*\" }"
 #define HTML "urls: [\"/{domain}/v1/page/html/{title}\"]"
 #define DAY "edge_ttl: 1d"
+#define JOB(match) "r1: { match: " match ", effect: job, targets: [\"http://a/run\"] }"
+#define NO_JOBS "r1: match takes events that are no jobs, such as those of "
 
 static const struct row {
     const char *rules; /* r1, r2 .. */
@@ -22,6 +24,15 @@ static const struct row {
     { "r1: " PURGE(ALL, DAY), 0, "r1: edge_ttl is of no use: without urls" },
     { "", 0, NULL },
     { "r1: { match: " ALL ", effect: look }", 0, NULL },
+    /* jobs */
+    { JOB("{ stream: \"mediawiki.job.*\" }"), 0, NULL },
+    { JOB("{ stream: [mediawiki.job.a, mediawiki.job.b], domain: en.test }"), 0, NULL },
+    { JOB("{ stream: /^mediawiki\\.job\\./ }"), 0, NULL },
+    { JOB("{ stream: acme.work }"), 0, NULL },
+    { JOB("{ stream: \"mediawiki.*\" }"), 0, NO_JOBS "mediawiki.revision-create" },
+    { JOB("{ stream: \"mediawiki.*\", kind: x }"), 0, NO_JOBS "mediawiki.revision-create" },
+    { JOB("{ type: refreshLinks }"), 0, NO_JOBS "mediawiki.revision-create" },
+    { JOB("{ stream: \"palimpsest.*\" }"), 0, NO_JOBS "palimpsest.render" },
     /* streams and kinds */
     { "r1: " PURGE("{ stream: palimpsest.render }", HTML ", " DAY), 0,
       "http://a for palimpsest.gone of kind hidden" },
