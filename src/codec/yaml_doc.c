@@ -60,9 +60,39 @@ static const char *plain_problem(const yaml_parser_t *p, str text)
     return p->problem;
 }
 
+/* Where that character of the text begins; text.n: there is none. */
+static size_t byte_at(str text, size_t character)
+{
+    size_t at = 0;
+    for (; at < text.n; at++)
+        if (((unsigned char)text.p[at] & 0xc0) != 0x80 && character-- == 0)
+            break;
+    return at;
+}
+
+/* A pattern without quotes within { } or [ ]: its own signs end it. */
+static bool wants_quotes(const yaml_parser_t *p, str text)
+{
+    size_t at = byte_at(text, p->problem_mark.index);
+    if (p->problem == NULL || at >= text.n)
+        return false;
+    if (strcmp(p->problem, "did not find expected key") == 0)
+        return at > 0 && str_find(STR("]}"), text.p[at - 1]) < 2; /* one ended too early */
+    return str_starts(str_of(p->problem), STR("did not find expected ',' or")) &&
+           str_find(STR("[]{}"), text.p[at]) < 4;
+}
+
 static err parse_failed(const yaml_parser_t *p, str text, unsigned *line, struct err_note *note)
 {
+    bool quotes = wants_quotes(p, text);
+    bool early = quotes && strcmp(p->problem, "did not find expected key") == 0;
     *line = (unsigned)p->problem_mark.line + 1;
+    if (quotes)
+        return err_bad(note,
+                       "not YAML: %s before column %u: a value with one of [ ] { } , in it wants "
+                       "quotes",
+                       early ? "a { or [ ends" : plain_problem(p, text),
+                       (unsigned)p->problem_mark.column + 1);
     return err_bad(note, "not YAML: %s", plain_problem(p, text));
 }
 

@@ -155,16 +155,32 @@ bool rule_field_statuses(struct rule_reading *r, const struct rule_field *f, con
 
 /* ---- words ---- */
 
-static bool word_read(struct rule_reading *r, const yaml_node_t *n, const char *const *words,
-                      unsigned count, unsigned *out)
+/* False: it is none of them. */
+static bool word_find(str text, const char *const *words, unsigned count, unsigned *out)
 {
-    str text;
-    if (!rule_read_text(r, n, &text))
-        return false;
     for (*out = 0; *out < count; ++*out)
         if (str_eq(text, str_of(words[*out])))
             return true;
-    return rule_fail(r, n, "\"%.*s\" is no word that it may have", STR_ARG(str_take(text, SHOWN)));
+    return false;
+}
+
+static bool word_read(struct rule_reading *r, const yaml_node_t *n, const char *const *words,
+                      unsigned count, unsigned *out)
+{
+    struct err_note list = { .text = "" };
+    str text;
+    if (!rule_read_text(r, n, &text))
+        return false;
+    if (word_find(text, words, count, out))
+        return true;
+    size_t used = 0;
+    for (unsigned i = 0; i < count; i++) /* few and short: they fit */
+        used += (size_t)snprintf(list.text + used, sizeof list.text - used, "%s%s",
+                                 i == 0          ? ""
+                                 : i + 1 < count ? ", "
+                                                 : " and ",
+                                 words[i]);
+    return rule_fail(r, n, "\"%.*s\" is none of %s", STR_ARG(str_take(text, SHOWN)), list.text);
 }
 
 static const char *const collapses[] = {
@@ -191,11 +207,13 @@ bool rule_field_collapse(struct rule_reading *r, const struct rule_field *f, con
         [RULE_TIMELINE] = { 0, "" }, /* it has no such field */
     };
     unsigned word;
+    str text;
     (void)f;
-    if (!word_read(r, n, collapses, COUNT_OF(collapses), &word))
+    if (!rule_read_text(r, n, &text))
         return false;
-    if ((of[r->rule->effect].may & BIT(word)) == 0)
-        return rule_fail(r, n, "is %s; with effect %s it is %s", collapses[word],
+    if (!word_find(text, collapses, COUNT_OF(collapses), &word) ||
+        (of[r->rule->effect].may & BIT(word)) == 0)
+        return rule_fail(r, n, "is %.*s; with effect %s it is %s", STR_ARG(str_take(text, SHOWN)),
                          rule_effect_name(r->rule->effect), of[r->rule->effect].words);
     *(enum rule_collapse *)at = (enum rule_collapse)word;
     return true;
@@ -342,35 +360,40 @@ static const char *header_check(str name)
     return name.n == 0 ? "is no name of a header" : NULL;
 }
 
+/* The last of `all`, which has room for it. */
+static bool header_read(struct rule_reading *r, const yaml_node_pair_t *p, struct rule_header *all,
+                        unsigned last)
+{
+    const yaml_node_t *key = rule_node(r, p->key);
+    struct rule_header *h = &all[last];
+    if (!rule_read_text(r, key, &h->name))
+        return false;
+    const char *wrong = header_check(h->name);
+    for (unsigned j = 0; j < last; j++)
+        wrong = str_eq_nocase(all[j].name, h->name) ? "is there twice" : wrong;
+    if (wrong != NULL)
+        return rule_fail(r, key, "\"%.*s\" %s", STR_ARG(str_take(h->name, SHOWN)), wrong);
+    bool host = str_eq_nocase(h->name, STR("host"));
+    return rule_read_template(r, rule_node(r, p->value),
+                              host ? RULE_TEMPLATE_HOST : RULE_TEMPLATE_HEADER, &h->value);
+}
+
+/* To the end, so that all that is wrong is told. */
 bool rule_field_headers(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,
                         void *at)
 {
+    bool fine = true;
     (void)f;
     (void)at; /* it is two fields */
     if (!rule_read_mapping(r, n, HEADERS_MAX))
         return false;
     unsigned count = rule_pairs(n);
     struct rule_header *headers = rule_alloc(r, n, count + 1, sizeof *headers);
-    for (unsigned i = 0; headers != NULL && i < count; i++) {
-        const yaml_node_pair_t *p = &n->data.mapping.pairs.start[i];
-        const yaml_node_t *key = rule_node(r, p->key);
-        if (!rule_read_text(r, key, &headers[i].name))
-            return false;
-        str name = headers[i].name;
-        const char *wrong = header_check(name);
-        for (unsigned j = 0; j < i; j++)
-            wrong = str_eq_nocase(headers[j].name, name) ? "is there twice" : wrong;
-        if (wrong != NULL)
-            return rule_fail(r, key, "\"%.*s\" %s", STR_ARG(str_take(name, SHOWN)), wrong);
-        bool host = str_eq_nocase(name, STR("host"));
-        if (!rule_read_template(r, rule_node(r, p->value),
-                                host ? RULE_TEMPLATE_HOST : RULE_TEMPLATE_HEADER,
-                                &headers[i].value))
-            return false;
-    }
+    for (unsigned i = 0; headers != NULL && i < count; i++)
+        fine = header_read(r, &n->data.mapping.pairs.start[i], headers, i) && fine;
     r->rule->headers = headers;
     r->rule->headers_count = count;
-    return headers != NULL;
+    return headers != NULL && fine;
 }
 
 bool rule_field_body(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,

@@ -57,6 +57,15 @@ static void what_is_no_document_is_told_by_its_line(void **state)
     } bad[] = {
         { "a: b\nc: d: e\n", 2, "a colon with a blank behind it within a value" },
         { "a: [b\n", 2, "a list that begins with [ does not end with ]" },
+        { "a: [b, c\n", 2, "does not end with ]" },
+        { "r:\n  m: { t: /^[a-z]+/ }\n", 2,
+          "a section that begins with { does not end with } before column 13: a value with one of "
+          "[ ] { } , in it wants quotes" },
+        { "r:\n  m: { \xc3\xa9: /^[a-z]+/ }\n", 2, "before column 13: a value with" },
+        { "m: { t: /a{2}/ }\n", 1, "before column 11: a value with one of [ ] { } ," },
+        { "m: [/a[b]/]\n", 1, "a list that begins with [ does not end with ] before column 7: a" },
+        { "m: { t: /a]/ }\n", 1, "before column 11: a value with" },
+        { "m: { t: /a}b/ }\n", 1, "a { or [ ends before column 12: a value with one of [ ] { } ," },
         { "a: b\n\tc: d\n", 2, "a tab: lines are indented with blanks" },
         { "a: b\n---\na: b\n", 0, "more than one document" },
         { "a: b\n---\na: b: c\n", 3, "a colon with a blank behind it" },

@@ -147,7 +147,8 @@ static const struct {
     { "look", "sample: 0.0000001",
       "3: r: sample \"0.0000001\" is no share: write 0.1 or 10%, above 0 and at most 1" },
     { "look", "collapse: sha1", "3: r: collapse is sha1; with effect look it is title" },
-    { "look", "collapse: some", "3: r: collapse \"some\" is no word that it may have" },
+    { "look", "collapse: some", "3: r: collapse is some; with effect look it is title" },
+    { "job", "collapse: some", "3: r: collapse is some; with effect job it is none or sha1" },
     { "http", "collapse: title", "3: r: collapse is title; with effect http it is none" },
     { "http", "timeout: never", "3: r: timeout is never; from 100ms to 3d is allowed" },
     { "http", "retries: 101", "3: r: retries is 101; from 0 to 100 is allowed" },
@@ -157,7 +158,9 @@ static const struct {
     { "http", "concurrency: 0", "3: r: concurrency is 0; from 1 to 10000 is allowed" },
     { "http", "rate: 5/d",
       "3: r: rate \"5/d\" is no rate: write 10/s, 10/m or 10/h, from 1 to 1000000" },
-    { "http", "method: get", "3: r: method \"get\" is no word that it may have" },
+    { "http", "method: get",
+      "3: r: method \"get\" is none of GET, HEAD, POST, PUT, PATCH, DELETE and PURGE" },
+    { "http", "on_failure: stop", "3: r: on_failure \"stop\" is none of skip and hold" },
     { "http", "ok: [200, 99]", "3: r: ok is 99; from 100 to 599 is allowed" },
     { "http", "ok: []", "3: r: ok wants a status, or a list of 1 to 256" },
     { "http", "body: text",
@@ -375,6 +378,15 @@ static void every_fault_of_a_text_is_told(void **state)
               "8: s: wants a section, NAME: VALUE\n");
     must_tell("rules: { r: { match: { stream: x }, effect: drop }, r: 1 }",
               "1: : rules has r twice, first on line 1\n");
+    must_tell("rules:\n  r: { match: { stream: x }, effect: http, url: \"http://h/\",\n"
+              "       headers: { \"X-A b\": 1, Host: \"{title}\",\n"
+              "                  X-B: \"{\", TE: 1, te: 2, X-C: 3 } }\n",
+              "3: r: headers \"X-A b\" is no name of a header\n"
+              "3: r: headers has a placeholder in its host; {domain} alone may be there, as all "
+              "of it\n"
+              "4: r: headers has a { without a }\n"
+              "4: r: headers \"TE\" is a header that the server sets itself\n"
+              "4: r: headers \"te\" is there twice\n");
     must_tell("a: b", "0: : there is no section `change: rules:`, and no `rules:` at the top\n");
     must_tell("rules:\n\t- x", "2: : not YAML: a tab: lines are indented with blanks\n");
     must_tell("rules: {}\n---\nrules: {}\n", "0: : more than one document\n");
