@@ -15,22 +15,24 @@ struct change {
 
 /* ---- one row ---- */
 
-/* The next without a name of its own from there on; those are looked at by themselves. */
-static unsigned listen_next(const struct config *c, unsigned at)
+/* The next of that row from there on. Those with a name of their own are looked at by themselves.
+ */
+static unsigned listen_next(const struct config *c, const struct option *r, unsigned at)
 {
-    while (at < c->listens_count && c->listens[at].name != NULL)
+    while (at < c->listens_count && (c->listens[at].name != NULL ||
+                                     strcmp(option_listen_row(&c->listens[at]), r->name) != 0))
         at++;
     return at;
 }
 
-static bool same_listens(const struct config *a, const struct config *b)
+/* All else that they have follows from other rows. */
+static bool same_listens(const struct option *r, const struct config *a, const struct config *b)
 {
-    unsigned i = listen_next(a, 0), k = listen_next(b, 0);
+    unsigned i = listen_next(a, r, 0), k = listen_next(b, r, 0);
     for (; i < a->listens_count && k < b->listens_count;
-         i = listen_next(a, i + 1), k = listen_next(b, k + 1)) {
+         i = listen_next(a, r, i + 1), k = listen_next(b, r, k + 1)) {
         const struct http_listen *x = &a->listens[i], *y = &b->listens[k];
-        if (strcmp(x->address, y->address) != 0 || x->port != y->port || x->admin != y->admin ||
-            x->purge != y->purge)
+        if (strcmp(x->address, y->address) != 0 || x->port != y->port)
             return false;
     }
     return i == a->listens_count && k == b->listens_count;
@@ -58,15 +60,15 @@ static bool same_row(const struct option *r, const void *a, const void *b)
 {
     switch (r->type) {
     case OPTION_LISTENS:
-        return same_listens(a, b);
+    case OPTION_LISTEN_ADMIN:
+        return same_listens(r, a, b);
     case OPTION_NAMES: /* of buckets only */
         return same_contents(a, b);
     case OPTION_TEXT:
         return same_text(r, a, b);
-    case OPTION_DOMAINS:      /* each is looked at by itself */
-    case OPTION_LISTEN_ADMIN: /* seen with the listeners */
-    case OPTION_RULES:        /* so is each of them */
-    case OPTION_HOOKS:        /* the command line stays as it is */
+    case OPTION_DOMAINS: /* each is looked at by itself */
+    case OPTION_RULES:   /* so is each of them */
+    case OPTION_HOOKS:   /* the command line stays as it is */
     case OPTION_GONE:
         return true;
     case OPTION_CHOICE:

@@ -85,6 +85,8 @@ str option_listener_name(const struct options *o, const char *name, const char *
 MUST_CHECK err options_finish_filters(struct options *o, struct err_note *note);
 /* options_listen.c. All listeners, and what they serve. */
 MUST_CHECK err options_finish_listens(struct options *o, struct err_note *note);
+/* Of a listener without a name of its own: the option that it is of. */
+const char *option_listen_row(const struct http_listen *l);
 /* The option that says its address, and where. */
 str option_listen_name(const struct options *o, const struct http_listen *l, char *to,
                        struct options_from *from);

@@ -25,12 +25,17 @@ const char *option_shown(const struct options *o, const char *name)
     return o->from[row_of(name)].file != NULL ? o->shown[row_of(name)] : NULL;
 }
 
+const char *option_listen_row(const struct http_listen *l)
+{
+    return l->content ? "listen" : l->purge ? "change.purge_listen" : "admin_listen";
+}
+
 str option_listen_name(const struct options *o, const struct http_listen *l, char *to,
                        struct options_from *from)
 {
     if (l->name != NULL)
         return option_listener_name(o, l->name, "listen", to, from);
-    const char *name = l->content ? "listen" : l->purge ? "change.purge_listen" : "admin_listen";
+    const char *name = option_listen_row(l);
     *from = option_from(o, name);
     return str_of(name);
 }

@@ -219,6 +219,37 @@ static void changes_wait_for_a_restart(void **state)
     options_free(&fresh);
 }
 
+/* Each of the three has its name, whichever of them changed. */
+static void a_listener_that_changed_is_named(void **state)
+{
+    static const struct {
+        const char *before, *after, *said;
+    } rows[] = {
+        { "change: { purge_listen: \"127.0.0.1:1\" }", "change: { purge_listen: \"127.0.0.1:2\" }",
+          "change.purge_listen " },
+        { "", "change: { purge_listen: \"127.0.0.1:1\" }", "change.purge_listen " },
+        { "admin_listen: \"127.0.0.1:1\"", "admin_listen: \"127.0.0.1:2\"", "admin_listen " },
+        { "admin_listen: \"127.0.0.1:1\"", "", "admin_listen " },
+        { "listen: \"127.0.0.1:1\"", "listen: \"127.0.0.1:2\"", "listen " },
+        { "listen: \"127.0.0.1:1\"", "listen: [\"127.0.0.1:1\", \"127.0.0.1:2\"]", "listen " },
+        { "admin_listen: \"127.0.0.1:1\"\nchange: { purge_listen: \"127.0.0.1:2\" }",
+          "listen: \"127.0.0.1:4\"\nadmin_listen: \"127.0.0.1:2\"\n"
+          "change: { purge_listen: \"127.0.0.1:1\" }",
+          "listen admin_listen change.purge_listen " },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct options *running = options_new(), *fresh = options_new();
+        char said[256] = "";
+        (void)taken(running, rows[i].before);
+        (void)taken(fresh, rows[i].after);
+        options_take_over(running, fresh, note_change, said);
+        assert_string_equal(said, rows[i].said);
+        options_free(&running);
+        options_free(&fresh);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_listener_has_a_name_and_an_address),
         cmocka_unit_test(inherited_sockets_find_theirs_by_name),
         cmocka_unit_test(changes_wait_for_a_restart),
+        cmocka_unit_test(a_listener_that_changed_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
