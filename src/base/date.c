@@ -276,6 +276,15 @@ bool date_parse_any(str text, int64_t *ns)
     return date_parse_rfc3339(text, ns) || date_parse_http(text, ns);
 }
 
+bool date_parse_told(str text, int64_t *ns)
+{
+    str fraction = text, whole = str_split(&fraction, '.');
+    bool digits = whole.n > 0 && fraction.n > 0;
+    for (size_t i = 0; i < text.n && digits; i++)
+        digits = (text.p[i] >= '0' && text.p[i] <= '9') || i == whole.n;
+    return date_parse_any(digits ? whole : text, ns);
+}
+
 static char *put_digits(char *at, unsigned value, unsigned digits)
 {
     for (unsigned i = digits; i > 0; i--, value /= 10)

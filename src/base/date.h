@@ -25,6 +25,8 @@ MUST_CHECK bool date_parse_rfc3339_s(str text, int64_t *s);
 MUST_CHECK bool date_parse_http(str text, int64_t *ns);
 /* Either of the two, or whole seconds since 1970; what users of ?at= may write. */
 MUST_CHECK bool date_parse_any(str text, int64_t *ns);
+/* The same, and seconds since 1970 with a fraction, which is cut; what other systems tell. */
+MUST_CHECK bool date_parse_told(str text, int64_t *ns);
 /* "2026-01-01T00:00:00.123Z": milliseconds, cut, not rounded. */
 void date_format_ms(int64_t ns, char out[DATE_RFC3339_BYTES + 1]);
 /* With nine digits. */

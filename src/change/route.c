@@ -195,7 +195,7 @@ static bool route_job(const struct routing *g)
     }
     if (!g->batch->is_replay)
         root_set(g, r);
-    if (date_parse_any(until, &ns) && ns > r->due.ns)
+    if (date_parse_told(until, &ns) && ns > r->due.ns)
         r->due = (store_time){ .ns = ns };
     lane_set(r, r->type, STR(""));
     return true;

@@ -190,6 +190,24 @@ static void page_change_read(struct reading *r)
     title_before(r, text_of(r, prior, "page_title"), title, redirect);
 }
 
+/* A job whose instant nobody can read would run at once. */
+static void delay_check(struct reading *r)
+{
+    const struct json_member *m =
+        json_slice_find(r->event->members, r->event->count, "delay_until");
+    int64_t ns;
+    if (r->why != ERR_OK || m == NULL || str_eq(m->value, STR("null")))
+        return;
+    str text = m->value;
+    if (text.p[0] == '"')
+        text = text_of(r, r->event, "delay_until");
+    if (r->why != ERR_OK || date_parse_told(text, &ns))
+        return;
+    err_note_set(r->note, "delay_until is no instant: ISO 8601 with a zone, or seconds since 1970, "
+                          "is wanted");
+    r->why = ERR_BAD;
+}
+
 err wiki_event_parse(struct arena *a, str json, struct wiki_event *out, struct err_note *note)
 {
     struct wiki_event e = { .titles_count = 0 };
@@ -211,6 +229,8 @@ err wiki_event_parse(struct arena *a, str json, struct wiki_event *out, struct e
         err_note_set(note, "meta.stream is missing");
         return ERR_BAD;
     }
+    if (str_starts(e.stream, STR(EVENT_JOBS)))
+        delay_check(&r);
     titles_read(&r);
     if (e.titles_count == 0)
         page_change_read(&r);

@@ -2,7 +2,7 @@
 what only the store itself tells.
 Method: a server with rules in front of a scripted wiki whose pages change; events over the wire, and a client that follows
 the streams."""
-from change_help import Client, figure, rules_file, told_server
+from change_help import Client, figure, rule_comes_to, rules_file, told_server
 from harness import Server, check, eq, free_port, main, scene
 from origin import Origin, instant
 from page_help import get
@@ -43,6 +43,18 @@ def a_job_is_taken_when_a_rule_runs_it(binary):
         eq(server.json('POST', EVENTS, JSON, [job(2), job(3)]).status, 201)
         eq([data['meta']['id'] for _, _, data in client.take(2)], ['job-2', 'job-3'])
         eq(figure(server, 'change_events_total{named="job"}'), 4)
+
+
+@scene
+def a_job_that_says_unreadably_when_it_is_due_is_refused(binary):
+    with rules_file({'jobs': job_rule()}) as file, \
+            Server(binary, '--config', file, '--set', 'change.databases=wikidb=localhost') as server:
+        wanted = 'delay_until is no instant: ISO 8601 with a zone, or seconds since 1970, is wanted'
+        for until in (1772326800000, '20260301010000', 'tomorrow', '', True, {}):
+            eq(error_of(server.json('POST', EVENTS, JSON, {**job(1), 'delay_until': until})), [wanted])
+        far = [{**job(n), 'delay_until': until} for n, until in enumerate((4102444800, 4102444800.5, '4102444800', '2100-01-01T00:00:00Z'))]
+        eq(server.json('POST', EVENTS, JSON, [*far, {**job(9), 'delay_until': None}]).status, 201)
+        rule_comes_to(server, 'jobs', scheduled=len(far))
 
 
 @scene

@@ -147,6 +147,26 @@ static void any_takes_whole_seconds_too(void **state)
     assert_true(ns == 1767225600000000000);
 }
 
+static void what_systems_tell_may_have_a_fraction(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",     ".5",   "1.",   "1.5.5", "1.x",           "1e9",
+        "1.-5", "-1.5", "1 .5", "true",  "1767225600000", "20260101000000"
+    };
+    int64_t ns = 7;
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        if (date_parse_told(str_of(bad[i]), &ns))
+            fail_msg("taken: %s", bad[i]);
+    assert_int_equal(ns, 7);
+    assert_true(date_parse_told(STR("1767225600"), &ns));
+    assert_true(ns == 1767225600000000000);
+    assert_true(date_parse_told(STR("1767225601.987654321987"), &ns));
+    assert_true(ns == 1767225601000000000);
+    assert_true(date_parse_told(STR("2026-01-01T00:00:00.5Z"), &ns));
+    assert_true(ns == 1767225600500000000);
+}
+
 static void formats_cut_and_never_round(void **state)
 {
     (void)state;
@@ -220,6 +240,7 @@ int main(void)
         cmocka_unit_test(other_http_dates_are_refused),
         cmocka_unit_test(any_takes_whole_seconds_too),
         cmocka_unit_test(later_years_are_the_last_second_of_all),
+        cmocka_unit_test(what_systems_tell_may_have_a_fraction),
         cmocka_unit_test(formats_cut_and_never_round),
         cmocka_unit_test(random_instants_come_back_and_agree_with_timegm),
     };

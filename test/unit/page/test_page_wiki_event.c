@@ -5,6 +5,8 @@
 
 #include "../cmocka_all.h"
 
+#include <stdio.h>
+
 enum { DT = 1767225600 }; /* 2026-01-01T00:00:00Z */
 #define AT "\"dt\":\"2026-01-01T00:00:00.999Z\""
 #define META(stream) "\"meta\":{\"stream\":\"" stream "\",\"domain\":\"en.test\"," AT "}"
@@ -194,6 +196,51 @@ static void one_of_too_many_members_is_none_and_a_full_arena_is_no_fault_of_it(v
     arena_fini(&small);
 }
 
+/* A job that runs at once because nobody can read when it is due has run too early. */
+static void a_job_says_readably_when_it_is_due(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *until;
+        bool fine;
+    } rows[] = { { "\"2026-03-01T01:00:00Z\"", true },
+                 { "\"2026-03-01T01:00:00.25+01:00\"", true },
+                 { "1772326800", true },
+                 { "1772326800.25", true },
+                 { "\"1772326800\"", true },
+                 { "null", true },
+                 { "1772326800000", false },
+                 { "1.7e9", false },
+                 { "\"\"", false },
+                 { "\"20260301010000\"", false },
+                 { "\"2026-03-01 01:00:00\"", false },
+                 { "\"2026-03-01T01:00:00\"", false },
+                 { "\"tomorrow\"", false },
+                 { "\"\\ud800\"", false },
+                 { "true", false },
+                 { "{}", false } };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        for (unsigned job = 0; job < 2; job++) {
+            struct wiki_event e;
+            struct err_note note = { .text = "" };
+            struct arena a;
+            char text[256];
+            int n = snprintf(text, sizeof text,
+                             "{\"meta\":{\"stream\":\"mediawiki.%s\"},\"delay_until\":%s}",
+                             job == 1 ? "job.x" : "page-create", rows[i].until);
+            assert_true(n > 0 && (size_t)n < sizeof text);
+            arena_init(&a, 65536);
+            err why = wiki_event_parse(&a, str_of(text), &e, &note);
+            if ((why == ERR_OK) != (job == 0 || rows[i].fine))
+                fail_msg("%s: %s", text, note.text);
+            if (why != ERR_OK)
+                assert_string_equal(note.text, "delay_until is no instant: ISO 8601 with a zone, "
+                                               "or seconds since 1970, is wanted");
+            arena_fini(&a);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +249,7 @@ int main(void)
         cmocka_unit_test(whose_it_is_stands_in_it),
         cmocka_unit_test(what_is_no_event_is_told),
         cmocka_unit_test(one_of_too_many_members_is_none_and_a_full_arena_is_no_fault_of_it),
+        cmocka_unit_test(a_job_says_readably_when_it_is_due),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
