@@ -429,6 +429,8 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     if (why == ERR_OK)
         why = open_change(s, status, note);
     if (why == ERR_OK)
+        server_doubt_queues(s);
+    if (why == ERR_OK)
         why = open_http(s, status, note);
     disk_note_full(note, why, config->data_dir);
     if (why == ERR_OK)
@@ -464,6 +466,7 @@ void server_reloaded(struct server *s)
     if (s->app.client != NULL)
         fit_client(s);
     page_changes_tell_all(s->app.page.changes); /* ready answers say what held */
+    server_doubt_queues(s);
 }
 
 void server_unboot(struct server *s)

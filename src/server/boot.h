@@ -42,5 +42,7 @@ unsigned server_pool_threads(const struct config *c);
 MUST_CHECK err server_open_queues(struct server *s, enum server_exit *status,
                                   struct err_note *note);
 void server_close_queues(struct server *s);
+/* Logs which rules put items into queues that are not there. */
+void server_doubt_queues(struct server *s);
 
 #endif

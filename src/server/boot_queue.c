@@ -8,6 +8,7 @@
 #include "loop/sysclock.h"
 #include "queue/store/open.h"
 #include "queue/turn.h"
+#include "rule/rule.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -277,6 +278,21 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
         upkeep_store(s->upkeep, s->stores[i]);
     *status = why == ERR_SHUTDOWN ? SERVER_FINE : server_exit_of(why);
     return why;
+}
+
+void server_doubt_queues(struct server *s)
+{
+    const struct rule_set *set = s->config->change.rules;
+    for (unsigned i = 0; set != NULL && i < rule_set_count(set); i++) {
+        const struct rule *r = rule_set_at(set, i);
+        struct queue *q = NULL;
+        struct err_note note;
+        if (r->effect == RULE_PRODUCE &&
+            queues_find(s->app.queues, r->queue, &q, &note) == ERR_NOT_FOUND)
+            log_event(s->app.log, LOG_WARN, "change.no_queue", LOG_STR("rule", r->name),
+                      LOG_STR("queue", r->queue));
+        queue_unref(&q);
+    }
 }
 
 void server_close_queues(struct server *s)

@@ -219,6 +219,23 @@ def what_a_rule_wants_goes_into_a_queue(binary):
         eq(sorted(one['reference'] for one in got), ['A', 'A', 'B'])
 
 
+def lacking(server):
+    return [line[line.index('rule='):] for line in server.stderr().splitlines() if ' change.no_queue ' in line]
+
+
+@scene
+def a_queue_that_is_not_there_is_told_at_the_start_and_at_a_reload(binary):
+    text = rules('q: { match: { stream: t }, effect: produce, queue: work }')
+    with Reloaded(binary, text) as r:
+        eq(lacking(r.server), ['rule=q queue=work'])
+        r.reload(text)
+        eq(lacking(r.server), ['rule=q queue=work'] * 2)
+        eq(r.server.json('POST', '/v1/queues.create',
+                         body={'queue_name': 'work', 'lease_timeout': '1m', 'expire_timeout': '1h', 'requested_partitions': 1}).status, 200)
+        r.reload(rules('q: { match: { stream: t }, effect: produce, queue: work }', 'p: { match: { stream: t }, effect: produce, queue: more }'))
+        eq(lacking(r.server)[2:], ['rule=p queue=more'])
+
+
 @scene
 def rules_come_and_go(binary):
     with Sink() as sink, Reloaded(binary, rules(hook(sink))) as r:
