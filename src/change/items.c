@@ -131,7 +131,8 @@ static err item_put_event(struct change_edit *e, const struct change_route *r, u
                           struct change_item_row *row)
 {
     bool shared = change_bytes_shared(r->bytes);
-    row->flags = r->hops << CHANGE_ITEM_HOPS_SHIFT | (shared ? CHANGE_ITEM_SHARES : 0);
+    row->flags = r->hops << CHANGE_ITEM_HOPS_SHIFT | (shared ? CHANGE_ITEM_SHARES : 0) |
+                 (change_digest_is_none(&r->root) ? 0 : CHANGE_ITEM_ROOTED);
     err why = item_put(e, r->rule, id, row, shared ? STR_NONE : r->bytes);
     return why == ERR_OK && shared ? change_bytes_take(e, row->seq, r->bytes) : why;
 }

@@ -167,17 +167,30 @@ static bool route_each(const struct routing *g)
 }
 
 /* Jobs that were made for the same change have the same root; those of an older one are needless.
- */
-static void root_set(const struct routing *g, struct change_route *r)
+ * False: it has none. */
+static bool root_of(struct rule_event *e, str stream, str domain, struct change_digest *root,
+                    store_time *at)
 {
-    str signature = rule_event_text(g->batch->event, RULE_TEXT_ROOT_SIGNATURE);
-    str dt = rule_event_text(g->batch->event, RULE_TEXT_ROOT_DT);
-    int64_t ns;
-    if (g->rule->collapse != RULE_COLLAPSE_SHA1 || signature.n == 0 || !date_parse_any(dt, &ns))
-        return;
-    const str parts[] = { STR("root"), r->domain, r->type, signature };
-    r->root = change_digest_of(parts, COUNT_OF(parts));
-    r->root_at.ns = ns;
+    str signature = rule_event_text(e, RULE_TEXT_ROOT_SIGNATURE);
+    if (signature.n == 0 || !date_parse_any(rule_event_text(e, RULE_TEXT_ROOT_DT), &at->ns))
+        return false;
+    const str parts[] = { STR("root"), domain, str_take(job_type(stream), CHANGE_TYPE_BYTES_MAX),
+                          signature };
+    *root = change_digest_of(parts, COUNT_OF(parts));
+    return true;
+}
+
+bool change_root_is_old(struct engine *engine, uint32_t rule, struct rule_event *e,
+                        const struct rule_given *job)
+{
+    struct change_digest root;
+    store_time at, newest, until;
+    if (!root_of(e, job->stream, job->domain, &root, &at))
+        return false;
+    struct engine_view *v = engine_view_begin(engine);
+    err why = change_memory_get(v, rule, &root, &newest, &until);
+    engine_view_end(&v);
+    return why == ERR_OK && store_time_before(at, newest);
 }
 
 static bool route_job(const struct routing *g)
@@ -193,8 +206,8 @@ static bool route_job(const struct routing *g)
         r->made = g->batch->is_replay ? STORE_TIME_ZERO : g->seen->at; /* done anew, if asked so */
         order_set(r, "sha1", r->type, sha1);
     }
-    if (!g->batch->is_replay)
-        root_set(g, r);
+    if (g->rule->collapse == RULE_COLLAPSE_SHA1 && !g->batch->is_replay)
+        (void)root_of(e, g->stream, r->domain, &r->root, &r->root_at); /* or it stays without */
     if (date_parse_told(until, &ns) && ns > r->due.ns)
         r->due = (store_time){ .ns = ns };
     lane_set(r, r->type, STR(""));

@@ -37,6 +37,9 @@ struct change_batch {
 };
 /* Is that the end of a chain of effects? Events that may come of it would go round for ever. */
 bool change_rule_loops(const struct rule *r, unsigned hops);
+/* Has a newer job of the same root come? Of a job, with which e has begun. Blocks: pool thread. */
+bool change_root_is_old(struct engine *engine, uint32_t rule, struct rule_event *e,
+                        const struct rule_given *job);
 /* Adds what the rules want done about an event. ERR_LIMIT: no memory. Pool thread. */
 MUST_CHECK err change_route_event(struct change_batch *b, const struct event_seen *e, str bytes);
 

@@ -70,6 +70,7 @@ struct change_counts {
 enum {
     CHANGE_ITEM_AGAIN = 1,      /* it was done, and is done once more */
     CHANGE_ITEM_SHARES = 2,     /* its event is in a row of its own */
+    CHANGE_ITEM_ROOTED = 4,     /* a newer job of its root makes it needless */
     CHANGE_ITEM_HOPS_SHIFT = 4, /* behind that: the hops of its event; fewer than CHANGE_HOPS_MAX */
 };
 struct change_item_row {

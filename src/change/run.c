@@ -30,7 +30,7 @@ enum run_found {
     RUN_PRODUCES,
     RUN_OVER,    /* the result says what became of it */
     RUN_GONE,    /* there is no such row any more */
-    RUN_UNWANTED /* its rule does not want it any more */
+    RUN_UNWANTED /* its rule does not want it any more, or it is needless */
 };
 
 struct change_run {
@@ -61,7 +61,7 @@ struct change_run {
     struct engine_update update;
     struct change_edit edit;
     struct change_settle settle;
-    bool died, called;
+    bool died, called, rooted;
     err why;
     struct task task;
     struct loop_timer *again;
@@ -101,6 +101,8 @@ static err run_read(struct change_run *run)
         run->taken = item.row.taken;
         run->attempts = item.row.attempts;
         run->hops = change_item_hops(&item.row) + 1;
+        run->rooted =
+            (item.row.flags & CHANGE_ITEM_ROOTED) != 0 && run->rule->collapse == RULE_COLLAPSE_SHA1;
         run->item.target = item.row.target;
         run->stream = arena_copy(&run->arena, item.row.stream);
         run->domain = arena_copy(&run->arena, item.row.domain);
@@ -182,7 +184,9 @@ static void run_prepare(struct change_run *run, struct rule_event *e,
         return;
     }
     run->title = arena_copy(&run->arena, rule_event_title(e));
-    if (run->rule->effect == RULE_LOOK)
+    if (run->rooted && change_root_is_old(run->c->opts.engine, run->runner->number, e, given))
+        run->found = RUN_UNWANTED;
+    else if (run->rule->effect == RULE_LOOK)
         run->found = RUN_LOOKS;
     else if (run->rule->effect == RULE_PRODUCE)
         run->found = RUN_PRODUCES;

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from change_help import purge, tell_events
+from change_help import purge, rule_comes_to, tell_events
 from harness import check, eq, main, scene, wait_until
 from page_help import path
 from reload_help import Reloaded
@@ -343,6 +343,23 @@ def jobs_with_the_same_sha1_are_one_and_old_roots_are_needless(binary):
         wait_until(lambda: 99 in [e['n'] for e in sink.events()], 'the last', timeout=30)
         wait_until(lambda: len(sink.requests) >= 8, 'all', timeout=30)
         eq(sorted(e['n'] for e in sink.events()), [0, 19, 20, 21, 30, 32, 33, 99])
+
+
+@scene
+def a_job_that_waits_is_needless_when_a_newer_one_of_its_root_comes(binary):
+    """But for one that is asked for again."""
+    old, new = '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z'
+    with Sink() as sink, Reloaded(binary, rules(runs(f'"{sink.url}"', more=', collapse: sha1, backoff: 1h'))) as r:
+        eq(r.server.json('POST', '/v1/admin.change.pause', body={'rule': 'jobs'}).status, 200)
+        tell_events(r.server, job('r', 1, 'r1', ('root', old)), job('r', 2, None, ('root', old)), job('r', 3, 'r3', ('root', new)),
+                    job('r', 4, 'r4', ('root', new)), job('r', 5, 'r5', ('else', old)), job('s', 6, 'r6', ('root', old)))
+        rule_comes_to(r.server, 'jobs', ready=6)
+        r.server.restart()
+        eq(r.server.json('POST', '/v1/admin.change.resume', body={'rule': 'jobs'}).status, 200)
+        rule_comes_to(r.server, 'jobs', ready=0, done=4, dropped=2)
+        eq(sorted(e['n'] for e in sink.events()), [3, 4, 5, 6])
+        eq(r.server.json('POST', '/v1/admin.change.replay', body={'rule': 'jobs', 'from': '2026-01-01T00:00:00Z'}).status, 200)
+        wait_until(lambda: {1, 2} <= {e['n'] for e in sink.events()}, 'those that are asked for again', timeout=30)
 
 
 @scene
