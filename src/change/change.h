@@ -168,8 +168,10 @@ MUST_CHECK err change_limit(struct change *c, str rule, const struct change_limi
 /* The rule is asked again about all events that the log took from that instant on and has still.
  * ERR_CONFLICT: it is being replayed, or is not in the configuration. */
 MUST_CHECK err change_replay(struct change *c, str rule, store_time from, struct err_note *note);
-/* Nothing is begun at that target any more, until it is taken back. name: "host:port". */
-MUST_CHECK err change_drain_target(struct change *c, str name, bool drained, struct err_note *note);
+/* Nothing is begun at that target any more; or again, also where it asked to be left alone. name:
+ * "host:port". *was: as it was before, of that name; NULL is fine. */
+MUST_CHECK err change_drain_target(struct change *c, str name, bool drained,
+                                   struct change_target_status *was, struct err_note *note);
 
 /* Items of a rule, from pivot on, in the order of their events. */
 struct change_item {
@@ -209,41 +211,6 @@ MUST_CHECK err change_retry(struct change *c, str rule, uint64_t id, uint64_t *c
  * forgotten with its last item. */
 MUST_CHECK err change_drop(struct change *c, str rule, uint64_t id, int state, uint64_t *count,
                            struct err_note *note);
-
-/* What each rule says to the event of that number, and where its item is. ERR_NOT_FOUND: the log
- * does not have it. */
-struct change_explained {
-    str rule;
-    bool matches;
-    str why;                  /* not: in words */
-    struct change_item *item; /* NULL: there is none, or no more */
-    uint64_t collapsed_into;  /* the newer event that the item is for by now; 0: for this one */
-};
-struct change_explanation {
-    str stream, domain, bytes;
-    store_time taken;
-    bool routed;
-    struct change_explained *rules;
-    unsigned count;
-};
-MUST_CHECK err change_explain(struct change *c, uint64_t seq, struct arena *a,
-                              struct change_explanation *out, struct err_note *note);
-/* What those rules would have done for the last events: how many each would have matched. Nothing
- * is done. rules NULL: those in force. */
-struct change_dry {
-    unsigned last; /* CHANGE_DRY_MAX at most */
-    /* out */
-    uint64_t looked;
-    struct change_dry_rule {
-        str rule;
-        enum rule_effect effect;
-        uint64_t matched, unsampled, too_old, open;
-        uint64_t example; /* sequence number of the newest that it matched; 0: none */
-    } * rules;
-    unsigned count;
-};
-MUST_CHECK err change_dry_run(struct change *c, struct rule_set *rules, struct change_dry *d,
-                              struct arena *a, struct err_note *note);
 
 /* Looks at the items of that engine, whether they are being carried or not. Calls found for each
  * damage, with a sentence. ERR_CORRUPT when there was one. Waits for the disk. */

@@ -1,5 +1,7 @@
 /* explain.c - what rules say to events that the log has, without doing anything about it. Pool
  * threads. */
+#include "change/explain.h"
+
 #include "change/change_impl.h"
 
 #include <stdlib.h>

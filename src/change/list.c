@@ -302,8 +302,10 @@ static err handling_decide(struct engine_txn *t, void *ctx)
     if (h->id != 0 && is_running(h, h->id)) {
         why = ERR_CONFLICT;
     } else if (h->id != 0) {
+        struct change_item_kept item;
+        why = change_item_get(engine_txn_view(t), h->number, h->id, &item);
         h->ids[0] = h->id;
-        h->found = 1;
+        h->found = why == ERR_OK && (h->drops || is_handled(h, h->id, &item.row));
     } else {
         why = handling_find(h, &last);
     }

@@ -36,6 +36,11 @@ struct change_target *change_target_of(struct change *c, str name);
  * probe: others wait for what becomes of it. */
 bool change_target_takes(struct change *c, struct change_target *t, mono *until);
 void change_target_begin(struct change *c, struct change_target *t);
+/* An operator knows that it takes calls: its pause is over. */
+void change_target_open(struct change *c, struct change_target *t);
+/* All but its name. */
+void change_target_tell(struct change *c, const struct change_target *t,
+                        struct change_target_status *out);
 /* pauses: of the target, as it began. */
 void change_target_end(struct change *c, struct change_target *t, unsigned pauses,
                        const struct change_result *r);

@@ -45,7 +45,7 @@ static bool types_copy(const struct change_runner *r, struct arena *a,
     return true;
 }
 
-static void target_fill(struct change *c, const struct change_target *t,
+void change_target_tell(struct change *c, const struct change_target *t,
                         struct change_target_status *s)
 {
     int64_t left = t->paused_until.ns - clock_mono(c->opts.clock).ns;
@@ -89,7 +89,7 @@ static void rule_target_copy(void *ctx, const char *name)
     const struct change_target *t = map_get(g->runner->change->targets, str_of(name));
     if (t == NULL)
         return;
-    target_fill(g->runner->change, t, s);
+    change_target_tell(g->runner->change, t, s);
     s->running = change_runs_at(g->runner, t);
 }
 
@@ -178,7 +178,7 @@ static void target_copy(void *ctx, str key, void *value)
         return;
     struct change_target_status *s = &g->out->targets[g->out->targets_count++];
     *s = (struct change_target_status){ .name = kept(g->a, t->name) };
-    target_fill(g->c, t, s);
+    change_target_tell(g->c, t, s);
     g->full = s->name.p == NULL;
 }
 

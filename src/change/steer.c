@@ -195,7 +195,8 @@ err change_limit(struct change *c, str rule, const struct change_limits *l, stru
 
 /* ---- targets ---- */
 
-err change_drain_target(struct change *c, str name, bool drained, struct err_note *note)
+err change_drain_target(struct change *c, str name, bool drained, struct change_target_status *was,
+                        struct err_note *note)
 {
     change_lock(c);
     bool known = map_get(c->targets, name) != NULL;
@@ -208,8 +209,14 @@ err change_drain_target(struct change *c, str name, bool drained, struct err_not
         }
     }
     struct change_target *t = known ? change_target_of(c, name) : NULL;
+    if (t != NULL && was != NULL) {
+        *was = (struct change_target_status){ .name = name };
+        change_target_tell(c, t, was);
+    }
     if (t != NULL) {
         t->drained = drained;
+        if (!drained)
+            change_target_open(c, t);
     }
     change_unlock(c);
     if (known && t == NULL) {

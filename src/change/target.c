@@ -95,6 +95,17 @@ static void target_open(struct change *c, const struct change_target *t)
     change_lanes_open(c);
 }
 
+void change_target_open(struct change *c, struct change_target *t)
+{
+    if (t->paused_until.ns == 0)
+        return;
+    t->paused_until.ns = 0;
+    t->pause_ms = 0;
+    t->pauses++; /* the probe that may run was sent before this */
+    log_event(c->opts.log, LOG_INFO, "change.target_open", LOG_CSTR("target", t->name),
+              LOG_CSTR("why", "by hand"));
+}
+
 void change_target_end(struct change *c, struct change_target *t, unsigned pauses,
                        const struct change_result *r)
 {

@@ -3,6 +3,7 @@
  * Nothing here decides: it looks at what runner.c goes by. */
 #include "change/change_impl.h"
 
+#include "codec/goduration.h"
 #include "page/page.h"
 
 #include <string.h>
@@ -129,13 +130,30 @@ static const struct change_target *target_of(struct change *c, const struct rule
     return w.free ? NULL : w.found;
 }
 
+/* "59m58s", "2.5s": of a short time ms are told. */
+static void left_print(int64_t ns, char out[GODURATION_BYTES_MAX + 1])
+{
+    int64_t unit = ns < 10 * NS_PER_S ? NS_PER_MS : NS_PER_S;
+    goduration_format(ns > 0 ? ns - ns % unit : 0, out);
+}
+
 static str why_target(struct change *c, const struct change_target *t, struct arena *a)
 {
-    int64_t ms = (t->paused_until.ns - clock_mono(c->opts.clock).ns) / NS_PER_MS;
+    char left[GODURATION_BYTES_MAX + 1];
+    left_print(t->paused_until.ns - clock_mono(c->opts.clock).ns, left);
     if (t->drained)
         return arena_printf(a, "its target %s is drained", t->name);
-    return arena_printf(a, "its target %s is left alone for %lld ms more: %s", t->name,
-                        (long long)(ms > 0 ? ms : 0), t->error[0] == '\0' ? "-" : t->error);
+    return arena_printf(a, "its target %s is left alone for %s more: %s", t->name, left,
+                        t->error[0] == '\0' ? "-" : t->error);
+}
+
+static str why_scheduled(struct change *c, const struct change_item_row *row, struct arena *a)
+{
+    char left[GODURATION_BYTES_MAX + 1];
+    left_print(row->due.ns - clock_store(c->opts.clock).ns, left);
+    return row->attempts > 0
+               ? arena_printf(a, "attempt %u failed; it is tried again in %s", row->attempts, left)
+               : arena_printf(a, "its delay is over in %s", left);
 }
 
 static str why_ready(struct change *c, const struct change_runner *r,
@@ -160,9 +178,7 @@ str change_why(struct change *c, const struct change_runner *r, const struct cha
     case CHANGE_WAITING:
         return STR("an earlier item of its title is not done yet");
     case CHANGE_SCHEDULED:
-        return row->attempts > 0
-                   ? arena_printf(a, "attempt %u failed; it is tried again later", row->attempts)
-                   : STR("its delay is not over");
+        return why_scheduled(c, row, a);
     case CHANGE_DEAD:
         return STR("it failed for good; change retry brings it back, change drop deletes it");
     case CHANGE_READY:

@@ -31,6 +31,10 @@ void change_running_cell(const json_t *rule, char out[QUEUE_CELL_BYTES]);
 MUST_CHECK bool change_operand(const struct cli_call *call, unsigned operand, int64_t min,
                                int64_t max, int64_t *value);
 
+/* Behind "0 items ready again" of one that is there. */
+#define CHANGE_NOT_RETRIED                                                                         \
+    ": it is neither dead nor scheduled; change why ID says what it waits for"
+
 /* Tables and lines, for tests apart from the server. */
 void change_rules_print(FILE *to, const json_t *rules);
 void change_rule_print(FILE *to, const json_t *rule);

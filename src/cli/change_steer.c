@@ -90,13 +90,11 @@ static enum cli_exit count_of(struct cli_call *call, const char *name, json_t *b
     int64_t count = queue_count(doc, "count");
     if (doc == NULL)
         code = c.failed;
-    else if (count == 0 && call->operands_count > 1)
-        code = cli_fail(call, CLI_NOT_FOUND, "%s: %s has no such item %s", call->verb->name,
-                        call->operands[0], call->operands[1]);
     else if (c.json)
         out_json(stdout, doc);
     else
-        printf("%" PRId64 " item%s %s\n", count, count == 1 ? "" : "s", what);
+        printf("%" PRId64 " item%s %s%s\n", count, count == 1 ? "" : "s", what,
+               count == 0 && call->operands_count > 1 ? CHANGE_NOT_RETRIED : "");
     json_decref(doc);
     client_close(&c);
     return code;

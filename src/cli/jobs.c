@@ -40,6 +40,7 @@ struct jobs {
     /* What a walk fills in. */
     json_t *rows, *by_key; /* of ls */
     int64_t count;
+    bool known; /* one rule at least has the job of that ID */
 };
 typedef void job_fn(struct jobs *j, const json_t *rule, const json_t *item);
 
@@ -307,6 +308,7 @@ static void one_retry(struct jobs *j, const json_t *rule, const char *id)
 {
     json_t *doc = job_ask(j, rule, "retry", id);
     j->count += queue_count(doc, "count");
+    j->known |= doc != NULL;
     json_decref(doc);
 }
 
@@ -354,12 +356,13 @@ enum cli_exit verb_jobs_retry(struct cli_call *call)
     } else {
         rules_retry(&j, one ? call->operands[0] : NULL);
     }
-    if (!j.failed && one && j.count == 0)
+    if (!j.failed && one && !j.known)
         code = no_job(call);
     else if (!j.failed && j.c.json)
         printf("{\"count\":%" PRId64 "}\n", j.count);
     else if (!j.failed)
-        printf("%" PRId64 " job%s ready again\n", j.count, j.count == 1 ? "" : "s");
+        printf("%" PRId64 " job%s ready again%s\n", j.count, j.count == 1 ? "" : "s",
+               one && j.count == 0 ? CHANGE_NOT_RETRIED : "");
     return jobs_close(&j, code);
 }
 
@@ -420,6 +423,23 @@ enum cli_exit verb_jobs_limit(struct cli_call *call)
 
 /* ---- drain ---- */
 
+/* was: the target, before. */
+static void undone_print(const json_t *was)
+{
+    bool drained = json_is_true(json_object_get(was, "drained"));
+    bool paused = json_is_string(json_object_get(was, "paused_until"));
+    if (!drained && !paused) {
+        puts(" was neither drained nor paused: it gets work as before");
+        return;
+    }
+    fputs(" gets work again", stdout);
+    if (paused) {
+        printf("; it was paused until %s: ", queue_text(was, "paused_until"));
+        out_text(stdout, change_text(was, "last_error"));
+    }
+    putchar('\n');
+}
+
 enum cli_exit verb_jobs_drain(struct cli_call *call)
 {
     struct client c;
@@ -435,7 +455,10 @@ enum cli_exit verb_jobs_drain(struct cli_call *call)
         out_json(stdout, doc);
     } else if (doc != NULL) {
         out_text(stdout, str_of(call->operands[0]));
-        puts(undo ? " gets work again" : " gets no more work; what runs there comes to its end");
+        if (undo)
+            undone_print(json_object_get(doc, "was"));
+        else
+            puts(" gets no more work; what runs there comes to its end");
     }
     code = doc == NULL ? c.failed : CLI_OK;
     json_decref(doc);

@@ -297,7 +297,7 @@ const struct cli_option jobs_limit_options[] = {
     OPTIONS_END,
 };
 const struct cli_option jobs_drain_options[] = {
-    { "undo", 0, NULL, "It gets work again" },
+    { "undo", 0, NULL, "It gets work again, also where it asked to be left alone" },
     OPTIONS_ADMIN,
     OPTIONS_END,
 };

@@ -160,6 +160,8 @@
 #define PROSE_JOBS_DRAIN                                                                           \
     "Begins nothing more at TARGET, host:port, until --undo. What runs there comes to its "        \
     "end. Jobs go to the other targets of their rule, or wait. change show says which "            \
-    "targets are drained."
+    "targets are drained.\n\n--undo gives TARGET work again. It also ends the pause of a target "  \
+    "that asked to be left alone (Retry-After), or was not there, and says until when that "       \
+    "would have lasted."
 
 #endif

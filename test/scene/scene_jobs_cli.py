@@ -2,6 +2,7 @@
 target out of service, without a restart and without a job that is lost.
 Method: the real binary on both sides, runners that keep a ledger and answer as the scene says."""
 import json
+import re
 import subprocess
 import threading
 
@@ -127,7 +128,9 @@ def a_target_is_drained_and_comes_back(binary):
         eq((numbers(other) if other.wait(20) else None, one.requests), (list(range(20)), []))
         target, = (t for t in client.json('change', 'show', 'jobs')[0]['targets'] if t['name'] == name)
         eq(target['drained'], True)
-        eq(client.json('jobs', 'drain', name, '--undo'), [{'target': name, 'drained': False}])
+        undone, = client.json('jobs', 'drain', name, '--undo')
+        eq((undone['target'], undone['drained'], undone['was']['drained'], undone['was']['paused_until']), (name, False, True, None))
+        eq(client.ok('jobs', 'drain', name, '--undo'), f'{name} was neither drained nor paused: it gets work as before\n')
         other_name = other.url[len('http://'):]
         client.ok('jobs', 'drain', other_name)
         tell_events(r.server, job('x', 20))
@@ -146,7 +149,8 @@ def a_target_is_drained_and_comes_back(binary):
 
 @scene
 def a_job_whose_target_wants_to_be_left_alone_says_why(binary):
-    with Sink(lambda q: (503, {'Retry-After': '60'})) as sink, Reloaded(binary, rules(sink)) as r:
+    away = [True]
+    with Sink(lambda q: (503, {'Retry-After': '3600'}) if away[0] else None) as sink, Reloaded(binary, rules(sink)) as r:
         client = Client(binary, r.server)
         name = sink.url[len('http://'):]
         tell_events(r.server, job('x', 1))
@@ -159,10 +163,18 @@ def a_job_whose_target_wants_to_be_left_alone_says_why(binary):
         check('503' in target['last_error'], target)
         item = r.server.json('POST', '/v1/admin.change.items', body={'rule': 'jobs'}).body['items'][0]
         said, = client.json('jobs', 'why', item['id'])
-        check(f'its target {name} is left alone for ' in said['why'] and said['why'].endswith(target['last_error']), said['why'])
+        check(re.fullmatch(rf'its target {name} is left alone for 59m[0-9]+s more: {target["last_error"]}', said['why']), said['why'])
         explained, = client.json('change', 'explain', 'x-1')
         check(name in explained['rules'][0]['item']['why'], explained)
         check(name in client.ok('change', 'show', 'jobs'), 'shown')
+        not_retried = ': it is neither dead nor scheduled; change why ID says what it waits for\n'
+        eq(client.ok('jobs', 'retry', item['id']), '0 jobs ready again' + not_retried)
+        eq(client.ok('change', 'retry', 'jobs', item['id']), '0 items ready again' + not_retried)
+        away[0] = False
+        opened = client.ok('jobs', 'drain', name, '--undo')
+        check(re.fullmatch(rf'{name} gets work again; it was paused until 20[0-9TZ:.-]+: {target["last_error"]}\n', opened), opened)
+        sink.wait(2)
+        wait_until(lambda: not listed(client), 'it is done')
 
 
 @scene

@@ -68,7 +68,7 @@ static const struct openapi_words rows[] = {
     { "admin.change.replay", "Ask a rule again about events that were taken since", NULL,
       "200 The rule|404 There is no such rule|409 It is being replayed, or is not configured" },
     { "admin.change.drain", "Begin nothing more at a target, or do so again", NULL,
-      "200 target, drained|404 There is no such target" },
+      "200 target, drained, was|404 There is no such target" },
     { "admin.change.explain", "What each rule says to an event, and what became of that", NULL,
       "200 The event and its rules|404 The event log does not have it" },
     { "admin.change.dry", "What rules would have done for the last events", NULL,

@@ -15,7 +15,6 @@
 #include "app/change/rules_call.h"
 #include "base/date.h"
 #include "base/units.h"
-#include "codec/json_text.h"
 #include "event/log.h"
 #include "event/position.h"
 
@@ -113,14 +112,12 @@ static err read_drain(struct rules_call *c, const json_t *body)
 
 static err run_drain(struct rules_call *c, const struct rules_json *out)
 {
-    err why =
-        change_drain_target(c->pooled.app->change, c->target.name, c->target.drained, &c->note);
-    if (why != ERR_OK)
-        return why;
-    buf_put(out->out, STR("{\"target\":"));
-    json_text_append(out->out, c->target.name);
-    buf_printf(out->out, ",\"drained\":%s}", c->target.drained ? "true" : "false");
-    return ERR_OK;
+    struct change_target_status was;
+    err why = change_drain_target(c->pooled.app->change, c->target.name, c->target.drained, &was,
+                                  &c->note);
+    if (why == ERR_OK)
+        rules_json_drained(out, c->target.drained, &was);
+    return why;
 }
 
 /* ---- explain ---- */

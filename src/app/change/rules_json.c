@@ -161,6 +161,16 @@ static void put_target(const struct rules_json *j, const struct change_target_st
     buf_put_c(j->out, '}');
 }
 
+void rules_json_drained(const struct rules_json *j, bool drained,
+                        const struct change_target_status *was)
+{
+    put_text(j, '{', "target", was->name);
+    put_flag(j, ',', "drained", drained);
+    put_name(j, ',', "was");
+    put_target(j, was);
+    buf_put_c(j->out, '}');
+}
+
 static void put_targets(const struct rules_json *j, const struct change_target_status *t,
                         unsigned count)
 {

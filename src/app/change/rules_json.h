@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "change/change.h"
+#include "change/explain.h"
 #include "change/lanes.h"
 
 struct rules_json {
@@ -21,6 +22,9 @@ void rules_json_status(const struct rules_json *j, const struct change_status *s
 /* An object of one rule. */
 void rules_json_rule(const struct rules_json *j, const struct change_status *s,
                      const struct change_rule_status *r);
+/* {"target", "drained", "was"}: was is the target as it was before. */
+void rules_json_drained(const struct rules_json *j, bool drained,
+                        const struct change_target_status *was);
 void rules_json_item(const struct rules_json *j, const struct change_item *i);
 /* {"items", "next"} */
 void rules_json_listing(const struct rules_json *j, const struct change_listing *l);

@@ -2,6 +2,7 @@
  * Method: all of change on a stage (stage.h), with rules that are paused. */
 #include "stage.h"
 
+#include "change/explain.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>

@@ -138,7 +138,7 @@ static void an_item_that_waits_for_a_target_says_what_that_said(void **state)
         assert_true(str_find_str(item.why, str_of(name)) < item.why.n);
         assert_true(str_find_str(item.why, STR("left alone")) < item.why.n);
         assert_true(str_find_str(item.why, STR("hush")) < item.why.n);
-        assert_int_equal(change_drain_target(s.change, str_of(name), true, &note), ERR_OK);
+        assert_int_equal(change_drain_target(s.change, str_of(name), true, NULL, &note), ERR_OK);
         item_read(&s, "hook", id, &a, &item);
         (void)snprintf(drained, sizeof drained, "its target %s is drained", name); /* it fits */
         assert_true(str_eq(item.why, str_of(drained)));

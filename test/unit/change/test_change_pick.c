@@ -110,7 +110,7 @@ static void drain(struct stage *s, bool drained)
     str url = rule_set_at(set, 0)->targets.p[0];
     assert_int_equal(http_client_origin(url, name), ERR_OK);
     rule_set_unref(&set);
-    assert_int_equal(change_drain_target(s->change, str_of(name), drained, &note), ERR_OK);
+    assert_int_equal(change_drain_target(s->change, str_of(name), drained, NULL, &note), ERR_OK);
 }
 
 static void a_job_whose_targets_are_drained_says_so(void **state)

@@ -91,8 +91,9 @@ static void one_that_cannot_be_drained_for_want_of_room_is_known(void **state)
     struct err_note note;
     stage_open(&s, "rules: { job: " JOB("t", "\"http://away:80/\"", "") " }");
     others_run(&s, CHANGE_TARGETS_MAX);
-    assert_int_equal(change_drain_target(s.change, STR("away:80"), true, &note), ERR_LIMIT);
-    assert_int_equal(change_drain_target(s.change, STR("other:80"), true, &note), ERR_NOT_FOUND);
+    assert_int_equal(change_drain_target(s.change, STR("away:80"), true, NULL, &note), ERR_LIMIT);
+    assert_int_equal(change_drain_target(s.change, STR("other:80"), true, NULL, &note),
+                     ERR_NOT_FOUND);
     stage_close(&s);
 }
 
@@ -250,6 +251,67 @@ static void a_target_that_answers_is_open_to_each_rule_at_once(void **state)
     stage_close(&s);
 }
 
+/* ---- opened by hand ---- */
+
+static struct change_target_status undrain(struct stage *s)
+{
+    struct arena a;
+    struct change_status status;
+    struct change_target_status was;
+    struct err_note note;
+    arena_init(&a, 1 << 20);
+    assert_int_equal(change_status_get(s->change, &a, &status), ERR_OK);
+    assert_int_equal(status.targets_count, 1);
+    assert_int_equal(change_drain_target(s->change, status.targets[0].name, false, &was, &note),
+                     ERR_OK);
+    was.name = STR("");
+    arena_fini(&a);
+    return was;
+}
+
+static void a_target_that_wants_an_hour_is_opened_by_hand(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, HOOK(""));
+    change_start(s.change);
+    stage_reply(&s, "HTTP/1.1 503 No\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n");
+    tell(&s, "t", "A");
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 1);
+    stage_reply(&s, NULL);
+    struct change_target_status was = undrain(&s);
+    assert_false(was.drained);
+    assert_true(was.paused_until.ns > clock_store(&s.clock.clock).ns + 3599 * NS_PER_S);
+    assert_non_null(strstr(was.last_error, "503"));
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 2);
+    assert_int_equal(stage_items(&s, "hook", -1), 0);
+    was = undrain(&s);
+    assert_int_equal(was.paused_until.ns, 0);
+    stage_close(&s);
+}
+
+/* Its probe was sent before; what that says is old. */
+static void a_probe_from_before_does_not_pause_it_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, HOOK(""));
+    others_run(&s, 1);
+    struct change_target *t = target_at(&s, 0);
+    t->paused_until = mono_add_ms(clock_mono(&s.clock.clock), 10);
+    change_lock(s.change);
+    change_target_begin(s.change, t);
+    unsigned pauses = t->pauses;
+    change_target_open(s.change, t);
+    const struct change_result refused = { .fate = CHANGE_PAUSED, .text = "HTTP 423" };
+    change_target_end(s.change, t, pauses, &refused);
+    assert_int_equal(t->paused_until.ns, 0);
+    change_unlock(s.change);
+    stage_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +324,8 @@ int main(void)
         cmocka_unit_test(calls_that_end_together_pause_a_target_once),
         cmocka_unit_test(a_call_from_before_a_pause_does_not_end_it),
         cmocka_unit_test(a_target_that_answers_is_open_to_each_rule_at_once),
+        cmocka_unit_test(a_target_that_wants_an_hour_is_opened_by_hand),
+        cmocka_unit_test(a_probe_from_before_does_not_pause_it_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
