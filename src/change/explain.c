@@ -120,6 +120,15 @@ static err explain_item(struct explaining *g, struct rule_event *e, const struct
     return ERR_OK;
 }
 
+/* Of an event that matches and has no item: what became of it. */
+static str explain_gone(const struct explaining *g, const struct rule *r)
+{
+    if (r->effect == RULE_DROP)
+        return STR("its effect is drop: nothing is done");
+    return g->out->routed ? STR("no item is left: it was done, ignored or dropped")
+                          : STR("the rules have not seen it yet");
+}
+
 static err explain_rule(struct explaining *g, struct rule_event *e, const struct rule *r,
                         uint64_t from, struct change_explained *x)
 {
@@ -141,7 +150,10 @@ static err explain_rule(struct explaining *g, struct rule_event *e, const struct
     }
     if (x->rule.p == NULL || x->why.p == NULL)
         return ERR_LIMIT;
-    return x->matches ? explain_item(g, e, r, x) : ERR_OK;
+    err why = x->matches ? explain_item(g, e, r, x) : ERR_OK;
+    if (why == ERR_OK && x->matches && x->item == NULL && x->why.n == 0)
+        x->why = explain_gone(g, r);
+    return why;
 }
 
 static err explain_rules(struct explaining *g, struct change_ruled *ruled)

@@ -10,7 +10,7 @@
 struct change_explained {
     str rule;
     bool matches;
-    str why;                  /* not: in words */
+    str why;                  /* not, or why there is no item: in words */
     struct change_item *item; /* NULL: there is none, or no more */
     uint64_t collapsed_into;  /* the newer event that the item is for by now; 0: for this one */
 };

@@ -33,8 +33,8 @@ static void print_explained(FILE *to, const json_t *rule)
     bool matches = json_is_true(json_object_get(rule, "matches"));
     out_text(to, change_text(rule, "rule"));
     fputs(matches ? ": matches" : ": does not match", to);
-    if (!matches && json_is_string(json_object_get(rule, "why"))) {
-        fputs(": ", to);
+    if (json_is_string(json_object_get(rule, "why"))) {
+        fputs(matches ? "; " : ": ", to);
         out_text(to, change_text(rule, "why"));
     }
     if (json_is_string(json_object_get(rule, "collapsed_into"))) {
@@ -51,8 +51,10 @@ static void print_explained(FILE *to, const json_t *rule)
             fputs(": ", to);
             out_text(to, change_text(item, "why"));
         }
-    } else if (matches) {
-        fputs("; no item is left", to);
+        if (json_is_string(json_object_get(item, "error"))) {
+            fputs("; last error: ", to);
+            out_text(to, change_text(item, "error"));
+        }
     }
     fputc('\n', to);
 }

@@ -1,7 +1,7 @@
-/* jobs.c - palimpsest jobs: what rules that run jobs have to do, by type and domain, and why one of
- * them does not run. A job is an item of such a rule; it is looked for in all of them.
- *   Those that are retried by type or domain are found in the listing of items: so many are looked
- * at, and no more. */
+/* jobs.c - palimpsest jobs: what rules that run jobs have to do, by type and domain, and how that
+ * is steered. A job is an item of such a rule; it is looked for in all of them. Why one of them
+ * does not run is in change_items.c. Those that are retried by type or domain are found in the
+ * listing of items: so many are looked at, and no more. */
 #include "cli/change_call.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
@@ -243,7 +243,7 @@ enum cli_exit verb_jobs_ls(struct cli_call *call)
     return jobs_close(&j, CLI_OK);
 }
 
-/* ---- why ---- */
+/* ---- retry ---- */
 
 /* Calls a rule about the job, and takes the answer. Absent: nothing. */
 static json_t *job_ask(struct jobs *j, const json_t *rule, const char *name, const char *id)
@@ -258,51 +258,9 @@ static json_t *job_ask(struct jobs *j, const json_t *rule, const char *name, con
 
 static enum cli_exit no_job(const struct cli_call *call)
 {
-    return cli_fail(call, CLI_NOT_FOUND, "%s: no rule has a job %s: it is done, or was dropped",
+    return cli_fail(call, CLI_NOT_FOUND, "%s: no rule has a job %s: jobs why says what it is",
                     call->verb->name, call->operands[0]);
 }
-
-static void job_print(struct jobs *j, const json_t *rule, json_t *item)
-{
-    if (j->c.json) {
-        (void)json_object_set(item, "rule", json_object_get(rule, "name"));
-        out_json(stdout, item);
-        return;
-    }
-    if (j->count > 0)
-        putchar('\n');
-    out_pair(stdout, "rule", change_text(rule, "name"));
-    change_item_print(stdout, item);
-}
-
-/* Several rules may have a job of one event. */
-enum cli_exit verb_jobs_why(struct cli_call *call)
-{
-    struct jobs j;
-    int64_t id;
-    const json_t *rule;
-    size_t i;
-    if (!change_operand(call, 0, 1, INT64_MAX, &id))
-        return CLI_USAGE;
-    enum cli_exit code = jobs_open(&j, call);
-    if (code != CLI_OK)
-        return code;
-    json_array_foreach(json_object_get(j.status, "rules"), i, rule)
-    {
-        if (!is_job_rule(rule) || j.failed)
-            continue;
-        json_t *item = job_ask(&j, rule, "item", call->operands[0]);
-        if (item != NULL)
-            job_print(&j, rule, item);
-        j.count += item != NULL;
-        json_decref(item);
-    }
-    if (j.count == 0 && !j.failed)
-        code = no_job(call);
-    return jobs_close(&j, code);
-}
-
-/* ---- retry ---- */
 
 static void one_retry(struct jobs *j, const json_t *rule, const char *id)
 {

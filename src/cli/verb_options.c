@@ -264,6 +264,14 @@ const struct cli_option change_drop_options[] = {
     OPTIONS_ADMIN,
     OPTIONS_END,
 };
+const struct cli_option change_items_options[] = {
+    { "state", 0, "STATE", "Those that are ready, waiting, scheduled or dead [all]" },
+    { "type", 0, "TYPE", "Jobs of this type [all]" },
+    { "domain", 0, "NAME", "Of events of this domain [all]" },
+    { "limit", 'n', "N", "So many, 100000 at most [100]" },
+    OPTIONS_ADMIN,
+    OPTIONS_END,
+};
 const struct cli_option change_dry_options[] = {
     { "last", 'n', "N", "The last N events, 100000 at most [10000]" },
     OPTIONS_ADMIN,

@@ -87,6 +87,20 @@
     "attempt, died, or were not wanted any more when their turn came (dropped). Below "            \
     "stand its targets. With --json one document."
 
+#define PROSE_CHANGE_ITEMS                                                                         \
+    "Lists items of RULE in the order of their events: the ID, which change why, change retry "    \
+    "and change drop take; the state; how many ATTEMPTS failed; how long ago the event was "       \
+    "taken (AGE), and in how long it is tried again (DUE); domain; the type of a job and the "     \
+    "title; the TARGET of a purge; the ERROR of the last attempt; and WHY it does not run. With "  \
+    "--json one document a line."
+
+#define PROSE_CHANGE_WHY                                                                           \
+    "Says of the item ID where it stands, why it does not run, what its last attempt came to, "    \
+    "and prints its event: of each rule that has an item with that ID. EVENT is the meta.id of "   \
+    "an event, or its position as change tail "                                                    \
+    "--json prints it: each rule that matches it says so of its own item, or that none is left. "  \
+    "change items RULE lists items with their ID. With --json one document a rule."
+
 #define PROSE_CHANGE_EXPLAIN                                                                       \
     "Says of the event at POSITION, or with the meta.id ID, what each rule says to it: "           \
     "whether it matches, and if not, which condition does not hold; and of one that "              \
@@ -113,7 +127,8 @@
 
 #define PROSE_CHANGE_RETRY                                                                         \
     "Makes items of RULE ready at once that are dead, or scheduled for a later attempt, "          \
-    "with all their attempts again: all of them, or the one with that ID."
+    "with all their attempts again: all of them, or the one with that ID, which change items "     \
+    "lists."
 
 #define PROSE_CHANGE_DROP                                                                          \
     "Deletes items of RULE that do not run: all, those in --state, or the one with that "          \
@@ -144,7 +159,9 @@
 
 #define PROSE_JOBS_WHY                                                                             \
     "Says of the job with that ID where it stands, why it does not run, what its last "            \
-    "attempt came to, and prints its event."
+    "attempt came to, and prints its event. EVENT is the meta.id or the position of its event. "   \
+    "change items RULE --type TYPE lists jobs with their ID. An item that is no job is told of, "  \
+    "too, with its rule."
 
 #define PROSE_JOBS_RETRY                                                                           \
     "Makes jobs ready at once that are dead, or scheduled for a later attempt, with all "          \

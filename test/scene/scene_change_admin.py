@@ -132,6 +132,51 @@ def what_is_dead_is_seen_tried_again_or_dropped(binary):
 
 
 @scene
+def items_are_listed_and_say_why(binary):
+    job = 'jobs: {{ match: {{ stream: "mediawiki.job.*" }}, effect: job, targets: ["{}/run"], concurrency: 4 }}'
+    known = 'known: { match: { stream: t }, effect: drop }'
+    with Sink(lambda q: (500, {}) if q['path'] != '/D' else None) as sink, \
+            Reloaded(binary, rules(hook(sink, ', retries: 0'), hook(sink, ', retries: 1', 'again'), job.format(sink.url), known)) as r:
+        client = Client(binary, r.server)
+        client.ok('change', 'pause', 'jobs')
+        tell_events(r.server, *(event(title) for title in 'ABCD'), event('J', stream='mediawiki.job.x', type='x'))
+        comes_to(client, dead=3, done=1)
+        comes_to(client, 'again', scheduled=3, done=1)
+        comes_to(client, 'jobs', ready=1)
+        head, *lines = client.ok('change', 'items', 'hook').splitlines()
+        eq(head.split(), 'ID STATE ATTEMPTS AGE DUE DOMAIN WHAT TARGET ERROR WHY'.split())
+        eq([[line.split()[i] for i in (1, 2, 4, 5, 6, 7)] for line in lines], [['dead', '1', '-', 'localhost', title, '-'] for title in 'ABC'])
+        check(all('HTTP 500' in line and 'change retry' in line for line in lines), lines)
+        line, = client.ok('change', 'items', 'jobs', '--type', 'x', '--domain', 'localhost').splitlines()[1:]
+        check(' x J ' in line and line.endswith('its rule is paused'), line)
+        eq(client.json('change', 'items', 'jobs', '--type', 'y'), [])
+        eq(client.json('change', 'items', 'hook', '--state', 'ready'), [])
+        listed = client.json('change', 'items', 'hook', '--state', 'dead')
+        eq([one['title'] for one in listed], ['A', 'B', 'C'])
+        few = client('change', 'items', 'hook', '--limit', '2', '--json')
+        eq([json.loads(one)['title'] for one in few.stdout.decode().splitlines()], ['A', 'B'])
+        check(b'there are more' in few.stderr, few)
+        for verb in ('change', 'jobs'):
+            other, said = client.json(verb, 'why', listed[0]['id'])
+            eq((said['rule'], said['effect'], said['state'], json.loads(said['event'])), ('hook', 'http', 'dead', event('A')), verb)
+            eq((other['rule'], other['state']), ('again', 'scheduled'), verb)
+        said = client.json('change', 'why', 't-B-0')
+        eq([(one['rule'], one['state']) for one in said], [('hook', 'dead'), ('again', 'scheduled'), ('known', None)])
+        check('it is tried again in ' in said[1]['why'] and json.loads(said[1]['event']) == event('B'), said[1])
+        text = client.ok('change', 'why', 't-D-0')
+        eq(text.count('why            no item is left: it was done, ignored or dropped\n'), 2)
+        eq(text.count('why            its effect is drop: nothing is done\n'), 1)
+        lines = client.ok('change', 'explain', 't-A-0').splitlines()
+        check(any(line.startswith('again: matches; item ') and 'tried again in ' in line and '; last error: HTTP 500' in line for line in lines), lines)
+        eq([one['rule'] for one in client.json('jobs', 'why', 'mediawiki.job.x-J-0')], ['jobs'])
+        fails(client, 'change', 'why', '7', code=5, says='no rule has an item 7: it is done, or was dropped')
+        fails(client, 'change', 'why', 'nope', code=5, says='the event log has no such event')
+        fails(client, 'change', 'items', 'nope', code=5, says='no rule')
+        fails(client, 'change', 'items', 'hook', '--state', 'bad', code=6, says='ready, waiting, scheduled or dead')
+        fails(client, 'change', 'items', 'hook', '--limit', '0', code=2)
+
+
+@scene
 def the_table_in_the_documentation_is_what_is_printed(binary):
     lines = (pathlib.Path(__file__).parents[2] / 'docs/operations.md').read_text().splitlines()
     at = lines.index('    $ palimpsest change ls')

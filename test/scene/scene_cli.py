@@ -256,7 +256,7 @@ def help_man_and_completion_know_every_verb(binary):
                               ('palimpsest token create --role = a', 'admin'), ('palimpsest completion ', 'bash zsh fish --help'),
                               ('palimpsest completion z', 'zsh'), ('palimpsest help imp', 'import'),
                               ('palimpsest help import ', 'git mediawiki-xml'), ('palimpsest man token l', 'ls lock'),
-                              ('palimpsest change ', 'drop dry explain limit ls pause replay resume retry rules show tail test'),
+                              ('palimpsest change ', 'drop dry explain items limit ls pause replay resume retry rules show tail test why'),
                               ('palimpsest jobs ', 'drain limit ls retry why'), ('palimpsest change rules ', 'check'),
                               ('palimpsest change rules check --', '--json --help'), ('palimpsest help change rules ', 'check'),
                               ('palimpsest serve --set page.grace_t', 'page.grace_ttl='), ('palimpsest get T --output ', 'c man1'),

@@ -64,7 +64,9 @@ def jobs_are_counted_by_type_and_domain_and_explained(binary):
         text = client.ok('jobs', 'why', item['id'])
         check('why            its rule is paused\n' in text and 'type           y\n' in text, text)
         fails(client, 'jobs', 'why', '1', code=5, says='no rule has a job 1')
-        fails(client, 'jobs', 'why', 'x', code=2, says='a number')
+        fails(client, 'jobs', 'why', 'x', code=5, says="x is no item's number, and the event log has no such event")
+        eq(client.json('jobs', 'why', 'y-0'), [said], 'by the meta.id of its event')
+        eq([one['id'] for one in client.json('change', 'items', 'jobs', '--type', 'y')][0], item['id'])
         fails(client, 'jobs', 'ls', '--state', 'bad', code=2, says='ready, waiting, scheduled or dead')
         lanes = r.server.json('POST', '/v1/admin.change.lanes', body={'rule': 'jobs'}).body
         eq(([(lane['domain'], lane['type'], lane['ready'], lane['running']) for lane in lanes['lanes']], lanes['cut']),

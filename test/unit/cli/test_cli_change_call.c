@@ -88,18 +88,18 @@ static void an_explanation_has_a_line_for_each_rule(void **state)
         "{\"position\":\"p\",\"taken_at\":\"t\",\"stream\":\"s\",\"domain\":null,"
         "\"routed\":false,\"rules\":["
         "{\"rule\":\"a\",\"matches\":true,\"item\":{\"id\":\"1\",\"state\":\"dead\",\"why\":"
-        "\"it failed 3 times\"}},"
+        "\"it failed 3 times\",\"error\":\"HTTP 500\"}},"
         "{\"rule\":\"b\",\"matches\":false,\"why\":\"stream: \\\"s\\\" is not x\",\"item\":null},"
-        "{\"rule\":\"c\",\"matches\":true,\"item\":null},"
+        "{\"rule\":\"c\",\"matches\":true,\"why\":\"it was done\",\"item\":null},"
         "{\"rule\":\"d\",\"matches\":true,\"item\":{\"id\":\"2\",\"state\":\"ready\","
         "\"running\":true}},"
         "{\"rule\":\"e\",\"matches\":true,\"collapsed_into\":\"q\",\"item\":{\"id\":\"3\","
         "\"state\":\"ready\"}}]}",
         "position       p\ntaken_at       t\nstream         s\ndomain         -\n"
         "routed         no: the rules have not seen it yet\n\n"
-        "a: matches; item 1 is dead: it failed 3 times\n"
+        "a: matches; item 1 is dead: it failed 3 times; last error: HTTP 500\n"
         "b: does not match: stream: \"s\" is not x\n"
-        "c: matches; no item is left\n"
+        "c: matches; it was done\n"
         "d: matches; item 2 is running\n"
         "e: matches; collapsed into q; item 3 is ready\n");
     expect(change_explanation_print, "{\"routed\":true,\"rules\":[]}",
