@@ -120,18 +120,22 @@ struct change_target_status {
 };
 struct change_rule_status {
     str name;
-    enum rule_effect effect;
-    bool removed;        /* it has items, and is not in the configuration */
-    bool paused;         /* by change_pause: it outlives a restart */
-    bool replaying;      /* change_replay is under way */
-    int64_t concurrency; /* in force */
+    enum rule_effect effect; /* RULE_EFFECTS: it is removed */
+    bool removed;            /* it has items, and is not in the configuration */
+    bool paused;             /* by change_pause: it outlives a restart */
+    bool replaying;          /* change_replay is under way */
+    int64_t concurrency;     /* in force */
     int64_t rate_count, rate_per_ns;
-    bool overridden; /* by change_limit, since the start */
+    bool overridden; /* those two, by change_limit, since the start */
     struct change_type_limit {
         str type;
         int64_t concurrency;
     } * types; /* those of change_limit */
     unsigned types_count;
+    const struct rule_limit *limits[RULE_BYS]; /* its own, by type, domain and target */
+    unsigned limits_count[RULE_BYS];
+    bool calls; /* its effect does: what follows is of such rules */
+    int64_t retries, backoff_ns, backoff_factor;
     uint64_t counts[CHANGE_STATES]; /* items; those that run are READY */
     uint64_t running;
     const struct change_target_status *targets; /* its own, in its order; `running`: of it alone */

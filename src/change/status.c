@@ -109,12 +109,35 @@ static bool rule_targets_copy(const struct change_runner *r, struct arena *a,
     return !g.full;
 }
 
+/* What the rule itself says of limits and of what fails. */
+static bool rule_own_copy(const struct rule *r, struct arena *a, struct change_rule_status *out)
+{
+    bool full = false;
+    for (unsigned by = 0; by < RULE_BYS && !full; by++) {
+        unsigned count = r->concurrency_of[by].count;
+        struct rule_limit *own = arena_calloc(a, count + 1, sizeof *own);
+        full = own == NULL;
+        for (unsigned i = 0; i < count && !full; i++) {
+            own[i].name = arena_copy(a, r->concurrency_of[by].p[i].name);
+            own[i].count = r->concurrency_of[by].p[i].count;
+            full = own[i].name.p == NULL;
+        }
+        out->limits[by] = own;
+        out->limits_count[by] = count;
+    }
+    out->calls = r->effect == RULE_PURGE || r->effect == RULE_HTTP || r->effect == RULE_JOB;
+    out->retries = r->retries;
+    out->backoff_ns = r->backoff_ns;
+    out->backoff_factor = r->backoff_factor;
+    return !full;
+}
+
 static bool rule_copy(const struct change_runner *r, struct arena *a,
                       struct change_rule_status *out)
 {
     bool rated = r->override.rate_count >= 0;
     *out = (struct change_rule_status){ .name = kept(a, r->name),
-                                        .effect = r->rule == NULL ? RULE_DROP : r->rule->effect,
+                                        .effect = r->rule == NULL ? RULE_EFFECTS : r->rule->effect,
                                         .removed = r->rule == NULL,
                                         .paused = r->paused,
                                         .replaying = r->replay_until != 0,
@@ -125,8 +148,7 @@ static bool rule_copy(const struct change_runner *r, struct arena *a,
                                         .rate_per_ns = rated             ? r->override.rate_per_ns
                                                        : r->rule == NULL ? 0
                                                                          : r->rule->rate_per_ns,
-                                        .overridden = r->override.concurrency > 0 || rated ||
-                                                      r->types_count > 0,
+                                        .overridden = r->override.concurrency > 0 || rated,
                                         .running = r->running,
                                         .oldest = STORE_TIME_NEVER,
                                         .matched = r->matched,
@@ -142,7 +164,8 @@ static bool rule_copy(const struct change_runner *r, struct arena *a,
                                         .expired = r->expired,
                                         .last_error_at = r->last_error_at };
     memcpy(out->last_error, r->last_error, sizeof out->last_error);
-    return out->name.p != NULL && types_copy(r, a, out) && rule_targets_copy(r, a, out);
+    return out->name.p != NULL && types_copy(r, a, out) && rule_targets_copy(r, a, out) &&
+           (r->rule == NULL || rule_own_copy(r->rule, a, out));
 }
 
 static bool rules_copy(struct change *c, struct arena *a, struct change_status *out,

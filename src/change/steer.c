@@ -33,6 +33,7 @@ struct steering {
     str rule;
     bool paused;
     uint64_t replay_after, replay_until; /* until 0: the pause is what is asked */
+    bool removed;                        /* out: so the rule cannot be replayed */
 };
 
 static err steer_decide(struct engine_txn *t, void *ctx)
@@ -45,7 +46,8 @@ static err steer_decide(struct engine_txn *t, void *ctx)
     err why = change_rule_get(engine_txn_view(t), s->rule, &row);
     if (why != ERR_OK)
         return why;
-    if (s->replay_until != 0 && (row.replay_until != 0 || (row.flags & CHANGE_FLAG_REMOVED) != 0))
+    s->removed = (row.flags & CHANGE_FLAG_REMOVED) != 0;
+    if (s->replay_until != 0 && (row.replay_until != 0 || s->removed))
         return ERR_CONFLICT;
     if (s->replay_until != 0) {
         row.replay_after = s->replay_after;
@@ -70,7 +72,9 @@ static err steer(struct change *c, struct steering *s, struct err_note *note)
     if (why == ERR_NOT_FOUND)
         return unknown(s->rule, note);
     if (why == ERR_CONFLICT)
-        err_note_set(note, "rule '%.*s' is being replayed, or is not in the configuration",
+        err_note_set(note,
+                     s->removed ? "rule '%.*s' is not in the configuration any more"
+                                : "rule '%.*s' is being replayed already",
                      STR_ARG(s->rule));
     else if (why != ERR_OK)
         err_note_set(note, "it could not be stored: %s", err_name(why));

@@ -1,7 +1,9 @@
 /* change_call.c - calls and cells of the verbs of rules; see change_call.h. */
 #include "cli/change_call.h"
 
+#include "base/date.h"
 #include "codec/json.h"
+#include "loop/sysclock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -102,6 +104,26 @@ void change_age_cell(const json_t *doc, const char *member, char out[QUEUE_CELL_
         (void)snprintf(out, QUEUE_CELL_BYTES, "0s");
     else
         queue_age_cell(n * NS_PER_S, out);
+}
+
+int64_t change_now_ns(void)
+{
+    struct sysclock *sysclock = sysclock_new();
+    int64_t ns = clock_wall(sysclock_clock(sysclock)).ns;
+    sysclock_free(&sysclock);
+    return ns;
+}
+
+void change_away_cell(const json_t *doc, const char *member, int64_t sign, int64_t now,
+                      char out[QUEUE_CELL_BYTES])
+{
+    int64_t at;
+    (void)snprintf(out, QUEUE_CELL_BYTES, "-"); /* fits, as the next */
+    if (!date_parse_rfc3339(str_of(queue_text(doc, member)), &at))
+        return;
+    queue_age_cell(sign * (now - at), out);
+    if (out[0] == '-')
+        (void)snprintf(out, QUEUE_CELL_BYTES, "0s");
 }
 
 const char *change_rule_state(const json_t *rule)

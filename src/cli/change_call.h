@@ -23,6 +23,10 @@ MUST_CHECK const json_t *change_rule_of(struct client *c, const json_t *status, 
 str change_text(const json_t *doc, const char *member);
 /* A time as oldest_s has it; - when there is none. */
 void change_age_cell(const json_t *doc, const char *member, char out[QUEUE_CELL_BYTES]);
+/* How long an instant is past (sign 1) or to come (-1); - when there is none. */
+void change_away_cell(const json_t *doc, const char *member, int64_t sign, int64_t now,
+                      char out[QUEUE_CELL_BYTES]);
+int64_t change_now_ns(void); /* by the clock of this machine */
 /* "paused", "on", "removed", "replays" */
 const char *change_rule_state(const json_t *rule);
 /* "2/4": what runs, and its limit. */

@@ -17,7 +17,8 @@ enum { COLUMN_WIDTH_MAX = 48 };
 /* The first of each that is there. */
 static const char *const streams[] = { "meta.stream", NULL };
 static const char *const domains[] = { "meta.domain", "database", NULL };
-static const char *const titles[] = { "page_title", "page.page_title", "title", "meta.uri", NULL };
+static const char *const titles[] = { "page_title", "page.page_title", "title", "meta.uri", "uri",
+                                      NULL };
 static const char *const revs[] = { "rev_id", "revision.rev_id", "revision.new", NULL };
 static const char *const kinds[] = { "kind", "page_change_kind", "type", NULL };
 

@@ -132,7 +132,8 @@ static enum cli_exit dry_ask(struct client *c, str rules, int64_t last)
     json_t *body = json_object();
     if (last > 0)
         (void)json_object_set_new(body, "last", json_integer(last));
-    if (json_object_set_new(body, "rules", json_stringn(rules.p, rules.n)) != 0) {
+    bool given = c->call->operands_count > 0;
+    if (given && json_object_set_new(body, "rules", json_stringn(rules.p, rules.n)) != 0) {
         json_decref(body);
         return cli_fail(c->call, CLI_USAGE, "change dry: %s is not UTF-8", c->call->operands[0]);
     }
@@ -158,8 +159,10 @@ enum cli_exit verb_change_dry(struct cli_call *call)
     if (code != CLI_OK)
         return code;
     buf_init(&text, RULE_TEXT_BYTES_MAX);
-    code = change_read(call, call->operands[0], &text);
-    if (code == CLI_OK) /* its faults are told with their file */
+    bool given = call->operands_count > 0; /* else those in force */
+    if (given)
+        code = change_read(call, call->operands[0], &text);
+    if (given && code == CLI_OK) /* its faults are told with their file */
         code = change_rules(call, call->operands[0], buf_str(&text), stderr, &rules);
     if (code == CLI_OK)
         code = dry_ask(&c, buf_str(&text), last);

@@ -7,36 +7,13 @@
 #include "cli/out.h"
 #include "cli/verbs.h"
 
-#include "base/date.h"
 #include "event/position.h"
-#include "loop/sysclock.h"
 
 #include <inttypes.h>
 
 enum { ITEMS_PAGE = 1000, ITEMS_DEFAULT = 100, ITEMS_MAX = 100 * 1000 };
 
 /* ---- items ---- */
-
-static int64_t now_ns(void)
-{
-    struct sysclock *sysclock = sysclock_new();
-    int64_t ns = clock_wall(sysclock_clock(sysclock)).ns;
-    sysclock_free(&sysclock);
-    return ns;
-}
-
-/* How long an instant is away from now, before it or behind it; "-": there is none. */
-static void away_cell(const json_t *item, const char *member, int64_t sign, int64_t now,
-                      char out[QUEUE_CELL_BYTES])
-{
-    int64_t at;
-    (void)snprintf(out, QUEUE_CELL_BYTES, "-"); /* fits */
-    if (!date_parse_rfc3339(str_of(queue_text(item, member)), &at))
-        return;
-    queue_age_cell(sign * (now - at), out);
-    if (out[0] == '-')
-        (void)snprintf(out, QUEUE_CELL_BYTES, "0s"); /* fits */
-}
 
 static str item_state(const json_t *item)
 {
@@ -50,8 +27,8 @@ static void add_item(struct out_table *t, const json_t *item, int64_t now)
     const char *type = queue_text(item, "type"), *title = queue_text(item, "title");
     bool dead = str_eq(change_text(item, "state"), STR("dead"));
     queue_number_cell(queue_count(item, "attempts"), attempts);
-    away_cell(item, "taken_at", 1, now, age);
-    away_cell(item, "due_at", -1, now, due);
+    change_away_cell(item, "taken_at", 1, now, age);
+    change_away_cell(item, "due_at", -1, now, due);
     bool both = type[0] != '\0' && title[0] != '\0', none = type[0] == '\0' && title[0] == '\0';
     (void)snprintf(what, sizeof what, "%s%s%s%s", type, both ? " " : "", title,
                    none ? "-" : ""); /* cut, if it must be */
@@ -95,7 +72,7 @@ static void items_print(struct out_table *t, const json_t *items)
 {
     const json_t *item;
     size_t i;
-    int64_t now = now_ns();
+    int64_t now = change_now_ns();
     json_array_foreach(items, i, item)
     {
         if (t == NULL)

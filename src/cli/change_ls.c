@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* ---- ls ---- */
 
@@ -18,29 +19,54 @@ static const char *colour_of(const json_t *rule)
                : NULL;
 }
 
+/* For people, what runs is not ready as well. */
+static int64_t count_of(const json_t *rule, const char *member)
+{
+    int64_t n = queue_count(rule, member);
+    if (strcmp(member, "ready") != 0)
+        return n;
+    n -= queue_count(rule, "running");
+    return n > 0 ? n : 0; /* they are counted one after the other */
+}
+
+/* "HTTP 500 (2m10s ago)" */
+static void error_cell(const json_t *rule, char *out, size_t size)
+{
+    char ago[QUEUE_CELL_BYTES];
+    const char *error = queue_text(rule, "last_error");
+    change_away_cell(rule, "last_error_at", 1, change_now_ns(), ago);
+    if (error[0] == '\0')
+        error = "-";
+    if (ago[0] == '-')
+        (void)snprintf(out, size, "%s", error); /* cut, as the next, if it must be */
+    else
+        (void)snprintf(out, size, "%s (%s ago)", error, ago);
+}
+
 static void add_rule(struct out_table *t, const json_t *rule)
 {
     static const char *const members[] = { "ready", "waiting", "scheduled", "dead" };
     char cells[COUNT_OF(members)][QUEUE_CELL_BYTES], running[QUEUE_CELL_BYTES],
-        oldest[QUEUE_CELL_BYTES];
+        oldest[QUEUE_CELL_BYTES], error[512];
     for (size_t i = 0; i < COUNT_OF(members); i++)
-        queue_number_cell(queue_count(rule, members[i]), cells[i]);
+        queue_number_cell(count_of(rule, members[i]), cells[i]);
+    error_cell(rule, error, sizeof error);
     change_running_cell(rule, running);
     change_age_cell(rule, "oldest_s", oldest);
     out_table_row(t,
                   (const str[]){ change_text(rule, "name"), change_text(rule, "effect"),
                                  str_of(change_rule_state(rule)), str_of(running), str_of(cells[0]),
                                  str_of(cells[1]), str_of(cells[2]), str_of(cells[3]),
-                                 str_of(oldest), change_text(rule, "last_error") },
+                                 str_of(oldest), str_of(error) },
                   colour_of(rule));
 }
 
 void change_rules_print(FILE *to, const json_t *rules)
 {
     static const struct out_column columns[] = {
-        { "RULE", false }, { "EFFECT", false },     { "STATE", false },    { "RUNNING", true },
-        { "READY", true }, { "WAITING", true },     { "SCHEDULED", true }, { "DEAD", true },
-        { "LAG", true },   { "LAST ERROR", false },
+        { "RULE", false },  { "EFFECT", false },     { "STATE", false },    { "RUNNING", true },
+        { "READY", true },  { "WAITING", true },     { "SCHEDULED", true }, { "DEAD", true },
+        { "OLDEST", true }, { "LAST ERROR", false },
     };
     struct out_table *t = out_table_new(to, columns, COUNT_OF(columns));
     const json_t *rule;
@@ -57,7 +83,9 @@ static void print_router(const json_t *router)
     if (behind > 0)
         printf("%" PRId64 " events were not shown to the rules yet, for %s\n", behind, lag);
     if (missed > 0)
-        printf("%" PRId64 " events were removed before the rules saw them\n", missed);
+        printf("%" PRId64 " events, of all so far, were removed before the rules saw them: lines "
+               "change.missed of the log say when\n",
+               missed);
 }
 
 enum cli_exit verb_change_ls(struct cli_call *call)
@@ -85,7 +113,7 @@ enum cli_exit verb_change_ls(struct cli_call *call)
 static void pair_count(FILE *to, const json_t *rule, const char *member)
 {
     char cell[QUEUE_CELL_BYTES];
-    queue_number_cell(queue_count(rule, member), cell);
+    queue_number_cell(count_of(rule, member), cell);
     out_pair(to, member, str_of(cell));
 }
 
@@ -103,6 +131,29 @@ static void pair_types(FILE *to, const json_t *types)
     }
 }
 
+/* What the rule itself says of it. */
+static void pair_own(FILE *to, const json_t *rule)
+{
+    const char *by, *name;
+    const json_t *limits, *count;
+    char line[256];
+    json_object_foreach((json_t *)(uintptr_t)json_object_get(rule, "concurrency_of"), by, limits)
+    {
+        json_object_foreach((json_t *)(uintptr_t)limits, name, count)
+        {
+            (void)snprintf(line, sizeof line, "%s %s: %" JSON_INTEGER_FORMAT " at once", by, name,
+                           json_integer_value(count)); /* cut, if it must be */
+            out_pair(to, "  of", str_of(line));
+        }
+    }
+    if (!json_is_integer(json_object_get(rule, "retries")))
+        return;
+    (void)snprintf(line, sizeof line, "%" PRId64 ", after %s, each wait %" PRId64 " times as long",
+                   queue_count(rule, "retries"), queue_text(rule, "backoff"),
+                   queue_count(rule, "backoff_factor")); /* fits */
+    out_pair(to, "retries", str_of(line));
+}
+
 static void pair_limit(FILE *to, const json_t *rule)
 {
     const json_t *limit = json_object_get(rule, "limit");
@@ -115,6 +166,7 @@ static void pair_limit(FILE *to, const json_t *rule)
                        : ""); /* cut, if it must be */
     out_pair(to, "limit", str_of(line));
     pair_types(to, json_object_get(limit, "types"));
+    pair_own(to, rule);
 }
 
 void change_rule_print(FILE *to, const json_t *rule)

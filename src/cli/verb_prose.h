@@ -75,8 +75,8 @@
     "configuration no more, and has items) or replays; how many items are RUNNING, and how "       \
     "many may be at once; how many are READY, WAITING for an earlier one of the same "             \
     "title, SCHEDULED for later, or DEAD, which means that they failed as often as the "           \
-    "rule allows; how long ago the event of its oldest item was taken (LAG); and its LAST "        \
-    "ERROR.\n\nBelow stands how many events the rules were not shown yet, if there are "           \
+    "rule allows; how long ago the event of its oldest item was taken (OLDEST); and its "          \
+    "LAST ERROR.\n\nBelow stands how many events the rules were not shown yet, if there are "      \
     "any. With --json one document a line."
 
 #define PROSE_CHANGE_SHOW                                                                          \
@@ -136,7 +136,8 @@
     "forgotten with its last item. Wants --yes."
 
 #define PROSE_CHANGE_DRY                                                                           \
-    "Has the server ask the rules in FILE about its last events, and says how many events "        \
+    "Has the server ask the rules in FILE, or those in force, about its last events, and says "    \
+    "how many events "                                                                             \
     "each would have matched: and how many it would have matched but for its sample, for "         \
     "being too old, or because a condition could not be decided; EXAMPLE is the newest "           \
     "event that matches, for change explain. Nothing is done. Faults in FILE are told as "         \

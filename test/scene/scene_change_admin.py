@@ -3,6 +3,7 @@ and by verbs of the command line, with the rights that operators have.
 Method: the real binary on both sides, a sink that keeps a ledger and answers as the scene says, restarts, SIGHUP."""
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 import threading
@@ -64,7 +65,7 @@ def a_pause_holds_over_a_restart_and_loses_nothing(binary):
         eq((one['paused'], one['running'], one['effect'], one['limit']), (True, 0, 'http', {'concurrency': 4, 'rate': None, 'types': {}}))
         check(one['position'] is not None and one['oldest_s'] >= 0, one)
         head, line, *_ = client.ok('change', 'ls').splitlines()
-        eq(head.split(), 'RULE EFFECT STATE RUNNING READY WAITING SCHEDULED DEAD LAG LAST ERROR'.split())
+        eq(head.split(), 'RULE EFFECT STATE RUNNING READY WAITING SCHEDULED DEAD OLDEST LAST ERROR'.split())
         eq(line.split()[:8], ['hook', 'http', 'paused', '0/4', '2', '1', '0', '0'])
         items = r.server.json('POST', '/v1/admin.change.items', body={'rule': 'hook', 'state': 'ready'}).body['items']
         eq([(i['title'], i['state'], i['why']) for i in items], [(t, 'ready', 'its rule is paused') for t in 'AB'])
@@ -181,7 +182,8 @@ def the_table_in_the_documentation_is_what_is_printed(binary):
     lines = (pathlib.Path(__file__).parents[2] / 'docs/operations.md').read_text().splitlines()
     at = lines.index('    $ palimpsest change ls')
     head, _, line = (one.strip() for one in lines[at + 1:at + 4])
-    said = line[line.index('HTTP'):]
+    said = line[line.index('HTTP'):line.index(' (')]
+    check(line.endswith(' ago)'), line)
     body = said.partition(': ')[2].encode() + b'\nmore\n'
     job = 'jobs: {{ match: {{ stream: "mediawiki.job.*" }}, effect: job, targets: ["{}/run"], concurrency: 4, retries: 0 }}'
     with Sink(lambda q: (500, {}, body)) as sink, Reloaded(binary, rules(job.format(sink.url))) as r:
@@ -189,7 +191,9 @@ def the_table_in_the_documentation_is_what_is_printed(binary):
         tell_events(r.server, event('A', stream='mediawiki.job.x'))
         eq(comes_to(client, 'jobs', dead=1)['last_error'], said)
         shown_head, shown = client.ok('change', 'ls').splitlines()
-        eq((shown_head.split(), shown.split()[:3], shown.split()[9:]), (head.split(), line.split()[:3], said.split()))
+        ago = re.search(r' \([0-9.]+m?s ago\)$', shown)
+        check(ago, shown)
+        eq((shown_head.split(), shown.split()[:3], shown[:ago.start()].split()[9:]), (head.split(), line.split()[:3], said.split()))
 
 
 @scene
@@ -204,6 +208,7 @@ def limits_change_while_it_runs(binary):
         eq((one['override'], one['limit']), (True, {'concurrency': 1, 'rate': '1000/s', 'types': {}}))
         items = r.server.json('POST', '/v1/admin.change.items', body={'rule': 'hook'}).body['items']
         eq(sum(i['running'] for i in items), 1)
+        eq(client.ok('change', 'ls').splitlines()[1].split()[3:5], ['1/1', str(one['ready'] - 1)], 'what runs is not ready as well')
         check(any('as many of its rule run as may' in str(i['why']) for i in items), items)
         client.ok('change', 'limit', 'hook', '--concurrency', '6')
         eq(comes_to(client, running=6)['limit']['rate'], '1000/s', 'what is not given stays')
@@ -239,6 +244,7 @@ def a_replay_asks_again_from_an_instant(binary):
             comes_to(client, replaying=False, ready=0)
         fails(client, 'change', 'replay', 'hook', code=2, says='--from')
         fails(client, 'change', 'replay', 'hook', '--from', 'yesterday', code=6, says='an instant')
+        fails(client, 'change', 'replay', 'hook', '--from', '2200-01-01T00:00:00Z', code=6, says='that instant is still to come')
 
 
 @scene
@@ -306,6 +312,7 @@ def a_dry_run_says_what_rules_would_have_done(binary):
         lines = client.ok('change', 'dry', 'r').splitlines()
         eq((lines[0].split()[:3], lines[1].split()[:3], lines[-1]), (['RULE', 'EFFECT', 'MATCHED'], ['all', 'drop', '30'], 'of 30 events'))
         eq([one['matched'] for one in r.server.json('POST', '/v1/admin.change.dry', body={}).body['rules']], [20], 'those in force')
+        eq([one['matched'] for one in client.json('change', 'dry')[0]['rules']], [20], 'so asks the verb without a file')
         bad = 'rules:\n  a: { match: { stream: t }, effect: dro }\n  b: { effect: drop }\n'
         (client.folder / 'bad').write_text(bad)
         fails(client, 'change', 'dry', 'bad', code=2, says='bad:2: a: effect "dro"')
@@ -323,7 +330,8 @@ def a_rule_that_is_gone_is_forgotten_with_its_items(binary):
         tell_events(r.server, event('A'), event('B'))
         comes_to(client, ready=2)
         r.reload(rules('known: { match: { stream: u }, effect: drop }'))
-        eq((comes_to(client, removed=True)['ready'], client.ok('change', 'ls').split('\n')[1].split()[2]), (2, 'removed'))
+        eq((comes_to(client, removed=True)['ready'], client.ok('change', 'ls').split('\n')[1].split()[1:3]), (2, ['-', 'removed']))
+        fails(client, 'change', 'replay', 'hook', '--from', '1h', code=6, says="'hook' is not in the configuration any more")
         eq(client.ok('change', 'drop', 'hook', '--yes'), '2 items dropped\n')
         wait_until(lambda: rule(client) is None, 'it is forgotten')
 

@@ -103,14 +103,18 @@ def dead_jobs_are_tried_again(binary):
 @scene
 def a_type_has_another_limit_at_once(binary):
     gate = threading.Event()
-    with Sink(lambda q: gate.wait(60) and None) as sink, Reloaded(binary, rules(sink)) as r:
+    more = ', retries: 0, concurrency_of: { type: { y: 3 } }'
+    with Sink(lambda q: gate.wait(60) and None) as sink, Reloaded(binary, rules(sink, more=more)) as r:
         client = Client(binary, r.server)
         eq(client.ok('jobs', 'limit', 'x', '1'), 'x runs 1 at once, until the server starts again\n')
         tell_events(r.server, *(job('x', n) for n in range(6)), *(job('y', n) for n in range(6)))
         wait_until(lambda: {key[0]: one['running'] for key, one in listed(client).items()} == {'x': 1, 'y': 3}, 'the limit holds')
         shown, = client.json('change', 'show', 'jobs')
-        eq((shown['limit']['types'], shown['override']), ({'x': 1}, True))
-        check('  of type      x: 1 at once, by jobs limit\n' in client.ok('change', 'show', 'jobs'), 'shown')
+        eq((shown['limit']['types'], shown['override']), ({'x': 1}, False), 'the limit of the rule is its own')
+        text = client.ok('change', 'show', 'jobs')
+        check('  of type      x: 1 at once, by jobs limit\n' in text and 'by change limit' not in text, text)
+        eq((shown['concurrency_of'], shown['retries'], shown['backoff']), ({'type': {'y': 3}, 'domain': {}, 'target': {}}, 0, '1m'))
+        check('  of           type y: 3 at once\n' in text and 'retries        0, after 1m, each wait 6 times as long\n' in text, text)
         eq(client.ok('jobs', 'limit', 'x', '--reset', '--rule', 'jobs'), 'x has the limits of its rule again\n')
         eq(client.json('change', 'show', 'jobs')[0]['limit']['types'], {})
         gate.set()

@@ -89,6 +89,8 @@ static err read_replay(struct rules_call *c, const json_t *body)
             return err_bad(&c->note, "from: " DATE_WANTED ", or a duration such as 2h, is wanted");
         ns = clock_store(c->pooled.app->clock).ns - ns;
     }
+    if (ns > clock_store(c->pooled.app->clock).ns)
+        return err_bad(&c->note, "from: that instant is still to come");
     c->from = (store_time){ .ns = ns < 0 ? 0 : ns };
     return ERR_OK;
 }

@@ -3,6 +3,7 @@
 #include "app/change/rules_json.h"
 
 #include "app/admin/fresh.h"
+#include "base/units.h"
 #include "base/utf8.h"
 #include "codec/json_text.h"
 #include "event/position.h"
@@ -150,6 +151,32 @@ static void put_limit(const struct rules_json *j, const struct change_rule_statu
     put_flag(j, ',', "override", r->overridden);
 }
 
+static void put_own(const struct rules_json *j, const struct change_rule_status *r)
+{
+    static const char *const by[RULE_BYS] = {
+        [RULE_BY_TYPE] = "type", [RULE_BY_DOMAIN] = "domain", [RULE_BY_TARGET] = "target"
+    };
+    char backoff[UNITS_TEXT_BYTES];
+    if (!r->calls) {
+        buf_put(j->out, STR(",\"concurrency_of\":null,\"retries\":null,\"backoff\":null,"
+                            "\"backoff_factor\":null"));
+        return;
+    }
+    put_name(j, ',', "concurrency_of");
+    for (unsigned b = 0; b < RULE_BYS; b++) {
+        put_name(j, b == 0 ? '{' : ',', by[b]);
+        for (unsigned i = 0; i < r->limits_count[b]; i++) {
+            buf_put_c(j->out, i == 0 ? '{' : ',');
+            json_text_append(j->out, r->limits[b][i].name);
+            buf_printf(j->out, ":%" PRId64, r->limits[b][i].count);
+        }
+        buf_put(j->out, r->limits_count[b] == 0 ? STR("{}") : STR("}"));
+    }
+    units_format_duration(r->backoff_ns, backoff);
+    buf_printf(j->out, "},\"retries\":%" PRId64 ",\"backoff\":\"%s\",\"backoff_factor\":%" PRId64,
+               r->retries, backoff, r->backoff_factor);
+}
+
 static void put_target(const struct rules_json *j, const struct change_target_status *t)
 {
     put_text(j, '{', "name", t->name);
@@ -189,7 +216,8 @@ void rules_json_rule(const struct rules_json *j, const struct change_status *s,
     uint64_t left =
         r->counts[CHANGE_READY] + r->counts[CHANGE_WAITING] + r->counts[CHANGE_SCHEDULED];
     put_text(j, '{', "name", r->name);
-    put_text(j, ',', "effect", str_of(rule_effect_name(r->effect)));
+    put_text(j, ',', "effect",
+             r->effect == RULE_EFFECTS ? STR("") : str_of(rule_effect_name(r->effect)));
     put_flag(j, ',', "paused", r->paused);
     put_flag(j, ',', "removed", r->removed);
     put_flag(j, ',', "replaying", r->replaying);
@@ -198,6 +226,7 @@ void rules_json_rule(const struct rules_json *j, const struct change_status *s,
     put_age(j, ',', "oldest_s", r->oldest);
     put_count(j, ',', "running", r->running);
     put_limit(j, r);
+    put_own(j, r);
     put_targets(j, r->targets, r->targets_count);
     put_counts(j, r);
     put_text(j, ',', "last_error", str_of(r->last_error));

@@ -97,6 +97,14 @@ static void a_rule_says_all_of_itself(void **state)
         .overridden = true,
         .types = types,
         .types_count = 2,
+        .calls = true,
+        .limits = { [RULE_BY_TYPE] =
+                        (const struct rule_limit[]){ { STR("a\"b"), 3 }, { STR("*"), 4 } },
+                    [RULE_BY_TARGET] = (const struct rule_limit[]){ { STR("a:80"), 5 } } },
+        .limits_count = { [RULE_BY_TYPE] = 2, [RULE_BY_TARGET] = 1 },
+        .retries = 2,
+        .backoff_ns = 90 * NS_PER_S,
+        .backoff_factor = 6,
         .counts = { [CHANGE_READY] = 1,
                     [CHANGE_WAITING] = 2,
                     [CHANGE_SCHEDULED] = 3,
@@ -128,7 +136,10 @@ static void a_rule_says_all_of_itself(void **state)
         "{\"name\":\"jobs\",\"effect\":\"job\",\"paused\":true,\"removed\":false,\"replaying\":"
         "false,\"position\":\"0123456789abcdef-1800000050000000-1800000050000\",\"lag\":11,"
         "\"oldest_s\":100,\"running\":1,\"limit\":{\"concurrency\":4,\"rate\":\"10/m\","
-        "\"types\":{\"a\\\"b\":1,\"c\":2}},\"override\":true,\"targets\":[{\"name\":\"a:80\","
+        "\"types\":{\"a\\\"b\":1,\"c\":2}},\"override\":true,\"concurrency_of\":{\"type\":{"
+        "\"a\\\"b\":"
+        "3,\"*\":4},\"domain\":{},\"target\":{\"a:80\":5}},\"retries\":2,\"backoff\":\"90s\","
+        "\"backoff_factor\":6,\"targets\":[{\"name\":\"a:80\","
         "\"running\":1,\"failed\":0,\"drained\":false,\"paused_until\":null,\"last_error\":null}],"
         "\"ready\":1,\"waiting\":2,"
         "\"scheduled\":3,\"dead\":4,\"matched\":10,"

@@ -29,15 +29,15 @@ static void a_table_has_a_line_for_each_rule(void **state)
     (void)state;
     expect(change_rules_print,
            "[{\"name\":\"jobs\",\"effect\":\"job\",\"oldest_s\":90,\"running\":2,"
-           "\"limit\":{\"concurrency\":4,\"rate\":\"10/s\"},\"ready\":1,\"waiting\":0,"
+           "\"limit\":{\"concurrency\":4,\"rate\":\"10/s\"},\"ready\":3,\"waiting\":0,"
            "\"scheduled\":3,\"dead\":12,\"last_error\":\"503\\u001b[1m\",\"paused\":true},"
-           "{\"name\":\"look\",\"effect\":\"look\",\"oldest_s\":null,\"limit\":"
+           "{\"name\":\"look\",\"effect\":null,\"oldest_s\":null,\"limit\":"
            "{\"concurrency\":1},\"last_error\":null,\"removed\":true},"
            "{\"oldest_s\":0}]",
-           "RULE  EFFECT  STATE    RUNNING  READY  WAITING  SCHEDULED  DEAD    LAG  LAST ERROR\n"
-           "jobs  job     paused       2/4      1        0          3    12  1m30s  503?[1m\n"
-           "look  look    removed      0/1      0        0          0     0      -  -\n"
-           "-     -       on           0/0      0        0          0     0     0s  -\n");
+           "RULE  EFFECT  STATE    RUNNING  READY  WAITING  SCHEDULED  DEAD  OLDEST  LAST ERROR\n"
+           "jobs  job     paused       2/4      1        0          3    12   1m30s  503?[1m\n"
+           "look  -       removed      0/1      0        0          0     0       -  -\n"
+           "-     -       on           0/0      0        0          0     0      0s  -\n");
 }
 
 static void a_rule_is_shown_with_its_limits(void **state)
@@ -46,10 +46,14 @@ static void a_rule_is_shown_with_its_limits(void **state)
     expect(change_rule_print,
            "{\"name\":\"a\",\"effect\":\"http\",\"replaying\":true,\"position\":\"p\","
            "\"oldest_s\":1,\"limit\":{\"concurrency\":4,\"rate\":\"10/s\"},\"override\":true,"
+           "\"concurrency_of\":{\"type\":{\"x\":2},\"domain\":{},\"target\":{\"*\":1}},"
+           "\"retries\":2,\"backoff\":\"1m\",\"backoff_factor\":6,"
            "\"ready\":7,\"failures\":8,\"last_error\":\"x\",\"last_error_at\":\"t\"}",
            "rule           a\neffect         http\nstate          replays\nposition       p\n"
            "oldest         1s\n"
            "limit          4 at once, 10/s; by change limit, until the server starts again\n"
+           "  of           type x: 2 at once\n  of           target *: 1 at once\n"
+           "retries        2, after 1m, each wait 6 times as long\n"
            "running        0\nready          7\nwaiting        0\nscheduled      0\n"
            "dead           0\nmatched        0\ncollapsed      0\ndone           0\n"
            "ignored        0\nfailures       8\ndied           0\ndropped        0\n"

@@ -50,6 +50,8 @@ static void each_sender_writes_titles_in_its_own_way(void **state)
            AT "\tj\tenwiki\t-\t-\trefreshLinks\n");
     expect("{\"meta\":{\"stream\":\"resource-purge\",\"uri\":\"http://a/wiki/B\"}}",
            AT "\tresource-purge\t-\thttp://a/wiki/B\t-\t-\n");
+    expect("{\"meta\":{\"stream\":\"palimpsest.purge\",\"domain\":\"d\"},\"uri\":\"http://a/B\"}",
+           AT "\tpalimpsest.purge\td\thttp://a/B\t-\t-\n");
     expect("{\"meta\":{\"stream\":\"palimpsest.gone\",\"domain\":\"d\"},\"page_title\":\"\\u00e4\","
            "\"rev_id\":3,\"kind\":\"culled\"}",
            AT "\tpalimpsest.gone\td\t\xc3\xa4\t3\tculled\n");
