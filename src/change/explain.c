@@ -121,8 +121,10 @@ static err explain_item(struct explaining *g, struct rule_event *e, const struct
 }
 
 /* Of an event that matches and has no item: what became of it. */
-static str explain_gone(const struct explaining *g, const struct rule *r)
+static str explain_gone(const struct explaining *g, struct rule_event *e, const struct rule *r)
 {
+    if (r->effect == RULE_LOOK && rule_event_title(e).n == 0)
+        return STR("the event has no title: nothing is looked at");
     if (r->effect == RULE_DROP)
         return STR("its effect is drop: nothing is done");
     return g->out->routed ? STR("no item is left: it was done, ignored or dropped")
@@ -152,7 +154,7 @@ static err explain_rule(struct explaining *g, struct rule_event *e, const struct
         return ERR_LIMIT;
     err why = x->matches ? explain_item(g, e, r, x) : ERR_OK;
     if (why == ERR_OK && x->matches && x->item == NULL && x->why.n == 0)
-        x->why = explain_gone(g, r);
+        x->why = explain_gone(g, e, r);
     return why;
 }
 
@@ -238,6 +240,7 @@ static void dry_take(void *ctx, const struct event_seen *e, str bytes)
             rule_match(g->event, r, &v);
         bool matches = relay || v.answer == RULE_MATCHES;
         x->matched += matches;
+        x->untitled += matches && r->effect == RULE_LOOK && rule_event_title(g->event).n == 0;
         x->unsampled += !matches && v.answer == RULE_NOT_SAMPLED;
         x->too_old += !matches && v.answer == RULE_TOO_OLD;
         x->open += !matches && v.answer == RULE_OPEN;

@@ -33,7 +33,8 @@ struct change_dry {
         str rule;
         enum rule_effect effect;
         uint64_t matched, unsampled, too_old, open;
-        uint64_t example; /* sequence number of the newest that it matched; 0: none */
+        uint64_t untitled; /* of matched: of effect look, which has nothing to look at then */
+        uint64_t example;  /* sequence number of the newest that it matched; 0: none */
     } * rules;
     unsigned count;
 };

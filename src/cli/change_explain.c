@@ -125,6 +125,15 @@ void change_dry_print(FILE *to, const json_t *doc)
     json_array_foreach(json_object_get(doc, "rules"), i, rule) add_dry(t, rule);
     out_table_end(&t);
     fprintf(to, "of %" PRId64 " event%s\n", looked, looked == 1 ? "" : "s");
+    json_array_foreach(json_object_get(doc, "rules"), i, rule)
+    {
+        int64_t untitled = queue_count(rule, "untitled");
+        if (untitled == 0)
+            continue;
+        out_text(to, change_text(rule, "rule"));
+        fprintf(to, ": %" PRId64 " of them %s no title: nothing is looked at\n", untitled,
+                untitled == 1 ? "has" : "have");
+    }
 }
 
 static enum cli_exit dry_ask(struct client *c, str rules, int64_t last)

@@ -96,6 +96,8 @@ static bool tail_event(void *ctx, const struct sse_event *e)
     } else if (t->c.json) {
         tail_json(e, &shown);
     } else {
+        if (str_starts(e->note, STR("domain "))) /* as rules see it */
+            shown.domain = str_skip(e->note, sizeof "domain");
         change_event_print(stdout, &t->columns, &shown);
     }
     arena_reset(&t->arena);

@@ -125,7 +125,11 @@ static void effect_say(struct test *t)
     switch (t->rule->effect) {
     case RULE_LOOK:
     case RULE_TIMELINE:
-        json_object_set_new(t->said, "title", text_json(rule_event_title(t->event)));
+        if (rule_event_title(t->event).n == 0 && t->rule->effect == RULE_LOOK)
+            json_object_set_new(t->said, "note",
+                                json_string("the event has no title: nothing is looked at"));
+        else
+            json_object_set_new(t->said, "title", text_json(rule_event_title(t->event)));
         break;
     case RULE_PURGE:
         purges_put(t);
@@ -186,6 +190,8 @@ static void rule_out(const struct rule *r, const json_t *doc)
     printf("%.*s: %s", STR_ARG(r->name), matches ? "matches: " : "no: ");
     out_text(stdout, matches ? str_of(rule_effect_name(r->effect))
                              : json_body_text(json_object_get(doc, "why")));
+    if (json_object_get(doc, "note") != NULL)
+        text_out(", but ", json_object_get(doc, "note"));
     if (json_object_get(doc, "title") != NULL)
         text_out(" at ", json_object_get(doc, "title"));
     if (json_object_get(doc, "queue") != NULL)

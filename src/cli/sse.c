@@ -21,7 +21,7 @@ static void event_clear(struct sse *s)
 {
     buf_clear(&s->data);
     s->has_data = false;
-    s->name[0] = '\0';
+    s->name[0] = s->note[0] = '\0';
 }
 
 void sse_restart(struct sse *s)
@@ -38,7 +38,8 @@ static bool event_end(struct sse *s, sse_take_fn *take, void *ctx)
     memcpy(s->id, s->id_next, sizeof s->id);
     const struct sse_event e = { .id = str_of(s->id),
                                  .name = s->name[0] == '\0' ? STR("message") : str_of(s->name),
-                                 .data = buf_str(&s->data) };
+                                 .data = buf_str(&s->data),
+                                 .note = str_of(s->note) };
     bool goes_on = !s->has_data || buf_status(&s->data) != ERR_OK || take(ctx, &e);
     s->alive = true;
     event_clear(s);
@@ -74,10 +75,13 @@ static bool line_end(struct sse *s, sse_take_fn *take, void *ctx)
     str value = str_skip(line, colon + 1);
     if (str_starts(value, STR(" ")))
         value = str_skip(value, 1);
-    if (colon == 0)
+    if (colon == 0) {
         s->alive = true;
-    else
+        if (!str_to_cstr(value, s->note, sizeof s->note))
+            s->note[0] = '\0';
+    } else {
         field_take(s, str_take(line, colon), value);
+    }
     return true;
 }
 

@@ -19,6 +19,7 @@ struct sse_event {
     str id;   /* the last one that came; empty: none has */
     str name; /* "message" when it says none */
     str data; /* lines with LF between them */
+    str note; /* the last comment inside it; empty: none */
 };
 /* False: enough. */
 typedef bool sse_take_fn(void *ctx, const struct sse_event *e);
@@ -27,7 +28,7 @@ struct sse {
     struct buf line, data;
     char id[SSE_NAME_BYTES_MAX + 1];      /* of the last event that is whole */
     char id_next[SSE_NAME_BYTES_MAX + 1]; /* of the one that is being put together */
-    char name[SSE_NAME_BYTES_MAX + 1];
+    char name[SSE_NAME_BYTES_MAX + 1], note[SSE_NAME_BYTES_MAX + 1];
     bool has_data, after_cr, begun;
     bool alive; /* a comment came, or an event, since it was last set to false */
 };

@@ -321,6 +321,10 @@ def a_dry_run_says_what_rules_would_have_done(binary):
         eq((answer.status, [line[:9] for line in lines]), (400, ['line 2: a', 'line 3: b']), lines)
         fails(client, 'change', 'dry', 'none', code=1, says='cannot read')
         fails(client, 'change', 'dry', 'r', '--last', '100001', code=2)
+        tell_events(r.server, {'meta': {'stream': 'u', 'id': 'none'}})
+        doc, = client.json('change', 'dry', 'r', '--last', '1')
+        eq([(one['matched'], one['untitled']) for one in doc['rules']], [(1, 0), (1, 1), (0, 0)])
+        check('\nu: 1 of them has no title: nothing is looked at\n' in client.ok('change', 'dry', 'r', '--last', '1'), 'so is told')
 
 
 @scene

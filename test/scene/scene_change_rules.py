@@ -130,6 +130,10 @@ def an_event_is_tested_against_each_rule(binary):
               'why': 'line 3: stream is "palimpsest.render", not "mediawiki.job.*"'})
     eq(edge['requests'], [{'method': 'PURGE', 'url': 'http://127.0.0.1:6081/en.test/v1/page/html/A%20b%2Fc'}])
     eq(json.loads(hook['requests'][0]['body']), RENDER)
+    verbs.file('look.yaml', 'rules: { watch: { match: { stream: t }, effect: look } }')
+    verbs.file('none.json', '{"meta":{"stream":"t"}}')
+    eq(verbs('test', 'look.yaml', 'none.json')[1], 'watch: matches: look, but the event has no title: nothing is looked at\n')
+    eq('title' in verbs.json('test', 'look.yaml', 'none.json')[0], False)
 
 
 @scene

@@ -87,10 +87,18 @@ def a_line_says_what_happened(binary):
         eq([line[1:] for line in lines], [
             ['mediawiki.revision-create', 'localhost', 'Earth', '7', '-'],
             ['mediawiki.page_change.v1', 'x.test', 'Two words', '12345678901234567890123', 'edit'],
-            ['resource-purge', '-', 'http://localhost/wiki/A', '-', '-'],
+            ['resource-purge', 'localhost', 'http://localhost/wiki/A', '-', '-'],
             ['s?[31m', '-', 'a?b??', '-', '-'],
             ['palimpsest.render', 'localhost', 'A_b', '3', '-']])
         eq(tail.said, [])
+
+
+@scene
+def a_domain_is_the_one_that_rules_see(binary):
+    with Server(binary, '--set', 'change.databases=dewiki=localhost') as server, Tail(binary, server) as tail:
+        follows(server)
+        tell(server, {'meta': {'stream': 'a'}, 'database': 'dewiki'}, {'meta': {'stream': 'b'}, 'database': 'other'}, event('c', 1))
+        eq([line.split('\t')[1:3] for line in tail.wait(3)], [['a', 'localhost'], ['b', 'other'], ['c', 'localhost']])
 
 
 @scene

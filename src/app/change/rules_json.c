@@ -362,6 +362,7 @@ void rules_json_dry(const struct rules_json *j, const struct change_dry *d)
         put_count(j, ',', "unsampled", r->unsampled);
         put_count(j, ',', "too_old", r->too_old);
         put_count(j, ',', "open", r->open);
+        put_count(j, ',', "untitled", r->untitled);
         put_position(j, ',', "example", r->example, STORE_TIME_ZERO);
         buf_put_c(j->out, '}');
     }

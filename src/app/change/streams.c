@@ -15,6 +15,7 @@
 #include "page/page.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define STREAMS_MAGIC 0x57e4a3e5u
@@ -54,6 +55,22 @@ static void put_data(struct buf *out, str bytes)
     buf_put_c(out, '\n');
 }
 
+/* A comment with the domain that rules see, where the event does not name it: clients of
+ * EventStreams pass over it. A text of the event that is the domain by chance only hides it. */
+static void put_domain(struct buf *out, str domain, str bytes)
+{
+    char quoted[256];
+    if (domain.n == 0 || domain.n + 3 > sizeof quoted) /* none of ours is so long */
+        return;
+    (void)snprintf(quoted, sizeof quoted, "\"%.*s\"", STR_ARG(domain)); /* fits */
+    if (str_find_str(bytes, str_of(quoted)) < bytes.n)
+        return;
+    for (size_t i = 0; i < domain.n; i++)
+        if (domain.p[i] <= ' ' || domain.p[i] > '~') /* of nobody's configuration */
+            return;
+    buf_printf(out, ": domain %.*s\n", STR_ARG(domain));
+}
+
 static void put_frame(const struct streams *s, struct buf *out, const struct event_seen *e,
                       str bytes)
 {
@@ -64,6 +81,7 @@ static void put_frame(const struct streams *s, struct buf *out, const struct eve
     buf_put(out, STR("id: "));
     buf_put(out, (str){ .p = id, .n = event_position_print(&p, id) });
     buf_put(out, STR("\nevent: message\n"));
+    put_domain(out, e->domain, bytes);
     put_data(out, bytes);
     buf_put_c(out, '\n');
 }

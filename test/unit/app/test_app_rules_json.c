@@ -301,15 +301,20 @@ static void a_dry_run_counts(void **state)
     struct change_dry d = { .looked = 100, .count = 2 };
     struct change_dry_rule rules[] = {
         { .rule = STR("a"), .effect = RULE_PURGE, .matched = 1, .example = 1800000050000001 },
-        { .rule = STR("b"), .effect = RULE_LOOK, .unsampled = 2, .too_old = 3, .open = 4 },
+        { .rule = STR("b"),
+          .effect = RULE_LOOK,
+          .unsampled = 2,
+          .too_old = 3,
+          .open = 4,
+          .untitled = 5 },
     };
     d.rules = rules;
     rules_json_dry(&s->json, &d);
     expect(s, "{\"looked\":100,\"rules\":[{\"rule\":\"a\",\"effect\":\"purge\",\"matched\":1,"
-              "\"unsampled\":0,\"too_old\":0,\"open\":0,"
+              "\"unsampled\":0,\"too_old\":0,\"open\":0,\"untitled\":0,"
               "\"example\":\"0123456789abcdef-1800000050000001-1800000050000\"},"
               "{\"rule\":\"b\",\"effect\":\"look\",\"matched\":0,\"unsampled\":2,\"too_old\":3,"
-              "\"open\":4,\"example\":null}]}");
+              "\"open\":4,\"untitled\":5,\"example\":null}]}");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, stage_begin, stage_end)

@@ -116,9 +116,10 @@ static void a_dry_run_is_a_table(void **state)
     (void)state;
     expect(change_dry_print,
            "{\"looked\":1,\"rules\":[{\"rule\":\"a\",\"effect\":\"look\",\"matched\":5,"
-           "\"unsampled\":1,\"too_old\":2,\"open\":3,\"example\":\"p\"}]}",
+           "\"unsampled\":1,\"too_old\":2,\"open\":3,\"untitled\":4,\"example\":\"p\"}]}",
            "RULE  EFFECT  MATCHED  UNSAMPLED  TOO OLD  OPEN  EXAMPLE\n"
-           "a     look          5          1        2     3  p\nof 1 event\n");
+           "a     look          5          1        2     3  p\nof 1 event\n"
+           "a: 4 of them have no title: nothing is looked at\n");
 }
 
 int main(void)

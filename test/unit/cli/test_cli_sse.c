@@ -18,6 +18,29 @@ static bool tell(void *ctx, const struct sse_event *e)
     return true;
 }
 
+static bool note_tell(void *ctx, const struct sse_event *e)
+{
+    struct buf *told = ctx;
+    buf_printf(told, "[%.*s|%.*s]", STR_ARG(e->note), STR_ARG(e->data));
+    return true;
+}
+
+static void a_comment_inside_an_event_is_its_note(void **state)
+{
+    (void)state;
+    struct sse s;
+    struct buf told;
+    sse_init(&s);
+    buf_init(&told, TOLD_BYTES);
+    assert_int_equal(sse_feed(&s, STR("id: 1\n: a b\ndata: x\n\ndata: y\n\n:c\n\ndata: z\n\n"),
+                              note_tell, &told),
+                     ERR_OK);
+    buf_put_c(&told, '\0');
+    assert_string_equal(told.p, "[a b|x][|y][|z]");
+    buf_fini(&told);
+    sse_fini(&s);
+}
+
 /* What came of it, and the id at the end. */
 static void feed(str text, size_t first, size_t step, struct buf *told)
 {
@@ -156,6 +179,7 @@ static void an_event_has_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_comment_inside_an_event_is_its_note),
         cmocka_unit_test(events_end_with_a_blank_line),
         cmocka_unit_test(lines_end_in_three_ways),
         cmocka_unit_test(an_id_stays_and_counts_when_its_event_is_whole),
