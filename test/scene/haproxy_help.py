@@ -1,4 +1,5 @@
 """haproxy as the balancer, with the configuration that docs/operations.md shows: only its addresses are replaced."""
+import contextlib
 import pathlib
 import re
 import socket
@@ -34,7 +35,12 @@ class Haproxy(Process):
         (self.folder / 'conf').write_text('\n'.join([settings, text, to_first, *servers, more, '']))
         self.run(['haproxy', '-db', '-f', self.folder / 'conf'])
         self.wait_port(self.port)
-        wait_until(self.control.exists, 'its control socket has its name')     # which comes after the port
+        wait_until(self._is_asked, 'its control socket answers')        # which comes after the port
+
+    def _is_asked(self):
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            return bool(self.ask('show info'))
+        return False
 
     def ask(self, command):
         """What its control socket says."""
