@@ -147,13 +147,13 @@ def bench_paced(b):
 
 def put_rate(target, seconds):
     """PUTs of new titles on 16 connections, each a revision of its own."""
-    until, counts = time.monotonic() + seconds, [0] * 16
+    run, until, counts = time.time_ns(), time.monotonic() + seconds, [0] * 16
     body = b'<p>' + b'The third planet from the Sun. ' * 66
 
     def work(n):
         c = http.client.HTTPConnection('127.0.0.1', target.port, timeout=60)
         while time.monotonic() < until:
-            c.request('PUT', f'/localhost/v1/page/html/P{n}-{counts[n]}/1', body, {'Content-Type': 'text/html'})
+            c.request('PUT', f'/localhost/v1/page/html/P{run}-{n}-{counts[n]}/1', body, {'Content-Type': 'text/html'})
             answer = c.getresponse()
             answer.read()
             if answer.status != 201:
@@ -210,7 +210,7 @@ def bench_waiting(b):
         have = target.rule('jobs')['ready']
         while have < total:
             step = min(total - have, 100000)
-            target.load('--producers', 2, '--batch', min(step, 1000), '--operations', max(step // 1000, 1), '--ms', 3600000)
+            target.load('--producers', 2, '--batch', min(step, 1000), '--operations', -(-step // 1000), '--ms', 3600000)
             have += step
         until = time.monotonic() + 600
         while target.rule('jobs')['ready'] < total and time.monotonic() < until:
@@ -228,7 +228,7 @@ def bench_delayed(b):
         if delayed:
             subprocess.run([os.path.join(b.args.build, 'bench', 'queue_load'), 'events', str(target.port), '--queue', 'late', '--producers', '2',
                             '--batch', '1000', '--operations', str(delayed // 1000), '--ms', '600000'], check=True, capture_output=True)
-            while target.rule('late')['scheduled'] < delayed:
+            while sum(target.rule('late')[state] for state in ('scheduled', 'waiting')) < delayed:    # those of one title stand in line
                 time.sleep(0.05)
         done, began = target.rule('hook')['done'], time.monotonic()
         target.load('--producers', 4, '--batch', 100, '--operations', 100, '--ms', 600000)

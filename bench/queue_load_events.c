@@ -1,8 +1,10 @@
 /* queue_load_events.c - events as EventBus sends them: POST /v1/events, keep-alive, an object or an
- * array. An event has an id of its own; --queue names its stream. Nothing is taken. */
+ * array. An event has an id of its own, also among those of other runs: one that the log had lately
+ * is not stored again. --queue names its stream. Nothing is taken. */
 #include "queue_load.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 static void produce(struct load_conn *c, unsigned items)
 {
@@ -13,9 +15,9 @@ static void produce(struct load_conn *c, unsigned items)
         uint64_t number = c->tags++;
         buf_put(b, items == 1 ? STR("") : i == 0 ? STR("[") : STR(","));
         buf_printf(b,
-                   "{\"meta\":{\"stream\":\"%s\",\"domain\":\"localhost\",\"id\":\"%u-%" PRIu64
+                   "{\"meta\":{\"stream\":\"%s\",\"domain\":\"localhost\",\"id\":\"%d-%u-%" PRIu64
                    "\"},\"page_title\":\"T%" PRIu64 "\",\"text\":\"",
-                   o->queue, c->number, number, (c->number * 7919 + number) % 1000);
+                   o->queue, (int)getpid(), c->number, number, (c->number * 7919 + number) % 1000);
         buf_put(b, (str){ .p = o->payload, .n = o->item_bytes });
         buf_put(b, STR("\"}"));
     }
