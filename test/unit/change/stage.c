@@ -271,8 +271,9 @@ void stage_let_go(struct stage *s)
 
 /* ---- between a look at the log and its reading ---- */
 
+typedef void before_read_run(struct stage *s);
 static struct {
-    void (*run)(struct stage *s);
+    before_read_run *_Atomic run; /* whoever reads next takes it */
     struct stage *stage;
 } before_read;
 
@@ -281,8 +282,7 @@ err __wrap_event_log_read(struct event_log *l, struct event_read *r);
 
 err __wrap_event_log_read(struct event_log *l, struct event_read *r)
 {
-    void (*run)(struct stage * s) = before_read.run;
-    before_read.run = NULL;
+    before_read_run *run = atomic_exchange(&before_read.run, NULL);
     if (run != NULL)
         run(before_read.stage);
     return __real_event_log_read(l, r);
@@ -291,7 +291,7 @@ err __wrap_event_log_read(struct event_log *l, struct event_read *r)
 void stage_before_read(struct stage *s, void (*run)(struct stage *s))
 {
     before_read.stage = s;
-    before_read.run = run;
+    atomic_store(&before_read.run, run);
 }
 
 /* ---- life ---- */
