@@ -16,20 +16,10 @@
 
 bool change_timeline_domain(const struct page_service *page, str name, uint32_t *out)
 {
-    unsigned low = 0, high = page == NULL ? 0 : page->domains_count;
-    while (low < high) {
-        unsigned middle = low + (high - low) / 2;
-        int order = str_cmp(page->domains[middle].name, name);
-        if (order == 0) {
-            *out = page->domains[middle].number;
-            return true;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
+    const struct page_domain *d = page == NULL ? NULL : page_domain_find(page, name);
+    if (d != NULL)
+        *out = d->number;
+    return d != NULL;
 }
 
 /* 0: it has none, or no number of a revision. */
@@ -188,7 +178,7 @@ static const struct rule *store_rule(const struct change *c)
 {
     for (unsigned i = 0; i < rule_set_count(c->ruled->set); i++) {
         const struct rule *r = rule_set_at(c->ruled->set, i);
-        if (r->effect == RULE_TIMELINE && r->keep == RULE_KEEP_STORE)
+        if (r->effect == RULE_TIMELINE)
             return r;
     }
     return NULL;

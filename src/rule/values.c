@@ -96,19 +96,20 @@ bool rule_field_domain_rate(struct rule_reading *r, const struct rule_field *f,
 
 const char *rule_keep_name(enum rule_keep k)
 {
-    return k == RULE_KEEP_REDIS ? "redis" : "store";
+    static const char names[RULE_KEEPS][8] = { "store" };
+    return names[k];
 }
 
 bool rule_field_keep(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,
                      void *at)
 {
-    str text;
+    str text, word = str_of(rule_keep_name(RULE_KEEP_STORE));
     (void)f;
     if (!rule_read_text(r, n, &text))
         return false;
     *(enum rule_keep *)at = RULE_KEEP_STORE;
-    return str_eq(text, STR("store")) ||
-           rule_fail(r, n, "\"%.*s\" is not store", STR_ARG(str_take(text, SHOWN)));
+    return str_eq(text, word) ||
+           rule_fail(r, n, "\"%.*s\" is not %.*s", STR_ARG(str_take(text, SHOWN)), STR_ARG(word));
 }
 
 /* 10, 10/s, 10/m, 10/h */
