@@ -315,8 +315,9 @@ class Nginx(Process):
         self.wait_port(self.port)
 
     def forwarded(self):
-        """The request lines that it forwarded, all so far, in order."""
-        lines = [line.split('\t') for line in (self.folder / 'told').read_text(errors='replace').splitlines()]
+        """The request lines that it forwarded, all so far, in order. It may be writing the last one."""
+        whole, _, _ = (self.folder / 'told').read_text(errors='replace').rpartition('\n')
+        lines = [line.split('\t') for line in whole.splitlines()]
         return [line for line, address, _ in lines if address != '-']
 
     def close(self):
