@@ -122,6 +122,7 @@ struct config_change {
     int64_t event_recheck_ns;
     int64_t retention_ns, dedupe_window_ns; /* of the event log */
     uint64_t bytes_max;                     /* of the event log */
+    unsigned dedupe_ids_max;
     const char *streams_text;
     unsigned streams; /* of the store, that the log is told: bits of enum page_stream */
     const char *purge_from_text;

@@ -106,6 +106,8 @@ static const struct figure {
     FIGURE(METRIC_EVENT_LOG_TAKEN, events.taken),
     FIGURE(METRIC_EVENT_LOG_EVENTS, events.count),
     FIGURE(METRIC_EVENT_LOG_BYTES, events.bytes),
+    FIGURE(METRIC_EVENT_LOG_IDS, events.ids),
+    FIGURE(METRIC_EVENT_LOG_IDS_EARLY, events.ids_early),
 };
 #undef STAT
 #undef FIGURE

@@ -6,7 +6,8 @@
 #include "engine/engine.h"
 #include "event/log.h"
 
-/* Within a decision: appends count events, EVENT_APPEND_MAX at most. Their bytes are borrowed until
+/* Within a decision: appends count events, EVENT_APPEND_MAX at most, each in a row of its own. An
+ * id is kept with its event and not looked up: the caller makes each once. Bytes are borrowed until
  * the update is done. ERR_LIMIT (a name or an event is too long), or as the engine says: the
  * decision returns that. Whoever decides calls event_log_told in its done, when that gets ERR_OK.
  */

@@ -33,7 +33,8 @@ static void check_row(struct checking *c, const struct engine_row *row)
         c->gap = true;
         return;
     }
-    if (!c->gap && (e.count != c->count + 1 || e.bytes != c->bytes + row->blob.n + EVENT_ROW_BYTES))
+    if (!c->gap && (e.count != c->count + e.events || seq < c->seq + e.events ||
+                    e.bytes != c->bytes + row->blob.n + EVENT_ROW_BYTES))
         damage(c, seq, "its counts do not follow from the event before it");
     if (seq == c->head.last && (e.count != c->head.count || e.bytes != c->head.bytes))
         damage(c, seq, "its counts are not those of the log's head");

@@ -1,13 +1,10 @@
-/* cull.c - old ids are forgotten, and events that are too old or too many are removed.
+/* cull.c - events that are too old or too many are removed, row by row.
  *
- * Events lie in the order in which they came, so what is to go is a beginning of the log, and of
- * its ids. A batch goes over ids first, then over events; an event that goes takes its id with it,
- * if that is still kept. Everything is decided in one update, by the head row and the rows
- * themselves. A look without an update says beforehand whether there is anything to do. */
+ * Events lie in the order in which they came, so what is to go is a beginning of the log.
+ * Everything is decided in one update, by the head row and the rows themselves. A look without an
+ * update says beforehand whether there is anything to do. */
 #include "event/log_impl.h"
 #include "event/rows.h"
-
-#include "base/buf.h"
 
 enum { CULL_BATCH = 1000, CULL_DAMAGED_MAX = 64 };
 
@@ -36,31 +33,10 @@ static bool is_over(const struct culling *c, const struct event_row *e)
            c->head.bytes - c->head.culled_bytes > atomic_load(&c->log->bytes_max);
 }
 
-static bool is_forgettable(const struct culling *c, const struct event_row *e)
+/* A row of the beginning, with the damaged ones before it. */
+static err row_remove(struct culling *c, uint64_t seq, const struct event_row *e)
 {
-    return !store_time_before(c->now, store_time_add(e->at, atomic_load(&c->log->dedupe_ns)));
-}
-
-/* The row of its id, if that is still about this event. */
-static err id_forget(struct culling *c, uint64_t seq, const struct event_row *e)
-{
-    struct engine_row row;
-    struct event_key id;
-    if (!event_has_id(e->digest))
-        return ERR_OK;
-    event_key_id(&id, e->digest);
-    err why = engine_get(engine_txn_view(c->txn), SPACE_EVENT, event_key_str(&id), &row);
-    if (why == ERR_NOT_FOUND)
-        return ERR_OK;
-    if (why != ERR_OK && why != ERR_CORRUPT)
-        return why;
-    bool other = why == ERR_OK && row.value.n >= sizeof seq && get_be64(row.value.p) != seq;
-    return other ? ERR_OK : engine_txn_delete(c->txn, SPACE_EVENT, event_key_str(&id));
-}
-
-static err event_remove(struct culling *c, uint64_t seq, const struct event_row *e)
-{
-    err why = seq > c->head.forgotten ? id_forget(c, seq, e) : ERR_OK;
+    err why = ERR_OK;
     for (unsigned i = 0; i < c->damaged_count && why == ERR_OK; i++)
         why = event_delete(c, c->damaged[i]);
     if (why != ERR_OK)
@@ -72,29 +48,10 @@ static err event_remove(struct culling *c, uint64_t seq, const struct event_row 
     return event_delete(c, seq);
 }
 
-/* One row of the beginning; *over: it stays, and so do all behind it. */
-typedef err cull_step(struct culling *c, uint64_t seq, const struct event_row *e, bool *over);
-
-static err forget_step(struct culling *c, uint64_t seq, const struct event_row *e, bool *over)
-{
-    *over = !is_forgettable(c, e);
-    if (*over)
-        return ERR_OK;
-    c->head.forgotten = seq;
-    c->damaged_count = 0; /* they go when they are too old */
-    return id_forget(c, seq, e);
-}
-
-static err remove_step(struct culling *c, uint64_t seq, const struct event_row *e, bool *over)
-{
-    *over = !is_over(c, e);
-    return *over ? ERR_OK : event_remove(c, seq, e);
-}
-
 /* A damaged row is passed over: the next sound one says all that the damaged one said. */
-static err walk_beginning(struct culling *c, uint64_t after, cull_step *step)
+static err beginning_remove(struct culling *c)
 {
-    struct engine_cursor *rows = event_rows_open(engine_txn_view(c->txn), after);
+    struct engine_cursor *rows = event_rows_open(engine_txn_view(c->txn), c->head.culled);
     bool over = false;
     err why = ERR_OK;
     c->damaged_count = 0;
@@ -106,8 +63,9 @@ static err walk_beginning(struct culling *c, uint64_t after, cull_step *step)
         bool keyed = (why == ERR_OK || why == ERR_CORRUPT) && event_key_parse(row.key, &seq);
         if (why == ERR_OK)
             why = keyed ? event_row_decode(row.value, &e) : ERR_CORRUPT;
-        if (why == ERR_OK)
-            why = step(c, seq, &e, &over);
+        over = why == ERR_OK && !is_over(c, &e); /* it stays, and so do all behind it */
+        if (why == ERR_OK && !over)
+            why = row_remove(c, seq, &e);
         else if (why == ERR_CORRUPT && keyed && c->damaged_count < CULL_DAMAGED_MAX) {
             c->damaged[c->damaged_count++] = seq;
             why = ERR_OK;
@@ -117,30 +75,19 @@ static err walk_beginning(struct culling *c, uint64_t after, cull_step *step)
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static err cull_decide(struct engine_txn *t, void *ctx)
 {
     struct culling *c = ctx;
     c->txn = t;
     c->now = engine_txn_now(t);
     err why = event_head_get(engine_txn_view(t), &c->head);
-    const struct event_head before = c->head;
+    const uint64_t before = c->head.culled;
     if (why == ERR_OK)
-        why = walk_beginning(c, greater(c->head.forgotten, c->head.culled), forget_step);
-    if (why == ERR_OK)
-        why = walk_beginning(c, c->head.culled, remove_step);
-    if (why != ERR_OK)
-        return why;
-    c->head.forgotten = greater(c->head.forgotten, c->head.culled);
-    bool same = c->head.forgotten == before.forgotten && c->head.culled == before.culled;
-    return same ? ERR_OK : event_head_put(t, &c->head);
+        why = beginning_remove(c);
+    return why != ERR_OK || c->head.culled == before ? why : event_head_put(t, &c->head);
 }
 
-/* The first sound event behind after; ERR_NOT_FOUND. */
+/* The first sound row behind after; ERR_NOT_FOUND. */
 static err first_behind(struct engine_view *v, uint64_t after, struct event_row *e)
 {
     struct engine_cursor *rows = event_rows_open(v, after);
@@ -168,11 +115,6 @@ static err look(struct culling *c, bool *due, store_time *next)
     if (why == ERR_OK) {
         *due = is_over(c, &e);
         *next = store_time_add(e.at, atomic_load(&c->log->retention_ns));
-        why = first_behind(v, greater(c->head.forgotten, c->head.culled), &e);
-    }
-    if (why == ERR_OK) {
-        *due = *due || is_forgettable(c, &e);
-        *next = store_time_min(*next, store_time_add(e.at, atomic_load(&c->log->dedupe_ns)));
     }
     engine_view_end(&v);
     return why == ERR_NOT_FOUND ? ERR_OK : why;

@@ -1,30 +1,57 @@
-/* find.c - an event is found by the id that its sender gave it. A row of the log has the digest of
- * stream and id: the texts stay unread. Ids are looked up in order, from the oldest event on; the
- * last one that fits is the newest. A view of its own for each part of the log keeps no space from
- * being reused. */
+/* find.c - an event is found by the id that its sender gave it, by the digest of stream and id that
+ * the log keeps of each. Ids are looked up in order, from the oldest event on; the last one that
+ * fits is the newest. A view of its own for each part of the log keeps no space from being reused.
+ */
 #include "event/log_impl.h"
 #include "event/rows.h"
 
+#include "base/buf.h"
+
 #include <string.h>
 
-enum { FIND_LOOKS = 4096 }; /* in one view */
+enum {
+    FIND_LOOKS = 256,         /* rows in one view */
+    FIND_BYTES_MAX = 1 << 20, /* of a row of several events */
+};
 
 struct finding {
+    struct engine *engine;
+    struct buf text; /* of the row at hand */
     str stream, id;
     unsigned char digest[EVENT_DIGEST_BYTES]; /* of them, when stream is given */
     uint64_t after;
     uint64_t found; /* 0: not yet */
 };
 
-static bool row_fits(const struct finding *f, const struct event_row *row)
+static bool one_fits(const struct finding *f, const struct event_one *one)
 {
     unsigned char digest[EVENT_DIGEST_BYTES];
     if (f->stream.n > 0)
-        return memcmp(f->digest, row->digest, EVENT_DIGEST_BYTES) == 0;
-    if (!event_has_id(row->digest))
+        return memcmp(f->digest, one->digest, EVENT_DIGEST_BYTES) == 0;
+    if (!event_has_id(one->digest))
         return false;
-    event_digest(row->stream, f->id, digest);
-    return memcmp(digest, row->digest, EVENT_DIGEST_BYTES) == 0;
+    event_digest(one->stream, f->id, digest);
+    return memcmp(digest, one->digest, EVENT_DIGEST_BYTES) == 0;
+}
+
+/* The text of a row of one event stays unread. */
+static err find_in_row(struct finding *f, uint64_t seq, const struct engine_row *row)
+{
+    struct event_row e;
+    struct event_walk walk;
+    struct event_one one;
+    err why = event_row_decode(row->value, &e);
+    buf_clear(&f->text);
+    if (why == ERR_OK && e.events > 1) {
+        char *p = buf_extend(&f->text, row->blob.n);
+        why = p == NULL ? ERR_LIMIT : engine_blob_read(f->engine, &row->blob, 0, row->blob.n, p);
+    }
+    if (why == ERR_OK)
+        why = event_walk_begin(&walk, seq, &e, buf_str(&f->text));
+    while (why == ERR_OK && event_walk_next(&walk, &one))
+        if (one_fits(f, &one))
+            f->found = one.seq;
+    return why == ERR_CORRUPT ? ERR_OK : why;
 }
 
 /* ERR_NOT_FOUND: there are no more. A row that is damaged is passed over. */
@@ -32,7 +59,6 @@ static err find_some(struct finding *f, struct engine_cursor *c)
 {
     for (unsigned i = 0; i < FIND_LOOKS; i++) {
         struct engine_row row;
-        struct event_row event;
         uint64_t seq;
         err why = engine_cursor_next(c, &row);
         if (why != ERR_OK && (why != ERR_CORRUPT || row.key.n == 0))
@@ -40,8 +66,10 @@ static err find_some(struct finding *f, struct engine_cursor *c)
         if (!event_key_parse(row.key, &seq))
             return ERR_CORRUPT;
         f->after = seq;
-        if (why == ERR_OK && event_row_decode(row.value, &event) == ERR_OK && row_fits(f, &event))
-            f->found = seq;
+        if (why == ERR_OK)
+            why = find_in_row(f, seq, &row);
+        if (why != ERR_OK && why != ERR_CORRUPT)
+            return why;
     }
     return ERR_OK;
 }
@@ -49,7 +77,8 @@ static err find_some(struct finding *f, struct engine_cursor *c)
 err event_log_find(struct event_log *l, str stream, str id, uint64_t *seq)
 {
     MAGIC_CHECK(l, EVENT_LOG_MAGIC);
-    struct finding f = { .stream = stream, .id = id };
+    struct finding f = { .engine = l->engine, .stream = stream, .id = id };
+    buf_init(&f.text, FIND_BYTES_MAX);
     err why = id.n == 0 ? ERR_NOT_FOUND : ERR_OK;
     event_digest(stream, id, f.digest);
     while (why == ERR_OK) {
@@ -59,6 +88,7 @@ err event_log_find(struct event_log *l, str stream, str id, uint64_t *seq)
         engine_cursor_close(&c);
         engine_view_end(&v);
     }
+    buf_fini(&f.text);
     if (why != ERR_NOT_FOUND)
         return why;
     if (f.found == 0)

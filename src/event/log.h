@@ -9,7 +9,8 @@
  * numbers rise over restarts and kills. They also rise over the restore of an older backup, because
  * the clock has gone on meanwhile: no reader takes new events for old ones.
  *   An event may have an id, which its sender made. An event with the id and the stream of one that
- * the log took less than dedupe_ns ago is not appended again.
+ * the log took less than dedupe_ns ago is not appended again. The log keeps those ids in memory,
+ * the newest ids_max at most, and finds them anew when it is opened.
  *   The log removes events that are older than retention_ns. It removes the oldest ones, too, while
  * all events together take more than bytes_max. A reader that had not read them yet is told.
  * Source: Kreps, "The Log: What every software engineer should know". */
@@ -28,6 +29,9 @@ enum {
     EVENT_NAME_BYTES_MAX = 255, /* of a stream's name, and of a domain's */
     EVENT_BYTES_MAX = 16 << 20, /* of one event */
     EVENT_APPEND_MAX = 4000,    /* events in one update */
+    EVENT_WAITING_MAX = 65536,  /* requests to append that wait */
+    EVENT_DIGEST_BYTES = 16,
+    EVENT_ID_BYTES = 36, /* of memory, for an id that is kept */
     EVENT_FOLLOWERS_MAX = 4,
 };
 
@@ -35,17 +39,21 @@ struct buf;
 struct engine;
 struct event_log;
 
+struct event_limits {
+    int64_t retention_ns;
+    uint64_t bytes_max;
+    int64_t dedupe_ns;
+    uint64_t ids_max; /* EVENT_ID_BYTES each, while they are kept; 0: events may come twice */
+};
 struct event_log_opts {
     struct engine *engine; /* outlives the log */
     struct clock *clock;   /* as above */
     uint64_t random;       /* names the log, if the engine holds none yet */
-    int64_t retention_ns;
-    uint64_t bytes_max;
-    int64_t dedupe_ns;
+    struct event_limits limits;
 };
 
-/* Opens the log of that engine, or begins it. Waits for the engine. Owner: caller. Fails:
- * ERR_CORRUPT, ERR_IO, ERR_FULL. */
+/* Opens the log of that engine, or begins it. Waits for the engine, and reads the ids that count.
+ * Owner: caller. Fails: ERR_CORRUPT, ERR_IO, ERR_FULL. */
 MUST_CHECK err event_log_new(const struct event_log_opts *opts, struct event_log **out,
                              struct err_note *note);
 /* Nobody appends, reads, or is being told any more. */
@@ -64,8 +72,7 @@ void event_log_follow(struct event_log *l, const struct event_follower *f);
 /* No follower is told any more. What was posted to their homes may still run. Thread: any. */
 void event_log_hush(struct event_log *l);
 /* Other limits from now on. Thread: any. */
-void event_log_limits(struct event_log *l, int64_t retention_ns, uint64_t bytes_max,
-                      int64_t dedupe_ns);
+void event_log_limits(struct event_log *l, const struct event_limits *limits);
 
 /* ---- appending ---- */
 
@@ -80,7 +87,8 @@ struct event {
 void event_id_put(struct buf *b, uint64_t high, uint64_t low);
 struct event_taken {
     uint64_t seq;
-    bool before; /* it was there already, under this number */
+    bool before;                              /* it was there already, under this number */
+    unsigned char digest[EVENT_DIGEST_BYTES]; /* the log's */
 };
 
 /* A request to append events: all of them, or none. (event/append.h: within another update.) The
@@ -95,6 +103,7 @@ struct event_append {
     struct home *home;
     void (*done)(struct event_append *a, err why);
     /* the log's */
+    struct event_append *next;
     struct task task;
     err why;
 };
@@ -133,8 +142,8 @@ MUST_CHECK err event_log_read(struct event_log *l, struct event_read *r);
 /* The number to read behind for all events that the log took at that instant, or later. */
 uint64_t event_log_behind(store_time at);
 
-/* The newest event with that id, which its sender gave it; stream empty: of any stream. Looks at
- * all events of the log, one by one, but not at their texts. ERR_NOT_FOUND. Waits for the disk: a
+/* The newest event with that id, which its sender gave it; stream empty: of any stream. Reads the
+ * whole log. ERR_NOT_FOUND. Waits for the disk: a
  * pool thread. */
 MUST_CHECK err event_log_find(struct event_log *l, str stream, str id, uint64_t *seq);
 
@@ -145,6 +154,8 @@ struct event_figures {
     uint64_t count, bytes; /* of those that are there */
     store_time oldest;     /* when the log took the oldest one; NEVER: it is empty */
     store_time newest;     /* when it took the last one, also if that was removed; ZERO: never */
+    uint64_t ids;          /* kept, so that none of them is taken twice */
+    uint64_t ids_early;    /* since the start: dropped before their time, for ids_max */
 };
 MUST_CHECK err event_log_figures(struct event_log *l, struct event_figures *out);
 

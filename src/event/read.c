@@ -2,7 +2,7 @@
  *
  * Each call has a view of its own, so readers that are slow between calls keep no space from being
  * reused. An event whose bytes are damaged is passed over and counted: one of them must not stop
- * all who follow the log. */
+ * all who follow the log. A row of several events is read whole, whatever is wanted of it. */
 #include "event/log_impl.h"
 #include "event/rows.h"
 
@@ -23,6 +23,7 @@ static void reading_spoilt(struct reading *r, str key)
 {
     uint64_t seq;
     r->read->spoilt++;
+    r->looks++;
     if (event_key_parse(key, &seq) && seq > r->read->after)
         r->read->after = seq;
 }
@@ -41,36 +42,61 @@ static err reading_text(struct reading *r, const struct engine_row *row)
     return why;
 }
 
-/* *full: the event is not handed over, because there is no room for it in this call. */
-static err reading_row(struct reading *r, const struct engine_row *row, bool *full)
+/* One event of the row at hand. text: is read already, when the row has several. *full: the event
+ * is not handed over, because there is no room for it in this call. */
+static err reading_one(struct reading *r, const struct engine_row *row, const struct event_row *e,
+                       const struct event_one *one, bool *full)
 {
     struct event_read *read = r->read;
-    struct event_row e;
+    const bool several = e->events > 1;
+    const struct event_seen seen = { .seq = one->seq,
+                                     .count = one->count,
+                                     .at = e->at,
+                                     .stream = one->stream,
+                                     .domain = one->domain,
+                                     .size = several ? one->text.n : row->blob.n,
+                                     .hops = one->hops };
+    if (read->wants == NULL || read->wants(read->ctx, &seen)) {
+        *full = r->bytes > 0 && r->bytes + seen.size > read->bytes_max;
+        if (*full)
+            return ERR_OK;
+        err why = several ? ERR_OK : reading_text(r, row);
+        if (why != ERR_OK)
+            return why;
+        r->bytes += seen.size;
+        read->take(read->ctx, &seen, several ? one->text : buf_str(&r->text));
+    }
+    read->after = one->seq;
+    return ERR_OK;
+}
+
+/* *full: as above, or so many were looked at as are to be in this call. */
+static err reading_row(struct reading *r, const struct engine_row *row, bool *full)
+{
+    struct event_row e = { .events = 1 };
+    struct event_walk walk;
+    struct event_one one;
     uint64_t seq;
     if (!event_key_parse(row->key, &seq))
         return ERR_CORRUPT;
     err why = event_row_decode(row->value, &e);
-    if (why != ERR_OK)
-        return why;
-    const struct event_seen seen = { .seq = seq,
-                                     .count = e.count,
-                                     .at = e.at,
-                                     .stream = e.stream,
-                                     .domain = e.domain,
-                                     .size = row->blob.n,
-                                     .hops = e.hops };
-    if (read->wants == NULL || read->wants(read->ctx, &seen)) {
-        *full = r->bytes > 0 && r->bytes + row->blob.n > read->bytes_max;
-        if (*full)
-            return ERR_OK;
+    buf_clear(&r->text);
+    if (why == ERR_OK && e.events > 1)
         why = reading_text(r, row);
-        if (why != ERR_OK)
-            return why;
-        r->bytes += row->blob.n;
-        read->take(read->ctx, &seen, buf_str(&r->text));
+    if (why == ERR_OK)
+        why = event_walk_begin(&walk, seq, &e, buf_str(&r->text));
+    while (why == ERR_OK && !*full && event_walk_next(&walk, &one)) {
+        if (one.seq <= r->read->after)
+            continue;
+        *full = r->looks == r->read->looks_max;
+        if (*full)
+            break;
+        r->looks++;
+        why = reading_one(r, row, &e, &one, full);
     }
-    read->after = seq;
-    return ERR_OK;
+    if (why == ERR_CORRUPT)
+        r->read->spoilt += e.events - 1; /* the caller counts one */
+    return why;
 }
 
 static err reading_rows(struct reading *r, struct engine_cursor *c, uint64_t last)
@@ -92,7 +118,6 @@ static err reading_rows(struct reading *r, struct engine_cursor *c, uint64_t las
             reading_spoilt(r, row.key);
         else if (why != ERR_OK)
             return why;
-        r->looks++;
     }
     r->read->more = true;
     return ERR_OK;
@@ -153,5 +178,6 @@ err event_log_figures(struct event_log *l, struct event_figures *out)
                                    .bytes = head.bytes - head.culled_bytes,
                                    .oldest = oldest,
                                    .newest = head.newest };
+    event_ids_figures(l->batch.ids, &out->ids, &out->ids_early);
     return ERR_OK;
 }

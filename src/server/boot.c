@@ -132,14 +132,20 @@ static unsigned streams_wanted(const struct config *c)
     return streams;
 }
 
+static struct event_limits event_limits_of(const struct config *c)
+{
+    return (struct event_limits){ .retention_ns = c->change.retention_ns,
+                                  .bytes_max = c->change.bytes_max,
+                                  .dedupe_ns = c->change.dedupe_window_ns,
+                                  .ids_max = c->change.dedupe_ids_max };
+}
+
 static err open_events(struct server *s, enum server_exit *status, struct err_note *note)
 {
     const struct event_log_opts opts = { .engine = s->app.engine,
                                          .clock = s->app.clock,
                                          .random = entropy_u64(),
-                                         .retention_ns = s->config->change.retention_ns,
-                                         .bytes_max = s->config->change.bytes_max,
-                                         .dedupe_ns = s->config->change.dedupe_window_ns };
+                                         .limits = event_limits_of(s->config) };
     err why = event_log_new(&opts, &s->app.events, note);
     if (why == ERR_OK)
         why = pages_append_to(s->pages, s->app.events, streams_wanted(s->config), entropy_u64());
@@ -455,8 +461,8 @@ void server_reloaded(struct server *s)
     log_level_set(s->app.log, c->log_level);
     atomic_store(&s->app.access_log, c->access_log);
     atomic_store(&s->app.wait_timeout_ms, c->wait_timeout_ms);
-    event_log_limits(s->app.events, c->change.retention_ns, c->change.bytes_max,
-                     c->change.dedupe_window_ns);
+    const struct event_limits events = event_limits_of(c);
+    event_log_limits(s->app.events, &events);
     pages_stream(s->pages, streams_wanted(c));
     change_rules_take(s->app.change, c->change.rules);
     streams_limit(s->app.streams, c->stream_clients);

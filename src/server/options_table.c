@@ -278,6 +278,10 @@ const struct option option_rows[] = {
     { "change.dedupe_window", NULL, OPTION_NS, 0, 30 * DAY, .initial = "1h",
       .prose = "How long an event that is sent again, with its meta.id, is not taken twice",
       AT(change.dedupe_window_ns), .reload = OPTION_ON_RELOAD },
+    { "change.dedupe_ids_max", NULL, OPTION_COUNT, 0, 100000000, .initial = "4000000",
+      .prose = "Ids of events that are kept in memory for that, 36 bytes each; beyond it the "
+               "oldest ones are forgotten before their time",
+      AT(change.dedupe_ids_max), .reload = OPTION_ON_RELOAD },
     { "log.level", NULL, OPTION_CHOICE, .choices = levels, .initial = "info",
       .prose = "Least level that is logged", AT(log_level), .reload = OPTION_ON_RELOAD },
     { "log.format", NULL, OPTION_CHOICE, .choices = formats, .initial = "text",

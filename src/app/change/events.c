@@ -507,8 +507,9 @@ static void events_run(struct pooled *p)
     e->fault = body_fault(e->body, &value);
     if (e->fault == NULL)
         e->why = events_take(e, value);
-    e->taken = e->why == ERR_OK ? arena_calloc(e->arena, EVENT_APPEND_MAX, sizeof *e->taken) : NULL;
-    if (e->why == ERR_OK && e->taken == NULL)
+    unsigned batch = kept_count(e) < EVENT_APPEND_MAX ? kept_count(e) : EVENT_APPEND_MAX;
+    e->taken = e->why == ERR_OK ? arena_calloc(e->arena, batch, sizeof *e->taken) : NULL;
+    if (e->why == ERR_OK && e->taken == NULL && batch > 0)
         e->why = ERR_LIMIT;
 }
 

@@ -34,8 +34,8 @@ static void stage_begin(struct stage *s, enum page_policy_kind kind, unsigned st
     const struct event_log_opts opts = { .engine = s->f->engine,
                                          .clock = &s->f->clock.clock,
                                          .random = 1,
-                                         .retention_ns = 1000 * HOUR,
-                                         .bytes_max = 1 << 20 };
+                                         .limits = { .retention_ns = 1000 * HOUR,
+                                                     .bytes_max = 1 << 20 } };
     assert_int_equal(event_log_new(&opts, &s->log, &note), ERR_OK);
     const struct event_follower follower = { stage_told, s, home_here() };
     event_log_follow(s->log, &follower);

@@ -340,8 +340,8 @@ void stage_open(struct stage *s, const char *rules)
     s->engine = engine_mem_new(&s->clock.clock);
     const struct event_log_opts log = { .engine = s->engine,
                                         .clock = &s->clock.clock,
-                                        .retention_ns = 3600 * NS_PER_S,
-                                        .bytes_max = (uint64_t)1 << 40 };
+                                        .limits = { .retention_ns = 3600 * NS_PER_S,
+                                                    .bytes_max = (uint64_t)1 << 40 } };
     assert_int_equal(event_log_new(&log, &s->events, &note), ERR_OK);
     s->sink = rogue_start(sink_play, s);
     s->loop = loop_new(4);
@@ -374,8 +374,8 @@ void stage_reopen(struct stage *s, const char *rules)
     event_log_free(&s->events);
     const struct event_log_opts log = { .engine = s->engine,
                                         .clock = &s->clock.clock,
-                                        .retention_ns = 3600 * NS_PER_S,
-                                        .bytes_max = (uint64_t)1 << 40 };
+                                        .limits = { .retention_ns = 3600 * NS_PER_S,
+                                                    .bytes_max = (uint64_t)1 << 40 } };
     assert_int_equal(event_log_new(&log, &s->events, &note), ERR_OK);
     s->loop = loop_new(4);
     change_make(s, rules);

@@ -42,9 +42,10 @@ static void stage_open(struct stage *s)
     const struct event_log_opts opts = { .engine = s->engine,
                                          .clock = &s->clock.clock,
                                          .random = 0x1234,
-                                         .retention_ns = 7 * DAY_NS,
-                                         .bytes_max = 1 << 20,
-                                         .dedupe_ns = 3600 * NS_PER_S };
+                                         .limits = { .retention_ns = 7 * DAY_NS,
+                                                     .bytes_max = 1 << 20,
+                                                     .dedupe_ns = 3600 * NS_PER_S,
+                                                     .ids_max = 1000000 } };
     struct err_note note;
     assert_int_equal(event_log_new(&opts, &s->log, &note), ERR_OK);
     const struct event_follower follower = { follower_told, s, home_here() };
@@ -137,6 +138,16 @@ static void upkeep(struct stage *s)
     }
 }
 
+static void limits_set(struct event_log *l, int64_t retention_ns, uint64_t bytes_max,
+                       int64_t dedupe_ns)
+{
+    const struct event_limits limits = { .retention_ns = retention_ns,
+                                         .bytes_max = bytes_max,
+                                         .dedupe_ns = dedupe_ns,
+                                         .ids_max = 1000000 };
+    event_log_limits(l, &limits);
+}
+
 static void no_damage(void *ctx, const char *what)
 {
     (void)ctx;
@@ -220,7 +231,7 @@ static void a_log_goes_on_where_it_was(void **state)
 {
     struct stage *s = *state;
     const uint64_t id = event_log_id(s->log), first = append_one(s, "a", "x", "one").seq;
-    event_log_limits(s->log, 0, 0, 3600 * NS_PER_S);
+    limits_set(s->log, 0, 0, 3600 * NS_PER_S);
     upkeep(s);
     (void)read_behind(s, 0);
     assert_int_equal(s->seen_count, 0);
@@ -258,22 +269,73 @@ static void an_id_counts_once_in_its_stream(void **state)
     check(s);
 }
 
-static void old_ids_are_forgotten(void **state)
+static void ids_are_known_after_a_restart(void **state)
 {
     struct stage *s = *state;
+    const struct event several[] = { event_of("a", "p", "1"), event_of("a", "", "2"),
+                                     event_of("a", "q", "3") };
+    struct event_taken taken[3];
     (void)append_one(s, "a", "x", "one");
     advance(s, 1800 * NS_PER_S);
-    (void)append_one(s, "a", "y", "two");
-    assert_int_equal(engine_mem_rows(s->engine, SPACE_EVENT), 1 + 2 + 2);
+    const uint64_t second = append_one(s, "a", "y", "two").seq;
+    assert_int_equal(append(s, several, 3, taken), ERR_OK);
+    assert_int_equal(engine_mem_rows(s->engine, SPACE_EVENT), 1 + 2 + 1);
     advance(s, 1800 * NS_PER_S);
-    (void)append_one(s, "a", "x", "three"); /* takes the row of the first over */
-    upkeep(s);
-    assert_int_equal(engine_mem_rows(s->engine, SPACE_EVENT), 1 + 3 + 2);
-    assert_true(append_one(s, "a", "x", "three").before);
-    advance(s, 3600 * NS_PER_S);
-    upkeep(s);
-    assert_int_equal(engine_mem_rows(s->engine, SPACE_EVENT), 1 + 3);
+    for (unsigned round = 0; round < 2; round++) {
+        event_log_free(&s->log);
+        stage_open(s);
+        const struct event_taken y = append_one(s, "a", "y", "two"),
+                                 q = append_one(s, "a", "q", "three");
+        assert_true(y.before && y.seq == second);
+        assert_true(q.before && q.seq == taken[2].seq);
+    }
+    assert_false(append_one(s, "a", "x", "anew").before);
+    event_log_free(&s->log);
+    stage_open(s);
+    assert_true(append_one(s, "a", "x", "again").before);
+    struct event_figures f;
+    assert_int_equal(event_log_figures(s->log, &f), ERR_OK);
+    assert_int_equal(f.ids, 4);
     check(s);
+}
+
+static void too_many_ids_are_forgotten_before_their_time(void **state)
+{
+    struct stage *s = *state;
+    /* A decision runs twice here, and strikes what it put in first: so there are two of each. */
+    struct event_limits limits = {
+        .retention_ns = DAY_NS, .bytes_max = 1 << 20, .dedupe_ns = 3600 * NS_PER_S, .ids_max = 4
+    };
+    struct event_figures f;
+    event_log_limits(s->log, &limits);
+    assert_false(append_one(s, "a", "x", "").before);
+    assert_false(append_one(s, "a", "y", "").before);
+    assert_true(append_one(s, "a", "x", "").before);
+    assert_false(append_one(s, "a", "z", "").before);
+    assert_false(append_one(s, "a", "x", "").before);
+    assert_int_equal(event_log_figures(s->log, &f), ERR_OK);
+    assert_in_range(f.ids, 1, 4);
+    assert_true(f.ids_early > 0);
+    limits.ids_max = 0;
+    event_log_limits(s->log, &limits);
+    for (unsigned i = 0; i < 2; i++)
+        assert_false(append_one(s, "a", "z", "").before);
+}
+
+/* Of a refused update nothing is known. */
+static void what_was_not_stored_is_not_repeated(void **state)
+{
+    struct stage *s = *state;
+    const struct event twice[] = { event_of("a", "x", "one"), event_of("a", "x", "again") };
+    struct event_taken taken[2];
+    engine_mem_refuse(s->engine, ERR_FULL);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(append(s, twice, 2, taken), ERR_FULL);
+    engine_mem_refuse(s->engine, ERR_OK);
+    assert_int_equal(append(s, twice, 2, taken), ERR_OK);
+    assert_true(!taken[0].before && taken[1].before);
+    (void)read_behind(s, 0);
+    assert_int_equal(s->seen_count, 1);
 }
 
 static void old_events_are_removed(void **state)
@@ -286,7 +348,7 @@ static void old_events_are_removed(void **state)
     store_time next;
     upkeep(s);
     assert_int_equal(event_log_upkeep(s->log, &more, &next), ERR_OK);
-    assert_int_equal(next.ns - clock_store(&s->clock.clock).ns, 3600 * NS_PER_S);
+    assert_int_equal(next.ns - clock_store(&s->clock.clock).ns, 6 * DAY_NS);
     advance(s, 6 * DAY_NS - 1);
     upkeep(s);
     (void)read_behind(s, 0);
@@ -313,7 +375,7 @@ static void the_oldest_go_when_all_are_too_large(void **state)
     struct stage *s = *state;
     for (unsigned i = 0; i < 3000; i++)
         (void)append_one(s, "a", "", "text");
-    event_log_limits(s->log, 7 * DAY_NS, (uint64_t)10 * (EVENT_ROW_BYTES + 4), NS_PER_S);
+    limits_set(s->log, 7 * DAY_NS, (uint64_t)10 * (EVENT_ROW_BYTES + 4), NS_PER_S);
     upkeep(s);
     struct event_figures f;
     assert_int_equal(event_log_figures(s->log, &f), ERR_OK);
@@ -446,9 +508,10 @@ static void a_follower_is_told_once_for_many(void **state)
     struct stage *s = *state;
     struct slow_home slow = { .home = { .post = slow_post } };
     event_log_free(&s->log);
-    const struct event_log_opts opts = {
-        .engine = s->engine, .clock = &s->clock.clock, .retention_ns = DAY_NS, .bytes_max = 1 << 20
-    };
+    const struct event_log_opts opts = { .engine = s->engine,
+                                         .clock = &s->clock.clock,
+                                         .limits = { .retention_ns = DAY_NS,
+                                                     .bytes_max = 1 << 20 } };
     struct err_note note;
     assert_int_equal(event_log_new(&opts, &s->log, &note), ERR_OK);
     const struct event_follower follower = { follower_told, s, &slow.home };
@@ -537,7 +600,7 @@ static void a_random_history_is_as_the_model_says(void **state)
     struct rng rng;
     m = (struct model){ .count = 0 };
     rng_init(&rng, 15);
-    event_log_limits(s->log, 8 * 3600 * NS_PER_S, 20000, 3600 * NS_PER_S);
+    limits_set(s->log, 8 * 3600 * NS_PER_S, 20000, 3600 * NS_PER_S);
     while (m.count < MODEL_EVENTS) {
         switch (rng_below(&rng, 20)) {
         case 0:
@@ -548,7 +611,7 @@ static void a_random_history_is_as_the_model_says(void **state)
         case 1:
             event_log_free(&s->log);
             stage_open(s);
-            event_log_limits(s->log, 8 * 3600 * NS_PER_S, 20000, 3600 * NS_PER_S);
+            limits_set(s->log, 8 * 3600 * NS_PER_S, 20000, 3600 * NS_PER_S);
             break;
         case 2:
             advance(s, (int64_t)rng_below(&rng, 3600 * NS_PER_S));
@@ -596,7 +659,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(numbers_are_microseconds_and_rise, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(a_log_goes_on_where_it_was, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(an_id_counts_once_in_its_stream, stage_begin, stage_end),
-        cmocka_unit_test_setup_teardown(old_ids_are_forgotten, stage_begin, stage_end),
+        cmocka_unit_test_setup_teardown(ids_are_known_after_a_restart, stage_begin, stage_end),
+        cmocka_unit_test_setup_teardown(too_many_ids_are_forgotten_before_their_time, stage_begin,
+                                        stage_end),
+        cmocka_unit_test_setup_teardown(what_was_not_stored_is_not_repeated, stage_begin,
+                                        stage_end),
         cmocka_unit_test_setup_teardown(an_event_is_found_by_its_id, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(old_events_are_removed, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(the_oldest_go_when_all_are_too_large, stage_begin,

@@ -48,8 +48,8 @@ static void stage_begin(struct stage *s, size_t bytes_max)
     s->engine = engine_mem_new(&s->clock.clock);
     const struct event_log_opts opts = { .engine = s->engine,
                                          .clock = &s->clock.clock,
-                                         .retention_ns = NS_PER_S,
-                                         .bytes_max = (uint64_t)1 << 40 };
+                                         .limits = { .retention_ns = NS_PER_S,
+                                                     .bytes_max = (uint64_t)1 << 40 } };
     assert_int_equal(event_log_new(&opts, &s->log, &note), ERR_OK);
     const struct event_tail_opts tail = { .log = s->log,
                                           .pool = home_here(),

@@ -759,7 +759,7 @@ static void what_a_reload_takes_over_is_a_value(void **state)
                         r->type == OPTION_SIZE || r->type == OPTION_RULES ||
                         r->type == OPTION_TEXT);
         }
-    assert_int_equal(taken, 52);
+    assert_int_equal(taken, 53);
 }
 
 int main(void)
