@@ -95,9 +95,10 @@ class Target:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, cwd=self.dir, **more)
         wait_port(self.port, self.process)
 
-    def rss_mb(self):
+    def rss_mb(self, what='VmRSS'):
+        """RssAnon: without the pages of the index, which the kernel takes back when it wants them."""
         with open(f'/proc/{self.process.pid}/status', encoding='ascii') as status:
-            return next(int(line.split()[1]) / 1024 for line in status if line.startswith('VmRSS'))
+            return next(int(line.split()[1]) / 1024 for line in status if line.startswith(what))
 
     def end(self):
         if self.process is not None and self.process.poll() is None:
