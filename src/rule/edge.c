@@ -244,6 +244,27 @@ static void doubt_events(const struct rule *r, rule_fault_fn *told, void *ctx)
     told(ctx, &fault);
 }
 
+static bool tells_superseded(const struct change_told *c)
+{
+    str more = str_of(c->more), member = STR("\"superseded\"");
+    return str_find_str(more, member) < more.n;
+}
+
+/* wanted: the changes that it may want, as bits. */
+static void doubt_timeline(unsigned wanted, const struct rule *r, rule_fault_fn *told, void *ctx)
+{
+    const struct rule_fault fault = {
+        .line = r->line,
+        .rule = r->name,
+        .text = "match takes no event that says what was superseded, so nothing is noted; "
+                "palimpsest.render and palimpsest.dated are wanted"
+    };
+    for (unsigned n = 0; n < COUNT_OF(changes); n++)
+        if ((wanted & BIT(n)) != 0 && tells_superseded(&changes[n]))
+            return;
+    told(ctx, &fault);
+}
+
 /* What other systems call jobs may be in any stream; these are known to be none. */
 static void doubt_jobs(const struct rule_set *s, const struct rule *r, rule_fault_fn *told,
                        void *ctx)
@@ -268,6 +289,7 @@ void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
 {
     const struct rule_page none = { STR(""), STR(""), STR(""), STR("") };
     struct purged p = { .set = s };
+    unsigned noted[RULE_RULES_MAX] = { 0 }; /* as p.of, of timelines */
     struct buf bytes;
     if (s == NULL)
         return;
@@ -276,10 +298,13 @@ void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
     for (unsigned n = 0; n < COUNT_OF(changes); n++) {
         bool is_event = event_begin(e, &bytes, &changes[n], &none);
         INVARIANT(is_event); /* small, and JSON */
-        for (unsigned i = 0; i < s->count; i++)
-            if (s->rules[i].effect == RULE_PURGE && s->rules[i].urls_count > 0 &&
-                rule_may_want_kind(e, &s->rules[i]))
+        for (unsigned i = 0; i < s->count; i++) {
+            const struct rule *r = &s->rules[i];
+            if (r->effect == RULE_PURGE && r->urls_count > 0 && rule_may_want_kind(e, r))
                 p.of[i] |= (uint16_t)BIT(n);
+            if (r->effect == RULE_TIMELINE && rule_may_want_kind(e, r))
+                noted[i] |= BIT(n);
+        }
     }
     for (unsigned i = 0; i < s->count; i++)
         if (s->rules[i].effect == RULE_PURGE && s->rules[i].edge_ttl_ns > 0)
@@ -290,6 +315,9 @@ void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
     for (unsigned i = 0; i < s->count; i++)
         if (s->rules[i].effect == RULE_JOB)
             doubt_jobs(s, &s->rules[i], told, ctx);
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->rules[i].effect == RULE_TIMELINE)
+            doubt_timeline(noted[i], &s->rules[i], told, ctx);
     rule_event_free(&e);
     buf_fini(&bytes);
 }

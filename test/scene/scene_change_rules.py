@@ -68,6 +68,17 @@ def a_cache_that_is_not_purged_of_all_is_a_warning(binary):
 
 
 @scene
+def a_timeline_that_stays_empty_is_a_warning(binary):
+    verbs = Verbs(binary)
+    says = 'match takes no event that says what was superseded, so nothing is noted; palimpsest.render and palimpsest.dated are wanted'
+    rule = 'rules:\n  t: {{ match: {{ stream: {} }}, effect: timeline }}\n'
+    verbs.file('t.yaml', rule.format('palimpsest.gone'))
+    eq(verbs('rules', 'check', 't.yaml'), (0, f't.yaml:2: t: warning: {says}\nt.yaml: 1 rule, no fault\n', ''))
+    verbs.file('u.yaml', rule.format('palimpsest.dated'))
+    eq(verbs('rules', 'check', 'u.yaml'), (0, 'u.yaml: 1 rule, no fault\n', ''))
+
+
+@scene
 def a_rule_that_feeds_the_events_is_no_fault_but_told(binary):
     verbs = Verbs(binary)
     verbs.file('f.yaml', 'rules:\n  a: { match: { stream: x }, effect: http, url: "http://127.0.0.1:7231/v1/events" }\n')

@@ -401,6 +401,9 @@ static void what_is_made_late_is_not_dated_once_more(void **state)
     made_behind(&s, 7, word_of(&s, 8, 1), "seven", 8);
     made_behind(&s, 6, word_of(&s, 8, 1), "six", 8);
     assert_seen(&s, "");
+    made_behind(&s, 8, word_of(&s, 8, 1), "eight", 0);
+    assert_seen(&s, "render 8");
+    assert_string_equal(s.over, ""); /* so no timeline has 5 or 7 (docs/adr/0042) */
     stage_end(&s);
 }
 

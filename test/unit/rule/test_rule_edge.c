@@ -1,6 +1,6 @@
 /* Goal: a cache may keep a page exactly when rules purge its URL of each change, and a rule that
- * says so in vain is doubted; so is one that runs what is no job. Method: a table of rule sets,
- * what they let keep of one page, and what is doubted of them. */
+ * says so in vain is doubted; so is one that runs what is no job, and a timeline that stays empty.
+ * Method: a table of rule sets, what they let keep of one page, and what is doubted of them. */
 #include "rules.h"
 
 #include <stdio.h>
@@ -11,6 +11,8 @@
 #define HTML "urls: [\"/{domain}/v1/page/html/{title}\"]"
 #define DAY "edge_ttl: 1d"
 #define JOB(match) "r1: { match: " match ", effect: job, targets: [\"http://a/run\"] }"
+#define TIMELINE(match) "r1: { match: " match ", effect: timeline }"
+#define NOTHING_NOTED "r1: match takes no event that says what was superseded"
 #define NO_JOBS "r1: match takes events that are no jobs, such as those of "
 
 static const struct row {
@@ -33,6 +35,18 @@ static const struct row {
     { JOB("{ stream: \"mediawiki.*\", kind: x }"), 0, NO_JOBS "mediawiki.revision-create" },
     { JOB("{ type: refreshLinks }"), 0, NO_JOBS "mediawiki.revision-create" },
     { JOB("{ stream: \"palimpsest.*\" }"), 0, NO_JOBS "palimpsest.render" },
+    /* timelines */
+    { TIMELINE("{ stream: [palimpsest.render, palimpsest.dated] }"), 0, NULL },
+    { TIMELINE("{ stream: palimpsest.render }"), 0, NULL },
+    { TIMELINE("{ stream: palimpsest.dated, kind: revision }"), 0, NULL },
+    { TIMELINE("{ stream: \"*\", superseded.rev_id: /./ }"), 0, NULL },
+    { TIMELINE("{ domain: en.test }"), 0, NULL },
+    { TIMELINE("{ stream: palimpsest.gone }"), 0, NOTHING_NOTED },
+    { TIMELINE("{ stream: palimpsest.dated, kind: touched }"), 0, NOTHING_NOTED },
+    { TIMELINE("{ stream: \"mediawiki.*\" }"), 0, NOTHING_NOTED },
+    { TIMELINE("{ stream: \"palimpsest.*\", not: [{ stream: [palimpsest.render, palimpsest.dated] "
+               "}] }"),
+      0, NOTHING_NOTED },
     /* streams and kinds */
     { "r1: " PURGE("{ stream: palimpsest.render }", HTML ", " DAY), 0,
       "http://a for palimpsest.gone of kind hidden" },
