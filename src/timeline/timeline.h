@@ -8,7 +8,9 @@
  * fell due by an instant, and age is found without a walk over titles.
  *   Losing entries only delays culling. Entries of one instant do not overwrite each other (the
  * published implementation lost them), and entries of a domain are apart from those of all others.
- * Several buckets may tell of one supersession: it has one entry, of the first that told.
+ *   Several buckets may tell of one supersession: it has one entry, of the first that told. Doubles
+ * are looked for among the newest TIMELINE_LOOK_BACK entries alone. What is told again behind so
+ * many newer ones is a second entry, with a later instant. That delays nothing: the first stays.
  *   Sampling: each domain may add so many entries a second (a token bucket); a quiet domain keeps
  * all of its entries, a busy one a steady rate. Source: RESTBase/StorageDesign "Index/Time-line
  * storage". Thread: as the engine says. */
