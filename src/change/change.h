@@ -41,6 +41,7 @@ struct log;
 struct loop;
 struct page_service;
 struct queues;
+struct timeline_remote;
 
 enum {
     CHANGE_TARGETS_MAX = RULE_TARGETS_MAX, /* one event makes at most as many items */
@@ -57,10 +58,11 @@ struct change_opts {
     struct clock *clock;
     struct loop *loop;
     struct log *log;
-    const struct page_service *page; /* effect look; its domains are those that rules may call */
-    struct queues *const *queues;    /* effect produce; what it points to is set later */
-    struct rule_set *rules;          /* NULL: none. A reference is taken */
-    uint64_t seed;                   /* of hashes */
+    const struct page_service *page;   /* effect look; its domains are those that rules may call */
+    struct queues *const *queues;      /* effect produce; what it points to is set later */
+    struct timeline_remote *timelines; /* that in Redis; NULL: there is none, and its rule waits */
+    struct rule_set *rules;            /* NULL: none. A reference is taken */
+    uint64_t seed;                     /* of hashes */
     /* Other rules are in force now, by change_rules_take. On the loop; NULL is fine */
     void (*took)(void *ctx);
     void *ctx;

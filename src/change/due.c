@@ -131,6 +131,8 @@ static void upkeep_told(void *ctx)
     change_lock(c);
     for (unsigned i = 0; i < c->runners_count; i++)
         change_runner_wake(c->runners[i]);
+    c->timelines.remote_at.ns = 0; /* the clock may have moved */
+    change_remote_kick(c);
     change_router_kick(c);
     change_unlock(c);
 }

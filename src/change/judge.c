@@ -171,3 +171,12 @@ void change_judge(const struct rule *rule, const struct change_answer *answer, w
     else if (out->fate != CHANGE_DONE)
         reply_text(answer, sentence, out->text);
 }
+
+int64_t change_backoff_ns(const struct rule *rule, uint32_t attempts)
+{
+    const int64_t longest = 30 * 24 * 3600 * NS_PER_S;
+    int64_t ns = rule->backoff_ns;
+    for (uint32_t i = 0; i < attempts && ns < longest; i++)
+        ns = ns > longest / rule->backoff_factor ? longest : ns * rule->backoff_factor;
+    return ns < longest ? ns : longest;
+}

@@ -42,5 +42,8 @@ struct change_result {
 /* now: for a Retry-After that is a date. rule: effect http, job or purge. */
 void change_judge(const struct rule *rule, const struct change_answer *answer, wall now,
                   struct change_result *out);
+/* How long an item waits that failed so often before: backoff * factor^attempts, 30 days at most.
+ */
+int64_t change_backoff_ns(const struct rule *rule, uint32_t attempts);
 
 #endif

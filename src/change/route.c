@@ -129,7 +129,8 @@ static bool route_purge(const struct routing *g)
     return true;
 }
 
-/* An entry in the batch, which its update writes: no item. What is sampled away is none. */
+/* For the store an entry in the batch, which its update writes: no item. For Redis an item, which
+ * waits while that is away. What is sampled away is none. */
 static bool route_timeline(const struct routing *g)
 {
     struct change_batch *b = g->batch;
@@ -143,6 +144,10 @@ static bool route_timeline(const struct routing *g)
         return is == NOTING_NOTHING;
     if (!change_sampler_keeps(b->change, b, b->ruled->rules[g->rule->index].number, &w, &e)) {
         by->sampled++;
+        return true;
+    }
+    if (g->rule->keep == RULE_KEEP_REDIS) {
+        lane_set(route_begin(g, 0), STR(""), STR(""));
         return true;
     }
     w.title = arena_copy(&b->arena, w.title);

@@ -1,13 +1,14 @@
 /* run.c - one item is run: loaded, its effect done, and what became of it written down.
  *
  *   LOADING (a job on the pool: the row, its event, is it still wanted?, what is to be sent)
- *     -> CALLING (http, job, purge), PRODUCING, or at once (look; nothing to do)
+ *     -> CALLING (http, job, purge), PRODUCING, NOTING, or at once (look; nothing to do)
  *     -> SETTLING (an update) -> over
  *   Whoever only waits for a target goes from LOADING or CALLING to over: the row stays as it was.
  *
  * Invariants: 1. An item that runs has its row in state READY; nobody else moves it. 2. What was
  * done and cannot be written down for now, because the disk is full, is tried again, and not done
  * again. */
+#include "change/run.h"
 #include "change/change_impl.h"
 
 #include "page/look.h"
@@ -22,49 +23,6 @@ enum {
     RUN_MAGIC = 0x2fb1c6d4,
     RUN_PRODUCE_MS = 10000,
     RUN_CROWDED_MS = 20, /* until a target with as many calls as it takes is asked for again */
-};
-
-enum run_found {
-    RUN_CALLS, /* there are requests */
-    RUN_LOOKS,
-    RUN_PRODUCES,
-    RUN_OVER,    /* the result says what became of it */
-    RUN_GONE,    /* there is no such row any more */
-    RUN_UNWANTED /* its rule does not want it any more, or it is needless */
-};
-
-struct change_run {
-    uint32_t magic;
-    struct list node; /* of its runner */
-    struct change *c;
-    struct change_runner *runner;
-    struct change_ruled *ruled;
-    const struct rule *rule;
-    struct change_candidate item;
-    struct change_target *target; /* it counts there; NULL: not yet, or never */
-    unsigned pauses;              /* of it, as it began there */
-    char target_url[RULE_VALUE_BYTES_MAX + 1];
-    struct arena arena;
-    struct loop_job job;
-    enum run_found found;
-    uint64_t seq;
-    uint32_t attempts;
-    unsigned hops;
-    store_time taken, began;
-    str stream, domain, title, bytes;
-    struct change_requests requests;
-    struct change_call call;
-    struct queue *queue;
-    struct queue_produce produce;
-    struct queue_item_new produced;
-    struct change_result result;
-    struct engine_update update;
-    struct change_edit edit;
-    struct change_settle settle;
-    bool died, called, rooted;
-    err why;
-    struct task task;
-    struct loop_timer *again;
 };
 
 /* ---- loading, on the pool ---- */
@@ -190,6 +148,8 @@ static void run_prepare(struct change_run *run, struct rule_event *e,
         run->found = RUN_LOOKS;
     else if (run->rule->effect == RULE_PRODUCE)
         run->found = RUN_PRODUCES;
+    else if (run->rule->effect == RULE_TIMELINE)
+        run->found = change_run_note_read(run, e) ? RUN_NOTES : RUN_UNWANTED;
     else if (run->rule->effect == RULE_PURGE && !run_find_target(run))
         run->found = RUN_UNWANTED;
     else if (run->rule->effect != RULE_DROP)
@@ -273,6 +233,8 @@ static err settle_decide(struct engine_txn *t, void *ctx)
     struct change_run *run = ctx;
     change_edit_begin(&run->edit, t);
     err why = change_item_settle(&run->edit, &run->settle, &run->died);
+    if (why == ERR_OK && run->found == RUN_NOTES)
+        why = change_run_note_here(run, t);
     return why == ERR_OK ? change_edit_end(&run->edit) : why;
 }
 
@@ -323,16 +285,6 @@ static void settled(struct task *t)
     change_unlock(c);
 }
 
-/* backoff * factor^attempts, 30 days at most. */
-static int64_t backoff_ns(const struct rule *r, uint32_t attempts)
-{
-    const int64_t longest = 30 * 24 * 3600 * NS_PER_S;
-    int64_t ns = r->backoff_ns;
-    for (uint32_t i = 0; i < attempts && ns < longest; i++)
-        ns = ns > longest / r->backoff_factor ? longest : ns * r->backoff_factor;
-    return ns < longest ? ns : longest;
-}
-
 /* A cache may have fetched the old page between the change and the purge, or its own backend's
  * copy: so it is told again. Not of a render that is stored: then there is nothing old any more. */
 static enum change_settled settled_well(const struct change_run *run)
@@ -346,7 +298,8 @@ static void figures_count(struct change_runner *r, const struct change_run *run)
 {
     switch (run->result.fate) {
     case CHANGE_DONE:
-        r->done += run->found != RUN_UNWANTED;
+        r->done += run->found != RUN_UNWANTED && !run->note.had;
+        r->collapsed += run->note.had;
         r->dropped += run->found == RUN_UNWANTED;
         break;
     case CHANGE_IGNORED:
@@ -365,7 +318,7 @@ static void figures_count(struct change_runner *r, const struct change_run *run)
 }
 
 /* What became of it is known. Under the lock. */
-static void run_settle(struct change_run *run)
+void change_run_settle(struct change_run *run)
 {
     struct change *c = run->c;
     const struct rule *rule = run->rule;
@@ -399,8 +352,9 @@ static void run_settle(struct change_run *run)
         .holds = rule->on_failure == RULE_FAILURE_HOLD,
         .collapses = rule->collapse != RULE_COLLAPSE_NONE,
         .retries = (unsigned)rule->retries,
-        .again_at = store_time_add(clock_store(c->opts.clock),
-                                   failed ? backoff_ns(rule, run->attempts) : rule->rebound_ns),
+        .again_at =
+            store_time_add(clock_store(c->opts.clock),
+                           failed ? change_backoff_ns(rule, run->attempts) : rule->rebound_ns),
         .remembers = run->called && rule->collapse == RULE_COLLAPSE_SHA1,
         .began = run->began,
         .error = str_of(run->result.text)
@@ -423,7 +377,7 @@ static void call_over(struct change_call *call)
     struct change *c = run->c;
     change_lock(c);
     run->result = call->result;
-    run_settle(run);
+    change_run_settle(run);
     change_unlock(c);
 }
 
@@ -472,7 +426,7 @@ static void produce_over(struct queue_produce *p, err why)
                                                                 : CHANGE_FAILED;
     if (run->result.fate != CHANGE_DONE)
         result_say(&run->result, p->note.text);
-    run_settle(run);
+    change_run_settle(run);
     change_unlock(c);
 }
 
@@ -514,7 +468,7 @@ static void run_produce(struct change_run *run)
                        : why == ERR_BAD    ? CHANGE_HOPELESS
                                            : CHANGE_PAUSED;
     result_say(&run->result, note.text);
-    run_settle(run);
+    change_run_settle(run);
 }
 
 static void run_look(struct change_run *run)
@@ -523,7 +477,7 @@ static void run_look(struct change_run *run)
     for (unsigned i = 0; i < page->domains_count; i++)
         if (str_eq(page->domains[i].name, run->domain))
             page_look_written(page, &run->arena, &page->domains[i], run->title, NULL);
-    run_settle(run);
+    change_run_settle(run);
 }
 
 static void run_loaded(struct loop_job *j, bool canceled)
@@ -546,10 +500,12 @@ static void run_loaded(struct loop_job *j, bool canceled)
         run_call(run);
     } else if (run->found == RUN_PRODUCES) {
         run_produce(run);
+    } else if (run->found == RUN_NOTES) {
+        change_run_note(run);
     } else if (run->found == RUN_LOOKS) {
         run_look(run);
     } else {
-        run_settle(run);
+        change_run_settle(run);
     }
     change_unlock(c);
 }

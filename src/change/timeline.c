@@ -173,21 +173,19 @@ static void expire_run(struct loop_job *j) /* pool thread: may block */
     tl->from = tl->more ? x.domain : 0;
 }
 
-/* NULL: no rule keeps the timeline of the store. */
-static const struct rule *store_rule(const struct change *c)
+const struct rule *change_timeline_rule(const struct change *c, enum rule_keep keep)
 {
     for (unsigned i = 0; i < rule_set_count(c->ruled->set); i++) {
         const struct rule *r = rule_set_at(c->ruled->set, i);
-        if (r->effect == RULE_TIMELINE)
+        if (r->effect == RULE_TIMELINE && r->keep == keep)
             return r;
     }
     return NULL;
 }
 
-/* Of the rule that keeps the timeline, if there is one. Under the lock. */
-static void expired_count(struct change *c, uint64_t count)
+void change_timeline_expired(struct change *c, enum rule_keep keep, uint64_t count)
 {
-    const struct rule *r = store_rule(c);
+    const struct rule *r = change_timeline_rule(c, keep);
     struct change_runner *runner = r == NULL ? NULL : change_runner_find(c, r->name);
     if (runner != NULL)
         runner->expired += count;
@@ -201,7 +199,7 @@ static void expired(struct loop_job *j, bool canceled)
     tl->expiring = false;
     bool more = !canceled && tl->why == ERR_OK && tl->more;
     if (!canceled)
-        expired_count(c, tl->expired);
+        change_timeline_expired(c, RULE_KEEP_STORE, tl->expired);
     if (!canceled && tl->why != ERR_OK && tl->why != ERR_SHUTDOWN)
         log_event(c->opts.log, LOG_WARN, "change.timeline", LOG_CSTR("why", err_name(tl->why)),
                   LOG_CSTR("what", "old entries of the timeline could not be removed"));
@@ -215,13 +213,14 @@ static void expired(struct loop_job *j, bool canceled)
 void change_timelines_kick(struct change *c)
 {
     struct change_timelines *tl = &c->timelines;
+    change_remote_kick(c);
     if (!c->begun || c->draining || tl->expiring)
         return;
     if (clock_mono(c->opts.clock).ns < tl->expire_at.ns) {
         change_arm(c, tl->expire_at);
         return;
     }
-    const struct rule *r = store_rule(c);
+    const struct rule *r = change_timeline_rule(c, RULE_KEEP_STORE);
     tl->ttl_ns = r == NULL ? RULE_TIMELINE_TTL_NS : r->ttl_ns;
     tl->job = (struct loop_job){ .run = expire_run, .done = expired };
     tl->expiring = true;
@@ -232,7 +231,7 @@ void change_timelines_kick(struct change *c)
 void change_timelines_expire_all(struct change *c)
 {
     change_lock(c);
-    const struct rule *r = store_rule(c);
+    const struct rule *r = change_timeline_rule(c, RULE_KEEP_STORE);
     int64_t ttl_ns = r == NULL ? RULE_TIMELINE_TTL_NS : r->ttl_ns;
     change_unlock(c);
     struct timeline_expiry x = { .before = { .ns = clock_store(c->opts.clock).ns - ttl_ns } };
@@ -243,7 +242,7 @@ void change_timelines_expire_all(struct change *c)
         count += x.count;
     }
     change_lock(c);
-    expired_count(c, count);
+    change_timeline_expired(c, RULE_KEEP_STORE, count);
     change_unlock(c);
 }
 

@@ -3,8 +3,8 @@
  *
  * Model. The router asks the rule, samples by domain, and writes the entries of the timeline in the
  * store within its own update: they are there with the place it has come to, and need no item. For
- * the timeline in Redis it makes items as for any other effect (timeline_redis.c). Entries of the
- * store are removed by age, so many in an update, by a job of their own.
+ * the timeline in Redis it makes items as for any other effect: an item stays until Redis has its
+ * entry (timeline_remote.c, docs/adr/0042). Entries of both are removed by age, so many at a time.
  *   Samplers are in memory: after a restart each domain has its burst again. A sampler remembers
  * the last verdicts, so that what several buckets tell, or an update that failed tells again, costs
  * one token. A replay has a sampler of its own: its events are older than those of now. */
@@ -13,7 +13,7 @@
 
 #include "loop/loop.h"
 #include "rule/rule.h"
-#include "timeline/timeline.h"
+#include "timeline/remote.h"
 
 enum {
     CHANGE_SAMPLER_DOMAINS_MAX = 1 << 16, /* that a sampler tells apart */
@@ -68,7 +68,18 @@ struct change_timelines {
     bool more;
     unsigned expired;
     err why;
+    /* of that in Redis */
+    struct timeline_remote_expiry remote;
+    struct timeline_named *named; /* its domains, while it goes */
+    bool remote_expiring;
+    mono remote_at;
 };
+/* NULL: no rule keeps one there. Under the lock. */
+const struct rule *change_timeline_rule(const struct change *c, enum rule_keep keep);
+/* Of the rule that keeps it, if there is one. Under the lock. */
+void change_timeline_expired(struct change *c, enum rule_keep keep, uint64_t count);
+/* All domains by number. Owner: caller, by free; the names are borrowed from page. */
+struct timeline_named *change_timeline_names(const struct page_service *page, unsigned *count);
 /* The samplers are those of the batch's rules. Loop, before the batch is read. */
 void change_samplers_take(struct change *c, const struct change_batch *b);
 /* Is that entry of the batch's rule kept? The thread that has the batch. */
@@ -79,5 +90,10 @@ void change_timelines_kick(struct change *c);
 /* Removes all that is old, and returns when that is on disk. Pool thread. */
 void change_timelines_expire_all(struct change *c);
 void change_timelines_fini(struct change *c);
+
+/* ---- timeline_remote.c ---- */
+
+/* As change_timelines_kick, of that in Redis. */
+void change_remote_kick(struct change *c);
 
 #endif

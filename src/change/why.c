@@ -163,7 +163,10 @@ static str why_ready(struct change *c, const struct change_runner *r,
     const struct change_target *t = target_of(c, r->rule, row);
     if (t != NULL)
         return why_target(c, t, a);
-    if (change_lane_is_blocked(unconst(r), &row->lane, &until))
+    bool blocked = change_lane_is_blocked(unconst(r), &row->lane, &until);
+    if (blocked && r->rule->effect == RULE_TIMELINE)
+        return arena_printf(a, "its entry was not taken, and it is tried again: %s", r->last_error);
+    if (blocked)
         return STR("its target has as many calls as it takes, or the store did not answer");
     if (r->running >= change_runner_concurrency(r))
         return arena_printf(a, "as many of its rule run as may: %u", r->running);

@@ -21,6 +21,7 @@ static json_t *page_ask(struct client *c, const json_t *next, int64_t limit)
     set_option(body, c->call, "domain");
     set_option(body, c->call, "title");
     set_option(body, c->call, "kind");
+    set_option(body, c->call, "keep");
     if (cli_value(c->call, "title") != NULL && cli_value(c->call, "domain") == NULL)
         (void)json_object_set_new(body, "domain", json_string("localhost"));
     (void)json_object_set_new(body, "limit",

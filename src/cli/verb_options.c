@@ -282,6 +282,7 @@ const struct cli_option timeline_ls_options[] = {
     { "domain", 0, "NAME", "Of this domain alone [all; with --title localhost]" },
     { "title", 0, "TITLE", "Of this title alone, the newest first" },
     { "kind", 0, "KIND", "revision, or render [both]" },
+    { "keep", 0, "WHERE", "The timeline in store, or in redis [where a rule keeps one]" },
     { "limit", 'n', "N", "So many entries at most [1000]" },
     OPTIONS_ADMIN,
     OPTIONS_END,

@@ -144,7 +144,8 @@
     "change rules check tells them: exit status 2. With --json one document."
 
 #define PROSE_TIMELINE_LS                                                                          \
-    "Prints what a rule of effect timeline noted in the store: which revisions and renders were "  \
+    "Prints what a rule of effect timeline noted, in the store or in Redis: which revisions and "  \
+    "renders were "                                                                                \
     "superseded before T, the oldest first, domain after domain. What is older than the time "     \
     "that "                                                                                        \
     "superseded texts are kept may be culled: all of a title up to and with that revision. With "  \

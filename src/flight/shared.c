@@ -356,6 +356,12 @@ const char *flight_shared_node(const struct flight_shared *s)
     return s->node;
 }
 
+struct redis *flight_shared_redis(struct flight_shared *s)
+{
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    return s->redis;
+}
+
 bool flight_shared_is_up(const struct flight_shared *s)
 {
     return redis_is_up(s->redis);

@@ -55,6 +55,9 @@ void flight_shared_stop(struct flight_shared *s);
 void flight_shared_free(struct flight_shared **sp);
 const char *flight_shared_node(const struct flight_shared *s); /* as given */
 bool flight_shared_is_up(const struct flight_shared *s);       /* any thread */
+/* Its client, for commands about what is kept beside flights; until flight_shared_stop. Borrowed.
+ */
+struct redis *flight_shared_redis(struct flight_shared *s);
 
 /* The id of a key: over its length-prefixed parts, so that "ab","c" and "a","bc" differ. Pure. */
 void flight_share_id(const str *parts, unsigned count, unsigned char out[FLIGHT_ID_BYTES]);

@@ -62,8 +62,9 @@ enum rule_effect {
 enum rule_collapse { RULE_COLLAPSE_NONE, RULE_COLLAPSE_TITLE, RULE_COLLAPSE_SHA1 };
 enum rule_failure { RULE_FAILURE_SKIP, RULE_FAILURE_HOLD };
 #define RULE_TIMELINE_TTL_NS (30 * 86400 * NS_PER_S) /* the seed's */
-enum rule_keep { RULE_KEEP_STORE, RULE_KEEPS };
+enum rule_keep { RULE_KEEP_STORE, RULE_KEEP_REDIS, RULE_KEEPS };
 const char *rule_keep_name(enum rule_keep k); /* "store" */
+bool rule_keep_find(str name, enum rule_keep *out);
 enum rule_body { RULE_BODY_EVENT, RULE_BODY_NONE, RULE_BODY_TEMPLATE };
 enum rule_by { RULE_BY_TYPE, RULE_BY_DOMAIN, RULE_BY_TARGET, RULE_BYS };
 

@@ -129,7 +129,8 @@ static bool targets_fit(struct rule_reading *r, const yaml_node_t *key)
                      RULE_TARGETS_MAX);
 }
 
-/* There is one timeline, in the store; one rule says how long its entries stay. */
+/* There is one timeline in the store, and one in Redis. Of each one rule says how long its entries
+ * stay. */
 static bool timeline_fits(struct rule_reading *r, const yaml_node_t *key)
 {
     if (r->rule->effect != RULE_TIMELINE)

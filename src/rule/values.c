@@ -96,20 +96,30 @@ bool rule_field_domain_rate(struct rule_reading *r, const struct rule_field *f,
 
 const char *rule_keep_name(enum rule_keep k)
 {
-    static const char names[RULE_KEEPS][8] = { "store" };
+    static const char names[RULE_KEEPS][8] = { "store", "redis" };
     return names[k];
+}
+
+bool rule_keep_find(str name, enum rule_keep *out)
+{
+    for (int k = 0; k < RULE_KEEPS; k++) {
+        if (!str_eq(name, str_of(rule_keep_name((enum rule_keep)k))))
+            continue;
+        *out = (enum rule_keep)k;
+        return true;
+    }
+    return false;
 }
 
 bool rule_field_keep(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,
                      void *at)
 {
-    str text, word = str_of(rule_keep_name(RULE_KEEP_STORE));
+    str text;
     (void)f;
     if (!rule_read_text(r, n, &text))
         return false;
-    *(enum rule_keep *)at = RULE_KEEP_STORE;
-    return str_eq(text, word) ||
-           rule_fail(r, n, "\"%.*s\" is not %.*s", STR_ARG(str_take(text, SHOWN)), STR_ARG(word));
+    return rule_keep_find(text, at) ||
+           rule_fail(r, n, "\"%.*s\" is neither store nor redis", STR_ARG(str_take(text, SHOWN)));
 }
 
 /* 10, 10/s, 10/m, 10/h */

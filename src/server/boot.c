@@ -9,6 +9,7 @@
 #include "change/change.h"
 #include "engine/store.h"
 #include "event/log.h"
+#include "flight/shared.h"
 #include "loop/entropy.h"
 #include "loop/loop.h"
 #include "loop/machine.h"
@@ -21,6 +22,7 @@
 #include "server/origins.h"
 #include "server/settings.h"
 #include "table/tables.h"
+#include "timeline/remote.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -390,6 +392,8 @@ static void rules_took(void *ctx)
 
 static err open_change(struct server *s, enum server_exit *status, struct err_note *note)
 {
+    if (s->app.page.shared != NULL)
+        s->timelines = timeline_remote_new(flight_shared_redis(s->app.page.shared));
     const struct change_opts opts = { .engine = s->app.engine,
                                       .events = s->app.events,
                                       .clock = s->app.clock,
@@ -397,6 +401,7 @@ static err open_change(struct server *s, enum server_exit *status, struct err_no
                                       .log = s->app.log,
                                       .page = &s->app.page,
                                       .queues = &s->app.queues,
+                                      .timelines = s->timelines,
                                       .rules = s->config->change.rules,
                                       .took = rules_took,
                                       .ctx = s,
@@ -489,6 +494,7 @@ void server_unboot(struct server *s)
         origins_close(&s->app, s->domains);
         loop_free(&s->app.loop); /* ends what requests left on the pool, which may still steer */
         change_free(&s->app.change);
+        timeline_remote_free(&s->timelines);
         streams_free(&s->app.streams);
     }
     engine_close(

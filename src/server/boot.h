@@ -16,6 +16,7 @@ struct server {
     struct value_settings values[CONFIG_BUCKETS_MAX]; /* app.values.buckets */
     struct pages *pages;                              /* app.page.store is what they do */
     struct tables *tables;                            /* app.tables, too */
+    struct timeline_remote *timelines; /* of rules that keep them in Redis; NULL: there is none */
     struct upkeep *upkeep;
     struct timekeep timekeep;
     struct budget budget;        /* app.budget */

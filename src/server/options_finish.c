@@ -250,6 +250,8 @@ err options_finish(struct options *o, struct err_note *note)
     if (why == ERR_OK)
         why = finish_servers(o, note);
     if (why == ERR_OK)
+        why = options_finish_rules(o, note);
+    if (why == ERR_OK)
         why = options_finish_stores(o, option_from(o, "queue.stores"), note);
     if (why == ERR_OK)
         why = options_finish_lists(o, option_from(o, "redis.url"), note);

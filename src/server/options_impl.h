@@ -101,6 +101,8 @@ MUST_CHECK err options_finish_databases(struct options *o, struct options_from f
 /* Where the wiki of a domain is for its readers, when that was not said. False: article_path is
  * none. */
 MUST_CHECK bool options_fill_place(struct options *o, struct config_domain *d);
+/* options_rules.c. Is there what the rules want of other options? */
+MUST_CHECK err options_finish_rules(struct options *o, struct err_note *note);
 /* options_rules.c. change.rules, from its section. ERR_BAD: note has the first fault, and
  * options_faults all of them. */
 MUST_CHECK err options_rules(struct options *o, yaml_document_t *doc, const yaml_node_t *rules,

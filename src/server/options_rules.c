@@ -42,6 +42,24 @@ err options_rules(struct options *o, yaml_document_t *doc, const yaml_node_t *ru
     return ERR_OK;
 }
 
+/* A rule that keeps a timeline in Redis wants one. */
+err options_finish_rules(struct options *o, struct err_note *note)
+{
+    const struct rule_set *set = o->config.change.rules;
+    const struct option *row = option_find(option_rows, STR("change.rules"));
+    const char *url = o->config.redis.url;
+    for (unsigned i = 0; set != NULL && (url == NULL || url[0] == 0) && i < rule_set_count(set);
+         i++) {
+        const struct rule *r = rule_set_at(set, i);
+        const struct options_from from = { .file = o->from[row - option_rows].file,
+                                           .line = r->line };
+        if (r->effect == RULE_TIMELINE && r->keep == RULE_KEEP_REDIS)
+            return option_fail(from, STR_NONE, note, "%.*s: keep is redis, which wants redis.url",
+                               STR_ARG(r->name));
+    }
+    return ERR_OK;
+}
+
 void options_faults(const struct options *o, const struct err_note *note, options_line_fn *each,
                     void *ctx)
 {

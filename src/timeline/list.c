@@ -14,7 +14,7 @@ struct listing {
 
 /* ---- where it begins ---- */
 
-static bool pivot_fits(const struct timeline_listing *l)
+bool timeline_pivot_fits(const struct timeline_listing *l)
 {
     struct timeline_where w;
     struct timeline_entry e;
@@ -146,7 +146,7 @@ err timeline_list(struct engine_view *v, struct timeline_listing *l)
     INVARIANT(l->title.n == 0 || l->has_domain);
     INVARIANT(l->limit > 0);
     INVARIANT(l->limit <= TIMELINE_LIST_MAX);
-    if (l->pivot.n > 0 && !pivot_fits(l))
+    if (l->pivot.n > 0 && !timeline_pivot_fits(l))
         return ERR_BAD;
     err why = l->title.n > 0 ? list_title(&g, v) : list_by_time(&g, v);
     engine_cursor_close(&g.rows);

@@ -38,4 +38,7 @@ void timeline_key_domain(struct timeline_key *k, unsigned form, uint32_t domain)
 /* False: it is no key of a timeline. The title is borrowed from it. */
 bool timeline_key_parse(str key, bool *by_time, struct timeline_where *w, struct timeline_entry *e);
 
+/* list.c: may a page of that list begin behind its pivot? */
+bool timeline_pivot_fits(const struct timeline_listing *l);
+
 #endif

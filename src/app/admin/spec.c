@@ -84,7 +84,8 @@ static const struct openapi_words rows[] = {
     { "admin.change.drop", "Delete items, but none that runs", NULL,
       "200 count|404 There is no such rule, or item|409 The item runs, and comes to its end" },
     { "admin.change.timeline", "What was superseded before an instant, as a rule keeps it", NULL,
-      "200 entries and, when there may be more, next|400 The domain is not configured" },
+      "200 entries and, when there may be more, next|400 The domain is not configured|503 Redis, "
+      "which has that timeline, does not answer" },
     { "admin.stash.list", "What stash=true keeps for edits: pinned renders and previews",
       "title limit page", "200 items and, when there may be more, next" },
     { "admin.stash.remove",

@@ -78,6 +78,10 @@ static void call_run(struct pooled *p)
 static void call_answer(struct pooled *p)
 {
     struct rules_call *c = CONTAINER_OF(p, struct rules_call, pooled);
+    if (c->why == ERR_OK && !c->again && c->wait != NULL) {
+        c->wait(c);
+        return;
+    }
     str body = c->why == ERR_OK ? buf_take(&c->out, http_arena(p->x)) : STR_NONE;
     buf_fini(&c->out);
     if (c->why == ERR_OK && body.p == NULL)
@@ -88,6 +92,23 @@ static void call_answer(struct pooled *p)
         app_problem(p->x, 400, "bad_request#rules", NULL, c->faults, STR_NONE);
     else
         app_fail(p->x, c->why, &c->note);
+}
+
+static void call_again(struct task *t)
+{
+    struct rules_call *c = CONTAINER_OF(t, struct rules_call, pooled.task);
+    c->again = true;
+    if (c->why == ERR_OK)
+        pooled_again(&c->pooled, call_run, call_answer);
+    else
+        call_answer(&c->pooled);
+}
+
+void rules_call_go_on(struct rules_call *c, err why)
+{
+    c->why = why;
+    c->pooled.task.run = call_again;
+    home_post(c->pooled.home, &c->pooled.task);
 }
 
 void rules_call_start(struct http_exchange *x, void *app)

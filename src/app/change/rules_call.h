@@ -43,6 +43,10 @@ struct rules_call {
         bool paused;
     };
     str text; /* of rules */
+    /* Set by run, where there is more to wait for; NULL: there is not. Called when run went well;
+     * rules_call_go_on comes once, later. Then run is called once more, with `again`. x's home. */
+    void (*wait)(struct rules_call *c);
+    bool again;
     err why;
     struct err_note note;
     str faults; /* of a text of rules, a line each; empty: none */
@@ -50,6 +54,9 @@ struct rules_call {
 };
 /* The handler of a route whose row is a rules_way. */
 void rules_call_start(struct http_exchange *x, void *app);
+
+/* What wait waited for is there; why: ERR_OK, or that the call fails. Any thread. */
+void rules_call_go_on(struct rules_call *c, err why);
 
 /* Readers of members, for read. False: the note says what is wrong. */
 MUST_CHECK err rules_read_text(struct rules_call *c, const json_t *body, const char *name,

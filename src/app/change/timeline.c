@@ -1,7 +1,8 @@
 /* timeline.c - what was superseded before an instant, as a rule keeps it (change/change.h), for
  * operators and for those who cull by it:
  *
- *   POST /v1/admin.change.timeline   {"domain", "title", "kind", "before", "pivot", "limit"}
+ *   POST /v1/admin.change.timeline   {"domain", "title", "kind", "before", "keep", "pivot",
+ * "limit"}
  */
 #include "app/admin/fresh.h"
 #include "app/app.h"
@@ -52,6 +53,8 @@ static err read_timeline(struct rules_call *c, const json_t *body)
         why = rules_read_text(c, body, "title", &t.title);
     if (why == ERR_OK)
         why = rules_read_text(c, body, "pivot", &t.pivot);
+    if (why == ERR_OK)
+        why = rules_read_text(c, body, "keep", &t.keep);
     t.limit = (unsigned)limit;
     c->timeline = t;
     return why;
@@ -68,12 +71,8 @@ static void put_text(struct buf *out, const char *before, str text)
         buf_put(out, STR("null"));
 }
 
-static err run_timeline(struct rules_call *c, const struct rules_json *j)
+static void put_page(const struct change_timeline *t, const struct rules_json *j)
 {
-    struct change_timeline *t = &c->timeline;
-    err why = change_timeline(c->pooled.app->change, t, j->arena, &c->note);
-    if (why != ERR_OK)
-        return why;
     buf_put(j->out, STR("{\"entries\":["));
     for (unsigned i = 0; i < t->count; i++) {
         const struct change_superseded *e = &t->entries[i];
@@ -90,15 +89,36 @@ static err run_timeline(struct rules_call *c, const struct rules_json *j)
     if (t->next.n > 0)
         put_text(j->out, ",\"next\":", t->next);
     buf_put_c(j->out, '}');
-    return ERR_OK;
+}
+
+/* One in Redis is asked between two runs. */
+static void timeline_told(void *ctx, err why)
+{
+    rules_call_go_on(ctx, why);
+}
+
+static void wait_timeline(struct rules_call *c)
+{
+    change_timeline_ask(c->pooled.app->change, &c->timeline, http_arena(c->pooled.x), &c->note,
+                        timeline_told, c);
+}
+
+static err run_timeline(struct rules_call *c, const struct rules_json *j)
+{
+    struct change_timeline *t = &c->timeline;
+    err why = c->again ? ERR_OK : change_timeline(c->pooled.app->change, t, j->arena, &c->note);
+    if (why == ERR_OK && t->remote && !c->again)
+        c->wait = wait_timeline;
+    else if (why == ERR_OK)
+        put_page(t, j);
+    return why;
 }
 
 /* ---- routes ---- */
 
 static const char *const nothing[] = { NULL };
-static const char *const members[] = {
-    "domain", "title", "kind", "before", "pivot", "limit", NULL
-};
+static const char *const members[] = { "domain", "title", "kind",  "before",
+                                       "keep",   "pivot", "limit", NULL };
 static const struct rules_way way_timeline = { members, nothing, read_timeline, run_timeline };
 
 const struct http_route app_timeline_routes[] = {

@@ -129,7 +129,7 @@ static const struct {
       "3: r: delay is a field of look, purge, http, job, produce, and the effect is timeline" },
     { "look", "ttl: 1d", "3: r: ttl is a field of timeline, and the effect is look" },
     { "timeline", "ttl: 0", "3: r: ttl is 0; from 1s to 3650d is allowed" },
-    { "timeline", "keep: disk", "3: r: keep \"disk\" is not store" },
+    { "timeline", "keep: disk", "3: r: keep \"disk\" is neither store nor redis" },
     { "timeline", "burst: 0", "3: r: burst is 0; from 1 to 1000000 is allowed" },
     { "timeline", "rate_per_s: 0",
       "3: r: rate_per_s \"0\" is no rate: write 0.02 or 2, above 0 and below 1000" },
@@ -358,6 +358,10 @@ static void what_is_missing_or_contradicts_is_told(void **state)
     must_tell("rules:\n  r: { match: { stream: x }, effect: timeline }\n"
               "  t: { match: { stream: x }, effect: timeline, ttl: 1d }\n",
               "3: t: keep is store, and rule r keeps the timeline there\n");
+    must_tell("rules:\n  r: { match: { stream: x }, effect: timeline, keep: redis }\n"
+              "  s: { match: { stream: x }, effect: timeline }\n"
+              "  t: { match: { stream: x }, effect: timeline, keep: redis }\n",
+              "4: t: keep is redis, and rule r keeps the timeline there\n");
 }
 
 static void every_fault_of_a_text_is_told(void **state)
