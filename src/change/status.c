@@ -1,5 +1,7 @@
 /* status.c - how each rule, and each target, stands. What is in memory is copied under the lock;
- * counts and the oldest items are read from the store behind that. */
+ * counts, the oldest items, and how far the log was read are read from the store behind that, in
+ * one view. Invariant: of an event that the log had when it was asked, the figures have what is
+ * left to do once: it is behind, or it has items. */
 #include "change/change_impl.h"
 
 #include <stdio.h>
@@ -243,10 +245,23 @@ static err oldest_find(struct engine_view *v, struct status_numbered *n)
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-static err counts_find(struct change *c, struct status_numbered *numbered, unsigned count)
+/* *head: how far the log was read, as it stands in memory. It may be behind its row, for the loop
+ * learns of an update after the engine. An event that the row has passed is counted as an item. */
+static err head_find(struct engine_view *v, struct change_head *head)
+{
+    struct change_head row;
+    err why = change_head_get(v, &row);
+    if (why == ERR_OK && row.cursor > head->cursor)
+        *head = row;
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+/* One view of all: no event is counted both as one that is behind and as an item. */
+static err counts_find(struct change *c, struct status_numbered *numbered, unsigned count,
+                       struct change_head *head)
 {
     struct engine_view *v = engine_view_begin(c->opts.engine);
-    err why = ERR_OK;
+    err why = head_find(v, head);
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
         struct change_counts counts;
         why = change_counts_get(v, numbered[i].number, &counts);
@@ -290,19 +305,20 @@ err change_status_get(struct change *c, struct arena *a, struct change_status *o
     if (why != ERR_OK)
         return why;
     change_lock(c);
-    const struct change_head *h = &c->router.head;
+    struct change_head head = c->router.head; /* of a moment before the view */
     bool idle = rule_set_count(c->ruled->set) == 0;
-    out->last = f.last;
-    out->cursor = idle ? f.last : h->cursor;
-    out->behind = idle || f.taken < h->count ? 0 : f.taken - h->count;
-    out->cursor_at = h->at;
-    out->missed = h->missed;
     bool fits = rules_copy(c, a, out, &numbered) && targets_copy(c, a, out);
     change_unlock(c);
     if (!fits)
         return ERR_LIMIT;
-    why = counts_find(c, numbered, out->rules_count);
-    if (why == ERR_OK)
-        rules_trim(out);
-    return why;
+    why = counts_find(c, numbered, out->rules_count, &head);
+    if (why != ERR_OK)
+        return why;
+    out->last = f.last;
+    out->cursor = idle ? f.last : head.cursor;
+    out->behind = idle || f.taken < head.count ? 0 : f.taken - head.count;
+    out->cursor_at = head.at;
+    out->missed = head.missed;
+    rules_trim(out);
+    return ERR_OK;
 }

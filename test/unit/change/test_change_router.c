@@ -54,6 +54,34 @@ static void each_event_is_routed_once_over_batches(void **state)
     stage_close(&s);
 }
 
+/* Its items are in the store a moment before the loop learns of it. */
+static void an_event_is_behind_or_an_item_but_not_both(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct arena a;
+    stage_open_paused(&s, HOOK);
+    change_start(s.change);
+    tell_many(&s, 2);
+    stage_calm(&s);
+    stage_hold(&s, STAGE_WRITE);
+    tell_many(&s, 5);
+    stage_until_held(&s);
+    for (unsigned written = 0; written < 2; written++) {
+        struct change_status status;
+        arena_init(&a, 1 << 20);
+        assert_int_equal(change_status_get(s.change, &a, &status), ERR_OK);
+        uint64_t items =
+            status.rules[0].counts[CHANGE_READY] + status.rules[0].counts[CHANGE_WAITING];
+        assert_int_equal(status.behind, written ? 0 : 5);
+        assert_int_equal(items, written ? 7 : 2);
+        arena_fini(&a);
+        stage_let_go(&s); /* the loop does not run meanwhile */
+    }
+    stage_calm(&s);
+    stage_close(&s);
+}
+
 static void an_engine_that_refuses_is_asked_again(void **state)
 {
     (void)state;
@@ -386,6 +414,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_event_is_routed_once_over_batches),
+        cmocka_unit_test(an_event_is_behind_or_an_item_but_not_both),
         cmocka_unit_test(an_engine_that_refuses_is_asked_again),
         cmocka_unit_test(what_the_log_removed_before_is_counted),
         cmocka_unit_test(what_the_log_removes_while_it_is_read_is_counted),
