@@ -41,6 +41,7 @@ struct log;
 struct loop;
 struct page_service;
 struct queues;
+struct rule_page; /* rule/edge.h */
 struct timeline_remote;
 
 enum {
@@ -63,7 +64,8 @@ struct change_opts {
     struct timeline_remote *timelines; /* that in Redis; NULL: there is none, and its rule waits */
     struct rule_set *rules;            /* NULL: none. A reference is taken */
     uint64_t seed;                     /* of hashes */
-    /* Other rules are in force now, by change_rules_take. On the loop; NULL is fine */
+    /* Other rules are in force now, by change_rules_take; or by change_pause or change_limit
+     * change_edge_ttl_s may say something else. On the loop; NULL is fine */
     void (*took)(void *ctx);
     void *ctx;
 };
@@ -102,8 +104,8 @@ unsigned change_reloads(struct change *c);
 bool change_takes_job(struct change *c, str stream, str domain, str bytes);
 /* Does a rule let caches keep pages (edge_ttl)? */
 bool change_edges(struct change *c);
-/* How long caches may keep that page, in s; 0: not at all. It asks all rules that purge: for
- * answers that are built, where change_edges says so. */
+/* How long caches may keep that page, in s; 0: not at all. It asks all rules that purge; one that
+ * is paused does not. For answers that are built, where change_edges says so. */
 int64_t change_edge_ttl_s(struct change *c, const struct rule_page *page);
 /* The header that says how many effects of rules, one after another, led to a request. */
 #define CHANGE_HOPS_HEADER "Palimpsest-Hops"

@@ -13,6 +13,7 @@
 
 #include "page/look.h"
 #include "page/title.h"
+#include "rule/edge.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -91,7 +91,7 @@ int64_t change_runner_concurrency(const struct change_runner *r)
 
 /* ---- rate ---- */
 
-static int64_t rate_step_ns(const struct change_runner *r)
+int64_t change_runner_step_ns(const struct change_runner *r)
 {
     int64_t count = r->override.rate_count >= 0 ? r->override.rate_count : r->rule->rate_count;
     int64_t per_ns = r->override.rate_count >= 0 ? r->override.rate_per_ns : r->rule->rate_per_ns;
@@ -101,7 +101,7 @@ static int64_t rate_step_ns(const struct change_runner *r)
 /* May one begin by the rate? Else it says when. */
 static bool rate_takes(struct change_runner *r, mono now)
 {
-    int64_t step = rate_step_ns(r), burst = step < RATE_BURST_NS ? RATE_BURST_NS : 0;
+    int64_t step = change_runner_step_ns(r), burst = step < RATE_BURST_NS ? RATE_BURST_NS : 0;
     if (step == 0 || r->next_begin.ns <= now.ns + burst)
         return true;
     mono at = { .ns = r->next_begin.ns - burst };
@@ -112,7 +112,7 @@ static bool rate_takes(struct change_runner *r, mono now)
 static void rate_begin(struct change_runner *r, mono now)
 {
     int64_t from = r->next_begin.ns > now.ns ? r->next_begin.ns : now.ns;
-    r->next_begin.ns = from + rate_step_ns(r);
+    r->next_begin.ns = from + change_runner_step_ns(r);
 }
 
 /* ---- lanes that wait ---- */

@@ -19,6 +19,24 @@ static void steered(void *ctx)
     change_unlock(c);
 }
 
+/* The same of a rule that purges. */
+static void purges_steered(void *ctx)
+{
+    struct change *c = ctx;
+    steered(c);
+    change_lock(c);
+    bool over = c->draining;
+    change_unlock(c);
+    if (!over && c->opts.took != NULL)
+        c->opts.took(c->opts.ctx);
+}
+
+/* Under the lock. r NULL: its rule is gone. */
+static bool runner_purges(const struct change_runner *r)
+{
+    return r != NULL && r->rule != NULL && r->rule->effect == RULE_PURGE;
+}
+
 static err unknown(str rule, struct err_note *note)
 {
     err_note_set(note, "there is no rule named '%.*s'", STR_ARG(rule));
@@ -93,8 +111,9 @@ err change_pause(struct change *c, str rule, bool paused, struct err_note *note)
         r->paused = paused;
         r->paused_by = s.number;
     }
+    bool purges = runner_purges(r);
     change_unlock(c);
-    loop_post(c->opts.loop, steered, c);
+    loop_post(c->opts.loop, purges ? purges_steered : steered, c);
     return ERR_OK;
 }
 
@@ -192,8 +211,9 @@ err change_limit(struct change *c, str rule, const struct change_limits *l, stru
         r->choices++;
         r->next_begin.ns = 0;
     }
+    bool purges = runner_purges(r);
     change_unlock(c);
-    loop_post(c->opts.loop, steered, c);
+    loop_post(c->opts.loop, purges ? purges_steered : steered, c);
     return why;
 }
 

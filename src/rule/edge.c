@@ -6,7 +6,11 @@
  *      condition on it is decided, and a rule that matches here matches them all.
  *   2. A cache obeys the page's s-maxage, whichever rule purges it. So a target that is purged of
  *      some of the changes has to be purged of all.
+ *   3. A purge that is late is as good as none. So the target of a rule whose purges are late has
+ *      to be purged by other rules, too.
  * Events of kind culled are not among them: what was culled is old, not wrong. */
+#include "rule/edge.h"
+
 #include "base/list.h"
 #include "codec/json_text.h"
 #include "rule/rule_impl.h"
@@ -39,6 +43,7 @@ enum { ALL_CHANGES = (1 << COUNT_OF(changes)) - 1 };
 struct purged {
     const struct rule_set *set;
     uint16_t of[RULE_RULES_MAX];
+    struct rule_held late;
 };
 
 int64_t rule_purge_ttl_ns(const struct rule *r)
@@ -135,12 +140,33 @@ static bool rule_has_target(const struct rule *r, str target)
     return false;
 }
 
-/* Of all rules together. */
+/* However little there is to purge. */
+static bool rule_is_late(const struct rule *r)
+{
+    return r->delay_ns > RULE_EDGE_WAIT_NS ||
+           (r->rate_count > 0 && r->rate_per_ns / r->rate_count > RULE_EDGE_WAIT_NS);
+}
+
+/* held NULL: none. */
+static struct purged purged_of_none(const struct rule_set *s, const struct rule_held *held)
+{
+    struct purged p = { .set = s };
+    for (unsigned i = 0; i < rule_set_count(s); i++)
+        p.late.of[i] = rule_is_late(rule_set_at(s, i)) || (held != NULL && held->of[i]);
+    return p;
+}
+
+static unsigned in_time(const struct purged *p, unsigned rule)
+{
+    return p->late.of[rule] ? 0 : p->of[rule];
+}
+
+/* By all rules together, in time. */
 static unsigned target_is_purged_of(const struct purged *p, str target)
 {
     unsigned of = 0;
     for (unsigned i = 0; i < rule_set_count(p->set); i++)
-        if (p->of[i] != 0 && rule_has_target(rule_set_at(p->set, i), target))
+        if (in_time(p, i) != 0 && rule_has_target(rule_set_at(p->set, i), target))
             of |= p->of[i];
     return of;
 }
@@ -148,8 +174,8 @@ static unsigned target_is_purged_of(const struct purged *p, str target)
 /* NULL: each target of the rule is purged of all changes. Else one that is not, and of what. */
 static const str *target_that_lacks(const struct purged *p, const struct rule *r, unsigned *of)
 {
-    *of = p->of[r->index];
-    for (unsigned i = 0; i < r->targets.count && p->of[r->index] != ALL_CHANGES; i++) {
+    *of = in_time(p, r->index);
+    for (unsigned i = 0; i < r->targets.count && in_time(p, r->index) != ALL_CHANGES; i++) {
         *of = target_is_purged_of(p, r->targets.p[i]);
         if (*of != ALL_CHANGES)
             return &r->targets.p[i];
@@ -190,12 +216,13 @@ static int64_t ttl_of(const struct purged *p)
     return edge == INT64_MAX ? 0 : edge < purge ? edge : purge;
 }
 
-int64_t rule_edge_ttl_ns(struct rule_event *e, const struct rule_page *page)
+int64_t rule_edge_ttl_ns(struct rule_event *e, const struct rule_page *page,
+                         const struct rule_held *held)
 {
-    struct purged p = { .set = e->set };
     struct buf bytes;
     bool fine = true;
     MAGIC_CHECK(e, RULE_EVENT_MAGIC);
+    struct purged p = purged_of_none(e->set, held);
     buf_init(&bytes, 16 * RULE_VALUE_BYTES_MAX);
     for (unsigned i = 0; i < COUNT_OF(changes) && fine; i++) {
         fine = event_begin(e, &bytes, &changes[i], page);
@@ -223,6 +250,15 @@ static void doubt_purges(const struct purged *p, const struct rule *r, rule_faul
     const str *target = target_that_lacks(p, r, &of);
     if (target == NULL)
         return;
+    if (rule_is_late(r)) {
+        err_note_set(
+            &text,
+            "edge_ttl is of no use: by delay or rate a purge waits longer than %d s, so no "
+            "page may be kept there",
+            (int)(RULE_EDGE_WAIT_NS / NS_PER_S));
+        told(ctx, &fault);
+        return;
+    }
     while ((of & BIT(lacks)) != 0)
         lacks++;
     err_note_set(&text,
@@ -288,11 +324,11 @@ static void doubt_jobs(const struct rule_set *s, const struct rule *r, rule_faul
 void rule_set_doubt(const struct rule_set *s, rule_fault_fn *told, void *ctx)
 {
     const struct rule_page none = { STR(""), STR(""), STR(""), STR("") };
-    struct purged p = { .set = s };
     unsigned noted[RULE_RULES_MAX] = { 0 }; /* as p.of, of timelines */
     struct buf bytes;
     if (s == NULL)
         return;
+    struct purged p = purged_of_none(s, NULL);
     struct rule_event *e = rule_event_new(s);
     buf_init(&bytes, 16 * RULE_VALUE_BYTES_MAX);
     for (unsigned n = 0; n < COUNT_OF(changes); n++) {

@@ -235,16 +235,4 @@ MUST_CHECK err rule_expand(struct rule_event *e, const struct rule_verdict *v,
 /* As the rule has it, for people. */
 str rule_template_source(const struct rule_template *t);
 
-/* ---- caches in front ---- */
-
-/* A purge for an event that is older is not sent. */
-int64_t rule_purge_ttl_ns(const struct rule *r);
-/* The latest of a title, as caches know it. path: of its URL, from the slash on. */
-struct rule_page {
-    str domain, bucket, title, path;
-};
-/* How long caches may keep it: the rules of e's set purge path for each event by which it changes.
- * 0: not at all. Ends the event that e has. */
-int64_t rule_edge_ttl_ns(struct rule_event *e, const struct rule_page *page);
-
 #endif

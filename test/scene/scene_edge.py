@@ -282,6 +282,37 @@ def ready_answers_say_what_the_rules_say_now(binary):
 
 
 @scene
+def a_rule_that_does_not_purge_soon_lets_no_cache_keep_a_page(binary):
+    """What is ready, too, says from then on that it may not be kept."""
+    def steer(verb, **more):
+        eq(server.json('POST', f'/v1/admin.change.{verb}', body={'rule': 'edge', **more}).status, 200)
+
+    def says(control_of):
+        wait_until(lambda: control(server, A) == control_of, control_of)
+        for _ in range(4):
+            eq(control(server, A), control_of)
+
+    with edged(binary) as (origin, server):
+        origin.page('A', (7, 'text'))
+        says(DAY)
+        steer('pause')
+        says(DEFAULT)
+        server.restart()
+        says(DEFAULT)
+        steer('resume')
+        says(DAY)
+        steer('limit', rate='1/h')
+        says(DEFAULT)
+        steer('limit')
+        says(DAY)
+    for late in ({'delay': '2m'}, {'rate': '1/h'}):
+        with edged(binary, rules={'edge': purging(**late)}) as (origin, server):
+            origin.page('A', (7, 'text'))
+            for _ in range(3):
+                eq(control(server, A), DEFAULT, late)
+
+
+@scene
 def the_age_is_never_above_what_may_be_kept(binary):
     with edged(binary, '--set', 'domains.localhost.origin.trust_ttl=2h', '--set', 'domains.localhost.origin.trust_max=3h',
                rules=edge_rule('1h')) as (origin, server):

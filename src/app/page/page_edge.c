@@ -14,6 +14,7 @@
 #include "change/change.h"
 #include "http/negotiate.h"
 #include "http/percent.h"
+#include "rule/edge.h"
 
 #include <inttypes.h>
 

@@ -4,6 +4,7 @@
 #include "stage.h"
 
 #include "../bucket/engine_mem.h"
+#include "rule/edge.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
@@ -17,6 +18,59 @@ static void paused(struct stage *s, bool yes)
 {
     struct err_note note;
     assert_int_equal(change_pause(s->change, STR("hook"), yes, &note), ERR_OK);
+}
+
+/* ---- what caches may keep ---- */
+
+#define EDGE                                                                                       \
+    "rules: { edge: { match: { stream: \"palimpsest.*\" }, effect: purge, targets: [\"$T\"], "     \
+    "urls: [\"/{domain}/v1/page/html/{title}\"], edge_ttl: 1h } }"
+
+static unsigned told; /* how often answers were to be built anew */
+
+static void edge_told(void *ctx)
+{
+    (void)ctx;
+    told++;
+}
+
+static bool edge_is_told(struct stage *s)
+{
+    (void)s;
+    return told > 0;
+}
+
+static void edge_expect(struct stage *s, int64_t ttl_s)
+{
+    const struct rule_page page = { STR("d"), STR("page"), STR("A"), STR("/d/v1/page/html/A") };
+    stage_until(s, edge_is_told);
+    told = 0;
+    assert_int_equal(change_edge_ttl_s(s->change, &page), ttl_s);
+}
+
+static void a_page_is_kept_for_a_rule_that_purges_soon(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err_note note;
+    struct change_limits limits = { .type = STR(""),
+                                    .rate_count = 59,
+                                    .rate_per_ns = 3600 * NS_PER_S };
+    stage_open(&s, EDGE);
+    change_start(s.change);
+    s.change->opts.took = edge_told;
+    told = 1;
+    edge_expect(&s, 3600);
+    assert_int_equal(change_pause(s.change, STR("edge"), true, &note), ERR_OK);
+    edge_expect(&s, 0);
+    assert_int_equal(change_pause(s.change, STR("edge"), false, &note), ERR_OK);
+    edge_expect(&s, 3600);
+    assert_int_equal(change_limit(s.change, STR("edge"), &limits, &note), ERR_OK);
+    edge_expect(&s, 0);
+    limits.rate_count = 60;
+    assert_int_equal(change_limit(s.change, STR("edge"), &limits, &note), ERR_OK);
+    edge_expect(&s, 3600);
+    stage_close(&s);
 }
 
 /* ---- the end ---- */
@@ -181,6 +235,7 @@ int main(void)
         cmocka_unit_test(so_is_one_that_is_just_coming_back),
         cmocka_unit_test(a_rule_that_is_just_coming_is_replayed),
         cmocka_unit_test(rules_that_are_not_taken_over_stop_no_events),
+        cmocka_unit_test(a_page_is_kept_for_a_rule_that_purges_soon),
         cmocka_unit_test(who_steers_while_the_server_goes_down_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Goal: a cache may keep a page exactly when rules purge its URL of each change, and a rule that
  * says so in vain is doubted; so is one that runs what is no job, and a timeline that stays empty.
  * Method: a table of rule sets, what they let keep of one page, and what is doubted of them. */
+#include "rule/edge.h"
 #include "rules.h"
 
 #include <stdio.h>
@@ -135,6 +136,16 @@ static const struct row {
                                        ", effect: purge, targets: [\"http://b\"], " HTML
                                        ", edge_ttl: 1h }",
       3600, NULL },
+    /* purges that are late */
+    { "r1: " PURGE(ALL, HTML ", delay: 1m, " DAY), 86400, NULL },
+    { "r1: " PURGE(ALL, HTML ", delay: 61s, " DAY), 0, "r1: edge_ttl is of no use: by delay" },
+    { "r1: " PURGE(ALL, HTML ", rate: 1/m, " DAY), 86400, NULL },
+    { "r1: " PURGE(ALL, HTML ", rate: 59/h, " DAY), 0, "r1: edge_ttl is of no use: by delay" },
+    { "r1: " PURGE(ALL, HTML ", delay: 2m, " DAY) "\n  r2: " PURGE(ALL, HTML), 86400, NULL },
+    { "r1: " PURGE(ALL, HTML ", " DAY) "\n  r2: { match: " ALL
+                                       ", effect: purge, delay: 2m, targets: [\"http://b\"], " HTML
+                                       " }",
+      0, NULL },
 };
 
 static struct rule_set *set_of(const struct row *row)
@@ -154,13 +165,31 @@ static void what_is_purged_of_each_change_may_be_kept(void **state)
         struct rule_set *s = set_of(&rows[i]);
         struct rule_event *e = rule_event_new(s);
         for (unsigned n = 0; n < 2; n++) {
-            int64_t ttl_ns = rule_edge_ttl_ns(e, &page);
+            int64_t ttl_ns = rule_edge_ttl_ns(e, &page, NULL);
             if (ttl_ns != rows[i].ttl_s * NS_PER_S)
                 fail_msg("%s: %lld s", rows[i].rules, (long long)(ttl_ns / NS_PER_S));
         }
         rule_event_free(&e);
         rule_set_unref(&s);
     }
+}
+
+/* As an operator holds rules back. */
+static void what_is_held_back_purges_nothing(void **state)
+{
+    (void)state;
+    static const struct row two = { "r1: " PURGE(ALL, HTML ", " DAY) "\n  r2: " PURGE(ALL, HTML),
+                                    86400, NULL };
+    const struct rule_page page = { STR("en.test"), STR("page"), STR("A"),
+                                    STR("/en.test/v1/page/html/A") };
+    struct rule_set *s = set_of(&two);
+    struct rule_event *e = rule_event_new(s);
+    for (unsigned held = 0; held < 4; held++) {
+        const struct rule_held h = { .of = { (held & 1) != 0, (held & 2) != 0 } };
+        assert_int_equal(rule_edge_ttl_ns(e, &page, &h), held == 3 ? 0 : 86400 * NS_PER_S);
+    }
+    rule_event_free(&e);
+    rule_set_unref(&s);
 }
 
 static void note_doubt(void *ctx, const struct rule_fault *fault)
@@ -210,7 +239,7 @@ static void a_title_is_never_more_than_a_title(void **state)
     for (size_t i = 0; i < COUNT_OF(titles); i++) {
         const struct rule_page page = { STR("en.test"), STR("page"), str_of(titles[i].title),
                                         str_of(titles[i].path) };
-        if ((rule_edge_ttl_ns(e, &page) > 0) != titles[i].kept)
+        if ((rule_edge_ttl_ns(e, &page, NULL) > 0) != titles[i].kept)
             fail_msg("%s", titles[i].path);
     }
     rule_event_free(&e);
@@ -221,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_purged_of_each_change_may_be_kept),
+        cmocka_unit_test(what_is_held_back_purges_nothing),
         cmocka_unit_test(a_rule_that_lets_keep_nothing_is_doubted),
         cmocka_unit_test(a_title_is_never_more_than_a_title),
     };
