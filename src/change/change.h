@@ -156,6 +156,7 @@ struct change_status {
     uint64_t behind;                  /* events that are not routed yet */
     store_time cursor_at;             /* when the event at the cursor was taken; ZERO: none */
     uint64_t missed;                  /* events that the log had removed before they were routed */
+    store_time missed_at;             /* when that was last found; ZERO: never, or unknown */
     struct change_rule_status *rules; /* in the order of their names */
     unsigned rules_count;
     struct change_target_status *targets;

@@ -49,6 +49,7 @@ static void missed_count(struct change_batch *b, const struct event_read *read)
     if (b->is_replay || read->missed <= b->head.cursor || read->removed <= b->head.count)
         return;
     b->head.missed += read->removed - b->head.count;
+    b->head.missed_at = clock_store(b->change->opts.clock);
     b->head.count = read->removed;
     b->head.cursor = read->missed;
 }

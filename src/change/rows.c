@@ -8,7 +8,13 @@
 
 #include <string.h>
 
-enum { HEAD_VERSION = 1, RULE_VERSION = 1, ITEM_VERSION = 1, BYTES_VERSION = 1 };
+enum {
+    HEAD_VERSION_DATELESS = 1,
+    HEAD_VERSION = 2,
+    RULE_VERSION = 1,
+    ITEM_VERSION = 1,
+    BYTES_VERSION = 1
+};
 
 /* ---- digests ---- */
 
@@ -228,12 +234,14 @@ bool change_key_forget_parse(str key, store_time *until, uint32_t *rule, struct 
 
 str change_head_encode(const struct change_head *h, char out[CHANGE_HEAD_BYTES])
 {
-    out[0] = HEAD_VERSION;
+    bool dated = h->missed_at.ns != 0; /* else a release of before can read it, too */
+    out[0] = dated ? HEAD_VERSION : HEAD_VERSION_DATELESS;
     put_be64(out + 1, h->cursor);
     put_be64(out + 9, h->count);
     put_be64(out + 17, (uint64_t)h->at.ns);
     put_be64(out + 25, h->missed);
-    return (str){ .p = out, .n = CHANGE_HEAD_BYTES };
+    put_be64(out + 33, (uint64_t)h->missed_at.ns);
+    return (str){ .p = out, .n = dated ? CHANGE_HEAD_BYTES : CHANGE_HEAD_BYTES - 8 };
 }
 
 err change_head_decode(str value, struct change_head *out)
@@ -245,7 +253,9 @@ err change_head_decode(str value, struct change_head *out)
     h.count = cursor_be64(&c);
     h.at.ns = (int64_t)cursor_be64(&c);
     h.missed = cursor_be64(&c);
-    if (!cursor_done(&c) || version != HEAD_VERSION)
+    h.missed_at.ns = version == HEAD_VERSION ? (int64_t)cursor_be64(&c) : 0;
+    bool known = version == HEAD_VERSION || version == HEAD_VERSION_DATELESS;
+    if (!cursor_done(&c) || !known)
         return ERR_CORRUPT;
     *out = h;
     return ERR_OK;

@@ -1,7 +1,8 @@
 /* rows.h - the rows of what is to be done, byte by byte. Private to this folder.
  *
- *   'h'                        the head, one row: version 1, cursor 8, count 8,
- *                              instant 8, missed 8
+ *   'h'                        the head, one row: version 2, cursor 8, count 8,
+ *                              instant 8, missed 8, missed at 8. Version 1 has no `missed
+ *                              at`: it is unknown, or nothing was missed
  *   'n' name                   a rule: version 1, number 4, flags 1, from 8, hash 8,
  *                              replay after 8, replay until 8
  *   'N'                        the next number of a rule: 8
@@ -35,7 +36,7 @@ enum {
     CHANGE_KEY_BYTES = 96,       /* at most: a rule's name */
     CHANGE_TYPE_BYTES_MAX = 100, /* of a job's type that is kept; what is longer is cut */
     CHANGE_VALUE_BYTES = 1024,   /* at most */
-    CHANGE_HEAD_BYTES = 33,
+    CHANGE_HEAD_BYTES = 41,
     CHANGE_RULE_BYTES = 38,
     CHANGE_BYTES_BYTES = 9,
     CHANGE_COUNTS_BYTES = 8 * CHANGE_STATES,
@@ -51,10 +52,11 @@ struct change_digest change_digest_of(const str *parts, unsigned count);
 bool change_digest_is_none(const struct change_digest *d); /* all zeros */
 
 struct change_head {
-    uint64_t cursor; /* the sequence number up to which all is routed */
-    uint64_t count;  /* of the event there: so many the log had taken */
-    store_time at;   /* when the log took it */
-    uint64_t missed; /* events that the log removed before they were routed */
+    uint64_t cursor;      /* the sequence number up to which all is routed */
+    uint64_t count;       /* of the event there: so many the log had taken */
+    store_time at;        /* when the log took it */
+    uint64_t missed;      /* events that the log removed before they were routed */
+    store_time missed_at; /* when the last of them were found to be; ZERO: none, or it is unknown */
 };
 enum { CHANGE_FLAG_PAUSED = 1, CHANGE_FLAG_REMOVED = 2 };
 struct change_rule_row {

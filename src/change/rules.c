@@ -214,10 +214,11 @@ static err head_take(struct change_take *k, struct engine_txn *t)
         return ERR_OK;
     if (why != ERR_OK && why != ERR_NOT_FOUND)
         return why;
-    uint64_t missed = why == ERR_OK ? k->head.missed : 0;
-    k->head = (struct change_head){
-        .cursor = log_end(k), .count = k->count, .at = engine_txn_now(t), .missed = missed
-    };
+    if (why == ERR_NOT_FOUND)
+        k->head = (struct change_head){ .missed = 0 };
+    k->head.cursor = log_end(k);
+    k->head.count = k->count;
+    k->head.at = engine_txn_now(t);
     change_key_head(&key);
     return engine_txn_put(t, SPACE_CHANGE, change_key_str(&key),
                           change_head_encode(&k->head, value), STR_NONE);

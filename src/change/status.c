@@ -319,6 +319,7 @@ err change_status_get(struct change *c, struct arena *a, struct change_status *o
     out->behind = idle || f.taken < head.count ? 0 : f.taken - head.count;
     out->cursor_at = head.at;
     out->missed = head.missed;
+    out->missed_at = head.missed_at;
     rules_trim(out);
     return ERR_OK;
 }

@@ -82,10 +82,11 @@ static void print_router(const json_t *router)
     change_age_cell(router, "lag_s", lag);
     if (behind > 0)
         printf("%" PRId64 " events were not shown to the rules yet, for %s\n", behind, lag);
+    const char *at = json_string_value(json_object_get(router, "missed_at"));
     if (missed > 0)
-        printf("%" PRId64 " events, of all so far, were removed before the rules saw them: lines "
-               "change.missed of the log say when\n",
-               missed);
+        printf("%" PRId64 " events, of all so far, were removed before the rules saw them%s%s: "
+               "lines change.missed of the log say when\n",
+               missed, at == NULL ? "" : "; the last were noticed at ", at == NULL ? "" : at);
 }
 
 enum cli_exit verb_change_ls(struct cli_call *call)

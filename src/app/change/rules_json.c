@@ -246,6 +246,7 @@ void rules_json_status(const struct rules_json *j, const struct change_status *s
     put_count(j, ',', "behind", s->behind);
     put_age(j, ',', "lag_s", s->behind == 0 || s->cursor_at.ns == 0 ? j->now : s->cursor_at);
     put_count(j, ',', "missed", s->missed);
+    put_time(j, ',', "missed_at", s->missed_at);
     buf_put(j->out, STR("},\"rules\":["));
     for (unsigned i = 0; i < s->rules_count; i++) {
         buf_put(j->out, i == 0 ? STR("") : STR(","));

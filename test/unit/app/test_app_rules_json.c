@@ -192,12 +192,15 @@ static void what_there_is_not_is_null(void **state)
 static void the_router_says_how_far_it_is_behind(void **state)
 {
     struct stage *s = *state;
-    const struct change_status status = {
-        .cursor = 7, .cursor_at = AT(1800000040), .behind = 9, .missed = 3
-    };
+    const struct change_status status = { .cursor = 7,
+                                          .cursor_at = AT(1800000040),
+                                          .behind = 9,
+                                          .missed = 3,
+                                          .missed_at = AT(1800000000) };
     rules_json_status(&s->json, &status);
     expect(s, ",\"router\":{\"position\":\"0123456789abcdef-7-1800000040000\",\"behind\":9,"
-              "\"lag_s\":60,\"missed\":3},\"rules\":[],\"targets\":[]");
+              "\"lag_s\":60,\"missed\":3,\"missed_at\":\"2027-01-15T08:00:00.000Z\"},\"rules\":[],"
+              "\"targets\":[]");
 }
 
 static void an_item_has_its_event_byte_for_byte(void **state)

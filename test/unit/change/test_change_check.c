@@ -60,7 +60,7 @@ static err rules_put(struct engine_txn *t)
 {
     const struct change_rule_row row = { .number = RULE };
     const struct change_head head = { .cursor = 4, .count = 4 };
-    char value[CHANGE_RULE_BYTES], next[8];
+    char value[CHANGE_HEAD_BYTES], next[8];
     struct change_key key;
     change_key_rule(&key, STR("hook"));
     err why = engine_txn_put(t, SPACE_CHANGE, change_key_str(&key), change_rule_encode(&row, value),

@@ -27,14 +27,22 @@ static void tell_many(struct stage *s, unsigned count)
     }
 }
 
-static uint64_t missed(struct stage *s)
+/* *at: when the last of them were found to be. */
+static uint64_t missed_at(struct stage *s, store_time *at)
 {
     struct arena a;
     struct change_status status;
     arena_init(&a, 1 << 20);
     assert_int_equal(change_status_get(s->change, &a, &status), ERR_OK);
     arena_fini(&a);
+    *at = status.missed_at;
     return status.missed;
+}
+
+static uint64_t missed(struct stage *s)
+{
+    store_time at;
+    return missed_at(s, &at);
 }
 
 static void each_event_is_routed_once_over_batches(void **state)
@@ -139,6 +147,7 @@ static void what_the_log_removed_before_is_counted(void **state)
 {
     (void)state;
     struct stage s;
+    store_time at;
     stage_open_paused(&s, HOOK); /* from an empty log on */
     tell_many(&s, 5);
     cull_all(&s);
@@ -156,10 +165,17 @@ static void what_the_log_removed_before_is_counted(void **state)
     change_start(s.change);
     stage_calm(&s);
     assert_int_equal(missed(&s), 8); /* though nothing is left behind them */
+    store_time noticed = clock_store(&s.clock.clock);
+    fake_clock_advance(&s.clock, NS_PER_S);
     stage_reopen(&s, HOOK);
     change_start(s.change);
     stage_calm(&s);
-    assert_int_equal(missed(&s), 8);
+    assert_int_equal(missed_at(&s, &at), 8);
+    assert_int_equal(at.ns, noticed.ns);
+    stage_take(&s, NULL); /* the head goes to the end of the log with the next rules */
+    stage_take(&s, HOOK);
+    assert_int_equal(missed_at(&s, &at), 8);
+    assert_int_equal(at.ns, noticed.ns);
     stage_close(&s);
 }
 

@@ -120,7 +120,9 @@ static void a_rule_and_the_head_come_back(void **state)
                                           .hash = UINT64_C(0xf122232425262728),
                                           .replay_after = 5,
                                           .replay_until = 6 };
-    const struct change_head head = { .cursor = 1, .count = 2, .at = { .ns = 3 }, .missed = 4 };
+    const struct change_head head = {
+        .cursor = 1, .count = 2, .at = { .ns = 3 }, .missed = 4, .missed_at = { .ns = 5 }
+    };
     struct change_rule_row r;
     struct change_head h;
     assert_int_equal(change_rule_decode(change_rule_encode(&rule, value), &r), ERR_OK);
@@ -129,6 +131,23 @@ static void a_rule_and_the_head_come_back(void **state)
     assert_int_equal(change_head_decode(change_head_encode(&head, value), &h), ERR_OK);
     assert_memory_equal(&h, &head, sizeof h);
     value_refuses(change_head_encode(&head, value), head_take);
+}
+
+/* It did not say when events were missed. */
+static void a_head_of_before_is_read(void **state)
+{
+    (void)state;
+    char value[CHANGE_HEAD_BYTES];
+    const struct change_head head = {
+        .cursor = 1, .count = 2, .at = { .ns = 3 }, .missed = 4, .missed_at = { .ns = 5 }
+    };
+    struct change_head h;
+    str before = str_take(change_head_encode(&head, value), CHANGE_HEAD_BYTES - 8);
+    value[0] = 1;
+    assert_int_equal(change_head_decode(before, &h), ERR_OK);
+    assert_int_equal(h.missed, 4);
+    assert_int_equal(h.missed_at.ns, 0);
+    value_refuses(before, head_take);
 }
 
 static void a_cut_item_is_refused(void **state)
@@ -199,6 +218,7 @@ int main(void)
         cmocka_unit_test(an_item_comes_back),
         cmocka_unit_test(the_longest_item_fits_and_long_texts_are_cut),
         cmocka_unit_test(a_rule_and_the_head_come_back),
+        cmocka_unit_test(a_head_of_before_is_read),
         cmocka_unit_test(a_cut_item_is_refused),
         cmocka_unit_test(keys_come_back),
         cmocka_unit_test(digests_tell_parts_apart),
