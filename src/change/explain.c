@@ -98,13 +98,14 @@ static err explain_number(struct explaining *g, str rule, struct change_explaine
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-/* The item of that rule that stands for the event. */
+/* The item of that rule that stands for the event. That of a timeline is found by the event's
+ * number: its samplers are the router's, and what is routed takes a token. */
 static err explain_item(struct explaining *g, struct rule_event *e, const struct rule *r,
                         struct change_explained *x)
 {
     struct err_note note;
     uint64_t id, into = 0;
-    err why = explain_find(g, e, r, &id, &into);
+    err why = r->effect == RULE_TIMELINE ? ERR_NOT_FOUND : explain_find(g, e, r, &id, &into);
     if (why == ERR_NOT_FOUND)
         return explain_number(g, r->name, x);
     struct change_item *item = arena_calloc(g->a, 1, sizeof *item);
@@ -120,6 +121,24 @@ static err explain_item(struct explaining *g, struct rule_event *e, const struct
     return ERR_OK;
 }
 
+static str explain_timeline(const struct explaining *g, struct rule_event *e)
+{
+    struct timeline_where w;
+    struct timeline_entry entry;
+    switch (change_timeline_read(g->c->opts.page, e, g->out->domain, g->out->taken, &w, &entry)) {
+    case NOTING_NOTHING:
+        return STR("the event says that nothing was superseded: no entry is noted");
+    case NOTING_REFUSED:
+        return STR("no entry can be noted: its domain is not configured, or its title, revisions "
+                   "or tid make none");
+    case NOTING_ENTRY:
+        break;
+    }
+    return g->out->routed ? STR("its effect is timeline: timeline ls shows its entry, if it was "
+                                "not sampled away and is not too old")
+                          : STR("the rules have not seen it yet");
+}
+
 /* Of an event that matches and has no item: what became of it. */
 static str explain_gone(const struct explaining *g, struct rule_event *e, const struct rule *r)
 {
@@ -127,6 +146,8 @@ static str explain_gone(const struct explaining *g, struct rule_event *e, const 
         return STR("the event has no title: nothing is looked at");
     if (r->effect == RULE_DROP)
         return STR("its effect is drop: nothing is done");
+    if (r->effect == RULE_TIMELINE)
+        return explain_timeline(g, e);
     return g->out->routed ? STR("no item is left: it was done, ignored or dropped")
                           : STR("the rules have not seen it yet");
 }

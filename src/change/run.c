@@ -17,7 +17,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 enum {
@@ -125,9 +124,8 @@ static bool run_is_late(const struct change_run *run, const struct rule_given *g
 static void run_prepare(struct change_run *run, struct rule_event *e,
                         const struct rule_given *given)
 {
-    struct rule_verdict v;
+    struct rule_verdict v = { .answer = RULE_MATCHES };
     bool relay = run->rule->effect == RULE_PURGE && str_eq(run->stream, STR(CHANGE_PURGES));
-    memset(&v, 0, sizeof v);
     if (run->rule->effect == RULE_PURGE && run_is_late(run, given)) {
         run->found = RUN_UNWANTED;
         return;
@@ -152,7 +150,7 @@ static void run_prepare(struct change_run *run, struct rule_event *e,
     else if (run->rule->effect == RULE_TIMELINE)
         run->found = change_run_note_read(run, e) ? RUN_NOTES : RUN_UNWANTED;
     else if (run->rule->effect == RULE_PURGE && !run_find_target(run))
-        run->found = RUN_UNWANTED;
+        run->found = RUN_UNWANTED; /* it was made by a rule with another target */
     else if (run->rule->effect != RULE_DROP)
         run_prepare_call(run, e, given, &v);
 }

@@ -5,6 +5,7 @@
 
 #include "../bucket/engine_mem.h"
 #include "../event/append_wait.h"
+#include "change/explain.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -126,6 +127,70 @@ static void what_was_superseded_is_noted(void **state)
     assert_int_equal(r.ignored, 1);
     assert_int_equal(r.refused, 2);
     assert_int_equal(stage_items(&s, "hook", -1), 0); /* it needs no items */
+    stage_close(&s);
+}
+
+static void explained(struct stage *s, const char *why)
+{
+    struct arena a;
+    struct err_note note;
+    struct event_figures f;
+    struct change_explanation e;
+    arena_init(&a, 64 << 20);
+    assert_int_equal(event_log_figures(s->events, &f), ERR_OK);
+    assert_int_equal(change_explain(s->change, f.last, &a, &e, &note), ERR_OK);
+    assert_int_equal(e.count, 1);
+    assert_true(e.rules[0].matches);
+    assert_null(e.rules[0].item);
+    if (str_find_str(e.rules[0].why, str_of(why)) == e.rules[0].why.n)
+        fail_msg("%.*s", STR_ARG(e.rules[0].why));
+    arena_fini(&a);
+}
+
+/* It has no sampler before the router's first turn, and whoever asks takes no token. */
+static void an_entry_is_explained_without_taking_a_token(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_it(&s, RULE(", burst: 1, rate_per_s: 0.000001"));
+    tell_render(&s, "a", "M", 2, 1, 1);
+    explained(&s, "not seen it yet");
+    change_start(s.change);
+    stage_calm(&s);
+    explained(&s, "timeline ls shows it");
+    tell_render(&s, "b", "M", 2, 1, 1);
+    for (unsigned i = 0; i < 3; i++)
+        explained(&s, "not seen it yet");
+    stage_calm(&s);
+    assert_string_equal(entries(&s), "3 M revision 1, 9 M revision 1, ");
+    tell_render(&s, "unknown", "M", 2, 1, 1);
+    stage_calm(&s);
+    explained(&s, "its domain is not configured, or");
+    tell(&s, "palimpsest.render", "a", "{\"page_title\":\"N\",\"rev_id\":1,\"tid\":\"" TID "01\"}");
+    stage_calm(&s);
+    explained(&s, "nothing was superseded");
+    stage_close(&s);
+}
+
+#define HOOK "rules: { hook: { match: { stream: \"*\" }, effect: http, url: \"$T/{title}\" } }"
+
+static void items_of_a_rule_that_keeps_the_timeline_by_now_are_dropped(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err_note note;
+    open_it(&s, HOOK);
+    assert_int_equal(change_pause(s.change, STR("hook"), true, &note), ERR_OK);
+    change_start(s.change);
+    tell_render(&s, "a", "M", 2, 1, 1);
+    stage_calm(&s);
+    assert_int_equal(stage_items(&s, "hook", -1), 1);
+    stage_take(&s, RULE(""));
+    assert_int_equal(change_pause(s.change, STR("hook"), false, &note), ERR_OK);
+    stage_calm(&s);
+    assert_int_equal(stage_items(&s, "hook", -1), 0);
+    assert_int_equal(status_of(&s).dropped, 1);
+    assert_int_equal(status_of(&s).died, 0);
     stage_close(&s);
 }
 
@@ -293,6 +358,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_superseded_is_noted),
+        cmocka_unit_test(an_entry_is_explained_without_taking_a_token),
+        cmocka_unit_test(items_of_a_rule_that_keeps_the_timeline_by_now_are_dropped),
         cmocka_unit_test(two_buckets_tell_of_one_supersession),
         cmocka_unit_test(a_busy_domain_is_sampled_and_a_quiet_one_is_not),
         cmocka_unit_test(an_update_that_fails_loses_no_entry_and_no_token),
