@@ -118,7 +118,7 @@ static void picking_seek(struct picking *g, const struct change_digest *lane, ui
     engine_cursor_seek(g->cursor, change_key_str(&key));
 }
 
-/* Takes this item, if it may run. *lane_over: its lane has nothing for now. */
+/* Takes this item, if it may run. */
 static err picking_take(struct picking *g, const struct change_digest *lane, uint64_t id)
 {
     struct change_pick *p = g->pick;

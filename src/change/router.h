@@ -66,6 +66,5 @@ void change_router_kick(struct change *c); /* loop; under the lock */
 /* May other rules come into force, of which c->take_until says where these end? If not, all up to
  * there is routed first, and then change_take_begin is called. Loop; under the lock. */
 bool change_router_ends(struct change *c);
-void change_router_close(struct change *c);
 
 #endif

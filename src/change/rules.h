@@ -37,7 +37,6 @@ struct change_known {
 };
 struct change_take {
     struct change_ruled *ruled;        /* in: its set. Out: its rules */
-    unsigned generation;               /* out: of the rules */
     uint64_t routed;                   /* in: events up to here were for the rules before */
     uint64_t until;                    /* in: the end of the log when they were to be taken over */
     uint64_t last, count;              /* in: of the log, a moment ago */

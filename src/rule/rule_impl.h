@@ -53,7 +53,7 @@ const char *rule_paths_add(struct rule_paths *p, str text, unsigned *out);
 /* What the event has there. */
 const struct rule_seen *rule_event_member(struct rule_event *e, unsigned path);
 
-/* ---- subjects: what conditions and placeholders name (subject.c) ---- */
+/* ---- subjects: what conditions and placeholders name (event.c) ---- */
 
 enum rule_subject_kind {
     RULE_SUBJECT_STREAM,
@@ -80,10 +80,10 @@ enum rule_found {
     RULE_FOUND_OTHER, /* an object or an array */
     RULE_FOUND_TWICE, /* nobody can say which */
 };
-/* Of the event that e has. v: for captures; NULL where there can be none. *text is written on
- * RULE_FOUND_TEXT: a text, or a number, true or false as they are written. */
 /* What the event has there, for subjects that are members of it; NULL: it is none. */
 const struct rule_seen *rule_subject_seen(struct rule_event *e, struct rule_subject s);
+/* Of the event that e has. v: for captures; NULL where there can be none. *text is written on
+ * RULE_FOUND_TEXT: a text, or a number, true or false as they are written. */
 enum rule_found rule_subject_text(struct rule_event *e, const struct rule_verdict *v,
                                   struct rule_subject s, str *text);
 
