@@ -215,9 +215,9 @@ MUST_CHECK err change_find(struct change *c, str rule, uint64_t id, struct arena
 /* Dead and scheduled items are ready at once, with all their attempts: id 0: all of that rule. */
 MUST_CHECK err change_retry(struct change *c, str rule, uint64_t id, uint64_t *count,
                             struct err_note *note);
-/* Items are deleted, but none that runs: it is done to its end. id 0: all of the rule in that state
- * (-1: in each). ERR_CONFLICT: the one of that id runs. A rule that is not in the configuration is
- * forgotten with its last item. */
+/* Items in that state (-1: in each) are deleted, but none that runs: it is done to its end. id 0:
+ * all of the rule. ERR_CONFLICT: the one of that id runs. A rule that is not in the configuration
+ * is forgotten with its last item. */
 MUST_CHECK err change_drop(struct change *c, str rule, uint64_t id, int state, uint64_t *count,
                            struct err_note *note);
 

@@ -305,7 +305,7 @@ static err handling_decide(struct engine_txn *t, void *ctx)
         struct change_item_kept item;
         why = change_item_get(engine_txn_view(t), h->number, h->id, &item);
         h->ids[0] = h->id;
-        h->found = why == ERR_OK && (h->drops || is_handled(h, h->id, &item.row));
+        h->found = why == ERR_OK && is_handled(h, h->id, &item.row);
     } else {
         why = handling_find(h, &last);
     }

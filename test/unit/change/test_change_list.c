@@ -68,6 +68,19 @@ static void one_that_runs_is_refused(void **state)
     stage_close(&s);
 }
 
+/* It may have become another one since somebody looked. */
+static void one_in_another_state_is_not_dropped(void **state)
+{
+    (void)state;
+    struct stage s;
+    uint64_t waits = hook_open(&s) + CHANGE_SUBS; /* the numbers of events rise by one */
+    assert_int_equal(drop(&s, "hook", waits, CHANGE_DEAD), 0);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_WAITING), 1);
+    assert_int_equal(drop(&s, "hook", waits, CHANGE_WAITING), 1);
+    assert_int_equal(stage_items(&s, "hook", CHANGE_WAITING), 0);
+    stage_close(&s);
+}
+
 /* A dead one that holds goes, and the next of its title runs, though another title's runs. */
 static void a_dead_one_that_holds_is_dropped_and_the_next_goes_on(void **state)
 {
@@ -221,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_runs_is_not_dropped),
         cmocka_unit_test(one_that_runs_is_refused),
+        cmocka_unit_test(one_in_another_state_is_not_dropped),
         cmocka_unit_test(a_dead_one_that_holds_is_dropped_and_the_next_goes_on),
         cmocka_unit_test(an_item_that_waits_for_a_target_says_what_that_said),
         cmocka_unit_test(a_rule_has_its_targets),
