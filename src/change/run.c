@@ -149,9 +149,10 @@ static void run_prepare(struct change_run *run, struct rule_event *e,
         run->found = RUN_PRODUCES;
     else if (run->rule->effect == RULE_TIMELINE)
         run->found = change_run_note_read(run, e) ? RUN_NOTES : RUN_UNWANTED;
-    else if (run->rule->effect == RULE_PURGE && !run_find_target(run))
-        run->found = RUN_UNWANTED; /* it was made by a rule with another target */
-    else if (run->rule->effect != RULE_DROP)
+    else if (run->rule->effect == RULE_DROP ||
+             (run->rule->effect == RULE_PURGE && !run_find_target(run)))
+        run->found = RUN_UNWANTED; /* it was made by a rule with another effect, or target */
+    else
         run_prepare_call(run, e, given, &v);
 }
 

@@ -174,24 +174,29 @@ static void an_entry_is_explained_without_taking_a_token(void **state)
 
 #define HOOK "rules: { hook: { match: { stream: \"*\" }, effect: http, url: \"$T/{title}\" } }"
 
-static void items_of_a_rule_that_keeps_the_timeline_by_now_are_dropped(void **state)
+static void items_of_a_rule_that_has_none_by_now_are_dropped(void **state)
 {
     (void)state;
-    struct stage s;
-    struct err_note note;
-    open_it(&s, HOOK);
-    assert_int_equal(change_pause(s.change, STR("hook"), true, &note), ERR_OK);
-    change_start(s.change);
-    tell_render(&s, "a", "M", 2, 1, 1);
-    stage_calm(&s);
-    assert_int_equal(stage_items(&s, "hook", -1), 1);
-    stage_take(&s, RULE(""));
-    assert_int_equal(change_pause(s.change, STR("hook"), false, &note), ERR_OK);
-    stage_calm(&s);
-    assert_int_equal(stage_items(&s, "hook", -1), 0);
-    assert_int_equal(status_of(&s).dropped, 1);
-    assert_int_equal(status_of(&s).died, 0);
-    stage_close(&s);
+    static const char *const by_now[] = {
+        RULE(""), "rules: { hook: { match: { stream: \"*\" }, effect: drop } }"
+    };
+    for (unsigned i = 0; i < COUNT_OF(by_now); i++) {
+        struct stage s;
+        struct err_note note;
+        open_it(&s, HOOK);
+        assert_int_equal(change_pause(s.change, STR("hook"), true, &note), ERR_OK);
+        change_start(s.change);
+        tell_render(&s, "a", "M", 2, 1, 1);
+        stage_calm(&s);
+        assert_int_equal(stage_items(&s, "hook", -1), 1);
+        stage_take(&s, by_now[i]);
+        assert_int_equal(change_pause(s.change, STR("hook"), false, &note), ERR_OK);
+        stage_calm(&s);
+        assert_int_equal(stage_items(&s, "hook", -1), 0);
+        assert_int_equal(status_of(&s).dropped, 1);
+        assert_int_equal(status_of(&s).died, 0);
+        stage_close(&s);
+    }
 }
 
 static void two_buckets_tell_of_one_supersession(void **state)
@@ -359,7 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_superseded_is_noted),
         cmocka_unit_test(an_entry_is_explained_without_taking_a_token),
-        cmocka_unit_test(items_of_a_rule_that_keeps_the_timeline_by_now_are_dropped),
+        cmocka_unit_test(items_of_a_rule_that_has_none_by_now_are_dropped),
         cmocka_unit_test(two_buckets_tell_of_one_supersession),
         cmocka_unit_test(a_busy_domain_is_sampled_and_a_quiet_one_is_not),
         cmocka_unit_test(an_update_that_fails_loses_no_entry_and_no_token),
