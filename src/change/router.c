@@ -95,15 +95,6 @@ static void router_read(struct loop_job *j)
 
 /* ---- writing, on the committer ---- */
 
-static err rule_row_put(struct engine_txn *t, str name, const struct change_rule_row *row)
-{
-    struct change_key key;
-    char value[CHANGE_RULE_BYTES];
-    change_key_rule(&key, name);
-    return engine_txn_put(t, SPACE_CHANGE, change_key_str(&key), change_rule_encode(row, value),
-                          STR_NONE);
-}
-
 static err place_put(struct change_edit *e, const struct change_batch *b)
 {
     struct change_key key;
@@ -121,7 +112,7 @@ static err place_put(struct change_edit *e, const struct change_batch *b)
     bool over = b->head.cursor >= b->replay_until;
     row.replay_after = over ? 0 : b->head.cursor;
     row.replay_until = over ? 0 : b->replay_until;
-    return rule_row_put(e->txn, name, &row);
+    return change_rule_put(e->txn, name, &row);
 }
 
 static err router_decide(struct engine_txn *t, void *ctx)

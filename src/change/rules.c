@@ -94,8 +94,9 @@ static err known_read(struct change_take *k, struct engine_txn *t)
     k->known_count = 0;
     while ((why = engine_cursor_next(c, &row)) == ERR_OK) {
         struct change_rule_row rule;
-        why = change_rule_decode(row.value, &rule);
-        if (why != ERR_OK || row.key.n > RULE_NAME_BYTES_MAX + 1)
+        why = row.key.n > RULE_NAME_BYTES_MAX + 1 ? ERR_CORRUPT
+                                                  : change_rule_decode(row.value, &rule);
+        if (why != ERR_OK)
             break;
         known_add(k, str_skip(row.key, 1), &rule);
     }
@@ -129,12 +130,12 @@ static err number_next(struct engine_txn *t, uint32_t *out)
                           (str){ .p = value, .n = sizeof value }, STR_NONE);
 }
 
-static err known_put(struct engine_txn *t, const struct change_known *n)
+err change_rule_put(struct engine_txn *t, str name, const struct change_rule_row *row)
 {
     struct change_key key;
     char value[CHANGE_RULE_BYTES];
-    change_key_rule(&key, str_of(n->name));
-    return engine_txn_put(t, SPACE_CHANGE, change_key_str(&key), change_rule_encode(&n->row, value),
+    change_key_rule(&key, name);
+    return engine_txn_put(t, SPACE_CHANGE, change_key_str(&key), change_rule_encode(row, value),
                           STR_NONE);
 }
 
@@ -161,7 +162,7 @@ static err rule_take(struct change_take *k, struct engine_txn *t, const struct r
     k->ruled->rules[rule->index] =
         (struct change_ruled_rule){ .number = n->row.number, .from = n->row.from };
     bool same = knew && before.hash == n->row.hash;
-    return same ? ERR_OK : known_put(t, n);
+    return same ? ERR_OK : change_rule_put(t, rule->name, &n->row);
 }
 
 /* A rule that the set lacks: its row stays as long as it has items. */
@@ -179,7 +180,7 @@ static err rule_leave(struct change_take *k, struct engine_txn *t, unsigned at)
     if (items > 0) {
         n->row.flags |= CHANGE_FLAG_REMOVED;
         n->row.replay_after = n->row.replay_until = 0;
-        return known_put(t, n);
+        return change_rule_put(t, str_of(n->name), &n->row);
     }
     change_key_rule(&key, str_of(n->name));
     why = engine_txn_delete(t, SPACE_CHANGE, change_key_str(&key));

@@ -48,6 +48,8 @@ struct change_take {
     struct change_known *known; /* all that have a row */
     unsigned known_count;
 };
+/* Writes the row of a rule. Committer. */
+MUST_CHECK err change_rule_put(struct engine_txn *t, str name, const struct change_rule_row *row);
 /* Waits for the engine. ERR_CORRUPT, ERR_IO, ERR_FULL, ERR_LIMIT. */
 MUST_CHECK err change_take_run(struct change *c, struct change_take *t);
 void change_take_fini(struct change_take *t);

@@ -58,8 +58,6 @@ static err steer_decide(struct engine_txn *t, void *ctx)
 {
     struct steering *s = ctx;
     struct change_rule_row row;
-    struct change_key key;
-    char value[CHANGE_RULE_BYTES];
     s->number = atomic_fetch_add(&s->change->steerings, 1) + 1;
     err why = change_rule_get(engine_txn_view(t), s->rule, &row);
     if (why != ERR_OK)
@@ -74,9 +72,7 @@ static err steer_decide(struct engine_txn *t, void *ctx)
         row.flags &= ~(unsigned)CHANGE_FLAG_PAUSED;
         row.flags |= s->paused ? CHANGE_FLAG_PAUSED : 0;
     }
-    change_key_rule(&key, s->rule);
-    return engine_txn_put(t, SPACE_CHANGE, change_key_str(&key), change_rule_encode(&row, value),
-                          STR_NONE);
+    return change_rule_put(t, s->rule, &row);
 }
 
 static err steer(struct change *c, struct steering *s, struct err_note *note)
@@ -219,20 +215,25 @@ err change_limit(struct change *c, str rule, const struct change_limits *l, stru
 
 /* ---- targets ---- */
 
+struct sought {
+    str name;
+    bool found;
+};
+
+static void sought_look(void *ctx, const char *name)
+{
+    struct sought *s = ctx;
+    s->found = s->found || str_eq(str_of(name), s->name);
+}
+
 err change_drain_target(struct change *c, str name, bool drained, struct change_target_status *was,
                         struct err_note *note)
 {
     change_lock(c);
-    bool known = map_get(c->targets, name) != NULL;
-    for (unsigned i = 0; i < rule_set_count(c->ruled->set) && !known; i++) {
-        const struct rule *r = rule_set_at(c->ruled->set, i);
-        for (unsigned n = 0; n < r->targets.count && !known; n++) {
-            char origin[HTTP_ORIGIN_BYTES_MAX];
-            known = http_client_origin(r->targets.p[n], origin) == ERR_OK &&
-                    str_eq(str_of(origin), name);
-        }
-    }
-    struct change_target *t = known ? change_target_of(c, name) : NULL;
+    struct sought sought = { .name = name, .found = map_get(c->targets, name) != NULL };
+    for (unsigned i = 0; i < rule_set_count(c->ruled->set) && !sought.found; i++)
+        change_rule_targets(c, rule_set_at(c->ruled->set, i), sought_look, &sought);
+    struct change_target *t = sought.found ? change_target_of(c, name) : NULL;
     if (t != NULL && was != NULL) {
         *was = (struct change_target_status){ .name = name };
         change_target_tell(c, t, was);
@@ -243,7 +244,7 @@ err change_drain_target(struct change *c, str name, bool drained, struct change_
             change_target_open(c, t);
     }
     change_unlock(c);
-    if (known && t == NULL) {
+    if (sought.found && t == NULL) {
         err_note_set(note, "%d targets are in use already", CHANGE_TARGETS_MAX);
         return ERR_LIMIT;
     }

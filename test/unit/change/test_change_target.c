@@ -3,6 +3,7 @@
  * names; others are put there without anything that runs. */
 #include "stage.h"
 
+#include "rogue.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -94,6 +95,26 @@ static void one_that_cannot_be_drained_for_want_of_room_is_known(void **state)
     assert_int_equal(change_drain_target(s.change, STR("away:80"), true, NULL, &note), ERR_LIMIT);
     assert_int_equal(change_drain_target(s.change, STR("other:80"), true, NULL, &note),
                      ERR_NOT_FOUND);
+    stage_close(&s);
+}
+
+/* The status of its rule names it before anything was sent there. */
+static void one_that_was_never_called_is_drained(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err_note note;
+    char name[64];
+    stage_open(&s, HOOK(""));
+    change_start(s.change);
+    (void)snprintf(name, sizeof name, "127.0.0.1:%u", rogue_port(s.sink)); /* it fits */
+    assert_int_equal(change_drain_target(s.change, str_of(name), true, NULL, &note), ERR_OK);
+    tell(&s, "t", "A");
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 0);
+    assert_int_equal(change_drain_target(s.change, str_of(name), false, NULL, &note), ERR_OK);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 1);
     stage_close(&s);
 }
 
@@ -318,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_job_waits_for_room_among_targets),
         cmocka_unit_test(a_target_whose_pause_is_over_makes_room),
         cmocka_unit_test(one_that_cannot_be_drained_for_want_of_room_is_known),
+        cmocka_unit_test(one_that_was_never_called_is_drained),
         cmocka_unit_test(room_for_a_target_is_not_made_by_the_one_that_was_chosen),
         cmocka_unit_test(the_end_of_a_call_is_told_to_each_rule_that_waits),
         cmocka_unit_test(the_limit_of_a_target_holds_for_http_and_purge),
