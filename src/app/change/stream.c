@@ -132,7 +132,7 @@ static str put_begin(struct stream_client *c, char *room, size_t size)
 static bool may_go_on(struct stream_client *c)
 {
     const struct app *app = streams_app(c->streams);
-    c->may_private = app_has(c->x, "change.private", STR_NONE, app);
+    atomic_store(&c->may_private, app_has(c->x, "change.private", STR_NONE, app));
     return app_has(c->x, "change.read", STR_NONE, app);
 }
 
@@ -252,7 +252,7 @@ static struct stream_client *client_new(struct http_exchange *x, struct app *app
     c->x = x;
     c->after = w->after;
     c->filter = http_filter_of(x);
-    c->may_private = app_has(x, "change.private", STR_NONE, app);
+    atomic_init(&c->may_private, app_has(x, "change.private", STR_NONE, app));
     list_init(&c->node);
     memcpy(c->text, w->names.p, w->names.n);
     str rest = { .p = c->text, .n = w->names.n };

@@ -116,7 +116,7 @@ bool stream_wants(const struct stream_client *c, str stream, str domain)
         return false;
     if (!http_filter_domain(c->filter, domain))
         return false;
-    return c->may_private || !is_private(c->streams->app, stream, domain);
+    return atomic_load(&c->may_private) || !is_private(c->streams->app, stream, domain);
 }
 
 /* ---- waking ---- */

@@ -15,7 +15,7 @@ struct stream_client {
     str names[STREAM_NAMES_MAX]; /* of streams; a star at the end stands for the rest of a name */
     unsigned names_count;        /* 0: all */
     str domain;                  /* empty: of all, and of none */
-    bool may_private;
+    atomic_bool may_private;     /* asked again by the worker; a reading on the pool looks at it */
     const struct http_filter *filter; /* of its listener */
     /* the worker's */
     uint64_t after;            /* all up to this number was given to it */
