@@ -75,6 +75,15 @@ static err steer_decide(struct engine_txn *t, void *ctx)
     return change_rule_put(t, s->rule, &row);
 }
 
+static err refused(const struct steering *s, struct err_note *note)
+{
+    err_note_set(note,
+                 s->removed ? "rule '%.*s' is not in the configuration any more"
+                            : "rule '%.*s' is being replayed already",
+                 STR_ARG(s->rule));
+    return ERR_CONFLICT;
+}
+
 static err steer(struct change *c, struct steering *s, struct err_note *note)
 {
     s->change = c;
@@ -86,11 +95,8 @@ static err steer(struct change *c, struct steering *s, struct err_note *note)
     if (why == ERR_NOT_FOUND)
         return unknown(s->rule, note);
     if (why == ERR_CONFLICT)
-        err_note_set(note,
-                     s->removed ? "rule '%.*s' is not in the configuration any more"
-                                : "rule '%.*s' is being replayed already",
-                     STR_ARG(s->rule));
-    else if (why != ERR_OK)
+        return refused(s, note);
+    if (why != ERR_OK)
         err_note_set(note, "it could not be stored: %s", err_name(why));
     return why;
 }
@@ -113,6 +119,19 @@ err change_pause(struct change *c, str rule, bool paused, struct err_note *note)
     return ERR_OK;
 }
 
+/* No event is so new. It is a success all the same, if the rule can be replayed. */
+static err replay_nothing(struct change *c, struct steering *s, struct err_note *note)
+{
+    change_lock(c);
+    const struct change_runner *r = change_runner_find(c, s->rule);
+    bool known = r != NULL && s->rule.n > 0, replays = known && r->replay_until != 0;
+    s->removed = known && r->rule == NULL;
+    change_unlock(c);
+    if (!known)
+        return unknown(s->rule, note);
+    return s->removed || replays ? refused(s, note) : ERR_OK;
+}
+
 err change_replay(struct change *c, str rule, store_time from, struct err_note *note)
 {
     struct event_figures f;
@@ -125,12 +144,8 @@ err change_replay(struct change *c, str rule, store_time from, struct err_note *
     change_lock(c); /* what is not routed yet, is asked about in any case */
     s.replay_until = f.last < c->router.head.cursor ? f.last : c->router.head.cursor;
     change_unlock(c);
-    if (s.replay_until <= s.replay_after) { /* nothing to replay: but is it a rule? */
-        change_lock(c);
-        bool known = change_runner_find(c, rule) != NULL;
-        change_unlock(c);
-        return known ? ERR_OK : unknown(rule, note);
-    }
+    if (s.replay_until <= s.replay_after)
+        return replay_nothing(c, &s, note);
     why = steer(c, &s, note);
     if (why != ERR_OK)
         return why;

@@ -20,6 +20,36 @@ static void paused(struct stage *s, bool yes)
     assert_int_equal(change_pause(s->change, STR("hook"), yes, &note), ERR_OK);
 }
 
+/* ---- replay ---- */
+
+/* Whether or not there are events to ask it about. */
+static void who_cannot_be_replayed_is_told_so(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err_note note;
+    stage_open(&s, HOOK);
+    paused(&s, true);
+    change_start(s.change);
+    (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+    stage_calm(&s);
+    store_time never = { .ns = clock_store(&s.clock.clock).ns + NS_PER_S };
+    store_time instants[] = { STORE_TIME_ZERO, never };
+    for (unsigned i = 0; i < COUNT_OF(instants); i++)
+        assert_int_equal(change_replay(s.change, STR("other"), instants[i], &note), ERR_NOT_FOUND);
+    assert_int_equal(change_replay(s.change, STR("hook"), never, &note), ERR_OK);
+    assert_int_equal(change_replay(s.change, STR("hook"), STORE_TIME_ZERO, &note), ERR_OK);
+    for (unsigned i = 0; i < COUNT_OF(instants); i++)
+        assert_int_equal(change_replay(s.change, STR("hook"), instants[i], &note), ERR_CONFLICT);
+    assert_true(str_find_str(str_of(note.text), STR("replayed already")) < strlen(note.text));
+    stage_calm(&s);
+    stage_take(&s, ONE);
+    for (unsigned i = 0; i < COUNT_OF(instants); i++)
+        assert_int_equal(change_replay(s.change, STR("hook"), instants[i], &note), ERR_CONFLICT);
+    assert_true(str_find_str(str_of(note.text), STR("not in the conf")) < strlen(note.text));
+    stage_close(&s);
+}
+
 /* ---- what caches may keep ---- */
 
 #define EDGE                                                                                       \
@@ -235,6 +265,7 @@ int main(void)
         cmocka_unit_test(so_is_one_that_is_just_coming_back),
         cmocka_unit_test(a_rule_that_is_just_coming_is_replayed),
         cmocka_unit_test(rules_that_are_not_taken_over_stop_no_events),
+        cmocka_unit_test(who_cannot_be_replayed_is_told_so),
         cmocka_unit_test(a_page_is_kept_for_a_rule_that_purges_soon),
         cmocka_unit_test(who_steers_while_the_server_goes_down_is_answered),
     };
