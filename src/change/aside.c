@@ -68,7 +68,7 @@ static err aside_find(struct aside *a)
                          change_key_str(&from));
     a->count = 0;
     while (a->count < ASIDE_BATCH && looks++ < CHANGE_LOOKS_MAX &&
-           (why = engine_cursor_next(c, &row)) == ERR_OK) {
+           (why = change_rows_next(c, &row)) == ERR_OK) {
         if (!change_key_item_parse(row.key, &rule, &id))
             continue;
         a->from = id + 1;

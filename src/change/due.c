@@ -15,7 +15,7 @@ static err due_find(struct change_due *d)
     struct engine_row row;
     err why = ERR_OK;
     d->count = 0;
-    while (d->count < CHANGE_DUE_MAX && (why = engine_cursor_next(rows, &row)) == ERR_OK) {
+    while (d->count < CHANGE_DUE_MAX && (why = change_rows_next(rows, &row)) == ERR_OK) {
         struct change_woken *w = &d->items[d->count];
         if (!change_key_due_parse(row.key, &w->due, &w->rule, &w->id)) {
             why = ERR_CORRUPT;

@@ -94,8 +94,7 @@ static err laning_look(struct laning *g)
     struct engine_cursor *c =
         change_rows_open(v, str_take(change_key_str(&prefix), prefix.n - sizeof id),
                          change_key_str(&from));
-    for (unsigned i = 0; i < CHANGE_LOOKS_MAX && (why = engine_cursor_next(c, &row)) == ERR_OK;
-         i++) {
+    for (unsigned i = 0; i < CHANGE_LOOKS_MAX && (why = change_rows_next(c, &row)) == ERR_OK; i++) {
         if (!change_key_item_parse(row.key, &rule, &id))
             continue;
         g->from = id + 1;

@@ -130,6 +130,8 @@ static err listing_add(struct listing *g, uint64_t id, bool *full)
     struct change_item_kept k;
     struct change_listing *l = g->l;
     err why = change_item_get(g->v, g->number, id, &k);
+    if (why == ERR_NOT_FOUND || why == ERR_CORRUPT) /* palimpsest check tells of it */
+        return ERR_OK;
     if (why != ERR_OK || !is_listed(l, &k.row))
         return why;
     *full = l->count == l->limit || (l->count > 0 && g->bytes + k.blob.n > LIST_BYTES_MAX);
@@ -161,7 +163,7 @@ static err listing_run(struct listing *g)
     struct engine_cursor *c =
         change_rows_open(g->v, str_take(change_key_str(&prefix), prefix.n - sizeof id),
                          change_key_str(&from));
-    while (!full && (why = engine_cursor_next(c, &row)) == ERR_OK) {
+    while (!full && (why = change_rows_next(c, &row)) == ERR_OK) {
         why = change_key_item_parse(row.key, &rule, &id) ? listing_add(g, id, &full) : ERR_CORRUPT;
         if (why != ERR_OK)
             break;
@@ -269,7 +271,7 @@ static err handling_find(struct handling *h, uint64_t *last)
                          change_key_str(&key));
     h->found = 0;
     while (h->found < LIST_BATCH && looks++ < CHANGE_LOOKS_MAX &&
-           (why = engine_cursor_next(c, &row)) == ERR_OK) {
+           (why = change_rows_next(c, &row)) == ERR_OK) {
         struct change_item_row item;
         if (!change_key_item_parse(row.key, &rule, &id) ||
             change_item_decode(row.value, &item) != ERR_OK) {

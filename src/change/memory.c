@@ -92,7 +92,7 @@ static err forget_find(struct change_edit *e, struct forgetting *f, store_time *
     struct engine_cursor *rows = change_rows_open(engine_txn_view(e->txn), STR("x"), STR_NONE);
     struct engine_row row;
     err why = ERR_OK;
-    while (f->count < CHANGE_FORGET_MAX && (why = engine_cursor_next(rows, &row)) == ERR_OK) {
+    while (f->count < CHANGE_FORGET_MAX && (why = change_rows_next(rows, &row)) == ERR_OK) {
         if (!change_key_forget_parse(row.key, &f->until, &f->rule, &f->what)) {
             why = ERR_CORRUPT;
             break;

@@ -105,7 +105,7 @@ static err picking_next(struct picking *g, struct change_digest *lane, uint64_t 
 {
     struct engine_row row;
     g->looks++;
-    err why = engine_cursor_next(g->cursor, &row);
+    err why = change_rows_next(g->cursor, &row);
     if (why == ERR_OK && !change_key_ready_parse(row.key, lane, id))
         return ERR_CORRUPT;
     return why;
@@ -118,14 +118,12 @@ static void picking_seek(struct picking *g, const struct change_digest *lane, ui
     engine_cursor_seek(g->cursor, change_key_str(&key));
 }
 
-/* Takes this item, if it may run. */
+/* Takes this item, if it may run. ERR_NOT_FOUND, ERR_CORRUPT: it is lost or damaged. */
 static err picking_take(struct picking *g, const struct change_digest *lane, uint64_t id)
 {
     struct change_pick *p = g->pick;
     struct change_item_kept item;
     err why = change_item_get(g->view, p->number, id, &item);
-    if (why == ERR_NOT_FOUND || why == ERR_CORRUPT) /* palimpsest check tells of it */
-        return ERR_OK;
     if (why != ERR_OK)
         return why;
     struct change_candidate *c = &p->found[p->count];
@@ -153,7 +151,7 @@ static err picking_round(struct picking *g)
     uint64_t id;
     bool passed = false; /* the first unknown one of `last` was looked at */
     bool began = false;
-    err why;
+    err why = ERR_OK;
     while (p->count < p->wanted && g->looks < CHANGE_LOOKS_MAX &&
            (why = picking_next(g, &lane, &id)) == ERR_OK) {
         bool same = began && memcmp(&lane, &last, sizeof lane) == 0;
@@ -164,6 +162,8 @@ static err picking_round(struct picking *g)
             if (is_known(p, id))
                 continue;
             why = picking_take(g, &lane, id);
+            if (why == ERR_NOT_FOUND || why == ERR_CORRUPT)
+                continue; /* palimpsest check tells of it; the next of its lane has the turn */
             if (why != ERR_OK)
                 return why;
         }

@@ -466,6 +466,15 @@ struct engine_cursor *change_rows_open(struct engine_view *v, str prefix, str fr
     return engine_cursor_open(v, &range);
 }
 
+err change_rows_next(struct engine_cursor *c, struct engine_row *out)
+{
+    err why;
+    do
+        why = engine_cursor_next(c, out);
+    while (why == ERR_CORRUPT && out->key.n > 0);
+    return why;
+}
+
 static struct engine_cursor *order_open(struct engine_view *v, uint32_t rule,
                                         const struct change_digest *order)
 {

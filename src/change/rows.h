@@ -163,5 +163,8 @@ MUST_CHECK err change_order_alone(struct engine_view *v, uint32_t rule,
                                   const struct change_digest *order, bool *alone);
 /* All keys that begin with the prefix, from from on (STR_NONE: from the first). */
 struct engine_cursor *change_rows_open(struct engine_view *v, str prefix, str from);
+/* The next one. A row that fails its sum is passed over, for it is one item's: palimpsest check
+ * tells of it. ERR_CORRUPT: the index itself. */
+MUST_CHECK err change_rows_next(struct engine_cursor *c, struct engine_row *out);
 
 #endif

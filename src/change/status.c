@@ -227,7 +227,7 @@ static bool targets_copy(struct change *c, struct arena *a, struct change_status
 
 /* ---- from the store ---- */
 
-/* When the first of its items was taken: ids stand in the order of events. */
+/* When the first of its items that can be read was taken: ids stand in the order of events. */
 static err oldest_find(struct engine_view *v, struct status_numbered *n)
 {
     struct change_key key;
@@ -236,7 +236,7 @@ static err oldest_find(struct engine_view *v, struct status_numbered *n)
     change_key_item(&key, n->number, 0);
     str prefix = str_take(change_key_str(&key), key.n - sizeof(uint64_t));
     struct engine_cursor *c = change_rows_open(v, prefix, STR_NONE);
-    err why = engine_cursor_next(c, &row);
+    err why = change_rows_next(c, &row);
     if (why == ERR_OK)
         why = change_item_decode(row.value, &item);
     engine_cursor_close(&c);

@@ -3,6 +3,8 @@
  * held back. */
 #include "stage.h"
 
+#include "../bucket/engine_mem.h"
+#include "change/lanes.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -209,6 +211,81 @@ static void more_lanes_than_a_look_goes_over(void **state)
     stage_close(&s);
 }
 
+/* ---- damage ---- */
+
+#define LATE                                                                                       \
+    "rules: { hook: { match: { stream: t }, effect: http, url: \"$T/{title}\", delay: 1s } }"
+
+/* Of the row of the first item of three, of one lane: which key. */
+static void key_of_item(struct change_key *k, uint64_t id, const struct change_item_row *r)
+{
+    (void)r;
+    change_key_item(k, 1, id);
+}
+
+static void key_of_state(struct change_key *k, uint64_t id, const struct change_item_row *r)
+{
+    assert_true(change_key_state(k, 1, id, r));
+}
+
+static void all_told(struct stage *s, uint64_t listed)
+{
+    struct arena a;
+    struct change_status status;
+    struct err_note note;
+    struct change_lanes lanes = { .rule = STR("hook") };
+    struct change_listing l = { .rule = STR("hook"), .state = -1 };
+    arena_init(&a, 16 << 20);
+    assert_int_equal(change_status_get(s->change, &a, &status), ERR_OK);
+    assert_int_equal(
+        status.rules[0].counts[CHANGE_READY] + status.rules[0].counts[CHANGE_SCHEDULED], 3);
+    assert_int_equal(change_list(s->change, &l, &a, &note), ERR_OK);
+    assert_int_equal(l.count, listed);
+    assert_int_equal(change_lanes_get(s->change, &lanes, &a, &note), ERR_OK);
+    assert_int_equal(lanes.count, 1);
+    arena_fini(&a);
+}
+
+/* A row that fails its sum is one item's: what stands behind it goes on, and operators are told of
+ * the rest. */
+static void a_damaged_row_holds_up_no_other(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rules;
+        void (*key)(struct change_key *k, uint64_t id, const struct change_item_row *r);
+        unsigned listed;
+    } rows[] = { { HOOK, key_of_item, 2 }, { HOOK, key_of_state, 3 }, { LATE, key_of_state, 3 } };
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        struct stage s;
+        struct change_item_kept item;
+        struct change_key k;
+        struct err_note note;
+        char value[CHANGE_VALUE_BYTES];
+        stage_open(&s, rows[i].rules);
+        assert_int_equal(change_pause(s.change, STR("hook"), true, &note), ERR_OK);
+        change_start(s.change);
+        uint64_t id = stage_tell(&s, "d", "A") * CHANGE_SUBS;
+        (void)stage_tell(&s, "d", "B"); /* their numbers are of no use */
+        (void)stage_tell(&s, "d", "C");
+        stage_calm(&s);
+        struct engine_view *v = engine_view_begin(s.engine);
+        assert_int_equal(change_item_get(v, 1, id, &item), ERR_OK);
+        engine_view_end(&v);
+        rows[i].key(&k, id, &item.row);
+        engine_mem_rot(s.engine, SPACE_CHANGE, change_key_str(&k));
+        all_told(&s, rows[i].listed);
+        assert_int_equal(change_pause(s.change, STR("hook"), false, &note), ERR_OK);
+        stage_later(&s, 2000);
+        assert_int_equal(stage_seen(&s), 2);
+        str whole = rows[i].key == key_of_item ? change_item_encode(&item.row, value) : STR("");
+        engine_mem_damage(s.engine, SPACE_CHANGE, change_key_str(&k), whole); /* it is mended */
+        stage_later(&s, 2000);
+        assert_int_equal(stage_seen(&s), 3);
+        stage_close(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +296,7 @@ int main(void)
         cmocka_unit_test(a_drained_target_is_taken_back_on_the_loop),
         cmocka_unit_test(more_lanes_wait_than_can_be_noted),
         cmocka_unit_test(more_lanes_than_a_look_goes_over),
+        cmocka_unit_test(a_damaged_row_holds_up_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
