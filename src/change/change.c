@@ -113,7 +113,7 @@ static void runner_take(struct change_runner *r, const struct change_known *n,
     r->rule = rule;
     r->choices++;
     r->window_count = 0;
-    r->blocked_count = 0;
+    r->blocked_count = r->closed_count = 0;
     r->more = true;
     memset(&r->shares, 0, sizeof r->shares); /* it may have other targets */
 }

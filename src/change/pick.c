@@ -126,6 +126,10 @@ static err picking_take(struct picking *g, const struct change_digest *lane, uin
     err why = change_item_get(g->view, p->number, id, &item);
     if (why != ERR_OK)
         return why;
+    if (change_target_is_closed(p->closed, p->closed_count, item.row.target)) {
+        p->closed_lanes++;
+        return ERR_OK;
+    }
     struct change_candidate *c = &p->found[p->count];
     *c = (struct change_candidate){ .id = id,
                                     .target = item.row.target,
@@ -243,6 +247,8 @@ static void pick_done(struct loop_job *j, bool canceled)
         r->lane = p->lane;
         r->limited = p->limited;
         pick_goes_on(r, p);
+        if (p->closed_lanes > CHANGE_BLOCKED_MAX)
+            r->look_after = mono_add_ms(clock_mono(c->opts.clock), CHANGE_LOOK_REST_MS);
     } else {
         r->more = true;
     }
@@ -290,6 +296,8 @@ void change_pick_start(struct change_runner *r)
     for (unsigned i = 0; i < r->blocked_count; i++)
         if (r->blocked[i].until.ns > now.ns)
             p->blocked[p->blocked_count++] = r->blocked[i].lane;
+    memcpy(p->closed, r->closed, sizeof p->closed);
+    p->closed_count = r->closed_count;
     memcpy(p->types, r->types, sizeof p->types);
     p->types_count = r->types_count;
     r->pick = p;

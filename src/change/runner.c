@@ -3,9 +3,10 @@
  *
  * A runner has a window of items in sight. It goes over the window from its front and begins each
  * that may. While there is room in the window it looks for more (pick.c). Invariants: 1. running_by
- * counts the runs by type and domain; a count of 0 has no entry. 2. A lane that is blocked has
- * nothing in the window that is begun before its time. 3. more is true whenever there may be a
- * ready item that neither runs nor is in sight and could begin: whoever makes one ready says so. */
+ * counts the runs by type and domain; a count of 0 has no entry. 2. A lane that is blocked, or
+ * whose target is closed, has nothing in the window that is begun before its time. 3. more is true
+ * whenever there may be a ready item that neither runs nor is in sight and could begin: whoever
+ * makes one ready says so. */
 #include "change/change_impl.h"
 
 #include <stdio.h>
@@ -177,6 +178,42 @@ static void blocked_wake(struct change_runner *r, mono now)
     }
 }
 
+/* ---- targets of purges ---- */
+
+bool change_target_is_closed(const uint64_t *closed, unsigned count, uint64_t target)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (closed[i] == target)
+            return true;
+    return false;
+}
+
+/* A purge is for one target of its rule, which may have a lane for each domain: more than can be
+ * noted as waiting. So it is the target that is asked, before anything begins. */
+static void closed_look(struct change_runner *r)
+{
+    uint64_t before[RULE_TARGETS_EACH_MAX];
+    unsigned count = r->closed_count;
+    if (count == 0 && r->blocked_count == 0) /* the first that finds it closed has its lane wait */
+        return;
+    memcpy(before, r->closed, sizeof before);
+    r->closed_count = 0;
+    for (unsigned i = 0; r->rule->effect == RULE_PURGE && i < r->rule->targets.count; i++) {
+        char name[HTTP_ORIGIN_BYTES_MAX];
+        mono until;
+        if (http_client_origin(r->rule->targets.p[i], name) != ERR_OK)
+            continue;
+        struct change_target *t = map_get(r->change->targets, str_of(name));
+        if (t == NULL || change_target_takes(r->change, t, &until))
+            continue;
+        r->closed[r->closed_count++] = change_target_hash(r->rule->targets.p[i]);
+        r->wake_at = until.ns < r->wake_at.ns ? until : r->wake_at;
+    }
+    for (unsigned i = 0; i < count; i++) /* its items are looked for again */
+        if (!change_target_is_closed(r->closed, r->closed_count, before[i]))
+            r->more = true;
+}
+
 /* ---- targets of jobs ---- */
 
 int64_t change_target_limit(const struct rule *rule, str url, str name)
@@ -275,12 +312,13 @@ static void window_remove(struct change_runner *r, unsigned i)
     memmove(&r->window[i], &r->window[i + 1], (r->window_count - i) * sizeof r->window[0]);
 }
 
-/* Items whose lane waits would only take room. */
+/* Items whose lane or target waits would only take room. */
 static void window_clear_blocked(struct change_runner *r)
 {
     mono until;
     for (unsigned i = 0; i < r->window_count;)
-        if (change_lane_is_blocked(r, &r->window[i].lane, &until))
+        if (change_lane_is_blocked(r, &r->window[i].lane, &until) ||
+            change_target_is_closed(r->closed, r->closed_count, r->window[i].target))
             window_remove(r, i);
         else
             i++;
@@ -341,6 +379,7 @@ void change_runner_fill(struct change_runner *r)
     mono now = clock_mono(c->opts.clock);
     r->wake_at.ns = INT64_MAX;
     blocked_wake(r, now);
+    closed_look(r);
     window_clear_blocked(r);
     if (r->rests_until.ns > now.ns) {
         r->more = true;
@@ -349,8 +388,11 @@ void change_runner_fill(struct change_runner *r)
         return;
     }
     runner_begin(r, now);
-    if (r->more && r->pick == NULL && r->window_count <= CHANGE_WINDOW / 2 &&
-        r->running < change_runner_concurrency(r))
+    bool looks = r->more && r->pick == NULL && r->window_count <= CHANGE_WINDOW / 2 &&
+                 r->running < change_runner_concurrency(r);
+    if (looks && r->look_after.ns > now.ns)
+        r->wake_at = r->look_after.ns < r->wake_at.ns ? r->look_after : r->wake_at;
+    else if (looks)
         change_pick_start(r);
     if (r->wake_at.ns != INT64_MAX)
         change_arm(c, r->wake_at);

@@ -13,9 +13,10 @@
 #include "loop/loop.h"
 
 enum {
-    CHANGE_WINDOW = 64,       /* items that a runner has in sight */
-    CHANGE_LOOKS_MAX = 4096,  /* rows that one look for items goes over */
-    CHANGE_BLOCKED_MAX = 256, /* lanes of a runner that wait for a target */
+    CHANGE_WINDOW = 64,        /* items that a runner has in sight */
+    CHANGE_LOOKS_MAX = 4096,   /* rows that one look for items goes over */
+    CHANGE_BLOCKED_MAX = 256,  /* lanes of a runner that wait for a target */
+    CHANGE_LOOK_REST_MS = 100, /* after a look that passed over more lanes of closed targets */
 };
 
 /* ---- targets (target.c); under the lock ---- */
@@ -97,6 +98,9 @@ struct change_runner {
     struct change_digest lane; /* the last one that had its turn */
     struct change_blocked blocked[CHANGE_BLOCKED_MAX];
     unsigned blocked_count;
+    uint64_t closed[RULE_TARGETS_EACH_MAX]; /* of a rule that purges: targets that take nothing */
+    unsigned closed_count;
+    mono look_after;             /* no look before: the last one was long, and gave little */
     mono next_begin;             /* of its rate */
     mono wake_at;                /* when to try again; INT64_MAX: when something happens */
     struct change_shares shares; /* of its targets, as it has them now */
@@ -123,6 +127,8 @@ int64_t change_runner_step_ns(const struct change_runner *r);
 unsigned change_running_by(const struct change_runner *r, uint64_t key);
 void change_running_count(struct change_runner *r, uint64_t key, int by);
 void change_lane_block(struct change_runner *r, const struct change_digest *lane, mono until);
+/* Is that one of them? Items for no target alone have 0. */
+bool change_target_is_closed(const uint64_t *closed, unsigned count, uint64_t target);
 bool change_lane_is_blocked(struct change_runner *r, const struct change_digest *lane, mono *until);
 void change_runner_error(struct change_runner *r, str text);
 void change_crowd_end(struct change *c);
@@ -149,6 +155,8 @@ struct change_pick {
     unsigned known_count;
     struct change_digest blocked[CHANGE_BLOCKED_MAX]; /* lanes */
     unsigned blocked_count;
+    uint64_t closed[RULE_TARGETS_EACH_MAX];
+    unsigned closed_count, closed_lanes; /* out: so many lanes of those were passed over */
     struct change_taken *taken;
     unsigned taken_count, taken_size;
     struct change_type_override types[CHANGE_TYPE_OVERRIDES_MAX];

@@ -5,6 +5,7 @@
 
 #include "../bucket/engine_mem.h"
 #include "change/lanes.h"
+#include "rogue.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -211,6 +212,37 @@ static void more_lanes_than_a_look_goes_over(void **state)
     stage_close(&s);
 }
 
+/* ---- a target that is away ---- */
+
+#define TWO                                                                                        \
+    "rules: { edge: { match: { stream: t }, effect: purge, targets: [\"$L\", \"$T\"], urls: "      \
+    "[\"/{title}\"], rebound: 0s } }"
+
+/* More domains have purges for it than lanes are noted. */
+static void a_cache_gets_its_purges_while_another_is_away(void **state)
+{
+    (void)state;
+    enum { DOMAINS = CHANGE_BLOCKED_MAX + CHANGE_WINDOW };
+    struct stage s;
+    struct err_note note;
+    char name[NAME_BYTES];
+    stage_open(&s, TWO);
+    change_start(s.change);
+    (void)snprintf(name, sizeof name, "localhost:%u", rogue_port(s.sink)); /* it fits */
+    assert_int_equal(change_drain_target(s.change, str_of(name), true, NULL, &note), ERR_OK);
+    for (unsigned i = 0; i < DOMAINS; i++)
+        (void)stage_tell(&s, numbered(name, i), "A"); /* its number is of no use */
+    stage_calm(&s);
+    for (unsigned i = 0; i < 10; i++) /* a look over many lanes that wait is followed by a rest */
+        stage_later(&s, CHANGE_LOOK_REST_MS);
+    assert_int_equal(stage_seen(&s), DOMAINS);
+    (void)snprintf(name, sizeof name, "localhost:%u", rogue_port(s.sink)); /* it fits */
+    assert_int_equal(change_drain_target(s.change, str_of(name), false, NULL, &note), ERR_OK);
+    stage_later(&s, CHANGE_LOOK_REST_MS);
+    assert_int_equal(stage_seen(&s), 2 * DOMAINS);
+    stage_close(&s);
+}
+
 /* ---- damage ---- */
 
 #define LATE                                                                                       \
@@ -296,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_drained_target_is_taken_back_on_the_loop),
         cmocka_unit_test(more_lanes_wait_than_can_be_noted),
         cmocka_unit_test(more_lanes_than_a_look_goes_over),
+        cmocka_unit_test(a_cache_gets_its_purges_while_another_is_away),
         cmocka_unit_test(a_damaged_row_holds_up_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
