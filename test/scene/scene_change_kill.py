@@ -33,8 +33,12 @@ change:
 class Teller:
     """Tells events in batches until each has its answer; the server may be killed under it."""
 
-    def __init__(self, server):
-        self.server, self.told, self.began, self.pending = server, 0, {}, []
+    def __init__(self, server, stream='t'):
+        self.server, self.stream, self.told, self.began, self.pending = server, stream, 0, {}, []
+
+    def event(self, n):
+        return {'meta': {'stream': self.stream, 'domain': ('localhost', 'a.test')[n % TITLES % 2], 'id': f'id-{n}'},
+                'page_title': f'T{n % TITLES}', 'n': n, 'fill': 'x' * (OWN_BYTES_MAX if n % 5 == 0 else 0)}
 
     def batch(self):
         """False: there was no answer; the same batch is next."""
@@ -43,10 +47,8 @@ class Teller:
             self.told += BATCH
         for n in self.pending:
             self.began.setdefault(n, time.monotonic())
-        body = [{'meta': {'stream': 't', 'domain': ('localhost', 'a.test')[n % TITLES % 2], 'id': f'id-{n}'},
-                 'page_title': f'T{n % TITLES}', 'n': n, 'fill': 'x' * (OWN_BYTES_MAX if n % 5 == 0 else 0)} for n in self.pending]
         try:
-            eq(self.server.json('POST', '/v1/events', body=body).status, 201)
+            eq(self.server.json('POST', '/v1/events', body=[self.event(n) for n in self.pending]).status, 201)
         except (http.client.HTTPException, OSError, SceneError):
             if self.server.process.poll() is None:
                 wait_until(lambda: self.server.process.poll() is not None, 'the kill that took the answer')
@@ -137,6 +139,116 @@ def nothing_is_lost_by_kills(binary):
         eq(r.server.json('POST', '/v1/admin.check').body['found'], [], f'{SEED}: damage')
         for title, n in newest.items():
             eq([p for p in edge.paths() if p.startswith(f'/T{title}?')][-1], f'/T{title}?n={n}', f'{SEED}: the last purge')
+
+
+# Rules of each kind; {s} is a part of their names, which reloads change.
+NAMED = """
+    hook{s}: {{ match: {{ stream: mediawiki.job.t }}, effect: http, url: "{hook}/{s}/{{title}}", concurrency: 8, backoff: 20ms,
+      backoff_factor: 1 }}
+    edge{s}: {{ match: {{ stream: mediawiki.job.t }}, effect: purge, targets: ["{edge}"], urls: ["/{s}/{{title}}?n={{n}}"], rebound: 50ms,
+      backoff: 20ms }}
+    late{s}: {{ match: {{ stream: mediawiki.job.t, title: T0 }}, effect: http, url: "{late}/{s}/{{title}}", delay: 100ms, concurrency: 2 }}
+    runs{s}: {{ match: {{ stream: mediawiki.job.t }}, effect: job, targets: ["{runner}/{s}"], concurrency: 8, backoff: 20ms }}
+    work{s}: {{ match: {{ stream: mediawiki.job.t }}, effect: produce, queue: work }}"""
+
+
+class Renamer:
+    """Has rules get other names, by SIGHUP at drawn instants, while a server runs that may be killed at any time."""
+
+    def __init__(self, reloaded, seed, **sinks):
+        self.reloaded, self.draw, self.sinks = reloaded, random.Random(seed), sinks
+        self.ends = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def text(self, *names):
+        rules = ''.join(NAMED.format(s=name, **self.sinks) for name in names)
+        return f'domains: {{ localhost: {{}}, a.test: {{}} }}\nchange:\n  rules:{rules}\n'
+
+    def run(self):
+        while not self.ends.wait(self.draw.random() * 0.1):
+            process = self.reloaded.server.process      # before its lines: those of another would be younger
+            ready = any((line or '').startswith('listening on ') for line in self.reloaded.server.lines)
+            if process is not None and ready:
+                self.reloaded.write(self.text(self.draw.choice('abc')))
+                process.send_signal(signal.SIGHUP)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.ends.set()
+        self.thread.join()
+
+
+def by_name(requests):
+    """Of paths /NAME/..., what each name of a rule was asked for, in its order."""
+    got = collections.defaultdict(list)
+    for request in requests:
+        got[request['path'].split('/')[1]].append(request)
+    return got
+
+
+def check_each_order(sink):
+    """A rule does the events of a title in their order; whose they are depends on its name then."""
+    for name, requests in by_name(sink.requests).items():
+        mine = list(dict.fromkeys(json.loads(request['body'])['n'] for request in requests))
+        for title in range(TITLES):
+            of_title = [n for n in mine if n % TITLES == title]
+            eq(of_title, sorted(of_title), f'{SEED}: T{title} by {name}')
+
+
+def check_newest(edge, newest):
+    """What collapses ends at its newest event, of each name."""
+    last = collections.defaultdict(int)
+    for name, requests in by_name(edge.requests).items():
+        for title in range(TITLES):
+            mine = [int(r['path'].partition('?n=')[2]) for r in requests if r['path'].startswith(f'/{name}/T{title}?')]
+            eq(mine[-1:], [max(mine)] if mine else [], f'{SEED}: the last purge of T{title} by {name}')
+            last[title] = max([last[title], *mine])
+    eq(dict(last), newest, f'{SEED}: the newest that was purged')
+
+
+@scene
+def nothing_is_lost_by_kills_while_rules_get_other_names(binary):
+    print(f'seed {SEED}, {KILLS} kills', flush=True)
+    draw, slow = random.Random(SEED), random.Random(SEED + 1)
+    asked, ran, late = set(), set(), set()
+
+    def into(numbers):
+        def answers(request):
+            time.sleep(slow.random() * 0.008)
+            numbers.add(json.loads(request['body'])['n'])
+        return answers
+    with Sink(into(asked)) as hook, Sink() as edge, Sink(into(ran)) as runner, Sink(into(late)) as delayed, \
+            Reloaded(binary, 'domains: { localhost: {}, a.test: {} }\n') as r:
+        renamer = Renamer(r, SEED + 2, hook=hook.url, edge=edge.url, runner=runner.url, late=delayed.url)
+        r.reload(renamer.text('a'))
+        eq(r.server.json('POST', '/v1/queues.create', body={'queue_name': 'work', 'lease_timeout': '10m', 'expire_timeout': '24h',
+                                                          'requested_partitions': 1}).status, 200)
+        teller = Teller(r.server, 'mediawiki.job.t')
+        with renamer:
+            for _ in range(KILLS):
+                killed_round(r.server, teller, draw)
+            wait_until(teller.batch, 'the last answer')
+        r.reload(renamer.text('a', 'b', 'c'))    # what is left of each name is done
+        told = set(range(teller.told))
+        newest = {title: max(n for n in told if n % TITLES == title) for title in range(TITLES)}
+        wanted = ((asked, told), (ran, told), (late, {n for n in told if n % TITLES == 0}))
+
+        def rests():
+            return all(sum(rule[state] for state in ('ready', 'scheduled', 'running', 'dead')) == 0
+                       for rule in r.server.json('GET', '/v1/admin.change').body['rules'])
+        try:
+            wait_until(lambda: all(got == want for got, want in wanted) and rests(), 'all', timeout=60 + len(told) / 100, pause=0.1)
+        except SceneError:
+            check(False, f'{SEED}: of {len(told)} events are not done: {[sorted(want - got) for got, want in wanted]}')
+        check_each_order(hook)
+        check_each_order(delayed)
+        check_newest(edge, newest)
+        got = queue_ledger(r.server, told)
+        eq({n: count for n, count in got.items() if count > 1}, {}, f'{SEED}: items of the queue that are there twice')
+        eq(r.server.json('POST', '/v1/admin.check').body['found'], [], f'{SEED}: damage')
 
 
 @scene
