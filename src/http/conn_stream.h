@@ -1,7 +1,7 @@
 /* conn_stream.h - what a connection keeps of an answer in pieces. Private to http.
  *
  * The states are explained in streams.h. http_answer_pull fills it; from then on it is the worker's
- * but for wakes, woken and wake. */
+ * but for wakes, woken, given_up and wake. */
 #ifndef HTTP_CONN_STREAM_H
 #define HTTP_CONN_STREAM_H
 
@@ -36,11 +36,12 @@ struct conn_stream {
     enum http_pulled said; /* by the last pull; a wake makes MORE of LATER */
     enum stream_got ended; /* in STREAM_ENDED */
     bool chunked;
-    bool limited;      /* TCP_NOTSENT_LOWAT is set */
-    bool listed;       /* in its worker's list */
-    bool told;         /* over was called */
-    atomic_bool wakes; /* http_wake does something */
-    atomic_bool woken; /* wake is posted, and has not run */
+    bool limited;         /* TCP_NOTSENT_LOWAT is set */
+    bool listed;          /* in its worker's list */
+    bool told;            /* over was called */
+    atomic_bool wakes;    /* http_wake does something */
+    atomic_bool woken;    /* wake is posted, and has not run */
+    atomic_bool given_up; /* by http_give_up; the next wake sees to it */
     struct task wake;
     int64_t left;                  /* of a declared length; -1: none is */
     uint64_t piece_bytes;          /* of the piece that is on its way */

@@ -85,6 +85,12 @@ void http_wake(struct http_exchange *x)
         worker_post(x->conn->worker, &s->wake);
 }
 
+void http_give_up(struct http_exchange *x)
+{
+    atomic_store(&x->conn->stream.given_up, true);
+    http_wake(x);
+}
+
 void stream_frame(const struct http_conn *c, struct buf *b)
 {
     if (c->stream.left >= 0)
@@ -395,7 +401,8 @@ enum stream_got stream_rouse(struct http_conn *c)
         return s->ended;
     if (s->said == HTTP_PULL_LATER)
         s->said = HTTP_PULL_MORE;
-    if (s->state == STREAM_FULL && stream_is_given_up(c))
+    bool given_up = atomic_exchange(&s->given_up, false);
+    if (s->state == STREAM_FULL && (given_up || stream_is_given_up(c)))
         return stream_failed(c);
     return s->state == STREAM_WAITS ? stream_pump_more(c) : STREAM_GOES_ON;
 }

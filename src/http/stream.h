@@ -80,5 +80,8 @@ void http_answer_pull(struct http_exchange *x, int status, int64_t length,
 /* There may be more: pull is called, unless a piece is still on its way, when it is called behind
  * that. Several calls may become one. Thread: any, pull's too. Never blocks for long. */
 void http_wake(struct http_exchange *x);
+/* The client is given up: while a piece waits for it, the connection is cut, as in a drain. Else
+ * nothing happens but a wake. Allowed when http_wake is. Thread: any. */
+void http_give_up(struct http_exchange *x);
 
 #endif

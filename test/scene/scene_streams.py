@@ -235,6 +235,60 @@ def who_does_not_read_holds_up_nobody_and_takes_no_memory(binary):
         eq(numbers(asleep.take(2500)), list(range(2500)))      # and it has lost nothing
 
 
+def sleepers(server, count, target):
+    """Clients that read no more than the head of their answer."""
+    asleep = []
+    for _ in range(count):
+        peer = server.connect()
+        peer.sendall(f'GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+        check(peer.recv(12).startswith(b'HTTP/1.1 200'), 'a stream')
+        asleep.append(peer)
+    return asleep
+
+
+def check_held(server, before, most):
+    if before is not None:      # of a sanitizer's
+        grown = memory_of(server, 'RssAnon') - before
+        check(grown < most, f'{grown >> 20} MiB more for clients that do not read')
+
+
+LARGE, EACH, MANY, HELD = 4 << 20, 4, 16, 48 << 20      # STREAMS_HELD_BYTES, the tail, and what is being read
+HELD_AT_ONCE = 4        # chunks with such an event; one client more waits
+
+
+@scene
+def many_who_do_not_read_large_events_take_bounded_memory_and_hold_up_nobody(binary):
+    pad = 'x' * LARGE
+    with Server(binary) as server:
+        for n in range(EACH):
+            tell(server, event('a', n, pad=pad))
+        before = memory_of(server, 'RssAnon')
+        asleep = sleepers(server, MANY, '/v1/stream?since=1d')
+        wait_until(lambda: figure(server, 'stream_bytes') >= 32 << 20, 'clients hold as many bytes as they may')
+        check_held(server, before, HELD)
+        with Client(server, '/v1/stream?since=1d') as reader:      # waits for what they hold
+            eq(numbers(reader.take(EACH)), list(range(EACH)))
+        check_held(server, before, HELD)
+        check('stream.cut' in server.stderr(), 'the log says who was cut')
+        for peer in asleep:
+            peer.close()
+
+
+@scene
+def who_does_not_read_large_events_as_they_come_is_cut_for_those_who_do(binary):
+    pad = 'x' * LARGE
+    with Server(binary) as server, Client(server) as reader:
+        before, asleep = memory_of(server, 'RssAnon'), []
+        for n in range(4 * HELD_AT_ONCE):       # each holds another event
+            asleep += sleepers(server, 1, '/v1/stream')
+            tell(server, event('a', n, pad=pad))
+            eq(numbers(reader.take(1)), [n])
+        check_held(server, before, HELD)
+        check('stream.cut' in server.stderr(), 'the log says who was cut')
+        for peer in asleep:
+            peer.close()
+
+
 @scene
 def a_drain_waits_for_no_client_that_does_not_read(binary):
     with Server(binary) as server:

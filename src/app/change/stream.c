@@ -52,8 +52,7 @@ static str next_frames(struct stream_client *c)
         return piece;
     if (k->last > c->after)
         c->after = k->last;
-    event_chunk_unref(&c->chunk);
-    streams_own_sent(c);
+    streams_let_go(c);
     return piece;
 }
 
@@ -65,11 +64,16 @@ static err next_chunk(struct stream_client *c)
     if (failed)
         return ERR_IO;
     c->frame = 0;
-    enum event_tail_has has = k != NULL ? TAIL_CHUNK : streams_find(c, &k);
+    bool own = k != NULL;
+    enum event_tail_has has = own ? TAIL_CHUNK : streams_find(c, &k);
     switch (has) {
     case TAIL_CHUNK:
-        c->chunk = k;
-        return ERR_OK;
+        if (own || streams_hold(c, k)) {
+            c->chunk = k;
+            return ERR_OK;
+        }
+        event_chunk_unref(&k);
+        break;
     case TAIL_BEHIND:
         streams_read_for(c);
         break;

@@ -5,7 +5,8 @@
  * read for one client alone is read on the pool. lock guards the list and what a client shares with
  * the pool; it is held while clients are woken, so that none is over meanwhile (http/stream.h).
  * Invariants: 1. a client is freed by the last of its stream and its reading. 2. after stop nothing
- * is woken and no timer runs. */
+ * is woken and no timer runs. 3. what clients hold beyond small chunks of the tail is counted in
+ * held_bytes: a chunk that several hold once. */
 #include "app/change/streams_impl.h"
 
 #include "event/position.h"
@@ -20,6 +21,15 @@
 
 #define STREAMS_MAGIC 0x57e4a3e5u
 
+enum { STREAMS_WATCH_MS = 1000 }; /* between two looks at who holds what, while some wait */
+
+/* A large chunk of the tail that clients hold. The tail may have dropped it. */
+struct streams_shared {
+    const struct event_chunk *chunk;
+    unsigned holders;
+};
+enum { STREAMS_SHARED_MAX = STREAMS_HELD_BYTES / STREAMS_LARGE_BYTES + 1 };
+
 struct streams {
     uint32_t magic;
     struct app *app;
@@ -30,9 +40,13 @@ struct streams {
     bool stopped;
     atomic_bool posted; /* the loop is told of news */
     uint64_t refused, gaps;
-    size_t own_bytes; /* of chunks that were read for one client alone */
+    size_t held_bytes; /* of chunks that were read for one client alone, and of those shared */
+    struct streams_shared shared[STREAMS_SHARED_MAX];
+    unsigned shared_count;
+    unsigned readings; /* for one client alone, under way */
+    bool watched;      /* the loop is told that some wait for room, and sees to it */
     /* the loop's */
-    struct loop_timer *pace, *beat;
+    struct loop_timer *pace, *beat, *watch;
     bool pacing;
     mono woken_at;
 };
@@ -183,6 +197,130 @@ static void beat_fired(void *ctx)
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
 }
 
+/* ---- who holds too much ---- */
+
+/* Loop. While some wait for room, who does not read what it holds is cut. */
+static void watch_fired(void *ctx)
+{
+    struct streams *s = ctx;
+    mono now = clock_mono(s->app->clock);
+    unsigned waiting = 0, cut = 0;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    for (struct list *n = s->clients.next; n != &s->clients; n = n->next)
+        waiting += client_of(n)->waits;
+    for (struct list *n = s->clients.next; n != &s->clients && waiting > 0; n = n->next) {
+        struct stream_client *c = client_of(n);
+        bool holds = c->own_bytes > 0 || c->shares;
+        if (!holds || mono_add_ms(c->held_since, STREAMS_PATIENCE_MS).ns > now.ns)
+            continue;
+        http_give_up(c->x);
+        cut++;
+    }
+    s->watched = waiting > 0;
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    if (cut > 0)
+        log_event(s->app->log, LOG_WARN, "stream.cut", LOG_INT("clients", cut),
+                  LOG_INT("waiting", waiting),
+                  LOG_CSTR("what", "clients that do not read held the memory that others wait "
+                                   "for"));
+    if (waiting > 0)
+        loop_timer_start(s->watch, STREAMS_WATCH_MS, 0);
+}
+
+static void watch_posted(void *ctx)
+{
+    struct streams *s = ctx;
+    if (s->watch != NULL)
+        loop_timer_start(s->watch, STREAMS_WATCH_MS, 0);
+}
+
+/* Under lock. */
+static void client_waits(struct stream_client *c)
+{
+    struct streams *s = c->streams;
+    c->waits = true;
+    if (!s->stopped && !s->watched)
+        loop_post(s->app->loop, watch_posted, s);
+    s->watched = true;
+}
+
+/* Under lock. There is room for the next that waits: all of those look again. */
+static void room_made(struct streams *s)
+{
+    for (struct list *n = s->clients.next; n != &s->clients; n = n->next)
+        if (client_of(n)->waits)
+            http_wake(client_of(n)->x);
+}
+
+/* Under lock. NULL: nobody holds it. */
+static struct streams_shared *shared_find(struct streams *s, const struct event_chunk *k)
+{
+    for (unsigned i = 0; i < s->shared_count; i++)
+        if (s->shared[i].chunk == k)
+            return &s->shared[i];
+    return NULL;
+}
+
+bool streams_hold(struct stream_client *c, const struct event_chunk *k)
+{
+    struct streams *s = c->streams;
+    size_t bytes = k->text.size;
+    bool large = bytes >= STREAMS_LARGE_BYTES;
+    if (!large && !c->waits) /* which it alone sets */
+        return true;
+    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+    struct streams_shared *h = shared_find(s, k);
+    bool room =
+        !large || h != NULL || s->held_bytes == 0 || s->held_bytes + bytes <= STREAMS_HELD_BYTES;
+    if (large && room && h == NULL) {
+        INVARIANT(s->shared_count < STREAMS_SHARED_MAX);
+        h = &s->shared[s->shared_count++];
+        *h = (struct streams_shared){ .chunk = k };
+        s->held_bytes += bytes;
+    }
+    c->waits = false;
+    if (large && room) {
+        h->holders++;
+        c->shares = true;
+        c->held_since = clock_mono(s->app->clock);
+    }
+    if (!room)
+        client_waits(c);
+    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    return room;
+}
+
+/* Under lock; of a client that holds chunk. */
+static void held_free(struct stream_client *c)
+{
+    struct streams *s = c->streams;
+    size_t freed = c->own_bytes;
+    if (c->shares) {
+        struct streams_shared *h = shared_find(s, c->chunk);
+        INVARIANT(h != NULL && h->holders > 0);
+        if (--h->holders == 0) {
+            freed += c->chunk->text.size;
+            *h = s->shared[--s->shared_count];
+        }
+    }
+    c->shares = false;
+    c->own_bytes = 0;
+    s->held_bytes -= freed;
+    if (freed > 0)
+        room_made(s);
+}
+
+void streams_let_go(struct stream_client *c)
+{
+    struct streams *s = c->streams;
+    if (c->own_bytes > 0 || c->shares) {
+        INVARIANT(pthread_mutex_lock(&s->lock) == 0);
+        held_free(c);
+        INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
+    }
+    event_chunk_unref(&c->chunk);
+}
+
 /* ---- their making and their end ---- */
 
 err streams_new(struct app *app, struct streams **out)
@@ -204,6 +342,7 @@ err streams_new(struct app *app, struct streams **out)
     if (why == ERR_OK) {
         s->pace = loop_timer_new(app->loop, pace_fired, s);
         s->beat = loop_timer_new(app->loop, beat_fired, s);
+        s->watch = loop_timer_new(app->loop, watch_fired, s);
         loop_timer_start(s->beat, STREAMS_BEAT_MS, STREAMS_BEAT_MS);
     } else {
         streams_free(&s);
@@ -230,6 +369,7 @@ void streams_stop(struct streams *s)
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
     loop_timer_free(&s->pace);
     loop_timer_free(&s->beat);
+    loop_timer_free(&s->watch);
 }
 
 void streams_free(struct streams **sp)
@@ -254,7 +394,7 @@ void streams_figures_get(struct streams *s, struct streams_figures *out)
                                      .refused = s->refused,
                                      .gaps = s->gaps,
                                      .failed = tail.failed,
-                                     .bytes = tail.bytes + s->own_bytes };
+                                     .bytes = tail.bytes + s->held_bytes };
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
 }
 
@@ -275,31 +415,12 @@ bool streams_join(struct stream_client *c)
     return room;
 }
 
-/* Under lock. There is room for the next that waits: all of those look again. */
-static void own_freed(struct streams *s, size_t bytes)
-{
-    s->own_bytes -= bytes;
-    for (struct list *n = s->clients.next; n != &s->clients && bytes > 0; n = n->next)
-        if (client_of(n)->waits)
-            http_wake(client_of(n)->x);
-}
-
-void streams_own_sent(struct stream_client *c)
-{
-    struct streams *s = c->streams;
-    if (c->own_bytes == 0)
-        return;
-    INVARIANT(pthread_mutex_lock(&s->lock) == 0);
-    own_freed(s, c->own_bytes);
-    c->own_bytes = 0;
-    INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
-}
-
 static void client_free(struct stream_client *c)
 {
     struct streams *s = c->streams;
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
-    own_freed(s, c->own_bytes + (c->read == NULL ? 0 : c->read->text.size));
+    c->own_bytes += c->read == NULL ? 0 : c->read->text.size;
+    held_free(c);
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
     event_chunk_unref(&c->chunk);
     event_chunk_unref(&c->read);
@@ -340,7 +461,10 @@ static void reading_run(struct task *t)
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     c->reading = false;
     c->read = chunk;
-    s->own_bytes += chunk == NULL ? 0 : chunk->text.size;
+    s->held_bytes += chunk == NULL ? 0 : chunk->text.size;
+    s->readings--;
+    if (s->held_bytes < STREAMS_HELD_BYTES)
+        room_made(s);
     c->failed = why != ERR_OK;
     bool over = c->over;
     if (!over)
@@ -354,10 +478,14 @@ void streams_read_for(struct stream_client *c)
 {
     struct streams *s = c->streams;
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
-    bool begins = !c->reading && c->read == NULL;
-    c->waits = begins && s->own_bytes >= STREAMS_OWN_BYTES;
-    begins = begins && !c->waits;
+    bool wants = !c->reading && c->read == NULL;
+    bool room = s->held_bytes < STREAMS_HELD_BYTES && s->readings < STREAMS_READINGS_MAX;
+    bool begins = wants && room;
+    c->waits = false;
+    if (wants && !room)
+        client_waits(c);
     c->reading = c->reading || begins;
+    s->readings += begins;
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
     if (!begins)
         return;
@@ -372,7 +500,10 @@ struct event_chunk *streams_take_read(struct stream_client *c, bool *failed)
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
     struct event_chunk *chunk = c->read;
     c->read = NULL;
-    c->own_bytes = chunk == NULL ? 0 : chunk->text.size;
+    if (chunk != NULL) {
+        c->own_bytes = chunk->text.size;
+        c->held_since = clock_mono(s->app->clock);
+    }
     *failed = c->failed;
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
     return chunk;

@@ -16,9 +16,13 @@ enum {
     STREAMS_PACE_MS = 10,
     STREAMS_BEAT_MS = 15000,
     STREAMS_TAIL_BYTES = 8 << 20, /* of formatted events that are kept for all of them */
-    /* Of events that were read for one client alone: with so many, none are read before some were
-     * sent. */
-    STREAMS_OWN_BYTES = 32 << 20,
+    /* Of events that clients hold: those read for one alone, and large ones of the tail. With so
+     * many, who wants more waits until some were sent, */
+    STREAMS_HELD_BYTES = 32 << 20,
+    STREAMS_LARGE_BYTES = 256 << 10, /* a chunk of the tail with so many is a large one */
+    STREAMS_READINGS_MAX = 2,        /* for one client each, at once */
+    /* and who holds some for longer, while others wait, is cut. */
+    STREAMS_PATIENCE_MS = 5 * 1000,
 };
 
 struct streams_figures {

@@ -27,9 +27,11 @@ struct stream_client {
     struct list node;
     struct event_chunk *read; /* from the log, for it alone */
     bool reading, failed, over;
-    bool waits; /* others hold STREAMS_OWN_BYTES */
+    bool waits;  /* others hold STREAMS_HELD_BYTES, or read */
+    bool shares; /* its chunk is a large one of the tail */
     uint64_t read_after;
     size_t own_bytes; /* of its chunk, if that was read for it alone */
+    mono held_since;  /* its chunk, if either is so */
     atomic_bool beat; /* its rights are asked again, and it is sent a comment at least */
     struct task task; /* reads */
     char text[];      /* of names and domain */
@@ -42,8 +44,10 @@ MUST_CHECK bool streams_join(struct stream_client *c);
 void streams_leave(struct stream_client *c);
 /* What was read for it alone, or NULL. *failed: it could not be read. */
 struct event_chunk *streams_take_read(struct stream_client *c, bool *failed);
+/* A chunk of the tail is to be its own: false: it waits, for others hold too much. */
+MUST_CHECK bool streams_hold(struct stream_client *c, const struct event_chunk *k);
 /* Its chunk is sent. */
-void streams_own_sent(struct stream_client *c);
+void streams_let_go(struct stream_client *c);
 /* Reads behind c->after for it alone, if nobody does; then it is woken. */
 void streams_read_for(struct stream_client *c);
 enum event_tail_has streams_find(struct stream_client *c, struct event_chunk **out);

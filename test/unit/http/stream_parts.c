@@ -273,6 +273,14 @@ void feeds_tell(struct bench *b, unsigned events)
     pthread_mutex_unlock(&b->lock);
 }
 
+void feeds_give_up(struct bench *b)
+{
+    pthread_mutex_lock(&b->lock);
+    for (unsigned i = 0; i < b->feeds_count; i++)
+        http_give_up(b->feeds[i]->x);
+    pthread_mutex_unlock(&b->lock);
+}
+
 unsigned feeds_count(struct bench *b)
 {
     pthread_mutex_lock(&b->lock);

@@ -46,6 +46,8 @@ void bench_begin(struct bench *b, const struct http_limits *limits);
 void bench_end(struct bench *b);
 /* So many events more for each feed that is there, and wakes them, under the lock. */
 void feeds_tell(struct bench *b, unsigned events);
+/* Each is given up by the server. */
+void feeds_give_up(struct bench *b);
 unsigned feeds_count(struct bench *b);
 /* The thread that calls begins what asked for /late. */
 void bench_late(struct bench *b);

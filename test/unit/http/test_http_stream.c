@@ -394,6 +394,27 @@ static void a_drain_cuts_an_endless_stream_whose_client_does_not_read(void **sta
     finished_with(b, COUNT_OF(asks), atomic_load(&b->bytes));
 }
 
+/* Who waits for more stays, and is given what comes. */
+static void who_is_given_up_is_cut_only_while_a_piece_waits(void **state)
+{
+    struct bench *b = *state;
+    int stuck = ask_narrow(b, STR("GET /feed HTTP/1.1\r\nHost: a\r\n\r\n"));
+    WAIT_UNTIL(feeds_count(b) == 1);
+    feeds_tell(b, 1000000);
+    until_stuck(b, &stuck, 1);
+    int fd = ask(b, "/feed");
+    WAIT_UNTIL(feeds_count(b) == 2);
+    feeds_give_up(b);
+    WAIT_UNTIL(feeds_count(b) == 1);
+    read_answer(stuck, false, &got);
+    assert_false(got.whole);
+    assert_true(got.body_n > 0);
+    close(stuck);
+    feeds_tell(b, 2);
+    read_until(fd, "event\nevent\n");
+    close(fd);
+}
+
 /* ---- who is slow ---- */
 
 static void a_stream_that_waits_is_not_slow_and_a_client_that_does_not_read_is(void **state)
@@ -524,6 +545,7 @@ int main(void)
         FACT(a_client_that_stops_reading_is_not_pulled_for),
         FACT(a_wake_pulls_nothing_for_a_client_that_does_not_read),
         FACT(a_drain_cuts_an_endless_stream_whose_client_does_not_read),
+        FACT(who_is_given_up_is_cut_only_while_a_piece_waits),
         cmocka_unit_test(a_stream_that_waits_is_not_slow_and_a_client_that_does_not_read_is),
         FACT(who_leaves_while_a_stream_waits_ends_it),
         FACT(who_leaves_while_a_piece_is_sent_ends_it),
