@@ -18,6 +18,7 @@
 enum {
     ROUTER_LOOKS_MAX = 1024, /* events in one turn */
     ROUTER_BYTES_MAX = 4 << 20,
+    ROUTER_TURN_MS = 50,        /* after which a turn takes no more events */
     ROUTER_IDLE_EVENTS = 20000, /* the head goes to disk at least every so many, */
     ROUTER_IDLE_MS = 5000,      /* and so often */
     ROUTER_ARENA_BYTES_MAX = 64 << 20,
@@ -39,6 +40,7 @@ static void router_fail(struct change *c, const char *what, err why)
 struct router_reading {
     const struct event_read *read;
     struct change_batch *batch;
+    mono until;      /* of the turn */
     uint64_t behind; /* the last event that was routed */
     err why;
 };
@@ -68,6 +70,8 @@ static void reading_take(void *ctx, const struct event_seen *e, str bytes)
     b->head.cursor = e->seq;
     b->head.count = e->count;
     b->head.at = e->at;
+    /* Patterns may take long. What is routed has its effects, and a drain ends, meanwhile. */
+    b->full |= clock_mono(b->change->opts.clock).ns >= g->until.ns;
 }
 
 static void router_read(struct loop_job *j)
@@ -78,7 +82,10 @@ static void router_read(struct loop_job *j)
                                .looks_max = ROUTER_LOOKS_MAX,
                                .bytes_max = ROUTER_BYTES_MAX,
                                .take = reading_take };
-    struct router_reading g = { .read = &read, .batch = b };
+    mono began = clock_mono(b->change->opts.clock);
+    struct router_reading g = { .read = &read,
+                                .batch = b,
+                                .until = mono_add_ms(began, ROUTER_TURN_MS) };
     read.ctx = &g;
     r->why = event_log_read(b->change->opts.events, &read);
     if (r->why == ERR_OK) { /* also when none is left that could be taken */

@@ -9,6 +9,7 @@ import itertools
 import os
 import socket
 import threading
+import time
 
 from change_help import (Client, figure, purge_connection, rule_comes_to, rule_of, tell_events,
                          wait_figure)
@@ -359,6 +360,22 @@ def rules_that_change_under_load_lose_nothing(binary):
             for who in ('stays', 'others'):
                 eq(sorted(set(range(load.told)) - done[who]), [], f'lost: {who}')
             eq(sum(path.startswith('/stays') for path in sink.paths()), load.told, 'once')
+
+
+@scene
+def patterns_that_take_long_hold_up_no_effect_and_no_end(binary):
+    slow = {f'p{n}': hook('http://127.0.0.1:1', match={'title': '/^(a+)+$/'}) for n in range(10)}
+    with Sink() as sink, Reloaded(binary, configured({'first': hook(sink, stream='u'), **slow})) as r:
+        each = [event('a' * 40 + '!', n) for n in range(60)]       # a second or more of routing
+        tell_events(r.server, event('A', 0, 'u'), *each)
+        sink.wait(1)
+        check(router_of(r.server)['behind'] > len(each) / 2, 'the effect of the first waited for the others')
+        began = time.monotonic()
+        eq(r.server.sigterm(), 0)
+        check(time.monotonic() - began < 2, 'the end waited for events that were not looked at yet')
+        r.server.start()
+        rule_comes_to(r.server, 'p9', lag=0)
+        eq(sink.paths(), ['/A'])
 
 
 @scene
