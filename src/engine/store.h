@@ -51,7 +51,8 @@ void engine_on_failure(struct engine *e, void (*failed)(void *ctx, const char *w
 /* Gives freed space back to the file system: punches holes, copies sparse segments out, unlinks
  * empty ones. Bounded work per call; *more says there is more to do now. Blocks: a pool job. */
 MUST_CHECK err engine_reclaim(struct engine *e, bool *more);
-/* Waits until the index holds everything acknowledged before the call. Blocks. */
+/* Waits until the index holds everything acknowledged before the call. Blocks. ERR_FULL: a commit
+ * of the index found no room. It is tried again, and may find room then. */
 MUST_CHECK err engine_flush(struct engine *e);
 
 struct engine_stats {
