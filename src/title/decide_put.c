@@ -100,9 +100,10 @@ static err put_check_fence(struct put_work *w)
 
 /* ---- what the wiki says ---- */
 
-static bool is_hidden_after(const struct page_row *row, store_time said_at)
+static bool is_hidden_after(const struct title *t, const struct page_row *row, store_time said_at)
 {
-    return row->r.hidden != PAGE_CURRENT && store_time_before(said_at, row->r.hidden_at);
+    return row->r.hidden != PAGE_CURRENT &&
+           store_time_before(said_at, title_said_until(t, row->r.hidden_at));
 }
 
 /* It is there again: a mark on its revision goes, unless that is the later word. */
@@ -118,11 +119,11 @@ static err put_check_words(struct put_work *w)
         return e;
     if (state != PAGE_CURRENT)
         return put_gone(w, state, at, note);
-    if (p->has_latest && is_hidden_after(&p->latest, w->said_at))
+    if (p->has_latest && is_hidden_after(t, &p->latest, w->said_at))
         return put_gone(w, p->latest.r.hidden, p->latest.r.hidden_at, note);
     if (w->of_rev == NULL || w->of_rev->r.hidden == PAGE_CURRENT)
         return ERR_OK;
-    if (is_hidden_after(w->of_rev, w->said_at))
+    if (is_hidden_after(t, w->of_rev, w->said_at))
         return put_gone(w, w->of_rev->r.hidden, w->of_rev->r.hidden_at, note);
     struct fact *f = put_add_fact(w, FACT_SHOWN, (struct page_name){ .rev = w->put->rev });
     f->rev_last = w->put->rev;

@@ -26,6 +26,7 @@ const char *fact_name(enum fact_what what)
         [FACT_DROP] = "drop",
         [FACT_RELEASE] = "release",
         [FACT_MADE] = "made",
+        [FACT_FORGOTTEN] = "forgotten",
     };
     INVARIANT(what >= FACT_WORD);
     INVARIANT(what < FACT_WHATS);
@@ -141,7 +142,7 @@ str fact_encode(const struct fact *f, char *out)
         at = fact_put_made(at, f->made);
     if (f->what == FACT_WORD || fact_is_mark(f))
         at = fact_put_time(at, f->said_at);
-    if (f->what == FACT_FENCE)
+    if (fact_is_joined(f))
         at = fact_put_time(at, f->joined_at);
     if (fact_is_mark(f)) {
         put_be64(at, f->rev_last);
@@ -230,7 +231,7 @@ err fact_decode(str value, struct fact *out, struct page_content *contents)
         out->made = fact_get_made(&c);
     if (out->what == FACT_WORD || fact_is_mark(out))
         out->said_at = fact_get_time(&c);
-    if (out->what == FACT_FENCE)
+    if (fact_is_joined(out))
         out->joined_at = fact_get_time(&c);
     if (fact_is_mark(out))
         out->rev_last = cursor_be64(&c);

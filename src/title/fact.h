@@ -37,6 +37,8 @@ enum fact_what {
     FACT_DROP = 13,    /* and the render, kept for it alone, is purged */
     FACT_RELEASE = 14, /* the hold of a render ends, or those of a revision (tid zero) */
     FACT_MADE = 15,    /* the wiki made a render once more, and it is the same */
+    /* Puts of names up to this one that came up to `at` are as if they never were (derive.h). */
+    FACT_FORGOTTEN = 16,
     FACT_WHATS
 };
 const char *fact_name(enum fact_what what); /* "put" */
@@ -45,7 +47,7 @@ struct fact {
     enum fact_what what;
     uint32_t srv;         /* who wrote it */
     store_time at;        /* FENCE: the instant up to which tids are refused */
-    store_time joined_at; /* FENCE: its arrival */
+    store_time joined_at; /* FENCE, FORGOTTEN: its arrival */
     uint32_t n;
     struct page_name name;
     uint64_t rev_last;       /* marks */
@@ -71,10 +73,15 @@ static inline bool fact_is_pin(const struct fact *f)
 {
     return f->what == FACT_REQUEST || f->what == FACT_STASH || f->what == FACT_HOLD;
 }
+/* Does it tell of the facts before it, and have an arrival of its own? */
+static inline bool fact_is_joined(const struct fact *f)
+{
+    return f->what == FACT_FENCE || f->what == FACT_FORGOTTEN;
+}
 /* Its arrival. */
 static inline store_time fact_arrived(const struct fact *f)
 {
-    return f->what == FACT_FENCE ? f->joined_at : f->at;
+    return fact_is_joined(f) ? f->joined_at : f->at;
 }
 /* The order of the fold, total: 0 only for one fact. */
 int fact_cmp(const struct fact *a, const struct fact *b);

@@ -2,24 +2,74 @@
  *
  * Why the lowest names: a render is superseded by a greater one, pushed out of its group by a
  * greater one, made the latest again when a greater one is purged. So a put matters to renders of
- * lesser names, and to no other; and one that is forgotten does not matter for itself. */
-#include "title/derive.h"
-
+ * lesser names, and to no other; and one that is forgotten does not matter for itself.
+ *
+ * Why a fact stays for those that go: one of two deleted puts may come back, from a copy that was
+ * away for longer than deletions are remembered. Without the other, it would be the latest. */
+#include "title/forgotten.h"
 #include "title/steps.h"
 
-static bool is_behind(const struct title_forget *f, const struct fact *fact)
+/* ---- what was forgotten before ---- */
+
+err forgotten_find(const struct title_facts *in, struct arena *a, struct title_forgotten *out)
 {
-    return !store_time_before(f->horizon, fact_arrived(fact));
+    out->count = 0;
+    for (size_t i = 0; i < in->facts_count; i++)
+        out->count += in->facts[i].what == FACT_FORGOTTEN;
+    out->facts = arena_calloc(a, out->count + 1, sizeof(out->facts[0]));
+    if (out->facts == NULL)
+        return ERR_LIMIT;
+    out->count = 0;
+    for (size_t i = 0; i < in->facts_count; i++)
+        if (in->facts[i].what == FACT_FORGOTTEN)
+            out->facts[out->count++] = &in->facts[i];
+    return ERR_OK;
+}
+
+static bool forgotten_covers(const struct fact *forgotten, struct page_name name, store_time at)
+{
+    return page_name_cmp(name, forgotten->name) <= 0 && !store_time_before(forgotten->at, at);
+}
+
+bool forgotten_has(const struct title_forgotten *g, const struct fact *fact)
+{
+    bool has = false;
+    for (size_t i = 0; i < g->count && fact->what == FACT_PUT && !has; i++)
+        has = forgotten_covers(g->facts[i], fact->name, fact->at);
+    return has;
+}
+
+/* ---- what may be forgotten now ---- */
+
+static bool is_behind(store_time horizon, const struct fact *fact)
+{
+    return !store_time_before(horizon, fact_arrived(fact));
+}
+
+err title_derive_behind(const struct title_facts *in, const struct title_forgotten *gone,
+                        store_time horizon, struct arena *a, struct title_memory *out)
+{
+    struct title_facts behind = *in;
+    struct fact *facts = arena_calloc(a, in->facts_count + 1, sizeof(*facts));
+    if (facts == NULL)
+        return ERR_LIMIT;
+    behind.facts = facts;
+    behind.facts_count = 0;
+    for (size_t i = 0; i < in->facts_count; i++)
+        if (is_behind(horizon, &in->facts[i]) && !forgotten_has(gone, &in->facts[i]))
+            facts[behind.facts_count++] = in->facts[i];
+    return title_derive(&behind, horizon, a, out);
 }
 
 /* Is the render of this name neither stored nor traced? */
-static bool name_is_forgotten(const struct title_memory *m, struct page_name name)
+static bool name_is_unknown(const struct title_memory *m, struct page_name name)
 {
     struct page_name known;
     return m->title.ops->greatest_known(&m->title, name, name, &known) == ERR_NOT_FOUND;
 }
 
-static void find_first_kept(const struct title_facts *in, struct title_forget *f)
+/* The earliest put that stays, and when the wiki was asked for those that do. */
+static void find_kept(const struct title_facts *in, struct title_forget *f)
 {
     f->first_kept = NULL;
     f->least_said_at = STORE_TIME_NEVER;
@@ -33,46 +83,50 @@ static void find_first_kept(const struct title_facts *in, struct title_forget *f
     }
 }
 
-/* The title at the horizon: what comes later may pin what was still there. */
-static err derive_behind(const struct title_facts *in, const struct title_forget *f,
-                         struct arena *a, struct title_memory *out)
+/* The least name that stays. A put of the same name may stay where an earlier one goes. */
+static struct page_name find_least(const struct title_facts *in, const struct title_forget *f,
+                                   const struct title_memory *m)
 {
-    struct title_facts behind = *in;
-    struct fact *facts = arena_calloc(a, in->facts_count + 1, sizeof(*facts));
-    if (facts == NULL)
-        return ERR_LIMIT;
-    behind.facts = facts;
-    behind.facts_count = 0;
-    for (size_t i = 0; i < in->facts_count; i++)
-        if (is_behind(f, &in->facts[i]))
-            facts[behind.facts_count++] = in->facts[i];
-    return title_derive(&behind, f->horizon, a, out);
+    struct page_name least = page_name_last;
+    for (size_t i = 0; i < in->facts_count; i++) {
+        const struct fact *put = &in->facts[i];
+        if (put->what == FACT_PUT && page_name_cmp(put->name, least) < 0 &&
+            !forgotten_has(&f->before, put) &&
+            (!is_behind(f->horizon, put) || !name_is_unknown(m, put->name)))
+            least = put->name;
+    }
+    return least;
+}
+
+/* Up to what was forgotten before, where all between goes, too: so the earlier fact may go. */
+static void find_up_to(const struct title_facts *in, struct title_forget *f, struct page_name least)
+{
+    f->up_to = page_name_first;
+    for (size_t i = 0; i < in->facts_count; i++) {
+        const struct fact *fact = &in->facts[i];
+        if (page_name_cmp(fact->name, least) >= 0 || page_name_cmp(fact->name, f->up_to) < 0)
+            continue;
+        if (fact->what == FACT_FORGOTTEN)
+            f->up_to = fact->name;
+        if (fact->what != FACT_PUT || forgotten_has(&f->before, fact))
+            continue;
+        f->up_to = fact->name;
+        f->any = true;
+    }
 }
 
 err title_forget(const struct title_facts *in, store_time horizon, struct arena *a,
                  struct title_forget *out)
 {
     struct title_memory m;
-    struct page_name least = page_name_last;
     *out = (struct title_forget){ .horizon = horizon };
-    err e = derive_behind(in, out, a, &m);
+    err e = forgotten_find(in, a, &out->before);
+    if (e == ERR_OK)
+        e = title_derive_behind(in, &out->before, horizon, a, &m);
     if (e != ERR_OK)
         return e;
-    for (size_t i = 0; i < in->facts_count; i++) {
-        const struct fact *put = &in->facts[i];
-        if (put->what == FACT_PUT && page_name_cmp(put->name, least) < 0 &&
-            (!is_behind(out, put) || !name_is_forgotten(&m, put->name)))
-            least = put->name;
-    }
-    for (size_t i = 0; i < in->facts_count; i++) {
-        const struct fact *put = &in->facts[i];
-        if (put->what != FACT_PUT || page_name_cmp(put->name, least) >= 0)
-            continue;
-        if (!out->any || page_name_cmp(put->name, out->up_to) > 0)
-            out->up_to = put->name;
-        out->any = true;
-    }
-    find_first_kept(in, out);
+    find_up_to(in, out, find_least(in, out, &m));
+    find_kept(in, out);
     return ERR_OK;
 }
 
@@ -80,15 +134,24 @@ void title_forget_less(const struct title_facts *in, struct title_forget *f, str
 {
     if (f->any && page_name_cmp(up_to, f->up_to) < 0)
         f->up_to = up_to;
-    find_first_kept(in, f);
+    find_kept(in, f);
 }
+
+struct fact title_forget_fact(const struct title_forget *f, store_time at)
+{
+    INVARIANT(f->any);
+    return (
+        struct fact){ .what = FACT_FORGOTTEN, .name = f->up_to, .at = f->horizon, .joined_at = at };
+}
+
+/* ---- one fact ---- */
 
 /* Does every later put that this purge's fence refuses meet the other one's, too? */
 static bool is_covered(const struct title_forget *f, const struct fact *purge,
                        const struct fact *other)
 {
     struct page_name low, high, other_low, other_high;
-    if ((!fact_is_purge(other) && other->what != FACT_FENCE) || !is_behind(f, other) ||
+    if ((!fact_is_purge(other) && other->what != FACT_FENCE) || !is_behind(f->horizon, other) ||
         fact_cmp(purge, other) >= 0 || store_time_before(other->at, purge->at))
         return false;
     title_range(purge->name, &low, &high);
@@ -106,22 +169,59 @@ static bool purge_is_covered(const struct title_facts *in, const struct title_fo
     return false;
 }
 
-bool title_forgets(const struct title_facts *in, const struct title_forget *f,
-                   const struct fact *fact)
+/* Of two that say the same, the later stays. */
+static bool forgotten_is_covered(const struct title_forget *f, const struct fact *fact)
+{
+    bool covered = false;
+    for (size_t i = 0; i < f->before.count && !covered; i++) {
+        const struct fact *other = f->before.facts[i];
+        bool same = page_name_cmp(fact->name, other->name) == 0 && fact->at.ns == other->at.ns;
+        covered = same ? fact_cmp(fact, other) < 0 : forgotten_covers(other, fact->name, fact->at);
+    }
+    return covered;
+}
+
+/* Is all that a fact is of up to this name, and is the fact behind the instant? A mark is when no
+ * put for which the wiki was asked later can be hidden by it. */
+static bool is_up_to(const struct title_facts *in, const struct fact *fact, struct page_name up_to,
+                     store_time at)
 {
     struct page_name low, high;
-    if (!is_behind(f, fact))
-        return false;
     title_range(fact->name, &low, &high);
     if (fact_is_mark(fact))
         high = page_name_high(fact->rev_last);
-    bool of_forgotten = f->any && page_name_cmp(high, f->up_to) <= 0;
-    if (fact->what == FACT_PUT)
-        return of_forgotten;
+    return is_behind(at, fact) && page_name_cmp(high, up_to) <= 0 &&
+           (!fact_is_mark(fact) ||
+            !store_time_before(at, store_time_add(fact->said_at, in->skew_ns)));
+}
+
+static bool is_of_forgotten(const struct title_facts *in, const struct title_forget *f,
+                            const struct fact *fact)
+{
+    bool is = f->any && is_up_to(in, fact, f->up_to, f->horizon);
+    for (size_t i = 0; i < f->before.count && !is; i++)
+        is = is_up_to(in, fact, f->before.facts[i]->name, f->before.facts[i]->at);
+    return is;
+}
+
+/* A pin, mark or word that met no render that stays, and will meet none. */
+static bool is_before_all(const struct title_facts *in, const struct title_forget *f,
+                          const struct fact *fact)
+{
+    store_time said_until = store_time_add(fact->said_at, in->skew_ns);
+    if (!is_behind(f->horizon, fact) ||
+        (f->first_kept != NULL && !fact_before(fact, f->first_kept)))
+        return false;
+    return !fact_is_mark(fact) || (!store_time_before(f->least_said_at, said_until) &&
+                                   !store_time_before(f->horizon, said_until));
+}
+
+bool title_forgets(const struct title_facts *in, const struct title_forget *f,
+                   const struct fact *fact)
+{
+    if (fact->what == FACT_FORGOTTEN)
+        return forgotten_is_covered(f, fact);
     if (fact_is_purge(fact) || fact->what == FACT_FENCE)
-        return purge_is_covered(in, f, fact);
-    bool before_all = f->first_kept == NULL || fact_before(fact, f->first_kept);
-    if (fact_is_mark(fact) && store_time_before(f->least_said_at, fact->said_at))
-        before_all = false;
-    return before_all || of_forgotten;
+        return is_behind(f->horizon, fact) && purge_is_covered(in, f, fact);
+    return is_of_forgotten(in, f, fact) || (fact->what != FACT_PUT && is_before_all(in, f, fact));
 }

@@ -248,14 +248,18 @@ static err memory_silenced(const struct title *t, uint64_t rev, store_time said_
         const struct fact *mark = m->marks[i];
         if (rev < mark->name.rev || rev > mark->rev_last)
             continue;
-        if (mark->what == FACT_SHOWN && !store_time_before(mark->said_at, *at))
-            *state = PAGE_CURRENT;
-        bool hides = (mark->what == FACT_SUPPRESSED && *state != PAGE_SUPPRESSED) ||
-                     (mark->what == FACT_DELETED && *state == PAGE_CURRENT);
-        if (!hides || !store_time_before(said_at, mark->said_at))
+        if (mark->what == FACT_SHOWN) {
+            if (!store_time_before(mark->said_at, title_said_until(t, *at))) {
+                *state = PAGE_CURRENT;
+                *at = STORE_TIME_ZERO;
+            }
             continue;
-        *state = mark->what == FACT_SUPPRESSED ? PAGE_SUPPRESSED : PAGE_DELETED;
-        *at = mark->said_at;
+        }
+        if (!store_time_before(said_at, title_said_until(t, mark->said_at)))
+            continue;
+        if (mark->what == FACT_SUPPRESSED || *state == PAGE_CURRENT)
+            *state = mark->what == FACT_SUPPRESSED ? PAGE_SUPPRESSED : PAGE_DELETED;
+        *at = store_time_max(*at, mark->said_at);
     }
     return ERR_OK;
 }
@@ -379,6 +383,7 @@ void title_memory_init(struct title_memory *m, struct arena *a, const struct pag
     m->fences_count = m->fences_size = 0;
     m->marks_count = m->marks_size = 0;
     m->due_min = STORE_TIME_NEVER;
+    m->conflicts = 0;
 }
 
 /* ---- time and policies ---- */

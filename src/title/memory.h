@@ -25,6 +25,7 @@ struct title_memory {
     const struct fact **marks; /* as they came */
     size_t marks_count, marks_size;
     store_time due_min; /* no row is due before */
+    uint64_t conflicts; /* derive: puts of a name that was stored with other bytes */
 };
 /* An empty title. a, plan: borrowed. Edits fail with ERR_LIMIT when the arena is full. */
 void title_memory_init(struct title_memory *m, struct arena *a, const struct page_plan *plan);

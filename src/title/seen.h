@@ -41,7 +41,7 @@ static inline bool title_is_shown(const struct title *t, const struct page_row *
     if (row->r.hidden == PAGE_CURRENT)
         return true;
     return s != NULL && s->shows && s->shows_rev == row->r.name.rev &&
-           !store_time_before(s->shows_said_at, row->r.hidden_at);
+           !store_time_before(s->shows_said_at, title_said_until(t, row->r.hidden_at));
 }
 
 #endif

@@ -162,6 +162,8 @@ err title_step(struct title *t, const struct fact *f, struct title_part *part)
         return step_release(t, f, part);
     case FACT_MADE:
         return step_made(t, f, part);
+    case FACT_FORGOTTEN: /* for who keeps facts */
+        return ERR_OK;
     case FACT_WHATS:
         break;
     }

@@ -1,8 +1,10 @@
 /* step_mark.c - what the wiki says of revisions: renders are hidden, and shown again.
  *
  * The latest word holds: a mark spares what was asked of the wiki after it, and showing spares what
- * was hidden after that. SUPPRESSED is stronger than DELETED. What is hidden is superseded, as a
- * rule by a revision not made; so no hidden render is the latest. */
+ * was hidden after that. Where the clocks of several servers may put two askings in the wrong
+ * order, hiding wins. SUPPRESSED is stronger than DELETED; a render is hidden as of the latest mark
+ * that said so, whichever of both. What is hidden is superseded, as a rule by a revision not made;
+ * so no hidden render is the latest. */
 #include "title/steps.h"
 
 static enum page_state mark_state(const struct fact *mark)
@@ -12,33 +14,51 @@ static enum page_state mark_state(const struct fact *mark)
                                            : PAGE_DELETED;
 }
 
-static bool mark_changes(const struct fact *mark, const struct page_row *row)
+/* again: also when it is hidden already, but the wiki was not asked as late. */
+static bool mark_changes(const struct title *t, const struct fact *mark, const struct page_row *row,
+                         bool again)
 {
     enum page_state state = mark_state(mark), is = row->r.hidden;
     if (state == PAGE_CURRENT)
-        return is != PAGE_CURRENT && !store_time_before(mark->said_at, row->r.hidden_at);
+        return is != PAGE_CURRENT &&
+               !store_time_before(mark->said_at, title_said_until(t, row->r.hidden_at));
+    if (store_time_before(title_said_until(t, mark->said_at), row->said_at))
+        return false;
+    if (again && is != PAGE_CURRENT && store_time_before(row->r.hidden_at, mark->said_at))
+        return true;
     bool weaker = state == PAGE_DELETED && is == PAGE_SUPPRESSED;
-    return is != state && !weaker && !store_time_before(mark->said_at, row->said_at);
+    return is != state && !weaker;
 }
 
-err mark_next(const struct title *t, const struct fact *mark, struct page_name high,
-              struct page_row *out)
+static err mark_find(const struct title *t, const struct fact *mark, struct page_name high,
+                     bool again, struct page_row *out)
 {
     struct title_walk w;
     err e;
     title_walk_open(&w, t, page_name_low(mark->name.rev), high, false);
     do
         e = title_walk_alive(&w, out);
-    while (e == ERR_OK && !mark_changes(mark, out));
+    while (e == ERR_OK && !mark_changes(t, mark, out, again));
     title_walk_close(&w);
     return e;
+}
+
+/* A store that decides serially needs no fact of what is hidden already: a word asked for earlier
+ * comes to no effect there (bucket/hear.c). */
+err mark_next(const struct title *t, const struct fact *mark, struct page_name high,
+              struct page_row *out)
+{
+    return mark_find(t, mark, high, !t->serial, out);
 }
 
 static err mark_change(struct title *t, const struct fact *mark, struct page_row *row)
 {
     const struct page_policy *policy = &t->plan->policy;
-    row->r.hidden = mark_state(mark);
-    row->r.hidden_at = row->r.hidden == PAGE_CURRENT ? STORE_TIME_ZERO : mark->said_at;
+    enum page_state state = mark_state(mark);
+    if (state != PAGE_DELETED || row->r.hidden == PAGE_CURRENT)
+        row->r.hidden = state;
+    row->r.hidden_at =
+        state == PAGE_CURRENT ? STORE_TIME_ZERO : store_time_max(row->r.hidden_at, mark->said_at);
     if (title_is_latest(&row->r)) {
         retention_supersede(policy, &row->r, (struct page_name){ .rev = row->r.name.rev + 1 },
                             t->now);
@@ -85,10 +105,11 @@ err step_mark(struct title *t, const struct fact *f, struct title_part *part)
     bool has_latest = e == ERR_OK && title_is_latest(&latest.r);
     if (e == ERR_NOT_FOUND)
         e = ERR_OK;
-    while (e == ERR_OK && written < MARK_BATCH && (e = mark_next(t, f, high, &row)) == ERR_OK) {
-        e = mark_change(t, f, &row); /* a walk is not kept open over its own writes */
-        if (written == 0)
+    while (e == ERR_OK && written < MARK_BATCH &&
+           (e = mark_find(t, f, high, true, &row)) == ERR_OK) {
+        if (row.r.hidden == PAGE_CURRENT && page_name_cmp(row.r.name, greatest) > 0)
             greatest = row.r.name;
+        e = mark_change(t, f, &row); /* a walk is not kept open over its own writes */
         high = page_name_below(row.r.name);
         written++;
     }
@@ -101,6 +122,6 @@ err step_mark(struct title *t, const struct fact *f, struct title_part *part)
     if (e != ERR_OK || !part->changed)
         return e;
     if (f->what != FACT_SHOWN)
-        return mark_wait_for_origin(t, greatest);
+        return greatest.rev == 0 ? ERR_OK : mark_wait_for_origin(t, greatest);
     return has_latest ? mark_supersede(t, &latest) : ERR_OK;
 }

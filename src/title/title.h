@@ -102,7 +102,16 @@ struct title {
     /* Are all requests decided one after the other, on rows that do not keep when the wiki was
      * asked? Then a put is judged against each word there is, and counts as said at its arrival. */
     bool serial;
+    /* By how much two instants may be in the wrong order at which two servers asked the wiki: twice
+     * what a clock may be wrong. 0: one server asks. */
+    int64_t skew_ns;
 };
+/* Up to when, by any server's clock, may the wiki have been asked before it said so then? What was
+ * asked for by then is hidden by what it said; showing needs a word of this instant or later. */
+static inline store_time title_said_until(const struct title *t, store_time said_at)
+{
+    return store_time_add(said_at, t->skew_ns);
+}
 
 /* ---- seeing ---- */
 static inline bool title_alive(const struct title *t, const struct page_row *row)

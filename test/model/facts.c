@@ -113,21 +113,38 @@ struct facts_log *facts_shuffled(const struct facts_log *log, struct rng *rng)
     return out;
 }
 
-static err facts_cull(struct facts_log *log, const struct facts_plans *plans, store_time now,
+static bool range_has(const struct title_range *r, struct page_name name)
+{
+    return page_name_cmp(r->low, name) <= 0 && page_name_cmp(name, r->high) <= 0;
+}
+
+/* The bytes of some of the ranges go. */
+static err facts_cull(struct facts_log *log, const struct title_facts *in, store_time horizon,
                       struct rng *rng)
 {
     struct arena arena;
-    struct title_memory m;
-    struct page_row row;
+    struct title_cull cull;
     arena_init(&arena, 1u << 26);
-    err e = facts_derive(log, plans, now, &arena, &m);
-    for (unsigned i = 0; i < log->count && e == ERR_OK; i++)
-        if (log->facts[i].what == FACT_PUT && rng_below(rng, 2) == 0 &&
-            !store_time_before(now, facts_last(log)) &&
-            title_get(&m.title, log->facts[i].name, &row) == ERR_NOT_FOUND)
-            log->facts[i].contents_count = 0;
+    err e = title_cull(in, horizon, &arena, &cull);
+    for (size_t i = 0; e == ERR_OK && i < cull.count; i++)
+        for (unsigned j = 0; rng_below(rng, 4) != 0 && j < log->count; j++)
+            if (range_has(&cull.ranges[i], log->facts[j].name) &&
+                !store_time_before(cull.at, log->facts[j].at))
+                log->facts[j].contents_count = 0;
     arena_fini(&arena);
     return e;
+}
+
+/* The fact that is there for those that go. */
+static bool facts_leave(struct facts_log *log, const struct title_forget *forget, store_time now)
+{
+    struct fact f;
+    if (!forget->any)
+        return true;
+    f = title_forget_fact(forget, now);
+    f.srv = FACTS_SRV_FORGETS;
+    f.n = log->count;
+    return facts_add_any(log, &f);
 }
 
 err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_time now,
@@ -135,27 +152,30 @@ err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_tim
 {
     struct arena arena;
     struct title_forget forget;
+    struct page_name less;
     static bool goes[FACTS_MAX];
-    store_time horizon = now;
+    store_time horizon = store_time_add(now, -1); /* more may come in this instant */
     unsigned kept = 0;
     *forgotten = 0;
     if (rng_below(rng, 2) == 0)
         horizon.ns -= (int64_t)rng_below(rng, 100) * NS_PER_S;
-    err e = facts_cull(log, plans, now, rng);
     struct title_facts in = facts_of(log, plans);
     arena_init(&arena, 1u << 26);
+    err e = facts_cull(log, &in, horizon, rng);
     if (e == ERR_OK)
         e = title_forget(&in, horizon, &arena, &forget);
-    if (e == ERR_OK && forget.any && rng_below(rng, 3) == 0)
-        title_forget_less(&in, &forget, log->facts[rng_below(rng, log->count)].name);
+    if (e == ERR_OK && forget.any && rng_below(rng, 3) == 0 && facts_some_name(log, rng, &less))
+        title_forget_less(&in, &forget, less);
     for (unsigned i = 0; i < log->count && e == ERR_OK; i++) {
-        bool put = log->facts[i].what == FACT_PUT;
-        goes[i] = (put || rng_below(rng, 2) == 0) && title_forgets(&in, &forget, &log->facts[i]);
+        goes[i] = rng_below(rng, 2) == 0 && title_forgets(&in, &forget, &log->facts[i]);
         *forgotten += goes[i];
     }
+    const unsigned count = log->count;
+    if (e == ERR_OK && !facts_leave(log, &forget, now))
+        e = ERR_LIMIT;
     arena_fini(&arena);
     for (unsigned i = 0; i < log->count && e == ERR_OK; i++) {
-        if (goes[i])
+        if (i < count && goes[i])
             continue;
         log->facts[kept] = log->facts[i];
         log->contents[kept][0] = log->contents[i][0];
@@ -165,6 +185,15 @@ err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_tim
     if (e == ERR_OK)
         log->count = kept;
     return e;
+}
+
+bool facts_revive(struct facts_log *log, const struct facts_log *all, struct rng *rng)
+{
+    bool fits = true;
+    for (unsigned i = 0; i < all->count && fits; i++)
+        if (rng_below(rng, 3) == 0)
+            fits = facts_add_any(log, &all->facts[i]);
+    return fits;
 }
 
 /* ---- drawing ---- */
@@ -207,7 +236,7 @@ void facts_draw(struct rng *rng, int64_t around_ns, struct fact *out)
     static struct page_content content = { .name = "html", .stored_bytes = 7, .raw_bytes = 7 };
     static const enum fact_what often[] = { FACT_PUT, FACT_PUT,   FACT_PUT,     FACT_PUT,
                                             FACT_PUT, FACT_PURGE, FACT_DELETED, FACT_SHOWN };
-    struct fact f = { .what = (enum fact_what)(1 + rng_below(rng, FACT_WHATS - 1)) };
+    struct fact f = { .what = (enum fact_what)(1 + rng_below(rng, FACT_MADE)) };
     if (rng_below(rng, 2) == 0)
         f.what = often[rng_below(rng, COUNT_OF(often))];
     f.srv = (uint32_t)rng_below(rng, 3);

@@ -6,7 +6,7 @@
 #include "title/derive.h"
 #include "title/find.h"
 
-enum { FACTS_MAX = 1024, FACTS_PLANS_MAX = 64 };
+enum { FACTS_MAX = 1024, FACTS_PLANS_MAX = 64, FACTS_SRV_FORGETS = 99 };
 
 struct facts_log {
     struct fact facts[FACTS_MAX];
@@ -34,10 +34,13 @@ err facts_derive(const struct facts_log *log, const struct facts_plans *plans, s
 
 /* In any order, some twice. Owner: caller, with free. */
 struct facts_log *facts_shuffled(const struct facts_log *log, struct rng *rng);
-/* Takes out what may be forgotten at some horizon up to now: all puts that may or none, any part of
- * the rest; and the bytes of a part of what is gone. */
+/* Takes out any part of what may be forgotten at some horizon before now, and leaves the fact that
+ * says so; and the bytes of a part of what may be culled. */
 err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_time now,
                struct rng *rng, unsigned *forgotten);
+
+/* Facts that were taken out of all come back, any part of them. False: no room. */
+bool facts_revive(struct facts_log *log, const struct facts_log *all, struct rng *rng);
 
 /* The name of some put. False: there is none. */
 bool facts_some_name(const struct facts_log *log, struct rng *rng, struct page_name *out);

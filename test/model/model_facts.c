@@ -2,8 +2,9 @@
  * random histories on two titles (puts of all kinds, pins, marks, purges, policies, new starts)
  * through the embedded store; after each step every answer of the store's rows is compared with
  * those of rows derived from the facts, and at the end at each later instant at which something
- * ends. Beside: facts in any order, given twice, culled and forgotten as title/derive.h allows, say
- * the same; also facts that no store would have made together (facts of many servers).
+ * ends. Beside: facts in any order, given twice, culled and forgotten as title/derive.h allows,
+ * and partly come back, say the same; also facts that no store would have made together (facts of
+ * many servers).
  *
  *   model_facts [--seed N] [--histories N] [--steps N] [--seconds N] [--dir DIR]     0 histories:
  *     without end */
@@ -149,7 +150,7 @@ static void facts_told(void *ctx, uint16_t bucket, uint32_t domain, str title,
     (void)bucket, (void)domain; /* there is one of each */
     unsigned i = str_eq(title, str_of(title_names[0])) ? 0 : 1;
     for (unsigned j = 0; j < count; j++)
-        if (!facts_add(&m->logs[i], &facts[j]) || !facts_add(&m->thin[i], &facts[j]))
+        if (!facts_add(&m->logs[i], &facts[j]) || !facts_add_any(&m->thin[i], &facts[j]))
             model_fail(m, "a fact is given that is no fact, or out of its time");
     m->facts += count;
 }
@@ -302,6 +303,8 @@ static void step_forget(struct model *m, unsigned title)
     if (facts_thin(&m->thin[title], &m->plans, model_now(m), &m->rng, &forgotten) != ERR_OK)
         model_fail(m, "what may be forgotten cannot be said");
     m->forgotten += forgotten;
+    if (below(m, 4) == 0 && !facts_revive(&m->thin[title], &m->logs[title], &m->rng))
+        model_fail(m, "no room for what comes back");
 }
 
 static void step(struct model *m)
@@ -466,6 +469,8 @@ static void loose_history(struct model *m, uint64_t seed)
     if (facts_thin(thin, &m->plans, horizon, &m->rng, &forgotten) != ERR_OK)
         model_fail(m, "what may be forgotten cannot be said");
     m->forgotten += forgotten;
+    if (below(m, 2) == 0 && !facts_revive(thin, log, &m->rng))
+        model_fail(m, "no room for what comes back");
     fake_clock_init(&m->clock, store_time_max(horizon, facts_last(log)).ns);
     for (unsigned i = 0; i < 12; i++) {
         struct arena arena;
