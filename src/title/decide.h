@@ -93,9 +93,10 @@ struct title_hearing {
     const struct title_mark *marks;
     unsigned marks_count;
 };
-/* The next fact that would change a stored render. *at: 0, then as it was left; facts come in an
- * order in which none undoes one before. Each is stepped before the next is asked for, and one that
- * is stepped in parts until there are no more. ERR_NOT_FOUND: that was all. */
+/* The next fact that would change a stored render; or, unless t->serial, hide one that is to come.
+ * *at: 0, then one more than it was left at; facts come in an order in which none undoes one
+ * before. Each is stepped before the next is asked for, and one that is stepped in parts until
+ * there are no more. ERR_NOT_FOUND: that was all. */
 MUST_CHECK err title_hearing_next(const struct title *t, const struct title_hearing *h,
                                   unsigned *at, struct fact *f);
 /* The greatest stored revision that is shown, when it is greater than the wiki's newest; else 0. It

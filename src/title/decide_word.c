@@ -25,13 +25,16 @@ static struct fact mark_fact(const struct title *t, const struct title_mark *m)
                           .said_at = store_time_min(m->said_at, t->now) };
 }
 
-/* Would it change a render? */
+/* Would it change a render? Where several servers put, hiding is always a fact: a render for which
+ * the wiki was asked before may be on its way. */
 static err want_mark(const struct title *t, const struct title_mark *m, struct fact *f)
 {
     struct page_row row;
     if (m->first > m->last)
         return ERR_NOT_FOUND;
     *f = mark_fact(t, m);
+    if (!t->serial && f->what != FACT_SHOWN)
+        return ERR_OK;
     return mark_next(t, f, page_name_high(m->last), &row);
 }
 

@@ -91,7 +91,8 @@ MUST_CHECK err title_cull(const struct title_facts *in, store_time horizon, stru
  *              stored nor traced; and those before a FORGOTTEN
  *   pins       and their ends, of such names. No pin ends by itself: one that has run out says
  *              until when its render was there
- *   marks      and words, of such revisions or before all puts that stay
+ *   marks      and words, of such revisions or before all puts that stay; marks that hide what is
+ *              hidden, between two that do, when nothing is put or shown between these
  *   purges     that a later one covers, when all puts that stay are later than both
  *   FORGOTTEN  that another one covers
  * With `any`, first the fact of title_forget_fact is written, for good and so that every reading

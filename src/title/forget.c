@@ -216,6 +216,53 @@ static bool is_before_all(const struct title_facts *in, const struct title_forge
                                    !store_time_before(f->horizon, said_until));
 }
 
+/* ---- marks that say the same again ---- */
+
+static bool is_same_mark(const struct fact *a, const struct fact *b)
+{
+    return a->what == b->what && a->name.rev == b->name.rev && a->rev_last == b->rev_last;
+}
+
+/* The nearest that says the same: before it (after: after it, and as late). */
+static const struct fact *find_same_mark(const struct title_facts *in, const struct fact *mark,
+                                         bool after)
+{
+    const struct fact *found = NULL;
+    for (size_t i = 0; i < in->facts_count; i++) {
+        const struct fact *f = &in->facts[i];
+        int order = after ? fact_cmp(f, mark) : fact_cmp(mark, f);
+        if (order <= 0 || !is_same_mark(f, mark) ||
+            (after && store_time_before(f->said_at, mark->said_at)))
+            continue;
+        if (found == NULL || (after ? fact_cmp(f, found) : fact_cmp(found, f)) < 0)
+            found = f;
+    }
+    return found;
+}
+
+/* Does the mark say of each render only how late the wiki was asked, and is there one behind it
+ * that says so, too? Then all are hidden by the one before it, and nothing is put or shown in
+ * between. */
+static bool is_repeated(const struct title_facts *in, const struct title_forget *f,
+                        const struct fact *mark)
+{
+    const struct fact *before = find_same_mark(in, mark, false);
+    const struct fact *after = find_same_mark(in, mark, true);
+    if (before == NULL || after == NULL || !is_behind(f->horizon, after))
+        return false;
+    store_time said_until = store_time_add(before->said_at, in->skew_ns);
+    for (size_t i = 0; i < in->facts_count; i++) {
+        const struct fact *fact = &in->facts[i];
+        bool kept = fact->what == FACT_PUT && !is_of_forgotten(in, f, fact);
+        bool other = fact_is_mark(fact) && !is_same_mark(fact, mark);
+        if ((!kept && !other) || fact_cmp(fact, after) > 0)
+            continue;
+        if (fact_cmp(fact, before) > 0 || (kept && store_time_before(said_until, fact->said_at)))
+            return false;
+    }
+    return true;
+}
+
 bool title_forgets(const struct title_facts *in, const struct title_forget *f,
                    const struct fact *fact)
 {
@@ -223,5 +270,9 @@ bool title_forgets(const struct title_facts *in, const struct title_forget *f,
         return forgotten_is_covered(f, fact);
     if (fact_is_purge(fact) || fact->what == FACT_FENCE)
         return is_behind(f->horizon, fact) && purge_is_covered(in, f, fact);
-    return is_of_forgotten(in, f, fact) || (fact->what != FACT_PUT && is_before_all(in, f, fact));
+    if (is_of_forgotten(in, f, fact))
+        return true;
+    bool hides = fact_is_mark(fact) && fact->what != FACT_SHOWN;
+    return fact->what != FACT_PUT &&
+           (is_before_all(in, f, fact) || (hides && is_repeated(in, f, fact)));
 }

@@ -43,12 +43,11 @@ static err mark_find(const struct title *t, const struct fact *mark, struct page
     return e;
 }
 
-/* A store that decides serially needs no fact of what is hidden already: a word asked for earlier
- * comes to no effect there (bucket/hear.c). */
+/* For a decision: that the wiki was asked once more is no news of what is hidden already. */
 err mark_next(const struct title *t, const struct fact *mark, struct page_name high,
               struct page_row *out)
 {
-    return mark_find(t, mark, high, !t->serial, out);
+    return mark_find(t, mark, high, false, out);
 }
 
 static err mark_change(struct title *t, const struct fact *mark, struct page_row *row)

@@ -71,7 +71,8 @@ static struct title_facts facts_of(const struct facts_log *log, const struct fac
     return (struct title_facts){ .facts = log->facts,
                                  .facts_count = log->count,
                                  .plans = plans->plans,
-                                 .plans_count = plans->count };
+                                 .plans_count = plans->count,
+                                 .skew_ns = plans->skew_ns };
 }
 
 err facts_derive(const struct facts_log *log, const struct facts_plans *plans, store_time now,
@@ -113,6 +114,19 @@ struct facts_log *facts_shuffled(const struct facts_log *log, struct rng *rng)
     return out;
 }
 
+void facts_shuffle_plans(struct facts_plans *plans, struct rng *rng)
+{
+    for (unsigned i = plans->count; i > 0 && plans->count < FACTS_PLANS_MAX; i--)
+        if (rng_below(rng, 3) == 0)
+            plans->plans[plans->count++] = plans->plans[i - 1];
+    for (unsigned i = plans->count; i > 1; i--) {
+        unsigned j = (unsigned)rng_below(rng, i);
+        struct title_plan was = plans->plans[i - 1];
+        plans->plans[i - 1] = plans->plans[j];
+        plans->plans[j] = was;
+    }
+}
+
 static bool range_has(const struct title_range *r, struct page_name name)
 {
     return page_name_cmp(r->low, name) <= 0 && page_name_cmp(name, r->high) <= 0;
@@ -136,29 +150,26 @@ static err facts_cull(struct facts_log *log, const struct title_facts *in, store
 }
 
 /* The fact that is there for those that go. */
-static bool facts_leave(struct facts_log *log, const struct title_forget *forget, store_time now)
+static bool facts_leave(struct facts_log *log, const struct title_forget *forget)
 {
     struct fact f;
     if (!forget->any)
         return true;
-    f = title_forget_fact(forget, now);
+    f = title_forget_fact(forget, store_time_add(forget->horizon, 1));
     f.srv = FACTS_SRV_FORGETS;
     f.n = log->count;
     return facts_add_any(log, &f);
 }
 
-err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_time now,
+err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_time horizon,
                struct rng *rng, unsigned *forgotten)
 {
     struct arena arena;
     struct title_forget forget;
     struct page_name less;
     static bool goes[FACTS_MAX];
-    store_time horizon = store_time_add(now, -1); /* more may come in this instant */
     unsigned kept = 0;
     *forgotten = 0;
-    if (rng_below(rng, 2) == 0)
-        horizon.ns -= (int64_t)rng_below(rng, 100) * NS_PER_S;
     struct title_facts in = facts_of(log, plans);
     arena_init(&arena, 1u << 26);
     err e = facts_cull(log, &in, horizon, rng);
@@ -171,7 +182,7 @@ err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_tim
         *forgotten += goes[i];
     }
     const unsigned count = log->count;
-    if (e == ERR_OK && !facts_leave(log, &forget, now))
+    if (e == ERR_OK && !facts_leave(log, &forget))
         e = ERR_LIMIT;
     arena_fini(&arena);
     for (unsigned i = 0; i < log->count && e == ERR_OK; i++) {
@@ -229,6 +240,20 @@ bool facts_some_due(const struct facts_log *log, const struct facts_plans *plans
     }
     arena_fini(&arena);
     return seen > 0;
+}
+
+struct page_policy facts_draw_policy(struct rng *rng, int64_t ledger_ttl_ns)
+{
+    static const int64_t graces[] = { 0, 20 * NS_PER_S, 60 * NS_PER_S, 100 * NS_PER_S };
+    struct page_policy p = { .kind = (enum page_policy_kind)rng_below(rng, POLICY_KINDS),
+                             .historical_ttl_ns = (int64_t)(20 + rng_below(rng, 40)) * NS_PER_S,
+                             .stash_ttl_ns = 70 * NS_PER_S,
+                             .ledger_ttl_ns = ledger_ttl_ns };
+    p.grace_ttl_ns = graces[rng_below(rng, COUNT_OF(graces))];
+    p.count = 1 + (uint32_t)rng_below(rng, 3);
+    p.interval_ns = (int64_t)(10 + rng_below(rng, 60)) * NS_PER_S;
+    p.ttl_ns = (int64_t)rng_below(rng, 120) * NS_PER_S;
+    return p;
 }
 
 void facts_draw(struct rng *rng, int64_t around_ns, struct fact *out)

@@ -16,6 +16,7 @@ struct facts_log {
 struct facts_plans {
     struct title_plan plans[FACTS_PLANS_MAX];
     unsigned count;
+    int64_t skew_ns;
 };
 
 /* Writes the fact and reads it back. False: it is not what was written, or not later than the one
@@ -34,9 +35,11 @@ err facts_derive(const struct facts_log *log, const struct facts_plans *plans, s
 
 /* In any order, some twice. Owner: caller, with free. */
 struct facts_log *facts_shuffled(const struct facts_log *log, struct rng *rng);
-/* Takes out any part of what may be forgotten at some horizon before now, and leaves the fact that
- * says so; and the bytes of a part of what may be culled. */
-err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_time now,
+/* Likewise. */
+void facts_shuffle_plans(struct facts_plans *plans, struct rng *rng);
+/* Takes out any part of what may be forgotten at the horizon, and leaves the fact that says so; and
+ * the bytes of a part of what may be culled. */
+err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_time horizon,
                struct rng *rng, unsigned *forgotten);
 
 /* Facts that were taken out of all come back, any part of them. False: no room. */
@@ -47,6 +50,7 @@ bool facts_some_name(const struct facts_log *log, struct rng *rng, struct page_n
 /* An instant from now on at which a render, pin or trace ends. False: there is none. */
 bool facts_some_due(const struct facts_log *log, const struct facts_plans *plans, store_time now,
                     struct rng *rng, int64_t *out);
+struct page_policy facts_draw_policy(struct rng *rng, int64_t ledger_ttl_ns);
 /* Any fact of one of three servers around an instant. */
 void facts_draw(struct rng *rng, int64_t around_ns, struct fact *out);
 

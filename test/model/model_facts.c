@@ -2,9 +2,8 @@
  * random histories on two titles (puts of all kinds, pins, marks, purges, policies, new starts)
  * through the embedded store; after each step every answer of the store's rows is compared with
  * those of rows derived from the facts, and at the end at each later instant at which something
- * ends. Beside: facts in any order, given twice, culled and forgotten as title/derive.h allows,
- * and partly come back, say the same; also facts that no store would have made together (facts of
- * many servers).
+ * ends. Beside: facts in any order, given twice, culled and forgotten as title/derive.h allows, and
+ * partly come back, say the same. Facts of many servers are for model_derive.c.
  *
  *   model_facts [--seed N] [--histories N] [--steps N] [--seconds N] [--dir DIR]     0 histories:
  *     without end */
@@ -300,7 +299,10 @@ static void step_upkeep(struct model *m)
 static void step_forget(struct model *m, unsigned title)
 {
     unsigned forgotten;
-    if (facts_thin(&m->thin[title], &m->plans, model_now(m), &m->rng, &forgotten) != ERR_OK)
+    store_time horizon = store_time_add(model_now(m), -1); /* more may come in this instant */
+    if (below(m, 2) == 0)
+        horizon.ns -= (int64_t)below(m, 100) * NS_PER_S;
+    if (facts_thin(&m->thin[title], &m->plans, horizon, &m->rng, &forgotten) != ERR_OK)
         model_fail(m, "what may be forgotten cannot be said");
     m->forgotten += forgotten;
     if (below(m, 4) == 0 && !facts_revive(&m->thin[title], &m->logs[title], &m->rng))
@@ -332,20 +334,6 @@ static void step(struct model *m)
 
 /* ---- lives ---- */
 
-static struct page_policy draw_policy(struct model *m)
-{
-    static const int64_t graces[] = { 0, 20 * NS_PER_S, 60 * NS_PER_S, 100 * NS_PER_S };
-    struct page_policy p = { .kind = (enum page_policy_kind)below(m, POLICY_KINDS),
-                             .historical_ttl_ns = (int64_t)(20 + below(m, 40)) * NS_PER_S,
-                             .stash_ttl_ns = 70 * NS_PER_S,
-                             .ledger_ttl_ns = TTL_LEDGER };
-    p.grace_ttl_ns = graces[below(m, COUNT_OF(graces))];
-    p.count = 1 + (uint32_t)below(m, 3);
-    p.interval_ns = (int64_t)(10 + below(m, 60)) * NS_PER_S;
-    p.ttl_ns = (int64_t)below(m, 120) * NS_PER_S;
-    return p;
-}
-
 /* The times of one server rise strictly, over its starts, too. */
 static void life_begin(struct model *m)
 {
@@ -370,7 +358,8 @@ static void life_begin(struct model *m)
 static void policy_live(struct model *m)
 {
     struct err_note note = { "" };
-    const struct pages_policy one = { .bucket = STR("page"), .policy = draw_policy(m) };
+    const struct pages_policy one = { .bucket = STR("page"),
+                                      .policy = facts_draw_policy(&m->rng, TTL_LEDGER) };
     fake_clock_advance(&m->clock, 1); /* times of one server rise strictly */
     if (pages_policies(m->pages, &one, 1, NULL, &note) != ERR_OK)
         model_fail(m, "pages_policies: %s", note.text);
@@ -411,13 +400,13 @@ static void history(struct model *m, uint64_t seed, uint64_t steps)
         m->logs[i].count = m->thin[i].count = 0;
     rng_init(&m->rng, seed);
     fake_clock_init(&m->clock, T0);
-    m->policy = draw_policy(m);
+    m->policy = facts_draw_policy(&m->rng, TTL_LEDGER);
     life_begin(m);
     for (m->step = 1; m->step <= steps && !facts_full(m->logs, TITLES); m->step++) {
         if (below(m, 40) == 0) {
             life_end(m, false);
             if (below(m, 2) == 0)
-                m->policy = draw_policy(m);
+                m->policy = facts_draw_policy(&m->rng, TTL_LEDGER);
             life_begin(m);
             compare_all(m);
         }
@@ -427,65 +416,6 @@ static void history(struct model *m, uint64_t seed, uint64_t steps)
     }
     history_end(m);
     life_end(m, true);
-}
-
-/* ---- facts that no store made ---- */
-
-static void loose_facts(struct model *m, struct facts_log *log)
-{
-    unsigned count = 10 + (unsigned)below(m, 50);
-    log->count = 0;
-    for (unsigned i = 0; i < count; i++) {
-        struct fact f;
-        facts_draw(&m->rng, T0, &f);
-        if (!facts_add_any(log, &f))
-            model_fail(m, "a fact that was drawn is no fact");
-    }
-}
-
-static void loose_history(struct model *m, uint64_t seed)
-{
-    struct facts_log *log = &m->logs[0], *thin = &m->thin[0];
-    unsigned forgotten;
-    m->seed = seed;
-    m->step = 0;
-    m->plans.count = 0;
-    rng_init(&m->rng, ~seed);
-    m->policy = draw_policy(m);
-    const struct page_plan first = { .policy = m->policy, .number = 1 };
-    if (!facts_plan(&m->plans, &first, (store_time){ .ns = T0 - 1 }))
-        model_fail(m, "no plan fits");
-    if (below(m, 2) == 0) {
-        struct page_plan next = { .policy = draw_policy(m), .number = 2 };
-        next.changed_at.ns = T0 + (int64_t)below(m, 100) * NS_PER_S;
-        if (!facts_plan(&m->plans, &next, next.changed_at))
-            model_fail(m, "no second plan fits");
-    }
-    loose_facts(m, log);
-    fake_clock_init(&m->clock, facts_last(log).ns);
-    compare_shuffled(m, 0);
-    *thin = *log;
-    store_time horizon = { .ns = T0 + (int64_t)below(m, 4000) * NS_PER_S };
-    if (facts_thin(thin, &m->plans, horizon, &m->rng, &forgotten) != ERR_OK)
-        model_fail(m, "what may be forgotten cannot be said");
-    m->forgotten += forgotten;
-    if (below(m, 2) == 0 && !facts_revive(thin, log, &m->rng))
-        model_fail(m, "no room for what comes back");
-    fake_clock_init(&m->clock, store_time_max(horizon, facts_last(log)).ns);
-    for (unsigned i = 0; i < 12; i++) {
-        struct arena arena;
-        struct title_memory all, left;
-        int64_t due;
-        arena_init(&arena, 1u << 26);
-        derive_log(m, log, model_now(m), &arena, &all);
-        derive_log(m, thin, model_now(m), &arena, &left);
-        compare(m, &all.title, &left.title, log, "loose facts and those left");
-        arena_fini(&arena);
-        if (!facts_some_due(log, &m->plans, model_now(m), &m->rng, &due))
-            break;
-        if (due > m->clock.now_ns)
-            fake_clock_advance(&m->clock, due - m->clock.now_ns);
-    }
 }
 
 /* ---- */
@@ -521,8 +451,6 @@ int main(int argc, char **argv)
         history(&m, seed, steps);
         if (model_store_survives)
             (void)nftw(dir, forget_file, 16, FTW_DEPTH | FTW_PHYS);
-        for (uint64_t i = 0; i < 20; i++)
-            loose_history(&m, seed * 20 + i);
     }
     (void)printf("%llu histories up to seed %llu: %llu puts, %llu orders, %llu starts; %llu facts, "
                  "%llu forgotten\n",

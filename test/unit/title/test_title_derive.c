@@ -429,6 +429,7 @@ static void policies_come_in_any_order_and_twice(void **state)
     struct field x;
     field_begin(&x, POLICY_APP_TTL);
     (void)add_put(&x, 0, 1, 0);
+    (void)add_put(&x, 1, 1, 1);
     (void)add_put(&x, 90, 1, 90);
     const struct title_plan first = x.plans[0];
     struct title_plan second_one = first;
@@ -439,9 +440,10 @@ static void policies_come_in_any_order_and_twice(void **state)
     x.in.plans = plans;
     x.in.plans_count = COUNT_OF(plans);
     derive_at(&x, 149);
-    assert_state(&x, name_of(1, 0), PAGE_RECENT);
+    assert_state(&x, name_of(1, 0), PAGE_CULLED);
+    assert_state(&x, name_of(1, 1), PAGE_RECENT);
     derive_at(&x, 1000);
-    assert_state(&x, name_of(1, 0), PAGE_ARCHIVE);
+    assert_state(&x, name_of(1, 1), PAGE_ARCHIVE);
     field_end(&x);
 }
 
