@@ -56,7 +56,8 @@ static err step_unstash(struct title *t, const struct fact *f, struct title_part
     if (f->what == FACT_DROP) {
         part->changed = true;
         part->purged++;
-        return title_remove(t, &row, PAGE_PURGED);
+        e = title_remove(t, &row, PAGE_PURGED);
+        return e == ERR_OK ? step_refill(t, f->name) : e;
     }
     row.r.stash_until = STORE_TIME_ZERO;
     return write_pin(t, &row, part);

@@ -74,17 +74,18 @@ static err purge_promote(struct purge *p)
     return title_update(p->t, &row);
 }
 
-/* One render of a group is gone by order: the next one is among its newest `count` again. */
-static err purge_refill_group(struct purge *p)
+err step_refill(struct title *t, struct page_name gone)
 {
-    const struct page_policy *policy = &p->t->plan->policy;
+    const struct page_policy *policy = &t->plan->policy;
     struct page_name low, high;
     struct page_row row;
     struct title_walk w;
     err e = ERR_OK;
     bool found = false;
-    retention_group(policy, p->fact->name, &low, &high);
-    title_walk_open(&w, p->t, low, high, false);
+    if (!retention_grouped(policy))
+        return ERR_OK;
+    retention_group(policy, gone, &low, &high);
+    title_walk_open(&w, t, low, high, false);
     for (uint32_t rank = 0; rank < policy->count && !found && e == ERR_OK; rank++) {
         e = title_walk_alive(&w, &row);
         found = e == ERR_OK && row.r.out_at.ns != INT64_MAX;
@@ -92,7 +93,7 @@ static err purge_refill_group(struct purge *p)
     title_walk_close(&w);
     if (found) {
         retention_keep(policy, &row.r);
-        e = title_update(p->t, &row);
+        e = title_update(t, &row);
     }
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
@@ -106,8 +107,8 @@ err step_purge(struct title *t, const struct fact *f, struct title_part *part)
     err e = part->resumed ? ERR_OK : t->ops->fence_set(t, f->name, f->at);
     while (e == ERR_OK && !p.at_end && p.looked < PURGE_BATCH)
         e = purge_chunk(&p);
-    if (e == ERR_OK && exact && part->purged > 0 && retention_grouped(&t->plan->policy))
-        e = purge_refill_group(&p);
+    if (e == ERR_OK && exact && part->purged > 0)
+        e = step_refill(t, f->name);
     if (e == ERR_OK && p.took_latest)
         e = purge_promote(&p);
     part->more = !p.at_end;

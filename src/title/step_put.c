@@ -9,10 +9,11 @@
 
 #include <string.h>
 
-/* Gone as it comes: nothing of it but a trace. */
+/* Gone as it comes: nothing of it but a trace. A gone row of its name is told of no longer. */
 static err put_leave_trace(struct title *t, const struct fact *f, enum page_state state,
                            store_time superseded_at, struct page_name superseded_by)
 {
+    const struct page_row same = t->seen->place.same;
     const struct page_policy *policy = &t->plan->policy;
     const struct page_trace_row trace = {
         .trace = { .name = f->name,
@@ -24,7 +25,9 @@ static err put_leave_trace(struct title *t, const struct fact *f, enum page_stat
         .stored_at = t->now,
         .forget_at = store_time_add(t->now, policy->ledger_ttl_ns),
     };
-    return t->ops->leave(t, &trace);
+    err e = t->seen->place.has_same ? title_remove(t, &same, PAGE_CULLED) : ERR_OK;
+    title_unsee(t);
+    return e == ERR_OK ? t->ops->leave(t, &trace) : e;
 }
 
 /* Is it stored already, or covered by a purge? ERR_OK: neither, and t->seen->place is filled. */
@@ -82,6 +85,5 @@ err step_put(struct title *t, const struct fact *f, struct title_part *part)
     part->changed = true;
     if (title_alive(t, &p->row))
         return put_apply(t, p);
-    title_unsee(t);
     return put_leave_trace(t, f, PAGE_CULLED, p->row.r.superseded_at, p->row.r.superseded_by);
 }

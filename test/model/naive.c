@@ -294,7 +294,6 @@ static bool do_put(struct naive *n, const struct fact *f)
         n->conflicts += memcmp(slot->put->digest, f->digest, sizeof(f->digest)) != 0;
         return true;
     }
-    bool ends_now = slot != NULL && slot->fate == NAIVE_STORED;
     bool purged = purged_before(n, f);
     if (purged) {
         gone(n, &r, NAIVE_PURGED, n->now);
@@ -306,8 +305,6 @@ static bool do_put(struct naive *n, const struct fact *f)
         else
             gone(n, &r, NAIVE_CULLED, n->now);
     }
-    if (r.fate != NAIVE_STORED && ends_now)
-        return true; /* what ends in this instant is told of, not what comes */
     if (slot == NULL && n->count == NAIVE_MAX)
         return false;
     if (slot == NULL)
@@ -425,8 +422,11 @@ static void do_one(struct naive *n, const struct fact *f)
     render *r = named(n, f->name);
     if (r == NULL || !there(n, r))
         return;
-    if (f->what == FACT_DROP)
+    if (f->what == FACT_DROP) {
         gone(n, r, NAIVE_PURGED, n->now);
+        if (grouped(policy(n)))
+            refill(n, f->name);
+    }
     if (f->what == FACT_MADE && title_under_later(f->made, r->made))
         r->made = f->made;
     if (f->what == FACT_DROP || f->what == FACT_MADE)

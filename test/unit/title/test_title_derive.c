@@ -385,6 +385,21 @@ static void pins_hold_what_is_there_and_wake_nothing(void **state)
     field_end(&x);
 }
 
+static void a_dropped_render_leaves_its_place_in_its_group(void **state)
+{
+    (void)state; /* unused */
+    struct field x;
+    field_begin(&x, POLICY_LATEST);
+    (void)add_put(&x, 0, 1, 0);
+    (void)add_put(&x, 1, 1, 1);
+    derive_at(&x, 200);
+    assert_state(&x, name_of(1, 0), PAGE_CULLED);
+    (void)add(&x, FACT_DROP, 10, name_of(1, 1));
+    derive_at(&x, 200);
+    assert_state(&x, name_of(1, 0), PAGE_ARCHIVE);
+    field_end(&x);
+}
+
 static void traces_end_and_nothing_is_known(void **state)
 {
     (void)state; /* unused */
@@ -746,6 +761,7 @@ int main(void)
         cmocka_unit_test(a_purge_covers_what_arrives_later_with_an_older_name),
         cmocka_unit_test(a_joined_fence_counts_against_what_arrives_after_it),
         cmocka_unit_test(pins_hold_what_is_there_and_wake_nothing),
+        cmocka_unit_test(a_dropped_render_leaves_its_place_in_its_group),
         cmocka_unit_test(traces_end_and_nothing_is_known),
         cmocka_unit_test(a_policy_holds_from_its_instant_on),
         cmocka_unit_test(policies_come_in_any_order_and_twice),
