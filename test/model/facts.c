@@ -157,7 +157,8 @@ static bool facts_leave(struct facts_log *log, const struct title_forget *forget
         return true;
     f = title_forget_fact(forget, store_time_add(forget->horizon, 1));
     f.srv = FACTS_SRV_FORGETS;
-    f.n = log->count;
+    while (is_taken(log, &f))
+        f.n++;
     return facts_add_any(log, &f);
 }
 

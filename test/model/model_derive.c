@@ -273,6 +273,29 @@ static void draw_plans(struct story *s, struct rng *rng)
     }
 }
 
+/* Pins are of what was put, most often; a name is put twice now and then. */
+static void draw_name(const struct story *s, struct rng *rng, struct fact *f)
+{
+    struct page_name name;
+    bool exact = !page_name_is_unmade(f->name);
+    uint64_t one_of = f->what == FACT_PUT ? 6 : fact_is_purge(f) ? 2 : 1;
+    if (exact && rng_below(rng, one_of) == 0 && facts_some_name(&s->log, rng, &name))
+        f->name = name;
+}
+
+/* Servers hear the same again. */
+static void draw_again(const struct story *s, struct rng *rng, struct fact *f)
+{
+    const struct fact *was = &s->log.facts[rng_below(rng, s->log.count)];
+    if (!fact_is_mark(was) || rng_below(rng, 2) == 0)
+        return;
+    *f = *was;
+    f->at.ns += (int64_t)rng_below(rng, 4) * NS_PER_S;
+    f->n = (uint32_t)rng_below(rng, 4);
+    f->srv = (uint32_t)rng_below(rng, 3);
+    f->said_at.ns += (int64_t)rng_below(rng, 4) * NS_PER_S;
+}
+
 static void draw_story(struct story *s, uint64_t seed)
 {
     struct rng rng;
@@ -283,6 +306,9 @@ static void draw_story(struct story *s, uint64_t seed)
     for (unsigned i = 0; i < count; i++) {
         struct fact f;
         facts_draw(&rng, T0, &f);
+        draw_name(s, &rng, &f);
+        if (s->log.count > 0)
+            draw_again(s, &rng, &f);
         INVARIANT(facts_add_any(&s->log, &f));
     }
 }
