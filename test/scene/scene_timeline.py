@@ -253,6 +253,9 @@ def while_redis_is_away_entries_wait_and_nobody_else_does(binary):
     with Redis(*LASTING) as redis, Reloaded(binary, config('', redis)) as r:
         s = r.server
         client = Client(binary, s)
+
+        def waiting():
+            return client.json('change', 'items', 'timeline')[0]
         edit(s, 'A', 1, 1)
         redis.end()
         edit(s, 'A', 2, 2)
@@ -264,7 +267,8 @@ def while_redis_is_away_entries_wait_and_nobody_else_does(binary):
         check('Redis' in got.body['message'], got.body)
         failed = client('timeline', 'ls')
         check(failed.returncode != 0 and b'Redis' in failed.stderr, failed.stderr)
-        wait_until(lambda: 'tried again: Redis' in (client.json('change', 'items', 'timeline')[0]['why'] or ''), 'the item to say why')
+        wait_until(lambda: 'tried again: Redis' in (waiting()['why'] or ''), 'the item to say why')
+        eq(client.json('change', 'explain', waiting()['position'])[0]['rules'][0]['item']['id'], waiting()['id'])
         redis.start()
         routed(s)
         eq(listed(s), [('A', 'revision', 1)])
