@@ -8,6 +8,7 @@
 #include "engine/store.h"
 
 #include <string.h>
+#include <time.h>
 
 struct fixture {
     char dir[FOLDER_PATH_BYTES];
@@ -239,6 +240,51 @@ static void one_update_expires_so_many_and_no_more(void **state)
     assert_int_equal(count(f, TIMELINE_REVISION, 1), 1);
 }
 
+/* Of this thread, whatever else the machine does. */
+static int64_t cpu_ns(void)
+{
+    struct timespec t;
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+    return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+struct timed {
+    err (*decide)(struct engine_txn *t, void *ctx);
+    void *ctx;
+    int64_t ns;
+};
+
+static err timed_decide(struct engine_txn *t, void *ctx)
+{
+    struct timed *d = ctx;
+    int64_t began = cpu_ns();
+    err why = d->decide(t, d->ctx);
+    d->ns = cpu_ns() - began;
+    return why;
+}
+
+/* Other writes wait meanwhile. An update that looked from the first deleted entry on each time
+ * cost forty times as much. */
+static void expiring_entries_costs_about_what_adding_them_did(void **state)
+{
+    enum { DEARER = 12 };
+    struct fixture *f = *state;
+    int64_t adding = 0, expiring = 0;
+    for (unsigned turn = 0; turn < 4; turn++) {
+        struct many m = { .from = 1, .until = 1 + TIMELINE_EXPIRE_MAX };
+        struct job j = { .expiry = { .before = { .ns = m.until * NS_PER_S } } };
+        struct timed add = { .decide = many_decide, .ctx = &m };
+        struct timed gone = { .decide = expire_decide, .ctx = &j };
+        assert_int_equal(engine_update_wait(f->engine, timed_decide, &add), ERR_OK);
+        assert_int_equal(engine_flush(f->engine), ERR_OK);
+        assert_int_equal(engine_update_wait(f->engine, timed_decide, &gone), ERR_OK);
+        assert_int_equal(j.expiry.count, TIMELINE_EXPIRE_MAX);
+        adding += add.ns;
+        expiring += gone.ns;
+    }
+    assert_true(expiring < DEARER * adding);
+}
+
 static bool has(struct fixture *f, const struct timeline_where *w, int64_t at_s, uint64_t rev,
                 uint64_t tid)
 {
@@ -331,6 +377,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(age_removes_entries_of_every_domain, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_update_expires_so_many_and_no_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(expiring_entries_costs_about_what_adding_them_did, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(the_same_supersession_told_later_is_known, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_check_sees_what_is_missing, set_up, tear_down),
