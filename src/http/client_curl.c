@@ -36,7 +36,8 @@ struct socket_watch {
 
 /* ---- results ---- */
 
-enum { FIELD_TOO_LARGE = 100 }; /* CURLE_TOO_LARGE, which curl 8.6 brought */
+/* CURLE_TOO_LARGE, which curl 8.6 brought. Before, it was CURLE_OUT_OF_MEMORY. */
+enum { FIELD_TOO_LARGE = 100 };
 
 static err result_err(const struct transfer *t, CURLcode result)
 {
@@ -114,6 +115,8 @@ static err result_take(struct transfer *t, CURLcode result)
     const char *text = t->reply.fault != NULL ? t->reply.fault : t->error;
     if (result == CURLE_ABORTED_BY_CALLBACK)
         text = "the connection ended before the reply began";
+    if (result == CURLE_OUT_OF_MEMORY || (int)result == FIELD_TOO_LARGE)
+        text = "a field of the reply's head is too large";
     err_note_set(&call->note, "%s: %s", t->url.host,
                  text[0] != 0 ? text : curl_easy_strerror(result));
     call->fault = result_fault(result);

@@ -162,7 +162,12 @@ static void what_does_not_end_is_cut_at_its_limit(void **state)
     ask_expect(&a, rogue_port(r), "/chunks", ERR_LIMIT);
     ask_expect(&a, rogue_port(r), "/blocks", ERR_LIMIT);
     ask_expect(&a, rogue_port(r), "/fields", ERR_LIMIT);
-    ask_expect(&a, rogue_port(r), "/field", ERR_LIMIT);
+    struct ask q;
+    ask_begin(&q, &a, rogue_port(r), "/field");
+    ask_now(&q);
+    assert_int_equal(q.why, ERR_LIMIT);
+    assert_string_equal(q.call.note.text, "127.0.0.1: a field of the reply's head is too large");
+    ask_end(&q);
     ask_expect(&a, rogue_port(r), "/interim", ERR_LIMIT);
     ask_expect(&a, rogue_port(r), "/trailers", ERR_LIMIT);
     asker_end(&a);
