@@ -174,6 +174,7 @@ static void trace_remove(struct title_memory *m, struct page_name name)
 
 static err trace_put(struct title_memory *m, const struct page_trace_row *trace)
 {
+    m->forget_min = store_time_min(m->forget_min, trace->forget_at);
     size_t i = trace_place(m, trace->trace.name);
     if (trace_is(m, i, trace->trace.name)) {
         m->traces[i] = *trace;
@@ -382,20 +383,31 @@ void title_memory_init(struct title_memory *m, struct arena *a, const struct pag
     m->traces_count = m->traces_size = 0;
     m->fences_count = m->fences_size = 0;
     m->marks_count = m->marks_size = 0;
-    m->due_min = STORE_TIME_NEVER;
+    m->due_min = m->forget_min = STORE_TIME_NEVER;
     m->conflicts = 0;
 }
 
 /* ---- time and policies ---- */
 
-err title_memory_expire(struct title_memory *m, store_time now)
+static void traces_expire(struct title_memory *m)
 {
     size_t kept = 0;
-    m->title.now = now;
-    for (size_t i = 0; i < m->traces_count; i++)
-        if (title_trace_alive(&m->title, &m->traces[i]))
-            m->traces[kept++] = m->traces[i];
+    if (store_time_before(m->title.now, m->forget_min))
+        return;
+    m->forget_min = STORE_TIME_NEVER;
+    for (size_t i = 0; i < m->traces_count; i++) {
+        if (!title_trace_alive(&m->title, &m->traces[i]))
+            continue;
+        m->forget_min = store_time_min(m->forget_min, m->traces[i].forget_at);
+        m->traces[kept++] = m->traces[i];
+    }
     m->traces_count = kept;
+}
+
+err title_memory_expire(struct title_memory *m, store_time now)
+{
+    m->title.now = now;
+    traces_expire(m);
     if (store_time_before(now, m->due_min))
         return ERR_OK;
     m->due_min = STORE_TIME_NEVER;

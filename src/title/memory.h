@@ -24,7 +24,8 @@ struct title_memory {
     size_t fences_count, fences_size;
     const struct fact **marks; /* as they came */
     size_t marks_count, marks_size;
-    store_time due_min; /* no row is due before */
+    store_time due_min;    /* no row is due before */
+    store_time forget_min; /* no trace is to be forgotten before */
     uint64_t conflicts; /* derive: puts of a name that was stored with other bytes */
 };
 /* An empty title. a, plan: borrowed. Edits fail with ERR_LIMIT when the arena is full. */
