@@ -10,10 +10,11 @@
  * All are pure: facts, policies and an instant in; the same answer in whatever order the facts
  * come, however often each comes, and after any part of what cull and forget allow was deleted, or
  * came back. All times are nanoseconds since 1970; no clock is read.
- *   Ownership: what is given out is in the caller's arena and borrows facts and policies: these
- * must outlive it. Errors: ERR_LIMIT, when the arena is full; then *out is undefined. Nothing else
- * fails. Thread: any; no two for one arena. Limits: none of its own. Time is n log n in the facts,
- * but that a step may look at all renders of its group, and forget holds purges against each other.
+ * Ownership: what is given out is in the caller's arena and borrows facts and policies: these must
+ * outlive it. Errors: ERR_LIMIT, when the arena is full; then *out is undefined. Nothing else
+ * fails. Thread: any; no two for one arena. Limits: none of its own. Derive and cull take n log n
+ * steps of the facts, and more where a policy groups renders; forget holds each purge and repeated
+ * mark against all facts.
  *
  * Many servers write facts, each by its own clock. Let max_skew be how far a clock may be wrong.
  *   1 A fact's time is title_stamp of what its decision saw: so what a server knew of comes before
@@ -54,6 +55,14 @@ struct title_facts {
  * Of several puts of one name the earliest counts, for as long as its render is there. */
 MUST_CHECK err title_derive(const struct title_facts *in, store_time now, struct arena *a,
                             struct title_memory *out);
+
+/* Is the render of this put the latest, whatever was put beside it? Then a reading of the latest
+ * needs no fold, and no more of a title than this put and what is no put.
+ *   acts  all facts of the title that are not puts, and all policies of its bucket
+ *   put   the earliest of the greatest name, as fact_cmp has it
+ * False: derive says. True most often: no one touched it, and no policy was ever ttl. How long it
+ * is pinned, derive says. */
+MUST_CHECK bool title_is_surely_latest(const struct title_facts *acts, const struct fact *put);
 
 /* The time of the next fact of this server.
  *   clock  of this server      last  the time of its last fact, of whichever title

@@ -26,7 +26,7 @@ struct title_memory {
     size_t marks_count, marks_size;
     store_time due_min;    /* no row is due before */
     store_time forget_min; /* no trace is to be forgotten before */
-    uint64_t conflicts; /* derive: puts of a name that was stored with other bytes */
+    uint64_t conflicts;    /* derive: puts of a name that was stored with other bytes */
 };
 /* An empty title. a, plan: borrowed. Edits fail with ERR_LIMIT when the arena is full. */
 void title_memory_init(struct title_memory *m, struct arena *a, const struct page_plan *plan);
