@@ -2,8 +2,8 @@
  *
  * Model. Such a store keeps of each title the facts (fact.h) and of each bucket the policies as
  * they came into force, and nothing else: which render is the latest, until when each is kept,
- * what a read gives, is worked out at each reading. Here are the four questions of such a store:
- *   title_derive  what is there now?
+ * what a read gives, is worked out at each reading. Here are the questions of such a store:
+ *   title_derive  what is there now? (title_is_surely_latest: is a put the latest, without that?)
  *   title_stamp   which time has the next fact?
  *   title_cull    the bytes of which renders may be deleted?
  *   title_forget  which facts may be deleted?
@@ -17,15 +17,15 @@
  * mark against all facts.
  *
  * Many servers write facts, each by its own clock. Let max_skew be how far a clock may be wrong.
- *   1 A fact's time is title_stamp of what its decision saw: so what a server knew of comes before
+ *   1 A fact's time is title_stamp of what its decision saw: what a server knew of comes before
  *     what it did. A pin stamped before its render would be lost.
  *   2 A server whose clock is further off than max_skew writes nothing.
- *   3 The horizon of cull and forget is settled: no fact will be written whose time is at or before
- *     it, and no put for which the wiki was asked before it. An instant that far behind the clock
- * is settled: 2 x max_skew, and the longest time from a decision to the end of its write, and the
- *     longest making. Facts up to the horizon that the caller did not read are against the rule,
- * too. 4 skew_ns is 2 x max_skew: within it nobody can say which of two servers asked the wiki
- * first, and hiding wins, until the wiki is asked again.
+ *   3 The horizon of cull and forget is settled: no fact will be written whose time is at or
+ *     before it, and no put for which the wiki was asked before it. All facts up to it were read.
+ *     So it is behind the clock by 2 x max_skew, and by the longest that a write takes from its
+ *     decision on, and by the longest making.
+ *   4 skew_ns is 2 x max_skew: within it nobody can say which of two servers asked the wiki
+ *     first. Hiding wins, until the wiki is asked again.
  *
  * Source: the fold of a title (docs/adr/0023), what many servers add to it (docs/adr/0044); times
  * that follow what was seen: Lamport 1978; kept near to clocks: Kulkarni et al. 2014, hybrid

@@ -441,7 +441,9 @@ static void step_time(struct world *w)
 static void step_thin(struct world *w)
 {
     unsigned forgotten;
-    store_time horizon = store_time_add(w->real, -2 * w->max_skew_ns - WRITE_NS - MAKE_NS - 1);
+    int64_t behind_ns = 2 * w->max_skew_ns + WRITE_NS + MAKE_NS; /* what derive.h calls settled */
+    store_time clock = store_time_add(w->real, w->servers[below(w, SERVERS)].wrong_ns);
+    store_time horizon = store_time_add(clock, -behind_ns);
     if (facts_thin(&w->thin, &w->plans, horizon, &w->rng, &forgotten) != ERR_OK)
         world_fail(w, "what may be forgotten cannot be said");
     w->forgotten += forgotten;
