@@ -146,6 +146,7 @@ err title_derive(const struct title_facts *in, store_time now, struct arena *a,
         return e;
     title_memory_init(out, a, &fold.plans[0]->plan);
     out->title.skew_ns = in->skew_ns;
+    out->title.linger_ns = in->linger_ns;
     for (size_t i = 0; i < fold.facts_count && e == ERR_OK; i++)
         e = fold_fact(&fold, fold.facts[i]);
     for (size_t i = 0; i < in->facts_count; i++)

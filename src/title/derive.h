@@ -26,6 +26,8 @@
  *     decision on, and by the longest making.
  *   4 skew_ns is 2 x max_skew: within it nobody can say which of two servers asked the wiki
  *     first. Hiding wins, until the wiki is asked again.
+ *   5 A render outlives the end of its stash or hold by linger_ns. So a pin of who did not see the
+ *     end holds. Policies that keep what is superseded for less than that cannot promise so much.
  *
  * Source: the fold of a title (docs/adr/0023), what many servers add to it (docs/adr/0044); times
  * that follow what was seen: Lamport 1978; kept near to clocks: Kulkarni et al. 2014, hybrid
@@ -47,6 +49,7 @@ struct title_facts {
     const struct title_plan *plans; /* likewise; the earliest is before all facts */
     size_t plans_count;             /* at least 1, or the process ends */
     int64_t skew_ns;                /* 2 x max_skew; 0: one server */
+    int64_t linger_ns; /* skew_ns, and the longest from a decision to the end of its write; or 0 */
 };
 /* The title as it is now, or at its latest fact when that is later.
  *   out  rows and traces by name; what title_find (find.h) and decisions (decide.h) look at. Its

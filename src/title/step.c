@@ -13,11 +13,17 @@ static err step_find(const struct title *t, const struct fact *f, struct page_ro
     return e == ERR_OK && !title_alive(t, row) ? ERR_NOT_FOUND : e;
 }
 
-static err write_pin(struct title *t, struct page_row *row, struct title_part *part)
+static err write_pin(struct title *t, struct page_row *row, store_time at_least,
+                     struct title_part *part)
 {
-    retention_repin(&t->plan->policy, &row->r, t->now);
+    retention_repin(&t->plan->policy, &row->r, at_least);
     part->changed = true;
     return title_update(t, row);
+}
+
+static err write_unpinned(struct title *t, struct page_row *row, struct title_part *part)
+{
+    return write_pin(t, row, store_time_add(t->now, t->linger_ns), part);
 }
 
 /* The longest request and stash hold, and the last hold. */
@@ -33,7 +39,7 @@ static err step_pin(struct title *t, const struct fact *f, struct title_part *pa
         row.r.stash_until = store_time_max(row.r.stash_until, f->until);
     else
         row.r.hold_until = f->until;
-    return write_pin(t, &row, part);
+    return write_pin(t, &row, t->now, part);
 }
 
 static err step_made(struct title *t, const struct fact *f, struct title_part *part)
@@ -60,7 +66,7 @@ static err step_unstash(struct title *t, const struct fact *f, struct title_part
         return e == ERR_OK ? step_refill(t, f->name) : e;
     }
     row.r.stash_until = STORE_TIME_ZERO;
-    return write_pin(t, &row, part);
+    return write_unpinned(t, &row, part);
 }
 
 /* The newest render at or below high whose hold is to end. */
@@ -91,7 +97,7 @@ static err step_release(struct title *t, const struct fact *f, struct title_part
         if (e != ERR_OK || row.r.hold_until.ns == 0)
             return e == ERR_NOT_FOUND ? ERR_OK : e;
         row.r.hold_until = STORE_TIME_ZERO;
-        e = write_pin(t, &row, part);
+        e = write_unpinned(t, &row, part);
         if (e != ERR_OK)
             return e;
         high = page_name_below(row.r.name);

@@ -105,6 +105,9 @@ struct title {
     /* By how much two instants may be in the wrong order at which two servers asked the wiki: twice
      * what a clock may be wrong. 0: one server asks. */
     int64_t skew_ns;
+    /* How long a render stays at least when its stash or hold ends: another server may be pinning
+     * it that does not see the end yet. 0: one server pins. */
+    int64_t linger_ns;
 };
 /* Up to when, by any server's clock, may the wiki have been asked before it said so then? What was
  * asked for by then is hidden by what it said; showing needs a word of this instant or later. */

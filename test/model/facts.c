@@ -72,7 +72,8 @@ static struct title_facts facts_of(const struct facts_log *log, const struct fac
                                  .facts_count = log->count,
                                  .plans = plans->plans,
                                  .plans_count = plans->count,
-                                 .skew_ns = plans->skew_ns };
+                                 .skew_ns = plans->skew_ns,
+                                 .linger_ns = plans->linger_ns };
 }
 
 err facts_derive(const struct facts_log *log, const struct facts_plans *plans, store_time now,

@@ -16,7 +16,7 @@ struct facts_log {
 struct facts_plans {
     struct title_plan plans[FACTS_PLANS_MAX];
     unsigned count;
-    int64_t skew_ns;
+    int64_t skew_ns, linger_ns;
 };
 
 /* Writes the fact and reads it back. False: it is not what was written, or not later than the one

@@ -258,7 +258,8 @@ static bool holds_rules_at(struct story *s, store_time now)
                                     .facts_count = s->log.count,
                                     .plans = s->plans.plans,
                                     .plans_count = s->plans.count,
-                                    .skew_ns = s->plans.skew_ns };
+                                    .skew_ns = s->plans.skew_ns,
+                                    .linger_ns = s->plans.linger_ns };
     INVARIANT(naive_derive(&n, &in, now));
     derive(&d, &s->log, &s->plans, now);
     bool holds = holds_latest(s, &d.m, &n) && holds_sure(s, &d.m);
@@ -298,6 +299,7 @@ static void draw_plans(struct story *s, struct rng *rng)
     struct page_plan plan = { .policy = facts_draw_policy(rng, TTL_LEDGER), .number = 1 };
     s->plans.count = 0;
     s->plans.skew_ns = skews_s[rng_below(rng, COUNT_OF(skews_s))] * NS_PER_S;
+    s->plans.linger_ns = s->plans.skew_ns + (s->plans.skew_ns > 0 ? NS_PER_S : 0);
     INVARIANT(facts_plan(&s->plans, &plan, (store_time){ .ns = T0 - 1 }));
     for (int64_t at_s = 0; rng_below(rng, 2) == 0 && s->plans.count < 4;) {
         at_s += (int64_t)rng_below(rng, 60);

@@ -477,6 +477,7 @@ static void history(struct world *w, uint64_t seed)
     w->real.ns = T0;
     w->max_skew_ns = skews[below(w, COUNT_OF(skews))];
     w->plans.skew_ns = 2 * w->max_skew_ns;
+    w->plans.linger_ns = w->plans.skew_ns + WRITE_NS;
     const struct page_plan plan = { .policy = facts_draw_policy(&w->rng, TTL_LEDGER), .number = 1 };
     if (!facts_plan(&w->plans, &plan, STORE_TIME_ZERO))
         world_fail(w, "no plan fits");

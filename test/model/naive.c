@@ -112,6 +112,12 @@ static void make_latest(const struct naive *n, render *r)
     plan_one(n, r);
 }
 
+/* A pin ended: whoever does not know it yet may pin the render still. */
+static void unpin(const struct naive *n, render *r)
+{
+    r->due = later(due_of(policy(n), r), plus(n->now, n->in->linger_ns));
+}
+
 static void repin(const struct naive *n, render *r)
 {
     r->due = later(due_of(policy(n), r), n->now);
@@ -413,7 +419,7 @@ static void do_release(struct naive *n, const struct fact *f)
         if (there(n, &n->renders[i]) && covers(f, n->renders[i].name) &&
             n->renders[i].held.ns != 0) {
             n->renders[i].held = STORE_TIME_ZERO;
-            repin(n, &n->renders[i]);
+            unpin(n, &n->renders[i]);
         }
 }
 
@@ -439,7 +445,10 @@ static void do_one(struct naive *n, const struct fact *f)
         r->held = f->until;
     if (f->what == FACT_UNSTASH)
         r->stashed = STORE_TIME_ZERO;
-    repin(n, r);
+    if (f->what == FACT_UNSTASH)
+        unpin(n, r);
+    else
+        repin(n, r);
 }
 
 static bool do_fact(struct naive *n, const struct fact *f)

@@ -291,6 +291,30 @@ static void pins_hold_what_is_there_and_wake_nothing(void **state)
     field_end(&x);
 }
 
+/* Who stashes it does not see yet that its hold ended. */
+static void a_render_outlives_the_end_of_a_pin_for_those_who_do_not_see_it(void **state)
+{
+    (void)state; /* unused */
+    struct field x;
+    field_begin(&x, POLICY_APP_TTL);
+    (void)add_put(&x, 0, 1, 0);
+    (void)add_put(&x, 1, 2, 1);
+    add(&x, FACT_HOLD, 50, name_of(1, 0))->until = second(900);
+    (void)add(&x, FACT_RELEASE, 200, name_of(1, 0));
+    add(&x, FACT_STASH, 202, name_of(1, 0))->until = second(700);
+    derive_at(&x, 600);
+    assert_state(&x, name_of(1, 0), PAGE_CULLED);
+    x.in.linger_ns = 3 * NS_PER_S;
+    derive_at(&x, 600);
+    assert_state(&x, name_of(1, 0), PAGE_HELD);
+    x.in.facts_count--;
+    derive_at(&x, 202);
+    assert_state(&x, name_of(1, 0), PAGE_ARCHIVE);
+    derive_at(&x, 203);
+    assert_state(&x, name_of(1, 0), PAGE_CULLED);
+    field_end(&x);
+}
+
 static void a_dropped_render_leaves_its_place_in_its_group(void **state)
 {
     (void)state; /* unused */
@@ -384,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_purge_covers_what_arrives_later_with_an_older_name),
         cmocka_unit_test(a_joined_fence_counts_against_what_arrives_after_it),
         cmocka_unit_test(pins_hold_what_is_there_and_wake_nothing),
+        cmocka_unit_test(a_render_outlives_the_end_of_a_pin_for_those_who_do_not_see_it),
         cmocka_unit_test(a_dropped_render_leaves_its_place_in_its_group),
         cmocka_unit_test(traces_end_and_nothing_is_known),
         cmocka_unit_test(a_policy_holds_from_its_instant_on),
