@@ -29,9 +29,10 @@ static err tally_of(struct change_edit *e, uint32_t rule, struct change_counts *
         return ERR_LIMIT;
     struct change_tally *t = &e->tallies[e->tallies_count];
     err why = change_counts_get(engine_txn_view(e->txn), rule, &t->counts);
-    if (why != ERR_OK)
+    if (why != ERR_OK && why != ERR_CORRUPT)
         return why;
     t->rule = rule;
+    t->lost = why == ERR_CORRUPT;
     e->tallies_count++;
     *out = &t->counts;
     return ERR_OK;
@@ -56,6 +57,8 @@ err change_edit_end(struct change_edit *e)
     for (unsigned i = 0; i < e->tallies_count && why == ERR_OK; i++) {
         struct change_key key;
         char value[CHANGE_COUNTS_BYTES];
+        if (e->tallies[i].lost)
+            continue;
         for (unsigned s = 0; s < CHANGE_STATES; s++)
             put_be64(value + 8 * s, e->tallies[i].counts.of[s]);
         change_key_counts(&key, e->tallies[i].rule);

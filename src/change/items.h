@@ -18,6 +18,7 @@ enum { CHANGE_EDIT_RULES_MAX = RULE_RULES_MAX }; /* that one edit touches */
 struct change_tally {
     uint32_t rule;
     struct change_counts counts;
+    bool lost; /* the row is damaged: it stays as it is, for palimpsest check to tell of it */
 };
 struct change_edit {
     struct engine_txn *txn;

@@ -173,9 +173,11 @@ static err rule_leave(struct change_take *k, struct engine_txn *t, unsigned at)
     struct change_key key;
     uint64_t items = 0;
     err why = change_counts_get(engine_txn_view(t), n->row.number, &counts);
-    if (why != ERR_OK)
+    if (why != ERR_OK && why != ERR_CORRUPT)
         return why;
-    for (unsigned s = 0; s < CHANGE_STATES; s++)
+    if (why == ERR_CORRUPT) /* it may have some */
+        items = 1;
+    for (unsigned s = 0; s < CHANGE_STATES && why == ERR_OK; s++)
         items += counts.of[s];
     if (items > 0) {
         n->row.flags |= CHANGE_FLAG_REMOVED;

@@ -267,6 +267,13 @@ static err counts_find(struct change *c, struct status_numbered *numbered, unsig
         why = change_counts_get(v, numbered[i].number, &counts);
         if (why == ERR_OK)
             memcpy(numbered[i].status->counts, counts.of, sizeof counts.of);
+        if (why == ERR_CORRUPT) { /* the others are told all the same */
+            struct change_rule_status *r = numbered[i].status;
+            (void)snprintf(r->last_error, sizeof r->last_error,
+                           "the counts of its items are damaged");
+            r->last_error_at = clock_store(c->opts.clock);
+            why = ERR_OK;
+        }
         if (why == ERR_OK)
             why = oldest_find(v, &numbered[i]);
     }
@@ -289,7 +296,7 @@ static void rules_trim(struct change_status *out)
         uint64_t items = 0;
         for (unsigned s = 0; s < CHANGE_STATES; s++)
             items += r->counts[s];
-        if (!r->removed || items > 0)
+        if (!r->removed || items > 0 || r->oldest.ns != STORE_TIME_NEVER.ns)
             out->rules[kept_count++] = *r;
     }
     out->rules_count = kept_count;

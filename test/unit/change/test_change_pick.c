@@ -318,6 +318,41 @@ static void a_damaged_row_holds_up_no_other(void **state)
     }
 }
 
+/* The counts of one rule say nothing of what it has to do, and nothing of the others. */
+static void damaged_counts_hold_up_no_rule(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct arena a;
+    struct change_key k;
+    struct change_status status;
+    char value[CHANGE_COUNTS_BYTES] = { 0 };
+    stage_open(&s, "rules: { hook: { match: { stream: t }, effect: http, url: \"$T/1{title}\" }, "
+                   "other: { match: { stream: t }, effect: http, url: \"$T/2{title}\" } }");
+    change_start(s.change);
+    (void)stage_tell(&s, "d", "A");
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 2);
+    change_key_counts(&k, 1);
+    engine_mem_rot(s.engine, SPACE_CHANGE, change_key_str(&k));
+    (void)stage_tell(&s, "d", "B");
+    stage_later(&s, 2000);
+    assert_int_equal(stage_seen(&s), 4);
+    arena_init(&a, 16 << 20);
+    assert_int_equal(change_status_get(s.change, &a, &status), ERR_OK);
+    assert_int_equal(status.rules_count, 2);
+    assert_true(status.rules[0].last_error[0] != 0 || status.rules[1].last_error[0] != 0);
+    arena_fini(&a);
+    stage_take(&s,
+               "rules: { third: { match: { stream: t }, effect: http, url: \"$T/3{title}\" } }");
+    (void)stage_tell(&s, "d", "C");
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 5);
+    engine_mem_damage(s.engine, SPACE_CHANGE, change_key_str(&k),
+                      (str){ .p = value, .n = sizeof value }); /* all of it was done */
+    stage_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +365,7 @@ int main(void)
         cmocka_unit_test(more_lanes_than_a_look_goes_over),
         cmocka_unit_test(a_cache_gets_its_purges_while_another_is_away),
         cmocka_unit_test(a_damaged_row_holds_up_no_other),
+        cmocka_unit_test(damaged_counts_hold_up_no_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
