@@ -270,22 +270,18 @@ static void dry_take(void *ctx, const struct event_seen *e, str bytes)
     }
 }
 
-static bool count_wants(void *ctx, const struct event_seen *e)
-{
-    const uint64_t *from = ctx;
-    return e->count > *from;
-}
-
 /* The number behind which the last n events stand. Numbers say nothing of how many lie between, so
- * the log's rows are gone over; none of their bytes are read. */
+ * the log's rows are gone over; nothing of them is handed over. Damaged ones are passed over. */
 struct dry_seek {
     uint64_t from; /* count */
     uint64_t behind;
+    bool past; /* the first of the last n was seen */
 };
 static bool seek_wants(void *ctx, const struct event_seen *e)
 {
     struct dry_seek *s = ctx;
-    if (!count_wants(&s->from, e))
+    s->past |= e->count > s->from;
+    if (!s->past)
         s->behind = e->seq;
     return false;
 }
@@ -298,11 +294,8 @@ static err dry_seek(struct change *c, unsigned last, uint64_t *behind)
     struct event_read read = {
         .more = true, .looks_max = CHANGE_LOOKS_MAX, .wants = seek_wants, .ctx = &s
     };
-    while (why == ERR_OK && read.more && read.after == s.behind) {
+    while (why == ERR_OK && read.more && !s.past)
         why = event_log_read(c->opts.events, &read);
-        if (s.behind != read.after)
-            break; /* it has gone past */
-    }
     *behind = s.behind;
     return why;
 }

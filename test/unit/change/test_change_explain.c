@@ -2,7 +2,9 @@
  * Method: all of change on a stage (stage.h), with rules that are paused. */
 #include "stage.h"
 
+#include "../bucket/engine_mem.h"
 #include "change/explain.h"
+#include "event/rows.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
@@ -93,12 +95,41 @@ static void the_item_of_an_older_event_is_not_that_of_a_newer(void **state)
     stage_close(&s);
 }
 
+/* The last n events are the newest ones, also when the last row that a look goes over is damaged.
+ */
+static void a_dry_run_asks_about_the_newest_behind_damage(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct arena a;
+    struct err_note note;
+    struct event_key key;
+    struct change_dry dry = { .last = 2 };
+    uint64_t damaged = 0;
+    stage_open(&s, HOOK);
+    for (unsigned i = 0; i < CHANGE_LOOKS_MAX; i++)
+        damaged = stage_tell(&s, "d", "A");
+    (void)stage_tell(&s, "d", "B");
+    (void)stage_tell(&s, "d", "C");
+    uint64_t last = stage_tell(&s, "d", "D");
+    event_key_event(&key, damaged);
+    engine_mem_rot(s.engine, SPACE_EVENT, event_key_str(&key));
+    arena_init(&a, 16 << 20);
+    assert_int_equal(change_dry_run(s.change, NULL, &dry, &a, &note), ERR_OK);
+    assert_int_equal(dry.looked, 2);
+    assert_int_equal(dry.rules[0].matched, 2);
+    assert_int_equal(dry.rules[0].example, last);
+    arena_fini(&a);
+    stage_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_item_that_went_on_to_a_newer_event_is_found),
         cmocka_unit_test(each_event_has_its_own_item_where_none_collapse),
         cmocka_unit_test(the_item_of_an_older_event_is_not_that_of_a_newer),
+        cmocka_unit_test(a_dry_run_asks_about_the_newest_behind_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
