@@ -71,7 +71,7 @@ static err row_put_one(struct engine_txn *t, struct event_head *head, const stru
 err event_log_append(struct event_log *l, struct engine_txn *t, const struct event *events,
                      unsigned count, struct event_taken *taken)
 {
-    struct event_head head;
+    struct event_head head = { .last = 0 };
     MAGIC_CHECK(l, EVENT_LOG_MAGIC);
     INVARIANT(count <= EVENT_APPEND_MAX);
     if (!events_fit(events, count))
@@ -239,7 +239,7 @@ static err batch_decide(struct engine_txn *t, void *ctx)
 {
     struct event_log *l = ctx;
     struct event_batch *b = &l->batch;
-    struct event_head head;
+    struct event_head head = { .last = 0 };
     if (b->decided == NULL)
         batch_take(b);
     ids_strike(b);
