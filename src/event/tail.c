@@ -1,9 +1,9 @@
 /* tail.c - see tail.h.
  *
  * Invariants: 1. chunks lie in a ring, oldest first, each behind the last of the one before; last
- * is that of the newest. 2. reading is held by whoever reads the log for the tail, so chunks come
- * in order; lock guards the ring alone and is never held over a read. 3. Whoever was told while
- * another reads waits for reading, finds nothing new, and ends. */
+ * is that of the newest. 2. The log is read for the tail by tail_told alone, which the log never
+ * calls twice at once (event/log.c): so chunks come in order. 3. lock guards the ring and the
+ * figures. It is never held over a read of the log. */
 #include "event/tail.h"
 
 #include <pthread.h>
