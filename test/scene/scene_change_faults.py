@@ -65,6 +65,20 @@ def a_target_that_hangs_costs_its_time_and_holds_up_no_other(binary):
 
 
 @scene
+def a_target_whose_pause_is_over_is_not_closed(binary):
+    """Also when nobody calls it again: the rule that would is paused by hand."""
+    def answers(request):
+        return 503, {'Retry-After': '2'}
+    with Sink(answers) as sink, Reloaded(binary, configured({'hook': hook(sink)})) as r:
+        closed = f'target_closed{{target="{sink.url[7:]}"}}'
+        tell_events(r.server, event('T', 1))
+        sink.wait(1)
+        wait_until(lambda: figure(r.server, closed) == 1, 'it is paused')
+        steer(r.server, 'pause', rule='hook')
+        wait_until(lambda: figure(r.server, closed) == 0, 'its pause is over')
+
+
+@scene
 def a_redirect_leads_nowhere(binary):
     """Not a hook, a purge, or a job: what is asked is what the rule names."""
     with Sink() as other:

@@ -81,7 +81,14 @@ static void put_state(const struct change_status *s, const struct metrics *m, st
     }
 }
 
-static void put_targets(const struct change_status *s, const struct metrics *m, struct buf *out)
+/* now: behind the status. A pause that is over ends with the next call, which may come late. */
+static bool is_closed(const struct change_target_status *t, store_time now)
+{
+    return t->drained || store_time_before(now, t->paused_until);
+}
+
+static void put_targets(const struct change_status *s, const struct metrics *m, store_time now,
+                        struct buf *out)
 {
     unsigned count = s->targets_count < TARGETS_SHOWN ? s->targets_count : TARGETS_SHOWN;
     metrics_head(m, METRIC_TARGET_FAILURES, out);
@@ -91,7 +98,7 @@ static void put_targets(const struct change_status *s, const struct metrics *m, 
     metrics_head(m, METRIC_TARGET_CLOSED, out);
     for (unsigned i = 0; i < count; i++) {
         const struct change_target_status *t = &s->targets[i];
-        metrics_line(m, METRIC_TARGET_CLOSED, &t->name, t->drained || t->paused_until.ns != 0, out);
+        metrics_line(m, METRIC_TARGET_CLOSED, &t->name, is_closed(t, now), out);
     }
 }
 
@@ -106,8 +113,9 @@ void rules_figures(struct change *c, struct clock *clock, const struct metrics *
         metrics_head(m, METRIC_ROUTER_MISSED, out);
         metrics_line(m, METRIC_ROUTER_MISSED, NULL, (int64_t)s.missed, out);
         put_figures(&s, m, out);
-        put_state(&s, m, clock_store(clock), out);
-        put_targets(&s, m, out);
+        store_time now = clock_store(clock);
+        put_state(&s, m, now, out);
+        put_targets(&s, m, now, out);
     }
     arena_fini(&a);
 }
