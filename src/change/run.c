@@ -219,6 +219,8 @@ static void run_over(struct change_run *run)
 static void run_put_off(struct change_run *run, mono until)
 {
     struct change_runner *r = run->runner;
+    if (!run->called)
+        change_rate_return(r);
     change_lane_block(r, &run->item.lane, until);
     change_runner_wake(r);
     if (run->target == NULL)

@@ -116,6 +116,12 @@ static void rate_begin(struct change_runner *r, mono now)
     r->next_begin.ns = from + change_runner_step_ns(r);
 }
 
+void change_rate_return(struct change_runner *r)
+{
+    if (r->rule != NULL)
+        r->next_begin.ns -= change_runner_step_ns(r);
+}
+
 /* ---- lanes that wait ---- */
 
 static bool lane_eq(const struct change_digest *a, const struct change_digest *b)

@@ -124,6 +124,8 @@ void change_runner_wake(struct change_runner *r); /* the same; there may be more
 int64_t change_runner_concurrency(const struct change_runner *r);
 /* Between two that begin, by its rate; 0: it has none. Of a rule that is in force. */
 int64_t change_runner_step_ns(const struct change_runner *r);
+/* One that began called nobody: the rule's rate has room for another. */
+void change_rate_return(struct change_runner *r);
 unsigned change_running_by(const struct change_runner *r, uint64_t key);
 void change_running_count(struct change_runner *r, uint64_t key, int by);
 void change_lane_block(struct change_runner *r, const struct change_digest *lane, mono until);

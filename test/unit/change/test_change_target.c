@@ -118,6 +118,26 @@ static void one_that_was_never_called_is_drained(void **state)
     stage_close(&s);
 }
 
+/* One an hour may call; that the target was not called before has cost nothing of that. */
+static void what_is_put_off_costs_nothing_of_the_rate(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err_note note;
+    char name[64];
+    stage_open(&s, HOOK(", rate: 1/h"));
+    change_start(s.change);
+    (void)snprintf(name, sizeof name, "127.0.0.1:%u", rogue_port(s.sink)); /* it fits */
+    assert_int_equal(change_drain_target(s.change, str_of(name), true, NULL, &note), ERR_OK);
+    tell(&s, "t", "A");
+    tell(&s, "t", "B");
+    stage_calm(&s);
+    assert_int_equal(change_drain_target(s.change, str_of(name), false, NULL, &note), ERR_OK);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 1);
+    stage_close(&s);
+}
+
 /* The first may have been made a moment ago, and runs nothing yet. */
 static void room_for_a_target_is_not_made_by_the_one_that_was_chosen(void **state)
 {
@@ -340,6 +360,7 @@ int main(void)
         cmocka_unit_test(a_target_whose_pause_is_over_makes_room),
         cmocka_unit_test(one_that_cannot_be_drained_for_want_of_room_is_known),
         cmocka_unit_test(one_that_was_never_called_is_drained),
+        cmocka_unit_test(what_is_put_off_costs_nothing_of_the_rate),
         cmocka_unit_test(room_for_a_target_is_not_made_by_the_one_that_was_chosen),
         cmocka_unit_test(the_end_of_a_call_is_told_to_each_rule_that_waits),
         cmocka_unit_test(the_limit_of_a_target_holds_for_http_and_purge),
