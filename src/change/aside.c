@@ -151,6 +151,9 @@ static void aside_done(struct loop_job *j, bool canceled)
     c->aside.moved = false;
     c->aside.goes = false;
     if (failed) {
+        if (!canceled)
+            change_failed(c, &c->fails_aside, "change.aside",
+                          "dead items could not step aside for those behind them", c->aside.why);
         c->aside.wanted = true;
         change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
     } else {

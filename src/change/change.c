@@ -172,6 +172,20 @@ static bool take_is_stale(const struct change *c)
 }
 
 /* The rules of before stay in force until the store takes the others. */
+void change_failed(struct change *c, struct change_failure *f, const char *event, const char *what,
+                   err why)
+{
+    mono now = clock_mono(c->opts.clock);
+    f->times++;
+    if (now.ns < f->silent_until.ns)
+        return;
+    log_event(c->opts.log, LOG_ERROR, event, LOG_CSTR("why", err_name(why)),
+              LOG_INT("times", f->times), LOG_CSTR("what", what),
+              LOG_CSTR("then", "it is tried again"));
+    f->times = 0;
+    f->silent_until = mono_add_ms(now, CHANGE_SILENT_MS);
+}
+
 static void take_failed(struct change *c)
 {
     if (!c->ahead)
@@ -181,9 +195,9 @@ static void take_failed(struct change *c)
     if (c->wanted != NULL)                /* something newer has come */
         return;
     c->wanted = rule_set_ref(c->take.ruled->set); /* once more */
-    log_event(c->opts.log, LOG_ERROR, "change.rules_wait", LOG_CSTR("why", err_name(c->take_why)),
-              LOG_CSTR("what", "the store does not take the new rules: those before stay in "
-                               "force until it does"));
+    change_failed(c, &c->fails_take, "change.rules_wait",
+                  "the store does not take the new rules: those before stay in force until it does",
+                  c->take_why);
     change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
 }
 

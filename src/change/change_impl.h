@@ -20,9 +20,18 @@ enum {
     CHANGE_RUN_BYTES_MAX = 64 << 20,   /* of events that run */
     CHANGE_ARENA_BYTES_MAX = 48 << 20, /* of one run: its event, and requests with it in the body */
     CHANGE_AGAIN_MS = 1000,            /* after the store refused */
+    CHANGE_SILENT_MS = 60 * 1000,      /* between two lines about what goes on failing */
     CHANGE_FAR_MS = 1000,              /* store_time may be set forward: look again then */
     CHANGE_PAUSE_MS = 1000,            /* of a target, the first; each next one twice as long */
     CHANGE_PAUSE_MS_MAX = 60 * 1000,
+};
+
+/* ---- what fails, and is tried again each CHANGE_AGAIN_MS ---- */
+
+/* Of one kind of failure: in the log once, and then once in CHANGE_SILENT_MS at most. */
+struct change_failure {
+    uint64_t times; /* since the last line */
+    mono silent_until;
 };
 
 /* ---- items that fall due (due.c) ---- */
@@ -90,7 +99,11 @@ struct change {
     struct change_due due;
     struct change_aside aside;
     struct change_timelines timelines;
+    struct change_failure fails_take, fails_router, fails_due, fails_aside;
 };
+/* Logs it, if its time has come: event is the line's name. Under the lock. */
+void change_failed(struct change *c, struct change_failure *f, const char *event, const char *what,
+                   err why);
 void change_lock(struct change *c);
 void change_unlock(struct change *c);
 struct change_ruled *change_ruled_now(struct change *c); /* a reference; any thread */

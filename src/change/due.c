@@ -84,6 +84,8 @@ static void due_over(struct task *t)
     change_lock(c);
     c->waking = false;
     if (d->why != ERR_OK) {
+        change_failed(c, &c->fails_due, "change.due", "items that are due could not be made ready",
+                      d->why);
         change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
     } else {
         c->next_due = d->count == CHANGE_DUE_MAX ? STORE_TIME_ZERO : d->next;

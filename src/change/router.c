@@ -28,8 +28,7 @@ enum {
 static void router_fail(struct change *c, const char *what, err why)
 {
     struct change_router *r = &c->router;
-    log_event(c->opts.log, LOG_WARN, "change.router", LOG_CSTR("what", what),
-              LOG_CSTR("why", err_name(why)), LOG_CSTR("then", "it is tried again"));
+    change_failed(c, &c->fails_router, "change.router", what, why);
     r->again_at = mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS);
     r->caught = c->take_until; /* what is left is for the rules to come */
     change_arm(c, r->again_at);

@@ -6,6 +6,7 @@
 #include "../bucket/engine_mem.h"
 #include "unit/cmocka_all.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define HTTP "match: { stream: t }, effect: http, url: \"$T/{title}\", "
@@ -202,6 +203,44 @@ static void what_cannot_be_settled_while_the_server_goes_down_is_done_again(void
     stage_close(&s);
 }
 
+/* ---- the log ---- */
+
+static unsigned lines_of(FILE *f)
+{
+    unsigned lines = 0;
+    rewind(f);
+    for (int c = getc(f); c != EOF; c = getc(f))
+        lines += c == '\n';
+    return lines;
+}
+
+/* It is tried each second, for as long as the disk is full. */
+static void what_goes_on_failing_is_logged_once_a_minute(void **state)
+{
+    (void)state;
+    struct stage s;
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    stage_open(&s, "rules: { hook: { match: { stream: t }, effect: http, url: \"$T/{title}\" } }");
+    struct log *log = log_new(fileno(f), LOG_INFO, LOG_TEXT, &s.clock.clock);
+    s.change->opts.log = log;
+    (void)stage_tell(&s, "d", "A");
+    engine_mem_full(s.engine, true);
+    change_start(s.change);
+    for (unsigned i = 0; i < 50; i++)
+        stage_later(&s, 1000);
+    assert_int_equal(lines_of(f), 1);
+    for (unsigned i = 0; i < 20; i++)
+        stage_later(&s, 1000);
+    assert_int_equal(lines_of(f), 2);
+    engine_mem_full(s.engine, false);
+    stage_later(&s, 2000);
+    assert_int_equal(stage_seen(&s), 1);
+    stage_close(&s);
+    log_free(&log);
+    assert_int_equal(fclose(f), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +252,7 @@ int main(void)
         cmocka_unit_test(rules_are_taken_over),
         cmocka_unit_test(new_items_wait_for_room),
         cmocka_unit_test(what_cannot_be_settled_while_the_server_goes_down_is_done_again),
+        cmocka_unit_test(what_goes_on_failing_is_logged_once_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
