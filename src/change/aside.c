@@ -104,7 +104,7 @@ static bool is_over(struct change *c)
 
 static err aside_rule(struct aside *a, bool *moved)
 {
-    const struct engine_update update = { .decide = aside_decide, .ctx = a, .frees = true };
+    struct engine_update update = { .decide = aside_decide, .ctx = a, .frees = true };
     err why = ERR_OK;
     a->from = 0;
     a->more = true;
@@ -112,6 +112,7 @@ static err aside_rule(struct aside *a, bool *moved)
         why = aside_find(a);
         if (why != ERR_OK || a->count == 0)
             continue;
+        update.deadline = change_update_deadline(a->change);
         why = engine_submit_wait(a->change->opts.engine, &update);
         *moved |= why == ERR_OK;
     }

@@ -172,6 +172,11 @@ static bool take_is_stale(const struct change *c)
 }
 
 /* The rules of before stay in force until the store takes the others. */
+mono change_update_deadline(const struct change *c)
+{
+    return mono_add_ms(clock_mono(c->opts.clock), CHANGE_UPDATE_MS);
+}
+
 void change_failed(struct change *c, struct change_failure *f, const char *event, const char *what,
                    err why)
 {

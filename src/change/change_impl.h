@@ -20,6 +20,7 @@ enum {
     CHANGE_RUN_BYTES_MAX = 64 << 20,   /* of events that run */
     CHANGE_ARENA_BYTES_MAX = 48 << 20, /* of one run: its event, and requests with it in the body */
     CHANGE_AGAIN_MS = 1000,            /* after the store refused */
+    CHANGE_UPDATE_MS = 10 * 1000,      /* until an update of who steers, or looks through, begins */
     CHANGE_SILENT_MS = 60 * 1000,      /* between two lines about what goes on failing */
     CHANGE_FAR_MS = 1000,              /* store_time may be set forward: look again then */
     CHANGE_PAUSE_MS = 1000,            /* of a target, the first; each next one twice as long */
@@ -101,6 +102,8 @@ struct change {
     struct change_timelines timelines;
     struct change_failure fails_take, fails_router, fails_due, fails_aside;
 };
+/* When an update that somebody waits for is not to begin any more. */
+mono change_update_deadline(const struct change *c);
 /* Logs it, if its time has come: event is the line's name. Under the lock. */
 void change_failed(struct change *c, struct change_failure *f, const char *event, const char *what,
                    err why);

@@ -346,7 +346,9 @@ static void handling_let_go(struct change *c, const struct handling *h)
 static err handling_update(struct change *c, struct handling *h)
 {
     /* a full disk can be emptied by hand, and what is ready is on its way to its end */
-    const struct engine_update update = { .decide = handling_decide, .ctx = h, .frees = true };
+    const struct engine_update update = {
+        .decide = handling_decide, .ctx = h, .deadline = change_update_deadline(c), .frees = true
+    };
     if (!h->drops)
         return engine_submit_wait(c->opts.engine, &update);
     handling_hold(c, h);
@@ -383,7 +385,9 @@ static err handle(struct change *c, struct handling *h, str rule, uint64_t *coun
         err_note_set(note,
                      why == ERR_NOT_FOUND  ? "rule '%.*s' has no such item"
                      : why == ERR_CONFLICT ? "the item of rule '%.*s' runs, and comes to its end"
-                                           : "items of rule '%.*s' could not be changed",
+                     : why == ERR_TIMEOUT ? "the store did not come to the items of rule '%.*s' in "
+                                            "time; some may be changed"
+                                          : "items of rule '%.*s' could not be changed",
                      STR_ARG(rule));
     return why;
 }

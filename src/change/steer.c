@@ -90,7 +90,9 @@ static err steer(struct change *c, struct steering *s, struct err_note *note)
     if (s->rule.n == 0 || s->rule.n > RULE_NAME_BYTES_MAX)
         return unknown(s->rule, note);
     /* The row is there, and grows no longer: a full disk stops nobody from pausing a rule. */
-    const struct engine_update update = { .decide = steer_decide, .ctx = s, .frees = true };
+    const struct engine_update update = {
+        .decide = steer_decide, .ctx = s, .deadline = change_update_deadline(c), .frees = true
+    };
     err why = engine_submit_wait(c->opts.engine, &update);
     if (why == ERR_NOT_FOUND)
         return unknown(s->rule, note);
