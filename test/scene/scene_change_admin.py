@@ -104,6 +104,7 @@ def what_is_dead_is_seen_tried_again_or_dropped(binary):
                             ('outcomes_total{rule="hook",outcome="done"}', 1), ('events_total{rule="hook",what="matched"}', 4)):
             eq(figure(r.server, f'rule_{what}'), count, what)
         eq(figure(r.server, 'router_behind_events'), 0)
+        eq(figure(r.server, 'rules_untold'), 0)
         check(figure(r.server, f'target_failures_total{{target="{sink.url[7:]}"}}') >= 4, 'failures')
         listed = r.server.json('POST', '/v1/admin.change.items', body={'rule': 'hook', 'state': 'dead', 'limit': 2}).body
         more = r.server.json('POST', '/v1/admin.change.items',

@@ -107,7 +107,10 @@ void rules_figures(struct change *c, struct clock *clock, const struct metrics *
     struct arena a;
     struct change_status s;
     arena_init(&a, FIGURES_BYTES_MAX);
-    if (change_status_get(c, &a, &s) == ERR_OK) {
+    err why = change_status_get(c, &a, &s);
+    metrics_head(m, METRIC_RULES_UNTOLD, out);
+    metrics_line(m, METRIC_RULES_UNTOLD, NULL, why != ERR_OK, out);
+    if (why == ERR_OK) {
         metrics_head(m, METRIC_ROUTER_BEHIND, out);
         metrics_line(m, METRIC_ROUTER_BEHIND, NULL, (int64_t)s.behind, out);
         metrics_head(m, METRIC_ROUTER_MISSED, out);
