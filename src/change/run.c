@@ -22,7 +22,8 @@
 enum {
     RUN_MAGIC = 0x2fb1c6d4,
     RUN_PRODUCE_MS = 10000,
-    RUN_CROWDED_MS = 20, /* until a target with as many calls as it takes is asked for again */
+    RUN_CROWDED_MS = 10000, /* until a target with as many calls as it takes is asked for again, if
+                               no call there ends before: limits may have changed */
 };
 
 /* ---- loading, on the pool ---- */
@@ -215,13 +216,16 @@ static void run_over(struct change_run *run)
         change_crowd_end(c);
 }
 
-/* It stays as it is, and its lane waits for the target. Under the lock. */
-static void run_put_off(struct change_run *run, mono until)
+/* It stays as it is, and its lane waits for the target: until then, or, if that is crowded, until a
+ * call there ends. Under the lock. */
+static void run_put_off(struct change_run *run, mono until, const struct change_target *crowded)
 {
     struct change_runner *r = run->runner;
     if (!run->called)
         change_rate_return(r);
     change_lane_block(r, &run->item.lane, until);
+    if (crowded != NULL)
+        change_lane_crowd(r, &run->item.lane, crowded);
     change_runner_wake(r);
     if (run->target == NULL)
         run->result = (struct change_result){ .fate = CHANGE_STOPPED };
@@ -279,6 +283,8 @@ static void settled(struct task *t)
     r->died += run->died;
     change_due_at(c, run->edit.next_due);
     bool woke = run->edit.woke;
+    if (run->target == NULL) /* it was let in, maybe, and has left the place to another */
+        change_lane_admit(r, NULL);
     if (run->died && run->ruled != c->ruled)
         change_aside_want(c); /* it may hold up others, and the rule does not want that any more */
     run_over(run); /* first: a look passes over what runs, and it may be this one that is ready */
@@ -340,7 +346,7 @@ void change_run_settle(struct change_run *run)
         } else {
             until = mono_add_ms(clock_mono(c->opts.clock), CHANGE_PAUSE_MS);
         }
-        run_put_off(run, until);
+        run_put_off(run, until, NULL);
         return;
     }
     bool failed = run->result.fate == CHANGE_FAILED || run->result.fate == CHANGE_HOPELESS;
@@ -392,13 +398,13 @@ static void run_call(struct change_run *run)
         if (t == NULL || !change_target_takes(c, t, &until)) {
             if (t == NULL)
                 until = mono_add_ms(clock_mono(c->opts.clock), CHANGE_PAUSE_MS);
-            run_put_off(run, until);
+            run_put_off(run, until, NULL);
             return;
         }
         int64_t limit =
             change_target_limit(run->rule, str_of(run->target_url), run->requests.target);
         if (limit > 0 && t->running >= limit) {
-            run_put_off(run, mono_add_ms(clock_mono(c->opts.clock), RUN_CROWDED_MS));
+            run_put_off(run, mono_add_ms(clock_mono(c->opts.clock), RUN_CROWDED_MS), t);
             return;
         }
         run_at(run, t);

@@ -146,6 +146,31 @@ void change_lane_block(struct change_runner *r, const struct change_digest *lane
     r->blocked[i] = (struct change_blocked){ .lane = *lane, .until = until };
 }
 
+void change_lane_crowd(struct change_runner *r, const struct change_digest *lane,
+                       const struct change_target *t)
+{
+    for (unsigned i = 0; i < r->blocked_count; i++)
+        if (lane_eq(&r->blocked[i].lane, lane))
+            r->blocked[i].crowded = t;
+}
+
+void change_lane_admit(struct change_runner *r, const struct change_target *t)
+{
+    struct change_blocked *first = NULL;
+    for (unsigned i = 0; i < r->blocked_count; i++) {
+        struct change_blocked *b = &r->blocked[i];
+        if (b->crowded == NULL || (t != NULL && b->crowded != t))
+            continue;
+        if (first == NULL || b->until.ns < first->until.ns)
+            first = b;
+    }
+    if (first == NULL)
+        return;
+    first->until.ns = 0;
+    first->crowded = NULL;
+    r->change->lacking = true; /* the runner is asked when this run is over */
+}
+
 bool change_lane_is_blocked(struct change_runner *r, const struct change_digest *lane, mono *until)
 {
     mono now = clock_mono(r->change->opts.clock);

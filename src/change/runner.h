@@ -60,6 +60,8 @@ struct change_candidate {
 struct change_blocked {
     struct change_digest lane;
     mono until;
+    const struct change_target *crowded; /* it waits for a place there, if that comes first. Only
+                                            compared: the target may be forgotten meanwhile */
 };
 struct change_override {
     int64_t concurrency;             /* 0: the rule's */
@@ -129,6 +131,11 @@ void change_rate_return(struct change_runner *r);
 unsigned change_running_by(const struct change_runner *r, uint64_t key);
 void change_running_count(struct change_runner *r, uint64_t key, int by);
 void change_lane_block(struct change_runner *r, const struct change_digest *lane, mono until);
+/* A lane that is blocked waits for a place at that target, too. */
+void change_lane_crowd(struct change_runner *r, const struct change_digest *lane,
+                       const struct change_target *t);
+/* The lane that waits longest for a place there may try; t NULL: anywhere. */
+void change_lane_admit(struct change_runner *r, const struct change_target *t);
 /* Is that one of them? Items for no target alone have 0. */
 bool change_target_is_closed(const uint64_t *closed, unsigned count, uint64_t target);
 bool change_lane_is_blocked(struct change_runner *r, const struct change_digest *lane, mono *until);

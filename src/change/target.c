@@ -111,6 +111,8 @@ void change_target_end(struct change *c, struct change_target *t, unsigned pause
 {
     bool opens = false;
     t->running--;
+    for (unsigned i = 0; i < c->runners_count; i++)
+        change_lane_admit(c->runners[i], t);
     if (pauses != t->pauses) { /* it began before the target was paused */
         c->lacking = true;
     } else if (r->fate == CHANGE_PAUSED) {
