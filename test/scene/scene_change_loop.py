@@ -48,6 +48,17 @@ def ends(server):
 
 
 @scene
+def a_header_that_was_spoilt_on_its_way_ends_the_loop_too(binary):
+    with Sink() as sink, Reloaded(binary, calling(sink.url)) as r:
+        for n, hops in enumerate(('3, 15', '15x', '3, x', '-1', '256', '99999999999999999999')):
+            post(r.server, event('a', f'N{n}'), hops)
+        wait_until(lambda: of_rules(r.server, 'rule_events', 'what="looped"') == 6, 'all are taken for loops')
+        post(r.server, event('a', 'last'), '3, 4')
+        wait_until(lambda: len(sink.requests) == 1, 'two numbers are no loop')
+        eq(sink.requests[0]['headers'][HEADER], '5')
+
+
+@scene
 def rules_that_call_their_own_server_end(binary):
     with Reloaded(binary, PLAIN) as r:
         r.reload(calling(f'http://127.0.0.1:{r.server.port}'))

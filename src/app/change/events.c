@@ -513,15 +513,22 @@ static void events_run(struct pooled *p)
         e->why = ERR_LIMIT;
 }
 
-/* How many effects of rules led to these events. What is no number is none; a greater one than
- * there is room for is as good as that. */
+/* How many effects of rules led to these events. Of several numbers the greatest counts. What is no
+ * number is taken for a loop, and so is a greater one than there is room for: nobody but rules, and
+ * those who pass on what these say, sends the header. */
 static uint8_t hops_of(struct http_exchange *x)
 {
     str text = STR_NONE;
-    uint64_t hops;
-    if (!http_header(x, CHANGE_HOPS_HEADER, &text) || !str_to_u64(str_trim(text), &hops))
+    uint64_t hops, most = 0;
+    if (!http_header(x, CHANGE_HOPS_HEADER, &text))
         return 0;
-    return hops < UINT8_MAX ? (uint8_t)hops : UINT8_MAX;
+    while (text.n > 0) {
+        str one = str_trim(str_split(&text, ','));
+        if (!str_to_u64(one, &hops) || hops > UINT8_MAX)
+            return UINT8_MAX;
+        most = hops > most ? hops : most;
+    }
+    return (uint8_t)most;
 }
 
 static void post_events(struct http_exchange *x, void *app)
