@@ -90,7 +90,7 @@ def what_is_dead_is_seen_tried_again_or_dropped(binary):
             Reloaded(binary, rules(hook(sink, ', retries: 0'), hook(sink, ', retries: 3', 'again', '{ stream: u }'))) as r:
         client = Client(binary, r.server)
         tell_events(r.server, event('A'), event('B'), event('C'), event('fine'), event('D', stream='u'))
-        one = comes_to(client, dead=3, done=1)
+        one = comes_to(client, dead=3, died=3, done=1)
         eq((one['died'], one['failures'] >= 3), (3, True))
         check('500' in one['last_error'] and one['last_error_at'] is not None, one)
         said = client.ok('change', 'show', 'hook')
