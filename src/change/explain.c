@@ -241,6 +241,15 @@ struct dry {
     struct change_dry *d;
 };
 
+static bool dry_wants(void *ctx, const struct event_seen *e)
+{
+    struct dry *g = ctx;
+    struct change_dry *d = g->d;
+    (void)e;
+    d->stopped |= d->deadline.ns > 0 && clock_mono(g->c->opts.clock).ns >= d->deadline.ns;
+    return !d->stopped;
+}
+
 static void dry_take(void *ctx, const struct event_seen *e, str bytes)
 {
     struct dry *g = ctx;
@@ -302,9 +311,11 @@ static err dry_seek(struct change *c, unsigned last, uint64_t *behind)
 
 static err dry_go(struct dry *g, uint64_t behind)
 {
-    struct event_read read = { .after = behind, .more = true, .take = dry_take, .ctx = g };
+    struct event_read read = {
+        .after = behind, .more = true, .wants = dry_wants, .take = dry_take, .ctx = g
+    };
     err why = ERR_OK;
-    while (why == ERR_OK && read.more && g->d->looked < g->d->last) {
+    while (why == ERR_OK && read.more && !g->d->stopped && g->d->looked < g->d->last) {
         uint64_t left = g->d->last - g->d->looked;
         read.looks_max = left < CHANGE_LOOKS_MAX ? (unsigned)left : CHANGE_LOOKS_MAX;
         read.bytes_max = 4 << 20;
@@ -320,6 +331,7 @@ err change_dry_run(struct change *c, struct rule_set *rules, struct change_dry *
     struct dry g = { .c = c, .set = rules != NULL ? rules : ruled->set, .d = d };
     uint64_t behind = 0;
     d->looked = 0;
+    d->stopped = false;
     d->last = d->last > CHANGE_DRY_MAX ? CHANGE_DRY_MAX : d->last;
     d->count = rule_set_count(g.set);
     d->rules = arena_calloc(a, d->count + 1, sizeof *d->rules);

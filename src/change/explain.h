@@ -27,8 +27,10 @@ MUST_CHECK err change_explain(struct change *c, uint64_t seq, struct arena *a,
  * is done. rules NULL: those in force. */
 struct change_dry {
     unsigned last; /* CHANGE_DRY_MAX at most */
+    mono deadline; /* no event is looked at behind it; ns 0: none */
     /* out */
     uint64_t looked;
+    bool stopped; /* there was no time for the newest ones */
     struct change_dry_rule {
         str rule;
         enum rule_effect effect;

@@ -124,7 +124,10 @@ void change_dry_print(FILE *to, const json_t *doc)
     size_t i;
     json_array_foreach(json_object_get(doc, "rules"), i, rule) add_dry(t, rule);
     out_table_end(&t);
-    fprintf(to, "of %" PRId64 " event%s\n", looked, looked == 1 ? "" : "s");
+    fprintf(to, "of %" PRId64 " event%s%s\n", looked, looked == 1 ? "" : "s",
+            json_is_true(json_object_get(doc, "stopped"))
+                ? "; then its time was over, so the newest were not looked at"
+                : "");
     json_array_foreach(json_object_get(doc, "rules"), i, rule)
     {
         int64_t untitled = queue_count(rule, "untitled");

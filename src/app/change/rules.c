@@ -22,6 +22,7 @@ enum {
     RULES_BODY_BYTES_MAX = 8192,
     DRY_BODY_BYTES_MAX = 2 * RULE_TEXT_BYTES_MAX + RULES_BODY_BYTES_MAX,
     DRY_LAST_DEFAULT = 10000,
+    DRY_MS_MAX = 10000,
     CONCURRENCY_MAX = 10000, /* as in a rule */
 };
 
@@ -169,7 +170,9 @@ static err read_dry(struct rules_call *c, const json_t *body)
     err why = json_body_i64(body, "last", 1, CHANGE_DRY_MAX, &last, &c->note);
     if (why != ERR_OK && why != ERR_NOT_FOUND)
         return why;
-    c->dry = (struct change_dry){ .last = (unsigned)last };
+    struct clock *clock = c->pooled.app->clock;
+    c->dry = (struct change_dry){ .last = (unsigned)last,
+                                  .deadline = mono_add_ms(clock_mono(clock), DRY_MS_MAX) };
     return rules_read_text(c, body, "rules", &c->text);
 }
 

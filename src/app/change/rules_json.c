@@ -353,6 +353,8 @@ void rules_json_explanation(const struct rules_json *j, uint64_t seq,
 void rules_json_dry(const struct rules_json *j, const struct change_dry *d)
 {
     put_count(j, '{', "looked", d->looked);
+    if (d->stopped)
+        buf_put(j->out, STR(",\"stopped\":true"));
     buf_put(j->out, STR(",\"rules\":["));
     for (unsigned i = 0; i < d->count; i++) {
         const struct change_dry_rule *r = &d->rules[i];

@@ -123,6 +123,27 @@ static void a_dry_run_asks_about_the_newest_behind_damage(void **state)
     stage_close(&s);
 }
 
+/* Patterns may take long: the time of a call is bounded, whatever they are. */
+static void a_dry_run_ends_in_time(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct arena a;
+    struct err_note note;
+    stage_open(&s, HOOK);
+    (void)stage_tell(&s, "d", "A");
+    const mono now = clock_mono(&s.clock.clock);
+    struct change_dry dry = { .last = 2, .deadline = now };
+    arena_init(&a, 16 << 20);
+    assert_int_equal(change_dry_run(s.change, NULL, &dry, &a, &note), ERR_OK);
+    assert_true(dry.stopped && dry.looked == 0);
+    dry.deadline.ns = now.ns + 1;
+    assert_int_equal(change_dry_run(s.change, NULL, &dry, &a, &note), ERR_OK);
+    assert_true(!dry.stopped && dry.looked == 1);
+    arena_fini(&a);
+    stage_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +151,7 @@ int main(void)
         cmocka_unit_test(each_event_has_its_own_item_where_none_collapse),
         cmocka_unit_test(the_item_of_an_older_event_is_not_that_of_a_newer),
         cmocka_unit_test(a_dry_run_asks_about_the_newest_behind_damage),
+        cmocka_unit_test(a_dry_run_ends_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
