@@ -22,26 +22,12 @@ static uint64_t key_of(enum change_limit_by by, str name)
     return (XXH3_64bits(name.p, name.n) & mask) | ((uint64_t)by + 1) << KEY_KIND_SHIFT;
 }
 
-/* The limit of that name; 0: none. */
-static int64_t limit_of(const struct rule *r, enum rule_by by, str name)
-{
-    int64_t others = 0;
-    for (unsigned i = 0; i < r->concurrency_of[by].count; i++) {
-        const struct rule_limit *l = &r->concurrency_of[by].p[i];
-        if (str_eq(l->name, name))
-            return l->count;
-        if (str_eq(l->name, STR("*")))
-            others = l->count;
-    }
-    return others;
-}
-
 static int64_t limit_of_type(const struct change_pick *p, str type)
 {
     for (unsigned i = 0; i < p->types_count; i++)
         if (str_eq(str_of(p->types[i].type), type))
             return p->types[i].concurrency;
-    return limit_of(p->rule, RULE_BY_TYPE, type);
+    return change_limit_of(p->rule, RULE_BY_TYPE, type, type);
 }
 
 static struct change_taken *taken_of(struct change_pick *p, uint64_t key)
@@ -131,15 +117,16 @@ static err picking_take(struct picking *g, const struct change_digest *lane, uin
         return ERR_OK;
     }
     struct change_candidate *c = &p->found[p->count];
-    *c = (struct change_candidate){ .id = id,
-                                    .target = item.row.target,
-                                    .bytes = item.blob.n,
-                                    .lane = *lane,
-                                    .keys = { key_of(CHANGE_BY_TYPE, item.row.type),
-                                              key_of(CHANGE_BY_DOMAIN, item.row.domain) },
-                                    .limits = {
-                                        limit_of_type(p, item.row.type),
-                                        limit_of(p->rule, RULE_BY_DOMAIN, item.row.domain) } };
+    *c = (struct change_candidate){
+        .id = id,
+        .target = item.row.target,
+        .bytes = item.blob.n,
+        .lane = *lane,
+        .keys = { key_of(CHANGE_BY_TYPE, item.row.type),
+                  key_of(CHANGE_BY_DOMAIN, item.row.domain) },
+        .limits = { limit_of_type(p, item.row.type),
+                    change_limit_of(p->rule, RULE_BY_DOMAIN, item.row.domain, item.row.domain) }
+    };
     if (pick_counts(p, c))
         p->count++;
     else

@@ -401,8 +401,8 @@ static void run_call(struct change_run *run)
             run_put_off(run, until, NULL);
             return;
         }
-        int64_t limit =
-            change_target_limit(run->rule, str_of(run->target_url), run->requests.target);
+        int64_t limit = change_limit_of(run->rule, RULE_BY_TARGET, str_of(run->target_url),
+                                        run->requests.target);
         if (limit > 0 && t->running >= limit) {
             run_put_off(run, mono_add_ms(clock_mono(c->opts.clock), RUN_CROWDED_MS), t);
             return;

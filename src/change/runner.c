@@ -247,12 +247,12 @@ static void closed_look(struct change_runner *r)
 
 /* ---- targets of jobs ---- */
 
-int64_t change_target_limit(const struct rule *rule, str url, str name)
+int64_t change_limit_of(const struct rule *rule, enum rule_by by, str name, str other)
 {
     int64_t others = 0;
-    for (unsigned i = 0; i < rule->concurrency_of[RULE_BY_TARGET].count; i++) {
-        const struct rule_limit *l = &rule->concurrency_of[RULE_BY_TARGET].p[i];
-        if (str_eq(l->name, url) || str_eq(l->name, name))
+    for (unsigned i = 0; i < rule->concurrency_of[by].count; i++) {
+        const struct rule_limit *l = &rule->concurrency_of[by].p[i];
+        if (str_eq(l->name, name) || str_eq(l->name, other))
             return l->count;
         if (str_eq(l->name, STR("*")))
             others = l->count;
@@ -293,7 +293,7 @@ static struct change_target *target_choose(struct change_runner *r, str *url, mo
             *until = later.ns < until->ns ? later : *until;
             continue;
         }
-        int64_t limit = change_target_limit(rule, one, str_of(name));
+        int64_t limit = change_limit_of(rule, RULE_BY_TARGET, one, str_of(name));
         if (limit > 0 && t->running >= limit) {
             r->change->lacking = true; /* asked again when any run ends */
             continue;

@@ -184,8 +184,9 @@ void change_run_start(struct change_runner *r, const struct change_candidate *c,
                       struct change_target *target, str target_url);
 /* How many of the runs of a rule are at that target now. */
 unsigned change_runs_at(const struct change_runner *r, const struct change_target *t);
-/* How many of that rule's calls the target takes at once; 0: no limit. */
-int64_t change_target_limit(const struct rule *rule, str url, str name);
+/* How many of that rule's items may run at once, of what has either of these names (a target has
+ * its URL and host:port; others one, twice); 0: no limit. */
+int64_t change_limit_of(const struct rule *rule, enum rule_by by, str name, str other);
 /* Each that runs, and at which target; NULL: at none, or not yet. */
 typedef void change_run_look_fn(void *ctx, uint64_t id, const struct change_target *at);
 void change_runs_look(const struct change_runner *r, change_run_look_fn *look, void *ctx);

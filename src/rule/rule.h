@@ -125,7 +125,6 @@ struct rule {
     unsigned captures_count;
 };
 const char *rule_effect_name(enum rule_effect e);
-const char *rule_collapse_name(enum rule_collapse c);
 
 /* ---- rule sets ---- */
 

@@ -198,11 +198,6 @@ static const char *const collapses[] = {
     [RULE_COLLAPSE_NONE] = "none", [RULE_COLLAPSE_TITLE] = "title", [RULE_COLLAPSE_SHA1] = "sha1"
 };
 
-const char *rule_collapse_name(enum rule_collapse c)
-{
-    return collapses[c];
-}
-
 bool rule_field_collapse(struct rule_reading *r, const struct rule_field *f, const yaml_node_t *n,
                          void *at)
 {
