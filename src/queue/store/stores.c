@@ -226,7 +226,8 @@ mono stores_probe(struct queues *all, mono now)
         bool turned = st->turned, recovered = st->recovered,
              probe = !all->draining && health_probe(&st->health, now);
         st->turned = st->recovered = false;
-        st->recovering = probe ? st->health.status == PLACE_ERROR : st->recovering;
+        if (probe) /* else one may be on its way, and reads it */
+            st->recovering = st->health.status == PLACE_ERROR;
         mono at = health_next(&st->health);
         unlock(all);
         if (at.ns < next.ns)
