@@ -1,0 +1,19 @@
+/* columns.c - the shared life of a result's metadata: answers, prepared statements and whoever
+ * reads rows hold it, on several threads. It goes with the last of them. */
+#include "cql/value.h"
+
+#include <stdlib.h>
+
+struct cql_columns *cql_columns_hold(struct cql_columns *c)
+{
+    (void)__atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+    return c;
+}
+
+void cql_columns_drop(struct cql_columns **cp)
+{
+    struct cql_columns *c = *cp;
+    *cp = NULL;
+    if (c != NULL && __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL) == 0)
+        free(c);
+}
