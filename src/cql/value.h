@@ -46,8 +46,8 @@ struct cql_spec {
     enum cql_type type;
     str rest; /* the [option] bytes behind the number */
 };
-/* Takes one type. False: bytes are missing, a number is unknown, or types are nested deeper than
- * CQL_TYPE_DEPTH_MAX. */
+/* Takes one type. False, and the cursor has failed: bytes are missing, a number is unknown, or
+ * types are nested deeper than CQL_TYPE_DEPTH_MAX, the outermost counted. */
 MUST_CHECK bool cql_spec_take(struct cursor *from, struct cql_spec *out);
 /* As CQL writes it: "map<text, list<bigint>>", "frozen" left out; a custom type by its class in
  * single quotes, a user type by its name. */
@@ -60,6 +60,7 @@ struct cql_values {
     struct buf bytes; /* [value] behind [value] */
     unsigned count;
 };
+/* INVARIANT: bytes_max is INT32_MAX at most, so that each length fits into its field. */
 void cql_values_init(struct cql_values *v, size_t bytes_max);
 void cql_values_fini(struct cql_values *v);
 void cql_values_clear(struct cql_values *v); /* keeps the memory */
@@ -87,7 +88,8 @@ struct cql_open {
 };
 struct cql_open cql_put_open(struct cql_values *v, bool counted);
 void cql_put_close(struct cql_values *v, struct cql_open open, bool of_pairs);
-/* The value at an index, as it is bound; n 0 of NULL: null or unset. INVARIANT: there is one. */
+/* The value at an index, as it is bound; n 0 of NULL: null or unset. Walks over those before it.
+ * INVARIANT: there is one, and the status is ERR_OK. */
 str cql_value_at(const struct cql_values *v, unsigned index);
 
 /* ---- cells of a row ---- */
@@ -122,14 +124,18 @@ MUST_CHECK bool cql_get_uuid(const struct cql_cell *c, const unsigned char **out
 MUST_CHECK bool cql_get_date(const struct cql_cell *c, int32_t *days_since_1970);
 /* An address as numbers and as text fit for getaddrinfo. */
 MUST_CHECK bool cql_get_inet(const struct cql_cell *c, char out[46]);
-/* What a list, set, map (keys and values in turn), tuple or user type holds, as cells. */
+/* What a list, set, map (keys and values in turn), tuple or user type holds, as cells. The column
+ * of a cell is that of its items: an item of a user type has its field's name, valid until the
+ * next. */
 struct cql_items {
     struct cql_column column[2]; /* of the items: of a map key and value */
-    struct cursor rest, types;
+    struct cursor rest, types;   /* types: those of a tuple or user type still to come */
+    unsigned columns;            /* in use; 0: a tuple or user type */
     unsigned left, taken;
+    bool named; /* a user type */
 };
 MUST_CHECK bool cql_get_items(const struct cql_cell *c, struct cql_items *out);
-/* False: no more, or the bytes are wrong (rest.failed). */
+/* False: no more, or the bytes are wrong (rest.failed). What a tuple's bytes end before is null. */
 MUST_CHECK bool cql_items_next(struct cql_items *i, struct cql_cell *out);
 
 /* Rows of a result, one behind the other. Borrows the result. */
@@ -141,7 +147,7 @@ struct cql_rows {
     str page_state; /* to ask for it; opaque, of this protocol version only */
 };
 /* cells: columns->count of them are filled. False: no more rows, or the bytes are wrong
- * (rest.failed). */
+ * (rest.failed). INVARIANT: columns are known while rows are left. */
 MUST_CHECK bool cql_rows_next(struct cql_rows *r, struct cql_cell *cells);
 
 #endif
