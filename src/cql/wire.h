@@ -56,10 +56,12 @@ struct cql_head cql_head_get(const char *at);
  * begins, for the end. */
 size_t cql_wire_begin(struct buf *out, unsigned version, unsigned flags, int16_t stream,
                       enum cql_opcode op);
-/* Writes the length of the body into the head. Does nothing when out failed. */
+/* Writes the length of the body into the head. Does nothing when out failed; fails out when the
+ * body is larger than CQL_BODY_BYTES_MAX. */
 void cql_wire_end(struct buf *out, size_t begun);
 
-/* Bodies. */
+/* Bodies. Names, ids and keyspaces are at most UINT16_MAX bytes. Values whose status is not ERR_OK
+ * fail out. */
 struct cql_pair {
     str name, value;
 };
@@ -67,7 +69,7 @@ void cql_body_startup(struct buf *out, const struct cql_pair *options, unsigned 
 void cql_body_register(struct buf *out, const str *events, unsigned count);
 /* SASL PLAIN: user and password hold no NUL. */
 void cql_body_auth_plain(struct buf *out, str user, str password);
-/* keyspace: version 5 only; empty: none. */
+/* keyspace: version 5 only (INVARIANT); empty: none. */
 void cql_body_prepare(struct buf *out, unsigned version, str text, str keyspace);
 
 enum cql_consistency {
@@ -88,16 +90,17 @@ const char *cql_consistency_name(enum cql_consistency c); /* "LOCAL_QUORUM"; "?"
 
 #define CQL_NO_TIMESTAMP INT64_MIN
 #define CQL_NO_NOW INT32_MIN
-/* What QUERY, EXECUTE and BATCH say besides the statement. */
+/* What QUERY, EXECUTE and BATCH say besides the statement. What is of version 5 only is not said in
+ * version 4: INVARIANT, since a server would run another request than the one meant. */
 struct cql_params {
     enum cql_consistency consistency;
     enum cql_consistency serial; /* CQL_ANY: not said; else CQL_SERIAL or CQL_LOCAL_SERIAL */
     int64_t timestamp_us;        /* CQL_NO_TIMESTAMP: the server's */
-    int32_t page_rows;           /* 0: no pages; not for batches */
+    int32_t page_rows;           /* 0: no pages; not said by batches */
     int32_t now_s;               /* CQL_NO_NOW; version 5: the instant by which TTLs are judged */
-    bool skip_columns;           /* the result comes without metadata */
-    str page_state;              /* empty: the first page */
-    str keyspace;                /* version 5, QUERY and BATCH; empty: none */
+    bool skip_columns;           /* the result comes without metadata; not said by batches */
+    str page_state;              /* empty: the first page; not said by batches */
+    str keyspace;                /* version 5; empty: none; not said by EXECUTE: its id says it */
 };
 /* values: NULL for none. */
 void cql_body_query(struct buf *out, unsigned version, str text, const struct cql_values *values,
