@@ -22,7 +22,9 @@ enum cql_result_kind {
 enum cql_change { CQL_CHANGE_CREATED, CQL_CHANGE_UPDATED, CQL_CHANGE_DROPPED };
 struct cql_schema_change {
     enum cql_change change;
-    str target, keyspace, name; /* "TABLE", its keyspace, its name (empty for a keyspace) */
+    /* "TABLE", its keyspace, its name (empty for a keyspace); both are empty when the target is of
+     * a kind that is newer than this client. */
+    str target, keyspace, name;
 };
 
 struct cql_prepared_answer {
@@ -32,16 +34,16 @@ struct cql_prepared_answer {
         *columns; /* of the result; the caller's; NULL: it has none, or did not say */
     uint16_t
         partition[CQL_PARTITION_COLUMNS_MAX]; /* markers that make the partition key, in order */
-    unsigned partition_count;                 /* 0: not known */
+    unsigned partition_count;                 /* 0: not known, or more than fit */
 };
 
 enum cql_event_kind { CQL_EVENT_TOPOLOGY, CQL_EVENT_STATUS, CQL_EVENT_SCHEMA, CQL_EVENT_OTHER };
 struct cql_event {
     enum cql_event_kind kind;
-    str change; /* "UP", "DOWN", "NEW_NODE", "REMOVED_NODE" */
+    str change; /* TOPOLOGY, STATUS: "UP", "DOWN", "NEW_NODE", "REMOVED_NODE" */
     char address[46];
-    int32_t port;
-    struct cql_schema_change schema;
+    int32_t port;                    /* 0 to 65535 */
+    struct cql_schema_change schema; /* SCHEMA */
 };
 
 struct cql_answer {
@@ -57,7 +59,7 @@ struct cql_answer {
     enum cql_result_kind result;
     struct cql_rows rows;   /* ROWS; its columns are the caller's to drop */
     str new_columns_id;     /* ROWS of version 5: the metadata changed, and this is its id */
-    bool no_columns;        /* ROWS: came without metadata: set rows.columns to what is cached */
+    bool no_columns;        /* ROWS: came without metadata: cql_answer_describe gives it back */
     unsigned columns_count; /* ROWS: what the answer says; rows are read by it */
     str keyspace;           /* KEYSPACE */
     struct cql_prepared_answer prepared; /* PREPARED */
@@ -74,9 +76,13 @@ MUST_CHECK err cql_answer_parse(const struct cql_head *head, str body, struct cq
                                 struct err_note *note);
 /* Drops what is the caller's. */
 void cql_answer_fini(struct cql_answer *a);
+/* Gives rows that came without metadata (INVARIANT) the columns that were prepared: holds them for
+ * the answer. Fails: ERR_CORRUPT, they are not as many as the answer says. */
+MUST_CHECK err cql_answer_describe(struct cql_answer *a, struct cql_columns *cached,
+                                   struct err_note *note);
 /* Does SUPPORTED list value under name? */
 bool cql_supports(const struct cql_answer *a, str name, str value);
-/* The next warning; INVARIANT: fewer than warnings_count were taken. */
+/* Takes the next warning: warnings_count is one less. INVARIANT: it was not 0. */
 str cql_answer_warning(struct cql_answer *a);
 
 #endif

@@ -56,13 +56,23 @@ struct cql_failure {
     str id;              /* UNPREPARED */
     str keyspace, table; /* ALREADY_EXISTS; FUNCTION_FAILURE: keyspace and function */
 };
+/* Takes the body of an ERROR, by the layout of its version. False: it is cut, or a count passes the
+ * bytes that are left; *out untouched. */
+MUST_CHECK bool cql_failure_take(struct cursor *from, unsigned version, struct cql_failure *out);
 const char *cql_code_name(int32_t code);                /* "write_timeout"; "unknown" */
 const char *cql_write_kind_name(enum cql_write_kind k); /* "BATCH_LOG" */
-/* What a caller of the client gets. */
+/* What a caller of the client gets:
+ *   ERR_BAD          the statement is wrong: syntax, invalid, config; or a function of it failed
+ *   ERR_DENIED       unauthorized, bad credentials
+ *   ERR_CONFLICT     already exists
+ *   ERR_TIMEOUT      timeouts, and a conditional write of unknown outcome
+ *   ERR_IO           a protocol error: this client and the server do not understand each other
+ *   ERR_UNAVAILABLE  all others, also failures of replicas and codes newer than this client */
 err cql_failure_err(const struct cql_failure *f);
 /* "LOCAL_QUORUM: 1 of 2 replicas answered" and what else its numbers say, for a note. */
 void cql_failure_print(const struct cql_failure *f, struct buf *out);
 
+/* PREPARE_AGAIN: prepare on the same connection, then send it again there. */
 enum cql_reaction { CQL_GIVE_UP, CQL_SAME_NODE, CQL_NEXT_NODE, CQL_PREPARE_AGAIN };
 /* idempotent: of the statement. Retries already made count for the caller. */
 enum cql_reaction cql_failure_reaction(const struct cql_failure *f, bool idempotent);
