@@ -22,9 +22,10 @@ enum {
 };
 
 int64_t cql_token(str routing_key);
-/* Appends the routing key. Of a composite partition key: each part with its length (UINT16_MAX at
- * most), ended by 0. Of one part: the part. */
-void cql_routing_key(struct buf *out, const str *parts, unsigned count);
+/* Appends the routing key. Of a composite partition key: each part with its length, ended by 0. Of
+ * one part: the part. False (out as before): a part has more than UINT16_MAX bytes, which is no key
+ * for the server either. */
+MUST_CHECK bool cql_routing_key(struct buf *out, const str *parts, unsigned count);
 
 /* What a node says of itself. Borrowed. */
 struct cql_ring_node {
